@@ -1,0 +1,51 @@
+// Arena: one anonymous mapping on huge pages where the system grants them, handed out in 64-byte aligned
+// pieces. For weights, KV pages and scratch buffers: large, long-lived, freed all at once.
+// Zeroed by the kernel at first touch. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+
+namespace ibid {
+
+inline constexpr size_t kCacheLine = 64;
+
+class Arena {
+ public:
+  // Reserves `capacity` bytes of address space; memory is used as it is touched.
+  // Error: kOutOfMemory with the wanted bytes.
+  static Result<Arena> create(size_t capacity_bytes);
+
+  Arena() = default;  // empty: capacity 0
+  Arena(Arena&& other) noexcept;
+  Arena& operator=(Arena&& other) noexcept;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena();
+
+  // The next `bytes` bytes, 64-byte aligned. REQUIRES: they fit.
+  std::byte* allocate(size_t bytes);
+
+  // `n` elements of T. REQUIRES: they fit; T is trivially destructible.
+  template <typename T>
+  std::span<T> allocate_array(size_t n) {
+    return {reinterpret_cast<T*>(allocate(n * sizeof(T))), n};
+  }
+
+  size_t capacity() const { return capacity_; }
+  size_t used() const { return used_; }
+
+  // Bytes that `bytes` takes in an arena, for planning a capacity.
+  static constexpr size_t padded(size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
+
+ private:
+  std::byte* base_ = nullptr;
+  size_t capacity_ = 0;
+  size_t used_ = 0;
+  size_t mapped_bytes_ = 0;
+};
+
+}  // namespace ibid

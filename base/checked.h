@@ -1,0 +1,44 @@
+// Overflow-checked arithmetic for every number that came from outside (file headers, requests).
+// A wrapped product that passes a later bounds check is how GGUF loaders get exploited, so raw
+// arithmetic on such numbers is not written anywhere: it goes through these three functions.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+namespace ibid {
+
+template <std::unsigned_integral T>
+constexpr std::optional<T> checked_add(T a, T b) {
+  T out{};
+  if (__builtin_add_overflow(a, b, &out)) return std::nullopt;
+  return out;
+}
+
+template <std::unsigned_integral T>
+constexpr std::optional<T> checked_mul(T a, T b) {
+  T out{};
+  if (__builtin_mul_overflow(a, b, &out)) return std::nullopt;
+  return out;
+}
+
+// `value` as a To, or nothing when it does not fit.
+template <std::integral To, std::integral From>
+constexpr std::optional<To> checked_cast(From value) {
+  To out{};
+  if (__builtin_add_overflow(value, From{0}, &out)) return std::nullopt;
+  return out;
+}
+
+// The next multiple of `alignment` that is not below `value`.
+// REQUIRES: alignment is a power of two.
+template <std::unsigned_integral T>
+constexpr std::optional<T> checked_align(T value, T alignment) {
+  const std::optional<T> sum = checked_add<T>(value, static_cast<T>(alignment - 1));
+  if (!sum) return std::nullopt;
+  return static_cast<T>(*sum & ~static_cast<T>(alignment - 1));
+}
+
+}  // namespace ibid

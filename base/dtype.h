@@ -1,0 +1,41 @@
+// DType: how the numbers of a tensor are stored on disk or in a cache row, and the two 16-bit float
+// formats that C++20 lacks. Decoding of quantised blocks lives in weights/block_formats.h.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace ibid {
+
+enum class DType : uint8_t {
+  kF32, kF16, kBF16,                                   // plain floats
+  kF64, kI8, kI16, kI32, kI64, kU8, kBool,             // plain numbers (never weights of a linear layer)
+  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0,                   // blocks of 32 (ggml)
+  kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,                   // blocks of 256 (ggml)
+};
+
+// "F32", "Q4_K": the name used in files and messages.
+std::string_view dtype_name(DType dtype);
+
+// Values per block and bytes per block: {1, 4} for F32, {32, 18} for Q4_0, {256, 144} for Q4_K.
+struct BlockSize {
+  size_t values;
+  size_t bytes;
+};
+BlockSize dtype_block(DType dtype);
+
+inline bool dtype_is_float(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+inline bool dtype_is_quantized(DType dtype) { return dtype >= DType::kQ4_0; }
+
+// IEEE 754 binary16, exact; every bit pattern has a value (NaN payloads are kept).
+float fp16_to_float(uint16_t bits);
+// Round to nearest even; overflow becomes infinity, as vcvtps2ph does.
+uint16_t float_to_fp16(float value);
+
+inline float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+}  // namespace ibid

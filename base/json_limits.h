@@ -1,0 +1,33 @@
+// JSON from outside, read with nlohmann-json behind limits: bytes, depth, values, duplicate keys.
+// The DOM is built only after a SAX pass has counted, so a hostile text costs no memory.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/result.h"
+
+namespace ibid {
+
+// Objects keep the order of their keys: templates and tool arguments depend on it.
+using Json = nlohmann::ordered_json;
+
+struct JsonLimits {
+  size_t max_bytes = 100'000'000;
+  size_t max_depth = 64;
+  size_t max_values = 20'000'000;   // objects, arrays, strings, numbers and literals together
+  bool allow_duplicate_keys = false;
+};
+
+// Parses `text`. `what` names the source in messages ("config.json").
+// Errors: kLimitExceeded, kDuplicate, kBadHeader (syntax, with the byte offset; also invalid UTF-8
+// and trailing text), kBadNumber (a number beyond double, such as 1e400).
+Result<Json> parse_json(std::string_view text, std::string_view what, const JsonLimits& limits = {});
+
+// `value` as compact JSON; invalid UTF-8 in strings becomes U+FFFD instead of an exception.
+std::string json_to_string(const Json& value);
+
+}  // namespace ibid

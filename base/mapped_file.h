@@ -1,0 +1,42 @@
+// A file mapped for reading. The path is opened without blocking, must be a regular file, and its size
+// and modification time are remembered: a file that is truncated under a mapping kills the process
+// (SIGBUS), so readers ask unchanged() before they trust the bytes again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace ibid {
+
+class MappedFile {
+ public:
+  // Errors: kNotRegularFile, kIo (errno's words), kTruncated for an empty file.
+  static Result<MappedFile> open(const std::string& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+  // kChangedOnDisk when size or modification time differ from those at open().
+  Status check_unchanged() const;
+
+ private:
+  MappedFile() = default;
+
+  std::string path_;
+  int fd_ = -1;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  int64_t mtime_ns_ = 0;
+};
+
+}  // namespace ibid
