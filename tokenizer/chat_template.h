@@ -1,0 +1,116 @@
+// ChatTemplate: a model's Jinja chat template, compiled once, and the incremental rendering of a
+// conversation that grows.
+//
+// Rendered text carries its origin: bytes that come from the template are TextOrigin::kTemplate, bytes that
+// come from message contents (through concatenation, trim, slices, join, replace ...) are kInput, so
+// that message text can never become a control token.
+//
+// ConversationRenderer renders in O(new messages): the interpreter notes, at the template's loop over
+// `messages`, whether an iteration read anything that a later append could change (loop.last of the last
+// iteration, loop.length, messages|length, negative indices, reversed scans, an index past the end).
+// Iterations that did not are final: their output is kept and rendering resumes after them. A template that
+// looks ahead is rendered in full, and the result is the same.
+//
+// ChatTemplate is immutable and thread-safe; ConversationRenderer is a value (copy = fork), not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "base/result.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+class ModelFile;
+
+namespace jinja { class Program; struct RenderState; }
+
+// Rendered text, as consecutive runs of one origin (never two neighbours of the same origin, none empty).
+struct TextRun {
+  std::string text;
+  TextOrigin origin;
+};
+using MarkedText = std::vector<TextRun>;
+std::string plain_text(const MarkedText& text);
+
+// Budgets of one render; beyond them kTemplateBudget names the one that was exceeded.
+struct TemplateBudget {
+  uint64_t max_steps = 1'000'000;
+  uint32_t max_depth = 128;
+  uint64_t max_output_bytes = 8u << 20;   // on top of the bytes of the messages themselves
+  uint64_t max_range = 100'000;
+};
+
+// The variables of a render other than messages: add_generation_prompt, tools, documents, bos_token,
+// eos_token, enable_thinking ... as a JSON object. `now` (ISO 8601) is the clock of strftime_now: frozen per
+// conversation by the caller.
+struct TemplateVariables {
+  Json values = Json::object();
+  std::string now = "2026-01-31T12:00:00";
+};
+
+class ChatTemplate {
+ public:
+  // Error: kTemplateSyntax with the line.
+  static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {});
+
+  // From GGUF's tokenizer.chat_template, or chat_template.jinja / tokenizer_config.json beside the weights.
+  // kNotFound when the model has none. Fills bos_token and eos_token for variables from the file.
+  static Result<ChatTemplate> load(const ModelFile& file, const TemplateBudget& budget = {});
+
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+  ~ChatTemplate();
+
+  const std::string& source() const;
+  // Defaults found beside the template (bos_token, eos_token ...), a JSON object.
+  const Json& default_variables() const;
+
+  // The whole render. `messages` is a JSON array of {"role", "content", ...}.
+  // Errors: kTemplateError, kTemplateRaise (the template's own text), kTemplateBudget.
+  Result<MarkedText> render(const Json& messages, const TemplateVariables& variables) const;
+  // Any template with any variables (`messages` not special): for tools and tests.
+  Result<std::string> render_plain(const Json& variables, std::string_view now) const;
+
+ private:
+  friend class ConversationRenderer;
+  ChatTemplate();
+  struct Parts;
+  std::shared_ptr<const Parts> parts_;
+};
+
+// Renders one growing conversation. Holds what is final so far; never the whole text.
+class ConversationRenderer {
+ public:
+  ConversationRenderer(const ChatTemplate& chat_template, TemplateVariables variables);
+  ConversationRenderer(const ConversationRenderer&);
+  ConversationRenderer& operator=(const ConversationRenderer&);
+  ConversationRenderer(ConversationRenderer&&) noexcept;
+  ConversationRenderer& operator=(ConversationRenderer&&) noexcept;
+  ~ConversationRenderer();
+
+  struct Delta {
+    size_t keep_bytes = 0;        // the first bytes of the last render() that are unchanged for certain
+    MarkedText text;              // everything after them, up to the end of the new render
+    size_t messages_rendered = 0; // loop iterations executed (all of them in a full render)
+    size_t bytes_rendered = 0;    // bytes of `text`
+    bool resumed = false;         // false: the template was run from its beginning
+  };
+
+  // Renders `messages` (a JSON array). The caller vouches that the first n_unchanged messages are equal to
+  // those of the previous render(); nothing else of the previous call needs to be kept by the caller.
+  // keep_bytes + text equals the full render of `messages`, always. A failed call changes nothing.
+  Result<Delta> render(const Json& messages, size_t n_unchanged, bool add_generation_prompt);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ibid

@@ -1,0 +1,53 @@
+// IncrementalEncoder: the ids of a text that grows at its end, at the cost of what is new.
+//
+// After any number of append() calls, tokens() equals what a full encode of the concatenated pieces gives
+// (each piece under its own origin; where the origin changes, added tokens do not match across the border).
+// Rule of exactness: a pre-token is final once its match, lookahead included, did not touch the end of the
+// text; special tokens are barriers; everything behind the last final boundary is encoded again.
+//
+// A value: copy it to fork a conversation, keep a copy to rewind one. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "base/types.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+class IncrementalEncoder {
+ public:
+  // `tokenizer` must outlive the encoder. at_document_start: false when the text continues something that
+  // is already encoded elsewhere (after sampled ids), so that nothing is prepended.
+  explicit IncrementalEncoder(const Tokenizer& tokenizer, bool at_document_start = true);
+
+  struct Delta {
+    size_t keep;    // of the ids known before the call, the first `keep` stay
+    Tokens tokens;  // the ids that follow them now
+  };
+  // Appends bytes and returns how the ids changed. Work and memory are O(bytes + pending tail).
+  Delta append(std::string_view bytes, TextOrigin origin);
+
+  size_t n_tokens() const { return n_final_ + pending_tokens_.size(); }
+
+  // Bytes run through the pre-tokenizer since construction, the re-encoded tails included: the counter
+  // that proves O(delta).
+  size_t bytes_encoded() const { return bytes_encoded_; }
+
+ private:
+  const Tokenizer* tokenizer_;
+  size_t n_final_ = 0;            // ids that no append can change any more
+  Tokens pending_tokens_;         // the ids of pending_
+  // The text behind the last final boundary, in runs of one origin.
+  struct Run {
+    std::string bytes;
+    TextOrigin origin;
+  };
+  std::vector<Run> pending_;
+  bool at_start_;
+  size_t bytes_encoded_ = 0;
+};
+
+}  // namespace ibid

@@ -1,0 +1,26 @@
+// StreamDecoder: text of generated ids, id by id, in whole UTF-8 characters only. O(1) per id; keeps at
+// most three pending bytes. Bytes that can never become a character come out as U+FFFD. A value: copyable.
+#pragma once
+
+#include <string>
+
+#include "base/types.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+
+  // The characters that `id` completes; empty while a character is still open. Special tokens give nothing.
+  std::string push(TokenId id);
+  // What is still open at the end of the stream, as U+FFFD.
+  std::string finish();
+
+ private:
+  const Tokenizer* tokenizer_;
+  std::string pending_;
+};
+
+}  // namespace ibid
