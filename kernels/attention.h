@@ -1,0 +1,47 @@
+// Causal attention of new rows over stored keys and values, for one layer: shares (sequence, KV head, query
+// tile, 256-position block) units among threads and merges blocks in order.
+//
+// Keys and values are read only as stored (rounded) rows, those of the same chunk included. Cost is
+// proportional to new rows x visible positions, without a step anywhere.
+// Sources: Dao et al. 2022 (tiling, online softmax), Milakov & Gimelshein 2018.
+#pragma once
+
+#include <span>
+
+#include "base/parallel.h"
+#include "kernels/kernels.h"
+
+namespace ibid {
+
+struct AttentionShape {
+  size_t n_heads = 0;
+  size_t n_kv_heads = 0;
+  size_t head_dim = 0;
+  float scale = 0;
+  size_t window = 0;             // position i sees (i - window, i]; 0: everything before it
+  float softcap = 0;
+  const float* sinks = nullptr;  // [n_heads] one more logit per head, with no value; nullptr: none
+};
+
+// The new rows of one sequence: rows [first_row, first_row + n_rows) of q and out are its positions
+// [first_position, first_position + n_rows). pages: every page from position 0 to the last row, which must
+// be stored already.
+struct AttentionSequence {
+  const std::byte* const* pages = nullptr;
+  size_t first_row = 0;
+  size_t n_rows = 0;
+  size_t first_position = 0;
+};
+
+// Scratch for all threads together, for a pass of at most max_rows rows over at most max_positions.
+size_t attention_scratch_bytes(const AttentionShape& shape, size_t max_rows, size_t max_positions, int n_threads);
+
+// Called by every worker with the same arguments; contains barriers; out is complete for all workers when
+// it returns.
+//   q, out: [rows, stride >= n_heads * head_dim]; layer_offset: bytes from a page's start to this layer's first
+//   head block; head h of the layer follows at + h * block.bytes.
+void attention(const Worker& worker, const Kernels& kernels, const AttentionShape& shape, const KvHeadBlock& block,
+               size_t layer_offset, std::span<const AttentionSequence> sequences, const float* q, float* out,
+               size_t stride, std::byte* scratch);
+
+}  // namespace ibid

@@ -1,0 +1,122 @@
+// THE contract of the kernels: a table of function pointers, one table per instruction set, chosen once at
+// start (kernels/dispatch.h). kernels/ref*.cc is the readable twin of every entry.
+//
+// Rules for every entry and every table:
+//  - Row independence: the result for one row depends on that row alone, never on n_rows, on the other rows
+//    or on how work was split. Sums run in increasing k in one float accumulator per output; reductions
+//    over a row (norms, softmax sums) use 16 virtual lanes, lane i taking elements i, i + 16, ..., and the
+//    fixed tree ((l0+l8)+(l4+l12)) + ... of reduce_add16 in kernels/ref.h.
+//  - fma means one rounding (std::fma, vfmadd). No contraction happens behind our back.
+//  - The tables of ref, avx2 and avx512 agree bit for bit. The table of Numerics::kReference computes the
+//    same functions with double accumulators on float weights and agrees with nobody but the mathematics.
+//  - Pointers are 64-byte aligned at row 0 unless said otherwise; row strides are in elements and multiples
+//    of 16; buffers have room for whole vectors of 16 at the end of every row, and those tail elements may
+//    be overwritten with anything finite.
+//  - Nothing allocates, throws or locks. Input must be finite; out come finite numbers (see norms, softmax).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/parallel.h"
+#include "kernels/panel.h"
+
+namespace ibid {
+
+// Input rows of a linear layer in int8: per row and per block of 32 columns one scale.
+//   x[k] ~ scale[k / 32] * q[k],  scale = max|x| / 127 over the block, q = round to nearest even
+// Columns are padded with zeros to a multiple of 64, so that kernels never see a half chunk.
+struct QuantizedRows {
+  size_t n_rows = 0;
+  size_t n_cols = 0;          // as in the layer; padded_cols() are there
+  int8_t* q = nullptr;        // [n_rows, padded_cols]
+  float* scale = nullptr;     // [n_rows, padded_cols / 32]
+  float* scaled_sum = nullptr;  // [n_rows, padded_cols / 32]  scale * float(sum of q): what a min multiplies
+  int32_t* sum16 = nullptr;   // [n_rows, padded_cols / 16]  sum of q over 16 columns: takes the code offset away
+
+  size_t padded_cols() const { return (n_cols + kChunkCols - 1) / kChunkCols * kChunkCols; }
+  size_t blocks() const { return padded_cols() / kQuantBlock; }
+};
+
+// Keys and values of one KV head over one page of 64 positions, as attention reads them.
+//   F32, F16: K [4 groups][head_dim][16 positions], V [64 positions][v_dim]
+//   INT8:     K [4 groups][k_dim / 4][16 positions][4], V [64][v_dim], one float scale per position for
+//             each: x ~ scale * q, scale = max|x| / 127, q = round to nearest even
+// k_dim = head_dim rounded up to 4, v_dim = head_dim rounded up to 16; the padding is zero.
+enum class KvDType : uint8_t { kF32, kF16, kInt8 };
+
+inline constexpr size_t kPagePositions = 64;     // positions of a page
+inline constexpr size_t kKeyGroup = 16;          // positions that lie side by side in K
+inline constexpr size_t kAttentionBlock = 256;   // positions whose softmax is one unit; merged in order
+
+// Byte offsets of the four parts inside one head's block, and its size (a multiple of 64).
+struct KvHeadBlock {
+  KvDType dtype = KvDType::kF32;
+  size_t head_dim = 0;
+  size_t k = 0, k_scale = 0, v = 0, v_scale = 0;
+  size_t bytes = 0;
+  static KvHeadBlock make(KvDType dtype, size_t head_dim);
+};
+
+// Queries of one KV head's group against one block of up to 256 positions.
+struct AttendTile {
+  const std::byte* const* heads;  // the head's block of each page that covers the tile, in order; the first
+                                  // holds position `begin`
+  size_t begin;                   // first absolute position of the block, a multiple of 256
+  const float* q;                 // [n_rows, q_stride], already rotated, not scaled
+  size_t q_stride;
+  size_t n_rows;                  // query rows: tokens x heads of the group
+  const size_t* row_begin;        // [n_rows] row i sees positions [row_begin[i], row_end[i]) of the sequence,
+  const size_t* row_end;          //          cut to the block; an empty range gives max = -inf, sum 0, out 0
+  float scale;                    // of the scores (head_dim^-1/2)
+  float softcap;                  // 0: none; else s = softcap * tanh(s / softcap)
+  float* max;                     // [n_rows] largest score of the block
+  float* sum;                     // [n_rows] sum of exp(s - max)
+  float* out;                     // [n_rows, out_stride] sum of exp(s - max) * v, not divided
+  size_t out_stride;              // >= v_dim
+};
+
+struct Kernels {
+  const char* name;               // "ref", "avx2", "avx512", "reference"
+
+  // --- linear: y[i, r] = sum over k of W[r, k] x[i, k] for the rows of panels [panels.begin, panels.end).
+  // Per block of 32 (kP6k: 16) columns, in increasing order:
+  //   acc = fma(float(integer sum of code * q), s * x.scale, acc)
+  //   acc = fma(m, x.scaled_sum, acc)                               (types with a min)
+  // y: [x.n_rows, y_stride], y_stride >= 16 * n_panels. scratch: linear_scratch_bytes(n_cols) per thread.
+  void (*linear_int8)(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
+                      std::byte* scratch);
+  // Float panels: acc = fma(w, x[k], acc), k increasing. x: [n_rows, x_stride].
+  void (*linear_float)(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels,
+                       float* y, size_t y_stride);
+
+  // --- rows
+  // Quantises one row of n_cols floats into row `row` of `out`. A block of zeros has scale 0.
+  void (*quantize_row)(const float* x, size_t row, QuantizedRows& out);
+  // y = x * (1 / sqrt(mean(x^2) + eps)) * weight, as (x * inv) * weight. y may be x. (Zhang & Sennrich 2019)
+  void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* y);
+  // y = silu(gate) * up, silu(g) = g / (1 + exp(-g)). y may be gate or up. (Shazeer 2020)
+  void (*silu_mul)(const float* gate, const float* up, size_t n, float* y);
+  void (*add)(float* x, const float* y, size_t n);            // x += y
+  void (*scale)(float* x, float factor, size_t n);            // x *= factor
+  // Rotates pairs (x[i], x[i + rotary_dim / 2]) of one head by the angles of cos_sin: [rotary_dim / 2] cos,
+  // then [rotary_dim / 2] sin. x' = fma(x, cos, -(y * sin)), y' = fma(x, sin, y * cos). (Su et al. 2021)
+  // x: alignment of float only.
+  void (*rope)(float* x, const float* cos_sin, size_t rotary_dim);
+
+  // --- keys and values
+  // Writes one position (0..63) of a head's block. k, v: head_dim floats, alignment of float only.
+  void (*kv_store)(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v);
+  // Reads one back as floats: what attention sees. For tests and conversion.
+  void (*kv_load)(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
+  // Scores, exp and weighted values of one tile. INT8: queries are quantised per row (one scale per head),
+  // the integer dot product is exact. Lanes are positions for scores and dimensions for values; both sums
+  // run in increasing order.
+  void (*attend_tile)(const KvHeadBlock& block, const AttendTile& tile, std::byte* scratch);
+};
+
+// Scratch bytes that one thread needs.
+size_t linear_scratch_bytes(size_t max_n_cols);
+size_t attend_scratch_bytes(size_t max_rows, size_t head_dim);   // max_rows: largest n_rows of a tile
+
+}  // namespace ibid

@@ -1,0 +1,42 @@
+// y = x W^T for all rows of a forward pass: shares panels among threads and picks the kernel.
+#pragma once
+
+#include "base/parallel.h"
+#include "kernels/kernels.h"
+
+namespace ibid {
+
+// How numbers are computed; part of the identity of every cached key and value.
+enum class Numerics : uint8_t {
+  kReference,  // dequantised weights, float activations, double accumulators: the oracle, slow
+  kExact,      // our kernels; int8 activations for quantised weights. The same bits always.
+  kFast,       // as kExact, but OpenBLAS multiplies float weights when there are 32 rows or more:
+               // compared by tolerance, outside law 1
+};
+
+const char* numerics_name(Numerics numerics);
+
+// The input of linear layers: floats, and int8 where a quantised weight will read them.
+struct LinearInput {
+  size_t n_rows = 0;
+  size_t n_cols = 0;
+  float* values = nullptr;     // [n_rows, stride]
+  size_t stride = 0;
+  QuantizedRows quantized;     // q == nullptr: no consumer is quantised
+};
+
+// What linear() needs besides its operands. `scratch` has linear_scratch_bytes() for each thread.
+struct LinearContext {
+  const Kernels* kernels = nullptr;
+  Numerics numerics = Numerics::kExact;
+  std::byte* scratch = nullptr;
+  size_t scratch_stride = 0;   // bytes between threads
+};
+
+// Called by every worker of a region with the same arguments; each computes its share of the outputs.
+// The caller puts a barrier before anybody reads y. x must be complete (barrier) before the call.
+// y: [x.n_rows, y_stride], y_stride >= 16 * w.n_panels().
+void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
+            float* y, size_t y_stride);
+
+}  // namespace ibid

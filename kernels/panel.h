@@ -1,0 +1,83 @@
+// Packed weights: the layout that every linear kernel reads.
+//
+// A weight matrix W [n_rows (outputs), n_cols (inputs)] is cut into panels of 16 rows. Within a panel the 16
+// rows lie in the 16 lanes of a vector, so one output is one lane, its sum over k runs in increasing k in
+// one accumulator, and no sum is ever split or reordered: that is what makes results independent of
+// instruction set, thread count and the number of input rows.
+//
+//   panel:  chunk 0 | chunk 1 | ...                  one chunk = 64 columns (two blocks of 32), 64-byte aligned
+//   chunk:  scales [2][16] | mins [2][16] (m, k types) | codes
+//
+// Codes of a quantised chunk, per block of 32 columns (k = 0..31), for row r of the panel:
+//   8 bit   [8][16][4]   byte [j][r][i] is the code of k = 4 j + i, stored as code + 128 (unsigned)
+//   4 bit   [4][16][4]   byte [j][r][i]: low nibble k = 4 j + i, high nibble k = 16 + 4 j + i
+//   5 bit   as 4 bit, then the fifth bits: 16 x uint32, bit k of word r
+// Groups of 4 consecutive k in one 32-bit lane are what vpdpbusd multiplies. The last chunk of a row whose
+// number of blocks is odd carries a zero block.
+//
+// | type | from                | scales       | value                       |
+// |------|---------------------|--------------|-----------------------------|
+// | kP4  | Q4_0                | f16 per 32   | s (c - 8)                   |
+// | kP4m | Q4_1                | f16 per 32   | s c + m                     |
+// | kP4k | Q4_K                | f32 per 32   | s c + m   (m = -(dmin mn))  |
+// | kP5  | Q5_0                | f16 per 32   | s (c - 16)                  |
+// | kP5m | Q5_1                | f16 per 32   | s c + m                     |
+// | kP5k | Q5_K                | f32 per 32   | s c + m                     |
+// | kP8  | Q8_0                | f16 per 32   | s c                         |
+// | kP6k | Q6_K                | f32 per 16   | s c       (c in -32..31, as 8 bit) |
+// | kPH  | F16                 | none         | [k][16] halfs               |
+// | kPB  | BF16                | none         | [k][16] bfloats             |
+// | kPF  | F32 (and anything that has no exact panel) | none | [k][16] floats |
+//
+// Float panels have no chunks: k runs to n_cols, the panel is padded to 64 bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/dtype.h"
+#include "base/parallel.h"
+#include "base/result.h"
+#include "base/tensor_view.h"
+
+namespace ibid {
+
+inline constexpr size_t kPanelRows = 16;
+inline constexpr size_t kQuantBlock = 32;   // columns per activation scale
+inline constexpr size_t kChunkCols = 64;
+
+enum class PanelType : uint8_t { kP4, kP4m, kP4k, kP5, kP5m, kP5k, kP8, kP6k, kPH, kPB, kPF };
+
+const char* panel_type_name(PanelType type);
+inline bool panel_is_float(PanelType type) { return type >= PanelType::kPH; }
+
+// The panel type that holds a tensor of `dtype` exactly. n_cols decides for quantised types whether rows are
+// whole blocks (always true for valid files).
+PanelType panel_type_for(DType dtype);
+
+// A packed matrix. The bytes belong to whoever packed them (an Arena).
+struct PackedMatrix {
+  PanelType type = PanelType::kPF;
+  size_t n_rows = 0;                    // outputs
+  size_t n_cols = 0;                    // inputs
+  const std::byte* data = nullptr;      // n_panels() panels of panel_bytes(), 64-byte aligned
+
+  size_t n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
+  bool empty() const { return data == nullptr; }
+};
+
+// Bytes of one panel / of the whole packed matrix; multiples of 64.
+size_t panel_bytes(PanelType type, size_t n_cols);
+size_t packed_bytes(PanelType type, size_t n_rows, size_t n_cols);
+
+// Where a packer takes rows from: row i of the result is source row row_order(i).
+// kUnpermuteRope turns the adjacent-pair rows of GGUF's llama q and k (2i + s of a head) into half-split
+// rows (i + s head_dim / 2).
+struct RowOrder {
+  enum Kind { kAsIs, kUnpermuteRope } kind = kAsIs;
+  size_t head_dim = 0;                  // kUnpermuteRope
+  size_t source_row(size_t row) const;
+};
+
+}  // namespace ibid
