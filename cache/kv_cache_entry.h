@@ -1,0 +1,79 @@
+// KvCacheEntry: the keys and values of one sequence, described by the token ids that were fed and by nothing
+// else.
+//
+// Rows [0, length()) are committed and never change. append() stages rows [length, length + T) once in every
+// layer; commit() publishes them and their ids in all layers at once and is the only place where length
+// grows. Whatever happens before commit (error, cancellation) leaves the entry as if never called.
+// slice_to_length() and fork() move no rows: full pages are shared, a shared partial page is copied by the
+// first reserve() that wants to write into it.
+//
+// Not thread-safe, but for append(), which the workers of one region call together. The pool must outlive it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/parallel.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/kv_page_pool.h"
+
+namespace ibid {
+
+class KvCacheEntry {
+ public:
+  explicit KvCacheEntry(KvPagePool& pool);
+  KvCacheEntry(KvCacheEntry&&) noexcept = default;
+  KvCacheEntry& operator=(KvCacheEntry&&) noexcept = default;
+  KvCacheEntry(const KvCacheEntry&) = delete;  // a copy is written fork(): it costs references
+  KvCacheEntry& operator=(const KvCacheEntry&) = delete;
+
+  const KvLayout& layout() const { return pool_->layout(); }
+  size_t length() const { return tokens_.size(); }
+  size_t capacity() const { return pages_.size() * kPagePositions; }
+  TokenSpan tokens() const { return tokens_; }
+
+  // Makes room for n_rows after length(): allocates pages, and copies the partial last page when somebody
+  // else holds it too. The only call that can fail for memory (kOutOfMemory); failing changes nothing.
+  Status reserve(size_t n_rows);
+
+  // Stages n_rows rows of one layer at positions [length, length + n_rows). Called by every worker of a region
+  // with the same arguments; each stores its share. The caller puts a barrier before anybody reads them.
+  //   k, v: [n_rows, stride], a row holds n_kv_heads * head_dim floats; k is already rotated.
+  // REQUIRES: reserve(n_rows) succeeded since the last commit or slice.
+  void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
+              size_t stride, size_t n_rows);
+
+  // Publishes the staged rows. REQUIRES: every layer was appended with tokens.size() rows.
+  void commit(TokenSpan tokens);
+
+  // Keeps the first n positions. O(pages dropped). REQUIRES: n <= length().
+  void slice_to_length(size_t n);
+
+  // An entry with the same rows: O(pages) references, nothing copied.
+  KvCacheEntry fork() const;
+
+  // The pages from position 0 on, for attention and for the store.
+  std::span<const KvPage> pages() const { return pages_; }
+  // The same as bare pointers, valid until the next non-const call.
+  const std::byte* const* page_data() const { return page_data_.data(); }
+
+  // Adopts pages that the store found: rows [0, tokens.size()). REQUIRES: the entry is empty.
+  void adopt(std::vector<KvPage> pages, TokenSpan tokens);
+
+  // Counters since construction, for the proofs of O(delta).
+  size_t pages_copied() const { return pages_copied_; }
+  size_t rows_appended() const { return rows_appended_; }
+
+ private:
+  KvPagePool* pool_;
+  std::vector<KvPage> pages_;
+  std::vector<const std::byte*> page_data_;  // pages_[i].data()
+  Tokens tokens_;
+  std::vector<size_t> staged_;               // [n_layers] rows appended since the last commit
+  size_t pages_copied_ = 0;
+  size_t rows_appended_ = 0;
+};
+
+}  // namespace ibid
