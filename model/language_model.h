@@ -1,0 +1,70 @@
+// LanguageModel: what the runtime sees of a model. Prefill, decode, mixed batches and the verification of
+// drafts are one function, forward().
+//
+// An implementation owns its weights and scratch memory and nothing of a conversation: keys and values live
+// in the entries that callers bring. forward() is not re-entrant (an Engine serialises its passes).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/kv_cache_entry.h"
+
+namespace ibid {
+
+// Which rows of a chunk get logits. The vocabulary head is the widest layer: it runs for nobody who
+// does not ask.
+enum class WantLogits { kNone, kLast, kAll };
+
+// The next tokens of one sequence: tokens[i] stands at position entry->length() + i.
+struct SequenceChunk {
+  KvCacheEntry* entry = nullptr;
+  TokenSpan tokens;
+  WantLogits want = WantLogits::kLast;
+};
+
+// Logits of the rows that asked, in batch order. A buffer that is reused from pass to pass.
+class Logits {
+ public:
+  size_t n_rows() const { return n_rows_; }
+  size_t vocab_size() const { return vocab_size_; }
+  std::span<const float> row(size_t i) const { return {data_.data() + i * stride_, vocab_size_}; }
+
+  // For implementations: room for n_rows rows of `stride` floats.
+  float* resize(size_t n_rows, size_t vocab_size, size_t stride) {
+    n_rows_ = n_rows, vocab_size_ = vocab_size, stride_ = stride;
+    if (data_.size() < n_rows * stride) data_.resize(n_rows * stride);
+    return data_.data();
+  }
+
+ private:
+  std::vector<float> data_;  // [n_rows, stride]
+  size_t n_rows_ = 0, vocab_size_ = 0, stride_ = 0;
+};
+
+class LanguageModel {
+ public:
+  virtual ~LanguageModel() = default;
+
+  virtual size_t vocab_size() const = 0;
+  // Positions a sequence may have: the configured context, at most what the model was trained for unless
+  // the user insisted.
+  virtual size_t max_seq_len() const = 0;
+  // Most rows one forward() takes, over all sequences of the batch.
+  virtual size_t max_chunk() const = 0;
+  virtual const KvLayout& kv_layout() const = 0;
+
+  // Evaluates every chunk, publishes its rows in its entry and writes the wanted logits to `logits`. The
+  // result for a row depends on its own sequence alone. On any error or cancellation no entry has changed.
+  // Cancellation is checked once per layer.
+  // Errors: kInvalidArgument (id out of range, empty chunk, more than max_chunk rows), kContextFull (both
+  // numbers), kOutOfMemory, kCancelled, kNonFinite.
+  virtual Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) = 0;
+};
+
+}  // namespace ibid
