@@ -1,0 +1,157 @@
+#include "weights/block_formats.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace ibid {
+namespace {
+
+// Bytes of tests/golden/blocks/NAME (made by tests/golden/make_block_goldens.py).
+std::vector<std::byte> golden(const std::string& name) {
+  std::ifstream in(std::string(IBID_SOURCE_DIR) + "/tests/golden/blocks/" + name, std::ios::binary);
+  EXPECT_TRUE(in) << name;
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+  return {bytes, bytes + text.size()};
+}
+
+std::vector<float> golden_floats(DType dtype) {
+  const std::vector<std::byte> bytes = golden(std::string(dtype_name(dtype)) + ".floats");
+  std::vector<float> floats(bytes.size() / sizeof(float));
+  std::memcpy(floats.data(), bytes.data(), bytes.size());
+  return floats;
+}
+
+std::vector<std::byte> golden_blocks(DType dtype) {
+  return golden(std::string(dtype_name(dtype)) + ".blocks");
+}
+
+void expect_same_bits(const std::vector<float>& got, const std::vector<float>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i]))
+        << "value " << i << ": " << got[i] << " vs " << want[i];
+  }
+}
+
+const DType kQuantTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
+                             DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+
+class Decodable : public testing::TestWithParam<DType> {};
+class Quantised : public testing::TestWithParam<DType> {};
+
+std::string type_name(const testing::TestParamInfo<DType>& info) {
+  return std::string(dtype_name(info.param));
+}
+
+TEST_P(Decodable, DequantizesLikeGgufPy) {
+  const std::vector<float> want = golden_floats(GetParam());
+  const std::vector<std::byte> blocks = golden_blocks(GetParam());
+  ASSERT_GT(want.size(), 0u);
+  std::vector<float> got(want.size());
+  dequantize_row(GetParam(), blocks, got);
+  expect_same_bits(got, want);
+}
+
+TEST_P(Decodable, ReadsUnalignedBytes) {
+  const std::vector<float> want = golden_floats(GetParam());
+  std::vector<std::byte> shifted = golden_blocks(GetParam());
+  shifted.insert(shifted.begin(), std::byte{0xAB});
+  std::vector<float> got(want.size());
+  dequantize_row(GetParam(), std::span(shifted).subspan(1), got);
+  expect_same_bits(got, want);
+}
+
+TEST_P(Quantised, CodesAndScalesRebuildEveryValue) {
+  const DType dtype = GetParam();
+  const std::vector<float> want = golden_floats(dtype);
+  const QuantLayout layout = quant_layout(dtype);
+  std::vector<int8_t> codes(want.size());
+  std::vector<float> scales(want.size() / layout.group_size), mins(layout.has_mins ? scales.size() : 0);
+  unpack_row(dtype, golden_blocks(dtype), codes, scales, mins);
+
+  std::vector<float> rebuilt(want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    const size_t group = i / layout.group_size;
+    rebuilt[i] = scales[group] * static_cast<float>(codes[i]);
+    if (layout.has_mins) rebuilt[i] += mins[group];
+  }
+  expect_same_bits(rebuilt, want);
+}
+
+TEST_P(Quantised, CodesFillTheirDocumentedRange) {
+  const QuantLayout layout = quant_layout(GetParam());
+  const size_t n = golden_floats(GetParam()).size();
+  std::vector<int8_t> codes(n);
+  std::vector<float> scales(n / layout.group_size), mins(layout.has_mins ? scales.size() : 0);
+  unpack_row(GetParam(), golden_blocks(GetParam()), codes, scales, mins);
+  const auto [low, high] = std::minmax_element(codes.begin(), codes.end());
+  // The goldens' codes are random bytes: a range of at most 64 codes is met at both ends.
+  if (GetParam() != DType::kQ8_0) {
+    EXPECT_EQ(*low, layout.min_code);
+    EXPECT_EQ(*high, layout.max_code);
+  }
+  EXPECT_GE(*low, layout.min_code);
+  EXPECT_LE(*high, layout.max_code);
+}
+
+TEST_P(Quantised, ScalesOf32BlocksAreHalfFloats) {
+  const QuantLayout layout = quant_layout(GetParam());
+  const size_t n = golden_floats(GetParam()).size();
+  std::vector<int8_t> codes(n);
+  std::vector<float> scales(n / layout.group_size), mins(layout.has_mins ? scales.size() : 0);
+  unpack_row(GetParam(), golden_blocks(GetParam()), codes, scales, mins);
+  scales.insert(scales.end(), mins.begin(), mins.end());
+  bool all_half = true;
+  for (const float scale : scales) {
+    all_half &=
+        std::bit_cast<uint32_t>(fp16_to_float(float_to_fp16(scale))) == std::bit_cast<uint32_t>(scale);
+  }
+  EXPECT_EQ(all_half, layout.scales_are_f16);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Quantised, testing::ValuesIn(kQuantTypes), type_name);
+INSTANTIATE_TEST_SUITE_P(Types, Decodable, testing::ValuesIn(kQuantTypes), type_name);
+INSTANTIATE_TEST_SUITE_P(Floats, Decodable, testing::Values(DType::kF16, DType::kBF16), type_name);
+
+TEST(BlockFormats, F32IsCopiedBitForBit) {
+  const std::vector<float> want = {0.0f, -0.0f, 1.5f, -INFINITY, 0x1p-149f};
+  std::vector<std::byte> bytes(want.size() * sizeof(float));
+  std::memcpy(bytes.data(), want.data(), bytes.size());
+  std::vector<float> got(want.size());
+  dequantize_row(DType::kF32, bytes, got);
+  expect_same_bits(got, want);
+}
+
+TEST(BlockFormats, InfiniteScalesStayVisible) {
+  // A hostile scale must reach the finite check of the loader as it is, not be hidden by the decoder.
+  std::vector<std::byte> block(dtype_block(DType::kQ8_0).bytes, std::byte{1});
+  block[0] = std::byte{0x00};
+  block[1] = std::byte{0x7C};
+  std::vector<float> got(32);
+  dequantize_row(DType::kQ8_0, block, got);
+  for (const float value : got) EXPECT_TRUE(std::isinf(value));
+}
+
+TEST(BlockFormats, EmptyRowIsFine) {
+  dequantize_row(DType::kQ4_K, {}, {});
+  dequantize_row(DType::kF32, {}, {});
+}
+
+TEST(BlockFormats, OnlyNumbersOfALinearLayerAreDecodable) {
+  EXPECT_TRUE(can_dequantize(DType::kF32));
+  EXPECT_TRUE(can_dequantize(DType::kQ6_K));
+  for (DType dtype : {DType::kF64, DType::kI8, DType::kI32, DType::kBool})
+    EXPECT_FALSE(can_dequantize(dtype));
+}
+
+}  // namespace
+}  // namespace ibid
