@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,26 @@ enum class TextOrigin {
   kInput,     // written by a user, a tool or a model: added tokens with special=true are ordinary text
 };
 
+// A stretch of text of one origin.
+struct OriginRun {
+  std::string_view bytes;
+  TextOrigin origin;
+};
+
+// What the encoding of a text depends on before its first byte.
+struct TextContext {
+  bool at_start = true;     // nothing stands before it
+  bool after_word = false;  // the character before it is a word character (\w)
+};
+
+// The ids of a text that may still grow at its end.
+struct GrowingEncoding {
+  Tokens tokens;              // of the whole text as it stands
+  size_t n_final_tokens = 0;  // the first of them that no append can change ...
+  size_t n_final_bytes = 0;   // ... and the bytes they came from; encoding may resume behind these
+  TextContext resume;         // with this context
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -34,6 +55,13 @@ class Tokenizer {
   // The ids of one whole text. add_special: also what the file's post-processor adds (BOS, EOS).
   // Total: every byte string has an encoding (bytes that the vocabulary lacks vanish, as in the reference).
   virtual Tokens encode(std::string_view text, TextOrigin origin, bool add_special = false) const = 0;
+
+  // The ids of consecutive runs as one text: pre-tokens run across the borders, a match of an added token
+  // does not. What the border hides is the only difference to encode() of the joined bytes. What a
+  // post-processor would add is not part of it. REQUIRES: neighbours differ in origin, no run is empty.
+  // The default knows no final boundary and joins nothing: enough for tokenizers without merges.
+  virtual GrowingEncoding encode_growing(std::span<const OriginRun> runs, TextContext before) const;
+  Tokens encode_runs(std::span<const OriginRun> runs) const { return encode_growing(runs, {}).tokens; }
 
   // The bytes that an id stands for, special tokens shown; empty for an id out of range.
   // The view lives as long as the tokenizer.

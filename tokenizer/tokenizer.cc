@@ -1,0 +1,15 @@
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+GrowingEncoding Tokenizer::encode_growing(std::span<const OriginRun> runs, TextContext before) const {
+  GrowingEncoding out;
+  for (const OriginRun& run : runs) {
+    const Tokens tokens = encode(run.bytes, run.origin);
+    out.tokens.insert(out.tokens.end(), tokens.begin(), tokens.end());
+  }
+  out.resume = before;
+  return out;
+}
+
+}  // namespace ibid
