@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
+#include "base/check.h"
 #include "base/result.h"
 
 namespace ibid {
@@ -15,7 +17,7 @@ inline constexpr size_t kCacheLine = 64;
 
 class Arena {
  public:
-  // Reserves `capacity` bytes of address space; memory is used as it is touched.
+  // Reserves `capacity_bytes` (rounded up to 64) of address space; memory is used as it is touched.
   // Error: kOutOfMemory with the wanted bytes.
   static Result<Arena> create(size_t capacity_bytes);
 
@@ -32,6 +34,8 @@ class Arena {
   // `n` elements of T. REQUIRES: they fit; T is trivially destructible.
   template <typename T>
   std::span<T> allocate_array(size_t n) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    CHECK_LE(n, (capacity_ - used_) / sizeof(T)) << "elements left in the arena";
     return {reinterpret_cast<T*>(allocate(n * sizeof(T))), n};
   }
 

@@ -1,5 +1,8 @@
 // JSON from outside, read with nlohmann-json behind limits: bytes, depth, values, duplicate keys.
 // The DOM is built only after a SAX pass has counted, so a hostile text costs no memory.
+//
+// Time and memory are linear in the text (sorting the keys of an object apart). Looking a key up in the
+// result is linear in the object's size: iterate over large objects (vocabularies), do not index them.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +18,9 @@ namespace ibid {
 // Objects keep the order of their keys: templates and tool arguments depend on it.
 using Json = nlohmann::ordered_json;
 
+// What a JsonLimits may ask for: writing and copying a DOM recurse once per level.
+inline constexpr size_t kMaxJsonDepth = 1000;
+
 struct JsonLimits {
   size_t max_bytes = 100'000'000;
   size_t max_depth = 64;
@@ -24,7 +30,8 @@ struct JsonLimits {
 
 // Parses `text`. `what` names the source in messages ("config.json").
 // Errors: kLimitExceeded, kDuplicate, kBadHeader (syntax, with the byte offset; also invalid UTF-8
-// and trailing text), kBadNumber (a number beyond double, such as 1e400).
+// and trailing text), kBadNumber (a number beyond double, such as 1e400). Of duplicate keys that are
+// allowed, the last value wins, in the place of the first.
 Result<Json> parse_json(std::string_view text, std::string_view what, const JsonLimits& limits = {});
 
 // `value` as compact JSON; invalid UTF-8 in strings becomes U+FFFD instead of an exception.

@@ -17,6 +17,9 @@
 
 namespace ibid {
 
+// More threads than any machine this is for has cores; a user's number is checked against it.
+inline constexpr int kMaxThreads = 1024;
+
 // A half-open range of work.
 struct Range {
   size_t begin = 0;
@@ -25,18 +28,26 @@ struct Range {
   bool empty() const { return begin >= end; }
 };
 
+// How many CPUs the process may run on (its affinity mask); at least 1.
+int available_cpus();
+
 // Where `count` threads meet. Sense-reversing; counter and generation on cache lines of their own.
 class Barrier {
  public:
-  explicit Barrier(int count) : count_(count) {}
+  explicit Barrier(int count);
   Barrier(const Barrier&) = delete;
   Barrier& operator=(const Barrier&) = delete;
 
   // Returns when all `count` threads have called. What was written before is seen after.
-  void wait();
+  void wait() { wait_for(count_); }
 
  private:
+  friend class Worker;
+  // Meets `count` threads: a region can get fewer of them than the team asked for.
+  void wait_for(int count);
+
   const int count_;
+  const int64_t spin_ns_;
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
   alignas(64) std::atomic<int> sleepers_{0};
@@ -50,7 +61,7 @@ class Worker {
   int index() const { return index_; }
   int count() const { return count_; }
   void barrier() const {
-    if (count_ > 1) barrier_.wait();
+    if (count_ > 1) barrier_.wait_for(count_);
   }
 
   // This thread's part of n items, contiguous, in multiples of `grain` (but for the last).
@@ -66,7 +77,7 @@ class Worker {
 // bug (an Engine serialises its forward passes).
 class ThreadTeam {
  public:
-  // n_threads >= 1; 0 means one per core that the process may use.
+  // 0 threads means available_cpus(). REQUIRES: 0 <= n_threads <= kMaxThreads.
   explicit ThreadTeam(int n_threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -75,7 +86,8 @@ class ThreadTeam {
   int size() const { return size_; }
 
   // Calls body(worker) once on each thread and returns when all have returned. The body must not throw
-  // and must reach the same barriers on every thread.
+  // and must reach the same barriers on every thread. Inside another parallel region, or under a system
+  // limit, the region may get fewer threads than size(): worker.count() is what it got.
   template <typename Body>
   void run(Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -86,9 +98,10 @@ class ThreadTeam {
   using Region = void (*)(void* context, Worker& worker);
   void run_region(Region region, void* context);
 
+  struct StandardThreads;  // empty when the region is OpenMP's
+
   int size_;
   Barrier barrier_;
-  struct StandardThreads;                       // only with IBID_OPENMP=OFF
   std::unique_ptr<StandardThreads> threads_;
 };
 

@@ -1,0 +1,52 @@
+// Clock: where the time comes from, so that tests of timings, deadlines and expiry do not wait.
+// Implementations are thread-safe.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace ibid {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Never goes back; counts from an arbitrary start. For durations and deadlines.
+  virtual int64_t steady_ns() = 0;
+  // Since 1970-01-01 00:00 UTC; may jump. For dates in prompts and files.
+  virtual int64_t unix_ns() = 0;
+};
+
+class SystemClock : public Clock {
+ public:
+  int64_t steady_ns() override { return since_epoch_ns(std::chrono::steady_clock::now()); }
+  int64_t unix_ns() override { return since_epoch_ns(std::chrono::system_clock::now()); }
+
+ private:
+  template <typename TimePoint>
+  static int64_t since_epoch_ns(TimePoint now) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
+  }
+};
+
+inline Clock& system_clock() {
+  static SystemClock clock;
+  return clock;
+}
+
+// Stands still until it is told otherwise.
+class ManualClock : public Clock {
+ public:
+  explicit ManualClock(int64_t unix_ns = 0) : unix_start_ns_(unix_ns) {}
+
+  int64_t steady_ns() override { return elapsed_ns_.load(); }
+  int64_t unix_ns() override { return unix_start_ns_ + elapsed_ns_.load(); }
+  // REQUIRES: ns >= 0.
+  void advance(int64_t ns) { elapsed_ns_.fetch_add(ns); }
+
+ private:
+  const int64_t unix_start_ns_;
+  std::atomic<int64_t> elapsed_ns_{0};
+};
+
+}  // namespace ibid

@@ -1,0 +1,66 @@
+// FileOps: the few things that a crash-safe store of files does to the file system, behind an interface so
+// that tests can make the nth call fail. Model files are not read through it (base/mapped_file.h).
+// Implementations are thread-safe; one File is used by one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace ibid {
+
+// kIo with "path: action: the system's words for `error_number`".
+Status errno_status(int error_number, std::string_view path, std::string_view action);
+
+// An open regular file; closed when destroyed.
+class File {
+ public:
+  virtual ~File() = default;
+
+  // Reads out.size() bytes from `offset` on; fewer only at the end of the file. Returns the bytes read.
+  virtual Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) = 0;
+  // Appends all of `bytes`, or fails (the file may then hold a part of them).
+  virtual Status write(std::span<const std::byte> bytes) = 0;
+  // Returns when what was written is on the device.
+  virtual Status sync() = 0;
+  virtual Result<uint64_t> size() = 0;
+};
+
+class FileOps {
+ public:
+  virtual ~FileOps() = default;
+
+  // Errors of all: kIo. open_to_read: also kNotRegularFile, kNotFound; it never blocks on a FIFO.
+  virtual Result<std::unique_ptr<File>> open_to_read(const std::string& path) = 0;
+  // A new, empty file; one that exists is emptied. Readable by the owner alone (conversations are private).
+  virtual Result<std::unique_ptr<File>> create(const std::string& path) = 0;
+  // Replaces `to` atomically.
+  virtual Status rename(const std::string& from, const std::string& to) = 0;
+  // Ok when there is no such file.
+  virtual Status remove(const std::string& path) = 0;
+  // With its parents; ok when it exists.
+  virtual Status make_directory(const std::string& path) = 0;
+  // Makes renames and creations in a directory durable.
+  virtual Status sync_directory(const std::string& path) = 0;
+  // Names in a directory, sorted, without "." and "..".
+  virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
+};
+
+// The real file system.
+FileOps& system_file_ops();
+
+// Writes `bytes` to "path.tmp", syncs, renames to `path`, syncs the directory: after a crash or an error
+// at any point `path` holds either its old content or the new one. On error the temporary file is removed.
+// REQUIRES: one writer per path at a time.
+Status write_file_atomically(FileOps& files, const std::string& path, std::span<const std::byte> bytes);
+
+// The whole file. Errors: as open_to_read; kLimitExceeded when it is larger than max_bytes.
+Result<std::string> read_file(FileOps& files, const std::string& path, uint64_t max_bytes);
+
+}  // namespace ibid

@@ -1,0 +1,89 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "base/file_ops.h"
+
+namespace ibid {
+
+namespace {
+
+int64_t mtime_ns_of(const struct stat& info) {
+  return static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  MappedFile file;
+  file.path_ = path;
+  // O_NONBLOCK: opening a FIFO would otherwise wait for a writer for ever.
+  file.fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (file.fd_ < 0) return errno_status(errno, path, "open");
+  struct stat info {};
+  if (::fstat(file.fd_, &info) != 0) return errno_status(errno, path, "stat");
+  if (!S_ISREG(info.st_mode)) {
+    return Status(ErrorCode::kNotRegularFile,
+                  path + ": is " + std::string(kind_of(info.st_mode)) + ", a regular file is needed");
+  }
+  if (info.st_size == 0) return Status(ErrorCode::kTruncated, path + ": the file is empty");
+  const auto size = static_cast<size_t>(info.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd_, 0);
+  if (data == MAP_FAILED) return errno_status(errno, path, "map");
+  file.data_ = static_cast<const std::byte*>(data);
+  file.size_ = size;
+  file.mtime_ns_ = mtime_ns_of(info);
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      mtime_ns_(other.mtime_ns_) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(mtime_ns_, other.mtime_ns_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status MappedFile::check_unchanged() const {
+  struct stat info {};
+  if (::fstat(fd_, &info) != 0) return errno_status(errno, path_, "stat");
+  if (static_cast<size_t>(info.st_size) != size_) {
+    return {ErrorCode::kChangedOnDisk, path_ + ": had " + std::to_string(size_) +
+                                           " bytes when it was opened, now has " +
+                                           std::to_string(info.st_size)};
+  }
+  if (mtime_ns_of(info) != mtime_ns_) {
+    return {ErrorCode::kChangedOnDisk, path_ + ": was modified after it was opened"};
+  }
+  return {};
+}
+
+}  // namespace ibid
