@@ -1,0 +1,100 @@
+#include "base/file_ops.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/support/faulty_file_ops.h"
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+TEST(FileOps, WritesReadsListsAndRemoves) {
+  const TempDir dir;
+  FileOps& files = system_file_ops();
+  ASSERT_TRUE(files.make_directory(dir.file("a/b")).ok());
+  ASSERT_TRUE(files.make_directory(dir.file("a/b")).ok());
+  {
+    Result<std::unique_ptr<File>> file = files.create(dir.file("a/b/y"));
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE((*file)->write(bytes_of("hello ")).ok());
+    ASSERT_TRUE((*file)->write(bytes_of("world")).ok());
+    ASSERT_TRUE((*file)->sync().ok());
+    EXPECT_EQ(*(*file)->size(), 11u);
+  }
+  ASSERT_TRUE(write_file_atomically(files, dir.file("a/b/x"), bytes_of("")).ok());
+  EXPECT_EQ(*files.list(dir.file("a/b")), (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(*read_file(files, dir.file("a/b/y"), 11), "hello world");
+  EXPECT_EQ(read_file(files, dir.file("a/b/y"), 10).status().code(), ErrorCode::kLimitExceeded);
+
+  Result<std::unique_ptr<File>> file = files.open_to_read(dir.file("a/b/y"));
+  ASSERT_TRUE(file.ok());
+  std::string part(4, '?');
+  EXPECT_EQ(*(*file)->read_at(6, std::as_writable_bytes(std::span(part))), 4u);
+  EXPECT_EQ(part, "worl");
+  EXPECT_EQ(*(*file)->read_at(9, std::as_writable_bytes(std::span(part))), 2u);
+  EXPECT_EQ(*(*file)->read_at(11, std::as_writable_bytes(std::span(part))), 0u);
+
+  ASSERT_TRUE(files.remove(dir.file("a/b/y")).ok());
+  ASSERT_TRUE(files.remove(dir.file("a/b/y")).ok());
+  EXPECT_EQ(files.open_to_read(dir.file("a/b/y")).status().code(), ErrorCode::kNotFound);
+}
+
+TEST(FileOps, ErrorsAreTyped) {
+  const TempDir dir;
+  FileOps& files = system_file_ops();
+  EXPECT_EQ(files.open_to_read(dir.path()).status().code(), ErrorCode::kNotRegularFile);
+  ASSERT_EQ(::mkfifo(dir.file("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(files.open_to_read(dir.file("fifo")).status().code(), ErrorCode::kNotRegularFile);
+  EXPECT_EQ(files.create(dir.file("absent/f")).status().code(), ErrorCode::kIo);
+  EXPECT_EQ(files.list(dir.file("absent")).status().code(), ErrorCode::kIo);
+  EXPECT_EQ(files.rename(dir.file("absent"), dir.file("f")).code(), ErrorCode::kIo);
+  EXPECT_EQ(files.sync_directory(dir.file("absent")).code(), ErrorCode::kIo);
+  EXPECT_EQ(files.make_directory(dir.write("file", "x") + "/d").code(), ErrorCode::kIo);
+  std::filesystem::create_symlink(dir.file("file"), dir.file("planted"));
+  EXPECT_EQ(files.create(dir.file("planted")).status().code(), ErrorCode::kIo);
+  EXPECT_EQ(read_whole_file(dir.file("file")), "x");
+}
+
+TEST(FileOps, NewFilesArePrivate) {
+  const TempDir dir;
+  ASSERT_TRUE(write_file_atomically(system_file_ops(), dir.file("f"), bytes_of("secret")).ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(dir.file("f").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777u, 0600u);
+}
+
+// Whichever call fails, the file holds its old content or the new one, and nothing is left beside it.
+TEST(WriteFileAtomically, AFaultAnywhereLeavesOldOrNew) {
+  FaultyFileOps counted;
+  {
+    const TempDir dir;
+    ASSERT_TRUE(write_file_atomically(counted, dir.file("f"), bytes_of("new content")).ok());
+  }
+  ASSERT_EQ(counted.calls(), 5);  // create, write, sync, rename, sync the directory
+  for (const bool crash : {false, true}) {
+    for (int call = 0; call < counted.calls(); ++call) {
+      const TempDir dir;
+      dir.write("f", "old content");
+      FaultyFileOps faulty;
+      crash ? faulty.crash_at_call(call) : faulty.fail_call(call);
+      EXPECT_EQ(write_file_atomically(faulty, dir.file("f"), bytes_of("new content")).code(), ErrorCode::kIo);
+      const bool renamed = call == 4;
+      EXPECT_EQ(read_whole_file(dir.file("f")), renamed ? "new content" : "old content") << call;
+      if (!crash) {
+        EXPECT_EQ(system_file_ops().list(dir.path())->size(), 1u) << call;
+      }
+      // The next attempt is not hindered by what a crash left.
+      EXPECT_TRUE(write_file_atomically(system_file_ops(), dir.file("f"), bytes_of("third")).ok());
+      EXPECT_EQ(*system_file_ops().list(dir.path()), (std::vector<std::string>{"f"}));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ibid

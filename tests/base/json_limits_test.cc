@@ -1,0 +1,126 @@
+#include "base/json_limits.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+namespace ibid {
+namespace {
+
+ErrorCode code_of(std::string_view text, const JsonLimits& limits = {}) {
+  return parse_json(text, "test.json", limits).status().code();
+}
+
+std::string repeated(std::string_view piece, size_t n) {
+  std::string text;
+  for (size_t i = 0; i < n; ++i) text += piece;
+  return text;
+}
+
+TEST(Json, KeepsValuesTypesAndTheOrderOfKeys) {
+  const std::string text =
+      R"({"z":1,"a":[true,false,null,-7,18446744073709551615,2.5,"\u00e9\n"],"m":{"y":{},"b":[]}})";
+  const Result<Json> json = parse_json(text, "test.json");
+  ASSERT_TRUE(json.ok()) << json.status().to_string();
+  EXPECT_EQ(json_to_string(*json),
+            "{\"z\":1,\"a\":[true,false,null,-7,18446744073709551615,2.5,\"\xC3\xA9\\n\"],"
+            "\"m\":{\"y\":{},\"b\":[]}}");
+  // The same DOM as nlohmann's own builder makes.
+  EXPECT_EQ(*json, Json::parse(text));
+  for (const char* scalar : {"1", "\"s\"", "null", " [ ] "}) {
+    EXPECT_EQ(*parse_json(scalar, "x"), Json::parse(scalar));
+  }
+}
+
+TEST(Json, DepthIsLimitedWithoutRecursion) {
+  JsonLimits limits;
+  limits.max_depth = 10;
+  EXPECT_EQ(code_of(repeated("[", 10) + repeated("]", 10), limits), ErrorCode::kOk);
+  EXPECT_EQ(code_of(repeated("[", 11) + repeated("]", 11), limits), ErrorCode::kLimitExceeded);
+  EXPECT_EQ(code_of(repeated("[", 100'000)), ErrorCode::kLimitExceeded);
+  EXPECT_EQ(code_of(repeated("{\"a\":", 100'000)), ErrorCode::kLimitExceeded);
+  // Siblings do not add up.
+  EXPECT_EQ(code_of("[" + repeated("[[]],", 1000) + "0]", limits), ErrorCode::kOk);
+}
+
+TEST(Json, DeepestAllowedTextIsBuiltWrittenAndFreed) {
+  JsonLimits limits;
+  limits.max_depth = kMaxJsonDepth;
+  const std::string text = repeated("[", kMaxJsonDepth) + repeated("]", kMaxJsonDepth);
+  const Result<Json> json = parse_json(text, "deep.json", limits);
+  ASSERT_TRUE(json.ok());
+  const Json copy = *json;
+  EXPECT_EQ(json_to_string(copy), text);
+}
+
+TEST(Json, ValuesAndBytesAreLimited) {
+  JsonLimits limits;
+  limits.max_values = 4;
+  EXPECT_EQ(code_of(R"({"a":[1,"x"]})", limits), ErrorCode::kOk);
+  EXPECT_EQ(code_of(R"({"a":[1,"x",null]})", limits), ErrorCode::kLimitExceeded);
+  limits.max_bytes = 5;
+  EXPECT_EQ(code_of("[  1]", limits), ErrorCode::kOk);
+  EXPECT_EQ(code_of("[   1]", limits), ErrorCode::kLimitExceeded);
+}
+
+TEST(Json, DuplicateKeys) {
+  EXPECT_EQ(code_of(R"({"a":1,"b":2,"a":3})"), ErrorCode::kDuplicate);
+  EXPECT_EQ(code_of(R"({"\u0061":1,"a":3})"), ErrorCode::kDuplicate);
+  EXPECT_EQ(code_of(R"({"a":{"a":1},"b":{"a":2}})"), ErrorCode::kOk);
+  EXPECT_EQ(code_of(R"([{"x":{"k":1,"k":1}}])"), ErrorCode::kDuplicate);
+  JsonLimits limits;
+  limits.allow_duplicate_keys = true;
+  const Result<Json> json = parse_json(R"({"a":1,"b":2,"a":3,"c":4,"b":5,"a":6})", "test.json", limits);
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ(json_to_string(*json), R"({"a":6,"b":5,"c":4})");
+}
+
+TEST(Json, LargeObjectsTakeNoQuadraticTime) {
+  // 300000 keys: with a linear search per key this would be 4.5 * 10^10 comparisons, past the test's time
+  // limit.
+  std::string text = "{";
+  for (int i = 0; i < 300'000; ++i) text += "\"token" + std::to_string(i) + "\":" + std::to_string(i) + ",";
+  text += "\"last\":0}";
+  const Result<Json> json = parse_json(text, "vocab.json");
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ(json->size(), 300'001u);
+  EXPECT_EQ(json->begin().key(), "token0");
+}
+
+TEST(Json, NumbersBeyondDoubleAreAnErrorOfTheirOwn) {
+  EXPECT_EQ(code_of("[1e400]"), ErrorCode::kBadNumber);
+  EXPECT_EQ(code_of("-1e400"), ErrorCode::kBadNumber);
+  EXPECT_EQ(code_of("1e308"), ErrorCode::kOk);
+  EXPECT_TRUE(parse_json("18446744073709551616", "x")->is_number_float());
+}
+
+TEST(Json, SyntaxErrorsNameTheSourceAndTheByte) {
+  const Result<Json> json = parse_json("{\"a\": tru}", "config.json");
+  EXPECT_EQ(json.status().code(), ErrorCode::kBadHeader);
+  EXPECT_EQ(json.status().message().find("config.json: not valid JSON at byte 10: "), 0u)
+      << json.status().message();
+  EXPECT_EQ(json.status().message().find("json.exception"), std::string::npos);
+  for (const char* text : {"", " ", "{", "[1,]", "{\"a\":1,}", "{'a':1}", "01", "1 2", "{} x", "nul", "NaN",
+                           "\"\\x\"", "\"\\ud800\"", "\"a\nb\"", "// c\n1", "\"\xFF\"", "\"\xED\xA0\x80\""}) {
+    EXPECT_EQ(code_of(text), ErrorCode::kBadHeader) << text;
+  }
+  // nlohmann takes a NUL for the end of the text and would not look at the rest.
+  EXPECT_EQ(code_of(std::string_view("{}\0{", 4)), ErrorCode::kBadHeader);
+}
+
+TEST(Json, MessagesAreShortAndPrintable) {
+  const std::string text = "[\"" + std::string(1'000'000, 'x') + "\xFF\"]";
+  const Result<Json> json = parse_json(text, "big.json");
+  ASSERT_FALSE(json.ok());
+  EXPECT_LT(json.status().message().size(), 300u);
+  const Result<Json> key =
+      parse_json("{\"" + std::string(1000, 'k') + "\":1,\"" + std::string(1000, 'k') + "\":1}", "k");
+  EXPECT_EQ(key.status().code(), ErrorCode::kDuplicate);
+  EXPECT_LT(key.status().message().size(), 300u);
+}
+
+TEST(Json, WritingInvalidUtf8ReplacesIt) { EXPECT_EQ(json_to_string(Json("a\xFFz")), "\"a\xEF\xBF\xBDz\""); }
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,112 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+namespace {
+
+ErrorCode code_of(const std::string& path) { return MappedFile::open(path).status().code(); }
+
+std::string text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+TEST(MappedFile, MapsTheWholeFile) {
+  const TempDir dir;
+  std::string content(100'000, 'x');
+  content.front() = '<';
+  content.back() = '>';
+  Result<MappedFile> file = MappedFile::open(dir.write("f", content));
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  EXPECT_EQ(text_of(*file), content);
+  EXPECT_EQ(file->path(), dir.file("f"));
+  EXPECT_TRUE(file->check_unchanged().ok());
+}
+
+TEST(MappedFile, MovesAndAssigns) {
+  const TempDir dir;
+  Result<MappedFile> a = MappedFile::open(dir.write("a", "aaaa"));
+  Result<MappedFile> b = MappedFile::open(dir.write("b", "bb"));
+  ASSERT_TRUE(a.ok() && b.ok());
+  MappedFile moved = std::move(*a);
+  EXPECT_EQ(text_of(moved), "aaaa");
+  moved = std::move(*b);
+  EXPECT_EQ(text_of(moved), "bb");
+  EXPECT_TRUE(moved.check_unchanged().ok());
+}
+
+TEST(MappedFile, OnlyRegularFiles) {
+  const TempDir dir;
+  EXPECT_EQ(code_of(dir.path()), ErrorCode::kNotRegularFile);
+  EXPECT_EQ(code_of("/dev/zero"), ErrorCode::kNotRegularFile);
+  // Nobody writes to this FIFO: an open that blocks would hang here.
+  ASSERT_EQ(::mkfifo(dir.file("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(code_of(dir.file("fifo")), ErrorCode::kNotRegularFile);
+  // A link to a regular file is one.
+  dir.write("target", "x");
+  std::filesystem::create_symlink("target", dir.file("link"));
+  EXPECT_EQ(code_of(dir.file("link")), ErrorCode::kOk);
+}
+
+TEST(MappedFile, SystemErrorsKeepTheirWords) {
+  const TempDir dir;
+  std::filesystem::create_symlink("nowhere", dir.file("dangling"));
+  for (const char* name : {"dangling", "absent", "absent/file"}) {
+    const Result<MappedFile> file = MappedFile::open(dir.file(name));
+    EXPECT_EQ(file.status().code(), ErrorCode::kIo);
+    EXPECT_EQ(file.status().message(), dir.file(name) + ": cannot open: No such file or directory");
+  }
+}
+
+TEST(MappedFile, UnreadableFile) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything: permission is not tested";
+  const TempDir dir;
+  const std::string locked = dir.write("locked", "x");
+  ASSERT_EQ(::chmod(locked.c_str(), 0), 0);
+  EXPECT_EQ(code_of(locked), ErrorCode::kIo);
+}
+
+TEST(MappedFile, EmptyFileIsTruncated) {
+  const TempDir dir;
+  EXPECT_EQ(code_of(dir.write("empty", "")), ErrorCode::kTruncated);
+}
+
+TEST(MappedFile, NoticesTruncationAndModification) {
+  const TempDir dir;
+  const std::string path = dir.write("f", "0123456789");
+  const Result<MappedFile> file = MappedFile::open(path);
+  ASSERT_TRUE(file.ok());
+  ASSERT_EQ(::truncate(path.c_str(), 4), 0);
+  EXPECT_EQ(file->check_unchanged().code(), ErrorCode::kChangedOnDisk);
+
+  const std::string same_size = dir.write("g", "0123456789");
+  const Result<MappedFile> other = MappedFile::open(same_size);
+  ASSERT_TRUE(other.ok());
+  EXPECT_TRUE(other->check_unchanged().ok());
+  timespec times[2] = {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 1, .tv_nsec = 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, same_size.c_str(), times, 0), 0);
+  EXPECT_EQ(other->check_unchanged().code(), ErrorCode::kChangedOnDisk);
+}
+
+TEST(MappedFile, ReplacedByRenameKeepsTheOldBytes) {
+  const TempDir dir;
+  const std::string path = dir.write("f", "old");
+  const Result<MappedFile> file = MappedFile::open(path);
+  ASSERT_TRUE(file.ok());
+  std::filesystem::rename(dir.write("g", "new content"), path);
+  EXPECT_EQ(text_of(*file), "old");
+  EXPECT_TRUE(file->check_unchanged().ok());
+}
+
+}  // namespace
+}  // namespace ibid

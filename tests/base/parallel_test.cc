@@ -1,0 +1,171 @@
+#include "base/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace ibid {
+namespace {
+
+TEST(WorkerShare, PartsAreContiguousDisjointAndWhole) {
+  Barrier barrier(1);
+  for (const int count : {1, 2, 3, 8}) {
+    for (const size_t n : {0u, 1u, 2u, 7u, 16u, 17u, 100u, 1000u}) {
+      for (const size_t grain : {1u, 4u, 16u}) {
+        size_t next = 0;
+        size_t smallest = n;
+        size_t largest = 0;
+        for (int i = 0; i < count; ++i) {
+          const Range range = Worker(i, count, barrier).share(n, grain);
+          if (range.empty()) {
+            smallest = 0;
+            continue;
+          }
+          ASSERT_EQ(range.begin, next);
+          ASSERT_EQ(range.begin % grain, 0u);
+          next = range.end;
+          smallest = std::min(smallest, range.size());
+          largest = std::max(largest, range.size());
+        }
+        ASSERT_EQ(next, n);
+        ASSERT_LE(largest, smallest + 2 * grain - 1) << n << '/' << count << " by " << grain;
+      }
+    }
+  }
+}
+
+class TeamOf : public testing::TestWithParam<int> {};
+
+TEST_P(TeamOf, EachWorkerRunsOnceAndKnowsItsPlace) {
+  ThreadTeam team(GetParam());
+  EXPECT_EQ(team.size(), GetParam());
+  for (int repeat = 0; repeat < 100; ++repeat) {
+    std::vector<std::atomic<int>> runs(static_cast<size_t>(team.size()));
+    std::atomic<int> count{0};
+    team.run([&](const Worker& worker) {
+      runs[static_cast<size_t>(worker.index())].fetch_add(1);
+      count = worker.count();
+    });
+    ASSERT_EQ(count.load(), team.size());
+    for (const auto& n : runs) ASSERT_EQ(n.load(), 1);
+  }
+}
+
+// Every step reads what the other threads wrote in the step before: a barrier that lets anyone through early,
+// or does not publish, gives a wrong sum (and a race under ThreadSanitizer).
+TEST_P(TeamOf, BarrierSeparatesSteps) {
+  ThreadTeam team(GetParam());
+  constexpr int kSteps = 300;
+  std::vector<std::vector<int>> values(2, std::vector<int>(static_cast<size_t>(team.size()), 1));
+  team.run([&](const Worker& worker) {
+    for (int step = 0; step < kSteps; ++step) {
+      const std::vector<int>& before = values[static_cast<size_t>(step % 2)];
+      const int sum = std::accumulate(before.begin(), before.end(), 0);
+      values[static_cast<size_t>((step + 1) % 2)][static_cast<size_t>(worker.index())] =
+          sum / worker.count() + 1;
+      worker.barrier();
+    }
+  });
+  for (const int value : values[kSteps % 2]) EXPECT_EQ(value, kSteps + 1);
+}
+
+// Peers that arrive long after the spin has ended wake the sleeper.
+TEST_P(TeamOf, SleepersAreWoken) {
+  ThreadTeam team(GetParam());
+  std::atomic<int> arrived{0};
+  for (int late = 0; late < team.size(); ++late) {
+    arrived = 0;
+    team.run([&](const Worker& worker) {
+      if (worker.index() == late) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      arrived.fetch_add(1);
+      worker.barrier();
+      EXPECT_EQ(arrived.load(), worker.count());
+    });
+  }
+}
+
+TEST_P(TeamOf, InsideAnotherRegionTheCountIsTheRealOne) {
+  ThreadTeam outer(2);
+  outer.run([&](const Worker&) {
+    ThreadTeam inner(GetParam());
+    std::atomic<int> ran{0};
+    std::atomic<size_t> items{0};
+    std::atomic<int> count{0};
+    inner.run([&](const Worker& worker) {
+      ran.fetch_add(1);
+      count = worker.count();
+      items.fetch_add(worker.share(1000).size());
+      worker.barrier();
+    });
+    EXPECT_EQ(ran.load(), count.load());
+    EXPECT_EQ(items.load(), 1000u);
+  });
+}
+
+#ifdef _OPENMP
+TEST_P(TeamOf, FewerThreadsThanAskedForStillDoAllTheWork) {
+  omp_set_dynamic(1);  // lets libgomp give as many threads as there are idle CPUs
+  ThreadTeam team(GetParam());
+  std::atomic<size_t> items{0};
+  std::atomic<int> ran{0};
+  std::atomic<int> count{0};
+  team.run([&](const Worker& worker) {
+    ran.fetch_add(1);
+    count = worker.count();
+    worker.barrier();
+    items.fetch_add(worker.share(12345, 16).size());
+    worker.barrier();
+    EXPECT_EQ(items.load(), 12345u);
+  });
+  omp_set_dynamic(0);
+  EXPECT_EQ(ran.load(), count.load());
+}
+#endif
+
+// 8 threads are more than many machines have cores: the barrier must then sleep, not spin.
+INSTANTIATE_TEST_SUITE_P(Threads, TeamOf, testing::Values(1, 2, 3, 8));
+
+TEST(ThreadTeam, ZeroMeansTheCpusOfTheAffinityMask) {
+  EXPECT_GE(available_cpus(), 1);
+  EXPECT_EQ(ThreadTeam(0).size(), available_cpus());
+}
+
+TEST(ThreadTeam, RegionsSeeEachOthersWrites) {
+  ThreadTeam team(3);
+  std::vector<int> values(100, 0);
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    team.run([&](const Worker& worker) {
+      const Range range = worker.share(values.size());
+      for (size_t i = range.begin; i < range.end; ++i) ++values[values.size() - 1 - i];
+    });
+  }
+  for (const int value : values) EXPECT_EQ(value, 200);
+}
+
+TEST(Barrier, ServesPlainThreads) {
+  constexpr int kThreads = 5;
+  Barrier barrier(kThreads);
+  std::atomic<int> arrived{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int step = 1; step <= 200; ++step) {
+        arrived.fetch_add(1);
+        barrier.wait();
+        EXPECT_EQ(arrived.load(), step * kThreads);
+        barrier.wait();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,35 @@
+// Where tests find what is too large for the repository. A test that needs it and does not find it is
+// skipped and says so; on a CI machine (CI=true), where the model is expected, it fails instead.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+namespace ibid {
+
+// The reference data: $IBID_SHARED, else "../shared" beside the source tree, when that is a directory.
+std::optional<std::string> shared_dir();
+
+// The default model's file in $IBID_MODELS, else $XDG_DATA_HOME/ibid/models, else ~/.local/share/ibid/models.
+std::optional<std::string> real_model_path();
+
+// Whether CI=true, which is how the CI script runs the tests.
+bool running_in_ci();
+
+}  // namespace ibid
+
+// Declares `path` (std::string) as the real model's file, or ends the test. Test suites that use it are
+// named RealModel..., so that sanitizer runs can leave them out.
+#define IBID_NEED_REAL_MODEL(path)                                                            \
+  if (!::ibid::real_model_path()) {                                                           \
+    if (::ibid::running_in_ci()) FAIL() << "the default model is not there: run `ibid pull`"; \
+    GTEST_SKIP() << "the default model is not there: run `ibid pull`, or set IBID_MODELS";    \
+  }                                                                                           \
+  const std::string path = *::ibid::real_model_path()
+
+// Declares `dir` (std::string) as the directory of the reference data, or skips the test.
+#define IBID_NEED_SHARED(dir)                                                                          \
+  if (!::ibid::shared_dir()) GTEST_SKIP() << "the reference data is not there: set IBID_SHARED to it"; \
+  const std::string dir = *::ibid::shared_dir()
