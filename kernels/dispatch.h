@@ -1,5 +1,6 @@
 // Which instruction set runs. Chosen once, at first use, by CPUID and by what the operating system saves
 // (XGETBV); IBID_FORCE_ISA=ref|avx2|avx512 forces one, and a forced set that the machine lacks is an error.
+// All functions are safe to call from several threads.
 #pragma once
 
 #include "base/result.h"
@@ -7,13 +8,16 @@
 
 namespace ibid {
 
-enum class Isa { kRef, kAvx2, kAvx512 };   // kAvx512: F, BW, VL, DQ, VNNI
+enum class Isa { kRef, kAvx2, kAvx512 };   // kAvx2: AVX2, FMA, F16C; kAvx512: also F, BW, VL, DQ, VNNI
 
 const char* isa_name(Isa isa);
 bool isa_supported(Isa isa);
 
-// The set that runs: the forced one, else the best one. Error: kInvalidArgument for an unknown or
-// unsupported IBID_FORCE_ISA.
+// The set called `forced`, or the best one when it is null or empty.
+// Error: kInvalidArgument for an unknown or unsupported name.
+Result<Isa> choose_isa(const char* forced);
+
+// choose_isa(IBID_FORCE_ISA), decided at the first call.
 Result<Isa> active_isa();
 
 // The table of one set. REQUIRES: isa_supported(isa).

@@ -28,15 +28,25 @@ namespace ibid {
 // Columns are padded with zeros to a multiple of 64, so that kernels never see a half chunk.
 struct QuantizedRows {
   size_t n_rows = 0;
-  size_t n_cols = 0;          // as in the layer; padded_cols() are there
-  int8_t* q = nullptr;        // [n_rows, padded_cols]
-  float* scale = nullptr;     // [n_rows, padded_cols / 32]
+  size_t n_cols = 0;            // as in the layer, a multiple of 32; padded_cols() are there
+  int8_t* q = nullptr;          // [n_rows, padded_cols]  -127..127
+  float* scale = nullptr;       // [n_rows, padded_cols / 32]
   float* scaled_sum = nullptr;  // [n_rows, padded_cols / 32]  scale * float(sum of q): what a min multiplies
-  int32_t* sum16 = nullptr;   // [n_rows, padded_cols / 16]  sum of q over 16 columns: takes the code offset away
+  int32_t* offset32 = nullptr;  // [n_rows, padded_cols / 32]  -128 * sum of q over 32 columns: what codes that
+  int32_t* offset16 = nullptr;  // [n_rows, padded_cols / 16]  are stored as code + 128 count too much
 
-  size_t padded_cols() const { return (n_cols + kChunkCols - 1) / kChunkCols * kChunkCols; }
-  size_t blocks() const { return padded_cols() / kQuantBlock; }
+  [[gnu::always_inline]] size_t padded_cols() const {
+    return (n_cols + kChunkCols - 1) / kChunkCols * kChunkCols;
+  }
+  [[gnu::always_inline]] size_t blocks() const { return padded_cols() / kQuantBlock; }
+
+  // The arrays of n_rows rows, one after another in memory: 64-byte aligned, bytes(n_rows, n_cols) long.
+  static size_t bytes(size_t n_rows, size_t n_cols);
+  static QuantizedRows at(std::byte* memory, size_t n_rows, size_t n_cols);
 };
+
+// Below it 127 / max would overflow.
+inline constexpr float kTinyBlock = 1e-35f;
 
 // Keys and values of one KV head over one page of 64 positions, as attention reads them.
 //   F32, F16: K [4 groups][head_dim][16 positions], V [64 positions][v_dim]
@@ -83,7 +93,9 @@ struct Kernels {
   // Per block of 32 (kP6k: 16) columns, in increasing order:
   //   acc = fma(float(integer sum of code * q), s * x.scale, acc)
   //   acc = fma(m, x.scaled_sum, acc)                               (types with a min)
-  // y: [x.n_rows, y_stride], y_stride >= 16 * n_panels. scratch: linear_scratch_bytes(n_cols) per thread.
+  // over the padded columns. kP6k multiplies both of its 16-column scales by the x.scale of their block.
+  // y: [x.n_rows, y_stride], y_stride >= 16 * n_panels. scratch: linear_scratch_bytes(n_cols) per thread,
+  // 64-byte aligned.
   void (*linear_int8)(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
                       std::byte* scratch);
   // Float panels: acc = fma(w, x[k], acc), k increasing. x: [n_rows, x_stride].
@@ -91,7 +103,8 @@ struct Kernels {
                        float* y, size_t y_stride);
 
   // --- rows
-  // Quantises one row of n_cols floats into row `row` of `out`. A block of zeros has scale 0.
+  // Quantises one row of n_cols floats into row `row` of `out`, padding included. q = round(x * (127 / max)).
+  // A block whose largest magnitude is below kTinyBlock counts as zeros; a block of zeros has scale 0.
   void (*quantize_row)(const float* x, size_t row, QuantizedRows& out);
   // y = x * (1 / sqrt(mean(x^2) + eps)) * weight, as (x * inv) * weight. y may be x. (Zhang & Sennrich 2019)
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* y);

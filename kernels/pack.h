@@ -1,21 +1,34 @@
-// Repacks a tensor of a model file into panels. Exact: unpacking gives the values that decoding the
-// file gives.
+// Packs rows of weights into panels, and unpacks one row again. Exact: unpacking gives the values that
+// decoding the file gives. Knows nothing of files: rows come as the integer codes and float scales that a
+// decoder of quantised blocks makes, or as floats.
+// Stateless; different panels may be packed from several threads.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 
-#include "base/result.h"
-#include "base/tensor_view.h"
 #include "kernels/panel.h"
 
 namespace ibid {
 
-// Packs `tensor` [n_rows, n_cols] (row-major view) as `type` into out (packed_bytes() bytes, 64-byte aligned),
-// panels of `panels` only, so that threads can share the work.
-// type is panel_type_for(tensor.dtype), or kPF for any dtype that can be decoded.
-void pack_panels(const TensorView& tensor, RowOrder order, PanelType type, Range panels, std::byte* out);
+// Up to 16 rows for one panel, row after row. Only the arrays that the type needs are set.
+struct PanelRows {
+  size_t n_rows = kPanelRows;  // 1..16; the panel's missing rows become zero
+  // Quantised types; groups = n_cols / panel_format(type).group.
+  std::span<const int8_t> codes;  // [n_rows, n_cols]  without offset: -8..7 for kP4, 0..15 for kP4m
+  std::span<const float> scales;  // [n_rows, groups]  exactly f16 values where the panel stores f16
+  std::span<const float> mins;    // [n_rows, groups]  likewise; types with mins
+  // Float types.
+  std::span<const uint16_t> halves;  // [n_rows, n_cols]  kPH, kPB: the file's bits
+  std::span<const float> floats;     // [n_rows, n_cols]  kPF
+};
 
-// One row of W as floats (embedding lookup). out: n_cols floats.
+// Writes one panel: panel_bytes(type, n_cols) bytes at out, 64-byte aligned.
+// REQUIRES: n_cols is a multiple of 32 for quantised types; codes are in the type's range.
+void pack_panel(PanelType type, size_t n_cols, const PanelRows& rows, std::byte* out);
+
+// One row of W as floats (embedding lookup): s c, or s c + m, each operation rounded. out: n_cols floats.
 void unpack_row(const PackedMatrix& w, size_t row, float* out);
 
 }  // namespace ibid

@@ -8,10 +8,13 @@
 //   panel:  chunk 0 | chunk 1 | ...                  one chunk = 64 columns (two blocks of 32), 64-byte aligned
 //   chunk:  scales [2][16] | mins [2][16] (m, k types) | codes
 //
+//   kP6k: scales [4][16], one per 16 columns
+//
 // Codes of a quantised chunk, per block of 32 columns (k = 0..31), for row r of the panel:
 //   8 bit   [8][16][4]   byte [j][r][i] is the code of k = 4 j + i, stored as code + 128 (unsigned)
 //   4 bit   [4][16][4]   byte [j][r][i]: low nibble k = 4 j + i, high nibble k = 16 + 4 j + i
-//   5 bit   as 4 bit, then the fifth bits: 16 x uint32, bit k of word r
+//   5 bit   as 4 bit, then the fifth bits: 16 x uint32 of the block; bit 8 i + j of word r is that of
+//           k = 4 j + i, so that one shift by j brings it to bit 0 of byte i for all four
 // Groups of 4 consecutive k in one 32-bit lane are what vpdpbusd multiplies. The last chunk of a row whose
 // number of blocks is odd carries a zero block.
 //
@@ -34,12 +37,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "base/dtype.h"
-#include "base/parallel.h"
-#include "base/result.h"
-#include "base/tensor_view.h"
 
 namespace ibid {
 
@@ -50,11 +49,28 @@ inline constexpr size_t kChunkCols = 64;
 enum class PanelType : uint8_t { kP4, kP4m, kP4k, kP5, kP5m, kP5k, kP8, kP6k, kPH, kPB, kPF };
 
 const char* panel_type_name(PanelType type);
-inline bool panel_is_float(PanelType type) { return type >= PanelType::kPH; }
+[[gnu::always_inline]] inline bool panel_is_float(PanelType type) { return type >= PanelType::kPH; }
 
-// The panel type that holds a tensor of `dtype` exactly. n_cols decides for quantised types whether rows are
-// whole blocks (always true for valid files).
+// The panel type that holds a tensor of `dtype` exactly. REQUIRES: dtype is a float or quantised type.
 PanelType panel_type_for(DType dtype);
+
+// How the codes of a quantised panel are stored.
+struct PanelFormat {
+  size_t group;        // columns per scale: 32 or 16
+  int bits;            // per code: 4, 5, 8
+  int offset;          // stored code = code + offset
+  bool has_mins;
+  size_t scale_bytes;  // of one scale or min: 2 (f16) or 4 (f32)
+
+  size_t groups_per_chunk() const { return kChunkCols / group; }
+  size_t scales_bytes() const { return groups_per_chunk() * kPanelRows * scale_bytes; }  // of a chunk
+  size_t codes_at() const { return scales_bytes() * (has_mins ? 2 : 1); }                // from its start
+  size_t block_code_bytes() const { return kQuantBlock * kPanelRows * static_cast<size_t>(bits) / 8; }
+  size_t chunk_bytes() const { return codes_at() + 2 * block_code_bytes(); }
+};
+
+// REQUIRES: !panel_is_float(type).
+PanelFormat panel_format(PanelType type);
 
 // A packed matrix. The bytes belong to whoever packed them (an Arena).
 struct PackedMatrix {
@@ -63,7 +79,7 @@ struct PackedMatrix {
   size_t n_cols = 0;                    // inputs
   const std::byte* data = nullptr;      // n_panels() panels of panel_bytes(), 64-byte aligned
 
-  size_t n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
+  [[gnu::always_inline]] size_t n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
   bool empty() const { return data == nullptr; }
 };
 

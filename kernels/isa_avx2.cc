@@ -1,0 +1,17 @@
+// The kernels' shared bodies compiled for AVX2, FMA and F16C. No library code is
+// instantiated here, and nothing but fill_avx2() is visible outside: the test isa_symbols holds that.
+
+// clang-format off: the vectors come first, the bodies are written in them.
+#include "kernels/vec_avx2.h"
+#include "kernels/linear-inl.h"
+// clang-format on
+#include "kernels/ref.h"
+
+namespace ibid {
+
+void fill_avx2(Kernels& table) {
+  table.name = "avx2";
+  avx2::fill_linear(table);
+}
+
+}  // namespace ibid

@@ -1,0 +1,17 @@
+// The kernels' shared bodies compiled for AVX-512 F, BW, VL, DQ and VNNI. No library code is
+// instantiated here, and nothing but fill_avx512() is visible outside: the test isa_symbols holds that.
+
+// clang-format off: the vectors come first, the bodies are written in them.
+#include "kernels/vec_avx512.h"
+#include "kernels/linear-inl.h"
+// clang-format on
+#include "kernels/ref.h"
+
+namespace ibid {
+
+void fill_avx512(Kernels& table) {
+  table.name = "avx512";
+  avx512::fill_linear(table);
+}
+
+}  // namespace ibid

@@ -1,0 +1,140 @@
+#include "kernels/pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace ibid {
+
+namespace {
+
+void store_float(std::byte* at, size_t index, size_t bytes, float value) {
+  if (bytes == 4) {
+    std::memcpy(at + 4 * index, &value, 4);
+    return;
+  }
+  const uint16_t half = float_to_fp16(value);
+  std::memcpy(at + 2 * index, &half, 2);
+}
+
+float load_float(const std::byte* at, size_t index, size_t bytes) {
+  if (bytes == 4) {
+    float value;
+    std::memcpy(&value, at + 4 * index, 4);
+    return value;
+  }
+  uint16_t half;
+  std::memcpy(&half, at + 2 * index, 2);
+  return fp16_to_float(half);
+}
+
+// Where the parts of column k of lane `lane` lie in a chunk's codes (kernels/panel.h).
+struct CodePlace {
+  size_t byte;
+  unsigned shift;     // 4 for a high nibble
+  size_t fifth_byte;  // 5 bit types
+  unsigned fifth_shift;
+};
+
+CodePlace code_place(const PanelFormat& format, size_t column, size_t lane) {
+  const size_t k = column % kQuantBlock;
+  const size_t block = column / kQuantBlock * format.block_code_bytes();
+  if (format.bits == 8) return {block + (k / 4 * kPanelRows + lane) * 4 + k % 4, 0, 0, 0};
+  const size_t nibbles = kQuantBlock * kPanelRows / 2;
+  return {block + (k % 16 / 4 * kPanelRows + lane) * 4 + k % 4, k < 16 ? 0u : 4u,
+          block + nibbles + lane * 4 + k % 4, static_cast<unsigned>(k / 4)};
+}
+
+void store_code(const PanelFormat& format, std::byte* codes, size_t column, size_t lane, unsigned code) {
+  const CodePlace place = code_place(format, column, lane);
+  const unsigned low = format.bits == 8 ? code : code & 15u;
+  codes[place.byte] |= static_cast<std::byte>(low << place.shift);
+  if (format.bits == 5) codes[place.fifth_byte] |= static_cast<std::byte>((code >> 4) << place.fifth_shift);
+}
+
+int load_code(const PanelFormat& format, const std::byte* codes, size_t column, size_t lane) {
+  const CodePlace place = code_place(format, column, lane);
+  const unsigned byte = std::to_integer<unsigned>(codes[place.byte]);
+  unsigned code = format.bits == 8 ? byte : (byte >> place.shift) & 15u;
+  if (format.bits == 5) {
+    code |= ((std::to_integer<unsigned>(codes[place.fifth_byte]) >> place.fifth_shift) & 1u) << 4;
+  }
+  return static_cast<int>(code) - format.offset;
+}
+
+void pack_chunk(const PanelFormat& format, const PanelRows& rows, size_t n_cols, size_t first_col,
+                size_t lane, std::byte* chunk) {
+  const size_t groups = n_cols / format.group;
+  const size_t end = std::min(first_col + kChunkCols, n_cols);
+  for (size_t col = first_col; col < end; ++col) {
+    const int code = rows.codes[lane * n_cols + col] + format.offset;
+    DCHECK(code >= 0 && code < 1 << format.bits) << code;
+    store_code(format, chunk + format.codes_at(), col - first_col, lane, static_cast<unsigned>(code));
+  }
+  for (size_t col = first_col; col < end; col += format.group) {
+    const size_t source = lane * groups + col / format.group;
+    const size_t index = (col - first_col) / format.group * kPanelRows + lane;
+    store_float(chunk, index, format.scale_bytes, rows.scales[source]);
+    if (format.has_mins) {
+      store_float(chunk + format.scales_bytes(), index, format.scale_bytes, rows.mins[source]);
+    }
+  }
+}
+
+template <typename T>
+void pack_plain(std::span<const T> values, size_t n_rows, size_t n_cols, std::byte* out) {
+  CHECK_EQ(values.size(), n_rows * n_cols);
+  for (size_t lane = 0; lane < n_rows; ++lane) {
+    for (size_t k = 0; k < n_cols; ++k) {
+      std::memcpy(out + (k * kPanelRows + lane) * sizeof(T), &values[lane * n_cols + k], sizeof(T));
+    }
+  }
+}
+
+float plain_value(PanelType type, const std::byte* panel, size_t index) {
+  if (type == PanelType::kPF) return load_float(panel, index, 4);
+  if (type == PanelType::kPH) return load_float(panel, index, 2);
+  uint16_t bits;
+  std::memcpy(&bits, panel + 2 * index, 2);
+  return bf16_to_float(bits);
+}
+
+}  // namespace
+
+void pack_panel(PanelType type, size_t n_cols, const PanelRows& rows, std::byte* out) {
+  CHECK(rows.n_rows >= 1 && rows.n_rows <= kPanelRows) << rows.n_rows;
+  std::memset(out, 0, panel_bytes(type, n_cols));
+  if (type == PanelType::kPF) return pack_plain(rows.floats, rows.n_rows, n_cols, out);
+  if (panel_is_float(type)) return pack_plain(rows.halves, rows.n_rows, n_cols, out);
+  const PanelFormat format = panel_format(type);
+  CHECK_EQ(n_cols % kQuantBlock, size_t{0});
+  CHECK_EQ(rows.codes.size(), rows.n_rows * n_cols);
+  CHECK_EQ(rows.scales.size(), rows.n_rows * (n_cols / format.group));
+  CHECK_EQ(rows.mins.size(), format.has_mins ? rows.scales.size() : size_t{0});
+  for (size_t col = 0; col < n_cols; col += kChunkCols, out += format.chunk_bytes()) {
+    for (size_t lane = 0; lane < rows.n_rows; ++lane) pack_chunk(format, rows, n_cols, col, lane, out);
+  }
+}
+
+void unpack_row(const PackedMatrix& w, size_t row, float* out) {
+  CHECK_LT(row, w.n_rows);
+  const size_t lane = row % kPanelRows;
+  const std::byte* panel = w.data + row / kPanelRows * panel_bytes(w.type, w.n_cols);
+  if (panel_is_float(w.type)) {
+    for (size_t k = 0; k < w.n_cols; ++k) out[k] = plain_value(w.type, panel, k * kPanelRows + lane);
+    return;
+  }
+  const PanelFormat format = panel_format(w.type);
+  for (size_t col = 0; col < w.n_cols; ++col) {
+    const std::byte* chunk = panel + col / kChunkCols * format.chunk_bytes();
+    const size_t index = col % kChunkCols / format.group * kPanelRows + lane;
+    const int code = load_code(format, chunk + format.codes_at(), col % kChunkCols, lane);
+    const float product = load_float(chunk, index, format.scale_bytes) * static_cast<float>(code);
+    out[col] = format.has_mins
+                   ? product + load_float(chunk + format.scales_bytes(), index, format.scale_bytes)
+                   : product;
+  }
+}
+
+}  // namespace ibid

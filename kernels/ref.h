@@ -1,0 +1,23 @@
+// The readable twin of every kernel: plain scalar C++ that defines, bit for bit, what the tables of the
+// instruction sets compute; and the oracle in double. Private to kernels/ and its tests.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace ibid {
+
+// The one order in which 16 lanes are added:
+//   ((l0 + l8) + (l4 + l12)) + ((l2 + l10) + (l6 + l14)), the same of the odd lanes, and the sum of both.
+float reduce_add16(const float* lanes);
+
+// Each fills its own entries of a table.
+void fill_ref_linear(Kernels& table);
+void fill_reference_linear(Kernels& table);
+
+// All entries of one table. Defined in isa_*.cc, the only files compiled for an instruction set.
+void fill_ref(Kernels& table);
+void fill_reference(Kernels& table);
+void fill_avx2(Kernels& table);
+void fill_avx512(Kernels& table);
+
+}  // namespace ibid

@@ -1,0 +1,151 @@
+// Linear layers as the contract states them, one output at a time.
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/dtype.h"
+#include "kernels/ref.h"
+
+namespace ibid {
+
+namespace {
+
+// One block of 32 columns of one row of a quantised panel.
+struct Block {
+  const std::byte* chunk;
+  const PanelFormat* format;
+  size_t half;  // 0 or 1: which block of the chunk
+  size_t lane;  // row within the panel
+
+  float stored_float(size_t at, size_t index) const {
+    if (format->scale_bytes == 4) {
+      float value;
+      std::memcpy(&value, chunk + at + 4 * index, 4);
+      return value;
+    }
+    uint16_t bits;
+    std::memcpy(&bits, chunk + at + 2 * index, 2);
+    return fp16_to_float(bits);
+  }
+  // `group` counts within the block: 0, or 0 and 1 where scales cover 16 columns.
+  size_t group_index(size_t group) const {
+    return (half * (kQuantBlock / format->group) + group) * kPanelRows + lane;
+  }
+  float scale(size_t group) const { return stored_float(0, group_index(group)); }
+  float min(size_t group) const { return stored_float(format->scales_bytes(), group_index(group)); }
+
+  int code(size_t k) const {
+    const std::byte* codes = chunk + format->codes_at() + half * format->block_code_bytes();
+    if (format->bits == 8) return byte_at(codes, k / 4, k % 4) - format->offset;
+    const int byte = byte_at(codes, k % 16 / 4, k % 4);
+    int value = k < 16 ? byte & 15 : byte >> 4;
+    if (format->bits == 5) {
+      uint32_t fifth;
+      std::memcpy(&fifth, codes + kQuantBlock * kPanelRows / 2 + 4 * lane, 4);
+      value |= static_cast<int>((fifth >> (8 * (k % 4) + k / 4)) & 1u) << 4;
+    }
+    return value - format->offset;
+  }
+  int byte_at(const std::byte* codes, size_t j, size_t i) const {
+    return std::to_integer<int>(codes[(j * kPanelRows + lane) * 4 + i]);
+  }
+};
+
+float float_weight(const PackedMatrix& w, const std::byte* panel, size_t k, size_t lane) {
+  const size_t index = k * kPanelRows + lane;
+  if (w.type == PanelType::kPF) {
+    float value;
+    std::memcpy(&value, panel + 4 * index, 4);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, panel + 2 * index, 2);
+  return w.type == PanelType::kPH ? fp16_to_float(bits) : bf16_to_float(bits);
+}
+
+// One output of a quantised layer.
+float dot_int8(const PanelFormat& format, const std::byte* panel, size_t lane, const QuantizedRows& x,
+               size_t row) {
+  const size_t chunk_bytes = format.chunk_bytes();
+  float acc = 0.0f;
+  for (size_t b = 0; b < x.blocks(); ++b) {
+    const Block block{panel + b / 2 * chunk_bytes, &format, b % 2, lane};
+    const size_t at = row * x.blocks() + b;
+    const int8_t* q = x.q + row * x.padded_cols() + b * kQuantBlock;
+    for (size_t group = 0; group < kQuantBlock / format.group; ++group) {
+      int32_t sum = 0;
+      for (size_t k = group * format.group; k < (group + 1) * format.group; ++k) sum += block.code(k) * q[k];
+      acc = std::fma(static_cast<float>(sum), block.scale(group) * x.scale[at], acc);
+    }
+    if (format.has_mins) acc = std::fma(block.min(0), x.scaled_sum[at], acc);
+  }
+  return acc;
+}
+
+void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
+                 std::byte*) {
+  const PanelFormat format = panel_format(w.type);
+  for (size_t p = panels.begin; p < panels.end; ++p) {
+    const std::byte* panel = w.data + p * panel_bytes(w.type, w.n_cols);
+    for (size_t row = 0; row < x.n_rows; ++row) {
+      for (size_t lane = 0; lane < kPanelRows; ++lane) {
+        y[row * y_stride + p * kPanelRows + lane] = dot_int8(format, panel, lane, x, row);
+      }
+    }
+  }
+}
+
+// Accumulator: float for the twin of the fast kernels, double for the oracle. A product of two floats is
+// exact in double, so there std::fma only adds.
+template <typename Accumulator>
+void linear_float(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels,
+                  float* y, size_t y_stride) {
+  for (size_t p = panels.begin; p < panels.end; ++p) {
+    const std::byte* panel = w.data + p * panel_bytes(w.type, w.n_cols);
+    for (size_t row = 0; row < n_rows; ++row) {
+      for (size_t lane = 0; lane < kPanelRows; ++lane) {
+        Accumulator acc = 0;
+        for (size_t k = 0; k < w.n_cols; ++k) {
+          acc =
+              std::fma(Accumulator{float_weight(w, panel, k, lane)}, Accumulator{x[row * x_stride + k]}, acc);
+        }
+        y[row * y_stride + p * kPanelRows + lane] = static_cast<float>(acc);
+      }
+    }
+  }
+}
+
+void quantize_row(const float* x, size_t row, QuantizedRows& out) {
+  for (size_t b = 0; b < out.blocks(); ++b) {
+    const size_t at = row * out.blocks() + b;
+    int8_t* q = out.q + row * out.padded_cols() + b * kQuantBlock;
+    float block[kQuantBlock] = {};
+    if (b < out.n_cols / kQuantBlock) std::memcpy(block, x + b * kQuantBlock, sizeof(block));
+    float largest = 0.0f;
+    for (float value : block) largest = std::fmax(largest, std::fabs(value));
+    const bool is_zero = largest < kTinyBlock;
+    const float inverse = is_zero ? 0.0f : 127.0f / largest;
+    int32_t sums[2] = {0, 0};
+    for (size_t k = 0; k < kQuantBlock; ++k) {
+      q[k] = static_cast<int8_t>(std::nearbyint(block[k] * inverse));
+      sums[k / 16] += q[k];
+    }
+    out.scale[at] = is_zero ? 0.0f : largest / 127.0f;
+    out.scaled_sum[at] = out.scale[at] * static_cast<float>(sums[0] + sums[1]);
+    out.offset16[2 * at] = -128 * sums[0];
+    out.offset16[2 * at + 1] = -128 * sums[1];
+    out.offset32[at] = -128 * (sums[0] + sums[1]);
+  }
+}
+
+}  // namespace
+
+void fill_ref_linear(Kernels& table) {
+  table.linear_int8 = linear_int8;
+  table.linear_float = linear_float<float>;
+  table.quantize_row = quantize_row;
+}
+
+void fill_reference_linear(Kernels& table) { table.linear_float = linear_float<double>; }
+
+}  // namespace ibid

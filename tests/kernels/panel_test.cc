@@ -1,0 +1,48 @@
+#include "kernels/panel.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ibid {
+namespace {
+
+TEST(Panel, BytesFollowTheLayout) {
+  EXPECT_EQ(panel_bytes(PanelType::kP4, 64), 64u + 512u);
+  EXPECT_EQ(panel_bytes(PanelType::kP4m, 64), 128u + 512u);
+  EXPECT_EQ(panel_bytes(PanelType::kP4k, 64), 256u + 512u);
+  EXPECT_EQ(panel_bytes(PanelType::kP5, 64), 64u + 512u + 128u);
+  EXPECT_EQ(panel_bytes(PanelType::kP5m, 64), 128u + 512u + 128u);
+  EXPECT_EQ(panel_bytes(PanelType::kP5k, 64), 256u + 512u + 128u);
+  EXPECT_EQ(panel_bytes(PanelType::kP8, 64), 64u + 1024u);
+  EXPECT_EQ(panel_bytes(PanelType::kP6k, 64), 256u + 1024u);
+  EXPECT_EQ(panel_bytes(PanelType::kPH, 5), 192u);  // 160 padded
+  EXPECT_EQ(panel_bytes(PanelType::kPF, 5), 320u);
+  EXPECT_EQ(panel_bytes(PanelType::kP8, 96), panel_bytes(PanelType::kP8, 128));
+  EXPECT_EQ(packed_bytes(PanelType::kP8, 17, 64), 2 * panel_bytes(PanelType::kP8, 64));
+}
+
+TEST(Panel, EveryWeightTypeHasAPanel) {
+  EXPECT_EQ(panel_type_for(DType::kQ4_1), PanelType::kP4m);
+  EXPECT_EQ(panel_type_for(DType::kQ3_K), PanelType::kP6k);
+  EXPECT_EQ(panel_type_for(DType::kQ2_K), PanelType::kPF);
+  EXPECT_EQ(panel_type_for(DType::kBF16), PanelType::kPB);
+  EXPECT_STREQ(panel_type_name(PanelType::kP4m), "P4m");
+}
+
+// llama.cpp's converter permutes q and k as reshape(heads, 2, half, cols).swapaxes(1, 2); this undoes it.
+TEST(Panel, UnpermuteUndoesTheConvertersPermutation) {
+  const size_t heads = 3, head_dim = 8, half = head_dim / 2;
+  std::vector<size_t> permuted;  // permuted[i]: which original row the file has at row i
+  for (size_t h = 0; h < heads; ++h) {
+    for (size_t i = 0; i < half; ++i) {
+      for (size_t s = 0; s < 2; ++s) permuted.push_back(h * head_dim + s * half + i);
+    }
+  }
+  const RowOrder order{RowOrder::kUnpermuteRope, head_dim};
+  for (size_t row = 0; row < heads * head_dim; ++row) EXPECT_EQ(permuted[order.source_row(row)], row);
+  EXPECT_EQ(RowOrder{}.source_row(13), 13u);
+}
+
+}  // namespace
+}  // namespace ibid
