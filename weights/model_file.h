@@ -72,9 +72,11 @@ class ModelFile {
 };
 
 struct OpenOptions {
-  bool vocabulary_only =
-      false;  // tensors need not be there: a directory with only tokenizer.json, a GGUF without tensors
-  bool follow_symlinks = true;  // of shards; the hub's own cache is made of them
+  // Tensors need not be there: a directory with only tokenizer.json, a GGUF whose tensors are missing or of
+  // types that are not read. GGUF tensors are then not looked at, and tensor_names() is empty.
+  bool vocabulary_only = false;
+  // Of the weights of a directory; the hub's own cache is made of symlinks. When false they are kUnsafePath.
+  bool follow_symlinks = true;
 };
 
 // Opens a .gguf file, a .safetensors file (with config.json beside it), or a directory that holds
