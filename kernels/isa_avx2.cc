@@ -3,6 +3,7 @@
 
 // clang-format off: the vectors come first, the bodies are written in them.
 #include "kernels/vec_avx2.h"
+#include "kernels/elementwise-inl.h"
 #include "kernels/linear-inl.h"
 // clang-format on
 #include "kernels/ref.h"
@@ -12,6 +13,7 @@ namespace ibid {
 void fill_avx2(Kernels& table) {
   table.name = "avx2";
   avx2::fill_linear(table);
+  avx2::fill_elementwise(table);
 }
 
 }  // namespace ibid

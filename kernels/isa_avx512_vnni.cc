@@ -3,6 +3,7 @@
 
 // clang-format off: the vectors come first, the bodies are written in them.
 #include "kernels/vec_avx512.h"
+#include "kernels/elementwise-inl.h"
 #include "kernels/linear-inl.h"
 // clang-format on
 #include "kernels/ref.h"
@@ -12,6 +13,7 @@ namespace ibid {
 void fill_avx512(Kernels& table) {
   table.name = "avx512";
   avx512::fill_linear(table);
+  avx512::fill_elementwise(table);
 }
 
 }  // namespace ibid

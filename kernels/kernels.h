@@ -51,24 +51,38 @@ inline constexpr float kTinyBlock = 1e-35f;
 // Keys and values of one KV head over one page of 64 positions, as attention reads them.
 //   F32, F16: K [4 groups][head_dim][16 positions], V [64 positions][v_dim]
 //   INT8:     K [4 groups][k_dim / 4][16 positions][4], V [64][v_dim], one float scale per position for
-//             each: x ~ scale * q, scale = max|x| / 127, q = round to nearest even
-// k_dim = head_dim rounded up to 4, v_dim = head_dim rounded up to 16; the padding is zero.
+//             each: x ~ scale * q, scale = max|x| / 127, q = round to nearest even of x * (127 / max|x|)
+// k_dim = head_dim rounded up to 4, v_dim = head_dim rounded up to 16; the padding is zero. F16 rounds to
+// nearest even and saturates at +-65504. INT8 rows whose largest magnitude is below kTinyBlock are zeros.
+// INT8 keys are stored as q + 128, as 8-bit weights are; values as q.
 enum class KvDType : uint8_t { kF32, kF16, kInt8 };
 
 inline constexpr size_t kPagePositions = 64;     // positions of a page
 inline constexpr size_t kKeyGroup = 16;          // positions that lie side by side in K
 inline constexpr size_t kAttentionBlock = 256;   // positions whose softmax is one unit; merged in order
 
-// Byte offsets of the four parts inside one head's block, and its size (a multiple of 64).
+// Byte offsets of the four parts inside one head's block, and its size; all multiples of 64.
 struct KvHeadBlock {
   KvDType dtype = KvDType::kF32;
   size_t head_dim = 0;
+  size_t k_dim = 0, v_dim = 0;                   // INT8: dimensions of K with padding; of V with padding
   size_t k = 0, k_scale = 0, v = 0, v_scale = 0;
   size_t bytes = 0;
-  static KvHeadBlock make(KvDType dtype, size_t head_dim);
+  static KvHeadBlock make(KvDType dtype, size_t head_dim);   // kernels/kv_head_block.cc
 };
 
-// Queries of one KV head's group against one block of up to 256 positions.
+// A softmax-weighted sum of values under way, for some rows: sum of exp(s - max), and of exp(s - max) * v,
+// over the positions seen so far. None seen: max = -inf, sum = 0, out = 0.
+struct AttendSums {
+  float* max;                     // [n_rows] the largest score
+  float* sum;                     // [n_rows]
+  float* out;                     // [n_rows, out_stride] not divided by sum; whole vectors up to v_dim are written
+  size_t out_stride;
+};
+
+// Queries of one KV head's group against one block of up to 256 positions. Row i sees positions
+// [row_begin[i], row_end[i]) of the sequence, cut to the block. What is stored at a position that a row does
+// not see never reaches that row, be it NaN; pages without a position that some row sees are not read.
 struct AttendTile {
   const std::byte* const* heads;  // the head's block of each page that covers the tile, in order; the first
                                   // holds position `begin`
@@ -76,14 +90,12 @@ struct AttendTile {
   const float* q;                 // [n_rows, q_stride], already rotated, not scaled
   size_t q_stride;
   size_t n_rows;                  // query rows: tokens x heads of the group
-  const size_t* row_begin;        // [n_rows] row i sees positions [row_begin[i], row_end[i]) of the sequence,
-  const size_t* row_end;          //          cut to the block; an empty range gives max = -inf, sum 0, out 0
+  const size_t* row_begin;        // [n_rows]
+  const size_t* row_end;          // [n_rows]
   float scale;                    // of the scores (head_dim^-1/2)
   float softcap;                  // 0: none; else s = softcap * tanh(s / softcap)
-  float* max;                     // [n_rows] largest score of the block
-  float* sum;                     // [n_rows] sum of exp(s - max)
-  float* out;                     // [n_rows, out_stride] sum of exp(s - max) * v, not divided
-  size_t out_stride;              // >= v_dim
+  const std::byte* next_head;     // the head block that the caller will read next (a hint), or nullptr
+  AttendSums result;              // written
 };
 
 struct Kernels {
@@ -122,10 +134,17 @@ struct Kernels {
   void (*kv_store)(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v);
   // Reads one back as floats: what attention sees. For tests and conversion.
   void (*kv_load)(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
-  // Scores, exp and weighted values of one tile. INT8: queries are quantised per row (one scale per head),
-  // the integer dot product is exact. Lanes are positions for scores and dimensions for values; both sums
-  // run in increasing order.
+  // Scores, exp and weighted values of one tile, per row:
+  //   F32, F16:  s = scale * (sum over d of q[d] k[d], increasing d, one fma each)
+  //   INT8:      q is quantised as a stored row is; s = scale * (float(integer dot) * (q_scale * k_scale))
+  //   max = largest s, +0 for -0; p = exp(s - max); sum of p in 16 lanes, lane = position mod 16
+  //   out[d] = fma(p, v[d], out[d]) in increasing position;  INT8: fma(p * v_scale, float(v[d]), out[d])
   void (*attend_tile)(const KvHeadBlock& block, const AttendTile& tile, std::byte* scratch);
+  // total = total and then part, per row (Milakov & Gimelshein 2018):
+  //   m = max(total.max, part.max); a = exp(total.max - m), b = exp(part.max - m)
+  //   sum = fma(total.sum, a, part.sum * b), out = fma(total.out, a, part.out * b), max = m
+  // A row of part that has seen nothing (max = -inf) leaves total as it is.
+  void (*attend_merge)(const AttendSums& total, const AttendSums& part, size_t n_rows, size_t head_dim);
 };
 
 // Scratch bytes that one thread needs.

@@ -12,12 +12,16 @@ float reduce_add16(const float* lanes) {
 void fill_ref(Kernels& table) {
   table.name = "ref";
   fill_ref_linear(table);
+  fill_ref_elementwise(table);
+  fill_ref_attention(table);
 }
 
 void fill_reference(Kernels& table) {
   fill_ref(table);  // what has no float sum of its own is shared
   table.name = "reference";
   fill_reference_linear(table);
+  fill_reference_elementwise(table);
+  fill_reference_attention(table);
 }
 
 }  // namespace ibid

@@ -13,6 +13,10 @@ float reduce_add16(const float* lanes);
 // Each fills its own entries of a table.
 void fill_ref_linear(Kernels& table);
 void fill_reference_linear(Kernels& table);
+void fill_ref_elementwise(Kernels& table);
+void fill_reference_elementwise(Kernels& table);
+void fill_ref_attention(Kernels& table);
+void fill_reference_attention(Kernels& table);
 
 // All entries of one table. Defined in isa_*.cc, the only files compiled for an instruction set.
 void fill_ref(Kernels& table);

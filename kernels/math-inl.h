@@ -1,0 +1,50 @@
+// exp and tanh over 16 lanes, and loads and stores of up to 16 floats. Included after vec_<isa>.h, once per
+// instruction set. The scalar twins and the constants are in portable_math.h.
+#include "kernels/portable_math.h"
+
+namespace ibid::IBID_ISA {
+namespace {
+
+// The first min(n, 16) floats at p; the other lanes are zero and their memory is not touched.
+IBID_INLINE V16 load_upto(const float* p, size_t n) { return n >= 16 ? loadu(p) : load_first(p, n); }
+IBID_INLINE void store_upto(float* p, V16 x, size_t n) {
+  if (n >= 16) {
+    storeu(p, x);
+  } else {
+    store_first(p, x, n);
+  }
+}
+
+IBID_INLINE V16 exp(V16 x) {
+  const V16 y = min(set1(kExpHighest), x);   // in this order NaN stays NaN
+  const I16 exponent = to_int(mul(y, set1(kLog2E)));
+  const V16 n = to_float(exponent);
+  V16 f = fma(n, set1(-kLn2High), y);
+  f = fma(n, set1(-kLn2Low), f);
+  V16 p = fma(set1(kExpC6), f, set1(kExpC5));
+  p = fma(p, f, set1(kExpC4));
+  p = fma(p, f, set1(kExpC3));
+  p = fma(p, f, set1(kExpC2));
+  p = fma(p, f, set1(1.0f));
+  p = fma(p, f, set1(1.0f));
+  const V16 power = as_float(shift_left<23>(add(exponent, set1(int32_t{127}))));
+  return select(less(x, set1(kExpLowest)), zero(), mul(p, power));
+}
+
+IBID_INLINE V16 tanh(V16 x) {
+  const V16 a = abs(x);
+  const V16 z = mul(x, x);
+  V16 p = fma(set1(kTanhT4), z, set1(kTanhT3));
+  p = fma(p, z, set1(kTanhT2));
+  p = fma(p, z, set1(kTanhT1));
+  p = fma(p, z, set1(kTanhT0));
+  const V16 near = fma(mul(x, z), p, x);
+  const V16 e = exp(mul(a, set1(-2.0f)));
+  const V16 one = set1(1.0f);
+  const V16 far = div(sub(one, e), add(one, e));
+  const V16 far_signed = select(less(x, zero()), neg(far), far);
+  return select(less(a, set1(kTanhSplit)), near, far_signed);
+}
+
+}  // namespace
+}  // namespace ibid::IBID_ISA

@@ -1,0 +1,141 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/dispatch.h"
+#include "tests/kernels/float_bits.h"
+
+namespace ibid {
+namespace {
+
+const std::vector<size_t>& lengths() {
+  static const std::vector<size_t> lengths = [] {
+    std::vector<size_t> all;
+    for (size_t n = 1; n <= 2 * 16 + 1; ++n) all.push_back(n);
+    for (size_t n : {48u, 63u, 64u, 100u, 576u, 577u, 1536u, 2048u}) all.push_back(n);
+    return all;
+  }();
+  return lengths;
+}
+
+// Rows that begin `offset` floats past an aligned address, with a sentinel behind the end.
+constexpr float kSentinel = 12345.0f;
+
+std::vector<float> padded(const std::vector<float>& values, size_t offset) {
+  std::vector<float> row(offset, kSentinel);
+  row.insert(row.end(), values.begin(), values.end());
+  row.push_back(kSentinel);
+  return row;
+}
+
+class Elementwise : public ::testing::TestWithParam<Isa> {
+ protected:
+  const Kernels& ref() const { return kernels_for(Isa::kRef); }
+  const Kernels& kernels() const { return kernels_for(GetParam()); }
+};
+
+TEST_P(Elementwise, RmsNorm) {
+  FloatSequence sequence(3);
+  for (size_t n : lengths()) {
+    for (size_t offset = 0; offset < 3; ++offset) {
+      const auto x = padded(sequence.vector(n, -4, 4), offset);
+      const auto weight = padded(sequence.vector(n, -2, 2), offset);
+      auto want = padded(std::vector<float>(n), offset);
+      auto got = want;
+      ref().rms_norm(&x[offset], &weight[offset], 1e-5f, n, &want[offset]);
+      kernels().rms_norm(&x[offset], &weight[offset], 1e-5f, n, &got[offset]);
+      ASSERT_TRUE(same_bits(got, want)) << "n = " << n;
+      auto in_place = x;
+      kernels().rms_norm(&in_place[offset], &weight[offset], 1e-5f, n, &in_place[offset]);
+      ASSERT_TRUE(same_bits(in_place, want)) << "in place, n = " << n;
+    }
+  }
+}
+
+TEST_P(Elementwise, RmsNormOfZerosIsZero) {
+  std::vector<float> x(33), weight(33, 1.0f), y(33, 1.0f);
+  kernels().rms_norm(x.data(), weight.data(), 1e-5f, 33, y.data());
+  EXPECT_TRUE(same_bits(y, std::vector<float>(33)));
+}
+
+TEST_P(Elementwise, SiluMul) {
+  FloatSequence sequence(4);
+  for (size_t n : lengths()) {
+    for (float range : {3.0f, 200.0f}) {
+      const auto gate = padded(sequence.vector(n, -range, range), 1);
+      const auto up = padded(sequence.vector(n), 1);
+      auto want = padded(std::vector<float>(n), 1);
+      auto got = want;
+      ref().silu_mul(&gate[1], &up[1], n, &want[1]);
+      kernels().silu_mul(&gate[1], &up[1], n, &got[1]);
+      ASSERT_TRUE(same_bits(got, want)) << "n = " << n;
+      auto in_place = gate;
+      kernels().silu_mul(&in_place[1], &up[1], n, &in_place[1]);
+      ASSERT_TRUE(same_bits(in_place, want)) << "in place, n = " << n;
+    }
+  }
+}
+
+TEST_P(Elementwise, AddAndScale) {
+  FloatSequence sequence(5);
+  for (size_t n : lengths()) {
+    const auto y = padded(sequence.vector(n), 2);
+    auto want = padded(sequence.vector(n), 2);
+    auto got = want;
+    ref().add(&want[2], &y[2], n);
+    kernels().add(&got[2], &y[2], n);
+    ASSERT_TRUE(same_bits(got, want)) << "n = " << n;
+    ref().scale(&want[2], 1.7f, n);
+    kernels().scale(&got[2], 1.7f, n);
+    ASSERT_TRUE(same_bits(got, want)) << "n = " << n;
+  }
+}
+
+TEST_P(Elementwise, RopeRotatesPairsAndTouchesNothingElse) {
+  FloatSequence sequence(6);
+  for (size_t half = 1; half <= 66; ++half) {
+    const auto angles = sequence.vector(2 * half);
+    auto want = padded(sequence.vector(2 * half), 1);
+    auto got = want;
+    ref().rope(&want[1], angles.data(), 2 * half);
+    kernels().rope(&got[1], angles.data(), 2 * half);
+    ASSERT_TRUE(same_bits(got, want)) << "rotary_dim = " << 2 * half;
+    EXPECT_EQ(got.back(), kSentinel);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, Elementwise, ::testing::ValuesIn(vector_isas()),
+                         [](const auto& isa) { return std::string(isa_name(isa.param)); });
+
+TEST(ElementwiseReference, RefIsCloseToTheMathematics) {
+  FloatSequence sequence(7);
+  const Kernels& ref = kernels_for(Isa::kRef);
+  const Kernels& oracle = reference_kernels();
+  for (size_t n : {1u, 17u, 576u}) {
+    const auto x = sequence.vector(n, -4, 4), w = sequence.vector(n, -2, 2);
+    std::vector<float> a(n), b(n);
+    ref.rms_norm(x.data(), w.data(), 1e-5f, n, a.data());
+    oracle.rms_norm(x.data(), w.data(), 1e-5f, n, b.data());
+    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(a[i], b[i], 5e-7 * std::fabs(b[i]) + 1e-9);
+    const auto gate = sequence.vector(n, -60, 60);
+    ref.silu_mul(gate.data(), w.data(), n, a.data());
+    oracle.silu_mul(gate.data(), w.data(), n, b.data());
+    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(a[i], b[i], 5e-7 * std::fabs(b[i]) + 1e-20);
+  }
+}
+
+TEST(ElementwiseReference, RopeAgainstDouble) {
+  FloatSequence sequence(8);
+  const auto x = sequence.vector(64), angles = sequence.vector(64);
+  auto y = x;
+  kernels_for(Isa::kRef).rope(y.data(), angles.data(), 64);
+  for (size_t i = 0; i < 32; ++i) {
+    const double a = x[i], b = x[32 + i], c = angles[i], s = angles[32 + i];
+    EXPECT_NEAR(y[i], a * c - b * s, 2e-7);
+    EXPECT_NEAR(y[32 + i], a * s + b * c, 2e-7);
+  }
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,121 @@
+#include "kernels/rope.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/kernels/float_bits.h"
+
+namespace ibid {
+namespace {
+
+RopeRule plain(double theta, size_t rotary_dim) {
+  RopeRule rule;
+  rule.theta = theta;
+  rule.rotary_dim = rotary_dim;
+  return rule;
+}
+
+TEST(Rope, PlainFrequenciesAreThetaToTheMinusTwoIOverDim) {
+  for (double theta : {10000.0, 100000.0, 500000.0, 1e6}) {
+    const RopeTable table = make_rope_table(plain(theta, 64));
+    ASSERT_EQ(table.inv_freq.size(), 32u);
+    for (size_t i = 0; i < 32; ++i) {
+      const double exact = std::pow(theta, -2.0 * static_cast<double>(i) / 64.0);
+      EXPECT_NEAR(table.inv_freq[i] / exact, 1.0, 1e-14);
+    }
+  }
+}
+
+TEST(Rope, AnglesMatchDoubleToTheLastFloatBitUpToAMillion) {
+  const RopeTable table = make_rope_table(plain(10000.0, 128));
+  std::vector<float> cos_sin(128);
+  for (size_t position : {0u, 1u, 63u, 511u, 8191u, 131071u, 1048575u}) {
+    rope_angles(table, position, cos_sin.data());
+    for (size_t i = 0; i < 64; ++i) {
+      const double angle = static_cast<double>(position) * table.inv_freq[i];
+      ASSERT_NEAR(cos_sin[i], std::cos(angle), 6e-8) << position << ' ' << i;
+      ASSERT_NEAR(cos_sin[64 + i], std::sin(angle), 6e-8) << position << ' ' << i;
+    }
+  }
+}
+
+TEST(Rope, MagnitudeScalesBoth) {
+  RopeTable table = make_rope_table(plain(10000.0, 8));
+  table.magnitude = 1.5f;
+  std::vector<float> cos_sin(8);
+  rope_angles(table, 7, cos_sin.data());
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(std::hypot(cos_sin[i], cos_sin[4 + i]), 1.5, 1e-6);
+}
+
+TEST(Rope, LinearDividesEveryFrequency) {
+  RopeRule rule = plain(10000.0, 32);
+  rule.kind = RopeRule::Kind::kLinear;
+  rule.factor = 4.0;
+  const RopeTable stretched = make_rope_table(rule);
+  const RopeTable base = make_rope_table(plain(10000.0, 32));
+  for (size_t i = 0; i < 16; ++i) EXPECT_DOUBLE_EQ(stretched.inv_freq[i], base.inv_freq[i] / 4.0);
+}
+
+TEST(Rope, FrequencyFactorsDivideOneByOne) {
+  RopeRule rule = plain(500000.0, 8);
+  rule.frequency_factors = {1.0f, 1.0f, 2.0f, 8.0f};
+  const RopeTable table = make_rope_table(rule);
+  const RopeTable base = make_rope_table(plain(500000.0, 8));
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_DOUBLE_EQ(table.inv_freq[i], base.inv_freq[i] / double{rule.frequency_factors[i]});
+  }
+}
+
+// The rule as transformers words it, by wavelengths.
+double llama3_by_wavelength(const RopeRule& rule, double inv_freq) {
+  const double wavelength = 2 * std::acos(-1.0) / inv_freq;
+  const double low = rule.original_max_positions / rule.low_freq_factor;
+  const double high = rule.original_max_positions / rule.high_freq_factor;
+  if (wavelength > low) return inv_freq / rule.factor;
+  if (wavelength < high) return inv_freq;
+  const double smooth = (rule.original_max_positions / wavelength - rule.low_freq_factor) /
+                        (rule.high_freq_factor - rule.low_freq_factor);
+  return (1 - smooth) * inv_freq / rule.factor + smooth * inv_freq;
+}
+
+TEST(Rope, Llama3) {
+  RopeRule rule = plain(500000.0, 128);
+  rule.kind = RopeRule::Kind::kLlama3;
+  rule.factor = 8.0;
+  rule.low_freq_factor = 1.0;
+  rule.high_freq_factor = 4.0;
+  rule.original_max_positions = 8192;
+  const RopeTable table = make_rope_table(rule);
+  const RopeTable base = make_rope_table(plain(500000.0, 128));
+  size_t kept = 0, divided = 0, mixed = 0;
+  for (size_t i = 0; i < 64; ++i) {
+    EXPECT_NEAR(table.inv_freq[i] / llama3_by_wavelength(rule, base.inv_freq[i]), 1.0, 1e-13) << i;
+    const double ratio = base.inv_freq[i] / table.inv_freq[i];
+    if (ratio == 1.0) {
+      ++kept;
+    } else if (std::fabs(ratio - 8.0) < 1e-9) {
+      ++divided;
+    } else {
+      ++mixed;
+    }
+  }
+  // Llama 3.1 8B: waves up to 2048 positions (i <= 28) are kept, those beyond 8192 (i >= 35) divided.
+  EXPECT_EQ(kept, 29u);
+  EXPECT_EQ(mixed, 6u);
+  EXPECT_EQ(divided, 29u);
+}
+
+TEST(Rope, SameBitsWhereverItRuns) {
+  // Fixed outputs: a change of a single bit here invalidates every stored key.
+  const RopeTable table = make_rope_table(plain(10000.0, 64));
+  std::vector<float> cos_sin(64);
+  rope_angles(table, 1000, cos_sin.data());
+  uint32_t hash = 2166136261u;
+  for (float value : cos_sin) hash = (hash ^ std::bit_cast<uint32_t>(value)) * 16777619u;
+  EXPECT_EQ(hash, 4042827226u);
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,2 +1,0 @@
-#include "runtime/engine.h"
-#include "model/page.h"

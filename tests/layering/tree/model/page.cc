@@ -1,2 +1,0 @@
-#include "cache/row.h"
-#include "tokenizer/word.h"

@@ -1,2 +1,0 @@
-#include "weights/model_file.h"
-#include <kernels/kernels.h>
