@@ -34,33 +34,42 @@ class KvCacheEntry {
   size_t capacity() const { return pages_.size() * kPagePositions; }
   TokenSpan tokens() const { return tokens_; }
 
-  // Makes room for n_rows after length(): allocates pages, and copies the partial last page when somebody
-  // else holds it too. The only call that can fail for memory (kOutOfMemory); failing changes nothing.
+  // Makes room for n_rows after length(): allocates pages, and copies the rows of the partial last page when
+  // somebody else holds it too. Forgets what was staged. The only call that can fail for memory
+  // (kOutOfMemory); failing changes nothing, and page_data() stays valid.
   Status reserve(size_t n_rows);
 
   // Stages n_rows rows of one layer at positions [length, length + n_rows). Called by every worker of a region
-  // with the same arguments; each stores its share. The caller puts a barrier before anybody reads them.
+  // with the same arguments; each stores its share (heads and groups of 16 positions, so that no two write one
+  // cache line of K). The caller puts a barrier before anybody reads them. Calling it again before commit, as
+  // after a pass that was cancelled, stores them anew.
   //   k, v: [n_rows, stride], a row holds n_kv_heads * head_dim floats; k is already rotated.
-  // REQUIRES: reserve(n_rows) succeeded since the last commit or slice.
+  // REQUIRES: reserve(n_rows) succeeded since the last commit, slice or fork.
   void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
               size_t stride, size_t n_rows);
 
   // Publishes the staged rows. REQUIRES: every layer was appended with tokens.size() rows.
   void commit(TokenSpan tokens);
 
-  // Keeps the first n positions. O(pages dropped). REQUIRES: n <= length().
+  // Keeps the first n positions, and gives back what was reserved beyond. O(pages dropped).
+  // REQUIRES: n <= length().
   void slice_to_length(size_t n);
 
   // An entry with the same rows: O(pages) references, nothing copied.
   KvCacheEntry fork() const;
 
-  // The pages from position 0 on, for attention and for the store.
+  // The pages from position 0 on, for attention and for the store: those of length(), then reserved ones.
   std::span<const KvPage> pages() const { return pages_; }
   // The same as bare pointers, valid until the next non-const call.
   const std::byte* const* page_data() const { return page_data_.data(); }
 
-  // Adopts pages that the store found: rows [0, tokens.size()). REQUIRES: the entry is empty.
+  // Adopts pages that the store found: rows [0, tokens.size()). REQUIRES: the entry is empty and the pages are
+  // as many as the tokens need.
   void adopt(std::vector<KvPage> pages, TokenSpan tokens);
+
+  // Reads page `index` from `page` from now on: the same ids, computed twice, need their memory only once.
+  // REQUIRES: all 64 positions are committed and both pages hold the rows of the same ids.
+  void share_page(size_t index, KvPage page);
 
   // Counters since construction, for the proofs of O(delta).
   size_t pages_copied() const { return pages_copied_; }
@@ -71,7 +80,7 @@ class KvCacheEntry {
   std::vector<KvPage> pages_;
   std::vector<const std::byte*> page_data_;  // pages_[i].data()
   Tokens tokens_;
-  std::vector<size_t> staged_;               // [n_layers] rows appended since the last commit
+  std::vector<size_t> staged_;               // [n_layers] rows appended since reserve; 0: none
   size_t pages_copied_ = 0;
   size_t rows_appended_ = 0;
 };

@@ -3,6 +3,8 @@
 //
 //   page:   layer 0 | layer 1 | ... | layer n_layers-1
 //   layer:  head 0 | head 1 | ... | head n_kv_heads-1         each a KvHeadBlock (kernels/kernels.h)
+//
+// docs/kv_cache.md draws it. Plain data, immutable once made.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +30,14 @@ struct KvLayout {
   size_t head_offset(size_t layer, size_t head) const { return layer_offset(layer) + head * block.bytes; }
   size_t page_bytes() const { return n_layers * layer_bytes(); }
 
-  static size_t pages_for(size_t positions) { return (positions + kPagePositions - 1) / kPagePositions; }
+  // Pages that hold `positions` positions; no overflow for any argument.
+  static size_t pages_for(size_t positions) {
+    return positions / kPagePositions + (positions % kPagePositions != 0 ? 1 : 0);
+  }
+
+  // Copies the first n_rows positions of a page, all layers and heads, and touches nothing else of `to`.
+  // Returns the bytes copied. REQUIRES: n_rows <= kPagePositions; the pages do not overlap.
+  size_t copy_rows(const std::byte* from, std::byte* to, size_t n_rows) const;
 };
 
 }  // namespace ibid

@@ -1,17 +1,16 @@
 // KvPagePool: the memory of all keys and values: refcounted pages under one byte budget.
 //
 // A page is written by the one entry that holds it alone; a page with several holders is immutable. The pool
-// knows nothing of tokens. Thread-safe. Freed pages are kept for reuse and zeroed before they are handed out
-// again, so that no reader ever sees another conversation's rows.
+// knows nothing of tokens. Thread-safe. Address space is taken in slabs as it is needed, so a large budget
+// costs nothing until it is used. Freed pages are kept for reuse and zeroed before they are handed out again,
+// so that no reader ever sees another conversation's rows.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
-#include "base/arena.h"
 #include "base/result.h"
 #include "cache/kv_layout.h"
 
@@ -43,6 +42,11 @@ class KvPage {
 
 class KvPagePool {
  public:
+  // Frees at least `n_pages` pages and returns true, or changes nothing and returns false.
+  using Reclaim = std::function<bool(size_t n_pages)>;
+
+  // The budget counts pages: whole pages that fit into budget_bytes are handed out, never more.
+  // REQUIRES: layout.page_bytes() > 0.
   KvPagePool(KvLayout layout, size_t budget_bytes);
   ~KvPagePool();  // REQUIRES: no handle is left
   KvPagePool(const KvPagePool&) = delete;
@@ -50,18 +54,34 @@ class KvPagePool {
 
   const KvLayout& layout() const { return layout_; }
 
-  // A zeroed page. When the budget is reached, `reclaim` is asked first (see set_reclaim).
+  // n zeroed pages, or none: when the budget is reached, `reclaim` is asked for what is missing first.
   // Error: kOutOfMemory with the wanted bytes, the bytes in use and the budget.
+  Result<std::vector<KvPage>> allocate(size_t n_pages);
   Result<KvPage> allocate();
 
-  // Called without the pool's lock when a page is wanted and the budget is used up; frees at least one page
-  // and returns true, or returns false when it has nothing to give. The store installs its eviction here.
-  void set_reclaim(std::function<bool()> reclaim);
+  // Called without the pool's lock when pages are wanted and the budget is used up. The store installs its
+  // eviction here; an empty function takes it away again. Setting it while others allocate is safe, but a
+  // call that has begun may still be running afterwards.
+  void set_reclaim(Reclaim reclaim);
+
+  // Zeroes the freed pages now instead of at their reuse: for whoever must know that nothing is left.
+  void scrub_free_pages();
+
+  // Copies the first n_rows rows of a page into a fresh one, and counts the bytes.
+  void copy_rows(const KvPage& from, const KvPage& to, size_t n_rows);
 
   size_t budget_bytes() const;
+  size_t budget_pages() const;      // whole pages that fit
   size_t bytes_in_use() const;      // pages with holders
-  size_t peak_bytes() const;
+  size_t peak_bytes() const;        // largest bytes_in_use so far
   size_t pages_in_use() const;
+  size_t reserved_bytes() const;    // slabs: pages in use and freed ones
+  size_t bytes_copied() const;      // by copy_rows, since construction
+
+  // For tests: pages are handed out filled with `fill` instead of zero (0xff: every float is a NaN), so that
+  // a reader of rows that were never written shows. Breaks the zero padding of heads that are not a multiple
+  // of 16 wide.
+  void set_fresh_fill(std::byte fill);
 
  private:
   friend class KvPage;

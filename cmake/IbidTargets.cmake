@@ -1,6 +1,8 @@
-# ibid_library(<folder> SOURCES ... HEADERS ... DEPENDS ...): the static library of one layer.
-# ibid_test(<folder> SOURCES ... DEPENDS ... [ISA]): the layer's GoogleTest executable; ISA reruns it
-#   with each instruction set forced.
+# ibid_dependency(<package> ...): find_package(<package> REQUIRED ...) for the libraries that the product links;
+#   the installed package looks for the same ones.
+# ibid_library(<folder> SOURCES ... HEADERS ... DEPENDS ... PRIVATE_DEPENDS ...): the static library of one layer.
+# ibid_test(<folder> SOURCES ... DEPENDS ... [ISA]): the layer's GoogleTest executable; ISA reruns the whole of it,
+#   but for the tests of the real model, with each instruction set forced that this machine has.
 include(GoogleTest)
 
 set(IBID_WARNINGS -Wall -Wextra -Wconversion -Wshadow)
@@ -8,15 +10,27 @@ if(IBID_WERROR)
   list(APPEND IBID_WARNINGS -Werror)
 endif()
 
+# Each header is compiled alone by the target all_verify_interface_header_sets.
+set(CMAKE_VERIFY_INTERFACE_HEADER_SETS ON)
+
 # -ffp-contract=off: a compiler that fuses a multiply and an add where it likes would give each
 # instruction set its own bits. Fused operations are written out where they are meant.
 function(ibid_target_options target)
   target_compile_options(${target} PRIVATE ${IBID_WARNINGS} -ffp-contract=off)
   if(IBID_SANITIZE)
-    target_compile_options(${target} PUBLIC -fsanitize=${IBID_SANITIZE} -fno-omit-frame-pointer)
+    # Undefined behaviour is only printed by default: a test would pass over it.
+    target_compile_options(${target} PUBLIC
+      -fsanitize=${IBID_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=${IBID_SANITIZE})
   endif()
 endfunction()
+
+# A macro, because what find_package sets belongs to the caller.
+macro(ibid_dependency)
+  find_package(${ARGN} REQUIRED)
+  string(REPLACE ";" " " ibid_dependency_arguments "${ARGN}")
+  set_property(GLOBAL APPEND PROPERTY IBID_DEPENDENCIES "find_dependency(${ibid_dependency_arguments})")
+endmacro()
 
 function(ibid_library folder)
   cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
@@ -24,28 +38,42 @@ function(ibid_library folder)
   add_library(${target} STATIC ${ARG_SOURCES})
   add_library(ibid::${folder} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder})
+  target_compile_features(${target} PUBLIC cxx_std_20)
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
   ibid_target_options(${target})
+  set_property(GLOBAL APPEND PROPERTY IBID_LAYERS ${target})
   install(TARGETS ${target} EXPORT ibidTargets
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ibid)
 endfunction()
+
+# The values of IBID_FORCE_ISA that this machine can run, besides the best, which every test uses anyway.
+set(IBID_ISAS ref)
+if(EXISTS /proc/cpuinfo)
+  file(STRINGS /proc/cpuinfo ibid_cpu_flags REGEX "^flags" LIMIT_COUNT 1)
+  if(ibid_cpu_flags MATCHES " avx2 ")
+    list(APPEND IBID_ISAS avx2)
+  endif()
+  if(ibid_cpu_flags MATCHES " avx512bw ")
+    list(APPEND IBID_ISAS avx512)
+  endif()
+endif()
 
 function(ibid_test folder)
   cmake_parse_arguments(ARG "ISA" "" "SOURCES;DEPENDS" ${ARGN})
   set(target ${folder}_test)
   find_package(GTest REQUIRED)
   add_executable(${target} ${ARG_SOURCES})
-  target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} ibid_test_support GTest::gmock GTest::gtest_main)
   target_compile_definitions(${target} PRIVATE IBID_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   ibid_target_options(${target})
   gtest_discover_tests(${target} TEST_PREFIX ${folder}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
   if(ARG_ISA)
-    foreach(isa ref avx2)
-      gtest_discover_tests(${target} TEST_PREFIX ${folder}.${isa}. DISCOVERY_TIMEOUT 60
-        TEST_LIST ${target}_${isa}_tests
-        PROPERTIES TIMEOUT 600 ENVIRONMENT IBID_FORCE_ISA=${isa})
+    # One process for the whole suite: hundreds of tests would start hundreds of processes more.
+    foreach(isa IN LISTS IBID_ISAS)
+      add_test(NAME ${folder}.isa.${isa} COMMAND ${target} --gtest_filter=-*RealModel* --gtest_brief=1)
+      set_tests_properties(${folder}.isa.${isa} PROPERTIES TIMEOUT 900 ENVIRONMENT IBID_FORCE_ISA=${isa})
     endforeach()
   endif()
 endfunction()

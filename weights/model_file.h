@@ -54,7 +54,7 @@ class ModelFile {
   virtual Result<std::optional<std::string>> companion(std::string_view name) const = 0;
 
   // --- Tensors.
-  virtual const std::vector<std::string>& tensor_names() const = 0;  // in file order
+  virtual const std::vector<std::string>& tensor_names() const = 0;        // in file order
   virtual const TensorView* find_tensor(std::string_view name) const = 0;  // nullptr: not there
 
   // Everything in the metadata, as text for people (`ibid inspect`): key, type, value; long arrays cut.
@@ -72,8 +72,11 @@ class ModelFile {
 };
 
 struct OpenOptions {
-  bool vocabulary_only = false;   // tensors need not be there: a directory with only tokenizer.json, a GGUF without tensors
-  bool follow_symlinks = true;    // of shards; the hub's own cache is made of them
+  // Tensors need not be there: a directory with only tokenizer.json, a GGUF whose tensors are missing or of
+  // types that are not read. GGUF tensors are then not looked at, and tensor_names() is empty.
+  bool vocabulary_only = false;
+  // Of the weights of a directory; the hub's own cache is made of symlinks. When false they are kUnsafePath.
+  bool follow_symlinks = true;
 };
 
 // Opens a .gguf file, a .safetensors file (with config.json beside it), or a directory that holds

@@ -1,7 +1,7 @@
-"""Writes tests/golden/blocks/<TYPE>.blocks and <TYPE>.floats: block bytes and what they decode to.
+"""Writes tests/golden/blocks/<TYPE>.blocks and <TYPE>.floats: block bytes and what they decode to, and
+<TYPE>.encoded: the blocks that encode the values of values.floats.
 
-The floats come from the PyPI package gguf (0.19.0, gguf.quants.dequantize), numpy's reading of ggml's
-formats. Run with any Python that has gguf and numpy:  python3 make_block_goldens.py
+Both come from the PyPI package gguf (0.19.0, gguf.quants), numpy's reading of ggml's formats. Run with any Python that has gguf and numpy:  python3 make_block_goldens.py
 Both files are little endian; floats are float32. Every bit pattern of the codes is random; the f16 scales
 include zeros, subnormals, negatives and the largest finite value, never infinities or NaNs.
 """
@@ -9,7 +9,7 @@ import pathlib
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as T
-from gguf.quants import dequantize
+from gguf.quants import dequantize, quantize
 
 # Byte offsets of the f16 fields in a block.
 HALF_FIELDS = {
@@ -44,6 +44,13 @@ def main():
         assert np.isfinite(floats).all(), qtype
         (out / f"{qtype.name}.blocks").write_bytes(blocks.tobytes())
         (out / f"{qtype.name}.floats").write_bytes(floats.tobytes())
+    # Values for the encoders: blocks of several magnitudes, one of zeros, one of a single non-zero value.
+    values = rng.normal(size=(16, 32)).astype("<f4") * np.float32(2.0) ** np.arange(-12, 4, dtype="<f4")[:, None]
+    values[3] = 0
+    values[5, 1:] = 0
+    (out / "values.floats").write_bytes(values.tobytes())
+    for qtype in (T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.BF16):
+        (out / f"{qtype.name}.encoded").write_bytes(quantize(values, qtype).tobytes())
     # The 16-bit floats: every pattern with a finite value, in steps that meet all exponents.
     halves = np.array([h for h in range(0, 0x10000, 61) if h & 0x7C00 != 0x7C00], dtype="<u2")
     (out / "F16.blocks").write_bytes(halves.tobytes())

@@ -1,0 +1,140 @@
+#include "cache/kv_cache_entry.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/checked.h"
+
+namespace ibid {
+
+namespace {
+
+// Doubles, so that decoding one token at a time costs O(1) each.
+template <typename T>
+void reserve_geometric(std::vector<T>& items, size_t n) {
+  if (n > items.capacity()) items.reserve(std::max(n, 2 * items.capacity()));
+}
+
+}  // namespace
+
+KvCacheEntry::KvCacheEntry(KvPagePool& pool) : pool_(&pool), staged_(pool.layout().n_layers, 0) {}
+
+Status KvCacheEntry::reserve(size_t n_rows) {
+  const std::optional<size_t> rows = checked_add(length(), n_rows);
+  if (!rows || KvLayout::pages_for(*rows) > pool_->budget_pages()) {
+    return {ErrorCode::kOutOfMemory, "KV cache: " + std::to_string(n_rows) + " positions after " +
+                                         std::to_string(length()) + " need more than the budget of " +
+                                         std::to_string(pool_->budget_bytes()) + " bytes (" +
+                                         std::to_string(pool_->budget_pages()) + " pages of 64 positions)"};
+  }
+  const size_t n_pages = KvLayout::pages_for(*rows);
+  const size_t last_rows = length() % kPagePositions;
+  const size_t last = length() / kPagePositions;
+  const bool copies_last = n_rows > 0 && last_rows > 0 && pages_[last].use_count() > 1;
+  const size_t n_new = n_pages - std::min(n_pages, pages_.size());
+
+  std::vector<KvPage> fresh;
+  if (n_new > 0 || copies_last) {
+    TRY_ASSIGN(fresh, pool_->allocate(n_new + (copies_last ? 1 : 0)));
+  }
+  try {
+    reserve_geometric(tokens_, *rows);
+    reserve_geometric(pages_, n_pages);
+    reserve_geometric(page_data_, n_pages);  // last: page_data() moves only when nothing fails any more
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::kOutOfMemory, "KV cache: no heap memory for " + std::to_string(n_rows) + " positions"};
+  }
+
+  // Nothing below fails.
+  if (copies_last) {
+    pool_->copy_rows(pages_[last], fresh.back(), last_rows);
+    pages_[last] = std::move(fresh.back());
+    page_data_[last] = pages_[last].data();
+    fresh.pop_back();
+    ++pages_copied_;
+  }
+  for (KvPage& page : fresh) {
+    page_data_.push_back(page.data());
+    pages_.push_back(std::move(page));
+  }
+  std::fill(staged_.begin(), staged_.end(), size_t{0});
+  return {};
+}
+
+void KvCacheEntry::append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k,
+                          const float* v, size_t stride, size_t n_rows) {
+  if (n_rows == 0) return;
+  const size_t begin = length();
+  const size_t end = begin + n_rows;
+  CHECK_LT(layer, staged_.size());
+  CHECK_LE(end, capacity()) << "append without reserve";
+  if (worker.index() == 0) {
+    for (size_t page = begin / kPagePositions; page < KvLayout::pages_for(end); ++page) {
+      CHECK_EQ(pages_[page].use_count(), size_t{1}) << "append into a shared page, without reserve";
+    }
+    staged_[layer] = n_rows;
+  }
+
+  const KvLayout& kv = layout();
+  const size_t first_group = begin / kKeyGroup;
+  const size_t n_groups = (end - 1) / kKeyGroup - first_group + 1;
+  const Range units = worker.share(kv.n_kv_heads * n_groups);
+  for (size_t unit = units.begin; unit < units.end; ++unit) {
+    const size_t head = unit / n_groups;
+    const size_t group = first_group + unit % n_groups;
+    std::byte* block = pages_[group * kKeyGroup / kPagePositions].data() + kv.head_offset(layer, head);
+    const size_t group_end = std::min(end, (group + 1) * kKeyGroup);
+    for (size_t position = std::max(begin, group * kKeyGroup); position < group_end; ++position) {
+      const size_t offset = (position - begin) * stride + head * kv.head_dim;
+      kernels.kv_store(kv.block, block, position % kPagePositions, k + offset, v + offset);
+    }
+  }
+}
+
+void KvCacheEntry::commit(TokenSpan tokens) {
+  if (tokens.empty()) return;
+  for (size_t layer = 0; layer < staged_.size(); ++layer) {
+    CHECK_EQ(staged_[layer], tokens.size()) << "rows staged in layer " << layer << ", tokens to commit";
+    staged_[layer] = 0;
+  }
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  rows_appended_ += tokens.size();
+}
+
+void KvCacheEntry::slice_to_length(size_t n) {
+  CHECK_LE(n, length());
+  tokens_.resize(n);
+  pages_.resize(KvLayout::pages_for(n));
+  page_data_.resize(pages_.size());
+  std::fill(staged_.begin(), staged_.end(), size_t{0});
+}
+
+KvCacheEntry KvCacheEntry::fork() const {
+  KvCacheEntry copy(*pool_);
+  const auto n_pages = static_cast<ptrdiff_t>(KvLayout::pages_for(length()));
+  copy.pages_.assign(pages_.begin(), pages_.begin() + n_pages);
+  copy.page_data_.assign(page_data_.begin(), page_data_.begin() + n_pages);
+  copy.tokens_ = tokens_;
+  return copy;
+}
+
+void KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens) {
+  CHECK(pages_.empty()) << "adopt into an entry of length " << length();
+  CHECK_EQ(pages.size(), KvLayout::pages_for(tokens.size()));
+  page_data_.clear();
+  for (const KvPage& page : pages) page_data_.push_back(page.data());
+  pages_ = std::move(pages);
+  tokens_.assign(tokens.begin(), tokens.end());
+}
+
+void KvCacheEntry::share_page(size_t index, KvPage page) {
+  CHECK_LE((index + 1) * kPagePositions, length());
+  CHECK(static_cast<bool>(page));
+  page_data_[index] = page.data();
+  pages_[index] = std::move(page);
+}
+
+}  // namespace ibid

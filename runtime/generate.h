@@ -1,0 +1,69 @@
+// The generation loop: prefill in chunks, then token by token, over one entry. It knows ids, text and
+// stops, and nothing of messages or templates.
+//
+// Cancellation is looked at before every chunk, in every layer of a pass and before every token. Whatever
+// happens, the entry holds exactly the ids that were fed and committed.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/kv_cache_entry.h"
+#include "runtime/forward_queue.h"
+#include "runtime/sampler.h"
+#include "runtime/stats.h"
+#include "runtime/stop_detector.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+enum class FinishReason {
+  kStop,        // the model ended its turn
+  kLength,      // max_tokens, or the context is full
+  kStopString,  // a stop string of the options
+  kCancelled,   // the stop token
+};
+// "stop", "length", "stop_string", "cancelled".
+std::string_view finish_reason_name(FinishReason reason);
+
+struct GenerateRequest {
+  TokenSpan prefill;                  // not empty; stands at entry.length()
+  size_t max_tokens = 0;              // at least 1
+  std::vector<TokenId> stop_ids;      // ids that end the turn
+  std::stop_token stop;
+  // Positions done of the prefill, after each chunk. May be empty.
+  std::function<void(size_t n_done, size_t n_total)> on_prefill;
+  // Text that is certain, in whole characters, never empty. May be empty.
+  std::function<void(std::string_view text)> on_text;
+};
+
+// What was sampled. The last id of all (ids, then end_of_turn) has no keys and values yet: they are
+// computed when it is fed. After a stop string, ids and text end before it: of a token that reaches into
+// it nothing stays, so `text` may be longer than the text of `ids`.
+struct Generation {
+  Tokens ids;
+  std::vector<size_t> text_ends;       // length of the text behind each id
+  std::string text;                    // the whole reply
+  std::optional<TokenId> end_of_turn;  // the stop id that was sampled
+  std::string stop_string;             // the stop string that was found
+  FinishReason finish_reason = FinishReason::kStop;
+  size_t n_sampled = 0;                // draws, the dropped ones included
+};
+
+// Runs `prefill` and samples until a stop. `entry` must hold everything in front of it.
+// Errors: kContextFull when entry.length() + prefill.size() exceeds the model's context (both numbers, before
+// anything is computed); kCancelled before the first token was sampled; those of forward() and sample().
+// After an error the entry may hold more positions than before, all of them committed and exact.
+Result<Generation> generate(ForwardQueue& queue, const Tokenizer& tokenizer, KvCacheEntry& entry,
+                            const GenerateRequest& request, Sampler& sampler, StopDetector stops, Clock& clock,
+                            Timings& timings, WorkCounters& work);
+
+}  // namespace ibid

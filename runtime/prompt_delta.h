@@ -1,0 +1,78 @@
+// PromptDelta: the plan of a turn. The next prompt is rendered, held against the transcript, and what is new
+// is encoded: how many ids stay, and which follow. Nothing is changed by planning, so nothing has to be
+// undone when the turn fails; a turn that succeeds applies the plan to the transcript.
+//
+// The rules of what stays:
+//  - encoded text is continued at the last mark in front of the first differing byte, and every id that
+//    comes out the same stays, so that exactly the ids from the first differing token on are new;
+//  - a reply whose text is unchanged keeps its sampled ids, whatever encoding the text would give;
+//  - a reply that was cut off by the template (trimmed) keeps the whole tokens before the cut when a
+//    special token follows; any other reply that was rewritten is text, and is encoded as text;
+//  - the sampled id that ended a reply stays when the template writes the same token there.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "runtime/stats.h"
+#include "runtime/transcript.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+// Why ids that were there are not used again.
+struct LostPrefix {
+  size_t n_tokens = 0;      // ids with keys and values that were given up
+  size_t message = 0;       // the first message whose rendering differs (its number in the history)
+  size_t byte = 0;          // the first differing byte of the rendered text
+  size_t token = 0;         // the first differing id's position
+  std::string was, now;     // up to 40 bytes of either text from there on
+  std::string to_string() const;  // one sentence
+};
+
+struct PromptDelta {
+  size_t n_keep = 0;        // ids of the transcript that stay
+  size_t n_prompt = 0;      // ids of the whole prompt
+  TranscriptPatch patch;
+  EncoderMark end;          // the encoder behind the prompt's last byte
+  size_t differs_at = 0;    // first byte that differs from the transcript, or where the shorter one ends
+  size_t n_bytes = 0;       // of the whole prompt
+  MarkedText tail;          // the prompt from differs_at on
+};
+
+// Renders and compares the prompts of one conversation. Holds the renderer and what is known of its last
+// render relative to the transcript. A value; not thread-safe.
+class PromptPlanner {
+ public:
+  PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template, TemplateVariables variables);
+
+  // Plans the prompt of `messages` with the generation prompt.
+  // Counts into `work` and `timings`. Errors: those of ConversationRenderer::render(); kInvalidArgument when
+  // the prompt has no ids. After an error the planner is as before.
+  Result<PromptDelta> plan(const Json& messages, const Transcript& transcript, WorkCounters& work,
+                           Timings& timings);
+
+  // The plan was applied to the transcript / was given up; exactly one of them follows each plan().
+  void applied(const PromptDelta& delta);
+  void given_up(const PromptDelta& delta);
+
+  // The history was cut: only its first n messages are what they were at the last plan().
+  void messages_changed_from(size_t n);
+
+ private:
+  const Tokenizer* tokenizer_;
+  ConversationRenderer renderer_;
+  // The last render is the transcript's first common_bytes_ bytes and then tail_.
+  size_t common_bytes_ = 0;
+  MarkedText tail_;
+  size_t n_unchanged_ = 0;  // messages of the last render that still stand
+};
+
+// Says what was lost when of n_held positions only delta.n_keep stay.
+LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& transcript, const Json& messages,
+                               size_t n_held);
+
+}  // namespace ibid

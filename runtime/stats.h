@@ -1,0 +1,66 @@
+// What a turn cost: tokens, time and work. Every answer carries them. Plain data, no behaviour but sums.
+#pragma once
+
+#include <cstddef>
+
+namespace ibid {
+
+// Tokens. n_prompt == n_cached + n_prefilled: every position of the prompt was either read before or is read now.
+struct Usage {
+  size_t n_prompt = 0;     // ids of the whole prompt, history included
+  size_t n_cached = 0;     // of them, found with their keys and values
+  size_t n_prefilled = 0;  // of them, run through the model now
+  size_t n_decoded = 0;    // sampled ids, the one that ended the turn included
+
+  Usage& operator+=(const Usage& other) {
+    n_prompt += other.n_prompt;
+    n_cached += other.n_cached;
+    n_prefilled += other.n_prefilled;
+    n_decoded += other.n_decoded;
+    return *this;
+  }
+};
+
+// Where the time of a turn went, in milliseconds. The stages do not overlap; what is missing to total_ms is
+// the caller's own time in the event callback and waiting for the model while another session has it.
+struct Timings {
+  double render_ms = 0;    // the chat template
+  double tokenize_ms = 0;  // comparing the rendered text with the transcript, and encoding what is new
+  double match_ms = 0;     // finding and arranging the keys and values to reuse
+  double prefill_ms = 0;
+  double decode_ms = 0;
+  double sample_ms = 0;    // choosing tokens, turning them into text, looking for stop strings
+  double ttft_ms = 0;      // from the call to the first sampled token
+  double total_ms = 0;
+  double prefill_tps = 0;  // n_prefilled per second of prefill_ms; cached tokens do not count
+  double decode_tps = 0;   // tokens run through the model one by one, per second of decode_ms
+};
+
+// Work done outside the model, in units that do not depend on the machine. For a conversation that only
+// grows none of them depends on how long it is: the tests hold every stage to that.
+struct WorkCounters {
+  size_t messages_rendered = 0;   // iterations of the template's loop
+  size_t bytes_rendered = 0;
+  size_t bytes_compared = 0;      // rendered bytes held against the transcript
+  size_t bytes_tokenized = 0;
+  size_t tokens_compared = 0;
+  size_t kv_bytes_copied = 0;     // partial pages that had to be copied before being written
+  size_t pages_touched = 0;       // pages written, copied, dropped, or referenced anew
+  size_t n_forward = 0;           // passes of the model
+  size_t n_rows = 0;              // rows fed in them
+
+  WorkCounters& operator+=(const WorkCounters& other) {
+    messages_rendered += other.messages_rendered;
+    bytes_rendered += other.bytes_rendered;
+    bytes_compared += other.bytes_compared;
+    bytes_tokenized += other.bytes_tokenized;
+    tokens_compared += other.tokens_compared;
+    kv_bytes_copied += other.kv_bytes_copied;
+    pages_touched += other.pages_touched;
+    n_forward += other.n_forward;
+    n_rows += other.n_rows;
+    return *this;
+  }
+};
+
+}  // namespace ibid

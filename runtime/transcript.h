@@ -1,0 +1,96 @@
+// Transcript: what a conversation's sequence consists of: rendered bytes, token ids, and which belongs to
+// which. The ids are the truth: they are what was fed (or, for the last one, what will be fed next).
+//
+// The text is a row of spans. Stretches of template and input text are encoded; between them lie replies,
+// whose ids are those that were sampled, never those that encoding their text would give. In front of every
+// encoded span stands a mark: the encoder as it was there, so that text can be continued or replaced from
+// that place on at the cost of what is new.
+//
+// It is not the list of messages (ChatSession has it) and holds no keys and values (KvCacheEntry).
+// A value; copying (fork) is a plain copy of its text and ids, everything else is O(what is new).
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/types.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/incremental_encoder.h"
+
+namespace ibid {
+
+enum class SpanOrigin {
+  kTemplate,   // written by the chat template
+  kInput,      // contents of messages that were given
+  kSampled,    // a reply
+  kEndOfTurn,  // the sampled id that ended a reply: the template's closing text, if it is the same text
+};
+
+// An encoder in front of a span. Later text may have changed the last ids it knew: the first n_stable ids
+// of the transcript and then `tail` are the ids as they were at the mark.
+struct EncoderMark {
+  IncrementalEncoder encoder;
+  size_t base = 0;      // ids in front of the encoder's first
+  size_t n_stable = 0;
+  Tokens tail;
+};
+
+struct TranscriptSpan {
+  SpanOrigin origin = SpanOrigin::kTemplate;
+  size_t byte_begin = 0, byte_end = 0;
+  size_t id_begin = 0;                // a token across two encoded spans counts to the second
+  std::optional<EncoderMark> mark;    // of encoded spans, and of the first sampled span after them
+  std::vector<size_t> token_ends;     // kSampled, kEndOfTurn: byte position behind each id; one entry an id
+  size_t first_message = 0;           // messages whose rendering may reach into the span
+  size_t last_message = 0;
+};
+
+// Text that replaces everything behind a place of a transcript, encoded and ready to be applied.
+struct TranscriptPatch {
+  size_t keep_bytes = 0;
+  size_t keep_ids = 0;                // ids in front of `ids`; may be fewer than those that stay the same
+  std::string bytes;
+  Tokens ids;
+  std::vector<TranscriptSpan> spans;  // positions count from the transcript's beginning
+};
+
+// A reply to be appended.
+struct SampledReply {
+  Tokens ids;
+  std::vector<size_t> text_ends;      // length of the text behind each id
+  std::string text;                   // the bytes of `ids` as the next render will show them
+  std::optional<TokenId> end_of_turn; // the id that ended it, with its own text
+  std::string end_of_turn_text;
+};
+
+class Transcript {
+ public:
+  size_t n_bytes() const { return bytes_.size(); }
+  std::string_view bytes() const { return bytes_; }
+  const Tokens& ids() const { return ids_; }
+  const std::vector<TranscriptSpan>& spans() const { return spans_; }
+  bool empty() const { return spans_.empty(); }
+
+  // The span that holds the byte; spans().size() at the end. O(log spans).
+  size_t span_at(size_t byte) const;
+  // Bytes [begin, end) with the origin they have in a render.
+  MarkedText marked_text(size_t begin, size_t end) const;
+
+  // Replaces what lies behind patch.keep_bytes. O(what is dropped and added).
+  void apply(const TranscriptPatch& patch);
+  // Appends a reply, as message number `message`. `mark`: the encoder at the end of the text so far.
+  void append_reply(const SampledReply& reply, size_t message, EncoderMark mark);
+
+ private:
+  void truncate(size_t n_bytes, size_t n_ids);
+
+  std::string bytes_;
+  Tokens ids_;
+  std::vector<TranscriptSpan> spans_;
+};
+
+}  // namespace ibid

@@ -1,0 +1,59 @@
+#include "cache/kv_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "tests/cache/tiny_kv.h"
+
+namespace ibid {
+namespace {
+
+TEST(KvLayout, PagesForCoversPositionsWithoutOverflow) {
+  EXPECT_EQ(KvLayout::pages_for(0), 0u);
+  EXPECT_EQ(KvLayout::pages_for(1), 1u);
+  EXPECT_EQ(KvLayout::pages_for(64), 1u);
+  EXPECT_EQ(KvLayout::pages_for(65), 2u);
+  EXPECT_EQ(KvLayout::pages_for(std::numeric_limits<size_t>::max()), (size_t{1} << 58));
+}
+
+TEST(KvLayout, OffsetsTileThePage) {
+  const KvLayout layout = tiny_layout(KvDType::kInt8);
+  size_t expected = 0;
+  for (size_t layer = 0; layer < layout.n_layers; ++layer) {
+    for (size_t head = 0; head < layout.n_kv_heads; ++head) {
+      EXPECT_EQ(layout.head_offset(layer, head), expected);
+      expected += layout.block.bytes;
+    }
+  }
+  EXPECT_EQ(layout.page_bytes(), expected);
+}
+
+class CopyRows : public testing::TestWithParam<KvDType> {};
+
+// A copy of n rows holds exactly these, and every other byte is as it was: what a copied page holds beyond its
+// rows must not depend on whose page it was.
+TEST_P(CopyRows, CopiesTheRowsAndNothingElse) {
+  const KvLayout layout = tiny_layout(GetParam());
+  const Tokens tokens = random_tokens(1, kPagePositions);
+  KvPagePool pool(layout, 3 * layout.page_bytes());
+  KvCacheEntry full(pool);
+  ASSERT_TRUE(feed(full, tokens).ok());
+  for (size_t n = 0; n <= kPagePositions; ++n) {
+    KvCacheEntry expected(pool);
+    ASSERT_TRUE(feed(expected, TokenSpan(tokens).first(n)).ok());
+    KvPage copy = pool.allocate().value();
+    layout.copy_rows(full.page_data()[0], copy.data(), n);
+    if (n == 0) {
+      ASSERT_TRUE(expected.reserve(1).ok());
+    }
+    ASSERT_EQ(std::memcmp(copy.data(), expected.page_data()[0], layout.page_bytes()), 0) << n << " rows";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllTypes, CopyRows,
+                         testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8));
+
+}  // namespace
+}  // namespace ibid

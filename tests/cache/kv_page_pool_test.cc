@@ -1,0 +1,196 @@
+#include "cache/kv_page_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "tests/cache/tiny_kv.h"
+
+namespace ibid {
+namespace {
+
+const KvLayout kLayout = tiny_layout(KvDType::kF32);
+
+bool all_bytes_are(const KvPage& page, std::byte value) {
+  const std::byte* data = page.data();
+  return std::all_of(data, data + kLayout.page_bytes(), [&](std::byte b) { return b == value; });
+}
+
+TEST(KvPagePool, HandsOutAlignedZeroedDistinctPages) {
+  KvPagePool pool(kLayout, 5 * kLayout.page_bytes());
+  std::vector<KvPage> pages = pool.allocate(5).value();
+  std::set<const std::byte*> addresses;
+  for (const KvPage& page : pages) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(page.data()) % 64, 0u);
+    EXPECT_TRUE(all_bytes_are(page, std::byte{0}));
+    std::memset(page.data(), 0x55, kLayout.page_bytes());
+    addresses.insert(page.data());
+  }
+  EXPECT_EQ(addresses.size(), 5u);
+  for (const KvPage& page : pages) EXPECT_TRUE(all_bytes_are(page, std::byte{0x55}));
+}
+
+TEST(KvPagePool, CountsHoldersAndBytes) {
+  KvPagePool pool(kLayout, 3 * kLayout.page_bytes() + 1);
+  EXPECT_EQ(pool.budget_pages(), 3u);
+  KvPage a = pool.allocate().value();
+  KvPage b = a;
+  EXPECT_EQ(a.use_count(), 2u);
+  EXPECT_TRUE(a == b);
+  KvPage c = std::move(b);
+  EXPECT_FALSE(static_cast<bool>(b));  // NOLINT: a moved-from handle is empty by contract
+  EXPECT_EQ(a.use_count(), 2u);
+  EXPECT_EQ(pool.pages_in_use(), 1u);
+  c = KvPage();
+  EXPECT_EQ(a.use_count(), 1u);
+  a = KvPage();
+  EXPECT_EQ(a.use_count(), 0u);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+  EXPECT_EQ(pool.peak_bytes(), kLayout.page_bytes());
+}
+
+TEST(KvPagePool, AssigningAHandleToItselfKeepsThePage) {
+  KvPagePool pool(kLayout, kLayout.page_bytes());
+  KvPage page = pool.allocate().value();
+  page.data()[0] = std::byte{7};
+  const KvPage& same = page;
+  page = same;
+  EXPECT_EQ(page.use_count(), 1u);
+  EXPECT_EQ(page.data()[0], std::byte{7});
+}
+
+TEST(KvPagePool, ReusedPagesAreZeroAgain) {
+  KvPagePool pool(kLayout, 2 * kLayout.page_bytes());
+  KvPage page = pool.allocate().value();
+  const std::byte* address = page.data();
+  std::memset(page.data(), 0xab, kLayout.page_bytes());
+  page = KvPage();
+  page = pool.allocate().value();
+  EXPECT_EQ(page.data(), address) << "memory that was used before is reused first";
+  EXPECT_TRUE(all_bytes_are(page, std::byte{0}));
+}
+
+TEST(KvPagePool, ScrubZeroesFreedPagesAndLeavesHeldOnes) {
+  KvPagePool pool(kLayout, 3 * kLayout.page_bytes());
+  std::vector<KvPage> pages = pool.allocate(3).value();
+  for (const KvPage& page : pages) std::memset(page.data(), 0xab, kLayout.page_bytes());
+  const std::byte* freed = pages[1].data();
+  pages.erase(pages.begin() + 1);
+  pool.scrub_free_pages();
+  EXPECT_TRUE(std::all_of(freed, freed + kLayout.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_TRUE(all_bytes_are(pages[0], std::byte{0xab}));
+  EXPECT_TRUE(all_bytes_are(pages[1], std::byte{0xab}));
+  EXPECT_TRUE(pool.allocate().ok());
+}
+
+TEST(KvPagePool, FreshFillReplacesZeroForTests) {
+  KvPagePool pool(kLayout, kLayout.page_bytes());
+  pool.set_fresh_fill(std::byte{0xff});
+  EXPECT_TRUE(all_bytes_are(pool.allocate().value(), std::byte{0xff}));
+  pool.set_fresh_fill(std::byte{0});
+  EXPECT_TRUE(all_bytes_are(pool.allocate().value(), std::byte{0}));
+}
+
+TEST(KvPagePool, AllOrNothingAtTheBudget) {
+  KvPagePool pool(kLayout, 3 * kLayout.page_bytes());
+  const std::vector<KvPage> held = pool.allocate(2).value();
+  const Result<std::vector<KvPage>> refused = pool.allocate(2);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), ErrorCode::kOutOfMemory);
+  EXPECT_THAT(refused.status().message(), testing::HasSubstr(std::to_string(pool.budget_bytes())));
+  EXPECT_EQ(pool.pages_in_use(), 2u);
+  EXPECT_TRUE(pool.allocate(1).ok());
+  EXPECT_EQ(pool.peak_bytes(), 3 * kLayout.page_bytes());
+}
+
+TEST(KvPagePool, NoBudgetNoPages) {
+  KvPagePool nothing(kLayout, 0), too_little(kLayout, kLayout.page_bytes() - 1);
+  EXPECT_EQ(nothing.allocate().status().code(), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(too_little.allocate().status().code(), ErrorCode::kOutOfMemory);
+  EXPECT_TRUE(nothing.allocate(0).ok());
+}
+
+TEST(KvPagePool, ALargeBudgetReservesNothingAtOnce) {
+  KvPagePool pool(kLayout, size_t{1} << 44);
+  EXPECT_EQ(pool.reserved_bytes(), 0u);
+  const KvPage page = pool.allocate().value();
+  EXPECT_GE(pool.reserved_bytes(), kLayout.page_bytes());
+  EXPECT_LE(pool.reserved_bytes(), size_t{64} << 20);
+}
+
+TEST(KvPagePool, AsksForWhatIsMissingAndNoMore) {
+  KvPagePool pool(kLayout, 4 * kLayout.page_bytes());
+  std::vector<KvPage> cached = pool.allocate(3).value();
+  std::vector<size_t> asked;
+  pool.set_reclaim([&](size_t n) {
+    asked.push_back(n);
+    if (n > cached.size()) return false;
+    cached.resize(cached.size() - n);
+    return true;
+  });
+  const std::vector<KvPage> first = pool.allocate(3).value();
+  EXPECT_THAT(asked, testing::ElementsAre(2u));
+  EXPECT_EQ(cached.size(), 1u);
+  EXPECT_EQ(pool.allocate(2).status().code(), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(cached.size(), 1u) << "a request that cannot be met costs the cache nothing";
+  EXPECT_EQ(pool.allocate(5).status().code(), ErrorCode::kOutOfMemory);
+  EXPECT_THAT(asked, testing::ElementsAre(2u, 2u)) << "more than the budget is not even asked for";
+}
+
+TEST(KvPagePool, GrowsSlabBySlab) {
+  KvLayout large = kLayout;
+  large.n_layers = 4000;  // some 30 MB a page: two of them fill a slab
+  KvPagePool pool(large, 7 * large.page_bytes());
+  const KvPage first = pool.allocate().value();
+  const size_t slab = pool.reserved_bytes();
+  EXPECT_LT(slab, pool.budget_bytes());
+  const std::vector<KvPage> rest = pool.allocate(6).value();
+  EXPECT_EQ(pool.reserved_bytes(), 7 * large.page_bytes());
+  std::set<const std::byte*> addresses{first.data()};
+  for (const KvPage& page : rest) addresses.insert(page.data());
+  EXPECT_EQ(addresses.size(), 7u);
+}
+
+TEST(KvPagePool, ThreadsShareIt) {
+  constexpr int kThreads = 4, kRounds = 2000;
+  KvPagePool pool(kLayout, 6 * kLayout.page_bytes());
+  std::vector<std::thread> threads;
+  std::atomic<int> refused{0}, dirty{0};
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        Result<std::vector<KvPage>> pages = pool.allocate(1 + static_cast<size_t>(i % 2));
+        if (!pages.ok()) {
+          ++refused;
+          continue;
+        }
+        const KvPage shared = pages->front();
+        if (shared.data()[0] != std::byte{0}) ++dirty;
+        shared.data()[0] = static_cast<std::byte>(t + 1);
+        if (i % 64 == 0) pool.scrub_free_pages();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(dirty, 0);
+  EXPECT_EQ(pool.pages_in_use(), 0u);
+  EXPECT_LE(pool.peak_bytes(), pool.budget_bytes());
+}
+
+TEST(KvPagePoolDeathTest, PagesMustNotOutliveThePool) {
+  EXPECT_DEATH(
+      {
+        KvPage page;
+        KvPagePool pool(kLayout, kLayout.page_bytes());
+        page = pool.allocate().value();
+      },
+      "outlive");
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,42 @@
+// Small keys and values for the tests of the cache. The row at a position is a pure function of the ids up to
+// that position, as in a model: so an entry's rows can be checked against its tokens alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/kv_cache_entry.h"
+#include "cache/kv_layout.h"
+
+namespace ibid {
+
+// 2 layers, 2 KV heads of 8 dimensions.
+KvLayout tiny_layout(KvDType dtype);
+const Kernels& tiny_kernels();
+
+// What the model would compute for `tokens` after the ids in `history`: k and v of one layer, [T, kv_dim].
+struct TinyRows {
+  std::vector<float> k, v;
+};
+TinyRows tiny_rows(const KvLayout& layout, TokenSpan history, TokenSpan tokens, size_t layer);
+
+// One pass: reserve, append in every layer, commit.
+Status feed(KvCacheEntry& entry, TokenSpan tokens);
+// The same without commit, in the first n_layers layers only: a pass that was cancelled.
+Status feed_without_commit(KvCacheEntry& entry, TokenSpan tokens, size_t n_layers);
+
+// All committed rows as attention sees them: per layer, head and position k then v.
+std::vector<float> read_rows(const KvCacheEntry& entry);
+
+// What read_rows must be for these ids, from an entry of its own that was fed in one piece.
+std::vector<float> fresh_rows(const KvLayout& layout, TokenSpan tokens);
+
+// n ids that depend on the seed.
+Tokens random_tokens(uint64_t seed, size_t n, TokenId vocab_size = 50000);
+
+Tokens concat(TokenSpan a, TokenSpan b);
+
+}  // namespace ibid

@@ -1,0 +1,2 @@
+#include "runtime/engine.h"
+#include "model/page.h"

@@ -1,0 +1,2 @@
+#include "cache/row.h"
+#include "tokenizer/word.h"

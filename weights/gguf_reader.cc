@@ -1,0 +1,219 @@
+#include "weights/gguf_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/utf8.h"
+#include "weights/quoted.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr uint64_t kShownElements = 8;
+constexpr size_t kShownBytes = 200;
+
+// REQUIRES: (index + 1) * sizeof(T) <= payload.size().
+template <typename T>
+T load(std::span<const std::byte> payload, uint64_t index) {
+  T value;
+  std::memcpy(&value, payload.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// "U32", "ARRAY of STRING".
+std::string type_text(const GgufEntry& entry) {
+  std::string text(gguf_type_name(entry.type));
+  if (entry.type == GgufType::kArray) text += " of " + std::string(gguf_type_name(entry.element_type));
+  return text;
+}
+
+double real_at(const GgufEntry& entry, uint64_t index) {
+  return entry.element_type == GgufType::kF32 ? static_cast<double>(load<float>(entry.payload, index))
+                                              : load<double>(entry.payload, index);
+}
+
+// REQUIRES: the elements are numbers or bools.
+std::string number_text(const GgufEntry& entry, uint64_t index) {
+  switch (entry.element_type) {
+    case GgufType::kU8: return std::to_string(load<uint8_t>(entry.payload, index));
+    case GgufType::kI8: return std::to_string(load<int8_t>(entry.payload, index));
+    case GgufType::kU16: return std::to_string(load<uint16_t>(entry.payload, index));
+    case GgufType::kI16: return std::to_string(load<int16_t>(entry.payload, index));
+    case GgufType::kU32: return std::to_string(load<uint32_t>(entry.payload, index));
+    case GgufType::kI32: return std::to_string(load<int32_t>(entry.payload, index));
+    case GgufType::kU64: return std::to_string(load<uint64_t>(entry.payload, index));
+    case GgufType::kI64: return std::to_string(load<int64_t>(entry.payload, index));
+    case GgufType::kBool: return load<uint8_t>(entry.payload, index) != 0 ? "true" : "false";
+    default:
+      return json_to_string(Json(real_at(entry, index)));  // the shortest text that reads back the same
+  }
+}
+
+std::string cut(std::string_view text) {
+  return utf8_sanitize(text.substr(0, kShownBytes)) + (text.size() > kShownBytes ? "..." : "");
+}
+
+std::string value_text(const GgufEntry& entry) {
+  if (entry.type == GgufType::kString) return cut(text_of(entry.payload));
+  if (entry.type != GgufType::kArray) return number_text(entry, 0);
+  std::string text = "[";
+  const uint64_t shown = std::min(entry.count, kShownElements);
+  if (entry.element_type == GgufType::kString) {
+    GgufEntry head = entry;
+    head.count = shown;
+    visit_gguf_strings(head, [&](std::string_view s) { text += (text.size() > 1 ? ", " : "") + quoted(s); });
+  } else {
+    for (uint64_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + number_text(entry, i);
+  }
+  return text + (entry.count > shown ? ", ... " + std::to_string(entry.count) + " in all]" : "]");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelFile>> GgufFile::open(const std::string& path, const OpenOptions& options) {
+  TRY_ASSIGN(MappedFile file, MappedFile::open(path));
+  return open(std::move(file), options);
+}
+
+Result<std::unique_ptr<ModelFile>> GgufFile::open(MappedFile file, const OpenOptions& options) {
+  TRY_ASSIGN(GgufHeader header, parse_gguf_header(file.bytes(), file.path(), !options.vocabulary_only));
+  TRY(file.check_unchanged());  // a file that is still being written would be a header of one and data of
+                                // another
+  return std::unique_ptr<ModelFile>(new GgufFile(std::move(file), std::move(header)));
+}
+
+GgufFile::GgufFile(MappedFile file, GgufHeader header) : file_(std::move(file)), header_(std::move(header)) {
+  const std::vector<GgufTensorInfo>& tensors = header_.tensors;
+  names_.reserve(tensors.size());
+  for (const GgufTensorInfo& info : tensors) names_.emplace_back(info.name);
+  by_name_.resize(tensors.size());
+  std::iota(by_name_.begin(), by_name_.end(), 0u);
+  std::sort(by_name_.begin(), by_name_.end(),
+            [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
+}
+
+const TensorView* GgufFile::find_tensor(std::string_view name) const {
+  const auto at =
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [this](uint32_t i, std::string_view n) { return header_.tensors[i].name < n; });
+  return at != by_name_.end() && header_.tensors[*at].name == name ? &header_.tensors[*at].view : nullptr;
+}
+
+Status GgufFile::wrong_type(const GgufEntry& entry, std::string_view wanted) const {
+  return {ErrorCode::kBadType, path() + ": key " + quoted(entry.key) + " is " + type_text(entry) +
+                                   ", wanted " + std::string(wanted)};
+}
+
+// REQUIRES: the element type is an integer type and index < count.
+Result<int64_t> GgufFile::integer_at(const GgufEntry& entry, uint64_t index) const {
+  switch (entry.element_type) {
+    case GgufType::kU8: return int64_t{load<uint8_t>(entry.payload, index)};
+    case GgufType::kI8: return int64_t{load<int8_t>(entry.payload, index)};
+    case GgufType::kU16: return int64_t{load<uint16_t>(entry.payload, index)};
+    case GgufType::kI16: return int64_t{load<int16_t>(entry.payload, index)};
+    case GgufType::kU32: return int64_t{load<uint32_t>(entry.payload, index)};
+    case GgufType::kI32: return int64_t{load<int32_t>(entry.payload, index)};
+    case GgufType::kI64: return load<int64_t>(entry.payload, index);
+    default: break;
+  }
+  const auto value = load<uint64_t>(entry.payload, index);
+  if (const std::optional<int64_t> fits = checked_cast<int64_t>(value)) return *fits;
+  return Status(ErrorCode::kBadNumber, path() + ": key " + quoted(entry.key) + " holds " +
+                                           std::to_string(value) + ", more than 63 bits can hold");
+}
+
+Result<std::optional<int64_t>> GgufFile::get_int(std::string_view key) const {
+  const GgufEntry* entry = header_.find(key);
+  if (entry == nullptr) return std::optional<int64_t>();
+  if (!gguf_type_is_integer(entry->type)) return wrong_type(*entry, "an integer");
+  TRY_ASSIGN(const int64_t value, integer_at(*entry, 0));
+  return std::optional(value);
+}
+
+Result<std::optional<double>> GgufFile::get_float(std::string_view key) const {
+  const GgufEntry* entry = header_.find(key);
+  if (entry == nullptr) return std::optional<double>();
+  if (entry->type == GgufType::kF32 || entry->type == GgufType::kF64)
+    return std::optional(real_at(*entry, 0));
+  if (!gguf_type_is_integer(entry->type)) return wrong_type(*entry, "a number");
+  TRY_ASSIGN(const int64_t value, integer_at(*entry, 0));
+  return std::optional(static_cast<double>(value));
+}
+
+Result<std::optional<bool>> GgufFile::get_bool(std::string_view key) const {
+  const GgufEntry* entry = header_.find(key);
+  if (entry == nullptr) return std::optional<bool>();
+  if (entry->type != GgufType::kBool) return wrong_type(*entry, "BOOL");
+  return std::optional(load<uint8_t>(entry->payload, 0) != 0);
+}
+
+Result<std::optional<std::string_view>> GgufFile::get_string(std::string_view key) const {
+  const GgufEntry* entry = header_.find(key);
+  if (entry == nullptr) return std::optional<std::string_view>();
+  if (entry->type != GgufType::kString) return wrong_type(*entry, "STRING");
+  return std::optional(text_of(entry->payload));
+}
+
+Result<std::optional<std::vector<std::string_view>>> GgufFile::get_strings(std::string_view key) const {
+  const GgufEntry* entry = header_.find(key);
+  if (entry == nullptr) return std::optional<std::vector<std::string_view>>();
+  if (entry->type != GgufType::kArray || entry->element_type != GgufType::kString) {
+    return wrong_type(*entry, "ARRAY of STRING");
+  }
+  std::vector<std::string_view> strings;
+  strings.reserve(entry->count);
+  visit_gguf_strings(*entry, [&](std::string_view s) { strings.push_back(s); });
+  return std::optional(std::move(strings));
+}
+
+Result<std::optional<std::vector<int64_t>>> GgufFile::get_ints(std::string_view key) const {
+  const GgufEntry* entry = header_.find(key);
+  if (entry == nullptr) return std::optional<std::vector<int64_t>>();
+  if (entry->type != GgufType::kArray || !gguf_type_is_integer(entry->element_type)) {
+    return wrong_type(*entry, "ARRAY of integers");
+  }
+  std::vector<int64_t> values;
+  values.reserve(entry->count);
+  for (uint64_t i = 0; i < entry->count; ++i) {
+    TRY_ASSIGN(const int64_t value, integer_at(*entry, i));
+    values.push_back(value);
+  }
+  return std::optional(std::move(values));
+}
+
+Result<std::optional<std::vector<double>>> GgufFile::get_floats(std::string_view key) const {
+  const GgufEntry* entry = header_.find(key);
+  if (entry == nullptr) return std::optional<std::vector<double>>();
+  const bool real = entry->element_type == GgufType::kF32 || entry->element_type == GgufType::kF64;
+  if (entry->type != GgufType::kArray || !real) return wrong_type(*entry, "ARRAY of F32");
+  std::vector<double> values;
+  values.reserve(entry->count);
+  for (uint64_t i = 0; i < entry->count; ++i) values.push_back(real_at(*entry, i));
+  return std::optional(std::move(values));
+}
+
+Result<std::optional<std::string>> GgufFile::companion(std::string_view name) const {
+  if (name != "tokenizer.json") return std::optional<std::string>();
+  TRY_ASSIGN(const std::optional<std::string_view> text, get_string("tokenizer.huggingface.json"));
+  if (!text) return std::optional<std::string>();
+  return std::optional(std::string(*text));
+}
+
+std::vector<ModelFile::MetadataLine> GgufFile::describe_metadata() const {
+  std::vector<MetadataLine> lines;
+  lines.reserve(header_.entries.size());
+  for (const GgufEntry& entry : header_.entries) {
+    lines.push_back({std::string(entry.key), type_text(entry), value_text(entry)});
+  }
+  return lines;
+}
+
+}  // namespace ibid

@@ -1,0 +1,62 @@
+// GgufFile: a .gguf file behind the ModelFile interface.
+//
+// Opening reads the header once and keeps an index into the mapping: no string is copied, so a vocabulary of
+// 50000 tokens costs milliseconds. Thread-safety and lifetimes: as ModelFile.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "weights/gguf_header.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+class GgufFile : public ModelFile {
+ public:
+  // Errors: those of MappedFile::open and parse_gguf_header.
+  static Result<std::unique_ptr<ModelFile>> open(const std::string& path, const OpenOptions& options = {});
+  // Of a file that is mapped already.
+  static Result<std::unique_ptr<ModelFile>> open(MappedFile file, const OpenOptions& options = {});
+
+  Container container() const override { return Container::kGguf; }
+  const std::string& path() const override { return file_.path(); }
+
+  bool has(std::string_view key) const override { return header_.find(key) != nullptr; }
+  Result<std::optional<int64_t>> get_int(std::string_view key) const override;
+  Result<std::optional<double>> get_float(std::string_view key) const override;
+  Result<std::optional<bool>> get_bool(std::string_view key) const override;
+  Result<std::optional<std::string_view>> get_string(std::string_view key) const override;
+  Result<std::optional<std::vector<std::string_view>>> get_strings(std::string_view key) const override;
+  // Elements of any integer type that fit.
+  Result<std::optional<std::vector<int64_t>>> get_ints(std::string_view key) const override;
+  // Elements of F32 or F64. Not integers: scores declared INT8 are a known attack on loaders.
+  Result<std::optional<std::vector<double>>> get_floats(std::string_view key) const override;
+
+  const Json* config_json() const override { return nullptr; }
+  Result<std::optional<std::string>> companion(std::string_view name) const override;
+
+  const std::vector<std::string>& tensor_names() const override { return names_; }
+  const TensorView* find_tensor(std::string_view name) const override;
+
+  std::vector<MetadataLine> describe_metadata() const override;
+  const std::vector<std::string>& warnings() const override { return header_.warnings; }
+  Status check_unchanged() const override { return file_.check_unchanged(); }
+  uint64_t file_bytes() const override { return file_.bytes().size(); }
+
+ private:
+  GgufFile(MappedFile file, GgufHeader header);
+
+  Status wrong_type(const GgufEntry& entry, std::string_view wanted) const;
+  Result<int64_t> integer_at(const GgufEntry& entry, uint64_t index) const;
+
+  MappedFile file_;
+  GgufHeader header_;
+  std::vector<std::string> names_;
+  std::vector<uint32_t> by_name_;  // indices into header_.tensors, sorted by name
+};
+
+}  // namespace ibid

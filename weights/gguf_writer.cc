@@ -1,0 +1,122 @@
+#include "weights/gguf_writer.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "base/checked.h"
+#include "base/file_ops.h"
+#include "weights/block_quantize.h"
+
+namespace ibid {
+
+namespace {
+
+template <typename T>
+void put(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+void put_string(std::string& out, std::string_view text) {
+  put(out, uint64_t{text.size()});
+  out.append(text);
+}
+
+void pad(std::string& out, uint64_t alignment) {
+  out.resize(checked_align<uint64_t>(out.size(), alignment).value(), '\0');
+}
+
+}  // namespace
+
+void GgufWriter::begin_entry(std::string_view key, GgufType type) {
+  ++n_entries_;
+  put_string(metadata_, key);
+  put(metadata_, static_cast<uint32_t>(type));
+}
+
+void GgufWriter::begin_array(std::string_view key, GgufType element_type, uint64_t count) {
+  begin_entry(key, GgufType::kArray);
+  put(metadata_, static_cast<uint32_t>(element_type));
+  put(metadata_, count);
+}
+
+void GgufWriter::add_string(std::string_view key, std::string_view value) {
+  begin_entry(key, GgufType::kString);
+  put_string(metadata_, value);
+}
+
+void GgufWriter::add_strings(std::string_view key, std::span<const std::string> values) {
+  begin_array(key, GgufType::kString, values.size());
+  for (const std::string& value : values) put_string(metadata_, value);
+}
+
+void GgufWriter::add_bools(std::string_view key, const std::vector<bool>& values) {
+  begin_array(key, GgufType::kBool, values.size());
+  for (const bool value : values) put(metadata_, uint8_t{value});
+}
+
+void GgufWriter::add_raw(std::string_view key, uint32_t type, std::span<const std::byte> value) {
+  begin_entry(key, static_cast<GgufType>(type));
+  metadata_.append(reinterpret_cast<const char*>(value.data()), value.size());
+}
+
+void GgufWriter::add_tensor(std::string_view name, DType dtype, std::initializer_list<uint64_t> shape,
+                            std::span<const std::byte> data) {
+  CHECK_LE(shape.size(), kMaxDims);
+  Shape s;
+  s.rank = shape.size();
+  std::copy(shape.begin(), shape.end(), s.dims.begin());
+  add_tensor(name, dtype, s, data);
+}
+
+void GgufWriter::add_tensor(std::string_view name, DType dtype, const Shape& shape,
+                            std::span<const std::byte> data) {
+  CHECK(gguf_tensor_type_number(dtype).has_value()) << dtype_name(dtype);
+  const BlockSize block = dtype_block(dtype);
+  CHECK_EQ(data.size(), shape.elements() / block.values * block.bytes);
+  tensors_.push_back({std::string(name), dtype, shape,
+                      std::string(reinterpret_cast<const char*>(data.data()), data.size())});
+}
+
+void GgufWriter::add_tensor_of(std::string_view name, DType dtype, const Shape& shape,
+                               std::span<const float> values) {
+  CHECK_EQ(values.size(), shape.elements());
+  const BlockSize block = dtype_block(dtype);
+  std::vector<std::byte> data(values.size() / block.values * block.bytes);
+  quantize_row(dtype, values, data);
+  add_tensor(name, dtype, shape, data);
+}
+
+std::string GgufWriter::bytes() const {
+  std::string out(kGgufMagic);
+  put(out, uint32_t{3});
+  put(out, uint64_t{tensors_.size()});
+  put(out, n_entries_ + (alignment_ == kGgufDefaultAlignment ? 0 : 1));
+  out += metadata_;
+  if (alignment_ != kGgufDefaultAlignment) {
+    put_string(out, "general.alignment");
+    put(out, static_cast<uint32_t>(GgufType::kU32));
+    put(out, static_cast<uint32_t>(alignment_));
+  }
+  std::string data;
+  for (const Tensor& tensor : tensors_) {
+    pad(data, alignment_);
+    put_string(out, tensor.name);
+    put(out, static_cast<uint32_t>(tensor.shape.rank));
+    for (size_t i = tensor.shape.rank; i-- > 0;) put(out, tensor.shape[i]);
+    put(out, gguf_tensor_type_number(tensor.dtype).value());
+    put(out, uint64_t{data.size()});
+    data += tensor.data;
+  }
+  if (tensors_.empty()) return out;
+  pad(out, alignment_);
+  pad(data, alignment_);
+  return out + data;
+}
+
+Status GgufWriter::write(const std::string& path) const {
+  const std::string all = bytes();
+  return write_file_atomically(system_file_ops(), path, std::as_bytes(std::span(all)));
+}
+
+}  // namespace ibid

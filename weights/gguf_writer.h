@@ -1,0 +1,87 @@
+// GgufWriter: builds a GGUF version 3 file in memory, for tests and for conversion of small models.
+// Not thread-safe. It writes what it is told: it does not refuse duplicate keys, so that hostile files can be
+// made with it too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "base/tensor_view.h"
+#include "weights/gguf_format.h"
+
+namespace ibid {
+
+class GgufWriter {
+ public:
+  explicit GgufWriter(uint64_t alignment = kGgufDefaultAlignment) : alignment_(alignment) {}
+
+  // --- Metadata, in the order of the calls.
+  void add_u8(std::string_view key, uint8_t value) { add_scalar(key, GgufType::kU8, value); }
+  void add_i8(std::string_view key, int8_t value) { add_scalar(key, GgufType::kI8, value); }
+  void add_u16(std::string_view key, uint16_t value) { add_scalar(key, GgufType::kU16, value); }
+  void add_i16(std::string_view key, int16_t value) { add_scalar(key, GgufType::kI16, value); }
+  void add_u32(std::string_view key, uint32_t value) { add_scalar(key, GgufType::kU32, value); }
+  void add_i32(std::string_view key, int32_t value) { add_scalar(key, GgufType::kI32, value); }
+  void add_u64(std::string_view key, uint64_t value) { add_scalar(key, GgufType::kU64, value); }
+  void add_i64(std::string_view key, int64_t value) { add_scalar(key, GgufType::kI64, value); }
+  void add_f32(std::string_view key, float value) { add_scalar(key, GgufType::kF32, value); }
+  void add_f64(std::string_view key, double value) { add_scalar(key, GgufType::kF64, value); }
+  void add_bool(std::string_view key, bool value) { add_scalar(key, GgufType::kBool, uint8_t{value}); }
+  void add_string(std::string_view key, std::string_view value);
+  void add_strings(std::string_view key, std::span<const std::string> values);
+  void add_u32s(std::string_view key, std::span<const uint32_t> v) { add_array(key, GgufType::kU32, v); }
+  void add_i32s(std::string_view key, std::span<const int32_t> v) { add_array(key, GgufType::kI32, v); }
+  void add_i8s(std::string_view key, std::span<const int8_t> v) { add_array(key, GgufType::kI8, v); }
+  void add_f32s(std::string_view key, std::span<const float> v) { add_array(key, GgufType::kF32, v); }
+  void add_bools(std::string_view key, const std::vector<bool>& values);
+  // Any type by its number and any bytes as its value.
+  void add_raw(std::string_view key, uint32_t type, std::span<const std::byte> value);
+
+  // --- Tensors. shape is outermost dimension first, as everywhere in ibid.
+  // REQUIRES: dtype has a GGUF number; data is exactly the tensor's bytes. The bytes are copied.
+  void add_tensor(std::string_view name, DType dtype, std::initializer_list<uint64_t> shape,
+                  std::span<const std::byte> data);
+  void add_tensor(std::string_view name, DType dtype, const Shape& shape, std::span<const std::byte> data);
+  // `values` encoded as F32, F16, BF16 or one of the quantised types that quantize_row writes.
+  void add_tensor_of(std::string_view name, DType dtype, const Shape& shape, std::span<const float> values);
+
+  // The file's bytes.
+  std::string bytes() const;
+  // Writes bytes() to `path`, atomically. Errors: kIo.
+  Status write(const std::string& path) const;
+
+ private:
+  struct Tensor {
+    std::string name;
+    DType dtype;
+    Shape shape;
+    std::string data;
+  };
+
+  void begin_entry(std::string_view key, GgufType type);
+  void begin_array(std::string_view key, GgufType element_type, uint64_t count);
+  template <typename T>
+  void add_scalar(std::string_view key, GgufType type, T value) {
+    begin_entry(key, type);
+    metadata_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  template <typename T>
+  void add_array(std::string_view key, GgufType element_type, std::span<const T> values) {
+    begin_array(key, element_type, values.size());
+    metadata_.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  }
+
+  uint64_t alignment_;
+  uint64_t n_entries_ = 0;
+  std::string metadata_;
+  std::vector<Tensor> tensors_;
+};
+
+}  // namespace ibid

@@ -1,0 +1,19 @@
+#include "weights/quoted.h"
+
+#include "base/utf8.h"
+
+namespace ibid {
+
+namespace {
+constexpr size_t kMaxQuoted = 100;
+}  // namespace
+
+std::string quoted(std::string_view text) {
+  std::string shown = utf8_sanitize(text.substr(0, kMaxQuoted));
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return "'" + shown + (text.size() > kMaxQuoted ? "'..." : "'");
+}
+
+}  // namespace ibid

@@ -1,0 +1,13 @@
+// Names and values from a file, made fit for an error message.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ibid {
+
+// `text` in single quotes: invalid UTF-8 and control characters replaced, cut after 100 bytes. A hostile file
+// must not choose what a terminal or a log does.
+std::string quoted(std::string_view text);
+
+}  // namespace ibid
