@@ -33,18 +33,30 @@ class Logits {
  public:
   size_t n_rows() const { return n_rows_; }
   size_t vocab_size() const { return vocab_size_; }
-  std::span<const float> row(size_t i) const { return {data_.data() + i * stride_, vocab_size_}; }
+  std::span<const float> row(size_t i) const { return {data() + i * stride_, vocab_size_}; }
 
-  // For implementations: room for n_rows rows of `stride` floats.
+  // For implementations: room for n_rows rows of `stride` floats, 64-byte aligned.
+  // REQUIRES: stride is a multiple of 16 and at least vocab_size.
   float* resize(size_t n_rows, size_t vocab_size, size_t stride) {
-    n_rows_ = n_rows, vocab_size_ = vocab_size, stride_ = stride;
-    if (data_.size() < n_rows * stride) data_.resize(n_rows * stride);
-    return data_.data();
+    n_rows_ = n_rows;
+    vocab_size_ = vocab_size;
+    stride_ = stride;
+    const size_t lines = n_rows * stride / kLineFloats;
+    if (lines_.size() < lines) lines_.resize(lines);
+    return lines_.empty() ? nullptr : lines_.front().values;
   }
 
  private:
-  std::vector<float> data_;  // [n_rows, stride]
-  size_t n_rows_ = 0, vocab_size_ = 0, stride_ = 0;
+  static constexpr size_t kLineFloats = 16;
+  struct alignas(64) Line {
+    float values[kLineFloats];
+  };
+  const float* data() const { return lines_.front().values; }
+
+  std::vector<Line> lines_;  // [n_rows, stride] floats
+  size_t n_rows_ = 0;
+  size_t vocab_size_ = 0;
+  size_t stride_ = 0;
 };
 
 class LanguageModel {

@@ -1,0 +1,80 @@
+#include "model/activations.h"
+
+#include <algorithm>
+
+#include "kernels/attention.h"
+#include "model/attention_shape.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+// Written once for planning (allocate counts) and for allocating (allocate hands out memory).
+template <typename Allocator>
+void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfig& config, size_t max_chunk,
+                          size_t context, bool quantized, int n_threads) {
+  const auto rows = [&](size_t width) {
+    const size_t stride = round_up(width, kChunkCols);
+    return Rows{reinterpret_cast<float*>(allocate(max_chunk * stride * sizeof(float))), stride};
+  };
+  const auto linear_input = [&](size_t width) {
+    LinearInput input;
+    const Rows values = rows(width);
+    input.n_cols = width;
+    input.values = values.data;
+    input.stride = values.stride;
+    QuantizedRows& q = input.quantized;
+    q.n_cols = width;
+    if (quantized) {
+      const size_t blocks = max_chunk * q.blocks();
+      q.q = reinterpret_cast<int8_t*>(allocate(max_chunk * q.padded_cols()));
+      q.scale = reinterpret_cast<float*>(allocate(blocks * sizeof(float)));
+      q.scaled_sum = reinterpret_cast<float*>(allocate(blocks * sizeof(float)));
+      q.sum16 = reinterpret_cast<int32_t*>(allocate(2 * blocks * sizeof(int32_t)));
+    }
+    return input;
+  };
+  a.x = rows(config.dim);
+  a.h = linear_input(config.dim);
+  a.q = rows(config.q_dim());
+  a.k = rows(config.kv_dim());
+  a.v = rows(config.kv_dim());
+  a.attended = linear_input(config.q_dim());
+  a.gate = rows(config.ffn_dim);
+  a.up = rows(config.ffn_dim);
+  a.gated = linear_input(config.ffn_dim);
+  a.block_out = rows(config.dim);
+  a.cos_sin = rows(config.rope.rotary_dim);
+
+  a.attention_scratch = allocate(attention_scratch_bytes(attention_shape(config, 0), max_chunk, context, n_threads));
+  const size_t widest = std::max({config.dim, config.q_dim(), config.ffn_dim});
+  a.linear_scratch_stride = round_up(linear_scratch_bytes(widest), kCacheLine);
+  a.linear_scratch = allocate(a.linear_scratch_stride * static_cast<size_t>(n_threads));
+}
+
+size_t Activations::plan_bytes(const ModelConfig& config, size_t max_chunk, size_t context, bool quantized,
+                               int n_threads) {
+  Activations counted;
+  size_t total = 0;
+  const auto count = [&](size_t bytes) -> std::byte* {
+    total += Arena::padded(bytes);
+    return nullptr;
+  };
+  lay_out(counted, count, config, max_chunk, context, quantized, n_threads);
+  return total;
+}
+
+Result<Activations> Activations::create(const ModelConfig& config, size_t max_chunk, size_t context,
+                                        bool quantized, int n_threads) {
+  Activations a;
+  TRY_ASSIGN(a.arena_, Arena::create(plan_bytes(config, max_chunk, context, quantized, n_threads)));
+  const auto take = [&](size_t bytes) { return a.arena_.allocate(bytes); };
+  lay_out(a, take, config, max_chunk, context, quantized, n_threads);
+  return a;
+}
+
+}  // namespace ibid

@@ -1,0 +1,53 @@
+// Activations: every scratch buffer of a forward pass with its shape, allocated once for the largest chunk.
+//
+// T is the number of rows of the pass (tokens of all its sequences), at most max_chunk. Strides are padded
+// to whole vectors and chunks, so that kernels never see a tail.
+#pragma once
+
+#include <cstddef>
+
+#include "base/arena.h"
+#include "base/result.h"
+#include "kernels/linear.h"
+#include "model/config.h"
+
+namespace ibid {
+
+// A float buffer of rows. [n_rows, stride]
+struct Rows {
+  float* data = nullptr;
+  size_t stride = 0;
+  float* row(size_t i) const { return data + i * stride; }
+};
+
+class Activations {
+ public:
+  // quantized: linear inputs get int8 planes too. context: positions a sequence may have.
+  // Error: kOutOfMemory.
+  static Result<Activations> create(const ModelConfig& config, size_t max_chunk, size_t context, bool quantized,
+                                    int n_threads);
+  static size_t plan_bytes(const ModelConfig& config, size_t max_chunk, size_t context, bool quantized,
+                           int n_threads);
+
+  Rows x;                 // [T, D]      the residual stream
+  LinearInput h;          // [T, D]      norm(x), the input of QKV, gate and up, and of the head
+  Rows q;                 // [T, H d]
+  Rows k, v;              // [T, G d]
+  LinearInput attended;   // [T, H d]    the input of wo
+  Rows gate, up;          // [T, F]
+  LinearInput gated;      // [T, F]      silu(gate) * up, the input of w_down
+  Rows block_out;         // [T, D]      what wo and w_down add to x
+  Rows cos_sin;           // [T, rotary_dim]
+
+  std::byte* attention_scratch = nullptr;
+  std::byte* linear_scratch = nullptr;    // per thread
+  size_t linear_scratch_stride = 0;
+
+ private:
+  template <typename Allocator>
+  static void lay_out(Activations& a, Allocator&& allocate, const ModelConfig& config, size_t max_chunk,
+                      size_t context, bool quantized, int n_threads);
+  Arena arena_;
+};
+
+}  // namespace ibid

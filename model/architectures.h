@@ -1,0 +1,23 @@
+// Architectures: one row of data each, from the keys of a file to a ModelConfig. Adding one that is built
+// from parts we have is adding a row (docs/adding_an_architecture.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/config.h"
+
+namespace ibid {
+
+class ModelFile;
+
+// The configuration of `file`, every number checked against its range.
+// Errors: kUnsupported (architecture or rope rule, named, with the supported ones), kMissingKey,
+// kBadHyperparameter (name, value, range), kBadType.
+Result<ModelConfig> read_config(const ModelFile& file);
+
+// Names as files have them, for messages and `ibid inspect`.
+std::vector<std::string> supported_architectures();
+
+}  // namespace ibid

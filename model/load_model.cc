@@ -1,0 +1,18 @@
+#include "model/load_model.h"
+
+#include "model/architectures.h"
+#include "model/transformer.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options,
+                                                           size_t kv_budget_bytes) {
+  TRY_ASSIGN(ModelConfig config, read_config(file));
+  TRY_ASSIGN(const MemoryPlan plan, plan_memory(file, config, options));
+  TRY(check_memory(plan, kv_budget_bytes));
+  TRY_ASSIGN(std::unique_ptr<LanguageModel> model, TransformerModel::create(file, std::move(config), options));
+  return model;
+}
+
+}  // namespace ibid

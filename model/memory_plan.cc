@@ -1,0 +1,91 @@
+#include "model/memory_plan.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "base/parallel.h"
+#include "cache/kv_layout.h"
+#include "model/activations.h"
+#include "model/transformer_weights.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+namespace {
+
+// Beyond this no page table of ours is tested.
+constexpr size_t kMaxContext = size_t{1} << 24;
+
+// The number in a file that holds just one, or nothing ("max" of a control group without a limit).
+size_t read_number(const char* path, size_t fallback) {
+  std::ifstream file(path);
+  size_t value = 0;
+  return file >> value ? value : fallback;
+}
+
+}  // namespace
+
+size_t MemoryPlan::kv_bytes(size_t n_positions) const { return KvLayout::pages_for(n_positions) * kv_page_bytes; }
+
+Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options) {
+  MemoryPlan plan;
+  plan.max_seq_len = options.max_seq_len == 0 ? config.trained_context : options.max_seq_len;
+  if (plan.max_seq_len > kMaxContext) {
+    return Status(ErrorCode::kBadHyperparameter, file.path() + ": a context of " + std::to_string(plan.max_seq_len) +
+                                                     " positions, wanted 1.." + std::to_string(kMaxContext));
+  }
+  const KvLayout layout = KvLayout::make(config.n_layers, config.n_kv_heads, config.head_dim, options.kv_dtype);
+  const int n_threads = ThreadTeam(options.n_threads).size();
+  plan.file_bytes = file.file_bytes();
+  TRY_ASSIGN(plan.weights_bytes, TransformerWeights::plan_bytes(file, config, options.numerics));
+  plan.activations_bytes =
+      Activations::plan_bytes(config, std::min(options.max_chunk, plan.max_seq_len), plan.max_seq_len, true, n_threads);
+  plan.kv_page_bytes = layout.page_bytes();
+  plan.kv_bytes_per_position = layout.page_bytes() / kPagePositions;
+  return plan;
+}
+
+Status check_memory(const MemoryPlan& plan, size_t kv_budget_bytes) {
+  const size_t available = available_memory_bytes();
+  const size_t wanted = plan.fixed_bytes() + kv_budget_bytes;
+  if (wanted <= available) return {};
+  return {ErrorCode::kOutOfMemory,
+          "the model needs " + format_bytes(wanted) + " (weights " + format_bytes(plan.weights_bytes) + ", scratch " +
+              format_bytes(plan.activations_bytes) + ", keys and values " + format_bytes(kv_budget_bytes) +
+              "), and " + format_bytes(available) +
+              " are available: choose a smaller model, a smaller --context or --kv int8"};
+}
+
+size_t available_memory_bytes() {
+  size_t available = std::numeric_limits<size_t>::max();
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key;
+  size_t kib = 0;
+  std::string unit;
+  while (meminfo >> key >> kib && std::getline(meminfo, unit)) {
+    if (key == "MemAvailable:") available = kib * 1024;
+  }
+  const size_t unlimited = std::numeric_limits<size_t>::max();
+  const size_t limit = read_number("/sys/fs/cgroup/memory.max", unlimited);
+  const size_t used = read_number("/sys/fs/cgroup/memory.current", 0);
+  if (limit != unlimited) available = std::min(available, limit > used ? limit - used : 0);
+  return available;
+}
+
+std::string format_bytes(size_t bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : value < 10 ? "%.2f %s" : "%.1f %s", value, kUnits[unit]);
+  return text;
+}
+
+}  // namespace ibid

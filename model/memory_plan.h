@@ -1,0 +1,40 @@
+// What a model will cost in memory, computed from its file before anything is allocated.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/result.h"
+#include "model/config.h"
+#include "model/model_options.h"
+
+namespace ibid {
+
+class ModelFile;
+
+struct MemoryPlan {
+  size_t file_bytes = 0;
+  size_t weights_bytes = 0;              // packed panels
+  size_t activations_bytes = 0;          // scratch of one pass of max_chunk rows
+  size_t kv_bytes_per_position = 0;      // all layers, in the chosen type
+  size_t kv_page_bytes = 0;              // 64 positions
+  size_t max_seq_len = 0;
+
+  size_t fixed_bytes() const { return weights_bytes + activations_bytes; }
+  // The keys and values of one sequence of n positions, in whole pages.
+  size_t kv_bytes(size_t n_positions) const;
+};
+
+// Errors: those of the tensor table; kBadHyperparameter when options.max_seq_len is out of range.
+Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
+
+// kOutOfMemory when `wanted_bytes` does not fit: the message holds the parts, the sum and what is available.
+Status check_memory(const MemoryPlan& plan, size_t kv_budget_bytes);
+
+// Memory that this process may still take: the system's estimate, cut to the control group's limit.
+size_t available_memory_bytes();
+
+// "1.2 GiB", "84.2 MB"-like text for people: three digits and a decimal unit.
+std::string format_bytes(size_t bytes);
+
+}  // namespace ibid

@@ -1,0 +1,96 @@
+// Everything of TransformerModel that is not the forward pass: construction, and the checks and the layout
+// of a pass before its first row is computed.
+#include "model/transformer.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/dispatch.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+TransformerModel::TransformerModel(ModelConfig config, const ModelOptions& options)
+    : config_(std::move(config)),
+      numerics_(options.numerics),
+      max_seq_len_(options.max_seq_len == 0 ? config_.trained_context : options.max_seq_len),
+      max_chunk_(std::min(options.max_chunk, max_seq_len_)),
+      kv_layout_(KvLayout::make(config_.n_layers, config_.n_kv_heads, config_.head_dim, options.kv_dtype)),
+      team_(options.n_threads),
+      rope_(make_rope_table(config_.rope)) {}
+
+Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFile& file, ModelConfig config,
+                                                                   const ModelOptions& options) {
+  TRY_ASSIGN(const Isa isa, active_isa());
+  std::unique_ptr<TransformerModel> model(new TransformerModel(std::move(config), options));
+  const bool reference = options.numerics == Numerics::kReference;
+  model->kernels_ = reference ? &reference_kernels() : &kernels_for(isa);
+
+  TRY_ASSIGN(model->weights_, TransformerWeights::load(file, model->config_, options.numerics, model->team_));
+  TRY(file.check_unchanged());
+  TRY_ASSIGN(model->acts_, Activations::create(model->config_, model->max_chunk_, model->max_seq_len_,
+                                               model->weights_.any_quantized(), model->team_.size()));
+  model->linear_ = {model->kernels_, options.numerics, model->acts_.linear_scratch,
+                    model->acts_.linear_scratch_stride};
+  return model;
+}
+
+Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
+  size_t n_rows = 0;
+  for (const SequenceChunk& chunk : batch) {
+    if (chunk.tokens.empty()) return {ErrorCode::kInvalidArgument, "a chunk without tokens"};
+    n_rows += chunk.tokens.size();
+    for (const TokenId token : chunk.tokens) {
+      if (token < 0 || static_cast<size_t>(token) >= config_.vocab_size) {
+        return {ErrorCode::kInvalidArgument, "token id " + std::to_string(token) + " is outside the vocabulary of " +
+                                                 std::to_string(config_.vocab_size)};
+      }
+    }
+    const size_t length = chunk.entry->length() + chunk.tokens.size();
+    if (length > max_seq_len_) {
+      return {ErrorCode::kContextFull, "the sequence would have " + std::to_string(length) +
+                                           " positions, the context has " + std::to_string(max_seq_len_)};
+    }
+  }
+  if (n_rows == 0 || n_rows > max_chunk_) {
+    return {ErrorCode::kInvalidArgument, "a pass of " + std::to_string(n_rows) + " rows, wanted 1.." +
+                                             std::to_string(max_chunk_)};
+  }
+  return {};
+}
+
+void TransformerModel::lay_out(std::span<const SequenceChunk> batch, Logits& logits, Pass& pass) {
+  pass.batch = batch;
+  for (const SequenceChunk& chunk : batch) {
+    const size_t first_row = pass.n_rows();
+    const size_t first_position = chunk.entry->length();
+    const size_t n = chunk.tokens.size();
+    pass.sequences.push_back({chunk.entry->page_data(), first_row, n, first_position});
+    for (size_t i = 0; i < n; ++i) {
+      pass.tokens.push_back(chunk.tokens[i]);
+      pass.positions.push_back(first_position + i);
+      const bool wanted = chunk.want == WantLogits::kAll || (chunk.want == WantLogits::kLast && i + 1 == n);
+      if (wanted) pass.logit_rows.push_back(first_row + i);
+    }
+  }
+  for (LinearInput* input : {&acts_.h, &acts_.attended, &acts_.gated}) {
+    input->n_rows = input->quantized.n_rows = pass.n_rows();
+  }
+  pass.logits_stride = weights_.lm_head.n_panels() * kPanelRows;
+  pass.logits = logits.resize(pass.logit_rows.size(), config_.vocab_size, pass.logits_stride);
+  if (pass.logit_rows.empty()) pass.logits = nullptr;
+}
+
+// A model whose numbers have left the finite ones must not be sampled from: the pass fails as a whole.
+Status TransformerModel::check_finite(const Logits& logits) {
+  for (size_t i = 0; i < logits.n_rows(); ++i) {
+    uint32_t largest = 0;  // of the magnitudes' bits: above every finite float for infinities and NaN
+    for (const float value : logits.row(i)) {
+      largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
+    }
+    if (largest >= 0x7f800000u) return {ErrorCode::kNonFinite, "the model computed a logit that is not finite"};
+  }
+  return {};
+}
+
+}  // namespace ibid

@@ -1,0 +1,202 @@
+#include "model/transformer_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/pack.h"
+#include "model/tensor_table.h"
+#include "weights/block_formats.h"
+
+namespace ibid {
+
+namespace {
+
+PanelType panel_type(const TensorView& tensor, Numerics numerics) {
+  return numerics == Numerics::kReference ? PanelType::kPF : panel_type_for(tensor.dtype);
+}
+
+// The rows of one panel, decoded from the file into the form that pack_panel wants. One per thread.
+class PanelSource {
+ public:
+  PanelSource(const TensorView& tensor, RowOrder order, PanelType type)
+      : tensor_(tensor), order_(order), type_(type), n_cols_(tensor.shape[1]) {
+    const size_t n = kPanelRows * n_cols_;
+    if (type == PanelType::kPF) {
+      floats_.resize(n);
+    } else if (panel_is_float(type)) {
+      halves_.resize(n);
+    } else {
+      groups_ = n_cols_ / quant_layout(tensor.dtype).group_size;
+      codes_.resize(n);
+      scales_.resize(kPanelRows * groups_);
+      if (quant_layout(tensor.dtype).has_mins) mins_.resize(scales_.size());
+    }
+  }
+
+  const PanelRows& read(size_t panel) {
+    const size_t first = panel * kPanelRows;
+    rows_ = {};
+    rows_.n_rows = std::min(kPanelRows, static_cast<size_t>(tensor_.shape[0]) - first);
+    for (size_t r = 0; r < rows_.n_rows; ++r) read_row(r, order_.source_row(first + r));
+    rows_.codes = codes_;
+    rows_.scales = scales_;
+    rows_.mins = mins_;
+    rows_.halves = halves_;
+    rows_.floats = floats_;
+    return rows_;
+  }
+
+ private:
+  void read_row(size_t r, size_t source_row) {
+    const size_t bytes = tensor_.row_bytes();
+    const std::span<const std::byte> row = tensor_.data.subspan(source_row * bytes, bytes);
+    if (!floats_.empty()) {
+      dequantize_row(tensor_.dtype, row, std::span(floats_).subspan(r * n_cols_, n_cols_));
+    } else if (!halves_.empty()) {
+      std::memcpy(halves_.data() + r * n_cols_, row.data(), bytes);
+    } else {
+      const auto of_row = [&](std::vector<float>& v) {
+        return v.empty() ? std::span<float>() : std::span(v).subspan(r * groups_, groups_);
+      };
+      unpack_row(tensor_.dtype, row, std::span(codes_).subspan(r * n_cols_, n_cols_), of_row(scales_), of_row(mins_));
+    }
+  }
+
+  const TensorView& tensor_;
+  const RowOrder order_;
+  const PanelType type_;
+  const size_t n_cols_;
+  size_t groups_ = 0;
+  std::vector<int8_t> codes_;      // [16, n_cols]
+  std::vector<float> scales_;      // [16, groups]
+  std::vector<float> mins_;        // [16, groups]
+  std::vector<uint16_t> halves_;   // [16, n_cols]
+  std::vector<float> floats_;      // [16, n_cols]
+  PanelRows rows_;
+};
+
+// Takes tensors out of one file into one arena.
+class Binder {
+ public:
+  Binder(const ModelFile& file, const ModelConfig& config, Numerics numerics, ThreadTeam& team, Arena& arena)
+      : file_(file), config_(config), numerics_(numerics), team_(team), arena_(arena) {}
+
+  // An optional tensor that is absent leaves `out` empty.
+  Status matrix(TensorRole role, size_t layer, PackedMatrix& out) {
+    TRY_ASSIGN(const TensorView* const tensor, find_checked(file_, config_, role, layer));
+    if (tensor == nullptr) return {};
+    const RowOrder order = row_order(role);
+    out.type = panel_type(*tensor, numerics_);
+    out.n_rows = tensor->shape[0];
+    out.n_cols = tensor->shape[1];
+    std::byte* data = arena_.allocate(packed_bytes(out.type, out.n_rows, out.n_cols));
+    out.data = data;
+    const size_t stride = panel_bytes(out.type, out.n_cols);
+    team_.run([&](const Worker& worker) {
+      PanelSource source(*tensor, order, out.type);
+      const Range panels = worker.share(out.n_panels());
+      for (size_t p = panels.begin; p < panels.end; ++p) {
+        pack_panel(out.type, out.n_cols, source.read(p), data + p * stride);
+      }
+    });
+    return {};
+  }
+
+  Status vector(TensorRole role, size_t layer, WeightVector& out) {
+    TRY_ASSIGN(const TensorView* const tensor, find_checked(file_, config_, role, layer));
+    if (tensor == nullptr) return {};
+    const size_t n = tensor->shape[0];
+    const size_t padded = (n + kPanelRows - 1) / kPanelRows * kPanelRows;
+    const std::span<float> values = arena_.allocate_array<float>(padded).first(n);
+    std::vector<float> in_file_order(n);
+    dequantize_row(tensor->dtype, tensor->data, in_file_order);
+    const RowOrder order = row_order(role);
+    for (size_t i = 0; i < n; ++i) {
+      values[i] = in_file_order[order.source_row(i)];
+      if (!std::isfinite(values[i])) {
+        return {ErrorCode::kNonFinite, file_.path() + ": tensor " + tensor_name(file_, role, layer) +
+                                           " holds a value that is not finite at " + std::to_string(i)};
+      }
+    }
+    out = values;
+    return {};
+  }
+
+ private:
+  RowOrder row_order(TensorRole role) const {
+    const bool rotated = role == TensorRole::kWq || role == TensorRole::kWk || role == TensorRole::kBq ||
+                         role == TensorRole::kBk;
+    if (!rotated || !config_.qk_rows_permuted) return {};
+    return {RowOrder::kUnpermuteRope, config_.head_dim};
+  }
+
+  const ModelFile& file_;
+  const ModelConfig& config_;
+  const Numerics numerics_;
+  ThreadTeam& team_;
+  Arena& arena_;
+};
+
+Status bind_layer(Binder& bind, size_t l, LayerWeights& w) {
+  using enum TensorRole;
+  TRY(bind.vector(kAttnNorm, l, w.attn_norm));
+  TRY(bind.matrix(kWq, l, w.wq));
+  TRY(bind.matrix(kWk, l, w.wk));
+  TRY(bind.matrix(kWv, l, w.wv));
+  TRY(bind.matrix(kWo, l, w.wo));
+  TRY(bind.vector(kBq, l, w.bq));
+  TRY(bind.vector(kBk, l, w.bk));
+  TRY(bind.vector(kBv, l, w.bv));
+  TRY(bind.vector(kBo, l, w.bo));
+  TRY(bind.vector(kFfnNorm, l, w.ffn_norm));
+  TRY(bind.matrix(kWGate, l, w.w_gate));
+  TRY(bind.matrix(kWUp, l, w.w_up));
+  TRY(bind.matrix(kWDown, l, w.w_down));
+  TRY(bind.vector(kBGate, l, w.b_gate));
+  TRY(bind.vector(kBUp, l, w.b_up));
+  return bind.vector(kBDown, l, w.b_down);
+}
+
+}  // namespace
+
+Result<size_t> TransformerWeights::plan_bytes(const ModelFile& file, const ModelConfig& config, Numerics numerics) {
+  size_t total = 0;
+  for (const TensorRow& row : tensor_table()) {
+    const bool per_layer = std::string_view(row.gguf).find('#') != std::string_view::npos;
+    for (size_t l = 0; l < (per_layer ? config.n_layers : 1); ++l) {
+      TRY_ASSIGN(const TensorView* const tensor, find_checked(file, config, row.role, l));
+      if (tensor == nullptr) continue;
+      total += Arena::padded(row.cols != nullptr
+                                 ? packed_bytes(panel_type(*tensor, numerics), tensor->shape[0], tensor->shape[1])
+                                 : (tensor->shape[0] + kPanelRows) * sizeof(float));
+    }
+  }
+  return total;
+}
+
+Result<TransformerWeights> TransformerWeights::load(const ModelFile& file, const ModelConfig& config,
+                                                    Numerics numerics, ThreadTeam& team) {
+  TRY_ASSIGN(const size_t bytes, plan_bytes(file, config, numerics));
+  TransformerWeights weights;
+  TRY_ASSIGN(weights.arena_, Arena::create(bytes));
+  Binder bind(file, config, numerics, team, weights.arena_);
+
+  TRY(bind.matrix(TensorRole::kEmbed, 0, weights.embed));
+  TRY(bind.matrix(TensorRole::kLmHead, 0, weights.lm_head));
+  if (weights.lm_head.empty()) weights.lm_head = weights.embed;
+  TRY(bind.vector(TensorRole::kFinalNorm, 0, weights.final_norm));
+  weights.layers.resize(config.n_layers);
+  for (size_t l = 0; l < config.n_layers; ++l) TRY(bind_layer(bind, l, weights.layers[l]));
+  return weights;
+}
+
+bool TransformerWeights::any_quantized() const {
+  const auto quantized = [](const PackedMatrix& w) { return !panel_is_float(w.type); };
+  return quantized(lm_head) || std::any_of(layers.begin(), layers.end(), [&](const LayerWeights& w) {
+           return quantized(w.wq) || quantized(w.wk) || quantized(w.wv) || quantized(w.wo) || quantized(w.w_gate) ||
+                  quantized(w.w_up) || quantized(w.w_down);
+         });
+}
+
+}  // namespace ibid

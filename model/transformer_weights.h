@@ -1,0 +1,60 @@
+// TransformerWeights: every weight of a model, bound by the tensor table, checked, and packed into panels in
+// one huge-page arena. After load() nothing points into the model file any more.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/parallel.h"
+#include "base/result.h"
+#include "kernels/linear.h"
+#include "kernels/panel.h"
+#include "model/config.h"
+
+namespace ibid {
+
+class ModelFile;
+
+// A vector of a layer (norm weight, bias), widened to float; empty when the file does not have it.
+// Room for whole vectors of 16.
+using WeightVector = std::span<const float>;
+
+struct LayerWeights {
+  WeightVector attn_norm;          // [D]
+  PackedMatrix wq, wk, wv;         // [H d, D], [G d, D], [G d, D]
+  WeightVector bq, bk, bv;         // [H d], [G d], [G d]   optional
+  PackedMatrix wo;                 // [D, H d]
+  WeightVector bo;                 // [D]                   optional
+  WeightVector ffn_norm;           // [D]
+  PackedMatrix w_gate, w_up;       // [F, D]
+  WeightVector b_gate, b_up;       // [F]                   optional
+  PackedMatrix w_down;             // [D, F]
+  WeightVector b_down;             // [D]                   optional
+};
+
+class TransformerWeights {
+ public:
+  // Binds and packs. Numerics::kReference expands every matrix to float panels.
+  // Errors: those of find_checked(); kNonFinite (a norm or bias that is not finite, named); kOutOfMemory.
+  static Result<TransformerWeights> load(const ModelFile& file, const ModelConfig& config, Numerics numerics,
+                                         ThreadTeam& team);
+
+  // Bytes load() will take, known before anything is allocated. Errors: those of find_checked().
+  static Result<size_t> plan_bytes(const ModelFile& file, const ModelConfig& config, Numerics numerics);
+
+  PackedMatrix embed;              // [V, D]; rows are looked up, and it is the head of a tied model
+  PackedMatrix lm_head;            // [V, D]; equal to embed when tied
+  WeightVector final_norm;         // [D]
+  std::vector<LayerWeights> layers;
+
+  size_t bytes() const { return arena_.used(); }
+  // Some matrix is quantised: the inputs of linear layers are needed in int8 as well.
+  bool any_quantized() const;
+
+ private:
+  Arena arena_;
+};
+
+}  // namespace ibid
