@@ -29,7 +29,7 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
 void TransformerModel::run(const Worker& worker, Pass& pass) {
   embed(worker, pass);
   for (size_t layer = 0; layer < config_.n_layers; ++layer) {
-    if (stopped(worker, pass)) return;  // cancellation point: one layer
+    if (stopped(worker, layer, pass)) return;  // cancellation point: one layer
     attention_block(worker, layer, pass);
     mlp_block(worker, layer, pass);
   }
@@ -163,8 +163,11 @@ void TransformerModel::add_residual(const Worker& worker, const Pass& pass, Weig
   }
 }
 
-bool TransformerModel::stopped(const Worker& worker, Pass& pass) {
-  if (worker.index() == 0 && pass.stop.stop_requested()) pass.cancelled = true;
+bool TransformerModel::stopped(const Worker& worker, size_t layer, Pass& pass) const {
+  if (worker.index() == 0) {
+    if (observer_) observer_(layer);
+    if (pass.stop.stop_requested()) pass.cancelled = true;
+  }
   worker.barrier();  // every worker takes the same decision
   return pass.cancelled;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -31,6 +32,10 @@ class TransformerModel final : public LanguageModel {
   size_t max_chunk() const override { return max_chunk_; }
   const KvLayout& kv_layout() const override { return kv_layout_; }
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override;
+
+  // Called on one worker before every layer of a pass, ahead of the check for cancellation: for tests and for
+  // measuring. It must not touch the model. An empty function takes it away.
+  void set_layer_observer(std::function<void(size_t layer)> observer) { observer_ = std::move(observer); }
 
   const ModelConfig& config() const { return config_; }
   const TransformerWeights& weights() const { return weights_; }
@@ -68,7 +73,7 @@ class TransformerModel final : public LanguageModel {
   void bias_and_rope(const Worker& worker, const Pass& pass, size_t n_heads, WeightVector bias, Rows rows);
   void add_bias(const Worker& worker, const Pass& pass, WeightVector bias, Rows rows);
   void add_residual(const Worker& worker, const Pass& pass, WeightVector bias);
-  static bool stopped(const Worker& worker, Pass& pass);
+  bool stopped(const Worker& worker, size_t layer, Pass& pass) const;
 
   ModelConfig config_;
   Numerics numerics_;
@@ -81,6 +86,7 @@ class TransformerModel final : public LanguageModel {
   TransformerWeights weights_;
   Activations acts_;
   LinearContext linear_;
+  std::function<void(size_t)> observer_;
 };
 
 }  // namespace ibid

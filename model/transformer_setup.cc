@@ -21,7 +21,7 @@ TransformerModel::TransformerModel(ModelConfig config, const ModelOptions& optio
 
 Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFile& file, ModelConfig config,
                                                                    const ModelOptions& options) {
-  TRY_ASSIGN(const Isa isa, active_isa());
+  TRY_ASSIGN(const Isa isa, options.isa ? Result<Isa>(*options.isa) : active_isa());
   std::unique_ptr<TransformerModel> model(new TransformerModel(std::move(config), options));
   const bool reference = options.numerics == Numerics::kReference;
   model->kernels_ = reference ? &reference_kernels() : &kernels_for(isa);

@@ -1,0 +1,24 @@
+// The subcommands of `ibid`. Each add_*() declares its options on `root` and, when the command line names it,
+// runs and leaves the exit status in `exit_code`: 0, 1 for a failure explained in one sentence on stderr,
+// 2 for wrong usage. Results go to stdout, everything else to stderr.
+#pragma once
+
+#include <CLI/App.hpp>
+
+#include "base/result.h"
+
+namespace ibid {
+
+// "ibid: <message>" on stderr; returns 1.
+int report(const Status& status);
+
+void add_chat(CLI::App& root, int& exit_code);
+void add_ask(CLI::App& root, int& exit_code);
+void add_pull(CLI::App& root, int& exit_code);
+void add_inspect(CLI::App& root, int& exit_code);
+void add_tokenize(CLI::App& root, int& exit_code);
+void add_render(CLI::App& root, int& exit_code);
+void add_logits(CLI::App& root, int& exit_code);
+void add_perplexity(CLI::App& root, int& exit_code);
+
+}  // namespace ibid

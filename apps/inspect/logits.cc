@@ -1,0 +1,142 @@
+// ibid logits: the logits of given ids, to a file or against a reference.
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "apps/command.h"
+#include "apps/inspect/feed.h"
+#include "apps/inspect/logits_comparison.h"
+#include "apps/model_arguments.h"
+#include "apps/models/model_catalog.h"
+#include "weights/safetensors_reader.h"
+#include "weights/safetensors_writer.h"
+
+namespace ibid {
+
+namespace {
+
+struct Arguments {
+  ModelArguments model;
+  std::string ids_path;
+  std::string out_path;
+  std::string compare_path;
+  std::vector<size_t> chunks;
+};
+
+struct Sequence {
+  Tokens ids;
+  std::vector<int64_t> positions;  // ascending as given; all of them when the file names none
+};
+
+Result<std::vector<Sequence>> read_sequences(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Status(ErrorCode::kIo, path + ": cannot be read");
+  std::ostringstream text;
+  text << file.rdbuf();
+  TRY_ASSIGN(const Json json, parse_json(text.str(), path));
+  const auto wrong = [&] {
+    return Status(ErrorCode::kInvalidArgument,
+                  path + ": wanted {\"sequences\": [{\"ids\": [...], \"positions\": [...]}]}");
+  };
+  if (!json.is_object() || !json.contains("sequences") || !json["sequences"].is_array()) return wrong();
+  std::vector<Sequence> sequences;
+  for (const Json& entry : json["sequences"]) {
+    if (!entry.is_object() || !entry.contains("ids") || !entry["ids"].is_array()) return wrong();
+    Sequence sequence;
+    for (const Json& id : entry["ids"]) {
+      if (!id.is_number_integer()) return wrong();
+      sequence.ids.push_back(static_cast<TokenId>(id.get<int64_t>()));
+    }
+    const Json positions = entry.value("positions", Json());
+    for (size_t i = 0; positions.is_null() && i < sequence.ids.size(); ++i) {
+      sequence.positions.push_back(static_cast<int64_t>(i));
+    }
+    for (const Json& position : positions) {
+      if (!position.is_number_integer() || position.get<int64_t>() < 0 ||
+          position.get<size_t>() >= sequence.ids.size()) {
+        return Status(ErrorCode::kInvalidArgument, path + ": a position outside its sequence");
+      }
+      sequence.positions.push_back(position.get<int64_t>());
+    }
+    sequences.push_back(std::move(sequence));
+  }
+  return sequences;
+}
+
+TensorView int64_view(const std::vector<int64_t>& values) {
+  return {DType::kI64, Shape{{values.size()}, 1}, std::as_bytes(std::span(values))};
+}
+
+// What one sequence puts into the output file.
+struct Rows {
+  std::vector<int64_t> ids;
+  std::vector<int64_t> positions;
+  std::vector<float> logits;  // [P, V]
+};
+
+Status write_rows(const std::string& path, const std::vector<Rows>& rows, size_t vocab_size) {
+  std::vector<NamedTensor> tensors;
+  for (size_t n = 0; n < rows.size(); ++n) {
+    const std::string suffix = "." + std::to_string(n);
+    const TensorView logits{DType::kF32, Shape{{rows[n].positions.size(), vocab_size}, 2},
+                            std::as_bytes(std::span(rows[n].logits))};
+    tensors.push_back({"ids" + suffix, int64_view(rows[n].ids)});
+    tensors.push_back({"positions" + suffix, int64_view(rows[n].positions)});
+    tensors.push_back({"logits" + suffix, logits});
+  }
+  return write_safetensors(path, tensors);
+}
+
+Status run_logits(const Arguments& arguments) {
+  TRY_ASSIGN(const std::vector<Sequence> sequences, read_sequences(arguments.ids_path));
+  TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
+  std::unique_ptr<ModelFile> reference;
+  if (!arguments.compare_path.empty()) {
+    TRY_ASSIGN(reference, open_safetensors_file(arguments.compare_path));
+  }
+  TRY_ASSIGN(const auto model, load_for_feeding(path, arguments.model.options()));
+
+  LogitsComparison comparison;
+  std::vector<Rows> output;
+  for (size_t n = 0; n < sequences.size(); ++n) {
+    const Sequence& sequence = sequences[n];
+    Rows rows{{sequence.ids.begin(), sequence.ids.end()}, sequence.positions, {}};
+    if (!arguments.out_path.empty()) rows.logits.resize(rows.positions.size() * model->vocab_size());
+    Status failed;
+    const auto take = [&](size_t position, std::span<const float> logits) {
+      if (reference && failed.ok()) failed = comparison.add(*reference, n, position, logits);
+      for (size_t p = 0; p < rows.positions.size() && !rows.logits.empty(); ++p) {
+        if (static_cast<size_t>(rows.positions[p]) != position) continue;
+        std::copy(logits.begin(), logits.end(), rows.logits.begin() + static_cast<std::ptrdiff_t>(p * logits.size()));
+      }
+    };
+    TRY(feed(*model, sequence.ids, arguments.chunks, take));
+    TRY(failed);
+    output.push_back(std::move(rows));
+  }
+  if (!arguments.out_path.empty()) TRY(write_rows(arguments.out_path, output, model->vocab_size()));
+  if (reference) std::puts(comparison.to_json().dump().c_str());
+  return {};
+}
+
+}  // namespace
+
+void add_logits(CLI::App& root, int& exit_code) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = root.add_subcommand("logits", "the logits of given ids, to a file or against a reference");
+  arguments->model.add_model(*command, true);
+  arguments->model.add_running(*command);
+  command->add_option("--ids", arguments->ids_path, "{\"sequences\": [{\"ids\": [...], \"positions\": [...]}]}")
+      ->required();
+  command->add_option("--out", arguments->out_path, "safetensors file to write");
+  command->add_option("--compare", arguments->compare_path, "safetensors file with reference logits");
+  command->add_option("--chunks", arguments->chunks, "feed in chunks of these sizes, repeated: 1,7,64")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  command->callback([arguments, &exit_code] {
+    if (const Status status = run_logits(*arguments); !status.ok()) exit_code = report(status);
+  });
+}
+
+}  // namespace ibid

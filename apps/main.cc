@@ -1,0 +1,47 @@
+// ibid: one program, one subcommand for each thing a person does with a model.
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+#include "apps/command.h"
+
+namespace ibid {
+
+int report(const Status& status) {
+  std::fprintf(stderr, "ibid: %s\n", status.message().c_str());
+  return 1;
+}
+
+namespace {
+
+constexpr int kWrongUsage = 2;
+
+int run(int argc, char** argv) {
+  CLI::App root("ibid runs open-weight chat models on a CPU and reads nothing twice.", "ibid");
+  root.require_subcommand(1);
+  root.set_version_flag("--version", IBID_VERSION);
+  root.failure_message([](const CLI::App* app, const CLI::Error& error) {
+    return "ibid: " + std::string(error.what()) + " (see `" + app->get_name() + " --help`)\n";
+  });
+
+  int exit_code = 0;
+  add_chat(root, exit_code);
+  add_ask(root, exit_code);
+  add_pull(root, exit_code);
+  add_inspect(root, exit_code);
+  add_tokenize(root, exit_code);
+  add_render(root, exit_code);
+  add_logits(root, exit_code);
+  add_perplexity(root, exit_code);
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return root.exit(error) == 0 ? 0 : kWrongUsage;
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace ibid
+
+int main(int argc, char** argv) { return ibid::run(argc, argv); }

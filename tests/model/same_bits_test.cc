@@ -1,0 +1,304 @@
+// Law 1: the logits at a position, and the rows in the cache, are a function of the tokens up to it. Whatever
+// else changes (chunks, threads, forks, slices, cancelled calls, company in the batch), not a bit does.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "kernels/dispatch.h"
+#include "tests/support/tiny_model.h"
+
+namespace ibid {
+namespace {
+
+constexpr size_t kLength = 150;      // two page borders
+constexpr size_t kLong = 300;        // the border of an attention block
+
+using Row = std::vector<float>;
+
+// A model, its pool, and the bits of one pass over everything: what all other ways must reproduce.
+struct Subject {
+  explicit Subject(std::unique_ptr<TransformerModel> loaded)
+      : model(std::move(loaded)), pool(model->kv_layout(), size_t{64} << 20) {}
+
+  KvCacheEntry entry() { return KvCacheEntry(pool); }
+
+  // Feeds tokens and appends one row of logits for each.
+  void feed(KvCacheEntry& entry, TokenSpan tokens, std::vector<Row>& rows) {
+    Logits logits;
+    const SequenceChunk chunk{&entry, tokens, WantLogits::kAll};
+    const Status status = model->forward(std::span(&chunk, 1), {}, logits);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    for (size_t i = 0; i < logits.n_rows(); ++i) rows.emplace_back(logits.row(i).begin(), logits.row(i).end());
+  }
+
+  std::unique_ptr<TransformerModel> model;
+  KvPagePool pool;
+};
+
+bool same_bits(const Row& a, const Row& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+void expect_same_rows(const std::vector<Row>& got, const std::vector<Row>& wanted) {
+  ASSERT_LE(got.size(), wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_TRUE(same_bits(got[i], wanted[i])) << "logits at position " << i;
+}
+
+// Every stored key and value of the entry, as attention reads them.
+Row stored_rows(const KvCacheEntry& entry) {
+  const KvLayout& layout = entry.layout();
+  Row rows;
+  std::vector<float> k(layout.head_dim);
+  std::vector<float> v(layout.head_dim);
+  for (size_t p = 0; p < entry.length(); ++p) {
+    for (size_t layer = 0; layer < layout.n_layers; ++layer) {
+      for (size_t head = 0; head < layout.n_kv_heads; ++head) {
+        const std::byte* block = entry.page_data()[p / kPagePositions] + layout.head_offset(layer, head);
+        kernels_for(Isa::kRef).kv_load(layout.block, block, p % kPagePositions, k.data(), v.data());
+        rows.insert(rows.end(), k.begin(), k.end());
+        rows.insert(rows.end(), v.begin(), v.end());
+      }
+    }
+  }
+  return rows;
+}
+
+struct Case {
+  const char* name;
+  KvDType kv_dtype;
+  DType matrix_dtype;
+  DType head_dtype;
+};
+
+class SameBits : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    subject_ = make(2);
+    tokens_ = random_tokens(kLong, subject_->model->vocab_size(), 7);
+    KvCacheEntry entry = subject_->entry();
+    subject_->feed(entry, tokens_, wanted_);
+    wanted_kv_ = stored_rows(entry);
+  }
+
+  std::unique_ptr<Subject> make(int n_threads, std::optional<Isa> isa = {}) const {
+    TinyModel tiny;
+    tiny.matrix_dtype = GetParam().matrix_dtype;
+    tiny.embed_dtype = GetParam().head_dtype;
+    tiny.head_dtype = GetParam().head_dtype;
+    tiny.dim = tiny.n_heads * tiny.head_dim;
+    // Types of 256-value blocks need rows of 256.
+    if (dtype_block(tiny.matrix_dtype).values == 256) {
+      tiny.n_layers = 2, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
+    }
+    ModelOptions options;
+    options.kv_dtype = GetParam().kv_dtype;
+    options.n_threads = n_threads;
+    options.isa = isa;
+    return std::make_unique<Subject>(load_tiny_model(tiny, options));
+  }
+
+  TokenSpan first(size_t n) const { return TokenSpan(tokens_).first(n); }
+
+  void expect_same(const KvCacheEntry& entry, const std::vector<Row>& rows) const {
+    expect_same_rows(rows, wanted_);
+    const Row kv = stored_rows(entry);
+    ASSERT_LE(kv.size(), wanted_kv_.size());
+    ASSERT_EQ(std::memcmp(kv.data(), wanted_kv_.data(), kv.size() * sizeof(float)), 0) << "stored rows differ";
+  }
+
+  std::unique_ptr<Subject> subject_;
+  Tokens tokens_;
+  std::vector<Row> wanted_;  // [kLong][V]
+  Row wanted_kv_;
+};
+
+TEST_P(SameBits, AnyChunkSize) {
+  for (size_t chunk = 1; chunk <= 70; ++chunk) {
+    SCOPED_TRACE("chunks of " + std::to_string(chunk));
+    KvCacheEntry entry = subject_->entry();
+    std::vector<Row> rows;
+    for (size_t begin = 0; begin < kLength; begin += chunk) {
+      subject_->feed(entry, first(kLength).subspan(begin, std::min(chunk, kLength - begin)), rows);
+    }
+    expect_same(entry, rows);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(SameBits, RandomSplits) {
+  for (uint32_t seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    KvCacheEntry entry = subject_->entry();
+    std::vector<Row> rows;
+    for (size_t begin = 0; begin < kLong;) {
+      const size_t n = std::min<size_t>(1 + random() % 130, kLong - begin);
+      subject_->feed(entry, first(kLong).subspan(begin, n), rows);
+      begin += n;
+    }
+    expect_same(entry, rows);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(SameBits, AnyNumberOfThreads) {
+  for (const int n_threads : {1, 3}) {
+    SCOPED_TRACE(std::to_string(n_threads) + " threads");
+    const std::unique_ptr<Subject> other = make(n_threads);
+    KvCacheEntry entry = other->entry();
+    std::vector<Row> rows;
+    other->feed(entry, first(100), rows);
+    other->feed(entry, first(kLong).subspan(100, 1), rows);
+    other->feed(entry, first(kLong).subspan(101), rows);
+    expect_same(entry, rows);
+  }
+}
+
+TEST_P(SameBits, AppendSliceAppendIsNever) {
+  const Tokens other = random_tokens(90, subject_->model->vocab_size(), 99);
+  for (const size_t keep : {1, 15, 16, 17, 63, 64, 65, 100, 128}) {
+    SCOPED_TRACE("cut to " + std::to_string(keep));
+    KvCacheEntry entry = subject_->entry();
+    std::vector<Row> rows;
+    std::vector<Row> ignored;
+    subject_->feed(entry, first(keep), rows);
+    subject_->feed(entry, other, ignored);
+    entry.slice_to_length(keep);
+    subject_->feed(entry, first(kLong).subspan(keep), rows);
+    expect_same(entry, rows);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(SameBits, ForksGoTheirOwnWay) {
+  const Tokens other = random_tokens(80, subject_->model->vocab_size(), 5);
+  for (const size_t at : {10, 64, 100}) {
+    SCOPED_TRACE("forked at " + std::to_string(at));
+    KvCacheEntry entry = subject_->entry();
+    std::vector<Row> rows;
+    subject_->feed(entry, first(at), rows);
+    KvCacheEntry branch = entry.fork();
+    std::vector<Row> branch_rows;
+    std::vector<Row> rest = rows;
+    // Both write into what was the shared last page, by turns.
+    subject_->feed(branch, TokenSpan(other).first(3), branch_rows);
+    subject_->feed(entry, first(kLong).subspan(at, 5), rest);
+    subject_->feed(branch, TokenSpan(other).subspan(3), branch_rows);
+    subject_->feed(entry, first(kLong).subspan(at + 5), rest);
+    expect_same(entry, rest);
+
+    KvCacheEntry cold = subject_->entry();
+    std::vector<Row> cold_rows;
+    Tokens whole(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(at));
+    whole.insert(whole.end(), other.begin(), other.end());
+    subject_->feed(cold, whole, cold_rows);
+    ASSERT_EQ(stored_rows(branch), stored_rows(cold));
+    for (size_t i = 0; i < branch_rows.size(); ++i) ASSERT_TRUE(same_bits(branch_rows[i], cold_rows[at + i]));
+  }
+}
+
+TEST_P(SameBits, PrefixFromAnotherSequencesPages) {
+  KvCacheEntry giver = subject_->entry();
+  std::vector<Row> ignored;
+  subject_->feed(giver, first(170), ignored);
+  for (const size_t shared : {64, 128, 150}) {
+    SCOPED_TRACE(std::to_string(shared) + " positions taken over");
+    const size_t n_pages = KvLayout::pages_for(shared);
+    KvCacheEntry taker = subject_->entry();
+    taker.adopt({giver.pages().begin(), giver.pages().begin() + static_cast<std::ptrdiff_t>(n_pages)}, first(shared));
+    std::vector<Row> rows(wanted_.begin(), wanted_.begin() + static_cast<std::ptrdiff_t>(shared));
+    subject_->feed(taker, first(kLong).subspan(shared), rows);
+    expect_same(taker, rows);
+  }
+}
+
+TEST_P(SameBits, CancelledAtEveryLayerThenRetried) {
+  TransformerModel& model = *subject_->model;
+  KvCacheEntry entry = subject_->entry();
+  std::vector<Row> rows;
+  subject_->feed(entry, first(70), rows);
+  const Row before = stored_rows(entry);
+  for (size_t layer = 0; layer < model.config().n_layers; ++layer) {
+    std::stop_source stop;
+    model.set_layer_observer([&](size_t at) {
+      if (at == layer) stop.request_stop();
+    });
+    Logits logits;
+    const SequenceChunk chunk{&entry, first(kLong).subspan(70, 40), WantLogits::kLast};
+    EXPECT_EQ(model.forward(std::span(&chunk, 1), stop.get_token(), logits).code(), ErrorCode::kCancelled);
+    EXPECT_EQ(entry.length(), 70u);
+    EXPECT_EQ(stored_rows(entry), before);
+  }
+  model.set_layer_observer({});
+  subject_->feed(entry, first(kLong).subspan(70), rows);
+  expect_same(entry, rows);
+}
+
+TEST_P(SameBits, CompanyInTheBatch) {
+  constexpr size_t kSequences = 4;
+  const size_t vocab_size = subject_->model->vocab_size();
+  std::vector<KvCacheEntry> entries;
+  std::vector<Tokens> texts;
+  std::vector<std::vector<Row>> rows(kSequences);
+  for (size_t s = 0; s < kSequences; ++s) {
+    entries.push_back(subject_->entry());
+    texts.push_back(s == 0 ? tokens_ : random_tokens(kLong, vocab_size, static_cast<uint32_t>(50 + s)));
+  }
+  // Passes of mixed company: long chunks beside single tokens, and some sequences absent.
+  const size_t steps[][kSequences] = {{40, 1, 17, 0}, {1, 30, 1, 5}, {1, 1, 1, 1}, {100, 0, 64, 1}, {3, 90, 2, 60}};
+  for (const auto& step : steps) {
+    std::vector<SequenceChunk> batch;
+    std::vector<size_t> who;
+    for (size_t s = 0; s < kSequences; ++s) {
+      if (step[s] == 0) continue;
+      batch.push_back({&entries[s], TokenSpan(texts[s]).subspan(entries[s].length(), step[s]), WantLogits::kAll});
+      for (size_t i = 0; i < step[s]; ++i) who.push_back(s);
+    }
+    Logits logits;
+    ASSERT_TRUE(subject_->model->forward(batch, {}, logits).ok());
+    ASSERT_EQ(logits.n_rows(), who.size());
+    for (size_t i = 0; i < who.size(); ++i) rows[who[i]].emplace_back(logits.row(i).begin(), logits.row(i).end());
+  }
+  for (size_t s = 0; s < kSequences; ++s) {
+    SCOPED_TRACE("sequence " + std::to_string(s));
+    KvCacheEntry alone = subject_->entry();
+    std::vector<Row> alone_rows;
+    subject_->feed(alone, TokenSpan(texts[s]).first(entries[s].length()), alone_rows);
+    expect_same_rows(rows[s], alone_rows);
+    EXPECT_EQ(stored_rows(entries[s]), stored_rows(alone));
+  }
+}
+
+TEST_P(SameBits, AnyInstructionSet) {
+  for (const Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) {
+    if (!isa_supported(isa)) continue;
+    SCOPED_TRACE(isa_name(isa));
+    const std::unique_ptr<Subject> other = make(2, isa);
+    KvCacheEntry entry = other->entry();
+    std::vector<Row> rows;
+    other->feed(entry, first(40), rows);
+    other->feed(entry, first(kLong).subspan(40, 1), rows);
+    other->feed(entry, first(kLength).subspan(41), rows);
+    expect_same(entry, rows);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SameBits,
+    testing::Values(Case{"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
+                    Case{"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},
+                    Case{"BF16_weights_Int8_KV", KvDType::kInt8, DType::kBF16, DType::kBF16},
+                    Case{"Q4_1_weights_F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
+                    Case{"Q4_1_weights_Int8_KV", KvDType::kInt8, DType::kQ4_1, DType::kQ8_0},
+                    Case{"Q4_0_weights_F32_KV", KvDType::kF32, DType::kQ4_0, DType::kQ8_0},
+                    Case{"Q5_0_weights_F16_KV", KvDType::kF16, DType::kQ5_0, DType::kQ8_0},
+                    Case{"Q5_1_weights_F16_KV", KvDType::kF16, DType::kQ5_1, DType::kQ5_1},
+                    Case{"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
+                    Case{"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K}),
+    [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace ibid

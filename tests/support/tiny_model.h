@@ -1,0 +1,46 @@
+// Tiny models with random weights, written as real GGUF files, so that everything from the loader up runs on
+// them in milliseconds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/types.h"
+#include "model/model_options.h"
+#include "model/transformer.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+// A llama in the small. The defaults cross every border that matters: three blocks of 32 in a row of ffn
+// (an odd number), grouped heads, a head that is not a power of two when asked.
+struct TinyModel {
+  size_t n_layers = 3;
+  size_t dim = 64;
+  size_t ffn_dim = 96;
+  size_t n_heads = 4;
+  size_t n_kv_heads = 2;
+  size_t head_dim = 16;
+  size_t vocab_size = 120;
+  size_t context = 1024;
+  DType matrix_dtype = DType::kF32;   // of wq ... w_down
+  DType embed_dtype = DType::kF32;
+  DType head_dtype = DType::kF32;
+  bool tied = false;                  // no output.weight
+  bool biases = false;                // every optional bias
+  uint32_t seed = 1;
+};
+
+// Writes the model as a GGUF file at `path` (without a tokenizer).
+void write_tiny_model(const TinyModel& model, const std::string& path);
+
+// Writes, opens and loads one; the file is gone afterwards.
+std::unique_ptr<TransformerModel> load_tiny_model(const TinyModel& model, const ModelOptions& options);
+
+// Pseudo-random ids below `vocab_size`, the same on every machine.
+Tokens random_tokens(size_t n, size_t vocab_size, uint32_t seed);
+
+}  // namespace ibid
