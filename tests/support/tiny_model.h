@@ -11,6 +11,7 @@
 #include "base/types.h"
 #include "model/model_options.h"
 #include "model/transformer.h"
+#include "weights/gguf_writer.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -34,7 +35,9 @@ struct TinyModel {
   uint32_t seed = 1;
 };
 
-// Writes the model as a GGUF file at `path` (without a tokenizer).
+// The model as a GGUF file (without a tokenizer), to be changed before it is written.
+GgufWriter tiny_model_writer(const TinyModel& model);
+// Writes it at `path`.
 void write_tiny_model(const TinyModel& model, const std::string& path);
 
 // Writes, opens and loads one; the file is gone afterwards.
