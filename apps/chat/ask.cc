@@ -1,0 +1,74 @@
+// ibid ask: one answer on standard output and nothing else.
+#include <signal.h>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "apps/chat/interrupt.h"
+#include "apps/chat/load_engine.h"
+#include "apps/chat/turn_arguments.h"
+#include "apps/command.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr int kInterrupted = 130;
+
+struct Arguments {
+  ModelArguments model;
+  TurnArguments turn;
+  std::vector<std::string> words;  // [MODEL] TEXT
+  bool json = false;
+};
+
+std::string read_question(const std::string& text) {
+  if (text != "-") return text;
+  std::ostringstream all;
+  all << std::cin.rdbuf();
+  return all.str();
+}
+
+Result<int> run_ask(Arguments arguments) {
+  signal(SIGPIPE, SIG_IGN);
+  if (arguments.words.size() == 2) arguments.model.model = arguments.words[0];
+  const std::string question = read_question(arguments.words.back());
+  if (question.empty()) return Status(ErrorCode::kInvalidArgument, "there is nothing to answer: TEXT is empty");
+  TRY_ASSIGN(const auto engine, load_engine(arguments.model));
+  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.system = arguments.turn.system}));
+
+  InterruptScope interrupt;
+  TurnOptions options = arguments.turn.turn_options();
+  options.stop = interrupt.token();
+  bool ends_line = true;
+  TRY_ASSIGN(const Turn turn, session.send(question, options, [&](const TurnEvent& event) {
+    if (arguments.json || event.kind != TurnEvent::Kind::kText) return;
+    std::fwrite(event.text.data(), 1, event.text.size(), stdout);
+    std::fflush(stdout);
+    ends_line = event.text.back() == '\n';
+  }));
+  if (arguments.json) std::puts(json_to_string(turn_as_json(turn)).c_str());
+  if (!arguments.json && !ends_line) std::puts("");
+  return interrupt.interrupted() ? kInterrupted : 0;
+}
+
+}  // namespace
+
+void add_ask(CLI::App& root, int& exit_code) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = root.add_subcommand("ask", "one answer on standard output and nothing else");
+  command->add_option("WORDS", arguments->words, "[MODEL] TEXT; TEXT may be - for standard input")
+      ->required()
+      ->expected(1, 2);
+  arguments->model.add_running(*command);
+  arguments->turn.add(*command);
+  command->add_flag("--json", arguments->json, "print the whole turn as JSON");
+  command->callback([arguments, &exit_code] {
+    const Result<int> status = run_ask(*arguments);
+    exit_code = status.ok() ? *status : report(status.status());
+  });
+}
+
+}  // namespace ibid

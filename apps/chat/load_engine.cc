@@ -1,0 +1,21 @@
+#include "apps/chat/load_engine.h"
+
+#include "apps/models/model_catalog.h"
+#include "apps/models/pull.h"
+
+namespace ibid {
+
+Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments) {
+  Result<std::string> path = resolve_model(arguments.model);
+  if (!path.ok() && arguments.model.empty()) path = pull_model(default_model());
+  if (!path.ok()) return path.status();
+  const ModelOptions model = arguments.options();
+  EngineOptions options;
+  options.numerics = model.numerics;
+  options.kv_dtype = model.kv_dtype;
+  options.n_threads = model.n_threads;
+  options.max_seq_len = model.max_seq_len;
+  return Engine::load(*path, options);
+}
+
+}  // namespace ibid

@@ -1,0 +1,15 @@
+// From command-line arguments to an engine, with what a person should hear meanwhile.
+#pragma once
+
+#include <memory>
+
+#include "apps/model_arguments.h"
+#include "base/result.h"
+#include "runtime/engine.h"
+
+namespace ibid {
+
+// Resolves the model, fetching the default one when nothing was named and it is not there yet, and loads it.
+Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments);
+
+}  // namespace ibid
