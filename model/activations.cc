@@ -16,37 +16,32 @@ constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; 
 // Written once for planning (allocate counts) and for allocating (allocate hands out memory).
 template <typename Allocator>
 void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfig& config, size_t max_chunk,
-                          size_t context, bool quantized, int n_threads) {
+                          size_t context, QuantizedInputs quantized, int n_threads) {
   const auto rows = [&](size_t width) {
     const size_t stride = round_up(width, kChunkCols);
     return Rows{reinterpret_cast<float*>(allocate(max_chunk * stride * sizeof(float))), stride};
   };
-  const auto linear_input = [&](size_t width) {
-    LinearInput input;
+  const auto linear_input = [&](size_t width, bool is_quantized) {
     const Rows values = rows(width);
+    LinearInput input;
     input.n_cols = width;
     input.values = values.data;
     input.stride = values.stride;
-    QuantizedRows& q = input.quantized;
-    q.n_cols = width;
-    if (quantized) {
-      const size_t blocks = max_chunk * q.blocks();
-      q.q = reinterpret_cast<int8_t*>(allocate(max_chunk * q.padded_cols()));
-      q.scale = reinterpret_cast<float*>(allocate(blocks * sizeof(float)));
-      q.scaled_sum = reinterpret_cast<float*>(allocate(blocks * sizeof(float)));
-      q.sum16 = reinterpret_cast<int32_t*>(allocate(2 * blocks * sizeof(int32_t)));
+    if (is_quantized) {
+      std::byte* memory = allocate(QuantizedRows::bytes(max_chunk, width));
+      if (memory != nullptr) input.quantized = QuantizedRows::at(memory, max_chunk, width);
     }
     return input;
   };
   a.x = rows(config.dim);
-  a.h = linear_input(config.dim);
+  a.h = linear_input(config.dim, quantized.h);
   a.q = rows(config.q_dim());
   a.k = rows(config.kv_dim());
   a.v = rows(config.kv_dim());
-  a.attended = linear_input(config.q_dim());
+  a.attended = linear_input(config.q_dim(), quantized.attended);
   a.gate = rows(config.ffn_dim);
   a.up = rows(config.ffn_dim);
-  a.gated = linear_input(config.ffn_dim);
+  a.gated = linear_input(config.ffn_dim, quantized.gated);
   a.block_out = rows(config.dim);
   a.cos_sin = rows(config.rope.rotary_dim);
 
@@ -56,7 +51,7 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   a.linear_scratch = allocate(a.linear_scratch_stride * static_cast<size_t>(n_threads));
 }
 
-size_t Activations::plan_bytes(const ModelConfig& config, size_t max_chunk, size_t context, bool quantized,
+size_t Activations::plan_bytes(const ModelConfig& config, size_t max_chunk, size_t context, QuantizedInputs quantized,
                                int n_threads) {
   Activations counted;
   size_t total = 0;
@@ -69,7 +64,7 @@ size_t Activations::plan_bytes(const ModelConfig& config, size_t max_chunk, size
 }
 
 Result<Activations> Activations::create(const ModelConfig& config, size_t max_chunk, size_t context,
-                                        bool quantized, int n_threads) {
+                                        QuantizedInputs quantized, int n_threads) {
   Activations a;
   TRY_ASSIGN(a.arena_, Arena::create(plan_bytes(config, max_chunk, context, quantized, n_threads)));
   const auto take = [&](size_t bytes) { return a.arena_.allocate(bytes); };

@@ -20,13 +20,19 @@ struct Rows {
   float* row(size_t i) const { return data + i * stride; }
 };
 
+// Which inputs of linear layers meet a quantised weight, and are needed in int8 as well.
+struct QuantizedInputs {
+  bool h = false;         // wq, wk, wv, w_gate, w_up, lm_head
+  bool attended = false;  // wo
+  bool gated = false;     // w_down
+};
+
 class Activations {
  public:
-  // quantized: linear inputs get int8 planes too. context: positions a sequence may have.
-  // Error: kOutOfMemory.
-  static Result<Activations> create(const ModelConfig& config, size_t max_chunk, size_t context, bool quantized,
-                                    int n_threads);
-  static size_t plan_bytes(const ModelConfig& config, size_t max_chunk, size_t context, bool quantized,
+  // context: positions a sequence may have. Error: kOutOfMemory.
+  static Result<Activations> create(const ModelConfig& config, size_t max_chunk, size_t context,
+                                    QuantizedInputs quantized, int n_threads);
+  static size_t plan_bytes(const ModelConfig& config, size_t max_chunk, size_t context, QuantizedInputs quantized,
                            int n_threads);
 
   Rows x;                 // [T, D]      the residual stream
@@ -46,7 +52,7 @@ class Activations {
  private:
   template <typename Allocator>
   static void lay_out(Activations& a, Allocator&& allocate, const ModelConfig& config, size_t max_chunk,
-                      size_t context, bool quantized, int n_threads);
+                      size_t context, QuantizedInputs quantized, int n_threads);
   Arena arena_;
 };
 

@@ -42,7 +42,8 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
   plan.file_bytes = file.file_bytes();
   TRY_ASSIGN(plan.weights_bytes, TransformerWeights::plan_bytes(file, config, options.numerics));
   plan.activations_bytes =
-      Activations::plan_bytes(config, std::min(options.max_chunk, plan.max_seq_len), plan.max_seq_len, true, n_threads);
+      Activations::plan_bytes(config, std::min(options.max_chunk, plan.max_seq_len), plan.max_seq_len,
+                              {.h = true, .attended = true, .gated = true}, n_threads);
   plan.kv_page_bytes = layout.page_bytes();
   plan.kv_bytes_per_position = layout.page_bytes() / kPagePositions;
   return plan;

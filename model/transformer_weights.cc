@@ -191,12 +191,16 @@ Result<TransformerWeights> TransformerWeights::load(const ModelFile& file, const
   return weights;
 }
 
-bool TransformerWeights::any_quantized() const {
+QuantizedInputs TransformerWeights::quantized_inputs() const {
   const auto quantized = [](const PackedMatrix& w) { return !panel_is_float(w.type); };
-  return quantized(lm_head) || std::any_of(layers.begin(), layers.end(), [&](const LayerWeights& w) {
-           return quantized(w.wq) || quantized(w.wk) || quantized(w.wv) || quantized(w.wo) || quantized(w.w_gate) ||
-                  quantized(w.w_up) || quantized(w.w_down);
-         });
+  QuantizedInputs inputs;
+  inputs.h = quantized(lm_head);
+  for (const LayerWeights& w : layers) {
+    inputs.h |= quantized(w.wq) || quantized(w.wk) || quantized(w.wv) || quantized(w.w_gate) || quantized(w.w_up);
+    inputs.attended |= quantized(w.wo);
+    inputs.gated |= quantized(w.w_down);
+  }
+  return inputs;
 }
 
 }  // namespace ibid

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "kernels/linear.h"
 #include "kernels/panel.h"
+#include "model/activations.h"
 #include "model/config.h"
 
 namespace ibid {
@@ -50,8 +51,8 @@ class TransformerWeights {
   std::vector<LayerWeights> layers;
 
   size_t bytes() const { return arena_.used(); }
-  // Some matrix is quantised: the inputs of linear layers are needed in int8 as well.
-  bool any_quantized() const;
+  // Which inputs of linear layers meet a quantised matrix in some layer.
+  QuantizedInputs quantized_inputs() const;
 
  private:
   Arena arena_;

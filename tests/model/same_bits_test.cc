@@ -298,7 +298,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Q5_1_weights_F16_KV", KvDType::kF16, DType::kQ5_1, DType::kQ5_1},
                     Case{"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
                     Case{"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K}),
-    [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace ibid
