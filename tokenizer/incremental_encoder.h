@@ -1,6 +1,6 @@
 // IncrementalEncoder: the ids of a text that grows at its end, at the cost of what is new.
 //
-// After any number of append() calls, tokens() equals what a full encode of the concatenated pieces gives
+// After any number of append() calls, the ids equal what a full encode of the concatenated pieces gives
 // (each piece under its own origin; where the origin changes, added tokens do not match across the border).
 // Rule of exactness: a pre-token is final once its match, lookahead included, did not touch the end of the
 // text; special tokens are barriers; everything behind the last final boundary is encoded again.
@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/types.h"
 #include "tokenizer/tokenizer.h"
@@ -37,7 +38,10 @@ class IncrementalEncoder {
   size_t bytes_encoded() const { return bytes_encoded_; }
 
  private:
+  void drop_final_bytes(size_t n);
+
   const Tokenizer* tokenizer_;
+  TextContext context_;           // before pending_
   size_t n_final_ = 0;            // ids that no append can change any more
   Tokens pending_tokens_;         // the ids of pending_
   // The text behind the last final boundary, in runs of one origin.
@@ -46,7 +50,6 @@ class IncrementalEncoder {
     TextOrigin origin;
   };
   std::vector<Run> pending_;
-  bool at_start_;
   size_t bytes_encoded_ = 0;
 };
 

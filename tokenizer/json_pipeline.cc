@@ -1,0 +1,154 @@
+#include "tokenizer/json_pipeline.h"
+
+#include "weights/quoted.h"
+
+namespace ibid {
+namespace {
+
+// The steps of a component that may be one thing or a Sequence of them. A Sequence inside a Sequence stays
+// as it is, and is refused by whoever reads the steps: no published file has one.
+std::vector<const Json*> steps(const Json* component, const char* list_key) {
+  std::vector<const Json*> out;
+  if (component == nullptr) return out;
+  if (json_text(*component, "type") != "Sequence") return {component};
+  const Json* list = json_member(*component, list_key);
+  if (list == nullptr || !list->is_array()) return {component};
+  for (const Json& step : *list) out.push_back(&step);
+  return out;
+}
+
+std::string type_of(const Json& component) { return json_text(component, "type").value_or("?"); }
+
+Status read_normalizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
+  for (const Json* step : steps(json_member(root, "normalizer"), "normalizers")) {
+    if (type_of(*step) != "NFC") return source.unsupported("the normalizer " + ibid::quoted(type_of(*step)));
+    out.nfc = true;
+  }
+  return {};
+}
+
+// Line ends written as escapes: files differ in how they spell them.
+std::string canonical_pattern(std::string_view pattern) {
+  std::string out;
+  for (const char c : pattern) {
+    if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+Result<std::string> split_pattern(const JsonSource& source, const Json& split) {
+  const Json* pattern = json_member(split, "pattern");
+  const std::optional<std::string> regex = pattern == nullptr ? std::nullopt : json_text(*pattern, "Regex");
+  if (!regex) return source.unsupported("a Split without a Regex");
+  if (json_text(split, "behavior") != "Isolated" || json_flag(split, "invert", false)) {
+    return source.unsupported("a Split whose behavior is not 'Isolated'");
+  }
+  return canonical_pattern(*regex);
+}
+
+Status read_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
+  std::string signature;
+  bool byte_level = false;
+  for (const Json* step : steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
+    const std::string type = type_of(*step);
+    std::string part;
+    if (byte_level) return source.unsupported("the pre-tokenizer " + ibid::quoted(type) + " behind ByteLevel");
+    if (type == "ByteLevel") {
+      byte_level = true;
+      if (json_flag(*step, "add_prefix_space", true)) return source.unsupported("add_prefix_space of ByteLevel");
+      if (json_flag(*step, "use_regex", true)) part = "ByteLevel";
+    } else if (type == "Digits") {
+      part = json_flag(*step, "individual_digits", false) ? "Digits:individual" : "Digits:contiguous";
+    } else if (type == "Split") {
+      TRY_ASSIGN(part, split_pattern(source, *step));
+    } else {
+      return source.unsupported("the pre-tokenizer " + ibid::quoted(type));
+    }
+    if (!part.empty() && !signature.empty()) signature += '\n';
+    signature += part;
+  }
+  if (!byte_level) return source.unsupported("a tokenizer without the pre-tokenizer ByteLevel");
+  out.pretokenizer = find_pretokenizer_by_signature(signature);
+  if (out.pretokenizer == nullptr) return source.unsupported("the pre-tokenizer " + ibid::quoted(signature));
+  return {};
+}
+
+// {"SpecialToken": {"id": "<s>"}}: the ids that special_tokens["<s>"] lists.
+Status add_special(const JsonSource& source, const Json& processor, const Json& special, std::vector<int64_t>& out) {
+  const std::string name = json_text(special, "id").value_or("");
+  const Json* table = json_member(processor, "special_tokens");
+  const Json* entry = table == nullptr ? nullptr : json_member(*table, name);
+  const Json* ids = entry == nullptr ? nullptr : json_member(*entry, "ids");
+  if (ids == nullptr || !ids->is_array()) {
+    return source.error(ErrorCode::kMissingKey, "post_processor names " + ibid::quoted(name) + " without its ids");
+  }
+  for (const Json& id : *ids) out.push_back(id.is_number_integer() ? id.get<int64_t>() : -1);
+  return {};
+}
+
+Status read_template(const JsonSource& source, const Json& processor, JsonPipeline& out) {
+  const Json* single = json_member(processor, "single");
+  if (single == nullptr || !single->is_array()) return source.unsupported("a TemplateProcessing without single");
+  bool text_seen = false;
+  for (const Json& piece : *single) {
+    if (json_member(piece, "Sequence") != nullptr && !text_seen) {
+      text_seen = true;
+    } else if (const Json* special = json_member(piece, "SpecialToken")) {
+      TRY(add_special(source, processor, *special, text_seen ? out.suffix : out.prefix));
+    } else {
+      return source.unsupported("the TemplateProcessing of post_processor");
+    }
+  }
+  if (!text_seen) return source.unsupported("a TemplateProcessing without the text");
+  return {};
+}
+
+Status read_post_processor(const JsonSource& source, const Json& root, JsonPipeline& out) {
+  bool template_seen = false;
+  for (const Json* step : steps(json_member(root, "post_processor"), "processors")) {
+    const std::string type = type_of(*step);
+    if (type == "ByteLevel") continue;  // it moves offsets only
+    if (type != "TemplateProcessing" || template_seen) return source.unsupported("the post_processor " + ibid::quoted(type));
+    template_seen = true;
+    TRY(read_template(source, *step, out));
+  }
+  return {};
+}
+
+}  // namespace
+
+const Json* json_member(const Json& object, std::string_view key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::optional<std::string> json_text(const Json& object, std::string_view key) {
+  const Json* member = json_member(object, key);
+  return member != nullptr && member->is_string() ? std::optional(member->get<std::string>()) : std::nullopt;
+}
+
+bool json_flag(const Json& object, std::string_view key, bool otherwise) {
+  const Json* member = json_member(object, key);
+  return member != nullptr && member->is_boolean() ? member->get<bool>() : otherwise;
+}
+
+Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
+  JsonPipeline out;
+  TRY(read_normalizer(source, root, out));
+  TRY(read_pretokenizer(source, root, out));
+  TRY(read_post_processor(source, root, out));
+  const Json* decoder = json_member(root, "decoder");
+  if (decoder == nullptr || type_of(*decoder) != "ByteLevel") {
+    return source.unsupported(decoder == nullptr ? "a missing decoder" : "the decoder " + ibid::quoted(type_of(*decoder)));
+  }
+  return out;
+}
+
+}  // namespace ibid

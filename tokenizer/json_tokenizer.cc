@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tokenizer/byte_level_builder.h"
+#include "tokenizer/json_pipeline.h"
+#include "tokenizer/tokenizer_loaders.h"
+#include "weights/quoted.h"
+
+namespace ibid {
+namespace {
+
+constexpr std::string_view kFileName = "tokenizer.json";
+
+// The parts of model that change what merges do.
+Status check_model(const JsonSource& source, const Json& model) {
+  const std::string type = json_text(model, "type").value_or("BPE");  // older files leave it out
+  if (type != "BPE") return source.unsupported("the model " + ibid::quoted(type));
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (!json_text(model, key).value_or("").empty()) return source.unsupported(std::string("model.") + key);
+  }
+  const Json* dropout = json_member(model, "dropout");
+  if (dropout != nullptr && *dropout != 0.0) return source.unsupported("model.dropout");
+  return {};
+}
+
+struct VocabularyEntry {
+  std::string_view text;
+  TokenId id;
+};
+
+Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, const Json& model) {
+  const Json* vocab = json_member(model, "vocab");
+  if (vocab == nullptr || !vocab->is_object()) return source.error(ErrorCode::kBadVocab, "model.vocab is no object");
+  std::vector<VocabularyEntry> out;
+  out.reserve(vocab->size());
+  for (const auto& [text, id] : vocab->items()) {
+    if (!id.is_number_integer() || id < 0 || id >= VocabularyLimits::kMaxTokens) {
+      return source.error(ErrorCode::kBadVocab, "the token " + ibid::quoted(text) + " has the id " + ibid::quoted(id.dump()) +
+                                                    ", wanted 0 to " +
+                                                    std::to_string(VocabularyLimits::kMaxTokens - 1));
+    }
+    out.push_back({text, id.get<TokenId>()});
+  }
+  return out;
+}
+
+// The added tokens with the ids they get: the id of the model's token of the same text, else the next free
+// one, whatever "id" says (AddedVocabulary::add_tokens of the reference).
+Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json& root,
+                                           const std::vector<VocabularyEntry>& vocabulary) {
+  std::vector<AddedToken> out;
+  const Json* list = json_member(root, "added_tokens");
+  if (list == nullptr) return out;
+  if (!list->is_array()) return source.error(ErrorCode::kBadVocab, "added_tokens is no array");
+  std::unordered_map<std::string_view, TokenId> wanted;  // texts of added tokens -> the model's id
+  for (const Json& entry : *list) {
+    const Json* content = json_member(entry, "content");
+    if (content == nullptr || !content->is_string()) {
+      return source.error(ErrorCode::kBadVocab, "an added token has no content");
+    }
+    if (!wanted.emplace(content->get_ref<const std::string&>(), kNoToken).second) {
+      return source.error(ErrorCode::kBadVocab, "the added token " + ibid::quoted(content->get_ref<const std::string&>()) +
+                                                    " is there twice");
+    }
+  }
+  for (const VocabularyEntry& entry : vocabulary) {
+    if (const auto added = wanted.find(entry.text); added != wanted.end()) added->second = entry.id;
+  }
+  const auto n_model = static_cast<TokenId>(vocabulary.size());
+  TokenId next = n_model;
+  for (const Json& entry : *list) {
+    AddedToken token;
+    token.text = entry["content"].get<std::string>();
+    token.id = wanted[token.text] == kNoToken ? next : wanted[token.text];
+    next = std::max(next, token.id + 1);
+    token.special = json_flag(entry, "special", false);
+    token.lstrip = json_flag(entry, "lstrip", false);
+    token.rstrip = json_flag(entry, "rstrip", false);
+    token.single_word = json_flag(entry, "single_word", false);
+    token.normalized = json_flag(entry, "normalized", !token.special);
+    out.push_back(std::move(token));
+  }
+  return out;
+}
+
+Status add_merges(const JsonSource& source, const Json& model, ByteLevelBuilder& builder) {
+  const Json* merges = json_member(model, "merges");
+  if (merges == nullptr || !merges->is_array()) return source.error(ErrorCode::kBadMerge, "model.merges is no array");
+  for (const Json& merge : *merges) {
+    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+      TRY(builder.add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()));
+      continue;
+    }
+    const std::string_view text = merge.is_string() ? std::string_view(merge.get_ref<const std::string&>()) : "";
+    const size_t space = text.find(' ');
+    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
+      return source.error(ErrorCode::kBadMerge, "the merge " + ibid::quoted(merge.dump(-1, ' ', false,
+                          Json::error_handler_t::replace)) + " is no pair");
+    }
+    TRY(builder.add_merge(text.substr(0, space), text.substr(space + 1)));
+  }
+  return {};
+}
+
+// BOS, EOS and what else ends a turn, from the files beside tokenizer.json, or GGUF's keys around it.
+Status read_special_ids(const ModelFile& file, ByteLevelBuilder& builder) {
+  ByteLevelSpec& spec = builder.spec();
+  for (const auto& [key, id] : {std::pair("bos_token", &spec.bos), std::pair("eos_token", &spec.eos)}) {
+    if (file.container() == Container::kGguf) {
+      const std::string name = std::string("tokenizer.ggml.") + key + "_id";
+      TRY_ASSIGN(const std::optional<int64_t> number, file.get_int(name));
+      if (!number) continue;
+      TRY_ASSIGN(*id, builder.checked_id(*number, name));
+    }
+  }
+  if (file.container() == Container::kGguf) return {};
+  TRY_ASSIGN(const std::optional<std::string> config_text, file.companion("tokenizer_config.json"));
+  if (config_text) {
+    TRY_ASSIGN(const Json config, parse_json(*config_text, "tokenizer_config.json"));
+    for (const auto& [key, id] : {std::pair("bos_token", &spec.bos), std::pair("eos_token", &spec.eos)}) {
+      const Json* token = json_member(config, key);
+      if (token == nullptr) continue;
+      const std::optional<std::string> text = token->is_string() ? token->get<std::string>() : json_text(*token, "content");
+      if (text) *id = builder.find_text(*text);
+    }
+  }
+  TRY_ASSIGN(const std::optional<std::string> generation_text, file.companion("generation_config.json"));
+  if (!generation_text) return {};
+  TRY_ASSIGN(const Json generation, parse_json(*generation_text, "generation_config.json"));
+  const Json* ends = json_member(generation, "eos_token_id");
+  if (ends == nullptr) return {};
+  for (const Json& end : ends->is_array() ? *ends : Json::array({*ends})) {
+    if (!end.is_number_integer()) continue;
+    TRY_ASSIGN(const TokenId id, builder.checked_id(end.get<int64_t>(), "eos_token_id"));
+    spec.end_of_turn.push_back(id);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, std::string_view json) {
+  const JsonSource source{file.path() + ": " + std::string(kFileName)};
+  TRY_ASSIGN(const Json root, parse_json(json, source.name));
+  const Json* model = json_member(root, "model");
+  if (model == nullptr) return source.error(ErrorCode::kMissingKey, "model is missing");
+  TRY(check_model(source, *model));
+  TRY_ASSIGN(const std::vector<VocabularyEntry> vocabulary, read_vocabulary(source, *model));
+  TRY_ASSIGN(std::vector<AddedToken> added, read_added(source, root, vocabulary));
+
+  TokenId largest = -1;
+  for (const VocabularyEntry& entry : vocabulary) largest = std::max(largest, entry.id);
+  for (const AddedToken& token : added) largest = std::max(largest, token.id);
+  if (largest < 0) return source.error(ErrorCode::kBadVocab, "the vocabulary is empty");
+  ByteLevelBuilder builder(source.name, static_cast<size_t>(largest) + 1);
+  TRY_ASSIGN(const JsonPipeline pipeline, read_pipeline(source, root));
+  ByteLevelSpec& spec = builder.spec();
+  spec.pretokenizer = pipeline.pretokenizer;
+  spec.nfc = pipeline.nfc;
+  spec.bpe.ignore_merges = json_flag(*model, "ignore_merges", false);
+
+  for (const VocabularyEntry& entry : vocabulary) TRY(builder.add_model_token(entry.id, entry.text));
+  for (AddedToken& token : added) TRY(builder.add_added_token(std::move(token)));
+  TRY(add_merges(source, *model, builder));
+  // With all bytes in the vocabulary, nothing is ever unknown.
+  if (builder.lacks_bytes() && (json_text(*model, "unk_token") || json_flag(*model, "byte_fallback", false))) {
+    return source.unsupported("model.unk_token or model.byte_fallback of a vocabulary without all bytes");
+  }
+  for (const int64_t id : pipeline.prefix) {
+    TRY_ASSIGN(const TokenId checked, builder.checked_id(id, "post_processor"));
+    spec.prefix.push_back(checked);
+  }
+  for (const int64_t id : pipeline.suffix) {
+    TRY_ASSIGN(const TokenId checked, builder.checked_id(id, "post_processor"));
+    spec.suffix.push_back(checked);
+  }
+  TRY(read_special_ids(file, builder));
+  return builder.finish();
+}
+
+}  // namespace ibid

@@ -1,0 +1,16 @@
+#include <optional>
+#include <string>
+
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_loaders.h"
+
+namespace ibid {
+
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file) {
+  TRY_ASSIGN(const std::optional<std::string> json, file.companion("tokenizer.json"));
+  if (json) return load_json_tokenizer(file, *json);
+  if (file.container() == Container::kGguf) return load_gguf_tokenizer(file);
+  return {ErrorCode::kMissingKey, file.path() + ": there is no tokenizer.json"};
+}
+
+}  // namespace ibid
