@@ -122,32 +122,22 @@ void ThreadTeam::run_region(Region region, void* context) {
 
 #else
 
-// Threads 1..n-1 sleep until `start` moves; thread 0 is the caller of run(). All meet at `done`.
+// Threads 1..n-1; thread 0 is the caller of run(). All meet at `gate` when a region starts and when it ends.
 struct ThreadTeam::StandardThreads {
-  explicit StandardThreads(int count) : spin_ns(count <= available_cpus() ? kSpinNs : 0), done(count) {}
+  explicit StandardThreads(int count) : gate(count) {}
 
-  void loop(int index, Barrier& barrier, int count) {
-    uint32_t seen = 0;
+  void loop(int index, int count, Barrier& barrier) {
     for (;;) {
-      if (!spin_while_equal(start, seen, spin_ns)) start.wait(seen);
-      seen = start.load(std::memory_order_acquire);
-      if (stopping) return;
+      gate.wait();
+      if (region == nullptr) return;
       Worker worker(index, count, barrier);
       region(context, worker);
-      done.wait();
+      gate.wait();
     }
   }
 
-  void release() {
-    start.fetch_add(1);
-    start.notify_all();
-  }
-
-  const int64_t spin_ns;
-  Barrier done;
-  std::atomic<uint32_t> start{0};
-  // Written before `start` moves, read after.
-  bool stopping = false;
+  Barrier gate;
+  // Written before the gate, read behind it. No region: the end.
   Region region = nullptr;
   void* context = nullptr;
   std::vector<std::thread> threads;
@@ -159,24 +149,23 @@ ThreadTeam::ThreadTeam(int n_threads)
       threads_(std::make_unique<StandardThreads>(size_)) {
   CHECK(n_threads >= 0 && n_threads <= kMaxThreads) << n_threads;
   for (int i = 1; i < size_; ++i) {
-    threads_->threads.emplace_back([this, i] { threads_->loop(i, barrier_, size_); });
+    threads_->threads.emplace_back([this, i] { threads_->loop(i, size_, barrier_); });
   }
 }
 
 ThreadTeam::~ThreadTeam() {
-  threads_->stopping = true;
-  threads_->release();
+  threads_->region = nullptr;
+  threads_->gate.wait();
   for (std::thread& thread : threads_->threads) thread.join();
 }
 
 void ThreadTeam::run_region(Region region, void* context) {
-  Worker worker(0, size_, barrier_);
-  if (size_ == 1) return region(context, worker);
   threads_->region = region;
   threads_->context = context;
-  threads_->release();
+  threads_->gate.wait();
+  Worker worker(0, size_, barrier_);
   region(context, worker);
-  threads_->done.wait();
+  threads_->gate.wait();
 }
 
 #endif

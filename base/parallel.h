@@ -3,10 +3,10 @@
 //
 // Threads split outputs, heads or rows, never a sum: results do not depend on the number of threads.
 //
-// The region is OpenMP's. The barrier is ours: it spins for a bounded time (0.1 us when the peers are on
-// time, against 0.3 us of libgomp's) and then sleeps on a futex, so that a peer that lost its core to
-// another process costs its time slice and not a live-lock. With IBID_OPENMP=OFF (the tsan preset: libgomp
-// is not instrumented) the team is made of std::threads behind the same interface.
+// The region is OpenMP's. The barrier is ours: as fast as libgomp's when the peers are on time, but it spins
+// for a bounded time and then sleeps on a futex, so that a peer that lost its core to another process costs
+// its time slice and not a live-lock. With IBID_OPENMP=OFF (the tsan preset: libgomp is not instrumented) the
+// team is made of std::threads behind the same interface.
 #pragma once
 
 #include <atomic>
