@@ -6,11 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <limits>
+#include <climits>
 #include <string_view>
 #include <utility>
 
 #include "base/file_ops.h"
+#include "base/utf8.h"
 
 namespace ibid {
 
@@ -27,6 +28,11 @@ std::string_view kind_of(mode_t mode) {
   return "a device";
 }
 
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.size() <= NAME_MAX &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+}
+
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
@@ -35,6 +41,33 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   // O_NONBLOCK: opening a FIFO would otherwise wait for a writer for ever.
   file.fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file.fd_ < 0) return errno_status(errno, path, "open");
+  return map(std::move(file));
+}
+
+Result<MappedFile> MappedFile::open_in(const std::string& directory, const std::string& name,
+                                       bool follow_symlinks) {
+  if (!is_plain_name(name)) {
+    return Status(ErrorCode::kUnsafePath,
+                  directory + ": '" + utf8_sanitize(name.substr(0, NAME_MAX)) + "' is not a plain file name");
+  }
+  MappedFile file;
+  file.path_ = directory + "/" + name;
+  const int directory_fd = ::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (directory_fd < 0) return errno_status(errno, directory, "open");
+  const int no_follow = follow_symlinks ? 0 : O_NOFOLLOW;
+  file.fd_ = ::openat(directory_fd, name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | no_follow);
+  const int error = errno;
+  ::close(directory_fd);
+  if (file.fd_ >= 0) return map(std::move(file));
+  if (error == ENOENT) return Status(ErrorCode::kNotFound, file.path_ + ": is not there");
+  if (error == ELOOP && !follow_symlinks) {
+    return Status(ErrorCode::kUnsafePath, file.path_ + ": is a symlink, and symlinks are not followed");
+  }
+  return errno_status(error, file.path_, "open");
+}
+
+Result<MappedFile> MappedFile::map(MappedFile file) {
+  const std::string& path = file.path_;
   struct stat info {};
   if (::fstat(file.fd_, &info) != 0) return errno_status(errno, path, "stat");
   if (!S_ISREG(info.st_mode)) {

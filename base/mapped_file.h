@@ -17,6 +17,12 @@ class MappedFile {
   // Errors: kNotRegularFile, kIo (errno's words), kTruncated for an empty file.
   static Result<MappedFile> open(const std::string& path);
 
+  // The file `name` in `directory`, for names that come from another file: opened relative to the directory,
+  // so that it cannot be a path to somewhere else. Errors: those of open(); kNotFound when it is not there;
+  // kUnsafePath when `name` is not a plain file name, or is a symlink and follow_symlinks is false.
+  static Result<MappedFile> open_in(const std::string& directory, const std::string& name,
+                                    bool follow_symlinks = true);
+
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   MappedFile(const MappedFile&) = delete;
@@ -31,6 +37,7 @@ class MappedFile {
 
  private:
   MappedFile() = default;
+  static Result<MappedFile> map(MappedFile file);  // of fd_ and path_
 
   std::string path_;
   int fd_ = -1;

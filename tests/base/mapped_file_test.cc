@@ -45,6 +45,31 @@ TEST(MappedFile, MovesAndAssigns) {
   EXPECT_TRUE(moved.check_unchanged().ok());
 }
 
+TEST(MappedFile, OpensPlainNamesInADirectory) {
+  const TempDir dir;
+  dir.write("f", "content");
+  const Result<MappedFile> file = MappedFile::open_in(dir.path(), "f");
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  EXPECT_EQ(text_of(*file), "content");
+  EXPECT_EQ(file->path(), dir.file("f"));
+  EXPECT_EQ(MappedFile::open_in(dir.path(), "g").status().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(MappedFile::open_in(dir.path() + "/none", "f").status().code(), ErrorCode::kIo);
+  for (const std::string& name :
+       {std::string(), std::string("."), std::string(".."), std::string("../f"), std::string("/etc/passwd"),
+        std::string("a/b"), std::string("f\0", 2), std::string(300, 'x')}) {
+    EXPECT_EQ(MappedFile::open_in(dir.path(), name).status().code(), ErrorCode::kUnsafePath) << name;
+  }
+}
+
+TEST(MappedFile, FollowsSymlinksOnlyWhenAllowed) {
+  const TempDir dir;
+  dir.write("target", "x");
+  std::filesystem::create_symlink("target", dir.file("link"));
+  EXPECT_TRUE(MappedFile::open_in(dir.path(), "link").ok());
+  EXPECT_EQ(MappedFile::open_in(dir.path(), "link", false).status().code(), ErrorCode::kUnsafePath);
+  EXPECT_TRUE(MappedFile::open_in(dir.path(), "target", false).ok());
+}
+
 TEST(MappedFile, OnlyRegularFiles) {
   const TempDir dir;
   EXPECT_EQ(code_of(dir.path()), ErrorCode::kNotRegularFile);
