@@ -6,7 +6,8 @@
 
 #include "base/checked.h"
 #include "base/utf8.h"
-#include "weights/quoted.h"
+#include "weights/gguf_placement.h"
+#include "weights/in_quotes.h"
 
 namespace ibid {
 
@@ -28,7 +29,7 @@ class GgufParser {
       TRY(read_alignment());
       TRY(read_infos());
       TRY(check_names());
-      TRY(place_tensors());
+      TRY(place_gguf_tensors(file_, at_, what_, extents_, header_));
     }
     return std::move(header_);
   }
@@ -67,10 +68,10 @@ class GgufParser {
     if (left() < length) return truncated(field, length);
     name = std::string_view(reinterpret_cast<const char*>(file_.data() + at_), length);
     if (name.find('\0') != std::string_view::npos) {
-      return fail(ErrorCode::kBadString, field + " " + quoted(name) + " contains a NUL byte");
+      return fail(ErrorCode::kBadString, field + " " + in_quotes(name) + " contains a NUL byte");
     }
     if (!utf8_is_valid(name)) {
-      return fail(ErrorCode::kBadString, field + " " + quoted(name) + " is not valid UTF-8");
+      return fail(ErrorCode::kBadString, field + " " + in_quotes(name) + " is not valid UTF-8");
     }
     at_ += length;
     return {};
@@ -99,8 +100,6 @@ class GgufParser {
   Status read_infos();
   Status read_shape(Shape& shape, const std::string& field);
   Status check_names() const;
-  Status place_tensors();
-  Status check_order(std::vector<size_t>& by_offset, uint64_t data_bytes) const;
 
   std::span<const std::byte> file_;
   std::string_view what_;
@@ -108,8 +107,7 @@ class GgufParser {
   uint64_t n_tensors_ = 0;
   uint64_t n_entries_ = 0;
   GgufHeader header_;
-  std::vector<uint64_t> offsets_;  // of header_.tensors, from the start of the data
-  std::vector<uint64_t> sizes_;
+  std::vector<GgufExtent> extents_;  // of header_.tensors
 };
 
 Status GgufParser::read_counts() {
@@ -117,7 +115,7 @@ Status GgufParser::read_counts() {
   TRY(read(magic, "the magic"));
   if (std::string_view(magic, 4) != kGgufMagic) {
     return fail(ErrorCode::kBadMagic,
-                "begins with " + quoted({magic, 4}) + ", a GGUF file begins with 'GGUF'");
+                "begins with " + in_quotes({magic, 4}) + ", a GGUF file begins with 'GGUF'");
   }
   TRY(read(header_.version, "the version"));
   if (header_.version != 2 && header_.version != 3) {
@@ -137,7 +135,7 @@ Status GgufParser::read_entries() {
   for (uint64_t i = 0; i < n_entries_; ++i) {
     GgufEntry entry{};
     TRY(read_name(entry.key, kGgufMaxKeyBytes, "metadata key " + text_of(i)));
-    const std::string field = "key " + quoted(entry.key);
+    const std::string field = "key " + in_quotes(entry.key);
     TRY(read_type(entry.type, field));
     entry.element_type = entry.type;
     entry.count = 1;
@@ -163,7 +161,7 @@ Status GgufParser::read_type(GgufType& type, const std::string& field) {
 }
 
 Status GgufParser::read_value(GgufEntry& entry) {
-  const std::string field = "key " + quoted(entry.key);
+  const std::string field = "key " + in_quotes(entry.key);
   if (entry.type == GgufType::kArray && entry.element_type == GgufType::kArray) {
     return fail(ErrorCode::kLimitExceeded, field + " is an array of arrays, arrays may not nest");
   }
@@ -222,7 +220,7 @@ Status GgufParser::sort_keys() {
             [&](uint32_t a, uint32_t b) { return entries[a].key < entries[b].key; });
   for (size_t i = 1; i < order.size(); ++i) {
     if (entries[order[i]].key == entries[order[i - 1]].key) {
-      return fail(ErrorCode::kDuplicate, "key " + quoted(entries[order[i]].key) + " appears twice");
+      return fail(ErrorCode::kDuplicate, "key " + in_quotes(entries[order[i]].key) + " appears twice");
     }
   }
   return {};
@@ -263,7 +261,7 @@ Status GgufParser::read_infos() {
   for (uint64_t i = 0; i < n_tensors_; ++i) {
     GgufTensorInfo info;
     TRY(read_name(info.name, kGgufMaxNameBytes, "the name of tensor " + text_of(i)));
-    const std::string field = "tensor " + quoted(info.name);
+    const std::string field = "tensor " + in_quotes(info.name);
     TRY(read_shape(info.view.shape, field));
     uint32_t number = 0;
     TRY(read(number, "the type of " + field));
@@ -294,8 +292,7 @@ Status GgufParser::read_infos() {
                                                 ", wanted a multiple of " + text_of(header_.alignment));
     }
     header_.tensors.push_back(info);
-    offsets_.push_back(offset);
-    sizes_.push_back(*bytes);
+    extents_.push_back({offset, *bytes});
   }
   return {};
 }
@@ -338,54 +335,7 @@ Status GgufParser::check_names() const {
   std::sort(names.begin(), names.end());
   const auto twin = std::adjacent_find(names.begin(), names.end());
   if (twin == names.end()) return {};
-  return fail(ErrorCode::kDuplicate, "tensor " + quoted(*twin) + " appears twice");
-}
-
-// Turns offsets into views, once they are known to be inside the file and to fill it.
-Status GgufParser::place_tensors() {
-  if (header_.tensors.empty()) return {};
-  const std::optional<uint64_t> start = checked_align(at_, header_.alignment);
-  CHECK(start.has_value());  // at_ is inside the file
-  if (*start > file_.size()) return truncated("the padding before the tensor data", *start - at_);
-  const std::span<const std::byte> data = file_.subspan(*start);
-  std::vector<size_t> by_offset(offsets_.size());
-  std::iota(by_offset.begin(), by_offset.end(), size_t{0});
-  TRY(check_order(by_offset, data.size()));
-  for (size_t i = 0; i < offsets_.size(); ++i) {
-    header_.tensors[i].view.data = data.subspan(offsets_[i], sizes_[i]);
-  }
-  const size_t last = by_offset.back();
-  const uint64_t end = offsets_[last] + sizes_[last];
-  if (const uint64_t rest = data.size() - end; rest >= header_.alignment) {
-    header_.warnings.push_back(std::string(what_) + ": " + text_of(rest) + " bytes follow the last tensor");
-  }
-  return {};
-}
-
-// Sorts tensors by offset and checks that each begins where its predecessor ends, padded.
-Status GgufParser::check_order(std::vector<size_t>& by_offset, uint64_t data_bytes) const {
-  std::sort(by_offset.begin(), by_offset.end(), [this](size_t a, size_t b) {
-    return offsets_[a] != offsets_[b] ? offsets_[a] < offsets_[b] : sizes_[a] < sizes_[b];
-  });
-  uint64_t wanted = 0;
-  for (const size_t i : by_offset) {
-    const std::string field = "tensor " + quoted(header_.tensors[i].name);
-    if (offsets_[i] != wanted) {
-      const char* why = offsets_[i] > data_bytes ? ", beyond the end of the file; wanted "
-                        : offsets_[i] < wanted   ? ", overlapping the tensor before it, which ends at "
-                                                 : ", leaving a hole; wanted ";
-      return fail(ErrorCode::kBadOffset,
-                  field + " is at offset " + text_of(offsets_[i]) + why + text_of(wanted));
-    }
-    const std::optional<uint64_t> end = checked_add(offsets_[i], sizes_[i]);
-    if (!end || *end > data_bytes) {
-      return fail(ErrorCode::kTruncated,
-                  field + " has " + text_of(sizes_[i]) + " bytes from byte " + text_of(offsets_[i]) +
-                      " of the tensor data on, of which the file holds " + text_of(data_bytes));
-    }
-    wanted = *checked_align(*end, header_.alignment);  // cannot wrap: *end lies inside the file
-  }
-  return {};
+  return fail(ErrorCode::kDuplicate, "tensor " + in_quotes(*twin) + " appears twice");
 }
 
 }  // namespace

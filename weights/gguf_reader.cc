@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "base/utf8.h"
-#include "weights/quoted.h"
+#include "weights/in_quotes.h"
 
 namespace ibid {
 
@@ -69,7 +69,8 @@ std::string value_text(const GgufEntry& entry) {
   if (entry.element_type == GgufType::kString) {
     GgufEntry head = entry;
     head.count = shown;
-    visit_gguf_strings(head, [&](std::string_view s) { text += (text.size() > 1 ? ", " : "") + quoted(s); });
+    visit_gguf_strings(head,
+                       [&](std::string_view s) { text += (text.size() > 1 ? ", " : "") + in_quotes(s); });
   } else {
     for (uint64_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + number_text(entry, i);
   }
@@ -108,7 +109,7 @@ const TensorView* GgufFile::find_tensor(std::string_view name) const {
 }
 
 Status GgufFile::wrong_type(const GgufEntry& entry, std::string_view wanted) const {
-  return {ErrorCode::kBadType, path() + ": key " + quoted(entry.key) + " is " + type_text(entry) +
+  return {ErrorCode::kBadType, path() + ": key " + in_quotes(entry.key) + " is " + type_text(entry) +
                                    ", wanted " + std::string(wanted)};
 }
 
@@ -126,7 +127,7 @@ Result<int64_t> GgufFile::integer_at(const GgufEntry& entry, uint64_t index) con
   }
   const auto value = load<uint64_t>(entry.payload, index);
   if (const std::optional<int64_t> fits = checked_cast<int64_t>(value)) return *fits;
-  return Status(ErrorCode::kBadNumber, path() + ": key " + quoted(entry.key) + " holds " +
+  return Status(ErrorCode::kBadNumber, path() + ": key " + in_quotes(entry.key) + " holds " +
                                            std::to_string(value) + ", more than 63 bits can hold");
 }
 

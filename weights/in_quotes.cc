@@ -1,4 +1,4 @@
-#include "weights/quoted.h"
+#include "weights/in_quotes.h"
 
 #include "base/utf8.h"
 
@@ -8,7 +8,7 @@ namespace {
 constexpr size_t kMaxQuoted = 100;
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string shown = utf8_sanitize(text.substr(0, kMaxQuoted));
   for (char& c : shown) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';

@@ -8,6 +8,6 @@ namespace ibid {
 
 // `text` in single quotes: invalid UTF-8 and control characters replaced, cut after 100 bytes. A hostile file
 // must not choose what a terminal or a log does.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace ibid

@@ -1,0 +1,46 @@
+// The header of a safetensors file, checked.
+// Spec: https://github.com/huggingface/safetensors, README and safetensors/src/tensor.rs. A file is
+//
+//   u64    length of the header, at most 100 000 000
+//   u8[]   JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...,
+//                 "__metadata__": {"key": "value"}}, padded with spaces
+//   data   the tensors, back to back
+//
+// A pure function of bytes, so a fuzzer drives it directly.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor_view.h"
+
+namespace ibid {
+
+inline constexpr uint64_t kSafetensorsMaxHeaderBytes = 100'000'000;
+
+struct SafetensorsTensor {
+  std::string name;
+  TensorView view;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsTensor> tensors;                     // in the order of their data
+  std::vector<std::pair<std::string, std::string>> metadata;  // of __metadata__
+};
+
+// Reads and checks the header of `file` (the whole file's bytes). `what` names it in messages.
+//
+// The container's rules, all of them enforced: the header begins with '{' and only spaces follow its '}'; no
+// key twice; offsets contiguous without hole or overlap, from 0 to exactly the end of the file (so that
+// nothing can hide in it); the bytes of a tensor are what its dtype and shape need; __metadata__ maps strings
+// to strings. Errors: kTruncated, kBadHeader, kLimitExceeded (JSON depth and size), kDuplicate, kBadString,
+// kBadType, kUnsupported (a dtype that exists and is not read), kBadNumber, kBadShape, kOverflow, kBadOffset.
+Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> file, std::string_view what);
+
+}  // namespace ibid

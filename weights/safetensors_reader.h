@@ -1,0 +1,92 @@
+// SafetensorsModel: safetensors weights with the files that Hugging Face keeps beside them, behind the
+// ModelFile interface. Metadata keys are those of config.json, dotted for nested objects. Thread-safety and
+// lifetimes: as ModelFile.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "weights/json_values.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+class SafetensorsModel : public ModelFile {
+ public:
+  // A directory with config.json and model.safetensors, or model.safetensors.index.json and the shards it
+  // names. With options.vocabulary_only the weights are not opened, and config.json may be missing. Errors:
+  // kNotFound (config.json or the weights are missing), kMissingShard, kUnsafePath (a shard's name is not a
+  // plain file name, or a symlink that is not to be followed), kMismatch (a shard without a tensor that the
+  // index says it has), and those of parse_json and parse_safetensors_header.
+  static Result<std::unique_ptr<ModelFile>> open_directory(const std::string& path,
+                                                           const OpenOptions& options = {});
+
+  // One .safetensors file, with config.json beside it if there is one.
+  static Result<std::unique_ptr<ModelFile>> open_file(MappedFile file);
+
+  Container container() const override { return Container::kSafetensors; }
+  const std::string& path() const override { return path_; }
+
+  bool has(std::string_view key) const override { return values().find(key) != nullptr; }
+  Result<std::optional<int64_t>> get_int(std::string_view key) const override {
+    return values().get_int(key);
+  }
+  Result<std::optional<double>> get_float(std::string_view key) const override {
+    return values().get_float(key);
+  }
+  Result<std::optional<bool>> get_bool(std::string_view key) const override { return values().get_bool(key); }
+  Result<std::optional<std::string_view>> get_string(std::string_view key) const override {
+    return values().get_string(key);
+  }
+  Result<std::optional<std::vector<std::string_view>>> get_strings(std::string_view key) const override {
+    return values().get_strings(key);
+  }
+  Result<std::optional<std::vector<int64_t>>> get_ints(std::string_view key) const override {
+    return values().get_ints(key);
+  }
+  Result<std::optional<std::vector<double>>> get_floats(std::string_view key) const override {
+    return values().get_floats(key);
+  }
+
+  const Json* config_json() const override { return config_ ? &*config_ : nullptr; }
+  // At most 100 MB. Errors: kUnsafePath for anything but a plain file name; kLimitExceeded, kNotRegularFile,
+  // kIo.
+  Result<std::optional<std::string>> companion(std::string_view name) const override;
+
+  const std::vector<std::string>& tensor_names() const override { return names_; }
+  const TensorView* find_tensor(std::string_view name) const override;
+
+  std::vector<MetadataLine> describe_metadata() const override;
+  const std::vector<std::string>& warnings() const override { return warnings_; }
+  Status check_unchanged() const override;
+  uint64_t file_bytes() const override;
+
+ private:
+  SafetensorsModel(std::string path, std::string directory);
+
+  JsonValues values() const { return JsonValues(config_json(), config_path_); }
+  Status read_config();
+  Status open_weights(bool follow_symlinks);
+  Status open_shards(const std::string& index_text, bool follow_symlinks);
+  // Maps the tensors of `file`: those of `wanted` (sorted), or all when it is null.
+  Status take(MappedFile file, const std::vector<std::string>* wanted);
+  void index_names();
+
+  std::string path_;
+  std::string directory_;
+  std::string config_path_;
+  std::optional<Json> config_;
+  std::vector<MappedFile> files_;
+  std::vector<std::string> names_;
+  std::vector<TensorView> views_;                                   // of names_
+  std::vector<uint32_t> by_name_;                                   // indices into names_, sorted by name
+  std::vector<std::pair<std::string, std::string>> file_metadata_;  // __metadata__ of the files
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace ibid
