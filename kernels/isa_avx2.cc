@@ -1,7 +1,8 @@
-// The kernels' shared bodies compiled for AVX2, FMA and F16C. No library code is
-// instantiated here, and nothing but fill_avx2() is visible outside: the test isa_symbols holds that.
+// The kernels' shared bodies compiled for AVX2, FMA and F16C. No library code is instantiated here, and
+// nothing but fill_avx2() is visible outside: the test isa_symbols holds that.
 
-// clang-format off: the vectors come first, the bodies are written in them.
+// The vectors come first: the bodies are written in them.
+// clang-format off
 #include "kernels/vec_avx2.h"
 #include "kernels/elementwise-inl.h"
 #include "kernels/linear-inl.h"

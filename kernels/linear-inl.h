@@ -1,42 +1,17 @@
-// Linear layers and the quantisation of their inputs, written once against vec_*.h. Included by isa_*.cc.
+// The linear layers' entries of a table. Included by isa_*.cc.
 
-#include "kernels/kernels.h"
+#include "kernels/linear_float-inl.h"
+#include "kernels/linear_int8-inl.h"
+#include "kernels/quantize-inl.h"
 
 namespace ibid::IBID_ISA {
 namespace {
 
-// One block of 32 columns: its codes to q, its sums and scale to the arrays at block b.
-IBID_INLINE void quantize_block(const float* x, size_t b, int8_t* q, const QuantizedRows& out) {
-  const V16 first = loadu(x), second = loadu(x + 16);
-  const float largest = reduce_max(max(abs(first), abs(second)));
-  float scale = 0.0f, inverse = 0.0f;
-  if (!(largest < kTinyBlock)) {
-    scale = largest / 127.0f;
-    inverse = 127.0f / largest;
-  }
-  const I16 q0 = to_int(mul(first, set1(inverse)));
-  const I16 q1 = to_int(mul(second, set1(inverse)));
-  store_i8(q, q0);
-  store_i8(q + 16, q1);
-  const int32_t sum0 = reduce_add(q0), sum1 = reduce_add(q1);
-  out.scale[b] = scale;
-  out.scaled_sum[b] = scale * static_cast<float>(sum0 + sum1);
-  out.offset16[2 * b] = -128 * sum0;
-  out.offset16[2 * b + 1] = -128 * sum1;
-  out.offset32[b] = -128 * (sum0 + sum1);
+void fill_linear(Kernels& table) {
+  table.linear_int8 = linear_int8;
+  table.linear_float = linear_float;
+  table.quantize_row = quantize_row;
 }
-
-void quantize_row(const float* x, size_t row, QuantizedRows& out) {
-  const size_t blocks = out.blocks(), used = out.n_cols / kQuantBlock;
-  alignas(64) static constexpr float kPadding[kQuantBlock] = {};
-  int8_t* q = out.q + row * out.padded_cols();
-  for (size_t b = 0; b < blocks; ++b) {
-    const float* block = b < used ? x + b * kQuantBlock : kPadding;
-    quantize_block(block, row * blocks + b, q + b * kQuantBlock, out);
-  }
-}
-
-void fill_linear(Kernels& table) { table.quantize_row = quantize_row; }
 
 }  // namespace
 }  // namespace ibid::IBID_ISA

@@ -50,9 +50,10 @@ QuantizedRows QuantizedRows::at(std::byte* memory, size_t n_rows, size_t n_cols)
 }
 
 size_t linear_scratch_bytes(size_t max_n_cols) {
-  // A tile of 64 unpacked rows: a byte per code, and a float scale per 16 columns (or scale and min per 32).
+  // Float accumulators of 4 rows; 64 unpacked rows of W: a byte per code, and a float scale per 16 columns
+  // (or scale and min per 32).
   const size_t cols = (max_n_cols + kChunkCols - 1) / kChunkCols * kChunkCols;
-  return kTileColumns * cols + kTileColumns * (cols / 16) * sizeof(float);
+  return kTileColumns * (4 * sizeof(float) + cols + cols / 16 * sizeof(float));
 }
 
 void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,

@@ -181,6 +181,10 @@ IBID_INLINE B64 low_nibbles(B64 x) {
 IBID_INLINE B64 high_nibbles(B64 x) {
   return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
 }
+IBID_INLINE B64 add_bytes(B64 x, int y) {
+  const __m256i addend = _mm256_set1_epi8(static_cast<char>(y));
+  return {_mm256_add_epi8(x.a, addend), _mm256_add_epi8(x.b, addend)};
+}
 template <int kBit>
 IBID_INLINE __m256i fifth_bit(__m256i codes, __m256i bits) {
   __m256i placed = bits;

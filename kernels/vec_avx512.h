@@ -129,6 +129,9 @@ IBID_INLINE B64 low_nibbles(B64 a) { return {_mm512_and_si512(a.v, _mm512_set1_e
 IBID_INLINE B64 high_nibbles(B64 a) {
   return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))};
 }
+IBID_INLINE B64 add_bytes(B64 a, int x) {
+  return {_mm512_add_epi8(a.v, _mm512_set1_epi8(static_cast<char>(x)))};
+}
 // a with bit kBit of every byte of `bits` as the bit of value 16. REQUIRES: bytes of a are below 16.
 template <int kBit>
 IBID_INLINE B64 with_fifth_bit(B64 a, B64 bits) {

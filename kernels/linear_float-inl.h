@@ -1,0 +1,137 @@
+// Linear layers on float panels, written once against vec_*.h. Included by isa_*.cc.
+//
+// A tile of panels and rows accumulates in registers over a block of columns; between blocks of columns the
+// accumulators rest in y, unrounded, so blocking changes no bit.
+
+#include "kernels/kernels.h"
+
+namespace ibid::IBID_ISA {
+namespace {
+
+// Four panels of so many columns (256 KB as floats), and the inputs of one row block, share L2.
+constexpr size_t kFloatColumnBlock = 1024;
+constexpr size_t kFloatRowBlock = 128;
+constexpr size_t kFloatPrefetchRows = 32;  // columns ahead: 2 KB of floats
+
+struct FloatWeights {
+  static constexpr size_t kBytes = 4;
+  IBID_INLINE static V16 at(const std::byte* p) { return loadu(reinterpret_cast<const float*>(p)); }
+};
+struct HalfWeights {
+  static constexpr size_t kBytes = 2;
+  IBID_INLINE static V16 at(const std::byte* p) { return load_f16(reinterpret_cast<const uint16_t*>(p)); }
+};
+struct BfloatWeights {
+  static constexpr size_t kBytes = 2;
+  IBID_INLINE static V16 at(const std::byte* p) { return load_bf16(reinterpret_cast<const uint16_t*>(p)); }
+};
+
+// One panel's columns: vectors `step` bytes apart.
+struct FloatTile {
+  const std::byte* w;  // first panel, first column of the block
+  size_t panel_size;   // bytes to the next panel
+  const float* x;      // first row, first column of the block
+  size_t x_stride;
+  Range columns;
+  float* y;  // first row, first panel's outputs
+  size_t y_stride;
+};
+
+template <typename W, size_t kRows, size_t kPanels>
+void float_tile(const FloatTile& t) {
+  constexpr size_t kStep = kPanelRows * W::kBytes;
+  V16 acc[kRows][kPanels];
+#pragma GCC unroll 4
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (size_t p = 0; p < kPanels; ++p) {
+      acc[r][p] = t.columns.begin == 0 ? zero() : loadu(t.y + r * t.y_stride + p * kPanelRows);
+    }
+  }
+  const std::byte* w = t.w;
+  const float* x = t.x;
+  for (size_t k = t.columns.begin; k < t.columns.end; ++k, w += kStep, ++x) {
+    V16 weights[kPanels];
+#pragma GCC unroll 4
+    for (size_t p = 0; p < kPanels; ++p) {
+      weights[p] = W::at(w + p * t.panel_size);
+      if (kRows < kTileRows) prefetch(w + p * t.panel_size + kFloatPrefetchRows * kStep);
+    }
+#pragma GCC unroll 4
+    for (size_t r = 0; r < kRows; ++r) {
+      const V16 value = set1(x[r * t.x_stride]);
+#pragma GCC unroll 4
+      for (size_t p = 0; p < kPanels; ++p) acc[r][p] = fma(weights[p], value, acc[r][p]);
+    }
+  }
+#pragma GCC unroll 4
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (size_t p = 0; p < kPanels; ++p) storeu(t.y + r * t.y_stride + p * kPanelRows, acc[r][p]);
+  }
+}
+
+template <typename W, size_t kPanels>
+void float_rows(FloatTile t, size_t n_rows) {
+  for (; n_rows >= kTileRows; n_rows -= kTileRows) {
+    float_tile<W, kTileRows, kPanels>(t);
+    t.x += kTileRows * t.x_stride;
+    t.y += kTileRows * t.y_stride;
+  }
+  switch (n_rows) {
+    case 1: return float_tile<W, 1, kPanels>(t);
+    case 2: return float_tile<W, 2, kPanels>(t);
+    case 3: return float_tile<W, 3, kPanels>(t);
+    default: return;
+  }
+}
+
+// kPanels panels from panel `p` on, rows of x and y from `row` on.
+template <typename W, size_t kPanels>
+void float_panels(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, size_t p, float* y,
+                  size_t y_stride) {
+  const size_t panel_size = (w.n_cols * kPanelRows * W::kBytes + 63) / 64 * 64;
+  for (size_t k = 0; k < w.n_cols; k += kFloatColumnBlock) {
+    const size_t end = k + kFloatColumnBlock < w.n_cols ? k + kFloatColumnBlock : w.n_cols;
+    const FloatTile tile{w.data + p * panel_size + k * kPanelRows * W::kBytes,
+                         panel_size,
+                         x + k,
+                         x_stride,
+                         Range{k, end},
+                         y + p * kPanelRows,
+                         y_stride};
+    float_rows<W, kPanels>(tile, n_rows);
+  }
+}
+
+template <typename W>
+void linear_weights(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels,
+                    float* y, size_t y_stride) {
+  for (size_t row = 0; row < n_rows; row += kFloatRowBlock) {
+    const size_t rows = n_rows - row < kFloatRowBlock ? n_rows - row : kFloatRowBlock;
+    const float* in = x + row * x_stride;
+    float* out = y + row * y_stride;
+    size_t p = panels.begin;
+    // One row has no reuse to gain from: four panels at a time hide the latency of its additions.
+    if (rows == 1) {
+      for (; p + 4 <= panels.end; p += 4) float_panels<W, 4>(w, in, x_stride, 1, p, out, y_stride);
+    }
+    for (; p + kTilePanels <= panels.end; p += kTilePanels) {
+      float_panels<W, kTilePanels>(w, in, x_stride, rows, p, out, y_stride);
+    }
+    for (; p < panels.end; ++p) float_panels<W, 1>(w, in, x_stride, rows, p, out, y_stride);
+  }
+}
+
+void linear_float(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels,
+                  float* y, size_t y_stride) {
+  switch (w.type) {
+    case PanelType::kPF: return linear_weights<FloatWeights>(w, x, x_stride, n_rows, panels, y, y_stride);
+    case PanelType::kPH: return linear_weights<HalfWeights>(w, x, x_stride, n_rows, panels, y, y_stride);
+    case PanelType::kPB: return linear_weights<BfloatWeights>(w, x, x_stride, n_rows, panels, y, y_stride);
+    default: return;  // linear_int8's
+  }
+}
+
+}  // namespace
+}  // namespace ibid::IBID_ISA

@@ -1,0 +1,327 @@
+// Quantised linear layers, written once against vec_*.h. Included by isa_*.cc.
+//
+// Few rows (gemv): codes are unpacked in registers, each panel is read from memory once and serves all rows.
+// More rows (gemm): kTilePanels panels are unpacked to scratch, one byte per code and float scales, and
+// multiplied by kTileRows rows at a time; integer sums of one block stay in registers, the float
+// accumulators in L1. Both compute the contract's formula in the contract's order: the same bits.
+
+#include "kernels/kernels.h"
+
+namespace ibid::IBID_ISA {
+namespace {
+
+// Below it unpacking for each group of kTileRows rows is cheaper than going through scratch.
+constexpr size_t kGemmRows = 8;
+// Quantised rows that one pass over the panels reads again and again: half of a 2 MB L2.
+constexpr size_t kRowBlockBytes = size_t{1} << 20;
+// How far ahead of the codes the panels are asked for: hardware prefetchers alone do not keep up with a
+// loop this long.
+constexpr size_t kPrefetchBytes = 3072;
+
+// A row of the table in kernels/panel.h.
+template <int kBits_, int kOffset_, bool kMins_, size_t kGroup_, size_t kScaleBytes_>
+struct Format {
+  static constexpr int kBits = kBits_, kOffset = kOffset_;
+  static constexpr bool kMins = kMins_;
+  static constexpr size_t kGroup = kGroup_, kScaleBytes = kScaleBytes_;
+  static constexpr size_t kGroups = kQuantBlock / kGroup;  // per block of 32 columns
+  static constexpr size_t kMinsAt = 2 * kGroups * kPanelRows * kScaleBytes;
+  static constexpr size_t kCodesAt = kMinsAt * (kMins ? 2 : 1);
+  static constexpr size_t kBlockBytes = kQuantBlock * kPanelRows * kBits / 8;
+  static constexpr size_t kChunkBytes = kCodesAt + 2 * kBlockBytes;
+};
+
+// --- integer sums
+
+// Codes stored as code + kOffset; kSmall: below 32.
+template <int kOffset, bool kSmall>
+struct Sums {
+  // The sum before the first product. offset: -128 * sum of the row's q over these columns.
+  IBID_INLINE static I16 start(const int32_t* offset) {
+    if constexpr (kOffset == 0 || (!kSmall && !kDotNeedsOffset)) return set1(0);
+    if constexpr (kOffset == 8) return shift_right<4>(set1(*offset));
+    if constexpr (kOffset == 16) return shift_right<3>(set1(*offset));
+    return set1(*offset);
+  }
+  IBID_INLINE static I16 dot(I16 acc, B64 codes, B64 x) {
+    return kSmall ? dot4_small(acc, codes, x) : dot4_offset128(acc, codes, x);
+  }
+};
+
+// --- one block of a panel
+
+// Vector j: the codes of columns 4 j .. 4 j + 3.
+struct BlockCodes {
+  B64 at[8];
+};
+
+template <typename F>
+IBID_INLINE BlockCodes load_codes(const std::byte* codes) {
+  BlockCodes c;
+  if constexpr (F::kBits == 8) {
+    for (size_t j = 0; j < 8; ++j) c.at[j] = load_bytes(codes + 64 * j);
+    return c;
+  }
+  for (size_t j = 0; j < 4; ++j) {
+    const B64 pair = load_bytes(codes + 64 * j);
+    c.at[j] = low_nibbles(pair);
+    c.at[4 + j] = high_nibbles(pair);
+  }
+  if constexpr (F::kBits == 5) {
+    const B64 fifth = load_bytes(codes + 256);
+    c.at[0] = with_fifth_bit<0>(c.at[0], fifth);
+    c.at[1] = with_fifth_bit<1>(c.at[1], fifth);
+    c.at[2] = with_fifth_bit<2>(c.at[2], fifth);
+    c.at[3] = with_fifth_bit<3>(c.at[3], fifth);
+    c.at[4] = with_fifth_bit<4>(c.at[4], fifth);
+    c.at[5] = with_fifth_bit<5>(c.at[5], fifth);
+    c.at[6] = with_fifth_bit<6>(c.at[6], fifth);
+    c.at[7] = with_fifth_bit<7>(c.at[7], fifth);
+  }
+  return c;
+}
+
+template <typename F>
+IBID_INLINE V16 load_scales(const std::byte* scales, size_t index) {
+  const std::byte* at = scales + index * kPanelRows * F::kScaleBytes;
+  if constexpr (F::kScaleBytes == 2) return load_f16(reinterpret_cast<const uint16_t*>(at));
+  return loadu(reinterpret_cast<const float*>(at));
+}
+
+// --- few rows
+
+template <typename F, size_t kRows>
+IBID_INLINE void gemv_block(const std::byte* chunk, size_t half, const QuantizedRows& x, size_t row, size_t b,
+                            V16* acc) {
+  using S = Sums<F::kOffset, F::kBits != 8>;
+  const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes);
+  constexpr size_t kVectors = 8 / F::kGroups;  // per scale
+#pragma GCC unroll 2
+  for (size_t group = 0; group < F::kGroups; ++group) {
+    const V16 scale = load_scales<F>(chunk, half * F::kGroups + group);
+#pragma GCC unroll 4
+    for (size_t r = 0; r < kRows; ++r) {
+      const size_t at = (row + r) * x.blocks() + b;
+      const int8_t* q = x.q + at * kQuantBlock;
+      I16 sum = S::start(F::kGroups == 1 ? x.offset32 + at : x.offset16 + 2 * at + group);
+#pragma GCC unroll 8
+      for (size_t j = group * kVectors; j < (group + 1) * kVectors; ++j) {
+        sum = S::dot(sum, codes.at[j], spread4(q + 4 * j));
+      }
+      acc[r] = fma(to_float(sum), mul(scale, set1(x.scale[at])), acc[r]);
+    }
+  }
+  if constexpr (F::kMins) {
+    const V16 min = load_scales<F>(chunk + F::kMinsAt, half);
+#pragma GCC unroll 4
+    for (size_t r = 0; r < kRows; ++r) {
+      acc[r] = fma(min, set1(x.scaled_sum[(row + r) * x.blocks() + b]), acc[r]);
+    }
+  }
+}
+
+// Rows [row, row + kRows) times one panel. y: the panel's first output of row 0.
+template <typename F, size_t kRows>
+void gemv_panel(const std::byte* panel, const QuantizedRows& x, size_t row, float* y, size_t y_stride) {
+  V16 acc[kRows];
+#pragma GCC unroll 4
+  for (size_t r = 0; r < kRows; ++r) acc[r] = zero();
+  const size_t blocks = x.blocks();
+  for (size_t b = 0; b < blocks; b += 2, panel += F::kChunkBytes) {
+    for (size_t line = 0; line < F::kChunkBytes; line += 64) prefetch(panel + kPrefetchBytes + line);
+    gemv_block<F, kRows>(panel, 0, x, row, b, acc);
+    gemv_block<F, kRows>(panel, 1, x, row, b + 1, acc);
+  }
+#pragma GCC unroll 4
+  for (size_t r = 0; r < kRows; ++r) storeu(y + (row + r) * y_stride, acc[r]);
+}
+
+template <typename F>
+void gemv(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride) {
+  const size_t panel_size = x.blocks() / 2 * F::kChunkBytes;
+  for (size_t p = panels.begin; p < panels.end; ++p) {
+    const std::byte* panel = w.data + p * panel_size;
+    float* out = y + p * kPanelRows;
+    size_t row = 0;
+    for (; row + 4 <= x.n_rows; row += 4) gemv_panel<F, 4>(panel, x, row, out, y_stride);
+    switch (x.n_rows - row) {
+      case 1: gemv_panel<F, 1>(panel, x, row, out, y_stride); break;
+      case 2: gemv_panel<F, 2>(panel, x, row, out, y_stride); break;
+      case 3: gemv_panel<F, 3>(panel, x, row, out, y_stride); break;
+      default: break;
+    }
+  }
+}
+
+// --- many rows
+
+// kPanels unpacked panels. Codes of types with an offset are all stored as code + 128 where the dot product
+// takes any byte at the same price.
+template <size_t kPanels>
+struct Unpacked {
+  uint8_t* codes;  // [blocks][8 vectors of 4 columns][kPanels][16 rows][4]
+  float* scales;   // [blocks][groups][kPanels][16]
+  float* mins;     // [blocks][kPanels][16]; types with mins
+};
+
+template <typename F>
+struct GemmTraits {
+  static constexpr bool kBiased = kDotNeedsOffset && F::kOffset != 0;
+  static constexpr int kOffset = kBiased ? 128 : F::kOffset;
+  using S = Sums<kOffset, F::kBits != 8 && !kBiased>;
+};
+
+template <typename F, size_t kPanels>
+void unpack_panel(const std::byte* panel, size_t blocks, size_t p, const Unpacked<kPanels>& out) {
+  constexpr int kBias = GemmTraits<F>::kOffset - F::kOffset;
+  for (size_t b = 0; b < blocks; ++b) {
+    const std::byte* chunk = panel + b / 2 * F::kChunkBytes;
+    const size_t half = b % 2;
+    prefetch(chunk + kPrefetchBytes + half * (F::kChunkBytes / 2));
+    const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes);
+#pragma GCC unroll 8
+    for (size_t j = 0; j < 8; ++j) {
+      const B64 c = kBias == 0 ? codes.at[j] : add_bytes(codes.at[j], kBias);
+      store_bytes(out.codes + ((b * 8 + j) * kPanels + p) * 64, c);
+    }
+    for (size_t group = 0; group < F::kGroups; ++group) {
+      const V16 scale = load_scales<F>(chunk, half * F::kGroups + group);
+      store(out.scales + ((b * F::kGroups + group) * kPanels + p) * kPanelRows, scale);
+    }
+    if constexpr (F::kMins) {
+      store(out.mins + (b * kPanels + p) * kPanelRows, load_scales<F>(chunk + F::kMinsAt, half));
+    }
+  }
+}
+
+template <typename S, size_t kGroups, bool kMins, size_t kRows, size_t kPanels>
+struct Tile {
+  // Integer sums of the columns under one scale. offset: of row 0, offset_stride to the next row.
+  IBID_INLINE static void multiply(const uint8_t* codes, const int8_t* q, size_t q_stride,
+                                   const int32_t* offset, size_t offset_stride, I16 (&sum)[kRows][kPanels]) {
+#pragma GCC unroll 4
+    for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (size_t p = 0; p < kPanels; ++p) sum[r][p] = S::start(offset + r * offset_stride);
+    }
+#pragma GCC unroll 1
+    for (size_t j = 0; j < 8 / kGroups; ++j) {
+      B64 c[kPanels];
+#pragma GCC unroll 4
+      for (size_t p = 0; p < kPanels; ++p) c[p] = load_bytes(codes + (j * kPanels + p) * 64);
+#pragma GCC unroll 4
+      for (size_t r = 0; r < kRows; ++r) {
+        const B64 x4 = spread4(q + r * q_stride + 4 * j);
+#pragma GCC unroll 4
+        for (size_t p = 0; p < kPanels; ++p) sum[r][p] = S::dot(sum[r][p], c[p], x4);
+      }
+    }
+  }
+
+  // Rows [row, row + kRows) of x times the unpacked panels. acc: kRows * kPanels vectors in L1; in registers
+  // they would push the integer sums out.
+  static void run(const Unpacked<kPanels>& w, const QuantizedRows& x, size_t row, float* acc, float* y,
+                  size_t y_stride) {
+    const size_t blocks = x.blocks();
+    for (size_t i = 0; i < kRows * kPanels; ++i) store(acc + i * kPanelRows, zero());
+    for (size_t b = 0; b < blocks; ++b) {
+      const size_t at = row * blocks + b;
+      for (size_t group = 0; group < kGroups; ++group) {
+        I16 sum[kRows][kPanels];
+        const size_t vector = b * 8 + group * (8 / kGroups);
+        const int32_t* offset = kGroups == 1 ? x.offset32 + at : x.offset16 + 2 * at + group;
+        multiply(w.codes + vector * kPanels * 64, x.q + at * kQuantBlock + group * 16, blocks * kQuantBlock,
+                 offset, blocks * kGroups, sum);
+        const float* scales = w.scales + (b * kGroups + group) * kPanels * kPanelRows;
+#pragma GCC unroll 4
+        for (size_t r = 0; r < kRows; ++r) {
+          const V16 x_scale = set1(x.scale[at + r * blocks]);
+          const V16 x_sum = set1(kMins ? x.scaled_sum[at + r * blocks] : 0.0f);
+#pragma GCC unroll 4
+          for (size_t p = 0; p < kPanels; ++p) {
+            float* a = acc + (r * kPanels + p) * kPanelRows;
+            V16 total = fma(to_float(sum[r][p]), mul(load(scales + p * kPanelRows), x_scale), load(a));
+            if (kMins) total = fma(load(w.mins + (b * kPanels + p) * kPanelRows), x_sum, total);
+            store(a, total);
+          }
+        }
+      }
+    }
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t p = 0; p < kPanels; ++p) {
+        storeu(y + (row + r) * y_stride + p * kPanelRows, load(acc + (r * kPanels + p) * kPanelRows));
+      }
+    }
+  }
+};
+
+// Rows of x times kPanels panels from panel `p` on.
+template <typename F, size_t kPanels>
+void gemm_panels(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range rows, float* y,
+                 size_t y_stride, std::byte* scratch) {
+  using S = typename GemmTraits<F>::S;
+  const size_t blocks = x.blocks();
+  auto* acc = reinterpret_cast<float*>(scratch);
+  auto* codes = reinterpret_cast<uint8_t*>(acc + kTileRows * kPanels * kPanelRows);
+  auto* scales = reinterpret_cast<float*>(codes + blocks * kQuantBlock * kPanelRows * kPanels);
+  const Unpacked<kPanels> unpacked{codes, scales, scales + blocks * F::kGroups * kPanelRows * kPanels};
+  const size_t panel_size = blocks / 2 * F::kChunkBytes;
+  for (size_t i = 0; i < kPanels; ++i) {
+    unpack_panel<F, kPanels>(w.data + (p + i) * panel_size, blocks, i, unpacked);
+  }
+  float* out = y + p * kPanelRows;
+  size_t row = rows.begin;
+  for (; row + kTileRows <= rows.end; row += kTileRows) {
+    Tile<S, F::kGroups, F::kMins, kTileRows, kPanels>::run(unpacked, x, row, acc, out, y_stride);
+  }
+  switch (rows.end - row) {
+    case 1: Tile<S, F::kGroups, F::kMins, 1, kPanels>::run(unpacked, x, row, acc, out, y_stride); break;
+    case 2: Tile<S, F::kGroups, F::kMins, 2, kPanels>::run(unpacked, x, row, acc, out, y_stride); break;
+    case 3: Tile<S, F::kGroups, F::kMins, 3, kPanels>::run(unpacked, x, row, acc, out, y_stride); break;
+    default: break;
+  }
+}
+
+template <typename F>
+void linear_format(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
+                   std::byte* scratch) {
+  if (x.n_rows < kGemmRows) return gemv<F>(w, x, panels, y, y_stride);
+  const size_t fitting = kRowBlockBytes / x.padded_cols() / kTileRows * kTileRows;
+  const size_t row_block = fitting < kGemmRows ? kGemmRows : fitting;
+  for (size_t row = 0; row < x.n_rows; row += row_block) {
+    const Range rows{row, row + row_block < x.n_rows ? row + row_block : x.n_rows};
+    size_t p = panels.begin;
+    for (; p + kTilePanels <= panels.end; p += kTilePanels) {
+      gemm_panels<F, kTilePanels>(w, x, p, rows, y, y_stride, scratch);
+    }
+    for (; p < panels.end; ++p) gemm_panels<F, 1>(w, x, p, rows, y, y_stride, scratch);
+  }
+}
+
+void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
+                 std::byte* scratch) {
+  using P4 = Format<4, 8, false, 32, 2>;
+  using P4m = Format<4, 0, true, 32, 2>;
+  using P4k = Format<4, 0, true, 32, 4>;
+  using P5 = Format<5, 16, false, 32, 2>;
+  using P5m = Format<5, 0, true, 32, 2>;
+  using P5k = Format<5, 0, true, 32, 4>;
+  using P8 = Format<8, 128, false, 32, 2>;
+  using P6k = Format<8, 128, false, 16, 4>;
+  switch (w.type) {
+    case PanelType::kP4: return linear_format<P4>(w, x, panels, y, y_stride, scratch);
+    case PanelType::kP4m: return linear_format<P4m>(w, x, panels, y, y_stride, scratch);
+    case PanelType::kP4k: return linear_format<P4k>(w, x, panels, y, y_stride, scratch);
+    case PanelType::kP5: return linear_format<P5>(w, x, panels, y, y_stride, scratch);
+    case PanelType::kP5m: return linear_format<P5m>(w, x, panels, y, y_stride, scratch);
+    case PanelType::kP5k: return linear_format<P5k>(w, x, panels, y, y_stride, scratch);
+    case PanelType::kP8: return linear_format<P8>(w, x, panels, y, y_stride, scratch);
+    case PanelType::kP6k: return linear_format<P6k>(w, x, panels, y, y_stride, scratch);
+    case PanelType::kPH:
+    case PanelType::kPB:
+    case PanelType::kPF: break;  // linear_float's
+  }
+}
+
+}  // namespace
+}  // namespace ibid::IBID_ISA

@@ -1,0 +1,74 @@
+#include <gtest/gtest.h>
+
+#include "tests/kernels/random_panels.h"
+
+namespace ibid {
+namespace {
+
+// Blocks of every kind that rounding could get wrong.
+std::vector<float> awkward_row() {
+  std::vector<float> x = random_floats(32 * 9, 1);
+  const auto fill = [&x](size_t block, auto value) {
+    for (size_t k = 0; k < 32; ++k) x[32 * block + k] = value(static_cast<float>(k));
+  };
+  fill(1, [](float) { return 0.0f; });
+  fill(2, [](float k) { return (k - 16.0f) + 0.5f; });    // ties
+  fill(3, [](float k) { return k * 1e-38f; });            // below kTinyBlock
+  fill(4, [](float k) { return (k - 10.0f) * 1e-36f; });  // just above
+  fill(5, [](float k) { return k == 7.0f ? -3e38f : k * 1e36f; });
+  fill(6, [](float k) { return k == 3.0f ? 127.0f : k + 0.5f; });  // scale 1: exact halves
+  fill(7, [](float) { return -0.0f; });
+  return x;
+}
+
+TEST(Quantize, AllTablesGiveTheSameBytes) {
+  const std::vector<float> x = awkward_row();
+  for (size_t blocks = 1; blocks <= 9; ++blocks) {
+    const TestInput expected = make_input(kernels_for(Isa::kRef), 1, 32 * blocks, x);
+    for (Isa isa : supported_isas()) {
+      const TestInput actual = make_input(kernels_for(isa), 1, 32 * blocks, x);
+      const QuantizedRows &a = expected.quantized, &b = actual.quantized;
+      const size_t n = a.blocks();
+      EXPECT_EQ(std::memcmp(a.q, b.q, a.padded_cols()), 0);
+      EXPECT_EQ(std::memcmp(a.scale, b.scale, n * 4), 0);
+      EXPECT_EQ(std::memcmp(a.scaled_sum, b.scaled_sum, n * 4), 0);
+      EXPECT_EQ(std::memcmp(a.offset32, b.offset32, n * 4), 0);
+      EXPECT_EQ(std::memcmp(a.offset16, b.offset16, n * 8), 0);
+    }
+  }
+}
+
+TEST(Quantize, CodesScalesAndSumsAreWhatTheyClaim) {
+  const std::vector<float> x = awkward_row();
+  const TestInput in = make_input(kernels_for(supported_isas().back()), 1, x.size(), x);
+  const QuantizedRows& rows = in.quantized;
+  for (size_t b = 0; b < rows.blocks(); ++b) {
+    float largest = 0;
+    for (size_t k = 0; k < 32 && b < 9; ++k) largest = std::max(largest, std::fabs(x[32 * b + k]));
+    const bool is_zero = largest < kTinyBlock;
+    EXPECT_EQ(rows.scale[b], is_zero ? 0.0f : largest / 127.0f) << b;
+    int sums[2] = {0, 0};
+    for (size_t k = 0; k < 32; ++k) {
+      const int q = rows.q[32 * b + k];
+      sums[k / 16] += q;
+      EXPECT_LE(std::abs(q), 127);
+      if (is_zero) {
+        EXPECT_EQ(q, 0);
+      } else {
+        const double error = static_cast<double>(x[32 * b + k]) / static_cast<double>(rows.scale[b]) - q;
+        EXPECT_LE(std::fabs(error), 0.50002) << b << ' ' << k;
+      }
+    }
+    EXPECT_EQ(rows.offset16[2 * b], -128 * sums[0]);
+    EXPECT_EQ(rows.offset16[2 * b + 1], -128 * sums[1]);
+    EXPECT_EQ(rows.offset32[b], -128 * (sums[0] + sums[1]));
+    EXPECT_EQ(rows.scaled_sum[b], rows.scale[b] * static_cast<float>(sums[0] + sums[1]));
+  }
+  // Ties go to even: with scale 1, 0.5 becomes 0 and 1.5 becomes 2.
+  EXPECT_EQ(rows.q[32 * 6 + 0], 0);
+  EXPECT_EQ(rows.q[32 * 6 + 1], 2);
+  EXPECT_EQ(rows.q[32 * 6 + 2], 2);
+}
+
+}  // namespace
+}  // namespace ibid

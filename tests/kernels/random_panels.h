@@ -1,0 +1,199 @@
+// Random weights and inputs for the kernels' tests: what a decoder of quantised blocks would hand to the
+// packer.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "kernels/dispatch.h"
+#include "kernels/kernels.h"
+#include "kernels/pack.h"
+
+namespace ibid {
+
+inline constexpr PanelType kQuantizedPanels[] = {PanelType::kP4, PanelType::kP4m, PanelType::kP4k,
+                                                 PanelType::kP5, PanelType::kP5m, PanelType::kP5k,
+                                                 PanelType::kP8, PanelType::kP6k};
+inline constexpr PanelType kFloatPanels[] = {PanelType::kPH, PanelType::kPB, PanelType::kPF};
+
+// 64-byte aligned array, filled with a pattern that shows what was not written.
+template <typename T>
+class AlignedArray {
+ public:
+  explicit AlignedArray(size_t n)
+      : bytes_((n * sizeof(T) + 63) / 64 * 64),
+        data_(static_cast<T*>(std::aligned_alloc(64, bytes_ + 64))),
+        n_(n) {
+    std::memset(static_cast<void*>(data_.get()), 0x5a, bytes_ + 64);
+  }
+  T* data() { return data_.get(); }
+  const T* data() const { return data_.get(); }
+  T& operator[](size_t i) { return data_.get()[i]; }
+  const T& operator[](size_t i) const { return data_.get()[i]; }
+  size_t size() const { return n_; }
+
+ private:
+  struct Free {
+    void operator()(T* p) const { std::free(p); }
+  };
+  size_t bytes_;
+  std::unique_ptr<T, Free> data_;
+  size_t n_;
+};
+
+// A packed matrix, and the values it stands for.
+struct TestWeights {
+  PackedMatrix packed;
+  std::vector<float> values;  // [n_rows, n_cols]
+  AlignedArray<std::byte> bytes;
+};
+
+enum class Codes { kRandom, kLowest, kHighest };
+
+inline float random_f16(std::mt19937& rng, float magnitude) {
+  std::uniform_real_distribution<float> uniform(-magnitude, magnitude);
+  return fp16_to_float(float_to_fp16(uniform(rng)));
+}
+
+// The codes, scales and mins of n_rows rows, in the ranges of the type.
+struct TestRows {
+  std::vector<int8_t> codes;
+  std::vector<float> scales, mins;
+};
+
+inline TestRows random_quantized_rows(PanelType type, size_t n_rows, size_t n_cols, Codes codes,
+                                      std::mt19937& rng) {
+  const PanelFormat format = panel_format(type);
+  const bool is_6_bit = type == PanelType::kP6k;
+  const int low = is_6_bit ? -32 : -format.offset;
+  const int high = is_6_bit ? 31 : (1 << format.bits) - 1 - format.offset;
+  std::uniform_int_distribution<int> code(low, high);
+  const auto scale = [&] {
+    const float value = random_f16(rng, 0.05f);
+    return format.scale_bytes == 2 ? value : value * 1.37f;
+  };
+  TestRows rows;
+  for (size_t i = 0; i < n_rows * n_cols; ++i) {
+    const int value = codes == Codes::kRandom ? code(rng) : codes == Codes::kLowest ? low : high;
+    rows.codes.push_back(static_cast<int8_t>(value));
+  }
+  for (size_t i = 0; i < n_rows * (n_cols / format.group); ++i) {
+    rows.scales.push_back(scale());
+    if (format.has_mins) rows.mins.push_back(4 * scale());
+  }
+  return rows;
+}
+
+inline void expect_values(const PanelFormat& format, const TestRows& rows, std::vector<float>& values) {
+  for (size_t i = 0; i < rows.codes.size(); ++i) {
+    const size_t group = i / format.group;  // rows are whole groups
+    const float product = rows.scales[group] * static_cast<float>(rows.codes[i]);
+    values.push_back(format.has_mins ? product + rows.mins[group] : product);
+  }
+}
+
+inline TestWeights random_weights(PanelType type, size_t n_rows, size_t n_cols, unsigned seed,
+                                  Codes codes = Codes::kRandom) {
+  std::mt19937 rng(seed);
+  TestWeights w{
+      {type, n_rows, n_cols, nullptr}, {}, AlignedArray<std::byte>(packed_bytes(type, n_rows, n_cols))};
+  w.packed.data = w.bytes.data();
+  for (size_t row = 0; row < n_rows; row += kPanelRows) {
+    const size_t count = std::min(kPanelRows, n_rows - row);
+    PanelRows rows;
+    rows.n_rows = count;
+    TestRows quantized;
+    std::vector<uint16_t> halves;
+    const size_t first_value = w.values.size();
+    if (panel_is_float(type)) {
+      for (size_t i = 0; i < count * n_cols; ++i) {
+        float value = random_f16(rng, 1.0f);
+        if (type == PanelType::kPF) value *= 1.37f;
+        uint16_t bits = float_to_fp16(value);
+        if (type == PanelType::kPB) {
+          bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+          value = bf16_to_float(bits);
+        }
+        halves.push_back(bits);
+        w.values.push_back(value);
+      }
+      rows.halves = halves;
+      rows.floats = std::span<const float>(w.values).subspan(first_value);
+    } else {
+      quantized = random_quantized_rows(type, count, n_cols, codes, rng);
+      expect_values(panel_format(type), quantized, w.values);
+      rows.codes = quantized.codes;
+      rows.scales = quantized.scales;
+      rows.mins = quantized.mins;
+    }
+    pack_panel(type, n_cols, rows, w.bytes.data() + row / kPanelRows * panel_bytes(type, n_cols));
+  }
+  return w;
+}
+
+// Input rows as floats and quantised by `kernels`.
+struct TestInput {
+  size_t n_rows, n_cols, stride;
+  AlignedArray<float> values;
+  AlignedArray<std::byte> memory;
+  QuantizedRows quantized;
+};
+
+inline TestInput make_input(const Kernels& kernels, size_t n_rows, size_t n_cols,
+                            const std::vector<float>& values) {
+  const size_t stride = (n_cols + 15) / 16 * 16 + 16;
+  TestInput in{n_rows, n_cols, stride, AlignedArray<float>(n_rows * stride), AlignedArray<std::byte>(0), {}};
+  for (size_t r = 0; r < n_rows; ++r) {
+    std::memcpy(&in.values[r * stride], &values[r * n_cols], n_cols * sizeof(float));
+  }
+  if (n_cols % kQuantBlock != 0) return in;
+  in.memory = AlignedArray<std::byte>(QuantizedRows::bytes(n_rows, n_cols));
+  in.quantized = QuantizedRows::at(in.memory.data(), n_rows, n_cols);
+  for (size_t r = 0; r < n_rows; ++r) kernels.quantize_row(&in.values[r * stride], r, in.quantized);
+  return in;
+}
+
+inline std::vector<float> random_floats(size_t n, unsigned seed, float magnitude = 2.0f) {
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal(0.0f, magnitude);
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(rng);
+  return values;
+}
+
+inline std::vector<Isa> supported_isas() {
+  std::vector<Isa> isas;
+  for (Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa_supported(isa)) isas.push_back(isa);
+  }
+  return isas;
+}
+
+// y[n_rows, 16 * n_panels] of one call of the table's linear entry.
+inline AlignedArray<float> run_linear(const Kernels& kernels, const TestWeights& w, const TestInput& in,
+                                      Range panels, Range rows) {
+  const size_t stride = w.packed.n_panels() * kPanelRows;
+  AlignedArray<float> y(rows.size() * stride);
+  if (panel_is_float(w.packed.type)) {
+    kernels.linear_float(w.packed, in.values.data() + rows.begin * in.stride, in.stride, rows.size(), panels,
+                         y.data(), stride);
+    return y;
+  }
+  QuantizedRows x = in.quantized;
+  const size_t blocks = x.blocks();
+  x.n_rows = rows.size();
+  x.q += rows.begin * x.padded_cols();
+  x.scale += rows.begin * blocks;
+  x.scaled_sum += rows.begin * blocks;
+  x.offset32 += rows.begin * blocks;
+  x.offset16 += 2 * rows.begin * blocks;
+  AlignedArray<std::byte> scratch(linear_scratch_bytes(w.packed.n_cols));
+  kernels.linear_int8(w.packed, x, panels, y.data(), stride, scratch.data());
+  return y;
+}
+
+}  // namespace ibid
