@@ -13,15 +13,14 @@ size_t key_cell_bytes(KvDType dtype) { return dtype == KvDType::kF16 ? 2 : 4; }
 
 // Cells of one position of K: one per element, or per four of INT8.
 size_t key_cells(const KvHeadBlock& block) {
-  return block.dtype == KvDType::kInt8 ? (block.head_dim + 3) / 4 : block.head_dim;
+  return block.dtype == KvDType::kInt8 ? block.k_dim / 4 : block.head_dim;
 }
 
 size_t value_row_bytes(const KvHeadBlock& block) {
-  const size_t v_dim = (block.head_dim + 15) / 16 * 16;
   switch (block.dtype) {
-    case KvDType::kF32: return v_dim * 4;
-    case KvDType::kF16: return v_dim * 2;
-    case KvDType::kInt8: return v_dim;
+    case KvDType::kF32: return block.v_dim * 4;
+    case KvDType::kF16: return block.v_dim * 2;
+    case KvDType::kInt8: return block.v_dim;
   }
   return 0;
 }

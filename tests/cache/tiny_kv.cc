@@ -1,10 +1,14 @@
 #include "tests/cache/tiny_kv.h"
 
-#include <cmath>
-#include <cstring>
 #include <random>
 
+#include "kernels/dispatch.h"
+
 namespace ibid {
+
+KvLayout tiny_layout(KvDType dtype) { return KvLayout::make(2, 2, 8, dtype); }
+
+const Kernels& tiny_kernels() { return kernels_for(Isa::kRef); }
 
 namespace {
 

@@ -1,0 +1,48 @@
+// StoreSnapshot: a copy of everything in a LruKvCacheStore as plain data, and validate_store(), the rules that
+// hold between any two calls, as a pure function. For tests after every operation, and for dumps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+
+namespace ibid {
+
+struct StoreSnapshot {
+  struct Node {
+    uint64_t serial = 0;
+    uint64_t parent = 0;  // serial of the parent, 0: the root
+    uint64_t space = 0;   // 0: shared
+    Tokens ids;
+    const void* page = nullptr;
+    size_t page_holders = 0;
+    size_t n_pins = 0;
+    uint64_t last_used = 0;
+    std::vector<uint64_t> children;  // serials, in the order of the tree
+  };
+  struct Space {
+    uint64_t id = 0;
+    std::string name;
+    size_t pages = 0;
+  };
+
+  std::vector<Node> nodes;              // in no order, without the root
+  std::vector<uint64_t> root_children;  // serials
+  std::vector<uint64_t> leaves;         // serials, the oldest first
+  std::vector<Space> spaces;
+  size_t n_pins = 0;
+  size_t pages = 0;
+  size_t charge_bytes = 0;
+  size_t page_charge_bytes = 0;
+  size_t budget_bytes = 0;
+  size_t pool_pages_in_use = 0;
+  size_t pool_budget_pages = 0;
+};
+
+// One sentence for every rule that is broken; empty when the store is sound.
+std::vector<std::string> validate_store(const StoreSnapshot& snapshot);
+
+}  // namespace ibid

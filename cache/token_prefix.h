@@ -1,0 +1,17 @@
+// The one longest common prefix of the project.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/types.h"
+
+namespace ibid {
+
+// How many ids a and b have in common from their beginning. O(result).
+inline size_t common_prefix_length(TokenSpan a, TokenSpan b) {
+  const auto end = a.begin() + static_cast<ptrdiff_t>(std::min(a.size(), b.size()));
+  return static_cast<size_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
+}
+
+}  // namespace ibid
