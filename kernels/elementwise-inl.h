@@ -1,5 +1,7 @@
 // Norms, activations, sums and rotations over 16 lanes. Included after vec_<isa>.h, once per instruction
 // set; ref_elementwise.cc is the scalar twin.
+#pragma once
+
 #include "kernels/kernels.h"
 #include "kernels/math-inl.h"
 

@@ -4,6 +4,7 @@
 // The vectors come first: the bodies are written in them.
 // clang-format off
 #include "kernels/vec_avx2.h"
+#include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
 #include "kernels/linear-inl.h"
 // clang-format on
@@ -15,6 +16,7 @@ void fill_avx2(Kernels& table) {
   table.name = "avx2";
   avx2::fill_linear(table);
   avx2::fill_elementwise(table);
+  avx2::fill_attention(table);
 }
 
 }  // namespace ibid

@@ -4,6 +4,7 @@
 // The vectors come first: the bodies are written in them.
 // clang-format off
 #include "kernels/vec_avx512.h"
+#include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
 #include "kernels/linear-inl.h"
 // clang-format on
@@ -15,6 +16,7 @@ void fill_avx512(Kernels& table) {
   table.name = "avx512";
   avx512::fill_linear(table);
   avx512::fill_elementwise(table);
+  avx512::fill_attention(table);
 }
 
 }  // namespace ibid

@@ -1,5 +1,7 @@
 // exp and tanh over 16 lanes, and loads and stores of up to 16 floats. Included after vec_<isa>.h, once per
 // instruction set. The scalar twins and the constants are in portable_math.h.
+#pragma once
+
 #include "kernels/portable_math.h"
 
 namespace ibid::IBID_ISA {

@@ -10,6 +10,9 @@ namespace ibid {
 //   ((l0 + l8) + (l4 + l12)) + ((l2 + l10) + (l6 + l14)), the same of the odd lanes, and the sum of both.
 float reduce_add16(const float* lanes);
 
+// Kernels::kv_load of every table: cold, and exact by definition.
+void ref_kv_load(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
+
 // Each fills its own entries of a table.
 void fill_ref_linear(Kernels& table);
 void fill_reference_linear(Kernels& table);

@@ -54,7 +54,8 @@ void store_float(KvDType dtype, std::byte* base, size_t index, float x) {
   if (dtype == KvDType::kF32) {
     write(base, index, x);
   } else {
-    write(base, index, float_to_fp16(std::min(kLargestHalf, std::max(-kLargestHalf, x))));
+    const float saturated = x < -kLargestHalf ? -kLargestHalf : x > kLargestHalf ? kLargestHalf : x;
+    write(base, index, float_to_fp16(saturated));
   }
 }
 
@@ -92,19 +93,6 @@ int key_code(const KvHeadBlock& block, const std::byte* head, size_t p, size_t d
 
 int value_code(const KvHeadBlock& block, const std::byte* head, size_t p, size_t d) {
   return read<int8_t>(head + block.v, value_index(block, p, d));
-}
-
-void kv_load(const KvHeadBlock& block, const std::byte* head, size_t p, float* k, float* v) {
-  const bool scaled = block.dtype == KvDType::kInt8;
-  for (size_t d = 0; d < block.head_dim; ++d) {
-    if (scaled) {
-      k[d] = read<float>(head + block.k_scale, p) * static_cast<float>(key_code(block, head, p, d));
-      v[d] = read<float>(head + block.v_scale, p) * static_cast<float>(value_code(block, head, p, d));
-    } else {
-      k[d] = load_float(block.dtype, head + block.k, key_index(block, p, d));
-      v[d] = load_float(block.dtype, head + block.v, value_index(block, p, d));
-    }
-  }
 }
 
 float float_score(const KvHeadBlock& block, const std::byte* head, size_t p, const float* q) {
@@ -186,9 +174,22 @@ void attend_merge(const AttendSums& total, const AttendSums& part, size_t n_rows
 
 }  // namespace
 
+void ref_kv_load(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v) {
+  const bool scaled = block.dtype == KvDType::kInt8;
+  for (size_t d = 0; d < block.head_dim; ++d) {
+    if (scaled) {
+      k[d] = read<float>(head + block.k_scale, position) * static_cast<float>(key_code(block, head, position, d));
+      v[d] = read<float>(head + block.v_scale, position) * static_cast<float>(value_code(block, head, position, d));
+    } else {
+      k[d] = load_float(block.dtype, head + block.k, key_index(block, position, d));
+      v[d] = load_float(block.dtype, head + block.v, value_index(block, position, d));
+    }
+  }
+}
+
 void fill_ref_attention(Kernels& table) {
   table.kv_store = kv_store;
-  table.kv_load = kv_load;
+  table.kv_load = ref_kv_load;
   table.attend_tile = attend_tile;
   table.attend_merge = attend_merge;
 }

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/dispatch.h"
 #include "kernels/ref.h"
 
 namespace ibid {
@@ -24,7 +23,7 @@ struct Scratch {
 };
 
 void load(const KvHeadBlock& block, const AttendTile& tile, size_t at, const Scratch& s) {
-  kernels_for(Isa::kRef).kv_load(block, tile.heads[at / kPagePositions], at % kPagePositions, s.k, s.v);
+  ref_kv_load(block, tile.heads[at / kPagePositions], at % kPagePositions, s.k, s.v);
 }
 
 double score(const KvHeadBlock& block, const AttendTile& tile, const float* q, const float* k) {

@@ -1,0 +1,190 @@
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/stored_pages.h"
+
+namespace ibid {
+namespace {
+
+// Everything that attend_tile writes, and what it reads besides the pages.
+struct TileCase {
+  size_t head_dim = 64;
+  std::vector<size_t> row_begin;
+  std::vector<size_t> row_end;
+  size_t begin = 0;
+  float softcap = 0;
+  size_t q_padding = 0;        // floats between query rows
+  uint64_t seed = 1;
+
+  size_t n_rows() const { return row_begin.size(); }
+};
+
+struct TileResult {
+  std::vector<float> max, sum, out;
+};
+
+TileResult run_tile(const Kernels& kernels, const StoredPages& pages, const TileCase& c) {
+  const size_t stride = c.head_dim + c.q_padding;
+  FloatSequence sequence(c.seed);
+  const std::vector<float> q = sequence.vector(c.n_rows() * stride, -2, 2);
+  const size_t v_dim = pages.block.v_dim;
+  AlignedBytes scratch(attend_scratch_bytes(c.n_rows(), c.head_dim));
+  fill_with_nan(scratch.get(), attend_scratch_bytes(c.n_rows(), c.head_dim));
+  TileResult result{std::vector<float>(c.n_rows()), std::vector<float>(c.n_rows()),
+                    std::vector<float>(c.n_rows() * v_dim)};
+  AttendTile tile{};
+  tile.heads = pages.pages.data() + c.begin / kPagePositions;
+  tile.begin = c.begin;
+  tile.q = q.data();
+  tile.q_stride = stride;
+  tile.n_rows = c.n_rows();
+  tile.row_begin = c.row_begin.data();
+  tile.row_end = c.row_end.data();
+  tile.scale = 0.3f;
+  tile.softcap = c.softcap;
+  tile.result = {result.max.data(), result.sum.data(), result.out.data(), v_dim};
+  kernels.attend_tile(pages.block, tile, scratch.get());
+  return result;
+}
+
+::testing::AssertionResult same_result(const TileResult& a, const TileResult& b) {
+  if (auto same = same_bits(a.max, b.max); !same) return same << " (max)";
+  if (auto same = same_bits(a.sum, b.sum); !same) return same << " (sum)";
+  return same_bits(a.out, b.out) << " (out)";
+}
+
+class AttendTileTest : public ::testing::TestWithParam<std::tuple<Isa, KvDType>> {
+ protected:
+  const Kernels& ref() const { return kernels_for(Isa::kRef); }
+  const Kernels& kernels() const { return kernels_for(std::get<0>(GetParam())); }
+  KvDType dtype() const { return std::get<1>(GetParam()); }
+};
+
+// Causal rows at the end of a block of every length; what lies behind the end is NaN.
+TEST_P(AttendTileTest, EveryBlockLength) {
+  for (size_t length = 1; length <= 256; ++length) {
+    const StoredPages pages(ref(), dtype(), 1, 24, length, length);
+    TileCase c;
+    c.head_dim = 24;
+    c.seed = length;
+    for (size_t row = 0; row < 3; ++row) {
+      c.row_begin.push_back(0);
+      c.row_end.push_back(length > 2 - row ? length - (2 - row) : 0);
+    }
+    ASSERT_TRUE(same_result(run_tile(kernels(), pages, c), run_tile(ref(), pages, c))) << length;
+  }
+}
+
+TEST_P(AttendTileTest, EveryHeadDimAndRowCount) {
+  for (size_t head_dim : {8u, 16u, 24u, 40u, 64u, 80u, 96u, 100u, 128u, 256u}) {
+    const StoredPages pages(ref(), dtype(), 1, head_dim, 133, head_dim);
+    TileCase c;
+    c.head_dim = head_dim;
+    c.q_padding = 3;
+    for (size_t n_rows = 1; n_rows <= 20; ++n_rows) {
+      c.row_begin.push_back(0);
+      c.row_end.push_back(114 + n_rows - 1);
+      ASSERT_TRUE(same_result(run_tile(kernels(), pages, c), run_tile(ref(), pages, c)))
+          << "head_dim " << head_dim << " rows " << n_rows;
+    }
+  }
+}
+
+// Rows with ranges of their own: windows, empty ranges, ranges beyond the block on both sides.
+TEST_P(AttendTileTest, EveryRowHasItsOwnRange) {
+  const StoredPages pages(ref(), dtype(), 1, 64, 700, 5);
+  FloatSequence sequence(6);
+  for (size_t round = 0; round < 40; ++round) {
+    TileCase c;
+    c.begin = 256 * (round % 2);
+    c.seed = round;
+    c.softcap = round % 3 == 0 ? 2.0f : 0.0f;
+    for (size_t row = 0; row < 1 + round % 19; ++row) {
+      const size_t begin = sequence.next_bits() % 700;
+      c.row_begin.push_back(begin);
+      c.row_end.push_back(begin + sequence.next_bits() % (701 - begin));
+    }
+    ASSERT_TRUE(same_result(run_tile(kernels(), pages, c), run_tile(ref(), pages, c))) << round;
+  }
+}
+
+// A row's result is its own: alone or with others, and whatever is stored where it does not look.
+TEST_P(AttendTileTest, RowsAreIndependentAndUnseenPositionsDoNotCount) {
+  StoredPages pages(ref(), dtype(), 1, 40, 256, 7);
+  TileCase together;
+  together.head_dim = 40;
+  for (size_t row = 0; row < 13; ++row) {
+    together.row_begin.push_back(100 + row);
+    together.row_end.push_back(200 + row);
+  }
+  const TileResult all = run_tile(kernels(), pages, together);
+  // NaN wherever no row looks, then only the last row's range kept.
+  for (size_t page : {0u, 3u}) {
+    std::vector<float> nan(40, std::numeric_limits<float>::quiet_NaN());
+    if (dtype() == KvDType::kInt8) {
+      auto* scales = reinterpret_cast<float*>(pages.head(page, 0) + pages.block.k_scale);
+      auto* v_scales = reinterpret_cast<float*>(pages.head(page, 0) + pages.block.v_scale);
+      for (size_t p = page == 0 ? 0 : 22; p < 64; ++p) scales[p] = v_scales[p] = nan[0];
+    } else {
+      for (size_t p = page == 0 ? 0 : 22; p < 64; ++p) {
+        kernels_for(Isa::kRef).kv_store(pages.block, pages.head(page, 0), p, nan.data(), nan.data());
+      }
+    }
+  }
+  EXPECT_TRUE(same_result(run_tile(kernels(), pages, together), all));
+  for (size_t row = 0; row < 13; ++row) {
+    TileCase prefix = together;
+    prefix.row_begin.resize(row + 1);
+    prefix.row_end.resize(row + 1);
+    for (size_t other = 0; other < row; ++other) prefix.row_end[other] = prefix.row_begin[other];
+    const TileResult alone = run_tile(kernels(), pages, prefix);
+    EXPECT_TRUE(same_bits(std::span(alone.max).subspan(row), std::span(all.max).subspan(row, 1)));
+    EXPECT_TRUE(same_bits(std::span(alone.sum).subspan(row), std::span(all.sum).subspan(row, 1)));
+    EXPECT_TRUE(same_bits(std::span(alone.out).subspan(row * 48), std::span(all.out).subspan(row * 48, 48)));
+  }
+}
+
+TEST_P(AttendTileTest, EmptyRangesSeeNothing) {
+  const StoredPages pages(ref(), dtype(), 1, 64, 64, 8);
+  TileCase c;
+  c.row_begin = {0, 70};
+  c.row_end = {0, 60};
+  const TileResult result = run_tile(kernels(), pages, c);
+  EXPECT_EQ(result.max[0], -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(result.sum[1], 0.0f);
+  EXPECT_TRUE(same_bits(result.out, std::vector<float>(128)));
+  EXPECT_TRUE(same_result(result, run_tile(ref(), pages, c)));
+}
+
+TEST_P(AttendTileTest, MergeMatchesRef) {
+  FloatSequence sequence(9);
+  for (size_t head_dim : {1u, 15u, 16u, 40u, 64u, 100u}) {
+    const size_t stride = (head_dim + 15) / 16 * 16;
+    std::vector<float> part_max = sequence.vector(5, -50, 50), part_sum = sequence.vector(5, 1, 99);
+    std::vector<float> part_out = sequence.vector(5 * stride), total_max = sequence.vector(5, -50, 50);
+    part_max[1] = total_max[2] = -std::numeric_limits<float>::infinity();
+    part_max[3] = total_max[3];
+    std::vector<float> total_sum = sequence.vector(5, 1, 99), total_out = sequence.vector(5 * stride);
+    const AttendSums part{part_max.data(), part_sum.data(), part_out.data(), stride};
+    auto max2 = total_max, sum2 = total_sum, out2 = total_out;
+    ref().attend_merge({total_max.data(), total_sum.data(), total_out.data(), stride}, part, 5, head_dim);
+    kernels().attend_merge({max2.data(), sum2.data(), out2.data(), stride}, part, 5, head_dim);
+    EXPECT_TRUE(same_bits(max2, total_max));
+    EXPECT_TRUE(same_bits(sum2, total_sum));
+    EXPECT_TRUE(same_bits(out2, total_out));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(IsasAndTypes, AttendTileTest,
+                         ::testing::Combine(::testing::ValuesIn(vector_isas()),
+                                            ::testing::ValuesIn(kKvDTypes)),
+                         [](const auto& c) {
+                           return std::string(isa_name(std::get<0>(c.param))) + "_" +
+                                  kv_dtype_name(std::get<1>(c.param));
+                         });
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/kernels/stored_pages.h"
+
+namespace ibid {
+namespace {
+
+constexpr size_t kHeadDims[] = {1, 3, 8, 16, 24, 40, 64, 80, 96, 100, 128, 256};
+
+TEST(KvHeadBlock, PartsAreAlignedAndDoNotOverlap) {
+  for (KvDType dtype : kKvDTypes) {
+    for (size_t head_dim : kHeadDims) {
+      const KvHeadBlock block = KvHeadBlock::make(dtype, head_dim);
+      const size_t value_bytes = dtype == KvDType::kF32 ? 4 : dtype == KvDType::kF16 ? 2 : 1;
+      EXPECT_GE(block.k_scale - block.k, 64 * head_dim * value_bytes);
+      EXPECT_GE(block.v_scale - block.v, 64 * block.v_dim * value_bytes);
+      if (dtype == KvDType::kInt8) {
+        EXPECT_EQ(block.v - block.k_scale, 256u);
+        EXPECT_EQ(block.bytes - block.v_scale, 256u);
+      }
+      for (size_t at : {block.k, block.k_scale, block.v, block.v_scale, block.bytes}) EXPECT_EQ(at % 64, 0u);
+    }
+  }
+}
+
+TEST(KvHeadBlock, SizesOfTheUsualShape) {
+  EXPECT_EQ(KvHeadBlock::make(KvDType::kF32, 64).bytes, 2u * 64 * 64 * 4);
+  EXPECT_EQ(KvHeadBlock::make(KvDType::kF16, 64).bytes, 2u * 64 * 64 * 2);
+  EXPECT_EQ(KvHeadBlock::make(KvDType::kInt8, 64).bytes, 2u * 64 * (64 + 4));
+}
+
+class KvStore : public ::testing::TestWithParam<Isa> {};
+
+// A whole page, positions in a scattered order, from rows at odd addresses.
+TEST_P(KvStore, WritesTheSameBytesAsRef) {
+  for (KvDType dtype : kKvDTypes) {
+    for (size_t head_dim : kHeadDims) {
+      const KvHeadBlock block = KvHeadBlock::make(dtype, head_dim);
+      AlignedBytes want(block.bytes), got(block.bytes);
+      FloatSequence sequence(head_dim);
+      for (size_t i = 0; i < kPagePositions; ++i) {
+        const size_t position = i * 37 % kPagePositions;
+        const float range = i % 5 == 0 ? 1e-36f : i % 5 == 1 ? 3e4f : 2.0f;
+        auto k = sequence.vector(head_dim + 1, -range, range);
+        auto v = sequence.vector(head_dim + 1, -range, range);
+        if (i % 7 == 0) std::fill(k.begin(), k.end(), 0.0f);
+        kernels_for(Isa::kRef).kv_store(block, want.get(), position, &k[1], &v[1]);
+        kernels_for(GetParam()).kv_store(block, got.get(), position, &k[1], &v[1]);
+        ASSERT_EQ(std::memcmp(want.get(), got.get(), block.bytes), 0)
+            << kv_dtype_name(dtype) << " head_dim " << head_dim << " position " << position;
+      }
+    }
+  }
+}
+
+TEST_P(KvStore, TouchesOnlyItsPosition) {
+  for (KvDType dtype : kKvDTypes) {
+    const KvHeadBlock block = KvHeadBlock::make(dtype, 40);
+    AlignedBytes page(block.bytes);
+    FloatSequence sequence(9);
+    const auto k = sequence.vector(40), v = sequence.vector(40);
+    std::vector<float> k0(40), v0(40), k1(40), v1(40);
+    for (size_t p : {0u, 15u, 16u, 63u}) kernels_for(GetParam()).kv_store(block, page.get(), p, &k[0], &v[0]);
+    kernels_for(GetParam()).kv_load(block, page.get(), 15, k0.data(), v0.data());
+    const auto other = sequence.vector(40);
+    kernels_for(GetParam()).kv_store(block, page.get(), 14, &other[0], &other[0]);
+    kernels_for(GetParam()).kv_load(block, page.get(), 15, k1.data(), v1.data());
+    EXPECT_TRUE(same_bits(k0, k1));
+    EXPECT_TRUE(same_bits(v0, v1));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, KvStore, ::testing::ValuesIn(vector_isas()),
+                         [](const auto& isa) { return std::string(isa_name(isa.param)); });
+
+TEST(KvLoad, RoundTripWithinTheFormat) {
+  const Kernels& ref = kernels_for(Isa::kRef);
+  for (KvDType dtype : kKvDTypes) {
+    for (size_t head_dim : kHeadDims) {
+      StoredPages pages(ref, dtype, 1, head_dim, 64, head_dim);
+      std::vector<float> k(head_dim), v(head_dim);
+      for (size_t p = 0; p < 64; ++p) {
+        ref.kv_load(pages.block, pages.head(0, 0), p, k.data(), v.data());
+        for (size_t d = 0; d < head_dim; ++d) {
+          const float exact = pages.v(p, 0)[d];
+          // Half a step: 2^-12 relative in half precision, max / 254 in int8.
+          const float bound = dtype == KvDType::kF32   ? 0.0f
+                              : dtype == KvDType::kF16 ? std::fabs(exact) / 2048
+                                                       : 2.0f / 253;
+          ASSERT_NEAR(v[d], exact, bound);
+          ASSERT_NEAR(k[d], pages.k(p, 0)[d], dtype == KvDType::kF16 ? 2.0f / 2048 : bound);
+        }
+      }
+    }
+  }
+}
+
+TEST(KvLoad, StoringWhatWasLoadedChangesNothing) {
+  const Kernels& ref = kernels_for(Isa::kRef);
+  StoredPages pages(ref, KvDType::kF16, 1, 64, 64, 3);
+  const KvHeadBlock& block = pages.block;
+  std::vector<std::byte> before(pages.head(0, 0), pages.head(0, 0) + block.bytes);
+  std::vector<float> k(64), v(64);
+  for (size_t p = 0; p < 64; ++p) {
+    ref.kv_load(block, pages.head(0, 0), p, k.data(), v.data());
+    ref.kv_store(block, pages.head(0, 0), p, k.data(), v.data());
+  }
+  EXPECT_EQ(std::memcmp(before.data(), pages.head(0, 0), block.bytes), 0);
+}
+
+TEST(KvStoreLimits, HalfPrecisionSaturates) {
+  const KvHeadBlock block = KvHeadBlock::make(KvDType::kF16, 16);
+  AlignedBytes page(block.bytes);
+  const std::vector<float> x(16, 1e6f), y(16, -1e6f);
+  std::vector<float> k(16), v(16);
+  std::vector<Isa> isas = vector_isas();
+  isas.push_back(Isa::kRef);
+  for (Isa isa : isas) {
+    kernels_for(isa).kv_store(block, page.get(), 5, x.data(), y.data());
+    kernels_for(isa).kv_load(block, page.get(), 5, k.data(), v.data());
+    EXPECT_EQ(k[3], 65504.0f);
+    EXPECT_EQ(v[3], -65504.0f);
+  }
+}
+
+}  // namespace
+}  // namespace ibid

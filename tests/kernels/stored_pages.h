@@ -1,0 +1,78 @@
+// Pages of one layer filled with random keys and values, as attention reads them.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "tests/kernels/float_bits.h"
+
+namespace ibid {
+
+// Zeroed bytes at a 64-byte boundary.
+class AlignedBytes {
+ public:
+  explicit AlignedBytes(size_t n) : data_(static_cast<std::byte*>(::operator new(n, std::align_val_t{64}))) {
+    std::memset(data_.get(), 0, n);
+  }
+  std::byte* get() const { return data_.get(); }
+  float* floats() const { return reinterpret_cast<float*>(data_.get()); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+};
+
+// Every byte 0xff: NaN as float, as half and as a scale.
+inline void fill_with_nan(std::byte* p, size_t n) { std::memset(p, 0xff, n); }
+
+// Positions [0, n_positions) of n_kv_heads heads, written by kv_store of `kernels`; everything behind them
+// is NaN. The floats that were stored are kept.
+class StoredPages {
+ public:
+  StoredPages(const Kernels& kernels, KvDType dtype, size_t n_kv_heads, size_t head_dim, size_t n_positions,
+              uint64_t seed, float range = 2.0f)
+      : block(KvHeadBlock::make(dtype, head_dim)), n_heads_(n_kv_heads), n_positions_(n_positions) {
+    FloatSequence sequence(seed);
+    k_ = sequence.vector(n_positions * n_kv_heads * head_dim, -range, range);
+    v_ = sequence.vector(n_positions * n_kv_heads * head_dim, -range, range);
+    const size_t n_pages = (n_positions + kPagePositions - 1) / kPagePositions;
+    for (size_t i = 0; i < n_pages; ++i) {
+      memory_.emplace_back(n_kv_heads * block.bytes);
+      fill_with_nan(memory_.back().get(), n_kv_heads * block.bytes);
+      pages.push_back(memory_.back().get());
+    }
+    for (size_t p = 0; p < n_positions; ++p) store(kernels, p);
+  }
+
+  void store(const Kernels& kernels, size_t p) {
+    for (size_t h = 0; h < n_heads_; ++h) {
+      kernels.kv_store(block, head(p / kPagePositions, h), p % kPagePositions, k(p, h), v(p, h));
+    }
+  }
+  std::byte* head(size_t page, size_t h) const { return memory_[page].get() + h * block.bytes; }
+  const float* k(size_t p, size_t h) const { return &k_[(p * n_heads_ + h) * block.head_dim]; }
+  const float* v(size_t p, size_t h) const { return &v_[(p * n_heads_ + h) * block.head_dim]; }
+  size_t n_positions() const { return n_positions_; }
+
+  KvHeadBlock block;
+  std::vector<const std::byte*> pages;
+
+ private:
+  size_t n_heads_;
+  size_t n_positions_;
+  std::vector<float> k_, v_;
+  std::vector<AlignedBytes> memory_;
+};
+
+inline const char* kv_dtype_name(KvDType dtype) {
+  return dtype == KvDType::kF32 ? "f32" : dtype == KvDType::kF16 ? "f16" : "int8";
+}
+
+inline constexpr KvDType kKvDTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8};
+
+}  // namespace ibid
