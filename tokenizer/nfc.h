@@ -1,4 +1,5 @@
-// Normal form C (UAX 15) with a map back to the text it came from. Thread-safe.
+// Normal form C (UAX 15) as Hugging Face `tokenizers` computes it, with a map back to the text it came from:
+// characters younger than Unicode 9.0 neither decompose nor reorder. Thread-safe.
 #pragma once
 
 #include <cstddef>

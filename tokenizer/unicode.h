@@ -1,4 +1,5 @@
-// Properties of Unicode code points, version 16.0: what pre-tokenizers and the normal form NFC ask for.
+// Properties of Unicode code points: what pre-tokenizers ask for (version 16.0) and the normal form NFC
+// (version 9.0; make_unicode_tables.py says why).
 // Not a text library: no case mapping, no segmentation. Tables are constant; everything is thread-safe.
 #pragma once
 
