@@ -1,0 +1,44 @@
+// The small tokenizers and their cases under tests/golden/tokenizer, and random texts that find mistakes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+inline constexpr const char* kGoldenFamilies[] = {"gpt2",  "smollm", "llama3", "qwen2",
+                                                  "qwen35", "o200k",  "tekken", "deepseek_v3"};
+
+// REQUIRES: `family` is one of kGoldenFamilies.
+std::unique_ptr<Tokenizer> load_golden_tokenizer(const std::string& family);
+
+struct TokenizerCase {
+  std::string text;
+  TextOrigin origin = TextOrigin::kTemplate;
+  bool add_special = false;
+  Tokens ids;
+  std::string decoded;   // the text where the file does not say
+  bool checks_decoded = true;
+};
+
+// One case per line of a .jsonl file.
+std::vector<TokenizerCase> read_tokenizer_cases(const std::string& path);
+
+// Fails the running test for every case that comes out otherwise.
+void expect_cases(const Tokenizer& tokenizer, const std::vector<TokenizerCase>& cases);
+
+// A random short text: letters of several scripts, marks, digits, white space, punctuation, pieces of the
+// golden tokenizers' added tokens, and, with raw_bytes, bytes that are not UTF-8.
+std::string random_text(std::mt19937_64& random, bool raw_bytes);
+
+// A new seed every day of the year is not wanted: a failure must be there again in the next run. The seed
+// is fixed, $IBID_TEST_SEED overrides it, and it is printed.
+uint64_t test_seed();
+
+}  // namespace ibid

@@ -1,0 +1,353 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "tests/support/temp_dir.h"
+#include "tests/tokenizer/golden_tokenizers.h"
+#include "tests/tokenizer/memory_model_file.h"
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/tokenizer.h"
+#include "weights/gguf_writer.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+namespace {
+
+using testing::HasSubstr;
+
+// A GGUF vocabulary that loads: all bytes, "he", "ll", two control tokens. Tests break one thing.
+struct GgufVocabulary {
+  std::string model = "gpt2", pre = "gpt-2";
+  std::vector<std::string> tokens;
+  std::vector<int32_t> types;
+  std::vector<std::string> merges = {"h e", "l l"};
+  std::vector<std::pair<std::string, uint32_t>> ids = {{"bos_token_id", 258}, {"eos_token_id", 259}};
+  std::vector<std::pair<std::string, bool>> flags;
+  std::string huggingface_json;
+  uint64_t embedding_rows = 0;
+
+  GgufVocabulary() {
+    for (int b = 0; b < 256; ++b) {
+      const char byte = static_cast<char>(b);
+      add(bytes_to_alphabet({&byte, 1}), 1);
+    }
+    add("he", 1);
+    add("ll", 1);
+    add("<|im_start|>", 3);
+    add("<|im_end|>", 3);
+    add("<think>", 4);
+  }
+  void add(const std::string& token, int32_t type) {
+    tokens.push_back(token);
+    types.push_back(type);
+  }
+
+  Result<std::unique_ptr<Tokenizer>> load() const {
+    GgufWriter writer;
+    writer.add_string("general.architecture", "llama");
+    if (!model.empty()) writer.add_string("tokenizer.ggml.model", model);
+    if (!pre.empty()) writer.add_string("tokenizer.ggml.pre", pre);
+    writer.add_strings("tokenizer.ggml.tokens", tokens);
+    if (!types.empty()) writer.add_i32s("tokenizer.ggml.token_type", types);
+    writer.add_strings("tokenizer.ggml.merges", merges);
+    for (const auto& [key, id] : ids) writer.add_u32("tokenizer.ggml." + key, id);
+    for (const auto& [key, flag] : flags) writer.add_bool("tokenizer.ggml." + key, flag);
+    if (!huggingface_json.empty()) writer.add_string("tokenizer.huggingface.json", huggingface_json);
+    if (embedding_rows > 0) {
+      writer.add_tensor_of("token_embd.weight", DType::kF32, {{embedding_rows, 32}, 2},
+                           std::vector<float>(embedding_rows * 32));
+    }
+    const TempDir dir;
+    const std::string path = dir.file("model.gguf");
+    TRY(writer.write(path));
+    TRY_ASSIGN(const std::unique_ptr<ModelFile> file, open_model_file(path, {.vocabulary_only = embedding_rows == 0}));
+    return load_tokenizer(*file);
+  }
+};
+
+Tokens all(const Tokenizer& tokenizer, std::string_view text) { return tokenizer.encode(text, TextOrigin::kTemplate); }
+
+TEST(LoadGguf, ReadsAVocabulary) {
+  const auto tokenizer = GgufVocabulary().load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ(all(**tokenizer, "hello<|im_end|><think>"), (Tokens{256, 257, 'o', 259, 260}));
+  EXPECT_EQ((*tokenizer)->bos(), 258);
+  EXPECT_EQ((*tokenizer)->eos(), 259);
+  EXPECT_EQ((*tokenizer)->end_of_turn(), (std::vector<TokenId>{259}));
+  EXPECT_FALSE((*tokenizer)->is_special(260));
+}
+
+TEST(LoadGguf, TheFileOrItsFamilySaysWhatStandsAroundAText) {
+  GgufVocabulary plain, added, llama3, off;
+  added.flags = {{"add_bos_token", true}, {"add_eos_token", true}};
+  llama3.pre = off.pre = "llama-bpe";
+  off.flags = {{"add_bos_token", false}};
+  EXPECT_EQ((*plain.load())->encode("", TextOrigin::kInput, true), Tokens{});
+  EXPECT_EQ((*added.load())->encode("", TextOrigin::kInput, true), (Tokens{258, 259}));
+  EXPECT_EQ((*llama3.load())->encode("", TextOrigin::kInput, true), (Tokens{258}));
+  EXPECT_EQ((*off.load())->encode("", TextOrigin::kInput, true), Tokens{});
+}
+
+TEST(LoadGguf, TheEndOfATurnIsWhatTheFileNamesAndWhatIsWellKnown) {
+  GgufVocabulary v;
+  v.add("<|eot_id|>", 3);
+  v.add("<end>", 3);
+  v.ids = {{"eos_token_id", 258}, {"eot_token_id", 262}};
+  EXPECT_THAT((*v.load())->end_of_turn(), testing::UnorderedElementsAre(258, 262, 259, 261));
+}
+
+TEST(LoadGguf, EndClosesAMessageAndNotATurnInTheHarmonyFormat) {
+  GgufVocabulary v;
+  for (const char* text : {"<|end|>", "<|return|>", "<|call|>"}) v.add(text, 3);
+  v.ids = {{"eos_token_id", 262}};
+  EXPECT_THAT((*v.load())->end_of_turn(), testing::UnorderedElementsAre(262, 263, 259));
+}
+
+TEST(LoadGguf, PrefersAnEmbeddedTokenizerJson) {
+  GgufVocabulary v;
+  v.pre = "unknown to us";
+  v.huggingface_json = read_whole_file(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/smollm.json");
+  const auto tokenizer = v.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ(all(**tokenizer, "hello 42"), all(*load_golden_tokenizer("smollm"), "hello 42"));
+  EXPECT_EQ((*tokenizer)->bos(), 258);
+}
+
+// Each breaks a good vocabulary in one way. The numbers are those of docs/security.md's list of hostile files.
+struct Hostile {
+  const char* name;
+  ErrorCode code;
+  const char* words;  // in the message
+  std::function<void(GgufVocabulary&)> breaks;
+};
+void PrintTo(const Hostile& hostile, std::ostream* out) { *out << hostile.name; }
+
+class LoadHostileGguf : public testing::TestWithParam<Hostile> {};
+
+TEST_P(LoadHostileGguf, IsRefusedByName) {
+  GgufVocabulary v;
+  GetParam().breaks(v);
+  const auto tokenizer = v.load();
+  ASSERT_FALSE(tokenizer.ok());
+  EXPECT_EQ(error_code_name(tokenizer.status().code()), error_code_name(GetParam().code))
+      << tokenizer.status().message();
+  EXPECT_THAT(tokenizer.status().message(), HasSubstr(GetParam().words));
+  EXPECT_LT(tokenizer.status().message().size(), 1'000u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LoadHostileGguf,
+    testing::ValuesIn(std::vector<Hostile>{
+        {"MoreTokensThanEmbeddingRows", ErrorCode::kBadVocab, "260 rows", [](auto& v) { v.embedding_rows = 260; }},
+        {"BosOutOfRange", ErrorCode::kBadVocab, "bos_token_id is 261", [](auto& v) { v.ids = {{"bos_token_id", 261}}; }},
+        {"EosOutOfRange", ErrorCode::kBadVocab, "eos_token_id is 4294967295",
+         [](auto& v) { v.ids = {{"eos_token_id", UINT32_MAX}}; }},
+        {"EotOutOfRange", ErrorCode::kBadVocab, "eot_token_id", [](auto& v) { v.ids = {{"eot_token_id", 9999}}; }},
+        {"TwoTokensOfOneText", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("he", 1); }},
+        {"TwoControlTokensOfOneText", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("<|im_end|>", 3); }},
+        {"AControlTokenWithTheTextOfAnotherToken", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("he", 3); }},
+        {"EmptyToken", ErrorCode::kBadVocab, "empty", [](auto& v) { v.tokens[7].clear(); }},
+        {"EmptyControlToken", ErrorCode::kBadVocab, "empty", [](auto& v) { v.add("", 3); }},
+        {"TokenOfAMegabyte", ErrorCode::kBadVocab, "bytes", [](auto& v) { v.add(std::string(1 << 20, 'x'), 1); }},
+        {"LongControlToken", ErrorCode::kBadVocab, "bytes", [](auto& v) { v.add(std::string(1025, 'x'), 3); }},
+        {"TypesAreTooFew", ErrorCode::kBadVocab, "260 entries for 261 tokens", [](auto& v) { v.types.pop_back(); }},
+        {"TypeIsUnknown", ErrorCode::kBadVocab, "unknown type 7", [](auto& v) { v.types[3] = 7; }},
+        {"NoTokens", ErrorCode::kBadVocab, "0 entries", [](auto& v) { v.tokens.clear(); }},
+        {"MergeNamesAMissingToken", ErrorCode::kBadMerge, "'xyz'", [](auto& v) { v.merges.push_back("h xyz"); }},
+        {"MergeOfAMissingResult", ErrorCode::kBadMerge, "'hl'", [](auto& v) { v.merges.push_back("h l"); }},
+        {"MergeResultLongerThanAnyToken", ErrorCode::kBadMerge, "hehe", [](auto& v) { v.merges.push_back("he he"); }},
+        {"MergeWithoutTwoSides", ErrorCode::kBadMerge, "two sides", [](auto& v) { v.merges.push_back("he"); }},
+        {"MergeOfNothing", ErrorCode::kBadMerge, "empty side", [](auto& v) { v.merges.push_back(" h"); }},
+        {"MergeIntoItself", ErrorCode::kBadMerge, "empty side", [](auto& v) { v.merges.push_back("h "); }},
+        {"MergeOfACharacterOutsideTheAlphabet", ErrorCode::kBadMerge, "lacks",
+         [](auto& v) { v.merges.push_back("\u4E00 h"); }},
+        {"ByteTokenMinusOne", ErrorCode::kBadByteToken, "<0x-1>", [](auto& v) { v.add("<0x-1>", 6); }},
+        {"ByteTokenOfNoDigits", ErrorCode::kBadByteToken, "<0xZZ>", [](auto& v) { v.add("<0xZZ>", 6); }},
+        {"ByteTokenTooLarge", ErrorCode::kBadByteToken, "<0x100>", [](auto& v) { v.add("<0x100>", 6); }},
+        {"UnknownModel", ErrorCode::kUnsupported, "'llama'", [](auto& v) { v.model = "llama"; }},
+        {"UnknownPretokenizer", ErrorCode::kUnsupported, "'new-one'", [](auto& v) { v.pre = "new-one"; }},
+        {"NoModel", ErrorCode::kMissingKey, "tokenizer.ggml.model", [](auto& v) { v.model.clear(); }},
+        {"NoPretokenizer", ErrorCode::kMissingKey, "tokenizer.ggml.pre", [](auto& v) { v.pre.clear(); }},
+        {"AddsABosThatIsNotNamed", ErrorCode::kMissingKey, "add_bos_token",
+         [](auto& v) {
+           v.ids.clear();
+           v.flags = {{"add_bos_token", true}};
+         }},
+    }),
+    [](const auto& hostile) { return hostile.param.name; });
+
+TEST(LoadGguf, FewerTokensThanEmbeddingRowsIsPadding) {
+  GgufVocabulary v;
+  v.embedding_rows = 272;
+  EXPECT_TRUE(v.load().ok());
+}
+
+TEST(LoadGguf, ManyMergesOfFewTokensEndQuickly) {
+  GgufVocabulary v;
+  v.merges.assign(1'000'000, "h e");
+  const auto tokenizer = v.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ(all(**tokenizer, "hehe"), (Tokens{256, 256}));
+}
+
+TEST(LoadGguf, AVocabularyWithoutBytesStillEncodesEverything) {
+  GgufVocabulary v;
+  v.tokens = {"a", "b", "<|im_end|>"};
+  v.types = {1, 1, 3};
+  v.merges.clear();
+  v.ids.clear();
+  const auto tokenizer = v.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ(all(**tokenizer, "xaybz\xFF<|im_end|>"), (Tokens{0, 1, 2}));
+}
+
+// --- tokenizer.json
+
+Json golden_json() {
+  const std::string text = read_whole_file(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/llama3.json");
+  return *parse_json(text, "llama3.json");
+}
+
+Result<std::unique_ptr<Tokenizer>> load_json(const std::string& text, std::string config = "", std::string generation = "") {
+  std::map<std::string, std::string, std::less<>> companions{{"tokenizer.json", text}};
+  if (!config.empty()) companions.emplace("tokenizer_config.json", config);
+  if (!generation.empty()) companions.emplace("generation_config.json", generation);
+  return load_tokenizer(MemoryModelFile(companions));
+}
+
+struct HostileJson {
+  const char* name;
+  ErrorCode code;
+  const char* words;
+  std::function<void(Json&)> breaks;
+};
+void PrintTo(const HostileJson& hostile, std::ostream* out) { *out << hostile.name; }
+
+class LoadHostileJson : public testing::TestWithParam<HostileJson> {};
+
+TEST_P(LoadHostileJson, IsRefusedByName) {
+  Json json = golden_json();
+  GetParam().breaks(json);
+  const auto tokenizer = load_json(json.dump());
+  ASSERT_FALSE(tokenizer.ok());
+  EXPECT_EQ(error_code_name(tokenizer.status().code()), error_code_name(GetParam().code))
+      << tokenizer.status().message();
+  EXPECT_THAT(tokenizer.status().message(), HasSubstr(GetParam().words));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LoadHostileJson,
+    testing::ValuesIn(std::vector<HostileJson>{
+        {"NoModel", ErrorCode::kMissingKey, "model is missing", [](Json& j) { j.erase("model"); }},
+        {"UnknownModel", ErrorCode::kUnsupported, "'Unigram'", [](Json& j) { j["model"]["type"] = "Unigram"; }},
+        {"Dropout", ErrorCode::kUnsupported, "dropout", [](Json& j) { j["model"]["dropout"] = 0.1; }},
+        {"Prefixes", ErrorCode::kUnsupported, "continuing_subword_prefix",
+         [](Json& j) { j["model"]["continuing_subword_prefix"] = "##"; }},
+        {"Suffixes", ErrorCode::kUnsupported, "end_of_word_suffix",
+         [](Json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }},
+        {"VocabIsNoObject", ErrorCode::kBadVocab, "no object", [](Json& j) { j["model"]["vocab"] = 3; }},
+        {"VocabIsEmpty", ErrorCode::kBadVocab, "empty",
+         [](Json& j) {
+           j["model"]["vocab"] = Json::object();
+           j["added_tokens"] = Json::array();
+         }},
+        {"IdIsNegative", ErrorCode::kBadVocab, "-1", [](Json& j) { j["model"]["vocab"]["zzz"] = -1; }},
+        {"IdIsHuge", ErrorCode::kBadVocab, "4000000000", [](Json& j) { j["model"]["vocab"]["zzz"] = 4'000'000'000; }},
+        {"IdIsNoNumber", ErrorCode::kBadVocab, "'zzz'", [](Json& j) { j["model"]["vocab"]["zzz"] = "7"; }},
+        {"TwoTokensOfOneId", ErrorCode::kBadVocab, "two tokens", [](Json& j) { j["model"]["vocab"]["zzz"] = 3; }},
+        {"EmptyToken", ErrorCode::kBadVocab, "empty", [](Json& j) { j["model"]["vocab"][""] = 500; }},
+        {"AddedTokenTwice", ErrorCode::kBadVocab, "twice",
+         [](Json& j) { j["added_tokens"].push_back(Json(j["added_tokens"][0])); }},
+        {"AddedTokenWithoutContent", ErrorCode::kBadVocab, "no content",
+         [](Json& j) { j["added_tokens"].push_back(Json{{"id", 1}}); }},
+        {"EmptyAddedToken", ErrorCode::kBadVocab, "empty",
+         [](Json& j) { j["added_tokens"].push_back(Json{{"id", 1}, {"content", ""}}); }},
+        {"MergesAreNoArray", ErrorCode::kBadMerge, "no array", [](Json& j) { j["model"]["merges"] = "a b"; }},
+        {"MergeOfThree", ErrorCode::kBadMerge, "no pair", [](Json& j) { j["model"]["merges"].push_back("a b c"); }},
+        {"MergeIsANumber", ErrorCode::kBadMerge, "no pair", [](Json& j) { j["model"]["merges"].push_back(7); }},
+        {"MergeListOfOne", ErrorCode::kBadMerge, "no pair",
+         [](Json& j) { j["model"]["merges"].push_back(Json::array({"a"})); }},
+        {"MergeOfAMissingToken", ErrorCode::kBadMerge, "needs the token",
+         [](Json& j) { j["model"]["merges"].push_back("a qqq"); }},
+        {"UnknownNormalizer", ErrorCode::kUnsupported, "'Lowercase'",
+         [](Json& j) { j["normalizer"] = Json{{"type", "Lowercase"}}; }},
+        {"UnknownPretokenizer", ErrorCode::kUnsupported, "'Whitespace'",
+         [](Json& j) { j["pre_tokenizer"] = Json{{"type", "Whitespace"}}; }},
+        {"NoPretokenizer", ErrorCode::kUnsupported, "ByteLevel", [](Json& j) { j["pre_tokenizer"] = nullptr; }},
+        {"UnknownPattern", ErrorCode::kUnsupported, "[a-z]+",
+         [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "[a-z]+"; }},
+        {"PatternIsNoRegex", ErrorCode::kUnsupported, "Regex",
+         [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"] = Json{{"String", " "}}; }},
+        {"SplitThatRemoves", ErrorCode::kUnsupported, "Isolated",
+         [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed"; }},
+        {"PrefixSpace", ErrorCode::kUnsupported, "add_prefix_space",
+         [](Json& j) { j["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true; }},
+        {"UnknownPostProcessor", ErrorCode::kUnsupported, "'BertProcessing'",
+         [](Json& j) { j["post_processor"] = Json{{"type", "BertProcessing"}}; }},
+        {"PostProcessorIdOutOfRange", ErrorCode::kBadVocab, "post_processor",
+         [](Json& j) { j["post_processor"]["special_tokens"]["<|bos|>"]["ids"] = Json::array({100'000}); }},
+        {"PostProcessorWithoutIds", ErrorCode::kMissingKey, "<|bos|>",
+         [](Json& j) { j["post_processor"]["special_tokens"].erase("<|bos|>"); }},
+        {"UnknownDecoder", ErrorCode::kUnsupported, "'Metaspace'",
+         [](Json& j) { j["decoder"] = Json{{"type", "Metaspace"}}; }},
+        {"UnknownTokensOfAVocabularyWithoutAllBytes", ErrorCode::kUnsupported, "unk_token",
+         [](Json& j) {
+           j["model"]["unk_token"] = "a";
+           j["model"]["vocab"].erase("\u00F1");
+         }},
+    }),
+    [](const auto& hostile) { return hostile.param.name; });
+
+TEST(LoadJson, ManglingAnyPlaceOfTheFileNeverCrashes) {
+  const std::string text = golden_json().dump();
+  std::mt19937_64 random(test_seed());
+  size_t n_refused = 0;
+  for (int i = 0; i < 400; ++i) {
+    std::string mangled = text;
+    for (uint64_t n = 1 + random() % 4; n > 0; --n) {
+      const size_t at = random() % mangled.size();
+      switch (random() % 4) {
+        case 0: mangled[at] = static_cast<char>(random() % 256); break;
+        case 1: mangled.erase(at, random() % 50); break;
+        case 2: mangled.insert(at, mangled.substr(random() % mangled.size(), random() % 50)); break;
+        default: mangled.resize(at + 1); break;
+      }
+    }
+    const auto tokenizer = load_json(mangled);
+    n_refused += tokenizer.ok() ? 0u : 1u;
+    if (tokenizer.ok()) (*tokenizer)->encode(random_text(random, true), TextOrigin::kTemplate, true);
+  }
+  EXPECT_GT(n_refused, 300u);
+}
+
+TEST(LoadJson, BosAndEosStandBesideTheFile) {
+  const auto tokenizer = load_json(golden_json().dump(), R"({"bos_token": {"content": "<|bos|>"}, "eos_token": "<|im_end|>"})",
+                                   R"({"eos_token_id": [423, 421]})");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ((*tokenizer)->bos(), (*tokenizer)->find_token("<|bos|>"));
+  EXPECT_EQ((*tokenizer)->eos(), (*tokenizer)->find_token("<|im_end|>"));
+  EXPECT_THAT((*tokenizer)->end_of_turn(), testing::UnorderedElementsAre(421, 423));
+}
+
+TEST(LoadJson, AddedTokensAreNumberedBehindTheVocabularyWhateverTheFileSays) {
+  Json json = golden_json();
+  const auto n = static_cast<TokenId>(json["model"]["vocab"].size());
+  json["added_tokens"] = Json::array({Json{{"id", 7}, {"content", "<new>"}, {"special", true}}});
+  json["post_processor"] = nullptr;
+  const auto tokenizer = load_json(json.dump());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ((*tokenizer)->find_token("<new>"), n);
+}
+
+TEST(LoadJson, ADirectoryWithoutTokenizerJsonIsAnError) {
+  const auto tokenizer = load_tokenizer(MemoryModelFile({}));
+  ASSERT_FALSE(tokenizer.ok());
+  EXPECT_EQ(tokenizer.status().code(), ErrorCode::kMissingKey);
+}
+
+}  // namespace
+}  // namespace ibid
