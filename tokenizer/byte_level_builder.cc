@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tokenizer/byte_alphabet.h"
-#include "weights/quoted.h"
+#include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {
@@ -36,12 +36,12 @@ Status ByteLevelBuilder::check_text(TokenId id, std::string_view text) const {
 Status ByteLevelBuilder::add_model_token(TokenId id, std::string_view text) {
   TRY(check_text(id, text));
   if (spec_.vocabulary.has_bytes(id)) {
-    return error(ErrorCode::kBadVocab, "two tokens have the id " + std::to_string(id) + ", one is " + ibid::quoted(text));
+    return error(ErrorCode::kBadVocab, "two tokens have the id " + std::to_string(id) + ", one is " + in_quotes(text));
   }
   const std::optional<std::string> bytes = alphabet_to_bytes(text);
   spec_.vocabulary.set_bytes(id, bytes ? *bytes : text);
   const bool is_new = bytes ? spec_.vocabulary.index(id) : other_texts_.emplace(text, id).second;
-  if (!is_new) return error(ErrorCode::kBadVocab, "the token " + ibid::quoted(text) + " is there twice");
+  if (!is_new) return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " is there twice");
   if (bytes && bytes->size() == 1) spec_.bpe.byte_ids[static_cast<unsigned char>((*bytes)[0])] = id;
   return {};
 }
@@ -49,12 +49,12 @@ Status ByteLevelBuilder::add_model_token(TokenId id, std::string_view text) {
 Status ByteLevelBuilder::add_added_token(AddedToken token) {
   TRY(check_text(token.id, token.text));
   if (token.text.size() > AddedTokenSet::kMaxTextBytes) {
-    return error(ErrorCode::kBadVocab, "the added token " + ibid::quoted(token.text) + " has more than " +
+    return error(ErrorCode::kBadVocab, "the added token " + in_quotes(token.text) + " has more than " +
                                            std::to_string(AddedTokenSet::kMaxTextBytes) + " bytes");
   }
   if (!spec_.vocabulary.has_bytes(token.id)) {
     if (find_text(token.text)) {
-      return error(ErrorCode::kBadVocab, "the token " + ibid::quoted(token.text) + " is there twice");
+      return error(ErrorCode::kBadVocab, "the token " + in_quotes(token.text) + " is there twice");
     }
     // Shown as the reference's decoder shows it, which takes added tokens for the alphabet as well.
     spec_.vocabulary.set_bytes(token.id, alphabet_to_bytes(token.text).value_or(token.text));
@@ -75,10 +75,10 @@ Status ByteLevelBuilder::add_byte_token(TokenId id, std::string_view text) {
   const size_t low = shaped ? digit(text[4]) : std::string_view::npos;
   if (high == std::string_view::npos || low == std::string_view::npos) {
     return error(ErrorCode::kBadByteToken,
-                 "token " + std::to_string(id) + " is a byte token, but " + ibid::quoted(text) + " is not <0x00> to <0xFF>");
+                 "token " + std::to_string(id) + " is a byte token, but " + in_quotes(text) + " is not <0x00> to <0xFF>");
   }
   if (!other_texts_.emplace(text, id).second) {
-    return error(ErrorCode::kBadVocab, "the token " + ibid::quoted(text) + " is there twice");
+    return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " is there twice");
   }
   const char byte = static_cast<char>(high * 16 + low);
   spec_.vocabulary.set_bytes(id, std::string_view(&byte, 1));
@@ -87,8 +87,8 @@ Status ByteLevelBuilder::add_byte_token(TokenId id, std::string_view text) {
 
 Status ByteLevelBuilder::unknown_in_merge(std::string_view left, std::string_view right,
                                           std::string_view missing) const {
-  return error(ErrorCode::kBadMerge, "merge " + std::to_string(spec_.bpe.merges.size()) + " of " + ibid::quoted(left) +
-                                         " and " + ibid::quoted(right) + " needs the token " + ibid::quoted(missing) +
+  return error(ErrorCode::kBadMerge, "merge " + std::to_string(spec_.bpe.merges.size()) + " of " + in_quotes(left) +
+                                         " and " + in_quotes(right) + " needs the token " + in_quotes(missing) +
                                          ", which the vocabulary lacks");
 }
 

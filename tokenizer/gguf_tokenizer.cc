@@ -6,7 +6,7 @@
 
 #include "tokenizer/byte_level_builder.h"
 #include "tokenizer/tokenizer_loaders.h"
-#include "weights/quoted.h"
+#include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {
@@ -28,7 +28,7 @@ Result<const PretokenizerFamily*> read_pretokenizer(const ModelFile& file) {
   if (!name) return missing(file, kKey);
   const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(*name);
   if (family == nullptr) {
-    return error(file, ErrorCode::kUnsupported, "the pre-tokenizer " + ibid::quoted(*name) + " is not supported");
+    return error(file, ErrorCode::kUnsupported, "the pre-tokenizer " + in_quotes(*name) + " is not supported");
   }
   return family;
 }
@@ -79,7 +79,7 @@ Status add_merges(const ModelFile& file, ByteLevelBuilder& builder) {
   for (const std::string_view merge : *merges) {
     const size_t space = merge.find(' ');
     if (space == std::string_view::npos) {
-      return error(file, ErrorCode::kBadMerge, "the merge " + ibid::quoted(merge) + " has no two sides");
+      return error(file, ErrorCode::kBadMerge, "the merge " + in_quotes(merge) + " has no two sides");
     }
     TRY(builder.add_merge(merge.substr(0, space), merge.substr(space + 1)));
   }
@@ -114,7 +114,7 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
   if (!model) return missing(file, "tokenizer.ggml.model");
   if (*model != "gpt2") {
     return error(file, ErrorCode::kUnsupported,
-                 "the tokenizer model " + ibid::quoted(*model) + " is not supported, only 'gpt2' is");
+                 "the tokenizer model " + in_quotes(*model) + " is not supported, only 'gpt2' is");
   }
   TRY_ASSIGN(const PretokenizerFamily* family, read_pretokenizer(file));
   TRY_ASSIGN(const std::optional<std::vector<std::string_view>> tokens, file.get_strings("tokenizer.ggml.tokens"));

@@ -1,6 +1,6 @@
 #include "tokenizer/json_pipeline.h"
 
-#include "weights/quoted.h"
+#include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {
@@ -21,7 +21,7 @@ std::string type_of(const Json& component) { return json_text(component, "type")
 
 Status read_normalizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
   for (const Json* step : steps(json_member(root, "normalizer"), "normalizers")) {
-    if (type_of(*step) != "NFC") return source.unsupported("the normalizer " + ibid::quoted(type_of(*step)));
+    if (type_of(*step) != "NFC") return source.unsupported("the normalizer " + in_quotes(type_of(*step)));
     out.nfc = true;
   }
   return {};
@@ -58,7 +58,7 @@ Status read_pretokenizer(const JsonSource& source, const Json& root, JsonPipelin
   for (const Json* step : steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
     const std::string type = type_of(*step);
     std::string part;
-    if (byte_level) return source.unsupported("the pre-tokenizer " + ibid::quoted(type) + " behind ByteLevel");
+    if (byte_level) return source.unsupported("the pre-tokenizer " + in_quotes(type) + " behind ByteLevel");
     if (type == "ByteLevel") {
       byte_level = true;
       if (json_flag(*step, "add_prefix_space", true)) return source.unsupported("add_prefix_space of ByteLevel");
@@ -68,14 +68,14 @@ Status read_pretokenizer(const JsonSource& source, const Json& root, JsonPipelin
     } else if (type == "Split") {
       TRY_ASSIGN(part, split_pattern(source, *step));
     } else {
-      return source.unsupported("the pre-tokenizer " + ibid::quoted(type));
+      return source.unsupported("the pre-tokenizer " + in_quotes(type));
     }
     if (!part.empty() && !signature.empty()) signature += '\n';
     signature += part;
   }
   if (!byte_level) return source.unsupported("a tokenizer without the pre-tokenizer ByteLevel");
   out.pretokenizer = find_pretokenizer_by_signature(signature);
-  if (out.pretokenizer == nullptr) return source.unsupported("the pre-tokenizer " + ibid::quoted(signature));
+  if (out.pretokenizer == nullptr) return source.unsupported("the pre-tokenizer " + in_quotes(signature));
   return {};
 }
 
@@ -86,7 +86,7 @@ Status add_special(const JsonSource& source, const Json& processor, const Json& 
   const Json* entry = table == nullptr ? nullptr : json_member(*table, name);
   const Json* ids = entry == nullptr ? nullptr : json_member(*entry, "ids");
   if (ids == nullptr || !ids->is_array()) {
-    return source.error(ErrorCode::kMissingKey, "post_processor names " + ibid::quoted(name) + " without its ids");
+    return source.error(ErrorCode::kMissingKey, "post_processor names " + in_quotes(name) + " without its ids");
   }
   for (const Json& id : *ids) out.push_back(id.is_number_integer() ? id.get<int64_t>() : -1);
   return {};
@@ -114,7 +114,7 @@ Status read_post_processor(const JsonSource& source, const Json& root, JsonPipel
   for (const Json* step : steps(json_member(root, "post_processor"), "processors")) {
     const std::string type = type_of(*step);
     if (type == "ByteLevel") continue;  // it moves offsets only
-    if (type != "TemplateProcessing" || template_seen) return source.unsupported("the post_processor " + ibid::quoted(type));
+    if (type != "TemplateProcessing" || template_seen) return source.unsupported("the post_processor " + in_quotes(type));
     template_seen = true;
     TRY(read_template(source, *step, out));
   }
@@ -146,7 +146,7 @@ Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
   TRY(read_post_processor(source, root, out));
   const Json* decoder = json_member(root, "decoder");
   if (decoder == nullptr || type_of(*decoder) != "ByteLevel") {
-    return source.unsupported(decoder == nullptr ? "a missing decoder" : "the decoder " + ibid::quoted(type_of(*decoder)));
+    return source.unsupported(decoder == nullptr ? "a missing decoder" : "the decoder " + in_quotes(type_of(*decoder)));
   }
   return out;
 }

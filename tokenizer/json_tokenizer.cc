@@ -9,7 +9,7 @@
 #include "tokenizer/byte_level_builder.h"
 #include "tokenizer/json_pipeline.h"
 #include "tokenizer/tokenizer_loaders.h"
-#include "weights/quoted.h"
+#include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::string_view kFileName = "tokenizer.json";
 // The parts of model that change what merges do.
 Status check_model(const JsonSource& source, const Json& model) {
   const std::string type = json_text(model, "type").value_or("BPE");  // older files leave it out
-  if (type != "BPE") return source.unsupported("the model " + ibid::quoted(type));
+  if (type != "BPE") return source.unsupported("the model " + in_quotes(type));
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!json_text(model, key).value_or("").empty()) return source.unsupported(std::string("model.") + key);
   }
@@ -40,7 +40,7 @@ Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, c
   out.reserve(vocab->size());
   for (const auto& [text, id] : vocab->items()) {
     if (!id.is_number_integer() || id < 0 || id >= VocabularyLimits::kMaxTokens) {
-      return source.error(ErrorCode::kBadVocab, "the token " + ibid::quoted(text) + " has the id " + ibid::quoted(id.dump()) +
+      return source.error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " has the id " + in_quotes(id.dump()) +
                                                     ", wanted 0 to " +
                                                     std::to_string(VocabularyLimits::kMaxTokens - 1));
     }
@@ -64,7 +64,7 @@ Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json&
       return source.error(ErrorCode::kBadVocab, "an added token has no content");
     }
     if (!wanted.emplace(content->get_ref<const std::string&>(), kNoToken).second) {
-      return source.error(ErrorCode::kBadVocab, "the added token " + ibid::quoted(content->get_ref<const std::string&>()) +
+      return source.error(ErrorCode::kBadVocab, "the added token " + in_quotes(content->get_ref<const std::string&>()) +
                                                     " is there twice");
     }
   }
@@ -99,7 +99,7 @@ Status add_merges(const JsonSource& source, const Json& model, ByteLevelBuilder&
     const std::string_view text = merge.is_string() ? std::string_view(merge.get_ref<const std::string&>()) : "";
     const size_t space = text.find(' ');
     if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
-      return source.error(ErrorCode::kBadMerge, "the merge " + ibid::quoted(merge.dump(-1, ' ', false,
+      return source.error(ErrorCode::kBadMerge, "the merge " + in_quotes(merge.dump(-1, ' ', false,
                           Json::error_handler_t::replace)) + " is no pair");
     }
     TRY(builder.add_merge(text.substr(0, space), text.substr(space + 1)));
