@@ -38,10 +38,10 @@
 namespace ibid {
 
 struct SessionOptions {
-  std::string system;                     // empty: no system message
+  std::string system = {};                // empty: no system message
   Json variables = Json::object();        // for the template: enable_thinking, documents ...
-  std::string now;                        // the template's clock (ISO 8601), frozen; empty: when created, UTC
-  std::string cache_namespace;            // sessions share keys and values only within one namespace
+  std::string now = {};                   // the template's clock (ISO 8601), frozen; empty: when created, UTC
+  std::string cache_namespace = {};       // sessions share keys and values only within one namespace
 };
 
 enum class StopMode {
@@ -50,10 +50,10 @@ enum class StopMode {
 };
 
 struct TurnOptions {
-  SamplerOptions sampler;
-  size_t max_tokens = 0;                  // 0: as many as the context has room for
-  std::vector<std::string> stop_strings;  // not part of the answer
-  std::stop_token stop;
+  SamplerOptions sampler = {};
+  size_t max_tokens = 0;                       // 0: as many as the context has room for
+  std::vector<std::string> stop_strings = {};  // not part of the answer
+  std::stop_token stop = {};
   StopMode stop_mode = StopMode::kKeepPartial;
 };
 
@@ -71,7 +71,7 @@ struct Turn {
 struct TurnEvent {
   enum class Kind { kPrefill, kText, kFinish };
   Kind kind = Kind::kText;
-  std::string_view text;      // kText: the next whole characters of the answer
+  std::string_view text = {}; // kText: the next whole characters of the answer
   size_t n_done = 0;          // kPrefill: positions of the prompt that have keys and values, reused ones
   size_t n_total = 0;         //           included, and all of them
   const Turn* turn = nullptr; // kFinish: the turn, already committed

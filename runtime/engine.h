@@ -34,8 +34,8 @@ struct EngineOptions {
   size_t kv_budget_bytes = 0;  // for all keys and values; 0: default_kv_budget_bytes()
 };
 
-// Two whole contexts, at least 256 MB, and at most half of the memory that is available.
-size_t default_kv_budget_bytes(const KvLayout& layout, size_t max_seq_len, size_t available_bytes);
+// Two whole contexts (in pages), at least 256 MB, and at most half of the memory that is available.
+size_t default_kv_budget_bytes(size_t page_bytes, size_t max_seq_len, size_t available_bytes);
 
 // What an engine is made of.
 struct EngineParts {

@@ -39,6 +39,7 @@ struct GenerateRequest {
   size_t max_tokens = 0;              // at least 1
   std::vector<TokenId> stop_ids;      // ids that end the turn
   std::stop_token stop;
+  int64_t start_ns = 0;               // when the call began, on the clock: where ttft_ms counts from
   // Positions done of the prefill, after each chunk. May be empty.
   std::function<void(size_t n_done, size_t n_total)> on_prefill;
   // Text that is certain, in whole characters, never empty. May be empty.

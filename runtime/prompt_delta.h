@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "runtime/stats.h"
 #include "runtime/transcript.h"
@@ -37,7 +38,7 @@ struct PromptDelta {
   size_t n_keep = 0;        // ids of the transcript that stay
   size_t n_prompt = 0;      // ids of the whole prompt
   TranscriptPatch patch;
-  EncoderMark end;          // the encoder behind the prompt's last byte
+  std::optional<EncoderMark> end;  // the encoder behind the prompt's last byte; set by plan()
   size_t differs_at = 0;    // first byte that differs from the transcript, or where the shorter one ends
   size_t n_bytes = 0;       // of the whole prompt
   MarkedText tail;          // the prompt from differs_at on
@@ -47,7 +48,8 @@ struct PromptDelta {
 // render relative to the transcript. A value; not thread-safe.
 class PromptPlanner {
  public:
-  PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template, TemplateVariables variables);
+  PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template, TemplateVariables variables,
+                Clock& clock);
 
   // Plans the prompt of `messages` with the generation prompt.
   // Counts into `work` and `timings`. Errors: those of ConversationRenderer::render(); kInvalidArgument when
@@ -63,7 +65,10 @@ class PromptPlanner {
   void messages_changed_from(size_t n);
 
  private:
+  void encode(const Transcript& transcript, size_t n_messages, PromptDelta& delta, WorkCounters& work) const;
+
   const Tokenizer* tokenizer_;
+  Clock* clock_;
   ConversationRenderer renderer_;
   // The last render is the transcript's first common_bytes_ bytes and then tail_.
   size_t common_bytes_ = 0;

@@ -24,7 +24,7 @@ struct SamplerOptions {
   size_t top_k = 0;              // keep the k likeliest; 0: all
   double top_p = 1.0;            // keep the fewest likeliest that hold this share; in (0, 1]
   double min_p = 0.05;           // drop those below this share of the likeliest; in [0, 1]
-  std::optional<uint64_t> seed;  // none: a random one, which seed() reports
+  std::optional<uint64_t> seed = {};  // none: a random one, which seed() reports
 };
 
 class Sampler {

@@ -22,7 +22,8 @@ struct Usage {
 };
 
 // Where the time of a turn went, in milliseconds. The stages do not overlap; what is missing to total_ms is
-// the caller's own time in the event callback and waiting for the model while another session has it.
+// the caller's own time in the event callback. Waiting for a model that another session has is part of
+// prefill and decode.
 struct Timings {
   double render_ms = 0;    // the chat template
   double tokenize_ms = 0;  // comparing the rendered text with the transcript, and encoding what is new
@@ -33,7 +34,7 @@ struct Timings {
   double ttft_ms = 0;      // from the call to the first sampled token
   double total_ms = 0;
   double prefill_tps = 0;  // n_prefilled per second of prefill_ms; cached tokens do not count
-  double decode_tps = 0;   // tokens run through the model one by one, per second of decode_ms
+  double decode_tps = 0;   // tokens fed one by one per second of decode_ms and sample_ms
 };
 
 // Work done outside the model, in units that do not depend on the machine. For a conversation that only

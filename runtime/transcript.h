@@ -30,6 +30,12 @@ enum class SpanOrigin {
   kEndOfTurn,  // the sampled id that ended a reply: the template's closing text, if it is the same text
 };
 
+// Adds bytes at the end of a text; neighbours of one origin become one run.
+void append_run(MarkedText& text, std::string_view bytes, TextOrigin origin);
+// The same with bytes [begin, end) of `more`.
+void append_text(MarkedText& text, const MarkedText& more, size_t begin, size_t end);
+size_t text_size(const MarkedText& text);
+
 // An encoder in front of a span. Later text may have changed the last ids it knew: the first n_stable ids
 // of the transcript and then `tail` are the ids as they were at the mark.
 struct EncoderMark {
@@ -37,13 +43,17 @@ struct EncoderMark {
   size_t base = 0;      // ids in front of the encoder's first
   size_t n_stable = 0;
   Tokens tail;
+
+  // Ids from position n_ids on are about to change: keeps those it knew. ids[i] stands at position
+  // ids_begin + i. REQUIRES: ids_begin <= n_ids.
+  void forget_from(size_t n_ids, const Tokens& ids, size_t ids_begin);
 };
 
 struct TranscriptSpan {
   SpanOrigin origin = SpanOrigin::kTemplate;
   size_t byte_begin = 0, byte_end = 0;
   size_t id_begin = 0;                // a token across two encoded spans counts to the second
-  std::optional<EncoderMark> mark;    // of encoded spans, and of the first sampled span after them
+  std::optional<EncoderMark> mark;    // of encoded spans, and of the reply behind them
   std::vector<size_t> token_ends;     // kSampled, kEndOfTurn: byte position behind each id; one entry an id
   size_t first_message = 0;           // messages whose rendering may reach into the span
   size_t last_message = 0;
@@ -75,14 +85,14 @@ class Transcript {
   const std::vector<TranscriptSpan>& spans() const { return spans_; }
   bool empty() const { return spans_.empty(); }
 
-  // The span that holds the byte; spans().size() at the end. O(log spans).
+  // The first span that ends behind the byte: the one that holds it; spans().size() at the end. O(log spans).
   size_t span_at(size_t byte) const;
   // Bytes [begin, end) with the origin they have in a render.
   MarkedText marked_text(size_t begin, size_t end) const;
 
   // Replaces what lies behind patch.keep_bytes. O(what is dropped and added).
   void apply(const TranscriptPatch& patch);
-  // Appends a reply, as message number `message`. `mark`: the encoder at the end of the text so far.
+  // Appends a reply, as message number `message`; an empty one too, for it holds the mark. `mark`: the encoder at the end of the text so far.
   void append_reply(const SampledReply& reply, size_t message, EncoderMark mark);
 
  private:

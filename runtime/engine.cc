@@ -1,0 +1,73 @@
+#include "runtime/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "cache/lru_kv_cache_store.h"
+#include "model/architectures.h"
+#include "model/load_model.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+size_t default_kv_budget_bytes(size_t page_bytes, size_t max_seq_len, size_t available_bytes) {
+  constexpr size_t kLeastBytes = 256'000'000;
+  const size_t two_contexts = 2 * KvLayout::pages_for(max_seq_len) * page_bytes;
+  // A budget below one page could hold nothing at all.
+  return std::max(page_bytes, std::min(std::max(two_contexts, kLeastBytes), available_bytes / 2));
+}
+
+Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const EngineOptions& options) {
+  ModelOptions model_options;
+  model_options.numerics = options.numerics;
+  model_options.kv_dtype = options.kv_dtype;
+  model_options.n_threads = options.n_threads;
+  model_options.max_seq_len = options.max_seq_len;
+  model_options.max_chunk = options.max_chunk;
+  TRY_ASSIGN(const std::unique_ptr<ModelFile> file, open_model_file(path));
+  EngineParts parts;
+  parts.name = path;
+  parts.kv_budget_bytes = options.kv_budget_bytes;
+  if (parts.kv_budget_bytes == 0) {
+    TRY_ASSIGN(const ModelConfig config, read_config(*file));
+    TRY_ASSIGN(const MemoryPlan plan, plan_memory(*file, config, model_options));
+    const size_t available = available_memory_bytes();
+    parts.kv_budget_bytes = default_kv_budget_bytes(plan.kv_page_bytes, plan.max_seq_len,
+                                                    available - std::min(available, plan.fixed_bytes()));
+  }
+  TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file));
+  Result<ChatTemplate> chat_template = ChatTemplate::load(*file);
+  if (chat_template.ok()) {
+    parts.chat_template = std::move(chat_template).value();
+  } else if (chat_template.status().code() != ErrorCode::kNotFound) {
+    return chat_template.status();
+  }
+  TRY_ASSIGN(parts.model, load_language_model(*file, model_options, parts.kv_budget_bytes));
+  return create(std::move(parts));
+}
+
+Result<std::shared_ptr<Engine>> Engine::create(EngineParts parts) {
+  CHECK(parts.model && parts.tokenizer);
+  if (parts.tokenizer->vocab_size() > parts.model->vocab_size()) {
+    return {ErrorCode::kMismatch, parts.name + ": the tokenizer has " +
+                                      std::to_string(parts.tokenizer->vocab_size()) + " ids, the model only " +
+                                      std::to_string(parts.model->vocab_size())};
+  }
+  return std::shared_ptr<Engine>(new Engine(std::move(parts)));
+}
+
+Engine::Engine(EngineParts parts) : parts_(std::move(parts)) {
+  if (parts_.clock == nullptr) parts_.clock = &system_clock();
+  pool_ = std::make_unique<KvPagePool>(parts_.model->kv_layout(), parts_.kv_budget_bytes);
+  store_ = std::make_unique<LruKvCacheStore>(*pool_);
+  queue_ = std::make_unique<ForwardQueue>(*parts_.model);
+}
+
+Engine::~Engine() = default;
+
+const ChatTemplate* Engine::chat_template() const {
+  return parts_.chat_template ? &*parts_.chat_template : nullptr;
+}
+
+}  // namespace ibid

@@ -1,0 +1,286 @@
+#include "runtime/prompt_delta.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/utf8.h"
+#include "runtime/stopwatch.h"
+
+namespace ibid {
+namespace {
+
+// Long texts of messages get a mark this often, so that an edit in the middle encodes little again.
+constexpr size_t kBytesPerMark = 4096;
+constexpr size_t kExcerptBytes = 40;
+
+bool same_origin(SpanOrigin there, TextOrigin here) {
+  switch (there) {
+    case SpanOrigin::kTemplate: return here == TextOrigin::kTemplate;
+    case SpanOrigin::kInput: return here == TextOrigin::kInput;
+    case SpanOrigin::kSampled: return true;  // a template may write parts of a reply itself ("<think>")
+    case SpanOrigin::kEndOfTurn: return here == TextOrigin::kTemplate;
+  }
+  return false;
+}
+
+// The first byte from `begin` on at which `text` is not what the transcript holds, or where one of them ends.
+// The token that ended a reply agrees as a whole or not at all.
+size_t first_difference(const Transcript& transcript, size_t begin, const MarkedText& text, WorkCounters& work) {
+  const std::vector<TranscriptSpan>& spans = transcript.spans();
+  size_t position = begin;
+  size_t i = transcript.span_at(begin);
+  for (const TextRun& run : text) {
+    size_t done = 0;
+    while (done < run.text.size()) {
+      while (i < spans.size() && spans[i].byte_end == position) ++i;
+      if (i == spans.size()) return position;
+      size_t equal = 0;
+      if (same_origin(spans[i].origin, run.origin)) {
+        const size_t n = std::min(run.text.size() - done, spans[i].byte_end - position);
+        const char* there = transcript.bytes().data() + position;
+        equal = static_cast<size_t>(std::mismatch(there, there + n, run.text.data() + done).first - there);
+        work.bytes_compared += equal + 1;
+      }
+      done += equal;
+      position += equal;
+      if (position < spans[i].byte_end && done < run.text.size()) {
+        return spans[i].origin == SpanOrigin::kEndOfTurn ? spans[i].byte_begin : position;
+      }
+    }
+  }
+  i = transcript.span_at(position);
+  const bool inside = i < spans.size() && spans[i].byte_begin < position;
+  return inside && spans[i].origin == SpanOrigin::kEndOfTurn ? spans[i].byte_begin : position;
+}
+
+// Where encoding starts again.
+struct Restart {
+  size_t byte = 0;
+  EncoderMark mark;
+  bool needs_special = false;  // right only if a special token comes next
+};
+
+EncoderMark fresh_mark(const Tokenizer& tokenizer, size_t n_ids) {
+  return {IncrementalEncoder(tokenizer, n_ids == 0), n_ids, n_ids, {}};
+}
+
+// The border in front of spans[i], which follows a reply.
+EncoderMark mark_behind_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t i) {
+  CHECK(i > 0) << "a conversation begins with text";
+  const TranscriptSpan& before = transcript.spans()[i - 1];
+  // Behind an empty reply the text in front of it goes on.
+  if (before.token_ends.empty() && before.mark) return *before.mark;
+  const size_t n_ids = i < transcript.spans().size() ? transcript.spans()[i].id_begin : transcript.ids().size();
+  return fresh_mark(tokenizer, n_ids);
+}
+
+Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, size_t byte) {
+  if (transcript.empty()) return {0, fresh_mark(tokenizer, 0)};
+  const size_t i = transcript.span_at(byte);
+  if (i == transcript.spans().size()) return {byte, mark_behind_reply(tokenizer, transcript, i)};
+  const TranscriptSpan& span = transcript.spans()[i];
+  if (span.origin == SpanOrigin::kEndOfTurn) return {byte, mark_behind_reply(tokenizer, transcript, i)};
+  if (span.origin == SpanOrigin::kSampled && byte > span.byte_begin) {
+    const auto end = std::lower_bound(span.token_ends.begin(), span.token_ends.end(), byte);
+    if (end != span.token_ends.end() && *end == byte) {
+      const size_t n_tokens = static_cast<size_t>(end - span.token_ends.begin()) + 1;
+      return {byte, fresh_mark(tokenizer, span.id_begin + n_tokens), true};
+    }
+  }
+  CHECK(span.mark.has_value()) << "no mark at byte " << span.byte_begin;
+  return {span.byte_begin, *span.mark};
+}
+
+// Encodes text from a restart on.
+class PatchEncoder {
+ public:
+  PatchEncoder(const Transcript& transcript, const Restart& restart)
+      : transcript_(transcript), encoder_(restart.mark.encoder), base_(restart.mark.base) {
+    patch_.keep_bytes = restart.byte;
+    patch_.keep_ids = restart.mark.n_stable;
+    patch_.ids = restart.mark.tail;
+  }
+
+  void append(const TextRun& run, size_t first_message, size_t last_message) {
+    for (size_t begin = 0; begin < run.text.size();) {
+      const std::string_view piece = std::string_view(run.text).substr(begin, piece_length(run, begin));
+      TranscriptSpan span;
+      span.origin = run.origin == TextOrigin::kTemplate ? SpanOrigin::kTemplate : SpanOrigin::kInput;
+      span.byte_begin = patch_.keep_bytes + patch_.bytes.size();
+      span.byte_end = span.byte_begin + piece.size();
+      span.id_begin = n_ids();
+      span.first_message = first_message;
+      span.last_message = last_message;
+      span.mark = mark();
+      patch_.spans.push_back(std::move(span));
+      patch_.bytes += piece;
+      take(encoder_.append(piece, run.origin));
+      begin += piece.size();
+    }
+  }
+
+  size_t n_ids() const { return patch_.keep_ids + patch_.ids.size(); }
+  EncoderMark mark() const { return {encoder_, base_, n_ids(), {}}; }
+  size_t bytes_encoded() const { return encoder_.bytes_encoded(); }
+  TranscriptPatch patch() && { return std::move(patch_); }
+
+ private:
+  static size_t piece_length(const TextRun& run, size_t begin) {
+    const size_t left = run.text.size() - begin;
+    // Template text holds special tokens, which are found whole or not at all.
+    if (run.origin == TextOrigin::kTemplate || left <= kBytesPerMark) return left;
+    return kBytesPerMark - utf8_incomplete_tail(std::string_view(run.text).substr(begin, kBytesPerMark));
+  }
+
+  void take(const IncrementalEncoder::Delta& delta) {
+    const size_t keep = base_ + delta.keep;
+    if (keep < patch_.keep_ids) {
+      const auto ids = transcript_.ids().begin();
+      patch_.ids.insert(patch_.ids.begin(), ids + static_cast<std::ptrdiff_t>(keep),
+                        ids + static_cast<std::ptrdiff_t>(patch_.keep_ids));
+      patch_.keep_ids = keep;
+    }
+    for (size_t i = patch_.spans.size(); i-- > 0 && patch_.spans[i].mark->n_stable > keep;) {
+      patch_.spans[i].mark->forget_from(keep, patch_.ids, patch_.keep_ids);
+    }
+    patch_.ids.resize(keep - patch_.keep_ids);
+    patch_.ids.insert(patch_.ids.end(), delta.tokens.begin(), delta.tokens.end());
+  }
+
+  const Transcript& transcript_;
+  IncrementalEncoder encoder_;
+  size_t base_;
+  TranscriptPatch patch_;
+};
+
+// Encodes the prompt from the restart on; sets delta.end.
+TranscriptPatch encode_from(const Transcript& transcript, const Restart& restart, size_t n_messages,
+                            PromptDelta& delta, WorkCounters& work) {
+  MarkedText text = transcript.marked_text(restart.byte, delta.differs_at);
+  append_text(text, delta.tail, 0, SIZE_MAX);
+  const size_t i = transcript.span_at(restart.byte);
+  size_t first_message = 0;
+  if (i < transcript.spans().size()) {
+    first_message = transcript.spans()[i].first_message;
+  } else if (i > 0) {
+    first_message = transcript.spans()[i - 1].last_message + 1;
+  }
+  PatchEncoder encoder(transcript, restart);
+  for (const TextRun& run : text) encoder.append(run, first_message, n_messages - 1);
+  work.bytes_tokenized += encoder.bytes_encoded() - restart.mark.encoder.bytes_encoded();
+  delta.end = encoder.mark();
+  return std::move(encoder).patch();
+}
+
+std::string excerpt(std::string text) { return utf8_sanitize(text.substr(0, kExcerptBytes)); }
+
+// The message whose rendering holds the byte: of those that a stretch of text came from, the first that is
+// not behind it by its content.
+size_t message_at(const Transcript& transcript, const Json& messages, size_t byte) {
+  const std::vector<TranscriptSpan>& spans = transcript.spans();
+  if (spans.empty()) return 0;
+  size_t i = std::min(transcript.span_at(byte), spans.size() - 1);
+  const TranscriptSpan& span = spans[i];
+  while (i > 0 && spans[i - 1].first_message == span.first_message) --i;
+  size_t cursor = spans[i].byte_begin;
+  for (size_t m = span.first_message; m < span.last_message && m < messages.size(); ++m) {
+    const auto content = messages[m].find("content");
+    if (content == messages[m].end() || !content->is_string()) return m;
+    const std::string& text = content->get_ref<const std::string&>();
+    const size_t found = transcript.bytes().find(text, cursor);
+    if (found == std::string_view::npos || byte < found + text.size()) return m;
+    cursor = found + text.size();
+  }
+  return span.last_message;
+}
+
+}  // namespace
+
+std::string LostPrefix::to_string() const {
+  return std::to_string(n_tokens) + " cached tokens were lost: the prompt differs from token " +
+         std::to_string(token) + " on, in message " + std::to_string(message) + " at byte " +
+         std::to_string(byte) + " (was \"" + was + "\", is \"" + now + "\")";
+}
+
+PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                             TemplateVariables variables, Clock& clock)
+    : tokenizer_(&tokenizer), clock_(&clock), renderer_(chat_template, std::move(variables)) {}
+
+Result<PromptDelta> PromptPlanner::plan(const Json& messages, const Transcript& transcript, WorkCounters& work,
+                                        Timings& timings) {
+  size_t equal_bytes = 0;  // of the new prompt, known to be the transcript's
+  MarkedText text;         // what follows them
+  {
+    const Stopwatch watch(*clock_, timings.render_ms);
+    TRY_ASSIGN(const ConversationRenderer::Delta rendered, renderer_.render(messages, n_unchanged_, true));
+    work.messages_rendered += rendered.messages_rendered;
+    work.bytes_rendered += rendered.bytes_rendered;
+    equal_bytes = std::min(rendered.keep_bytes, common_bytes_);
+    append_text(text, tail_, 0, rendered.keep_bytes - equal_bytes);
+    append_text(text, rendered.text, 0, SIZE_MAX);
+    n_unchanged_ = messages.size();
+  }
+  const Stopwatch watch(*clock_, timings.tokenize_ms);
+  PromptDelta delta;
+  delta.n_bytes = equal_bytes + text_size(text);
+  delta.differs_at = first_difference(transcript, equal_bytes, text, work);
+  if (delta.differs_at < equal_bytes) delta.tail = transcript.marked_text(delta.differs_at, equal_bytes);
+  append_text(delta.tail, text, std::max(delta.differs_at, equal_bytes) - equal_bytes, SIZE_MAX);
+  encode(transcript, messages.size(), delta, work);
+  if (delta.n_prompt == 0) {
+    given_up(delta);
+    return {ErrorCode::kInvalidArgument, "the chat template made an empty prompt of " +
+                                             std::to_string(messages.size()) + " messages"};
+  }
+  return delta;
+}
+
+void PromptPlanner::encode(const Transcript& transcript, size_t n_messages, PromptDelta& delta,
+                           WorkCounters& work) const {
+  Restart restart = restart_at(*tokenizer_, transcript, delta.differs_at);
+  delta.patch = encode_from(transcript, restart, n_messages, delta, work);
+  if (restart.needs_special &&
+      (delta.patch.ids.empty() || !tokenizer_->is_special(delta.patch.ids.front()))) {
+    const TranscriptSpan& reply = transcript.spans()[transcript.span_at(delta.differs_at)];
+    restart = {reply.byte_begin, *reply.mark};
+    delta.patch = encode_from(transcript, restart, n_messages, delta, work);
+  }
+  delta.n_prompt = delta.patch.keep_ids + delta.patch.ids.size();
+  const TokenSpan held = TokenSpan(transcript.ids()).subspan(delta.patch.keep_ids);
+  const TokenSpan now = delta.patch.ids;
+  const size_t n = std::min(held.size(), now.size());
+  size_t n_equal = 0;
+  while (n_equal < n && held[n_equal] == now[n_equal]) ++n_equal;
+  work.tokens_compared += n_equal + 1;
+  delta.n_keep = delta.patch.keep_ids + n_equal;
+}
+
+void PromptPlanner::applied(const PromptDelta& delta) {
+  common_bytes_ = delta.n_bytes;
+  tail_.clear();
+}
+
+void PromptPlanner::given_up(const PromptDelta& delta) {
+  common_bytes_ = delta.differs_at;
+  tail_ = delta.tail;
+}
+
+void PromptPlanner::messages_changed_from(size_t n) { n_unchanged_ = std::min(n_unchanged_, n); }
+
+LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& transcript, const Json& messages,
+                               size_t n_held) {
+  LostPrefix lost;
+  lost.n_tokens = n_held - std::min(n_held, delta.n_keep);
+  lost.byte = delta.differs_at;
+  lost.token = delta.n_keep;
+  lost.message = message_at(transcript, messages, delta.differs_at);
+  lost.was = excerpt(std::string(transcript.bytes().substr(delta.differs_at, kExcerptBytes)));
+  MarkedText now;
+  append_text(now, delta.tail, 0, kExcerptBytes);
+  for (const TextRun& run : now) lost.now += run.text;
+  lost.now = excerpt(lost.now);
+  return lost;
+}
+
+}  // namespace ibid

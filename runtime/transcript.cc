@@ -1,0 +1,119 @@
+#include "runtime/transcript.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ibid {
+namespace {
+
+TextOrigin rendered_origin(SpanOrigin origin) {
+  return origin == SpanOrigin::kTemplate || origin == SpanOrigin::kEndOfTurn ? TextOrigin::kTemplate
+                                                                              : TextOrigin::kInput;
+}
+
+}  // namespace
+
+void append_run(MarkedText& text, std::string_view bytes, TextOrigin origin) {
+  if (bytes.empty()) return;
+  if (text.empty() || text.back().origin != origin) text.push_back({{}, origin});
+  text.back().text += bytes;
+}
+
+void append_text(MarkedText& text, const MarkedText& more, size_t begin, size_t end) {
+  size_t position = 0;
+  for (const TextRun& run : more) {
+    const size_t from = std::clamp(begin, position, position + run.text.size()) - position;
+    const size_t to = std::clamp(end, position, position + run.text.size()) - position;
+    append_run(text, std::string_view(run.text).substr(from, to - from), run.origin);
+    position += run.text.size();
+  }
+}
+
+size_t text_size(const MarkedText& text) {
+  size_t n = 0;
+  for (const TextRun& run : text) n += run.text.size();
+  return n;
+}
+
+void EncoderMark::forget_from(size_t n_ids, const Tokens& ids, size_t ids_begin) {
+  if (n_stable <= n_ids) return;
+  const auto at = [&](size_t i) { return ids.begin() + static_cast<std::ptrdiff_t>(i - ids_begin); };
+  tail.insert(tail.begin(), at(n_ids), at(n_stable));
+  n_stable = n_ids;
+}
+
+size_t Transcript::span_at(size_t byte) const {
+  const auto it = std::upper_bound(spans_.begin(), spans_.end(), byte,
+                                   [](size_t b, const TranscriptSpan& span) { return b < span.byte_end; });
+  return static_cast<size_t>(it - spans_.begin());
+}
+
+MarkedText Transcript::marked_text(size_t begin, size_t end) const {
+  MarkedText out;
+  for (size_t i = span_at(begin); i < spans_.size() && begin < end; ++i) {
+    const size_t to = std::min(end, spans_[i].byte_end);
+    append_run(out, bytes().substr(begin, to - begin), rendered_origin(spans_[i].origin));
+    begin = to;
+  }
+  return out;
+}
+
+void Transcript::apply(const TranscriptPatch& patch) {
+  truncate(patch.keep_bytes, patch.keep_ids);
+  bytes_ += patch.bytes;
+  ids_.insert(ids_.end(), patch.ids.begin(), patch.ids.end());
+  spans_.insert(spans_.end(), patch.spans.begin(), patch.spans.end());
+}
+
+void Transcript::append_reply(const SampledReply& reply, size_t message, EncoderMark mark) {
+  CHECK_EQ(reply.ids.size(), reply.text_ends.size());
+  TranscriptSpan span;
+  span.origin = SpanOrigin::kSampled;
+  span.byte_begin = bytes_.size();
+  span.id_begin = ids_.size();
+  span.mark = std::move(mark);
+  span.first_message = span.last_message = message;
+  for (const size_t end : reply.text_ends) span.token_ends.push_back(bytes_.size() + end);
+  bytes_ += reply.text;
+  ids_.insert(ids_.end(), reply.ids.begin(), reply.ids.end());
+  span.byte_end = bytes_.size();
+  spans_.push_back(std::move(span));
+  if (!reply.end_of_turn) return;
+
+  TranscriptSpan closing;
+  closing.origin = SpanOrigin::kEndOfTurn;
+  closing.byte_begin = bytes_.size();
+  closing.id_begin = ids_.size();
+  closing.first_message = closing.last_message = message;
+  bytes_ += reply.end_of_turn_text;
+  ids_.push_back(*reply.end_of_turn);
+  closing.byte_end = bytes_.size();
+  closing.token_ends.push_back(closing.byte_end);
+  spans_.push_back(std::move(closing));
+}
+
+void Transcript::truncate(size_t n_bytes, size_t n_ids) {
+  // A reply without text, of special tokens alone, lies on the border and stays if its ids do.
+  const auto stays = [&](const TranscriptSpan& span) {
+    return span.byte_begin < n_bytes ||
+           (span.byte_end == n_bytes && !span.token_ends.empty() &&
+            span.id_begin + span.token_ends.size() <= n_ids);
+  };
+  while (!spans_.empty() && !stays(spans_.back())) spans_.pop_back();
+  if (!spans_.empty() && spans_.back().byte_end > n_bytes) {
+    TranscriptSpan& cut = spans_.back();
+    CHECK(cut.origin == SpanOrigin::kSampled) << "encoded spans are replaced as a whole";
+    cut.byte_end = n_bytes;
+    cut.token_ends.resize(n_ids - cut.id_begin);
+  }
+  for (size_t i = spans_.size(); i-- > 0;) {
+    if (!spans_[i].mark) continue;
+    if (spans_[i].mark->n_stable <= n_ids) break;
+    spans_[i].mark->forget_from(n_ids, ids_, 0);
+  }
+  bytes_.resize(n_bytes);
+  ids_.resize(n_ids);
+}
+
+}  // namespace ibid

@@ -1,0 +1,86 @@
+#include "tests/support/fake_tokenizer.h"
+
+#include "base/check.h"
+
+namespace ibid {
+
+FakeTokenizer::FakeTokenizer() {
+  for (int byte = 0; byte < 256; ++byte) pieces_.push_back(std::string(1, static_cast<char>(byte)));
+  for (const char* piece : {"ab", "abc", "abcd", "\n\n", "Hello", "lo", " wor", " world", "th", "the", "ing", ".\n",
+                            "<think>", "</think>", "user", "assistant"}) {
+    pieces_.push_back(piece);
+  }
+  first_special_ = static_cast<TokenId>(pieces_.size());
+  for (const char* special : {"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|tool|>"}) pieces_.push_back(special);
+  end_of_text = first_special_;
+  im_start = first_special_ + 1;
+  im_end = first_special_ + 2;
+  end_of_turn_ = {end_of_text, im_end};
+}
+
+GrowingEncoding FakeTokenizer::encode_growing(std::span<const OriginRun> runs, TextContext) const {
+  std::string text;
+  std::vector<size_t> special_until;  // a special token that begins here must end by then; 0: none may
+  for (const OriginRun& run : runs) {
+    text += run.bytes;
+    special_until.resize(text.size(), run.origin == TextOrigin::kTemplate ? text.size() : 0);
+  }
+  GrowingEncoding out;
+  bool final = true;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    size_t best = 0;
+    bool can_grow = false;
+    for (size_t id = 0; id < pieces_.size(); ++id) {
+      const std::string& piece = pieces_[id];
+      can_grow |= piece.size() > rest.size() && piece.starts_with(rest);
+      if (!rest.starts_with(piece)) continue;
+      if (is_special(static_cast<TokenId>(id)) && at + piece.size() > special_until[at]) continue;
+      if (best == 0 || piece.size() > pieces_[best].size()) best = id;
+    }
+    final = final && !can_grow;
+    at += pieces_[best].size();
+    out.tokens.push_back(static_cast<TokenId>(best));
+    if (!final) continue;
+    out.n_final_tokens = out.tokens.size();
+    out.n_final_bytes = at;
+  }
+  out.resume.at_start = false;
+  return out;
+}
+
+Tokens FakeTokenizer::encode(std::string_view text, TextOrigin origin, bool) const {
+  if (text.empty()) return {};
+  const OriginRun run{text, origin};
+  return encode_growing({&run, 1}, {}).tokens;
+}
+
+std::string_view FakeTokenizer::token_bytes(TokenId id) const {
+  if (id < 0 || static_cast<size_t>(id) >= pieces_.size()) return {};
+  return pieces_[static_cast<size_t>(id)];
+}
+
+std::string FakeTokenizer::decode(TokenSpan ids) const {
+  std::string text;
+  for (const TokenId id : ids) text += token_bytes(id);
+  return text;
+}
+
+std::optional<TokenId> FakeTokenizer::find_token(std::string_view text) const {
+  for (size_t id = 0; id < pieces_.size(); ++id) {
+    if (pieces_[id] == text) return static_cast<TokenId>(id);
+  }
+  return std::nullopt;
+}
+
+Tokens FakeTokenizer::sampled(const std::vector<std::string>& pieces) const {
+  Tokens out;
+  for (const std::string& piece : pieces) {
+    const std::optional<TokenId> id = find_token(piece);
+    CHECK(id.has_value()) << piece;
+    out.push_back(*id);
+  }
+  return out;
+}
+
+}  // namespace ibid

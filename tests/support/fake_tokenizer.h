@@ -1,0 +1,41 @@
+// FakeTokenizer: a small vocabulary whose encoding can be done in one's head: the longest known piece wins,
+// from left to right. Every byte is a token, so every text has an encoding; some pieces are longer, so that
+// a text has more than one sequence of ids that spells it, and appending can change the last ids.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+class FakeTokenizer : public Tokenizer {
+ public:
+  FakeTokenizer();
+
+  size_t vocab_size() const override { return pieces_.size(); }
+  Tokens encode(std::string_view text, TextOrigin origin, bool add_special) const override;
+  GrowingEncoding encode_growing(std::span<const OriginRun> runs, TextContext before) const override;
+  std::string_view token_bytes(TokenId id) const override;
+  std::string decode(TokenSpan ids) const override;
+  bool is_special(TokenId id) const override { return id >= first_special_; }
+  std::optional<TokenId> find_token(std::string_view text) const override;
+  std::optional<TokenId> bos() const override { return std::nullopt; }
+  std::optional<TokenId> eos() const override { return end_of_text; }
+  const std::vector<TokenId>& end_of_turn() const override { return end_of_turn_; }
+
+  // Ids of pieces one by one, which need not be the encoding: sampled({"ab", "c"}).
+  Tokens sampled(const std::vector<std::string>& pieces) const;
+  Tokens template_ids(std::string_view text) const { return encode(text, TextOrigin::kTemplate, false); }
+
+  TokenId im_start = 0, im_end = 0, end_of_text = 0;
+
+ private:
+  std::vector<std::string> pieces_;
+  TokenId first_special_ = 0;
+  std::vector<TokenId> end_of_turn_;
+};
+
+}  // namespace ibid
