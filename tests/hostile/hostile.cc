@@ -1,0 +1,43 @@
+#include "tests/hostile/hostile.h"
+
+#include <vector>
+
+#include "weights/block_formats.h"
+
+namespace ibid {
+
+namespace {
+
+template <typename T>
+uint64_t count_of(const Result<std::optional<T>>& result) {
+  return result.ok() && result.value().has_value() ? 1 : 0;
+}
+
+}  // namespace
+
+uint64_t touch_everything(const ModelFile& file) {
+  uint64_t sum = 0;
+  for (const ModelFile::MetadataLine& line : file.describe_metadata()) {
+    sum += line.value.size() + count_of(file.get_int(line.key)) + count_of(file.get_float(line.key)) +
+           count_of(file.get_bool(line.key)) + count_of(file.get_ints(line.key)) +
+           count_of(file.get_floats(line.key));
+    if (const auto text = file.get_string(line.key); text.ok() && *text) {
+      for (const char c : **text) sum += static_cast<unsigned char>(c);
+    }
+    if (const auto texts = file.get_strings(line.key); texts.ok() && *texts) {
+      for (const std::string_view text : **texts) {
+        for (const char c : text) sum += static_cast<unsigned char>(c);
+      }
+    }
+  }
+  for (const std::string& name : file.tensor_names()) {
+    const TensorView& view = *file.find_tensor(name);
+    for (const std::byte byte : view.data) sum += static_cast<uint64_t>(byte);
+    if (!can_dequantize(view.dtype)) continue;
+    std::vector<float> values(view.shape.elements());
+    dequantize_row(view.dtype, view.data, values);
+  }
+  return sum;
+}
+
+}  // namespace ibid
