@@ -495,6 +495,29 @@ TEST_F(LruKvCacheStoreTest, SharingALeafThatASharedLeafBegins) {
   EXPECT_EQ(store_.evict(1), 0u) << "the pin moved to the leaf that took over";
 }
 
+TEST_F(LruKvCacheStoreTest, SharingOverAShorterLeafOfOnesOwn) {
+  const Tokens tokens = random_tokens(56, 50);
+  store(TokenSpan(tokens).first(10), kAlice);
+  store(TokenSpan(tokens).first(20), kBob, Sharing::kShared);
+  store(TokenSpan(tokens).first(40), kAlice, Sharing::kShared);
+  EXPECT_EQ(find(tokens, kBob), 40u);
+  EXPECT_EQ(find(tokens, kAlice), 40u);
+  EXPECT_EQ(store_.shared_stats().pages, 1u);
+  EXPECT_EQ(store_.stats(kAlice).pages, 1u);
+}
+
+TEST_F(LruKvCacheStoreTest, AHeadWhoseTailWasClearedIsAsYoungAsItWas) {
+  const Tokens head = random_tokens(57, 64), tail = random_tokens(58, 64), other = random_tokens(59, 64);
+  store(head, kBob, Sharing::kShared);
+  store(concat(head, tail), kAlice);
+  store(other, kBob);
+  EXPECT_EQ(find(concat(head, tail), kAlice), 128u);
+  store_.clear(kAlice);
+  EXPECT_EQ(store_.evict(1), 1u);
+  EXPECT_EQ(find(other, kBob), 0u);
+  EXPECT_EQ(find(head, kBob), 64u);
+}
+
 // --- reports
 
 TEST_F(LruKvCacheStoreTest, StatsAddUp) {
