@@ -1,0 +1,25 @@
+#include "tokenizer/jinja/program.h"
+
+#include "tokenizer/jinja/failure.h"
+#include "tokenizer/jinja/lexer.h"
+#include "tokenizer/jinja/parser.h"
+
+namespace ibid::jinja {
+
+Result<Program> Program::compile(std::string_view source, const TemplateBudget& budget) {
+  if (source.size() > kMaxSourceBytes) {
+    return Status(ErrorCode::kTemplateBudget, "the template has " + std::to_string(source.size()) +
+                                                  " bytes; at most " + std::to_string(kMaxSourceBytes) + " are read");
+  }
+  try {
+    Parser parser(tokenize(source), budget.max_depth);
+    Program program;
+    program.body_ = parser.parse();
+    program.names_ = parser.take_names();
+    return program;
+  } catch (const Failure& failure) {
+    return Status(failure.code, failure.message);
+  }
+}
+
+}  // namespace ibid::jinja
