@@ -29,8 +29,6 @@ namespace ibid {
 
 class ModelFile;
 
-namespace jinja { class Program; struct RenderState; }
-
 // Rendered text, as consecutive runs of one origin (never two neighbours of the same origin, none empty).
 struct TextRun {
   std::string text;
@@ -41,15 +39,18 @@ std::string plain_text(const MarkedText& text);
 
 // Budgets of one render; beyond them kTemplateBudget names the one that was exceeded.
 struct TemplateBudget {
-  uint64_t max_steps = 1'000'000;
+  uint64_t max_steps = 1'000'000;         // and a thousand for each message
   uint32_t max_depth = 128;
-  uint64_t max_output_bytes = 8u << 20;   // on top of the bytes of the messages themselves
+  uint64_t max_output_bytes = 8u << 20;   // on top of the bytes of the messages and variables themselves
   uint64_t max_range = 100'000;
 };
 
 // The variables of a render other than messages: add_generation_prompt, tools, documents, bos_token,
-// eos_token, enable_thinking ... as a JSON object. `now` (ISO 8601) is the clock of strftime_now: frozen per
+// eos_token, enable_thinking ... as a JSON object; tools and documents are None where they are not given. They
+// come before ChatTemplate::default_variables(). `now` (ISO 8601) is the clock of strftime_now: frozen per
 // conversation by the caller.
+// Text of variables named *_token or *_tokens is the template's; that of all others is input, as it may come
+// from a request.
 struct TemplateVariables {
   Json values = Json::object();
   std::string now = "2026-01-31T12:00:00";
@@ -73,17 +74,28 @@ class ChatTemplate {
   const Json& default_variables() const;
 
   // The whole render. `messages` is a JSON array of {"role", "content", ...}.
-  // Errors: kTemplateError, kTemplateRaise (the template's own text), kTemplateBudget.
+  // Errors: kTemplateError, kTemplateRaise (the template's own text), kTemplateBudget; kInvalidArgument when
+  // messages are no array or variables no object.
   Result<MarkedText> render(const Json& messages, const TemplateVariables& variables) const;
+  // The render up to the end of the last message's text, for the model to write on: what transformers calls
+  // continue_final_message. Further error: kInvalidArgument when that message has no text, or the template
+  // does not show it.
+  Result<std::string> render_continuing(const Json& messages, const TemplateVariables& variables) const;
   // Any template with any variables (`messages` not special): for tools and tests.
   Result<std::string> render_plain(const Json& variables, std::string_view now) const;
 
  private:
   friend class ConversationRenderer;
   ChatTemplate();
+  static Result<ChatTemplate> compile_with_defaults(std::string_view source, Json defaults,
+                                                    const TemplateBudget& budget);
   struct Parts;
   std::shared_ptr<const Parts> parts_;
 };
+
+// `message` with the arguments of its tool calls as objects where they are a string of JSON, as the protocol of
+// OpenAI has them: most templates print strings with a second set of quotes. Order of keys is kept.
+Json with_parsed_tool_arguments(Json message);
 
 // Renders one growing conversation. Holds what is final so far; never the whole text.
 class ConversationRenderer {
@@ -98,8 +110,9 @@ class ConversationRenderer {
   struct Delta {
     size_t keep_bytes = 0;        // the first bytes of the last render() that are unchanged for certain
     MarkedText text;              // everything after them, up to the end of the new render
-    size_t messages_rendered = 0; // loop iterations executed (all of them in a full render)
+    size_t messages_rendered = 0; // iterations of loops over the messages (all of them in a full render)
     size_t bytes_rendered = 0;    // bytes of `text`
+    uint64_t steps = 0;           // of the interpreter: what the call cost
     bool resumed = false;         // false: the template was run from its beginning
   };
 
