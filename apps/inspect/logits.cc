@@ -9,7 +9,7 @@
 #include "apps/inspect/logits_comparison.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
-#include "weights/safetensors_reader.h"
+#include "weights/model_file.h"
 #include "weights/safetensors_writer.h"
 
 namespace ibid {
@@ -93,7 +93,7 @@ Status run_logits(const Arguments& arguments) {
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
   std::unique_ptr<ModelFile> reference;
   if (!arguments.compare_path.empty()) {
-    TRY_ASSIGN(reference, open_safetensors_file(arguments.compare_path));
+    TRY_ASSIGN(reference, open_model_file(arguments.compare_path));
   }
   TRY_ASSIGN(const auto model, load_for_feeding(path, arguments.model.options()));
 

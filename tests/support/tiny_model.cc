@@ -21,13 +21,14 @@ uint64_t random_bits(uint64_t seed, uint64_t n) {
 
 class TensorMaker {
  public:
-  TensorMaker(GgufWriter& writer, uint32_t seed) : writer_(writer), seed_(seed) {}
+  TensorMaker(GgufWriter& writer, const TinyModel& model)
+      : writer_(writer), seed_(model.seed), norm_mean_(model.norm_mean) {}
 
   // Uniform weights whose products keep the size of their input.
   void matrix(const std::string& name, DType dtype, size_t rows, size_t cols) {
     add(name, dtype, Shape{{rows, cols}, 2}, 0.0f, 1.7f / std::sqrt(static_cast<float>(cols)));
   }
-  void norm(const std::string& name, size_t n) { add(name, DType::kF32, Shape{{n}, 1}, 1.0f, 0.2f); }
+  void norm(const std::string& name, size_t n) { add(name, DType::kF32, Shape{{n}, 1}, norm_mean_, 0.2f); }
   void bias(const std::string& name, size_t n) { add(name, DType::kF32, Shape{{n}, 1}, 0.0f, 0.3f); }
 
  private:
@@ -42,6 +43,7 @@ class TensorMaker {
 
   GgufWriter& writer_;
   uint64_t seed_;
+  float norm_mean_;
   uint64_t n_drawn_ = 0;
 };
 
@@ -83,7 +85,7 @@ GgufWriter tiny_model_writer(const TinyModel& m) {
   writer.add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
   writer.add_f32("llama.rope.freq_base", 10000.0f);
 
-  TensorMaker make(writer, m.seed);
+  TensorMaker make(writer, m);
   make.matrix("token_embd.weight", m.embed_dtype, m.vocab_size, m.dim);
   make.norm("output_norm.weight", m.dim);
   if (!m.tied) make.matrix("output.weight", m.head_dtype, m.vocab_size, m.dim);

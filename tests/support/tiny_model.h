@@ -32,6 +32,7 @@ struct TinyModel {
   DType head_dtype = DType::kF32;
   bool tied = false;                  // no output.weight
   bool biases = false;                // every optional bias
+  float norm_mean = 1.0f;             // of norm weights
   uint32_t seed = 1;
 };
 

@@ -1,0 +1,200 @@
+// Files whose container is sound and whose model is not: each gets a typed error that names file, field, what
+// was found and what was wanted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "model/load_model.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_model.h"
+
+namespace ibid {
+namespace {
+
+using testing::HasSubstr;
+
+Status load_written(const GgufWriter& writer, const ModelOptions& options = {}) {
+  const TempDir dir;
+  const std::string path = dir.file("bad.gguf");
+  EXPECT_TRUE(writer.write(path).ok());
+  const auto file = open_model_file(path);
+  if (!file.ok()) return file.status();
+  return load_language_model(**file, options).status();
+}
+
+// A model file that holds only metadata, for errors that come before any tensor.
+class Metadata {
+ public:
+  Metadata() {
+    for (const char* key : {"block_count", "embedding_length", "feed_forward_length", "attention.head_count",
+                            "attention.head_count_kv", "context_length"}) {
+      values_[key] = 64;
+    }
+    values_["block_count"] = 1;
+    values_["attention.head_count"] = values_["attention.head_count_kv"] = 4;
+  }
+  Metadata& set(const std::string& key, uint64_t value) {
+    values_[key] = value;
+    return *this;
+  }
+  Metadata& remove(const std::string& key) {
+    values_.erase(key);
+    return *this;
+  }
+  Metadata& eps(float value) {
+    eps_ = value;
+    return *this;
+  }
+  Metadata& freq_base(float value) {
+    freq_base_ = value;
+    return *this;
+  }
+  Metadata& architecture(const std::string& name) {
+    architecture_ = name;
+    return *this;
+  }
+
+  Status load() const {
+    GgufWriter writer;
+    writer.add_string("general.architecture", architecture_);
+    for (const auto& [key, value] : values_) writer.add_u64("llama." + key, value);
+    writer.add_f32("llama.attention.layer_norm_rms_epsilon", eps_);
+    writer.add_f32("llama.rope.freq_base", freq_base_);
+    writer.add_tensor_of("token_embd.weight", DType::kF32, Shape{{8, 64}, 2}, std::vector<float>(8 * 64));
+    return load_written(writer);
+  }
+
+ private:
+  std::map<std::string, uint64_t> values_;
+  std::string architecture_ = "llama";
+  float eps_ = 1e-5f;
+  float freq_base_ = 10000.0f;
+};
+
+void expect_error(const Status& status, ErrorCode code, const std::string& names) {
+  EXPECT_EQ(status.code(), code) << status.to_string();
+  EXPECT_THAT(status.message(), HasSubstr("bad.gguf"));
+  EXPECT_THAT(status.message(), HasSubstr(names));
+}
+
+TEST(BadModels, Case60_NoHeads) {
+  expect_error(Metadata().set("attention.head_count", 0).load(), ErrorCode::kBadHyperparameter, "attention.head_count is 0");
+}
+
+TEST(BadModels, Case61_HeadsThatAreNoMultipleOfKvHeads) {
+  expect_error(Metadata().set("attention.head_count_kv", 3).load(), ErrorCode::kBadHyperparameter, "a divisor of n_heads, 4");
+}
+
+TEST(BadModels, Case62_OddHeadDim) {
+  expect_error(Metadata().set("attention.key_length", 15).set("attention.value_length", 15).load(),
+               ErrorCode::kBadHyperparameter, "attention.key_length is 15, wanted an even number");
+}
+
+TEST(BadModels, Case63_RotaryDimAboveHeadDim) {
+  expect_error(Metadata().set("rope.dimension_count", 18).load(), ErrorCode::kBadHyperparameter,
+               "rope.dimension_count is 18, wanted 2..16");
+}
+
+TEST(BadModels, Case64_BlockCountOutOfRange) {
+  expect_error(Metadata().set("block_count", 0).load(), ErrorCode::kBadHyperparameter, "block_count is 0");
+  expect_error(Metadata().set("block_count", 1'000'000'000).load(), ErrorCode::kBadHyperparameter, "block_count is 1000000000");
+}
+
+TEST(BadModels, Case65_ContextOutOfRange) {
+  expect_error(Metadata().set("context_length", 0).load(), ErrorCode::kBadHyperparameter, "context_length is 0");
+  expect_error(Metadata().set("context_length", uint64_t{1} << 31).load(), ErrorCode::kBadHyperparameter, "context_length");
+}
+
+TEST(BadModels, Case72_EpsilonThatIsNoPositiveNumber) {
+  for (const float eps : {0.0f, -1.0f, std::nanf("")}) {
+    expect_error(Metadata().eps(eps).load(), ErrorCode::kBadHyperparameter, "layer_norm_rms_epsilon");
+  }
+}
+
+TEST(BadModels, Case73_RopeBaseThatIsNoPositiveNumber) {
+  for (const float base : {0.0f, -10000.0f, std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    expect_error(Metadata().freq_base(base).load(), ErrorCode::kBadHyperparameter, "rope.freq_base");
+  }
+}
+
+TEST(BadModels, MissingKeysAreNamed) {
+  for (const char* key : {"block_count", "embedding_length", "feed_forward_length", "attention.head_count",
+                          "context_length"}) {
+    expect_error(Metadata().remove(key).load(), ErrorCode::kMissingKey, std::string("llama.") + key);
+  }
+}
+
+TEST(BadModels, UnknownArchitectureNamesTheKnownOnes) {
+  expect_error(Metadata().architecture("mamba").load(), ErrorCode::kUnsupported,
+               "architecture 'mamba' is not supported (supported: llama");
+}
+
+TEST(BadModels, Case66_MissingTensor) {
+  expect_error(Metadata().load(), ErrorCode::kMissingTensor, "is missing");
+}
+
+TEST(BadModels, Case67_ShapeThatDisagreesWithTheHyperparameters) {
+  GgufWriter writer = tiny_model_writer({});
+  writer.add_u32("llama.vocab_size", 119);
+  expect_error(load_written(writer), ErrorCode::kBadShape, "token_embd.weight is [120, 64], wanted [119, 64]");
+}
+
+TEST(BadModels, Case68_ExtraTensorsDoNoHarm) {
+  GgufWriter writer = tiny_model_writer({});
+  writer.add_tensor_of("blk.0.something_new.weight", DType::kF32, Shape{{4, 4}, 2}, std::vector<float>(16));
+  EXPECT_TRUE(load_written(writer).ok());
+}
+
+TEST(BadModels, Case69_TiedHeadOfAQuantizedEmbedding) {
+  TinyModel tied;
+  tied.tied = true;
+  tied.embed_dtype = DType::kQ8_0;
+  EXPECT_TRUE(load_written(tiny_model_writer(tied)).ok());
+}
+
+TEST(BadModels, Case70_NormsThatAreNotFinite) {
+  TinyModel tiny;
+  tiny.norm_mean = std::nanf("");
+  expect_error(load_written(tiny_model_writer(tiny)), ErrorCode::kNonFinite, "norm.weight holds a value that is not finite");
+}
+
+TEST(BadModels, UnsupportedRopeScalingIsNamed) {
+  GgufWriter writer = tiny_model_writer({});
+  writer.add_string("llama.rope.scaling.type", "yarn");
+  expect_error(load_written(writer), ErrorCode::kUnsupported, "rope scaling 'yarn'");
+}
+
+TEST(BadModels, MoreMemoryThanThereIs) {
+  const Status status = load_written(tiny_model_writer({}), {.max_seq_len = 16777216, .max_chunk = 16777216});
+  EXPECT_EQ(status.code(), ErrorCode::kOutOfMemory) << status.to_string();
+  EXPECT_THAT(status.message(), HasSubstr("available"));
+}
+
+TEST(BadModels, TokensOutsideTheVocabularyAndTheContext) {
+  TinyModel tiny;
+  tiny.context = 64;
+  const auto model = load_tiny_model(tiny, {.n_threads = 1});
+  KvPagePool pool(model->kv_layout(), size_t{16} << 20);
+  KvCacheEntry entry(pool);
+  Logits logits;
+  const auto forward = [&](const Tokens& tokens) {
+    const SequenceChunk chunk{&entry, tokens, WantLogits::kLast};
+    return model->forward(std::span(&chunk, 1), {}, logits);
+  };
+  EXPECT_EQ(forward({1, 120}).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(forward({-1}).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(forward({}).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(forward(Tokens(65, 1)).code(), ErrorCode::kContextFull);
+  EXPECT_EQ(entry.length(), 0u);
+  EXPECT_TRUE(forward(Tokens(64, 1)).ok());
+  const Status full = forward({1});
+  EXPECT_EQ(full.code(), ErrorCode::kContextFull);
+  EXPECT_THAT(full.message(), HasSubstr("65"));
+  EXPECT_THAT(full.message(), HasSubstr("64"));
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,166 @@
+// The numbers themselves: logits against Hugging Face's for tiny checkpoints, and against the naive
+// transformer for files of every weight type.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "model/architectures.h"
+#include "model/load_model.h"
+#include "tests/reference/naive_transformer.h"
+#include "tests/support/paths.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_model.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+namespace {
+
+std::unique_ptr<ModelFile> open(const std::string& path) {
+  auto file = open_model_file(path);
+  CHECK(file.ok()) << file.status().to_string();
+  return *std::move(file);
+}
+
+std::vector<std::vector<float>> all_logits(LanguageModel& model, TokenSpan tokens) {
+  KvPagePool pool(model.kv_layout(), size_t{64} << 20);
+  KvCacheEntry entry(pool);
+  Logits logits;
+  const SequenceChunk chunk{&entry, tokens, WantLogits::kAll};
+  const Status status = model.forward(std::span(&chunk, 1), {}, logits);
+  CHECK(status.ok()) << status.to_string();
+  std::vector<std::vector<float>> rows;
+  for (size_t i = 0; i < logits.n_rows(); ++i) rows.emplace_back(logits.row(i).begin(), logits.row(i).end());
+  return rows;
+}
+
+// A tensor of a reference file as T's, row after row.
+template <typename T>
+std::vector<T> values_of(const ModelFile& file, const std::string& name) {
+  const TensorView* tensor = file.find_tensor(name);
+  CHECK(tensor != nullptr) << name;
+  std::vector<T> values(tensor->shape.elements());
+  CHECK(values.size() * sizeof(T) == tensor->data.size()) << name;
+  std::memcpy(values.data(), tensor->data.data(), tensor->data.size());
+  return values;
+}
+
+double max_difference(LanguageModel& model, const ModelFile& reference) {
+  double largest = 0;
+  for (const std::string n : {"0", "1"}) {
+    const auto ids = values_of<int64_t>(reference, "ids." + n);
+    const auto wanted = values_of<float>(reference, "logits." + n);
+    const auto got = all_logits(model, Tokens(ids.begin(), ids.end()));
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const float value = got[i / model.vocab_size()][i % model.vocab_size()];
+      largest = std::max(largest, std::abs(static_cast<double>(value) - static_cast<double>(wanted[i])));
+    }
+  }
+  return largest;
+}
+
+TEST(ReferenceLogits, TinyCheckpointsOfHuggingFace) {
+  IBID_NEED_SHARED(shared);
+  size_t n_models = 0;
+  for (const auto& directory : std::filesystem::directory_iterator(shared + "/reference/tiny")) {
+    if (!directory.is_directory()) continue;
+    const std::string path = directory.path();
+    const auto file = open(path);
+    if (*file->get_string("model_type").value() != "llama") continue;
+    ++n_models;
+    SCOPED_TRACE(path);
+    const auto reference = open(path + "/logits.safetensors");
+    for (const Numerics numerics : {Numerics::kReference, Numerics::kExact}) {
+      auto model = load_language_model(*file, {.numerics = numerics, .kv_dtype = KvDType::kF32, .n_threads = 2});
+      ASSERT_TRUE(model.ok()) << model.status().to_string();
+      const double difference = max_difference(**model, *reference);
+      std::printf("%-13s %-9s max |dlogit| %.2e\n", directory.path().filename().c_str(), numerics_name(numerics),
+                  difference);
+      EXPECT_LE(difference, 1e-3);
+    }
+  }
+  EXPECT_GE(n_models, 3u);
+}
+
+struct Quality {
+  double max_dlogit = 0;
+  double mean_kl = 0;
+};
+
+// How far `model` is from the naive transformer on the same file.
+Quality against_naive(const TinyModel& tiny, const ModelOptions& options) {
+  const TempDir dir;
+  const std::string path = dir.file("tiny.gguf");
+  write_tiny_model(tiny, path);
+  const auto file = open(path);
+  const Tokens tokens = random_tokens(90, tiny.vocab_size, 3);
+  const auto wanted = NaiveTransformer(*file, *read_config(*file)).logits(tokens);
+  const auto got = all_logits(**load_language_model(*file, options), tokens);
+  Quality quality;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    double z_wanted = 0;
+    double z_got = 0;
+    for (size_t j = 0; j < tiny.vocab_size; ++j) {
+      quality.max_dlogit = std::max(quality.max_dlogit, std::abs(static_cast<double>(got[i][j]) - wanted[i][j]));
+      z_wanted += std::exp(wanted[i][j]);
+      z_got += std::exp(static_cast<double>(got[i][j]));
+    }
+    for (size_t j = 0; j < tiny.vocab_size; ++j) {
+      const double log_p = wanted[i][j] - std::log(z_wanted);
+      quality.mean_kl += std::exp(log_p) * (log_p - (static_cast<double>(got[i][j]) - std::log(z_got)));
+    }
+  }
+  quality.mean_kl /= static_cast<double>(tokens.size());
+  return quality;
+}
+
+TEST(ReferenceLogits, ReferenceModeIsTheNaiveTransformerForEveryWeightType) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
+                            DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) {
+    SCOPED_TRACE(std::string(dtype_name(dtype)));
+    TinyModel tiny;
+    tiny.matrix_dtype = tiny.embed_dtype = tiny.head_dtype = dtype;
+    if (dtype_block(dtype).values == 256) tiny.n_layers = 2, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
+    const Quality reference = against_naive(tiny, {.numerics = Numerics::kReference, .kv_dtype = KvDType::kF32});
+    const Quality exact = against_naive(tiny, {.kv_dtype = KvDType::kF32});
+    std::printf("%-5s reference max |dlogit| %.1e, exact %.1e, mean KL %.1e\n", std::string(dtype_name(dtype)).c_str(),
+                reference.max_dlogit, exact.max_dlogit, exact.mean_kl);
+    EXPECT_LE(reference.max_dlogit, 1e-4);
+    // int8 activations cost about 0.4 % of a value's size; float weights see none.
+    EXPECT_LE(exact.max_dlogit, dtype_is_float(dtype) ? 1e-4 : 0.3);
+    EXPECT_LE(exact.mean_kl, dtype_is_float(dtype) ? 1e-8 : 2e-3);
+  }
+}
+
+TEST(ReferenceLogits, OddShapesBiasesAndTiedHeads) {
+  TinyModel biased;
+  biased.biases = true;
+  TinyModel tied;
+  tied.tied = true;
+  TinyModel odd;  // nothing is a multiple of a vector
+  odd.n_heads = 6, odd.n_kv_heads = 3, odd.head_dim = 10, odd.dim = 52, odd.ffn_dim = 70, odd.vocab_size = 77;
+  TinyModel single_kv_head;
+  single_kv_head.n_kv_heads = 1;
+  TinyModel ungrouped;
+  ungrouped.n_kv_heads = ungrouped.n_heads;
+  for (const TinyModel& tiny : {biased, tied, odd, single_kv_head, ungrouped}) {
+    EXPECT_LE(against_naive(tiny, {.numerics = Numerics::kReference, .kv_dtype = KvDType::kF32}).max_dlogit, 1e-4);
+    EXPECT_LE(against_naive(tiny, {.kv_dtype = KvDType::kF32}).max_dlogit, 1e-4);
+  }
+}
+
+TEST(ReferenceLogits, SmallerCacheTypesCostLittle) {
+  const double f16 = against_naive({}, {.kv_dtype = KvDType::kF16}).mean_kl;
+  const double int8 = against_naive({}, {.kv_dtype = KvDType::kInt8}).mean_kl;
+  std::printf("mean KL of F16 rows %.1e, of INT8 rows %.1e\n", f16, int8);
+  EXPECT_LE(f16, 1e-6);
+  EXPECT_LE(int8, 1e-3);
+}
+
+TEST(ReferenceLogits, FastModeIsCloseWhereManyRowsMeetFloatWeights) {
+  EXPECT_LE(against_naive({}, {.numerics = Numerics::kFast, .kv_dtype = KvDType::kF32}).max_dlogit, 1e-4);
+}
+
+}  // namespace
+}  // namespace ibid
