@@ -40,10 +40,11 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
   const KvLayout layout = KvLayout::make(config.n_layers, config.n_kv_heads, config.head_dim, options.kv_dtype);
   const int n_threads = ThreadTeam(options.n_threads).size();
   plan.file_bytes = file.file_bytes();
-  TRY_ASSIGN(plan.weights_bytes, TransformerWeights::plan_bytes(file, config, options.numerics));
+  TRY_ASSIGN(const TransformerWeights::Plan weights, TransformerWeights::plan(file, config, options.numerics));
+  plan.weights_bytes = weights.bytes;
   plan.activations_bytes =
       Activations::plan_bytes(config, std::min(options.max_chunk, plan.max_seq_len), plan.max_seq_len,
-                              {.h = true, .attended = true, .gated = true}, n_threads);
+                              weights.quantized, n_threads);
   plan.kv_page_bytes = layout.page_bytes();
   plan.kv_bytes_per_position = layout.page_bytes() / kPagePositions;
   return plan;

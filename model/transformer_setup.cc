@@ -26,10 +26,12 @@ Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFi
   const bool reference = options.numerics == Numerics::kReference;
   model->kernels_ = reference ? &reference_kernels() : &kernels_for(isa);
 
+  TRY_ASSIGN(const TransformerWeights::Plan plan,
+             TransformerWeights::plan(file, model->config_, options.numerics));
   TRY_ASSIGN(model->weights_, TransformerWeights::load(file, model->config_, options.numerics, model->team_));
   TRY(file.check_unchanged());
   TRY_ASSIGN(model->acts_, Activations::create(model->config_, model->max_chunk_, model->max_seq_len_,
-                                               model->weights_.quantized_inputs(), model->team_.size()));
+                                               plan.quantized, model->team_.size()));
   model->linear_ = {model->kernels_, options.numerics, model->acts_.linear_scratch,
                     model->acts_.linear_scratch_stride};
   return model;

@@ -39,11 +39,14 @@ class PanelSource {
     rows_ = {};
     rows_.n_rows = std::min(kPanelRows, static_cast<size_t>(tensor_.shape[0]) - first);
     for (size_t r = 0; r < rows_.n_rows; ++r) read_row(r, order_.source_row(first + r));
-    rows_.codes = codes_;
-    rows_.scales = scales_;
-    rows_.mins = mins_;
-    rows_.halves = halves_;
-    rows_.floats = floats_;
+    const auto filled = [&](const auto& v, size_t per_row) {
+      return std::span(v).first(v.empty() ? 0 : rows_.n_rows * per_row);
+    };
+    rows_.codes = filled(codes_, n_cols_);
+    rows_.scales = filled(scales_, groups_);
+    rows_.mins = filled(mins_, groups_);
+    rows_.halves = filled(halves_, n_cols_);
+    rows_.floats = filled(floats_, n_cols_);
     return rows_;
   }
 
@@ -138,6 +141,16 @@ class Binder {
   Arena& arena_;
 };
 
+// The input that a matrix of this role reads. The embedding is only looked up; as a tied head it reads h.
+void mark_quantized(TensorRole role, QuantizedInputs& inputs) {
+  switch (role) {
+    case TensorRole::kEmbed: return;
+    case TensorRole::kWo: inputs.attended = true; return;
+    case TensorRole::kWDown: inputs.gated = true; return;
+    default: inputs.h = true;
+  }
+}
+
 Status bind_layer(Binder& bind, size_t l, LayerWeights& w) {
   using enum TensorRole;
   TRY(bind.vector(kAttnNorm, l, w.attn_norm));
@@ -160,26 +173,37 @@ Status bind_layer(Binder& bind, size_t l, LayerWeights& w) {
 
 }  // namespace
 
-Result<size_t> TransformerWeights::plan_bytes(const ModelFile& file, const ModelConfig& config, Numerics numerics) {
-  size_t total = 0;
+Result<TransformerWeights::Plan> TransformerWeights::plan(const ModelFile& file, const ModelConfig& config,
+                                                          Numerics numerics) {
+  Plan plan;
+  bool tied = true;
   for (const TensorRow& row : tensor_table()) {
     const bool per_layer = std::string_view(row.gguf).find('#') != std::string_view::npos;
     for (size_t l = 0; l < (per_layer ? config.n_layers : 1); ++l) {
       TRY_ASSIGN(const TensorView* const tensor, find_checked(file, config, row.role, l));
       if (tensor == nullptr) continue;
-      total += Arena::padded(row.cols != nullptr
-                                 ? packed_bytes(panel_type(*tensor, numerics), tensor->shape[0], tensor->shape[1])
-                                 : (tensor->shape[0] + kPanelRows) * sizeof(float));
+      if (row.cols == nullptr) {
+        plan.bytes += Arena::padded((tensor->shape[0] + kPanelRows) * sizeof(float));
+        continue;
+      }
+      const PanelType type = panel_type(*tensor, numerics);
+      plan.bytes += Arena::padded(packed_bytes(type, tensor->shape[0], tensor->shape[1]));
+      tied &= row.role != TensorRole::kLmHead;
+      if (!panel_is_float(type)) mark_quantized(row.role, plan.quantized);
     }
   }
-  return total;
+  if (tied) {
+    TRY_ASSIGN(const TensorView* const embed, find_checked(file, config, TensorRole::kEmbed));
+    if (!panel_is_float(panel_type(*embed, numerics))) plan.quantized.h = true;
+  }
+  return plan;
 }
 
 Result<TransformerWeights> TransformerWeights::load(const ModelFile& file, const ModelConfig& config,
                                                     Numerics numerics, ThreadTeam& team) {
-  TRY_ASSIGN(const size_t bytes, plan_bytes(file, config, numerics));
+  TRY_ASSIGN(const Plan planned, plan(file, config, numerics));
   TransformerWeights weights;
-  TRY_ASSIGN(weights.arena_, Arena::create(bytes));
+  TRY_ASSIGN(weights.arena_, Arena::create(planned.bytes));
   Binder bind(file, config, numerics, team, weights.arena_);
 
   TRY(bind.matrix(TensorRole::kEmbed, 0, weights.embed));
@@ -189,18 +213,6 @@ Result<TransformerWeights> TransformerWeights::load(const ModelFile& file, const
   weights.layers.resize(config.n_layers);
   for (size_t l = 0; l < config.n_layers; ++l) TRY(bind_layer(bind, l, weights.layers[l]));
   return weights;
-}
-
-QuantizedInputs TransformerWeights::quantized_inputs() const {
-  const auto quantized = [](const PackedMatrix& w) { return !panel_is_float(w.type); };
-  QuantizedInputs inputs;
-  inputs.h = quantized(lm_head);
-  for (const LayerWeights& w : layers) {
-    inputs.h |= quantized(w.wq) || quantized(w.wk) || quantized(w.wv) || quantized(w.w_gate) || quantized(w.w_up);
-    inputs.attended |= quantized(w.wo);
-    inputs.gated |= quantized(w.w_down);
-  }
-  return inputs;
 }
 
 }  // namespace ibid

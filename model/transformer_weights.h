@@ -42,8 +42,12 @@ class TransformerWeights {
   static Result<TransformerWeights> load(const ModelFile& file, const ModelConfig& config, Numerics numerics,
                                          ThreadTeam& team);
 
-  // Bytes load() will take, known before anything is allocated. Errors: those of find_checked().
-  static Result<size_t> plan_bytes(const ModelFile& file, const ModelConfig& config, Numerics numerics);
+  // What load() will make, known before anything is allocated. Errors: those of find_checked().
+  struct Plan {
+    size_t bytes = 0;
+    QuantizedInputs quantized;  // which inputs of linear layers meet a quantised matrix in some layer
+  };
+  static Result<Plan> plan(const ModelFile& file, const ModelConfig& config, Numerics numerics);
 
   PackedMatrix embed;              // [V, D]; rows are looked up, and it is the head of a tied model
   PackedMatrix lm_head;            // [V, D]; equal to embed when tied
@@ -51,8 +55,6 @@ class TransformerWeights {
   std::vector<LayerWeights> layers;
 
   size_t bytes() const { return arena_.used(); }
-  // Which inputs of linear layers meet a quantised matrix in some layer.
-  QuantizedInputs quantized_inputs() const;
 
  private:
   Arena arena_;
