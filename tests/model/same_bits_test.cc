@@ -76,11 +76,13 @@ struct Case {
 class SameBits : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    subject_ = make(2);
-    tokens_ = random_tokens(kLong, subject_->model->vocab_size(), 7);
-    KvCacheEntry entry = subject_->entry();
-    subject_->feed(entry, tokens_, wanted_);
+    // What all ways must reproduce is computed by two threads, the many ways by one: nobody waits at barriers.
+    const std::unique_ptr<Subject> two_threads = make(2);
+    tokens_ = random_tokens(kLong, two_threads->model->vocab_size(), 7);
+    KvCacheEntry entry = two_threads->entry();
+    two_threads->feed(entry, tokens_, wanted_);
     wanted_kv_ = stored_rows(entry);
+    subject_ = make(1);
   }
 
   std::unique_ptr<Subject> make(int n_threads, std::optional<Isa> isa = {}) const {
@@ -145,7 +147,7 @@ TEST_P(SameBits, RandomSplits) {
 }
 
 TEST_P(SameBits, AnyNumberOfThreads) {
-  for (const int n_threads : {1, 3}) {
+  for (const int n_threads : {2, 3}) {
     SCOPED_TRACE(std::to_string(n_threads) + " threads");
     const std::unique_ptr<Subject> other = make(n_threads);
     KvCacheEntry entry = other->entry();
