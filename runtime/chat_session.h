@@ -52,6 +52,7 @@ enum class StopMode {
 struct TurnOptions {
   SamplerOptions sampler = {};
   size_t max_tokens = 0;                       // 0: as many as the context has room for
+  size_t min_tokens = 0;                       // the model cannot end its turn earlier: for measuring
   std::vector<std::string> stop_strings = {};  // not part of the answer
   std::stop_token stop = {};
   StopMode stop_mode = StopMode::kKeepPartial;

@@ -1,6 +1,7 @@
 #include "runtime/generate.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -111,6 +112,16 @@ Status prefill(ForwardQueue& queue, KvCacheEntry& entry, const GenerateRequest& 
   return {};
 }
 
+// `row` in `copy`, with ids that the sampler must not choose.
+std::span<const float> without_ids(std::span<const float> row, const std::vector<TokenId>& ids,
+                                   std::vector<float>& copy) {
+  copy.assign(row.begin(), row.end());
+  for (const TokenId id : ids) {
+    if (static_cast<size_t>(id) < copy.size()) copy[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
+  }
+  return copy;
+}
+
 }  // namespace
 
 std::string_view finish_reason_name(FinishReason reason) {
@@ -138,6 +149,7 @@ Result<Generation> generate(ForwardQueue& queue, const Tokenizer& tokenizer, KvC
   TRY(prefilled);
   Generation out;
   ReplyText reply(tokenizer, std::move(stops), request);
+  std::vector<float> allowed;  // of without_ids
   for (;;) {
     if (request.stop.stop_requested()) {
       if (out.n_sampled == 0) return cancelled_before_output();
@@ -149,8 +161,9 @@ Result<Generation> generate(ForwardQueue& queue, const Tokenizer& tokenizer, KvC
     {
       const Stopwatch watch(clock, timings.sample_ms);
       // Rows beyond the vocabulary are padding of the weights.
-      const std::span<const float> row = logits.row(0);
-      TRY_ASSIGN(id, sampler.sample(row.first(std::min(row.size(), tokenizer.vocab_size()))));
+      std::span<const float> row = logits.row(0).first(std::min(logits.row(0).size(), tokenizer.vocab_size()));
+      if (out.n_sampled < request.min_tokens) row = without_ids(row, request.stop_ids, allowed);
+      TRY_ASSIGN(id, sampler.sample(row));
       if (++out.n_sampled == 1) timings.ttft_ms = milliseconds_since(clock, request.start_ns);
       if (std::find(request.stop_ids.begin(), request.stop_ids.end(), id) != request.stop_ids.end()) {
         out.end_of_turn = id;

@@ -38,6 +38,7 @@ struct GenerateRequest {
   TokenSpan prefill;                  // not empty; stands at entry.length()
   size_t max_tokens = 0;              // at least 1
   std::vector<TokenId> stop_ids;      // ids that end the turn
+  size_t min_tokens = 0;              // stop ids are not chosen before so many others were
   std::stop_token stop;
   int64_t start_ns = 0;               // when the call began, on the clock: where ttft_ms counts from
   // Positions done of the prefill, after each chunk. May be empty.

@@ -160,6 +160,7 @@ Result<Generation> ChatSession::State::generate_answer(const PromptDelta& delta,
   request.prefill = fed;
   request.max_tokens = turn_options.max_tokens == 0 ? SIZE_MAX : turn_options.max_tokens;
   request.stop_ids = engine->tokenizer().end_of_turn();
+  request.min_tokens = turn_options.min_tokens;
   request.stop = turn_options.stop;
   if (on_event) {
     request.on_prefill = [&](size_t n_done, size_t) {

@@ -83,14 +83,15 @@ Status render(const std::string& model, const std::string& template_path) {
 
 void add_render(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<ModelArguments>();
+  auto json_lines = std::make_shared<bool>(true);
   auto template_path = std::make_shared<std::string>();
   CLI::App* command = root.add_subcommand(
       "render", "stdin: {\"messages\": [...], ...variables} or {\"template\", \"variables\"} a line; stdout: "
                 "{\"text\"} or {\"error\"} a line");
   CLI::Option* model = command->add_option("MODEL", arguments->model, "the model whose template is used");
   command->add_option("--template", *template_path, "a template's file instead of a model")->excludes(model);
-  command->add_flag("--jsonl", "read and write JSON lines (the only form)");
-  command->callback([arguments, template_path, &exit_code] {
+  command->add_flag("--jsonl", *json_lines, "read and write JSON lines (the only form)");
+  command->callback([json_lines, arguments, template_path, &exit_code] {
     if (const Status status = render(arguments->model, *template_path); !status.ok()) exit_code = report(status);
   });
 }

@@ -35,12 +35,13 @@ Status tokenize(const std::string& model) {
 
 void add_tokenize(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<ModelArguments>();
+  auto json_lines = std::make_shared<bool>(true);
   CLI::App* command = root.add_subcommand(
       "tokenize", "stdin: {\"text\": ..., \"add_special\": false, \"parse_special\": false} a line; stdout: {\"ids\", "
                   "\"decoded\"} a line");
   arguments->add_model(*command, true);
-  command->add_flag("--jsonl", "read and write JSON lines (the only form)");
-  command->callback([arguments, &exit_code] {
+  command->add_flag("--jsonl", *json_lines, "read and write JSON lines (the only form)");
+  command->callback([json_lines, arguments, &exit_code] {
     if (const Status status = tokenize(arguments->model); !status.ok()) exit_code = report(status);
   });
 }

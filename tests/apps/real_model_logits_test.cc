@@ -1,0 +1,73 @@
+// The real model against Hugging Face's float32 logits on the same file: the figures that docs/benchmarks.md
+// and the README quote.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "apps/inspect/feed.h"
+#include "apps/inspect/logits_comparison.h"
+#include "tests/support/paths.h"
+
+namespace ibid {
+namespace {
+
+constexpr size_t kSequences = 3;
+
+LogitsComparison compare(const std::string& model_path, const std::string& shared, const ModelOptions& options) {
+  const auto reference = open_model_file(shared + "/reference/smollm2/logits.safetensors");
+  CHECK(reference.ok()) << reference.status().to_string();
+  const auto model = load_for_feeding(model_path, options);
+  CHECK(model.ok()) << model.status().to_string();
+  LogitsComparison comparison;
+  for (size_t n = 0; n < kSequences; ++n) {
+    const auto ids = read_int64(**reference, "ids." + std::to_string(n));
+    CHECK(ids.ok()) << ids.status().to_string();
+    const Tokens tokens(ids->begin(), ids->end());
+    const Status status = feed(**model, tokens, {}, [&](size_t position, std::span<const float> logits) {
+      const Status added = comparison.add(**reference, n, position, logits);
+      CHECK(added.ok()) << added.to_string();
+    });
+    CHECK(status.ok()) << status.to_string();
+  }
+  return comparison;
+}
+
+void print(const char* name, const LogitsComparison& c) {
+  std::printf("%-14s mean KL %.5f nat, largest %.4f, top-1 %.2f %%, max |dlogit| %.4f, %zu positions\n", name, c.mean_kl(),
+              c.largest_kl(), 100 * c.top1_agreement(), c.max_dlogit(), c.positions());
+}
+
+TEST(RealModelLogits, ReferenceMode) {
+  IBID_NEED_REAL_MODEL(model);
+  IBID_NEED_SHARED(shared);
+  const auto c = compare(model, shared, {.numerics = Numerics::kReference, .kv_dtype = KvDType::kF32});
+  print("reference, F32", c);
+  EXPECT_EQ(c.positions(), 536u);
+  EXPECT_LE(c.max_dlogit(), 0.02);
+}
+
+struct Bound {
+  const char* name;
+  KvDType kv_dtype;
+  double mean_kl;
+};
+
+class RealModelQuality : public testing::TestWithParam<Bound> {};
+
+TEST_P(RealModelQuality, ExactModeCostsWhatInt8ActivationsMust) {
+  IBID_NEED_REAL_MODEL(model);
+  IBID_NEED_SHARED(shared);
+  const auto c = compare(model, shared, {.kv_dtype = GetParam().kv_dtype});
+  print(GetParam().name, c);
+  EXPECT_EQ(c.positions(), 536u);
+  EXPECT_LE(c.mean_kl(), GetParam().mean_kl);
+  EXPECT_GE(c.top1_agreement(), 0.955);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kv, RealModelQuality,
+                         testing::Values(Bound{"F32", KvDType::kF32, 0.0024}, Bound{"F16", KvDType::kF16, 0.0024},
+                                         Bound{"INT8", KvDType::kInt8, 0.0031}),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace ibid
