@@ -130,7 +130,7 @@ TEST_F(GgufReader, TensorsHaveTheirShapesOutermostFirst) {
 }
 
 TEST_F(GgufReader, AlignmentIsTheFilesOwn) {
-  for (const uint64_t alignment : {1, 8, 64, 4096}) {
+  for (const uint64_t alignment : {uint64_t{1}, uint64_t{8}, uint64_t{64}, uint64_t{4096}}) {
     GgufWriter w(alignment);
     w.add_tensor_of("a", DType::kF16, {{3}, 1}, std::vector<float>{1, 2, 3});
     w.add_tensor_of("b", DType::kF16, {{1}, 1}, std::vector<float>{4});
