@@ -13,17 +13,40 @@ namespace ibid {
 
 namespace {
 
-// The handler may only write to a pipe; a thread waits at the other end and asks for the stop, which takes
-// locks that a handler must not.
+// What the handler needs; it may only make calls that POSIX calls async-signal-safe.
 int wake_fd = -1;
+volatile sig_atomic_t n_interrupts = 0;
+const termios* restore_terminal = nullptr;
 
+// The first interrupt wakes a thread that asks for the stop, which takes locks that a handler must not. The
+// second one ends the process as Ctrl-C does, with the terminal as it was found.
 void on_interrupt(int) {
   const int saved = errno;
-  [[maybe_unused]] const ssize_t written = write(wake_fd, "i", 1);
+  if (n_interrupts++ == 0) {
+    [[maybe_unused]] const ssize_t written = write(wake_fd, "i", 1);
+  } else {
+    if (restore_terminal != nullptr) tcsetattr(STDIN_FILENO, TCSANOW, restore_terminal);
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+  }
   errno = saved;
 }
 
 }  // namespace
+
+EchoOff::EchoOff() {
+  if (isatty(STDIN_FILENO) != 1 || tcgetattr(STDIN_FILENO, &before_) != 0) return;
+  termios quiet = before_;
+  quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+  changed_ = tcsetattr(STDIN_FILENO, TCSANOW, &quiet) == 0;
+  if (changed_) restore_terminal = &before_;
+}
+
+EchoOff::~EchoOff() {
+  if (!changed_) return;
+  restore_terminal = nullptr;
+  tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+}
 
 struct InterruptScope::Watcher {
   int pipe[2];
@@ -43,8 +66,8 @@ InterruptScope::InterruptScope() : watcher_(new Watcher) {
   });
   struct sigaction action {};
   action.sa_handler = on_interrupt;
-  // The second Ctrl-C finds the default action again.
-  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+  action.sa_flags = SA_RESTART;
+  n_interrupts = 0;
   sigaction(SIGINT, &action, &watcher_->before);
 }
 

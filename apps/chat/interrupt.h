@@ -1,10 +1,26 @@
-// Ctrl-C as a stop token. While an InterruptScope lives, SIGINT asks its token to stop; a second SIGINT ends the
+// What the terminal does while an answer is being given: Ctrl-C is a stop token, and what is typed ahead is
+// not shown before its turn comes. While an InterruptScope lives, SIGINT asks its token to stop; a second SIGINT ends the
 // process as usual, should the answer not stop. Outside of any scope SIGINT does what it did before.
 #pragma once
+
+#include <termios.h>
 
 #include <stop_token>
 
 namespace ibid {
+
+// While it lives, a terminal on standard input keeps what is typed without echoing it.
+class EchoOff {
+ public:
+  EchoOff();
+  ~EchoOff();
+  EchoOff(const EchoOff&) = delete;
+  EchoOff& operator=(const EchoOff&) = delete;
+
+ private:
+  termios before_{};
+  bool changed_ = false;
+};
 
 // One at a time in the process; made and destroyed on the same thread.
 class InterruptScope {
@@ -19,6 +35,7 @@ class InterruptScope {
 
  private:
   std::stop_source stop_;
+  EchoOff echo_off_;
   struct Watcher;
   Watcher* watcher_;
 };
