@@ -1,9 +1,10 @@
-"""Writes tests/golden/blocks/<TYPE>.blocks and <TYPE>.floats: block bytes and what they decode to, and
-<TYPE>.encoded: the blocks that encode the values of values.floats.
+"""Writes tests/golden/blocks: block bytes and what they decode to (TYPE.blocks, TYPE.floats), values and the blocks
+that encode them (values.floats, TYPE.encoded).
 
-Both come from the PyPI package gguf (0.19.0, gguf.quants), numpy's reading of ggml's formats. Run with any Python that has gguf and numpy:  python3 make_block_goldens.py
-Both files are little endian; floats are float32. Every bit pattern of the codes is random; the f16 scales
-include zeros, subnormals, negatives and the largest finite value, never infinities or NaNs.
+Both directions are those of the PyPI package gguf (0.19.0, gguf.quants), numpy's reading of ggml's formats. Run with
+any Python that has gguf and numpy:  python3 make_block_goldens.py
+All files are little endian; floats are float32. Every bit pattern of the codes is random; the f16 scales include
+zeros, subnormals, negatives and the largest finite value, never infinities or NaNs.
 """
 import pathlib
 
@@ -45,7 +46,8 @@ def main():
         (out / f"{qtype.name}.blocks").write_bytes(blocks.tobytes())
         (out / f"{qtype.name}.floats").write_bytes(floats.tobytes())
     # Values for the encoders: blocks of several magnitudes, one of zeros, one of a single non-zero value.
-    values = rng.normal(size=(16, 32)).astype("<f4") * np.float32(2.0) ** np.arange(-12, 4, dtype="<f4")[:, None]
+    magnitudes = np.float32(2.0) ** np.arange(-12, 4, dtype="<f4")[:, None]
+    values = rng.normal(size=(16, 32)).astype("<f4") * magnitudes
     values[3] = 0
     values[5, 1:] = 0
     (out / "values.floats").write_bytes(values.tobytes())
