@@ -39,10 +39,10 @@ class KvCacheEntry {
   // (kOutOfMemory); failing changes nothing, and page_data() stays valid.
   Status reserve(size_t n_rows);
 
-  // Stages n_rows rows of one layer at positions [length, length + n_rows). Called by every worker of a region
-  // with the same arguments; each stores its share (heads and groups of 16 positions, so that no two write one
-  // cache line of K). The caller puts a barrier before anybody reads them. Calling it again before commit, as
-  // after a pass that was cancelled, stores them anew.
+  // Stages n_rows rows of one layer at positions [length, length + n_rows). Called by every worker of a
+  // region with the same arguments; each stores its share (heads and groups of 16 positions, so that no two
+  // write one cache line of K). The caller puts a barrier before anybody reads them. Calling it again before
+  // commit, as after a pass that was cancelled, stores them anew.
   //   k, v: [n_rows, stride], a row holds n_kv_heads * head_dim floats; k is already rotated.
   // REQUIRES: reserve(n_rows) succeeded since the last commit, slice or fork.
   void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
@@ -63,8 +63,8 @@ class KvCacheEntry {
   // The same as bare pointers, valid until the next non-const call.
   const std::byte* const* page_data() const { return page_data_.data(); }
 
-  // Adopts pages that the store found: rows [0, tokens.size()). REQUIRES: the entry is empty and the pages are
-  // as many as the tokens need.
+  // Adopts pages that the store found: rows [0, tokens.size()). REQUIRES: the entry is empty and the pages
+  // are as many as the tokens need.
   void adopt(std::vector<KvPage> pages, TokenSpan tokens);
 
   // Reads page `index` from `page` from now on: the same ids, computed twice, need their memory only once.
@@ -80,7 +80,7 @@ class KvCacheEntry {
   std::vector<KvPage> pages_;
   std::vector<const std::byte*> page_data_;  // pages_[i].data()
   Tokens tokens_;
-  std::vector<size_t> staged_;               // [n_layers] rows appended since reserve; 0: none
+  std::vector<size_t> staged_;  // [n_layers] rows appended since reserve; 0: none
   size_t pages_copied_ = 0;
   size_t rows_appended_ = 0;
 };

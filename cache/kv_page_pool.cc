@@ -39,8 +39,7 @@ struct KvPagePool::State {
     std::unique_ptr<Slot[]> slots;
   };
 
-  State(size_t page, size_t budget)
-      : page_bytes(page), budget_bytes(budget), max_pages(budget / page) {}
+  State(size_t page, size_t budget) : page_bytes(page), budget_bytes(budget), max_pages(budget / page) {}
 
   const size_t page_bytes;
   const size_t budget_bytes;
@@ -187,7 +186,8 @@ Result<std::vector<KvPage>> KvPagePool::allocate(size_t n_pages) {
   }
   for (State::Slot* slot : taken) {
     // A page straight from the system is zero already, and touching it here would only cost time.
-    if (slot->dirty || fill != std::byte{0}) std::memset(slot->data, static_cast<int>(fill), state.page_bytes);
+    if (slot->dirty || fill != std::byte{0})
+      std::memset(slot->data, static_cast<int>(fill), state.page_bytes);
     slot->dirty = true;
     slot->holders.store(1, std::memory_order_relaxed);
     pages.push_back(KvPage(slot));

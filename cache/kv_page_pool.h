@@ -71,12 +71,12 @@ class KvPagePool {
   void copy_rows(const KvPage& from, const KvPage& to, size_t n_rows);
 
   size_t budget_bytes() const;
-  size_t budget_pages() const;      // whole pages that fit
-  size_t bytes_in_use() const;      // pages with holders
-  size_t peak_bytes() const;        // largest bytes_in_use so far
+  size_t budget_pages() const;  // whole pages that fit
+  size_t bytes_in_use() const;  // pages with holders
+  size_t peak_bytes() const;    // largest bytes_in_use so far
   size_t pages_in_use() const;
-  size_t reserved_bytes() const;    // slabs: pages in use and freed ones
-  size_t bytes_copied() const;      // by copy_rows, since construction
+  size_t reserved_bytes() const;  // slabs: pages in use and freed ones
+  size_t bytes_copied() const;    // by copy_rows, since construction
 
   // For tests: pages are handed out filled with `fill` instead of zero (0xff: every float is a NaN), so that
   // a reader of rows that were never written shows. Breaks the zero padding of heads that are not a multiple

@@ -9,7 +9,8 @@ namespace ibid {
 
 namespace {
 
-// What the index spends on a page beside the node: its places in the two maps, in its parent and in the queue.
+// What the index spends on a page beside the node: its places in the two maps, in its parent and in the
+// queue.
 constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
 
 constexpr SpaceId kNoSpace = ~SpaceId{0};
@@ -18,11 +19,11 @@ constexpr SpaceId kNoSpace = ~SpaceId{0};
 
 // Where an entry's unknown pages will hang.
 struct LruKvCacheStore::Plan {
-  SpaceId space = kSharedSpace;    // of the new nodes
-  PrefixNode* parent = nullptr;    // of the first new node; the pages up to it are known
-  PrefixNode* covering = nullptr;  // knows the last, partial page too
-  size_t depth = 0;                // known full pages
-  size_t n_pages = 0;              // pages to be known afterwards
+  SpaceId space = kSharedSpace;           // of the new nodes
+  PrefixNode* parent = nullptr;           // of the first new node; the pages up to it are known
+  PrefixNode* covering = nullptr;         // knows the last, partial page too
+  size_t depth = 0;                       // known full pages
+  size_t n_pages = 0;                     // pages to be known afterwards
   std::vector<PrefixNode*> private_path;  // known, to be made shared; from the head on
   PrefixNode* grown_leaf = nullptr;       // its ids begin those of the first new page, which takes its place
 
@@ -34,9 +35,7 @@ PrefixPin::~PrefixPin() {
 }
 
 LruKvCacheStore::LruKvCacheStore(KvPagePool& pool, size_t budget_bytes)
-    : pool_(pool),
-      budget_bytes_(budget_bytes),
-      page_charge_bytes_(pool.layout().page_bytes() + kIndexBytes) {
+    : pool_(pool), budget_bytes_(budget_bytes), page_charge_bytes_(pool.layout().page_bytes() + kIndexBytes) {
   spaces_[kSharedSpace] = {"(shared)", {}};
   pool_.set_reclaim([this](size_t n_pages) { return reclaim(n_pages); });
 }
@@ -138,7 +137,8 @@ LruKvCacheStore::Plan LruKvCacheStore::plan_insert(SpaceId space, KvCacheEntry& 
     if (match.length < kPagePositions) match = tree_.best_child(*plan.parent, space, ids);
     if (match.length < kPagePositions) break;
     plan.parent = match.node;
-    if (match.node->space != plan.space && plan.space == kSharedSpace) plan.private_path.push_back(match.node);
+    if (match.node->space != plan.space && plan.space == kSharedSpace)
+      plan.private_path.push_back(match.node);
     if (!(match.node->page == entry.pages()[plan.depth])) entry.share_page(plan.depth, match.node->page);
   }
 

@@ -1,9 +1,9 @@
 // LruKvCacheStore: what has been read by any sequence, live ones included, findable by its ids.
 //
-// A prefix tree over the pages of all inserted entries (cache/prefix_tree.h). A lookup compares ids, never a
-// hash alone, and returns an entry that shares pages: whole ones for good, at most one partial page until that
-// entry's first reserve() copies its rows. The store holds references, not copies; what a session holds itself
-// costs nothing extra and is never evicted.
+// A prefix tree over the pages of all inserted entries (cache/prefix_tree.h). A lookup compares ids, there is
+// no hash, and returns an entry that shares pages: whole ones for good, at most one partial page until that
+// entry's first reserve() copies its rows. The store holds references, not copies; what a session holds
+// itself costs nothing extra and is never evicted.
 //
 // Eviction: least recently used first, the tail pages of a sequence before its head, never a page that is
 // pinned or that an entry holds (it would free nothing). The store installs itself as the pool's reclaim, so
@@ -12,8 +12,8 @@
 // Namespaces isolate users: what one inserted another never finds, unless it was inserted as shared. An entry
 // belongs to one namespace for life: the one it was found in or is inserted into first.
 //
-// Thread-safe, one mutex. It never asks the pool for pages, so reclaim cannot dead-lock. The pool must outlive
-// it, and nobody may allocate from the pool while the store is destroyed.
+// Thread-safe, one mutex. It never asks the pool for pages, so reclaim cannot dead-lock. The pool must
+// outlive it, and nobody may allocate from the pool while the store is destroyed.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ struct StoreStats {
   size_t reused_tokens = 0;  // ids found, over all lookups
   size_t inserted_pages = 0;
   size_t evicted_pages = 0;
-  size_t pages = 0;          // in the tree now
+  size_t pages = 0;  // in the tree now
   size_t peak_pages = 0;
 
   size_t misses() const { return lookups - hits; }
@@ -88,15 +88,15 @@ class LruKvCacheStore {
   LruKvCacheStore(const LruKvCacheStore&) = delete;
   LruKvCacheStore& operator=(const LruKvCacheStore&) = delete;
 
-  // An entry with the longest stored prefix of `ids`, to the token. O(ids), whatever is stored. Logits need at
-  // least one id to be fed, so for a prompt ask with all ids but the last.
+  // An entry with the longest stored prefix of `ids`, to the token. O(ids), whatever is stored. Logits need
+  // at least one id to be fed, so for a prompt ask with all ids but the last.
   PrefixHit find_longest_prefix(std::string_view name_space, TokenSpan ids);
 
   // Makes the entry's rows findable; call it after every turn. O(new pages): known ones are recognised by
-  // their address. Full pages that the store already has for the same ids replace the entry's own, so a prefix
-  // that two sessions computed at once is in memory once. Inserting a private prefix as shared makes it so.
-  // Errors, all of which insert nothing: kOutOfMemory when the budget is reached and nothing can be evicted,
-  // kInvalidArgument when the pages belong to another namespace.
+  // their address. Full pages that the store already has for the same ids replace the entry's own, so a
+  // prefix that two sessions computed at once is in memory once. Inserting a private prefix as shared makes
+  // it so. Errors, all of which insert nothing: kOutOfMemory when the budget is reached and nothing can be
+  // evicted, kInvalidArgument when the pages belong to another namespace.
   Status insert(std::string_view name_space, KvCacheEntry& entry, Sharing sharing = Sharing::kPrivate);
 
   // Pins the path of `ids`. Error: kNotFound unless all of them are stored.
@@ -160,7 +160,7 @@ class LruKvCacheStore {
   StoreStats stats_;
   std::map<SpaceId, Space> spaces_;  // kSharedSpace is always there
   std::map<std::string, SpaceId, std::less<>> space_ids_;
-  std::vector<SpaceId> emptied_;     // lost their last page in the running call
+  std::vector<SpaceId> emptied_;  // lost their last page in the running call
   SpaceId last_space_ = kSharedSpace;
 };
 

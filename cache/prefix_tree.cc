@@ -25,8 +25,7 @@ PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space
     size_t shared = 0;
     if (child->space == space) {
       const size_t known = std::max<size_t>(std::min(low_shared, high_shared), 1) - 1;
-      const size_t length =
-          known + common_prefix_length(child->tokens().subspan(known), ids.subspan(known));
+      const size_t length = known + common_prefix_length(child->tokens().subspan(known), ids.subspan(known));
       work_.tokens_compared += length - known + 1;
       shared = 1 + length;
       child_is_less = length < ids.size() && (length == child->n_ids || child->ids[length] < ids[length]);

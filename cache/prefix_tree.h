@@ -30,17 +30,17 @@ using SpaceId = uint64_t;  // a namespace's number
 inline constexpr SpaceId kSharedSpace = 0;
 
 struct PrefixNode {
-  uint64_t serial = 0;            // order of creation; the root has 0
-  PrefixNode* parent = nullptr;   // null for the root only
+  uint64_t serial = 0;           // order of creation; the root has 0
+  PrefixNode* parent = nullptr;  // null for the root only
   SpaceId space = kSharedSpace;
   size_t n_ids = 0;
   std::array<TokenId, kPagePositions> ids{};
-  KvPage page;                    // the root has none
+  KvPage page;  // the root has none
   std::vector<PrefixNode*> children;
   size_t n_pins = 0;
   uint64_t last_used = 0;
-  uint64_t scan = 0;              // scratch of can_evict(): the scan that visited it last,
-  size_t scanned_children = 0;    // and how many children could go in that scan
+  uint64_t scan = 0;            // scratch of can_evict(): the scan that visited it last,
+  size_t scanned_children = 0;  // and how many children could go in that scan
 
   TokenSpan tokens() const { return {ids.data(), n_ids}; }
   bool is_full() const { return n_ids == kPagePositions; }
@@ -87,7 +87,8 @@ class PrefixTree {
   void extend(PrefixNode& node, TokenSpan ids, KvPage page);
 
   // Makes a private node shared; its children stay private. A shared leaf that begins its ids gives way to it
-  // and leaves it its pins. REQUIRES: the parent is the root or shared, and no shared sibling covers the node.
+  // and leaves it its pins. REQUIRES: the parent is the root or shared, and no shared sibling covers the
+  // node.
   void share(PrefixNode& node);
 
   // Its pins are void from now on. REQUIRES: the node is a leaf.

@@ -42,7 +42,8 @@ class Validator {
   void index_nodes() {
     std::set<const void*> pages;
     for (const StoreSnapshot::Node& node : store_.nodes) {
-      expect(node.serial != 0 && by_serial_.emplace(node.serial, &node).second, name(node) + " is there twice");
+      expect(node.serial != 0 && by_serial_.emplace(node.serial, &node).second,
+             name(node) + " is there twice");
       expect(node.page != nullptr && pages.insert(node.page).second,
              name(node) + " has a page that another node has");
     }
@@ -59,8 +60,9 @@ class Validator {
       expect(parent->space == 0 || parent->space == node.space,
              name(node) + " hangs below a private node of another namespace");
     }
-    const std::vector<uint64_t>* siblings =
-        node.parent == 0 ? &store_.root_children : parent != nullptr ? &parent->children : nullptr;
+    const std::vector<uint64_t>* siblings = node.parent == 0    ? &store_.root_children
+                                            : parent != nullptr ? &parent->children
+                                                                : nullptr;
     expect(siblings != nullptr && std::count(siblings->begin(), siblings->end(), node.serial) == 1,
            name(node) + " is not exactly once among its parent's children");
   }
@@ -111,7 +113,8 @@ class Validator {
       last_used = node->last_used;
     }
     for (const StoreSnapshot::Node& node : store_.nodes) {
-      expect(!node.children.empty() || listed.count(node.serial) == 1, name(node) + " is a leaf and not queued");
+      expect(!node.children.empty() || listed.count(node.serial) == 1,
+             name(node) + " is a leaf and not queued");
     }
   }
 
@@ -135,7 +138,8 @@ class Validator {
     expect(store_.pages == store_.nodes.size(), "pages do not add up");
     expect(store_.charge_bytes == store_.nodes.size() * store_.page_charge_bytes, "bytes do not add up");
     expect(store_.charge_bytes <= store_.budget_bytes, "the budget is exceeded");
-    expect(store_.nodes.size() <= store_.pool_pages_in_use, "the store holds pages that the pool has not given");
+    expect(store_.nodes.size() <= store_.pool_pages_in_use,
+           "the store holds pages that the pool has not given");
     expect(store_.pool_pages_in_use <= store_.pool_budget_pages, "the pool's budget is exceeded");
   }
 

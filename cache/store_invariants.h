@@ -1,5 +1,5 @@
-// StoreSnapshot: a copy of everything in a LruKvCacheStore as plain data, and validate_store(), the rules that
-// hold between any two calls, as a pure function. For tests after every operation, and for dumps.
+// StoreSnapshot: a copy of everything in a LruKvCacheStore as plain data, and validate_store(), the rules
+// that hold between any two calls, as a pure function. For tests after every operation, and for dumps.
 #pragma once
 
 #include <cstddef>

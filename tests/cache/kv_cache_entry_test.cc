@@ -41,7 +41,8 @@ TEST_P(KvCacheEntryLaws, EmptyEntry) {
 
 TEST_P(KvCacheEntryLaws, AnySplitIsTheWhole) {
   const Tokens tokens = random_tokens(2, 150);
-  for (const size_t chunk : {size_t{1}, size_t{7}, size_t{16}, size_t{63}, size_t{64}, size_t{65}, size_t{128}}) {
+  for (const size_t chunk :
+       {size_t{1}, size_t{7}, size_t{16}, size_t{63}, size_t{64}, size_t{65}, size_t{128}}) {
     KvCacheEntry entry(pool_);
     for (size_t begin = 0; begin < tokens.size(); begin += chunk) {
       const size_t n = std::min(chunk, tokens.size() - begin);
@@ -138,7 +139,8 @@ TEST_P(KvCacheEntryLaws, SliceIntoASharedFullPageCopiesItOnTheFirstWrite) {
 }
 
 TEST_P(KvCacheEntryLaws, ACancelledPassNeverHappened) {
-  const Tokens tokens = random_tokens(13, 70), cancelled = random_tokens(14, 33), more = random_tokens(15, 40);
+  const Tokens tokens = random_tokens(13, 70), cancelled = random_tokens(14, 33),
+               more = random_tokens(15, 40);
   for (size_t n_layers = 0; n_layers <= layout_.n_layers; ++n_layers) {
     KvCacheEntry entry(pool_);
     ASSERT_TRUE(feed(entry, tokens).ok());
@@ -195,8 +197,7 @@ TEST_P(KvCacheEntryLaws, RandomScriptsKeepEveryEntryRight) {
             twins.push_back(twins[i]);
           }
           break;
-        default:
-          ASSERT_TRUE(feed_without_commit(entries[i], random_tokens(rng(), 1 + below(70)), 1).ok());
+        default: ASSERT_TRUE(feed_without_commit(entries[i], random_tokens(rng(), 1 + below(70)), 1).ok());
       }
       for (size_t j = 0; j < entries.size(); ++j) expect_fresh(entries[j], twins[j]);
     }

@@ -32,8 +32,8 @@ TEST(KvLayout, OffsetsTileThePage) {
 
 class CopyRows : public testing::TestWithParam<KvDType> {};
 
-// A copy of n rows holds exactly these, and every other byte is as it was: what a copied page holds beyond its
-// rows must not depend on whose page it was.
+// A copy of n rows holds exactly these, and every other byte is as it was: what a copied page holds beyond
+// its rows must not depend on whose page it was.
 TEST_P(CopyRows, CopiesTheRowsAndNothingElse) {
   const KvLayout layout = tiny_layout(GetParam());
   const Tokens tokens = random_tokens(1, kPagePositions);
@@ -52,8 +52,7 @@ TEST_P(CopyRows, CopiesTheRowsAndNothingElse) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, CopyRows,
-                         testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8));
+INSTANTIATE_TEST_SUITE_P(AllTypes, CopyRows, testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8));
 
 }  // namespace
 }  // namespace ibid

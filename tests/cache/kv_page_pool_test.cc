@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <atomic>
+#include <cstring>
 #include <set>
 #include <thread>
 
@@ -82,7 +82,8 @@ TEST(KvPagePool, ScrubZeroesFreedPagesAndLeavesHeldOnes) {
   const std::byte* freed = pages[1].data();
   pages.erase(pages.begin() + 1);
   pool.scrub_free_pages();
-  EXPECT_TRUE(std::all_of(freed, freed + kLayout.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_TRUE(
+      std::all_of(freed, freed + kLayout.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
   EXPECT_TRUE(all_bytes_are(pages[0], std::byte{0xab}));
   EXPECT_TRUE(all_bytes_are(pages[1], std::byte{0xab}));
   EXPECT_TRUE(pool.allocate().ok());

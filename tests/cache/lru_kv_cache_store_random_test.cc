@@ -1,5 +1,5 @@
-// Random scripts: the store against its naive twin, with the validator after every operation, and threads that
-// all want the same memory.
+// Random scripts: the store against its naive twin, with the validator after every operation, and threads
+// that all want the same memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -130,7 +130,8 @@ class Script {
     if (sessions_.empty()) return;
     Session& session = sessions_[below(sessions_.size())];
     const bool is_shared = below(6) == 0;
-    // A last page of its own, or what lies behind its rows in somebody's page would keep it from being shared.
+    // A last page of its own, or what lies behind its rows in somebody's page would keep it from being
+    // shared.
     if (is_shared && !session.entry.reserve(1).ok()) return;
     const Status status =
         store_.insert(session.name_space, session.entry, is_shared ? Sharing::kShared : Sharing::kPrivate);

@@ -73,8 +73,14 @@ TEST(StoreInvariants, EveryRuleIsEnforced) {
       {"behind a younger", [](StoreSnapshot& s) { std::swap(s.leaves[0], s.leaves[1]); }},
       {"is a leaf and not queued", [](StoreSnapshot& s) { s.leaves.pop_back(); }},
       {"miscounts its pages", [](StoreSnapshot& s) { ++s.spaces[1].pages; }},
-      {"kept without pages", [](StoreSnapshot& s) { s.spaces.push_back({7, "bob", 0}); }},
-      {"namespace alice is there twice", [](StoreSnapshot& s) { s.spaces.push_back({7, "alice", 0}); }},
+      {"kept without pages",
+       [](StoreSnapshot& s) {
+         s.spaces.push_back({7, "bob", 0});
+       }},
+      {"namespace alice is there twice",
+       [](StoreSnapshot& s) {
+         s.spaces.push_back({7, "alice", 0});
+       }},
       {"namespace that is not there", [](StoreSnapshot& s) { s.spaces.pop_back(); }},
       {"pins do not add up", [](StoreSnapshot& s) { s.n_pins = 0; }},
       {"pages do not add up", [](StoreSnapshot& s) { s.pages = 3; }},

@@ -1,0 +1,120 @@
+// What a turn pays for finding its prefix: find_longest_prefix on a warm store, and insert after a turn.
+// Pages are small here on purpose: the cost of a lookup does not depend on what the pages hold.
+//
+//   bench_store [--benchmark_filter=...]
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "base/check.h"
+#include "cache/lru_kv_cache_store.h"
+#include "kernels/dispatch.h"
+
+namespace ibid {
+namespace {
+
+constexpr const char* kUser = "user";
+
+Tokens random_tokens(uint64_t seed, size_t n) {
+  std::mt19937_64 rng(seed);
+  Tokens tokens(n);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(rng() % 50000);
+  return tokens;
+}
+
+void feed(KvCacheEntry& entry, TokenSpan tokens) {
+  const KvLayout& layout = entry.layout();
+  CHECK(entry.reserve(tokens.size()).ok());
+  const std::vector<float> rows(tokens.size() * layout.kv_dim() + 16, 1.0f);
+  Barrier barrier(1);
+  const Worker worker(0, 1, barrier);
+  for (size_t layer = 0; layer < layout.n_layers; ++layer) {
+    entry.append(worker, kernels_for(Isa::kRef), layer, rows.data(), rows.data(), layout.kv_dim(),
+                 tokens.size());
+  }
+  entry.commit(tokens);
+}
+
+// A store with n_entries conversations of n_tokens that share a system prompt of 1000 tokens.
+struct Warm {
+  Warm(size_t n_entries, size_t n_tokens)
+      : pool(KvLayout::make(1, 1, 4, KvDType::kInt8), size_t{8} << 30), store(pool) {
+    const Tokens system = random_tokens(0, 1000);
+    for (size_t i = 0; i < n_entries; ++i) {
+      Tokens tokens = random_tokens(i + 1, n_tokens);
+      std::copy(system.begin(), system.end(), tokens.begin());
+      KvCacheEntry entry = store.find_longest_prefix(kUser, tokens).entry;
+      feed(entry, TokenSpan(tokens).subspan(entry.length()));
+      CHECK(store.insert(kUser, entry).ok());
+      if (i == n_entries / 2) wanted = tokens;
+    }
+  }
+  KvPagePool pool;
+  LruKvCacheStore store;
+  Tokens wanted;
+};
+
+void hit(benchmark::State& state) {
+  const auto n_tokens = static_cast<size_t>(state.range(0));
+  Warm warm(static_cast<size_t>(state.range(1)), n_tokens);
+  const TokenSpan ids = TokenSpan(warm.wanted).first(n_tokens - 1);
+  const PrefixTree::Work before = warm.store.work();
+  size_t length = 0;
+  for (auto _ : state) {
+    const PrefixHit found = warm.store.find_longest_prefix(kUser, ids);
+    length = found.length();
+  }
+  CHECK_EQ(length, n_tokens - 1);
+  const PrefixTree::Work after = warm.store.work();
+  const auto per_call = [&](size_t n) {
+    return static_cast<double>(n) / static_cast<double>(state.iterations());
+  };
+  state.counters["compared"] = per_call(after.tokens_compared - before.tokens_compared);
+  state.counters["pages"] = per_call(after.pages_touched - before.pages_touched);
+}
+BENCHMARK(hit)
+    ->ArgNames({"tokens", "entries"})
+    ->ArgsProduct({{4000, 32000}, {1, 100, 1000}})
+    ->Unit(benchmark::kMicrosecond);
+
+void miss(benchmark::State& state) {
+  Warm warm(static_cast<size_t>(state.range(0)), 4000);
+  const Tokens other = random_tokens(1u << 20, 4000);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(warm.store.find_longest_prefix(kUser, other).length());
+  }
+}
+BENCHMARK(miss)->ArgName("entries")->Arg(1)->Arg(100)->Arg(1000)->Unit(benchmark::kMicrosecond);
+
+// insert() after a turn of 64 tokens, on a history of that many.
+void insert_turn(benchmark::State& state) {
+  KvPagePool pool(KvLayout::make(1, 1, 4, KvDType::kInt8), size_t{8} << 30);
+  LruKvCacheStore store(pool);
+  KvCacheEntry session(pool);
+  const auto history = static_cast<size_t>(state.range(0));
+  feed(session, random_tokens(1, history));
+  CHECK(store.insert(kUser, session).ok());
+  uint64_t turn = 1;
+  for (auto _ : state) {
+    state.PauseTiming();
+    // From the same history every time: the turn before is dropped again.
+    session.slice_to_length(history);
+    feed(session, random_tokens(++turn, 64));
+    state.ResumeTiming();
+    CHECK(store.insert(kUser, session).ok());
+  }
+}
+BENCHMARK(insert_turn)
+    ->ArgName("history")
+    ->Arg(1000)
+    ->Arg(32000)
+    ->Iterations(2000)
+    ->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace ibid
+
+BENCHMARK_MAIN();
