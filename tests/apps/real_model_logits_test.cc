@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstring>
 
 #include "apps/inspect/feed.h"
 #include "apps/inspect/logits_comparison.h"
@@ -68,6 +69,35 @@ INSTANTIATE_TEST_SUITE_P(Kv, RealModelQuality,
                          testing::Values(Bound{"F32", KvDType::kF32, 0.0024}, Bound{"F16", KvDType::kF16, 0.0024},
                                          Bound{"INT8", KvDType::kInt8, 0.0031}),
                          [](const auto& test) { return test.param.name; });
+
+// Law 1 at real sizes: matrices of dozens of panels, more than one head group, a real chat.
+TEST(RealModelLogits, SameBitsForAnyChunksAndThreads) {
+  IBID_NEED_REAL_MODEL(path);
+  const Tokens tokens = [] {
+    Tokens ids;
+    for (TokenId i = 0; i < 140; ++i) ids.push_back(1000 + i * 7919 % 30000);
+    return ids;
+  }();
+  const auto logits_of = [&](int n_threads, std::vector<size_t> chunks) {
+    const auto model = load_for_feeding(path, {.n_threads = n_threads});
+    CHECK(model.ok()) << model.status().to_string();
+    std::vector<float> all;
+    const Status status = feed(**model, tokens, chunks, [&](size_t, std::span<const float> row) {
+      all.insert(all.end(), row.begin(), row.end());
+    });
+    CHECK(status.ok()) << status.to_string();
+    return all;
+  };
+  const std::vector<float> wanted = logits_of(2, {});
+  for (const auto& chunks : std::vector<std::vector<size_t>>{{1}, {3, 4, 65}, {63, 1, 2}}) {
+    for (const int n_threads : {1, 3}) {
+      const std::vector<float> got = logits_of(n_threads, chunks);
+      ASSERT_EQ(got.size(), wanted.size());
+      EXPECT_EQ(std::memcmp(got.data(), wanted.data(), got.size() * sizeof(float)), 0)
+          << n_threads << " threads, chunks beginning with " << chunks[0];
+    }
+  }
+}
 
 }  // namespace
 }  // namespace ibid
