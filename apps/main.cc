@@ -7,11 +7,6 @@
 
 namespace ibid {
 
-int report(const Status& status) {
-  std::fprintf(stderr, "ibid: %s\n", status.message().c_str());
-  return 1;
-}
-
 namespace {
 
 constexpr int kWrongUsage = 2;

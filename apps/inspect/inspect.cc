@@ -95,11 +95,15 @@ Result<MemoryPlan> plan_of(const ModelFile& file, const ModelOptions& options) {
   return plan_memory(file, config, options);
 }
 
+// A file whose tensors cannot be used still has metadata to show; why it cannot is shown in place of the plan.
 Status inspect(const Arguments& arguments) {
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
-  TRY_ASSIGN(const auto file, open_model_file(path, {.vocabulary_only = true}));
-  const Result<MemoryPlan> plan = plan_of(*file, arguments.model.options());
-  arguments.json ? print_json(*file, plan) : print_text(*file, plan, arguments.tensors);
+  Result<std::unique_ptr<ModelFile>> file = open_model_file(path);
+  Result<MemoryPlan> plan = file.status().ok() ? plan_of(**file, arguments.model.options())
+                                               : Result<MemoryPlan>(file.status());
+  if (!file.ok()) file = open_model_file(path, {.vocabulary_only = true});
+  if (!file.ok()) return plan.status();
+  arguments.json ? print_json(**file, plan) : print_text(**file, plan, arguments.tensors);
   return {};
 }
 

@@ -1,0 +1,186 @@
+// The program as people and scripts meet it: exit status, what goes to which stream, and the tools' contracts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "base/json_limits.h"
+#include "tests/support/paths.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_model.h"
+
+namespace ibid {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Outcome {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+class CommandLine : public testing::Test {
+ protected:
+  // Runs `ibid ARGUMENTS` with `input` on standard input. REQUIRES: no quote in the arguments but what the shell
+  // should see.
+  Outcome run(const std::string& arguments, const std::string& input = "") const {
+    const std::string in = dir_.write("stdin", input);
+    const std::string command = std::string(IBID_PROGRAM) + " " + arguments + " <" + in + " >" + dir_.file("stdout") +
+                                " 2>" + dir_.file("stderr");
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_whole_file(dir_.file("stdout")),
+            read_whole_file(dir_.file("stderr"))};
+  }
+
+  std::string tiny_model() const {
+    const std::string path = dir_.file("tiny.gguf");
+    TinyModel tiny;
+    tiny.matrix_dtype = DType::kQ4_1;
+    write_tiny_model(tiny, path);
+    return path;
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(CommandLine, WrongUsageIsTwoAndHelpIsZero) {
+  EXPECT_EQ(run("").status, 2);
+  EXPECT_EQ(run("no-such-command").status, 2);
+  EXPECT_EQ(run("chat --kv f99").status, 2);
+  EXPECT_EQ(run("chat --threads 0").status, 2);
+  const Outcome wrong = run("ask --no-such-option hello");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_TRUE(wrong.out.empty());
+  EXPECT_THAT(wrong.err, StartsWith("ibid: "));
+  const Outcome help = run("--help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.out, HasSubstr("chat"));
+}
+
+TEST_F(CommandLine, FailureIsOneSentenceOnStandardError) {
+  for (const char* command : {"ask /no/such/model.gguf hello", "inspect /no/such/model.gguf",
+                              "tokenize /no/such/model.gguf --jsonl", "chat /no/such/model.gguf"}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.status, 1) << command;
+    EXPECT_TRUE(outcome.out.empty()) << command;
+    EXPECT_THAT(outcome.err, StartsWith("ibid: /no/such/model.gguf: no such file")) << command;
+  }
+}
+
+TEST_F(CommandLine, ModelWithoutATemplateCannotChatAndSaysWhy) {
+  const Outcome outcome = run("chat " + tiny_model());
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("tiny.gguf"));
+}
+
+TEST_F(CommandLine, InspectListsMetadataTensorsAndMemory) {
+  const std::string model = tiny_model();
+  const Outcome text = run("inspect --tensors " + model);
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("llama.block_count"));
+  EXPECT_THAT(text.out, HasSubstr("blk.2.ffn_down.weight"));
+  EXPECT_THAT(text.out, HasSubstr("keys and values"));
+  const Outcome json = run("inspect --json " + model);
+  const Result<Json> parsed = parse_json(json.out, "inspect");
+  ASSERT_TRUE(parsed.ok()) << parsed.status().to_string();
+  EXPECT_EQ((*parsed)["metadata"]["general.architecture"], "llama");
+  EXPECT_GT((*parsed)["memory"]["weights_bytes"], 0);
+}
+
+TEST_F(CommandLine, LogitsAreTheSameBytesForAnyChunksAndThreads) {
+  const std::string model = tiny_model();
+  Json ids = {{"sequences", {{{"ids", random_tokens(90, 120, 1)}},
+                             {{"ids", random_tokens(30, 120, 2)}, {"positions", {0, 29, 7}}}}}};
+  const std::string path = dir_.write("ids.json", ids.dump());
+  const auto output = [&](const std::string& options) {
+    const Outcome outcome = run("logits " + model + " --ids " + path + " --out " + dir_.file("out.st") + " " + options);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return read_whole_file(dir_.file("out.st"));
+  };
+  const std::string whole = output("");
+  EXPECT_GT(whole.size(), (90 + 3) * 120 * sizeof(float));
+  EXPECT_EQ(output("--chunks 1,7,64"), whole);
+  EXPECT_EQ(output("--chunks 1 --threads 1"), whole);
+  EXPECT_EQ(output("--threads 3"), whole);
+  EXPECT_NE(output("--kv int8"), whole);
+
+  run("logits " + model + " --ids " + path + " --out " + dir_.file("out.st"));
+  const Outcome compared = run("logits " + model + " --ids " + path + " --compare " + dir_.file("out.st"));
+  const Result<Json> result = parse_json(compared.out, "compare");
+  ASSERT_TRUE(result.ok()) << compared.out << compared.err;
+  EXPECT_EQ((*result)["max_dlogit"], 0.0);
+  EXPECT_EQ((*result)["top1_agreement"], 1.0);
+  EXPECT_EQ((*result)["positions"], 93);
+}
+
+TEST_F(CommandLine, LogitsOfIdsThatAreNoneAreRefused) {
+  const std::string model = tiny_model();
+  for (const char* text : {"{}", "[1,2]", R"({"sequences": [{"ids": ["a"]}]})", R"({"sequences": [{"ids": [120]}]})",
+                           R"({"sequences": [{"ids": [1], "positions": [1]}]})", "not json"}) {
+    const Outcome outcome = run("logits " + model + " --ids " + dir_.write("ids.json", text));
+    EXPECT_EQ(outcome.status, 1) << text;
+    EXPECT_THAT(outcome.err, StartsWith("ibid: ")) << text;
+  }
+}
+
+TEST_F(CommandLine, RenderAnswersSnippetsLineByLine) {
+  const Outcome outcome = run("render --jsonl",
+                              "{\"template\": \"{{ a }} and {{ b }}\", \"variables\": {\"a\": 1, \"b\": \"x\"}}\n"
+                              "\n"
+                              "{\"template\": \"{{ raise_exception('no') }}\", \"variables\": {}}\n");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "{\"text\":\"1 and x\"}\n{\"error\":\"no\"}\n");
+  const Outcome bad = run("render --jsonl", "{\"template\": \n");
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_THAT(bad.err, HasSubstr("line 1"));
+}
+
+class RealModelCommandLine : public CommandLine {};
+
+TEST_F(RealModelCommandLine, ChatFromAPipeIsOneMessageALine) {
+  IBID_NEED_REAL_MODEL(model);
+  const Outcome outcome = run("chat " + model + " --temperature 0 --max-tokens 8", "Hello\n\nAnd again?\n");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 2) << outcome.out;
+  EXPECT_TRUE(outcome.err.empty()) << outcome.err;
+}
+
+TEST_F(RealModelCommandLine, TheSameSeedGivesTheSameAnswer) {
+  IBID_NEED_REAL_MODEL(model);
+  const std::string ask = "ask " + model + " 'Name a colour' --max-tokens 12 --json --seed ";
+  const auto answer = [&](const std::string& seed) {
+    const Outcome outcome = run(ask + seed);
+    const Result<Json> turn = parse_json(outcome.out, "turn");
+    CHECK(turn.ok()) << outcome.err;
+    EXPECT_EQ((*turn)["seed"], std::stoull(seed));
+    return (*turn)["text"].get<std::string>();
+  };
+  const std::string first = answer("7");
+  EXPECT_EQ(answer("7"), first);
+  EXPECT_FALSE(first.empty());
+}
+
+TEST_F(RealModelCommandLine, PromptBeyondTheContextNamesBothNumbers) {
+  IBID_NEED_REAL_MODEL(model);
+  const Outcome outcome = run("ask " + model + " 'Tell me everything about rivers' --context 20");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.out.empty());
+  EXPECT_THAT(outcome.err, HasSubstr("20"));
+}
+
+TEST_F(RealModelCommandLine, PerplexityOfAText) {
+  IBID_NEED_REAL_MODEL(model);
+  const Outcome outcome = run("perplexity " + model + " - --json", "The river runs past the mill and down to the sea.");
+  const Result<Json> result = parse_json(outcome.out, "perplexity");
+  ASSERT_TRUE(result.ok()) << outcome.err;
+  EXPECT_GT((*result)["tokens"], 5);
+  EXPECT_GT((*result)["nll"], 1.0);
+  EXPECT_LT((*result)["nll"], 7.0);
+}
+
+}  // namespace
+}  // namespace ibid
