@@ -32,7 +32,8 @@ struct QuantizedRows {
   int8_t* q = nullptr;          // [n_rows, padded_cols]  -127..127
   float* scale = nullptr;       // [n_rows, padded_cols / 32]
   float* scaled_sum = nullptr;  // [n_rows, padded_cols / 32]  scale * float(sum of q): what a min multiplies
-  int32_t* offset32 = nullptr;  // [n_rows, padded_cols / 32]  -128 * sum of q over 32 columns: what codes that
+  int32_t* offset32 =
+      nullptr;  // [n_rows, padded_cols / 32]  -128 * sum of q over 32 columns: what codes that
   int32_t* offset16 = nullptr;  // [n_rows, padded_cols / 16]  are stored as code + 128 count too much
 
   [[gnu::always_inline]] size_t padded_cols() const {
@@ -57,26 +58,26 @@ inline constexpr float kTinyBlock = 1e-35f;
 // INT8 keys are stored as q + 128, as 8-bit weights are; values as q.
 enum class KvDType : uint8_t { kF32, kF16, kInt8 };
 
-inline constexpr size_t kPagePositions = 64;     // positions of a page
-inline constexpr size_t kKeyGroup = 16;          // positions that lie side by side in K
-inline constexpr size_t kAttentionBlock = 256;   // positions whose softmax is one unit; merged in order
+inline constexpr size_t kPagePositions = 64;    // positions of a page
+inline constexpr size_t kKeyGroup = 16;         // positions that lie side by side in K
+inline constexpr size_t kAttentionBlock = 256;  // positions whose softmax is one unit; merged in order
 
 // Byte offsets of the four parts inside one head's block, and its size; all multiples of 64.
 struct KvHeadBlock {
   KvDType dtype = KvDType::kF32;
   size_t head_dim = 0;
-  size_t k_dim = 0, v_dim = 0;                   // INT8: dimensions of K with padding; of V with padding
+  size_t k_dim = 0, v_dim = 0;  // INT8: dimensions of K with padding; of V with padding
   size_t k = 0, k_scale = 0, v = 0, v_scale = 0;
   size_t bytes = 0;
-  static KvHeadBlock make(KvDType dtype, size_t head_dim);   // kernels/kv_head_block.cc
+  static KvHeadBlock make(KvDType dtype, size_t head_dim);  // kernels/kv_head_block.cc
 };
 
 // A softmax-weighted sum of values under way, for some rows: sum of exp(s - max), and of exp(s - max) * v,
 // over the positions seen so far. None seen: max = -inf, sum = 0, out = 0.
 struct AttendSums {
-  float* max;                     // [n_rows] the largest score
-  float* sum;                     // [n_rows]
-  float* out;                     // [n_rows, out_stride] not divided by sum; whole vectors up to v_dim are written
+  float* max;  // [n_rows] the largest score
+  float* sum;  // [n_rows]
+  float* out;  // [n_rows, out_stride] not divided by sum; whole vectors up to v_dim are written
   size_t out_stride;
 };
 
@@ -89,17 +90,17 @@ struct AttendTile {
   size_t begin;                   // first absolute position of the block, a multiple of 256
   const float* q;                 // [n_rows, q_stride], already rotated, not scaled
   size_t q_stride;
-  size_t n_rows;                  // query rows: tokens x heads of the group
-  const size_t* row_begin;        // [n_rows]
-  const size_t* row_end;          // [n_rows]
-  float scale;                    // of the scores (head_dim^-1/2)
-  float softcap;                  // 0: none; else s = softcap * tanh(s / softcap)
-  const std::byte* next_head;     // the head block that the caller will read next (a hint), or nullptr
-  AttendSums result;              // written
+  size_t n_rows;               // query rows: tokens x heads of the group
+  const size_t* row_begin;     // [n_rows]
+  const size_t* row_end;       // [n_rows]
+  float scale;                 // of the scores (head_dim^-1/2)
+  float softcap;               // 0: none; else s = softcap * tanh(s / softcap)
+  const std::byte* next_head;  // the head block that the caller will read next (a hint), or nullptr
+  AttendSums result;           // written
 };
 
 struct Kernels {
-  const char* name;               // "ref", "avx2", "avx512", "reference"
+  const char* name;  // "ref", "avx2", "avx512", "reference"
 
   // --- linear: y[i, r] = sum over k of W[r, k] x[i, k] for the rows of panels [panels.begin, panels.end).
   // Per block of 32 (kP6k: 16) columns, in increasing order:
@@ -113,6 +114,8 @@ struct Kernels {
   // Float panels: acc = fma(w, x[k], acc), k increasing. x: [n_rows, x_stride].
   void (*linear_float)(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels,
                        float* y, size_t y_stride);
+  // Columns of float panels as floats, for BLAS: out[columns.size(), 16 * panels.size()], exact.
+  void (*widen_panels)(const PackedMatrix& w, Range panels, Range columns, float* out);
 
   // --- rows
   // Quantises one row of n_cols floats into row `row` of `out`, padding included. q = round(x * (127 / max)).
@@ -122,8 +125,8 @@ struct Kernels {
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* y);
   // y = silu(gate) * up, silu(g) = g / (1 + exp(-g)). y may be gate or up. (Shazeer 2020)
   void (*silu_mul)(const float* gate, const float* up, size_t n, float* y);
-  void (*add)(float* x, const float* y, size_t n);            // x += y
-  void (*scale)(float* x, float factor, size_t n);            // x *= factor
+  void (*add)(float* x, const float* y, size_t n);  // x += y
+  void (*scale)(float* x, float factor, size_t n);  // x *= factor
   // Rotates pairs (x[i], x[i + rotary_dim / 2]) of one head by the angles of cos_sin: [rotary_dim / 2] cos,
   // then [rotary_dim / 2] sin. x' = fma(x, cos, -(y * sin)), y' = fma(x, sin, y * cos). (Su et al. 2021)
   // x: alignment of float only.
@@ -131,7 +134,8 @@ struct Kernels {
 
   // --- keys and values
   // Writes one position (0..63) of a head's block. k, v: head_dim floats, alignment of float only.
-  void (*kv_store)(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v);
+  void (*kv_store)(const KvHeadBlock& block, std::byte* head, size_t position, const float* k,
+                   const float* v);
   // Reads one back as floats: what attention sees. For tests and conversion.
   void (*kv_load)(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
   // Scores, exp and weighted values of one tile, per row:
@@ -147,8 +151,12 @@ struct Kernels {
   void (*attend_merge)(const AttendSums& total, const AttendSums& part, size_t n_rows, size_t head_dim);
 };
 
+// The largest register tile of linear layers on any instruction set; sizes the scratch.
+inline constexpr size_t kMaxLinearPanels = 2;
+inline constexpr size_t kMaxLinearRows = 8;
+
 // Scratch bytes that one thread needs.
 size_t linear_scratch_bytes(size_t max_n_cols);
-size_t attend_scratch_bytes(size_t max_rows, size_t head_dim);   // max_rows: largest n_rows of a tile
+size_t attend_scratch_bytes(size_t max_rows, size_t head_dim);  // max_rows: largest n_rows of a tile
 
 }  // namespace ibid

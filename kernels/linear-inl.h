@@ -10,6 +10,7 @@ namespace {
 void fill_linear(Kernels& table) {
   table.linear_int8 = linear_int8;
   table.linear_float = linear_float;
+  table.widen_panels = widen_panels;
   table.quantize_row = quantize_row;
 }
 

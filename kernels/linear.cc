@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/blas.h"
 
 namespace ibid {
 
 namespace {
 
-constexpr size_t kTileColumns = 64;  // the widest register tile: shares are whole tiles where they can be
+constexpr size_t kTileColumns = kMaxLinearPanels * kPanelRows;
 
 size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -50,10 +51,11 @@ QuantizedRows QuantizedRows::at(std::byte* memory, size_t n_rows, size_t n_cols)
 }
 
 size_t linear_scratch_bytes(size_t max_n_cols) {
-  // Float accumulators of 4 rows; 64 unpacked rows of W: a byte per code, and a float scale per 16 columns
-  // (or scale and min per 32).
+  // A tile's float accumulators, and its panels unpacked: per row of W a byte per code and a float scale per
+  // 16 columns (or a scale and a min per 32).
   const size_t cols = (max_n_cols + kChunkCols - 1) / kChunkCols * kChunkCols;
-  return kTileColumns * (4 * sizeof(float) + cols + cols / 16 * sizeof(float));
+  const size_t unpacked = kTileColumns * (kMaxLinearRows * sizeof(float) + cols + cols / 16 * sizeof(float));
+  return std::max(unpacked, blas_scratch_bytes(max_n_cols));
 }
 
 void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
@@ -61,17 +63,19 @@ void linear(const Worker& worker, const LinearContext& context, const PackedMatr
   CHECK_EQ(w.n_cols, x.n_cols);
   DCHECK(y_stride >= kPanelRows * w.n_panels());
   // Whole tiles per thread, unless there are too few of them to be balanced.
-  const size_t tiles = w.n_panels() * kPanelRows / kTileColumns;
-  const size_t grain = tiles >= 8 * static_cast<size_t>(worker.count()) ? kTileColumns / kPanelRows : 1;
-  const Range panels = worker.share(w.n_panels(), grain);
+  const bool many = w.n_panels() >= 16 * kMaxLinearPanels * static_cast<size_t>(worker.count());
+  const Range panels = worker.share(w.n_panels(), many ? kMaxLinearPanels : 1);
   if (panels.empty()) return;
-  if (panel_is_float(w.type)) {
-    context.kernels->linear_float(w, x.values, x.stride, x.n_rows, panels, y, y_stride);
-    return;
-  }
-  CHECK(x.quantized.q != nullptr) << "a quantised layer needs a quantised input";
   std::byte* scratch = context.scratch + static_cast<size_t>(worker.index()) * context.scratch_stride;
-  context.kernels->linear_int8(w, x.quantized, panels, y, y_stride, scratch);
+  const Kernels& kernels = *context.kernels;
+  if (!panel_is_float(w.type)) {
+    CHECK(x.quantized.q != nullptr) << "a quantised layer needs a quantised input";
+    kernels.linear_int8(w, x.quantized, panels, y, y_stride, scratch);
+  } else if (context.numerics == Numerics::kFast && x.n_rows >= kBlasRows && blas_available()) {
+    blas_linear(kernels, w, x.values, x.stride, x.n_rows, panels, y, y_stride, scratch);
+  } else {
+    kernels.linear_float(w, x.values, x.stride, x.n_rows, panels, y, y_stride);
+  }
 }
 
 }  // namespace ibid

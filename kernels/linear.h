@@ -20,9 +20,9 @@ const char* numerics_name(Numerics numerics);
 struct LinearInput {
   size_t n_rows = 0;
   size_t n_cols = 0;
-  float* values = nullptr;     // [n_rows, stride]
+  float* values = nullptr;  // [n_rows, stride]
   size_t stride = 0;
-  QuantizedRows quantized;     // q == nullptr: no consumer is quantised
+  QuantizedRows quantized;  // q == nullptr: no consumer is quantised
 };
 
 // What linear() needs besides its operands. `scratch` has linear_scratch_bytes() for each thread.
@@ -30,7 +30,7 @@ struct LinearContext {
   const Kernels* kernels = nullptr;
   Numerics numerics = Numerics::kExact;
   std::byte* scratch = nullptr;
-  size_t scratch_stride = 0;   // bytes between threads
+  size_t scratch_stride = 0;  // bytes between threads
 };
 
 // Called by every worker of a region with the same arguments; each computes its share of the outputs.

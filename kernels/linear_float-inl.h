@@ -26,7 +26,7 @@ struct BfloatWeights {
   IBID_INLINE static V16 at(const std::byte* p) { return load_bf16(reinterpret_cast<const uint16_t*>(p)); }
 };
 
-// One panel's columns: vectors `step` bytes apart.
+// Where a tile lies.
 struct FloatTile {
   const std::byte* w;  // first panel, first column of the block
   size_t panel_size;   // bytes to the next panel
@@ -41,9 +41,9 @@ template <typename W, size_t kRows, size_t kPanels>
 void float_tile(const FloatTile& t) {
   constexpr size_t kStep = kPanelRows * W::kBytes;
   V16 acc[kRows][kPanels];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t p = 0; p < kPanels; ++p) {
       acc[r][p] = t.columns.begin == 0 ? zero() : loadu(t.y + r * t.y_stride + p * kPanelRows);
     }
@@ -52,31 +52,37 @@ void float_tile(const FloatTile& t) {
   const float* x = t.x;
   for (size_t k = t.columns.begin; k < t.columns.end; ++k, w += kStep, ++x) {
     V16 weights[kPanels];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t p = 0; p < kPanels; ++p) {
       weights[p] = W::at(w + p * t.panel_size);
-      if (kRows < kTileRows) prefetch(w + p * t.panel_size + kFloatPrefetchRows * kStep);
+      if (kRows <= 4) prefetch(w + p * t.panel_size + kFloatPrefetchRows * kStep);
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
       const V16 value = set1(x[r * t.x_stride]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (size_t p = 0; p < kPanels; ++p) acc[r][p] = fma(weights[p], value, acc[r][p]);
     }
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t p = 0; p < kPanels; ++p) storeu(t.y + r * t.y_stride + p * kPanelRows, acc[r][p]);
   }
 }
 
 template <typename W, size_t kPanels>
 void float_rows(FloatTile t, size_t n_rows) {
-  for (; n_rows >= kTileRows; n_rows -= kTileRows) {
-    float_tile<W, kTileRows, kPanels>(t);
-    t.x += kTileRows * t.x_stride;
-    t.y += kTileRows * t.y_stride;
+  for (; n_rows >= kLinearRows; n_rows -= kLinearRows) {
+    float_tile<W, kLinearRows, kPanels>(t);
+    t.x += kLinearRows * t.x_stride;
+    t.y += kLinearRows * t.y_stride;
+  }
+  if (n_rows >= 4) {
+    float_tile<W, 4, kPanels>(t);
+    t.x += 4 * t.x_stride;
+    t.y += 4 * t.y_stride;
+    n_rows -= 4;
   }
   switch (n_rows) {
     case 1: return float_tile<W, 1, kPanels>(t);
@@ -86,7 +92,7 @@ void float_rows(FloatTile t, size_t n_rows) {
   }
 }
 
-// kPanels panels from panel `p` on, rows of x and y from `row` on.
+// n_rows rows times kPanels panels from panel `p` on.
 template <typename W, size_t kPanels>
 void float_panels(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, size_t p, float* y,
                   size_t y_stride) {
@@ -100,7 +106,11 @@ void float_panels(const PackedMatrix& w, const float* x, size_t x_stride, size_t
                          Range{k, end},
                          y + p * kPanelRows,
                          y_stride};
-    float_rows<W, kPanels>(tile, n_rows);
+    if constexpr (kPanels > kLinearPanels) {
+      float_tile<W, 1, kPanels>(tile);  // REQUIRES: n_rows == 1
+    } else {
+      float_rows<W, kPanels>(tile, n_rows);
+    }
   }
 }
 
@@ -116,8 +126,8 @@ void linear_weights(const PackedMatrix& w, const float* x, size_t x_stride, size
     if (rows == 1) {
       for (; p + 4 <= panels.end; p += 4) float_panels<W, 4>(w, in, x_stride, 1, p, out, y_stride);
     }
-    for (; p + kTilePanels <= panels.end; p += kTilePanels) {
-      float_panels<W, kTilePanels>(w, in, x_stride, rows, p, out, y_stride);
+    for (; p + kLinearPanels <= panels.end; p += kLinearPanels) {
+      float_panels<W, kLinearPanels>(w, in, x_stride, rows, p, out, y_stride);
     }
     for (; p < panels.end; ++p) float_panels<W, 1>(w, in, x_stride, rows, p, out, y_stride);
   }
@@ -130,6 +140,25 @@ void linear_float(const PackedMatrix& w, const float* x, size_t x_stride, size_t
     case PanelType::kPH: return linear_weights<HalfWeights>(w, x, x_stride, n_rows, panels, y, y_stride);
     case PanelType::kPB: return linear_weights<BfloatWeights>(w, x, x_stride, n_rows, panels, y, y_stride);
     default: return;  // linear_int8's
+  }
+}
+
+template <typename W>
+void widen(const PackedMatrix& w, Range panels, Range columns, float* out) {
+  const size_t panel_size = (w.n_cols * kPanelRows * W::kBytes + 63) / 64 * 64;
+  for (size_t k = columns.begin; k < columns.end; ++k) {
+    for (size_t p = panels.begin; p < panels.end; ++p, out += kPanelRows) {
+      storeu(out, W::at(w.data + p * panel_size + k * kPanelRows * W::kBytes));
+    }
+  }
+}
+
+void widen_panels(const PackedMatrix& w, Range panels, Range columns, float* out) {
+  switch (w.type) {
+    case PanelType::kPF: return widen<FloatWeights>(w, panels, columns, out);
+    case PanelType::kPH: return widen<HalfWeights>(w, panels, columns, out);
+    case PanelType::kPB: return widen<BfloatWeights>(w, panels, columns, out);
+    default: return;
   }
 }
 

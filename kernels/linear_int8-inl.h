@@ -1,8 +1,8 @@
 // Quantised linear layers, written once against vec_*.h. Included by isa_*.cc.
 //
 // Few rows (gemv): codes are unpacked in registers, each panel is read from memory once and serves all rows.
-// More rows (gemm): kTilePanels panels are unpacked to scratch, one byte per code and float scales, and
-// multiplied by kTileRows rows at a time; integer sums of one block stay in registers, the float
+// More rows (gemm): kLinearPanels panels are unpacked to scratch, one byte per code and float scales, and
+// multiplied by kLinearRows rows at a time; integer sums of one block stay in registers, the float
 // accumulators in L1. Both compute the contract's formula in the contract's order: the same bits.
 
 #include "kernels/kernels.h"
@@ -10,13 +10,19 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Below it unpacking for each group of kTileRows rows is cheaper than going through scratch.
+// Below it unpacking for each group of kLinearRows rows is cheaper than going through scratch.
 constexpr size_t kGemmRows = 8;
 // Quantised rows that one pass over the panels reads again and again: half of a 2 MB L2.
 constexpr size_t kRowBlockBytes = size_t{1} << 20;
 // How far ahead of the codes the panels are asked for: hardware prefetchers alone do not keep up with a
 // loop this long.
 constexpr size_t kPrefetchBytes = 3072;
+
+static_assert(kLinearPanels <= kMaxLinearPanels &&
+              kLinearRows <= kMaxLinearRows);  // scratch is sized by them
+
+// Lines that a tile asks for per block of columns, of the panels that come next.
+constexpr size_t kAheadLines = 8;
 
 // A row of the table in kernels/panel.h.
 template <int kBits_, int kOffset_, bool kMins_, size_t kGroup_, size_t kScaleBytes_>
@@ -99,7 +105,7 @@ IBID_INLINE void gemv_block(const std::byte* chunk, size_t half, const Quantized
 #pragma GCC unroll 2
   for (size_t group = 0; group < F::kGroups; ++group) {
     const V16 scale = load_scales<F>(chunk, half * F::kGroups + group);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
       const size_t at = (row + r) * x.blocks() + b;
       const int8_t* q = x.q + at * kQuantBlock;
@@ -113,7 +119,7 @@ IBID_INLINE void gemv_block(const std::byte* chunk, size_t half, const Quantized
   }
   if constexpr (F::kMins) {
     const V16 min = load_scales<F>(chunk + F::kMinsAt, half);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
       acc[r] = fma(min, set1(x.scaled_sum[(row + r) * x.blocks() + b]), acc[r]);
     }
@@ -124,7 +130,7 @@ IBID_INLINE void gemv_block(const std::byte* chunk, size_t half, const Quantized
 template <typename F, size_t kRows>
 void gemv_panel(const std::byte* panel, const QuantizedRows& x, size_t row, float* y, size_t y_stride) {
   V16 acc[kRows];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) acc[r] = zero();
   const size_t blocks = x.blocks();
   for (size_t b = 0; b < blocks; b += 2, panel += F::kChunkBytes) {
@@ -132,7 +138,7 @@ void gemv_panel(const std::byte* panel, const QuantizedRows& x, size_t row, floa
     gemv_block<F, kRows>(panel, 0, x, row, b, acc);
     gemv_block<F, kRows>(panel, 1, x, row, b + 1, acc);
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) storeu(y + (row + r) * y_stride, acc[r]);
 }
 
@@ -177,7 +183,6 @@ void unpack_panel(const std::byte* panel, size_t blocks, size_t p, const Unpacke
   for (size_t b = 0; b < blocks; ++b) {
     const std::byte* chunk = panel + b / 2 * F::kChunkBytes;
     const size_t half = b % 2;
-    prefetch(chunk + kPrefetchBytes + half * (F::kChunkBytes / 2));
     const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes);
 #pragma GCC unroll 8
     for (size_t j = 0; j < 8; ++j) {
@@ -194,57 +199,86 @@ void unpack_panel(const std::byte* panel, size_t blocks, size_t p, const Unpacke
   }
 }
 
+// The panels to be unpacked next, still to be asked for: a little at a time, while a tile computes.
+struct Ahead {
+  const std::byte* at;
+  const std::byte* end;
+  IBID_INLINE void prefetch_lines(size_t n) {
+    for (size_t line = 0; line < n && at < end; ++line, at += 64) prefetch_l2(at);
+  }
+};
+
+// kRows rows of x times kPanels unpacked panels.
 template <typename S, size_t kGroups, bool kMins, size_t kRows, size_t kPanels>
 struct Tile {
   // Integer sums of the columns under one scale. offset: of row 0, offset_stride to the next row.
   IBID_INLINE static void multiply(const uint8_t* codes, const int8_t* q, size_t q_stride,
                                    const int32_t* offset, size_t offset_stride, I16 (&sum)[kRows][kPanels]) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (size_t p = 0; p < kPanels; ++p) sum[r][p] = S::start(offset + r * offset_stride);
     }
-#pragma GCC unroll 1
+#pragma GCC unroll 8
     for (size_t j = 0; j < 8 / kGroups; ++j) {
       B64 c[kPanels];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (size_t p = 0; p < kPanels; ++p) c[p] = load_bytes(codes + (j * kPanels + p) * 64);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (size_t r = 0; r < kRows; ++r) {
         const B64 x4 = spread4(q + r * q_stride + 4 * j);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (size_t p = 0; p < kPanels; ++p) sum[r][p] = S::dot(sum[r][p], c[p], x4);
       }
     }
   }
 
-  // Rows [row, row + kRows) of x times the unpacked panels. acc: kRows * kPanels vectors in L1; in registers
-  // they would push the integer sums out.
-  static void run(const Unpacked<kPanels>& w, const QuantizedRows& x, size_t row, float* acc, float* y,
-                  size_t y_stride) {
-    const size_t blocks = x.blocks();
+  // acc += the sums by the scales, and the mins. x_scale, x_sum: of row 0, x_stride to the next row.
+  IBID_INLINE static void accumulate(const I16 (&sum)[kRows][kPanels], const float* scales, const float* mins,
+                                     const float* x_scale, const float* x_sum, size_t x_stride, float* acc) {
+    // Loaded before the first store to acc: the compiler cannot know that they do not overlap.
+    V16 scale[kPanels], min[kPanels];
+#pragma GCC unroll 8
+    for (size_t p = 0; p < kPanels; ++p) {
+      scale[p] = load(scales + p * kPanelRows);
+      if constexpr (kMins) min[p] = load(mins + p * kPanelRows);
+    }
+#pragma GCC unroll 8
+    for (size_t r = 0; r < kRows; ++r) {
+      const V16 row_scale = set1(x_scale[r * x_stride]);
+      V16 row_sum;
+      if constexpr (kMins) row_sum = set1(x_sum[r * x_stride]);
+#pragma GCC unroll 8
+      for (size_t p = 0; p < kPanels; ++p) {
+        float* a = acc + (r * kPanels + p) * kPanelRows;
+        V16 total = fma(to_float(sum[r][p]), mul(scale[p], row_scale), load(a));
+        if constexpr (kMins) total = fma(min[p], row_sum, total);
+        store(a, total);
+      }
+    }
+  }
+
+  // Rows [row, row + kRows). acc: kRows * kPanels vectors in L1; in registers they would push the integer
+  // sums out.
+  static void run(const Unpacked<kPanels>& unpacked, const QuantizedRows& x, size_t row, Ahead& ahead,
+                  float* acc, float* y, size_t y_stride) {
+    const size_t blocks = x.blocks(), first = row * blocks;
+    const Unpacked<kPanels> w = unpacked;
+    const int8_t* q = x.q + first * kQuantBlock;
+    const int32_t* offset = kGroups == 1 ? x.offset32 + first : x.offset16 + 2 * first;
+    const float *x_scale = x.scale + first, *x_sum = x.scaled_sum + first;
     for (size_t i = 0; i < kRows * kPanels; ++i) store(acc + i * kPanelRows, zero());
     for (size_t b = 0; b < blocks; ++b) {
-      const size_t at = row * blocks + b;
+      keep_in_memory(acc);
+      ahead.prefetch_lines(kAheadLines);
       for (size_t group = 0; group < kGroups; ++group) {
+        const size_t scale_index = b * kGroups + group;
         I16 sum[kRows][kPanels];
-        const size_t vector = b * 8 + group * (8 / kGroups);
-        const int32_t* offset = kGroups == 1 ? x.offset32 + at : x.offset16 + 2 * at + group;
-        multiply(w.codes + vector * kPanels * 64, x.q + at * kQuantBlock + group * 16, blocks * kQuantBlock,
-                 offset, blocks * kGroups, sum);
-        const float* scales = w.scales + (b * kGroups + group) * kPanels * kPanelRows;
-#pragma GCC unroll 4
-        for (size_t r = 0; r < kRows; ++r) {
-          const V16 x_scale = set1(x.scale[at + r * blocks]);
-          const V16 x_sum = set1(kMins ? x.scaled_sum[at + r * blocks] : 0.0f);
-#pragma GCC unroll 4
-          for (size_t p = 0; p < kPanels; ++p) {
-            float* a = acc + (r * kPanels + p) * kPanelRows;
-            V16 total = fma(to_float(sum[r][p]), mul(load(scales + p * kPanelRows), x_scale), load(a));
-            if (kMins) total = fma(load(w.mins + (b * kPanels + p) * kPanelRows), x_sum, total);
-            store(a, total);
-          }
-        }
+        multiply(w.codes + scale_index * (8 / kGroups) * kPanels * 64,
+                 q + scale_index * (kQuantBlock / kGroups), blocks * kQuantBlock, offset + scale_index,
+                 blocks * kGroups, sum);
+        accumulate(sum, w.scales + scale_index * kPanels * kPanelRows, w.mins + b * kPanels * kPanelRows,
+                   x_scale + b, x_sum + b, blocks, acc);
       }
     }
     for (size_t r = 0; r < kRows; ++r) {
@@ -262,22 +296,34 @@ void gemm_panels(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range 
   using S = typename GemmTraits<F>::S;
   const size_t blocks = x.blocks();
   auto* acc = reinterpret_cast<float*>(scratch);
-  auto* codes = reinterpret_cast<uint8_t*>(acc + kTileRows * kPanels * kPanelRows);
+  auto* codes = reinterpret_cast<uint8_t*>(acc + kLinearRows * kPanels * kPanelRows);
   auto* scales = reinterpret_cast<float*>(codes + blocks * kQuantBlock * kPanelRows * kPanels);
   const Unpacked<kPanels> unpacked{codes, scales, scales + blocks * F::kGroups * kPanelRows * kPanels};
   const size_t panel_size = blocks / 2 * F::kChunkBytes;
   for (size_t i = 0; i < kPanels; ++i) {
     unpack_panel<F, kPanels>(w.data + (p + i) * panel_size, blocks, i, unpacked);
   }
+  const std::byte* next = w.data + (p + kPanels) * panel_size;
+  Ahead ahead{next, p + kPanels < w.n_panels() ? next + kPanels * panel_size : next};
   float* out = y + p * kPanelRows;
   size_t row = rows.begin;
-  for (; row + kTileRows <= rows.end; row += kTileRows) {
-    Tile<S, F::kGroups, F::kMins, kTileRows, kPanels>::run(unpacked, x, row, acc, out, y_stride);
+  for (; row + kLinearRows <= rows.end; row += kLinearRows) {
+    Tile<S, F::kGroups, F::kMins, kLinearRows, kPanels>::run(unpacked, x, row, ahead, acc, out, y_stride);
+  }
+  if (row + 4 <= rows.end) {
+    Tile<S, F::kGroups, F::kMins, 4, kPanels>::run(unpacked, x, row, ahead, acc, out, y_stride);
+    row += 4;
   }
   switch (rows.end - row) {
-    case 1: Tile<S, F::kGroups, F::kMins, 1, kPanels>::run(unpacked, x, row, acc, out, y_stride); break;
-    case 2: Tile<S, F::kGroups, F::kMins, 2, kPanels>::run(unpacked, x, row, acc, out, y_stride); break;
-    case 3: Tile<S, F::kGroups, F::kMins, 3, kPanels>::run(unpacked, x, row, acc, out, y_stride); break;
+    case 1:
+      Tile<S, F::kGroups, F::kMins, 1, kPanels>::run(unpacked, x, row, ahead, acc, out, y_stride);
+      break;
+    case 2:
+      Tile<S, F::kGroups, F::kMins, 2, kPanels>::run(unpacked, x, row, ahead, acc, out, y_stride);
+      break;
+    case 3:
+      Tile<S, F::kGroups, F::kMins, 3, kPanels>::run(unpacked, x, row, ahead, acc, out, y_stride);
+      break;
     default: break;
   }
 }
@@ -286,13 +332,13 @@ template <typename F>
 void linear_format(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
                    std::byte* scratch) {
   if (x.n_rows < kGemmRows) return gemv<F>(w, x, panels, y, y_stride);
-  const size_t fitting = kRowBlockBytes / x.padded_cols() / kTileRows * kTileRows;
+  const size_t fitting = kRowBlockBytes / x.padded_cols() / kLinearRows * kLinearRows;
   const size_t row_block = fitting < kGemmRows ? kGemmRows : fitting;
   for (size_t row = 0; row < x.n_rows; row += row_block) {
     const Range rows{row, row + row_block < x.n_rows ? row + row_block : x.n_rows};
     size_t p = panels.begin;
-    for (; p + kTilePanels <= panels.end; p += kTilePanels) {
-      gemm_panels<F, kTilePanels>(w, x, p, rows, y, y_stride, scratch);
+    for (; p + kLinearPanels <= panels.end; p += kLinearPanels) {
+      gemm_panels<F, kLinearPanels>(w, x, p, rows, y, y_stride, scratch);
     }
     for (; p < panels.end; ++p) gemm_panels<F, 1>(w, x, p, rows, y, y_stride, scratch);
   }

@@ -96,8 +96,6 @@ void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, fl
   }
 }
 
-// Accumulator: float for the twin of the fast kernels, double for the oracle. A product of two floats is
-// exact in double, so there std::fma only adds.
 void linear_float(const PackedMatrix& w, const float* x, size_t x_stride, size_t n_rows, Range panels, float* y,
                   size_t y_stride) {
   for (size_t p = panels.begin; p < panels.end; ++p) {
@@ -133,6 +131,15 @@ void linear_double(const PackedMatrix& w, const float* x, size_t x_stride, size_
   }
 }
 
+void widen_panels(const PackedMatrix& w, Range panels, Range columns, float* out) {
+  for (size_t k = columns.begin; k < columns.end; ++k) {
+    for (size_t p = panels.begin; p < panels.end; ++p) {
+      const std::byte* panel = w.data + p * panel_bytes(w.type, w.n_cols);
+      for (size_t lane = 0; lane < kPanelRows; ++lane) *out++ = float_weight(w, panel, k, lane);
+    }
+  }
+}
+
 void quantize_row(const float* x, size_t row, QuantizedRows& out) {
   for (size_t b = 0; b < out.blocks(); ++b) {
     const size_t at = row * out.blocks() + b;
@@ -161,6 +168,7 @@ void quantize_row(const float* x, size_t row, QuantizedRows& out) {
 void fill_ref_linear(Kernels& table) {
   table.linear_int8 = linear_int8;
   table.linear_float = linear_float;
+  table.widen_panels = widen_panels;
   table.quantize_row = quantize_row;
 }
 

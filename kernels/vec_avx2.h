@@ -29,6 +29,8 @@ struct M16 {
 // One panel of 16 columns and 4 input rows: 8 of 16 registers accumulate.
 constexpr size_t kTilePanels = 1;
 constexpr size_t kTileRows = 4;
+constexpr size_t kLinearPanels = kTilePanels;
+constexpr size_t kLinearRows = kTileRows;
 
 // --- floats
 IBID_INLINE V16 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
@@ -235,6 +237,8 @@ IBID_INLINE int32_t reduce_add(I16 x) {
   return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
 
+IBID_INLINE void keep_in_memory(void* p) { asm volatile("" : : "r"(p) : "memory"); }
+IBID_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 IBID_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
 }  // namespace

@@ -34,9 +34,12 @@ struct M16 {
   __mmask16 m;
 };
 
-// GEMM tile, in panels of 16 columns and input rows. 4 x 4 accumulators: gcc 12 spills at 24 of them.
+// Register tiles, in vectors of 16 columns and rows: 16 accumulators (gcc 12 spills at 24). Linear layers
+// take two panels by eight rows, because two unpacked panels of 576 columns stay in L1 and four do not.
 constexpr size_t kTilePanels = 4;
 constexpr size_t kTileRows = 4;
+constexpr size_t kLinearPanels = 2;
+constexpr size_t kLinearRows = 8;
 
 // --- floats
 IBID_INLINE V16 zero() { return {_mm512_setzero_ps()}; }
@@ -171,6 +174,9 @@ IBID_INLINE int32_t reduce_add(I16 a) {
   return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
 
+// Keeps the compiler from holding what p points to in registers across this point.
+IBID_INLINE void keep_in_memory(void* p) { asm volatile("" : : "r"(p) : "memory"); }
+IBID_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 IBID_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
 }  // namespace

@@ -1,0 +1,120 @@
+#include "kernels/linear.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/blas.h"
+#include "tests/kernels/random_panels.h"
+
+namespace ibid {
+namespace {
+
+// y[n_rows, 16 * n_panels] of linear() on a team.
+AlignedArray<float> run_team(int n_threads, const Kernels& kernels, Numerics numerics, const TestWeights& w,
+                             const TestInput& in) {
+  const size_t y_stride = w.packed.n_panels() * kPanelRows;
+  AlignedArray<float> y(in.n_rows * y_stride);
+  const size_t scratch_stride = (linear_scratch_bytes(in.n_cols) + 63) / 64 * 64;
+  AlignedArray<std::byte> scratch(scratch_stride * static_cast<size_t>(n_threads));
+  const LinearContext context{&kernels, numerics, scratch.data(), scratch_stride};
+  LinearInput x;
+  x.n_rows = in.n_rows;
+  x.n_cols = in.n_cols;
+  x.values = const_cast<float*>(in.values.data());
+  x.stride = in.stride;
+  x.quantized = in.quantized;
+  ThreadTeam team(n_threads);
+  team.run([&](Worker& worker) { linear(worker, context, w.packed, x, y.data(), y_stride); });
+  return y;
+}
+
+void expect_equal(const AlignedArray<float>& a, const AlignedArray<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
+}
+
+TEST(Linear, ThreadsShareOutputsAndChangeNoBit) {
+  const Kernels& kernels = kernels_for(*active_isa());
+  for (PanelType type : {PanelType::kP4m, PanelType::kP6k, PanelType::kPH, PanelType::kPF}) {
+    for (size_t n_outputs :
+         {7u, 16u, 100u, 1200u}) {  // fewer panels than threads, and enough for whole tiles
+      const TestWeights w = random_weights(type, n_outputs, 64, 1);
+      for (size_t n_rows : {1u, 3u, 11u}) {
+        const TestInput in = make_input(kernels, n_rows, 64, random_floats(n_rows * 64, 2));
+        const AlignedArray<float> one = run_team(1, kernels, Numerics::kExact, w, in);
+        for (int threads : {2, 3, 5}) expect_equal(one, run_team(threads, kernels, Numerics::kExact, w, in));
+      }
+    }
+  }
+}
+
+TEST(Linear, ReferenceUsesDoubleSums) {
+  const TestWeights w = random_weights(PanelType::kPF, 20, 300, 1);
+  const TestInput in = make_input(reference_kernels(), 2, 300, random_floats(600, 2));
+  const AlignedArray<float> y = run_team(2, reference_kernels(), Numerics::kReference, w, in);
+  expect_equal(y, run_linear(reference_kernels(), w, in, {0, 2}, {0, 2}));
+}
+
+class FastLinear : public testing::TestWithParam<PanelType> {};
+
+// Row counts on both sides of the limit, more outputs than one piece, more columns than one piece.
+TEST_P(FastLinear, AgreesWithTheOracleByTolerance) {
+  const Kernels& kernels = kernels_for(*active_isa());
+  for (size_t n_cols : {40u, 1100u}) {
+    const TestWeights w = random_weights(GetParam(), 300, n_cols, 3);
+    for (size_t n_rows : {kBlasRows - 1, kBlasRows, 2 * kBlasRows + 5}) {
+      const TestInput in = make_input(kernels, n_rows, n_cols, random_floats(n_rows * n_cols, 4, 1.0f));
+      const AlignedArray<float> fast = run_team(2, kernels, Numerics::kFast, w, in);
+      const double bound = 1e-5 * static_cast<double>(n_cols);
+      for (size_t row = 0; row < n_rows; ++row) {
+        for (size_t i = 0; i < 300; ++i) {
+          double exact = 0;
+          for (size_t k = 0; k < n_cols; ++k) {
+            exact += static_cast<double>(w.values[i * n_cols + k]) *
+                     static_cast<double>(in.values[row * in.stride + k]);
+          }
+          ASSERT_NEAR(static_cast<double>(fast[row * 304 + i]), exact, bound) << row << ' ' << i;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Panels, FastLinear, testing::ValuesIn(kFloatPanels),
+                         [](const auto& panel) { return std::string(panel_type_name(panel.param)); });
+
+TEST(Linear, FastIsExactBelowTheRowsOfBlasAndForQuantisedWeights) {
+  const Kernels& kernels = kernels_for(*active_isa());
+  const TestWeights floats = random_weights(PanelType::kPF, 40, 96, 5);
+  const TestInput few = make_input(kernels, kBlasRows - 1, 96, random_floats((kBlasRows - 1) * 96, 6));
+  expect_equal(run_team(2, kernels, Numerics::kFast, floats, few),
+               run_team(2, kernels, Numerics::kExact, floats, few));
+  const TestWeights quantized = random_weights(PanelType::kP8, 40, 96, 5);
+  const TestInput many = make_input(kernels, 40, 96, random_floats(40 * 96, 6));
+  expect_equal(run_team(2, kernels, Numerics::kFast, quantized, many),
+               run_team(2, kernels, Numerics::kExact, quantized, many));
+}
+
+TEST(Blas, RunsOnACoreThatFitsOrNotAtAll) {
+  if (!blas_available()) {
+    EXPECT_STREQ(blas_core_name(), "");
+    GTEST_SKIP() << "OpenBLAS is not installed or does not know this CPU; Numerics::kFast runs our kernels";
+  }
+  EXPECT_STRNE(blas_core_name(), "Prescott");
+  EXPECT_STRNE(blas_core_name(), "");
+}
+
+TEST(Linear, WideningIsExact) {
+  for (PanelType type : kFloatPanels) {
+    const TestWeights w = random_weights(type, 48, 21, 7);
+    for (Isa isa : supported_isas()) {
+      AlignedArray<float> out(7 * 32);
+      kernels_for(isa).widen_panels(w.packed, {1, 3}, {5, 12}, out.data());
+      for (size_t k = 0; k < 7; ++k) {
+        for (size_t i = 0; i < 32; ++i) EXPECT_EQ(out[k * 32 + i], w.values[(16 + i) * 21 + 5 + k]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ibid
