@@ -1,15 +1,16 @@
-// What a program that installed ibid writes first: includes are relative to include/ibid.
-#include <cstdio>
+// A program of somebody else: one question to a model, or, without one, the sentence that says why not.
+#include <iostream>
 
-#include "base/json_limits.h"
-#include "base/parallel.h"
+#include "runtime/chat_session.h"
 
-int main() {
-  ibid::ThreadTeam team(2);
-  std::atomic<int> ran{0};
-  team.run([&](const ibid::Worker&) { ran.fetch_add(1); });
-  const ibid::Result<ibid::Json> json = ibid::parse_json(R"({"answer": 42})", "consumer");
-  if (!json.ok() || ran.load() < 1) return 1;
-  std::printf("%s\n", ibid::json_to_string(*json).c_str());
-  return 0;
+int main(int argc, char** argv) {
+  const auto engine = ibid::Engine::load(argc > 1 ? argv[1] : "no-such-model.gguf");
+  if (!engine.ok()) {
+    std::cout << engine.status().message() << '\n';
+    return argc > 1 ? 1 : 0;
+  }
+  auto chat = ibid::ChatSession::create(*engine, {.system = "You are brief."});
+  const auto turn = chat->send(argc > 2 ? argv[2] : "Hello!");
+  std::cout << (turn.ok() ? turn->text : turn.status().message()) << '\n';
+  return turn.ok() ? 0 : 1;
 }
