@@ -14,6 +14,7 @@ constexpr size_t kTileRowsWanted = 32;
 // What reading a position costs, in rows that are multiplied with it. Only the balance among threads
 // depends on it.
 constexpr size_t kReadCost = 4;
+constexpr size_t kBlockPages = kAttentionBlock / kPagePositions;
 
 size_t group_size(const AttentionShape& shape) { return shape.n_heads / shape.n_kv_heads; }
 
@@ -177,7 +178,7 @@ class AttentionThread {
     if (begin == 0) clear(scratch_.total, rows(task));
     for (size_t b = begin; b < end; ++b) {
       const AttendSums result = begin == 0 ? scratch_.part : scratch_.sums(b - begin);
-      attend(task, task.first_block + b, b + 1 < end, result);
+      attend(task, task.first_block + b, next_head(task, b + 1, end), result);
       if (begin == 0) merge(task, result);
     }
     if (begin == 0 && end == task.blocks()) finish(task);
@@ -230,13 +231,23 @@ class AttentionThread {
     }
   }
 
-  void attend(const Task& task, size_t block, bool more, const AttendSums& result) {
-    constexpr size_t kPages = kAttentionBlock / kPagePositions;
-    const size_t last_position = task.sequence->first_position + task.first_row + task.n_tokens - 1;
-    const size_t n_pages = std::min(kPages, last_position / kPagePositions + 1 - block * kPages);
+  // The head block that will be read after block `block` - 1 of a task: the task's next one, or the first of the
+  // next KV head.
+  const std::byte* next_head(const Task& task, size_t block, size_t end) const {
+    const std::byte* const* pages = task.sequence->pages + task.first_block * kBlockPages;
     const size_t head_offset = layer_offset_ + task.kv_head * block_.bytes;
-    const std::byte* const* pages = task.sequence->pages + block * kPages;
-    const std::byte* heads[kPages] = {};
+    if (block < end) return pages[block * kBlockPages] + head_offset;
+    const bool last_tile = task.first_row + task.n_tokens == task.sequence->n_rows;
+    if (!last_tile || task.kv_head + 1 == shape_.n_kv_heads) return nullptr;
+    return pages[0] + head_offset + block_.bytes;
+  }
+
+  void attend(const Task& task, size_t block, const std::byte* next, const AttendSums& result) {
+    const size_t last_position = task.sequence->first_position + task.first_row + task.n_tokens - 1;
+    const size_t n_pages = std::min(kBlockPages, last_position / kPagePositions + 1 - block * kBlockPages);
+    const size_t head_offset = layer_offset_ + task.kv_head * block_.bytes;
+    const std::byte* const* pages = task.sequence->pages + block * kBlockPages;
+    const std::byte* heads[kBlockPages] = {};
     for (size_t i = 0; i < n_pages; ++i) heads[i] = pages[i] + head_offset;
     AttendTile tile{};
     tile.heads = heads;
@@ -248,7 +259,7 @@ class AttentionThread {
     tile.row_end = scratch_.row_end;
     tile.scale = shape_.scale;
     tile.softcap = shape_.softcap;
-    tile.next_head = more ? pages[kPages] + head_offset : nullptr;
+    tile.next_head = next;
     tile.result = result;
     kernels_.attend_tile(block_, tile, scratch_.kernel);
   }

@@ -1,0 +1,111 @@
+// What the two halves of attention share: which positions the rows of a tile see, the scratch, register tiles of
+// rows, and the streams of keys and values. Included once per instruction set, by attention-inl.h.
+#pragma once
+
+#include "kernels/kv_store-inl.h"
+
+namespace ibid::IBID_ISA {
+namespace {
+
+static_assert(kTileRows == 4, "register tiles are dispatched by 1, 2, 3 or 4 rows");
+constexpr size_t kScoreStride = kAttentionBlock;
+constexpr float kNoScore = -__builtin_inff();
+
+// Positions [begin, end) of the block.
+struct Span {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+IBID_INLINE size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+IBID_INLINE size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+IBID_INLINE bool is_empty(Span s) { return s.begin >= s.end; }
+IBID_INLINE Span intersect(Span a, Span b) { return {larger(a.begin, b.begin), smaller(a.end, b.end)}; }
+// The smallest span that holds both.
+IBID_INLINE Span hull(Span a, Span b) {
+  if (is_empty(a)) return b;
+  if (is_empty(b)) return a;
+  return {smaller(a.begin, b.begin), larger(a.end, b.end)};
+}
+IBID_INLINE Span page_span(size_t page) { return {page * kPagePositions, (page + 1) * kPagePositions}; }
+
+// A thread's scratch for n_rows rows; attend_scratch_bytes() is its size.
+struct TileScratch {
+  float* scores;      // [n_rows, 256] scores, then weights
+  float* page;        // [64, v_dim] keys or values of a page as floats
+  int8_t* q;          // [n_rows, q_stride] quantised queries (INT8)
+  size_t q_stride;
+  float* q_scale;     // [n_rows]
+  int32_t* q_offset;  // [n_rows] -128 * sum of q
+  Span* spans;        // [n_rows]
+
+  TileScratch(std::byte* memory, size_t n_rows, const KvHeadBlock& block) {
+    scores = reinterpret_cast<float*>(memory);
+    page = scores + n_rows * kScoreStride;
+    q = reinterpret_cast<int8_t*>(page + kPagePositions * block.v_dim);
+    q_stride = block.v_dim;
+    q_scale = reinterpret_cast<float*>(q + n_rows * q_stride);
+    q_offset = reinterpret_cast<int32_t*>(q_scale + n_rows);
+    spans = reinterpret_cast<Span*>(q_offset + n_rows);
+  }
+};
+
+// Consecutive rows of a register tile, and the hull of what they see.
+struct RowTile {
+  size_t first;
+  size_t count;
+  Span seen;
+};
+
+// Of the rows from `first`: as many as fill the registers, and no lone row left behind where two even tiles
+// will do.
+IBID_INLINE RowTile next_tile(const TileScratch& s, size_t first, size_t n_rows) {
+  const size_t left = n_rows - first;
+  RowTile tile{first, left, {}};
+  if (left > kTileRows) tile.count = left >= 2 * kTileRows ? kTileRows : (left + 1) / 2;
+  for (size_t r = 0; r < tile.count; ++r) tile.seen = hull(tile.seen, s.spans[first + r]);
+  return tile;
+}
+
+IBID_INLINE V16 load_values(const float* p) { return load(p); }
+IBID_INLINE V16 load_values(const uint16_t* p) { return load_f16(p); }
+IBID_INLINE V16 load_values(const int8_t* p) { return to_float(load_i8(p)); }
+
+// The keys or the values of a page, and those that will be read after them. bytes = 0: they have been read
+// just before, nothing is to be fetched.
+struct Stream {
+  const std::byte* at;
+  const std::byte* next;
+  size_t bytes;
+};
+
+// How far ahead to fetch: nearer is slower from memory (measured 2, 4 and 8 KB), without it twice as slow.
+constexpr size_t kFetchAhead = 8192;
+
+IBID_INLINE void fetch_ahead(const Stream& stream, size_t offset, size_t bytes) {
+  if (stream.bytes == 0) return;
+  const size_t target = offset + smaller(kFetchAhead, stream.bytes);
+  const std::byte* p = target < stream.bytes ? stream.at + target : stream.next + (target - stream.bytes);
+  for (size_t i = 0; i < bytes; i += 64) prefetch(p + i);
+}
+
+// Floats of a page's keys or values, so that many rows need not convert them again and again. For few it does
+// not pay.
+constexpr size_t kWidenRows = 3 * kTileRows;
+
+template <typename Element>
+void widen(const Element* from, size_t n, float* to) {
+  for (size_t i = 0; i < n; i += 16) store(to + i, load_values(from + i));
+}
+
+// The part of a page that lies `offset` behind its start; the same part of the next page follows, `after` the
+// last one.
+IBID_INLINE Stream page_stream(const AttendTile& tile, size_t page, size_t last, size_t offset, size_t bytes,
+                               const std::byte* after) {
+  const std::byte* at = tile.heads[page] + offset;
+  const std::byte* next = page < last ? tile.heads[page + 1] + offset : after;
+  return {at, next == nullptr ? at : next, bytes};
+}
+
+}  // namespace
+}  // namespace ibid::IBID_ISA
