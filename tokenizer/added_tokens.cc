@@ -13,14 +13,15 @@ namespace {
 // The start of the character that ends at text[end - 1].
 size_t previous_char(std::string_view text, size_t end) {
   size_t begin = end - 1;
-  for (int i = 0; i < 3 && begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80; ++i) --begin;
+  for (int i = 0; i < 3 && begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80; ++i)
+    --begin;
   const DecodedChar c = utf8_decode(text.substr(0, end), begin);
   return c.valid && begin + c.length == end ? begin : end - 1;
 }
 
-// Where the white space that ends at text[end - 1] begins.
-size_t spaces_begin(std::string_view text, size_t end) {
-  while (end > 0) {
+// Where the white space that ends at text[end - 1] begins, not looked for before `floor`.
+size_t spaces_begin(std::string_view text, size_t end, size_t floor) {
+  while (end > floor) {
     const size_t begin = previous_char(text, end);
     const DecodedChar c = utf8_decode(text.substr(0, end), begin);
     if (!c.valid || !is_space(c.code_point)) break;
@@ -45,9 +46,7 @@ bool starts_with_word(std::string_view text) {
 }
 
 // Whether an append can change which character stands at `pos`.
-bool is_open_at(std::string_view text, size_t pos) {
-  return pos + utf8_incomplete_tail(text) >= text.size();
-}
+bool is_open_at(std::string_view text, size_t pos) { return pos + utf8_incomplete_tail(text) >= text.size(); }
 
 }  // namespace
 
@@ -118,7 +117,8 @@ size_t AddedTokenSet::next_candidate(std::string_view text, size_t from) const {
 // The leftmost match from `from` on, the longest there. With stop_if_open, a start where the text ends
 // before the tokens do is the answer, whether or not a shorter token matches there.
 AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, bool stop_if_open) const {
-  for (size_t begin = next_candidate(text, from); begin < text.size(); begin = next_candidate(text, begin + 1)) {
+  for (size_t begin = next_candidate(text, from); begin < text.size();
+       begin = next_candidate(text, begin + 1)) {
     Found found{begin, begin, -1, false};
     const Node* node = &nodes_[0];
     size_t pos = begin;
@@ -138,7 +138,8 @@ AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, boo
 struct AddedTokenSet::Search {
   std::string_view text;
   bool after_word, growing;
-  size_t covered = 0;  // the end of the last match, with what it swallowed
+  size_t covered = 0;     // the end of the last match, with what it swallowed
+  size_t spaces_end = 0;  // how far the last rstrip reached
   Split out{{}, {}, 0};
 };
 
@@ -152,16 +153,19 @@ bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) 
   const std::string_view text = search.text;
   if (token.single_word) {
     if (search.growing && is_open_at(text, found.end)) return false;
-    const bool word_before = found.begin == 0 ? search.after_word : ends_with_word(text.substr(0, found.begin));
+    const bool word_before =
+        found.begin == 0 ? search.after_word : ends_with_word(text.substr(0, found.begin));
     if (word_before || starts_with_word(text.substr(found.end))) {
       search.out.hidden.push_back({found.begin, found.end});
       return true;
     }
   }
   size_t begin = found.begin, end = found.end;
-  if (token.lstrip) begin = std::max(spaces_begin(text, begin), search.covered);
+  if (token.lstrip) begin = std::max(spaces_begin(text, begin, search.covered), search.covered);
   if (token.rstrip) {
-    end = spaces_end(text, end);
+    // Inside white space that was measured before, so that a run of tokens that are spaces costs no square.
+    end = end <= search.spaces_end ? search.spaces_end : spaces_end(text, end);
+    search.spaces_end = end;
     if (search.growing && is_open_at(text, end)) return false;
   }
   if (search.covered < begin) search.out.sections.push_back({search.covered, begin});
@@ -193,7 +197,7 @@ AddedTokenSet::Split AddedTokenSet::split(std::string_view text, std::span<const
   if (growing && has_lstrip_) {
     // White space before a token that is still to come may belong to it.
     if (certain == text.size()) certain -= utf8_incomplete_tail(text);
-    certain = std::max(spaces_begin(text, certain), std::min(certain, search.covered));
+    certain = spaces_begin(text, certain, std::min(certain, search.covered));
   }
   if (search.covered < certain) search.out.sections.push_back({search.covered, certain});
   return std::move(search.out);

@@ -21,7 +21,7 @@ Bpe::Bpe(const Vocabulary& vocabulary, BpeModel model)
       model_(std::move(model)),
       slots_(std::bit_ceil(2 * model_.merges.size() + 2)),
       seed_(process_hash_seed()),
-      reachable_(new std::atomic<uint8_t>[vocabulary.size()]{}) {
+      reachable_(new std::atomic<uint8_t>[vocabulary.size()] {}) {
   const size_t mask = slots_.size() - 1;
   for (size_t rank = 0; rank < model_.merges.size(); ++rank) {
     const Merge& merge = model_.merges[rank];
@@ -126,7 +126,8 @@ void Bpe::merge_long(std::string_view piece, Tokens& out) const {
   const auto key = [](uint32_t rank, uint32_t at) { return uint64_t{rank} << 32 | at; };
   const auto rate = [&](uint32_t at) {
     Symbol& symbol = symbols[at];
-    symbol.merge = symbol.next == kEnd ? Ranked{kNoRank, kNoToken} : find_merge(symbol.id, symbols[symbol.next].id);
+    symbol.merge =
+        symbol.next == kEnd ? Ranked{kNoRank, kNoToken} : find_merge(symbol.id, symbols[symbol.next].id);
     return symbol.merge.rank != kNoRank;
   };
   for (uint32_t at = 0; at < symbols.size(); ++at) {

@@ -1,8 +1,8 @@
 // Byte-level byte pair encoding (Sennrich et al. 2016; GPT-2): the ids of one piece of text.
 //
 // The pair of neighbours with the lowest rank is merged first, the leftmost of equals; the rank of a merge is
-// its place in the list, never the id of its result. O(n log n) in the length of the piece, whatever it holds.
-// Immutable and thread-safe.
+// its place in the list, never the id of its result. O(n log n) in the length of the piece, whatever it
+// holds. Immutable and thread-safe.
 #pragma once
 
 #include <array>

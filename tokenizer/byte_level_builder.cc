@@ -11,8 +11,19 @@ namespace {
 
 // Texts of special tokens that end a turn, whichever model they come from.
 constexpr std::string_view kTurnEnds[] = {
-    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "<end_of_turn>",
-    "<|end_of_turn|>", "<|END_OF_TURN_TOKEN|>", "<|eot|>", "<|return|>", "<|call|>", "</s>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<end_of_turn>",
+    "<|end_of_turn|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<|eot|>",
+    "<|return|>",
+    "<|call|>",
+    "</s>",
     "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
 };
 
@@ -28,7 +39,8 @@ Status ByteLevelBuilder::check_text(TokenId id, std::string_view text) const {
   if (text.empty()) return error(ErrorCode::kBadVocab, "token " + std::to_string(id) + " is empty");
   if (text.size() > VocabularyLimits::kMaxTokenBytes) {
     return error(ErrorCode::kBadVocab, "token " + std::to_string(id) + " has " + std::to_string(text.size()) +
-                                           " bytes, more than " + std::to_string(VocabularyLimits::kMaxTokenBytes));
+                                           " bytes, more than " +
+                                           std::to_string(VocabularyLimits::kMaxTokenBytes));
   }
   return {};
 }
@@ -36,7 +48,8 @@ Status ByteLevelBuilder::check_text(TokenId id, std::string_view text) const {
 Status ByteLevelBuilder::add_model_token(TokenId id, std::string_view text) {
   TRY(check_text(id, text));
   if (spec_.vocabulary.has_bytes(id)) {
-    return error(ErrorCode::kBadVocab, "two tokens have the id " + std::to_string(id) + ", one is " + in_quotes(text));
+    return error(ErrorCode::kBadVocab,
+                 "two tokens have the id " + std::to_string(id) + ", one is " + in_quotes(text));
   }
   const std::optional<std::string> bytes = alphabet_to_bytes(text);
   spec_.vocabulary.set_bytes(id, bytes ? *bytes : text);
@@ -74,8 +87,8 @@ Status ByteLevelBuilder::add_byte_token(TokenId id, std::string_view text) {
   const size_t high = shaped ? digit(text[3]) : std::string_view::npos;
   const size_t low = shaped ? digit(text[4]) : std::string_view::npos;
   if (high == std::string_view::npos || low == std::string_view::npos) {
-    return error(ErrorCode::kBadByteToken,
-                 "token " + std::to_string(id) + " is a byte token, but " + in_quotes(text) + " is not <0x00> to <0xFF>");
+    return error(ErrorCode::kBadByteToken, "token " + std::to_string(id) + " is a byte token, but " +
+                                               in_quotes(text) + " is not <0x00> to <0xFF>");
   }
   if (!other_texts_.emplace(text, id).second) {
     return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " is there twice");
@@ -87,19 +100,22 @@ Status ByteLevelBuilder::add_byte_token(TokenId id, std::string_view text) {
 
 Status ByteLevelBuilder::unknown_in_merge(std::string_view left, std::string_view right,
                                           std::string_view missing) const {
-  return error(ErrorCode::kBadMerge, "merge " + std::to_string(spec_.bpe.merges.size()) + " of " + in_quotes(left) +
-                                         " and " + in_quotes(right) + " needs the token " + in_quotes(missing) +
-                                         ", which the vocabulary lacks");
+  return error(ErrorCode::kBadMerge, "merge " + std::to_string(spec_.bpe.merges.size()) + " of " +
+                                         in_quotes(left) + " and " + in_quotes(right) + " needs the token " +
+                                         in_quotes(missing) + ", which the vocabulary lacks");
 }
 
 Status ByteLevelBuilder::add_merge(std::string_view left, std::string_view right) {
   if (left.empty() || right.empty()) {
-    return error(ErrorCode::kBadMerge, "merge " + std::to_string(spec_.bpe.merges.size()) + " has an empty side");
+    return error(ErrorCode::kBadMerge,
+                 "merge " + std::to_string(spec_.bpe.merges.size()) + " has an empty side");
   }
   if (spec_.bpe.merges.size() >= VocabularyLimits::kMaxMerges) {
-    return error(ErrorCode::kBadMerge, "more than " + std::to_string(VocabularyLimits::kMaxMerges) + " merges");
+    return error(ErrorCode::kBadMerge,
+                 "more than " + std::to_string(VocabularyLimits::kMaxMerges) + " merges");
   }
-  const std::optional<std::string> left_bytes = alphabet_to_bytes(left), right_bytes = alphabet_to_bytes(right);
+  const std::optional<std::string> left_bytes = alphabet_to_bytes(left),
+                                   right_bytes = alphabet_to_bytes(right);
   const TokenId left_id = left_bytes ? spec_.vocabulary.find(*left_bytes) : kNoToken;
   if (left_id == kNoToken) return unknown_in_merge(left, right, left);
   const TokenId right_id = right_bytes ? spec_.vocabulary.find(*right_bytes) : kNoToken;
@@ -113,14 +129,16 @@ Status ByteLevelBuilder::add_merge(std::string_view left, std::string_view right
 
 Result<TokenId> ByteLevelBuilder::checked_id(int64_t id, std::string_view key) const {
   if (id < 0 || static_cast<uint64_t>(id) >= spec_.vocabulary.size()) {
-    return error(ErrorCode::kBadVocab, std::string(key) + " is " + std::to_string(id) + ", the vocabulary has " +
-                                           std::to_string(spec_.vocabulary.size()) + " tokens");
+    return error(ErrorCode::kBadVocab, std::string(key) + " is " + std::to_string(id) +
+                                           ", the vocabulary has " + std::to_string(spec_.vocabulary.size()) +
+                                           " tokens");
   }
   return static_cast<TokenId>(id);
 }
 
 std::optional<TokenId> ByteLevelBuilder::find_text(std::string_view text) const {
-  if (const auto other = other_texts_.find(std::string(text)); other != other_texts_.end()) return other->second;
+  if (const auto other = other_texts_.find(std::string(text)); other != other_texts_.end())
+    return other->second;
   const std::optional<std::string> bytes = alphabet_to_bytes(text);
   const TokenId id = bytes ? spec_.vocabulary.find(*bytes) : kNoToken;
   return id == kNoToken ? std::nullopt : std::optional<TokenId>(id);

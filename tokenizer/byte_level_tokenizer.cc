@@ -19,8 +19,9 @@ std::vector<AddedToken> added_of_stage(const std::vector<AddedToken>& all, bool 
   // Two texts can have one normal form; the reference finds the first, specials before others.
   std::stable_partition(out.begin(), out.end(), [](const auto& token) { return token.special; });
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
-  out.erase(std::unique(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text == b.text; }),
-            out.end());
+  out.erase(
+      std::unique(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text == b.text; }),
+      out.end());
   return out;
 }
 
@@ -197,7 +198,8 @@ Tokens ByteLevelTokenizer::encode(std::string_view text, TextOrigin origin, bool
   return out;
 }
 
-GrowingEncoding ByteLevelTokenizer::encode_growing(std::span<const OriginRun> runs, TextContext before) const {
+GrowingEncoding ByteLevelTokenizer::encode_growing(std::span<const OriginRun> runs,
+                                                   TextContext before) const {
   GrowingEncoding out;
   out.resume = before;
   std::string joined;
@@ -219,7 +221,8 @@ GrowingEncoding ByteLevelTokenizer::encode_growing(std::span<const OriginRun> ru
   out.resume = stable.resume();
   if (out.n_final_bytes == text.size()) return out;
   Walk(*this, false, out.tokens)
-      .run(text.substr(out.n_final_bytes), origins_between(origins, out.n_final_bytes, text.size()), out.resume);
+      .run(text.substr(out.n_final_bytes), origins_between(origins, out.n_final_bytes, text.size()),
+           out.resume);
   return out;
 }
 

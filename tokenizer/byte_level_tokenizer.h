@@ -22,12 +22,12 @@ namespace ibid {
 struct ByteLevelSpec {
   explicit ByteLevelSpec(size_t vocab_size) : vocabulary(vocab_size) {}
 
-  Vocabulary vocabulary;               // bytes of every id; indexed: the model's tokens
-  BpeModel bpe;                        // is_control: of every added token with special=true
+  Vocabulary vocabulary;  // bytes of every id; indexed: the model's tokens
+  BpeModel bpe;           // is_control: of every added token with special=true
   std::vector<AddedToken> added;
   const PretokenizerFamily* pretokenizer = nullptr;
   bool nfc = false;
-  Tokens prefix, suffix;               // what the post-processor puts around a text
+  Tokens prefix, suffix;  // what the post-processor puts around a text
   std::optional<TokenId> bos, eos;
   std::vector<TokenId> end_of_turn;
 };

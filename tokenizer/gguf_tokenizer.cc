@@ -12,7 +12,14 @@ namespace ibid {
 namespace {
 
 // tokenizer.ggml.token_type (ggml, docs/gguf.md).
-enum TokenType : int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+enum TokenType : int64_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6
+};
 
 Status error(const ModelFile& file, ErrorCode code, const std::string& words) {
   return {code, file.path() + ": " + words};
@@ -28,7 +35,8 @@ Result<const PretokenizerFamily*> read_pretokenizer(const ModelFile& file) {
   if (!name) return missing(file, kKey);
   const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(*name);
   if (family == nullptr) {
-    return error(file, ErrorCode::kUnsupported, "the pre-tokenizer " + in_quotes(*name) + " is not supported");
+    return error(file, ErrorCode::kUnsupported,
+                 "the pre-tokenizer " + in_quotes(*name) + " is not supported");
   }
   return family;
 }
@@ -37,34 +45,34 @@ Result<const PretokenizerFamily*> read_pretokenizer(const ModelFile& file) {
 Status check_embedding(const ModelFile& file, size_t n_tokens) {
   const TensorView* embedding = file.find_tensor("token_embd.weight");
   if (embedding == nullptr || embedding->shape.rank < 2 || embedding->shape[0] >= n_tokens) return {};
-  return error(file, ErrorCode::kBadVocab, "the vocabulary has " + std::to_string(n_tokens) +
-                                               " tokens, token_embd.weight only " +
-                                               std::to_string(embedding->shape[0]) + " rows");
+  return error(file, ErrorCode::kBadVocab,
+               "the vocabulary has " + std::to_string(n_tokens) + " tokens, token_embd.weight only " +
+                   std::to_string(embedding->shape[0]) + " rows");
 }
 
 Status add_token(ByteLevelBuilder& builder, TokenId id, std::string_view text, int64_t type) {
   switch (type) {
     case kNormal:
-    case kUnused:
-      return builder.add_model_token(id, text);
+    case kUnused: return builder.add_model_token(id, text);
     case kUnknown:
     case kControl:
     case kUserDefined:
       return builder.add_added_token({.text = std::string(text), .id = id, .special = type != kUserDefined});
-    case kByte:
-      return builder.add_byte_token(id, text);
+    case kByte: return builder.add_byte_token(id, text);
     default:
-      return builder.error(ErrorCode::kBadVocab, "token " + std::to_string(id) + " has the unknown type " +
-                                                     std::to_string(type));
+      return builder.error(ErrorCode::kBadVocab,
+                           "token " + std::to_string(id) + " has the unknown type " + std::to_string(type));
   }
 }
 
-Status add_tokens(const ModelFile& file, ByteLevelBuilder& builder, const std::vector<std::string_view>& tokens) {
+Status add_tokens(const ModelFile& file, ByteLevelBuilder& builder,
+                  const std::vector<std::string_view>& tokens) {
   constexpr std::string_view kKey = "tokenizer.ggml.token_type";
   TRY_ASSIGN(const std::optional<std::vector<int64_t>> types, file.get_ints(kKey));
   if (types && types->size() != tokens.size()) {
-    return error(file, ErrorCode::kBadVocab, std::string(kKey) + " has " + std::to_string(types->size()) +
-                                                 " entries for " + std::to_string(tokens.size()) + " tokens");
+    return error(file, ErrorCode::kBadVocab,
+                 std::string(kKey) + " has " + std::to_string(types->size()) + " entries for " +
+                     std::to_string(tokens.size()) + " tokens");
   }
   for (size_t i = 0; i < tokens.size(); ++i) {
     TRY(add_token(builder, static_cast<TokenId>(i), tokens[i], types ? (*types)[i] : int64_t{kNormal}));
@@ -101,7 +109,8 @@ Status add_around(const ModelFile& file, std::string_view key, bool by_default, 
   if (!wanted.value_or(by_default)) return {};
   if (!id) {
     if (!wanted) return {};
-    return error(file, ErrorCode::kMissingKey, std::string(key) + " is true, but the file does not name that token");
+    return error(file, ErrorCode::kMissingKey,
+                 std::string(key) + " is true, but the file does not name that token");
   }
   around.push_back(*id);
   return {};
@@ -117,12 +126,13 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
                  "the tokenizer model " + in_quotes(*model) + " is not supported, only 'gpt2' is");
   }
   TRY_ASSIGN(const PretokenizerFamily* family, read_pretokenizer(file));
-  TRY_ASSIGN(const std::optional<std::vector<std::string_view>> tokens, file.get_strings("tokenizer.ggml.tokens"));
+  TRY_ASSIGN(const std::optional<std::vector<std::string_view>> tokens,
+             file.get_strings("tokenizer.ggml.tokens"));
   if (!tokens) return missing(file, "tokenizer.ggml.tokens");
   if (tokens->empty() || tokens->size() > VocabularyLimits::kMaxTokens) {
-    return error(file, ErrorCode::kBadVocab, "tokenizer.ggml.tokens has " + std::to_string(tokens->size()) +
-                                                 " entries, wanted 1 to " +
-                                                 std::to_string(VocabularyLimits::kMaxTokens));
+    return error(file, ErrorCode::kBadVocab,
+                 "tokenizer.ggml.tokens has " + std::to_string(tokens->size()) + " entries, wanted 1 to " +
+                     std::to_string(VocabularyLimits::kMaxTokens));
   }
   TRY(check_embedding(file, tokens->size()));
 

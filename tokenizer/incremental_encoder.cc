@@ -24,8 +24,8 @@ IncrementalEncoder::Delta IncrementalEncoder::append(std::string_view bytes, Tex
   }
   GrowingEncoding now = tokenizer_->encode_growing(runs, context_);
 
-  const auto [changed, unused] = std::mismatch(now.tokens.begin(), now.tokens.end(), pending_tokens_.begin(),
-                                               pending_tokens_.end());
+  const auto [changed, unused] =
+      std::mismatch(now.tokens.begin(), now.tokens.end(), pending_tokens_.begin(), pending_tokens_.end());
   const auto n_kept = static_cast<size_t>(changed - now.tokens.begin());
   Delta delta{n_final_ + n_kept, Tokens(changed, now.tokens.end())};
 

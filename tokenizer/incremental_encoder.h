@@ -41,9 +41,9 @@ class IncrementalEncoder {
   void drop_final_bytes(size_t n);
 
   const Tokenizer* tokenizer_;
-  TextContext context_;           // before pending_
-  size_t n_final_ = 0;            // ids that no append can change any more
-  Tokens pending_tokens_;         // the ids of pending_
+  TextContext context_;    // before pending_
+  size_t n_final_ = 0;     // ids that no append can change any more
+  Tokens pending_tokens_;  // the ids of pending_
   // The text behind the last final boundary, in runs of one origin.
   struct Run {
     std::string bytes;

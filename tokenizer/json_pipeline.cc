@@ -61,7 +61,8 @@ Status read_pretokenizer(const JsonSource& source, const Json& root, JsonPipelin
     if (byte_level) return source.unsupported("the pre-tokenizer " + in_quotes(type) + " behind ByteLevel");
     if (type == "ByteLevel") {
       byte_level = true;
-      if (json_flag(*step, "add_prefix_space", true)) return source.unsupported("add_prefix_space of ByteLevel");
+      if (json_flag(*step, "add_prefix_space", true))
+        return source.unsupported("add_prefix_space of ByteLevel");
       if (json_flag(*step, "use_regex", true)) part = "ByteLevel";
     } else if (type == "Digits") {
       part = json_flag(*step, "individual_digits", false) ? "Digits:individual" : "Digits:contiguous";
@@ -80,13 +81,15 @@ Status read_pretokenizer(const JsonSource& source, const Json& root, JsonPipelin
 }
 
 // {"SpecialToken": {"id": "<s>"}}: the ids that special_tokens["<s>"] lists.
-Status add_special(const JsonSource& source, const Json& processor, const Json& special, std::vector<int64_t>& out) {
+Status add_special(const JsonSource& source, const Json& processor, const Json& special,
+                   std::vector<int64_t>& out) {
   const std::string name = json_text(special, "id").value_or("");
   const Json* table = json_member(processor, "special_tokens");
   const Json* entry = table == nullptr ? nullptr : json_member(*table, name);
   const Json* ids = entry == nullptr ? nullptr : json_member(*entry, "ids");
   if (ids == nullptr || !ids->is_array()) {
-    return source.error(ErrorCode::kMissingKey, "post_processor names " + in_quotes(name) + " without its ids");
+    return source.error(ErrorCode::kMissingKey,
+                        "post_processor names " + in_quotes(name) + " without its ids");
   }
   for (const Json& id : *ids) out.push_back(id.is_number_integer() ? id.get<int64_t>() : -1);
   return {};
@@ -94,7 +97,8 @@ Status add_special(const JsonSource& source, const Json& processor, const Json& 
 
 Status read_template(const JsonSource& source, const Json& processor, JsonPipeline& out) {
   const Json* single = json_member(processor, "single");
-  if (single == nullptr || !single->is_array()) return source.unsupported("a TemplateProcessing without single");
+  if (single == nullptr || !single->is_array())
+    return source.unsupported("a TemplateProcessing without single");
   bool text_seen = false;
   for (const Json& piece : *single) {
     if (json_member(piece, "Sequence") != nullptr && !text_seen) {
@@ -114,7 +118,8 @@ Status read_post_processor(const JsonSource& source, const Json& root, JsonPipel
   for (const Json* step : steps(json_member(root, "post_processor"), "processors")) {
     const std::string type = type_of(*step);
     if (type == "ByteLevel") continue;  // it moves offsets only
-    if (type != "TemplateProcessing" || template_seen) return source.unsupported("the post_processor " + in_quotes(type));
+    if (type != "TemplateProcessing" || template_seen)
+      return source.unsupported("the post_processor " + in_quotes(type));
     template_seen = true;
     TRY(read_template(source, *step, out));
   }
@@ -146,7 +151,8 @@ Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
   TRY(read_post_processor(source, root, out));
   const Json* decoder = json_member(root, "decoder");
   if (decoder == nullptr || type_of(*decoder) != "ByteLevel") {
-    return source.unsupported(decoder == nullptr ? "a missing decoder" : "the decoder " + in_quotes(type_of(*decoder)));
+    return source.unsupported(decoder == nullptr ? "a missing decoder"
+                                                 : "the decoder " + in_quotes(type_of(*decoder)));
   }
   return out;
 }

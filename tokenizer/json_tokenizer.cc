@@ -35,13 +35,14 @@ struct VocabularyEntry {
 
 Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, const Json& model) {
   const Json* vocab = json_member(model, "vocab");
-  if (vocab == nullptr || !vocab->is_object()) return source.error(ErrorCode::kBadVocab, "model.vocab is no object");
+  if (vocab == nullptr || !vocab->is_object())
+    return source.error(ErrorCode::kBadVocab, "model.vocab is no object");
   std::vector<VocabularyEntry> out;
   out.reserve(vocab->size());
   for (const auto& [text, id] : vocab->items()) {
     if (!id.is_number_integer() || id < 0 || id >= VocabularyLimits::kMaxTokens) {
-      return source.error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " has the id " + in_quotes(id.dump()) +
-                                                    ", wanted 0 to " +
+      return source.error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " has the id " +
+                                                    in_quotes(id.dump()) + ", wanted 0 to " +
                                                     std::to_string(VocabularyLimits::kMaxTokens - 1));
     }
     out.push_back({text, id.get<TokenId>()});
@@ -64,8 +65,9 @@ Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json&
       return source.error(ErrorCode::kBadVocab, "an added token has no content");
     }
     if (!wanted.emplace(content->get_ref<const std::string&>(), kNoToken).second) {
-      return source.error(ErrorCode::kBadVocab, "the added token " + in_quotes(content->get_ref<const std::string&>()) +
-                                                    " is there twice");
+      return source.error(
+          ErrorCode::kBadVocab,
+          "the added token " + in_quotes(content->get_ref<const std::string&>()) + " is there twice");
     }
   }
   for (const VocabularyEntry& entry : vocabulary) {
@@ -90,17 +92,21 @@ Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json&
 
 Status add_merges(const JsonSource& source, const Json& model, ByteLevelBuilder& builder) {
   const Json* merges = json_member(model, "merges");
-  if (merges == nullptr || !merges->is_array()) return source.error(ErrorCode::kBadMerge, "model.merges is no array");
+  if (merges == nullptr || !merges->is_array())
+    return source.error(ErrorCode::kBadMerge, "model.merges is no array");
   for (const Json& merge : *merges) {
     if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
       TRY(builder.add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()));
       continue;
     }
-    const std::string_view text = merge.is_string() ? std::string_view(merge.get_ref<const std::string&>()) : "";
+    const std::string_view text =
+        merge.is_string() ? std::string_view(merge.get_ref<const std::string&>()) : "";
     const size_t space = text.find(' ');
     if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
-      return source.error(ErrorCode::kBadMerge, "the merge " + in_quotes(merge.dump(-1, ' ', false,
-                          Json::error_handler_t::replace)) + " is no pair");
+      return source.error(ErrorCode::kBadMerge,
+                          "the merge " +
+                              in_quotes(merge.dump(-1, ' ', false, Json::error_handler_t::replace)) +
+                              " is no pair");
     }
     TRY(builder.add_merge(text.substr(0, space), text.substr(space + 1)));
   }
@@ -125,7 +131,8 @@ Status read_special_ids(const ModelFile& file, ByteLevelBuilder& builder) {
     for (const auto& [key, id] : {std::pair("bos_token", &spec.bos), std::pair("eos_token", &spec.eos)}) {
       const Json* token = json_member(config, key);
       if (token == nullptr) continue;
-      const std::optional<std::string> text = token->is_string() ? token->get<std::string>() : json_text(*token, "content");
+      const std::optional<std::string> text =
+          token->is_string() ? token->get<std::string>() : json_text(*token, "content");
       if (text) *id = builder.find_text(*text);
     }
   }
@@ -168,7 +175,8 @@ Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, st
   for (AddedToken& token : added) TRY(builder.add_added_token(std::move(token)));
   TRY(add_merges(source, *model, builder));
   // With all bytes in the vocabulary, nothing is ever unknown.
-  if (builder.lacks_bytes() && (json_text(*model, "unk_token") || json_flag(*model, "byte_fallback", false))) {
+  if (builder.lacks_bytes() &&
+      (json_text(*model, "unk_token") || json_flag(*model, "byte_fallback", false))) {
     return source.unsupported("model.unk_token or model.byte_fallback of a vocabulary without all bytes");
   }
   for (const int64_t id : pipeline.prefix) {

@@ -36,7 +36,8 @@ void decompose(uint32_t c, CodePoints& out) {
     return;
   }
   const size_t i = static_cast<size_t>(found - kDecomposed);
-  out.insert(out.end(), kDecomposition + kDecompositionOffset[i], kDecomposition + kDecompositionOffset[i + 1]);
+  out.insert(out.end(), kDecomposition + kDecompositionOffset[i],
+             kDecomposition + kDecompositionOffset[i + 1]);
 }
 
 // The primary composite of two characters, or 0.
@@ -172,7 +173,8 @@ size_t nfc_stable_prefix(std::string_view raw) {
   while (pos > 0) {
     // Invalid bytes are borders too; a step back over one of them is a step to a border.
     size_t begin = pos - 1;
-    for (int i = 0; i < 3 && begin > 0 && (static_cast<unsigned char>(raw[begin]) & 0xC0) == 0x80; ++i) --begin;
+    for (int i = 0; i < 3 && begin > 0 && (static_cast<unsigned char>(raw[begin]) & 0xC0) == 0x80; ++i)
+      --begin;
     const DecodedChar c = utf8_decode(raw.substr(0, pos), begin);
     if (!c.valid || begin + c.length != pos) return pos - 1;
     if (normalization_class(c.code_point) == 0) return begin;

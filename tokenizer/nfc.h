@@ -31,7 +31,7 @@ class NfcText {
   void append_segment(size_t begin, size_t end);
 
   std::string_view raw_;
-  std::string normal_;   // used from the first change on
+  std::string normal_;  // used from the first change on
   std::vector<Change> changes_;
 };
 

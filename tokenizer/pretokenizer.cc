@@ -23,8 +23,12 @@ size_t contraction(Cursor& text, size_t apostrophe, Case letter_case) {
   const uint32_t letter = letter_at(apostrophe + 1, first);
   const size_t end = apostrophe + 1 + first.length;
   switch (letter) {
-    case 's': case 't': case 'm': case 'd': return end;
-    case 'r': case 'v': return letter_at(end, second) == 'e' ? end + 1 : 0;
+    case 's':
+    case 't':
+    case 'm':
+    case 'd': return end;
+    case 'r':
+    case 'v': return letter_at(end, second) == 'e' ? end + 1 : 0;
     case 'l': return letter_at(end, second) == 'l' ? end + 1 : 0;
     default: return 0;
   }
@@ -172,7 +176,9 @@ Piece scan_o200k(std::string_view bytes, size_t begin) {
   return piece(whitespace(text, begin, Newlines::kOwnPiece));
 }
 
-constexpr bool is_deepseek_cjk(uint32_t c) { return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF); }
+constexpr bool is_deepseek_cjk(uint32_t c) {
+  return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF);
+}
 
 // The main pattern is applied apart to the runs of CJK and to what stands between them.
 struct OutsideCjk {
@@ -185,7 +191,9 @@ struct InsideCjk {
 };
 
 bool is_ascii_letter(const TextChar& c) { return c.code_point < 0x80 && (c.kinds & kLetterKind) != 0; }
-bool is_ascii_punctuation(const TextChar& c) { return c.code_point < 0x80 && (c.kinds & kPunctSymbolKind) != 0; }
+bool is_ascii_punctuation(const TextChar& c) {
+  return c.code_point < 0x80 && (c.kinds & kPunctSymbolKind) != 0;
+}
 
 // [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 //   | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
@@ -256,13 +264,13 @@ constexpr PretokenizerFamily kFamilies[] = {
     {"dbrx", scan_llama3<3, false>, "", "dbrx smaug-bpe chatglm-bpe glm4", false, false, false},
     {"qwen2", scan_llama3<1, false>,
      CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
-     "qwen2 deepseek-r1-qwen megrez kormo hunyuan solar-open stablelm2 grok-2", true, false, false},
+     "qwen2 deepseek-r1-qwen megrez", true, false, false},
     {"qwen35", scan_llama3<1, true>,
-     CONTRACTIONS "|" PREFIX "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES,
-     "qwen35", true, false, false},
+     CONTRACTIONS "|" PREFIX "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES, "qwen35",
+     true, false, false},
     {"o200k", scan_o200k<3, true>,
      PREFIX UPPER "*" LOWER "+" CONTRACTIONS "?|" PREFIX UPPER "+" LOWER "*" CONTRACTIONS
-            "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
+                  "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
      "gpt-4o llama4 kanana2", false, true, false},
     {"tekken", scan_o200k<1, false>,
      PREFIX UPPER "*" LOWER "+|" PREFIX UPPER "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,

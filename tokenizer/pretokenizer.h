@@ -12,8 +12,8 @@
 namespace ibid {
 
 struct Piece {
-  size_t end;         // one past its last byte; > begin
-  bool touched_end;   // finding it looked at the end of the text: an append may change it
+  size_t end;        // one past its last byte; > begin
+  bool touched_end;  // finding it looked at the end of the text: an append may change it
 };
 
 // The piece that starts at text[begin], where a piece before it ended. Bytes that are not UTF-8 count as
@@ -34,7 +34,8 @@ struct PretokenizerFamily {
 };
 
 // Each nullptr when unknown. A signature joins its steps with a line feed: "Digits:individual", "ByteLevel"
-// (with its own regular expression) or the text of a Split's pattern, in which CR and LF are written as escapes.
+// (with its own regular expression) or the text of a Split's pattern, in which CR and LF are written as
+// escapes.
 const PretokenizerFamily* find_pretokenizer_by_signature(std::string_view signature);
 const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name);
 

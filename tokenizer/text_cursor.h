@@ -14,13 +14,13 @@ namespace ibid {
 
 // Classes of a character, one bit each. The end of the text has none.
 using CharKinds = uint8_t;
-inline constexpr CharKinds kLetterKind = 1;    // \p{L}
-inline constexpr CharKinds kNumberKind = 2;    // \p{N}
-inline constexpr CharKinds kSpaceKind = 4;     // \s
-inline constexpr CharKinds kOtherKind = 8;     // [^\s\p{L}\p{N}]
-inline constexpr CharKinds kMarkKind = 16;     // \p{M}
-inline constexpr CharKinds kUpperKind = 32;    // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]
-inline constexpr CharKinds kLowerKind = 64;    // [\p{Ll}\p{Lm}\p{Lo}\p{M}]
+inline constexpr CharKinds kLetterKind = 1;         // \p{L}
+inline constexpr CharKinds kNumberKind = 2;         // \p{N}
+inline constexpr CharKinds kSpaceKind = 4;          // \s
+inline constexpr CharKinds kOtherKind = 8;          // [^\s\p{L}\p{N}]
+inline constexpr CharKinds kMarkKind = 16;          // \p{M}
+inline constexpr CharKinds kUpperKind = 32;         // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]
+inline constexpr CharKinds kLowerKind = 64;         // [\p{Ll}\p{Lm}\p{Lo}\p{M}]
 inline constexpr CharKinds kPunctSymbolKind = 128;  // [\p{P}\p{S}]
 
 namespace char_kinds {
@@ -128,7 +128,8 @@ class TextCursor {
       // U+FFFF has no class: what is not UTF-8 is neither letter nor symbol.
       return {0xFFFF, kOtherKind, static_cast<uint8_t>(c.length)};
     }
-    return {c.code_point, char_kinds::kByProperty[unicode_property(c.code_point)], static_cast<uint8_t>(c.length)};
+    return {c.code_point, char_kinds::kByProperty[unicode_property(c.code_point)],
+            static_cast<uint8_t>(c.length)};
   }
 
   std::string_view text_;

@@ -70,8 +70,9 @@ class Tokenizer {
   // The text of ids, special tokens shown, no clean-up of spaces; may hold invalid UTF-8 at its ends.
   virtual std::string decode(TokenSpan ids) const = 0;
 
-  virtual bool is_special(TokenId id) const = 0;               // an added token with special=true
-  virtual std::optional<TokenId> find_token(std::string_view text) const = 0;  // by its exact text, specials included
+  virtual bool is_special(TokenId id) const = 0;  // an added token with special=true
+  virtual std::optional<TokenId> find_token(
+      std::string_view text) const = 0;  // by its exact text, specials included
   virtual std::optional<TokenId> bos() const = 0;
   virtual std::optional<TokenId> eos() const = 0;
   // Every id that ends a model's turn: eos, eot (<|im_end|>, <|eot_id|>, <|end|>, ...), as the file names

@@ -10,8 +10,36 @@ namespace ibid {
 
 // In the order of the generated tables.
 enum class GeneralCategory : uint8_t {
-  Cn, Cc, Cf, Co, Cs, Ll, Lm, Lo, Lt, Lu, Mc, Me, Mn, Nd, Nl, No, Pc, Pd, Pe, Pf, Pi, Po, Ps, Sc, Sk, Sm, So,
-  Zl, Zp, Zs,
+  Cn,
+  Cc,
+  Cf,
+  Co,
+  Cs,
+  Ll,
+  Lm,
+  Lo,
+  Lt,
+  Lu,
+  Mc,
+  Me,
+  Mn,
+  Nd,
+  Nl,
+  No,
+  Pc,
+  Pd,
+  Pe,
+  Pf,
+  Pi,
+  Po,
+  Ps,
+  Sc,
+  Sk,
+  Sm,
+  So,
+  Zl,
+  Zp,
+  Zs,
 };
 
 namespace unicode_data {  // unicode_tables.cc; blocks of 256 code points, equal blocks stored once
@@ -64,16 +92,17 @@ inline bool in_categories(uint32_t code_point, CategorySet set) {
   return (set >> static_cast<unsigned>(general_category(code_point)) & 1u) != 0;
 }
 
-inline constexpr CategorySet kLetters = category_set(GeneralCategory::Ll, GeneralCategory::Lm,
-    GeneralCategory::Lo, GeneralCategory::Lt, GeneralCategory::Lu);
-inline constexpr CategorySet kMarks = category_set(GeneralCategory::Mc, GeneralCategory::Me,
-    GeneralCategory::Mn);
-inline constexpr CategorySet kNumbers = category_set(GeneralCategory::Nd, GeneralCategory::Nl,
-    GeneralCategory::No);
-inline constexpr CategorySet kPunctuation = category_set(GeneralCategory::Pc, GeneralCategory::Pd,
-    GeneralCategory::Pe, GeneralCategory::Pf, GeneralCategory::Pi, GeneralCategory::Po, GeneralCategory::Ps);
-inline constexpr CategorySet kSymbols = category_set(GeneralCategory::Sc, GeneralCategory::Sk,
-    GeneralCategory::Sm, GeneralCategory::So);
+inline constexpr CategorySet kLetters = category_set(
+    GeneralCategory::Ll, GeneralCategory::Lm, GeneralCategory::Lo, GeneralCategory::Lt, GeneralCategory::Lu);
+inline constexpr CategorySet kMarks =
+    category_set(GeneralCategory::Mc, GeneralCategory::Me, GeneralCategory::Mn);
+inline constexpr CategorySet kNumbers =
+    category_set(GeneralCategory::Nd, GeneralCategory::Nl, GeneralCategory::No);
+inline constexpr CategorySet kPunctuation =
+    category_set(GeneralCategory::Pc, GeneralCategory::Pd, GeneralCategory::Pe, GeneralCategory::Pf,
+                 GeneralCategory::Pi, GeneralCategory::Po, GeneralCategory::Ps);
+inline constexpr CategorySet kSymbols =
+    category_set(GeneralCategory::Sc, GeneralCategory::Sk, GeneralCategory::Sm, GeneralCategory::So);
 
 inline bool is_letter(uint32_t code_point) { return in_categories(code_point, kLetters); }
 inline bool is_mark(uint32_t code_point) { return in_categories(code_point, kMarks); }

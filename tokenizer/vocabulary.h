@@ -1,7 +1,7 @@
 // Vocabulary: the bytes of every id, and the id of a byte string.
 //
-// Two relations, because they differ: every id has bytes to show, but only model tokens can be what a piece of
-// text becomes (added tokens are found before, by AddedTokenSet). Filled while loading, constant and
+// Two relations, because they differ: every id has bytes to show, but only model tokens can be what a piece
+// of text becomes (added tokens are found before, by AddedTokenSet). Filled while loading, constant and
 // thread-safe after that.
 #pragma once
 
@@ -43,14 +43,14 @@ class Vocabulary {
     bool set = false;
   };
   struct Slot {
-    uint32_t tag = 0;         // the upper half of the hash: most misses never look at bytes
+    uint32_t tag = 0;  // the upper half of the hash: most misses never look at bytes
     TokenId id = kNoToken;
   };
   size_t probe(std::string_view bytes, uint64_t hash) const;
 
   std::string blob_;
   std::vector<Entry> entries_;
-  std::vector<Slot> slots_;   // open addressing, a power of two, at most half full
+  std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
   HashSeed seed_;
 };
 

@@ -28,8 +28,8 @@ std::vector<std::string> cut(const AddedTokenSet& set, std::string_view text,
 }
 
 TEST(AddedTokens, LeftmostThenLongest) {
-  const AddedTokenSet set({{.text = "ab", .id = 0}, {.text = "abc", .id = 1}, {.text = "bcd", .id = 2},
-                           {.text = "c", .id = 3}});
+  const AddedTokenSet set(
+      {{.text = "ab", .id = 0}, {.text = "abc", .id = 1}, {.text = "bcd", .id = 2}, {.text = "c", .id = 3}});
   EXPECT_THAT(cut(set, "abcd"), ElementsAre("[abc]", "d"));
   EXPECT_THAT(cut(set, "xbcdab"), ElementsAre("x", "[bcd]", "[ab]"));
   EXPECT_THAT(cut(set, "abab c"), ElementsAre("[ab]", "[ab]", " ", "[c]"));
@@ -37,7 +37,8 @@ TEST(AddedTokens, LeftmostThenLongest) {
 }
 
 TEST(AddedTokens, StripsSwallowUnicodeWhiteSpace) {
-  const AddedTokenSet set({{.text = "<l>", .id = 0, .lstrip = true}, {.text = "<r>", .id = 1, .rstrip = true}});
+  const AddedTokenSet set(
+      {{.text = "<l>", .id = 0, .lstrip = true}, {.text = "<r>", .id = 1, .rstrip = true}});
   EXPECT_THAT(cut(set, "a \u3000\n<l> b"), ElementsAre("a", "[ \u3000\n<l>]", " b"));
   EXPECT_THAT(cut(set, "a <r>\u2028 b"), ElementsAre("a ", "[<r>\u2028 ]", "b"));
   EXPECT_THAT(cut(set, "<r>  <l>"), ElementsAre("[<r>  ]", "[<l>]"));
@@ -46,7 +47,8 @@ TEST(AddedTokens, StripsSwallowUnicodeWhiteSpace) {
 
 TEST(AddedTokens, SingleWordsAskBothNeighbours) {
   const AddedTokenSet set({{.text = "cat", .id = 0, .single_word = true}});
-  EXPECT_THAT(cut(set, "cat, cats cat_ \u00E9cat cat"), ElementsAre("[cat]", ", cats cat_ \u00E9cat ", "[cat]"));
+  EXPECT_THAT(cut(set, "cat, cats cat_ \u00E9cat cat"),
+              ElementsAre("[cat]", ", cats cat_ \u00E9cat ", "[cat]"));
   EXPECT_THAT(cut(set, "cat", TextOrigin::kTemplate, true), ElementsAre("cat"));
 }
 
@@ -67,15 +69,19 @@ TEST(AddedTokens, NoMatchAcrossABorderOfOrigins) {
 TEST(AddedTokens, WhatIsCertainStays) {
   std::vector<AddedToken> tokens;
   for (int bits = 0; bits < 8; ++bits) {
-    tokens.push_back({.text = "<" + std::to_string(bits) + ">", .id = bits, .special = bits == 3,
-                      .lstrip = (bits & 1) != 0, .rstrip = (bits & 2) != 0, .single_word = (bits & 4) != 0});
+    tokens.push_back({.text = "<" + std::to_string(bits) + ">",
+                      .id = bits,
+                      .special = bits == 3,
+                      .lstrip = (bits & 1) != 0,
+                      .rstrip = (bits & 2) != 0,
+                      .single_word = (bits & 4) != 0});
   }
   for (const char* text : {"\n\n\n", "ab", "abc", "bcd", "<1><2>", "w"}) {
     tokens.push_back({.text = text, .id = 100, .single_word = text[0] == 'w'});
   }
   const AddedTokenSet set(tokens);
-  const std::vector<std::string> parts = {"<", "0", "1", "2", "3", "7", ">", "<1>", "<2>", "\n", " ", "\n\n\n", "ab",
-                                          "c", "d", "w", "\xE2", "\x80", "\xA8", "x"};
+  const std::vector<std::string> parts = {"<", "0",      "1",  "2", "3", "7", ">",    "<1>",  "<2>",  "\n",
+                                          " ", "\n\n\n", "ab", "c", "d", "w", "\xE2", "\x80", "\xA8", "x"};
   std::mt19937_64 random(test_seed());
   size_t n_certain = 0;
   for (int i = 0; i < 30'000; ++i) {

@@ -20,12 +20,14 @@ INSTANTIATE_TEST_SUITE_P(All, ByteLevelFamilies, testing::ValuesIn(kGoldenFamili
 
 TEST_P(ByteLevelFamilies, EqualsTheReferenceOnGoldenCases) {
   expect_cases(*load_golden_tokenizer(GetParam()),
-               read_tokenizer_cases(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/" + GetParam() + ".jsonl"));
+               read_tokenizer_cases(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/" + GetParam() +
+                                    ".jsonl"));
 }
 
 TEST_P(ByteLevelFamilies, RunsOfOneCharacterAreNoTrap) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
-  for (const char* unit : {"a", " ", "\n", "=", "1", "<", "'", "\u0301", "\u4E00", "\U0001F600", "\x80", "a "}) {
+  for (const char* unit :
+       {"a", " ", "\n", "=", "1", "<", "'", "\u0301", "\u4E00", "\U0001F600", "\x80", "a "}) {
     std::string text;
     while (text.size() < 200'000) text += unit;
     const Tokens ids = tokenizer->encode(text, TextOrigin::kInput);
@@ -93,12 +95,14 @@ TEST(ByteLevelTokenizer, TokensByTextAndTheirBytes) {
 // The memo of reachable tokens is the only thing that encoding writes.
 TEST(ByteLevelTokenizer, ThreadsMayShareIt) {
   const auto tokenizer = load_golden_tokenizer("o200k");
-  const auto cases = read_tokenizer_cases(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/o200k.jsonl");
+  const auto cases =
+      read_tokenizer_cases(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/o200k.jsonl");
   std::vector<std::thread> threads;
   std::vector<size_t> n_wrong(4);
   for (size_t& wrong : n_wrong) {
     threads.emplace_back([&] {
-      for (const auto& one : cases) wrong += tokenizer->encode(one.text, one.origin, one.add_special) != one.ids ? 1u : 0u;
+      for (const auto& one : cases)
+        wrong += tokenizer->encode(one.text, one.origin, one.add_special) != one.ids ? 1u : 0u;
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -126,7 +130,8 @@ TEST(RealModelTokenizer, KnowsItsTokens) {
   EXPECT_EQ(tokenizer.bos(), tokenizer.find_token("<|im_start|>"));
   EXPECT_EQ(tokenizer.eos(), tokenizer.find_token("<|im_end|>"));
   EXPECT_EQ(tokenizer.end_of_turn(), (std::vector<TokenId>{2, 0}));
-  EXPECT_EQ(tokenizer.encode("Hello", TextOrigin::kInput, true), tokenizer.encode("Hello", TextOrigin::kInput));
+  EXPECT_EQ(tokenizer.encode("Hello", TextOrigin::kInput, true),
+            tokenizer.encode("Hello", TextOrigin::kInput));
   // The vocabulary has no token for 21 of the 256 bytes; they vanish.
   size_t n_missing = 0;
   for (int b = 0; b < 256; ++b) {

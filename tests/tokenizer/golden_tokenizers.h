@@ -12,7 +12,7 @@
 
 namespace ibid {
 
-inline constexpr const char* kGoldenFamilies[] = {"gpt2",  "smollm", "llama3", "qwen2",
+inline constexpr const char* kGoldenFamilies[] = {"gpt2",   "smollm", "llama3", "qwen2",
                                                   "qwen35", "o200k",  "tekken", "deepseek_v3"};
 
 // REQUIRES: `family` is one of kGoldenFamilies.
@@ -23,7 +23,7 @@ struct TokenizerCase {
   TextOrigin origin = TextOrigin::kTemplate;
   bool add_special = false;
   Tokens ids;
-  std::string decoded;   // the text where the file does not say
+  std::string decoded;  // the text where the file does not say
   bool checks_decoded = true;
 };
 

@@ -72,7 +72,8 @@ TEST_P(IncrementalEncoderFamilies, EqualsTheWholeTextAfterEveryAppend) {
       if (tokens != encode_whole(*tokenizer, parts)) {
         std::string story;
         for (const Text& part : parts) {
-          story += (part.origin == TextOrigin::kInput ? "\n  input    " : "\n  template ") + testing::PrintToString(part.bytes);
+          story += (part.origin == TextOrigin::kInput ? "\n  input    " : "\n  template ") +
+                   testing::PrintToString(part.bytes);
         }
         FAIL() << "differs after" << story;
       }
@@ -82,8 +83,8 @@ TEST_P(IncrementalEncoderFamilies, EqualsTheWholeTextAfterEveryAppend) {
 
 TEST_P(IncrementalEncoderFamilies, ByteByByteEqualsTheWholeText) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
-  const auto cases = read_tokenizer_cases(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/" + GetParam() +
-                                          ".jsonl");
+  const auto cases =
+      read_tokenizer_cases(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/" + GetParam() + ".jsonl");
   for (const TokenizerCase& one : cases) {
     if (one.add_special) continue;
     IncrementalEncoder encoder(*tokenizer);

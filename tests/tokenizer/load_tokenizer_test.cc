@@ -64,12 +64,15 @@ struct GgufVocabulary {
     const TempDir dir;
     const std::string path = dir.file("model.gguf");
     TRY(writer.write(path));
-    TRY_ASSIGN(const std::unique_ptr<ModelFile> file, open_model_file(path, {.vocabulary_only = embedding_rows == 0}));
+    TRY_ASSIGN(const std::unique_ptr<ModelFile> file,
+               open_model_file(path, {.vocabulary_only = embedding_rows == 0}));
     return load_tokenizer(*file);
   }
 };
 
-Tokens all(const Tokenizer& tokenizer, std::string_view text) { return tokenizer.encode(text, TextOrigin::kTemplate); }
+Tokens all(const Tokenizer& tokenizer, std::string_view text) {
+  return tokenizer.encode(text, TextOrigin::kTemplate);
+}
 
 TEST(LoadGguf, ReadsAVocabulary) {
   const auto tokenizer = GgufVocabulary().load();
@@ -117,7 +120,8 @@ TEST(LoadGguf, PrefersAnEmbeddedTokenizerJson) {
   EXPECT_EQ((*tokenizer)->bos(), 258);
 }
 
-// Each breaks a good vocabulary in one way. The numbers are those of docs/security.md's list of hostile files.
+// Each breaks a good vocabulary in one way. The numbers are those of docs/security.md's list of hostile
+// files.
 struct Hostile {
   const char* name;
   ErrorCode code;
@@ -142,25 +146,41 @@ TEST_P(LoadHostileGguf, IsRefusedByName) {
 INSTANTIATE_TEST_SUITE_P(
     All, LoadHostileGguf,
     testing::ValuesIn(std::vector<Hostile>{
-        {"MoreTokensThanEmbeddingRows", ErrorCode::kBadVocab, "260 rows", [](auto& v) { v.embedding_rows = 260; }},
-        {"BosOutOfRange", ErrorCode::kBadVocab, "bos_token_id is 261", [](auto& v) { v.ids = {{"bos_token_id", 261}}; }},
+        {"MoreTokensThanEmbeddingRows", ErrorCode::kBadVocab, "260 rows",
+         [](auto& v) { v.embedding_rows = 260; }},
+        {"BosOutOfRange", ErrorCode::kBadVocab, "bos_token_id is 261",
+         [](auto& v) {
+           v.ids = {{"bos_token_id", 261}};
+         }},
         {"EosOutOfRange", ErrorCode::kBadVocab, "eos_token_id is 4294967295",
-         [](auto& v) { v.ids = {{"eos_token_id", UINT32_MAX}}; }},
-        {"EotOutOfRange", ErrorCode::kBadVocab, "eot_token_id", [](auto& v) { v.ids = {{"eot_token_id", 9999}}; }},
+         [](auto& v) {
+           v.ids = {{"eos_token_id", UINT32_MAX}};
+         }},
+        {"EotOutOfRange", ErrorCode::kBadVocab, "eot_token_id",
+         [](auto& v) {
+           v.ids = {{"eot_token_id", 9999}};
+         }},
         {"TwoTokensOfOneText", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("he", 1); }},
         {"TwoControlTokensOfOneText", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("<|im_end|>", 3); }},
-        {"AControlTokenWithTheTextOfAnotherToken", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("he", 3); }},
+        {"AControlTokenWithTheTextOfAnotherToken", ErrorCode::kBadVocab, "twice",
+         [](auto& v) { v.add("he", 3); }},
         {"EmptyToken", ErrorCode::kBadVocab, "empty", [](auto& v) { v.tokens[7].clear(); }},
         {"EmptyControlToken", ErrorCode::kBadVocab, "empty", [](auto& v) { v.add("", 3); }},
-        {"TokenOfAMegabyte", ErrorCode::kBadVocab, "bytes", [](auto& v) { v.add(std::string(1 << 20, 'x'), 1); }},
-        {"LongControlToken", ErrorCode::kBadVocab, "bytes", [](auto& v) { v.add(std::string(1025, 'x'), 3); }},
-        {"TypesAreTooFew", ErrorCode::kBadVocab, "260 entries for 261 tokens", [](auto& v) { v.types.pop_back(); }},
+        {"TokenOfAMegabyte", ErrorCode::kBadVocab, "bytes",
+         [](auto& v) { v.add(std::string(1 << 20, 'x'), 1); }},
+        {"LongControlToken", ErrorCode::kBadVocab, "bytes",
+         [](auto& v) { v.add(std::string(1025, 'x'), 3); }},
+        {"TypesAreTooFew", ErrorCode::kBadVocab, "260 entries for 261 tokens",
+         [](auto& v) { v.types.pop_back(); }},
         {"TypeIsUnknown", ErrorCode::kBadVocab, "unknown type 7", [](auto& v) { v.types[3] = 7; }},
         {"NoTokens", ErrorCode::kBadVocab, "0 entries", [](auto& v) { v.tokens.clear(); }},
-        {"MergeNamesAMissingToken", ErrorCode::kBadMerge, "'xyz'", [](auto& v) { v.merges.push_back("h xyz"); }},
+        {"MergeNamesAMissingToken", ErrorCode::kBadMerge, "'xyz'",
+         [](auto& v) { v.merges.push_back("h xyz"); }},
         {"MergeOfAMissingResult", ErrorCode::kBadMerge, "'hl'", [](auto& v) { v.merges.push_back("h l"); }},
-        {"MergeResultLongerThanAnyToken", ErrorCode::kBadMerge, "hehe", [](auto& v) { v.merges.push_back("he he"); }},
-        {"MergeWithoutTwoSides", ErrorCode::kBadMerge, "two sides", [](auto& v) { v.merges.push_back("he"); }},
+        {"MergeResultLongerThanAnyToken", ErrorCode::kBadMerge, "hehe",
+         [](auto& v) { v.merges.push_back("he he"); }},
+        {"MergeWithoutTwoSides", ErrorCode::kBadMerge, "two sides",
+         [](auto& v) { v.merges.push_back("he"); }},
         {"MergeOfNothing", ErrorCode::kBadMerge, "empty side", [](auto& v) { v.merges.push_back(" h"); }},
         {"MergeIntoItself", ErrorCode::kBadMerge, "empty side", [](auto& v) { v.merges.push_back("h "); }},
         {"MergeOfACharacterOutsideTheAlphabet", ErrorCode::kBadMerge, "lacks",
@@ -208,11 +228,13 @@ TEST(LoadGguf, AVocabularyWithoutBytesStillEncodesEverything) {
 // --- tokenizer.json
 
 Json golden_json() {
-  const std::string text = read_whole_file(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/llama3.json");
+  const std::string text =
+      read_whole_file(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/llama3.json");
   return *parse_json(text, "llama3.json");
 }
 
-Result<std::unique_ptr<Tokenizer>> load_json(const std::string& text, std::string config = "", std::string generation = "") {
+Result<std::unique_ptr<Tokenizer>> load_json(const std::string& text, std::string config = "",
+                                             std::string generation = "") {
   std::map<std::string, std::string, std::less<>> companions{{"tokenizer.json", text}};
   if (!config.empty()) companions.emplace("tokenizer_config.json", config);
   if (!generation.empty()) companions.emplace("generation_config.json", generation);
@@ -243,7 +265,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, LoadHostileJson,
     testing::ValuesIn(std::vector<HostileJson>{
         {"NoModel", ErrorCode::kMissingKey, "model is missing", [](Json& j) { j.erase("model"); }},
-        {"UnknownModel", ErrorCode::kUnsupported, "'Unigram'", [](Json& j) { j["model"]["type"] = "Unigram"; }},
+        {"UnknownModel", ErrorCode::kUnsupported, "'Unigram'",
+         [](Json& j) { j["model"]["type"] = "Unigram"; }},
         {"Dropout", ErrorCode::kUnsupported, "dropout", [](Json& j) { j["model"]["dropout"] = 0.1; }},
         {"Prefixes", ErrorCode::kUnsupported, "continuing_subword_prefix",
          [](Json& j) { j["model"]["continuing_subword_prefix"] = "##"; }},
@@ -256,44 +279,63 @@ INSTANTIATE_TEST_SUITE_P(
            j["added_tokens"] = Json::array();
          }},
         {"IdIsNegative", ErrorCode::kBadVocab, "-1", [](Json& j) { j["model"]["vocab"]["zzz"] = -1; }},
-        {"IdIsHuge", ErrorCode::kBadVocab, "4000000000", [](Json& j) { j["model"]["vocab"]["zzz"] = 4'000'000'000; }},
+        {"IdIsHuge", ErrorCode::kBadVocab, "4000000000",
+         [](Json& j) { j["model"]["vocab"]["zzz"] = 4'000'000'000; }},
         {"IdIsNoNumber", ErrorCode::kBadVocab, "'zzz'", [](Json& j) { j["model"]["vocab"]["zzz"] = "7"; }},
-        {"TwoTokensOfOneId", ErrorCode::kBadVocab, "two tokens", [](Json& j) { j["model"]["vocab"]["zzz"] = 3; }},
+        {"TwoTokensOfOneId", ErrorCode::kBadVocab, "two tokens",
+         [](Json& j) { j["model"]["vocab"]["zzz"] = 3; }},
         {"EmptyToken", ErrorCode::kBadVocab, "empty", [](Json& j) { j["model"]["vocab"][""] = 500; }},
         {"AddedTokenTwice", ErrorCode::kBadVocab, "twice",
          [](Json& j) { j["added_tokens"].push_back(Json(j["added_tokens"][0])); }},
         {"AddedTokenWithoutContent", ErrorCode::kBadVocab, "no content",
-         [](Json& j) { j["added_tokens"].push_back(Json{{"id", 1}}); }},
+         [](Json& j) {
+           j["added_tokens"].push_back(Json{{"id", 1}});
+         }},
         {"EmptyAddedToken", ErrorCode::kBadVocab, "empty",
-         [](Json& j) { j["added_tokens"].push_back(Json{{"id", 1}, {"content", ""}}); }},
+         [](Json& j) {
+           j["added_tokens"].push_back(Json{{"id", 1}, {"content", ""}});
+         }},
         {"MergesAreNoArray", ErrorCode::kBadMerge, "no array", [](Json& j) { j["model"]["merges"] = "a b"; }},
-        {"MergeOfThree", ErrorCode::kBadMerge, "no pair", [](Json& j) { j["model"]["merges"].push_back("a b c"); }},
-        {"MergeIsANumber", ErrorCode::kBadMerge, "no pair", [](Json& j) { j["model"]["merges"].push_back(7); }},
+        {"MergeOfThree", ErrorCode::kBadMerge, "no pair",
+         [](Json& j) { j["model"]["merges"].push_back("a b c"); }},
+        {"MergeIsANumber", ErrorCode::kBadMerge, "no pair",
+         [](Json& j) { j["model"]["merges"].push_back(7); }},
         {"MergeListOfOne", ErrorCode::kBadMerge, "no pair",
          [](Json& j) { j["model"]["merges"].push_back(Json::array({"a"})); }},
         {"MergeOfAMissingToken", ErrorCode::kBadMerge, "needs the token",
          [](Json& j) { j["model"]["merges"].push_back("a qqq"); }},
         {"UnknownNormalizer", ErrorCode::kUnsupported, "'Lowercase'",
-         [](Json& j) { j["normalizer"] = Json{{"type", "Lowercase"}}; }},
+         [](Json& j) {
+           j["normalizer"] = Json{{"type", "Lowercase"}};
+         }},
         {"UnknownPretokenizer", ErrorCode::kUnsupported, "'Whitespace'",
-         [](Json& j) { j["pre_tokenizer"] = Json{{"type", "Whitespace"}}; }},
-        {"NoPretokenizer", ErrorCode::kUnsupported, "ByteLevel", [](Json& j) { j["pre_tokenizer"] = nullptr; }},
+         [](Json& j) {
+           j["pre_tokenizer"] = Json{{"type", "Whitespace"}};
+         }},
+        {"NoPretokenizer", ErrorCode::kUnsupported, "ByteLevel",
+         [](Json& j) { j["pre_tokenizer"] = nullptr; }},
         {"UnknownPattern", ErrorCode::kUnsupported, "[a-z]+",
          [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "[a-z]+"; }},
         {"PatternIsNoRegex", ErrorCode::kUnsupported, "Regex",
-         [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"] = Json{{"String", " "}}; }},
+         [](Json& j) {
+           j["pre_tokenizer"]["pretokenizers"][0]["pattern"] = Json{{"String", " "}};
+         }},
         {"SplitThatRemoves", ErrorCode::kUnsupported, "Isolated",
          [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed"; }},
         {"PrefixSpace", ErrorCode::kUnsupported, "add_prefix_space",
          [](Json& j) { j["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true; }},
         {"UnknownPostProcessor", ErrorCode::kUnsupported, "'BertProcessing'",
-         [](Json& j) { j["post_processor"] = Json{{"type", "BertProcessing"}}; }},
+         [](Json& j) {
+           j["post_processor"] = Json{{"type", "BertProcessing"}};
+         }},
         {"PostProcessorIdOutOfRange", ErrorCode::kBadVocab, "post_processor",
          [](Json& j) { j["post_processor"]["special_tokens"]["<|bos|>"]["ids"] = Json::array({100'000}); }},
         {"PostProcessorWithoutIds", ErrorCode::kMissingKey, "<|bos|>",
          [](Json& j) { j["post_processor"]["special_tokens"].erase("<|bos|>"); }},
         {"UnknownDecoder", ErrorCode::kUnsupported, "'Metaspace'",
-         [](Json& j) { j["decoder"] = Json{{"type", "Metaspace"}}; }},
+         [](Json& j) {
+           j["decoder"] = Json{{"type", "Metaspace"}};
+         }},
         {"UnknownTokensOfAVocabularyWithoutAllBytes", ErrorCode::kUnsupported, "unk_token",
          [](Json& j) {
            j["model"]["unk_token"] = "a";
@@ -325,8 +367,9 @@ TEST(LoadJson, ManglingAnyPlaceOfTheFileNeverCrashes) {
 }
 
 TEST(LoadJson, BosAndEosStandBesideTheFile) {
-  const auto tokenizer = load_json(golden_json().dump(), R"({"bos_token": {"content": "<|bos|>"}, "eos_token": "<|im_end|>"})",
-                                   R"({"eos_token_id": [423, 421]})");
+  const auto tokenizer =
+      load_json(golden_json().dump(), R"({"bos_token": {"content": "<|bos|>"}, "eos_token": "<|im_end|>"})",
+                R"({"eos_token_id": [423, 421]})");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
   EXPECT_EQ((*tokenizer)->bos(), (*tokenizer)->find_token("<|bos|>"));
   EXPECT_EQ((*tokenizer)->eos(), (*tokenizer)->find_token("<|im_end|>"));

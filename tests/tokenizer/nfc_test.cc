@@ -48,9 +48,17 @@ TEST(Nfc, TextInNormalFormIsNotCopied) {
 }
 
 TEST(Nfc, PositionsMapBackOutsideOfWhatChanged) {
-  const std::string raw = "ab" "e\u0301" "cd" "\u212B" "f";
+  const std::string raw =
+      "ab"
+      "e\u0301"
+      "cd"
+      "\u212B"
+      "f";
   const NfcText normal(raw);
-  ASSERT_EQ(normal.text(), "ab\u00E9" "cd\u00C5" "f");
+  ASSERT_EQ(normal.text(),
+            "ab\u00E9"
+            "cd\u00C5"
+            "f");
   EXPECT_EQ(normal.raw_position(2), 2u);
   EXPECT_EQ(normal.raw_position(3), std::nullopt);
   EXPECT_EQ(normal.raw_position(4), 5u);

@@ -7,6 +7,7 @@ pre-tokenizer, with Hugging Face `tokenizers` as the judge.
 
 The vocabularies are trained on TRAINING below, the texts are made from a fixed seed.
 """
+
 import json
 import os
 import random
@@ -14,12 +15,14 @@ import random
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TRAINING = """The quick brown fox doesn't jump over the lazy dog's back, and we'll see that they've gone. I'm here; you're there.
+TRAINING = """The quick brown fox doesn't jump over the lazy dog's back,
+and we'll see that they've gone. I'm here; you're there.
 HTTPServer camelCase iPhone 12345 67890 2024-01-31 3.14159 x == y && z != 0; // a comment
     if (value > 10) { return "yes"; } else { return 'no'; }
 
 
-Der Fluß fließt über große Steine. Où est passé l'été ? Привет МИР, как дела? \u4f60\u597d\uff0c\u4e16\u754c\u3002 \u3053\u3093\u306b\u3061\u306f \uc548\ub155\ud558\uc138\uc694
+Der Fluß fließt über große Steine. Où est passé l'été ? Привет МИР, как дела?
+\u4f60\u597d\uff0c\u4e16\u754c\u3002 \u3053\u3093\u306b\u3061\u306f \uc548\ub155\ud558\uc138\uc694
 the the the hello hello hello world world and and and in in in er er er 100 100 200 200    \t\t\n\n\n\n
 """
 CI = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -29,11 +32,16 @@ WS = "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 LLAMA3 = f"{CI}|{PRE}\\p{{L}}+|\\p{{N}}{{1,3}}| ?[^\\s\\p{{L}}\\p{{N}}]+[\\r\\n]*|{WS}"
 QWEN2 = LLAMA3.replace("{1,3}", "")
 QWEN35 = f"{CI}|{PRE}[\\p{{L}}\\p{{M}}]+|\\p{{N}}| ?[^\\s\\p{{L}}\\p{{M}}\\p{{N}}]+[\\r\\n]*|{WS}"
-O200K = f"{PRE}{UP}*{LOW}+{CI}?|{PRE}{UP}+{LOW}*{CI}?|\\p{{N}}{{1,3}}| ?[^\\s\\p{{L}}\\p{{N}}]+[\\r\\n/]*|{WS}"
+O200K = (
+    f"{PRE}{UP}*{LOW}+{CI}?|{PRE}{UP}+{LOW}*{CI}?|\\p{{N}}{{1,3}}| ?[^\\s\\p{{L}}\\p{{N}}]+[\\r\\n/]*|{WS}"
+)
 TEKKEN = f"{PRE}{UP}*{LOW}+|{PRE}{UP}+{LOW}*|\\p{{N}}| ?[^\\s\\p{{L}}\\p{{N}}]+[\\r\\n/]*|{WS}"
-DEEPSEEK = ["\\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
-            "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
-            "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"]
+DEEPSEEK = [
+    "\\p{N}{1,3}",
+    "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+    "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+]
 
 
 def byte_level(use_regex):
@@ -41,11 +49,16 @@ def byte_level(use_regex):
 
 
 def splits(*patterns):
-    parts = [{"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False} for p in patterns]
+    parts = [
+        {"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False} for p in patterns
+    ]
     return {"type": "Sequence", "pretokenizers": parts + [byte_level(False)]}
 
 
-SMOLLM = {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, byte_level(True)]}
+SMOLLM = {
+    "type": "Sequence",
+    "pretokenizers": [{"type": "Digits", "individual_digits": True}, byte_level(True)],
+}
 # family: pre_tokenizer, NFC, ignore_merges, BOS and EOS, merges as pairs, bytes the vocabulary lacks
 FAMILIES = {
     "gpt2": (byte_level(True), False, False, False, False, b""),
@@ -61,14 +74,31 @@ FAMILIES = {
 
 def added_tokens():
     """Plain ones, and every combination of the flags."""
-    out = [dict(content=c, special=s) for c, s in [("<|bos|>", True), ("<|im_start|>", True), ("<|im_end|>", True),
-           ("<think>", False), ("<|im_end|><|x|>", True), ("|><|", False), ("\n\n\n", False), ("ab", False),
-           ("abc", False), ("bcd", False)]]
+    out = [
+        dict(content=c, special=s)
+        for c, s in [
+            ("<|bos|>", True),
+            ("<|im_start|>", True),
+            ("<|im_end|>", True),
+            ("<think>", False),
+            ("<|im_end|><|x|>", True),
+            ("|><|", False),
+            ("\n\n\n", False),
+            ("ab", False),
+            ("abc", False),
+            ("bcd", False),
+        ]
+    ]
     for special in (True, False):
         for bits in range(1, 16):
-            flags = {k: bool(bits >> i & 1) for i, k in enumerate(("lstrip", "rstrip", "single_word", "normalized"))}
+            flags = {
+                k: bool(bits >> i & 1)
+                for i, k in enumerate(("lstrip", "rstrip", "single_word", "normalized"))
+            }
             name = ("S" if special else "n") + "".join(k[0].upper() for k, v in flags.items() if v)
-            out.append(dict(content=f"w{name}w" if flags["single_word"] else f"<{name}>", special=special, **flags))
+            out.append(
+                dict(content=f"w{name}w" if flags["single_word"] else f"<{name}>", special=special, **flags)
+            )
     out.append(dict(content="\u00c9x", special=False, normalized=True))
     out.append(dict(content="e\u0301t\u00e9", special=False, normalized=True))
     return out
@@ -78,7 +108,9 @@ def train(lacking):
     tok = Tokenizer(models.BPE())
     tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tok.train_from_iterator([TRAINING] * 3, trainers.BpeTrainer(vocab_size=420, initial_alphabet=alphabet, show_progress=False))
+    tok.train_from_iterator(
+        [TRAINING] * 3, trainers.BpeTrainer(vocab_size=420, initial_alphabet=alphabet, show_progress=False)
+    )
     model = json.loads(tok.to_str())["model"]
     shown = {b: c for b, c in ((b, byte_char(b)) for b in lacking)}
     gone = [t for t in model["vocab"] if any(c in t for c in shown.values())]
@@ -100,26 +132,79 @@ def tokenizer_json(family):
         vocab[" unreachable".replace(" ", "\u0120")] = len(vocab)
     added = []
     for i, a in enumerate(added_tokens()):
-        added.append({"id": len(vocab) + i, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, **a})
+        added.append(
+            {
+                "id": len(vocab) + i,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                **a,
+            }
+        )
     post = None
     if template:
         ids = {a["content"]: a["id"] for a in added}
         special = lambda t: {"SpecialToken": {"id": t, "type_id": 0}}
-        post = {"type": "TemplateProcessing", "single": [special("<|bos|>"), {"Sequence": {"id": "A", "type_id": 0}}, special("<|im_end|>")],
-                "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
-                "special_tokens": {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in ("<|bos|>", "<|im_end|>")}}
-    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-             "fuse_unk": False, "byte_fallback": False, "ignore_merges": ignore_merges, "vocab": vocab,
-             "merges": merges if pairs else [" ".join(m) for m in merges]}
-    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": {"type": "NFC"} if nfc else None,
-            "pre_tokenizer": pre, "post_processor": post, "decoder": byte_level(True), "model": model}
+        post = {
+            "type": "TemplateProcessing",
+            "single": [special("<|bos|>"), {"Sequence": {"id": "A", "type_id": 0}}, special("<|im_end|>")],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+            "special_tokens": {
+                t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in ("<|bos|>", "<|im_end|>")
+            },
+        }
+    model = {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": ignore_merges,
+        "vocab": vocab,
+        "merges": merges if pairs else [" ".join(m) for m in merges],
+    }
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        "normalizer": {"type": "NFC"} if nfc else None,
+        "pre_tokenizer": pre,
+        "post_processor": post,
+        "decoder": byte_level(True),
+        "model": model,
+    }
 
 
 def texts(rng, added):
-    marks = "\u0300\u0301\u0308\u0323\u0327\u0338\u0345\u05b4\u093c\u0f71\u1dc4\u20d0\u3099\u1161\u11a8\U0001e4ec"
+    marks = (
+        "\u0300\u0301\u0308\u0323\u0327\u0338\u0345\u05b4\u093c\u0f71\u1dc4\u20d0\u3099\u1161\u11a8\U0001e4ec"
+    )
     bases = "aeiouAEcsK\u017f\u00c5\uac00\uac01\u1100\u03a9\u6211\u0927\u212b\u0344\ufb1d"
-    words = ["hello", " world", " the", " unreachable", "HTTPServer", "camelCase", "\u041f\u0440\u0438\u0432\u0435\u0442\u041c\u0438\u0440", "\u01c5abc", "\u00aab", "\U0001f600",
-             "\U0001f469\u200d\U0001f469", "\u0001", "\ufeff", "\ue000", "\u0e44\u0e17\u0e22", "\u4e00\u30fb\u30a2\u3041\u309b", "\u3002", "\U00010d50", "\u1c89"]
+    words = [
+        "hello",
+        " world",
+        " the",
+        " unreachable",
+        "HTTPServer",
+        "camelCase",
+        "\u041f\u0440\u0438\u0432\u0435\u0442\u041c\u0438\u0440",
+        "\u01c5abc",
+        "\u00aab",
+        "\U0001f600",
+        "\U0001f469\u200d\U0001f469",
+        "\u0001",
+        "\ufeff",
+        "\ue000",
+        "\u0e44\u0e17\u0e22",
+        "\u4e00\u30fb\u30a2\u3041\u309b",
+        "\u3002",
+        "\U00010d50",
+        "\u1c89",
+    ]
 
     def some(chars, most):
         return "".join(rng.choice(chars) for _ in range(rng.randrange(1, most)))
@@ -127,19 +212,23 @@ def texts(rng, added):
     def part():
         k = rng.randrange(11)
         if k == 0:
-            c = rng.choice((rng.randrange(0x80), rng.randrange(0x3000), rng.randrange(0x10000), rng.randrange(0x110000)))
+            c = rng.choice(
+                (rng.randrange(0x80), rng.randrange(0x3000), rng.randrange(0x10000), rng.randrange(0x110000))
+            )
             return "\uffff" if 0xD800 <= c < 0xE000 else chr(c)
         if k == 1:
             return rng.choice(added)
         if k == 2:
             a = rng.choice(added)
-            return a[:rng.randrange(1, len(a) + 1)]
+            return a[: rng.randrange(1, len(a) + 1)]
         if k == 3:
             return some(" \t\n\r\u00a0\u3000\u2028\u0085\u180e  ", 6)
         if k == 4:
             return rng.choice(bases) + some(marks, 4)
         if k == 5:
-            return rng.choice(["'s", "'S", "'\u017f", "'ll", "'LL", "'re", "'VE", "'d", "'m", "'", "'l", "'r"])
+            return rng.choice(
+                ["'s", "'S", "'\u017f", "'ll", "'LL", "'re", "'VE", "'d", "'m", "'", "'l", "'r"]
+            )
         if k == 6:
             return some("0123456789\u00b2\u00bd\u0663", 7)
         if k == 7:
@@ -148,7 +237,14 @@ def texts(rng, added):
             return some(words, 3)
         return rng.choice([" ", " a", "the", "and", "\n", "\n\n", "  ", "ab", "in"])
 
-    return ["".join(part() for _ in range(rng.randrange(1, 9))) for _ in range(160)] + ["", " ", "\n", "a" * 300, " " * 100, "=" * 100]
+    return ["".join(part() for _ in range(rng.randrange(1, 9))) for _ in range(160)] + [
+        "",
+        " ",
+        "\n",
+        "a" * 300,
+        " " * 100,
+        "=" * 100,
+    ]
 
 
 def main():
