@@ -120,8 +120,7 @@ TEST(LoadGguf, PrefersAnEmbeddedTokenizerJson) {
   EXPECT_EQ((*tokenizer)->bos(), 258);
 }
 
-// Each breaks a good vocabulary in one way. The numbers are those of docs/security.md's list of hostile
-// files.
+// Each breaks a good vocabulary in one way.
 struct Hostile {
   const char* name;
   ErrorCode code;
