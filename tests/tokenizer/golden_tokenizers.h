@@ -37,7 +37,7 @@ void expect_cases(const Tokenizer& tokenizer, const std::vector<TokenizerCase>& 
 // golden tokenizers' added tokens, and, with raw_bytes, bytes that are not UTF-8.
 std::string random_text(std::mt19937_64& random, bool raw_bytes);
 
-// A failure must be there again in the next run, so the seed is fixed; $IBID_TEST_SEED overrides it. Prints it.
+// A failure must be there again in the next run, so the seed is fixed; $IBID_TEST_SEED overrides it. Printed.
 uint64_t test_seed();
 
 }  // namespace ibid
