@@ -14,44 +14,50 @@ namespace {
 constexpr size_t kBytesPerMark = 4096;
 constexpr size_t kExcerptBytes = 40;
 
+// A reply agrees with text of any origin: a template may write parts of it itself ("<think>").
 bool same_origin(SpanOrigin there, TextOrigin here) {
-  switch (there) {
-    case SpanOrigin::kTemplate: return here == TextOrigin::kTemplate;
-    case SpanOrigin::kInput: return here == TextOrigin::kInput;
-    case SpanOrigin::kSampled: return true;  // a template may write parts of a reply itself ("<think>")
-    case SpanOrigin::kEndOfTurn: return here == TextOrigin::kTemplate;
-  }
-  return false;
+  if (there == SpanOrigin::kSampled) return true;
+  return (there == SpanOrigin::kInput) == (here == TextOrigin::kInput);
 }
 
-// The first byte from `begin` on at which `text` is not what the transcript holds, or where one of them ends.
-// The token that ended a reply agrees as a whole or not at all.
-size_t first_difference(const Transcript& transcript, size_t begin, const MarkedText& text, WorkCounters& work) {
+struct Comparison {
+  // The first byte that is not what the transcript holds, or where one of the two ends. The token that ended
+  // a reply agrees as a whole or not at all.
+  size_t differs_at = 0;
+  // Where encoded bytes are the same and their origin is not: first bytes, in order. The generation prompt
+  // says "assistant" itself, and later the role of the message says it.
+  std::vector<size_t> relabelled;
+};
+
+// Holds `text`, which stands at byte `begin`, against the transcript.
+Comparison compare(const Transcript& transcript, size_t begin, const MarkedText& text, WorkCounters& work) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
-  size_t position = begin;
+  Comparison out{begin, {}};
+  size_t& position = out.differs_at;
   size_t i = transcript.span_at(begin);
   for (const TextRun& run : text) {
     size_t done = 0;
     while (done < run.text.size()) {
       while (i < spans.size() && spans[i].byte_end == position) ++i;
-      if (i == spans.size()) return position;
-      size_t equal = 0;
-      if (same_origin(spans[i].origin, run.origin)) {
-        const size_t n = std::min(run.text.size() - done, spans[i].byte_end - position);
-        const char* there = transcript.bytes().data() + position;
-        equal = static_cast<size_t>(std::mismatch(there, there + n, run.text.data() + done).first - there);
-        work.bytes_compared += equal + 1;
-      }
+      if (i == spans.size()) return out;
+      const bool is_end = spans[i].origin == SpanOrigin::kEndOfTurn;
+      const bool same = same_origin(spans[i].origin, run.origin);
+      const size_t n = is_end && !same ? 0 : std::min(run.text.size() - done, spans[i].byte_end - position);
+      const char* there = transcript.bytes().data() + position;
+      const auto equal = static_cast<size_t>(std::mismatch(there, there + n, run.text.data() + done).first - there);
+      work.bytes_compared += equal + 1;
+      if (equal > 0 && !same) out.relabelled.push_back(position);
       done += equal;
       position += equal;
       if (position < spans[i].byte_end && done < run.text.size()) {
-        return spans[i].origin == SpanOrigin::kEndOfTurn ? spans[i].byte_begin : position;
+        if (is_end) position = spans[i].byte_begin;
+        return out;
       }
     }
   }
   i = transcript.span_at(position);
-  const bool inside = i < spans.size() && spans[i].byte_begin < position;
-  return inside && spans[i].origin == SpanOrigin::kEndOfTurn ? spans[i].byte_begin : position;
+  if (i < spans.size() && spans[i].origin == SpanOrigin::kEndOfTurn) position = spans[i].byte_begin;
+  return out;
 }
 
 // Where encoding starts again.
@@ -173,7 +179,43 @@ TranscriptPatch encode_from(const Transcript& transcript, const Restart& restart
   return std::move(encoder).patch();
 }
 
-std::string excerpt(std::string text) { return utf8_sanitize(text.substr(0, kExcerptBytes)); }
+// Whether the ids of a stretch stay the same although some of its text has another origin now: the stretch from
+// the mark in front of `byte` to the reply at spans[reply], encoded as `text` (which stands at byte `begin`) has it.
+bool same_ids(const Transcript& transcript, size_t byte, size_t reply, size_t begin, const MarkedText& text,
+              WorkCounters& work) {
+  const TranscriptSpan& span = transcript.spans()[transcript.span_at(byte)];
+  const size_t end = transcript.spans()[reply].byte_begin;
+  MarkedText relabelled = transcript.marked_text(span.byte_begin, std::max(span.byte_begin, begin));
+  append_text(relabelled, text, std::max(span.byte_begin, begin) - begin, end - begin);
+  PatchEncoder encoder(transcript, {span.byte_begin, *span.mark});
+  for (const TextRun& run : relabelled) encoder.append(run, 0, 0);
+  work.bytes_tokenized += encoder.bytes_encoded() - span.mark->encoder.bytes_encoded();
+  const TranscriptPatch patch = std::move(encoder).patch();
+  const size_t n_ids = transcript.spans()[reply].id_begin;
+  work.tokens_compared += patch.ids.size();
+  return patch.keep_ids + patch.ids.size() == n_ids &&
+         std::equal(patch.ids.begin(), patch.ids.end(),
+                    transcript.ids().begin() + static_cast<std::ptrdiff_t>(patch.keep_ids));
+}
+
+// The comparison's differs_at, or the first byte in front of it whose new origin makes a difference to the ids.
+size_t first_difference(const Transcript& transcript, size_t begin, const MarkedText& text,
+                        const Comparison& comparison, WorkCounters& work) {
+  const std::vector<TranscriptSpan>& spans = transcript.spans();
+  size_t checked = 0;
+  for (const size_t byte : comparison.relabelled) {
+    if (byte < checked) continue;
+    size_t reply = transcript.span_at(byte);
+    while (reply < spans.size() && spans[reply].origin != SpanOrigin::kSampled) ++reply;
+    // Where nothing behind depends on it, the text is simply encoded from here on.
+    if (reply == spans.size() || spans[reply].byte_begin >= comparison.differs_at) return byte;
+    if (!same_ids(transcript, byte, reply, begin, text, work)) return byte;
+    checked = spans[reply].byte_begin;
+  }
+  return comparison.differs_at;
+}
+
+std::string excerpt(std::string_view text) { return utf8_sanitize(text.substr(0, kExcerptBytes)); }
 
 // The message whose rendering holds the byte: of those that a stretch of text came from, the first that is
 // not behind it by its content.
@@ -224,7 +266,8 @@ Result<PromptDelta> PromptPlanner::plan(const Json& messages, const Transcript& 
   const Stopwatch watch(*clock_, timings.tokenize_ms);
   PromptDelta delta;
   delta.n_bytes = equal_bytes + text_size(text);
-  delta.differs_at = first_difference(transcript, equal_bytes, text, work);
+  const Comparison comparison = compare(transcript, equal_bytes, text, work);
+  delta.differs_at = first_difference(transcript, equal_bytes, text, comparison, work);
   if (delta.differs_at < equal_bytes) delta.tail = transcript.marked_text(delta.differs_at, equal_bytes);
   append_text(delta.tail, text, std::max(delta.differs_at, equal_bytes) - equal_bytes, SIZE_MAX);
   encode(transcript, messages.size(), delta, work);
@@ -270,16 +313,21 @@ void PromptPlanner::messages_changed_from(size_t n) { n_unchanged_ = std::min(n_
 
 LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& transcript, const Json& messages,
                                size_t n_held) {
+  std::string now = plain_text(delta.tail);
+  // Encoding may start again in front of the first byte that differs.
+  const std::string_view was = transcript.bytes().substr(delta.differs_at);
+  const size_t n = std::min(was.size(), now.size());
+  size_t n_equal = static_cast<size_t>(std::mismatch(was.begin(), was.begin() + static_cast<std::ptrdiff_t>(n),
+                                                     now.begin()).first - was.begin());
+  if (n_equal == n) n_equal = 0;  // the same text with another origin
+
   LostPrefix lost;
   lost.n_tokens = n_held - std::min(n_held, delta.n_keep);
-  lost.byte = delta.differs_at;
+  lost.byte = delta.differs_at + n_equal;
   lost.token = delta.n_keep;
-  lost.message = message_at(transcript, messages, delta.differs_at);
-  lost.was = excerpt(std::string(transcript.bytes().substr(delta.differs_at, kExcerptBytes)));
-  MarkedText now;
-  append_text(now, delta.tail, 0, kExcerptBytes);
-  for (const TextRun& run : now) lost.now += run.text;
-  lost.now = excerpt(lost.now);
+  lost.message = message_at(transcript, messages, lost.byte);
+  lost.was = excerpt(was.substr(n_equal));
+  lost.now = excerpt(std::string_view(now).substr(n_equal));
   return lost;
 }
 
