@@ -22,6 +22,12 @@ function(ibid_target_options target)
     # Undefined behaviour is only printed by default: a test would pass over it.
     target_compile_options(${target} PUBLIC
       -fsanitize=${IBID_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    if(IBID_SANITIZE MATCHES "undefined")
+      # Checks of every pointer that is followed: AddressSanitizer sees what comes of a bad one, and gcc takes
+      # four times as long over them as over everything else.
+      target_compile_options(${target} PUBLIC
+        -fno-sanitize=null,alignment,object-size,pointer-overflow,vptr,nonnull-attribute,returns-nonnull-attribute)
+    endif()
     target_link_options(${target} PUBLIC -fsanitize=${IBID_SANITIZE})
   endif()
 endfunction()
