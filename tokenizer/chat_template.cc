@@ -21,17 +21,21 @@ namespace {
 
 MarkedText to_runs(const jinja::MarkedString& text) {
   MarkedText runs;
-  text.for_each_run([&runs](std::string_view run, TextOrigin origin) { runs.push_back({std::string(run), origin}); });
+  text.for_each_run([&runs](std::string_view run, TextOrigin origin) {
+    runs.push_back({std::string(run), origin});
+  });
   return runs;
 }
 
 Status check_arguments(const Json& messages, const TemplateVariables& variables) {
   if (!messages.is_array()) {
-    return Status(ErrorCode::kInvalidArgument, "messages are a JSON " + std::string(messages.type_name()) + "; wanted an array");
+    return Status(ErrorCode::kInvalidArgument,
+                  "messages are a JSON " + std::string(messages.type_name()) + "; wanted an array");
   }
   if (!variables.values.is_object()) {
-    return Status(ErrorCode::kInvalidArgument,
-                  "template variables are a JSON " + std::string(variables.values.type_name()) + "; wanted an object");
+    return Status(
+        ErrorCode::kInvalidArgument,
+        "template variables are a JSON " + std::string(variables.values.type_name()) + "; wanted an object");
   }
   return {};
 }
@@ -88,8 +92,8 @@ Result<MarkedText> ChatTemplate::render(const Json& messages, const TemplateVari
 
 Result<std::string> ChatTemplate::render_plain(const Json& variables, std::string_view now) const {
   if (!variables.is_object()) {
-    return Status(ErrorCode::kInvalidArgument,
-                  "template variables are a JSON " + std::string(variables.type_name()) + "; wanted an object");
+    return Status(ErrorCode::kInvalidArgument, "template variables are a JSON " +
+                                                   std::string(variables.type_name()) + "; wanted an object");
   }
   jinja::RunInput input;
   input.variables = &variables;
@@ -99,7 +103,8 @@ Result<std::string> ChatTemplate::render_plain(const Json& variables, std::strin
   return output.text.bytes();
 }
 
-Result<std::string> ChatTemplate::render_continuing(const Json& messages, const TemplateVariables& variables) const {
+Result<std::string> ChatTemplate::render_continuing(const Json& messages,
+                                                    const TemplateVariables& variables) const {
   static constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
   static constexpr std::string_view kBareTag = kTag.substr(0, kTag.size() - 1);
   TRY(check_arguments(messages, variables));
@@ -117,7 +122,8 @@ Result<std::string> ChatTemplate::render_continuing(const Json& messages, const 
       }
     }
   }
-  if (text == nullptr) return Status(ErrorCode::kInvalidArgument, "the final message has no text to continue");
+  if (text == nullptr)
+    return Status(ErrorCode::kInvalidArgument, "the final message has no text to continue");
   const std::string wanted = text->get<std::string>();
   text->get_ref<std::string&>().append(kTag);
 
@@ -128,9 +134,10 @@ Result<std::string> ChatTemplate::render_continuing(const Json& messages, const 
   stripped.remove_suffix(jinja::trailing_space(stripped));
   const size_t tag = out.rfind(kBareTag);
   if (tag == std::string::npos || out.find(stripped) == std::string::npos) {
-    return Status(ErrorCode::kInvalidArgument,
-                  "continue_final_message is set but the final message does not appear in the chat after applying the "
-                  "chat template");
+    return Status(
+        ErrorCode::kInvalidArgument,
+        "continue_final_message is set but the final message does not appear in the chat after applying the "
+        "chat template");
   }
   const bool kept_space = std::string_view(out).substr(tag).starts_with(kTag);
   out.resize(tag);
@@ -160,7 +167,8 @@ Json with_parsed_tool_arguments(Json message) {
 namespace {
 
 // The text of the token that `id_key` names.
-Result<std::optional<std::string>> gguf_token(const ModelFile& file, const std::vector<std::string_view>& tokens,
+Result<std::optional<std::string>> gguf_token(const ModelFile& file,
+                                              const std::vector<std::string_view>& tokens,
                                               std::string_view id_key) {
   TRY_ASSIGN(const std::optional<int64_t> id, file.get_int(id_key));
   if (!id || *id < 0 || static_cast<uint64_t>(*id) >= tokens.size()) return std::optional<std::string>();
@@ -189,7 +197,8 @@ Json config_defaults(const Json& config) {
   for (const auto& [key, value] : config.items()) {
     if (!std::string_view(key).ends_with("_token")) continue;
     if (value.is_string()) defaults[key] = value;
-    if (value.is_object() && value.contains("content") && value["content"].is_string()) defaults[key] = value["content"];
+    if (value.is_object() && value.contains("content") && value["content"].is_string())
+      defaults[key] = value["content"];
   }
   return defaults;
 }
@@ -201,7 +210,8 @@ std::optional<std::string> config_template(const Json& config) {
   if (found->is_string()) return found->get<std::string>();
   if (!found->is_array()) return std::nullopt;
   for (const Json& entry : *found) {
-    if (entry.is_object() && entry.value("name", Json()) == Json("default") && entry.value("template", Json()).is_string()) {
+    if (entry.is_object() && entry.value("name", Json()) == Json("default") &&
+        entry.value("template", Json()).is_string()) {
       return entry["template"].get<std::string>();
     }
   }
@@ -230,7 +240,8 @@ Result<ChatTemplate> ChatTemplate::load(const ModelFile& file, const TemplateBud
   }
   if (!source) return Status(ErrorCode::kNotFound, file.path() + " has no chat template");
   auto compiled = compile_with_defaults(*source, std::move(defaults), budget);
-  if (!compiled.ok()) return Status(compiled.status().code(), file.path() + ": " + compiled.status().message());
+  if (!compiled.ok())
+    return Status(compiled.status().code(), file.path() + ": " + compiled.status().message());
   return compiled;
 }
 

@@ -39,18 +39,17 @@ std::string plain_text(const MarkedText& text);
 
 // Budgets of one render; beyond them kTemplateBudget names the one that was exceeded.
 struct TemplateBudget {
-  uint64_t max_steps = 1'000'000;         // and a thousand for each message
+  uint64_t max_steps = 1'000'000;  // and a thousand for each message
   uint32_t max_depth = 128;
-  uint64_t max_output_bytes = 8u << 20;   // on top of the bytes of the messages and variables themselves
+  uint64_t max_output_bytes = 8u << 20;  // on top of the bytes of the messages and variables themselves
   uint64_t max_range = 100'000;
 };
 
 // The variables of a render other than messages: add_generation_prompt, tools, documents, bos_token,
-// eos_token, enable_thinking ... as a JSON object; tools and documents are None where they are not given. They
-// come before ChatTemplate::default_variables(). `now` (ISO 8601) is the clock of strftime_now: frozen per
-// conversation by the caller.
-// Text of variables named *_token or *_tokens is the template's; that of all others is input, as it may come
-// from a request.
+// eos_token, enable_thinking ... as a JSON object; tools and documents are None where they are not given.
+// They come before ChatTemplate::default_variables(). `now` (ISO 8601) is the clock of strftime_now: frozen
+// per conversation by the caller. Text of variables named *_token or *_tokens is the template's; that of all
+// others is input, as it may come from a request.
 struct TemplateVariables {
   Json values = Json::object();
   std::string now = "2026-01-31T12:00:00";
@@ -93,8 +92,8 @@ class ChatTemplate {
   std::shared_ptr<const Parts> parts_;
 };
 
-// `message` with the arguments of its tool calls as objects where they are a string of JSON, as the protocol of
-// OpenAI has them: most templates print strings with a second set of quotes. Order of keys is kept.
+// `message` with the arguments of its tool calls as objects where they are a string of JSON, as the protocol
+// of OpenAI has them: most templates print strings with a second set of quotes. Order of keys is kept.
 Json with_parsed_tool_arguments(Json message);
 
 // Renders one growing conversation. Holds what is final so far; never the whole text.
@@ -108,12 +107,12 @@ class ConversationRenderer {
   ~ConversationRenderer();
 
   struct Delta {
-    size_t keep_bytes = 0;        // the first bytes of the last render() that are unchanged for certain
-    MarkedText text;              // everything after them, up to the end of the new render
-    size_t messages_rendered = 0; // iterations of loops over the messages (all of them in a full render)
-    size_t bytes_rendered = 0;    // bytes of `text`
-    uint64_t steps = 0;           // of the interpreter: what the call cost
-    bool resumed = false;         // false: the template was run from its beginning
+    size_t keep_bytes = 0;         // the first bytes of the last render() that are unchanged for certain
+    MarkedText text;               // everything after them, up to the end of the new render
+    size_t messages_rendered = 0;  // iterations of loops over the messages (all of them in a full render)
+    size_t bytes_rendered = 0;     // bytes of `text`
+    uint64_t steps = 0;            // of the interpreter: what the call cost
+    bool resumed = false;          // false: the template was run from its beginning
   };
 
   // Renders `messages` (a JSON array). The caller vouches that the first n_unchanged messages are equal to

@@ -12,7 +12,7 @@
 
 namespace ibid {
 
-class MemoryModelFile final : public ModelFile {
+class MemoryModelFile : public ModelFile {
  public:
   explicit MemoryModelFile(std::map<std::string, std::string, std::less<>> companions)
       : companions_(std::move(companions)) {}

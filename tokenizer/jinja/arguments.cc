@@ -6,8 +6,8 @@
 
 namespace ibid::jinja {
 
-Parameters::Parameters(const Arguments& arguments, const char* function, std::initializer_list<const char*> names,
-                       size_t required)
+Parameters::Parameters(const Arguments& arguments, const char* function,
+                       std::initializer_list<const char*> names, size_t required)
     : function_(function), bound_(names.size(), nullptr) {
   const std::string name = function;
   if (arguments.positional.size() > names.size()) {

@@ -13,8 +13,8 @@ namespace {
 [[noreturn]] void fail_operands(const char* sign, const Value& a, const Value& b) {
   if (a.is_undefined()) fail(a.undefined_message());
   if (b.is_undefined()) fail(b.undefined_message());
-  fail("unsupported operand type(s) for " + std::string(sign) + ": '" + std::string(type_name(a)) + "' and '" +
-       std::string(type_name(b)) + "'");
+  fail("unsupported operand type(s) for " + std::string(sign) + ": '" + std::string(type_name(a)) +
+       "' and '" + std::string(type_name(b)) + "'");
 }
 
 [[noreturn]] void fail_overflow() { fail("integers beyond 64 bits are not supported"); }
@@ -45,7 +45,8 @@ Value add(RenderState& state, const Value& a, const Value& b) {
   }
   if (a.is_number() && b.is_number()) return Value::floating(a.as_double() + b.as_double());
   if (a.is_string() && b.is_string()) return concatenate_strings(state, a, b);
-  if ((a.is_list() && b.is_list()) || (a.is_tuple() && b.is_tuple())) return concatenate_sequences(state, a, b);
+  if ((a.is_list() && b.is_list()) || (a.is_tuple() && b.is_tuple()))
+    return concatenate_sequences(state, a, b);
   if (b.is_undefined()) fail(b.undefined_message());
   if (a.is_string() || a.is_list() || a.is_tuple()) {
     const std::string type = a.is_string() ? "str" : a.is_list() ? "list" : "tuple";
@@ -118,7 +119,8 @@ double modulo(double a, double b) {
 Value divide(ExprKind op, const Value& a, const Value& b) {
   const char* sign = op == ExprKind::kDiv ? "/" : op == ExprKind::kFloorDiv ? "//" : "%";
   if (!a.is_number() || !b.is_number()) fail_operands(sign, a, b);
-  if (b.as_double() == 0) fail(op == ExprKind::kDiv ? "division by zero" : "integer division or modulo by zero");
+  if (b.as_double() == 0)
+    fail(op == ExprKind::kDiv ? "division by zero" : "integer division or modulo by zero");
   if (op == ExprKind::kDiv) return Value::floating(a.as_double() / b.as_double());
   if (a.is_integral() && b.is_integral()) {
     return Value::integer(op == ExprKind::kFloorDiv ? floor_divide(a.as_int(), b.as_int())

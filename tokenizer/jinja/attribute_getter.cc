@@ -29,7 +29,8 @@ Value AttributeGetter::operator()(const Value& item) {
     value = interpreter_.item(value, part);
     if (fallback_ && value.is_undefined()) value = *fallback_;
   }
-  if (ignore_case_ && value.is_string()) return Value::string(change_case(value.as_string(), CaseChange::kLower));
+  if (ignore_case_ && value.is_string())
+    return Value::string(change_case(value.as_string(), CaseChange::kLower));
   return value;
 }
 
@@ -39,7 +40,8 @@ Items AttributeGetter::all(std::vector<AttributeGetter>& getters, const Value& i
   return keys;
 }
 
-std::vector<AttributeGetter> attribute_getters(Interpreter& interpreter, const Value* attribute, bool ignore_case) {
+std::vector<AttributeGetter> attribute_getters(Interpreter& interpreter, const Value* attribute,
+                                               bool ignore_case) {
   std::vector<AttributeGetter> getters;
   if (attribute == nullptr || !attribute->is_string()) {
     getters.emplace_back(interpreter, attribute, ignore_case);

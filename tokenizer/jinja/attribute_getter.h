@@ -12,7 +12,8 @@ namespace ibid::jinja {
 
 class AttributeGetter {
  public:
-  // None: the item itself. An int, or text: parts between dots, digits as indices. ignore_case lowers strings.
+  // None: the item itself. An int, or text: parts between dots, digits as indices. ignore_case lowers
+  // strings.
   AttributeGetter(Interpreter& interpreter, const Value* attribute, bool ignore_case = false,
                   std::optional<Value> fallback = std::nullopt);
   // With several: "a,b" makes a list of keys.
@@ -28,6 +29,7 @@ class AttributeGetter {
 };
 
 // Parts of "a,b" as getters; one getter of the item itself when `attribute` is nullptr or None.
-std::vector<AttributeGetter> attribute_getters(Interpreter& interpreter, const Value* attribute, bool ignore_case);
+std::vector<AttributeGetter> attribute_getters(Interpreter& interpreter, const Value* attribute,
+                                               bool ignore_case);
 
 }  // namespace ibid::jinja

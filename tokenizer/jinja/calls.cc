@@ -12,10 +12,12 @@ Arguments Interpreter::evaluate_arguments(const CallArguments& args, const Frame
   for (const ExprPtr& expr : args.positional) out.positional.push_back(evaluate(*expr, frame));
   for (const auto& [name, expr] : args.named) out.named.emplace_back(name, evaluate(*expr, frame));
   if (args.unpacked_list != nullptr) {
-    for (Value& value : iterate(state_, evaluate(*args.unpacked_list, frame))) out.positional.push_back(std::move(value));
+    for (Value& value : iterate(state_, evaluate(*args.unpacked_list, frame)))
+      out.positional.push_back(std::move(value));
   }
   if (args.unpacked_dict != nullptr) {
     const Value dict = evaluate(*args.unpacked_dict, frame);
+    out.name_origin = origin_of(dict);
     if (!dict.is_dict()) fail("argument after ** must be a mapping, not " + std::string(type_name(dict)));
     for (size_t i = 0; i < dict_size(dict); ++i) {
       auto [key, value] = dict_entry(dict, i);
@@ -63,7 +65,7 @@ void Interpreter::bind_parameters(const MacroNode& node, const Arguments& argume
       frame->set(Program::kCallerSymbol, value);
       has_caller = true;
     } else if (node.uses_kwargs) {
-      kwargs.set(Value::text(name), resolve_messages(state_, value));
+      kwargs.set(Value::text(name, arguments.name_origin), resolve_messages(state_, value));
     } else {
       fail("macro '" + node.name + "' takes no keyword argument '" + name + "'");
     }
@@ -79,7 +81,8 @@ void Interpreter::bind_parameters(const MacroNode& node, const Arguments& argume
     frame->set(Program::kVarargsSymbol, Value::tuple(std::move(extra)));
   }
   if (node.uses_kwargs) frame->set(Program::kKwargsSymbol, kwargs.build());
-  if (node.uses_caller && !has_caller) frame->set(Program::kCallerSymbol, Value::undefined("No caller defined"));
+  if (node.uses_caller && !has_caller)
+    frame->set(Program::kCallerSymbol, Value::undefined("No caller defined"));
   // Defaults may use the parameters before them.
   const size_t first_default = n - node.defaults.size();
   for (size_t i = 0; i < n; ++i) {

@@ -29,11 +29,11 @@ struct Checkpoint {
   std::shared_ptr<const Variables> variables;  // of the outermost frame
   std::shared_ptr<const Namespaces> namespaces;
   MessageReads reads;
-  bool generation_prompt = false;              // its value then
-  size_t position = 0;                         // index of the next message
-  size_t iterations = 0;                       // of the loop so far
-  int64_t last_message = -1;                   // the one iterated last, for loop.previtem
-  size_t output_bytes = 0;                     // printed so far
+  bool generation_prompt = false;  // its value then
+  size_t position = 0;             // index of the next message
+  size_t iterations = 0;           // of the loop so far
+  int64_t last_message = -1;       // the one iterated last, for loop.previtem
+  size_t output_bytes = 0;         // printed so far
 
   bool usable(size_t n_unchanged, size_t n_messages, bool with_generation_prompt) const {
     return reads.messages <= n_unchanged && reads.known_length <= n_messages &&
@@ -49,14 +49,16 @@ Value revive(const Json& messages, const Value& value);
 // Takes checkpoints of one loop.
 class CheckpointRecorder {
  public:
-  CheckpointRecorder(RenderState& state, const Path& path, bool generation_prompt, std::vector<Checkpoint>& out);
+  CheckpointRecorder(RenderState& state, const Path& path, bool generation_prompt,
+                     std::vector<Checkpoint>& out);
 
   // Call at the end of an iteration that `loop` will follow with another. `output_bytes`: printed so far.
   void record(const LoopObject& loop, size_t output_bytes);
 
  private:
   // Text that namespaces took up in one iteration and that a checkpoint would have to hold. More, and the
-  // iteration gets none: a template that collects the conversation in a namespace must not make memory quadratic.
+  // iteration gets none: a template that collects the conversation in a namespace must not make memory
+  // quadratic.
   static constexpr size_t kMaxNewBytes = 4096;
   static constexpr size_t kMaxNamespaces = 64;
 
@@ -65,10 +67,10 @@ class CheckpointRecorder {
 
   RenderState& state_;
   std::vector<Checkpoint>& out_;
-  Checkpoint proto_;          // what is the same for all iterations
+  Checkpoint proto_;  // what is the same for all iterations
   bool possible_ = true;
-  size_t n_namespaces_;       // that existed before the loop
-  Namespaces live_, kept_;    // as of the last call: what the template sees, and its persistent form
+  size_t n_namespaces_;     // that existed before the loop
+  Namespaces live_, kept_;  // as of the last call: what the template sees, and its persistent form
 };
 
 }  // namespace ibid::jinja

@@ -19,7 +19,9 @@ const Json::object_t& json_object(const Value& value) {
   return value.json_value().get_ref<const Json::object_t&>();
 }
 
-Value json_key(const Value& dict, const std::string& key) { return Value::text(key, dict.json_source().origin); }
+Value json_key(const Value& dict, const std::string& key) {
+  return Value::text(key, dict.json_source().origin);
+}
 
 Items characters(RenderState& state, const MarkedString& text) {
   state.meter.create(text.size() * sizeof(Value));
@@ -32,11 +34,9 @@ Items characters(RenderState& state, const MarkedString& text) {
   return items;
 }
 
-Items take_generator(const SequenceObject& generator) {
-  auto& items = const_cast<SequenceObject&>(generator).items;  // iterating it is what uses it up
-  Items taken = std::move(items);
-  items.clear();
-  return taken;
+// Iterating a generator is what uses it up: its elements are the one part of a value that changes.
+Items& elements_of_generator(const Value& value) {
+  return const_cast<SequenceObject&>(value.sequence_object()).items;
 }
 
 bool is_hashable(const Value& key) {
@@ -89,8 +89,15 @@ std::string_view type_name(const Value& value) {
 
 bool is_iterable(const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: case Kind::kString: case Kind::kSequence: case Kind::kDict: case Kind::kJsonList:
-    case Kind::kJsonDict: case Kind::kMessages: case Kind::kRange: case Kind::kLoop: return true;
+    case Kind::kUndefined:
+    case Kind::kString:
+    case Kind::kSequence:
+    case Kind::kDict:
+    case Kind::kJsonList:
+    case Kind::kJsonDict:
+    case Kind::kMessages:
+    case Kind::kRange:
+    case Kind::kLoop: return true;
     default: return false;
   }
 }
@@ -101,7 +108,7 @@ Items iterate(RenderState& state, const Value& value) {
     case Kind::kString: return characters(state, value.as_string());
     case Kind::kMessages: return state.all_messages_from(value.index());
     case Kind::kSequence:
-      if (value.is_style(SequenceStyle::kGenerator)) return take_generator(value.sequence_object());
+      if (value.is_style(SequenceStyle::kGenerator)) return std::exchange(elements_of_generator(value), {});
       state.meter.create(value.sequence_object().items.size() * sizeof(Value));
       return value.sequence_object().items;
     case Kind::kDict:
@@ -110,8 +117,10 @@ Items iterate(RenderState& state, const Value& value) {
       const size_t size = dict_size(value);
       state.meter.create(size * sizeof(Value));
       for (size_t i = 0; i < size; ++i) {
-        keys.push_back(value.is(Kind::kDict) ? value.dict_object().entries[i].first
-                                             : json_key(value, (json_object(value).begin() + static_cast<ptrdiff_t>(i))->first));
+        keys.push_back(
+            value.is(Kind::kDict)
+                ? value.dict_object().entries[i].first
+                : json_key(value, (json_object(value).begin() + static_cast<ptrdiff_t>(i))->first));
       }
       return keys;
     }
@@ -125,6 +134,15 @@ Items iterate(RenderState& state, const Value& value) {
     }
     default: fail("'" + std::string(type_name(value)) + "' object is not iterable");
   }
+}
+
+std::optional<Value> next_of_generator(const Value& value) {
+  if (!value.is_style(SequenceStyle::kGenerator)) return std::nullopt;
+  Items& items = elements_of_generator(value);
+  if (items.empty()) return std::nullopt;
+  Value first = std::move(items.front());
+  items.erase(items.begin());
+  return first;
 }
 
 bool is_indexable(const Value& value) {
@@ -149,9 +167,7 @@ Value element(const Value& value, size_t index) {
 size_t length(RenderState& state, const Value& value) {
   switch (value.kind()) {
     case Kind::kUndefined: return 0;
-    case Kind::kString:
-      state.meter.scan(value.as_string().size());
-      return count_chars(value.bytes());
+    case Kind::kString: state.meter.scan(value.as_string().size()); return count_chars(value.bytes());
     case Kind::kDict:
     case Kind::kJsonDict: return dict_size(value);
     case Kind::kMessages: {
@@ -217,7 +233,8 @@ TextOrigin origin_of(const Value& value) {
       return TextOrigin::kTemplate;
     case Kind::kDict:
       for (const auto& [key, item] : value.dict_object().entries) {
-        if (origin_of(key) == TextOrigin::kInput || origin_of(item) == TextOrigin::kInput) return TextOrigin::kInput;
+        if (origin_of(key) == TextOrigin::kInput || origin_of(item) == TextOrigin::kInput)
+          return TextOrigin::kInput;
       }
       return TextOrigin::kTemplate;
     default: return TextOrigin::kTemplate;

@@ -22,6 +22,8 @@ std::string_view type_name(const Value& value);
 // Fails for what cannot be iterated.
 Items iterate(RenderState& state, const Value& value);
 bool is_iterable(const Value& value);
+// Takes one element out of a generator; nullopt for an empty one and for every other value.
+std::optional<Value> next_of_generator(const Value& value);
 
 // len(). Fails for what has none.
 size_t length(RenderState& state, const Value& value);
@@ -41,7 +43,8 @@ std::optional<Value> dict_find(RenderState& state, const Value& value, std::stri
 // The strings in `value` and below: kInput when any is.
 TextOrigin origin_of(const Value& value);
 
-// True when `value` is or holds a namespace, a closure or a generator: something that belongs to an iteration.
+// True when `value` is or holds a namespace, a closure or a generator: something that belongs to an
+// iteration.
 bool holds_reference(const Value& value);
 
 // Builds a dict as Python does: a later equal key replaces the value and keeps the earlier place.

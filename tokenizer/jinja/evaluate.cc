@@ -11,7 +11,9 @@ namespace {
 
 // Names of variables whose text is the model's own (bos_token, eos_token, ...): it may become control tokens.
 // What else a caller passes may come from a request, so it is input.
-bool is_token_variable(std::string_view name) { return name.ends_with("_token") || name.ends_with("_tokens"); }
+bool is_token_variable(std::string_view name) {
+  return name.ends_with("_token") || name.ends_with("_tokens");
+}
 
 }  // namespace
 

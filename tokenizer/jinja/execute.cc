@@ -10,7 +10,9 @@
 namespace ibid::jinja {
 
 Interpreter::Interpreter(const Program& program, const RunInput& input)
-    : program_(program), input_(input), state_(input.budget, input.messages, input.variables),
+    : program_(program),
+      input_(input),
+      state_(input.budget, input.messages, input.variables),
       context_(program.n_names()) {}
 
 RunOutput Interpreter::run() {
@@ -64,7 +66,8 @@ void Interpreter::execute_outermost(const Body& body, size_t level, const Checkp
     if (stmt.kind == StmtKind::kIf) {
       state_.meter.step();
       state_.line = stmt.line;
-      const size_t branch = resume != nullptr ? (*resume->path)[level].branch : choose_branch(stmt, state_.root);
+      const size_t branch =
+          resume != nullptr ? (*resume->path)[level].branch : choose_branch(stmt, state_.root);
       path_[level].branch = branch;
       if (branch < stmt.bodies.size()) execute_outermost(stmt.bodies[branch], level + 1, resume);
     } else if (stmt.kind == StmtKind::kFor) {
@@ -143,12 +146,14 @@ void Interpreter::execute_call_block(const Stmt& stmt, const FramePtr& frame) {
   const Value callee = evaluate(*expr.children[0], frame);
   Arguments arguments = evaluate_arguments(*expr.args, frame);
   arguments.named.emplace_back("caller", Value::macro(stmt.macro.get(), closure_of(frame)));
+  if (frame != state_.root) state_.captured.push_back(frame);
   print(call(callee, arguments));
 }
 
 void Interpreter::execute_with(const Stmt& stmt, const FramePtr& frame) {
   const FramePtr scope = inner(frame);
-  for (size_t i = 0; i < stmt.targets.size(); ++i) assign(*stmt.targets[i], evaluate(*stmt.exprs[i], frame), scope);
+  for (size_t i = 0; i < stmt.targets.size(); ++i)
+    assign(*stmt.targets[i], evaluate(*stmt.exprs[i], frame), scope);
   execute_body(stmt.bodies[0], scope);
 }
 

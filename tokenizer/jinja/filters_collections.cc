@@ -24,6 +24,7 @@ Value do_first(Interpreter& in, const Value& subject, const Arguments& args) {
   if (subject.is(Kind::kMessages)) {
     if (auto message = in.state().message(subject.index())) return std::move(*message);
   }
+  if (auto item = next_of_generator(subject)) return std::move(*item);
   const Items items = iterate(in.state(), subject);
   return items.empty() ? Value::undefined("No first item, sequence was empty.") : items.front();
 }
@@ -72,7 +73,8 @@ Value do_sort(Interpreter& in, const Value& subject, const Arguments& args) {
   RenderState& state = in.state();
   auto getters = attribute_getters(in, parameters.get(2), !parameters.flag(state, 1, false));
   std::vector<std::pair<Value, Value>> keyed;
-  for (const Value& item : iterate(state, subject)) keyed.emplace_back(Value::list(AttributeGetter::all(getters, item)), item);
+  for (const Value& item : iterate(state, subject))
+    keyed.emplace_back(Value::list(AttributeGetter::all(getters, item)), item);
   const bool reverse = parameters.flag(state, 0, false);
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     state.meter.step();
@@ -90,7 +92,8 @@ Value do_unique(Interpreter& in, const Value& subject, const Arguments& args) {
   Items items, keys;
   for (const Value& item : iterate(state, subject)) {
     const Value key = getter(item);
-    const bool seen = std::any_of(keys.begin(), keys.end(), [&](const Value& k) { return equals(state, k, key); });
+    const bool seen =
+        std::any_of(keys.begin(), keys.end(), [&](const Value& k) { return equals(state, k, key); });
     if (seen) continue;
     keys.push_back(key);
     items.push_back(item);
@@ -116,8 +119,12 @@ Value extreme(Interpreter& in, const Value& subject, const Arguments& args, cons
   return items[best];
 }
 
-Value do_min(Interpreter& in, const Value& s, const Arguments& args) { return extreme(in, s, args, "min", false); }
-Value do_max(Interpreter& in, const Value& s, const Arguments& args) { return extreme(in, s, args, "max", true); }
+Value do_min(Interpreter& in, const Value& s, const Arguments& args) {
+  return extreme(in, s, args, "min", false);
+}
+Value do_max(Interpreter& in, const Value& s, const Arguments& args) {
+  return extreme(in, s, args, "max", true);
+}
 
 Value do_sum(Interpreter& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "sum", {"attribute", "start"});
@@ -184,7 +191,8 @@ Value do_groupby(Interpreter& in, const Value& subject, const Arguments& args) {
   for (size_t i = 0; i < keyed.size();) {
     Items members;
     size_t j = i;
-    for (; j < keyed.size() && equals(state, keyed[j].first, keyed[i].first); ++j) members.push_back(keyed[j].second);
+    for (; j < keyed.size() && equals(state, keyed[j].first, keyed[i].first); ++j)
+      members.push_back(keyed[j].second);
     const Value name = exact(keyed[i].second);
     groups.push_back(Value::sequence(SequenceStyle::kGroup, {name, Value::list(std::move(members))}));
     i = j;
@@ -202,7 +210,8 @@ Value do_batch(Interpreter& in, const Value& subject, const Arguments& args) {
   }
   if (!row.empty()) {
     if (parameters.has(1) && !parameters.at(1).is_none() && width > static_cast<int64_t>(row.size())) {
-      if (width > static_cast<int64_t>(in.state().meter.max_range())) fail_budget("batch is too wide (budget: range)");
+      if (width > static_cast<int64_t>(in.state().meter.max_range()))
+        fail_budget("batch is too wide (budget: range)");
       row.resize(static_cast<size_t>(width), parameters.at(1));
     }
     rows.push_back(Value::list(std::move(row)));
@@ -232,22 +241,26 @@ Value do_slice(Interpreter& in, const Value& subject, const Arguments& args) {
 
 Value do_default(Interpreter& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "default", {"default_value", "boolean"});
-  const bool use = subject.is_undefined() || (parameters.flag(in.state(), 1, false) && !truthy(in.state(), subject));
+  const bool use =
+      subject.is_undefined() || (parameters.flag(in.state(), 1, false) && !truthy(in.state(), subject));
   return use ? parameters.value_or(0, Value::text("")) : subject;
 }
 
 Value do_attr(Interpreter& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "attr", {"name"}, 1);
   // Attributes proper only: the keys of a dict are none.
-  if (subject.is_dict()) return Value::undefined("'dict object' has no attribute '" + str(in.state(), parameters.at(0)).bytes() + "'");
+  if (subject.is_dict())
+    return Value::undefined("'dict object' has no attribute '" + str(in.state(), parameters.at(0)).bytes() +
+                            "'");
   return in.attribute(subject, str(in.state(), parameters.at(0)).bytes());
 }
 
 constexpr NamedFilter kFilters[] = {
-    {"length", do_length}, {"count", do_length}, {"first", do_first}, {"last", do_last}, {"list", do_list},
-    {"join", do_join}, {"reverse", do_reverse}, {"sort", do_sort}, {"unique", do_unique}, {"min", do_min},
-    {"max", do_max}, {"sum", do_sum}, {"items", do_items}, {"dictsort", do_dictsort}, {"groupby", do_groupby},
-    {"batch", do_batch}, {"slice", do_slice}, {"default", do_default}, {"d", do_default}, {"attr", do_attr},
+    {"length", do_length}, {"count", do_length},      {"first", do_first},     {"last", do_last},
+    {"list", do_list},     {"join", do_join},         {"reverse", do_reverse}, {"sort", do_sort},
+    {"unique", do_unique}, {"min", do_min},           {"max", do_max},         {"sum", do_sum},
+    {"items", do_items},   {"dictsort", do_dictsort}, {"groupby", do_groupby}, {"batch", do_batch},
+    {"slice", do_slice},   {"default", do_default},   {"d", do_default},       {"attr", do_attr},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// map, select, reject and their kin: filters that apply another filter or test to each item. Their results are
-// generators, as in Jinja: they can be iterated once, and have no length.
+// map, select, reject and their kin: filters that apply another filter or test to each item. Their results
+// are generators, as in Jinja: they can be iterated once, and have no length.
 #include "tokenizer/jinja/attribute_getter.h"
 #include "tokenizer/jinja/collections.h"
 #include "tokenizer/jinja/failure.h"
@@ -14,11 +14,13 @@ Arguments rest(const Arguments& args, size_t n) {
   Arguments out;
   out.positional.assign(args.positional.begin() + static_cast<ptrdiff_t>(n), args.positional.end());
   out.named = args.named;
+  out.name_origin = args.name_origin;
   return out;
 }
 
 std::string name_of(const Value& value) {
-  if (!value.is_string()) fail("the name of a filter or test must be a string, not " + std::string(type_name(value)));
+  if (!value.is_string())
+    fail("the name of a filter or test must be a string, not " + std::string(type_name(value)));
   return value.bytes();
 }
 
@@ -70,14 +72,25 @@ Value choose(Interpreter& in, const Value& subject, const Arguments& args, bool 
   return Value::sequence(SequenceStyle::kGenerator, std::move(chosen));
 }
 
-Value do_select(Interpreter& in, const Value& s, const Arguments& args) { return choose(in, s, args, false, true); }
-Value do_reject(Interpreter& in, const Value& s, const Arguments& args) { return choose(in, s, args, false, false); }
-Value do_selectattr(Interpreter& in, const Value& s, const Arguments& args) { return choose(in, s, args, true, true); }
-Value do_rejectattr(Interpreter& in, const Value& s, const Arguments& args) { return choose(in, s, args, true, false); }
+Value do_select(Interpreter& in, const Value& s, const Arguments& args) {
+  return choose(in, s, args, false, true);
+}
+Value do_reject(Interpreter& in, const Value& s, const Arguments& args) {
+  return choose(in, s, args, false, false);
+}
+Value do_selectattr(Interpreter& in, const Value& s, const Arguments& args) {
+  return choose(in, s, args, true, true);
+}
+Value do_rejectattr(Interpreter& in, const Value& s, const Arguments& args) {
+  return choose(in, s, args, true, false);
+}
 
 constexpr NamedFilter kFilters[] = {
-    {"map", do_map}, {"select", do_select}, {"reject", do_reject},
-    {"selectattr", do_selectattr}, {"rejectattr", do_rejectattr},
+    {"map", do_map},
+    {"select", do_select},
+    {"reject", do_reject},
+    {"selectattr", do_selectattr},
+    {"rejectattr", do_rejectattr},
 };
 
 }  // namespace

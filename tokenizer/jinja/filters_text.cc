@@ -17,15 +17,21 @@
 namespace ibid::jinja {
 namespace {
 
-Value change(Interpreter& in, const Value& subject, const Arguments& args, const char* name, CaseChange change) {
+Value change(Interpreter& in, const Value& subject, const Arguments& args, const char* name,
+             CaseChange change) {
   const Parameters parameters(args, name, {});
   const MarkedString text = str(in.state(), subject);
   in.state().meter.create(text.size());
+  in.state().meter.scan(kCaseCost * text.size());
   return Value::string(change_case(text, change), subject.is_markup());
 }
 
-Value do_upper(Interpreter& in, const Value& s, const Arguments& args) { return change(in, s, args, "upper", CaseChange::kUpper); }
-Value do_lower(Interpreter& in, const Value& s, const Arguments& args) { return change(in, s, args, "lower", CaseChange::kLower); }
+Value do_upper(Interpreter& in, const Value& s, const Arguments& args) {
+  return change(in, s, args, "upper", CaseChange::kUpper);
+}
+Value do_lower(Interpreter& in, const Value& s, const Arguments& args) {
+  return change(in, s, args, "lower", CaseChange::kLower);
+}
 Value do_capitalize(Interpreter& in, const Value& s, const Arguments& args) {
   return change(in, s, args, "capitalize", CaseChange::kCapitalize);
 }
@@ -35,6 +41,7 @@ Value do_title(Interpreter& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "title", {});
   const MarkedString text = str(in.state(), subject);
   in.state().meter.create(2 * text.size());
+  in.state().meter.scan(kCaseCost * text.size());
   const std::string_view bytes = text.view();
   MarkedString out;
   size_t begin = 0;  // of the word
@@ -133,10 +140,12 @@ Value do_forceescape(Interpreter& in, const Value& subject, const Arguments& arg
 Value do_truncate(Interpreter& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "truncate", {"length", "killwords", "end", "leeway"});
   const MarkedString text = str(in.state(), subject);
-  const MarkedString end = parameters.has(2) ? parameters.string(2) : MarkedString("...", TextOrigin::kTemplate);
+  const MarkedString end =
+      parameters.has(2) ? parameters.string(2) : MarkedString("...", TextOrigin::kTemplate);
   const int64_t length = parameters.integer(0, 255), leeway = parameters.integer_or_none(3, 5);
   const auto end_chars = static_cast<int64_t>(count_chars(end.view()));
-  if (length < end_chars) fail("expected length >= " + std::to_string(end_chars) + ", got " + std::to_string(length));
+  if (length < end_chars)
+    fail("expected length >= " + std::to_string(end_chars) + ", got " + std::to_string(length));
   if (leeway < 0) fail("expected leeway >= 0");
   if (static_cast<int64_t>(count_chars(text.view())) - length <= leeway) return Value::string(text);
   MarkedString cut = text.substr(0, char_offset(text.view(), static_cast<size_t>(length - end_chars)));
@@ -166,11 +175,12 @@ Value do_center(Interpreter& in, const Value& subject, const Arguments& args) {
 }
 
 Value do_format(Interpreter& in, const Value& subject, const Arguments& args) {
-  if (!args.positional.empty() && !args.named.empty()) fail("can't handle positional and keyword arguments at the same time");
+  if (!args.positional.empty() && !args.named.empty())
+    fail("can't handle positional and keyword arguments at the same time");
   const Value format = Value::string(str(in.state(), subject), subject.is_markup());
   if (args.named.empty()) return format_percent(in.state(), format, Value::tuple(args.positional));
   DictBuilder dict(in.state());
-  for (const auto& [name, value] : args.named) dict.set(Value::text(name), value);
+  for (const auto& [name, value] : args.named) dict.set(Value::text(name, args.name_origin), value);
   return format_percent(in.state(), format, dict.build());
 }
 
@@ -211,7 +221,8 @@ Value do_abs(Interpreter&, const Value& subject, const Arguments& args) {
 
 Value do_round(Interpreter&, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "round", {"precision", "method"});
-  if (!subject.is_number()) fail("type " + std::string(type_name(subject)) + " doesn't define __round__ method");
+  if (!subject.is_number())
+    fail("type " + std::string(type_name(subject)) + " doesn't define __round__ method");
   const int64_t precision = parameters.integer(0, 0);
   const std::string method = parameters.has(1) ? parameters.string(1).bytes() : "common";
   if (precision < -300 || precision > 300) fail("round: precision out of range");
@@ -253,15 +264,34 @@ Value do_tojson(Interpreter& in, const Value& subject, const Arguments& args) {
     style.key_separator = separators[1].bytes();
   }
   style.sort_keys = parameters.flag(in.state(), 3, false);
-  return Value::string(json_dumps(in.state(), subject, style));
+  MarkedString text = json_dumps(in.state(), subject, style);
+  const bool styled_by_input = (parameters.has(1) && origin_of(parameters.at(1)) == TextOrigin::kInput) ||
+                               (parameters.has(2) && origin_of(parameters.at(2)) == TextOrigin::kInput);
+  return styled_by_input ? Value::text(text.bytes(), TextOrigin::kInput) : Value::string(std::move(text));
 }
 
 constexpr NamedFilter kFilters[] = {
-    {"upper", do_upper}, {"lower", do_lower}, {"capitalize", do_capitalize}, {"title", do_title},
-    {"trim", do_trim}, {"replace", do_replace}, {"indent", do_indent}, {"string", do_string},
-    {"safe", do_safe}, {"escape", do_escape}, {"e", do_escape}, {"forceescape", do_forceescape},
-    {"truncate", do_truncate}, {"wordcount", do_wordcount}, {"center", do_center}, {"format", do_format},
-    {"int", do_int}, {"float", do_float}, {"abs", do_abs}, {"round", do_round}, {"tojson", do_tojson},
+    {"upper", do_upper},
+    {"lower", do_lower},
+    {"capitalize", do_capitalize},
+    {"title", do_title},
+    {"trim", do_trim},
+    {"replace", do_replace},
+    {"indent", do_indent},
+    {"string", do_string},
+    {"safe", do_safe},
+    {"escape", do_escape},
+    {"e", do_escape},
+    {"forceescape", do_forceescape},
+    {"truncate", do_truncate},
+    {"wordcount", do_wordcount},
+    {"center", do_center},
+    {"format", do_format},
+    {"int", do_int},
+    {"float", do_float},
+    {"abs", do_abs},
+    {"round", do_round},
+    {"tojson", do_tojson},
 };
 
 }  // namespace

@@ -86,12 +86,18 @@ class PercentFormatter {
     bool left = false, zero = false;
     for (;; ++position_) {
       const char flag = peek();
-      if (flag == '-') left = true;
-      else if (flag == '0') zero = true;
-      else if (flag == '+') spec.sign = '+';
-      else if (flag == ' ') spec.sign = spec.sign == '+' ? '+' : ' ';
-      else if (flag == '#') spec.alternate = true;
-      else break;
+      if (flag == '-')
+        left = true;
+      else if (flag == '0')
+        zero = true;
+      else if (flag == '+')
+        spec.sign = '+';
+      else if (flag == ' ')
+        spec.sign = spec.sign == '+' ? '+' : ' ';
+      else if (flag == '#')
+        spec.alternate = true;
+      else
+        break;
     }
     if (const auto width = number()) {
       left |= *width < 0;
@@ -120,16 +126,28 @@ class PercentFormatter {
         spec.zero = false;
         return out_.append(format_text(state_, text, spec));
       }
-      case 'd': case 'i': case 'u': spec.type = 'd'; break;
-      case 'x': case 'X': case 'o': case 'e': case 'E': case 'f': case 'F': case 'g': case 'G': spec.type = type; break;
+      case 'd':
+      case 'i':
+      case 'u': spec.type = 'd'; break;
+      case 'x':
+      case 'X':
+      case 'o':
+      case 'e':
+      case 'E':
+      case 'f':
+      case 'F':
+      case 'g':
+      case 'G': spec.type = type; break;
       case 'c':
-        if (value.is_string() && count_chars(value.bytes()) == 1) return out_.append(format_text(state_, value.as_string(), spec));
+        if (value.is_string() && count_chars(value.bytes()) == 1)
+          return out_.append(format_text(state_, value.as_string(), spec));
         spec.type = 'c';
         break;
       default: fail("unsupported format character '" + std::string(1, type) + "'");
     }
     if (!value.is_number()) {
-      fail("%" + std::string(1, type) + " format: a real number is required, not " + std::string(type_name(value)));
+      fail("%" + std::string(1, type) + " format: a real number is required, not " +
+           std::string(type_name(value)));
     }
     const bool to_int = spec.type == 'd' && value.is(Kind::kFloat);
     if (to_int && !(std::abs(value.as_double()) < 9.2e18)) fail("cannot convert float to integer");
@@ -150,10 +168,17 @@ class PercentFormatter {
 }  // namespace
 
 Value format_percent(RenderState& state, const Value& format, const Value& arguments) {
-  return Value::string(PercentFormatter(state, format, arguments).run(), format.is_markup());
+  MarkedString text = PercentFormatter(state, format, arguments).run();
+  return Value::string(under_format(format, std::move(text)), format.is_markup());
 }
 
-MarkedString pad(RenderState& state, const MarkedString& text, int64_t width, char align, std::string_view fill) {
+MarkedString under_format(const Value& format, MarkedString text) {
+  if (format.as_string().safe_origin() == TextOrigin::kTemplate) return text;
+  return MarkedString(text.bytes(), TextOrigin::kInput);
+}
+
+MarkedString pad(RenderState& state, const MarkedString& text, int64_t width, char align,
+                 std::string_view fill, TextOrigin fill_origin) {
   const auto size = static_cast<int64_t>(count_chars(text.view()));
   if (width <= size) return text;
   const auto missing = static_cast<uint64_t>(width - size);
@@ -164,9 +189,9 @@ MarkedString pad(RenderState& state, const MarkedString& text, int64_t width, ch
   if (align == '^') left = missing / 2 + (missing & static_cast<uint64_t>(width) & 1);
   std::string before, after;
   for (uint64_t i = 0; i < missing; ++i) (i < left ? before : after).append(fill);
-  MarkedString out(std::move(before), TextOrigin::kTemplate);
+  MarkedString out(std::move(before), fill_origin);
   out.append(text);
-  out.append(after, TextOrigin::kTemplate);
+  out.append(after, fill_origin);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Python's two ways to format text: '%s' % x and '{}'.format(x). Literal text keeps its origin, inserted text
-// that of what was inserted.
+// Python's two ways to format text: '%s' % x and '{}'.format(x). Inserted text keeps its origin; under a
+// format that is not all the template's own, everything is input.
 #pragma once
 
 #include "tokenizer/jinja/state.h"
@@ -13,6 +13,10 @@ Value format_percent(RenderState& state, const Value& format, const Value& argum
 Value format_braces(Interpreter& interpreter, const Value& format, const Arguments& arguments);
 
 // `text` padded with `fill` to `width` characters. align: '<', '>' or '^' (str.center's way of rounding).
-MarkedString pad(RenderState& state, const MarkedString& text, int64_t width, char align, std::string_view fill = " ");
+MarkedString pad(RenderState& state, const MarkedString& text, int64_t width, char align,
+                 std::string_view fill = " ", TextOrigin fill_origin = TextOrigin::kTemplate);
+
+// `text`, formatted by `format`: as it is, or all input when the format has input in it.
+MarkedString under_format(const Value& format, MarkedString text);
 
 }  // namespace ibid::jinja

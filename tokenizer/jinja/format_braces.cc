@@ -44,7 +44,8 @@ class BraceFormatter {
     if (text.find('{') != std::string_view::npos) fail("nested fields in a format are not supported");
     const size_t colon = std::min(text.find(':'), text.size());
     std::string_view name = text.substr(0, colon);
-    const FormatSpec spec = parse_format_spec(colon < text.size() ? text.substr(colon + 1) : std::string_view());
+    const FormatSpec spec =
+        parse_format_spec(colon < text.size() ? text.substr(colon + 1) : std::string_view());
     char conversion = 0;
     if (const size_t bang = name.rfind('!'); bang != std::string_view::npos) {
       if (bang + 2 != name.size()) fail("expected ':' after conversion specifier");
@@ -52,9 +53,12 @@ class BraceFormatter {
       name = name.substr(0, bang);
     }
     const Value value = resolve(name);
-    if (conversion == 0 && value.is_number() && !value.is(Kind::kBool)) return out_.append(format_number(state_, value, spec));
-    if (conversion == 'r' || conversion == 'a') return out_.append(format_text(state_, repr(state_, value), spec));
-    if (conversion != 0 && conversion != 's') fail("Unknown conversion specifier " + std::string(1, conversion));
+    if (conversion == 0 && value.is_number() && !value.is(Kind::kBool))
+      return out_.append(format_number(state_, value, spec));
+    if (conversion == 'r' || conversion == 'a')
+      return out_.append(format_text(state_, repr(state_, value), spec));
+    if (conversion != 0 && conversion != 's')
+      fail("Unknown conversion specifier " + std::string(1, conversion));
     out_.append(format_text(state_, str(state_, value), spec));
   }
 
@@ -69,7 +73,8 @@ class BraceFormatter {
       const std::string part(name.substr(i + 1, stop - i - 1));
       if (part.empty()) fail("Empty attribute in format string");
       const auto index = is_key ? parse_int(part) : std::nullopt;
-      value = !is_key ? in_.attribute(value, part) : in_.item(value, index ? Value::integer(*index) : Value::text(part));
+      value = !is_key ? in_.attribute(value, part)
+                      : in_.item(value, index ? Value::integer(*index) : Value::text(part));
       i = is_key ? stop + 1 : stop;
     }
     return value;
@@ -83,6 +88,9 @@ class BraceFormatter {
       }
       fail("'" + std::string(name) + "'");
     }
+    (name.empty() ? automatic_ : manual_) = true;
+    if (automatic_ && manual_)
+      fail("cannot switch between manual field specification and automatic field numbering");
     const auto given = name.empty() ? std::optional<int64_t>(next_++) : parse_int(name);
     if (!given || *given >= static_cast<int64_t>(arguments_.positional.size())) {
       fail("Replacement index out of range for positional args tuple");
@@ -95,13 +103,15 @@ class BraceFormatter {
   const MarkedString& format_;
   const Arguments& arguments_;
   int64_t next_ = 0;
+  bool automatic_ = false, manual_ = false;  // {} and {0} were seen
   MarkedString out_;
 };
 
 }  // namespace
 
 Value format_braces(Interpreter& interpreter, const Value& format, const Arguments& arguments) {
-  return Value::string(BraceFormatter(interpreter, format, arguments).run(), format.is_markup());
+  MarkedString text = BraceFormatter(interpreter, format, arguments).run();
+  return Value::string(under_format(format, std::move(text)), format.is_markup());
 }
 
 }  // namespace ibid::jinja

@@ -37,7 +37,10 @@ void group_digits(std::string& digits, char separator) {
 std::string integer_digits(int64_t value, const FormatSpec& spec, std::string& prefix) {
   const uint64_t magnitude = value < 0 ? ~static_cast<uint64_t>(value) + 1 : static_cast<uint64_t>(value);
   switch (spec.type) {
-    case 'x': case 'X': case 'o': case 'b': {
+    case 'x':
+    case 'X':
+    case 'o':
+    case 'b': {
       const char lower = static_cast<char>(spec.type | 0x20);
       if (spec.alternate) prefix = std::string("0") + spec.type;
       std::string digits = in_base(magnitude, lower == 'x' ? 16 : lower == 'o' ? 8 : 2);
@@ -74,7 +77,9 @@ FormatSpec parse_format_spec(std::string_view text) {
     spec.align = text[0];
     i = 1;
   }
-  const auto at = [&](std::string_view chars) { return i < text.size() && chars.find(text[i]) != std::string_view::npos; };
+  const auto at = [&](std::string_view chars) {
+    return i < text.size() && chars.find(text[i]) != std::string_view::npos;
+  };
   const auto number = [&] {
     int64_t n = 0;
     for (; at("0123456789"); ++i) {
@@ -99,7 +104,8 @@ FormatSpec parse_format_spec(std::string_view text) {
 }
 
 MarkedString format_text(RenderState& state, const MarkedString& text, const FormatSpec& spec) {
-  const size_t end = spec.precision ? char_offset(text.view(), static_cast<size_t>(*spec.precision)) : text.size();
+  const size_t end =
+      spec.precision ? char_offset(text.view(), static_cast<size_t>(*spec.precision)) : text.size();
   const MarkedString cut = text.substr(0, end);
   const char align = spec.align == 0 || spec.align == '=' ? '<' : spec.align;
   // str.format centres with the odd character on the right, str.center decides by parity.
@@ -117,25 +123,32 @@ MarkedString format_number(RenderState& state, const Value& value, const FormatS
     const int64_t c = value.is_integral() ? value.as_int() : -1;
     if (c < 0 || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) fail("%c arg not in range(0x110000)");
     utf8_append(text, static_cast<uint32_t>(c));
-    return format_text(state, MarkedString(std::move(text), TextOrigin::kTemplate), spec);
+    // A character chosen by a number that may be anybody's.
+    return format_text(state, MarkedString(std::move(text), TextOrigin::kInput), spec);
   }
-  const bool as_float = value.is(Kind::kFloat) || (spec.type != 0 && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos);
+  const bool as_float =
+      value.is(Kind::kFloat) ||
+      (spec.type != 0 && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos);
   if (spec.type != 0 && std::string_view("dxXobeEfFgG%n").find(spec.type) == std::string_view::npos) {
     fail("Unknown format code '" + std::string(1, spec.type) + "' for a number");
   }
-  if (value.is(Kind::kFloat) && spec.type != 0 && std::string_view("dxXob").find(spec.type) != std::string_view::npos) {
+  if (value.is(Kind::kFloat) && spec.type != 0 &&
+      std::string_view("dxXob").find(spec.type) != std::string_view::npos) {
     fail("Unknown format code '" + std::string(1, spec.type) + "' for object of type 'float'");
   }
   std::string prefix;
   const bool negative = as_float ? std::signbit(value.as_double()) : value.as_int() < 0;
-  std::string digits = as_float ? float_digits(std::abs(value.as_double()), spec) : integer_digits(value.as_int(), spec, prefix);
+  std::string digits = as_float ? float_digits(std::abs(value.as_double()), spec)
+                                : integer_digits(value.as_int(), spec, prefix);
   if (!as_float && spec.precision && static_cast<int64_t>(digits.size()) < *spec.precision) {
     state.meter.check_string(static_cast<uint64_t>(*spec.precision));
     digits.insert(0, static_cast<size_t>(*spec.precision) - digits.size(), '0');
   }
   if (spec.grouping != 0) group_digits(digits, spec.grouping);
   const std::string sign = negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
-  const char align = spec.align != 0 && !(spec.zero && spec.align == '>') ? spec.align : spec.zero ? '=' : '>';
+  const char align = spec.align != 0 && !(spec.zero && spec.align == '>') ? spec.align
+                     : spec.zero                                          ? '='
+                                                                          : '>';
   const std::string fill = spec.zero && spec.fill == " " ? "0" : spec.fill;
   MarkedString text(sign + prefix, TextOrigin::kTemplate);
   if (align == '=') {

@@ -14,12 +14,12 @@ namespace ibid::jinja {
 
 struct FormatSpec {
   std::string fill = " ";
-  char align = 0;        // '<' '>' '^' '=', 0: the type's own
-  char sign = '-';       // '-' only negative, '+' always, ' ' a space
+  char align = 0;   // '<' '>' '^' '=', 0: the type's own
+  char sign = '-';  // '-' only negative, '+' always, ' ' a space
   bool alternate = false;
   bool zero = false;
   int64_t width = 0;
-  char grouping = 0;     // ',' or '_'
+  char grouping = 0;  // ',' or '_'
   std::optional<int64_t> precision;
   char type = 0;
 };

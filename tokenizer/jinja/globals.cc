@@ -29,7 +29,8 @@ Value global_range(Interpreter& in, const Arguments& args) {
 // dict(...): a dict or pairs, and keywords.
 Value make_dict(Interpreter& in, const Arguments& args) {
   RenderState& state = in.state();
-  if (args.positional.size() > 1) fail("dict expected at most 1 argument, got " + std::to_string(args.positional.size()));
+  if (args.positional.size() > 1)
+    fail("dict expected at most 1 argument, got " + std::to_string(args.positional.size()));
   DictBuilder dict(state);
   if (!args.positional.empty()) {
     const Value& source = args.positional[0];
@@ -41,12 +42,15 @@ Value make_dict(Interpreter& in, const Arguments& args) {
     } else {
       for (const Value& pair : iterate(state, source)) {
         const Items items = iterate(state, pair);
-        if (items.size() != 2) fail("dictionary update sequence element has length " + std::to_string(items.size()) + "; 2 is required");
+        if (items.size() != 2)
+          fail("dictionary update sequence element has length " + std::to_string(items.size()) +
+               "; 2 is required");
         dict.set(items[0], items[1]);
       }
     }
   }
-  for (const auto& [name, value] : args.named) dict.set(Value::text(name), resolve_messages(state, value));
+  for (const auto& [name, value] : args.named)
+    dict.set(Value::text(name, args.name_origin), resolve_messages(state, value));
   return dict.build();
 }
 
@@ -62,7 +66,7 @@ Value global_namespace(Interpreter& in, const Arguments& args) {
     attributes.emplace_back(name, value);
   };
   if (!args.positional.empty()) {
-    const Value dict = make_dict(in, {args.positional, {}});
+    const Value dict = make_dict(in, {args.positional, {}, TextOrigin::kTemplate});
     for (const auto& [key, value] : dict.dict_object().entries) put(str(in.state(), key).bytes(), value);
   }
   // Messages stay a view here: an attribute is as good as a variable.
@@ -77,7 +81,8 @@ Value global_raise(Interpreter& in, const Arguments& args) {
 
 Value global_strftime(Interpreter& in, const Arguments& args) {
   const Parameters parameters(args, "strftime_now", {"fmt"}, 1);
-  return Value::text(format_time(in.state(), in.now(), parameters.string(0).bytes()));
+  const MarkedString& format = parameters.string(0);
+  return Value::text(format_time(in.state(), in.now(), format.bytes()), format.safe_origin());
 }
 
 }  // namespace

@@ -17,11 +17,11 @@
 namespace ibid::jinja {
 
 struct RunInput {
-  const Json* messages = nullptr;    // nullptr: a plain render, in which no variable is special
-  const Json* variables = nullptr;   // an object
-  const Json* defaults = nullptr;    // an object of what the model's files define; may be nullptr
-  bool generation_prompt = false;    // with messages: the variable add_generation_prompt
-  std::string_view now;              // ISO 8601
+  const Json* messages = nullptr;   // nullptr: a plain render, in which no variable is special
+  const Json* variables = nullptr;  // an object
+  const Json* defaults = nullptr;   // an object of what the model's files define; may be nullptr
+  bool generation_prompt = false;   // with messages: the variable add_generation_prompt
+  std::string_view now;             // ISO 8601
   TemplateBudget budget;
   // --- Incremental renders. `resume` must be usable() for `messages`; its JSON values point into `variables`
   // and `defaults`, which must be the same objects as when it was taken.
@@ -30,9 +30,9 @@ struct RunInput {
 };
 
 struct RunOutput {
-  MarkedString text;                 // what was printed; of a resumed run, after the checkpoint
+  MarkedString text;  // what was printed; of a resumed run, after the checkpoint
   std::vector<Checkpoint> checkpoints;
-  size_t message_iterations = 0;     // iterations of loops over the messages
+  size_t message_iterations = 0;  // iterations of loops over the messages
   uint64_t steps = 0;
 };
 
@@ -119,9 +119,9 @@ class Interpreter {
   RenderState state_;
   std::vector<std::optional<Value>> context_;  // variables that were looked up, by symbol
   MarkedString output_;
-  MarkedString* sink_ = &output_;              // output_, or what a block captures
-  Path path_;                                  // of the outermost statement that runs
-  size_t output_base_ = 0;                     // bytes printed before the checkpoint
+  MarkedString* sink_ = &output_;  // output_, or what a block captures
+  Path path_;                      // of the outermost statement that runs
+  size_t output_base_ = 0;         // bytes printed before the checkpoint
   std::vector<Checkpoint> checkpoints_;
 };
 

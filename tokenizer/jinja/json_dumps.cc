@@ -121,6 +121,7 @@ class Dumper {
     for (size_t i = 0; i < size; ++i) order[i] = i;
     if (style_.sort_keys) {
       std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        state_.meter.step();
         return less(state_, dict_entry(value, a).first, dict_entry(value, b).first);
       });
     }

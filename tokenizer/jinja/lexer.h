@@ -11,14 +11,23 @@
 namespace ibid::jinja {
 
 enum class TokenType : uint8_t {
-  kData, kOutputBegin, kOutputEnd, kBlockBegin, kBlockEnd,
-  kName, kString, kInteger, kFloat, kOperator, kEnd,
+  kData,
+  kOutputBegin,
+  kOutputEnd,
+  kBlockBegin,
+  kBlockEnd,
+  kName,
+  kString,
+  kInteger,
+  kFloat,
+  kOperator,
+  kEnd,
 };
 
 struct Token {
   TokenType type = TokenType::kEnd;
   int line = 1;
-  std::string text;      // data, name, the string's value, the operator
+  std::string text;  // data, name, the string's value, the operator
   int64_t integer = 0;
   double number = 0;
 };

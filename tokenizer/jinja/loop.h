@@ -19,9 +19,9 @@ struct LoopObject : Object, std::enable_shared_from_this<LoopObject> {
   std::deque<Value> ahead;     // taken from the sequence, not yet iterated
   bool started = false;
   size_t index0 = 0;
-  Value previous, current;     // undefined where there is none
-  size_t depth0 = 0;           // of recursive loops
-  Items changed;               // what loop.changed() saw last
+  Value previous, current;  // undefined where there is none
+  size_t depth0 = 0;        // of recursive loops
+  Items changed;            // what loop.changed() saw last
   bool has_changed = false;
 
   bool over_messages() const { return sequence.is(Kind::kMessages); }

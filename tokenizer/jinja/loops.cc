@@ -1,4 +1,5 @@
-// Loops of interpreter.h: lazy iteration with Jinja's one-step look-ahead, and checkpoints between iterations.
+// Loops of interpreter.h: lazy iteration with Jinja's one-step look-ahead, and checkpoints between
+// iterations.
 #include <algorithm>
 
 #include "tokenizer/jinja/collections.h"
@@ -27,7 +28,8 @@ Value changed(Interpreter& interpreter, const Value& self, const Arguments& argu
 
 }  // namespace
 
-std::shared_ptr<LoopObject> Interpreter::start_loop(const Stmt& stmt, const FramePtr& frame, const Value& sequence) {
+std::shared_ptr<LoopObject> Interpreter::start_loop(const Stmt& stmt, const FramePtr& frame,
+                                                    const Value& sequence) {
   auto loop = std::make_shared<LoopObject>();
   loop->stmt = &stmt;
   loop->frame = frame;
@@ -124,7 +126,8 @@ Value Interpreter::loop_attribute(LoopObject& loop, std::string_view name) {
   return Value::undefined("'jinja2.runtime.LoopContext object' has no attribute '" + std::string(name) + "'");
 }
 
-void Interpreter::execute_for(const Stmt& stmt, const FramePtr& frame, const Checkpoint* resume, bool outermost) {
+void Interpreter::execute_for(const Stmt& stmt, const FramePtr& frame, const Checkpoint* resume,
+                              bool outermost) {
   std::shared_ptr<LoopObject> loop;
   if (resume != nullptr) {
     loop = start_loop(stmt, frame, Value::messages(resume->position));
@@ -136,7 +139,8 @@ void Interpreter::execute_for(const Stmt& stmt, const FramePtr& frame, const Che
   } else {
     loop = start_loop(stmt, frame, evaluate(*stmt.exprs[0], frame));
   }
-  if (!outermost || !input_.take_checkpoints || !loop->over_messages()) return run_loop(stmt, frame, loop, nullptr);
+  if (!outermost || !input_.take_checkpoints || !loop->over_messages())
+    return run_loop(stmt, frame, loop, nullptr);
   CheckpointRecorder recorder(state_, path_, input_.generation_prompt, checkpoints_);
   if (resume == nullptr) recorder.record(*loop, output_base_ + output_.size());
   run_loop(stmt, frame, loop, &recorder);
@@ -161,7 +165,8 @@ void Interpreter::run_loop(const Stmt& stmt, const FramePtr& frame, const std::s
 Value Interpreter::call_loop(LoopObject& loop, const Arguments& arguments) {
   const auto level = state_.meter.enter_call();
   if (!loop.stmt->recursive) fail("the loop must have the 'recursive' marker to be called recursively.");
-  if (arguments.positional.size() != 1 || !arguments.named.empty()) fail("a recursive loop takes one argument");
+  if (arguments.positional.size() != 1 || !arguments.named.empty())
+    fail("a recursive loop takes one argument");
   const FramePtr frame = loop.frame.lock();
   if (frame == nullptr) fail("the scope of the loop is gone");
   const auto nested = start_loop(*loop.stmt, frame, resolve_messages(state_, arguments.positional[0]));

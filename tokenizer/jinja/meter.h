@@ -1,8 +1,9 @@
 // Meter: counts what one render spends and stops it at the budget.
 //
-// steps: statements, expressions and iterations; a message more allows kStepsPerMessage more. created: bytes of strings and lists that were built; scanned:
-// bytes that were looked at. The byte budgets grow with the messages, whose size is asked for only when the
-// fixed part is used up: a render of few new messages does not look at the old ones.
+// steps: statements, expressions and iterations; a message more allows kStepsPerMessage more. created: bytes
+// of strings and lists that were built; scanned: bytes that were looked at. The byte budgets grow with the
+// messages, whose size is asked for only when the fixed part is used up: a render of few new messages does
+// not look at the old ones.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +63,8 @@ class Meter {
  private:
   // A macro call passes through about this many nested statements and expressions.
   static constexpr uint32_t kNodesPerDepth = 8;
-  // Legitimate templates take about 50 steps for a message, copy it a dozen times (split, strip, slices) and look at it more often.
+  // Legitimate templates take about 50 steps for a message, copy it a dozen times (split, strip, slices) and
+  // look at it more often.
   static constexpr uint64_t kStepsPerMessage = 1000;
   static constexpr uint64_t kCreateFactor = 16;
   static constexpr uint64_t kScanFactor = 64;

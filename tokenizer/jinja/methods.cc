@@ -18,7 +18,8 @@ Value dict_get(Interpreter& in, const Value& self, const Arguments& args) {
   return parameters.value_or(1, Value::none());
 }
 
-Value dict_view(Interpreter& in, const Value& self, const Arguments& args, const char* name, SequenceStyle style) {
+Value dict_view(Interpreter& in, const Value& self, const Arguments& args, const char* name,
+                SequenceStyle style) {
   const Parameters parameters(args, name, {});
   Items items;
   in.state().meter.create(dict_size(self) * 3 * sizeof(Value));
@@ -61,8 +62,9 @@ Value list_index(Interpreter& in, const Value& self, const Arguments& args) {
 Value list_count(Interpreter& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "count", {"value"}, 1);
   const Items items = iterate(in.state(), self);
-  return Value::integer(std::count_if(items.begin(), items.end(),
-                                      [&](const Value& item) { return equals(in.state(), item, parameters.at(0)); }));
+  return Value::integer(std::count_if(items.begin(), items.end(), [&](const Value& item) {
+    return equals(in.state(), item, parameters.at(0));
+  }));
 }
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {

@@ -16,6 +16,7 @@ template <CaseChange kChange>
 Value change(Interpreter& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "str method", {});
   in.state().meter.create(self.bytes().size());
+  in.state().meter.scan(kCaseCost * self.bytes().size());
   return Value::string(change_case(self.as_string(), kChange), self.is_markup());
 }
 
@@ -48,7 +49,8 @@ Value split_method(Interpreter& in, const Value& self, const Arguments& args) {
 
 Value splitlines(Interpreter& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "splitlines", {"keepends"});
-  return to_list(split_lines(in.state(), self.as_string(), parameters.flag(in.state(), 0, false)), self.is_markup());
+  return to_list(split_lines(in.state(), self.as_string(), parameters.flag(in.state(), 0, false)),
+                 self.is_markup());
 }
 
 // The bytes that str's optional start and end (in characters) leave of `text`.
@@ -76,7 +78,8 @@ Value affix(Interpreter& in, const Value& self, const Arguments& args) {
   const auto matches = [&](const Value& value) {
     if (value.is_undefined()) fail(value.undefined_message());
     if (!value.is_string()) {
-      fail(std::string(name) + " first arg must be str or a tuple of str, not " + std::string(type_name(value)));
+      fail(std::string(name) + " first arg must be str or a tuple of str, not " +
+           std::string(type_name(value)));
     }
     if (part.empty_range) return false;
     return kAtEnd ? text.ends_with(value.bytes()) : text.starts_with(value.bytes());
@@ -99,7 +102,8 @@ Value find(Interpreter& in, const Value& self, const Arguments& args) {
   size_t at = std::string_view::npos;
   if (!part.empty_range) at = kFromRight ? text.rfind(wanted) : text.find(wanted, part.begin);
   if (at != std::string_view::npos && at < part.begin) at = std::string_view::npos;
-  if (at != std::string_view::npos) return Value::integer(static_cast<int64_t>(count_chars(text.substr(0, at))));
+  if (at != std::string_view::npos)
+    return Value::integer(static_cast<int64_t>(count_chars(text.substr(0, at))));
   if (kMissing == Missing::kFails) fail("substring not found");
   return Value::integer(-1);
 }
@@ -112,15 +116,18 @@ Value count(Interpreter& in, const Value& self, const Arguments& args) {
   const std::string_view text = std::string_view(self.bytes()).substr(part.begin, part.end - part.begin);
   if (wanted.empty()) return Value::integer(static_cast<int64_t>(count_chars(text)) + 1);
   int64_t n = 0;
-  for (size_t at = text.find(wanted); at != std::string_view::npos; at = text.find(wanted, at + wanted.size())) ++n;
+  for (size_t at = text.find(wanted); at != std::string_view::npos;
+       at = text.find(wanted, at + wanted.size()))
+    ++n;
   return Value::integer(n);
 }
 
 Value replace_method(Interpreter& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "replace", {"old", "new", "count"}, 2);
   const int64_t max = parameters.integer(2, -1);
-  return Value::string(replace(in.state(), self.as_string(), parameters.string(0).view(), parameters.string(1), max),
-                       self.is_markup());
+  return Value::string(
+      replace(in.state(), self.as_string(), parameters.string(0).view(), parameters.string(1), max),
+      self.is_markup());
 }
 
 Value join(Interpreter& in, const Value& self, const Arguments& args) {
@@ -129,7 +136,8 @@ Value join(Interpreter& in, const Value& self, const Arguments& args) {
   const Items items = iterate(in.state(), parameters.at(0));
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].is_string()) {
-      fail("sequence item " + std::to_string(i) + ": expected str instance, " + std::string(type_name(items[i])) + " found");
+      fail("sequence item " + std::to_string(i) + ": expected str instance, " +
+           std::string(type_name(items[i])) + " found");
     }
     if (i != 0) out.append(self.as_string());
     out.append(items[i].as_string());
@@ -144,7 +152,10 @@ Value justify(Interpreter& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "justify", {"width", "fillchar"}, 1);
   const std::string_view fill = parameters.has(1) ? parameters.string(1).view() : std::string_view(" ");
   if (count_chars(fill) != 1) fail("The fill character must be exactly one character long");
-  return Value::string(pad(in.state(), self.as_string(), parameters.integer(0, 0), kAlign, fill), self.is_markup());
+  const TextOrigin fill_origin =
+      parameters.has(1) ? parameters.string(1).safe_origin() : TextOrigin::kTemplate;
+  return Value::string(pad(in.state(), self.as_string(), parameters.integer(0, 0), kAlign, fill, fill_origin),
+                       self.is_markup());
 }
 
 Value zfill(Interpreter& in, const Value& self, const Arguments& args) {
@@ -183,8 +194,9 @@ Value remove_affix(Interpreter& in, const Value& self, const Arguments& args) {
   const MarkedString& text = self.as_string();
   in.state().meter.create(text.size());
   if (kSuffix ? !text.view().ends_with(part) : !text.view().starts_with(part)) return self;
-  return Value::string(kSuffix ? text.substr(0, text.size() - part.size()) : text.substr(part.size(), text.size()),
-                       self.is_markup());
+  return Value::string(
+      kSuffix ? text.substr(0, text.size() - part.size()) : text.substr(part.size(), text.size()),
+      self.is_markup());
 }
 
 Value expandtabs(Interpreter& in, const Value& self, const Arguments& args) {
@@ -216,18 +228,37 @@ struct NamedMethod {
 };
 
 constexpr NamedMethod kMethods[] = {
-    {"upper", change<CaseChange::kUpper>}, {"lower", change<CaseChange::kLower>},
-    {"title", change<CaseChange::kTitle>}, {"capitalize", change<CaseChange::kCapitalize>},
-    {"swapcase", change<CaseChange::kSwap>}, {"casefold", change<CaseChange::kFold>},
-    {"strip", strip_method<Side::kBoth>}, {"lstrip", strip_method<Side::kLeft>}, {"rstrip", strip_method<Side::kRight>},
-    {"split", split_method<false>}, {"rsplit", split_method<true>}, {"splitlines", splitlines},
-    {"startswith", affix<false>}, {"endswith", affix<true>},
-    {"find", find<false, Missing::kMinusOne>}, {"rfind", find<true, Missing::kMinusOne>},
-    {"index", find<false, Missing::kFails>}, {"rindex", find<true, Missing::kFails>}, {"count", count},
-    {"replace", replace_method}, {"join", join}, {"format", format_braces}, {"zfill", zfill},
-    {"ljust", justify<'<'>}, {"rjust", justify<'>'>}, {"center", justify<'^'>},
-    {"partition", partition<false>}, {"rpartition", partition<true>},
-    {"removeprefix", remove_affix<false>}, {"removesuffix", remove_affix<true>}, {"expandtabs", expandtabs},
+    {"upper", change<CaseChange::kUpper>},
+    {"lower", change<CaseChange::kLower>},
+    {"title", change<CaseChange::kTitle>},
+    {"capitalize", change<CaseChange::kCapitalize>},
+    {"swapcase", change<CaseChange::kSwap>},
+    {"casefold", change<CaseChange::kFold>},
+    {"strip", strip_method<Side::kBoth>},
+    {"lstrip", strip_method<Side::kLeft>},
+    {"rstrip", strip_method<Side::kRight>},
+    {"split", split_method<false>},
+    {"rsplit", split_method<true>},
+    {"splitlines", splitlines},
+    {"startswith", affix<false>},
+    {"endswith", affix<true>},
+    {"find", find<false, Missing::kMinusOne>},
+    {"rfind", find<true, Missing::kMinusOne>},
+    {"index", find<false, Missing::kFails>},
+    {"rindex", find<true, Missing::kFails>},
+    {"count", count},
+    {"replace", replace_method},
+    {"join", join},
+    {"format", format_braces},
+    {"zfill", zfill},
+    {"ljust", justify<'<'>},
+    {"rjust", justify<'>'>},
+    {"center", justify<'^'>},
+    {"partition", partition<false>},
+    {"rpartition", partition<true>},
+    {"removeprefix", remove_affix<false>},
+    {"removesuffix", remove_affix<true>},
+    {"expandtabs", expandtabs},
 };
 
 }  // namespace

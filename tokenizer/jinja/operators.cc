@@ -33,8 +33,8 @@ bool same_numbers(const Value& a, const Value& b) {
 }
 
 [[noreturn]] void fail_order(const char* sign, const Value& a, const Value& b) {
-  fail("'" + std::string(sign) + "' not supported between instances of '" + std::string(type_name(a)) + "' and '" +
-       std::string(type_name(b)) + "'");
+  fail("'" + std::string(sign) + "' not supported between instances of '" + std::string(type_name(a)) +
+       "' and '" + std::string(type_name(b)) + "'");
 }
 
 bool sequence_less(RenderState& state, const Value& a, const Value& b, const char* sign) {
@@ -119,7 +119,8 @@ bool contains(RenderState& state, const Value& container, const Value& item) {
     return container.bytes().find(item.bytes()) != std::string::npos;
   }
   if (container.is_dict()) return dict_find(state, container, item).has_value();
-  if (!is_iterable(container)) fail("argument of type '" + std::string(type_name(container)) + "' is not iterable");
+  if (!is_iterable(container))
+    fail("argument of type '" + std::string(type_name(container)) + "' is not iterable");
   if (is_indexable(container)) {
     for (size_t i = 0; i < indexable_size(container); ++i) {
       if (equals(state, element(container, i), item)) return true;

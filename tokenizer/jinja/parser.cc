@@ -15,7 +15,8 @@ Parser::Nesting::Nesting(Parser& parser) : parser_(parser) {
   }
 }
 
-Parser::Parser(std::vector<Token> tokens, uint32_t max_depth) : tokens_(std::move(tokens)), max_depth_(max_depth) {
+Parser::Parser(std::vector<Token> tokens, uint32_t max_depth)
+    : tokens_(std::move(tokens)), max_depth_(max_depth) {
   for (const char* name : {"loop", "caller", "varargs", "kwargs"}) intern(name);
 }
 
@@ -40,11 +41,13 @@ bool Parser::skip_name(std::string_view text) {
 }
 
 void Parser::expect_operator(std::string_view text) {
-  if (!skip_operator(text)) fail_here("expected token '" + std::string(text) + "', got '" + describe(current()) + "'");
+  if (!skip_operator(text))
+    fail_here("expected token '" + std::string(text) + "', got '" + describe(current()) + "'");
 }
 
 void Parser::expect_name(std::string_view text) {
-  if (!skip_name(text)) fail_here("expected token '" + std::string(text) + "', got '" + describe(current()) + "'");
+  if (!skip_name(text))
+    fail_here("expected token '" + std::string(text) + "', got '" + describe(current()) + "'");
 }
 
 std::string Parser::expect_any_name() {
@@ -87,12 +90,15 @@ ExprPtr Parser::make(ExprKind kind, int line, ExprPtr child) const {
 void Parser::adopt(Expr& parent, ExprPtr child) const {
   if (child != nullptr) {
     parent.height = std::max(parent.height, child->height + 1);
-    if (parent.height > kMaxTreeHeight) {
-      fail_budget("template line " + std::to_string(parent.line) + ": an expression of more than " +
-                  std::to_string(kMaxTreeHeight) + " levels (budget: depth)");
-    }
+    check_height(parent);
   }
   parent.children.push_back(std::move(child));
+}
+
+void Parser::check_height(const Expr& expr) {
+  if (expr.height <= kMaxTreeHeight) return;
+  fail_budget("template line " + std::to_string(expr.line) + ": an expression of more than " +
+              std::to_string(kMaxTreeHeight) + " levels (budget: depth)");
 }
 
 ExprPtr Parser::binary(ExprKind kind, int line, ExprPtr left, ExprPtr right) const {
@@ -123,7 +129,8 @@ Body Parser::parse_body(std::initializer_list<std::string_view> ends) {
       case TokenType::kEnd: {
         if (ends.size() == 0) return body;
         std::string wanted;
-        for (const std::string_view end : ends) wanted += (wanted.empty() ? "'" : " or '") + std::string(end) + "'";
+        for (const std::string_view end : ends)
+          wanted += (wanted.empty() ? "'" : " or '") + std::string(end) + "'";
         fail_here("unexpected end of template; looking for " + wanted);
       }
       case TokenType::kData: {
@@ -166,13 +173,20 @@ Body Parser::parse_block(std::string_view end) {
 
 StmtPtr Parser::parse_statement() {
   using Rule = StmtPtr (Parser::*)();
-  static constexpr std::pair<std::string_view, Rule> kRules[] = {
-      {"if", &Parser::parse_if}, {"for", &Parser::parse_for}, {"set", &Parser::parse_set},
-      {"macro", &Parser::parse_macro}, {"call", &Parser::parse_call_block}, {"filter", &Parser::parse_filter_block},
-      {"with", &Parser::parse_with}, {"generation", &Parser::parse_generation},
-      {"break", &Parser::parse_loop_control}, {"continue", &Parser::parse_loop_control},
-      {"include", &Parser::parse_unsupported}, {"import", &Parser::parse_unsupported},
-      {"from", &Parser::parse_unsupported}, {"extends", &Parser::parse_unsupported}};
+  static constexpr std::pair<std::string_view, Rule> kRules[] = {{"if", &Parser::parse_if},
+                                                                 {"for", &Parser::parse_for},
+                                                                 {"set", &Parser::parse_set},
+                                                                 {"macro", &Parser::parse_macro},
+                                                                 {"call", &Parser::parse_call_block},
+                                                                 {"filter", &Parser::parse_filter_block},
+                                                                 {"with", &Parser::parse_with},
+                                                                 {"generation", &Parser::parse_generation},
+                                                                 {"break", &Parser::parse_loop_control},
+                                                                 {"continue", &Parser::parse_loop_control},
+                                                                 {"include", &Parser::parse_unsupported},
+                                                                 {"import", &Parser::parse_unsupported},
+                                                                 {"from", &Parser::parse_unsupported},
+                                                                 {"extends", &Parser::parse_unsupported}};
   if (!at_type(TokenType::kName)) fail_here("tag name expected");
   for (const auto& [name, rule] : kRules) {
     if (!at_name(name)) continue;

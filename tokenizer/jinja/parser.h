@@ -38,7 +38,9 @@ class Parser {
   // --- Tokens.
   const Token& current() const { return tokens_[position_]; }
   const Token& look() const { return tokens_[position_ + 1 < tokens_.size() ? position_ + 1 : position_]; }
-  void next() { if (position_ + 1 < tokens_.size()) ++position_; }
+  void next() {
+    if (position_ + 1 < tokens_.size()) ++position_;
+  }
   bool at_operator(std::string_view text) const { return is_operator(current(), text); }
   bool at_name(std::string_view text) const { return is_name(current(), text); }
   bool at_type(TokenType type) const { return current().type == type; }
@@ -57,6 +59,7 @@ class Parser {
   ExprPtr make(ExprKind kind, int line) const;
   ExprPtr make(ExprKind kind, int line, ExprPtr child) const;
   void adopt(Expr& parent, ExprPtr child) const;
+  static void check_height(const Expr& expr);
   ExprPtr binary(ExprKind kind, int line, ExprPtr left, ExprPtr right) const;
   ExprPtr constant(Value value, int line) const;
 
@@ -116,9 +119,9 @@ class Parser {
   size_t position_ = 0;
   uint32_t max_depth_;
   uint32_t depth_ = 0;
-  int soft_ = 0;         // {% if %} around us: an unknown filter is an error only when it is reached
+  int soft_ = 0;  // {% if %} around us: an unknown filter is an error only when it is reached
   std::vector<std::pair<int, std::string>> unknown_;  // filters and tests: line, message
-  int loops_ = 0;        // loops around us, in this macro or call block
+  int loops_ = 0;                                     // loops around us, in this macro or call block
   MacroNode* macro_ = nullptr;
   std::vector<std::string> names_;
   std::unordered_map<std::string, Symbol> symbols_;

@@ -153,12 +153,8 @@ ExprPtr Parser::parse_primary(bool with_namespace) {
       for (; at_type(TokenType::kString); next()) text += current().text;
       return constant(Value::text(std::move(text)), line);
     }
-    case TokenType::kInteger:
-      next();
-      return constant(Value::integer(token.integer), line);
-    case TokenType::kFloat:
-      next();
-      return constant(Value::floating(token.number), line);
+    case TokenType::kInteger: next(); return constant(Value::integer(token.integer), line);
+    case TokenType::kFloat: next(); return constant(Value::floating(token.number), line);
     default: break;
   }
   if (skip_operator("(")) {
@@ -321,6 +317,7 @@ ExprPtr Parser::parse_test(ExprPtr node) {
     if (at_name("is")) fail_here("You cannot chain multiple tests with is");
     ExprPtr argument = parse_postfix(parse_primary());
     test->height = std::max(test->height, argument->height + 1);
+    check_height(*test);
     test->args->positional.push_back(std::move(argument));
   }
   if (!negated) return test;
@@ -363,7 +360,7 @@ void Parser::parse_call_arguments(Expr& call) {
     }
   }
   expect_operator(")");
-  if (call.height > kMaxTreeHeight) fail_here("the expression is nested too deeply");
+  check_height(call);
 }
 
 bool Parser::at_tuple_end(const TupleRules& rules) const {
@@ -379,7 +376,8 @@ ExprPtr Parser::parse_tuple(const TupleRules& rules) {
   for (;;) {
     if (!items.empty()) expect_operator(",");
     if (at_tuple_end(rules)) break;
-    items.push_back(rules.simplified ? parse_primary(rules.with_namespace) : parse_expression(rules.with_condition));
+    items.push_back(rules.simplified ? parse_primary(rules.with_namespace)
+                                     : parse_expression(rules.with_condition));
     if (!at_operator(",")) break;
     is_tuple = true;
   }

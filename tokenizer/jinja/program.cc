@@ -9,7 +9,8 @@ namespace ibid::jinja {
 Result<Program> Program::compile(std::string_view source, const TemplateBudget& budget) {
   if (source.size() > kMaxSourceBytes) {
     return Status(ErrorCode::kTemplateBudget, "the template has " + std::to_string(source.size()) +
-                                                  " bytes; at most " + std::to_string(kMaxSourceBytes) + " are read");
+                                                  " bytes; at most " + std::to_string(kMaxSourceBytes) +
+                                                  " are read");
   }
   try {
     Parser parser(tokenize(source), budget.max_depth);

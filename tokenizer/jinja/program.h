@@ -21,7 +21,7 @@ class Program {
   const std::string& name(Symbol symbol) const { return names_[symbol]; }
   size_t n_names() const { return names_.size(); }
 
-  static constexpr size_t kMaxSourceBytes = 4u << 20;
+  static constexpr size_t kMaxSourceBytes = 512u << 10;  // templates of models have 20 KB at most
   static constexpr Symbol kLoopSymbol = 0;    // names_[0] is "loop"
   static constexpr Symbol kCallerSymbol = 1;  // "caller", "varargs", "kwargs"
   static constexpr Symbol kVarargsSymbol = 2;

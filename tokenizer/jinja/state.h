@@ -46,7 +46,7 @@ struct RenderState {
   ~RenderState();
 
   Meter meter;
-  const Json* messages;   // the array, or nullptr when there are none
+  const Json* messages;  // the array, or nullptr when there are none
   MessageReads reads;
   FramePtr root = std::make_shared<Frame>();
   // Copy on write: a checkpoint shares what has not changed since.
@@ -54,13 +54,13 @@ struct RenderState {
   bool namespace_escaped = false;  // an object of an iteration was stored where it outlives it
   std::vector<FramePtr> captured;  // frames that macros hold: cleared at the end, as they form cycles
   size_t message_iterations = 0;
-  int line = 0;                    // of the statement that runs
+  int line = 0;  // of the statement that runs
 
   // --- Looks at messages[first:].
   // Message `index`, or nullopt past the end.
   std::optional<Value> message(size_t index);
   bool has_message(size_t index);
-  size_t message_count();          // asks for the end
+  size_t message_count();  // asks for the end
   std::vector<Value> all_messages_from(size_t first);
 };
 

@@ -8,13 +8,15 @@
 namespace ibid::jinja {
 namespace {
 
-constexpr std::string_view kDays[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
-constexpr std::string_view kMonths[] = {"January", "February", "March",     "April",   "May",      "June",
-                                        "July",    "August",   "September", "October", "November", "December"};
+constexpr std::string_view kDays[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
+                                      "Thursday", "Friday", "Saturday"};
+constexpr std::string_view kMonths[] = {"January",   "February", "March",    "April",
+                                        "May",       "June",     "July",     "August",
+                                        "September", "October",  "November", "December"};
 
 struct Moment {
   int year, month, day, hour, minute, second;
-  int weekday;   // 0: Sunday
+  int weekday;      // 0: Sunday
   int day_of_year;  // from 0
 };
 
@@ -35,7 +37,8 @@ Moment parse(std::string_view now) {
   m.minute = field(now, 14, 2, 0, 59);
   m.second = field(now, 17, 2, 0, 59);
   using namespace std::chrono;
-  const year_month_day date{year{m.year}, month{static_cast<unsigned>(m.month)}, day{static_cast<unsigned>(m.day)}};
+  const year_month_day date{year{m.year}, month{static_cast<unsigned>(m.month)},
+                            day{static_cast<unsigned>(m.day)}};
   if (!date.ok()) fail("now is \"" + std::string(now) + "\", which is no date");
   const sys_days days = date;
   m.weekday = static_cast<int>(weekday(days).c_encoding());
@@ -45,7 +48,8 @@ Moment parse(std::string_view now) {
 
 std::string padded(int value, int width, char fill = '0') {
   std::string digits = std::to_string(value);
-  if (static_cast<int>(digits.size()) < width) digits.insert(0, static_cast<size_t>(width) - digits.size(), fill);
+  if (static_cast<int>(digits.size()) < width)
+    digits.insert(0, static_cast<size_t>(width) - digits.size(), fill);
   return digits;
 }
 
@@ -70,7 +74,8 @@ std::string expand(const Moment& m, char directive, bool plain);
 
 std::string expand_all(const Moment& m, std::string_view directives) {
   std::string out;
-  for (const char c : directives) out += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ? expand(m, c, false) : std::string(1, c);
+  for (const char c : directives)
+    out += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ? expand(m, c, false) : std::string(1, c);
   return out;
 }
 
@@ -83,7 +88,9 @@ std::string expand(const Moment& m, char directive, bool plain) {
     case 'b':
     case 'h': return std::string(kMonths[m.month - 1].substr(0, 3));
     case 'B': return std::string(kMonths[m.month - 1]);
-    case 'c': return expand(m, 'a', false) + " " + expand(m, 'b', false) + " " + padded(m.day, 2, ' ') + " " + expand_all(m, "T Y");
+    case 'c':
+      return expand(m, 'a', false) + " " + expand(m, 'b', false) + " " + padded(m.day, 2, ' ') + " " +
+             expand_all(m, "T Y");
     case 'C': return two(m.year / 100);
     case 'd': return two(m.day);
     case 'D':

@@ -56,7 +56,9 @@ std::string unescape(std::string_view body, int line) {
     const char c = body[++i];
     switch (c) {
       case '\n': break;  // a line continued
-      case '\\': case '\'': case '"': out += c; break;
+      case '\\':
+      case '\'':
+      case '"': out += c; break;
       case 'a': out += '\a'; break;
       case 'b': out += '\b'; break;
       case 'f': out += '\f'; break;
@@ -64,9 +66,18 @@ std::string unescape(std::string_view body, int line) {
       case 'r': out += '\r'; break;
       case 't': out += '\t'; break;
       case 'v': out += '\v'; break;
-      case 'x': append_hex(out, body, i + 1, 2, line); i += 2; break;
-      case 'u': append_hex(out, body, i + 1, 4, line); i += 4; break;
-      case 'U': append_hex(out, body, i + 1, 8, line); i += 8; break;
+      case 'x':
+        append_hex(out, body, i + 1, 2, line);
+        i += 2;
+        break;
+      case 'u':
+        append_hex(out, body, i + 1, 4, line);
+        i += 4;
+        break;
+      case 'U':
+        append_hex(out, body, i + 1, 8, line);
+        i += 8;
+        break;
       case 'N': fail_syntax(line, "\\N{...} in a string is not supported");
       default:
         if (c >= '0' && c <= '7') {

@@ -75,7 +75,8 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
       if (key == name) return value;
     }
   }
-  if (const Method method = find_method(object, name); method != nullptr) return Value::method(object, method);
+  if (const Method method = find_method(object, name); method != nullptr)
+    return Value::method(object, method);
   if (is_unsafe_attribute(object, name)) {
     return Value::undefined("access to attribute '" + name + "' of '" + std::string(type_name(object)) +
                             "' object is unsafe.");
@@ -111,11 +112,13 @@ Value Interpreter::indexed(const Value& object, const Value& key) {
     const int64_t at = index < 0 ? index + n : index;
     if (at < 0 || at >= n) return Value::undefined("str object has no element " + where);
     const size_t begin = char_offset(text, static_cast<size_t>(at));
-    return Value::string(object.as_string().substr(begin, begin + char_length(text, begin)), object.is_markup());
+    return Value::string(object.as_string().substr(begin, begin + char_length(text, begin)),
+                         object.is_markup());
   }
   const auto n = static_cast<int64_t>(indexable_size(object));
   const int64_t at = index < 0 ? index + n : index;
-  if (at < 0 || at >= n) return Value::undefined(std::string(type_name(object)) + " object has no element " + where);
+  if (at < 0 || at >= n)
+    return Value::undefined(std::string(type_name(object)) + " object has no element " + where);
   return element(object, static_cast<size_t>(at));
 }
 
@@ -126,7 +129,8 @@ Value Interpreter::item(const Value& object, const Value& key) {
     if (hashable) {
       if (auto value = dict_find(state_, object, key)) return std::move(*value);
     }
-  } else if (key.is_integral() && (object.is_string() || is_indexable(object) || object.is(Kind::kMessages))) {
+  } else if (key.is_integral() &&
+             (object.is_string() || is_indexable(object) || object.is(Kind::kMessages))) {
     return indexed(object, key);
   }
   if (!key.is_string()) {
@@ -147,7 +151,8 @@ Value Interpreter::evaluate_slice(const Expr& expr, const FramePtr& frame) {
 }
 
 // messages[a:b:c]. With a >= 0 and no end it stays a view; a known end needs only so many messages to exist.
-Value Interpreter::slice_messages(const Value& object, const Value& start, const Value& stop, const Value& step) {
+Value Interpreter::slice_messages(const Value& object, const Value& start, const Value& stop,
+                                  const Value& step) {
   const bool forward = step.is_none() || (step.is_integral() && step.as_int() == 1);
   const bool from_front = start.is_none() || (start.is_integral() && start.as_int() >= 0);
   const size_t first = from_front && !start.is_none() ? static_cast<size_t>(start.as_int()) : 0;

@@ -35,7 +35,8 @@ bool is_string(const Value& v) { return v.is_string(); }
 bool is_mapping(const Value& v) { return v.is_dict(); }
 bool is_escaped(const Value& v) { return v.is_markup(); }
 bool is_callable(const Value& v) {
-  return v.is(Kind::kFunction) || v.is(Kind::kMacro) || v.is(Kind::kMethod) || v.is(Kind::kLoop) || v.is_undefined();
+  return v.is(Kind::kFunction) || v.is(Kind::kMacro) || v.is(Kind::kMethod) || v.is(Kind::kLoop) ||
+         v.is_undefined();
 }
 // len() and [] exist; an undefined value has both, to fail in them.
 bool is_sequence(const Value& v) {
@@ -57,7 +58,8 @@ bool test_sameas(Interpreter& in, const Value& value, const Arguments& args) {
   const Parameters parameters(args, "sameas", {"other"}, 1);
   const Value& other = parameters.at(0);
   if (value.kind() != other.kind()) return false;
-  if (value.is(Kind::kJsonList) || value.is(Kind::kJsonDict)) return &value.json_value() == &other.json_value();
+  if (value.is(Kind::kJsonList) || value.is(Kind::kJsonDict))
+    return &value.json_value() == &other.json_value();
   if (value.identity() != nullptr) return value.identity() == other.identity();
   return equals(in.state(), value, other);
 }
@@ -120,20 +122,45 @@ struct NamedTest {
 };
 
 constexpr NamedTest kTests[] = {
-    {"defined", simple<is_defined>}, {"undefined", simple<is_undefined>}, {"none", simple<is_none>},
-    {"boolean", simple<is_boolean>}, {"true", simple<is_true>}, {"false", simple<is_false>},
-    {"integer", simple<is_integer>}, {"float", simple<is_float>}, {"number", simple<is_number>},
-    {"string", simple<is_string>}, {"mapping", simple<is_mapping>}, {"sequence", simple<is_sequence>},
-    {"escaped", simple<is_escaped>}, {"callable", simple<is_callable>}, {"iterable", test_iterable},
-    {"sameas", test_sameas}, {"even", test_even}, {"odd", test_odd}, {"divisibleby", test_divisibleby},
-    {"lower", test_lower}, {"upper", test_upper}, {"filter", test_filter}, {"test", test_test},
+    {"defined", simple<is_defined>},
+    {"undefined", simple<is_undefined>},
+    {"none", simple<is_none>},
+    {"boolean", simple<is_boolean>},
+    {"true", simple<is_true>},
+    {"false", simple<is_false>},
+    {"integer", simple<is_integer>},
+    {"float", simple<is_float>},
+    {"number", simple<is_number>},
+    {"string", simple<is_string>},
+    {"mapping", simple<is_mapping>},
+    {"sequence", simple<is_sequence>},
+    {"escaped", simple<is_escaped>},
+    {"callable", simple<is_callable>},
+    {"iterable", test_iterable},
+    {"sameas", test_sameas},
+    {"even", test_even},
+    {"odd", test_odd},
+    {"divisibleby", test_divisibleby},
+    {"lower", test_lower},
+    {"upper", test_upper},
+    {"filter", test_filter},
+    {"test", test_test},
     {"in", test_compare<CompareOp::kIn>},
-    {"eq", test_compare<CompareOp::kEq>}, {"equalto", test_compare<CompareOp::kEq>}, {"==", test_compare<CompareOp::kEq>},
-    {"ne", test_compare<CompareOp::kNe>}, {"!=", test_compare<CompareOp::kNe>},
-    {"lt", test_compare<CompareOp::kLt>}, {"lessthan", test_compare<CompareOp::kLt>}, {"<", test_compare<CompareOp::kLt>},
-    {"le", test_compare<CompareOp::kLe>}, {"<=", test_compare<CompareOp::kLe>},
-    {"gt", test_compare<CompareOp::kGt>}, {"greaterthan", test_compare<CompareOp::kGt>}, {">", test_compare<CompareOp::kGt>},
-    {"ge", test_compare<CompareOp::kGe>}, {">=", test_compare<CompareOp::kGe>},
+    {"eq", test_compare<CompareOp::kEq>},
+    {"equalto", test_compare<CompareOp::kEq>},
+    {"==", test_compare<CompareOp::kEq>},
+    {"ne", test_compare<CompareOp::kNe>},
+    {"!=", test_compare<CompareOp::kNe>},
+    {"lt", test_compare<CompareOp::kLt>},
+    {"lessthan", test_compare<CompareOp::kLt>},
+    {"<", test_compare<CompareOp::kLt>},
+    {"le", test_compare<CompareOp::kLe>},
+    {"<=", test_compare<CompareOp::kLe>},
+    {"gt", test_compare<CompareOp::kGt>},
+    {"greaterthan", test_compare<CompareOp::kGt>},
+    {">", test_compare<CompareOp::kGt>},
+    {"ge", test_compare<CompareOp::kGe>},
+    {">=", test_compare<CompareOp::kGe>},
 };
 
 }  // namespace

@@ -29,7 +29,8 @@ bool is_line_end(uint32_t c) {
 MarkedString strip(RenderState& state, const MarkedString& text, Side side) {
   charge(state, text);
   const size_t begin = side == Side::kRight ? 0 : leading_space(text.view());
-  const size_t end = side == Side::kLeft ? text.size() : text.size() - trailing_space(text.view().substr(begin));
+  const size_t end =
+      side == Side::kLeft ? text.size() : text.size() - trailing_space(text.view().substr(begin));
   return text.substr(begin, end);
 }
 
@@ -56,8 +57,8 @@ MarkedString strip(RenderState& state, const MarkedString& text, Side side, std:
   return text.substr(begin, end);
 }
 
-MarkedString replace(RenderState& state, const MarkedString& text, std::string_view old, const MarkedString& with,
-                     int64_t max) {
+MarkedString replace(RenderState& state, const MarkedString& text, std::string_view old,
+                     const MarkedString& with, int64_t max) {
   charge(state, text);
   MarkedString out;
   size_t done = 0;
@@ -78,7 +79,8 @@ MarkedString replace(RenderState& state, const MarkedString& text, std::string_v
       done = next;
     }
   } else {
-    for (size_t at = text.view().find(old); at != std::string_view::npos && left(); at = text.view().find(old, done)) {
+    for (size_t at = text.view().find(old); at != std::string_view::npos && left();
+         at = text.view().find(old, done)) {
       out.append(text.substr(done, at));
       put();
       done = at + old.size();
@@ -88,7 +90,8 @@ MarkedString replace(RenderState& state, const MarkedString& text, std::string_v
   return out;
 }
 
-std::vector<MarkedString> split_space(RenderState& state, const MarkedString& text, int64_t max, bool from_right) {
+std::vector<MarkedString> split_space(RenderState& state, const MarkedString& text, int64_t max,
+                                      bool from_right) {
   charge(state, text);
   std::vector<MarkedString> parts;
   const std::string_view bytes = text.view();
@@ -102,7 +105,8 @@ std::vector<MarkedString> split_space(RenderState& state, const MarkedString& te
     while (end > begin) {
       size_t word = end;
       if (max < 0 || static_cast<int64_t>(parts.size()) < max) {
-        while (word > begin && trailing_space(bytes.substr(begin, word - begin)) == 0) word = char_before(bytes, word);
+        while (word > begin && trailing_space(bytes.substr(begin, word - begin)) == 0)
+          word = char_before(bytes, word);
       } else {
         word = begin;
       }
@@ -129,8 +133,8 @@ std::vector<MarkedString> split_space(RenderState& state, const MarkedString& te
   return parts;
 }
 
-std::vector<MarkedString> split(RenderState& state, const MarkedString& text, std::string_view separator, int64_t max,
-                                bool from_right) {
+std::vector<MarkedString> split(RenderState& state, const MarkedString& text, std::string_view separator,
+                                int64_t max, bool from_right) {
   charge(state, text);
   std::vector<MarkedString> parts;
   const auto cut = [&](size_t from, size_t to) {
@@ -140,7 +144,8 @@ std::vector<MarkedString> split(RenderState& state, const MarkedString& text, st
   const std::string_view bytes = text.view();
   if (!from_right) {
     size_t begin = 0;
-    for (size_t at = bytes.find(separator); at != std::string_view::npos && max != 0; at = bytes.find(separator, begin)) {
+    for (size_t at = bytes.find(separator); at != std::string_view::npos && max != 0;
+         at = bytes.find(separator, begin)) {
       cut(begin, at);
       begin = at + separator.size();
       if (max > 0) --max;

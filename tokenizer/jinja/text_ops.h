@@ -18,13 +18,14 @@ MarkedString strip(RenderState& state, const MarkedString& text, Side side);
 MarkedString strip(RenderState& state, const MarkedString& text, Side side, std::string_view chars);
 
 // str.replace; max < 0: all.
-MarkedString replace(RenderState& state, const MarkedString& text, std::string_view old, const MarkedString& with,
-                     int64_t max);
+MarkedString replace(RenderState& state, const MarkedString& text, std::string_view old,
+                     const MarkedString& with, int64_t max);
 
 // str.split / rsplit: at white space, or at `separator` (not empty). max < 0: all.
-std::vector<MarkedString> split_space(RenderState& state, const MarkedString& text, int64_t max, bool from_right);
-std::vector<MarkedString> split(RenderState& state, const MarkedString& text, std::string_view separator, int64_t max,
-                                bool from_right);
+std::vector<MarkedString> split_space(RenderState& state, const MarkedString& text, int64_t max,
+                                      bool from_right);
+std::vector<MarkedString> split(RenderState& state, const MarkedString& text, std::string_view separator,
+                                int64_t max, bool from_right);
 std::vector<MarkedString> split_lines(RenderState& state, const MarkedString& text, bool keep_ends);
 
 }  // namespace ibid::jinja

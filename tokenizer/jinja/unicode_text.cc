@@ -21,6 +21,17 @@ void append_code_point(MarkedString& out, uint32_t c, TextOrigin origin) {
   out.append(bytes, origin);
 }
 
+// ASCII, where Unicode's tables and a comparison say the same.
+char change_ascii(char c, CaseChange change, bool starts_word, bool starts_text) {
+  const bool lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
+  bool wants_upper = change == CaseChange::kUpper;
+  if (change == CaseChange::kSwap) wants_upper = lower;
+  if (change == CaseChange::kTitle) wants_upper = starts_word;
+  if (change == CaseChange::kCapitalize) wants_upper = starts_text;
+  if (wants_upper && lower) return static_cast<char>(c - 'a' + 'A');
+  return !wants_upper && upper ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
 void append_mapped(MarkedString& out, const CaseTable& table, uint32_t c, TextOrigin origin) {
   const auto special =
       std::lower_bound(table.specials.begin(), table.specials.end(), c,
@@ -109,13 +120,20 @@ size_t char_offset(std::string_view text, size_t index) {
 MarkedString change_case(const MarkedString& text, CaseChange change) {
   MarkedString out;
   const std::string_view bytes = text.view();
-  size_t offset = 0;
+  size_t offset = 0, end = 0;
   bool previous_cased = false;
   text.for_each_run([&](std::string_view run, TextOrigin origin) {
-    // A run may end inside a character only if the template cut one, which no operation does.
-    for (const size_t end = offset + run.size(); offset < end;) {
+    // Two invalid halves may make a character across the border of runs: it counts for the first.
+    for (end += run.size(); offset < end;) {
       const DecodedChar decoded = utf8_decode(bytes, offset);
       const uint32_t c = decoded.code_point;
+      if (c < 0x80) {
+        const char changed = change_ascii(static_cast<char>(c), change, !previous_cased, offset == 0);
+        out.append(std::string_view(&changed, 1), origin);
+        previous_cased = (changed | 0x20) >= 'a' && (changed | 0x20) <= 'z';
+        ++offset;
+        continue;
+      }
       if (!decoded.valid) {
         out.append(bytes.substr(offset, decoded.length), origin);
       } else if (change == CaseChange::kUpper || (change == CaseChange::kSwap && is_lower(c))) {

@@ -31,6 +31,8 @@ size_t char_length(std::string_view text, size_t offset);
 
 // The whole of str.upper, lower, title, capitalize, swapcase and casefold, origins kept.
 enum class CaseChange { kUpper, kLower, kTitle, kCapitalize, kSwap, kFold };
+// Work for a byte, in bytes scanned (meter.h): characters beyond ASCII go through tables.
+inline constexpr size_t kCaseCost = 8;
 MarkedString change_case(const MarkedString& text, CaseChange change);
 
 // How many bytes of white space `text` starts and ends with (str.strip without arguments).

@@ -28,14 +28,23 @@ struct MacroNode;
 class Value;
 
 enum class Kind : uint8_t {
-  kUndefined, kNone, kBool, kInt, kFloat, kString,
-  kSequence,   // list, tuple, dict view, generator: see SequenceStyle
+  kUndefined,
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kSequence,  // list, tuple, dict view, generator: see SequenceStyle
   kDict,
-  kJsonList, kJsonDict,
-  kMessages,   // messages[first:]
+  kJsonList,
+  kJsonDict,
+  kMessages,  // messages[first:]
   kRange,
   kNamespace,  // index into RenderState
-  kMacro, kFunction, kMethod, kLoop,
+  kMacro,
+  kFunction,
+  kMethod,
+  kLoop,
 };
 
 enum class SequenceStyle : uint8_t { kList, kTuple, kGroup, kKeys, kValues, kItems, kGenerator };
@@ -119,14 +128,16 @@ class Value {
   bool is_dict() const { return kind_ == Kind::kDict || kind_ == Kind::kJsonDict; }
   bool is_list() const { return kind_ == Kind::kJsonList || is_style(SequenceStyle::kList); }
   bool is_tuple() const { return is_style(SequenceStyle::kTuple) || is_style(SequenceStyle::kGroup); }
-  bool is_style(SequenceStyle style) const { return kind_ == Kind::kSequence && sequence_object().style == style; }
+  bool is_style(SequenceStyle style) const {
+    return kind_ == Kind::kSequence && sequence_object().style == style;
+  }
   // bool counts as int, as in Python.
   bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
 
   // Each REQUIRES the kind it names.
   bool as_bool() const { return integer_ != 0; }
-  int64_t as_int() const { return integer_; }                        // kInt, kBool
+  int64_t as_int() const { return integer_; }  // kInt, kBool
   double as_double() const { return kind_ == Kind::kFloat ? float_ : static_cast<double>(integer_); }
   const MarkedString& as_string() const { return object<StringObject>().text; }
   const std::string& bytes() const { return as_string().bytes(); }
@@ -141,7 +152,7 @@ class Value {
   Method method_function() const;
   const Json& json_value() const { return *json_; }
   const JsonSource& json_source() const { return source_; }
-  size_t index() const { return static_cast<size_t>(integer_); }      // kMessages, kNamespace
+  size_t index() const { return static_cast<size_t>(integer_); }  // kMessages, kNamespace
   // Why it is undefined, as Jinja says it.
   std::string undefined_message() const;
 
@@ -149,7 +160,9 @@ class Value {
 
  private:
   template <typename T>
-  const T& object() const { return static_cast<const T&>(*object_); }
+  const T& object() const {
+    return static_cast<const T&>(*object_);
+  }
 
   Kind kind_ = Kind::kUndefined;
   JsonSource source_{};
@@ -165,6 +178,7 @@ class Value {
 struct Arguments {
   Items positional;
   std::vector<std::pair<std::string, Value>> named;
+  TextOrigin name_origin = TextOrigin::kTemplate;  // of the names: input when some come from an unpacked dict
 };
 
 }  // namespace ibid::jinja
