@@ -269,10 +269,10 @@ struct Tile {
     const float *x_scale = x.scale + first, *x_sum = x.scaled_sum + first;
     for (size_t i = 0; i < kRows * kPanels; ++i) store(acc + i * kPanelRows, zero());
     for (size_t b = 0; b < blocks; ++b) {
-      keep_in_memory(acc);
       ahead.prefetch_lines(kAheadLines);
       for (size_t group = 0; group < kGroups; ++group) {
         const size_t scale_index = b * kGroups + group;
+        keep_in_memory(acc);
         I16 sum[kRows][kPanels];
         multiply(w.codes + scale_index * (8 / kGroups) * kPanels * 64,
                  q + scale_index * (kQuantBlock / kGroups), blocks * kQuantBlock, offset + scale_index,

@@ -46,13 +46,6 @@ CodePlace code_place(const PanelFormat& format, size_t column, size_t lane) {
           block + nibbles + lane * 4 + k % 4, static_cast<unsigned>(k / 4)};
 }
 
-void store_code(const PanelFormat& format, std::byte* codes, size_t column, size_t lane, unsigned code) {
-  const CodePlace place = code_place(format, column, lane);
-  const unsigned low = format.bits == 8 ? code : code & 15u;
-  codes[place.byte] |= static_cast<std::byte>(low << place.shift);
-  if (format.bits == 5) codes[place.fifth_byte] |= static_cast<std::byte>((code >> 4) << place.fifth_shift);
-}
-
 int load_code(const PanelFormat& format, const std::byte* codes, size_t column, size_t lane) {
   const CodePlace place = code_place(format, column, lane);
   const unsigned byte = std::to_integer<unsigned>(codes[place.byte]);
@@ -63,14 +56,36 @@ int load_code(const PanelFormat& format, const std::byte* codes, size_t column, 
   return static_cast<int>(code) - format.offset;
 }
 
+// The codes of one block of 32 columns of one lane, a block at a time because load time is spent here.
+void pack_block(const PanelFormat& format, const int8_t* codes, size_t lane, std::byte* out) {
+  uint8_t stored[kQuantBlock];
+  for (size_t k = 0; k < kQuantBlock; ++k) {
+    DCHECK(codes[k] + format.offset >= 0 && codes[k] + format.offset < 1 << format.bits) << int{codes[k]};
+    stored[k] = static_cast<uint8_t>(codes[k] + format.offset);
+  }
+  if (format.bits == 8) {
+    for (size_t j = 0; j < 8; ++j) std::memcpy(out + (j * kPanelRows + lane) * 4, stored + 4 * j, 4);
+    return;
+  }
+  uint8_t nibbles[16];
+  for (size_t k = 0; k < 16; ++k) nibbles[k] = static_cast<uint8_t>((stored[k] & 15) | (stored[16 + k] << 4));
+  for (size_t j = 0; j < 4; ++j) std::memcpy(out + (j * kPanelRows + lane) * 4, nibbles + 4 * j, 4);
+  if (format.bits == 5) {
+    uint32_t fifth = 0;
+    for (size_t k = 0; k < kQuantBlock; ++k) {
+      fifth |= static_cast<uint32_t>(stored[k] >> 4) << (8 * (k % 4) + k / 4);
+    }
+    std::memcpy(out + kQuantBlock * kPanelRows / 2 + 4 * lane, &fifth, 4);
+  }
+}
+
 void pack_chunk(const PanelFormat& format, const PanelRows& rows, size_t n_cols, size_t first_col,
                 size_t lane, std::byte* chunk) {
   const size_t groups = n_cols / format.group;
   const size_t end = std::min(first_col + kChunkCols, n_cols);
-  for (size_t col = first_col; col < end; ++col) {
-    const int code = rows.codes[lane * n_cols + col] + format.offset;
-    DCHECK(code >= 0 && code < 1 << format.bits) << code;
-    store_code(format, chunk + format.codes_at(), col - first_col, lane, static_cast<unsigned>(code));
+  for (size_t col = first_col; col < end; col += kQuantBlock) {
+    const size_t block = (col - first_col) / kQuantBlock * format.block_code_bytes();
+    pack_block(format, &rows.codes[lane * n_cols + col], lane, chunk + format.codes_at() + block);
   }
   for (size_t col = first_col; col < end; col += format.group) {
     const size_t source = lane * groups + col / format.group;
@@ -85,10 +100,9 @@ void pack_chunk(const PanelFormat& format, const PanelRows& rows, size_t n_cols,
 template <typename T>
 void pack_plain(std::span<const T> values, size_t n_rows, size_t n_cols, std::byte* out) {
   CHECK_EQ(values.size(), n_rows * n_cols);
-  for (size_t lane = 0; lane < n_rows; ++lane) {
-    for (size_t k = 0; k < n_cols; ++k) {
-      std::memcpy(out + (k * kPanelRows + lane) * sizeof(T), &values[lane * n_cols + k], sizeof(T));
-    }
+  auto* panel = reinterpret_cast<T*>(out);
+  for (size_t k = 0; k < n_cols; ++k) {
+    for (size_t lane = 0; lane < n_rows; ++lane) panel[k * kPanelRows + lane] = values[lane * n_cols + k];
   }
 }
 

@@ -29,6 +29,8 @@ std::optional<std::filesystem::path> models_dir() {
 
 }  // namespace
 
+std::string golden_dir() { return IBID_SOURCE_DIR "/tests/golden"; }
+
 std::optional<std::string> shared_dir() {
   std::error_code error;
   const auto given = environment("IBID_SHARED");

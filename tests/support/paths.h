@@ -9,6 +9,9 @@
 
 namespace ibid {
 
+// Goldens that are committed: the source tree's tests/golden.
+std::string golden_dir();
+
 // The reference data: $IBID_SHARED, else "../shared" beside the source tree, when that is a directory.
 std::optional<std::string> shared_dir();
 

@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(All, ByteLevelFamilies, testing::ValuesIn(kGoldenFamili
 
 TEST_P(ByteLevelFamilies, EqualsTheReferenceOnGoldenCases) {
   expect_cases(*load_golden_tokenizer(GetParam()),
-               read_tokenizer_cases(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/" + GetParam() +
+               read_tokenizer_cases(golden_dir() + "/tokenizer/" + GetParam() +
                                     ".jsonl"));
 }
 
@@ -96,7 +96,7 @@ TEST(ByteLevelTokenizer, TokensByTextAndTheirBytes) {
 TEST(ByteLevelTokenizer, ThreadsMayShareIt) {
   const auto tokenizer = load_golden_tokenizer("o200k");
   const auto cases =
-      read_tokenizer_cases(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/o200k.jsonl");
+      read_tokenizer_cases(golden_dir() + "/tokenizer/o200k.jsonl");
   std::vector<std::thread> threads;
   std::vector<size_t> n_wrong(4);
   for (size_t& wrong : n_wrong) {

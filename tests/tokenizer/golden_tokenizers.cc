@@ -8,6 +8,7 @@
 
 #include "base/json_limits.h"
 #include "base/utf8.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/tokenizer/memory_model_file.h"
 
@@ -15,7 +16,7 @@ namespace ibid {
 namespace {
 
 std::string golden_path(const std::string& name) {
-  return std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/" + name;
+  return golden_dir() + "/tokenizer/" + name;
 }
 
 template <typename List>

@@ -84,7 +84,7 @@ TEST_P(IncrementalEncoderFamilies, EqualsTheWholeTextAfterEveryAppend) {
 TEST_P(IncrementalEncoderFamilies, ByteByByteEqualsTheWholeText) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
   const auto cases =
-      read_tokenizer_cases(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/" + GetParam() + ".jsonl");
+      read_tokenizer_cases(golden_dir() + "/tokenizer/" + GetParam() + ".jsonl");
   for (const TokenizerCase& one : cases) {
     if (one.add_special) continue;
     IncrementalEncoder encoder(*tokenizer);

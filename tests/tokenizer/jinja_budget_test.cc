@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/tokenizer/template_support.h"
+#include "tests/support/paths.h"
 
 namespace ibid {
 namespace {
@@ -175,7 +176,7 @@ TEST(JinjaBudget, Case101RaiseExceptionInTheTemplatesOwnWords) {
 
 // What is legitimate grows with the conversation: long messages and many of them are no attack.
 TEST(JinjaBudget, LongConversationsAreNotHostile) {
-  const auto source = read_text(std::string(IBID_SOURCE_DIR) + "/tests/golden/templates/smollm2.jinja");
+  const auto source = read_text(golden_dir() + "/templates/smollm2.jinja");
   const auto compiled = ChatTemplate::compile(source.value_or(""));
   ASSERT_TRUE(compiled.ok());
   Json messages = Json::array();

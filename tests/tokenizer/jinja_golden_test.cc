@@ -11,7 +11,7 @@
 namespace ibid {
 namespace {
 
-const std::string kGolden = std::string(IBID_SOURCE_DIR) + "/tests/golden/templates/";
+const std::string kGolden = golden_dir() + "/templates/";
 
 Result<std::string> run_snippet(const Json& input) {
   TRY_ASSIGN(const ChatTemplate compiled, ChatTemplate::compile(input["template"].get<std::string>()));

@@ -308,7 +308,7 @@ void expect_flat(const std::string& source) {
 }
 
 TEST(JinjaResume, SmolLm2CostsOnlyWhatIsNew) {
-  const auto source = read_text(std::string(IBID_SOURCE_DIR) + "/tests/golden/templates/smollm2.jinja");
+  const auto source = read_text(golden_dir() + "/templates/smollm2.jinja");
   ASSERT_TRUE(source.has_value());
   expect_flat(*source);
 }

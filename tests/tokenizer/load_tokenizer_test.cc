@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json_limits.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/tokenizer/golden_tokenizers.h"
 #include "tests/tokenizer/memory_model_file.h"
@@ -113,7 +114,7 @@ TEST(LoadGguf, EndClosesAMessageAndNotATurnInTheHarmonyFormat) {
 TEST(LoadGguf, PrefersAnEmbeddedTokenizerJson) {
   GgufVocabulary v;
   v.pre = "unknown to us";
-  v.huggingface_json = read_whole_file(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/smollm.json");
+  v.huggingface_json = read_whole_file(golden_dir() + "/tokenizer/smollm.json");
   const auto tokenizer = v.load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
   EXPECT_EQ(all(**tokenizer, "hello 42"), all(*load_golden_tokenizer("smollm"), "hello 42"));
@@ -228,7 +229,7 @@ TEST(LoadGguf, AVocabularyWithoutBytesStillEncodesEverything) {
 
 Json golden_json() {
   const std::string text =
-      read_whole_file(std::string(IBID_SOURCE_DIR) + "/tests/golden/tokenizer/llama3.json");
+      read_whole_file(golden_dir() + "/tokenizer/llama3.json");
   return *parse_json(text, "llama3.json");
 }
 

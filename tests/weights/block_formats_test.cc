@@ -1,4 +1,5 @@
 #include "weights/block_formats.h"
+#include "tests/support/paths.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ namespace {
 
 // Bytes of tests/golden/blocks/NAME (made by tests/golden/make_block_goldens.py).
 std::vector<std::byte> golden(const std::string& name) {
-  std::ifstream in(std::string(IBID_SOURCE_DIR) + "/tests/golden/blocks/" + name, std::ios::binary);
+  std::ifstream in(golden_dir() + "/blocks/" + name, std::ios::binary);
   EXPECT_TRUE(in) << name;
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const auto* bytes = reinterpret_cast<const std::byte*>(text.data());

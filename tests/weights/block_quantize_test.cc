@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "weights/block_formats.h"
 
@@ -16,7 +17,7 @@ namespace ibid {
 namespace {
 
 std::string golden(std::string_view name) {
-  return read_whole_file(std::string(IBID_SOURCE_DIR) + "/tests/golden/blocks/" + std::string(name));
+  return read_whole_file(golden_dir() + "/blocks/" + std::string(name));
 }
 
 std::vector<std::byte> encode(DType dtype, const std::vector<float>& values) {

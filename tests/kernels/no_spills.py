@@ -1,0 +1,44 @@
+"""Fails when a register tile of the AVX-512 kernels keeps vectors on the stack.
+
+gcc 12 spills every accumulator of a tile that is a little too big, and the tile then runs at half speed with the
+same results, so that no other test notices. Reads the object file's disassembly:
+    no_spills.py OBJDUMP OBJECT
+"""
+import re
+import subprocess
+import sys
+
+# The functions that must not spill, how many there are at least, and the instruction that they are made of.
+TILES = [
+    (re.compile(r"::Tile<.*>::run\("), 8, "vpdpbusd", 32),
+    (re.compile(r"::float_tile<"), 3, "vfmadd", 16),
+]
+STACK_VECTOR = re.compile(r"%zmm\d+,.*\(%rsp|\(%rsp.*%zmm\d+")
+
+
+def functions(objdump, path):
+    text = subprocess.run([objdump, "-d", "-C", "--no-show-raw-insn", path], check=True, capture_output=True,
+                          text=True).stdout
+    for part in text.split("\n\n"):
+        lines = part.strip().splitlines()
+        if lines and lines[0].endswith(">:"):
+            yield lines[0], lines[1:]
+
+
+def main():
+    objdump, path = sys.argv[1:]
+    counts = [0] * len(TILES)
+    spills = []
+    for name, body in functions(objdump, path):
+        for i, (pattern, _, instruction, least) in enumerate(TILES):
+            if pattern.search(name) and sum(instruction in line for line in body) >= least:
+                counts[i] += 1
+                spills += [f"{name}\n  {line.strip()}" for line in body if STACK_VECTOR.search(line)]
+    for (pattern, wanted, _, _), count in zip(TILES, counts):
+        if count < wanted:
+            sys.exit(f"found {count} functions like {pattern.pattern}, expected at least {wanted}: is the test stale?")
+    if spills:
+        sys.exit(f"{len(spills)} vectors on the stack, the first:\n" + "\n".join(spills[:3]))
+
+
+main()
