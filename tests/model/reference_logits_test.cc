@@ -1,5 +1,6 @@
-// The numbers themselves: logits against Hugging Face's for tiny checkpoints, and against the naive
-// transformer for files of every weight type.
+// The numbers themselves: logits of tiny checkpoints against those that outside implementations give them
+// (tests/golden/logits and, where the reference data is there, Hugging Face), and against the naive transformer
+// for files of every weight type.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -60,6 +61,27 @@ double max_difference(LanguageModel& model, const ModelFile& reference) {
   return largest;
 }
 
+// Float weights: both modes compute in float, and differ from the reference by the order of sums alone.
+void expect_logits(const ModelFile& file, const ModelFile& reference, double bound) {
+  for (const Numerics numerics : {Numerics::kReference, Numerics::kExact}) {
+    auto model = load_language_model(file, {.numerics = numerics, .kv_dtype = KvDType::kF32, .n_threads = 2});
+    ASSERT_TRUE(model.ok()) << model.status().to_string();
+    const double difference = max_difference(**model, reference);
+    std::printf("%s %s max |dlogit| %.2e\n", file.path().c_str(), numerics_name(numerics), difference);
+    EXPECT_LE(difference, bound) << file.path() << " " << numerics_name(numerics);
+  }
+}
+
+// make_logits_goldens.py, in double precision, of the same weights as safetensors and as GGUF.
+TEST(ReferenceLogits, CommittedCheckpointsInBothContainers) {
+  const std::string goldens = golden_dir() + "/logits/";
+  for (const std::string name : {"llama", "llama3", "llama_linear"}) {
+    const auto reference = open(goldens + name + "/logits.safetensors");
+    expect_logits(*open(goldens + name), *reference, 1e-4);
+    if (name != "llama_linear") expect_logits(*open(goldens + name + "/model.gguf"), *reference, 1e-4);
+  }
+}
+
 TEST(ReferenceLogits, TinyCheckpointsOfHuggingFace) {
   IBID_NEED_SHARED(shared);
   size_t n_models = 0;
@@ -69,16 +91,7 @@ TEST(ReferenceLogits, TinyCheckpointsOfHuggingFace) {
     const auto file = open(path);
     if (*file->get_string("model_type").value() != "llama") continue;
     ++n_models;
-    SCOPED_TRACE(path);
-    const auto reference = open(path + "/logits.safetensors");
-    for (const Numerics numerics : {Numerics::kReference, Numerics::kExact}) {
-      auto model = load_language_model(*file, {.numerics = numerics, .kv_dtype = KvDType::kF32, .n_threads = 2});
-      ASSERT_TRUE(model.ok()) << model.status().to_string();
-      const double difference = max_difference(**model, *reference);
-      std::printf("%-13s %-9s max |dlogit| %.2e\n", directory.path().filename().c_str(), numerics_name(numerics),
-                  difference);
-      EXPECT_LE(difference, 1e-3);
-    }
+    expect_logits(*file, *open(path + "/logits.safetensors"), 1e-3);
   }
   EXPECT_GE(n_models, 3u);
 }
