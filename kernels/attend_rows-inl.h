@@ -31,8 +31,9 @@ IBID_INLINE Span page_span(size_t page) { return {page * kPagePositions, (page +
 
 // A thread's scratch for n_rows rows; attend_scratch_bytes() is its size.
 struct TileScratch {
-  float* scores;      // [n_rows, 256] scores, then weights
-  float* page;        // [64, v_dim] keys or values of a page as floats
+  float* scores;      // [min(n_rows, kAttendPassRows), 256] scores, then weights
+  float* keys;        // [256, head_dim] of the block as floats, in the order of F32 pages
+  float* values;      // [256, v_dim]
   int8_t* q;          // [n_rows, q_stride] quantised queries (INT8)
   size_t q_stride;
   float* q_scale;     // [n_rows]
@@ -41,12 +42,22 @@ struct TileScratch {
 
   TileScratch(std::byte* memory, size_t n_rows, const KvHeadBlock& block) {
     scores = reinterpret_cast<float*>(memory);
-    page = scores + n_rows * kScoreStride;
-    q = reinterpret_cast<int8_t*>(page + kPagePositions * block.v_dim);
+    keys = scores + smaller(n_rows, kAttendPassRows) * kScoreStride;
+    values = keys + kAttentionBlock * block.v_dim;
+    q = reinterpret_cast<int8_t*>(values + kAttentionBlock * block.v_dim);
     q_stride = block.v_dim;
     q_scale = reinterpret_cast<float*>(q + n_rows * q_stride);
     q_offset = reinterpret_cast<int32_t*>(q_scale + n_rows);
     spans = reinterpret_cast<Span*>(q_offset + n_rows);
+  }
+  // What belongs to the rows from `row` on.
+  TileScratch from(size_t row) const {
+    TileScratch part = *this;
+    part.q += row * q_stride;
+    part.q_scale += row;
+    part.q_offset += row;
+    part.spans += row;
+    return part;
   }
 };
 
@@ -89,13 +100,15 @@ IBID_INLINE void fetch_ahead(const Stream& stream, size_t offset, size_t bytes) 
   for (size_t i = 0; i < bytes; i += 64) prefetch(p + i);
 }
 
-// Floats of a page's keys or values, so that many rows need not convert them again and again. For few it does
-// not pay.
-constexpr size_t kWidenRows = 3 * kTileRows;
-
+// Floats of a stretch of keys or values, which `stream` holds from `from` on.
 template <typename Element>
-void widen(const Element* from, size_t n, float* to) {
-  for (size_t i = 0; i < n; i += 16) store(to + i, load_values(from + i));
+void widen(const Stream& stream, size_t from, size_t n, float* to) {
+  const auto* elements = reinterpret_cast<const Element*>(stream.at);
+  const size_t end = from + n;
+  for (size_t i = from; i < end; i += 64) {
+    fetch_ahead(stream, i * sizeof(Element), 64 * sizeof(Element));
+    for (size_t j = i; j < smaller(i + 64, end); j += 16) store(to + j, load_values(elements + j));
+  }
 }
 
 // The part of a page that lies `offset` behind its start; the same part of the next page follows, `after` the

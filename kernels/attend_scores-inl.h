@@ -16,6 +16,7 @@ IBID_INLINE void score_floats(const Stream& stream, size_t first_group, const fl
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t g = 0; g < kTilePanels; ++g) acc[r][g] = zero();
   }
+#pragma GCC unroll 4
   for (size_t d = 0; d < head_dim; ++d) {
     constexpr size_t kStep = kTilePanels * kKeyGroup * sizeof(Key);
     fetch_ahead(stream, first_group * kKeyGroup * head_dim * sizeof(Key) + d * kStep, kStep);
@@ -41,6 +42,7 @@ IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const floa
     const int32_t start = kDotNeedsOffset ? s.q_offset[row + r] : 0;
     for (size_t g = 0; g < kTilePanels; ++g) acc[r][g] = set1(start);
   }
+#pragma GCC unroll 4
   for (size_t d = 0; d < k_dim; d += 4) {
     constexpr size_t kStep = kTilePanels * kKeyGroup * 4;
     fetch_ahead(stream, first_group * kKeyGroup * k_dim + d / 4 * kStep, kStep);
@@ -100,15 +102,9 @@ void quantize_queries(const KvHeadBlock& block, const AttendTile& tile, const Ti
   }
 }
 
-// All rows, one page.
+// All rows, one page. `type`: of the keys in the stream.
 void score_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream,
-                size_t page) {
-  KvDType type = block.dtype;
-  if (type == KvDType::kF16 && tile.n_rows > kWidenRows) {
-    widen(reinterpret_cast<const uint16_t*>(stream.at), kPagePositions * block.head_dim, s.page);
-    stream = {reinterpret_cast<const std::byte*>(s.page), nullptr, 0};
-    type = KvDType::kF32;
-  }
+                KvDType type, size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {
     const RowTile rows = next_tile(s, first, tile.n_rows);
     switch (rows.count) {
@@ -122,54 +118,92 @@ void score_page(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   }
 }
 
-// Scores of 16 positions from their dots, written back; what the row does not see becomes -inf.
-IBID_INLINE V16 finish_scores(const AttendTile& tile, float* scores) {
-  V16 s = mul(load(scores), set1(tile.scale));
-  if (tile.softcap != 0.0f) s = mul(set1(tile.softcap), tanh(div(s, set1(tile.softcap))));
-  store(scores, s);
-  return s;
-}
-
-IBID_INLINE V16 finish_edge(const AttendTile& tile, float* scores, size_t first, Span seen) {
-  const Span lanes = intersect(seen, {first, first + 16});
-  const M16 mask = lane_range(lanes.begin - first, lanes.end - first);
-  const V16 s = select(mask, finish_scores(tile, scores + first), set1(kNoScore));
-  store(scores + first, s);
-  return s;
-}
-
-// Turns one row's dots into weights exp(s - max), and returns max and sum.
-IBID_INLINE void softmax_row(const AttendTile& tile, const TileScratch& s, size_t row) {
-  float* scores = s.scores + row * kScoreStride;
-  const Span seen = s.spans[row];
-  const size_t first = seen.begin / 16 * 16;
-  const size_t end = (seen.end + 15) / 16 * 16;
-  // The vectors at both ends, which may be one and the same, have lanes to hide.
-  V16 largest = finish_edge(tile, scores, first, seen);
-  for (size_t p = first + 16; p + 16 < end; p += 16) {
-    largest = max(finish_scores(tile, scores + p), largest);
-  }
-  if (first + 16 < end) largest = max(finish_edge(tile, scores, end - 16, seen), largest);
-  const float top = reduce_max(largest) + 0.0f;   // -0 and 0 are equal, but their bits are not
-  V16 sum = zero();
-  for (size_t p = first; p < end; p += 16) {
-    const V16 weight = exp(sub(load(scores + p), set1(top)));
-    store(scores + p, weight);
-    sum = add(sum, weight);
-  }
-  tile.result.max[row] = top;
-  tile.result.sum[row] = reduce_add(sum);
-}
-
-// Folds the values' scales into the weights of all rows.
-void scale_weights(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
-  for (size_t row = 0; row < tile.n_rows; ++row) {
-    float* weights = s.scores + row * kScoreStride;
-    for (size_t p = s.spans[row].begin / 16 * 16; p < s.spans[row].end; p += 16) {
-      const std::byte* head = tile.heads[p / kPagePositions];
-      const float* scales = reinterpret_cast<const float*>(head + block.v_scale) + p % kPagePositions;
-      store(weights + p, mul(load(weights + p), load(scales)));
+// What a row does not see of the hull of its group becomes -inf.
+IBID_INLINE void hide_unseen(float* scores, Span hull, Span seen) {
+  for (size_t p = hull.begin / 16 * 16; p < hull.end; p += 16) {
+    const Span lanes = intersect(seen, {p, p + 16});
+    if (lanes.begin == p && lanes.end == p + 16) {
+      p = seen.end / 16 * 16 - 16;   // all that lies between is seen
+      continue;
     }
+    const M16 mask = is_empty(lanes) ? lane_range(0, 0) : lane_range(lanes.begin - p, lanes.end - p);
+    store(scores + p, select(mask, load(scores + p), set1(kNoScore)));
+  }
+}
+
+// s = softcap * tanh(s * scale / softcap), in place.
+void cap_scores(const AttendTile& tile, float* scores, Span seen) {
+  for (size_t p = seen.begin / 16 * 16; p < seen.end; p += 16) {
+    const V16 s = mul(load(scores + p), set1(tile.scale));
+    store(scores + p, mul(set1(tile.softcap), tanh(div(s, set1(tile.softcap)))));
+  }
+}
+
+// Turns the dots of kRows rows, each of which sees something, into weights exp(s - max), and returns max and sum.
+// kScaled: each weight is then multiplied by its value's scale (INT8). Rows go side by side to fill the pipeline.
+template <size_t kRows, bool kScaled>
+void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows) {
+  float* const scores = s.scores + rows.first * kScoreStride;
+  const V16 scale = set1(tile.softcap == 0.0f ? tile.scale : 1.0f);
+  V16 largest[kRows], top[kRows], sum[kRows];
+  for (size_t r = 0; r < kRows; ++r) {
+    const Span seen = s.spans[rows.first + r];
+    if (tile.softcap != 0.0f) cap_scores(tile, scores + r * kScoreStride, seen);
+    hide_unseen(scores + r * kScoreStride, rows.seen, seen);
+    largest[r] = set1(kNoScore);
+    sum[r] = zero();
+  }
+  const size_t first = rows.seen.begin / 16 * 16;
+  for (size_t p = first; p < rows.seen.end; p += 16) {
+    for (size_t r = 0; r < kRows; ++r) {
+      largest[r] = max(mul(load(scores + r * kScoreStride + p), scale), largest[r]);
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    const float max = reduce_max(largest[r]) + 0.0f;   // -0 and 0 are equal, but their bits are not
+    tile.result.max[rows.first + r] = max;
+    top[r] = set1(max);
+  }
+  for (size_t p = first; p < rows.seen.end; p += 16) {
+    V16 value_scale = zero();
+    if constexpr (kScaled) {
+      const std::byte* head = tile.heads[p / kPagePositions];
+      value_scale = load(reinterpret_cast<const float*>(head + block.v_scale) + p % kPagePositions);
+    }
+    for (size_t r = 0; r < kRows; ++r) {
+      float* at = scores + r * kScoreStride + p;
+      const V16 weight = exp_bounded(sub(mul(load(at), scale), top[r]));
+      sum[r] = add(sum[r], weight);
+      store(at, kScaled ? mul(weight, value_scale) : weight);
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) tile.result.sum[rows.first + r] = reduce_add(sum[r]);
+}
+
+template <size_t kRows>
+IBID_INLINE void softmax_group(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows) {
+  if (block.dtype == KvDType::kInt8) {
+    softmax_rows<kRows, true>(block, tile, s, rows);
+  } else {
+    softmax_rows<kRows, false>(block, tile, s, rows);
+  }
+}
+
+// All rows of the tile.
+void softmax(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
+  for (size_t first = 0; first < tile.n_rows;) {
+    RowTile rows = next_tile(s, first, tile.n_rows);
+    bool together = rows.count == kSoftmaxRows;
+    for (size_t r = 0; r < rows.count; ++r) together &= !is_empty(s.spans[first + r]);
+    if (together) {
+      softmax_group<kSoftmaxRows>(block, tile, s, rows);
+    } else {
+      for (size_t r = 0; r < rows.count; ++r) {
+        const Span seen = s.spans[first + r];
+        if (!is_empty(seen)) softmax_group<1>(block, tile, s, {first + r, 1, seen});
+      }
+    }
+    first += rows.count;
   }
 }
 

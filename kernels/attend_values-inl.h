@@ -17,6 +17,7 @@ IBID_INLINE void add_values(const Stream& stream, size_t dim, size_t v_dim, Span
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t c = 0; c < kColumns; ++c) acc[r][c] = loadu(out + r * out_stride + dim + 16 * c);
   }
+#pragma GCC unroll 4
   for (size_t p = positions.begin; p < positions.end; ++p) {
     const size_t at = p * v_dim + dim;
     fetch_ahead(stream, at * sizeof(Value), kColumns * 16 * sizeof(Value));
@@ -77,7 +78,7 @@ void value_tile(const Stream& stream, const KvHeadBlock& block, const AttendTile
 
 // All rows, one page.
 template <typename Value>
-void value_rows(Stream stream, const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s,
+void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream,
                 size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {
     const RowTile rows = next_tile(s, first, tile.n_rows);
@@ -92,18 +93,14 @@ void value_rows(Stream stream, const KvHeadBlock& block, const AttendTile& tile,
   }
 }
 
-template <typename Value>
+// `type`: of the values in the stream.
 void value_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
-                Span seen, size_t page) {
-  if (sizeof(Value) == sizeof(float) || tile.n_rows <= kWidenRows) {
-    value_rows<Value>(stream, block, tile, s, page);
-    return;
+                KvDType type, size_t page) {
+  switch (type) {
+    case KvDType::kF32: value_rows<float>(block, tile, s, stream, page); break;
+    case KvDType::kF16: value_rows<uint16_t>(block, tile, s, stream, page); break;
+    case KvDType::kInt8: value_rows<int8_t>(block, tile, s, stream, page); break;
   }
-  const Span here = intersect(seen, page_span(page));
-  const size_t begin = (here.begin - page * kPagePositions) * block.v_dim;
-  widen(reinterpret_cast<const Value*>(stream.at) + begin, (here.end - here.begin) * block.v_dim,
-        s.page + begin);
-  value_rows<float>({reinterpret_cast<const std::byte*>(s.page), nullptr, 0}, block, tile, s, page);
 }
 
 }  // namespace

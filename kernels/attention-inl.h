@@ -12,8 +12,96 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* memory) {
-  const TileScratch s(memory, tile.n_rows, block);
+// Above it, floats are made of keys and values once; for few rows that does not pay.
+constexpr size_t kWidenRows = 3 * kTileRows;
+
+// Keys and values of a block's pages [first, last], as its rows will read them: in place, or as floats in the
+// scratch, so that many rows need not convert them again and again.
+class Operands {
+ public:
+  Operands(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t first, size_t last)
+      : block_(block), tile_(tile), s_(s), first_(first), last_(last) {
+    const bool many = tile.n_rows > kWidenRows;
+    widened_keys_ = many && block.dtype == KvDType::kF16;
+    widened_values_ = many && block.dtype != KvDType::kF32;
+  }
+
+  KvDType key_type() const { return widened_keys_ ? KvDType::kF32 : block_.dtype; }
+  KvDType value_type() const { return widened_values_ ? KvDType::kF32 : block_.dtype; }
+
+  void widen_keys() const {
+    if (!widened_keys_) return;
+    const size_t n = kPagePositions * block_.head_dim;
+    for (size_t page = first_; page <= last_; ++page) {
+      widen<uint16_t>(stored_keys(page), 0, n, s_.keys + page * n);
+    }
+  }
+  // Of positions that some row sees, since all others may hold anything.
+  void widen_values(Span seen) const {
+    if (!widened_values_) return;
+    const size_t n = kPagePositions * block_.v_dim;
+    for (size_t page = first_; page <= last_; ++page) {
+      const Span here = intersect(seen, page_span(page));
+      const size_t begin = (here.begin - page * kPagePositions) * block_.v_dim;
+      const size_t count = (here.end - here.begin) * block_.v_dim;
+      float* to = s_.values + page * n;
+      if (block_.dtype == KvDType::kF16) {
+        widen<uint16_t>(stored_values(page), begin, count, to);
+      } else {
+        widen<int8_t>(stored_values(page), begin, count, to);
+      }
+    }
+  }
+
+  // `fetch`: nobody has read them yet.
+  Stream keys(size_t page, bool fetch) const {
+    if (widened_keys_) return in_scratch(s_.keys + page * kPagePositions * block_.head_dim);
+    return fetch ? stored_keys(page) : Stream{tile_.heads[page] + block_.k, nullptr, 0};
+  }
+  Stream values(size_t page, bool fetch) const {
+    if (widened_values_) return in_scratch(s_.values + page * kPagePositions * block_.v_dim);
+    return fetch ? stored_values(page) : Stream{tile_.heads[page] + block_.v, nullptr, 0};
+  }
+
+ private:
+  static Stream in_scratch(const float* p) { return {reinterpret_cast<const std::byte*>(p), nullptr, 0}; }
+  Stream stored_keys(size_t page) const {
+    const std::byte* after = tile_.heads[first_] + block_.v;
+    return page_stream(tile_, page, last_, block_.k, block_.k_scale - block_.k, after);
+  }
+  Stream stored_values(size_t page) const {
+    const std::byte* after = tile_.n_next == 0 ? nullptr : tile_.next_heads[0];
+    return page_stream(tile_, page, last_, block_.v, block_.v_scale - block_.v, after);
+  }
+
+  const KvHeadBlock& block_;
+  const AttendTile& tile_;
+  const TileScratch& s_;
+  const size_t first_, last_;
+  bool widened_keys_, widened_values_;
+};
+
+// Brings what is read next into the second-level cache, a share at a time, so that a tile of many rows, which
+// computes for long, does not wait for memory in between.
+class NextBlock {
+ public:
+  NextBlock(const KvHeadBlock& block, const AttendTile& tile, size_t n_shares)
+      : tile_(tile), head_bytes_(block.bytes), share_((tile.n_next * block.bytes / 64 + n_shares - 1) / n_shares * 64) {}
+
+  void fetch_share() {
+    const size_t end = smaller(at_ + share_, tile_.n_next * head_bytes_);
+    for (; at_ < end; at_ += 64) prefetch_l2(tile_.next_heads[at_ / head_bytes_] + at_ % head_bytes_);
+  }
+
+ private:
+  const AttendTile& tile_;
+  const size_t head_bytes_;
+  const size_t share_;
+  size_t at_ = 0;
+};
+
+// The spans of all rows, their hull, and results of nothing seen.
+Span begin_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
   Span seen;
   for (size_t row = 0; row < tile.n_rows; ++row) {
     const size_t end = smaller(tile.row_end[row], tile.begin + kAttentionBlock);
@@ -25,26 +113,48 @@ void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* me
     tile.result.max[row] = kNoScore;
     tile.result.sum[row] = 0.0f;
   }
+  return seen;
+}
+
+// The rows of `tile`, few enough for their scores to stay in the first-level cache, against the whole block.
+void attend_pass(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
+                 NextBlock& next, bool fetch) {
+  Span seen;
+  for (size_t row = 0; row < tile.n_rows; ++row) seen = hull(seen, s.spans[row]);
   if (is_empty(seen)) return;
   const size_t first = seen.begin / kPagePositions;
   const size_t last = (seen.end - 1) / kPagePositions;
+  for (size_t page = first; page <= last; ++page) {
+    next.fetch_share();
+    score_page(block, tile, s, operands.keys(page, fetch), operands.key_type(), page);
+  }
+  softmax(block, tile, s);
+  for (size_t page = first; page <= last; ++page) {
+    next.fetch_share();
+    value_page(block, tile, s, operands.values(page, fetch), operands.value_type(), page);
+  }
+}
+
+void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* memory) {
+  const TileScratch s(memory, tile.n_rows, block);
+  const Span seen = begin_rows(block, tile, s);
+  if (is_empty(seen)) return;
   if (block.dtype == KvDType::kInt8) quantize_queries(block, tile, s);
-  for (size_t page = first; page <= last; ++page) {
-    const std::byte* after = tile.heads[first] + block.v;
-    score_page(block, tile, s, page_stream(tile, page, last, block.k, block.k_scale - block.k, after), page);
-  }
-  for (size_t row = 0; row < tile.n_rows; ++row) {
-    if (!is_empty(s.spans[row])) softmax_row(tile, s, row);
-  }
-  if (block.dtype == KvDType::kInt8) scale_weights(block, tile, s);
-  for (size_t page = first; page <= last; ++page) {
-    const size_t bytes = block.v_scale - block.v;
-    const Stream stream = page_stream(tile, page, last, block.v, bytes, tile.next_head);
-    switch (block.dtype) {
-      case KvDType::kF32: value_page<float>(block, tile, s, stream, seen, page); break;
-      case KvDType::kF16: value_page<uint16_t>(block, tile, s, stream, seen, page); break;
-      case KvDType::kInt8: value_page<int8_t>(block, tile, s, stream, seen, page); break;
-    }
+  const Operands operands(block, tile, s, seen.begin / kPagePositions, (seen.end - 1) / kPagePositions);
+  operands.widen_keys();
+  operands.widen_values(seen);
+  const size_t n_passes = (tile.n_rows + kAttendPassRows - 1) / kAttendPassRows;
+  AttendTile hint = tile;
+  if (tile.n_rows <= kWidenRows) hint.n_next = 0;   // few rows fetch as they go
+  NextBlock next(block, hint, n_passes * 2 * kAttentionBlock / kPagePositions);
+  for (size_t first = 0; first < tile.n_rows; first += kAttendPassRows) {
+    AttendTile pass = tile;
+    pass.n_rows = smaller(tile.n_rows - first, kAttendPassRows);
+    pass.q += first * tile.q_stride;
+    pass.result.max += first;
+    pass.result.sum += first;
+    pass.result.out += first * tile.result.out_stride;
+    attend_pass(block, pass, s.from(first), operands, next, first == 0);
   }
 }
 

@@ -9,8 +9,8 @@
 namespace ibid {
 namespace {
 
-// Rows of a tile: enough to reuse converted keys, few enough that scores stay in the first-level cache.
-constexpr size_t kTileRowsWanted = 32;
+// Rows of a tile: enough for the conversion of keys and values to cost next to nothing.
+constexpr size_t kTileRowsWanted = 192;
 // What reading a position costs, in rows that are multiplied with it. Only the balance among threads
 // depends on it.
 constexpr size_t kReadCost = 4;
@@ -178,7 +178,7 @@ class AttentionThread {
     if (begin == 0) clear(scratch_.total, rows(task));
     for (size_t b = begin; b < end; ++b) {
       const AttendSums result = begin == 0 ? scratch_.part : scratch_.sums(b - begin);
-      attend(task, task.first_block + b, next_head(task, b + 1, end), result);
+      attend(task, b, end, result);
       if (begin == 0) merge(task, result);
     }
     if (begin == 0 && end == task.blocks()) finish(task);
@@ -231,27 +231,31 @@ class AttentionThread {
     }
   }
 
-  // The head block that will be read after block `block` - 1 of a task: the task's next one, or the first of the
-  // next KV head.
-  const std::byte* next_head(const Task& task, size_t block, size_t end) const {
-    const std::byte* const* pages = task.sequence->pages + task.first_block * kBlockPages;
-    const size_t head_offset = layer_offset_ + task.kv_head * block_.bytes;
-    if (block < end) return pages[block * kBlockPages] + head_offset;
-    const bool last_tile = task.first_row + task.n_tokens == task.sequence->n_rows;
-    if (!last_tile || task.kv_head + 1 == shape_.n_kv_heads) return nullptr;
-    return pages[0] + head_offset + block_.bytes;
-  }
-
-  void attend(const Task& task, size_t block, const std::byte* next, const AttendSums& result) {
+  // The head's blocks of the pages of block `block` that exist, into heads[kBlockPages]; how many.
+  size_t heads_of(const Task& task, size_t kv_head, size_t block, const std::byte** heads) const {
     const size_t last_position = task.sequence->first_position + task.first_row + task.n_tokens - 1;
     const size_t n_pages = std::min(kBlockPages, last_position / kPagePositions + 1 - block * kBlockPages);
-    const size_t head_offset = layer_offset_ + task.kv_head * block_.bytes;
     const std::byte* const* pages = task.sequence->pages + block * kBlockPages;
+    for (size_t i = 0; i < n_pages; ++i) heads[i] = pages[i] + layer_offset_ + kv_head * block_.bytes;
+    return n_pages;
+  }
+
+  // What will be read after block `block` - 1 of a task: the task's next block, or the first of the next KV head.
+  size_t next_heads(const Task& task, size_t block, size_t end, const std::byte** heads) const {
+    if (block < end) return heads_of(task, task.kv_head, task.first_block + block, heads);
+    const bool last_tile = task.first_row + task.n_tokens == task.sequence->n_rows;
+    if (!last_tile || task.kv_head + 1 == shape_.n_kv_heads) return 0;
+    return heads_of(task, task.kv_head + 1, task.first_block, heads);
+  }
+
+  // One block of the task, blocks [.., end) of which this thread has.
+  void attend(const Task& task, size_t block, size_t end, const AttendSums& result) {
     const std::byte* heads[kBlockPages] = {};
-    for (size_t i = 0; i < n_pages; ++i) heads[i] = pages[i] + head_offset;
+    const std::byte* next[kBlockPages] = {};
+    heads_of(task, task.kv_head, task.first_block + block, heads);
     AttendTile tile{};
     tile.heads = heads;
-    tile.begin = block * kAttentionBlock;
+    tile.begin = (task.first_block + block) * kAttentionBlock;
     tile.q = scratch_.q;
     tile.q_stride = scratch_.layout.v_dim;
     tile.n_rows = rows(task);
@@ -259,7 +263,8 @@ class AttentionThread {
     tile.row_end = scratch_.row_end;
     tile.scale = shape_.scale;
     tile.softcap = shape_.softcap;
-    tile.next_head = next;
+    tile.next_heads = next;
+    tile.n_next = next_heads(task, block + 1, end, next);
     tile.result = result;
     kernels_.attend_tile(block_, tile, scratch_.kernel);
   }
@@ -279,8 +284,10 @@ class AttentionThread {
 
 size_t attend_scratch_bytes(size_t max_rows, size_t head_dim) {
   const size_t v_dim = rounded_up(head_dim, 16);
-  const size_t per_row = kAttentionBlock * sizeof(float) + v_dim + 2 * sizeof(float) + 2 * sizeof(size_t);
-  return rounded_up(max_rows * per_row + kPagePositions * v_dim * sizeof(float), 64);
+  const size_t scores = std::min(max_rows, kAttendPassRows) * kAttentionBlock * sizeof(float);
+  const size_t keys_and_values = 2 * kAttentionBlock * v_dim * sizeof(float);
+  const size_t per_row = v_dim + 2 * sizeof(float) + 2 * sizeof(size_t);
+  return rounded_up(scores + keys_and_values + max_rows * per_row, 64);
 }
 
 size_t attention_scratch_bytes(const AttentionShape& shape, size_t max_rows, size_t max_positions,

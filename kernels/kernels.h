@@ -95,7 +95,8 @@ struct AttendTile {
   const size_t* row_end;       // [n_rows]
   float scale;                 // of the scores (head_dim^-1/2)
   float softcap;               // 0: none; else s = softcap * tanh(s / softcap)
-  const std::byte* next_head;  // the head block that the caller will read next (a hint), or nullptr
+  const std::byte* const* next_heads;  // [n_next] what the caller will read next (a hint)
+  size_t n_next;
   AttendSums result;           // written
 };
 
@@ -154,6 +155,10 @@ struct Kernels {
 // The largest register tile of linear layers on any instruction set; sizes the scratch.
 inline constexpr size_t kMaxLinearPanels = 2;
 inline constexpr size_t kMaxLinearRows = 8;
+
+// The most rows of an attention tile whose scores are in the scratch at once: they and a page of floats stay in
+// the first-level cache.
+inline constexpr size_t kAttendPassRows = 16;
 
 // Scratch bytes that one thread needs.
 size_t linear_scratch_bytes(size_t max_n_cols);

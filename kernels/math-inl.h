@@ -17,11 +17,11 @@ IBID_INLINE void store_upto(float* p, V16 x, size_t n) {
   }
 }
 
-IBID_INLINE V16 exp(V16 x) {
-  const V16 y = min(set1(kExpHighest), x);   // in this order NaN stays NaN
-  const I16 exponent = to_int(mul(y, set1(kLog2E)));
-  const V16 n = to_float(exponent);
-  V16 f = fma(n, set1(-kLn2High), y);
+// e^x. REQUIRES: x <= kExpHighest, or NaN.
+IBID_INLINE V16 exp_bounded(V16 x) {
+  const V16 shifted = fma(x, set1(kLog2E), set1(kRoundShift));
+  const V16 n = sub(shifted, set1(kRoundShift));
+  V16 f = fma(n, set1(-kLn2High), x);
   f = fma(n, set1(-kLn2Low), f);
   V16 p = fma(set1(kExpC6), f, set1(kExpC5));
   p = fma(p, f, set1(kExpC4));
@@ -29,9 +29,11 @@ IBID_INLINE V16 exp(V16 x) {
   p = fma(p, f, set1(kExpC2));
   p = fma(p, f, set1(1.0f));
   p = fma(p, f, set1(1.0f));
-  const V16 power = as_float(shift_left<23>(add(exponent, set1(int32_t{127}))));
+  const V16 power = as_float(add(shift_left<23>(as_int(shifted)), as_int(set1(1.0f))));
   return select(less(x, set1(kExpLowest)), zero(), mul(p, power));
 }
+
+IBID_INLINE V16 exp(V16 x) { return exp_bounded(min(set1(kExpHighest), x)); }   // in this order NaN stays NaN
 
 IBID_INLINE V16 tanh(V16 x) {
   const V16 a = abs(x);

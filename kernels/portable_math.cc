@@ -51,7 +51,7 @@ float portable_exp(float x) {
   if (std::isnan(x)) return x;
   if (x < kExpLowest) return 0.0f;
   if (x > kExpHighest) x = kExpHighest;
-  const float n = std::nearbyint(x * kLog2E);
+  const float n = std::fma(x, kLog2E, kRoundShift) - kRoundShift;
   float f = std::fma(n, -kLn2High, x);
   f = std::fma(n, -kLn2Low, f);
   float p = std::fma(kExpC6, f, kExpC5);

@@ -9,11 +9,13 @@
 namespace ibid {
 
 // Constants of exp, shared with the vector form:
-//   n = round to even(x log2 e),  f = x - n ln 2 in two parts,  e^x = 2^n (1 + f + f^2 (c2 + c3 f + ...))
+//   n = x log2 e + kRoundShift - kRoundShift, which rounds to even,  f = x - n ln 2 in two parts,  e^x = 2^n (1 + f + f^2 (c2 + c3 f + ...))
 // c2..c6 interpolate (e^f - 1 - f) / f^2 at Chebyshev nodes of |f| <= 1.02 ln(2) / 2: 8e-9 relative.
 inline constexpr float kExpLowest = -87.3f;   // below: 0. 2^n (1 + f + ...) stays a normal number above it
 inline constexpr float kExpHighest = 88.0f;   // above: e^88, so that nothing becomes infinite
 inline constexpr float kLog2E = 1.44269504f;
+// 1.5 * 2^23: floats of this size are whole, and their lowest bits hold the number that was added.
+inline constexpr float kRoundShift = 0x1.8p23f;
 inline constexpr float kLn2High = 0x1.62e4p-1f;         // 15 bits: n kLn2High is exact
 inline constexpr float kLn2Low = 1.42860682e-06f;
 inline constexpr float kExpC2 = 0.5f, kExpC3 = 0.166665696f, kExpC4 = 0.0416665454f;

@@ -29,6 +29,7 @@ struct M16 {
 // One panel of 16 columns and 4 input rows: 8 of 16 registers accumulate.
 constexpr size_t kTilePanels = 1;
 constexpr size_t kTileRows = 4;
+constexpr size_t kSoftmaxRows = 1;   // side by side
 constexpr size_t kLinearPanels = kTilePanels;
 constexpr size_t kLinearRows = kTileRows;
 

@@ -38,6 +38,7 @@ struct M16 {
 // take two panels by eight rows, because two unpacked panels of 576 columns stay in L1 and four do not.
 constexpr size_t kTilePanels = 4;
 constexpr size_t kTileRows = 4;
+constexpr size_t kSoftmaxRows = 4;   // side by side
 constexpr size_t kLinearPanels = 2;
 constexpr size_t kLinearRows = 8;
 
