@@ -14,6 +14,7 @@ int report(const Status& status);
 
 void add_chat(CLI::App& root, int& exit_code);
 void add_ask(CLI::App& root, int& exit_code);
+void add_bench(CLI::App& root, int& exit_code);
 void add_pull(CLI::App& root, int& exit_code);
 void add_inspect(CLI::App& root, int& exit_code);
 void add_tokenize(CLI::App& root, int& exit_code);

@@ -22,6 +22,7 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   add_chat(root, exit_code);
   add_ask(root, exit_code);
+  add_bench(root, exit_code);
   add_pull(root, exit_code);
   add_inspect(root, exit_code);
   add_tokenize(root, exit_code);

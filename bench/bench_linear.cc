@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/bench/machine_peaks.h"
 #include "base/arena.h"
 #include "base/check.h"
-#include "bench/machine_peaks.h"
 #include "kernels/dispatch.h"
 #include "kernels/linear.h"
 #include "kernels/pack.h"

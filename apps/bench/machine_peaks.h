@@ -14,7 +14,7 @@ namespace ibid {
 double read_bandwidth_gbps(ThreadTeam& team, std::span<const std::byte> bytes);
 
 // Multiply-add operations per second of the team, in units of 1e9 operations (two per multiply-add), for the
-// widest float or int8 instruction of the set; 0 for Isa::kRef.
+// widest float or int8 instruction of the set; 0 for Isa::kRef, which is measured against nothing.
 double float_peak_gops(ThreadTeam& team, Isa isa);
 double int8_peak_gops(ThreadTeam& team, Isa isa);
 

@@ -1,6 +1,8 @@
-#include "bench/machine_peaks.h"
+#include "apps/bench/machine_peaks.h"
 
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +11,8 @@
 namespace ibid {
 
 namespace {
+
+using Lanes [[gnu::vector_size(16), gnu::may_alias]] = uint64_t;  // every 64-bit machine has such registers
 
 constexpr int kPasses = 5;
 constexpr int kAccumulators = 12;  // two units, latency 4 or 5: ten would do
@@ -34,6 +38,7 @@ double best_seconds(ThreadTeam& team, Work work) {
   return best;
 }
 
+#if defined(__x86_64__)
 // One multiply-add on each of kAccumulators registers, kSteps times; the empty asm keeps every step. Named,
 // because gcc keeps an array of them in memory.
 #define IBID_PEAK_STEP(a)     \
@@ -85,6 +90,7 @@ double peak_gops(ThreadTeam& team, void (*loop)(), double operations_per_step) {
   const double seconds = best_seconds(team, [loop](const Worker&) { loop(); });
   return operations_per_step * kAccumulators * kSteps * team.size() / seconds / 1e9;
 }
+#endif
 
 }  // namespace
 
@@ -92,15 +98,18 @@ double read_bandwidth_gbps(ThreadTeam& team, std::span<const std::byte> bytes) {
   const size_t lines = bytes.size() / 64;
   const double seconds = best_seconds(team, [&](const Worker& worker) {
     const Range share = worker.share(lines);
-    __m128i sum[4] = {};
-    const auto* at = reinterpret_cast<const __m128i*>(bytes.data()) + share.begin * 4;
+    Lanes sum[4] = {};
+    const auto* at = reinterpret_cast<const Lanes*>(bytes.data()) + share.begin * 4;
     for (size_t line = 0; line < share.size(); ++line, at += 4) {
-      for (int i = 0; i < 4; ++i) sum[i] = _mm_xor_si128(sum[i], _mm_load_si128(at + i));
+      for (int i = 0; i < 4; ++i) sum[i] ^= at[i];
     }
-    for (auto& s : sum) asm volatile("" : "+x"(s));
+    // What nobody uses would not be read.
+    for (const Lanes& lanes : sum) asm volatile("" : : "m"(lanes));
   });
   return static_cast<double>(lines * 64) / seconds / 1e9;
 }
+
+#if defined(__x86_64__)
 
 double float_peak_gops(ThreadTeam& team, Isa isa) {
   if (isa == Isa::kAvx512) return peak_gops(team, float_loop_avx512, 2 * 16);
@@ -111,5 +120,12 @@ double int8_peak_gops(ThreadTeam& team, Isa isa) {
   if (isa == Isa::kAvx512) return peak_gops(team, int8_loop_avx512, 2 * 64);
   return isa == Isa::kAvx2 ? peak_gops(team, int8_loop_avx2, 2 * 32) : 0;
 }
+
+#else
+
+double float_peak_gops(ThreadTeam&, Isa) { return 0; }
+double int8_peak_gops(ThreadTeam&, Isa) { return 0; }
+
+#endif
 
 }  // namespace ibid
