@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Compares two builds, or a build with another engine, in runs that alternate A B B A: what a machine gives changes
+from minute to minute, ratios of neighbouring runs hardly do.
+
+  compare.py IBID OTHER_IBID MODEL [--rounds 7] [-- ARGS]
+  compare.py IBID --rival 'COMMAND' MODEL [--rounds 7] [-- ARGS]
+
+Runs `IBID bench MODEL --json ARGS` (without ARGS: --rounds 1 --what prefill,decode) and the same of OTHER_IBID, or
+COMMAND, in which {model} stands for MODEL and which prints such lines. Each round has one run of both. For every
+figure that both print: the median of each, and median and quartiles of the rounds' ratios; above 1 the first is
+better. A round in which other processes took more than --max-other per cent of the CPUs is repeated, three times the
+wanted rounds at most; when too few were quiet, all count, and that is said.
+
+Standard library only.
+"""
+import argparse
+import json
+import os
+import resource
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+
+# what: fields that say at what, the field of the number, whether less is better. As in apps/bench/figure.cc.
+KINDS = {
+    "load": ((), "ms", True),
+    "memory": ((), "peak_mb", True),
+    "prefill": (("n",), "tps", False),
+    "decode": (("depth",), "tps", False),
+    "turn": (("history", "n"), "ttft_ms", True),
+    "chat_turn": (("system_tokens", "turn"), "ttft_ms", True),
+    "conversation": (("turn",), "ttft_ms", True),
+}
+MOST_ROUNDS = 3  # times the wanted ones
+
+
+def row_of(line):
+    """((name, less is better), value), or None for a line of another kind."""
+    kind = KINDS.get(line.get("what"))
+    if kind is None:
+        return None
+    keys, value, less = kind
+    name = " ".join([line["what"]] + [f"{key}={line[key]}" for key in keys])
+    return (name, less), float(line[value])
+
+
+def parse(output, source):
+    """The figures of one run. Where a program prints several for one row (settings), its best counts."""
+    rows = {}
+    for number, text in enumerate(output.splitlines(), 1):
+        if not text.strip():
+            continue
+        try:
+            row = row_of(json.loads(text))
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise SystemExit(f"{source}: line {number} is no figure ({error!r}): {text[:100]}") from error
+        if row is not None:
+            key, value = row
+            best = min if key[1] else max
+            rows[key] = best(rows.get(key, value), value)
+    if not rows:
+        raise SystemExit(f"{source}: printed no figure")
+    return rows
+
+
+def busy_seconds():
+    """CPU seconds of all processes since the machine started: everything but idle and waiting for a device."""
+    with open("/proc/stat", encoding="ascii") as stat:
+        ticks = [int(n) for n in stat.readline().split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def own_seconds():
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def run(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{shlex.join(command)}: exit status {done.returncode}")
+    return parse(done.stdout, command[0])
+
+
+def run_round(commands, number):
+    """The figures of both programs in turn, and the share of the CPUs that others had."""
+    start, busy, own = time.monotonic(), busy_seconds(), own_seconds()
+    order = (0, 1) if number % 2 == 0 else (1, 0)
+    rows = [None, None]
+    for which in order:
+        rows[which] = run(commands[which])
+    wall = time.monotonic() - start
+    others = busy_seconds() - busy - (own_seconds() - own)
+    return rows, 100 * max(0.0, others) / (wall * os.cpu_count())
+
+
+def quartiles(values):
+    if len(values) == 1:
+        return values * 3
+    return statistics.quantiles(values, n=4, method="inclusive")
+
+
+def summary(rounds):
+    for key in rounds[0][0]:
+        both = [(first[key], second[key]) for first, second in rounds if key in first and key in second]
+        if not both:
+            continue
+        name, less = key
+        low, middle, high = quartiles([b / a if less else a / b for a, b in both])
+        yield {"row": name, "unit": KINDS[name.split()[0]][1], "first": statistics.median(a for a, _ in both),
+               "second": statistics.median(b for _, b in both), "ratio": middle, "q1": low, "q3": high,
+               "rounds": len(both)}
+
+
+def measure(commands, options):
+    quiet, everything = [], []
+    while len(quiet) < options.rounds and len(everything) < MOST_ROUNDS * options.rounds:
+        rows, other = run_round(commands, len(everything))
+        everything.append(rows)
+        if other <= options.max_other:
+            quiet.append(rows)
+        print(f"round {len(everything)}: others had {other:.0f} % of the CPUs", file=sys.stderr)
+    if len(quiet) == options.rounds:
+        return quiet
+    print(f"only {len(quiet)} rounds were quiet: all {len(everything)} count", file=sys.stderr)
+    return everything
+
+
+def main():
+    arguments = sys.argv[1:]
+    extra = []
+    if "--" in arguments:
+        extra = arguments[arguments.index("--") + 1:]
+        arguments = arguments[:arguments.index("--")]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", nargs="+", metavar="IBID [OTHER_IBID] MODEL")
+    parser.add_argument("--rival", metavar="COMMAND")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--max-other", type=float, default=5, metavar="PERCENT")
+    parser.add_argument("--json", action="store_true", help="one JSON object a row")
+    options = parser.parse_args(arguments)
+    *programs, model = options.programs
+    if len(programs) != (1 if options.rival else 2):
+        parser.error("wanted IBID OTHER_IBID MODEL, or IBID MODEL with --rival")
+    if options.rounds < 1:
+        parser.error("--rounds must be at least 1")
+
+    bench = extra or ["--rounds", "1", "--what", "prefill,decode"]
+    commands = [[program, "bench", model, "--json", *bench] for program in programs]
+    if options.rival:
+        commands.append([part.replace("{model}", model) for part in shlex.split(options.rival)])
+    table = list(summary(measure(commands, options)))
+    if options.json:
+        for row in table:
+            print(json.dumps(row))
+        return
+    print(f"{'':32}{'first':>12}{'second':>12} {'':8}{'ratio':>8}{'quartiles':>14}{'rounds':>8}")
+    for row in table:
+        span = f"{row['q1']:.2f}-{row['q3']:.2f}"
+        print(f"{row['row']:32}{row['first']:12.1f}{row['second']:12.1f} {row['unit']:8}{row['ratio']:8.2f}{span:>14}"
+              f"{row['rounds']:8}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Writes a GGUF with the shapes and the mix of formats of a real model and random weights: good for timing, useless
+for text. What loads a real file of that architecture loads this one.
+
+  make_model.py --shape smollm2|qwen2.5-0.5b|gemma3-270m|llama-7b --quant f16|q8_0|q4_0|q4_1|q4_k_m OUT.gguf
+                [--tokenizer FILE.gguf] [--pure] [--seed N]
+
+Formats are chosen tensor by tensor as llama-quantize chooses them: the vocabulary's head gets more bits, rows that
+are not a multiple of 256 fall back from Q4_K to Q5_0 and from Q6_K to Q8_0. --pure puts every matrix in
+the one format instead. --tokenizer copies the vocabulary out of another file of the same size; without it there is
+one of bytes, a ChatML template, and names that no text contains.
+
+Needs the packages gguf and numpy. A tensor at a time is in memory, however large the file.
+"""
+import argparse
+import hashlib
+import math
+from dataclasses import dataclass
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as Type
+
+
+@dataclass
+class Shape:
+    architecture: str
+    n_layers: int
+    dim: int
+    ffn_dim: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    vocab_size: int
+    context: int
+    rope_theta: float
+    norm_eps: float
+    tied: bool
+    qkv_biases: bool = False
+    gemma_norms: bool = False
+    window: int = 0
+
+
+SHAPES = {
+    "smollm2": Shape("llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5, 1e-5, tied=True),
+    "qwen2.5-0.5b": Shape("qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6, 1e-6, tied=True, qkv_biases=True),
+    "gemma3-270m": Shape("gemma3", 18, 640, 2048, 4, 1, 256, 262144, 32768, 1e6, 1e-6, tied=True, gemma_norms=True,
+                         window=512),
+    # Grouped heads and the wide feed-forward of the 7B models that came after the first Llamas.
+    "llama-7b": Shape("llama", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 1e4, 1e-5, tied=False),
+}
+
+FILE_TYPES = {
+    "f16": (gguf.LlamaFileType.MOSTLY_F16, Type.F16),
+    "q8_0": (gguf.LlamaFileType.MOSTLY_Q8_0, Type.Q8_0),
+    "q4_0": (gguf.LlamaFileType.MOSTLY_Q4_0, Type.Q4_0),
+    "q4_1": (gguf.LlamaFileType.MOSTLY_Q4_1, Type.Q4_1),
+    "q4_k_m": (gguf.LlamaFileType.MOSTLY_Q4_K_M, Type.Q4_K),
+}
+
+FALL_BACK = {Type.Q4_K: Type.Q5_0, Type.Q6_K: Type.Q8_0}
+
+# ---- which format a matrix gets
+
+
+def more_bits(layer, n_layers):
+    """llama-quantize's use_more_bits: the first and last eighth of the layers, and every third between."""
+    eighth = n_layers // 8
+    return layer < eighth or layer >= 7 * n_layers // 8 or (layer - eighth) % 3 == 2
+
+
+def matrix_type(shape, quant, pure, role, layer, n_cols):
+    wanted = FILE_TYPES[quant][1]
+    if not pure and quant not in ("f16", "q8_0"):
+        is_head = role == "output" or (role == "token_embd" and shape.tied)
+        if is_head:
+            wanted = Type.Q6_K
+        elif quant == "q4_k_m" and role in ("attn_v", "ffn_down") and more_bits(layer, shape.n_layers):
+            wanted = Type.Q6_K
+    if n_cols % gguf.GGML_QUANT_SIZES[wanted][0] != 0:
+        wanted = FALL_BACK.get(wanted, Type.F16)
+    return wanted
+
+
+def tensors(shape, quant, pure):
+    """(name, type, [n_rows, n_cols] or [n]) in the order of the file."""
+    q_dim, kv_dim = shape.n_heads * shape.head_dim, shape.n_kv_heads * shape.head_dim
+
+    def matrix(role, n_rows, n_cols, layer=None):
+        name = f"{role}.weight" if layer is None else f"blk.{layer}.{role}.weight"
+        return name, matrix_type(shape, quant, pure, role, layer, n_cols), [n_rows, n_cols]
+
+    def vector(name, n):
+        return name, Type.F32, [n]
+
+    yield matrix("token_embd", shape.vocab_size, shape.dim)
+    for i in range(shape.n_layers):
+        yield vector(f"blk.{i}.attn_norm.weight", shape.dim)
+        yield matrix("attn_q", q_dim, shape.dim, i)
+        yield matrix("attn_k", kv_dim, shape.dim, i)
+        yield matrix("attn_v", kv_dim, shape.dim, i)
+        yield matrix("attn_output", shape.dim, q_dim, i)
+        if shape.qkv_biases:
+            yield vector(f"blk.{i}.attn_q.bias", q_dim)
+            yield vector(f"blk.{i}.attn_k.bias", kv_dim)
+            yield vector(f"blk.{i}.attn_v.bias", kv_dim)
+        if shape.gemma_norms:
+            yield vector(f"blk.{i}.attn_q_norm.weight", shape.head_dim)
+            yield vector(f"blk.{i}.attn_k_norm.weight", shape.head_dim)
+            yield vector(f"blk.{i}.post_attention_norm.weight", shape.dim)
+            yield vector(f"blk.{i}.post_ffw_norm.weight", shape.dim)
+        yield vector(f"blk.{i}.ffn_norm.weight", shape.dim)
+        yield matrix("ffn_gate", shape.ffn_dim, shape.dim, i)
+        yield matrix("ffn_up", shape.ffn_dim, shape.dim, i)
+        yield matrix("ffn_down", shape.dim, shape.ffn_dim, i)
+    yield vector("output_norm.weight", shape.dim)
+    if not shape.tied:
+        yield matrix("output", shape.vocab_size, shape.dim)
+
+
+# ---- random blocks: codes are random bytes, scales are near what makes the values' deviation `sigma`
+
+# Deviation of a value in units of its block's scale, codes being uniform.
+CODE_DEVIATION = {Type.Q4_0: 4.61, Type.Q4_1: 4.61, Type.Q5_0: 9.23, Type.Q8_0: 73.9, Type.Q4_K: 258.0, Type.Q6_K: 1365.0}
+# Where a block of bytes has its scale d, and its min with min = factor * d.
+SCALE_AT = {Type.Q4_0: 0, Type.Q4_1: 0, Type.Q5_0: 0, Type.Q8_0: 0, Type.Q4_K: 0, Type.Q6_K: 208}
+MIN_AT = {Type.Q4_1: (2, -7.5), Type.Q4_K: (2, 7.5)}
+
+
+def random_blocks(rng, kind, n_rows, n_cols, sigma):
+    block, block_bytes = gguf.GGML_QUANT_SIZES[kind]
+    n_blocks = n_rows * n_cols // block
+    data = np.frombuffer(rng.bytes(n_blocks * block_bytes), np.uint8).reshape(n_blocks, block_bytes).copy()
+    scales = (sigma / CODE_DEVIATION[kind] * rng.uniform(0.75, 1.25, n_blocks)).astype(np.float32)
+
+    def put(at, values):
+        data[:, at:at + 2] = values.astype(np.float16).view(np.uint8).reshape(n_blocks, 2)
+
+    put(SCALE_AT[kind], scales)
+    if kind in MIN_AT:
+        at, factor = MIN_AT[kind]
+        put(at, factor * scales)
+    return data.reshape(n_rows, -1)
+
+
+def tensor_data(rng, name, kind, dims):
+    if len(dims) == 1:
+        mean, deviation = (0.0, 0.02) if name.endswith(".bias") else (1.0, 0.05)
+        return rng.normal(mean, deviation, dims[0]).astype(np.float32)
+    n_rows, n_cols = dims
+    sigma = 1 / math.sqrt(n_cols)
+    if kind == Type.F16:
+        values = rng.standard_normal((n_rows, n_cols), dtype=np.float32)
+        values *= sigma
+        return values.astype(np.float16)
+    return random_blocks(rng, kind, n_rows, n_cols, sigma)
+
+
+# ---- metadata
+
+CHAT_TEMPLATE = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + "
+                 "'<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+
+
+def byte_alphabet():
+    """The characters that byte-level BPE writes bytes with."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in printable]
+    return [chr(b) for b in printable] + [chr(256 + i) for i in range(len(others))]
+
+
+def add_byte_tokenizer(writer, vocab_size):
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    words = byte_alphabet() + ["\u0120t"]
+    fillers = [f"filler{i}" for i in range(vocab_size - len(special) - len(words))]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(special + words + fillers)
+    writer.add_token_types([gguf.TokenType.CONTROL] * len(special) +
+                           [gguf.TokenType.NORMAL] * (vocab_size - len(special)))
+    writer.add_token_merges(["\u0120 t"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_unk_token_id(0)
+    writer.add_add_bos_token(False)
+    writer.add_chat_template(CHAT_TEMPLATE)
+
+
+def copy_tokenizer(writer, path, vocab_size):
+    reader = gguf.GGUFReader(path)
+    n_tokens = len(reader.fields["tokenizer.ggml.tokens"].data)
+    if n_tokens != vocab_size:
+        raise SystemExit(f"{path}: {n_tokens} tokens, the shape has {vocab_size}")
+    for field in reader.fields.values():
+        if not field.name.startswith("tokenizer."):
+            continue
+        kind = field.types[0]
+        element = field.types[1] if kind == gguf.GGUFValueType.ARRAY else None
+        writer.add_key_value(field.name, field.contents(), kind, element)
+
+
+def add_metadata(writer, shape, quant):
+    writer.add_name(f"random weights, {quant}")
+    writer.add_block_count(shape.n_layers)
+    writer.add_context_length(shape.context)
+    writer.add_embedding_length(shape.dim)
+    writer.add_feed_forward_length(shape.ffn_dim)
+    writer.add_head_count(shape.n_heads)
+    writer.add_head_count_kv(shape.n_kv_heads)
+    writer.add_layer_norm_rms_eps(shape.norm_eps)
+    writer.add_rope_freq_base(shape.rope_theta)
+    writer.add_vocab_size(shape.vocab_size)
+    writer.add_file_type(FILE_TYPES[quant][0])
+    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+    if shape.architecture == "llama":
+        writer.add_rope_dimension_count(shape.head_dim)
+    if shape.window:
+        writer.add_sliding_window(shape.window)
+    if shape.head_dim != shape.dim // shape.n_heads:
+        writer.add_key_length(shape.head_dim)
+        writer.add_value_length(shape.head_dim)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", metavar="OUT.gguf")
+    parser.add_argument("--shape", required=True, choices=SHAPES)
+    parser.add_argument("--quant", required=True, choices=FILE_TYPES)
+    parser.add_argument("--tokenizer", metavar="FILE.gguf")
+    parser.add_argument("--pure", action="store_true", help="every matrix in the one format")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+
+    shape = SHAPES[options.shape]
+    writer = gguf.GGUFWriter(options.out, shape.architecture)
+    add_metadata(writer, shape, options.quant)
+    if options.tokenizer:
+        copy_tokenizer(writer, options.tokenizer, shape.vocab_size)
+    else:
+        add_byte_tokenizer(writer, shape.vocab_size)
+
+    table = list(tensors(shape, options.quant, options.pure))
+    for name, kind, dims in table:
+        block, block_bytes = gguf.GGML_QUANT_SIZES[kind]
+        n_bytes = math.prod(dims) // block * block_bytes
+        writer.add_tensor_info(name, dims, np.dtype(np.float32), n_bytes, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    totals = {}
+    for name, kind, dims in table:
+        # A generator of its own: a tensor's content depends on its name alone.
+        digest = hashlib.sha256(f"{options.seed} {name}".encode()).digest()
+        data = tensor_data(np.random.Generator(np.random.SFC64(int.from_bytes(digest[:8], "little"))), name, kind, dims)
+        writer.write_tensor_data(data)
+        totals[kind.name] = totals.get(kind.name, 0) + data.nbytes
+    writer.close()
+    print(options.out, ", ".join(f"{name} {n / 1e6:.1f} MB" for name, n in totals.items()))
+
+
+if __name__ == "__main__":
+    main()
