@@ -92,7 +92,7 @@ def run_round(commands, number):
         rows[which] = run(commands[which])
     wall = time.monotonic() - start
     others = busy_seconds() - busy - (own_seconds() - own)
-    return rows, 100 * max(0.0, others) / (wall * os.cpu_count())
+    return rows, min(100.0, 100 * max(0.0, others) / (wall * os.cpu_count()))
 
 
 def quartiles(values):
@@ -133,8 +133,9 @@ def main():
     if "--" in arguments:
         extra = arguments[arguments.index("--") + 1:]
         arguments = arguments[:arguments.index("--")]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("programs", nargs="+", metavar="IBID [OTHER_IBID] MODEL")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage="compare.py IBID [OTHER_IBID] MODEL [options] [-- ARGS of ibid bench]")
+    parser.add_argument("programs", nargs="+", help="IBID OTHER_IBID MODEL, or IBID MODEL with --rival")
     parser.add_argument("--rival", metavar="COMMAND")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--max-other", type=float, default=5, metavar="PERCENT")

@@ -1,7 +1,8 @@
 // ibid bench: what a model does on this machine, beside what the machine can do and what others do.
-#include <ctime>
-
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "apps/bench/chat_turns.h"
 #include "apps/bench/figure.h"
 #include "apps/bench/model_work.h"
+#include "apps/bench/other_processes.h"
 #include "apps/bench/process_memory.h"
 #include "apps/bench/rates.h"
 #include "apps/bench/report.h"
@@ -23,8 +25,6 @@
 #include "runtime/engine.h"
 #include "runtime/stopwatch.h"
 #include "weights/model_file.h"
-
-#include <CLI/CLI.hpp>
 
 namespace ibid {
 
@@ -45,7 +45,8 @@ struct Arguments {
   std::string commit;
 
   bool wants(const char* part) const {
-    return std::any_of(what.begin(), what.end(), [&](const std::string& w) { return w == "all" || w == part; });
+    return std::any_of(what.begin(), what.end(),
+                       [&](const std::string& w) { return w == "all" || w == part; });
   }
 };
 
@@ -62,7 +63,8 @@ std::string command_of(const Arguments& arguments, const BenchSetup& setup) {
   std::string what;
   for (const std::string& part : arguments.what) what += (what.empty() ? "" : ",") + part;
   std::string command = "ibid bench " + setup.model + " --what " + what + " --threads " +
-                        std::to_string(setup.n_threads) + " --kv " + setup.kv + " --numerics " + setup.numerics;
+                        std::to_string(setup.n_threads) + " --kv " + setup.kv + " --numerics " +
+                        setup.numerics;
   command += " --rounds " + std::to_string(arguments.rounds) + " --lengths " + joined(arguments.lengths) +
              " --depths " + joined(arguments.depths);
   if (arguments.wants("turns")) command += " --conversations " + std::to_string(arguments.conversations);
@@ -130,6 +132,7 @@ class Run {
   std::unique_ptr<LanguageModel> model_;
   ModelWork work_;
   size_t load_peak_bytes_ = 0;
+  const OtherProcesses others_;
 };
 
 void Run::emit(const Figure& figure) {
@@ -137,9 +140,9 @@ void Run::emit(const Figure& figure) {
     std::puts(json_line(setup_, figure, rivals_).c_str());
   } else {
     if (figures_.empty()) {
-      std::printf("%s, %d threads, %s keys and values, %s, %s\n%s\n%s\n", setup_.model.c_str(), setup_.n_threads,
-                  setup_.kv.c_str(), setup_.numerics.c_str(), setup_.isa.c_str(), setup_.machine.c_str(),
-                  table_header(rivals_).c_str());
+      std::printf("%s, %d threads, %s keys and values, %s, %s\n%s\n%s\n", setup_.model.c_str(),
+                  setup_.n_threads, setup_.kv.c_str(), setup_.numerics.c_str(), setup_.isa.c_str(),
+                  setup_.machine.c_str(), table_header(rivals_).c_str());
     }
     std::puts(table_row(figure, rivals_).c_str());
   }
@@ -226,8 +229,8 @@ Result<std::shared_ptr<Engine>> Run::make_engine() {
   parts.name = path_;
   TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file_));
   TRY_ASSIGN(parts.chat_template, ChatTemplate::load(*file_));
-  parts.kv_budget_bytes =
-      default_kv_budget_bytes(model_->kv_layout().page_bytes(), model_->max_seq_len(), available_memory_bytes());
+  parts.kv_budget_bytes = default_kv_budget_bytes(model_->kv_layout().page_bytes(), model_->max_seq_len(),
+                                                  available_memory_bytes());
   parts.model = std::move(model_);
   return Engine::create(std::move(parts));
 }
@@ -245,14 +248,20 @@ Status Run::turns() {
 
 Status Run::finish(FileOps& files) const {
   const PrefillStep step = worst_prefill_step(figures_);
-  if (step.from != 0 && !arguments_.json) {
-    std::printf("largest fall of the prefill rate from one length to the next: %.1f %% (%zu to %zu)\n",
-                100 * std::max(0.0, 1 - step.ratio), step.from, step.to);
-  }
-  if (step.from != 0 && arguments_.json) {
-    const Json line = {{"engine", "ibid"}, {"what", "prefill_step"}, {"from", step.from}, {"to", step.to},
-                       {"ratio", step.ratio}};
+  const double others = others_.percent();
+  if (arguments_.json) {
+    Json line = {{"engine", "ibid"},
+                 {"what", "run"},
+                 {"machine", setup_.machine},
+                 {"other_processes_percent", others}};
+    if (step.from != 0) line["prefill_step"] = {{"from", step.from}, {"to", step.to}, {"ratio", step.ratio}};
     std::puts(json_to_string(line).c_str());
+  } else {
+    if (step.from != 0) {
+      std::printf("largest fall of the prefill rate from one length to the next: %.1f %% (%zu to %zu)\n",
+                  100 * std::max(0.0, 1 - step.ratio), step.from, step.to);
+    }
+    std::printf("other processes had %.1f %% of the CPUs\n", others);
   }
   return arguments_.csv.empty() ? Status() : append_to_csv(files, arguments_.csv, setup_, figures_);
 }
@@ -277,7 +286,8 @@ Status run_bench(Arguments arguments) {
 
 void add_bench(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = root.add_subcommand("bench", "rates of a model, in per cent of what the machine can do");
+  CLI::App* command =
+      root.add_subcommand("bench", "rates of a model, in per cent of what the machine can do");
   arguments->model.add_model(*command, false);
   arguments->model.add_running(*command);
   command->add_option("--what", arguments->what, "all, or some of prefill, decode, turns (comma between)")
@@ -297,11 +307,14 @@ void add_bench(CLI::App& root, int& exit_code) {
   command->add_option("--rounds", arguments->rounds, "repetitions, at least; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--conversations", arguments->conversations, "growing conversations; the median counts; 0: none")
+  command
+      ->add_option("--conversations", arguments->conversations,
+                   "growing conversations; the median counts; 0: none")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "one JSON object a line");
-  command->add_option("--against", arguments->against, "JSON lines of other engines, to compare with row by row");
+  command->add_option("--against", arguments->against,
+                      "JSON lines of other engines, to compare with row by row");
   CLI::Option* commit = command->add_option("--commit", arguments->commit, "what --csv calls this build");
   command->add_option("--csv", arguments->csv, "a results file to append to")->needs(commit);
   command->callback([arguments, &exit_code] {

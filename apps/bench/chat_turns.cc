@@ -19,7 +19,7 @@ constexpr size_t kChatTurnTokens = 80;  // at most, of message and reply
 constexpr size_t kTurns = 10;
 constexpr size_t kNewTokens = 60;
 constexpr size_t kReplyTokens = 440;
-constexpr size_t kTemplateTokens = 12;  // around a message in ChatML
+constexpr size_t kTemplateTokens = 12;                            // around a message in ChatML
 constexpr size_t kFirstExchange = 2 * kNewTokens + kReplyTokens;  // with the template's system message
 
 std::string system_of(const Tokenizer& tokenizer, size_t n_tokens) {
@@ -32,8 +32,9 @@ std::string system_of(const Tokenizer& tokenizer, size_t n_tokens) {
 
 // A message that costs kNewTokens, the template's around it included: the words differ from turn to turn.
 std::string message_of_turn(const Tokenizer& tokenizer, size_t conversation, size_t turn) {
-  constexpr const char* kWords[] = {"river",  "lantern", "copper", "window", "harvest", "signal", "winter", "market",
-                                    "garden", "engine",  "letter", "bridge", "silver",  "forest", "island", "thread"};
+  constexpr const char* kWords[] = {"river",  "lantern", "copper", "window", "harvest", "signal",
+                                    "winter", "market",  "garden", "engine", "letter",  "bridge",
+                                    "silver", "forest",  "island", "thread"};
   std::string text = "Please go on, and bring in these words:";
   for (size_t i = 0; tokenizer.encode(text, TextOrigin::kInput).size() < kNewTokens - kTemplateTokens; ++i) {
     text += std::string(" ") + kWords[(i * 7 + turn * 5 + conversation * 3) % std::size(kWords)];
@@ -115,11 +116,12 @@ Figure conversation_figure(size_t turn, const Measured& measured) {
   const double again_ms = spread_of(measured.cold_ms).median;
   const double besides_model = besides_model_percent(measured.first.timings);
   char note[256];
-  std::snprintf(note, sizeof note,
-                "prompt %zu, read %zu; all read again %.1f ms, %.1fx; besides the model %.1f %%; rendered %zu B, "
-                "compared %zu B, tokenized %zu B, KV copied %zu B",
-                usage.n_prompt, usage.n_prefilled, again_ms, again_ms / figure.value.median, besides_model,
-                work.bytes_rendered, work.bytes_compared, work.bytes_tokenized, work.kv_bytes_copied);
+  std::snprintf(
+      note, sizeof note,
+      "prompt %zu, read %zu; all read again %.1f ms, %.1fx; besides the model %.1f %%; rendered %zu B, "
+      "compared %zu B, tokenized %zu B, KV copied %zu B",
+      usage.n_prompt, usage.n_prefilled, again_ms, again_ms / figure.value.median, besides_model,
+      work.bytes_rendered, work.bytes_compared, work.bytes_tokenized, work.kv_bytes_copied);
   figure.note = note;
   figure.details = {{"n_prompt", usage.n_prompt},
                     {"n_cached", usage.n_cached},
@@ -147,9 +149,10 @@ Status bench_chat_turns(const std::shared_ptr<Engine>& engine, size_t system_tok
   for (size_t turn = 1; turn <= kChatTurns; ++turn) {
     const size_t history = session.ids().size();
     if (std::max(history, system_tokens) + kChatTurnTokens > engine->max_seq_len()) break;
-    const std::string message = "Turn " + std::to_string(turn) +
-                                ": please add one more short sentence about the harbour, the old bridge, the market "
-                                "in the square and the people who cross it every morning.";
+    const std::string message =
+        "Turn " + std::to_string(turn) +
+        ": please add one more short sentence about the harbour, the old bridge, the market "
+        "in the square and the people who cross it every morning.";
     TRY_ASSIGN(const Turn done, session.send(message, options));
     Figure figure;
     figure.kind = find_figure_kind("chat_turn");
@@ -167,7 +170,8 @@ Status bench_chat_turns(const std::shared_ptr<Engine>& engine, size_t system_tok
   return {};
 }
 
-Status bench_conversation(const std::shared_ptr<Engine>& engine, size_t n_conversations, const FigureSink& sink) {
+Status bench_conversation(const std::shared_ptr<Engine>& engine, size_t n_conversations,
+                          const FigureSink& sink) {
   const size_t room = engine->max_seq_len() - std::min(engine->max_seq_len(), kFirstExchange);
   std::vector<Measured> turns(std::min(kTurns, room / (kNewTokens + kReplyTokens)));
   if (turns.empty() || n_conversations == 0) return {};

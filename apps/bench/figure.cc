@@ -35,8 +35,6 @@ double rounded(double value) {
 
 }  // namespace
 
-std::span<const FigureKind> figure_kinds() { return kKinds; }
-
 const FigureKind* find_figure_kind(std::string_view what) {
   for (const FigureKind& kind : kKinds) {
     if (what == kind.what) return &kind;
@@ -81,7 +79,8 @@ PrefillStep worst_prefill_step(std::span<const Figure> figures) {
   for (const Figure& figure : figures) {
     if (figure.kind == find_figure_kind("prefill")) prefills.push_back(&figure);
   }
-  std::sort(prefills.begin(), prefills.end(), [](const Figure* a, const Figure* b) { return a->at[0] < b->at[0]; });
+  std::sort(prefills.begin(), prefills.end(),
+            [](const Figure* a, const Figure* b) { return a->at[0] < b->at[0]; });
   PrefillStep worst;
   for (size_t i = 1; i < prefills.size(); ++i) {
     const double ratio = prefills[i]->value.median / prefills[i - 1]->value.median;

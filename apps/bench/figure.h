@@ -19,16 +19,15 @@ namespace ibid {
 inline constexpr size_t kMaxFigureKeys = 2;
 
 struct FigureKind {
-  const char* what;                             // the field "what"
-  std::array<const char*, kMaxFigureKeys> keys; // the fields that say at what; nullptr: not used
-  const char* value;                            // the field of the number
+  const char* what;                              // the field "what"
+  std::array<const char*, kMaxFigureKeys> keys;  // the fields that say at what; nullptr: not used
+  const char* value;                             // the field of the number
   const char* unit;
   bool less_is_better;
 };
 
-// load | memory | prefill n | decode depth | turn history n | chat_turn system_tokens turn | conversation turn
-std::span<const FigureKind> figure_kinds();
-// nullptr: no such kind.
+// load | memory | prefill n | decode depth | turn history n | chat_turn system_tokens turn | conversation
+// turn nullptr: no such kind.
 const FigureKind* find_figure_kind(std::string_view what);
 
 // Median and quartiles of the samples of a figure.
@@ -42,9 +41,10 @@ Spread spread_of(std::vector<double> samples);
 
 // What a figure means in units of the machine, and what the machine did in them at that moment.
 struct Throughput {
-  const char* field = nullptr;  // "gbps" (bytes read) or "gops" (two operations per multiply-add); nullptr: none
+  const char* field =
+      nullptr;  // "gbps" (bytes read) or "gops" (two operations per multiply-add); nullptr: none
   double value = 0;
-  double peak = 0;              // 0: not known
+  double peak = 0;  // 0: not known
 
   double percent() const { return peak > 0 ? 100 * value / peak : 0; }
 };

@@ -44,14 +44,14 @@ double best_seconds(ThreadTeam& team, Work work) {
 #define IBID_PEAK_STEP(a)     \
   a = IBID_PEAK_OPERATION(a); \
   asm volatile("" : "+v"(a));
-#define IBID_PEAK_LOOP(Vector, zero)                                                                    \
-  Vector a0 = zero, a1 = zero, a2 = zero, a3 = zero, a4 = zero, a5 = zero, a6 = zero, a7 = zero;        \
-  Vector a8 = zero, a9 = zero, a10 = zero, a11 = zero;                                                  \
-  for (int i = 0; i < kSteps; ++i) {                                                                    \
-    IBID_PEAK_STEP(a0)                                                                                  \
-    IBID_PEAK_STEP(a1) IBID_PEAK_STEP(a2) IBID_PEAK_STEP(a3) IBID_PEAK_STEP(a4) IBID_PEAK_STEP(a5)      \
-        IBID_PEAK_STEP(a6) IBID_PEAK_STEP(a7) IBID_PEAK_STEP(a8) IBID_PEAK_STEP(a9) IBID_PEAK_STEP(a10) \
-            IBID_PEAK_STEP(a11)                                                                         \
+#define IBID_PEAK_LOOP(Vector, zero)                                                                     \
+  Vector a0 = zero, a1 = zero, a2 = zero, a3 = zero, a4 = zero, a5 = zero, a6 = zero, a7 = zero;         \
+  Vector a8 = zero, a9 = zero, a10 = zero, a11 = zero;                                                   \
+  for (int i = 0; i < kSteps; ++i) {                                                                     \
+    IBID_PEAK_STEP(a0)                                                                                   \
+    IBID_PEAK_STEP(a1)                                                                                   \
+    IBID_PEAK_STEP(a2) IBID_PEAK_STEP(a3) IBID_PEAK_STEP(a4) IBID_PEAK_STEP(a5) IBID_PEAK_STEP(a6)       \
+        IBID_PEAK_STEP(a7) IBID_PEAK_STEP(a8) IBID_PEAK_STEP(a9) IBID_PEAK_STEP(a10) IBID_PEAK_STEP(a11) \
   }
 
 [[gnu::target("avx512f")]] void float_loop_avx512() {

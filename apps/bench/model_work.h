@@ -12,12 +12,12 @@
 namespace ibid {
 
 struct ModelWork {
-  size_t weights_bytes = 0;           // packed weights that every pass reads: all but an untied embedding
-  size_t kv_bytes_per_position = 0;   // of one layer, in the chosen type
+  size_t weights_bytes = 0;          // packed weights that every pass reads: all but an untied embedding
+  size_t kv_bytes_per_position = 0;  // of one layer, in the chosen type
   std::vector<LayerConfig> layers;
-  double operations_per_token = 0;    // linear layers, two per multiply-add; attention is not counted
-  double operations_of_head = 0;      // for every row that wants logits
-  bool int8 = false;                  // whether the operations are int8
+  double operations_per_token = 0;  // linear layers, two per multiply-add; attention is not counted
+  double operations_of_head = 0;    // for every row that wants logits
+  bool int8 = false;                // whether the operations are int8
 
   // Keys and values that one token reads which stands behind `position` others.
   size_t kv_bytes_at(size_t position) const;

@@ -24,6 +24,8 @@ double PeakMeter::read_gbps(size_t bytes) {
   return read_bandwidth_gbps(*team_, bytes_.first(std::clamp(bytes, kCacheLine, bytes_.size())));
 }
 
-double PeakMeter::gops(bool int8) { return int8 ? int8_peak_gops(*team_, isa_) : float_peak_gops(*team_, isa_); }
+double PeakMeter::gops(bool int8) {
+  return int8 ? int8_peak_gops(*team_, isa_) : float_peak_gops(*team_, isa_);
+}
 
 }  // namespace ibid

@@ -35,7 +35,8 @@ Result<std::unique_ptr<RateBench>> RateBench::create(LanguageModel& model, Model
       new RateBench(model, std::move(work), std::move(meter), rounds, most_positions));
 }
 
-RateBench::RateBench(LanguageModel& model, ModelWork work, PeakMeter meter, size_t rounds, size_t most_positions)
+RateBench::RateBench(LanguageModel& model, ModelWork work, PeakMeter meter, size_t rounds,
+                     size_t most_positions)
     : model_(model),
       work_(std::move(work)),
       meter_(std::move(meter)),
@@ -86,7 +87,8 @@ Result<std::vector<double>> RateBench::sample(size_t depth, TokenSpan ids, bool 
 }
 
 Throughput RateBench::operations_rate(size_t n_tokens, double seconds) {
-  const double operations = work_.operations_per_token * static_cast<double>(n_tokens) + work_.operations_of_head;
+  const double operations =
+      work_.operations_per_token * static_cast<double>(n_tokens) + work_.operations_of_head;
   return {"gops", operations / seconds / 1e9, meter_.gops(work_.int8)};
 }
 
@@ -104,14 +106,16 @@ Status RateBench::prefill(size_t n, const FigureSink& sink) {
 
 Status RateBench::decode(size_t depth, const FigureSink& sink) {
   Tokens ids(kDecodeTokens);
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<TokenId>((2000 + 97 * i) % model_.vocab_size());
+  for (size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<TokenId>((2000 + 97 * i) % model_.vocab_size());
   TRY_ASSIGN(const std::vector<double> seconds, sample(depth, ids, true));
   Figure figure;
   figure.kind = find_figure_kind("decode");
   figure.at = {depth};
   figure.value = map_spread(seconds, [](double s) { return kDecodeTokens / s; });
   const size_t bytes = work_.weights_bytes + work_.kv_bytes_at(depth + kDecodeTokens / 2);
-  figure.throughput = {"gbps", figure.value.median * static_cast<double>(bytes) / 1e9, meter_.read_gbps(bytes)};
+  figure.throughput = {"gbps", figure.value.median * static_cast<double>(bytes) / 1e9,
+                       meter_.read_gbps(bytes)};
   sink(figure);
   return {};
 }

@@ -1,12 +1,12 @@
-// RateBench: the rates of one model without any conversation around it, with the work of the programs that time
-// other engines (bench/rivals): given ids, fed up to the next token's logits.
+// RateBench: the rates of one model without any conversation around it, with the work of the programs that
+// time other engines (bench/rivals): given ids, fed up to the next token's logits.
 //
 //   prefill n        n new tokens from nothing
 //   decode depth     48 tokens one by one behind `depth` others
 //   turn history 44  44 new tokens at once behind `history` others
 //
-// Each is repeated and the median counts; the first repetition warms up and does not. The engine's own parts of
-// a turn (template, tokenizer, matching, sampling) are measured by apps/bench/chat_turns.h.
+// Each is repeated and the median counts; the first repetition warms up and does not. The engine's own parts
+// of a turn (template, tokenizer, matching, sampling) are measured by apps/bench/chat_turns.h.
 #pragma once
 
 #include <memory>

@@ -51,8 +51,9 @@ std::string csv_field(const std::string& text) {
 }  // namespace
 
 std::string table_header(std::span<const Rival> rivals) {
-  std::string line = left("", kNameWidth) + right("median", kValueWidth) + right("quartiles", kQuartilesWidth) +
-                     right("throughput", kThroughputWidth) + right("peak", kPercentWidth);
+  std::string line = left("", kNameWidth) + right("median", kValueWidth) +
+                     right("quartiles", kQuartilesWidth) + right("throughput", kThroughputWidth) +
+                     right("peak", kPercentWidth);
   for (const Rival& rival : rivals) line += right(rival.engine, kRivalWidth) + right("ratio", kRatioWidth);
   return line;
 }
@@ -66,18 +67,20 @@ std::string table_row(const Figure& figure, std::span<const Rival> rivals) {
   line += right(throughput.field == nullptr ? "" : number(throughput.value) + throughput_unit(throughput),
                 kThroughputWidth);
   const bool known = throughput.field != nullptr && throughput.peak > 0;
-  line += right(known ? std::to_string(static_cast<int>(throughput.percent() + 0.5)) + " %" : "", kPercentWidth);
+  line +=
+      right(known ? std::to_string(static_cast<int>(throughput.percent() + 0.5)) + " %" : "", kPercentWidth);
   for (const Rival& rival : rivals) {
     const std::optional<double> theirs = rival.value_for(figure), ratio = rival.ratio_for(figure);
-    line += right(theirs ? number(*theirs) : "", kRivalWidth) + right(ratio ? number(*ratio) + "x" : "", kRatioWidth);
+    line += right(theirs ? number(*theirs) : "", kRivalWidth) +
+            right(ratio ? number(*ratio) + "x" : "", kRatioWidth);
   }
   if (!figure.note.empty()) line += "  " + figure.note;
   return without_trailing_blanks(line);
 }
 
 std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<const Rival> rivals) {
-  Json line = {{"engine", "ibid"},  {"model", setup.model},       {"threads", setup.n_threads},
-               {"kv", setup.kv},    {"numerics", setup.numerics}, {"isa", setup.isa}};
+  Json line = {{"engine", "ibid"}, {"model", setup.model},       {"threads", setup.n_threads},
+               {"kv", setup.kv},   {"numerics", setup.numerics}, {"isa", setup.isa}};
   line.update(figure.as_json());
   for (const Rival& rival : rivals) {
     const std::optional<double> theirs = rival.value_for(figure), ratio = rival.ratio_for(figure);
@@ -87,7 +90,8 @@ std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<c
 }
 
 std::string csv_header() {
-  return "date,commit,machine,engine,model,threads,kv,setting,what,at,value,unit,q1,q3,peak_percent,command\n";
+  return "date,commit,machine,engine,model,threads,kv,setting,what,at,value,unit,q1,q3,peak_percent,"
+         "command\n";
 }
 
 std::string csv_line(const BenchSetup& setup, const Figure& figure) {
@@ -97,11 +101,22 @@ std::string csv_line(const BenchSetup& setup, const Figure& figure) {
   }
   const Throughput& throughput = figure.throughput;
   const bool known = throughput.field != nullptr && throughput.peak > 0;
-  const std::string fields[] = {setup.date, setup.commit, setup.machine, "ibid", setup.model,
-                                std::to_string(setup.n_threads), setup.kv, setup.numerics + " " + setup.isa,
-                                figure.kind->what, at, number(figure.value.median), figure.kind->unit,
-                                number(figure.value.q1), number(figure.value.q3),
-                                known ? number(throughput.percent()) : "", setup.command};
+  const std::string fields[] = {setup.date,
+                                setup.commit,
+                                setup.machine,
+                                "ibid",
+                                setup.model,
+                                std::to_string(setup.n_threads),
+                                setup.kv,
+                                setup.numerics + " " + setup.isa,
+                                figure.kind->what,
+                                at,
+                                number(figure.value.median),
+                                figure.kind->unit,
+                                number(figure.value.q1),
+                                number(figure.value.q3),
+                                known ? number(throughput.percent()) : "",
+                                setup.command};
   std::string line;
   for (const std::string& field : fields) line += csv_field(field) + ",";
   line.back() = '\n';
@@ -114,8 +129,8 @@ Status append_to_csv(FileOps& files, const std::string& path, const BenchSetup& 
   if (!text.ok() && text.status().code() != ErrorCode::kNotFound) return text.status();
   std::string content = text.ok() && !text->empty() ? *std::move(text) : csv_header();
   if (!content.starts_with(csv_header())) {
-    return {ErrorCode::kMismatch, path + ": begins with another header than " +
-                                      csv_header().substr(0, csv_header().size() - 1)};
+    return {ErrorCode::kMismatch,
+            path + ": begins with another header than " + csv_header().substr(0, csv_header().size() - 1)};
   }
   if (content.back() != '\n') content += '\n';
   for (const Figure& figure : figures) content += csv_line(setup, figure);

@@ -21,7 +21,7 @@ struct BenchSetup {
   std::string numerics;
   std::string command;
   std::string commit;
-  std::string date;     // 2026-01-31
+  std::string date;  // 2026-01-31
   int n_threads = 0;
 };
 

@@ -13,7 +13,8 @@ constexpr const char* kUnnamedEngine = "rival";
 
 Result<const Json*> required(const Json& line, const char* field, const std::string& where) {
   const auto found = line.find(field);
-  if (found == line.end()) return Status(ErrorCode::kMissingKey, where + ": the field \"" + field + "\" is missing");
+  if (found == line.end())
+    return Status(ErrorCode::kMissingKey, where + ": the field \"" + field + "\" is missing");
   return &*found;
 }
 
@@ -43,13 +44,15 @@ Result<double> positive_field(const Json& line, const char* field, const std::st
 Result<std::string> string_field(const Json& line, const char* field, const std::string& where) {
   TRY_ASSIGN(const Json* const value, required(line, field, where));
   if (!value->is_string()) {
-    return Status(ErrorCode::kBadType, where + ": \"" + field + "\" is " + json_to_string(*value) + ", wanted a string");
+    return Status(ErrorCode::kBadType,
+                  where + ": \"" + field + "\" is " + json_to_string(*value) + ", wanted a string");
   }
   return value->get<std::string>();
 }
 
 Rival& rival_named(std::vector<Rival>& rivals, const std::string& engine) {
-  const auto found = std::find_if(rivals.begin(), rivals.end(), [&](const Rival& r) { return r.engine == engine; });
+  const auto found =
+      std::find_if(rivals.begin(), rivals.end(), [&](const Rival& r) { return r.engine == engine; });
   if (found != rivals.end()) return *found;
   return rivals.emplace_back(Rival{engine, {}});
 }
@@ -71,7 +74,8 @@ Status add_line(std::string_view text, const std::string& where, std::vector<Riv
   }
   TRY_ASSIGN(const double value, positive_field(line, kind->value, where));
   const auto [best, is_new] = rival_named(rivals, engine).best.try_emplace(key, value);
-  if (!is_new) best->second = kind->less_is_better ? std::min(best->second, value) : std::max(best->second, value);
+  if (!is_new)
+    best->second = kind->less_is_better ? std::min(best->second, value) : std::max(best->second, value);
   return {};
 }
 
@@ -99,7 +103,8 @@ Result<std::vector<Rival>> parse_rival_lines(std::string_view text, const std::s
     TRY(add_line(line, path + " line " + std::to_string(number), rivals));
   }
   if (rivals.empty()) {
-    return Status(ErrorCode::kMissingKey, path + ": no figure of a known kind (\"what\": \"prefill\", \"decode\" ...)");
+    return Status(ErrorCode::kMissingKey,
+                  path + ": no figure of a known kind (\"what\": \"prefill\", \"decode\" ...)");
   }
   return rivals;
 }

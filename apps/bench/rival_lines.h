@@ -1,9 +1,9 @@
 // Reading what other engines were measured to do: JSON lines with the fields of apps/bench/figure.h, as the
 // programs in bench/rivals print them.
 //
-// A line is an object with "what", and "engine" where there are several; fields that are not known are ignored,
-// and so are figures of kinds that are not known. Where a file has several lines for one figure of one
-// engine (settings, repetitions), the engine's best counts.
+// A line is an object with "what", and "engine" where there are several; fields that are not known are
+// ignored, and so are figures of kinds that are not known. Where a file has several lines for one figure of
+// one engine (settings, repetitions), the engine's best counts.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ struct Rival {
 };
 
 // The engines in the order in which they appear. `path` is for messages.
-// Errors, each with path and line: kBadHeader and the like (no JSON), kBadType (no object, a field of the wrong
-// type), kMissingKey (a field that its kind must have), kBadNumber (not positive, or a key that is no
+// Errors, each with path and line: kBadHeader and the like (no JSON), kBadType (no object, a field of the
+// wrong type), kMissingKey (a field that its kind must have), kBadNumber (not positive, or a key that is no
 // count); kMissingKey without a line when nothing in the file can be compared.
 Result<std::vector<Rival>> parse_rival_lines(std::string_view text, const std::string& path);
 

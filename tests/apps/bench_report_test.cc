@@ -1,9 +1,8 @@
 // Figures as they are written, read and compared: no clock runs here.
-#include "apps/bench/report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/bench/report.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid {
@@ -61,7 +60,8 @@ TEST(RivalLines, TheBestOfAnEngineCountsInTheRightDirection) {
   const std::vector<Rival> rivals = rivals_of(
       "{\"engine\":\"a\",\"flash\":\"0\",\"what\":\"decode\",\"depth\":1024,\"tps\":90.5}\n"
       "\n"
-      "{\"engine\":\"a\",\"flash\":\"1\",\"what\":\"decode\",\"depth\":1024,\"tps\":120,\"later\":{\"x\":[1]}}\r\n"
+      "{\"engine\":\"a\",\"flash\":\"1\",\"what\":\"decode\",\"depth\":1024,\"tps\":120,\"later\":{\"x\":[1]}"
+      "}\r\n"
       "{\"engine\":\"b\",\"what\":\"decode\",\"depth\":1024,\"tps\":60}\n"
       "{\"engine\":\"a\",\"what\":\"turn\",\"history\":0,\"n\":44,\"ttft_ms\":200}\n"
       "{\"engine\":\"a\",\"what\":\"turn\",\"history\":0,\"n\":44,\"ttft_ms\":150}");
@@ -74,8 +74,9 @@ TEST(RivalLines, TheBestOfAnEngineCountsInTheRightDirection) {
 }
 
 TEST(RivalLines, OtherWorkIsNotCompared) {
-  const std::vector<Rival> rivals =
-      rivals_of("{\"what\":\"turn\",\"history\":1024,\"n\":44,\"ttft_ms\":200}\n{\"what\":\"prefill\",\"n\":44,\"tps\":1}");
+  const std::vector<Rival> rivals = rivals_of(
+      "{\"what\":\"turn\",\"history\":1024,\"n\":44,\"ttft_ms\":200}\n{\"what\":\"prefill\",\"n\":44,\"tps\":"
+      "1}");
   ASSERT_EQ(rivals.size(), 1);
   EXPECT_TRUE(rivals[0].ratio_for(figure_of("turn", {1024, 44}, 1)));
   EXPECT_FALSE(rivals[0].ratio_for(figure_of("turn", {1024, 32}, 1)));
@@ -84,8 +85,8 @@ TEST(RivalLines, OtherWorkIsNotCompared) {
 }
 
 TEST(RivalLines, KindsThatAreNotKnownAreIgnored) {
-  const std::vector<Rival> rivals =
-      rivals_of("{\"what\":\"about\",\"date\":\"x\"}\n{\"what\":\"load\",\"ms\":365.5,\"system\":\"AVX512 = 1\"}\n");
+  const std::vector<Rival> rivals = rivals_of(
+      "{\"what\":\"about\",\"date\":\"x\"}\n{\"what\":\"load\",\"ms\":365.5,\"system\":\"AVX512 = 1\"}\n");
   ASSERT_EQ(rivals.size(), 1);
   EXPECT_EQ(rivals[0].value_for(figure_of("load", {}, 1)), 365.5);
 }
@@ -145,18 +146,22 @@ TEST(RivalLines, ReadOurOwnLinesBack) {
 }
 
 TEST(Table, RowsStandUnderTheirHeader) {
-  const std::vector<Rival> rivals = rivals_of("{\"engine\":\"llama.cpp\",\"what\":\"decode\",\"depth\":1024,\"tps\":123}");
+  const std::vector<Rival> rivals =
+      rivals_of("{\"engine\":\"llama.cpp\",\"what\":\"decode\",\"depth\":1024,\"tps\":123}");
   const std::string header = table_header(rivals);
   const std::string row = table_row(decode_at(1024, 307.5), rivals);
   EXPECT_EQ(row.size(), header.size());
-  EXPECT_EQ(header, "                                          median       quartiles     throughput  peak"
-                    "     llama.cpp   ratio");
-  EXPECT_EQ(row, "decode depth=1024                    307.5 tok/s     297.5-312.5      30.0 GB/s  50 %"
-                 "         123.0   2.50x");
+  EXPECT_EQ(header,
+            "                                          median       quartiles     throughput  peak"
+            "     llama.cpp   ratio");
+  EXPECT_EQ(row,
+            "decode depth=1024                    307.5 tok/s     297.5-312.5      30.0 GB/s  50 %"
+            "         123.0   2.50x");
 }
 
 TEST(Table, WhatIsNotKnownIsLeftBlank) {
-  const std::vector<Rival> rivals = rivals_of("{\"engine\":\"llama.cpp\",\"what\":\"decode\",\"depth\":1024,\"tps\":123}");
+  const std::vector<Rival> rivals =
+      rivals_of("{\"engine\":\"llama.cpp\",\"what\":\"decode\",\"depth\":1024,\"tps\":123}");
   Figure load = figure_of("load", {}, 640.6);
   EXPECT_EQ(table_row(load, rivals), "load                                    640.6 ms");
   load.note = "from disk";
@@ -171,7 +176,8 @@ TEST(JsonLine, HasTheSharedFieldsAndTheRivals) {
   setup.model = "a.gguf";
   setup.n_threads = 2;
   setup.kv = "f16";
-  const std::vector<Rival> rivals = rivals_of("{\"engine\":\"x\",\"what\":\"decode\",\"depth\":1024,\"tps\":100}");
+  const std::vector<Rival> rivals =
+      rivals_of("{\"engine\":\"x\",\"what\":\"decode\",\"depth\":1024,\"tps\":100}");
   const Result<Json> line = parse_json(json_line(setup, decode_at(1024, 250.123456), rivals), "line");
   ASSERT_TRUE(line.ok());
   EXPECT_EQ((*line)["engine"], "ibid");
@@ -208,10 +214,12 @@ TEST_F(ResultsFile, IsMadeAndAppendedTo) {
   ASSERT_TRUE(append_to_csv(system_file_ops(), path, setup_, figures).ok());
   ASSERT_TRUE(append_to_csv(system_file_ops(), path, setup_, std::span(figures).first(1)).ok());
   const std::string decode =
-      "2026-01-31,abc1234,\"A \"\"fast\"\" CPU, 2 CPUs\",ibid,a.gguf,2,f16,exact avx512,decode,1024,300.0,tok/s,290.0,"
+      "2026-01-31,abc1234,\"A \"\"fast\"\" CPU, 2 CPUs\",ibid,a.gguf,2,f16,exact "
+      "avx512,decode,1024,300.0,tok/s,290.0,"
       "305.0,50.0,\"ibid bench a.gguf --what prefill,decode\"\n";
   const std::string turn =
-      "2026-01-31,abc1234,\"A \"\"fast\"\" CPU, 2 CPUs\",ibid,a.gguf,2,f16,exact avx512,turn,1024/44,57.4,ms,57.4,57.4,,"
+      "2026-01-31,abc1234,\"A \"\"fast\"\" CPU, 2 CPUs\",ibid,a.gguf,2,f16,exact "
+      "avx512,turn,1024/44,57.4,ms,57.4,57.4,,"
       "\"ibid bench a.gguf --what prefill,decode\"\n";
   EXPECT_EQ(read_whole_file(path), csv_header() + decode + turn + decode);
 }

@@ -144,12 +144,14 @@ TEST_F(CommandLine, BenchPrintsALineForEachFigureThatFits) {
       if (figure->contains(key)) name += " " + std::to_string((*figure)[key].get<int>());
     }
     for (const char* value : {"tps", "ms", "ttft_ms", "peak_mb"}) {
-      if (figure->contains(value)) EXPECT_GT((*figure)[value], 0) << line;
+      if (figure->contains(value)) {
+        EXPECT_GT((*figure)[value], 0) << line;
+      }
     }
     seen.push_back(name);
   }
   EXPECT_THAT(seen, testing::ElementsAre("load", "prefill 8", "prefill 65", "decode 0", "turn 44 0", "decode 64",
-                                         "turn 44 64", "memory", "prefill_step"));
+                                         "turn 44 64", "memory", "run"));
   // What does not fit into the context of 1,024, and turns of a conversation without a tokenizer, are named.
   EXPECT_THAT(outcome.err, HasSubstr("2000"));
   EXPECT_THAT(outcome.err, HasSubstr("1000"));
