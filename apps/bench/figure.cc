@@ -26,7 +26,7 @@ double at_fraction(const std::vector<double>& sorted, double fraction) {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// Five significant digits.
+// Five significant digits: nobody reads sixteen of a clock.
 double rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
   const double scale = std::pow(10.0, 4 - std::floor(std::log10(std::fabs(value))));
@@ -70,7 +70,9 @@ Json Figure::as_json() const {
     json[throughput.field] = rounded(throughput.value);
     if (throughput.peak > 0) json["peak_percent"] = rounded(throughput.percent());
   }
-  json.update(details);
+  for (const auto& [field, detail] : details.items()) {
+    json[field] = detail.is_number_float() ? Json(rounded(detail.get<double>())) : detail;
+  }
   return json;
 }
 

@@ -59,7 +59,7 @@ struct Figure {
 
   // "turn history=1024 n=44"
   std::string name() const;
-  // what, keys, value, q1, q3, throughput and details. Rounded: nobody reads sixteen digits of a clock.
+  // what, keys, value, q1, q3, throughput and details; fractions rounded to five digits.
   Json as_json() const;
 };
 using FigureSink = std::function<void(const Figure&)>;

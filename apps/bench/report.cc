@@ -74,8 +74,8 @@ std::string table_row(const Figure& figure, std::span<const Rival> rivals) {
     line += right(theirs ? number(*theirs) : "", kRivalWidth) +
             right(ratio ? number(*ratio) + "x" : "", kRatioWidth);
   }
-  if (!figure.note.empty()) line += "  " + figure.note;
-  return without_trailing_blanks(line);
+  line = without_trailing_blanks(line);
+  return figure.note.empty() ? line : line + "  " + figure.note;
 }
 
 std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<const Rival> rivals) {

@@ -165,7 +165,7 @@ TEST(Table, WhatIsNotKnownIsLeftBlank) {
   Figure load = figure_of("load", {}, 640.6);
   EXPECT_EQ(table_row(load, rivals), "load                                    640.6 ms");
   load.note = "from disk";
-  EXPECT_THAT(table_row(load, {}), EndsWith("  from disk"));
+  EXPECT_THAT(table_row(load, {}), EndsWith("640.6 ms  from disk"));
   Figure decode = decode_at(0, 1234.5);
   decode.throughput.peak = 0;
   EXPECT_THAT(table_row(decode, {}), testing::Not(HasSubstr("%")));
