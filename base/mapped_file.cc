@@ -81,6 +81,7 @@ Result<MappedFile> MappedFile::map(MappedFile file) {
   file.data_ = static_cast<const std::byte*>(data);
   file.size_ = size;
   file.mtime_ns_ = mtime_ns_of(info);
+  file.guard_ = MappingGuard(file.data_, size);
   return file;
 }
 
@@ -89,7 +90,8 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
       fd_(std::exchange(other.fd_, -1)),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
-      mtime_ns_(other.mtime_ns_) {}
+      mtime_ns_(other.mtime_ns_),
+      guard_(std::move(other.guard_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
@@ -97,10 +99,12 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(mtime_ns_, other.mtime_ns_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
+  guard_ = MappingGuard();  // before its mapping
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
   if (fd_ >= 0) ::close(fd_);
 }
@@ -116,6 +120,7 @@ Status MappedFile::check_unchanged() const {
   if (mtime_ns_of(info) != mtime_ns_) {
     return {ErrorCode::kChangedOnDisk, path_ + ": was modified after it was opened"};
   }
+  if (guard_.lost()) return {ErrorCode::kIo, path_ + ": cannot read: a part of it could not be had from the disk"};
   return {};
 }
 

@@ -1,6 +1,9 @@
 // A file mapped for reading. The path is opened without blocking, must be a regular file, and its size
-// and modification time are remembered: a file that is truncated under a mapping kills the process
-// (SIGBUS), so readers ask unchanged() before they trust the bytes again.
+// and modification time are remembered.
+//
+// Somebody may truncate or overwrite the file at any time. Reading what is gone gives zeros (base/mapping_guard.h),
+// reading what was overwritten gives the new bytes: whoever reads the mapping keeps within it whatever the bytes
+// say, and asks check_unchanged() behind the last read, before the result is trusted.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "base/mapping_guard.h"
 #include "base/result.h"
 
 namespace ibid {
@@ -32,7 +36,7 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  // kChangedOnDisk when size or modification time differ from those at open().
+  // kChangedOnDisk when size or modification time differ from those at open(); kIo when the disk failed.
   Status check_unchanged() const;
 
  private:
@@ -44,6 +48,7 @@ class MappedFile {
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
   int64_t mtime_ns_ = 0;
+  MappingGuard guard_;  // of data_
 };
 
 }  // namespace ibid

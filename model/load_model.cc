@@ -6,12 +6,23 @@
 
 namespace ibid {
 
-Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options,
-                                                           size_t kv_budget_bytes) {
+namespace {
+
+Result<std::unique_ptr<LanguageModel>> load(const ModelFile& file, const ModelOptions& options,
+                                            size_t kv_budget_bytes) {
   TRY_ASSIGN(ModelConfig config, read_config(file));
   TRY_ASSIGN(const MemoryPlan plan, plan_memory(file, config, options));
   TRY(check_memory(plan, kv_budget_bytes));
   TRY_ASSIGN(std::unique_ptr<LanguageModel> model, TransformerModel::create(file, std::move(config), options));
+  return model;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options,
+                                                           size_t kv_budget_bytes) {
+  Result<std::unique_ptr<LanguageModel>> model = load(file, options, kv_budget_bytes);
+  TRY(file.check_unchanged());  // first: an error may come of it
   return model;
 }
 

@@ -29,7 +29,6 @@ Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFi
   TRY_ASSIGN(const TransformerWeights::Plan plan,
              TransformerWeights::plan(file, model->config_, options.numerics));
   TRY_ASSIGN(model->weights_, TransformerWeights::load(file, model->config_, options.numerics, model->team_));
-  TRY(file.check_unchanged());
   TRY_ASSIGN(model->acts_, Activations::create(model->config_, model->max_chunk_, model->max_seq_len_,
                                                plan.quantized, model->team_.size()));
   model->linear_ = {model->kernels_, options.numerics, model->acts_.linear_scratch,

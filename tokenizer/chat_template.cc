@@ -238,6 +238,7 @@ Result<ChatTemplate> ChatTemplate::load(const ModelFile& file, const TemplateBud
       }
     }
   }
+  TRY(file.check_unchanged());
   if (!source) return Status(ErrorCode::kNotFound, file.path() + " has no chat template");
   auto compiled = compile_with_defaults(*source, std::move(defaults), budget);
   if (!compiled.ok())

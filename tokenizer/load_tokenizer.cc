@@ -6,11 +6,21 @@
 
 namespace ibid {
 
-Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file) {
+namespace {
+
+Result<std::unique_ptr<Tokenizer>> load(const ModelFile& file) {
   TRY_ASSIGN(const std::optional<std::string> json, file.companion("tokenizer.json"));
   if (json) return load_json_tokenizer(file, *json);
   if (file.container() == Container::kGguf) return load_gguf_tokenizer(file);
   return {ErrorCode::kMissingKey, file.path() + ": there is no tokenizer.json"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file) {
+  Result<std::unique_ptr<Tokenizer>> tokenizer = load(file);
+  TRY(file.check_unchanged());  // first: an error may come of it
+  return tokenizer;
 }
 
 }  // namespace ibid

@@ -57,7 +57,7 @@ class GgufParser {
   }
 
   // A key or a tensor name.
-  Status read_name(std::string_view& name, uint64_t max_bytes, const std::string& field) {
+  Status read_name(std::string& name, uint64_t max_bytes, const std::string& field) {
     uint64_t length = 0;
     TRY(read(length, field));
     if (length == 0) return fail(ErrorCode::kBadString, field + " is empty");
@@ -66,8 +66,8 @@ class GgufParser {
                                              text_of(max_bytes) + " are allowed");
     }
     if (left() < length) return truncated(field, length);
-    name = std::string_view(reinterpret_cast<const char*>(file_.data() + at_), length);
-    if (name.find('\0') != std::string_view::npos) {
+    name.assign(reinterpret_cast<const char*>(file_.data() + at_), length);
+    if (name.find('\0') != std::string::npos) {
       return fail(ErrorCode::kBadString, field + " " + in_quotes(name) + " contains a NUL byte");
     }
     if (!utf8_is_valid(name)) {
@@ -144,7 +144,7 @@ Status GgufParser::read_entries() {
       TRY(read(entry.count, "the length of " + field));
     }
     TRY(read_value(entry));
-    header_.entries.push_back(entry);
+    header_.entries.push_back(std::move(entry));
   }
   return {};
 }
@@ -291,7 +291,7 @@ Status GgufParser::read_infos() {
       return fail(ErrorCode::kBadAlignment, field + " is at offset " + text_of(offset) +
                                                 ", wanted a multiple of " + text_of(header_.alignment));
     }
-    header_.tensors.push_back(info);
+    header_.tensors.push_back(std::move(info));
     extents_.push_back({offset, *bytes});
   }
   return {};

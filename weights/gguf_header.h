@@ -1,8 +1,10 @@
 // The header of a GGUF file as a checked index: which keys and tensors there are, and where their bytes lie.
 //
 // A pure function of bytes: no file, no clock, no randomness, so a fuzzer drives it directly. Every number
-// from the file is compared with the bytes that are left before anything is allocated or read from it, and
-// the index holds views, no copies: its size is bounded by a small multiple of the header's.
+// from the file is compared with the bytes that are left before anything is allocated or read from it. Names are
+// copied, values are views: the index's size is bounded by a small multiple of the header's.
+//
+// The bytes may change while they are read or later (base/mapped_file.h): nothing here is read twice and hoped equal.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +24,7 @@ namespace ibid {
 // One metadata value. `payload` begins at the scalar, at a string's first byte or at an array's first element
 // and ends where the value ends.
 struct GgufEntry {
-  std::string_view key;
+  std::string key;
   GgufType type;
   GgufType element_type;  // of an array; otherwise as `type`
   uint64_t count;         // elements of an array; otherwise 1
@@ -30,7 +32,7 @@ struct GgufEntry {
 };
 
 struct GgufTensorInfo {
-  std::string_view name;
+  std::string name;
   TensorView view;
 };
 
@@ -56,15 +58,18 @@ struct GgufHeader {
 Result<GgufHeader> parse_gguf_header(std::span<const std::byte> file, std::string_view what,
                                      bool with_tensors);
 
-// Calls visit(string_view) for each element of an array of strings that parse_gguf_header accepted.
+// Calls visit(string_view) for each element of an array of strings that parse_gguf_header accepted; fewer when
+// the lengths are no longer what they were.
 template <typename Visitor>
 void visit_gguf_strings(const GgufEntry& entry, Visitor visit) {
-  const char* at = reinterpret_cast<const char*>(entry.payload.data());
-  for (uint64_t i = 0; i < entry.count; ++i) {
+  std::span<const std::byte> rest = entry.payload;
+  for (uint64_t i = 0; i < entry.count && rest.size() >= sizeof(uint64_t); ++i) {
     uint64_t length;
-    std::memcpy(&length, at, sizeof(length));
-    visit(std::string_view(at + sizeof(length), length));
-    at += sizeof(length) + length;
+    std::memcpy(&length, rest.data(), sizeof(length));
+    rest = rest.subspan(sizeof(length));
+    if (length > rest.size()) return;
+    visit(std::string_view(reinterpret_cast<const char*>(rest.data()), length));
+    rest = rest.subspan(length);
   }
 }
 

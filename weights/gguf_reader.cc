@@ -85,10 +85,11 @@ Result<std::unique_ptr<ModelFile>> GgufFile::open(const std::string& path, const
 }
 
 Result<std::unique_ptr<ModelFile>> GgufFile::open(MappedFile file, const OpenOptions& options) {
-  TRY_ASSIGN(GgufHeader header, parse_gguf_header(file.bytes(), file.path(), !options.vocabulary_only));
-  TRY(file.check_unchanged());  // a file that is still being written would be a header of one and data of
-                                // another
-  return std::unique_ptr<ModelFile>(new GgufFile(std::move(file), std::move(header)));
+  Result<GgufHeader> header = parse_gguf_header(file.bytes(), file.path(), !options.vocabulary_only);
+  // First: a file that is still being written would be a header of one and data of another.
+  TRY(file.check_unchanged());
+  TRY(header.status());
+  return std::unique_ptr<ModelFile>(new GgufFile(std::move(file), std::move(header).value()));
 }
 
 GgufFile::GgufFile(MappedFile file, GgufHeader header) : file_(std::move(file)), header_(std::move(header)) {

@@ -36,7 +36,9 @@ Result<std::string> read_beside(const std::string& directory, const std::string&
                                                  " bytes, at most " + std::to_string(max_bytes) +
                                                  " are read");
   }
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  TRY(file->check_unchanged());
+  return text;
 }
 
 bool is_missing(const Status& status) { return status.code() == ErrorCode::kNotFound; }
@@ -135,8 +137,9 @@ Status SafetensorsModel::take(MappedFile file, const std::vector<std::string>* w
   if (sniffed.content != Content::kSafetensors && !sniffed.looks_like.empty()) {
     return foreign_content_error(file.bytes(), file.path(), "a safetensors file");
   }
-  TRY_ASSIGN(SafetensorsHeader header, parse_safetensors_header(file.bytes(), file.path()));
-  TRY(file.check_unchanged());
+  Result<SafetensorsHeader> parsed = parse_safetensors_header(file.bytes(), file.path());
+  TRY(file.check_unchanged());  // first: an error may come of it
+  TRY_ASSIGN(SafetensorsHeader header, std::move(parsed));
   size_t unlisted = 0;
   std::vector<bool> found(wanted == nullptr ? 0 : wanted->size());
   for (SafetensorsTensor& tensor : header.tensors) {

@@ -132,6 +132,18 @@ TEST(MappedFile, NoticesTruncationAndModification) {
   EXPECT_EQ(other->check_unchanged().code(), ErrorCode::kChangedOnDisk);
 }
 
+TEST(MappedFile, ReadingWhatWasCutOffGivesZeros) {
+  const TempDir dir;
+  const std::string path = dir.write("f", std::string(100'000, 'x'));
+  const Result<MappedFile> file = MappedFile::open(path);
+  ASSERT_TRUE(file.ok());
+  ASSERT_EQ(::truncate(path.c_str(), 10), 0);
+  EXPECT_EQ(text_of(*file), std::string(10, 'x') + std::string(100'000 - 10, '\0'));
+  const Status status = file->check_unchanged();
+  EXPECT_EQ(status.code(), ErrorCode::kChangedOnDisk);
+  EXPECT_EQ(status.message(), path + ": had 100000 bytes when it was opened, now has 10");
+}
+
 TEST(MappedFile, ReplacedByRenameKeepsTheOldBytes) {
   const TempDir dir;
   const std::string path = dir.write("f", "old");

@@ -78,6 +78,42 @@ TEST(HostilePaths, Case059ChangedWhileOpen) {
   EXPECT_THAT(status.message(), testing::HasSubstr(path));
 }
 
+// Whatever is left of a file that was opened whole, reading all of it ends, and is refused.
+TEST(HostilePaths, Case059TruncatedWhileRead) {
+  GgufWriter writer;
+  std::vector<std::string> words(2000);
+  for (size_t i = 0; i < words.size(); ++i) words[i] = "word " + std::to_string(i);
+  writer.add_strings("tokens", words);
+  writer.add_tensor_of("w", DType::kF32, {{100, 100}, 2}, std::vector<float>(10000, 1.0f));
+  const std::string bytes = writer.bytes();
+  const TempDir dir;
+  for (size_t left = 0; left < bytes.size(); left += 3001) {
+    const std::string path = dir.write("model.gguf", bytes);
+    const auto file = open_model_file(path);
+    ASSERT_TRUE(file.ok()) << file.status().to_string();
+    std::filesystem::resize_file(path, left);
+    touch_everything(**file);
+    EXPECT_EQ((*file)->check_unchanged().code(), ErrorCode::kChangedOnDisk) << left;
+    EXPECT_NE((*file)->find_tensor("w"), nullptr) << "names are not read again";
+  }
+}
+
+// Lengths that were checked are not what is there now.
+TEST(HostilePaths, Case059OverwrittenWhileRead) {
+  GgufWriter writer;
+  writer.add_strings("tokens", std::vector<std::string>(2000, "word"));
+  const std::string bytes = writer.bytes();
+  const TempDir dir;
+  for (const char c : {'\xFF', '\x7F', '\x01', '\0'}) {
+    const std::string path = dir.write("model.gguf", bytes);
+    const auto file = open_model_file(path);
+    ASSERT_TRUE(file.ok()) << file.status().to_string();
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << std::string(bytes.size(), c);
+    touch_everything(**file);
+    EXPECT_EQ((*file)->check_unchanged().code(), ErrorCode::kChangedOnDisk);
+  }
+}
+
 TEST(HostilePaths, Case059ReplacedWhileOpen) {
   // A rename over the path leaves the old file to those who have it open: nothing changes for them.
   const TempDir dir;

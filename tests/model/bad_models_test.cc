@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <limits>
+#include <thread>
 
 #include "model/load_model.h"
 #include "tests/support/temp_dir.h"
@@ -78,6 +80,37 @@ void expect_error(const Status& status, ErrorCode code, const std::string& names
   EXPECT_EQ(status.code(), code) << status.to_string();
   EXPECT_THAT(status.message(), HasSubstr("bad.gguf"));
   EXPECT_THAT(status.message(), HasSubstr(names));
+}
+
+TEST(BadModels, Case59_TruncatedWhileItIsLoaded) {
+  const TempDir dir;
+  const std::string path = dir.file("bad.gguf");
+  const uint64_t size = tiny_model_writer({}).bytes().size();
+  for (uint64_t left = 0; left < size; left += size / 23) {
+    write_tiny_model({}, path);
+    const auto file = open_model_file(path);
+    ASSERT_TRUE(file.ok()) << file.status().to_string();
+    std::filesystem::resize_file(path, left);
+    expect_error(load_language_model(**file, {}).status(), ErrorCode::kChangedOnDisk, "now has " + std::to_string(left));
+  }
+}
+
+// At a moment that nobody chose: whichever it hits, the model is whole or refused.
+TEST(BadModels, Case59_TruncatedByAnotherMeanwhile) {
+  const TempDir dir;
+  const std::string path = dir.file("bad.gguf");
+  for (int i = 0; i < 30; ++i) {
+    write_tiny_model({}, path);
+    std::jthread other([&] {
+      for (int k = 0; k < i * 20; ++k) std::this_thread::yield();
+      std::filesystem::resize_file(path, 5000);
+    });
+    const auto file = open_model_file(path);
+    const Status status = file.ok() ? load_language_model(**file, {}).status() : file.status();
+    if (!status.ok()) {
+      EXPECT_THAT(status.message(), HasSubstr("bad.gguf"));
+    }
+  }
 }
 
 TEST(BadModels, Case60_NoHeads) {

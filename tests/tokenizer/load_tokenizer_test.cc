@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,7 @@ struct GgufVocabulary {
   std::vector<std::pair<std::string, bool>> flags;
   std::string huggingface_json;
   uint64_t embedding_rows = 0;
+  std::optional<uint64_t> cut_to_bytes;  // between opening the file and reading its vocabulary
 
   GgufVocabulary() {
     for (int b = 0; b < 256; ++b) {
@@ -67,6 +70,7 @@ struct GgufVocabulary {
     TRY(writer.write(path));
     TRY_ASSIGN(const std::unique_ptr<ModelFile> file,
                open_model_file(path, {.vocabulary_only = embedding_rows == 0}));
+    if (cut_to_bytes) std::filesystem::resize_file(path, *cut_to_bytes);
     return load_tokenizer(*file);
   }
 };
@@ -83,6 +87,16 @@ TEST(LoadGguf, ReadsAVocabulary) {
   EXPECT_EQ((*tokenizer)->eos(), 259);
   EXPECT_EQ((*tokenizer)->end_of_turn(), (std::vector<TokenId>{259}));
   EXPECT_FALSE((*tokenizer)->is_special(260));
+}
+
+TEST(LoadGguf, AFileThatIsCutMeanwhileIsRefusedAndNotReadAsZeros) {
+  GgufVocabulary v;
+  for (int i = 0; i < 2000; ++i) v.add("token" + std::to_string(i), 1);
+  ASSERT_TRUE(v.load().ok());
+  for (const uint64_t bytes : {0, 5000, 9000, 20000}) {
+    v.cut_to_bytes = bytes;
+    EXPECT_EQ(v.load().status().code(), ErrorCode::kChangedOnDisk) << bytes;
+  }
 }
 
 TEST(LoadGguf, TheFileOrItsFamilySaysWhatStandsAroundAText) {
