@@ -1,4 +1,5 @@
-// The generated tables behind unicode_text.h: sorted ranges of code points.
+// The generated tables behind unicode_text.h: sorted ranges of code points (Unicode 16.0). What follows from general
+// categories is not among them: tokenizer/unicode.h has those.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +25,10 @@ struct CaseTable {
   std::span<const CaseSpecial> specials;
 };
 
-std::span<const CodeRange> printable_ranges();
-std::span<const CodeRange> alpha_ranges();
-std::span<const CodeRange> decimal_ranges();
 std::span<const CodeRange> digit_ranges();
 std::span<const CodeRange> numeric_ranges();
-std::span<const CodeRange> space_ranges();
 std::span<const CodeRange> lower_ranges();
 std::span<const CodeRange> upper_ranges();
-std::span<const CodeRange> title_ranges();
 std::span<const CodeRange> case_ignorable_ranges();
 std::span<const CodeRange> cased_ranges();
 CaseTable to_upper_table();

@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "tokenizer/jinja/unicode_data.h"
+#include "tokenizer/unicode.h"
 
 namespace ibid::jinja {
 namespace {
@@ -55,6 +56,10 @@ void append_mapped(MarkedString& out, const CaseTable& table, uint32_t c, TextOr
 bool is_cased(uint32_t c) { return contains(cased_ranges(), c); }
 bool is_case_ignorable(uint32_t c) { return contains(case_ignorable_ranges(), c); }
 
+constexpr CategorySet kUnprintable =
+    category_set(GeneralCategory::Cc, GeneralCategory::Cf, GeneralCategory::Cn, GeneralCategory::Co,
+                 GeneralCategory::Cs, GeneralCategory::Zl, GeneralCategory::Zp, GeneralCategory::Zs);
+
 constexpr uint32_t kCapitalSigma = 0x3A3;
 constexpr uint32_t kSmallSigma = 0x3C3;
 constexpr uint32_t kFinalSigma = 0x3C2;
@@ -91,15 +96,15 @@ void append_lower(MarkedString& out, std::string_view text, size_t offset, uint3
 
 }  // namespace
 
-bool is_printable(uint32_t c) { return contains(printable_ranges(), c); }
-bool is_alpha(uint32_t c) { return contains(alpha_ranges(), c); }
-bool is_decimal(uint32_t c) { return contains(decimal_ranges(), c); }
+bool is_printable(uint32_t c) { return c == ' ' || !in_categories(c, kUnprintable); }
+bool is_alpha(uint32_t c) { return is_letter(c); }
+bool is_decimal(uint32_t c) { return general_category(c) == GeneralCategory::Nd; }
 bool is_digit(uint32_t c) { return contains(digit_ranges(), c); }
 bool is_numeric(uint32_t c) { return contains(numeric_ranges(), c); }
-bool is_space(uint32_t c) { return contains(space_ranges(), c); }
+bool is_space(uint32_t c) { return ibid::is_space(c) || (c >= 0x1C && c <= 0x1F); }  // with the ASCII separators
 bool is_lower(uint32_t c) { return contains(lower_ranges(), c); }
 bool is_upper(uint32_t c) { return contains(upper_ranges(), c); }
-bool is_title(uint32_t c) { return contains(title_ranges(), c); }
+bool is_title(uint32_t c) { return general_category(c) == GeneralCategory::Lt; }
 
 size_t char_length(std::string_view text, size_t offset) {
   return static_cast<unsigned char>(text[offset]) < 0x80 ? 1 : utf8_decode(text, offset).length;
