@@ -68,21 +68,31 @@ Value do_reverse(Interpreter& in, const Value& subject, const Arguments& args) {
   return Value::string(std::move(out));
 }
 
-Value do_sort(Interpreter& in, const Value& subject, const Arguments& args) {
-  const Parameters parameters(args, "sort", {"reverse", "case_sensitive", "attribute"});
-  RenderState& state = in.state();
-  auto getters = attribute_getters(in, parameters.get(2), !parameters.flag(state, 1, false));
-  std::vector<std::pair<Value, Value>> keyed;
-  for (const Value& item : iterate(state, subject))
-    keyed.emplace_back(Value::list(AttributeGetter::all(getters, item)), item);
-  const bool reverse = parameters.flag(state, 0, false);
+using Keyed = std::vector<std::pair<Value, Value>>;  // what to sort by, and what is sorted
+
+// Equal keys keep their order, in reverse too.
+void sort_by_key(RenderState& state, Keyed& keyed, bool reverse) {
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     state.meter.step();
     return reverse ? less(state, b.first, a.first) : less(state, a.first, b.first);
   });
+}
+
+Value items_of(Keyed keyed) {
   Items items;
   for (auto& [key, item] : keyed) items.push_back(std::move(item));
   return Value::list(std::move(items));
+}
+
+Value do_sort(Interpreter& in, const Value& subject, const Arguments& args) {
+  const Parameters parameters(args, "sort", {"reverse", "case_sensitive", "attribute"});
+  RenderState& state = in.state();
+  auto getters = attribute_getters(in, parameters.get(2), !parameters.flag(state, 1, false));
+  Keyed keyed;
+  for (const Value& item : iterate(state, subject))
+    keyed.emplace_back(Value::list(AttributeGetter::all(getters, item)), item);
+  sort_by_key(state, keyed, parameters.flag(state, 0, false));
+  return items_of(std::move(keyed));
 }
 
 Value do_unique(Interpreter& in, const Value& subject, const Arguments& args) {
@@ -158,20 +168,14 @@ Value do_dictsort(Interpreter& in, const Value& subject, const Arguments& args) 
   if (by != "key" && by != "value") fail("You can only sort by either \"key\" or \"value\"");
   if (!subject.is_dict()) fail("'" + std::string(type_name(subject)) + "' object has no attribute 'items'");
   AttributeGetter fold(in, nullptr, !parameters.flag(state, 0, false));
-  std::vector<std::pair<Value, Value>> keyed;
+  Keyed keyed;
   for (size_t i = 0; i < dict_size(subject); ++i) {
     auto [key, value] = dict_entry(subject, i);
     Value sort_key = fold(by == "key" ? key : value);
     keyed.emplace_back(std::move(sort_key), Value::tuple({std::move(key), std::move(value)}));
   }
-  const bool reverse = parameters.flag(state, 2, false);
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
-    state.meter.step();
-    return reverse ? less(state, b.first, a.first) : less(state, a.first, b.first);
-  });
-  Items items;
-  for (auto& [key, item] : keyed) items.push_back(std::move(item));
-  return Value::list(std::move(items));
+  sort_by_key(state, keyed, parameters.flag(state, 2, false));
+  return items_of(std::move(keyed));
 }
 
 Value do_groupby(Interpreter& in, const Value& subject, const Arguments& args) {
@@ -181,12 +185,9 @@ Value do_groupby(Interpreter& in, const Value& subject, const Arguments& args) {
   if (parameters.has(1) && !parameters.at(1).is_none()) fallback = parameters.at(1);
   AttributeGetter exact(in, parameters.get(0), false, fallback);
   AttributeGetter folded(in, parameters.get(0), !parameters.flag(state, 2, false), fallback);
-  std::vector<std::pair<Value, Value>> keyed;
+  Keyed keyed;
   for (const Value& item : iterate(state, subject)) keyed.emplace_back(folded(item), item);
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
-    state.meter.step();
-    return less(state, a.first, b.first);
-  });
+  sort_by_key(state, keyed, false);
   Items groups;
   for (size_t i = 0; i < keyed.size();) {
     Items members;

@@ -37,7 +37,8 @@ std::string lay_out(std::string_view scientific) {
          digits.substr(static_cast<size_t>(exponent) + 1);
 }
 
-// Without surrounding white space and underscores; nullopt where an underscore is not between digits.
+// Without surrounding white space, underscores and a leading plus; nullopt where an underscore is not between digits or
+// a plus is followed by another sign.
 std::optional<std::string> plain_digits(std::string_view text) {
   text.remove_prefix(leading_space(text));
   text.remove_suffix(trailing_space(text));
@@ -49,6 +50,8 @@ std::optional<std::string> plain_digits(std::string_view text) {
     }
     if (i == 0 || i + 1 == text.size() || text[i - 1] == '_' || text[i + 1] == '_') return std::nullopt;
   }
+  if (plain.starts_with("+-")) return std::nullopt;
+  if (plain.starts_with('+')) plain.erase(0, 1);
   return plain;
 }
 
@@ -94,28 +97,24 @@ std::string format_float(double value, int precision, char type) {
 }
 
 std::optional<int64_t> parse_int(std::string_view text, int base) {
-  auto plain = plain_digits(text);
+  const auto plain = plain_digits(text);
   if (!plain) return std::nullopt;
   const char* first = plain->data();
   const char* last = first + plain->size();
-  if (first != last && *first == '+') ++first;
-  if (first != last && first != plain->data() && *first == '-') return std::nullopt;
   int64_t value = 0;
   const auto result = std::from_chars(first, last, value, base);
-  if (result.ec != std::errc() || result.ptr != last || first == last) return std::nullopt;
+  if (result.ec != std::errc() || result.ptr != last) return std::nullopt;
   return value;
 }
 
 std::optional<double> parse_float(std::string_view text) {
-  auto plain = plain_digits(text);
+  const auto plain = plain_digits(text);
   if (!plain) return std::nullopt;
   const char* first = plain->data();
   const char* last = first + plain->size();
-  if (first != last && *first == '+') ++first;
-  if (first != last && first != plain->data() && *first == '-') return std::nullopt;
   double value = 0;
   const auto result = std::from_chars(first, last, value);
-  if (result.ptr != last || first == last) return std::nullopt;
+  if (result.ptr != last) return std::nullopt;
   if (result.ec == std::errc::result_out_of_range) {
     const bool negative = *first == '-';
     const size_t e = plain->find_first_of("eE");
