@@ -12,7 +12,7 @@ inline constexpr uint32_t kReplacementCharacter = 0xFFFD;
 
 struct DecodedChar {
   uint32_t code_point;  // kReplacementCharacter when !valid
-  size_t length;        // bytes consumed, >= 1; an invalid sequence consumes its maximal valid prefix (Unicode 3.9, W3C)
+  size_t length;        // bytes consumed, >= 1; an invalid sequence consumes its maximal valid prefix (Unicode 3.9)
   bool valid;
 };
 

@@ -86,7 +86,9 @@ class Operands {
 class NextBlock {
  public:
   NextBlock(const KvHeadBlock& block, const AttendTile& tile, size_t n_shares)
-      : tile_(tile), head_bytes_(block.bytes), share_((tile.n_next * block.bytes / 64 + n_shares - 1) / n_shares * 64) {}
+      : tile_(tile),
+        head_bytes_(block.bytes),
+        share_((tile.n_next * block.bytes / 64 + n_shares - 1) / n_shares * 64) {}
 
   void fetch_share() {
     const size_t end = smaller(at_ + share_, tile_.n_next * head_bytes_);

@@ -8,8 +8,8 @@
 
 namespace ibid {
 
-// Constants of exp, shared with the vector form:
-//   n = x log2 e + kRoundShift - kRoundShift, which rounds to even,  f = x - n ln 2 in two parts,  e^x = 2^n (1 + f + f^2 (c2 + c3 f + ...))
+// Constants of exp, shared with the vector form: n = x log2 e + kRoundShift - kRoundShift, which rounds to even,
+//   f = x - n ln 2 in two parts,  e^x = 2^n (1 + f + f^2 (c2 + c3 f + ...))
 // c2..c6 interpolate (e^f - 1 - f) / f^2 at Chebyshev nodes of |f| <= 1.02 ln(2) / 2: 8e-9 relative.
 inline constexpr float kExpLowest = -87.3f;   // below: 0. 2^n (1 + f + ...) stays a normal number above it
 inline constexpr float kExpHighest = 88.0f;   // above: e^88, so that nothing becomes infinite

@@ -92,7 +92,8 @@ class Transcript {
 
   // Replaces what lies behind patch.keep_bytes. O(what is dropped and added).
   void apply(const TranscriptPatch& patch);
-  // Appends a reply, as message number `message`; an empty one too, for it holds the mark. `mark`: the encoder at the end of the text so far.
+  // Appends a reply, as message number `message`; an empty one too, for it holds the mark.
+  // `mark`: the encoder at the end of the text so far.
   void append_reply(const SampledReply& reply, size_t message, EncoderMark mark);
 
  private:

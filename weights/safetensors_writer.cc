@@ -12,7 +12,8 @@ Status write_safetensors(const std::string& path, std::span<const NamedTensor> t
   size_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
     const Shape& shape = tensor.view.shape;
-    const std::vector<uint64_t> dims(shape.dims.begin(), shape.dims.begin() + static_cast<std::ptrdiff_t>(shape.rank));
+    const auto end = shape.dims.begin() + static_cast<std::ptrdiff_t>(shape.rank);
+    const std::vector<uint64_t> dims(shape.dims.begin(), end);
     header[tensor.name] = {{"dtype", std::string(dtype_name(tensor.view.dtype))},
                            {"shape", dims},
                            {"data_offsets", {offset, offset + tensor.view.data.size()}}};

@@ -32,7 +32,10 @@ Result<int> run_chat(const Arguments& arguments) {
   Screen screen;
   LineReader reader(interactive);
   Conversation conversation(std::move(session), arguments.turn.turn_options(), screen);
-  if (interactive) screen.note(std::filesystem::path(engine->name()).filename().string() + " · context " + std::to_string(engine->max_seq_len()) + " · /help");
+  if (interactive) {
+    screen.note(std::filesystem::path(engine->name()).filename().string() + " · context " +
+                std::to_string(engine->max_seq_len()) + " · /help");
+  }
   std::string line;
   while (!screen.writing_failed()) {
     const LineReader::Outcome outcome = reader.read(line);

