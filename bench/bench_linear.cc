@@ -162,8 +162,10 @@ class Workload {
     for (size_t i = 0; i < n_rows_ * n_cols; ++i) x.values[i] = static_cast<float>(i % 201) * 0.01f - 1.0f;
     x.quantized = QuantizedRows::at(arena_.allocate(QuantizedRows::bytes(n_rows_, n_cols)), n_rows_, n_cols);
     const Kernels& kernels = kernels_for(*active_isa());
-    for (size_t row = 0; row < n_rows_; ++row)
-      kernels.quantize_row(x.values + row * n_cols, row, x.quantized);
+    const Range all{0, x.quantized.blocks()};
+    for (size_t row = 0; row < n_rows_; ++row) {
+      kernels.quantize_blocks(x.values + row * n_cols, row, all, x.quantized);
+    }
     inputs_.push_back(x);
   }
 

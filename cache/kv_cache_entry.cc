@@ -64,8 +64,8 @@ Status KvCacheEntry::reserve(size_t n_rows) {
   return {};
 }
 
-void KvCacheEntry::append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k,
-                          const float* v, size_t stride, size_t n_rows) {
+void KvCacheEntry::store_rows(const Worker& worker, const Kernels& kernels, size_t layer, const float* k,
+                              const float* v, size_t stride, size_t n_rows, FinishRow finish, void* context) {
   if (n_rows == 0) return;
   const size_t begin = length();
   const size_t end = begin + n_rows;
@@ -88,6 +88,7 @@ void KvCacheEntry::append(const Worker& worker, const Kernels& kernels, size_t l
     std::byte* block = pages_[group * kKeyGroup / kPagePositions].data() + kv.head_offset(layer, head);
     const size_t group_end = std::min(end, (group + 1) * kKeyGroup);
     for (size_t position = std::max(begin, group * kKeyGroup); position < group_end; ++position) {
+      finish(context, position - begin, head);
       const size_t offset = (position - begin) * stride + head * kv.head_dim;
       kernels.kv_store(kv.block, block, position % kPagePositions, k + offset, v + offset);
     }

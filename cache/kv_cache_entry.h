@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "base/parallel.h"
@@ -44,9 +45,20 @@ class KvCacheEntry {
   // write one cache line of K). The caller puts a barrier before anybody reads them. Calling it again before
   // commit, as after a pass that was cancelled, stores them anew.
   //   k, v: [n_rows, stride], a row holds n_kv_heads * head_dim floats; k is already rotated.
+  //   finish(row, head), where given, is called for each row and head by the worker that stores it, just before:
+  //   it may still change k and v there.
   // REQUIRES: reserve(n_rows) succeeded since the last commit, slice or fork.
+  template <typename Finish>
   void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
-              size_t stride, size_t n_rows);
+              size_t stride, size_t n_rows, Finish&& finish) {
+    using Plain = std::remove_reference_t<Finish>;
+    store_rows(worker, kernels, layer, k, v, stride, n_rows,
+               [](void* context, size_t row, size_t head) { (*static_cast<Plain*>(context))(row, head); }, &finish);
+  }
+  void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
+              size_t stride, size_t n_rows) {
+    append(worker, kernels, layer, k, v, stride, n_rows, [](size_t, size_t) {});
+  }
 
   // Publishes the staged rows. REQUIRES: every layer was appended with tokens.size() rows.
   void commit(TokenSpan tokens);
@@ -76,6 +88,10 @@ class KvCacheEntry {
   size_t rows_appended() const { return rows_appended_; }
 
  private:
+  using FinishRow = void (*)(void* context, size_t row, size_t head);
+  void store_rows(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
+                  size_t stride, size_t n_rows, FinishRow finish, void* context);
+
   KvPagePool* pool_;
   std::vector<KvPage> pages_;
   std::vector<const std::byte*> page_data_;  // pages_[i].data()

@@ -143,6 +143,14 @@ class TaskList {
     return place;
   }
 
+  // Whether some task is divided among threads. The same on all of them.
+  bool any_split(int count) const {
+    for (int index = 1; index < count; ++index) {
+      if (share_begin(index, count).block != 0) return true;
+    }
+    return false;
+  }
+
  private:
   Task make(const AttentionSequence& sequence, size_t head, size_t row) const {
     Task task;
@@ -327,7 +335,7 @@ void attention(const Worker& worker, const Kernels& kernels, const AttentionShap
     }
     return index < end.task;
   });
-  worker.barrier();
+  if (tasks.any_split(worker.count())) worker.barrier();
 
   if (open.sequence != nullptr) {
     size_t done = end.block;

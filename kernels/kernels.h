@@ -119,9 +119,10 @@ struct Kernels {
   void (*widen_panels)(const PackedMatrix& w, Range panels, Range columns, float* out);
 
   // --- rows
-  // Quantises one row of n_cols floats into row `row` of `out`, padding included. q = round(x * (127 / max)).
-  // A block whose largest magnitude is below kTinyBlock counts as zeros; a block of zeros has scale 0.
-  void (*quantize_row)(const float* x, size_t row, QuantizedRows& out);
+  // Quantises blocks [blocks.begin, blocks.end) of 32 columns of a row into row `row` of `out`; blocks behind
+  // n_cols are padding, for which x is not read. q = round(x * (127 / max)). A block whose largest magnitude
+  // is below kTinyBlock counts as zeros; a block of zeros has scale 0. x: the row, n_cols floats.
+  void (*quantize_blocks)(const float* x, size_t row, Range blocks, QuantizedRows& out);
   // y = x * (1 / sqrt(mean(x^2) + eps)) * weight, as (x * inv) * weight. y may be x. (Zhang & Sennrich 2019)
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* y);
   // y = silu(gate) * up, silu(g) = g / (1 + exp(-g)). y may be gate or up. (Shazeer 2020)

@@ -11,7 +11,7 @@ void fill_linear(Kernels& table) {
   table.linear_int8 = linear_int8;
   table.linear_float = linear_float;
   table.widen_panels = widen_panels;
-  table.quantize_row = quantize_row;
+  table.quantize_blocks = quantize_blocks;
 }
 
 }  // namespace

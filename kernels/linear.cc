@@ -60,11 +60,16 @@ size_t linear_scratch_bytes(size_t max_n_cols) {
 
 void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
             float* y, size_t y_stride) {
-  CHECK_EQ(w.n_cols, x.n_cols);
-  DCHECK(y_stride >= kPanelRows * w.n_panels());
   // Whole tiles per thread, unless there are too few of them to be balanced.
   const bool many = w.n_panels() >= 16 * kMaxLinearPanels * static_cast<size_t>(worker.count());
   const Range panels = worker.share(w.n_panels(), many ? kMaxLinearPanels : 1);
+  linear_panels(worker, context, w, x, panels, y, y_stride);
+}
+
+void linear_panels(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
+                   Range panels, float* y, size_t y_stride) {
+  CHECK_EQ(w.n_cols, x.n_cols);
+  DCHECK(y_stride >= kPanelRows * w.n_panels());
   if (panels.empty()) return;
   std::byte* scratch = context.scratch + static_cast<size_t>(worker.index()) * context.scratch_stride;
   const Kernels& kernels = *context.kernels;

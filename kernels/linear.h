@@ -23,6 +23,8 @@ struct LinearInput {
   float* values = nullptr;  // [n_rows, stride]
   size_t stride = 0;
   QuantizedRows quantized;  // q == nullptr: no consumer is quantised
+
+  void set_rows(size_t n) { n_rows = quantized.n_rows = n; }
 };
 
 // What linear() needs besides its operands. `scratch` has linear_scratch_bytes() for each thread.
@@ -38,5 +40,9 @@ struct LinearContext {
 // y: [x.n_rows, y_stride], y_stride >= 16 * w.n_panels().
 void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
             float* y, size_t y_stride);
+
+// The same for a share that the caller chose: outputs 16 * panels.begin to 16 * panels.end.
+void linear_panels(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
+                   Range panels, float* y, size_t y_stride);
 
 }  // namespace ibid

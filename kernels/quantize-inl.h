@@ -26,13 +26,13 @@ IBID_INLINE void quantize_block(const float* x, size_t b, int8_t* q, const Quant
   out.offset32[b] = -128 * (sum0 + sum1);
 }
 
-void quantize_row(const float* x, size_t row, QuantizedRows& out) {
-  const size_t blocks = out.blocks(), used = out.n_cols / kQuantBlock;
+void quantize_blocks(const float* x, size_t row, Range blocks, QuantizedRows& out) {
+  const size_t used = out.n_cols / kQuantBlock;
   alignas(64) static constexpr float kPadding[kQuantBlock] = {};
   int8_t* q = out.q + row * out.padded_cols();
-  for (size_t b = 0; b < blocks; ++b) {
+  for (size_t b = blocks.begin; b < blocks.end; ++b) {
     const float* block = b < used ? x + b * kQuantBlock : kPadding;
-    quantize_block(block, row * blocks + b, q + b * kQuantBlock, out);
+    quantize_block(block, row * out.blocks() + b, q + b * kQuantBlock, out);
   }
 }
 

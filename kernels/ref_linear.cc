@@ -140,8 +140,8 @@ void widen_panels(const PackedMatrix& w, Range panels, Range columns, float* out
   }
 }
 
-void quantize_row(const float* x, size_t row, QuantizedRows& out) {
-  for (size_t b = 0; b < out.blocks(); ++b) {
+void quantize_blocks(const float* x, size_t row, Range blocks, QuantizedRows& out) {
+  for (size_t b = blocks.begin; b < blocks.end; ++b) {
     const size_t at = row * out.blocks() + b;
     int8_t* q = out.q + row * out.padded_cols() + b * kQuantBlock;
     float block[kQuantBlock] = {};
@@ -169,7 +169,7 @@ void fill_ref_linear(Kernels& table) {
   table.linear_int8 = linear_int8;
   table.linear_float = linear_float;
   table.widen_panels = widen_panels;
-  table.quantize_row = quantize_row;
+  table.quantize_blocks = quantize_blocks;
 }
 
 void fill_reference_linear(Kernels& table) { table.linear_float = linear_double; }

@@ -17,33 +17,39 @@ constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; 
 template <typename Allocator>
 void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfig& config, size_t max_chunk,
                           size_t context, QuantizedInputs quantized, int n_threads) {
-  const auto rows = [&](size_t width) {
+  const auto rows = [&](size_t n, size_t width) {
     const size_t stride = round_up(width, kChunkCols);
-    return Rows{reinterpret_cast<float*>(allocate(max_chunk * stride * sizeof(float))), stride};
+    return Rows{reinterpret_cast<float*>(allocate(n * stride * sizeof(float))), stride};
   };
-  const auto linear_input = [&](size_t width, bool is_quantized) {
-    const Rows values = rows(width);
+  const auto linear_input = [&](size_t n, Rows values, size_t width, bool is_quantized) {
     LinearInput input;
     input.n_cols = width;
     input.values = values.data;
     input.stride = values.stride;
     if (is_quantized) {
-      std::byte* memory = allocate(QuantizedRows::bytes(max_chunk, width));
-      if (memory != nullptr) input.quantized = QuantizedRows::at(memory, max_chunk, width);
+      std::byte* memory = allocate(QuantizedRows::bytes(n, width));
+      if (memory != nullptr) input.quantized = QuantizedRows::at(memory, n, width);
     }
     return input;
   };
-  a.x = rows(config.dim);
-  a.h = linear_input(config.dim, quantized.h);
-  a.q = rows(config.q_dim());
-  a.k = rows(config.kv_dim());
-  a.v = rows(config.kv_dim());
-  a.attended = linear_input(config.q_dim(), quantized.attended);
-  a.gate = rows(config.ffn_dim);
-  a.up = rows(config.ffn_dim);
-  a.gated = linear_input(config.ffn_dim, quantized.gated);
-  a.block_out = rows(config.dim);
-  a.cos_sin = rows(config.rope.rotary_dim);
+  const auto row_buffers = [&](size_t n) {
+    RowBuffers b;
+    b.x = rows(n, config.dim);
+    b.cos_sin = rows(n, config.rope.rotary_dim);
+    b.h = linear_input(n, rows(n, config.dim), config.dim, quantized.h);
+    b.attended = linear_input(n, a.attended, config.q_dim(), quantized.attended);
+    return b;
+  };
+  a.q = rows(max_chunk, config.q_dim());
+  a.k = rows(max_chunk, config.kv_dim());
+  a.v = rows(max_chunk, config.kv_dim());
+  a.attended = rows(max_chunk, config.q_dim());
+  a.gate = rows(max_chunk, config.ffn_dim);
+  a.up = rows(max_chunk, config.ffn_dim);
+  a.gated = linear_input(max_chunk, rows(max_chunk, config.ffn_dim), config.ffn_dim, quantized.gated);
+  a.block_out = rows(max_chunk, config.dim);
+  a.shared = row_buffers(max_chunk);
+  for (int i = 0; i < n_threads; ++i) a.own.push_back(row_buffers(kOwnRows));
 
   a.attention_scratch = allocate(attention_scratch_bytes(attention_shape(config, 0), max_chunk, context, n_threads));
   const size_t widest = std::max({config.dim, config.q_dim(), config.ffn_dim});

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "base/arena.h"
 #include "base/result.h"
@@ -27,23 +28,34 @@ struct QuantizedInputs {
   bool gated = false;     // w_down
 };
 
+// What steps on rows read and write.
+struct RowBuffers {
+  Rows x;                 // [T, D]             the residual stream
+  Rows cos_sin;           // [T, rotary_dim]
+  LinearInput h;          // [T, D]             norm(x), the input of QKV, gate and up, and of the head
+  LinearInput attended;   // [T, H d]           the input of wo: Activations::attended, and in int8
+};
+
 class Activations {
  public:
+  // Up to this many rows, each worker computes the steps on rows for itself: they cost less than a barrier.
+  static constexpr size_t kOwnRows = 4;
+
   // context: positions a sequence may have. Error: kOutOfMemory.
   static Result<Activations> create(const ModelConfig& config, size_t max_chunk, size_t context,
                                     QuantizedInputs quantized, int n_threads);
   static size_t plan_bytes(const ModelConfig& config, size_t max_chunk, size_t context, QuantizedInputs quantized,
                            int n_threads);
 
-  Rows x;                 // [T, D]      the residual stream
-  LinearInput h;          // [T, D]      norm(x), the input of QKV, gate and up, and of the head
+  RowBuffers shared;
+  std::vector<RowBuffers> own;   // [n_threads] for kOwnRows rows each
+
   Rows q;                 // [T, H d]
   Rows k, v;              // [T, G d]
-  LinearInput attended;   // [T, H d]    the input of wo
+  Rows attended;          // [T, H d]
   Rows gate, up;          // [T, F]
   LinearInput gated;      // [T, F]      silu(gate) * up, the input of w_down
   Rows block_out;         // [T, D]      what wo and w_down add to x
-  Rows cos_sin;           // [T, rotary_dim]
 
   std::byte* attention_scratch = nullptr;
   std::byte* linear_scratch = nullptr;    // per thread

@@ -48,6 +48,7 @@ class TransformerModel final : public LanguageModel {
     std::vector<TokenId> tokens;               // [T]
     std::vector<size_t> positions;             // [T]
     std::vector<size_t> logit_rows;            // rows that want logits
+    LinearInput gated;                         // of acts_, with as many rows as the pass
     float* logits = nullptr;                   // [logit_rows, logits_stride]
     size_t logits_stride = 0;
     std::stop_token stop;
@@ -61,19 +62,39 @@ class TransformerModel final : public LanguageModel {
   void lay_out(std::span<const SequenceChunk> batch, Logits& logits, Pass& pass);
   static Status check_finite(const Logits& logits);
 
+  // One worker's part of a pass, or of the last step on fewer rows.
+  struct Part {
+    Part(const Worker& w, Pass& of, const Activations& acts) : Part(w, of, acts, of.n_rows()) {}
+    Part(const Worker& w, Pass& of, const Activations& acts, size_t n_rows);
+
+    const Worker& worker;
+    Pass& pass;
+    bool alone;      // few rows: `own` is this worker's copy, and it computes all of them
+    RowBuffers own;  // else everybody's, of which this worker computes its share
+    Range rows;
+
+    // Between a step on rows and whoever reads all of them.
+    void meet() const {
+      if (!alone) worker.barrier();
+    }
+  };
+
   // Each of these is run by every worker of the region.
   void run(const Worker& worker, Pass& pass);
-  void embed(const Worker& worker, Pass& pass);
-  void attention_block(const Worker& worker, size_t layer, Pass& pass);
-  void mlp_block(const Worker& worker, size_t layer, Pass& pass);
-  void lm_head(const Worker& worker, Pass& pass);
+  void embed(Part& p);
+  void attention_block(Part& p, size_t layer);
+  void mlp_block(Part& p, size_t layer);
+  void lm_head(Part& p);
 
-  void norm(const Worker& worker, const Pass& pass, WeightVector weight);
-  void quantize(const Worker& worker, LinearInput& input);
-  void bias_and_rope(const Worker& worker, const Pass& pass, size_t n_heads, WeightVector bias, Rows rows);
-  void add_bias(const Worker& worker, const Pass& pass, WeightVector bias, Rows rows);
-  void add_residual(const Worker& worker, const Pass& pass, WeightVector bias);
-  bool stopped(const Worker& worker, size_t layer, Pass& pass) const;
+  void norm(Part& p, WeightVector weight);
+  void quantize(const Part& p, LinearInput& input);
+  void rotate_queries(const Part& p, const LayerWeights& w);
+  void store_keys_and_values(const Part& p, size_t layer);
+  void rotate_head(const Part& p, Rows rows, WeightVector bias, size_t row, size_t head);
+  void gate(const Part& p, const LayerWeights& w, Range panels);
+  void add_bias(WeightVector bias, size_t first, size_t n, float* x);
+  void add_residual(const Part& p, WeightVector bias);
+  void look_for_stop(const Part& p, size_t layer);
 
   ModelConfig config_;
   Numerics numerics_;

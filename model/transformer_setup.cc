@@ -36,6 +36,16 @@ Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFi
   return model;
 }
 
+TransformerModel::Part::Part(const Worker& w, Pass& of, const Activations& acts, size_t n_rows)
+    : worker(w),
+      pass(of),
+      alone(n_rows <= Activations::kOwnRows),
+      own(alone ? acts.own[static_cast<size_t>(w.index())] : acts.shared),
+      rows(alone ? Range{0, n_rows} : w.share(n_rows)) {
+  own.h.set_rows(n_rows);
+  own.attended.set_rows(n_rows);
+}
+
 Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
   size_t n_rows = 0;
   for (const SequenceChunk& chunk : batch) {
@@ -74,9 +84,8 @@ void TransformerModel::lay_out(std::span<const SequenceChunk> batch, Logits& log
       if (wanted) pass.logit_rows.push_back(first_row + i);
     }
   }
-  for (LinearInput* input : {&acts_.h, &acts_.attended, &acts_.gated}) {
-    input->n_rows = input->quantized.n_rows = pass.n_rows();
-  }
+  pass.gated = acts_.gated;
+  pass.gated.set_rows(pass.n_rows());
   pass.logits_stride = weights_.lm_head.n_panels() * kPanelRows;
   pass.logits = logits.resize(pass.logit_rows.size(), config_.vocab_size, pass.logits_stride);
   if (pass.logit_rows.empty()) pass.logits = nullptr;

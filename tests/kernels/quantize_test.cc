@@ -38,6 +38,25 @@ TEST(Quantize, AllTablesGiveTheSameBytes) {
   }
 }
 
+TEST(Quantize, ARowInPartsIsTheRow) {
+  const std::vector<float> x = awkward_row();
+  for (Isa isa : supported_isas()) {
+    const TestInput whole = make_input(kernels_for(isa), 1, x.size(), x);
+    TestInput parts = make_input(kernels_for(isa), 1, x.size(), std::vector<float>(x.size()));
+    QuantizedRows& b = parts.quantized;
+    const size_t n = b.blocks();
+    for (size_t begin = 0; begin < n; begin += 3) {
+      kernels_for(isa).quantize_blocks(&whole.values[0], 0, {begin, std::min(begin + 3, n)}, b);
+    }
+    const QuantizedRows& a = whole.quantized;
+    EXPECT_EQ(std::memcmp(a.q, b.q, a.padded_cols()), 0);
+    EXPECT_EQ(std::memcmp(a.scale, b.scale, n * 4), 0);
+    EXPECT_EQ(std::memcmp(a.scaled_sum, b.scaled_sum, n * 4), 0);
+    EXPECT_EQ(std::memcmp(a.offset32, b.offset32, n * 4), 0);
+    EXPECT_EQ(std::memcmp(a.offset16, b.offset16, n * 8), 0);
+  }
+}
+
 TEST(Quantize, CodesScalesAndSumsAreWhatTheyClaim) {
   const std::vector<float> x = awkward_row();
   const TestInput in = make_input(kernels_for(supported_isas().back()), 1, x.size(), x);

@@ -153,7 +153,8 @@ inline TestInput make_input(const Kernels& kernels, size_t n_rows, size_t n_cols
   if (n_cols % kQuantBlock != 0) return in;
   in.memory = AlignedArray<std::byte>(QuantizedRows::bytes(n_rows, n_cols));
   in.quantized = QuantizedRows::at(in.memory.data(), n_rows, n_cols);
-  for (size_t r = 0; r < n_rows; ++r) kernels.quantize_row(&in.values[r * stride], r, in.quantized);
+  const Range all{0, in.quantized.blocks()};
+  for (size_t r = 0; r < n_rows; ++r) kernels.quantize_blocks(&in.values[r * stride], r, all, in.quantized);
   return in;
 }
 
