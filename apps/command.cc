@@ -2,11 +2,15 @@
 
 #include <cstdio>
 
+#include "apps/terminal_text.h"
+
 namespace ibid {
 
 int report(const Status& status) {
-  std::fprintf(stderr, "ibid: %s\n", status.message().c_str());
+  std::fprintf(stderr, "ibid: %s\n", without_controls(status.message()).c_str());
   return 1;
 }
+
+Status cannot_write() { return {ErrorCode::kIo, "standard output cannot be written to"}; }
 
 }  // namespace ibid

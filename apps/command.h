@@ -11,6 +11,8 @@ namespace ibid {
 
 // "ibid: <message>" on stderr; returns 1.
 int report(const Status& status);
+// The error of a standard output that takes no more: a full disk, or whoever read it is gone.
+Status cannot_write();
 
 void add_chat(CLI::App& root, int& exit_code);
 void add_ask(CLI::App& root, int& exit_code);

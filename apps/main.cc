@@ -2,6 +2,8 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "apps/command.h"
 
@@ -11,13 +13,23 @@ namespace {
 
 constexpr int kWrongUsage = 2;
 
+// What was wrong with the command line, and where to read more.
+std::string explain(const CLI::App* root, const CLI::Error& error) {
+  const std::vector<CLI::App*> commands = root->get_subcommands();
+  if (!commands.empty()) {
+    return "ibid: " + std::string(error.what()) + " (see `ibid " + commands[0]->get_name() + " --help`)\n";
+  }
+  const std::vector<std::string> words = root->remaining();
+  if (words.empty()) return "ibid: a command is missing\n\n" + root->help();
+  const std::string kind = words[0].starts_with('-') ? "option" : "command";
+  return "ibid: there is no " + kind + " '" + words[0] + "' (see `ibid --help`)\n";
+}
+
 int run(int argc, char** argv) {
   CLI::App root("ibid runs open-weight chat models on a CPU and reads nothing twice.", "ibid");
   root.require_subcommand(1);
   root.set_version_flag("--version", IBID_VERSION);
-  root.failure_message([](const CLI::App* app, const CLI::Error& error) {
-    return "ibid: " + std::string(error.what()) + " (see `" + app->get_name() + " --help`)\n";
-  });
+  root.failure_message(explain);
 
   int exit_code = 0;
   add_chat(root, exit_code);

@@ -5,8 +5,8 @@
 namespace ibid {
 
 void ModelArguments::add_model(CLI::App& command, bool required) {
-  CLI::Option* option = command.add_option(
-      "MODEL", model, "a .gguf file, a directory with safetensors, or a pulled model's name (default: smollm2)");
+  const std::string help = "a .gguf file, a directory with safetensors, or a pulled model's name";
+  CLI::Option* option = command.add_option("MODEL", model, required ? help : help + " (default: smollm2)");
   if (required) option->required();
 }
 

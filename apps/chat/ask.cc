@@ -1,5 +1,6 @@
 // ibid ask: one answer on standard output and nothing else.
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <iostream>
@@ -10,6 +11,7 @@
 #include "apps/chat/load_engine.h"
 #include "apps/chat/turn_arguments.h"
 #include "apps/command.h"
+#include "apps/terminal_text.h"
 
 namespace ibid {
 
@@ -43,14 +45,20 @@ Result<int> run_ask(Arguments arguments) {
   TurnOptions options = arguments.turn.turn_options();
   options.stop = interrupt.token();
   bool ends_line = true;
+  bool written = true;
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  const auto write = [&](std::string_view text) {
+    const std::string shown = terminal ? without_controls(text) : std::string(text);
+    written = written && std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fflush(stdout) == 0;
+  };
   TRY_ASSIGN(const Turn turn, session.send(question, options, [&](const TurnEvent& event) {
     if (arguments.json || event.kind != TurnEvent::Kind::kText) return;
-    std::fwrite(event.text.data(), 1, event.text.size(), stdout);
-    std::fflush(stdout);
+    write(event.text);
     ends_line = event.text.back() == '\n';
   }));
-  if (arguments.json) std::puts(json_to_string(turn_as_json(turn)).c_str());
-  if (!arguments.json && !ends_line) std::puts("");
+  if (arguments.json) write(json_to_string(turn_as_json(turn)) + "\n");
+  if (!arguments.json && !ends_line) write("\n");
+  if (!written) return cannot_write();
   return interrupt.interrupted() ? kInterrupted : 0;
 }
 
@@ -59,13 +67,14 @@ Result<int> run_ask(Arguments arguments) {
 void add_ask(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = root.add_subcommand("ask", "one answer on standard output and nothing else");
-  command->add_option("WORDS", arguments->words, "[MODEL] TEXT; TEXT may be - for standard input")
+  command->add_option("TEXT", arguments->words, "the question, or - for standard input; MODEL may stand before it")
       ->required()
-      ->expected(1, 2);
+      ->expected(1, -1);
   arguments->model.add_running(*command);
   arguments->turn.add(*command);
   command->add_flag("--json", arguments->json, "print the whole turn as JSON");
   command->callback([arguments, &exit_code] {
+    if (arguments->words.size() > 2) throw CLI::ValidationError("TEXT", "is one argument; put it in quotes");
     const Result<int> status = run_ask(*arguments);
     exit_code = status.ok() ? *status : report(status.status());
   });

@@ -39,7 +39,10 @@ Result<int> run_chat(const Arguments& arguments) {
   std::string line;
   while (!screen.writing_failed()) {
     const LineReader::Outcome outcome = reader.read(line);
-    if (outcome == LineReader::Outcome::kEnd) break;
+    if (outcome == LineReader::Outcome::kEnd) {
+      if (interactive) screen.note("");  // Ctrl-D: the shell's prompt gets a line of its own
+      break;
+    }
     if (outcome == LineReader::Outcome::kInterrupted) {
       screen.note("\n/exit or Ctrl-D leaves");
       continue;
@@ -48,6 +51,7 @@ Result<int> run_chat(const Arguments& arguments) {
     if (next == Conversation::Next::kLeave) break;
     if (next == Conversation::Next::kInterrupted && !interactive) return kInterrupted;
   }
+  if (screen.writing_failed()) return cannot_write();
   return !interactive && conversation.any_failed() ? 1 : 0;
 }
 

@@ -56,7 +56,9 @@ Conversation::Next Conversation::command(std::string_view name, std::string_view
     const Status status = name == "/clear" ? session_.reset() : session_.set_system(argument);
     if (!status.ok()) fail(status);
     if (status.ok()) {
-      screen_.note(name == "/clear" ? "a new conversation" : "a new conversation with this system message");
+      screen_.note(name == "/clear"     ? "a new conversation"
+                   : argument.empty() ? "a new conversation without a system message"
+                                      : "a new conversation with this system message");
     }
   } else {
     screen_.note("no such command: " + std::string(name) + " (/help lists them)");

@@ -22,7 +22,8 @@ const termios* restore_terminal = nullptr;
 // second one ends the process as Ctrl-C does, with the terminal as it was found.
 void on_interrupt(int) {
   const int saved = errno;
-  if (n_interrupts++ == 0) {
+  n_interrupts = n_interrupts + 1;
+  if (n_interrupts == 1) {
     [[maybe_unused]] const ssize_t written = write(wake_fd, "i", 1);
   } else {
     if (restore_terminal != nullptr) tcsetattr(STDIN_FILENO, TCSANOW, restore_terminal);

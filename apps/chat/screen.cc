@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "apps/terminal_text.h"
+
 namespace ibid {
 
 namespace {
@@ -51,19 +53,6 @@ std::string status_line(const Turn& turn, size_t turn_number, size_t width) {
   return line;
 }
 
-std::string without_controls(std::string_view text) {
-  std::string clean;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const unsigned char c = static_cast<unsigned char>(text[i]);
-    // U+0080..U+009F, the other range of control characters, is C2 80..C2 9F.
-    const bool c1 = c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (c1) ++i;
-    if (c1 || (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F) continue;
-    clean += static_cast<char>(c);
-  }
-  return clean;
-}
-
 Screen::Screen()
     : answer_to_terminal_(isatty(STDOUT_FILENO) == 1),
       notes_to_terminal_(isatty(STDERR_FILENO) == 1),
@@ -88,8 +77,10 @@ void Screen::show(const TurnEvent& event) {
     case TurnEvent::Kind::kPrefill:
       // Short prompts are read faster than the eye follows.
       if (notes_to_terminal_ && event.n_done < event.n_total) {
-        std::fprintf(stderr, "%s%sreading %zu of %zu tokens%s", kClearLine, dim_ ? kDim : "", event.n_done,
-                     event.n_total, dim_ ? kPlain : "");
+        const std::string progress =
+            "reading " + std::to_string(event.n_done) + " of " + std::to_string(event.n_total) + " tokens";
+        if (progress.size() >= terminal_width()) break;  // a line that wraps could not be cleared
+        std::fprintf(stderr, "%s%s%s%s", kClearLine, dim_ ? kDim : "", progress.c_str(), dim_ ? kPlain : "");
         progress_shown_ = true;
       }
       break;
@@ -113,7 +104,7 @@ void Screen::finish(const Turn& turn, size_t turn_number) {
 
 void Screen::note(std::string_view text) {
   clear_progress();
-  std::fprintf(stderr, "%s%.*s%s\n", dim_ ? kDim : "", static_cast<int>(text.size()), text.data(), dim_ ? kPlain : "");
+  std::fprintf(stderr, "%s%s%s\n", dim_ ? kDim : "", without_controls(text).c_str(), dim_ ? kPlain : "");
 }
 
 }  // namespace ibid

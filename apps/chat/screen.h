@@ -38,7 +38,4 @@ class Screen {
 // "turn 3 · 412 tokens · 371 cached · first token 41 ms · 98 tok/s", cut to whole parts that fit in `width`.
 std::string status_line(const Turn& turn, size_t turn_number, size_t width);
 
-// `text` without control characters that would drive the terminal (all but newline and tab).
-std::string without_controls(std::string_view text);
-
 }  // namespace ibid

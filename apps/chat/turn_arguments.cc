@@ -12,7 +12,8 @@ void TurnArguments::add(CLI::App& command) {
   seed_option = command.add_option("--seed", seed, "gives the same answer again");
   command.add_option("--max-tokens", options.max_tokens, "length limit of an answer (0: the context)")
       ->capture_default_str();
-  command.add_option("--stop", options.stop_strings, "end an answer before this text (may be repeated)");
+  command.add_option("--stop", options.stop_strings, "end an answer before this text (may be repeated)")
+      ->allow_extra_args(false);
 }
 
 TurnOptions TurnArguments::turn_options() const {

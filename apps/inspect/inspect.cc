@@ -6,6 +6,7 @@
 #include "apps/command.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
+#include "apps/terminal_text.h"
 #include "base/json_limits.h"
 #include "model/architectures.h"
 #include "model/memory_plan.h"
@@ -66,7 +67,7 @@ void print_text(const ModelFile& file, const Result<MemoryPlan>& plan, bool tens
   std::printf("%s  (%s, %s)\n\nmetadata\n", file.path().c_str(),
               file.container() == Container::kGguf ? "GGUF" : "safetensors", format_bytes(file.file_bytes()).c_str());
   for (const ModelFile::MetadataLine& line : file.describe_metadata()) {
-    std::printf("  %-44s %-10s %s\n", line.key.c_str(), line.type.c_str(), line.value.c_str());
+    std::printf("  %-44s %-10s %s\n", one_line(line.key).c_str(), line.type.c_str(), one_line(line.value).c_str());
   }
   std::printf("\ntensors\n");
   for (const auto& [type, total] : totals_by_type(file)) {
@@ -74,7 +75,7 @@ void print_text(const ModelFile& file, const Result<MemoryPlan>& plan, bool tens
   }
   for (const std::string& name : tensors ? file.tensor_names() : std::vector<std::string>()) {
     const TensorView* tensor = file.find_tensor(name);
-    std::printf("  %-44s %-6s %s\n", name.c_str(), std::string(dtype_name(tensor->dtype)).c_str(),
+    std::printf("  %-44s %-6s %s\n", one_line(name).c_str(), std::string(dtype_name(tensor->dtype)).c_str(),
                 tensor->shape.to_string().c_str());
   }
   for (const std::string& warning : file.warnings()) std::printf("  warning: %s\n", warning.c_str());
@@ -102,7 +103,8 @@ Status inspect(const Arguments& arguments) {
   Result<MemoryPlan> plan = file.status().ok() ? plan_of(**file, arguments.model.options())
                                                : Result<MemoryPlan>(file.status());
   if (!file.ok()) file = open_model_file(path, {.vocabulary_only = true});
-  if (!file.ok()) return plan.status();
+  const bool shows_something = file.ok() && (plan.ok() || !(*file)->describe_metadata().empty());
+  if (!shows_something) return plan.status();
   arguments.json ? print_json(**file, plan) : print_text(**file, plan, arguments.tensors);
   return {};
 }

@@ -1,12 +1,11 @@
 // ibid render: conversations through a model's chat template, line by line.
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "apps/command.h"
 #include "apps/inspect/json_lines.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
+#include "base/file_ops.h"
 #include "tokenizer/chat_template.h"
 
 namespace ibid {
@@ -15,11 +14,9 @@ namespace {
 
 Result<ChatTemplate> load_template(const std::string& model, const std::string& template_path) {
   if (!template_path.empty()) {
-    std::ifstream file(template_path, std::ios::binary);
-    if (!file) return Status(ErrorCode::kIo, template_path + ": cannot be read");
-    std::ostringstream text;
-    text << file.rdbuf();
-    return ChatTemplate::compile(text.str());
+    constexpr uint64_t kMaxBytes = 16u << 20;  // beyond what compile() takes, which says so in its own words
+    TRY_ASSIGN(const std::string text, read_file(system_file_ops(), template_path, kMaxBytes));
+    return ChatTemplate::compile(text);
   }
   TRY_ASSIGN(const std::string path, resolve_model(model));
   TRY_ASSIGN(const auto file, open_model_file(path, {.vocabulary_only = true}));

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -61,6 +62,36 @@ TEST_F(CommandLine, WrongUsageIsTwoAndHelpIsZero) {
   const Outcome help = run("--help");
   EXPECT_EQ(help.status, 0);
   EXPECT_THAT(help.out, HasSubstr("chat"));
+}
+
+TEST_F(CommandLine, WrongUsageIsToldWhereToReadMore) {
+  EXPECT_THAT(run("").err, HasSubstr("a command is missing"));
+  EXPECT_THAT(run("").err, HasSubstr("perplexity")) << "the commands are listed";
+  EXPECT_THAT(run("frobnicate").err, HasSubstr("no command 'frobnicate'"));
+  EXPECT_THAT(run("--frobnicate").err, HasSubstr("no option '--frobnicate'"));
+  EXPECT_THAT(run("chat --frobnicate").err, HasSubstr("`ibid chat --help`"));
+  const Outcome words = run("ask Why is it so");
+  EXPECT_EQ(words.status, 2);
+  EXPECT_THAT(words.err, HasSubstr("quotes"));
+}
+
+TEST_F(CommandLine, InspectShowsStrangersTextInOneLineWithoutControls) {
+  GgufWriter writer = tiny_model_writer({});
+  writer.add_string("general.name", "two\nlines\x1b[2J");
+  const std::string path = dir_.file("named.gguf");
+  ASSERT_TRUE(writer.write(path).ok());
+  EXPECT_THAT(run("inspect " + path).out, HasSubstr("STRING     two\\nlines[2J\n"));
+  std::filesystem::create_directory(dir_.file("nothing"));
+  const Outcome nothing = run("inspect " + dir_.file("nothing"));
+  EXPECT_EQ(nothing.status, 1);
+  EXPECT_THAT(nothing.err, HasSubstr("holds no config.json"));
+}
+
+TEST_F(CommandLine, RenderTakesATemplateFromAFileAndFromNothingElse) {
+  const std::string path = dir_.write("t.jinja", "{{ messages[0].content }}!");
+  EXPECT_EQ(run("render --template " + path, "{\"messages\": [{\"content\": \"Hi\"}]}\n").out, "{\"text\":\"Hi!\"}\n");
+  EXPECT_EQ(run("render --template /dev/zero").status, 1);
+  EXPECT_EQ(run("render --template /no/such.jinja").status, 1);
 }
 
 TEST_F(CommandLine, FailureIsOneSentenceOnStandardError) {
@@ -194,6 +225,17 @@ TEST_F(RealModelCommandLine, ChatFromAPipeIsOneMessageALine) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 2) << outcome.out;
   EXPECT_TRUE(outcome.err.empty()) << outcome.err;
+}
+
+TEST_F(RealModelCommandLine, AnAnswerThatCannotBeWrittenIsAFailure) {
+  IBID_NEED_REAL_MODEL(model);
+  dir_.write("stdout", "");
+  dir_.write("stderr", "");
+  for (const std::string command : {"chat " + model, "ask " + model + " Hello"}) {
+    const std::string streams = " <" + dir_.file("stdin") + " >/dev/full 2>" + dir_.file("err");
+    EXPECT_EQ(run(command + " --max-tokens 4" + streams + "; exit $? #", "Hello\n").status, 1) << command;
+    EXPECT_THAT(read_whole_file(dir_.file("err")), HasSubstr("cannot be written")) << command;
+  }
 }
 
 TEST_F(RealModelCommandLine, TheSameSeedGivesTheSameAnswer) {

@@ -33,12 +33,5 @@ TEST(StatusLine, SaysWhenAnAnswerWasCutShort) {
   EXPECT_EQ(status_line(turn, 1, 100), "turn 1 · 412 tokens · 371 cached · first token 41 ms · length limit");
 }
 
-TEST(WithoutControls, KeepsTextAndDropsWhatDrivesATerminal) {
-  EXPECT_EQ(without_controls("a\tb\nc"), "a\tb\nc");
-  EXPECT_EQ(without_controls("\x1b[2Jgone\x07\r"), "[2Jgone");
-  EXPECT_EQ(without_controls("\x7f\xC2\x9B" "31m"), "31m");          // DEL, and CSI as one character
-  EXPECT_EQ(without_controls("na\xC3\xAFve \xC2\xA0 \xF0\x9F\x98\x80"), "na\xC3\xAFve \xC2\xA0 \xF0\x9F\x98\x80");
-}
-
 }  // namespace
 }  // namespace ibid
