@@ -109,6 +109,16 @@ MappedFile::~MappedFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+void MappedFile::release(std::span<const std::byte> part) const {
+  const auto begin = reinterpret_cast<uintptr_t>(part.data());
+  const auto own = reinterpret_cast<uintptr_t>(data_);
+  if (begin < own || part.size() > size_ || begin - own > size_ - part.size()) return;
+  constexpr uintptr_t kPage = 4096;   // or a part of one: madvise refuses what is not aligned, and nothing is lost
+  const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
+  const uintptr_t last = (begin + part.size()) / kPage * kPage;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
 Status MappedFile::check_unchanged() const {
   struct stat info {};
   if (::fstat(fd_, &info) != 0) return errno_status(errno, path_, "stat");

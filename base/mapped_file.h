@@ -34,6 +34,11 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+  // Gives back the memory of `part`, for whoever is done with it: reading it again reads the file again. Does nothing
+  // where `part` is not of this mapping.
+  void release(std::span<const std::byte> part) const;
+
   const std::string& path() const { return path_; }
 
   // kChangedOnDisk when size or modification time differ from those at open(); kIo when the disk failed.

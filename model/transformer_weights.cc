@@ -103,6 +103,7 @@ class Binder {
         pack_panel(out.type, out.n_cols, source.read(p), data + p * stride);
       }
     });
+    file_.release(*tensor);   // else all of the file stays resident until everything is packed
     return {};
   }
 

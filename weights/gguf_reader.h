@@ -44,6 +44,7 @@ class GgufFile : public ModelFile {
 
   std::vector<MetadataLine> describe_metadata() const override;
   const std::vector<std::string>& warnings() const override { return header_.warnings; }
+  void release(const TensorView& tensor) const override { file_.release(tensor.data); }
   Status check_unchanged() const override { return file_.check_unchanged(); }
   uint64_t file_bytes() const override { return file_.bytes().size(); }
 

@@ -57,6 +57,9 @@ class ModelFile {
   virtual const std::vector<std::string>& tensor_names() const = 0;        // in file order
   virtual const TensorView* find_tensor(std::string_view name) const = 0;  // nullptr: not there
 
+  // The caller has read a tensor's data for good: its memory may go. Reading it again is slow, not wrong.
+  virtual void release(const TensorView& /*tensor*/) const {}
+
   // Everything in the metadata, as text for people (`ibid inspect`): key, type, value; long arrays cut.
   struct MetadataLine {
     std::string key, type, value;

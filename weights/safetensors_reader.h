@@ -63,6 +63,9 @@ class SafetensorsModel : public ModelFile {
 
   std::vector<MetadataLine> describe_metadata() const override;
   const std::vector<std::string>& warnings() const override { return warnings_; }
+  void release(const TensorView& tensor) const override {
+    for (const MappedFile& file : files_) file.release(tensor.data);
+  }
   Status check_unchanged() const override;
   uint64_t file_bytes() const override;
 

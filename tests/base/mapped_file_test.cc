@@ -5,11 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/support/temp_dir.h"
 
@@ -32,6 +36,41 @@ TEST(MappedFile, MapsTheWholeFile) {
   EXPECT_EQ(text_of(*file), content);
   EXPECT_EQ(file->path(), dir.file("f"));
   EXPECT_TRUE(file->check_unchanged().ok());
+}
+
+// Resident kilobytes of the mapping that begins at `data`.
+long resident_kb(const std::byte* data) {
+  std::ifstream maps("/proc/self/smaps");
+  std::ostringstream start;
+  start << std::hex << reinterpret_cast<uintptr_t>(data) << '-';
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.rfind(start.str(), 0) == 0) here = true;
+    if (here && line.rfind("Rss:", 0) == 0) return std::strtol(line.c_str() + 4, nullptr, 10);
+  }
+  return -1;
+}
+
+TEST(MappedFile, ReleasedBytesLeaveMemoryAndAreReadAgain) {
+  const TempDir dir;
+  std::string content(1 << 20, 'x');
+  for (size_t i = 0; i < content.size(); i += 97) content[i] = static_cast<char>(i);
+  Result<MappedFile> file = MappedFile::open(dir.write("f", content));
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  EXPECT_EQ(text_of(*file), content);
+  const long before = resident_kb(file->bytes().data());
+  file->release(file->bytes().subspan(1000, 900'000));
+  EXPECT_LE(resident_kb(file->bytes().data()), before - 800);
+  EXPECT_EQ(text_of(*file), content);
+}
+
+TEST(MappedFile, ReleaseLeavesForeignMemoryAlone) {
+  const TempDir dir;
+  Result<MappedFile> file = MappedFile::open(dir.write("f", std::string(100, 'x')));
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  std::vector<std::byte> other(1 << 16, std::byte{7});
+  file->release(other);
+  EXPECT_EQ(std::count(other.begin(), other.end(), std::byte{7}), 1 << 16);
 }
 
 TEST(MappedFile, MovesAndAssigns) {
