@@ -54,6 +54,7 @@ struct TurnOptions {
   size_t max_tokens = 0;                       // 0: as many as the context has room for
   size_t min_tokens = 0;                       // the model cannot end its turn earlier: for measuring
   std::vector<std::string> stop_strings = {};  // not part of the answer
+  bool speculate = true;                       // verify guesses from the conversation: the same answer, sooner
   std::stop_token stop = {};
   StopMode stop_mode = StopMode::kKeepPartial;
 };

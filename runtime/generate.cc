@@ -112,15 +112,137 @@ Status prefill(ForwardQueue& queue, KvCacheEntry& entry, const GenerateRequest& 
   return {};
 }
 
-// `row` in `copy`, with ids that the sampler must not choose.
-std::span<const float> without_ids(std::span<const float> row, const std::vector<TokenId>& ids,
-                                   std::vector<float>& copy) {
-  copy.assign(row.begin(), row.end());
-  for (const TokenId id : ids) {
-    if (static_cast<size_t>(id) < copy.size()) copy[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
+// Samples token by token, and feeds each for the logits of the next.
+class Decoding {
+ public:
+  // `logits`: of the position behind the entry's last.
+  Decoding(ForwardQueue& queue, KvCacheEntry& entry, const GenerateRequest& request, size_t vocab_size,
+           Sampler& sampler, Logits& logits, Clock& clock, Timings& timings, WorkCounters& work)
+      : queue_(queue), entry_(entry), request_(request), vocab_size_(vocab_size), sampler_(sampler),
+        logits_(logits), clock_(clock), timings_(timings), work_(work), length_(entry.length()) {}
+
+  // Until a stop. Whatever comes of it, the entry holds afterwards what was fed without drafts.
+  Status run(ReplyText& reply, Generation& out) {
+    const Status status = sample_and_feed(reply, out);
+    entry_.slice_to_length(length_);
+    return status;
   }
-  return copy;
-}
+
+ private:
+  Status sample_and_feed(ReplyText& reply, Generation& out) {
+    for (;;) {
+      if (request_.stop.stop_requested()) {
+        if (out.n_sampled == 0) return cancelled_before_output();
+        out.finish_reason = FinishReason::kCancelled;
+        return {};
+      }
+      TRY_ASSIGN(const Drawn drawn, sample(reply, out));
+      reply.emit();
+      if (drawn.ends) return {};
+      if (out.n_sampled == request_.max_tokens || length_ == queue_.model().max_seq_len()) {
+        out.finish_reason = FinishReason::kLength;
+        return {};
+      }
+      const Status status = next_logits(drawn.id, out);
+      if (status.code() == ErrorCode::kCancelled) {
+        out.finish_reason = FinishReason::kCancelled;
+        return {};
+      }
+      TRY(status);
+    }
+  }
+
+  struct Drawn {
+    TokenId id = 0;
+    bool ends = false;  // the turn: by a stop id or a stop string
+  };
+
+  // Draws an id and makes it text.
+  Result<Drawn> sample(ReplyText& reply, Generation& out) {
+    const Stopwatch watch(clock_, timings_.sample_ms);
+    // Rows beyond the vocabulary are padding of the weights.
+    std::span<const float> row = logits_.row(row_).first(std::min(logits_.row(row_).size(), vocab_size_));
+    if (out.n_sampled < request_.min_tokens) row = without_stop_ids(row);
+    TRY_ASSIGN(const TokenId id, sampler_.sample(row));
+    if (++out.n_sampled == 1) timings_.ttft_ms = milliseconds_since(clock_, request_.start_ns);
+    if (request_.drafter != nullptr) request_.drafter->push(id);
+    const std::vector<TokenId>& stop_ids = request_.stop_ids;
+    if (std::find(stop_ids.begin(), stop_ids.end(), id) == stop_ids.end()) return Drawn{id, reply.push(id)};
+    out.end_of_turn = id;
+    return Drawn{id, true};
+  }
+
+  // Makes row_ the logits behind `id`: those of the last pass when it was drafted, else by a pass.
+  Status next_logits(TokenId id, Generation& out) {
+    const Stopwatch watch(clock_, timings_.decode_ms);
+    // As in front of a pass.
+    if (request_.stop.stop_requested()) return {ErrorCode::kCancelled, "cancelled"};
+    if (row_ < draft_.size() && draft_[row_] == id) {
+      ++row_;
+      ++length_;
+      ++out.n_accepted;
+      return {};
+    }
+    entry_.slice_to_length(length_);  // what stands there was drafted behind another id
+    row_ = 0;
+    draft_.clear();
+    if (request_.drafter != nullptr) {
+      request_.drafter->propose(n_drafts_at_most(out.n_sampled), request_.stop_ids, draft_);
+    }
+    Status status = feed_with_draft(id);
+    if (!status.ok() && status.code() != ErrorCode::kCancelled && !draft_.empty()) {
+      // Of the id alone this says nothing.
+      draft_.clear();
+      status = feed_with_draft(id);
+    }
+    TRY(status);
+    ++length_;
+    out.n_drafted += draft_.size();
+    return {};
+  }
+
+  Status feed_with_draft(TokenId id) {
+    fed_.assign(1, id);
+    fed_.insert(fed_.end(), draft_.begin(), draft_.end());
+    const WantLogits want = draft_.empty() ? WantLogits::kLast : WantLogits::kAll;
+    return feed(queue_, entry_, fed_, want, request_.stop, logits_, work_);
+  }
+
+  // Behind an id at position length_: as many as could be fed one by one before the turn has to end, in one
+  // pass, without a page that this id does not need.
+  size_t n_drafts_at_most(size_t n_sampled) const {
+    const size_t n_rows = std::min({request_.max_tokens - n_sampled, queue_.model().max_seq_len() - length_,
+                                    kPagePositions - length_ % kPagePositions, queue_.model().max_chunk()});
+    return n_rows - 1;
+  }
+
+  // `row` in `allowed_`, where no stop id can be chosen.
+  std::span<const float> without_stop_ids(std::span<const float> row) {
+    allowed_.assign(row.begin(), row.end());
+    for (const TokenId id : request_.stop_ids) {
+      if (static_cast<size_t>(id) < allowed_.size()) {
+        allowed_[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
+      }
+    }
+    return allowed_;
+  }
+
+  ForwardQueue& queue_;
+  KvCacheEntry& entry_;
+  const GenerateRequest& request_;
+  const size_t vocab_size_;
+  Sampler& sampler_;
+  Logits& logits_;
+  Clock& clock_;
+  Timings& timings_;
+  WorkCounters& work_;
+
+  size_t length_;               // positions that were fed and are certain; the entry may hold drafts beyond
+  size_t row_ = 0;              // of logits_: behind position length_ - 1
+  Tokens draft_;                // fed behind the last id; logits row i + 1 is behind draft_[i]
+  Tokens fed_;                  // of the last pass
+  std::vector<float> allowed_;  // of without_stop_ids
+};
 
 }  // namespace
 
@@ -149,42 +271,8 @@ Result<Generation> generate(ForwardQueue& queue, const Tokenizer& tokenizer, KvC
   TRY(prefilled);
   Generation out;
   ReplyText reply(tokenizer, std::move(stops), request);
-  std::vector<float> allowed;  // of without_ids
-  for (;;) {
-    if (request.stop.stop_requested()) {
-      if (out.n_sampled == 0) return cancelled_before_output();
-      out.finish_reason = FinishReason::kCancelled;
-      break;
-    }
-    TokenId id = 0;
-    bool stopped = false;
-    {
-      const Stopwatch watch(clock, timings.sample_ms);
-      // Rows beyond the vocabulary are padding of the weights.
-      std::span<const float> row = logits.row(0).first(std::min(logits.row(0).size(), tokenizer.vocab_size()));
-      if (out.n_sampled < request.min_tokens) row = without_ids(row, request.stop_ids, allowed);
-      TRY_ASSIGN(id, sampler.sample(row));
-      if (++out.n_sampled == 1) timings.ttft_ms = milliseconds_since(clock, request.start_ns);
-      if (std::find(request.stop_ids.begin(), request.stop_ids.end(), id) != request.stop_ids.end()) {
-        out.end_of_turn = id;
-      } else {
-        stopped = reply.push(id);
-      }
-    }
-    reply.emit();
-    if (out.end_of_turn || stopped) break;
-    if (out.n_sampled == request.max_tokens || entry.length() == max_seq_len) {
-      out.finish_reason = FinishReason::kLength;
-      break;
-    }
-    const Stopwatch watch(clock, timings.decode_ms);
-    const Status status = feed(queue, entry, {&id, 1}, WantLogits::kLast, request.stop, logits, work);
-    if (status.code() == ErrorCode::kCancelled) {
-      out.finish_reason = FinishReason::kCancelled;
-      break;
-    }
-    TRY(status);
-  }
+  Decoding decoding(queue, entry, request, tokenizer.vocab_size(), sampler, logits, clock, timings, work);
+  TRY(decoding.run(reply, out));
   reply.finish(out);
   return out;
 }

@@ -1,6 +1,11 @@
 // The generation loop: prefill in chunks, then token by token, over one entry. It knows ids, text and
 // stops, and nothing of messages or templates.
 //
+// With a drafter, a pass verifies the ids that are likely to follow along with the one that was sampled.
+// Each position's id is drawn from its logits in the same way and order as without, so ids, text, events,
+// draws and the entry are the same; only passes are fewer. Drafts stay within the page of the id in front of
+// them: they take no memory that this id would not.
+//
 // Cancellation is looked at before every chunk, in every layer of a pass and before every token. Whatever
 // happens, the entry holds exactly the ids that were fed and committed.
 #pragma once
@@ -19,6 +24,7 @@
 #include "cache/kv_cache_entry.h"
 #include "runtime/forward_queue.h"
 #include "runtime/sampler.h"
+#include "runtime/speculation.h"
 #include "runtime/stats.h"
 #include "runtime/stop_detector.h"
 #include "tokenizer/tokenizer.h"
@@ -40,6 +46,7 @@ struct GenerateRequest {
   std::vector<TokenId> stop_ids;      // ids that end the turn
   size_t min_tokens = 0;              // stop ids are not chosen before so many others were
   std::stop_token stop;
+  Drafter* drafter = nullptr;         // holds the ids up to the end of `prefill`, takes the sampled ones
   int64_t start_ns = 0;               // when the call began, on the clock: where ttft_ms counts from
   // Positions done of the prefill, after each chunk. May be empty.
   std::function<void(size_t n_done, size_t n_total)> on_prefill;
@@ -58,6 +65,8 @@ struct Generation {
   std::string stop_string;             // the stop string that was found
   FinishReason finish_reason = FinishReason::kStop;
   size_t n_sampled = 0;                // draws, the dropped ones included
+  size_t n_drafted = 0;                // ids that were verified before they were sampled
+  size_t n_accepted = 0;               // of them, those that were sampled then
 };
 
 // Runs `prefill` and samples until a stop. `entry` must hold everything in front of it.

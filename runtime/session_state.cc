@@ -48,6 +48,8 @@ ChatSession::State::State(const State& other)
       transcript(other.transcript),
       planner(other.planner),
       kv(other.kv.fork()),
+      drafter(other.drafter),
+      n_indexed(other.n_indexed),
       usage(other.usage),
       timings(other.timings),
       rewound(other.rewound),
@@ -68,6 +70,8 @@ void ChatSession::State::begin() {
   transcript = Transcript();
   planner = make_planner();
   kv = KvCacheEntry(engine->pool());
+  drafter = Drafter();
+  n_indexed = 0;
   usage = {};
   timings = {};
   rewound = false;
@@ -114,9 +118,11 @@ Result<Turn> ChatSession::State::run_turn(const TurnOptions& turn_options, const
   turn.stop_string = generated->stop_string;
   turn.seed = sampler.seed();
   turn.usage.n_decoded = generated->n_sampled;
+  turn.usage.n_drafted = generated->n_drafted;
+  turn.usage.n_accepted = generated->n_accepted;
   turn.work.kv_bytes_copied += (kv.pages_copied() - copied_before) * kv.layout().page_bytes();
   turn.work.pages_touched += pages_from(turn.usage.n_cached, kv.length());
-  commit(delta, *std::move(generated), turn);
+  commit(delta, *std::move(generated), turn_options.speculate, turn);
   finish_timings(turn, start_ns);
   usage += turn.usage;
   timings = turn.timings;
@@ -150,6 +156,16 @@ ChatSession::State::KvBefore ChatSession::State::arrange_kv(const PromptDelta& d
   return before;
 }
 
+void ChatSession::State::index_prompt(const PromptDelta& delta, Turn& turn) {
+  const Stopwatch watch(engine->clock(), turn.timings.match_ms);
+  // Should the turn fail, this is what is still true.
+  n_indexed = std::min(n_indexed, delta.n_keep);
+  const Tokens ids = prompt_ids(delta, n_indexed);
+  drafter.truncate(n_indexed);
+  drafter.append(ids);
+  turn.work.tokens_indexed += ids.size();
+}
+
 Result<Generation> ChatSession::State::generate_answer(const PromptDelta& delta, const TurnOptions& turn_options,
                                                        const TurnCallback& on_event, GenerateRequest& request,
                                                        Sampler& sampler, StopDetector stops, Turn& turn) {
@@ -162,6 +178,10 @@ Result<Generation> ChatSession::State::generate_answer(const PromptDelta& delta,
   request.stop_ids = engine->tokenizer().end_of_turn();
   request.min_tokens = turn_options.min_tokens;
   request.stop = turn_options.stop;
+  if (turn_options.speculate) {
+    index_prompt(delta, turn);
+    request.drafter = &drafter;
+  }
   if (on_event) {
     request.on_prefill = [&](size_t n_done, size_t) {
       on_event({.kind = TurnEvent::Kind::kPrefill,
@@ -205,7 +225,7 @@ Tokens ChatSession::State::prompt_ids(const PromptDelta& delta, size_t begin) co
   return out;
 }
 
-void ChatSession::State::commit(const PromptDelta& delta, Generation generation, Turn& turn) {
+void ChatSession::State::commit(const PromptDelta& delta, Generation generation, bool indexed, Turn& turn) {
   transcript.apply(delta.patch);
   SampledReply reply;
   const size_t n_bytes = generation.text_ends.empty() ? 0 : generation.text_ends.back();
@@ -219,6 +239,8 @@ void ChatSession::State::commit(const PromptDelta& delta, Generation generation,
   transcript.append_reply(reply, messages.size(), *delta.end);
   planner.applied(delta);
   messages.push_back({{"role", "assistant"}, {"content", std::move(generation.text)}});
+  if (indexed) turn.work.tokens_indexed += turn.usage.n_decoded;
+  n_indexed = std::min(indexed ? drafter.size() : std::min(n_indexed, delta.n_keep), transcript.ids().size());
   // Of a reply that a stop string ended, tokens beyond the cut have been fed.
   kv.slice_to_length(std::min(kv.length(), transcript.ids().size()));
   const Stopwatch watch(engine->clock(), turn.timings.match_ms);
@@ -231,8 +253,7 @@ void ChatSession::State::finish_timings(Turn& turn, int64_t start_ns) const {
   Timings& t = turn.timings;
   t.total_ms = milliseconds_since(engine->clock(), start_ns);
   t.prefill_tps = per_second(turn.usage.n_prefilled, t.prefill_ms);
-  const size_t n_fed = turn.work.n_rows - turn.usage.n_prefilled;
-  t.decode_tps = per_second(n_fed, t.decode_ms + t.sample_ms);
+  t.decode_tps = per_second(turn.usage.n_decoded - 1, t.decode_ms + t.sample_ms);
 }
 
 }  // namespace ibid

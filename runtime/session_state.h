@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "runtime/chat_session.h"
+#include "runtime/speculation.h"
 #include "runtime/transcript.h"
 
 namespace ibid {
@@ -33,6 +34,8 @@ struct ChatSession::State {
   Transcript transcript;
   PromptPlanner planner;
   KvCacheEntry kv;             // of the first ids of the transcript: all, or all but the last
+  Drafter drafter;
+  size_t n_indexed = 0;        // the drafter's first ids, which are the transcript's
   Usage usage;
   Timings timings;
   bool rewound = false;        // what lies behind the messages in the transcript is not expected to stay
@@ -49,11 +52,13 @@ struct ChatSession::State {
   PromptPlanner make_planner() const;
   // Makes `kv` hold the longest reusable part of the prompt, all but one id at most.
   KvBefore arrange_kv(const PromptDelta& delta, Turn& turn);
+  // Makes the drafter hold the ids of the prompt.
+  void index_prompt(const PromptDelta& delta, Turn& turn);
   Result<Generation> generate_answer(const PromptDelta& delta, const TurnOptions& turn_options,
                                      const TurnCallback& on_event, GenerateRequest& request, Sampler& sampler,
                                      StopDetector stops, Turn& turn);
   void give_up(const PromptDelta& delta, KvBefore before);
-  void commit(const PromptDelta& delta, Generation generation, Turn& turn);
+  void commit(const PromptDelta& delta, Generation generation, bool indexed, Turn& turn);
   // Tells the store what `kv` holds.
   void register_kv();
   // The prompt's ids from `begin` on.

@@ -11,12 +11,16 @@ struct Usage {
   size_t n_cached = 0;     // of them, found with their keys and values
   size_t n_prefilled = 0;  // of them, run through the model now
   size_t n_decoded = 0;    // sampled ids, the one that ended the turn included
+  size_t n_drafted = 0;    // ids that were guessed and verified; not part of the others
+  size_t n_accepted = 0;   // of them, those that were sampled then: so many passes less
 
   Usage& operator+=(const Usage& other) {
     n_prompt += other.n_prompt;
     n_cached += other.n_cached;
     n_prefilled += other.n_prefilled;
     n_decoded += other.n_decoded;
+    n_drafted += other.n_drafted;
+    n_accepted += other.n_accepted;
     return *this;
   }
 };
@@ -27,14 +31,14 @@ struct Usage {
 struct Timings {
   double render_ms = 0;    // the chat template
   double tokenize_ms = 0;  // comparing the rendered text with the transcript, and encoding what is new
-  double match_ms = 0;     // finding and arranging the keys and values to reuse
+  double match_ms = 0;     // finding and arranging the keys and values to reuse, indexing new ids
   double prefill_ms = 0;
   double decode_ms = 0;
   double sample_ms = 0;    // choosing tokens, turning them into text, looking for stop strings
   double ttft_ms = 0;      // from the call to the first sampled token
   double total_ms = 0;
   double prefill_tps = 0;  // n_prefilled per second of prefill_ms; cached tokens do not count
-  double decode_tps = 0;   // tokens fed one by one per second of decode_ms and sample_ms
+  double decode_tps = 0;   // sampled tokens but the first, per second of decode_ms and sample_ms
 };
 
 // Work done outside the model, in units that do not depend on the machine. For a conversation that only
@@ -45,10 +49,11 @@ struct WorkCounters {
   size_t bytes_compared = 0;      // rendered bytes held against the transcript
   size_t bytes_tokenized = 0;
   size_t tokens_compared = 0;
+  size_t tokens_indexed = 0;      // ids given to the index that drafts come from
   size_t kv_bytes_copied = 0;     // partial pages that had to be copied before being written
   size_t pages_touched = 0;       // pages written, copied, dropped, or referenced anew
   size_t n_forward = 0;           // passes of the model
-  size_t n_rows = 0;              // rows fed in them
+  size_t n_rows = 0;              // rows fed in them, drafts included
 
   WorkCounters& operator+=(const WorkCounters& other) {
     messages_rendered += other.messages_rendered;
@@ -56,6 +61,7 @@ struct WorkCounters {
     bytes_compared += other.bytes_compared;
     bytes_tokenized += other.bytes_tokenized;
     tokens_compared += other.tokens_compared;
+    tokens_indexed += other.tokens_indexed;
     kv_bytes_copied += other.kv_bytes_copied;
     pages_touched += other.pages_touched;
     n_forward += other.n_forward;

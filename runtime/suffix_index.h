@@ -42,8 +42,8 @@ class SuffixIndex {
   // Keeps the first n ids. O(ids dropped). REQUIRES: n <= size().
   void truncate(size_t n);
 
-  // Of the kMaxCandidates latest earlier places that end in the last kMinMatch ids, the one with the longest match;
-  // the latest of equals.
+  // Of the kMaxCandidates latest earlier places that end in the last kMinMatch ids, the one with the longest
+  // match; the latest of equals.
   Match find() const;
   // The id that stands `offset` ids behind a match. Beyond the sequence's end it goes on periodically: behind
   // "ababab" comes "ab". REQUIRES: a match that find() returned since the last change.
@@ -58,14 +58,15 @@ class SuffixIndex {
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr size_t kNoSlot = SIZE_MAX;
 
-  // The slot of the three ids that end at `place`: theirs, or the empty one for them; kNoSlot when neither is near.
+  // The slot of the three ids that end at `place`: theirs, or the empty one for them; kNoSlot when neither is
+  // near.
   size_t find_slot(size_t place) const;
   void link(size_t place);
   void grow();
 
   Tokens ids_;
   std::vector<uint32_t> earlier_;  // [size()] the place before with the same three ids, kNone
-  std::vector<uint32_t> slots_;    // the last place of some three ids, kNone; a power of two, at least 2 * size()
+  std::vector<uint32_t> slots_;    // the last place of some three ids, kNone; 2^n of them, at least 2 * size()
   mutable size_t n_steps_ = 0;
 };
 

@@ -120,7 +120,8 @@ void Conversation::show_stats() const {
                engine.max_seq_len());
   std::fprintf(stderr, "prompt tokens    %zu, of them %zu found in the cache and %zu read\n", usage.n_prompt,
                usage.n_cached, usage.n_prefilled);
-  std::fprintf(stderr, "said tokens      %zu\n", usage.n_decoded);
+  std::fprintf(stderr, "said tokens      %zu, of them %zu as guessed (%zu guesses)\n", usage.n_decoded,
+               usage.n_accepted, usage.n_drafted);
   std::fprintf(stderr, "last turn        first token %.1f ms (render %.2f, tokenize %.2f, match %.2f, prefill %.1f), "
                        "%.0f tok/s\n",
                last.ttft_ms, last.render_ms, last.tokenize_ms, last.match_ms, last.prefill_ms, last.decode_tps);

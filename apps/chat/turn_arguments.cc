@@ -1,5 +1,7 @@
 #include "apps/chat/turn_arguments.h"
 
+#include <CLI/CLI.hpp>
+
 namespace ibid {
 
 void TurnArguments::add(CLI::App& command) {
@@ -12,12 +14,16 @@ void TurnArguments::add(CLI::App& command) {
   seed_option = command.add_option("--seed", seed, "gives the same answer again");
   command.add_option("--max-tokens", options.max_tokens, "length limit of an answer (0: the context)")
       ->capture_default_str();
+  command.add_option("--speculate", speculate, "verify guesses from the conversation: the same answer, sooner")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
   command.add_option("--stop", options.stop_strings, "end an answer before this text (may be repeated)")
       ->allow_extra_args(false);
 }
 
 TurnOptions TurnArguments::turn_options() const {
   TurnOptions result = options;
+  result.speculate = speculate == "on";
   if (seed_option->count() > 0) result.sampler.seed = seed;
   return result;
 }
@@ -31,7 +37,9 @@ Json turn_as_json(const Turn& turn) {
   json["usage"] = {{"n_prompt", u.n_prompt},
                    {"n_cached", u.n_cached},
                    {"n_prefilled", u.n_prefilled},
-                   {"n_decoded", u.n_decoded}};
+                   {"n_decoded", u.n_decoded},
+                   {"n_drafted", u.n_drafted},
+                   {"n_accepted", u.n_accepted}};
   json["timings"] = {{"render_ms", t.render_ms},   {"tokenize_ms", t.tokenize_ms}, {"match_ms", t.match_ms},
                      {"prefill_ms", t.prefill_ms}, {"decode_ms", t.decode_ms},     {"sample_ms", t.sample_ms},
                      {"ttft_ms", t.ttft_ms},       {"total_ms", t.total_ms},       {"prefill_tps", t.prefill_tps},

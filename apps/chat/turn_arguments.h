@@ -13,6 +13,7 @@ struct TurnArguments {
   std::string system;
   TurnOptions options;
   uint64_t seed = 0;
+  std::string speculate = "on";
   CLI::Option* seed_option = nullptr;
 
   void add(CLI::App& command);

@@ -55,6 +55,7 @@ TEST_F(CommandLine, WrongUsageIsTwoAndHelpIsZero) {
   EXPECT_EQ(run("no-such-command").status, 2);
   EXPECT_EQ(run("chat --kv f99").status, 2);
   EXPECT_EQ(run("chat --threads 0").status, 2);
+  EXPECT_EQ(run("ask --speculate maybe hello").status, 2);
   const Outcome wrong = run("ask --no-such-option hello");
   EXPECT_EQ(wrong.status, 2);
   EXPECT_TRUE(wrong.out.empty());
@@ -251,6 +252,23 @@ TEST_F(RealModelCommandLine, TheSameSeedGivesTheSameAnswer) {
   const std::string first = answer("7");
   EXPECT_EQ(answer("7"), first);
   EXPECT_FALSE(first.empty());
+}
+
+TEST_F(RealModelCommandLine, SpeculationCanBeTurnedOffAndChangesNoAnswer) {
+  IBID_NEED_REAL_MODEL(model);
+  const std::string ask = "ask " + model + " 'Write the numbers from 1 to 40, separated by commas.' "
+                          "--temperature 0 --max-tokens 40 --json --speculate ";
+  const auto turn = [&](const std::string& speculate) {
+    const Outcome outcome = run(ask + speculate);
+    const Result<Json> json = parse_json(outcome.out, "turn");
+    CHECK(json.ok()) << outcome.err;
+    return *json;
+  };
+  const Json on = turn("on"), off = turn("off");
+  EXPECT_EQ(on["text"], off["text"]);
+  EXPECT_EQ(on["usage"]["n_decoded"], off["usage"]["n_decoded"]);
+  EXPECT_GT(on["usage"]["n_drafted"], 0) << on["text"];
+  EXPECT_EQ(off["usage"]["n_drafted"], 0);
 }
 
 TEST_F(RealModelCommandLine, PromptBeyondTheContextNamesBothNumbers) {

@@ -19,9 +19,8 @@ Match find_naively(const Tokens& ids) {
   size_t n_candidates = 0;
   for (size_t next = ids.size(); next-- > kMinMatch && n_candidates < SuffixIndex::kMaxCandidates;) {
     size_t length = 0;
-    while (length < std::min(next, SuffixIndex::kMaxMatch) && ids[next - 1 - length] == ids[ids.size() - 1 - length]) {
-      ++length;
-    }
+    const size_t most = std::min(next, SuffixIndex::kMaxMatch);
+    while (length < most && ids[next - 1 - length] == ids[ids.size() - 1 - length]) ++length;
     if (length < kMinMatch) continue;
     ++n_candidates;
     if (length > best.length) best = {next, length};
@@ -93,7 +92,8 @@ TEST(SuffixIndexTest, RandomScriptsAgainstTheDefinition) {
     for (int step = 0; step < 160; ++step) {
       const uint32_t action = random() % 8;
       if (action == 0) {
-        const size_t n = random() % 5 == 0 ? random() % (ids.size() + 1) : ids.size() - random() % (ids.size() / 8 + 1);
+        const bool far = random() % 5 == 0;
+        const size_t n = far ? random() % (ids.size() + 1) : ids.size() - random() % (ids.size() / 8 + 1);
         ids.resize(n);
         index.truncate(n);
       } else if (action < 4 && !ids.empty()) {

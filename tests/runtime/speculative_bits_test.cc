@@ -1,0 +1,225 @@
+// Law 1 with drafts, on real forward passes: the ids, the stored keys and values and the logits behind them
+// are those of decoding token by token, for every kind of weights and of keys and values, instruction set and
+// number of threads.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "kernels/dispatch.h"
+#include "runtime/chat_session.h"
+#include "tests/support/fake_tokenizer.h"
+#include "tests/support/paths.h"
+#include "tests/support/tiny_model.h"
+
+namespace ibid {
+namespace {
+
+using Row = std::vector<float>;
+
+struct Case {
+  const char* name;
+  KvDType kv_dtype;
+  DType matrix_dtype;
+  DType head_dtype;
+};
+
+// Every stored key and value, as attention reads them.
+Row stored_rows(const KvCacheEntry& entry) {
+  const KvLayout& layout = entry.layout();
+  Row rows, k(layout.head_dim), v(layout.head_dim);
+  for (size_t p = 0; p < entry.length(); ++p) {
+    for (size_t layer = 0; layer < layout.n_layers; ++layer) {
+      for (size_t head = 0; head < layout.n_kv_heads; ++head) {
+        const std::byte* block = entry.page_data()[p / kPagePositions] + layout.head_offset(layer, head);
+        kernels_for(Isa::kRef).kv_load(layout.block, block, p % kPagePositions, k.data(), v.data());
+        rows.insert(rows.end(), k.begin(), k.end());
+        rows.insert(rows.end(), v.begin(), v.end());
+      }
+    }
+  }
+  return rows;
+}
+
+bool same_bits(const Row& a, const Row& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+struct Outcome {
+  Generation generation;
+  Row rows;
+  Row next;
+  WorkCounters work;
+};
+
+class SpeculativeBits : public testing::TestWithParam<Case> {
+ protected:
+  static constexpr size_t kVocabSize = 276;  // FakeTokenizer's
+
+  std::unique_ptr<TransformerModel> make(int n_threads, std::optional<Isa> isa = {}) const {
+    TinyModel tiny;
+    tiny.vocab_size = kVocabSize;
+    tiny.matrix_dtype = GetParam().matrix_dtype;
+    tiny.embed_dtype = GetParam().head_dtype;
+    tiny.head_dtype = GetParam().head_dtype;
+    // Types of 256-value blocks need rows of 256.
+    if (dtype_block(tiny.matrix_dtype).values == 256) {
+      tiny.n_layers = 2, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
+    }
+    ModelOptions options;
+    options.kv_dtype = GetParam().kv_dtype;
+    options.n_threads = n_threads;
+    options.isa = isa;
+    return load_tiny_model(tiny, options);
+  }
+
+  // An answer of 120 ids, across page borders. With drafts, what was said without them is part of the prompt's
+  // index, so that the guesses are good; each seventh id of it is wrong, so that tails are thrown away.
+  static Outcome run(LanguageModel& model, const SamplerOptions& options, const Tokens* said) {
+    const FakeTokenizer tokenizer;
+    KvPagePool pool(model.kv_layout(), size_t{64} << 20);
+    KvCacheEntry entry(pool);
+    ForwardQueue queue(model);
+    const Tokens prompt = random_tokens(40, kVocabSize, 11);
+    Drafter drafter;
+    if (said != nullptr) {
+      drafter.append(*said);
+      drafter.append(prompt);
+    }
+    GenerateRequest request;
+    request.prefill = prompt;
+    request.max_tokens = 120;
+    if (said != nullptr) request.drafter = &drafter;
+    Sampler sampler = *Sampler::create(options);
+    Timings timings;
+    Outcome out;
+    Result<Generation> result =
+        generate(queue, tokenizer, entry, request, sampler, StopDetector(), system_clock(), timings, out.work);
+    CHECK(result.ok()) << result.status().to_string();
+    out.generation = *std::move(result);
+    out.rows = stored_rows(entry);
+    const SequenceChunk chunk{&entry, TokenSpan(prompt).first(1), WantLogits::kLast};
+    Logits logits;
+    CHECK(model.forward({&chunk, 1}, {}, logits).ok());
+    out.next.assign(logits.row(0).begin(), logits.row(0).end());
+    return out;
+  }
+
+  static void expect_same(LanguageModel& model, const SamplerOptions& options, const Outcome& plain) {
+    Tokens said = plain.generation.ids;
+    for (size_t i = 6; i < said.size(); i += 14) said[i] = (said[i] + 1) % static_cast<TokenId>(kVocabSize);
+    const Outcome drafted = run(model, options, &said);
+    EXPECT_EQ(drafted.generation.ids, plain.generation.ids);
+    EXPECT_EQ(drafted.generation.text, plain.generation.text);
+    EXPECT_TRUE(same_bits(drafted.rows, plain.rows)) << "stored rows differ";
+    EXPECT_TRUE(same_bits(drafted.next, plain.next)) << "logits differ";
+    EXPECT_GT(drafted.generation.n_accepted, 30u);
+    EXPECT_GT(drafted.generation.n_drafted, drafted.generation.n_accepted) << "nothing was thrown away";
+    EXPECT_LT(drafted.work.n_forward, plain.work.n_forward);
+  }
+};
+
+TEST_P(SpeculativeBits, AnyThreadsAndInstructionSets) {
+  std::vector<SamplerOptions> samplers = {{.temperature = 0}};
+  for (const uint64_t seed : {1, 2}) samplers.push_back({.temperature = 1.0, .min_p = 0, .seed = seed});
+  const auto model = make(1);
+  for (const SamplerOptions& sampler : samplers) {
+    SCOPED_TRACE("temperature " + std::to_string(sampler.temperature));
+    const Outcome plain = run(*model, sampler, nullptr);
+    expect_same(*model, sampler, plain);
+    if (sampler.seed == 2u) continue;
+    for (const int n_threads : {2, 3}) {
+      SCOPED_TRACE(std::to_string(n_threads) + " threads");
+      expect_same(*make(n_threads), sampler, plain);
+    }
+    for (const Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) {
+      if (!isa_supported(isa)) continue;
+      SCOPED_TRACE(isa_name(isa));
+      expect_same(*make(1, isa), sampler, plain);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SpeculativeBits,
+    testing::Values(Case{"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
+                    Case{"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},
+                    Case{"BF16_weights_Int8_KV", KvDType::kInt8, DType::kBF16, DType::kBF16},
+                    Case{"Q4_1_weights_F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
+                    Case{"Q4_1_weights_Int8_KV", KvDType::kInt8, DType::kQ4_1, DType::kQ8_0},
+                    Case{"Q4_0_weights_F32_KV", KvDType::kF32, DType::kQ4_0, DType::kQ8_0},
+                    Case{"Q5_0_weights_F16_KV", KvDType::kF16, DType::kQ5_0, DType::kQ8_0},
+                    Case{"Q5_1_weights_F16_KV", KvDType::kF16, DType::kQ5_1, DType::kQ5_1},
+                    Case{"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
+                    Case{"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K}),
+    [](const auto& test) { return test.param.name; });
+
+constexpr const char* kStory =
+    "The old lighthouse at Marrow Point was built in 1871 by a company of masons from the north. It stands "
+    "ninety feet above the sea, and on a clear night its lamp can be seen from twenty miles away. For more than a "
+    "century the keepers climbed its spiral stairs every evening to trim the wick and polish the glass. In 1986 the "
+    "last keeper, a quiet man named Thomas Hale, locked the door behind him and walked down the hill.";
+
+struct Answered {
+  Turn turn;
+  Tokens ids;
+  Row rows;
+};
+
+Answered ask(const std::shared_ptr<Engine>& engine, const std::string& question, const SamplerOptions& sampler,
+             bool speculate) {
+  ChatSession chat = *ChatSession::create(engine, {.now = "2026-01-31T12:00:00"});
+  Answered out;
+  out.turn = *chat.send(question, {.sampler = sampler, .max_tokens = 110, .speculate = speculate});
+  out.ids = chat.ids();
+  out.rows = stored_rows(chat.kv());
+  return out;
+}
+
+void expect_same(const Answered& on, const Answered& off) {
+  EXPECT_EQ(on.turn.text, off.turn.text);
+  EXPECT_EQ(on.ids, off.ids);
+  EXPECT_TRUE(same_bits(on.rows, off.rows));
+  EXPECT_EQ(on.turn.work.n_forward + on.turn.usage.n_accepted, off.turn.work.n_forward);
+}
+
+// Tokens out of each pass of decoding.
+double tokens_per_pass(const Turn& turn) {
+  const auto n = static_cast<double>(turn.usage.n_decoded - 1);
+  return n / (n - static_cast<double>(turn.usage.n_accepted));
+}
+
+TEST(RealModelSpeculation, ACopyTakesFarFewerPasses) {
+  IBID_NEED_REAL_MODEL(path);
+  const auto engine = *Engine::load(path, {.max_seq_len = 1024});
+  const std::string question =
+      "Repeat the following text exactly, but write \"Edward Hale\" instead of \"Thomas Hale\". Answer with the text "
+      "only.\n\n" + std::string(kStory);
+  const SamplerOptions greedy{.temperature = 0}, sampled{.temperature = 0.5, .seed = 3};
+  for (const SamplerOptions& sampler : {greedy, sampled}) {
+    const Answered on = ask(engine, question, sampler, true), off = ask(engine, question, sampler, false);
+    expect_same(on, off);
+    EXPECT_GE(on.turn.usage.n_decoded, 60u) << on.turn.text;
+    std::printf("temperature %.1f: %.2f tokens a pass, %zu of %zu drafts accepted\n", sampler.temperature,
+                tokens_per_pass(on.turn), on.turn.usage.n_accepted, on.turn.usage.n_drafted);
+    EXPECT_GE(tokens_per_pass(on.turn), 1.8);
+  }
+}
+
+// Text that repeats little pays for few rows, each a small part of a pass.
+TEST(RealModelSpeculation, ProsePaysNextToNothing) {
+  IBID_NEED_REAL_MODEL(path);
+  const auto engine = *Engine::load(path, {.max_seq_len = 1024});
+  for (const uint64_t seed : {1, 2}) {
+    const SamplerOptions sampler{.temperature = 0.7, .seed = seed};
+    const char* question = "Write a story about a girl who finds a map in a library.";
+    const Answered on = ask(engine, question, sampler, true), off = ask(engine, question, sampler, false);
+    expect_same(on, off);
+    const size_t n_rejected = on.turn.usage.n_drafted - on.turn.usage.n_accepted;
+    std::printf("seed %zu: %zu of %zu drafts accepted in %zu tokens\n", static_cast<size_t>(seed),
+                on.turn.usage.n_accepted, on.turn.usage.n_drafted, on.turn.usage.n_decoded);
+    EXPECT_LE(n_rejected, on.turn.usage.n_accepted + on.turn.usage.n_decoded / 12);
+  }
+}
+
+}  // namespace
+}  // namespace ibid
