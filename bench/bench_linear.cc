@@ -53,8 +53,9 @@ std::vector<std::byte> random_panel(PanelType type, size_t n_cols) {
   const size_t n = kPanelRows * n_cols;
   PanelRows rows;
   std::vector<int8_t> codes(n);
-  std::vector<float> floats(n), scales, mins;
-  std::vector<uint16_t> halves(n);
+  std::vector<int8_t> scale_codes;
+  std::vector<float> floats(n), scales;
+  std::vector<uint16_t> halves(n), super_scales;
   for (size_t i = 0; i < n; ++i) {
     floats[i] = static_cast<float>(rng() % 1000) * 1e-3f - 0.5f;
     halves[i] = type == PanelType::kPB ? uint16_t{0x3e80} : float_to_fp16(floats[i]);
@@ -66,11 +67,20 @@ std::vector<std::byte> random_panel(PanelType type, size_t n_cols) {
     for (int8_t& code : codes) {
       code = static_cast<int8_t>(static_cast<int>(rng() % (1u << format.bits)) - format.offset);
     }
-    scales.assign(n / format.group, 0.015625f);
-    if (format.has_mins) mins.assign(n / format.group, -0.125f);
+    const size_t groups = n / format.group, chunks = kPanelRows * ((n_cols + kChunkCols - 1) / kChunkCols);
     rows.codes = codes;
-    rows.scales = scales;
-    rows.mins = mins;
+    if (format.super_scales) {
+      super_scales.assign(chunks, float_to_fp16(0.015625f));
+      scale_codes.assign(groups, 3);
+      rows.super_scales = super_scales;
+      rows.scale_codes = scale_codes;
+      if (format.has_mins) rows.super_mins = super_scales;
+      if (format.has_mins) rows.min_codes = scale_codes;
+    } else {
+      scales.assign(groups, 0.015625f);
+      rows.scales = scales;
+      if (format.has_mins) rows.mins = scales;
+    }
   }
   std::vector<std::byte> panel(panel_bytes(type, n_cols));
   pack_panel(type, n_cols, rows, panel.data());

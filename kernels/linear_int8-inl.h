@@ -25,21 +25,21 @@ static_assert(kLinearPanels <= kMaxLinearPanels &&
 constexpr size_t kAheadLines = 8;
 
 // A row of the table in kernels/panel.h.
-template <int kBits_, int kOffset_, bool kMins_, size_t kGroup_, size_t kScaleBytes_>
+template <int kBits_, int kOffset_, bool kMins_, size_t kGroup_, bool kSuper_>
 struct Format {
   static constexpr int kBits = kBits_, kOffset = kOffset_;
-  static constexpr bool kMins = kMins_;
-  static constexpr size_t kGroup = kGroup_, kScaleBytes = kScaleBytes_;
+  static constexpr bool kMins = kMins_, kSuper = kSuper_;
+  static constexpr size_t kGroup = kGroup_;
   static constexpr size_t kGroups = kQuantBlock / kGroup;  // per block of 32 columns
-  static constexpr size_t kMinsAt = 2 * kGroups * kPanelRows * kScaleBytes;
-  static constexpr size_t kCodesAt = kMinsAt * (kMins ? 2 : 1);
-  static constexpr size_t kBlockBytes = kQuantBlock * kPanelRows * kBits / 8;
-  static constexpr size_t kChunkBytes = kCodesAt + 2 * kBlockBytes;
+  static constexpr PanelFormat kLayout{kGroup, kBits, kOffset, kMins, kSuper};
+  static constexpr size_t kCodesAt = kLayout.codes_at();
+  static constexpr size_t kBlockBytes = kLayout.block_code_bytes();
+  static constexpr size_t kChunkBytes = kLayout.chunk_bytes();
 };
 
 // --- integer sums
 
-// Codes stored as code + kOffset; kSmall: below 32.
+// Codes stored as code + kOffset; kSmall: below 64.
 template <int kOffset, bool kSmall>
 struct Sums {
   // The sum before the first product. offset: -128 * sum of the row's q over these columns.
@@ -47,6 +47,7 @@ struct Sums {
     if constexpr (kOffset == 0 || (!kSmall && !kDotNeedsOffset)) return set1(0);
     if constexpr (kOffset == 8) return shift_right<4>(set1(*offset));
     if constexpr (kOffset == 16) return shift_right<3>(set1(*offset));
+    if constexpr (kOffset == 32) return shift_right<2>(set1(*offset));
     return set1(*offset);
   }
   IBID_INLINE static I16 dot(I16 acc, B64 codes, B64 x) {
@@ -84,14 +85,38 @@ IBID_INLINE BlockCodes load_codes(const std::byte* codes) {
     c.at[6] = with_fifth_bit<6>(c.at[6], fifth);
     c.at[7] = with_fifth_bit<7>(c.at[7], fifth);
   }
+  if constexpr (F::kBits == 6) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < 2; ++v) {
+      const B64 high = load_bytes(codes + 256 + 64 * v);
+      c.at[4 * v] = with_high_bits<0>(c.at[4 * v], high);
+      c.at[4 * v + 1] = with_high_bits<1>(c.at[4 * v + 1], high);
+      c.at[4 * v + 2] = with_high_bits<2>(c.at[4 * v + 2], high);
+      c.at[4 * v + 3] = with_high_bits<3>(c.at[4 * v + 3], high);
+    }
+  }
   return c;
 }
 
+// Halves at `chunk`, times the int8 codes where there are any.
 template <typename F>
-IBID_INLINE V16 load_scales(const std::byte* scales, size_t index) {
-  const std::byte* at = scales + index * kPanelRows * F::kScaleBytes;
-  if constexpr (F::kScaleBytes == 2) return load_f16(reinterpret_cast<const uint16_t*>(at));
-  return loadu(reinterpret_cast<const float*>(at));
+IBID_INLINE V16 load_factors(const std::byte* halves, const std::byte* codes, size_t group) {
+  const auto* at = reinterpret_cast<const uint16_t*>(halves);
+  if constexpr (!F::kSuper) return load_f16(at + group * kPanelRows);
+  const auto* factors = reinterpret_cast<const int8_t*>(codes) + group * kPanelRows;
+  return mul(load_f16(at), to_float(load_i8(factors)));
+}
+
+// Of group `group` of a chunk.
+template <typename F>
+IBID_INLINE V16 load_scales(const std::byte* chunk, size_t group) {
+  return load_factors<F>(chunk, chunk + F::kLayout.scale_codes_at(), group);
+}
+
+template <typename F>
+IBID_INLINE V16 load_mins(const std::byte* chunk, size_t group) {
+  if constexpr (!F::kSuper) return load_factors<F>(chunk + F::kLayout.mins_at(), chunk, group);
+  return neg(load_factors<F>(chunk + F::kLayout.super_mins_at(), chunk + F::kLayout.min_codes_at(), group));
 }
 
 // --- few rows
@@ -118,7 +143,7 @@ IBID_INLINE void gemv_block(const std::byte* chunk, size_t half, const Quantized
     }
   }
   if constexpr (F::kMins) {
-    const V16 min = load_scales<F>(chunk + F::kMinsAt, half);
+    const V16 min = load_mins<F>(chunk, half);
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
       acc[r] = fma(min, set1(x.scaled_sum[(row + r) * x.blocks() + b]), acc[r]);
@@ -194,7 +219,7 @@ void unpack_panel(const std::byte* panel, size_t blocks, size_t p, const Unpacke
       store(out.scales + ((b * F::kGroups + group) * kPanels + p) * kPanelRows, scale);
     }
     if constexpr (F::kMins) {
-      store(out.mins + (b * kPanels + p) * kPanelRows, load_scales<F>(chunk + F::kMinsAt, half));
+      store(out.mins + (b * kPanels + p) * kPanelRows, load_mins<F>(chunk, half));
     }
   }
 }
@@ -346,14 +371,14 @@ void linear_format(const PackedMatrix& w, const QuantizedRows& x, Range panels, 
 
 void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
                  std::byte* scratch) {
-  using P4 = Format<4, 8, false, 32, 2>;
-  using P4m = Format<4, 0, true, 32, 2>;
-  using P4k = Format<4, 0, true, 32, 4>;
-  using P5 = Format<5, 16, false, 32, 2>;
-  using P5m = Format<5, 0, true, 32, 2>;
-  using P5k = Format<5, 0, true, 32, 4>;
-  using P8 = Format<8, 128, false, 32, 2>;
-  using P6k = Format<8, 128, false, 16, 4>;
+  using P4 = Format<4, 8, false, 32, false>;
+  using P4m = Format<4, 0, true, 32, false>;
+  using P4k = Format<4, 0, true, 32, true>;
+  using P5 = Format<5, 16, false, 32, false>;
+  using P5m = Format<5, 0, true, 32, false>;
+  using P5k = Format<5, 0, true, 32, true>;
+  using P8 = Format<8, 128, false, 32, false>;
+  using P6k = Format<6, 32, false, 16, true>;
   switch (w.type) {
     case PanelType::kP4: return linear_format<P4>(w, x, panels, y, y_stride, scratch);
     case PanelType::kP4m: return linear_format<P4m>(w, x, panels, y, y_stride, scratch);

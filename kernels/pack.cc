@@ -9,32 +9,21 @@ namespace ibid {
 
 namespace {
 
-void store_float(std::byte* at, size_t index, size_t bytes, float value) {
-  if (bytes == 4) {
-    std::memcpy(at + 4 * index, &value, 4);
-    return;
-  }
-  const uint16_t half = float_to_fp16(value);
-  std::memcpy(at + 2 * index, &half, 2);
-}
+void store_half(std::byte* at, size_t index, uint16_t half) { std::memcpy(at + 2 * index, &half, 2); }
 
-float load_float(const std::byte* at, size_t index, size_t bytes) {
-  if (bytes == 4) {
-    float value;
-    std::memcpy(&value, at + 4 * index, 4);
-    return value;
-  }
-  uint16_t half;
-  std::memcpy(&half, at + 2 * index, 2);
-  return fp16_to_float(half);
+template <typename T>
+T load(const std::byte* at, size_t index) {
+  T value;
+  std::memcpy(&value, at + sizeof(T) * index, sizeof(T));
+  return value;
 }
 
 // Where the parts of column k of lane `lane` lie in a chunk's codes (kernels/panel.h).
 struct CodePlace {
   size_t byte;
   unsigned shift;     // 4 for a high nibble
-  size_t fifth_byte;  // 5 bit types
-  unsigned fifth_shift;
+  size_t high_byte;   // 5 and 6 bit types: where the bits above the nibble are
+  unsigned high_shift;
 };
 
 CodePlace code_place(const PanelFormat& format, size_t column, size_t lane) {
@@ -42,16 +31,20 @@ CodePlace code_place(const PanelFormat& format, size_t column, size_t lane) {
   const size_t block = column / kQuantBlock * format.block_code_bytes();
   if (format.bits == 8) return {block + (k / 4 * kPanelRows + lane) * 4 + k % 4, 0, 0, 0};
   const size_t nibbles = kQuantBlock * kPanelRows / 2;
-  return {block + (k % 16 / 4 * kPanelRows + lane) * 4 + k % 4, k < 16 ? 0u : 4u,
-          block + nibbles + lane * 4 + k % 4, static_cast<unsigned>(k / 4)};
+  const size_t low = block + (k % 16 / 4 * kPanelRows + lane) * 4 + k % 4;
+  const size_t high = block + nibbles + lane * 4 + k % 4;
+  const unsigned shift = k < 16 ? 0 : 4;
+  if (format.bits == 6) return {low, shift, high + k / 16 * kPanelRows * 4, static_cast<unsigned>(2 * (k % 16 / 4))};
+  return {low, shift, high, static_cast<unsigned>(k / 4)};
 }
 
 int load_code(const PanelFormat& format, const std::byte* codes, size_t column, size_t lane) {
   const CodePlace place = code_place(format, column, lane);
   const unsigned byte = std::to_integer<unsigned>(codes[place.byte]);
   unsigned code = format.bits == 8 ? byte : (byte >> place.shift) & 15u;
-  if (format.bits == 5) {
-    code |= ((std::to_integer<unsigned>(codes[place.fifth_byte]) >> place.fifth_shift) & 1u) << 4;
+  if (format.bits == 5 || format.bits == 6) {
+    const unsigned mask = format.bits == 5 ? 1 : 3;
+    code |= ((std::to_integer<unsigned>(codes[place.high_byte]) >> place.high_shift) & mask) << 4;
   }
   return static_cast<int>(code) - format.offset;
 }
@@ -77,6 +70,36 @@ void pack_block(const PanelFormat& format, const int8_t* codes, size_t lane, std
     }
     std::memcpy(out + kQuantBlock * kPanelRows / 2 + 4 * lane, &fifth, 4);
   }
+  if (format.bits == 6) {
+    for (size_t v = 0; v < 2; ++v) {
+      uint8_t high[4] = {};
+      for (size_t k = 0; k < 16; ++k) {
+        high[k % 4] = static_cast<uint8_t>(high[k % 4] | stored[16 * v + k] >> 4 << (2 * (k / 4)));
+      }
+      std::memcpy(out + kQuantBlock * kPanelRows / 2 + (v * kPanelRows + lane) * 4, high, 4);
+    }
+  }
+}
+
+// The scales and mins of one lane of a chunk whose first group is `first` of the row, and which has `n` of them.
+void pack_scales(const PanelFormat& format, const PanelRows& rows, size_t row_groups, size_t first, size_t n,
+                 size_t lane, std::byte* chunk) {
+  if (format.super_scales) {
+    const size_t chunks = (row_groups + format.groups_per_chunk() - 1) / format.groups_per_chunk();
+    const size_t at = lane * chunks + first / format.groups_per_chunk();
+    store_half(chunk, lane, rows.super_scales[at]);
+    if (format.has_mins) store_half(chunk + format.super_mins_at(), lane, rows.super_mins[at]);
+  }
+  for (size_t g = 0; g < n; ++g) {
+    const size_t source = lane * row_groups + first + g, index = g * kPanelRows + lane;
+    if (format.super_scales) {
+      chunk[format.scale_codes_at() + index] = static_cast<std::byte>(rows.scale_codes[source]);
+      if (format.has_mins) chunk[format.min_codes_at() + index] = static_cast<std::byte>(rows.min_codes[source]);
+    } else {
+      store_half(chunk, index, float_to_fp16(rows.scales[source]));
+      if (format.has_mins) store_half(chunk + format.mins_at(), index, float_to_fp16(rows.mins[source]));
+    }
+  }
 }
 
 void pack_chunk(const PanelFormat& format, const PanelRows& rows, size_t n_cols, size_t first_col,
@@ -87,14 +110,7 @@ void pack_chunk(const PanelFormat& format, const PanelRows& rows, size_t n_cols,
     const size_t block = (col - first_col) / kQuantBlock * format.block_code_bytes();
     pack_block(format, &rows.codes[lane * n_cols + col], lane, chunk + format.codes_at() + block);
   }
-  for (size_t col = first_col; col < end; col += format.group) {
-    const size_t source = lane * groups + col / format.group;
-    const size_t index = (col - first_col) / format.group * kPanelRows + lane;
-    store_float(chunk, index, format.scale_bytes, rows.scales[source]);
-    if (format.has_mins) {
-      store_float(chunk + format.scales_bytes(), index, format.scale_bytes, rows.mins[source]);
-    }
-  }
+  pack_scales(format, rows, groups, first_col / format.group, (end - first_col) / format.group, lane, chunk);
 }
 
 template <typename T>
@@ -107,11 +123,9 @@ void pack_plain(std::span<const T> values, size_t n_rows, size_t n_cols, std::by
 }
 
 float plain_value(PanelType type, const std::byte* panel, size_t index) {
-  if (type == PanelType::kPF) return load_float(panel, index, 4);
-  if (type == PanelType::kPH) return load_float(panel, index, 2);
-  uint16_t bits;
-  std::memcpy(&bits, panel + 2 * index, 2);
-  return bf16_to_float(bits);
+  if (type == PanelType::kPF) return load<float>(panel, index);
+  const auto bits = load<uint16_t>(panel, index);
+  return type == PanelType::kPH ? fp16_to_float(bits) : bf16_to_float(bits);
 }
 
 }  // namespace
@@ -124,8 +138,14 @@ void pack_panel(PanelType type, size_t n_cols, const PanelRows& rows, std::byte*
   const PanelFormat format = panel_format(type);
   CHECK_EQ(n_cols % kQuantBlock, size_t{0});
   CHECK_EQ(rows.codes.size(), rows.n_rows * n_cols);
-  CHECK_EQ(rows.scales.size(), rows.n_rows * (n_cols / format.group));
-  CHECK_EQ(rows.mins.size(), format.has_mins ? rows.scales.size() : size_t{0});
+  const size_t groups = rows.n_rows * (n_cols / format.group);
+  CHECK_EQ(format.super_scales ? rows.scale_codes.size() : rows.scales.size(), groups);
+  CHECK_EQ(format.super_scales ? rows.min_codes.size() : rows.mins.size(), format.has_mins ? groups : 0);
+  if (format.super_scales) {
+    const size_t chunks = rows.n_rows * ((n_cols + kChunkCols - 1) / kChunkCols);
+    CHECK_EQ(rows.super_scales.size(), chunks);
+    CHECK_EQ(rows.super_mins.size(), format.has_mins ? chunks : 0);
+  }
   for (size_t col = 0; col < n_cols; col += kChunkCols, out += format.chunk_bytes()) {
     for (size_t lane = 0; lane < rows.n_rows; ++lane) pack_chunk(format, rows, n_cols, col, lane, out);
   }
@@ -142,12 +162,10 @@ void unpack_row(const PackedMatrix& w, size_t row, float* out) {
   const PanelFormat format = panel_format(w.type);
   for (size_t col = 0; col < w.n_cols; ++col) {
     const std::byte* chunk = panel + col / kChunkCols * format.chunk_bytes();
-    const size_t index = col % kChunkCols / format.group * kPanelRows + lane;
+    const size_t group = col % kChunkCols / format.group;
     const int code = load_code(format, chunk + format.codes_at(), col % kChunkCols, lane);
-    const float product = load_float(chunk, index, format.scale_bytes) * static_cast<float>(code);
-    out[col] = format.has_mins
-                   ? product + load_float(chunk + format.scales_bytes(), index, format.scale_bytes)
-                   : product;
+    const float product = panel_scale(format, chunk, group, lane) * static_cast<float>(code);
+    out[col] = format.has_mins ? product + panel_min(format, chunk, group, lane) : product;
   }
 }
 

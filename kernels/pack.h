@@ -1,5 +1,5 @@
 // Packs rows of weights into panels, and unpacks one row again. Exact: unpacking gives the values that
-// decoding the file gives. Knows nothing of files: rows come as the integer codes and float scales that a
+// decoding the file gives. Knows nothing of files: rows come as the integer codes and scales that a
 // decoder of quantised blocks makes, or as floats.
 // Stateless; different panels may be packed from several threads.
 #pragma once
@@ -19,6 +19,10 @@ struct PanelRows {
   std::span<const int8_t> codes;  // [n_rows, n_cols]  without offset: -8..7 for kP4, 0..15 for kP4m
   std::span<const float> scales;  // [n_rows, groups]  exactly f16 values where the panel stores f16
   std::span<const float> mins;    // [n_rows, groups]  likewise; types with mins
+  // In their place for k types, chunks = n_cols / 64 rounded up: scale = float(super_scales) * scale_codes,
+  // min = -(float(super_mins) * min_codes).
+  std::span<const uint16_t> super_scales, super_mins;  // [n_rows, chunks] halves; super_mins: types with mins
+  std::span<const int8_t> scale_codes, min_codes;      // [n_rows, groups]; min_codes: types with mins
   // Float types.
   std::span<const uint16_t> halves;  // [n_rows, n_cols]  kPH, kPB: the file's bits
   std::span<const float> floats;     // [n_rows, n_cols]  kPF

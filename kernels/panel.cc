@@ -1,5 +1,6 @@
 #include "kernels/panel.h"
 
+#include <cstring>
 #include <iterator>
 
 #include "base/check.h"
@@ -16,14 +17,14 @@ struct PanelInfo {
 };
 
 constexpr PanelInfo kPanels[] = {
-    {PanelType::kP4, "P4", {32, 4, 8, false, 2}, 0},
-    {PanelType::kP4m, "P4m", {32, 4, 0, true, 2}, 0},
-    {PanelType::kP4k, "P4k", {32, 4, 0, true, 4}, 0},
-    {PanelType::kP5, "P5", {32, 5, 16, false, 2}, 0},
-    {PanelType::kP5m, "P5m", {32, 5, 0, true, 2}, 0},
-    {PanelType::kP5k, "P5k", {32, 5, 0, true, 4}, 0},
-    {PanelType::kP8, "P8", {32, 8, 128, false, 2}, 0},
-    {PanelType::kP6k, "P6k", {16, 8, 128, false, 4}, 0},
+    {PanelType::kP4, "P4", {32, 4, 8, false, false}, 0},
+    {PanelType::kP4m, "P4m", {32, 4, 0, true, false}, 0},
+    {PanelType::kP4k, "P4k", {32, 4, 0, true, true}, 0},
+    {PanelType::kP5, "P5", {32, 5, 16, false, false}, 0},
+    {PanelType::kP5m, "P5m", {32, 5, 0, true, false}, 0},
+    {PanelType::kP5k, "P5k", {32, 5, 0, true, true}, 0},
+    {PanelType::kP8, "P8", {32, 8, 128, false, false}, 0},
+    {PanelType::kP6k, "P6k", {16, 6, 32, false, true}, 0},
     {PanelType::kPH, "PH", {}, 2},
     {PanelType::kPB, "PB", {}, 2},
     {PanelType::kPF, "PF", {}, 4},
@@ -54,7 +55,7 @@ PanelType panel_type_for(DType dtype) {
     case DType::kQ5_K: return PanelType::kP5k;
     case DType::kQ8_0: return PanelType::kP8;
     case DType::kQ6_K:
-    case DType::kQ3_K: return PanelType::kP6k;  // Q3_K: codes -4..3, one float scale per 16, as Q6_K has
+    case DType::kQ3_K: return PanelType::kP6k;  // Q3_K: codes -4..3, scales as Q6_K has them
     case DType::kF16: return PanelType::kPH;
     case DType::kBF16: return PanelType::kPB;
     default: break;
@@ -66,6 +67,32 @@ PanelType panel_type_for(DType dtype) {
 PanelFormat panel_format(PanelType type) {
   CHECK(!panel_is_float(type)) << panel_type_name(type);
   return info_of(type).format;
+}
+
+namespace {
+
+float half_at(const std::byte* p, size_t index) {
+  uint16_t bits;
+  std::memcpy(&bits, p + 2 * index, 2);
+  return fp16_to_float(bits);
+}
+
+float code_at(const std::byte* p, size_t index) {
+  return static_cast<float>(static_cast<int8_t>(std::to_integer<uint8_t>(p[index])));
+}
+
+}  // namespace
+
+float panel_scale(const PanelFormat& format, const std::byte* chunk, size_t group, size_t lane) {
+  const size_t index = group * kPanelRows + lane;
+  if (!format.super_scales) return half_at(chunk, index);
+  return half_at(chunk, lane) * code_at(chunk + format.scale_codes_at(), index);
+}
+
+float panel_min(const PanelFormat& format, const std::byte* chunk, size_t group, size_t lane) {
+  const size_t index = group * kPanelRows + lane;
+  if (!format.super_scales) return half_at(chunk + format.mins_at(), index);
+  return -(half_at(chunk + format.super_mins_at(), lane) * code_at(chunk + format.min_codes_at(), index));
 }
 
 size_t panel_bytes(PanelType type, size_t n_cols) {

@@ -6,13 +6,17 @@
 // instruction set, thread count and the number of input rows.
 //
 //   panel:  chunk 0 | chunk 1 | ...                  one chunk = 64 columns (two blocks of 32), 64-byte aligned
-//   chunk:  scales [2][16] | mins [2][16] (m, k types) | codes
+//   chunk:  scales [2][16] | mins [2][16] (m types) | codes                                  scales, mins: halves
+//   chunk of k types:  d [16] | dmin [16] (types with mins) | scales [groups][16] | mins [groups][16] | padding to
+//           64 bytes | codes                                     d, dmin: halves; scales, mins: int8; d is that of the
+//           block of 256 that the chunk is a quarter of
 //
-//   kP6k: scales [4][16], one per 16 columns
 //
 // Codes of a quantised chunk, per block of 32 columns (k = 0..31), for row r of the panel:
 //   8 bit   [8][16][4]   byte [j][r][i] is the code of k = 4 j + i, stored as code + 128 (unsigned)
 //   4 bit   [4][16][4]   byte [j][r][i]: low nibble k = 4 j + i, high nibble k = 16 + 4 j + i
+//   6 bit   as 4 bit, then two vectors of high bits: bits 2 m and 2 m + 1 of byte [v][r][i] are those of
+//           k = 4 (4 v + m) + i
 //   5 bit   as 4 bit, then the fifth bits: 16 x uint32 of the block; bit 8 i + j of word r is that of
 //           k = 4 j + i, so that one shift by j brings it to bit 0 of byte i for all four
 // Groups of 4 consecutive k in one 32-bit lane are what vpdpbusd multiplies. The last chunk of a row whose
@@ -22,12 +26,12 @@
 // |------|---------------------|--------------|-----------------------------|
 // | kP4  | Q4_0                | f16 per 32   | s (c - 8)                   |
 // | kP4m | Q4_1                | f16 per 32   | s c + m                     |
-// | kP4k | Q4_K                | f32 per 32   | s c + m   (m = -(dmin mn))  |
+// | kP4k | Q4_K                | d sc per 32  | s c + m   (s = d sc, m = -(dmin mn), exact) |
 // | kP5  | Q5_0                | f16 per 32   | s (c - 16)                  |
 // | kP5m | Q5_1                | f16 per 32   | s c + m                     |
-// | kP5k | Q5_K                | f32 per 32   | s c + m                     |
+// | kP5k | Q5_K                | d sc per 32  | s c + m                     |
 // | kP8  | Q8_0                | f16 per 32   | s c                         |
-// | kP6k | Q6_K                | f32 per 16   | s c       (c in -32..31, as 8 bit) |
+// | kP6k | Q6_K, Q3_K          | d sc per 16  | s (c - 32)                  |
 // | kPH  | F16                 | none         | [k][16] halfs               |
 // | kPB  | BF16                | none         | [k][16] bfloats             |
 // | kPF  | F32 (and anything that has no exact panel) | none | [k][16] floats |
@@ -57,20 +61,34 @@ PanelType panel_type_for(DType dtype);
 // How the codes of a quantised panel are stored.
 struct PanelFormat {
   size_t group;        // columns per scale: 32 or 16
-  int bits;            // per code: 4, 5, 8
+  int bits;            // per code: 4, 5, 6, 8
   int offset;          // stored code = code + offset
   bool has_mins;
-  size_t scale_bytes;  // of one scale or min: 2 (f16) or 4 (f32)
+  bool super_scales;   // scales and mins are a half of the chunk by an integer of the group; else a half each
 
-  size_t groups_per_chunk() const { return kChunkCols / group; }
-  size_t scales_bytes() const { return groups_per_chunk() * kPanelRows * scale_bytes; }  // of a chunk
-  size_t codes_at() const { return scales_bytes() * (has_mins ? 2 : 1); }                // from its start
-  size_t block_code_bytes() const { return kQuantBlock * kPanelRows * static_cast<size_t>(bits) / 8; }
-  size_t chunk_bytes() const { return codes_at() + 2 * block_code_bytes(); }
+  constexpr size_t groups_per_chunk() const { return kChunkCols / group; }
+  constexpr size_t group_codes() const { return groups_per_chunk() * kPanelRows; }  // of a chunk: scales, or mins
+  // Bytes from the chunk's start.
+  constexpr size_t mins_at() const { return 2 * group_codes(); }                    // halves
+  constexpr size_t super_mins_at() const { return 2 * kPanelRows; }                 // super scales: halves of the mins
+  constexpr size_t scale_codes_at() const { return 2 * kPanelRows * (has_mins ? 2 : 1); }
+  constexpr size_t min_codes_at() const { return scale_codes_at() + group_codes(); }
+  constexpr size_t codes_at() const {
+    const size_t sides = has_mins ? 2 : 1;
+    const size_t bytes = super_scales ? scale_codes_at() + sides * group_codes() : sides * mins_at();
+    return (bytes + 63) / 64 * 64;
+  }
+  constexpr size_t block_code_bytes() const { return kQuantBlock * kPanelRows * static_cast<size_t>(bits) / 8; }
+  constexpr size_t chunk_bytes() const { return codes_at() + 2 * block_code_bytes(); }
 };
 
 // REQUIRES: !panel_is_float(type).
 PanelFormat panel_format(PanelType type);
+
+// The scale, or the min (types with mins), of a group of a chunk (0 .. groups_per_chunk()) and row `lane`, exactly
+// as the kernels compute it.
+float panel_scale(const PanelFormat& format, const std::byte* chunk, size_t group, size_t lane);
+float panel_min(const PanelFormat& format, const std::byte* chunk, size_t group, size_t lane);
 
 // A packed matrix. The bytes belong to whoever packed them (an Arena).
 struct PackedMatrix {

@@ -18,33 +18,23 @@ struct Block {
   size_t half;  // 0 or 1: which block of the chunk
   size_t lane;  // row within the panel
 
-  float stored_float(size_t at, size_t index) const {
-    if (format->scale_bytes == 4) {
-      float value;
-      std::memcpy(&value, chunk + at + 4 * index, 4);
-      return value;
-    }
-    uint16_t bits;
-    std::memcpy(&bits, chunk + at + 2 * index, 2);
-    return fp16_to_float(bits);
-  }
   // `group` counts within the block: 0, or 0 and 1 where scales cover 16 columns.
-  size_t group_index(size_t group) const {
-    return (half * (kQuantBlock / format->group) + group) * kPanelRows + lane;
-  }
-  float scale(size_t group) const { return stored_float(0, group_index(group)); }
-  float min(size_t group) const { return stored_float(format->scales_bytes(), group_index(group)); }
+  size_t group_of_chunk(size_t group) const { return half * (kQuantBlock / format->group) + group; }
+  float scale(size_t group) const { return panel_scale(*format, chunk, group_of_chunk(group), lane); }
+  float min(size_t group) const { return panel_min(*format, chunk, group_of_chunk(group), lane); }
 
   int code(size_t k) const {
     const std::byte* codes = chunk + format->codes_at() + half * format->block_code_bytes();
     if (format->bits == 8) return byte_at(codes, k / 4, k % 4) - format->offset;
     const int byte = byte_at(codes, k % 16 / 4, k % 4);
     int value = k < 16 ? byte & 15 : byte >> 4;
+    const std::byte* more = codes + kQuantBlock * kPanelRows / 2;
     if (format->bits == 5) {
       uint32_t fifth;
-      std::memcpy(&fifth, codes + kQuantBlock * kPanelRows / 2 + 4 * lane, 4);
+      std::memcpy(&fifth, more + 4 * lane, 4);
       value |= static_cast<int>((fifth >> (8 * (k % 4) + k / 4)) & 1u) << 4;
     }
+    if (format->bits == 6) value |= (byte_at(more, k / 16, k % 4) >> (2 * (k % 16 / 4)) & 3) << 4;
     return value - format->offset;
   }
   int byte_at(const std::byte* codes, size_t j, size_t i) const {

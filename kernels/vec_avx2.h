@@ -200,7 +200,19 @@ IBID_INLINE B64 with_fifth_bit(B64 x, B64 bits) {
   return {fifth_bit<kBit>(x.a, bits.a), fifth_bit<kBit>(x.b, bits.b)};
 }
 
-// vpmaddubsw saturates its sums of two products at 16 bits: 2 * 31 * 127 fits.
+template <int kPair>
+IBID_INLINE __m256i high_bits(__m256i x, __m256i bits) {
+  __m256i placed = bits;
+  if constexpr (kPair < 2) placed = _mm256_slli_epi16(bits, 4 - 2 * kPair);
+  if constexpr (kPair > 2) placed = _mm256_srli_epi16(bits, 2 * kPair - 4);
+  return _mm256_or_si256(_mm256_and_si256(placed, _mm256_set1_epi8(48)), x);
+}
+template <int kPair>
+IBID_INLINE B64 with_high_bits(B64 x, B64 bits) {
+  return {high_bits<kPair>(x.a, bits.a), high_bits<kPair>(x.b, bits.b)};
+}
+
+// vpmaddubsw saturates its sums of two products at 16 bits: 2 * 63 * 127 fits.
 IBID_INLINE __m256i dot4_half(__m256i acc, __m256i codes, __m256i x) {
   return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1)));
 }

@@ -146,8 +146,17 @@ IBID_INLINE B64 with_fifth_bit(B64 a, B64 bits) {
   return {_mm512_ternarylogic_epi32(placed, _mm512_set1_epi8(16), a.v, 0xea)};
 }
 
+// a with bits 2 kPair and 2 kPair + 1 of every byte of `bits` above its nibble. REQUIRES: bytes of a are below 16.
+template <int kPair>
+IBID_INLINE B64 with_high_bits(B64 a, B64 bits) {
+  __m512i placed = bits.v;
+  if constexpr (kPair < 2) placed = _mm512_slli_epi16(bits.v, 4 - 2 * kPair);
+  if constexpr (kPair > 2) placed = _mm512_srli_epi16(bits.v, 2 * kPair - 4);
+  return {_mm512_ternarylogic_epi32(placed, _mm512_set1_epi8(48), a.v, 0xea)};
+}
+
 // acc + the sum of 4 products per lane, codes u8 times x s8: exact.
-IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {  // codes <= 31
+IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {  // codes <= 63
   return {_mm512_dpbusd_epi32(acc.v, codes.v, x.v)};
 }
 // Codes stored as code + 128, x in -127..127. The accumulator must start at -128 * sum of x where

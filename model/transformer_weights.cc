@@ -27,10 +27,21 @@ class PanelSource {
     } else if (panel_is_float(type)) {
       halves_.resize(n);
     } else {
+      const bool has_mins = quant_layout(tensor.dtype).has_mins;
       groups_ = n_cols_ / quant_layout(tensor.dtype).group_size;
       codes_.resize(n);
-      scales_.resize(kPanelRows * groups_);
-      if (quant_layout(tensor.dtype).has_mins) mins_.resize(scales_.size());
+      if (has_super_scales(tensor.dtype)) {
+        blocks_ = n_cols_ / kMaxValuesPerBlock;
+        d_.resize(kPanelRows * blocks_);
+        super_scales_.resize(d_.size() * kChunksPerBlock);
+        if (has_mins) dmin_.resize(d_.size());
+        if (has_mins) super_mins_.resize(super_scales_.size());
+        scale_codes_.resize(kPanelRows * groups_);
+        if (has_mins) min_codes_.resize(scale_codes_.size());
+      } else {
+        scales_.resize(kPanelRows * groups_);
+        if (has_mins) mins_.resize(scales_.size());
+      }
     }
   }
 
@@ -45,12 +56,25 @@ class PanelSource {
     rows_.codes = filled(codes_, n_cols_);
     rows_.scales = filled(scales_, groups_);
     rows_.mins = filled(mins_, groups_);
+    repeat(d_, super_scales_);
+    repeat(dmin_, super_mins_);
+    rows_.super_scales = filled(super_scales_, blocks_ * kChunksPerBlock);
+    rows_.super_mins = filled(super_mins_, blocks_ * kChunksPerBlock);
+    rows_.scale_codes = filled(scale_codes_, groups_);
+    rows_.min_codes = filled(min_codes_, groups_);
     rows_.halves = filled(halves_, n_cols_);
     rows_.floats = filled(floats_, n_cols_);
     return rows_;
   }
 
  private:
+  static constexpr size_t kChunksPerBlock = kMaxValuesPerBlock / kChunkCols;
+
+  // A panel has the half of a block of 256 in each of the block's chunks.
+  static void repeat(const std::vector<uint16_t>& blocks, std::vector<uint16_t>& chunks) {
+    for (size_t i = 0; i < chunks.size(); ++i) chunks[i] = blocks[i / kChunksPerBlock];
+  }
+
   void read_row(size_t r, size_t source_row) {
     const size_t bytes = tensor_.row_bytes();
     const std::span<const std::byte> row = tensor_.data.subspan(source_row * bytes, bytes);
@@ -59,10 +83,15 @@ class PanelSource {
     } else if (!halves_.empty()) {
       std::memcpy(halves_.data() + r * n_cols_, row.data(), bytes);
     } else {
-      const auto of_row = [&](std::vector<float>& v) {
-        return v.empty() ? std::span<float>() : std::span(v).subspan(r * groups_, groups_);
-      };
-      unpack_row(tensor_.dtype, row, std::span(codes_).subspan(r * n_cols_, n_cols_), of_row(scales_), of_row(mins_));
+      const auto of_row = [&](auto& v, size_t n) { return std::span(v).subspan(v.empty() ? 0 : r * n, v.empty() ? 0 : n); };
+      const std::span<int8_t> codes = of_row(codes_, n_cols_);
+      if (blocks_ == 0) {
+        unpack_row(tensor_.dtype, row, codes, of_row(scales_, groups_), of_row(mins_, groups_));
+      } else {
+        unpack_super_row(tensor_.dtype, row, codes,
+                         {of_row(d_, blocks_), of_row(dmin_, blocks_), of_row(scale_codes_, groups_),
+                          of_row(min_codes_, groups_)});
+      }
     }
   }
 
@@ -71,9 +100,13 @@ class PanelSource {
   const PanelType type_;
   const size_t n_cols_;
   size_t groups_ = 0;
+  size_t blocks_ = 0;              // of 256, in a row of types with super scales
   std::vector<int8_t> codes_;      // [16, n_cols]
   std::vector<float> scales_;      // [16, groups]
   std::vector<float> mins_;        // [16, groups]
+  std::vector<uint16_t> d_, dmin_;                      // [16, blocks]
+  std::vector<uint16_t> super_scales_, super_mins_;     // [16, chunks]
+  std::vector<int8_t> scale_codes_, min_codes_;         // [16, groups]
   std::vector<uint16_t> halves_;   // [16, n_cols]
   std::vector<float> floats_;      // [16, n_cols]
   PanelRows rows_;

@@ -97,29 +97,37 @@ void unpack_q2_k(BlockCursor in, BlockOut out) {
   }
 }
 
+// A block of a K type before its scales are multiplied: scale of group g = d * scales[g], min = -(dmin * mins[g]).
+struct SuperBlock {
+  uint16_t d = 0, dmin = 0;
+  std::array<int8_t, kMaxGroupsPerBlock> scales{}, mins{};
+};
+
 // As Q2_K, with a third bit per value: bit (i / 32) of byte (i mod 32); a *cleared* bit subtracts 4.
 // Scales: low nibbles in bytes 0..7, two high bits in bytes 8..11.
-void unpack_q3_k(BlockCursor in, BlockOut out) {
+SuperBlock split_q3_k(BlockCursor in, int8_t* codes) {
+  SuperBlock block;
   const uint8_t* third = in.bytes(32);
   const uint8_t* qs = in.bytes(64);
   const uint8_t* packed = in.bytes(12);
-  const float d = in.f16();
+  block.d = in.u16();
   for (size_t g = 0; g < 16; ++g) {
     const int low = nibble(packed[g % 8], g >= 8);
     const int high = (packed[8 + g % 4] >> (2 * (g / 4))) & 3;
-    out.scales[g] = d * static_cast<float>((low | (high << 4)) - 32);
+    block.scales[g] = static_cast<int8_t>((low | (high << 4)) - 32);
   }
   for (size_t i = 0; i < 256; ++i) {
     const size_t half = i / 128, plane = i % 128 / 32;
     const int low = (qs[32 * half + i % 32] >> (2 * plane)) & 3;
     const int high = (third[i % 32] >> (i / 32)) & 1;
-    out.codes[i] = static_cast<int8_t>(low - (high == 1 ? 0 : 4));
+    codes[i] = static_cast<int8_t>(low - (high == 1 ? 0 : 4));
   }
+  return block;
 }
 
 // Eight 6-bit scales and mins in 12 bytes: groups 0..3 in the low six bits of bytes 0..3 (scale) and 4..7
 // (min); groups 4..7 have their low nibbles in bytes 8..11 and their two high bits on top of the former.
-void unpack_k_scales(const uint8_t* packed, float d, float dmin, BlockOut out) {
+void split_k_scales(const uint8_t* packed, SuperBlock& block) {
   for (size_t g = 0; g < 8; ++g) {
     int scale = packed[g % 4] & 63;
     int min = packed[4 + g % 4] & 63;
@@ -127,49 +135,70 @@ void unpack_k_scales(const uint8_t* packed, float d, float dmin, BlockOut out) {
       scale = (packed[4 + g] & 15) | ((packed[g - 4] >> 6) << 4);
       min = (packed[4 + g] >> 4) | ((packed[g] >> 6) << 4);
     }
-    out.scales[g] = d * static_cast<float>(scale);
-    out.mins[g] = -(dmin * static_cast<float>(min));
+    block.scales[g] = static_cast<int8_t>(scale);
+    block.mins[g] = static_cast<int8_t>(min);
   }
 }
 
-// Groups 2j and 2j + 1 are the low and the high nibbles of bytes 32j..32j+31; `fifth` is null or holds bit g
-// of value l of group g in byte l.
-void unpack_k_nibbles(const uint8_t* qs, const uint8_t* fifth, int8_t* codes) {
-  for (size_t i = 0; i < 256; ++i) {
-    const size_t group = i / 32, l = i % 32;
-    const int high = fifth == nullptr ? 0 : ((fifth[l] >> group) & 1) << 4;
-    codes[i] = static_cast<int8_t>(nibble(qs[32 * (group / 2) + l], group % 2 == 1) | high);
+// Groups 2j and 2j + 1 are the low and the high nibbles of bytes 32j..32j+31.
+SuperBlock split_q4_k(BlockCursor in, int8_t* codes) {
+  SuperBlock block;
+  block.d = in.u16();
+  block.dmin = in.u16();
+  split_k_scales(in.bytes(12), block);
+  const uint8_t* qs = in.bytes(128);
+  for (size_t pair = 0; pair < 4; ++pair, qs += 32, codes += 64) {
+    for (size_t l = 0; l < 32; ++l) codes[l] = static_cast<int8_t>(qs[l] & 15);
+    for (size_t l = 0; l < 32; ++l) codes[32 + l] = static_cast<int8_t>(qs[l] >> 4);
   }
+  return block;
 }
 
-void unpack_q4_k(BlockCursor in, BlockOut out) {
-  const float d = in.f16();
-  const float dmin = in.f16();
-  unpack_k_scales(in.bytes(12), d, dmin, out);
-  unpack_k_nibbles(in.bytes(128), nullptr, out.codes);
-}
-
-void unpack_q5_k(BlockCursor in, BlockOut out) {
-  const float d = in.f16();
-  const float dmin = in.f16();
-  unpack_k_scales(in.bytes(12), d, dmin, out);
+// As Q4_K; bit g of byte l is the fifth bit of value l of group g.
+SuperBlock split_q5_k(BlockCursor in, int8_t* codes) {
+  SuperBlock block;
+  block.d = in.u16();
+  block.dmin = in.u16();
+  split_k_scales(in.bytes(12), block);
   const uint8_t* fifth = in.bytes(32);
-  unpack_k_nibbles(in.bytes(128), fifth, out.codes);
+  const uint8_t* qs = in.bytes(128);
+  for (size_t pair = 0; pair < 4; ++pair, qs += 32, codes += 64) {
+    for (size_t l = 0; l < 32; ++l) {
+      codes[l] = static_cast<int8_t>((qs[l] & 15) | (((fifth[l] >> (2 * pair)) & 1) << 4));
+      codes[32 + l] = static_cast<int8_t>((qs[l] >> 4) | (((fifth[l] >> (2 * pair + 1)) & 1) << 4));
+    }
+  }
+  return block;
 }
 
 // Two halves of 128 values; in each, 64 bytes carry two nibble planes of 64 and 32 bytes four 2-bit planes
 // of 32.
-void unpack_q6_k(BlockCursor in, BlockOut out) {
+SuperBlock split_q6_k(BlockCursor in, int8_t* codes) {
+  SuperBlock block;
   const uint8_t* low = in.bytes(128);
   const uint8_t* high = in.bytes(64);
-  const uint8_t* packed = in.bytes(16);
-  const float d = in.f16();
-  for (size_t g = 0; g < 16; ++g) out.scales[g] = d * static_cast<float>(static_cast<int8_t>(packed[g]));
-  for (size_t i = 0; i < 256; ++i) {
-    const size_t half = i / 128, j = i % 128;
-    const int low_bits = nibble(low[64 * half + j % 64], j >= 64);
-    const int high_bits = (high[32 * half + j % 32] >> (2 * (j / 32))) & 3;
-    out.codes[i] = static_cast<int8_t>((low_bits | (high_bits << 4)) - 32);
+  std::memcpy(block.scales.data(), in.bytes(16), 16);
+  block.d = in.u16();
+  for (size_t half = 0; half < 2; ++half, low += 64, high += 32, codes += 128) {
+    for (size_t l = 0; l < 32; ++l) {
+      codes[l] = static_cast<int8_t>(((low[l] & 15) | ((high[l] & 3) << 4)) - 32);
+      codes[32 + l] = static_cast<int8_t>(((low[32 + l] & 15) | (((high[l] >> 2) & 3) << 4)) - 32);
+      codes[64 + l] = static_cast<int8_t>(((low[l] >> 4) | (((high[l] >> 4) & 3) << 4)) - 32);
+      codes[96 + l] = static_cast<int8_t>(((low[32 + l] >> 4) | ((high[l] >> 6) << 4)) - 32);
+    }
+  }
+  return block;
+}
+
+using SplitBlock = SuperBlock (*)(BlockCursor in, int8_t* codes);
+
+template <SplitBlock kSplit, size_t kGroups, bool kMins>
+void unpack_super(BlockCursor in, BlockOut out) {
+  const SuperBlock block = kSplit(in, out.codes);
+  const float d = fp16_to_float(block.d), dmin = fp16_to_float(block.dmin);
+  for (size_t g = 0; g < kGroups; ++g) {
+    out.scales[g] = d * static_cast<float>(block.scales[g]);
+    if (kMins) out.mins[g] = -(dmin * static_cast<float>(block.mins[g]));
   }
 }
 
@@ -177,6 +206,7 @@ struct QuantFormat {
   DType dtype;
   QuantLayout layout;
   void (*unpack_block)(BlockCursor, BlockOut);
+  SplitBlock split = nullptr;  // Q3_K to Q6_K
 };
 
 constexpr QuantFormat kQuantFormats[] = {
@@ -186,10 +216,10 @@ constexpr QuantFormat kQuantFormats[] = {
     {DType::kQ5_1, {32, true, 0, 31, true}, unpack_q5_1},
     {DType::kQ8_0, {32, false, -128, 127, true}, unpack_q8_0},
     {DType::kQ2_K, {16, true, 0, 3, false}, unpack_q2_k},
-    {DType::kQ3_K, {16, false, -4, 3, false}, unpack_q3_k},
-    {DType::kQ4_K, {32, true, 0, 15, false}, unpack_q4_k},
-    {DType::kQ5_K, {32, true, 0, 31, false}, unpack_q5_k},
-    {DType::kQ6_K, {16, false, -32, 31, false}, unpack_q6_k},
+    {DType::kQ3_K, {16, false, -4, 3, false}, unpack_super<split_q3_k, 16, false>, split_q3_k},
+    {DType::kQ4_K, {32, true, 0, 15, false}, unpack_super<split_q4_k, 8, true>, split_q4_k},
+    {DType::kQ5_K, {32, true, 0, 31, false}, unpack_super<split_q5_k, 8, true>, split_q5_k},
+    {DType::kQ6_K, {16, false, -32, 31, false}, unpack_super<split_q6_k, 16, false>, split_q6_k},
 };
 
 const QuantFormat& format_of(DType dtype) {
@@ -241,6 +271,25 @@ void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t
     float* block_mins = format.layout.has_mins ? mins.data() + b * groups_per_block : nullptr;
     format.unpack_block(BlockCursor(blocks.data() + b * size.bytes),
                         {codes.data() + b * size.values, scales.data() + b * groups_per_block, block_mins});
+  }
+}
+
+bool has_super_scales(DType dtype) { return dtype_is_quantized(dtype) && format_of(dtype).split != nullptr; }
+
+void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
+                      const SuperScales& out) {
+  CHECK(has_super_scales(dtype)) << dtype_name(dtype);
+  const QuantFormat& format = format_of(dtype);
+  const size_t n_blocks = checked_blocks(dtype, codes.size(), blocks.size());
+  const size_t groups = kMaxValuesPerBlock / format.layout.group_size;
+  for (size_t b = 0; b < n_blocks; ++b) {
+    const BlockCursor in(blocks.data() + b * dtype_block(dtype).bytes);
+    const SuperBlock block = format.split(in, codes.data() + b * kMaxValuesPerBlock);
+    out.d[b] = block.d;
+    std::memcpy(&out.scales[b * groups], block.scales.data(), groups);
+    if (!format.layout.has_mins) continue;
+    out.dmin[b] = block.dmin;
+    std::memcpy(&out.mins[b * groups], block.mins.data(), groups);
   }
 }
 

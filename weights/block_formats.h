@@ -70,6 +70,20 @@ QuantLayout quant_layout(DType dtype);
 void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
                 std::span<float> scales, std::span<float> mins);
 
+// Q3_K to Q6_K keep a half per block of 256 and an integer per group: the scale of group g is
+// float(d) * scales[g], its min -(float(dmin) * mins[g]), both exact in float (11 bits by 7).
+bool has_super_scales(DType dtype);
+
+struct SuperScales {
+  std::span<uint16_t> d, dmin;     // [blocks] bits of a half; dmin only of types with mins
+  std::span<int8_t> scales, mins;  // [groups]
+};
+
+// The codes of unpack_row, with the factors of its scales and mins. REQUIRES: has_super_scales(dtype); sizes as
+// for unpack_row.
+void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
+                      const SuperScales& out);
+
 // True for the types whose rows dequantize_row can decode: F32, F16, BF16 and the quantised ones.
 inline bool can_dequantize(DType dtype) { return dtype_is_float(dtype) || dtype_is_quantized(dtype); }
 

@@ -10,12 +10,12 @@ namespace {
 TEST(Panel, BytesFollowTheLayout) {
   EXPECT_EQ(panel_bytes(PanelType::kP4, 64), 64u + 512u);
   EXPECT_EQ(panel_bytes(PanelType::kP4m, 64), 128u + 512u);
-  EXPECT_EQ(panel_bytes(PanelType::kP4k, 64), 256u + 512u);
+  EXPECT_EQ(panel_bytes(PanelType::kP4k, 64), 128u + 512u);
   EXPECT_EQ(panel_bytes(PanelType::kP5, 64), 64u + 512u + 128u);
   EXPECT_EQ(panel_bytes(PanelType::kP5m, 64), 128u + 512u + 128u);
-  EXPECT_EQ(panel_bytes(PanelType::kP5k, 64), 256u + 512u + 128u);
+  EXPECT_EQ(panel_bytes(PanelType::kP5k, 64), 128u + 512u + 128u);
   EXPECT_EQ(panel_bytes(PanelType::kP8, 64), 64u + 1024u);
-  EXPECT_EQ(panel_bytes(PanelType::kP6k, 64), 256u + 1024u);
+  EXPECT_EQ(panel_bytes(PanelType::kP6k, 64), 128u + 768u);
   EXPECT_EQ(panel_bytes(PanelType::kPH, 5), 192u);  // 160 padded
   EXPECT_EQ(panel_bytes(PanelType::kPF, 5), 320u);
   EXPECT_EQ(panel_bytes(PanelType::kP8, 96), panel_bytes(PanelType::kP8, 128));

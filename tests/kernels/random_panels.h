@@ -63,28 +63,42 @@ inline float random_f16(std::mt19937& rng, float magnitude) {
 struct TestRows {
   std::vector<int8_t> codes;
   std::vector<float> scales, mins;
+  std::vector<uint16_t> super_scales, super_mins;
+  std::vector<int8_t> scale_codes, min_codes;
 };
+
+inline void add_random_scales(const PanelFormat& format, size_t n_cols, std::mt19937& rng, TestRows& rows) {
+  std::uniform_int_distribution<int> code(format.has_mins ? 0 : -128, format.has_mins ? 63 : 127);
+  for (size_t col = 0; col < n_cols; col += format.group) {
+    if (!format.super_scales) {
+      rows.scales.push_back(random_f16(rng, 0.05f));
+      if (format.has_mins) rows.mins.push_back(random_f16(rng, 0.2f));
+      continue;
+    }
+    if (col % kChunkCols == 0) {
+      rows.super_scales.push_back(float_to_fp16(random_f16(rng, 0.002f)));
+      if (format.has_mins) rows.super_mins.push_back(float_to_fp16(random_f16(rng, 0.005f)));
+    }
+    rows.scale_codes.push_back(static_cast<int8_t>(code(rng)));
+    rows.scales.push_back(fp16_to_float(rows.super_scales.back()) * static_cast<float>(rows.scale_codes.back()));
+    if (!format.has_mins) continue;
+    rows.min_codes.push_back(static_cast<int8_t>(code(rng)));
+    rows.mins.push_back(-(fp16_to_float(rows.super_mins.back()) * static_cast<float>(rows.min_codes.back())));
+  }
+}
 
 inline TestRows random_quantized_rows(PanelType type, size_t n_rows, size_t n_cols, Codes codes,
                                       std::mt19937& rng) {
   const PanelFormat format = panel_format(type);
-  const bool is_6_bit = type == PanelType::kP6k;
-  const int low = is_6_bit ? -32 : -format.offset;
-  const int high = is_6_bit ? 31 : (1 << format.bits) - 1 - format.offset;
+  const int low = -format.offset;
+  const int high = (1 << format.bits) - 1 - format.offset;
   std::uniform_int_distribution<int> code(low, high);
-  const auto scale = [&] {
-    const float value = random_f16(rng, 0.05f);
-    return format.scale_bytes == 2 ? value : value * 1.37f;
-  };
   TestRows rows;
   for (size_t i = 0; i < n_rows * n_cols; ++i) {
     const int value = codes == Codes::kRandom ? code(rng) : codes == Codes::kLowest ? low : high;
     rows.codes.push_back(static_cast<int8_t>(value));
   }
-  for (size_t i = 0; i < n_rows * (n_cols / format.group); ++i) {
-    rows.scales.push_back(scale());
-    if (format.has_mins) rows.mins.push_back(4 * scale());
-  }
+  for (size_t row = 0; row < n_rows; ++row) add_random_scales(format, n_cols, rng, rows);
   return rows;
 }
 
@@ -127,8 +141,15 @@ inline TestWeights random_weights(PanelType type, size_t n_rows, size_t n_cols, 
       quantized = random_quantized_rows(type, count, n_cols, codes, rng);
       expect_values(panel_format(type), quantized, w.values);
       rows.codes = quantized.codes;
-      rows.scales = quantized.scales;
-      rows.mins = quantized.mins;
+      if (panel_format(type).super_scales) {
+        rows.super_scales = quantized.super_scales;
+        rows.super_mins = quantized.super_mins;
+        rows.scale_codes = quantized.scale_codes;
+        rows.min_codes = quantized.min_codes;
+      } else {
+        rows.scales = quantized.scales;
+        rows.mins = quantized.mins;
+      }
     }
     pack_panel(type, n_cols, rows, w.bytes.data() + row / kPanelRows * panel_bytes(type, n_cols));
   }

@@ -119,6 +119,29 @@ TEST_P(Quantised, ScalesOf32BlocksAreHalfFloats) {
   EXPECT_EQ(all_half, layout.scales_are_f16);
 }
 
+TEST_P(Quantised, SuperScalesMultiplyToTheScales) {
+  const DType dtype = GetParam();
+  EXPECT_EQ(has_super_scales(dtype), dtype_block(dtype).values == 256 && dtype != DType::kQ2_K);
+  if (!has_super_scales(dtype)) return;
+  const QuantLayout layout = quant_layout(dtype);
+  const size_t n = golden_floats(dtype).size(), groups = n / layout.group_size, n_blocks = n / 256;
+  std::vector<int8_t> codes(n), super_codes(n);
+  std::vector<float> scales(groups), mins(layout.has_mins ? groups : 0);
+  unpack_row(dtype, golden_blocks(dtype), codes, scales, mins);
+  std::vector<uint16_t> d(n_blocks), dmin(layout.has_mins ? n_blocks : 0);
+  std::vector<int8_t> scale_codes(groups), min_codes(mins.size());
+  unpack_super_row(dtype, golden_blocks(dtype), super_codes, {d, dmin, scale_codes, min_codes});
+  EXPECT_EQ(super_codes, codes);
+  std::vector<float> got_scales, got_mins;
+  for (size_t g = 0; g < groups; ++g) {
+    const size_t block = g * layout.group_size / 256;
+    got_scales.push_back(fp16_to_float(d[block]) * static_cast<float>(scale_codes[g]));
+    if (layout.has_mins) got_mins.push_back(-(fp16_to_float(dmin[block]) * static_cast<float>(min_codes[g])));
+  }
+  expect_same_bits(got_scales, scales);
+  expect_same_bits(got_mins, mins);
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Quantised, testing::ValuesIn(kQuantTypes), type_name);
 INSTANTIATE_TEST_SUITE_P(Types, Decodable, testing::ValuesIn(kQuantTypes), type_name);
 INSTANTIATE_TEST_SUITE_P(Floats, Decodable, testing::Values(DType::kF16, DType::kBF16), type_name);
