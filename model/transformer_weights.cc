@@ -83,7 +83,9 @@ class PanelSource {
     } else if (!halves_.empty()) {
       std::memcpy(halves_.data() + r * n_cols_, row.data(), bytes);
     } else {
-      const auto of_row = [&](auto& v, size_t n) { return std::span(v).subspan(v.empty() ? 0 : r * n, v.empty() ? 0 : n); };
+      const auto of_row = [&](auto& v, size_t n) {
+        return v.empty() ? std::span(v) : std::span(v).subspan(r * n, n);
+      };
       const std::span<int8_t> codes = of_row(codes_, n_cols_);
       if (blocks_ == 0) {
         unpack_row(tensor_.dtype, row, codes, of_row(scales_, groups_), of_row(mins_, groups_));

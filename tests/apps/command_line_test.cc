@@ -232,7 +232,7 @@ TEST_F(RealModelCommandLine, AnAnswerThatCannotBeWrittenIsAFailure) {
   IBID_NEED_REAL_MODEL(model);
   dir_.write("stdout", "");
   dir_.write("stderr", "");
-  for (const std::string command : {"chat " + model, "ask " + model + " Hello"}) {
+  for (const std::string& command : {"chat " + model, "ask " + model + " Hello"}) {
     const std::string streams = " <" + dir_.file("stdin") + " >/dev/full 2>" + dir_.file("err");
     EXPECT_EQ(run(command + " --max-tokens 4" + streams + "; exit $? #", "Hello\n").status, 1) << command;
     EXPECT_THAT(read_whole_file(dir_.file("err")), HasSubstr("cannot be written")) << command;
