@@ -20,7 +20,7 @@ PanelType panel_type(const TensorView& tensor, Numerics numerics) {
 class PanelSource {
  public:
   PanelSource(const TensorView& tensor, RowOrder order, PanelType type)
-      : tensor_(tensor), order_(order), type_(type), n_cols_(tensor.shape[1]) {
+      : tensor_(tensor), order_(order), n_cols_(tensor.shape[1]) {
     const size_t n = kPanelRows * n_cols_;
     if (type == PanelType::kPF) {
       floats_.resize(n);
@@ -99,7 +99,6 @@ class PanelSource {
 
   const TensorView& tensor_;
   const RowOrder order_;
-  const PanelType type_;
   const size_t n_cols_;
   size_t groups_ = 0;
   size_t blocks_ = 0;              // of 256, in a row of types with super scales
