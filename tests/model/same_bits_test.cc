@@ -161,7 +161,7 @@ TEST_P(SameBits, AnyNumberOfThreads) {
 
 TEST_P(SameBits, AppendSliceAppendIsNever) {
   const Tokens other = random_tokens(90, subject_->model->vocab_size(), 99);
-  for (const size_t keep : {1, 15, 16, 17, 63, 64, 65, 100, 128}) {
+  for (const size_t keep : {1u, 15u, 16u, 17u, 63u, 64u, 65u, 100u, 128u}) {
     SCOPED_TRACE("cut to " + std::to_string(keep));
     KvCacheEntry entry = subject_->entry();
     std::vector<Row> rows;
@@ -177,7 +177,7 @@ TEST_P(SameBits, AppendSliceAppendIsNever) {
 
 TEST_P(SameBits, ForksGoTheirOwnWay) {
   const Tokens other = random_tokens(80, subject_->model->vocab_size(), 5);
-  for (const size_t at : {10, 64, 100}) {
+  for (const size_t at : {10u, 64u, 100u}) {
     SCOPED_TRACE("forked at " + std::to_string(at));
     KvCacheEntry entry = subject_->entry();
     std::vector<Row> rows;
@@ -206,7 +206,7 @@ TEST_P(SameBits, PrefixFromAnotherSequencesPages) {
   KvCacheEntry giver = subject_->entry();
   std::vector<Row> ignored;
   subject_->feed(giver, first(170), ignored);
-  for (const size_t shared : {64, 128, 150}) {
+  for (const size_t shared : {64u, 128u, 150u}) {
     SCOPED_TRACE(std::to_string(shared) + " positions taken over");
     const size_t n_pages = KvLayout::pages_for(shared);
     KvCacheEntry taker = subject_->entry();

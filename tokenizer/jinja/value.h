@@ -22,9 +22,11 @@ namespace ibid::jinja {
 
 class Interpreter;
 struct Arguments;
+struct DictObject;
 struct Frame;
 struct LoopObject;
 struct MacroNode;
+struct SequenceObject;
 class Value;
 
 enum class Kind : uint8_t {
@@ -61,15 +63,6 @@ struct Object {
 struct StringObject : Object {
   MarkedString text;
   bool markup = false;  // markupsafe.Markup: `+` and % escape what they add
-};
-struct SequenceObject : Object {
-  SequenceStyle style = SequenceStyle::kList;
-  uint32_t depth = 1;
-  Items items;
-};
-struct DictObject : Object {
-  uint32_t depth = 1;
-  std::vector<Entry> entries;
 };
 struct RangeObject : Object {
   int64_t start = 0, stop = 0, step = 1;
@@ -128,9 +121,7 @@ class Value {
   bool is_dict() const { return kind_ == Kind::kDict || kind_ == Kind::kJsonDict; }
   bool is_list() const { return kind_ == Kind::kJsonList || is_style(SequenceStyle::kList); }
   bool is_tuple() const { return is_style(SequenceStyle::kTuple) || is_style(SequenceStyle::kGroup); }
-  bool is_style(SequenceStyle style) const {
-    return kind_ == Kind::kSequence && sequence_object().style == style;
-  }
+  bool is_style(SequenceStyle style) const;
   // bool counts as int, as in Python.
   bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
@@ -142,8 +133,8 @@ class Value {
   const MarkedString& as_string() const { return object<StringObject>().text; }
   const std::string& bytes() const { return as_string().bytes(); }
   bool is_markup() const { return is_string() && object<StringObject>().markup; }
-  const SequenceObject& sequence_object() const { return object<SequenceObject>(); }
-  const DictObject& dict_object() const { return object<DictObject>(); }
+  const SequenceObject& sequence_object() const;
+  const DictObject& dict_object() const;
   const RangeObject& range_object() const { return object<RangeObject>(); }
   const MacroObject& macro_object() const { return object<MacroObject>(); }
   const FunctionObject& function_object() const { return object<FunctionObject>(); }
@@ -173,6 +164,23 @@ class Value {
   };
   std::shared_ptr<const Object> object_;
 };
+
+// What holds values, behind Value: a destructor of values needs to know them.
+struct SequenceObject : Object {
+  SequenceStyle style = SequenceStyle::kList;
+  uint32_t depth = 1;
+  Items items;
+};
+struct DictObject : Object {
+  uint32_t depth = 1;
+  std::vector<Entry> entries;
+};
+
+inline const SequenceObject& Value::sequence_object() const { return object<SequenceObject>(); }
+inline const DictObject& Value::dict_object() const { return object<DictObject>(); }
+inline bool Value::is_style(SequenceStyle style) const {
+  return kind_ == Kind::kSequence && sequence_object().style == style;
+}
 
 // Arguments of a call, evaluated.
 struct Arguments {
