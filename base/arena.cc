@@ -45,6 +45,7 @@ Result<Arena> Arena::create(size_t capacity_bytes) {
   arena.base_ = base;
   arena.capacity_ = *capacity;
   arena.mapped_bytes_ = *mapped;
+  forbid_memory(base, *mapped);
   return arena;
 }
 
@@ -63,13 +64,18 @@ Arena& Arena::operator=(Arena&& other) noexcept {
 }
 
 Arena::~Arena() {
-  if (base_ != nullptr) ::munmap(base_, mapped_bytes_);
+  if (base_ == nullptr) return;
+  allow_memory(base_, mapped_bytes_);
+  ::munmap(base_, mapped_bytes_);
 }
 
 std::byte* Arena::allocate(size_t bytes) {
+  // First as it is: rounding it up could overflow.
   CHECK_LE(bytes, capacity_ - used_) << "bytes left in the arena";
+  CHECK_LE(padded(bytes), capacity_ - used_) << "bytes left in the arena";
   std::byte* piece = base_ + used_;
   used_ += padded(bytes);
+  allow_memory(piece, bytes);
   return piece;
 }
 

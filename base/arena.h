@@ -1,6 +1,9 @@
 // Arena: one anonymous mapping on huge pages where the system grants them, handed out in 64-byte aligned
 // pieces. For weights, KV pages and scratch buffers: large, long-lived, freed all at once.
 // Zeroed by the kernel at first touch. Not thread-safe.
+//
+// Under AddressSanitizer a piece ends where it was asked to end, and a cache line that nobody may touch lies
+// behind it.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +12,7 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "base/memory_marks.h"
 #include "base/result.h"
 
 namespace ibid {
@@ -28,10 +32,10 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
-  // The next `bytes` bytes, 64-byte aligned. REQUIRES: they fit.
+  // The next `bytes` bytes, 64-byte aligned; they take padded(bytes). REQUIRES: these fit.
   std::byte* allocate(size_t bytes);
 
-  // `n` elements of T. REQUIRES: they fit; T is trivially destructible.
+  // `n` elements of T. REQUIRES: they fit, padded; T is trivially destructible.
   template <typename T>
   std::span<T> allocate_array(size_t n) {
     static_assert(std::is_trivially_destructible_v<T>);
@@ -42,8 +46,10 @@ class Arena {
   size_t capacity() const { return capacity_; }
   size_t used() const { return used_; }
 
-  // Bytes that `bytes` takes in an arena, for planning a capacity.
-  static constexpr size_t padded(size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
+  // Bytes that a piece of `bytes` takes in an arena, for planning a capacity.
+  static constexpr size_t padded(size_t bytes) {
+    return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine + (kMarksMemory ? kCacheLine : 0);
+  }
 
  private:
   std::byte* base_ = nullptr;

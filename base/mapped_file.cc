@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/file_ops.h"
+#include "base/memory_marks.h"
 #include "base/utf8.h"
 
 namespace ibid {
@@ -27,6 +28,10 @@ std::string_view kind_of(mode_t mode) {
   if (S_ISSOCK(mode)) return "a socket";
   return "a device";
 }
+
+// The rest of the file's last page: mapped and zero, but no part of the file.
+constexpr size_t kPageBytes = 4096;
+size_t slack_of(size_t size) { return (kPageBytes - size % kPageBytes) % kPageBytes; }
 
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.size() <= NAME_MAX &&
@@ -82,6 +87,7 @@ Result<MappedFile> MappedFile::map(MappedFile file) {
   file.size_ = size;
   file.mtime_ns_ = mtime_ns_of(info);
   file.guard_ = MappingGuard(file.data_, size);
+  forbid_memory(file.data_ + size, slack_of(size));
   return file;
 }
 
@@ -105,7 +111,10 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 MappedFile::~MappedFile() {
   guard_ = MappingGuard();  // before its mapping
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ != nullptr) {
+    allow_memory(data_ + size_, slack_of(size_));
+    ::munmap(const_cast<std::byte*>(data_), size_);
+  }
   if (fd_ >= 0) ::close(fd_);
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/memory_marks.h"
 
 namespace ibid {
 
@@ -64,6 +65,7 @@ struct KvPagePool::State {
     slot->next_free = list;
     list = slot;
     ++free_pages;
+    forbid_memory(slot->data, page_bytes);
   }
 
   // REQUIRES: the list is not empty.
@@ -72,6 +74,7 @@ struct KvPagePool::State {
     list = slot->next_free;
     slot->next_free = nullptr;
     --free_pages;
+    allow_memory(slot->data, page_bytes);
     return slot;
   }
 

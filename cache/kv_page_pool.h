@@ -3,7 +3,8 @@
 // A page is written by the one entry that holds it alone; a page with several holders is immutable. The pool
 // knows nothing of tokens. Thread-safe. Address space is taken in slabs as it is needed, so a large budget
 // costs nothing until it is used. Freed pages are kept for reuse and zeroed before they are handed out again,
-// so that no reader ever sees another conversation's rows.
+// so that no reader ever sees another conversation's rows; under AddressSanitizer nobody may touch a freed
+// page.
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/arena.h"
 #include "kernels/pack.h"
 #include "model/memory_plan.h"
 #include "model/tensor_table.h"
@@ -29,7 +30,8 @@ Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, c
   if (head != nullptr) {
     const PanelType type =
         options.numerics == Numerics::kReference ? PanelType::kPF : panel_type_for(embed->dtype);
-    work.weights_bytes -= std::min(work.weights_bytes, packed_bytes(type, embed->shape[0], embed->shape[1]));
+    const size_t embed_bytes = Arena::padded(packed_bytes(type, embed->shape[0], embed->shape[1]));
+    work.weights_bytes -= std::min(work.weights_bytes, embed_bytes);
   }
   work.kv_bytes_per_position = memory.kv_bytes_per_position / config.n_layers;
   work.layers = config.layers;

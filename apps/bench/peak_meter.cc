@@ -12,8 +12,9 @@ constexpr size_t kMostBytes = 1'000'000'000;
 Result<PeakMeter> PeakMeter::create(int n_threads, size_t largest_bytes) {
   TRY_ASSIGN(const Isa isa, active_isa());
   PeakMeter meter(n_threads, isa);
-  const size_t n_bytes = Arena::padded(std::clamp(largest_bytes, kCacheLine, kMostBytes));
-  TRY_ASSIGN(meter.arena_, Arena::create(n_bytes));
+  const size_t n_lines = (std::clamp(largest_bytes, kCacheLine, kMostBytes) + kCacheLine - 1) / kCacheLine;
+  const size_t n_bytes = n_lines * kCacheLine;
+  TRY_ASSIGN(meter.arena_, Arena::create(Arena::padded(n_bytes)));
   meter.bytes_ = {meter.arena_.allocate(n_bytes), n_bytes};
   // Memory that was never written is one page of zeros, which is read from the cache.
   std::memset(meter.bytes_.data(), 1, n_bytes);

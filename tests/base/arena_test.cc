@@ -18,18 +18,18 @@ TEST(Arena, HandsOutAlignedZeroedPiecesUntilItIsFull) {
   const std::span<float> a = arena->allocate_array<float>(3);
   std::byte* b = arena->allocate(1);
   EXPECT_TRUE(aligned(a.data(), kCacheLine));
-  EXPECT_EQ(b - reinterpret_cast<std::byte*>(a.data()), 64);
-  EXPECT_EQ(arena->used(), 128u);
+  EXPECT_EQ(b - reinterpret_cast<std::byte*>(a.data()), static_cast<ptrdiff_t>(Arena::padded(12)));
+  EXPECT_EQ(arena->used(), Arena::padded(12) + Arena::padded(1));
   for (const float x : a) EXPECT_EQ(x, 0.0f);
-  std::byte* rest = arena->allocate(1024 - 128);
-  rest[1024 - 128 - 1] = std::byte{1};
+  const size_t n_left = arena->capacity() - arena->used() - Arena::padded(0);
+  std::byte* rest = arena->allocate(n_left);
+  rest[n_left - 1] = std::byte{1};
   EXPECT_EQ(arena->used(), arena->capacity());
-  EXPECT_EQ(arena->allocate(0), rest + (1024 - 128));
 }
 
 TEST(Arena, LargeArenasStartOnAHugePage) {
   constexpr size_t kBytes = (size_t{5} << 20) + 1;
-  Result<Arena> arena = Arena::create(kBytes);
+  Result<Arena> arena = Arena::create(Arena::padded(kBytes));
   ASSERT_TRUE(arena.ok());
   std::byte* all = arena->allocate(kBytes);
   EXPECT_TRUE(aligned(all, size_t{2} << 20));
@@ -55,18 +55,34 @@ TEST(Arena, MovesWithItsMemory) {
   EXPECT_EQ(b.capacity(), 0u);
   b = std::move(a);
   *p = std::byte{7};
-  EXPECT_EQ(b.allocate(64), p + 64);
-  EXPECT_EQ(Arena::padded(65), 128u);
+  EXPECT_EQ(b.allocate(64), p + Arena::padded(64));
+  EXPECT_EQ(Arena::padded(65), Arena::padded(128));
 }
 
 TEST(ArenaDeathTest, ChecksThatPiecesFit) {
-  Result<Arena> arena = Arena::create(128);
+  Result<Arena> arena = Arena::create(2 * Arena::padded(64));
   ASSERT_TRUE(arena.ok());
   arena->allocate(64);
   EXPECT_DEATH(arena->allocate(65), "CHECK failed");
   EXPECT_DEATH(arena->allocate(std::numeric_limits<size_t>::max()), "CHECK failed");
   EXPECT_DEATH(arena->allocate_array<double>(std::numeric_limits<size_t>::max() / 4), "CHECK failed");
 }
+
+#ifdef IBID_MARKS_MEMORY
+
+TEST(ArenaDeathTest, NobodyTouchesWhatLiesBehindAPiece) {
+  Result<Arena> arena = Arena::create(4096);
+  ASSERT_TRUE(arena.ok());
+  volatile std::byte* whole_lines = arena->allocate(128);
+  volatile std::byte* odd = arena->allocate(13);
+  whole_lines[127] = odd[12] = std::byte{1};
+  EXPECT_DEATH(whole_lines[128] = std::byte{1}, "use-after-poison");
+  EXPECT_DEATH(odd[13] = std::byte{1}, "use-after-poison");
+  EXPECT_DEATH(odd[-1] = std::byte{1}, "use-after-poison");
+  EXPECT_DEATH(odd[200] = std::byte{1}, "use-after-poison") << "not handed out yet";
+}
+
+#endif
 
 }  // namespace
 }  // namespace ibid

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory_marks.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid {
@@ -72,6 +73,21 @@ TEST(MappedFile, ReleaseLeavesForeignMemoryAlone) {
   file->release(other);
   EXPECT_EQ(std::count(other.begin(), other.end(), std::byte{7}), 1 << 16);
 }
+
+#ifdef IBID_MARKS_MEMORY
+
+TEST(MappedFileDeathTest, NobodyReadsBehindTheFile) {
+  const TempDir dir;
+  for (const size_t size : {1u, 13u, 4095u, 4097u}) {
+    const Result<MappedFile> file = MappedFile::open(dir.write("f", std::string(size, 'x')));
+    ASSERT_TRUE(file.ok());
+    volatile const std::byte* bytes = file->bytes().data();
+    EXPECT_TRUE(bytes[size - 1] == std::byte{'x'});
+    EXPECT_DEATH((void)bytes[size], "AddressSanitizer") << size;
+  }
+}
+
+#endif
 
 TEST(MappedFile, MovesAndAssigns) {
   const TempDir dir;

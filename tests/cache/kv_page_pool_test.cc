@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "base/memory_marks.h"
 #include "tests/cache/tiny_kv.h"
 
 namespace ibid {
@@ -82,6 +83,7 @@ TEST(KvPagePool, ScrubZeroesFreedPagesAndLeavesHeldOnes) {
   const std::byte* freed = pages[1].data();
   pages.erase(pages.begin() + 1);
   pool.scrub_free_pages();
+  allow_memory(freed, kLayout.page_bytes());  // nobody but this test looks at a freed page
   EXPECT_TRUE(
       std::all_of(freed, freed + kLayout.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
   EXPECT_TRUE(all_bytes_are(pages[0], std::byte{0xab}));
@@ -182,6 +184,22 @@ TEST(KvPagePool, ThreadsShareIt) {
   EXPECT_EQ(pool.pages_in_use(), 0u);
   EXPECT_LE(pool.peak_bytes(), pool.budget_bytes());
 }
+
+#ifdef IBID_MARKS_MEMORY
+
+TEST(KvPagePoolDeathTest, NobodyTouchesAFreedPage) {
+  KvPagePool pool(kLayout, 2 * kLayout.page_bytes());
+  KvPage page = pool.allocate().value();
+  volatile std::byte* data = page.data();
+  data[kLayout.page_bytes() - 1] = std::byte{1};
+  EXPECT_DEATH(data[kLayout.page_bytes()] = std::byte{1}, "use-after-poison") << "behind the page";
+  page = KvPage();
+  EXPECT_DEATH((void)data[0], "use-after-poison");
+  pool.scrub_free_pages();
+  EXPECT_DEATH((void)data[0], "use-after-poison");
+}
+
+#endif
 
 TEST(KvPagePoolDeathTest, PagesMustNotOutliveThePool) {
   EXPECT_DEATH(
