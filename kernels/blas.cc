@@ -27,6 +27,30 @@ constexpr size_t kPieceColumns = 1024;
 struct Library {
   decltype(&cblas_sgemm) sgemm = nullptr;
   const char* core = "";
+  // Of the OpenMP that the library itself uses; nullptr: it uses none.
+  int (*max_threads)() = nullptr;
+  void (*set_max_threads)(int) = nullptr;
+};
+
+// While it lives, the library stays on the calling thread. Its OpenMP variant asks on each call how many
+// threads the caller's next region would have: a number that each thread has for itself, so that setting it
+// once, on whichever thread loaded the library, holds nowhere else.
+class OneThread {
+ public:
+  explicit OneThread(const Library& library) : library_(library) {
+    if (library_.set_max_threads == nullptr) return;
+    before_ = library_.max_threads();
+    library_.set_max_threads(1);
+  }
+  ~OneThread() {
+    if (library_.set_max_threads != nullptr) library_.set_max_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  const Library& library_;
+  int before_ = 0;
 };
 
 // Cores whose sgemm uses what the CPU has; the rest are fall-backs from before AVX2.
@@ -51,8 +75,16 @@ Library load_library() {
     dlclose(handle);
     return {};
   }
+  Library library{sgemm, core()};
+  const auto max_threads = reinterpret_cast<int (*)()>(dlsym(handle, "omp_get_max_threads"));
+  const auto set_max_threads = reinterpret_cast<void (*)(int)>(dlsym(handle, "omp_set_num_threads"));
+  if (max_threads != nullptr && set_max_threads != nullptr) {
+    library.max_threads = max_threads;
+    library.set_max_threads = set_max_threads;
+  }
+  const OneThread restores_what_set_threads_changes(library);
   set_threads(1);
-  return {sgemm, core()};
+  return library;
 }
 
 const Library& library() {
@@ -76,6 +108,7 @@ const char* blas_core_name() { return library().core; }
 void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, size_t x_stride,
                  size_t n_rows, Range panels, float* y, size_t y_stride, std::byte* scratch) {
   CHECK(blas_available());
+  const OneThread one_thread(library());
   auto* weights = reinterpret_cast<float*>(scratch);
   for (size_t p = panels.begin; p < panels.end; p += kPiecePanels) {
     const Range piece{p, std::min(p + kPiecePanels, panels.end)};

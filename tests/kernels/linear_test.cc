@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <iterator>
+#include <thread>
+
 #include "kernels/blas.h"
 #include "tests/kernels/random_panels.h"
 
@@ -101,6 +105,26 @@ TEST(Blas, RunsOnACoreThatFitsOrNotAtAll) {
   }
   EXPECT_STRNE(blas_core_name(), "Prescott");
   EXPECT_STRNE(blas_core_name(), "");
+}
+
+size_t n_threads_of_this_process() {
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(threads), end(threads)));
+}
+
+// The library's own threads would share the cores with ours, and run where one thread was asked for.
+TEST(Blas, StaysOnTheThreadThatCallsIt) {
+  if (!blas_available()) GTEST_SKIP() << "OpenBLAS is not installed or does not know this CPU";
+  if (available_cpus() == 1) GTEST_SKIP() << "nothing would start a thread";
+  const Kernels& kernels = kernels_for(*active_isa());
+  const TestWeights w = random_weights(PanelType::kPF, 512, 512, 8);
+  const TestInput in = make_input(kernels, 256, 512, random_floats(256 * 512, 9));
+  // Another thread than the one that loaded the library.
+  std::thread([&] {
+    const size_t before = n_threads_of_this_process();
+    run_team(1, kernels, Numerics::kFast, w, in);
+    EXPECT_EQ(n_threads_of_this_process(), before);
+  }).join();
 }
 
 TEST(Linear, WideningIsExact) {
