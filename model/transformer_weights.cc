@@ -1,10 +1,12 @@
 #include "model/transformer_weights.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "kernels/pack.h"
+#include "model/pack_blocks.h"
 #include "model/tensor_table.h"
 #include "weights/block_formats.h"
 
@@ -16,101 +18,53 @@ PanelType panel_type(const TensorView& tensor, Numerics numerics) {
   return numerics == Numerics::kReference ? PanelType::kPF : panel_type_for(tensor.dtype);
 }
 
-// The rows of one panel, decoded from the file into the form that pack_panel wants. One per thread.
-class PanelSource {
+// Packs panels of one matrix. One per thread.
+class PanelPacker {
  public:
-  PanelSource(const TensorView& tensor, RowOrder order, PanelType type)
-      : tensor_(tensor), order_(order), n_cols_(tensor.shape[1]) {
+  PanelPacker(const TensorView& tensor, RowOrder order, PanelType type)
+      : tensor_(tensor), order_(order), type_(type), n_cols_(tensor.shape[1]) {
     const size_t n = kPanelRows * n_cols_;
     if (type == PanelType::kPF) {
       floats_.resize(n);
     } else if (panel_is_float(type)) {
       halves_.resize(n);
-    } else {
-      const bool has_mins = quant_layout(tensor.dtype).has_mins;
-      groups_ = n_cols_ / quant_layout(tensor.dtype).group_size;
-      codes_.resize(n);
-      if (has_super_scales(tensor.dtype)) {
-        blocks_ = n_cols_ / kMaxValuesPerBlock;
-        d_.resize(kPanelRows * blocks_);
-        super_scales_.resize(d_.size() * kChunksPerBlock);
-        if (has_mins) dmin_.resize(d_.size());
-        if (has_mins) super_mins_.resize(super_scales_.size());
-        scale_codes_.resize(kPanelRows * groups_);
-        if (has_mins) min_codes_.resize(scale_codes_.size());
-      } else {
-        scales_.resize(kPanelRows * groups_);
-        if (has_mins) mins_.resize(scales_.size());
-      }
     }
   }
 
-  const PanelRows& read(size_t panel) {
+  void pack(size_t panel, std::byte* out) {
     const size_t first = panel * kPanelRows;
-    rows_ = {};
-    rows_.n_rows = std::min(kPanelRows, static_cast<size_t>(tensor_.shape[0]) - first);
-    for (size_t r = 0; r < rows_.n_rows; ++r) read_row(r, order_.source_row(first + r));
-    const auto filled = [&](const auto& v, size_t per_row) {
-      return std::span(v).first(v.empty() ? 0 : rows_.n_rows * per_row);
-    };
-    rows_.codes = filled(codes_, n_cols_);
-    rows_.scales = filled(scales_, groups_);
-    rows_.mins = filled(mins_, groups_);
-    repeat(d_, super_scales_);
-    repeat(dmin_, super_mins_);
-    rows_.super_scales = filled(super_scales_, blocks_ * kChunksPerBlock);
-    rows_.super_mins = filled(super_mins_, blocks_ * kChunksPerBlock);
-    rows_.scale_codes = filled(scale_codes_, groups_);
-    rows_.min_codes = filled(min_codes_, groups_);
-    rows_.halves = filled(halves_, n_cols_);
-    rows_.floats = filled(floats_, n_cols_);
-    return rows_;
+    const size_t n = std::min(kPanelRows, static_cast<size_t>(tensor_.shape[0]) - first);
+    std::array<const std::byte*, kPanelRows> rows;
+    for (size_t r = 0; r < n; ++r) rows[r] = row(order_.source_row(first + r)).data();
+    if (!panel_is_float(type_)) return pack_blocks(tensor_.dtype, std::span(rows).first(n), n_cols_, out);
+    for (size_t r = 0; r < n; ++r) widen({rows[r], tensor_.row_bytes()}, r);
+    PanelRows decoded;
+    decoded.n_rows = n;
+    decoded.halves = std::span(halves_).first(halves_.empty() ? 0 : n * n_cols_);
+    decoded.floats = std::span(floats_).first(floats_.empty() ? 0 : n * n_cols_);
+    pack_panel(type_, n_cols_, decoded, out);
   }
 
  private:
-  static constexpr size_t kChunksPerBlock = kMaxValuesPerBlock / kChunkCols;
-
-  // A panel has the half of a block of 256 in each of the block's chunks.
-  static void repeat(const std::vector<uint16_t>& blocks, std::vector<uint16_t>& chunks) {
-    for (size_t i = 0; i < chunks.size(); ++i) chunks[i] = blocks[i / kChunksPerBlock];
+  std::span<const std::byte> row(size_t source_row) const {
+    const size_t bytes = tensor_.row_bytes();
+    return tensor_.data.subspan(source_row * bytes, bytes);
   }
 
-  void read_row(size_t r, size_t source_row) {
-    const size_t bytes = tensor_.row_bytes();
-    const std::span<const std::byte> row = tensor_.data.subspan(source_row * bytes, bytes);
-    if (!floats_.empty()) {
+  void widen(std::span<const std::byte> row, size_t r) {
+    if (halves_.empty()) {
       dequantize_row(tensor_.dtype, row, std::span(floats_).subspan(r * n_cols_, n_cols_));
-    } else if (!halves_.empty()) {
-      std::memcpy(halves_.data() + r * n_cols_, row.data(), bytes);
     } else {
-      const auto of_row = [&](auto& v, size_t n) {
-        return v.empty() ? std::span(v) : std::span(v).subspan(r * n, n);
-      };
-      const std::span<int8_t> codes = of_row(codes_, n_cols_);
-      if (blocks_ == 0) {
-        unpack_row(tensor_.dtype, row, codes, of_row(scales_, groups_), of_row(mins_, groups_));
-      } else {
-        unpack_super_row(tensor_.dtype, row, codes,
-                         {of_row(d_, blocks_), of_row(dmin_, blocks_), of_row(scale_codes_, groups_),
-                          of_row(min_codes_, groups_)});
-      }
+      std::memcpy(halves_.data() + r * n_cols_, row.data(), row.size());
     }
   }
 
   const TensorView& tensor_;
   const RowOrder order_;
+  const PanelType type_;
   const size_t n_cols_;
-  size_t groups_ = 0;
-  size_t blocks_ = 0;              // of 256, in a row of types with super scales
-  std::vector<int8_t> codes_;      // [16, n_cols]
-  std::vector<float> scales_;      // [16, groups]
-  std::vector<float> mins_;        // [16, groups]
-  std::vector<uint16_t> d_, dmin_;                      // [16, blocks]
-  std::vector<uint16_t> super_scales_, super_mins_;     // [16, chunks]
-  std::vector<int8_t> scale_codes_, min_codes_;         // [16, groups]
   std::vector<uint16_t> halves_;   // [16, n_cols]
   std::vector<float> floats_;      // [16, n_cols]
-  PanelRows rows_;
 };
 
 // Takes tensors out of one file into one arena.
@@ -131,11 +85,9 @@ class Binder {
     out.data = data;
     const size_t stride = panel_bytes(out.type, out.n_cols);
     team_.run([&](const Worker& worker) {
-      PanelSource source(*tensor, order, out.type);
+      PanelPacker packer(*tensor, order, out.type);
       const Range panels = worker.share(out.n_panels());
-      for (size_t p = panels.begin; p < panels.end; ++p) {
-        pack_panel(out.type, out.n_cols, source.read(p), data + p * stride);
-      }
+      for (size_t p = panels.begin; p < panels.end; ++p) packer.pack(p, data + p * stride);
     });
     file_.release(*tensor);   // else all of the file stays resident until everything is packed
     return {};

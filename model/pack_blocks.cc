@@ -1,0 +1,341 @@
+#include "model/pack_blocks.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/panel.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr size_t kLanes = kPanelRows;
+constexpr size_t kChunksPerBlock = 4;    // of a k type
+constexpr uint32_t kOnes = 0x01010101u;  // times a byte: that byte in all four
+
+// 32-bit words of 16 rows: lane r of a word is row r's. In memory as a panel has its codes.
+using Word = uint32_t[kLanes];
+// Where the blocks begin, one address per lane.
+using Blocks = const std::byte* [kLanes];
+
+uint32_t load_word(const std::byte* at) {
+  uint32_t word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+// The words at byte `offset` of each block.
+template <size_t kWords>
+void gather(const Blocks& blocks, size_t offset, Word* __restrict words) {
+  for (size_t r = 0; r < kLanes; ++r) {
+    const std::byte* at = blocks[r] + offset;
+    for (size_t w = 0; w < kWords; ++w) words[w][r] = load_word(at + 4 * w);
+  }
+}
+
+void store_halves(const Word& halves, unsigned shift, std::byte* __restrict out) {
+  uint16_t stored[kLanes];
+  for (size_t r = 0; r < kLanes; ++r) stored[r] = static_cast<uint16_t>(halves[r] >> shift);
+  std::memcpy(out, stored, sizeof stored);
+}
+
+// The byte of each word that begins at bit `shift`.
+void store_bytes(const Word& bytes, unsigned shift, std::byte* __restrict out) {
+  uint8_t stored[kLanes];
+  for (size_t r = 0; r < kLanes; ++r) stored[r] = static_cast<uint8_t>(bytes[r] >> shift);
+  std::memcpy(out, stored, sizeof stored);
+}
+
+// What becomes of a half on its way through float: NaN is made quiet.
+void quiet_halves(Word& halves) {
+  for (size_t r = 0; r < kLanes; ++r) {
+    const uint32_t half = halves[r] & 0xffffu;
+    halves[r] = half | ((half & 0x7fffu) > 0x7c00u ? 0x200u : 0u);
+  }
+}
+
+// --- Blocks of 32: the file's order of nibbles is the panel's. kMin: a half behind the scale; kFifth: a word of
+// fifth bits behind these; kWords: of codes.
+
+template <size_t kBytes, bool kMin, bool kFifth, size_t kWords, uint32_t kFlip>
+struct Plain {
+  static constexpr size_t kBlockBytes = kBytes;
+
+  // Block `half` (0 or 1) of a chunk.
+  static void pack(const PanelFormat& format, const Blocks& blocks, size_t half, std::byte* chunk) {
+    constexpr size_t kFifthAt = kMin ? 4 : 2;
+    Word scale;
+    gather<1>(blocks, 0, &scale);
+    if constexpr (kMin) {
+      Word min;
+      for (size_t r = 0; r < kLanes; ++r) min[r] = scale[r] >> 16;
+      quiet_halves(min);
+      store_halves(min, 0, chunk + format.mins_at() + 2 * kLanes * half);
+    }
+    quiet_halves(scale);
+    store_halves(scale, 0, chunk + 2 * kLanes * half);
+    Word codes[kWords + kFifth];
+    gather<kWords>(blocks, kFifthAt + (kFifth ? 4 : 0), codes);
+    if constexpr (kFlip != 0) {
+      for (Word& word : codes) {
+        for (size_t r = 0; r < kLanes; ++r) word[r] ^= kFlip;
+      }
+    }
+    if constexpr (kFifth) {
+      Word bits;
+      gather<1>(blocks, kFifthAt, &bits);
+      spread_fifth(bits, codes[kWords]);
+    }
+    std::memcpy(chunk + format.codes_at() + half * sizeof codes, codes, sizeof codes);
+  }
+
+  // Bit 4 j + i becomes bit 8 i + j.
+  static void spread_fifth(const Word& bits, Word& spread) {
+    for (size_t r = 0; r < kLanes; ++r) {
+      uint32_t word = 0;
+      for (unsigned j = 0; j < 8; ++j) {
+        uint32_t four = (bits[r] >> (4 * j)) & 15u;
+        four = (four | four << 14) & 0x00030003u;
+        word |= ((four | four << 7) & kOnes) << j;
+      }
+      spread[r] = word;
+    }
+  }
+};
+
+// --- Blocks of 256 (weights/block_formats.h). Each type gathers a block's words, then gives
+//   scales[4], mins[4]: a word has four groups' bytes;   d: halves d, and dmin above it;   codes of each chunk.
+
+// The nibbles of a block of 32 from its 32 codes of at most 4 bits: 8 words, four columns each.
+template <typename Low>
+void join_nibbles(Low low, Word* __restrict out) {
+  for (size_t j = 0; j < 4; ++j) {
+    for (size_t r = 0; r < kLanes; ++r) out[j][r] = low(j, r) | low(j + 4, r) << 4;
+  }
+}
+
+// The bits above them of 6-bit codes: two words of four columns' pairs each.
+template <typename High>
+void join_pairs(High high, Word* __restrict out) {
+  for (size_t v = 0; v < 2; ++v) {
+    for (size_t r = 0; r < kLanes; ++r) {
+      out[v][r] = high(4 * v, r) | high(4 * v + 1, r) << 2 | high(4 * v + 2, r) << 4 | high(4 * v + 3, r) << 6;
+    }
+  }
+}
+
+// 6-bit scales and mins in three words; used by Q4_K and Q5_K. Two words of each come out.
+void split_k_scales(const Word* __restrict packed, Word* __restrict scales, Word* __restrict mins) {
+  for (size_t r = 0; r < kLanes; ++r) {
+    const uint32_t a = packed[0][r], b = packed[1][r], c = packed[2][r];
+    scales[0][r] = a & 63 * kOnes;
+    mins[0][r] = b & 63 * kOnes;
+    scales[1][r] = (c & 15 * kOnes) | ((a >> 6 & 3 * kOnes) << 4);
+    mins[1][r] = (c >> 4 & 15 * kOnes) | ((b >> 6 & 3 * kOnes) << 4);
+  }
+}
+
+struct Q4K {
+  static constexpr size_t kBlockBytes = 144, kGroups = 8;
+  static constexpr bool kMins = true;
+  Word d, packed[3], quants[32], scales[2], mins[2];
+
+  void read(const Blocks& blocks) {
+    gather<1>(blocks, 0, &d);
+    gather<3>(blocks, 4, packed);
+    gather<32>(blocks, 16, quants);
+    split_k_scales(packed, scales, mins);
+  }
+  // A chunk's blocks of 32 are the low and the high nibbles of the same 32 bytes.
+  void codes(size_t chunk, Word* out) const { k_nibbles(quants + 8 * chunk, out, out + 4); }
+
+  static void k_nibbles(const Word* quants, Word* first, Word* second) {
+    join_nibbles([=](size_t w, size_t r) { return quants[w][r] & 15 * kOnes; }, first);
+    join_nibbles([=](size_t w, size_t r) { return quants[w][r] >> 4 & 15 * kOnes; }, second);
+  }
+};
+
+struct Q5K {
+  static constexpr size_t kBlockBytes = 176, kGroups = 8;
+  static constexpr bool kMins = true;
+  Word d, packed[3], fifth[8], quants[32], scales[2], mins[2];
+
+  void read(const Blocks& blocks) {
+    gather<1>(blocks, 0, &d);
+    gather<3>(blocks, 4, packed);
+    gather<8>(blocks, 16, fifth);
+    gather<32>(blocks, 48, quants);
+    split_k_scales(packed, scales, mins);
+  }
+  void codes(size_t chunk, Word* out) const {
+    Q4K::k_nibbles(quants + 8 * chunk, out, out + 5);
+    fifth_bits(static_cast<unsigned>(2 * chunk), out[4]);
+    fifth_bits(static_cast<unsigned>(2 * chunk + 1), out[9]);
+  }
+  void fifth_bits(unsigned group, Word& out) const {
+    for (size_t r = 0; r < kLanes; ++r) {
+      uint32_t word = 0;
+      for (unsigned j = 0; j < 8; ++j) word |= (fifth[j][r] >> group & kOnes) << j;
+      out[r] = word;
+    }
+  }
+};
+
+struct Q6K {
+  static constexpr size_t kBlockBytes = 210, kGroups = 16;
+  static constexpr bool kMins = false;
+  Word d, low[32], high[16], scales[4];
+
+  void read(const Blocks& blocks) {
+    gather<32>(blocks, 0, low);
+    gather<16>(blocks, 128, high);
+    gather<4>(blocks, 192, scales);
+    gather<1>(blocks, 206, &d);
+    for (uint32_t& half : d) half >>= 16;
+  }
+  // Chunks 2 h and 2 h + 1 are the low and the high nibbles of the same 64 bytes, with two and two planes of the
+  // same 32 bytes of pairs.
+  void codes(size_t chunk, Word* out) const {
+    const unsigned shift = 4 * (chunk % 2);
+    for (size_t block = 0; block < 2; ++block, out += 6) {
+      const Word* nibbles = low + 16 * (chunk / 2) + 8 * block;
+      const Word* pairs = high + 8 * (chunk / 2);
+      const unsigned plane = shift + 2 * static_cast<unsigned>(block);
+      join_nibbles([=](size_t w, size_t r) { return nibbles[w][r] >> shift & 15 * kOnes; }, out);
+      join_pairs([=](size_t w, size_t r) { return pairs[w][r] >> plane & 3 * kOnes; }, out + 4);
+    }
+  }
+};
+
+// A code of -4..3 is stored as 28 + x, x = its three bits: 12 | x with 1 above where the third bit is clear,
+// the two lower bits with 2 above where it is set.
+struct Q3K {
+  static constexpr size_t kBlockBytes = 110, kGroups = 16;
+  static constexpr bool kMins = false;
+  Word d, third[8], low[16], packed[3], scales[4];
+
+  void read(const Blocks& blocks) {
+    gather<8>(blocks, 0, third);
+    gather<16>(blocks, 32, low);
+    gather<3>(blocks, 96, packed);
+    gather<1>(blocks, 106, &d);
+    for (uint32_t& half : d) half >>= 16;
+    for (unsigned w = 0; w < 4; ++w) {
+      for (size_t r = 0; r < kLanes; ++r) {
+        const uint32_t nibble = packed[w % 2][r] >> (4 * (w / 2)) & 15 * kOnes;
+        const uint32_t six = nibble | (packed[2][r] >> (2 * w) & 3 * kOnes) << 4;
+        // Less 32, in each byte: what was below 0 gets the bits of a negative number.
+        const uint32_t negative = (six ^ 32 * kOnes) & 32 * kOnes;
+        scales[w][r] = (six & 31 * kOnes) | negative | negative << 1 | negative << 2;
+      }
+    }
+  }
+  void codes(size_t chunk, Word* out) const {
+    for (size_t block = 0; block < 2; ++block, out += 6) {
+      const Word* twos = low + 8 * (chunk / 2);
+      const unsigned plane = static_cast<unsigned>(4 * (chunk % 2) + 2 * block);
+      const unsigned bit = static_cast<unsigned>(2 * chunk + block);
+      const auto clear = [&](size_t w, size_t r) { return (third[w][r] >> bit & kOnes) ^ kOnes; };
+      join_nibbles([&](size_t w, size_t r) { return (twos[w][r] >> plane & 3 * kOnes) | clear(w, r) * 12; }, out);
+      join_pairs([&](size_t w, size_t r) { return 2 * kOnes - clear(w, r); }, out + 4);
+    }
+  }
+};
+
+template <typename Block>
+void pack_super(const PanelFormat& format, const Blocks& blocks, std::byte* out) {
+  constexpr size_t kChunkGroups = Block::kGroups / kChunksPerBlock;
+  Block block;
+  block.read(blocks);
+  for (size_t c = 0; c < kChunksPerBlock; ++c, out += format.chunk_bytes()) {
+    store_halves(block.d, 0, out);
+    if constexpr (Block::kMins) store_halves(block.d, 16, out + format.super_mins_at());
+    for (size_t g = 0; g < kChunkGroups; ++g) {
+      const size_t group = c * kChunkGroups + g;
+      const unsigned shift = static_cast<unsigned>(8 * (group % 4));
+      store_bytes(block.scales[group / 4], shift, out + format.scale_codes_at() + g * kLanes);
+      if constexpr (Block::kMins) {
+        store_bytes(block.mins[group / 4], shift, out + format.min_codes_at() + g * kLanes);
+      }
+    }
+    const size_t end = format.scale_codes_at() + kChunkGroups * kLanes * (Block::kMins ? 2 : 1);
+    std::memset(out + end, 0, format.codes_at() - end);
+    block.codes(c, reinterpret_cast<Word*>(out + format.codes_at()));
+  }
+}
+
+// --- Panels.
+
+void advance(Blocks& blocks, size_t bytes) {
+  for (const std::byte*& at : blocks) at += bytes;
+}
+
+template <typename Block>
+void pack_plain_panel(const PanelFormat& format, Blocks& blocks, size_t n_cols, std::byte* out) {
+  for (size_t col = 0; col < n_cols; col += kQuantBlock) {
+    const size_t half = col / kQuantBlock % 2;
+    // The last chunk may have only one block.
+    if (half == 0 && col + kQuantBlock == n_cols) std::memset(out, 0, format.chunk_bytes());
+    Block::pack(format, blocks, half, out);
+    advance(blocks, Block::kBlockBytes);
+    if (half == 1) out += format.chunk_bytes();
+  }
+}
+
+template <typename Block>
+void pack_super_panel(const PanelFormat& format, Blocks& blocks, size_t n_cols, std::byte* out) {
+  constexpr size_t kColumns = kChunksPerBlock * kChunkCols;
+  for (size_t col = 0; col < n_cols; col += kColumns, out += kChunksPerBlock * format.chunk_bytes()) {
+    pack_super<Block>(format, blocks, out);
+    advance(blocks, Block::kBlockBytes);
+  }
+}
+
+// Zeros in the lanes of rows that do not exist.
+void clear_lanes(const PanelFormat& format, size_t n_rows, size_t n_chunks, std::byte* out) {
+  const auto clear = [n_rows](std::byte* begin, std::byte* end, size_t bytes) {
+    for (; begin < end; begin += kLanes * bytes) std::memset(begin + n_rows * bytes, 0, (kLanes - n_rows) * bytes);
+  };
+  for (size_t c = 0; c < n_chunks; ++c, out += format.chunk_bytes()) {
+    std::byte* halves_end = out + (format.super_scales ? format.scale_codes_at() : format.codes_at());
+    clear(out, halves_end, 2);
+    clear(halves_end, out + format.codes_at(), 1);
+    clear(out + format.codes_at(), out + format.chunk_bytes(), 4);
+  }
+}
+
+using PackPanel = void (*)(const PanelFormat& format, Blocks& blocks, size_t n_cols, std::byte* out);
+
+PackPanel packer_of(DType dtype) {
+  switch (dtype) {
+    case DType::kQ4_0: return pack_plain_panel<Plain<18, false, false, 4, 0>>;
+    case DType::kQ4_1: return pack_plain_panel<Plain<20, true, false, 4, 0>>;
+    case DType::kQ5_0: return pack_plain_panel<Plain<22, false, true, 4, 0>>;
+    case DType::kQ5_1: return pack_plain_panel<Plain<24, true, true, 4, 0>>;
+    case DType::kQ8_0: return pack_plain_panel<Plain<34, false, false, 8, 128 * kOnes>>;
+    case DType::kQ3_K: return pack_super_panel<Q3K>;
+    case DType::kQ4_K: return pack_super_panel<Q4K>;
+    case DType::kQ5_K: return pack_super_panel<Q5K>;
+    case DType::kQ6_K: return pack_super_panel<Q6K>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+bool can_pack_blocks(DType dtype) { return packer_of(dtype) != nullptr; }
+
+void pack_blocks(DType dtype, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out) {
+  const PackPanel pack = packer_of(dtype);
+  CHECK(pack != nullptr) << dtype_name(dtype);
+  CHECK(!rows.empty() && rows.size() <= kLanes) << rows.size();
+  CHECK_EQ(n_cols % dtype_block(dtype).values, size_t{0});
+  const PanelFormat format = panel_format(panel_type_for(dtype));
+  Blocks blocks;
+  for (size_t r = 0; r < kLanes; ++r) blocks[r] = rows[std::min(r, rows.size() - 1)];
+  pack(format, blocks, n_cols, out);
+  if (rows.size() < kLanes) clear_lanes(format, rows.size(), (n_cols + kChunkCols - 1) / kChunkCols, out);
+}
+
+}  // namespace ibid

@@ -1,0 +1,26 @@
+// Quantised rows of a file, straight into a panel: what the decoder of their blocks (weights/block_formats.h) and
+// the packer of codes (kernels/pack.h) make of the same rows, byte for byte, in one pass that keeps up with memory.
+// These two are the definition; this is where the time of loading goes.
+//
+// It works on 16 rows at once: the same four bytes of each row lie side by side, as the panel will have them, and
+// every step is the same arithmetic in 16 lanes.
+//
+// Stateless; different panels may be packed from several threads. Bytes may be unaligned, and may change meanwhile.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/dtype.h"
+
+namespace ibid {
+
+// Whether panel_type_for(dtype) is a quantised panel.
+bool can_pack_blocks(DType dtype);
+
+// Writes one panel of panel_type_for(dtype): panel_bytes() of them at out, 64-byte aligned.
+// rows: 1 to 16 rows of n_cols values each, as they are in the file; the panel's missing rows become zero.
+// REQUIRES: can_pack_blocks(dtype); n_cols is a whole number of blocks.
+void pack_blocks(DType dtype, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out);
+
+}  // namespace ibid

@@ -1,0 +1,114 @@
+#include "model/pack_blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include "kernels/pack.h"
+#include "weights/block_formats.h"
+
+namespace ibid {
+namespace {
+
+constexpr DType kPackable[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
+                               DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+
+size_t row_bytes(DType dtype, size_t n_cols) {
+  return n_cols / dtype_block(dtype).values * dtype_block(dtype).bytes;
+}
+
+// Codes and scales of rows that lie one behind the other, as decoders of blocks give them.
+struct Decoded {
+  Decoded(DType dtype, const std::vector<std::byte>& blocks, size_t n_rows, size_t n_cols)
+      : n(n_rows), codes(n_rows * n_cols) {
+    const QuantLayout layout = quant_layout(dtype);
+    const size_t groups = codes.size() / layout.group_size;
+    if (!has_super_scales(dtype)) {
+      scales.resize(groups);
+      mins.resize(layout.has_mins ? groups : 0);
+      unpack_row(dtype, blocks, codes, scales, mins);
+      return;
+    }
+    std::vector<uint16_t> d(codes.size() / kMaxValuesPerBlock), dmin(layout.has_mins ? d.size() : 0);
+    scale_codes.resize(groups);
+    min_codes.resize(layout.has_mins ? groups : 0);
+    unpack_super_row(dtype, blocks, codes, {d, dmin, scale_codes, min_codes});
+    const size_t chunks = kMaxValuesPerBlock / kChunkCols;
+    for (size_t i = 0; i < d.size() * chunks; ++i) super_scales.push_back(d[i / chunks]);
+    for (size_t i = 0; i < dmin.size() * chunks; ++i) super_mins.push_back(dmin[i / chunks]);
+  }
+
+  PanelRows rows() const {
+    PanelRows rows;
+    rows.n_rows = n;
+    rows.codes = codes;
+    rows.scales = scales;
+    rows.mins = mins;
+    rows.super_scales = super_scales;
+    rows.super_mins = super_mins;
+    rows.scale_codes = scale_codes;
+    rows.min_codes = min_codes;
+    return rows;
+  }
+
+  size_t n;
+  std::vector<int8_t> codes, scale_codes, min_codes;
+  std::vector<float> scales, mins;
+  std::vector<uint16_t> super_scales, super_mins;
+};
+
+struct alignas(64) Line {
+  std::byte bytes[64];
+};
+
+class PackBlocks : public testing::TestWithParam<std::tuple<DType, size_t, size_t>> {};
+
+// Blocks of random bytes have every code and scale, and scales that are not finite.
+TEST_P(PackBlocks, IsDecodingAndPacking) {
+  const auto [dtype, n_rows, blocks_per_row] = GetParam();
+  const size_t n_cols = blocks_per_row * dtype_block(dtype).values;
+  const PanelType type = panel_type_for(dtype);
+  const size_t n_lines = panel_bytes(type, n_cols) / sizeof(Line);
+  std::mt19937 rng(static_cast<unsigned>(100 * n_rows + blocks_per_row));
+  for (int round = 0; round < 8; ++round) {
+    std::vector<std::byte> blocks(n_rows * row_bytes(dtype, n_cols));
+    for (std::byte& byte : blocks) byte = static_cast<std::byte>(rng());
+    std::vector<Line> want(n_lines), got(n_lines + 1);
+    pack_panel(type, n_cols, Decoded(dtype, blocks, n_rows, n_cols).rows(), want[0].bytes);
+
+    // At an odd address, and with the last row at the end of an allocation.
+    std::vector<std::byte> odd(blocks.size() + 1);
+    std::memcpy(odd.data() + 1, blocks.data(), blocks.size());
+    std::vector<const std::byte*> rows;
+    for (size_t r = 0; r < n_rows; ++r) rows.push_back(odd.data() + 1 + r * row_bytes(dtype, n_cols));
+    std::memset(static_cast<void*>(got.data()), 0x5a, got.size() * sizeof(Line));
+    pack_blocks(dtype, rows, n_cols, got[0].bytes);
+    for (size_t i = 0; i < n_lines * sizeof(Line); ++i) {
+      ASSERT_EQ(got[0].bytes[i], want[0].bytes[i]) << "byte " << i << " of " << n_lines * sizeof(Line);
+    }
+    for (const std::byte behind : got[n_lines].bytes) ASSERT_EQ(behind, std::byte{0x5a});
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<PackBlocks::ParamType>& info) {
+  return std::string(dtype_name(std::get<0>(info.param))) + "_" + std::to_string(std::get<1>(info.param)) + "rows" +
+         std::to_string(std::get<2>(info.param)) + "blocks";
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, PackBlocks,
+                         testing::Combine(testing::ValuesIn(kPackable), testing::Values(1, 7, 15, 16),
+                                          testing::Values(1, 2, 5)),
+                         name_of);
+
+TEST(PackBlocksTypes, AreThoseWithQuantisedPanels) {
+  for (int i = static_cast<int>(DType::kQ4_0); i <= static_cast<int>(DType::kQ6_K); ++i) {
+    const auto dtype = static_cast<DType>(i);
+    EXPECT_EQ(can_pack_blocks(dtype), !panel_is_float(panel_type_for(dtype))) << dtype_name(dtype);
+  }
+}
+
+}  // namespace
+}  // namespace ibid
