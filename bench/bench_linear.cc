@@ -170,7 +170,7 @@ class Workload {
     x.stride = n_cols;
     x.values = arena_.allocate_array<float>(n_rows_ * n_cols).data();
     for (size_t i = 0; i < n_rows_ * n_cols; ++i) x.values[i] = static_cast<float>(i % 201) * 0.01f - 1.0f;
-    x.quantized = QuantizedRows::at(arena_.allocate(QuantizedRows::bytes(n_rows_, n_cols)), n_rows_, n_cols);
+    x.quantized = QuantizedRows::from(arena_.allocate(QuantizedRows::bytes(n_rows_, n_cols)), n_rows_, n_cols);
     const Kernels& kernels = kernels_for(*active_isa());
     const Range all{0, x.quantized.blocks()};
     for (size_t row = 0; row < n_rows_; ++row) {

@@ -10,13 +10,15 @@
 
 #ifdef IBID_X86
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace ibid {
 
 namespace {
 
-constexpr const char* kIsaNames[] = {"ref", "avx2", "avx512"};
+constexpr const char* kIsaNames[] = {"ref", "avx2", "avx512", "amx"};
 
 #ifdef IBID_X86
 struct Registers {
@@ -52,9 +54,24 @@ bool cpu_has_avx512() {
   return cpu_has_avx2() && has_bits(cpuid(7).ebx, bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ) &&
          has_bits(cpuid(7).ecx, bit_AVX512VNNI) && has_bits(saved_state(), kZmmState);
 }
+
+// The tiles' 8 KB are saved only for processes that asked (Linux 5.16 and later; Documentation/arch/x86/xstate.rst).
+bool may_use_tiles() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILE_DATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+bool cpu_has_amx() {
+  constexpr unsigned kTileState = 0x60000;
+  constexpr unsigned kAmxTile = 1u << 24, kAmxInt8 = 1u << 25;
+  return cpu_has_avx512() && has_bits(cpuid(7).edx, kAmxTile | kAmxInt8) && has_bits(saved_state(), kTileState) &&
+         may_use_tiles();
+}
 #else
 bool cpu_has_avx2() { return false; }
 bool cpu_has_avx512() { return false; }
+bool cpu_has_amx() { return false; }
 #endif
 
 Kernels make_table(void (*fill)(Kernels&)) {
@@ -70,14 +87,23 @@ const char* isa_name(Isa isa) { return kIsaNames[static_cast<size_t>(isa)]; }
 bool isa_supported(Isa isa) {
   static const bool avx2 = cpu_has_avx2();
   static const bool avx512 = cpu_has_avx512();
-  return isa == Isa::kRef || (isa == Isa::kAvx2 && avx2) || (isa == Isa::kAvx512 && avx512);
+  static const bool amx = cpu_has_amx();
+  switch (isa) {
+    case Isa::kRef: return true;
+    case Isa::kAvx2: return avx2;
+    case Isa::kAvx512: return avx512;
+    case Isa::kAmx: return amx;
+  }
+  return false;
 }
 
 Result<Isa> choose_isa(const char* forced) {
   const std::string_view wanted = forced == nullptr ? "" : forced;
   if (wanted.empty()) {
-    if (isa_supported(Isa::kAvx512)) return Isa::kAvx512;
-    return isa_supported(Isa::kAvx2) ? Isa::kAvx2 : Isa::kRef;
+    for (const Isa isa : {Isa::kAmx, Isa::kAvx512, Isa::kAvx2}) {
+      if (isa_supported(isa)) return isa;
+    }
+    return Isa::kRef;
   }
   for (size_t i = 0; i < std::size(kIsaNames); ++i) {
     if (wanted != kIsaNames[i]) continue;
@@ -87,7 +113,7 @@ Result<Isa> choose_isa(const char* forced) {
             "IBID_FORCE_ISA asks for " + std::string(wanted) + ", which this machine does not have"};
   }
   return {ErrorCode::kInvalidArgument,
-          "IBID_FORCE_ISA is \"" + std::string(wanted) + "\"; it must be ref, avx2 or avx512"};
+          "IBID_FORCE_ISA is \"" + std::string(wanted) + "\"; it must be ref, avx2, avx512 or amx"};
 }
 
 Result<Isa> active_isa() {
@@ -105,6 +131,10 @@ const Kernels& kernels_for(Isa isa) {
   if (isa == Isa::kAvx512) {
     static const Kernels avx512 = make_table(fill_avx512);
     return avx512;
+  }
+  if (isa == Isa::kAmx) {
+    static const Kernels amx = make_table(fill_amx);
+    return amx;
   }
 #endif
   static const Kernels ref = make_table(fill_ref);

@@ -1,5 +1,5 @@
 // Which instruction set runs. Chosen once, at first use, by CPUID and by what the operating system saves
-// (XGETBV); IBID_FORCE_ISA=ref|avx2|avx512 forces one, and a forced set that the machine lacks is an error.
+// (XGETBV); IBID_FORCE_ISA=ref|avx2|avx512|amx forces one, and a forced set that the machine lacks is an error.
 // All functions are safe to call from several threads.
 #pragma once
 
@@ -8,7 +8,9 @@
 
 namespace ibid {
 
-enum class Isa { kRef, kAvx2, kAvx512 };   // kAvx2: AVX2, FMA, F16C; kAvx512: also F, BW, VL, DQ, VNNI
+// Each has what the one before it has. kAvx2: AVX2, FMA, F16C; kAvx512: F, BW, VL, DQ, VNNI; kAmx: tiles of int8.
+enum class Isa { kRef, kAvx2, kAvx512, kAmx };
+inline constexpr Isa kAllIsas[] = {Isa::kRef, Isa::kAvx2, Isa::kAvx512, Isa::kAmx};
 
 const char* isa_name(Isa isa);
 bool isa_supported(Isa isa);

@@ -7,7 +7,7 @@
 //    over a row (norms, softmax sums) use 16 virtual lanes, lane i taking elements i, i + 16, ..., and the
 //    fixed tree ((l0+l8)+(l4+l12)) + ... of reduce_add16 in kernels/ref.h.
 //  - fma means one rounding (std::fma, vfmadd). No contraction happens behind our back.
-//  - The tables of ref, avx2 and avx512 agree bit for bit. The table of Numerics::kReference computes the
+//  - The tables of all instruction sets agree bit for bit. The table of Numerics::kReference computes the
 //    same functions with double accumulators on float weights and agrees with nobody but the mathematics.
 //  - Pointers are 64-byte aligned at row 0 unless said otherwise; row strides are in elements and multiples
 //    of 16; buffers have room for whole vectors of 16 at the end of every row, and those tail elements may
@@ -24,26 +24,37 @@
 namespace ibid {
 
 // Input rows of a linear layer in int8: per row and per block of 32 columns one scale.
-//   x[k] ~ scale[k / 32] * q[k],  scale = max|x| / 127 over the block, q = round to nearest even
-// Columns are padded with zeros to a multiple of 64, so that kernels never see a half chunk.
+//   x[k] ~ scale * q[k],  scale = max|x| / 127 over the block, q = round to nearest even
+// Columns are padded with zeros to a multiple of 64, so that kernels never see a half chunk. Sixteen rows of one block
+// lie side by side, as a tile of rows reads them; rows of the last sixteen that are not there may be read (and what
+// comes of them is dropped).
+inline constexpr size_t kRowGroup = 16;
+
 struct QuantizedRows {
   size_t n_rows = 0;
   size_t n_cols = 0;            // as in the layer, a multiple of 32; padded_cols() are there
-  int8_t* q = nullptr;          // [n_rows, padded_cols]  -127..127
-  float* scale = nullptr;       // [n_rows, padded_cols / 32]
-  float* scaled_sum = nullptr;  // [n_rows, padded_cols / 32]  scale * float(sum of q): what a min multiplies
-  int32_t* offset32 =
-      nullptr;  // [n_rows, padded_cols / 32]  -128 * sum of q over 32 columns: what codes that
-  int32_t* offset16 = nullptr;  // [n_rows, padded_cols / 16]  are stored as code + 128 count too much
+  int8_t* q = nullptr;          // [row groups, blocks, 16, 32]  -127..127
+  float* scale = nullptr;       // [row groups, blocks, 16]
+  float* scaled_sum = nullptr;  // [row groups, blocks, 16]  scale * float(sum of q): what a min multiplies
+  int32_t* offset32 = nullptr;  // [row groups, blocks, 16]  -128 * sum of q over 32 columns: what codes that
+  int32_t* offset16 = nullptr;  // [row groups, blocks, 2, 16]  are stored as code + 128 count too much
 
   [[gnu::always_inline]] size_t padded_cols() const {
     return (n_cols + kChunkCols - 1) / kChunkCols * kChunkCols;
   }
   [[gnu::always_inline]] size_t blocks() const { return padded_cols() / kQuantBlock; }
+  // Where a row's block is in scale, scaled_sum and offset32, and, times 32, in q.
+  [[gnu::always_inline]] size_t at(size_t row, size_t block) const {
+    return (row / kRowGroup * blocks() + block) * kRowGroup + row % kRowGroup;
+  }
+  // In offset16: half 0 or 1 of the block.
+  [[gnu::always_inline]] size_t half_at(size_t row, size_t block, size_t half) const {
+    return ((row / kRowGroup * blocks() + block) * 2 + half) * kRowGroup + row % kRowGroup;
+  }
 
   // The arrays of n_rows rows, one after another in memory: 64-byte aligned, bytes(n_rows, n_cols) long.
   static size_t bytes(size_t n_rows, size_t n_cols);
-  static QuantizedRows at(std::byte* memory, size_t n_rows, size_t n_cols);
+  static QuantizedRows from(std::byte* memory, size_t n_rows, size_t n_cols);
 };
 
 // Below it 127 / max would overflow.
@@ -101,7 +112,7 @@ struct AttendTile {
 };
 
 struct Kernels {
-  const char* name;  // "ref", "avx2", "avx512", "reference"
+  const char* name;  // "ref", "avx2", "avx512", "amx", "reference"
 
   // --- linear: y[i, r] = sum over k of W[r, k] x[i, k] for the rows of panels [panels.begin, panels.end).
   // Per block of 32 (kP6k: 16) columns, in increasing order:
@@ -155,7 +166,7 @@ struct Kernels {
 
 // The largest register tile of linear layers on any instruction set; sizes the scratch.
 inline constexpr size_t kMaxLinearPanels = 2;
-inline constexpr size_t kMaxLinearRows = 8;
+inline constexpr size_t kMaxLinearRows = 16;
 
 // The most rows of an attention tile whose scores are in the scratch at once: they and a page of floats stay in
 // the first-level cache.

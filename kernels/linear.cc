@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kTileColumns = kMaxLinearPanels * kPanelRows;
 
 size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+size_t padded_rows(size_t n) { return (n + kRowGroup - 1) / kRowGroup * kRowGroup; }
 
 }  // namespace
 
@@ -25,12 +26,12 @@ const char* numerics_name(Numerics numerics) {
 }
 
 size_t QuantizedRows::bytes(size_t n_rows, size_t n_cols) {
-  const QuantizedRows end = at(nullptr, n_rows, n_cols);
+  const QuantizedRows end = from(nullptr, n_rows, n_cols);
   return static_cast<size_t>(reinterpret_cast<uintptr_t>(end.offset16)) +
-         aligned(2 * n_rows * end.blocks() * sizeof(int32_t));
+         aligned(2 * end.at(padded_rows(n_rows), 0) * sizeof(int32_t));
 }
 
-QuantizedRows QuantizedRows::at(std::byte* memory, size_t n_rows, size_t n_cols) {
+QuantizedRows QuantizedRows::from(std::byte* memory, size_t n_rows, size_t n_cols) {
   CHECK_EQ(n_cols % kQuantBlock, size_t{0});
   QuantizedRows rows;
   rows.n_rows = n_rows;
@@ -41,8 +42,8 @@ QuantizedRows QuantizedRows::at(std::byte* memory, size_t n_rows, size_t n_cols)
     address += aligned(bytes);
     return start;
   };
-  const size_t n_blocks = n_rows * rows.blocks();
-  rows.q = reinterpret_cast<int8_t*>(take(n_rows * rows.padded_cols()));
+  const size_t n_blocks = rows.at(padded_rows(n_rows), 0);
+  rows.q = reinterpret_cast<int8_t*>(take(n_blocks * kQuantBlock));
   rows.scale = reinterpret_cast<float*>(take(n_blocks * sizeof(float)));
   rows.scaled_sum = reinterpret_cast<float*>(take(n_blocks * sizeof(float)));
   rows.offset32 = reinterpret_cast<int32_t*>(take(n_blocks * sizeof(int32_t)));

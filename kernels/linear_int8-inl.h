@@ -5,7 +5,7 @@
 // multiplied by kLinearRows rows at a time; integer sums of one block stay in registers, the float
 // accumulators in L1. Both compute the contract's formula in the contract's order: the same bits.
 
-#include "kernels/kernels.h"
+#include "kernels/panel_codes-inl.h"
 
 namespace ibid::IBID_ISA {
 namespace {
@@ -23,19 +23,6 @@ static_assert(kLinearPanels <= kMaxLinearPanels &&
 
 // Lines that a tile asks for per block of columns, of the panels that come next.
 constexpr size_t kAheadLines = 8;
-
-// A row of the table in kernels/panel.h.
-template <int kBits_, int kOffset_, bool kMins_, size_t kGroup_, bool kSuper_>
-struct Format {
-  static constexpr int kBits = kBits_, kOffset = kOffset_;
-  static constexpr bool kMins = kMins_, kSuper = kSuper_;
-  static constexpr size_t kGroup = kGroup_;
-  static constexpr size_t kGroups = kQuantBlock / kGroup;  // per block of 32 columns
-  static constexpr PanelFormat kLayout{kGroup, kBits, kOffset, kMins, kSuper};
-  static constexpr size_t kCodesAt = kLayout.codes_at();
-  static constexpr size_t kBlockBytes = kLayout.block_code_bytes();
-  static constexpr size_t kChunkBytes = kLayout.chunk_bytes();
-};
 
 // --- integer sums
 
@@ -55,70 +42,6 @@ struct Sums {
   }
 };
 
-// --- one block of a panel
-
-// Vector j: the codes of columns 4 j .. 4 j + 3.
-struct BlockCodes {
-  B64 at[8];
-};
-
-template <typename F>
-IBID_INLINE BlockCodes load_codes(const std::byte* codes) {
-  BlockCodes c;
-  if constexpr (F::kBits == 8) {
-    for (size_t j = 0; j < 8; ++j) c.at[j] = load_bytes(codes + 64 * j);
-    return c;
-  }
-  for (size_t j = 0; j < 4; ++j) {
-    const B64 pair = load_bytes(codes + 64 * j);
-    c.at[j] = low_nibbles(pair);
-    c.at[4 + j] = high_nibbles(pair);
-  }
-  if constexpr (F::kBits == 5) {
-    const B64 fifth = load_bytes(codes + 256);
-    c.at[0] = with_fifth_bit<0>(c.at[0], fifth);
-    c.at[1] = with_fifth_bit<1>(c.at[1], fifth);
-    c.at[2] = with_fifth_bit<2>(c.at[2], fifth);
-    c.at[3] = with_fifth_bit<3>(c.at[3], fifth);
-    c.at[4] = with_fifth_bit<4>(c.at[4], fifth);
-    c.at[5] = with_fifth_bit<5>(c.at[5], fifth);
-    c.at[6] = with_fifth_bit<6>(c.at[6], fifth);
-    c.at[7] = with_fifth_bit<7>(c.at[7], fifth);
-  }
-  if constexpr (F::kBits == 6) {
-#pragma GCC unroll 2
-    for (size_t v = 0; v < 2; ++v) {
-      const B64 high = load_bytes(codes + 256 + 64 * v);
-      c.at[4 * v] = with_high_bits<0>(c.at[4 * v], high);
-      c.at[4 * v + 1] = with_high_bits<1>(c.at[4 * v + 1], high);
-      c.at[4 * v + 2] = with_high_bits<2>(c.at[4 * v + 2], high);
-      c.at[4 * v + 3] = with_high_bits<3>(c.at[4 * v + 3], high);
-    }
-  }
-  return c;
-}
-
-// Halves at `chunk`, times the int8 codes where there are any.
-template <typename F>
-IBID_INLINE V16 load_factors(const std::byte* halves, const std::byte* codes, size_t group) {
-  const auto* at = reinterpret_cast<const uint16_t*>(halves);
-  if constexpr (!F::kSuper) return load_f16(at + group * kPanelRows);
-  const auto* factors = reinterpret_cast<const int8_t*>(codes) + group * kPanelRows;
-  return mul(load_f16(at), to_float(load_i8(factors)));
-}
-
-// Of group `group` of a chunk.
-template <typename F>
-IBID_INLINE V16 load_scales(const std::byte* chunk, size_t group) {
-  return load_factors<F>(chunk, chunk + F::kLayout.scale_codes_at(), group);
-}
-
-template <typename F>
-IBID_INLINE V16 load_mins(const std::byte* chunk, size_t group) {
-  if constexpr (!F::kSuper) return load_factors<F>(chunk + F::kLayout.mins_at(), chunk, group);
-  return neg(load_factors<F>(chunk + F::kLayout.super_mins_at(), chunk + F::kLayout.min_codes_at(), group));
-}
-
 // --- few rows
 
 template <typename F, size_t kRows>
@@ -127,14 +50,15 @@ IBID_INLINE void gemv_block(const std::byte* chunk, size_t half, const Quantized
   using S = Sums<F::kOffset, F::kBits != 8>;
   const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes);
   constexpr size_t kVectors = 8 / F::kGroups;  // per scale
+  const size_t first = x.at(row, b);           // the others follow it: none is in another group of rows
 #pragma GCC unroll 2
   for (size_t group = 0; group < F::kGroups; ++group) {
     const V16 scale = load_scales<F>(chunk, half * F::kGroups + group);
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
-      const size_t at = (row + r) * x.blocks() + b;
+      const size_t at = first + r;
       const int8_t* q = x.q + at * kQuantBlock;
-      I16 sum = S::start(F::kGroups == 1 ? x.offset32 + at : x.offset16 + 2 * at + group);
+      I16 sum = S::start(F::kGroups == 1 ? x.offset32 + at : x.offset16 + x.half_at(row, b, group) + r);
 #pragma GCC unroll 8
       for (size_t j = group * kVectors; j < (group + 1) * kVectors; ++j) {
         sum = S::dot(sum, codes.at[j], spread4(q + 4 * j));
@@ -146,7 +70,7 @@ IBID_INLINE void gemv_block(const std::byte* chunk, size_t half, const Quantized
     const V16 min = load_mins<F>(chunk, half);
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
-      acc[r] = fma(min, set1(x.scaled_sum[(row + r) * x.blocks() + b]), acc[r]);
+      acc[r] = fma(min, set1(x.scaled_sum[first + r]), acc[r]);
     }
   }
 }
@@ -224,25 +148,16 @@ void unpack_panel(const std::byte* panel, size_t blocks, size_t p, const Unpacke
   }
 }
 
-// The panels to be unpacked next, still to be asked for: a little at a time, while a tile computes.
-struct Ahead {
-  const std::byte* at;
-  const std::byte* end;
-  IBID_INLINE void prefetch_lines(size_t n) {
-    for (size_t line = 0; line < n && at < end; ++line, at += 64) prefetch_l2(at);
-  }
-};
-
 // kRows rows of x times kPanels unpacked panels.
 template <typename S, size_t kGroups, bool kMins, size_t kRows, size_t kPanels>
 struct Tile {
-  // Integer sums of the columns under one scale. offset: of row 0, offset_stride to the next row.
-  IBID_INLINE static void multiply(const uint8_t* codes, const int8_t* q, size_t q_stride,
-                                   const int32_t* offset, size_t offset_stride, I16 (&sum)[kRows][kPanels]) {
+  // Integer sums of the columns under one scale, for rows that lie side by side from q and offset on.
+  IBID_INLINE static void multiply(const uint8_t* codes, const int8_t* q, const int32_t* offset,
+                                   I16 (&sum)[kRows][kPanels]) {
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
-      for (size_t p = 0; p < kPanels; ++p) sum[r][p] = S::start(offset + r * offset_stride);
+      for (size_t p = 0; p < kPanels; ++p) sum[r][p] = S::start(offset + r);
     }
 #pragma GCC unroll 8
     for (size_t j = 0; j < 8 / kGroups; ++j) {
@@ -251,16 +166,16 @@ struct Tile {
       for (size_t p = 0; p < kPanels; ++p) c[p] = load_bytes(codes + (j * kPanels + p) * 64);
 #pragma GCC unroll 8
       for (size_t r = 0; r < kRows; ++r) {
-        const B64 x4 = spread4(q + r * q_stride + 4 * j);
+        const B64 x4 = spread4(q + r * kQuantBlock + 4 * j);
 #pragma GCC unroll 8
         for (size_t p = 0; p < kPanels; ++p) sum[r][p] = S::dot(sum[r][p], c[p], x4);
       }
     }
   }
 
-  // acc += the sums by the scales, and the mins. x_scale, x_sum: of row 0, x_stride to the next row.
+  // acc += the sums by the scales, and the mins.
   IBID_INLINE static void accumulate(const I16 (&sum)[kRows][kPanels], const float* scales, const float* mins,
-                                     const float* x_scale, const float* x_sum, size_t x_stride, float* acc) {
+                                     const float* x_scale, const float* x_sum, float* acc) {
     // Loaded before the first store to acc: the compiler cannot know that they do not overlap.
     V16 scale[kPanels], min[kPanels];
 #pragma GCC unroll 8
@@ -270,9 +185,9 @@ struct Tile {
     }
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
-      const V16 row_scale = set1(x_scale[r * x_stride]);
+      const V16 row_scale = set1(x_scale[r]);
       V16 row_sum;
-      if constexpr (kMins) row_sum = set1(x_sum[r * x_stride]);
+      if constexpr (kMins) row_sum = set1(x_sum[r]);
 #pragma GCC unroll 8
       for (size_t p = 0; p < kPanels; ++p) {
         float* a = acc + (r * kPanels + p) * kPanelRows;
@@ -283,27 +198,25 @@ struct Tile {
     }
   }
 
-  // Rows [row, row + kRows). acc: kRows * kPanels vectors in L1; in registers they would push the integer
-  // sums out.
+  // Rows [row, row + kRows), all in one group of rows. acc: kRows * kPanels vectors in L1; in registers they would
+  // push the integer sums out.
   static void run(const Unpacked<kPanels>& unpacked, const QuantizedRows& x, size_t row, Ahead& ahead,
                   float* acc, float* y, size_t y_stride) {
-    const size_t blocks = x.blocks(), first = row * blocks;
+    const size_t blocks = x.blocks();
     const Unpacked<kPanels> w = unpacked;
-    const int8_t* q = x.q + first * kQuantBlock;
-    const int32_t* offset = kGroups == 1 ? x.offset32 + first : x.offset16 + 2 * first;
-    const float *x_scale = x.scale + first, *x_sum = x.scaled_sum + first;
     for (size_t i = 0; i < kRows * kPanels; ++i) store(acc + i * kPanelRows, zero());
     for (size_t b = 0; b < blocks; ++b) {
       ahead.prefetch_lines(kAheadLines);
+      const size_t at = x.at(row, b);
       for (size_t group = 0; group < kGroups; ++group) {
         const size_t scale_index = b * kGroups + group;
         keep_in_memory(acc);
         I16 sum[kRows][kPanels];
         multiply(w.codes + scale_index * (8 / kGroups) * kPanels * 64,
-                 q + scale_index * (kQuantBlock / kGroups), blocks * kQuantBlock, offset + scale_index,
-                 blocks * kGroups, sum);
+                 x.q + at * kQuantBlock + group * (kQuantBlock / kGroups),
+                 kGroups == 1 ? x.offset32 + at : x.offset16 + x.half_at(row, b, group), sum);
         accumulate(sum, w.scales + scale_index * kPanels * kPanelRows, w.mins + b * kPanels * kPanelRows,
-                   x_scale + b, x_sum + b, blocks, acc);
+                   x.scale + at, x.scaled_sum + at, acc);
       }
     }
     for (size_t r = 0; r < kRows; ++r) {
@@ -371,14 +284,6 @@ void linear_format(const PackedMatrix& w, const QuantizedRows& x, Range panels, 
 
 void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
                  std::byte* scratch) {
-  using P4 = Format<4, 8, false, 32, false>;
-  using P4m = Format<4, 0, true, 32, false>;
-  using P4k = Format<4, 0, true, 32, true>;
-  using P5 = Format<5, 16, false, 32, false>;
-  using P5m = Format<5, 0, true, 32, false>;
-  using P5k = Format<5, 0, true, 32, true>;
-  using P8 = Format<8, 128, false, 32, false>;
-  using P6k = Format<6, 32, false, 16, true>;
   switch (w.type) {
     case PanelType::kP4: return linear_format<P4>(w, x, panels, y, y_stride, scratch);
     case PanelType::kP4m: return linear_format<P4m>(w, x, panels, y, y_stride, scratch);

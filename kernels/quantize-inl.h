@@ -5,8 +5,10 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// One block of 32 columns: its codes to q, its sums and scale to the arrays at block b.
-IBID_INLINE void quantize_block(const float* x, size_t b, int8_t* q, const QuantizedRows& out) {
+// One block of 32 columns.
+IBID_INLINE void quantize_block(const float* x, size_t row, size_t b, const QuantizedRows& out) {
+  const size_t at = out.at(row, b);
+  int8_t* q = out.q + at * kQuantBlock;
   const V16 first = loadu(x), second = loadu(x + 16);
   const float largest = reduce_max(max(abs(first), abs(second)));
   float scale = 0.0f, inverse = 0.0f;
@@ -19,20 +21,19 @@ IBID_INLINE void quantize_block(const float* x, size_t b, int8_t* q, const Quant
   store_i8(q, q0);
   store_i8(q + 16, q1);
   const int32_t sum0 = reduce_add(q0), sum1 = reduce_add(q1);
-  out.scale[b] = scale;
-  out.scaled_sum[b] = scale * static_cast<float>(sum0 + sum1);
-  out.offset16[2 * b] = -128 * sum0;
-  out.offset16[2 * b + 1] = -128 * sum1;
-  out.offset32[b] = -128 * (sum0 + sum1);
+  out.scale[at] = scale;
+  out.scaled_sum[at] = scale * static_cast<float>(sum0 + sum1);
+  out.offset16[out.half_at(row, b, 0)] = -128 * sum0;
+  out.offset16[out.half_at(row, b, 1)] = -128 * sum1;
+  out.offset32[at] = -128 * (sum0 + sum1);
 }
 
 void quantize_blocks(const float* x, size_t row, Range blocks, QuantizedRows& out) {
   const size_t used = out.n_cols / kQuantBlock;
   alignas(64) static constexpr float kPadding[kQuantBlock] = {};
-  int8_t* q = out.q + row * out.padded_cols();
   for (size_t b = blocks.begin; b < blocks.end; ++b) {
     const float* block = b < used ? x + b * kQuantBlock : kPadding;
-    quantize_block(block, row * out.blocks() + b, q + b * kQuantBlock, out);
+    quantize_block(block, row, b, out);
   }
 }
 

@@ -26,5 +26,6 @@ void fill_ref(Kernels& table);
 void fill_reference(Kernels& table);
 void fill_avx2(Kernels& table);
 void fill_avx512(Kernels& table);
+void fill_amx(Kernels& table);
 
 }  // namespace ibid

@@ -61,8 +61,8 @@ float dot_int8(const PanelFormat& format, const std::byte* panel, size_t lane, c
   float acc = 0.0f;
   for (size_t b = 0; b < x.blocks(); ++b) {
     const Block block{panel + b / 2 * chunk_bytes, &format, b % 2, lane};
-    const size_t at = row * x.blocks() + b;
-    const int8_t* q = x.q + row * x.padded_cols() + b * kQuantBlock;
+    const size_t at = x.at(row, b);
+    const int8_t* q = x.q + at * kQuantBlock;
     for (size_t group = 0; group < kQuantBlock / format.group; ++group) {
       int32_t sum = 0;
       for (size_t k = group * format.group; k < (group + 1) * format.group; ++k) sum += block.code(k) * q[k];
@@ -132,8 +132,8 @@ void widen_panels(const PackedMatrix& w, Range panels, Range columns, float* out
 
 void quantize_blocks(const float* x, size_t row, Range blocks, QuantizedRows& out) {
   for (size_t b = blocks.begin; b < blocks.end; ++b) {
-    const size_t at = row * out.blocks() + b;
-    int8_t* q = out.q + row * out.padded_cols() + b * kQuantBlock;
+    const size_t at = out.at(row, b);
+    int8_t* q = out.q + at * kQuantBlock;
     float block[kQuantBlock] = {};
     if (b < out.n_cols / kQuantBlock) std::memcpy(block, x + b * kQuantBlock, sizeof(block));
     float largest = 0.0f;
@@ -147,8 +147,8 @@ void quantize_blocks(const float* x, size_t row, Range blocks, QuantizedRows& ou
     }
     out.scale[at] = is_zero ? 0.0f : largest / 127.0f;
     out.scaled_sum[at] = out.scale[at] * static_cast<float>(sums[0] + sums[1]);
-    out.offset16[2 * at] = -128 * sums[0];
-    out.offset16[2 * at + 1] = -128 * sums[1];
+    out.offset16[out.half_at(row, b, 0)] = -128 * sums[0];
+    out.offset16[out.half_at(row, b, 1)] = -128 * sums[1];
     out.offset32[at] = -128 * (sums[0] + sums[1]);
   }
 }

@@ -28,7 +28,7 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
     input.stride = values.stride;
     if (is_quantized) {
       std::byte* memory = allocate(QuantizedRows::bytes(n, width));
-      if (memory != nullptr) input.quantized = QuantizedRows::at(memory, n, width);
+      if (memory != nullptr) input.quantized = QuantizedRows::from(memory, n, width);
     }
     return input;
   };

@@ -12,14 +12,14 @@ TEST(Dispatch, RefIsAlwaysSupportedAndTheBestSetIsChosen) {
   EXPECT_TRUE(isa_supported(Isa::kRef));
   const Result<Isa> best = choose_isa(nullptr);
   ASSERT_TRUE(best.ok());
-  for (Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+  for (Isa isa : kAllIsas) {
     EXPECT_TRUE(!isa_supported(isa) || *best >= isa) << isa_name(isa);
   }
   EXPECT_EQ(*choose_isa(""), *best);
 }
 
 TEST(Dispatch, ForcedSetIsTheOneOrAnError) {
-  for (Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) {
+  for (Isa isa : kAllIsas) {
     const Result<Isa> chosen = choose_isa(isa_name(isa));
     ASSERT_EQ(chosen.ok(), isa_supported(isa));
     if (chosen.ok()) {

@@ -21,19 +21,28 @@ std::vector<float> awkward_row() {
   return x;
 }
 
+void expect_same_bytes(const QuantizedRows& a, const QuantizedRows& b) {
+  for (size_t row = 0; row < a.n_rows; ++row) {
+    for (size_t block = 0; block < a.blocks(); ++block) {
+      const size_t at = a.at(row, block);
+      EXPECT_EQ(std::memcmp(a.q + 32 * at, b.q + 32 * at, 32), 0);
+      EXPECT_EQ(std::memcmp(a.scale + at, b.scale + at, 4), 0);
+      EXPECT_EQ(std::memcmp(a.scaled_sum + at, b.scaled_sum + at, 4), 0);
+      EXPECT_EQ(a.offset32[at], b.offset32[at]);
+      for (size_t half : {0, 1}) {
+        EXPECT_EQ(a.offset16[a.half_at(row, block, half)], b.offset16[b.half_at(row, block, half)]);
+      }
+    }
+  }
+}
+
 TEST(Quantize, AllTablesGiveTheSameBytes) {
   const std::vector<float> x = awkward_row();
   for (size_t blocks = 1; blocks <= 9; ++blocks) {
     const TestInput expected = make_input(kernels_for(Isa::kRef), 1, 32 * blocks, x);
     for (Isa isa : supported_isas()) {
       const TestInput actual = make_input(kernels_for(isa), 1, 32 * blocks, x);
-      const QuantizedRows &a = expected.quantized, &b = actual.quantized;
-      const size_t n = a.blocks();
-      EXPECT_EQ(std::memcmp(a.q, b.q, a.padded_cols()), 0);
-      EXPECT_EQ(std::memcmp(a.scale, b.scale, n * 4), 0);
-      EXPECT_EQ(std::memcmp(a.scaled_sum, b.scaled_sum, n * 4), 0);
-      EXPECT_EQ(std::memcmp(a.offset32, b.offset32, n * 4), 0);
-      EXPECT_EQ(std::memcmp(a.offset16, b.offset16, n * 8), 0);
+      expect_same_bytes(expected.quantized, actual.quantized);
     }
   }
 }
@@ -48,12 +57,7 @@ TEST(Quantize, ARowInPartsIsTheRow) {
     for (size_t begin = 0; begin < n; begin += 3) {
       kernels_for(isa).quantize_blocks(&whole.values[0], 0, {begin, std::min(begin + 3, n)}, b);
     }
-    const QuantizedRows& a = whole.quantized;
-    EXPECT_EQ(std::memcmp(a.q, b.q, a.padded_cols()), 0);
-    EXPECT_EQ(std::memcmp(a.scale, b.scale, n * 4), 0);
-    EXPECT_EQ(std::memcmp(a.scaled_sum, b.scaled_sum, n * 4), 0);
-    EXPECT_EQ(std::memcmp(a.offset32, b.offset32, n * 4), 0);
-    EXPECT_EQ(std::memcmp(a.offset16, b.offset16, n * 8), 0);
+    expect_same_bytes(whole.quantized, b);
   }
 }
 
@@ -65,28 +69,28 @@ TEST(Quantize, CodesScalesAndSumsAreWhatTheyClaim) {
     float largest = 0;
     for (size_t k = 0; k < 32 && b < 9; ++k) largest = std::max(largest, std::fabs(x[32 * b + k]));
     const bool is_zero = largest < kTinyBlock;
-    EXPECT_EQ(rows.scale[b], is_zero ? 0.0f : largest / 127.0f) << b;
+    EXPECT_EQ(rows.scale[rows.at(0, b)], is_zero ? 0.0f : largest / 127.0f) << b;
     int sums[2] = {0, 0};
     for (size_t k = 0; k < 32; ++k) {
-      const int q = rows.q[32 * b + k];
+      const int q = rows.q[32 * rows.at(0, b) + k];
       sums[k / 16] += q;
       EXPECT_LE(std::abs(q), 127);
       if (is_zero) {
         EXPECT_EQ(q, 0);
       } else {
-        const double error = static_cast<double>(x[32 * b + k]) / static_cast<double>(rows.scale[b]) - q;
+        const double error = static_cast<double>(x[32 * b + k]) / static_cast<double>(rows.scale[rows.at(0, b)]) - q;
         EXPECT_LE(std::fabs(error), 0.50002) << b << ' ' << k;
       }
     }
-    EXPECT_EQ(rows.offset16[2 * b], -128 * sums[0]);
-    EXPECT_EQ(rows.offset16[2 * b + 1], -128 * sums[1]);
-    EXPECT_EQ(rows.offset32[b], -128 * (sums[0] + sums[1]));
-    EXPECT_EQ(rows.scaled_sum[b], rows.scale[b] * static_cast<float>(sums[0] + sums[1]));
+    EXPECT_EQ(rows.offset16[rows.half_at(0, b, 0)], -128 * sums[0]);
+    EXPECT_EQ(rows.offset16[rows.half_at(0, b, 1)], -128 * sums[1]);
+    EXPECT_EQ(rows.offset32[rows.at(0, b)], -128 * (sums[0] + sums[1]));
+    EXPECT_EQ(rows.scaled_sum[rows.at(0, b)], rows.scale[rows.at(0, b)] * static_cast<float>(sums[0] + sums[1]));
   }
   // Ties go to even: with scale 1, 0.5 becomes 0 and 1.5 becomes 2.
-  EXPECT_EQ(rows.q[32 * 6 + 0], 0);
-  EXPECT_EQ(rows.q[32 * 6 + 1], 2);
-  EXPECT_EQ(rows.q[32 * 6 + 2], 2);
+  EXPECT_EQ(rows.q[32 * rows.at(0, 6) + 0], 0);
+  EXPECT_EQ(rows.q[32 * rows.at(0, 6) + 1], 2);
+  EXPECT_EQ(rows.q[32 * rows.at(0, 6) + 2], 2);
 }
 
 }  // namespace

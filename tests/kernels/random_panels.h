@@ -173,7 +173,7 @@ inline TestInput make_input(const Kernels& kernels, size_t n_rows, size_t n_cols
   }
   if (n_cols % kQuantBlock != 0) return in;
   in.memory = AlignedArray<std::byte>(QuantizedRows::bytes(n_rows, n_cols));
-  in.quantized = QuantizedRows::at(in.memory.data(), n_rows, n_cols);
+  in.quantized = QuantizedRows::from(in.memory.data(), n_rows, n_cols);
   const Range all{0, in.quantized.blocks()};
   for (size_t r = 0; r < n_rows; ++r) kernels.quantize_blocks(&in.values[r * stride], r, all, in.quantized);
   return in;
@@ -189,7 +189,7 @@ inline std::vector<float> random_floats(size_t n, unsigned seed, float magnitude
 
 inline std::vector<Isa> supported_isas() {
   std::vector<Isa> isas;
-  for (Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) {
+  for (Isa isa : kAllIsas) {
     if (isa_supported(isa)) isas.push_back(isa);
   }
   return isas;
@@ -205,14 +205,12 @@ inline AlignedArray<float> run_linear(const Kernels& kernels, const TestWeights&
                          y.data(), stride);
     return y;
   }
-  QuantizedRows x = in.quantized;
-  const size_t blocks = x.blocks();
-  x.n_rows = rows.size();
-  x.q += rows.begin * x.padded_cols();
-  x.scale += rows.begin * blocks;
-  x.scaled_sum += rows.begin * blocks;
-  x.offset32 += rows.begin * blocks;
-  x.offset16 += 2 * rows.begin * blocks;
+  // Rows are laid out in groups, so a part of them is quantised anew.
+  AlignedArray<std::byte> memory(QuantizedRows::bytes(rows.size(), in.n_cols));
+  QuantizedRows x = QuantizedRows::from(memory.data(), rows.size(), in.n_cols);
+  for (size_t r = rows.begin; r < rows.end; ++r) {
+    kernels.quantize_blocks(&in.values[r * in.stride], r - rows.begin, {0, x.blocks()}, x);
+  }
   AlignedArray<std::byte> scratch(linear_scratch_bytes(w.packed.n_cols));
   kernels.linear_int8(w.packed, x, panels, y.data(), stride, scratch.data());
   return y;

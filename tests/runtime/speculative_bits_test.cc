@@ -131,7 +131,7 @@ TEST_P(SpeculativeBits, AnyThreadsAndInstructionSets) {
       SCOPED_TRACE(std::to_string(n_threads) + " threads");
       expect_same(*make(n_threads), sampler, plain);
     }
-    for (const Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512}) {
+    for (const Isa isa : kAllIsas) {
       if (!isa_supported(isa)) continue;
       SCOPED_TRACE(isa_name(isa));
       expect_same(*make(1, isa), sampler, plain);

@@ -1,0 +1,105 @@
+// Reading quantised panels (kernels/panel.h): the codes of a block of 32 columns in vectors, and scales and mins as
+// floats, written once against vec_*.h for every format. Included by the linear layers' bodies.
+
+#include "kernels/kernels.h"
+
+namespace ibid::IBID_ISA {
+namespace {
+
+// A row of the table in kernels/panel.h.
+template <int kBits_, int kOffset_, bool kMins_, size_t kGroup_, bool kSuper_>
+struct Format {
+  static constexpr int kBits = kBits_, kOffset = kOffset_;
+  static constexpr bool kMins = kMins_, kSuper = kSuper_;
+  static constexpr size_t kGroup = kGroup_;
+  static constexpr size_t kGroups = kQuantBlock / kGroup;  // per block of 32 columns
+  static constexpr PanelFormat kLayout{kGroup, kBits, kOffset, kMins, kSuper};
+  static constexpr size_t kCodesAt = kLayout.codes_at();
+  static constexpr size_t kBlockBytes = kLayout.block_code_bytes();
+  static constexpr size_t kChunkBytes = kLayout.chunk_bytes();
+};
+
+using P4 = Format<4, 8, false, 32, false>;
+using P4m = Format<4, 0, true, 32, false>;
+using P4k = Format<4, 0, true, 32, true>;
+using P5 = Format<5, 16, false, 32, false>;
+using P5m = Format<5, 0, true, 32, false>;
+using P5k = Format<5, 0, true, 32, true>;
+using P8 = Format<8, 128, false, 32, false>;
+using P6k = Format<6, 32, false, 16, true>;
+
+// --- one block of a panel
+
+// Vector j: the codes of columns 4 j .. 4 j + 3.
+struct BlockCodes {
+  B64 at[8];
+};
+
+template <typename F>
+IBID_INLINE BlockCodes load_codes(const std::byte* codes) {
+  BlockCodes c;
+  if constexpr (F::kBits == 8) {
+    for (size_t j = 0; j < 8; ++j) c.at[j] = load_bytes(codes + 64 * j);
+    return c;
+  }
+  for (size_t j = 0; j < 4; ++j) {
+    const B64 pair = load_bytes(codes + 64 * j);
+    c.at[j] = low_nibbles(pair);
+    c.at[4 + j] = high_nibbles(pair);
+  }
+  if constexpr (F::kBits == 5) {
+    const B64 fifth = load_bytes(codes + 256);
+    c.at[0] = with_fifth_bit<0>(c.at[0], fifth);
+    c.at[1] = with_fifth_bit<1>(c.at[1], fifth);
+    c.at[2] = with_fifth_bit<2>(c.at[2], fifth);
+    c.at[3] = with_fifth_bit<3>(c.at[3], fifth);
+    c.at[4] = with_fifth_bit<4>(c.at[4], fifth);
+    c.at[5] = with_fifth_bit<5>(c.at[5], fifth);
+    c.at[6] = with_fifth_bit<6>(c.at[6], fifth);
+    c.at[7] = with_fifth_bit<7>(c.at[7], fifth);
+  }
+  if constexpr (F::kBits == 6) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < 2; ++v) {
+      const B64 high = load_bytes(codes + 256 + 64 * v);
+      c.at[4 * v] = with_high_bits<0>(c.at[4 * v], high);
+      c.at[4 * v + 1] = with_high_bits<1>(c.at[4 * v + 1], high);
+      c.at[4 * v + 2] = with_high_bits<2>(c.at[4 * v + 2], high);
+      c.at[4 * v + 3] = with_high_bits<3>(c.at[4 * v + 3], high);
+    }
+  }
+  return c;
+}
+
+// Halves at `chunk`, times the int8 codes where there are any.
+template <typename F>
+IBID_INLINE V16 load_factors(const std::byte* halves, const std::byte* codes, size_t group) {
+  const auto* at = reinterpret_cast<const uint16_t*>(halves);
+  if constexpr (!F::kSuper) return load_f16(at + group * kPanelRows);
+  const auto* factors = reinterpret_cast<const int8_t*>(codes) + group * kPanelRows;
+  return mul(load_f16(at), to_float(load_i8(factors)));
+}
+
+// Of group `group` of a chunk.
+template <typename F>
+IBID_INLINE V16 load_scales(const std::byte* chunk, size_t group) {
+  return load_factors<F>(chunk, chunk + F::kLayout.scale_codes_at(), group);
+}
+
+template <typename F>
+IBID_INLINE V16 load_mins(const std::byte* chunk, size_t group) {
+  if constexpr (!F::kSuper) return load_factors<F>(chunk + F::kLayout.mins_at(), chunk, group);
+  return neg(load_factors<F>(chunk + F::kLayout.super_mins_at(), chunk + F::kLayout.min_codes_at(), group));
+}
+
+// The panels to be unpacked next, still to be asked for: a little at a time, while a tile computes.
+struct Ahead {
+  const std::byte* at;
+  const std::byte* end;
+  IBID_INLINE void prefetch_lines(size_t n) {
+    for (size_t line = 0; line < n && at < end; ++line, at += 64) prefetch_l2(at);
+  }
+};
+
+}  // namespace
+}  // namespace ibid::IBID_ISA
