@@ -5,8 +5,9 @@
 //
 // The region is OpenMP's. The barrier is ours: as fast as libgomp's when the peers are on time, but it spins
 // for a bounded time and then sleeps on a futex, so that a peer that lost its core to another process costs
-// its time slice and not a live-lock. With IBID_OPENMP=OFF (the tsan preset: libgomp is not instrumented) the
-// team is made of std::threads behind the same interface.
+// its time slice and not a live-lock. A team may also give way: do without the threads that keep losing their
+// core (crowding.h). With IBID_OPENMP=OFF (the tsan preset: libgomp is not instrumented) the team is made of
+// std::threads behind the same interface.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,9 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
+
+#include "base/crowding.h"
 
 namespace ibid {
 
@@ -41,6 +45,12 @@ class Barrier {
   // Returns when all `count` threads have called. What was written before is seen after.
   void wait() { wait_for(count_); }
 
+  // Of the waits since the last call. To be called while nobody waits.
+  Lateness take_lateness() { return std::exchange(late_, {}); }
+
+  // False with more threads than CPUs: then some must wait for a core, and lateness says nothing.
+  bool spins() const { return spin_ns_ > 0; }
+
  private:
   friend class Worker;
   // Meets `count` threads: a region can get fewer of them than the team asked for.
@@ -48,6 +58,7 @@ class Barrier {
 
   const int count_;
   const int64_t spin_ns_;
+  Lateness late_;  // written by one thread a time, the first to arrive, between two barriers
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
   alignas(64) std::atomic<int> sleepers_{0};
@@ -73,12 +84,18 @@ class Worker {
   Barrier& barrier_;
 };
 
+// What a team does about threads that lose their core to other programs.
+enum class WhenCrowded {
+  kInsist,   // waits for them: every region has all threads
+  kGiveWay,  // goes on without them for a while
+};
+
 // A fixed number of threads. One region runs at a time; run() from two threads at once is the caller's
 // bug (an Engine serialises its forward passes).
 class ThreadTeam {
  public:
   // 0 threads means available_cpus(). REQUIRES: 0 <= n_threads <= kMaxThreads.
-  explicit ThreadTeam(int n_threads);
+  explicit ThreadTeam(int n_threads, WhenCrowded when_crowded = WhenCrowded::kInsist);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -86,8 +103,8 @@ class ThreadTeam {
   int size() const { return size_; }
 
   // Calls body(worker) once on each thread and returns when all have returned. The body must not throw
-  // and must reach the same barriers on every thread. Inside another parallel region, or under a system
-  // limit, the region may get fewer threads than size(): worker.count() is what it got.
+  // and must reach the same barriers on every thread. Inside another parallel region, under a system limit, or
+  // when the team gives way, the region may get fewer threads than size(): worker.count() is what it got.
   template <typename Body>
   void run(Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -97,11 +114,14 @@ class ThreadTeam {
  private:
   using Region = void (*)(void* context, Worker& worker);
   void run_region(Region region, void* context);
+  void run_on(int n_threads, Region region, void* context);
 
   struct StandardThreads;  // empty when the region is OpenMP's
 
   int size_;
   Barrier barrier_;
+  bool gives_way_;
+  Crowding crowding_;
   std::unique_ptr<StandardThreads> threads_;
 };
 

@@ -1,7 +1,7 @@
 // The forward pass. Shapes: T rows of the pass, D dim, H heads, G KV heads, d head_dim, F ffn_dim, V vocab_size.
 // Sources: Vaswani et al. 2017; Touvron et al. 2023 (Llama); Su et al. 2021 (RoPE); Ainslie et al. 2023 (GQA).
 //
-// Every function below run() is executed by all workers of one parallel region, each with its Part of the pass.
+// Every function below run() is executed by all workers of a parallel region, each with its Part of the pass.
 // Steps on rows compute the worker's own rows (Part::rows): consecutive ones need no barrier, and in a small pass,
 // where every worker has all rows to itself, neither do the linear layers that read them. A barrier stands wherever
 // one worker reads what another wrote: four a layer, one more after row steps that are shared.
@@ -21,7 +21,12 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
   Pass pass;
   pass.stop = std::move(stop);
   lay_out(batch, logits, pass);
-  team_.run([&](const Worker& worker) { run(worker, pass); });
+  // Few rows stay in the workers' own copies from end to end. Of many, a layer takes long enough for a region of its
+  // own, so that a busy machine does not keep the whole pass waiting for a thread (base/crowding.h).
+  const size_t step = pass.n_rows() <= Activations::kOwnRows ? config_.n_layers : 1;
+  for (size_t layer = 0; layer < config_.n_layers && !pass.cancelled; layer += step) {
+    team_.run([&](const Worker& worker) { run(worker, pass, {layer, layer + step}); });
+  }
   if (pass.cancelled) return {ErrorCode::kCancelled, "the pass was cancelled"};
   TRY(check_finite(logits));
 
@@ -29,16 +34,17 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
   return {};
 }
 
-void TransformerModel::run(const Worker& worker, Pass& pass) {
+// The first layers begin with the embeddings, the last end with the logits.
+void TransformerModel::run(const Worker& worker, Pass& pass, Range layers) {
   Part part(worker, pass, acts_);
-  embed(part);
-  for (size_t layer = 0; layer < config_.n_layers; ++layer) {
+  if (layers.begin == 0) embed(part);
+  for (size_t layer = layers.begin; layer < layers.end; ++layer) {
     look_for_stop(part, layer);
     attention_block(part, layer);
     if (pass.cancelled) return;  // cancellation point: one layer; behind barriers, so that all take the same decision
     mlp_block(part, layer);
   }
-  if (pass.logits != nullptr) lm_head(part);
+  if (layers.end == config_.n_layers && pass.logits != nullptr) lm_head(part);
 }
 
 // x = E[token]; the angles of every row's position, for all layers.

@@ -80,7 +80,7 @@ class TransformerModel final : public LanguageModel {
   };
 
   // Each of these is run by every worker of the region.
-  void run(const Worker& worker, Pass& pass);
+  void run(const Worker& worker, Pass& pass, Range layers);
   void embed(Part& p);
   void attention_block(Part& p, size_t layer);
   void mlp_block(Part& p, size_t layer);

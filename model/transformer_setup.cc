@@ -16,7 +16,7 @@ TransformerModel::TransformerModel(ModelConfig config, const ModelOptions& optio
       max_seq_len_(options.max_seq_len == 0 ? config_.trained_context : options.max_seq_len),
       max_chunk_(std::min(options.max_chunk, max_seq_len_)),
       kv_layout_(KvLayout::make(config_.n_layers, config_.n_kv_heads, config_.head_dim, options.kv_dtype)),
-      team_(options.n_threads),
+      team_(options.n_threads, WhenCrowded::kGiveWay),
       rope_(make_rope_table(config_.rope)) {}
 
 Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFile& file, ModelConfig config,

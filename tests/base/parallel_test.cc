@@ -149,6 +149,32 @@ TEST(ThreadTeam, RegionsSeeEachOthersWrites) {
   for (const int value : values) EXPECT_EQ(value, 200);
 }
 
+// Runs a region whose thread 1, if it has one, is late. Returns how many threads it had.
+int run_late(ThreadTeam& team) {
+  int count = 0;
+  team.run([&](const Worker& worker) {
+    if (worker.index() == worker.count() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    worker.barrier();
+    if (worker.index() == 0) count = worker.count();
+  });
+  return count;
+}
+
+TEST(ThreadTeam, GivesWayToLateThreadsAndTriesAgain) {
+  if (available_cpus() < 2) GTEST_SKIP() << "on one CPU every thread is late";
+  ThreadTeam team(2, WhenCrowded::kGiveWay);
+  int regions = 0;
+  while (run_late(team) == 2) ASSERT_LT(++regions, 1000);
+  EXPECT_GT(regions, 1) << "one wait was enough";
+  regions = 0;
+  while (run_late(team) == 1) ASSERT_LT(++regions, 1000);
+}
+
+TEST(ThreadTeam, InsistsUnlessToldOtherwise) {
+  ThreadTeam team(2);
+  for (int i = 0; i < 40; ++i) ASSERT_EQ(run_late(team), 2);
+}
+
 TEST(Barrier, ServesPlainThreads) {
   constexpr int kThreads = 5;
   Barrier barrier(kThreads);

@@ -6,6 +6,8 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <thread>
+#include <utility>
 
 #include "kernels/dispatch.h"
 #include "tests/support/tiny_model.h"
@@ -157,6 +159,34 @@ TEST_P(SameBits, AnyNumberOfThreads) {
     other->feed(entry, first(kLong).subspan(101), rows);
     expect_same(entry, rows);
   }
+}
+
+// One sequence, each pass by another number of threads: what a team that gives way does.
+TEST_P(SameBits, ThreadsThatComeAndGo) {
+  std::vector<std::unique_ptr<Subject>> teams;
+  for (const int n_threads : {3, 1, 2}) teams.push_back(make(n_threads));
+  KvCacheEntry entry = teams[0]->entry();
+  std::vector<Row> rows;
+  const size_t sizes[] = {30, 1, 1, 9, 40, 1, 2, 70, 3};
+  for (size_t i = 0, begin = 0; begin < kLong; ++i) {
+    const size_t n = std::min(sizes[i % std::size(sizes)], kLong - begin);
+    teams[i % teams.size()]->feed(entry, first(kLong).subspan(begin, n), rows);
+    begin += n;
+  }
+  expect_same(entry, rows);
+}
+
+// A thread that is very late in the first layer is done without in the others.
+TEST_P(SameBits, ATeamThatGivesWayWithinAPass) {
+  const std::unique_ptr<Subject> other = make(2);
+  bool late = false;
+  other->model->set_layer_observer([&](size_t) {
+    if (!std::exchange(late, true)) std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  });
+  KvCacheEntry entry = other->entry();
+  std::vector<Row> rows;
+  for (size_t begin = 0; begin < kLong; begin += 50) other->feed(entry, first(kLong).subspan(begin, 50), rows);
+  expect_same(entry, rows);
 }
 
 TEST_P(SameBits, AppendSliceAppendIsNever) {

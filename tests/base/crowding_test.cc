@@ -1,0 +1,123 @@
+#include "base/crowding.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace ibid {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+// Regions one behind the other.
+struct Regions {
+  explicit Regions(int n_threads) : crowding(n_threads) {}
+
+  // A region of `wall_ms` that waited `late_ms` for `n_missing` threads. Returns how many threads it had.
+  int run(int64_t wall_ms, int64_t late_ms = 0, int n_missing = 1) {
+    const int n = crowding.n_threads(now_ns);
+    Lateness late;
+    late.add(late_ms * kMs, n_missing);
+    crowding.record(n, now_ns, now_ns + wall_ms * kMs, late);
+    now_ns += wall_ms * kMs;
+    return n;
+  }
+
+  // Regions beside a busy neighbour, until one has fewer threads. Returns what they took.
+  int64_t until_fewer(int n_missing = 1) {
+    const int64_t start_ns = now_ns;
+    const int n = crowding.n_threads(now_ns);
+    while (crowding.n_threads(now_ns) == n && now_ns - start_ns < 1000 * kMs) run(10, 8, n_missing);
+    return now_ns - start_ns;
+  }
+
+  // Regions until one has `n` threads again. Returns what they took.
+  int64_t until(int n) {
+    const int64_t start_ns = now_ns;
+    while (crowding.n_threads(now_ns) != n) run(1);
+    return now_ns - start_ns;
+  }
+
+  Crowding crowding;
+  int64_t now_ns = 5'000'000 * kMs;
+};
+
+TEST(Crowding, ThreadsOnTimeAreAllThere) {
+  Regions regions(4);
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(regions.run(3), 4);
+}
+
+TEST(Crowding, SingleWaitsChangeNothing) {
+  Regions regions(2);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(regions.run(33, 30), 2);
+    for (int j = 0; j < 20; ++j) ASSERT_EQ(regions.run(3), 2);
+  }
+}
+
+TEST(Crowding, ALateThreadIsDoneWithout) {
+  Regions regions(2);
+  EXPECT_LE(regions.until_fewer(), 100 * kMs);
+  EXPECT_EQ(regions.run(6), 1);
+  regions.until(2);
+  EXPECT_EQ(regions.run(3), 2);
+}
+
+TEST(Crowding, AsManyFewerAsWereMissing) {
+  Regions one(8), three(8);
+  one.until_fewer(1);
+  EXPECT_EQ(one.run(3), 7);
+  three.until_fewer(3);
+  EXPECT_EQ(three.run(3), 5);
+  three.until_fewer(2);  // two more cores are gone
+  EXPECT_EQ(three.run(3), 3);
+  three.until(8);
+}
+
+TEST(Crowding, TheLongerWaitsSayHowManyAreMissing) {
+  Crowding crowding(8);
+  Lateness late;
+  late.add(99 * kMs, 2);
+  late.add(1 * kMs, 7);
+  crowding.record(8, 0, 100 * kMs, late);
+  EXPECT_EQ(crowding.n_threads(100 * kMs), 6);
+}
+
+// Of eight threads one late for a sixteenth of the time costs half of what it is worth.
+TEST(Crowding, SlowCoresAreWorthTheirWaits) {
+  Regions two(2), eight(8), late(8);
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(two.run(100, 49), 2);
+    ASSERT_EQ(eight.run(100, 12), 8);
+    ASSERT_EQ(eight.run(100, 49, 4), 8);
+  }
+  for (int i = 0; i < 1000 && late.crowding.n_threads(late.now_ns) == 8; ++i) late.run(100, 14);
+  EXPECT_EQ(late.run(100), 7);
+}
+
+TEST(Crowding, TrialsBecomeRareBesideALastingNeighbour) {
+  for (const int n : {2, 3}) {
+    Regions regions(n);
+    const int64_t first_ns = regions.until_fewer();
+    int64_t period_ns = Crowding::kShortestNs;
+    for (int i = 0; i < 6; ++i) {
+      EXPECT_EQ(regions.until(n), period_ns);
+      EXPECT_LT(regions.until_fewer(), first_ns) << "a trial is as long as the first time";
+      period_ns = std::min(4 * period_ns, Crowding::kLongestNs);
+    }
+    EXPECT_EQ(period_ns, Crowding::kLongestNs);
+    // The neighbour leaves. When another one comes, it is met as the first was.
+    regions.until(n);
+    for (int i = 0; i < 1000; ++i) ASSERT_EQ(regions.run(3), n);
+    EXPECT_EQ(regions.until_fewer(), first_ns);
+    EXPECT_EQ(regions.until(n), Crowding::kShortestNs);
+  }
+}
+
+TEST(Crowding, OneThreadWaitsForNobody) {
+  Regions regions(1);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(regions.run(10, 10), 1);
+}
+
+}  // namespace
+}  // namespace ibid
