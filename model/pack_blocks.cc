@@ -25,12 +25,35 @@ uint32_t load_word(const std::byte* at) {
   return word;
 }
 
+using FourWords [[gnu::vector_size(16)]] = uint32_t;
+
+FourWords load_four(const std::byte* at) {
+  FourWords four;
+  std::memcpy(&four, at, sizeof four);
+  return four;
+}
+
+// Four words of four rows. Not left to the compiler, which moves them one by one.
+[[gnu::always_inline]] inline void gather_4x4(const Blocks& blocks, size_t first_row, size_t offset, Word* __restrict words) {
+  const FourWords a = load_four(blocks[first_row] + offset), b = load_four(blocks[first_row + 1] + offset);
+  const FourWords c = load_four(blocks[first_row + 2] + offset), d = load_four(blocks[first_row + 3] + offset);
+  const FourWords ab01 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab23 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const FourWords cd01 = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd23 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const FourWords columns[] = {
+      __builtin_shufflevector(ab01, cd01, 0, 1, 4, 5), __builtin_shufflevector(ab01, cd01, 2, 3, 6, 7),
+      __builtin_shufflevector(ab23, cd23, 0, 1, 4, 5), __builtin_shufflevector(ab23, cd23, 2, 3, 6, 7)};
+  for (size_t w = 0; w < 4; ++w) std::memcpy(&words[w][first_row], &columns[w], sizeof(FourWords));
+}
+
 // The words at byte `offset` of each block.
 template <size_t kWords>
 void gather(const Blocks& blocks, size_t offset, Word* __restrict words) {
-  for (size_t r = 0; r < kLanes; ++r) {
-    const std::byte* at = blocks[r] + offset;
-    for (size_t w = 0; w < kWords; ++w) words[w][r] = load_word(at + 4 * w);
+  constexpr size_t kFours = kWords / 4 * 4;
+  for (size_t r = 0; r < kLanes; r += 4) {
+    for (size_t w = 0; w < kFours; w += 4) gather_4x4(blocks, r, offset + 4 * w, words + w);
+  }
+  for (size_t w = kFours; w < kWords; ++w) {
+    for (size_t r = 0; r < kLanes; ++r) words[w][r] = load_word(blocks[r] + offset + 4 * w);
   }
 }
 
@@ -105,7 +128,7 @@ struct Plain {
 };
 
 // --- Blocks of 256 (weights/block_formats.h). Each type gathers a block's words, then gives
-//   scales[4], mins[4]: a word has four groups' bytes;   d: halves d, and dmin above it;   codes of each chunk.
+//   scales, mins: a word has four groups' bytes;   d: halves d, and dmin above it;   the codes of a chunk.
 
 // The nibbles of a block of 32 from its 32 codes of at most 4 bits: 8 words, four columns each.
 template <typename Low>
@@ -139,16 +162,16 @@ void split_k_scales(const Word* __restrict packed, Word* __restrict scales, Word
 struct Q4K {
   static constexpr size_t kBlockBytes = 144, kGroups = 8;
   static constexpr bool kMins = true;
-  Word d, packed[3], quants[32], scales[2], mins[2];
+  Word words[36];  // d and dmin | scales and mins [3] | nibbles [32]
+  Word scales[2], mins[2];
 
+  const Word& d() const { return words[0]; }
   void read(const Blocks& blocks) {
-    gather<1>(blocks, 0, &d);
-    gather<3>(blocks, 4, packed);
-    gather<32>(blocks, 16, quants);
-    split_k_scales(packed, scales, mins);
+    gather<36>(blocks, 0, words);
+    split_k_scales(words + 1, scales, mins);
   }
   // A chunk's blocks of 32 are the low and the high nibbles of the same 32 bytes.
-  void codes(size_t chunk, Word* out) const { k_nibbles(quants + 8 * chunk, out, out + 4); }
+  void codes(size_t chunk, Word* out) const { k_nibbles(words + 4 + 8 * chunk, out, out + 4); }
 
   static void k_nibbles(const Word* quants, Word* first, Word* second) {
     join_nibbles([=](size_t w, size_t r) { return quants[w][r] & 15 * kOnes; }, first);
@@ -159,24 +182,23 @@ struct Q4K {
 struct Q5K {
   static constexpr size_t kBlockBytes = 176, kGroups = 8;
   static constexpr bool kMins = true;
-  Word d, packed[3], fifth[8], quants[32], scales[2], mins[2];
+  Word words[44];  // d and dmin | scales and mins [3] | fifth bits [8] | nibbles [32]
+  Word scales[2], mins[2];
 
+  const Word& d() const { return words[0]; }
   void read(const Blocks& blocks) {
-    gather<1>(blocks, 0, &d);
-    gather<3>(blocks, 4, packed);
-    gather<8>(blocks, 16, fifth);
-    gather<32>(blocks, 48, quants);
-    split_k_scales(packed, scales, mins);
+    gather<44>(blocks, 0, words);
+    split_k_scales(words + 1, scales, mins);
   }
   void codes(size_t chunk, Word* out) const {
-    Q4K::k_nibbles(quants + 8 * chunk, out, out + 5);
+    Q4K::k_nibbles(words + 12 + 8 * chunk, out, out + 5);
     fifth_bits(static_cast<unsigned>(2 * chunk), out[4]);
     fifth_bits(static_cast<unsigned>(2 * chunk + 1), out[9]);
   }
   void fifth_bits(unsigned group, Word& out) const {
     for (size_t r = 0; r < kLanes; ++r) {
       uint32_t word = 0;
-      for (unsigned j = 0; j < 8; ++j) word |= (fifth[j][r] >> group & kOnes) << j;
+      for (unsigned j = 0; j < 8; ++j) word |= (words[4 + j][r] >> group & kOnes) << j;
       out[r] = word;
     }
   }
@@ -185,22 +207,23 @@ struct Q5K {
 struct Q6K {
   static constexpr size_t kBlockBytes = 210, kGroups = 16;
   static constexpr bool kMins = false;
-  Word d, low[32], high[16], scales[4];
+  Word words[52];  // low nibbles [32] | pairs above them [16] | scales [4]
+  Word halves;
+  const Word* const scales = words + 48;
 
+  const Word& d() const { return halves; }
   void read(const Blocks& blocks) {
-    gather<32>(blocks, 0, low);
-    gather<16>(blocks, 128, high);
-    gather<4>(blocks, 192, scales);
-    gather<1>(blocks, 206, &d);
-    for (uint32_t& half : d) half >>= 16;
+    gather<52>(blocks, 0, words);
+    gather<1>(blocks, 206, &halves);
+    for (uint32_t& half : halves) half >>= 16;
   }
   // Chunks 2 h and 2 h + 1 are the low and the high nibbles of the same 64 bytes, with two and two planes of the
   // same 32 bytes of pairs.
   void codes(size_t chunk, Word* out) const {
     const unsigned shift = 4 * (chunk % 2);
     for (size_t block = 0; block < 2; ++block, out += 6) {
-      const Word* nibbles = low + 16 * (chunk / 2) + 8 * block;
-      const Word* pairs = high + 8 * (chunk / 2);
+      const Word* nibbles = words + 16 * (chunk / 2) + 8 * block;
+      const Word* pairs = words + 32 + 8 * (chunk / 2);
       const unsigned plane = shift + 2 * static_cast<unsigned>(block);
       join_nibbles([=](size_t w, size_t r) { return nibbles[w][r] >> shift & 15 * kOnes; }, out);
       join_pairs([=](size_t w, size_t r) { return pairs[w][r] >> plane & 3 * kOnes; }, out + 4);
@@ -213,14 +236,15 @@ struct Q6K {
 struct Q3K {
   static constexpr size_t kBlockBytes = 110, kGroups = 16;
   static constexpr bool kMins = false;
-  Word d, third[8], low[16], packed[3], scales[4];
+  Word words[27];  // third bits [8] | pairs below them [16] | scales [3]
+  Word halves, scales[4];
 
+  const Word& d() const { return halves; }
   void read(const Blocks& blocks) {
-    gather<8>(blocks, 0, third);
-    gather<16>(blocks, 32, low);
-    gather<3>(blocks, 96, packed);
-    gather<1>(blocks, 106, &d);
-    for (uint32_t& half : d) half >>= 16;
+    gather<27>(blocks, 0, words);
+    gather<1>(blocks, 106, &halves);
+    for (uint32_t& half : halves) half >>= 16;
+    const Word* packed = words + 24;
     for (unsigned w = 0; w < 4; ++w) {
       for (size_t r = 0; r < kLanes; ++r) {
         const uint32_t nibble = packed[w % 2][r] >> (4 * (w / 2)) & 15 * kOnes;
@@ -233,10 +257,10 @@ struct Q3K {
   }
   void codes(size_t chunk, Word* out) const {
     for (size_t block = 0; block < 2; ++block, out += 6) {
-      const Word* twos = low + 8 * (chunk / 2);
+      const Word* twos = words + 8 + 8 * (chunk / 2);
       const unsigned plane = static_cast<unsigned>(4 * (chunk % 2) + 2 * block);
       const unsigned bit = static_cast<unsigned>(2 * chunk + block);
-      const auto clear = [&](size_t w, size_t r) { return (third[w][r] >> bit & kOnes) ^ kOnes; };
+      const auto clear = [&](size_t w, size_t r) { return (words[w][r] >> bit & kOnes) ^ kOnes; };
       join_nibbles([&](size_t w, size_t r) { return (twos[w][r] >> plane & 3 * kOnes) | clear(w, r) * 12; }, out);
       join_pairs([&](size_t w, size_t r) { return 2 * kOnes - clear(w, r); }, out + 4);
     }
@@ -249,8 +273,8 @@ void pack_super(const PanelFormat& format, const Blocks& blocks, std::byte* out)
   Block block;
   block.read(blocks);
   for (size_t c = 0; c < kChunksPerBlock; ++c, out += format.chunk_bytes()) {
-    store_halves(block.d, 0, out);
-    if constexpr (Block::kMins) store_halves(block.d, 16, out + format.super_mins_at());
+    store_halves(block.d(), 0, out);
+    if constexpr (Block::kMins) store_halves(block.d(), 16, out + format.super_mins_at());
     for (size_t g = 0; g < kChunkGroups; ++g) {
       const size_t group = c * kChunkGroups + g;
       const unsigned shift = static_cast<unsigned>(8 * (group % 4));
