@@ -1,12 +1,9 @@
 #include "model/transformer_weights.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 
 #include "kernels/pack.h"
-#include "model/pack_blocks.h"
+#include "model/packing_list.h"
 #include "model/tensor_table.h"
 #include "weights/block_formats.h"
 
@@ -18,78 +15,21 @@ PanelType panel_type(const TensorView& tensor, Numerics numerics) {
   return numerics == Numerics::kReference ? PanelType::kPF : panel_type_for(tensor.dtype);
 }
 
-// Packs panels of one matrix. One per thread.
-class PanelPacker {
- public:
-  PanelPacker(const TensorView& tensor, RowOrder order, PanelType type)
-      : tensor_(tensor), order_(order), type_(type), n_cols_(tensor.shape[1]) {
-    const size_t n = kPanelRows * n_cols_;
-    if (type == PanelType::kPF) {
-      floats_.resize(n);
-    } else if (panel_is_float(type)) {
-      halves_.resize(n);
-    }
-  }
-
-  void pack(size_t panel, std::byte* out) {
-    const size_t first = panel * kPanelRows;
-    const size_t n = std::min(kPanelRows, static_cast<size_t>(tensor_.shape[0]) - first);
-    std::array<const std::byte*, kPanelRows> rows;
-    for (size_t r = 0; r < n; ++r) rows[r] = row(order_.source_row(first + r)).data();
-    if (!panel_is_float(type_)) return pack_blocks(tensor_.dtype, std::span(rows).first(n), n_cols_, out);
-    for (size_t r = 0; r < n; ++r) widen({rows[r], tensor_.row_bytes()}, r);
-    PanelRows decoded;
-    decoded.n_rows = n;
-    decoded.halves = std::span(halves_).first(halves_.empty() ? 0 : n * n_cols_);
-    decoded.floats = std::span(floats_).first(floats_.empty() ? 0 : n * n_cols_);
-    pack_panel(type_, n_cols_, decoded, out);
-  }
-
- private:
-  std::span<const std::byte> row(size_t source_row) const {
-    const size_t bytes = tensor_.row_bytes();
-    return tensor_.data.subspan(source_row * bytes, bytes);
-  }
-
-  void widen(std::span<const std::byte> row, size_t r) {
-    if (halves_.empty()) {
-      dequantize_row(tensor_.dtype, row, std::span(floats_).subspan(r * n_cols_, n_cols_));
-    } else {
-      std::memcpy(halves_.data() + r * n_cols_, row.data(), row.size());
-    }
-  }
-
-  const TensorView& tensor_;
-  const RowOrder order_;
-  const PanelType type_;
-  const size_t n_cols_;
-  std::vector<uint16_t> halves_;   // [16, n_cols]
-  std::vector<float> floats_;      // [16, n_cols]
-};
-
-// Takes tensors out of one file into one arena.
+// Finds the tensors of one file and gives them their place in one arena. Vectors are read at once, matrices listed.
 class Binder {
  public:
-  Binder(const ModelFile& file, const ModelConfig& config, Numerics numerics, ThreadTeam& team, Arena& arena)
-      : file_(file), config_(config), numerics_(numerics), team_(team), arena_(arena) {}
+  Binder(const ModelFile& file, const ModelConfig& config, Numerics numerics, Arena& arena)
+      : file_(file), config_(config), numerics_(numerics), arena_(arena) {}
 
   // An optional tensor that is absent leaves `out` empty.
   Status matrix(TensorRole role, size_t layer, PackedMatrix& out) {
     TRY_ASSIGN(const TensorView* const tensor, find_checked(file_, config_, role, layer));
     if (tensor == nullptr) return {};
-    const RowOrder order = row_order(role);
     out.type = panel_type(*tensor, numerics_);
     out.n_rows = tensor->shape[0];
     out.n_cols = tensor->shape[1];
-    std::byte* data = arena_.allocate(packed_bytes(out.type, out.n_rows, out.n_cols));
-    out.data = data;
-    const size_t stride = panel_bytes(out.type, out.n_cols);
-    team_.run([&](const Worker& worker) {
-      PanelPacker packer(*tensor, order, out.type);
-      const Range panels = worker.share(out.n_panels());
-      for (size_t p = panels.begin; p < panels.end; ++p) packer.pack(p, data + p * stride);
-    });
-    file_.release(*tensor);   // else all of the file stays resident until everything is packed
+    out.data = arena_.allocate(packed_bytes(out.type, out.n_rows, out.n_cols));
+    packing_.add(*tensor, row_order(role), out);
     return {};
   }
 
@@ -113,6 +53,12 @@ class Binder {
     return {};
   }
 
+  // REQUIRES: called once, behind the last matrix().
+  void pack(ThreadTeam& team) const {
+    // Else all of the file would stay resident until the end.
+    packing_.run(team, [this](const TensorView& tensor) { file_.release(tensor); });
+  }
+
  private:
   RowOrder row_order(TensorRole role) const {
     const bool rotated = role == TensorRole::kWq || role == TensorRole::kWk || role == TensorRole::kBq ||
@@ -124,8 +70,8 @@ class Binder {
   const ModelFile& file_;
   const ModelConfig& config_;
   const Numerics numerics_;
-  ThreadTeam& team_;
   Arena& arena_;
+  PackingList packing_;
 };
 
 // The input that a matrix of this role reads. The embedding is only looked up; as a tied head it reads h.
@@ -138,24 +84,28 @@ void mark_quantized(TensorRole role, QuantizedInputs& inputs) {
   }
 }
 
-Status bind_layer(Binder& bind, size_t l, LayerWeights& w) {
+Status bind_vectors(Binder& bind, size_t l, LayerWeights& w) {
   using enum TensorRole;
   TRY(bind.vector(kAttnNorm, l, w.attn_norm));
-  TRY(bind.matrix(kWq, l, w.wq));
-  TRY(bind.matrix(kWk, l, w.wk));
-  TRY(bind.matrix(kWv, l, w.wv));
-  TRY(bind.matrix(kWo, l, w.wo));
   TRY(bind.vector(kBq, l, w.bq));
   TRY(bind.vector(kBk, l, w.bk));
   TRY(bind.vector(kBv, l, w.bv));
   TRY(bind.vector(kBo, l, w.bo));
   TRY(bind.vector(kFfnNorm, l, w.ffn_norm));
-  TRY(bind.matrix(kWGate, l, w.w_gate));
-  TRY(bind.matrix(kWUp, l, w.w_up));
-  TRY(bind.matrix(kWDown, l, w.w_down));
   TRY(bind.vector(kBGate, l, w.b_gate));
   TRY(bind.vector(kBUp, l, w.b_up));
   return bind.vector(kBDown, l, w.b_down);
+}
+
+Status bind_matrices(Binder& bind, size_t l, LayerWeights& w) {
+  using enum TensorRole;
+  TRY(bind.matrix(kWq, l, w.wq));
+  TRY(bind.matrix(kWk, l, w.wk));
+  TRY(bind.matrix(kWv, l, w.wv));
+  TRY(bind.matrix(kWo, l, w.wo));
+  TRY(bind.matrix(kWGate, l, w.w_gate));
+  TRY(bind.matrix(kWUp, l, w.w_up));
+  return bind.matrix(kWDown, l, w.w_down);
 }
 
 }  // namespace
@@ -191,14 +141,17 @@ Result<TransformerWeights> TransformerWeights::load(const ModelFile& file, const
   TRY_ASSIGN(const Plan planned, plan(file, config, numerics));
   TransformerWeights weights;
   TRY_ASSIGN(weights.arena_, Arena::create(planned.bytes));
-  Binder bind(file, config, numerics, team, weights.arena_);
+  Binder bind(file, config, numerics, weights.arena_);
 
+  // Vectors side by side: between the matrices, each would have its huge page cleared by this one thread.
+  weights.layers.resize(config.n_layers);
+  TRY(bind.vector(TensorRole::kFinalNorm, 0, weights.final_norm));
+  for (size_t l = 0; l < config.n_layers; ++l) TRY(bind_vectors(bind, l, weights.layers[l]));
   TRY(bind.matrix(TensorRole::kEmbed, 0, weights.embed));
   TRY(bind.matrix(TensorRole::kLmHead, 0, weights.lm_head));
   if (weights.lm_head.empty()) weights.lm_head = weights.embed;
-  TRY(bind.vector(TensorRole::kFinalNorm, 0, weights.final_norm));
-  weights.layers.resize(config.n_layers);
-  for (size_t l = 0; l < config.n_layers; ++l) TRY(bind_layer(bind, l, weights.layers[l]));
+  for (size_t l = 0; l < config.n_layers; ++l) TRY(bind_matrices(bind, l, weights.layers[l]));
+  bind.pack(team);
   return weights;
 }
 

@@ -1,0 +1,93 @@
+#include "model/packing_list.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <span>
+
+#include "base/check.h"
+#include "kernels/pack.h"
+#include "model/pack_blocks.h"
+#include "weights/block_formats.h"
+
+namespace ibid {
+
+namespace {
+
+// Two huge pages: large enough that threads seldom meet at the edge, small enough that they finish together.
+constexpr size_t kWindowBytes = size_t{4} << 20;
+
+size_t quotient_up(size_t a, size_t b) { return (a + b - 1) / b; }
+
+// The panels of a matrix of `n_panels` that begin in [begin, end) of its bytes.
+Range panels_in(size_t begin, size_t end, size_t stride, size_t n_panels) {
+  return {quotient_up(begin, stride), std::min(n_panels, quotient_up(end, stride))};
+}
+
+}  // namespace
+
+void PackingList::add(const TensorView& tensor, RowOrder order, const PackedMatrix& packed) {
+  const auto address = reinterpret_cast<uintptr_t>(packed.data);
+  if (jobs_.empty()) origin_ = address / kWindowBytes * kWindowBytes;
+  const size_t begin = address - origin_;
+  CHECK(jobs_.empty() || begin >= jobs_.back().end);
+  const size_t stride = panel_bytes(packed.type, packed.n_cols);
+  jobs_.push_back({&tensor, order, packed, begin, begin + packed.n_panels() * stride, stride});
+}
+
+void PackingList::pack(const Job& job, Range panels) {
+  const TensorView& tensor = *job.tensor;
+  const PackedMatrix& packed = job.packed;
+  const size_t row_bytes = tensor.row_bytes(), n_cols = packed.n_cols;
+  std::vector<float> floats(packed.type == PanelType::kPF ? kPanelRows * n_cols : 0);
+  std::vector<uint16_t> halves(panel_is_float(packed.type) && floats.empty() ? kPanelRows * n_cols : 0);
+  for (size_t p = panels.begin; p < panels.end; ++p) {
+    auto* out = const_cast<std::byte*>(packed.data) + p * job.panel_stride;
+    const size_t first = p * kPanelRows;
+    const size_t n = std::min(kPanelRows, packed.n_rows - first);
+    std::array<const std::byte*, kPanelRows> rows;
+    for (size_t r = 0; r < n; ++r) rows[r] = &tensor.data[job.order.source_row(first + r) * row_bytes];
+    if (!panel_is_float(packed.type)) {
+      pack_blocks(tensor.dtype, std::span(rows).first(n), n_cols, out);
+      continue;
+    }
+    PanelRows decoded;
+    decoded.n_rows = n;
+    decoded.floats = std::span(floats).first(floats.empty() ? 0 : n * n_cols);
+    decoded.halves = std::span(halves).first(halves.empty() ? 0 : n * n_cols);
+    for (size_t r = 0; r < n; ++r) {
+      if (halves.empty()) {
+        dequantize_row(tensor.dtype, {rows[r], row_bytes}, std::span(floats).subspan(r * n_cols, n_cols));
+      } else {
+        std::memcpy(&halves[r * n_cols], rows[r], row_bytes);
+      }
+    }
+    pack_panel(packed.type, n_cols, decoded, out);
+  }
+}
+
+void PackingList::run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const {
+  if (jobs_.empty()) return;
+  std::vector<std::atomic<size_t>> left(jobs_.size());  // panels
+  for (size_t j = 0; j < jobs_.size(); ++j) left[j] = jobs_[j].packed.n_panels();
+  const size_t n_windows = quotient_up(jobs_.back().end, kWindowBytes);
+  std::atomic<size_t> next_window = 0;
+  team.run([&](const Worker&) {
+    size_t first_job = 0;  // of this thread's window; it only grows
+    for (size_t w = next_window++; w < n_windows; w = next_window++) {
+      const size_t begin = w * kWindowBytes, end = begin + kWindowBytes;
+      while (first_job < jobs_.size() && jobs_[first_job].end <= begin) ++first_job;
+      for (size_t j = first_job; j < jobs_.size() && jobs_[j].begin < end; ++j) {
+        const Job& job = jobs_[j];
+        const Range panels = panels_in(begin - std::min(begin, job.begin), end - job.begin, job.panel_stride,
+                                       job.packed.n_panels());
+        if (panels.empty()) continue;
+        pack(job, panels);
+        if (left[j].fetch_sub(panels.size()) == panels.size()) done(*job.tensor);
+      }
+    }
+  });
+}
+
+}  // namespace ibid

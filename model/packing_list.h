@@ -1,0 +1,43 @@
+// PackingList: matrices that wait to be packed, and the packing of all of them in one parallel region.
+//
+// The threads take windows of the packed memory, one after the other, whatever matrices these belong to: the first
+// to touch memory waits for the system to clear it, for times that nobody knows before, and two threads that touch
+// the same huge page at once clear it twice. Each byte is written once, by one thread, so the result does not depend
+// on who took what.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/parallel.h"
+#include "base/tensor_view.h"
+#include "kernels/panel.h"
+
+namespace ibid {
+
+class PackingList {
+ public:
+  // `tensor`, a matrix, goes to packed.data as packed.type. The tensor must outlive the list.
+  // REQUIRES: packed.data is writable, 64-byte aligned, and lies behind that of all calls before.
+  void add(const TensorView& tensor, RowOrder order, const PackedMatrix& packed);
+
+  // Packs everything. `done` is called once per matrix, behind its last row, on any of the threads.
+  void run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const;
+
+ private:
+  struct Job {
+    const TensorView* tensor;
+    RowOrder order;
+    PackedMatrix packed;
+    size_t begin, end;  // of its bytes, behind origin_
+    size_t panel_stride;
+  };
+  static void pack(const Job& job, Range panels);
+
+  uintptr_t origin_ = 0;     // an address on the edge of a window
+  std::vector<Job> jobs_;
+};
+
+}  // namespace ibid

@@ -1,0 +1,101 @@
+#include "model/packing_list.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "base/arena.h"
+#include "kernels/pack.h"
+#include "weights/block_formats.h"
+
+namespace ibid {
+namespace {
+
+struct Matrix {
+  DType dtype;
+  size_t n_rows, n_cols;
+  RowOrder order;
+};
+
+// Many huge pages in all; matrices of many windows and many in one; rows that fill no panel.
+const Matrix kMatrices[] = {
+    {DType::kQ4_K, 8200, 2048, {}},   {DType::kQ4_0, 16, 32, {}},      {DType::kF32, 1, 5, {}},
+    {DType::kQ8_0, 64, 96, {RowOrder::kUnpermuteRope, 16}},            {DType::kF16, 3000, 700, {}},
+    {DType::kQ6_K, 1000, 1024, {RowOrder::kUnpermuteRope, 8}},         {DType::kBF16, 17, 64, {}},
+    {DType::kQ2_K, 33, 256, {}},      {DType::kQ5_1, 40, 64, {}},
+};
+
+class PackingListTest : public testing::TestWithParam<int> {
+ protected:
+  PackingListTest() {
+    std::mt19937 rng(3);
+    for (const Matrix& m : kMatrices) {
+      TensorView& tensor = tensors_.emplace_back();
+      tensor.dtype = m.dtype;
+      tensor.shape = {{m.n_rows, m.n_cols}, 2};
+      std::vector<std::byte>& bytes = bytes_.emplace_back(m.n_rows * tensor.row_bytes());
+      // Floats and scales of such bytes are small and finite.
+      for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng() % 0x3c);
+      tensor.data = bytes;
+    }
+  }
+
+  static std::vector<PackedMatrix> place(Arena& arena) {
+    std::vector<PackedMatrix> packed;
+    arena.allocate(100);  // the first matrix does not begin on a page
+    for (const Matrix& m : kMatrices) {
+      PackedMatrix& matrix = packed.emplace_back();
+      matrix.type = panel_type_for(m.dtype);
+      matrix.n_rows = m.n_rows;
+      matrix.n_cols = m.n_cols;
+      const size_t bytes = packed_bytes(matrix.type, m.n_rows, m.n_cols);
+      matrix.data = arena.allocate(bytes);
+      std::memset(const_cast<std::byte*>(matrix.data), 0x5a, bytes);
+    }
+    return packed;
+  }
+
+  std::vector<std::vector<std::byte>> bytes_;
+  std::vector<TensorView> tensors_;
+};
+
+TEST_P(PackingListTest, PacksEveryRowOnceWhoeverTakesIt) {
+  Result<Arena> arena = Arena::create(size_t{64} << 20);
+  ASSERT_TRUE(arena.ok());
+  const std::vector<PackedMatrix> packed = place(*arena);
+  PackingList list;
+  for (size_t i = 0; i < packed.size(); ++i) list.add(tensors_[i], kMatrices[i].order, packed[i]);
+  ThreadTeam team(GetParam());
+  std::mutex mutex;
+  std::map<const TensorView*, int> n_done;
+  list.run(team, [&](const TensorView& tensor) {
+    const std::lock_guard lock(mutex);
+    ++n_done[&tensor];
+  });
+  for (size_t i = 0; i < packed.size(); ++i) {
+    EXPECT_EQ(n_done[&tensors_[i]], 1) << "matrix " << i;
+    const size_t row_bytes = tensors_[i].row_bytes();
+    std::vector<float> got(packed[i].n_cols), want(packed[i].n_cols);
+    for (size_t row = 0; row < packed[i].n_rows; ++row) {
+      unpack_row(packed[i], row, got.data());
+      const size_t source = kMatrices[i].order.source_row(row);
+      dequantize_row(tensors_[i].dtype, tensors_[i].data.subspan(source * row_bytes, row_bytes), want);
+      ASSERT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0)
+          << "matrix " << i << " row " << row;
+    }
+  }
+}
+
+TEST(EmptyPackingList, IsDone) {
+  ThreadTeam team(2);
+  PackingList().run(team, [](const TensorView&) { FAIL(); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, PackingListTest, testing::Values(1, 2, 5));
+
+}  // namespace
+}  // namespace ibid
