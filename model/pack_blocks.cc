@@ -34,7 +34,8 @@ FourWords load_four(const std::byte* at) {
 }
 
 // Four words of four rows. Not left to the compiler, which moves them one by one.
-[[gnu::always_inline]] inline void gather_4x4(const Blocks& blocks, size_t first_row, size_t offset, Word* __restrict words) {
+[[gnu::always_inline]] inline void gather_4x4(const Blocks& blocks, size_t first_row, size_t offset,
+                                              Word* __restrict words) {
   const FourWords a = load_four(blocks[first_row] + offset), b = load_four(blocks[first_row + 1] + offset);
   const FourWords c = load_four(blocks[first_row + 2] + offset), d = load_four(blocks[first_row + 3] + offset);
   const FourWords ab01 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab23 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
