@@ -5,71 +5,16 @@
 
 #include "base/check.h"
 #include "kernels/panel.h"
+#include "model/lane_words.h"
 
 namespace ibid {
 
 namespace {
 
-constexpr size_t kLanes = kPanelRows;
+using namespace lanes;
+
 constexpr size_t kChunksPerBlock = 4;    // of a k type
 constexpr uint32_t kOnes = 0x01010101u;  // times a byte: that byte in all four
-
-// 32-bit words of 16 rows: lane r of a word is row r's. In memory as a panel has its codes.
-using Word = uint32_t[kLanes];
-// Where the blocks begin, one address per lane.
-using Blocks = const std::byte* [kLanes];
-
-uint32_t load_word(const std::byte* at) {
-  uint32_t word;
-  std::memcpy(&word, at, sizeof word);
-  return word;
-}
-
-using FourWords [[gnu::vector_size(16)]] = uint32_t;
-
-FourWords load_four(const std::byte* at) {
-  FourWords four;
-  std::memcpy(&four, at, sizeof four);
-  return four;
-}
-
-// Four words of four rows. Not left to the compiler, which moves them one by one.
-[[gnu::always_inline]] inline void gather_4x4(const Blocks& blocks, size_t first_row, size_t offset,
-                                              Word* __restrict words) {
-  const FourWords a = load_four(blocks[first_row] + offset), b = load_four(blocks[first_row + 1] + offset);
-  const FourWords c = load_four(blocks[first_row + 2] + offset), d = load_four(blocks[first_row + 3] + offset);
-  const FourWords ab01 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab23 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  const FourWords cd01 = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd23 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  const FourWords columns[] = {
-      __builtin_shufflevector(ab01, cd01, 0, 1, 4, 5), __builtin_shufflevector(ab01, cd01, 2, 3, 6, 7),
-      __builtin_shufflevector(ab23, cd23, 0, 1, 4, 5), __builtin_shufflevector(ab23, cd23, 2, 3, 6, 7)};
-  for (size_t w = 0; w < 4; ++w) std::memcpy(&words[w][first_row], &columns[w], sizeof(FourWords));
-}
-
-// The words at byte `offset` of each block.
-template <size_t kWords>
-void gather(const Blocks& blocks, size_t offset, Word* __restrict words) {
-  constexpr size_t kFours = kWords / 4 * 4;
-  for (size_t r = 0; r < kLanes; r += 4) {
-    for (size_t w = 0; w < kFours; w += 4) gather_4x4(blocks, r, offset + 4 * w, words + w);
-  }
-  for (size_t w = kFours; w < kWords; ++w) {
-    for (size_t r = 0; r < kLanes; ++r) words[w][r] = load_word(blocks[r] + offset + 4 * w);
-  }
-}
-
-void store_halves(const Word& halves, unsigned shift, std::byte* __restrict out) {
-  uint16_t stored[kLanes];
-  for (size_t r = 0; r < kLanes; ++r) stored[r] = static_cast<uint16_t>(halves[r] >> shift);
-  std::memcpy(out, stored, sizeof stored);
-}
-
-// The byte of each word that begins at bit `shift`.
-void store_bytes(const Word& bytes, unsigned shift, std::byte* __restrict out) {
-  uint8_t stored[kLanes];
-  for (size_t r = 0; r < kLanes; ++r) stored[r] = static_cast<uint8_t>(bytes[r] >> shift);
-  std::memcpy(out, stored, sizeof stored);
-}
 
 // What becomes of a half on its way through float: NaN is made quiet.
 void quiet_halves(Word& halves) {
@@ -317,17 +262,50 @@ void pack_super_panel(const PanelFormat& format, Blocks& blocks, size_t n_cols, 
   }
 }
 
-// Zeros in the lanes of rows that do not exist.
-void clear_lanes(const PanelFormat& format, size_t n_rows, size_t n_chunks, std::byte* out) {
-  const auto clear = [n_rows](std::byte* begin, std::byte* end, size_t bytes) {
-    for (; begin < end; begin += kLanes * bytes) std::memset(begin + n_rows * bytes, 0, (kLanes - n_rows) * bytes);
-  };
-  for (size_t c = 0; c < n_chunks; ++c, out += format.chunk_bytes()) {
-    std::byte* halves_end = out + (format.super_scales ? format.scale_codes_at() : format.codes_at());
-    clear(out, halves_end, 2);
-    clear(halves_end, out + format.codes_at(), 1);
-    clear(out + format.codes_at(), out + format.chunk_bytes(), 4);
+// Zeros in the lanes of rows that do not exist, in [begin, end), of elements of `bytes` bytes.
+void clear_lanes(size_t n_rows, std::byte* begin, const std::byte* end, size_t bytes) {
+  for (; begin < end; begin += kLanes * bytes) std::memset(begin + n_rows * bytes, 0, (kLanes - n_rows) * bytes);
+}
+
+void clear_chunk_lanes(const PanelFormat& format, size_t n_rows, std::byte* chunk) {
+  std::byte* halves_end = chunk + (format.super_scales ? format.scale_codes_at() : format.codes_at());
+  clear_lanes(n_rows, chunk, halves_end, 2);
+  clear_lanes(n_rows, halves_end, chunk + format.codes_at(), 1);
+  clear_lanes(n_rows, chunk + format.codes_at(), chunk + format.chunk_bytes(), 4);
+}
+
+// Floats: a panel is the rows' numbers, turned. A word has one number of 32 bits, or two of 16.
+template <typename T>
+void pack_floats(Blocks& blocks, size_t n_cols, std::byte* out) {
+  constexpr size_t kPerWord = sizeof(uint32_t) / sizeof(T);
+  const size_t whole = n_cols / (4 * kPerWord) * (4 * kPerWord);
+  for (size_t col = 0; col < whole; col += 4 * kPerWord, out += sizeof(Word[4])) {
+    Word words[4];
+    gather<4>(blocks, col * sizeof(T), words);
+    if constexpr (kPerWord == 1) {
+      std::memcpy(out, words, sizeof words);
+    } else {
+      for (size_t w = 0; w < 4; ++w) {
+        store_halves(words[w], 0, out + sizeof(Word) * w);
+        store_halves(words[w], 16, out + sizeof(Word) * w + sizeof(Word) / 2);
+      }
+    }
   }
+  for (size_t col = whole; col < n_cols; ++col, out += kLanes * sizeof(T)) {
+    for (size_t r = 0; r < kLanes; ++r) std::memcpy(out + r * sizeof(T), blocks[r] + col * sizeof(T), sizeof(T));
+  }
+}
+
+void pack_float_panel(PanelType type, Blocks& blocks, size_t n_rows, size_t n_cols, std::byte* out) {
+  const size_t bytes = type == PanelType::kPF ? 4 : 2;
+  std::byte* end = out + kLanes * bytes * n_cols;
+  if (bytes == 4) {
+    pack_floats<uint32_t>(blocks, n_cols, out);
+  } else {
+    pack_floats<uint16_t>(blocks, n_cols, out);
+  }
+  if (n_rows < kLanes) clear_lanes(n_rows, out, end, bytes);
+  std::memset(end, 0, panel_bytes(type, n_cols) - kLanes * bytes * n_cols);
 }
 
 using PackPanel = void (*)(const PanelFormat& format, Blocks& blocks, size_t n_cols, std::byte* out);
@@ -349,18 +327,21 @@ PackPanel packer_of(DType dtype) {
 
 }  // namespace
 
-bool can_pack_blocks(DType dtype) { return packer_of(dtype) != nullptr; }
+bool can_pack_blocks(DType dtype) { return dtype_is_float(dtype) || packer_of(dtype) != nullptr; }
 
 void pack_blocks(DType dtype, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out) {
-  const PackPanel pack = packer_of(dtype);
-  CHECK(pack != nullptr) << dtype_name(dtype);
+  CHECK(can_pack_blocks(dtype)) << dtype_name(dtype);
   CHECK(!rows.empty() && rows.size() <= kLanes) << rows.size();
   CHECK_EQ(n_cols % dtype_block(dtype).values, size_t{0});
-  const PanelFormat format = panel_format(panel_type_for(dtype));
+  const PanelType type = panel_type_for(dtype);
   Blocks blocks;
   for (size_t r = 0; r < kLanes; ++r) blocks[r] = rows[std::min(r, rows.size() - 1)];
-  pack(format, blocks, n_cols, out);
-  if (rows.size() < kLanes) clear_lanes(format, rows.size(), (n_cols + kChunkCols - 1) / kChunkCols, out);
+  if (panel_is_float(type)) return pack_float_panel(type, blocks, rows.size(), n_cols, out);
+  const PanelFormat format = panel_format(type);
+  packer_of(dtype)(format, blocks, n_cols, out);
+  if (rows.size() == kLanes) return;
+  const std::byte* end = out + panel_bytes(type, n_cols);
+  for (; out < end; out += format.chunk_bytes()) clear_chunk_lanes(format, rows.size(), out);
 }
 
 }  // namespace ibid

@@ -1,6 +1,6 @@
-// Quantised rows of a file, straight into a panel: what the decoder of their blocks (weights/block_formats.h) and
-// the packer of codes (kernels/pack.h) make of the same rows, byte for byte, in one pass that keeps up with memory.
-// These two are the definition; this is where the time of loading goes.
+// Rows of a file, straight into a panel: what the decoder of their blocks (weights/block_formats.h) and the packer
+// of codes (kernels/pack.h) make of the same rows, byte for byte, in one pass that keeps up with memory. These two
+// are the definition; this is where the time of loading goes.
 //
 // It works on 16 rows at once: the same four bytes of each row lie side by side, as the panel will have them, and
 // every step is the same arithmetic in 16 lanes.
@@ -15,7 +15,8 @@
 
 namespace ibid {
 
-// Whether panel_type_for(dtype) is a quantised panel.
+// Whether the panel of panel_type_for(dtype) holds the file's own numbers: true of floats and of all quantised types
+// but Q2_K, which is expanded.
 bool can_pack_blocks(DType dtype);
 
 // Writes one panel of panel_type_for(dtype): panel_bytes() of them at out, 64-byte aligned.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <span>
 
 #include "base/check.h"
@@ -40,30 +39,25 @@ void PackingList::pack(const Job& job, Range panels) {
   const TensorView& tensor = *job.tensor;
   const PackedMatrix& packed = job.packed;
   const size_t row_bytes = tensor.row_bytes(), n_cols = packed.n_cols;
-  std::vector<float> floats(packed.type == PanelType::kPF ? kPanelRows * n_cols : 0);
-  std::vector<uint16_t> halves(panel_is_float(packed.type) && floats.empty() ? kPanelRows * n_cols : 0);
+  const bool directly = can_pack_blocks(tensor.dtype) && packed.type == panel_type_for(tensor.dtype);
+  std::vector<float> floats(directly ? 0 : kPanelRows * n_cols);
   for (size_t p = panels.begin; p < panels.end; ++p) {
     auto* out = const_cast<std::byte*>(packed.data) + p * job.panel_stride;
     const size_t first = p * kPanelRows;
     const size_t n = std::min(kPanelRows, packed.n_rows - first);
     std::array<const std::byte*, kPanelRows> rows;
     for (size_t r = 0; r < n; ++r) rows[r] = &tensor.data[job.order.source_row(first + r) * row_bytes];
-    if (!panel_is_float(packed.type)) {
+    if (directly) {
       pack_blocks(tensor.dtype, std::span(rows).first(n), n_cols, out);
       continue;
     }
+    for (size_t r = 0; r < n; ++r) {
+      dequantize_row(tensor.dtype, {rows[r], row_bytes}, std::span(floats).subspan(r * n_cols, n_cols));
+    }
     PanelRows decoded;
     decoded.n_rows = n;
-    decoded.floats = std::span(floats).first(floats.empty() ? 0 : n * n_cols);
-    decoded.halves = std::span(halves).first(halves.empty() ? 0 : n * n_cols);
-    for (size_t r = 0; r < n; ++r) {
-      if (halves.empty()) {
-        dequantize_row(tensor.dtype, {rows[r], row_bytes}, std::span(floats).subspan(r * n_cols, n_cols));
-      } else {
-        std::memcpy(&halves[r * n_cols], rows[r], row_bytes);
-      }
-    }
-    pack_panel(packed.type, n_cols, decoded, out);
+    decoded.floats = std::span(floats).first(n * n_cols);
+    pack_panel(PanelType::kPF, n_cols, decoded, out);
   }
 }
 

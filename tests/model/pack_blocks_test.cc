@@ -14,7 +14,8 @@ namespace ibid {
 namespace {
 
 constexpr DType kPackable[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
-                               DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+                               DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
+                               DType::kF16,  DType::kBF16, DType::kF32};
 
 size_t row_bytes(DType dtype, size_t n_cols) {
   return n_cols / dtype_block(dtype).values * dtype_block(dtype).bytes;
@@ -24,6 +25,13 @@ size_t row_bytes(DType dtype, size_t n_cols) {
 struct Decoded {
   Decoded(DType dtype, const std::vector<std::byte>& blocks, size_t n_rows, size_t n_cols)
       : n(n_rows), codes(n_rows * n_cols) {
+    if (dtype_is_float(dtype)) {
+      codes.clear();
+      halves.resize(dtype == DType::kF32 ? 0 : n_rows * n_cols);
+      floats.resize(dtype == DType::kF32 ? n_rows * n_cols : 0);
+      std::memcpy(dtype == DType::kF32 ? static_cast<void*>(floats.data()) : halves.data(), blocks.data(), blocks.size());
+      return;
+    }
     const QuantLayout layout = quant_layout(dtype);
     const size_t groups = codes.size() / layout.group_size;
     if (!has_super_scales(dtype)) {
@@ -51,13 +59,15 @@ struct Decoded {
     rows.super_mins = super_mins;
     rows.scale_codes = scale_codes;
     rows.min_codes = min_codes;
+    rows.halves = halves;
+    rows.floats = floats;
     return rows;
   }
 
   size_t n;
   std::vector<int8_t> codes, scale_codes, min_codes;
-  std::vector<float> scales, mins;
-  std::vector<uint16_t> super_scales, super_mins;
+  std::vector<float> scales, mins, floats;
+  std::vector<uint16_t> super_scales, super_mins, halves;
 };
 
 struct alignas(64) Line {
@@ -100,13 +110,15 @@ std::string name_of(const testing::TestParamInfo<PackBlocks::ParamType>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Types, PackBlocks,
                          testing::Combine(testing::ValuesIn(kPackable), testing::Values(1, 7, 15, 16),
-                                          testing::Values(1, 2, 5)),
+                                          testing::Values(1, 2, 5, 13)),
                          name_of);
 
-TEST(PackBlocksTypes, AreThoseWithQuantisedPanels) {
-  for (int i = static_cast<int>(DType::kQ4_0); i <= static_cast<int>(DType::kQ6_K); ++i) {
+TEST(PackBlocksTypes, AreAllButTheExpanded) {
+  for (int i = static_cast<int>(DType::kF32); i <= static_cast<int>(DType::kQ6_K); ++i) {
     const auto dtype = static_cast<DType>(i);
-    EXPECT_EQ(can_pack_blocks(dtype), !panel_is_float(panel_type_for(dtype))) << dtype_name(dtype);
+    if (!can_dequantize(dtype)) continue;
+    EXPECT_EQ(can_pack_blocks(dtype), dtype == DType::kF32 || panel_type_for(dtype) != PanelType::kPF)
+        << dtype_name(dtype);
   }
 }
 
