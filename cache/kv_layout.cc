@@ -16,38 +16,32 @@ size_t key_cells(const KvHeadBlock& block) {
   return block.dtype == KvDType::kInt8 ? block.k_dim / 4 : block.head_dim;
 }
 
-size_t value_row_bytes(const KvHeadBlock& block) {
-  switch (block.dtype) {
-    case KvDType::kF32: return block.v_dim * 4;
-    case KvDType::kF16: return block.v_dim * 2;
-    case KvDType::kInt8: return block.v_dim;
-  }
-  return 0;
-}
-
 size_t copy_bytes(const std::byte* from, std::byte* to, size_t offset, size_t bytes) {
   std::memcpy(to + offset, from + offset, bytes);
   return bytes;
 }
 
-size_t copy_head_rows(const KvHeadBlock& block, const std::byte* from, std::byte* to, size_t n_rows) {
-  const size_t cell = key_cell_bytes(block.dtype);
-  const size_t cells = key_cells(block);
-  const size_t group_bytes = cells * kKeyGroup * cell;
-  const size_t whole_groups = n_rows / kKeyGroup;
-  const size_t rest = n_rows % kKeyGroup;
-
-  size_t copied = copy_bytes(from, to, block.k, whole_groups * group_bytes);
-  if (rest > 0) {
-    const size_t group = block.k + whole_groups * group_bytes;
-    for (size_t c = 0; c < cells; ++c) {
-      copied += copy_bytes(from, to, group + c * kKeyGroup * cell, rest * cell);
-    }
+// The first `n_rows` positions of `cells` cells in groups of `group` positions, which lie side by side in a cell.
+size_t copy_grouped(const std::byte* from, std::byte* to, size_t offset, size_t n_rows, size_t group, size_t cells,
+                    size_t bytes) {
+  const size_t group_bytes = cells * group * bytes;
+  size_t copied = copy_bytes(from, to, offset, n_rows / group * group_bytes);
+  const size_t rest = n_rows % group;
+  for (size_t c = 0; rest > 0 && c < cells; ++c) {
+    copied += copy_bytes(from, to, offset + n_rows / group * group_bytes + c * group * bytes, rest * bytes);
   }
-  copied += copy_bytes(from, to, block.v, n_rows * value_row_bytes(block));
-  if (block.dtype == KvDType::kInt8) {
+  return copied;
+}
+
+size_t copy_head_rows(const KvHeadBlock& block, const std::byte* from, std::byte* to, size_t n_rows) {
+  const bool int8 = block.dtype == KvDType::kInt8;
+  size_t copied = copy_grouped(from, to, block.k, n_rows, kKeyGroup, key_cells(block), key_cell_bytes(block.dtype));
+  if (int8) {
+    copied += copy_grouped(from, to, block.v, n_rows, kValueGroup, block.v_dim, 1);
     copied += copy_bytes(from, to, block.k_scale, n_rows * sizeof(float));
     copied += copy_bytes(from, to, block.v_scale, n_rows * sizeof(float));
+  } else {
+    copied += copy_bytes(from, to, block.v, n_rows * block.v_dim * key_cell_bytes(block.dtype));
   }
   return copied;
 }

@@ -31,10 +31,13 @@ IBID_INLINE Span page_span(size_t page) { return {page * kPagePositions, (page +
 
 // A thread's scratch for n_rows rows; attend_scratch_bytes() is its size.
 struct TileScratch {
-  float* scores;      // [min(n_rows, kAttendPassRows), 256] scores, then weights
+  float* scores;      // [kAttendPassRows, 256] scores, then weights
+  uint8_t* codes;     // [kAttendPassRows, 2, 256] the weights' high and low bytes (INT8)
+  float* step;        // [kAttendPassRows] what a code counts
+  int32_t* totals;    // [2, kAttendPassRows, v_dim] sums of values by the digits
   float* keys;        // [256, head_dim] of the block as floats, in the order of F32 pages
   float* values;      // [256, v_dim]
-  int8_t* q;          // [n_rows, q_stride] quantised queries (INT8)
+  int8_t* q;          // [n_rows rounded up to passes, q_stride] quantised queries (INT8)
   size_t q_stride;
   float* q_scale;     // [n_rows]
   int32_t* q_offset;  // [n_rows] -128 * sum of q
@@ -42,13 +45,17 @@ struct TileScratch {
 
   TileScratch(std::byte* memory, size_t n_rows, const KvHeadBlock& block) {
     scores = reinterpret_cast<float*>(memory);
-    keys = scores + smaller(n_rows, kAttendPassRows) * kScoreStride;
+    codes = reinterpret_cast<uint8_t*>(scores + kAttendPassRows * kScoreStride);
+    step = reinterpret_cast<float*>(codes + kAttendPassRows * 2 * kAttentionBlock);
+    totals = reinterpret_cast<int32_t*>(step + kAttendPassRows);
+    keys = reinterpret_cast<float*>(totals + 2 * kAttendPassRows * block.v_dim);
     values = keys + kAttentionBlock * block.v_dim;
     q = reinterpret_cast<int8_t*>(values + kAttentionBlock * block.v_dim);
     q_stride = block.v_dim;
-    q_scale = reinterpret_cast<float*>(q + n_rows * q_stride);
-    q_offset = reinterpret_cast<int32_t*>(q_scale + n_rows);
-    spans = reinterpret_cast<Span*>(q_offset + n_rows);
+    const size_t padded = (n_rows + kAttendPassRows - 1) / kAttendPassRows * kAttendPassRows;
+    q_scale = reinterpret_cast<float*>(q + padded * q_stride);
+    q_offset = reinterpret_cast<int32_t*>(q_scale + padded);
+    spans = reinterpret_cast<Span*>(q_offset + padded);
   }
   // What belongs to the rows from `row` on.
   TileScratch from(size_t row) const {
@@ -80,7 +87,6 @@ IBID_INLINE RowTile next_tile(const TileScratch& s, size_t first, size_t n_rows)
 
 IBID_INLINE V16 load_values(const float* p) { return load(p); }
 IBID_INLINE V16 load_values(const uint16_t* p) { return load_f16(p); }
-IBID_INLINE V16 load_values(const int8_t* p) { return to_float(load_i8(p)); }
 
 // The keys or the values of a page, and those that will be read after them. bytes = 0: they have been read
 // just before, nothing is to be fetched.
@@ -109,6 +115,54 @@ void widen(const Stream& stream, size_t from, size_t n, float* to) {
     fetch_ahead(stream, i * sizeof(Element), 64 * sizeof(Element));
     for (size_t j = i; j < smaller(i + 64, end); j += 16) store(to + j, load_values(elements + j));
   }
+}
+
+// Brings what is read next into the second-level cache, a share at a time, so that a tile of many rows, which
+// computes for long, does not wait for memory in between.
+class NextBlock {
+ public:
+  NextBlock(const KvHeadBlock& block, const AttendTile& tile, size_t n_shares)
+      : tile_(tile),
+        head_bytes_(block.bytes),
+        share_((tile.n_next * block.bytes / 64 + n_shares - 1) / n_shares * 64) {}
+
+  void fetch_share() {
+    const size_t end = smaller(at_ + share_, tile_.n_next * head_bytes_);
+    for (; at_ < end; at_ += 64) prefetch_l2(tile_.next_heads[at_ / head_bytes_] + at_ % head_bytes_);
+  }
+
+ private:
+  const AttendTile& tile_;
+  const size_t head_bytes_;
+  const size_t share_;
+  size_t at_ = 0;
+};
+
+// The spans of all rows, their hull, and results of nothing seen.
+Span begin_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
+  Span seen;
+  for (size_t row = 0; row < tile.n_rows; ++row) {
+    const size_t end = smaller(tile.row_end[row], tile.begin + kAttentionBlock);
+    const size_t begin = larger(tile.row_begin[row], tile.begin);
+    s.spans[row] = begin < end ? Span{begin - tile.begin, end - tile.begin} : Span{};
+    seen = hull(seen, s.spans[row]);
+    float* out = tile.result.out + row * tile.result.out_stride;
+    for (size_t d = 0; d < block.v_dim; d += 16) storeu(out + d, zero());
+    tile.result.max[row] = kNoScore;
+    tile.result.sum[row] = 0.0f;
+  }
+  return seen;
+}
+
+// The rows of `tile` from `first` on that one pass takes.
+IBID_INLINE AttendTile pass_of(const AttendTile& tile, size_t first) {
+  AttendTile pass = tile;
+  pass.n_rows = smaller(tile.n_rows - first, kAttendPassRows);
+  pass.q += first * tile.q_stride;
+  pass.result.max += first;
+  pass.result.sum += first;
+  pass.result.out += first * tile.result.out_stride;
+  return pass;
 }
 
 // The part of a page that lies `offset` behind its start; the same part of the next page follows, `after` the

@@ -1,4 +1,4 @@
-// Scores and softmax of a tile: lanes are 16 positions of a key group; register tiles of up to kTileRows rows x
+// Scores of a tile: lanes are 16 positions of a key group; register tiles of up to kTileRows rows x
 // kTilePanels groups, one accumulator per row and position. Included once per instruction set.
 #pragma once
 
@@ -87,21 +87,6 @@ void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   }
 }
 
-void quantize_queries(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
-  for (size_t row = 0; row < tile.n_rows; ++row) {
-    const float* q = tile.q + row * tile.q_stride;
-    const RowQuantizer quantizer = quantizer_of(q, block.head_dim);
-    I16 sum = set1(int32_t{0});
-    for (size_t d = 0; d < block.head_dim; d += 16) {
-      const I16 codes = quantize(q + d, block.head_dim - d, quantizer.inverse);
-      store_i8(s.q + row * s.q_stride + d, codes);
-      sum = add(sum, codes);
-    }
-    s.q_scale[row] = quantizer.scale;
-    s.q_offset[row] = -128 * reduce_add(sum);
-  }
-}
-
 // All rows, one page. `type`: of the keys in the stream.
 void score_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream,
                 KvDType type, size_t page) {
@@ -115,95 +100,6 @@ void score_page(const KvHeadBlock& block, const AttendTile& tile, const TileScra
     }
     first += rows.count;
     stream.bytes = 0;
-  }
-}
-
-// What a row does not see of the hull of its group becomes -inf.
-IBID_INLINE void hide_unseen(float* scores, Span hull, Span seen) {
-  for (size_t p = hull.begin / 16 * 16; p < hull.end; p += 16) {
-    const Span lanes = intersect(seen, {p, p + 16});
-    if (lanes.begin == p && lanes.end == p + 16) {
-      p = seen.end / 16 * 16 - 16;   // all that lies between is seen
-      continue;
-    }
-    const M16 mask = is_empty(lanes) ? lane_range(0, 0) : lane_range(lanes.begin - p, lanes.end - p);
-    store(scores + p, select(mask, load(scores + p), set1(kNoScore)));
-  }
-}
-
-// s = softcap * tanh(s * scale / softcap), in place.
-void cap_scores(const AttendTile& tile, float* scores, Span seen) {
-  for (size_t p = seen.begin / 16 * 16; p < seen.end; p += 16) {
-    const V16 s = mul(load(scores + p), set1(tile.scale));
-    store(scores + p, mul(set1(tile.softcap), tanh(div(s, set1(tile.softcap)))));
-  }
-}
-
-// Turns the dots of kRows rows, each of which sees something, into weights exp(s - max), and returns max and sum.
-// kScaled: each weight is then multiplied by its value's scale (INT8). Rows go side by side to fill the pipeline.
-template <size_t kRows, bool kScaled>
-void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows) {
-  float* const scores = s.scores + rows.first * kScoreStride;
-  const V16 scale = set1(tile.softcap == 0.0f ? tile.scale : 1.0f);
-  V16 largest[kRows], top[kRows], sum[kRows];
-  for (size_t r = 0; r < kRows; ++r) {
-    const Span seen = s.spans[rows.first + r];
-    if (tile.softcap != 0.0f) cap_scores(tile, scores + r * kScoreStride, seen);
-    hide_unseen(scores + r * kScoreStride, rows.seen, seen);
-    largest[r] = set1(kNoScore);
-    sum[r] = zero();
-  }
-  const size_t first = rows.seen.begin / 16 * 16;
-  for (size_t p = first; p < rows.seen.end; p += 16) {
-    for (size_t r = 0; r < kRows; ++r) {
-      largest[r] = max(mul(load(scores + r * kScoreStride + p), scale), largest[r]);
-    }
-  }
-  for (size_t r = 0; r < kRows; ++r) {
-    const float max = reduce_max(largest[r]) + 0.0f;   // -0 and 0 are equal, but their bits are not
-    tile.result.max[rows.first + r] = max;
-    top[r] = set1(max);
-  }
-  for (size_t p = first; p < rows.seen.end; p += 16) {
-    V16 value_scale = zero();
-    if constexpr (kScaled) {
-      const std::byte* head = tile.heads[p / kPagePositions];
-      value_scale = load(reinterpret_cast<const float*>(head + block.v_scale) + p % kPagePositions);
-    }
-    for (size_t r = 0; r < kRows; ++r) {
-      float* at = scores + r * kScoreStride + p;
-      const V16 weight = exp_bounded(sub(mul(load(at), scale), top[r]));
-      sum[r] = add(sum[r], weight);
-      store(at, kScaled ? mul(weight, value_scale) : weight);
-    }
-  }
-  for (size_t r = 0; r < kRows; ++r) tile.result.sum[rows.first + r] = reduce_add(sum[r]);
-}
-
-template <size_t kRows>
-IBID_INLINE void softmax_group(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows) {
-  if (block.dtype == KvDType::kInt8) {
-    softmax_rows<kRows, true>(block, tile, s, rows);
-  } else {
-    softmax_rows<kRows, false>(block, tile, s, rows);
-  }
-}
-
-// All rows of the tile.
-void softmax(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
-  for (size_t first = 0; first < tile.n_rows;) {
-    RowTile rows = next_tile(s, first, tile.n_rows);
-    bool together = rows.count == kSoftmaxRows;
-    for (size_t r = 0; r < rows.count; ++r) together &= !is_empty(s.spans[first + r]);
-    if (together) {
-      softmax_group<kSoftmaxRows>(block, tile, s, rows);
-    } else {
-      for (size_t r = 0; r < rows.count; ++r) {
-        const Span seen = s.spans[first + r];
-        if (!is_empty(seen)) softmax_group<1>(block, tile, s, {first + r, 1, seen});
-      }
-    }
-    first += rows.count;
   }
 }
 

@@ -93,13 +93,74 @@ void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   }
 }
 
+// --- INT8: both digits of the weights by the values, in integers
+
+// totals[digit][r] += the sums over the groups of four positions [begin, end) of a page. codes: of the first row at the
+// page's first position; to the next row 2 * kAttentionBlock.
+template <size_t kRows, size_t kColumns>
+IBID_INLINE void add_codes(const Stream& stream, size_t dim, size_t v_dim, size_t begin, size_t end,
+                           const uint8_t* codes, int32_t* totals) {
+  I16 acc[kRows][kColumns];
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t c = 0; c < kColumns; ++c) acc[r][c] = load(totals + r * v_dim + dim + 16 * c);
+  }
+#pragma GCC unroll 4
+  for (size_t g = begin; g < end; ++g) {
+    const size_t at = (g * v_dim + dim) * kValueGroup;
+    fetch_ahead(stream, at, kColumns * 64);
+    B64 value[kColumns];
+    for (size_t c = 0; c < kColumns; ++c) value[c] = load_bytes(stream.at + at + 64 * c);
+    for (size_t r = 0; r < kRows; ++r) {
+      const B64 code = spread4(codes + r * 2 * kAttentionBlock + g * kValueGroup);
+      for (size_t c = 0; c < kColumns; ++c) acc[r][c] = dot4_unsigned(acc[r][c], code, value[c]);
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t c = 0; c < kColumns; ++c) store(totals + r * v_dim + dim + 16 * c, acc[r][c]);
+  }
+}
+
+template <size_t kRows>
+void code_tile(Stream stream, const KvHeadBlock& block, const TileScratch& s, RowTile rows, size_t page) {
+  const Span here = intersect(rows.seen, page_span(page));
+  if (is_empty(here)) return;
+  const size_t first = page * kPagePositions;
+  const size_t begin = (here.begin - first) / kValueGroup, end = (here.end - first + kValueGroup - 1) / kValueGroup;
+  const size_t v_dim = block.v_dim;
+  for (size_t digit = 0; digit < 2; ++digit) {
+    const uint8_t* codes = s.codes + (rows.first * 2 + digit) * kAttentionBlock + first;
+    int32_t* totals = s.totals + (digit * kAttendPassRows + rows.first) * v_dim;
+    size_t d = 0;
+    for (; d + 16 * kTilePanels <= v_dim; d += 16 * kTilePanels) {
+      add_codes<kRows, kTilePanels>(stream, d, v_dim, begin, end, codes, totals);
+    }
+    for (; d < v_dim; d += 16) add_codes<kRows, 1>(stream, d, v_dim, begin, end, codes, totals);
+    stream.bytes = 0;
+  }
+}
+
+// All rows, one page.
+void code_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream, size_t page) {
+  for (size_t first = 0; first < tile.n_rows;) {
+    const RowTile rows = next_tile(s, first, tile.n_rows);
+    switch (rows.count) {
+      case 1: code_tile<1>(stream, block, s, rows, page); break;
+      case 2: code_tile<2>(stream, block, s, rows, page); break;
+      case 3: code_tile<3>(stream, block, s, rows, page); break;
+      default: code_tile<4>(stream, block, s, rows, page); break;
+    }
+    first += rows.count;
+    stream.bytes = 0;
+  }
+}
+
 // `type`: of the values in the stream.
 void value_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
                 KvDType type, size_t page) {
   switch (type) {
     case KvDType::kF32: value_rows<float>(block, tile, s, stream, page); break;
     case KvDType::kF16: value_rows<uint16_t>(block, tile, s, stream, page); break;
-    case KvDType::kInt8: value_rows<int8_t>(block, tile, s, stream, page); break;
+    case KvDType::kInt8: code_rows(block, tile, s, stream, page); break;
   }
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/attend_scores-inl.h"
+#include "kernels/attend_softmax-inl.h"
 #include "kernels/attend_values-inl.h"
 #include "kernels/ref.h"
 
@@ -23,7 +24,7 @@ class Operands {
       : block_(block), tile_(tile), s_(s), first_(first), last_(last) {
     const bool many = tile.n_rows > kWidenRows;
     widened_keys_ = many && block.dtype == KvDType::kF16;
-    widened_values_ = many && block.dtype != KvDType::kF32;
+    widened_values_ = many && block.dtype == KvDType::kF16;
   }
 
   KvDType key_type() const { return widened_keys_ ? KvDType::kF32 : block_.dtype; }
@@ -44,12 +45,7 @@ class Operands {
       const Span here = intersect(seen, page_span(page));
       const size_t begin = (here.begin - page * kPagePositions) * block_.v_dim;
       const size_t count = (here.end - here.begin) * block_.v_dim;
-      float* to = s_.values + page * n;
-      if (block_.dtype == KvDType::kF16) {
-        widen<uint16_t>(stored_values(page), begin, count, to);
-      } else {
-        widen<int8_t>(stored_values(page), begin, count, to);
-      }
+      widen<uint16_t>(stored_values(page), begin, count, s_.values + page * n);
     }
   }
 
@@ -81,43 +77,6 @@ class Operands {
   bool widened_keys_, widened_values_;
 };
 
-// Brings what is read next into the second-level cache, a share at a time, so that a tile of many rows, which
-// computes for long, does not wait for memory in between.
-class NextBlock {
- public:
-  NextBlock(const KvHeadBlock& block, const AttendTile& tile, size_t n_shares)
-      : tile_(tile),
-        head_bytes_(block.bytes),
-        share_((tile.n_next * block.bytes / 64 + n_shares - 1) / n_shares * 64) {}
-
-  void fetch_share() {
-    const size_t end = smaller(at_ + share_, tile_.n_next * head_bytes_);
-    for (; at_ < end; at_ += 64) prefetch_l2(tile_.next_heads[at_ / head_bytes_] + at_ % head_bytes_);
-  }
-
- private:
-  const AttendTile& tile_;
-  const size_t head_bytes_;
-  const size_t share_;
-  size_t at_ = 0;
-};
-
-// The spans of all rows, their hull, and results of nothing seen.
-Span begin_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
-  Span seen;
-  for (size_t row = 0; row < tile.n_rows; ++row) {
-    const size_t end = smaller(tile.row_end[row], tile.begin + kAttentionBlock);
-    const size_t begin = larger(tile.row_begin[row], tile.begin);
-    s.spans[row] = begin < end ? Span{begin - tile.begin, end - tile.begin} : Span{};
-    seen = hull(seen, s.spans[row]);
-    float* out = tile.result.out + row * tile.result.out_stride;
-    for (size_t d = 0; d < block.v_dim; d += 16) storeu(out + d, zero());
-    tile.result.max[row] = kNoScore;
-    tile.result.sum[row] = 0.0f;
-  }
-  return seen;
-}
-
 // The rows of `tile`, few enough for their scores to stay in the first-level cache, against the whole block.
 void attend_pass(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
                  NextBlock& next, bool fetch) {
@@ -130,11 +89,14 @@ void attend_pass(const KvHeadBlock& block, const AttendTile& tile, const TileScr
     next.fetch_share();
     score_page(block, tile, s, operands.keys(page, fetch), operands.key_type(), page);
   }
-  softmax(block, tile, s);
+  softmax(block, tile, s, {page_span(first).begin, page_span(last).end});
+  const bool int8 = block.dtype == KvDType::kInt8;
+  if (int8) __builtin_memset(s.totals, 0, 2 * kAttendPassRows * block.v_dim * sizeof(int32_t));
   for (size_t page = first; page <= last; ++page) {
     next.fetch_share();
     value_page(block, tile, s, operands.values(page, fetch), operands.value_type(), page);
   }
+  if (int8) finish_codes(block, tile, s);
 }
 
 void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* memory) {
@@ -150,13 +112,7 @@ void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* me
   if (tile.n_rows <= kWidenRows) hint.n_next = 0;   // few rows fetch as they go
   NextBlock next(block, hint, n_passes * 2 * kAttentionBlock / kPagePositions);
   for (size_t first = 0; first < tile.n_rows; first += kAttendPassRows) {
-    AttendTile pass = tile;
-    pass.n_rows = smaller(tile.n_rows - first, kAttendPassRows);
-    pass.q += first * tile.q_stride;
-    pass.result.max += first;
-    pass.result.sum += first;
-    pass.result.out += first * tile.result.out_stride;
-    attend_pass(block, pass, s.from(first), operands, next, first == 0);
+    attend_pass(block, pass_of(tile, first), s.from(first), operands, next, first == 0);
   }
 }
 

@@ -292,10 +292,11 @@ class AttentionThread {
 
 size_t attend_scratch_bytes(size_t max_rows, size_t head_dim) {
   const size_t v_dim = rounded_up(head_dim, 16);
-  const size_t scores = std::min(max_rows, kAttendPassRows) * kAttentionBlock * sizeof(float);
+  const size_t per_pass_row = kAttentionBlock * (sizeof(float) + 2) + sizeof(float) + 2 * v_dim * sizeof(int32_t);
   const size_t keys_and_values = 2 * kAttentionBlock * v_dim * sizeof(float);
   const size_t per_row = v_dim + 2 * sizeof(float) + 2 * sizeof(size_t);
-  return rounded_up(scores + keys_and_values + max_rows * per_row, 64);
+  return rounded_up(kAttendPassRows * per_pass_row + keys_and_values + rounded_up(max_rows, kAttendPassRows) * per_row,
+                    64);
 }
 
 size_t attention_scratch_bytes(const AttentionShape& shape, size_t max_rows, size_t max_positions,

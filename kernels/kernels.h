@@ -60,10 +60,16 @@ struct QuantizedRows {
 // Below it 127 / max would overflow.
 inline constexpr float kTinyBlock = 1e-35f;
 
+// Weights of INT8 values are integers of two bytes: the sum of 256 positions just fits 32 bits
+// (65535 * 127 * 256 < 2^31), and a step is far below that of a value.
+inline constexpr int kWeightDigitBits = 8;
+inline constexpr float kLargestWeightCode = 65535.0f;
+inline constexpr float kTinyWeight = 1e-33f;   // below it 65535 / top would overflow
+
 // Keys and values of one KV head over one page of 64 positions, as attention reads them.
 //   F32, F16: K [4 groups][head_dim][16 positions], V [64 positions][v_dim]
-//   INT8:     K [4 groups][k_dim / 4][16 positions][4], V [64][v_dim], one float scale per position for
-//             each: x ~ scale * q, scale = max|x| / 127, q = round to nearest even of x * (127 / max|x|)
+//   INT8:     K [4 groups][k_dim / 4][16 positions][4], V [64 / 4][v_dim][4 positions], one float scale per
+//             position for each: x ~ scale * q, scale = max|x| / 127, q = round to nearest even of x * (127 / max|x|)
 // k_dim = head_dim rounded up to 4, v_dim = head_dim rounded up to 16; the padding is zero. F16 rounds to
 // nearest even and saturates at +-65504. INT8 rows whose largest magnitude is below kTinyBlock are zeros.
 // INT8 keys are stored as q + 128, as 8-bit weights are; values as q.
@@ -71,6 +77,7 @@ enum class KvDType : uint8_t { kF32, kF16, kInt8 };
 
 inline constexpr size_t kPagePositions = 64;    // positions of a page
 inline constexpr size_t kKeyGroup = 16;         // positions that lie side by side in K
+inline constexpr size_t kValueGroup = 4;        // and in V of INT8
 inline constexpr size_t kAttentionBlock = 256;  // positions whose softmax is one unit; merged in order
 
 // Byte offsets of the four parts inside one head's block, and its size; all multiples of 64.
@@ -155,7 +162,9 @@ struct Kernels {
   //   F32, F16:  s = scale * (sum over d of q[d] k[d], increasing d, one fma each)
   //   INT8:      q is quantised as a stored row is; s = scale * (float(integer dot) * (q_scale * k_scale))
   //   max = largest s, +0 for -0; p = exp(s - max); sum of p in 16 lanes, lane = position mod 16
-  //   out[d] = fma(p, v[d], out[d]) in increasing position;  INT8: fma(p * v_scale, float(v[d]), out[d])
+  //   F32, F16:  out[d] = fma(p, v[d], out[d]) in increasing position
+  //   INT8:      w = p * v_scale, top = largest w; code = round to nearest even of w * (65535 / top), 0 where
+  //              top < kTinyWeight;  out[d] = float(integer sum of code * v[d]) * (top / 65535)
   void (*attend_tile)(const KvHeadBlock& block, const AttendTile& tile, std::byte* scratch);
   // total = total and then part, per row (Milakov & Gimelshein 2018):
   //   m = max(total.max, part.max); a = exp(total.max - m), b = exp(part.max - m)

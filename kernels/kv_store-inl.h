@@ -61,7 +61,7 @@ void store_int8(const KvHeadBlock& block, std::byte* head, size_t position, cons
   reinterpret_cast<float*>(head + block.k_scale)[position] = key.scale;
   reinterpret_cast<float*>(head + block.v_scale)[position] = value.scale;
   std::byte* keys = head + block.k + position / kKeyGroup * block.k_dim * kKeyGroup + position % kKeyGroup * 4;
-  auto* values = reinterpret_cast<int8_t*>(head + block.v) + position * block.v_dim;
+  auto* values = reinterpret_cast<int8_t*>(head + block.v) + position / 4 * block.v_dim * 4 + position % 4;
   for (size_t d = 0; d < n; d += 16) {
     alignas(64) int8_t codes[16];
     // Adding 128 to a byte turns its highest bit, so -128 does as well and fits.
@@ -70,10 +70,12 @@ void store_int8(const KvHeadBlock& block, std::byte* head, size_t position, cons
     for (size_t i = 0; i < 16 && d + i < block.k_dim; i += 4) {
       __builtin_memcpy(keys + (d + i) * kKeyGroup, codes + i, 4);
     }
-    store_i8(values + d, quantize(v + d, n - d, value.inverse));
+    store_i8(codes, quantize(v + d, n - d, value.inverse));
+    for (size_t i = 0; i < 16; ++i) values[(d + i) * 4] = codes[i];
   }
 }
 
+[[maybe_unused]]   // by isa_amx.cc
 void kv_store(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v) {
   switch (block.dtype) {
     case KvDType::kF32: return store_f32(block, head, position, k, v);

@@ -44,7 +44,10 @@ void unpack_signed(const std::byte* panel, size_t blocks, const SignedPanel& out
   }
 }
 
-// The first kRows (16, 8 or 4) of a group of rows of x times one panel. The tiles always multiply all sixteen.
+// The first kRows (16, 8 or 4) of a group of rows of x times one panel. The tiles always multiply all sixteen:
+//   tmm0, tmm1   rows of x [16][columns of a group]      tmm2, tmm3   the panel [columns / 4][16][4]
+//   tmm4, tmm5   sums [16][16]
+// Two of each, so that one group is loaded and another's sums are stored while a third is multiplied.
 template <typename F, size_t kRows>
 struct AmxTile {
   static constexpr size_t kSums = kRowGroup * kPanelRows;  // of one group of columns
@@ -60,8 +63,19 @@ struct AmxTile {
   template <int kTurn>
   IBID_INLINE void load_group(size_t group) const {
     const size_t b = group / F::kGroups, half = group % F::kGroups;
-    tile_load<kTurn>(q + b * (kRowGroup * kQuantBlock) + half * F::kGroup, kQuantBlock,
-                     w.codes + group * F::kGroup * kPanelRows);
+    tile_load<kTurn>(q + b * (kRowGroup * kQuantBlock) + half * F::kGroup, kQuantBlock);
+    tile_load<2 + kTurn>(w.codes + group * F::kGroup * kPanelRows, 64);
+  }
+
+  template <int kTurn>
+  IBID_INLINE static void multiply() {
+    tile_zero<4 + kTurn>();
+    tile_multiply<4 + kTurn, kTurn, 2 + kTurn>();
+  }
+
+  template <int kTurn>
+  IBID_INLINE void store_sums(size_t group) const {
+    tile_store<4 + kTurn>(slot(group), kPanelRows * sizeof(int32_t));
   }
 
   IBID_INLINE void accumulate(size_t group, V16 (&acc)[kRows]) const {
@@ -85,8 +99,8 @@ struct AmxTile {
   // each step takes longer than the vectors' work on one group.
   template <int kTurn>
   IBID_INLINE void step(size_t g, size_t groups, V16 (&acc)[kRows]) const {
-    tile_store<1 - kTurn>(slot(g + 1));
-    tile_multiply<kTurn>();
+    store_sums<1 - kTurn>(g + 1);
+    multiply<kTurn>();
     load_group<1 - kTurn>(g + 3 < groups ? g + 3 : g + 1);
     accumulate(g, acc);
   }
@@ -103,18 +117,18 @@ struct AmxTile {
     }
   }
 
-  // y: of row 0; n of the rows are stored.
-  void run(size_t blocks, Ahead& ahead, float* y, size_t y_stride, size_t n) const {
+  // y: of row 0; n of the rows are stored. A function of its own, for the test that looks for vectors on its stack.
+  [[gnu::noinline]] void run(size_t blocks, Ahead& ahead, float* y, size_t y_stride, size_t n) const {
     V16 acc[kRows];
 #pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) acc[r] = zero();
     const size_t groups = blocks * F::kGroups;  // even: rows are padded to whole chunks
     load_group<0>(0);
     load_group<1>(1);
-    tile_multiply<0>();
-    tile_multiply<1>();
+    multiply<0>();
+    multiply<1>();
     load_group<0>(groups > 2 ? 2 : 0);
-    tile_store<0>(slot(0));
+    store_sums<0>(0);
     for (size_t g = 0; g + 2 < groups; g += 2) {
       ahead.prefetch_lines(kAmxAheadLines);
       if (g < 2 * n) prefetch(y + g / 2 * y_stride);
@@ -123,7 +137,7 @@ struct AmxTile {
       step<0>(g, groups, acc);
       step<1>(g + 1, groups, acc);
     }
-    tile_store<1>(slot(1));
+    store_sums<1>(groups - 1);
     accumulate(groups - 2, acc);
     accumulate(groups - 1, acc);
     // By way of the scratch where some rows are not there: with a condition at each store the compiler keeps vectors
@@ -172,7 +186,8 @@ void amx_panel(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range ro
 template <typename F>
 void amx_format(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
                 std::byte* scratch) {
-  const TileScope tiles(F::kGroup);
+  constexpr TileShape kRowsOfX{kRowGroup, F::kGroup}, kPanel{F::kGroup / 4, 64}, kSums{kRowGroup, 64};
+  const TileScope tiles({kRowsOfX, kRowsOfX, kPanel, kPanel, kSums, kSums, kSums, kSums});
   const size_t fitting = kAmxRowBlockBytes / x.padded_cols() / kRowGroup * kRowGroup;
   const size_t row_block = fitting < kRowGroup ? kRowGroup : fitting;
   for (size_t row = 0; row < x.n_rows; row += row_block) {

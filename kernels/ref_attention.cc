@@ -34,7 +34,10 @@ size_t key_index(const KvHeadBlock& block, size_t p, size_t d) {
   return ((group * block.k_dim / 4 + d / 4) * kKeyGroup + lane) * 4 + d % 4;
 }
 
-size_t value_index(const KvHeadBlock& block, size_t p, size_t d) { return p * block.v_dim + d; }
+size_t value_index(const KvHeadBlock& block, size_t p, size_t d) {
+  if (block.dtype != KvDType::kInt8) return p * block.v_dim + d;
+  return (p / 4 * block.v_dim + d) * 4 + p % 4;
+}
 
 struct Quantizer {
   float scale = 0;
@@ -112,12 +115,28 @@ float int8_score(const KvHeadBlock& block, const std::byte* head, size_t p, cons
 
 // out += weight * values of one position.
 void add_values(const KvHeadBlock& block, const std::byte* head, size_t p, float weight, float* out) {
-  const bool scaled = block.dtype == KvDType::kInt8;
-  if (scaled) weight = weight * read<float>(head + block.v_scale, p);
   for (size_t d = 0; d < block.v_dim; ++d) {
-    const float v = scaled ? static_cast<float>(value_code(block, head, p, d))
-                           : load_float(block.dtype, head + block.v, value_index(block, p, d));
-    out[d] = std::fma(weight, v, out[d]);
+    out[d] = std::fma(weight, load_float(block.dtype, head + block.v, value_index(block, p, d)), out[d]);
+  }
+}
+
+// out = the sum of weights[p] * values over positions [begin, end) of the tile.
+void add_int8_values(const KvHeadBlock& block, const AttendTile& tile, size_t begin, size_t end, float* weights,
+                     float* out) {
+  float top = 0;
+  for (size_t p = begin; p < end; ++p) {
+    weights[p] = weights[p] * read<float>(tile.heads[p / kPagePositions] + block.v_scale, p % kPagePositions);
+    top = std::max(top, weights[p]);
+  }
+  if (top < kTinyWeight) return;
+  const float inverse = kLargestWeightCode / top, step = top / kLargestWeightCode;
+  for (size_t d = 0; d < block.v_dim; ++d) {
+    int32_t sum = 0;
+    for (size_t p = begin; p < end; ++p) {
+      const auto code = static_cast<int32_t>(std::nearbyint(weights[p] * inverse));
+      sum += code * value_code(block, tile.heads[p / kPagePositions], p % kPagePositions, d);
+    }
+    out[d] = static_cast<float>(sum) * step;
   }
 }
 
@@ -148,8 +167,12 @@ void attend_row(const KvHeadBlock& block, const AttendTile& tile, size_t row) {
   for (size_t p = begin; p < end; ++p) {
     const float weight = portable_exp(scores[p] - largest);
     lanes[p % 16] = lanes[p % 16] + weight;
-    add_values(block, tile.heads[p / kPagePositions], p % kPagePositions, weight, out);
+    scores[p] = weight;
+    if (block.dtype != KvDType::kInt8) {
+      add_values(block, tile.heads[p / kPagePositions], p % kPagePositions, weight, out);
+    }
   }
+  if (block.dtype == KvDType::kInt8) add_int8_values(block, tile, begin, end, scores, out);
   tile.result.max[row] = largest;
   tile.result.sum[row] = reduce_add16(lanes);
 }

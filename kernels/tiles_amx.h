@@ -1,11 +1,6 @@
-// AMX tile registers (Intel SDM, volume 1, chapter 18): the few operations that the bodies need. Included by
-// isa_amx.cc only. The compiler does not know what they read and write in memory, so each says that it may be
-// anything; vectors stay in registers across them.
-//
-//   tmm0, tmm1   16 rows of the left operand, int8 [16][columns]
-//   tmm2, tmm3   the right operand, int8 [columns / 4][16 outputs][4]
-//   tmm4, tmm5   sums, int32 [16][16]
-// Two of each, so that one product's operands are loaded and another's sums are stored while a third is under way.
+// AMX tile registers (Intel SDM, volume 1, chapter 18): the few operations that the bodies need. Included by isa_amx.cc
+// only. The compiler does not know what they read and write in memory, so each says that it may be anything; vectors
+// stay in registers across them. Tiles are named by number, as the instructions want it: tile_load<2>(...) is tmm2.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +9,20 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Tiles are configured for as long as it lives; the columns of one product are 64, 32 or 16.
+struct TileShape {
+  size_t rows;    // at most 16
+  size_t bytes;   // of a row, at most 64
+};
+
+// The eight tiles have these shapes for as long as it lives.
 class TileScope {
  public:
-  explicit TileScope(size_t columns) {
-    const auto wide = static_cast<uint16_t>(columns);
-    const auto deep = static_cast<uint8_t>(columns / 4);
-    const Config config{.palette = 1,
-                        .start_row = 0,
-                        .reserved = {},
-                        .row_bytes = {wide, wide, 64, 64, 64, 64},
-                        .rows = {16, 16, deep, deep, 16, 16}};
+  explicit TileScope(const TileShape (&shapes)[8]) {
+    Config config{.palette = 1, .start_row = 0, .reserved = {}, .row_bytes = {}, .rows = {}};
+    for (size_t i = 0; i < 8; ++i) {
+      config.rows[i] = static_cast<uint8_t>(shapes[i].rows);
+      config.row_bytes[i] = static_cast<uint16_t>(shapes[i].bytes);
+    }
     asm volatile("ldtilecfg %0" : : "m"(config));
   }
   ~TileScope() { asm volatile("tilerelease"); }
@@ -42,41 +40,37 @@ class TileScope {
   static_assert(sizeof(Config) == 64);
 };
 
-// The three steps of a product, on registers kTurn (0 or 1) of each kind. Of 16 rows of x, x_stride bytes apart, and 16
-// outputs: sums[r][i] = sum over the scope's columns k of x[r][k] w[k][i].
-template <int kTurn>
-IBID_INLINE void tile_load(const int8_t* x, size_t x_stride, const int8_t* w) {
-  constexpr size_t kLine = 64;
-  if constexpr (kTurn == 0) {
-    asm volatile("tileloadd (%0,%1,1), %%tmm0\n\ttileloadd (%2,%3,1), %%tmm2"
-                 :
-                 : "r"(x), "r"(x_stride), "r"(w), "r"(kLine)
-                 : "memory");
-  } else {
-    asm volatile("tileloadd (%0,%1,1), %%tmm1\n\ttileloadd (%2,%3,1), %%tmm3"
-                 :
-                 : "r"(x), "r"(x_stride), "r"(w), "r"(kLine)
-                 : "memory");
-  }
+// The tile's rows lie `stride` bytes apart.
+template <int kTile>
+IBID_INLINE void tile_load(const void* rows, size_t stride) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(rows), "r"(stride), "i"(kTile) : "memory");
 }
 
-template <int kTurn>
+template <int kTile>
+IBID_INLINE void tile_store(int32_t* rows, size_t stride) {
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(rows), "r"(stride), "i"(kTile) : "memory");
+}
+
+template <int kTile>
+IBID_INLINE void tile_zero() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+}
+
+// total[r][i] += sum over k of left[r][k] right[k / 4][i][k % 4]. left: int8 [rows][k], right: int8 [k / 4][16][4],
+// total: int32 [rows][16]. Exact.
+template <int kTotal, int kLeft, int kRight>
 IBID_INLINE void tile_multiply() {
-  if constexpr (kTurn == 0) {
-    asm volatile("tilezero %tmm4\n\ttdpbssd %tmm2, %tmm0, %tmm4");
-  } else {
-    asm volatile("tilezero %tmm5\n\ttdpbssd %tmm3, %tmm1, %tmm5");
-  }
+  asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
 }
 
-template <int kTurn>
-IBID_INLINE void tile_store(int32_t* sums) {  // 64-byte aligned
-  constexpr size_t kLine = 64;
-  if constexpr (kTurn == 0) {
-    asm volatile("tilestored %%tmm4, (%0,%1,1)" : : "r"(sums), "r"(kLine) : "memory");
-  } else {
-    asm volatile("tilestored %%tmm5, (%0,%1,1)" : : "r"(sums), "r"(kLine) : "memory");
-  }
+// The same where the bytes on the right, or on the left, are 0 to 255.
+template <int kTotal, int kLeft, int kRight>
+IBID_INLINE void tile_multiply_right_unsigned() {
+  asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
+}
+template <int kTotal, int kLeft, int kRight>
+IBID_INLINE void tile_multiply_left_unsigned() {
+  asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
 }
 
 // float(a), |a| <= 2^22. While tiles work, products and conversions have one port instead of two, and sums still two

@@ -162,6 +162,19 @@ IBID_INLINE void store_i8(int8_t* p, I16 x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
 
+IBID_INLINE void store_u8(uint8_t* p, I16 x) {  // 0..255
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+  const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+// The 64 numbers of x, 0..65535, by their high and low bytes.
+IBID_INLINE void store_digits(uint8_t* high, uint8_t* low, const I16 (&x)[4]) {
+  for (int i = 0; i < 4; ++i) {
+    store_u8(high + 16 * i, shift_right<8>(x[i]));
+    store_u8(low + 16 * i, bit_and(x[i], set1(int32_t{255})));
+  }
+}
+
 // --- bytes
 IBID_INLINE B64 load_bytes(const void* p) {
   const auto* at = static_cast<const __m256i*>(p);
@@ -172,7 +185,7 @@ IBID_INLINE void store_bytes(void* p, B64 x) {
   _mm256_store_si256(at, x.a);
   _mm256_store_si256(at + 1, x.b);
 }
-IBID_INLINE B64 spread4(const int8_t* p) {
+IBID_INLINE B64 spread4(const void* p) {
   int32_t word;
   __builtin_memcpy(&word, p, 4);
   return {_mm256_set1_epi32(word), _mm256_set1_epi32(word)};
@@ -218,6 +231,16 @@ IBID_INLINE __m256i dot4_half(__m256i acc, __m256i codes, __m256i x) {
 }
 IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {
   return {dot4_half(acc.a, codes.a, x.a), dot4_half(acc.b, codes.b, x.b)};
+}
+// Any u8 times any s8: as words, the even and the odd ones, whose products and sums of two are exact.
+IBID_INLINE __m256i dot4_words(__m256i acc, __m256i codes, __m256i x) {
+  const __m256i even = _mm256_madd_epi16(_mm256_and_si256(codes, _mm256_set1_epi16(255)),
+                                         _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
+  const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(codes, 8), _mm256_srai_epi16(x, 8));
+  return _mm256_add_epi32(acc, _mm256_add_epi32(even, odd));
+}
+IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) {
+  return {dot4_words(acc.a, codes.a, x.a), dot4_words(acc.b, codes.b, x.b)};
 }
 // Codes up to 255 would saturate. |code| times x with the code's sign does not: 2 * 128 * 127 fits, |-128| is
 // 128 as an unsigned byte, and x is never -128. So the offset is gone before the product.

@@ -120,11 +120,23 @@ IBID_INLINE void store_i8(int8_t* p, I16 a) {  // -128..127
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
 }
 
+// The 64 numbers of a, 0..65535, by their high and low bytes.
+IBID_INLINE void store_digits(uint8_t* high, uint8_t* low, const I16 (&a)[4]) {
+  // Packing works within 128-bit quarters; the permutation brings groups of four back into order.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i first = _mm512_packus_epi32(a[0].v, a[1].v), second = _mm512_packus_epi32(a[2].v, a[3].v);
+  const __m512i digit = _mm512_set1_epi16(255);
+  const __m512i tops = _mm512_packus_epi16(_mm512_srli_epi16(first, 8), _mm512_srli_epi16(second, 8));
+  const __m512i rests = _mm512_packus_epi16(_mm512_and_si512(first, digit), _mm512_and_si512(second, digit));
+  _mm512_storeu_si512(high, _mm512_permutexvar_epi32(order, tops));
+  _mm512_storeu_si512(low, _mm512_permutexvar_epi32(order, rests));
+}
+
 // --- bytes
 IBID_INLINE B64 load_bytes(const void* p) { return {_mm512_load_si512(p)}; }  // 64-byte aligned
 IBID_INLINE void store_bytes(void* p, B64 a) { _mm512_store_si512(p, a.v); }
 // The 4 bytes at p in every lane.
-IBID_INLINE B64 spread4(const int8_t* p) {
+IBID_INLINE B64 spread4(const void* p) {
   int32_t word;
   __builtin_memcpy(&word, p, 4);
   return {_mm512_set1_epi32(word)};
@@ -159,6 +171,8 @@ IBID_INLINE B64 with_high_bits(B64 a, B64 bits) {
 IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {  // codes <= 63
   return {_mm512_dpbusd_epi32(acc.v, codes.v, x.v)};
 }
+// Any u8 times any s8.
+IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) { return dot4_small(acc, codes, x); }
 // Codes stored as code + 128, x in -127..127. The accumulator must start at -128 * sum of x where
 // kDotNeedsOffset, at 0 where the operation itself takes the offset away.
 constexpr bool kDotNeedsOffset = true;

@@ -147,6 +147,23 @@ TEST_P(AttendTileTest, RowsAreIndependentAndUnseenPositionsDoNotCount) {
   }
 }
 
+// 256 equal weights, and values of the largest magnitude: the largest integer sums there are.
+TEST_P(AttendTileTest, LargestSumsDoNotOverflow) {
+  for (const float value : {3.0f, -3.0f}) {
+    StoredPages pages(ref(), dtype(), 1, 64, 256, 3);
+    const std::vector<float> k(64, 0.0f), v(64, value);
+    for (size_t p = 0; p < 256; ++p) {
+      ref().kv_store(pages.block, pages.head(p / kPagePositions, 0), p % kPagePositions, k.data(), v.data());
+    }
+    TileCase c;
+    c.row_begin.assign(19, 0);
+    c.row_end.assign(19, 256);
+    const TileResult result = run_tile(kernels(), pages, c);
+    EXPECT_TRUE(same_result(result, run_tile(ref(), pages, c)));
+    for (const float out : result.out) EXPECT_NEAR(out, 256 * value, 256 * 3.0f * 1e-6f);
+  }
+}
+
 TEST_P(AttendTileTest, EmptyRangesSeeNothing) {
   const StoredPages pages(ref(), dtype(), 1, 64, 64, 8);
   TileCase c;
