@@ -118,8 +118,8 @@ void attend_int8_pass(const KvHeadBlock& block, const AttendTile& tile, const Ti
 
 void attend_int8_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* memory) {
   const TileScratch s(memory, tile.n_rows, block);
+  if (!tile.same_rows) quantize_queries(block, tile, s);
   if (is_empty(begin_rows(block, tile, s))) return;
-  quantize_queries(block, tile, s);
   const size_t chunk = chunk_of(block.k_dim);
   const TileScope tiles({{16, chunk}, {chunk / 4, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}});
   NextBlock next(block, tile, 2 * ((tile.n_rows + kAttendPassRows - 1) / kAttendPassRows));

@@ -101,9 +101,9 @@ void attend_pass(const KvHeadBlock& block, const AttendTile& tile, const TileScr
 
 void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* memory) {
   const TileScratch s(memory, tile.n_rows, block);
+  if (block.dtype == KvDType::kInt8 && !tile.same_rows) quantize_queries(block, tile, s);
   const Span seen = begin_rows(block, tile, s);
   if (is_empty(seen)) return;
-  if (block.dtype == KvDType::kInt8) quantize_queries(block, tile, s);
   const Operands operands(block, tile, s, seen.begin / kPagePositions, (seen.end - 1) / kPagePositions);
   operands.widen_keys();
   operands.widen_values(seen);

@@ -186,7 +186,7 @@ class AttentionThread {
     if (begin == 0) clear(scratch_.total, rows(task));
     for (size_t b = begin; b < end; ++b) {
       const AttendSums result = begin == 0 ? scratch_.part : scratch_.sums(b - begin);
-      attend(task, b, end, result);
+      attend(task, b, end, b != begin, result);
       if (begin == 0) merge(task, result);
     }
     if (begin == 0 && end == task.blocks()) finish(task);
@@ -256,8 +256,8 @@ class AttentionThread {
     return heads_of(task, task.kv_head + 1, task.first_block, heads);
   }
 
-  // One block of the task, blocks [.., end) of which this thread has.
-  void attend(const Task& task, size_t block, size_t end, const AttendSums& result) {
+  // One block of the task, blocks [.., end) of which this thread has. `again`: it is not the first of them.
+  void attend(const Task& task, size_t block, size_t end, bool again, const AttendSums& result) {
     const std::byte* heads[kBlockPages] = {};
     const std::byte* next[kBlockPages] = {};
     heads_of(task, task.kv_head, task.first_block + block, heads);
@@ -271,6 +271,7 @@ class AttentionThread {
     tile.row_end = scratch_.row_end;
     tile.scale = shape_.scale;
     tile.softcap = shape_.softcap;
+    tile.same_rows = again;
     tile.next_heads = next;
     tile.n_next = next_heads(task, block + 1, end, next);
     tile.result = result;
