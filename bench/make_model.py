@@ -3,11 +3,12 @@
 for text. What loads a real file of that architecture loads this one.
 
   make_model.py --shape smollm2|qwen2.5-0.5b|gemma3-270m|llama-7b --quant f16|q8_0|q4_0|q4_1|q4_k_m OUT.gguf
-                [--tokenizer FILE.gguf] [--pure] [--seed N]
+                [--tokenizer FILE.gguf] [--pure] [--plain] [--seed N]
 
 Formats are chosen tensor by tensor as llama-quantize chooses them: the vocabulary's head gets more bits, rows that
 are not a multiple of 256 fall back from Q4_K to Q5_0 and from Q6_K to Q8_0. --pure puts every matrix in
-the one format instead. --tokenizer copies the vocabulary out of another file of the same size; without it there is
+the one format instead. --plain makes a llama of these sizes, without biases, extra norms and windows, for
+programs that know no other architecture. --tokenizer copies the vocabulary out of another file of the same size; without it there is
 one of bytes, a ChatML template, and names that no text contains.
 
 Needs the packages gguf and numpy. A tensor at a time is in memory, however large the file.
@@ -15,7 +16,7 @@ Needs the packages gguf and numpy. A tensor at a time is in memory, however larg
 import argparse
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import gguf
 import numpy as np
@@ -228,10 +229,13 @@ def main():
     parser.add_argument("--quant", required=True, choices=FILE_TYPES)
     parser.add_argument("--tokenizer", metavar="FILE.gguf")
     parser.add_argument("--pure", action="store_true", help="every matrix in the one format")
+    parser.add_argument("--plain", action="store_true", help="the sizes alone, as a llama")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
 
     shape = SHAPES[options.shape]
+    if options.plain:
+        shape = replace(shape, architecture="llama", qkv_biases=False, gemma_norms=False, window=0)
     writer = gguf.GGUFWriter(options.out, shape.architecture)
     add_metadata(writer, shape, options.quant)
     if options.tokenizer:
