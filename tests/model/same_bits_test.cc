@@ -2,7 +2,9 @@
 // else changes (chunks, threads, forks, slices, cancelled calls, company in the batch), not a bit does.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <random>
@@ -10,6 +12,7 @@
 #include <utility>
 
 #include "kernels/dispatch.h"
+#include "kernels/panel.h"
 #include "tests/support/tiny_model.h"
 
 namespace ibid {
@@ -304,33 +307,47 @@ TEST_P(SameBits, CompanyInTheBatch) {
   }
 }
 
-TEST_P(SameBits, AnyInstructionSet) {
+TEST_P(SameBits, AnyInstructionSetAndThreads) {
   for (const Isa isa : kAllIsas) {
     if (!isa_supported(isa)) continue;
-    SCOPED_TRACE(isa_name(isa));
-    const std::unique_ptr<Subject> other = make(2, isa);
-    KvCacheEntry entry = other->entry();
-    std::vector<Row> rows;
-    other->feed(entry, first(40), rows);
-    other->feed(entry, first(kLong).subspan(40, 1), rows);
-    other->feed(entry, first(kLength).subspan(41), rows);
-    expect_same(entry, rows);
+    for (const int n_threads : {1, 2, 3}) {
+      SCOPED_TRACE(std::string(isa_name(isa)) + ", " + std::to_string(n_threads) + " threads");
+      const std::unique_ptr<Subject> other = make(n_threads, isa);
+      KvCacheEntry entry = other->entry();
+      std::vector<Row> rows;
+      other->feed(entry, first(40), rows);
+      other->feed(entry, first(kLong).subspan(40, 1), rows);
+      other->feed(entry, first(kLength).subspan(41), rows);
+      expect_same(entry, rows);
+      if (HasFailure()) return;
+    }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, SameBits,
-    testing::Values(Case{"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
-                    Case{"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},
-                    Case{"BF16_weights_Int8_KV", KvDType::kInt8, DType::kBF16, DType::kBF16},
-                    Case{"Q4_1_weights_F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
-                    Case{"Q4_1_weights_Int8_KV", KvDType::kInt8, DType::kQ4_1, DType::kQ8_0},
-                    Case{"Q4_0_weights_F32_KV", KvDType::kF32, DType::kQ4_0, DType::kQ8_0},
-                    Case{"Q5_0_weights_F16_KV", KvDType::kF16, DType::kQ5_0, DType::kQ8_0},
-                    Case{"Q5_1_weights_F16_KV", KvDType::kF16, DType::kQ5_1, DType::kQ5_1},
-                    Case{"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
-                    Case{"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K}),
-    [](const auto& test) { return test.param.name; });
+constexpr Case kCases[] = {{"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
+                           {"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},
+                           {"BF16_weights_Int8_KV", KvDType::kInt8, DType::kBF16, DType::kBF16},
+                           {"Q4_1_weights_F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
+                           {"Q4_1_weights_Int8_KV", KvDType::kInt8, DType::kQ4_1, DType::kQ8_0},
+                           {"Q4_0_weights_F32_KV", KvDType::kF32, DType::kQ4_0, DType::kQ8_0},
+                           {"Q5_0_weights_F16_KV", KvDType::kF16, DType::kQ5_0, DType::kQ8_0},
+                           {"Q5_1_weights_F16_KV", KvDType::kF16, DType::kQ5_1, DType::kQ5_1},
+                           {"Q8_0_weights_Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0},
+                           {"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
+                           {"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K},
+                           {"Q6_K_weights_F32_KV", KvDType::kF32, DType::kQ6_K, DType::kQ4_K}};
+
+INSTANTIATE_TEST_SUITE_P(All, SameBits, testing::ValuesIn(kCases), [](const auto& test) { return test.param.name; });
+
+// Each as the type of the layers, not of the head alone.
+TEST(SameBitsCases, HaveEveryPanelType) {
+  for (int type = 0; type <= static_cast<int>(PanelType::kPF); ++type) {
+    const bool there = std::any_of(std::begin(kCases), std::end(kCases), [&](const Case& c) {
+      return panel_type_for(c.matrix_dtype) == static_cast<PanelType>(type);
+    });
+    EXPECT_TRUE(there) << panel_type_name(static_cast<PanelType>(type));
+  }
+}
 
 }  // namespace
 }  // namespace ibid

@@ -3,9 +3,12 @@
 // number of threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "kernels/dispatch.h"
+#include "kernels/panel.h"
 #include "runtime/chat_session.h"
 #include "tests/support/fake_tokenizer.h"
 #include "tests/support/paths.h"
@@ -58,12 +61,13 @@ class SpeculativeBits : public testing::TestWithParam<Case> {
   std::unique_ptr<TransformerModel> make(int n_threads, std::optional<Isa> isa = {}) const {
     TinyModel tiny;
     tiny.vocab_size = kVocabSize;
+    tiny.n_layers = 2;
     tiny.matrix_dtype = GetParam().matrix_dtype;
     tiny.embed_dtype = GetParam().head_dtype;
     tiny.head_dtype = GetParam().head_dtype;
     // Types of 256-value blocks need rows of 256.
     if (dtype_block(tiny.matrix_dtype).values == 256) {
-      tiny.n_layers = 2, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
+      tiny.n_layers = 1, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
     }
     ModelOptions options;
     options.kv_dtype = GetParam().kv_dtype;
@@ -72,7 +76,7 @@ class SpeculativeBits : public testing::TestWithParam<Case> {
     return load_tiny_model(tiny, options);
   }
 
-  // An answer of 120 ids, across page borders. With drafts, what was said without them is part of the prompt's
+  // An answer of 80 ids, across a page border. With drafts, what was said without them is part of the prompt's
   // index, so that the guesses are good; each seventh id of it is wrong, so that tails are thrown away.
   static Outcome run(LanguageModel& model, const SamplerOptions& options, const Tokens* said) {
     const FakeTokenizer tokenizer;
@@ -87,7 +91,7 @@ class SpeculativeBits : public testing::TestWithParam<Case> {
     }
     GenerateRequest request;
     request.prefill = prompt;
-    request.max_tokens = 120;
+    request.max_tokens = 80;
     if (said != nullptr) request.drafter = &drafter;
     Sampler sampler = *Sampler::create(options);
     Timings timings;
@@ -112,46 +116,64 @@ class SpeculativeBits : public testing::TestWithParam<Case> {
     EXPECT_EQ(drafted.generation.text, plain.generation.text);
     EXPECT_TRUE(same_bits(drafted.rows, plain.rows)) << "stored rows differ";
     EXPECT_TRUE(same_bits(drafted.next, plain.next)) << "logits differ";
-    EXPECT_GT(drafted.generation.n_accepted, 30u);
+    EXPECT_GT(drafted.generation.n_accepted, 20u);
     EXPECT_GT(drafted.generation.n_drafted, drafted.generation.n_accepted) << "nothing was thrown away";
     EXPECT_LT(drafted.work.n_forward, plain.work.n_forward);
   }
 };
 
-TEST_P(SpeculativeBits, AnyThreadsAndInstructionSets) {
-  std::vector<SamplerOptions> samplers = {{.temperature = 0}};
-  for (const uint64_t seed : {1, 2}) samplers.push_back({.temperature = 1.0, .min_p = 0, .seed = seed});
+TEST_P(SpeculativeBits, AnySampler) {
   const auto model = make(1);
-  for (const SamplerOptions& sampler : samplers) {
-    SCOPED_TRACE("temperature " + std::to_string(sampler.temperature));
-    const Outcome plain = run(*model, sampler, nullptr);
-    expect_same(*model, sampler, plain);
-    if (sampler.seed == 2u) continue;
-    for (const int n_threads : {2, 3}) {
-      SCOPED_TRACE(std::to_string(n_threads) + " threads");
-      expect_same(*make(n_threads), sampler, plain);
-    }
-    for (const Isa isa : kAllIsas) {
-      if (!isa_supported(isa)) continue;
-      SCOPED_TRACE(isa_name(isa));
-      expect_same(*make(1, isa), sampler, plain);
+  for (const uint64_t seed : {1, 2}) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const SamplerOptions sampler{.temperature = 1.0, .min_p = 0, .seed = seed};
+    expect_same(*model, sampler, run(*model, sampler, nullptr));
+  }
+}
+
+TEST_P(SpeculativeBits, AnyInstructionSetAndThreadsWithDraftsAndWithout) {
+  const SamplerOptions greedy{.temperature = 0};
+  const Outcome wanted = run(*make(1), greedy, nullptr);
+  for (const Isa isa : kAllIsas) {
+    if (!isa_supported(isa)) continue;
+    for (const int n_threads : {1, 2, 3}) {
+      SCOPED_TRACE(std::string(isa_name(isa)) + ", " + std::to_string(n_threads) + " threads");
+      const auto model = make(n_threads, isa);
+      const Outcome plain = run(*model, greedy, nullptr);
+      EXPECT_EQ(plain.generation.ids, wanted.generation.ids);
+      EXPECT_TRUE(same_bits(plain.rows, wanted.rows)) << "stored rows differ";
+      EXPECT_TRUE(same_bits(plain.next, wanted.next)) << "logits differ";
+      expect_same(*model, greedy, wanted);
+      if (HasFailure()) return;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, SpeculativeBits,
-    testing::Values(Case{"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
-                    Case{"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},
-                    Case{"BF16_weights_Int8_KV", KvDType::kInt8, DType::kBF16, DType::kBF16},
-                    Case{"Q4_1_weights_F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
-                    Case{"Q4_1_weights_Int8_KV", KvDType::kInt8, DType::kQ4_1, DType::kQ8_0},
-                    Case{"Q4_0_weights_F32_KV", KvDType::kF32, DType::kQ4_0, DType::kQ8_0},
-                    Case{"Q5_0_weights_F16_KV", KvDType::kF16, DType::kQ5_0, DType::kQ8_0},
-                    Case{"Q5_1_weights_F16_KV", KvDType::kF16, DType::kQ5_1, DType::kQ5_1},
-                    Case{"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
-                    Case{"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K}),
-    [](const auto& test) { return test.param.name; });
+constexpr Case kCases[] = {{"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
+                           {"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},
+                           {"BF16_weights_Int8_KV", KvDType::kInt8, DType::kBF16, DType::kBF16},
+                           {"Q4_1_weights_F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
+                           {"Q4_1_weights_Int8_KV", KvDType::kInt8, DType::kQ4_1, DType::kQ8_0},
+                           {"Q4_0_weights_F32_KV", KvDType::kF32, DType::kQ4_0, DType::kQ8_0},
+                           {"Q5_0_weights_F16_KV", KvDType::kF16, DType::kQ5_0, DType::kQ8_0},
+                           {"Q5_1_weights_F16_KV", KvDType::kF16, DType::kQ5_1, DType::kQ5_1},
+                           {"Q8_0_weights_Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0},
+                           {"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
+                           {"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K},
+                           {"Q6_K_weights_F32_KV", KvDType::kF32, DType::kQ6_K, DType::kQ4_K}};
+
+INSTANTIATE_TEST_SUITE_P(All, SpeculativeBits, testing::ValuesIn(kCases),
+                         [](const auto& test) { return test.param.name; });
+
+// Each as the type of the layers, not of the head alone.
+TEST(SpeculativeBitsCases, HaveEveryPanelType) {
+  for (int type = 0; type <= static_cast<int>(PanelType::kPF); ++type) {
+    const bool there = std::any_of(std::begin(kCases), std::end(kCases), [&](const Case& c) {
+      return panel_type_for(c.matrix_dtype) == static_cast<PanelType>(type);
+    });
+    EXPECT_TRUE(there) << panel_type_name(static_cast<PanelType>(type));
+  }
+}
 
 constexpr const char* kStory =
     "The old lighthouse at Marrow Point was built in 1871 by a company of masons from the north. It stands "
