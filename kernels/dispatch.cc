@@ -18,16 +18,16 @@ namespace ibid {
 
 namespace {
 
-constexpr const char* kIsaNames[] = {"ref", "avx2", "avx512", "amx"};
+constexpr const char* kIsaNames[] = {"ref", "avx2", "avxvnni", "avx512", "amx"};
 
 #ifdef IBID_X86
 struct Registers {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-Registers cpuid(unsigned leaf) {
+Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
   Registers r;
-  __get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx);  // zeros for a leaf that does not exist
+  __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);  // zeros for a leaf that does not exist
   return r;
 }
 
@@ -47,6 +47,13 @@ bool cpu_has_avx2() {
   constexpr unsigned kYmmState = 0x6;
   return has_bits(cpuid(1).ecx, bit_AVX | bit_FMA | bit_F16C) && has_bits(cpuid(7).ebx, bit_AVX2) &&
          has_bits(saved_state(), kYmmState);
+}
+
+// The products of AVX-512 VNNI in vectors of 256 bits: most processors since 2021 that have no AVX-512, and some that do.
+bool cpu_has_avxvnni() {
+  constexpr unsigned kAvxVnni = 1u << 4;
+  // A leaf that has no subleaf 1 may answer it like 0.
+  return cpu_has_avx2() && cpuid(7).eax >= 1 && has_bits(cpuid(7, 1).eax, kAvxVnni);
 }
 
 bool cpu_has_avx512() {
@@ -70,6 +77,7 @@ bool cpu_has_amx() {
 }
 #else
 bool cpu_has_avx2() { return false; }
+bool cpu_has_avxvnni() { return false; }
 bool cpu_has_avx512() { return false; }
 bool cpu_has_amx() { return false; }
 #endif
@@ -86,11 +94,13 @@ const char* isa_name(Isa isa) { return kIsaNames[static_cast<size_t>(isa)]; }
 
 bool isa_supported(Isa isa) {
   static const bool avx2 = cpu_has_avx2();
+  static const bool avxvnni = cpu_has_avxvnni();
   static const bool avx512 = cpu_has_avx512();
   static const bool amx = cpu_has_amx();
   switch (isa) {
     case Isa::kRef: return true;
     case Isa::kAvx2: return avx2;
+    case Isa::kAvxVnni: return avxvnni;
     case Isa::kAvx512: return avx512;
     case Isa::kAmx: return amx;
   }
@@ -100,7 +110,7 @@ bool isa_supported(Isa isa) {
 Result<Isa> choose_isa(const char* forced) {
   const std::string_view wanted = forced == nullptr ? "" : forced;
   if (wanted.empty()) {
-    for (const Isa isa : {Isa::kAmx, Isa::kAvx512, Isa::kAvx2}) {
+    for (const Isa isa : {Isa::kAmx, Isa::kAvx512, Isa::kAvxVnni, Isa::kAvx2}) {
       if (isa_supported(isa)) return isa;
     }
     return Isa::kRef;
@@ -113,7 +123,7 @@ Result<Isa> choose_isa(const char* forced) {
             "IBID_FORCE_ISA asks for " + std::string(wanted) + ", which this machine does not have"};
   }
   return {ErrorCode::kInvalidArgument,
-          "IBID_FORCE_ISA is \"" + std::string(wanted) + "\"; it must be ref, avx2, avx512 or amx"};
+          "IBID_FORCE_ISA is \"" + std::string(wanted) + "\"; it must be ref, avx2, avxvnni, avx512 or amx"};
 }
 
 Result<Isa> active_isa() {
@@ -127,6 +137,10 @@ const Kernels& kernels_for(Isa isa) {
   if (isa == Isa::kAvx2) {
     static const Kernels avx2 = make_table(fill_avx2);
     return avx2;
+  }
+  if (isa == Isa::kAvxVnni) {
+    static const Kernels avxvnni = make_table(fill_avxvnni);
+    return avxvnni;
   }
   if (isa == Isa::kAvx512) {
     static const Kernels avx512 = make_table(fill_avx512);

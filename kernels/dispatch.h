@@ -1,6 +1,6 @@
 // Which instruction set runs. Chosen once, at first use, by CPUID and by what the operating system saves
-// (XGETBV); IBID_FORCE_ISA=ref|avx2|avx512|amx forces one, and a forced set that the machine lacks is an error.
-// All functions are safe to call from several threads.
+// (XGETBV); IBID_FORCE_ISA=ref|avx2|avxvnni|avx512|amx forces one, and a forced set that the machine lacks is an
+// error. All functions are safe to call from several threads.
 #pragma once
 
 #include "base/result.h"
@@ -8,9 +8,10 @@
 
 namespace ibid {
 
-// Each has what the one before it has. kAvx2: AVX2, FMA, F16C; kAvx512: F, BW, VL, DQ, VNNI; kAmx: tiles of int8.
-enum class Isa { kRef, kAvx2, kAvx512, kAmx };
-inline constexpr Isa kAllIsas[] = {Isa::kRef, Isa::kAvx2, Isa::kAvx512, Isa::kAmx};
+// From the slowest to the fastest. kAvx2: AVX2, FMA, F16C; kAvxVnni: these and AVX-VNNI; kAvx512: AVX2's and F, BW, VL,
+// DQ, VNNI of AVX-512 (the first processors that have it lack AVX-VNNI); kAmx: AVX-512's and tiles of int8.
+enum class Isa { kRef, kAvx2, kAvxVnni, kAvx512, kAmx };
+inline constexpr Isa kAllIsas[] = {Isa::kRef, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kAmx};
 
 const char* isa_name(Isa isa);
 bool isa_supported(Isa isa);

@@ -120,7 +120,7 @@ struct AttendTile {
 };
 
 struct Kernels {
-  const char* name;  // "ref", "avx2", "avx512", "amx", "reference"
+  const char* name;  // "ref", "avx2", "avxvnni", "avx512", "amx", "reference"
 
   // --- linear: y[i, r] = sum over k of W[r, k] x[i, k] for the rows of panels [panels.begin, panels.end).
   // Per block of 32 (kP6k: 16) columns, in increasing order:

@@ -25,6 +25,7 @@ void fill_reference_attention(Kernels& table);
 void fill_ref(Kernels& table);
 void fill_reference(Kernels& table);
 void fill_avx2(Kernels& table);
+void fill_avxvnni(Kernels& table);
 void fill_avx512(Kernels& table);
 void fill_amx(Kernels& table);
 

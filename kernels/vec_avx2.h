@@ -1,4 +1,5 @@
-// Sixteen lanes on AVX2, FMA and F16C: two ymm registers, lanes 0..7 and 8..15. Included by isa_avx2.cc only.
+// Sixteen lanes on AVX2, FMA and F16C: two ymm registers, lanes 0..7 and 8..15. Included by isa_avx2.cc, and by
+// isa_avxvnni.cc, where AVX-VNNI multiplies bytes.
 // The twin of vec_avx512.h, which documents the operations: the same names, the same bits.
 #pragma once
 
@@ -7,7 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#ifdef __AVXVNNI__
+#define IBID_ISA avxvnni
+#else
 #define IBID_ISA avx2
+#endif
 #define IBID_INLINE [[gnu::always_inline, maybe_unused]] inline
 
 namespace ibid::IBID_ISA {
@@ -225,6 +230,14 @@ IBID_INLINE B64 with_high_bits(B64 x, B64 bits) {
   return {high_bits<kPair>(x.a, bits.a), high_bits<kPair>(x.b, bits.b)};
 }
 
+#ifdef __AVXVNNI__
+IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {
+  return {_mm256_dpbusd_avx_epi32(acc.a, codes.a, x.a), _mm256_dpbusd_avx_epi32(acc.b, codes.b, x.b)};
+}
+IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) { return dot4_small(acc, codes, x); }
+constexpr bool kDotNeedsOffset = true;
+IBID_INLINE I16 dot4_offset128(I16 acc, B64 codes, B64 x) { return dot4_small(acc, codes, x); }
+#else
 // vpmaddubsw saturates its sums of two products at 16 bits: 2 * 63 * 127 fits.
 IBID_INLINE __m256i dot4_half(__m256i acc, __m256i codes, __m256i x) {
   return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1)));
@@ -252,6 +265,7 @@ IBID_INLINE __m256i dot4_signed_half(__m256i acc, __m256i codes, __m256i x) {
 IBID_INLINE I16 dot4_offset128(I16 acc, B64 codes, B64 x) {
   return {dot4_signed_half(acc.a, codes.a, x.a), dot4_signed_half(acc.b, codes.b, x.b)};
 }
+#endif
 
 // --- all lanes
 IBID_INLINE float reduce_add(V16 x) {

@@ -75,6 +75,13 @@ double best_seconds(ThreadTeam& team, Work work) {
 #undef IBID_PEAK_OPERATION
 }
 
+[[gnu::target("avxvnni")]] void int8_loop_avxvnni() {
+  const __m256i x = _mm256_set1_epi8(1);
+#define IBID_PEAK_OPERATION(a) _mm256_dpbusd_avx_epi32(a, x, x)
+  IBID_PEAK_LOOP(__m256i, _mm256_setzero_si256())
+#undef IBID_PEAK_OPERATION
+}
+
 // Without VNNI four int8 products are three instructions.
 [[gnu::target("avx2")]] void int8_loop_avx2() {
   const __m256i x = _mm256_set1_epi8(1), ones = _mm256_set1_epi16(1);
@@ -113,13 +120,14 @@ double read_bandwidth_gbps(ThreadTeam& team, std::span<const std::byte> bytes) {
 
 double float_peak_gops(ThreadTeam& team, Isa isa) {
   if (isa >= Isa::kAvx512) return peak_gops(team, float_loop_avx512, 2 * 16);
-  return isa == Isa::kAvx2 ? peak_gops(team, float_loop_avx2, 2 * 8) : 0;
+  return isa >= Isa::kAvx2 ? peak_gops(team, float_loop_avx2, 2 * 8) : 0;
 }
 
 // With tiles too, the vectors' peak: that of tiles, eight times as high, is out of reach of any format with a scale
 // per 32 columns.
 double int8_peak_gops(ThreadTeam& team, Isa isa) {
   if (isa >= Isa::kAvx512) return peak_gops(team, int8_loop_avx512, 2 * 64);
+  if (isa == Isa::kAvxVnni) return peak_gops(team, int8_loop_avxvnni, 2 * 32);
   return isa == Isa::kAvx2 ? peak_gops(team, int8_loop_avx2, 2 * 32) : 0;
 }
 

@@ -16,7 +16,7 @@ namespace ibid {
 // The vector sets that run here; ref is what they are compared with.
 inline std::vector<Isa> vector_isas() {
   std::vector<Isa> isas;
-  for (Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAmx}) {
+  for (Isa isa : {Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kAmx}) {
     if (isa_supported(isa)) isas.push_back(isa);
   }
   return isas;
