@@ -1,4 +1,5 @@
-// Linear layers: every panel type, the shapes of a 135M model and a vocabulary head, 1 to 512 rows.
+// Linear layers: every panel type, shapes of models of 135M to 7B and a vocabulary head, 1 to 512 rows; float weights
+// through OpenBLAS too (-blas).
 //   bench_linear [--benchmark_filter=linear/P4m] [--benchmark_...]     IBID_FORCE_ISA, IBID_THREADS (2)
 // A run goes through enough copies of the matrix to leave the caches of one core, as a model does. Counters:
 // GB/s of weights and its share of the read bandwidth of as many bytes; GOP/s and its share of the peak of
@@ -29,13 +30,13 @@ struct MatrixShape {
 constexpr PanelType kTypes[] = {PanelType::kP4m, PanelType::kP4,  PanelType::kP4k, PanelType::kP5,
                                 PanelType::kP5m, PanelType::kP5k, PanelType::kP8,  PanelType::kP6k,
                                 PanelType::kPH,  PanelType::kPB,  PanelType::kPF};
-constexpr MatrixShape kShapes[] = {{576, 576}, {3072, 576}, {576, 1536}, {49152, 576}};
+constexpr MatrixShape kShapes[] = {{576, 576}, {3072, 576}, {576, 1536}, {4864, 896}, {4096, 4096}, {49152, 576}};
 constexpr MatrixShape kModelLayer[] = {{960, 576}, {576, 576}, {3072, 576}, {576, 1536}};
 constexpr MatrixShape kModelHead = {49152, 576};
 constexpr size_t kModelLayers = 30;
 constexpr size_t kRows[] = {1, 2, 3, 4, 6, 8, 12, 16, 32, 128, 512};
 constexpr size_t kWorkingSet = size_t{84} << 20;
-constexpr size_t kMaxColumns = 1536;
+constexpr size_t kMaxColumns = 4096;
 
 int thread_count() {
   const char* wanted = std::getenv("IBID_THREADS");
@@ -236,9 +237,12 @@ void register_all() {
       for (const MatrixShape& shape : kShapes) {
         const size_t copies = 1 + kWorkingSet / packed_bytes(type, shape.n_rows, shape.n_cols) /
                                       (n_rows >= 32 ? n_rows / 4 : 1);
-        const std::string name = "linear/" + type_name + "/" + std::to_string(shape.n_rows) + "x" +
-                                 std::to_string(shape.n_cols) + rows;
-        add(name, type, std::vector<MatrixShape>(copies, shape), n_rows, Numerics::kExact);
+        const std::string size = "/" + std::to_string(shape.n_rows) + "x" + std::to_string(shape.n_cols) + rows;
+        const std::vector<MatrixShape> matrices(copies, shape);
+        add("linear/" + type_name + size, type, matrices, n_rows, Numerics::kExact);
+        if (panel_is_float(type) && n_rows >= 32) {
+          add("linear/" + type_name + "-blas" + size, type, matrices, n_rows, Numerics::kFast);
+        }
       }
     }
   }
