@@ -16,7 +16,7 @@ constexpr size_t kGemmRows = 8;
 constexpr size_t kRowBlockBytes = size_t{1} << 20;
 // How far ahead of the codes the panels are asked for: hardware prefetchers alone do not keep up with a
 // loop this long.
-constexpr size_t kPrefetchBytes = 3072;
+constexpr size_t kPrefetchBytes = 6144;
 
 static_assert(kLinearPanels <= kMaxLinearPanels &&
               kLinearRows <= kMaxLinearRows);  // scratch is sized by them

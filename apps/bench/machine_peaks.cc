@@ -101,6 +101,9 @@ double peak_gops(ThreadTeam& team, void (*loop)(), double operations_per_step) {
 
 }  // namespace
 
+// Bytes between what is read and what is asked for: the best of 1 to 16 KB on the machines at hand.
+constexpr size_t kReadAhead = 6144;
+
 double read_bandwidth_gbps(ThreadTeam& team, std::span<const std::byte> bytes) {
   const size_t lines = bytes.size() / 64;
   const double seconds = best_seconds(team, [&](const Worker& worker) {
@@ -108,6 +111,8 @@ double read_bandwidth_gbps(ThreadTeam& team, std::span<const std::byte> bytes) {
     Lanes sum[4] = {};
     const auto* at = reinterpret_cast<const Lanes*>(bytes.data()) + share.begin * 4;
     for (size_t line = 0; line < share.size(); ++line, at += 4) {
+      // Half of the rate is missed by what the hardware alone foresees.
+      __builtin_prefetch(reinterpret_cast<const std::byte*>(at) + kReadAhead);
       for (int i = 0; i < 4; ++i) sum[i] ^= at[i];
     }
     // What nobody uses would not be read.
