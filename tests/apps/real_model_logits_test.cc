@@ -63,7 +63,9 @@ TEST_P(RealModelQuality, ExactModeCostsWhatInt8ActivationsMust) {
   print(GetParam().name, c);
   EXPECT_EQ(c.positions(), 536u);
   EXPECT_LE(c.mean_kl(), GetParam().limit);
-  EXPECT_GE(c.top1_agreement(), 0.955);
+  // 536 positions tell a share of 0.96 to 0.85 % (standard error): rounding the weights of INT8 values to 48000, 60000,
+  // 65000 or 65535 steps, which is no difference in quality, gave 0.948 to 0.970. Hence three standard errors.
+  EXPECT_GE(c.top1_agreement(), 0.935);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kv, RealModelQuality,
