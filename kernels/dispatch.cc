@@ -49,7 +49,8 @@ bool cpu_has_avx2() {
          has_bits(saved_state(), kYmmState);
 }
 
-// The products of AVX-512 VNNI in vectors of 256 bits: most processors since 2021 that have no AVX-512, and some that do.
+// The products of AVX-512 VNNI in vectors of 256 bits: most processors since 2021 that have no AVX-512, and some that
+// do.
 bool cpu_has_avxvnni() {
   constexpr unsigned kAvxVnni = 1u << 4;
   // A leaf that has no subleaf 1 may answer it like 0.
