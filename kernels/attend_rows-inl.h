@@ -103,7 +103,7 @@ IBID_INLINE void fetch_ahead(const Stream& stream, size_t offset, size_t bytes) 
   if (stream.bytes == 0) return;
   const size_t target = offset + smaller(kFetchAhead, stream.bytes);
   const std::byte* p = target < stream.bytes ? stream.at + target : stream.next + (target - stream.bytes);
-  for (size_t i = 0; i < bytes; i += 64) prefetch(p + i);
+  for (size_t i = 0; i < bytes; i += 64) prefetch_l2(p + i);
 }
 
 // Floats of a stretch of keys or values, which `stream` holds from `from` on.

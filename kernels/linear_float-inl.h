@@ -11,7 +11,7 @@ namespace {
 // Four panels of so many columns (256 KB as floats), and the inputs of one row block, share L2.
 constexpr size_t kFloatColumnBlock = 1024;
 constexpr size_t kFloatRowBlock = 128;
-constexpr size_t kFloatPrefetchRows = 32;  // columns ahead: 2 KB of floats
+constexpr size_t kFloatPrefetchRows = 128;  // columns ahead: 8 KB of floats
 
 struct FloatWeights {
   static constexpr size_t kBytes = 4;
@@ -55,7 +55,7 @@ void float_tile(const FloatTile& t) {
 #pragma GCC unroll 8
     for (size_t p = 0; p < kPanels; ++p) {
       weights[p] = W::at(w + p * t.panel_size);
-      if (kRows <= 4) prefetch(w + p * t.panel_size + kFloatPrefetchRows * kStep);
+      if (kRows <= 4) prefetch_l2(w + p * t.panel_size + kFloatPrefetchRows * kStep);
     }
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {

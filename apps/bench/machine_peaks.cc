@@ -101,8 +101,9 @@ double peak_gops(ThreadTeam& team, void (*loop)(), double operations_per_step) {
 
 }  // namespace
 
-// Bytes between what is read and what is asked for: the best of 1 to 16 KB on the machines at hand.
-constexpr size_t kReadAhead = 6144;
+// Bytes between what is read and what is asked for: the best of 1 to 24 KB on the machine at hand, and into the
+// second-level cache, which waits for three times as many lines at once as the first.
+constexpr size_t kReadAhead = 12288;
 
 double read_bandwidth_gbps(ThreadTeam& team, std::span<const std::byte> bytes) {
   const size_t lines = bytes.size() / 64;
@@ -112,7 +113,7 @@ double read_bandwidth_gbps(ThreadTeam& team, std::span<const std::byte> bytes) {
     const auto* at = reinterpret_cast<const Lanes*>(bytes.data()) + share.begin * 4;
     for (size_t line = 0; line < share.size(); ++line, at += 4) {
       // Half of the rate is missed by what the hardware alone foresees.
-      __builtin_prefetch(reinterpret_cast<const std::byte*>(at) + kReadAhead);
+      __builtin_prefetch(reinterpret_cast<const std::byte*>(at) + kReadAhead, 0, 2);
       for (int i = 0; i < 4; ++i) sum[i] ^= at[i];
     }
     // What nobody uses would not be read.
