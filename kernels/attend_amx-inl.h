@@ -14,6 +14,7 @@ static_assert(kAttendPassRows == 16, "a pass is the rows of a tile");
 //   tmm0        queries [16][chunk]          tmm1   keys [chunk / 4][16 positions][4]
 //   tmm2        digits [16][64 positions]    tmm3   values [16][16 dimensions][4 positions]
 //   tmm4..tmm7  sums [16][16]
+
 // How many dimensions of the queries one product takes: they must divide k_dim.
 size_t chunk_of(size_t k_dim) {
   size_t chunk = 64;

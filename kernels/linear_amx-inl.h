@@ -1,4 +1,4 @@
-// Quantised linear layers of eight rows and more on AMX: one tile instruction multiplies 16 rows by 16 outputs over
+// Quantised linear layers of sixteen rows and more on AMX: one tile instruction multiplies 16 rows by 16 outputs over
 // all columns of a scale. Included by isa_amx.cc, behind vec_avx512.h.
 //
 // The integer sums are exact, so they are those of every other instruction set; what follows them, the contract's

@@ -101,8 +101,7 @@ double peak_gops(ThreadTeam& team, void (*loop)(), double operations_per_step) {
 
 }  // namespace
 
-// Bytes between what is read and what is asked for: the best of 1 to 24 KB on the machine at hand, and into the
-// second-level cache, which waits for three times as many lines at once as the first.
+// Bytes between what is read and what is asked for, into the second-level cache: as far as the linear kernels ask.
 constexpr size_t kReadAhead = 12288;
 
 double read_bandwidth_gbps(ThreadTeam& team, std::span<const std::byte> bytes) {
