@@ -26,19 +26,9 @@ Kernels vectors;
 void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
                  std::byte* scratch) {
   if (x.n_rows < kAmxMinRows) return vectors.linear_int8(w, x, panels, y, y_stride, scratch);
-  switch (w.type) {
-    case PanelType::kP4: return amx_format<P4>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP4m: return amx_format<P4m>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP4k: return amx_format<P4k>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP5: return amx_format<P5>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP5m: return amx_format<P5m>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP5k: return amx_format<P5k>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP8: return amx_format<P8>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP6k: return amx_format<P6k>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kPH:
-    case PanelType::kPB:
-    case PanelType::kPF: break;  // linear_float's
-  }
+  with_format(w.type, [&](auto format) {
+    amx_format<decltype(format)>(w, x, panels, y, y_stride, scratch);
+  });
 }
 
 void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* scratch) {

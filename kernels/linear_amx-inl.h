@@ -12,37 +12,10 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Quantised rows that one pass over the panels reads again and again: half of a 2 MB L2.
-constexpr size_t kAmxRowBlockBytes = size_t{1} << 20;
-// Lines of the panels that come next, asked for per tile and block of columns.
-constexpr size_t kAmxAheadLines = 8;
-
 static_assert(2 * kRowGroup <= kMaxLinearPanels * kMaxLinearRows);  // the scratch has room for two groups' sums
 
-// One unpacked panel. Codes are signed: nothing is counted too much, so no sum needs an offset.
-struct SignedPanel {
-  int8_t* codes;   // [blocks][8 vectors of 4 columns][16 outputs][4]
-  float* scales;   // [blocks][groups][16]
-  float* mins;     // [blocks][16]; types with mins
-};
-
-template <typename F>
-void unpack_signed(const std::byte* panel, size_t blocks, const SignedPanel& out) {
-  for (size_t b = 0; b < blocks; ++b) {
-    const std::byte* chunk = panel + b / 2 * F::kChunkBytes;
-    const size_t half = b % 2;
-    const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes);
-#pragma GCC unroll 8
-    for (size_t j = 0; j < 8; ++j) {
-      const B64 c = F::kOffset == 0 ? codes.at[j] : add_bytes(codes.at[j], -F::kOffset);
-      store_bytes(out.codes + (b * 8 + j) * 64, c);
-    }
-    for (size_t group = 0; group < F::kGroups; ++group) {
-      store(out.scales + (b * F::kGroups + group) * kPanelRows, load_scales<F>(chunk, half * F::kGroups + group));
-    }
-    if constexpr (F::kMins) store(out.mins + b * kPanelRows, load_mins<F>(chunk, half));
-  }
-}
+// One panel, its codes signed: nothing is counted too much, so no sum needs an offset.
+using SignedPanel = Unpacked<1>;
 
 // The first kRows (16, 8 or 4) of a group of rows of x times one panel. The tiles always multiply all sixteen:
 //   tmm0, tmm1   rows of x [16][columns of a group]      tmm2, tmm3   the panel [columns / 4][16][4]
@@ -130,7 +103,7 @@ struct AmxTile {
     load_group<0>(groups > 2 ? 2 : 0);
     store_sums<0>(0);
     for (size_t g = 0; g + 2 < groups; g += 2) {
-      ahead.prefetch_lines(kAmxAheadLines);
+      ahead.prefetch_lines(kAheadLines);
       if (g < 2 * n) prefetch(y + g / 2 * y_stride);
       // The first blocks of the next rows; the hardware sees the rest coming.
       if (g < 4) prefetch_first_blocks(blocks, g);
@@ -164,11 +137,11 @@ void amx_panel(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range ro
                std::byte* scratch) {
   const size_t blocks = x.blocks(), panel_size = blocks / 2 * F::kChunkBytes;
   auto* sums = reinterpret_cast<int32_t*>(scratch);
-  auto* codes = reinterpret_cast<int8_t*>(sums + 2 * kRowGroup * kPanelRows);
+  auto* codes = reinterpret_cast<uint8_t*>(sums + 2 * kRowGroup * kPanelRows);
   auto* scales = reinterpret_cast<float*>(codes + blocks * kQuantBlock * kPanelRows);
   const SignedPanel unpacked{codes, scales, scales + blocks * F::kGroups * kPanelRows};
   const std::byte* panel = w.data + p * panel_size;
-  unpack_signed<F>(panel, blocks, unpacked);
+  unpack_panel<F, -F::kOffset, 1>(panel, blocks, 0, unpacked);
   Ahead ahead{panel + panel_size, panel + panel_size + (p + 1 < w.n_panels() ? panel_size : 0)};
   float* out = y + p * kPanelRows;
   for (size_t row = rows.begin; row < rows.end; row += kRowGroup) {
@@ -188,7 +161,7 @@ void amx_format(const PackedMatrix& w, const QuantizedRows& x, Range panels, flo
                 std::byte* scratch) {
   constexpr TileShape kRowsOfX{kRowGroup, F::kGroup}, kPanel{F::kGroup / 4, 64}, kSums{kRowGroup, 64};
   const TileScope tiles({kRowsOfX, kRowsOfX, kPanel, kPanel, kSums, kSums, kSums, kSums});
-  const size_t fitting = kAmxRowBlockBytes / x.padded_cols() / kRowGroup * kRowGroup;
+  const size_t fitting = kRowBlockBytes / x.padded_cols() / kRowGroup * kRowGroup;
   const size_t row_block = fitting < kRowGroup ? kRowGroup : fitting;
   for (size_t row = 0; row < x.n_rows; row += row_block) {
     const size_t end = row + row_block < x.n_rows ? row + row_block : x.n_rows;

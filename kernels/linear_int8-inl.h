@@ -12,8 +12,6 @@ namespace {
 
 // Below it unpacking for each group of kLinearRows rows is cheaper than going through scratch.
 constexpr size_t kGemmRows = 8;
-// Quantised rows that one pass over the panels reads again and again: half of a 2 MB L2.
-constexpr size_t kRowBlockBytes = size_t{1} << 20;
 // How far ahead of the codes the panels are asked for, into the second-level cache: hardware prefetchers alone do not
 // keep up with a loop this long, and the first level waits for too few lines at once: 6 KB ahead into it was 4 to 30 %
 // slower. 12 KB is better than 6 for sets in the third level, and as good for those in memory.
@@ -21,9 +19,6 @@ constexpr size_t kPrefetchBytes = 12288;
 
 static_assert(kLinearPanels <= kMaxLinearPanels &&
               kLinearRows <= kMaxLinearRows);  // scratch is sized by them
-
-// Lines that a tile asks for per block of columns, of the panels that come next.
-constexpr size_t kAheadLines = 8;
 
 // --- integer sums
 
@@ -111,43 +106,12 @@ void gemv(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y,
 
 // --- many rows
 
-// kPanels unpacked panels. Codes of types with an offset are all stored as code + 128 where the dot product
-// takes any byte at the same price.
-template <size_t kPanels>
-struct Unpacked {
-  uint8_t* codes;  // [blocks][8 vectors of 4 columns][kPanels][16 rows][4]
-  float* scales;   // [blocks][groups][kPanels][16]
-  float* mins;     // [blocks][kPanels][16]; types with mins
-};
-
 template <typename F>
-struct GemmTraits {
+struct GemmTraits {  // codes of types with an offset as code + 128 where the product takes any byte at the same price
   static constexpr bool kBiased = kDotNeedsOffset && F::kOffset != 0;
   static constexpr int kOffset = kBiased ? 128 : F::kOffset;
   using S = Sums<kOffset, F::kBits != 8 && !kBiased>;
 };
-
-template <typename F, size_t kPanels>
-void unpack_panel(const std::byte* panel, size_t blocks, size_t p, const Unpacked<kPanels>& out) {
-  constexpr int kBias = GemmTraits<F>::kOffset - F::kOffset;
-  for (size_t b = 0; b < blocks; ++b) {
-    const std::byte* chunk = panel + b / 2 * F::kChunkBytes;
-    const size_t half = b % 2;
-    const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes);
-#pragma GCC unroll 8
-    for (size_t j = 0; j < 8; ++j) {
-      const B64 c = kBias == 0 ? codes.at[j] : add_bytes(codes.at[j], kBias);
-      store_bytes(out.codes + ((b * 8 + j) * kPanels + p) * 64, c);
-    }
-    for (size_t group = 0; group < F::kGroups; ++group) {
-      const V16 scale = load_scales<F>(chunk, half * F::kGroups + group);
-      store(out.scales + ((b * F::kGroups + group) * kPanels + p) * kPanelRows, scale);
-    }
-    if constexpr (F::kMins) {
-      store(out.mins + (b * kPanels + p) * kPanelRows, load_mins<F>(chunk, half));
-    }
-  }
-}
 
 // kRows rows of x times kPanels unpacked panels.
 template <typename S, size_t kGroups, bool kMins, size_t kRows, size_t kPanels>
@@ -240,7 +204,7 @@ void gemm_panels(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range 
   const Unpacked<kPanels> unpacked{codes, scales, scales + blocks * F::kGroups * kPanelRows * kPanels};
   const size_t panel_size = blocks / 2 * F::kChunkBytes;
   for (size_t i = 0; i < kPanels; ++i) {
-    unpack_panel<F, kPanels>(w.data + (p + i) * panel_size, blocks, i, unpacked);
+    unpack_panel<F, GemmTraits<F>::kOffset - F::kOffset, kPanels>(w.data + (p + i) * panel_size, blocks, i, unpacked);
   }
   const std::byte* next = w.data + (p + kPanels) * panel_size;
   Ahead ahead{next, p + kPanels < w.n_panels() ? next + kPanels * panel_size : next};
@@ -285,19 +249,9 @@ void linear_format(const PackedMatrix& w, const QuantizedRows& x, Range panels, 
 
 void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
                  std::byte* scratch) {
-  switch (w.type) {
-    case PanelType::kP4: return linear_format<P4>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP4m: return linear_format<P4m>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP4k: return linear_format<P4k>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP5: return linear_format<P5>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP5m: return linear_format<P5m>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP5k: return linear_format<P5k>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP8: return linear_format<P8>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kP6k: return linear_format<P6k>(w, x, panels, y, y_stride, scratch);
-    case PanelType::kPH:
-    case PanelType::kPB:
-    case PanelType::kPF: break;  // linear_float's
-  }
+  with_format(w.type, [&](auto format) {
+    linear_format<decltype(format)>(w, x, panels, y, y_stride, scratch);
+  });
 }
 
 }  // namespace

@@ -101,5 +101,60 @@ struct Ahead {
   }
 };
 
+// --- unpacked panels
+
+// kPanels unpacked panels, a byte per code: the stored code + kBias.
+template <size_t kPanels>
+struct Unpacked {
+  uint8_t* codes;  // [blocks][8 vectors of 4 columns][kPanels][16 rows][4]
+  float* scales;   // [blocks][groups][kPanels][16]
+  float* mins;     // [blocks][kPanels][16]; types with mins
+};
+
+// Panel p of the kPanels in `out`.
+template <typename F, int kBias, size_t kPanels>
+void unpack_panel(const std::byte* panel, size_t blocks, size_t p, const Unpacked<kPanels>& out) {
+  for (size_t b = 0; b < blocks; ++b) {
+    const std::byte* chunk = panel + b / 2 * F::kChunkBytes;
+    const size_t half = b % 2;
+    const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes);
+#pragma GCC unroll 8
+    for (size_t j = 0; j < 8; ++j) {
+      const B64 c = kBias == 0 ? codes.at[j] : add_bytes(codes.at[j], kBias);
+      store_bytes(out.codes + ((b * 8 + j) * kPanels + p) * 64, c);
+    }
+    for (size_t group = 0; group < F::kGroups; ++group) {
+      const V16 scale = load_scales<F>(chunk, half * F::kGroups + group);
+      store(out.scales + ((b * F::kGroups + group) * kPanels + p) * kPanelRows, scale);
+    }
+    if constexpr (F::kMins) {
+      store(out.mins + (b * kPanels + p) * kPanelRows, load_mins<F>(chunk, half));
+    }
+  }
+}
+
+// Quantised rows that one pass over the panels reads again and again: half of a 2 MB L2.
+constexpr size_t kRowBlockBytes = size_t{1} << 20;
+// Lines that a tile asks for per block of columns, of the panels that come next.
+constexpr size_t kAheadLines = 8;
+
+// Calls visit(Format{}) for a quantised type; float panels are linear_float's.
+template <typename Visit>
+IBID_INLINE void with_format(PanelType type, Visit&& visit) {
+  switch (type) {
+    case PanelType::kP4: return visit(P4{});
+    case PanelType::kP4m: return visit(P4m{});
+    case PanelType::kP4k: return visit(P4k{});
+    case PanelType::kP5: return visit(P5{});
+    case PanelType::kP5m: return visit(P5m{});
+    case PanelType::kP5k: return visit(P5k{});
+    case PanelType::kP8: return visit(P8{});
+    case PanelType::kP6k: return visit(P6k{});
+    case PanelType::kPH:
+    case PanelType::kPB:
+    case PanelType::kPF: return;
+  }
+}
+
 }  // namespace
 }  // namespace ibid::IBID_ISA
