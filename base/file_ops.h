@@ -27,9 +27,26 @@ class File {
   virtual Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) = 0;
   // Appends all of `bytes`, or fails (the file may then hold a part of them).
   virtual Status write(std::span<const std::byte> bytes) = 0;
-  // Returns when what was written is on the device.
+  // Returns when what was written is on the device. Never to be called again after it failed: the system may
+  // have dropped the bytes it could not write, and the second call would find nothing left to complain about.
   virtual Status sync() = 0;
   virtual Result<uint64_t> size() = 0;
+  // Some file systems say only here that a write failed. Nothing else may be called afterwards.
+  virtual Status close() = 0;
+};
+
+enum class FileKind { kRegular, kDirectory, kOther };  // other: symlinks, devices, FIFOs
+
+struct FileInfo {
+  FileKind kind = FileKind::kOther;
+  uint64_t size = 0;
+  int64_t mtime_ns = 0;  // since 1970-01-01 00:00 UTC
+};
+
+// A lock on a file, held as long as this lives or until the process ends, however it ends.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
 };
 
 class FileOps {
@@ -38,13 +55,22 @@ class FileOps {
 
   // Errors of all: kIo. open_to_read: also kNotRegularFile, kNotFound; it never blocks on a FIFO.
   virtual Result<std::unique_ptr<File>> open_to_read(const std::string& path) = 0;
+  // The same, but a symlink is kUnsafePath: for directories in which only our own files can be.
+  virtual Result<std::unique_ptr<File>> open_to_read_no_follow(const std::string& path) = 0;
   // A new, empty file; one that exists is emptied. Readable by the owner alone (conversations are private).
   virtual Result<std::unique_ptr<File>> create(const std::string& path) = 0;
+  // The same, but kDuplicate when anything has this name already.
+  virtual Result<std::unique_ptr<File>> create_new(const std::string& path) = 0;
+  // Of `path` itself, be it a symlink. Error: also kNotFound.
+  virtual Result<FileInfo> info(const std::string& path) = 0;
+  virtual Status set_mtime(const std::string& path, int64_t mtime_ns) = 0;
+  // Takes the one lock of a file, which is created if it is not there. Error: kBusy when somebody else has it.
+  virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
   // Replaces `to` atomically.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   // Ok when there is no such file.
   virtual Status remove(const std::string& path) = 0;
-  // With its parents; ok when it exists.
+  // With its parents; ok when it exists. A new one is the owner's alone.
   virtual Status make_directory(const std::string& path) = 0;
   // Makes renames and creations in a directory durable.
   virtual Status sync_directory(const std::string& path) = 0;

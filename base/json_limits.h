@@ -13,12 +13,25 @@
 
 #include "base/result.h"
 
+// nlohmann's own destructor first lists all children on the heap: without memory it cannot give memory back, and
+// std::bad_alloc in a destructor ends the process. This one recurses, like the copy constructor.
+template <>
+inline void nlohmann::ordered_json::json_value::destroy(value_t type) {
+  switch (type) {
+    case value_t::object: delete object; break;
+    case value_t::array: delete array; break;
+    case value_t::string: delete string; break;
+    case value_t::binary: delete binary; break;
+    default: break;
+  }
+}
+
 namespace ibid {
 
 // Objects keep the order of their keys: templates and tool arguments depend on it.
 using Json = nlohmann::ordered_json;
 
-// What a JsonLimits may ask for: writing and copying a DOM recurse once per level.
+// What a JsonLimits may ask for: writing, copying and destroying a DOM recurse once per level.
 inline constexpr size_t kMaxJsonDepth = 1000;
 
 struct JsonLimits {

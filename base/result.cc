@@ -23,6 +23,7 @@ std::string_view error_code_name(ErrorCode code) {
     case ErrorCode::kBadOffset: return "BadOffset";
     case ErrorCode::kMissingShard: return "MissingShard";
     case ErrorCode::kMismatch: return "Mismatch";
+    case ErrorCode::kCorrupt: return "Corrupt";
     case ErrorCode::kUnsafePath: return "UnsafePath";
     case ErrorCode::kMissingKey: return "MissingKey";
     case ErrorCode::kMissingTensor: return "MissingTensor";

@@ -37,6 +37,7 @@ enum class ErrorCode {
   kBadOffset,           // data outside the file or overlapping
   kMissingShard,
   kMismatch,            // two parts that should agree and do not
+  kCorrupt,             // bytes that are not those that were written: a checksum says so
   kUnsafePath,
   kMissingKey,          // metadata that the model needs is absent
   kMissingTensor,

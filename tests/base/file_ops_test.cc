@@ -69,6 +69,59 @@ TEST(FileOps, NewFilesArePrivate) {
   EXPECT_EQ(info.st_mode & 0777u, 0600u);
 }
 
+TEST(FileOps, ANewFileTakesNobodysPlace) {
+  const TempDir dir;
+  FileOps& files = system_file_ops();
+  EXPECT_EQ(files.create_new(dir.write("f", "old")).status().code(), ErrorCode::kDuplicate);
+  std::filesystem::create_symlink(dir.file("absent"), dir.file("planted"));
+  EXPECT_EQ(files.create_new(dir.file("planted")).status().code(), ErrorCode::kDuplicate);
+  EXPECT_FALSE(std::filesystem::exists(dir.file("absent")));
+  Result<std::unique_ptr<File>> file = files.create_new(dir.file("new"));
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->write(bytes_of("bytes")).ok());
+  EXPECT_TRUE((*file)->close().ok());
+  EXPECT_EQ(read_whole_file(dir.file("new")), "bytes");
+  EXPECT_EQ(read_whole_file(dir.file("f")), "old");
+}
+
+TEST(FileOps, InfoIsOfTheNameItself) {
+  const TempDir dir;
+  FileOps& files = system_file_ops();
+  dir.write("f", "12345");
+  std::filesystem::create_symlink(dir.file("f"), dir.file("link"));
+  ASSERT_TRUE(files.set_mtime(dir.file("f"), 1'700'000'000'123'456'789).ok());
+  const Result<FileInfo> info = files.info(dir.file("f"));
+  ASSERT_TRUE(info.ok());
+  EXPECT_EQ(info->kind, FileKind::kRegular);
+  EXPECT_EQ(info->size, 5u);
+  EXPECT_EQ(info->mtime_ns, 1'700'000'000'123'456'789);
+  EXPECT_EQ(files.info(dir.file("link"))->kind, FileKind::kOther);
+  EXPECT_EQ(files.info(dir.path())->kind, FileKind::kDirectory);
+  EXPECT_EQ(files.info(dir.file("absent")).status().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(files.open_to_read_no_follow(dir.file("link")).status().code(), ErrorCode::kUnsafePath);
+  EXPECT_TRUE(files.open_to_read(dir.file("link")).ok());
+  EXPECT_TRUE(files.open_to_read_no_follow(dir.file("f")).ok());
+}
+
+TEST(FileOps, ALockHasOneHolder) {
+  const TempDir dir;
+  FileOps& files = system_file_ops();
+  Result<std::unique_ptr<FileLock>> first = files.lock(dir.file("lock"));
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(files.lock(dir.file("lock")).status().code(), ErrorCode::kBusy);
+  EXPECT_EQ(files.lock(dir.file("absent/lock")).status().code(), ErrorCode::kIo);
+  first->reset();
+  EXPECT_TRUE(files.lock(dir.file("lock")).ok());
+}
+
+TEST(FileOps, NewDirectoriesArePrivate) {
+  const TempDir dir;
+  ASSERT_TRUE(system_file_ops().make_directory(dir.file("a/b")).ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(dir.file("a/b").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777u, 0700u);
+}
+
 // Whichever call fails, the file holds its old content or the new one, and nothing is left beside it.
 TEST(WriteFileAtomically, AFaultAnywhereLeavesOldOrNew) {
   FaultyFileOps counted;

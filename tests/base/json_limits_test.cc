@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
 #include <string>
+
+#include "tests/support/failing_new.h"
 
 namespace ibid {
 namespace {
@@ -31,6 +34,18 @@ TEST(Json, KeepsValuesTypesAndTheOrderOfKeys) {
   for (const char* scalar : {"1", "\"s\"", "null", " [ ] "}) {
     EXPECT_EQ(*parse_json(scalar, "x"), Json::parse(scalar));
   }
+}
+
+TEST(Json, DestroyingNeedsNoMemory) {
+  JsonLimits limits;
+  limits.max_depth = kMaxJsonDepth;
+  std::optional<Json> json =
+      *parse_json("[" + repeated("{\"a\":[\"a text of its own, on the heap\",{},", 400) + "1" + repeated("]}", 400) +
+                      ",{\"b\":[[],[2,\"c\"]]}]", "x", limits);
+  FailingNew failing(0, true);
+  json.reset();
+  failing.stop();
+  EXPECT_EQ(failing.allocations(), 0u);
 }
 
 TEST(Json, DepthIsLimitedWithoutRecursion) {

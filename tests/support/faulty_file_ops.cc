@@ -29,6 +29,11 @@ class FaultyFile : public File {
     TRY(ops_.next_call());
     return file_->size();
   }
+  Status close() override {
+    const Status status = ops_.next_call();
+    TRY(file_->close());
+    return status;
+  }
 
  private:
   std::unique_ptr<File> file_;
@@ -44,10 +49,9 @@ Result<std::unique_ptr<File>> wrap(Result<std::unique_ptr<File>> opened, FaultyF
 
 Status FaultyFileOps::next_call() {
   const int call = calls_++;
-  if (fail_at_ && (call == *fail_at_ || (crashing_ && call > *fail_at_))) {
-    return {ErrorCode::kIo, "injected fault at call " + std::to_string(call)};
-  }
-  return {};
+  const int fail_at = fail_at_;
+  if (fail_at < 0 || call < fail_at || (call > fail_at && !crashing_)) return {};
+  return errno_status(error_number_, "call " + std::to_string(call), "go on: a fault was injected");
 }
 
 Result<std::unique_ptr<File>> FaultyFileOps::open_to_read(const std::string& path) {
@@ -55,9 +59,34 @@ Result<std::unique_ptr<File>> FaultyFileOps::open_to_read(const std::string& pat
   return wrap(files_.open_to_read(path), *this);
 }
 
+Result<std::unique_ptr<File>> FaultyFileOps::open_to_read_no_follow(const std::string& path) {
+  TRY(next_call());
+  return wrap(files_.open_to_read_no_follow(path), *this);
+}
+
 Result<std::unique_ptr<File>> FaultyFileOps::create(const std::string& path) {
   TRY(next_call());
   return wrap(files_.create(path), *this);
+}
+
+Result<std::unique_ptr<File>> FaultyFileOps::create_new(const std::string& path) {
+  TRY(next_call());
+  return wrap(files_.create_new(path), *this);
+}
+
+Result<FileInfo> FaultyFileOps::info(const std::string& path) {
+  TRY(next_call());
+  return files_.info(path);
+}
+
+Status FaultyFileOps::set_mtime(const std::string& path, int64_t mtime_ns) {
+  TRY(next_call());
+  return files_.set_mtime(path, mtime_ns);
+}
+
+Result<std::unique_ptr<FileLock>> FaultyFileOps::lock(const std::string& path) {
+  TRY(next_call());
+  return files_.lock(path);
 }
 
 Status FaultyFileOps::rename(const std::string& from, const std::string& to) {

@@ -1,10 +1,11 @@
-// FaultyFileOps: the real file system, of which one call fails. Run a scenario without a fault, read
-// calls(), and run it again for each of them.
+// FaultyFileOps: a file system, the real one by default, of which one call fails. Run a scenario without a fault, read
+// calls(), and run it again for each of them. Thread-safe, but for saying what fails.
 #pragma once
 
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,17 +17,31 @@ class FaultyFileOps : public FileOps {
  public:
   explicit FaultyFileOps(FileOps& files = system_file_ops()) : files_(files) {}
 
-  // The nth call from now on (0 is the next one) fails with kIo; a failing write leaves half of its bytes.
-  void fail_call(int nth) { fail_at_ = calls_ + nth; }
+  // The nth call from now on (0 is the next one) fails with kIo and the words of `error_number`; a failing write
+  // leaves half of its bytes.
+  void fail_call(int nth, int error_number = EIO) {
+    error_number_ = error_number;
+    fail_at_ = calls_ + nth;
+  }
   // From the failing call on, everything fails: a process that was killed there changes nothing any more.
   void crash_at_call(int nth) {
     fail_call(nth);
     crashing_ = true;
   }
+  // Everything works again.
+  void recover() {
+    fail_at_ = -1;
+    crashing_ = false;
+  }
   int calls() const { return calls_; }
 
   Result<std::unique_ptr<File>> open_to_read(const std::string& path) override;
+  Result<std::unique_ptr<File>> open_to_read_no_follow(const std::string& path) override;
   Result<std::unique_ptr<File>> create(const std::string& path) override;
+  Result<std::unique_ptr<File>> create_new(const std::string& path) override;
+  Result<FileInfo> info(const std::string& path) override;
+  Status set_mtime(const std::string& path, int64_t mtime_ns) override;
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
   Status rename(const std::string& from, const std::string& to) override;
   Status remove(const std::string& path) override;
   Status make_directory(const std::string& path) override;
@@ -38,9 +53,10 @@ class FaultyFileOps : public FileOps {
 
  private:
   FileOps& files_;
-  int calls_ = 0;
-  std::optional<int> fail_at_;
-  bool crashing_ = false;
+  std::atomic<int> calls_{0};
+  std::atomic<int> fail_at_{-1};
+  std::atomic<int> error_number_{EIO};
+  std::atomic<bool> crashing_{false};
 };
 
 }  // namespace ibid

@@ -1,0 +1,50 @@
+#include "base/sha256.h"
+
+#include <openssl/evp.h>
+
+#include <new>
+
+#include "base/check.h"
+
+namespace ibid {
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+  if (context_ == nullptr) throw std::bad_alloc();
+  // Looked up once: by EVP_sha256() every beginning would look it up again, which takes longer than a short digest.
+  static EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  if (algorithm == nullptr || EVP_DigestInit_ex2(context_, algorithm, nullptr) != 1) {
+    EVP_MD_CTX_free(context_);
+    throw std::bad_alloc();
+  }
+}
+
+Sha256::~Sha256() { EVP_MD_CTX_free(context_); }
+
+// The context keeps its algorithm, so that nothing is allocated here.
+void Sha256::begin() { CHECK(EVP_DigestInit_ex2(context_, nullptr, nullptr) == 1); }
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  CHECK(EVP_DigestUpdate(context_, bytes.data(), bytes.size()) == 1);
+}
+
+Sha256Digest Sha256::finish() {
+  Sha256Digest digest;
+  unsigned size = 0;
+  CHECK(EVP_DigestFinal_ex(context_, reinterpret_cast<unsigned char*>(digest.data()), &size) == 1);
+  CHECK_EQ(size, digest.size());
+  begin();
+  return digest;
+}
+
+std::string to_hex(std::span<const std::byte> bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(2 * bytes.size());
+  for (const std::byte byte : bytes) {
+    hex += kDigits[static_cast<unsigned>(byte) >> 4];
+    hex += kDigits[static_cast<unsigned>(byte) & 15u];
+  }
+  return hex;
+}
+
+}  // namespace ibid

@@ -1,0 +1,33 @@
+// FailingNew: operator new of the whole program, counted, and failing where a test wants it: at the n-th
+// allocation of this thread or of all, once or from there on. Off where no FailingNew lives. Link ibid_failing_new.
+#pragma once
+
+#include <cstddef>
+
+namespace ibid {
+
+class FailingNew {
+ public:
+  enum class Threads { kThisOne, kAll };
+  static constexpr size_t kNever = ~size_t{0};
+
+  // Counts allocations from now on. The n-th (from 0) throws std::bad_alloc, and with `lasting` every later one too.
+  // One at a time in a thread; with kAll in the program.
+  explicit FailingNew(size_t n, bool lasting = false, Threads threads = Threads::kThisOne);
+  ~FailingNew() { stop(); }
+  FailingNew(const FailingNew&) = delete;
+  FailingNew& operator=(const FailingNew&) = delete;
+
+  // Allocations work again and are not counted any more.
+  void stop();
+  size_t allocations() const;  // asked for, until stop()
+  bool has_failed() const;
+
+ private:
+  const Threads threads_;
+  bool is_on_ = true;
+  size_t allocations_ = 0;
+  bool has_failed_ = false;
+};
+
+}  // namespace ibid
