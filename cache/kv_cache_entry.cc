@@ -18,11 +18,20 @@ void reserve_geometric(std::vector<T>& items, size_t n) {
   if (n > items.capacity()) items.reserve(std::max(n, 2 * items.capacity()));
 }
 
+// Short enough for the string to need no memory.
+Status out_of_heap() { return {ErrorCode::kOutOfMemory, "no heap memory"}; }
+
 }  // namespace
 
-KvCacheEntry::KvCacheEntry(KvPagePool& pool) : pool_(&pool), staged_(pool.layout().n_layers, 0) {}
-
 Status KvCacheEntry::reserve(size_t n_rows) {
+  try {
+    return reserve_or_throw(n_rows);
+  } catch (const std::bad_alloc&) {
+    return out_of_heap();
+  }
+}
+
+Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   const std::optional<size_t> rows = checked_add(length(), n_rows);
   if (!rows || KvLayout::pages_for(*rows) > pool_->budget_pages()) {
     return {ErrorCode::kOutOfMemory, "KV cache: " + std::to_string(n_rows) + " positions after " +
@@ -36,19 +45,23 @@ Status KvCacheEntry::reserve(size_t n_rows) {
   const bool copies_last = n_rows > 0 && last_rows > 0 && pages_[last].use_count() > 1;
   const size_t n_new = n_pages - std::min(n_pages, pages_.size());
 
+  // The lists first: what the pool evicts for us is gone, also when we fail afterwards.
+  std::vector<const std::byte*> page_data;  // apart, because page_data() moves only when nothing fails any more
+  if (staged_.empty()) staged_.assign(layout().n_layers, 0);
+  reserve_geometric(tokens_, *rows);
+  reserve_geometric(pages_, n_pages);
+  const bool moves_data = n_pages > page_data_.capacity();
+  if (moves_data) {
+    page_data.reserve(std::max(n_pages, 2 * page_data_.capacity()));
+    page_data.assign(page_data_.begin(), page_data_.end());
+  }
   std::vector<KvPage> fresh;
   if (n_new > 0 || copies_last) {
     TRY_ASSIGN(fresh, pool_->allocate(n_new + (copies_last ? 1 : 0)));
   }
-  try {
-    reserve_geometric(tokens_, *rows);
-    reserve_geometric(pages_, n_pages);
-    reserve_geometric(page_data_, n_pages);  // last: page_data() moves only when nothing fails any more
-  } catch (const std::bad_alloc&) {
-    return {ErrorCode::kOutOfMemory, "KV cache: no heap memory for " + std::to_string(n_rows) + " positions"};
-  }
 
   // Nothing below fails.
+  if (moves_data) page_data_ = std::move(page_data);
   if (copies_last) {
     pool_->copy_rows(pages_[last], fresh.back(), last_rows);
     pages_[last] = std::move(fresh.back());
@@ -69,8 +82,9 @@ void KvCacheEntry::store_rows(const Worker& worker, const Kernels& kernels, size
   if (n_rows == 0) return;
   const size_t begin = length();
   const size_t end = begin + n_rows;
-  CHECK_LT(layer, staged_.size());
+  CHECK_LT(layer, layout().n_layers);
   CHECK_LE(end, capacity()) << "append without reserve";
+  CHECK(!staged_.empty()) << "append without reserve";
   if (worker.index() == 0) {
     for (size_t page = begin / kPagePositions; page < KvLayout::pages_for(end); ++page) {
       CHECK_EQ(pages_[page].use_count(), size_t{1}) << "append into a shared page, without reserve";
@@ -97,6 +111,7 @@ void KvCacheEntry::store_rows(const Worker& worker, const Kernels& kernels, size
 
 void KvCacheEntry::commit(TokenSpan tokens) {
   if (tokens.empty()) return;
+  CHECK(!staged_.empty()) << "commit without reserve";
   for (size_t layer = 0; layer < staged_.size(); ++layer) {
     CHECK_EQ(staged_[layer], tokens.size()) << "rows staged in layer " << layer << ", tokens to commit";
     staged_[layer] = 0;
@@ -113,29 +128,64 @@ void KvCacheEntry::slice_to_length(size_t n) {
   std::fill(staged_.begin(), staged_.end(), size_t{0});
 }
 
-KvCacheEntry KvCacheEntry::fork() const {
+Result<KvCacheEntry> KvCacheEntry::fork() const {
   KvCacheEntry copy(*pool_);
-  const auto n_pages = static_cast<ptrdiff_t>(KvLayout::pages_for(length()));
-  copy.pages_.assign(pages_.begin(), pages_.begin() + n_pages);
-  copy.page_data_.assign(page_data_.begin(), page_data_.begin() + n_pages);
-  copy.tokens_ = tokens_;
+  try {
+    const auto n_pages = static_cast<ptrdiff_t>(KvLayout::pages_for(length()));
+    copy.pages_.assign(pages_.begin(), pages_.begin() + n_pages);
+    copy.page_data_.assign(page_data_.begin(), page_data_.begin() + n_pages);
+    copy.tokens_ = tokens_;
+  } catch (const std::bad_alloc&) {
+    return out_of_heap();
+  }
   return copy;
 }
 
-void KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens) {
+Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens) {
   CHECK(pages_.empty()) << "adopt into an entry of length " << length();
   CHECK_EQ(pages.size(), KvLayout::pages_for(tokens.size()));
+  try {
+    page_data_.reserve(pages.size());
+    tokens_.reserve(tokens.size());
+  } catch (const std::bad_alloc&) {
+    return out_of_heap();
+  }
   page_data_.clear();
   for (const KvPage& page : pages) page_data_.push_back(page.data());
   pages_ = std::move(pages);
   tokens_.assign(tokens.begin(), tokens.end());
+  return {};
 }
 
-void KvCacheEntry::share_page(size_t index, KvPage page) {
+Status KvCacheEntry::adopt_more(std::vector<KvPage> pages, TokenSpan tokens) {
+  const size_t n_full = length() / kPagePositions;
+  const size_t n_tokens = length() + tokens.size();
+  CHECK_EQ(n_full + pages.size(), KvLayout::pages_for(n_tokens));
+  try {
+    reserve_geometric(tokens_, n_tokens);
+    reserve_geometric(pages_, n_full + pages.size());
+    reserve_geometric(page_data_, n_full + pages.size());
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::kOutOfMemory, "KV cache: no heap memory for " + std::to_string(n_tokens) + " positions"};
+  }
+  // Nothing below fails.
+  pages_.resize(n_full);
+  page_data_.resize(n_full);
+  for (KvPage& page : pages) {
+    page_data_.push_back(page.data());
+    pages_.push_back(std::move(page));
+  }
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  std::fill(staged_.begin(), staged_.end(), size_t{0});
+  return {};
+}
+
+KvPage KvCacheEntry::share_page(size_t index, KvPage page) {
   CHECK_LE((index + 1) * kPagePositions, length());
   CHECK(static_cast<bool>(page));
   page_data_[index] = page.data();
-  pages_[index] = std::move(page);
+  std::swap(pages_[index], page);
+  return page;
 }
 
 }  // namespace ibid

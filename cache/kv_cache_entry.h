@@ -24,20 +24,21 @@ namespace ibid {
 
 class KvCacheEntry {
  public:
-  explicit KvCacheEntry(KvPagePool& pool);
+  explicit KvCacheEntry(KvPagePool& pool) noexcept : pool_(&pool) {}
   KvCacheEntry(KvCacheEntry&&) noexcept = default;
   KvCacheEntry& operator=(KvCacheEntry&&) noexcept = default;
   KvCacheEntry(const KvCacheEntry&) = delete;  // a copy is written fork(): it costs references
   KvCacheEntry& operator=(const KvCacheEntry&) = delete;
 
+  const KvPagePool& pool() const { return *pool_; }
   const KvLayout& layout() const { return pool_->layout(); }
   size_t length() const { return tokens_.size(); }
   size_t capacity() const { return pages_.size() * kPagePositions; }
   TokenSpan tokens() const { return tokens_; }
 
   // Makes room for n_rows after length(): allocates pages, and copies the rows of the partial last page when
-  // somebody else holds it too. Forgets what was staged. The only call that can fail for memory
-  // (kOutOfMemory); failing changes nothing, and page_data() stays valid.
+  // somebody else holds it too. Forgets what was staged. The only call on the way of a pass that can fail for
+  // memory (kOutOfMemory); failing changes nothing, and page_data() stays valid.
   Status reserve(size_t n_rows);
 
   // Stages n_rows rows of one layer at positions [length, length + n_rows). Called by every worker of a
@@ -67,27 +68,35 @@ class KvCacheEntry {
   // REQUIRES: n <= length().
   void slice_to_length(size_t n);
 
-  // An entry with the same rows: O(pages) references, nothing copied.
-  KvCacheEntry fork() const;
+  // An entry with the same rows: O(pages) references, no row copied. Error: kOutOfMemory, for these references.
+  Result<KvCacheEntry> fork() const;
 
   // The pages from position 0 on, for attention and for the store: those of length(), then reserved ones.
   std::span<const KvPage> pages() const { return pages_; }
   // The same as bare pointers, valid until the next non-const call.
   const std::byte* const* page_data() const { return page_data_.data(); }
 
-  // Adopts pages that the store found: rows [0, tokens.size()). REQUIRES: the entry is empty and the pages
-  // are as many as the tokens need.
-  void adopt(std::vector<KvPage> pages, TokenSpan tokens);
+  // Adopts pages that the store found: rows [0, tokens.size()). Error: kOutOfMemory; the entry is still empty.
+  // REQUIRES: the entry is empty and the pages are as many as the tokens need.
+  Status adopt(std::vector<KvPage> pages, TokenSpan tokens);
+
+  // Continues the entry with rows that were found elsewhere: those of `tokens`, which follow tokens(). pages[0] takes
+  // the place of the partial last page, if there is one, and holds its rows as well. Gives back what was reserved and
+  // forgets what was staged. Error: kOutOfMemory (the heap), and nothing has changed.
+  // REQUIRES: the pages are as many as length() + tokens.size() needs beyond the full pages of length().
+  Status adopt_more(std::vector<KvPage> pages, TokenSpan tokens);
 
   // Reads page `index` from `page` from now on: the same ids, computed twice, need their memory only once.
-  // REQUIRES: all 64 positions are committed and both pages hold the rows of the same ids.
-  void share_page(size_t index, KvPage page);
+  // Returns the page that was there. REQUIRES: all 64 positions are committed and both pages hold the rows of
+  // the same ids.
+  KvPage share_page(size_t index, KvPage page);
 
   // Counters since construction, for the proofs of O(delta).
   size_t pages_copied() const { return pages_copied_; }
   size_t rows_appended() const { return rows_appended_; }
 
  private:
+  Status reserve_or_throw(size_t n_rows);
   using FinishRow = void (*)(void* context, size_t row, size_t head);
   void store_rows(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
                   size_t stride, size_t n_rows, FinishRow finish, void* context);
@@ -96,7 +105,7 @@ class KvCacheEntry {
   std::vector<KvPage> pages_;
   std::vector<const std::byte*> page_data_;  // pages_[i].data()
   Tokens tokens_;
-  std::vector<size_t> staged_;  // [n_layers] rows appended since reserve; 0: none
+  std::vector<size_t> staged_;  // [n_layers] rows appended since reserve, 0: none; empty before the first one
   size_t pages_copied_ = 0;
   size_t rows_appended_ = 0;
 };

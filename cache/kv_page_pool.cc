@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -28,7 +27,7 @@ struct KvPage::Slot {
   std::byte* data = nullptr;
   KvPagePool::State* pool = nullptr;
   Slot* next_free = nullptr;
-  bool dirty = false;  // was handed out since it was last zeroed
+  bool was_used = false;
   std::atomic<uint32_t> holders{0};
 };
 
@@ -48,20 +47,20 @@ struct KvPagePool::State {
   std::atomic<size_t> bytes_copied{0};
 
   mutable std::mutex mutex;  // guards what follows
-  std::condition_variable scrubbed;
   std::vector<Slab> slabs;
-  Slot* dirty_pages = nullptr;  // free, touched: reused first, so that memory that was never used stays so
-  Slot* clean_pages = nullptr;  // free, zero
+  // Free and zero, all of them.
+  Slot* used_pages = nullptr;   // reused first, so that memory that was never touched stays so
+  Slot* fresh_pages = nullptr;  // as the system gave them
   size_t free_pages = 0;        // in both lists
-  size_t scrubbing = 0;         // free, in no list while scrub_free_pages() zeroes them
   size_t slab_pages = 0;
   size_t pages_in_use = 0;
   size_t peak_pages = 0;
   std::byte fill{0};
   std::shared_ptr<const Reclaim> reclaim;
+  std::shared_ptr<const LetGo> let_go;
 
   void push_free(Slot* slot) {
-    Slot*& list = slot->dirty ? dirty_pages : clean_pages;
+    Slot*& list = slot->was_used ? used_pages : fresh_pages;
     slot->next_free = list;
     list = slot;
     ++free_pages;
@@ -79,6 +78,7 @@ struct KvPagePool::State {
   }
 
   void release(Slot* slot) {
+    std::memset(slot->data, 0, page_bytes);
     const std::lock_guard lock(mutex);
     push_free(slot);
     --pages_in_use;
@@ -109,7 +109,7 @@ struct KvPagePool::State {
     }
     if (free_pages < n) return n - free_pages;
     for (size_t i = 0; i < n; ++i) {
-      taken.push_back(pop_free(dirty_pages != nullptr ? dirty_pages : clean_pages));
+      taken.push_back(pop_free(used_pages != nullptr ? used_pages : fresh_pages));
     }
     pages_in_use += n;
     peak_pages = std::max(peak_pages, pages_in_use);
@@ -156,46 +156,44 @@ KvPagePool::KvPagePool(KvLayout layout, size_t budget_bytes) : layout_(layout) {
 KvPagePool::~KvPagePool() { CHECK_EQ(state_->pages_in_use, size_t{0}) << "pages outlive their pool"; }
 
 Result<std::vector<KvPage>> KvPagePool::allocate(size_t n_pages) {
-  State& state = *state_;
-  std::vector<State::Slot*> taken;
-  std::vector<KvPage> pages;
-  std::byte fill{};
-  // More than the budget could ever hold is refused before anything is evicted for it.
-  if (n_pages > state.max_pages) {
-    const std::lock_guard lock(state.mutex);
-    return state.out_of_memory(n_pages);
-  }
   try {
+    State& state = *state_;
+    // More than the budget could ever hold is refused before anything is evicted for it.
+    if (n_pages > state.max_pages) {
+      const std::lock_guard lock(state.mutex);
+      return state.out_of_memory(n_pages);
+    }
+    std::vector<State::Slot*> taken;
+    std::vector<KvPage> pages;
     taken.reserve(n_pages);
     pages.reserve(n_pages);
+    std::byte fill{};
     for (;;) {
       std::unique_lock lock(state.mutex);
-      state.scrubbed.wait(lock, [&] { return state.scrubbing == 0 || state.free_pages >= n_pages; });
       Status refused;
       const size_t missing = state.take(n_pages, taken, refused);
-      if (missing == 0) {
-        fill = state.fill;
-        break;
-      }
+      fill = state.fill;
+      if (missing == 0) break;
       const std::shared_ptr<const Reclaim> reclaim = state.reclaim;
+      const std::shared_ptr<const LetGo> let_go = state.let_go;
       lock.unlock();
       if (reclaim != nullptr && *reclaim && (*reclaim)(missing)) continue;
+      if (let_go != nullptr && (*let_go)()) continue;
       if (!refused.ok()) return refused;
       lock.lock();
       return state.out_of_memory(n_pages);
     }
+    for (State::Slot* slot : taken) {
+      if (fill != std::byte{0}) std::memset(slot->data, static_cast<int>(fill), state.page_bytes);
+      slot->was_used = true;
+      slot->holders.store(1, std::memory_order_relaxed);
+      pages.push_back(KvPage(slot));
+    }
+    return pages;
   } catch (const std::bad_alloc&) {
-    return Status(ErrorCode::kOutOfMemory, "KV cache: no heap memory for the list of pages");
+    // Short enough for the string to need no memory.
+    return Status(ErrorCode::kOutOfMemory, "no heap memory");
   }
-  for (State::Slot* slot : taken) {
-    // A page straight from the system is zero already, and touching it here would only cost time.
-    if (slot->dirty || fill != std::byte{0})
-      std::memset(slot->data, static_cast<int>(fill), state.page_bytes);
-    slot->dirty = true;
-    slot->holders.store(1, std::memory_order_relaxed);
-    pages.push_back(KvPage(slot));
-  }
-  return pages;
 }
 
 Result<KvPage> KvPagePool::allocate() {
@@ -209,20 +207,10 @@ void KvPagePool::set_reclaim(Reclaim reclaim) {
   state_->reclaim = std::move(shared);
 }
 
-void KvPagePool::scrub_free_pages() {
-  State& state = *state_;
-  std::unique_lock lock(state.mutex);
-  while (state.dirty_pages != nullptr) {
-    State::Slot* slot = state.pop_free(state.dirty_pages);
-    ++state.scrubbing;
-    lock.unlock();
-    std::memset(slot->data, 0, state.page_bytes);
-    slot->dirty = false;
-    lock.lock();
-    --state.scrubbing;
-    state.push_free(slot);
-    state.scrubbed.notify_all();
-  }
+void KvPagePool::set_let_go(LetGo let_go) {
+  auto shared = let_go ? std::make_shared<const LetGo>(std::move(let_go)) : nullptr;
+  const std::lock_guard lock(state_->mutex);
+  state_->let_go = std::move(shared);
 }
 
 void KvPagePool::copy_rows(const KvPage& from, const KvPage& to, size_t n_rows) {

@@ -2,9 +2,9 @@
 //
 // A page is written by the one entry that holds it alone; a page with several holders is immutable. The pool
 // knows nothing of tokens. Thread-safe. Address space is taken in slabs as it is needed, so a large budget
-// costs nothing until it is used. Freed pages are kept for reuse and zeroed before they are handed out again,
-// so that no reader ever sees another conversation's rows; under AddressSanitizer nobody may touch a freed
-// page.
+// costs nothing until it is used. A page is zeroed by the thread that lets it go, before anybody can get it: no
+// reader ever sees another conversation's rows, and none lie about in memory. Freed pages are kept for reuse;
+// under AddressSanitizer nobody may touch one.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,8 @@ class KvPage {
 
 class KvPagePool {
  public:
-  // Frees at least `n_pages` pages and returns true, or changes nothing and returns false.
+  // Returns true when it has freed pages, `n_pages` or as many as will do: the pool looks again and may ask
+  // again. Returns false, and has changed nothing, when so many cannot be freed.
   using Reclaim = std::function<bool(size_t n_pages)>;
 
   // The budget counts pages: whole pages that fit into budget_bytes are handed out, never more.
@@ -56,7 +57,7 @@ class KvPagePool {
   const KvLayout& layout() const { return layout_; }
 
   // n zeroed pages, or none: when the budget is reached, `reclaim` is asked for what is missing first.
-  // Error: kOutOfMemory with the wanted bytes, the bytes in use and the budget.
+  // Error: kOutOfMemory with the wanted bytes, the bytes in use and the budget, or for want of heap memory.
   Result<std::vector<KvPage>> allocate(size_t n_pages);
   Result<KvPage> allocate();
 
@@ -65,8 +66,10 @@ class KvPagePool {
   // call that has begun may still be running afterwards.
   void set_reclaim(Reclaim reclaim);
 
-  // Zeroes the freed pages now instead of at their reuse: for whoever must know that nothing is left.
-  void scrub_free_pages();
+  // Called in the same way when reclaim could not help: lets go of handles that can be spared, as those of pages that
+  // wait to be written to disk, and returns whether it let go of any. Reclaim is then asked once more.
+  using LetGo = std::function<bool()>;
+  void set_let_go(LetGo let_go);
 
   // Copies the first n_rows rows of a page into a fresh one, and counts the bytes.
   void copy_rows(const KvPage& from, const KvPage& to, size_t n_rows);

@@ -5,20 +5,26 @@
 // entry's first reserve() copies its rows. The store holds references, not copies; what a session holds
 // itself costs nothing extra and is never evicted.
 //
-// Eviction: least recently used first, the tail pages of a sequence before its head, never a page that is
-// pinned or that an entry holds (it would free nothing). The store installs itself as the pool's reclaim, so
-// pages wanted by a session push out what was not used for the longest time.
+// Eviction: least recently used first, what was used again and declared prefixes later (cache/eviction_queue.h),
+// the tail pages of a sequence before its head, never a page that is pinned or that an entry holds (it would free
+// nothing). The store installs itself as the pool's reclaim, so pages wanted by a session push out what was not
+// used for the longest time.
 //
 // Namespaces isolate users: what one inserted another never finds, unless it was inserted as shared. An entry
 // belongs to one namespace for life: the one it was found in or is inserted into first.
 //
-// Thread-safe, one mutex. It never asks the pool for pages, so reclaim cannot dead-lock. The pool must
-// outlive it, and nobody may allocate from the pool while the store is destroyed.
+// All or nothing: a call that finds no heap memory fails as kOutOfMemory, or finds nothing, and leaves store and
+// entries as they were. Thread-safe, one mutex; pages are zeroed outside of it. It never asks the pool for pages,
+// so reclaim cannot dead-lock. The pool must outlive it, and nobody may allocate from the pool while the store
+// is destroyed.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
-#include <map>
+#include <cstdint>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +35,7 @@
 #include "cache/kv_cache_entry.h"
 #include "cache/prefix_tree.h"
 #include "cache/store_invariants.h"
+#include "cache/store_spaces.h"
 
 namespace ibid {
 
@@ -37,22 +44,20 @@ enum class Sharing {
   kShared,   // found by every namespace: its ids can be probed by anybody, so only for what is no secret
 };
 
-// Counted since the namespace's first insertion (the store: since construction). A namespace whose last page
-// went is forgotten, counters included.
-struct StoreStats {
-  size_t lookups = 0;
-  size_t hits = 0;           // lookups that found at least one id
-  size_t reused_tokens = 0;  // ids found, over all lookups
-  size_t inserted_pages = 0;
-  size_t evicted_pages = 0;
-  size_t pages = 0;  // in the tree now
-  size_t peak_pages = 0;
+enum class Extent {
+  kAll,
+  kFullPages,  // leaves out the partial last page: an entry that goes on growing need not copy it then
+};
 
-  size_t misses() const { return lookups - hits; }
+struct InsertOptions {
+  Sharing sharing = Sharing::kPrivate;
+  Extent extent = Extent::kAll;
+  Retention retention = Retention::kOrdinary;
 };
 
 struct PrefixHit {
   KvCacheEntry entry;  // its tokens are the prefix that was found; empty for a miss
+  LogitsRow logits;    // behind the last of the ids asked for, if all were found and these logits remembered
   size_t length() const { return entry.length(); }
 };
 
@@ -82,73 +87,89 @@ class PrefixPin {
 class LruKvCacheStore {
  public:
   // budget_bytes limits charge_bytes(); the memory of the pages themselves is limited by the pool.
-  LruKvCacheStore(KvPagePool& pool, size_t budget_bytes);
+  LruKvCacheStore(KvPagePool& pool, size_t budget_bytes, Eviction eviction = Eviction::kReuse);
   explicit LruKvCacheStore(KvPagePool& pool) : LruKvCacheStore(pool, pool.budget_bytes()) {}
   ~LruKvCacheStore();
   LruKvCacheStore(const LruKvCacheStore&) = delete;
   LruKvCacheStore& operator=(const LruKvCacheStore&) = delete;
 
-  // An entry with the longest stored prefix of `ids`, to the token. O(ids), whatever is stored. Logits need
-  // at least one id to be fed, so for a prompt ask with all ids but the last.
+  // An entry with the longest stored prefix of `ids`, to the token. O(ids), whatever is stored. Logits that are
+  // not in the hit need at least one id to be fed: slice the entry to all ids but the last then.
   PrefixHit find_longest_prefix(std::string_view name_space, TokenSpan ids);
 
   // Makes the entry's rows findable; call it after every turn. O(new pages): known ones are recognised by
   // their address. Full pages that the store already has for the same ids replace the entry's own, so a
-  // prefix that two sessions computed at once is in memory once. Inserting a private prefix as shared makes
-  // it so. Errors, all of which insert nothing: kOutOfMemory when the budget is reached and nothing can be
-  // evicted, kInvalidArgument when the pages belong to another namespace.
-  Status insert(std::string_view name_space, KvCacheEntry& entry, Sharing sharing = Sharing::kPrivate);
+  // prefix that two sessions computed at once is in memory once. Inserting a private prefix as shared, or an
+  // ordinary one as a declared prefix, makes it so. Errors, all of which insert nothing and leave the entry:
+  // kOutOfMemory when the budget is reached and nothing can be evicted, kInvalidArgument when the pages belong
+  // to another namespace, kMismatch when they belong to another pool, as those of another model do.
+  Status insert(std::string_view name_space, KvCacheEntry& entry, const InsertOptions& options = {});
+  Status insert(std::string_view name_space, KvCacheEntry& entry, Sharing sharing) {
+    return insert(name_space, entry, InsertOptions{.sharing = sharing});
+  }
 
-  // Pins the path of `ids`. Error: kNotFound unless all of them are stored.
+  // Remembers the logits of the row behind the last of `ids`, so that an exact repeat needs no forward pass. They
+  // are visible where the page of that last id is, and go with it; at most kMaxEndings a page, and 1/16 of the
+  // budget in all, the least recently used give way. What is remembered already stays. Errors: kNotFound
+  // unless all of the ids are stored, kOutOfMemory without room, kInvalidArgument for no logits.
+  Status remember_logits(std::string_view name_space, TokenSpan ids, std::span<const float> logits);
+
+  // Pins the path of `ids`. Errors: kNotFound unless all of them are stored, kOutOfMemory.
   Result<PrefixPin> pin(std::string_view name_space, TokenSpan ids);
 
   // Drops up to n_pages pages, as described above, and returns how many.
   size_t evict(size_t n_pages);
 
-  // Forgets all of a namespace, pins included, and zeroes what this freed. Entries keep their own pages.
+  // Forgets all of a namespace, pins included; what this frees is zero on return. Entries keep their own pages.
   // clear_shared() also forgets the private pages that continue shared ones.
   void clear(std::string_view name_space);
   void clear_shared();
 
-  // What the pages in the tree cost: their bytes, and those of the index.
+  // What the pages in the tree cost: their bytes, those of the index and of remembered logits.
   size_t charge_bytes() const;
   size_t budget_bytes() const { return budget_bytes_; }
   size_t page_charge_bytes() const { return page_charge_bytes_; }
 
+  // All namespaces together, misses of unknown ones included; one of them (zeros: it has no pages).
   StoreStats stats() const;
   StoreStats stats(std::string_view name_space) const;
   StoreStats shared_stats() const;
   // Ids compared and nodes looked at since construction.
   PrefixTree::Work work() const;
 
-  // A copy of everything, for validate_store().
+  // A copy of everything, for validate_store(). May throw std::bad_alloc: for tests and dumps.
   StoreSnapshot snapshot() const;
 
  private:
   friend class PrefixPin;
-  struct Space {
-    std::string name;
-    StoreStats stats;
+  // What a call removes. Declared before its lock, so that it goes after: zeroing a page takes as long as many
+  // lookups.
+  class Removed {
+   public:
+    explicit Removed(LruKvCacheStore& store) : nodes(store.n_freeing_), store_(store) {}
+    ~Removed();
+    RemovedNodes nodes;
+
+   private:
+    LruKvCacheStore& store_;
   };
   struct Plan;
 
-  SpaceId find_space(std::string_view name) const;
-  SpaceId add_space(std::string_view name);
-  void count(SpaceId space, size_t StoreStats::*counter, size_t n);
-  void count_added(SpaceId space);
-  void count_removed(SpaceId space);
-  void drop_emptied_spaces();
+  SpaceId readable_space(std::string_view name) const;
 
-  Plan plan_insert(SpaceId space, KvCacheEntry& entry, Sharing sharing);
+  // store_insertion.cc
+  Plan plan_insert(SpaceId space, const KvCacheEntry& entry, const InsertOptions& options);
   void plan_first_page(SpaceId space, const KvCacheEntry& entry, Plan& plan);
   Status check_pages(const KvCacheEntry& entry, Plan& plan);
-  Status admit(const Plan& plan);
-  void share_path(const Plan& plan);
-  void add_pages(const Plan& plan, const KvCacheEntry& entry);
+  Status admit(const Plan& plan, RemovedNodes& removed);
+  void share_known_pages(Plan& plan, KvCacheEntry& entry);
+  PrefixNode& add_pages(Plan& plan, const KvCacheEntry& entry, RemovedNodes& removed);
+  Status insert_or_throw(std::string_view name_space, KvCacheEntry& entry, const InsertOptions& options);
+  Status remember(std::string_view name_space, TokenSpan ids, std::unique_ptr<PrefixEnding> ending);
 
+  size_t charge() const { return spaces_.total().bytes; }
+  size_t endings_budget() const { return budget_bytes_ / 16; }
   bool reclaim(size_t n_pages);
-  void evict_oldest(size_t n_pages);
-  void remove_space(SpaceId space);
   void unpin(uint64_t pin);
 
   KvPagePool& pool_;
@@ -156,12 +177,11 @@ class LruKvCacheStore {
   const size_t page_charge_bytes_;
 
   mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable pages_freed_;
+  size_t n_freeing_ = 0;  // pages that left the tree and are not back in the pool yet
+  uint64_t n_freed_ = 0;  // calls that gave such pages back
+  StoreSpaces spaces_;
   PrefixTree tree_;
-  StoreStats stats_;
-  std::map<SpaceId, Space> spaces_;  // kSharedSpace is always there
-  std::map<std::string, SpaceId, std::less<>> space_ids_;
-  std::vector<SpaceId> emptied_;  // lost their last page in the running call
-  SpaceId last_space_ = kSharedSpace;
 };
 
 }  // namespace ibid

@@ -8,7 +8,20 @@
 
 namespace ibid {
 
-PrefixTree::PrefixTree() { root_.n_ids = kPagePositions; }
+namespace {
+
+// Doubles, so that a page more costs O(1).
+template <typename Container>
+void reserve_geometric(Container& items, size_t n, size_t capacity) {
+  if (n > capacity) items.reserve(std::max(n, 2 * capacity));
+}
+
+}  // namespace
+
+PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction)
+    : spaces_(spaces), queue_(eviction), endings_(spaces) {
+  root_.n_ids = kPagePositions;
+}
 
 // A binary search that remembers how much of `ids` the two borders share: what lies between shares at least
 // the smaller of both, so those ids are not compared again (Manber and Myers 1993, for suffix arrays). The
@@ -40,11 +53,22 @@ PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space
     }
   }
   place.index = low;
+  // All ids are there: what begins with them stands together, and the first of it is here.
+  if (!ids.empty() && place.best.length == ids.size()) place.best.node = parent.children[low];
   return place;
 }
 
 PrefixTree::Match PrefixTree::best_child(const PrefixNode& parent, SpaceId space, TokenSpan ids) {
   return find_place(parent, space, ids).best;
+}
+
+// What a child of the node at `begin` has in common with the ids.
+void PrefixTree::improve(Match& best, const Match& child, size_t begin, TokenSpan ids) {
+  const size_t length = begin + child.length;
+  if (length > best.length) best = {child.node, length};
+  if (length == ids.size() && child.length > 0 && best.ending == nullptr) {
+    best.ending = PrefixEndings::find(*child.node, child.length);
+  }
 }
 
 // Follows `space` down from `from`, whose path holds the first `begin` ids.
@@ -53,7 +77,7 @@ void PrefixTree::walk_space(PrefixNode& from, SpaceId space, TokenSpan ids, size
   while (begin < ids.size()) {
     const Match match =
         best_child(*node, space, ids.subspan(begin, std::min(kPagePositions, ids.size() - begin)));
-    if (begin + match.length > best.length) best = {match.node, begin + match.length};
+    improve(best, match, begin, ids);
     if (match.length < kPagePositions) return;
     begin += kPagePositions;
     node = match.node;
@@ -68,7 +92,7 @@ PrefixTree::Match PrefixTree::longest_prefix(SpaceId space, TokenSpan ids) {
     if (space != kSharedSpace) walk_space(*node, space, ids, begin, best);
     const Match match =
         best_child(*node, kSharedSpace, ids.subspan(begin, std::min(kPagePositions, ids.size() - begin)));
-    if (begin + match.length > best.length) best = {match.node, begin + match.length};
+    improve(best, match, begin, ids);
     if (match.length < kPagePositions) break;
     node = match.node;
   }
@@ -87,55 +111,85 @@ void PrefixTree::link(PrefixNode& node) {
   CHECK(place.best.node == nullptr ||
         (place.best.length < node.n_ids && place.best.length < place.best.node->n_ids))
       << "siblings must not be prefixes of each other";
-  if (parent.children.empty()) leaves_.erase(&parent);
+  queue_.erase(parent);
+  CHECK(parent.children.size() < parent.children.capacity());
   parent.children.insert(parent.children.begin() + static_cast<ptrdiff_t>(place.index), &node);
+  // The node is now the first that begins with what it shares with the next one.
+  if (place.index + 1 == parent.children.size()) return;
+  PrefixNode& next = *parent.children[place.index + 1];
+  if (next.space == node.space) {
+    endings_.move(next, node, common_prefix_length(next.tokens(), node.tokens()));
+  }
 }
 
-void PrefixTree::unlink(PrefixNode& node) {
+// Returns where it stood.
+size_t PrefixTree::unlink(PrefixNode& node) {
   PrefixNode& parent = *node.parent;
   const size_t index = find_place(parent, node.space, node.tokens()).index;
   CHECK(index < parent.children.size() && parent.children[index] == &node);
   parent.children.erase(parent.children.begin() + static_cast<ptrdiff_t>(index));
+  return index;
 }
 
-PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, KvPage page) {
+PrefixTree::NodeMap PrefixTree::prepare(PrefixNode& parent, std::span<const KvPage> pages) {
+  NodeMap prepared;
+  prepared.reserve(pages.size());
+  for (const KvPage& page : pages) {
+    auto node = std::make_unique<PrefixNode>();
+    node->children.reserve(1);
+    CHECK(prepared.emplace(page.data(), std::move(node)).second) << "a page is in one node";
+  }
+  if (pages.empty()) return prepared;
+  const size_t n = nodes_.size() + pages.size();
+  const auto n_most = static_cast<size_t>(nodes_.max_load_factor() * static_cast<float>(nodes_.bucket_count()));
+  reserve_geometric(nodes_, n, n_most);
+  queue_.reserve(n);
+  reserve_geometric(parent.children, parent.children.size() + 1, parent.children.capacity());
+  return prepared;
+}
+
+PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, KvPage page,
+                            NodeMap& prepared) {
   CHECK(parent.is_full() && !ids.empty() && ids.size() <= kPagePositions);
   CHECK(&parent == &root_ || parent.space == kSharedSpace || parent.space == space);
-  std::unique_ptr<PrefixNode>& slot = nodes_[page.data()];
-  CHECK(slot == nullptr) << "a page is in one node";
-  slot = std::make_unique<PrefixNode>();
-  PrefixNode& node = *slot;
+  const auto inserted = nodes_.insert(prepared.extract(page.data()));
+  CHECK(inserted.inserted) << "a page is in one node";
+  PrefixNode& node = *inserted.position->second;
   node.serial = ++last_serial_;
   node.parent = &parent;
   node.space = space;
   node.n_ids = ids.size();
   std::copy(ids.begin(), ids.end(), node.ids.begin());
   node.page = std::move(page);
-  node.last_used = ++tick_;
+  spaces_.page_added(space);
   link(node);
-  leaves_.insert(&node);
+  queue_.touch(node);
+  queue_.push(node);
   return node;
 }
 
-void PrefixTree::extend(PrefixNode& node, TokenSpan ids, KvPage page) {
+KvPage PrefixTree::extend(PrefixNode& node, TokenSpan ids, KvPage page) {
   CHECK(node.children.empty() && ids.size() > node.n_ids && ids.size() <= kPagePositions);
   if (!(page == node.page)) {
     auto owned = nodes_.extract(node.page.data());
     owned.key() = page.data();
     CHECK(nodes_.insert(std::move(owned)).inserted) << "a page is in one node";
-    node.page = std::move(page);
+    std::swap(node.page, page);
   }
   // No sibling stands between the old ids and the new: it would begin with the old ones.
   std::copy(ids.begin(), ids.end(), node.ids.begin());
   node.n_ids = ids.size();
-  touch(node);
+  touch(node, true);
+  return page;
 }
 
-void PrefixTree::share(PrefixNode& node) {
+void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
   if (node.space == kSharedSpace) return;
   CHECK(node.parent == &root_ || node.parent->space == kSharedSpace);
   unlink(node);
-  node.space = kSharedSpace;
+  endings_.recharge(node, kSharedSpace);
+  spaces_.page_removed(std::exchange(node.space, kSharedSpace));
+  spaces_.page_added(kSharedSpace);
   const Match match = best_child(*node.parent, kSharedSpace, node.tokens());
   if (match.node != nullptr && match.length == match.node->n_ids) {
     PrefixNode& gone = *match.node;
@@ -144,32 +198,67 @@ void PrefixTree::share(PrefixNode& node) {
       if (pinned == &gone) pinned = &node;
     }
     node.n_pins += std::exchange(gone.n_pins, 0);
-    leaves_.erase(&gone);
+    if (gone.retention == Retention::kPrefix) node.retention = Retention::kPrefix;
+    endings_.move(gone, node, gone.n_ids);
     unlink(gone);
-    const std::byte* key = gone.page.data();
-    nodes_.erase(key);
+    discard(gone, removed);
   }
   link(node);
+  // It brought logits along, and may not be the first that begins with their ids.
+  for (const std::unique_ptr<PrefixEnding>& ending : node.endings) {
+    if (ending == nullptr) continue;
+    const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(ending->n_ids));
+    if (first.node != &node) endings_.move(*ending, *first.node);
+  }
 }
 
-void PrefixTree::remove(PrefixNode& node) {
+// What unlink() left of a leaf.
+void PrefixTree::discard(PrefixNode& node, RemovedNodes& removed) {
+  endings_.drop_all(node);
+  queue_.erase(node);
+  spaces_.page_removed(node.space);
+  removed.add(std::move(nodes_.extract(node.page.data()).mapped()));
+}
+
+void PrefixTree::remove(PrefixNode& node, RemovedNodes& removed) {
   CHECK(node.children.empty());
   PrefixNode& parent = *node.parent;
-  leaves_.erase(&node);
-  unlink(node);
+  const size_t index = unlink(node);
+  if (index < parent.children.size() && parent.children[index]->space == node.space) {
+    PrefixNode& next = *parent.children[index];
+    endings_.move(node, next, common_prefix_length(node.tokens(), next.tokens()));
+  }
   if (&parent != &root_ && parent.children.empty()) {
-    parent.last_used = std::max(parent.last_used, node.last_used);
-    leaves_.insert(&parent);
+    EvictionQueue::inherit(parent, node);
+    queue_.push(parent);
   }
   if (node.n_pins > 0) std::erase_if(pins_, [&](const auto& pin) { return pin.second == &node; });
-  const std::byte* key = node.page.data();
-  nodes_.erase(key);
+  discard(node, removed);
+}
+
+void PrefixTree::remove_space(SpaceId space, RemovedNodes& removed) {
+  PrefixNode* doomed = nullptr;  // a list by `next`: the tops of what goes
+  for (const auto& [page, node] : nodes_) {
+    const bool is_top = node->parent == &root_ || node->parent->space != space;
+    if (node->space == space && is_top) node->next = std::exchange(doomed, node.get());
+  }
+  // Tails first: what has children puts one of them in front of itself.
+  while (doomed != nullptr) {
+    PrefixNode& node = *doomed;
+    if (node.children.empty()) {
+      doomed = std::exchange(node.next, nullptr);
+      remove(node, removed);
+    } else {
+      PrefixNode* child = node.children.back();
+      child->next = std::exchange(doomed, child);
+    }
+  }
 }
 
 uint64_t PrefixTree::pin(PrefixNode& node) {
+  pins_.emplace(last_pin_ + 1, &node);
   ++node.n_pins;
-  pins_.emplace(++last_pin_, &node);
-  return last_pin_;
+  return ++last_pin_;
 }
 
 void PrefixTree::unpin(uint64_t pin) {
@@ -179,19 +268,27 @@ void PrefixTree::unpin(uint64_t pin) {
   pins_.erase(found);
 }
 
-void PrefixTree::touch(PrefixNode& node) {
-  const bool is_leaf = node.children.empty() && leaves_.erase(&node) > 0;
-  node.last_used = ++tick_;
-  if (is_leaf) leaves_.insert(&node);
+void PrefixTree::touch(PrefixNode& node, bool reused) {
+  if (reused) node.was_reused = true;
+  queue_.touch(node);
 }
 
-bool PrefixTree::can_evict(size_t n) {
-  if (n == 0) return true;
+void PrefixTree::declare_prefix(PrefixNode& node) {
+  // Above a declared node all are declared.
+  for (PrefixNode* above = &node; above != &root_ && above->retention != Retention::kPrefix;
+       above = above->parent) {
+    above->retention = Retention::kPrefix;
+    queue_.touch(*above);
+  }
+}
+
+size_t PrefixTree::count_evictable(size_t n) {
+  if (n == 0) return 0;
   ++scan_;
   size_t found = 0;
-  for (PrefixNode* leaf : leaves_) {
+  for (PrefixNode* leaf : queue_.heap()) {
     for (PrefixNode* node = leaf; node != &root_ && node->is_idle(); node = node->parent) {
-      if (++found == n) return true;
+      if (++found == n) return n;
       PrefixNode& parent = *node->parent;
       if (parent.scan != scan_) {
         parent.scan = scan_;
@@ -200,24 +297,14 @@ bool PrefixTree::can_evict(size_t n) {
       if (++parent.scanned_children < parent.children.size()) break;
     }
   }
-  return false;
+  return found;
 }
 
-PrefixNode& PrefixTree::oldest_idle_leaf() {
-  for (size_t looked_at = 0, n = leaves_.size(); looked_at < n; ++looked_at) {
-    PrefixNode* leaf = *leaves_.begin();
-    if (leaf->is_idle()) return *leaf;
-    touch(*leaf);
-  }
-  CHECK(false) << "no idle leaf";
-  return root_;
-}
-
-std::vector<PrefixNode*> PrefixTree::nodes() const {
-  std::vector<PrefixNode*> all;
-  all.reserve(nodes_.size());
-  for (const auto& [page, node] : nodes_) all.push_back(node.get());
-  return all;
+void PrefixTree::evict_first(RemovedNodes& removed) {
+  PrefixNode& leaf = queue_.first_idle();
+  queue_.evicted(leaf);
+  spaces_.count(leaf.space, &StoreStats::evicted_pages, 1);
+  remove(leaf, removed);
 }
 
 }  // namespace ibid

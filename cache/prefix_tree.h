@@ -3,50 +3,32 @@
 // A node is one page and the 1 to 64 ids of its rows; its parent is the page before it. Nodes with fewer than
 // 64 ids are leaves. The children of a node are sorted by namespace and ids, and within one namespace none is
 // a prefix of another: so the child with the longest common prefix is a neighbour of where the wanted ids
-// would stand, one binary search finds it at token granularity, and there is no hash that could collide.
+// would stand, one binary search finds it at token granularity, and there is no hash that could collide. Where
+// several children begin with all of the wanted ids, the first of them is found, and logits are kept there.
 //
 // Below a shared node hang shared and private nodes, below a private node only nodes of its namespace. A page
-// is held by one node at most. Leaves are queued by age: the oldest is evicted first, and a parent that loses
-// its last child becomes a leaf that is at least as young as the child was.
+// is held by one node at most. Leaves are queued (cache/eviction_queue.h), and a parent that loses its last
+// child becomes a leaf that is at least as young as the child was.
 //
-// Not thread-safe: the store locks. It owns the nodes; pointers are valid until remove().
+// Nothing but prepare() and pin() allocates, so nothing else can fail half-way. Not thread-safe: the store
+// locks. It owns the nodes; pointers are valid until remove().
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "base/types.h"
-#include "cache/kv_page_pool.h"
+#include "cache/eviction_queue.h"
+#include "cache/prefix_endings.h"
+#include "cache/prefix_node.h"
+#include "cache/store_spaces.h"
 
 namespace ibid {
-
-using SpaceId = uint64_t;  // a namespace's number
-inline constexpr SpaceId kSharedSpace = 0;
-
-struct PrefixNode {
-  uint64_t serial = 0;           // order of creation; the root has 0
-  PrefixNode* parent = nullptr;  // null for the root only
-  SpaceId space = kSharedSpace;
-  size_t n_ids = 0;
-  std::array<TokenId, kPagePositions> ids{};
-  KvPage page;  // the root has none
-  std::vector<PrefixNode*> children;
-  size_t n_pins = 0;
-  uint64_t last_used = 0;
-  uint64_t scan = 0;            // scratch of can_evict(): the scan that visited it last,
-  size_t scanned_children = 0;  // and how many children could go in that scan
-
-  TokenSpan tokens() const { return {ids.data(), n_ids}; }
-  bool is_full() const { return n_ids == kPagePositions; }
-  // Nobody but the tree holds the page, so that removing the node frees it.
-  bool is_idle() const { return n_pins == 0 && page.use_count() == 1; }
-};
 
 class PrefixTree {
  public:
@@ -54,14 +36,18 @@ class PrefixTree {
   struct Match {
     PrefixNode* node = nullptr;
     size_t length = 0;
+    PrefixEnding* ending = nullptr;  // longest_prefix(): the logits behind all of the ids, where known
   };
+  // Nodes to be, by their page.
+  using NodeMap = std::unordered_map<const std::byte*, std::unique_ptr<PrefixNode>>;
   // The work done since construction: proof that a lookup costs its prompt and an insertion its new pages.
   struct Work {
     size_t tokens_compared = 0;
     size_t pages_touched = 0;
   };
 
-  PrefixTree();
+  // Pages and the bytes of logits are counted in `spaces`, which must outlive the tree.
+  PrefixTree(StoreSpaces& spaces, Eviction eviction);
 
   PrefixNode& root() { return root_; }
   const PrefixNode& root() const { return root_; }
@@ -78,64 +64,71 @@ class PrefixTree {
   // The node that holds `page`, or null.
   PrefixNode* holder(const KvPage& page);
 
-  // A new node. REQUIRES: the parent is the root or full, no node holds the page, and best_child(ids) neither
-  // covers ids nor is a prefix of them.
-  PrefixNode& add(PrefixNode& parent, SpaceId space, TokenSpan ids, KvPage page);
+  // Memory for a node for each of `pages`, the first of them a child of `parent`. May throw std::bad_alloc;
+  // what was prepared can be thrown away.
+  NodeMap prepare(PrefixNode& parent, std::span<const KvPage> pages);
 
-  // The node's ids become `ids` and its page `page`, its place and pins stay.
+  // A new node out of `prepared`. REQUIRES: the parent is the root or full, no node holds the page, and
+  // best_child(ids) neither covers ids nor is a prefix of them.
+  PrefixNode& add(PrefixNode& parent, SpaceId space, TokenSpan ids, KvPage page, NodeMap& prepared);
+
+  // The node's ids become `ids` and its page `page`, its place, pins and logits stay. Returns the page it had.
   // REQUIRES: the node is a leaf, its ids begin `ids`, and no other node holds the page.
-  void extend(PrefixNode& node, TokenSpan ids, KvPage page);
+  KvPage extend(PrefixNode& node, TokenSpan ids, KvPage page);
 
   // Makes a private node shared; its children stay private. A shared leaf that begins its ids gives way to it
-  // and leaves it its pins. REQUIRES: the parent is the root or shared, and no shared sibling covers the
-  // node.
-  void share(PrefixNode& node);
+  // and leaves it its pins and logits. REQUIRES: the parent is the root or shared, and no shared sibling covers
+  // the node.
+  void share(PrefixNode& node, RemovedNodes& removed);
 
   // Its pins are void from now on. REQUIRES: the node is a leaf.
-  void remove(PrefixNode& node);
+  void remove(PrefixNode& node, RemovedNodes& removed);
+  // All nodes of the namespace and what hangs below them.
+  void remove_space(SpaceId space, RemovedNodes& removed);
 
-  // A pinned node is not idle. unpin() of a void pin does nothing.
+  // A pinned node is not idle. unpin() of a void pin does nothing. pin() may throw std::bad_alloc.
   uint64_t pin(PrefixNode& node);
   void unpin(uint64_t pin);
   size_t n_pins() const { return pins_.size(); }
 
-  // The node was used now. O(log leaves).
-  void touch(PrefixNode& node);
+  // The node was used now; `reused`: by another sequence or in another turn than the one that made it.
+  void touch(PrefixNode& node, bool reused);
+  // The path down to the node is a declared prefix.
+  void declare_prefix(PrefixNode& node);
 
-  // Whether n nodes could be removed, leaves first and idle ones only. Changes nothing.
-  bool can_evict(size_t n);
+  // How many nodes could be removed, leaves first and idle ones only; counts no further than n.
+  size_t count_evictable(size_t n);
+  // Removes the idle leaf that goes first. REQUIRES: count_evictable(1) == 1.
+  void evict_first(RemovedNodes& removed);
 
-  // The idle leaf that was not used for the longest time; leaves that somebody holds count as used now.
-  // REQUIRES: can_evict(1).
-  PrefixNode& oldest_idle_leaf();
+  PrefixEndings& endings() { return endings_; }
+  const PrefixEndings& endings() const { return endings_; }
 
-  // For the snapshot and for clearing: all nodes, in no order; all leaves, the oldest first.
-  std::vector<PrefixNode*> nodes() const;
-  std::vector<const PrefixNode*> leaves() const { return {leaves_.begin(), leaves_.end()}; }
+  // For the snapshot: all nodes, in no order; the leaves as they are queued.
+  const NodeMap& nodes() const { return nodes_; }
+  const std::vector<PrefixNode*>& leaves() const { return queue_.heap(); }
 
  private:
-  struct Older {
-    bool operator()(const PrefixNode* a, const PrefixNode* b) const {
-      return a->last_used != b->last_used ? a->last_used < b->last_used : a->serial < b->serial;
-    }
-  };
   struct Place {
     size_t index = 0;  // where the ids would stand among the children
     Match best;
   };
 
   Place find_place(const PrefixNode& parent, SpaceId space, TokenSpan ids);
+  void improve(Match& best, const Match& child, size_t begin, TokenSpan ids);
   void walk_space(PrefixNode& from, SpaceId space, TokenSpan ids, size_t begin, Match& best);
   void link(PrefixNode& node);
-  void unlink(PrefixNode& node);
+  size_t unlink(PrefixNode& node);
+  void discard(PrefixNode& node, RemovedNodes& removed);
 
+  StoreSpaces& spaces_;
   PrefixNode root_;
-  std::unordered_map<const std::byte*, std::unique_ptr<PrefixNode>> nodes_;  // by page
-  std::set<PrefixNode*, Older> leaves_;
+  NodeMap nodes_;
+  EvictionQueue queue_;
+  PrefixEndings endings_;
   std::map<uint64_t, PrefixNode*> pins_;
   uint64_t last_pin_ = 0;
   uint64_t last_serial_ = 0;
-  uint64_t tick_ = 0;
   uint64_t scan_ = 0;
   Work work_;
 };

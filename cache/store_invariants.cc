@@ -1,85 +1,115 @@
 #include "cache/store_invariants.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <utility>
 
+#include "cache/prefix_node.h"
 #include "cache/token_prefix.h"
-#include "kernels/kernels.h"
 
 namespace ibid {
 
 namespace {
 
+using Node = StoreSnapshot::Node;
+
+// Tests run it millions of times: a sentence is put together only when its rule is broken.
 class Validator {
  public:
   explicit Validator(const StoreSnapshot& store) : store_(store) {}
 
   std::vector<std::string> run() {
     index_nodes();
-    for (const StoreSnapshot::Node& node : store_.nodes) check_node(node);
-    check_siblings(store_.root_children, "the root");
-    for (const StoreSnapshot::Node& node : store_.nodes) check_siblings(node.children, name(node));
+    for (const Node& node : store_.nodes) check_node(node);
+    check_siblings(store_.root_children, nullptr);
+    for (const Node& node : store_.nodes) check_siblings(node.children, &node);
     check_reachable();
-    check_leaves();
+    check_queue();
     check_spaces();
     check_sums();
     return std::move(broken_);
   }
 
  private:
-  static std::string name(const StoreSnapshot::Node& node) { return "node " + std::to_string(node.serial); }
-
-  void expect(bool holds, const std::string& what) {
+  static std::string name(const Node* node) {
+    return node == nullptr ? "the root" : "node " + std::to_string(node->serial);
+  }
+  void expect(bool holds, const char* what) {
     if (!holds) broken_.push_back(what);
   }
-
-  const StoreSnapshot::Node* find(uint64_t serial) const {
-    const auto found = by_serial_.find(serial);
-    return found == by_serial_.end() ? nullptr : found->second;
+  void expect(bool holds, const Node* node, const char* what) {
+    if (!holds) broken_.push_back(name(node) + what);
+  }
+  void expect(bool holds, const StoreSnapshot::Space& space, const char* what) {
+    if (!holds) broken_.push_back("namespace " + space.name + what);
   }
 
+  const Node* find(uint64_t serial) const {
+    const auto found = std::lower_bound(by_serial_.begin(), by_serial_.end(), serial,
+                                        [](const Node* node, uint64_t s) { return node->serial < s; });
+    return found == by_serial_.end() || (*found)->serial != serial ? nullptr : *found;
+  }
+  size_t index_of(const Node* node) const { return static_cast<size_t>(node - store_.nodes.data()); }
+
   void index_nodes() {
-    std::set<const void*> pages;
-    for (const StoreSnapshot::Node& node : store_.nodes) {
-      expect(node.serial != 0 && by_serial_.emplace(node.serial, &node).second,
-             name(node) + " is there twice");
-      expect(node.page != nullptr && pages.insert(node.page).second,
-             name(node) + " has a page that another node has");
+    std::vector<std::pair<const void*, const Node*>> pages;
+    for (const Node& node : store_.nodes) {
+      by_serial_.push_back(&node);
+      pages.emplace_back(node.page, &node);
+    }
+    std::sort(by_serial_.begin(), by_serial_.end(),
+              [](const Node* a, const Node* b) { return a->serial < b->serial; });
+    std::sort(pages.begin(), pages.end());
+    for (size_t i = 0; i < by_serial_.size(); ++i) {
+      const Node* node = by_serial_[i];
+      expect(node->serial != 0 && (i == 0 || by_serial_[i - 1]->serial != node->serial), node, " is there twice");
+      expect(pages[i].first != nullptr && (i == 0 || pages[i - 1].first != pages[i].first), pages[i].second,
+             " has a page that another node has");
     }
   }
 
-  void check_node(const StoreSnapshot::Node& node) {
-    expect(!node.ids.empty() && node.ids.size() <= kPagePositions, name(node) + " has a wrong number of ids");
-    expect(node.ids.size() == kPagePositions || node.children.empty(),
-           name(node) + " has children and is not full");
-    expect(node.page_holders >= 1, name(node) + " holds a page without holders");
-    const StoreSnapshot::Node* parent = find(node.parent);
-    expect(node.parent == 0 || parent != nullptr, name(node) + " has no parent");
+  void check_node(const Node& node) {
+    expect(!node.ids.empty() && node.ids.size() <= kPagePositions, &node, " has a wrong number of ids");
+    expect(node.ids.size() == kPagePositions || node.children.empty(), &node, " has children and is not full");
+    expect(node.page_holders >= 1, &node, " holds a page without holders");
+    const Node* parent = find(node.parent);
+    expect(node.parent == 0 || parent != nullptr, &node, " has no parent");
     if (parent != nullptr) {
-      expect(parent->space == 0 || parent->space == node.space,
-             name(node) + " hangs below a private node of another namespace");
+      expect(parent->space == 0 || parent->space == node.space, &node,
+             " hangs below a private node of another namespace");
     }
     const std::vector<uint64_t>* siblings = node.parent == 0    ? &store_.root_children
                                             : parent != nullptr ? &parent->children
                                                                 : nullptr;
-    expect(siblings != nullptr && std::count(siblings->begin(), siblings->end(), node.serial) == 1,
-           name(node) + " is not exactly once among its parent's children");
+    expect(siblings != nullptr && std::count(siblings->begin(), siblings->end(), node.serial) == 1, &node,
+           " is not exactly once among its parent's children");
+    expect(node.endings.size() <= kMaxEndings, &node, " remembers too many logits");
+    for (size_t i = 0; i < node.endings.size(); ++i) {
+      const size_t n_ids = node.endings[i].n_ids;
+      expect(n_ids >= 1 && n_ids <= node.ids.size(), &node, " remembers logits behind ids that it does not have");
+      for (size_t j = 0; j < i; ++j) {
+        expect(node.endings[j].n_ids != n_ids, &node, " remembers the same logits twice");
+      }
+    }
   }
 
-  // Sorted by namespace and ids, and none a prefix of the next: then none is a prefix of any other.
-  void check_siblings(const std::vector<uint64_t>& serials, const std::string& parent) {
-    const StoreSnapshot::Node* last = nullptr;
+  // Sorted by namespace and ids, and none a prefix of the next: then none is a prefix of any other. Logits are
+  // at the first that begins with their ids.
+  void check_siblings(const std::vector<uint64_t>& serials, const Node* parent) {
+    const Node* last = nullptr;
     for (const uint64_t serial : serials) {
-      const StoreSnapshot::Node* node = find(serial);
-      expect(node != nullptr, parent + " has a child that is not there");
+      const Node* node = find(serial);
+      expect(node != nullptr, parent, " has a child that is not there");
       if (node == nullptr) continue;
       if (last != nullptr && last->space == node->space) {
-        expect(last->ids < node->ids, parent + " has children out of order");
-        expect(common_prefix_length(last->ids, node->ids) < last->ids.size(),
-               parent + " has children of which one is a prefix of the other");
+        const size_t common = common_prefix_length(last->ids, node->ids);
+        expect(last->ids < node->ids, parent, " has children out of order");
+        expect(common < last->ids.size(), parent, " has children of which one is a prefix of the other");
+        for (const StoreSnapshot::Ending& ending : node->endings) {
+          expect(ending.n_ids > common, node, " remembers logits that its sibling should have");
+        }
       } else if (last != nullptr) {
-        expect(last->space < node->space, parent + " has namespaces out of order");
+        expect(last->space < node->space, parent, " has namespaces out of order");
       }
       last = node;
     }
@@ -87,64 +117,77 @@ class Validator {
 
   // From the root every node is met once: no cycles, no islands.
   void check_reachable() {
-    std::set<uint64_t> seen;
+    std::vector<bool> seen(store_.nodes.size(), false);
+    size_t n_seen = 0;
     std::vector<uint64_t> open = store_.root_children;
     while (!open.empty()) {
-      const uint64_t serial = open.back();
+      const Node* node = find(open.back());
       open.pop_back();
-      if (!seen.insert(serial).second) continue;
-      if (const StoreSnapshot::Node* node = find(serial)) {
-        open.insert(open.end(), node->children.begin(), node->children.end());
-      }
+      if (node == nullptr || seen[index_of(node)]) continue;
+      seen[index_of(node)] = true;
+      ++n_seen;
+      open.insert(open.end(), node->children.begin(), node->children.end());
     }
-    expect(seen.size() == store_.nodes.size(), "not every node can be reached from the root");
+    expect(n_seen == store_.nodes.size(), "not every node can be reached from the root");
   }
 
-  void check_leaves() {
-    const std::set<uint64_t> listed(store_.leaves.begin(), store_.leaves.end());
-    expect(listed.size() == store_.leaves.size(), "a leaf is queued twice");
-    uint64_t last_used = 0;
-    for (const uint64_t serial : store_.leaves) {
-      const StoreSnapshot::Node* node = find(serial);
+  void check_queue() {
+    std::vector<bool> queued(store_.nodes.size(), false);
+    for (size_t place = 0; place < store_.queue.size(); ++place) {
+      const Node* node = find(store_.queue[place]);
       expect(node != nullptr, "the queue holds a leaf that is not there");
       if (node == nullptr) continue;
-      expect(node->children.empty(), name(*node) + " is queued and has children");
-      expect(node->last_used >= last_used, name(*node) + " is queued behind a younger leaf");
-      last_used = node->last_used;
+      expect(!queued[index_of(node)], node, " is queued twice");
+      queued[index_of(node)] = true;
+      expect(node->children.empty(), node, " is queued and has children");
+      const Node* before = place == 0 ? nullptr : find(store_.queue[(place - 1) / 2]);
+      if (before == nullptr) continue;
+      expect(std::pair(before->rank, before->last_used) <= std::pair(node->rank, node->last_used), node,
+             " is queued behind one that should go after it");
     }
-    for (const StoreSnapshot::Node& node : store_.nodes) {
-      expect(!node.children.empty() || listed.count(node.serial) == 1,
-             name(node) + " is a leaf and not queued");
+    for (const Node& node : store_.nodes) {
+      expect(!node.children.empty() || queued[index_of(&node)], &node, " is a leaf and not queued");
     }
   }
 
   void check_spaces() {
-    std::map<uint64_t, size_t> pages;
-    for (const StoreSnapshot::Node& node : store_.nodes) ++pages[node.space];
     std::set<std::string> names;
+    size_t n_pages = 0;
     for (const StoreSnapshot::Space& space : store_.spaces) {
-      expect(pages[space.id] == space.pages, "namespace " + space.name + " miscounts its pages");
-      expect(space.id == 0 || space.pages > 0, "namespace " + space.name + " is kept without pages");
-      expect(space.id == 0 || names.insert(space.name).second, "namespace " + space.name + " is there twice");
-      pages.erase(space.id);
+      size_t pages = 0, bytes = 0;
+      for (const Node& node : store_.nodes) {
+        if (node.space != space.id) continue;
+        ++pages;
+        for (const StoreSnapshot::Ending& ending : node.endings) bytes += ending.bytes;
+      }
+      n_pages += pages;
+      expect(space.pages == pages, space, " miscounts its pages");
+      expect(space.bytes == pages * store_.page_charge_bytes + bytes, space, " miscounts its bytes");
+      expect(space.id == 0 || space.pages > 0, space, " is kept without pages");
+      expect(space.id == 0 || names.insert(space.name).second, space, " is there twice");
     }
-    expect(pages.empty(), "a node belongs to a namespace that is not there");
+    expect(n_pages == store_.nodes.size(), "a node belongs to a namespace that is not there");
   }
 
   void check_sums() {
-    size_t pins = 0;
-    for (const StoreSnapshot::Node& node : store_.nodes) pins += node.n_pins;
+    size_t pins = 0, endings_bytes = 0;
+    for (const Node& node : store_.nodes) {
+      pins += node.n_pins;
+      for (const StoreSnapshot::Ending& ending : node.endings) endings_bytes += ending.bytes;
+    }
     expect(pins == store_.n_pins, "pins do not add up");
     expect(store_.pages == store_.nodes.size(), "pages do not add up");
-    expect(store_.charge_bytes == store_.nodes.size() * store_.page_charge_bytes, "bytes do not add up");
+    expect(endings_bytes == store_.endings_bytes, "bytes of logits do not add up");
+    expect(endings_bytes <= store_.endings_budget_bytes, "logits exceed their share of the budget");
+    expect(store_.charge_bytes == store_.nodes.size() * store_.page_charge_bytes + endings_bytes,
+           "bytes do not add up");
     expect(store_.charge_bytes <= store_.budget_bytes, "the budget is exceeded");
-    expect(store_.nodes.size() <= store_.pool_pages_in_use,
-           "the store holds pages that the pool has not given");
+    expect(store_.nodes.size() <= store_.pool_pages_in_use, "the store holds pages that the pool has not given");
     expect(store_.pool_pages_in_use <= store_.pool_budget_pages, "the pool's budget is exceeded");
   }
 
   const StoreSnapshot& store_;
-  std::map<uint64_t, const StoreSnapshot::Node*> by_serial_;
+  std::vector<const Node*> by_serial_;
   std::vector<std::string> broken_;
 };
 

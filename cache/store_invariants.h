@@ -12,6 +12,10 @@
 namespace ibid {
 
 struct StoreSnapshot {
+  struct Ending {
+    size_t n_ids = 0;
+    size_t bytes = 0;
+  };
   struct Node {
     uint64_t serial = 0;
     uint64_t parent = 0;  // serial of the parent, 0: the root
@@ -20,24 +24,29 @@ struct StoreSnapshot {
     const void* page = nullptr;
     size_t page_holders = 0;
     size_t n_pins = 0;
+    uint64_t rank = 0;
     uint64_t last_used = 0;
     std::vector<uint64_t> children;  // serials, in the order of the tree
+    std::vector<Ending> endings;     // in no order
   };
   struct Space {
     uint64_t id = 0;
     std::string name;
     size_t pages = 0;
+    size_t bytes = 0;
   };
 
   std::vector<Node> nodes;              // in no order, without the root
   std::vector<uint64_t> root_children;  // serials
-  std::vector<uint64_t> leaves;         // serials, the oldest first
+  std::vector<uint64_t> queue;          // serials of the leaves, a heap: the first goes first
   std::vector<Space> spaces;
   size_t n_pins = 0;
   size_t pages = 0;
   size_t charge_bytes = 0;
   size_t page_charge_bytes = 0;
   size_t budget_bytes = 0;
+  size_t endings_bytes = 0;
+  size_t endings_budget_bytes = 0;
   size_t pool_pages_in_use = 0;
   size_t pool_budget_pages = 0;
 };

@@ -35,7 +35,7 @@ TEST_P(KvCacheEntryLaws, EmptyEntry) {
   EXPECT_TRUE(entry.reserve(0).ok());
   entry.commit({});
   entry.slice_to_length(0);
-  EXPECT_EQ(entry.fork().length(), 0u);
+  EXPECT_EQ(entry.fork()->length(), 0u);
   EXPECT_EQ(pool_.pages_in_use(), 0u);
 }
 
@@ -97,7 +97,7 @@ TEST_P(KvCacheEntryLaws, ForksDivergeAndLeaveEachOtherAlone) {
     KvCacheEntry a(pool_);
     ASSERT_TRUE(feed(a, shared).ok());
     const size_t before = pool_.pages_in_use();
-    KvCacheEntry b = a.fork();
+    KvCacheEntry b = a.fork().value();
     EXPECT_EQ(pool_.pages_in_use(), before) << "a fork costs references only";
     expect_fresh(b, shared);
     ASSERT_TRUE(feed(b, right).ok());
@@ -114,7 +114,7 @@ TEST_P(KvCacheEntryLaws, ForksDivergeAndLeaveEachOtherAlone) {
 TEST_P(KvCacheEntryLaws, ReserveCopiesOnlyTheCommittedRows) {
   KvCacheEntry a(pool_);
   ASSERT_TRUE(feed(a, random_tokens(10, 60)).ok());
-  KvCacheEntry b = a.fork();
+  KvCacheEntry b = a.fork().value();
   b.slice_to_length(20);
   const size_t before = pool_.bytes_copied();
   ASSERT_TRUE(b.reserve(1).ok());
@@ -129,7 +129,7 @@ TEST_P(KvCacheEntryLaws, SliceIntoASharedFullPageCopiesItOnTheFirstWrite) {
   const Tokens tokens = random_tokens(11, 128), other = random_tokens(12, 80);
   KvCacheEntry a(pool_);
   ASSERT_TRUE(feed(a, tokens).ok());
-  KvCacheEntry b = a.fork();
+  KvCacheEntry b = a.fork().value();
   b.slice_to_length(30);
   EXPECT_EQ(b.pages_copied(), 0u);
   ASSERT_TRUE(feed(b, other).ok());
@@ -193,7 +193,7 @@ TEST_P(KvCacheEntryLaws, RandomScriptsKeepEveryEntryRight) {
         }
         case 3:
           if (entries.size() < 5) {
-            entries.push_back(entries[i].fork());
+            entries.push_back(entries[i].fork().value());
             twins.push_back(twins[i]);
           }
           break;
@@ -212,7 +212,7 @@ TEST_P(KvCacheEntryLaws, FailingReserveChangesNothing) {
     KvPagePool small(layout_, n_pages * layout_.page_bytes());
     KvCacheEntry a(small);
     ASSERT_TRUE(feed(a, tokens).ok());
-    KvCacheEntry b = a.fork();
+    KvCacheEntry b = a.fork().value();
     const std::vector<float> rows = read_rows(b);
     const std::vector<const std::byte*> pages(b.page_data(), b.page_data() + b.pages().size());
     const size_t capacity = b.capacity();
@@ -318,7 +318,7 @@ TEST_F(KvCacheEntryDeathTest, AppendNeedsReserve) {
   EXPECT_DEATH(entry.append(worker, tiny_kernels(), 0, rows.k.data(), rows.v.data(), layout_.kv_dim(), 10),
                "without reserve");
   ASSERT_TRUE(feed(entry, tokens_).ok());
-  const KvCacheEntry other = entry.fork();
+  const KvCacheEntry other = entry.fork().value();
   EXPECT_DEATH(entry.append(worker, tiny_kernels(), 0, rows.k.data(), rows.v.data(), layout_.kv_dim(), 10),
                "shared page");
 }

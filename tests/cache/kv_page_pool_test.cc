@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "base/memory_marks.h"
 #include "tests/cache/tiny_kv.h"
@@ -76,13 +77,12 @@ TEST(KvPagePool, ReusedPagesAreZeroAgain) {
   EXPECT_TRUE(all_bytes_are(page, std::byte{0}));
 }
 
-TEST(KvPagePool, ScrubZeroesFreedPagesAndLeavesHeldOnes) {
+TEST(KvPagePool, FreedPagesAreZeroAtOnceAndHeldOnesStay) {
   KvPagePool pool(kLayout, 3 * kLayout.page_bytes());
   std::vector<KvPage> pages = pool.allocate(3).value();
   for (const KvPage& page : pages) std::memset(page.data(), 0xab, kLayout.page_bytes());
   const std::byte* freed = pages[1].data();
   pages.erase(pages.begin() + 1);
-  pool.scrub_free_pages();
   allow_memory(freed, kLayout.page_bytes());  // nobody but this test looks at a freed page
   EXPECT_TRUE(
       std::all_of(freed, freed + kLayout.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
@@ -175,7 +175,6 @@ TEST(KvPagePool, ThreadsShareIt) {
         const KvPage shared = pages->front();
         if (shared.data()[0] != std::byte{0}) ++dirty;
         shared.data()[0] = static_cast<std::byte>(t + 1);
-        if (i % 64 == 0) pool.scrub_free_pages();
       }
     });
   }
@@ -195,8 +194,6 @@ TEST(KvPagePoolDeathTest, NobodyTouchesAFreedPage) {
   EXPECT_DEATH(data[kLayout.page_bytes()] = std::byte{1}, "use-after-poison") << "behind the page";
   page = KvPage();
   EXPECT_DEATH((void)data[0], "use-after-poison");
-  pool.scrub_free_pages();
-  EXPECT_DEATH((void)data[0], "use-after-poison");
 }
 
 #endif
@@ -209,6 +206,24 @@ TEST(KvPagePoolDeathTest, PagesMustNotOutliveThePool) {
         page = pool.allocate().value();
       },
       "outlive");
+}
+
+TEST(KvPagePool, HandlesThatCanBeSparedGoWhenReclaimCannotHelp) {
+  KvPagePool pool(tiny_layout(KvDType::kF32), 2 * tiny_layout(KvDType::kF32).page_bytes());
+  std::vector<KvPage> spare = *pool.allocate(2);
+  int asked = 0;
+  pool.set_let_go([&] {
+    ++asked;
+    return !std::exchange(spare, {}).empty();
+  });
+  EXPECT_TRUE(pool.allocate(1).ok());
+  EXPECT_EQ(asked, 1);
+  spare = *pool.allocate(1);
+  const KvPage held = *pool.allocate();
+  EXPECT_EQ(asked, 1) << "there was a free page";
+  EXPECT_EQ(pool.allocate(2).status().code(), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(asked, 3) << "once more after it had helped, and not enough";
+  pool.set_let_go({});
 }
 
 }  // namespace

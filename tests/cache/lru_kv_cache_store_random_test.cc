@@ -146,7 +146,7 @@ class Script {
     if (sessions_.empty()) return;
     const size_t i = below(sessions_.size());
     if (below(2) == 0 && sessions_.size() < 6) {
-      sessions_.push_back({sessions_[i].name_space, sessions_[i].entry.fork()});
+      sessions_.push_back({sessions_[i].name_space, sessions_[i].entry.fork().value()});
     } else {
       sessions_.erase(sessions_.begin() + static_cast<ptrdiff_t>(i));
     }

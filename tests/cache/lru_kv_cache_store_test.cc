@@ -102,6 +102,34 @@ TEST_F(LruKvCacheStoreTest, AHitSharesPagesAndCopiesAtMostThePartialOne) {
   EXPECT_EQ(find(tokens), 200u) << "what was stored is untouched";
 }
 
+// A turn behind 4,000 known tokens: what the store does for it is comparing ids and counting references, and the
+// new entry copies the rows of one partial page.
+TEST(LruKvCacheStoreWarm, AHitOfFourThousandTokensCopiesThePartialPageOnly) {
+  const KvLayout layout = tiny_layout(KvDType::kInt8);
+  KvPagePool pool(layout, 200 * layout.page_bytes());
+  LruKvCacheStore store(pool, size_t{1} << 30);
+  const Tokens tokens = random_tokens(70, 4000);
+  {
+    KvCacheEntry entry(pool);
+    ASSERT_TRUE(feed(entry, tokens).ok());
+    ASSERT_TRUE(store.insert(kAlice, entry).ok());
+  }
+  const size_t pages = pool.pages_in_use();
+  const PrefixTree::Work before = store.work();
+  PrefixHit hit = store.find_longest_prefix(kAlice, TokenSpan(tokens).first(3999));
+  ASSERT_EQ(hit.length(), 3999u);
+  EXPECT_EQ(pool.bytes_copied(), 0u);
+  EXPECT_EQ(pool.pages_in_use(), pages);
+  EXPECT_LE(store.work().tokens_compared - before.tokens_compared, 3999u + KvLayout::pages_for(3999));
+  EXPECT_LE(store.work().pages_touched - before.pages_touched, KvLayout::pages_for(3999) + 1);
+  ASSERT_TRUE(hit.entry.reserve(1).ok());
+  EXPECT_EQ(hit.entry.pages_copied(), 1u);
+  EXPECT_EQ(pool.pages_in_use(), pages + 1);
+  EXPECT_LE(pool.bytes_copied(), layout.page_bytes() * (3999 % 64) / 64);
+  ASSERT_TRUE(feed(hit.entry, TokenSpan(tokens).last(1)).ok());
+  EXPECT_EQ(hit.entry.pages_copied(), 1u);
+}
+
 TEST_F(LruKvCacheStoreTest, LiveEntriesAreFoundAndNotDisturbed) {
   const Tokens tokens = random_tokens(5, 100), more = random_tokens(6, 50), other = random_tokens(7, 80);
   KvCacheEntry live = fed(tokens);
@@ -185,7 +213,7 @@ TEST_F(LruKvCacheStoreTest, InsertingAgainAddsNothing) {
   ASSERT_TRUE(store_.insert(kAlice, entry).ok());
   const StoreStats before = store_.stats();
   ASSERT_TRUE(store_.insert(kAlice, entry).ok());
-  KvCacheEntry shorter = entry.fork();
+  KvCacheEntry shorter = entry.fork().value();
   shorter.slice_to_length(70);
   ASSERT_TRUE(store_.insert(kAlice, shorter).ok());
   EXPECT_EQ(store_.stats().pages, before.pages);
@@ -206,7 +234,7 @@ TEST_F(LruKvCacheStoreTest, ThePrefixThatTwoComputedAtOnceIsInMemoryOnce) {
 
 TEST_F(LruKvCacheStoreTest, AForkThatIsLongerTakesTheShortersPlace) {
   KvCacheEntry longer = fed(random_tokens(16, 40));
-  KvCacheEntry shorter = longer.fork();
+  KvCacheEntry shorter = longer.fork().value();
   shorter.slice_to_length(30);
   ASSERT_TRUE(store_.insert(kAlice, shorter).ok());
   ASSERT_TRUE(store_.insert(kAlice, longer).ok());
@@ -266,6 +294,9 @@ TEST_F(LruKvCacheStoreTest, EvictedRowsAreNeverSeenAgain) {
   store(random_tokens(28, 64));
   const std::byte* page = static_cast<const std::byte*>(store_.snapshot().nodes.at(0).page);
   ASSERT_EQ(store_.evict(1), 1u);
+  allow_memory(page, layout_.page_bytes());  // nobody but this test looks at a freed page
+  EXPECT_TRUE(std::all_of(page, page + layout_.page_bytes(), [](std::byte b) { return b == std::byte{0}; }))
+      << "zero when it is freed, not when it is wanted again";
   const KvPage reused = pool_.allocate().value();
   ASSERT_EQ(reused.data(), page);
   EXPECT_TRUE(std::all_of(page, page + layout_.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
@@ -389,6 +420,24 @@ TEST_F(LruKvCacheStoreTest, ClearingVoidsPins) {
 
 // --- namespaces
 
+// The cost of an identical prompt is what an attacker would time: in another namespace it is that of a miss.
+TEST_F(LruKvCacheStoreTest, AnIdenticalPromptOfAnotherIsAMissInEveryCounter) {
+  const Tokens prompt = random_tokens(71, 640), unknown = random_tokens(72, 640);
+  store(prompt, kAlice);
+  store(random_tokens(73, 64), kBob);
+  store(random_tokens(74, 64), "carol");
+  const auto cost = [&](const Tokens& ids) {
+    const PrefixTree::Work before = store_.work();
+    EXPECT_EQ(store_.find_longest_prefix(kBob, ids).length(), 0u);
+    const PrefixTree::Work after = store_.work();
+    return std::pair(after.tokens_compared - before.tokens_compared, after.pages_touched - before.pages_touched);
+  };
+  EXPECT_EQ(cost(prompt), cost(unknown));
+  EXPECT_EQ(store_.stats(kBob).misses(), 2u);
+  EXPECT_EQ(store_.stats(kBob).reused_tokens, 0u);
+  EXPECT_EQ(find(prompt, kAlice), 640u);
+}
+
 TEST_F(LruKvCacheStoreTest, NamespacesNeverMeet) {
   const Tokens tokens = random_tokens(41, 100);
   store(tokens, kAlice);
@@ -455,7 +504,7 @@ TEST_F(LruKvCacheStoreTest, APrivatePrefixCanBeSharedLater) {
   KvCacheEntry entry = fed(system);
   ASSERT_TRUE(store_.insert(kAlice, entry).ok());
   const PrefixPin pin = store_.pin(kAlice, system).value();
-  KvCacheEntry longer = entry.fork();
+  KvCacheEntry longer = entry.fork().value();
   ASSERT_TRUE(feed(longer, secret).ok());
   ASSERT_TRUE(store_.insert(kAlice, longer).ok());
   const size_t pages = store_.stats().pages;
@@ -508,6 +557,15 @@ TEST_F(LruKvCacheStoreTest, SharingOverAShorterLeafOfOnesOwn) {
   EXPECT_EQ(store_.stats(kAlice).pages, 1u);
 }
 
+TEST_F(LruKvCacheStoreTest, SharingOverAShorterLeafThatALongerSharedOneBegins) {
+  const Tokens tokens = random_tokens(60, 50), other = random_tokens(61, 30);
+  store(TokenSpan(tokens).first(10), kAlice);
+  store(concat(TokenSpan(tokens).first(10), other), kBob, Sharing::kShared);
+  store(tokens, kAlice, Sharing::kShared);
+  EXPECT_EQ(find(tokens, kBob), 50u);
+  EXPECT_EQ(store_.stats().pages, 2u);
+}
+
 TEST_F(LruKvCacheStoreTest, AHeadWhoseTailWasClearedIsAsYoungAsItWas) {
   const Tokens head = random_tokens(57, 64), tail = random_tokens(58, 64), other = random_tokens(59, 64);
   store(head, kBob, Sharing::kShared);
@@ -540,6 +598,17 @@ TEST_F(LruKvCacheStoreTest, StatsAddUp) {
   EXPECT_EQ(store_.stats(kBob).misses(), 1u);
   EXPECT_EQ(store_.stats("unknown").lookups, 0u);
   EXPECT_EQ(store_.charge_bytes(), 3 * store_.page_charge_bytes());
+  ASSERT_TRUE(store_.remember_logits(kAlice, tokens, std::vector<float>(100)).ok());
+  const size_t logits = store_.charge_bytes() - 3 * store_.page_charge_bytes();
+  EXPECT_GE(logits, 400u);
+  EXPECT_EQ(store_.stats(kAlice).bytes, 2 * store_.page_charge_bytes() + logits);
+  EXPECT_EQ(store_.stats(kBob).bytes, store_.page_charge_bytes());
+  EXPECT_EQ(store_.stats().bytes, store_.charge_bytes());
+  store_.clear(kBob);
+  store(random_tokens(75, 64), kAlice);
+  store_.evict(1);
+  EXPECT_EQ(store_.stats(kAlice).peak_bytes, 3 * store_.page_charge_bytes() + logits);
+  EXPECT_LT(store_.stats(kAlice).bytes, store_.stats(kAlice).peak_bytes);
   store_.evict(3);
   EXPECT_EQ(store_.stats().evicted_pages, 3u);
   EXPECT_EQ(store_.stats().pages, 0u);

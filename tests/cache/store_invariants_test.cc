@@ -18,18 +18,20 @@ StoreSnapshot sound() {
   static const char pages[5] = {};
   StoreSnapshot store;
   const Tokens low(kPagePositions, 1);
-  store.nodes = {{1, 0, 0, low, &pages[1], 1, 0, 1, {2, 3}},
-                 {2, 1, 1, low, &pages[2], 2, 0, 2, {4}},
-                 {3, 1, 1, {2, 2}, &pages[3], 1, 1, 3, {}},
-                 {4, 2, 1, {5, 6, 7}, &pages[4], 1, 0, 4, {}}};
+  store.nodes = {{1, 0, 0, low, &pages[1], 1, 0, 1, 1, {2, 3}, {}},
+                 {2, 1, 1, low, &pages[2], 2, 0, 1, 2, {4}, {{64, 2}}},
+                 {3, 1, 1, {1, 2}, &pages[3], 1, 1, 1, 3, {}, {{2, 1}}},
+                 {4, 2, 1, {5, 6, 7}, &pages[4], 1, 0, 1, 4, {}, {}}};
   store.root_children = {1};
-  store.leaves = {3, 4};
-  store.spaces = {{0, "(shared)", 1}, {1, "alice", 3}};
+  store.queue = {3, 4};
+  store.spaces = {{0, "(shared)", 1, 10}, {1, "alice", 3, 33}};
   store.n_pins = 1;
   store.pages = 4;
   store.page_charge_bytes = 10;
-  store.charge_bytes = 40;
-  store.budget_bytes = 40;
+  store.charge_bytes = 43;
+  store.budget_bytes = 43;
+  store.endings_bytes = 3;
+  store.endings_budget_bytes = 3;
   store.pool_pages_in_use = 5;
   store.pool_budget_pages = 5;
   return store;
@@ -58,6 +60,7 @@ TEST(StoreInvariants, EveryRuleIsEnforced) {
        [](StoreSnapshot& s) {
          s.nodes[2].ids = Tokens(2, 1);
          std::swap(s.nodes[0].children[0], s.nodes[0].children[1]);
+         s.nodes[1].endings.clear();
        }},
       {"namespaces out of order", [](StoreSnapshot& s) { s.nodes[1].space = 2; }},
       {"not every node can be reached",
@@ -67,25 +70,33 @@ TEST(StoreInvariants, EveryRuleIsEnforced) {
          s.nodes[3].children = {2};
          s.nodes[3].ids = Tokens(kPagePositions, 4);
        }},
-      {"queued twice", [](StoreSnapshot& s) { s.leaves.push_back(4); }},
-      {"the queue holds a leaf that is not there", [](StoreSnapshot& s) { s.leaves.push_back(9); }},
-      {"is queued and has children", [](StoreSnapshot& s) { s.leaves.insert(s.leaves.begin(), 1); }},
-      {"behind a younger", [](StoreSnapshot& s) { std::swap(s.leaves[0], s.leaves[1]); }},
-      {"is a leaf and not queued", [](StoreSnapshot& s) { s.leaves.pop_back(); }},
+      {"queued twice", [](StoreSnapshot& s) { s.queue.push_back(4); }},
+      {"the queue holds a leaf that is not there", [](StoreSnapshot& s) { s.queue.push_back(9); }},
+      {"is queued and has children", [](StoreSnapshot& s) { s.queue.insert(s.queue.begin(), 1); }},
+      {"should go after it", [](StoreSnapshot& s) { std::swap(s.queue[0], s.queue[1]); }},
+      {"is a leaf and not queued", [](StoreSnapshot& s) { s.queue.pop_back(); }},
       {"miscounts its pages", [](StoreSnapshot& s) { ++s.spaces[1].pages; }},
+      {"miscounts its bytes", [](StoreSnapshot& s) { ++s.spaces[1].bytes; }},
       {"kept without pages",
        [](StoreSnapshot& s) {
-         s.spaces.push_back({7, "bob", 0});
+         s.spaces.push_back({7, "bob", 0, 0});
        }},
       {"namespace alice is there twice",
        [](StoreSnapshot& s) {
-         s.spaces.push_back({7, "alice", 0});
+         s.spaces.push_back({7, "alice", 0, 0});
        }},
       {"namespace that is not there", [](StoreSnapshot& s) { s.spaces.pop_back(); }},
+      {"too many logits", [](StoreSnapshot& s) { s.nodes[1].endings = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}}; }},
+      {"ids that it does not have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_ids = 3; }},
+      {"ids that it does not have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_ids = 0; }},
+      {"same logits twice", [](StoreSnapshot& s) { s.nodes[2].endings.push_back({2, 0}); }},
+      {"its sibling should have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_ids = 1; }},
+      {"bytes of logits do not add up", [](StoreSnapshot& s) { ++s.endings_bytes; }},
+      {"exceed their share", [](StoreSnapshot& s) { s.endings_budget_bytes = 2; }},
       {"pins do not add up", [](StoreSnapshot& s) { s.n_pins = 0; }},
       {"pages do not add up", [](StoreSnapshot& s) { s.pages = 3; }},
       {"bytes do not add up", [](StoreSnapshot& s) { s.charge_bytes = 30; }},
-      {"the budget is exceeded", [](StoreSnapshot& s) { s.budget_bytes = 39; }},
+      {"the budget is exceeded", [](StoreSnapshot& s) { s.budget_bytes = 42; }},
       {"that the pool has not given", [](StoreSnapshot& s) { s.pool_pages_in_use = 3; }},
       {"the pool's budget is exceeded", [](StoreSnapshot& s) { s.pool_budget_pages = 4; }},
   };

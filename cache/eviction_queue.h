@@ -1,0 +1,65 @@
+// EvictionQueue: which leaf of the prefix tree goes first.
+//
+// GreedyDual-Size-Frequency (Cherkasova 1998) without a clock, for pages, which all have one size: a node that
+// is used gets the rank L + value, where L is the rank of what was evicted last, and the lowest rank goes
+// first. So a page of value v, unused, outlasts v turnovers of the cache; of equal ranks the least recently used
+// goes first. With one value for all this is LRU. docs/decisions/0012-reused-pages-stay-longer.md has the values,
+// and why the position of a page is none of them.
+//
+// A binary heap that knows each node's place: O(log n). Nothing but reserve() allocates. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cache/prefix_node.h"
+
+namespace ibid {
+
+enum class Eviction {
+  kLru,    // least recently used
+  kReuse,  // what was used again stays twice as long as what never was, and a declared prefix eight times as long
+};
+
+class EvictionQueue {
+ public:
+  explicit EvictionQueue(Eviction eviction) : eviction_(eviction) {}
+
+  // Room for n nodes. The only call that can throw std::bad_alloc.
+  void reserve(size_t n);
+
+  // The node, queued or not, is used now.
+  void touch(PrefixNode& node);
+  // What went by way of `child` went by way of its parent.
+  static void inherit(PrefixNode& parent, const PrefixNode& child);
+
+  // REQUIRES: room for one more; not queued.
+  void push(PrefixNode& node);
+  // Does nothing for a node that is not queued.
+  void erase(PrefixNode& node);
+
+  // The idle leaf that goes first. Leaves in front of it that somebody holds count as used now.
+  // REQUIRES: there is an idle one.
+  PrefixNode& first_idle();
+  // `node` is evicted: what is used from now on ranks above it.
+  void evicted(const PrefixNode& node);
+
+  const std::vector<PrefixNode*>& heap() const { return heap_; }
+
+ private:
+  static bool goes_before(const PrefixNode& a, const PrefixNode& b) {
+    if (a.rank != b.rank) return a.rank < b.rank;
+    return a.last_used != b.last_used ? a.last_used < b.last_used : a.serial < b.serial;
+  }
+  uint64_t value(const PrefixNode& node) const;
+  void put(size_t place, PrefixNode* node);
+  void sift(size_t place);
+
+  const Eviction eviction_;
+  std::vector<PrefixNode*> heap_;
+  uint64_t last_rank_ = 0;
+  uint64_t tick_ = 0;
+};
+
+}  // namespace ibid

@@ -1,0 +1,173 @@
+// FileTier: the cold tier: pages of keys and values in a directory, below the store in memory. What was read once is
+// not read again even by the next process.
+//
+// It is a lossy, verified cache: a page is used after its file was found to hold exactly the wanted ids of the wanted
+// namespace, computed in the wanted way, unharmed; any doubt is a miss. Failures never reach a session: reading falls
+// back to computing, writing is given up for a while. It is not a place to keep things: whatever is in the directory
+// may be deleted at any time, and is, the least recently used first, when the budget is reached.
+//
+// Writing happens behind, on one thread that runs when nothing else wants to. The pages that wait for it hold memory of
+// the pool; the pool takes it back when somebody needs it (KvPagePool::set_let_go), and then they are not written.
+// One tier per pool, one process per directory. Nobody may allocate from the pool while the tier is destroyed, and
+// pool, files and clock must outlive it.
+//
+// Namespaces are told apart by their SHA-256: names may be keys of users, and are not written to disk.
+//
+// Thread-safe. docs/kv_cache.md has the format and the rules.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/file_ops.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/file_tier_index.h"
+#include "cache/fingerprint.h"
+#include "cache/kv_cache_entry.h"
+#include "cache/kv_page_pool.h"
+#include "cache/tier_directory.h"
+
+namespace ibid {
+
+struct FileTierOptions {
+  std::string directory;
+  Fingerprint fingerprint;
+  uint64_t budget_bytes = 0;  // of the files of pages; the bounded quarantine is not counted
+  // false: files are not synced. A power loss may then cost any of them, but never makes a wrong one.
+  bool durable = true;
+  // What may wait to be written; 0: half of the pool's budget.
+  size_t waiting_budget_bytes = 0;
+  size_t name_bits = 128;  // fewer make names of files collide, for tests
+};
+
+// Since open(), but for pages and bytes.
+struct FileTierStats {
+  size_t hits = 0;          // extend() that added something
+  size_t misses = 0;        // and that did not
+  size_t tokens_read = 0;
+  size_t pages_read = 0;
+  size_t pages_written = 0;
+  size_t pages = 0;         // files now
+  uint64_t bytes = 0;       // of files now
+  size_t evicted = 0;
+  size_t quarantined = 0;   // files that were not what they said
+  size_t failures = 0;      // calls to the file system that failed
+  size_t dropped = 0;       // pages that were to be written and were not
+  size_t waiting = 0;       // pages to be written
+  std::string disabled_reason;  // why nothing is written at the moment; empty: all is well
+};
+
+class FileTier {
+ public:
+  static constexpr int64_t kBackOffNs = 30'000'000'000;
+
+  // Makes the directory or takes it over: removes what a crash left, reads the headers of the files, and evicts what
+  // is over the budget. Errors: kIo, kBusy when another process uses the directory, kOutOfMemory; the caller then goes
+  // on without a tier.
+  static Result<std::unique_ptr<FileTier>> open(FileTierOptions options, KvPagePool& pool,
+                                                FileOps& files = system_file_ops(), Clock& clock = system_clock());
+  // Pages that still wait are not written: flush() before.
+  ~FileTier();
+  FileTier(const FileTier&) = delete;
+  FileTier& operator=(const FileTier&) = delete;
+
+  // Continues `entry`, which holds a beginning of `ids`, by what is on disk, in fresh pages, to the token. Returns the
+  // positions added; 0 for a miss, and the entry is then what it was.
+  // REQUIRES: entry.tokens() is a prefix of ids.
+  size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry);
+
+  // Hands over what of the entry is not on disk yet; never waits for it. Pages in front go first; those that find no
+  // room among the waiting ones are dropped, and taken up again by the next call for this sequence.
+  // REQUIRES: no pass is under way on the entry.
+  void write_behind(std::string_view name_space, const KvCacheEntry& entry);
+
+  // Waits until nothing waits. Ok: everything handed over since the last flush() is on disk, or was superseded.
+  // Error: the first reason why something is not.
+  Status flush();
+
+  // Removes all files of a namespace, those of other fingerprints included, and all of the quarantine. kIo: not all.
+  Status clear(std::string_view name_space);
+
+  FileTierStats stats() const;
+
+ private:
+  struct Waiting {
+    KvPageIdentity identity;
+    std::string continues;                 // the file of the page before; empty: it is the first
+    PageName before, name;
+    std::shared_ptr<const Tokens> tokens;  // of the sequence
+    size_t n_ids = 0;                      // up to the end of the page
+    KvPage page;
+
+    size_t first_position() const { return (n_ids - 1) / kPagePositions * kPagePositions; }
+    TokenSpan ids() const { return TokenSpan(*tokens).first(n_ids); }
+    TokenSpan page_ids() const { return ids().subspan(first_position()); }
+  };
+  struct Found {  // a file to read
+    std::string file_name;
+    size_t n_ids = 0;   // in the file
+    size_t n_used = 0;  // of the wanted ids, up to the end of what is used
+  };
+
+  FileTier(FileTierOptions options, KvPagePool& pool, std::unique_ptr<TierDirectory> directory, Clock& clock);
+  Status take_over();
+
+  KvPageIdentity identity_of(std::string_view name_space) const;
+  std::vector<Found> find(const KvPageIdentity& identity, TokenSpan ids, size_t length) const;
+  size_t read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry);
+  std::vector<KvPage> read_pages(const KvPageIdentity& identity, TokenSpan ids, const std::vector<Found>& found);
+  Status read_page(const KvPageIdentity& identity, TokenSpan ids, const Found& found, std::vector<std::byte>& scratch,
+                   KvPage& page);
+  void give_up_file(const std::string& file_name, const Status& status);
+  void hand_over(const KvPageIdentity& identity, const KvCacheEntry& entry);
+  bool enqueue(Waiting waiting);
+  bool let_go();
+
+  void run();
+  void write_one(std::unique_lock<std::mutex>& lock);
+  void finish_writing();
+  Status write_page(const Waiting& waiting);
+  Status make_room(const std::string& continues, uint64_t bytes);
+  Status remove_file(const std::string& file_name);
+  void give_up(Status status) noexcept;
+  void count_loss(size_t n_pages, Status why) noexcept;
+  int64_t next_use_ns() const;
+
+  const FileTierOptions options_;
+  KvPagePool& pool_;
+  Clock& clock_;
+  const size_t max_waiting_;  // pages
+  const std::unique_ptr<TierDirectory> directory_;
+  std::vector<std::byte> page_copy_;  // of the writing thread
+
+  std::mutex files_mutex_;  // whoever changes files holds it; taken before mutex_
+  std::vector<std::string> superseded_;  // to be removed when the directory is synced; under files_mutex_
+
+  mutable std::mutex mutex_;  // guards what follows; nobody does I/O under it
+  std::condition_variable wake_, idle_, copied_;
+  FileTierIndex index_;
+  std::deque<Waiting> queue_;
+  bool stopping_ = false;
+  bool busy_ = false;      // the thread is writing
+  bool copying_ = false;   // and reads a page of the pool
+  bool unsynced_ = false;  // names are not on the device yet
+  const Sha256Digest* writing_ = nullptr;  // whose page
+  bool cleared_ = false;                   // its namespace was cleared meanwhile
+  int64_t back_off_until_ns_ = 0;
+  Status first_loss_;  // since the last flush()
+  FileTierStats stats_;
+
+  std::thread writer_;  // last: it uses all of the above
+};
+
+}  // namespace ibid

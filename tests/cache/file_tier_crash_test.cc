@@ -1,0 +1,133 @@
+// What the cold tier holds after its process was killed, or the power went.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "cache/file_tier.h"
+#include "tests/cache/tier_fixture.h"
+#include "tests/support/faulty_file_ops.h"
+#include "tests/support/memory_file_ops.h"
+
+namespace ibid {
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr int kKills = 20;  // every fork of a watched process takes long
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr int kKills = 200;
+#else
+constexpr int kKills = 2000;
+#endif
+
+class FileTierCrash : public TierTest {
+ protected:
+  // What the turn'th call writes: conversations of four turns, each going on where the one before stopped.
+  static Tokens turn_ids(uint64_t round, size_t turn) {
+    const Tokens all = random_tokens(1000 * round + turn / 4, 400);
+    return Tokens(all.begin(), all.begin() + static_cast<ptrdiff_t>(37 + 90 * (turn % 4)));
+  }
+};
+
+// The child writes turn after turn and says so when flush() said that they are on disk; the parent kills it at any
+// moment and looks.
+TEST_F(FileTierCrash, AKilledProcessLeavesWholePagesAndAllThatWereFlushed) {
+  std::mt19937_64 rng(1);
+  size_t n_acknowledged = 0, n_found = 0;
+  for (int kill = 0; kill < kKills; ++kill) {
+    if (kill % 25 == 0) std::filesystem::remove_all(directory_);
+    const uint64_t round = static_cast<uint64_t>(kill);
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const Result<std::unique_ptr<FileTier>> tier = FileTier::open(options(), pool_, *files_, *clock_);
+      for (size_t turn = 0; tier.ok() && turn < 40; ++turn) {
+        KvCacheEntry entry(pool_);
+        if (!feed(entry, turn_ids(round, turn)).ok()) break;
+        (*tier)->write_behind("", entry);
+        if (!(*tier)->flush().ok() || ::write(ends[1], "x", 1) != 1) break;
+      }
+      ::pause();
+    }
+    ::close(ends[1]);
+    // Sometimes before it has begun, mostly between two calls for a page.
+    std::this_thread::sleep_for(std::chrono::microseconds(rng() % 4000));
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    size_t acknowledged = 0;
+    for (char byte = 0; ::read(ends[0], &byte, 1) == 1;) ++acknowledged;
+    ::close(ends[0]);
+
+    const auto tier = open();
+    ASSERT_NE(tier, nullptr);
+    ASSERT_EQ(tier->stats().quarantined, 0u) << "a torn page has a name";
+    for (size_t turn = 0; turn < acknowledged; ++turn) {
+      const Tokens ids = turn_ids(round, turn);
+      KvCacheEntry entry(pool_);
+      ASSERT_EQ(tier->extend("", ids, entry), ids.size()) << "kill " << kill << ", turn " << turn;
+    }
+    // The one that was under way: what there is of it is right, and so is one before it.
+    n_found += found(*tier, "", turn_ids(round, acknowledged)) > 0 ? 1 : 0;
+    if (acknowledged > 0) static_cast<void>(found(*tier, "", turn_ids(round, rng() % acknowledged)));
+    ASSERT_FALSE(HasFailure()) << kill;
+    n_acknowledged += acknowledged;
+  }
+  EXPECT_GT(n_acknowledged, static_cast<size_t>(kKills) / 4) << "the child was killed before it did anything";
+  EXPECT_GT(n_found, 0u) << "nobody was killed in the middle of a turn";
+}
+
+class FileTierPowerLoss : public FileTierCrash, public testing::WithParamInterface<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Durable, FileTierPowerLoss, testing::Bool());
+
+// Any subset of what was not synced is lost or torn. With syncing, what flush() acknowledged is there; without, it may
+// be gone, but nothing is ever wrong.
+TEST_P(FileTierPowerLoss, NeverAWrongPageAndWhatWasFlushedIsThere) {
+  durable_ = GetParam();
+  std::mt19937_64 rng(2);
+  size_t n_states = 0, n_complete = 0, n_torn = 0;
+  while (n_states < 1000) {
+    MemoryFileOps memory;
+    FaultyFileOps stopping(memory);
+    stopping.crash_at_call(static_cast<int>(rng() % 250));
+    size_t acknowledged = 0;
+    {
+      const Result<std::unique_ptr<FileTier>> tier = FileTier::open(options(), pool_, stopping, *clock_);
+      for (; tier.ok() && acknowledged < 8; ++acknowledged) {
+        (*tier)->write_behind("", fed(turn_ids(7, acknowledged)));
+        if (!(*tier)->flush().ok()) break;
+      }
+    }
+    for (int state = 0; state < 10; ++state, ++n_states) {
+      const std::unique_ptr<MemoryFileOps> left = memory.after_power_loss(rng);
+      files_ = left.get();
+      const auto tier = open();
+      ASSERT_NE(tier, nullptr);
+      for (size_t turn = 0; turn < 8; ++turn) {
+        const Tokens ids = turn_ids(7, turn);
+        const size_t n = found(*tier, "", ids);
+        if (turn < acknowledged && durable_) {
+          ASSERT_EQ(n, ids.size()) << "turn " << turn << " of " << acknowledged;
+        }
+        n_complete += n == ids.size() ? 1 : 0;
+      }
+      n_torn += tier->stats().quarantined;
+      ASSERT_FALSE(HasFailure()) << "state " << n_states;
+    }
+    files_ = &system_file_ops();
+  }
+  EXPECT_GT(n_complete, 100u);
+  // Names of torn files are only possible where files are not synced before they get their name.
+  EXPECT_EQ(n_torn > 0, !durable_);
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,347 @@
+#include "cache/file_tier.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "tests/cache/tier_fixture.h"
+#include "tests/support/faulty_file_ops.h"
+
+namespace ibid {
+namespace {
+
+class FileTierLaws : public TierTest, public testing::WithParamInterface<KvDType> {
+ protected:
+  FileTierLaws() : TierTest(GetParam()) {}
+};
+
+INSTANTIATE_TEST_SUITE_P(AllTypes, FileTierLaws, testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8));
+
+TEST_P(FileTierLaws, WhatWasWrittenIsFoundByTheNextProcessBitForBit) {
+  durable_ = true;
+  const Tokens ids = random_tokens(1, 64 * 3 + 17);
+  const KvCacheEntry written = fed(ids);
+  {
+    const auto tier = open();
+    tier->write_behind("alice", written);
+    ASSERT_TRUE(tier->flush().ok());
+    EXPECT_EQ(tier->stats().pages_written, 4u);
+  }
+  const auto tier = open();
+  KvCacheEntry entry(pool_);
+  EXPECT_EQ(tier->extend("alice", ids, entry), ids.size());
+  ASSERT_EQ(entry.pages().size(), 4u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(std::memcmp(entry.page_data()[i], written.page_data()[i], layout_.page_bytes()), 0) << i;
+  }
+  EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids));
+  EXPECT_EQ(tier->stats().hits, 1u);
+  EXPECT_EQ(tier->stats().tokens_read, ids.size());
+}
+
+TEST_P(FileTierLaws, WhateverLengthIsKnownTheRestIsFoundToTheToken) {
+  const Tokens ids = random_tokens(2, 64 * 2 + 30);
+  const auto tier = open();
+  write(*tier, "", ids);
+  for (const size_t known : {0, 1, 63, 64, 65, 100, 128, 129, 157}) {
+    EXPECT_EQ(found(*tier, "", ids, known), ids.size() - known) << known;
+  }
+  EXPECT_EQ(found(*tier, "", ids, ids.size()), 0u);
+  // A shorter prompt, and prompts that go on differently, at every distance from the borders of pages.
+  for (const size_t same : {0, 1, 15, 16, 63, 64, 65, 127, 128, 150}) {
+    EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(same)), same) << same;
+    EXPECT_EQ(found(*tier, "", concat(TokenSpan(ids).first(same), random_tokens(77, 100))), same) << same;
+  }
+}
+
+TEST_P(FileTierLaws, AnEntryThatWasContinuedGoesOnAsIfItHadComputedAll) {
+  const Tokens ids = random_tokens(3, 200);
+  const auto tier = open();
+  write(*tier, "", TokenSpan(ids).first(150));
+  KvCacheEntry entry = fed(TokenSpan(ids).first(70));
+  ASSERT_TRUE(entry.reserve(500).ok());  // what was reserved does not survive
+  ASSERT_EQ(tier->extend("", TokenSpan(ids).first(199), entry), 80u);
+  ASSERT_TRUE(feed(entry, TokenSpan(ids).subspan(150)).ok());
+  EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids));
+}
+
+class FileTierTest : public TierTest {};
+
+TEST_F(FileTierTest, ATurnWritesItsNewPagesAndTheLastOneSupersedesItsBeginning) {
+  const Tokens ids = random_tokens(4, 300);
+  const auto tier = open();
+  write(*tier, "", TokenSpan(ids).first(100));
+  EXPECT_EQ(tier->stats().pages_written, 2u);
+  write(*tier, "", TokenSpan(ids).first(100));
+  EXPECT_EQ(tier->stats().pages_written, 2u);
+  write(*tier, "", TokenSpan(ids).first(110));
+  EXPECT_EQ(tier->stats().pages_written, 3u);
+  EXPECT_EQ(tier->stats().pages, 2u);
+  write(*tier, "", TokenSpan(ids).first(300));
+  EXPECT_EQ(tier->stats().pages_written, 7u);
+  EXPECT_EQ(page_files().size(), 5u);
+  // A beginning of what is there is there.
+  write(*tier, "", TokenSpan(ids).first(70));
+  EXPECT_EQ(tier->stats().pages_written, 7u);
+  EXPECT_EQ(found(*tier, "", ids), 300u);
+}
+
+TEST_F(FileTierTest, RowsBehindTheLastAreNotWritten) {
+  const Tokens ids = random_tokens(5, 60);
+  KvCacheEntry entry = fed(ids);
+  entry.slice_to_length(10);
+  const auto tier = open();
+  tier->write_behind("", entry);
+  ASSERT_TRUE(tier->flush().ok());
+  const std::string file = read_whole_file(directory_ + "/" + page_files().at(0));
+  KvCacheEntry short_entry(pool_);
+  pool_.set_fresh_fill(std::byte{0});
+  ASSERT_TRUE(feed(short_entry, TokenSpan(ids).first(10)).ok());
+  const size_t header = kv_page_header_bytes(layout_, 10);
+  ASSERT_EQ(file.size(), header + layout_.page_bytes());
+  EXPECT_EQ(std::memcmp(file.data() + header, short_entry.page_data()[0], layout_.page_bytes()), 0);
+}
+
+TEST_F(FileTierTest, BranchesShareTheirBeginningAndTheBestOneIsUsed) {
+  const Tokens head = random_tokens(6, 64);
+  const Tokens a = concat(head, random_tokens(7, 50)), b = concat(head, random_tokens(8, 50));
+  const Tokens near_b = concat(TokenSpan(b).first(100), random_tokens(9, 60));
+  const auto tier = open();
+  write(*tier, "", a);
+  write(*tier, "", b);
+  EXPECT_EQ(tier->stats().pages, 3u);
+  EXPECT_EQ(found(*tier, "", near_b), 100u);
+  EXPECT_EQ(found(*tier, "", a), a.size());
+  write(*tier, "", near_b);
+  EXPECT_EQ(found(*tier, "", b), b.size());
+  EXPECT_EQ(found(*tier, "", near_b), near_b.size());
+}
+
+TEST_F(FileTierTest, NamespacesAndFingerprintsNeverMeet) {
+  const Tokens ids = random_tokens(10, 130);
+  {
+    const auto tier = open();
+    write(*tier, "alice", ids);
+    EXPECT_EQ(found(*tier, "bob", ids), 0u);
+    EXPECT_EQ(found(*tier, "", ids), 0u);
+    write(*tier, "bob", TokenSpan(ids).first(70));
+    EXPECT_EQ(found(*tier, "bob", ids), 70u);
+    EXPECT_EQ(found(*tier, "alice", ids), 130u);
+    EXPECT_EQ(tier->stats().misses, 2u);
+  }
+  FileTierOptions other = options();
+  other.fingerprint = fingerprint_of("another model");
+  {
+    const auto tier = open(other);
+    EXPECT_EQ(tier->stats().pages, 5u);  // they count, and are the first to go
+    EXPECT_EQ(found(*tier, "alice", ids), 0u);
+    write(*tier, "alice", TokenSpan(ids).first(80));
+    EXPECT_EQ(found(*tier, "alice", ids), 80u);
+    EXPECT_EQ(tier->stats().quarantined, 0u);
+  }
+  const auto tier = open();
+  EXPECT_EQ(found(*tier, "alice", ids), 130u);
+}
+
+TEST_F(FileTierTest, AnotherLayoutIsAMissAndItsFilesStay) {
+  const Tokens ids = random_tokens(11, 100);
+  write(*open(), "", ids);
+  KvPagePool other_pool(tiny_layout(KvDType::kF16), size_t{1} << 20);
+  {
+    // The engine's fingerprint says the type; this is what holds should it ever forget.
+    const auto tier = *FileTier::open(options(), other_pool, *files_, *clock_);
+    KvCacheEntry entry(other_pool);
+    EXPECT_EQ(tier->extend("", ids, entry), 0u);
+    EXPECT_EQ(entry.length(), 0u);
+  }
+}
+
+TEST_F(FileTierTest, ClearForgetsANamespaceAndTheQuarantine) {
+  const Tokens ids = random_tokens(12, 130);
+  const auto tier = open();
+  write(*tier, "alice", ids);
+  write(*tier, "bob", ids);
+  ASSERT_TRUE(files_->rename(directory_ + "/" + page_files()[0], directory_ + "/quarantine/x").ok());
+  ASSERT_TRUE(tier->clear("alice").ok());
+  EXPECT_EQ(found(*tier, "alice", ids), 0u);
+  EXPECT_TRUE(files_->list(directory_ + "/quarantine")->empty());
+  EXPECT_LE(page_files().size(), 3u);
+  write(*tier, "alice", TokenSpan(ids).first(64));
+  EXPECT_EQ(found(*tier, "alice", ids), 64u);
+}
+
+// A file system whose clearing of the quarantine waits until it is let through.
+class SlowToClear : public FaultyFileOps {
+ public:
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    while (closed && path.ends_with("quarantine")) {
+      waits = true;
+      std::this_thread::yield();
+    }
+    return FaultyFileOps::list(path);
+  }
+  std::atomic<bool> closed{false}, waits{false};
+};
+
+// Two calls of clear() and the writing thread with a page in its hands: the second call is for this page's namespace.
+TEST_F(FileTierTest, WhatIsUnderWayWhenItsNamespaceIsClearedDoesNotAppearLater) {
+  const KvCacheEntry entry = fed(random_tokens(40, 250));
+  for (int round = 0; round < 10; ++round) {
+    SlowToClear slow;
+    files_ = &slow;
+    const auto tier = open();
+    slow.closed = true;
+    std::thread first([&] { EXPECT_TRUE(tier->clear("nobody").ok()); });
+    while (!slow.waits) std::this_thread::yield();
+    std::thread second([&] { EXPECT_TRUE(tier->clear("alice").ok()); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    tier->write_behind("alice", entry);
+    while (tier->stats().waiting > 3) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    slow.closed = false;
+    first.join();
+    second.join();
+    static_cast<void>(tier->flush());
+    EXPECT_TRUE(page_files().empty()) << round;
+    files_ = &system_file_ops();
+  }
+}
+
+// Every name of a file is one of two: hashes find candidates, ids decide.
+TEST_F(FileTierTest, NamesThatCollideAreMissesAndNeverAnothersRows) {
+  for (const size_t bits : {0, 1, 3, 6}) {
+    FileTierOptions few = options();
+    few.directory += std::to_string(bits);
+    few.name_bits = bits;
+    const auto tier = open(few);
+    size_t total = 0;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      const Tokens ids = random_tokens(seed, 40 + 10 * (seed % 20), 3);  // three words: much in common
+      tier->write_behind(seed % 2 == 0 ? "alice" : "bob", fed(ids));
+      ASSERT_TRUE(tier->flush().ok());
+      for (uint64_t other = 0; other <= seed; ++other) {
+        total += found(*tier, other % 2 == 0 ? "alice" : "bob", random_tokens(other, 40 + 10 * (other % 20), 3));
+      }
+    }
+    EXPECT_GT(total, 0u);
+    EXPECT_EQ(tier->stats().quarantined, 0u);
+  }
+}
+
+TEST_F(FileTierTest, TheBudgetHoldsAndTailsGoBeforeHeads) {
+  const Tokens a = random_tokens(13, 256), b = random_tokens(14, 256), c = random_tokens(15, 128);
+  const auto tier = open(options(8));
+  write(*tier, "", a);
+  write(*tier, "", b);
+  EXPECT_EQ(found(*tier, "", a), 256u);  // younger than b now
+  write(*tier, "", c);
+  EXPECT_LE(tier->stats().bytes, 8 * record_bytes_);
+  EXPECT_EQ(tier->stats().evicted, 2u);
+  EXPECT_EQ(found(*tier, "", b), 128u);
+  EXPECT_EQ(found(*tier, "", a), 256u);
+  EXPECT_EQ(found(*tier, "", c), 128u);
+  EXPECT_EQ(page_files().size(), 8u);
+}
+
+TEST_F(FileTierTest, TheOrderOfUseSurvivesARestartAndAClockThatJumpsBack) {
+  const Tokens a = random_tokens(16, 192), b = random_tokens(17, 192);
+  {
+    const auto tier = open();
+    write(*tier, "", a);
+    write(*tier, "", b);
+    EXPECT_EQ(found(*tier, "", a), 192u);
+  }
+  ManualClock earlier(1'000'000'000);
+  clock_ = &earlier;
+  {
+    const auto tier = open(options(4));
+    EXPECT_EQ(found(*tier, "", a), 192u);
+    EXPECT_EQ(found(*tier, "", b), 64u);
+    EXPECT_EQ(tier->stats().evicted, 2u);
+    EXPECT_EQ(found(*tier, "", TokenSpan(a).first(64)), 64u);
+    EXPECT_EQ(found(*tier, "", b), 64u);
+  }
+  const auto tier = open(options(2));
+  EXPECT_EQ(found(*tier, "", b), 64u);
+  EXPECT_EQ(found(*tier, "", a), 64u);
+}
+
+TEST_F(FileTierTest, ASequenceLargerThanTheBudgetKeepsItsHead) {
+  const Tokens ids = random_tokens(18, 640);
+  const auto tier = open(options(4));
+  tier->write_behind("", fed(ids));
+  EXPECT_EQ(tier->flush().code(), ErrorCode::kLimitExceeded);
+  EXPECT_EQ(found(*tier, "", ids), 256u);
+  EXPECT_EQ(tier->stats().dropped, 6u);
+  EXPECT_TRUE(tier->stats().disabled_reason.empty());
+}
+
+TEST_F(FileTierTest, ASecondProcessRunsWithoutTheTier) {
+  const auto tier = open();
+  KvPagePool other_pool(layout_, size_t{1} << 20);
+  EXPECT_EQ(FileTier::open(options(), other_pool, *files_, *clock_).status().code(), ErrorCode::kBusy);
+  write(*tier, "", random_tokens(19, 64));
+}
+
+TEST_F(FileTierTest, WhatWaitsIsBoundedAndTheNextCallTakesUpTheRest) {
+  const Tokens ids = random_tokens(20, 640);
+  FileTierOptions narrow = options();
+  narrow.waiting_budget_bytes = 3 * layout_.page_bytes();
+  const auto tier = open(narrow);
+  for (int turn = 0; turn < 10 && found(*tier, "", ids) < ids.size(); ++turn) {
+    tier->write_behind("", fed(ids));
+    EXPECT_LE(tier->stats().waiting, 3u);
+    static_cast<void>(tier->flush());
+  }
+  EXPECT_EQ(found(*tier, "", ids), ids.size());
+}
+
+// Pages that wait cannot starve a session: with all of the pool waiting, every page can still be had.
+TEST_F(FileTierTest, ThePoolTakesBackWhatWaits) {
+  KvPagePool small(layout_, 8 * layout_.page_bytes());
+  FileTierOptions wide = options();
+  wide.waiting_budget_bytes = small.budget_bytes();
+  const auto tier = *FileTier::open(wide, small, *files_, *clock_);
+  for (uint64_t round = 0; round < 50; ++round) {
+    {
+      KvCacheEntry entry(small);
+      ASSERT_TRUE(feed(entry, random_tokens(1000 + round, 512)).ok());
+      tier->write_behind("", entry);
+    }
+    const Result<std::vector<KvPage>> all = small.allocate(8);
+    ASSERT_TRUE(all.ok()) << all.status().to_string();
+  }
+  const FileTierStats stats = tier->stats();
+  EXPECT_GT(stats.dropped + stats.pages_written, 0u);
+}
+
+TEST_F(FileTierTest, ThreadsMayDoEverythingAtOnce) {
+  const auto tier = open(options(12));
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < 30; ++i) {
+        const Tokens ids = random_tokens((t + i) % 7, 150);
+        const std::string name_space = (t + i) % 2 == 0 ? "alice" : "bob";
+        static_cast<void>(found(*tier, name_space, ids));
+        tier->write_behind(name_space, fed(ids));
+        if (i % 10 == 9) static_cast<void>(tier->clear(name_space));
+        if (i % 5 == 4) static_cast<void>(tier->flush());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  static_cast<void>(tier->flush());
+  const FileTierStats stats = tier->stats();
+  EXPECT_EQ(stats.failures, 0u);
+  EXPECT_EQ(stats.quarantined, 0u);
+  EXPECT_EQ(page_files().size(), stats.pages);
+  EXPECT_LE(stats.bytes, 12 * record_bytes_);
+}
+
+}  // namespace
+}  // namespace ibid

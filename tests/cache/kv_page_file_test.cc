@@ -1,0 +1,217 @@
+#include "cache/kv_page_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "tests/cache/tier_fixture.h"
+
+namespace ibid {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+const KvPageIdentity kAlice = {fingerprint_of("model"), digest_of_namespace("alice")};
+
+// A record of the last page of `ids`.
+class KvPageFileLaws : public testing::TestWithParam<KvDType> {
+ protected:
+  const KvLayout layout_ = tiny_layout(GetParam());
+  KvPagePool pool_{layout_, size_t{1} << 22};
+  KvCacheEntry entry_{pool_};
+
+  Bytes record(TokenSpan ids, const KvPageIdentity& identity = kAlice) {
+    entry_.slice_to_length(0);
+    EXPECT_TRUE(feed(entry_, ids).ok());
+    const std::byte* page = entry_.page_data()[entry_.pages().size() - 1];
+    Bytes bytes = encode_kv_page_header(layout_, identity, ids, page);
+    bytes.insert(bytes.end(), page, page + layout_.page_bytes());
+    return bytes;
+  }
+  // The code of decoding; when it fails, the page must not have been touched, and when it succeeds must be the page.
+  ErrorCode decoded(std::span<const std::byte> bytes, TokenSpan ids, const KvPageIdentity& identity = kAlice) {
+    const Bytes untouched(layout_.page_bytes(), std::byte{0x5a});
+    Bytes page = untouched;
+    // A copy of exactly these bytes, so that the sanitizer sees a read behind them.
+    const Bytes exact(bytes.begin(), bytes.end());
+    const Result<size_t> size = decode_kv_page(exact, layout_, identity, ids, page.data());
+    if (size.ok()) {
+      EXPECT_EQ(*size, kv_page_record_bytes(layout_, entry_.length()));
+      EXPECT_EQ(std::memcmp(page.data(), entry_.page_data()[entry_.pages().size() - 1], page.size()), 0);
+      return ErrorCode::kOk;
+    }
+    EXPECT_EQ(page, untouched);
+    return size.status().code();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(AllTypes, KvPageFileLaws, testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8));
+
+TEST_P(KvPageFileLaws, WhatWasEncodedIsDecodedBitForBit) {
+  for (const size_t n : {1, 2, 63, 64, 65, 128, 200}) {
+    const Tokens ids = random_tokens(n, n);
+    const Bytes bytes = record(ids);
+    EXPECT_EQ(bytes.size(), kv_page_record_bytes(layout_, n));
+    EXPECT_EQ(decoded(bytes, ids), ErrorCode::kOk) << n;
+    const size_t first = (n - 1) / 64 * 64;
+    EXPECT_EQ(decoded(bytes, TokenSpan(ids).first(first + 1)), ErrorCode::kOk) << "the first row alone";
+    EXPECT_EQ(decoded(bytes, TokenSpan(ids).first(first)), ErrorCode::kMismatch) << "none of its rows";
+  }
+}
+
+TEST_P(KvPageFileLaws, RecordsLieOneBehindTheOtherAtAnyAddress) {
+  const Tokens ids = random_tokens(1, 100);
+  const Bytes first = record(TokenSpan(ids).first(64));
+  Bytes bytes(3);
+  bytes.insert(bytes.end(), first.begin(), first.end());
+  const Bytes second = record(ids);
+  bytes.insert(bytes.end(), second.begin(), second.end());
+  Bytes page(layout_.page_bytes());
+  const std::span<const std::byte> all = std::span(bytes).subspan(3);
+  const Result<size_t> size = decode_kv_page(all, layout_, kAlice, TokenSpan(ids).first(64), page.data());
+  ASSERT_TRUE(size.ok()) << size.status().to_string();
+  EXPECT_EQ(*size, first.size());
+  EXPECT_EQ(decoded(all.subspan(*size), ids), ErrorCode::kOk);
+}
+
+TEST_P(KvPageFileLaws, OthersRowsAreAMismatch) {
+  const Tokens ids = random_tokens(2, 100);
+  const Bytes bytes = record(ids);
+  EXPECT_EQ(decoded(bytes, ids, {fingerprint_of("other"), kAlice.name_space}), ErrorCode::kMismatch);
+  EXPECT_EQ(decoded(bytes, ids, {kAlice.fingerprint, digest_of_namespace("bob")}), ErrorCode::kMismatch);
+  EXPECT_EQ(decoded(bytes, concat(ids, ids)), ErrorCode::kMismatch);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    Tokens other = ids;
+    ++other[i];
+    EXPECT_EQ(decoded(bytes, other), ErrorCode::kMismatch) << i;
+  }
+  for (const KvLayout& layout : {KvLayout::make(1, 2, 8, GetParam()), KvLayout::make(2, 1, 8, GetParam())}) {
+    Bytes page(layout_.page_bytes());
+    EXPECT_EQ(decode_kv_page(bytes, layout, kAlice, ids, page.data()).status().code(), ErrorCode::kMismatch);
+  }
+}
+
+TEST_P(KvPageFileLaws, EveryLengthButTheRightOneIsRefused) {
+  const Tokens ids = random_tokens(3, 70);
+  const Bytes bytes = record(ids);
+  for (size_t n = 0; n < bytes.size(); n += n < 600 ? 1 : 97) {
+    const ErrorCode code = decoded(std::span(bytes).first(n), ids);
+    EXPECT_EQ(code, ErrorCode::kTruncated) << n;
+  }
+}
+
+TEST_P(KvPageFileLaws, EverySingleBitCounts) {
+  const Tokens ids = random_tokens(4, 70);
+  const Bytes sound = record(ids);
+  std::mt19937_64 rng(5);
+  const auto expect_found = [&](size_t bit) {
+    Bytes bytes = sound;
+    bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+    EXPECT_NE(decoded(bytes, ids), ErrorCode::kOk) << "bit " << bit;
+  };
+  const size_t header = kv_page_header_bytes(layout_, ids.size());
+  for (size_t bit = 0; bit < 8 * header; ++bit) expect_found(bit);
+  for (int i = 0; i < 10'000; ++i) expect_found(rng() % (8 * sound.size()));
+}
+
+TEST_P(KvPageFileLaws, AnyByteOfTheHeaderMayBeAnything) {
+  const Tokens ids = random_tokens(6, 70);
+  const Bytes sound = record(ids);
+  for (size_t at = 0; at < kv_page_header_bytes(layout_, ids.size()); ++at) {
+    for (const int value : {0, 1, 0x7f, 0x80, 0xff}) {
+      Bytes bytes = sound;
+      if (bytes[at] == static_cast<std::byte>(value)) continue;
+      bytes[at] = static_cast<std::byte>(value);
+      EXPECT_NE(decoded(bytes, ids), ErrorCode::kOk) << at;
+    }
+  }
+}
+
+// Counts that overflow must be found before anything is computed from them, whatever the checksums say.
+TEST_P(KvPageFileLaws, CountsThatOverflowAreTyped) {
+  const Tokens ids = random_tokens(7, 70);
+  const Bytes sound = record(ids);
+  constexpr size_t kHeaderBytes = 16, kFirstPosition = 88, kRows = 96, kBlocks = 100, kBlockBytes = 104,
+                   kRecordBytes = 112;
+  const auto expect_code = [&](std::vector<std::pair<size_t, uint64_t>> fields, ErrorCode code) {
+    Bytes bytes = sound;
+    for (const auto& [offset, value] : fields) {
+      const size_t width = offset == kRows || offset == kBlocks ? 4 : 8;
+      std::memcpy(bytes.data() + offset, &value, width);
+    }
+    EXPECT_EQ(error_code_name(decoded(bytes, ids)), error_code_name(code));
+  };
+  const uint64_t most = ~uint64_t{0};
+  expect_code({{kFirstPosition, most - 63}}, ErrorCode::kOverflow);
+  expect_code({{kFirstPosition, uint64_t{1} << 62}}, ErrorCode::kOverflow);
+  expect_code({{kFirstPosition, most}}, ErrorCode::kBadHeader);
+  expect_code({{kRows, 0}}, ErrorCode::kBadHeader);
+  expect_code({{kRows, 65}}, ErrorCode::kBadHeader);
+  expect_code({{kBlocks, 0}}, ErrorCode::kBadHeader);
+  expect_code({{kBlocks, 0xffffffff}}, ErrorCode::kBadHeader);
+  expect_code({{kBlocks, 0xffffffff}, {kBlockBytes, uint64_t{1} << 40}}, ErrorCode::kOverflow);
+  expect_code({{kBlockBytes, most}}, ErrorCode::kOverflow);
+  expect_code({{kBlockBytes, 0}}, ErrorCode::kBadHeader);
+  expect_code({{kHeaderBytes, 0}}, ErrorCode::kBadHeader);
+  expect_code({{kHeaderBytes, most}}, ErrorCode::kBadHeader);
+  expect_code({{kRecordBytes, 0}}, ErrorCode::kBadHeader);
+  // Consistent with each other, and far beyond what is there.
+  const uint64_t n_blocks = 1'000'000, header = 128 + 280 + 8 * n_blocks;
+  expect_code({{kBlocks, n_blocks}, {kHeaderBytes, header}, {kBlockBytes, 1}, {kRecordBytes, header + n_blocks}},
+              ErrorCode::kTruncated);
+  expect_code({{0, 0}}, ErrorCode::kBadMagic);
+  expect_code({{8, uint64_t{0x0102030400000002}}}, ErrorCode::kUnsupportedVersion);
+  expect_code({{8, uint64_t{0x0403020100000001}}}, ErrorCode::kUnsupportedVersion);
+}
+
+// A block that is sound but another's: of another layer, position or text.
+TEST_P(KvPageFileLaws, BlocksAreBoundToTheirPlace) {
+  const Tokens ids = random_tokens(8, 64), other_ids = random_tokens(9, 64);
+  const Bytes other = record(other_ids);
+  const Bytes sound = record(ids);
+  const size_t header = kv_page_header_bytes(layout_, 64);
+  const auto block = [&](size_t layer) { return static_cast<ptrdiff_t>(header + layout_.layer_offset(layer)); };
+  Bytes swapped = sound;
+  std::swap_ranges(swapped.begin() + block(0), swapped.begin() + block(1), swapped.begin() + block(1));
+  EXPECT_EQ(decoded(swapped, ids), ErrorCode::kCorrupt);
+  Bytes foreign = sound;
+  std::copy(other.begin() + block(0), other.end(), foreign.begin() + block(0));
+  EXPECT_EQ(decoded(foreign, ids), ErrorCode::kCorrupt);
+}
+
+// The same bytes have another checksum in each layer, at each position, in each text and namespace.
+TEST_P(KvPageFileLaws, ChecksumsOfEqualBlocksDiffer) {
+  const Bytes page(layout_.page_bytes());
+  const Tokens ids = random_tokens(10, 128);
+  std::set<uint64_t> checksums;
+  const auto add = [&](TokenSpan of, const KvPageIdentity& identity) {
+    const Bytes header = encode_kv_page_header(layout_, identity, of, page.data());
+    for (size_t i = 0; i < layout_.n_layers; ++i) {
+      uint64_t checksum = 0;
+      std::memcpy(&checksum, header.data() + header.size() - (i + 1) * sizeof checksum, sizeof checksum);
+      EXPECT_TRUE(checksums.insert(checksum).second);
+    }
+  };
+  add(ids, kAlice);
+  add(TokenSpan(ids).first(64), kAlice);
+  add(TokenSpan(ids).first(100), kAlice);
+  add(random_tokens(11, 128), kAlice);
+  add(ids, {kAlice.fingerprint, digest_of_namespace("bob")});
+  add(ids, {fingerprint_of("other"), kAlice.name_space});
+}
+
+TEST(Fingerprint, FieldsAreToldApart) {
+  const auto of = [](std::string_view name, std::string_view value, std::string_view next) {
+    return FingerprintBuilder().add(name, value).add(next, uint64_t{7}).finish();
+  };
+  EXPECT_EQ(of("a", "b", "c"), of("a", "b", "c"));
+  EXPECT_NE(of("a", "b", "c"), of("ab", "", "c"));
+  EXPECT_NE(of("a", "b", "c"), of("a", "bc", ""));
+  EXPECT_NE(of("a", "b", "c"), FingerprintBuilder().add("a", "b").finish());
+  EXPECT_NE(FingerprintBuilder().add("a", uint64_t{1}).finish(), FingerprintBuilder().add("a", uint64_t{2}).finish());
+}
+
+}  // namespace
+}  // namespace ibid

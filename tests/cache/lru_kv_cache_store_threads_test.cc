@@ -1,0 +1,125 @@
+// Sixteen threads on one small store, which do all that sessions do at once and cancel half-way: what anybody reads
+// are the rows of its own ids, the store is sound at any time, and the sanitizers see the rest.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cache/lru_kv_cache_store.h"
+#include "tests/cache/tiny_kv.h"
+
+namespace ibid {
+namespace {
+
+using testing::IsEmpty;
+
+struct Counts {
+  std::atomic<size_t> wrong{0}, unsound{0}, refused{0}, turns{0}, cancelled{0}, repeats{0}, foreign{0};
+};
+
+class Talker {
+ public:
+  Talker(uint64_t seed, KvPagePool& pool, LruKvCacheStore& store, Counts& counts)
+      : rng_(seed), name_space_(1, static_cast<char>('a' + seed % 4)), pool_(pool), store_(store), counts_(counts) {}
+
+  void run(int n_turns) {
+    for (int i = 0; i < n_turns; ++i) {
+      turn();
+      if (i % 8 == 0 && !validate_store(store_.snapshot()).empty()) ++counts_.unsound;
+      if (i % 16 == 7) store_.evict(2);
+      if (i % 32 == 31) below(4) == 0 ? store_.clear_shared() : store_.clear(name_space_);
+    }
+  }
+
+ private:
+  size_t below(size_t n) { return static_cast<size_t>(rng_() % n); }
+
+  void turn() {
+    Tokens prompt = random_tokens(1 + below(2), 70, 9);  // one of two system prompts
+    prompt.push_back(static_cast<TokenId>(100 + name_space_[0]));  // what only this namespace says
+    const size_t message = below(6);
+    prompt = concat(prompt, random_tokens(message, 10 + 23 * message, 3));
+    PrefixHit hit = store_.find_longest_prefix(name_space_, prompt);
+    if (hit.logits != nullptr) {
+      ++counts_.repeats;
+      if ((*hit.logits)[0] != static_cast<float>(prompt.size())) ++counts_.wrong;
+    }
+    KvCacheEntry entry = std::move(hit.entry);
+    const TokenSpan rest = TokenSpan(prompt).subspan(entry.length());
+    if (below(5) == 0) {
+      (void)feed_without_commit(entry, rest, 1);
+      ++counts_.cancelled;
+    }
+    if (!feed(entry, rest).ok()) {
+      ++counts_.refused;
+      return;
+    }
+    InsertOptions options;
+    if (below(4) == 0) options.extent = Extent::kFullPages;
+    if (below(8) == 0) options.retention = Retention::kPrefix;
+    if (!store_.insert(name_space_, entry, options).ok()) {
+      ++counts_.refused;
+      return;
+    }
+    share_system(entry);
+    const Result<PrefixPin> pin = store_.pin(name_space_, TokenSpan(prompt).first(64));
+    (void)store_.remember_logits(name_space_, prompt, std::vector<float>{static_cast<float>(prompt.size())});
+    Tokens foreign = prompt;
+    foreign[70] = static_cast<TokenId>(100 + 'a' + (name_space_[0] - 'a' + 1) % 4);
+    if (store_.find_longest_prefix(name_space_, foreign).length() > 70) ++counts_.foreign;
+    branch(entry);
+    if (read_rows(entry) != fresh_rows(pool_.layout(), prompt)) ++counts_.wrong;
+    ++counts_.turns;
+  }
+
+  void share_system(const KvCacheEntry& entry) {
+    if (below(8) != 0) return;
+    KvCacheEntry system = entry.fork().value();
+    system.slice_to_length(70);
+    (void)store_.insert(name_space_, system, Sharing::kShared);
+  }
+
+  void branch(const KvCacheEntry& entry) {
+    KvCacheEntry other = entry.fork().value();
+    other.slice_to_length(below(other.length() + 1));
+    const Tokens expected = concat(other.tokens(), random_tokens(below(4), 20, 3));
+    if (feed(other, TokenSpan(expected).last(20)).ok() && read_rows(other) != fresh_rows(pool_.layout(), expected)) {
+      ++counts_.wrong;
+    }
+  }
+
+  std::mt19937_64 rng_;
+  const std::string name_space_;
+  KvPagePool& pool_;
+  LruKvCacheStore& store_;
+  Counts& counts_;
+};
+
+TEST(LruKvCacheStoreThreads, SixteenDoEverythingAtOnce) {
+  const KvLayout layout = KvLayout::make(1, 1, 4, KvDType::kF32);
+  KvPagePool pool(layout, 90 * layout.page_bytes());
+  LruKvCacheStore store(pool, 60 * LruKvCacheStore(pool, 0).page_charge_bytes());
+  Counts counts;
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 16; ++t) {
+    threads.emplace_back([&, t] { Talker(t, pool, store, counts).run(64); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counts.wrong, 0u);
+  EXPECT_EQ(counts.unsound, 0u);
+  EXPECT_EQ(counts.foreign, 0u) << "nobody finds what only another namespace said";
+  EXPECT_GT(counts.turns, 500u) << counts.refused << " refused";
+  EXPECT_GT(counts.cancelled, 50u);
+  EXPECT_GT(counts.repeats, 10u);
+  EXPECT_LE(pool.peak_bytes(), pool.budget_bytes());
+  EXPECT_THAT(validate_store(store.snapshot()), IsEmpty());
+  store.evict(1000);
+  EXPECT_EQ(pool.pages_in_use(), 0u);
+}
+
+}  // namespace
+}  // namespace ibid

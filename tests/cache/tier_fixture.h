@@ -1,0 +1,78 @@
+// What the tests of the cold tier share: small sequences, a directory, and the one law of a lookup: what it adds is
+// what would have been computed.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/file_ops.h"
+#include "cache/file_tier.h"
+#include "tests/cache/tiny_kv.h"
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+
+inline Fingerprint fingerprint_of(std::string_view what) { return FingerprintBuilder().add("test", what).finish(); }
+
+class TierTest : public testing::Test {
+ protected:
+  explicit TierTest(KvDType dtype = KvDType::kF32) : layout_(tiny_layout(dtype)), pool_(layout_, 256 * layout_.page_bytes()) {
+    pool_.set_fresh_fill(std::byte{0xff});  // rows that nobody wrote are NaN
+  }
+
+  FileTierOptions options(uint64_t budget_pages = 1000) const {
+    return {.directory = directory_,
+            .fingerprint = fingerprint_of("model"),
+            .budget_bytes = budget_pages * record_bytes_,
+            .durable = durable_};
+  }
+  std::unique_ptr<FileTier> open(const FileTierOptions& wanted) {
+    Result<std::unique_ptr<FileTier>> tier = FileTier::open(wanted, pool_, *files_, *clock_);
+    EXPECT_TRUE(tier.ok()) << tier.status().to_string();
+    return tier.ok() ? *std::move(tier) : nullptr;
+  }
+  std::unique_ptr<FileTier> open() { return open(options()); }
+
+  KvCacheEntry fed(TokenSpan ids) {
+    KvCacheEntry entry(pool_);
+    EXPECT_TRUE(feed(entry, ids).ok());
+    return entry;
+  }
+  void write(FileTier& tier, std::string_view name_space, TokenSpan ids) {
+    tier.write_behind(name_space, fed(ids));
+    const Status status = tier.flush();
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  }
+  // How many of `ids` are found behind the first `known`; the rows must be those of the ids.
+  size_t found(FileTier& tier, std::string_view name_space, TokenSpan ids, size_t known = 0) {
+    KvCacheEntry entry = fed(ids.first(known));
+    const size_t n = tier.extend(name_space, ids, entry);
+    EXPECT_EQ(entry.length(), known + n);
+    EXPECT_THAT(entry.tokens(), testing::ElementsAreArray(ids.first(known + n)));
+    EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids.first(known + n))) << "rows of another text";
+    return n;
+  }
+  std::vector<std::string> page_files() {
+    std::vector<std::string> names = *files_->list(directory_);
+    std::erase_if(names, [](const std::string& name) { return !name.ends_with(".kv"); });
+    return names;
+  }
+
+  const KvLayout layout_;
+  KvPagePool pool_;
+  const TempDir dir_;
+  std::string directory_ = dir_.file("tier");
+  bool durable_ = false;  // syncing is slow, and only a power loss can tell
+  FileOps* files_ = &system_file_ops();
+  ManualClock manual_clock_{1'700'000'000'000'000'000};
+  Clock* clock_ = &manual_clock_;
+  // More than any page of the tests takes, and less than two.
+  const uint64_t record_bytes_ = kv_page_record_bytes(layout_, 640);
+};
+
+}  // namespace ibid
