@@ -1,5 +1,6 @@
-// Causal attention of new rows over stored keys and values, for one layer: shares (sequence, KV head, query
-// tile, 256-position block) units among threads and merges blocks in order.
+// Causal attention of new rows over stored keys and values, for one layer: shares (KV head, query tile,
+// 256-position block) units among threads and merges blocks in order. Blocks that several sequences have in common,
+// as the same pages, are read once for the rows of all of them; no bit shows it.
 //
 // Keys and values are read only as stored (rounded) rows, those of the same chunk included. Cost is
 // proportional to new rows x visible positions, without a step anywhere.
@@ -31,9 +32,18 @@ struct AttentionSequence {
   size_t first_row = 0;
   size_t n_rows = 0;
   size_t first_position = 0;
+  // How many of the first blocks are the same pages as those of the sequence in front of this one in the batch, and
+  // lie before the new rows of both. share_blocks() counts them; 0 is always right, and shares nothing.
+  size_t shared_blocks = 0;
 };
 
-// Scratch for all threads together, for a pass of at most max_rows rows over at most max_positions.
+// Puts sequences that begin with the same pages side by side, and counts shared_blocks. Sequences that share nothing,
+// or equally much, keep their order. Once per pass: O(sequences x (sequences + blocks)), no allocation. Whoever adds,
+// drops or moves a sequence afterwards calls it again.
+void share_blocks(std::span<AttentionSequence> sequences);
+
+// Scratch for all threads together, for a pass of at most max_rows rows, of all its sequences, each of which has at
+// most max_positions.
 size_t attention_scratch_bytes(const AttentionShape& shape, size_t max_rows, size_t max_positions, int n_threads);
 
 // Called by every worker with the same arguments; contains barriers; out is complete for all workers when

@@ -91,7 +91,7 @@ struct KvHeadBlock {
 };
 
 // A softmax-weighted sum of values under way, for some rows: sum of exp(s - max), and of exp(s - max) * v,
-// over the positions seen so far. None seen: max = -inf, sum = 0, out = 0.
+// over the positions seen so far. None seen: max = -inf, sum = 0, out = 0. max and sum: alignment of float only.
 struct AttendSums {
   float* max;  // [n_rows] the largest score
   float* sum;  // [n_rows]

@@ -52,20 +52,19 @@ std::vector<float> query(const Layer& layer, const StoredPages& pages, size_t po
 // out of all rows, in the order of `batch`.
 std::vector<float> run(const Kernels& kernels, const Layer& layer, const std::vector<Rows>& batch,
                        int n_threads) {
-  size_t n_rows = 0, max_positions = 0, max_rows = 0;
+  size_t n_rows = 0, max_positions = 0;
   std::vector<AttentionSequence> sequences;
   std::vector<float> q;
   for (const Rows& rows : batch) {
     sequences.push_back({rows.pages->pages.data(), n_rows, rows.n_rows, rows.first_position});
     n_rows += rows.n_rows;
-    max_rows = std::max(max_rows, rows.n_rows);
     max_positions = std::max(max_positions, rows.first_position + rows.n_rows);
     for (size_t i = 0; i < rows.n_rows; ++i) {
       const auto row = query(layer, *rows.pages, rows.first_position + i);
       q.insert(q.end(), row.begin(), row.end());
     }
   }
-  const size_t scratch_bytes = attention_scratch_bytes(layer.shape(), max_rows, max_positions, n_threads);
+  const size_t scratch_bytes = attention_scratch_bytes(layer.shape(), n_rows, max_positions, n_threads);
   AlignedBytes scratch(scratch_bytes), in(q.size() * 4 + 64), out(q.size() * 4 + 64);
   fill_with_nan(scratch.get(), scratch_bytes);
   std::memcpy(in.get(), q.data(), q.size() * 4);
