@@ -5,6 +5,7 @@
 // in the entries that callers bring. forward() is not re-entrant (an Engine serialises its passes).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <stop_token>
@@ -44,6 +45,12 @@ class Logits {
     const size_t lines = n_rows * stride / kLineFloats;
     if (lines_.size() < lines) lines_.resize(lines);
     return lines_.empty() ? nullptr : lines_.front().values;
+  }
+
+  // Becomes rows [first, first + n) of another.
+  void copy_rows(const Logits& from, size_t first, size_t n) {
+    float* to = resize(n, from.vocab_size_, from.stride_);
+    std::copy_n(from.data() + first * stride_, n * stride_, to);
   }
 
  private:

@@ -139,14 +139,15 @@ void TransformerModel::rotate_queries(const Part& p, const LayerWeights& w) {
 // k = rope(k + bk) and v = v + bv, by the worker that stores them.
 void TransformerModel::store_keys_and_values(const Part& p, size_t layer) {
   const LayerWeights& w = weights_.layers[layer];
-  for (size_t s = 0; s < p.pass.batch.size(); ++s) {
-    const AttentionSequence& rows = p.pass.sequences[s];
+  size_t first_row = 0;
+  for (const SequenceChunk& chunk : p.pass.batch) {
     auto finish = [&](size_t row, size_t head) {
-      rotate_head(p, acts_.k, w.bk, rows.first_row + row, head);
-      add_bias(w.bv, head * config_.head_dim, config_.head_dim, acts_.v.row(rows.first_row + row));
+      rotate_head(p, acts_.k, w.bk, first_row + row, head);
+      add_bias(w.bv, head * config_.head_dim, config_.head_dim, acts_.v.row(first_row + row));
     };
-    p.pass.batch[s].entry->append(p.worker, *kernels_, layer, acts_.k.row(rows.first_row),
-                                  acts_.v.row(rows.first_row), acts_.k.stride, rows.n_rows, finish);
+    chunk.entry->append(p.worker, *kernels_, layer, acts_.k.row(first_row), acts_.v.row(first_row), acts_.k.stride,
+                        chunk.tokens.size(), finish);
+    first_row += chunk.tokens.size();
   }
 }
 

@@ -37,6 +37,10 @@ class TransformerModel final : public LanguageModel {
   // measuring. It must not touch the model. An empty function takes it away.
   void set_layer_observer(std::function<void(size_t layer)> observer) { observer_ = std::move(observer); }
 
+  // Blocks of 256 positions that passes need not read again in a layer without a window, because another sequence of
+  // the same pass begins with the same pages; the sum since construction. For tests and for measuring.
+  size_t blocks_shared() const { return blocks_shared_; }
+
   const ModelConfig& config() const { return config_; }
   const TransformerWeights& weights() const { return weights_; }
 
@@ -44,7 +48,7 @@ class TransformerModel final : public LanguageModel {
   // What one pass works on: row i of every buffer in acts_ is token i of the batch, sequence by sequence.
   struct Pass {
     std::span<const SequenceChunk> batch;
-    std::vector<AttentionSequence> sequences;  // [batch] rows and positions of each
+    std::vector<AttentionSequence> sequences;  // [batch] those that share pages are neighbours
     std::vector<TokenId> tokens;               // [T]
     std::vector<size_t> positions;             // [T]
     std::vector<size_t> logit_rows;            // rows that want logits
@@ -108,6 +112,7 @@ class TransformerModel final : public LanguageModel {
   Activations acts_;
   LinearContext linear_;
   std::function<void(size_t)> observer_;
+  size_t blocks_shared_ = 0;
 };
 
 }  // namespace ibid

@@ -84,6 +84,8 @@ void TransformerModel::lay_out(std::span<const SequenceChunk> batch, Logits& log
       if (wanted) pass.logit_rows.push_back(first_row + i);
     }
   }
+  share_blocks(pass.sequences);
+  for (const AttentionSequence& sequence : pass.sequences) blocks_shared_ += sequence.shared_blocks;
   pass.gated = acts_.gated;
   pass.gated.set_rows(pass.n_rows());
   pass.logits_stride = weights_.lm_head.n_panels() * kPanelRows;

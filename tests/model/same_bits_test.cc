@@ -215,7 +215,7 @@ TEST_P(SameBits, ForksGoTheirOwnWay) {
     KvCacheEntry entry = subject_->entry();
     std::vector<Row> rows;
     subject_->feed(entry, first(at), rows);
-    KvCacheEntry branch = entry.fork();
+    KvCacheEntry branch = entry.fork().value();
     std::vector<Row> branch_rows;
     std::vector<Row> rest = rows;
     // Both write into what was the shared last page, by turns.
@@ -243,7 +243,8 @@ TEST_P(SameBits, PrefixFromAnotherSequencesPages) {
     SCOPED_TRACE(std::to_string(shared) + " positions taken over");
     const size_t n_pages = KvLayout::pages_for(shared);
     KvCacheEntry taker = subject_->entry();
-    taker.adopt({giver.pages().begin(), giver.pages().begin() + static_cast<std::ptrdiff_t>(n_pages)}, first(shared));
+    const auto pages_end = giver.pages().begin() + static_cast<std::ptrdiff_t>(n_pages);
+    ASSERT_TRUE(taker.adopt({giver.pages().begin(), pages_end}, first(shared)).ok());
     std::vector<Row> rows(wanted_.begin(), wanted_.begin() + static_cast<std::ptrdiff_t>(shared));
     subject_->feed(taker, first(kLong).subspan(shared), rows);
     expect_same(taker, rows);
@@ -304,6 +305,50 @@ TEST_P(SameBits, CompanyInTheBatch) {
     subject_->feed(alone, TokenSpan(texts[s]).first(entries[s].length()), alone_rows);
     expect_same_rows(rows[s], alone_rows);
     EXPECT_EQ(stored_rows(entries[s]), stored_rows(alone));
+  }
+}
+
+// What eight branches of one conversation share is read once for all of them in a pass, and shows in no bit.
+TEST_P(SameBits, BranchesInOnePass) {
+  constexpr size_t kBranches = 8;
+  for (const int n_threads : {1, 2}) {
+    SCOPED_TRACE(std::to_string(n_threads) + " threads");
+    const std::unique_ptr<Subject> other = make(n_threads);
+    KvCacheEntry trunk = other->entry();
+    std::vector<Row> ignored;
+    other->feed(trunk, first(280), ignored);
+    std::vector<KvCacheEntry> entries;
+    std::vector<Tokens> texts;
+    std::vector<std::vector<Row>> rows(kBranches);
+    for (size_t s = 0; s < kBranches; ++s) {
+      entries.push_back(*trunk.fork());
+      texts.push_back(s == 0 ? Tokens(tokens_.begin() + 280, tokens_.end())
+                             : random_tokens(20, other->model->vocab_size(), static_cast<uint32_t>(70 + s)));
+    }
+    // One token of each; then drafts and a chunk among them.
+    for (const size_t longest : {1u, 1u, 9u}) {
+      std::vector<SequenceChunk> batch;
+      std::vector<size_t> who;
+      for (size_t s = 0; s < kBranches; ++s) {
+        const size_t n_rows = longest - std::min(longest - 1, 2 * s);
+        batch.push_back({&entries[s], TokenSpan(texts[s]).subspan(entries[s].length() - 280, n_rows), WantLogits::kAll});
+        who.insert(who.end(), n_rows, s);
+      }
+      Logits logits;
+      const size_t shared_before = other->model->blocks_shared();
+      ASSERT_TRUE(other->model->forward(batch, {}, logits).ok());
+      EXPECT_EQ(other->model->blocks_shared() - shared_before, kBranches - 1);
+      for (size_t i = 0; i < who.size(); ++i) rows[who[i]].emplace_back(logits.row(i).begin(), logits.row(i).end());
+    }
+    for (size_t s = 0; s < kBranches; ++s) {
+      SCOPED_TRACE("branch " + std::to_string(s));
+      KvCacheEntry alone = *trunk.fork();
+      std::vector<Row> alone_rows;
+      for (size_t i = 0; i < rows[s].size(); ++i) other->feed(alone, TokenSpan(texts[s]).subspan(i, 1), alone_rows);
+      expect_same_rows(rows[s], alone_rows);
+      EXPECT_EQ(stored_rows(entries[s]), stored_rows(alone));
+    }
+    for (size_t i = 0; i < rows[0].size(); ++i) ASSERT_TRUE(same_bits(rows[0][i], wanted_[280 + i]));
   }
 }
 

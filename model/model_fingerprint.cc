@@ -1,0 +1,84 @@
+#include "model/model_fingerprint.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+namespace {
+
+// Bytes that one thread hashes at a time; part of the fingerprint's definition.
+constexpr size_t kPieceBytes = size_t{4} << 20;
+
+// XXH3 of every piece of every tensor. Weights are our user's own, so a hash that finds accidents is enough for them.
+std::vector<uint64_t> hash_weights(const ModelFile& file, int n_threads) {
+  std::vector<std::span<const std::byte>> pieces;
+  for (const std::string& name : file.tensor_names()) {
+    for (std::span<const std::byte> rest = file.find_tensor(name)->data; !rest.empty();) {
+      const size_t n = std::min(rest.size(), kPieceBytes);
+      pieces.push_back(rest.first(n));
+      rest = rest.subspan(n);
+    }
+  }
+  std::vector<uint64_t> hashes(pieces.size());
+  ThreadTeam team(n_threads);
+  team.run([&](const Worker& worker) {
+    const Range own = worker.share(pieces.size());
+    for (size_t i = own.begin; i < own.end; ++i) hashes[i] = XXH3_64bits(pieces[i].data(), pieces[i].size());
+  });
+  return hashes;
+}
+
+// Arrays that describe_metadata() shortens.
+Status add_vocabulary(const ModelFile& file, FingerprintBuilder& builder) {
+  for (const char* key : {"tokenizer.ggml.tokens", "tokenizer.ggml.merges"}) {
+    TRY_ASSIGN(const auto strings, file.get_strings(key));
+    if (!strings) continue;
+    builder.add(key, strings->size());
+    for (const std::string_view text : *strings) builder.add("", text);
+  }
+  TRY_ASSIGN(const auto types, file.get_ints("tokenizer.ggml.token_type"));
+  if (types) builder.add("types", std::as_bytes(std::span(*types)));
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
+    TRY_ASSIGN(const auto text, file.companion(name));
+    if (text) builder.add(name, *text);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Fingerprint> fingerprint_model(const ModelFile& file, const ModelOptions& options, size_t max_seq_len,
+                                      const KvLayout& layout) {
+  FingerprintBuilder builder;
+  builder.add("numerics version", kNumericsVersion);
+  builder.add("numerics", static_cast<uint64_t>(options.numerics));
+  builder.add("context", max_seq_len);
+  builder.add("kv type", static_cast<uint64_t>(layout.dtype()));
+  for (const size_t n : {layout.n_layers, layout.n_kv_heads, layout.head_dim, layout.block.bytes}) {
+    builder.add("kv layout", n);
+  }
+  for (const ModelFile::MetadataLine& line : file.describe_metadata()) {
+    builder.add(line.key, line.type);
+    builder.add(line.key, line.value);
+  }
+  if (file.config_json() != nullptr) builder.add("config.json", json_to_string(*file.config_json()));
+  TRY(add_vocabulary(file, builder));
+  for (const std::string& name : file.tensor_names()) {
+    const TensorView& tensor = *file.find_tensor(name);
+    builder.add(name, static_cast<uint64_t>(tensor.dtype));
+    builder.add(name, tensor.shape.to_string());
+  }
+  const std::vector<uint64_t> hashes = hash_weights(file, options.n_threads);
+  builder.add("weights", std::as_bytes(std::span(hashes)));
+  TRY(file.check_unchanged());
+  return builder.finish();
+}
+
+}  // namespace ibid
