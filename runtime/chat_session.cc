@@ -1,18 +1,29 @@
 #include "runtime/chat_session.h"
 
+#include <algorithm>
+#include <new>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
 #include "base/utf8.h"
+#include "runtime/out_of_heap.h"
 #include "runtime/session_state.h"
 
 namespace ibid {
 namespace {
 
+// What becomes of work in idle time when a call begins.
+enum class IdleWork { kEnds, kGoesOn };
+
 // Holds a session for the length of a call, or does not.
+template <typename State>
 class Turnstile {
  public:
-  explicit Turnstile(std::atomic<bool>& busy) : busy_(busy), open_(!busy.exchange(true)) {}
+  explicit Turnstile(State& state, IdleWork idle = IdleWork::kEnds)
+      : busy_(state.busy), open_(!busy_.exchange(true)) {
+    if (open_ && idle == IdleWork::kEnds) state.stop_idle_work();
+  }
   ~Turnstile() {
     if (open_) busy_.store(false);
   }
@@ -34,22 +45,49 @@ Status check_text(std::string_view name, std::string_view text) {
   return {ErrorCode::kInvalidArgument, std::string(name) + " is not valid UTF-8"};
 }
 
+// Whether every string in it, keys included, is UTF-8. No recursion that a hostile message could deepen: what was
+// parsed has limits (base/json_limits.h), and what a program builds is its own.
+bool is_utf8(const Json& value) {
+  if (value.is_string()) return utf8_is_valid(value.get_ref<const std::string&>());
+  if (value.is_object()) {
+    return std::all_of(value.items().begin(), value.items().end(),
+                       [](const auto& item) { return utf8_is_valid(item.key()) && is_utf8(item.value()); });
+  }
+  return !value.is_array() || std::all_of(value.begin(), value.end(), is_utf8);
+}
+
+Status check_message(const Json& message) {
+  const auto role = message.is_object() ? message.find("role") : message.end();
+  if (role == message.end() || !role->is_string()) {
+    return {ErrorCode::kInvalidArgument, "a message is an object with a role, which is a string"};
+  }
+  if (!is_utf8(message)) return {ErrorCode::kInvalidArgument, "the message is not valid UTF-8"};
+  return {};
+}
+
+Status check_engine(const Engine& engine) {
+  if (engine.chat_template() != nullptr) return {};
+  return {ErrorCode::kUnsupported,
+          engine.name() + " has no chat template, so it cannot hold a conversation; use an instruction-tuned "
+                          "model, or put its chat_template.jinja beside the weights"};
+}
+
 std::string role_of(const Json& message) { return message.at("role").get<std::string>(); }
+
+Json user_message(std::string_view text) { return text_message("user", std::string(text)); }
 
 }  // namespace
 
-Result<ChatSession> ChatSession::create(std::shared_ptr<Engine> engine, SessionOptions options) {
+Result<ChatSession> ChatSession::create(std::shared_ptr<Engine> engine, SessionOptions options) try {
   CHECK(engine != nullptr);
-  if (engine->chat_template() == nullptr) {
-    return {ErrorCode::kUnsupported,
-            engine->name() + " has no chat template, so it cannot hold a conversation; use an instruction-tuned "
-                             "model, or put its chat_template.jinja beside the weights"};
-  }
+  TRY(check_engine(*engine));
   TRY(check_text("the system message", options.system));
   if (!options.variables.is_object()) {
     return {ErrorCode::kInvalidArgument, "the template's variables must be a JSON object"};
   }
   return ChatSession(std::make_unique<State>(std::move(engine), std::move(options)));
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
 }
 
 ChatSession::ChatSession(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -57,37 +95,98 @@ ChatSession::ChatSession(ChatSession&&) noexcept = default;
 ChatSession& ChatSession::operator=(ChatSession&&) noexcept = default;
 ChatSession::~ChatSession() = default;
 
-Result<Turn> ChatSession::send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) {
-  const Turnstile turnstile(state_->busy);
+Result<Turn> ChatSession::send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) try {
+  const Turnstile turnstile(*state_);
   TRY(turnstile.status());
   TRY(check_text("the message", message));
-  state_->messages.push_back({{"role", "user"}, {"content", std::string(message)}});
+  state_->messages.push_back(user_message(message));
   Result<Turn> turn = state_->run_turn(options, on_event);
   if (!turn.ok()) state_->cut_messages(state_->messages.size() - 1);
   return turn;
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
 }
 
-Result<Turn> ChatSession::regenerate(const TurnOptions& options, const TurnCallback& on_event) {
-  const Turnstile turnstile(state_->busy);
+Status ChatSession::append(Json message) try {
+  const Turnstile turnstile(*state_);
+  TRY(turnstile.status());
+  TRY(check_message(message));
+  state_->messages.push_back(std::move(message));
+  state_->alternatives.clear();
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<Turn> ChatSession::answer(const TurnOptions& options, const TurnCallback& on_event) try {
+  const Turnstile turnstile(*state_);
+  TRY(turnstile.status());
+  if (!state_->awaits_answer()) return {ErrorCode::kInvalidArgument, "no message awaits an answer"};
+  return state_->run_turn(options, on_event);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<Usage> ChatSession::prefill(std::stop_token stop, Priority priority) try {
+  const Turnstile turnstile(*state_);
+  TRY(turnstile.status());
+  return state_->read_ahead(priority, std::move(stop));
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<Turn> ChatSession::regenerate(const TurnOptions& options, const TurnCallback& on_event) try {
+  const Turnstile turnstile(*state_);
   TRY(turnstile.status());
   Json& messages = state_->messages;
   if (messages.empty() || role_of(messages.back()) != "assistant") {
     return {ErrorCode::kInvalidArgument, "there is no answer to generate again"};
   }
   Json answer = std::move(messages.back());
+  std::set<size_t> pinned = state_->pinned;
   const bool was_rewound = state_->rewound;
   state_->cut_messages(messages.size() - 1);
   state_->rewound = true;
   Result<Turn> turn = state_->run_turn(options, on_event);
   if (!turn.ok()) {
     messages.push_back(std::move(answer));
+    state_->pinned = std::move(pinned);
     state_->rewound = was_rewound;
   }
   return turn;
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
 }
 
-Status ChatSession::rewind_to(size_t n_messages) {
-  const Turnstile turnstile(state_->busy);
+Result<Turn> ChatSession::edit(size_t message, std::string_view text, const TurnOptions& options,
+                               const TurnCallback& on_event) try {
+  const Turnstile turnstile(*state_);
+  TRY(turnstile.status());
+  TRY(check_text("the message", text));
+  Json& messages = state_->messages;
+  if (message >= messages.size() || role_of(messages[message]) != "user") {
+    return {ErrorCode::kInvalidArgument, "message " + std::to_string(message) + " is no user message"};
+  }
+  Json before = messages;
+  std::set<size_t> pinned = state_->pinned;
+  Json question = user_message(text);  // the last that needs memory: it takes the place of another
+  const bool was_rewound = std::exchange(state_->rewound, true);
+  state_->cut_messages(message);
+  messages.push_back(std::move(question));
+  Result<Turn> turn = state_->run_turn(options, on_event);
+  if (!turn.ok()) {
+    state_->cut_messages(message);
+    messages = std::move(before);
+    state_->pinned = std::move(pinned);
+    state_->rewound = was_rewound;
+  }
+  return turn;
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status ChatSession::rewind_to(size_t n_messages) try {
+  const Turnstile turnstile(*state_);
   TRY(turnstile.status());
   const Json& messages = state_->messages;
   if (n_messages > messages.size()) {
@@ -102,32 +201,124 @@ Status ChatSession::rewind_to(size_t n_messages) {
                                              " is a question; keep its answer or drop it"};
   }
   if (n_messages == messages.size()) return {};
+  state_->alternatives.clear();
   state_->cut_messages(n_messages);
   state_->rewound = true;
   return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
 }
 
-Result<ChatSession> ChatSession::fork() const {
-  const Turnstile turnstile(state_->busy);
+Status ChatSession::set_history(Json history) try {
+  const Turnstile turnstile(*state_);
   TRY(turnstile.status());
-  return ChatSession(std::make_unique<State>(*state_));
-}
-
-Status ChatSession::reset() {
-  const Turnstile turnstile(state_->busy);
-  TRY(turnstile.status());
-  state_->begin();
+  if (!history.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
+  for (const Json& message : history) TRY(check_message(message));
+  const Json& messages = state_->messages;
+  size_t n_same = 0;
+  while (n_same < std::min(messages.size(), history.size()) && messages[n_same] == history[n_same]) ++n_same;
+  state_->options.system = leading_system_text(history);
+  state_->alternatives.clear();
+  state_->cut_messages(n_same);
+  state_->messages = std::move(history);
   return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
 }
 
-Status ChatSession::set_system(std::string_view text) {
-  const Turnstile turnstile(state_->busy);
+Result<ChatSession> ChatSession::fork() const try {
+  const Turnstile turnstile(*state_);
+  TRY(turnstile.status());
+  auto copy = std::make_unique<State>(*state_);
+  TRY_ASSIGN(copy->kv, state_->kv.fork());
+  // From here on each may come to know what the other is about to ask.
+  copy->search_store = state_->search_store = true;
+  return ChatSession(std::move(copy));
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status ChatSession::reset() try {
+  const Turnstile turnstile(*state_);
+  TRY(turnstile.status());
+  state_->begin(state_->options.system);
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status ChatSession::set_system(std::string_view text) try {
+  const Turnstile turnstile(*state_);
   TRY(turnstile.status());
   TRY(check_text("the system message", text));
-  state_->options.system = text;
-  state_->begin();
+  state_->begin(std::string(text));
   return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
 }
+
+Status ChatSession::pin(size_t message) try {
+  const Turnstile turnstile(*state_);
+  TRY(turnstile.status());
+  if (message >= state_->messages.size()) {
+    return {ErrorCode::kInvalidArgument, "there is no message " + std::to_string(message)};
+  }
+  state_->pinned.insert(message);
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+// --- files
+
+Status ChatSession::save(const std::string& path, const SaveOptions& options) const try {
+  // It reads nothing that idle work writes, and who saves after every turn wants that work done.
+  const Turnstile turnstile(*state_, IdleWork::kGoesOn);
+  TRY(turnstile.status());
+  return state_->save(path, options.with_kv);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<ChatSession> ChatSession::load(std::shared_ptr<Engine> engine, const std::string& path) try {
+  CHECK(engine != nullptr);
+  TRY(check_engine(*engine));
+  TRY_ASSIGN(std::unique_ptr<State> state, State::load(std::move(engine), path));
+  return ChatSession(std::move(state));
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+// --- several answers
+
+Result<std::vector<Turn>> ChatSession::send_for_answers(std::string_view message, size_t n, const TurnOptions& options,
+                                                        const AnswersCallback& on_event) try {
+  const Turnstile turnstile(*state_);
+  TRY(turnstile.status());
+  TRY(check_text("the message", message));
+  if (n < 1 || n > kMaxAnswers) {
+    return {ErrorCode::kInvalidArgument, "answers: " + std::to_string(n) + ", allowed is 1 to " +
+                                             std::to_string(kMaxAnswers)};
+  }
+  TRY_ASSIGN(const Sampler sampler, Sampler::create(options.sampler));
+  State& state = *state_;
+  state.messages.push_back(user_message(message));
+  Result<std::vector<Turn>> turns = state.run_turns(n, sampler.seed(), options, on_event);
+  if (!turns.ok()) state.cut_messages(state.messages.size() - 1);
+  return turns;
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status ChatSession::choose(size_t answer) try {
+  const Turnstile turnstile(*state_);
+  TRY(turnstile.status());
+  return state_->choose(answer);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+// --- what there is
 
 const Json& ChatSession::messages() const { return state_->messages; }
 const Tokens& ChatSession::ids() const { return state_->transcript.ids(); }

@@ -10,10 +10,7 @@
 //
 // All or nothing: a turn that fails, or is cancelled with StopMode::kDiscard, leaves the messages, the ids
 // and the keys and values as they were. What it had computed stays in the engine's store where
-// that is possible, so that trying again is cheap.
-//
-// Not there yet: edit, append and prefill ahead of time, set_history, save and load, several answers at
-// once, tools and reasoning as fields of their own, and policies for a full context (it is an error).
+// that is possible, so that trying again is cheap. That goes for a heap that is used up as well: kOutOfMemory.
 #pragma once
 
 #include <cstddef>
@@ -29,11 +26,9 @@
 #include "base/json_limits.h"
 #include "base/result.h"
 #include "base/types.h"
+#include "runtime/context_policy.h"
 #include "runtime/engine.h"
-#include "runtime/generate.h"
-#include "runtime/prompt_delta.h"
-#include "runtime/sampler.h"
-#include "runtime/stats.h"
+#include "runtime/turn.h"
 
 namespace ibid {
 
@@ -42,44 +37,11 @@ struct SessionOptions {
   Json variables = Json::object();        // for the template: enable_thinking, documents ...
   std::string now = {};                   // the template's clock (ISO 8601), frozen; empty: when created, UTC
   std::string cache_namespace = {};       // sessions share keys and values only within one namespace
+  WhenFull when_full = WhenFull::kError;  // what becomes of a conversation that outgrows the context
+  // Where the template rewrites what was said (it drops thinking, say), the rewritten history is read while nobody
+  // waits, right after the answer; any call of the session but save() ends that within a layer.
+  bool repair_when_idle = true;
 };
-
-enum class StopMode {
-  kKeepPartial,  // a cancelled answer is an answer: it stays in the history as far as it came
-  kDiscard,      // a cancelled turn never happened: the call returns kCancelled
-};
-
-struct TurnOptions {
-  SamplerOptions sampler = {};
-  size_t max_tokens = 0;                       // 0: as many as the context has room for
-  size_t min_tokens = 0;                       // the model cannot end its turn earlier: for measuring
-  std::vector<std::string> stop_strings = {};  // not part of the answer
-  bool speculate = true;                       // verify guesses from the conversation: the same answer, sooner
-  std::stop_token stop = {};
-  StopMode stop_mode = StopMode::kKeepPartial;
-};
-
-struct Turn {
-  std::string text;
-  FinishReason finish_reason = FinishReason::kStop;
-  std::string stop_string;                 // the one that was found
-  uint64_t seed = 0;                       // gives the same answer again
-  Usage usage;
-  Timings timings;
-  WorkCounters work;
-  std::optional<LostPrefix> lost_prefix;   // set when ids of the standing history had to be read again
-};
-
-struct TurnEvent {
-  enum class Kind { kPrefill, kText, kFinish };
-  Kind kind = Kind::kText;
-  std::string_view text = {}; // kText: the next whole characters of the answer
-  size_t n_done = 0;          // kPrefill: positions of the prompt that have keys and values, reused ones
-  size_t n_total = 0;         //           included, and all of them
-  const Turn* turn = nullptr; // kFinish: the turn, already committed
-};
-// Runs on the calling thread, between passes. Must not throw.
-using TurnCallback = std::function<void(const TurnEvent&)>;
 
 class ChatSession {
  public:
@@ -92,28 +54,77 @@ class ChatSession {
   ~ChatSession();
 
   // Sends a user message and returns the answer.
-  // Errors: kBusy; kInvalidArgument (options, or a message that is not UTF-8); kContextFull with both numbers,
-  // before any event; kCancelled (kDiscard, or nothing had been sampled yet); kOutOfMemory; the template's.
+  // Errors: kBusy; kInvalidArgument (options, a constraint without a way on, or a message that is not UTF-8);
+  // kContextFull with both numbers, before any event; kCancelled (kDiscard, or nothing had been sampled yet);
+  // kOutOfMemory; the template's.
   Result<Turn> send(std::string_view message, const TurnOptions& options = {}, const TurnCallback& on_event = {});
 
-  // Answers the last user message again; the old answer is gone when the new one is there. Runs at most one
-  // token of the prompt through the model. kInvalidArgument when the last message is no answer.
+  // The same in two steps: adds a message of any role, with whatever fields the template knows (tool_calls, name),
+  // and answers what is there. append() costs nothing. Errors: kBusy; kInvalidArgument: no object with a role and
+  // valid UTF-8; answer(): the last message is an answer already, or there is none.
+  Status append(Json message);
+  Result<Turn> answer(const TurnOptions& options = {}, const TurnCallback& on_event = {});
+
+  // Reads now what the next turn will need, while nobody waits: the messages that await an answer, or else the history
+  // as the template will show it, the system message of a new conversation included. The next turn costs only what
+  // it adds. Returns how many ids that were, and how many were read already. Errors: kBusy; kCancelled (what was
+  // read till then is not read again); kContextFull; kOutOfMemory; the template's.
+  Result<Usage> prefill(std::stop_token stop = {}, Priority priority = Priority::kNormal);
+
+  // Answers the last user message again; the old answer is gone when the new one is there. Runs nothing of the
+  // prompt through the model. kInvalidArgument when the last message is no answer.
   Result<Turn> regenerate(const TurnOptions& options = {}, const TurnCallback& on_event = {});
+
+  // Says something else in place of user message number `message`, and answers it; what came behind it is gone
+  // when the answer is there. Reads the new text only. kInvalidArgument when that is no user message.
+  Result<Turn> edit(size_t message, std::string_view text, const TurnOptions& options = {},
+                    const TurnCallback& on_event = {});
+
+  // n answers to one message, computed side by side; the message is read once. Their seeds are the options' (or a
+  // random one), plus 0 to n - 1. The session goes on with the first; choose() goes on with another, until the
+  // conversation changes. on_event hears of all answers, one at a time. All of them, or an error as of send().
+  // kInvalidArgument for n outside 1 to kMaxAnswers.
+  static constexpr size_t kMaxAnswers = 16;
+  using AnswersCallback = std::function<void(size_t answer, const TurnEvent&)>;
+  Result<std::vector<Turn>> send_for_answers(std::string_view message, size_t n, const TurnOptions& options = {},
+                                             const AnswersCallback& on_event = {});
+  // Costs nothing. Errors: kBusy; kInvalidArgument when there is no such answer.
+  Status choose(size_t answer);
 
   // Keeps the first n messages. Costs nothing; the next turn reuses what still fits.
   // Errors: kBusy; kInvalidArgument when there are fewer, or when n would leave a question unanswered or
   // drop the system message (set_system does that).
   Status rewind_to(size_t n_messages);
 
+  // Another history, of {"role", "content", ...} objects; a system message at its beginning becomes the session's.
+  // Costs nothing; the next turn reuses the longest part that is the same, answers as they were sampled.
+  // Errors: kBusy; kInvalidArgument as for append().
+  Status set_history(Json messages);
+
   // A conversation that goes on from here on its own. Shares all pages; copies the text and ids of the
   // history, and computes nothing. kBusy.
   Result<ChatSession> fork() const;
+
+  // Writes the conversation to a file, for its owner alone: all at once or not at all. with_kv: and its keys and
+  // values, so that load() needs neither the model nor a cache directory to go on; it takes an engine that knows its
+  // fingerprint (kUnsupported). Errors: kBusy; kIo; kOutOfMemory.
+  struct SaveOptions {
+    bool with_kv = false;
+  };
+  Status save(const std::string& path, const SaveOptions& options) const;
+  Status save(const std::string& path) const { return save(path, SaveOptions{}); }
+  // Goes on where a saved conversation stopped. Of its keys and values what is in the file, in the engine's store or
+  // in its cache directory is not read again; what is damaged or another model's is. Errors: those of
+  // read_session_file() (runtime/session_file.h); kMismatch for ids that this model does not have; the template's.
+  static Result<ChatSession> load(std::shared_ptr<Engine> engine, const std::string& path);
 
   // Forgets the conversation, but for the system message. kBusy.
   Status reset();
   // A new system message (empty: none). It stands in front of everything, so a conversation that has begun is
   // forgotten as by reset(). Errors: kBusy; kInvalidArgument when it is not UTF-8.
   Status set_system(std::string_view text);
+  // Message number `message` stays when a full context drops turns. Errors: kBusy; kInvalidArgument.
+  Status pin(size_t message);
 
   // [{"role": ..., "content": ...}, ...] as committed.
   const Json& messages() const;
@@ -125,7 +136,7 @@ class ChatSession {
   const Usage& usage() const;
   // Of the last committed turn.
   const Timings& timings() const;
-  // How many ids a text has, without the template's own. Any time, any thread.
+  // How many ids a text has, without the template's own. Any time, any thread. May throw std::bad_alloc.
   size_t count_tokens(std::string_view text) const;
   const std::shared_ptr<Engine>& engine() const;
 

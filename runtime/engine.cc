@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "base/check.h"
+#include "cache/file_tier.h"
 #include "cache/lru_kv_cache_store.h"
 #include "model/architectures.h"
 #include "model/load_model.h"
+#include "model/model_fingerprint.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -28,6 +30,7 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
   TRY_ASSIGN(const std::unique_ptr<ModelFile> file, open_model_file(path));
   EngineParts parts;
   parts.name = path;
+  parts.scheduling = options.scheduling;
   parts.kv_budget_bytes = options.kv_budget_bytes;
   if (parts.kv_budget_bytes == 0) {
     TRY_ASSIGN(const ModelConfig config, read_config(*file));
@@ -43,7 +46,14 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
   } else if (chat_template.status().code() != ErrorCode::kNotFound) {
     return chat_template.status();
   }
+  const bool wants_fingerprint = options.fingerprint || !options.cache_directory.empty();
   TRY_ASSIGN(parts.model, load_language_model(*file, model_options, parts.kv_budget_bytes));
+  if (wants_fingerprint) {
+    TRY_ASSIGN(parts.fingerprint, fingerprint_model(*file, model_options, parts.model->max_seq_len(),
+                                                    parts.model->kv_layout()));
+  }
+  parts.cache_directory = options.cache_directory;
+  parts.cache_directory_bytes = options.cache_directory_bytes;
   return create(std::move(parts));
 }
 
@@ -61,10 +71,28 @@ Engine::Engine(EngineParts parts) : parts_(std::move(parts)) {
   if (parts_.clock == nullptr) parts_.clock = &system_clock();
   pool_ = std::make_unique<KvPagePool>(parts_.model->kv_layout(), parts_.kv_budget_bytes);
   store_ = std::make_unique<LruKvCacheStore>(*pool_);
-  queue_ = std::make_unique<ForwardQueue>(*parts_.model);
+  if (parts_.files == nullptr) parts_.files = &system_file_ops();
+  if (!parts_.cache_directory.empty()) open_tier();
+  scheduler_ = std::make_unique<Scheduler>(*parts_.model, *parts_.clock, parts_.scheduling);
 }
 
-Engine::~Engine() = default;
+void Engine::open_tier() {
+  CHECK(parts_.fingerprint.has_value()) << "a cache directory without a fingerprint";
+  FileTierOptions options;
+  options.directory = parts_.cache_directory;
+  options.fingerprint = *parts_.fingerprint;
+  options.budget_bytes = parts_.cache_directory_bytes;
+  Result<std::unique_ptr<FileTier>> tier = FileTier::open(std::move(options), *pool_, *parts_.files, *parts_.clock);
+  if (tier.ok()) {
+    tier_ = *std::move(tier);
+  } else {
+    tier_status_ = tier.status();
+  }
+}
+
+Engine::~Engine() {
+  if (tier_ != nullptr) (void)tier_->flush();
+}
 
 const ChatTemplate* Engine::chat_template() const {
   return parts_.chat_template ? &*parts_.chat_template : nullptr;

@@ -1,9 +1,8 @@
 // Engine: one loaded model and everything its conversations share: the tokenizer, the chat template, the
 // pages of keys and values and the store that finds them again.
 //
-// Thread-safe: any number of sessions on any threads; their passes stand in line. Sessions hold a shared
-// pointer, so an engine lives as long as the last of them. Batching passes of several sessions (a
-// scheduler) is not there yet.
+// Thread-safe: any number of sessions on any threads, which share the passes of the model
+// (runtime/scheduler.h). Sessions hold a shared pointer, so an engine lives as long as the last of them.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +11,21 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/file_ops.h"
 #include "base/result.h"
+#include "cache/fingerprint.h"
 #include "cache/kv_page_pool.h"
 #include "kernels/kernels.h"
 #include "kernels/linear.h"
 #include "model/language_model.h"
-#include "runtime/forward_queue.h"
+#include "runtime/pending_prefixes.h"
+#include "runtime/scheduler.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {
 
+class FileTier;
 class LruKvCacheStore;
 
 struct EngineOptions {
@@ -31,6 +34,12 @@ struct EngineOptions {
   int n_threads = 0;           // 0: one per core the process may use
   size_t max_seq_len = 0;      // the context in positions; 0: what the model was trained for
   size_t max_chunk = 512;      // rows of one pass
+  SchedulerOptions scheduling = {};
+  // Where keys and values outlive the process (cache/file_tier.h); empty: nowhere. A directory that cannot be used, or
+  // that another process uses, is no error: tier_status() says so.
+  std::string cache_directory = {};
+  uint64_t cache_directory_bytes = 4'000'000'000;
+  bool fingerprint = false;    // read the weights once more, so that sessions can be saved with their keys and values
   size_t kv_budget_bytes = 0;  // for all keys and values; 0: default_kv_budget_bytes()
 };
 
@@ -44,6 +53,11 @@ struct EngineParts {
   std::optional<ChatTemplate> chat_template;  // none: sessions are kUnsupported
   size_t kv_budget_bytes = 256u << 20;
   std::string name = "model";                 // in messages
+  SchedulerOptions scheduling = {};
+  std::optional<Fingerprint> fingerprint;     // of the model; a cache directory needs one
+  std::string cache_directory;                // as in EngineOptions
+  uint64_t cache_directory_bytes = 0;
+  FileOps* files = nullptr;                   // nullptr: the system's
   Clock* clock = nullptr;                     // nullptr: the system's
 };
 
@@ -55,6 +69,7 @@ class Engine {
   // From parts. kMismatch when the tokenizer has ids that the model has no logits for.
   static Result<std::shared_ptr<Engine>> create(EngineParts parts);
 
+  // Writes to the cache directory what waits for it.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -68,17 +83,27 @@ class Engine {
 
   KvPagePool& pool() { return *pool_; }
   LruKvCacheStore& store() { return *store_; }
-  ForwardQueue& queue() { return *queue_; }
-  Clock& clock() { return *parts_.clock; }
+  Scheduler& scheduler() { return *scheduler_; }
+  PendingPrefixes& pending() { return pending_; }
+  // nullptr: there is none; tier_status() says why, where one was asked for.
+  FileTier* tier() { return tier_.get(); }
+  const Status& tier_status() const { return tier_status_; }
+  const std::optional<Fingerprint>& fingerprint() const { return parts_.fingerprint; }
+  FileOps& files() const { return *parts_.files; }
+  Clock& clock() const { return *parts_.clock; }
 
  private:
   explicit Engine(EngineParts parts);
+  void open_tier();
 
   EngineParts parts_;
   // In this order: the store's entries give their pages back before the pool goes.
   std::unique_ptr<KvPagePool> pool_;
   std::unique_ptr<LruKvCacheStore> store_;
-  std::unique_ptr<ForwardQueue> queue_;
+  std::unique_ptr<FileTier> tier_;
+  Status tier_status_;
+  std::unique_ptr<Scheduler> scheduler_;
+  PendingPrefixes pending_;
 };
 
 }  // namespace ibid

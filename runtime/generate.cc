@@ -1,7 +1,6 @@
 #include "runtime/generate.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -50,6 +49,7 @@ class ReplyText {
       drop_ids_behind(text_.size());
     }
     out.ids = std::move(ids_);
+    if (!out.logprobs.empty()) out.logprobs.resize(out.ids.size());
     out.text_ends = std::move(text_ends_);
     out.text = std::move(text_);
   }
@@ -85,28 +85,26 @@ class ReplyText {
   size_t n_emitted_ = 0;
 };
 
-// One pass over `tokens`, counted.
-Status feed(ForwardQueue& queue, KvCacheEntry& entry, TokenSpan tokens, WantLogits want, std::stop_token stop,
-            Logits& logits, WorkCounters& work) {
+// One pass over `tokens` or a first part of them, counted. Returns how many.
+Result<size_t> feed(Scheduler::Stream& stream, KvCacheEntry& entry, TokenSpan tokens, WantLogits want,
+                    std::stop_token stop, Logits& logits, WorkCounters& work) {
   if (stop.stop_requested()) return {ErrorCode::kCancelled, "cancelled"};
-  const SequenceChunk chunk{&entry, tokens, want};
-  TRY(queue.forward({&chunk, 1}, std::move(stop), logits));
+  TRY_ASSIGN(const size_t n_rows, stream.forward(entry, tokens, want, std::move(stop), logits));
   ++work.n_forward;
-  work.n_rows += tokens.size();
-  return {};
+  work.n_rows += n_rows;
+  return n_rows;
 }
 
-Status prefill(ForwardQueue& queue, KvCacheEntry& entry, const GenerateRequest& request, Clock& clock,
+Status prefill(Scheduler::Stream& stream, KvCacheEntry& entry, const GenerateRequest& request, Clock& clock,
                Logits& logits, Timings& timings, WorkCounters& work) {
   const size_t n = request.prefill.size();
   for (size_t done = 0; done < n;) {
-    const size_t n_rows = std::min(queue.model().max_chunk(), n - done);
-    const WantLogits want = done + n_rows == n ? WantLogits::kLast : WantLogits::kNone;
     {
       const Stopwatch watch(clock, timings.prefill_ms);
-      TRY(feed(queue, entry, request.prefill.subspan(done, n_rows), want, request.stop, logits, work));
+      const TokenSpan rest = request.prefill.subspan(done);
+      TRY_ASSIGN(const size_t n_rows, feed(stream, entry, rest, WantLogits::kLast, request.stop, logits, work));
+      done += n_rows;
     }
-    done += n_rows;
     if (request.on_prefill) request.on_prefill(done, n);
   }
   return {};
@@ -116,10 +114,11 @@ Status prefill(ForwardQueue& queue, KvCacheEntry& entry, const GenerateRequest& 
 class Decoding {
  public:
   // `logits`: of the position behind the entry's last.
-  Decoding(ForwardQueue& queue, KvCacheEntry& entry, const GenerateRequest& request, size_t vocab_size,
+  Decoding(Scheduler::Stream& stream, KvCacheEntry& entry, const GenerateRequest& request, size_t vocab_size,
            Sampler& sampler, Logits& logits, Clock& clock, Timings& timings, WorkCounters& work)
-      : queue_(queue), entry_(entry), request_(request), vocab_size_(vocab_size), sampler_(sampler),
-        logits_(logits), clock_(clock), timings_(timings), work_(work), length_(entry.length()) {}
+      : stream_(stream), entry_(entry), request_(request), vocab_size_(vocab_size), sampler_(sampler),
+        logits_(logits), clock_(clock), timings_(timings), work_(work), length_(entry.length()),
+        next_tokens_(request.constraint, request.stop_ids, request.min_tokens) {}
 
   // Until a stop. Whatever comes of it, the entry holds afterwards what was fed without drafts.
   Status run(ReplyText& reply, Generation& out) {
@@ -139,7 +138,7 @@ class Decoding {
       TRY_ASSIGN(const Drawn drawn, sample(reply, out));
       reply.emit();
       if (drawn.ends) return {};
-      if (out.n_sampled == request_.max_tokens || length_ == queue_.model().max_seq_len()) {
+      if (out.n_sampled == request_.max_tokens || length_ == stream_.model().max_seq_len()) {
         out.finish_reason = FinishReason::kLength;
         return {};
       }
@@ -161,13 +160,18 @@ class Decoding {
   Result<Drawn> sample(ReplyText& reply, Generation& out) {
     const Stopwatch watch(clock_, timings_.sample_ms);
     // Rows beyond the vocabulary are padding of the weights.
-    std::span<const float> row = logits_.row(row_).first(std::min(logits_.row(row_).size(), vocab_size_));
-    if (out.n_sampled < request_.min_tokens) row = without_stop_ids(row);
-    TRY_ASSIGN(const TokenId id, sampler_.sample(row));
+    std::span<const float> row = out.n_sampled == 0 ? std::span<const float>(*out.prompt_logits) : logits_.row(row_);
+    row = row.first(std::min(row.size(), vocab_size_));
+    TRY_ASSIGN(const std::span<const float> allowed, next_tokens_.restrict(row));
+    TRY_ASSIGN(const TokenId id, sampler_.sample(allowed));
+    sampler_.push(id);
+    next_tokens_.push(id);
     if (++out.n_sampled == 1) timings_.ttft_ms = milliseconds_since(clock_, request_.start_ns);
     if (request_.drafter != nullptr) request_.drafter->push(id);
-    const std::vector<TokenId>& stop_ids = request_.stop_ids;
-    if (std::find(stop_ids.begin(), stop_ids.end(), id) == stop_ids.end()) return Drawn{id, reply.push(id)};
+    if (!next_tokens_.is_stop_id(id)) {
+      if (request_.n_logprobs) out.logprobs.push_back(token_logprobs(row, id, *request_.n_logprobs));
+      return Drawn{id, reply.push(id)};
+    }
     out.end_of_turn = id;
     return Drawn{id, true};
   }
@@ -205,29 +209,20 @@ class Decoding {
     fed_.assign(1, id);
     fed_.insert(fed_.end(), draft_.begin(), draft_.end());
     const WantLogits want = draft_.empty() ? WantLogits::kLast : WantLogits::kAll;
-    return feed(queue_, entry_, fed_, want, request_.stop, logits_, work_);
+    TRY_ASSIGN(const size_t n_rows, feed(stream_, entry_, fed_, want, request_.stop, logits_, work_));
+    CHECK_EQ(n_rows, fed_.size()) << "a draft is fed as a whole";
+    return {};
   }
 
   // Behind an id at position length_: as many as could be fed one by one before the turn has to end, in one
   // pass, without a page that this id does not need.
   size_t n_drafts_at_most(size_t n_sampled) const {
-    const size_t n_rows = std::min({request_.max_tokens - n_sampled, queue_.model().max_seq_len() - length_,
-                                    kPagePositions - length_ % kPagePositions, queue_.model().max_chunk()});
+    const size_t n_rows = std::min({request_.max_tokens - n_sampled, stream_.model().max_seq_len() - length_,
+                                    kPagePositions - length_ % kPagePositions, stream_.model().max_chunk()});
     return n_rows - 1;
   }
 
-  // `row` in `allowed_`, where no stop id can be chosen.
-  std::span<const float> without_stop_ids(std::span<const float> row) {
-    allowed_.assign(row.begin(), row.end());
-    for (const TokenId id : request_.stop_ids) {
-      if (static_cast<size_t>(id) < allowed_.size()) {
-        allowed_[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
-      }
-    }
-    return allowed_;
-  }
-
-  ForwardQueue& queue_;
+  Scheduler::Stream& stream_;
   KvCacheEntry& entry_;
   const GenerateRequest& request_;
   const size_t vocab_size_;
@@ -241,7 +236,7 @@ class Decoding {
   size_t row_ = 0;              // of logits_: behind position length_ - 1
   Tokens draft_;                // fed behind the last id; logits row i + 1 is behind draft_[i]
   Tokens fed_;                  // of the last pass
-  std::vector<float> allowed_;  // of without_stop_ids
+  NextTokens next_tokens_;
 };
 
 }  // namespace
@@ -256,22 +251,27 @@ std::string_view finish_reason_name(FinishReason reason) {
   return "unknown";
 }
 
-Result<Generation> generate(ForwardQueue& queue, const Tokenizer& tokenizer, KvCacheEntry& entry,
+Result<Generation> generate(Scheduler::Stream& stream, const Tokenizer& tokenizer, KvCacheEntry& entry,
                             const GenerateRequest& request, Sampler& sampler, StopDetector stops, Clock& clock,
                             Timings& timings, WorkCounters& work) {
-  CHECK(!request.prefill.empty() && request.max_tokens > 0);
-  const size_t max_seq_len = queue.model().max_seq_len();
+  CHECK(request.max_tokens > 0);
+  CHECK(!request.prefill.empty() || request.prompt_logits != nullptr);
+  const size_t max_seq_len = stream.model().max_seq_len();
   if (const size_t n_prompt = entry.length() + request.prefill.size(); n_prompt > max_seq_len) {
     return {ErrorCode::kContextFull, "the prompt has " + std::to_string(n_prompt) +
                                          " tokens, the context has room for " + std::to_string(max_seq_len)};
   }
   Logits logits;
-  const Status prefilled = prefill(queue, entry, request, clock, logits, timings, work);
+  const Status prefilled = prefill(stream, entry, request, clock, logits, timings, work);
   if (prefilled.code() == ErrorCode::kCancelled) return cancelled_before_output();
   TRY(prefilled);
   Generation out;
+  out.prompt_logits = request.prompt_logits;
+  if (out.prompt_logits == nullptr || !request.prefill.empty()) {
+    out.prompt_logits = std::make_shared<const std::vector<float>>(logits.row(0).begin(), logits.row(0).end());
+  }
   ReplyText reply(tokenizer, std::move(stops), request);
-  Decoding decoding(queue, entry, request, tokenizer.vocab_size(), sampler, logits, clock, timings, work);
+  Decoding decoding(stream, entry, request, tokenizer.vocab_size(), sampler, logits, clock, timings, work);
   TRY(decoding.run(reply, out));
   reply.finish(out);
   return out;

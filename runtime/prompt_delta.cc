@@ -1,6 +1,7 @@
 #include "runtime/prompt_delta.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -12,7 +13,6 @@ namespace {
 
 // Long texts of messages get a mark this often, so that an edit in the middle encodes little again.
 constexpr size_t kBytesPerMark = 4096;
-constexpr size_t kExcerptBytes = 40;
 
 // A reply agrees with text of any origin: a template may write parts of it itself ("<think>").
 bool same_origin(SpanOrigin there, TextOrigin here) {
@@ -215,35 +215,7 @@ size_t first_difference(const Transcript& transcript, size_t begin, const Marked
   return comparison.differs_at;
 }
 
-std::string excerpt(std::string_view text) { return utf8_sanitize(text.substr(0, kExcerptBytes)); }
-
-// The message whose rendering holds the byte: of those that a stretch of text came from, the first that is
-// not behind it by its content.
-size_t message_at(const Transcript& transcript, const Json& messages, size_t byte) {
-  const std::vector<TranscriptSpan>& spans = transcript.spans();
-  if (spans.empty()) return 0;
-  size_t i = std::min(transcript.span_at(byte), spans.size() - 1);
-  const TranscriptSpan& span = spans[i];
-  while (i > 0 && spans[i - 1].first_message == span.first_message) --i;
-  size_t cursor = spans[i].byte_begin;
-  for (size_t m = span.first_message; m < span.last_message && m < messages.size(); ++m) {
-    const auto content = messages[m].find("content");
-    if (content == messages[m].end() || !content->is_string()) return m;
-    const std::string& text = content->get_ref<const std::string&>();
-    const size_t found = transcript.bytes().find(text, cursor);
-    if (found == std::string_view::npos || byte < found + text.size()) return m;
-    cursor = found + text.size();
-  }
-  return span.last_message;
-}
-
 }  // namespace
-
-std::string LostPrefix::to_string() const {
-  return std::to_string(n_tokens) + " cached tokens were lost: the prompt differs from token " +
-         std::to_string(token) + " on, in message " + std::to_string(message) + " at byte " +
-         std::to_string(byte) + " (was \"" + was + "\", is \"" + now + "\")";
-}
 
 PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                              TemplateVariables variables, Clock& clock)
@@ -251,6 +223,16 @@ PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& cha
 
 Result<PromptDelta> PromptPlanner::plan(const Json& messages, const Transcript& transcript, WorkCounters& work,
                                         Timings& timings) {
+  try {
+    return plan_or_throw(messages, transcript, work, timings);
+  } catch (const std::bad_alloc&) {
+    forget();  // the renderer may be ahead of what is known here
+    throw;
+  }
+}
+
+Result<PromptDelta> PromptPlanner::plan_or_throw(const Json& messages, const Transcript& transcript,
+                                                 WorkCounters& work, Timings& timings) {
   size_t equal_bytes = 0;  // of the new prompt, known to be the transcript's
   MarkedText text;         // what follows them
   {
@@ -304,31 +286,22 @@ void PromptPlanner::applied(const PromptDelta& delta) {
   tail_.clear();
 }
 
-void PromptPlanner::given_up(const PromptDelta& delta) {
-  common_bytes_ = delta.differs_at;
-  tail_ = delta.tail;
+void PromptPlanner::given_up(const PromptDelta& delta) noexcept {
+  try {
+    tail_ = delta.tail;
+    common_bytes_ = delta.differs_at;
+  } catch (const std::bad_alloc&) {
+    forget();
+  }
+}
+
+void PromptPlanner::forget() noexcept {
+  renderer_.forget();
+  common_bytes_ = 0;
+  tail_.clear();
+  n_unchanged_ = 0;
 }
 
 void PromptPlanner::messages_changed_from(size_t n) { n_unchanged_ = std::min(n_unchanged_, n); }
-
-LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& transcript, const Json& messages,
-                               size_t n_held) {
-  std::string now = plain_text(delta.tail);
-  // Encoding may start again in front of the first byte that differs.
-  const std::string_view was = transcript.bytes().substr(delta.differs_at);
-  const size_t n = std::min(was.size(), now.size());
-  size_t n_equal = static_cast<size_t>(std::mismatch(was.begin(), was.begin() + static_cast<std::ptrdiff_t>(n),
-                                                     now.begin()).first - was.begin());
-  if (n_equal == n) n_equal = 0;  // the same text with another origin
-
-  LostPrefix lost;
-  lost.n_tokens = n_held - std::min(n_held, delta.n_keep);
-  lost.byte = delta.differs_at + n_equal;
-  lost.token = delta.n_keep;
-  lost.message = message_at(transcript, messages, lost.byte);
-  lost.was = excerpt(was.substr(n_equal));
-  lost.now = excerpt(std::string_view(now).substr(n_equal));
-  return lost;
-}
 
 }  // namespace ibid

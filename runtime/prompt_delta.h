@@ -24,16 +24,6 @@
 
 namespace ibid {
 
-// Why ids that were there are not used again.
-struct LostPrefix {
-  size_t n_tokens = 0;      // ids with keys and values that were given up
-  size_t message = 0;       // the first message whose rendering differs (its number in the history)
-  size_t byte = 0;          // the first differing byte of the rendered text
-  size_t token = 0;         // the first differing id's position
-  std::string was, now;     // up to 40 bytes of either text from there on
-  std::string to_string() const;  // one sentence
-};
-
 struct PromptDelta {
   size_t n_keep = 0;        // ids of the transcript that stay
   size_t n_prompt = 0;      // ids of the whole prompt
@@ -53,18 +43,22 @@ class PromptPlanner {
 
   // Plans the prompt of `messages` with the generation prompt.
   // Counts into `work` and `timings`. Errors: those of ConversationRenderer::render(); kInvalidArgument when
-  // the prompt has no ids. After an error the planner is as before.
+  // the prompt has no ids. After an error the planner is as before; after std::bad_alloc it knows of no last render.
   Result<PromptDelta> plan(const Json& messages, const Transcript& transcript, WorkCounters& work,
                            Timings& timings);
 
   // The plan was applied to the transcript / was given up; exactly one of them follows each plan().
   void applied(const PromptDelta& delta);
-  void given_up(const PromptDelta& delta);
+  void given_up(const PromptDelta& delta) noexcept;
 
   // The history was cut: only its first n messages are what they were at the last plan().
   void messages_changed_from(size_t n);
 
  private:
+  Result<PromptDelta> plan_or_throw(const Json& messages, const Transcript& transcript, WorkCounters& work,
+                                    Timings& timings);
+  // Nothing is known of the last render: the next one is made and compared as a whole.
+  void forget() noexcept;
   void encode(const Transcript& transcript, size_t n_messages, PromptDelta& delta, WorkCounters& work) const;
 
   const Tokenizer* tokenizer_;
@@ -75,9 +69,5 @@ class PromptPlanner {
   MarkedText tail_;
   size_t n_unchanged_ = 0;  // messages of the last render that still stand
 };
-
-// Says what was lost when of n_held positions only delta.n_keep stay.
-LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& transcript, const Json& messages,
-                               size_t n_held);
 
 }  // namespace ibid

@@ -4,9 +4,13 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
+
+#include "runtime/penalties.h"
 
 namespace ibid {
 namespace {
@@ -47,9 +51,26 @@ uint32_t ordered_key(float logit) {
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-Status out_of_range(const char* name, double value, const char* range) {
-  return {ErrorCode::kInvalidArgument,
-          std::string(name) + ": " + std::to_string(value) + ", allowed is " + range};
+float logit_of_key(uint32_t key) {
+  return std::bit_cast<float>((key & 0x80000000u) != 0 ? key & 0x7FFFFFFFu : ~key);
+}
+
+// The largest logit and the first id that has it; id == size() when all are -inf.
+struct Best {
+  float logit = -std::numeric_limits<float>::infinity();
+  size_t id = 0;
+};
+Result<Best> find_best(std::span<const float> logits) {
+  Best best;
+  best.id = logits.size();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (!(logits[i] <= std::numeric_limits<float>::max())) {
+      return {ErrorCode::kNonFinite,
+              "logits: " + std::to_string(logits[i]) + " for id " + std::to_string(i)};
+    }
+    if (logits[i] > best.logit) best = {logits[i], i};
+  }
+  return best;
 }
 
 uint64_t random_seed() {
@@ -66,57 +87,108 @@ uint64_t random_bits(uint64_t seed, uint64_t n) {
   return z ^ (z >> 31);
 }
 
-Result<Sampler> Sampler::create(const SamplerOptions& options) {
-  // Written so that NaN fails each of them.
-  if (!(options.temperature >= 0 && options.temperature <= 100)) {
-    return out_of_range("temperature", options.temperature, "0 to 100");
-  }
-  if (!(options.top_p > 0 && options.top_p <= 1)) return out_of_range("top_p", options.top_p, "above 0, to 1");
-  if (!(options.min_p >= 0 && options.min_p <= 1)) return out_of_range("min_p", options.min_p, "0 to 1");
-  return Sampler(options);
+Result<Sampler> Sampler::create(SamplerOptions options, size_t vocab_size) {
+  TRY(check_sampler_options(options, vocab_size));
+  std::sort(options.dry_breakers.begin(), options.dry_breakers.end());
+  return Sampler(std::move(options));
 }
 
-Sampler::Sampler(const SamplerOptions& options)
-    : options_(options), seed_(options.seed ? *options.seed : random_seed()) {}
+Sampler::Sampler(SamplerOptions options)
+    : options_(std::move(options)), seed_(options_.seed ? *options_.seed : random_seed()) {
+  begin_answer(TokenHistory());
+}
+
+void Sampler::begin_answer(TokenHistory prompt) {
+  history_ = std::move(prompt);
+  if (!reads_history()) return;
+  const size_t window = options_.repetition_window.value_or(TokenHistory::kEverything);
+  history_.keep(options_.repetition_penalty == 1 ? 0 : window, options_.dry_multiplier != 0);
+  history_.begin_answer();
+}
+
+void Sampler::push(TokenId id) {
+  if (reads_history()) history_.push(id);
+}
 
 Result<TokenId> Sampler::sample(std::span<const float> logits) {
-  constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-  float max = kMinusInfinity;
-  size_t best = 0;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] <= std::numeric_limits<float>::max())) {
-      return {ErrorCode::kNonFinite,
-              "logits: " + std::to_string(logits[i]) + " for id " + std::to_string(i)};
+  TRY_ASSIGN(Best best, find_best(logits));
+  if (best.id == logits.size()) return {ErrorCode::kNonFinite, "logits: no token has a finite one"};
+  if (reads_history() || !options_.logit_bias.empty()) {
+    adjusted_.assign(logits.begin(), logits.end());
+    apply_penalties(options_, history_, repeats_, adjusted_);
+    logits = adjusted_;
+    TRY_ASSIGN(best, find_best(logits));
+    if (best.id == logits.size()) {
+      return {ErrorCode::kInvalidArgument, "logit_bias: it forbids every token that could be next"};
     }
-    if (logits[i] > max) max = logits[i], best = i;
   }
-  if (max == kMinusInfinity) return {ErrorCode::kNonFinite, "logits: no token has a finite one"};
-  if (options_.temperature == 0) return static_cast<TokenId>(best);
+  if (options_.temperature == 0) return static_cast<TokenId>(best.id);
 
-  collect(logits, max);
+  collect(logits, best.logit);
   if (options_.top_k != 0) keep_heaviest(options_.top_k, true);
-  uint64_t total = 0;
-  for (const Candidate& c : candidates_) total += c.weight;
-  if (options_.top_p < 1) {
-    // In integers: the share times 2^53, rounded up at the end.
-    const auto share = static_cast<uint64_t>(options_.top_p * static_cast<double>(uint64_t{1} << 53));
-    const auto product = static_cast<unsigned __int128>(total) * share;
-    const auto wanted = static_cast<uint64_t>((product + (uint64_t{1} << 53) - 1) >> 53);
-    keep_heaviest(std::max(wanted, uint64_t{1}), false);
-  }
+  if (options_.top_p < 1) keep_share(options_.top_p);
   const double least = options_.min_p * kOne;
   std::erase_if(candidates_, [&](const Candidate& c) { return static_cast<double>(c.weight) < least; });
+  if (options_.typical_p < 1) keep_typical(best.logit);
+  if (options_.xtc_probability > 0) exclude_top_choices(random_bits(seed_, n_draws_++));
 
-  total = 0;
-  for (const Candidate& c : candidates_) total += c.weight;
   const uint64_t bits = random_bits(seed_, n_draws_++);
-  auto left = static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * total) >> 64);
+  auto left = static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * total_weight()) >> 64);
   for (const Candidate& c : candidates_) {
     if (left < c.weight) return c.id;
     left -= c.weight;
   }
   CHECK(false) << "the draw is below the sum of the weights";
   return TokenId{0};
+}
+
+uint64_t Sampler::total_weight() const {
+  uint64_t total = 0;
+  for (const Candidate& c : candidates_) total += c.weight;
+  return total;
+}
+
+// Keeps the fewest candidates, in order of their keys, that hold this share of the weight.
+void Sampler::keep_share(double share) {
+  // In integers: the share times 2^53, rounded up at the end.
+  const auto share_bits = static_cast<uint64_t>(share * static_cast<double>(uint64_t{1} << 53));
+  const auto product = static_cast<unsigned __int128>(total_weight()) * share_bits;
+  const auto wanted = static_cast<uint64_t>((product + (uint64_t{1} << 53) - 1) >> 53);
+  keep_heaviest(std::max(wanted, uint64_t{1}), false);
+}
+
+// A token's surprise is -log p = log(total) - x, its distance from the entropy (the mean surprise) therefore that of
+// x from the mean of x. In integers: x in steps of 2^-26, so that the mean does not depend on an order.
+void Sampler::keep_typical(float max) {
+  constexpr double kSteps = static_cast<double>(1u << 26);
+  const auto steps_below = [&](const Candidate& c) {
+    const double x = (static_cast<double>(logit_of_key(c.key)) - max) / options_.temperature;
+    return static_cast<int64_t>(kSteps * -x + 0.5);
+  };
+  unsigned __int128 sum = 0;
+  for (const Candidate& c : candidates_) {
+    sum += static_cast<unsigned __int128>(c.weight) * static_cast<uint64_t>(steps_below(c));
+  }
+  const auto mean = static_cast<int64_t>(sum / total_weight());
+  for (Candidate& c : candidates_) {
+    const int64_t distance = std::abs(steps_below(c) - mean);
+    c.key = UINT32_MAX - static_cast<uint32_t>(distance);  // the nearest are kept longest
+  }
+  keep_share(options_.typical_p);
+}
+
+void Sampler::exclude_top_choices(uint64_t bits) {
+  if (static_cast<double>(bits >> 11) * 0x1p-53 >= options_.xtc_probability) return;
+  const double threshold = options_.xtc_threshold * static_cast<double>(total_weight());
+  const auto is_top = [&](const Candidate& c) { return static_cast<double>(c.weight) >= threshold; };
+  // The least likely of the top choices, which stays: of equals the last.
+  const Candidate* least = nullptr;
+  for (const Candidate& c : candidates_) {
+    if (is_top(c) && (least == nullptr || c.weight <= least->weight)) least = &c;
+  }
+  if (least == nullptr) return;
+  const Candidate stays = *least;
+  std::erase_if(candidates_, [&](const Candidate& c) { return is_top(c) && c.id != stays.id; });
 }
 
 void Sampler::collect(std::span<const float> logits, float max) {

@@ -1,41 +1,53 @@
 // Sampler: from logits to one token id.
 //
-// The result is a function of (options, seed, number of draws so far, logits) and of nothing else: the
+// The result is a function of (options, seed, number of draws so far, history, logits) and of nothing else: the
 // random numbers come from a counter, exp is our own, and probabilities are integers (40 bits below the
 // largest), whose sums do not depend on their order. The same seed gives the same text on every machine.
+//
+// The history is what push() was told, behind what its owner had put there (the prompt). Without an option
+// that looks back nothing is kept.
 //
 // A value: a copy continues on its own, and restoring an old copy replays. Not thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
+#include "runtime/sampler_options.h"
+#include "runtime/token_history.h"
 
 namespace ibid {
 
-// Applied in this order: temperature, top_k, top_p, min_p (the order of Hugging Face's logits processors).
-struct SamplerOptions {
-  double temperature = 0.7;      // 0: greedy, whatever the rest says; at most 100
-  size_t top_k = 0;              // keep the k likeliest; 0: all
-  double top_p = 1.0;            // keep the fewest likeliest that hold this share; in (0, 1]
-  double min_p = 0.05;           // drop those below this share of the likeliest; in [0, 1]
-  std::optional<uint64_t> seed = {};  // none: a random one, which seed() reports
-};
-
 class Sampler {
  public:
-  // Error: kInvalidArgument with name, value and range.
-  static Result<Sampler> create(const SamplerOptions& options);
+  static constexpr size_t kAnyVocabulary = SIZE_MAX;
+
+  // Error: kInvalidArgument with name, value and range (check_sampler_options()).
+  static Result<Sampler> create(SamplerOptions options, size_t vocab_size = kAnyVocabulary);
 
   // The next token. Equal logits are ordered by id, the lowest first; greedy takes the first of the
   // largest. O(vocab). -inf is a token that must not be chosen.
-  // Errors: kNonFinite for NaN, +inf, or when nothing can be chosen; the state is then unchanged.
+  // Draws one random number, and in front of it one for XTC when its probability is above 0; greedy draws none.
+  // Errors: kNonFinite for NaN, +inf, or when all logits are -inf; kInvalidArgument when logit_bias forbids what
+  // the logits allow. The state is then unchanged.
   Result<TokenId> sample(std::span<const float> logits);
+
+  // The token is part of the answer now. Amortised O(1); nothing when reads_history() is false.
+  void push(TokenId id);
+
+  // Whether the history has to hold the prompt.
+  bool reads_history() const { return options_.reads_history(); }
+  // Starts an answer behind `prompt`, which is kept up to date by push() from here on. Costs nothing for what
+  // the options look back on when the history was kept for the same before.
+  void begin_answer(TokenHistory prompt);
+  const TokenHistory& history() const { return history_; }
+  // The history with the answer, for whoever keeps it; the sampler's own is empty afterwards.
+  TokenHistory take_history() { return std::exchange(history_, TokenHistory()); }
 
   uint64_t seed() const { return seed_; }
   uint64_t n_draws() const { return n_draws_; }
@@ -43,20 +55,27 @@ class Sampler {
  private:
   // A token that may still be chosen.
   struct Candidate {
-    uint32_t key;     // the logit in an order that integers have
+    uint32_t key;     // the order in which tokens are cut: the logit as integers have it
     TokenId id;
     uint64_t weight;  // exp((logit - max) / temperature) * 2^40, rounded down: the largest is 2^40
   };
 
-  explicit Sampler(const SamplerOptions& options);
+  explicit Sampler(SamplerOptions options);
   void collect(std::span<const float> logits, float max);
   void keep_heaviest(uint64_t wanted, bool count_tokens);
+  void keep_share(double share);
+  void keep_typical(float max);
+  void exclude_top_choices(uint64_t bits);
+  uint64_t total_weight() const;
 
   SamplerOptions options_;
   uint64_t seed_ = 0;
   uint64_t n_draws_ = 0;
-  std::vector<Candidate> candidates_;  // scratch, in order of id
-  std::vector<Candidate> narrowed_;    // scratch of keep_heaviest
+  TokenHistory history_;
+  std::vector<float> adjusted_;                // scratch: logits with biases and penalties
+  std::vector<RepeatIndex::Repeat> repeats_;   // scratch
+  std::vector<Candidate> candidates_;          // scratch, in order of id
+  std::vector<Candidate> narrowed_;            // scratch of keep_heaviest
 };
 
 // The nth number of the stream of `seed`: 64 uniform bits (SplitMix64, Steele, Lea & Flood 2014, whose

@@ -4,11 +4,15 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <new>
+#include <type_traits>
 #include <utility>
 
 #include "base/check.h"
-#include "cache/lru_kv_cache_store.h"
+#include "runtime/context_policy.h"
+#include "runtime/out_of_heap.h"
 #include "runtime/stopwatch.h"
+#include "runtime/turn_sampler.h"
 
 namespace ibid {
 namespace {
@@ -34,126 +38,200 @@ size_t pages_from(size_t first_position, size_t end_position) {
   return KvLayout::pages_for(end_position) - first_position / kPagePositions;
 }
 
-}  // namespace
-
-ChatSession::State::State(std::shared_ptr<Engine> e, SessionOptions o)
-    : engine(std::move(e)), options(std::move(o)), planner(make_planner()), kv(engine->pool()) {
-  begin();
+PromptPlanner make_planner(const Engine& engine, const SessionOptions& options) {
+  TemplateVariables variables;
+  variables.values = engine.chat_template()->default_variables();
+  variables.values.update(options.variables);
+  variables.now = options.now;
+  return PromptPlanner(engine.tokenizer(), *engine.chat_template(), std::move(variables), engine.clock());
 }
 
-ChatSession::State::State(const State& other)
+// For constructors, which have no other way to fail.
+KvCacheEntry shared_pages(const KvCacheEntry& entry) {
+  Result<KvCacheEntry> fork = entry.fork();
+  if (!fork.ok()) throw std::bad_alloc();
+  return *std::move(fork);
+}
+
+}  // namespace
+
+Json text_message(const char* role, std::string text) {
+  Json message = Json::object();
+  message["role"] = role;
+  message["content"] = std::move(text);
+  return message;
+}
+
+std::string leading_system_text(const Json& messages) {
+  if (messages.empty() || !is_from(messages[0], "system")) return {};
+  const auto content = messages[0].find("content");
+  return content != messages[0].end() && content->is_string() ? content->get<std::string>() : std::string();
+}
+
+SessionBranch::SessionBranch(std::shared_ptr<Engine> e, const SessionOptions& options)
+    : engine(std::move(e)), planner(make_planner(*engine, options)), kv(engine->pool()) {}
+
+SessionBranch::SessionBranch(const SessionBranch& other)
     : engine(other.engine),
-      options(other.options),
       messages(other.messages),
+      pinned(other.pinned),
       transcript(other.transcript),
       planner(other.planner),
-      kv(other.kv.fork()),
+      kv(shared_pages(other.kv)),
+      prompt_end(other.prompt_end),
       drafter(other.drafter),
       n_indexed(other.n_indexed),
+      history(other.history),
+      n_counted(other.n_counted),
       usage(other.usage),
       timings(other.timings),
       rewound(other.rewound),
-      search_store(other.search_store) {}
-
-PromptPlanner ChatSession::State::make_planner() const {
-  TemplateVariables variables;
-  variables.values = engine->chat_template()->default_variables();
-  variables.values.update(options.variables);
-  variables.now = options.now;
-  return PromptPlanner(engine->tokenizer(), *engine->chat_template(), std::move(variables), engine->clock());
+      search_store(other.search_store) {
+  if (other.ahead) ahead = ReadAhead{shared_pages(other.ahead->entry), other.ahead->n_transcript, other.ahead->logits};
 }
 
-void ChatSession::State::begin() {
+ChatSession::State::State(std::shared_ptr<Engine> e, SessionOptions o)
+    : SessionBranch(std::move(e), o), options(std::move(o)) {
   if (options.now.empty()) options.now = iso_time(engine->clock().unix_ns());
-  messages = Json::array();
-  if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
-  transcript = Transcript();
-  planner = make_planner();
-  kv = KvCacheEntry(engine->pool());
-  drafter = Drafter();
-  n_indexed = 0;
-  usage = {};
-  timings = {};
-  rewound = false;
-  search_store = true;
+  begin(options.system);
+}
+
+ChatSession::State::State(const State& other)
+    : SessionBranch(other), options(other.options) {}
+
+void ChatSession::State::begin(std::string system) {
+  static_assert(std::is_nothrow_move_assignable_v<SessionBranch>);
+  SessionBranch fresh(engine, options);
+  if (!system.empty()) fresh.messages.push_back(text_message("system", system));
+  static_cast<SessionBranch&>(*this) = std::move(fresh);
+  alternatives.clear();
+  options.system = std::move(system);
 }
 
 void ChatSession::State::cut_messages(size_t n) {
   CHECK_LE(n, messages.size());
   messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(n), messages.end());
+  pinned.erase(pinned.lower_bound(n), pinned.end());
   planner.messages_changed_from(n);
 }
 
-Result<Turn> ChatSession::State::run_turn(const TurnOptions& turn_options, const TurnCallback& on_event) {
-  const int64_t start_ns = engine->clock().steady_ns();
-  TRY_ASSIGN(Sampler sampler, Sampler::create(turn_options.sampler));
-  TRY_ASSIGN(StopDetector stops, StopDetector::create(turn_options.stop_strings));
-  Turn turn;
-  TRY_ASSIGN(const PromptDelta delta, planner.plan(messages, transcript, turn.work, turn.timings));
-  if (delta.n_prompt > engine->max_seq_len()) {
-    planner.given_up(delta);
+bool ChatSession::State::awaits_answer() const {
+  if (messages.empty()) return false;
+  const std::string& role = messages.back().at("role").get_ref<const std::string&>();
+  return role != "assistant" && role != "system";
+}
+
+Result<PromptDelta> ChatSession::State::plan_within_context(Turn& turn, std::optional<FullHistory>& full) {
+  const size_t room = engine->max_seq_len();
+  TRY_ASSIGN(PromptDelta delta, planner.plan(messages, transcript, turn.work, turn.timings));
+  if (delta.n_prompt <= room) return delta;
+  planner.given_up(delta);
+  if (options.when_full == WhenFull::kError) {
     return {ErrorCode::kContextFull, "the conversation would have " + std::to_string(delta.n_prompt) +
                                          " tokens with this message, the context has room for " +
-                                         std::to_string(engine->max_seq_len())};
+                                         std::to_string(room)};
   }
-  if (!rewound && delta.n_keep < kv.length()) {
-    turn.lost_prefix = explain_lost_prefix(delta, transcript, messages, kv.length());
+  const auto count_tokens = [&](const Json& fewer, size_t first_changed) -> Result<size_t> {
+    planner.messages_changed_from(first_changed);
+    Result<PromptDelta> trial = planner.plan(fewer, transcript, turn.work, turn.timings);
+    planner.messages_changed_from(first_changed);
+    TRY(trial.status());
+    planner.given_up(*trial);
+    return trial->n_prompt;
+  };
+  TRY_ASSIGN(FittedMessages fitted, fit_messages(options.when_full, messages, pinned, room, count_tokens));
+  full = FullHistory{std::exchange(messages, std::move(fitted.messages)),
+                     std::exchange(pinned, std::move(fitted.pinned)), fitted.first_changed};
+  turn.left_out = fitted.left_out;
+  return planner.plan(messages, transcript, turn.work, turn.timings);
+}
+
+Result<Turn> ChatSession::State::run_turn(const TurnOptions& turn_options, const TurnCallback& on_event) {
+  BeforeTurn before;
+  try {
+    Result<Turn> turn = try_turn(turn_options, on_event, before);
+    if (!turn.ok()) take_back(before);
+    return turn;
+  } catch (const std::bad_alloc&) {
+    forget_indexes();  // whatever they were in the middle of
+    take_back(before);
+    return out_of_heap();
   }
-  KvBefore before = arrange_kv(delta, turn);
+}
+
+Result<Turn> ChatSession::State::try_turn(const TurnOptions& turn_options, const TurnCallback& on_event,
+                                          BeforeTurn& before) {
+  const int64_t start_ns = engine->clock().steady_ns();
+  TRY_ASSIGN(Sampler sampler, make_turn_sampler(turn_options, engine->tokenizer()));
+  TRY_ASSIGN(StopDetector stops, StopDetector::create(turn_options.stop_strings));
+  Turn turn;
+  TRY_ASSIGN(before.delta, plan_within_context(turn, before.full));
+  PromptDelta& delta = *before.delta;
+  if (on_event && turn.left_out.any()) on_event({.kind = TurnEvent::Kind::kLeftOut, .turn = &turn});
+  if (!rewound && !before.full && delta.n_keep < kv.length()) {
+    turn.lost_prefix = explain_lost_prefix(delta, transcript, messages, engine->tokenizer(), kv.length());
+  }
+  Arranged& arranged = before.arranged.emplace();
+  TRY(arrange_kv(delta, turn_options.priority, turn_options.stop, turn, arranged));
   const size_t copied_before = kv.pages_copied();
 
   GenerateRequest request;
   request.start_ns = start_ns;
-  Result<Generation> generated =
-      generate_answer(delta, turn_options, on_event, request, sampler, std::move(stops), turn);
-  const bool discard = generated.ok() && generated->finish_reason == FinishReason::kCancelled &&
-                       turn_options.stop_mode == StopMode::kDiscard;
-  if (!generated.ok() || discard) {
-    give_up(delta, std::move(before));
-    if (!generated.ok()) return generated.status();
+  TRY_ASSIGN(Generation generated,
+             generate_answer(delta, turn_options, on_event, arranged, request, sampler, std::move(stops), turn));
+  if (generated.finish_reason == FinishReason::kCancelled && turn_options.stop_mode == StopMode::kDiscard) {
     return {ErrorCode::kCancelled, "cancelled, and the turn was discarded"};
   }
-  turn.text = generated->text;
-  turn.finish_reason = generated->finish_reason;
-  turn.stop_string = generated->stop_string;
+  turn.text = generated.text;
+  turn.finish_reason = generated.finish_reason;
+  turn.stop_string = generated.stop_string;
   turn.seed = sampler.seed();
-  turn.usage.n_decoded = generated->n_sampled;
-  turn.usage.n_drafted = generated->n_drafted;
-  turn.usage.n_accepted = generated->n_accepted;
+  turn.logprobs = std::move(generated.logprobs);
+  turn.usage.n_decoded = generated.n_sampled;
+  turn.usage.n_drafted = generated.n_drafted;
+  turn.usage.n_accepted = generated.n_accepted;
   turn.work.kv_bytes_copied += (kv.pages_copied() - copied_before) * kv.layout().page_bytes();
   turn.work.pages_touched += pages_from(turn.usage.n_cached, kv.length());
-  commit(delta, *std::move(generated), turn_options.speculate, turn);
+  commit(delta, std::move(generated), turn_options.speculate, sampler.reads_history(), turn);
+  // Nothing below fails.
+  if (arranged.searched) tell_what_others_may_want();
   finish_timings(turn, start_ns);
   usage += turn.usage;
   timings = turn.timings;
-  if (on_event) on_event({.kind = TurnEvent::Kind::kFinish, .turn = &turn});
+  finish_turn(turn, on_event);
   return turn;
 }
 
-ChatSession::State::KvBefore ChatSession::State::arrange_kv(const PromptDelta& delta, Turn& turn) {
-  const Stopwatch watch(engine->clock(), turn.timings.match_ms);
-  KvBefore before{kv.length(), std::nullopt};
-  // The last id is always fed: its logits choose the first token of the answer.
-  const size_t n_most = delta.n_prompt - 1;
-  const size_t n_keep = std::min({delta.n_keep, kv.length(), n_most});
-  // While a conversation only grows nobody knows more of it than itself, and asking would cost its length.
-  if ((search_store || n_keep < kv.length()) && n_keep < n_most) {
-    Tokens ids = prompt_ids(delta, 0);
-    ids.pop_back();
-    PrefixHit hit = engine->store().find_longest_prefix(options.cache_namespace, ids);
-    turn.work.tokens_compared += hit.length();
-    if (hit.length() > n_keep) {
-      turn.work.pages_touched += hit.entry.pages().size();
-      before.entry = std::exchange(kv, std::move(hit.entry));
-      return before;
+// Callbacks must not throw: of a turn that is committed nothing can be taken back.
+void ChatSession::State::finish_turn(const Turn& turn, const TurnCallback& on_event) noexcept {
+  if (on_event) on_event({.kind = TurnEvent::Kind::kFinish, .turn = &turn});
+  if (options.repair_when_idle && rewrites_history()) start_idle_work();
+}
+
+void ChatSession::State::take_back(BeforeTurn& before) noexcept {
+  if (before.arranged) {
+    // What was computed is exact: the store keeps it, for when the same is tried again.
+    register_entry(kv);
+    search_store = true;
+    if (before.arranged->before) {
+      kv = *std::move(before.arranged->before);
+    } else {
+      kv.slice_to_length(before.arranged->length_before);
     }
   }
-  if (n_keep < kv.length()) {
-    before.entry = kv.fork();
-    turn.work.pages_touched += kv.pages().size();
-    kv.slice_to_length(n_keep);
+  if (before.delta) planner.given_up(*before.delta);
+  if (before.full) {
+    messages = std::move(before.full->messages);
+    pinned = std::move(before.full->pinned);
+    planner.messages_changed_from(before.full->first_changed);
   }
-  return before;
+}
+
+void ChatSession::State::forget_indexes() noexcept {
+  drafter.forget_ids();
+  n_indexed = 0;
+  history = TokenHistory();
+  n_counted = 0;
 }
 
 void ChatSession::State::index_prompt(const PromptDelta& delta, Turn& turn) {
@@ -166,67 +244,56 @@ void ChatSession::State::index_prompt(const PromptDelta& delta, Turn& turn) {
   turn.work.tokens_indexed += ids.size();
 }
 
+void ChatSession::State::count_prompt(const PromptDelta& delta, Sampler& sampler) {
+  // Should the turn fail, this is what is still true.
+  n_counted = std::min({n_counted, delta.n_keep, history.size()});
+  history.truncate(n_counted);
+  history.append(prompt_ids(delta, n_counted));
+  sampler.begin_answer(std::exchange(history, TokenHistory()));
+}
+
 Result<Generation> ChatSession::State::generate_answer(const PromptDelta& delta, const TurnOptions& turn_options,
-                                                       const TurnCallback& on_event, GenerateRequest& request,
-                                                       Sampler& sampler, StopDetector stops, Turn& turn) {
+                                                       const TurnCallback& on_event, Arranged& arranged,
+                                                       GenerateRequest& request, Sampler& sampler,
+                                                       StopDetector stops, Turn& turn) {
   turn.usage.n_prompt = delta.n_prompt;
   turn.usage.n_cached = kv.length();
   turn.usage.n_prefilled = delta.n_prompt - kv.length();
   const Tokens fed = prompt_ids(delta, kv.length());
   request.prefill = fed;
+  request.prompt_logits = arranged.logits;
   request.max_tokens = turn_options.max_tokens == 0 ? SIZE_MAX : turn_options.max_tokens;
   request.stop_ids = engine->tokenizer().end_of_turn();
   request.min_tokens = turn_options.min_tokens;
+  request.constraint = turn_options.constraint.get();
+  request.n_logprobs = turn_options.n_logprobs;
   request.stop = turn_options.stop;
   if (turn_options.speculate) {
     index_prompt(delta, turn);
     request.drafter = &drafter;
   }
+  request.on_prefill = [&](size_t n_done, size_t) {
+    if (arranged.reading) publish_pages(kv, arranged.reading.get());
+    if (!on_event) return;
+    on_event({.kind = TurnEvent::Kind::kPrefill,
+              .n_done = turn.usage.n_cached + n_done,
+              .n_total = turn.usage.n_prompt});
+  };
   if (on_event) {
-    request.on_prefill = [&](size_t n_done, size_t) {
-      on_event({.kind = TurnEvent::Kind::kPrefill,
-                .n_done = turn.usage.n_cached + n_done,
-                .n_total = turn.usage.n_prompt});
-    };
     request.on_text = [&](std::string_view text) { on_event({.kind = TurnEvent::Kind::kText, .text = text}); };
   }
-  return generate(engine->queue(), engine->tokenizer(), kv, request, sampler, std::move(stops), engine->clock(),
-                  turn.timings, turn.work);
+  const size_t n_steps_before = history.n_steps();
+  if (sampler.reads_history()) count_prompt(delta, sampler);
+  Scheduler::Stream stream(engine->scheduler(), turn_options.priority);
+  Result<Generation> generated = generate(stream, engine->tokenizer(), kv, request, sampler, std::move(stops),
+                                          engine->clock(), turn.timings, turn.work);
+  if (sampler.reads_history()) history = sampler.take_history();
+  turn.work.history_steps += history.n_steps() - n_steps_before;
+  return generated;
 }
 
-void ChatSession::State::give_up(const PromptDelta& delta, KvBefore before) {
-  // What was computed is exact: the store keeps it, for when the same is tried again.
-  register_kv();
-  search_store = true;
-  if (before.entry) {
-    kv = *std::move(before.entry);
-  } else {
-    kv.slice_to_length(before.length);
-  }
-  planner.given_up(delta);
-}
-
-// A store that has no room is no reason to fail: its entries are a chance, not a promise.
-void ChatSession::State::register_kv() {
-  if (kv.length() == 0) return;
-  const Status status = engine->store().insert(options.cache_namespace, kv);
-  CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
-}
-
-Tokens ChatSession::State::prompt_ids(const PromptDelta& delta, size_t begin) const {
-  const TranscriptPatch& patch = delta.patch;
-  Tokens out;
-  if (begin < patch.keep_ids) {
-    const auto ids = transcript.ids().begin();
-    out.assign(ids + static_cast<std::ptrdiff_t>(begin), ids + static_cast<std::ptrdiff_t>(patch.keep_ids));
-  }
-  const size_t skip = std::max(begin, patch.keep_ids) - patch.keep_ids;
-  out.insert(out.end(), patch.ids.begin() + static_cast<std::ptrdiff_t>(skip), patch.ids.end());
-  return out;
-}
-
-void ChatSession::State::commit(const PromptDelta& delta, Generation generation, bool indexed, Turn& turn) {
-  transcript.apply(delta.patch);
+void ChatSession::State::commit(PromptDelta& delta, Generation generation, bool indexed, bool counted, Turn& turn) {
+  // What needs memory, before anything changes.
   SampledReply reply;
   const size_t n_bytes = generation.text_ends.empty() ? 0 : generation.text_ends.back();
   reply.text = generation.text.substr(0, n_bytes);
@@ -236,15 +303,27 @@ void ChatSession::State::commit(const PromptDelta& delta, Generation generation,
     reply.end_of_turn = generation.end_of_turn;
     reply.end_of_turn_text = engine->tokenizer().token_bytes(*generation.end_of_turn);
   }
-  transcript.append_reply(reply, messages.size(), *delta.end);
+  append_reply(delta.patch, std::move(reply), messages.size(), *std::move(delta.end));
+  transcript.prepare(delta.patch);
+  messages.push_back(text_message("assistant", std::move(generation.text)));  // all or nothing
+
+  prompt_end = {delta.n_prompt, std::move(generation.prompt_logits)};
+  settle(delta, indexed, counted, turn);
+}
+
+// The second half of commit(): moves and cuts, which cannot fail, over room that was made before.
+void ChatSession::State::settle(PromptDelta& delta, bool indexed, bool counted, Turn& turn) noexcept {
+  transcript.apply(std::move(delta.patch));
+  ahead.reset();
+  alternatives.clear();
   planner.applied(delta);
-  messages.push_back({{"role", "assistant"}, {"content", std::move(generation.text)}});
   if (indexed) turn.work.tokens_indexed += turn.usage.n_decoded;
   n_indexed = std::min(indexed ? drafter.size() : std::min(n_indexed, delta.n_keep), transcript.ids().size());
+  n_counted = std::min(counted ? history.size() : std::min(n_counted, delta.n_keep), transcript.ids().size());
   // Of a reply that a stop string ended, tokens beyond the cut have been fed.
   kv.slice_to_length(std::min(kv.length(), transcript.ids().size()));
   const Stopwatch watch(engine->clock(), turn.timings.match_ms);
-  register_kv();
+  register_entry(kv);
   rewound = false;
   search_store = false;
 }

@@ -6,64 +6,185 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <set>
+#include <thread>
+#include <vector>
 
+#include "cache/lru_kv_cache_store.h"
 #include "runtime/chat_session.h"
+#include "runtime/pending_prefixes.h"
+#include "runtime/session_file.h"
 #include "runtime/speculation.h"
+#include "runtime/token_history.h"
 #include "runtime/transcript.h"
 
 namespace ibid {
 
-struct ChatSession::State {
+// {"role": role, "content": text}. Not from a list in braces: should the heap fail in one, what it held is lost.
+Json text_message(const char* role, std::string text);
+
+// The text of a system message at the beginning; empty: there is none.
+std::string leading_system_text(const Json& messages);
+
+// Logits behind the last id of a prompt: [vocab_size]. With them an answer needs no pass before its first token.
+using PromptLogits = std::shared_ptr<const std::vector<float>>;
+
+// One line of a conversation: what a fork has of its own. Copying shares the pages of keys and values, and copies
+// text and ids.
+struct SessionBranch {
+  SessionBranch(std::shared_ptr<Engine> engine, const SessionOptions& options);
+  SessionBranch(const SessionBranch& other);
+  SessionBranch(SessionBranch&&) = default;
+  SessionBranch& operator=(SessionBranch&&) = default;
+
+  // The start of the next prompt, read ahead of time. Its first n_transcript ids are the transcript's, as long as
+  // no turn is committed.
+  struct ReadAhead {
+    KvCacheEntry entry;
+    size_t n_transcript = 0;
+    PromptLogits logits;  // of the entry's last id, where the entry holds a whole prompt
+  };
+  struct PromptEnd {
+    size_t n_ids = 0;     // of the transcript
+    PromptLogits logits;  // none: not known
+  };
+
+  std::shared_ptr<Engine> engine;  // first: pages go before their pool
+  Json messages = Json::array();
+  std::set<size_t> pinned;     // numbers of messages that a full context does not take
+  Transcript transcript;
+  PromptPlanner planner;
+  KvCacheEntry kv;             // of the first ids of the transcript: all, or all but the last; after load() maybe fewer
+  PromptEnd prompt_end;        // of the last answer
+  std::optional<ReadAhead> ahead;
+  Drafter drafter;
+  size_t n_indexed = 0;        // the drafter's first ids, which are the transcript's
+  TokenHistory history;        // what penalties look back on; kept up only by turns that have some
+  size_t n_counted = 0;        // its first ids, which are the transcript's
+  Usage usage;
+  Timings timings;
+  bool rewound = false;        // what lies behind the messages in the transcript is not expected to stay
+  bool search_store = true;    // the store may hold more of the next prompt than `kv`
+};
+
+struct ChatSession::State : SessionBranch {
   State(std::shared_ptr<Engine> engine, SessionOptions options);
   State(const State& other);  // a fork
   State& operator=(const State&) = delete;
 
   // Answers `messages`, whose last one is a question. On success the answer is appended and everything is
-  // committed; on failure all but `messages` is as before.
+  // committed; on failure all is as before.
   Result<Turn> run_turn(const TurnOptions& options, const TurnCallback& on_event);
+
+  // n answers to the question, each from a branch of its own with seed + 0, 1, ...; goes on with the first.
+  Result<std::vector<Turn>> run_turns(size_t n, uint64_t seed, const TurnOptions& options,
+                                      const AnswersCallback& on_event);
+  Status choose(size_t answer);
+
+  // Computes now what the next turn will need: the whole prompt, when a question waits for its answer, else what the
+  // template will write up to the next user message's text. Changes nothing but `ahead`.
+  // Errors: kCancelled, kOutOfMemory and others as of prefill(); what was read till then stays in the store.
+  Result<Usage> read_ahead(Priority priority, std::stop_token stop);
+  // Whether the template rewrites what it held so far when the conversation goes on (it drops thinking, say). False
+  // where there is no memory to see.
+  bool rewrites_history() noexcept;
+
+  // session_resume.cc: as a file, and back.
+  Status save(const std::string& path, bool with_kv) const;
+  static Result<std::unique_ptr<State>> load(std::shared_ptr<Engine> engine, const std::string& path);
+
+  // Starts reading ahead on a thread of its own, if there is memory for one / ends that and waits for it.
+  void start_idle_work() noexcept;
+  void stop_idle_work();
 
   // Keeps the first n messages. REQUIRES: n <= messages.size().
   void cut_messages(size_t n);
-  // Starts over with the system message alone.
-  void begin();
+  // Starts over with a system message alone (empty: none). std::bad_alloc: nothing has changed.
+  void begin(std::string system);
   size_t n_system_messages() const { return options.system.empty() ? 0 : 1; }
+  bool awaits_answer() const;
 
-  std::shared_ptr<Engine> engine;
   SessionOptions options;
-  Json messages = Json::array();
-  Transcript transcript;
-  PromptPlanner planner;
-  KvCacheEntry kv;             // of the first ids of the transcript: all, or all but the last
-  Drafter drafter;
-  size_t n_indexed = 0;        // the drafter's first ids, which are the transcript's
-  Usage usage;
-  Timings timings;
-  bool rewound = false;        // what lies behind the messages in the transcript is not expected to stay
-  bool search_store = true;    // the store may hold more of the next prompt than `kv`
-  mutable std::atomic<bool> busy{false};
+  std::vector<SessionBranch> alternatives;  // the answers to the last question; [chosen] is this branch's place
+  size_t chosen = 0;
+  std::atomic<bool> busy{false};
 
  private:
-  // What `kv` was before a turn laid hands on it.
-  struct KvBefore {
-    size_t length = 0;
-    std::optional<KvCacheEntry> entry;  // set when rows were dropped
+  // How a turn found the keys and values of its prompt, and what `kv` was before.
+  struct Arranged {
+    size_t length_before = 0;
+    std::optional<KvCacheEntry> before;               // set when `kv` lost rows
+    PromptLogits logits;                              // set when the whole prompt is there
+    bool searched = false;                            // elsewhere than in the session: the prompt was none that grew
+    std::unique_ptr<PendingPrefixes::Reading> reading;  // what others may wait for
+  };
+  // The messages as they were, should a full context have changed them.
+  struct FullHistory {
+    Json messages;
+    std::set<size_t> pinned;
+    size_t first_changed = 0;
   };
 
-  PromptPlanner make_planner() const;
-  // Makes `kv` hold the longest reusable part of the prompt, all but one id at most.
-  KvBefore arrange_kv(const PromptDelta& delta, Turn& turn);
+  // What a turn that fails has to put back, as far as it came.
+  struct BeforeTurn {
+    std::optional<PromptDelta> delta;  // planned
+    std::optional<Arranged> arranged;
+    std::optional<FullHistory> full;
+  };
+
+  // run_turn(), which std::bad_alloc may end in the middle.
+  Result<Turn> try_turn(const TurnOptions& options, const TurnCallback& on_event, BeforeTurn& before);
+  // Messages and keys and values are what they were; what was computed stays in the store.
+  void take_back(BeforeTurn& before) noexcept;
+  // The drafter and the history are made of the transcript again when they are needed.
+  void forget_indexes() noexcept;
+
+  // The plan of the turn, after the session's policy where the context is full.
+  Result<PromptDelta> plan_within_context(Turn& turn, std::optional<FullHistory>& full);
+
+  // Makes `kv` hold the longest reusable part of the prompt: all of it where its logits are known, else all but one id.
+  // Error: kOutOfMemory; `arranged` says what is to be put back.
+  Status arrange_kv(const PromptDelta& delta, Priority priority, std::stop_token stop, Turn& turn, Arranged& arranged);
+  // How many ids of the prompt `ahead` holds.
+  size_t n_read_ahead(const PromptDelta& delta) const;
+  // The longest stored prefix of the ids, from memory or from disk. An empty entry: there is none.
+  PrefixHit look_up(TokenSpan ids, WorkCounters& work);
+  // The same; waits for whoever is reading a longer one than n_held at this moment.
+  PrefixHit find_stored(const Tokens& prompt, size_t n_held, std::stop_token stop, Arranged& arranged,
+                        WorkCounters& work);
+
   // Makes the drafter hold the ids of the prompt.
   void index_prompt(const PromptDelta& delta, Turn& turn);
+  // Gives the sampler the history, with the ids of the prompt. Costs what is new of them.
+  void count_prompt(const PromptDelta& delta, Sampler& sampler);
   Result<Generation> generate_answer(const PromptDelta& delta, const TurnOptions& turn_options,
-                                     const TurnCallback& on_event, GenerateRequest& request, Sampler& sampler,
-                                     StopDetector stops, Turn& turn);
-  void give_up(const PromptDelta& delta, KvBefore before);
-  void commit(const PromptDelta& delta, Generation generation, bool indexed, Turn& turn);
-  // Tells the store what `kv` holds.
-  void register_kv();
+                                     const TurnCallback& on_event, Arranged& arranged, GenerateRequest& request,
+                                     Sampler& sampler, StopDetector stops, Turn& turn);
+  // Makes the answer a part of the conversation: all of it, or it throws std::bad_alloc and nothing has changed.
+  void commit(PromptDelta& delta, Generation generation, bool indexed, bool counted, Turn& turn);
+  void settle(PromptDelta& delta, bool indexed, bool counted, Turn& turn) noexcept;
+  void finish_turn(const Turn& turn, const TurnCallback& on_event) noexcept;
+  // Tells the store what `entry` holds.
+  void register_entry(KvCacheEntry& entry, Extent extent = Extent::kAll) noexcept;
+  // The same for whole pages of an entry that goes on growing.
+  void publish_pages(KvCacheEntry& entry, PendingPrefixes::Reading* reading);
+  // Of a conversation's first prompt others may want the whole, and the system message in front of it.
+  void tell_what_others_may_want() noexcept;
+  // The ids in front of what the first message of the user says.
+  size_t n_opening_ids() const;
+  Result<Usage> read_prompt(const PromptDelta& delta, const Tokens& ids, bool is_whole, Priority priority,
+                            std::stop_token stop);
   // The prompt's ids from `begin` on.
   Tokens prompt_ids(const PromptDelta& delta, size_t begin) const;
   void finish_timings(Turn& turn, int64_t start_ns) const;
+
+  SavedSession to_saved() const;
+  // Makes messages and transcript those of the file. REQUIRES: nothing was said yet.
+  Status replay(const SavedSession& saved);
+  // Makes `kv` hold what there is of the transcript: in `entry`, in the store, on disk.
+  void resume_kv(std::optional<KvCacheEntry> entry);
+
+  std::jthread idle_;  // last: it ends before anything that it reads
 };
 
 }  // namespace ibid

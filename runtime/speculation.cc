@@ -76,6 +76,12 @@ void Drafter::truncate(size_t n) {
   n_sampled_ = 0;
 }
 
+void Drafter::forget_ids() noexcept {
+  index_ = SuffixIndex();
+  match_ = {};
+  n_sampled_ = 0;
+}
+
 void Drafter::push(TokenId id) {
   if (match_.length > 0) policy_.record(match_.length, index_.continuation(match_, 0) == id);
   index_.append(id);

@@ -56,6 +56,8 @@ class Drafter {
   size_t size() const { return index_.size(); }
   void append(TokenSpan ids);
   void truncate(size_t n);  // REQUIRES: n <= size()
+  // No ids; what was learnt stays. In whatever state a call that threw std::bad_alloc left the ids.
+  void forget_ids() noexcept;
 
   // The next id, sampled: recorded, and appended. O(1).
   void push(TokenId id);

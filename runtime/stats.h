@@ -50,6 +50,7 @@ struct WorkCounters {
   size_t bytes_tokenized = 0;
   size_t tokens_compared = 0;
   size_t tokens_indexed = 0;      // ids given to the index that drafts come from
+  size_t history_steps = 0;       // ids counted for penalties, and what finding repetitions looked at
   size_t kv_bytes_copied = 0;     // partial pages that had to be copied before being written
   size_t pages_touched = 0;       // pages written, copied, dropped, or referenced anew
   size_t n_forward = 0;           // passes of the model
@@ -62,6 +63,7 @@ struct WorkCounters {
     bytes_tokenized += other.bytes_tokenized;
     tokens_compared += other.tokens_compared;
     tokens_indexed += other.tokens_indexed;
+    history_steps += other.history_steps;
     kv_bytes_copied += other.kv_bytes_copied;
     pages_touched += other.pages_touched;
     n_forward += other.n_forward;

@@ -1,6 +1,9 @@
 #include "runtime/transcript.h"
 
 #include <algorithm>
+#include <iterator>
+#include <type_traits>
+#include <utility>
 
 #include "base/check.h"
 
@@ -10,6 +13,12 @@ namespace {
 TextOrigin rendered_origin(SpanOrigin origin) {
   return origin == SpanOrigin::kTemplate || origin == SpanOrigin::kEndOfTurn ? TextOrigin::kTemplate
                                                                               : TextOrigin::kInput;
+}
+
+// Doubles, so that a conversation that grows costs what is new.
+template <typename T>
+void reserve_geometric(std::vector<T>& items, size_t n) {
+  if (n > items.capacity()) items.reserve(std::max(n, 2 * items.capacity()));
 }
 
 }  // namespace
@@ -59,48 +68,83 @@ MarkedText Transcript::marked_text(size_t begin, size_t end) const {
   return out;
 }
 
-void Transcript::apply(const TranscriptPatch& patch) {
-  truncate(patch.keep_bytes, patch.keep_ids);
-  bytes_ += patch.bytes;
-  ids_.insert(ids_.end(), patch.ids.begin(), patch.ids.end());
-  spans_.insert(spans_.end(), patch.spans.begin(), patch.spans.end());
-}
-
-void Transcript::append_reply(const SampledReply& reply, size_t message, EncoderMark mark) {
+void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, EncoderMark mark) {
   CHECK_EQ(reply.ids.size(), reply.text_ends.size());
+  const size_t n_bytes = patch.keep_bytes + patch.bytes.size();
   TranscriptSpan span;
   span.origin = SpanOrigin::kSampled;
-  span.byte_begin = bytes_.size();
-  span.id_begin = ids_.size();
+  span.byte_begin = n_bytes;
+  span.id_begin = patch.keep_ids + patch.ids.size();
   span.mark = std::move(mark);
   span.first_message = span.last_message = message;
-  for (const size_t end : reply.text_ends) span.token_ends.push_back(bytes_.size() + end);
-  bytes_ += reply.text;
-  ids_.insert(ids_.end(), reply.ids.begin(), reply.ids.end());
-  span.byte_end = bytes_.size();
-  spans_.push_back(std::move(span));
+  span.token_ends = std::move(reply.text_ends);
+  for (size_t& end : span.token_ends) end += n_bytes;
+  patch.bytes += reply.text;
+  patch.ids.insert(patch.ids.end(), reply.ids.begin(), reply.ids.end());
+  span.byte_end = patch.keep_bytes + patch.bytes.size();
+  patch.spans.push_back(std::move(span));
   if (!reply.end_of_turn) return;
 
   TranscriptSpan closing;
   closing.origin = SpanOrigin::kEndOfTurn;
-  closing.byte_begin = bytes_.size();
-  closing.id_begin = ids_.size();
+  closing.byte_begin = patch.keep_bytes + patch.bytes.size();
+  closing.id_begin = patch.keep_ids + patch.ids.size();
   closing.first_message = closing.last_message = message;
-  bytes_ += reply.end_of_turn_text;
-  ids_.push_back(*reply.end_of_turn);
-  closing.byte_end = bytes_.size();
+  patch.bytes += reply.end_of_turn_text;
+  patch.ids.push_back(*reply.end_of_turn);
+  closing.byte_end = patch.keep_bytes + patch.bytes.size();
   closing.token_ends.push_back(closing.byte_end);
-  spans_.push_back(std::move(closing));
+  patch.spans.push_back(std::move(closing));
 }
 
-void Transcript::truncate(size_t n_bytes, size_t n_ids) {
+void Transcript::prepare(const TranscriptPatch& patch) {
+  const size_t n_kept = n_spans_kept(patch.keep_bytes, patch.keep_ids);
+  bytes_.reserve(patch.keep_bytes + patch.bytes.size());  // grows geometrically of itself
+  reserve_geometric(ids_, patch.keep_ids + patch.ids.size());
+  reserve_geometric(spans_, n_kept + patch.spans.size());
+  // Forwards, so that the numbers of stable ids rise along the spans also when this ends half-way.
+  size_t i = n_kept;
+  while (i > 0 && !(spans_[i - 1].mark && spans_[i - 1].mark->n_stable <= patch.keep_ids)) --i;
+  for (; i < n_kept; ++i) {
+    if (spans_[i].mark) spans_[i].mark->forget_from(patch.keep_ids, ids_, 0);
+  }
+}
+
+void Transcript::apply(TranscriptPatch patch) {
+  truncate(patch.keep_bytes, patch.keep_ids);
+  append(std::move(patch));
+}
+
+void Transcript::append_reply(SampledReply reply, size_t message, EncoderMark mark) {
+  TranscriptPatch patch;
+  patch.keep_bytes = bytes_.size();
+  patch.keep_ids = ids_.size();
+  ibid::append_reply(patch, std::move(reply), message, std::move(mark));
+  append(std::move(patch));
+}
+
+void Transcript::append(TranscriptPatch patch) {
+  static_assert(std::is_nothrow_move_constructible_v<TranscriptSpan>);
+  bytes_ += patch.bytes;
+  ids_.insert(ids_.end(), patch.ids.begin(), patch.ids.end());
+  spans_.insert(spans_.end(), std::make_move_iterator(patch.spans.begin()),
+                std::make_move_iterator(patch.spans.end()));
+}
+
+size_t Transcript::n_spans_kept(size_t n_bytes, size_t n_ids) const {
   // A reply without text, of special tokens alone, lies on the border and stays if its ids do.
   const auto stays = [&](const TranscriptSpan& span) {
     return span.byte_begin < n_bytes ||
            (span.byte_end == n_bytes && !span.token_ends.empty() &&
             span.id_begin + span.token_ends.size() <= n_ids);
   };
-  while (!spans_.empty() && !stays(spans_.back())) spans_.pop_back();
+  size_t n = spans_.size();
+  while (n > 0 && !stays(spans_[n - 1])) --n;
+  return n;
+}
+
+void Transcript::truncate(size_t n_bytes, size_t n_ids) {
+  for (size_t n = n_spans_kept(n_bytes, n_ids); spans_.size() > n;) spans_.pop_back();
   if (!spans_.empty() && spans_.back().byte_end > n_bytes) {
     TranscriptSpan& cut = spans_.back();
     CHECK(cut.origin == SpanOrigin::kSampled) << "encoded spans are replaced as a whole";

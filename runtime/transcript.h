@@ -77,6 +77,10 @@ struct SampledReply {
   std::string end_of_turn_text;
 };
 
+// Adds to a patch the reply that follows it, as message number `message`; an empty one too, for it holds the mark.
+// `mark`: the encoder at the end of the patch.
+void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, EncoderMark mark);
+
 class Transcript {
  public:
   size_t n_bytes() const { return bytes_.size(); }
@@ -90,14 +94,19 @@ class Transcript {
   // Bytes [begin, end) with the origin they have in a render.
   MarkedText marked_text(size_t begin, size_t end) const;
 
-  // Replaces what lies behind patch.keep_bytes. O(what is dropped and added).
-  void apply(const TranscriptPatch& patch);
-  // Appends a reply, as message number `message`; an empty one too, for it holds the mark.
-  // `mark`: the encoder at the end of the text so far.
-  void append_reply(const SampledReply& reply, size_t message, EncoderMark mark);
+  // Does all of apply(patch) that needs memory. It may throw std::bad_alloc; whatever comes of it, the text, the ids
+  // and what every mark knows are the same after it.
+  void prepare(const TranscriptPatch& patch);
+  // Replaces what lies behind patch.keep_bytes. O(what is dropped and added). After prepare(patch) it does not throw.
+  void apply(TranscriptPatch patch);
+  // Appends a reply to the text so far, as append_reply() above does to a patch.
+  void append_reply(SampledReply reply, size_t message, EncoderMark mark);
 
  private:
+  // How many of the first spans stay when the text is cut.
+  size_t n_spans_kept(size_t n_bytes, size_t n_ids) const;
   void truncate(size_t n_bytes, size_t n_ids);
+  void append(TranscriptPatch patch);
 
   std::string bytes_;
   Tokens ids_;

@@ -306,4 +306,9 @@ Result<ConversationRenderer::Delta> ConversationRenderer::render(const Json& mes
   return delta;
 }
 
+void ConversationRenderer::forget() noexcept {
+  state_->checkpoints.clear();
+  state_->n_messages = 0;
+}
+
 }  // namespace ibid

@@ -120,6 +120,9 @@ class ConversationRenderer {
   // keep_bytes + text equals the full render of `messages`, always. A failed call changes nothing.
   Result<Delta> render(const Json& messages, size_t n_unchanged, bool add_generation_prompt);
 
+  // As if nothing had been rendered yet: the next render() is a whole one.
+  void forget() noexcept;
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -4,11 +4,14 @@
 
 #include <atomic>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "cache/lru_kv_cache_store.h"
 #include "runtime/chat_session.h"
+#include "runtime/session_file.h"
 #include "tests/runtime/chat_fixture.h"
+#include "tests/support/temp_dir.h"
 
 namespace ibid {
 namespace {
@@ -142,6 +145,23 @@ TEST(ChatFailuresTest, ARegenerationThatFailsKeepsTheOldAnswer) {
   EXPECT_EQ(SessionSnapshot(story.chat), before);
   story.model->before_layer = nullptr;
   expect_same_ending(story, kChatMl);
+}
+
+// What is pinned shows in a saved session.
+TEST(ChatFailuresTest, ARegenerationThatFailsKeepsThePins) {
+  Story story;
+  const size_t answer = story.chat.messages().size() - 1;
+  ASSERT_TRUE(story.chat.pin(answer).ok());
+  story.model->before_layer = [](size_t, size_t) { return Status(ErrorCode::kOutOfMemory, "injected"); };
+  EXPECT_FALSE(story.chat.regenerate(greedy()).ok());
+  EXPECT_FALSE(story.chat.edit(1, "y", greedy()).ok());
+  const TempDir directory;
+  const std::string path = directory.file("talk");
+  ASSERT_TRUE(story.chat.save(path).ok());
+  const Result<LoadedSession> saved =
+      read_session_file(story.engine->files(), path, story.engine->pool(), nullptr);
+  ASSERT_TRUE(saved.ok());
+  EXPECT_EQ(saved->session.pinned, std::set<size_t>{answer});
 }
 
 TEST(ChatFailuresTest, TryingAgainReusesWhatACancelledTurnHadRead) {

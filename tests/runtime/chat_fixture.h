@@ -34,9 +34,9 @@ inline constexpr const char* kTrims =
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 struct ChatFixture {
+  // parts: what else the engine is to have (a cache directory, files).
   explicit ChatFixture(const char* chat_template = kChatMl, FakeModel::Options options = {},
-                       size_t kv_budget_bytes = 64u << 20) {
-    EngineParts parts;
+                       size_t kv_budget_bytes = 64u << 20, EngineParts parts = {}) {
     auto owned_model = std::make_unique<FakeModel>(options);
     auto owned_tokenizer = std::make_unique<FakeTokenizer>();
     model = owned_model.get();
@@ -54,7 +54,9 @@ struct ChatFixture {
     engine = *created;
   }
 
+  // Nothing happens in idle time, so that what was computed is known.
   ChatSession session(SessionOptions options = {}) {
+    options.repair_when_idle = false;
     Result<ChatSession> created = ChatSession::create(engine, std::move(options));
     EXPECT_TRUE(created.ok()) << created.status().message();
     return *std::move(created);
@@ -92,11 +94,10 @@ inline Turn must(Result<Turn> turn) {
 }
 
 // The first law: what the session holds is what its ids give when they are fed to an empty entry,
-// the logits of the next position included.
-inline void expect_replays(const ChatSession& session) {
+// the logits of the next position included where its pool has a page for them.
+inline void expect_rows_replay(const ChatSession& session) {
   const KvCacheEntry& kv = session.kv();
   ASSERT_LE(kv.length(), session.ids().size());
-  ASSERT_LE(session.ids().size(), kv.length() + 1);
   ASSERT_TRUE(std::equal(kv.tokens().begin(), kv.tokens().end(), session.ids().begin()));
   if (kv.length() == 0) return;
   FakeModel cold({.max_seq_len = kv.length() + 1, .max_chunk = kv.length(), .n_layers = kv.layout().n_layers});
@@ -112,10 +113,18 @@ inline void expect_replays(const ChatSession& session) {
   const TokenId next = 65;
   const SequenceChunk cold_next{&replayed, {&next, 1}, WantLogits::kLast};
   ASSERT_TRUE(cold.forward({&cold_next, 1}, {}, expected).ok());
-  KvCacheEntry warm = kv.fork();
+  KvCacheEntry warm = kv.fork().value();
   const SequenceChunk warm_next{&warm, {&next, 1}, WantLogits::kLast};
-  ASSERT_TRUE(cold.forward({&warm_next, 1}, {}, got).ok());
+  const Status fed = cold.forward({&warm_next, 1}, {}, got);
+  if (fed.code() == ErrorCode::kOutOfMemory) return;
+  ASSERT_TRUE(fed.ok());
   ASSERT_EQ(std::memcmp(expected.row(0).data(), got.row(0).data(), got.row(0).size_bytes()), 0);
+}
+
+// And it holds all of them but the one that is fed next.
+inline void expect_replays(const ChatSession& session) {
+  ASSERT_LE(session.ids().size(), session.kv().length() + 1);
+  expect_rows_replay(session);
 }
 
 // Everything that a turn that never was must leave alone.

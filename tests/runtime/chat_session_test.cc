@@ -75,21 +75,22 @@ TEST(ChatSessionTest, TheWorkOfATurnDoesNotGrowWithTheConversation) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, RegenerateFeedsOneIdOfThePrompt) {
+TEST(ChatSessionTest, RegenerateFeedsNothingOfThePrompt) {
   ChatFixture f;
   ChatSession chat = f.session();
-  const Tokens first = f.tokenizer->sampled({"Hello", "ing"}), second = f.tokenizer->sampled({"the", "lo"});
+  const Tokens first = f.tokenizer->sampled({"Hello", "ing"}), second = f.tokenizer->sampled({"Hello", "lo"});
   f.say({first});
   must(chat.send("abc", greedy()));
   f.model->take_fed();
-  f.say({second});
+  f.say({second});  // the logits behind the prompt stay those that were computed
   const Turn turn = must(chat.regenerate(greedy()));
-  EXPECT_EQ(turn.usage.n_prefilled, 1u);
-  EXPECT_EQ(f.model->take_fed(), joined({{f.prompt("abc").back()}, second}));
-  EXPECT_EQ(turn.text, "thelo");
+  EXPECT_EQ(turn.usage.n_prefilled, 0u);
+  EXPECT_EQ(turn.usage.n_cached, turn.usage.n_prompt);
+  EXPECT_EQ(f.model->take_fed(), second) << "the logits behind the prompt are still there";
+  EXPECT_EQ(turn.text, "Hellolo");
   EXPECT_FALSE(turn.lost_prefix.has_value()) << "nothing that still stands was lost";
   EXPECT_EQ(chat.messages().size(), 2u);
-  EXPECT_EQ(chat.messages()[1]["content"], "thelo");
+  EXPECT_EQ(chat.messages()[1]["content"], "Hellolo");
   expect_replays(chat);
   EXPECT_EQ(ChatFixture().session().regenerate().status().code(), ErrorCode::kInvalidArgument);
 }
@@ -159,7 +160,8 @@ TEST(ChatSessionTest, ForksShareTheirPagesAndGoTheirOwnWays) {
   must(chat.send("one", greedy()));
   EXPECT_EQ(f.model->take_fed(), joined({{f.tokenizer->im_end}, f.next_prompt("one"), reply}));
   must(forked->send("two", greedy()));
-  EXPECT_EQ(f.model->take_fed(), joined({{f.tokenizer->im_end}, f.next_prompt("two"), reply}));
+  EXPECT_EQ(f.model->take_fed(), joined({f.ids("two<|im_end|>\n<|im_start|>assistant\n"), reply}))
+      << "what stands in front of the question the other one has read";
   EXPECT_EQ(chat.messages()[2]["content"], "one");
   EXPECT_EQ(forked->messages()[2]["content"], "two");
   expect_replays(chat);
@@ -200,7 +202,7 @@ TEST(ChatSessionTest, ASecondSessionReusesTheFirstOnesPrefix) {
   expect_replays(two);
 
   ChatSession same = f.session({.system = system});
-  EXPECT_EQ(must(same.send("Hello", greedy())).usage.n_prefilled, 1u) << "all but the last id is there";
+  EXPECT_EQ(must(same.send("Hello", greedy())).usage.n_prefilled, 0u) << "all is there, the logits behind it too";
   expect_replays(same);
 
   ChatSession stranger = f.session({.system = system, .cache_namespace = "another"});

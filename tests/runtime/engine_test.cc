@@ -42,43 +42,5 @@ TEST(EngineTest, SessionsKeepTheirEngine) {
   EXPECT_EQ(must(chat.send("x", greedy())).text, "ab");
 }
 
-// A model whose pass waits until it is let go.
-TEST(ForwardQueueTest, WaitingForTheModelCanBeCancelled) {
-  FakeModel model;
-  KvPagePool pool(model.kv_layout(), 1u << 20);
-  ForwardQueue queue(model);
-  std::atomic<bool> inside{false}, go{false};
-  model.before_layer = [&](size_t, size_t) {
-    inside = true;
-    while (!go) std::this_thread::yield();
-    return Status();
-  };
-  const TokenId id = 65;
-  KvCacheEntry first(pool), second(pool);
-  std::jthread runs([&] {
-    Logits logits;
-    const SequenceChunk chunk{&first, {&id, 1}, WantLogits::kLast};
-    EXPECT_TRUE(queue.forward({&chunk, 1}, {}, logits).ok());
-  });
-  while (!inside) std::this_thread::yield();
-  std::stop_source source;
-  ErrorCode code = ErrorCode::kOk;
-  std::jthread waits([&] {
-    Logits logits;
-    const SequenceChunk chunk{&second, {&id, 1}, WantLogits::kLast};
-    code = queue.forward({&chunk, 1}, source.get_token(), logits).code();
-  });
-  source.request_stop();
-  waits.join();
-  EXPECT_EQ(code, ErrorCode::kCancelled);
-  EXPECT_EQ(second.length(), 0u);
-  go = true;
-  runs.join();
-  EXPECT_EQ(first.length(), 1u);
-  Logits logits;
-  const SequenceChunk chunk{&second, {&id, 1}, WantLogits::kLast};
-  EXPECT_TRUE(queue.forward({&chunk, 1}, {}, logits).ok()) << "the line moves on";
-}
-
 }  // namespace
 }  // namespace ibid

@@ -27,7 +27,8 @@ struct Generating {
     if (request.stop_ids.empty()) request.stop_ids = tokenizer.end_of_turn();
     Result<Sampler> sampler = Sampler::create({.temperature = 0});
     Result<StopDetector> stops = StopDetector::create(stop_strings);
-    return generate(queue, tokenizer, entry, request, *sampler, *std::move(stops), clock, timings, work);
+    Scheduler::Stream stream(scheduler);
+    return generate(stream, tokenizer, entry, request, *sampler, *std::move(stops), clock, timings, work);
   }
 
   // From here on the model says `reply` and then ends its turn.
@@ -53,10 +54,10 @@ struct Generating {
 
   FakeTokenizer tokenizer;
   FakeModel model;
-  ForwardQueue queue{model};
   KvPagePool pool{model.kv_layout(), 64u << 20};
   KvCacheEntry entry{pool};
   ManualClock clock;
+  Scheduler scheduler{model, clock};
   Timings timings;
   WorkCounters work;
   std::vector<std::string> stop_strings;

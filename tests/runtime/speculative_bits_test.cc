@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 
 #include "kernels/dispatch.h"
 #include "kernels/panel.h"
 #include "runtime/chat_session.h"
+#include "tests/runtime/tiny_chat.h"
 #include "tests/support/fake_tokenizer.h"
 #include "tests/support/paths.h"
 #include "tests/support/tiny_model.h"
@@ -17,35 +17,12 @@
 namespace ibid {
 namespace {
 
-using Row = std::vector<float>;
-
 struct Case {
   const char* name;
   KvDType kv_dtype;
   DType matrix_dtype;
   DType head_dtype;
 };
-
-// Every stored key and value, as attention reads them.
-Row stored_rows(const KvCacheEntry& entry) {
-  const KvLayout& layout = entry.layout();
-  Row rows, k(layout.head_dim), v(layout.head_dim);
-  for (size_t p = 0; p < entry.length(); ++p) {
-    for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-      for (size_t head = 0; head < layout.n_kv_heads; ++head) {
-        const std::byte* block = entry.page_data()[p / kPagePositions] + layout.head_offset(layer, head);
-        kernels_for(Isa::kRef).kv_load(layout.block, block, p % kPagePositions, k.data(), v.data());
-        rows.insert(rows.end(), k.begin(), k.end());
-        rows.insert(rows.end(), v.begin(), v.end());
-      }
-    }
-  }
-  return rows;
-}
-
-bool same_bits(const Row& a, const Row& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 struct Outcome {
   Generation generation;
@@ -82,7 +59,8 @@ class SpeculativeBits : public testing::TestWithParam<Case> {
     const FakeTokenizer tokenizer;
     KvPagePool pool(model.kv_layout(), size_t{64} << 20);
     KvCacheEntry entry(pool);
-    ForwardQueue queue(model);
+    Scheduler scheduler(model, system_clock());
+    Scheduler::Stream stream(scheduler);
     const Tokens prompt = random_tokens(40, kVocabSize, 11);
     Drafter drafter;
     if (said != nullptr) {
@@ -94,10 +72,13 @@ class SpeculativeBits : public testing::TestWithParam<Case> {
     request.max_tokens = 80;
     if (said != nullptr) request.drafter = &drafter;
     Sampler sampler = *Sampler::create(options);
+    TokenHistory history;
+    history.append(prompt);
+    sampler.begin_answer(std::move(history));
     Timings timings;
     Outcome out;
     Result<Generation> result =
-        generate(queue, tokenizer, entry, request, sampler, StopDetector(), system_clock(), timings, out.work);
+        generate(stream, tokenizer, entry, request, sampler, StopDetector(), system_clock(), timings, out.work);
     CHECK(result.ok()) << result.status().to_string();
     out.generation = *std::move(result);
     out.rows = stored_rows(entry);
@@ -129,6 +110,24 @@ TEST_P(SpeculativeBits, AnySampler) {
     const SamplerOptions sampler{.temperature = 1.0, .min_p = 0, .seed = seed};
     expect_same(*model, sampler, run(*model, sampler, nullptr));
   }
+}
+
+// Small penalties: the model goes on saying what it said, and each of them decides some of it.
+TEST_P(SpeculativeBits, ASamplerThatLooksBack) {
+  const auto model = make(1);
+  const SamplerOptions sampler{.temperature = 1.0,
+                               .min_p = 0,
+                               .seed = 4,
+                               .typical_p = 0.99,
+                               .xtc_probability = 0.2,
+                               .repetition_penalty = 1.05,
+                               .repetition_window = 50,
+                               .frequency_penalty = 0.05,
+                               .presence_penalty = 0.05,
+                               .dry_multiplier = 0.1,
+                               .dry_allowed_length = 1,
+                               .logit_bias = {{65, 1}}};
+  expect_same(*model, sampler, run(*model, sampler, nullptr));
 }
 
 TEST_P(SpeculativeBits, AnyInstructionSetAndThreadsWithDraftsAndWithout) {
@@ -189,7 +188,9 @@ struct Answered {
 
 Answered ask(const std::shared_ptr<Engine>& engine, const std::string& question, const SamplerOptions& sampler,
              bool speculate) {
-  ChatSession chat = *ChatSession::create(engine, {.now = "2026-01-31T12:00:00"});
+  // Neither finds what the other has read.
+  ChatSession chat =
+      *ChatSession::create(engine, {.now = "2026-01-31T12:00:00", .cache_namespace = speculate ? "with" : "without"});
   Answered out;
   out.turn = *chat.send(question, {.sampler = sampler, .max_tokens = 110, .speculate = speculate});
   out.ids = chat.ids();

@@ -22,6 +22,7 @@ struct Outcome {
   std::vector<float> rows;          // and keys and values
   std::vector<float> next;          // logits behind them
   uint64_t n_draws = 0;
+  Tokens counted;                   // ids in the sampler's history
   size_t n_pages = 0;
   size_t peak_bytes = 0;
   size_t n_failed = 0;              // passes
@@ -49,6 +50,8 @@ struct Options {
   bool cancels = false;               // ... is cancelled instead
   size_t layer = 0;                   // in which
   std::function<void(TokenSpan, std::span<float>)> change_logits = {};
+  const TokenConstraint* constraint = nullptr;
+  std::optional<size_t> n_logprobs = {};
 };
 
 class Story {
@@ -67,7 +70,8 @@ class Story {
   Outcome run() {
     Outcome out;
     KvCacheEntry entry(pool_);
-    ForwardQueue queue(model_);
+    Scheduler scheduler(model_, system_clock());
+    Scheduler::Stream stream(scheduler);
     Drafter drafter;
     drafter.append(prompt_);
     std::stop_source source;
@@ -83,16 +87,22 @@ class Story {
       if (out.pieces.size() == options_.cancel_after_piece) source.request_stop();
       out.pieces.emplace_back(text);
     };
+    request.constraint = options_.constraint;
+    request.n_logprobs = options_.n_logprobs;
     Sampler sampler = *Sampler::create(options_.sampler);
+    TokenHistory history;
+    history.append(prompt_);
+    sampler.begin_answer(std::move(history));
     ManualClock clock;
     Timings timings;
-    Result<Generation> result = generate(queue, tokenizer_, entry, request, sampler,
+    Result<Generation> result = generate(stream, tokenizer_, entry, request, sampler,
                                          *StopDetector::create(options_.stop_strings), clock, timings, out.work);
     out.status = result.status();
     if (result.ok()) out.generation = *std::move(result);
     out.fed.assign(entry.tokens().begin(), entry.tokens().end());
     out.rows = FakeModel::rows_of(entry);
     out.n_draws = sampler.n_draws();
+    out.counted.assign(sampler.history().ids().begin(), sampler.history().ids().end());
     out.n_pages = entry.pages().size();
     out.peak_bytes = pool_.peak_bytes();
     out.n_failed = model_.n_calls() - model_.fed().size();
@@ -122,7 +132,7 @@ class Story {
   std::vector<float> logits_behind(const KvCacheEntry& entry) {
     FakeModel other({.max_seq_len = options_.max_seq_len});  // of the rows alone
     const TokenId id = 65;
-    KvCacheEntry fork = entry.fork();
+    KvCacheEntry fork = entry.fork().value();
     Logits logits;
     const SequenceChunk chunk{&fork, {&id, 1}, WantLogits::kLast};
     if (!other.forward({&chunk, 1}, {}, logits).ok()) return {};
@@ -150,6 +160,7 @@ void expect_same(const Outcome& on, const Outcome& off) {
   const Generation &a = on.generation, &b = off.generation;
   EXPECT_EQ(a.ids, b.ids);
   EXPECT_EQ(a.text_ends, b.text_ends);
+  EXPECT_EQ(a.logprobs, b.logprobs);
   EXPECT_EQ(a.text, b.text);
   EXPECT_EQ(a.end_of_turn, b.end_of_turn);
   EXPECT_EQ(a.stop_string, b.stop_string);
@@ -158,6 +169,7 @@ void expect_same(const Outcome& on, const Outcome& off) {
   EXPECT_EQ(on.pieces, off.pieces);
   EXPECT_EQ(on.n_draws, off.n_draws);
   EXPECT_EQ(on.fed, off.fed);
+  EXPECT_EQ(on.counted, off.counted);
   EXPECT_TRUE(same_bits(on.rows, off.rows));
   EXPECT_TRUE(same_bits(on.next, off.next));
   EXPECT_EQ(on.n_pages, off.n_pages);
@@ -202,6 +214,76 @@ TEST(SpeculativeGenerateTest, SampledIsTheSameForEverySeed) {
   }
   EXPECT_GT(n_accepted, 200u);
   EXPECT_GT(n_rejected, 100u);
+}
+
+// Every option that looks back, and every cut.
+SamplerOptions everything(uint64_t seed) {
+  return {.temperature = 1.0,
+          .top_k = 100,
+          .top_p = 0.98,
+          .min_p = 0.01,
+          .seed = seed,
+          .typical_p = 0.98,
+          .xtc_probability = 0.1,
+          .xtc_threshold = 0.1,
+          .repetition_penalty = 1.1,
+          .repetition_window = 40,
+          .frequency_penalty = 0.1,
+          .presence_penalty = 0.1,
+          .dry_multiplier = 0.1,
+          .dry_base = 1.1,
+          .dry_window = 100,
+          .dry_breakers = {'\n'},
+          .logit_bias = {{'a', 2.0}, {'b', -3}}};
+}
+
+TEST(SpeculativeGenerateTest, EveryOptionOfTheSamplerIsTheSameForEverySeed) {
+  size_t n_accepted = 0, n_rejected = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Outcome on = compared({.sampler = everything(seed), .max_tokens = 150, .pull = 13, .n_logprobs = 3});
+    EXPECT_EQ(on.generation.logprobs.size(), on.generation.ids.size());
+    EXPECT_TRUE(std::equal(on.fed.begin(), on.fed.end(), on.counted.begin())) << "all ids, in order";
+    EXPECT_EQ(on.counted.size(), FakeTokenizer().template_ids(kText).size() + on.generation.n_sampled);
+    n_accepted += on.generation.n_accepted;
+    n_rejected += on.generation.n_drafted - on.generation.n_accepted;
+  }
+  EXPECT_GT(n_accepted, 200u);
+  EXPECT_GT(n_rejected, 100u);
+}
+
+// Single bytes, and never two capitals in a row.
+class NoTwoCapitals : public TokenConstraint {
+ public:
+  void allowed(TokenMask& mask) const override {
+    for (TokenId id = 0; id < 256; ++id) {
+      if (!was_capital_ || !is_capital(id)) mask.add(id);
+    }
+  }
+  bool may_end() const override { return !was_capital_; }
+  void push(TokenId id) override { was_capital_ = is_capital(id); }
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<NoTwoCapitals>(*this); }
+
+ private:
+  static bool is_capital(TokenId id) { return id >= 'A' && id <= 'Z'; }
+  bool was_capital_ = false;
+};
+
+TEST(SpeculativeGenerateTest, AConstraintIsTheSameForEverySeed) {
+  const NoTwoCapitals constraint;
+  size_t n_accepted = 0;
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Outcome on = compared(
+        {.sampler = sampled(seed), .max_tokens = 120, .min_tokens = 20, .pull = 14, .constraint = &constraint});
+    for (size_t i = 1; i < on.generation.ids.size(); ++i) {
+      const TokenId a = on.generation.ids[i - 1], b = on.generation.ids[i];
+      EXPECT_LT(b, 256);
+      EXPECT_FALSE(a >= 'A' && a <= 'Z' && b >= 'A' && b <= 'Z');
+    }
+    n_accepted += on.generation.n_accepted;
+  }
+  EXPECT_GT(n_accepted, 100u);
 }
 
 TEST(SpeculativeGenerateTest, AnyLengthLimit) {

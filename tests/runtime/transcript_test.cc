@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/sampler.h"
+#include "tests/support/failing_new.h"
 #include "tests/support/fake_tokenizer.h"
 
 namespace ibid {
@@ -187,6 +188,60 @@ TEST(TranscriptTest, ACopyGoesOnAlone) {
   EXPECT_EQ(t.bytes(), "abc");
   EXPECT_EQ(t.spans().size(), 1u);
   EXPECT_EQ(fork.bytes(), "abcHello<|im_end|>");
+}
+
+// What each mark says the ids in front of it were.
+std::vector<Tokens> known_ids(const Transcript& t) {
+  std::vector<Tokens> out;
+  for (const TranscriptSpan& span : t.spans()) {
+    if (!span.mark) continue;
+    out.emplace_back(t.ids().begin(), t.ids().begin() + static_cast<std::ptrdiff_t>(span.mark->n_stable));
+    out.back().insert(out.back().end(), span.mark->tail.begin(), span.mark->tail.end());
+  }
+  return out;
+}
+
+// Ids of three spans are about to change with the text behind them. However far preparing comes, nobody sees it, and
+// another patch can be applied in place of the one that was prepared.
+TEST(TranscriptTest, PreparingCanEndAnywhere) {
+  size_t n_failed = 0;
+  for (size_t n = 0;; ++n) {
+    SCOPED_TRACE(n);
+    Transcript t;
+    for (const char* text : {"abc", "de", "fg", "h"}) append(t, text, SpanOrigin::kTemplate);
+    const std::vector<Tokens> known = known_ids(t);
+    const Tokens ids = t.ids();
+    const TranscriptPatch patch = patch_of(8, 2, std::string(40, 'x'), SpanOrigin::kTemplate);
+    FailingNew failing(n);
+    try {
+      t.prepare(patch);
+    } catch (const std::bad_alloc&) {
+      ++n_failed;
+    }
+    failing.stop();
+    ASSERT_EQ(t.bytes(), "abcdefgh");
+    ASSERT_EQ(t.ids(), ids);
+    ASSERT_EQ(known_ids(t), known);
+    t.apply(patch_of(8, 4, std::string(2, 'y'), SpanOrigin::kTemplate));
+    std::vector<Tokens> after = known_ids(t);
+    after.resize(known.size());
+    ASSERT_EQ(after, known);
+    if (!failing.has_failed()) break;
+  }
+  EXPECT_GT(n_failed, 4u);
+}
+
+TEST(TranscriptTest, WhatWasPreparedIsAppliedWithoutMemory) {
+  Transcript t;
+  for (const char* text : {"abc", "de", "fg", "h"}) append(t, text, SpanOrigin::kTemplate);
+  TranscriptPatch patch = patch_of(8, 2, std::string(40, 'x'), SpanOrigin::kTemplate);
+  append_reply(patch, reply_of({"Hello", "ab"}, true), 1, mark_at(42));
+  t.prepare(patch);
+  FailingNew failing(0, true);
+  t.apply(std::move(patch));
+  failing.stop();
+  EXPECT_EQ(failing.allocations(), 0u);
+  EXPECT_EQ(t.bytes(), "abcdefgh" + std::string(40, 'x') + "Helloab<|im_end|>");
 }
 
 // The twin: one entry an id, with the bytes it stands for.

@@ -1,6 +1,7 @@
 #include "tests/support/fake_model.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -57,6 +58,21 @@ Status FakeModel::forward(std::span<const SequenceChunk> batch, std::stop_token 
     if (stop.stop_requested()) return {ErrorCode::kCancelled, "cancelled in layer " + std::to_string(layer)};
     for (const SequenceChunk& chunk : batch) TRY(stage(chunk, layer));
   }
+  std::vector<size_t> lengths;
+  for (const SequenceChunk& chunk : batch) lengths.push_back(chunk.entry->length());
+  const auto n_fed = static_cast<std::ptrdiff_t>(fed_.size());
+  try {
+    finish_pass(batch, n_wanted, logits);
+  } catch (const std::bad_alloc&) {
+    for (size_t i = 0; i < batch.size(); ++i) batch[i].entry->slice_to_length(lengths[i]);
+    fed_.erase(fed_.begin() + n_fed, fed_.end());
+    throw;
+  }
+  return {};
+}
+
+// Publishes the rows and writes the logits.
+void FakeModel::finish_pass(std::span<const SequenceChunk> batch, size_t n_wanted, Logits& logits) {
   const size_t stride = (vocab_size() + 15) / 16 * 16;
   float* out = logits.resize(n_wanted, vocab_size(), stride);
   for (const SequenceChunk& chunk : batch) {
@@ -66,7 +82,6 @@ Status FakeModel::forward(std::span<const SequenceChunk> batch, std::stop_token 
     write_logits(chunk, logits, out);
     out += stride * (chunk.want == WantLogits::kAll ? chunk.tokens.size() : 1);
   }
-  return {};
 }
 
 Status FakeModel::stage(const SequenceChunk& chunk, size_t layer) const {

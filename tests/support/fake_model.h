@@ -56,6 +56,7 @@ class FakeModel : public LanguageModel {
 
  private:
   Status stage(const SequenceChunk& chunk, size_t layer) const;
+  void finish_pass(std::span<const SequenceChunk> batch, size_t n_wanted, Logits& logits);
   uint64_t hash_rows(const KvCacheEntry& entry, size_t begin, size_t end, uint64_t hash, Tokens& prefix) const;
   void write_logits(const SequenceChunk& chunk, Logits& logits, float* out);
 

@@ -1,0 +1,86 @@
+// TokenConstraint: what an answer may consist of, as a set of tokens for each position: a grammar, a schema, a list
+// of choices. Here is the interface and what becomes of the logits; there is no grammar.
+//
+// A turn is given a prototype and works on a clone, so that a turn that fails leaves nothing, forks and several
+// answers do not meet, and the same prototype serves any number of turns. Ids that end the turn are not the
+// constraint's: it says whether the answer may end here, and they follow.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace ibid {
+
+// A set of ids below vocab_size, one bit each. A value.
+class TokenMask {
+ public:
+  explicit TokenMask(size_t vocab_size = 0) : vocab_size_(vocab_size), words_((vocab_size + 63) / 64) {}
+
+  size_t vocab_size() const { return vocab_size_; }
+  bool has(TokenId id) const {
+    const auto i = static_cast<size_t>(id);
+    return i < vocab_size_ && (words_[i / 64] >> (i % 64) & 1) != 0;
+  }
+  // Ids that the vocabulary does not have are passed over.
+  void add(TokenId id) {
+    const auto i = static_cast<size_t>(id);
+    if (i < vocab_size_) words_[i / 64] |= uint64_t{1} << (i % 64);
+  }
+  void remove(TokenId id) {
+    const auto i = static_cast<size_t>(id);
+    if (i < vocab_size_) words_[i / 64] &= ~(uint64_t{1} << (i % 64));
+  }
+  void clear() { words_.assign(words_.size(), 0); }
+
+ private:
+  size_t vocab_size_;
+  std::vector<uint64_t> words_;
+};
+
+// Must not throw, and depends on nothing but the ids that were pushed: a constraint is asked in the order in which
+// ids are drawn, with drafts and without.
+class TokenConstraint {
+ public:
+  virtual ~TokenConstraint() = default;
+
+  // Adds to `mask`, which is empty, the ids that may stand next. Ids that end a turn are ignored.
+  virtual void allowed(TokenMask& mask) const = 0;
+  // Whether the answer may end in front of the next id. When nothing else is allowed either, it has to.
+  virtual bool may_end() const = 0;
+  // `id`, which was allowed and does not end the turn, is part of the answer.
+  virtual void push(TokenId id) = 0;
+  // The same constraint at the same place, independent of this one.
+  virtual std::unique_ptr<TokenConstraint> clone() const = 0;
+};
+
+// The ids that a turn may choose next: those of its constraint, and the ids that end it only where an end is
+// allowed: by the constraint, and behind min_tokens. Owned by one answer. Not thread-safe.
+class NextTokens {
+ public:
+  // `prototype` may be null; it is cloned.
+  NextTokens(const TokenConstraint* prototype, std::vector<TokenId> stop_ids, size_t min_tokens);
+
+  // `logits` with -inf for what may not be chosen; valid until the next call. `logits` themselves where nothing is
+  // forbidden.
+  // Error: kInvalidArgument when there is a constraint and nothing may be chosen.
+  Result<std::span<const float>> restrict(std::span<const float> logits);
+  // An id that was sampled.
+  void push(TokenId id);
+  bool is_stop_id(TokenId id) const;
+
+ private:
+  std::unique_ptr<TokenConstraint> constraint_;
+  const std::vector<TokenId> stop_ids_;
+  const size_t min_tokens_;
+  size_t n_sampled_ = 0;
+  TokenMask mask_;
+  std::vector<float> restricted_;
+};
+
+}  // namespace ibid

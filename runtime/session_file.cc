@@ -1,0 +1,306 @@
+#include "runtime/session_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+#include "base/sha256.h"
+#include "runtime/out_of_heap.h"
+
+namespace ibid {
+namespace {
+
+constexpr std::string_view kMagic = "IBIDCHAT";
+constexpr uint32_t kVersion = 1;
+constexpr uint32_t kEndianMark = 0x01020304;
+constexpr uint64_t kMaxJsonBytes = 256'000'000;
+constexpr std::array<std::string_view, 3> kPolicies = {"error", "drop_oldest_turns", "cut_newest_message"};
+
+// magic, version, endian mark, bytes of the JSON, SHA-256 of the JSON.
+struct FileHeader {
+  std::array<char, 8> magic{};
+  uint32_t version = kVersion;
+  uint32_t endian_mark = kEndianMark;
+  uint64_t json_bytes = 0;
+  Sha256Digest digest{};
+};
+static_assert(sizeof(FileHeader) == 56);
+
+std::span<const std::byte> bytes_of(const FileHeader& header) { return std::as_bytes(std::span(&header, 1)); }
+
+Sha256Digest digest_of(std::string_view text) {
+  Sha256 hash;
+  hash.update(text);
+  return hash.finish();
+}
+
+Status bad_field(const std::string& name) { return {ErrorCode::kBadHeader, "session: bad field '" + name + "'"}; }
+
+// --- JSON
+
+Json ids_to_json(const Tokens& ids) { return Json(ids); }
+
+Result<Tokens> ids_from_json(const Json& json, const std::string& name) {
+  if (!json.is_array()) return bad_field(name);
+  Tokens ids;
+  ids.reserve(json.size());
+  for (const Json& id : json) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX) return bad_field(name);
+    ids.push_back(static_cast<TokenId>(id.get<uint64_t>()));
+  }
+  return ids;
+}
+
+Result<size_t> number_from(const Json& json, const char* name, size_t below) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_number_unsigned() || found->get<uint64_t>() >= below) return bad_field(name);
+  return found->get<uint64_t>();
+}
+
+Result<std::string> text_from(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_string()) return bad_field(name);
+  return found->get<std::string>();
+}
+
+Result<Json> messages_from(const Json& json) {
+  const auto found = json.find("messages");
+  if (found == json.end() || !found->is_array()) return bad_field("messages");
+  for (const Json& message : *found) {
+    if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) return bad_field("messages");
+  }
+  return *found;
+}
+
+Result<std::vector<SavedReply>> replies_from(const Json& json, const Json& messages) {
+  const auto found = json.find("replies");
+  if (found == json.end() || !found->is_array()) return bad_field("replies");
+  std::vector<SavedReply> replies;
+  for (const Json& item : *found) {
+    if (!item.is_object() || !item.contains("ids")) return bad_field("replies");
+    SavedReply reply;
+    TRY_ASSIGN(reply.message, number_from(item, "message", messages.size()));
+    if (!replies.empty() && replies.back().message >= reply.message) return bad_field("replies");
+    if (!is_from(messages[reply.message], "assistant")) return bad_field("replies");
+    TRY_ASSIGN(reply.ids, ids_from_json(item["ids"], "ids"));
+    if (item.contains("end_of_turn")) {
+      TRY_ASSIGN(const size_t id, number_from(item, "end_of_turn", INT32_MAX));
+      reply.end_of_turn = static_cast<TokenId>(id);
+    }
+    replies.push_back(std::move(reply));
+  }
+  return replies;
+}
+
+constexpr std::array<std::pair<const char*, size_t Usage::*>, 6> kUsageFields = {{
+    {"n_prompt", &Usage::n_prompt},
+    {"n_cached", &Usage::n_cached},
+    {"n_prefilled", &Usage::n_prefilled},
+    {"n_decoded", &Usage::n_decoded},
+    {"n_drafted", &Usage::n_drafted},
+    {"n_accepted", &Usage::n_accepted},
+}};
+
+// --- records
+
+// The rows of the last page behind its last position would be another text's: they are not written.
+Status write_page(File& file, const KvLayout& layout, const KvPageIdentity& identity, TokenSpan ids,
+                  const std::byte* page, std::vector<std::byte>& scratch) {
+  if (const size_t n_rows = (ids.size() - 1) % kPagePositions + 1; n_rows < kPagePositions) {
+    scratch.assign(layout.page_bytes(), std::byte{0});
+    layout.copy_rows(page, scratch.data(), n_rows);
+    page = scratch.data();
+  }
+  TRY(file.write(encode_kv_page_header(layout, identity, ids, page)));
+  return file.write({page, layout.page_bytes()});
+}
+
+Status write_all(File& file, const std::string& json, const KvCacheEntry* kv, const KvPageIdentity& identity) {
+  FileHeader header;
+  std::copy(kMagic.begin(), kMagic.end(), header.magic.begin());
+  header.json_bytes = json.size();
+  header.digest = digest_of(json);
+  TRY(file.write(bytes_of(header)));
+  TRY(file.write(std::as_bytes(std::span(json))));
+  if (kv != nullptr) {
+    std::vector<std::byte> scratch;
+    for (size_t i = 0; i < KvLayout::pages_for(kv->length()); ++i) {
+      const size_t n_ids = std::min((i + 1) * kPagePositions, kv->length());
+      TRY(write_page(file, kv->layout(), identity, kv->tokens().first(n_ids), kv->page_data()[i], scratch));
+    }
+  }
+  TRY(file.sync());
+  return file.close();
+}
+
+std::string directory_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Result<std::vector<std::byte>> read_exactly(File& file, uint64_t offset, uint64_t n_bytes, const std::string& path) {
+  std::vector<std::byte> bytes(n_bytes);
+  TRY_ASSIGN(const size_t n, file.read_at(offset, bytes));
+  if (n < n_bytes) return {ErrorCode::kTruncated, path + ": the file ends at byte " + std::to_string(offset + n)};
+  return bytes;
+}
+
+// The ids of a record, which must begin with those of the records before it.
+Result<Tokens> ids_of_record(std::span<const std::byte> record, const KvPageHeader& header, TokenSpan before) {
+  const uint64_t bytes = header.n_ids() * sizeof(TokenId);
+  if (header.ids_offset() + bytes > record.size() || header.first_position != before.size()) {
+    return {ErrorCode::kMismatch, "session: its pages do not follow each other"};
+  }
+  Tokens ids(header.n_ids());
+  std::memcpy(ids.data(), record.data() + header.ids_offset(), bytes);
+  return ids;
+}
+
+// Reads records from `offset` to the end of the file into `entry`. What was read before an error stays.
+Status read_pages(File& file, uint64_t offset, uint64_t file_bytes, const KvPageIdentity& identity, KvPagePool& pool,
+                  const std::string& path, KvCacheEntry& entry) {
+  const KvLayout& layout = pool.layout();
+  while (offset < file_bytes) {
+    if (entry.length() % kPagePositions != 0) return {ErrorCode::kMismatch, path + ": a page follows a partial one"};
+    TRY_ASSIGN(const auto fixed, read_exactly(file, offset, kKvPageFixedBytes, path));
+    TRY_ASSIGN(const KvPageHeader header, parse_kv_page_header(fixed));
+    const uint64_t most = std::min<uint64_t>(file_bytes - offset, kv_page_record_bytes(layout, header.n_ids()));
+    if (header.record_bytes > most) {
+      return {ErrorCode::kTruncated, path + ": the record at byte " + std::to_string(offset) + " is cut"};
+    }
+    TRY_ASSIGN(const auto record, read_exactly(file, offset, header.record_bytes, path));
+    TRY_ASSIGN(const Tokens ids, ids_of_record(record, header, entry.tokens()));
+    if (!std::equal(entry.tokens().begin(), entry.tokens().end(), ids.begin())) {
+      return {ErrorCode::kMismatch, path + ": its pages are of different texts"};
+    }
+    TRY_ASSIGN(KvPage page, pool.allocate());
+    TRY(decode_kv_page(record, layout, identity, ids, page.data()).status());
+    std::vector<KvPage> pages;
+    pages.push_back(std::move(page));
+    TRY(entry.adopt_more(std::move(pages), TokenSpan(ids).subspan(entry.length())));
+    offset += header.record_bytes;
+  }
+  return {};
+}
+
+}  // namespace
+
+Json session_to_json(const SavedSession& session) {
+  Json json = {{"model", session.model_name},
+               {"variables", session.variables},
+               {"now", session.now},
+               {"cache_namespace", session.cache_namespace},
+               {"when_full", kPolicies[static_cast<size_t>(session.when_full)]},
+               {"repair_when_idle", session.repair_when_idle},
+               {"messages", session.messages},
+               {"pinned", session.pinned}};
+  Json replies = Json::array();
+  for (const SavedReply& reply : session.replies) {
+    Json item = {{"message", reply.message}, {"ids", ids_to_json(reply.ids)}};
+    if (reply.end_of_turn) item["end_of_turn"] = *reply.end_of_turn;
+    replies.push_back(std::move(item));
+  }
+  json["replies"] = std::move(replies);
+  for (const auto& [name, field] : kUsageFields) json["usage"][name] = session.usage.*field;
+  return json;
+}
+
+Result<SavedSession> session_from_json(const Json& json) {
+  if (!json.is_object()) return bad_field("(the whole)");
+  SavedSession session;
+  TRY_ASSIGN(session.model_name, text_from(json, "model"));
+  TRY_ASSIGN(session.now, text_from(json, "now"));
+  TRY_ASSIGN(session.cache_namespace, text_from(json, "cache_namespace"));
+  TRY_ASSIGN(const std::string policy, text_from(json, "when_full"));
+  const auto known = std::find(kPolicies.begin(), kPolicies.end(), policy);
+  if (known == kPolicies.end()) return bad_field("when_full");
+  session.when_full = static_cast<WhenFull>(known - kPolicies.begin());
+  const auto repair = json.find("repair_when_idle");
+  session.repair_when_idle = repair == json.end() || !repair->is_boolean() || repair->get<bool>();
+  if (!json.contains("variables") || !json["variables"].is_object()) return bad_field("variables");
+  session.variables = json["variables"];
+  TRY_ASSIGN(session.messages, messages_from(json));
+  if (!json.contains("pinned") || !json["pinned"].is_array()) return bad_field("pinned");
+  for (const Json& number : json["pinned"]) {
+    if (!number.is_number_unsigned() || number.get<uint64_t>() >= session.messages.size()) return bad_field("pinned");
+    session.pinned.insert(number.get<size_t>());
+  }
+  TRY_ASSIGN(session.replies, replies_from(json, session.messages));
+  if (!json.contains("usage") || !json["usage"].is_object()) return bad_field("usage");
+  for (const auto& [name, field] : kUsageFields) {
+    TRY_ASSIGN(session.usage.*field, number_from(json["usage"], name, SIZE_MAX));
+  }
+  return session;
+}
+
+namespace {
+
+Status write_and_rename(FileOps& files, File& file, const std::string& json, const KvCacheEntry* kv,
+                        const KvPageIdentity& identity, const std::string& temporary, const std::string& path) {
+  try {
+    TRY(write_all(file, json, kv, identity));
+    return files.rename(temporary, path);
+  } catch (const std::bad_alloc&) {
+    return out_of_heap();
+  }
+}
+
+}  // namespace
+
+Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session,
+                          const KvCacheEntry* kv, const KvPageIdentity& identity) {
+  try {
+    const std::string json = json_to_string(session_to_json(session));
+    const std::string temporary = path + ".tmp";
+    const std::string directory = directory_of(path);
+    TRY_ASSIGN(const std::unique_ptr<File> file, files.create(temporary));
+    Status status = write_and_rename(files, *file, json, kv, identity, temporary, path);
+    if (!status.ok()) {
+      (void)files.remove(temporary);
+      return status;
+    }
+    return files.sync_directory(directory);
+  } catch (const std::bad_alloc&) {
+    return out_of_heap();
+  }
+}
+
+Result<LoadedSession> read_session_file(FileOps& files, const std::string& path, KvPagePool& pool,
+                                        const KvPageIdentity* identity) {
+  try {
+    TRY_ASSIGN(const std::unique_ptr<File> file, files.open_to_read(path));
+    TRY_ASSIGN(const uint64_t file_bytes, file->size());
+    TRY_ASSIGN(const auto raw, read_exactly(*file, 0, sizeof(FileHeader), path));
+    FileHeader header;
+    std::memcpy(&header, raw.data(), sizeof(header));
+    if (!std::equal(kMagic.begin(), kMagic.end(), header.magic.begin())) {
+      return {ErrorCode::kBadMagic, path + ": not a saved conversation"};
+    }
+    if (header.version != kVersion || header.endian_mark != kEndianMark) {
+      return {ErrorCode::kUnsupportedVersion, path + ": version " + std::to_string(header.version) +
+                                                  ", or saved on a machine of another byte order"};
+    }
+    if (header.json_bytes > kMaxJsonBytes) return {ErrorCode::kLimitExceeded, path + ": larger than any conversation"};
+    if (header.json_bytes > file_bytes - sizeof(header)) return {ErrorCode::kTruncated, path + ": the file is cut"};
+    TRY_ASSIGN(const auto text, read_exactly(*file, sizeof(header), header.json_bytes, path));
+    const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
+    if (digest_of(json) != header.digest) return {ErrorCode::kCorrupt, path + ": the file is damaged"};
+    TRY_ASSIGN(const Json parsed, parse_json(json, path, {.max_bytes = kMaxJsonBytes, .max_depth = kMaxJsonDepth}));
+    TRY_ASSIGN(SavedSession session, session_from_json(parsed));
+    LoadedSession loaded{std::move(session), std::nullopt};
+    if (identity != nullptr) {
+      KvCacheEntry entry(pool);
+      // Whatever is wrong with the records: what was not used is read again.
+      (void)read_pages(*file, sizeof(header) + header.json_bytes, file_bytes, *identity, pool, path, entry);
+      if (entry.length() > 0) loaded.kv = std::move(entry);
+    }
+    return loaded;
+  } catch (const std::bad_alloc&) {
+    return out_of_heap();
+  }
+}
+
+}  // namespace ibid

@@ -1,0 +1,135 @@
+// A session as a file, and back: what is saved is the messages and the ids that were sampled; the transcript is made of
+// them again by planning turn after turn, without the model.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+#include "base/file_ops.h"
+#include "cache/token_prefix.h"
+#include "runtime/session_state.h"
+#include "tokenizer/stream_decoder.h"
+
+namespace ibid {
+namespace {
+
+// The reply as a turn would append it.
+Result<SampledReply> reply_of(const SavedReply& saved, const Tokenizer& tokenizer) {
+  const auto is_known = [&](TokenId id) { return static_cast<size_t>(id) < tokenizer.vocab_size(); };
+  const bool knows_end = !saved.end_of_turn || is_known(*saved.end_of_turn);
+  if (!knows_end || !std::all_of(saved.ids.begin(), saved.ids.end(), is_known)) {
+    return {ErrorCode::kMismatch, "the session was saved with another model: it has ids that this one does not have"};
+  }
+  SampledReply reply;
+  reply.ids = saved.ids;
+  StreamDecoder decoder(tokenizer);
+  for (const TokenId id : saved.ids) {
+    reply.text += decoder.push(id);
+    reply.text_ends.push_back(reply.text.size());
+  }
+  reply.text += decoder.finish();
+  if (!reply.text_ends.empty()) reply.text_ends.back() = reply.text.size();
+  if (saved.end_of_turn) {
+    reply.end_of_turn = saved.end_of_turn;
+    reply.end_of_turn_text = tokenizer.token_bytes(*saved.end_of_turn);
+  }
+  return reply;
+}
+
+std::vector<SavedReply> replies_of(const Transcript& transcript, const Json& messages) {
+  std::vector<SavedReply> replies;
+  for (const TranscriptSpan& span : transcript.spans()) {
+    const size_t message = span.first_message;
+    if (message >= messages.size() || !is_from(messages[message], "assistant")) continue;
+    const auto ids = transcript.ids().begin() + static_cast<std::ptrdiff_t>(span.id_begin);
+    if (span.origin == SpanOrigin::kSampled) {
+      replies.push_back({message, {ids, ids + static_cast<std::ptrdiff_t>(span.token_ends.size())}, std::nullopt});
+    } else if (span.origin == SpanOrigin::kEndOfTurn && !replies.empty() && replies.back().message == message) {
+      replies.back().end_of_turn = *ids;
+    }
+  }
+  return replies;
+}
+
+}  // namespace
+
+SavedSession ChatSession::State::to_saved() const {
+  SavedSession saved;
+  saved.model_name = engine->name();
+  saved.variables = options.variables;
+  saved.now = options.now;
+  saved.cache_namespace = options.cache_namespace;
+  saved.when_full = options.when_full;
+  saved.repair_when_idle = options.repair_when_idle;
+  saved.messages = messages;
+  saved.pinned = pinned;
+  saved.replies = replies_of(transcript, messages);
+  saved.usage = usage;
+  return saved;
+}
+
+Status ChatSession::State::replay(const SavedSession& saved) {
+  messages = Json::array();
+  Turn unused;
+  for (const SavedReply& saved_reply : saved.replies) {
+    while (messages.size() < saved_reply.message) messages.push_back(saved.messages[messages.size()]);
+    TRY_ASSIGN(SampledReply reply, reply_of(saved_reply, engine->tokenizer()));
+    TRY_ASSIGN(PromptDelta delta, planner.plan(messages, transcript, unused.work, unused.timings));
+    transcript.apply(std::move(delta.patch));
+    transcript.append_reply(std::move(reply), messages.size(), *std::move(delta.end));
+    planner.applied(delta);
+  }
+  messages = saved.messages;
+  pinned = saved.pinned;
+  usage = saved.usage;
+  return {};
+}
+
+void ChatSession::State::resume_kv(std::optional<KvCacheEntry> entry) {
+  const TokenSpan ids = transcript.ids();
+  if (entry) {
+    entry->slice_to_length(common_prefix_length(entry->tokens(), ids));
+    kv = *std::move(entry);
+  }
+  if (ids.empty()) return;
+  WorkCounters unused;
+  PrefixHit hit = look_up(ids.first(ids.size() - 1), unused);
+  if (hit.length() > kv.length()) kv = std::move(hit.entry);
+  register_entry(kv);
+}
+
+Status ChatSession::State::save(const std::string& path, bool with_kv) const {
+  if (!with_kv) return write_session_file(engine->files(), path, to_saved(), nullptr, {});
+  if (!engine->fingerprint()) {
+    return {ErrorCode::kUnsupported, "keys and values are saved by an engine that knows its fingerprint: load it with "
+                                     "EngineOptions::fingerprint or a cache directory"};
+  }
+  const KvPageIdentity identity{*engine->fingerprint(), digest_of_namespace(options.cache_namespace)};
+  return write_session_file(engine->files(), path, to_saved(), &kv, identity);
+}
+
+Result<std::unique_ptr<ChatSession::State>> ChatSession::State::load(std::shared_ptr<Engine> engine,
+                                                                     const std::string& path) {
+  const std::optional<Fingerprint>& fingerprint = engine->fingerprint();
+  KvPageIdentity identity;
+  // The namespace stands in the file: read without records first.
+  TRY_ASSIGN(LoadedSession loaded, read_session_file(engine->files(), path, engine->pool(), nullptr));
+  if (fingerprint) {
+    identity = {*fingerprint, digest_of_namespace(loaded.session.cache_namespace)};
+    TRY_ASSIGN(loaded, read_session_file(engine->files(), path, engine->pool(), &identity));
+  }
+  const SavedSession& saved = loaded.session;
+  SessionOptions options;
+  options.variables = saved.variables;
+  options.now = saved.now;
+  options.cache_namespace = saved.cache_namespace;
+  options.when_full = saved.when_full;
+  options.repair_when_idle = saved.repair_when_idle;
+  options.system = leading_system_text(saved.messages);
+  auto state = std::make_unique<State>(std::move(engine), std::move(options));
+  TRY(state->replay(saved));
+  state->resume_kv(std::move(loaded.kv));
+  return state;
+}
+
+}  // namespace ibid

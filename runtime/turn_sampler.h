@@ -1,0 +1,16 @@
+// From the options of a turn to its sampler: what they say in text becomes ids of the model's vocabulary, and
+// everything is checked before anything is computed.
+#pragma once
+
+#include "base/result.h"
+#include "runtime/sampler.h"
+#include "runtime/turn.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+// O(1), with DRY O(vocab).
+// Errors: kInvalidArgument with name, value and range, for sampler, dry_sequence_breakers and n_logprobs.
+Result<Sampler> make_turn_sampler(const TurnOptions& options, const Tokenizer& tokenizer);
+
+}  // namespace ibid

@@ -1,0 +1,693 @@
+// The heap fails in a call of a session, at every allocation, once and from there on: the call says kOutOfMemory and
+// the session is as before, or the call did what it was asked for without what it could not have (a place in the
+// store, work in idle time). Either way the session goes on, to the same answers as one that never failed.
+//
+// Pages of keys and values do not come from operator new: a pool that is too small stands for them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "base/json_limits.h"
+#include "cache/lru_kv_cache_store.h"
+#include "runtime/turn_stream.h"
+#include "tests/runtime/chat_fixture.h"
+#include "tests/support/failing_new.h"
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+namespace {
+
+// Every one of the first and of the last allocations fails in turn; of those between, where the answer is generated and
+// loops repeat themselves, every so many (a prime).
+constexpr size_t kEveryOne = 120;
+constexpr size_t kStep = 19;
+
+struct World : ChatFixture {
+  explicit World(const char* chat_template = kChatMl, FakeModel::Options model_options = {.max_chunk = 16},
+                 size_t kv_budget_bytes = 64u << 20)
+      : ChatFixture(chat_template, model_options, kv_budget_bytes, parts()) {
+    say({tokenizer->sampled({"<think>", "ing", "</think>", "Hello"}),
+         tokenizer->sampled({"the", "abc", "lo", "the", "abc", "lo", "the", "abc", "lo"}), tokenizer->sampled({"th"}),
+         tokenizer->sampled({"a", "b"})});
+  }
+  static EngineParts parts() {
+    EngineParts parts;
+    parts.fingerprint = FingerprintBuilder().add("model", "one").finish();
+    return parts;
+  }
+
+  std::optional<ChatSession> chat;
+  TurnOptions options = greedy(12);
+  Json input;        // of the next call, which may move it away
+  std::string text;  // likewise
+  size_t n_events = 0;
+};
+
+// What a call came to.
+struct Outcome {
+  ErrorCode code = ErrorCode::kOk;
+  std::string text;
+  std::vector<TokenLogprobs> logprobs;
+  std::vector<Turn> turns;  // where there are several
+  bool operator==(const Outcome& other) const {
+    const auto same_text = [](const Turn& a, const Turn& b) { return a.text == b.text; };
+    return code == other.code && text == other.text && logprobs == other.logprobs &&
+           std::equal(turns.begin(), turns.end(), other.turns.begin(), other.turns.end(), same_text);
+  }
+};
+
+Outcome outcome(Result<Turn> turn) {
+  if (!turn.ok()) return {turn.status().code()};
+  return {ErrorCode::kOk, std::move(turn->text), std::move(turn->logprobs), {}};
+}
+Outcome outcome(const Status& status) { return {status.code()}; }
+
+struct Scenario {
+  std::function<std::unique_ptr<World>()> prepare;
+  std::function<Outcome(World&)> call;
+  Json input = {};
+  FailingNew::Threads threads = FailingNew::Threads::kThisOne;
+};
+
+// Counters of the whole, beside what SessionSnapshot holds.
+std::vector<size_t> counters(const ChatSession& chat) {
+  const Usage& u = chat.usage();
+  return {u.n_prompt, u.n_cached, u.n_prefilled, u.n_decoded, u.n_drafted, u.n_accepted};
+}
+
+class ChatMemoryTest : public testing::TestWithParam<bool> {
+ protected:
+  void fail_everywhere(const Scenario& scenario) {
+    const std::unique_ptr<World> never = scenario.prepare();
+    never->input = scenario.input;
+    FailingNew counting(FailingNew::kNever, false, scenario.threads);
+    const Outcome expected = scenario.call(*never);
+    counting.stop();
+    ASSERT_EQ(expected.code, ErrorCode::kOk);
+    const SessionSnapshot after(*never->chat);
+    const Outcome next = outcome(never->chat->send("and then", greedy(12)));
+    ASSERT_EQ(next.code, ErrorCode::kOk);
+    const SessionSnapshot end(*never->chat);
+    (void)never->chat->choose(99);  // it has nothing to do in idle time
+
+    size_t n_failed = 0;
+    for (size_t n = 0;; n += n < kEveryOne || n + kStep + kEveryOne > counting.allocations() ? 1 : kStep) {
+      SCOPED_TRACE(testing::Message() << "allocation " << n);
+      const std::unique_ptr<World> world = scenario.prepare();
+      world->input = scenario.input;
+      std::optional<SessionSnapshot> before;
+      std::vector<size_t> counted;
+      if (world->chat) before.emplace(*world->chat), counted = counters(*world->chat);
+      FailingNew failing(n, GetParam(), scenario.threads);
+      const Outcome got = scenario.call(*world);
+      failing.stop();
+      if (got.code == ErrorCode::kOk) {
+        ASSERT_EQ(got, expected);
+      } else {
+        ++n_failed;
+        ASSERT_TRUE(failing.has_failed());
+        ASSERT_EQ(got.code, ErrorCode::kOutOfMemory);
+        ASSERT_EQ(world->chat.has_value(), before.has_value());
+        if (before) {
+          ASSERT_TRUE(SessionSnapshot(*world->chat) == *before);
+          ASSERT_EQ(counters(*world->chat), counted);
+          ASSERT_NO_FATAL_FAILURE(expect_rows_replay(*world->chat));
+        }
+        world->input = scenario.input;
+        ASSERT_EQ(scenario.call(*world), expected) << "again";
+      }
+      ASSERT_TRUE(SessionSnapshot(*world->chat) == after);
+      ASSERT_EQ(outcome(world->chat->send("and then", greedy(12))), next);
+      ASSERT_TRUE(SessionSnapshot(*world->chat) == end);
+      ASSERT_NO_FATAL_FAILURE(expect_replays(*world->chat));
+      ASSERT_THAT(validate_store(world->engine->store().snapshot()), testing::IsEmpty());
+      if (!failing.has_failed()) break;
+    }
+    EXPECT_GT(n_failed, 0u) << "else nothing was tested";
+  }
+
+  static Outcome send(World& world) { return outcome(world.chat->send("Hello there, abc", world.options)); }
+};
+
+INSTANTIATE_TEST_SUITE_P(OnceAndLasting, ChatMemoryTest, testing::Bool(),
+                         [](const auto& param) { return param.param ? "Lasting" : "Once"; });
+
+std::unique_ptr<World> begun(const char* chat_template = kChatMl, FakeModel::Options options = {.max_chunk = 16}) {
+  auto world = std::make_unique<World>(chat_template, options);
+  world->chat.emplace(world->session({.system = "be the best"}));
+  return world;
+}
+
+// One turn is done.
+std::unique_ptr<World> talking(const char* chat_template = kChatMl, TurnOptions options = greedy(12)) {
+  auto world = begun(chat_template);
+  must(world->chat->send("x", options));
+  return world;
+}
+
+std::unique_ptr<World> of_two_turns() {
+  auto world = talking();
+  must(world->chat->send("second", greedy(12)));
+  return world;
+}
+
+TurnOptions penalised() {
+  TurnOptions options;
+  options.sampler = {.temperature = 1, .min_p = 0, .seed = 7, .repetition_penalty = 1.3, .frequency_penalty = 0.5,
+                     .presence_penalty = 0.5, .dry_multiplier = 0.8, .dry_allowed_length = 1};
+  options.max_tokens = 12;
+  return options;
+}
+
+TEST_P(ChatMemoryTest, TheFirstSend) {
+  fail_everywhere({[] { return begun(); }, send});
+}
+
+TEST_P(ChatMemoryTest, ALaterSend) {
+  fail_everywhere({[] { return talking(); }, [](World& world) {
+                     return outcome(world.chat->send("Hello there, abc", world.options,
+                                                     [&](const TurnEvent&) { ++world.n_events; }));
+                   }});
+}
+
+TEST_P(ChatMemoryTest, ASendThatFindsWhatAnotherSessionRead) {
+  fail_everywhere({[] {
+                     auto world = begun();
+                     ChatSession other = world->session({.system = "be the best"});
+                     must(other.send(std::string(90, 'q') + " this", greedy(4)));
+                     world->text = std::string(90, 'q') + std::string(70, 'r');
+                     return world;
+                   },
+                   [](World& world) {
+                     return outcome(world.chat->send(world.text, world.options));
+                   }});
+}
+
+TEST_P(ChatMemoryTest, ASendWithoutDrafts) {
+  fail_everywhere({[] {
+                     auto world = talking();
+                     world->options.speculate = false;
+                     return world;
+                   },
+                   send});
+}
+
+TEST_P(ChatMemoryTest, ASendWithDraftsThatAreAccepted) {
+  const auto prepare = [] {
+    auto world = begun();
+    const Tokens again = world->tokenizer->sampled({"the", "abc", "lo", "the", "abc", "lo", "the", "abc", "lo", "the"});
+    world->say({again, again, again, again});
+    must(world->chat->send("x", greedy(12)));
+    return world;
+  };
+  auto world = prepare();
+  ASSERT_GT(must(world->chat->send("Hello there, abc", greedy(12))).usage.n_accepted, 0u);
+  fail_everywhere({prepare, send});
+}
+
+TEST_P(ChatMemoryTest, ASendWhosePenaltiesLookBack) {
+  fail_everywhere({[] {
+                     auto world = begun();
+                     world->model->script = nullptr;
+                     world->options = penalised();
+                     must(world->chat->send("x", penalised()));
+                     return world;
+                   },
+                   send});
+}
+
+TEST_P(ChatMemoryTest, ASendWithLogprobsAndAStopString) {
+  fail_everywhere({[] {
+                     auto world = talking();
+                     world->options.n_logprobs = 3;
+                     world->options.stop_strings = {"ctheabcl"};
+                     return world;
+                   },
+                   send});
+}
+
+TEST_P(ChatMemoryTest, Regenerate) {
+  fail_everywhere({[] { return of_two_turns(); },
+                   [](World& world) { return outcome(world.chat->regenerate(world.options)); }});
+}
+
+TEST_P(ChatMemoryTest, RegenerateWithPenalties) {
+  fail_everywhere({[] {
+                     auto world = talking(kChatMl, penalised());
+                     world->options = penalised();
+                     return world;
+                   },
+                   [](World& world) { return outcome(world.chat->regenerate(world.options)); }});
+}
+
+TEST_P(ChatMemoryTest, Edit) {
+  fail_everywhere({[] {
+                     auto world = of_two_turns();
+                     EXPECT_TRUE(world->chat->pin(3).ok());
+                     return world;
+                   },
+                   [](World& world) { return outcome(world.chat->edit(1, "something else, longer", world.options)); }});
+}
+
+TEST_P(ChatMemoryTest, ASendBehindARewind) {
+  fail_everywhere({[] {
+                     auto world = of_two_turns();
+                     EXPECT_TRUE(world->chat->rewind_to(3).ok());
+                     return world;
+                   },
+                   send});
+}
+
+TEST_P(ChatMemoryTest, Fork) {
+  fail_everywhere({[] { return of_two_turns(); }, [](World& world) {
+                     Result<ChatSession> fork = world.chat->fork();
+                     if (fork.ok()) world.chat = *std::move(fork);
+                     return outcome(fork.status());
+                   }});
+}
+
+TEST_P(ChatMemoryTest, SetHistory) {
+  fail_everywhere({[] { return of_two_turns(); },
+                   [](World& world) { return outcome(world.chat->set_history(std::move(world.input))); },
+                   Json::parse(R"([{"role": "system", "content": "be something that is longer than that"},
+                                   {"role": "user", "content": "x"}, {"role": "assistant", "content": "Hello"}])")});
+}
+
+TEST_P(ChatMemoryTest, AnAnswerBehindAnotherHistory) {
+  fail_everywhere({[] {
+                     auto world = of_two_turns();
+                     Json history = world->chat->messages();
+                     history.erase(3);
+                     history.erase(3);
+                     history.push_back({{"role", "user"}, {"content", "another one"}});
+                     EXPECT_TRUE(world->chat->set_history(std::move(history)).ok());
+                     return world;
+                   },
+                   [](World& world) { return outcome(world.chat->answer(world.options)); }});
+}
+
+TEST_P(ChatMemoryTest, AppendAndReadAhead) {
+  fail_everywhere({[] {
+                     auto world = talking();
+                     EXPECT_TRUE(world->chat->append({{"role", "tool"}, {"content", std::string(80, 't')}}).ok());
+                     return world;
+                   },
+                   [](World& world) { return outcome(world.chat->prefill().status()); }});
+  fail_everywhere({[] { return talking(kStripsThinking); },
+                   [](World& world) { return outcome(world.chat->prefill().status()); }});
+}
+
+TEST_P(ChatMemoryTest, AnAnswerToWhatWasReadAhead) {
+  fail_everywhere({[] {
+                     auto world = talking();
+                     EXPECT_TRUE(world->chat->append({{"role", "user"}, {"content", std::string(80, 't')}}).ok());
+                     EXPECT_TRUE(world->chat->prefill().ok());
+                     return world;
+                   },
+                   [](World& world) { return outcome(world.chat->answer(world.options)); }});
+}
+
+TEST_P(ChatMemoryTest, SmallCalls) {
+  fail_everywhere({[] { return begun(); },
+                   [](World& world) { return outcome(world.chat->append(std::move(world.input))); },
+                   {{"role", "user"}, {"content", "a text that a string does not hold without memory of its own"}}});
+  fail_everywhere({[] { return talking(); }, [](World& world) { return outcome(world.chat->reset()); }});
+  fail_everywhere({[] { return talking(); }, [](World& world) {
+                     return outcome(world.chat->set_system("a text that a string does not hold without memory"));
+                   }});
+  fail_everywhere({[] { return talking(); }, [](World& world) { return outcome(world.chat->pin(1)); }});
+}
+
+TEST_P(ChatMemoryTest, ErrorsThemselves) {
+  for (size_t n = 0; n < 12; ++n) {
+    SCOPED_TRACE(n);
+    auto world = talking();
+    ChatSession& chat = *world->chat;
+    const SessionSnapshot before(chat);
+    const TurnOptions bad{.sampler = {.temperature = -1}};
+    FailingNew failing(n, GetParam());
+    const ErrorCode codes[] = {chat.send("\xff", world->options).status().code(), chat.send("x", bad).status().code(),
+                               chat.rewind_to(9).code(), chat.rewind_to(0).code(), chat.choose(1).code(),
+                               chat.edit(7, "x", world->options).status().code(), chat.pin(9).code(),
+                               chat.answer(world->options).status().code()};
+    failing.stop();
+    for (const ErrorCode code : codes) {
+      EXPECT_TRUE(code == ErrorCode::kInvalidArgument || code == ErrorCode::kOutOfMemory);
+    }
+    EXPECT_TRUE(SessionSnapshot(chat) == before);
+  }
+}
+
+Outcome three_answers(World& world) {
+  Result<std::vector<Turn>> turns = world.chat->send_for_answers("which", 3, world.options);
+  if (!turns.ok()) return {turns.status().code()};
+  return {ErrorCode::kOk, {}, {}, *std::move(turns)};
+}
+
+std::unique_ptr<World> with_choice(size_t n_answers) {
+  auto world = begun();
+  world->model->script = nullptr;
+  world->options = {.sampler = {.temperature = 1, .min_p = 0, .seed = 3}, .max_tokens = 5};
+  must(world->chat->send("x", world->options));
+  if (n_answers > 0) {
+    EXPECT_TRUE(world->chat->send_for_answers("which", n_answers, world->options).ok());
+  }
+  return world;
+}
+
+TEST_P(ChatMemoryTest, SeveralAnswersOnTheThreadThatAsks) {
+  fail_everywhere({[] { return with_choice(0); }, three_answers});
+}
+
+TEST_P(ChatMemoryTest, SeveralAnswersOnTheirThreads) {
+  fail_everywhere({[] { return with_choice(0); }, three_answers, {}, FailingNew::Threads::kAll});
+}
+
+TEST_P(ChatMemoryTest, AChoiceNeedsNoMemory) {
+  auto world = with_choice(3);
+  FailingNew failing(0, GetParam());
+  const ErrorCode code = world->chat->choose(2).code();
+  failing.stop();
+  EXPECT_EQ(code, ErrorCode::kOk);
+  EXPECT_EQ(failing.allocations(), 0u);
+  must(world->chat->send("and then", greedy(12)));
+  expect_replays(*world->chat);
+}
+
+TEST_P(ChatMemoryTest, AnAnswerThatIsPulled) {
+  fail_everywhere({[] { return talking(); }, [](World& world) -> Outcome {
+                     std::optional<TurnOptions> options;
+                     try {
+                       options = world.options;
+                     } catch (const std::bad_alloc&) {  // before the call
+                       return {ErrorCode::kOutOfMemory};
+                     }
+                     TurnStream stream(*world.chat, "a short one", *std::move(options));
+                     return outcome(stream.finish());
+                   }, {}, FailingNew::Threads::kAll});
+}
+
+// What was to choose from is still there when the next call fails.
+TEST_P(ChatMemoryTest, ASendWhereAnswersCanBeChosen) {
+  fail_everywhere({[] { return with_choice(2); }, [](World& world) {
+                     Outcome got = send(world);
+                     if (got.code != ErrorCode::kOk) {
+                       EXPECT_TRUE(world.chat->choose(1).ok());
+                       EXPECT_TRUE(world.chat->choose(0).ok());
+                     }
+                     return got;
+                   }});
+}
+
+TEST_P(ChatMemoryTest, Save) {
+  const TempDir dir;
+  const std::string path = dir.path() + "/talk.ibid", temporary = path + ".tmp";
+  for (const bool with_kv : {false, true}) {
+    fail_everywhere({[] { return of_two_turns(); }, [&](World& world) {
+                       const Outcome got = outcome(world.chat->save(path, {.with_kv = with_kv}));
+                       EXPECT_NE(got.code, ErrorCode::kIo);
+                       return got;
+                     }});
+    World fresh;
+    EXPECT_TRUE(ChatSession::load(fresh.engine, path).ok());
+    EXPECT_FALSE(fresh.engine->files().open_to_read(temporary).ok()) << "nothing is left over";
+  }
+}
+
+TEST_P(ChatMemoryTest, AFailedSaveLeavesTheFileThatWasThere) {
+  const TempDir dir;
+  const std::string path = dir.path() + "/talk.ibid";
+  auto world = talking();
+  ASSERT_TRUE(world->chat->save(path).ok());
+  const Json saved = world->chat->messages();
+  must(world->chat->send("second", greedy(12)));
+  for (size_t n = 0; n < 200; n += 3) {
+    FailingNew failing(n, GetParam());
+    const Status status = world->chat->save(path);
+    failing.stop();
+    if (status.ok()) break;
+    ASSERT_FALSE(world->engine->files().open_to_read(path + ".tmp").ok());
+    World fresh;
+    Result<ChatSession> loaded = ChatSession::load(fresh.engine, path);
+    ASSERT_TRUE(loaded.ok());
+    ASSERT_EQ(loaded->messages(), saved);
+  }
+}
+
+TEST_P(ChatMemoryTest, Load) {
+  const TempDir dir;
+  const std::string path = dir.path() + "/talk.ibid";
+  for (const bool with_kv : {false, true}) {
+    ASSERT_TRUE(of_two_turns()->chat->save(path, {.with_kv = with_kv}).ok());
+    // Of the keys and values some may be missing: the turn behind it reads them again.
+    for (size_t n = 0;; n += n < kEveryOne ? 1 : kStep) {
+      SCOPED_TRACE(n);
+      World world;
+      FailingNew failing(n, GetParam());
+      Result<ChatSession> loaded = ChatSession::load(world.engine, path);
+      failing.stop();
+      if (!loaded.ok()) {
+        ASSERT_EQ(loaded.status().code(), ErrorCode::kOutOfMemory);
+        loaded = ChatSession::load(world.engine, path);
+      }
+      ASSERT_TRUE(loaded.ok());
+      auto never = of_two_turns();
+      ASSERT_EQ(loaded->ids(), never->chat->ids());
+      ASSERT_EQ(loaded->messages(), never->chat->messages());
+      EXPECT_EQ(must(loaded->send("and then", greedy(12))).text, must(never->chat->send("and then", greedy(12))).text);
+      ASSERT_TRUE(SessionSnapshot(*loaded) == SessionSnapshot(*never->chat));
+      expect_replays(*loaded);
+      if (!failing.has_failed()) break;
+    }
+  }
+}
+
+TEST_P(ChatMemoryTest, AFullContextThatDropsTurns) {
+  fail_everywhere({[] {
+                     auto world = std::make_unique<World>(kChatMl, FakeModel::Options{.max_seq_len = 150,
+                                                                                      .max_chunk = 16});
+                     world->model->script = nullptr;
+                     world->chat.emplace(world->session({.system = "be", .when_full = WhenFull::kDropOldestTurns}));
+                     for (const char letter : {'o', 'p', 'q'}) {
+                       must(world->chat->send(std::string(20, letter), greedy(5)));
+                     }
+                     EXPECT_TRUE(world->chat->pin(3).ok());
+                     world->options.max_tokens = 5;
+                     return world;
+                   },
+                   [](World& world) {
+                     Result<Turn> turn = world.chat->send("a fourth question, which is long", world.options);
+                     EXPECT_TRUE(!turn.ok() || turn->left_out.n_messages > 0);
+                     return outcome(std::move(turn));
+                   }});
+}
+
+TEST_P(ChatMemoryTest, Create) {
+  fail_everywhere({[] { return std::make_unique<World>(); }, [](World& world) -> Outcome {
+                     std::optional<SessionOptions> options;
+                     try {
+                       options.emplace();
+                       options->system = "a system message that is too long to need no memory";
+                       options->variables["x"] = 1;
+                       options->repair_when_idle = false;
+                     } catch (const std::bad_alloc&) {  // before the call
+                       return {ErrorCode::kOutOfMemory};
+                     }
+                     Result<ChatSession> chat = ChatSession::create(world.engine, *std::move(options));
+                     if (chat.ok()) world.chat = *std::move(chat);
+                     return outcome(chat.status());
+                   }});
+}
+
+TEST_P(ChatMemoryTest, ASendThatRewritesTheHistory) {
+  fail_everywhere({[] { return talking(kStripsThinking); }, send});
+}
+
+// Reading ahead in idle time is done, or it is not.
+TEST_P(ChatMemoryTest, WorkInIdleTime) {
+  const auto prepare = [] {
+    auto world = std::make_unique<World>(kStripsThinking);
+    world->chat = *ChatSession::create(world->engine, {.system = "be"});
+    return world;
+  };
+  fail_everywhere({prepare, [](World& world) {
+                     Outcome got = send(world);
+                     (void)world.chat->choose(99);  // ends it
+                     return got;
+                   }, {}, FailingNew::Threads::kAll});
+}
+
+// One allocation fails in one of three conversations that share passes: it alone may fail, and nobody waits for ever.
+TEST(ChatMemoryTogetherTest, OneAllocationFailsOneTurnAtMost) {
+  constexpr size_t kTalks = 3;
+  constexpr const char* kQuestions[kTalks] = {"one", "two", "three"};
+  std::vector<Tokens> alone;
+  for (const char* question : kQuestions) {
+    World world;
+    world.model->script = nullptr;
+    ChatSession chat = world.session();
+    must(chat.send(question, world.options));
+    alone.push_back(chat.ids());
+  }
+  for (size_t n = 0; n < 4000; n += 23) {
+    SCOPED_TRACE(n);
+    World world;
+    world.model->script = nullptr;
+    std::vector<ChatSession> chats;
+    for (size_t i = 0; i < kTalks; ++i) chats.push_back(world.session());
+    std::array<ErrorCode, kTalks> codes{};
+    const auto say = [&](size_t i) {
+      codes[i] = chats[i].send(kQuestions[i], world.options).status().code();
+    };
+    size_t n_allocations = 0;
+    {
+      std::atomic<bool> go{false};
+      std::vector<std::jthread> threads;
+      for (size_t i = 0; i < kTalks; ++i) {
+        threads.emplace_back([&, i] {
+          go.wait(false);
+          say(i);
+        });
+      }
+      FailingNew failing(n, false, FailingNew::Threads::kAll);
+      go = true;
+      go.notify_all();
+      threads.clear();
+      failing.stop();
+      n_allocations = failing.allocations();
+    }
+    EXPECT_LE(std::count_if(codes.begin(), codes.end(), [](ErrorCode code) { return code != ErrorCode::kOk; }), 1);
+    for (size_t i = 0; i < kTalks; ++i) {
+      if (codes[i] != ErrorCode::kOk) {
+        EXPECT_EQ(codes[i], ErrorCode::kOutOfMemory);
+        EXPECT_TRUE(chats[i].ids().empty());
+        say(i);
+      }
+      EXPECT_EQ(codes[i], ErrorCode::kOk);
+      EXPECT_EQ(chats[i].ids(), alone[i]);
+      expect_replays(chats[i]);
+    }
+    if (n_allocations < n) break;
+  }
+}
+
+// No heap at all for whoever drives: everybody hears of it, and everybody can try again.
+TEST(ChatMemoryTogetherTest, NoHeapAtAllFailsEveryTurnAndNobodyWaits) {
+  for (size_t n = 0; n < 3000; n += 61) {
+    SCOPED_TRACE(n);
+    World world;
+    world.model->script = nullptr;
+    std::vector<ChatSession> chats;
+    for (size_t i = 0; i < 3; ++i) chats.push_back(world.session());
+    std::array<ErrorCode, 3> codes{};
+    {
+      std::atomic<bool> go{false};
+      std::vector<std::jthread> threads;
+      for (size_t i = 0; i < 3; ++i) {
+        threads.emplace_back([&, i] {
+          go.wait(false);
+          codes[i] = chats[i].send("one", world.options).status().code();
+        });
+      }
+      FailingNew failing(n, true, FailingNew::Threads::kAll);
+      go = true;
+      go.notify_all();
+      threads.clear();
+    }
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_TRUE(codes[i] == ErrorCode::kOk || codes[i] == ErrorCode::kOutOfMemory);
+      if (codes[i] == ErrorCode::kOk) continue;
+      EXPECT_TRUE(chats[i].ids().empty());
+      must(chats[i].send("one", world.options));
+    }
+    for (const ChatSession& chat : chats) EXPECT_EQ(chat.ids(), chats[0].ids());
+  }
+}
+
+// Threads with stacks larger than the address space: none can be had.
+class NoThreads {
+ public:
+  NoThreads() {
+    EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
+    pthread_attr_t huge;
+    EXPECT_EQ(pthread_attr_init(&huge), 0);
+    EXPECT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);
+    EXPECT_EQ(pthread_setattr_default_np(&huge), 0);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(ChatWithoutThreadsTest, SeveralAnswersAreRefusedAndIdleWorkIsLeft) {
+  auto world = with_choice(0);
+  const SessionSnapshot before(*world->chat);
+  {
+    const NoThreads none;
+    EXPECT_EQ(three_answers(*world).code, ErrorCode::kOutOfMemory);
+  }
+  EXPECT_TRUE(SessionSnapshot(*world->chat) == before);
+  EXPECT_EQ(three_answers(*world), three_answers(*with_choice(0)));
+
+  World thinking(kStripsThinking);
+  ChatSession chat = *ChatSession::create(thinking.engine, {.system = "be"});
+  {
+    const NoThreads none;
+    EXPECT_EQ(must(chat.send("x", greedy(12))).text, "<think>ing</think>Hello");
+  }
+  must(chat.send("y", greedy(12)));
+  expect_replays(chat);
+}
+
+// Pools of every size, in pages: what does not fit is kOutOfMemory, and the session is as before.
+TEST(ChatMemoryOfPagesTest, APoolOfAnySize) {
+  const size_t page_bytes = KvLayout::make(2, 1, 4, KvDType::kF32).page_bytes();
+  size_t n_failed = 0, n_done = 0;
+  for (size_t n_pages = 1; n_pages < 14; ++n_pages) {
+    SCOPED_TRACE(n_pages);
+    World world(kChatMl, {.max_chunk = 16}, n_pages * page_bytes);
+    world.model->script = nullptr;
+    world.chat.emplace(world.session({.system = "be"}));
+    const std::function<ErrorCode()> calls[] = {
+        [&] { return world.chat->send(std::string(50, 'a'), world.options).status().code(); },
+        [&] { return world.chat->regenerate(world.options).status().code(); },
+        [&] { return world.chat->send(std::string(70, 'b'), penalised()).status().code(); },
+        [&] { return world.chat->send_for_answers(std::string(60, 'c'), 3, world.options).status().code(); },
+        [&] { return world.chat->edit(1, std::string(90, 'd'), world.options).status().code(); },
+        [&] { return world.chat->prefill().status().code(); },
+        [&] { return world.chat->fork().status().code(); },
+    };
+    for (const auto& call : calls) {
+      const SessionSnapshot before(*world.chat);
+      const std::vector<size_t> counted = counters(*world.chat);
+      const ErrorCode code = call();
+      expect_replays(*world.chat);
+      if (code == ErrorCode::kOk) {
+        ++n_done;
+        continue;
+      }
+      const bool nothing_said = world.chat->messages().size() < 3;
+      EXPECT_TRUE(code == ErrorCode::kOutOfMemory || (code == ErrorCode::kInvalidArgument && nothing_said));
+      ++n_failed;
+      EXPECT_TRUE(SessionSnapshot(*world.chat) == before);
+      EXPECT_EQ(counters(*world.chat), counted);
+    }
+  }
+  EXPECT_GT(n_failed, 10u);
+  EXPECT_GT(n_done, 40u);
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,198 @@
+// Sessions whose sampler looks back: what a turn samples depends on the ids in front of it and on nothing else,
+// however the session came there, and costs what is new of them.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "runtime/turn_sampler.h"
+#include "tests/runtime/chat_fixture.h"
+
+namespace ibid {
+namespace {
+
+TurnOptions penalised(uint64_t seed, size_t max_tokens = 30) {
+  TurnOptions options;
+  options.sampler = {.temperature = 1,
+                     .min_p = 0,
+                     .seed = seed,
+                     .repetition_penalty = 1.3,
+                     .frequency_penalty = 0.5,
+                     .presence_penalty = 0.5,
+                     .dry_multiplier = 0.8,
+                     .dry_allowed_length = 1};
+  options.max_tokens = max_tokens;
+  return options;
+}
+
+// The model likes few ids, so that penalties have something to do.
+struct Repetitive : ChatFixture {
+  Repetitive() {
+    model->change_logits = [](TokenSpan, std::span<float> row) {
+      for (TokenId id = 'a'; id < 'h'; ++id) row[static_cast<size_t>(id)] += 9;
+    };
+  }
+};
+
+void must(const Status& status) { EXPECT_TRUE(status.ok()) << status.to_string(); }
+
+// The answer by a loop over the whole sequence, without a session: a cold sampler that is given every id.
+std::string cold_answer(Repetitive& f, const TurnOptions& options, const Tokens& prompt) {
+  KvCacheEntry entry(f.engine->pool());
+  Sampler sampler = *make_turn_sampler(options, *f.tokenizer);
+  TokenHistory history;
+  history.append(prompt);
+  sampler.begin_answer(std::move(history));
+  GenerateRequest request{.prefill = prompt, .max_tokens = options.max_tokens, .stop_ids = f.tokenizer->end_of_turn()};
+  Timings timings;
+  WorkCounters work;
+  Scheduler::Stream stream(f.engine->scheduler());
+  auto out = generate(stream, *f.tokenizer, entry, request, sampler, StopDetector(), f.engine->clock(),
+                      timings, work);
+  EXPECT_TRUE(out.ok()) << out.status().to_string();
+  return out.ok() ? out->text : "";
+}
+
+TEST(ChatSamplingTest, PromptAndAnswersBeforeCount) {
+  Repetitive f;
+  ChatSession chat = f.session();
+  Tokens prompt;
+  bool matters = false;
+  for (uint64_t turn = 0; turn < 12; ++turn) {
+    const std::string message = "abc" + std::to_string(turn);
+    // What the session's ids will be with this message: those of a session without penalties that is sent the same.
+    ChatSession probe = *chat.fork();
+    must(probe.send(message, greedy(1)));
+    Tokens ids = probe.ids();
+    ids.pop_back();  // the sampled one
+    const TurnOptions options = penalised(turn);
+    const std::string wanted = cold_answer(f, options, ids);
+    const TurnOptions without{.sampler = {.temperature = 1, .min_p = 0, .seed = turn}, .max_tokens = 30};
+    matters |= wanted != cold_answer(f, without, ids);
+    EXPECT_EQ(must(chat.send(message, options)).text, wanted) << turn;
+    if (turn % 3 == 1) {
+      EXPECT_EQ(must(chat.regenerate(options)).text, wanted) << turn;
+    }
+    if (turn % 5 == 2) must(chat.send("and", greedy()));  // a turn that counts nothing
+    if (turn % 4 == 3) must(chat.rewind_to(chat.messages().size() - 2));
+    if (turn == 6) chat = *chat.fork();
+  }
+  EXPECT_TRUE(matters) << "the penalties changed nothing";
+}
+
+TEST(ChatSamplingTest, TheWorkOfATurnDoesNotGrowWithTheConversation) {
+  ChatFixture f;
+  f.say(std::vector<Tokens>(41, f.ids("Hello world, the abcd is the world.\n")));
+  ChatSession chat = f.session();
+  size_t first = 0;
+  for (uint64_t turn = 0; turn < 40; ++turn) {
+    TurnOptions options = penalised(turn);
+    options.sampler.dry_base = 1;  // the penalty stays small enough for the answer to be said again
+    const Turn done = must(chat.send("the world is", options));
+    const Turn again = must(chat.regenerate(options));
+    EXPECT_EQ(again.text, "Hello world, the abcd is the world.\n");
+    if (turn == 3) first = std::max(done.work.history_steps, again.work.history_steps);
+    if (turn < 4) continue;
+    EXPECT_LE(done.work.history_steps, first + first / 10) << turn;
+    EXPECT_LE(again.work.history_steps, first + first / 10) << turn;
+  }
+  ChatSession fork = *chat.fork();
+  TurnOptions options = penalised(9);
+  options.sampler.dry_base = 1;
+  EXPECT_LE(must(fork.send("the world is", options)).work.history_steps, first + first / 10) << "a fork has the history";
+  EXPECT_GT(first, 0u);
+  EXPECT_EQ(must(chat.send("x", greedy())).work.history_steps, 0u) << "without penalties nothing is counted";
+}
+
+TEST(ChatSamplingTest, AFailedTurnLeavesNoTrace) {
+  for (const bool fails : {true, false}) {
+    Repetitive f;
+    ChatSession chat = f.session();
+    must(chat.send("one", penalised(1)));
+    if (fails) {
+      size_t n_left = 12;
+      f.model->before_layer = [&](size_t, size_t) {
+        return n_left-- == 0 ? Status(ErrorCode::kOutOfMemory, "injected") : Status();
+      };
+      EXPECT_FALSE(chat.send("something else", penalised(2)).ok());
+      f.model->before_layer = nullptr;
+      TurnOptions bad = penalised(3);
+      bad.sampler.dry_base = 0;
+      EXPECT_EQ(chat.send("x", bad).status().code(), ErrorCode::kInvalidArgument);
+      EXPECT_FALSE(chat.send(std::string(9000, 'x'), penalised(4)).ok());
+    }
+    static std::string without;
+    const std::string text = must(chat.send("two", penalised(5))).text;
+    if (fails) {
+      without = text;
+    } else {
+      EXPECT_EQ(text, without);
+    }
+  }
+}
+
+TEST(ChatSamplingTest, LogprobsAreThoseOfTheModelForEachIdOfTheAnswer) {
+  ChatFixture f;
+  f.say({f.tokenizer->sampled({"Hello", " wor", "abc"})});
+  f.model->change_logits = [](TokenSpan, std::span<float> row) {
+    for (float& logit : row) logit = std::min(logit, 20.0f);
+  };
+  ChatSession chat = f.session();
+  TurnOptions options = greedy();
+  EXPECT_TRUE(must(chat.send("x", options)).logprobs.empty());
+  options.n_logprobs = 2;
+  options.sampler.logit_bias = {{'q', 100}};
+  const Turn turn = must(chat.regenerate(options));
+  EXPECT_EQ(turn.finish_reason, FinishReason::kLength) << "the bias wins";
+  ASSERT_EQ(turn.logprobs.size(), 24u);
+  EXPECT_EQ(turn.logprobs[0].id, 'q');
+  EXPECT_LT(turn.logprobs[0].logprob, -5) << "which the model did not know of";
+  ASSERT_EQ(turn.logprobs[0].top.size(), 2u);
+  EXPECT_EQ(turn.logprobs[0].top[0].id, f.tokenizer->sampled({"Hello"})[0]);
+  options.sampler.logit_bias = {};
+  options.stop_strings = {"orab"};
+  const Turn cut = must(chat.regenerate(options));
+  EXPECT_EQ(cut.text, "Hello w");
+  EXPECT_EQ(cut.logprobs.size(), 1u) << "of the ids that stay";
+  EXPECT_EQ(cut.logprobs[0].top[0].id, cut.logprobs[0].id);
+  options.n_logprobs = 21;
+  const Status status = chat.send("x", options).status();
+  EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("n_logprobs: 21"), std::string::npos);
+}
+
+TEST(ChatSamplingTest, BreakersAreTheTokensThatHoldTheText) {
+  const FakeTokenizer tokenizer;
+  const TokenId next = tokenizer.sampled({"c"})[0];
+  std::vector<float> logits(tokenizer.vocab_size(), 0.0f);
+  logits[static_cast<size_t>(next)] = 1;
+  const auto is_penalised = [&](std::vector<std::string> breakers) {
+    TurnOptions options{.sampler = {.temperature = 0, .dry_multiplier = 100}};
+    options.dry_sequence_breakers = std::move(breakers);
+    Sampler sampler = *make_turn_sampler(options, tokenizer);
+    TokenHistory history;
+    history.append(tokenizer.sampled({"ab", "lo", "c", "ab", "lo"}));
+    sampler.begin_answer(std::move(history));
+    return *sampler.sample(logits) != next;
+  };
+  EXPECT_TRUE(is_penalised({}));
+  EXPECT_TRUE(is_penalised({"x", "loc"}));
+  EXPECT_FALSE(is_penalised({"x", "o"})) << "in the end";
+  EXPECT_FALSE(is_penalised({"b"})) << "what is left of the repetition is too short";
+  EXPECT_FALSE(is_penalised({"c"})) << "what would follow";
+  TurnOptions empty;
+  empty.dry_sequence_breakers = {"x", ""};
+  EXPECT_EQ(make_turn_sampler(empty, tokenizer).status().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(ChatSamplingTest, IdsBeyondTheVocabularyAreRefused) {
+  ChatFixture f;
+  ChatSession chat = f.session();
+  TurnOptions options = greedy();
+  options.sampler.logit_bias = {{static_cast<TokenId>(f.tokenizer->vocab_size()), 1}};
+  const Status status = chat.send("x", options).status();
+  EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("logit_bias: token id 276"), std::string::npos) << status.message();
+}
+
+}  // namespace
+}  // namespace ibid

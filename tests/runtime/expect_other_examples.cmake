@@ -1,0 +1,21 @@
+# Runs the check of examples on documents that show one thing more, one less and one letter otherwise than what is
+# tested, and wants exactly these reported.
+cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/../layering/expect_exactly.cmake)
+
+file(REMOVE_RECURSE "${TREE}")
+file(WRITE "${TREE}/tests/runtime/session_examples_test.cc"
+  "TEST(A, B) {\n  // BEGIN README.md\n  same();\n    indented();\n  // END\n}\n"
+  "  // BEGIN README.md\n  alike();\n  // END\n"
+  "  // BEGIN docs/sessions.md\n  unseen();\n  // END\n")
+file(WRITE "${TREE}/README.md"
+  "```cpp\n#include \"x.h\"\n\nsame();\n  indented();\n```\n```cpp\nalike() ;\n```\n```cpp\nuntested();\n```\n")
+file(WRITE "${TREE}/docs/sessions.md" "nothing\n")
+
+execute_process(COMMAND ${PYTHON} ${SCRIPT} ${TREE} RESULT_VARIABLE result ERROR_VARIABLE output)
+expect_exactly("${result}" "${output}" ": (not tested|tested and not shown|no example)"
+  "README.md: not tested: alike() \;"
+  "README.md: not tested: untested()\;"
+  "README.md: tested and not shown: alike()\;"
+  "docs/sessions.md: no example"
+  "docs/sessions.md: tested and not shown: unseen()\;")

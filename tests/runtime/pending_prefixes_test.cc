@@ -1,0 +1,139 @@
+// The same prefix, wanted by several at once, is computed once.
+#include "runtime/pending_prefixes.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/runtime/chat_fixture.h"
+
+namespace ibid {
+namespace {
+
+using Waited = PendingPrefixes::Waited;
+
+Tokens counted(size_t n, TokenId first = 0) {
+  Tokens ids;
+  for (size_t i = 0; i < n; ++i) ids.push_back(first + static_cast<TokenId>(i));
+  return ids;
+}
+
+TEST(PendingPrefixesTest, NobodyWaitsForWhatIsNotCommonOrNotEarlier) {
+  PendingPrefixes pending;
+  const Tokens ids = counted(300), other = counted(300, 5);
+  PendingPrefixes::Reading first(pending, "a", ids);
+  PendingPrefixes::Reading stranger(pending, "b", ids);
+  PendingPrefixes::Reading different(pending, "a", other);
+  EXPECT_EQ(stranger.wait_for_earlier(0, {}), Waited::kNothing);
+  EXPECT_EQ(different.wait_for_earlier(0, {}), Waited::kNothing);
+  EXPECT_EQ(first.wait_for_earlier(0, {}), Waited::kNothing) << "an earlier one does not wait for a later one";
+  PendingPrefixes::Reading second(pending, "a", ids);
+  EXPECT_EQ(second.wait_for_earlier(200, {}), Waited::kNothing) << "less than a page is at stake: 256 of 300 come in whole pages";
+}
+
+TEST(PendingPrefixesTest, WaitsUntilTheCommonPartIsThere) {
+  PendingPrefixes pending;
+  auto first = std::make_unique<PendingPrefixes::Reading>(pending, "a", counted(300));
+  std::atomic<bool> done{false};
+  std::jthread waits([&] {
+    PendingPrefixes::Reading second(pending, "a", counted(200));
+    EXPECT_EQ(second.wait_for_earlier(0, {}), Waited::kPublished);
+    done = true;
+  });
+  first->published(128);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_FALSE(done);
+  first->published(192);
+  waits.join();
+  EXPECT_TRUE(done);
+}
+
+TEST(PendingPrefixesTest, AReadingThatEndsOrACallerThatStopsWaitsNoMore) {
+  PendingPrefixes pending;
+  auto first = std::make_unique<PendingPrefixes::Reading>(pending, "a", counted(300));
+  std::stop_source source;
+  std::jthread stops([&] {
+    PendingPrefixes::Reading second(pending, "a", counted(200));
+    EXPECT_EQ(second.wait_for_earlier(0, source.get_token()), Waited::kStopped);
+  });
+  source.request_stop();
+  stops.join();
+  std::jthread outlives([&] {
+    PendingPrefixes::Reading third(pending, "a", counted(200));
+    EXPECT_EQ(third.wait_for_earlier(0, {}), Waited::kOver);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  first.reset();
+}
+
+// Fifty sessions with one system message, eight at a time.
+TEST(PendingPrefixesTest, ASharedSystemMessageIsReadOnceAndHeldOnce) {
+  ChatFixture f(kChatMl, {.max_seq_len = 8192, .max_chunk = 512});
+  f.say({f.tokenizer->sampled({"ab"})});
+  const std::string system(3000, 'z');
+  std::vector<ChatSession> sessions;
+  for (int i = 0; i < 50; ++i) sessions.push_back(f.session({.system = system}));
+  std::vector<std::jthread> threads;
+  std::atomic<size_t> next{0};
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (size_t i = next++; i < sessions.size(); i = next++) must(sessions[i].send("Q" + std::to_string(i), greedy()));
+    });
+  }
+  threads.clear();
+  const size_t head = f.ids("<|im_start|>system\n" + system + "<|im_end|>\n<|im_start|>user\n").size();
+  const size_t shared_pages = head / kPagePositions;
+  // Everything but the head, whose last, partial page each session reads or copies for itself.
+  size_t own = 0;
+  for (size_t i = 0; i < sessions.size(); ++i) own += f.prompt("Q" + std::to_string(i)).size() + 2 + kPagePositions;
+  EXPECT_LE(f.model->take_fed().size(), head + own);
+  // Each holds the head and, of its own, the page in which the head ends and at most two more.
+  const size_t pages = f.engine->pool().pages_in_use();
+  EXPECT_LE(pages, shared_pages + sessions.size() * 3);
+  for (const ChatSession& session : sessions) {
+    EXPECT_EQ(session.kv().pages()[0].data(), sessions[0].kv().pages()[0].data());
+    expect_replays(session);
+  }
+}
+
+// The first one is cancelled before it has read a single id: the next in line reads, not all of them.
+TEST(PendingPrefixesTest, WhenTheFirstGivesUpOneOfTheOthersReads) {
+  ChatFixture f(kChatMl, {.max_seq_len = 8192, .max_chunk = 64});
+  f.say({f.tokenizer->sampled({"ab"})});
+  const std::string system(1500, 'z');
+  std::vector<ChatSession> sessions;
+  for (int i = 0; i < 6; ++i) sessions.push_back(f.session({.system = system}));
+  std::atomic<bool> inside{false}, go{false};
+  f.model->before_layer = [&](size_t call, size_t) {
+    inside = true;
+    while (call == 0 && !go) std::this_thread::yield();
+    // Time for all others to look whether the first one left anything.
+    if (call == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return Status();
+  };
+  std::stop_source source;
+  std::vector<std::jthread> threads;
+  threads.emplace_back([&] {
+    TurnOptions options = greedy();
+    options.stop = source.get_token();
+    EXPECT_EQ(sessions[0].send("Q", options).status().code(), ErrorCode::kCancelled);
+  });
+  while (!inside) std::this_thread::yield();
+  for (size_t i = 1; i < sessions.size(); ++i) {
+    threads.emplace_back([&, i] { must(sessions[i].send("Q" + std::to_string(i), greedy())); });
+  }
+  // That they wait cannot be seen from outside, so give them time to.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  source.request_stop();
+  go = true;
+  threads.clear();
+  f.model->before_layer = nullptr;
+  EXPECT_LE(f.model->take_fed().size(), system.size() + sessions.size() * 2 * kPagePositions);
+  for (const ChatSession& session : sessions) expect_replays(session);
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,334 @@
+// Sessions that share passes: who is in a pass, what becomes of those who cancel or fail, and that nobody's rows
+// or logits show who the others were.
+#include "runtime/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/support/failing_new.h"
+#include "tests/support/fake_model.h"
+
+namespace ibid {
+namespace {
+
+Tokens some_ids(size_t n, uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  Tokens ids(n);
+  for (TokenId& id : ids) id = static_cast<TokenId>(rng() % 256);
+  return ids;
+}
+
+// Every pass takes a millisecond and as much for each row; what was in it is kept.
+class TimedModel : public FakeModel {
+ public:
+  explicit TimedModel(ManualClock& clock) : FakeModel({.max_seq_len = 16'384, .max_chunk = 512}), clock_(clock) {}
+
+  Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override {
+    std::vector<size_t> rows;
+    for (const SequenceChunk& chunk : batch) rows.push_back(chunk.tokens.size());
+    TRY(FakeModel::forward(batch, std::move(stop), logits));
+    int64_t n = 1;
+    for (const size_t r : rows) n += static_cast<int64_t>(r);
+    clock_.advance(n * 1'000'000);
+    passes.push_back(rows);
+    return {};
+  }
+
+  std::vector<std::vector<size_t>> passes;
+
+ private:
+  ManualClock& clock_;
+};
+
+struct SchedulerTest : testing::Test {
+  TimedModel model{clock};
+  KvPagePool pool{model.kv_layout(), 256u << 20};
+  Scheduler scheduler{model, clock};
+
+  Status feed(Scheduler::Stream& stream, KvCacheEntry& entry, TokenSpan ids, Logits& logits,
+              std::stop_token stop = {}) {
+    while (!ids.empty()) {
+      TRY_ASSIGN(const size_t n, stream.forward(entry, ids, WantLogits::kLast, stop, logits));
+      ids = ids.subspan(n);
+    }
+    return {};
+  }
+  void expect_cold_rows(const KvCacheEntry& entry) {
+    FakeModel cold({.max_seq_len = 16'384, .max_chunk = 16'384});
+    KvCacheEntry replayed(pool);
+    Logits unused;
+    const Tokens ids(entry.tokens().begin(), entry.tokens().end());
+    const SequenceChunk all{&replayed, ids, WantLogits::kNone};
+    ASSERT_TRUE(cold.forward({&all, 1}, {}, unused).ok());
+    EXPECT_EQ(FakeModel::rows_of(entry), FakeModel::rows_of(replayed));
+  }
+  // Holds the first pass until it is let go.
+  void hold_first_pass() {
+    model.before_layer = [this](size_t, size_t) {
+      inside = true;
+      while (!go) std::this_thread::yield();
+      return Status();
+    };
+  }
+  void wait_until_inside() {
+    while (!inside) std::this_thread::yield();
+  }
+
+  ManualClock clock;
+  std::atomic<bool> inside{false}, go{false};
+};
+
+// One allocation fails somewhere in the passes that three sequences share: whoever hears of it has not been fed, tries
+// again, and in the end every sequence is what it is alone.
+TEST(SchedulerMemoryTest, WhoHearsOfAFailedAllocationHasNotBeenFed) {
+  constexpr size_t kSequences = 3, kPrompt = 20, kIds = 28;
+  size_t n_shared = 0, n_refused = 0;
+  for (size_t n = 0;; ++n) {
+    SCOPED_TRACE(n);
+    FakeModel model;
+    KvPagePool pool(model.kv_layout(), 1u << 20);
+    Scheduler scheduler(model, system_clock());
+    std::vector<KvCacheEntry> entries;
+    for (size_t i = 0; i < kSequences; ++i) entries.emplace_back(pool);
+    std::array<size_t, kSequences> refused{};
+    const auto run = [&](size_t i, Scheduler::Stream& stream, const Tokens& ids) {
+      for (size_t length = 0; length < kIds;) {
+        const TokenSpan next = TokenSpan(ids).subspan(length, length < kPrompt ? kPrompt - length : 1);
+        Logits logits;  // a new one, so that handing out the rows needs memory
+        const Result<size_t> fed = stream.forward(entries[i], next, WantLogits::kLast, {}, logits);
+        CHECK(fed.ok() || fed.status().code() == ErrorCode::kOutOfMemory);
+        fed.ok() ? length += fed.value() : ++refused[i];
+        CHECK_EQ(entries[i].length(), length);
+      }
+    };
+    bool has_failed = false;
+    {
+      std::atomic<bool> start{false};
+      std::atomic<size_t> ready{0};
+      std::vector<std::jthread> threads;
+      for (size_t i = 0; i < kSequences; ++i) {
+        threads.emplace_back([&, i, ids = some_ids(kIds, i)] {
+          Scheduler::Stream stream(scheduler);
+          ++ready;
+          start.wait(false);
+          run(i, stream, ids);
+        });
+      }
+      while (ready < kSequences) std::this_thread::yield();
+      FailingNew once(n, false, FailingNew::Threads::kAll);
+      start = true;
+      start.notify_all();
+      threads.clear();
+      once.stop();
+      has_failed = once.has_failed();
+    }
+    n_shared += scheduler.stats().n_shared_passes;
+    for (size_t i = 0; i < kSequences; ++i) {
+      n_refused += refused[i];
+      const Tokens ids = some_ids(kIds, i);
+      ASSERT_TRUE(std::equal(ids.begin(), ids.end(), entries[i].tokens().begin(), entries[i].tokens().end()));
+    }
+    if (!has_failed) break;
+  }
+  EXPECT_GT(n_shared, 0u);
+  EXPECT_GT(n_refused, 0u);
+}
+
+TEST_F(SchedulerTest, APromptThatIsAloneIsReadInTheLargestPasses) {
+  Scheduler::Stream stream(scheduler);
+  KvCacheEntry entry(pool);
+  Logits logits;
+  ASSERT_TRUE(feed(stream, entry, some_ids(1200, 1), logits).ok());
+  EXPECT_EQ(model.passes, (std::vector<std::vector<size_t>>{{512}, {512}, {176}}));
+  EXPECT_EQ(scheduler.stats().n_shared_passes, 0u);
+}
+
+TEST_F(SchedulerTest, WhoWaitsMeanwhileSharesTheNextPass) {
+  hold_first_pass();
+  constexpr size_t kOthers = 7;
+  std::vector<KvCacheEntry> entries;
+  std::vector<Logits> logits(kOthers + 1);
+  for (size_t i = 0; i <= kOthers; ++i) entries.emplace_back(pool);
+  std::vector<std::unique_ptr<Scheduler::Stream>> streams;
+  for (size_t i = 0; i <= kOthers; ++i) streams.push_back(std::make_unique<Scheduler::Stream>(scheduler));
+  std::vector<std::jthread> threads;
+  const auto run = [&](size_t i) {
+    const Tokens ids = some_ids(1 + i % 8, i);
+    EXPECT_TRUE(feed(*streams[i], entries[i], ids, logits[i]).ok());
+  };
+  threads.emplace_back(run, size_t{0});
+  wait_until_inside();
+  for (size_t i = 1; i <= kOthers; ++i) threads.emplace_back(run, i);
+  // They have no other way than to wait; that they do cannot be seen from outside, so give them time to.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  go = true;
+  threads.clear();
+  EXPECT_EQ(scheduler.stats().n_passes, 2u);
+  EXPECT_EQ(scheduler.stats().most_sequences, kOthers);
+  for (size_t i = 0; i <= kOthers; ++i) {
+    expect_cold_rows(entries[i]);
+    FakeModel alone({.max_seq_len = 16'384, .max_chunk = 512});
+    KvCacheEntry entry(pool);
+    Logits expected;
+    const Tokens ids = some_ids(1 + i % 8, i);
+    const SequenceChunk chunk{&entry, ids, WantLogits::kLast};
+    ASSERT_TRUE(alone.forward({&chunk, 1}, {}, expected).ok());
+    ASSERT_EQ(logits[i].n_rows(), 1u);
+    EXPECT_TRUE(std::ranges::equal(logits[i].row(0), expected.row(0))) << i;
+  }
+}
+
+TEST_F(SchedulerTest, WaitingForTheModelCanBeCancelled) {
+  hold_first_pass();
+  KvCacheEntry first(pool), second(pool);
+  std::jthread runs([&] {
+    Scheduler::Stream stream(scheduler);
+    Logits logits;
+    EXPECT_TRUE(feed(stream, first, some_ids(1, 1), logits).ok());
+  });
+  wait_until_inside();
+  std::stop_source source;
+  ErrorCode code = ErrorCode::kOk;
+  Scheduler::Stream stream(scheduler);
+  std::jthread waits([&] {
+    Logits logits;
+    code = feed(stream, second, some_ids(1, 2), logits, source.get_token()).code();
+  });
+  source.request_stop();
+  waits.join();
+  EXPECT_EQ(code, ErrorCode::kCancelled);
+  EXPECT_EQ(second.length(), 0u);
+  go = true;
+  runs.join();
+  EXPECT_EQ(first.length(), 1u);
+  Logits logits;
+  EXPECT_TRUE(feed(stream, second, some_ids(1, 2), logits).ok()) << "the line moves on";
+}
+
+TEST_F(SchedulerTest, AnErrorBelongsToWhoCausedIt) {
+  hold_first_pass();
+  KvCacheEntry first(pool), good(pool), bad(pool);
+  const auto run = [&](KvCacheEntry& entry, Tokens ids, ErrorCode wanted) {
+    Scheduler::Stream stream(scheduler);
+    Logits logits;
+    EXPECT_EQ(feed(stream, entry, ids, logits).code(), wanted);
+  };
+  std::vector<std::jthread> threads;
+  threads.emplace_back([&] { run(first, some_ids(3, 1), ErrorCode::kOk); });
+  wait_until_inside();
+  threads.emplace_back([&] { run(good, some_ids(3, 2), ErrorCode::kOk); });
+  threads.emplace_back([&] { run(bad, {1, 99'999, 2}, ErrorCode::kInvalidArgument); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  go = true;
+  threads.clear();
+  EXPECT_EQ(bad.length(), 0u);
+  EXPECT_EQ(good.length(), 3u);
+  expect_cold_rows(good);
+}
+
+// One session reads a long prompt while another decodes. Time is the model's: a millisecond a row.
+TEST_F(SchedulerTest, ALongPromptKeepsToTheLatencyTargetAndStillGetsMostOfTheTime) {
+  constexpr size_t kPrompt = 4000;
+  std::atomic<bool> reading{true};
+  std::jthread reads([&] {
+    Scheduler::Stream stream(scheduler);
+    KvCacheEntry entry(pool);
+    Logits logits;
+    // The speed of the model is known from here on.
+    EXPECT_TRUE(feed(stream, entry, some_ids(64, 3), logits).ok());
+    inside = true;
+    while (!go) std::this_thread::yield();
+    EXPECT_TRUE(feed(stream, entry, some_ids(kPrompt, 4), logits).ok());
+    expect_cold_rows(entry);
+    reading = false;
+  });
+  wait_until_inside();
+  Scheduler::Stream stream(scheduler);
+  KvCacheEntry entry(pool);
+  Logits logits;
+  for (TokenId i = 0; i < 3; ++i) ASSERT_TRUE(feed(stream, entry, {&i, 1}, logits).ok());
+  const size_t n_before = model.passes.size();
+  go = true;
+  for (TokenId i = 0; reading; i = (i + 1) % 256) ASSERT_TRUE(feed(stream, entry, {&i, 1}, logits).ok());
+  size_t n_shared = 0, prefill_ms = 0;
+  for (size_t i = n_before; i < model.passes.size(); ++i) {
+    const std::vector<size_t>& pass = model.passes[i];
+    size_t ms = 1;
+    for (const size_t rows : pass) ms += rows;
+    EXPECT_LE(ms, 40u + 2u) << "the target and a step";
+    // Whether the one that decodes is there in time is the machine's business; a pass without it reads as much.
+    if (*std::max_element(pass.begin(), pass.end()) > kDecodeRows) prefill_ms += ms;
+    n_shared += pass.size() > 1 ? 1 : 0;
+  }
+  EXPECT_GT(n_shared, 0u);
+  // Alone: 1 ms a row, and one a pass of 512.
+  EXPECT_LE(prefill_ms * 7 / 10, kPrompt + kPrompt / 512 + 1);
+}
+
+TEST_F(SchedulerTest, LowPriorityWaitsButNotForEver) {
+  std::atomic<bool> done{false};
+  std::jthread low([&] {
+    Scheduler::Stream stream(scheduler, Priority::kLow);
+    KvCacheEntry entry(pool);
+    Logits logits;
+    inside = true;
+    EXPECT_TRUE(feed(stream, entry, some_ids(200, 5), logits).ok());
+    done = true;
+  });
+  wait_until_inside();
+  Scheduler::Stream stream(scheduler);
+  KvCacheEntry entry(pool);
+  Logits logits;
+  const int64_t limit_ns = clock.steady_ns() + 60'000'000'000;
+  for (TokenId i = 0; !done && clock.steady_ns() < limit_ns; i = (i + 1) % 256) {
+    ASSERT_TRUE(feed(stream, entry, {&i, 1}, logits).ok());
+    if (entry.length() > 4000) entry.slice_to_length(0);
+  }
+  EXPECT_TRUE(done);
+}
+
+// Whatever threads do, a sequence's rows are those of its ids, and a cancelled or failed call changed nothing.
+TEST_F(SchedulerTest, ManySessionsWithCancelsKeepTheirRows) {
+  std::vector<std::jthread> threads;
+  std::mutex checking;
+  for (uint64_t t = 0; t < 16; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 rng(t);
+      KvCacheEntry entry(pool);
+      Logits logits;
+      for (int turn = 0; turn < 12; ++turn) {
+        Scheduler::Stream stream(scheduler, static_cast<Priority>(rng() % 3));
+        std::stop_source source;
+        const size_t before = entry.length();
+        const Tokens ids = some_ids(1 + rng() % 150, rng());
+        std::jthread canceller;
+        if (rng() % 3 == 0) canceller = std::jthread([&] { source.request_stop(); });
+        const Status status = feed(stream, entry, ids, logits, source.get_token());
+        EXPECT_THAT(status.code(), testing::AnyOf(ErrorCode::kOk, ErrorCode::kCancelled));
+        EXPECT_TRUE(!status.ok() || entry.length() == before + ids.size());
+        for (int i = 0; i < 10 && status.ok(); ++i) {
+          const TokenId id = static_cast<TokenId>(rng() % 256);
+          EXPECT_TRUE(feed(stream, entry, {&id, 1}, logits).ok());
+        }
+        if (entry.length() > 600) entry.slice_to_length(rng() % 300);
+      }
+      const std::lock_guard lock(checking);
+      expect_cold_rows(entry);
+    });
+  }
+  threads.clear();
+  EXPECT_GT(scheduler.stats().n_shared_passes, 0u);
+}
+
+}  // namespace
+}  // namespace ibid

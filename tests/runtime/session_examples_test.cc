@@ -1,0 +1,466 @@
+// The examples of docs/sessions.md and README.md, between "BEGIN document" and "END". They are in the documents letter
+// by letter: the test `examples` (check_examples.py) compares. Around them stands what an example need not say, and
+// what it promises.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "base/sha256.h"
+#include "cache/file_tier.h"
+#include "runtime/session_file.h"
+#include "runtime/turn_stream.h"
+#include "tests/runtime/chat_fixture.h"
+#include "tests/support/paths.h"
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+namespace {
+
+// A fake model in a conversation, and a directory of its own to work in.
+struct SessionExamplesTest : testing::Test {
+  SessionExamplesTest() : fixture(kChatMl, {}, 64u << 20, parts()), engine(fixture.engine), chat(fixture.session()) {
+    before = std::filesystem::current_path().string();
+    std::filesystem::current_path(directory.path());
+  }
+  ~SessionExamplesTest() override { std::filesystem::current_path(before); }
+
+  static EngineParts parts() {
+    EngineParts parts;
+    parts.fingerprint = FingerprintBuilder().add("model", "of the examples").finish();
+    return parts;
+  }
+  // Answers of two tokens, so that every turn's cost is known.
+  void say_little() { fixture.say(std::vector<Tokens>(40, fixture.tokenizer->sampled({"the", "ing"}))); }
+
+  TempDir directory;
+  std::string before;
+  ChatFixture fixture;
+  std::shared_ptr<Engine> engine;
+  ChatSession chat;
+};
+
+// The same with the default model, as model.gguf in the working directory.
+struct RealModelSessionExamplesTest : testing::Test {
+  void SetUp() override {
+    IBID_NEED_REAL_MODEL(path);
+    before = std::filesystem::current_path().string();
+    std::filesystem::create_symlink(path, directory.file("model.gguf"));
+    std::filesystem::current_path(directory.path());
+  }
+  void TearDown() override {
+    if (!before.empty()) std::filesystem::current_path(before);
+  }
+
+  TempDir directory;
+  std::string before;
+};
+
+TEST_F(RealModelSessionExamplesTest, Readme) {
+  testing::internal::CaptureStdout();
+  // BEGIN README.md
+  auto engine = ibid::Engine::load("model.gguf");
+  auto chat = ibid::ChatSession::create(*engine, {.system = "You are brief."});
+  const ibid::TurnOptions options{.sampler = {.temperature = 0.5}, .max_tokens = 30};
+  auto turn = chat->send("Hello!", options, [](const ibid::TurnEvent& event) { std::cout << event.text << std::flush; });
+  turn = chat->send("And now?", options);     // reads these words, and not what was said before
+  turn = chat->regenerate(options);           // another answer; nothing of the prompt is read again
+  auto other = chat->fork();                  // shares every page; both go on
+  auto status = chat->rewind_to(3);           // keeps the system message and the first turn; computes nothing
+  // END
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), chat->messages()[2]["content"]);
+  EXPECT_EQ(turn->usage.n_prefilled, 0u);
+  EXPECT_EQ(other->messages().size(), 5u);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(chat->messages().size(), 3u);
+}
+
+TEST_F(RealModelSessionExamplesTest, AFirstConversation) {
+  // BEGIN docs/sessions.md
+  const auto engine = Engine::load("model.gguf");
+  if (!engine.ok()) {
+    std::cerr << engine.status().message() << '\n';
+    return;
+  }
+  auto chat = ChatSession::create(*engine, {.system = "You are brief."});
+  const Result<Turn> first = chat->send("What is a page?", {.max_tokens = 40});
+  const Result<Turn> second = chat->send("And of what is it made?", {.sampler = {.temperature = 0}, .max_tokens = 40});
+  // END
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(chat->messages().size(), 5u);
+  EXPECT_LT(second->usage.n_prefilled, second->usage.n_cached);
+}
+
+TEST_F(RealModelSessionExamplesTest, AnEngineWithOptions) {
+  // BEGIN docs/sessions.md
+  auto engine = Engine::load("model.gguf", {.kv_dtype = KvDType::kInt8,
+                                            .n_threads = 2,
+                                            .max_seq_len = 4096,
+                                            .scheduling = {.latency_target_ms = 25},
+                                            .cache_directory = "kv",
+                                            .cache_directory_bytes = 1'000'000'000});
+  if (engine.ok() && !(*engine)->tier_status().ok()) {
+    std::cerr << "without the directory: " << (*engine)->tier_status().message() << '\n';
+  }
+  // END
+  ASSERT_TRUE(engine.ok()) << engine.status().message();
+  EXPECT_NE((*engine)->tier(), nullptr);
+  EXPECT_TRUE((*engine)->fingerprint().has_value()) << "the directory needs one, so it is there";
+}
+
+TEST_F(SessionExamplesTest, Streaming) {
+  fixture.say({fixture.tokenizer->sampled({"Hello", " ", "the"})});
+  testing::internal::CaptureStdout();
+  // BEGIN docs/sessions.md
+  const auto show = [](const TurnEvent& event) {
+    switch (event.kind) {
+      case TurnEvent::Kind::kLeftOut:  // before anything is computed: a full context made messages go
+        std::cerr << event.turn->left_out.n_messages << " messages are left out\n";
+        break;
+      case TurnEvent::Kind::kPrefill:
+        std::cerr << event.n_done << " of " << event.n_total << " positions of the prompt\n";
+        break;
+      case TurnEvent::Kind::kText:
+        std::cout << event.text << std::flush;
+        break;
+      case TurnEvent::Kind::kFinish:
+        std::cout << '\n';
+        break;
+    }
+  };
+  const Result<Turn> turn = chat.send("Hello!", {}, show);
+  // END
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "Hello the\n");
+}
+
+TEST_F(SessionExamplesTest, PullingAnAnswer) {
+  say_little();
+  testing::internal::CaptureStdout();
+  // BEGIN docs/sessions.md
+  TurnStream stream(chat, "Hello!", {.max_tokens = 40});
+  while (const std::optional<std::string> piece = stream.next()) std::cout << *piece << std::flush;
+  const Result<Turn> turn = stream.finish();
+  // END
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "theing");
+  ASSERT_TRUE(turn.ok()) << turn.status().message();
+  EXPECT_EQ(turn->text, "theing");
+}
+
+TEST_F(SessionExamplesTest, WhatATurnTells) {
+  say_little();
+  testing::internal::CaptureStdout();
+  // BEGIN docs/sessions.md
+  const Result<Turn> turn = chat.send("Hello!", {.n_logprobs = 2});
+  const Usage& usage = turn->usage;
+  std::cout << usage.n_prompt << " tokens, " << usage.n_cached << " of them read before, " << usage.n_prefilled
+            << " now; said: " << usage.n_decoded << "; first token after " << turn->timings.ttft_ms << " ms\n";
+  if (turn->lost_prefix) std::cout << turn->lost_prefix->to_string() << '\n';
+  for (const TokenLogprobs& token : turn->logprobs) {
+    std::cout << engine->tokenizer().token_bytes(token.id) << ": " << token.logprob << '\n';
+  }
+  // END
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("0 of them read before"), std::string::npos);
+  EXPECT_EQ(usage.n_prompt, usage.n_cached + usage.n_prefilled);
+  ASSERT_EQ(turn->logprobs.size(), 2u) << "the id that ended the turn has none";
+  EXPECT_EQ(turn->logprobs[0].top.size(), 2u);
+}
+
+TEST_F(SessionExamplesTest, Cancelling) {
+  const Tokens story =
+      fixture.tokenizer->sampled({"Hello", " wor", "lo", "the", "ing", "abc", "Hello", "the", "ing", "abc"});
+  fixture.say({story, story});
+  // BEGIN docs/sessions.md
+  std::stop_source stop;
+  size_t n_bytes = 0;
+  const auto until_long_enough = [&](const TurnEvent& event) {
+    n_bytes += event.text.size();
+    if (n_bytes > 10) stop.request_stop();  // any thread may
+  };
+  const Result<Turn> kept = chat.send("Tell me a story", {.stop = stop.get_token()}, until_long_enough);
+
+  stop = std::stop_source();
+  n_bytes = 0;
+  const Result<Turn> never_was =
+      chat.send("Another", {.stop = stop.get_token(), .stop_mode = StopMode::kDiscard}, until_long_enough);
+  // END
+  ASSERT_TRUE(kept.ok());
+  EXPECT_EQ(kept->finish_reason, FinishReason::kCancelled);
+  EXPECT_EQ(never_was.status().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(chat.messages().size(), 2u);
+  expect_replays(chat);
+}
+
+TEST_F(SessionExamplesTest, Branches) {
+  say_little();
+  must(chat.send("first", greedy()));
+  // BEGIN docs/sessions.md
+  Result<Turn> turn = chat.send("Name a river.");
+  turn = chat.regenerate({.sampler = {.temperature = 1.2}});  // another answer to it
+  turn = chat.edit(2, "Name a mountain.");                    // message 2 says something else, and is answered
+  Status status = chat.rewind_to(2);                          // the first turn is what is left
+
+  Result<ChatSession> other = chat.fork();                    // goes on from here on its own
+  turn = other->send("Name a lake.");
+
+  const auto answers = chat.send_for_answers("Name a colour.", 3, {.sampler = {.seed = 7}});
+  status = chat.choose(2);                                    // the third; its seed was 9
+  // END
+  EXPECT_EQ(other->messages().size(), 4u);
+  EXPECT_EQ(other->messages()[2]["content"], "Name a lake.");
+  ASSERT_TRUE(answers.ok());
+  EXPECT_EQ(answers->at(2).seed, 9u);
+  EXPECT_EQ(chat.messages()[2]["content"], "Name a colour.");
+  expect_replays(chat);
+}
+
+TEST_F(SessionExamplesTest, AheadOfTime) {
+  say_little();
+  // BEGIN docs/sessions.md
+  Result<Usage> read = chat.prefill();  // the system message, and what the template writes around it
+  Status status = chat.append({{"role", "user"}, {"content", "Here is the report: ..."}});
+  status = chat.append({{"role", "user"}, {"content", "What does it say?"}});
+  read = chat.prefill({}, Priority::kLow);
+  const Result<Turn> turn = chat.answer();
+  // END
+  ASSERT_TRUE(read.ok() && turn.ok());
+  EXPECT_GT(read->n_prefilled, 0u);
+  EXPECT_EQ(turn->usage.n_prefilled, 0u);
+}
+
+TEST_F(SessionExamplesTest, HistoriesOfTheProgram) {
+  say_little();
+  // BEGIN docs/sessions.md
+  Json history = Json::array();
+  history.push_back({{"role", "system"}, {"content", "You are brief."}});
+  history.push_back({{"role", "user"}, {"content", "Name a river."}});
+  Status status = chat.set_history(history);
+  Result<Turn> turn = chat.answer();
+
+  history = chat.messages();  // with the answer
+  history.push_back({{"role", "user"}, {"content", "And another."}});
+  status = chat.set_history(history);
+  turn = chat.answer();       // reads what is new
+  // END
+  ASSERT_TRUE(turn.ok());
+  EXPECT_EQ(turn->usage.n_prefilled, 1 + fixture.next_prompt("And another.").size()) << "the id that ended the answer";
+  EXPECT_FALSE(turn->lost_prefix);
+}
+
+TEST_F(SessionExamplesTest, Namespaces) {
+  say_little();
+  // BEGIN docs/sessions.md
+  const SessionOptions of_alice{.system = "You are brief.", .cache_namespace = "alice"};
+  const SessionOptions of_bob{.system = "You are brief.", .cache_namespace = "bob"};
+  const Result<Turn> alices = ChatSession::create(engine, of_alice)->send("Hello!");
+  const Result<Turn> again = ChatSession::create(engine, of_alice)->send("Hello!");  // found: n_prefilled == 0
+  const Result<Turn> bobs = ChatSession::create(engine, of_bob)->send("Hello!");     // not found: n_cached == 0
+  // END
+  EXPECT_EQ(alices->usage.n_cached, 0u);
+  EXPECT_EQ(again->usage.n_prefilled, 0u);
+  EXPECT_EQ(bobs->usage.n_cached, 0u);
+}
+
+TEST(SessionExamplesFullContextTest, WhenFull) {
+  ChatFixture fixture(kChatMl, {.max_seq_len = 160});
+  const std::shared_ptr<Engine> engine = fixture.engine;
+  fixture.say(std::vector<Tokens>(40, fixture.tokenizer->sampled({"the", "ing"})));
+  // BEGIN docs/sessions.md
+  auto chat = ChatSession::create(engine, {.when_full = WhenFull::kDropOldestTurns});
+  Result<Turn> turn = chat->send("My name is Ada.");
+  const Status pinned = chat->pin(0);
+  for (int i = 0; i < 10; ++i) {
+    turn = chat->send("Number " + std::to_string(i));
+    if (turn.ok() && turn->left_out.any()) std::cerr << turn->left_out.n_messages << " messages are gone\n";
+  }
+  // END
+  EXPECT_LT(chat->messages().size(), 22u);
+  EXPECT_EQ(chat->messages()[0]["content"], "My name is Ada.");
+}
+
+TEST(SessionExamplesManyTest, ManySessions) {
+  ChatFixture fixture;
+  const std::shared_ptr<Engine> engine = fixture.engine;
+  fixture.say(std::vector<Tokens>(1, fixture.tokenizer->sampled({"the", "ing"})));
+  // BEGIN docs/sessions.md
+  const auto talk = [&engine](const std::string& question, Priority priority) {
+    auto own = ChatSession::create(engine);
+    const Result<Turn> turn = own->send(question, {.priority = priority});
+    return turn.ok() ? turn->text : turn.status().message();
+  };
+  {
+    std::jthread somebody_waits(talk, "Hello!", Priority::kHigh);
+    std::jthread another(talk, "What is a page?", Priority::kNormal);
+    std::jthread nobody_waits(talk, "Summarise this: ...", Priority::kLow);
+  }
+  const SchedulerStats stats = engine->scheduler().stats();  // passes, and how many of them were shared
+  // END
+  EXPECT_GE(stats.n_passes, 1u);
+  EXPECT_LE(stats.n_shared_passes, stats.n_passes);
+}
+
+TEST_F(SessionExamplesTest, Saving) {
+  say_little();
+  must(chat.send("Hello!", greedy()));
+  // BEGIN docs/sessions.md
+  Status saved = chat.save("talk.ibid");              // messages, and the ids of the answers
+  saved = chat.save("talk.ibid", {.with_kv = true});  // and the keys and values
+  Result<ChatSession> resumed = ChatSession::load(engine, "talk.ibid");
+  if (resumed.ok()) const Result<Turn> turn = resumed->send("Where were we?");
+  // END
+  ASSERT_TRUE(resumed.ok()) << resumed.status().message();
+  EXPECT_EQ(resumed->messages().size(), 4u);
+  expect_replays(*resumed);
+}
+
+TEST_F(SessionExamplesTest, Errors) {
+  say_little();
+  Json messages = chat.messages();
+  testing::internal::CaptureStderr();
+  // BEGIN docs/sessions.md
+  const Result<Turn> turn = chat.send("broken \xff text");
+  if (!turn.ok()) {
+    switch (turn.status().code()) {
+      case ErrorCode::kContextFull:
+      case ErrorCode::kOutOfMemory:
+        break;  // say less, or wait; the session is as it was
+      case ErrorCode::kCancelled:
+        break;
+      default:
+        std::cerr << turn.status().message() << '\n';
+    }
+  }
+  // END
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "the message is not valid UTF-8\n");
+  EXPECT_EQ(chat.messages(), messages);
+}
+
+// BEGIN docs/sessions.md
+// An answer that is one of a list: each choice is a sequence of ids.
+class OneOf : public TokenConstraint {
+ public:
+  explicit OneOf(std::vector<Tokens> choices) : choices_(std::move(choices)) {}
+
+  void allowed(TokenMask& mask) const override {
+    for (const Tokens& choice : choices_) {
+      if (choice.size() > n_) mask.add(choice[n_]);
+    }
+  }
+  bool may_end() const override {
+    return std::any_of(choices_.begin(), choices_.end(), [&](const Tokens& choice) { return choice.size() == n_; });
+  }
+  void push(TokenId id) override {
+    std::erase_if(choices_, [&](const Tokens& choice) { return choice.size() <= n_ || choice[n_] != id; });
+    ++n_;
+  }
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<OneOf>(*this); }
+
+ private:
+  std::vector<Tokens> choices_;  // that are still possible
+  size_t n_ = 0;                 // ids so far
+};
+// END
+
+TEST_F(SessionExamplesTest, Constraints) {
+  // BEGIN docs/sessions.md
+  std::vector<Tokens> choices;
+  for (const char* text : {"yes", "no", "not sure"}) {
+    choices.push_back(engine->tokenizer().encode(text, TextOrigin::kInput));
+  }
+  const Result<Turn> turn =
+      chat.send("Is water wet?", {.constraint = std::make_shared<OneOf>(std::move(choices))});
+  // END
+  ASSERT_TRUE(turn.ok()) << turn.status().message();
+  EXPECT_TRUE(turn->text == "yes" || turn->text == "no" || turn->text == "not sure") << turn->text;
+  EXPECT_EQ(turn->finish_reason, FinishReason::kStop);
+  expect_replays(chat);
+}
+
+// The table of costs, line by line.
+TEST_F(SessionExamplesTest, WhatCostsWhat) {
+  say_little();
+  const size_t page_bytes = engine->pool().layout().page_bytes();
+  Turn turn = must(chat.send("first", greedy()));
+  EXPECT_EQ(turn.usage.n_prefilled, fixture.prompt("first").size());
+  turn = must(chat.send("second", greedy()));
+  const size_t n_second = turn.usage.n_prefilled;
+  EXPECT_EQ(n_second, 1 + fixture.next_prompt("second").size()) << "with the id that ended the answer";
+  EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
+  turn = must(chat.regenerate(greedy()));
+  EXPECT_EQ(turn.usage.n_prefilled, 0u);
+  EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
+  turn = must(chat.edit(2, "secret", greedy()));
+  EXPECT_LT(turn.usage.n_prefilled, n_second) << "from the first token that differs";
+  EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
+
+  fixture.model->take_fed();
+  const size_t pages = engine->pool().bytes_in_use();
+  ASSERT_TRUE(chat.rewind_to(2).ok());
+  Result<ChatSession> fork = chat.fork();
+  ASSERT_TRUE(fork.ok() && chat.append({{"role", "user"}, {"content", "third"}}).ok());
+  ASSERT_TRUE(chat.set_history(fork->messages()).ok());
+  EXPECT_EQ(fixture.model->take_fed(), Tokens());
+  EXPECT_EQ(engine->pool().bytes_in_use(), pages) << "nothing was copied";
+  turn = must(fork->send("third", greedy()));
+  EXPECT_EQ(turn.usage.n_prefilled, 1 + fixture.next_prompt("third").size() -
+                                        fixture.ids("\n<|im_start|>user\n").size() - 1)
+      << "what was edited begins in the same way, and the store has it";
+  EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
+
+  const Result<std::vector<Turn>> answers = chat.send_for_answers("fourth", 3, greedy());
+  ASSERT_TRUE(answers.ok());
+  EXPECT_GT(answers->at(0).usage.n_prefilled, 0u);
+  EXPECT_EQ(answers->at(1).usage.n_prefilled, 0u);
+  EXPECT_EQ(answers->at(2).usage.n_prefilled, 0u);
+  fixture.model->take_fed();
+  ASSERT_TRUE(chat.choose(2).ok() && chat.reset().ok() && chat.set_system("be").ok());
+  EXPECT_EQ(fixture.model->take_fed(), Tokens());
+}
+
+// --- the file, byte by byte as docs/sessions.md says
+
+std::string text_of_document(const char* name) {
+  return read_whole_file((std::filesystem::path(golden_dir()).parent_path().parent_path() / name).string());
+}
+
+TEST_F(SessionExamplesTest, TheFileIsAsTheDocumentSays) {
+  say_little();
+  must(chat.send(std::string(200, 'x'), greedy()));
+  ASSERT_TRUE(chat.save("talk.ibid", {.with_kv = true}).ok());
+  const std::string file = read_whole_file("talk.ibid");
+  const auto number = [&](size_t offset, size_t n_bytes) {
+    uint64_t value = 0;
+    std::memcpy(&value, file.data() + offset, n_bytes);
+    return value;
+  };
+  EXPECT_EQ(file.substr(0, 8), "IBIDCHAT");
+  EXPECT_EQ(number(8, 4), 1u);
+  EXPECT_EQ(number(12, 4), 0x01020304u);
+  const std::string json = file.substr(56, number(16, 8));
+  Sha256 hash;
+  hash.update(json);
+  EXPECT_EQ(std::memcmp(file.data() + 24, hash.finish().data(), 32), 0);
+  const Result<Json> parsed = parse_json(json, "talk.ibid", {});
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(file.substr(56 + json.size(), 8), "ibidKV\r\n");
+
+  const std::string document = text_of_document("docs/sessions.md");
+  const size_t begin = document.find("```json\n");
+  ASSERT_NE(begin, std::string::npos);
+  const size_t end = document.find("```", begin + 3);
+  const Result<Json> shown = parse_json(document.substr(begin + 8, end - begin - 8), "docs/sessions.md", {});
+  ASSERT_TRUE(shown.ok()) << shown.status().message();
+  const Result<SavedSession> session = session_from_json(*shown);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  EXPECT_EQ(session_to_json(*session), *shown) << "every field, and no other";
+  for (const auto& [name, value] : parsed->items()) EXPECT_TRUE(shown->contains(name)) << name;
+
+  struct stat attributes {};
+  ASSERT_EQ(stat("talk.ibid", &attributes), 0);
+  EXPECT_EQ(attributes.st_mode & 0777u, 0600u);
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,123 @@
+// Sessions on tiny models with real weights and kernels, and the first law for them: what a session holds is, bit for
+// bit, what one cold pass over its ids gives.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/dispatch.h"
+#include "runtime/chat_session.h"
+#include "tests/support/fake_tokenizer.h"
+#include "tests/support/tiny_model.h"
+
+namespace ibid {
+
+using Row = std::vector<float>;
+
+// Every stored key and value, as attention reads them.
+inline Row stored_rows(const KvCacheEntry& entry) {
+  const KvLayout& layout = entry.layout();
+  Row rows, k(layout.head_dim), v(layout.head_dim);
+  for (size_t p = 0; p < entry.length(); ++p) {
+    for (size_t layer = 0; layer < layout.n_layers; ++layer) {
+      for (size_t head = 0; head < layout.n_kv_heads; ++head) {
+        const std::byte* block = entry.page_data()[p / kPagePositions] + layout.head_offset(layer, head);
+        kernels_for(Isa::kRef).kv_load(layout.block, block, p % kPagePositions, k.data(), v.data());
+        rows.insert(rows.end(), k.begin(), k.end());
+        rows.insert(rows.end(), v.begin(), v.end());
+      }
+    }
+  }
+  return rows;
+}
+
+inline bool same_bits(const Row& a, const Row& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Weights and how they are kept and computed.
+struct TinyKind {
+  const char* name;
+  KvDType kv_dtype;
+  DType matrix_dtype;
+  DType head_dtype;
+};
+inline constexpr TinyKind kTinyKinds[] = {{"F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
+                                          {"F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
+                                          {"Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0}};
+
+inline constexpr size_t kTinyContext = 2048;
+
+inline std::unique_ptr<TransformerModel> load_tiny_chat_model(const TinyKind& kind, std::optional<Isa> isa,
+                                                              int n_threads, size_t max_chunk) {
+  TinyModel tiny;
+  tiny.vocab_size = FakeTokenizer().vocab_size();
+  tiny.n_layers = 2;
+  tiny.context = kTinyContext;
+  tiny.matrix_dtype = kind.matrix_dtype;
+  tiny.embed_dtype = tiny.head_dtype = kind.head_dtype;
+  return load_tiny_model(tiny, {.kv_dtype = kind.kv_dtype, .n_threads = n_threads, .isa = isa, .max_chunk = max_chunk});
+}
+
+// What sessions are compared with: an entry of its own, one pass, one thread, the best instruction set.
+class ColdModel {
+ public:
+  explicit ColdModel(const TinyKind& kind)
+      : model_(load_tiny_chat_model(kind, {}, 1, kTinyContext)), pool_(model_->kv_layout(), size_t{64} << 20) {}
+
+  // Rows of all ids, and the logits of `next` behind them.
+  std::pair<Row, Row> read(TokenSpan ids, TokenId next) {
+    KvCacheEntry entry(pool_);
+    Logits logits;
+    feed(entry, ids, WantLogits::kNone, logits);
+    Row rows = stored_rows(entry);
+    feed(entry, {&next, 1}, WantLogits::kLast, logits);
+    return {std::move(rows), Row(logits.row(0).begin(), logits.row(0).end())};
+  }
+
+ private:
+  void feed(KvCacheEntry& entry, TokenSpan ids, WantLogits want, Logits& logits) {
+    if (ids.empty()) return;
+    const SequenceChunk chunk{&entry, ids, want};
+    const Status status = model_->forward({&chunk, 1}, {}, logits);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+  }
+
+  std::unique_ptr<TransformerModel> model_;
+  KvPagePool pool_;
+};
+
+inline std::shared_ptr<Engine> tiny_engine(const TinyKind& kind, std::optional<Isa> isa, int n_threads,
+                                           size_t max_chunk, const char* chat_template, EngineParts parts = {}) {
+  parts.model = load_tiny_chat_model(kind, isa, n_threads, max_chunk);
+  parts.tokenizer = std::make_unique<FakeTokenizer>();
+  parts.kv_budget_bytes = size_t{256} << 20;
+  parts.chat_template = *ChatTemplate::compile(chat_template);
+  return *Engine::create(std::move(parts));
+}
+
+// The first law for a session: its ids are those it was fed, all but the last; its rows are those of a cold pass over
+// them, and so are the logits behind them, which its own engine computes.
+inline void expect_cold_bits(const ChatSession& session, ColdModel& cold, bool whole = true) {
+  const KvCacheEntry& kv = session.kv();
+  ASSERT_LE(kv.length(), session.ids().size());
+  ASSERT_TRUE(!whole || kv.length() + 1 >= session.ids().size());
+  ASSERT_TRUE(std::equal(kv.tokens().begin(), kv.tokens().end(), session.ids().begin()));
+  const TokenId next = 65;
+  const auto [rows, logits] = cold.read(kv.tokens(), next);
+  ASSERT_TRUE(same_bits(stored_rows(kv), rows)) << "stored rows differ";
+  KvCacheEntry warm = kv.fork().value();
+  Scheduler::Stream stream(session.engine()->scheduler());
+  Logits warm_logits;
+  ASSERT_TRUE(stream.forward(warm, {&next, 1}, WantLogits::kLast, {}, warm_logits).ok());
+  ASSERT_TRUE(same_bits(Row(warm_logits.row(0).begin(), warm_logits.row(0).end()), logits)) << "logits differ";
+}
+
+}  // namespace ibid
