@@ -15,6 +15,9 @@
 #include "apps/bench/rates.h"
 #include "apps/bench/report.h"
 #include "apps/bench/rival_lines.h"
+#include "apps/bench/shared_model.h"
+#include "apps/bench/turn_curve_bench.h"
+#include "apps/bench/turn_curve_report.h"
 #include "apps/command.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
@@ -22,6 +25,7 @@
 #include "kernels/dispatch.h"
 #include "model/architectures.h"
 #include "model/load_model.h"
+#include "model/model_fingerprint.h"
 #include "runtime/engine.h"
 #include "runtime/stopwatch.h"
 #include "weights/model_file.h"
@@ -43,6 +47,8 @@ struct Arguments {
   std::string against;
   std::string csv;
   std::string commit;
+  std::vector<std::string> reports;
+  std::vector<size_t> histories = {0, 250, 500, 1000, 2000, 4000, 8000};
 
   bool wants(const char* part) const {
     return std::any_of(what.begin(), what.end(),
@@ -68,6 +74,7 @@ std::string command_of(const Arguments& arguments, const BenchSetup& setup) {
   command += " --rounds " + std::to_string(arguments.rounds) + " --lengths " + joined(arguments.lengths) +
              " --depths " + joined(arguments.depths);
   if (arguments.wants("turns")) command += " --conversations " + std::to_string(arguments.conversations);
+  if (!arguments.reports.empty()) command += " --histories " + joined(arguments.histories) + " --report FILE";
   return command;
 }
 
@@ -115,11 +122,14 @@ class Run {
   Status load(const std::string& path);
   Status rates();
   Status turns();
+  // The time to the first token against the history, and its reports.
+  Status curve(FileOps& files);
   Status finish(FileOps& files) const;
 
  private:
   void emit(const Figure& figure);
-  Result<std::shared_ptr<Engine>> make_engine();
+  // An engine on the model that was loaded; only one at a time may run.
+  Result<std::shared_ptr<Engine>> make_engine(const std::string& cache_directory, const Fingerprint* fingerprint) const;
   void leave_out(const std::string& name, size_t positions) const;
   void emit_memory(size_t meter_bytes);
 
@@ -129,7 +139,7 @@ class Run {
   std::vector<Figure> figures_;
   std::string path_;
   std::unique_ptr<ModelFile> file_;
-  std::unique_ptr<LanguageModel> model_;
+  std::shared_ptr<LanguageModel> model_;
   ModelWork work_;
   size_t load_peak_bytes_ = 0;
   const OtherProcesses others_;
@@ -224,19 +234,27 @@ void Run::emit_memory(size_t meter_bytes) {
   emit(figure);
 }
 
-Result<std::shared_ptr<Engine>> Run::make_engine() {
+Result<std::shared_ptr<Engine>> Run::make_engine(const std::string& cache_directory,
+                                                 const Fingerprint* fingerprint) const {
   EngineParts parts;
   parts.name = path_;
   TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file_));
   TRY_ASSIGN(parts.chat_template, ChatTemplate::load(*file_));
   parts.kv_budget_bytes = default_kv_budget_bytes(model_->kv_layout().page_bytes(), model_->max_seq_len(),
                                                   available_memory_bytes());
-  parts.model = std::move(model_);
+  if (fingerprint != nullptr) {
+    // The history in its session, again where it is read again, and what the forks of a round add.
+    parts.kv_budget_bytes += parts.kv_budget_bytes / 2;
+    parts.fingerprint = *fingerprint;
+    parts.cache_directory = cache_directory;
+    parts.cache_directory_bytes = 2 * parts.kv_budget_bytes;
+  }
+  parts.model = std::make_unique<SharedModel>(model_);
   return Engine::create(std::move(parts));
 }
 
 Status Run::turns() {
-  Result<std::shared_ptr<Engine>> engine = make_engine();
+  Result<std::shared_ptr<Engine>> engine = make_engine("", nullptr);
   if (!engine.ok()) {
     notice("turns of a conversation are left out: " + engine.status().message());
     return {};
@@ -244,6 +262,32 @@ Status Run::turns() {
   const FigureSink sink = [this](const Figure& figure) { emit(figure); };
   for (const size_t n : kSystemTokens) TRY(bench_chat_turns(*engine, n, sink));
   return bench_conversation(*engine, arguments_.conversations, sink);
+}
+
+Status Run::curve(FileOps& files) {
+  TRY_ASSIGN(const Fingerprint fingerprint,
+             fingerprint_model(*file_, arguments_.model.options(), model_->max_seq_len(), model_->kv_layout()));
+  const auto factory = [&](const std::string& directory) { return make_engine(directory, &fingerprint); };
+  TRY_ASSIGN(const auto bench, TurnCurveBench::create(factory, {.rounds = arguments_.rounds}));
+  std::vector<TurnCurvePoint> points;
+  if (!arguments_.json) std::fputs(turn_curve_table_header().c_str(), stdout);
+  for (const size_t history : arguments_.histories) {
+    if (history + TurnCurveBench::kTurnPositions > model_->max_seq_len()) {
+      leave_out("history " + std::to_string(history), history + TurnCurveBench::kTurnPositions);
+      continue;
+    }
+    TRY_ASSIGN(const TurnCurvePoint point, bench->measure(history));
+    points.push_back(point);
+    std::fputs(arguments_.json ? (turn_curve_json_line(setup_, point) + "\n").c_str()
+                               : turn_curve_table_row(point).c_str(),
+               stdout);
+    std::fflush(stdout);
+  }
+  if (!arguments_.json) std::fputs(turn_curve_summary(points).c_str(), stdout);
+  for (const std::string& path : arguments_.reports) {
+    TRY(write_turn_curve(files, path, setup_, points, arguments_.rounds));
+  }
+  return {};
 }
 
 Status Run::finish(FileOps& files) const {
@@ -279,6 +323,7 @@ Status run_bench(Arguments arguments) {
   TRY(run.load(path));
   TRY(run.rates());
   if (arguments.wants("turns")) TRY(run.turns());
+  if (!arguments.reports.empty()) TRY(run.curve(files));
   return run.finish(files);
 }
 
@@ -315,8 +360,21 @@ void add_bench(CLI::App& root, int& exit_code) {
   command->add_flag("--json", arguments->json, "one JSON object a line");
   command->add_option("--against", arguments->against,
                       "JSON lines of other engines, to compare with row by row");
-  CLI::Option* commit = command->add_option("--commit", arguments->commit, "what --csv calls this build");
+  CLI::Option* commit = command->add_option("--commit", arguments->commit, "what --csv and --report call this build");
   command->add_option("--csv", arguments->csv, "a results file to append to")->needs(commit);
+  command
+      ->add_option("--report", arguments->reports,
+                   "writes the time to the first token against the history, with reuse, without and from disk: a page "
+                   "with pictures (.html) or numbers (.csv); may be repeated")
+      ->allow_extra_args(false)
+      ->check([](const std::string& path) {
+        return is_report_path(path) ? std::string() : "--report: " + path + " ends neither in .html nor in .csv";
+      });
+  command->add_option("--histories", arguments->histories, "tokens of history of --report")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->callback([arguments, &exit_code] {
     if (const Status status = run_bench(*arguments); !status.ok()) exit_code = report(status);
   });

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/bench/prompts.h"
 #include "runtime/chat_session.h"
 #include "runtime/stopwatch.h"
 
@@ -42,34 +43,16 @@ std::string message_of_turn(const Tokenizer& tokenizer, size_t conversation, siz
   return text + ".";
 }
 
-Result<Tokens> prompt_of(const Engine& engine, const Json& messages) {
-  TemplateVariables variables;
-  variables.values = engine.chat_template()->default_variables();
-  variables.values["add_generation_prompt"] = true;
-  TRY_ASSIGN(const MarkedText text, engine.chat_template()->render(messages, variables));
-  IncrementalEncoder encoder(engine.tokenizer());
-  Tokens prompt;
-  for (const TextRun& run : text) {
-    const IncrementalEncoder::Delta delta = encoder.append(run.text, run.origin);
-    prompt.resize(delta.keep);
-    prompt.insert(prompt.end(), delta.tokens.begin(), delta.tokens.end());
-  }
-  return prompt;
-}
-
 // The whole prompt of `messages` from nothing: render, tokenise, read, and choose a token.
 Result<double> cold_ttft_ms(Engine& engine, const Json& messages) {
   const int64_t start = engine.clock().steady_ns();
   TRY_ASSIGN(const Tokens prompt, prompt_of(engine, messages));
   KvCacheEntry entry(engine.pool());
   Logits logits;
-  for (size_t done = 0; done < prompt.size();) {
-    const size_t n = std::min(engine.model().max_chunk(), prompt.size() - done);
-    const bool last = done + n == prompt.size();
-    const SequenceChunk chunk{&entry, TokenSpan(prompt).subspan(done, n),
-                              last ? WantLogits::kLast : WantLogits::kNone};
-    TRY(engine.queue().forward(std::span(&chunk, 1), {}, logits));
-    done += n;
+  Scheduler::Stream stream(engine.scheduler());
+  for (TokenSpan rest = prompt; !rest.empty();) {
+    TRY_ASSIGN(const size_t n, stream.forward(entry, rest, WantLogits::kLast, {}, logits));
+    rest = rest.subspan(n);
   }
   TRY_ASSIGN(Sampler sampler, Sampler::create({.temperature = 0}));
   TRY(sampler.sample(logits.row(0)).status());

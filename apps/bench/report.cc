@@ -41,13 +41,6 @@ std::string throughput_unit(const Throughput& throughput) {
   return std::string_view(throughput.field) == "gbps" ? " GB/s" : " GOP/s";
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 }  // namespace
 
 std::string table_header(std::span<const Rival> rivals) {
@@ -87,6 +80,13 @@ std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<c
     if (theirs && ratio) line["against"][rival.engine] = {{figure.kind->value, *theirs}, {"ratio", *ratio}};
   }
   return json_to_string(line);
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
 }
 
 std::string csv_header() {

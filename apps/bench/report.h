@@ -37,6 +37,9 @@ std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<c
 std::string csv_header();
 std::string csv_line(const BenchSetup& setup, const Figure& figure);
 
+// Text as one field of such a file.
+std::string csv_field(const std::string& text);
+
 // Appends the figures to the results file at `path`, which is made when it is not there; it is replaced
 // atomically. Errors: kMismatch when the file begins with another header; kIo.
 Status append_to_csv(FileOps& files, const std::string& path, const BenchSetup& setup,

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include "apps/chat/interrupt.h"
@@ -24,6 +25,7 @@ struct Arguments {
   TurnArguments turn;
   std::vector<std::string> words;  // [MODEL] TEXT
   bool json = false;
+  std::optional<size_t> n_logprobs;
 };
 
 std::string read_question(const std::string& text) {
@@ -44,6 +46,7 @@ Result<int> run_ask(Arguments arguments) {
   InterruptScope interrupt;
   TurnOptions options = arguments.turn.turn_options();
   options.stop = interrupt.token();
+  options.n_logprobs = arguments.n_logprobs;
   bool ends_line = true;
   bool written = true;
   const bool terminal = isatty(STDOUT_FILENO) == 1;
@@ -56,7 +59,7 @@ Result<int> run_ask(Arguments arguments) {
     write(event.text);
     ends_line = event.text.back() == '\n';
   }));
-  if (arguments.json) write(json_to_string(turn_as_json(turn)) + "\n");
+  if (arguments.json) write(json_to_string(turn_as_json(turn, engine->tokenizer())) + "\n");
   if (!arguments.json && !ends_line) write("\n");
   if (!written) return cannot_write();
   return interrupt.interrupted() ? kInterrupted : 0;
@@ -72,7 +75,11 @@ void add_ask(CLI::App& root, int& exit_code) {
       ->expected(1, -1);
   arguments->model.add_running(*command);
   arguments->turn.add(*command);
-  command->add_flag("--json", arguments->json, "print the whole turn as JSON");
+  CLI::Option* json = command->add_flag("--json", arguments->json, "print the whole turn as JSON");
+  command->add_option("--logprobs", arguments->n_logprobs,
+                      "with --json: each token's log-probability and the N likeliest")
+      ->check(CLI::Range(size_t{0}, kMaxTopLogprobs))
+      ->needs(json);
   command->callback([arguments, &exit_code] {
     if (arguments->words.size() > 2) throw CLI::ValidationError("TEXT", "is one argument; put it in quotes");
     const Result<int> status = run_ask(*arguments);

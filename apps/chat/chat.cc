@@ -4,10 +4,13 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "apps/chat/conversation.h"
 #include "apps/chat/line_reader.h"
 #include "apps/chat/load_engine.h"
+#include "apps/chat/saved_sessions.h"
 #include "apps/chat/turn_arguments.h"
 #include "apps/command.h"
 
@@ -20,18 +23,55 @@ constexpr int kInterrupted = 130;  // as shells report a program that Ctrl-C end
 struct Arguments {
   ModelArguments model;
   TurnArguments turn;
+  std::string resume;
+  const CLI::Option* resume_option = nullptr;
+  std::string when_full = "error";
+  const CLI::Option* when_full_option = nullptr;
 };
+
+WhenFull policy(const std::string& name) {
+  return name == "drop" ? WhenFull::kDropOldestTurns : name == "cut" ? WhenFull::kCutNewestMessage : WhenFull::kError;
+}
+
+void tell_what_was_resumed(const Arguments& arguments, const ResumedSession& resumed, Screen& screen) {
+  const ChatSession& session = resumed.session;
+  if (resumed.is_new) {
+    screen.note("a new conversation, kept as '" + arguments.resume + "'");
+  } else {
+    screen.note("'" + arguments.resume + "' goes on: " + std::to_string(session.messages().size()) + " messages, " +
+                std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(session.kv().length()) +
+                " read from disk");
+    if (arguments.when_full_option->count() > 0) {
+      screen.note("--when-full is for new conversations; this one keeps what it was begun with");
+    }
+  }
+  if (const Status& status = session.engine()->tier_status(); !status.ok()) {
+    screen.note("the cache of keys and values is not used: " + status.message());
+  }
+}
 
 // 0, or the exit status of what went wrong.
 Result<int> run_chat(const Arguments& arguments) {
   signal(SIGPIPE, SIG_IGN);  // a closed standard output is seen when writing
-  TRY_ASSIGN(const auto engine, load_engine(arguments.model));
-  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.system = arguments.turn.system}));
+  std::string path;
+  if (arguments.resume_option->count() > 0) {
+    TRY_ASSIGN(path, session_path(arguments.resume));
+  }
+  TRY_ASSIGN(const auto engine, load_engine(arguments.model, path.empty() ? "" : kv_cache_directory()));
+  SessionOptions options{.system = arguments.turn.system, .when_full = policy(arguments.when_full)};
+  std::optional<ResumedSession> resumed;
+  if (path.empty()) {
+    TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
+    resumed = ResumedSession{std::move(session), true, nullptr};
+  } else {
+    TRY_ASSIGN(resumed, resume_session(engine, path, std::move(options)));
+  }
 
   const bool interactive = isatty(STDIN_FILENO) == 1;
   Screen screen;
   LineReader reader(interactive);
-  Conversation conversation(std::move(session), arguments.turn.turn_options(), screen);
+  if (!path.empty()) tell_what_was_resumed(arguments, *resumed, screen);
+  Conversation conversation(std::move(resumed->session), arguments.turn.turn_options(), path, screen);
   if (interactive) {
     screen.note(std::filesystem::path(engine->name()).filename().string() + " · context " +
                 std::to_string(engine->max_seq_len()) + " · /help");
@@ -63,6 +103,14 @@ void add_chat(CLI::App& root, int& exit_code) {
   arguments->model.add_model(*command, false);
   arguments->model.add_running(*command);
   arguments->turn.add(*command);
+  arguments->resume_option = command->add_option(
+      "--resume", arguments->resume, "keep the conversation under this name, and go on where it stopped");
+  arguments->when_full_option =
+      command
+          ->add_option("--when-full", arguments->when_full,
+                       "what a full context does: error, drop the oldest turns, cut the middle of the newest message")
+          ->check(CLI::IsMember({"error", "drop", "cut"}))
+          ->capture_default_str();
   command->callback([arguments, &exit_code] {
     const Result<int> status = run_chat(*arguments);
     exit_code = status.ok() ? *status : report(status.status());

@@ -5,7 +5,8 @@
 
 namespace ibid {
 
-Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments) {
+Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments,
+                                            const std::string& cache_directory) {
   Result<std::string> path = resolve_model(arguments.model);
   if (!path.ok() && arguments.model.empty()) path = pull_model(default_model());
   if (!path.ok()) return path.status();
@@ -15,6 +16,7 @@ Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments) {
   options.kv_dtype = model.kv_dtype;
   options.n_threads = model.n_threads;
   options.max_seq_len = model.max_seq_len;
+  options.cache_directory = cache_directory;
   return Engine::load(*path, options);
 }
 

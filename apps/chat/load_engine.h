@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "apps/model_arguments.h"
 #include "base/result.h"
@@ -10,6 +11,7 @@
 namespace ibid {
 
 // Resolves the model, fetching the default one when nothing was named and it is not there yet, and loads it.
-Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments);
+// cache_directory: as in EngineOptions.
+Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments, const std::string& cache_directory = {});
 
 }  // namespace ibid

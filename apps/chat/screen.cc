@@ -32,6 +32,14 @@ size_t columns(std::string_view text) {
   return n;
 }
 
+std::string left_out_line(const LeftOut& left_out) {
+  if (left_out.n_messages > 0) {
+    return "the context is full: " + std::to_string(left_out.n_messages) + " old messages are left out from here on";
+  }
+  return "the context is full: " + std::to_string(left_out.n_bytes) +
+         " bytes in the middle of the message are left out";
+}
+
 std::string rounded(double value) { return std::to_string(std::lround(value)); }
 
 }  // namespace
@@ -74,6 +82,9 @@ void Screen::clear_progress() {
 
 void Screen::show(const TurnEvent& event) {
   switch (event.kind) {
+    case TurnEvent::Kind::kLeftOut:
+      note(left_out_line(event.turn->left_out));
+      break;
     case TurnEvent::Kind::kPrefill:
       // Short prompts are read faster than the eye follows.
       if (notes_to_terminal_ && event.n_done < event.n_total) {

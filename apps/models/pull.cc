@@ -1,18 +1,18 @@
 #include "apps/models/pull.h"
 
-#include <openssl/evp.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "apps/command.h"
 #include "apps/models/child_process.h"
+#include "base/sha256.h"
 #include "model/memory_plan.h"
 
 namespace ibid {
@@ -91,24 +91,14 @@ Status check_file(const KnownModel& model, const std::string& path) {
 Result<std::string> sha256_of_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return Status(ErrorCode::kIo, path + ": cannot be read");
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  Sha256 hash;
   std::vector<char> buffer(1 << 20);
   while (file) {
     file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    EVP_DigestUpdate(context.get(), buffer.data(), static_cast<size_t>(file.gcount()));
+    hash.update(std::string_view(buffer.data(), static_cast<size_t>(file.gcount())));
   }
   if (file.bad()) return Status(ErrorCode::kIo, path + ": reading failed");
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int size = 0;
-  EVP_DigestFinal_ex(context.get(), digest.data(), &size);
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) {
-    char pair[3];
-    std::snprintf(pair, sizeof pair, "%02x", digest[i]);
-    hex += pair;
-  }
-  return hex;
+  return to_hex(hash.finish());
 }
 
 Result<std::string> pull_model(const KnownModel& model) {

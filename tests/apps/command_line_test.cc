@@ -9,8 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "apps/chat/saved_sessions.h"
+#include "base/file_ops.h"
 #include "base/json_limits.h"
 #include "tests/support/paths.h"
+#include "tests/support/scoped_variable.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
 
@@ -63,6 +66,52 @@ TEST_F(CommandLine, WrongUsageIsTwoAndHelpIsZero) {
   const Outcome help = run("--help");
   EXPECT_EQ(help.status, 0);
   EXPECT_THAT(help.out, HasSubstr("chat"));
+}
+
+TEST_F(CommandLine, OptionsOfTheSamplerOutOfRangeAreWrongUsage) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--temperature nan", "temperature: nan"},
+      {"--temp -1", "temperature: -1"},
+      {"--top-k -1", "--top-k"},
+      {"--top-p 2", "top_p: 2"},
+      {"--typical-p 0", "typical_p: 0"},
+      {"--xtc-probability 1.5", "xtc_probability: 1.5"},
+      {"--xtc-threshold inf", "xtc_threshold: inf"},
+      {"--repeat-penalty 0", "repetition_penalty: 0"},
+      {"--repeat-last-n -2", "--repeat-last-n"},
+      {"--frequency-penalty 3", "frequency_penalty: 3"},
+      {"--presence-penalty -3", "presence_penalty: -3"},
+      {"--dry-multiplier -1", "dry_multiplier: -1"},
+      {"--dry-base 0.5", "dry_base: 0.5"},
+      {"--dry-allowed-length 0", "dry_allowed_length: 0"},
+      {"--dry-penalty-last-n 1e3", "--dry-penalty-last-n"},
+      {"--dry-sequence-breaker ''", "--dry-sequence-breaker"},
+      {"--logit-bias 5", "'5' is not ID=VALUE"},
+      {"--logit-bias 5=", "not ID=VALUE"},
+      {"--logit-bias 5=true", "not ID=VALUE"},
+      {"--logit-bias 99999999999=1", "not ID=VALUE"},
+      {"--logit-bias 5=inf", "logit_bias of token id 5: inf"},
+      {"--logit-bias 5=nan", "logit_bias of token id 5: nan"},
+      {"--logit-bias -5=1", "logit_bias: token id -5"},
+      {"--seed 1180591620717411303424", "--seed"},
+      {"--seed -1", "--seed"},
+      {"--max-tokens -1", "--max-tokens"},
+      {"--max-tokens 1e18", "--max-tokens"},
+      {"--json --logprobs 21", "--logprobs"},
+      {"--json --logprobs -1", "--logprobs"},
+      {"--logprobs 2", "--json"}};
+  for (const auto& [options, culprit] : cases) {
+    const Outcome outcome = run("ask " + std::string(options) + " hello");
+    EXPECT_EQ(outcome.status, 2) << options;
+    EXPECT_TRUE(outcome.out.empty()) << options;
+    EXPECT_THAT(outcome.err, StartsWith("ibid: ")) << options;
+    EXPECT_THAT(outcome.err, HasSubstr(culprit)) << options;
+  }
+  EXPECT_EQ(run("chat --top-p 2").status, 2);
+  // What is allowed is not refused before the model is looked for.
+  EXPECT_EQ(run("ask /no/such.gguf hello --typical 0.9 --repeat-last-n -1 --dry-penalty-last-n 0 --logit-bias 5=-inf "
+                "--logit-bias 7=+1.5 --dry-sequence-breaker none --seed 18446744073709551615 --json --logprobs 0").status,
+            1);
 }
 
 TEST_F(CommandLine, WrongUsageIsToldWhereToReadMore) {
@@ -190,6 +239,16 @@ TEST_F(CommandLine, BenchPrintsALineForEachFigureThatFits) {
   EXPECT_THAT(outcome.err, HasSubstr("turns of a conversation are left out"));
 }
 
+TEST_F(CommandLine, BenchReportsAreHtmlOrCsvAndNeedAConversation) {
+  const std::string bench = "bench " + tiny_model() + " --rounds 1 --what turns --depths 0 ";
+  const Outcome other = run(bench + "--report " + dir_.file("out.pdf"));
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, HasSubstr("neither in .html nor in .csv"));
+  const Outcome without_tokenizer = run(bench + "--report " + dir_.file("out.html"));
+  EXPECT_EQ(without_tokenizer.status, 1);
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("out.html")));
+}
+
 TEST_F(CommandLine, BenchComparesWithTheLinesOfOthersAndKeepsResults) {
   const std::string rival = dir_.write("rival.jsonl", "{\"engine\":\"slow\",\"what\":\"decode\",\"depth\":0,\"tps\":0.5}\n");
   const std::string bench = "bench " + tiny_model() + " --rounds 1 --what decode --depths 0 --against " + rival;
@@ -254,6 +313,28 @@ TEST_F(RealModelCommandLine, TheSameSeedGivesTheSameAnswer) {
   EXPECT_FALSE(first.empty());
 }
 
+TEST_F(RealModelCommandLine, LogprobsAreInTheJsonWithIdsAndText) {
+  IBID_NEED_REAL_MODEL(model);
+  const Outcome outcome = run("ask " + model + " 'Name a colour' --max-tokens 6 --temperature 0 --json --logprobs 3 "
+                              "--repeat-penalty 1.1 --dry-multiplier 0.8");
+  const Result<Json> turn = parse_json(outcome.out, "turn");
+  ASSERT_TRUE(turn.ok()) << outcome.err;
+  const Json& tokens = (*turn)["logprobs"];
+  ASSERT_GT(tokens.size(), 0u) << outcome.out;
+  std::string text;
+  for (const Json& token : tokens) {
+    text += token["token"].get<std::string>();
+    EXPECT_LE(token["logprob"], 0.0);
+    ASSERT_EQ(token["top"].size(), 3u);
+    EXPECT_GE(token["top"][0]["logprob"], token["logprob"]);
+    EXPECT_GE(token["top"][0]["logprob"], token["top"][1]["logprob"]);
+  }
+  EXPECT_EQ(text, (*turn)["text"]);
+  const Outcome unknown = run("ask " + model + " hello --logit-bias 999999=1");
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("token id 999999"));
+}
+
 TEST_F(RealModelCommandLine, SpeculationCanBeTurnedOffAndChangesNoAnswer) {
   IBID_NEED_REAL_MODEL(model);
   const std::string ask = "ask " + model + " 'Write the numbers from 1 to 40, separated by commas.' "
@@ -277,6 +358,34 @@ TEST_F(RealModelCommandLine, PromptBeyondTheContextNamesBothNumbers) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_TRUE(outcome.out.empty());
   EXPECT_THAT(outcome.err, HasSubstr("20"));
+}
+
+TEST_F(RealModelCommandLine, AKeptConversationIsOpenOnceAtATime) {
+  IBID_NEED_REAL_MODEL(model);
+  const ScopedVariable state("XDG_STATE_HOME", dir_.file("state"));
+  const ScopedVariable cache("XDG_CACHE_HOME", dir_.file("cache"));
+  EXPECT_EQ(run("chat " + model + " --resume ''").status, 1);
+  const std::string chat = "chat " + model + " --resume talk --max-tokens 4";
+  EXPECT_EQ(run(chat, "Hello\n").status, 0);
+  const std::string path = *session_path("talk");
+  const std::string saved = read_whole_file(path);
+  {
+    const auto lock = system_file_ops().lock(path + ".lock");
+    ASSERT_TRUE(lock.ok());
+    const Outcome refused = run(chat, "Hello\n");
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_THAT(refused.err, HasSubstr("another ibid is in this conversation"));
+  }
+  EXPECT_EQ(read_whole_file(path), saved);
+  const Outcome resumed = run(chat + " --when-full drop", "Again\n");
+  EXPECT_EQ(resumed.status, 0);
+  EXPECT_THAT(resumed.err, HasSubstr("'talk' goes on: 2 messages"));
+  EXPECT_THAT(resumed.err, HasSubstr("--when-full is for new conversations"));
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path + ".tmp");  // nothing can be written there
+  const Outcome lost = run(chat, "Hello\n");
+  EXPECT_EQ(lost.status, 1) << "what was asked to be kept was not";
+  EXPECT_THAT(lost.err, HasSubstr("could not be kept"));
 }
 
 TEST_F(RealModelCommandLine, PerplexityOfAText) {

@@ -1,0 +1,32 @@
+// LineChart: lines over one axis as an SVG element, to stand in a page. Colours come from the page's style sheet
+// (classes "axis", "grid" and s0, s1, ... for the series), so that they follow the reader's light or dark.
+// Plain data and text; knows nothing of what is drawn.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ibid {
+
+struct ChartSeries {
+  std::string name;
+  std::vector<std::pair<double, double>> points;  // x >= 0 ascending; y > 0 where the chart is logarithmic
+};
+
+struct LineChart {
+  std::string title;  // for those who hear the page
+  std::string x_name, y_name;
+  bool log_y = false;
+  std::vector<ChartSeries> series;  // in the order of their classes
+};
+
+// <svg> ... </svg>, well-formed. Each point is drawn with a shape of its series and names its numbers. Points that are
+// not finite, or not positive where the axis is logarithmic, are left out.
+std::string svg_of(const LineChart& chart);
+
+// Text as it may stand in an element or between double quotes of an attribute.
+std::string html_escaped(std::string_view text);
+
+}  // namespace ibid
