@@ -1,5 +1,5 @@
 // Attention of all layers over stored pages: one decoded token, a short turn or a prefill, per type of keys and
-// values.
+// values; and several sequences that begin with the same pages, which are read once (shared) or by each (apart).
 //   bench_attention [--benchmark_filter=decode/f16] [--benchmark_...]     IBID_FORCE_ISA, IBID_THREADS (2)
 // Shapes: SmolLM2-135M (9 heads, 3 KV heads, head_dim 64, 30 layers) and a layer stack of a 7B model with
 // grouped heads (32 heads, 8 KV heads, 128, 4 of its 32 layers). Counters: ms for all layers, GB/s of keys and
@@ -41,6 +41,13 @@ int thread_count() {
   return wanted == nullptr ? 2 : std::atoi(wanted);
 }
 
+// Several sequences of n_rows new rows each, behind `shared` positions of all and `own` ones of each.
+struct Company {
+  size_t n_sequences, shared, own, n_rows;
+};
+
+constexpr Company kCompany[] = {{8, 3000, 72, 1}, {8, 3000, 72, 8}, {8, 3000, 72, 44}, {2, 3000, 72, 1}, {8, 300, 72, 1}};
+
 // Pages of random rows, all layers in each, as the cache has them.
 struct History {
   KvHeadBlock block;
@@ -67,24 +74,28 @@ struct History {
   }
 };
 
-void run(benchmark::State& state, const Model& model, KvDType dtype, const Work& work) {
-  const Kernels& kernels = kernels_for(*active_isa());
-  const size_t n_positions = work.history + work.n_rows;
-  const History history(kernels, model, dtype, n_positions);
+AttentionShape shape_of(const Model& model) {
   AttentionShape shape;
   shape.n_heads = model.n_heads;
   shape.n_kv_heads = model.n_kv_heads;
   shape.head_dim = model.head_dim;
   shape.scale = 1.0f / std::sqrt(static_cast<float>(model.head_dim));
+  return shape;
+}
+
+// One iteration is a pass through all layers.
+void run_passes(benchmark::State& state, const Model& model, const History& history,
+                const std::vector<AttentionSequence>& sequences, size_t n_rows, size_t n_positions) {
+  const Kernels& kernels = kernels_for(*active_isa());
+  const AttentionShape shape = shape_of(model);
   const size_t stride = model.n_heads * model.head_dim;
   const int n_threads = thread_count();
-  const size_t scratch_bytes = attention_scratch_bytes(shape, work.n_rows, n_positions, n_threads);
-  Arena arena = Arena::create(scratch_bytes + 2 * work.n_rows * stride * sizeof(float) + 3 * kCacheLine).value();
+  const size_t scratch_bytes = attention_scratch_bytes(shape, n_rows, n_positions, n_threads);
+  Arena arena = Arena::create(scratch_bytes + 2 * n_rows * stride * sizeof(float) + 3 * kCacheLine).value();
   std::byte* scratch = arena.allocate(scratch_bytes);
-  const auto q = arena.allocate_array<float>(work.n_rows * stride);
-  const auto out = arena.allocate_array<float>(work.n_rows * stride);
+  const auto q = arena.allocate_array<float>(n_rows * stride);
+  const auto out = arena.allocate_array<float>(n_rows * stride);
   for (size_t i = 0; i < q.size(); ++i) q[i] = std::cos(static_cast<float>(i));
-  const std::vector<AttentionSequence> sequences = {{history.pages.data(), 0, work.n_rows, work.history}};
   ThreadTeam team(n_threads);
   for (auto _ : state) {
     team.run([&](Worker& worker) {
@@ -94,6 +105,13 @@ void run(benchmark::State& state, const Model& model, KvDType dtype, const Work&
       }
     });
   }
+}
+
+void run(benchmark::State& state, const Model& model, KvDType dtype, const Work& work) {
+  const size_t n_positions = work.history + work.n_rows;
+  const History history(kernels_for(*active_isa()), model, dtype, n_positions);
+  const std::vector<AttentionSequence> sequences = {{history.pages.data(), 0, work.n_rows, work.history}};
+  run_passes(state, model, history, sequences, work.n_rows, n_positions);
   const double passes = static_cast<double>(state.iterations());
   const double layers = static_cast<double>(model.n_layers);
   const double seen = static_cast<double>(work.n_rows) *
@@ -103,6 +121,38 @@ void run(benchmark::State& state, const Model& model, KvDType dtype, const Work&
   using benchmark::Counter;
   state.counters["GB/s"] = Counter(bytes * passes * 1e-9, Counter::kIsRate);
   state.counters["GFLOP/s"] = Counter(flops * passes * 1e-9, Counter::kIsRate);
+}
+
+// `together`: what the sequences share is attended once.
+void run_company(benchmark::State& state, const Model& model, KvDType dtype, const Company& company, bool together) {
+  const size_t n_positions = company.shared + company.own + company.n_rows;
+  const size_t n_pages = (n_positions + kPagePositions - 1) / kPagePositions;
+  const size_t n_shared = company.shared / kPagePositions, n_own = n_pages - n_shared;
+  const History history(kernels_for(*active_isa()), model, dtype,
+                        (n_shared + company.n_sequences * n_own) * kPagePositions);
+  std::vector<std::vector<const std::byte*>> pages;
+  std::vector<AttentionSequence> sequences;
+  for (size_t i = 0; i < company.n_sequences; ++i) {
+    const auto first = history.pages.begin(), own = first + static_cast<std::ptrdiff_t>(n_shared + i * n_own);
+    pages.emplace_back(first, first + static_cast<std::ptrdiff_t>(n_shared));
+    pages.back().insert(pages.back().end(), own, own + static_cast<std::ptrdiff_t>(n_own));
+    sequences.push_back({pages.back().data(), i * company.n_rows, company.n_rows, company.shared + company.own});
+  }
+  if (together) share_blocks(sequences);
+  run_passes(state, model, history, sequences, company.n_sequences * company.n_rows, n_positions);
+}
+
+void register_company(const Model& model, size_t type, const Company& company) {
+  for (const bool together : {false, true}) {
+    const std::string name = std::string(together ? "company_shared/" : "company_apart/") + kTypeNames[type] + "/" +
+                             model.name + "/sequences:" + std::to_string(company.n_sequences) +
+                             "/shared:" + std::to_string(company.shared) + "/own:" + std::to_string(company.own) +
+                             "/rows:" + std::to_string(company.n_rows);
+    const KvDType dtype = kTypes[type];
+    benchmark::RegisterBenchmark(name.c_str(), [&model, &company, dtype, together](benchmark::State& state) {
+      run_company(state, model, dtype, company, together);
+    })->Unit(benchmark::kMillisecond)->UseRealTime();
+  }
 }
 
 void register_all() {
@@ -117,6 +167,9 @@ void register_all() {
           run(state, model, dtype, work);
         })->Unit(benchmark::kMillisecond)->UseRealTime();
       }
+    }
+    for (const Company& company : kCompany) {
+      for (size_t type = 0; type < std::size(kTypes); ++type) register_company(model, type, company);
     }
   }
 }

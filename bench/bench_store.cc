@@ -80,6 +80,59 @@ BENCHMARK(hit)
     ->ArgsProduct({{4000, 32000}, {1, 100, 1000}})
     ->Unit(benchmark::kMicrosecond);
 
+// The pages of SmolLM2-135M with keys and values in 8 bits: 0.75 MiB.
+KvLayout smollm2() { return KvLayout::make(30, 3, 64, KvDType::kInt8); }
+
+// A lookup of 4,000 known tokens, all but the last, and what follows it before anything is computed: a page of the
+// entry's own for the last, partial one.
+void warm_turn(benchmark::State& state) {
+  KvPagePool pool(smollm2(), size_t{1} << 30);
+  LruKvCacheStore store(pool);
+  const Tokens tokens = random_tokens(1, 4000);
+  {
+    KvCacheEntry entry(pool);
+    CHECK(entry.adopt(pool.allocate(KvLayout::pages_for(4000)).value(), tokens).ok());
+    CHECK(store.insert(kUser, entry).ok());
+  }
+  for (auto _ : state) {
+    PrefixHit found = store.find_longest_prefix(kUser, TokenSpan(tokens).first(3999));
+    CHECK_EQ(found.length(), size_t{3999});
+    CHECK(found.entry.reserve(1).ok());
+    state.PauseTiming();
+    found.entry = KvCacheEntry(pool);
+    state.ResumeTiming();
+  }
+  state.counters["bytes_copied"] = static_cast<double>(pool.bytes_copied()) / static_cast<double>(state.iterations());
+}
+BENCHMARK(warm_turn)->Unit(benchmark::kMicrosecond);
+
+// Giving back a page, which zeroes it; and getting one, which does not.
+void free_page(benchmark::State& state) {
+  KvPagePool pool(smollm2(), size_t{1} << 30);
+  std::vector<KvPage> held = pool.allocate(300).value();  // more than the caches of the processor hold
+  size_t i = 0;
+  for (auto _ : state) {
+    held[i] = KvPage();
+    state.PauseTiming();
+    held[i] = pool.allocate().value();
+    i = (i + 1) % held.size();
+    state.ResumeTiming();
+  }
+}
+BENCHMARK(free_page)->Unit(benchmark::kMicrosecond);
+
+void allocate_page(benchmark::State& state) {
+  KvPagePool pool(smollm2(), size_t{1} << 30);
+  { const std::vector<KvPage> used = pool.allocate(300).value(); }
+  for (auto _ : state) {
+    KvPage page = pool.allocate().value();
+    state.PauseTiming();
+    page = KvPage();
+    state.ResumeTiming();
+  }
+}
+BENCHMARK(allocate_page)->Unit(benchmark::kMicrosecond);
+
 void miss(benchmark::State& state) {
   Warm warm(static_cast<size_t>(state.range(0)), 4000);
   const Tokens other = random_tokens(1u << 20, 4000);
