@@ -76,8 +76,21 @@ void* operator new(size_t size, std::align_val_t alignment) {
 void* operator new[](size_t size, std::align_val_t alignment) {
   return ibid::counted_allocation(size, static_cast<size_t>(alignment));
 }
+// std::stable_sort asks this way and gives back the ordinary way: both must be the same heap.
+void* operator new(size_t size, const std::nothrow_t&) noexcept try {
+  return ibid::counted_allocation(size, 1);
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+void* operator new[](size_t size, const std::nothrow_t&) noexcept try {
+  return ibid::counted_allocation(size, 1);
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
