@@ -188,23 +188,31 @@ Status read_pages(File& file, uint64_t offset, uint64_t file_bytes, const KvPage
 
 }  // namespace
 
+// One field after the other, never a braced list: where an allocation fails in the midst of one, gcc 12 forgets the
+// values that were built (bug 66139). And an object before anything is put into it: nlohmann's null turns into one
+// in two steps, and a failure between them leaves a value that its destructor rejects.
 Json session_to_json(const SavedSession& session) {
-  Json json = {{"model", session.model_name},
-               {"variables", session.variables},
-               {"now", session.now},
-               {"cache_namespace", session.cache_namespace},
-               {"when_full", kPolicies[static_cast<size_t>(session.when_full)]},
-               {"repair_when_idle", session.repair_when_idle},
-               {"messages", session.messages},
-               {"pinned", session.pinned}};
+  Json json = Json::object();
+  json["model"] = session.model_name;
+  json["variables"] = session.variables;
+  json["now"] = session.now;
+  json["cache_namespace"] = session.cache_namespace;
+  json["when_full"] = kPolicies[static_cast<size_t>(session.when_full)];
+  json["repair_when_idle"] = session.repair_when_idle;
+  json["messages"] = session.messages;
+  json["pinned"] = session.pinned;
   Json replies = Json::array();
   for (const SavedReply& reply : session.replies) {
-    Json item = {{"message", reply.message}, {"ids", ids_to_json(reply.ids)}};
+    Json item = Json::object();
+    item["message"] = reply.message;
+    item["ids"] = ids_to_json(reply.ids);
     if (reply.end_of_turn) item["end_of_turn"] = *reply.end_of_turn;
     replies.push_back(std::move(item));
   }
   json["replies"] = std::move(replies);
-  for (const auto& [name, field] : kUsageFields) json["usage"][name] = session.usage.*field;
+  Json usage = Json::object();
+  for (const auto& [name, field] : kUsageFields) usage[name] = session.usage.*field;
+  json["usage"] = std::move(usage);
   return json;
 }
 

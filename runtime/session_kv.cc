@@ -253,7 +253,7 @@ bool ChatSession::State::rewrites_history() noexcept try {
   Turn unused;
   // After every turn: a copy of the messages would cost the conversation's length.
   struct Probe {
-    explicit Probe(Json& m) : messages(m) { messages.push_back({{"role", "user"}, {"content", kProbes[0]}}); }
+    explicit Probe(Json& m) : messages(m) { messages.push_back(text_message("user", kProbes[0])); }
     ~Probe() { messages.erase(messages.end() - 1); }
     Json& messages;
   };
