@@ -10,13 +10,19 @@
 
 namespace ibid {
 
+// How many rows one pass should have where a core's second-level cache has that many bytes (0: unknown): 256 a MiB, at
+// least 128, at most 512. More of them push each other's activations out; bits are the same for any number.
+size_t rows_that_suit(size_t cache_bytes);
+// For this machine.
+size_t default_max_chunk();
+
 struct ModelOptions {
   Numerics numerics = Numerics::kExact;
   KvDType kv_dtype = KvDType::kF16;
   int n_threads = 0;          // 0: one per core the process may use
   size_t max_seq_len = 0;     // positions of a sequence; 0: the trained context
   std::optional<Isa> isa;     // instruction set; nothing: the one that active_isa() chooses
-  size_t max_chunk = 512;     // rows of one pass: their int8 activations stay in the second-level cache
+  size_t max_chunk = default_max_chunk();  // rows of one pass
 };
 
 }  // namespace ibid

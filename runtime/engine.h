@@ -18,6 +18,7 @@
 #include "kernels/kernels.h"
 #include "kernels/linear.h"
 #include "model/language_model.h"
+#include "model/model_options.h"
 #include "runtime/pending_prefixes.h"
 #include "runtime/scheduler.h"
 #include "tokenizer/chat_template.h"
@@ -33,7 +34,7 @@ struct EngineOptions {
   KvDType kv_dtype = KvDType::kF16;
   int n_threads = 0;           // 0: one per core the process may use
   size_t max_seq_len = 0;      // the context in positions; 0: what the model was trained for
-  size_t max_chunk = 512;      // rows of one pass
+  size_t max_chunk = default_max_chunk();  // rows of one pass
   SchedulerOptions scheduling = {};
   // Where keys and values outlive the process (cache/file_tier.h); empty: nowhere. A directory that cannot be used, or
   // that another process uses, is no error: tier_status() says so.

@@ -1,0 +1,19 @@
+#include "model/model_options.h"
+
+#include <gtest/gtest.h>
+
+namespace ibid {
+namespace {
+
+TEST(ModelOptionsTest, APassSuitsTheSecondLevelCache) {
+  EXPECT_EQ(rows_that_suit(1 << 20), 256u);
+  EXPECT_EQ(rows_that_suit(2 << 20), 512u);
+  EXPECT_EQ(rows_that_suit(5 << 18), 320u);
+  EXPECT_EQ(rows_that_suit(256 << 10), 128u) << "few rows would read the weights too often";
+  EXPECT_EQ(rows_that_suit(64 << 20), 512u);
+  EXPECT_EQ(rows_that_suit(0), 256u) << "unknown";
+  EXPECT_EQ(ModelOptions{}.max_chunk, default_max_chunk());
+}
+
+}  // namespace
+}  // namespace ibid
