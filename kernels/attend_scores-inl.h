@@ -99,7 +99,7 @@ void score_page(const KvHeadBlock& block, const AttendTile& tile, const TileScra
       default: score_tile<4>(block, tile, s, stream, type, rows, page); break;
     }
     first += rows.count;
-    stream.bytes = 0;
+    stream.ahead = nullptr;
   }
 }
 

@@ -89,7 +89,7 @@ void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScra
       default: value_tile<4, Value>(stream, block, tile, s, rows, page); break;
     }
     first += rows.count;
-    stream.bytes = 0;
+    stream.ahead = nullptr;
   }
 }
 
@@ -135,7 +135,7 @@ void code_tile(Stream stream, const KvHeadBlock& block, const TileScratch& s, Ro
       add_codes<kRows, kTilePanels>(stream, d, v_dim, begin, end, codes, totals);
     }
     for (; d < v_dim; d += 16) add_codes<kRows, 1>(stream, d, v_dim, begin, end, codes, totals);
-    stream.bytes = 0;
+    stream.ahead = nullptr;
   }
 }
 
@@ -150,7 +150,7 @@ void code_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScrat
       default: code_tile<4>(stream, block, s, rows, page); break;
     }
     first += rows.count;
-    stream.bytes = 0;
+    stream.ahead = nullptr;
   }
 }
 

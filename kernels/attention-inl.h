@@ -21,60 +21,71 @@ constexpr size_t kWidenRows = 3 * kTileRows;
 class Operands {
  public:
   Operands(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t first, size_t last)
-      : block_(block), tile_(tile), s_(s), first_(first), last_(last) {
-    const bool many = tile.n_rows > kWidenRows;
-    widened_keys_ = many && block.dtype == KvDType::kF16;
-    widened_values_ = many && block.dtype == KvDType::kF16;
-  }
+      : block_(block),
+        tile_(tile),
+        s_(s),
+        first_(first),
+        n_pages_(last + 1 - first),
+        distance_((kFetchAhead + block.k_scale - 1) / block.k_scale),
+        widened_(tile.n_rows > kWidenRows && block.dtype == KvDType::kF16) {}
 
-  KvDType key_type() const { return widened_keys_ ? KvDType::kF32 : block_.dtype; }
-  KvDType value_type() const { return widened_values_ ? KvDType::kF32 : block_.dtype; }
+  KvDType type() const { return widened_ ? KvDType::kF32 : block_.dtype; }
 
-  void widen_keys() const {
-    if (!widened_keys_) return;
-    const size_t n = kPagePositions * block_.head_dim;
-    for (size_t page = first_; page <= last_; ++page) {
-      widen<uint16_t>(stored_keys(page), 0, n, s_.keys + page * n);
+  // Keys whole, values of positions that some row sees, since all others may hold anything.
+  void widen_all(Span seen) const {
+    if (!widened_) return;
+    const size_t n_keys = kPagePositions * block_.head_dim, n_values = kPagePositions * block_.v_dim;
+    for (size_t page = first_; page < first_ + n_pages_; ++page) {
+      widen<uint16_t>(tile_.heads[page] + block_.k, n_keys, s_.keys + page * n_keys);
     }
-  }
-  // Of positions that some row sees, since all others may hold anything.
-  void widen_values(Span seen) const {
-    if (!widened_values_) return;
-    const size_t n = kPagePositions * block_.v_dim;
-    for (size_t page = first_; page <= last_; ++page) {
+    for (size_t page = first_; page < first_ + n_pages_; ++page) {
       const Span here = intersect(seen, page_span(page));
-      const size_t begin = (here.begin - page * kPagePositions) * block_.v_dim;
-      const size_t count = (here.end - here.begin) * block_.v_dim;
-      widen<uint16_t>(stored_values(page), begin, count, s_.values + page * n);
+      const size_t skipped = (here.begin - page * kPagePositions) * block_.v_dim;
+      widen<uint16_t>(tile_.heads[page] + block_.v + skipped * sizeof(uint16_t), (here.end - here.begin) * block_.v_dim,
+                      s_.values + page * n_values + skipped);
     }
   }
 
-  // `fetch`: nobody has read them yet.
+  // `fetch`: while they are read, what comes after them is asked for.
   Stream keys(size_t page, bool fetch) const {
-    if (widened_keys_) return in_scratch(s_.keys + page * kPagePositions * block_.head_dim);
-    return fetch ? stored_keys(page) : Stream{tile_.heads[page] + block_.k, nullptr, 0};
+    if (widened_) return in_scratch(s_.keys + page * kPagePositions * block_.head_dim);
+    if (fetch) fetch_scales(page - first_);
+    return {tile_.heads[page] + block_.k, fetch ? part(page - first_ + distance_) : nullptr};
   }
   Stream values(size_t page, bool fetch) const {
-    if (widened_values_) return in_scratch(s_.values + page * kPagePositions * block_.v_dim);
-    return fetch ? stored_values(page) : Stream{tile_.heads[page] + block_.v, nullptr, 0};
+    if (widened_) return in_scratch(s_.values + page * kPagePositions * block_.v_dim);
+    return {tile_.heads[page] + block_.v, fetch ? part(n_pages_ + page - first_ + distance_) : nullptr};
   }
 
  private:
-  static Stream in_scratch(const float* p) { return {reinterpret_cast<const std::byte*>(p), nullptr, 0}; }
-  Stream stored_keys(size_t page) const {
-    const std::byte* after = tile_.heads[first_] + block_.v;
-    return page_stream(tile_, page, last_, block_.k, block_.k_scale - block_.k, after);
+  static Stream in_scratch(const float* p) { return {reinterpret_cast<const std::byte*>(p), nullptr}; }
+
+  // What few rows read, in order: the keys of the block's pages, their values, and the same of the next block.
+  const std::byte* part(size_t i) const {
+    if (i < n_pages_) return tile_.heads[first_ + i] + block_.k;
+    i -= n_pages_;
+    if (i < n_pages_) return tile_.heads[first_ + i] + block_.v;
+    i -= n_pages_;
+    if (i < tile_.n_next) return tile_.next_heads[i] + block_.k;
+    i -= tile_.n_next;
+    return i < tile_.n_next ? tile_.next_heads[i] + block_.v : nullptr;
   }
-  Stream stored_values(size_t page) const {
-    const std::byte* after = tile_.n_next == 0 ? nullptr : tile_.next_heads[0];
-    return page_stream(tile_, page, last_, block_.v, block_.v_scale - block_.v, after);
+
+  // The scales of INT8 lie behind what the loops go through, and those of the values are needed before the values: they
+  // are asked for a whole block ahead.
+  void fetch_scales(size_t i) const {
+    if (i >= tile_.n_next) return;
+    const std::byte* head = tile_.next_heads[i];
+    for (size_t at = block_.k_scale; at < block_.v; at += 64) prefetch_l2(head + at);
+    for (size_t at = block_.v_scale; at < block_.bytes; at += 64) prefetch_l2(head + at);
   }
 
   const KvHeadBlock& block_;
   const AttendTile& tile_;
   const TileScratch& s_;
-  const size_t first_, last_;
-  bool widened_keys_, widened_values_;
+  const size_t first_, n_pages_;
+  const size_t distance_;   // in pages' keys or values
+  const bool widened_;
 };
 
 // The rows of `tile`, few enough for their scores to stay in the first-level cache, against the whole block.
@@ -87,14 +98,14 @@ void attend_pass(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   const size_t last = (seen.end - 1) / kPagePositions;
   for (size_t page = first; page <= last; ++page) {
     next.fetch_share();
-    score_page(block, tile, s, operands.keys(page, fetch), operands.key_type(), page);
+    score_page(block, tile, s, operands.keys(page, fetch), operands.type(), page);
   }
   softmax(block, tile, s, {page_span(first).begin, page_span(last).end});
   const bool int8 = block.dtype == KvDType::kInt8;
   if (int8) __builtin_memset(s.totals, 0, 2 * kAttendPassRows * block.v_dim * sizeof(int32_t));
   for (size_t page = first; page <= last; ++page) {
     next.fetch_share();
-    value_page(block, tile, s, operands.values(page, fetch), operands.value_type(), page);
+    value_page(block, tile, s, operands.values(page, fetch), operands.type(), page);
   }
   if (int8) finish_codes(block, tile, s);
 }
@@ -105,14 +116,14 @@ void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* me
   const Span seen = begin_rows(block, tile, s);
   if (is_empty(seen)) return;
   const Operands operands(block, tile, s, seen.begin / kPagePositions, (seen.end - 1) / kPagePositions);
-  operands.widen_keys();
-  operands.widen_values(seen);
+  operands.widen_all(seen);
   const size_t n_passes = (tile.n_rows + kAttendPassRows - 1) / kAttendPassRows;
+  const bool few = tile.n_rows <= kWidenRows;   // they ask as they go, many for a share of the next block at a time
   AttendTile hint = tile;
-  if (tile.n_rows <= kWidenRows) hint.n_next = 0;   // few rows fetch as they go
+  if (few) hint.n_next = 0;
   NextBlock next(block, hint, n_passes * 2 * kAttentionBlock / kPagePositions);
   for (size_t first = 0; first < tile.n_rows; first += kAttendPassRows) {
-    attend_pass(block, pass_of(tile, first), s.from(first), operands, next, first == 0);
+    attend_pass(block, pass_of(tile, first), s.from(first), operands, next, few && first == 0);
   }
 }
 

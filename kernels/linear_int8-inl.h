@@ -169,10 +169,7 @@ struct Tile {
                   float* acc, float* y, size_t y_stride) {
     const size_t blocks = x.blocks();
     const Unpacked<kPanels> w = unpacked;
-    for (size_t i = 0; i < kRows * kPanels; ++i) {
-      store(acc + i * kPanelRows, zero());
-      keep_in_memory(acc);  // or gcc calls it a memset, whose `rep stos` the loads below wait for
-    }
+    for (size_t i = 0; i < kRows * kPanels; ++i) store(acc + i * kPanelRows, zero());
     for (size_t b = 0; b < blocks; ++b) {
       ahead.prefetch_lines(kAheadLines);
       const size_t at = x.at(row, b);
