@@ -110,8 +110,6 @@ Result<size_t> Scheduler::wait_for_result(Request& request) {
       drive(lock, request);
     }
   }
-  request.stream->expected_ = request.status.ok();
-  request.stream->left_ns_ = clock_.steady_ns();
   if (!request.status.ok()) return std::move(request.status);
   return request.n_rows;
 }
@@ -149,12 +147,16 @@ void Scheduler::drive(std::unique_lock<std::mutex>& lock, Request& own) {
     lock.unlock();
     run_pass(members);
     lock.lock();
+    const int64_t end_ns = clock_.steady_ns();
     size_t n_decode = 0, n_prefill = 0;
     for (Request* member : members) {
       (member->tokens.size() <= kDecodeRows ? n_decode : n_prefill) += member->n_rows;
       member->done = true;
+      // From here on, not from when its thread wakes: who drives is awake, and would be off with the next pass.
+      member->stream->expected_ = member->status.ok();
+      member->stream->left_ns_ = end_ns;
     }
-    cost_.record(n_decode, n_prefill, clock_.steady_ns() - start_ns);
+    cost_.record(n_decode, n_prefill, end_ns - start_ns);
     ++stats_.n_passes;
     stats_.n_shared_passes += members.size() > 1 ? 1 : 0;
     stats_.n_rows += n_decode + n_prefill;

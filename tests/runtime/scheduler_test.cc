@@ -275,6 +275,34 @@ TEST_F(SchedulerTest, ALongPromptKeepsToTheLatencyTargetAndStillGetsMostOfTheTim
   EXPECT_LE(prefill_ms * 7 / 10, kPrompt + kPrompt / 512 + 1);
 }
 
+// Whoever runs the passes is awake before the others; it must not be off with the next one before they are. The target
+// is long, and with it the patience: a busy machine wakes nobody a second late.
+TEST_F(SchedulerTest, WhoDecodesIsInEveryPassOfALongPrompt) {
+  Scheduler patient(model, clock, {.latency_target_ms = 8000});
+  std::atomic<bool> reading{true};
+  std::jthread reads([&] {
+    Scheduler::Stream stream(patient);
+    KvCacheEntry entry(pool);
+    Logits logits;
+    inside = true;
+    while (!go) std::this_thread::yield();
+    EXPECT_TRUE(feed(stream, entry, some_ids(15'000, 6), logits).ok());
+    reading = false;
+  });
+  wait_until_inside();
+  Scheduler::Stream stream(patient);
+  KvCacheEntry entry(pool);
+  Logits logits;
+  go = true;
+  for (TokenId i = 0; reading; i = (i + 1) % 256) ASSERT_TRUE(feed(stream, entry, {&i, 1}, logits).ok());
+  reads.join();
+  const auto shared = [](const std::vector<size_t>& pass) { return pass.size() > 1; };
+  const auto first = std::find_if(model.passes.begin(), model.passes.end(), shared);
+  const auto last = std::find_if(model.passes.rbegin(), model.passes.rend(), shared).base();
+  ASSERT_GT(last - first, 20);
+  EXPECT_TRUE(std::all_of(first, last, shared)) << "a pass went without the one that decodes";
+}
+
 TEST_F(SchedulerTest, LowPriorityWaitsButNotForEver) {
   std::atomic<bool> done{false};
   std::jthread low([&] {
