@@ -104,6 +104,45 @@ INSTANTIATE_TEST_SUITE_P(Kv, RealModelPerplexity,
                          testing::Values(Bound{"F16", KvDType::kF16, 0.005}, Bound{"INT8", KvDType::kInt8, 0.008}),
                          [](const auto& test) { return test.param.name; });
 
+// Log probabilities of the first 512 positions of a text.
+std::vector<std::vector<double>> distributions(const std::string& path, const Tokens& tokens,
+                                               const ModelOptions& options) {
+  const auto model = load_for_feeding(path, options);
+  CHECK(model.ok()) << model.status().to_string();
+  std::vector<std::vector<double>> out;
+  const Status status = feed(**model, tokens, {}, [&](size_t, std::span<const float> logits) {
+    const double total = log_sum_exp(logits);
+    std::vector<double>& row = out.emplace_back(logits.begin(), logits.end());
+    for (double& x : row) x -= total;
+  });
+  CHECK(status.ok()) << status.to_string();
+  return out;
+}
+
+// What INT8 keys and values change by themselves: with float activations, over the whole vocabulary. (With int8
+// activations they also make other roundings of everything behind them.)
+TEST(RealModelLogits, Int8KeysAndValuesAreNearFloats) {
+  IBID_NEED_REAL_MODEL(path);
+  IBID_NEED_SHARED(shared);
+  const auto reference = open_model_file(shared + "/reference/smollm2/nll.safetensors");
+  ASSERT_TRUE(reference.ok()) << reference.status().to_string();
+  const auto ids = read_int64(**reference, "ids");
+  ASSERT_TRUE(ids.ok()) << ids.status().to_string();
+  const Tokens tokens(ids->begin(), ids->begin() + 512);
+  const auto mean_kl = [&](Numerics numerics) {
+    const auto p = distributions(path, tokens, {.numerics = numerics, .kv_dtype = KvDType::kF32});
+    const auto q = distributions(path, tokens, {.numerics = numerics, .kv_dtype = KvDType::kInt8});
+    double sum = 0;
+    for (size_t row = 0; row < p.size(); ++row) {
+      for (size_t i = 0; i < p[row].size(); ++i) sum += std::exp(p[row][i]) * (p[row][i] - q[row][i]);
+    }
+    return sum / static_cast<double>(p.size());
+  };
+  const double with_floats = mean_kl(Numerics::kReference), with_int8 = mean_kl(Numerics::kExact);
+  std::printf("INT8 to F32 keys and values: mean KL %.5f nat, with int8 activations %.5f\n", with_floats, with_int8);
+  EXPECT_LE(with_floats, 0.001);
+}
+
 // Law 1 at real sizes: matrices of dozens of panels, more than one head group, a real chat.
 TEST(RealModelLogits, SameBitsForAnyChunksAndThreads) {
   IBID_NEED_REAL_MODEL(path);
