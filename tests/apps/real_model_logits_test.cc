@@ -73,6 +73,15 @@ INSTANTIATE_TEST_SUITE_P(Kv, RealModelQuality,
                                          Bound{"INT8", KvDType::kInt8, 0.0031}),
                          [](const auto& test) { return test.param.name; });
 
+// The ids of a text of 1,786 tokens.
+Tokens text_ids(const std::string& shared) {
+  const auto reference = open_model_file(shared + "/reference/smollm2/nll.safetensors");
+  CHECK(reference.ok()) << reference.status().to_string();
+  const auto ids = read_int64(**reference, "ids");
+  CHECK(ids.ok()) << ids.status().to_string();
+  return Tokens(ids->begin(), ids->end());
+}
+
 // The nats per token that a text of 1,786 tokens costs, against those of Hugging Face's float32. One text says it
 // within 0.2 % of the perplexity only (standard error), hence bounds above what int8 activations cost on average.
 class RealModelPerplexity : public testing::TestWithParam<Bound> {};
@@ -80,11 +89,7 @@ class RealModelPerplexity : public testing::TestWithParam<Bound> {};
 TEST_P(RealModelPerplexity, ExactModeIsNearFloat) {
   IBID_NEED_REAL_MODEL(path);
   IBID_NEED_SHARED(shared);
-  const auto reference = open_model_file(shared + "/reference/smollm2/nll.safetensors");
-  ASSERT_TRUE(reference.ok()) << reference.status().to_string();
-  const auto ids = read_int64(**reference, "ids");
-  ASSERT_TRUE(ids.ok()) << ids.status().to_string();
-  const Tokens tokens(ids->begin(), ids->end());
+  const Tokens tokens = text_ids(shared);
   ASSERT_EQ(tokens.size(), 1786u);
   const auto model = load_for_feeding(path, {.kv_dtype = GetParam().kv_dtype});
   ASSERT_TRUE(model.ok()) << model.status().to_string();
@@ -124,11 +129,8 @@ std::vector<std::vector<double>> distributions(const std::string& path, const To
 TEST(RealModelLogits, Int8KeysAndValuesAreNearFloats) {
   IBID_NEED_REAL_MODEL(path);
   IBID_NEED_SHARED(shared);
-  const auto reference = open_model_file(shared + "/reference/smollm2/nll.safetensors");
-  ASSERT_TRUE(reference.ok()) << reference.status().to_string();
-  const auto ids = read_int64(**reference, "ids");
-  ASSERT_TRUE(ids.ok()) << ids.status().to_string();
-  const Tokens tokens(ids->begin(), ids->begin() + 512);
+  Tokens tokens = text_ids(shared);
+  tokens.resize(512);
   const auto mean_kl = [&](Numerics numerics) {
     const auto p = distributions(path, tokens, {.numerics = numerics, .kv_dtype = KvDType::kF32});
     const auto q = distributions(path, tokens, {.numerics = numerics, .kv_dtype = KvDType::kInt8});

@@ -13,6 +13,7 @@
 
 #include "kernels/dispatch.h"
 #include "kernels/panel.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace ibid {
@@ -20,8 +21,6 @@ namespace {
 
 constexpr size_t kLength = 150;      // two page borders
 constexpr size_t kLong = 300;        // the border of an attention block
-
-using Row = std::vector<float>;
 
 // A model, its pool, and the bits of one pass over everything: what all other ways must reproduce.
 struct Subject {
@@ -43,42 +42,12 @@ struct Subject {
   KvPagePool pool;
 };
 
-bool same_bits(const Row& a, const Row& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 void expect_same_rows(const std::vector<Row>& got, const std::vector<Row>& wanted) {
   ASSERT_LE(got.size(), wanted.size());
   for (size_t i = 0; i < got.size(); ++i) ASSERT_TRUE(same_bits(got[i], wanted[i])) << "logits at position " << i;
 }
 
-// Every stored key and value of the entry, as attention reads them.
-Row stored_rows(const KvCacheEntry& entry) {
-  const KvLayout& layout = entry.layout();
-  Row rows;
-  std::vector<float> k(layout.head_dim);
-  std::vector<float> v(layout.head_dim);
-  for (size_t p = 0; p < entry.length(); ++p) {
-    for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-      for (size_t head = 0; head < layout.n_kv_heads; ++head) {
-        const std::byte* block = entry.page_data()[p / kPagePositions] + layout.head_offset(layer, head);
-        kernels_for(Isa::kRef).kv_load(layout.block, block, p % kPagePositions, k.data(), v.data());
-        rows.insert(rows.end(), k.begin(), k.end());
-        rows.insert(rows.end(), v.begin(), v.end());
-      }
-    }
-  }
-  return rows;
-}
-
-struct Case {
-  const char* name;
-  KvDType kv_dtype;
-  DType matrix_dtype;
-  DType head_dtype;
-};
-
-class SameBits : public testing::TestWithParam<Case> {
+class SameBits : public testing::TestWithParam<WeightsAndKv> {
  protected:
   void SetUp() override {
     // What all ways must reproduce is computed by two threads, the many ways by one: nobody waits at barriers.
@@ -92,9 +61,7 @@ class SameBits : public testing::TestWithParam<Case> {
 
   std::unique_ptr<Subject> make(int n_threads, std::optional<Isa> isa = {}) const {
     TinyModel tiny;
-    tiny.matrix_dtype = GetParam().matrix_dtype;
-    tiny.embed_dtype = GetParam().head_dtype;
-    tiny.head_dtype = GetParam().head_dtype;
+    GetParam().apply_to(tiny);
     tiny.dim = tiny.n_heads * tiny.head_dim;
     // Types of 256-value blocks need rows of 256.
     if (dtype_block(tiny.matrix_dtype).values == 256) {
@@ -370,25 +337,13 @@ TEST_P(SameBits, AnyInstructionSetAndThreads) {
   }
 }
 
-constexpr Case kCases[] = {{"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
-                           {"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},
-                           {"BF16_weights_Int8_KV", KvDType::kInt8, DType::kBF16, DType::kBF16},
-                           {"Q4_1_weights_F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
-                           {"Q4_1_weights_Int8_KV", KvDType::kInt8, DType::kQ4_1, DType::kQ8_0},
-                           {"Q4_0_weights_F32_KV", KvDType::kF32, DType::kQ4_0, DType::kQ8_0},
-                           {"Q5_0_weights_F16_KV", KvDType::kF16, DType::kQ5_0, DType::kQ8_0},
-                           {"Q5_1_weights_F16_KV", KvDType::kF16, DType::kQ5_1, DType::kQ5_1},
-                           {"Q8_0_weights_Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0},
-                           {"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
-                           {"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K},
-                           {"Q6_K_weights_F32_KV", KvDType::kF32, DType::kQ6_K, DType::kQ4_K}};
-
-INSTANTIATE_TEST_SUITE_P(All, SameBits, testing::ValuesIn(kCases), [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, SameBits, testing::ValuesIn(kEveryPanelType),
+                         [](const auto& test) { return test.param.name; });
 
 // Each as the type of the layers, not of the head alone.
 TEST(SameBitsCases, HaveEveryPanelType) {
   for (int type = 0; type <= static_cast<int>(PanelType::kPF); ++type) {
-    const bool there = std::any_of(std::begin(kCases), std::end(kCases), [&](const Case& c) {
+    const bool there = std::any_of(std::begin(kEveryPanelType), std::end(kEveryPanelType), [&](const WeightsAndKv& c) {
       return panel_type_for(c.matrix_dtype) == static_cast<PanelType>(type);
     });
     EXPECT_TRUE(there) << panel_type_name(static_cast<PanelType>(type));

@@ -16,21 +16,13 @@
 namespace ibid {
 namespace {
 
-// Writes answers that are history in capitals: every turn rewrites the one before.
-constexpr const char* kShouts =
-    "{% for message in messages %}"
-    "{{ '<|im_start|>' + message['role'] + '\n' }}"
-    "{{ message['content'] | upper if message['role'] == 'assistant' else message['content'] }}"
-    "{{ '<|im_end|>\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
-
 const std::string kSystem = "be the best " + std::string(120, 'z');
 
 TurnOptions sampled(uint64_t seed, size_t max_tokens = 18) {
   return {.sampler = {.temperature = 1.0, .min_p = 0, .seed = seed}, .max_tokens = max_tokens};
 }
 
-class SessionBits : public testing::TestWithParam<TinyKind> {
+class SessionBits : public testing::TestWithParam<WeightsAndKv> {
  protected:
   using Machine = std::pair<Isa, int>;  // instruction set, threads
 
@@ -216,7 +208,7 @@ TEST_P(SessionBits, NamespacesKnowNothingOfEachOther) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SessionBits, testing::ValuesIn(kTinyKinds),
+INSTANTIATE_TEST_SUITE_P(All, SessionBits, testing::ValuesIn(kEveryKvType),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

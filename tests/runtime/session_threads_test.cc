@@ -13,14 +13,6 @@
 namespace ibid {
 namespace {
 
-// Writes answers that are history in capitals, so that there is work for idle time.
-constexpr const char* kShouts =
-    "{% for message in messages %}"
-    "{{ '<|im_start|>' + message['role'] + '\n' }}"
-    "{{ message['content'] | upper if message['role'] == 'assistant' else message['content'] }}"
-    "{{ '<|im_end|>\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
-
 constexpr int kTurns = 3;
 
 // One person's habits, all of them fixed by a number.
@@ -81,7 +73,7 @@ void begin_and_cancel(ChatSession& chat, const Person& person, int turn, StopMod
   }
 }
 
-std::vector<std::string> answers_alone(const TinyKind& kind, const Person& person) {
+std::vector<std::string> answers_alone(const WeightsAndKv& kind, const Person& person) {
   const auto engine = tiny_engine(kind, {}, 1, 48, kShouts);
   ChatSession chat = *ChatSession::create(engine, person.session());
   std::vector<std::string> answers;
@@ -89,7 +81,7 @@ std::vector<std::string> answers_alone(const TinyKind& kind, const Person& perso
   return answers;
 }
 
-class SessionThreads : public testing::TestWithParam<TinyKind> {
+class SessionThreads : public testing::TestWithParam<WeightsAndKv> {
  protected:
   void run(Isa isa, int n_threads, size_t n_sessions, uint64_t seed) {
     const auto engine = tiny_engine(GetParam(), isa, n_threads, 48, kShouts);
@@ -135,7 +127,7 @@ TEST_P(SessionThreads, EightInCompanyHearWhatTheyHearAlone) {
 
 TEST_P(SessionThreads, Sixteen) { run(*active_isa(), 1, 16, 77); }
 
-INSTANTIATE_TEST_SUITE_P(All, SessionThreads, testing::ValuesIn(kTinyKinds),
+INSTANTIATE_TEST_SUITE_P(All, SessionThreads, testing::ValuesIn(kEveryKvType),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

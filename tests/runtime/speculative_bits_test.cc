@@ -3,26 +3,17 @@
 // number of threads.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <iterator>
 
 #include "kernels/dispatch.h"
-#include "kernels/panel.h"
 #include "runtime/chat_session.h"
 #include "tests/runtime/tiny_chat.h"
 #include "tests/support/fake_tokenizer.h"
 #include "tests/support/paths.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace ibid {
 namespace {
-
-struct Case {
-  const char* name;
-  KvDType kv_dtype;
-  DType matrix_dtype;
-  DType head_dtype;
-};
 
 struct Outcome {
   Generation generation;
@@ -31,7 +22,7 @@ struct Outcome {
   WorkCounters work;
 };
 
-class SpeculativeBits : public testing::TestWithParam<Case> {
+class SpeculativeBits : public testing::TestWithParam<WeightsAndKv> {
  protected:
   static constexpr size_t kVocabSize = 276;  // FakeTokenizer's
 
@@ -39,9 +30,7 @@ class SpeculativeBits : public testing::TestWithParam<Case> {
     TinyModel tiny;
     tiny.vocab_size = kVocabSize;
     tiny.n_layers = 2;
-    tiny.matrix_dtype = GetParam().matrix_dtype;
-    tiny.embed_dtype = GetParam().head_dtype;
-    tiny.head_dtype = GetParam().head_dtype;
+    GetParam().apply_to(tiny);
     // Types of 256-value blocks need rows of 256.
     if (dtype_block(tiny.matrix_dtype).values == 256) {
       tiny.n_layers = 1, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
@@ -148,31 +137,8 @@ TEST_P(SpeculativeBits, AnyInstructionSetAndThreadsWithDraftsAndWithout) {
   }
 }
 
-constexpr Case kCases[] = {{"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
-                           {"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},
-                           {"BF16_weights_Int8_KV", KvDType::kInt8, DType::kBF16, DType::kBF16},
-                           {"Q4_1_weights_F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
-                           {"Q4_1_weights_Int8_KV", KvDType::kInt8, DType::kQ4_1, DType::kQ8_0},
-                           {"Q4_0_weights_F32_KV", KvDType::kF32, DType::kQ4_0, DType::kQ8_0},
-                           {"Q5_0_weights_F16_KV", KvDType::kF16, DType::kQ5_0, DType::kQ8_0},
-                           {"Q5_1_weights_F16_KV", KvDType::kF16, DType::kQ5_1, DType::kQ5_1},
-                           {"Q8_0_weights_Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0},
-                           {"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
-                           {"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K},
-                           {"Q6_K_weights_F32_KV", KvDType::kF32, DType::kQ6_K, DType::kQ4_K}};
-
-INSTANTIATE_TEST_SUITE_P(All, SpeculativeBits, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(All, SpeculativeBits, testing::ValuesIn(kEveryPanelType),
                          [](const auto& test) { return test.param.name; });
-
-// Each as the type of the layers, not of the head alone.
-TEST(SpeculativeBitsCases, HaveEveryPanelType) {
-  for (int type = 0; type <= static_cast<int>(PanelType::kPF); ++type) {
-    const bool there = std::any_of(std::begin(kCases), std::end(kCases), [&](const Case& c) {
-      return panel_type_for(c.matrix_dtype) == static_cast<PanelType>(type);
-    });
-    EXPECT_TRUE(there) << panel_type_name(static_cast<PanelType>(type));
-  }
-}
 
 constexpr const char* kStory =
     "The old lighthouse at Marrow Point was built in 1871 by a company of masons from the north. It stands "

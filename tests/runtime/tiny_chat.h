@@ -15,61 +15,40 @@
 #include "kernels/dispatch.h"
 #include "runtime/chat_session.h"
 #include "tests/support/fake_tokenizer.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace ibid {
 
-using Row = std::vector<float>;
+// One of each type of keys and values.
+inline constexpr WeightsAndKv kEveryKvType[] = {{"F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
+                                                {"F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
+                                                {"Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0}};
 
-// Every stored key and value, as attention reads them.
-inline Row stored_rows(const KvCacheEntry& entry) {
-  const KvLayout& layout = entry.layout();
-  Row rows, k(layout.head_dim), v(layout.head_dim);
-  for (size_t p = 0; p < entry.length(); ++p) {
-    for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-      for (size_t head = 0; head < layout.n_kv_heads; ++head) {
-        const std::byte* block = entry.page_data()[p / kPagePositions] + layout.head_offset(layer, head);
-        kernels_for(Isa::kRef).kv_load(layout.block, block, p % kPagePositions, k.data(), v.data());
-        rows.insert(rows.end(), k.begin(), k.end());
-        rows.insert(rows.end(), v.begin(), v.end());
-      }
-    }
-  }
-  return rows;
-}
-
-inline bool same_bits(const Row& a, const Row& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-// Weights and how they are kept and computed.
-struct TinyKind {
-  const char* name;
-  KvDType kv_dtype;
-  DType matrix_dtype;
-  DType head_dtype;
-};
-inline constexpr TinyKind kTinyKinds[] = {{"F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
-                                          {"F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
-                                          {"Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0}};
+// Writes answers that are history in capitals: every turn rewrites the one before.
+inline constexpr const char* kShouts =
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{{ message['content'] | upper if message['role'] == 'assistant' else message['content'] }}"
+    "{{ '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 inline constexpr size_t kTinyContext = 2048;
 
-inline std::unique_ptr<TransformerModel> load_tiny_chat_model(const TinyKind& kind, std::optional<Isa> isa,
+inline std::unique_ptr<TransformerModel> load_tiny_chat_model(const WeightsAndKv& kind, std::optional<Isa> isa,
                                                               int n_threads, size_t max_chunk) {
   TinyModel tiny;
   tiny.vocab_size = FakeTokenizer().vocab_size();
   tiny.n_layers = 2;
   tiny.context = kTinyContext;
-  tiny.matrix_dtype = kind.matrix_dtype;
-  tiny.embed_dtype = tiny.head_dtype = kind.head_dtype;
+  kind.apply_to(tiny);
   return load_tiny_model(tiny, {.kv_dtype = kind.kv_dtype, .n_threads = n_threads, .isa = isa, .max_chunk = max_chunk});
 }
 
 // What sessions are compared with: an entry of its own, one pass, one thread, the best instruction set.
 class ColdModel {
  public:
-  explicit ColdModel(const TinyKind& kind)
+  explicit ColdModel(const WeightsAndKv& kind)
       : model_(load_tiny_chat_model(kind, {}, 1, kTinyContext)), pool_(model_->kv_layout(), size_t{64} << 20) {}
 
   // Rows of all ids, and the logits of `next` behind them.
@@ -94,7 +73,7 @@ class ColdModel {
   KvPagePool pool_;
 };
 
-inline std::shared_ptr<Engine> tiny_engine(const TinyKind& kind, std::optional<Isa> isa, int n_threads,
+inline std::shared_ptr<Engine> tiny_engine(const WeightsAndKv& kind, std::optional<Isa> isa, int n_threads,
                                            size_t max_chunk, const char* chat_template, EngineParts parts = {}) {
   parts.model = load_tiny_chat_model(kind, isa, n_threads, max_chunk);
   parts.tokenizer = std::make_unique<FakeTokenizer>();

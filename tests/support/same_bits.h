@@ -1,0 +1,68 @@
+// For tests of the first law on real forward passes: the bits that are compared, and every way to keep weights, keys and
+// values.
+#pragma once
+
+#include <cstring>
+#include <ostream>
+#include <vector>
+
+#include "cache/kv_cache_entry.h"
+#include "kernels/dispatch.h"
+#include "tests/support/tiny_model.h"
+
+namespace ibid {
+
+using Row = std::vector<float>;
+
+inline bool same_bits(const Row& a, const Row& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Every stored key and value of the entry, as attention reads them.
+inline Row stored_rows(const KvCacheEntry& entry) {
+  const KvLayout& layout = entry.layout();
+  Row rows, k(layout.head_dim), v(layout.head_dim);
+  for (size_t p = 0; p < entry.length(); ++p) {
+    for (size_t layer = 0; layer < layout.n_layers; ++layer) {
+      for (size_t head = 0; head < layout.n_kv_heads; ++head) {
+        const std::byte* block = entry.page_data()[p / kPagePositions] + layout.head_offset(layer, head);
+        kernels_for(Isa::kRef).kv_load(layout.block, block, p % kPagePositions, k.data(), v.data());
+        rows.insert(rows.end(), k.begin(), k.end());
+        rows.insert(rows.end(), v.begin(), v.end());
+      }
+    }
+  }
+  return rows;
+}
+
+struct WeightsAndKv {
+  const char* name;
+  KvDType kv_dtype;
+  DType matrix_dtype;
+  DType head_dtype;  // of the vocabulary's table and head
+
+  void apply_to(TinyModel& tiny) const {
+    tiny.matrix_dtype = matrix_dtype;
+    tiny.embed_dtype = head_dtype;
+    tiny.head_dtype = head_dtype;
+  }
+};
+
+inline void PrintTo(const WeightsAndKv& kind, std::ostream* out) { *out << kind.name; }
+
+// Every panel type as that of the layers (same_bits_test.cc makes sure), and every type of keys and values.
+inline constexpr WeightsAndKv kEveryPanelType[] = {
+    {"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
+    {"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},
+    {"BF16_weights_Int8_KV", KvDType::kInt8, DType::kBF16, DType::kBF16},
+    {"Q4_1_weights_F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
+    {"Q4_1_weights_Int8_KV", KvDType::kInt8, DType::kQ4_1, DType::kQ8_0},
+    {"Q4_0_weights_F32_KV", KvDType::kF32, DType::kQ4_0, DType::kQ8_0},
+    {"Q5_0_weights_F16_KV", KvDType::kF16, DType::kQ5_0, DType::kQ8_0},
+    {"Q5_1_weights_F16_KV", KvDType::kF16, DType::kQ5_1, DType::kQ5_1},
+    {"Q8_0_weights_Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0},
+    {"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
+    {"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K},
+    {"Q6_K_weights_F32_KV", KvDType::kF32, DType::kQ6_K, DType::kQ4_K}};
+
+}  // namespace ibid
