@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <map>
-#include <numeric>
 #include <random>
 #include <thread>
 #include <utility>

@@ -3,7 +3,6 @@
 // number of threads.
 #include <gtest/gtest.h>
 
-
 #include "kernels/dispatch.h"
 #include "runtime/chat_session.h"
 #include "tests/runtime/tiny_chat.h"
