@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/bench/other_processes.h"
+#include "apps/chat/load_engine.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "bench/session_claims.h"
@@ -44,13 +45,8 @@ void print(const Claim& claim, bool json) {
 Status run(const Arguments& arguments) {
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
   TRY_ASSIGN(const Isa isa, active_isa());
-  const ModelOptions model = arguments.model.options();
   const LoadEngine load = [&](const std::string& cache_directory) {
-    EngineOptions options;
-    options.numerics = model.numerics;
-    options.kv_dtype = model.kv_dtype;
-    options.n_threads = model.n_threads;
-    options.max_seq_len = model.max_seq_len;
+    EngineOptions options = engine_options(arguments.model);
     options.cache_directory = cache_directory;
     options.fingerprint = true;
     return Engine::load(path, options);

@@ -4,12 +4,14 @@
 // else to do only.
 #pragma once
 
+#include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "runtime/engine.h"
+#include "runtime/turn.h"
 
 namespace ibid {
 
@@ -24,6 +26,23 @@ using ClaimSink = std::function<void(const Claim&)>;
 
 // An engine on one model file; each call loads it anew. With a cache directory unless it is empty.
 using LoadEngine = std::function<Result<std::shared_ptr<Engine>>(const std::string& cache_directory)>;
+
+// Up to 199 bytes.
+template <typename... Values>
+std::string text_of(const char* format, Values... values) {
+  char text[200];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+// An answer of n tokens, one a pass: what drafts save is another measurement.
+inline TurnOptions greedy_reply(size_t n_tokens) {
+  TurnOptions options;
+  options.sampler.temperature = 0;
+  options.min_tokens = options.max_tokens = n_tokens;
+  options.speculate = false;
+  return options;
+}
 
 // Errors of all: those of Engine::load() and of ChatSession.
 // 100 turns up to 8,000 tokens, and the counters of 200 turns.

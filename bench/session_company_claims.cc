@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -21,21 +20,6 @@ namespace {
 constexpr size_t kPromptTokens = 4000;
 constexpr size_t kStepsAlone = 40;  // that a decoding session does before and after it has company
 constexpr size_t kTogether = 8, kTogetherTokens = 128;
-
-template <typename... Values>
-std::string text_of(const char* format, Values... values) {
-  char text[200];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
-
-TurnOptions greedy(size_t n_tokens) {
-  TurnOptions options;
-  options.sampler.temperature = 0;
-  options.min_tokens = options.max_tokens = n_tokens;
-  options.speculate = false;  // one token a pass
-  return options;
-}
 
 // A session that decodes on a thread of its own until it is stopped, and the times of its tokens.
 class Decoder {
@@ -76,7 +60,7 @@ class Decoder {
   void run(size_t seed, size_t n_tokens, const std::stop_token& stop) {
     const auto turn = [&]() -> Status {
       TRY_ASSIGN(ChatSession session, ChatSession::create(engine_, {.repair_when_idle = false}));
-      TurnOptions options = greedy(n_tokens);
+      TurnOptions options = greedy_reply(n_tokens);
       options.stop = stop;
       const std::string text = text_of_tokens(engine_->tokenizer(), "Tell me of", 24, seed);
       return session
@@ -119,7 +103,7 @@ std::string long_text(const Engine& engine, size_t seed) {
 Result<Reading> read_prompt(const std::shared_ptr<Engine>& engine, const std::string& text) {
   engine->store().clear("");
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.repair_when_idle = false}));
-  TRY_ASSIGN(const Turn turn, session.send(text, greedy(1)));
+  TRY_ASSIGN(const Turn turn, session.send(text, greedy_reply(1)));
   return Reading{turn.timings.ttft_ms, turn.usage.n_prefilled};
 }
 
@@ -186,7 +170,7 @@ Result<double> cancel_reading(const std::shared_ptr<Engine>& engine, size_t seed
   Status status;
   std::stop_source source;
   std::jthread reader([&] {
-    TurnOptions options = greedy(1);
+    TurnOptions options = greedy_reply(1);
     options.stop = source.get_token();
     status = session.send(text, options).status();
     stopped_ns = engine->clock().steady_ns();

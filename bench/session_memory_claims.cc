@@ -1,7 +1,6 @@
 // What sessions reuse, and what it costs: long chats, a shared system message, resuming, the store.
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -23,21 +22,6 @@ constexpr size_t kSystemTokens = 3000, kSystemSessions = 50;
 constexpr size_t kResumedTokens = 4000;
 constexpr size_t kLookups = 200;
 constexpr double kMebibyte = 1 << 20;
-
-template <typename... Values>
-std::string text_of(const char* format, Values... values) {
-  char text[200];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
-
-TurnOptions greedy_reply(size_t n_tokens) {
-  TurnOptions options;
-  options.sampler.temperature = 0;
-  options.min_tokens = options.max_tokens = n_tokens;
-  options.speculate = false;  // what drafts save is another measurement
-  return options;
-}
 
 Result<ChatSession> quiet_session(std::shared_ptr<Engine> engine, SessionOptions options = {}) {
   options.repair_when_idle = false;

@@ -95,7 +95,9 @@ struct Stream {
   const std::byte* ahead;
 };
 
-// How far ahead to fetch, rounded up to whole pages' keys or values. Without it, reading from memory is half as fast.
+// How far ahead to fetch, rounded up to whole pages' keys or values. Of 12, 24, 48 and 96 KB the least was the best for
+// INT8, and F16 and F32 hardly tell it from 48. Without any, decoding behind 4,096 positions took 1.1 (F32) to 1.6
+// times (F16) as long (an EPYC with 1 MiB a core).
 constexpr size_t kFetchAhead = 12288;
 
 IBID_INLINE void fetch_ahead(const Stream& stream, size_t offset, size_t bytes) {

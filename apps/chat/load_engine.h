@@ -10,6 +10,9 @@
 
 namespace ibid {
 
+// What the arguments say of an engine; the rest as it is by default.
+EngineOptions engine_options(const ModelArguments& arguments);
+
 // Resolves the model, fetching the default one when nothing was named and it is not there yet, and loads it.
 // cache_directory: as in EngineOptions.
 Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments, const std::string& cache_directory = {});

@@ -9,6 +9,7 @@
 
 #include "tests/support/fake_model.h"
 #include "tests/support/fake_tokenizer.h"
+#include "tests/support/same_bits.h"
 
 namespace ibid {
 namespace {
@@ -149,10 +150,6 @@ class Story {
 Outcome run(Options options, bool speculate) {
   options.speculate = speculate;
   return Story(options).run();
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 void expect_same(const Outcome& on, const Outcome& off) {
