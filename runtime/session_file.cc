@@ -213,6 +213,7 @@ Json session_to_json(const SavedSession& session) {
   Json usage = Json::object();
   for (const auto& [name, field] : kUsageFields) usage[name] = session.usage.*field;
   json["usage"] = std::move(usage);
+  json["n_ids"] = session.n_ids;
   return json;
 }
 
@@ -241,10 +242,36 @@ Result<SavedSession> session_from_json(const Json& json) {
   for (const auto& [name, field] : kUsageFields) {
     TRY_ASSIGN(session.usage.*field, number_from(json["usage"], name, SIZE_MAX));
   }
+  if (json.contains("n_ids")) {
+    TRY_ASSIGN(session.n_ids, number_from(json, "n_ids", SIZE_MAX));
+  }
   return session;
 }
 
 namespace {
+
+// What stands in front of the records, which begin at `end`.
+Result<SavedSession> read_conversation(File& file, const std::string& path, uint64_t& end) {
+  TRY_ASSIGN(const uint64_t file_bytes, file.size());
+  TRY_ASSIGN(const auto raw, read_exactly(file, 0, sizeof(FileHeader), path));
+  FileHeader header;
+  std::memcpy(&header, raw.data(), sizeof(header));
+  if (!std::equal(kMagic.begin(), kMagic.end(), header.magic.begin())) {
+    return {ErrorCode::kBadMagic, path + ": not a saved conversation"};
+  }
+  if (header.version != kVersion || header.endian_mark != kEndianMark) {
+    return {ErrorCode::kUnsupportedVersion, path + ": version " + std::to_string(header.version) +
+                                                ", or saved on a machine of another byte order"};
+  }
+  if (header.json_bytes > kMaxJsonBytes) return {ErrorCode::kLimitExceeded, path + ": larger than any conversation"};
+  if (header.json_bytes > file_bytes - sizeof(header)) return {ErrorCode::kTruncated, path + ": the file is cut"};
+  TRY_ASSIGN(const auto text, read_exactly(file, sizeof(header), header.json_bytes, path));
+  const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
+  if (digest_of(json) != header.digest) return {ErrorCode::kCorrupt, path + ": the file is damaged"};
+  TRY_ASSIGN(const Json parsed, parse_json(json, path, {.max_bytes = kMaxJsonBytes, .max_depth = kMaxJsonDepth}));
+  end = sizeof(header) + header.json_bytes;
+  return session_from_json(parsed);
+}
 
 Status write_and_rename(FileOps& files, File& file, const std::string& json, const KvCacheEntry* kv,
                         const KvPageIdentity& identity, const std::string& temporary, const std::string& path) {
@@ -276,33 +303,28 @@ Status write_session_file(FileOps& files, const std::string& path, const SavedSe
   }
 }
 
+Result<SavedSession> read_saved_session(FileOps& files, const std::string& path) {
+  try {
+    TRY_ASSIGN(const std::unique_ptr<File> file, files.open_to_read(path));
+    uint64_t end = 0;
+    return read_conversation(*file, path, end);
+  } catch (const std::bad_alloc&) {
+    return out_of_heap();
+  }
+}
+
 Result<LoadedSession> read_session_file(FileOps& files, const std::string& path, KvPagePool& pool,
                                         const KvPageIdentity* identity) {
   try {
     TRY_ASSIGN(const std::unique_ptr<File> file, files.open_to_read(path));
-    TRY_ASSIGN(const uint64_t file_bytes, file->size());
-    TRY_ASSIGN(const auto raw, read_exactly(*file, 0, sizeof(FileHeader), path));
-    FileHeader header;
-    std::memcpy(&header, raw.data(), sizeof(header));
-    if (!std::equal(kMagic.begin(), kMagic.end(), header.magic.begin())) {
-      return {ErrorCode::kBadMagic, path + ": not a saved conversation"};
-    }
-    if (header.version != kVersion || header.endian_mark != kEndianMark) {
-      return {ErrorCode::kUnsupportedVersion, path + ": version " + std::to_string(header.version) +
-                                                  ", or saved on a machine of another byte order"};
-    }
-    if (header.json_bytes > kMaxJsonBytes) return {ErrorCode::kLimitExceeded, path + ": larger than any conversation"};
-    if (header.json_bytes > file_bytes - sizeof(header)) return {ErrorCode::kTruncated, path + ": the file is cut"};
-    TRY_ASSIGN(const auto text, read_exactly(*file, sizeof(header), header.json_bytes, path));
-    const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
-    if (digest_of(json) != header.digest) return {ErrorCode::kCorrupt, path + ": the file is damaged"};
-    TRY_ASSIGN(const Json parsed, parse_json(json, path, {.max_bytes = kMaxJsonBytes, .max_depth = kMaxJsonDepth}));
-    TRY_ASSIGN(SavedSession session, session_from_json(parsed));
+    uint64_t records = 0;
+    TRY_ASSIGN(SavedSession session, read_conversation(*file, path, records));
     LoadedSession loaded{std::move(session), std::nullopt};
     if (identity != nullptr) {
+      TRY_ASSIGN(const uint64_t file_bytes, file->size());
       KvCacheEntry entry(pool);
       // Whatever is wrong with the records: what was not used is read again.
-      (void)read_pages(*file, sizeof(header) + header.json_bytes, file_bytes, *identity, pool, path, entry);
+      (void)read_pages(*file, records, file_bytes, *identity, pool, path, entry);
       if (entry.length() > 0) loaded.kv = std::move(entry);
     }
     return loaded;

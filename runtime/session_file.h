@@ -41,6 +41,7 @@ struct SavedSession {
   std::set<size_t> pinned;
   std::vector<SavedReply> replies;  // in the order of their messages
   Usage usage;
+  size_t n_ids = 0;  // of the whole conversation when it was saved, for people; 0: an older file
 };
 
 Json session_to_json(const SavedSession& session);
@@ -51,6 +52,9 @@ Result<SavedSession> session_from_json(const Json& json);
 // Errors: kIo, kOutOfMemory; a file that was there before is still the same then.
 Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session,
                           const KvCacheEntry* kv, const KvPageIdentity& identity);
+
+// What a file says of the conversation; needs no model, and leaves keys and values alone. Errors: as below.
+Result<SavedSession> read_saved_session(FileOps& files, const std::string& path);
 
 struct LoadedSession {
   SavedSession session;

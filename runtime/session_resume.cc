@@ -65,6 +65,7 @@ SavedSession ChatSession::State::to_saved() const {
   saved.pinned = pinned;
   saved.replies = replies_of(transcript, messages);
   saved.usage = usage;
+  saved.n_ids = transcript.ids().size();
   return saved;
 }
 

@@ -214,6 +214,7 @@ TEST_F(ChatResumeTest, HostileFieldsAreRefusedByName) {
       {"replies", {{{"message", 1}, {"ids", "x"}}}},
       {"when_full", "explode"}, {"variables", "x"},
       {"usage", {{"n_prompt", -1}}},
+      {"n_ids", -1},
   };
   for (const auto& [field, value] : bad) {
     Json json = as_read;
@@ -224,8 +225,18 @@ TEST_F(ChatResumeTest, HostileFieldsAreRefusedByName) {
   for (const auto& [field, value] : as_read.items()) {
     Json json = as_read;
     json.erase(field);
-    EXPECT_EQ(session_from_json(json).ok(), field == "repair_when_idle") << field;
+    EXPECT_EQ(session_from_json(json).ok(), field == "repair_when_idle" || field == "n_ids") << field;
   }
+}
+
+TEST_F(ChatResumeTest, WhatAFileSaysIsReadWithoutAModelAndWithoutItsKeysAndValues) {
+  have_a_talk(false, true);
+  const Result<SavedSession> saved = read_saved_session(files, kPath);
+  ASSERT_TRUE(saved.ok()) << saved.status().to_string();
+  EXPECT_EQ(json_to_string(saved->messages), json_to_string(messages));
+  EXPECT_EQ(saved->n_ids, ids.size());
+  EXPECT_EQ(saved->pinned, std::set<size_t>{1});
+  EXPECT_EQ(read_saved_session(files, "/s/none").status().code(), ErrorCode::kNotFound);
 }
 
 TEST_F(ChatResumeTest, IdsThatTheModelDoesNotHaveAreRefused) {
