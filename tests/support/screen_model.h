@@ -1,0 +1,72 @@
+// What a terminal shows after the bytes that a program wrote to it: a grid of characters, a cursor, and the rows
+// that scrolled out at the top. It knows what today's terminals do with text (wrapping that waits for the next
+// character, wide characters, combining ones, emoji joined into one) and the sequences that ibid writes; any other
+// sequence is kept in unknown(), so that a test can say that there was none. Colours are ignored.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ibid {
+
+class ScreenModel {
+ public:
+  ScreenModel(size_t rows, size_t columns);
+
+  // Bytes as they come; a sequence or a character may be split anywhere.
+  void feed(std::string_view bytes);
+  // Rows are cut or added at the bottom, columns at the right: as xterm does it, nothing is wrapped anew.
+  void resize(size_t rows, size_t columns);
+
+  size_t rows() const { return grid_.size(); }
+  size_t columns() const { return n_columns_; }
+  size_t cursor_row() const { return row_; }
+  size_t cursor_column() const { return column_; }
+
+  // One row without the blanks that nobody wrote; blanks that were written count.
+  std::string row(size_t i) const;
+  // All rows that are not empty at the end, joined by newlines.
+  std::string text() const;
+  // What scrolled out, then text().
+  std::string everything() const;
+
+  bool bracketed_paste() const { return bracketed_paste_; }
+  // Escape sequences so far, SGR ones (colours) apart.
+  size_t n_colours() const { return n_colours_; }
+  size_t n_sequences() const { return n_sequences_; }
+  const std::vector<std::string>& unknown() const { return unknown_; }
+
+ private:
+  struct Cell {
+    std::string text;           // empty: never written, or erased
+    bool second_half = false;   // of the wide character to the left
+  };
+  using Row = std::vector<Cell>;
+
+  void put(char32_t c);
+  bool joins_previous(char32_t c) const;
+  void line_feed();
+  void control(unsigned char c);
+  void sequence(const std::string& whole);
+  void erase(Row& row, size_t begin, size_t end);
+  static std::string row_text(const Row& row);
+  Cell* last_cell();
+
+  size_t n_columns_;
+  std::vector<Row> grid_;
+  std::vector<std::string> scrolled_;
+  size_t row_ = 0, column_ = 0;
+  bool wrap_waits_ = false;
+  bool bracketed_paste_ = false;
+  size_t n_colours_ = 0, n_sequences_ = 0;
+  std::string pending_;  // the beginning of a sequence or of a character
+  char32_t before_ = 0;  // the last character, for what joins it
+  std::vector<std::string> unknown_;
+};
+
+// Columns of a code point as terminals count: 0, 1 or 2.
+size_t terminal_columns(char32_t c);
+
+}  // namespace ibid
