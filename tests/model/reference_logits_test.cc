@@ -88,8 +88,9 @@ TEST(ReferenceLogits, TinyCheckpointsOfHuggingFace) {
   for (const auto& directory : std::filesystem::directory_iterator(shared + "/reference/tiny")) {
     if (!directory.is_directory()) continue;
     const std::string path = directory.path();
+    // Of the others not even config.json has to be readable: some hold layers that no row of ours describes.
+    if (!directory.path().filename().string().starts_with("llama")) continue;
     const auto file = open(path);
-    if (*file->get_string("model_type").value() != "llama") continue;
     ++n_models;
     expect_logits(*file, *open(path + "/logits.safetensors"), 1e-3);
   }
