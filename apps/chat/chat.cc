@@ -79,12 +79,9 @@ Result<int> run_chat(const Arguments& arguments) {
   std::string line;
   while (!screen.writing_failed()) {
     const LineReader::Outcome outcome = reader.read(line);
-    if (outcome == LineReader::Outcome::kEnd) {
-      if (interactive) screen.note("");  // Ctrl-D: the shell's prompt gets a line of its own
-      break;
-    }
+    if (outcome == LineReader::Outcome::kEnd) break;
     if (outcome == LineReader::Outcome::kInterrupted) {
-      screen.note("\n/exit or Ctrl-D leaves");
+      screen.note("/exit or Ctrl-D leaves");
       continue;
     }
     const Conversation::Next next = conversation.handle(line, interactive);

@@ -1,6 +1,8 @@
 // What the terminal does while an answer is being given: Ctrl-C is a stop token, and what is typed ahead is
-// not shown before its turn comes. While an InterruptScope lives, SIGINT asks its token to stop; a second SIGINT
-// ends the process as usual, should the answer not stop. Outside of any scope SIGINT does what it did before.
+// not shown before its turn comes. While an InterruptScope lives, SIGINT asks its token to stop; a second
+// SIGINT ends the process as usual, should the answer not stop. Outside of any scope SIGINT does what it did
+// before. Where lines are edited (TerminalInput), what is typed meanwhile is collected for the editor, and
+// Ctrl-C empties it: of a text that was pasted line by line nothing more is answered.
 #pragma once
 
 #include <termios.h>
@@ -9,7 +11,8 @@
 
 namespace ibid {
 
-// While it lives, a terminal on standard input keeps what is typed without echoing it.
+// While it lives, a terminal on standard input keeps what is typed without echoing it. Does nothing where
+// lines are edited.
 class EchoOff {
  public:
   EchoOff();
@@ -36,6 +39,8 @@ class InterruptScope {
  private:
   std::stop_source stop_;
   EchoOff echo_off_;
+  void watch(int wake);
+
   struct Watcher;
   Watcher* watcher_;
 };

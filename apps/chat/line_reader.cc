@@ -1,95 +1,116 @@
 #include "apps/chat/line_reader.h"
 
-#include <histedit.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <clocale>
 #include <cstdio>
-#include <cstring>
 #include <iostream>
+#include <optional>
+#include <utility>
+
+#include "apps/terminal/line_editor.h"
+#include "apps/terminal/line_history.h"
+#include "apps/terminal/terminal_input.h"
+#include "apps/terminal/terminal_modes.h"
+#include "apps/terminal/terminal_traits.h"
+#include "base/utf8.h"
 
 namespace ibid {
 
 namespace {
 
 volatile sig_atomic_t interrupted = 0;
-bool continuing = false;
 
 void note_interrupt(int) { interrupted = 1; }
 
-// The prompt stands on standard error with everything else that is no answer.
-char* prompt(EditLine*) {
-  static char first[] = "> ";
-  static char next[] = "  ";
-  return continuing ? next : first;
+// Where what is typed is shown: with everything else that is no answer, if that can be.
+std::optional<int> screen_for_typing() {
+  if (obeys_sequences(STDERR_FILENO)) return STDERR_FILENO;
+  if (obeys_sequences(STDOUT_FILENO)) return STDOUT_FILENO;
+  return std::nullopt;
+}
+
+// A line from the terminal without its end; false at the end of input, and when a signal came.
+bool read_terminal_line(std::string& line) {
+  line.clear();
+  char c = 0;
+  for (;;) {
+    const ssize_t n = ::read(STDIN_FILENO, &c, 1);
+    if (n < 0 && errno == EINTR && interrupted == 0) continue;
+    if (n <= 0) return n == 0 && !line.empty();
+    if (c == '\n') return true;
+    line += c;
+  }
 }
 
 }  // namespace
 
 struct LineReader::Terminal {
-  EditLine* edit = nullptr;
-  History* history = nullptr;
-  HistEvent event{};
+  explicit Terminal(int screen)
+      : modes(STDIN_FILENO, screen), input(STDIN_FILENO), history(line_history_path()),
+        editor(input, modes, screen, history) {}
+
+  TerminalModes modes;
+  TerminalInput input;
+  LineHistory history;
+  LineEditor editor;
 };
 
-LineReader::LineReader(bool interactive) {
-  if (!interactive) return;
-  // Without a UTF-8 locale libedit would take every byte of a character for one of its own.
-  const char* locale = std::setlocale(LC_CTYPE, "");
-  if (locale == nullptr || std::strstr(locale, "UTF-8") == nullptr) std::setlocale(LC_CTYPE, "C.UTF-8");
-  terminal_ = std::make_unique<Terminal>();
-  Terminal& t = *terminal_;
-  t.history = history_init();
-  history(t.history, &t.event, H_SETSIZE, 1000);
-  t.edit = el_init("ibid", stdin, stderr, stderr);
-  el_set(t.edit, EL_PROMPT, prompt);
-  el_set(t.edit, EL_EDITOR, "emacs");
-  el_set(t.edit, EL_HIST, history, t.history);
-  el_source(t.edit, nullptr);  // the user's ~/.editrc
+LineReader::LineReader(bool interactive) : interactive_(interactive) {
+  const std::optional<int> screen = screen_for_typing();
+  if (interactive && screen) terminal_ = std::make_unique<Terminal>(*screen);
 }
 
-LineReader::~LineReader() {
-  if (terminal_ == nullptr) return;
-  el_end(terminal_->edit);
-  history_end(terminal_->history);
+LineReader::~LineReader() = default;
+
+void LineReader::set_completion(CompletionWords words) {
+  if (terminal_ != nullptr) terminal_->editor.set_completion(std::move(words));
 }
 
-LineReader::Outcome LineReader::read(std::string& line) {
-  line.clear();
+LineReader::Outcome LineReader::read(std::string& message, bool keep) {
+  message.clear();
+  if (terminal_ == nullptr && interactive_) return read_plainly(message);
   if (terminal_ == nullptr) {
-    if (!std::getline(std::cin, line)) return Outcome::kEnd;
-    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!std::getline(std::cin, message)) return Outcome::kEnd;
+    if (!message.empty() && message.back() == '\r') message.pop_back();
     return Outcome::kLine;
   }
+  terminal_->modes.set(TerminalMode::kTyping);
+  std::string typed;
+  const LineEditor::Outcome outcome = terminal_->editor.read(typed);
+  terminal_->modes.set(TerminalMode::kAnswering);
+  if (outcome == LineEditor::Outcome::kEnd) return Outcome::kEnd;
+  if (outcome == LineEditor::Outcome::kInterrupted) return Outcome::kInterrupted;
+  if (keep) terminal_->history.add(typed);
+  message = message_of(typed);
+  return Outcome::kLine;
+}
 
+// The terminal's own editing; nothing is kept.
+LineReader::Outcome LineReader::read_plainly(std::string& message) {
   struct sigaction action {};
   struct sigaction before {};
   action.sa_handler = note_interrupt;  // without SA_RESTART: the read ends
   sigaction(SIGINT, &action, &before);
   interrupted = 0;
-  continuing = false;
   Outcome outcome = Outcome::kLine;
-  for (;;) {
-    int size = 0;
-    const char* text = el_gets(terminal_->edit, &size);
-    if (interrupted != 0) {
-      el_reset(terminal_->edit);
-      outcome = Outcome::kInterrupted;
+  std::string typed, line;
+  for (const char* prompt = "> ";; prompt = "  ") {
+    std::fputs(prompt, stderr);
+    const bool read = read_terminal_line(line);
+    if (!read) {
+      std::fputc('\n', stderr);
+      outcome = interrupted != 0 ? Outcome::kInterrupted : Outcome::kEnd;
       break;
     }
-    if (text == nullptr || size <= 0) {
-      outcome = Outcome::kEnd;
-      break;
-    }
-    line.append(text, static_cast<size_t>(size));
-    while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
-    if (line.empty() || line.back() != '\\') break;
-    line.back() = '\n';
-    continuing = true;
+    typed += utf8_sanitize(line);
+    if (!typed.ends_with('\\') && !is_open_block(typed)) break;
+    if (typed.ends_with('\\')) typed.pop_back();
+    typed += '\n';
   }
   sigaction(SIGINT, &before, nullptr);
-  if (outcome == Outcome::kLine && !line.empty()) history(terminal_->history, &terminal_->event, H_ENTER, line.c_str());
+  message = message_of(typed);
   return outcome;
 }
 

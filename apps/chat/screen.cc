@@ -1,13 +1,12 @@
 #include "apps/chat/screen.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
 
+#include "apps/terminal/terminal_traits.h"
 #include "apps/terminal_text.h"
 
 namespace ibid {
@@ -17,14 +16,6 @@ namespace {
 constexpr const char* kDim = "\x1b[2m";
 constexpr const char* kPlain = "\x1b[0m";
 constexpr const char* kClearLine = "\r\x1b[K";
-constexpr size_t kDefaultWidth = 80;
-
-size_t terminal_width() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefaultWidth;
-  return size.ws_col;
-}
-
 // Columns of a text whose only characters beyond ASCII are one column wide.
 size_t columns(std::string_view text) {
   size_t n = 0;
@@ -64,7 +55,7 @@ std::string status_line(const Turn& turn, size_t turn_number, size_t width) {
 Screen::Screen()
     : answer_to_terminal_(isatty(STDOUT_FILENO) == 1),
       notes_to_terminal_(isatty(STDERR_FILENO) == 1),
-      dim_(notes_to_terminal_ && std::getenv("NO_COLOR") == nullptr) {}
+      dim_(shows_colours(STDERR_FILENO)) {}
 
 void Screen::write_answer(std::string_view text) {
   const std::string clean = answer_to_terminal_ ? without_controls(text) : std::string(text);
@@ -87,10 +78,10 @@ void Screen::show(const TurnEvent& event) {
       break;
     case TurnEvent::Kind::kPrefill:
       // Short prompts are read faster than the eye follows.
-      if (notes_to_terminal_ && event.n_done < event.n_total) {
+      if (obeys_sequences(STDERR_FILENO) && event.n_done < event.n_total) {
         const std::string progress =
             "reading " + std::to_string(event.n_done) + " of " + std::to_string(event.n_total) + " tokens";
-        if (progress.size() >= terminal_width()) break;  // a line that wraps could not be cleared
+        if (progress.size() >= terminal_width(STDERR_FILENO)) break;  // a line that wraps could not be cleared
         std::fprintf(stderr, "%s%s%s%s", kClearLine, dim_ ? kDim : "", progress.c_str(), dim_ ? kPlain : "");
         progress_shown_ = true;
       }
@@ -110,7 +101,7 @@ void Screen::finish(const Turn& turn, size_t turn_number) {
   // One message a line from a pipe: an answer ends its line.
   if (!at_line_start_ || turn.text.empty()) write_answer("\n");
   at_line_start_ = true;
-  if (notes_to_terminal_) note(status_line(turn, turn_number, terminal_width() - 1));
+  if (notes_to_terminal_) note(status_line(turn, turn_number, terminal_width(STDERR_FILENO) - 1));
 }
 
 void Screen::note(std::string_view text) {

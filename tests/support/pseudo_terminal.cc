@@ -67,8 +67,9 @@ void PseudoTerminal::start(const std::vector<std::string>& command, const Termin
   fcntl(changes_, F_SETFL, O_NONBLOCK);
 }
 
-// Between test and program stands what a shell is there: the leader of the terminal's session, and the parent of the
-// program, which has the foreground. Without one Ctrl-Z would stop nothing. It tells of each change of the program.
+// Between test and program stands what a shell is there: the leader of the terminal's session, and the parent
+// of the program, which has the foreground. Without one Ctrl-Z would stop nothing. It tells of each change of
+// the program.
 void PseudoTerminal::be_shell(const std::vector<char*>& arguments, const TerminalOptions& options, int changes) {
   login_tty(slave_);
   ::signal(SIGTTOU, SIG_IGN);

@@ -9,12 +9,13 @@
 //   EXPECT_EQ(terminal.exit_status(), 0);
 //   EXPECT_EQ(terminal.screen().row(0), "...");
 //
-// Nothing sleeps and hopes: every wait is for something that is seen, and gives up after kPatience. To show that
-// something does *not* come, wait for what comes behind it (a prompt, the answer to the next message) and look at
-// the screen then. A model that needs no download and says what the test wants: tests/support/scripted_model.h.
+// Nothing sleeps and hopes: every wait is for something that is seen, and gives up after kPatience. To show
+// that something does *not* come, wait for what comes behind it (a prompt, the answer to the next message)
+// and look at the screen then. A model that needs no download and says what the test wants:
+// tests/support/scripted_model.h.
 //
-// The program gets this environment and TERM=xterm-256color, with HOME and the XDG directories below a temporary
-// directory of its own unless `environment` says otherwise. One terminal is for one thread.
+// The program gets this environment and TERM=xterm-256color, with HOME and the XDG directories below a
+// temporary directory of its own unless `environment` says otherwise. One terminal is for one thread.
 #pragma once
 
 #include <sys/types.h>

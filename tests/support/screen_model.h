@@ -1,7 +1,8 @@
-// What a terminal shows after the bytes that a program wrote to it: a grid of characters, a cursor, and the rows
-// that scrolled out at the top. It knows what today's terminals do with text (wrapping that waits for the next
-// character, wide characters, combining ones, emoji joined into one) and the sequences that ibid writes; any other
-// sequence is kept in unknown(), so that a test can say that there was none. Colours are ignored.
+// What a terminal shows after the bytes that a program wrote to it: a grid of characters, a cursor, and the
+// rows that scrolled out at the top. It knows what today's terminals do with text (wrapping that waits for
+// the next character, wide characters, combining ones, emoji joined into one) and the sequences that ibid
+// writes; any other sequence is kept in unknown(), so that a test can say that there was none. Colours are
+// ignored.
 #pragma once
 
 #include <cstddef>

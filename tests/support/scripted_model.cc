@@ -94,7 +94,8 @@ class Chain {
   size_t im_end_ = 0, nothing_ = 0;
 };
 
-// The header of the answer ends every question, so that a question in the history is rendered as it was asked.
+// The header of the answer ends every question, so that a question in the history is rendered as it was
+// asked.
 std::string chat_template(const std::vector<ScriptedAnswer>& answers) {
   std::string choice;
   for (size_t i = 0; i < answers.size(); ++i) {

@@ -1,0 +1,29 @@
+// What Tab can put in place of the word in front of the cursor: commands, and the names of files.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ibid {
+
+struct CompletionWords {
+  std::vector<std::string> commands;            // "/help", ...: the first word of a message
+  std::vector<std::string> commands_with_file;  // "/read", ...: what follows them is a file's name
+};
+
+struct Completion {
+  size_t begin = 0;                     // of what is replaced, up to the cursor
+  std::vector<std::string> candidates;  // in order; commands have a blank behind them, directories a slash
+};
+
+// Of `before`, the text in front of the cursor. Names of files come behind a command of commands_with_file
+// and behind an @ that begins a word; "~/" is the home directory. A name that begins with a dot comes when a
+// dot was typed. Blanks within a name are written "\ ".
+Completion complete(std::string_view before, const CompletionWords& words);
+
+// The longest text with which all of them begin. REQUIRES: there is one.
+std::string common_beginning(const std::vector<std::string>& candidates);
+
+}  // namespace ibid

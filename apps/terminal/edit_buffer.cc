@@ -1,0 +1,180 @@
+#include "apps/terminal/edit_buffer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/terminal/graphemes.h"
+
+namespace ibid {
+namespace {
+
+constexpr size_t kMaxCharacter = 4;  // bytes: more than that is pasted
+constexpr size_t kMaxMoments = 200;
+constexpr size_t kMaxMomentBytes = 16'000'000;  // of all of them: pastes are long
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+
+bool is_word(char c) {
+  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  return letter || static_cast<unsigned char>(c) >= 0x80;
+}
+
+}  // namespace
+
+void EditBuffer::remember() {
+  typed_to_ = kNowhere;
+  moments_.push_back({text_, cursor_});
+  const size_t most = std::min(kMaxMoments, kMaxMomentBytes / (text_.size() + 1) + 1);
+  if (moments_.size() > most) moments_.erase(moments_.begin(), moments_.end() - static_cast<ptrdiff_t>(most));
+}
+
+void EditBuffer::undo() {
+  if (moments_.empty()) return;
+  typed_to_ = kNowhere;
+  text_ = std::move(moments_.back().text);
+  cursor_ = moments_.back().cursor;
+  moments_.pop_back();
+}
+
+void EditBuffer::replace(std::string_view text) {
+  remember();
+  text_ = text;
+  cursor_ = text_.size();
+}
+
+void EditBuffer::reset() {
+  text_.clear();
+  cursor_ = 0;
+  typed_to_ = kNowhere;
+  moments_.clear();
+}
+
+void EditBuffer::insert(std::string_view text) {
+  if (text.empty()) return;
+  const bool goes_on = cursor_ == typed_to_ && !is_blank(text.front()) && text.size() <= kMaxCharacter;
+  if (!goes_on) remember();
+  text_.insert(cursor_, text);
+  cursor_ += text.size();
+  typed_to_ = cursor_;
+}
+
+void EditBuffer::replace_behind(size_t begin, std::string_view text) {
+  remember();
+  text_.replace(begin, cursor_ - begin, text);
+  cursor_ = begin + text.size();
+}
+
+void EditBuffer::erase(size_t begin, size_t end) {
+  if (begin == end) return;
+  remember();
+  text_.erase(begin, end - begin);
+  cursor_ = begin;
+}
+
+void EditBuffer::kill(size_t begin, size_t end) {
+  if (begin == end) return;
+  killed_ = text_.substr(begin, end - begin);
+  erase(begin, end);
+}
+
+void EditBuffer::erase_left() {
+  if (cursor_ > 0) erase(grapheme_begin(text_, cursor_), cursor_);
+}
+
+void EditBuffer::erase_right() {
+  if (cursor_ < text_.size()) erase(cursor_, grapheme_end(text_, cursor_));
+}
+
+size_t EditBuffer::line_begin() const {
+  return cursor_ == 0 ? 0 : text_.rfind('\n', cursor_ - 1) + 1;  // npos + 1 is 0
+}
+
+size_t EditBuffer::line_end() const { return std::min(text_.find('\n', cursor_), text_.size()); }
+
+size_t EditBuffer::word_begin() const {
+  size_t i = cursor_;
+  while (i > 0 && !is_word(text_[i - 1])) --i;
+  while (i > 0 && is_word(text_[i - 1])) --i;
+  return i;
+}
+
+size_t EditBuffer::word_end() const {
+  size_t i = cursor_;
+  while (i < text_.size() && !is_word(text_[i])) ++i;
+  while (i < text_.size() && is_word(text_[i])) ++i;
+  return i;
+}
+
+void EditBuffer::erase_word_left() { kill(word_begin(), cursor_); }
+void EditBuffer::erase_word_right() { kill(cursor_, word_end()); }
+
+void EditBuffer::erase_argument_left() {
+  size_t i = cursor_;
+  while (i > 0 && is_blank(text_[i - 1])) --i;
+  while (i > 0 && !is_blank(text_[i - 1])) --i;
+  kill(i, cursor_);
+}
+
+void EditBuffer::kill_to_end() {
+  const size_t end = line_end();
+  kill(cursor_, end == cursor_ && end < text_.size() ? end + 1 : end);
+}
+
+void EditBuffer::kill_to_begin() { kill(line_begin(), cursor_); }
+
+void EditBuffer::yank() { insert(killed_); }
+
+void EditBuffer::transpose() {
+  if (cursor_ == 0 || text_.empty()) return;
+  const size_t middle = cursor_ == text_.size() ? grapheme_begin(text_, cursor_) : cursor_;
+  if (middle == 0) return;
+  const size_t begin = grapheme_begin(text_, middle);
+  const size_t end = grapheme_end(text_, middle);
+  remember();
+  const std::string swapped = text_.substr(middle, end - middle) + text_.substr(begin, middle - begin);
+  text_.replace(begin, end - begin, swapped);
+  cursor_ = end;
+}
+
+void EditBuffer::left() {
+  if (cursor_ > 0) cursor_ = grapheme_begin(text_, cursor_);
+}
+
+void EditBuffer::right() {
+  if (cursor_ < text_.size()) cursor_ = grapheme_end(text_, cursor_);
+}
+
+void EditBuffer::word_left() { cursor_ = word_begin(); }
+void EditBuffer::word_right() { cursor_ = word_end(); }
+void EditBuffer::to_line_begin() { cursor_ = line_begin(); }
+void EditBuffer::to_line_end() { cursor_ = line_end(); }
+
+void EditBuffer::to_column(size_t line_begin, size_t columns) {
+  cursor_ = line_begin;
+  size_t column = 0;
+  while (cursor_ < text_.size() && text_[cursor_] != '\n') {
+    const size_t end = grapheme_end(text_, cursor_);
+    column += grapheme_columns(std::string_view(text_).substr(cursor_, end - cursor_));
+    if (column > columns) break;
+    cursor_ = end;
+  }
+}
+
+bool EditBuffer::up() {
+  const size_t begin = line_begin();
+  if (begin == 0) return false;
+  const size_t columns = text_columns(std::string_view(text_).substr(begin, cursor_ - begin));
+  const size_t above = begin == 1 ? 0 : text_.rfind('\n', begin - 2) + 1;
+  to_column(above, columns);
+  return true;
+}
+
+bool EditBuffer::down() {
+  const size_t end = line_end();
+  if (end == text_.size()) return false;
+  const size_t begin = line_begin();
+  to_column(end + 1, text_columns(std::string_view(text_).substr(begin, cursor_ - begin)));
+  return true;
+}
+
+}  // namespace ibid

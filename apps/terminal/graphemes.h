@@ -1,0 +1,33 @@
+// What a person takes for one character, and how many columns of a terminal it fills. A grapheme cluster (UAX
+// 29, Unicode 16.0) is a letter with its marks, a syllable of Hangul, a flag, a family of emoji. Columns are
+// an agreement: a terminal that does not join emoji shows a family as several, and no program can tell. Text
+// is UTF-8; a byte that is none stands for itself. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace ibid {
+
+namespace character_data {  // character_tables.cc; blocks of 256 code points, equal blocks stored once
+extern const uint8_t kIndex[4352];
+extern const uint8_t kBlocks[];
+}  // namespace character_data
+
+// Where the cluster that begins at `offset` ends. REQUIRES: offset < text.size().
+size_t grapheme_end(std::string_view text, size_t offset);
+// Where the cluster that ends at `offset` begins. REQUIRES: 0 < offset <= text.size().
+size_t grapheme_begin(std::string_view text, size_t offset);
+
+// Columns of one cluster; 0 for one that shows nothing. A tab, which depends on where it stands, is 0 here.
+size_t grapheme_columns(std::string_view cluster);
+// Columns of a text that stands in one row. No tabs, no newlines.
+size_t text_columns(std::string_view text);
+
+// Whether lines may break in front of and behind the character at `offset` without a blank, as in Chinese and
+// Japanese; not in front of what closes (a full stop, a bracket), which belongs to the character before.
+bool breaks_without_blank(std::string_view text, size_t offset);
+bool closes_a_phrase(std::string_view text, size_t offset);
+
+}  // namespace ibid

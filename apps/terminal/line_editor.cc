@@ -1,0 +1,316 @@
+#include "apps/terminal/line_editor.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/terminal/external_editor.h"
+#include "apps/terminal/graphemes.h"
+#include "apps/terminal/terminal_traits.h"
+
+namespace ibid {
+namespace {
+
+constexpr std::string_view kPrompt = "> ";
+constexpr std::string_view kBlock = "\"\"\"";
+constexpr size_t kLeastWidth = 8;
+constexpr size_t kMaxCandidatesShown = 200;
+
+std::string_view without_blanks(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
+}
+
+}  // namespace
+
+bool is_open_block(std::string_view typed) {
+  const std::string_view text = without_blanks(typed);
+  return text.starts_with(kBlock) && text.find(kBlock, kBlock.size()) == std::string_view::npos;
+}
+
+std::string message_of(std::string_view typed) {
+  std::string_view text = without_blanks(typed);
+  const bool block = text.size() >= 2 * kBlock.size() && text.starts_with(kBlock) && text.ends_with(kBlock) &&
+                     text.find(kBlock, kBlock.size()) == text.size() - kBlock.size();
+  if (block) {
+    text = text.substr(kBlock.size(), text.size() - 2 * kBlock.size());
+    if (text.starts_with('\n')) text.remove_prefix(1);
+  } else {
+    text = typed;
+  }
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return std::string(text);
+}
+
+LineEditor::LineEditor(TerminalInput& input, TerminalModes& modes, int screen_fd, LineHistory& history)
+    : input_(input), modes_(modes), screen_(screen_fd), history_(history) {}
+
+LineEditor::Outcome LineEditor::read(std::string& text) {
+  buffer_.reset();
+  recalled_ = history_.entries().size();
+  unsent_.clear();
+  last_key_ = Key::kNone;
+  forget_drawing();
+  draw();
+  Step step = Step::kGoOn;
+  while (step == Step::kGoOn) {
+    const KeyPress press = read_key(input_);
+    step = handle(press);
+    last_key_ = press.key;
+    // What comes all at once is shown all at once.
+    if (step == Step::kGoOn && !input_.has_byte()) draw();
+  }
+  if (step != Step::kEnd) {
+    buffer_.to_end();
+    draw();
+  }
+  end_line();
+  if (step == Step::kEnd) return Outcome::kEnd;
+  if (step == Step::kInterrupted) {
+    input_.discard();
+    return Outcome::kInterrupted;
+  }
+  text = buffer_.text();
+  return Outcome::kText;
+}
+
+LineEditor::Step LineEditor::handle(const KeyPress& press) {
+  if (edit(press)) return Step::kGoOn;
+  switch (press.key) {
+    case Key::kEnter: return enter();
+    case Key::kInterrupt: return Step::kInterrupted;
+    case Key::kClosed: return Step::kEnd;
+    case Key::kDeleteOrEnd:
+      if (buffer_.text().empty()) return Step::kEnd;
+      buffer_.erase_right();
+      break;
+    case Key::kTab: complete_word(last_key_ == Key::kTab); break;
+    case Key::kSearch: search(); break;
+    case Key::kEditor: edit_outside(); break;
+    case Key::kSuspend: suspend(); break;
+    case Key::kClearScreen:
+      write("\x1b[H\x1b[2J");
+      forget_drawing();
+      break;
+    case Key::kSizeChanged: size_changed(); break;
+    case Key::kContinued: forget_drawing(); break;
+    default: break;
+  }
+  return Step::kGoOn;
+}
+
+bool LineEditor::edit(const KeyPress& press) {
+  switch (press.key) {
+    case Key::kText:
+    case Key::kPaste: buffer_.insert(press.text); break;
+    case Key::kNewline: buffer_.insert("\n"); break;
+    case Key::kBackspace: buffer_.erase_left(); break;
+    case Key::kDelete: buffer_.erase_right(); break;
+    case Key::kLeft: buffer_.left(); break;
+    case Key::kRight: buffer_.right(); break;
+    case Key::kUp:
+      if (!buffer_.up()) recall(true);
+      break;
+    case Key::kDown:
+      if (!buffer_.down()) recall(false);
+      break;
+    case Key::kHome: buffer_.to_line_begin(); break;
+    case Key::kEnd: buffer_.to_line_end(); break;
+    case Key::kWordLeft: buffer_.word_left(); break;
+    case Key::kWordRight: buffer_.word_right(); break;
+    case Key::kDeleteWord: buffer_.erase_word_right(); break;
+    case Key::kEraseWord: buffer_.erase_word_left(); break;
+    case Key::kEraseArgument: buffer_.erase_argument_left(); break;
+    case Key::kKillLine: buffer_.kill_to_begin(); break;
+    case Key::kKillToEnd: buffer_.kill_to_end(); break;
+    case Key::kYank: buffer_.yank(); break;
+    case Key::kTranspose: buffer_.transpose(); break;
+    case Key::kUndo: buffer_.undo(); break;
+    default: return false;
+  }
+  return true;
+}
+
+LineEditor::Step LineEditor::enter() {
+  const std::string& text = buffer_.text();
+  if (is_open_block(text)) {
+    buffer_.insert("\n");
+    return Step::kGoOn;
+  }
+  if (!text.ends_with('\\')) return Step::kSend;
+  buffer_.to_end();
+  buffer_.replace_behind(text.size() - 1, "\n");
+  return Step::kGoOn;
+}
+
+void LineEditor::recall(bool older) {
+  const std::vector<std::string>& entries = history_.entries();
+  if (older ? recalled_ == 0 : recalled_ >= entries.size()) return;
+  if (recalled_ == entries.size()) unsent_ = buffer_.text();
+  recalled_ = older ? recalled_ - 1 : recalled_ + 1;
+  buffer_.replace(recalled_ == entries.size() ? unsent_ : entries[recalled_]);
+}
+
+// Ctrl-R: the newest message that holds what is typed; Ctrl-R again for an older one. Any other key takes it,
+// Ctrl-C and Ctrl-G do not.
+void LineEditor::search() {
+  const std::vector<std::string>& entries = history_.entries();
+  std::string wanted;
+  size_t found = entries.size();
+  const auto find_below = [&](size_t end) {
+    for (size_t i = end; i > 0; --i) {
+      if (entries[i - 1].find(wanted) == std::string::npos) continue;
+      found = i - 1;
+      return;
+    }
+  };
+  for (;;) {
+    const std::string text = found < entries.size() && !wanted.empty() ? entries[found] : "";
+    draw_as("(search) " + wanted + ": ", text, 0);
+    const KeyPress press = read_key(input_);
+    if (press.key == Key::kText) {
+      wanted += press.text;
+      find_below(entries.size());
+    } else if (press.key == Key::kBackspace) {
+      if (!wanted.empty()) wanted.resize(grapheme_begin(wanted, wanted.size()));
+      find_below(entries.size());
+    } else if (press.key == Key::kSearch) {
+      find_below(found);
+    } else if (press.key == Key::kSizeChanged) {
+      size_changed();
+    } else {
+      const bool given_up = press.key == Key::kInterrupt || press.key == Key::kEditor || press.key == Key::kClosed;
+      if (!given_up && !text.empty()) {
+        recalled_ = entries.size();
+        unsent_ = buffer_.text();
+        recalled_ = found;
+        buffer_.replace(text);
+      }
+      return;
+    }
+  }
+}
+
+void LineEditor::complete_word(bool again) {
+  const std::string before = buffer_.text().substr(0, buffer_.cursor());
+  Completion completion = complete(before, words_);
+  if (completion.candidates.empty()) return;
+  const std::string common = common_beginning(completion.candidates);
+  if (common.size() > before.size() - completion.begin || completion.candidates.size() == 1) {
+    buffer_.replace_behind(completion.begin, common);
+    return;
+  }
+  if (!again) return;  // the second Tab shows what there is
+  end_line();
+  std::string row;
+  const size_t width = std::max(terminal_width(screen_), kLeastWidth);
+  if (completion.candidates.size() > kMaxCandidatesShown) completion.candidates.resize(kMaxCandidatesShown);
+  for (const std::string& candidate : completion.candidates) {
+    if (!row.empty() && text_columns(row) + 2 + text_columns(candidate) > width) {
+      write(row + "\r\n");
+      row.clear();
+    }
+    row += (row.empty() ? "" : "  ") + candidate;
+  }
+  write(row + "\r\n");
+  forget_drawing();
+}
+
+void LineEditor::edit_outside() {
+  end_line();
+  modes_.set(TerminalMode::kFound);
+  const Result<std::string> edited = edit_externally(buffer_.text());
+  modes_.set(TerminalMode::kTyping);
+  if (edited.ok()) {
+    buffer_.replace(*edited);
+  } else {
+    write(edited.status().message() + "\r\n");
+  }
+  forget_drawing();
+}
+
+void LineEditor::suspend() {
+  end_line();
+  modes_.suspend();
+  forget_drawing();
+}
+
+void LineEditor::draw() { draw_as(kPrompt, buffer_.text(), buffer_.cursor()); }
+
+// Everything is written anew in one piece: what a terminal makes of a character that it measures otherwise
+// than we do is then wrong for as long as it is on the row, and not behind it.
+void LineEditor::draw_as(std::string_view prompt, std::string_view text, size_t cursor) {
+  const size_t width = std::max(terminal_width(screen_), kLeastWidth);
+  const size_t height = std::max<size_t>(terminal_height(screen_), 1);
+  LaidOutText laid_out = lay_out(text_columns(prompt) + 1 < width ? prompt : kPrompt, text, cursor, width);
+  const size_t n_visible = std::min(laid_out.rows.size(), height);
+  top_ = std::min(top_, laid_out.rows.size() - n_visible);
+  if (laid_out.cursor_row < top_) top_ = laid_out.cursor_row;
+  if (laid_out.cursor_row >= top_ + n_visible) top_ = laid_out.cursor_row - n_visible + 1;
+  const auto first = laid_out.rows.begin() + static_cast<ptrdiff_t>(top_);
+  std::vector<std::string> rows(first, first + static_cast<ptrdiff_t>(n_visible));
+  const size_t cursor_row = laid_out.cursor_row - top_;
+
+  std::string out;
+  const auto up = [&](size_t n) {
+    if (n > 0) out += "\x1b[" + std::to_string(n) + "A";
+  };
+  // Characters at the end need no more than themselves.
+  const bool appended = rows.size() == drawn_.size() && cursor_row == drawn_cursor_row_ &&
+                        cursor_row + 1 == rows.size() && !drawn_.empty() &&
+                        drawn_cursor_column_ == text_columns(drawn_.back()) &&
+                        std::equal(rows.begin(), rows.end() - 1, drawn_.begin()) &&
+                        rows.back().size() > drawn_.back().size() && rows.back().starts_with(drawn_.back()) &&
+                        laid_out.cursor_column == text_columns(rows.back()) &&
+                        text_columns(rows.back().substr(drawn_.back().size())) + drawn_cursor_column_ ==
+                            laid_out.cursor_column;
+  if (appended) {
+    out = rows.back().substr(drawn_.back().size());
+  } else {
+    up(drawn_cursor_row_);
+    out += "\r\x1b[J";
+    for (size_t i = 0; i < rows.size(); ++i) out += (i == 0 ? "" : "\r\n") + rows[i];
+    up(rows.size() - 1 - cursor_row);
+    out += "\r";
+    if (laid_out.cursor_column > 0) out += "\x1b[" + std::to_string(laid_out.cursor_column) + "C";
+  }
+  write(out);
+  drawn_ = std::move(rows);
+  drawn_cursor_row_ = cursor_row;
+  drawn_cursor_column_ = laid_out.cursor_column;
+}
+
+void LineEditor::forget_drawing() {
+  drawn_.clear();
+  drawn_cursor_row_ = drawn_cursor_column_ = 0;
+  top_ = 0;
+}
+
+void LineEditor::end_line() {
+  const size_t below = drawn_.empty() ? 0 : drawn_.size() - 1 - drawn_cursor_row_;
+  write((below > 0 ? "\x1b[" + std::to_string(below) + "B" : "") + "\r\n");
+  forget_drawing();
+}
+
+// Most terminals wrap what stands in rows that have become too long, and the cursor goes with it.
+void LineEditor::size_changed() {
+  const size_t width = std::max(terminal_width(screen_), kLeastWidth);
+  size_t above = drawn_cursor_column_ / width;
+  for (size_t i = 0; i < drawn_cursor_row_ && i < drawn_.size(); ++i) {
+    above += 1 + (std::max<size_t>(text_columns(drawn_[i]), 1) - 1) / width;
+  }
+  drawn_cursor_row_ = above;
+  drawn_.clear();
+}
+
+void LineEditor::write(std::string_view bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(screen_, bytes.data(), bytes.size());
+    if (n <= 0) return;  // a terminal that is gone is found when reading
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+}  // namespace ibid

@@ -1,0 +1,145 @@
+#include "apps/terminal/line_history.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "base/file_ops.h"
+
+namespace ibid {
+namespace {
+
+std::string in_one_line(std::string_view entry) {
+  std::string line;
+  for (const char c : entry) {
+    if (c == '\\') {
+      line += "\\\\";
+    } else if (c == '\n') {
+      line += "\\n";
+    } else {
+      line += c;
+    }
+  }
+  return line + "\n";
+}
+
+std::string from_one_line(std::string_view line) {
+  std::string entry;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const bool escape = line[i] == '\\' && i + 1 < line.size();
+    if (escape) ++i;
+    entry += escape && line[i] == 'n' ? '\n' : line[i];
+  }
+  return entry;
+}
+
+std::vector<std::string> entries_of(std::string_view content) {
+  std::vector<std::string> entries;
+  while (!content.empty()) {
+    const size_t end = content.find('\n');
+    if (end == std::string_view::npos) break;  // a line without an end was not written whole
+    if (end > 0) entries.push_back(from_one_line(content.substr(0, end)));
+    content.remove_prefix(end + 1);
+  }
+  return entries;
+}
+
+// Drops the oldest until the bounds are kept.
+void keep_newest(std::vector<std::string>& entries, size_t max_entries, size_t max_bytes) {
+  size_t bytes = 0, kept = 0;
+  while (kept < entries.size() && kept < max_entries) {
+    bytes += in_one_line(entries[entries.size() - 1 - kept]).size();
+    if (bytes > max_bytes) break;
+    ++kept;
+  }
+  entries.erase(entries.begin(), entries.end() - static_cast<ptrdiff_t>(kept));
+}
+
+// The file, locked, or -1. Another process may replace it between open and lock; then it is opened again.
+int open_locked(const std::string& path) {
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
+    if (fd < 0) return -1;
+    struct stat opened {}, there {};
+    const bool locked = fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode) && flock(fd, LOCK_EX) == 0;
+    if (locked && stat(path.c_str(), &there) == 0 && there.st_ino == opened.st_ino) return fd;
+    close(fd);
+    if (!locked) return -1;
+  }
+  return -1;
+}
+
+bool write_whole(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+}  // namespace
+
+LineHistory::LineHistory(std::string path) : path_(std::move(path)) {
+  if (!path_.empty()) read();
+}
+
+void LineHistory::read() {
+  // Twice what we write: another process may not have cut it yet.
+  const Result<std::string> content = read_file(system_file_ops(), path_, 2 * kMaxBytes + kMaxBytes);
+  if (!content.ok()) return;
+  entries_ = entries_of(*content);
+  keep_newest(entries_, kMaxEntries, kMaxBytes);
+}
+
+void LineHistory::add(std::string_view entry) {
+  if (entry.empty() || (!entries_.empty() && entries_.back() == entry)) return;
+  if (in_one_line(entry).size() > kMaxBytes) return;
+  entries_.emplace_back(entry);
+  keep_newest(entries_, kMaxEntries, kMaxBytes);
+  if (!path_.empty()) append(entry);
+}
+
+void LineHistory::append(std::string_view entry) const {
+  const std::string directory = std::filesystem::path(path_).parent_path().string();
+  if (!directory.empty() && !system_file_ops().make_directory(directory).ok()) return;
+  const int fd = open_locked(path_);
+  if (fd < 0) return;
+  struct stat file {};
+  // A last line that was not written whole must not become part of this one.
+  std::string line = in_one_line(entry);
+  char last = '\n';
+  if (fstat(fd, &file) == 0 && file.st_size > 0 && pread(fd, &last, 1, file.st_size - 1) == 1 && last != '\n') {
+    line.insert(0, "\n");
+  }
+  const bool written = write_whole(fd, line);
+  if (written && static_cast<size_t>(file.st_size) + line.size() > 2 * kMaxBytes) {
+    const Result<std::string> content = read_file(system_file_ops(), path_, 4 * kMaxBytes);
+    if (content.ok()) {
+      std::vector<std::string> entries = entries_of(*content);
+      keep_newest(entries, kMaxEntries, kMaxBytes);
+      std::string newest;
+      for (const std::string& kept : entries) newest += in_one_line(kept);
+      // Replaces the file; who waits for its lock finds that out.
+      (void)write_file_atomically(system_file_ops(), path_, std::as_bytes(std::span(newest)));
+    }
+  }
+  close(fd);
+}
+
+std::string line_history_path() {
+  if (const char* path = std::getenv("IBID_HISTORY")) return path;
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != 0) {
+    return std::string(state) + "/ibid/history";
+  }
+  const char* home = std::getenv("HOME");
+  return home == nullptr || *home == 0 ? "" : std::string(home) + "/.local/state/ibid/history";
+}
+
+}  // namespace ibid

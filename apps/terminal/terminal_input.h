@@ -1,0 +1,46 @@
+// The bytes that are typed at the terminal, in their order: what came while an answer was given first, then
+// what comes. The line editor takes them; while an answer is given, somebody else's thread collects them
+// (InterruptScope), so that they neither fill the system's queue, which would hide a Ctrl-C behind them, nor
+// are lost.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace ibid {
+
+// next() is for one thread; collect() and discard() may be called on another meanwhile.
+class TerminalInput {
+ public:
+  explicit TerminalInput(int keys_fd);
+  ~TerminalInput();
+  TerminalInput(const TerminalInput&) = delete;
+  TerminalInput& operator=(const TerminalInput&) = delete;
+
+  // The one of this process, or nullptr.
+  static TerminalInput* current();
+
+  enum class Event { kByte, kTimeout, kSizeChanged, kContinued, kEnd };
+  // Waits for the next byte, no longer than `patience` if that is given. kSizeChanged: the terminal has
+  // another size; kContinued: the process was stopped and goes on, and the screen is another's; kEnd: nobody
+  // will type any more.
+  Event next(char& byte, std::optional<std::chrono::milliseconds> patience = std::nullopt);
+  // Whether next() would return a byte without waiting.
+  bool has_byte();
+
+  // Takes what was typed from the system; at most one read. False when there is no more to come.
+  bool collect();
+  // Forgets what was typed and not yet taken, the system's queue included.
+  void discard();
+  int fd() const { return keys_; }
+
+ private:
+  int keys_;
+  std::mutex mutex_;
+  std::string waiting_;  // guarded
+  size_t taken_ = 0;     // of waiting_; guarded
+};
+
+}  // namespace ibid

@@ -1,0 +1,128 @@
+#include "apps/terminal/terminal_modes.h"
+
+#include <signal.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include "base/check.h"
+
+namespace ibid {
+namespace {
+
+constexpr std::string_view kPasteInBrackets = "\x1b[?2004h";
+constexpr std::string_view kPasteAsTyped = "\x1b[?2004l";
+// SIGBUS is the mapping guard's (base/mapping_guard.h).
+constexpr int kEnding[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGILL, SIGABRT, SIGFPE, SIGSEGV};
+constexpr size_t kNEnding = sizeof(kEnding) / sizeof(kEnding[0]);
+
+// What the handlers need; they may only make calls that POSIX calls async-signal-safe.
+int keys = -1;
+int screen = -1;
+termios modes_of[3];
+volatile sig_atomic_t current = 0;  // a TerminalMode
+bool installed = false;
+struct sigaction before_ending[kNEnding];
+struct sigaction before_stop, before_continue;
+
+void write_all(std::string_view bytes) {
+  [[maybe_unused]] const ssize_t written = write(screen, bytes.data(), bytes.size());
+}
+
+void apply(TerminalMode mode) {
+  tcsetattr(keys, TCSANOW, &modes_of[static_cast<int>(mode)]);
+  write_all(mode == TerminalMode::kFound ? kPasteAsTyped : kPasteInBrackets);
+}
+
+// From the background a terminal must not be touched: that would stop the process.
+bool in_foreground() { return tcgetpgrp(keys) == getpgrp(); }
+
+void on_end(int signal) {
+  TerminalModes::restore_in_handler();
+  struct sigaction by_default {};
+  by_default.sa_handler = SIG_DFL;
+  sigaction(signal, &by_default, nullptr);
+  raise(signal);  // it is delivered when this returns
+}
+
+void on_stop(int) {
+  const int saved = errno;
+  TerminalModes::restore_in_handler();
+  struct sigaction by_default {};
+  struct sigaction ours {};
+  by_default.sa_handler = SIG_DFL;
+  sigaction(SIGTSTP, &by_default, &ours);
+  sigset_t stop, mask;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  raise(SIGTSTP);
+  pthread_sigmask(SIG_UNBLOCK, &stop, &mask);  // here it stops, and here it goes on
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  sigaction(SIGTSTP, &ours, nullptr);
+  errno = saved;
+}
+
+void on_continue(int) {
+  const int saved = errno;
+  const auto mode = static_cast<TerminalMode>(current);
+  if (mode != TerminalMode::kFound && in_foreground()) apply(mode);
+  errno = saved;
+}
+
+void handle(int signal, void (*handler)(int), struct sigaction* before) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(signal, nullptr, before);
+  if (before->sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // what nohup ignores stays ignored
+}
+
+}  // namespace
+
+TerminalModes::TerminalModes(int keys_fd, int screen_fd) {
+  CHECK(!installed) << "one TerminalModes at a time";
+  keys = keys_fd;
+  screen = screen_fd;
+  termios found{};
+  CHECK(tcgetattr(keys, &found) == 0) << "not a terminal";
+  termios typing = found;
+  typing.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | IEXTEN | ISIG);
+  typing.c_iflag &= ~static_cast<tcflag_t>(ICRNL | INLCR | IGNCR | IXON | ISTRIP | BRKINT);
+  typing.c_cc[VMIN] = 1;
+  typing.c_cc[VTIME] = 0;
+  termios answering = typing;
+  answering.c_lflag |= found.c_lflag & ISIG;
+  answering.c_iflag |= found.c_iflag & IXON;
+  modes_of[0] = found;
+  modes_of[1] = typing;
+  modes_of[2] = answering;
+  installed = true;
+  for (size_t i = 0; i < kNEnding; ++i) handle(kEnding[i], on_end, &before_ending[i]);
+  handle(SIGTSTP, on_stop, &before_stop);
+  handle(SIGCONT, on_continue, &before_continue);
+}
+
+TerminalModes::~TerminalModes() {
+  set(TerminalMode::kFound);
+  for (size_t i = 0; i < kNEnding; ++i) sigaction(kEnding[i], &before_ending[i], nullptr);
+  sigaction(SIGTSTP, &before_stop, nullptr);
+  sigaction(SIGCONT, &before_continue, nullptr);
+  installed = false;
+}
+
+void TerminalModes::set(TerminalMode mode) {
+  if (static_cast<TerminalMode>(current) == mode) return;
+  current = static_cast<sig_atomic_t>(mode);
+  if (mode == TerminalMode::kFound || in_foreground()) apply(mode);
+}
+
+void TerminalModes::restore_in_handler() {
+  if (!installed || static_cast<TerminalMode>(current) == TerminalMode::kFound || !in_foreground()) return;
+  apply(TerminalMode::kFound);
+}
+
+void TerminalModes::suspend() { kill(0, SIGTSTP); }
+
+}  // namespace ibid

@@ -1,0 +1,37 @@
+// The modes of the terminal that people type into: as it was found, while a line is edited, and while an
+// answer is given. While it lives, whatever ends or stops the process (Ctrl-Z, a hang-up, a crash) puts the
+// terminal back first, and a process that goes on behind Ctrl-Z has its modes again.
+//
+// Pasted text comes in brackets (ESC[200~ ... ESC[201~) in both modes but the first, so that what is pasted
+// while an answer is given is one piece as well.
+#pragma once
+
+#include <cstdint>
+
+namespace ibid {
+
+enum class TerminalMode : uint8_t {
+  kFound,      // it echoes and edits by itself
+  kTyping,     // every key comes at once, Ctrl-C and Ctrl-Z included
+  kAnswering,  // keys come at once and unseen; Ctrl-C and Ctrl-Z are signals
+};
+
+// At most one in the process. set() is for one thread.
+class TerminalModes {
+ public:
+  // keys_fd: the terminal that is typed into; screen_fd: where sequences go.
+  TerminalModes(int keys_fd, int screen_fd);
+  ~TerminalModes();
+  TerminalModes(const TerminalModes&) = delete;
+  TerminalModes& operator=(const TerminalModes&) = delete;
+
+  void set(TerminalMode mode);
+
+  // Puts the terminal back as it was found, if a TerminalModes lives. For signal handlers.
+  static void restore_in_handler();
+  // Stops the process as Ctrl-Z does, with the terminal as it was found; returns when the shell lets it go
+  // on.
+  void suspend();
+};
+
+}  // namespace ibid

@@ -1,0 +1,19 @@
+// What the terminal at a file descriptor is like, asked anew each time: people resize.
+#pragma once
+
+#include <cstddef>
+
+namespace ibid {
+
+inline constexpr size_t kUsualWidth = 80;
+
+// Columns and rows; 80 and 24 where there is no terminal, or it does not know.
+size_t terminal_width(int fd);
+size_t terminal_height(int fd);
+
+// Whether it is a terminal that understands sequences: TERM is neither dumb nor missing.
+bool obeys_sequences(int fd);
+// The same, and the user has not said no to colours (NO_COLOR, not empty: no-color.org).
+bool shows_colours(int fd);
+
+}  // namespace ibid

@@ -1,0 +1,380 @@
+// What is typed into `ibid chat`: pastes, editing, history, keys. Each test types as a keyboard does and reads the screen.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/pseudo_terminal.h"
+#include "tests/support/scripted_model.h"
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kFamily = "\U0001F469\u200D\U0001F469\u200D\U0001F467";
+const std::string kThumb = "\U0001F44D\U0001F3FD";
+const std::string kUp = "\x1b[A", kLeft = "\x1b[D", kRight = "\x1b[C";
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t i = text.find(what); i != std::string::npos; i = text.find(what, i + what.size())) ++n;
+  return n;
+}
+
+// The model says how a message looked when it arrived.
+class ChatTyping : public testing::Test {
+ protected:
+  ChatTyping() {
+    write_scripted_model(
+        model_, {{.when = "q == 'Fix this function:\ndef add(a, b):\n\treturn a - b\n\nWhat is wrong?'",
+                  .says = "You sent five lines."},
+                 {.when = "q|length == 50000", .says = "Fifty thousand characters arrived."},
+                 {.when = "q == 'one\ntwo'", .says = "Two lines came."},
+                 {.when = "q == 'a" + kThumb + "b" + kFamily + "c'", .says = "Emoji are whole."},
+                 {.when = "q == 'ab" + kFamily + "c'", .says = "One of them is gone."},
+                 {.when = "q == 'first second third'", .says = "In their order."},
+                 {.when = "'story' in q", .says = "Once upon a time there was", .endless = true},
+                 {.says = "Hello there, my friend."}},
+        60000);
+  }
+
+  std::vector<std::string> chat(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> command = {IBID_PROGRAM, "chat", model_};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+  static size_t n_prompts(const PseudoTerminal& terminal) { return count(terminal.bytes(), "\r\x1b[J> "); }
+
+  TempDir dir_;
+  const std::string model_ = dir_.file("scripted.gguf");
+};
+
+const std::string kFiveLines = "Fix this function:\ndef add(a, b):\n\treturn a - b\n\nWhat is wrong?";
+
+TEST_F(ChatTyping, APasteOfSeveralLinesIsOneMessage) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.paste(kFiveLines);
+  ASSERT_TRUE(terminal.shows("What is wrong?"));
+  EXPECT_THAT(terminal.screen().text(), HasSubstr("> Fix this function:\n  def add(a, b):\n        return a - b\n\n"));
+  EXPECT_THAT(terminal.screen().text(), Not(HasSubstr("turn 1"))) << "nothing is sent before Enter";
+  terminal.type("\r");
+  ASSERT_TRUE(terminal.shows("You sent five lines.\n"));
+  ASSERT_TRUE(terminal.prompts());
+  EXPECT_THAT(terminal.screen().everything(), Not(HasSubstr("turn 2")));
+  EXPECT_TRUE(terminal.screen().unknown().empty());
+}
+
+TEST_F(ChatTyping, EndsOfLinesAndControlsOfAPasteAreMadeOne) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("\x1b[200~a\r\nb\nc\td\x07\x1b[31me\rf\x1b[201~");
+  ASSERT_TRUE(terminal.shows("> a\n  b\n  c     d[31me\n  f"));
+  terminal.type("\x03");
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("\x1b[200~one\r\ntwo\n\x1b[201~");
+  terminal.type("\r");
+  ASSERT_TRUE(terminal.shows("Two lines came.\n")) << "\\r\\n is one end of line, and the last one is no text";
+  EXPECT_TRUE(terminal.screen().unknown().empty()) << "no sequence of a paste reaches the terminal";
+}
+
+TEST_F(ChatTyping, FiftyThousandCharactersOfPasteAreOneMessage) {
+  std::string text;
+  while (text.size() < 50000) text += "This is line " + std::to_string(text.size()) + " of a long text.\n";
+  text.resize(49999);
+  text += "!";
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.paste(text);
+  terminal.type("\r");
+  ASSERT_TRUE(terminal.shows("Fifty thousand characters arrived.\n"));
+  ASSERT_TRUE(terminal.prompts());
+  EXPECT_EQ(count(terminal.screen().everything(), "turn "), 1u);
+  EXPECT_LT(terminal.bytes().size(), 50000u) << "the text is not written again for every key";
+}
+
+TEST_F(ChatTyping, WhatIsPastedWhileAnAnswerComesIsOneMessage) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("Tell me a story\r");
+  ASSERT_TRUE(terminal.shows("upon"));
+  EXPECT_TRUE(terminal.screen().bracketed_paste());
+  terminal.type("\x03");
+  ASSERT_TRUE(terminal.shows("stopped"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("Hi\r");
+  terminal.paste(kFiveLines);
+  terminal.type("\r");
+  ASSERT_TRUE(terminal.shows("You sent five lines.\n"));
+}
+
+TEST_F(ChatTyping, ControlCStopsAPasteThatCameLineByLine) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  std::string lines = "Tell me a story\r";
+  for (int i = 0; i < 2000; ++i) lines += "line " + std::to_string(i) + " of a text in no brackets\r";
+  terminal.type(lines);  // more than the system's queue holds
+  ASSERT_TRUE(terminal.shows("upon"));
+  terminal.type("\x03");
+  ASSERT_TRUE(terminal.shows("stopped"));
+  terminal.type("one\x1b\rtwo\r");
+  ASSERT_TRUE(terminal.shows("Two lines came.\n"));
+  ASSERT_TRUE(terminal.prompts());
+  EXPECT_EQ(count(terminal.bytes(), "Hello there"), 0u) << "none of the lines was answered";
+}
+
+TEST_F(ChatTyping, LinesTypedAheadAreAnsweredInTheirOrder) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("Hi\rfirst second third\r");
+  ASSERT_TRUE(terminal.shows("In their order.\n"));
+  EXPECT_THAT(terminal.screen().everything(), HasSubstr("Hello there, my friend.\n"));
+}
+
+TEST_F(ChatTyping, BlocksAndBackslashesMakeLines) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("\"\"\"one\rtwo\"\"\"\r");
+  ASSERT_TRUE(terminal.shows("Two lines came.\n"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("\"\"\"\rone\rtwo\r\"\"\"\r");
+  ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return count(s.everything(), "Two lines came.") == 2; }, "2"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("one\\\rtwo\r");
+  ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return count(s.everything(), "Two lines came.") == 3; }, "3"));
+}
+
+TEST_F(ChatTyping, EmojiAreEditedWhole) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("a" + kThumb + "b" + kFamily + "c");
+  ASSERT_TRUE(terminal.shows("> a" + kThumb + "b" + kFamily + "c"));
+  for (int i = 0; i < 5; ++i) terminal.type(kLeft);
+  for (int i = 0; i < 5; ++i) terminal.type(kRight);
+  ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.cursor_column() == 2 + 1 + 2 + 1 + 2 + 1; }, "columns"));
+  EXPECT_EQ(terminal.screen().row(terminal.screen().cursor_row()), "> a" + kThumb + "b" + kFamily + "c");
+  terminal.type("\r");
+  ASSERT_TRUE(terminal.shows("Emoji are whole.\n"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type(kUp + kLeft + kLeft + kLeft + "\x7f\r");  // behind the thumb
+  ASSERT_TRUE(terminal.shows("One of them is gone.\n"));
+  EXPECT_THAT(terminal.screen().everything(), HasSubstr("> ab" + kFamily + "c\n"));
+}
+
+TEST_F(ChatTyping, CombiningMarksStayWithTheirLetters) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("cafe\u0301s");
+  ASSERT_TRUE(terminal.shows("> cafe\u0301s"));
+  terminal.type(kLeft + "\x7f");
+  ASSERT_TRUE(terminal.shows("> cafs"));
+  EXPECT_EQ(terminal.screen().cursor_column(), 5u);
+}
+
+TEST_F(ChatTyping, WideTextThatWrapsCanBeEdited) {
+  PseudoTerminal terminal(chat(), {.rows = 15, .columns = 20});
+  ASSERT_TRUE(terminal.prompts());
+  std::string text;
+  for (int i = 0; i < 15; ++i) text += "\u4e2d";  // nine fit behind the prompt, the tenth wraps
+  terminal.type(text);
+  ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.cursor_column() == 12; }, "six in the second row"));
+  const size_t row = terminal.screen().cursor_row();
+  terminal.type("\x01" "ab");
+  ASSERT_TRUE(terminal.shows("> ab\u4e2d"));
+  EXPECT_EQ(terminal.screen().row(row - 1), "> ab" + text.substr(0, 24));
+  EXPECT_EQ(terminal.screen().row(row), text.substr(0, 21)) << "no blanks in between";
+  terminal.type("c\x05");
+  ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.cursor_column() == 16; }, "the end"));
+  EXPECT_EQ(terminal.screen().row(row - 1), "> abc" + text.substr(0, 21));
+  EXPECT_EQ(terminal.screen().row(row), text.substr(0, 24));
+}
+
+TEST_F(ChatTyping, ATextLongerThanTheScreenIsSeenWhereTheCursorIs) {
+  PseudoTerminal terminal(chat(), {.rows = 6, .columns = 30});
+  ASSERT_TRUE(terminal.prompts());
+  std::string text = "top";
+  for (int i = 0; i < 20; ++i) text += "\nline " + std::to_string(i);
+  terminal.paste(text);
+  ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.row(5) == "  line 19"; }, "the last line"));
+  EXPECT_EQ(terminal.screen().row(0), "  line 14");
+  for (int i = 0; i < 20; ++i) terminal.type(kUp);
+  ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.row(0) == "> top"; }, "the first line"));
+  EXPECT_EQ(terminal.screen().row(5), "  line 4");
+  terminal.type("!\x1b[F");
+  ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.row(0) == "> top!"; }, "the change"));
+}
+
+TEST_F(ChatTyping, ControlGOpensTheEditorWithWhatIsTyped) {
+  const std::string editor = dir_.write("editor", "#!/bin/sh\nstat -c %a \"$1\" >\"" + dir_.file("mode") + "\"\ncp \"$1\" \"" +
+                                                      dir_.file("seen") + "\"\nprintf 'one\\ntwo\\n' >\"$1\"\n");
+  chmod(editor.c_str(), 0700);
+  PseudoTerminal terminal(chat(), {.environment = {{"EDITOR", editor}, {"VISUAL", ""}, {"TMPDIR", dir_.path()}}});
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("draft");
+  ASSERT_TRUE(terminal.shows("> draft"));
+  terminal.type("\x07");
+  ASSERT_TRUE(terminal.shows("> one\n  two"));
+  EXPECT_EQ(read_whole_file(dir_.file("seen")), "draft\n");
+  EXPECT_EQ(read_whole_file(dir_.file("mode")), "600\n");
+  terminal.type("\r");
+  ASSERT_TRUE(terminal.shows("Two lines came.\n"));
+  EXPECT_NE(std::system(("ls " + dir_.path() + "/ibid-* 2>/dev/null").c_str()), 0) << "the temporary file is gone";
+}
+
+TEST_F(ChatTyping, AnEditorThatFailsChangesNothing) {
+  PseudoTerminal terminal(chat(), {.environment = {{"VISUAL", "false"}}});
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("first second third\x07");
+  ASSERT_TRUE(terminal.shows("the editor 'false' failed"));
+  terminal.type("\r");
+  ASSERT_TRUE(terminal.shows("In their order.\n"));
+}
+
+TEST_F(ChatTyping, MessagesAreKeptForTheNextTime) {
+  const std::string path = dir_.file("history");
+  {
+    PseudoTerminal terminal(chat(), {.environment = {{"IBID_HISTORY", path}}});
+    ASSERT_TRUE(terminal.prompts());
+    terminal.paste("one\ntwo");
+    terminal.type("\r");
+    ASSERT_TRUE(terminal.shows("Two lines came.\n"));
+    ASSERT_TRUE(terminal.prompts());
+    terminal.type("back\\slash\r");
+    ASSERT_TRUE(terminal.shows("Hello there, my friend.\n"));
+    terminal.type("\x04");
+    ASSERT_EQ(terminal.exit_status(), 0);
+  }
+  EXPECT_EQ(read_whole_file(path), "one\\ntwo\nback\\\\slash\n");
+  struct stat file {};
+  ASSERT_EQ(stat(path.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+  PseudoTerminal terminal(chat(), {.environment = {{"IBID_HISTORY", path}}});
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type(kUp);
+  ASSERT_TRUE(terminal.shows("> back\\slash"));
+  terminal.type(kUp);
+  ASSERT_TRUE(terminal.shows("> one\n  two"));
+  terminal.type("\r");
+  ASSERT_TRUE(terminal.shows("Two lines came.\n"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("\x12" "slash");
+  ASSERT_TRUE(terminal.shows("(search) slash: back\\slash"));
+  terminal.type("\r");
+  ASSERT_TRUE(terminal.shows("> back\\slash"));
+}
+
+TEST_F(ChatTyping, TheHistoryIsInTheStateFolderAndCanBeSwitchedOff) {
+  const std::string state = dir_.file("state");
+  for (const bool on : {false, true}) {
+    std::map<std::string, std::string> environment = {{"XDG_STATE_HOME", state}};
+    std::vector<std::string> command = chat();
+    if (!on) command = {"/usr/bin/env", "IBID_HISTORY=", IBID_PROGRAM, "chat", model_};
+    PseudoTerminal terminal(command, {.environment = environment});
+    ASSERT_TRUE(terminal.prompts());
+    terminal.type("Hi\r");
+    ASSERT_TRUE(terminal.shows("Hello there"));
+    ASSERT_TRUE(terminal.prompts());
+    terminal.type(kUp);
+    ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.row(s.cursor_row()) == "> Hi"; }, "it within the chat"));
+    terminal.type("\x15\x04");
+    ASSERT_EQ(terminal.exit_status(), 0);
+    EXPECT_EQ(access((state + "/ibid/history").c_str(), F_OK) == 0, on);
+  }
+}
+
+TEST_F(ChatTyping, ControlCAndControlDAtThePrompt) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("never sent\x03");
+  ASSERT_TRUE(terminal.shows("> never sent\n/exit or Ctrl-D leaves\n> "));
+  terminal.type("ab" + kLeft + "\x04");
+  ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.row(s.cursor_row()) == "> a"; }, "Ctrl-D deleting"));
+  terminal.type("\x7f\x04");
+  EXPECT_EQ(terminal.exit_status(), 0);
+  EXPECT_TRUE(terminal.is_as_found());
+  EXPECT_FALSE(terminal.screen().bracketed_paste());
+}
+
+TEST_F(ChatTyping, ControlZLeavesTheTerminalAsItWas) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("first sec\x1a");
+  ASSERT_TRUE(terminal.stops());
+  EXPECT_TRUE(terminal.is_as_found());
+  EXPECT_FALSE(terminal.screen().bracketed_paste());
+  terminal.resume();
+  terminal.type("ond third\r");
+  ASSERT_TRUE(terminal.shows("In their order.\n"));
+  EXPECT_TRUE(terminal.screen().bracketed_paste());
+  terminal.type("Tell me a story\r");
+  ASSERT_TRUE(terminal.shows("upon"));
+  terminal.type("\x1a");
+  ASSERT_TRUE(terminal.stops());
+  EXPECT_TRUE(terminal.is_as_found());
+  EXPECT_FALSE(terminal.screen().bracketed_paste());
+  terminal.resume();
+  terminal.type("\x03");
+  ASSERT_TRUE(terminal.shows("stopped"));
+  ASSERT_TRUE(terminal.prompts());
+}
+
+TEST_F(ChatTyping, SignalsThatEndItLeaveTheTerminalAsItWas) {
+  for (const int signal : {SIGTERM, SIGHUP, SIGABRT, SIGSEGV, SIGINT}) {
+    PseudoTerminal terminal(chat());
+    ASSERT_TRUE(terminal.prompts());
+    ASSERT_FALSE(terminal.is_as_found());
+    kill(terminal.pid(), signal);
+    EXPECT_EQ(terminal.exit_status(), 128 + signal);
+    EXPECT_TRUE(terminal.is_as_found()) << signal;
+    EXPECT_FALSE(terminal.screen().bracketed_paste()) << signal;
+  }
+}
+
+TEST_F(ChatTyping, ATerminalWithoutSequencesGetsNone) {
+  for (const char* term : {"dumb", ""}) {
+    PseudoTerminal terminal(chat(), {.environment = {{"TERM", term}}});
+    ASSERT_TRUE(terminal.prompts());
+    terminal.type("one\\\rtwo\r");
+    ASSERT_TRUE(terminal.shows("Two lines came.\n"));
+    ASSERT_TRUE(terminal.prompts());
+    terminal.type("\"\"\"one\rtwo\"\"\"\r");
+    ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return count(s.everything(), "Two lines came.") == 2; }, "2"));
+    ASSERT_TRUE(terminal.prompts());
+    terminal.type("abc\x03");
+    ASSERT_TRUE(terminal.shows("/exit or Ctrl-D leaves"));
+    terminal.type("\x04");
+    EXPECT_EQ(terminal.exit_status(), 0);
+    EXPECT_EQ(terminal.screen().n_sequences(), 0u);
+    EXPECT_EQ(terminal.screen().n_colours(), 0u);
+  }
+}
+
+TEST_F(ChatTyping, ANarrowerTerminalShowsTheSameLine) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("first sec");
+  ASSERT_TRUE(terminal.shows("> first sec"));
+  terminal.resize(15, 60);
+  terminal.type("ond third");
+  ASSERT_TRUE(terminal.shows("> first second third"));
+  EXPECT_EQ(count(terminal.screen().everything(), "> first"), 1u);
+  terminal.type("\r");
+  ASSERT_TRUE(terminal.shows("In their order.\n"));
+}
+
+TEST_F(ChatTyping, TabCompletesNamesOfFiles) {
+  dir_.write("notes of today.txt", "");
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("look at @" + dir_.path() + "/no\t");
+  ASSERT_TRUE(terminal.shows("notes\\ of\\ today.txt"));
+}
+
+}  // namespace
+}  // namespace ibid
