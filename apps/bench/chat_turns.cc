@@ -1,10 +1,10 @@
 #include "apps/bench/chat_turns.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <vector>
 
+#include "apps/bench/bench_shapes.h"
 #include "apps/bench/prompts.h"
 #include "runtime/chat_session.h"
 #include "runtime/stopwatch.h"
@@ -13,15 +13,7 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kChatTurns = 8;
-constexpr size_t kChatReplyTokens = 24;
-constexpr size_t kChatTurnTokens = 80;  // at most, of message and reply
-
-constexpr size_t kTurns = 10;
-constexpr size_t kNewTokens = 60;
-constexpr size_t kReplyTokens = 440;
-constexpr size_t kTemplateTokens = 12;                            // around a message in ChatML
-constexpr size_t kFirstExchange = 2 * kNewTokens + kReplyTokens;  // with the template's system message
+constexpr size_t kTemplateTokens = 12;  // around a message in ChatML
 
 std::string system_of(const Tokenizer& tokenizer, size_t n_tokens) {
   std::string text = "You are a helpful assistant. ";
@@ -31,13 +23,13 @@ std::string system_of(const Tokenizer& tokenizer, size_t n_tokens) {
   return text;
 }
 
-// A message that costs kNewTokens, the template's around it included: the words differ from turn to turn.
+// A message that costs kConversationMessage, the template's around it included: the words differ from turn to turn.
 std::string message_of_turn(const Tokenizer& tokenizer, size_t conversation, size_t turn) {
   constexpr const char* kWords[] = {"river",  "lantern", "copper", "window", "harvest", "signal",
                                     "winter", "market",  "garden", "engine", "letter",  "bridge",
                                     "silver", "forest",  "island", "thread"};
   std::string text = "Please go on, and bring in these words:";
-  for (size_t i = 0; tokenizer.encode(text, TextOrigin::kInput).size() < kNewTokens - kTemplateTokens; ++i) {
+  for (size_t i = 0; tokenizer.encode(text, TextOrigin::kInput).size() < kConversationMessage - kTemplateTokens; ++i) {
     text += std::string(" ") + kWords[(i * 7 + turn * 5 + conversation * 3) % std::size(kWords)];
   }
   return text + ".";
@@ -69,8 +61,8 @@ Status converse(const std::shared_ptr<Engine>& engine, size_t conversation, std:
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine));
   TurnOptions options;
   options.sampler.seed = conversation + 1;
-  options.min_tokens = options.max_tokens = kReplyTokens;
-  TRY(session.send(message_of_turn(engine->tokenizer(), conversation, kTurns), options).status());
+  options.min_tokens = options.max_tokens = kConversationAnswer;
+  TRY(session.send(message_of_turn(engine->tokenizer(), conversation, kConversationTurns), options).status());
   for (size_t k = 0; k < turns.size(); ++k) {
     const std::string message = message_of_turn(engine->tokenizer(), conversation, k);
     Json prompt = session.messages();
@@ -97,21 +89,12 @@ Figure conversation_figure(size_t turn, const Measured& measured) {
   figure.at = {turn};
   figure.value = spread_of(measured.warm_ms);
   const double again_ms = spread_of(measured.cold_ms).median;
-  const double besides_model = besides_model_percent(measured.first.timings);
-  char note[256];
-  std::snprintf(
-      note, sizeof note,
-      "prompt %zu, read %zu; all read again %.1f ms, %.1fx; besides the model %.1f %%; rendered %zu B, "
-      "compared %zu B, tokenized %zu B, KV copied %zu B",
-      usage.n_prompt, usage.n_prefilled, again_ms, again_ms / figure.value.median, besides_model,
-      work.bytes_rendered, work.bytes_compared, work.bytes_tokenized, work.kv_bytes_copied);
-  figure.note = note;
   figure.details = {{"n_prompt", usage.n_prompt},
                     {"n_cached", usage.n_cached},
                     {"n_prefilled", usage.n_prefilled},
                     {"again_ms", again_ms},
                     {"again_ratio", again_ms / figure.value.median},
-                    {"besides_model_percent", besides_model},
+                    {"besides_model_percent", besides_model_percent(measured.first.timings)},
                     {"bytes_rendered", work.bytes_rendered},
                     {"bytes_compared", work.bytes_compared},
                     {"bytes_tokenized", work.bytes_tokenized},
@@ -155,8 +138,8 @@ Status bench_chat_turns(const std::shared_ptr<Engine>& engine, size_t system_tok
 
 Status bench_conversation(const std::shared_ptr<Engine>& engine, size_t n_conversations,
                           const FigureSink& sink) {
-  const size_t room = engine->max_seq_len() - std::min(engine->max_seq_len(), kFirstExchange);
-  std::vector<Measured> turns(std::min(kTurns, room / (kNewTokens + kReplyTokens)));
+  const size_t room = engine->max_seq_len() - std::min(engine->max_seq_len(), kConversationStart);
+  std::vector<Measured> turns(std::min(kConversationTurns, room / kConversationStep));
   if (turns.empty() || n_conversations == 0) return {};
   for (size_t c = 0; c < n_conversations; ++c) TRY(converse(engine, c, turns));
   for (size_t k = 0; k < turns.size(); ++k) sink(conversation_figure(k + 1, turns[k]));

@@ -10,13 +10,13 @@ namespace ibid {
 namespace {
 
 constexpr FigureKind kKinds[] = {
-    {"load", {nullptr, nullptr}, "ms", "ms", true},
-    {"memory", {nullptr, nullptr}, "peak_mb", "MB", true},
-    {"prefill", {"n", nullptr}, "tps", "tok/s", false},
-    {"decode", {"depth", nullptr}, "tps", "tok/s", false},
-    {"turn", {"history", "n"}, "ttft_ms", "ms", true},
-    {"chat_turn", {"system_tokens", "turn"}, "ttft_ms", "ms", true},
-    {"conversation", {"turn", nullptr}, "ttft_ms", "ms", true},
+    {"load", {nullptr, nullptr}, "load", "ms", "ms", true},
+    {"memory", {nullptr, nullptr}, "memory", "peak_mb", "MB", true},
+    {"prefill", {"n", nullptr}, "prefill of #", "tps", "tok/s", false},
+    {"decode", {"depth", nullptr}, "decode behind #", "tps", "tok/s", false},
+    {"turn", {"history", "n"}, "@ tokens behind #", "ttft_ms", "ms", true},
+    {"chat_turn", {"system_tokens", "turn"}, "turn @, system of #", "ttft_ms", "ms", true},
+    {"conversation", {"turn", nullptr}, "turn #", "ttft_ms", "ms", true},
 };
 
 double at_fraction(const std::vector<double>& sorted, double fraction) {
@@ -48,12 +48,12 @@ Spread spread_of(std::vector<double> samples) {
   return {at_fraction(samples, 0.25), at_fraction(samples, 0.5), at_fraction(samples, 0.75)};
 }
 
-std::string Figure::name() const {
-  std::string name = kind->what;
-  for (size_t i = 0; i < kMaxFigureKeys; ++i) {
-    if (kind->keys[i] != nullptr) name += std::string(" ") + kind->keys[i] + "=" + std::to_string(at[i]);
+std::string Figure::label() const {
+  std::string text;
+  for (const char* c = kind->label; *c != '\0'; ++c) {
+    text += *c == '#' ? std::to_string(at[0]) : *c == '@' ? std::to_string(at[1]) : std::string(1, *c);
   }
-  return name;
+  return text;
 }
 
 Json Figure::as_json() const {
@@ -85,8 +85,10 @@ PrefillStep worst_prefill_step(std::span<const Figure> figures) {
             [](const Figure* a, const Figure* b) { return a->at[0] < b->at[0]; });
   PrefillStep worst;
   for (size_t i = 1; i < prefills.size(); ++i) {
-    const double ratio = prefills[i]->value.median / prefills[i - 1]->value.median;
-    if (i == 1 || ratio < worst.ratio) worst = {prefills[i - 1]->at[0], prefills[i]->at[0], ratio};
+    const Spread &shorter = prefills[i - 1]->value, &longer = prefills[i]->value;
+    const double ratio = longer.median / shorter.median;
+    if (i > 1 && ratio >= worst.ratio) continue;
+    worst = {prefills[i - 1]->at[0], prefills[i]->at[0], ratio, longer.q3 < shorter.q1};
   }
   return worst;
 }

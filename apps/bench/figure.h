@@ -21,6 +21,7 @@ inline constexpr size_t kMaxFigureKeys = 2;
 struct FigureKind {
   const char* what;                              // the field "what"
   std::array<const char*, kMaxFigureKeys> keys;  // the fields that say at what; nullptr: not used
+  const char* label;                             // for people; # stands for the first key's value, @ for the second's
   const char* value;                             // the field of the number
   const char* unit;
   bool less_is_better;
@@ -57,8 +58,8 @@ struct Figure {
   std::string note;               // for people, behind the row
   Json details = Json::object();  // more fields of the JSON line
 
-  // "turn history=1024 n=44"
-  std::string name() const;
+  // For people: "44 tokens behind 1024".
+  std::string label() const;
   // what, keys, value, q1, q3, throughput and details; fractions rounded to five digits.
   Json as_json() const;
 };
@@ -67,7 +68,10 @@ using FigureSink = std::function<void(const Figure&)>;
 // The largest fall of the rate from one prefill length to the next longer one: a smooth engine has none.
 struct PrefillStep {
   size_t from = 0, to = 0;
-  double ratio = 1;  // rate at `to` over rate at `from`
+  double ratio = 1;            // rate at `to` over rate at `from`
+  bool beyond_spread = false;  // the upper quartile at `to` is below the lower one at `from`
+
+  double fall_percent() const { return ratio < 1 ? 100 * (1 - ratio) : 0; }
 };
 // Of the prefill figures among `figures`; {0, 0, 1} when there are fewer than two.
 PrefillStep worst_prefill_step(std::span<const Figure> figures);

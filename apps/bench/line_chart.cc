@@ -8,10 +8,11 @@ namespace ibid {
 
 namespace {
 
-constexpr double kWidth = 760, kHeight = 400;
-constexpr double kLeft = 70, kRight = 20, kTop = 44, kBottom = 52;
+constexpr double kLeft = 58, kTop = 34, kBottom = 48;
 constexpr double kMarker = 4;
-constexpr double kLegendWidth = 220;
+constexpr double kLineHeight = 16;
+constexpr double kLabelHeight = 2 * kLineHeight + 4;  // a name and its note
+constexpr double kTickRoom = 62, kStepRoom = 50;      // pixels from one number of an axis to the next, about
 
 template <typename... Values>
 std::string text_of(const char* format, Values... values) {
@@ -21,12 +22,7 @@ std::string text_of(const char* format, Values... values) {
 }
 
 // As few digits as say it: 0.5, 20, 4,000.
-std::string label_of(double value) {
-  if (value < 1 && value > 0) return text_of("%g", value);
-  std::string digits = text_of("%.0f", value);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
+std::string label_of(double value) { return value < 1 && value > 0 ? text_of("%g", value) : grouped(value, 0); }
 
 // 1, 2 or 5 times a power of ten that gives about `n` steps up to `most`.
 double step_of(double most, double n) {
@@ -40,7 +36,8 @@ double step_of(double most, double n) {
 
 class Axes {
  public:
-  explicit Axes(const LineChart& chart) : log_y_(chart.log_y) {
+  Axes(const LineChart& chart, const ChartSize& size)
+      : log_y_(chart.log_y), right_(size.width - size.names_width), bottom_(size.height - kBottom) {
     double least = HUGE_VAL, most = 0;
     for (const ChartSeries& series : chart.series) {
       for (const auto& [x, y] : series.points) {
@@ -51,29 +48,31 @@ class Axes {
       }
     }
     if (most <= 0) least = most = 1;
-    x_step_ = step_of(most_x_, 8);
+    x_step_ = step_of(most_x_, (right_ - kLeft) / kTickRoom);
     most_x_ = std::max(most_x_ * 1.02, x_step_);
     if (log_y_) {
       low_ = std::floor(std::log10(least));
       high_ = std::max(std::ceil(std::log10(most)), low_ + 1);
     } else {
-      y_step_ = step_of(most, 6);
+      y_step_ = step_of(most, (bottom_ - kTop) / kStepRoom);
       high_ = y_step_ * std::ceil(most / y_step_);
     }
   }
 
   bool draws(double x, double y) const { return std::isfinite(x) && std::isfinite(y) && x >= 0 && (!log_y_ || y > 0); }
-  double x(double value) const { return kLeft + (kWidth - kLeft - kRight) * value / most_x_; }
+  double x(double value) const { return kLeft + (right_ - kLeft) * value / most_x_; }
   double y(double value) const {
     const double place = ((log_y_ ? std::log10(value) : value) - low_) / (high_ - low_);
-    return kHeight - kBottom - (kHeight - kTop - kBottom) * place;
+    return bottom_ - (bottom_ - kTop) * place;
   }
+  double right() const { return right_; }
+  double bottom() const { return bottom_; }
 
   std::string grid() const {
     std::string svg;
     const auto across = [&](double value, bool labelled) {
       svg += text_of("<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", kLeft, y(value),
-                     kWidth - kRight, y(value));
+                     right_, y(value));
       if (!labelled) return;
       svg += text_of("<text class=\"axis\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", kLeft - 8,
                      y(value) + 4, label_of(value).c_str());
@@ -81,7 +80,7 @@ class Axes {
     if (log_y_) {
       for (double power = low_; power <= high_; ++power) {
         for (const double factor : {1.0, 2.0, 5.0}) {
-          if (power < high_ || factor == 1) across(factor * std::pow(10, power), true);
+          if (power < high_ || factor == 1) across(factor * std::pow(10, power), factor == 1);
         }
       }
     } else {
@@ -89,13 +88,14 @@ class Axes {
     }
     for (double value = 0; value <= most_x_; value += x_step_) {
       svg += text_of("<text class=\"axis\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x(value),
-                     kHeight - kBottom + 18, label_of(value).c_str());
+                     bottom_ + 18, label_of(value).c_str());
     }
     return svg;
   }
 
  private:
   const bool log_y_;
+  const double right_, bottom_;
   double most_x_ = 0, x_step_ = 1, y_step_ = 1;
   double low_ = 0, high_ = 1;  // of y, or of its decimal logarithm
 };
@@ -120,8 +120,7 @@ std::string marker(size_t series, double x, double y, const std::string& title) 
   return shape + (title.empty() ? "" : "<title>" + title + "</title>") + kEnds[series % 4] + "\n";
 }
 
-std::string series_svg(const LineChart& chart, const Axes& axes, size_t i) {
-  const ChartSeries& series = chart.series[i];
+std::string series_svg(const ChartSeries& series, const Axes& axes, size_t i) {
   const std::string name = html_escaped(series.name);
   std::string path, markers;
   for (const auto& [x, y] : series.points) {
@@ -131,10 +130,37 @@ std::string series_svg(const LineChart& chart, const Axes& axes, size_t i) {
   }
   std::string svg = "<g class=\"s" + std::to_string(i) + "\">\n";
   if (!path.empty()) svg += "<path class=\"line\" d=\"" + path + "\"/>\n";
-  const double x = kLeft + kLegendWidth * static_cast<double>(i);
-  svg += markers + marker(i, x + 8, kTop - 24, "");
-  svg += text_of("<text x=\"%.1f\" y=\"%.1f\">", x + 18, kTop - 20) + name + "</text>\n";
-  return svg + "</g>\n";
+  return svg + markers + "</g>\n";
+}
+
+// The name of a series, and where its line ends: labels that would cover each other move apart.
+struct EndLabel {
+  size_t series = 0;
+  double y = 0;  // of the label's middle
+};
+
+std::vector<EndLabel> labels_of(const LineChart& chart, const Axes& axes) {
+  std::vector<EndLabel> labels;
+  for (size_t i = 0; i < chart.series.size(); ++i) {
+    const auto& points = chart.series[i].points;
+    const auto last = std::find_if(points.rbegin(), points.rend(),
+                                   [&](const auto& point) { return axes.draws(point.first, point.second); });
+    if (last != points.rend()) labels.push_back({i, axes.y(last->second)});
+  }
+  std::stable_sort(labels.begin(), labels.end(), [](const auto& a, const auto& b) { return a.y < b.y; });
+  for (size_t i = 1; i < labels.size(); ++i) labels[i].y = std::max(labels[i].y, labels[i - 1].y + kLabelHeight);
+  double lowest = axes.bottom() - kLabelHeight / 2;  // from below, back into the drawing
+  for (size_t i = labels.size(); i-- > 0; lowest -= kLabelHeight) labels[i].y = std::min(labels[i].y, lowest);
+  return labels;
+}
+
+std::string label_svg(const LineChart& chart, const Axes& axes, const EndLabel& label) {
+  const ChartSeries& series = chart.series[label.series];
+  const double x = axes.right() + 10;
+  return text_of("<g class=\"s%zu\"><text class=\"name\" x=\"%.1f\" y=\"%.1f\">", label.series, x, label.y - 2) +
+         html_escaped(series.name) + "</text></g>\n" +
+         text_of("<text class=\"axis\" x=\"%.1f\" y=\"%.1f\">", x, label.y - 2 + kLineHeight) +
+         html_escaped(series.note) + "</text>\n";
 }
 
 }  // namespace
@@ -154,18 +180,25 @@ std::string html_escaped(std::string_view text) {
   return escaped;
 }
 
-std::string svg_of(const LineChart& chart) {
-  const Axes axes(chart);
+std::string grouped(double value, int decimals) {
+  std::string digits = text_of("%.*f", decimals, value);
+  const size_t point = std::min(digits.find('.'), digits.size());
+  const size_t first = digits.starts_with('-') ? 1 : 0;
+  for (size_t at = point; at > first + 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+std::string svg_of(const LineChart& chart, const ChartSize& size) {
+  const Axes axes(chart, size);
   std::string svg = text_of("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n",
-                            kWidth, kHeight);
+                            size.width, size.height);
   svg += "<title>" + html_escaped(chart.title) + "</title>\n" + axes.grid();
-  svg += text_of("<text class=\"axis\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", (kLeft + kWidth - kRight) / 2,
-                 kHeight - 12) +
+  svg += text_of("<text class=\"axis\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", (kLeft + axes.right()) / 2,
+                 size.height - 8) +
          html_escaped(chart.x_name) + "</text>\n";
-  svg += text_of("<text class=\"axis\" transform=\"translate(16 %.1f) rotate(-90)\" text-anchor=\"middle\">",
-                 (kTop + kHeight - kBottom) / 2) +
-         html_escaped(chart.y_name) + "</text>\n";
-  for (size_t i = 0; i < chart.series.size(); ++i) svg += series_svg(chart, axes, i);
+  svg += text_of("<text class=\"axis\" x=\"0\" y=\"%.1f\">", kTop - 20) + html_escaped(chart.y_name) + "</text>\n";
+  for (size_t i = 0; i < chart.series.size(); ++i) svg += series_svg(chart.series[i], axes, i);
+  for (const EndLabel& label : labels_of(chart, axes)) svg += label_svg(chart, axes, label);
   return svg + "</svg>\n";
 }
 

@@ -36,6 +36,7 @@ Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, c
   work.kv_bytes_per_position = memory.kv_bytes_per_position / config.n_layers;
   work.layers = config.layers;
   work.operations_of_head = 2.0 * static_cast<double>(config.vocab_size) * static_cast<double>(config.dim);
+  work.attention_operations_per_position = 4.0 * static_cast<double>(config.q_dim() * config.n_layers);
   for (const TensorRow& row : tensor_table()) {
     if (row.cols == nullptr || std::string_view(row.gguf).find('#') == std::string_view::npos) continue;
     work.operations_per_token += 2.0 * static_cast<double>(row.rows(config)) *

@@ -16,6 +16,7 @@ struct ModelWork {
   size_t kv_bytes_per_position = 0;  // of one layer, in the chosen type
   std::vector<LayerConfig> layers;
   double operations_per_token = 0;  // linear layers, two per multiply-add; attention is not counted
+  double attention_operations_per_position = 0;  // of a token, for each position that it attends to; all layers
   double operations_of_head = 0;    // for every row that wants logits
   bool int8 = false;                // whether the operations are int8
 

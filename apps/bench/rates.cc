@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "apps/bench/bench_shapes.h"
+
 namespace ibid {
 
 namespace {
-
-constexpr size_t kDecodeTokens = 48;
-constexpr size_t kTurnTokens = 44;
-// A short prefill takes as long as the clock's and the neighbours' noise: repeat it for this long.
-constexpr double kLeastSeconds = 0.2;
-constexpr size_t kMostSamples = 50;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -25,7 +21,7 @@ Spread map_spread(std::vector<double> seconds, Function function) {
 
 }  // namespace
 
-size_t RateBench::positions_for_depth(size_t depth) { return depth + 1 + kDecodeTokens; }
+size_t RateBench::positions_for_depth(size_t depth) { return depth + 1 + kRateDecodeTokens; }
 
 Result<std::unique_ptr<RateBench>> RateBench::create(LanguageModel& model, ModelWork work, int n_threads,
                                                      size_t rounds, size_t most_positions) {
@@ -71,7 +67,7 @@ Status RateBench::stand_at(size_t n) {
 Result<std::vector<double>> RateBench::sample(size_t depth, TokenSpan ids, bool one_by_one) {
   std::vector<double> samples;
   double sum = 0;
-  for (size_t round = 0; round <= rounds_ || (sum < kLeastSeconds && round <= kMostSamples); ++round) {
+  for (size_t round = 0; round <= rounds_ || (sum < kLeastSampled_s && round <= kMostSamples); ++round) {
     TRY(stand_at(depth));
     if (one_by_one) TRY(feed(Tokens{static_cast<TokenId>((1234 + round) % model_.vocab_size())}));
     const double start = now();
@@ -105,15 +101,15 @@ Status RateBench::prefill(size_t n, const FigureSink& sink) {
 }
 
 Status RateBench::decode(size_t depth, const FigureSink& sink) {
-  Tokens ids(kDecodeTokens);
+  Tokens ids(kRateDecodeTokens);
   for (size_t i = 0; i < ids.size(); ++i)
     ids[i] = static_cast<TokenId>((2000 + 97 * i) % model_.vocab_size());
   TRY_ASSIGN(const std::vector<double> seconds, sample(depth, ids, true));
   Figure figure;
   figure.kind = find_figure_kind("decode");
   figure.at = {depth};
-  figure.value = map_spread(seconds, [](double s) { return kDecodeTokens / s; });
-  const size_t bytes = work_.weights_bytes + work_.kv_bytes_at(depth + kDecodeTokens / 2);
+  figure.value = map_spread(seconds, [](double s) { return kRateDecodeTokens / s; });
+  const size_t bytes = work_.weights_bytes + work_.kv_bytes_at(depth + kRateDecodeTokens / 2);
   figure.throughput = {"gbps", figure.value.median * static_cast<double>(bytes) / 1e9,
                        meter_.read_gbps(bytes)};
   sink(figure);
@@ -121,13 +117,13 @@ Status RateBench::decode(size_t depth, const FigureSink& sink) {
 }
 
 Status RateBench::turn(size_t history, const FigureSink& sink) {
-  const Tokens ids = spread_ids(kTurnTokens);
+  const Tokens ids = spread_ids(kRateTurnTokens);
   TRY_ASSIGN(const std::vector<double> seconds, sample(history, ids, false));
   Figure figure;
   figure.kind = find_figure_kind("turn");
-  figure.at = {history, kTurnTokens};
+  figure.at = {history, kRateTurnTokens};
   figure.value = map_spread(seconds, [](double s) { return 1e3 * s; });
-  figure.throughput = operations_rate(kTurnTokens, spread_of(seconds).median);
+  figure.throughput = operations_rate(kRateTurnTokens, spread_of(seconds).median);
   sink(figure);
   return {};
 }

@@ -1,75 +1,15 @@
 #include "apps/bench/report.h"
 
-#include <algorithm>
-#include <cstdio>
+#include "apps/bench/figure_table.h"
+#include "apps/bench/public_file.h"
 
 namespace ibid {
 
 namespace {
 
-constexpr size_t kNameWidth = 32;
-constexpr size_t kValueWidth = 16;
-constexpr size_t kQuartilesWidth = 16;
-constexpr size_t kThroughputWidth = 15;
-constexpr size_t kPercentWidth = 6;
-constexpr size_t kRivalWidth = 14;
-constexpr size_t kRatioWidth = 8;
 constexpr uint64_t kMaxCsvBytes = 256'000'000;
 
-std::string left(std::string text, size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  return text;
-}
-
-std::string right(const std::string& text, size_t width) {
-  return std::string(std::max(width, text.size() + 1) - text.size(), ' ') + text;
-}
-
-// Enough digits to compare, never an exponent.
-std::string number(double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, value < 10 ? "%.2f" : value < 1000 ? "%.1f" : "%.0f", value);
-  return text;
-}
-
-std::string without_trailing_blanks(std::string line) {
-  line.resize(line.find_last_not_of(' ') + 1);
-  return line;
-}
-
-std::string throughput_unit(const Throughput& throughput) {
-  return std::string_view(throughput.field) == "gbps" ? " GB/s" : " GOP/s";
-}
-
 }  // namespace
-
-std::string table_header(std::span<const Rival> rivals) {
-  std::string line = left("", kNameWidth) + right("median", kValueWidth) +
-                     right("quartiles", kQuartilesWidth) + right("throughput", kThroughputWidth) +
-                     right("peak", kPercentWidth);
-  for (const Rival& rival : rivals) line += right(rival.engine, kRivalWidth) + right("ratio", kRatioWidth);
-  return line;
-}
-
-std::string table_row(const Figure& figure, std::span<const Rival> rivals) {
-  std::string line = left(figure.name(), kNameWidth);
-  line += right(number(figure.value.median) + " " + figure.kind->unit, kValueWidth);
-  const bool spread = figure.value.q1 != figure.value.q3;
-  line += right(spread ? number(figure.value.q1) + "-" + number(figure.value.q3) : "", kQuartilesWidth);
-  const Throughput& throughput = figure.throughput;
-  line += right(throughput.field == nullptr ? "" : number(throughput.value) + throughput_unit(throughput),
-                kThroughputWidth);
-  const bool known = throughput.field != nullptr && throughput.peak > 0;
-  line +=
-      right(known ? std::to_string(static_cast<int>(throughput.percent() + 0.5)) + " %" : "", kPercentWidth);
-  for (const Rival& rival : rivals) {
-    const std::optional<double> theirs = rival.value_for(figure), ratio = rival.ratio_for(figure);
-    line += right(theirs ? number(*theirs) : "", kRivalWidth) +
-            right(ratio ? number(*ratio) + "x" : "", kRatioWidth);
-  }
-  line = without_trailing_blanks(line);
-  return figure.note.empty() ? line : line + "  " + figure.note;
-}
 
 std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<const Rival> rivals) {
   Json line = {{"engine", "ibid"}, {"model", setup.model},       {"threads", setup.n_threads},
@@ -111,11 +51,11 @@ std::string csv_line(const BenchSetup& setup, const Figure& figure) {
                                 setup.numerics + " " + setup.isa,
                                 figure.kind->what,
                                 at,
-                                number(figure.value.median),
+                                short_number(figure.value.median),
                                 figure.kind->unit,
-                                number(figure.value.q1),
-                                number(figure.value.q3),
-                                known ? number(throughput.percent()) : "",
+                                short_number(figure.value.q1),
+                                short_number(figure.value.q3),
+                                known ? short_number(throughput.percent()) : "",
                                 setup.command};
   std::string line;
   for (const std::string& field : fields) line += csv_field(field) + ",";
@@ -134,7 +74,7 @@ Status append_to_csv(FileOps& files, const std::string& path, const BenchSetup& 
   }
   if (content.back() != '\n') content += '\n';
   for (const Figure& figure : figures) content += csv_line(setup, figure);
-  return write_file_atomically(files, path, std::as_bytes(std::span(content)));
+  return write_public_file(path, content);
 }
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// Figures as people and programs read them: rows of a table, JSON lines, lines of a results file.
+// Figures as programs read them: JSON lines, lines of a results file.
 #pragma once
 
 #include <span>
@@ -24,11 +24,6 @@ struct BenchSetup {
   std::string date;  // 2026-01-31
   int n_threads = 0;
 };
-
-// Columns of fixed width, so that rows can be printed as they are measured: name, value and unit, quartiles,
-// throughput and per cent of the peak, then for every rival its value and how many times better ours is.
-std::string table_header(std::span<const Rival> rivals);
-std::string table_row(const Figure& figure, std::span<const Rival> rivals);
 
 // One object with the setup's fields in front. With rivals: "against": {engine: {value's field, "ratio"}}.
 std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<const Rival> rivals);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/bench/bench_shapes.h"
 #include "apps/bench/prompts.h"
 #include "cache/file_tier.h"
 #include "cache/lru_kv_cache_store.h"
@@ -16,7 +17,6 @@ namespace ibid {
 namespace {
 
 constexpr size_t kFirstReplyTokens = 8;
-constexpr size_t kAnswerTokens = 16;
 constexpr const char* kNamespace = "";
 
 TurnOptions greedy(size_t max_tokens) {
@@ -78,7 +78,7 @@ std::string TurnCurveBench::question(size_t round) const {
 }
 
 Result<TurnCurveBench::Sample> TurnCurveBench::ask(ChatSession session, size_t round, double spent_ms) const {
-  TRY_ASSIGN(const Turn turn, session.send(question(round), greedy(kAnswerTokens)));
+  TRY_ASSIGN(const Turn turn, session.send(question(round), greedy(kCurveAnswer)));
   Sample sample;
   sample.ttft_ms = spent_ms + turn.timings.ttft_ms;
   sample.n_prompt = turn.usage.n_prompt;

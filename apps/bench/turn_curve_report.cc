@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "apps/bench/public_file.h"
+
 namespace ibid {
 
 namespace {
@@ -53,15 +55,18 @@ std::vector<std::pair<const char*, std::string>> csv_fields(const BenchSetup& se
 }  // namespace
 
 std::string turn_curve_table_header() {
-  return line_of("%8s %6s %12s %12s %8s %12s %9s %12s  %s\n", "history", "read", "warm, ms", "cold, ms", "ratio",
-                 "resumed, ms", "to warm", "pass, ms", "answers");
+  return "\nThe time to the first token against the history, in ms:\n"
+         "  reuse: the session holds the history; again: all of it is read again\n"
+         "  disk: the conversation is opened from disk; pass: the model alone\n" +
+         line_of("%7s %5s %8s %9s %7s %8s %7s %8s  %s\n", "history", "read", "reuse", "again", "ratio", "disk", "ratio",
+                 "pass", "answers");
 }
 
 std::string turn_curve_table_row(const TurnCurvePoint& point) {
-  const char* const verdict = point.same_bits && point.same_text ? "same text, same bits"
-                              : point.same_text                  ? "same text, OTHER BITS"
+  const char* const verdict = point.same_bits && point.same_text ? "same bits"
+                              : point.same_text                  ? "OTHER BITS"
                                                                  : "OTHER TEXT";
-  return line_of("%8zu %6zu %12.2f %12.2f %7.1fx %12.2f %8.2fx %12.2f  %s\n", point.history, point.n_read_warm,
+  return line_of("%7zu %5zu %8.2f %9.2f %6.1fx %8.2f %6.2fx %8.2f  %s\n", point.history, point.n_read_warm,
                  point.warm_ms.median, point.cold_ms.median, ratio(point.cold_ms.median, point.warm_ms.median),
                  point.resumed_ms.median, ratio(point.resumed_ms.median, point.warm_ms.median), point.pass_ms.median,
                  verdict);
@@ -73,10 +78,11 @@ std::string turn_curve_summary(std::span<const TurnCurvePoint> points) {
                      (all_same_bits(points) ? "same bits" : "OTHER BITS") + "\n";
   const TurnCurveFit fit = fit_of(points);
   if (!fit.known) return text;
-  text += line_of("the warm turn grows by %.1f us per 1,000 tokens of history, a bare pass by %.1f (attention)\n",
-                  fit.turn_us_per_1000, fit.pass_us_per_1000);
-  text += line_of("besides attention: %.1f us per 1,000 tokens, %.2f %% of the longest history's turn\n",
-                  fit.besides_us_per_1000, fit.besides_percent);
+  text += line_of("with 1,000 tokens more of history the turn takes %.2f ms longer\n", 1e-3 * fit.turn_us_per_1000);
+  text += line_of("and a bare pass %.2f ms, which is attention; turn minus pass, round by round,\n",
+                  1e-3 * fit.pass_us_per_1000);
+  text += line_of("changes by %.2f ms: %.2f %% of the turn at the longest history\n", 1e-3 * fit.besides_us_per_1000,
+                  fit.besides_percent);
   return text;
 }
 
@@ -120,11 +126,11 @@ std::string turn_curve_csv(const BenchSetup& setup, std::span<const TurnCurvePoi
 
 bool is_report_path(const std::string& path) { return path.ends_with(".html") || path.ends_with(".csv"); }
 
-Status write_turn_curve(FileOps& files, const std::string& path, const BenchSetup& setup,
+Status write_turn_curve(const std::string& path, const BenchSetup& setup,
                         std::span<const TurnCurvePoint> points, size_t rounds) {
   const std::string content =
       path.ends_with(".csv") ? turn_curve_csv(setup, points) : turn_curve_page(setup, points, rounds);
-  return write_file_atomically(files, path, std::as_bytes(std::span(content)));
+  return write_public_file(path, content);
 }
 
 }  // namespace ibid

@@ -7,7 +7,6 @@
 
 #include "apps/bench/report.h"
 #include "apps/bench/turn_curve.h"
-#include "base/file_ops.h"
 #include "base/result.h"
 
 namespace ibid {
@@ -31,8 +30,8 @@ std::string turn_curve_page(const BenchSetup& setup, std::span<const TurnCurvePo
 
 // Whether `path` ends in .html or .csv, which is what write_turn_curve() goes by.
 bool is_report_path(const std::string& path);
-// Writes the page or the CSV file, all at once or not at all. REQUIRES: is_report_path(path). Error: kIo.
-Status write_turn_curve(FileOps& files, const std::string& path, const BenchSetup& setup,
+// Writes the page or the CSV file (apps/bench/public_file.h). REQUIRES: is_report_path(path). Error: kIo.
+Status write_turn_curve(const std::string& path, const BenchSetup& setup,
                         std::span<const TurnCurvePoint> points, size_t rounds);
 
 }  // namespace ibid

@@ -1,6 +1,7 @@
 // Figures as they are written, read and compared: no clock runs here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "apps/bench/report.h"
 #include "tests/support/temp_dir.h"
@@ -8,7 +9,6 @@
 namespace ibid {
 namespace {
 
-using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -50,6 +50,15 @@ TEST(PrefillStep, IsTheLargestFallInOrderOfLength) {
   EXPECT_EQ(step.from, 63);
   EXPECT_EQ(step.to, 64);
   EXPECT_DOUBLE_EQ(step.ratio, 0.9);
+}
+
+TEST(PrefillStep, IsBeyondTheSpreadWhereTheSamplesLieApart) {
+  Figure shorter = figure_of("prefill", {63}, 1000), longer = figure_of("prefill", {64}, 900);
+  shorter.value = {890, 1000, 1010};
+  longer.value = {880, 900, 905};
+  EXPECT_FALSE(worst_prefill_step(std::vector<Figure>{shorter, longer}).beyond_spread);
+  longer.value.q3 = 889;
+  EXPECT_TRUE(worst_prefill_step(std::vector<Figure>{shorter, longer}).beyond_spread);
 }
 
 TEST(PrefillStep, OfFewerThanTwoLengthsIsNone) {
@@ -145,32 +154,6 @@ TEST(RivalLines, ReadOurOwnLinesBack) {
   EXPECT_EQ(rivals[0].ratio_for(decode_at(1024, 175.9)), 1);
 }
 
-TEST(Table, RowsStandUnderTheirHeader) {
-  const std::vector<Rival> rivals =
-      rivals_of("{\"engine\":\"llama.cpp\",\"what\":\"decode\",\"depth\":1024,\"tps\":123}");
-  const std::string header = table_header(rivals);
-  const std::string row = table_row(decode_at(1024, 307.5), rivals);
-  EXPECT_EQ(row.size(), header.size());
-  EXPECT_EQ(header,
-            "                                          median       quartiles     throughput  peak"
-            "     llama.cpp   ratio");
-  EXPECT_EQ(row,
-            "decode depth=1024                    307.5 tok/s     297.5-312.5      30.0 GB/s  50 %"
-            "         123.0   2.50x");
-}
-
-TEST(Table, WhatIsNotKnownIsLeftBlank) {
-  const std::vector<Rival> rivals =
-      rivals_of("{\"engine\":\"llama.cpp\",\"what\":\"decode\",\"depth\":1024,\"tps\":123}");
-  Figure load = figure_of("load", {}, 640.6);
-  EXPECT_EQ(table_row(load, rivals), "load                                    640.6 ms");
-  load.note = "from disk";
-  EXPECT_THAT(table_row(load, {}), EndsWith("640.6 ms  from disk"));
-  Figure decode = decode_at(0, 1234.5);
-  decode.throughput.peak = 0;
-  EXPECT_THAT(table_row(decode, {}), testing::Not(HasSubstr("%")));
-}
-
 TEST(JsonLine, HasTheSharedFieldsAndTheRivals) {
   BenchSetup setup;
   setup.model = "a.gguf";
@@ -222,6 +205,28 @@ TEST_F(ResultsFile, IsMadeAndAppendedTo) {
       "avx512,turn,1024/44,57.4,ms,57.4,57.4,,"
       "\"ibid bench a.gguf --what prefill,decode\"\n";
   EXPECT_EQ(read_whole_file(path), csv_header() + decode + turn + decode);
+}
+
+TEST_F(ResultsFile, IsForEverybodyWhomTheUmaskLets) {
+  const mode_t before = ::umask(022);
+  const std::string path = dir_.file("cpu.csv");
+  ASSERT_TRUE(append_to_csv(system_file_ops(), path, setup_, std::vector<Figure>{decode_at(0, 1)}).ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777u, 0644u);
+  // One that is there keeps the rights that its owner gave it.
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  ASSERT_TRUE(append_to_csv(system_file_ops(), path, setup_, std::vector<Figure>{decode_at(0, 1)}).ok());
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777u, 0600u);
+  ::umask(before);
+}
+
+TEST_F(ResultsFile, WhereNothingCanBeWrittenIsAnError) {
+  const Status status =
+      append_to_csv(system_file_ops(), "/no/such/folder/cpu.csv", setup_, std::vector<Figure>{decode_at(0, 1)});
+  EXPECT_EQ(status.code(), ErrorCode::kIo);
+  EXPECT_THAT(status.message(), HasSubstr("/no/such/folder/cpu.csv"));
 }
 
 TEST_F(ResultsFile, WithAnotherHeaderIsLeftAlone) {

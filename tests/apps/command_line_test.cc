@@ -237,6 +237,17 @@ TEST_F(CommandLine, BenchPrintsALineForEachFigureThatFits) {
   EXPECT_THAT(outcome.err, HasSubstr("2000"));
   EXPECT_THAT(outcome.err, HasSubstr("1000"));
   EXPECT_THAT(outcome.err, HasSubstr("turns of a conversation are left out"));
+  EXPECT_THAT(outcome.err, HasSubstr("this takes a few seconds"));
+}
+
+TEST_F(CommandLine, BenchExplainsItsRowsInLinesThatATerminalShows) {
+  const Outcome outcome = run("bench " + tiny_model() + " --rounds 1 --lengths 8,65 --depths 64");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("decode behind N: 48 tokens"));
+  EXPECT_THAT(outcome.out, HasSubstr("\ndecode behind 64 "));
+  EXPECT_THAT(outcome.out, HasSubstr("prefill rate"));
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 78) << line;
 }
 
 TEST_F(CommandLine, BenchReportsAreHtmlOrCsvAndNeedAConversation) {
