@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/utf8.h"
+#include "runtime/message_checks.h"
 #include "runtime/out_of_heap.h"
 #include "runtime/session_state.h"
 
@@ -40,31 +40,6 @@ class Turnstile {
   const bool open_;
 };
 
-Status check_text(std::string_view name, std::string_view text) {
-  if (utf8_is_valid(text)) return {};
-  return {ErrorCode::kInvalidArgument, std::string(name) + " is not valid UTF-8"};
-}
-
-// Whether every string in it, keys included, is UTF-8. No recursion that a hostile message could deepen: what was
-// parsed has limits (base/json_limits.h), and what a program builds is its own.
-bool is_utf8(const Json& value) {
-  if (value.is_string()) return utf8_is_valid(value.get_ref<const std::string&>());
-  if (value.is_object()) {
-    return std::all_of(value.items().begin(), value.items().end(),
-                       [](const auto& item) { return utf8_is_valid(item.key()) && is_utf8(item.value()); });
-  }
-  return !value.is_array() || std::all_of(value.begin(), value.end(), is_utf8);
-}
-
-Status check_message(const Json& message) {
-  const auto role = message.is_object() ? message.find("role") : message.end();
-  if (role == message.end() || !role->is_string()) {
-    return {ErrorCode::kInvalidArgument, "a message is an object with a role, which is a string"};
-  }
-  if (!is_utf8(message)) return {ErrorCode::kInvalidArgument, "the message is not valid UTF-8"};
-  return {};
-}
-
 Status check_engine(const Engine& engine) {
   if (engine.chat_template() != nullptr) return {};
   return {ErrorCode::kUnsupported,
@@ -82,9 +57,9 @@ Result<ChatSession> ChatSession::create(std::shared_ptr<Engine> engine, SessionO
   CHECK(engine != nullptr);
   TRY(check_engine(*engine));
   TRY(check_text("the system message", options.system));
-  if (!options.variables.is_object()) {
-    return {ErrorCode::kInvalidArgument, "the template's variables must be a JSON object"};
-  }
+  TRY(check_text("the template's clock", options.now));
+  TRY(check_variables(options.variables));
+  TRY(check_when_full(options.when_full));
   return ChatSession(std::make_unique<State>(std::move(engine), std::move(options)));
 } catch (const std::bad_alloc&) {
   return out_of_heap();
@@ -142,8 +117,8 @@ Result<Turn> ChatSession::regenerate(const TurnOptions& options, const TurnCallb
   if (messages.empty() || role_of(messages.back()) != "assistant") {
     return {ErrorCode::kInvalidArgument, "there is no answer to generate again"};
   }
+  std::set<size_t> pinned = state_->pinned;  // all that needs memory, before anything is taken away
   Json answer = std::move(messages.back());
-  std::set<size_t> pinned = state_->pinned;
   const bool was_rewound = state_->rewound;
   state_->cut_messages(messages.size() - 1);
   state_->rewound = true;
@@ -216,7 +191,9 @@ Status ChatSession::set_history(Json history) try {
   for (const Json& message : history) TRY(check_message(message));
   const Json& messages = state_->messages;
   size_t n_same = 0;
-  while (n_same < std::min(messages.size(), history.size()) && messages[n_same] == history[n_same]) ++n_same;
+  while (n_same < std::min(messages.size(), history.size()) && is_same_json(messages[n_same], history[n_same])) {
+    ++n_same;
+  }
   state_->options.system = leading_system_text(history);
   state_->alternatives.clear();
   state_->cut_messages(n_same);
@@ -264,6 +241,16 @@ Status ChatSession::pin(size_t message) try {
     return {ErrorCode::kInvalidArgument, "there is no message " + std::to_string(message)};
   }
   state_->pinned.insert(message);
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status ChatSession::set_when_full(WhenFull policy) try {
+  const Turnstile turnstile(*state_, IdleWork::kGoesOn);  // which does not ask for it
+  TRY(turnstile.status());
+  TRY(check_when_full(policy));
+  state_->options.when_full = policy;
   return {};
 } catch (const std::bad_alloc&) {
   return out_of_heap();
@@ -324,6 +311,7 @@ const Json& ChatSession::messages() const { return state_->messages; }
 const Tokens& ChatSession::ids() const { return state_->transcript.ids(); }
 const Transcript& ChatSession::transcript() const { return state_->transcript; }
 const KvCacheEntry& ChatSession::kv() const { return state_->kv; }
+WhenFull ChatSession::when_full() const { return state_->options.when_full; }
 const Usage& ChatSession::usage() const { return state_->usage; }
 const Timings& ChatSession::timings() const { return state_->timings; }
 const std::shared_ptr<Engine>& ChatSession::engine() const { return state_->engine; }

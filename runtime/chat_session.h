@@ -45,8 +45,8 @@ struct SessionOptions {
 
 class ChatSession {
  public:
-  // Errors: kUnsupported when the model has no chat template; kInvalidArgument for a system text that is not
-  // UTF-8.
+  // Errors: kUnsupported when the model has no chat template; kInvalidArgument for texts or variables that are not
+  // UTF-8, variables that are no object, or a policy that is none.
   static Result<ChatSession> create(std::shared_ptr<Engine> engine, SessionOptions options = {});
 
   ChatSession(ChatSession&&) noexcept;
@@ -123,8 +123,12 @@ class ChatSession {
   // A new system message (empty: none). It stands in front of everything, so a conversation that has begun is
   // forgotten as by reset(). Errors: kBusy; kInvalidArgument when it is not UTF-8.
   Status set_system(std::string_view text);
-  // Message number `message` stays when a full context drops turns. Errors: kBusy; kInvalidArgument.
+  // Message number `message` and what belongs to its turn stay when a full context drops turns.
+  // Errors: kBusy; kInvalidArgument.
   Status pin(size_t message);
+  // Another policy for a full context, from the next turn on; it is saved with the session.
+  // Errors: kBusy; kInvalidArgument for what is none.
+  Status set_when_full(WhenFull policy);
 
   // [{"role": ..., "content": ...}, ...] as committed.
   const Json& messages() const;
@@ -132,6 +136,7 @@ class ChatSession {
   const Tokens& ids() const;
   const Transcript& transcript() const;
   const KvCacheEntry& kv() const;
+  WhenFull when_full() const;
   // Sums over the turns that were committed.
   const Usage& usage() const;
   // Of the last committed turn.

@@ -9,22 +9,37 @@
 namespace ibid {
 namespace {
 
-Status too_long(size_t n_tokens, size_t max_tokens) {
-  return {ErrorCode::kContextFull, "the conversation has " + std::to_string(n_tokens) +
-                                       " tokens even without what may be left out; the context has room for " +
-                                       std::to_string(max_tokens)};
+constexpr const char* kShorten = "a shorter message, rewind_to() or reset() makes room";
+constexpr const char* kShortenOrDrop =
+    "a shorter message, rewind_to() or reset() makes room, or set_when_full() lets old turns go";
+
+Status too_long(const std::string& what, size_t n_tokens, size_t max_tokens, const std::string& ways_out) {
+  return {ErrorCode::kContextFull, what + " " + std::to_string(n_tokens) + " tokens, the context has room for " +
+                                       std::to_string(max_tokens) + "; " + ways_out};
 }
 
-// `messages` without the messages of its first n_turns turns, but for pinned and system ones.
+// The tokens that are kept free for the answer beside n_least, which no policy can make fewer.
+size_t free_for_answer(const ContextRoom& room, size_t n_least) {
+  const auto share = static_cast<size_t>(kFreeForAnswer * static_cast<double>(room.max_tokens));
+  return std::min({share, room.n_answer, (room.max_tokens - n_least) / 2});
+}
+
+// `messages` without the messages of its first n_turns turns, but for those of turns with a pin, and system ones. A turn
+// stays or goes as a whole: many templates refuse questions without answers.
 FittedMessages without_turns(const Json& messages, const std::set<size_t>& pinned,
                              const std::vector<size_t>& begins, size_t n_turns) {
   FittedMessages out;
   out.messages = Json::array();
-  const size_t end = begins[n_turns];
   bool same = true;
+  size_t turn = 0;  // the turns in front of this number have begun
+  bool keeps_turn = true;
   for (size_t i = 0; i < messages.size(); ++i) {
-    const bool stays = i < begins.front() || i >= end || pinned.contains(i) || is_from(messages[i], "system");
-    if (!stays) {
+    if (turn < begins.size() && begins[turn] == i) {
+      ++turn;
+      const auto pin = pinned.lower_bound(i);
+      keeps_turn = turn > n_turns || (pin != pinned.end() && *pin < begins[turn]);
+    }
+    if (!keeps_turn && !is_from(messages[i], "system")) {
       ++out.left_out.n_messages;
       if (std::exchange(same, false)) out.first_changed = out.messages.size();
       continue;
@@ -46,24 +61,87 @@ std::string without_middle(const std::string& text, size_t n_bytes) {
   return text.substr(0, head) + "\n[... " + std::to_string(tail - head) + " bytes left out ...]\n" + text.substr(tail);
 }
 
-// The largest n in [low, high) that fits, by bisection; `high` when none does. REQUIRES: fewer fit better.
+// The largest n in [0, most] that fits, by bisection; 0 when none does. REQUIRES: fewer fit better.
 template <typename Fits>
-Result<size_t> largest_that_fits(size_t low, size_t high, Fits&& fits) {
-  size_t best = high;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
+Result<size_t> largest_that_fits(size_t most, Fits&& fits) {
+  size_t low = 0;
+  while (low < most) {
+    const size_t middle = most - (most - low) / 2;
     TRY_ASSIGN(const bool ok, fits(middle));
     if (ok) {
-      best = middle;
-      low = middle + 1;
+      low = middle;
     } else {
-      high = middle;
+      most = middle - 1;
     }
   }
-  return best;
+  return low;
+}
+
+using TokenCount = std::function<Result<size_t>(const Json& messages, size_t first_changed)>;
+
+Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& pinned, const ContextRoom& room,
+                                  const TokenCount& count_tokens) {
+  const std::vector<size_t> begins = turn_begins(messages);
+  const size_t n_droppable = begins.empty() ? 0 : begins.size() - 1;
+  FittedMessages fewest = without_turns(messages, pinned, begins, n_droppable);
+  TRY_ASSIGN(const size_t n_least, count_tokens(fewest.messages, fewest.first_changed));
+  if (n_least > room.max_tokens) {
+    return too_long("without the turns that may go the conversation has", n_least, room.max_tokens, kShorten);
+  }
+  const auto aim = static_cast<size_t>(kFilledAfterwards * static_cast<double>(room.max_tokens));
+  const size_t limit = n_least <= aim ? aim : room.max_tokens - free_for_answer(room, n_least);
+  // Counted from the other end: the most turns that can be kept. Keeping none fits.
+  const auto fits = [&](size_t n_kept) -> Result<bool> {
+    const FittedMessages fitted = without_turns(messages, pinned, begins, n_droppable - n_kept);
+    TRY_ASSIGN(const size_t n, count_tokens(fitted.messages, fitted.first_changed));
+    return n <= limit;
+  };
+  TRY_ASSIGN(const size_t n_kept, largest_that_fits(n_droppable, fits));
+  if (n_kept > 0) fewest = without_turns(messages, pinned, begins, n_droppable - n_kept);
+  return fewest;
+}
+
+Result<FittedMessages> cut_message(const Json& messages, const std::set<size_t>& pinned, const ContextRoom& room,
+                                   const TokenCount& count_tokens) {
+  const size_t last = messages.size() - 1;
+  const auto content = messages[last].find("content");
+  if (content == messages[last].end() || !content->is_string()) {
+    TRY_ASSIGN(const size_t n, count_tokens(messages, last));
+    return too_long("the newest message has no text that could be cut, and the conversation has", n, room.max_tokens,
+                    kShortenOrDrop);
+  }
+  const std::string& text = content->get_ref<const std::string&>();
+  const auto cut_to = [&](size_t n_bytes) {
+    FittedMessages out{messages, pinned, last, {}};
+    out.messages[last]["content"] = without_middle(text, n_bytes);
+    out.left_out.n_bytes = text.size() - n_bytes;
+    return out;
+  };
+  TRY_ASSIGN(const size_t n_least, count_tokens(cut_to(0).messages, last));
+  if (text.empty() || n_least > room.max_tokens) {
+    return too_long("even with nothing of the newest message the conversation has", n_least, room.max_tokens,
+                    kShortenOrDrop);
+  }
+  const size_t limit = room.max_tokens - free_for_answer(room, n_least);
+  const auto fits = [&](size_t n_bytes) -> Result<bool> {
+    TRY_ASSIGN(const size_t n, count_tokens(cut_to(n_bytes).messages, last));
+    return n <= limit;
+  };
+  TRY_ASSIGN(const size_t n_bytes, largest_that_fits(text.size() - 1, fits));
+  return cut_to(n_bytes);
 }
 
 }  // namespace
+
+Status check_when_full(WhenFull policy) {
+  switch (policy) {
+    case WhenFull::kError:
+    case WhenFull::kDropOldestTurns:
+    case WhenFull::kCutNewestMessage: return {};
+  }
+  return {ErrorCode::kInvalidArgument, "when_full: " + std::to_string(static_cast<int>(policy)) +
+                                           ", allowed is one of the values of WhenFull"};
+}
 
 bool is_from(const Json& message, std::string_view role) {
   const auto found = message.find("role");
@@ -78,44 +156,15 @@ std::vector<size_t> turn_begins(const Json& messages) {
   return begins;
 }
 
-Result<FittedMessages> fit_messages(
-    WhenFull policy, const Json& messages, const std::set<size_t>& pinned, size_t max_tokens,
-    const std::function<Result<size_t>(const Json& messages, size_t first_changed)>& count_tokens) {
+Result<FittedMessages> fit_messages(WhenFull policy, const Json& messages, const std::set<size_t>& pinned,
+                                    const ContextRoom& room, const TokenCount& count_tokens) {
   CHECK(policy != WhenFull::kError);
-  const auto target = static_cast<size_t>(kFilledAfterwards * static_cast<double>(max_tokens));
-  size_t least = SIZE_MAX;  // tokens of the best attempt
-  const auto fits = [&](const FittedMessages& fitted) -> Result<bool> {
-    TRY_ASSIGN(const size_t n, count_tokens(fitted.messages, fitted.first_changed));
-    least = std::min(least, n);
-    return n <= target;
-  };
+  return policy == WhenFull::kDropOldestTurns ? drop_turns(messages, pinned, room, count_tokens)
+                                              : cut_message(messages, pinned, room, count_tokens);
+}
 
-  if (policy == WhenFull::kDropOldestTurns) {
-    const std::vector<size_t> begins = turn_begins(messages);
-    const size_t n_droppable = begins.empty() ? 0 : begins.size() - 1;
-    // Counted from the other end: the most turns that can be kept.
-    TRY_ASSIGN(const size_t kept, largest_that_fits(0, n_droppable, [&](size_t n) {
-                 return fits(without_turns(messages, pinned, begins, n_droppable - n));
-               }));
-    if (n_droppable == 0 || kept == n_droppable) {
-      return too_long(least == SIZE_MAX ? max_tokens + 1 : least, max_tokens);
-    }
-    return without_turns(messages, pinned, begins, n_droppable - kept);
-  }
-
-  const size_t last = messages.size() - 1;
-  const auto content = messages[last].find("content");
-  if (content == messages[last].end() || !content->is_string()) return too_long(max_tokens + 1, max_tokens);
-  const std::string& text = content->get_ref<const std::string&>();
-  const auto cut_to = [&](size_t n_bytes) {
-    FittedMessages out{messages, pinned, last, {}};
-    out.messages[last]["content"] = without_middle(text, n_bytes);
-    out.left_out.n_bytes = text.size() - n_bytes;
-    return out;
-  };
-  TRY_ASSIGN(const size_t n_bytes, largest_that_fits(0, text.size(), [&](size_t n) { return fits(cut_to(n)); }));
-  if (text.empty() || n_bytes == text.size()) return too_long(least == SIZE_MAX ? max_tokens + 1 : least, max_tokens);
-  return cut_to(n_bytes);
+Status context_full(size_t n_tokens, size_t max_tokens) {
+  return too_long("with this message the conversation has", n_tokens, max_tokens, kShortenOrDrop);
 }
 
 }  // namespace ibid

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json_limits.h"
 #include "base/result.h"
@@ -19,12 +20,18 @@ namespace ibid {
 
 enum class WhenFull {
   kError,            // kContextFull, before anything was computed
-  kDropOldestTurns,  // whole turns, the oldest first; the system message, pinned messages and the newest turn stay
+  kDropOldestTurns,  // whole turns, the oldest first; system messages, turns with a pin and the newest turn stay
   kCutNewestMessage, // the middle of the newest message
 };
+// kInvalidArgument for a number that is none of them.
+Status check_when_full(WhenFull policy);
 
-// How much of the context is used when something had to go: so that it does not happen at every turn.
+// How much of the context a prompt fills when turns had to go, where that can be reached: so that it does not happen at
+// every turn.
 inline constexpr double kFilledAfterwards = 0.6;
+// The share of the context that is kept free for the answer, where that can be reached; less is kept for an answer of
+// fewer tokens.
+inline constexpr double kFreeForAnswer = 0.25;
 
 // Whether a message has this role. Not by comparing it as JSON, which makes a value of the role, and that takes memory
 // in a function that must not throw.
@@ -33,6 +40,12 @@ bool is_from(const Json& message, std::string_view role);
 // The first message of each turn: user messages that follow no other user message, in order.
 std::vector<size_t> turn_begins(const Json& messages);
 
+// What a conversation has to fit into.
+struct ContextRoom {
+  size_t max_tokens = 0;         // of the context
+  size_t n_answer = SIZE_MAX;    // the most tokens that the answer will have
+};
+
 struct FittedMessages {
   Json messages;
   std::set<size_t> pinned;  // their numbers now
@@ -40,11 +53,18 @@ struct FittedMessages {
   LeftOut left_out;
 };
 
-// Makes `messages` fit: the fewest turns dropped, or bytes cut, so that count_tokens(result, first_changed) is at most
-// kFilledAfterwards * max_tokens. Errors: kContextFull when that cannot be reached by this policy (both numbers);
-// those of count_tokens. REQUIRES: policy is not kError; the last message is a question.
+// Makes `messages` fit, that is count_tokens(result, first_changed) <= room.max_tokens:
+//  - kDropOldestTurns: the fewest turns go that leave kFilledAfterwards of the context filled; where that cannot be
+//    reached, the fewest that leave room for the answer (kFreeForAnswer); and else the fewest that leave what fits.
+//  - kCutNewestMessage: as much of the message stays as fits beside the answer: a quarter of the context is the
+//    answer's, or half of what the rest of the conversation leaves, or room.n_answer, whichever is least.
+// Errors: kContextFull when nothing of this makes it fit, with the numbers and the ways out; those of count_tokens.
+// REQUIRES: policy is not kError; the last message is a question.
 Result<FittedMessages> fit_messages(
-    WhenFull policy, const Json& messages, const std::set<size_t>& pinned, size_t max_tokens,
+    WhenFull policy, const Json& messages, const std::set<size_t>& pinned, const ContextRoom& room,
     const std::function<Result<size_t>(const Json& messages, size_t first_changed)>& count_tokens);
+
+// kContextFull for a conversation of n_tokens that no policy makes shorter: the numbers and the ways out.
+Status context_full(size_t n_tokens, size_t max_tokens);
 
 }  // namespace ibid

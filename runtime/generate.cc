@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/repetition.h"
 #include "runtime/stopwatch.h"
 #include "tokenizer/stream_decoder.h"
 
@@ -153,7 +154,7 @@ class Decoding {
 
   struct Drawn {
     TokenId id = 0;
-    bool ends = false;  // the turn: by a stop id or a stop string
+    bool ends = false;  // the turn: by a stop id, a stop string or a repetition
   };
 
   // Draws an id and makes it text.
@@ -170,7 +171,9 @@ class Decoding {
     if (request_.drafter != nullptr) request_.drafter->push(id);
     if (!next_tokens_.is_stop_id(id)) {
       if (request_.n_logprobs) out.logprobs.push_back(token_logprobs(row, id, *request_.n_logprobs));
-      return Drawn{id, reply.push(id)};
+      const bool repeats = request_.stop_repetition && repetition_.push(id);
+      if (repeats) out.finish_reason = FinishReason::kRepetition;
+      return Drawn{id, reply.push(id) || repeats};
     }
     out.end_of_turn = id;
     return Drawn{id, true};
@@ -237,6 +240,7 @@ class Decoding {
   Tokens draft_;                // fed behind the last id; logits row i + 1 is behind draft_[i]
   Tokens fed_;                  // of the last pass
   NextTokens next_tokens_;
+  RepetitionDetector repetition_;  // of the ids so far; kept up only where it may end the answer
 };
 
 }  // namespace
@@ -247,6 +251,7 @@ std::string_view finish_reason_name(FinishReason reason) {
     case FinishReason::kLength: return "length";
     case FinishReason::kStopString: return "stop_string";
     case FinishReason::kCancelled: return "cancelled";
+    case FinishReason::kRepetition: return "repetition";
   }
   return "unknown";
 }

@@ -39,8 +39,9 @@ enum class FinishReason {
   kLength,      // max_tokens, or the context is full
   kStopString,  // a stop string of the options
   kCancelled,   // the stop token
+  kRepetition,  // the answer has begun to repeat itself (runtime/repetition.h)
 };
-// "stop", "length", "stop_string", "cancelled".
+// "stop", "length", "stop_string", "cancelled", "repetition".
 std::string_view finish_reason_name(FinishReason reason);
 
 struct GenerateRequest {
@@ -51,6 +52,7 @@ struct GenerateRequest {
   std::vector<TokenId> stop_ids;      // ids that end the turn
   size_t min_tokens = 0;              // stop ids are not chosen before so many others were
   const TokenConstraint* constraint = nullptr;  // what may be sampled at all; cloned, the prototype stays as it is
+  bool stop_repetition = false;       // an answer that repeats itself ends
   std::optional<size_t> n_logprobs;   // log-probabilities of each id and the n likeliest, at most kMaxTopLogprobs
   std::stop_token stop;
   Drafter* drafter = nullptr;         // holds the ids up to the end of `prefill`, takes the sampled ones

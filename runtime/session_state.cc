@@ -121,16 +121,13 @@ bool ChatSession::State::awaits_answer() const {
   return role != "assistant" && role != "system";
 }
 
-Result<PromptDelta> ChatSession::State::plan_within_context(Turn& turn, std::optional<FullHistory>& full) {
-  const size_t room = engine->max_seq_len();
+Result<PromptDelta> ChatSession::State::plan_within_context(size_t n_answer, Turn& turn,
+                                                            std::optional<FullHistory>& full) {
+  const ContextRoom room{engine->max_seq_len(), n_answer};
   TRY_ASSIGN(PromptDelta delta, planner.plan(messages, transcript, turn.work, turn.timings));
-  if (delta.n_prompt <= room) return delta;
+  if (delta.n_prompt <= room.max_tokens) return delta;
   planner.given_up(delta);
-  if (options.when_full == WhenFull::kError) {
-    return {ErrorCode::kContextFull, "the conversation would have " + std::to_string(delta.n_prompt) +
-                                         " tokens with this message, the context has room for " +
-                                         std::to_string(room)};
-  }
+  if (options.when_full == WhenFull::kError) return context_full(delta.n_prompt, room.max_tokens);
   const auto count_tokens = [&](const Json& fewer, size_t first_changed) -> Result<size_t> {
     planner.messages_changed_from(first_changed);
     Result<PromptDelta> trial = planner.plan(fewer, transcript, turn.work, turn.timings);
@@ -165,7 +162,8 @@ Result<Turn> ChatSession::State::try_turn(const TurnOptions& turn_options, const
   TRY_ASSIGN(Sampler sampler, make_turn_sampler(turn_options, engine->tokenizer()));
   TRY_ASSIGN(StopDetector stops, StopDetector::create(turn_options.stop_strings));
   Turn turn;
-  TRY_ASSIGN(before.delta, plan_within_context(turn, before.full));
+  const size_t n_answer = turn_options.max_tokens == 0 ? SIZE_MAX : turn_options.max_tokens;
+  TRY_ASSIGN(before.delta, plan_within_context(n_answer, turn, before.full));
   PromptDelta& delta = *before.delta;
   if (on_event && turn.left_out.any()) on_event({.kind = TurnEvent::Kind::kLeftOut, .turn = &turn});
   if (!rewound && !before.full && delta.n_keep < kv.length()) {
@@ -266,6 +264,7 @@ Result<Generation> ChatSession::State::generate_answer(const PromptDelta& delta,
   request.stop_ids = engine->tokenizer().end_of_turn();
   request.min_tokens = turn_options.min_tokens;
   request.constraint = turn_options.constraint.get();
+  request.stop_repetition = turn_options.stop_repetition;
   request.n_logprobs = turn_options.n_logprobs;
   request.stop = turn_options.stop;
   if (turn_options.speculate) {

@@ -139,8 +139,9 @@ struct ChatSession::State : SessionBranch {
   // The drafter and the history are made of the transcript again when they are needed.
   void forget_indexes() noexcept;
 
-  // The plan of the turn, after the session's policy where the context is full.
-  Result<PromptDelta> plan_within_context(Turn& turn, std::optional<FullHistory>& full);
+  // The plan of the turn, after the session's policy where the context is full. n_answer: the most tokens that the
+  // answer will have.
+  Result<PromptDelta> plan_within_context(size_t n_answer, Turn& turn, std::optional<FullHistory>& full);
 
   // Makes `kv` hold the longest reusable part of the prompt: all of it where its logits are known, else all but one id.
   // Error: kOutOfMemory; `arranged` says what is to be put back.

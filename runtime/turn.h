@@ -35,6 +35,9 @@ struct TurnOptions {
   size_t max_tokens = 0;                       // 0: as many as the context has room for
   size_t min_tokens = 0;                       // the model cannot end its turn earlier: for measuring
   std::vector<std::string> stop_strings = {};  // not part of the answer
+  // An answer that repeats itself (a span of ids at least RepetitionDetector::kTimes times in a row, kLeastIds ids
+  // together: runtime/repetition.h) ends there, with kRepetition. It keeps its text, as at max_tokens.
+  bool stop_repetition = false;
   bool speculate = true;                       // verify guesses from the conversation: the same answer, sooner
   Priority priority = Priority::kNormal;       // among the sessions of the engine
   std::stop_token stop = {};

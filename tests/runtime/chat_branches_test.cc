@@ -97,6 +97,35 @@ TEST(ChatBranchesTest, AHistoryThatDiffersEarlierSaysWhere) {
   expect_replays(f.chat);
 }
 
+TEST(ChatBranchesTest, NumbersThatAreWrittenDifferentlyAreNotTheSame) {
+  const char* shows =
+      "{% for message in messages %}"
+      "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] ~ (message['n'] | tojson) ~ '<|im_end|>\n' }}"
+      "{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+  const std::vector<Json> numbers = {1,   1.0,  true, uint64_t{1}, 0,   0.0, -0.0, -1, UINT64_MAX, "1", nullptr,
+                                     {1}, {{"a", 1}}, {{"a", 1}, {"b", 2}}, {{"b", 2}, {"a", 1}}};
+  const auto history = [](const Json& number) {
+    Json message = {{"role", "user"}, {"content", "x"}};
+    message["n"] = number;
+    return Json::array({message});
+  };
+  ChatFixture f(shows);
+  for (const Json& first : numbers) {
+    for (const Json& second : numbers) {
+      f.say({f.tokenizer->sampled({"ab"}), f.tokenizer->sampled({"lo"})});
+      ChatSession warm = f.session(), cold = f.session();
+      ASSERT_TRUE(warm.set_history(history(first)).ok());
+      must(warm.answer(greedy(2)));
+      ASSERT_TRUE(warm.set_history(history(second)).ok());
+      ASSERT_TRUE(cold.set_history(history(second)).ok());
+      must(warm.answer(greedy(2)));
+      must(cold.answer(greedy(2)));
+      EXPECT_EQ(warm.transcript().bytes(), cold.transcript().bytes()) << first << " and " << second;
+    }
+  }
+}
+
 TEST(ChatBranchesTest, AHistoryBringsItsSystemMessage) {
   TwoTurns f;
   ASSERT_TRUE(f.chat.set_history({{{"role", "system"}, {"content", "be brief"}}}).ok());

@@ -238,6 +238,15 @@ TEST_P(ChatMemoryTest, Regenerate) {
                    [](World& world) { return outcome(world.chat->regenerate(world.options)); }});
 }
 
+TEST_P(ChatMemoryTest, RegenerateWithAPin) {
+  fail_everywhere({[] {
+                     auto world = talking();
+                     EXPECT_TRUE(world->chat->pin(0).ok());
+                     return world;
+                   },
+                   [](World& world) { return outcome(world.chat->regenerate(world.options)); }});
+}
+
 TEST_P(ChatMemoryTest, RegenerateWithPenalties) {
   fail_everywhere({[] {
                      auto world = talking(kChatMl, penalised());

@@ -366,6 +366,23 @@ TEST(ChatSessionTest, StreamsWholeCharactersAndMendsACutOne) {
   expect_replays(chat);
 }
 
+TEST(ChatSessionTest, AnAnswerThatRepeatedItselfIsHistoryLikeAnyOther) {
+  for (const bool speculate : {false, true}) {
+    ChatFixture f;
+    f.say({joined({f.tokenizer->sampled({"lo"}), Tokens(400, 'a')}), f.tokenizer->sampled({"ab"})});
+    ChatSession chat = f.session();
+    TurnOptions options = greedy(1000);
+    options.speculate = speculate;
+    options.stop_repetition = true;
+    const Turn turn = must(chat.send("x", options));
+    EXPECT_EQ(turn.finish_reason, FinishReason::kRepetition);
+    EXPECT_EQ(turn.text, "lo" + std::string(256, 'a'));
+    expect_replays(chat);
+    EXPECT_EQ(must(chat.send("y", options)).text, "ab");
+    expect_replays(chat);
+  }
+}
+
 TEST(ChatSessionTest, EventsTellTheStoryInOrder) {
   ChatFixture f;
   ChatSession chat = f.session();

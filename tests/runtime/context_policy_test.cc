@@ -8,6 +8,7 @@
 
 #include "base/utf8.h"
 #include "tests/runtime/chat_fixture.h"
+#include "tests/support/temp_dir.h"
 
 namespace ibid {
 namespace {
@@ -43,7 +44,7 @@ TEST(ContextPolicyTest, TurnsBeginWithWhatTheUserSays) {
 TEST(ContextPolicyTest, TheFewestOldestTurnsGo) {
   // 100 tokens of 90 that there is room for: 54 may stay.
   const Result<FittedMessages> fitted =
-      fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, 90, count_bytes);
+      fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, {.max_tokens = 90}, count_bytes);
   ASSERT_TRUE(fitted.ok()) << fitted.status().to_string();
   EXPECT_EQ(fitted->left_out.n_messages, 6u);
   EXPECT_EQ(fitted->messages.size(), 4u);
@@ -51,18 +52,51 @@ TEST(ContextPolicyTest, TheFewestOldestTurnsGo) {
   EXPECT_EQ(fitted->first_changed, 1u);
 }
 
-TEST(ContextPolicyTest, PinnedMessagesStay) {
+TEST(ContextPolicyTest, WhereTheAimCannotBeReachedTheFewestTurnsGo) {
+  Json messages = five_turns();
+  messages.back()["content"] = std::string(500, 'q');  // 60 tokens with the system message, and 20 each turn
+  const auto n_left_out = [&](const ContextRoom& room) -> size_t {
+    const Result<FittedMessages> fitted = fit_messages(WhenFull::kDropOldestTurns, messages, {}, room, count_bytes);
+    EXPECT_TRUE(fitted.ok()) << fitted.status().to_string();
+    return fitted.ok() ? fitted->left_out.n_messages : SIZE_MAX;
+  };
+  EXPECT_EQ(n_left_out({.max_tokens = 100}), 8u) << "60 of 100 is the aim, and all old turns reach it";
+  EXPECT_EQ(n_left_out({.max_tokens = 99, .n_answer = 1}), 6u) << "beyond it as many stay as fit beside the answer";
+  EXPECT_EQ(n_left_out({.max_tokens = 81, .n_answer = 1}), 6u);
+  EXPECT_EQ(n_left_out({.max_tokens = 80, .n_answer = 1}), 8u);
+  EXPECT_EQ(n_left_out({.max_tokens = 99}), 6u) << "19 tokens for the answer: half of what can be had";
+  EXPECT_EQ(n_left_out({.max_tokens = 60}), 8u) << "and what just fits is taken";
+}
+
+TEST(ContextPolicyTest, APinKeepsItsWholeTurn) {
+  // The answer of the first turn, and the question of the fourth.
+  const Json messages = five_turns();
   const Result<FittedMessages> fitted =
-      fit_messages(WhenFull::kDropOldestTurns, five_turns(), {2, 8}, 90, count_bytes);
+      fit_messages(WhenFull::kDropOldestTurns, messages, {2, 7}, {.max_tokens = 90}, count_bytes);
   ASSERT_TRUE(fitted.ok());
-  EXPECT_THAT(fitted->pinned, ElementsAre(1, 2 + 1));
-  EXPECT_EQ(fitted->messages[1], five_turns()[2]);
+  EXPECT_THAT(fitted->pinned, ElementsAre(2, 3));
+  ASSERT_EQ(fitted->messages.size(), 6u);
+  const std::vector<size_t> kept = {0, 1, 2, 7, 8, 9};
+  for (size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(fitted->messages[i], messages[kept[i]]) << i;
+  EXPECT_EQ(fitted->first_changed, 3u);
+  EXPECT_EQ(fitted->left_out.n_messages, 4u);
 }
 
 TEST(ContextPolicyTest, WhatCannotFitSaysBothNumbers) {
-  const Result<FittedMessages> fitted = fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, 20, count_bytes);
+  const Result<FittedMessages> fitted = fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, {.max_tokens = 19}, count_bytes);
   EXPECT_EQ(fitted.status().code(), ErrorCode::kContextFull);
-  EXPECT_THAT(fitted.status().message(), testing::AllOf(testing::HasSubstr("20"), testing::HasSubstr("tokens")));
+  EXPECT_EQ(fitted.status().message(),
+            "without the turns that may go the conversation has 20 tokens, the context has room for 19; a shorter "
+            "message, rewind_to() or reset() makes room");
+}
+
+TEST(ContextPolicyTest, WhatCannotBeCutSaysBothNumbers) {
+  const Result<FittedMessages> fitted =
+      fit_messages(WhenFull::kCutNewestMessage, five_turns(), {}, {.max_tokens = 80}, count_bytes);
+  EXPECT_EQ(fitted.status().code(), ErrorCode::kContextFull);
+  EXPECT_EQ(fitted.status().message(),
+            "even with nothing of the newest message the conversation has 93 tokens, the context has room for 80; a "
+            "shorter message, rewind_to() or reset() makes room, or set_when_full() lets old turns go");
 }
 
 TEST(ContextPolicyTest, TheMiddleIsCutAtCharacters) {
@@ -70,14 +104,32 @@ TEST(ContextPolicyTest, TheMiddleIsCutAtCharacters) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += "\xc3\xa4";
   messages.push_back(message("user", text));
-  const Result<FittedMessages> fitted = fit_messages(WhenFull::kCutNewestMessage, messages, {}, 50, count_bytes);
+  const Result<FittedMessages> fitted =
+      fit_messages(WhenFull::kCutNewestMessage, messages, {}, {.max_tokens = 50, .n_answer = 10}, count_bytes);
   ASSERT_TRUE(fitted.ok());
   const std::string cut = fitted->messages[0]["content"].get<std::string>();
   EXPECT_TRUE(utf8_is_valid(cut));
-  EXPECT_LE(cut.size(), 309u);
-  EXPECT_GE(cut.size(), 290u);
+  EXPECT_LE(cut.size(), 409u);
+  EXPECT_GE(cut.size(), 390u);
   EXPECT_GT(fitted->left_out.n_bytes, 0u);
   EXPECT_THAT(cut, testing::HasSubstr("bytes left out"));
+}
+
+TEST(ContextPolicyTest, AsMuchOfALongMessageStaysAsFitsBesideTheAnswer) {
+  Json messages = five_turns();
+  messages.back()["content"] = std::string(3000, 'q');  // behind 90 tokens
+  for (const size_t n_answer : {size_t{1}, size_t{8}, SIZE_MAX}) {
+    for (const size_t max_tokens : {95u, 100u, 120u, 200u, 380u}) {
+      const Result<FittedMessages> fitted = fit_messages(WhenFull::kCutNewestMessage, messages, {},
+                                                         {.max_tokens = max_tokens, .n_answer = n_answer}, count_bytes);
+      ASSERT_TRUE(fitted.ok()) << fitted.status().to_string();
+      const size_t n = *count_bytes(fitted->messages, 0);
+      const size_t left = max_tokens - 93;  // beside the rest and the line that says how much was cut
+      const size_t answer = std::min({n_answer, max_tokens / 4, left / 2 + 1});
+      EXPECT_LE(n, max_tokens);
+      EXPECT_GE(n + answer + 1, max_tokens) << max_tokens << ", answer " << n_answer;
+    }
+  }
 }
 
 // --- in a session
@@ -126,9 +178,77 @@ TEST(ContextPolicyTest, ALongMessageIsCutWhereThatIsWanted) {
   ChatSession chat = f.session({.when_full = WhenFull::kCutNewestMessage});
   const Turn turn = must(chat.send(std::string(1000, 'q'), greedy(8)));
   EXPECT_GT(turn.left_out.n_bytes, 700u);
-  EXPECT_LE(turn.usage.n_prompt, 180u);
-  EXPECT_GE(turn.usage.n_prompt, 170u);
+  EXPECT_LE(turn.usage.n_prompt, 292u);
+  EXPECT_GE(turn.usage.n_prompt, 290u) << "all but what the answer may have";
   expect_replays(chat);
+}
+
+TEST(ContextPolicyTest, WhatFitsAloneFitsBehindTurnsThatMayGo) {
+  SmallContext f;
+  const std::string question(220, 'q');  // more than the aim
+  must(f.session({.when_full = WhenFull::kDropOldestTurns}).send(question, greedy(8)));
+  ChatSession chat = f.session({.when_full = WhenFull::kDropOldestTurns});
+  must(chat.send(std::string(60, 'h'), greedy(8)));
+  const Turn turn = must(chat.send(question, greedy(8)));
+  EXPECT_EQ(turn.left_out.n_messages, 2u);
+  expect_replays(chat);
+
+  ChatSession cuts = f.session({.when_full = WhenFull::kCutNewestMessage});
+  must(cuts.send(std::string(180, 'h'), greedy(8)));  // more than the aim, by itself
+  const Turn cut = must(cuts.send(std::string(150, 'q'), greedy(8)));
+  EXPECT_GT(cut.left_out.n_bytes, 0u);
+  EXPECT_LT(cut.left_out.n_bytes, 130u);
+  EXPECT_LE(cut.usage.n_prompt, 300u);
+  EXPECT_GE(cut.usage.n_prompt, 290u);
+  expect_replays(cuts);
+}
+
+TEST(ContextPolicyTest, ThePolicyChangesBetweenTurns) {
+  SmallContext f;
+  ChatSession chat = f.session();
+  Status status;
+  for (int i = 0; status.ok(); ++i) status = chat.send("Question " + std::to_string(i), greedy(8)).status();
+  ASSERT_EQ(status.code(), ErrorCode::kContextFull);
+  EXPECT_THAT(status.message(), testing::AllOf(testing::HasSubstr("room for 300"), testing::HasSubstr("rewind_to()"),
+                                               testing::HasSubstr("set_when_full()")));
+  EXPECT_EQ(chat.when_full(), WhenFull::kError);
+  ASSERT_TRUE(chat.set_when_full(WhenFull::kDropOldestTurns).ok());
+  EXPECT_EQ(chat.when_full(), WhenFull::kDropOldestTurns);
+  const Turn turn = must(chat.send("Another", greedy(8), [&](const TurnEvent& event) {
+    if (event.kind == TurnEvent::Kind::kText) {
+      EXPECT_EQ(chat.set_when_full(WhenFull::kError).code(), ErrorCode::kBusy);
+    }
+  }));
+  EXPECT_TRUE(turn.left_out.any());
+  expect_replays(chat);
+  EXPECT_EQ(chat.set_when_full(static_cast<WhenFull>(3)).code(), ErrorCode::kInvalidArgument);
+
+  const TempDir dir;
+  ASSERT_TRUE(chat.save(dir.file("talk")).ok());
+  const Result<ChatSession> loaded = ChatSession::load(f.engine, dir.file("talk"));
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded->when_full(), WhenFull::kDropOldestTurns);
+}
+
+TEST(ContextPolicyTest, APinnedQuestionDoesNotEndAConversationWhoseRolesAlternate) {
+  const char* strict =
+      "{% for message in messages %}"
+      "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}"
+      "{% endif %}"
+      "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+      "{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+  ChatFixture f(strict, {.max_seq_len = 300, .max_chunk = 32});
+  ChatSession chat = f.session({.when_full = WhenFull::kDropOldestTurns});
+  must(chat.send("My name is Ada.", greedy(4)));
+  ASSERT_TRUE(chat.pin(0).ok());
+  size_t n_left_out = 0;
+  for (int i = 0; i < 20; ++i) {
+    n_left_out += must(chat.send("Number " + std::to_string(i), greedy(4))).left_out.n_messages;
+    ASSERT_FALSE(HasFailure()) << i;
+  }
+  EXPECT_GT(n_left_out, 8u);
+  EXPECT_EQ(chat.messages()[0]["content"], "My name is Ada.");
 }
 
 }  // namespace

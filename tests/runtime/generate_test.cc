@@ -142,6 +142,23 @@ TEST(GenerateTest, MaxTokensCountsWhatIsSampled) {
   }
 }
 
+TEST(GenerateTest, AnAnswerThatRepeatsItselfEndsWhereThatIsWanted) {
+  Tokens reply = {'x', 'y'};
+  for (int i = 0; i < 300; ++i) reply.insert(reply.end(), {'a', 'b', 'c'});
+  for (const bool wanted : {false, true}) {
+    Generating g;
+    g.say(reply);
+    const auto out = g.run(Tokens{'x'}, {.max_tokens = 2000, .stop_repetition = wanted});
+    ASSERT_TRUE(out.ok());
+    EXPECT_EQ(out->finish_reason, wanted ? FinishReason::kRepetition : FinishReason::kStop);
+    EXPECT_EQ(out->ids.size(), wanted ? 2 + 258 : reply.size()) << "whole spans, 256 ids at least";
+    EXPECT_EQ(out->text.size(), out->ids.size()) << "it keeps its text";
+    EXPECT_EQ(out->end_of_turn.has_value(), !wanted);
+    g.expect_holds(joined({'x'}, wanted ? fed_of(out->ids) : reply));
+  }
+  EXPECT_EQ(finish_reason_name(FinishReason::kRepetition), "repetition");
+}
+
 // A model that wants to end its turn at once, each time.
 struct Eager : Generating {
   Eager() { say({}); }
