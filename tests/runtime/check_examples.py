@@ -8,7 +8,7 @@ import re
 import sys
 import textwrap
 
-DOCUMENTS = ("README.md", "docs/sessions.md")
+DOCUMENTS = ("docs/sessions.md",)
 EXAMPLES = "tests/runtime/session_examples_test.cc"
 
 

@@ -1,5 +1,4 @@
-// The examples of docs/sessions.md and README.md, between "BEGIN document" and "END". They are in the documents letter
-// by letter: the test `examples` (check_examples.py) compares. Around them stands what an example need not say, and
+// The examples of docs/sessions.md, between "BEGIN document" and "END". They are in the document letter by letter: the test `examples` (check_examples.py) compares. Around them stands what an example need not say, and
 // what it promises.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -58,25 +57,6 @@ struct RealModelSessionExamplesTest : testing::Test {
   TempDir directory;
   std::string before;
 };
-
-TEST_F(RealModelSessionExamplesTest, Readme) {
-  testing::internal::CaptureStdout();
-  // BEGIN README.md
-  auto engine = ibid::Engine::load("model.gguf");
-  auto chat = ibid::ChatSession::create(*engine, {.system = "You are brief."});
-  const ibid::TurnOptions options{.sampler = {.temperature = 0.5}, .max_tokens = 30};
-  auto turn = chat->send("Hello!", options, [](const ibid::TurnEvent& event) { std::cout << event.text << std::flush; });
-  turn = chat->send("And now?", options);     // reads these words, and not what was said before
-  turn = chat->regenerate(options);           // another answer; nothing of the prompt is read again
-  auto other = chat->fork();                  // shares every page; both go on
-  auto status = chat->rewind_to(3);           // keeps the system message and the first turn; computes nothing
-  // END
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), chat->messages()[2]["content"]);
-  EXPECT_EQ(turn->usage.n_prefilled, 0u);
-  EXPECT_EQ(other->messages().size(), 5u);
-  EXPECT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(chat->messages().size(), 3u);
-}
 
 TEST_F(RealModelSessionExamplesTest, AFirstConversation) {
   // BEGIN docs/sessions.md

@@ -1,0 +1,151 @@
+"""check_documents.py TREE IBID: fails when README.md or docs/ name what is not there.
+
+- Links lead to files of the tree, and to headings that these have.
+- Paths between backticks are files or folders; `*` may stand for a part of a name.
+- Lines of code and code between backticks that begin with `./run` or `ibid` use commands and options that exist: IBID's
+  own `--help` says so. In README.md that goes for options that stand alone (`--kv int8`) as well.
+- Commands of a conversation (`/edit`) are in the sources of the terminal.
+- `./run` lets every command of the program through.
+"""
+import functools
+import pathlib
+import re
+import subprocess
+import sys
+
+FOLDERS = "base|weights|kernels|tokenizer|cache|model|runtime|apps|tests|bench|docs|cmake"
+PATH = re.compile(rf"(?:{FOLDERS})/[\w./*-]*")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+SPAN = re.compile(r"`([^`\n]+)`")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+COMMAND = re.compile(r"^(\./run|(?:build/release/apps/)?ibid)(?: (?:\[--\w+\] )?([a-z][\w-]*)\b(.*))?$")
+OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*|-[a-zA-Z]\b)")
+OWN_COMMANDS_OF_RUN = {"build", "test", "help"}
+
+
+def help_of(ibid):
+    """The help of a command, or None when there is no such command."""
+    @functools.cache
+    def ask(command):
+        done = subprocess.run([ibid, command, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False)
+        return done.stdout if done.returncode == 0 else None
+    return ask
+
+
+def options_in(help_text):
+    return set(OPTION.findall(help_text))
+
+
+def slug(heading):
+    text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def headings(text):
+    return {slug(line) for line in re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.M)}
+
+
+def broken_links(tree, document, text):
+    for target in LINK.findall(FENCE.sub("", text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (document.parent / name) if name else document
+        if not path.exists():
+            yield f"the link {target} leads nowhere"
+        elif anchor and anchor not in headings(path.read_text(encoding="utf-8")):
+            yield f"the link {target} leads to no heading"
+
+
+def missing_paths(tree, text):
+    for span in SPAN.findall(FENCE.sub("", text)):
+        for path in PATH.findall(span):
+            path = path.rstrip("./")
+            if PATH.fullmatch(span.rstrip("./")) and not any(tree.glob(path)) and not any(tree.glob(path + ".*")):
+                yield f"{path} is not in the tree"
+
+
+def shell_lines(text):
+    """Lines of code blocks, and what stands between backticks."""
+    for language, block in FENCE.findall(text):
+        if language in ("", "sh", "console"):
+            yield from block.split("\n")
+    outside = FENCE.sub("", text)
+    yield from re.findall(r"^ {4}(.*)$", outside, re.M)
+    yield from SPAN.findall(outside)
+
+
+def commands_in(line):
+    """(program, command, arguments) of a line: without quoted text, prompts and comments, pipes apart."""
+    line = re.sub(r"'[^']*'|\"[^\"]*\"", "TEXT", line)
+    line = re.sub(r"\s#.*", "", line).strip()
+    for part in re.split(r"\s*(?:\||&&|;|>|<)\s*", line.removeprefix("$ ")):
+        found = COMMAND.match(part)
+        if found:
+            yield found[1], found[2], found[3] or ""
+
+
+def unknown_commands(run_commands, ask, text):
+    for line in shell_lines(text):
+        for program, command, arguments in commands_in(line):
+            if command is None:
+                continue
+            name = f"{program} {command}"
+            if program == "./run" and command not in run_commands:
+                yield f"{name}: there is no such command"
+                continue
+            if program == "./run" and command in OWN_COMMANDS_OF_RUN:
+                continue
+            if ask(command) is None:
+                yield f"{name}: there is no such command"
+                continue
+            known = options_in(ask(command))
+            for option in OPTION.findall(arguments):
+                if option not in known:
+                    yield f"{name}: there is no option {option}"
+
+
+def unknown_options(run_text, commands, ask, text):
+    known = options_in(run_text).union(*(options_in(ask(command) or "") for command in commands))
+    for span in SPAN.findall(FENCE.sub("", text)):
+        option = OPTION.match(span)
+        if option and option[0] not in known:
+            yield f"no command has the option {option[0]}"
+
+
+def unknown_chat_commands(terminal, text):
+    for span in SPAN.findall(FENCE.sub("", text)):
+        found = re.fullmatch(r"/([a-z][a-z-]*)( .*)?", span)
+        if found and not re.search(rf'"/?{found[1]}[ "]', terminal):
+            yield f"/{found[1]} is no command of a conversation"
+
+
+def commands_of_run(run_text):
+    labels = re.search(r"^case \$command in\n(.*?)^esac", run_text, re.M | re.S)[1]
+    return {word for line in re.findall(r"^  ([\w |-]+)\)$", labels, re.M) for word in line.split(" | ")}
+
+
+def untruths(tree, ibid):
+    ask = help_of(ibid)
+    run_text = (tree / "run").read_text(encoding="utf-8")
+    run_commands = commands_of_run(run_text)
+    sources = {path: path.read_text(encoding="utf-8") for path in sorted((tree / "apps").rglob("*.cc"))}
+    commands = {name for source in sources.values() for name in re.findall(r'add_subcommand\(\s*"([\w-]+)"', source)}
+    terminal = "".join(source for path, source in sources.items() if path.parent.name == "chat")
+    for command in sorted(commands - run_commands):
+        yield f"run: does not know the command {command}"
+    for document in [tree / "README.md", *sorted((tree / "docs").rglob("*.md"))]:
+        text = document.read_text(encoding="utf-8")
+        found = [*broken_links(tree, document, text), *missing_paths(tree, text),
+                 *unknown_commands(run_commands, ask, text), *unknown_chat_commands(terminal, text)]
+        if document.name == "README.md":
+            found += unknown_options(run_text, commands, ask, text)
+        for what in found:
+            yield f"{document.relative_to(tree)}: {what}"
+
+
+if __name__ == "__main__":
+    lies = list(untruths(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]))
+    if lies:
+        sys.exit("Documents name what is not there:\n" + "\n".join(lies))

@@ -1,0 +1,45 @@
+"""run_program.py PROGRAM: runs the program of README.md as its reader does, without model.gguf and with it.
+
+Without it: one sentence on standard error and exit status 1, nothing of an abort. With the default model: answers, and
+the numbers that README promises. Where the default model is not there the second part is left out, but not on CI.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+
+def run(program, directory):
+    return subprocess.run([program], cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def default_model():
+    data = os.environ.get("XDG_DATA_HOME") or os.path.join(os.environ.get("HOME", "/nowhere"), ".local/share")
+    folder = os.environ.get("IBID_MODELS") or os.path.join(data, "ibid/models")
+    return pathlib.Path(folder) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def want(condition, what, done):
+    if not condition:
+        sys.exit(f"{what}\nexit status {done.returncode}\n{done.stdout}\n{done.stderr}")
+
+
+def main(program):
+    with tempfile.TemporaryDirectory() as directory:
+        done = run(program, directory)
+        want(done.returncode == 1 and done.stdout == "", "without the model: wanted exit status 1 and no output", done)
+        want(done.stderr.startswith("model.gguf: ") and done.stderr.count("\n") == 1, "wanted one sentence", done)
+        model = default_model()
+        if not model.is_file():
+            sys.exit("the default model is not there" if os.environ.get("CI") == "true" else None)
+        os.symlink(model, os.path.join(directory, "model.gguf"))
+        done = run(program, directory)
+        want(done.returncode == 0 and done.stderr == "", "with the model: wanted exit status 0", done)
+        lines = done.stdout.rstrip("\n").split("\n")
+        want(len(done.stdout) > 60 and lines[-2].endswith(" tokens cached, 0 read"), "a second answer reads nothing", done)
+        want(lines[-1] == "5 messages there, 3 here", "wanted both conversations", done)
+
+
+if __name__ == "__main__":
+    main(os.path.abspath(sys.argv[1]))
