@@ -1,5 +1,5 @@
-// The examples of docs/sessions.md, between "BEGIN document" and "END". They are in the document letter by letter: the test `examples` (check_examples.py) compares. Around them stands what an example need not say, and
-// what it promises.
+// The examples of docs/sessions.md, between "BEGIN document" and "END". They are in the document letter by letter: the
+// test `examples` (check_examples.py) compares. Around them stands what an example need not say, and what it promises.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
