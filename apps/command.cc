@@ -1,13 +1,11 @@
 #include "apps/command.h"
 
-#include <cstdio>
-
-#include "apps/terminal_text.h"
+#include "apps/terminal/remark.h"
 
 namespace ibid {
 
 int report(const Status& status) {
-  std::fprintf(stderr, "ibid: %s\n", without_controls(status.message()).c_str());
+  remark("ibid: " + status.message());
   return 1;
 }
 

@@ -1,11 +1,14 @@
 // What a person sees of a turn: the answer as it comes (standard output), and around it, where standard error
-// is a terminal, the progress of reading and a dim status line.
+// is a terminal, what is being waited for and a dim status line.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
+#include "apps/chat/turn_lines.h"
+#include "apps/terminal/answer_writer.h"
+#include "apps/terminal/sign_of_life.h"
 #include "runtime/chat_session.h"
 
 namespace ibid {
@@ -14,28 +17,22 @@ class Screen {
  public:
   Screen();
 
-  bool writing_failed() const { return writing_failed_; }
+  bool writing_failed() const { return answer_.error() != 0; }
 
+  // Something begins that may take a while: until the next call of any of these, a line says so.
+  void wait(std::string what);
   // To be called with every event of a turn.
   void show(const TurnEvent& event);
-  // Ends the answer and shows the status line.
-  void finish(const Turn& turn, size_t turn_number);
+  // Ends the answer and shows the status line, and what to do about an answer that was cut. max_tokens: the limit of
+  // the turn, as in TurnOptions.
+  void finish(const Turn& turn, size_t turn_number, size_t max_tokens = 0);
   // A remark of ours.
   void note(std::string_view text);
 
  private:
-  void write_answer(std::string_view text);
-  void clear_progress();
-
-  bool answer_to_terminal_;
-  bool notes_to_terminal_;
-  bool dim_;
-  bool progress_shown_ = false;
-  bool at_line_start_ = true;
-  bool writing_failed_ = false;
+  const bool notes_to_terminal_;
+  AnswerWriter answer_;
+  SignOfLife waiting_;
 };
-
-// "turn 3 · 412 tokens · 371 cached · first token 41 ms · 98 tok/s", cut to whole parts that fit in `width`.
-std::string status_line(const Turn& turn, size_t turn_number, size_t width);
 
 }  // namespace ibid

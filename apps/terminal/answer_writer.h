@@ -1,0 +1,33 @@
+// An answer on its way to standard output as it comes: wrapped at words and without control characters on a terminal,
+// byte by byte as it is anywhere else.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "apps/terminal/word_wrap.h"
+
+namespace ibid {
+
+class AnswerWriter {
+ public:
+  AnswerWriter();
+
+  void write(std::string_view text);
+  // Ends the line that was begun, if one was.
+  void end_line();
+
+  bool at_line_start() const { return at_line_start_; }
+  // The errno of the first write that failed, else 0. After it nothing is written.
+  int error() const { return error_; }
+
+ private:
+  void put(std::string_view bytes);
+
+  const bool to_terminal_;
+  WordWrap wrap_;
+  bool at_line_start_ = true;
+  int error_ = 0;
+};
+
+}  // namespace ibid

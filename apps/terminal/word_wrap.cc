@@ -1,0 +1,202 @@
+#include "apps/terminal/word_wrap.h"
+
+#include <algorithm>
+
+#include "apps/terminal/graphemes.h"
+#include "base/utf8.h"
+
+namespace ibid {
+namespace {
+
+constexpr size_t kTab = 8;
+constexpr size_t kCodeIndent = 4;   // blanks, as Markdown has it
+constexpr size_t kLineBegin = 32;   // bytes of a line that are looked at
+constexpr size_t kLeastWidth = 8;
+
+bool is_blank(std::string_view character) { return character == " " || character == "\t"; }
+
+size_t blank_columns(std::string_view blanks, size_t column) {
+  const size_t begin = column;
+  for (const char c : blanks) column += c == '\t' ? kTab - column % kTab : 1;
+  return column - begin;
+}
+
+size_t leading_columns(std::string_view line) {
+  return blank_columns(line.substr(0, std::min(line.find_first_not_of(" \t"), line.size())), 0);
+}
+
+bool is_fence(std::string_view line) {
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  return line.starts_with("```") || line.starts_with("~~~");
+}
+
+// A line may break between these two without a blank.
+bool breaks_between(std::string_view word, std::string_view next) {
+  if (word.empty() || closes_a_phrase(next, 0)) return false;
+  size_t last = word.size() - 1;
+  while (last > 0 && (static_cast<unsigned char>(word[last]) & 0xC0u) == 0x80u) --last;
+  return breaks_without_blank(next, 0) || breaks_without_blank(word, last);
+}
+
+}  // namespace
+
+std::string WordWrap::push(std::string_view text, size_t width) {
+  width = std::max(width, kLeastWidth);
+  if (width_ != width && column_ > 0) {
+    // What the terminal made of the row is its own affair; the row takes no more than it surely has room for.
+    can_move_ = false;
+    column_ = std::min(column_, width);
+  }
+  width_ = width;
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = utf8_decode(text, i).length;
+    put(text.substr(i, length), out);
+    i += length;
+  }
+  return out;
+}
+
+std::string WordWrap::finish() {
+  std::string out;
+  end_word(out);
+  blanks_.clear();
+  return out;
+}
+
+// Decides at the first character that is no blank what the line is. A list's item may be indented.
+void WordWrap::look_at_line(std::string_view character) {
+  if (line_begin_.size() < kLineBegin) line_begin_ += character;
+  if (line_ != Line::kUnknown || is_blank(character)) return;
+  const bool item = character.find_first_of("-*+0123456789") == 0;
+  const bool indented = leading_columns(line_begin_) >= kCodeIndent && !item;
+  line_ = in_fence_ || indented ? Line::kCode : Line::kProse;
+}
+
+void WordWrap::put(std::string_view character, std::string& out) {
+  if (character == "\n") return put_newline(out);
+  look_at_line(character);
+  if (line_ == Line::kCode) {
+    out += blanks_;
+    blanks_.clear();
+    out += character;
+    in_code_line_ = true;
+  } else if (is_blank(character)) {
+    end_word(out);
+    blanks_ += character;
+  } else if (word_.empty()) {
+    begin_word(character, out);
+  } else {
+    put_in_word(character, out);
+  }
+}
+
+void WordWrap::put_newline(std::string& out) {
+  end_word(out);
+  if (is_fence(line_begin_)) in_fence_ = !in_fence_;
+  blanks_.clear();
+  line_begin_.clear();
+  line_ = Line::kUnknown;
+  in_code_line_ = false;
+  column_ = 0;
+  out += '\n';
+}
+
+void WordWrap::begin_word(std::string_view character, std::string& out) {
+  const size_t gap = blank_columns(blanks_, column_);
+  const bool first = column_ == 0;  // of its row; blanks in front of it are the line's indentation
+  if (!first && column_ + gap + text_columns(character) > width_) {
+    out += '\n';
+    column_ = before_word_ = word_column_ = 0;
+    can_move_ = false;
+  } else {
+    before_word_ = column_;
+    word_column_ = column_ + gap;
+    can_move_ = !first;
+    out.append(gap, ' ');
+  }
+  blanks_.clear();
+  word_ = character;
+  column_ = word_column_ + text_columns(word_);
+  if (may_erase_) out += character;
+}
+
+void WordWrap::put_in_word(std::string_view character, std::string& out) {
+  if (breaks_between(word_, character) && text_columns(character) > 0) {
+    end_word(out);
+    return begin_word(character, out);
+  }
+  word_ += character;
+  const size_t columns = text_columns(word_);
+  const bool fits = word_column_ + columns <= width_;
+  if (!fits && can_move_ && columns <= width_) return move_word(out);
+  if (may_erase_) out += character;
+  if (fits || text_columns(character) == 0) {
+    column_ = std::min(word_column_ + columns, width_);
+    return;
+  }
+  // The terminal goes on in its next row.
+  if (!may_erase_) out += word_;
+  word_ = may_erase_ ? std::string(character) : std::string();
+  word_column_ = before_word_ = 0;
+  can_move_ = false;
+  column_ = text_columns(character);
+}
+
+// The word to the next row; its last character was not written yet.
+void WordWrap::move_word(std::string& out) {
+  if (may_erase_) {
+    out += "\r";
+    if (before_word_ > 0) out += "\x1b[" + std::to_string(before_word_) + "C";
+    out += "\x1b[K";
+  }
+  out += '\n';
+  if (may_erase_) out += word_;
+  before_word_ = word_column_ = 0;
+  can_move_ = false;
+  column_ = text_columns(word_);
+}
+
+void WordWrap::end_word(std::string& out) {
+  if (!may_erase_) out += word_;
+  word_.clear();
+}
+
+std::string wrapped(std::string_view text, size_t width) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    // The second column of a table begins behind two blanks or more.
+    const size_t first = std::min(line.find_first_not_of(' '), line.size());
+    size_t indent = first;
+    if (const size_t gap = line.find("  ", first); gap != std::string_view::npos) {
+      const size_t second = line.find_first_not_of(' ', gap);
+      if (second != std::string_view::npos) indent = text_columns(line.substr(0, second));
+    }
+    if (indent > width / 2) indent = std::min(width / 2, first + 2);
+    size_t column = 0;
+    for (size_t i = 0; i < line.size();) {
+      const size_t word = std::min(line.find_first_not_of(' ', i), line.size());
+      const size_t word_end = std::min(line.find(' ', word), line.size());
+      const size_t columns = text_columns(line.substr(word, word_end - word));
+      if (column > indent && column + (word - i) + columns > width) {
+        out += "\n" + std::string(indent, ' ');
+        column = indent + columns;
+      } else if (word < line.size()) {
+        out.append(word - i, ' ');
+        column += word - i + columns;
+      }
+      out += line.substr(word, word_end - word);
+      i = word_end;
+    }
+    text.remove_prefix(end);
+    if (!text.empty()) {
+      out += '\n';
+      text.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+}  // namespace ibid
