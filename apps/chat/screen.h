@@ -23,8 +23,8 @@ class Screen {
   void wait(std::string what);
   // To be called with every event of a turn.
   void show(const TurnEvent& event);
-  // Ends the answer and shows the status line, and what to do about an answer that was cut. max_tokens: the limit of
-  // the turn, as in TurnOptions.
+  // Ends the answer and shows the status line, and what to do about an answer that was cut. max_tokens: the
+  // limit of the turn, as in TurnOptions.
   void finish(const Turn& turn, size_t turn_number, size_t max_tokens = 0);
   // A remark of ours.
   void note(std::string_view text);

@@ -39,15 +39,16 @@ std::string joined(const std::vector<Part>& parts) {
 std::string status_line(const Turn& turn, size_t turn_number, size_t width) {
   constexpr int kAlways = 100;
   std::vector<Part> parts;
-  if (const std::string_view why = reason(turn.finish_reason); !why.empty()) parts.push_back({std::string(why), kAlways});
+  const std::string why(reason(turn.finish_reason));
+  if (!why.empty()) parts.push_back({why, kAlways});
   parts.push_back({"turn " + std::to_string(turn_number), 2});
   parts.push_back({std::to_string(turn.usage.n_prompt + turn.usage.n_decoded) + " tokens", 5});
   parts.push_back({std::to_string(turn.usage.n_cached) + " cached", 4});
   parts.push_back({"first token " + rounded(turn.timings.ttft_ms) + " ms", 1});
   if (turn.timings.decode_tps > 0) parts.push_back({rounded(turn.timings.decode_tps) + " tok/s", 3});
   while (!parts.empty() && text_columns(joined(parts)) > width) {
-    const auto least = std::min_element(parts.begin(), parts.end(),
-                                        [](const Part& a, const Part& b) { return a.importance < b.importance; });
+    const auto less = [](const Part& a, const Part& b) { return a.importance < b.importance; };
+    const auto least = std::min_element(parts.begin(), parts.end(), less);
     if (least->importance == kAlways) break;
     parts.erase(least);
   }

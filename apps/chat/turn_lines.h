@@ -8,13 +8,13 @@
 
 namespace ibid {
 
-// "length limit · turn 3 · 412 tokens · 371 cached · first token 41 ms · 98 tok/s" in at most `width` columns: why the
-// answer ended, unless the model ended it, and as many of the others as fit, the least important left out first. The
-// reason is there however narrow it is.
+// "length limit · turn 3 · 412 tokens · 371 cached · first token 41 ms · 98 tok/s" in at most `width`
+// columns: why the answer ended, unless the model ended it, and as many of the others as fit, the least
+// important left out first. The reason is there however narrow it is.
 std::string status_line(const Turn& turn, size_t turn_number, size_t width);
 
-// What to do about an answer that a limit or its own repetition ended; empty for any other. max_tokens: the limit that
-// held, 0 where there was none but the context.
+// What to do about an answer that a limit or its own repetition ended; empty for any other. max_tokens: the
+// limit that held, 0 where there was none but the context.
 std::string ending_line(const Turn& turn, size_t max_tokens);
 
 // What a full context left out of the history.

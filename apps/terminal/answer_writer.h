@@ -1,5 +1,5 @@
-// An answer on its way to standard output as it comes: wrapped at words and without control characters on a terminal,
-// byte by byte as it is anywhere else.
+// An answer on its way to standard output as it comes: wrapped at words and without control characters on a
+// terminal, byte by byte as it is anywhere else.
 #pragma once
 
 #include <string>

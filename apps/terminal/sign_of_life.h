@@ -1,6 +1,6 @@
-// A line that says what is being waited for, while nothing else comes: "reading 512 of 6459 tokens · 3 s". It appears
-// when nothing was heard for a while, so that fast things do not flicker, and is erased when something comes. Where
-// sequences are not obeyed there is none.
+// A line that says what is being waited for, while nothing else comes: "reading 512 of 6459 tokens · 3 s". It
+// appears when nothing was heard for a while, so that fast things do not flicker, and is erased when
+// something comes. Where sequences are not obeyed there is none.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,8 @@
 
 namespace ibid {
 
-// say() and end() may be called from any thread. Nobody else may write to the terminal between say() and end().
+// say() and end() may be called from any thread. Nobody else may write to the terminal between say() and
+// end().
 class SignOfLife {
  public:
   static constexpr std::chrono::milliseconds kSilence{200};
@@ -21,7 +22,8 @@ class SignOfLife {
   SignOfLife(const SignOfLife&) = delete;
   SignOfLife& operator=(const SignOfLife&) = delete;
 
-  // Waiting begins, or is for something else now. REQUIRES: the cursor stands at the beginning of an empty row.
+  // Waiting begins, or is for something else now. REQUIRES: the cursor stands at the beginning of an empty
+  // row.
   void say(std::string what);
   // Waiting is over; the row is empty again.
   void end();

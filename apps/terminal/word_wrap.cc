@@ -108,17 +108,18 @@ void WordWrap::begin_word(std::string_view character, std::string& out) {
   if (!first && column_ + gap + text_columns(character) > width_) {
     out += '\n';
     column_ = before_word_ = word_column_ = 0;
+    held_gap_ = 0;
     can_move_ = false;
   } else {
     before_word_ = column_;
     word_column_ = column_ + gap;
     can_move_ = !first;
-    out.append(gap, ' ');
+    held_gap_ = gap;
   }
   blanks_.clear();
   word_ = character;
   column_ = word_column_ + text_columns(word_);
-  if (may_erase_) out += character;
+  if (may_erase_) write_word(out);
 }
 
 void WordWrap::put_in_word(std::string_view character, std::string& out) {
@@ -130,14 +131,14 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   const size_t columns = text_columns(word_);
   const bool fits = word_column_ + columns <= width_;
   if (!fits && can_move_ && columns <= width_) return move_word(out);
-  if (may_erase_) out += character;
+  if (is_written_) out += character;
   if (fits || text_columns(character) == 0) {
     column_ = std::min(word_column_ + columns, width_);
     return;
   }
   // The terminal goes on in its next row.
-  if (!may_erase_) out += word_;
-  word_ = may_erase_ ? std::string(character) : std::string();
+  if (!is_written_) write_word(out);
+  word_ = character;
   word_column_ = before_word_ = 0;
   can_move_ = false;
   column_ = text_columns(character);
@@ -145,20 +146,29 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
 
 // The word to the next row; its last character was not written yet.
 void WordWrap::move_word(std::string& out) {
-  if (may_erase_) {
+  if (is_written_) {
     out += "\r";
     if (before_word_ > 0) out += "\x1b[" + std::to_string(before_word_) + "C";
     out += "\x1b[K";
   }
   out += '\n';
-  if (may_erase_) out += word_;
+  held_gap_ = 0;
+  if (may_erase_) write_word(out);
   before_word_ = word_column_ = 0;
   can_move_ = false;
   column_ = text_columns(word_);
 }
 
+void WordWrap::write_word(std::string& out) {
+  out.append(held_gap_, ' ');
+  out += word_;
+  held_gap_ = 0;
+  is_written_ = true;
+}
+
 void WordWrap::end_word(std::string& out) {
-  if (!may_erase_) out += word_;
+  if (!is_written_) write_word(out);
+  is_written_ = false;
   word_.clear();
 }
 

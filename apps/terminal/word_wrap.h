@@ -1,4 +1,5 @@
-// Lines that fit a terminal, broken at blanks: of text that is still coming (WordWrap), and of remarks (wrapped).
+// Lines that fit a terminal, broken at blanks: of text that is still coming (WordWrap), and of remarks
+// (wrapped).
 #pragma once
 
 #include <cstddef>
@@ -7,17 +8,17 @@
 
 namespace ibid {
 
-// Text comes in pieces and is shown at once. A word that turns out not to fit is taken back and written again in the
-// next row; with it goes the blank in front of it, so that no row ends in blanks. A word longer than a row, a line in
-// a block of code (``` or indented) and nothing else is left to the terminal to break, which lets people copy it whole.
-// Chinese and Japanese break between characters.
+// Text comes in pieces and is shown at once. A word that turns out not to fit is taken back and written again
+// in the next row; with it goes the blank in front of it, so that no row ends in blanks. A word longer than a
+// row, a line in a block of code (``` or indented) and nothing else is left to the terminal to break, which
+// lets people copy it whole. Chinese and Japanese break between characters.
 class WordWrap {
  public:
   // may_erase: the terminal obeys sequences; else a word waits until it is whole.
   explicit WordWrap(bool may_erase) : may_erase_(may_erase) {}
 
-  // What to write for the next piece: whole characters, no control characters but newline and tab. width: of the
-  // terminal now.
+  // What to write for the next piece: whole characters, no control characters but newline and tab. width: of
+  // the terminal now.
   std::string push(std::string_view text, size_t width);
   // What is still to be written when no more comes. Blanks at the end are dropped.
   std::string finish();
@@ -32,6 +33,7 @@ class WordWrap {
   void put_newline(std::string& out);
   void put_in_word(std::string_view character, std::string& out);
   void begin_word(std::string_view character, std::string& out);
+  void write_word(std::string& out);
   void end_word(std::string& out);
   void move_word(std::string& out);
   void look_at_line(std::string_view character);
@@ -47,11 +49,13 @@ class WordWrap {
   size_t column_ = 0;            // behind what was written, the word included
   size_t word_column_ = 0;       // where the word begins
   size_t before_word_ = 0;       // where the blanks in front of it begin
+  size_t held_gap_ = 0;          // columns of blanks in front of the word that were not written
+  bool is_written_ = false;      // the word, as far as it came
   bool can_move_ = false;        // the word may go to the next row
 };
 
-// `text` with each of its lines broken at blanks to fit `width`. In a line of a table ("/name  what it does") the rest
-// stands below the second column. A word that is too long stays whole.
+// `text` with each of its lines broken at blanks to fit `width`. In a line of a table ("/name  what it does")
+// the rest stands below the second column. A word that is too long stays whole.
 std::string wrapped(std::string_view text, size_t width);
 
 }  // namespace ibid
