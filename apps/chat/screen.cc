@@ -33,7 +33,7 @@ void Screen::show(const TurnEvent& event) {
   }
 }
 
-void Screen::finish(const Turn& turn, size_t turn_number, size_t max_tokens) {
+void Screen::finish(const Turn& turn, size_t turn_number, std::optional<size_t> max_tokens) {
   waiting_.end();
   // One message a line from a pipe: an answer ends its line.
   if (turn.text.empty()) answer_.write("\n");

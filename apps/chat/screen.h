@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,7 +26,7 @@ class Screen {
   void show(const TurnEvent& event);
   // Ends the answer and shows the status line, and what to do about an answer that was cut. max_tokens: the
   // limit of the turn, as in TurnOptions.
-  void finish(const Turn& turn, size_t turn_number, size_t max_tokens = 0);
+  void finish(const Turn& turn, size_t turn_number, std::optional<size_t> max_tokens = std::nullopt);
   // A remark of ours.
   void note(std::string_view text);
 

@@ -55,16 +55,16 @@ std::string status_line(const Turn& turn, size_t turn_number, size_t width) {
   return joined(parts);
 }
 
-std::string ending_line(const Turn& turn, size_t max_tokens) {
+std::string ending_line(const Turn& turn, std::optional<size_t> max_tokens) {
   if (turn.finish_reason == FinishReason::kRepetition) {
     return "the answer was ended because it repeats itself; /regen gives another one";
   }
   if (turn.finish_reason != FinishReason::kLength) return {};
-  if (max_tokens > 0 && turn.usage.n_decoded >= max_tokens) {
-    return "the answer was cut at " + std::to_string(max_tokens) +
-           " tokens; \"go on\" continues it, --max-tokens N sets another limit (0: none)";
+  if (max_tokens && (*max_tokens == 0 || turn.usage.n_decoded < *max_tokens)) {
+    return "the answer was cut because the context is full; --context N makes room for more";
   }
-  return "the answer was cut because the context is full; --context N makes room for more";
+  return "the answer was cut at " + (max_tokens ? std::to_string(*max_tokens) + " tokens" : "its length limit") +
+         "; \"go on\" continues it, --max-tokens N sets another limit (unlimited: none)";
 }
 
 std::string left_out_line(const LeftOut& left_out) {

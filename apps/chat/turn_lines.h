@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "runtime/turn.h"
@@ -13,9 +14,9 @@ namespace ibid {
 // important left out first. The reason is there however narrow it is.
 std::string status_line(const Turn& turn, size_t turn_number, size_t width);
 
-// What to do about an answer that a limit or its own repetition ended; empty for any other. max_tokens: the
-// limit that held, 0 where there was none but the context.
-std::string ending_line(const Turn& turn, size_t max_tokens);
+// What to do about an answer that a limit or its own repetition ended; empty for any other. max_tokens: as in
+// TurnOptions; nullopt: not known.
+std::string ending_line(const Turn& turn, std::optional<size_t> max_tokens);
 
 // What a full context left out of the history.
 std::string left_out_line(const LeftOut& left_out);

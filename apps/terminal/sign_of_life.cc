@@ -25,8 +25,8 @@ void write_all(int fd, std::string_view bytes) {
 
 }  // namespace
 
-SignOfLife::SignOfLife(int screen_fd)
-    : screen_(screen_fd), works_(obeys_sequences(screen_fd)), dim_(shows_colours(screen_fd)) {}
+SignOfLife::SignOfLife(int screen_fd, Clock::duration silence)
+    : screen_(screen_fd), silence_(silence), works_(obeys_sequences(screen_fd)), dim_(shows_colours(screen_fd)) {}
 
 SignOfLife::~SignOfLife() {
   end();
@@ -71,7 +71,7 @@ void SignOfLife::run() {
   while (!leaves_) {
     if (what_.empty()) {
       changed_.wait(lock);
-    } else if (const Clock::time_point due = since_ + kSilence; Clock::now() < due) {
+    } else if (const Clock::time_point due = since_ + silence_; Clock::now() < due) {
       changed_.wait_until(lock, due);
     } else {
       draw();

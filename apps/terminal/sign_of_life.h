@@ -15,9 +15,10 @@ namespace ibid {
 // end().
 class SignOfLife {
  public:
+  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kSilence{200};
 
-  explicit SignOfLife(int screen_fd);
+  explicit SignOfLife(int screen_fd, Clock::duration silence = kSilence);
   ~SignOfLife();
   SignOfLife(const SignOfLife&) = delete;
   SignOfLife& operator=(const SignOfLife&) = delete;
@@ -29,11 +30,11 @@ class SignOfLife {
   void end();
 
  private:
-  using Clock = std::chrono::steady_clock;
   void run();
   void draw();
 
   const int screen_;
+  const Clock::duration silence_;
   const bool works_;
   const bool dim_;
   std::mutex mutex_;

@@ -114,8 +114,14 @@ TerminalModes::~TerminalModes() {
 
 void TerminalModes::set(TerminalMode mode) {
   if (static_cast<TerminalMode>(current) == mode) return;
+  const bool between_ours = mode != TerminalMode::kFound && static_cast<TerminalMode>(current) != TerminalMode::kFound;
   current = static_cast<sig_atomic_t>(mode);
-  if (mode == TerminalMode::kFound || in_foreground()) apply(mode);
+  if (mode != TerminalMode::kFound && !in_foreground()) return;
+  if (between_ours) {
+    tcsetattr(keys, TCSANOW, &modes_of[static_cast<int>(mode)]);
+  } else {
+    apply(mode);
+  }
 }
 
 void TerminalModes::restore_in_handler() {

@@ -47,6 +47,8 @@ TEST(EndingLine, SaysWhatToDoAboutAnAnswerThatWasCut) {
   EXPECT_THAT(ending_line(turn, 12), testing::HasSubstr("cut at 12 tokens"));
   EXPECT_THAT(ending_line(turn, 12), testing::HasSubstr("--max-tokens"));
   EXPECT_THAT(ending_line(turn, 2000), testing::HasSubstr("the context is full"));
+  EXPECT_THAT(ending_line(turn, 0), testing::HasSubstr("the context is full"));
+  EXPECT_THAT(ending_line(turn, std::nullopt), testing::HasSubstr("at its length limit"));
   turn.finish_reason = FinishReason::kRepetition;
   EXPECT_THAT(ending_line(turn, 0), testing::HasSubstr("repeats itself"));
   turn.finish_reason = FinishReason::kCancelled;
