@@ -64,6 +64,16 @@ struct Cluster {
   }
 };
 
+size_t sum_of(std::string_view text, size_t (*columns_of)(std::string_view)) {
+  size_t columns = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t end = grapheme_end(text, i);
+    columns += columns_of(text.substr(i, end - i));
+    i = end;
+  }
+  return columns;
+}
+
 }  // namespace
 
 size_t grapheme_end(std::string_view text, size_t offset) {
@@ -109,15 +119,18 @@ size_t grapheme_columns(std::string_view cluster) {
   return columns;
 }
 
-size_t text_columns(std::string_view text) {
+size_t widest_columns(std::string_view cluster) {
   size_t columns = 0;
-  for (size_t i = 0; i < text.size();) {
-    const size_t end = grapheme_end(text, i);
-    columns += grapheme_columns(text.substr(i, end - i));
-    i = end;
+  for (size_t i = 0; i < cluster.size();) {
+    const Character c = character_at(cluster, i);
+    columns += c.columns;
+    i += c.length;
   }
-  return columns;
+  return std::max(columns, grapheme_columns(cluster));
 }
+
+size_t text_columns(std::string_view text) { return sum_of(text, grapheme_columns); }
+size_t widest_text_columns(std::string_view text) { return sum_of(text, widest_columns); }
 
 bool breaks_without_blank(std::string_view text, size_t offset) {
   const uint32_t c = character_at(text, offset).code_point;

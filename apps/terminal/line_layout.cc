@@ -13,9 +13,11 @@ LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t curso
   const size_t margin = text_columns(prompt);
   out.rows.emplace_back(prompt);
   size_t column = margin;
+  size_t extra = 0;  // columns that a terminal may need beyond those, for emoji that it does not join
   const auto next_row = [&](size_t indent) {
     out.rows.emplace_back(indent, ' ');
     column = indent;
+    extra = 0;
   };
   for (size_t i = 0;;) {
     const bool tab = i < text.size() && text[i] == '\t';
@@ -24,9 +26,10 @@ LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t curso
     size_t columns = tab ? kTab - column % kTab : grapheme_columns(cluster);
     const bool newline = cluster == "\n";
     // A cursor behind a full row stands in the next one, and so does what follows.
-    if (column + (cluster.empty() ? 1 : columns) > width && !newline) next_row(0);
+    const size_t needed = cluster.empty() ? 1 : tab ? columns : widest_columns(cluster);
+    if (column + extra + needed > width && !newline) next_row(0);
     if (i == cursor) {
-      if (column == width) next_row(0);
+      if (column + extra >= width) next_row(0);
       out.cursor_row = out.rows.size() - 1;
       out.cursor_column = column;
     }
@@ -38,12 +41,13 @@ LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t curso
       next_row(margin);
     } else if (tab) {
       columns = kTab - column % kTab;
-      if (column + columns > width) columns = width - column;
+      if (column + extra + columns > width) columns = width - column - extra;
       out.rows.back().append(columns, ' ');
       column += columns;
     } else {
       out.rows.back() += cluster;
       column += columns;
+      extra += needed - columns;
     }
     i = end;
   }

@@ -98,16 +98,24 @@ void WordWrap::put_newline(std::string& out) {
   line_begin_.clear();
   line_ = Line::kUnknown;
   in_code_line_ = false;
-  column_ = 0;
+  column_ = extra_ = 0;
   out += '\n';
+}
+
+// Whether the word has room from that column on, on any terminal. A row on which terminals differ is never quite
+// full: where the cursor waits at the end of a full one it is moved otherwise.
+bool WordWrap::word_fits(size_t begin) const {
+  const size_t widest = begin + extra_ + widest_text_columns(word_);
+  return widest < width_ || (widest == width_ && extra_ == 0);
 }
 
 void WordWrap::begin_word(std::string_view character, std::string& out) {
   const size_t gap = blank_columns(blanks_, column_);
   const bool first = column_ == 0;  // of its row; blanks in front of it are the line's indentation
-  if (!first && column_ + gap + text_columns(character) > width_) {
+  word_ = character;
+  if (!first && !word_fits(column_ + gap)) {
     out += '\n';
-    column_ = before_word_ = word_column_ = 0;
+    column_ = before_word_ = word_column_ = extra_ = 0;
     held_gap_ = 0;
     can_move_ = false;
   } else {
@@ -117,7 +125,6 @@ void WordWrap::begin_word(std::string_view character, std::string& out) {
     held_gap_ = gap;
   }
   blanks_.clear();
-  word_ = character;
   column_ = word_column_ + text_columns(word_);
   if (may_erase_) write_word(out);
 }
@@ -129,8 +136,10 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   }
   word_ += character;
   const size_t columns = text_columns(word_);
-  const bool fits = word_column_ + columns <= width_;
-  if (!fits && can_move_ && columns <= width_) return move_word(out);
+  const bool fits = word_fits(word_column_);
+  // Of a word on which terminals differ nobody knows how far back it begins.
+  const bool sure = !is_written_ || widest_text_columns(word_) == columns;
+  if (!fits && can_move_ && sure && columns <= width_) return move_word(out);
   if (is_written_) out += character;
   if (fits || text_columns(character) == 0) {
     column_ = std::min(word_column_ + columns, width_);
@@ -139,14 +148,16 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   // The terminal goes on in its next row.
   if (!is_written_) write_word(out);
   word_ = character;
-  word_column_ = before_word_ = 0;
+  word_column_ = before_word_ = extra_ = 0;
   can_move_ = false;
   column_ = text_columns(character);
 }
 
 // The word to the next row; its last character was not written yet.
 void WordWrap::move_word(std::string& out) {
-  if (is_written_) {
+  if (is_written_ && extra_ > 0) {
+    out += "\x1b[" + std::to_string(column_ - before_word_) + "D\x1b[K";
+  } else if (is_written_) {
     out += "\r";
     if (before_word_ > 0) out += "\x1b[" + std::to_string(before_word_) + "C";
     out += "\x1b[K";
@@ -154,7 +165,7 @@ void WordWrap::move_word(std::string& out) {
   out += '\n';
   held_gap_ = 0;
   if (may_erase_) write_word(out);
-  before_word_ = word_column_ = 0;
+  before_word_ = word_column_ = extra_ = 0;
   can_move_ = false;
   column_ = text_columns(word_);
 }
@@ -169,6 +180,7 @@ void WordWrap::write_word(std::string& out) {
 void WordWrap::end_word(std::string& out) {
   if (!is_written_) write_word(out);
   is_written_ = false;
+  extra_ += widest_text_columns(word_) - text_columns(word_);
   word_.clear();
 }
 

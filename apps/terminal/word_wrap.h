@@ -38,6 +38,8 @@ class WordWrap {
   void move_word(std::string& out);
   void look_at_line(std::string_view character);
 
+  bool word_fits(size_t begin) const;
+
   const bool may_erase_;
   size_t width_ = 0;
   bool in_fence_ = false;
@@ -49,6 +51,7 @@ class WordWrap {
   size_t column_ = 0;            // behind what was written, the word included
   size_t word_column_ = 0;       // where the word begins
   size_t before_word_ = 0;       // where the blanks in front of it begin
+  size_t extra_ = 0;             // what a terminal that joins no emoji may need of the row in front of the word
   size_t held_gap_ = 0;          // columns of blanks in front of the word that were not written
   bool is_written_ = false;      // the word, as far as it came
   bool can_move_ = false;        // the word may go to the next row

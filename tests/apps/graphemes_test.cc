@@ -108,6 +108,8 @@ TEST(LineLayout, WrapsAtTheEdgeAndShowsTheCursorBehindAFullRow) {
   out = lay_out("> ", "abcdefg\u4e2d", 7, 10);
   EXPECT_THAT(out.rows, ElementsAre("> abcdefg", "\u4e2d"));
   EXPECT_EQ(out.cursor_row, 1u) << "with the character it stands on";
+  out = lay_out("> ", "abcd" + kFamily + "e", 0, 10);
+  EXPECT_THAT(out.rows, ElementsAre("> abcd", kFamily + "e")) << "a terminal may need six columns for it";
   out = lay_out("> ", "a\tb\n\nc", 0, 20);
   EXPECT_THAT(out.rows, ElementsAre("> a     b", "", "  c"));
   EXPECT_EQ(out.cursor_column, 2u);

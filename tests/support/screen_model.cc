@@ -57,7 +57,8 @@ size_t terminal_columns(char32_t c) {
   return is_in(kWide, c) || is_skin_tone(c) ? 2 : 1;
 }
 
-ScreenModel::ScreenModel(size_t rows, size_t columns) : n_columns_(columns), grid_(rows, Row(columns)) {}
+ScreenModel::ScreenModel(size_t rows, size_t columns, bool joins_emoji)
+    : n_columns_(columns), joins_emoji_(joins_emoji), grid_(rows, Row(columns)) {}
 
 void ScreenModel::resize(size_t rows, size_t columns) {
   n_columns_ = columns;
@@ -101,6 +102,7 @@ ScreenModel::Cell* ScreenModel::last_cell() {
 }
 
 bool ScreenModel::joins_previous(char32_t c) const {
+  if (!joins_emoji_) return terminal_columns(c) == 0;
   return terminal_columns(c) == 0 || before_ == kZwj || is_skin_tone(c) || (is_regional(c) && is_regional(before_));
 }
 
@@ -109,7 +111,7 @@ void ScreenModel::put(char32_t c) {
   utf8_append(text, c);
   Cell* last = last_cell();
   const bool joined = last != nullptr && !last->text.empty() && joins_previous(c);
-  const bool widens = joined && (c == kVariationSelector16 || is_regional(c)) && column_ + 1 < n_columns_ &&
+  const bool widens = joined && joins_emoji_ && (c == kVariationSelector16 || is_regional(c)) && column_ + 1 < n_columns_ &&
                       !wrap_waits_ && !grid_[row_][column_ - 1].second_half;
   before_ = joined && is_regional(c) ? 0 : c;
   if (joined) {

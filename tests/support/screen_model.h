@@ -14,7 +14,8 @@ namespace ibid {
 
 class ScreenModel {
  public:
-  ScreenModel(size_t rows, size_t columns);
+  // joins_emoji: as newer terminals do; older ones show the parts of a sequence beside each other.
+  ScreenModel(size_t rows, size_t columns, bool joins_emoji = true);
 
   // Bytes as they come; a sequence or a character may be split anywhere.
   void feed(std::string_view bytes);
@@ -56,6 +57,7 @@ class ScreenModel {
   Cell* last_cell();
 
   size_t n_columns_;
+  bool joins_emoji_;
   std::vector<Row> grid_;
   std::vector<std::string> scrolled_;
   size_t row_ = 0, column_ = 0;
