@@ -8,10 +8,11 @@ namespace ibid {
 
 namespace {
 
-constexpr double kLeft = 58, kTop = 34, kBottom = 48;
+constexpr double kLeft = 66, kTop = 34, kBottom = 48;
 constexpr double kMarker = 4;
 constexpr double kLineHeight = 16;
 constexpr double kLabelHeight = 2 * kLineHeight + 4;  // a name and its note
+constexpr double kSame = 1e-9;  // of logarithms, which are rounded
 constexpr double kTickRoom = 62, kStepRoom = 50;      // pixels from one number of an axis to the next, about
 
 template <typename... Values>
@@ -51,8 +52,8 @@ class Axes {
     x_step_ = step_of(most_x_, (right_ - kLeft) / kTickRoom);
     most_x_ = std::max(most_x_ * 1.02, x_step_);
     if (log_y_) {
-      low_ = std::floor(std::log10(least));
-      high_ = std::max(std::ceil(std::log10(most)), low_ + 1);
+      low_ = -std::log10(step_of(1 / least, 1));  // the next of 1, 2, 5 ... below, and above
+      high_ = std::max(std::log10(step_of(most, 1)), low_ + 1);
     } else {
       y_step_ = step_of(most, (bottom_ - kTop) / kStepRoom);
       high_ = y_step_ * std::ceil(most / y_step_);
@@ -70,21 +71,21 @@ class Axes {
 
   std::string grid() const {
     std::string svg;
-    const auto across = [&](double value, bool labelled) {
+    const auto across = [&](double value) {
       svg += text_of("<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", kLeft, y(value),
                      right_, y(value));
-      if (!labelled) return;
       svg += text_of("<text class=\"axis\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", kLeft - 8,
                      y(value) + 4, label_of(value).c_str());
     };
     if (log_y_) {
-      for (double power = low_; power <= high_; ++power) {
+      for (double power = std::floor(low_); power <= high_; ++power) {
         for (const double factor : {1.0, 2.0, 5.0}) {
-          if (power < high_ || factor == 1) across(factor * std::pow(10, power), factor == 1);
+          const double place = power + std::log10(factor);
+          if (place > low_ - kSame && place < high_ + kSame) across(factor * std::pow(10, power));
         }
       }
     } else {
-      for (double value = 0; value <= high_ * 1.0001; value += y_step_) across(value, true);
+      for (double value = 0; value <= high_ * 1.0001; value += y_step_) across(value);
     }
     for (double value = 0; value <= most_x_; value += x_step_) {
       svg += text_of("<text class=\"axis\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x(value),

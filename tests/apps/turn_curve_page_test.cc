@@ -158,6 +158,15 @@ TEST(LineChart, LeavesOutWhatCannotBeDrawn) {
   EXPECT_THAT(svg, Not(HasSubstr("a: 0, 0")));
 }
 
+TEST(LineChart, ALogarithmicAxisEndsWhereTheLinesDo) {
+  const LineChart chart{"t", "x", "y", true, {{"a", {{0, 160}, {1, 14892}}, ""}}};
+  const std::string svg = svg_of(chart, kWideChart);
+  for (const char* label : {">100<", ">200<", ">500<", ">1,000<", ">2,000<", ">5,000<", ">10,000<", ">20,000<"}) {
+    EXPECT_THAT(svg, HasSubstr(label));
+  }
+  for (const char* label : {">50<", ">50,000<", ">100,000<"}) EXPECT_THAT(svg, Not(HasSubstr(label)));
+}
+
 // The heights of the names at the ends of the lines.
 std::vector<double> name_heights(const std::string& svg) {
   std::vector<double> heights;
