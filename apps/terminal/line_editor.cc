@@ -95,7 +95,10 @@ LineEditor::Step LineEditor::handle(const KeyPress& press) {
       forget_drawing();
       break;
     case Key::kSizeChanged: size_changed(); break;
-    case Key::kContinued: forget_drawing(); break;
+    case Key::kContinued:
+      if (!expects_continued_) forget_drawing();
+      expects_continued_ = false;
+      break;
     default: break;
   }
   return Step::kGoOn;
@@ -203,6 +206,7 @@ void LineEditor::complete_word(bool again) {
     return;
   }
   if (!again) return;  // the second Tab shows what there is
+  draw();
   end_line();
   std::string row;
   const size_t width = std::max(terminal_width(screen_), kLeastWidth);
@@ -219,6 +223,7 @@ void LineEditor::complete_word(bool again) {
 }
 
 void LineEditor::edit_outside() {
+  draw();
   end_line();
   modes_.set(TerminalMode::kFound);
   const Result<std::string> edited = edit_externally(buffer_.text());
@@ -232,9 +237,10 @@ void LineEditor::edit_outside() {
 }
 
 void LineEditor::suspend() {
+  draw();
   end_line();
   modes_.suspend();
-  forget_drawing();
+  expects_continued_ = true;
 }
 
 void LineEditor::draw() { draw_as(kPrompt, buffer_.text(), buffer_.cursor()); }

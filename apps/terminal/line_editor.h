@@ -66,6 +66,7 @@ class LineEditor {
   // What is on the screen: rows from the first of them that is visible.
   std::vector<std::string> drawn_;
   size_t drawn_cursor_row_ = 0, drawn_cursor_column_ = 0;
+  bool expects_continued_ = false;  // the process stopped itself, and what is to be drawn is known
   size_t top_ = 0;              // the first row that is visible
 };
 

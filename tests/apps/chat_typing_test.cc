@@ -309,8 +309,10 @@ TEST_F(ChatTyping, ControlZLeavesTheTerminalAsItWas) {
   EXPECT_TRUE(terminal.is_as_found());
   EXPECT_FALSE(terminal.screen().bracketed_paste());
   terminal.resume();
+  ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.row(s.cursor_row()) == "> first sec"; }, "it again"));
   terminal.type("ond third\r");
   ASSERT_TRUE(terminal.shows("In their order.\n"));
+  EXPECT_EQ(count(terminal.screen().everything(), "> first"), 2u) << "before and after, once each";
   EXPECT_TRUE(terminal.screen().bracketed_paste());
   terminal.type("Tell me a story\r");
   ASSERT_TRUE(terminal.shows("upon"));
