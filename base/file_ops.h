@@ -49,21 +49,47 @@ class FileLock {
   virtual ~FileLock() = default;
 };
 
+// An open directory that is its user's alone: nobody else can put anything into it. Names are of what lies directly in
+// it, and are looked up in the directory that was opened, whatever its path leads to by now. No symlink is followed.
+// Thread-safe. Errors of all: kIo.
+class Directory {
+ public:
+  virtual ~Directory() = default;
+
+  // Errors: also kNotFound; kNotRegularFile; kUnsafePath for a symlink.
+  virtual Result<std::unique_ptr<File>> open_to_read(const std::string& name) = 0;
+  // A new, empty file, readable by the owner alone. kDuplicate when anything has this name already.
+  virtual Result<std::unique_ptr<File>> create_new(const std::string& name) = 0;
+  // A directory in this one, made when it is not there. Errors: as FileOps::open_directory().
+  virtual Result<std::unique_ptr<Directory>> open_directory(const std::string& name) = 0;
+  // Error: also kNotFound.
+  virtual Result<FileInfo> info(const std::string& name) = 0;
+  virtual Status set_mtime(const std::string& name, int64_t mtime_ns) = 0;
+  // Takes the one lock of a file, which is created if it is not there. Error: kBusy when somebody else has it.
+  virtual Result<std::unique_ptr<FileLock>> lock(const std::string& name) = 0;
+  // Moves a file to a name in `to`, which may be this directory; what has that name is replaced atomically.
+  // REQUIRES: `to` was opened by the same FileOps.
+  virtual Status rename(const std::string& name, Directory& to, const std::string& new_name) = 0;
+  // Ok when there is no such file; a directory is kIo.
+  virtual Status remove(const std::string& name) = 0;
+  // Makes renames, creations and removals durable.
+  virtual Status sync() = 0;
+  // Names, sorted, without "." and "..".
+  virtual Result<std::vector<std::string>> list() = 0;
+};
+
 class FileOps {
  public:
   virtual ~FileOps() = default;
 
   // Errors of all: kIo. open_to_read: also kNotRegularFile, kNotFound; it never blocks on a FIFO.
   virtual Result<std::unique_ptr<File>> open_to_read(const std::string& path) = 0;
-  // The same, but a symlink is kUnsafePath: for directories in which only our own files can be.
-  virtual Result<std::unique_ptr<File>> open_to_read_no_follow(const std::string& path) = 0;
   // A new, empty file; one that exists is emptied. Readable by the owner alone (conversations are private).
   virtual Result<std::unique_ptr<File>> create(const std::string& path) = 0;
   // The same, but kDuplicate when anything has this name already.
   virtual Result<std::unique_ptr<File>> create_new(const std::string& path) = 0;
   // Of `path` itself, be it a symlink. Error: also kNotFound.
   virtual Result<FileInfo> info(const std::string& path) = 0;
-  virtual Status set_mtime(const std::string& path, int64_t mtime_ns) = 0;
   // Takes the one lock of a file, which is created if it is not there. Error: kBusy when somebody else has it.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
   // Replaces `to` atomically.
@@ -72,6 +98,9 @@ class FileOps {
   virtual Status remove(const std::string& path) = 0;
   // With its parents; ok when it exists. A new one is the owner's alone.
   virtual Status make_directory(const std::string& path) = 0;
+  // Opens a directory of this user's alone; it is made, with its parents, when it is not there. kUnsafePath, with what
+  // to do about it, for a symlink and for one that belongs to somebody else or that others may enter.
+  virtual Result<std::unique_ptr<Directory>> open_directory(const std::string& path) = 0;
   // Makes renames and creations in a directory durable.
   virtual Status sync_directory(const std::string& path) = 0;
   // Names in a directory, sorted, without "." and "..".

@@ -25,19 +25,23 @@ size_t max_waiting_pages(const FileTierOptions& options, const KvPagePool& pool)
 
 }  // namespace
 
-FileTier::FileTier(FileTierOptions options, KvPagePool& pool, std::unique_ptr<TierDirectory> directory, Clock& clock)
+FileTier::FileTier(FileTierOptions options, KvPagePool& pool, std::unique_ptr<TierDirectory> directory, Clock& clock,
+                   std::unique_ptr<IdleTime> idle)
     : options_(std::move(options)),
       pool_(pool),
       clock_(clock),
       max_waiting_(max_waiting_pages(options_, pool)),
       directory_(std::move(directory)),
+      idle_(std::move(idle)),
       page_copy_(pool.layout().page_bytes()) {}
 
 Result<std::unique_ptr<FileTier>> FileTier::open(FileTierOptions options, KvPagePool& pool, FileOps& files,
-                                                 Clock& clock) {
+                                                 Clock& clock, std::unique_ptr<IdleTime> idle) {
   try {
+    if (idle == nullptr) idle = make_idle_time();
     TRY_ASSIGN(std::unique_ptr<TierDirectory> directory, TierDirectory::open(options.directory, files));
-    std::unique_ptr<FileTier> tier(new FileTier(std::move(options), pool, std::move(directory), clock));
+    std::unique_ptr<FileTier> tier(new FileTier(std::move(options), pool, std::move(directory), clock,
+                                                std::move(idle)));
     TRY(tier->take_over());
     tier->writer_ = std::thread([raw = tier.get()] { raw->run(); });
     pool.set_let_go([raw = tier.get()] { return raw->let_go(); });
@@ -70,6 +74,7 @@ FileTier::~FileTier() {
     queue_.clear();
   }
   wake_.notify_all();
+  idle_->interrupt();
   if (writer_.joinable()) writer_.join();
 }
 
@@ -264,30 +269,26 @@ bool FileTier::enqueue(Waiting waiting) {
   return true;
 }
 
-// The pool needs memory more than the disk needs copies.
+// The pool needs memory more than the disk needs copies. Only when nothing waits is the page that is being copied
+// waited for; whoever copies it is no thread of the idle class, so that is the time of a copy.
 bool FileTier::let_go() {
   std::deque<Waiting> queue;
   std::unique_lock lock(mutex_);
-  const bool was_copying = copying_;
-  copied_.wait(lock, [this] { return !copying_; });
   queue.swap(queue_);
-  if (!queue.empty()) count_loss(queue.size(), Status(ErrorCode::kOutOfMemory, {}));
-  idle_.notify_all();
+  if (queue.empty() && !copying_) return false;
+  if (queue.empty()) {
+    copied_.wait(lock, [this] { return !copying_; });
+  } else {
+    count_loss(queue.size(), Status(ErrorCode::kOutOfMemory, {}));
+  }
   lock.unlock();
-  return was_copying || !queue.empty();
+  return true;
 }
 
 // REQUIRES: mutex_.
 void FileTier::count_loss(size_t n_pages, Status why) noexcept {
   stats_.dropped += n_pages;
   if (first_loss_.ok()) first_loss_ = std::move(why);
-}
-
-Status FileTier::flush() {
-  std::unique_lock lock(mutex_);
-  wake_.notify_one();
-  idle_.wait(lock, [this] { return queue_.empty() && !busy_ && !unsynced_; });
-  return std::exchange(first_loss_, Status());
 }
 
 Status FileTier::clear(std::string_view name_space) {
@@ -298,7 +299,6 @@ Status FileTier::clear(std::string_view name_space) {
     {
       const std::lock_guard lock(mutex_);
       std::erase_if(queue_, [&](const Waiting& waiting) { return waiting.identity.name_space == digest; });
-      if (writing_ != nullptr && *writing_ == digest) cleared_ = true;
       file_names = index_.files_of(digest);
     }
     Status status;
@@ -319,6 +319,7 @@ FileTierStats FileTier::stats() const {
   stats.pages = index_.pages();
   stats.bytes = index_.bytes();
   stats.waiting = queue_.size();
+  stats.waiting_bytes = queue_.size() * uint64_t{pool_.layout().page_bytes()};
   return stats;
 }
 

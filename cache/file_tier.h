@@ -6,10 +6,13 @@
 // back to computing, writing is given up for a while. It is not a place to keep things: whatever is in the directory
 // may be deleted at any time, and is, the least recently used first, when the budget is reached.
 //
-// Writing happens behind, on one thread that runs when nothing else wants to. The pages that wait for it hold memory of
-// the pool; the pool takes it back when somebody needs it (KvPagePool::set_let_go), and then they are not written.
-// One tier per pool, one process per directory. Nobody may allocate from the pool while the tier is destroyed, and
-// pool, files and clock must outlive it.
+// Writing happens behind, a page at a time, on a thread that begins one when nobody else wants a processor. Whoever
+// waits for that, flush(), writes on its own thread instead. So a machine that is never idle delays nobody, and no
+// thread that could be left without a processor ever holds a lock or a page (base/idle_time.h).
+//
+// The pages that wait hold memory of the pool; the pool takes it back when somebody needs it (KvPagePool::set_let_go),
+// and then they are not written. One tier per pool, one process per directory. Nobody may allocate from the pool while
+// the tier is destroyed, and pool, files and clock must outlive it.
 //
 // Namespaces are told apart by their SHA-256: names may be keys of users, and are not written to disk.
 //
@@ -20,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,6 +33,7 @@
 
 #include "base/clock.h"
 #include "base/file_ops.h"
+#include "base/idle_time.h"
 #include "base/result.h"
 #include "base/types.h"
 #include "cache/file_tier_index.h"
@@ -64,19 +69,25 @@ struct FileTierStats {
   size_t failures = 0;      // calls to the file system that failed
   size_t dropped = 0;       // pages that were to be written and were not
   size_t waiting = 0;       // pages to be written
+  uint64_t waiting_bytes = 0;
   std::string disabled_reason;  // why nothing is written at the moment; empty: all is well
 };
 
 class FileTier {
  public:
   static constexpr int64_t kBackOffNs = 30'000'000'000;
+  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  // What a program takes for flush() when it ends: a person waits for its prompt.
+  static constexpr int64_t kEndingNs = 1'000'000'000;
 
   // Makes the directory or takes it over: removes what a crash left, reads the headers of the files, and evicts what
   // is over the budget. Errors: kIo, kBusy when another process uses the directory, kOutOfMemory; the caller then goes
-  // on without a tier.
+  // on without a tier; kUnsafePath for a directory that is a symlink, another user's or open to others.
+  // idle: nullptr: the system's.
   static Result<std::unique_ptr<FileTier>> open(FileTierOptions options, KvPagePool& pool,
-                                                FileOps& files = system_file_ops(), Clock& clock = system_clock());
-  // Pages that still wait are not written: flush() before.
+                                                FileOps& files = system_file_ops(), Clock& clock = system_clock(),
+                                                std::unique_ptr<IdleTime> idle = nullptr);
+  // Pages that still wait are not written: flush() before. The page that is being written is waited for.
   ~FileTier();
   FileTier(const FileTier&) = delete;
   FileTier& operator=(const FileTier&) = delete;
@@ -91,9 +102,10 @@ class FileTier {
   // REQUIRES: no pass is under way on the entry.
   void write_behind(std::string_view name_space, const KvCacheEntry& entry);
 
-  // Waits until nothing waits. Ok: everything handed over since the last flush() is on disk, or was superseded.
-  // Error: the first reason why something is not.
-  Status flush();
+  // Writes what waits, on the calling thread. Ok: everything handed over since the last flush() is on disk, or was
+  // superseded. Error: the first reason why something is not. When limit_ns have passed no further page is begun: the
+  // rest waits on, and the error kLimitExceeded says how much that is, as stats() does.
+  Status flush(int64_t limit_ns = kNoLimit);
 
   // Removes all files of a namespace, those of other fingerprints included, and all of the quarantine. kIo: not all.
   Status clear(std::string_view name_space);
@@ -119,7 +131,8 @@ class FileTier {
     size_t n_used = 0;  // of the wanted ids, up to the end of what is used
   };
 
-  FileTier(FileTierOptions options, KvPagePool& pool, std::unique_ptr<TierDirectory> directory, Clock& clock);
+  FileTier(FileTierOptions options, KvPagePool& pool, std::unique_ptr<TierDirectory> directory, Clock& clock,
+           std::unique_ptr<IdleTime> idle);
   Status take_over();
 
   KvPageIdentity identity_of(std::string_view name_space) const;
@@ -134,7 +147,9 @@ class FileTier {
   bool let_go();
 
   void run();
-  void write_one(std::unique_lock<std::mutex>& lock);
+  bool write_some();
+  void copy_page(Waiting& waiting);
+  void make_durable();
   void finish_writing();
   Status write_page(const Waiting& waiting);
   Status make_room(const std::string& continues, uint64_t bytes);
@@ -148,21 +163,19 @@ class FileTier {
   Clock& clock_;
   const size_t max_waiting_;  // pages
   const std::unique_ptr<TierDirectory> directory_;
-  std::vector<std::byte> page_copy_;  // of the writing thread
+  const std::unique_ptr<IdleTime> idle_;
 
-  std::mutex files_mutex_;  // whoever changes files holds it; taken before mutex_
-  std::vector<std::string> superseded_;  // to be removed when the directory is synced; under files_mutex_
+  std::mutex files_mutex_;  // whoever changes files holds it, a page or a call long; taken before mutex_
+  std::vector<std::byte> page_copy_;     // what is being written
+  std::vector<std::string> superseded_;  // to be removed when the directory is synced
 
   mutable std::mutex mutex_;  // guards what follows; nobody does I/O under it
-  std::condition_variable wake_, idle_, copied_;
+  std::condition_variable wake_, copied_;
   FileTierIndex index_;
   std::deque<Waiting> queue_;
   bool stopping_ = false;
-  bool busy_ = false;      // the thread is writing
-  bool copying_ = false;   // and reads a page of the pool
+  bool copying_ = false;   // somebody reads a page that was taken from the queue
   bool unsynced_ = false;  // names are not on the device yet
-  const Sha256Digest* writing_ = nullptr;  // whose page
-  bool cleared_ = false;                   // its namespace was cleared meanwhile
   int64_t back_off_until_ns_ = 0;
   Status first_loss_;  // since the last flush()
   FileTierStats stats_;

@@ -1,4 +1,4 @@
-// The writing thread of FileTier: everything that changes files, but for clear() and the quarantine.
+// What FileTier writes: everything that changes files, but for clear() and the quarantine.
 #include <pthread.h>
 #include <sched.h>
 
@@ -15,76 +15,102 @@ namespace ibid {
 
 namespace {
 
-// Runs when nobody else wants the processor: the next token matters more than a copy on disk.
-void run_in_the_background() {
-#ifdef SCHED_IDLE
+// A page that was begun in an idle moment pushes nobody off a processor, and yet is finished like any other work: this
+// class has an ordinary share, where the idle class may have nothing and somebody may wait for the files.
+void push_nobody_aside() {
+#ifdef SCHED_BATCH
   const sched_param none{};
-  static_cast<void>(::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &none));
+  static_cast<void>(::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none));
 #endif
 }
+
+std::string megabytes(uint64_t bytes) { return std::to_string((bytes + 500'000) / 1'000'000) + " MB"; }
 
 }  // namespace
 
 void FileTier::run() {
-  run_in_the_background();
+  push_nobody_aside();
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (queue_.empty()) {
-      if (unsynced_ && !stopping_) {
-        busy_ = true;
-        lock.unlock();
-        finish_writing();
-        lock.lock();
-        busy_ = false;
-        continue;
-      }
-      idle_.notify_all();
-      wake_.wait(lock, [this] { return stopping_ || !queue_.empty() || unsynced_; });
-    }
+    wake_.wait(lock, [this] { return stopping_ || !queue_.empty() || unsynced_; });
     if (stopping_) return;
-    if (!queue_.empty()) write_one(lock);
+    lock.unlock();
+    idle_->wait();
+    lock.lock();
+    if (stopping_) return;
+    lock.unlock();
+    write_some();
+    lock.lock();
   }
 }
 
-// Takes the first page of the queue and writes it. REQUIRES: the queue is not empty; `lock` is held, before and after.
-void FileTier::write_one(std::unique_lock<std::mutex>& lock) {
+Status FileTier::flush(int64_t limit_ns) {
+  const int64_t begin_ns = clock_.steady_ns();
+  bool more = true;
+  while (more && clock_.steady_ns() - begin_ns < limit_ns) more = write_some();
+  if (more) make_durable();
+  const std::lock_guard lock(mutex_);
+  Status lost = std::exchange(first_loss_, Status());
+  if (!more || queue_.empty()) return lost;
+  try {
+    return {ErrorCode::kLimitExceeded, "cold tier: " + std::to_string(queue_.size()) + " pages (" +
+                                           megabytes(queue_.size() * uint64_t{pool_.layout().page_bytes()}) +
+                                           ") are not written yet"};
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::kLimitExceeded, {}};
+  }
+}
+
+// What was written till now, though pages may still wait.
+void FileTier::make_durable() {
+  const std::lock_guard files_lock(files_mutex_);
+  finish_writing();
+}
+
+// Writes the first page of the queue, or makes durable what was written. False: there was nothing to do.
+bool FileTier::write_some() {
+  const std::lock_guard files_lock(files_mutex_);
+  std::unique_lock lock(mutex_);
+  if (queue_.empty()) {
+    const bool unsynced = unsynced_;
+    lock.unlock();
+    if (unsynced) finish_writing();
+    return unsynced;
+  }
   Waiting waiting = std::move(queue_.front());
   queue_.pop_front();
-  busy_ = copying_ = true;
-  writing_ = &waiting.identity.name_space;
-  cleared_ = false;
+  copying_ = true;
   lock.unlock();
-
-  // A copy, so that the pool has its page back at once, and without the rows behind the last: those may be staged, or
-  // what a longer text left.
-  const size_t n_rows = waiting.n_ids - waiting.first_position();
-  if (n_rows < kPagePositions) std::memset(page_copy_.data(), 0, page_copy_.size());
-  pool_.layout().copy_rows(waiting.page.data(), page_copy_.data(), n_rows);
-  waiting.page = KvPage();
+  copy_page(waiting);
   lock.lock();
   copying_ = false;
-  copied_.notify_all();
   lock.unlock();
+  copied_.notify_all();
 
   Status status;
   try {
-    const std::lock_guard files_lock(files_mutex_);
     status = write_page(waiting);
   } catch (const std::bad_alloc&) {
     status = Status(ErrorCode::kOutOfMemory, {});
   }
-  lock.lock();
-  writing_ = nullptr;
-  if (!status.ok()) give_up(std::move(status));
-  busy_ = false;
+  if (!status.ok()) {
+    lock.lock();
+    give_up(std::move(status));
+  }
+  return true;
+}
+
+// A copy, so that the pool has its page back at once, and without the rows behind the last: those may be staged, or
+// what a longer text left. REQUIRES: files_mutex_.
+void FileTier::copy_page(Waiting& waiting) {
+  const size_t n_rows = waiting.n_ids - waiting.first_position();
+  if (n_rows < kPagePositions) std::memset(page_copy_.data(), 0, page_copy_.size());
+  pool_.layout().copy_rows(waiting.page.data(), page_copy_.data(), n_rows);
+  waiting.page = KvPage();
 }
 
 // REQUIRES: files_mutex_.
 Status FileTier::write_page(const Waiting& waiting) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (cleared_) return {};
-  }
   const KvLayout& layout = pool_.layout();
   const std::vector<std::byte> header =
       encode_kv_page_header(layout, waiting.identity, waiting.ids(), page_copy_.data());
@@ -146,10 +172,9 @@ Status FileTier::remove_file(const std::string& file_name) {
   return {};
 }
 
-// The queue is empty: the new names are made durable, and then what they supersede goes. In the other order a power
-// loss could take both.
+// The new names are made durable, and then what they supersede goes. In the other order a power
+// loss could take both. REQUIRES: files_mutex_.
 void FileTier::finish_writing() {
-  const std::lock_guard files_lock(files_mutex_);
   Status status;
   try {
     if (options_.durable) status = directory_->sync();

@@ -1,7 +1,9 @@
 #include "cache/tier_directory.h"
 
+#include <algorithm>
 #include <array>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -12,7 +14,7 @@ namespace {
 
 constexpr const char* kLock = "lock";
 constexpr const char* kQuarantine = "quarantine";
-constexpr const char* kTemporary = ".tmp";
+constexpr std::string_view kTemporary = ".tmp";
 
 // Reads all of `out`. Error: kTruncated when the file ends before.
 Status read_exactly(File& file, uint64_t offset, std::span<std::byte> out) {
@@ -28,26 +30,32 @@ Status expect_size(File& file, uint64_t record_bytes) {
           "KV page: the file has " + std::to_string(size) + " bytes, its record " + std::to_string(record_bytes)};
 }
 
+// <n>.tmp
+bool is_temporary(std::string_view name) {
+  if (!name.ends_with(kTemporary)) return false;
+  name.remove_suffix(kTemporary.size());
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 }  // namespace
 
-TierDirectory::TierDirectory(std::string path, FileOps& files, std::unique_ptr<FileLock> lock)
-    : path_(std::move(path)), files_(files), lock_(std::move(lock)) {}
+TierDirectory::TierDirectory(std::unique_ptr<Directory> directory, std::unique_ptr<FileLock> lock,
+                             std::unique_ptr<Directory> quarantine)
+    : directory_(std::move(directory)), lock_(std::move(lock)), quarantine_(std::move(quarantine)) {}
 
 Result<std::unique_ptr<TierDirectory>> TierDirectory::open(const std::string& path, FileOps& files) {
-  TRY(files.make_directory(path));
-  TRY_ASSIGN(std::unique_ptr<FileLock> lock, files.lock(path + "/" + kLock));
-  TRY(files.make_directory(path + "/" + kQuarantine));
-  return std::unique_ptr<TierDirectory>(new TierDirectory(path, files, std::move(lock)));
+  TRY_ASSIGN(std::unique_ptr<Directory> directory, files.open_directory(path));
+  TRY_ASSIGN(std::unique_ptr<FileLock> lock, directory->lock(kLock));
+  Result<std::unique_ptr<Directory>> quarantine = directory->open_directory(kQuarantine);
+  return std::unique_ptr<TierDirectory>(
+      new TierDirectory(std::move(directory), std::move(lock), quarantine.ok() ? *std::move(quarantine) : nullptr));
 }
 
 Result<TierDirectory::Contents> TierDirectory::scan(const Fingerprint& fingerprint, PageNamer& namer) {
-  TRY_ASSIGN(const std::vector<std::string> names, files_.list(path_));
+  TRY_ASSIGN(const std::vector<std::string> names, directory_->list());
   Contents contents;
   for (const std::string& name : names) {
-    if (name.ends_with(kTemporary)) {
-      TRY(files_.remove(path_of(name)));
-      continue;
-    }
+    if (is_temporary(name)) TRY(remove_temporary(name));
     if (!parse_page_file_name(name)) continue;
     Result<StoredPage> page = read_stored(name, fingerprint, namer);
     if (page.ok()) {
@@ -65,17 +73,21 @@ Result<TierDirectory::Contents> TierDirectory::scan(const Fingerprint& fingerpri
   return contents;
 }
 
+Status TierDirectory::remove_temporary(const std::string& name) {
+  TRY_ASSIGN(const FileInfo info, directory_->info(name));
+  return info.kind == FileKind::kRegular ? directory_->remove(name) : Status();
+}
+
 Result<StoredPage> TierDirectory::read_stored(const std::string& file_name, const Fingerprint& fingerprint,
                                               PageNamer& namer) {
-  const std::string path = path_of(file_name);
   const auto names = parse_page_file_name(file_name).value();
-  TRY_ASSIGN(const FileInfo info, files_.info(path));
+  TRY_ASSIGN(const FileInfo info, directory_->info(file_name));
   if (info.kind != FileKind::kRegular) {
-    return Status(ErrorCode::kNotRegularFile, path + ": not a regular file");
+    return Status(ErrorCode::kNotRegularFile, file_name + ": not a regular file");
   }
   StoredPage page{.file_name = file_name, .before = names.first, .name = names.second, .bytes = info.size,
                   .last_use_ns = info.mtime_ns};
-  TRY_ASSIGN(const std::unique_ptr<File> file, files_.open_to_read_no_follow(path));
+  TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
   std::array<std::byte, kKvPageFixedBytes> fixed{};
   TRY(read_exactly(*file, 0, fixed));
   const Result<KvPageHeader> header = parse_kv_page_header(fixed);
@@ -90,7 +102,7 @@ Result<StoredPage> TierDirectory::read_stored(const std::string& file_name, cons
   TRY(read_exactly(*file, header->ids_offset() + header->first_position * sizeof(TokenId),
                    std::as_writable_bytes(std::span(ids))));
   if (namer.next(page.before, ids) != page.name) {
-    return Status(ErrorCode::kCorrupt, path + ": its name is not that of its ids");
+    return Status(ErrorCode::kCorrupt, file_name + ": its name is not that of its ids");
   }
   page.ids = std::move(ids);
   return page;
@@ -98,7 +110,7 @@ Result<StoredPage> TierDirectory::read_stored(const std::string& file_name, cons
 
 Status TierDirectory::read(const std::string& file_name, const KvLayout& layout, const KvPageIdentity& identity,
                            size_t n_ids, TokenSpan ids, std::vector<std::byte>& scratch, std::byte* page) {
-  TRY_ASSIGN(const std::unique_ptr<File> file, files_.open_to_read_no_follow(path_of(file_name)));
+  TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
   TRY(expect_size(*file, kv_page_record_bytes(layout, n_ids)));
   scratch.resize(kv_page_header_bytes(layout, n_ids));
   TRY(read_exactly(*file, 0, scratch));
@@ -115,19 +127,20 @@ Status TierDirectory::read(const std::string& file_name, const KvLayout& layout,
 
 Status TierDirectory::write(const std::string& file_name, std::span<const std::byte> header,
                             std::span<const std::byte> page, int64_t mtime_ns, bool durable) {
-  const std::string path = path_of(file_name);
-  const std::string temporary = path_of(std::to_string(n_written_++) + kTemporary);
-  // Whether or not this works, the error to report is the first one; open() removes what stays.
+  std::string temporary;
+  TRY_ASSIGN(const std::unique_ptr<File> file, create_temporary(temporary));
+  // Whether or not this works, the error to report is the first one; scan() removes what stays.
   const auto clean_up = [&] {
     try {
-      static_cast<void>(files_.remove(temporary));
+      static_cast<void>(directory_->remove(temporary));
     } catch (const std::bad_alloc&) {
       return;
     }
   };
   try {
-    Status status = write_new(temporary, header, page, mtime_ns, durable);
-    if (status.ok()) status = files_.rename(temporary, path);
+    Status status = write_new(*file, header, page, durable);
+    if (status.ok()) status = directory_->set_mtime(temporary, mtime_ns);
+    if (status.ok()) status = directory_->rename(temporary, *directory_, file_name);
     if (!status.ok()) clean_up();
     return status;
   } catch (const std::bad_alloc&) {
@@ -136,37 +149,54 @@ Status TierDirectory::write(const std::string& file_name, std::span<const std::b
   }
 }
 
-Status TierDirectory::write_new(const std::string& path, std::span<const std::byte> header,
-                                std::span<const std::byte> page, int64_t mtime_ns, bool durable) {
-  TRY_ASSIGN(const std::unique_ptr<File> file, files_.create_new(path));
-  TRY(file->write(header));
-  TRY(file->write(page));
-  if (durable) TRY(file->sync());
-  TRY(file->close());
-  return files_.set_mtime(path, mtime_ns);
+// Under the first number that is free: one that is not may be anybody's.
+Result<std::unique_ptr<File>> TierDirectory::create_temporary(std::string& name) {
+  for (;;) {
+    name = std::to_string(n_written_++) + std::string(kTemporary);
+    Result<std::unique_ptr<File>> file = directory_->create_new(name);
+    if (file.status().code() != ErrorCode::kDuplicate) return file;
+  }
 }
 
-Status TierDirectory::remove(const std::string& file_name) { return files_.remove(path_of(file_name)); }
+Status TierDirectory::write_new(File& file, std::span<const std::byte> header, std::span<const std::byte> page,
+                                bool durable) {
+  TRY(file.write(header));
+  TRY(file.write(page));
+  if (durable) TRY(file.sync());
+  return file.close();
+}
 
-Status TierDirectory::sync() { return files_.sync_directory(path_); }
+Status TierDirectory::remove(const std::string& file_name) { return directory_->remove(file_name); }
+
+Status TierDirectory::sync() { return directory_->sync(); }
+
+Result<std::vector<std::string>> TierDirectory::quarantined() const {
+  TRY_ASSIGN(std::vector<std::string> names, quarantine_->list());
+  std::erase_if(names, [this](const std::string& name) {
+    if (!parse_page_file_name(name)) return true;
+    const Result<FileInfo> info = quarantine_->info(name);
+    return !info.ok() || info->kind != FileKind::kRegular;
+  });
+  return names;
+}
 
 Status TierDirectory::quarantine(const std::string& file_name) {
-  const std::string directory = path_of(kQuarantine);
-  TRY_ASSIGN(const std::vector<std::string> names, files_.list(directory));
-  for (size_t i = 0; i + kMaxQuarantined <= names.size(); ++i) TRY(files_.remove(directory + "/" + names[i]));
-  return files_.rename(path_of(file_name), directory + "/" + file_name);
+  if (quarantine_ == nullptr) return directory_->remove(file_name);
+  TRY_ASSIGN(const std::vector<std::string> names, quarantined());
+  for (size_t i = 0; i + kMaxQuarantined <= names.size(); ++i) TRY(quarantine_->remove(names[i]));
+  return directory_->rename(file_name, *quarantine_, file_name);
 }
 
 Status TierDirectory::clear_quarantine() {
-  const std::string directory = path_of(kQuarantine);
-  TRY_ASSIGN(const std::vector<std::string> names, files_.list(directory));
-  for (const std::string& name : names) TRY(files_.remove(directory + "/" + name));
-  return names.empty() ? Status() : files_.sync_directory(directory);
+  if (quarantine_ == nullptr) return {};
+  TRY_ASSIGN(const std::vector<std::string> names, quarantined());
+  for (const std::string& name : names) TRY(quarantine_->remove(name));
+  return names.empty() ? Status() : quarantine_->sync();
 }
 
 void TierDirectory::set_mtime(const std::string& file_name, int64_t mtime_ns) noexcept {
   try {
-    static_cast<void>(files_.set_mtime(path_of(file_name), mtime_ns));
+    static_cast<void>(directory_->set_mtime(file_name, mtime_ns));
   } catch (const std::bad_alloc&) {
     return;
   }

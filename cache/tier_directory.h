@@ -1,10 +1,13 @@
 // TierDirectory: the files of a cold tier: one record (cache/kv_page_file.h) a file, written so that a crash leaves a
 // file whole or not at all. It has no policy and no index, and it owns nothing but the lock of the directory:
 //
-//   <directory>/lock                     held while this lives
-//              /<before>-<name>.kv       a page
-//              /<n>.tmp                  being written; what a crash left is removed by open()
-//              /quarantine/...           at most kMaxQuarantined files that were not what they said
+//   <directory>/lock                                held while this lives
+//              /<before>-<name>.kv                  a page
+//              /<n>.tmp                             being written; what a crash left is removed by scan()
+//              /quarantine/<before>-<name>.kv       at most kMaxQuarantined files that were not what they said
+//
+// The directory and quarantine/ are their user's alone, and are reached through the descriptors that open() checked.
+// Anything in them with another name, and whatever is no regular file, is somebody else's: it is never read or removed.
 //
 // write(), remove(), sync(), quarantine() and clear_quarantine() are called by one thread at a time; read() by any
 // number meanwhile. `files` must outlive it.
@@ -30,7 +33,8 @@ class TierDirectory {
  public:
   static constexpr size_t kMaxQuarantined = 8;
 
-  // Makes the directory if it is not there, and takes its lock. Errors: kIo; kBusy when another process has it.
+  // Makes the directory if it is not there, and takes its lock. Errors: kIo; kBusy when another process has it;
+  // kUnsafePath, with what to do about it, for a symlink and for a directory that others own or may enter.
   static Result<std::unique_ptr<TierDirectory>> open(const std::string& path, FileOps& files);
 
   // What is there, by names and headers alone: the pages of `fingerprint` with their ids, others without. Removes
@@ -56,7 +60,8 @@ class TierDirectory {
   Status remove(const std::string& file_name);
   Status sync();
 
-  // Moves a file out of the way, for whoever wants to know what happened; the number of such files is bounded.
+  // Moves a file out of the way, for whoever wants to know what happened; the number of such files is bounded. Where
+  // quarantine/ is not ours the file is removed.
   Status quarantine(const std::string& file_name);
   Status clear_quarantine();
 
@@ -64,15 +69,18 @@ class TierDirectory {
   void set_mtime(const std::string& file_name, int64_t mtime_ns) noexcept;
 
  private:
-  TierDirectory(std::string path, FileOps& files, std::unique_ptr<FileLock> lock);
+  TierDirectory(std::unique_ptr<Directory> directory, std::unique_ptr<FileLock> lock,
+                std::unique_ptr<Directory> quarantine);
   Result<StoredPage> read_stored(const std::string& file_name, const Fingerprint& fingerprint, PageNamer& namer);
-  Status write_new(const std::string& path, std::span<const std::byte> header, std::span<const std::byte> page,
-                   int64_t mtime_ns, bool durable);
-  std::string path_of(const std::string& file_name) const { return path_ + "/" + file_name; }
+  // Removes a file that a crash left in the middle of being written.
+  Status remove_temporary(const std::string& name);
+  Result<std::unique_ptr<File>> create_temporary(std::string& name);
+  Status write_new(File& file, std::span<const std::byte> header, std::span<const std::byte> page, bool durable);
+  Result<std::vector<std::string>> quarantined() const;
 
-  const std::string path_;
-  FileOps& files_;
-  std::unique_ptr<FileLock> lock_;
+  const std::unique_ptr<Directory> directory_;
+  const std::unique_ptr<FileLock> lock_;
+  const std::unique_ptr<Directory> quarantine_;  // null: what has this name is not ours
   uint64_t n_written_ = 0;
 };
 

@@ -91,7 +91,7 @@ void Engine::open_tier() {
 }
 
 Engine::~Engine() {
-  if (tier_ != nullptr) (void)tier_->flush();
+  if (tier_ != nullptr) (void)tier_->flush(FileTier::kEndingNs);
 }
 
 const ChatTemplate* Engine::chat_template() const {

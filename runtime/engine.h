@@ -37,7 +37,7 @@ struct EngineOptions {
   size_t max_chunk = default_max_chunk();  // rows of one pass
   SchedulerOptions scheduling = {};
   // Where keys and values outlive the process (cache/file_tier.h); empty: nowhere. A directory that cannot be used, or
-  // that another process uses, is no error: tier_status() says so.
+  // that another process uses, is no error: tier_status() says so. It must be this user's alone (0700); a new one is.
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
   bool fingerprint = false;    // read the weights once more, so that sessions can be saved with their keys and values
@@ -70,7 +70,8 @@ class Engine {
   // From parts. kMismatch when the tokenizer has ids that the model has no logits for.
   static Result<std::shared_ptr<Engine>> create(EngineParts parts);
 
-  // Writes to the cache directory what waits for it.
+  // Writes to the cache directory what waits for it, for at most FileTier::kEndingNs. Whoever wants more, or to know
+  // what was left, calls tier()->flush() before.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

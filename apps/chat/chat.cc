@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/chat/cache_ending.h"
 #include "apps/chat/conversation.h"
 #include "apps/chat/line_reader.h"
 #include "apps/chat/load_engine.h"
@@ -71,6 +72,7 @@ Result<int> run_chat(const Arguments& arguments) {
   Screen screen;
   LineReader reader(interactive);
   if (!path.empty()) tell_what_was_resumed(arguments, *resumed, screen);
+  const CacheEnding cache_ending(engine, screen);
   Conversation conversation(std::move(resumed->session), arguments.turn.turn_options(), path, screen);
   if (interactive) {
     screen.note(std::filesystem::path(engine->name()).filename().string() + " · context " +

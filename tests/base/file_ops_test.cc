@@ -89,18 +89,14 @@ TEST(FileOps, InfoIsOfTheNameItself) {
   FileOps& files = system_file_ops();
   dir.write("f", "12345");
   std::filesystem::create_symlink(dir.file("f"), dir.file("link"));
-  ASSERT_TRUE(files.set_mtime(dir.file("f"), 1'700'000'000'123'456'789).ok());
   const Result<FileInfo> info = files.info(dir.file("f"));
   ASSERT_TRUE(info.ok());
   EXPECT_EQ(info->kind, FileKind::kRegular);
   EXPECT_EQ(info->size, 5u);
-  EXPECT_EQ(info->mtime_ns, 1'700'000'000'123'456'789);
   EXPECT_EQ(files.info(dir.file("link"))->kind, FileKind::kOther);
   EXPECT_EQ(files.info(dir.path())->kind, FileKind::kDirectory);
   EXPECT_EQ(files.info(dir.file("absent")).status().code(), ErrorCode::kNotFound);
-  EXPECT_EQ(files.open_to_read_no_follow(dir.file("link")).status().code(), ErrorCode::kUnsafePath);
   EXPECT_TRUE(files.open_to_read(dir.file("link")).ok());
-  EXPECT_TRUE(files.open_to_read_no_follow(dir.file("f")).ok());
 }
 
 TEST(FileOps, ALockHasOneHolder) {

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_ops.h"
@@ -36,20 +38,22 @@ class FaultyFileOps : public FileOps {
   int calls() const { return calls_; }
 
   Result<std::unique_ptr<File>> open_to_read(const std::string& path) override;
-  Result<std::unique_ptr<File>> open_to_read_no_follow(const std::string& path) override;
   Result<std::unique_ptr<File>> create(const std::string& path) override;
   Result<std::unique_ptr<File>> create_new(const std::string& path) override;
   Result<FileInfo> info(const std::string& path) override;
-  Status set_mtime(const std::string& path, int64_t mtime_ns) override;
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
   Status rename(const std::string& from, const std::string& to) override;
   Status remove(const std::string& path) override;
   Status make_directory(const std::string& path) override;
+  Result<std::unique_ptr<Directory>> open_directory(const std::string& path) override;
   Status sync_directory(const std::string& path) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
 
-  // Counts a call and says how it ends; for the files that this made.
-  Status next_call();
+  // Runs before each call, on its thread, and hears the call's name: "write", "list" ... Set it before anybody calls.
+  std::function<void(std::string_view what)> before_call;
+
+  // Counts a call and says how it ends; for the files and directories that this made.
+  Status next_call(std::string_view what);
 
  private:
   FileOps& files_;

@@ -88,6 +88,30 @@ struct MemoryFileOps::Lock : FileLock {
   const std::string path;
 };
 
+// A path that stays: nothing here moves or removes directories.
+struct MemoryFileOps::OpenDirectory : Directory {
+  OpenDirectory(MemoryFileOps& owner, std::string opened) : files(owner), path(std::move(opened)) {}
+
+  std::string at(const std::string& name) const { return path + "/" + name; }
+  Result<std::unique_ptr<File>> open_to_read(const std::string& name) override { return files.open_to_read(at(name)); }
+  Result<std::unique_ptr<File>> create_new(const std::string& name) override { return files.create_new(at(name)); }
+  Result<std::unique_ptr<Directory>> open_directory(const std::string& name) override {
+    return files.open_directory(at(name));
+  }
+  Result<FileInfo> info(const std::string& name) override { return files.info(at(name)); }
+  Status set_mtime(const std::string& name, int64_t mtime_ns) override { return files.set_mtime(at(name), mtime_ns); }
+  Result<std::unique_ptr<FileLock>> lock(const std::string& name) override { return files.lock(at(name)); }
+  Status rename(const std::string& name, Directory& to, const std::string& new_name) override {
+    return files.rename(at(name), static_cast<OpenDirectory&>(to).at(new_name));
+  }
+  Status remove(const std::string& name) override { return files.remove(at(name)); }
+  Status sync() override { return files.sync_directory(path); }
+  Result<std::vector<std::string>> list() override { return files.list(path); }
+
+  MemoryFileOps& files;
+  const std::string path;
+};
+
 MemoryFileOps::~MemoryFileOps() = default;
 
 void MemoryFileOps::apply(const Change& change, Names& names) {
@@ -123,10 +147,6 @@ Result<std::unique_ptr<File>> MemoryFileOps::open_to_read(const std::string& pat
   const auto found = names_.find(path);
   if (found == names_.end()) return not_found(path);
   return std::unique_ptr<File>(std::make_unique<OpenFile>(found->second, mutex_));
-}
-
-Result<std::unique_ptr<File>> MemoryFileOps::open_to_read_no_follow(const std::string& path) {
-  return open_to_read(path);
 }
 
 Result<std::unique_ptr<File>> MemoryFileOps::add(const std::string& path) {
@@ -188,6 +208,11 @@ Status MemoryFileOps::make_directory(const std::string& path) {
   const std::lock_guard lock(mutex_);
   directories_.insert(path);
   return {};
+}
+
+Result<std::unique_ptr<Directory>> MemoryFileOps::open_directory(const std::string& path) {
+  TRY(make_directory(path));
+  return std::unique_ptr<Directory>(std::make_unique<OpenDirectory>(*this, path));
 }
 
 Status MemoryFileOps::sync_directory(const std::string& path) {

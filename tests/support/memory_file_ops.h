@@ -28,15 +28,14 @@ class MemoryFileOps : public FileOps {
   std::unique_ptr<MemoryFileOps> after_power_loss(std::mt19937_64& rng) const;
 
   Result<std::unique_ptr<File>> open_to_read(const std::string& path) override;
-  Result<std::unique_ptr<File>> open_to_read_no_follow(const std::string& path) override;
   Result<std::unique_ptr<File>> create(const std::string& path) override;
   Result<std::unique_ptr<File>> create_new(const std::string& path) override;
   Result<FileInfo> info(const std::string& path) override;
-  Status set_mtime(const std::string& path, int64_t mtime_ns) override;
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
   Status rename(const std::string& from, const std::string& to) override;
   Status remove(const std::string& path) override;
   Status make_directory(const std::string& path) override;
+  Result<std::unique_ptr<Directory>> open_directory(const std::string& path) override;
   Status sync_directory(const std::string& path) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
 
@@ -44,6 +43,7 @@ class MemoryFileOps : public FileOps {
   struct Inode;
   struct OpenFile;
   struct Lock;
+  struct OpenDirectory;
   using Names = std::map<std::string, std::shared_ptr<Inode>>;
   struct Change {  // of names, not durable yet: `from` empty for a creation, `to` empty for a removal
     std::string from, to;
@@ -52,6 +52,7 @@ class MemoryFileOps : public FileOps {
   static void apply(const Change& change, Names& names);
   void change(Change change);
   Result<std::unique_ptr<File>> add(const std::string& path);
+  Status set_mtime(const std::string& path, int64_t mtime_ns);
 
   mutable std::mutex mutex_;
   Names names_, durable_names_;

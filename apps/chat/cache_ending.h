@@ -1,0 +1,25 @@
+// The end of a program with a cache directory: what waits to be written there is written, for as long as a person waits
+// for a prompt, and what is not is said.
+#pragma once
+
+#include <memory>
+
+#include "apps/chat/screen.h"
+#include "runtime/engine.h"
+
+namespace ibid {
+
+class CacheEnding {
+ public:
+  // `screen` must outlive this. Made before the conversation: it ends after it.
+  CacheEnding(std::shared_ptr<Engine> engine, Screen& screen);
+  ~CacheEnding();
+  CacheEnding(const CacheEnding&) = delete;
+  CacheEnding& operator=(const CacheEnding&) = delete;
+
+ private:
+  const std::shared_ptr<Engine> engine_;
+  Screen& screen_;
+};
+
+}  // namespace ibid

@@ -1,0 +1,165 @@
+// Whoever waits for what is to be written writes it, on a machine that is never idle too; and a program that ends knows
+// what it left.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <semaphore>
+#include <set>
+#include <thread>
+
+#include "cache/file_tier.h"
+#include "tests/cache/tier_fixture.h"
+#include "tests/support/faulty_file_ops.h"
+#include "tests/support/memory_file_ops.h"
+
+namespace ibid {
+namespace {
+
+// A machine on which others want every processor for ever.
+class NeverIdle : public IdleTime {
+ public:
+  void wait() override { interrupted_.acquire(); }
+  void interrupt() noexcept override { interrupted_.release(); }
+
+ private:
+  std::counting_semaphore<> interrupted_{0};
+};
+
+// A machine that is always idle.
+class AlwaysIdle : public IdleTime {
+ public:
+  void wait() override {}
+  void interrupt() noexcept override {}
+};
+
+class FileTierEnding : public TierTest {
+ protected:
+  FileTierEnding() {
+    files_ = &faulty_;
+    durable_ = true;
+  }
+  std::unique_ptr<FileTier> open(KvPagePool& pool, std::unique_ptr<IdleTime> idle) {
+    FileTierOptions wide = options();
+    wide.waiting_budget_bytes = pool.budget_bytes();
+    Result<std::unique_ptr<FileTier>> tier = FileTier::open(wide, pool, faulty_, manual_clock_, std::move(idle));
+    EXPECT_TRUE(tier.ok()) << tier.status().to_string();
+    return *std::move(tier);
+  }
+
+  MemoryFileOps memory_;
+  FaultyFileOps faulty_{memory_};
+};
+
+TEST_F(FileTierEnding, FlushWritesOnItsOwnThread) {
+  std::set<std::thread::id> writers;
+  faulty_.before_call = [&](std::string_view what) {
+    if (what == "write" || what == "sync_directory") writers.insert(std::this_thread::get_id());
+  };
+  const Tokens ids = random_tokens(1, 640);
+  {
+    const auto tier = open(pool_, std::make_unique<NeverIdle>());
+    tier->write_behind("", fed(ids));
+    EXPECT_EQ(tier->stats().waiting, 10u);
+    EXPECT_EQ(tier->stats().waiting_bytes, 10 * layout_.page_bytes());
+    ASSERT_TRUE(tier->flush().ok());
+    EXPECT_EQ(tier->stats().waiting, 0u);
+    EXPECT_EQ(tier->stats().pages_written, 10u);
+    EXPECT_EQ(found(*tier, "", ids), ids.size());
+  }
+  EXPECT_EQ(writers, std::set{std::this_thread::get_id()});
+}
+
+// A disk so slow that each page takes its time: no page is begun behind the limit, what was written is found, and what
+// was not is counted, waits on, and is written by who has more time.
+TEST_F(FileTierEnding, ALimitIsKeptAndWhatIsLeftIsSaid) {
+  constexpr int64_t kPageNs = 100'000'000;
+  faulty_.before_call = [&](std::string_view what) {
+    if (what == "create_new") manual_clock_.advance(kPageNs);
+  };
+  const Tokens ids = random_tokens(2, 640);
+  const auto tier = open(pool_, std::make_unique<NeverIdle>());
+  tier->write_behind("", fed(ids));
+  const int64_t begin_ns = manual_clock_.steady_ns();
+  const Status status = tier->flush(3 * kPageNs - 1);
+  EXPECT_EQ(manual_clock_.steady_ns() - begin_ns, 3 * kPageNs);
+  EXPECT_EQ(status.code(), ErrorCode::kLimitExceeded);
+  EXPECT_THAT(status.message(), testing::HasSubstr("7 pages"));
+  EXPECT_EQ(tier->stats().waiting, 7u);
+  EXPECT_EQ(tier->stats().waiting_bytes, 7 * layout_.page_bytes());
+  EXPECT_EQ(found(*tier, "", ids), 3 * kPagePositions);
+  {  // and it survives a loss of power
+    std::mt19937_64 rng(3);
+    const std::unique_ptr<MemoryFileOps> left = memory_.after_power_loss(rng);
+    const auto next = *FileTier::open(options(), pool_, *left, manual_clock_);
+    EXPECT_EQ(found(*next, "", ids), 3 * kPagePositions);
+  }
+  EXPECT_EQ(tier->flush(0).code(), ErrorCode::kLimitExceeded) << "no time, no page";
+  EXPECT_EQ(tier->stats().waiting, 7u);
+  ASSERT_TRUE(tier->flush().ok());
+  EXPECT_EQ(found(*tier, "", ids), ids.size());
+}
+
+// Nothing that waits for an idle machine holds a page: all of the pool can be had at any time.
+TEST_F(FileTierEnding, ThePoolIsNeverWithoutThePagesThatWait) {
+  KvPagePool small(layout_, 8 * layout_.page_bytes());
+  const auto tier = open(small, std::make_unique<NeverIdle>());
+  for (uint64_t round = 0; round < 20; ++round) {
+    {
+      KvCacheEntry entry(small);
+      ASSERT_TRUE(feed(entry, random_tokens(100 + round, 512)).ok());
+      tier->write_behind("", entry);
+    }
+    EXPECT_EQ(tier->stats().waiting, 8u);
+    ASSERT_TRUE(small.allocate(8).ok());
+    EXPECT_EQ(tier->stats().waiting, 0u);
+    EXPECT_EQ(tier->stats().dropped, 8 * (round + 1));
+  }
+}
+
+// The thread behind is stopped in the middle of a page: the page is copied, so the pool has all of them, and the next.
+TEST_F(FileTierEnding, AWriterThatIsStuckHoldsNoPage) {
+  KvPagePool small(layout_, 8 * layout_.page_bytes());
+  std::binary_semaphore reached{0}, go_on{0};
+  std::atomic<bool> stuck{true};
+  faulty_.before_call = [&](std::string_view what) {
+    if (what == "write" && stuck.exchange(false)) {
+      reached.release();
+      go_on.acquire();
+    }
+  };
+  const auto tier = open(small, std::make_unique<AlwaysIdle>());
+  {
+    KvCacheEntry entry(small);
+    ASSERT_TRUE(feed(entry, random_tokens(4, 512)).ok());
+    tier->write_behind("", entry);
+    reached.acquire();
+  }
+  EXPECT_TRUE(small.allocate(8).ok());
+  EXPECT_EQ(tier->stats().waiting, 0u);
+  go_on.release();
+  EXPECT_EQ(tier->flush().code(), ErrorCode::kOutOfMemory) << "seven pages were let go";
+  EXPECT_EQ(tier->stats().pages_written, 1u);
+  EXPECT_EQ(tier->stats().dropped, 7u);
+}
+
+TEST_F(FileTierEnding, ManyMayFlushAtOnce) {
+  const auto tier = open(pool_, std::make_unique<NeverIdle>());
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < 10; ++i) {
+        const Tokens ids = random_tokens(10 * t + i, 150);
+        tier->write_behind("", fed(ids));
+        EXPECT_TRUE(tier->flush().ok());
+        EXPECT_EQ(found(*tier, "", ids), ids.size());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(tier->stats().pages, 120u);
+}
+
+}  // namespace
+}  // namespace ibid
