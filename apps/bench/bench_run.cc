@@ -211,8 +211,10 @@ Status BenchRun::curve() {
     print(arguments_.json ? turn_curve_json_line(setup_, point) + "\n" : turn_curve_table_row(point));
   }
   if (!arguments_.json) print(turn_curve_summary(points));
+  BenchSetup setup = setup_;
+  setup.others_percent = others_.percent();
   for (const std::string& path : arguments_.reports) {
-    TRY(write_turn_curve(path, setup_, points, arguments_.rounds));
+    TRY(write_turn_curve(path, setup, points, arguments_.rounds));
     notice(path + " is written");
   }
   return {};

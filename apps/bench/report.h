@@ -23,6 +23,7 @@ struct BenchSetup {
   std::string commit;
   std::string date;  // 2026-01-31
   int n_threads = 0;
+  double others_percent = 0;  // of the CPUs, which other processes had meanwhile
 };
 
 // One object with the setup's fields in front. With rivals: "against": {engine: {value's field, "ratio"}}.

@@ -80,10 +80,13 @@ TEST(TurnCurvePage, BeginsWithWhatReuseGains) {
 }
 
 TEST(TurnCurvePage, SaysHowItWasMeasuredBeforeThePictures) {
-  const std::string page = turn_curve_page(hostile_setup(), three_points(), 5);
+  BenchSetup setup = hostile_setup();
+  setup.others_percent = 12.34;
+  const std::string page = turn_curve_page(setup, three_points(), 5);
   const std::string top = page.substr(0, page.find("<svg"));
   for (const char* text : {"a&lt;b&gt;", "A &quot;fast&quot; CPU, &lt;2&gt; CPUs", "2 threads", "f16 keys and values",
-                           "2026-01-31", "commit abc&lt;/script&gt;", "medians of 5 rounds", "Same text, same bits."}) {
+                           "2026-01-31", "commit abc&lt;/script&gt;", "medians of 5 rounds", "other processes had 12.3 % of the CPUs",
+                           "Same text, same bits."}) {
     EXPECT_THAT(top, HasSubstr(text));
   }
   EXPECT_THAT(turn_curve_page({}, three_points(), 5), HasSubstr("commit not given"));
