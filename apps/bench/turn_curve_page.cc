@@ -82,8 +82,8 @@ std::string setup_of(const BenchSetup& setup, size_t rounds) {
                      " threads \xc2\xb7 " + setup.kv + " keys and values, " + setup.numerics + ", " + setup.isa +
                      " \xc2\xb7 " + setup.date + " \xc2\xb7 ";
   text += setup.commit.empty() ? "commit not given" : "commit " + setup.commit;
-  text += " \xc2\xb7 medians of " + std::to_string(rounds) + " rounds \xc2\xb7 other processes had " +
-          grouped(setup.others_percent, 1) + " % of the CPUs";
+  text += " \xc2\xb7 medians of " + std::to_string(rounds) + (rounds == 1 ? " round" : " rounds");
+  text += " \xc2\xb7 other processes had " + grouped(setup.others_percent, 1) + " % of the CPUs";
   return "<p class=\"setup\">" + html_escaped(text) + "</p>\n";
 }
 
