@@ -67,7 +67,7 @@ void InterruptScope::watch(int wake) {
   TerminalInput* input = TerminalInput::current();
   for (char reason = 0; reason == 0;) {
     // A process in the background would be stopped by reading from the terminal.
-    const bool typing = input != nullptr && tcgetpgrp(input->fd()) == getpgrp();
+    const bool typing = input != nullptr && TerminalModes::may_touch(input->fd());
     pollfd sources[2] = {{wake, POLLIN, 0}, {typing ? input->fd() : -1, POLLIN, 0}};
     if (poll(sources, 2, input != nullptr && !typing ? kLookAgainMs : -1) <= 0) continue;
     if (sources[0].revents != 0 && read(wake, &reason, 1) < 0) reason = 0;

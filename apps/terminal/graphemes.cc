@@ -64,6 +64,16 @@ struct Cluster {
   }
 };
 
+size_t columns_of_parts(std::string_view cluster) {
+  size_t columns = 0;
+  for (size_t i = 0; i < cluster.size();) {
+    const Character c = character_at(cluster, i);
+    columns += c.columns;
+    i += c.length;
+  }
+  return columns;
+}
+
 size_t sum_of(std::string_view text, size_t (*columns_of)(std::string_view)) {
   size_t columns = 0;
   for (size_t i = 0; i < text.size();) {
@@ -120,17 +130,21 @@ size_t grapheme_columns(std::string_view cluster) {
 }
 
 size_t widest_columns(std::string_view cluster) {
-  size_t columns = 0;
-  for (size_t i = 0; i < cluster.size();) {
-    const Character c = character_at(cluster, i);
-    columns += c.columns;
-    i += c.length;
-  }
-  return std::max(columns, grapheme_columns(cluster));
+  return std::max(columns_of_parts(cluster), grapheme_columns(cluster));
 }
 
 size_t text_columns(std::string_view text) { return sum_of(text, grapheme_columns); }
 size_t widest_text_columns(std::string_view text) { return sum_of(text, widest_columns); }
+
+bool terminals_agree(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const size_t end = grapheme_end(text, i);
+    const std::string_view cluster = text.substr(i, end - i);
+    if (columns_of_parts(cluster) != grapheme_columns(cluster)) return false;
+    i = end;
+  }
+  return true;
+}
 
 bool breaks_without_blank(std::string_view text, size_t offset) {
   const uint32_t c = character_at(text, offset).code_point;

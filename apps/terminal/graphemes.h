@@ -28,6 +28,8 @@ size_t widest_columns(std::string_view cluster);
 // Columns of a text that stands in one row. No tabs, no newlines.
 size_t text_columns(std::string_view text);
 size_t widest_text_columns(std::string_view text);
+// Whether a terminal that joins nothing gives the text as many columns as one that does.
+bool terminals_agree(std::string_view text);
 
 // Whether lines may break in front of and behind the character at `offset` without a blank, as in Chinese and
 // Japanese; not in front of what closes (a full stop, a bracket), which belongs to the character before.

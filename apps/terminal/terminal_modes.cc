@@ -36,8 +36,6 @@ void apply(TerminalMode mode) {
   write_all(mode == TerminalMode::kFound ? kPasteAsTyped : kPasteInBrackets);
 }
 
-// From the background a terminal must not be touched: that would stop the process.
-bool in_foreground() { return tcgetpgrp(keys) == getpgrp(); }
 
 void on_end(int signal) {
   TerminalModes::restore_in_handler();
@@ -67,7 +65,7 @@ void on_stop(int) {
 void on_continue(int) {
   const int saved = errno;
   const auto mode = static_cast<TerminalMode>(current);
-  if (mode != TerminalMode::kFound && in_foreground()) apply(mode);
+  if (mode != TerminalMode::kFound && TerminalModes::may_touch(keys)) apply(mode);
   errno = saved;
 }
 
@@ -116,7 +114,7 @@ void TerminalModes::set(TerminalMode mode) {
   if (static_cast<TerminalMode>(current) == mode) return;
   const bool between_ours = mode != TerminalMode::kFound && static_cast<TerminalMode>(current) != TerminalMode::kFound;
   current = static_cast<sig_atomic_t>(mode);
-  if (mode != TerminalMode::kFound && !in_foreground()) return;
+  if (mode != TerminalMode::kFound && !TerminalModes::may_touch(keys)) return;
   if (between_ours) {
     tcsetattr(keys, TCSANOW, &modes_of[static_cast<int>(mode)]);
   } else {
@@ -125,8 +123,13 @@ void TerminalModes::set(TerminalMode mode) {
 }
 
 void TerminalModes::restore_in_handler() {
-  if (!installed || static_cast<TerminalMode>(current) == TerminalMode::kFound || !in_foreground()) return;
+  if (!installed || static_cast<TerminalMode>(current) == TerminalMode::kFound || !TerminalModes::may_touch(keys)) return;
   apply(TerminalMode::kFound);
+}
+
+bool TerminalModes::may_touch(int keys_fd) {
+  const pid_t foreground = tcgetpgrp(keys_fd);
+  return foreground == -1 || foreground == getpgrp();  // -1: a terminal without jobs
 }
 
 void TerminalModes::suspend() { kill(0, SIGTSTP); }

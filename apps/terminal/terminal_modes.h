@@ -29,6 +29,9 @@ class TerminalModes {
 
   // Puts the terminal back as it was found, if a TerminalModes lives. For signal handlers.
   static void restore_in_handler();
+  // Whether the process may read from that terminal and set its modes: one in the background would be
+  // stopped. For signal handlers as well.
+  static bool may_touch(int keys_fd);
   // Stops the process as Ctrl-Z does, with the terminal as it was found; returns when the shell lets it go
   // on.
   void suspend();

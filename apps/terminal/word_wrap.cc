@@ -1,6 +1,7 @@
 #include "apps/terminal/word_wrap.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/terminal/graphemes.h"
 #include "base/utf8.h"
@@ -77,10 +78,8 @@ void WordWrap::put(std::string_view character, std::string& out) {
   if (character == "\n") return put_newline(out);
   look_at_line(character);
   if (line_ == Line::kCode) {
-    out += blanks_;
-    blanks_.clear();
-    out += character;
-    in_code_line_ = true;
+    for (const char blank : std::exchange(blanks_, {})) put_in_code(std::string_view(&blank, 1), out);
+    put_in_code(character, out);
   } else if (is_blank(character)) {
     end_word(out);
     blanks_ += character;
@@ -91,6 +90,21 @@ void WordWrap::put(std::string_view character, std::string& out) {
   }
 }
 
+// A tab near the edge of a terminal stays there, and what follows it covers what stood there: only those that indent
+// the line are left as they are.
+void WordWrap::put_in_code(std::string_view character, std::string& out) {
+  const bool indents = leading_columns(line_begin_) >= code_column_ && code_column_ + kTab < width_;
+  const size_t columns = blank_columns(character, code_column_);
+  const bool tab = character == "\t";
+  if (tab && !indents) {
+    out.append(columns, ' ');
+  } else {
+    out += character;
+  }
+  code_column_ += tab ? columns : text_columns(character);
+  in_code_line_ = true;
+}
+
 void WordWrap::put_newline(std::string& out) {
   end_word(out);
   if (is_fence(line_begin_)) in_fence_ = !in_fence_;
@@ -98,7 +112,8 @@ void WordWrap::put_newline(std::string& out) {
   line_begin_.clear();
   line_ = Line::kUnknown;
   in_code_line_ = false;
-  column_ = extra_ = 0;
+  column_ = extra_ = code_column_ = 0;
+  is_disputed_ = is_lost_ = false;
   out += '\n';
 }
 
@@ -106,16 +121,17 @@ void WordWrap::put_newline(std::string& out) {
 // full: where the cursor waits at the end of a full one it is moved otherwise.
 bool WordWrap::word_fits(size_t begin) const {
   const size_t widest = begin + extra_ + widest_text_columns(word_);
-  return widest < width_ || (widest == width_ && extra_ == 0);
+  return widest < width_ || (widest == width_ && !is_disputed_);
 }
 
 void WordWrap::begin_word(std::string_view character, std::string& out) {
   const size_t gap = blank_columns(blanks_, column_);
   const bool first = column_ == 0;  // of its row; blanks in front of it are the line's indentation
   word_ = character;
-  if (!first && !word_fits(column_ + gap)) {
+  if (!first && (is_lost_ || !word_fits(column_ + gap))) {
     out += '\n';
     column_ = before_word_ = word_column_ = extra_ = 0;
+    is_disputed_ = is_lost_ = false;
     held_gap_ = 0;
     can_move_ = false;
   } else {
@@ -138,7 +154,7 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   const size_t columns = text_columns(word_);
   const bool fits = word_fits(word_column_);
   // Of a word on which terminals differ nobody knows how far back it begins.
-  const bool sure = !is_written_ || widest_text_columns(word_) == columns;
+  const bool sure = !is_written_ || terminals_agree(word_);
   if (!fits && can_move_ && sure && columns <= width_) return move_word(out);
   if (is_written_) out += character;
   if (fits || text_columns(character) == 0) {
@@ -147,15 +163,17 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   }
   // The terminal goes on in its next row.
   if (!is_written_) write_word(out);
+  is_lost_ = is_lost_ || is_disputed_ || !terminals_agree(word_);
   word_ = character;
   word_column_ = before_word_ = extra_ = 0;
+  is_disputed_ = false;
   can_move_ = false;
   column_ = text_columns(character);
 }
 
 // The word to the next row; its last character was not written yet.
 void WordWrap::move_word(std::string& out) {
-  if (is_written_ && extra_ > 0) {
+  if (is_written_ && is_disputed_) {
     out += "\x1b[" + std::to_string(column_ - before_word_) + "D\x1b[K";
   } else if (is_written_) {
     out += "\r";
@@ -166,7 +184,7 @@ void WordWrap::move_word(std::string& out) {
   held_gap_ = 0;
   if (may_erase_) write_word(out);
   before_word_ = word_column_ = extra_ = 0;
-  can_move_ = false;
+  is_disputed_ = can_move_ = false;
   column_ = text_columns(word_);
 }
 
@@ -181,6 +199,7 @@ void WordWrap::end_word(std::string& out) {
   if (!is_written_) write_word(out);
   is_written_ = false;
   extra_ += widest_text_columns(word_) - text_columns(word_);
+  is_disputed_ = is_disputed_ || !terminals_agree(word_);
   word_.clear();
 }
 

@@ -30,6 +30,7 @@ class WordWrap {
   enum class Line { kUnknown, kProse, kCode };
 
   void put(std::string_view character, std::string& out);
+  void put_in_code(std::string_view character, std::string& out);
   void put_newline(std::string& out);
   void put_in_word(std::string_view character, std::string& out);
   void begin_word(std::string_view character, std::string& out);
@@ -44,6 +45,7 @@ class WordWrap {
   size_t width_ = 0;
   bool in_fence_ = false;
   bool in_code_line_ = false;    // and something of the line was written
+  size_t code_column_ = 0;       // of a line of code, had the terminal no edge
   Line line_ = Line::kUnknown;
   std::string line_begin_;       // the first bytes of the line, to know a fence by
   std::string blanks_;           // not written: they go where the next word goes
@@ -52,6 +54,8 @@ class WordWrap {
   size_t word_column_ = 0;       // where the word begins
   size_t before_word_ = 0;       // where the blanks in front of it begin
   size_t extra_ = 0;             // what a terminal that joins no emoji may need of the row in front of the word
+  bool is_disputed_ = false;     // terminals differ on where the word begins
+  bool is_lost_ = false;         // the terminal broke such a row, nobody knows where: the next word begins a new one
   size_t held_gap_ = 0;          // columns of blanks in front of the word that were not written
   bool is_written_ = false;      // the word, as far as it came
   bool can_move_ = false;        // the word may go to the next row

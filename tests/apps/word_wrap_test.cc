@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+#include <string>
+#include <vector>
+
 #include "base/utf8.h"
 #include "tests/support/screen_model.h"
 
@@ -101,6 +105,44 @@ TEST(WordWrap, ANarrowerTerminalBetweenPieces) {
   screen.resize(10, 20);
   screen.feed(with_returns(wrap.push(" these in a narrow one", 20)));
   EXPECT_THAT(screen.text(), testing::EndsWith("\nthese in a narrow\none"));
+}
+
+std::string without_blanks(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c != ' ' && c != '\n' && c != '\t') out += c;
+  }
+  return out;
+}
+
+TEST(WordWrap, RandomTextLosesNothingOnAnyTerminal) {
+  const std::vector<std::string> parts = {
+      "word", "longer-word", "a", "na\u00efve", "\u4e2d", "\u4e2d\u6587\u3002", "\U0001F44D\U0001F3FD", "\u2764\uFE0F",
+      "\U0001F469\u200D\U0001F469\u200D\U0001F467", "e\u0301", "https://example.org/a/long/way/to/go", " ", " ", " ",
+      " ", "  ", "\t", "\n", "\n- ", "\n    code goes here and is long", "\n```\n"};
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    std::mt19937 random(seed);
+    std::string text;
+    for (int i = 0; i < 60; ++i) text += parts[random() % parts.size()];
+    const size_t width = 16 + random() % 30;
+    for (const bool may_erase : {true, false}) {
+      for (const bool joins : {true, false}) {
+        ScreenModel screen(20, width, joins);
+        WordWrap wrap(may_erase);
+        for (size_t i = 0; i < text.size();) {
+          size_t end = i;
+          for (size_t k = 1 + random() % 4; k > 0 && end < text.size(); --k) end += utf8_decode(text, end).length;
+          screen.feed(with_returns(wrap.push(text.substr(i, end - i), width)));
+          i = end;
+        }
+        screen.feed(with_returns(wrap.finish()));
+        ASSERT_EQ(without_blanks(screen.everything()), without_blanks(text))
+            << "seed " << seed << ", width " << width << ", erasing " << may_erase << ", joining " << joins << "\n"
+            << screen.everything();
+        ASSERT_TRUE(screen.unknown().empty());
+      }
+    }
+  }
 }
 
 TEST(Wrapped, BreaksLinesAndKeepsTables) {
