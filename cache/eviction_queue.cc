@@ -46,12 +46,18 @@ void EvictionQueue::touch(PrefixNode& node) {
   if (node.place != kNotQueued) sift(node.place);
 }
 
+void EvictionQueue::update(PrefixNode& node) {
+  if (node.place != kNotQueued) sift(node.place);
+}
+
 void EvictionQueue::inherit(PrefixNode& parent, const PrefixNode& child) {
   const auto age = [](const PrefixNode& node) { return std::pair(node.rank, node.last_used); };
   if (age(parent) < age(child)) {
     parent.rank = child.rank;
     parent.last_used = child.last_used;
   }
+  // Of live nodes the last use alone counts.
+  if (parent.is_live()) parent.last_used = std::max(parent.last_used, child.last_used);
 }
 
 void EvictionQueue::push(PrefixNode& node) {
@@ -87,6 +93,9 @@ PrefixNode& EvictionQueue::first_idle() {
   return first;
 }
 
-void EvictionQueue::evicted(const PrefixNode& node) { last_rank_ = std::max(last_rank_, node.rank); }
+void EvictionQueue::evicted(const PrefixNode& node) {
+  // A live one did not go for its rank.
+  if (!node.is_live()) last_rank_ = std::max(last_rank_, node.rank);
+}
 
 }  // namespace ibid

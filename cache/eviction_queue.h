@@ -6,6 +6,9 @@
 // goes first. With one value for all this is LRU. docs/decisions/0012-reused-pages-stay-longer.md has the values,
 // and why the position of a page is none of them.
 //
+// Live nodes, where sequences at rest stand, go after all others, the least recently used first: whoever owns them will
+// want them, and nobody knows whose turn is next (docs/decisions/0015-a-session-at-rest-keeps-its-ids.md).
+//
 // A binary heap that knows each node's place: O(log n). Nothing but reserve() allocates. Not thread-safe.
 #pragma once
 
@@ -31,6 +34,8 @@ class EvictionQueue {
 
   // The node, queued or not, is used now.
   void touch(PrefixNode& node);
+  // Whether the node is live has changed.
+  void update(PrefixNode& node);
   // What went by way of `child` went by way of its parent.
   static void inherit(PrefixNode& parent, const PrefixNode& child);
 
@@ -49,7 +54,8 @@ class EvictionQueue {
 
  private:
   static bool goes_before(const PrefixNode& a, const PrefixNode& b) {
-    if (a.rank != b.rank) return a.rank < b.rank;
+    if (a.is_live() != b.is_live()) return b.is_live();
+    if (!a.is_live() && a.rank != b.rank) return a.rank < b.rank;
     return a.last_used != b.last_used ? a.last_used < b.last_used : a.serial < b.serial;
   }
   uint64_t value(const PrefixNode& node) const;

@@ -142,18 +142,43 @@ Result<KvCacheEntry> KvCacheEntry::fork() const {
 }
 
 Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens) {
+  try {
+    tokens_.reserve(tokens.size());
+  } catch (const std::bad_alloc&) {
+    return out_of_heap();
+  }
+  TRY(hold(std::move(pages), tokens.size()));
+  tokens_.assign(tokens.begin(), tokens.end());
+  return {};
+}
+
+// The pages of n_tokens positions, whose ids the caller sets.
+Status KvCacheEntry::hold(std::vector<KvPage> pages, size_t n_tokens) {
   CHECK(pages_.empty()) << "adopt into an entry of length " << length();
-  CHECK_EQ(pages.size(), KvLayout::pages_for(tokens.size()));
+  CHECK_EQ(pages.size(), KvLayout::pages_for(n_tokens));
   try {
     page_data_.reserve(pages.size());
-    tokens_.reserve(tokens.size());
   } catch (const std::bad_alloc&) {
     return out_of_heap();
   }
   page_data_.clear();
   for (const KvPage& page : pages) page_data_.push_back(page.data());
   pages_ = std::move(pages);
-  tokens_.assign(tokens.begin(), tokens.end());
+  return {};
+}
+
+Tokens KvCacheEntry::release() noexcept {
+  pages_.clear();
+  page_data_.clear();
+  std::fill(staged_.begin(), staged_.end(), size_t{0});
+  return std::exchange(tokens_, {});
+}
+
+Status KvCacheEntry::take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens) {
+  CHECK_LE(n_tokens, tokens.size());
+  TRY(hold(std::move(pages), n_tokens));
+  tokens_ = std::exchange(tokens, {});
+  tokens_.resize(n_tokens);
   return {};
 }
 

@@ -80,6 +80,12 @@ class KvCacheEntry {
   // REQUIRES: the entry is empty and the pages are as many as the tokens need.
   Status adopt(std::vector<KvPage> pages, TokenSpan tokens);
 
+  // Gives everything back: the entry is empty. Returns the ids that it had.
+  Tokens release() noexcept;
+  // The way back: pages with the rows of tokens[0, n_tokens). Takes the ids, cut to these. Error: kOutOfMemory; the
+  // entry is still empty and the ids are where they were. REQUIRES: as of adopt(), and n_tokens <= tokens.size().
+  Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens);
+
   // Continues the entry with rows that were found elsewhere: those of `tokens`, which follow tokens(). pages[0] takes
   // the place of the partial last page, if there is one, and holds its rows as well. Gives back what was reserved and
   // forgets what was staged. Error: kOutOfMemory (the heap), and nothing has changed.
@@ -97,6 +103,7 @@ class KvCacheEntry {
 
  private:
   Status reserve_or_throw(size_t n_rows);
+  Status hold(std::vector<KvPage> pages, size_t n_tokens);
   using FinishRow = void (*)(void* context, size_t row, size_t head);
   void store_rows(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
                   size_t stride, size_t n_rows, FinishRow finish, void* context);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/checked.h"
 
 namespace ibid {
 
@@ -13,20 +14,26 @@ namespace {
 // What the index spends on a page beside the node: its places in the map, in its parent and in the queue.
 constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
 
-}  // namespace
+size_t page_charge(const KvPagePool& pool) { return pool.layout().page_bytes() + kIndexBytes; }
 
-PrefixPin::~PrefixPin() {
-  if (store_ != nullptr) store_->unpin(pin_);
+// All pages that a pool can give, and remembered logits beside them (endings_budget()).
+size_t budget_for(const KvPagePool& pool) {
+  const std::optional<size_t> pages = checked_mul(pool.budget_pages(), page_charge(pool));
+  return pages && *pages <= SIZE_MAX / 2 ? *pages + *pages / 15 + 16 : SIZE_MAX;
 }
+
+}  // namespace
 
 LruKvCacheStore::LruKvCacheStore(KvPagePool& pool, size_t budget_bytes, Eviction eviction)
     : pool_(pool),
       budget_bytes_(budget_bytes),
-      page_charge_bytes_(pool.layout().page_bytes() + kIndexBytes),
+      page_charge_bytes_(page_charge(pool)),
       spaces_(page_charge_bytes_),
       tree_(spaces_, eviction) {
   pool_.set_reclaim([this](size_t n_pages) { return reclaim(n_pages); });
 }
+
+LruKvCacheStore::LruKvCacheStore(KvPagePool& pool) : LruKvCacheStore(pool, budget_for(pool)) {}
 
 LruKvCacheStore::~LruKvCacheStore() { pool_.set_reclaim({}); }
 
@@ -38,6 +45,14 @@ SpaceId LruKvCacheStore::readable_space(std::string_view name) const {
 
 // --- lookup
 
+// Of the first `length` positions of the path down to the node. May throw std::bad_alloc.
+std::vector<KvPage> LruKvCacheStore::pages_of(const PrefixNode& last, size_t length) {
+  std::vector<KvPage> pages(KvLayout::pages_for(length));
+  const PrefixNode* node = &last;
+  for (size_t i = pages.size(); i > 0; --i, node = node->parent) pages[i - 1] = node->page;
+  return pages;
+}
+
 PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, TokenSpan ids) {
   PrefixHit hit{KvCacheEntry(pool_), nullptr};
   const std::lock_guard lock(mutex_);
@@ -47,12 +62,10 @@ PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, Toke
   if (match.node == nullptr) return hit;
   std::vector<KvPage> pages;
   try {
-    pages.resize(KvLayout::pages_for(match.length));
+    pages = pages_of(*match.node, match.length);
   } catch (const std::bad_alloc&) {
     return hit;
   }
-  PrefixNode* node = match.node;
-  for (size_t i = pages.size(); i > 0; --i, node = node->parent) pages[i - 1] = node->page;
   if (!hit.entry.adopt(std::move(pages), ids.first(match.length)).ok()) return hit;
 
   tree_.touch(*match.node, true);
@@ -112,27 +125,6 @@ void LruKvCacheStore::clear_shared() {
   tree_.remove_space(kSharedSpace, removed.nodes);
 }
 
-// --- pins
-
-Result<PrefixPin> LruKvCacheStore::pin(std::string_view name_space, TokenSpan ids) try {
-  const std::lock_guard lock(mutex_);
-  const PrefixTree::Match match = tree_.longest_prefix(readable_space(name_space), ids);
-  if (match.node == nullptr || match.length < ids.size()) {
-    return Status(ErrorCode::kNotFound, "KV cache: " + std::to_string(match.length) + " of " +
-                                            std::to_string(ids.size()) + " positions to pin are stored");
-  }
-  const uint64_t pin = tree_.pin(*match.node);
-  tree_.touch(*match.node, true);
-  return PrefixPin(this, pin);
-} catch (const std::bad_alloc&) {
-  return Status(ErrorCode::kOutOfMemory, "no heap memory");
-}
-
-void LruKvCacheStore::unpin(uint64_t pin) {
-  const std::lock_guard lock(mutex_);
-  tree_.unpin(pin);
-}
-
 // --- reports
 
 size_t LruKvCacheStore::charge_bytes() const {
@@ -176,10 +168,12 @@ StoreSnapshot LruKvCacheStore::snapshot() const {
     for (const auto& ending : node->endings) {
       if (ending != nullptr) endings.push_back({ending->n_ids, ending->charge_bytes()});
     }
+    std::vector<size_t> marks;
+    for (const PrefixMark* mark = node->marks; mark != nullptr; mark = mark->next) marks.push_back(mark->length);
     copy.nodes.push_back({node->serial, node->parent->serial, node->space,
                           Tokens(node->tokens().begin(), node->tokens().end()), node->page.data(),
                           node->page.use_count(), node->n_pins, node->rank, node->last_used,
-                          serials(node->children), std::move(endings)});
+                          serials(node->children), std::move(endings), std::move(marks)});
   }
   copy.root_children = serials(tree_.root().children);
   copy.queue = serials(tree_.leaves());
@@ -187,6 +181,7 @@ StoreSnapshot LruKvCacheStore::snapshot() const {
     copy.spaces.push_back({id, space.name, space.stats.pages, space.stats.bytes});
   }
   copy.n_pins = tree_.n_pins();
+  copy.n_marks = tree_.n_marks();
   copy.pages = spaces_.total().pages;
   copy.charge_bytes = charge();
   copy.page_charge_bytes = page_charge_bytes_;

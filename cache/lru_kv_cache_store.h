@@ -5,10 +5,10 @@
 // entry's first reserve() copies its rows. The store holds references, not copies; what a session holds
 // itself costs nothing extra and is never evicted.
 //
-// Eviction: least recently used first, what was used again and declared prefixes later (cache/eviction_queue.h),
-// the tail pages of a sequence before its head, never a page that is pinned or that an entry holds (it would free
-// nothing). The store installs itself as the pool's reclaim, so pages wanted by a session push out what was not
-// used for the longest time.
+// Eviction: least recently used first, what was used again and declared prefixes later (cache/eviction_queue.h), what a
+// sequence at rest stands on last of all (KvAtRest), the tail pages of a sequence before its head, never a page that is
+// pinned or that an entry holds (it would free nothing). The store installs itself as the pool's reclaim, so pages
+// wanted by a session push out what was not used for the longest time.
 //
 // Namespaces isolate users: what one inserted another never finds, unless it was inserted as shared. An entry
 // belongs to one namespace for life: the one it was found in or is inserted into first.
@@ -34,6 +34,7 @@
 #include "base/types.h"
 #include "cache/kv_cache_entry.h"
 #include "cache/prefix_tree.h"
+#include "cache/store_handles.h"
 #include "cache/store_invariants.h"
 #include "cache/store_spaces.h"
 
@@ -53,6 +54,8 @@ struct InsertOptions {
   Sharing sharing = Sharing::kPrivate;
   Extent extent = Extent::kAll;
   Retention retention = Retention::kOrdinary;
+  // Comes to mark the entry's rows, all of them or as many as can be found; after an error none. It may mark others now.
+  KvAtRest* rest = nullptr;
 };
 
 struct PrefixHit {
@@ -61,34 +64,12 @@ struct PrefixHit {
   size_t length() const { return entry.length(); }
 };
 
-class LruKvCacheStore;
-
-// Keeps a prefix from being evicted while it lives. Movable. Void once the prefix was cleared. The store must
-// outlive it.
-class PrefixPin {
- public:
-  PrefixPin() = default;
-  PrefixPin(PrefixPin&& other) noexcept
-      : store_(std::exchange(other.store_, nullptr)), pin_(std::exchange(other.pin_, 0)) {}
-  PrefixPin& operator=(PrefixPin&& other) noexcept {
-    std::swap(store_, other.store_);
-    std::swap(pin_, other.pin_);
-    return *this;
-  }
-  ~PrefixPin();
-
- private:
-  friend class LruKvCacheStore;
-  PrefixPin(LruKvCacheStore* store, uint64_t pin) : store_(store), pin_(pin) {}
-  LruKvCacheStore* store_ = nullptr;
-  uint64_t pin_ = 0;
-};
-
 class LruKvCacheStore {
  public:
   // budget_bytes limits charge_bytes(); the memory of the pages themselves is limited by the pool.
   LruKvCacheStore(KvPagePool& pool, size_t budget_bytes, Eviction eviction = Eviction::kReuse);
-  explicit LruKvCacheStore(KvPagePool& pool) : LruKvCacheStore(pool, pool.budget_bytes()) {}
+  // With room for every page of the pool, and for logits beside them: whatever was computed can be inserted.
+  explicit LruKvCacheStore(KvPagePool& pool);
   ~LruKvCacheStore();
   LruKvCacheStore(const LruKvCacheStore&) = delete;
   LruKvCacheStore& operator=(const LruKvCacheStore&) = delete;
@@ -107,6 +88,18 @@ class LruKvCacheStore {
   Status insert(std::string_view name_space, KvCacheEntry& entry, Sharing sharing) {
     return insert(name_space, entry, InsertOptions{.sharing = sharing});
   }
+
+  // Ends the work on a sequence: gives its pages back and leaves its ids in `rest`. O(pages) references. False, and
+  // nothing has changed, when the rows are not all marked: they would be lost.
+  // REQUIRES: the entry was inserted with `rest`, or is what wake() made of it; it may have been cut since.
+  bool put_to_rest(KvCacheEntry& entry, KvAtRest& rest);
+  // Makes an empty entry of what is still there, for computing on. O(pages) references, no id is compared or copied.
+  // Error: kOutOfMemory (the heap), and nothing has changed.
+  Status wake(KvAtRest& rest, KvCacheEntry& entry);
+  // The same for a look at it, with a copy of the ids; `rest` stays as it is.
+  Result<KvCacheEntry> look_at(const KvAtRest& rest);
+  // The same sequence for a second owner. May throw std::bad_alloc.
+  KvAtRest copy(const KvAtRest& rest);
 
   // Remembers the logits of the row behind the last of `ids`, so that an exact repeat needs no forward pass. They
   // are visible where the page of that last id is, and go with it; at most kMaxEndings a page, and 1/16 of the
@@ -142,6 +135,7 @@ class LruKvCacheStore {
 
  private:
   friend class PrefixPin;
+  friend class KvAtRest;
   // What a call removes. Declared before its lock, so that it goes after: zeroing a page takes as long as many
   // lookups.
   class Removed {
@@ -171,6 +165,9 @@ class LruKvCacheStore {
   size_t endings_budget() const { return budget_bytes_ / 16; }
   bool reclaim(size_t n_pages);
   void unpin(uint64_t pin);
+
+  static std::vector<KvPage> pages_of(const PrefixNode& last, size_t length);
+  void unmark(PrefixMark& mark);
 
   KvPagePool& pool_;
   const size_t budget_bytes_;

@@ -36,6 +36,15 @@ struct PrefixEnding {
   size_t charge_bytes() const { return logits->size() * sizeof(float) + sizeof(PrefixEnding); }
 };
 
+// Where a sequence at rest stands: the path down to `node` begins with its first `length` ids, the last of which are the
+// node's.
+struct PrefixMark {
+  PrefixNode* node = nullptr;  // null: nothing of the sequence is there
+  size_t length = 0;
+  PrefixMark* previous = nullptr;  // the marks of the node, in no order
+  PrefixMark* next = nullptr;
+};
+
 inline constexpr size_t kMaxEndings = 4;  // of one node
 inline constexpr size_t kNotQueued = ~size_t{0};
 
@@ -49,6 +58,7 @@ struct PrefixNode {
   std::vector<PrefixNode*> children;
   std::array<std::unique_ptr<PrefixEnding>, kMaxEndings> endings;  // in no order, null where there is none
   size_t n_pins = 0;
+  PrefixMark* marks = nullptr;
   Retention retention = Retention::kOrdinary;
   bool was_reused = false;      // a second sequence, or a second turn, went through it
   uint64_t rank = 0;            // EvictionQueue: the lowest goes first,
@@ -61,6 +71,8 @@ struct PrefixNode {
 
   TokenSpan tokens() const { return {ids.data(), n_ids}; }
   bool is_full() const { return n_ids == kPagePositions; }
+  // Sequences at rest stand here: it goes after all nodes where none does.
+  bool is_live() const { return marks != nullptr; }
   // Nobody but the tree holds the page, so that removing the node frees it.
   bool is_idle() const { return n_pins == 0 && page.use_count() == 1; }
 };

@@ -198,6 +198,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
       if (pinned == &gone) pinned = &node;
     }
     node.n_pins += std::exchange(gone.n_pins, 0);
+    while (gone.marks != nullptr) set_mark(*gone.marks, &node, gone.marks->length);
     if (gone.retention == Retention::kPrefix) node.retention = Retention::kPrefix;
     endings_.move(gone, node, gone.n_ids);
     unlink(gone);
@@ -214,6 +215,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
 
 // What unlink() left of a leaf.
 void PrefixTree::discard(PrefixNode& node, RemovedNodes& removed) {
+  CHECK(!node.is_live());
   endings_.drop_all(node);
   queue_.erase(node);
   spaces_.page_removed(node.space);
@@ -227,6 +229,10 @@ void PrefixTree::remove(PrefixNode& node, RemovedNodes& removed) {
   if (index < parent.children.size() && parent.children[index]->space == node.space) {
     PrefixNode& next = *parent.children[index];
     endings_.move(node, next, common_prefix_length(node.tokens(), next.tokens()));
+  }
+  while (node.marks != nullptr) {
+    const size_t begin = (node.marks->length - 1) / kPagePositions * kPagePositions;
+    set_mark(*node.marks, &parent == &root_ ? nullptr : &parent, begin);
   }
   if (&parent != &root_ && parent.children.empty()) {
     EvictionQueue::inherit(parent, node);
@@ -266,6 +272,29 @@ void PrefixTree::unpin(uint64_t pin) {
   if (found == pins_.end()) return;
   --found->second->n_pins;
   pins_.erase(found);
+}
+
+void PrefixTree::unlink(PrefixMark& mark) {
+  (mark.previous != nullptr ? mark.previous->next : mark.node->marks) = mark.next;
+  if (mark.next != nullptr) mark.next->previous = mark.previous;
+  mark.previous = mark.next = nullptr;
+  --n_marks_;
+}
+
+void PrefixTree::set_mark(PrefixMark& mark, PrefixNode* node, size_t length) {
+  CHECK((node == nullptr) == (length == 0) && node != &root_);
+  PrefixNode* was = mark.node;
+  if (was != nullptr) unlink(mark);
+  mark.node = node;
+  mark.length = length;
+  if (node != nullptr) {
+    mark.next = std::exchange(node->marks, &mark);
+    if (mark.next != nullptr) mark.next->previous = &mark;
+    ++n_marks_;
+  }
+  if (was == node) return;
+  if (was != nullptr) queue_.update(*was);
+  if (node != nullptr) queue_.update(*node);
 }
 
 void PrefixTree::touch(PrefixNode& node, bool reused) {

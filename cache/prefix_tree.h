@@ -81,7 +81,7 @@ class PrefixTree {
   // the node.
   void share(PrefixNode& node, RemovedNodes& removed);
 
-  // Its pins are void from now on. REQUIRES: the node is a leaf.
+  // Its pins are void from now on, its marks are its parent's. REQUIRES: the node is a leaf.
   void remove(PrefixNode& node, RemovedNodes& removed);
   // All nodes of the namespace and what hangs below them.
   void remove_space(SpaceId space, RemovedNodes& removed);
@@ -90,6 +90,10 @@ class PrefixTree {
   uint64_t pin(PrefixNode& node);
   void unpin(uint64_t pin);
   size_t n_pins() const { return pins_.size(); }
+
+  // The mark stands at the node from now on (null: nowhere), whose path has its first `length` ids. O(log leaves).
+  void set_mark(PrefixMark& mark, PrefixNode* node, size_t length);
+  size_t n_marks() const { return n_marks_; }
 
   // The node was used now; `reused`: by another sequence or in another turn than the one that made it.
   void touch(PrefixNode& node, bool reused);
@@ -120,6 +124,7 @@ class PrefixTree {
   void link(PrefixNode& node);
   size_t unlink(PrefixNode& node);
   void discard(PrefixNode& node, RemovedNodes& removed);
+  void unlink(PrefixMark& mark);
 
   StoreSpaces& spaces_;
   PrefixNode root_;
@@ -128,6 +133,7 @@ class PrefixTree {
   PrefixEndings endings_;
   std::map<uint64_t, PrefixNode*> pins_;
   uint64_t last_pin_ = 0;
+  size_t n_marks_ = 0;
   uint64_t last_serial_ = 0;
   uint64_t scan_ = 0;
   Work work_;

@@ -52,6 +52,8 @@ struct LruKvCacheStore::Plan {
   std::vector<KvPage> replaced;           // pages that nobody may need any more
 
   size_t n_unknown() const { return n_pages - depth; }
+  // Positions whose pages are known afterwards: all, but for a last page that is left out.
+  size_t n_known() const { return covering != nullptr ? length : std::min(length, n_pages * kPagePositions); }
   size_t n_new() const { return n_unknown() - (grown_leaf != nullptr ? 1 : 0); }
   TokenSpan ids(const KvCacheEntry& entry, size_t page) const {
     const size_t begin = page * kPagePositions;
@@ -193,6 +195,8 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
   plan.replaced.reserve(plan.depth - plan.own_depth + n_grown);
   PrefixNode& first_parent = n_grown > 0 ? *plan.grown_leaf : *plan.parent;
   plan.prepared = tree_.prepare(first_parent, entry.pages().subspan(plan.depth + n_grown, plan.n_new()));
+  std::unique_ptr<PrefixMark> mark;
+  if (options.rest != nullptr && options.rest->store_ == nullptr) mark = std::make_unique<PrefixMark>();
   TRY(admit(plan, removed.nodes));
 
   // Nothing below fails.
@@ -203,18 +207,26 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
   share_known_pages(plan, entry);
   PrefixNode& last = add_pages(plan, entry, removed.nodes);
   if (options.retention == Retention::kPrefix) tree_.declare_prefix(last);
+  if (options.rest != nullptr) {
+    KvAtRest& rest = *options.rest;
+    if (mark != nullptr) rest.mark_ = std::move(mark);
+    rest.store_ = this;
+    tree_.set_mark(*rest.mark_, plan.n_known() > 0 ? &last : nullptr, plan.n_known());
+  }
   return {};
 }
 
 Status LruKvCacheStore::insert(std::string_view name_space, KvCacheEntry& entry, const InsertOptions& options) {
+  Status status;
   try {
-    if (&entry.pool() != &pool_) {
-      return {ErrorCode::kMismatch, "KV cache: the entry's pages belong to another pool than the store's"};
-    }
-    return insert_or_throw(name_space, entry, options);
+    status = &entry.pool() == &pool_
+                 ? insert_or_throw(name_space, entry, options)
+                 : Status(ErrorCode::kMismatch, "KV cache: the entry's pages belong to another pool than the store's");
   } catch (const std::bad_alloc&) {
-    return {ErrorCode::kOutOfMemory, "no heap memory"};  // short enough to need none
+    status = {ErrorCode::kOutOfMemory, "no heap memory"};  // short enough to need none
   }
+  if (!status.ok() && options.rest != nullptr) options.rest->unmark();
+  return status;
 }
 
 // --- logits

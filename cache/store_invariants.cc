@@ -51,6 +51,25 @@ class Validator {
   }
   size_t index_of(const Node* node) const { return static_cast<size_t>(node - store_.nodes.data()); }
 
+  // Nodes above it; 0 where the chain is broken, which is said elsewhere.
+  size_t n_above(const Node& node) const {
+    if (node.marks.empty()) return 0;
+    size_t n = 0;
+    for (uint64_t serial = node.parent; serial != 0; ++n) {
+      const Node* parent = find(serial);
+      if (parent == nullptr || n > store_.nodes.size()) return 0;
+      serial = parent->parent;
+    }
+    return n;
+  }
+
+  // What goes first stands first.
+  static bool in_order(const Node& first, const Node& second) {
+    if (first.marks.empty() != second.marks.empty()) return first.marks.empty();
+    if (!first.marks.empty()) return first.last_used <= second.last_used;
+    return std::pair(first.rank, first.last_used) <= std::pair(second.rank, second.last_used);
+  }
+
   void index_nodes() {
     std::vector<std::pair<const void*, const Node*>> pages;
     for (const Node& node : store_.nodes) {
@@ -83,6 +102,10 @@ class Validator {
                                                                 : nullptr;
     expect(siblings != nullptr && std::count(siblings->begin(), siblings->end(), node.serial) == 1, &node,
            " is not exactly once among its parent's children");
+    const size_t begin = n_above(node) * kPagePositions;
+    for (const size_t mark : node.marks) {
+      expect(mark > begin && mark <= begin + node.ids.size(), &node, " has a mark of ids that it does not have");
+    }
     expect(node.endings.size() <= kMaxEndings, &node, " remembers too many logits");
     for (size_t i = 0; i < node.endings.size(); ++i) {
       const size_t n_ids = node.endings[i].n_ids;
@@ -142,8 +165,7 @@ class Validator {
       expect(node->children.empty(), node, " is queued and has children");
       const Node* before = place == 0 ? nullptr : find(store_.queue[(place - 1) / 2]);
       if (before == nullptr) continue;
-      expect(std::pair(before->rank, before->last_used) <= std::pair(node->rank, node->last_used), node,
-             " is queued behind one that should go after it");
+      expect(in_order(*before, *node), node, " is queued behind one that should go after it");
     }
     for (const Node& node : store_.nodes) {
       expect(!node.children.empty() || queued[index_of(&node)], &node, " is a leaf and not queued");
@@ -170,12 +192,14 @@ class Validator {
   }
 
   void check_sums() {
-    size_t pins = 0, endings_bytes = 0;
+    size_t pins = 0, marks = 0, endings_bytes = 0;
     for (const Node& node : store_.nodes) {
       pins += node.n_pins;
+      marks += node.marks.size();
       for (const StoreSnapshot::Ending& ending : node.endings) endings_bytes += ending.bytes;
     }
     expect(pins == store_.n_pins, "pins do not add up");
+    expect(marks == store_.n_marks, "marks do not add up");
     expect(store_.pages == store_.nodes.size(), "pages do not add up");
     expect(endings_bytes == store_.endings_bytes, "bytes of logits do not add up");
     expect(endings_bytes <= store_.endings_budget_bytes, "logits exceed their share of the budget");

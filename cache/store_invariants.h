@@ -28,6 +28,7 @@ struct StoreSnapshot {
     uint64_t last_used = 0;
     std::vector<uint64_t> children;  // serials, in the order of the tree
     std::vector<Ending> endings;     // in no order
+    std::vector<size_t> marks;       // of sequences at rest: how many of their ids the path has
   };
   struct Space {
     uint64_t id = 0;
@@ -41,6 +42,7 @@ struct StoreSnapshot {
   std::vector<uint64_t> queue;          // serials of the leaves, a heap: the first goes first
   std::vector<Space> spaces;
   size_t n_pins = 0;
+  size_t n_marks = 0;
   size_t pages = 0;
   size_t charge_bytes = 0;
   size_t page_charge_bytes = 0;

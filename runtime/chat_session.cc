@@ -207,7 +207,6 @@ Result<ChatSession> ChatSession::fork() const try {
   const Turnstile turnstile(*state_);
   TRY(turnstile.status());
   auto copy = std::make_unique<State>(*state_);
-  TRY_ASSIGN(copy->kv, state_->kv.fork());
   // From here on each may come to know what the other is about to ask.
   copy->search_store = state_->search_store = true;
   return ChatSession(std::move(copy));
@@ -310,11 +309,16 @@ Status ChatSession::choose(size_t answer) try {
 const Json& ChatSession::messages() const { return state_->messages; }
 const Tokens& ChatSession::ids() const { return state_->transcript.ids(); }
 const Transcript& ChatSession::transcript() const { return state_->transcript; }
-const KvCacheEntry& ChatSession::kv() const { return state_->kv; }
 WhenFull ChatSession::when_full() const { return state_->options.when_full; }
 const Usage& ChatSession::usage() const { return state_->usage; }
 const Timings& ChatSession::timings() const { return state_->timings; }
 const std::shared_ptr<Engine>& ChatSession::engine() const { return state_->engine; }
+
+KvCacheEntry ChatSession::kv() const {
+  Result<KvCacheEntry> held = state_->held_kv();
+  if (!held.ok()) throw std::bad_alloc();
+  return *std::move(held);
+}
 
 size_t ChatSession::count_tokens(std::string_view text) const {
   return state_->engine->tokenizer().encode(text, TextOrigin::kInput).size();

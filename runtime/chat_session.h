@@ -101,7 +101,7 @@ class ChatSession {
   // Errors: kBusy; kInvalidArgument as for append().
   Status set_history(Json messages);
 
-  // A conversation that goes on from here on its own. Shares all pages; copies the text and ids of the
+  // A conversation that goes on from here on its own, from the same keys and values. Copies the text and ids of the
   // history, and computes nothing. kBusy.
   Result<ChatSession> fork() const;
 
@@ -135,7 +135,9 @@ class ChatSession {
   // The ids of the conversation: what was fed, and at the end at most one id that is fed next.
   const Tokens& ids() const;
   const Transcript& transcript() const;
-  const KvCacheEntry& kv() const;
+  // What is in memory at this moment of the conversation's keys and values: those of its first ids. Between turns others
+  // may take their place; whoever has the entry keeps its pages in memory. May throw std::bad_alloc.
+  KvCacheEntry kv() const;
   WhenFull when_full() const;
   // Sums over the turns that were committed.
   const Usage& usage() const;

@@ -95,10 +95,12 @@ Result<std::vector<SavedReply>> replies_from(const Json& json, const Json& messa
   return replies;
 }
 
-constexpr std::array<std::pair<const char*, size_t Usage::*>, 6> kUsageFields = {{
+constexpr std::array<std::pair<const char*, size_t Usage::*>, 8> kUsageFields = {{
     {"n_prompt", &Usage::n_prompt},
     {"n_cached", &Usage::n_cached},
     {"n_prefilled", &Usage::n_prefilled},
+    {"n_from_disk", &Usage::n_from_disk},
+    {"n_read_again", &Usage::n_read_again},
     {"n_decoded", &Usage::n_decoded},
     {"n_drafted", &Usage::n_drafted},
     {"n_accepted", &Usage::n_accepted},
@@ -240,6 +242,7 @@ Result<SavedSession> session_from_json(const Json& json) {
   TRY_ASSIGN(session.replies, replies_from(json, session.messages));
   if (!json.contains("usage") || !json["usage"].is_object()) return bad_field("usage");
   for (const auto& [name, field] : kUsageFields) {
+    if (!json["usage"].contains(name)) continue;
     TRY_ASSIGN(session.usage.*field, number_from(json["usage"], name, SIZE_MAX));
   }
   if (json.contains("n_ids")) {

@@ -1,5 +1,5 @@
-// Where the keys and values of a session's next prompt come from: the session itself, what it read ahead, the
-// engine's store; and how others come to find them.
+// Where the keys and values of a session's next prompt come from: what it said and read ahead, where that is still in
+// memory, the engine's store and its cache directory; and how they are left to the store when the turn is over.
 #include <algorithm>
 #include <new>
 #include <system_error>
@@ -59,44 +59,32 @@ Status ChatSession::State::arrange_kv(const PromptDelta& delta, Priority priorit
   const bool same_prompt =
       prompt_end.logits != nullptr && prompt_end.n_ids == delta.n_prompt && delta.n_keep >= delta.n_prompt;
   const size_t n_most = same_prompt ? delta.n_prompt : delta.n_prompt - 1;
-  size_t n_keep = std::min({delta.n_keep, kv.length(), n_most});
+  const size_t n_own = std::min({delta.n_keep, n_read, n_most});  // read by this conversation before
+  size_t n_keep = std::min(n_own, kv.length());
   if (same_prompt && n_keep == n_most) arranged.logits = prompt_end.logits;
+  TRY_ASSIGN(const bool ahead_is_there, take_ahead(delta, n_keep, turn, arranged));
 
-  const auto replace_kv = [&](KvCacheEntry entry, size_t length) {
-    entry.slice_to_length(length);
-    turn.work.pages_touched += entry.pages().size();
-    if (arranged.before) {
-      kv = std::move(entry);
-    } else {
-      arranged.before = std::exchange(kv, std::move(entry));
-    }
-    n_keep = length;
-  };
-  if (ahead) {
-    const size_t n_ahead = n_read_ahead(delta);
-    turn.work.tokens_compared += n_ahead - std::min(n_ahead, std::min(ahead->n_transcript, delta.n_keep));
-    const bool whole = n_ahead == delta.n_prompt && ahead->logits != nullptr && ahead->entry.length() == n_ahead;
-    if (const size_t n = whole ? n_ahead : std::min(n_ahead, delta.n_prompt - 1); n > n_keep) {
-      if (whole) arranged.logits = ahead->logits;
-      TRY_ASSIGN(KvCacheEntry entry, ahead->entry.fork());
-      replace_kv(std::move(entry), n);
-    }
-  }
-  // While a conversation only grows nobody knows more of it than itself, and asking would cost its length.
-  const bool may_be_elsewhere = search_store || n_keep < arranged.length_before;
+  // While a conversation only grows nobody knows more of it than itself, and asking would cost its length. But what
+  // memory did not keep may be on disk, or somebody else has read it since.
+  const bool was_evicted = n_keep < n_own || !ahead_is_there;
+  const bool may_be_elsewhere = search_store || was_evicted || n_keep < arranged.length_before;
   if (may_be_elsewhere && arranged.logits == nullptr && n_keep < delta.n_prompt - 1) {
     const Tokens prompt = prompt_ids(delta, 0);
     arranged.searched = true;
     if (priority != Priority::kLow && prompt.size() - n_keep >= kWorthAnnouncing) {
       arranged.reading = std::make_unique<PendingPrefixes::Reading>(engine->pending(), options.cache_namespace, prompt);
     }
-    PrefixHit hit = find_stored(prompt, n_keep, std::move(stop), arranged, turn.work);
-    const size_t n = hit.logits != nullptr ? delta.n_prompt : std::min(hit.length(), delta.n_prompt - 1);
+    Found found = find_stored(prompt, n_keep, std::move(stop), arranged, turn.work);
+    if (found.logits == nullptr && same_prompt && found.length() == delta.n_prompt) found.logits = prompt_end.logits;
+    const size_t n = found.logits != nullptr ? delta.n_prompt : std::min(found.length(), delta.n_prompt - 1);
     if (n > n_keep) {
-      arranged.logits = hit.logits;
-      replace_kv(std::move(hit.entry), n);
+      arranged.logits = found.logits;
+      turn.usage.n_from_disk = n - std::min(n, found.n_in_memory);
+      replace_kv(std::move(found.entry), n, turn, arranged);
+      n_keep = n;
     }
   }
+  turn.usage.n_read_again = n_own - std::min(n_own, n_keep);
   if (n_keep < kv.length()) {
     TRY_ASSIGN(arranged.before, kv.fork());
     turn.work.pages_touched += kv.pages().size();
@@ -105,32 +93,60 @@ Status ChatSession::State::arrange_kv(const PromptDelta& delta, Priority priorit
   return {};
 }
 
+void ChatSession::State::replace_kv(KvCacheEntry entry, size_t length, Turn& turn, Arranged& arranged) {
+  entry.slice_to_length(length);
+  turn.work.pages_touched += entry.pages().size();
+  if (arranged.before) {
+    kv = std::move(entry);
+  } else {
+    arranged.before = std::exchange(kv, std::move(entry));
+  }
+}
+
+Result<bool> ChatSession::State::take_ahead(const PromptDelta& delta, size_t& n_keep, Turn& turn, Arranged& arranged) {
+  if (!ahead) return true;
+  const size_t n_ahead = n_read_ahead(delta);
+  turn.work.tokens_compared += n_ahead - std::min(n_ahead, std::min(ahead->n_transcript, delta.n_keep));
+  const bool whole = n_ahead == delta.n_prompt && ahead->logits != nullptr && ahead->rows.length() == n_ahead;
+  const size_t n_wanted = whole ? n_ahead : std::min(n_ahead, delta.n_prompt - 1);
+  if (n_wanted <= n_keep) return true;
+  TRY_ASSIGN(KvCacheEntry entry, engine->store().look_at(ahead->rows));
+  const size_t n = std::min(n_wanted, entry.length());
+  if (n > n_keep) {
+    if (n == delta.n_prompt) arranged.logits = ahead->logits;
+    replace_kv(std::move(entry), n, turn, arranged);
+    n_keep = n;
+  }
+  return n == n_wanted;
+}
+
 size_t ChatSession::State::n_read_ahead(const PromptDelta& delta) const {
-  const TokenSpan there = ahead->entry.tokens();
+  const TokenSpan there = ahead->rows.tokens();
   const size_t end = std::min(there.size(), delta.n_prompt);
   size_t n = std::min({ahead->n_transcript, delta.n_keep, end});
   while (n < end && there[n] == prompt_id(delta, transcript, n)) ++n;
   return n;
 }
 
-PrefixHit ChatSession::State::look_up(TokenSpan ids, WorkCounters& work) {
-  PrefixHit hit = engine->store().find_longest_prefix(options.cache_namespace, ids);
-  work.tokens_compared += hit.length();
+ChatSession::State::Found ChatSession::State::look_up(TokenSpan ids, WorkCounters& work) const {
+  Found found{engine->store().find_longest_prefix(options.cache_namespace, ids)};
+  found.n_in_memory = found.length();
+  work.tokens_compared += found.length();
   FileTier* tier = engine->tier();
-  if (tier != nullptr && ids.size() - hit.length() >= kWorthReadingFromDisk) {
-    work.tokens_compared += tier->extend(options.cache_namespace, ids, hit.entry);
+  if (tier != nullptr && ids.size() - found.length() >= kWorthReadingFromDisk) {
+    work.tokens_compared += tier->extend(options.cache_namespace, ids, found.entry);
   }
-  return hit;
+  return found;
 }
 
-PrefixHit ChatSession::State::find_stored(const Tokens& prompt, size_t n_held, std::stop_token stop,
-                                          Arranged& arranged, WorkCounters& work) {
-  PrefixHit best = look_up(prompt, work);
+ChatSession::State::Found ChatSession::State::find_stored(const Tokens& prompt, size_t n_held, std::stop_token stop,
+                                                          Arranged& arranged, WorkCounters& work) {
+  Found best = look_up(prompt, work);
   using Waited = PendingPrefixes::Waited;
   while (arranged.reading) {
     const Waited waited = arranged.reading->wait_for_earlier(std::max(n_held, best.length()), stop);
     if (waited == Waited::kNothing || waited == Waited::kStopped) break;
-    PrefixHit more = look_up(prompt, work);
+    Found more = look_up(prompt, work);
     // What was published and is not there the store had no room for; of one that was given up the next in line may
     // read more.
     if (more.length() <= best.length() && waited == Waited::kPublished) break;
@@ -139,12 +155,31 @@ PrefixHit ChatSession::State::find_stored(const Tokens& prompt, size_t n_held, s
   return best;
 }
 
+// --- between turns
+
+Status ChatSession::State::wake_kv() {
+  if (kv.length() > 0) return {};  // the store had no memory for it
+  return engine->store().wake(at_rest, kv);
+}
+
+void ChatSession::State::rest_kv() noexcept {
+  LruKvCacheStore& store = engine->store();
+  if (kv.length() == 0 || store.put_to_rest(kv, at_rest)) return;
+  // Its rows are not where the mark was: the namespace was cleared, or there was no heap memory. Where there still is
+  // none the pages stay here until the next turn: to be read again would be worse.
+  if (store.insert(options.cache_namespace, kv, {.rest = &at_rest}).ok()) (void)store.put_to_rest(kv, at_rest);
+}
+
+Result<KvCacheEntry> ChatSession::State::held_kv() const {
+  return kv.length() > 0 ? kv.fork() : engine->store().look_at(at_rest);
+}
+
 // --- so that others find it
 
 // A store that has no room is no reason to fail: its entries are a chance, not a promise.
-void ChatSession::State::register_entry(KvCacheEntry& entry, Extent extent) noexcept {
+void ChatSession::State::register_entry(KvCacheEntry& entry, Extent extent, KvAtRest* rest) noexcept {
   if (entry.length() == 0) return;
-  const Status status = engine->store().insert(options.cache_namespace, entry, {.extent = extent});
+  const Status status = engine->store().insert(options.cache_namespace, entry, {.extent = extent, .rest = rest});
   CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
   // To disk goes what a turn has settled, not what it is about to change.
   if (extent == Extent::kAll && engine->tier() != nullptr) engine->tier()->write_behind(options.cache_namespace, entry);
@@ -222,14 +257,17 @@ Result<Usage> ChatSession::State::read_prompt(const PromptDelta& delta, const To
   // Logits come with the last id only, so a whole prompt's last id is fed anew.
   const size_t n_most = is_whole ? ids.size() - 1 : ids.size();
   const size_t n_transcript = std::min(delta.n_keep, ids.size());
-  TRY_ASSIGN(KvCacheEntry entry, kv.fork());
-  entry.slice_to_length(std::min({n_transcript, kv.length(), n_most}));
+  const size_t n_own = std::min({n_transcript, n_read, n_most});
+  TRY_ASSIGN(KvCacheEntry entry, held_kv());
+  entry.slice_to_length(std::min(n_own, entry.length()));
   WorkCounters unused;
-  if (PrefixHit hit = look_up(TokenSpan(ids).first(n_most), unused); hit.length() > entry.length()) {
-    entry = std::move(hit.entry);
+  if (Found found = look_up(TokenSpan(ids).first(n_most), unused); found.length() > entry.length()) {
+    read.n_from_disk = found.length() - found.n_in_memory;
+    entry = std::move(found.entry);
   }
   read.n_cached = entry.length();
   read.n_prefilled = ids.size() - entry.length();
+  read.n_read_again = n_own - std::min(n_own, entry.length());
   Scheduler::Stream stream(engine->scheduler(), priority);
   Logits logits;
   for (size_t done = entry.length(); done < ids.size();) {
@@ -242,10 +280,12 @@ Result<Usage> ChatSession::State::read_prompt(const PromptDelta& delta, const To
     }
     done += *n;
   }
-  register_entry(entry);
-  PromptLogits last;
-  if (is_whole) last = std::make_shared<const std::vector<float>>(logits.row(0).begin(), logits.row(0).end());
-  ahead = ReadAhead{std::move(entry), n_transcript, std::move(last)};
+  ReadAhead next;
+  next.n_transcript = n_transcript;
+  if (is_whole) next.logits = std::make_shared<const std::vector<float>>(logits.row(0).begin(), logits.row(0).end());
+  register_entry(entry, Extent::kAll, &next.rows);
+  if (!engine->store().put_to_rest(entry, next.rows)) return out_of_heap();
+  ahead = std::move(next);
   return read;
 }
 
@@ -262,7 +302,7 @@ bool ChatSession::State::rewrites_history() noexcept try {
   if (!delta.ok()) return false;  // of such a message this template wants to know nothing
   planner.given_up(*delta);
   planner.messages_changed_from(messages.size() - 1);
-  return delta->n_keep < kv.length();
+  return delta->n_keep < n_read;
 } catch (const std::bad_alloc&) {
   return false;
 }

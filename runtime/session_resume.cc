@@ -93,10 +93,12 @@ void ChatSession::State::resume_kv(std::optional<KvCacheEntry> entry) {
     kv = *std::move(entry);
   }
   if (ids.empty()) return;
+  n_read = std::max(kv.length(), ids.size() - 1);
   WorkCounters unused;
-  PrefixHit hit = look_up(ids.first(ids.size() - 1), unused);
-  if (hit.length() > kv.length()) kv = std::move(hit.entry);
-  register_entry(kv);
+  Found found = look_up(ids.first(ids.size() - 1), unused);
+  if (found.length() > kv.length()) kv = std::move(found.entry);
+  register_entry(kv, Extent::kAll, &at_rest);
+  rest_kv();
 }
 
 Status ChatSession::State::save(const std::string& path, bool with_kv) const {
@@ -106,7 +108,13 @@ Status ChatSession::State::save(const std::string& path, bool with_kv) const {
                                      "EngineOptions::fingerprint or a cache directory"};
   }
   const KvPageIdentity identity{*engine->fingerprint(), digest_of_namespace(options.cache_namespace)};
-  return write_session_file(engine->files(), path, to_saved(), &kv, identity);
+  TRY_ASSIGN(KvCacheEntry entry, held_kv());
+  if (entry.length() < n_read) {
+    WorkCounters unused;
+    Found found = look_up(TokenSpan(transcript.ids()).first(n_read), unused);
+    if (found.length() > entry.length()) entry = std::move(found.entry);
+  }
+  return write_session_file(engine->files(), path, to_saved(), &entry, identity);
 }
 
 Result<std::unique_ptr<ChatSession::State>> ChatSession::State::load(std::shared_ptr<Engine> engine,

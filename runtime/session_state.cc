@@ -78,6 +78,8 @@ SessionBranch::SessionBranch(const SessionBranch& other)
       transcript(other.transcript),
       planner(other.planner),
       kv(shared_pages(other.kv)),
+      at_rest(engine->store().copy(other.at_rest)),
+      n_read(other.n_read),
       prompt_end(other.prompt_end),
       drafter(other.drafter),
       n_indexed(other.n_indexed),
@@ -87,7 +89,9 @@ SessionBranch::SessionBranch(const SessionBranch& other)
       timings(other.timings),
       rewound(other.rewound),
       search_store(other.search_store) {
-  if (other.ahead) ahead = ReadAhead{shared_pages(other.ahead->entry), other.ahead->n_transcript, other.ahead->logits};
+  if (other.ahead) {
+    ahead = ReadAhead{engine->store().copy(other.ahead->rows), other.ahead->n_transcript, other.ahead->logits};
+  }
 }
 
 ChatSession::State::State(std::shared_ptr<Engine> e, SessionOptions o)
@@ -163,11 +167,12 @@ Result<Turn> ChatSession::State::try_turn(const TurnOptions& turn_options, const
   TRY_ASSIGN(StopDetector stops, StopDetector::create(turn_options.stop_strings));
   Turn turn;
   const size_t n_answer = turn_options.max_tokens == 0 ? SIZE_MAX : turn_options.max_tokens;
+  TRY(wake_kv());
   TRY_ASSIGN(before.delta, plan_within_context(n_answer, turn, before.full));
   PromptDelta& delta = *before.delta;
   if (on_event && turn.left_out.any()) on_event({.kind = TurnEvent::Kind::kLeftOut, .turn = &turn});
-  if (!rewound && !before.full && delta.n_keep < kv.length()) {
-    turn.lost_prefix = explain_lost_prefix(delta, transcript, messages, engine->tokenizer(), kv.length());
+  if (!rewound && !before.full && delta.n_keep < n_read) {
+    turn.lost_prefix = explain_lost_prefix(delta, transcript, messages, engine->tokenizer(), n_read);
   }
   Arranged& arranged = before.arranged.emplace();
   TRY(arrange_kv(delta, turn_options.priority, turn_options.stop, turn, arranged));
@@ -193,6 +198,7 @@ Result<Turn> ChatSession::State::try_turn(const TurnOptions& turn_options, const
   commit(delta, std::move(generated), turn_options.speculate, sampler.reads_history(), turn);
   // Nothing below fails.
   if (arranged.searched) tell_what_others_may_want();
+  rest_kv();
   finish_timings(turn, start_ns);
   usage += turn.usage;
   timings = turn.timings;
@@ -217,6 +223,7 @@ void ChatSession::State::take_back(BeforeTurn& before) noexcept {
       kv.slice_to_length(before.arranged->length_before);
     }
   }
+  rest_kv();
   if (before.delta) planner.given_up(*before.delta);
   if (before.full) {
     messages = std::move(before.full->messages);
@@ -321,8 +328,9 @@ void ChatSession::State::settle(PromptDelta& delta, bool indexed, bool counted, 
   n_counted = std::min(counted ? history.size() : std::min(n_counted, delta.n_keep), transcript.ids().size());
   // Of a reply that a stop string ended, tokens beyond the cut have been fed.
   kv.slice_to_length(std::min(kv.length(), transcript.ids().size()));
+  n_read = kv.length();
   const Stopwatch watch(engine->clock(), turn.timings.match_ms);
-  register_entry(kv);
+  register_entry(kv, Extent::kAll, &at_rest);
   rewound = false;
   search_store = false;
 }

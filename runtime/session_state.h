@@ -13,10 +13,8 @@
 #include "cache/lru_kv_cache_store.h"
 #include "runtime/chat_session.h"
 #include "runtime/pending_prefixes.h"
+#include "runtime/session_branch.h"
 #include "runtime/session_file.h"
-#include "runtime/speculation.h"
-#include "runtime/token_history.h"
-#include "runtime/transcript.h"
 
 namespace ibid {
 
@@ -25,47 +23,6 @@ Json text_message(const char* role, std::string text);
 
 // The text of a system message at the beginning; empty: there is none.
 std::string leading_system_text(const Json& messages);
-
-// Logits behind the last id of a prompt: [vocab_size]. With them an answer needs no pass before its first token.
-using PromptLogits = std::shared_ptr<const std::vector<float>>;
-
-// One line of a conversation: what a fork has of its own. Copying shares the pages of keys and values, and copies
-// text and ids.
-struct SessionBranch {
-  SessionBranch(std::shared_ptr<Engine> engine, const SessionOptions& options);
-  SessionBranch(const SessionBranch& other);
-  SessionBranch(SessionBranch&&) = default;
-  SessionBranch& operator=(SessionBranch&&) = default;
-
-  // The start of the next prompt, read ahead of time. Its first n_transcript ids are the transcript's, as long as
-  // no turn is committed.
-  struct ReadAhead {
-    KvCacheEntry entry;
-    size_t n_transcript = 0;
-    PromptLogits logits;  // of the entry's last id, where the entry holds a whole prompt
-  };
-  struct PromptEnd {
-    size_t n_ids = 0;     // of the transcript
-    PromptLogits logits;  // none: not known
-  };
-
-  std::shared_ptr<Engine> engine;  // first: pages go before their pool
-  Json messages = Json::array();
-  std::set<size_t> pinned;     // numbers of messages that a full context does not take
-  Transcript transcript;
-  PromptPlanner planner;
-  KvCacheEntry kv;             // of the first ids of the transcript: all, or all but the last; after load() maybe fewer
-  PromptEnd prompt_end;        // of the last answer
-  std::optional<ReadAhead> ahead;
-  Drafter drafter;
-  size_t n_indexed = 0;        // the drafter's first ids, which are the transcript's
-  TokenHistory history;        // what penalties look back on; kept up only by turns that have some
-  size_t n_counted = 0;        // its first ids, which are the transcript's
-  Usage usage;
-  Timings timings;
-  bool rewound = false;        // what lies behind the messages in the transcript is not expected to stay
-  bool search_store = true;    // the store may hold more of the next prompt than `kv`
-};
 
 struct ChatSession::State : SessionBranch {
   State(std::shared_ptr<Engine> engine, SessionOptions options);
@@ -96,6 +53,9 @@ struct ChatSession::State : SessionBranch {
   // Starts reading ahead on a thread of its own, if there is memory for one / ends that and waits for it.
   void start_idle_work() noexcept;
   void stop_idle_work();
+
+  // What is in memory of the conversation's keys and values, shared. Error: kOutOfMemory (the heap).
+  Result<KvCacheEntry> held_kv() const;
 
   // Keeps the first n messages. REQUIRES: n <= messages.size().
   void cut_messages(size_t n);
@@ -148,11 +108,22 @@ struct ChatSession::State : SessionBranch {
   Status arrange_kv(const PromptDelta& delta, Priority priority, std::stop_token stop, Turn& turn, Arranged& arranged);
   // How many ids of the prompt `ahead` holds.
   size_t n_read_ahead(const PromptDelta& delta) const;
+  // Replaces `kv` by the first `length` rows of the entry.
+  void replace_kv(KvCacheEntry entry, size_t length, Turn& turn, Arranged& arranged);
+  // Takes what was read ahead, where that is more than n_keep. Whether all of it that was wanted was there.
+  Result<bool> take_ahead(const PromptDelta& delta, size_t& n_keep, Turn& turn, Arranged& arranged);
   // The longest stored prefix of the ids, from memory or from disk. An empty entry: there is none.
-  PrefixHit look_up(TokenSpan ids, WorkCounters& work);
+  struct Found : PrefixHit {
+    size_t n_in_memory = 0;  // of its length; the rest was read from disk
+  };
+  Found look_up(TokenSpan ids, WorkCounters& work) const;
   // The same; waits for whoever is reading a longer one than n_held at this moment.
-  PrefixHit find_stored(const Tokens& prompt, size_t n_held, std::stop_token stop, Arranged& arranged,
-                        WorkCounters& work);
+  Found find_stored(const Tokens& prompt, size_t n_held, std::stop_token stop, Arranged& arranged, WorkCounters& work);
+
+  // Before a turn: `kv` holds what is still in memory. Error: kOutOfMemory (the heap), and nothing has changed.
+  Status wake_kv();
+  // After it: the pages of `kv` are the store's.
+  void rest_kv() noexcept;
 
   // Makes the drafter hold the ids of the prompt.
   void index_prompt(const PromptDelta& delta, Turn& turn);
@@ -165,8 +136,8 @@ struct ChatSession::State : SessionBranch {
   void commit(PromptDelta& delta, Generation generation, bool indexed, bool counted, Turn& turn);
   void settle(PromptDelta& delta, bool indexed, bool counted, Turn& turn) noexcept;
   void finish_turn(const Turn& turn, const TurnCallback& on_event) noexcept;
-  // Tells the store what `entry` holds.
-  void register_entry(KvCacheEntry& entry, Extent extent = Extent::kAll) noexcept;
+  // Tells the store and the cache directory what `entry` holds. rest: comes to mark it (InsertOptions).
+  void register_entry(KvCacheEntry& entry, Extent extent = Extent::kAll, KvAtRest* rest = nullptr) noexcept;
   // The same for whole pages of an entry that goes on growing.
   void publish_pages(KvCacheEntry& entry, PendingPrefixes::Reading* reading);
   // Of a conversation's first prompt others may want the whole, and the system message in front of it.
@@ -182,7 +153,7 @@ struct ChatSession::State : SessionBranch {
   SavedSession to_saved() const;
   // Makes messages and transcript those of the file. REQUIRES: nothing was said yet.
   Status replay(const SavedSession& saved);
-  // Makes `kv` hold what there is of the transcript: in `entry`, in the store, on disk.
+  // Finds what there is of the transcript: in `entry`, in the store, on disk.
   void resume_kv(std::optional<KvCacheEntry> entry);
 
   std::jthread idle_;  // last: it ends before anything that it reads

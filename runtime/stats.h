@@ -10,6 +10,8 @@ struct Usage {
   size_t n_prompt = 0;     // ids of the whole prompt, history included
   size_t n_cached = 0;     // of them, found with their keys and values
   size_t n_prefilled = 0;  // of them, run through the model now
+  size_t n_from_disk = 0;  // of n_cached, read from the cache directory
+  size_t n_read_again = 0; // of n_prefilled, what this conversation had read before: memory was needed for others
   size_t n_decoded = 0;    // sampled ids, the one that ended the turn included
   size_t n_drafted = 0;    // ids that were guessed and verified; not part of the others
   size_t n_accepted = 0;   // of them, those that were sampled then: so many passes less
@@ -18,6 +20,8 @@ struct Usage {
     n_prompt += other.n_prompt;
     n_cached += other.n_cached;
     n_prefilled += other.n_prefilled;
+    n_from_disk += other.n_from_disk;
+    n_read_again += other.n_read_again;
     n_decoded += other.n_decoded;
     n_drafted += other.n_drafted;
     n_accepted += other.n_accepted;

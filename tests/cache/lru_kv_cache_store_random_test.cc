@@ -38,6 +38,8 @@ class Script {
 
   void finish() {
     pins_.clear();
+    at_rest_.clear();
+    EXPECT_EQ(store_.snapshot().n_marks, 0u);
     sessions_.clear();
     store_.evict(pool_.budget_pages());
     EXPECT_EQ(store_.stats().pages, 0u) << "nobody holds anything any more";
@@ -55,6 +57,11 @@ class Script {
     KvCacheEntry entry;
   };
 
+  struct Resting {
+    std::string name_space;
+    KvAtRest rest;
+  };
+
   size_t below(size_t n) { return static_cast<size_t>(rng_() % n); }
   std::string any_space() { return std::string(1, static_cast<char>('a' + below(3))); }
 
@@ -69,7 +76,7 @@ class Script {
   }
 
   void one_step(bool compares_with_twin) {
-    switch (below(8)) {
+    switch (below(11)) {
       case 0:
       case 1: return start(compares_with_twin);
       case 2:
@@ -77,6 +84,9 @@ class Script {
       case 4: return insert(compares_with_twin);
       case 5: return fork_or_end();
       case 6: return slice_or_pin();
+      case 7:
+      case 8: return rest();
+      case 9: return wake();
       default: return below(6) == 0 ? clear() : look(compares_with_twin);
     }
   }
@@ -152,6 +162,44 @@ class Script {
     }
   }
 
+  void rest() {
+    if (sessions_.empty()) return;
+    Session session = std::move(sessions_.back());
+    sessions_.pop_back();
+    KvAtRest rest;
+    const Status status = store_.insert(session.name_space, session.entry, {.rest = &rest});
+    if (status.ok()) twin_.insert(session.name_space, session.entry.tokens(), false);
+    const Tokens ids(session.entry.tokens().begin(), session.entry.tokens().end());
+    // A last page that holds another text behind these rows is not found again.
+    if (!store_.put_to_rest(session.entry, rest)) {
+      sessions_.push_back(std::move(session));
+      return;
+    }
+    ASSERT_TRUE(status.ok());
+    ASSERT_EQ(Tokens(rest.tokens().begin(), rest.tokens().end()), ids);
+    if (below(4) == 0) at_rest_.push_back({session.name_space, store_.copy(rest)});
+    at_rest_.push_back({session.name_space, std::move(rest)});
+    while (at_rest_.size() > 12) at_rest_.erase(at_rest_.begin() + static_cast<ptrdiff_t>(below(at_rest_.size())));
+  }
+
+  void wake() {
+    if (at_rest_.empty()) return;
+    const size_t i = below(at_rest_.size());
+    Resting& resting = at_rest_[i];
+    const Tokens ids(resting.rest.tokens().begin(), resting.rest.tokens().end());
+    KvCacheEntry entry(pool_);
+    ASSERT_TRUE(store_.wake(resting.rest, entry).ok());
+    ASSERT_LE(entry.length(), ids.size());
+    ASSERT_EQ(read_rows(entry), fresh_rows(layout_, TokenSpan(ids).first(entry.length())));
+    if (below(2) == 0) {
+      entry.slice_to_length(below(entry.length() + 1));
+      ASSERT_TRUE(store_.put_to_rest(entry, resting.rest));
+    } else {
+      if (sessions_.size() < 6) sessions_.push_back({resting.name_space, std::move(entry)});
+      at_rest_.erase(at_rest_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+
   void slice_or_pin() {
     if (below(3) == 0 && !said_.empty()) {
       const Tokens& ids = said_[below(said_.size())];
@@ -176,6 +224,7 @@ class Script {
   LruKvCacheStore store_;
   LruTwin twin_;
   std::vector<Session> sessions_;
+  std::vector<Resting> at_rest_;
   std::vector<PrefixPin> pins_;
   std::vector<Tokens> said_;
 };

@@ -127,16 +127,22 @@ inline void expect_replays(const ChatSession& session) {
   expect_rows_replay(session);
 }
 
+inline Tokens tokens_of(const KvCacheEntry& entry) { return {entry.tokens().begin(), entry.tokens().end()}; }
+
 // Everything that a turn that never was must leave alone.
 struct SessionSnapshot {
   explicit SessionSnapshot(const ChatSession& s)
       : messages(json_to_string(s.messages())),
         ids(s.ids()),
         bytes(s.transcript().bytes()),
-        fed(s.kv().tokens().begin(), s.kv().tokens().end()),
+        fed(tokens_of(s.kv())),
         rows(FakeModel::rows_of(s.kv())),
         n_prompt(s.usage().n_prompt) {}
   bool operator==(const SessionSnapshot&) const = default;
+  // All but what is in memory, which a session at rest does not own.
+  bool same_conversation(const SessionSnapshot& other) const {
+    return messages == other.messages && ids == other.ids && bytes == other.bytes && n_prompt == other.n_prompt;
+  }
 
   std::string messages;
   Tokens ids;

@@ -1,0 +1,70 @@
+// One line of a conversation: what a fork has of its own. Not for users of the library.
+//
+// Keys and values are held while a turn computes, in `kv`. At rest they are the store's, which may evict them: the
+// branch has their ids and a mark (`at_rest`); what is gone is looked for elsewhere, or read again.
+// Plain data. Copying copies text and ids, and no page.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "cache/lru_kv_cache_store.h"
+#include "runtime/engine.h"
+#include "runtime/prompt_delta.h"
+#include "runtime/speculation.h"
+#include "runtime/stats.h"
+#include "runtime/token_history.h"
+#include "runtime/transcript.h"
+
+namespace ibid {
+
+struct SessionOptions;
+
+// Logits behind the last id of a prompt: [vocab_size]. With them an answer needs no pass before its first token.
+using PromptLogits = std::shared_ptr<const std::vector<float>>;
+
+struct SessionBranch {
+  SessionBranch(std::shared_ptr<Engine> engine, const SessionOptions& options);
+  SessionBranch(const SessionBranch& other);
+  SessionBranch(SessionBranch&&) = default;
+  SessionBranch& operator=(SessionBranch&&) = default;
+
+  // The start of the next prompt, read ahead of time. Its first n_transcript ids are the transcript's, as long as
+  // no turn is committed.
+  struct ReadAhead {
+    KvAtRest rows;
+    size_t n_transcript = 0;
+    PromptLogits logits;  // of the last id, where the ids are a whole prompt
+  };
+  struct PromptEnd {
+    size_t n_ids = 0;     // of the transcript
+    PromptLogits logits;  // none: not known
+  };
+
+  std::shared_ptr<Engine> engine;  // first: pages go before their pool
+  Json messages = Json::array();
+  std::set<size_t> pinned;     // numbers of messages that a full context does not take
+  Transcript transcript;
+  PromptPlanner planner;
+  // Both of the first ids of the transcript. `kv` holds pages while a turn runs; at rest none, but for those that the
+  // store had no heap memory for.
+  KvCacheEntry kv;
+  KvAtRest at_rest;
+  size_t n_read = 0;           // how many of these ids were read or said once: all, or all but the last
+  PromptEnd prompt_end;        // of the last answer
+  std::optional<ReadAhead> ahead;
+  Drafter drafter;
+  size_t n_indexed = 0;        // the drafter's first ids, which are the transcript's
+  TokenHistory history;        // what penalties look back on; kept up only by turns that have some
+  size_t n_counted = 0;        // its first ids, which are the transcript's
+  Usage usage;
+  Timings timings;
+  bool rewound = false;        // what lies behind the messages in the transcript is not expected to stay
+  bool search_store = true;    // the store may hold more of the next prompt than this branch
+};
+
+}  // namespace ibid

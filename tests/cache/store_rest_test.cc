@@ -1,0 +1,288 @@
+// Sequences at rest: they hold no pages, their rows are evicted last, and what is left of them is found by a mark, without
+// comparing an id.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "cache/lru_kv_cache_store.h"
+#include "tests/cache/tiny_kv.h"
+#include "tests/support/failing_new.h"
+
+namespace ibid {
+namespace {
+
+using testing::IsEmpty;
+
+constexpr const char* kAlice = "alice";
+
+struct World {
+  explicit World(size_t n_pages = 40) : pool(layout, n_pages * layout.page_bytes()), store(pool) {}
+
+  // Reads what is not stored of the ids, and puts them to rest.
+  KvAtRest rest(TokenSpan tokens, const char* name_space = kAlice) {
+    KvCacheEntry entry = store.find_longest_prefix(name_space, tokens).entry;
+    EXPECT_TRUE(feed(entry, tokens.subspan(entry.length())).ok());
+    KvAtRest rest;
+    EXPECT_TRUE(store.insert(name_space, entry, {.rest = &rest}).ok());
+    EXPECT_TRUE(store.put_to_rest(entry, rest));
+    EXPECT_EQ(entry.length(), 0u);
+    EXPECT_EQ(rest.length(), tokens.size());
+    expect_sound();
+    return rest;
+  }
+  void insert(TokenSpan tokens) { const KvAtRest gone = rest(tokens); }
+  // How many positions of it are in memory, all of them with the right rows.
+  size_t there(const KvAtRest& rest) {
+    const KvCacheEntry entry = store.look_at(rest).value();
+    EXPECT_TRUE(std::equal(entry.tokens().begin(), entry.tokens().end(), rest.tokens().begin()));
+    EXPECT_EQ(read_rows(entry), fresh_rows(layout, entry.tokens()));
+    return entry.length();
+  }
+  void expect_sound() { ASSERT_THAT(validate_store(store.snapshot()), IsEmpty()); }
+
+  const KvLayout layout = tiny_layout(KvDType::kInt8);
+  KvPagePool pool;
+  LruKvCacheStore store;
+};
+
+TEST(StoreRest, ASequenceAtRestHoldsNoPage) {
+  World world;
+  const KvAtRest rest = world.rest(random_tokens(1, 200));
+  EXPECT_EQ(world.there(rest), 200u);
+  EXPECT_EQ(world.store.evict(100), 4u);
+  EXPECT_EQ(world.pool.pages_in_use(), 0u);
+  EXPECT_EQ(world.there(rest), 0u);
+  EXPECT_EQ(rest.length(), 200u) << "its ids say what to read again";
+  world.expect_sound();
+}
+
+TEST(StoreRest, ItIsTakenUpAgainWithoutComparingOrCopyingAnId) {
+  World world;
+  KvAtRest rest = world.rest(random_tokens(1, 200));
+  const TokenId* ids = rest.tokens().data();
+  const size_t compared = world.store.work().tokens_compared;
+  const size_t lookups = world.store.stats().lookups;
+  KvCacheEntry entry(world.pool);
+  ASSERT_TRUE(world.store.wake(rest, entry).ok());
+  EXPECT_EQ(entry.length(), 200u);
+  EXPECT_EQ(entry.tokens().data(), ids) << "they were moved";
+  EXPECT_EQ(world.store.work().tokens_compared, compared);
+  EXPECT_EQ(world.store.stats().lookups, lookups);
+  EXPECT_EQ(world.store.evict(100), 0u) << "who computes holds what it uses";
+
+  const Tokens more = random_tokens(2, 70);
+  ASSERT_TRUE(feed(entry, more).ok());
+  ASSERT_TRUE(world.store.insert(kAlice, entry, {.rest = &rest}).ok());
+  EXPECT_LE(world.store.work().tokens_compared, compared + 2 * kPagePositions);
+  ASSERT_TRUE(world.store.put_to_rest(entry, rest));
+  EXPECT_EQ(world.there(rest), 270u);
+}
+
+TEST(StoreRest, TheMarkLeadsBackWhenWorkComesToNothing) {
+  World world;
+  KvAtRest rest = world.rest(random_tokens(1, 200));
+  KvCacheEntry entry(world.pool);
+  ASSERT_TRUE(world.store.wake(rest, entry).ok());
+  ASSERT_TRUE(feed(entry, random_tokens(2, 70)).ok());
+  ASSERT_TRUE(world.store.insert(kAlice, entry).ok());
+  EXPECT_FALSE(world.store.put_to_rest(entry, rest)) << "what it has beyond the mark would be lost";
+  EXPECT_EQ(entry.length(), 270u);
+  entry.slice_to_length(200);
+  ASSERT_TRUE(world.store.put_to_rest(entry, rest));
+  EXPECT_EQ(world.there(rest), 200u);
+  // Cut to a page in the middle.
+  ASSERT_TRUE(world.store.wake(rest, entry).ok());
+  entry.slice_to_length(100);
+  ASSERT_TRUE(world.store.put_to_rest(entry, rest));
+  EXPECT_EQ(world.there(rest), 100u);
+  world.expect_sound();
+  ASSERT_TRUE(world.store.wake(rest, entry).ok());
+  entry.slice_to_length(0);
+  ASSERT_TRUE(world.store.put_to_rest(entry, rest));
+  EXPECT_EQ(world.there(rest), 0u);
+  world.expect_sound();
+}
+
+TEST(StoreRest, EverythingElseIsEvictedFirst) {
+  World world(12);
+  const KvAtRest first = world.rest(random_tokens(1, 150));
+  const KvAtRest second = world.rest(random_tokens(2, 150));
+  // Used last and used again, and still nobody's.
+  const Tokens others = random_tokens(3, 320);
+  world.insert(others);
+  EXPECT_EQ(world.store.find_longest_prefix(kAlice, others).length(), others.size());
+  EXPECT_EQ(world.store.evict(5), 5u);
+  EXPECT_EQ(world.there(first), 150u);
+  EXPECT_EQ(world.there(second), 150u);
+  EXPECT_EQ(world.store.find_longest_prefix(kAlice, others).length(), 0u);
+}
+
+TEST(StoreRest, OfSequencesAtRestTheOneThatRestedLongestGoesFirst) {
+  World world(12);
+  const KvAtRest first = world.rest(random_tokens(1, 180));
+  KvAtRest second = world.rest(random_tokens(2, 180));
+  KvAtRest third = world.rest(random_tokens(3, 180));
+  KvCacheEntry entry(world.pool);
+  ASSERT_TRUE(world.store.wake(second, entry).ok());
+  ASSERT_TRUE(world.store.put_to_rest(entry, second));
+  world.store.evict(2);
+  EXPECT_EQ(world.there(first), 64u) << "a tail before its head";
+  world.store.evict(1);
+  EXPECT_EQ(world.there(first), 0u);
+  EXPECT_EQ(world.there(third), 180u);
+  world.store.evict(3);
+  EXPECT_EQ(world.there(third), 0u);
+  EXPECT_EQ(world.there(second), 180u) << "it was used last";
+}
+
+TEST(StoreRest, AHeadStaysLiveAsLongAsAnySequenceStandsOnIt) {
+  World world(12);
+  const Tokens head = random_tokens(1, 128);
+  std::vector<KvAtRest> all;
+  for (uint64_t i = 0; i < 5; ++i) all.push_back(world.rest(concat(head, random_tokens(10 + i, 30))));
+  EXPECT_EQ(world.store.evict(5), 5u) << "their tails";
+  for (const KvAtRest& rest : all) EXPECT_EQ(world.there(rest), 128u);
+  world.expect_sound();
+  world.insert(random_tokens(2, 128));
+  EXPECT_EQ(world.store.evict(2), 2u);
+  for (const KvAtRest& rest : all) EXPECT_EQ(world.there(rest), 128u);
+  all.clear();
+  EXPECT_EQ(world.store.snapshot().n_marks, 0u);
+  world.insert(random_tokens(2, 128));
+  EXPECT_EQ(world.store.evict(2), 2u);
+  EXPECT_EQ(world.store.find_longest_prefix(kAlice, head).length(), 0u) << "nobody's, and older";
+  world.expect_sound();
+}
+
+TEST(StoreRest, AMarkStaysWhereItsPageGrows) {
+  World world;
+  const Tokens ids = random_tokens(1, 150);
+  const KvAtRest rest = world.rest(TokenSpan(ids).first(100));
+  world.insert(ids);
+  EXPECT_EQ(world.there(rest), 100u);
+  EXPECT_EQ(world.store.stats().pages, 3u);
+  world.expect_sound();
+}
+
+TEST(StoreRest, AMarkFollowsAPageThatIsShared) {
+  World world;
+  const Tokens ids = random_tokens(1, 100);
+  const KvAtRest rest = world.rest(TokenSpan(ids).first(90));
+  KvCacheEntry entry(world.pool);
+  ASSERT_TRUE(feed(entry, TokenSpan(ids).first(80)).ok());
+  KvAtRest of_bob;
+  ASSERT_TRUE(world.store.insert("bob", entry, {.sharing = Sharing::kShared, .rest = &of_bob}).ok());
+  KvCacheEntry longer(world.pool);
+  ASSERT_TRUE(feed(longer, ids).ok());
+  ASSERT_TRUE(world.store.insert(kAlice, longer, Sharing::kShared).ok());
+  world.expect_sound();
+  EXPECT_EQ(world.there(rest), 90u);
+  ASSERT_TRUE(world.store.put_to_rest(entry, of_bob));
+  EXPECT_EQ(world.there(of_bob), 80u);
+}
+
+TEST(StoreRest, ACopyStandsOnTheSamePages) {
+  World world;
+  std::optional<KvAtRest> rest = world.rest(random_tokens(1, 150));
+  KvAtRest copy = world.store.copy(*rest);
+  KvAtRest unmarked = world.store.copy(KvAtRest());
+  EXPECT_EQ(world.there(unmarked), 0u);
+  EXPECT_EQ(world.store.snapshot().n_marks, 2u);
+  rest.reset();
+  EXPECT_EQ(world.store.snapshot().n_marks, 1u);
+  EXPECT_EQ(world.there(copy), 150u);
+  unmarked = std::move(copy);
+  EXPECT_EQ(world.there(unmarked), 150u);
+  EXPECT_EQ(world.store.snapshot().n_marks, 1u);
+  world.expect_sound();
+}
+
+TEST(StoreRest, WhatIsClearedIsGone) {
+  World world;
+  KvAtRest rest = world.rest(random_tokens(1, 150));
+  const KvAtRest of_bob = world.rest(random_tokens(1, 150), "bob");
+  world.store.clear(kAlice);
+  EXPECT_EQ(world.there(rest), 0u);
+  EXPECT_EQ(world.there(of_bob), 150u);
+  KvCacheEntry entry(world.pool);
+  ASSERT_TRUE(world.store.wake(rest, entry).ok());
+  EXPECT_EQ(entry.length(), 0u);
+  world.expect_sound();
+}
+
+TEST(StoreRest, WhatDoesNotComeInMarksNothing) {
+  World world(6);
+  KvAtRest rest = world.rest(random_tokens(1, 150));
+  LruKvCacheStore small(world.pool, 0);
+  KvCacheEntry entry(world.pool);
+  ASSERT_TRUE(feed(entry, random_tokens(2, 100)).ok());
+  KvAtRest none;
+  EXPECT_EQ(small.insert(kAlice, entry, {.rest = &none}).code(), ErrorCode::kOutOfMemory);
+  EXPECT_FALSE(small.put_to_rest(entry, none));
+  EXPECT_EQ(entry.length(), 100u);
+}
+
+// Whatever the pool can hold the store takes, its own memory aside.
+TEST(StoreRest, EveryPageOfThePoolCanBeAtRest) {
+  World world(16);
+  std::vector<KvAtRest> all;
+  for (uint64_t i = 0; i < 100; ++i) {
+    all.push_back(world.rest(random_tokens(i, 64)));
+    ASSERT_EQ(world.there(all.back()), 64u);
+    const std::vector<float> logits(1000, 1.0f);
+    (void)world.store.remember_logits(kAlice, all.back().tokens(), logits);
+    ASSERT_EQ(world.store.stats().pages, std::min<size_t>(i + 1, 16)) << "logits push no page out";
+  }
+  EXPECT_EQ(world.pool.pages_in_use(), 16u);
+}
+
+class StoreRestMemoryTest : public testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(OnceAndLasting, StoreRestMemoryTest, testing::Bool());
+
+TEST_P(StoreRestMemoryTest, TheHeapFailsAtEveryAllocation) {
+  for (size_t n = 0;; ++n) {
+    SCOPED_TRACE(n);
+    World world;
+    KvAtRest rest = world.rest(random_tokens(1, 100));
+    KvCacheEntry entry(world.pool);
+    FailingNew failing(n, GetParam());
+    const ErrorCode woken = world.store.wake(rest, entry).code();
+    failing.stop();
+    if (woken != ErrorCode::kOk) {
+      ASSERT_EQ(woken, ErrorCode::kOutOfMemory);
+      ASSERT_EQ(entry.length(), 0u);
+      ASSERT_EQ(world.there(rest), 100u);
+      continue;
+    }
+    ASSERT_FALSE(failing.has_failed());
+    break;
+  }
+  for (size_t n = 0;; ++n) {
+    SCOPED_TRACE(n);
+    World world;
+    KvCacheEntry entry(world.pool);
+    ASSERT_TRUE(feed(entry, random_tokens(1, 200)).ok());
+    KvAtRest rest;
+    FailingNew failing(n, GetParam());
+    const ErrorCode inserted = world.store.insert(kAlice, entry, {.rest = &rest}).code();
+    const bool rests = world.store.put_to_rest(entry, rest);
+    failing.stop();
+    world.expect_sound();
+    ASSERT_EQ(rests, inserted == ErrorCode::kOk);
+    if (rests) {
+      ASSERT_FALSE(failing.has_failed());
+      ASSERT_EQ(world.there(rest), 200u);
+      break;
+    }
+    ASSERT_EQ(inserted, ErrorCode::kOutOfMemory);
+    ASSERT_EQ(entry.length(), 200u);
+    ASSERT_EQ(world.store.snapshot().n_marks, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace ibid
