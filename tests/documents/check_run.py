@@ -37,7 +37,7 @@ def main(run):
         environment = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": directory}
 
         def start(**more):
-            return subprocess.run([tree / "run", "ask", "two words"], stdin=subprocess.DEVNULL, capture_output=True,
+            return subprocess.run([tree / "run", "inspect", "two words"], stdin=subprocess.DEVNULL, capture_output=True,
                                   text=True, env=environment | more, check=False)
 
         def want(condition, what, done):
@@ -49,7 +49,7 @@ def main(run):
         want(failed.returncode == 1 and failed.stdout == "", "a build that fails", failed)
         want("a.cc:1: error: no" in failed.stderr and str(log) in failed.stderr, "shows the error and the log", failed)
         done = start()
-        want(done.returncode == 0 and done.stdout == "ask two words\n", "only the program writes to stdout", done)
+        want(done.returncode == 0 and done.stdout == "inspect two words\n", "only the program writes to stdout", done)
         said = done.stderr.splitlines()
         want(len(said) < 5 and said[0].startswith(f"run: building release: {STEPS} steps, about 6 minutes on 2 cores"),
              "how long it takes, and little more", done)

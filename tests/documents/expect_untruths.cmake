@@ -6,7 +6,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/../layering/expect_exactly.cmake)
 file(REMOVE_RECURSE "${TREE}")
 file(WRITE "${TREE}/run" "case $command in\n  build)\n    ;;\n  chat | bench)\n    ;;\nesac\n")
 file(WRITE "${TREE}/apps/chat/chat.cc" "root.add_subcommand(\"chat\", \"\"); {\"edit\", \"N TEXT\"}")
-file(WRITE "${TREE}/apps/bench/bench.cc" "root.add_subcommand(\n \"bench\", \"\"); root.add_subcommand(\"pull\", \"\");")
+file(WRITE "${TREE}/apps/bench/bench.cc" "root.add_subcommand(\n \"bench\", \"\"); root.add_subcommand(\"pull\", \"\"); root.add_subcommand(\"hidden\", \"\");")
 file(WRITE "${TREE}/base/result.h" "")
 file(WRITE "${TREE}/docs/other.md" "# A heading, and `code`\n")
 file(WRITE "${TREE}/README.md" "\
@@ -26,7 +26,7 @@ int x;  // ibid nowhere --at-all
 ```
 ")
 # A program that has two commands.
-file(WRITE "${TREE}/ibid" "#!/bin/sh\ncase $1 in chat) echo '  --resume NAME' ;; bench) echo '--lengths' ;; *) exit 2 ;; esac\n")
+file(WRITE "${TREE}/ibid" "#!/bin/sh\ncase $1 in --help) echo '  pull  fetches' ;; chat) echo '  --resume NAME' ;; bench) echo '--lengths' ;; *) exit 2 ;; esac\n")
 file(CHMOD "${TREE}/ibid" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 
 execute_process(COMMAND ${PYTHON} ${SCRIPT} ${TREE} ${TREE}/ibid RESULT_VARIABLE result ERROR_VARIABLE output)
