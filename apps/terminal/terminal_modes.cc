@@ -112,7 +112,8 @@ TerminalModes::~TerminalModes() {
 
 void TerminalModes::set(TerminalMode mode) {
   if (static_cast<TerminalMode>(current) == mode) return;
-  const bool between_ours = mode != TerminalMode::kFound && static_cast<TerminalMode>(current) != TerminalMode::kFound;
+  const auto before = static_cast<TerminalMode>(current);
+  const bool between_ours = mode != TerminalMode::kFound && before != TerminalMode::kFound;
   current = static_cast<sig_atomic_t>(mode);
   if (mode != TerminalMode::kFound && !TerminalModes::may_touch(keys)) return;
   if (between_ours) {
@@ -123,7 +124,8 @@ void TerminalModes::set(TerminalMode mode) {
 }
 
 void TerminalModes::restore_in_handler() {
-  if (!installed || static_cast<TerminalMode>(current) == TerminalMode::kFound || !TerminalModes::may_touch(keys)) return;
+  const bool is_ours = installed && static_cast<TerminalMode>(current) != TerminalMode::kFound;
+  if (!is_ours || !may_touch(keys)) return;
   apply(TerminalMode::kFound);
 }
 
