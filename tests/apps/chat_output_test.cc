@@ -38,7 +38,8 @@ class ChatOutput : public testing::Test {
     write_scripted_model(model_, {{.when = "'sky' in q", .says = kSky},
                                   {.when = "'code' in q", .says = kCode},
                                   {.when = "'Chinese' in q", .says = kChinese + " ok"},
-                                  {.when = "'pieces' in q", .says = "cafe\x1f\u0301 \x1f\U0001F469\x1f\u200D\x1f\U0001F467!"},
+                                  {.when = "'pieces' in q",
+                                   .says = "cafe\x1f\u0301 \x1f\U0001F469\x1f\u200D\x1f\U0001F467!"},
                                   {.says = "Hello there, my friend."}});
   }
   std::vector<std::string> chat(const std::vector<std::string>& more = {}) const {
@@ -83,7 +84,8 @@ TEST_F(ChatOutput, CodeChineseAndPiecesOfCharacters) {
   ASSERT_TRUE(terminal.shows("turn 1"));
   ASSERT_TRUE(terminal.prompts());
   const std::string line = "for (int i = 0; i < 10; ++i) { total += values[i] * weights[i]; }  // all of them";
-  EXPECT_THAT(terminal.screen().text(), HasSubstr("\n" + line.substr(0, 60) + "\n" + line.substr(60) + "\n```\nDone.\n"));
+  EXPECT_THAT(terminal.screen().text(),
+              HasSubstr("\n" + line.substr(0, 60) + "\n" + line.substr(60) + "\n```\nDone.\n"));
   EXPECT_THAT(terminal.bytes(), HasSubstr(line)) << "the terminal breaks it, so that it is copied whole";
   terminal.type("Chinese\r");
   ASSERT_TRUE(terminal.shows("turn 2"));

@@ -1,4 +1,5 @@
-// What is typed into `ibid chat`: pastes, editing, history, keys. Each test types as a keyboard does and reads the screen.
+// What is typed into `ibid chat`: pastes, editing, history, keys. Each test types as a keyboard does and reads the
+// screen.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -157,7 +158,8 @@ TEST_F(ChatTyping, EmojiAreEditedWhole) {
   ASSERT_TRUE(terminal.shows("> a" + kThumb + "b" + kFamily + "c"));
   for (int i = 0; i < 5; ++i) terminal.type(kLeft);
   for (int i = 0; i < 5; ++i) terminal.type(kRight);
-  ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.cursor_column() == 2 + 1 + 2 + 1 + 2 + 1; }, "columns"));
+  ASSERT_TRUE(
+      terminal.until([](const ScreenModel& s) { return s.cursor_column() == 2 + 1 + 2 + 1 + 2 + 1; }, "columns"));
   EXPECT_EQ(terminal.screen().row(terminal.screen().cursor_row()), "> a" + kThumb + "b" + kFamily + "c");
   terminal.type("\r");
   ASSERT_TRUE(terminal.shows("Emoji are whole.\n"));
@@ -211,8 +213,9 @@ TEST_F(ChatTyping, ATextLongerThanTheScreenIsSeenWhereTheCursorIs) {
 }
 
 TEST_F(ChatTyping, ControlGOpensTheEditorWithWhatIsTyped) {
-  const std::string editor = dir_.write("editor", "#!/bin/sh\nstat -c %a \"$1\" >\"" + dir_.file("mode") + "\"\ncp \"$1\" \"" +
-                                                      dir_.file("seen") + "\"\nprintf 'one\\ntwo\\n' >\"$1\"\n");
+  const std::string editor = dir_.write("editor", "#!/bin/sh\nstat -c %a \"$1\" >\"" + dir_.file("mode") +
+                                                      "\"\ncp \"$1\" \"" + dir_.file("seen") +
+                                                      "\"\nprintf 'one\\ntwo\\n' >\"$1\"\n");
   chmod(editor.c_str(), 0700);
   PseudoTerminal terminal(chat(), {.environment = {{"EDITOR", editor}, {"VISUAL", ""}, {"TMPDIR", dir_.path()}}});
   ASSERT_TRUE(terminal.prompts());
@@ -281,7 +284,8 @@ TEST_F(ChatTyping, TheHistoryIsInTheStateFolderAndCanBeSwitchedOff) {
     ASSERT_TRUE(terminal.shows("Hello there"));
     ASSERT_TRUE(terminal.prompts());
     terminal.type(kUp);
-    ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.row(s.cursor_row()) == "> Hi"; }, "it within the chat"));
+    ASSERT_TRUE(
+        terminal.until([](const ScreenModel& s) { return s.row(s.cursor_row()) == "> Hi"; }, "it within the chat"));
     terminal.type("\x15\x04");
     ASSERT_EQ(terminal.exit_status(), 0);
     EXPECT_EQ(access((state + "/ibid/history").c_str(), F_OK) == 0, on);
@@ -346,7 +350,8 @@ TEST_F(ChatTyping, ATerminalWithoutSequencesGetsNone) {
     ASSERT_TRUE(terminal.shows("Two lines came.\n"));
     ASSERT_TRUE(terminal.prompts());
     terminal.type("\"\"\"one\rtwo\"\"\"\r");
-    ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return count(s.everything(), "Two lines came.") == 2; }, "2"));
+    ASSERT_TRUE(
+        terminal.until([](const ScreenModel& s) { return count(s.everything(), "Two lines came.") == 2; }, "2"));
     ASSERT_TRUE(terminal.prompts());
     terminal.type("abc\x03");
     ASSERT_TRUE(terminal.shows("/exit or Ctrl-D leaves"));

@@ -105,7 +105,8 @@ std::vector<KeyAndMeaning> keys() {
   const std::pair<const char*, void (EditBuffer::*)()> moves[] = {
       {"\x1b[D", &EditBuffer::left}, {"\x1b[D", &EditBuffer::left}, {"\x1b[C", &EditBuffer::right},
       {"\x7f", &EditBuffer::erase_left}, {"\x1b[3~", &EditBuffer::erase_right}, {"\x01", &EditBuffer::to_line_begin},
-      {"\x05", &EditBuffer::to_line_end}, {"\x17", &EditBuffer::erase_argument_left}, {"\x0b", &EditBuffer::kill_to_end},
+      {"\x05", &EditBuffer::to_line_end}, {"\x17", &EditBuffer::erase_argument_left},
+      {"\x0b", &EditBuffer::kill_to_end},
       {"\x19", &EditBuffer::yank}, {"\x14", &EditBuffer::transpose}, {"\x1f", &EditBuffer::undo},
       {"\x1b" "b", &EditBuffer::word_left}, {"\x1b" "f", &EditBuffer::word_right},
       {"\x1b[1;5C", &EditBuffer::word_right}, {"\x1b" "d", &EditBuffer::erase_word_right}};

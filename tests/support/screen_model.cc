@@ -111,7 +111,8 @@ void ScreenModel::put(char32_t c) {
   utf8_append(text, c);
   Cell* last = last_cell();
   const bool joined = last != nullptr && !last->text.empty() && joins_previous(c);
-  const bool widens = joined && joins_emoji_ && (c == kVariationSelector16 || is_regional(c)) && column_ + 1 < n_columns_ &&
+  const bool widens = joined && joins_emoji_ && (c == kVariationSelector16 || is_regional(c)) &&
+                      column_ + 1 < n_columns_ &&
                       !wrap_waits_ && !grid_[row_][column_ - 1].second_half;
   before_ = joined && is_regional(c) ? 0 : c;
   if (joined) {
