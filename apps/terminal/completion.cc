@@ -16,7 +16,7 @@ constexpr size_t kMaxNames = 10'000;  // that are looked at in one directory
 std::string without_backslashes(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 1 < text.size()) ++i;
+    if (text[i] == '\\' && i + 1 < text.size() && text[i + 1] == ' ') ++i;
     plain += text[i];
   }
   return plain;
@@ -25,7 +25,7 @@ std::string without_backslashes(std::string_view text) {
 std::string with_backslashes(std::string_view name) {
   std::string typed;
   for (const char c : name) {
-    if (c == ' ' || c == '\\') typed += '\\';
+    if (c == ' ') typed += '\\';
     typed += c;
   }
   return typed;
