@@ -11,8 +11,12 @@ namespace ibid {
 
 // "ibid: <message>" on stderr; returns 1.
 int report(const Status& status);
-// The error of a standard output that takes no more: a full disk, or whoever read it is gone.
+// The error of a standard output that takes no more: a full disk, say.
 Status cannot_write();
+// The exit status for a standard output whose reader is gone (`| head -1`), as a shell reports SIGPIPE.
+inline constexpr int kReaderGone = 141;
+inline constexpr int kInterrupted = 130;  // as shells report a program that Ctrl-C ended
+inline constexpr int kWrongUsage = 2;
 
 void add_chat(CLI::App& root, int& exit_code);
 void add_ask(CLI::App& root, int& exit_code);

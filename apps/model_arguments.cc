@@ -2,24 +2,57 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/models/model_catalog.h"
+#include "apps/option_kinds.h"
+#include "model/memory_plan.h"
+
 namespace ibid {
 
+namespace {
+
+std::string model_help(bool required) {
+  const std::string help = "a .gguf file, a directory with safetensors and config.json, or a known model's name";
+  return required ? help : help + " (default: " + default_model().name + ")";
+}
+
+}  // namespace
+
 void ModelArguments::add_model(CLI::App& command, bool required) {
-  const std::string help = "a .gguf file, a directory with safetensors, or a pulled model's name";
-  CLI::Option* option = command.add_option("MODEL", model, required ? help : help + " (default: smollm2)");
+  CLI::Option* option = command.add_option("-m,--model,MODEL", model, model_help(required));
+  option->type_name("MODEL")->group(kCommonGroup);
   if (required) option->required();
 }
 
+void ModelArguments::add_model_option(CLI::App& command) {
+  command.add_option("-m,--model", model, model_help(false))->type_name("MODEL")->group(kCommonGroup);
+}
+
+void ModelArguments::add_fetch(CLI::App& command) {
+  command
+      .add_flag("--fetch", fetch, "fetch the default model, without asking, when it is wanted and not there")
+      ->group(kRunningGroup);
+}
+
 void ModelArguments::add_running(CLI::App& command) {
-  command.add_option("--threads", n_threads, "threads (default: one per core)")->check(CLI::Range(1, 1024));
+  command.add_option("-t,--threads", n_threads, "threads (default: one per core)")
+      ->type_name("N")
+      ->check(whole_number(1, 1024))
+      ->group(kRunningGroup);
+  command.add_option("-c,--context,--ctx-size", context,
+                     "positions of a conversation (default: what the model was trained for)")
+      ->type_name("N")
+      ->check(whole_number(1, kMaxContext))
+      ->group(kRunningGroup);
   command.add_option("--kv", kv, "how keys and values are stored")
-      ->check(CLI::IsMember({"f32", "f16", "int8"}))
-      ->capture_default_str();
+      ->type_name("f32|f16|int8")
+      ->check(one_of({"f32", "f16", "int8"}))
+      ->capture_default_str()
+      ->group(kRunningGroup);
   command.add_option("--numerics", numerics, "how numbers are computed")
-      ->check(CLI::IsMember({"reference", "exact", "fast"}))
-      ->capture_default_str();
-  command.add_option("--context", context, "positions of a conversation (default: what the model was trained for)")
-      ->check(CLI::PositiveNumber);
+      ->type_name("reference|exact|fast")
+      ->check(one_of({"reference", "exact", "fast"}))
+      ->capture_default_str()
+      ->group(kRunningGroup);
 }
 
 ModelOptions ModelArguments::options() const {

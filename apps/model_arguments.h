@@ -17,9 +17,14 @@ struct ModelArguments {
   std::string numerics = "exact";
   int n_threads = 0;
   size_t context = 0;
+  bool fetch = false;                // the default model may be fetched when it is not there
 
-  // Declares MODEL (optional unless `required`) and the options that every command that runs a model has.
+  // Declares MODEL and -m (one of them has to be given if `required`).
   void add_model(CLI::App& command, bool required);
+  // Declares -m alone, for a command whose words are something else.
+  void add_model_option(CLI::App& command);
+  void add_fetch(CLI::App& command);
+  // Declares the options that every command that runs a model has.
   void add_running(CLI::App& command);
 
   // The words as options. REQUIRES: they passed the command line's checks.

@@ -40,7 +40,8 @@ TASKS = ([(f"{name}, greedy", text, GREEDY) for name, text in PROSE.items()] +
 def ask(options, question, sampling, speculate):
     """The answer, its ids a second, and its usage."""
     command = [options.ibid, "ask", options.model, question, "--json", "--max-tokens", str(options.max_tokens),
-               "--kv", options.kv, "--speculate", speculate, *sampling]
+               "--kv", options.kv, "--speculate", speculate, "--repeat-penalty", "1",
+               "--stop-repetition", "off", *sampling]
     if options.threads:
         command += ["--threads", str(options.threads)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
@@ -48,7 +49,13 @@ def ask(options, question, sampling, speculate):
         raise SystemExit(f"ibid ask: exit status {done.returncode}")
     turn = json.loads(done.stdout)
     timings = turn["timings"]
-    return turn["text"], 1e3 * turn["usage"]["n_decoded"] / (timings["decode_ms"] + timings["sample_ms"]), turn["usage"]
+    n_decoded = turn["usage"]["completion_tokens"]
+    details = turn["usage"]["completion_tokens_details"]
+    accepted = details["accepted_prediction_tokens"]
+    usage = {"n_decoded": n_decoded, "n_accepted": accepted,
+             "n_drafted": accepted + details["rejected_prediction_tokens"]}
+    text = turn["choices"][0]["message"]["content"]
+    return text, 1e3 * n_decoded / (timings["decode_ms"] + timings["sample_ms"]), usage
 
 
 def run_task(options, question, sampling, number):

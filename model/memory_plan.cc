@@ -17,8 +17,6 @@ namespace ibid {
 namespace {
 
 // Beyond this no page table of ours is tested.
-constexpr size_t kMaxContext = size_t{1} << 24;
-
 // The number in a file that holds just one, or nothing ("max" of a control group without a limit).
 size_t read_number(const char* path, size_t fallback) {
   std::ifstream file(path);
@@ -35,7 +33,8 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
   plan.max_seq_len = options.max_seq_len == 0 ? config.trained_context : options.max_seq_len;
   if (plan.max_seq_len > kMaxContext) {
     return Status(ErrorCode::kBadHyperparameter, file.path() + ": a context of " + std::to_string(plan.max_seq_len) +
-                                                     " positions, wanted 1.." + std::to_string(kMaxContext));
+                                                     " positions, allowed is 1 to " +
+                                                     std::to_string(kMaxContext));
   }
   const KvLayout layout = KvLayout::make(config.n_layers, config.n_kv_heads, config.head_dim, options.kv_dtype);
   const int n_threads = ThreadTeam(options.n_threads).size();

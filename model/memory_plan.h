@@ -12,6 +12,9 @@ namespace ibid {
 
 class ModelFile;
 
+// The longest context that can be asked for, whatever a model was trained for.
+inline constexpr size_t kMaxContext = size_t{1} << 24;
+
 struct MemoryPlan {
   size_t file_bytes = 0;
   size_t weights_bytes = 0;              // packed panels

@@ -2,67 +2,159 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sstream>
 
 #include "apps/chat/interrupt.h"
 #include "apps/chat/load_engine.h"
+#include "apps/chat/question.h"
 #include "apps/chat/turn_arguments.h"
+#include "apps/chat/turn_json.h"
 #include "apps/command.h"
+#include "apps/models/model_catalog.h"
+#include "apps/option_kinds.h"
 #include "apps/terminal_text.h"
 
 namespace ibid {
 
 namespace {
 
-constexpr int kInterrupted = 130;
-
 struct Arguments {
   ModelArguments model;
   TurnArguments turn;
-  std::vector<std::string> words;  // [MODEL] TEXT
+  Question question;
+  std::string prompt;
+  const CLI::Option* model_option = nullptr;
+  const CLI::Option* prompt_option = nullptr;
   bool json = false;
+  bool verbose = false;
   std::optional<size_t> n_logprobs;
 };
 
-std::string read_question(const std::string& text) {
-  if (text != "-") return text;
-  std::ostringstream all;
-  all << std::cin.rdbuf();
-  return all.str();
+bool is_terminal(int fd) { return isatty(fd) == 1; }
+
+// Finds out what the words are: [MODEL] TEXT. Throws CLI::ValidationError when there can be no question.
+void sort_words(Arguments& arguments) {
+  std::vector<std::string>& words = arguments.question.words;
+  const bool has_prompt = arguments.prompt_option->count() > 0;
+  const bool has_other_text = has_prompt || !arguments.question.files.empty() || !is_terminal(STDIN_FILENO);
+  if (arguments.model_option->count() == 0 && !words.empty() && (words.size() > 1 || has_other_text) &&
+      names_a_model(words.front())) {
+    arguments.model.model = words.front();
+    words.erase(words.begin());
+  }
+  if (has_prompt && !words.empty()) throw CLI::ValidationError("TEXT", "is given twice, by --prompt and by words");
+  if (has_prompt) words = {arguments.prompt};
+  if (words.empty() && !has_other_text) {
+    throw CLI::ValidationError("TEXT", "is missing: ibid ask \"QUESTION\", or a pipe into it");
+  }
 }
 
-Result<int> run_ask(Arguments arguments) {
-  signal(SIGPIPE, SIG_IGN);
-  if (arguments.words.size() == 2) arguments.model.model = arguments.words[0];
-  const std::string question = read_question(arguments.words.back());
-  if (question.empty()) return Status(ErrorCode::kInvalidArgument, "there is nothing to answer: TEXT is empty");
+// Standard output, until whoever read it is gone or a disk is full.
+class Output {
+ public:
+  void write(std::string_view text) {
+    const std::string shown = is_terminal(STDOUT_FILENO) ? without_controls(text) : std::string(text);
+    if (!ok()) return;
+    if (std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fflush(stdout) == 0) return;
+    error_ = errno;
+  }
+  bool ok() const { return error_ == 0; }
+  bool reader_is_gone() const { return error_ == EPIPE; }
+
+ private:
+  int error_ = 0;
+};
+
+void note(const std::string& text) { std::fprintf(stderr, "ibid: %s\n", without_controls(text).c_str()); }
+
+// Why the answer stops where nobody said it should.
+void tell_of_cut(const Turn& turn, const TurnOptions& options, bool default_limit) {
+  if (turn.finish_reason == FinishReason::kRepetition) {
+    note("the answer was ended because it repeats itself (--stop-repetition off lets it go on)");
+  }
+  if (turn.finish_reason != FinishReason::kLength) return;
+  const std::string n = std::to_string(turn.usage.n_decoded);
+  if (options.max_tokens == 0 || turn.usage.n_decoded < options.max_tokens) {
+    note("the answer was cut after " + n + " tokens: the context is full (--context)");
+  } else if (default_limit) {
+    note("the answer was cut after " + n + " tokens, a quarter of the context (--max-tokens N, or unlimited)");
+  } else {
+    note("the answer was cut after " + n + " tokens (--max-tokens)");
+  }
+}
+
+void tell_settings(const Engine& engine, const TurnOptions& options) {
+  note(new_completion(engine).model + ", context " + std::to_string(engine.max_seq_len()));
+  const std::string sampling = describe_sampling(options);
+  note("sampling: " + (sampling.empty() ? "the defaults" : sampling));
+}
+
+void tell_rates(const Turn& turn) {
+  char line[160];
+  std::snprintf(line, sizeof line, "%zu tokens read, %zu said, first after %.0f ms, %.0f tok/s; finish: %s; seed %llu",
+                turn.usage.n_prefilled, turn.usage.n_decoded, turn.timings.ttft_ms, turn.timings.decode_tps,
+                finish_reason_json(turn.finish_reason).c_str(), static_cast<unsigned long long>(turn.seed));
+  note(line);
+}
+
+Result<int> run_ask(const Arguments& arguments) {
+  TRY_ASSIGN(const std::string system, arguments.turn.system_message());
+  TRY_ASSIGN(const std::string text, join_question(arguments.question, is_terminal(STDIN_FILENO) ? nullptr : &std::cin,
+                                                   std::cin));
   TRY_ASSIGN(const auto engine, load_engine(arguments.model));
-  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.system = arguments.turn.system}));
+  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.system = system}));
+  const CompletionIdentity identity = new_completion(*engine);
 
   InterruptScope interrupt;
-  TurnOptions options = arguments.turn.turn_options();
-  options.stop = interrupt.token();
+  std::stop_source stop;
+  const std::stop_callback forward(interrupt.token(), [&] { stop.request_stop(); });
+  TurnOptions options = arguments.turn.turn_options(*engine);
+  options.stop = stop.get_token();
   options.n_logprobs = arguments.n_logprobs;
+  if (arguments.verbose) tell_settings(*engine, options);
+  signal(SIGPIPE, SIG_IGN);  // the terminal's echo has to be put back before the end
+  Output output;
   bool ends_line = true;
-  bool written = true;
-  const bool terminal = isatty(STDOUT_FILENO) == 1;
-  const auto write = [&](std::string_view text) {
-    const std::string shown = terminal ? without_controls(text) : std::string(text);
-    written = written && std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fflush(stdout) == 0;
-  };
-  TRY_ASSIGN(const Turn turn, session.send(question, options, [&](const TurnEvent& event) {
+  TRY_ASSIGN(const Turn turn, session.send(text, options, [&](const TurnEvent& event) {
     if (arguments.json || event.kind != TurnEvent::Kind::kText) return;
-    write(event.text);
+    output.write(event.text);
     ends_line = event.text.back() == '\n';
+    if (!output.ok()) stop.request_stop();
   }));
-  if (arguments.json) write(json_to_string(turn_as_json(turn, engine->tokenizer())) + "\n");
-  if (!arguments.json && !ends_line) write("\n");
-  if (!written) return cannot_write();
+  if (arguments.json) {
+    output.write(json_to_string(completion_json(identity, {&turn, 1}, session.messages(), engine->tokenizer())) + "\n");
+  } else if (!ends_line) {
+    output.write("\n");
+  }
+  if (output.reader_is_gone()) return kReaderGone;
+  if (!output.ok()) return cannot_write();
+  if (!arguments.json) tell_of_cut(turn, options, arguments.turn.has_default_limit());
+  if (arguments.verbose) tell_rates(turn);
   return interrupt.interrupted() ? kInterrupted : 0;
+}
+
+void add_texts(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "TEXT",
+          [&arguments](const std::vector<std::string>& given) {
+            for (const std::string& word : given) arguments.question.words.push_back(plain_text_argument(word));
+          },
+          "the question; MODEL may stand before it. Text from a pipe stands before the question, or where a - is")
+      ->type_name("TEXT")
+      ->expected(0, -1);
+  arguments.model.add_model_option(command);
+  arguments.model_option = command.get_option("--model");
+  arguments.prompt_option = add_text_option(command, "-p,--prompt", arguments.prompt, "the question, as an option");
+  command.get_option("--prompt")->type_name("TEXT")->group(kCommonGroup);
+  add_text_list(command, "-f,--file", arguments.question.files,
+                "a file whose text stands before the question (may be repeated; - is standard input)")
+      ->type_name("FILE")
+      ->group(kCommonGroup);
 }
 
 }  // namespace
@@ -70,19 +162,24 @@ Result<int> run_ask(Arguments arguments) {
 void add_ask(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = root.add_subcommand("ask", "one answer on standard output and nothing else");
-  command->add_option("TEXT", arguments->words, "the question, or - for standard input; MODEL may stand before it")
-      ->required()
-      ->expected(1, -1);
-  arguments->model.add_running(*command);
+  add_texts(*command, *arguments);
+  CLI::Option* json = command->add_flag("--json", arguments->json, "print the answer as JSON (docs/json.md)");
+  json->group(kCommonGroup);
+  command->add_flag("-v,--verbose", arguments->verbose, "say on standard error what is run, and how fast it was")
+      ->group(kCommonGroup);
   arguments->turn.add(*command);
-  CLI::Option* json = command->add_flag("--json", arguments->json, "print the whole turn as JSON");
-  command->add_option("--logprobs", arguments->n_logprobs,
-                      "with --json: each token's log-probability and the N likeliest")
-      ->check(CLI::Range(size_t{0}, kMaxTopLogprobs))
-      ->needs(json);
+  command
+      ->add_option("--logprobs", arguments->n_logprobs, "with --json: each token's log-probability and the N likeliest")
+      ->type_name("N")
+      ->check(whole_number(0, kMaxTopLogprobs))
+      ->needs(json)
+      ->group(kRareSamplingGroup);
+  arguments->model.add_running(*command);
+  arguments->model.add_fetch(*command);
   command->callback([arguments, &exit_code] {
-    if (arguments->words.size() > 2) throw CLI::ValidationError("TEXT", "is one argument; put it in quotes");
+    sort_words(*arguments);
     const Result<int> status = run_ask(*arguments);
+    if (!status.ok() && arguments->json) std::puts(json_to_string(error_json(status.status())).c_str());
     exit_code = status.ok() ? *status : report(status.status());
   });
 }

@@ -14,12 +14,11 @@
 #include "apps/chat/saved_sessions.h"
 #include "apps/chat/turn_arguments.h"
 #include "apps/command.h"
+#include "apps/option_kinds.h"
 
 namespace ibid {
 
 namespace {
-
-constexpr int kInterrupted = 130;  // as shells report a program that Ctrl-C ended
 
 struct Arguments {
   ModelArguments model;
@@ -58,8 +57,14 @@ Result<int> run_chat(const Arguments& arguments) {
   if (arguments.resume_option->count() > 0) {
     TRY_ASSIGN(path, session_path(arguments.resume));
   }
-  TRY_ASSIGN(const auto engine, load_engine(arguments.model, path.empty() ? "" : kv_cache_directory()));
-  SessionOptions options{.system = arguments.turn.system, .when_full = policy(arguments.when_full)};
+  std::string cache;
+  if (!path.empty()) {
+    TRY_ASSIGN(cache, kv_cache_directory());
+  }
+  const bool interactive = isatty(STDIN_FILENO) == 1;
+  TRY_ASSIGN(const auto engine, load_engine(arguments.model, cache, interactive));
+  TRY_ASSIGN(std::string system, arguments.turn.system_message());
+  SessionOptions options{.system = std::move(system), .when_full = policy(arguments.when_full)};
   std::optional<ResumedSession> resumed;
   if (path.empty()) {
     TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
@@ -68,12 +73,11 @@ Result<int> run_chat(const Arguments& arguments) {
     TRY_ASSIGN(resumed, resume_session(engine, path, std::move(options)));
   }
 
-  const bool interactive = isatty(STDIN_FILENO) == 1;
   Screen screen;
   LineReader reader(interactive);
   if (!path.empty()) tell_what_was_resumed(arguments, *resumed, screen);
   const CacheEnding cache_ending(engine, screen);
-  Conversation conversation(std::move(resumed->session), arguments.turn.turn_options(), path, screen);
+  Conversation conversation(std::move(resumed->session), arguments.turn.turn_options(*engine), path, screen);
   if (interactive) {
     screen.note(std::filesystem::path(engine->name()).filename().string() + " · context " +
                 std::to_string(engine->max_seq_len()) + " · /help");
@@ -100,16 +104,19 @@ void add_chat(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = root.add_subcommand("chat", "a conversation in the terminal; from a pipe one message a line");
   arguments->model.add_model(*command, false);
-  arguments->model.add_running(*command);
+  CLI::Option* resume = command->add_option("--resume", arguments->resume,
+                                            "keep the conversation under this name, and go on where it stopped");
+  resume->type_name("NAME")->group(kCommonGroup);
+  arguments->resume_option = resume;
+  CLI::Option* when_full = command->add_option(
+      "--when-full", arguments->when_full,
+      "what a full context does: an error, drop the oldest turns, cut the middle of the newest message");
+  when_full->type_name("error|drop|cut")->check(one_of({"error", "drop", "cut"}))->capture_default_str();
+  when_full->group(kCommonGroup);
+  arguments->when_full_option = when_full;
   arguments->turn.add(*command);
-  arguments->resume_option = command->add_option(
-      "--resume", arguments->resume, "keep the conversation under this name, and go on where it stopped");
-  arguments->when_full_option =
-      command
-          ->add_option("--when-full", arguments->when_full,
-                       "what a full context does: error, drop the oldest turns, cut the middle of the newest message")
-          ->check(CLI::IsMember({"error", "drop", "cut"}))
-          ->capture_default_str();
+  arguments->model.add_running(*command);
+  arguments->model.add_fetch(*command);
   command->callback([arguments, &exit_code] {
     const Result<int> status = run_chat(*arguments);
     exit_code = status.ok() ? *status : report(status.status());

@@ -1,9 +1,50 @@
 #include "apps/chat/load_engine.h"
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
 #include "apps/models/model_catalog.h"
 #include "apps/models/pull.h"
+#include "model/architectures.h"
+#include "model/memory_plan.h"
+#include "weights/model_file.h"
 
 namespace ibid {
+
+namespace {
+
+// Whether a person at the terminal wants the model; no answer is a no.
+bool person_agrees(const KnownModel& model, const std::string& directory) {
+  if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) return false;
+  std::fprintf(stderr, "The model '%s' is not there yet. Fetch it now (%s, %s)\ninto %s? [y/N] ", model.name,
+               format_bytes(model.file_bytes).c_str(), model.license, directory.c_str());
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+Result<std::string> find_or_fetch(const ModelArguments& arguments, bool may_ask) {
+  Result<std::string> path = resolve_model(arguments.model);
+  const KnownModel* known = arguments.model.empty() ? &default_model() : find_known_model(arguments.model);
+  const bool could = !path.ok() && known != nullptr && models_directory().ok();
+  if (!could) return path;
+  const bool may = arguments.model.empty() && arguments.fetch;
+  return may || (may_ask && person_agrees(*known, *models_directory())) ? pull_model(*known) : path;
+}
+
+// A model answers beyond its trained length, but ever worse.
+void warn_of_long_context(const std::string& path, size_t context) {
+  const Result<std::unique_ptr<ModelFile>> file = open_model_file(path);
+  if (!file.ok()) return;  // loading says why
+  const Result<ModelConfig> config = read_config(**file);
+  if (!config.ok() || context <= config->trained_context) return;
+  std::fprintf(stderr, "ibid: the model was trained for %zu positions; beyond them answers get worse (--context %zu)\n",
+               config->trained_context, context);
+}
+
+}  // namespace
 
 EngineOptions engine_options(const ModelArguments& arguments) {
   const ModelOptions model = arguments.options();
@@ -15,14 +56,13 @@ EngineOptions engine_options(const ModelArguments& arguments) {
   return options;
 }
 
-Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments,
-                                            const std::string& cache_directory) {
-  Result<std::string> path = resolve_model(arguments.model);
-  if (!path.ok() && arguments.model.empty()) path = pull_model(default_model());
-  if (!path.ok()) return path.status();
+Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments, const std::string& cache_directory,
+                                            bool may_ask) {
+  TRY_ASSIGN(const std::string path, find_or_fetch(arguments, may_ask));
+  if (arguments.context > 0) warn_of_long_context(path, arguments.context);
   EngineOptions options = engine_options(arguments);
   options.cache_directory = cache_directory;
-  return Engine::load(*path, options);
+  return Engine::load(path, options);
 }
 
 }  // namespace ibid

@@ -1,20 +1,15 @@
 #include "apps/chat/saved_sessions.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
+
+#include "apps/user_folders.h"
 
 namespace ibid {
 namespace {
 
 constexpr size_t kMaxNameLength = 64;
-
-std::string below_home(const char* variable, const char* otherwise, const char* end) {
-  if (const char* value = std::getenv(variable); value != nullptr && *value != 0) return std::string(value) + end;
-  const char* home = std::getenv("HOME");
-  return std::string(home == nullptr ? "." : home) + otherwise + end;
-}
 
 // nullptr: it cannot be locked, because of a directory that is read-only, say. Saving will fail then, and say why.
 Result<std::unique_ptr<FileLock>> lock_session(const std::string& path) {
@@ -30,14 +25,22 @@ bool may_stand_in_name(char c) {
 
 }  // namespace
 
-std::string sessions_directory() { return below_home("XDG_STATE_HOME", "/.local/state", "/ibid/sessions"); }
-std::string kv_cache_directory() { return below_home("XDG_CACHE_HOME", "/.cache", "/ibid/kv"); }
+Result<std::string> sessions_directory() {
+  TRY_ASSIGN(const std::string folder, user_folder(UserFolder::kState));
+  return folder + "/sessions";
+}
+
+Result<std::string> kv_cache_directory() {
+  TRY_ASSIGN(const std::string folder, user_folder(UserFolder::kCache));
+  return folder + "/kv";
+}
 
 Result<std::string> session_path(const std::string& name) {
   if (name.empty() || name.size() > kMaxNameLength || !std::all_of(name.begin(), name.end(), may_stand_in_name)) {
     return {ErrorCode::kInvalidArgument, "a session's name is 1 to 64 letters, digits, _ and -"};
   }
-  return sessions_directory() + "/" + name + ".ibid";
+  TRY_ASSIGN(const std::string directory, sessions_directory());
+  return directory + "/" + name + ".ibid";
 }
 
 Result<ResumedSession> resume_session(std::shared_ptr<Engine> engine, const std::string& path,

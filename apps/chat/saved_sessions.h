@@ -10,10 +10,9 @@
 
 namespace ibid {
 
-// $XDG_STATE_HOME/ibid/sessions, else ~/.local/state/ibid/sessions.
-std::string sessions_directory();
-// $XDG_CACHE_HOME/ibid/kv, else ~/.cache/ibid/kv.
-std::string kv_cache_directory();
+// Below user_folder(kState) and user_folder(kCache), whose errors they have.
+Result<std::string> sessions_directory();
+Result<std::string> kv_cache_directory();
 
 // The file of a name. Error: kInvalidArgument unless it is 1 to 64 of A-Z a-z 0-9 _ -: it becomes a file's name.
 Result<std::string> session_path(const std::string& name);

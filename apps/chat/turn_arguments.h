@@ -3,37 +3,41 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "apps/chat/sampling_options.h"
 #include "runtime/chat_session.h"
 
 namespace ibid {
 
 struct TurnArguments {
   std::string system;
-  TurnOptions options;
-  uint64_t seed = 0;
-  std::string speculate = "on";
-  CLI::Option* seed_option = nullptr;
-  int64_t repetition_window = -1;  // -1: none
-  int64_t dry_window = -1;
-  std::vector<std::string> logit_biases;  // ID=VALUE
+  std::string system_file;
+  std::vector<std::string> stop_strings;
 
-  // The command refuses values out of range (CLI::ValidationError) when it has been parsed, but for ids that
-  // only the model's vocabulary can tell. `this` must outlive the command.
+  // Declares the options. The command line refuses values out of range (CLI::ValidationError), but for ids that only
+  // the model's vocabulary can tell. `this` must outlive the command.
   void add(CLI::App& command);
-  // The options, with the seed only where one was given.
-  TurnOptions turn_options() const;
+
+  // The options for a model: the library's defaults, the cap on an answer, what the catalog recommends for this
+  // file, and what was given on the command line, each over the one before.
+  TurnOptions turn_options(const Engine& engine) const;
+  // Whether the length limit is the one that nobody asked for.
+  bool has_default_limit() const;
+
+  // The system message. Error: kIo for a --system-file that cannot be read.
+  Result<std::string> system_message() const;
 
  private:
-  void add_penalties(CLI::App& command);
-  void add_cuts(CLI::App& command);
-  void check_and_convert();
-};
+  void add_sampling(CLI::App& command, bool common, const char* group);
+  void add_logit_bias(CLI::App& command, const char* group);
 
-// The whole turn for programs: text, finish_reason, seed, logprobs where there are some, usage, timings. The tokens
-// of logprobs have their id and their bytes as text, where a part of a character is U+FFFD.
-Json turn_as_json(const Turn& turn, const Tokenizer& tokenizer);
+  std::vector<std::pair<const SamplingOption*, std::string>> given_;  // in the table's order
+  std::map<TokenId, double> logit_bias_;
+  std::vector<std::string> breakers_;
+};
 
 }  // namespace ibid

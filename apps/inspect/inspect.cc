@@ -1,16 +1,17 @@
-// ibid inspect: what is in a model file, and what it will cost in memory, before anything is loaded.
+// ibid inspect: whether a model runs, what it will cost in memory, and what is in its file, before anything is loaded.
 #include <cstdio>
 #include <map>
 #include <memory>
 
 #include "apps/command.h"
+#include "apps/inspect/inspection.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
+#include "apps/option_kinds.h"
 #include "apps/terminal_text.h"
-#include "base/json_limits.h"
 #include "model/architectures.h"
-#include "model/memory_plan.h"
-#include "weights/model_file.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid {
 
@@ -38,33 +39,31 @@ std::map<std::string, TypeTotal> totals_by_type(const ModelFile& file) {
   return totals;
 }
 
-Json plan_as_json(const MemoryPlan& plan) {
-  return {{"weights_bytes", plan.weights_bytes},
-          {"activations_bytes", plan.activations_bytes},
-          {"kv_bytes_per_position", plan.kv_bytes_per_position},
-          {"max_seq_len", plan.max_seq_len},
-          {"kv_bytes_full_context", plan.kv_bytes(plan.max_seq_len)},
-          {"available_bytes", available_memory_bytes()}};
-}
-
-void print_json(const ModelFile& file, const Result<MemoryPlan>& plan) {
-  Json out = {{"path", file.path()}, {"file_bytes", file.file_bytes()}, {"metadata", Json::object()},
-              {"tensors", Json::array()}, {"warnings", file.warnings()}};
-  for (const ModelFile::MetadataLine& line : file.describe_metadata()) out["metadata"][line.key] = line.value;
-  for (const std::string& name : file.tensor_names()) {
-    const TensorView* tensor = file.find_tensor(name);
-    out["tensors"].push_back({{"name", name},
-                              {"dtype", std::string(dtype_name(tensor->dtype))},
-                              {"shape", tensor->shape.to_string()},
-                              {"bytes", tensor->data.size()}});
+void print_verdict(const Inspection& inspection) {
+  if (inspection.runs()) {
+    std::puts("runs: yes");
+  } else {
+    std::printf("runs: no, %s\n", one_line(inspection.verdict.message()).c_str());
   }
-  if (plan.ok()) out["memory"] = plan_as_json(*plan);
-  if (!plan.ok()) out["unsupported"] = plan.status().message();
-  std::puts(json_to_string(out).c_str());
+  if (inspection.runs() && !inspection.chat.ok()) {
+    std::printf("chats: no, %s\n", one_line(inspection.chat.message()).c_str());
+  }
+  if (inspection.plan) {
+    const MemoryPlan& plan = *inspection.plan;
+    std::printf("memory: %s for weights (packed), %s of scratch\n", format_bytes(plan.weights_bytes).c_str(),
+                format_bytes(plan.activations_bytes).c_str());
+    std::printf("keys and values: %s a position, %s for a context of %zu\n",
+                format_bytes(plan.kv_bytes_per_position).c_str(), format_bytes(plan.kv_bytes(plan.max_seq_len)).c_str(),
+                plan.max_seq_len);
+    std::printf("available: %s\n", format_bytes(available_memory_bytes()).c_str());
+  }
+  if (!inspection.sampling.empty()) std::printf("sampling in chat and ask: %s\n", inspection.sampling.c_str());
 }
 
-void print_text(const ModelFile& file, const Result<MemoryPlan>& plan, bool tensors) {
-  std::printf("%s  (%s, %s)\n\nmetadata\n", file.path().c_str(),
+void print_text(const Inspection& inspection, bool tensors) {
+  const ModelFile& file = *inspection.file;
+  print_verdict(inspection);
+  std::printf("\n%s  (%s, %s)\n\nmetadata\n", one_line(file.path()).c_str(),
               file.container() == Container::kGguf ? "GGUF" : "safetensors", format_bytes(file.file_bytes()).c_str());
   for (const ModelFile::MetadataLine& line : file.describe_metadata()) {
     std::printf("  %-44s %-10s %s\n", one_line(line.key).c_str(), line.type.c_str(), one_line(line.value).c_str());
@@ -79,47 +78,62 @@ void print_text(const ModelFile& file, const Result<MemoryPlan>& plan, bool tens
                 tensor->shape.to_string().c_str());
   }
   for (const std::string& warning : file.warnings()) std::printf("  warning: %s\n", warning.c_str());
-  if (!plan.ok()) {
-    std::printf("\nibid cannot run it: %s\n", plan.status().message().c_str());
-    return;
-  }
-  std::printf("\nmemory\n  weights, packed        %s\n", format_bytes(plan->weights_bytes).c_str());
-  std::printf("  scratch                %s\n", format_bytes(plan->activations_bytes).c_str());
-  std::printf("  keys and values        %s a position, %s for the whole context of %zu\n",
-              format_bytes(plan->kv_bytes_per_position).c_str(),
-              format_bytes(plan->kv_bytes(plan->max_seq_len)).c_str(), plan->max_seq_len);
-  std::printf("  available              %s\n", format_bytes(available_memory_bytes()).c_str());
 }
 
-Result<MemoryPlan> plan_of(const ModelFile& file, const ModelOptions& options) {
+// The plan, and whether one page of keys and values fits beside the weights.
+Status plan_of(const ModelFile& file, const ModelOptions& options, std::optional<MemoryPlan>& plan) {
   TRY_ASSIGN(const ModelConfig config, read_config(file));
-  return plan_memory(file, config, options);
+  TRY_ASSIGN(plan, plan_memory(file, config, options));
+  return check_memory(*plan, plan->kv_page_bytes);
 }
 
-// A file whose tensors cannot be used still has metadata to show; why it cannot is shown in place of the plan.
-Status inspect(const Arguments& arguments) {
+Status chat_parts_of(const ModelFile& file) {
+  TRY(load_tokenizer(file).status());
+  return ChatTemplate::load(file).status();
+}
+
+// 0: it runs; 1: it does not.
+Result<int> inspect(const Arguments& arguments) {
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
-  Result<std::unique_ptr<ModelFile>> file = open_model_file(path);
-  Result<MemoryPlan> plan = file.status().ok() ? plan_of(**file, arguments.model.options())
-                                               : Result<MemoryPlan>(file.status());
-  if (!file.ok()) file = open_model_file(path, {.vocabulary_only = true});
-  const bool shows_something = file.ok() && (plan.ok() || !(*file)->describe_metadata().empty());
-  if (!shows_something) return plan.status();
-  arguments.json ? print_json(**file, plan) : print_text(**file, plan, arguments.tensors);
-  return {};
+  TRY_ASSIGN(Inspection inspection, inspect_model(path, arguments.model.options()));
+  if (const KnownModel* known = known_model_of_file(path)) {
+    for (const RecommendedOption& option : known->sampling) {
+      inspection.sampling += std::string(inspection.sampling.empty() ? "--" : " --") + option.name + " " + option.value;
+    }
+  }
+  if (arguments.json) {
+    std::puts(json_to_string(inspection_json(inspection)).c_str());
+  } else {
+    print_text(inspection, arguments.tensors);
+  }
+  return inspection.runs() ? 0 : 1;
 }
 
 }  // namespace
 
+Result<Inspection> inspect_model(const std::string& path, const ModelOptions& options) {
+  Inspection inspection;
+  Result<std::unique_ptr<ModelFile>> file = open_model_file(path);
+  inspection.verdict = file.ok() ? plan_of(**file, options, inspection.plan) : file.status();
+  if (!file.ok()) file = open_model_file(path, {.vocabulary_only = true});
+  const bool shows_something = file.ok() && (inspection.runs() || !(*file)->describe_metadata().empty());
+  if (!shows_something) return inspection.verdict;
+  inspection.file = *std::move(file);
+  inspection.chat = chat_parts_of(*inspection.file);
+  return inspection;
+}
+
 void add_inspect(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = root.add_subcommand("inspect", "what is in a model file, and what it will cost in memory");
+  CLI::App* command = root.add_subcommand("inspect", "whether a model runs, what it needs, what is in its file");
   arguments->model.add_model(*command, false);
+  command->add_flag("--tensors", arguments->tensors, "list every tensor")->group(kCommonGroup);
+  command->add_flag("--json", arguments->json, "print JSON")->group(kCommonGroup);
   arguments->model.add_running(*command);
-  command->add_flag("--tensors", arguments->tensors, "list every tensor");
-  command->add_flag("--json", arguments->json, "print JSON");
+  command->footer("The exit status is 0 for a model that runs, and 1 for one that does not.");
   command->callback([arguments, &exit_code] {
-    if (const Status status = inspect(*arguments); !status.ok()) exit_code = report(status);
+    const Result<int> status = inspect(*arguments);
+    exit_code = status.ok() ? *status : report(status.status());
   });
 }
 

@@ -9,6 +9,8 @@
 #include "apps/inspect/logits_comparison.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
+#include "apps/option_kinds.h"
+#include "model/memory_plan.h"
 #include "weights/model_file.h"
 #include "weights/safetensors_writer.h"
 
@@ -126,14 +128,22 @@ void add_logits(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = root.add_subcommand("logits", "the logits of given ids, to a file or against a reference");
   arguments->model.add_model(*command, true);
-  arguments->model.add_running(*command);
   command->add_option("--ids", arguments->ids_path, "{\"sequences\": [{\"ids\": [...], \"positions\": [...]}]}")
-      ->required();
-  command->add_option("--out", arguments->out_path, "safetensors file to write");
-  command->add_option("--compare", arguments->compare_path, "safetensors file with reference logits");
+      ->type_name("FILE")
+      ->required()
+      ->group(kCommonGroup);
+  command->add_option("--out", arguments->out_path, "safetensors file to write")
+      ->type_name("FILE")
+      ->group(kCommonGroup);
+  command->add_option("--compare", arguments->compare_path, "safetensors file with reference logits")
+      ->type_name("FILE")
+      ->group(kCommonGroup);
   command->add_option("--chunks", arguments->chunks, "feed in chunks of these sizes, repeated: 1,7,64")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      ->type_name("N,N")
+      ->check(whole_number(1, kMaxContext))
+      ->group(kCommonGroup);
+  arguments->model.add_running(*command);
   command->callback([arguments, &exit_code] {
     if (const Status status = run_logits(*arguments); !status.ok()) exit_code = report(status);
   });

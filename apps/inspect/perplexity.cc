@@ -11,6 +11,7 @@
 #include "apps/inspect/logits_comparison.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
+#include "apps/option_kinds.h"
 #include "model/load_model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -71,9 +72,9 @@ void add_perplexity(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = root.add_subcommand("perplexity", "mean negative log-likelihood of a text");
   arguments->model.add_model(*command, true);
-  command->add_option("TEXT", arguments->text_path, "a file, or - for standard input")->required();
+  command->add_option("TEXT", arguments->text_path, "a file, or - for standard input")->type_name("FILE")->required();
   arguments->model.add_running(*command);
-  command->add_flag("--json", arguments->json, "print JSON");
+  command->add_flag("--json", arguments->json, "print JSON")->group(kCommonGroup);
   command->callback([arguments, &exit_code] {
     if (const Status status = run_perplexity(*arguments); !status.ok()) exit_code = report(status);
   });

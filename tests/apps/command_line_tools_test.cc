@@ -1,0 +1,162 @@
+// inspect, tokenize, render, logits and perplexity as people and scripts meet them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "tests/apps/command_line_fixture.h"
+#include "tests/support/paths.h"
+
+namespace ibid {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST_F(CommandLine, InspectSaysFirstWhetherItRuns) {
+  const std::string path = tiny_model();
+  const Outcome good = run("inspect " + path);
+  EXPECT_EQ(good.status, 0);
+  EXPECT_THAT(good.out, StartsWith("runs: yes\nchats: no, "));
+  const std::string whole = read_whole_file(path);
+  const std::string cut = dir_.write("cut.gguf", whole.substr(0, whole.size() - 100));
+  GgufWriter writer;
+  writer.add_string("general.architecture", "gemma3");
+  const std::string other = dir_.file("gemma.gguf");
+  ASSERT_TRUE(writer.write(other).ok());
+  for (const std::string& bad : {cut, other}) {
+    const Outcome outcome = run("inspect " + bad);
+    EXPECT_EQ(outcome.status, 1) << bad;
+    EXPECT_THAT(outcome.out, StartsWith("runs: no, ")) << outcome.err;
+    const Outcome json = run("inspect --json " + bad);
+    EXPECT_EQ(json.status, 1) << bad;
+    const Result<Json> parsed = parse_json(json.out, "inspect");
+    ASSERT_TRUE(parsed.ok()) << json.out;
+    EXPECT_EQ((*parsed)["runs"], false);
+    EXPECT_FALSE((*parsed)["reason"].get<std::string>().empty());
+  }
+  EXPECT_THAT(run("inspect " + other).out, HasSubstr("'gemma3' is not supported"));
+}
+
+TEST_F(RealModelCommandLine, TokenizeRefusesOtherTypesAndKeys) {
+  IBID_NEED_REAL_MODEL(model);
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"text":"a","add_special":"yes"})", "wanted true or false for \"add_special\", got \"yes\""},
+      {R"({"text":"a","parse_special":1})", "wanted true or false for \"parse_special\", got 1"},
+      {R"({"text":"a","add_specials":true})", "there is no key \"add_specials\""},
+      {R"({"text":1})", "wanted a string \"text\""}};
+  for (const auto& [line, error] : cases) {
+    const Outcome outcome = run("tokenize " + model, std::string(line) + "\n");
+    EXPECT_EQ(outcome.status, 1) << line;
+    EXPECT_THAT(outcome.err, HasSubstr(error)) << line;
+  }
+  EXPECT_EQ(run("tokenize " + model, "{\"text\":\"a\",\"add_special\":false}\n").status, 0);
+}
+
+TEST_F(CommandLine, RenderSaysWhoNeedsAModel) {
+  EXPECT_THAT(run("render", "{\"messages\":[]}\n").err, HasSubstr("need MODEL or --template"));
+  const std::string path = dir_.write("t.jinja", "x");
+  EXPECT_THAT(run("render --template " + path, "{\"template\":\"{{ 1/0 }}\"}\n").err, HasSubstr("needs no MODEL"));
+}
+
+TEST_F(CommandLine, InspectShowsStrangersTextInOneLineWithoutControls) {
+  GgufWriter writer = tiny_model_writer({});
+  writer.add_string("general.name", "two\nlines\x1b[2J");
+  const std::string path = dir_.file("named.gguf");
+  ASSERT_TRUE(writer.write(path).ok());
+  EXPECT_THAT(run("inspect " + path).out, HasSubstr("STRING     two\\nlines[2J\n"));
+  std::filesystem::create_directory(dir_.file("nothing"));
+  const Outcome nothing = run("inspect " + dir_.file("nothing"));
+  EXPECT_EQ(nothing.status, 1);
+  EXPECT_THAT(nothing.err, HasSubstr("holds no config.json"));
+}
+
+TEST_F(CommandLine, RenderTakesATemplateFromAFileAndFromNothingElse) {
+  const std::string path = dir_.write("t.jinja", "{{ messages[0].content }}!");
+  EXPECT_EQ(run("render --template " + path, "{\"messages\": [{\"content\": \"Hi\"}]}\n").out, "{\"text\":\"Hi!\"}\n");
+  EXPECT_EQ(run("render --template /dev/zero").status, 1);
+  EXPECT_EQ(run("render --template /no/such.jinja").status, 1);
+}
+
+TEST_F(CommandLine, InspectListsMetadataTensorsAndMemory) {
+  const std::string model = tiny_model();
+  const Outcome text = run("inspect --tensors " + model);
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("llama.block_count"));
+  EXPECT_THAT(text.out, HasSubstr("blk.2.ffn_down.weight"));
+  EXPECT_THAT(text.out, HasSubstr("keys and values"));
+  const Outcome json = run("inspect --json " + model);
+  const Result<Json> parsed = parse_json(json.out, "inspect");
+  ASSERT_TRUE(parsed.ok()) << parsed.status().to_string();
+  EXPECT_EQ((*parsed)["metadata"]["general.architecture"], "llama");
+  EXPECT_EQ((*parsed)["metadata"]["llama.block_count"], 3);
+  EXPECT_TRUE((*parsed)["metadata"]["llama.attention.layer_norm_rms_epsilon"].is_number_float());
+  EXPECT_TRUE((*parsed)["tensors"][0]["shape"][0].is_number_integer());
+  EXPECT_EQ((*parsed)["runs"], true);
+  EXPECT_GT((*parsed)["memory"]["weights_bytes"], 0);
+}
+
+TEST_F(CommandLine, LogitsAreTheSameBytesForAnyChunksAndThreads) {
+  const std::string model = tiny_model();
+  Json ids = {{"sequences", {{{"ids", random_tokens(90, 120, 1)}},
+                             {{"ids", random_tokens(30, 120, 2)}, {"positions", {0, 29, 7}}}}}};
+  const std::string path = dir_.write("ids.json", ids.dump());
+  const auto output = [&](const std::string& options) {
+    const Outcome outcome = run("logits " + model + " --ids " + path + " --out " + dir_.file("out.st") + " " + options);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return read_whole_file(dir_.file("out.st"));
+  };
+  const std::string whole = output("");
+  EXPECT_GT(whole.size(), (90 + 3) * 120 * sizeof(float));
+  EXPECT_EQ(output("--chunks 1,7,64"), whole);
+  EXPECT_EQ(output("--chunks 1 --threads 1"), whole);
+  EXPECT_EQ(output("--threads 3"), whole);
+  EXPECT_NE(output("--kv int8"), whole);
+
+  run("logits " + model + " --ids " + path + " --out " + dir_.file("out.st"));
+  const Outcome compared = run("logits " + model + " --ids " + path + " --compare " + dir_.file("out.st"));
+  const Result<Json> result = parse_json(compared.out, "compare");
+  ASSERT_TRUE(result.ok()) << compared.out << compared.err;
+  EXPECT_EQ((*result)["max_dlogit"], 0.0);
+  EXPECT_EQ((*result)["top1_agreement"], 1.0);
+  EXPECT_EQ((*result)["positions"], 93);
+}
+
+TEST_F(CommandLine, LogitsOfIdsThatAreNoneAreRefused) {
+  const std::string model = tiny_model();
+  for (const char* text : {"{}", "[1,2]", R"({"sequences": [{"ids": ["a"]}]})", R"({"sequences": [{"ids": [120]}]})",
+                           R"({"sequences": [{"ids": [1], "positions": [1]}]})", "not json"}) {
+    const Outcome outcome = run("logits " + model + " --ids " + dir_.write("ids.json", text));
+    EXPECT_EQ(outcome.status, 1) << text;
+    EXPECT_THAT(outcome.err, StartsWith("ibid: ")) << text;
+  }
+}
+
+TEST_F(CommandLine, RenderAnswersSnippetsLineByLine) {
+  const Outcome outcome = run("render --jsonl",
+                              "{\"template\": \"{{ a }} and {{ b }}\", \"variables\": {\"a\": 1, \"b\": \"x\"}}\n"
+                              "\n"
+                              "{\"template\": \"{{ raise_exception('no') }}\", \"variables\": {}}\n");
+  EXPECT_EQ(outcome.status, 1) << "a line was an error";
+  EXPECT_EQ(outcome.out, "{\"text\":\"1 and x\"}\n{\"error\":\"no\"}\n");
+  const Outcome bad = run("render --jsonl", "{\"template\": \n");
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_THAT(bad.err, HasSubstr("line 1"));
+}
+
+TEST_F(RealModelCommandLine, PerplexityOfAText) {
+  IBID_NEED_REAL_MODEL(model);
+  const Outcome outcome = run("perplexity " + model + " - --json", "The river runs past the mill and down to the sea.");
+  const Result<Json> result = parse_json(outcome.out, "perplexity");
+  ASSERT_TRUE(result.ok()) << outcome.err;
+  EXPECT_GT((*result)["tokens"], 5);
+  EXPECT_GT((*result)["nll"], 1.0);
+  EXPECT_LT((*result)["nll"], 7.0);
+}
+
+}  // namespace
+}  // namespace ibid
