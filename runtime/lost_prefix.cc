@@ -123,16 +123,16 @@ LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& trans
                                const Tokenizer& tokenizer, size_t n_held) {
   std::string now = plain_text(delta.tail);
   // Encoding may start again in front of the first byte that differs.
-  const std::string_view was = transcript.bytes().substr(delta.differs_at);
+  const std::string_view was = transcript.bytes().substr(delta.tail_begin);
   const size_t n = std::min(was.size(), now.size());
   size_t n_equal = static_cast<size_t>(std::mismatch(was.begin(), was.begin() + static_cast<std::ptrdiff_t>(n),
                                                      now.begin()).first - was.begin());
   const bool same_text = n_equal == n;
-  if (same_text) n_equal = 0;  // the same text with another origin
+  if (same_text) n_equal = delta.differs_at - delta.tail_begin;  // the same text with another origin
 
   LostPrefix lost;
   lost.n_tokens = n_held - std::min(n_held, delta.n_keep);
-  lost.byte = delta.differs_at + n_equal;
+  lost.byte = delta.tail_begin + n_equal;
   lost.token = delta.n_keep;
   lost.message = message_at(transcript, messages, lost.byte);
   lost.was = excerpt(was.substr(n_equal));

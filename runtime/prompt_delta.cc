@@ -60,6 +60,14 @@ Comparison compare(const Transcript& transcript, size_t begin, const MarkedText&
   return out;
 }
 
+// The byte, or the beginning of the reply in the middle of which it lies. What the prompt has in place of a reply is
+// taken from its render as a whole: a control token of the template may begin like the reply ("<" of "</think>").
+size_t reply_begin(const Transcript& transcript, size_t byte) {
+  const size_t i = transcript.span_at(byte);
+  if (i == transcript.spans().size() || transcript.spans()[i].origin != SpanOrigin::kSampled) return byte;
+  return std::min(byte, transcript.spans()[i].byte_begin);
+}
+
 // Where encoding starts again.
 struct Restart {
   size_t byte = 0;
@@ -163,8 +171,8 @@ class PatchEncoder {
 // Encodes the prompt from the restart on; sets delta.end.
 TranscriptPatch encode_from(const Transcript& transcript, const Restart& restart, size_t n_messages,
                             PromptDelta& delta, WorkCounters& work) {
-  MarkedText text = transcript.marked_text(restart.byte, delta.differs_at);
-  append_text(text, delta.tail, 0, SIZE_MAX);
+  MarkedText text = transcript.marked_text(restart.byte, delta.tail_begin);
+  append_text(text, delta.tail, std::max(restart.byte, delta.tail_begin) - delta.tail_begin, SIZE_MAX);
   const size_t i = transcript.span_at(restart.byte);
   size_t first_message = 0;
   if (i < transcript.spans().size()) {
@@ -250,8 +258,9 @@ Result<PromptDelta> PromptPlanner::plan_or_throw(const Json& messages, const Tra
   delta.n_bytes = equal_bytes + text_size(text);
   const Comparison comparison = compare(transcript, equal_bytes, text, work);
   delta.differs_at = first_difference(transcript, equal_bytes, text, comparison, work);
-  if (delta.differs_at < equal_bytes) delta.tail = transcript.marked_text(delta.differs_at, equal_bytes);
-  append_text(delta.tail, text, std::max(delta.differs_at, equal_bytes) - equal_bytes, SIZE_MAX);
+  delta.tail_begin = reply_begin(transcript, delta.differs_at);
+  if (delta.tail_begin < equal_bytes) delta.tail = transcript.marked_text(delta.tail_begin, equal_bytes);
+  append_text(delta.tail, text, std::max(delta.tail_begin, equal_bytes) - equal_bytes, SIZE_MAX);
   encode(transcript, messages.size(), delta, work);
   if (delta.n_prompt == 0) {
     given_up(delta);
@@ -289,7 +298,7 @@ void PromptPlanner::applied(const PromptDelta& delta) {
 void PromptPlanner::given_up(const PromptDelta& delta) noexcept {
   try {
     tail_ = delta.tail;
-    common_bytes_ = delta.differs_at;
+    common_bytes_ = delta.tail_begin;
   } catch (const std::bad_alloc&) {
     forget();
   }

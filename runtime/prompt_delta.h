@@ -31,7 +31,8 @@ struct PromptDelta {
   std::optional<EncoderMark> end;  // the encoder behind the prompt's last byte; set by plan()
   size_t differs_at = 0;    // first byte that differs from the transcript, or where the shorter one ends
   size_t n_bytes = 0;       // of the whole prompt
-  MarkedText tail;          // the prompt from differs_at on
+  size_t tail_begin = 0;    // differs_at, or the beginning of the reply in the middle of which that lies
+  MarkedText tail;          // the prompt from tail_begin on
 };
 
 // Renders and compares the prompts of one conversation. Holds the renderer and what is known of its last

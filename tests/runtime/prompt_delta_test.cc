@@ -213,5 +213,24 @@ TEST(PromptDeltaTest, TextThatWasNeverSampledIsEncodedAsOneText) {
   }
 }
 
+// The template leaves the whole answer out, and what it writes there begins with the answer's first byte.
+TEST(PromptDeltaTest, AControlTokenThatBeginsLikeTheReplyStaysOne) {
+  for (const bool given_up : {false, true}) {
+    Planned p(kStripsThinking);
+    p.say("user", "x");
+    const PromptDelta first = p.plan();
+    p.transcript.apply(first.patch);
+    p.planner.applied(first);
+    p.reply(first, {"</think>", "ab", "</think>"}, true);
+    p.say("user", "y");
+    if (given_up) p.planner.given_up(p.plan());
+    const PromptDelta second = p.plan();
+    const std::string text =
+        "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n<|im_start|>user\ny<|im_end|>\n"
+        "<|im_start|>assistant\n";
+    EXPECT_EQ(planned_ids(p.transcript, second), p.tokenizer.template_ids(text)) << given_up;
+  }
+}
+
 }  // namespace
 }  // namespace ibid
