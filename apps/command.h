@@ -21,6 +21,7 @@ inline constexpr int kWrongUsage = 2;
 void add_chat(CLI::App& root, int& exit_code);
 void add_ask(CLI::App& root, int& exit_code);
 void add_bench(CLI::App& root, int& exit_code);
+void add_sessions(CLI::App& root, int& exit_code);
 void add_pull(CLI::App& root, int& exit_code);
 void add_inspect(CLI::App& root, int& exit_code);
 void add_tokenize(CLI::App& root, int& exit_code);

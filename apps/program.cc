@@ -128,6 +128,7 @@ std::unique_ptr<CLI::App> make_program(int& exit_code) {
   root->failure_message(explain);
   add_chat(*root, exit_code);
   add_ask(*root, exit_code);
+  add_sessions(*root, exit_code);
   group_commands(*root, "Talk to a model");
   add_pull(*root, exit_code);
   add_inspect(*root, exit_code);

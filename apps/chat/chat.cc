@@ -8,13 +8,15 @@
 #include <string>
 
 #include "apps/chat/cache_ending.h"
+#include "apps/chat/chat_command.h"
 #include "apps/chat/conversation.h"
 #include "apps/chat/line_reader.h"
 #include "apps/chat/load_engine.h"
-#include "apps/chat/saved_sessions.h"
 #include "apps/chat/turn_arguments.h"
+#include "apps/chat/when_full.h"
 #include "apps/command.h"
 #include "apps/option_kinds.h"
+#include "cache/kv_layout.h"
 
 namespace ibid {
 
@@ -25,63 +27,56 @@ struct Arguments {
   TurnArguments turn;
   std::string resume;
   const CLI::Option* resume_option = nullptr;
-  std::string when_full = "error";
+  std::string when_full = "drop";
   const CLI::Option* when_full_option = nullptr;
 };
 
-WhenFull policy(const std::string& name) {
-  return name == "drop" ? WhenFull::kDropOldestTurns : name == "cut" ? WhenFull::kCutNewestMessage : WhenFull::kError;
+void tell_what_begins(const KeptConversation& kept, Screen& screen) {
+  std::string near;
+  for (const std::string& name : kept.files().names_near(kept.name())) {
+    near += (near.empty() ? " (there is '" : ", '") + name + "'";
+  }
+  screen.note("a new conversation, kept as '" + kept.name() + "'" + near + (near.empty() ? "" : ")"));
 }
 
-void tell_what_was_resumed(const Arguments& arguments, const ResumedSession& resumed, Screen& screen) {
-  const ChatSession& session = resumed.session;
-  if (resumed.is_new) {
-    screen.note("a new conversation, kept as '" + arguments.resume + "'");
-  } else {
-    screen.note("'" + arguments.resume + "' goes on: " + std::to_string(session.messages().size()) + " messages, " +
-                std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(session.kv().length()) +
-                " read from disk");
-    if (arguments.when_full_option->count() > 0) {
-      screen.note("--when-full is for new conversations; this one keeps what it was begun with");
-    }
+void tell_what_goes_on(const KeptConversation& kept, const ChatSession& session, Screen& screen) {
+  const size_t n_held = session.kv().length();
+  screen.note("'" + kept.name() + "' goes on: " + std::to_string(session.messages().size()) + " messages, " +
+              std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(n_held) + " read from disk");
+  if (n_held == 0 && session.ids().size() > kPagePositions && session.engine()->tier_status().ok()) {
+    screen.note("all of it is read again, once: the cache has nothing of it for this model\nfile, --context, --kv and "
+                "--numerics");
   }
-  if (const Status& status = session.engine()->tier_status(); !status.ok()) {
-    screen.note("the cache of keys and values is not used: " + status.message());
-  }
+  if (kept.n_branches() > 0) screen.note("other branches: " + std::to_string(kept.n_branches()) + " (/branches)");
 }
 
-// 0, or the exit status of what went wrong.
-Result<int> run_chat(const Arguments& arguments) {
-  signal(SIGPIPE, SIG_IGN);  // a closed standard output is seen when writing
-  std::string path;
-  if (arguments.resume_option->count() > 0) {
-    TRY_ASSIGN(path, session_path(arguments.resume));
-  }
-  std::string cache;
-  if (!path.empty()) {
-    TRY_ASSIGN(cache, kv_cache_directory());
-  }
-  const bool interactive = isatty(STDIN_FILENO) == 1;
-  TRY_ASSIGN(const auto engine, load_engine(arguments.model, cache, interactive));
+Result<SessionFiles> session_files() {
+  TRY_ASSIGN(std::string directory, sessions_directory());
+  return SessionFiles(system_file_ops(), std::move(directory));
+}
+
+// Makes the conversation go on, or begin, as the arguments say.
+Result<ChatSession> open_session(const Arguments& arguments, const std::shared_ptr<Engine>& engine,
+                                 const std::optional<KeptConversation>& kept) {
+  const WhenFull policy = *when_full_by_name(arguments.when_full);
   TRY_ASSIGN(std::string system, arguments.turn.system_message());
-  SessionOptions options{.system = std::move(system), .when_full = policy(arguments.when_full)};
-  std::optional<ResumedSession> resumed;
-  if (path.empty()) {
-    TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
-    resumed = ResumedSession{std::move(session), true, nullptr};
-  } else {
-    TRY_ASSIGN(resumed, resume_session(engine, path, std::move(options)));
-  }
+  SessionOptions options{.system = std::move(system), .when_full = policy};
+  if (!kept) return ChatSession::create(engine, std::move(options));
+  TRY_ASSIGN(ChatSession session, kept->open(engine, std::move(options)));
+  if (arguments.when_full_option->count() > 0) TRY(session.set_when_full(policy));
+  return session;
+}
 
-  Screen screen;
-  LineReader reader(interactive);
-  if (!path.empty()) tell_what_was_resumed(arguments, *resumed, screen);
-  const CacheEnding cache_ending(engine, screen);
-  Conversation conversation(std::move(resumed->session), arguments.turn.turn_options(*engine), path, screen);
-  if (interactive) {
-    screen.note(std::filesystem::path(engine->name()).filename().string() + " · context " +
-                std::to_string(engine->max_seq_len()) + " · /help");
-  }
+// What a person who is asked says; nullopt: Ctrl-C, or the end of the input.
+std::optional<std::string> ask_person(LineReader& reader, Screen& screen, const std::string& question) {
+  screen.note(question);
+  std::string line;
+  if (reader.read(line, false) != LineReader::Outcome::kLine) return std::nullopt;
+  return line;
+}
+
+// 0, or the exit status of what ended it.
+Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen, bool interactive) {
   std::string line;
   while (!screen.writing_failed()) {
     const LineReader::Outcome outcome = reader.read(line);
@@ -90,12 +85,48 @@ Result<int> run_chat(const Arguments& arguments) {
       screen.note("/exit or Ctrl-D leaves");
       continue;
     }
-    const Conversation::Next next = conversation.handle(line, interactive);
+    const Conversation::Next next = conversation.handle(line);
     if (next == Conversation::Next::kLeave) break;
     if (next == Conversation::Next::kInterrupted && !interactive) return kInterrupted;
   }
   if (screen.writing_failed()) return cannot_write();
   return !interactive && conversation.any_failed() ? 1 : 0;
+}
+
+Result<int> run_chat(const Arguments& arguments) {
+  signal(SIGPIPE, SIG_IGN);  // a closed standard output is seen when writing
+  const Result<SessionFiles> files = session_files();
+  std::optional<KeptConversation> kept;
+  std::string cache_directory;
+  if (arguments.resume_option->count() > 0) {
+    TRY(files.status());
+    TRY_ASSIGN(kept, KeptConversation::take(*files, arguments.resume));
+    TRY_ASSIGN(cache_directory, kv_cache_directory());
+  }
+  const bool interactive = isatty(STDIN_FILENO) == 1;
+  TRY_ASSIGN(const auto engine, load_engine(arguments.model, cache_directory, interactive));
+  TRY_ASSIGN(ChatSession session, open_session(arguments, engine, kept));
+
+  Screen screen;
+  LineReader reader(interactive);
+  reader.set_completion(completion_words());
+  if (interactive) {
+    screen.note(std::filesystem::path(engine->name()).filename().string() + " · context " +
+                std::to_string(engine->max_seq_len()) + " · /help");
+  }
+  if (kept && kept->is_new()) tell_what_begins(*kept, screen);
+  if (kept && !kept->is_new()) tell_what_goes_on(*kept, session, screen);
+  if (const Status& status = engine->tier_status(); kept && !status.ok()) {
+    screen.note("the cache of keys and values is not used: " + status.message());
+  }
+  Conversation::Options options{arguments.turn.turn_options(*engine), files, std::move(kept), interactive, {}};
+  if (interactive) {
+    options.ask_person = [&](const std::string& question) { return ask_person(reader, screen, question); };
+  }
+  const CacheEnding cache_ending(engine, screen);
+  Conversation conversation(std::move(session), std::move(options), screen);
+  if (interactive) conversation.show_last_exchange();
+  return lead(conversation, reader, screen, interactive);
 }
 
 }  // namespace
@@ -104,8 +135,8 @@ void add_chat(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = root.add_subcommand("chat", "a conversation in the terminal; from a pipe one message a line");
   arguments->model.add_model(*command, false);
-  CLI::Option* resume = command->add_option("--resume", arguments->resume,
-                                            "keep the conversation under this name, and go on where it stopped");
+  CLI::Option* resume = add_text_option(*command, "--resume", arguments->resume,
+                                          "keep the conversation under this name, and go on where it stopped");
   resume->type_name("NAME")->group(kCommonGroup);
   arguments->resume_option = resume;
   CLI::Option* when_full = command->add_option(

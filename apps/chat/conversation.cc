@@ -1,283 +1,340 @@
 #include "apps/chat/conversation.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdio>
-#include <optional>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <system_error>
+#include <utility>
 
+#include "apps/chat/answers_on_screen.h"
+#include "apps/chat/chat_command.h"
+#include "apps/chat/command_words.h"
 #include "apps/chat/interrupt.h"
-#include "base/utf8.h"
-#include "cache/lru_kv_cache_store.h"
-#include "model/memory_plan.h"
+#include "apps/nearest_names.h"
+#include "apps/sessions/message_text.h"
 
 namespace ibid {
-
 namespace {
 
-constexpr const char* kHelp =
-    "/regen          answer the last message again\n"
-    "/undo           take the last message and its answer back\n"
-    "/edit [N] TEXT  say TEXT in place of message N (your last one), and go on from there\n"
-    "/answers N TEXT N answers to TEXT; /choose K goes on with the Kth\n"
-    "/fork           go on in a copy of the conversation; /back returns to where it was forked\n"
-    "/history        the messages, with their numbers\n"
-    "/pin N          message N stays when a full context drops old turns (--when-full drop)\n"
-    "/system TEXT    begin anew with a system message\n"
-    "/clear          forget the conversation, but for the system message\n"
-    "/stats          tokens, times and memory so far\n"
-    "/exit           leave (or Ctrl-D)\n"
-    "Ctrl-C stops an answer and keeps what was said. A line ending in \\ goes on in the next.";
+// Between the streams of random numbers of two turns; a turn has as many attempts before it meets the next one's.
+constexpr uint64_t kSeedsOfATurn = 1000;
+constexpr size_t kMaxBranches = 100;
+// What the template writes around a message, generously, in tokens.
+constexpr size_t kAroundAMessage = 256;
 
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+Status no_such_command(std::string_view name) {
+  std::string message = std::string(name) + ": there is no such command (/help lists them)";
+  std::vector<std::string> names;
+  for (const ChatCommand& command : chat_commands()) names.emplace_back(command.name);
+  std::string near;
+  for (const std::string& other : nearest_names(name, names)) near += (near.empty() ? "" : ", ") + other;
+  if (!near.empty()) message = std::string(name) + ": there is no such command; there is " + near;
+  return {ErrorCode::kInvalidArgument, message};
 }
 
-// Takes a number and the blanks behind it off the front of `text`. One that is too large is the largest.
-std::optional<size_t> leading_number(std::string_view& text) {
-  size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const auto length = static_cast<size_t>(end - text.data());
-  if (error == std::errc::result_out_of_range) value = SIZE_MAX;
-  if (error == std::errc::invalid_argument || (length < text.size() && text[length] != ' ')) return std::nullopt;
-  text = trimmed(text.substr(length));
-  return value;
+// "/etc/passwd": a path, and so the beginning of a message.
+bool looks_like_a_path(std::string_view word) {
+  std::error_code error;
+  return word.find('/', 1) != std::string_view::npos || std::filesystem::exists(std::string(word), error);
 }
 
 }  // namespace
 
-Conversation::Conversation(ChatSession session, TurnOptions options, std::string save_path, Screen& screen)
-    : session_(std::move(session)), options_(std::move(options)), save_path_(std::move(save_path)), screen_(screen) {}
-
-Conversation::Next Conversation::handle(const std::string& line, bool commands) {
-  if (trimmed(line).empty()) return Next::kGoOn;
-  if (!commands || line[0] != '/') {
-    return answer([&](const TurnOptions& options, const TurnCallback& show) {
-      return session_.send(line, options, show);
-    });
-  }
-  const size_t space = line.find(' ');
-  const std::string_view name = std::string_view(line).substr(0, space);
-  return command(name, space == std::string::npos ? std::string_view() : trimmed(std::string_view(line).substr(space)));
+Conversation::Conversation(ChatSession session, Options options, Screen& screen)
+    : branches_(std::move(session)),
+      turn_options_(std::move(options.turn)),
+      files_(std::move(options.files)),
+      kept_(std::move(options.kept)),
+      commands_(options.commands),
+      ask_person_(std::move(options.ask_person)),
+      screen_(screen) {
+  if (kept_) kept_->add_branches(branches_);
 }
 
-Conversation::Next Conversation::command(std::string_view name, std::string_view argument) {
-  if (name == "/exit" || name == "/quit") return Next::kLeave;
-  if (name == "/regen") {
-    return answer([&](const TurnOptions& options, const TurnCallback& show) {
-      return session_.regenerate(options, show);
-    });
+Conversation::Next Conversation::handle(const std::string& line) {
+  if (trimmed(line).empty()) return Next::kGoOn;
+  ++n_lines_;
+  if (!commands_) {
+    bool said = false;
+    return say(line, "", said);
   }
-  if (name == "/edit") return edit(argument);
-  if (name == "/answers") return several_answers(argument);
-  if (name == "/help") {
-    screen_.note(kHelp);
-  } else if (name == "/stats") {
-    show_stats();
-  } else if (name == "/history") {
-    show_history();
-  } else if (name == "/pin") {
-    pin(argument);
-  } else if (name == "/choose") {
-    choose(argument);
-  } else if (name == "/undo") {
-    undo();
-  } else if (name == "/fork") {
-    fork();
-  } else if (name == "/back") {
-    back();
-  } else if (name == "/clear" || name == "/system") {
-    const Status status = name == "/clear" ? session_.reset() : session_.set_system(argument);
-    if (!status.ok()) fail(status);
-    if (status.ok()) {
-      screen_.note(name == "/clear"     ? "a new conversation"
-                   : argument.empty() ? "a new conversation without a system message"
-                                      : "a new conversation with this system message");
+  if (line.starts_with("//")) return message(std::string_view(line).substr(1));
+  return line[0] == '/' ? command(line) : message(line);
+}
+
+Conversation::Next Conversation::command(std::string_view line) {
+  const size_t end = std::min(line.find_first_of(" \t\n"), line.size());
+  const std::string_view name = line.substr(0, end);
+  const std::string_view argument = trimmed(line.substr(end));
+  const ChatCommand* command = find_chat_command(name);
+  if (command == nullptr) {
+    if (looks_like_a_path(name)) {
+      note(std::string(name) + ": no command; a message that begins with / is written with //, as in /" +
+           excerpt(std::string(line), 30));
+    } else {
+      note(no_such_command(name).message());
+    }
+    return Next::kGoOn;
+  }
+  const size_t n_words = count_words(argument);
+  if (n_words < command->min_words || n_words > command->max_words) {
+    const char* problem = n_words < command->min_words ? "something is missing: " : "too many words: ";
+    note(problem + std::string(command->name) + (command->arguments.empty() ? "" : " ") +
+         std::string(command->arguments) + " (" + std::string(command->help) + ")");
+    return Next::kGoOn;
+  }
+  return (this->*command->run)(argument);
+}
+
+// What a person typed: with the files that it names, and those that wait.
+Conversation::Next Conversation::message(std::string_view text) {
+  Result<MessageWithFiles> message = find_attached_files(now().engine()->files(), text);
+  if (!message.ok()) {
+    note(message.status().message() + "; nothing was sent");
+    return Next::kGoOn;
+  }
+  message->files.insert(message->files.begin(), attached_.begin(), attached_.end());
+  for (const AttachedFile& file : message->files) {
+    note(file.path + " goes along (" + std::to_string(file.text.size()) + " bytes, " +
+         std::to_string(now().count_tokens(file.text)) + " tokens)");
+  }
+  bool said = false;
+  const Next next = say(message_with_files(*message), "the last message and its answer", said);
+  if (said) attached_.clear();
+  return next;
+}
+
+Conversation::Next Conversation::say(const std::string& text, const std::string& what, bool& said) {
+  const size_t n_before = messages().size();
+  std::optional<ChatSession> before = copy_if_room_is_short(text.size());
+  keep_question(text);
+  bool interrupted = false;
+  const std::optional<Turn> turn =
+      answer(n_before, 0, [&](const TurnOptions& options, const TurnCallback& show) {
+        return now().send(text, options, show);
+      }, interrupted);
+  said = turn.has_value();
+  if (said && turn->left_out.any() && before) {
+    branches_.was_rewritten(*std::move(before), what);
+  } else if (said && !what.empty()) {
+    branches_.has_grown(n_before, what);
+  }
+  save();
+  return interrupted ? Next::kInterrupted : Next::kGoOn;
+}
+
+std::optional<Turn> Conversation::answer(size_t question, size_t attempt, const AskModel& ask, bool& interrupted) {
+  InterruptScope interrupt;
+  TurnOptions options = options_of(question, attempt);
+  options.stop = interrupt.token();
+  bool separated = commands_ || n_answers_shown_ == 0;
+  const size_t n_before = n_turns_before(question);
+  screen_.wait("reading");
+  Result<Turn> turn = ask(options, [&](const TurnEvent& event) {
+    if (event.kind == TurnEvent::Kind::kText) await_question();
+    // From a pipe an empty line stands between two answers, for an answer may have several lines.
+    if (event.kind == TurnEvent::Kind::kText && !std::exchange(separated, true)) {
+      screen_.show({.kind = TurnEvent::Kind::kText, .text = "\n"});
+    }
+    screen_.show(event);
+  });
+  interrupted = interrupt.interrupted();
+  if (!turn.ok()) {
+    fail_turn(turn.status());
+    return std::nullopt;
+  }
+  ++n_answers_shown_;
+  screen_.finish(*turn, n_before + 1, options.max_tokens);
+  if (turn->lost_prefix) note(turn->lost_prefix->to_string());
+  return *std::move(turn);
+}
+
+TurnOptions Conversation::options_of(size_t question, size_t attempt) const {
+  TurnOptions options = turn_options_;
+  if (options.sampler.seed) *options.sampler.seed += kSeedsOfATurn * n_turns_before(question) + attempt;
+  return options;
+}
+
+size_t Conversation::n_turns_before(size_t message) const {
+  size_t n = 0;
+  for (size_t i = 0; i < std::min(message, messages().size()); ++i) n += role_of(messages()[i]) == "assistant" ? 1 : 0;
+  return n;
+}
+
+// Another one than any answer that is known to it has had.
+size_t Conversation::next_attempt(size_t question) {
+  if (!turn_options_.sampler.seed) return 0;
+  size_t attempt = branches_.n_answers_to(question + 1);
+  if (attempted_question_ == question) attempt = std::max(attempt, last_attempt_ + 1);
+  attempted_question_ = question;
+  last_attempt_ = attempt;
+  return attempt;
+}
+
+std::optional<ChatSession> Conversation::copy_if_room_is_short(size_t n_bytes) {
+  const ChatSession& session = branches_.now();
+  // A token has at least a byte.
+  if (session.ids().size() + n_bytes + kAroundAMessage <= session.engine()->max_seq_len()) return std::nullopt;
+  Result<ChatSession> copy = session.fork();
+  if (!copy.ok()) return std::nullopt;
+  return *std::move(copy);
+}
+
+// --- other answers
+
+Conversation::Next Conversation::regenerate(std::string_view) {
+  if (messages().empty()) {
+    note("there is nothing to answer yet");
+    return Next::kGoOn;
+  }
+  bool interrupted = false;
+  if (role_of(messages().back()) == "user") {
+    const size_t n_before = messages().size();
+    if (answer(n_before - 1, 0, [&](const TurnOptions& options, const TurnCallback& show) {
+          return now().answer(options, show);
+        }, interrupted)) {
+      branches_.has_grown(n_before, "the answer");
       save();
     }
-  } else {
-    screen_.note("no such command: " + std::string(name) + " (/help lists them)");
+    return interrupted ? Next::kInterrupted : Next::kGoOn;
   }
-  return Next::kGoOn;
-}
-
-Conversation::Next Conversation::answer(const Ask& ask) {
-  InterruptScope interrupt;
-  TurnOptions options = options_;
-  options.stop = interrupt.token();
-  const Result<Turn> turn = ask(options, [&](const TurnEvent& event) { screen_.show(event); });
-  if (turn.ok()) {
-    screen_.finish(*turn, n_turns());
-    if (turn->lost_prefix) screen_.note(turn->lost_prefix->to_string());
+  const size_t question = last_from(messages(), "user");
+  Result<ChatSession> next = now().fork();
+  if (!next.ok()) {
+    fail(next.status());
+    return Next::kGoOn;
+  }
+  if (answer(question, next_attempt(question), [&](const TurnOptions& options, const TurnCallback& show) {
+        return next->regenerate(options, show);
+      }, interrupted)) {
+    branches_.replace(*std::move(next), "/regen");
     save();
-  } else {
-    fail_turn(turn.status());
   }
-  return interrupt.interrupted() ? Next::kInterrupted : Next::kGoOn;
+  return interrupted ? Next::kInterrupted : Next::kGoOn;
 }
 
 // "[N] TEXT"; without N the last user message is meant.
 Conversation::Next Conversation::edit(std::string_view argument) {
-  const Json& messages = session_.messages();
-  size_t message = messages.size();
-  while (message > 0 && messages[message - 1].value("role", "") != "user") --message;
-  std::optional<size_t> number;
+  size_t message = last_from(messages(), "user");
   std::string_view text = argument;
-  if (number = leading_number(text); number) {
+  if (const std::optional<size_t> number = leading_number(text); number) {
     message = *number;
-    if (message >= messages.size() || messages[message].value("role", "") != "user") {
-      screen_.note("there is no message of yours with this number (/history shows them)");
-      return Next::kGoOn;
-    }
-    ++message;
   } else {
     text = argument;
   }
-  if (text.empty() || message == 0) {
-    screen_.note("/edit [N] TEXT: what to say instead (/history shows the numbers)");
+  if (message >= messages().size() || role_of(messages()[message]) != "user") {
+    note("there is no message of yours with this number (/history shows them)");
     return Next::kGoOn;
   }
-  return answer([&](const TurnOptions& options, const TurnCallback& show) {
-    return session_.edit(message - 1, text, options, show);
-  });
+  if (text.empty()) {
+    note("/edit [N] TEXT: what to say in its place (/history shows the numbers)");
+    return Next::kGoOn;
+  }
+  // What comes behind the message stays as a branch, and is in its file before this one's is written over.
+  if (const Status status = branches_.go({branches_.here().branch, message}, "/edit"); !status.ok()) {
+    fail(status);
+    return Next::kGoOn;
+  }
+  save();
+  bool said = false;
+  const Next next = say(std::string(text), "", said);
+  if (!said) {
+    branches_.take_back();
+    save();
+  }
+  return next;
 }
 
 Conversation::Next Conversation::several_answers(std::string_view argument) {
   const std::optional<size_t> n = leading_number(argument);
   if (!n || argument.empty()) {
-    screen_.note("/answers N TEXT: how many, and the message");
+    note("/answers N TEXT: how many, and the message");
     return Next::kGoOn;
   }
+  const size_t n_before = messages().size();
+  const std::string text(argument);
+  std::optional<ChatSession> before = copy_if_room_is_short(text.size());
+  keep_question(text);
   InterruptScope interrupt;
-  TurnOptions options = options_;
+  TurnOptions options = options_of(n_before, 0);
   options.stop = interrupt.token();
-  // They come all at once: each is shown when all are there.
-  const Result<std::vector<Turn>> turns = session_.send_for_answers(argument, *n, options);
+  if (!options.sampler.seed) options.sampler.seed = std::random_device()();
+  AnswersOnScreen shown(screen_, std::min(*n, ChatSession::kMaxAnswers), options, n_turns(messages()) + 1);
+  const Result<std::vector<Turn>> turns =
+      now().send_for_answers(text, *n, options, [&](size_t i, const TurnEvent& event) {
+        if (event.kind == TurnEvent::Kind::kText) await_question();
+        shown.hear(i, event);
+      });
   if (!turns.ok()) {
+    shown.give_up();
     fail_turn(turns.status());
   } else {
-    for (size_t i = 0; i < turns->size(); ++i) {
-      screen_.note("--- answer " + std::to_string(i + 1));
-      screen_.show({.kind = TurnEvent::Kind::kText, .text = (*turns)[i].text});
-      screen_.finish((*turns)[i], n_turns());
+    if ((*turns)[0].left_out.any() && before) {
+      branches_.was_rewritten(*std::move(before), "/answers");
+    } else {
+      branches_.has_grown(n_before, "/answers");
     }
-    screen_.note("the conversation goes on with answer 1; /choose K for another");
-    save();
+    answers_ = {branches_.here()};
+    for (size_t i = 1; i < turns->size(); ++i) {
+      Result<ChatSession> other = now().choose(i).ok() ? now().fork() : Status(ErrorCode::kOutOfMemory, "");
+      if (other.ok()) answers_.push_back({branches_.add(*std::move(other)), SIZE_MAX});
+    }
+    (void)now().choose(0);
+    if (turns->size() > 1) note("the conversation goes on with answer 1; /choose K takes another");
   }
+  save();
   return interrupt.interrupted() ? Next::kInterrupted : Next::kGoOn;
 }
 
-void Conversation::choose(std::string_view argument) {
-  const std::optional<size_t> answer = leading_number(argument);
-  if (!answer || *answer == 0) {
-    screen_.note("/choose K: the number of an answer");
-    return;
+// --- keeping
+
+void Conversation::keep_question(const std::string& text) {
+  if (!kept_) return;
+  // What is wrong with the text, the turn itself will say; what is wrong with the file, the save behind it.
+  Result<ChatSession> copy = now().fork();
+  if (!copy.ok() || !copy->append({{"role", "user"}, {"content", text}}).ok()) return;
+  const auto asked = std::make_shared<ChatSession>(*std::move(copy));
+  const auto write = [asked, kept = &*kept_] { (void)kept->save_question(*asked); };
+  try {
+    keeping_ = std::jthread(write);
+  } catch (const std::system_error&) {  // no thread left
+    write();
   }
-  if (!session_.choose(*answer - 1).ok()) {
-    screen_.note("there is no answer " + std::to_string(*answer) + " to choose");
-    return;
-  }
-  screen_.note("the conversation goes on with answer " + std::to_string(*answer));
-  save();
 }
 
-void Conversation::pin(std::string_view argument) {
-  const std::optional<size_t> message = leading_number(argument);
-  if (!message) {
-    screen_.note("/pin N: the number of a message (/history shows them)");
-    return;
-  }
-  if (const Status status = session_.pin(*message); !status.ok()) return fail(status);
-  screen_.note("message " + std::to_string(*message) + " stays when old turns are dropped");
-  save();
-}
-
-void Conversation::show_history() const {
-  constexpr size_t kExcerpt = 60;
-  size_t number = 0;
-  for (const Json& message : session_.messages()) {
-    std::string text = message.value("content", Json("")).is_string() ? message.value("content", "") : "...";
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    if (text.size() > kExcerpt) {
-      text.resize(kExcerpt - utf8_incomplete_tail(std::string_view(text).substr(0, kExcerpt)));
-      text += "...";
-    }
-    screen_.note(std::to_string(number++) + "  " + message.value("role", "") + ": " + text);
-  }
-  if (number == 0) screen_.note("nothing was said yet");
+void Conversation::await_question() {
+  if (keeping_.joinable()) keeping_.join();
 }
 
 void Conversation::save() {
-  if (save_path_.empty()) return;
-  if (const Status status = session_.save(save_path_); !status.ok()) {
+  if (branches_.changed()) {
+    if (const size_t n_gone = branches_.forget_all_but(kMaxBranches); n_gone > 0) {
+      note("there are more than " + std::to_string(kMaxBranches) + " branches: the oldest is forgotten");
+    }
+  }
+  if (!kept_) return branches_.is_kept();
+  await_question();
+  if (const Status status = kept_->save(branches_); !status.ok()) {
     any_failed_ = true;
-    screen_.note("the conversation could not be kept: " + status.message());
+    note("the conversation could not be kept: " + status.message());
   }
-}
-
-void Conversation::undo() {
-  const Json& messages = session_.messages();
-  const bool has_turn = messages.size() >= 2 && messages.back().value("role", "") == "assistant";
-  if (!has_turn) {
-    screen_.note("there is nothing to take back");
-    return;
-  }
-  if (const Status status = session_.rewind_to(messages.size() - 2); !status.ok()) return fail(status);
-  screen_.note("the last message and its answer are gone");
-  save();
-}
-
-void Conversation::fork() {
-  Result<ChatSession> copy = session_.fork();
-  if (!copy.ok()) return fail(copy.status());
-  parents_.push_back(std::move(session_));
-  session_ = *std::move(copy);
-  screen_.note("this is branch " + std::to_string(parents_.size()) + "; /back returns to where it was forked");
-}
-
-void Conversation::back() {
-  if (parents_.empty()) {
-    screen_.note("this conversation was not forked");
-    return;
-  }
-  session_ = std::move(parents_.back());
-  parents_.pop_back();
-  screen_.note("back where it was forked, after turn " + std::to_string(n_turns()));
-  save();
-}
-
-void Conversation::show_stats() const {
-  const Usage& usage = session_.usage();
-  const Timings& last = session_.timings();
-  Engine& engine = *session_.engine();
-  std::fprintf(stderr, "turns            %zu, %zu of %zu positions used\n", n_turns(), session_.ids().size(),
-               engine.max_seq_len());
-  std::fprintf(stderr, "prompt tokens    %zu, of them %zu found in the cache and %zu read\n", usage.n_prompt,
-               usage.n_cached, usage.n_prefilled);
-  std::fprintf(stderr, "said tokens      %zu, of them %zu as guessed (%zu guesses)\n", usage.n_decoded,
-               usage.n_accepted, usage.n_drafted);
-  std::fprintf(stderr, "last turn        first token %.1f ms (render %.2f, tokenize %.2f, match %.2f, prefill %.1f), "
-                       "%.0f tok/s\n",
-               last.ttft_ms, last.render_ms, last.tokenize_ms, last.match_ms, last.prefill_ms, last.decode_tps);
-  std::fprintf(stderr, "keys and values  %s in use of %s\n", format_bytes(engine.pool().bytes_in_use()).c_str(),
-               format_bytes(engine.pool().budget_bytes()).c_str());
 }
 
 void Conversation::fail_turn(const Status& status) {
-  if (status.code() != ErrorCode::kCancelled) return fail(status);
-  screen_.note("stopped before the first word; nothing has changed");
+  if (status.code() == ErrorCode::kCancelled) return note("stopped before the first word; nothing has changed");
+  if (status.code() != ErrorCode::kContextFull) return fail(status);
+  // What stands behind the numbers is for programs: names of functions.
+  fail({status.code(), status.message().substr(0, status.message().find(';'))});
+  note(commands_ ? "ways out: /when-full drop lets old turns go, /undo takes the last turn back,\n"
+                   "/edit shortens a message, /clear begins anew"
+                 : "ways out: --when-full drop lets old turns go, a larger --context");
 }
 
 void Conversation::fail(const Status& status) {
   any_failed_ = true;
-  screen_.note("ibid: " + status.message());
-}
-
-size_t Conversation::n_turns() const {
-  size_t n = 0;
-  for (const Json& message : session_.messages()) n += message.value("role", "") == "assistant" ? 1 : 0;
-  return n;
+  const std::string which = commands_ ? "" : "message " + std::to_string(n_lines_) + ": ";
+  note("ibid: " + which + status.message());
 }
 
 }  // namespace ibid

@@ -1,0 +1,243 @@
+#include "apps/chat/branches.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/sessions/message_text.h"
+#include "runtime/session_file.h"
+
+namespace ibid {
+namespace {
+
+size_t n_common(const Json& a, const Json& b) {
+  size_t n = 0;
+  while (n < std::min(a.size(), b.size()) && a[n] == b[n]) ++n;
+  return n;
+}
+
+bool begins(const Json& shorter, const Json& longer) {
+  return shorter.size() <= longer.size() && n_common(shorter, longer) == shorter.size();
+}
+
+// Keeps the first n messages. A question without an answer may be the last of them.
+Status cut(ChatSession& session, size_t n) {
+  const Json& messages = session.messages();
+  if (n == messages.size()) return {};
+  if (n == 0 || role_of(messages[n - 1]) != "user") return session.rewind_to(n);
+  Json kept = Json::array();
+  for (size_t i = 0; i < n; ++i) kept.push_back(messages[i]);
+  return session.set_history(std::move(kept));
+}
+
+// Where the last turn begins: in front of the last question; nullopt when there is none.
+std::optional<size_t> begin_of_last_turn(const Json& messages) {
+  const size_t question = last_from(messages, "user");
+  if (question == messages.size()) return std::nullopt;
+  return question;
+}
+
+}  // namespace
+
+void Branches::record(Place before, std::string what) {
+  undo_.push_back({before, std::move(what)});
+  redo_.clear();
+}
+
+void Branches::has_grown(size_t n_before, std::string what) {
+  record({now_id_, n_before}, std::move(what));
+  now_elsewhere_ = false;
+}
+
+void Branches::put_aside() {
+  changed_ = true;
+  Branch& left = others_[now_id_];
+  left.session = std::move(now_);
+  left.elsewhere = now_elsewhere_;
+}
+
+void Branches::replace(ChatSession next, std::string what) {
+  record(here(), std::move(what));
+  put_aside();
+  now_ = std::move(next);
+  now_id_ = next_id_++;
+  now_elsewhere_ = false;
+}
+
+void Branches::was_rewritten(ChatSession before, std::string what) {
+  if (!what.empty()) record({now_id_, before.messages().size()}, std::move(what));
+  others_[now_id_].session = std::move(before);
+  now_id_ = next_id_++;
+  now_elsewhere_ = false;
+  changed_ = true;
+}
+
+size_t Branches::add(ChatSession session) {
+  changed_ = true;
+  others_[next_id_].session = std::move(session);
+  return next_id_++;
+}
+
+Status Branches::load(Branch& branch) {
+  if (branch.session) return {};
+  TRY_ASSIGN(branch.session, ChatSession::load(now_.engine(), branch.path));
+  return {};
+}
+
+const Json* Branches::messages_of(Branch& branch) {
+  if (branch.session) return &branch.session->messages();
+  if (branch.messages) return &*branch.messages;
+  if (!branch.problem.empty()) return nullptr;
+  Result<SavedSession> saved = read_saved_session(now_.engine()->files(), branch.path);
+  if (!saved.ok()) {
+    branch.problem = saved.status().message();
+    return nullptr;
+  }
+  branch.messages = std::move(saved->messages);
+  return &*branch.messages;
+}
+
+Status Branches::move_to(Place place) {
+  ChatSession* from = &now_;
+  if (place.branch == now_id_) {
+    if (place.n_messages == messages().size()) return {};
+  } else {
+    const auto found = others_.find(place.branch);
+    if (found == others_.end()) return {ErrorCode::kNotFound, "there is no branch " + std::to_string(place.branch)};
+    TRY(load(found->second));
+    from = &*found->second.session;
+    if (place.n_messages >= from->messages().size()) {
+      ChatSession next = std::move(*from);
+      const bool elsewhere = found->second.elsewhere;
+      others_.erase(found);
+      put_aside();
+      now_ = std::move(next);
+      now_id_ = place.branch;
+      now_elsewhere_ = elsewhere;
+      return {};
+    }
+  }
+  TRY_ASSIGN(ChatSession copy, from->fork());
+  TRY(cut(copy, place.n_messages));
+  put_aside();
+  now_ = std::move(copy);
+  now_id_ = next_id_++;
+  now_elsewhere_ = false;
+  return {};
+}
+
+Status Branches::go(Place place, std::string what) {
+  const Place before = here();
+  TRY(move_to(place));
+  record(before, std::move(what));
+  return {};
+}
+
+Result<std::string> Branches::undo() {
+  Step step;
+  if (!undo_.empty()) {
+    step = undo_.back();
+  } else if (const std::optional<size_t> begin = begin_of_last_turn(messages()); begin) {
+    step = {{now_id_, *begin}, "the last message and its answer"};
+  } else {
+    return Status(ErrorCode::kNotFound, "there is nothing to take back");
+  }
+  const Place before = here();
+  TRY(move_to(step.place));
+  if (!undo_.empty()) undo_.pop_back();
+  redo_.push_back({before, step.what});
+  return step.what;
+}
+
+Result<std::string> Branches::redo() {
+  if (redo_.empty()) return Status(ErrorCode::kNotFound, "nothing was taken back that could come again");
+  Step step = redo_.back();
+  const Place before = here();
+  TRY(move_to(step.place));
+  redo_.pop_back();
+  undo_.push_back({before, step.what});
+  return step.what;
+}
+
+void Branches::take_back() {
+  const Step step = undo_.back();
+  const size_t left = now_id_;
+  if (!move_to(step.place).ok()) return;  // it stays a step that /undo takes
+  undo_.pop_back();
+  others_.erase(left);
+}
+
+std::vector<Branches::View> Branches::others() {
+  std::vector<View> views;
+  for (auto& [number, branch] : others_) {
+    if (branch.elsewhere) continue;
+    const Json* messages = messages_of(branch);
+    if (messages == nullptr) {
+      views.push_back({number, nullptr, 0, branch.problem});
+    } else if (!begins(*messages, this->messages())) {
+      views.push_back({number, messages, n_common(*messages, this->messages()), ""});
+    }
+  }
+  // Of two that are the same the first stays.
+  std::vector<View> worth;
+  for (const View& view : views) {
+    const bool is_part = view.messages != nullptr &&
+                         std::any_of(views.begin(), views.end(), [&](const View& other) {
+                           if (other.messages == nullptr || other.number == view.number) return false;
+                           const bool same = other.messages->size() == view.messages->size();
+                           return (!same || other.number < view.number) && begins(*view.messages, *other.messages);
+                         });
+    if (!is_part) worth.push_back(view);
+  }
+  return worth;
+}
+
+size_t Branches::n_answers_to(size_t n) {
+  size_t n_answers = messages().size() > n ? 1 : 0;
+  for (auto& [number, branch] : others_) {
+    const Json* other = messages_of(branch);
+    if (other != nullptr && other->size() > n && n_common(*other, messages()) == n) ++n_answers;
+  }
+  return n_answers;
+}
+
+void Branches::add_file(size_t number, std::string path) {
+  others_[number].path = std::move(path);
+  next_id_ = std::max(next_id_, number + 1);
+  if (now_id_ <= number) now_id_ = next_id_++;
+}
+
+size_t Branches::forget_all_but(size_t n) {
+  const std::vector<View> views = others();
+  const size_t n_gone = views.size() - std::min(views.size(), n);
+  for (size_t i = 0; i < n_gone; ++i) {
+    const size_t gone = views[i].number;
+    others_.erase(gone);
+    const auto leads_there = [gone](const Step& step) { return step.place.branch == gone; };
+    std::erase_if(undo_, leads_there);
+    std::erase_if(redo_, leads_there);
+  }
+  changed_ = changed_ || n_gone > 0;
+  return n_gone;
+}
+
+void Branches::set_file_gone(size_t number) {
+  const auto found = others_.find(number);
+  if (found == others_.end()) return;
+  found->second.path.clear();
+  if (!found->second.session) others_.erase(found);
+}
+
+const ChatSession* Branches::session_of(size_t number) const {
+  const Branch& branch = others_.at(number);
+  return branch.session ? &*branch.session : nullptr;
+}
+
+void Branches::keep_elsewhere(const std::function<std::string(size_t number)>& renamed) {
+  now_elsewhere_ = true;
+  for (auto& [number, branch] : others_) {
+    branch.elsewhere = true;
+    if (!branch.path.empty()) branch.path = renamed(number);
+  }
+}
+
+}  // namespace ibid

@@ -1,0 +1,120 @@
+// The branches of one conversation: the present one, which grows, and the others, which were left by /edit, /regen,
+// /undo, /clear and the like and stay as they are. Nothing that was said is lost: what a command leaves behind is a
+// branch, and /undo returns to it.
+//
+// A branch at rest is a ChatSession, or a file that is read when somebody wants it. Which branches are worth showing
+// and keeping is decided by their messages alone: one that is the beginning of another, or of the present one, is not.
+// For one thread.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file_ops.h"
+#include "base/result.h"
+#include "runtime/chat_session.h"
+
+namespace ibid {
+
+class Branches {
+ public:
+  explicit Branches(ChatSession now) : now_(std::move(now)) {}
+
+  ChatSession& now() { return now_; }
+  const ChatSession& now() const { return now_; }
+  const Json& messages() const { return now_.messages(); }
+
+  // A place in a branch: behind its first n_messages. It stays valid while the branch grows.
+  struct Place {
+    size_t branch = 0;
+    size_t n_messages = 0;
+  };
+  Place here() const { return {now_id_, messages().size()}; }
+
+  // --- changes. `what` is the command, as /undo names it.
+
+  // The present branch has grown: it had n_before messages.
+  void has_grown(size_t n_before, std::string what);
+  // `next` becomes the present branch; the one before stays.
+  void replace(ChatSession next, std::string what);
+  // The present branch was changed in its older messages; `before` is how it was. what: empty: no step of its own.
+  void was_rewritten(ChatSession before, std::string what);
+  // Goes to a place; the present branch stays. Where the branch has grown since, a copy of its beginning is taken.
+  // Errors: those of ChatSession::load() and fork(); kNotFound: no such branch. Nothing has changed then.
+  Status go(Place place, std::string what);
+  // One step back or forth; returns its `what`. With nothing to undo, the last question and its answer are taken back.
+  // kNotFound: nothing to undo.
+  Result<std::string> undo();
+  Result<std::string> redo();
+  // The last recorded change never was; what it made is forgotten. REQUIRES: it was go() to another place.
+  void take_back();
+
+  // A branch beside the present one, which stays where it is. Returns its number.
+  size_t add(ChatSession session);
+
+  // --- what there is
+
+  struct View {
+    size_t number = 0;
+    const Json* messages = nullptr;  // nullptr: its file cannot be read
+    size_t n_common = 0;             // messages at the beginning that are the present branch's too
+    std::string problem;             // why it cannot be read
+  };
+  // The branches that are worth it, in the order of their numbers.
+  std::vector<View> others();
+  // How many answers are known to the question that ends the first n messages of the present branch.
+  size_t n_answers_to(size_t n);
+
+  // --- files: which branch is in which. The files themselves are KeptConversation's.
+
+  // A branch that is read from `path` when it is wanted. REQUIRES: no other has this number.
+  void add_file(size_t number, std::string path);
+  const std::string& file_of(size_t number) const { return others_.at(number).path; }
+  void set_file(size_t number, std::string path) { others_.at(number).path = std::move(path); }
+  const ChatSession* session_of(size_t number) const;
+  // All of them, the present one included, are kept under another name now: they stay for /undo alone.
+  // renamed: what became of a path.
+  void keep_elsewhere(const std::function<std::string(size_t number)>& renamed);
+  // Forgets the oldest of others() beyond so many. Returns how many went.
+  size_t forget_all_but(size_t n);
+  // The file is removed. A branch that was never read goes with it.
+  void set_file_gone(size_t number);
+  // Whether others() may have changed since is_kept().
+  bool changed() const { return changed_; }
+  void is_kept() { changed_ = false; }
+  void mark_changed() { changed_ = true; }
+
+ private:
+  struct Branch {
+    std::optional<ChatSession> session;  // none: in the file
+    std::optional<Json> messages;        // of the file, when they were read
+    std::string problem;                 // why they could not be
+    std::string path;                    // empty: in no file
+    bool elsewhere = false;
+  };
+  struct Step {
+    Place place;
+    std::string what;
+  };
+
+  const Json* messages_of(Branch& branch);
+  Status load(Branch& branch);
+  Status move_to(Place place);
+  void put_aside();  // the present branch, for now_ to be assigned
+  void record(Place before, std::string what);
+
+  ChatSession now_;
+  size_t now_id_ = 1;
+  bool now_elsewhere_ = false;
+  size_t next_id_ = 2;
+  std::map<size_t, Branch> others_;
+  std::vector<Step> undo_, redo_;
+  bool changed_ = false;
+};
+
+}  // namespace ibid

@@ -1,0 +1,117 @@
+#include "apps/chat/chat_command.h"
+
+#include <algorithm>
+#include <array>
+
+#include "apps/nearest_names.h"
+
+namespace ibid {
+namespace {
+
+using C = Conversation;
+constexpr size_t kText = ChatCommand::kText;
+constexpr size_t kHelpColumn = 20;
+
+constexpr std::array kCommands = {
+    ChatCommand{"/help", "/?", "[COMMAND]", "all commands, or more about one", "", 0, 1, &C::help},
+    ChatCommand{"/regen", "", "", "another answer to the last message",
+                "The answer before stays as a branch. With a seed it is another answer, too:\n"
+                "turn T of a chat draws with SEED + 1000 (T - 1), its Kth other answer with\n"
+                "K more.",
+                0, 0, &C::regenerate},
+    ChatCommand{"/edit", "", "[N] TEXT", "say TEXT in place of message N (your last one)",
+                "The conversation goes on from there; what came behind stays as a branch.", 1, kText, &C::edit},
+    ChatCommand{"/undo", "", "", "take the last change back, whatever it was",
+                "A message and its answer, /edit, /regen, /clear, /system, /choose, /goto,\n"
+                "/back, /pin, or a file of /read that waits. As often as you like.",
+                0, 0, &C::undo},
+    ChatCommand{"/redo", "", "", "what /undo took back comes again", "", 0, 0, &C::redo},
+    ChatCommand{"/answers", "", "N TEXT", "N answers to TEXT, at most 16",
+                "They are computed side by side and shown one behind the other, each with its\n"
+                "seed. The conversation goes on with the first; the others are branches.",
+                2, kText, &C::several_answers},
+    ChatCommand{"/choose", "", "K", "go on with the Kth of these answers", "", 1, 1, &C::choose},
+    ChatCommand{"/fork", "", "", "mark this place for /back", "", 0, 0, &C::fork},
+    ChatCommand{"/back", "", "", "return to the last mark",
+                "What was said since stays as a branch.", 0, 0, &C::back},
+    ChatCommand{"/branches", "", "", "the other branches of this conversation",
+                "What /edit, /regen, /undo, /back and others leave behind. Each with its\n"
+                "number, its first message that differs from this branch, and its last words.\n"
+                "A kept conversation keeps them as well, a hundred of them.",
+                0, 0, &C::list_branches},
+    ChatCommand{"/goto", "", "N", "go on with branch N", "", 1, 1, &C::go_to},
+    ChatCommand{"/history", "", "[N]", "the messages with their numbers, or all of one", "", 0, 1, &C::history},
+    ChatCommand{"/read", "", "FILE [TEXT]", "a text file goes along with TEXT or your next message",
+                "In a message @FILE does the same. Names with blanks stand in double quotes:\n"
+                "/read \"my notes.txt\", @\"my notes.txt\". UTF-8, at most a million bytes.",
+                0, kText, &C::read},
+    ChatCommand{"/set", "", "[NAME VALUE]", "how answers are sampled: /set temperature 0.5",
+                "The names, values and ranges are the command line's. /set NAME shows one,\n"
+                "/set alone or /show all.",
+                0, kText, &C::set},
+    ChatCommand{"/show", "", "", "how answers are sampled now", "", 0, 0, &C::show_settings},
+    ChatCommand{"/when-full", "", "[POLICY]", "a full context: error, drop (old turns), cut",
+                "error: the message is refused. drop: the oldest turns go; the system message,\n"
+                "pinned messages and the newest turn stay, and what was there before stays as\n"
+                "a branch. cut: the middle of the newest message goes.",
+                0, 1, &C::when_full},
+    ChatCommand{"/pin", "", "N", "message N stays when old turns are dropped", "", 1, 1, &C::pin},
+    ChatCommand{"/system", "", "[TEXT|none]", "show the system message, or begin anew with TEXT", "", 0, kText,
+                &C::system},
+    ChatCommand{"/clear", "", "", "begin anew, with the same system message",
+                "Asks where a kept conversation goes.", 0, 0, &C::clear},
+    ChatCommand{"/save", "", "NAME", "keep this conversation; --resume NAME goes on with it",
+                "Of one that is kept already, a copy. `ibid sessions` lists, shows, exports,\n"
+                "renames and deletes what is kept.",
+                1, kText, &C::keep_as},
+    ChatCommand{"/model", "", "", "what runs here", "", 0, 0, &C::show_model},
+    ChatCommand{"/stats", "", "", "tokens, times and memory so far", "", 0, 0, &C::show_stats},
+    ChatCommand{"/exit", "/quit", "", "leave (or Ctrl-D)", "", 0, 0, &C::leave},
+};
+
+std::string usage_of(const ChatCommand& command) {
+  return std::string(command.name) + (command.arguments.empty() ? "" : " ") + std::string(command.arguments);
+}
+
+}  // namespace
+
+std::span<const ChatCommand> chat_commands() { return kCommands; }
+
+const ChatCommand* find_chat_command(std::string_view name) {
+  const std::string small = lower_case(name);
+  const auto found = std::find_if(kCommands.begin(), kCommands.end(), [&](const ChatCommand& command) {
+    return small == command.name || (!command.alias.empty() && small == command.alias);
+  });
+  return found == kCommands.end() ? nullptr : &*found;
+}
+
+std::string help_of_all_commands() {
+  std::string text;
+  for (const ChatCommand& command : kCommands) {
+    std::string line = usage_of(command);
+    line.resize(std::max(kHelpColumn, line.size() + 1), ' ');
+    text += line + std::string(command.help) + "\n";
+  }
+  return text +
+         "//TEXT              a message that begins with /\n"
+         "@FILE               in a message: the text file goes along\n"
+         "Ctrl-C              stops an answer and keeps what was said";
+}
+
+std::string help_of(const ChatCommand& command) {
+  std::string text = usage_of(command) + ": " + std::string(command.help);
+  if (!command.alias.empty()) text += " (or " + std::string(command.alias) + ")";
+  if (!command.more.empty()) text += "\n" + std::string(command.more);
+  return text;
+}
+
+CompletionWords completion_words() {
+  CompletionWords words;
+  for (const ChatCommand& command : kCommands) {
+    words.commands.emplace_back(command.name);
+    if (command.arguments.starts_with("FILE")) words.commands_with_file.emplace_back(command.name);
+  }
+  return words;
+}
+
+}  // namespace ibid

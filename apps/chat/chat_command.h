@@ -1,0 +1,42 @@
+// The commands of a chat: lines that begin with a slash. One table of them, which /help, the completion of what is
+// typed and docs/chat.md go by.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "apps/chat/conversation.h"
+#include "apps/terminal/completion.h"
+
+namespace ibid {
+
+struct ChatCommand {
+  std::string_view name;       // "/edit"
+  std::string_view alias;      // another name, or empty
+  std::string_view arguments;  // "[N] TEXT", as people read it
+  std::string_view help;       // one line
+  // What more there is to know, for /help COMMAND; may be empty.
+  std::string_view more;
+  size_t min_words = 0;
+  size_t max_words = 0;        // kText: the rest of the line is text
+  // The words are as many as allowed.
+  Conversation::Next (Conversation::*run)(std::string_view argument);
+
+  static constexpr size_t kText = SIZE_MAX;
+};
+
+// In the order of /help.
+std::span<const ChatCommand> chat_commands();
+// By name or alias, in small or capital letters, with its slash. nullptr: there is none.
+const ChatCommand* find_chat_command(std::string_view name);
+
+// "/edit [N] TEXT", and behind it the help; each line at most 78 columns wide.
+std::string help_of_all_commands();
+std::string help_of(const ChatCommand& command);
+
+// What Tab knows of them.
+CompletionWords completion_words();
+
+}  // namespace ibid

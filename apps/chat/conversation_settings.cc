@@ -1,0 +1,208 @@
+// The commands that show something, or that say how the next answers come about.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "apps/chat/chat_command.h"
+#include "apps/chat/command_words.h"
+#include "apps/chat/conversation.h"
+#include "apps/chat/sampling_options.h"
+#include "apps/chat/when_full.h"
+#include "apps/sessions/message_text.h"
+#include "cache/lru_kv_cache_store.h"
+#include "model/memory_plan.h"
+
+namespace ibid {
+namespace {
+
+constexpr size_t kLineColumns = 78;
+
+template <typename... Values>
+std::string formatted(const char* format, Values... values) {
+  std::array<char, 256> line;
+  std::snprintf(line.data(), line.size(), format, values...);
+  return line.data();
+}
+
+// "name value   name value", in lines that fit.
+std::string in_lines(const std::vector<std::string>& parts) {
+  std::string lines, line;
+  for (const std::string& part : parts) {
+    if (!line.empty() && line.size() + 3 + part.size() > kLineColumns) lines += std::exchange(line, "") + "\n";
+    line += (line.empty() ? "" : "   ") + part;
+  }
+  return lines + line;
+}
+
+}  // namespace
+
+Conversation::Next Conversation::help(std::string_view argument) {
+  if (argument.empty()) {
+    note(help_of_all_commands());
+    return Next::kGoOn;
+  }
+  const std::string name = (argument.starts_with('/') ? "" : "/") + std::string(argument);
+  const ChatCommand* command = find_chat_command(name);
+  note(command != nullptr ? help_of(*command) : name + ": there is no such command (/help lists them)");
+  return Next::kGoOn;
+}
+
+Conversation::Next Conversation::history(std::string_view argument) {
+  if (argument.empty()) {
+    for (size_t i = 0; i < messages().size(); ++i) {
+      const std::string start = std::to_string(i) + "  " + role_of(messages()[i]) + ": ";
+      note(start + excerpt(text_of(messages()[i]), kLineColumns - std::min(kLineColumns, start.size())));
+    }
+    note(messages().empty() ? "nothing was said yet" : "/history N shows the whole of one");
+    return Next::kGoOn;
+  }
+  const std::optional<size_t> number = leading_number(argument);
+  if (!number || *number >= messages().size()) {
+    note("there is no message with this number (/history shows them)");
+  } else {
+    note(role_of(messages()[*number]) + ":\n" + text_of(messages()[*number]));
+  }
+  return Next::kGoOn;
+}
+
+Conversation::Next Conversation::pin(std::string_view argument) {
+  const std::optional<size_t> message = leading_number(argument);
+  if (!message) {
+    note("/pin N: the number of a message (/history shows them)");
+    return Next::kGoOn;
+  }
+  Result<ChatSession> pinned = now().fork();
+  Status status = pinned.status();
+  if (status.ok()) status = pinned->pin(*message);
+  if (!status.ok()) {
+    fail(status);
+    return Next::kGoOn;
+  }
+  branches_.replace(*std::move(pinned), "/pin");
+  note("message " + std::to_string(*message) + " stays when old turns are dropped");
+  save();
+  return Next::kGoOn;
+}
+
+Conversation::Next Conversation::read(std::string_view argument) {
+  if (argument.empty()) {
+    for (const AttachedFile& file : attached_) note(file.path + " goes along with your next message");
+    note("/read FILE [TEXT]: the file goes along with TEXT, or with your next message");
+    return Next::kGoOn;
+  }
+  const FirstWord word = take_word(argument);
+  Result<AttachedFile> file = read_attached_file(now().engine()->files(), word.word);
+  if (!file.ok()) {
+    note(file.status().message());
+    return Next::kGoOn;
+  }
+  const size_t n_tokens = now().count_tokens(file->text);
+  attached_.push_back(*std::move(file));
+  if (!word.rest.empty()) return message(word.rest);
+  note(word.word + ": " + std::to_string(attached_.back().text.size()) + " bytes, " + std::to_string(n_tokens) +
+       " tokens, go along with your next message");
+  return Next::kGoOn;
+}
+
+Conversation::Next Conversation::set(std::string_view argument) {
+  const size_t end = std::min(argument.find_first_of(" \t=\n"), argument.size());
+  const std::string_view name = argument.substr(0, end);
+  std::string_view value = trimmed(argument.substr(end));
+  if (value.starts_with('=')) value = trimmed(value.substr(1));
+  if (name.empty()) {
+    list_settings();
+    note("/set NAME VALUE changes one; the names are the command line's");
+    return Next::kGoOn;
+  }
+  const SamplingOption* option = find_sampling_option(name);
+  if (option == nullptr) {
+    note("'" + std::string(name) + "' is no setting (/set lists them; /when-full, /system are commands)");
+  } else if (value.empty()) {
+    note(option->name() + " " + option->get(turn_options_) + ": " + option->help);
+  } else if (const Status status = apply_sampling(turn_options_, name, value); !status.ok()) {
+    note(status.message());
+  } else {
+    note(option->name() + " " + option->get(turn_options_) + " from the next answer on");
+  }
+  return Next::kGoOn;
+}
+
+Conversation::Next Conversation::show_settings(std::string_view) {
+  list_settings();
+  return Next::kGoOn;
+}
+
+void Conversation::list_settings() {
+  std::vector<std::string> parts;
+  for (const SamplingOption& option : sampling_options()) {
+    parts.push_back(option.name() + " " + option.get(turn_options_));
+  }
+  parts.push_back("when-full " + std::string(when_full_name(now().when_full())));
+  note(in_lines(parts));
+}
+
+Conversation::Next Conversation::when_full(std::string_view argument) {
+  if (argument.empty()) {
+    note("when the context is full: " + std::string(when_full_name(now().when_full())));
+    note("error: the message is refused; drop: the oldest turns go; cut: the middle of\nthe message goes");
+    return Next::kGoOn;
+  }
+  const std::optional<WhenFull> policy = when_full_by_name(argument);
+  if (!policy) {
+    note("'" + std::string(argument) + "' is none of error, drop and cut");
+    return Next::kGoOn;
+  }
+  if (const Status status = now().set_when_full(*policy); !status.ok()) {
+    fail(status);
+    return Next::kGoOn;
+  }
+  note("when the context is full: " + std::string(argument));
+  save();
+  return Next::kGoOn;
+}
+
+Conversation::Next Conversation::show_model(std::string_view) {
+  const Engine& engine = *now().engine();
+  const KvLayout& layout = engine.model().kv_layout();
+  constexpr std::array<const char*, 3> kNames = {"f32", "f16", "int8"};
+  note("model            " + std::filesystem::path(engine.name()).filename().string());
+  note("from             " + engine.name());
+  note(formatted("context          %zu tokens, vocabulary %zu", engine.max_seq_len(), engine.model().vocab_size()));
+  note(formatted("keys and values  %s, %zu layers, %s for 64 tokens", kNames[static_cast<size_t>(layout.dtype())],
+                 layout.n_layers, format_bytes(layout.page_bytes()).c_str()));
+  return Next::kGoOn;
+}
+
+Conversation::Next Conversation::show_stats(std::string_view) {
+  const Usage& usage = now().usage();
+  const Timings& last = now().timings();
+  Engine& engine = *now().engine();
+  note(formatted("turns            %zu, %zu of %zu tokens of the context used", n_turns(messages()),
+                 now().ids().size(), engine.max_seq_len()));
+  note(formatted("prompt tokens    %zu, of them %zu found in the cache and %zu read", usage.n_prompt, usage.n_cached,
+                 usage.n_prefilled));
+  note(formatted("said tokens      %zu, of them %zu as guessed (%zu guesses)", usage.n_decoded, usage.n_accepted,
+                 usage.n_drafted));
+  note(formatted("last turn        first token after %.1f ms, then %.0f tokens/s", last.ttft_ms, last.decode_tps));
+  note(formatted("  of that        render %.2f, tokenize %.2f, match %.2f, prefill %.1f ms", last.render_ms,
+                 last.tokenize_ms, last.match_ms, last.prefill_ms));
+  note(formatted("keys and values  %s in use of %s", format_bytes(engine.pool().bytes_in_use()).c_str(),
+                 format_bytes(engine.pool().budget_bytes()).c_str()));
+  return Next::kGoOn;
+}
+
+void Conversation::show_last_exchange() {
+  constexpr size_t kQuestion = 2 * kLineColumns, kAnswer = 5 * kLineColumns;
+  const size_t question = last_from(messages(), "user");
+  if (question == messages().size()) return;
+  note("> " + excerpt(text_of(messages()[question]), kQuestion));
+  if (question + 1 < messages().size()) {
+    note(excerpt_of_end(text_of(messages().back()), kAnswer));
+  } else {
+    note("(it has no answer yet: /regen answers it, /undo takes it back)");
+  }
+}
+
+}  // namespace ibid

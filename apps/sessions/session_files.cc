@@ -1,0 +1,165 @@
+#include "apps/sessions/session_files.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <span>
+
+#include "apps/nearest_names.h"
+#include "apps/sessions/session_name.h"
+#include "apps/user_folders.h"
+
+namespace ibid {
+namespace {
+
+constexpr std::string_view kEnding = ".ibid";
+constexpr uint64_t kMaxLockBytes = 64;
+constexpr size_t kMaxNearNames = 3;
+
+struct FileOfSession {
+  std::string name;
+  std::optional<size_t> branch;  // none: the conversation itself
+};
+
+std::optional<FileOfSession> parse_file_name(std::string_view file) {
+  if (!file.ends_with(kEnding)) return std::nullopt;
+  file.remove_suffix(kEnding.size());
+  FileOfSession parsed;
+  if (const size_t dot = file.rfind('.'); dot != std::string_view::npos) {
+    const std::string_view digits = file.substr(dot + 1);
+    size_t branch = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), branch);
+    if (error != std::errc() || end != digits.data() + digits.size() || std::to_string(branch) != digits) {
+      return std::nullopt;
+    }
+    parsed.branch = branch;
+    file = file.substr(0, dot);
+  }
+  std::optional<std::string> name = unescape_session_name(file);
+  if (!name) return std::nullopt;
+  parsed.name = *std::move(name);
+  return parsed;
+}
+
+// " (process 123)", as whoever holds the lock wrote it there.
+std::string holder_of(FileOps& files, const std::string& lock_path) {
+  const Result<std::string> text = read_file(files, lock_path, kMaxLockBytes);
+  if (!text.ok()) return "";
+  const std::string digits = text->substr(0, text->find('\n'));
+  if (digits.empty() || !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+    return "";
+  }
+  return " (process " + digits + ")";
+}
+
+}  // namespace
+
+Result<std::string> sessions_directory() {
+  TRY_ASSIGN(const std::string folder, user_folder(UserFolder::kState));
+  return folder + "/sessions";
+}
+
+Result<std::string> kv_cache_directory() {
+  TRY_ASSIGN(const std::string folder, user_folder(UserFolder::kCache));
+  return folder + "/kv";
+}
+
+std::string SessionFiles::path(const std::string& name) const {
+  return directory_ + "/" + escape_session_name(name) + std::string(kEnding);
+}
+
+std::string SessionFiles::branch_path(const std::string& name, size_t branch) const {
+  return directory_ + "/" + escape_session_name(name) + "." + std::to_string(branch) + std::string(kEnding);
+}
+
+bool SessionFiles::exists(const std::string& name) const { return files_->info(path(name)).ok(); }
+
+Result<std::vector<std::string>> SessionFiles::names() const {
+  std::vector<std::string> names;
+  if (files_->info(directory_).status().code() == ErrorCode::kNotFound) return names;
+  TRY_ASSIGN(const std::vector<std::string> files, files_->list(directory_));
+  for (const std::string& file : files) {
+    if (std::optional<FileOfSession> parsed = parse_file_name(file); parsed && !parsed->branch) {
+      names.push_back(std::move(parsed->name));
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<std::vector<size_t>> SessionFiles::branches(const std::string& name) const {
+  std::vector<size_t> numbers;
+  if (files_->info(directory_).status().code() == ErrorCode::kNotFound) return numbers;
+  TRY_ASSIGN(const std::vector<std::string> files, files_->list(directory_));
+  for (const std::string& file : files) {
+    const std::optional<FileOfSession> parsed = parse_file_name(file);
+    if (parsed && parsed->branch && parsed->name == name) numbers.push_back(*parsed->branch);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+std::vector<std::string> SessionFiles::names_near(const std::string& name) const {
+  const Result<std::vector<std::string>> known = names();
+  std::vector<std::string> near = known.ok() ? nearest_names(name, *known) : std::vector<std::string>();
+  if (near.size() > kMaxNearNames) near.resize(kMaxNearNames);
+  return near;
+}
+
+Result<std::unique_ptr<FileLock>> SessionFiles::lock(const std::string& name) const {
+  (void)files_->make_directory(directory_);
+  const std::string lock_path = path(name) + ".lock";
+  Result<std::unique_ptr<FileLock>> lock = files_->lock(lock_path);
+  if (!lock.ok()) {
+    if (lock.status().code() != ErrorCode::kBusy) return std::unique_ptr<FileLock>();
+    return {ErrorCode::kBusy, "another ibid" + holder_of(*files_, lock_path) + " is in this conversation ('" + name +
+                                  "'); leave it there first, or take another name"};
+  }
+  // For whoever comes while it is held; nothing depends on it.
+  if (const Result<std::unique_ptr<File>> file = files_->create(lock_path); file.ok()) {
+    const std::string holder = std::to_string(getpid()) + "\n";
+    (void)(*file)->write(std::as_bytes(std::span(holder)));
+    (void)(*file)->close();
+  }
+  return lock;
+}
+
+Status SessionFiles::rename_branches(const std::string& from, const std::string& to) const {
+  TRY_ASSIGN(const std::vector<size_t> numbers, branches(from));
+  for (const size_t number : numbers) TRY(files_->rename(branch_path(from, number), branch_path(to, number)));
+  return {};
+}
+
+Status SessionFiles::rename(const std::string& from, const std::string& to) const {
+  if (!exists(from)) return no_such(from);
+  if (from == to) return {};
+  TRY_ASSIGN(const std::unique_ptr<FileLock> lock_from, lock(from));
+  TRY_ASSIGN(const std::unique_ptr<FileLock> lock_to, lock(to));
+  if (exists(to)) return {ErrorCode::kDuplicate, "there is a conversation '" + to + "' already; take another name"};
+  TRY(rename_branches(from, to));
+  TRY(files_->rename(path(from), path(to)));
+  TRY(files_->remove(path(from) + ".lock"));
+  return files_->sync_directory(directory_);
+}
+
+Status SessionFiles::remove(const std::string& name) const {
+  if (!exists(name)) return no_such(name);
+  TRY_ASSIGN(const std::unique_ptr<FileLock> lock_name, lock(name));
+  TRY_ASSIGN(const std::vector<size_t> numbers, branches(name));
+  for (const size_t number : numbers) TRY(files_->remove(branch_path(name, number)));
+  TRY(files_->remove(path(name)));
+  TRY(files_->remove(path(name) + ".lock"));
+  return files_->sync_directory(directory_);
+}
+
+Status SessionFiles::no_such(const std::string& name) const {
+  std::string message = "there is no conversation '" + name + "'";
+  std::string near;
+  for (const std::string& other : names_near(name)) near += (near.empty() ? "'" : ", '") + other + "'";
+  if (!near.empty()) message += "; there is " + near;
+  return {ErrorCode::kNotFound, message + " (`ibid sessions` lists them)"};
+}
+
+}  // namespace ibid

@@ -1,0 +1,80 @@
+// The table of commands: what /help says fits, and docs/chat.md says the same.
+#include "apps/chat/chat_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "apps/chat/command_words.h"
+#include "tests/support/paths.h"
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+namespace {
+
+using testing::HasSubstr;
+
+void expect_narrow(const std::string& text) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    EXPECT_LE(end - begin, 78u) << text.substr(begin, end - begin);
+    begin = end + 1;
+  }
+}
+
+TEST(ChatCommand, EachHasANameOfItsOwnAndHelpThatFits) {
+  std::set<std::string_view> names;
+  for (const ChatCommand& command : chat_commands()) {
+    EXPECT_TRUE(names.insert(command.name).second) << command.name;
+    if (!command.alias.empty()) EXPECT_TRUE(names.insert(command.alias).second) << command.alias;
+    EXPECT_EQ(find_chat_command(command.name), &command);
+    EXPECT_LE(command.min_words, command.max_words);
+    EXPECT_EQ(command.arguments.empty(), command.max_words == 0) << command.name;
+    expect_narrow(help_of(command));
+  }
+  expect_narrow(help_of_all_commands());
+}
+
+TEST(ChatCommand, CapitalsAndOtherNamesFindIt) {
+  EXPECT_EQ(find_chat_command("/?"), find_chat_command("/help"));
+  EXPECT_EQ(find_chat_command("/QUIT"), find_chat_command("/exit"));
+  EXPECT_EQ(find_chat_command("/When-Full")->name, "/when-full");
+  for (const char* other : {"", "/", "help", "/hel", "/help ", "/etc/passwd"}) EXPECT_EQ(find_chat_command(other), nullptr);
+}
+
+TEST(ChatCommand, ThePageAboutChatSaysTheSame) {
+  const std::string page = read_whole_file(golden_dir() + "/../../docs/chat.md");
+  for (const ChatCommand& command : chat_commands()) {
+    std::string usage = std::string(command.name) + (command.arguments.empty() ? "" : " ") + std::string(command.arguments);
+    for (size_t bar = usage.find('|'); bar != std::string::npos; bar = usage.find('|', bar + 2)) usage.replace(bar, 1, "\\|");
+    EXPECT_THAT(page, HasSubstr("| `" + usage + "` | " + std::string(command.help) + " |"));
+  }
+}
+
+TEST(ChatCommand, TabKnowsThemAndWhichTakesAFile) {
+  const CompletionWords words = completion_words();
+  EXPECT_EQ(words.commands.size(), chat_commands().size());
+  EXPECT_THAT(words.commands_with_file, testing::ElementsAre("/read"));
+}
+
+TEST(CommandWords, NumbersAndBlanks) {
+  std::string_view text = "12  a b";
+  EXPECT_EQ(leading_number(text), 12u);
+  EXPECT_EQ(text, "a b");
+  text = "99999999999999999999 x";
+  EXPECT_EQ(leading_number(text), SIZE_MAX);
+  for (const char* none : {"", "x", "-1", "1x", "1.5"}) {
+    text = none;
+    EXPECT_EQ(leading_number(text), std::nullopt) << none;
+    EXPECT_EQ(text, none);
+  }
+  text = "3\nline";
+  EXPECT_EQ(leading_number(text), 3u);
+  EXPECT_EQ(count_words("  a  b\nc "), 3u);
+  EXPECT_EQ(count_words(" "), 0u);
+  EXPECT_EQ(trimmed("\t a \n"), "a");
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,153 @@
+// `ibid sessions`, and kept conversations from a pipe.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "apps/sessions/session_files.h"
+#include "tests/apps/command_line_fixture.h"
+#include "tests/support/pseudo_terminal.h"
+#include "tests/support/scoped_variable.h"
+#include "tests/support/scripted_model.h"
+
+namespace ibid {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class SessionsCommand : public CommandLine {
+ protected:
+  SessionsCommand() {
+    write_scripted_model(model_, {{.when = "q == 'first'", .says = "Answer one.\nIn two lines."},
+                                  {.when = "q == 'second'", .says = "Answer two."},
+                                  {.says = "Hello there."}});
+  }
+
+  Outcome chat(const std::string& options, const std::string& input) const {
+    return run("chat " + model_ + " " + options, input);
+  }
+  SessionFiles files() const { return {system_file_ops(), dir_.file("state") + "/ibid/sessions"}; }
+
+  const std::string model_ = dir_.file("scripted.gguf");
+  const ScopedVariable state_{"XDG_STATE_HOME", dir_.file("state")};
+  const ScopedVariable cache_{"XDG_CACHE_HOME", dir_.file("cache")};
+};
+
+TEST_F(SessionsCommand, FromAPipeAnEmptyLineStandsBetweenAnswersAndAFailureSaysWhichMessage) {
+  const Outcome outcome = chat("", "first\n\nsecond\n/help\n");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "Answer one.\nIn two lines.\n\nAnswer two.\n\nHello there.\n")
+      << "a line is a message, whatever it begins with";
+  const Outcome failed = chat("--context 100 --when-full error", "second\n" + std::string(200, 'x') + "\nsecond\n");
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_EQ(failed.out, "Answer two.\n\nAnswer two.\n");
+  EXPECT_THAT(failed.err, HasSubstr("ibid: message 2: "));
+  EXPECT_THAT(failed.err, HasSubstr("--when-full drop"));
+}
+
+TEST_F(SessionsCommand, ListsShowsExportsRenamesAndDeletes) {
+  EXPECT_THAT(run("sessions").out, HasSubstr("no conversation is kept yet"));
+  EXPECT_EQ(run("sessions --json").out, "");
+  ASSERT_EQ(chat("--resume 'my talk'", "first\nsecond\n").status, 0);
+  ASSERT_EQ(chat("--resume other", "second\n").status, 0);
+  const Outcome list = run("sessions list");
+  EXPECT_EQ(list.status, 0);
+  EXPECT_THAT(list.out, StartsWith("NAME"));
+  EXPECT_THAT(list.out, HasSubstr("my talk"));
+  EXPECT_THAT(list.out, HasSubstr("scripted.gguf"));
+  const Outcome lines = run("sessions --json");
+  const Result<Json> newest = parse_json(lines.out.substr(0, lines.out.find('\n')), "line");
+  ASSERT_TRUE(newest.ok()) << lines.out;
+  EXPECT_EQ((*newest)["name"], "other") << "the newest first";
+  EXPECT_EQ((*newest)["n_turns"], 1);
+  EXPECT_GT((*newest)["n_tokens"], 5);
+
+  EXPECT_THAT(run("sessions show 'my talk'").out, HasSubstr("You:\nsecond\n\nAssistant:\nAnswer two.\n"));
+  EXPECT_THAT(run("sessions export 'my talk'").out, StartsWith("# my talk\n"));
+  EXPECT_EQ(run("sessions export 'my talk' --format json --out " + dir_.file("x.json")).status, 0);
+  EXPECT_EQ((*parse_json(read_whole_file(dir_.file("x.json")), "x"))["messages"].size(), 4u);
+  EXPECT_EQ(run("sessions export 'my talk' --out " + dir_.file("x.json")).status, 1) << "nothing is written over unasked";
+  EXPECT_EQ(run("sessions export 'my talk' --yes --out " + dir_.file("x.json")).status, 0);
+
+  EXPECT_EQ(run("sessions rename 'my talk' other").status, 1);
+  EXPECT_EQ(run("sessions rename 'my talk' München").status, 0);
+  EXPECT_THAT(chat("--resume München", "").err, HasSubstr("'München' goes on: 4 messages"));
+  const Outcome unasked = run("sessions delete München");
+  EXPECT_EQ(unasked.status, 1);
+  EXPECT_THAT(unasked.err, HasSubstr("--yes"));
+  EXPECT_TRUE(files().exists("München"));
+  EXPECT_EQ(run("sessions delete München other --yes").status, 0);
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.file("state") + "/ibid/sessions"));
+}
+
+TEST_F(SessionsCommand, WrongNamesAreExplained) {
+  ASSERT_EQ(chat("--resume talk", "second\n").status, 0);
+  for (const char* command : {"show", "export", "delete --yes"}) {
+    const Outcome outcome = run("sessions " + std::string(command) + " tlak");
+    EXPECT_EQ(outcome.status, 1) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("there is no conversation 'tlak'; there is 'talk'")) << command;
+    EXPECT_EQ(run("sessions " + std::string(command) + " ../evil").status, 1);
+  }
+  EXPECT_EQ(run("sessions rename talk ../evil").status, 1);
+  EXPECT_EQ(run("sessions nonsense").status, 2);
+  EXPECT_EQ(run("sessions show").status, 2);
+  EXPECT_EQ(run("sessions export talk --format pdf").status, 2);
+  EXPECT_THAT(chat("--resume tlak", "").err, HasSubstr("a new conversation, kept as 'tlak' (there is 'talk')"));
+  EXPECT_EQ(chat("--resume ../evil", "").status, 1);
+}
+
+TEST_F(SessionsCommand, OneThatIsOpenIsLeftAlone) {
+  ASSERT_EQ(chat("--resume talk", "second\n").status, 0);
+  const Result<std::unique_ptr<FileLock>> lock = files().lock("talk");
+  ASSERT_TRUE(lock.ok());
+  for (const std::string& command : {std::string("sessions delete talk --yes"), std::string("sessions rename talk other"),
+                                     "chat " + model_ + " --resume talk"}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.status, 1) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("another ibid (process " + std::to_string(getpid()) + ")")) << command;
+  }
+  EXPECT_EQ(run("sessions show talk").status, 0) << "to look at it costs nobody anything";
+}
+
+TEST_F(SessionsCommand, OnATerminalDeletingAsks) {
+  ASSERT_EQ(chat("--resume talk", "second\n").status, 0);
+  const TerminalOptions options{.environment = {{"XDG_STATE_HOME", dir_.file("state")}}};
+  {
+    PseudoTerminal terminal({IBID_PROGRAM, "sessions", "delete", "talk"}, options);
+    ASSERT_TRUE(terminal.shows("delete 'talk' (2 messages) for good? [y/N]"));
+    terminal.type("\r");
+    EXPECT_EQ(terminal.exit_status(), 0);
+    EXPECT_TRUE(files().exists("talk"));
+  }
+  PseudoTerminal terminal({IBID_PROGRAM, "sessions", "delete", "talk"}, options);
+  ASSERT_TRUE(terminal.shows("[y/N]"));
+  terminal.type("y\r");
+  EXPECT_EQ(terminal.exit_status(), 0);
+  EXPECT_FALSE(files().exists("talk"));
+}
+
+TEST_F(SessionsCommand, ThePolicyOfAKeptConversationCanChange) {
+  ASSERT_EQ(chat("--resume talk --when-full error", "second\n").status, 0);
+  EXPECT_EQ(read_saved_session(system_file_ops(), files().path("talk"))->when_full, WhenFull::kError);
+  const Outcome changed = chat("--resume talk --when-full drop", "second\n");
+  EXPECT_EQ(changed.status, 0) << changed.err;
+  EXPECT_EQ(read_saved_session(system_file_ops(), files().path("talk"))->when_full, WhenFull::kDropOldestTurns);
+  ASSERT_EQ(chat("--resume talk", "second\n").status, 0);
+  EXPECT_EQ(read_saved_session(system_file_ops(), files().path("talk"))->when_full, WhenFull::kDropOldestTurns)
+      << "what was said once stays";
+}
+
+TEST_F(SessionsCommand, ASystemMessageOfAnyKindEndsInASentence) {
+  SavedSession saved;
+  saved.messages = *parse_json(R"([{"role":"system","content":{"a":1}}])", "messages");
+  ASSERT_TRUE(system_file_ops().make_directory(dir_.file("state") + "/ibid/sessions").ok());
+  ASSERT_TRUE(write_session_file(system_file_ops(), files().path("odd"), saved, nullptr, {}).ok());
+  const Outcome outcome = chat("--resume odd --system other", "second\n");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("another system message"));
+}
+
+}  // namespace
+}  // namespace ibid
