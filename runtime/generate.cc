@@ -19,7 +19,7 @@ Status cancelled_before_output() {
 class ReplyText {
  public:
   ReplyText(const Tokenizer& tokenizer, StopDetector stops, const GenerateRequest& request)
-      : decoder_(tokenizer), tokenizer_(tokenizer), stops_(std::move(stops)), request_(request) {}
+      : decoder_(tokenizer), stops_(std::move(stops)), request_(request) {}
 
   // Takes an id; true when a stop string is complete. The caller hears of the text in emit().
   bool push(TokenId id) {
@@ -27,6 +27,7 @@ class ReplyText {
     const std::string piece = decoder_.push(id);
     n_decoded_ += piece.size();
     text_ends_.push_back(n_decoded_);
+    leaves_open_.push_back(decoder_.is_open());
     return show(piece);
   }
 
@@ -47,6 +48,7 @@ class ReplyText {
     out.stop_string = stops_.found();
     if (!out.stop_string.empty()) {
       out.finish_reason = FinishReason::kStopString;
+      out.end_of_turn.reset();  // it stood behind what goes
       drop_ids_behind(text_.size());
     }
     out.ids = std::move(ids_);
@@ -62,25 +64,22 @@ class ReplyText {
     return step.stopped;
   }
 
-  // Of the ids only those stay whose text stays whole; an id that holds the beginning of a character that
-  // goes has no text of its own.
+  // Of the ids only those stay whose text stays whole. One that leaves a character open goes: what became of that
+  // character is part of what goes.
   void drop_ids_behind(size_t n_bytes) {
-    const auto keeps = [&](size_t i) {
-      const bool open = text_ends_[i] == (i == 0 ? 0 : text_ends_[i - 1]) && !tokenizer_.is_special(ids_[i]);
-      return text_ends_[i] <= n_bytes && !open;
-    };
-    while (!ids_.empty() && !keeps(ids_.size() - 1)) {
+    while (!ids_.empty() && (text_ends_.back() > n_bytes || leaves_open_.back())) {
       ids_.pop_back();
       text_ends_.pop_back();
+      leaves_open_.pop_back();
     }
   }
 
   StreamDecoder decoder_;
-  const Tokenizer& tokenizer_;
   StopDetector stops_;
   const GenerateRequest& request_;
   Tokens ids_;
   std::vector<size_t> text_ends_;
+  std::vector<bool> leaves_open_;
   size_t n_decoded_ = 0;  // bytes out of the decoder, held back or not
   std::string text_;
   size_t n_emitted_ = 0;

@@ -15,6 +15,8 @@ class StreamDecoder {
 
   // The characters that `id` completes; empty while a character is still open. Special tokens give nothing.
   std::string push(TokenId id);
+  // Whether the last ids hold the beginning of a character that is not whole yet.
+  bool is_open() const { return !pending_.empty(); }
   // What is still open at the end of the stream, as U+FFFD.
   std::string finish();
 

@@ -1,0 +1,55 @@
+// Stop strings that meet characters which are not whole: the ids that stay are those of the text that stays, and the rows
+// are those of the ids, in this process and in the next.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/runtime/chat_fixture.h"
+#include "tests/support/memory_file_ops.h"
+
+namespace ibid {
+namespace {
+
+TurnOptions stopping_at(const std::string& stop) {
+  TurnOptions options = greedy();
+  options.stop_strings = {stop};
+  return options;
+}
+
+TEST(StopInCharacterTest, AStopThatTheEndOfTheTurnCompletesLeavesItsRowsOut) {
+  ChatFixture f;
+  f.say({f.tokenizer->sampled({"a", "\xE2"}), f.tokenizer->sampled({"lo"})});
+  ChatSession chat = f.session();
+  const Turn turn = must(chat.send("x", stopping_at("\xEF\xBF\xBD")));
+  EXPECT_EQ(turn.text, "a");
+  EXPECT_EQ(turn.finish_reason, FinishReason::kStopString);
+  EXPECT_EQ(chat.ids(), joined({f.prompt("x"), f.tokenizer->sampled({"a"})}));
+  expect_rows_replay(chat);
+  must(chat.send("y", greedy()));
+  expect_rows_replay(chat);
+}
+
+// The second byte is a character of its own only by what follows it, and that goes.
+TEST(StopInCharacterTest, AnIdThatLeavesACharacterOpenDoesNotStayWithoutWhatFollows) {
+  MemoryFileOps files;
+  EngineParts parts;
+  parts.files = &files;
+  ChatFixture f(kChatMl, {}, 64u << 20, std::move(parts));
+  f.say({f.tokenizer->sampled({"\xE2", "\xE2", "Hello"}), f.tokenizer->sampled({"lo"})});
+  ChatSession chat = f.session();
+  const Turn turn = must(chat.send("x", stopping_at("lo")));
+  EXPECT_EQ(turn.text, "\xEF\xBF\xBD\xEF\xBF\xBDHel");
+  expect_rows_replay(chat);
+  ASSERT_TRUE(files.make_directory("/s").ok());
+  ASSERT_TRUE(chat.save("/s/talk").ok());
+  Result<ChatSession> loaded = ChatSession::load(f.engine, "/s/talk");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
+  EXPECT_EQ(loaded->ids(), chat.ids());
+  EXPECT_EQ(loaded->transcript().bytes(), chat.transcript().bytes());
+  must(chat.send("y", greedy()));
+  must(loaded->send("y", greedy()));
+  EXPECT_EQ(loaded->ids(), chat.ids());
+}
+
+}  // namespace
+}  // namespace ibid
