@@ -1,18 +1,15 @@
 #include "base/parallel.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <new>
+#include <string>
 #include <system_error>
-#include <thread>
-#include <vector>
 
 #include "base/check.h"
-
-#ifdef IBID_OPENMP
-#include <omp.h>
-#endif
 
 namespace ibid {
 
@@ -21,6 +18,9 @@ namespace {
 // A peer that is merely late arrives within this; one that lost its core does not, and then every further
 // spin takes time from it.
 constexpr int64_t kSpinNs = 50'000;
+
+// The next region of an answer comes when a token has been chosen: within this, or not soon.
+constexpr int64_t kSpinBetweenRegionsNs = 200'000;
 
 // Pauses between two looks at the clock (which costs as much as one of them).
 constexpr int kPausesPerLook = 32;
@@ -39,13 +39,14 @@ int64_t now_ns() {
       .count();
 }
 
-// Spins until `word` is no longer `old`, for about `spin_ns`. Returns whether it changed.
-bool spin_while_equal(const std::atomic<uint32_t>& word, uint32_t old, int64_t spin_ns) {
-  if (spin_ns == 0) return word.load(std::memory_order_acquire) != old;
+// Spins until `is_so`, for about `spin_ns`. Returns whether it is.
+template <typename Condition>
+bool spin_until(const Condition& is_so, int64_t spin_ns) {
+  if (spin_ns == 0) return is_so();
   int64_t deadline_ns = 0;
   for (;;) {
     for (int i = 0; i < kPausesPerLook; ++i) {
-      if (word.load(std::memory_order_acquire) != old) return true;
+      if (is_so()) return true;
       pause_cpu();
     }
     const int64_t now = now_ns();
@@ -77,7 +78,7 @@ void Barrier::wait_for(int count) {
     if (sleepers_.load() > 0) generation_.notify_all();
     return;
   }
-  if (spin_while_equal(generation_, generation, spin_ns_)) return;
+  if (spin_until([&] { return generation_.load(std::memory_order_acquire) != generation; }, spin_ns_)) return;
   const int n_missing = count - arrived_.load(std::memory_order_relaxed);
   const int64_t start_ns = now_ns();
   // Sequentially consistent on both sides: either the last thread sees this sleeper, or this one sees the
@@ -123,89 +124,99 @@ void ThreadTeam::run_region(Region region, void* context) {
   crowding_.record(n_threads, begin_ns, end_ns, late);
 }
 
-#ifdef IBID_OPENMP
+// --- the threads
 
-struct ThreadTeam::StandardThreads {};
-
-ThreadTeam::ThreadTeam(int n_threads, WhenCrowded when_crowded)
-    : size_(n_threads == 0 ? available_cpus() : n_threads),
-      barrier_(size_),
-      gives_way_(when_crowded == WhenCrowded::kGiveWay && barrier_.spins()),
-      crowding_(size_) {
+int ThreadTeam::size_of(int n_threads) {
   CHECK(n_threads >= 0 && n_threads <= kMaxThreads) << n_threads;
+  return n_threads == 0 ? available_cpus() : n_threads;
 }
 
-ThreadTeam::~ThreadTeam() = default;
+ThreadTeam::ThreadTeam(int size, WhenCrowded when_crowded)
+    : size_(size),
+      process_(getpid()),
+      barrier_(size),
+      gives_way_(when_crowded == WhenCrowded::kGiveWay && barrier_.spins()),
+      crowding_(size),
+      seats_(static_cast<size_t>(size) - 1),
+      threads_(std::make_unique<std::vector<std::thread>>()) {}
+
+Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create(int n_threads, WhenCrowded when_crowded) try {
+  std::unique_ptr<ThreadTeam> team(new ThreadTeam(size_of(n_threads), when_crowded));
+  TRY(team->start());
+  return team;
+} catch (const std::bad_alloc&) {
+  return {ErrorCode::kOutOfMemory, "no heap memory"};
+}
+
+Status ThreadTeam::start() {
+  threads_->reserve(seats_.size());
+  try {
+    for (int i = 1; i < size_; ++i) threads_->emplace_back([this, i] { serve(i); });
+  } catch (const std::system_error& error) {
+    return {ErrorCode::kOutOfMemory, "thread " + std::to_string(threads_->size() + 2) + " of " +
+                                         std::to_string(size_) + " cannot be had: " + error.code().message()};
+  }
+  return {};
+}
+
+ThreadTeam::~ThreadTeam() {
+  if (!is_in_its_process()) {
+    (void)threads_.release();  // handles of threads that are not there cannot be given back
+    return;
+  }
+  region_ = nullptr;
+  for (size_t i = 0; i < threads_->size(); ++i) call(seats_[i]);
+  for (std::thread& thread : *threads_) thread.join();
+}
+
+bool ThreadTeam::is_in_its_process() const { return getpid() == process_; }
 
 void ThreadTeam::run_on(int n_threads, Region region, void* context) {
-  if (n_threads == 1) {  // no other thread: not worth a fork
+  if (n_threads == 1 || !is_in_its_process()) {
     Worker worker(0, 1, barrier_);
     region(context, worker);
     return;
   }
-#pragma omp parallel num_threads(n_threads)
-  {
-    Worker worker(omp_get_thread_num(), omp_get_num_threads(), barrier_);
-    region(context, worker);
-  }
+  n_threads_ = n_threads;
+  region_ = region;
+  context_ = context;
+  const auto n_others = static_cast<size_t>(n_threads) - 1;
+  n_inside_.store(static_cast<uint32_t>(n_others), std::memory_order_relaxed);
+  for (size_t i = 0; i < n_others; ++i) call(seats_[i]);
+  Worker worker(0, n_threads, barrier_);
+  region(context, worker);
+  wait_for_leavers();
 }
 
-#else
+// Sequentially consistent on both sides, here as in what follows: either the caller sees that the thread sleeps, or
+// the thread sees the call and does not.
+void ThreadTeam::call(Seat& seat) {
+  seat.n_calls.fetch_add(1);
+  if (seat.asleep.load()) seat.n_calls.notify_one();
+}
 
-// Threads 1..n-1; thread 0 is the caller of run(). All meet at `gate` when a region starts and when it ends.
-struct ThreadTeam::StandardThreads {
-  explicit StandardThreads(int count) : gate(count) {}
-
-  void loop(int index, Barrier& barrier) {
-    for (;;) {
-      gate.wait();
-      if (region == nullptr) return;
-      take_part(index, barrier);
-      gate.wait();
+void ThreadTeam::serve(int index) {
+  Seat& seat = seats_[static_cast<size_t>(index) - 1];
+  const int64_t spin_ns = barrier_.spins() ? kSpinBetweenRegionsNs : 0;
+  for (uint32_t n_served = 0;; ++n_served) {
+    if (!spin_until([&] { return seat.n_calls.load(std::memory_order_acquire) != n_served; }, spin_ns)) {
+      seat.asleep.store(true);
+      while (seat.n_calls.load() == n_served) seat.n_calls.wait(n_served);
+      seat.asleep.store(false, std::memory_order_relaxed);
     }
-  }
-
-  void take_part(int index, Barrier& barrier) const {
-    if (index >= n_threads) return;
-    Worker worker(index, n_threads, barrier);
-    region(context, worker);
-  }
-
-  Barrier gate;
-  // Written before the gate, read behind it. No region: the end.
-  int n_threads = 0;
-  Region region = nullptr;
-  void* context = nullptr;
-  std::vector<std::thread> threads;
-};
-
-ThreadTeam::ThreadTeam(int n_threads, WhenCrowded when_crowded)
-    : size_(n_threads == 0 ? available_cpus() : n_threads),
-      barrier_(size_),
-      gives_way_(when_crowded == WhenCrowded::kGiveWay && barrier_.spins()),
-      crowding_(size_),
-      threads_(std::make_unique<StandardThreads>(size_)) {
-  CHECK(n_threads >= 0 && n_threads <= kMaxThreads) << n_threads;
-  for (int i = 1; i < size_; ++i) {
-    threads_->threads.emplace_back([this, i] { threads_->loop(i, barrier_); });
+    if (region_ == nullptr) return;
+    Worker worker(index, n_threads_, barrier_);
+    region_(context_, worker);
+    if (n_inside_.fetch_sub(1) == 1 && caller_asleep_.load()) n_inside_.notify_one();
   }
 }
 
-ThreadTeam::~ThreadTeam() {
-  threads_->region = nullptr;
-  threads_->gate.wait();
-  for (std::thread& thread : threads_->threads) thread.join();
+void ThreadTeam::wait_for_leavers() {
+  const int64_t spin_ns = barrier_.spins() ? kSpinNs : 0;
+  if (spin_until([&] { return n_inside_.load(std::memory_order_acquire) == 0; }, spin_ns)) return;
+  caller_asleep_.store(true);
+  for (uint32_t n = n_inside_.load(); n != 0; n = n_inside_.load()) n_inside_.wait(n);
+  caller_asleep_.store(false, std::memory_order_relaxed);
 }
-
-void ThreadTeam::run_on(int n_threads, Region region, void* context) {
-  threads_->n_threads = n_threads;
-  threads_->region = region;
-  threads_->context = context;
-  threads_->gate.wait();
-  threads_->take_part(0, barrier_);
-  threads_->gate.wait();
-}
-
-#endif
 
 }  // namespace ibid

@@ -3,21 +3,26 @@
 //
 // Threads split outputs, heads or rows, never a sum: results do not depend on the number of threads.
 //
-// The region is OpenMP's. The barrier is ours: as fast as libgomp's when the peers are on time, but it spins
-// for a bounded time and then sleeps on a futex, so that a peer that lost its core to another process costs
-// its time slice and not a live-lock. A team may also give way: do without the threads that keep losing their
-// core (crowding.h). With IBID_OPENMP=OFF (the tsan preset: libgomp is not instrumented) the team is made of
-// std::threads behind the same interface.
+// The threads are the team's own: made when the team is, where failing is a Status, and kept until it goes, whatever
+// its regions are like (docs/decisions/0014). Whoever waits, for a region, a peer or the others' end, spins for
+// a bounded time and then sleeps on a futex: a peer that lost its core to another process costs its time
+// slice and not a live-lock. A team may also give way: do without the threads that keep losing their core (crowding.h);
+// those sleep on.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
+
+#include <sys/types.h>
 
 #include "base/crowding.h"
+#include "base/result.h"
 
 namespace ibid {
 
@@ -90,12 +95,17 @@ enum class WhenCrowded {
   kGiveWay,  // goes on without them for a while
 };
 
-// A fixed number of threads. One region runs at a time; run() from two threads at once is the caller's
-// bug (an Engine serialises its forward passes).
+// A fixed number of threads: whoever calls run(), and the team's own. One region runs at a time; run() from two threads
+// at once, or inside a region of the same team, is the caller's bug (an Engine has one thread that runs passes).
+//
+// A child of fork() has none of the team's threads: there, regions have one thread, and nothing waits for the others.
 class ThreadTeam {
  public:
-  // 0 threads means available_cpus(). REQUIRES: 0 <= n_threads <= kMaxThreads.
-  explicit ThreadTeam(int n_threads, WhenCrowded when_crowded = WhenCrowded::kInsist);
+  // 0 threads means available_cpus(). Starts them. REQUIRES: 0 <= n_threads <= kMaxThreads.
+  // Error: kOutOfMemory when one of them cannot be had (memory, or a limit of the system); none is left behind.
+  static Result<std::unique_ptr<ThreadTeam>> create(int n_threads, WhenCrowded when_crowded = WhenCrowded::kInsist);
+  // How many threads create() makes of that number.
+  static int size_of(int n_threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -103,8 +113,8 @@ class ThreadTeam {
   int size() const { return size_; }
 
   // Calls body(worker) once on each thread and returns when all have returned. The body must not throw
-  // and must reach the same barriers on every thread. Inside another parallel region, under a system limit, or
-  // when the team gives way, the region may get fewer threads than size(): worker.count() is what it got.
+  // and must reach the same barriers on every thread. When the team gives way the region gets fewer threads
+  // than size(): worker.count() is what it got.
   template <typename Body>
   void run(Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -113,16 +123,37 @@ class ThreadTeam {
 
  private:
   using Region = void (*)(void* context, Worker& worker);
+
+  // What one of the team's own threads waits at. A line each: a region wakes those that it uses and nobody else.
+  struct alignas(64) Seat {
+    std::atomic<uint32_t> n_calls{0};
+    std::atomic<bool> asleep{false};
+  };
+
+  ThreadTeam(int size, WhenCrowded when_crowded);
+  Status start();
   void run_region(Region region, void* context);
   void run_on(int n_threads, Region region, void* context);
+  void call(Seat& seat);
+  void serve(int index);
+  void wait_for_leavers();
+  bool is_in_its_process() const;
 
-  struct StandardThreads;  // empty when the region is OpenMP's
-
-  int size_;
+  const int size_;
+  const pid_t process_;
   Barrier barrier_;
-  bool gives_way_;
+  const bool gives_way_;
   Crowding crowding_;
-  std::unique_ptr<StandardThreads> threads_;
+
+  // The region under way: written before the seats are called, read behind that. No region: the end.
+  int n_threads_ = 0;
+  Region region_ = nullptr;
+  void* context_ = nullptr;
+
+  std::vector<Seat> seats_;                                // [size_ - 1] of threads 1, 2, ...
+  alignas(64) std::atomic<uint32_t> n_inside_{0};          // of them, those that have not left the region
+  std::atomic<bool> caller_asleep_{false};
+  std::unique_ptr<std::vector<std::thread>> threads_;
 };
 
 }  // namespace ibid

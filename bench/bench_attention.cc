@@ -96,9 +96,9 @@ void run_passes(benchmark::State& state, const Model& model, const History& hist
   const auto q = arena.allocate_array<float>(n_rows * stride);
   const auto out = arena.allocate_array<float>(n_rows * stride);
   for (size_t i = 0; i < q.size(); ++i) q[i] = std::cos(static_cast<float>(i));
-  ThreadTeam team(n_threads);
+  const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(n_threads).value();
   for (auto _ : state) {
-    team.run([&](Worker& worker) {
+    team->run([&](Worker& worker) {
       for (size_t layer = 0; layer < model.n_layers; ++layer) {
         attention(worker, kernels, shape, history.block, layer * history.layer_bytes, sequences, q.data(),
                   out.data(), stride, scratch);

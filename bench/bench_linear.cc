@@ -44,8 +44,8 @@ int thread_count() {
 }
 
 ThreadTeam& team() {
-  static ThreadTeam instance(thread_count());
-  return instance;
+  static const std::unique_ptr<ThreadTeam> instance = ThreadTeam::create(thread_count()).value();
+  return *instance;
 }
 
 // One panel of plausible numbers.

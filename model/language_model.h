@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -84,6 +85,12 @@ class LanguageModel {
   // Errors: kInvalidArgument (id out of range, empty chunk, more than max_chunk rows), kContextFull (both
   // numbers), kOutOfMemory, kCancelled, kNonFinite.
   virtual Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) = 0;
+
+  // Calls work(i), which must not throw, for each i below n, side by side where the model has threads. As forward(),
+  // it is for one thread at a time.
+  virtual void for_each(size_t n, const std::function<void(size_t)>& work) {
+    for (size_t i = 0; i < n; ++i) work(i);
+  }
 };
 
 }  // namespace ibid

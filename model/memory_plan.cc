@@ -37,7 +37,7 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
                                                      std::to_string(kMaxContext));
   }
   const KvLayout layout = KvLayout::make(config.n_layers, config.n_kv_heads, config.head_dim, options.kv_dtype);
-  const int n_threads = ThreadTeam(options.n_threads).size();
+  const int n_threads = ThreadTeam::size_of(options.n_threads);
   plan.file_bytes = file.file_bytes();
   TRY_ASSIGN(const TransformerWeights::Plan weights, TransformerWeights::plan(file, config, options.numerics));
   plan.weights_bytes = weights.bytes;

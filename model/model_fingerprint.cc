@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
 // XXH3 of every piece of every tensor. Weights are our user's own, so a hash that finds accidents is enough for them.
-std::vector<uint64_t> hash_weights(const ModelFile& file, int n_threads) {
+Result<std::vector<uint64_t>> hash_weights(const ModelFile& file, int n_threads) {
   std::vector<std::span<const std::byte>> pieces;
   for (const std::string& name : file.tensor_names()) {
     for (std::span<const std::byte> rest = file.find_tensor(name)->data; !rest.empty();) {
@@ -27,8 +27,8 @@ std::vector<uint64_t> hash_weights(const ModelFile& file, int n_threads) {
     }
   }
   std::vector<uint64_t> hashes(pieces.size());
-  ThreadTeam team(n_threads);
-  team.run([&](const Worker& worker) {
+  TRY_ASSIGN(const std::unique_ptr<ThreadTeam> team, ThreadTeam::create(n_threads));
+  team->run([&](const Worker& worker) {
     const Range own = worker.share(pieces.size());
     for (size_t i = own.begin; i < own.end; ++i) hashes[i] = XXH3_64bits(pieces[i].data(), pieces[i].size());
   });
@@ -75,7 +75,7 @@ Result<Fingerprint> fingerprint_model(const ModelFile& file, const ModelOptions&
     builder.add(name, static_cast<uint64_t>(tensor.dtype));
     builder.add(name, tensor.shape.to_string());
   }
-  const std::vector<uint64_t> hashes = hash_weights(file, options.n_threads);
+  TRY_ASSIGN(const std::vector<uint64_t> hashes, hash_weights(file, options.n_threads));
   builder.add("weights", std::as_bytes(std::span(hashes)));
   TRY(file.check_unchanged());
   return builder.finish();

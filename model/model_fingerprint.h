@@ -17,7 +17,7 @@ class ModelFile;
 inline constexpr uint64_t kNumericsVersion = 1;
 
 // Reads all weights once, at the speed of memory where the system has them. max_seq_len: the engine's context, which
-// rules of positions may depend on. Errors: those of reading the file.
+// rules of positions may depend on. Errors: those of reading the file and of ThreadTeam::create().
 Result<Fingerprint> fingerprint_model(const ModelFile& file, const ModelOptions& options, size_t max_seq_len,
                                       const KvLayout& layout);
 

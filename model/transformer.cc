@@ -25,7 +25,7 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
   // own, so that a busy machine does not keep the whole pass waiting for a thread (base/crowding.h).
   const size_t step = pass.n_rows() <= Activations::kOwnRows ? config_.n_layers : 1;
   for (size_t layer = 0; layer < config_.n_layers && !pass.cancelled; layer += step) {
-    team_.run([&](const Worker& worker) { run(worker, pass, {layer, layer + step}); });
+    team_->run([&](const Worker& worker) { run(worker, pass, {layer, layer + step}); });
   }
   if (pass.cancelled) return {ErrorCode::kCancelled, "the pass was cancelled"};
   TRY(check_finite(logits));

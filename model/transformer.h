@@ -1,7 +1,8 @@
 // TransformerModel: the decoder-only transformer, one class for every architecture that is a row of
 // model/architectures.cc. transformer.cc is the page to check against a paper.
 //
-// Immutable weights, one set of scratch buffers, one thread team: forward() is not re-entrant.
+// Immutable weights, one set of scratch buffers, one thread team, of which whoever calls forward() is the first
+// thread: forward() is not re-entrant.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,8 @@ namespace ibid {
 
 class TransformerModel final : public LanguageModel {
  public:
-  // Errors: those of TransformerWeights::load(); kOutOfMemory; kInvalidArgument (instruction set).
+  // Errors: those of TransformerWeights::load() and ThreadTeam::create(); kOutOfMemory; kInvalidArgument (instruction
+  // set).
   static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
                                                           const ModelOptions& options);
 
@@ -32,6 +34,7 @@ class TransformerModel final : public LanguageModel {
   size_t max_chunk() const override { return max_chunk_; }
   const KvLayout& kv_layout() const override { return kv_layout_; }
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override;
+  void for_each(size_t n, const std::function<void(size_t)>& work) override;
 
   // Called on one worker before every layer of a pass, ahead of the check for cancellation: for tests and for
   // measuring. It must not touch the model. An empty function takes it away.
@@ -60,7 +63,7 @@ class TransformerModel final : public LanguageModel {
     size_t n_rows() const { return tokens.size(); }
   };
 
-  TransformerModel(ModelConfig config, const ModelOptions& options);
+  TransformerModel(ModelConfig config, const ModelOptions& options, std::unique_ptr<ThreadTeam> team);
 
   Status check(std::span<const SequenceChunk> batch) const;
   void lay_out(std::span<const SequenceChunk> batch, Logits& logits, Pass& pass);
@@ -105,7 +108,7 @@ class TransformerModel final : public LanguageModel {
   size_t max_seq_len_ = 0;
   size_t max_chunk_ = 0;
   KvLayout kv_layout_;
-  ThreadTeam team_;
+  std::unique_ptr<ThreadTeam> team_;
   const Kernels* kernels_ = nullptr;
   RopeTable rope_;
   TransformerWeights weights_;

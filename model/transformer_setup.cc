@@ -10,30 +10,38 @@
 
 namespace ibid {
 
-TransformerModel::TransformerModel(ModelConfig config, const ModelOptions& options)
+TransformerModel::TransformerModel(ModelConfig config, const ModelOptions& options, std::unique_ptr<ThreadTeam> team)
     : config_(std::move(config)),
       numerics_(options.numerics),
       max_seq_len_(options.max_seq_len == 0 ? config_.trained_context : options.max_seq_len),
       max_chunk_(std::min(options.max_chunk, max_seq_len_)),
       kv_layout_(KvLayout::make(config_.n_layers, config_.n_kv_heads, config_.head_dim, options.kv_dtype)),
-      team_(options.n_threads, WhenCrowded::kGiveWay),
+      team_(std::move(team)),
       rope_(make_rope_table(config_.rope)) {}
 
 Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFile& file, ModelConfig config,
                                                                    const ModelOptions& options) {
   TRY_ASSIGN(const Isa isa, options.isa ? Result<Isa>(*options.isa) : active_isa());
-  std::unique_ptr<TransformerModel> model(new TransformerModel(std::move(config), options));
+  TRY_ASSIGN(std::unique_ptr<ThreadTeam> team, ThreadTeam::create(options.n_threads, WhenCrowded::kGiveWay));
+  std::unique_ptr<TransformerModel> model(new TransformerModel(std::move(config), options, std::move(team)));
   const bool reference = options.numerics == Numerics::kReference;
   model->kernels_ = reference ? &reference_kernels() : &kernels_for(isa);
 
   TRY_ASSIGN(const TransformerWeights::Plan plan,
              TransformerWeights::plan(file, model->config_, options.numerics));
-  TRY_ASSIGN(model->weights_, TransformerWeights::load(file, model->config_, options.numerics, model->team_));
+  TRY_ASSIGN(model->weights_, TransformerWeights::load(file, model->config_, options.numerics, *model->team_));
   TRY_ASSIGN(model->acts_, Activations::create(model->config_, model->max_chunk_, model->max_seq_len_,
-                                               plan.quantized, model->team_.size()));
+                                               plan.quantized, model->team_->size()));
   model->linear_ = {model->kernels_, options.numerics, model->acts_.linear_scratch,
                     model->acts_.linear_scratch_stride};
   return model;
+}
+
+void TransformerModel::for_each(size_t n, const std::function<void(size_t)>& work) {
+  team_->run([&](const Worker& worker) {
+    const Range own = worker.share(n);
+    for (size_t i = own.begin; i < own.end; ++i) work(i);
+  });
 }
 
 TransformerModel::Part::Part(const Worker& w, Pass& of, const Activations& acts, size_t n_rows)

@@ -2,52 +2,26 @@
 
 #include <algorithm>
 #include <new>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
 #include "runtime/message_checks.h"
 #include "runtime/out_of_heap.h"
 #include "runtime/session_state.h"
+#include "runtime/turn_call.h"
+#include "runtime/turnstile.h"
 
 namespace ibid {
 namespace {
 
-// What becomes of work in idle time when a call begins.
-enum class IdleWork { kEnds, kGoesOn };
-
-// Holds a session for the length of a call, or does not.
-template <typename State>
-class Turnstile {
- public:
-  explicit Turnstile(State& state, IdleWork idle = IdleWork::kEnds)
-      : busy_(state.busy), open_(!busy_.exchange(true)) {
-    if (open_ && idle == IdleWork::kEnds) state.stop_idle_work();
-  }
-  ~Turnstile() {
-    if (open_) busy_.store(false);
-  }
-  Turnstile(const Turnstile&) = delete;
-  Turnstile& operator=(const Turnstile&) = delete;
-
-  Status status() const {
-    if (open_) return {};
-    return {ErrorCode::kBusy, "the session is in the middle of a turn; it runs one at a time"};
-  }
-
- private:
-  std::atomic<bool>& busy_;
-  const bool open_;
-};
 
 Status check_engine(const Engine& engine) {
+  TRY(engine.check_process());
   if (engine.chat_template() != nullptr) return {};
   return {ErrorCode::kUnsupported,
           engine.name() + " has no chat template, so it cannot hold a conversation; use an instruction-tuned "
                           "model, or put its chat_template.jinja beside the weights"};
 }
-
-std::string role_of(const Json& message) { return message.at("role").get<std::string>(); }
 
 Json user_message(std::string_view text) { return text_message("user", std::string(text)); }
 
@@ -65,19 +39,21 @@ Result<ChatSession> ChatSession::create(std::shared_ptr<Engine> engine, SessionO
   return out_of_heap();
 }
 
-ChatSession::ChatSession(std::unique_ptr<State> state) : state_(std::move(state)) {}
+// A child of fork() has none of the engine's threads: what its sessions hold is forgotten, for nobody ends what they
+// may be in the middle of.
+void ChatSession::EndState::operator()(State* state) const {
+  if (state->engine->check_process().ok()) delete state;
+}
+
+ChatSession::ChatSession(std::unique_ptr<State> state) : engine_(state->engine), state_(state.release()) {}
 ChatSession::ChatSession(ChatSession&&) noexcept = default;
 ChatSession& ChatSession::operator=(ChatSession&&) noexcept = default;
 ChatSession::~ChatSession() = default;
 
 Result<Turn> ChatSession::send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) try {
-  const Turnstile turnstile(*state_);
-  TRY(turnstile.status());
-  TRY(check_text("the message", message));
-  state_->messages.push_back(user_message(message));
-  Result<Turn> turn = state_->run_turn(options, on_event);
-  if (!turn.ok()) state_->cut_messages(state_->messages.size() - 1);
-  return turn;
+  TurnCall call(*this, options, std::make_shared<Bell>());
+  TRY(call.send(message, on_event, static_cast<bool>(on_event)));
+  return call.run(on_event);
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }
@@ -94,10 +70,9 @@ Status ChatSession::append(Json message) try {
 }
 
 Result<Turn> ChatSession::answer(const TurnOptions& options, const TurnCallback& on_event) try {
-  const Turnstile turnstile(*state_);
-  TRY(turnstile.status());
-  if (!state_->awaits_answer()) return {ErrorCode::kInvalidArgument, "no message awaits an answer"};
-  return state_->run_turn(options, on_event);
+  TurnCall call(*this, options, std::make_shared<Bell>());
+  TRY(call.answer(on_event, static_cast<bool>(on_event)));
+  return call.run(on_event);
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }
@@ -111,51 +86,18 @@ Result<Usage> ChatSession::prefill(std::stop_token stop, Priority priority) try 
 }
 
 Result<Turn> ChatSession::regenerate(const TurnOptions& options, const TurnCallback& on_event) try {
-  const Turnstile turnstile(*state_);
-  TRY(turnstile.status());
-  Json& messages = state_->messages;
-  if (messages.empty() || role_of(messages.back()) != "assistant") {
-    return {ErrorCode::kInvalidArgument, "there is no answer to generate again"};
-  }
-  std::set<size_t> pinned = state_->pinned;  // all that needs memory, before anything is taken away
-  Json answer = std::move(messages.back());
-  const bool was_rewound = state_->rewound;
-  state_->cut_messages(messages.size() - 1);
-  state_->rewound = true;
-  Result<Turn> turn = state_->run_turn(options, on_event);
-  if (!turn.ok()) {
-    messages.push_back(std::move(answer));
-    state_->pinned = std::move(pinned);
-    state_->rewound = was_rewound;
-  }
-  return turn;
+  TurnCall call(*this, options, std::make_shared<Bell>());
+  TRY(call.regenerate(on_event, static_cast<bool>(on_event)));
+  return call.run(on_event);
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }
 
 Result<Turn> ChatSession::edit(size_t message, std::string_view text, const TurnOptions& options,
                                const TurnCallback& on_event) try {
-  const Turnstile turnstile(*state_);
-  TRY(turnstile.status());
-  TRY(check_text("the message", text));
-  Json& messages = state_->messages;
-  if (message >= messages.size() || role_of(messages[message]) != "user") {
-    return {ErrorCode::kInvalidArgument, "message " + std::to_string(message) + " is no user message"};
-  }
-  Json before = messages;
-  std::set<size_t> pinned = state_->pinned;
-  Json question = user_message(text);  // the last that needs memory: it takes the place of another
-  const bool was_rewound = std::exchange(state_->rewound, true);
-  state_->cut_messages(message);
-  messages.push_back(std::move(question));
-  Result<Turn> turn = state_->run_turn(options, on_event);
-  if (!turn.ok()) {
-    state_->cut_messages(message);
-    messages = std::move(before);
-    state_->pinned = std::move(pinned);
-    state_->rewound = was_rewound;
-  }
-  return turn;
+  TurnCall call(*this, options, std::make_shared<Bell>());
+  TRY(call.edit(message, text, on_event, static_cast<bool>(on_event)));
+  return call.run(on_event);
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }
@@ -171,7 +113,7 @@ Status ChatSession::rewind_to(size_t n_messages) try {
   if (n_messages < state_->n_system_messages()) {
     return {ErrorCode::kInvalidArgument, "the system message stays; set_system() replaces it"};
   }
-  if (n_messages > 0 && role_of(messages[n_messages - 1]) == "user") {
+  if (n_messages > 0 && is_from(messages[n_messages - 1], "user")) {
     return {ErrorCode::kInvalidArgument, "message " + std::to_string(n_messages - 1) +
                                              " is a question; keep its answer or drop it"};
   }
@@ -312,7 +254,7 @@ const Transcript& ChatSession::transcript() const { return state_->transcript; }
 WhenFull ChatSession::when_full() const { return state_->options.when_full; }
 const Usage& ChatSession::usage() const { return state_->usage; }
 const Timings& ChatSession::timings() const { return state_->timings; }
-const std::shared_ptr<Engine>& ChatSession::engine() const { return state_->engine; }
+const std::shared_ptr<Engine>& ChatSession::engine() const { return engine_; }
 
 KvCacheEntry ChatSession::kv() const {
   Result<KvCacheEntry> held = state_->held_kv();
@@ -321,7 +263,7 @@ KvCacheEntry ChatSession::kv() const {
 }
 
 size_t ChatSession::count_tokens(std::string_view text) const {
-  return state_->engine->tokenizer().encode(text, TextOrigin::kInput).size();
+  return engine_->tokenizer().encode(text, TextOrigin::kInput).size();
 }
 
 }  // namespace ibid

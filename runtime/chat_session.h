@@ -148,9 +148,15 @@ class ChatSession {
   const std::shared_ptr<Engine>& engine() const;
 
  private:
+  friend class TurnCall;
   struct State;
+  struct EndState {
+    void operator()(State* state) const;
+  };
   explicit ChatSession(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+
+  std::shared_ptr<Engine> engine_;  // the same for life
+  std::unique_ptr<State, EndState> state_;
 };
 
 }  // namespace ibid

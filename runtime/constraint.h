@@ -43,8 +43,9 @@ class TokenMask {
   std::vector<uint64_t> words_;
 };
 
-// Must not throw, and depends on nothing but the ids that were pushed: a constraint is asked in the order in which
-// ids are drawn, with drafts and without.
+// Depends on nothing but the ids that were pushed: it is asked in the order in which ids are drawn, with drafts and
+// without. Runs on threads of the engine, between passes: every answer waits for a slow one. Must not throw or call
+// the engine.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;

@@ -64,16 +64,17 @@ Result<std::shared_ptr<Engine>> Engine::create(EngineParts parts) {
                                       std::to_string(parts.tokenizer->vocab_size()) + " ids, the model only " +
                                       std::to_string(parts.model->vocab_size())};
   }
-  return std::shared_ptr<Engine>(new Engine(std::move(parts)));
+  if (parts.clock == nullptr) parts.clock = &system_clock();
+  TRY_ASSIGN(std::unique_ptr<Scheduler> scheduler, Scheduler::create(*parts.model, *parts.clock, parts.scheduling));
+  return std::shared_ptr<Engine>(new Engine(std::move(parts), std::move(scheduler)));
 }
 
-Engine::Engine(EngineParts parts) : parts_(std::move(parts)) {
-  if (parts_.clock == nullptr) parts_.clock = &system_clock();
+Engine::Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
+    : parts_(std::move(parts)), scheduler_(std::move(scheduler)) {
   pool_ = std::make_unique<KvPagePool>(parts_.model->kv_layout(), parts_.kv_budget_bytes);
   store_ = std::make_unique<LruKvCacheStore>(*pool_);
   if (parts_.files == nullptr) parts_.files = &system_file_ops();
   if (!parts_.cache_directory.empty()) open_tier();
-  scheduler_ = std::make_unique<Scheduler>(*parts_.model, *parts_.clock, parts_.scheduling);
 }
 
 void Engine::open_tier() {
@@ -91,6 +92,15 @@ void Engine::open_tier() {
 }
 
 Engine::~Engine() {
+  if (!check_process().ok()) {
+    // A child of fork() has neither the threads nor, perhaps, the locks: what they hold cannot be given back in order.
+    (void)scheduler_.release();
+    (void)tier_.release();
+    (void)store_.release();
+    (void)pool_.release();
+    (void)parts_.model.release();
+    return;
+  }
   if (tier_ != nullptr) (void)tier_->flush(FileTier::kEndingNs);
 }
 

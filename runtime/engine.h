@@ -1,8 +1,13 @@
 // Engine: one loaded model and everything its conversations share: the tokenizer, the chat template, the
 // pages of keys and values and the store that finds them again.
 //
-// Thread-safe: any number of sessions on any threads, which share the passes of the model
-// (runtime/scheduler.h). Sessions hold a shared pointer, so an engine lives as long as the last of them.
+// It has one compute thread (runtime/scheduler.h), which is the first of the n_threads of the model's team; whatever
+// sessions do, no thread is made after create() but the one that writes the cache directory.
+//
+// Thread-safe: any number of sessions on any threads, which share the passes of the model. Sessions hold a shared
+// pointer, so an engine lives as long as the last of them; whoever drops it last waits for the compute thread to end.
+// In a child of fork() every call of a session is kUnsupported, for the threads are the parent's; load the model behind
+// fork(). What the child destroys of the parent's it only forgets.
 #pragma once
 
 #include <cstddef>
@@ -65,9 +70,10 @@ struct EngineParts {
 class Engine {
  public:
   // `path`: a .gguf file, or a directory with safetensors and config.json.
-  // Errors: those of the loaders, of load_language_model() and of load_tokenizer().
+  // Errors: those of the loaders, of load_language_model() and of load_tokenizer(); as create().
   static Result<std::shared_ptr<Engine>> load(const std::string& path, const EngineOptions& options = {});
-  // From parts. kMismatch when the tokenizer has ids that the model has no logits for.
+  // From parts. Errors: kMismatch when the tokenizer has ids that the model has no logits for; kOutOfMemory when the
+  // compute thread cannot be had.
   static Result<std::shared_ptr<Engine>> create(EngineParts parts);
 
   // Writes to the cache directory what waits for it, for at most FileTier::kEndingNs. Whoever wants more, or to know
@@ -86,6 +92,8 @@ class Engine {
   KvPagePool& pool() { return *pool_; }
   LruKvCacheStore& store() { return *store_; }
   Scheduler& scheduler() { return *scheduler_; }
+  // kUnsupported in a child of fork().
+  Status check_process() const { return scheduler_->check_process(); }
   PendingPrefixes& pending() { return pending_; }
   // nullptr: there is none; tier_status() says why, where one was asked for.
   FileTier* tier() { return tier_.get(); }
@@ -95,7 +103,7 @@ class Engine {
   Clock& clock() const { return *parts_.clock; }
 
  private:
-  explicit Engine(EngineParts parts);
+  Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler);
   void open_tier();
 
   EngineParts parts_;
@@ -104,8 +112,8 @@ class Engine {
   std::unique_ptr<LruKvCacheStore> store_;
   std::unique_ptr<FileTier> tier_;
   Status tier_status_;
-  std::unique_ptr<Scheduler> scheduler_;
   PendingPrefixes pending_;
+  std::unique_ptr<Scheduler> scheduler_;
 };
 
 }  // namespace ibid

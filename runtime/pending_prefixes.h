@@ -2,15 +2,14 @@
 // is computed once: the first reads it, the others wait for it and then find it in the store.
 //
 // Nobody waits for somebody who announced later, so no two wait for each other. Ids are compared, and only
-// within a namespace. Thread-safe; must outlive its readings.
+// within a namespace. Nothing waits in here: who has to is asked again. Thread-safe; must outlive its readings.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <mutex>
-#include <optional>
-#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -20,42 +19,50 @@ namespace ibid {
 
 class PendingPrefixes {
  public:
-  enum class Waited {
+  enum class Earlier {
     kNothing,    // nobody reads what is wanted
+    kReads,      // somebody is about to hold it
     kPublished,  // it can be found
     kOver,       // that reading ended before it had all of it; perhaps another one goes on
-    kStopped,
   };
 
   // A prompt that is being read; over when destroyed. Used by one thread at a time.
   class Reading {
    public:
-    // Announces that these ids will be read. Copies them: O(ids).
+    // Announces that these ids will be read. They must outlive it.
     Reading(PendingPrefixes& pending, std::string_view name_space, TokenSpan ids);
     ~Reading();
     Reading(const Reading&) = delete;
     Reading& operator=(const Reading&) = delete;
 
-    // While an earlier reading is going to hold at least a page more of these ids than n_held: waits until it does, or
-    // is over, or `stop` fires. Returns what came first; but for kNothing the store may know more.
-    Waited wait_for_earlier(size_t n_held, std::stop_token stop);
+    // Whether an earlier reading is going to hold at least a page more of these ids than n_held. Once that is kReads
+    // it is asked until it says something else; but for kNothing the store may know more then.
+    Earlier earlier(size_t n_held);
 
     // The first n ids can be found in the store from now on.
     void published(size_t n);
 
    private:
     friend class PendingPrefixes;
+    bool choose_awaited(size_t n_held);
+
     PendingPrefixes& pending_;
     const std::string name_space_;
-    const Tokens ids_;
-    size_t n_published_ = 0;               // guarded by the mutex
-    std::list<Reading*>::iterator place_;  // likewise
+    const TokenSpan ids_;
+    size_t n_published_ = 0;
+    const Reading* awaited_ = nullptr;     // an earlier one
+    size_t n_awaited_ = 0;                 // ids of it
+    std::list<Reading*>::iterator place_;
   };
 
+  // Changes whenever something was published or a reading ended: whoever searched the store at another number may find
+  // more now.
+  uint64_t n_changes() const { return n_changes_.load(std::memory_order_acquire); }
+
  private:
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable_any moved_;
+  std::mutex mutex_;              // guards the readings, and how far they are
   std::list<Reading*> readings_;  // the earliest first
+  std::atomic<uint64_t> n_changes_{0};
 };
 
 }  // namespace ibid

@@ -1,31 +1,32 @@
-// Scheduler: many sessions on one model, by continuous batching. A pass of the model takes the next rows of every
-// session that waits: all that decode, and of the prompts that are being read as many rows as a latency target
-// allows (runtime/pass_plan.h has the rules). By the first law a row's bits do not depend on its company, so who
-// shared a pass with whom cannot be seen in any answer.
+// Scheduler: many sequences on one model, by continuous batching. A pass of the model takes the next rows of every
+// task that has some: all that decode, and of the prompts that are being read as many rows as a latency target allows
+// (runtime/pass_plan.h has the rules). By the first law a row's bits do not depend on its company, so who shared a
+// pass with whom cannot be seen in any answer.
 //
-// There is no thread of its own. Of the callers that wait one drives: it gathers the rows, runs the pass, hands out
-// the results, and goes on until its own rows are done; then another takes over. A session that is alone runs its
-// own passes and pays for a lock.
+// It has one thread, the compute thread, which alone calls the model: it plans a pass, runs it, tells each task of it
+// what became of its rows (an answer then chooses its next token), and goes on, without waiting for anybody else. It
+// sleeps while there is nothing to do. docs/decisions/0009 says why.
 //
-// Whoever took part in the last pass is expected to be back soon, with the id that it sampled: a pass waits for it a
-// little, if it usually is back by then, so that sessions that decode side by side stay in step.
-//
-// Thread-safe. The model must outlive it, and it the streams.
+// Thread-safe. The model must outlive it. A child of fork() has no compute thread: there submit() is kUnsupported.
 #pragma once
 
-#include <condition_variable>
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <span>
-#include <stop_token>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "model/language_model.h"
+#include "runtime/bell.h"
 #include "runtime/pass_plan.h"
+#include "runtime/task.h"
 
 namespace ibid {
 
@@ -36,81 +37,71 @@ struct SchedulerOptions {
 
 struct SchedulerStats {
   size_t n_passes = 0;
-  size_t n_shared_passes = 0;  // with rows of more than one session
+  size_t n_shared_passes = 0;  // with rows of more than one task
   size_t n_rows = 0;
   size_t most_sequences = 0;   // in one pass
 };
 
 class Scheduler {
  public:
-  Scheduler(LanguageModel& model, Clock& clock, const SchedulerOptions& options = {});
-  ~Scheduler();  // REQUIRES: no stream is left
+  // Starts the compute thread. Error: kOutOfMemory when it cannot be had.
+  static Result<std::unique_ptr<Scheduler>> create(LanguageModel& model, Clock& clock,
+                                                   const SchedulerOptions& options = {});
+  // Ends the compute thread. REQUIRES: every task is over; not called on the compute thread.
+  ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // One session's part in the passes, from the first row of a prompt to the end of the answer. Used by one thread at
-  // a time.
-  class Stream {
-   public:
-    explicit Stream(Scheduler& scheduler, Priority priority = Priority::kNormal);
-    ~Stream();
-    Stream(const Stream&) = delete;
-    Stream& operator=(const Stream&) = delete;
+  // From here on the task is the compute thread's until it is over. Errors: as check_process(); kOutOfMemory. The task
+  // was then not taken.
+  Status submit(Task& task);
 
-    // Feeds `tokens`, which stand behind entry.length(), or a first part of them, in one pass, and returns how many.
-    // Up to kDecodeRows tokens (the model's max_chunk, if that is less) are fed all at once. `logits`: as `want` says,
-    // once the last token was fed; untouched before. Waits for its turn; waiting ends when `stop` fires. A pass
-    // with rows of others ends all the same, so cancelling takes as long as a layer alone and as a pass in company.
-    // Errors: kCancelled, kOutOfMemory (of the heap too), and those of LanguageModel::forward() for these tokens; the
-    // entry is then unchanged, and others go on.
-    Result<size_t> forward(KvCacheEntry& entry, TokenSpan tokens, WantLogits want, std::stop_token stop,
-                           Logits& logits);
+  // kUnsupported in a child of fork(): the thread that computes is the parent's.
+  Status check_process() const;
 
-    const LanguageModel& model() const { return scheduler_.model_; }
-
-   private:
-    friend class Scheduler;
-    Scheduler& scheduler_;
-    const Priority priority_;
-    uint64_t age_ = 0;
-    // Guarded by the scheduler's mutex.
-    bool expected_ = false;  // took part in a pass and has not come back since
-    int64_t left_ns_ = 0;    // when it was last given its result
-    double away_ns_ = 0;     // how long it usually stays away; 0: not known
-  };
-
-  const LanguageModel& model() const { return model_; }
+  LanguageModel& model() const { return model_; }
   SchedulerStats stats() const;
 
  private:
-  struct Request;
+  Scheduler(LanguageModel& model, Clock& clock, const SchedulerOptions& options);
 
-  void arrive(Request& request);
-  Result<size_t> wait_for_result(Request& request);
-  void drive(std::unique_lock<std::mutex>& lock, Request& own);
-  void wait_for_expected(std::unique_lock<std::mutex>& lock, const Request& own);
-  int64_t expected_until(int64_t now_ns) const;
-  std::vector<Request*> take_members(int64_t now_ns);
-  size_t prefill_rows_allowed(size_t n_decode_rows) const;
-  void run_pass(std::span<Request* const> members) noexcept;
-  void run_shared(std::span<Request* const> members) noexcept;
-  void run_alone(Request& request) noexcept;
-  void hand_out(std::span<Request* const> members) noexcept;
+  void compute() noexcept;
+  bool take_arrivals();
+  void run_next_pass() noexcept;
+  size_t ask_tasks() noexcept;
+  static void retire(Task& task) noexcept;
+  void choose_members(int64_t now_ns) noexcept;
+  void plan_members(int64_t now_ns);
+  size_t prefill_rows_allowed(bool alone, size_t n_decode_rows) const;
+  void run_pass() noexcept;
+  void run_alone(Task& task) noexcept;
+  bool run_shared() noexcept;
+  Status forward(std::span<const SequenceChunk> batch, std::stop_token stop) noexcept;
+  void record_pass(std::span<Task* const> members, bool was_whole) noexcept;
 
   LanguageModel& model_;
   Clock& clock_;
   const int64_t target_ns_;
+  const pid_t process_;
 
-  mutable std::mutex mutex_;  // guards what follows, and the requests that wait
-  std::condition_variable_any moved_;
-  std::list<Stream*> streams_;
-  std::list<Request*> waiting_;
-  bool driving_ = false;
+  Bell work_;  // for the compute thread
+  mutable std::mutex mutex_;  // guards what follows
+  std::list<Task*> arrived_;
+  bool ending_ = false;
   uint64_t last_age_ = 0;
-  PassCost cost_;
   SchedulerStats stats_;
 
-  Logits shared_logits_;  // of the pass under way; the driver's
+  // The compute thread's own.
+  std::list<Task*> tasks_;            // in the order in which they came
+  std::vector<Task*> members_;        // of the pass under way,
+  Task* only_member_ = nullptr;       // or this one, where there was no memory for a plan
+  std::vector<SequenceChunk> batch_;  // of a shared pass,
+  std::vector<size_t> first_rows_;    // and where each member's logits begin
+  Logits logits_;
+  int64_t start_ns_ = 0;
+  PassCost cost_;
+
+  std::unique_ptr<std::thread> thread_;
 };
 
 }  // namespace ibid

@@ -1,45 +1,12 @@
 // Several answers to one question: the question is read once, then every answer is a branch, and the branches share
 // the passes of the model.
-#include <atomic>
-#include <mutex>
 #include <new>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "runtime/out_of_heap.h"
-#include "runtime/session_state.h"
+#include "runtime/running_turn.h"
 
 namespace ibid {
-namespace {
-
-// Runs answer(i), which must not throw, for i from 0 to n - 1, each on a thread of its own: all of them, or none.
-// Throws std::bad_alloc and std::system_error when a thread cannot be had.
-template <typename Answer>
-void run_side_by_side(size_t n, const Answer& answer) {
-  enum class Gate { kClosed, kOpen, kGivenUp };
-  std::atomic<Gate> gate{Gate::kClosed};
-  const auto set_gate = [&](Gate to) {
-    gate.store(to);
-    gate.notify_all();
-  };
-  std::vector<std::jthread> threads;  // behind the gate: they end first
-  threads.reserve(n);
-  try {
-    for (size_t i = 0; i < n; ++i) {
-      threads.emplace_back([&gate, &answer, i] {
-        gate.wait(Gate::kClosed);
-        if (gate.load() == Gate::kOpen) answer(i);
-      });
-    }
-  } catch (...) {
-    set_gate(Gate::kGivenUp);
-    throw;
-  }
-  set_gate(Gate::kOpen);
-}
-
-}  // namespace
 
 Result<std::vector<Turn>> ChatSession::State::run_turns(size_t n, uint64_t seed, const TurnOptions& turn_options,
                                                         const AnswersCallback& on_event) try {
@@ -54,32 +21,9 @@ Result<std::vector<Turn>> ChatSession::State::run_turns(size_t n, uint64_t seed,
     branches.push_back(std::make_unique<State>(*this));
     branches.back()->options.repair_when_idle = false;  // the one that goes on is repaired, below
   }
-  std::vector<std::optional<Result<Turn>>> results(n);
-  std::vector<Turn> turns;
-  turns.reserve(n);
   std::vector<SessionBranch> answers;
   answers.reserve(n);
-  std::mutex speaking;
-  run_side_by_side(n, [&](size_t i) noexcept {
-    try {
-      TurnOptions own = turn_options;
-      own.sampler.seed = seed + i;
-      TurnCallback tell;
-      if (on_event) {
-        tell = [&, i](const TurnEvent& event) {
-          const std::lock_guard lock(speaking);
-          on_event(i, event);
-        };
-      }
-      results[i] = branches[i]->run_turn(own, tell);
-    } catch (const std::bad_alloc&) {
-      results[i] = Result<Turn>(out_of_heap());
-    }
-  });
-  for (std::optional<Result<Turn>>& result : results) {
-    TRY(result->status());
-    turns.push_back(**std::move(result));
-  }
+  TRY_ASSIGN(std::vector<Turn> turns, run_side_by_side(branches, seed, turn_options, on_event));
   // Nothing below fails. The first one stands for the reading of the question, which was done once for all.
   turns[0].usage.n_cached -= read.n_prefilled;
   turns[0].usage.n_prefilled += read.n_prefilled;
@@ -94,8 +38,44 @@ Result<std::vector<Turn>> ChatSession::State::run_turns(size_t n, uint64_t seed,
   return turns;
 } catch (const std::bad_alloc&) {
   return out_of_heap();
-} catch (const std::system_error&) {
-  return {ErrorCode::kOutOfMemory, "no thread left"};
+}
+
+// All of them, or the first error.
+Result<std::vector<Turn>> ChatSession::State::run_side_by_side(std::span<const std::unique_ptr<State>> branches,
+                                                               uint64_t seed, const TurnOptions& turn_options,
+                                                               const AnswersCallback& on_event) {
+  struct Running {
+    TurnOptions options;
+    TurnCallback tell;
+    std::optional<RunningTurn> turn;
+    std::optional<Result<Turn>> result;
+  };
+  const auto bell = std::make_shared<Bell>();
+  std::vector<Running> running(branches.size());
+  for (size_t i = 0; i < running.size(); ++i) {
+    Running& one = running[i];
+    one.options = turn_options;
+    one.options.sampler.seed = seed + i;
+    if (on_event) one.tell = [&on_event, i](const TurnEvent& event) { on_event(i, event); };
+    one.turn.emplace(*branches[i], one.options, bell);
+    TRY(one.turn->begin(one.tell, static_cast<bool>(on_event)));
+  }
+  for (size_t n_over = 0; n_over < running.size();) {
+    TRY(engine->check_process());
+    for (Running& one : running) {
+      if (one.result || !one.turn->hear(one.tell)) continue;
+      one.result = one.turn->finish(one.tell);
+      ++n_over;
+    }
+    if (n_over < running.size()) bell->wait();
+  }
+  std::vector<Turn> turns;
+  turns.reserve(running.size());
+  for (Running& one : running) {
+    TRY(one.result->status());
+    turns.push_back(**std::move(one.result));
+  }
+  return turns;
 }
 
 Status ChatSession::State::choose(size_t answer) {

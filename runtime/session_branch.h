@@ -14,6 +14,7 @@
 #include "base/json_limits.h"
 #include "cache/lru_kv_cache_store.h"
 #include "runtime/engine.h"
+#include "runtime/generate.h"
 #include "runtime/prompt_delta.h"
 #include "runtime/speculation.h"
 #include "runtime/stats.h"
@@ -23,9 +24,6 @@
 namespace ibid {
 
 struct SessionOptions;
-
-// Logits behind the last id of a prompt: [vocab_size]. With them an answer needs no pass before its first token.
-using PromptLogits = std::shared_ptr<const std::vector<float>>;
 
 struct SessionBranch {
   SessionBranch(std::shared_ptr<Engine> engine, const SessionOptions& options);

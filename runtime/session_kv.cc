@@ -2,13 +2,13 @@
 // memory, the engine's store and its cache directory; and how they are left to the store when the turn is over.
 #include <algorithm>
 #include <new>
-#include <system_error>
 #include <utility>
 
 #include "base/check.h"
 #include "cache/file_tier.h"
 #include "cache/token_prefix.h"
 #include "runtime/out_of_heap.h"
+#include "runtime/reading_ahead.h"
 #include "runtime/session_state.h"
 #include "runtime/stopwatch.h"
 
@@ -29,11 +29,14 @@ TokenId prompt_id(const PromptDelta& delta, const Transcript& transcript, size_t
 // Of what follows the history the next prompt has for certain only what does not depend on what the user says.
 constexpr const char* kProbes[] = {"a", "b"};
 
-Json with_probe(const Json& messages, const char* text) {
-  Json probed = messages;
-  probed.push_back(text_message("user", text));
-  return probed;
-}
+// Stands behind the messages while it lives: a copy of them would cost the conversation's length.
+struct Probe {
+  Probe(Json& m, const char* text) : messages(m) { messages.push_back(text_message("user", text)); }
+  ~Probe() { messages.erase(messages.end() - 1); }
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+  Json& messages;
+};
 
 }  // namespace
 
@@ -51,8 +54,7 @@ Tokens ChatSession::State::prompt_ids(const PromptDelta& delta, size_t begin) co
 
 // --- before a turn
 
-Status ChatSession::State::arrange_kv(const PromptDelta& delta, Priority priority, std::stop_token stop, Turn& turn,
-                                      Arranged& arranged) {
+Status ChatSession::State::arrange_kv(const PromptDelta& delta, Priority priority, Turn& turn, Arranged& arranged) {
   const Stopwatch watch(engine->clock(), turn.timings.match_ms);
   arranged.length_before = kv.length();
   // The logits of the last id choose the first token of the answer: where they are not known, it is fed.
@@ -71,10 +73,8 @@ Status ChatSession::State::arrange_kv(const PromptDelta& delta, Priority priorit
   if (may_be_elsewhere && arranged.logits == nullptr && n_keep < delta.n_prompt - 1) {
     const Tokens prompt = prompt_ids(delta, 0);
     arranged.searched = true;
-    if (priority != Priority::kLow && prompt.size() - n_keep >= kWorthAnnouncing) {
-      arranged.reading = std::make_unique<PendingPrefixes::Reading>(engine->pending(), options.cache_namespace, prompt);
-    }
-    Found found = find_stored(prompt, n_keep, std::move(stop), arranged, turn.work);
+    if (priority != Priority::kLow && prompt.size() - n_keep >= kWorthAnnouncing) arranged.shared = shared_prompt();
+    Found found = look_up(prompt, turn.work);
     if (found.logits == nullptr && same_prompt && found.length() == delta.n_prompt) found.logits = prompt_end.logits;
     const size_t n = found.logits != nullptr ? delta.n_prompt : std::min(found.length(), delta.n_prompt - 1);
     if (n > n_keep) {
@@ -139,20 +139,16 @@ ChatSession::State::Found ChatSession::State::look_up(TokenSpan ids, WorkCounter
   return found;
 }
 
-ChatSession::State::Found ChatSession::State::find_stored(const Tokens& prompt, size_t n_held, std::stop_token stop,
-                                                          Arranged& arranged, WorkCounters& work) {
-  Found best = look_up(prompt, work);
-  using Waited = PendingPrefixes::Waited;
-  while (arranged.reading) {
-    const Waited waited = arranged.reading->wait_for_earlier(std::max(n_held, best.length()), stop);
-    if (waited == Waited::kNothing || waited == Waited::kStopped) break;
-    Found more = look_up(prompt, work);
-    // What was published and is not there the store had no room for; of one that was given up the next in line may
-    // read more.
-    if (more.length() <= best.length() && waited == Waited::kPublished) break;
-    if (more.length() > best.length()) best = std::move(more);
-  }
-  return best;
+// Others find whole pages of an entry that goes on growing. Both functions run on the compute thread, while the turn
+// waits for it.
+SharedPrompt ChatSession::State::shared_prompt() {
+  SharedPrompt shared;
+  shared.pending = &engine->pending();
+  shared.name_space = options.cache_namespace;
+  shared.n_changes = engine->pending().n_changes();
+  shared.search = [this](TokenSpan ids) { return engine->store().find_longest_prefix(options.cache_namespace, ids); };
+  shared.publish = [this](KvCacheEntry& entry) { register_entry(entry, Extent::kFullPages); };
+  return shared;
 }
 
 // --- between turns
@@ -183,11 +179,6 @@ void ChatSession::State::register_entry(KvCacheEntry& entry, Extent extent, KvAt
   CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
   // To disk goes what a turn has settled, not what it is about to change.
   if (extent == Extent::kAll && engine->tier() != nullptr) engine->tier()->write_behind(options.cache_namespace, entry);
-}
-
-void ChatSession::State::publish_pages(KvCacheEntry& entry, PendingPrefixes::Reading* reading) {
-  register_entry(entry, Extent::kFullPages);
-  if (reading != nullptr) reading->published(entry.length() / kPagePositions * kPagePositions);
 }
 
 // O(prompt), as the search was that this turn began with.
@@ -223,33 +214,40 @@ size_t ChatSession::State::n_opening_ids() const {
 // --- ahead of a turn
 
 Result<Usage> ChatSession::State::read_ahead(Priority priority, std::stop_token stop) try {
-  Turn unused;
-  if (awaits_answer()) {
-    TRY_ASSIGN(const PromptDelta delta, planner.plan(messages, transcript, unused.work, unused.timings));
-    planner.given_up(delta);
-    return read_prompt(delta, prompt_ids(delta, 0), true, priority, std::move(stop));
-  }
-  std::optional<PromptDelta> first;
-  Tokens certain;
-  for (const char* probe : kProbes) {
-    TRY_ASSIGN(PromptDelta delta, planner.plan(with_probe(messages, probe), transcript, unused.work, unused.timings));
-    planner.given_up(delta);
-    planner.messages_changed_from(messages.size());
-    Tokens ids = prompt_ids(delta, 0);
-    if (first) certain.resize(common_prefix_length(certain, ids));
-    if (!first) certain = std::move(ids), first = std::move(delta);
-  }
-  return read_prompt(*first, certain, false, priority, std::move(stop));
+  TRY_ASSIGN(const std::unique_ptr<ReadingAhead> reading, begin_reading_ahead(priority, std::move(stop)));
+  if (reading == nullptr) return Usage{};
+  return end_reading(*reading);
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }
 
-// Reads `ids`, the first ones of a planned prompt, into `ahead`.
-Result<Usage> ChatSession::State::read_prompt(const PromptDelta& delta, const Tokens& ids, bool is_whole,
-                                              Priority priority, std::stop_token stop) {
-  Usage read;
-  read.n_prompt = ids.size();
-  if (ids.empty()) return read;
+Result<std::unique_ptr<ReadingAhead>> ChatSession::State::begin_reading_ahead(Priority priority,
+                                                                              std::stop_token stop) {
+  Turn unused;
+  if (awaits_answer()) {
+    TRY_ASSIGN(const PromptDelta delta, planner.plan(messages, transcript, unused.work, unused.timings));
+    planner.given_up(delta);
+    return begin_reading(delta, prompt_ids(delta, 0), true, priority, std::move(stop));
+  }
+  std::optional<PromptDelta> first;
+  Tokens certain;
+  for (const char* text : kProbes) {
+    const Probe probe(messages, text);
+    TRY_ASSIGN(PromptDelta delta, planner.plan(messages, transcript, unused.work, unused.timings));
+    planner.given_up(delta);
+    planner.messages_changed_from(messages.size() - 1);
+    Tokens ids = prompt_ids(delta, 0);
+    if (first) certain.resize(common_prefix_length(certain, ids));
+    if (!first) certain = std::move(ids), first = std::move(delta);
+  }
+  return begin_reading(*first, std::move(certain), false, priority, std::move(stop));
+}
+
+// Reads `ids`, the first ones of a planned prompt.
+Result<std::unique_ptr<ReadingAhead>> ChatSession::State::begin_reading(const PromptDelta& delta, Tokens ids,
+                                                                        bool is_whole, Priority priority,
+                                                                        std::stop_token stop) {
+  if (ids.empty()) return std::unique_ptr<ReadingAhead>();
   if (ids.size() > engine->max_seq_len()) {
     return {ErrorCode::kContextFull, "the conversation has " + std::to_string(ids.size()) +
                                          " tokens, the context has room for " + std::to_string(engine->max_seq_len())};
@@ -258,6 +256,8 @@ Result<Usage> ChatSession::State::read_prompt(const PromptDelta& delta, const To
   const size_t n_most = is_whole ? ids.size() - 1 : ids.size();
   const size_t n_transcript = std::min(delta.n_keep, ids.size());
   const size_t n_own = std::min({n_transcript, n_read, n_most});
+  Usage read;
+  read.n_prompt = ids.size();
   TRY_ASSIGN(KvCacheEntry entry, held_kv());
   entry.slice_to_length(std::min(n_own, entry.length()));
   WorkCounters unused;
@@ -268,36 +268,36 @@ Result<Usage> ChatSession::State::read_prompt(const PromptDelta& delta, const To
   read.n_cached = entry.length();
   read.n_prefilled = ids.size() - entry.length();
   read.n_read_again = n_own - std::min(n_own, entry.length());
-  Scheduler::Stream stream(engine->scheduler(), priority);
-  Logits logits;
-  for (size_t done = entry.length(); done < ids.size();) {
-    const WantLogits want = is_whole ? WantLogits::kLast : WantLogits::kNone;
-    const Result<size_t> n = stream.forward(entry, TokenSpan(ids).subspan(done), want, stop, logits);
-    if (!n.ok()) {
-      register_entry(entry);
-      search_store = true;
-      return n.status();
-    }
-    done += *n;
+  // The pages are the store's as soon as they are read, whoever comes when for the rest.
+  const auto leave = [this](KvCacheEntry& rows, KvAtRest& rest) {
+    register_entry(rows, Extent::kAll, &rest);
+    if (!engine->store().put_to_rest(rows, rest)) rows.slice_to_length(0);
+  };
+  auto reading = std::make_unique<ReadingAhead>(std::move(entry), std::move(ids), n_transcript, is_whole, read,
+                                                priority, std::move(stop), leave);
+  TRY(reading->submit(engine->scheduler()));
+  return reading;
+}
+
+Result<Usage> ChatSession::State::end_reading(ReadingAhead& reading) {
+  reading.wait();
+  if (Status status = reading.take_status(); !status.ok()) {
+    search_store = true;
+    return status;
   }
-  ReadAhead next;
-  next.n_transcript = n_transcript;
-  if (is_whole) next.logits = std::make_shared<const std::vector<float>>(logits.row(0).begin(), logits.row(0).end());
-  register_entry(entry, Extent::kAll, &next.rows);
-  if (!engine->store().put_to_rest(entry, next.rows)) return out_of_heap();
+  ReadAhead next{reading.take_rows(), reading.n_transcript(), nullptr};
+  if (next.rows.length() < reading.usage().n_prompt) return out_of_heap();  // the store had no memory for a mark
+  if (reading.is_whole()) {
+    const Logits logits = reading.take_logits();
+    next.logits = std::make_shared<const std::vector<float>>(logits.row(0).begin(), logits.row(0).end());
+  }
   ahead = std::move(next);
-  return read;
+  return reading.usage();
 }
 
 bool ChatSession::State::rewrites_history() noexcept try {
   Turn unused;
-  // After every turn: a copy of the messages would cost the conversation's length.
-  struct Probe {
-    explicit Probe(Json& m) : messages(m) { messages.push_back(text_message("user", kProbes[0])); }
-    ~Probe() { messages.erase(messages.end() - 1); }
-    Json& messages;
-  };
-  const Probe probe(messages);
+  const Probe probe(messages, kProbes[0]);
   const Result<PromptDelta> delta = planner.plan(messages, transcript, unused.work, unused.timings);
   if (!delta.ok()) return false;  // of such a message this template wants to know nothing
   planner.given_up(*delta);
@@ -307,26 +307,20 @@ bool ChatSession::State::rewrites_history() noexcept try {
   return false;
 }
 
-void ChatSession::State::start_idle_work() noexcept {
-  const auto read = [this](std::stop_token stop) {
-    try {
-      (void)read_ahead(Priority::kLow, std::move(stop));
-    } catch (const std::bad_alloc&) {
-      // The next turn reads it.
-    }
-  };
-  try {
-    idle_ = std::jthread(read);
-  } catch (const std::system_error&) {
-    // No thread to be had: likewise.
-  } catch (const std::bad_alloc&) {
-  }
+// Without memory for it, the next turn reads it.
+void ChatSession::State::start_idle_work() noexcept try {
+  idle_stop_ = std::stop_source();
+  Result<std::unique_ptr<ReadingAhead>> reading = begin_reading_ahead(Priority::kLow, idle_stop_.get_token());
+  if (reading.ok()) idle_ = *std::move(reading);
+} catch (const std::bad_alloc&) {
 }
 
-void ChatSession::State::stop_idle_work() {
-  if (!idle_.joinable()) return;
-  idle_.request_stop();
-  idle_.join();
+void ChatSession::State::stop_idle_work() noexcept try {
+  const std::unique_ptr<ReadingAhead> reading = std::move(idle_);
+  if (reading == nullptr) return;
+  idle_stop_.request_stop();
+  (void)end_reading(*reading);
+} catch (const std::bad_alloc&) {
 }
 
 }  // namespace ibid

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "cache/token_prefix.h"
 #include "runtime/context_policy.h"
-#include "runtime/out_of_heap.h"
+#include "runtime/reading_ahead.h"
 #include "runtime/stopwatch.h"
-#include "runtime/turn_sampler.h"
 
 namespace ibid {
 namespace {
@@ -33,10 +33,6 @@ std::string iso_time(int64_t unix_ns) {
 }
 
 double per_second(size_t n, double ms) { return ms > 0 ? static_cast<double>(n) * 1000.0 / ms : 0; }
-
-size_t pages_from(size_t first_position, size_t end_position) {
-  return KvLayout::pages_for(end_position) - first_position / kPagePositions;
-}
 
 PromptPlanner make_planner(const Engine& engine, const SessionOptions& options) {
   TemplateVariables variables;
@@ -103,6 +99,8 @@ ChatSession::State::State(std::shared_ptr<Engine> e, SessionOptions o)
 ChatSession::State::State(const State& other)
     : SessionBranch(other), options(other.options) {}
 
+ChatSession::State::~State() { stop_idle_work(); }
+
 void ChatSession::State::begin(std::string system) {
   static_assert(std::is_nothrow_move_assignable_v<SessionBranch>);
   SessionBranch fresh(engine, options);
@@ -145,65 +143,6 @@ Result<PromptDelta> ChatSession::State::plan_within_context(size_t n_answer, Tur
                      std::exchange(pinned, std::move(fitted.pinned)), fitted.first_changed};
   turn.left_out = fitted.left_out;
   return planner.plan(messages, transcript, turn.work, turn.timings);
-}
-
-Result<Turn> ChatSession::State::run_turn(const TurnOptions& turn_options, const TurnCallback& on_event) {
-  BeforeTurn before;
-  try {
-    Result<Turn> turn = try_turn(turn_options, on_event, before);
-    if (!turn.ok()) take_back(before);
-    return turn;
-  } catch (const std::bad_alloc&) {
-    forget_indexes();  // whatever they were in the middle of
-    take_back(before);
-    return out_of_heap();
-  }
-}
-
-Result<Turn> ChatSession::State::try_turn(const TurnOptions& turn_options, const TurnCallback& on_event,
-                                          BeforeTurn& before) {
-  const int64_t start_ns = engine->clock().steady_ns();
-  TRY_ASSIGN(Sampler sampler, make_turn_sampler(turn_options, engine->tokenizer()));
-  TRY_ASSIGN(StopDetector stops, StopDetector::create(turn_options.stop_strings));
-  Turn turn;
-  const size_t n_answer = turn_options.max_tokens == 0 ? SIZE_MAX : turn_options.max_tokens;
-  TRY(wake_kv());
-  TRY_ASSIGN(before.delta, plan_within_context(n_answer, turn, before.full));
-  PromptDelta& delta = *before.delta;
-  if (on_event && turn.left_out.any()) on_event({.kind = TurnEvent::Kind::kLeftOut, .turn = &turn});
-  if (!rewound && !before.full && delta.n_keep < n_read) {
-    turn.lost_prefix = explain_lost_prefix(delta, transcript, messages, engine->tokenizer(), n_read);
-  }
-  Arranged& arranged = before.arranged.emplace();
-  TRY(arrange_kv(delta, turn_options.priority, turn_options.stop, turn, arranged));
-  const size_t copied_before = kv.pages_copied();
-
-  GenerateRequest request;
-  request.start_ns = start_ns;
-  TRY_ASSIGN(Generation generated,
-             generate_answer(delta, turn_options, on_event, arranged, request, sampler, std::move(stops), turn));
-  if (generated.finish_reason == FinishReason::kCancelled && turn_options.stop_mode == StopMode::kDiscard) {
-    return {ErrorCode::kCancelled, "cancelled, and the turn was discarded"};
-  }
-  turn.text = generated.text;
-  turn.finish_reason = generated.finish_reason;
-  turn.stop_string = generated.stop_string;
-  turn.seed = sampler.seed();
-  turn.logprobs = std::move(generated.logprobs);
-  turn.usage.n_decoded = generated.n_sampled;
-  turn.usage.n_drafted = generated.n_drafted;
-  turn.usage.n_accepted = generated.n_accepted;
-  turn.work.kv_bytes_copied += (kv.pages_copied() - copied_before) * kv.layout().page_bytes();
-  turn.work.pages_touched += pages_from(turn.usage.n_cached, kv.length());
-  commit(delta, std::move(generated), turn_options.speculate, sampler.reads_history(), turn);
-  // Nothing below fails.
-  if (arranged.searched) tell_what_others_may_want();
-  rest_kv();
-  finish_timings(turn, start_ns);
-  usage += turn.usage;
-  timings = turn.timings;
-  finish_turn(turn, on_event);
-  return turn;
 }
 
 // Callbacks must not throw: of a turn that is committed nothing can be taken back.
@@ -257,47 +196,6 @@ void ChatSession::State::count_prompt(const PromptDelta& delta, Sampler& sampler
   sampler.begin_answer(std::exchange(history, TokenHistory()));
 }
 
-Result<Generation> ChatSession::State::generate_answer(const PromptDelta& delta, const TurnOptions& turn_options,
-                                                       const TurnCallback& on_event, Arranged& arranged,
-                                                       GenerateRequest& request, Sampler& sampler,
-                                                       StopDetector stops, Turn& turn) {
-  turn.usage.n_prompt = delta.n_prompt;
-  turn.usage.n_cached = kv.length();
-  turn.usage.n_prefilled = delta.n_prompt - kv.length();
-  const Tokens fed = prompt_ids(delta, kv.length());
-  request.prefill = fed;
-  request.prompt_logits = arranged.logits;
-  request.max_tokens = turn_options.max_tokens == 0 ? SIZE_MAX : turn_options.max_tokens;
-  request.stop_ids = engine->tokenizer().end_of_turn();
-  request.min_tokens = turn_options.min_tokens;
-  request.constraint = turn_options.constraint.get();
-  request.stop_repetition = turn_options.stop_repetition;
-  request.n_logprobs = turn_options.n_logprobs;
-  request.stop = turn_options.stop;
-  if (turn_options.speculate) {
-    index_prompt(delta, turn);
-    request.drafter = &drafter;
-  }
-  request.on_prefill = [&](size_t n_done, size_t) {
-    if (arranged.reading) publish_pages(kv, arranged.reading.get());
-    if (!on_event) return;
-    on_event({.kind = TurnEvent::Kind::kPrefill,
-              .n_done = turn.usage.n_cached + n_done,
-              .n_total = turn.usage.n_prompt});
-  };
-  if (on_event) {
-    request.on_text = [&](std::string_view text) { on_event({.kind = TurnEvent::Kind::kText, .text = text}); };
-  }
-  const size_t n_steps_before = history.n_steps();
-  if (sampler.reads_history()) count_prompt(delta, sampler);
-  Scheduler::Stream stream(engine->scheduler(), turn_options.priority);
-  Result<Generation> generated = generate(stream, engine->tokenizer(), kv, request, sampler, std::move(stops),
-                                          engine->clock(), turn.timings, turn.work);
-  if (sampler.reads_history()) history = sampler.take_history();
-  turn.work.history_steps += history.n_steps() - n_steps_before;
-  return generated;
-}
-
 void ChatSession::State::commit(PromptDelta& delta, Generation generation, bool indexed, bool counted, Turn& turn) {
   // What needs memory, before anything changes.
   SampledReply reply;
@@ -327,7 +225,9 @@ void ChatSession::State::settle(PromptDelta& delta, bool indexed, bool counted, 
   n_indexed = std::min(indexed ? drafter.size() : std::min(n_indexed, delta.n_keep), transcript.ids().size());
   n_counted = std::min(counted ? history.size() : std::min(n_counted, delta.n_keep), transcript.ids().size());
   // Of a reply that a stop string ended, tokens beyond the cut have been fed.
-  kv.slice_to_length(std::min(kv.length(), transcript.ids().size()));
+  const size_t n_prompt = std::min(delta.n_prompt, kv.length());
+  const TokenSpan ids = transcript.ids();
+  kv.slice_to_length(n_prompt + common_prefix_length(kv.tokens().subspan(n_prompt), ids.subspan(n_prompt)));
   n_read = kv.length();
   const Stopwatch watch(engine->clock(), turn.timings.match_ms);
   register_entry(kv, Extent::kAll, &at_rest);

@@ -7,12 +7,12 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <thread>
+#include <span>
+#include <stop_token>
 #include <vector>
 
 #include "cache/lru_kv_cache_store.h"
 #include "runtime/chat_session.h"
-#include "runtime/pending_prefixes.h"
 #include "runtime/session_branch.h"
 #include "runtime/session_file.h"
 
@@ -24,14 +24,14 @@ Json text_message(const char* role, std::string text);
 // The text of a system message at the beginning; empty: there is none.
 std::string leading_system_text(const Json& messages);
 
+class ReadingAhead;
+class TurnCall;
+
 struct ChatSession::State : SessionBranch {
   State(std::shared_ptr<Engine> engine, SessionOptions options);
   State(const State& other);  // a fork
   State& operator=(const State&) = delete;
-
-  // Answers `messages`, whose last one is a question. On success the answer is appended and everything is
-  // committed; on failure all is as before.
-  Result<Turn> run_turn(const TurnOptions& options, const TurnCallback& on_event);
+  ~State();
 
   // n answers to the question, each from a branch of its own with seed + 0, 1, ...; goes on with the first.
   Result<std::vector<Turn>> run_turns(size_t n, uint64_t seed, const TurnOptions& options,
@@ -50,9 +50,9 @@ struct ChatSession::State : SessionBranch {
   Status save(const std::string& path, bool with_kv) const;
   static Result<std::unique_ptr<State>> load(std::shared_ptr<Engine> engine, const std::string& path);
 
-  // Starts reading ahead on a thread of its own, if there is memory for one / ends that and waits for it.
+  // Has the engine read ahead while it has nothing else to do, if there is memory for that / ends it within a layer.
   void start_idle_work() noexcept;
-  void stop_idle_work();
+  void stop_idle_work() noexcept;
 
   // What is in memory of the conversation's keys and values, shared. Error: kOutOfMemory (the heap).
   Result<KvCacheEntry> held_kv() const;
@@ -70,13 +70,18 @@ struct ChatSession::State : SessionBranch {
   std::atomic<bool> busy{false};
 
  private:
+  class RunningTurn;  // runtime/running_turn.h
+  friend class TurnCall;
+  Result<std::vector<Turn>> run_side_by_side(std::span<const std::unique_ptr<State>> branches, uint64_t seed,
+                                             const TurnOptions& options, const AnswersCallback& on_event);
+
   // How a turn found the keys and values of its prompt, and what `kv` was before.
   struct Arranged {
     size_t length_before = 0;
     std::optional<KvCacheEntry> before;               // set when `kv` lost rows
     PromptLogits logits;                              // set when the whole prompt is there
     bool searched = false;                            // elsewhere than in the session: the prompt was none that grew
-    std::unique_ptr<PendingPrefixes::Reading> reading;  // what others may wait for
+    std::optional<SharedPrompt> shared;               // what others may wait for
   };
   // The messages as they were, should a full context have changed them.
   struct FullHistory {
@@ -92,8 +97,6 @@ struct ChatSession::State : SessionBranch {
     std::optional<FullHistory> full;
   };
 
-  // run_turn(), which std::bad_alloc may end in the middle.
-  Result<Turn> try_turn(const TurnOptions& options, const TurnCallback& on_event, BeforeTurn& before);
   // Messages and keys and values are what they were; what was computed stays in the store.
   void take_back(BeforeTurn& before) noexcept;
   // The drafter and the history are made of the transcript again when they are needed.
@@ -105,7 +108,7 @@ struct ChatSession::State : SessionBranch {
 
   // Makes `kv` hold the longest reusable part of the prompt: all of it where its logits are known, else all but one id.
   // Error: kOutOfMemory; `arranged` says what is to be put back.
-  Status arrange_kv(const PromptDelta& delta, Priority priority, std::stop_token stop, Turn& turn, Arranged& arranged);
+  Status arrange_kv(const PromptDelta& delta, Priority priority, Turn& turn, Arranged& arranged);
   // How many ids of the prompt `ahead` holds.
   size_t n_read_ahead(const PromptDelta& delta) const;
   // Replaces `kv` by the first `length` rows of the entry.
@@ -117,8 +120,8 @@ struct ChatSession::State : SessionBranch {
     size_t n_in_memory = 0;  // of its length; the rest was read from disk
   };
   Found look_up(TokenSpan ids, WorkCounters& work) const;
-  // The same; waits for whoever is reading a longer one than n_held at this moment.
-  Found find_stored(const Tokens& prompt, size_t n_held, std::stop_token stop, Arranged& arranged, WorkCounters& work);
+  // Announced to others, who wait for it and find it.
+  SharedPrompt shared_prompt();
 
   // Before a turn: `kv` holds what is still in memory. Error: kOutOfMemory (the heap), and nothing has changed.
   Status wake_kv();
@@ -129,23 +132,22 @@ struct ChatSession::State : SessionBranch {
   void index_prompt(const PromptDelta& delta, Turn& turn);
   // Gives the sampler the history, with the ids of the prompt. Costs what is new of them.
   void count_prompt(const PromptDelta& delta, Sampler& sampler);
-  Result<Generation> generate_answer(const PromptDelta& delta, const TurnOptions& turn_options,
-                                     const TurnCallback& on_event, Arranged& arranged, GenerateRequest& request,
-                                     Sampler& sampler, StopDetector stops, Turn& turn);
   // Makes the answer a part of the conversation: all of it, or it throws std::bad_alloc and nothing has changed.
   void commit(PromptDelta& delta, Generation generation, bool indexed, bool counted, Turn& turn);
   void settle(PromptDelta& delta, bool indexed, bool counted, Turn& turn) noexcept;
   void finish_turn(const Turn& turn, const TurnCallback& on_event) noexcept;
   // Tells the store and the cache directory what `entry` holds. rest: comes to mark it (InsertOptions).
   void register_entry(KvCacheEntry& entry, Extent extent = Extent::kAll, KvAtRest* rest = nullptr) noexcept;
-  // The same for whole pages of an entry that goes on growing.
-  void publish_pages(KvCacheEntry& entry, PendingPrefixes::Reading* reading);
   // Of a conversation's first prompt others may want the whole, and the system message in front of it.
   void tell_what_others_may_want() noexcept;
   // The ids in front of what the first message of the user says.
   size_t n_opening_ids() const;
-  Result<Usage> read_prompt(const PromptDelta& delta, const Tokens& ids, bool is_whole, Priority priority,
-                            std::stop_token stop);
+  // Begins to read what the next turn will need; nothing: there is nothing to read. Errors: as read_ahead().
+  Result<std::unique_ptr<ReadingAhead>> begin_reading_ahead(Priority priority, std::stop_token stop);
+  Result<std::unique_ptr<ReadingAhead>> begin_reading(const PromptDelta& delta, Tokens ids, bool is_whole,
+                                                      Priority priority, std::stop_token stop);
+  // Waits for it; what it read is `ahead` then. Errors: those of Feeding.
+  Result<Usage> end_reading(ReadingAhead& reading);
   // The prompt's ids from `begin` on.
   Tokens prompt_ids(const PromptDelta& delta, size_t begin) const;
   void finish_timings(Turn& turn, int64_t start_ns) const;
@@ -156,7 +158,8 @@ struct ChatSession::State : SessionBranch {
   // Finds what there is of the transcript: in `entry`, in the store, on disk.
   void resume_kv(std::optional<KvCacheEntry> entry);
 
-  std::jthread idle_;  // last: it ends before anything that it reads
+  std::stop_source idle_stop_{std::nostopstate};
+  std::unique_ptr<ReadingAhead> idle_;  // last: it ends before anything that it reads
 };
 
 }  // namespace ibid

@@ -92,6 +92,12 @@ void Drafter::push(TokenId id) {
   if (match_.length < SuffixIndex::kMinMatch) match_ = {};
 }
 
+void Drafter::restore(size_t n, const DraftPolicy& learnt, TokenSpan pushed) {
+  truncate(n);
+  policy_ = learnt;
+  for (const TokenId id : pushed) push(id);
+}
+
 void Drafter::propose(size_t n_most, const std::vector<TokenId>& stop_ids, Tokens& draft) const {
   draft.clear();
   const size_t n = policy_.n_drafts(match_.length, n_most);

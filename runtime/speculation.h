@@ -62,6 +62,10 @@ class Drafter {
   // The next id, sampled: recorded, and appended. O(1).
   void push(TokenId id);
 
+  // Becomes what it would be if of the ids pushed behind the first n only `pushed` had been; `learnt` is policy() of
+  // then.
+  void restore(size_t n, const DraftPolicy& learnt, TokenSpan pushed);
+
   // Ids that are likely to be sampled next, at most n_most, into `draft` (whose contents go). Ends in front of
   // an id of `stop_ids`: behind it nothing is sampled.
   void propose(size_t n_most, const std::vector<TokenId>& stop_ids, Tokens& draft) const;

@@ -29,9 +29,10 @@ struct Usage {
   }
 };
 
-// Where the time of a turn went, in milliseconds. The stages do not overlap; what is missing to total_ms is
-// the caller's own time in the event callback. Waiting for a model that another session has is part of
-// prefill and decode.
+// Where the time of a turn went, in milliseconds. The stages do not overlap, but the caller's own time in the event
+// callback does, for the next pass runs meanwhile: what is missing to total_ms is what the callback was behind at the
+// end. Waiting for passes in which others were is part of prefill and decode, waiting for a prefix that another reads
+// of match.
 struct Timings {
   double render_ms = 0;    // the chat template
   double tokenize_ms = 0;  // comparing the rendered text with the transcript, and encoding what is new
@@ -43,6 +44,18 @@ struct Timings {
   double total_ms = 0;
   double prefill_tps = 0;  // n_prefilled per second of prefill_ms; cached tokens do not count
   double decode_tps = 0;   // sampled tokens but the first, per second of decode_ms and sample_ms
+
+  // Stages of one turn that were counted apart.
+  Timings& operator+=(const Timings& other) {
+    render_ms += other.render_ms;
+    tokenize_ms += other.tokenize_ms;
+    match_ms += other.match_ms;
+    prefill_ms += other.prefill_ms;
+    decode_ms += other.decode_ms;
+    sample_ms += other.sample_ms;
+    ttft_ms += other.ttft_ms;
+    return *this;
+  }
 };
 
 // Work done outside the model, in units that do not depend on the machine. For a conversation that only

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/constraint.h"
-#include "runtime/generate.h"
+#include "runtime/finish_reason.h"
 #include "runtime/logprobs.h"
 #include "runtime/lost_prefix.h"
 #include "runtime/pass_plan.h"
@@ -73,7 +73,7 @@ struct TurnEvent {
   size_t n_total = 0;         //           included, and all of them
   const Turn* turn = nullptr; // kFinish: the turn, already committed; kLeftOut: its left_out is set
 };
-// Runs on the calling thread, between passes. Must not throw.
+// Runs on the calling thread, while the engine goes on with the next pass. Must not throw.
 using TurnCallback = std::function<void(const TurnEvent&)>;
 
 }  // namespace ibid

@@ -7,6 +7,7 @@
 #include "apps/bench/bench_shapes.h"
 #include "apps/bench/prompts.h"
 #include "runtime/chat_session.h"
+#include "runtime/feeding.h"
 #include "runtime/stopwatch.h"
 
 namespace ibid {
@@ -41,11 +42,7 @@ Result<double> cold_ttft_ms(Engine& engine, const Json& messages) {
   TRY_ASSIGN(const Tokens prompt, prompt_of(engine, messages));
   KvCacheEntry entry(engine.pool());
   Logits logits;
-  Scheduler::Stream stream(engine.scheduler());
-  for (TokenSpan rest = prompt; !rest.empty();) {
-    TRY_ASSIGN(const size_t n, stream.forward(entry, rest, WantLogits::kLast, {}, logits));
-    rest = rest.subspan(n);
-  }
+  TRY(feed(engine.scheduler(), entry, prompt, WantLogits::kLast, {}, logits));
   TRY_ASSIGN(Sampler sampler, Sampler::create({.temperature = 0}));
   TRY(sampler.sample(logits.row(0)).status());
   return milliseconds_since(engine.clock(), start);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 namespace ibid {
 
@@ -11,7 +13,8 @@ constexpr size_t kMostBytes = 1'000'000'000;
 
 Result<PeakMeter> PeakMeter::create(int n_threads, size_t largest_bytes) {
   TRY_ASSIGN(const Isa isa, active_isa());
-  PeakMeter meter(n_threads, isa);
+  TRY_ASSIGN(std::unique_ptr<ThreadTeam> team, ThreadTeam::create(n_threads));
+  PeakMeter meter(std::move(team), isa);
   const size_t n_lines = (std::clamp(largest_bytes, kCacheLine, kMostBytes) + kCacheLine - 1) / kCacheLine;
   const size_t n_bytes = n_lines * kCacheLine;
   TRY_ASSIGN(meter.arena_, Arena::create(Arena::padded(n_bytes)));

@@ -19,7 +19,7 @@ namespace ibid {
 class PeakMeter {
  public:
   // Working sets are cut at `largest_bytes`, and at 1 GB: beyond it all reads come from memory.
-  // Errors: those of active_isa(); kOutOfMemory.
+  // Errors: those of active_isa() and ThreadTeam::create(); kOutOfMemory.
   static Result<PeakMeter> create(int n_threads, size_t largest_bytes);
 
   // GB/s of reading `bytes` over and over.
@@ -30,7 +30,7 @@ class PeakMeter {
   size_t bytes() const { return bytes_.size(); }
 
  private:
-  PeakMeter(int n_threads, Isa isa) : team_(std::make_unique<ThreadTeam>(n_threads)), isa_(isa) {}
+  PeakMeter(std::unique_ptr<ThreadTeam> team, Isa isa) : team_(std::move(team)), isa_(isa) {}
 
   std::unique_ptr<ThreadTeam> team_;
   Isa isa_;

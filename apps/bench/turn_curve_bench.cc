@@ -10,6 +10,7 @@
 #include "apps/bench/prompts.h"
 #include "cache/file_tier.h"
 #include "cache/lru_kv_cache_store.h"
+#include "runtime/feeding.h"
 #include "runtime/stopwatch.h"
 
 namespace ibid {
@@ -32,11 +33,7 @@ Result<std::vector<float>> logits_behind(const ChatSession& session) {
   const TokenSpan ids = session.ids();
   entry.slice_to_length(std::min(entry.length(), ids.size() - 1));
   Logits logits;
-  Scheduler::Stream stream(session.engine()->scheduler());
-  for (TokenSpan rest = ids.subspan(entry.length()); !rest.empty();) {
-    TRY_ASSIGN(const size_t n, stream.forward(entry, rest, WantLogits::kLast, {}, logits));
-    rest = rest.subspan(n);
-  }
+  TRY(feed(session.engine()->scheduler(), entry, ids.subspan(entry.length()), WantLogits::kLast, {}, logits));
   return std::vector<float>(logits.row(0).begin(), logits.row(0).end());
 }
 
@@ -119,12 +116,9 @@ Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
   TRY_ASSIGN(KvCacheEntry entry, prepared.session.kv().fork());
   entry.slice_to_length(std::min(entry.length(), prepared.n_cached));
   Logits logits;
-  Scheduler::Stream stream(engine_->scheduler());
   const int64_t start = engine_->clock().steady_ns();
-  for (TokenSpan rest = TokenSpan(prepared.prompt).subspan(entry.length()); !rest.empty();) {
-    TRY_ASSIGN(const size_t n, stream.forward(entry, rest, WantLogits::kLast, {}, logits));
-    rest = rest.subspan(n);
-  }
+  const TokenSpan rest = TokenSpan(prepared.prompt).subspan(entry.length());
+  TRY(feed(engine_->scheduler(), entry, rest, WantLogits::kLast, {}, logits));
   return milliseconds_since(engine_->clock(), start);
 }
 

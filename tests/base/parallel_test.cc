@@ -1,15 +1,17 @@
 #include "base/parallel.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <memory>
 #include <numeric>
 #include <thread>
 #include <vector>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "tests/support/no_threads.h"
 
 namespace ibid {
 namespace {
@@ -41,19 +43,28 @@ TEST(WorkerShare, PartsAreContiguousDisjointAndWhole) {
   }
 }
 
+std::unique_ptr<ThreadTeam> team_of(int n_threads, WhenCrowded when_crowded = WhenCrowded::kInsist) {
+  return ThreadTeam::create(n_threads, when_crowded).value();
+}
+
+// Of this process, now.
+size_t n_threads_here() {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
+
 class TeamOf : public testing::TestWithParam<int> {};
 
 TEST_P(TeamOf, EachWorkerRunsOnceAndKnowsItsPlace) {
-  ThreadTeam team(GetParam());
-  EXPECT_EQ(team.size(), GetParam());
+  const auto team = team_of(GetParam());
+  EXPECT_EQ(team->size(), GetParam());
   for (int repeat = 0; repeat < 100; ++repeat) {
-    std::vector<std::atomic<int>> runs(static_cast<size_t>(team.size()));
+    std::vector<std::atomic<int>> runs(static_cast<size_t>(team->size()));
     std::atomic<int> count{0};
-    team.run([&](const Worker& worker) {
+    team->run([&](const Worker& worker) {
       runs[static_cast<size_t>(worker.index())].fetch_add(1);
       count = worker.count();
     });
-    ASSERT_EQ(count.load(), team.size());
+    ASSERT_EQ(count.load(), team->size());
     for (const auto& n : runs) ASSERT_EQ(n.load(), 1);
   }
 }
@@ -61,10 +72,10 @@ TEST_P(TeamOf, EachWorkerRunsOnceAndKnowsItsPlace) {
 // Every step reads what the other threads wrote in the step before: a barrier that lets anyone through early,
 // or does not publish, gives a wrong sum (and a race under ThreadSanitizer).
 TEST_P(TeamOf, BarrierSeparatesSteps) {
-  ThreadTeam team(GetParam());
+  const auto team = team_of(GetParam());
   constexpr int kSteps = 300;
-  std::vector<std::vector<int>> values(2, std::vector<int>(static_cast<size_t>(team.size()), 1));
-  team.run([&](const Worker& worker) {
+  std::vector<std::vector<int>> values(2, std::vector<int>(static_cast<size_t>(team->size()), 1));
+  team->run([&](const Worker& worker) {
     for (int step = 0; step < kSteps; ++step) {
       const std::vector<int>& before = values[static_cast<size_t>(step % 2)];
       const int sum = std::accumulate(before.begin(), before.end(), 0);
@@ -78,11 +89,11 @@ TEST_P(TeamOf, BarrierSeparatesSteps) {
 
 // Peers that arrive long after the spin has ended wake the sleeper.
 TEST_P(TeamOf, SleepersAreWoken) {
-  ThreadTeam team(GetParam());
+  const auto team = team_of(GetParam());
   std::atomic<int> arrived{0};
-  for (int late = 0; late < team.size(); ++late) {
+  for (int late = 0; late < team->size(); ++late) {
     arrived = 0;
-    team.run([&](const Worker& worker) {
+    team->run([&](const Worker& worker) {
       if (worker.index() == late) std::this_thread::sleep_for(std::chrono::milliseconds(2));
       arrived.fetch_add(1);
       worker.barrier();
@@ -91,41 +102,86 @@ TEST_P(TeamOf, SleepersAreWoken) {
   }
 }
 
-TEST_P(TeamOf, InsideAnotherRegionTheCountIsTheRealOne) {
-  ThreadTeam outer(2);
-  outer.run([&](const Worker&) {
-    ThreadTeam inner(GetParam());
+// Each thread of a region has a team of its own.
+TEST_P(TeamOf, InsideAnotherTeamsRegionItHasAllItsThreads) {
+  const auto outer = team_of(2);
+  outer->run([&](const Worker&) {
+    const auto inner = team_of(GetParam());
     std::atomic<int> ran{0};
     std::atomic<size_t> items{0};
-    std::atomic<int> count{0};
-    inner.run([&](const Worker& worker) {
+    inner->run([&](const Worker& worker) {
       ran.fetch_add(1);
-      count = worker.count();
+      EXPECT_EQ(worker.count(), GetParam());
       items.fetch_add(worker.share(1000).size());
       worker.barrier();
     });
-    EXPECT_EQ(ran.load(), count.load());
+    EXPECT_EQ(ran.load(), GetParam());
     EXPECT_EQ(items.load(), 1000u);
   });
 }
 
-#ifdef _OPENMP
-TEST_P(TeamOf, FewerThreadsThanAskedForStillDoAllTheWork) {
-  omp_set_dynamic(1);  // lets libgomp give as many threads as there are idle CPUs
-  ThreadTeam team(GetParam());
-  std::atomic<size_t> items{0};
+// Who runs the regions is one of its threads; the others are made once, whoever calls and however often.
+TEST_P(TeamOf, ThreadsAreItsOwnAndStay) {
+  const size_t before = n_threads_here();
+  {
+    const auto team = team_of(GetParam());
+    const size_t with_team = before + static_cast<size_t>(GetParam()) - 1;
+    EXPECT_EQ(n_threads_here(), with_team);
+    for (int caller = 0; caller < 20; ++caller) {
+      std::thread([&] { team->run([](const Worker& worker) { worker.barrier(); }); }).join();
+    }
+    EXPECT_EQ(n_threads_here(), with_team);
+  }
+  EXPECT_EQ(n_threads_here(), before);
+}
+
+// Sleeping behind the spin is no end: a region that comes much later finds them.
+TEST_P(TeamOf, ARegionWakesThoseThatSleep) {
+  const auto team = team_of(GetParam());
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    std::atomic<int> ran{0};
+    team->run([&](const Worker&) { ran.fetch_add(1); });
+    EXPECT_EQ(ran.load(), GetParam());
+  }
+}
+
+TEST_P(TeamOf, AThreadThatCannotBeHadIsAStatusAndLeavesNone) {
+  const size_t before = n_threads_here();
+  {
+    const NoThreads none;
+    const Result<std::unique_ptr<ThreadTeam>> team = ThreadTeam::create(GetParam());
+    EXPECT_EQ(team.ok(), GetParam() == 1) << "the caller is the first thread";
+    if (!team.ok()) {
+      EXPECT_EQ(team.status().code(), ErrorCode::kOutOfMemory);
+      EXPECT_NE(team.status().message().find("thread 2 of " + std::to_string(GetParam())), std::string::npos)
+          << team.status().message();
+    }
+  }
+  EXPECT_EQ(n_threads_here(), before);
+}
+
+#ifndef __SANITIZE_THREAD__  // which ends the children of processes with threads
+TEST_P(TeamOf, InAChildOfForkARegionHasOneThreadAndNothingHangs) {
+  auto team = team_of(GetParam());
+  team->run([](const Worker&) {});
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    size_t items = 0;
+    team->run([&](const Worker& worker) {
+      worker.barrier();
+      items += worker.share(1000).size();
+    });
+    team.reset();
+    _exit(items == 1000 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   std::atomic<int> ran{0};
-  std::atomic<int> count{0};
-  team.run([&](const Worker& worker) {
-    ran.fetch_add(1);
-    count = worker.count();
-    worker.barrier();
-    items.fetch_add(worker.share(12345, 16).size());
-    worker.barrier();
-    EXPECT_EQ(items.load(), 12345u);
-  });
-  omp_set_dynamic(0);
-  EXPECT_EQ(ran.load(), count.load());
+  team->run([&](const Worker&) { ran.fetch_add(1); });
+  EXPECT_EQ(ran.load(), GetParam()) << "the parent's are there as before";
 }
 #endif
 
@@ -134,14 +190,14 @@ INSTANTIATE_TEST_SUITE_P(Threads, TeamOf, testing::Values(1, 2, 3, 8));
 
 TEST(ThreadTeam, ZeroMeansTheCpusOfTheAffinityMask) {
   EXPECT_GE(available_cpus(), 1);
-  EXPECT_EQ(ThreadTeam(0).size(), available_cpus());
+  EXPECT_EQ(team_of(0)->size(), available_cpus());
 }
 
 TEST(ThreadTeam, RegionsSeeEachOthersWrites) {
-  ThreadTeam team(3);
+  const auto team = team_of(3);
   std::vector<int> values(100, 0);
   for (int repeat = 0; repeat < 200; ++repeat) {
-    team.run([&](const Worker& worker) {
+    team->run([&](const Worker& worker) {
       const Range range = worker.share(values.size());
       for (size_t i = range.begin; i < range.end; ++i) ++values[values.size() - 1 - i];
     });
@@ -162,17 +218,17 @@ int run_late(ThreadTeam& team) {
 
 TEST(ThreadTeam, GivesWayToLateThreadsAndTriesAgain) {
   if (available_cpus() < 2) GTEST_SKIP() << "on one CPU every thread is late";
-  ThreadTeam team(2, WhenCrowded::kGiveWay);
+  const auto team = team_of(2, WhenCrowded::kGiveWay);
   int regions = 0;
-  while (run_late(team) == 2) ASSERT_LT(++regions, 1000);
+  while (run_late(*team) == 2) ASSERT_LT(++regions, 1000);
   EXPECT_GT(regions, 1) << "one wait was enough";
   regions = 0;
-  while (run_late(team) == 1) ASSERT_LT(++regions, 1000);
+  while (run_late(*team) == 1) ASSERT_LT(++regions, 1000);
 }
 
 TEST(ThreadTeam, InsistsUnlessToldOtherwise) {
-  ThreadTeam team(2);
-  for (int i = 0; i < 40; ++i) ASSERT_EQ(run_late(team), 2);
+  const auto team = team_of(2);
+  for (int i = 0; i < 40; ++i) ASSERT_EQ(run_late(*team), 2);
 }
 
 TEST(Barrier, ServesPlainThreads) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
 
 #include "tests/cache/tiny_kv.h"
@@ -61,10 +62,10 @@ TEST_P(KvCacheEntryLaws, ATeamStoresWhatOneThreadStores) {
     ASSERT_TRUE(feed(entry, TokenSpan(tokens).first(5)).ok());
     const TokenSpan rest = TokenSpan(tokens).subspan(5);
     ASSERT_TRUE(entry.reserve(rest.size()).ok());
-    ThreadTeam team(n_threads);
+    const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(n_threads).value();
     for (size_t layer = 0; layer < layout_.n_layers; ++layer) {
       const TinyRows rows = tiny_rows(layout_, entry.tokens(), rest, layer);
-      team.run([&](Worker& worker) {
+      team->run([&](Worker& worker) {
         entry.append(worker, tiny_kernels(), layer, rows.k.data(), rows.v.data(), layout_.kv_dim(),
                      rest.size());
       });

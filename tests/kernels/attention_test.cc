@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -69,8 +70,8 @@ std::vector<float> run(const Kernels& kernels, const Layer& layer, const std::ve
   fill_with_nan(scratch.get(), scratch_bytes);
   std::memcpy(in.get(), q.data(), q.size() * 4);
   const AttentionShape shape = layer.shape();
-  ThreadTeam team(n_threads);
-  team.run([&](Worker& worker) {
+  const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(n_threads).value();
+  team->run([&](Worker& worker) {
     attention(worker, kernels, shape, batch[0].pages->block, 0, sequences, in.floats(), out.floats(),
               layer.stride(), scratch.get());
   });

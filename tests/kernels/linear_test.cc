@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <iterator>
+#include <memory>
 #include <thread>
 
 #include "kernels/blas.h"
@@ -26,8 +27,8 @@ AlignedArray<float> run_team(int n_threads, const Kernels& kernels, Numerics num
   x.values = const_cast<float*>(in.values.data());
   x.stride = in.stride;
   x.quantized = in.quantized;
-  ThreadTeam team(n_threads);
-  team.run([&](Worker& worker) { linear(worker, context, w.packed, x, y.data(), y_stride); });
+  const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(n_threads).value();
+  team->run([&](Worker& worker) { linear(worker, context, w.packed, x, y.data(), y_stride); });
   return y;
 }
 

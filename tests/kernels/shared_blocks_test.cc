@@ -118,8 +118,8 @@ std::vector<float> run(const Kernels& kernels, const Layer& layer, const Family&
   AlignedBytes scratch(scratch_bytes), in(q.size() * 4 + 64), out(q.size() * 4 + 64);
   fill_with_nan(scratch.get(), scratch_bytes);
   std::memcpy(in.get(), q.data(), q.size() * 4);
-  ThreadTeam team(n_threads);
-  team.run([&](Worker& worker) {
+  const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(n_threads).value();
+  team->run([&](Worker& worker) {
     attention(worker, kernels, shape, family.block(), 0, sequences, in.floats(), out.floats(), stride_of(layer),
               scratch.get());
   });

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <vector>
@@ -69,10 +70,10 @@ TEST_P(PackingListTest, PacksEveryRowOnceWhoeverTakesIt) {
   const std::vector<PackedMatrix> packed = place(*arena);
   PackingList list;
   for (size_t i = 0; i < packed.size(); ++i) list.add(tensors_[i], kMatrices[i].order, packed[i]);
-  ThreadTeam team(GetParam());
+  const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(GetParam()).value();
   std::mutex mutex;
   std::map<const TensorView*, int> n_done;
-  list.run(team, [&](const TensorView& tensor) {
+  list.run(*team, [&](const TensorView& tensor) {
     const std::lock_guard lock(mutex);
     ++n_done[&tensor];
   });
@@ -91,8 +92,8 @@ TEST_P(PackingListTest, PacksEveryRowOnceWhoeverTakesIt) {
 }
 
 TEST(EmptyPackingList, IsDone) {
-  ThreadTeam team(2);
-  PackingList().run(team, [](const TensorView&) { FAIL(); });
+  const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(2).value();
+  PackingList().run(*team, [](const TensorView&) { FAIL(); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, PackingListTest, testing::Values(1, 2, 5));

@@ -313,5 +313,25 @@ TEST(ChatFailuresTest, SessionsOnManyThreadsDoNotDisturbEachOther) {
   }
 }
 
+// The answer ends in an unfinished character, the model ends its turn, and the replacement of the character completes a
+// stop string: neither the character's id nor the end of the turn is part of the conversation.
+TEST(ChatFailuresTest, AStopStringThatIsCompleteBehindTheEndOfTheTurnLeavesRightRows) {
+  for (const bool looks_back : {false, true}) {
+    ChatFixture f;
+    f.say({Tokens{'a', 0xE2}, Tokens{'b', 'c'}});
+    ChatSession chat = f.session();
+    TurnOptions options = greedy();
+    options.stop_strings = {"\uFFFD"};
+    if (looks_back) options.sampler.presence_penalty = 0.1;
+    const Turn turn = must(chat.send("x", options));
+    EXPECT_EQ(turn.text, "a");
+    EXPECT_EQ(turn.finish_reason, FinishReason::kStopString);
+    EXPECT_EQ(chat.ids(), joined({f.prompt("x"), Tokens{'a'}}));
+    expect_replays(chat);
+    EXPECT_EQ(must(chat.send("y", options)).text, "bc");
+    expect_replays(chat);
+  }
+}
+
 }  // namespace
 }  // namespace ibid

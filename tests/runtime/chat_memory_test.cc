@@ -5,7 +5,6 @@
 // Pages of keys and values do not come from operator new: a pool that is too small stands for them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +18,7 @@
 #include "runtime/turn_stream.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/failing_new.h"
+#include "tests/support/no_threads.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid {
@@ -73,7 +73,7 @@ struct Scenario {
   std::function<std::unique_ptr<World>()> prepare;
   std::function<Outcome(World&)> call;
   Json input = {};
-  FailingNew::Threads threads = FailingNew::Threads::kThisOne;
+  FailingNew::Threads threads = FailingNew::Threads::kAll;  // the compute thread is one of them
 };
 
 // Counters of the whole, beside what SessionSnapshot holds.
@@ -372,11 +372,11 @@ std::unique_ptr<World> with_choice(size_t n_answers) {
 }
 
 TEST_P(ChatMemoryTest, SeveralAnswersOnTheThreadThatAsks) {
-  fail_everywhere({[] { return with_choice(0); }, three_answers});
+  fail_everywhere({[] { return with_choice(0); }, three_answers, {}, FailingNew::Threads::kThisOne});
 }
 
-TEST_P(ChatMemoryTest, SeveralAnswersOnTheirThreads) {
-  fail_everywhere({[] { return with_choice(0); }, three_answers, {}, FailingNew::Threads::kAll});
+TEST_P(ChatMemoryTest, SeveralAnswersOnAnyThread) {
+  fail_everywhere({[] { return with_choice(0); }, three_answers});
 }
 
 TEST_P(ChatMemoryTest, AChoiceNeedsNoMemory) {
@@ -620,41 +620,21 @@ TEST(ChatMemoryTogetherTest, NoHeapAtAllFailsEveryTurnAndNobodyWaits) {
   }
 }
 
-// Threads with stacks larger than the address space: none can be had.
-class NoThreads {
- public:
-  NoThreads() {
-    EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
-    pthread_attr_t huge;
-    EXPECT_EQ(pthread_attr_init(&huge), 0);
-    EXPECT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);
-    EXPECT_EQ(pthread_setattr_default_np(&huge), 0);
-    pthread_attr_destroy(&huge);
-  }
-  ~NoThreads() {
-    pthread_setattr_default_np(&before_);
-    pthread_attr_destroy(&before_);
-  }
-
- private:
-  pthread_attr_t before_;
-};
-
-TEST(ChatWithoutThreadsTest, SeveralAnswersAreRefusedAndIdleWorkIsLeft) {
+// No call needs a thread that was not there before it.
+TEST(ChatWithoutThreadsTest, EveryCallGoesOnAndOnlyAnEngineCannotBeMade) {
   auto world = with_choice(0);
-  const SessionSnapshot before(*world->chat);
-  {
-    const NoThreads none;
-    EXPECT_EQ(three_answers(*world).code, ErrorCode::kOutOfMemory);
-  }
-  EXPECT_TRUE(SessionSnapshot(*world->chat) == before);
-  EXPECT_EQ(three_answers(*world), three_answers(*with_choice(0)));
-
   World thinking(kStripsThinking);
   ChatSession chat = *ChatSession::create(thinking.engine, {.system = "be"});
   {
     const NoThreads none;
+    EXPECT_EQ(three_answers(*world).code, ErrorCode::kOk);
+    TurnStream stream(*world->chat, "a short one", world->options);
+    EXPECT_TRUE(stream.finish().ok());
     EXPECT_EQ(must(chat.send("x", greedy(12))).text, "<think>ing</think>Hello");
+    EngineParts parts;
+    parts.model = std::make_unique<FakeModel>();
+    parts.tokenizer = std::make_unique<FakeTokenizer>();
+    EXPECT_EQ(Engine::create(std::move(parts)).status().code(), ErrorCode::kOutOfMemory);
   }
   must(chat.send("y", greedy(12)));
   expect_replays(chat);

@@ -6,6 +6,7 @@
 
 #include "runtime/turn_sampler.h"
 #include "tests/runtime/chat_fixture.h"
+#include "tests/runtime/generating.h"
 
 namespace ibid {
 namespace {
@@ -42,12 +43,9 @@ std::string cold_answer(Repetitive& f, const TurnOptions& options, const Tokens&
   TokenHistory history;
   history.append(prompt);
   sampler.begin_answer(std::move(history));
-  GenerateRequest request{.prefill = prompt, .max_tokens = options.max_tokens, .stop_ids = f.tokenizer->end_of_turn()};
-  Timings timings;
-  WorkCounters work;
-  Scheduler::Stream stream(f.engine->scheduler());
-  auto out = generate(stream, *f.tokenizer, entry, request, sampler, StopDetector(), f.engine->clock(),
-                      timings, work);
+  GenerateRequest request{.prompt = prompt, .max_tokens = options.max_tokens, .stop_ids = f.tokenizer->end_of_turn()};
+  const auto out = run_answer(f.engine->scheduler(), *f.tokenizer, entry, std::move(request), std::move(sampler),
+                              StopDetector(), f.engine->clock()).result;
   EXPECT_TRUE(out.ok()) << out.status().to_string();
   return out.ok() ? out->text : "";
 }

@@ -1,6 +1,6 @@
 // The generation loop on FakeModel: which ids are fed, what ends an answer, and what the entry holds when
 // something goes wrong in any layer of any pass.
-#include "runtime/generate.h"
+#include "runtime/answer.h"
 
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "tests/runtime/generating.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/fake_tokenizer.h"
 
@@ -22,13 +23,17 @@ namespace {
 struct Generating {
   explicit Generating(const FakeModel::Options& options = {}) : model(options) {}
 
-  Result<Generation> run(TokenSpan prefill, GenerateRequest request = {.max_tokens = 16}) {
-    request.prefill = prefill;
+  Result<Generated> run(TokenSpan prompt, GenerateRequest request = {.max_tokens = 16}) {
+    request.prompt.assign(prompt.begin(), prompt.end());
+    request.prompt_begin = entry.length();
     if (request.stop_ids.empty()) request.stop_ids = tokenizer.end_of_turn();
     Result<Sampler> sampler = Sampler::create({.temperature = 0});
     Result<StopDetector> stops = StopDetector::create(stop_strings);
-    Scheduler::Stream stream(scheduler);
-    return generate(stream, tokenizer, entry, request, *sampler, *std::move(stops), clock, timings, work);
+    Ran ran = run_answer(*scheduler, tokenizer, entry, std::move(request), *std::move(sampler), *std::move(stops),
+                         clock, told);
+    timings += ran.progress.timings;
+    work += ran.progress.work;
+    return std::move(ran.result);
   }
 
   // From here on the model says `reply` and then ends its turn.
@@ -57,7 +62,8 @@ struct Generating {
   KvPagePool pool{model.kv_layout(), 64u << 20};
   KvCacheEntry entry{pool};
   ManualClock clock;
-  Scheduler scheduler{model, clock};
+  std::unique_ptr<Scheduler> scheduler = Scheduler::create(model, clock).value();
+  Told told;
   Timings timings;
   WorkCounters work;
   std::vector<std::string> stop_strings;
@@ -84,9 +90,8 @@ TEST(GenerateTest, ThePromptIsReadInChunksAndOnlyItsLastRowGetsLogits) {
   g.n_prompt = prompt.size();
   g.say({});
   std::vector<std::pair<size_t, size_t>> progress;
-  const auto out = g.run(prompt, {.max_tokens = 4, .on_prefill = [&](size_t done, size_t total) {
-                                    progress.emplace_back(done, total);
-                                  }});
+  g.told.on_prefill = [&](size_t done, size_t total) { progress.emplace_back(done, total); };
+  const auto out = g.run(prompt, {.max_tokens = 4});
   ASSERT_TRUE(out.ok()) << out.status().to_string();
   EXPECT_EQ(progress, (std::vector<std::pair<size_t, size_t>>{{32, 70}, {64, 70}, {70, 70}}));
   ASSERT_EQ(g.model.fed().size(), 3u);
@@ -214,7 +219,8 @@ TEST(GenerateTest, AStopStringAcrossTokensLeavesWholeTokensInFrontOfIt) {
   g.say(reply);
   g.stop_strings = {"cd"};
   std::string shown;
-  const auto out = g.run(Tokens{'x'}, {.max_tokens = 16, .on_text = [&](std::string_view text) { shown += text; }});
+  g.told.on_text = [&](std::string_view text) { shown += text; };
+  const auto out = g.run(Tokens{'x'}, {.max_tokens = 16});
   ASSERT_TRUE(out.ok());
   EXPECT_EQ(out->finish_reason, FinishReason::kStopString);
   EXPECT_EQ(out->stop_string, "cd");
@@ -234,11 +240,12 @@ TEST(GenerateTest, TextComesInWholeCharactersAndACutOneIsReplaced) {
     for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
     g.say(bytes);
     std::string shown;
-    const auto out = g.run(Tokens{'x'}, {.max_tokens = n, .on_text = [&](std::string_view piece) {
-                                           EXPECT_FALSE(piece.empty());
-                                           EXPECT_TRUE(utf8_is_valid(piece));
-                                           shown += piece;
-                                         }});
+    g.told.on_text = [&](std::string_view piece) {
+      EXPECT_FALSE(piece.empty());
+      EXPECT_TRUE(utf8_is_valid(piece));
+      shown += piece;
+    };
+    const auto out = g.run(Tokens{'x'}, {.max_tokens = n});
     ASSERT_TRUE(out.ok());
     EXPECT_EQ(shown, out->text);
     EXPECT_EQ(out->text, utf8_sanitize(text.substr(0, n)));

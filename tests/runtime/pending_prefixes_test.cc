@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-using Waited = PendingPrefixes::Waited;
+using Earlier = PendingPrefixes::Earlier;
 
 Tokens counted(size_t n, TokenId first = 0) {
   Tokens ids;
@@ -27,46 +27,43 @@ TEST(PendingPrefixesTest, NobodyWaitsForWhatIsNotCommonOrNotEarlier) {
   PendingPrefixes::Reading first(pending, "a", ids);
   PendingPrefixes::Reading stranger(pending, "b", ids);
   PendingPrefixes::Reading different(pending, "a", other);
-  EXPECT_EQ(stranger.wait_for_earlier(0, {}), Waited::kNothing);
-  EXPECT_EQ(different.wait_for_earlier(0, {}), Waited::kNothing);
-  EXPECT_EQ(first.wait_for_earlier(0, {}), Waited::kNothing) << "an earlier one does not wait for a later one";
+  EXPECT_EQ(stranger.earlier(0), Earlier::kNothing);
+  EXPECT_EQ(different.earlier(0), Earlier::kNothing);
+  EXPECT_EQ(first.earlier(0), Earlier::kNothing) << "an earlier one does not wait for a later one";
   PendingPrefixes::Reading second(pending, "a", ids);
-  EXPECT_EQ(second.wait_for_earlier(200, {}), Waited::kNothing) << "less than a page is at stake: 256 of 300 come in whole pages";
+  EXPECT_EQ(second.earlier(200), Earlier::kNothing) << "less than a page is at stake: 256 of 300 come in whole pages";
 }
 
 TEST(PendingPrefixesTest, WaitsUntilTheCommonPartIsThere) {
   PendingPrefixes pending;
-  auto first = std::make_unique<PendingPrefixes::Reading>(pending, "a", counted(300));
-  std::atomic<bool> done{false};
-  std::jthread waits([&] {
-    PendingPrefixes::Reading second(pending, "a", counted(200));
-    EXPECT_EQ(second.wait_for_earlier(0, {}), Waited::kPublished);
-    done = true;
-  });
-  first->published(128);
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
-  EXPECT_FALSE(done);
-  first->published(192);
-  waits.join();
-  EXPECT_TRUE(done);
+  const Tokens ids = counted(300), fewer = counted(200);
+  PendingPrefixes::Reading first(pending, "a", ids);
+  PendingPrefixes::Reading second(pending, "a", fewer);
+  EXPECT_EQ(second.earlier(0), Earlier::kReads);
+  first.published(128);
+  EXPECT_EQ(second.earlier(0), Earlier::kReads);
+  const uint64_t before = pending.n_changes();
+  first.published(192);
+  EXPECT_NE(pending.n_changes(), before) << "whoever searches now finds more";
+  EXPECT_EQ(second.earlier(0), Earlier::kPublished);
+  EXPECT_EQ(second.earlier(192), Earlier::kNothing);
 }
 
-TEST(PendingPrefixesTest, AReadingThatEndsOrACallerThatStopsWaitsNoMore) {
+TEST(PendingPrefixesTest, WhenAReadingEndsTheNextInLineIsWaitedFor) {
   PendingPrefixes pending;
-  auto first = std::make_unique<PendingPrefixes::Reading>(pending, "a", counted(300));
-  std::stop_source source;
-  std::jthread stops([&] {
-    PendingPrefixes::Reading second(pending, "a", counted(200));
-    EXPECT_EQ(second.wait_for_earlier(0, source.get_token()), Waited::kStopped);
-  });
-  source.request_stop();
-  stops.join();
-  std::jthread outlives([&] {
-    PendingPrefixes::Reading third(pending, "a", counted(200));
-    EXPECT_EQ(third.wait_for_earlier(0, {}), Waited::kOver);
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const Tokens ids = counted(300), fewer = counted(200);
+  auto first = std::make_unique<PendingPrefixes::Reading>(pending, "a", ids);
+  PendingPrefixes::Reading second(pending, "a", ids);
+  PendingPrefixes::Reading third(pending, "a", fewer);
+  EXPECT_EQ(second.earlier(0), Earlier::kReads);
+  EXPECT_EQ(third.earlier(0), Earlier::kReads);
+  const uint64_t before = pending.n_changes();
   first.reset();
+  EXPECT_NE(pending.n_changes(), before);
+  EXPECT_EQ(second.earlier(0), Earlier::kOver);
+  EXPECT_EQ(second.earlier(0), Earlier::kNothing) << "it reads itself";
+  EXPECT_EQ(third.earlier(0), Earlier::kOver);
+  EXPECT_EQ(third.earlier(0), Earlier::kReads) << "the second one";
 }
 
 // Fifty sessions with one system message, eight at a time.

@@ -9,14 +9,17 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "runtime/feeding.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/fake_model.h"
+#include "tests/support/no_threads.h"
 
 namespace ibid {
 namespace {
@@ -50,18 +53,42 @@ class TimedModel : public FakeModel {
   ManualClock& clock_;
 };
 
+// Decodes for ever: an id a pass, until it is cancelled.
+class Decoder : public Task {
+ public:
+  Decoder(KvCacheEntry& entry, std::shared_ptr<Bell> bell)
+      : Task(Priority::kNormal, {}, bell), bell_(bell), entry_(entry) {}
+
+  void end() {
+    cancel();
+    while (!is_over()) bell_->wait();
+  }
+
+ private:
+  Wish next(SequenceChunk& chunk) noexcept override {
+    if (is_cancelled()) return Wish::kOver;
+    if (entry_.length() > 4000) entry_.slice_to_length(0);
+    chunk = {&entry_, {&id_, 1}, WantLogits::kLast};
+    return Wish::kFeed;
+  }
+  void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override {
+    CHECK(status.ok() && n_rows == 1 && rows.logits.n_rows() > rows.first);
+    id_ = (id_ + 1) % 256;
+  }
+
+  const std::shared_ptr<Bell> bell_;
+  KvCacheEntry& entry_;
+  TokenId id_ = 0;
+};
+
 struct SchedulerTest : testing::Test {
   TimedModel model{clock};
   KvPagePool pool{model.kv_layout(), 256u << 20};
-  Scheduler scheduler{model, clock};
+  std::unique_ptr<Scheduler> scheduler = Scheduler::create(model, clock).value();
 
-  Status feed(Scheduler::Stream& stream, KvCacheEntry& entry, TokenSpan ids, Logits& logits,
-              std::stop_token stop = {}) {
-    while (!ids.empty()) {
-      TRY_ASSIGN(const size_t n, stream.forward(entry, ids, WantLogits::kLast, stop, logits));
-      ids = ids.subspan(n);
-    }
-    return {};
+  Status feed(KvCacheEntry& entry, TokenSpan ids, Logits& logits, std::stop_token stop = {},
+              Priority priority = Priority::kNormal) {
+    return ibid::feed(*scheduler, entry, ids, WantLogits::kLast, stop, logits, priority);
   }
   void expect_cold_rows(const KvCacheEntry& entry) {
     FakeModel cold({.max_seq_len = 16'384, .max_chunk = 16'384});
@@ -97,18 +124,18 @@ TEST(SchedulerMemoryTest, WhoHearsOfAFailedAllocationHasNotBeenFed) {
     SCOPED_TRACE(n);
     FakeModel model;
     KvPagePool pool(model.kv_layout(), 1u << 20);
-    Scheduler scheduler(model, system_clock());
+    const auto scheduler = Scheduler::create(model, system_clock()).value();
     std::vector<KvCacheEntry> entries;
     for (size_t i = 0; i < kSequences; ++i) entries.emplace_back(pool);
     std::array<size_t, kSequences> refused{};
-    const auto run = [&](size_t i, Scheduler::Stream& stream, const Tokens& ids) {
-      for (size_t length = 0; length < kIds;) {
+    const auto run = [&](size_t i, const Tokens& ids) {
+      for (size_t length = 0; length < kIds; length = entries[i].length()) {
         const TokenSpan next = TokenSpan(ids).subspan(length, length < kPrompt ? kPrompt - length : 1);
         Logits logits;  // a new one, so that handing out the rows needs memory
-        const Result<size_t> fed = stream.forward(entries[i], next, WantLogits::kLast, {}, logits);
-        CHECK(fed.ok() || fed.status().code() == ErrorCode::kOutOfMemory);
-        fed.ok() ? length += fed.value() : ++refused[i];
-        CHECK_EQ(entries[i].length(), length);
+        const Status status = feed(*scheduler, entries[i], next, WantLogits::kLast, {}, logits);
+        CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory);
+        refused[i] += status.ok() ? 0 : 1;
+        CHECK(!status.ok() || entries[i].length() == length + next.size());
       }
     };
     bool has_failed = false;
@@ -118,10 +145,9 @@ TEST(SchedulerMemoryTest, WhoHearsOfAFailedAllocationHasNotBeenFed) {
       std::vector<std::jthread> threads;
       for (size_t i = 0; i < kSequences; ++i) {
         threads.emplace_back([&, i, ids = some_ids(kIds, i)] {
-          Scheduler::Stream stream(scheduler);
           ++ready;
           start.wait(false);
-          run(i, stream, ids);
+          run(i, ids);
         });
       }
       while (ready < kSequences) std::this_thread::yield();
@@ -132,7 +158,7 @@ TEST(SchedulerMemoryTest, WhoHearsOfAFailedAllocationHasNotBeenFed) {
       once.stop();
       has_failed = once.has_failed();
     }
-    n_shared += scheduler.stats().n_shared_passes;
+    n_shared += scheduler->stats().n_shared_passes;
     for (size_t i = 0; i < kSequences; ++i) {
       n_refused += refused[i];
       const Tokens ids = some_ids(kIds, i);
@@ -145,12 +171,11 @@ TEST(SchedulerMemoryTest, WhoHearsOfAFailedAllocationHasNotBeenFed) {
 }
 
 TEST_F(SchedulerTest, APromptThatIsAloneIsReadInTheLargestPasses) {
-  Scheduler::Stream stream(scheduler);
   KvCacheEntry entry(pool);
   Logits logits;
-  ASSERT_TRUE(feed(stream, entry, some_ids(1200, 1), logits).ok());
+  ASSERT_TRUE(feed(entry, some_ids(1200, 1), logits).ok());
   EXPECT_EQ(model.passes, (std::vector<std::vector<size_t>>{{512}, {512}, {176}}));
-  EXPECT_EQ(scheduler.stats().n_shared_passes, 0u);
+  EXPECT_EQ(scheduler->stats().n_shared_passes, 0u);
 }
 
 TEST_F(SchedulerTest, WhoWaitsMeanwhileSharesTheNextPass) {
@@ -159,12 +184,10 @@ TEST_F(SchedulerTest, WhoWaitsMeanwhileSharesTheNextPass) {
   std::vector<KvCacheEntry> entries;
   std::vector<Logits> logits(kOthers + 1);
   for (size_t i = 0; i <= kOthers; ++i) entries.emplace_back(pool);
-  std::vector<std::unique_ptr<Scheduler::Stream>> streams;
-  for (size_t i = 0; i <= kOthers; ++i) streams.push_back(std::make_unique<Scheduler::Stream>(scheduler));
   std::vector<std::jthread> threads;
   const auto run = [&](size_t i) {
     const Tokens ids = some_ids(1 + i % 8, i);
-    EXPECT_TRUE(feed(*streams[i], entries[i], ids, logits[i]).ok());
+    EXPECT_TRUE(feed(entries[i], ids, logits[i]).ok());
   };
   threads.emplace_back(run, size_t{0});
   wait_until_inside();
@@ -173,8 +196,8 @@ TEST_F(SchedulerTest, WhoWaitsMeanwhileSharesTheNextPass) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   go = true;
   threads.clear();
-  EXPECT_EQ(scheduler.stats().n_passes, 2u);
-  EXPECT_EQ(scheduler.stats().most_sequences, kOthers);
+  EXPECT_EQ(scheduler->stats().n_passes, 2u);
+  EXPECT_EQ(scheduler->stats().most_sequences, kOthers);
   for (size_t i = 0; i <= kOthers; ++i) {
     expect_cold_rows(entries[i]);
     FakeModel alone({.max_seq_len = 16'384, .max_chunk = 512});
@@ -192,36 +215,33 @@ TEST_F(SchedulerTest, WaitingForTheModelCanBeCancelled) {
   hold_first_pass();
   KvCacheEntry first(pool), second(pool);
   std::jthread runs([&] {
-    Scheduler::Stream stream(scheduler);
     Logits logits;
-    EXPECT_TRUE(feed(stream, first, some_ids(1, 1), logits).ok());
+    EXPECT_TRUE(feed(first, some_ids(1, 1), logits).ok());
   });
   wait_until_inside();
   std::stop_source source;
   ErrorCode code = ErrorCode::kOk;
-  Scheduler::Stream stream(scheduler);
   std::jthread waits([&] {
     Logits logits;
-    code = feed(stream, second, some_ids(1, 2), logits, source.get_token()).code();
+    code = feed(second, some_ids(1, 2), logits, source.get_token()).code();
   });
   source.request_stop();
+  go = true;
   waits.join();
   EXPECT_EQ(code, ErrorCode::kCancelled);
   EXPECT_EQ(second.length(), 0u);
-  go = true;
   runs.join();
   EXPECT_EQ(first.length(), 1u);
   Logits logits;
-  EXPECT_TRUE(feed(stream, second, some_ids(1, 2), logits).ok()) << "the line moves on";
+  EXPECT_TRUE(feed(second, some_ids(1, 2), logits).ok()) << "the line moves on";
 }
 
 TEST_F(SchedulerTest, AnErrorBelongsToWhoCausedIt) {
   hold_first_pass();
   KvCacheEntry first(pool), good(pool), bad(pool);
   const auto run = [&](KvCacheEntry& entry, Tokens ids, ErrorCode wanted) {
-    Scheduler::Stream stream(scheduler);
     Logits logits;
-    EXPECT_EQ(feed(stream, entry, ids, logits).code(), wanted);
+    EXPECT_EQ(feed(entry, ids, logits).code(), wanted);
   };
   std::vector<std::jthread> threads;
   threads.emplace_back([&] { run(first, some_ids(3, 1), ErrorCode::kOk); });
@@ -236,93 +256,66 @@ TEST_F(SchedulerTest, AnErrorBelongsToWhoCausedIt) {
   expect_cold_rows(good);
 }
 
-// One session reads a long prompt while another decodes. Time is the model's: a millisecond a row.
-TEST_F(SchedulerTest, ALongPromptKeepsToTheLatencyTargetAndStillGetsMostOfTheTime) {
+// One reads a long prompt while another decodes. Time is the model's: a millisecond a row.
+TEST_F(SchedulerTest, ALongPromptKeepsToTheLatencyTargetAndGetsMostOfTheTimeAndWhoDecodesIsInEveryPass) {
   constexpr size_t kPrompt = 4000;
-  std::atomic<bool> reading{true};
-  std::jthread reads([&] {
-    Scheduler::Stream stream(scheduler);
-    KvCacheEntry entry(pool);
-    Logits logits;
-    // The speed of the model is known from here on.
-    EXPECT_TRUE(feed(stream, entry, some_ids(64, 3), logits).ok());
-    inside = true;
-    while (!go) std::this_thread::yield();
-    EXPECT_TRUE(feed(stream, entry, some_ids(kPrompt, 4), logits).ok());
-    expect_cold_rows(entry);
-    reading = false;
-  });
-  wait_until_inside();
-  Scheduler::Stream stream(scheduler);
-  KvCacheEntry entry(pool);
+  KvCacheEntry reads(pool), decodes(pool);
   Logits logits;
-  for (TokenId i = 0; i < 3; ++i) ASSERT_TRUE(feed(stream, entry, {&i, 1}, logits).ok());
+  // The speed of the model is known from here on.
+  ASSERT_TRUE(feed(reads, some_ids(64, 3), logits).ok());
+  for (TokenId id = 0; id < 3; ++id) ASSERT_TRUE(feed(decodes, {&id, 1}, logits).ok());
   const size_t n_before = model.passes.size();
-  go = true;
-  for (TokenId i = 0; reading; i = (i + 1) % 256) ASSERT_TRUE(feed(stream, entry, {&i, 1}, logits).ok());
-  size_t n_shared = 0, prefill_ms = 0;
+  Decoder decoder(decodes, std::make_shared<Bell>());
+  ASSERT_TRUE(scheduler->submit(decoder).ok());
+  ASSERT_TRUE(feed(reads, some_ids(kPrompt, 4), logits).ok());
+  decoder.end();
+  size_t n_shared = 0, n_alone_between = 0, n_alone = 0, prefill_ms = 0;
   for (size_t i = n_before; i < model.passes.size(); ++i) {
     const std::vector<size_t>& pass = model.passes[i];
     size_t ms = 1;
     for (const size_t rows : pass) ms += rows;
     EXPECT_LE(ms, 40u + 2u) << "the target and a step";
-    // Whether the one that decodes is there in time is the machine's business; a pass without it reads as much.
-    if (*std::max_element(pass.begin(), pass.end()) > kDecodeRows) prefill_ms += ms;
-    n_shared += pass.size() > 1 ? 1 : 0;
+    if (pass.size() == 1) {
+      EXPECT_EQ(pass[0], 1u) << "a pass of the prompt went without the one that decodes";
+      ++n_alone;
+      continue;
+    }
+    prefill_ms += ms;
+    if (n_shared++ > 0) n_alone_between += n_alone;
+    n_alone = 0;
   }
-  EXPECT_GT(n_shared, 0u);
+  EXPECT_GT(n_shared, 20u);
+  EXPECT_EQ(n_alone_between, 0u) << "a pass went without the prompt";
   // Alone: 1 ms a row, and one a pass of 512.
   EXPECT_LE(prefill_ms * 7 / 10, kPrompt + kPrompt / 512 + 1);
-}
-
-// Whoever runs the passes is awake before the others; it must not be off with the next one before they are. The target
-// is long, and with it the patience: a busy machine wakes nobody a second late.
-TEST_F(SchedulerTest, WhoDecodesIsInEveryPassOfALongPrompt) {
-  Scheduler patient(model, clock, {.latency_target_ms = 8000});
-  std::atomic<bool> reading{true};
-  std::jthread reads([&] {
-    Scheduler::Stream stream(patient);
-    KvCacheEntry entry(pool);
-    Logits logits;
-    inside = true;
-    while (!go) std::this_thread::yield();
-    EXPECT_TRUE(feed(stream, entry, some_ids(15'000, 6), logits).ok());
-    reading = false;
-  });
-  wait_until_inside();
-  Scheduler::Stream stream(patient);
-  KvCacheEntry entry(pool);
-  Logits logits;
-  go = true;
-  for (TokenId i = 0; reading; i = (i + 1) % 256) ASSERT_TRUE(feed(stream, entry, {&i, 1}, logits).ok());
-  reads.join();
-  const auto shared = [](const std::vector<size_t>& pass) { return pass.size() > 1; };
-  const auto first = std::find_if(model.passes.begin(), model.passes.end(), shared);
-  const auto last = std::find_if(model.passes.rbegin(), model.passes.rend(), shared).base();
-  ASSERT_GT(last - first, 20);
-  EXPECT_TRUE(std::all_of(first, last, shared)) << "a pass went without the one that decodes";
+  expect_cold_rows(reads);
 }
 
 TEST_F(SchedulerTest, LowPriorityWaitsButNotForEver) {
-  std::atomic<bool> done{false};
-  std::jthread low([&] {
-    Scheduler::Stream stream(scheduler, Priority::kLow);
-    KvCacheEntry entry(pool);
-    Logits logits;
-    inside = true;
-    EXPECT_TRUE(feed(stream, entry, some_ids(200, 5), logits).ok());
-    done = true;
-  });
-  wait_until_inside();
-  Scheduler::Stream stream(scheduler);
-  KvCacheEntry entry(pool);
+  KvCacheEntry low(pool), decodes(pool);
+  Decoder decoder(decodes, std::make_shared<Bell>());
+  ASSERT_TRUE(scheduler->submit(decoder).ok());
   Logits logits;
-  const int64_t limit_ns = clock.steady_ns() + 60'000'000'000;
-  for (TokenId i = 0; !done && clock.steady_ns() < limit_ns; i = (i + 1) % 256) {
-    ASSERT_TRUE(feed(stream, entry, {&i, 1}, logits).ok());
-    if (entry.length() > 4000) entry.slice_to_length(0);
+  EXPECT_TRUE(feed(low, some_ids(200, 5), logits, {}, Priority::kLow).ok());
+  decoder.end();
+  EXPECT_GT(clock.steady_ns(), 1'000'000'000) << "at once";
+  EXPECT_LT(clock.steady_ns(), 60'000'000'000);
+  expect_cold_rows(low);
+}
+
+// The compute thread ends with its scheduler, and is the only one that it makes.
+TEST_F(SchedulerTest, HasOneThread) {
+  const auto count = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+  };
+  const auto with_one = count();
+  {
+    const auto another = Scheduler::create(model, clock).value();
+    EXPECT_EQ(count(), with_one + 1);
   }
-  EXPECT_TRUE(done);
+  EXPECT_EQ(count(), with_one);
+  const NoThreads none;
+  EXPECT_EQ(Scheduler::create(model, clock).status().code(), ErrorCode::kOutOfMemory);
 }
 
 // Whatever threads do, a sequence's rows are those of its ids, and a cancelled or failed call changed nothing.
@@ -335,18 +328,18 @@ TEST_F(SchedulerTest, ManySessionsWithCancelsKeepTheirRows) {
       KvCacheEntry entry(pool);
       Logits logits;
       for (int turn = 0; turn < 12; ++turn) {
-        Scheduler::Stream stream(scheduler, static_cast<Priority>(rng() % 3));
+        const auto priority = static_cast<Priority>(rng() % 3);
         std::stop_source source;
         const size_t before = entry.length();
         const Tokens ids = some_ids(1 + rng() % 150, rng());
         std::jthread canceller;
         if (rng() % 3 == 0) canceller = std::jthread([&] { source.request_stop(); });
-        const Status status = feed(stream, entry, ids, logits, source.get_token());
+        const Status status = feed(entry, ids, logits, source.get_token(), priority);
         EXPECT_THAT(status.code(), testing::AnyOf(ErrorCode::kOk, ErrorCode::kCancelled));
         EXPECT_TRUE(!status.ok() || entry.length() == before + ids.size());
         for (int i = 0; i < 10 && status.ok(); ++i) {
           const TokenId id = static_cast<TokenId>(rng() % 256);
-          EXPECT_TRUE(feed(stream, entry, {&id, 1}, logits).ok());
+          EXPECT_TRUE(feed(entry, {&id, 1}, logits, {}, priority).ok());
         }
         if (entry.length() > 600) entry.slice_to_length(rng() % 300);
       }
@@ -355,7 +348,7 @@ TEST_F(SchedulerTest, ManySessionsWithCancelsKeepTheirRows) {
     });
   }
   threads.clear();
-  EXPECT_GT(scheduler.stats().n_shared_passes, 0u);
+  EXPECT_GT(scheduler->stats().n_shared_passes, 0u);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "kernels/dispatch.h"
 #include "runtime/chat_session.h"
+#include "tests/runtime/generating.h"
 #include "tests/runtime/tiny_chat.h"
 #include "tests/support/fake_tokenizer.h"
 #include "tests/support/paths.h"
@@ -15,7 +16,7 @@ namespace ibid {
 namespace {
 
 struct Outcome {
-  Generation generation;
+  Generated generation;
   Row rows;
   Row next;
   WorkCounters work;
@@ -47,8 +48,7 @@ class SpeculativeBits : public testing::TestWithParam<WeightsAndKv> {
     const FakeTokenizer tokenizer;
     KvPagePool pool(model.kv_layout(), size_t{64} << 20);
     KvCacheEntry entry(pool);
-    Scheduler scheduler(model, system_clock());
-    Scheduler::Stream stream(scheduler);
+    const std::unique_ptr<Scheduler> scheduler = Scheduler::create(model, system_clock()).value();
     const Tokens prompt = random_tokens(40, kVocabSize, 11);
     Drafter drafter;
     if (said != nullptr) {
@@ -56,19 +56,19 @@ class SpeculativeBits : public testing::TestWithParam<WeightsAndKv> {
       drafter.append(prompt);
     }
     GenerateRequest request;
-    request.prefill = prompt;
+    request.prompt = prompt;
     request.max_tokens = 80;
     if (said != nullptr) request.drafter = &drafter;
     Sampler sampler = *Sampler::create(options);
     TokenHistory history;
     history.append(prompt);
     sampler.begin_answer(std::move(history));
-    Timings timings;
     Outcome out;
-    Result<Generation> result =
-        generate(stream, tokenizer, entry, request, sampler, StopDetector(), system_clock(), timings, out.work);
-    CHECK(result.ok()) << result.status().to_string();
-    out.generation = *std::move(result);
+    Ran ran = run_answer(*scheduler, tokenizer, entry, std::move(request), std::move(sampler), StopDetector(),
+                         system_clock());
+    CHECK(ran.result.ok()) << ran.result.status().to_string();
+    out.generation = *std::move(ran.result);
+    out.work = ran.progress.work;
     out.rows = stored_rows(entry);
     const SequenceChunk chunk{&entry, TokenSpan(prompt).first(1), WantLogits::kLast};
     Logits logits;

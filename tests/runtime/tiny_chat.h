@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "kernels/dispatch.h"
 #include "runtime/chat_session.h"
+#include "runtime/feeding.h"
 #include "tests/support/fake_tokenizer.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
@@ -74,8 +76,11 @@ class ColdModel {
 };
 
 inline std::shared_ptr<Engine> tiny_engine(const WeightsAndKv& kind, std::optional<Isa> isa, int n_threads,
-                                           size_t max_chunk, const char* chat_template, EngineParts parts = {}) {
-  parts.model = load_tiny_chat_model(kind, isa, n_threads, max_chunk);
+                                           size_t max_chunk, const char* chat_template, EngineParts parts = {},
+                                           std::function<void(size_t layer)> observer = {}) {
+  std::unique_ptr<TransformerModel> model = load_tiny_chat_model(kind, isa, n_threads, max_chunk);
+  model->set_layer_observer(std::move(observer));
+  parts.model = std::move(model);
   parts.tokenizer = std::make_unique<FakeTokenizer>();
   parts.kv_budget_bytes = size_t{256} << 20;
   parts.chat_template = *ChatTemplate::compile(chat_template);
@@ -93,9 +98,8 @@ inline void expect_cold_bits(const ChatSession& session, ColdModel& cold, bool w
   const auto [rows, logits] = cold.read(kv.tokens(), next);
   ASSERT_TRUE(same_bits(stored_rows(kv), rows)) << "stored rows differ";
   KvCacheEntry warm = kv.fork().value();
-  Scheduler::Stream stream(session.engine()->scheduler());
   Logits warm_logits;
-  ASSERT_TRUE(stream.forward(warm, {&next, 1}, WantLogits::kLast, {}, warm_logits).ok());
+  ASSERT_TRUE(ibid::feed(session.engine()->scheduler(), warm, {&next, 1}, WantLogits::kLast, {}, warm_logits).ok());
   ASSERT_TRUE(same_bits(Row(warm_logits.row(0).begin(), warm_logits.row(0).end()), logits)) << "logits differ";
 }
 

@@ -3,8 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
-#include <thread>
+#include <vector>
 
 #include "tests/runtime/chat_fixture.h"
 
@@ -83,6 +84,53 @@ TEST(TurnStreamTest, TheCallersStopTokenAndTheDestructorCancelToo) {
     ASSERT_TRUE(stream.next().has_value());
   }
   EXPECT_EQ(SessionSnapshot(chat), before);
+}
+
+TEST(TurnStreamTest, OneThreadPullsManyByOneBellAndNeverWaitsInPoll) {
+  ChatFixture f;
+  f.say({f.tokenizer->sampled({"Hello", " wor", "lo", "the"})});
+  std::vector<ChatSession> chats;
+  for (int i = 0; i < 5; ++i) chats.push_back(f.session());
+  const auto bell = std::make_shared<Bell>();
+  std::vector<TurnStream> streams;
+  for (ChatSession& chat : chats) streams.emplace_back(chat, "x", greedy(), bell);
+  std::vector<std::string> texts(streams.size());
+  for (size_t n_over = 0; n_over < streams.size();) {
+    n_over = 0;
+    for (size_t i = 0; i < streams.size(); ++i) {
+      while (const auto piece = streams[i].poll()) texts[i] += *piece;
+      n_over += streams[i].is_over() ? 1 : 0;
+    }
+    if (n_over < streams.size()) bell->wait();
+  }
+  for (size_t i = 0; i < streams.size(); ++i) {
+    EXPECT_EQ(texts[i], "Hello worlothe");
+    EXPECT_EQ(must(streams[i].finish()).text, texts[i]);
+    expect_replays(chats[i]);
+  }
+}
+
+TEST(TurnStreamTest, EveryCallThatGivesATurnCanBePulledAndTheSessionIsBusyMeanwhile) {
+  ChatFixture f;
+  ChatSession chat = f.session(), twin = f.session();
+  EXPECT_EQ(TurnStream::answer(chat, greedy()).finish().status().code(), ErrorCode::kInvalidArgument);
+  ASSERT_TRUE(chat.append({{"role", "user"}, {"content", "x"}}).ok());
+  EXPECT_EQ(must(TurnStream::answer(chat, greedy()).finish()).text, must(twin.send("x", greedy())).text);
+  {
+    TurnStream again = TurnStream::regenerate(chat, greedy());
+    EXPECT_EQ(chat.send("y").status().code(), ErrorCode::kBusy);
+    EXPECT_EQ(must(again.finish()).text, must(twin.regenerate(greedy())).text);
+  }
+  EXPECT_EQ(must(TurnStream::edit(chat, 0, "z", greedy()).finish()).text, must(twin.edit(0, "z", greedy())).text);
+  EXPECT_EQ(chat.messages(), twin.messages());
+  const SessionSnapshot before(chat);
+  TurnOptions discards = greedy(1000);
+  discards.min_tokens = 1000;
+  discards.stop_mode = StopMode::kDiscard;
+  { const TurnStream dropped = TurnStream::regenerate(chat, discards); }
+  { const TurnStream dropped = TurnStream::edit(chat, 0, "q", discards); }
+  EXPECT_TRUE(SessionSnapshot(chat) == before) << "what was taken away is back";
+  expect_replays(chat);
 }
 
 }  // namespace

@@ -1,0 +1,75 @@
+// ReadingAhead: the beginning of a session's next prompt, being read while nobody waits for an answer. Destroying it
+// ends it within a pass; its stop token does within a layer.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <stop_token>
+#include <utility>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/kv_cache_entry.h"
+#include "cache/store_handles.h"
+#include "runtime/bell.h"
+#include "runtime/feeding.h"
+#include "runtime/scheduler.h"
+#include "runtime/stats.h"
+
+namespace ibid {
+
+class ReadingAhead {
+ public:
+  // Reads what `held` lacks of `all`, whose first n_transcript ids are the transcript's. `is_whole`: a whole prompt,
+  // whose last logits are wanted; it lacks something then.
+  // leave(entry, rest) runs on the compute thread at the end, whatever that was: the rows go to the store.
+  template <typename Leave>
+  ReadingAhead(KvCacheEntry held, Tokens all, size_t n_transcript, bool is_whole, const Usage& usage,
+               Priority priority, std::stop_token stop, Leave leave)
+      : entry_(std::move(held)),
+        ids_(std::move(all)),
+        n_transcript_(n_transcript),
+        is_whole_(is_whole),
+        usage_(usage),
+        feeding_(entry_, TokenSpan(ids_).subspan(entry_.length()), is_whole ? WantLogits::kLast : WantLogits::kNone,
+                 priority, std::move(stop), bell_,
+                 [this, leave = std::move(leave)](KvCacheEntry& entry) { leave(entry, rows_); }) {}
+  ~ReadingAhead() {
+    feeding_.cancel();
+    if (is_submitted_) wait();
+  }
+  ReadingAhead(const ReadingAhead&) = delete;
+  ReadingAhead& operator=(const ReadingAhead&) = delete;
+
+  // Errors: as Scheduler::submit().
+  Status submit(Scheduler& scheduler) {
+    TRY(scheduler.submit(feeding_));
+    is_submitted_ = true;
+    return {};
+  }
+  void wait() const {
+    while (!feeding_.is_over()) bell_->wait();
+  }
+
+  // Behind wait(). Errors: those of Feeding.
+  Status take_status() { return feeding_.take_status(); }
+  // All of the ids, or without memory for a mark fewer.
+  KvAtRest take_rows() { return std::move(rows_); }
+  size_t n_transcript() const { return n_transcript_; }
+  bool is_whole() const { return is_whole_; }
+  Logits take_logits() { return feeding_.take_logits(); }
+  const Usage& usage() const { return usage_; }
+
+ private:
+  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  KvCacheEntry entry_;
+  KvAtRest rows_;
+  const Tokens ids_;
+  const size_t n_transcript_;
+  const bool is_whole_;
+  const Usage usage_;
+  Feeding feeding_;
+  bool is_submitted_ = false;
+};
+
+}  // namespace ibid

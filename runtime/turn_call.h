@@ -1,0 +1,69 @@
+// TurnCall: a call of a session that gives a turn, from its checks to its end: it changes the messages to what is to be
+// answered, runs the turn, and puts the messages back should that fail. The session is busy as long as it lives.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "base/result.h"
+#include "runtime/running_turn.h"
+#include "runtime/session_state.h"
+#include "runtime/turn.h"
+#include "runtime/turnstile.h"
+
+namespace ibid {
+
+class TurnCall {
+ public:
+  // `options` must outlive it. `bell` rings when there is something to hear.
+  TurnCall(ChatSession& session, const TurnOptions& options, std::shared_ptr<Bell> bell);
+  // A turn that is not finished is cancelled, and never was.
+  ~TurnCall();
+  TurnCall(const TurnCall&) = delete;
+  TurnCall& operator=(const TurnCall&) = delete;
+
+  // One of these begins the turn; on_event hears what happens before anything is computed. `tells`: it is heard of.
+  // Errors: those of the session's call of that name; nothing has changed then. May throw std::bad_alloc, likewise.
+  Status send(std::string_view message, const TurnCallback& on_event, bool tells);
+  Status answer(const TurnCallback& on_event, bool tells);
+  Status regenerate(const TurnCallback& on_event, bool tells);
+  Status edit(size_t message, std::string_view text, const TurnCallback& on_event, bool tells);
+
+  // Behind one of them. As those of RunningTurn (runtime/running_turn.h).
+  bool hear(const TurnCallback& on_event) { return turn_->hear(on_event); }
+  bool is_over() const { return turn_->is_over(); }
+  Status check_process() const { return state_.engine->check_process(); }
+  std::vector<AnswerEvent> take_events() { return turn_->take_events(); }
+  Result<Turn> finish(const TurnCallback& on_event);
+
+  // Hears the turn to its end.
+  Result<Turn> run(const TurnCallback& on_event);
+
+ private:
+  // The messages from `n_kept` on as they were.
+  struct Before {
+    size_t n_kept = 0;
+    std::vector<Json> tail;
+    std::set<size_t> pinned;
+    bool rewound = false;
+  };
+
+  // Takes the messages from n_kept on away, and puts `question` (null: none) in their place.
+  void replace_tail(size_t n_kept, Json question);
+  Status begin(const TurnCallback& on_event, bool tells);
+  void put_back() noexcept;
+
+  ChatSession::State& state_;
+  const std::shared_ptr<Bell> bell_;
+  const Turnstile turnstile_;
+  std::optional<Before> before_;
+  std::optional<ChatSession::State::RunningTurn> turn_;
+  const TurnOptions& options_;
+};
+
+}  // namespace ibid

@@ -1,0 +1,65 @@
+// One answer from beginning to end, heard on the calling thread: what tests of generation say again and again.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+#include "runtime/answer.h"
+#include "runtime/scheduler.h"
+
+namespace ibid {
+
+struct Told {
+  std::function<void(size_t n_done, size_t n_total)> on_prefill = {};  // positions of the prompt
+  std::function<void(std::string_view text)> on_text = {};
+};
+
+struct Generated : Generation {
+  size_t n_sampled = 0;
+  size_t n_drafted = 0;
+  size_t n_accepted = 0;
+};
+
+// What became of it, also where it failed.
+struct Ran {
+  Result<Generated> result = Status(ErrorCode::kUnsupported, "not run");
+  AnswerProgress progress;
+  TokenHistory history;
+};
+
+// Nobody hears an answer that nobody is told of: it ends where it is.
+inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheEntry& entry, GenerateRequest request,
+                      Sampler sampler, StopDetector stops, Clock& clock, const Told& told = {}) {
+  const auto bell = std::make_shared<Bell>();
+  request.tells = told.on_prefill || told.on_text;
+  const bool tells = request.tells;
+  const size_t n_before = request.prompt_begin, n_total = request.prompt.size();
+  Answer answer(tokenizer, scheduler.model(), clock, entry, std::move(request), std::move(sampler), std::move(stops),
+                bell);
+  const Answer::Listener listener = [&](const AnswerEvent& event) {
+    if (event.kind == AnswerEvent::Kind::kText) {
+      if (told.on_text) told.on_text(event.text);
+    } else if (told.on_prefill) {
+      told.on_prefill(event.n_done - n_before, n_total);
+    }
+  };
+  const Status submitted = scheduler.submit(answer);
+  CHECK(submitted.ok()) << submitted.to_string();
+  while (!(tells ? answer.hear(listener) : answer.is_over())) bell->wait();
+  Ran ran;
+  Result<Generation> finished = answer.finish(tells ? listener : Answer::Listener());
+  ran.progress = answer.progress();
+  ran.history = answer.take_history();
+  if (finished.ok()) {
+    ran.result = Generated{*std::move(finished), ran.progress.n_sampled, ran.progress.n_drafted,
+                           ran.progress.n_accepted};
+  } else {
+    ran.result = finished.status();
+  }
+  return ran;
+}
+
+}  // namespace ibid

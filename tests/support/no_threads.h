@@ -1,0 +1,33 @@
+// NoThreads: while one lives, no thread can be made in this process.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <cstddef>
+
+namespace ibid {
+
+// Threads with stacks larger than the address space: none can be had.
+class NoThreads {
+ public:
+  NoThreads() {
+    EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
+    pthread_attr_t huge;
+    EXPECT_EQ(pthread_attr_init(&huge), 0);
+    EXPECT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);
+    EXPECT_EQ(pthread_setattr_default_np(&huge), 0);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_;
+};
+
+}  // namespace ibid
