@@ -54,7 +54,8 @@ struct InsertOptions {
   Sharing sharing = Sharing::kPrivate;
   Extent extent = Extent::kAll;
   Retention retention = Retention::kOrdinary;
-  // Comes to mark the entry's rows, all of them or as many as can be found; after an error none. It may mark others now.
+  // Comes to mark the entry's rows, all of them or as many as can be found; after an error none. It may mark others
+  // now.
   KvAtRest* rest = nullptr;
 };
 

@@ -36,8 +36,8 @@ struct PrefixEnding {
   size_t charge_bytes() const { return logits->size() * sizeof(float) + sizeof(PrefixEnding); }
 };
 
-// Where a sequence at rest stands: the path down to `node` begins with its first `length` ids, the last of which are the
-// node's.
+// Where a sequence at rest stands: the path down to `node` begins with its first `length` ids, the last of which are
+// the node's.
 struct PrefixMark {
   PrefixNode* node = nullptr;  // null: nothing of the sequence is there
   size_t length = 0;

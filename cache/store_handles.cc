@@ -52,7 +52,8 @@ bool LruKvCacheStore::put_to_rest(KvCacheEntry& entry, KvAtRest& rest) {
     if (mark.length < entry.length()) return false;
     PrefixNode* node = entry.length() > 0 ? mark.node : nullptr;
     if (node != nullptr) {
-      for (size_t i = KvLayout::pages_for(mark.length); i > KvLayout::pages_for(entry.length()); --i) node = node->parent;
+      const size_t n_kept = KvLayout::pages_for(entry.length());
+      for (size_t i = KvLayout::pages_for(mark.length); i > n_kept; --i) node = node->parent;
     }
     tree_.set_mark(mark, node, entry.length());
   }

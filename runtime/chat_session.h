@@ -135,8 +135,8 @@ class ChatSession {
   // The ids of the conversation: what was fed, and at the end at most one id that is fed next.
   const Tokens& ids() const;
   const Transcript& transcript() const;
-  // What is in memory at this moment of the conversation's keys and values: those of its first ids. Between turns others
-  // may take their place; whoever has the entry keeps its pages in memory. May throw std::bad_alloc.
+  // What is in memory at this moment of the conversation's keys and values: those of its first ids. Between turns
+  // others may take their place; whoever has the entry keeps its pages in memory. May throw std::bad_alloc.
   KvCacheEntry kv() const;
   WhenFull when_full() const;
   // Sums over the turns that were committed.

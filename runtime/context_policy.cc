@@ -24,8 +24,8 @@ size_t free_for_answer(const ContextRoom& room, size_t n_least) {
   return std::min({share, room.n_answer, (room.max_tokens - n_least) / 2});
 }
 
-// `messages` without the messages of its first n_turns turns, but for those of turns with a pin, and system ones. A turn
-// stays or goes as a whole: many templates refuse questions without answers.
+// `messages` without the messages of its first n_turns turns, but for those of turns with a pin, and system ones. A
+// turn stays or goes as a whole: many templates refuse questions without answers.
 FittedMessages without_turns(const Json& messages, const std::set<size_t>& pinned,
                              const std::vector<size_t>& begins, size_t n_turns) {
   FittedMessages out;

@@ -51,7 +51,7 @@ Status check_variables(const Json& variables) {
 }
 
 bool is_same_json(const Json& a, const Json& b) {
-  if (a.is_number_integer() && b.is_number_integer()) return is_same_integer(a, b);  // is_number_unsigned() ones are, too
+  if (a.is_number_integer() && b.is_number_integer()) return is_same_integer(a, b);  // unsigned ones, too
   if (a.type() != b.type()) return false;
   switch (a.type()) {
     case Json::value_t::array:

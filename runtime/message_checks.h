@@ -12,13 +12,14 @@ namespace ibid {
 
 // kInvalidArgument, naming `name`, for a text that is not UTF-8.
 Status check_text(std::string_view name, std::string_view text);
-// kInvalidArgument for what is no object with a role that is a string, or holds a string (a key, too) that is not UTF-8.
+// kInvalidArgument for what is no object with a role that is a string, or holds a string (a key, too) that is not
+// UTF-8.
 Status check_message(const Json& message);
 // The same of a template's variables, which are any object.
 Status check_variables(const Json& variables);
 
-// Whether a template sees no difference: the same types, numbers bit by bit, keys in the same order. nlohmann's == takes
-// 1 for 1.0, 0.0 for -0.0 and -1 for 2^64 - 1, which are written differently.
+// Whether a template sees no difference: the same types, numbers bit by bit, keys in the same order. nlohmann's ==
+// takes 1 for 1.0, 0.0 for -0.0 and -1 for 2^64 - 1, which are written differently.
 bool is_same_json(const Json& a, const Json& b);
 
 }  // namespace ibid
