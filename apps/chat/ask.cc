@@ -1,8 +1,6 @@
 // ibid ask: one answer on standard output and nothing else.
-#include <signal.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -16,6 +14,7 @@
 #include "apps/command.h"
 #include "apps/models/model_catalog.h"
 #include "apps/option_kinds.h"
+#include "apps/standard_output.h"
 #include "apps/terminal_text.h"
 
 namespace ibid {
@@ -52,22 +51,6 @@ void sort_words(Arguments& arguments) {
     throw CLI::ValidationError("TEXT", "is missing: ibid ask \"QUESTION\", or a pipe into it");
   }
 }
-
-// Standard output, until whoever read it is gone or a disk is full.
-class Output {
- public:
-  void write(std::string_view text) {
-    const std::string shown = is_terminal(STDOUT_FILENO) ? without_controls(text) : std::string(text);
-    if (!ok()) return;
-    if (std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fflush(stdout) == 0) return;
-    error_ = errno;
-  }
-  bool ok() const { return error_ == 0; }
-  bool reader_is_gone() const { return error_ == EPIPE; }
-
- private:
-  int error_ = 0;
-};
 
 void note(const std::string& text) { std::fprintf(stderr, "ibid: %s\n", without_controls(text).c_str()); }
 
@@ -116,8 +99,7 @@ Result<int> run_ask(const Arguments& arguments) {
   options.stop = stop.get_token();
   options.n_logprobs = arguments.n_logprobs;
   if (arguments.verbose) tell_settings(*engine, options);
-  signal(SIGPIPE, SIG_IGN);  // the terminal's echo has to be put back before the end
-  Output output;
+  StandardOutput output;
   bool ends_line = true;
   TRY_ASSIGN(const Turn turn, session.send(text, options, [&](const TurnEvent& event) {
     if (arguments.json || event.kind != TurnEvent::Kind::kText) return;
@@ -130,8 +112,7 @@ Result<int> run_ask(const Arguments& arguments) {
   } else if (!ends_line) {
     output.write("\n");
   }
-  if (output.reader_is_gone()) return kReaderGone;
-  if (!output.ok()) return cannot_write();
+  if (!output.ok()) return output.exit_status();
   if (!arguments.json) tell_of_cut(turn, options, arguments.turn.has_default_limit());
   if (arguments.verbose) tell_rates(turn);
   return interrupt.interrupted() ? kInterrupted : 0;

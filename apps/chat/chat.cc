@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -9,10 +10,13 @@
 
 #include "apps/chat/cache_ending.h"
 #include "apps/chat/chat_command.h"
+#include "apps/chat/chat_json.h"
 #include "apps/chat/conversation.h"
 #include "apps/chat/line_reader.h"
 #include "apps/chat/load_engine.h"
 #include "apps/chat/turn_arguments.h"
+#include "apps/chat/turn_json.h"
+#include "apps/chat/turn_seeds.h"
 #include "apps/chat/when_full.h"
 #include "apps/command.h"
 #include "apps/option_kinds.h"
@@ -26,6 +30,7 @@ struct Arguments {
   ModelArguments model;
   TurnArguments turn;
   std::string resume;
+  bool json = false;
   const CLI::Option* resume_option = nullptr;
   std::string when_full = "drop";
   const CLI::Option* when_full_option = nullptr;
@@ -93,6 +98,18 @@ Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen,
   return !interactive && conversation.any_failed() ? 1 : 0;
 }
 
+// The same for a program: messages and answers are lines.
+Result<int> lead_in_json(const TurnOptions& options, ChatSession session, std::optional<KeptConversation> kept) {
+  Branches branches(std::move(session));
+  if (kept) kept->add_branches(branches);
+  const auto options_of = [&](size_t turn) {
+    TurnOptions of_turn = options;
+    if (of_turn.sampler.seed) *of_turn.sampler.seed += kSeedsOfATurn * turn;
+    return of_turn;
+  };
+  return lead_chat_json(branches.now(), {options_of, [&] { return kept ? kept->save(branches) : Status(); }});
+}
+
 Result<int> run_chat(const Arguments& arguments) {
   signal(SIGPIPE, SIG_IGN);  // a closed standard output is seen when writing
   const Result<SessionFiles> files = session_files();
@@ -103,9 +120,10 @@ Result<int> run_chat(const Arguments& arguments) {
     TRY_ASSIGN(kept, KeptConversation::take(*files, arguments.resume));
     TRY_ASSIGN(cache_directory, kv_cache_directory());
   }
-  const bool interactive = isatty(STDIN_FILENO) == 1;
+  const bool interactive = isatty(STDIN_FILENO) == 1 && !arguments.json;
   TRY_ASSIGN(const auto engine, load_engine(arguments.model, cache_directory, interactive));
   TRY_ASSIGN(ChatSession session, open_session(arguments, engine, kept));
+  if (arguments.json) return lead_in_json(arguments.turn.turn_options(*engine), std::move(session), std::move(kept));
 
   Screen screen;
   LineReader reader(interactive);
@@ -145,11 +163,16 @@ void add_chat(CLI::App& root, int& exit_code) {
   when_full->type_name("error|drop|cut")->check(one_of({"error", "drop", "cut"}))->capture_default_str();
   when_full->group(kCommonGroup);
   arguments->when_full_option = when_full;
+  command
+      ->add_flag("--json", arguments->json,
+                 "for programs: a message a line in, a JSON object a line out (docs/json.md)")
+      ->group(kCommonGroup);
   arguments->turn.add(*command);
   arguments->model.add_running(*command);
   arguments->model.add_fetch(*command);
   command->callback([arguments, &exit_code] {
     const Result<int> status = run_chat(*arguments);
+    if (!status.ok() && arguments->json) std::puts(json_to_string(error_json(status.status())).c_str());
     exit_code = status.ok() ? *status : report(status.status());
   });
 }

@@ -11,14 +11,13 @@
 #include "apps/chat/chat_command.h"
 #include "apps/chat/command_words.h"
 #include "apps/chat/interrupt.h"
+#include "apps/chat/turn_seeds.h"
 #include "apps/nearest_names.h"
 #include "apps/sessions/message_text.h"
 
 namespace ibid {
 namespace {
 
-// Between the streams of random numbers of two turns; a turn has as many attempts before it meets the next one's.
-constexpr uint64_t kSeedsOfATurn = 1000;
 constexpr size_t kMaxBranches = 100;
 // What the template writes around a message, generously, in tokens.
 constexpr size_t kAroundAMessage = 256;
