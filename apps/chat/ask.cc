@@ -11,11 +11,13 @@
 #include "apps/chat/question.h"
 #include "apps/chat/turn_arguments.h"
 #include "apps/chat/turn_json.h"
+#include "apps/chat/turn_lines.h"
 #include "apps/command.h"
 #include "apps/models/model_catalog.h"
 #include "apps/option_kinds.h"
-#include "apps/standard_output.h"
-#include "apps/terminal_text.h"
+#include "apps/terminal/answer_writer.h"
+#include "apps/terminal/remark.h"
+#include "apps/terminal/sign_of_life.h"
 
 namespace ibid {
 
@@ -52,7 +54,7 @@ void sort_words(Arguments& arguments) {
   }
 }
 
-void note(const std::string& text) { std::fprintf(stderr, "ibid: %s\n", without_controls(text).c_str()); }
+void note(const std::string& text) { remark("ibid: " + text); }
 
 // Why the answer stops where nobody said it should.
 void tell_of_cut(const Turn& turn, const TurnOptions& options, bool default_limit) {
@@ -99,20 +101,24 @@ Result<int> run_ask(const Arguments& arguments) {
   options.stop = stop.get_token();
   options.n_logprobs = arguments.n_logprobs;
   if (arguments.verbose) tell_settings(*engine, options);
-  StandardOutput output;
-  bool ends_line = true;
+  signal(SIGPIPE, SIG_IGN);  // the terminal's echo has to be put back before the end
+  AnswerWriter output;
+  SignOfLife waiting(STDERR_FILENO);
+  waiting.say("reading");
   TRY_ASSIGN(const Turn turn, session.send(text, options, [&](const TurnEvent& event) {
+    if (event.kind == TurnEvent::Kind::kPrefill) waiting.say(reading_line(event));
     if (arguments.json || event.kind != TurnEvent::Kind::kText) return;
+    waiting.end();
     output.write(event.text);
-    ends_line = event.text.back() == '\n';
-    if (!output.ok()) stop.request_stop();
+    if (output.error() != 0) stop.request_stop();
   }));
+  waiting.end();
   if (arguments.json) {
-    output.write(json_to_string(completion_json(identity, {&turn, 1}, session.messages(), engine->tokenizer())) + "\n");
-  } else if (!ends_line) {
-    output.write("\n");
+    output.write_line(json_to_string(completion_json(identity, {&turn, 1}, session.messages(), engine->tokenizer())));
   }
-  if (!output.ok()) return output.exit_status();
+  output.end_line();
+  if (output.error() == EPIPE) return kReaderGone;
+  if (output.error() != 0) return cannot_write();
   if (!arguments.json) tell_of_cut(turn, options, arguments.turn.has_default_limit());
   if (arguments.verbose) tell_rates(turn);
   return interrupt.interrupted() ? kInterrupted : 0;

@@ -1,12 +1,15 @@
 #include "apps/chat/chat_json.h"
 
+#include <signal.h>
+
+#include <cerrno>
 #include <iostream>
 #include <string>
 
 #include "apps/chat/interrupt.h"
 #include "apps/chat/turn_json.h"
 #include "apps/command.h"
-#include "apps/standard_output.h"
+#include "apps/terminal/answer_writer.h"
 
 namespace ibid {
 
@@ -21,13 +24,14 @@ size_t n_answers(const Json& messages) {
 }  // namespace
 
 Result<int> lead_chat_json(ChatSession& session, const ChatJson& chat) {
-  StandardOutput output;
+  signal(SIGPIPE, SIG_IGN);
+  AnswerWriter output;
   int exit_code = 0;
   const auto fail = [&](const Status& status) {
-    output.write(json_to_string(error_json(status)) + "\n");
+    output.write_line(json_to_string(error_json(status)));
     exit_code = report(status);
   };
-  for (std::string line; output.ok() && std::getline(std::cin, line);) {
+  for (std::string line; output.error() == 0 && std::getline(std::cin, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     InterruptScope interrupt;
@@ -37,14 +41,15 @@ Result<int> lead_chat_json(ChatSession& session, const ChatJson& chat) {
     const Result<Turn> turn = session.send(line, options);
     if (turn.ok()) {
       const Json json = completion_json(identity, {&*turn, 1}, session.messages(), session.engine()->tokenizer());
-      output.write(json_to_string(json) + "\n");
+      output.write_line(json_to_string(json));
       if (const Status kept = chat.keep(); !kept.ok()) fail(kept);
     } else {
       fail(turn.status());
     }
     if (interrupt.interrupted()) return kInterrupted;
   }
-  if (!output.ok()) return output.exit_status();
+  if (output.error() == EPIPE) return kReaderGone;
+  if (output.error() != 0) return cannot_write();
   return exit_code;
 }
 

@@ -3,10 +3,14 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 
 #include "apps/models/model_catalog.h"
 #include "apps/models/pull.h"
+#include "apps/terminal/remark.h"
+#include "apps/terminal/sign_of_life.h"
+#include "apps/terminal_text.h"
 #include "model/architectures.h"
 #include "model/memory_plan.h"
 #include "weights/model_file.h"
@@ -40,8 +44,9 @@ void warn_of_long_context(const std::string& path, size_t context) {
   if (!file.ok()) return;  // loading says why
   const Result<ModelConfig> config = read_config(**file);
   if (!config.ok() || context <= config->trained_context) return;
-  std::fprintf(stderr, "ibid: the model was trained for %zu positions; beyond them answers get worse (--context %zu)\n",
-               config->trained_context, context);
+  const std::string trained = std::to_string(config->trained_context);
+  remark("ibid: the model was trained for " + trained + " positions; beyond them answers get worse (--context " +
+         std::to_string(context) + ")");
 }
 
 }  // namespace
@@ -62,6 +67,8 @@ Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments, con
   if (arguments.context > 0) warn_of_long_context(path, arguments.context);
   EngineOptions options = engine_options(arguments);
   options.cache_directory = cache_directory;
+  SignOfLife waiting(STDERR_FILENO);
+  waiting.say("loading " + one_line(std::filesystem::path(path).filename().string()));
   return Engine::load(path, options);
 }
 

@@ -21,7 +21,7 @@ void Screen::show(const TurnEvent& event) {
       note(left_out_line(event.turn->left_out));
       break;
     case TurnEvent::Kind::kPrefill:
-      wait("reading " + std::to_string(event.n_done) + " of " + std::to_string(event.n_total) + " tokens");
+      wait(reading_line(event));
       break;
     case TurnEvent::Kind::kText:
       waiting_.end();

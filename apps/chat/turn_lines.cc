@@ -67,6 +67,10 @@ std::string ending_line(const Turn& turn, std::optional<size_t> max_tokens) {
          "; \"go on\" continues it, --max-tokens N sets another limit (unlimited: none)";
 }
 
+std::string reading_line(const TurnEvent& event) {
+  return "reading " + std::to_string(event.n_done) + " of " + std::to_string(event.n_total) + " tokens";
+}
+
 std::string left_out_line(const LeftOut& left_out) {
   if (left_out.n_messages > 0) {
     return "the context is full: " + std::to_string(left_out.n_messages) + " old messages are left out from here on";

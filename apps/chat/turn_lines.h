@@ -18,6 +18,9 @@ std::string status_line(const Turn& turn, size_t turn_number, size_t width);
 // TurnOptions; nullopt: not known.
 std::string ending_line(const Turn& turn, std::optional<size_t> max_tokens);
 
+// "reading 512 of 6459 tokens". REQUIRES: event is of kPrefill.
+std::string reading_line(const TurnEvent& event);
+
 // What a full context left out of the history.
 std::string left_out_line(const LeftOut& left_out);
 

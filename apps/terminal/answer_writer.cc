@@ -25,6 +25,11 @@ void AnswerWriter::write(std::string_view text) {
   put(to_terminal_ ? wrap_.push(shown, terminal_width(STDOUT_FILENO)) : shown);
 }
 
+void AnswerWriter::write_line(std::string_view line) {
+  end_line();
+  put((to_terminal_ ? without_controls(line) : std::string(line)) + "\n");
+}
+
 void AnswerWriter::end_line() {
   if (at_line_start_) return;
   put(to_terminal_ ? wrap_.finish() + wrap_.push("\n", terminal_width(STDOUT_FILENO)) : "\n");

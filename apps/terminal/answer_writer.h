@@ -14,6 +14,8 @@ class AnswerWriter {
   AnswerWriter();
 
   void write(std::string_view text);
+  // A line for programs: nothing is broken.
+  void write_line(std::string_view line);
   // Ends the line that was begun, if one was.
   void end_line();
 

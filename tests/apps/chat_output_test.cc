@@ -96,6 +96,15 @@ TEST_F(ChatOutput, CodeChineseAndPiecesOfCharacters) {
   ASSERT_TRUE(terminal.shows("cafe\u0301 \U0001F469\u200D\U0001F467!\n"));
 }
 
+TEST_F(ChatOutput, AskIsWrappedToo) {
+  PseudoTerminal terminal({IBID_PROGRAM, "ask", model_, "Why is the sky blue?"}, {.rows = 15, .columns = 60});
+  ASSERT_EQ(terminal.exit_status(), 0);
+  const std::string screen = terminal.screen().text();
+  EXPECT_THAT(screen, testing::StartsWith("The sky appears blue because of a phenomenon called Rayleigh\nscattering,"));
+  EXPECT_THAT(screen, testing::EndsWith("\n(red) by a large amount of air."));
+  EXPECT_EQ(terminal.screen().cursor_column(), 0u);
+}
+
 TEST_F(ChatOutput, ATerminalThatGrowsNarrowWrapsWhatFollows) {
   PseudoTerminal terminal(chat(), {.rows = 30, .columns = 100});
   ASSERT_TRUE(terminal.prompts());
