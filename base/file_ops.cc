@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -93,10 +95,22 @@ class SystemFileOps : public FileOps {
   }
 };
 
-Status write_and_sync(FileOps& files, const std::string& path, std::span<const std::byte> bytes) {
-  TRY_ASSIGN(const std::unique_ptr<File> file, files.create(path));
-  TRY(file->write(bytes));
-  return file->sync();
+// How often a name that somebody has is given up for another: one would do, with 64 random bits.
+constexpr int kMaxNames = 16;
+
+// Different at every call of every process.
+uint64_t unused_number() {
+  uint64_t number = 0;
+  if (::getentropy(&number, sizeof(number)) == 0) return number;
+  // A system without a source of randomness: then names are tried until one is free.
+  static std::atomic<uint64_t> n_calls{0};
+  return (static_cast<uint64_t>(::getpid()) << 32) + n_calls++;
+}
+
+Status write_and_sync(File& file, std::span<const std::byte> bytes) {
+  TRY(file.write(bytes));
+  TRY(file.sync());
+  return file.close();
 }
 
 }  // namespace
@@ -111,13 +125,26 @@ FileOps& system_file_ops() {
   return files;
 }
 
+Result<TemporaryFile> create_temporary(FileOps& files, const std::string& path) {
+  for (int i = 1;; ++i) {
+    std::array<char, 24> suffix{};
+    std::snprintf(suffix.data(), suffix.size(), ".%016llx.tmp", static_cast<unsigned long long>(unused_number()));
+    TemporaryFile temporary{path + suffix.data(), nullptr};
+    Result<std::unique_ptr<File>> file = files.create_new(temporary.path);
+    if (!file.ok() && (file.status().code() != ErrorCode::kDuplicate || i == kMaxNames)) return file.status();
+    if (!file.ok()) continue;
+    temporary.file = *std::move(file);
+    return temporary;
+  }
+}
+
 Status write_file_atomically(FileOps& files, const std::string& path, std::span<const std::byte> bytes) {
-  const std::string temporary = path + ".tmp";
-  Status status = write_and_sync(files, temporary, bytes);
-  if (status.ok()) status = files.rename(temporary, path);
+  TRY_ASSIGN(const TemporaryFile temporary, create_temporary(files, path));
+  Status status = write_and_sync(*temporary.file, bytes);
+  if (status.ok()) status = files.rename(temporary.path, path);
   if (!status.ok()) {
     // Whether or not this works, the error to report is the first one.
-    static_cast<void>(files.remove(temporary));
+    static_cast<void>(files.remove(temporary.path));
     return status;
   }
   const std::string parent = std::filesystem::path(path).parent_path().string();

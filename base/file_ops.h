@@ -110,9 +110,18 @@ class FileOps {
 // The real file system.
 FileOps& system_file_ops();
 
-// Writes `bytes` to "path.tmp", syncs, renames to `path`, syncs the directory: after a crash or an error
-// at any point `path` holds either its old content or the new one. On error the temporary file is removed.
-// REQUIRES: one writer per path at a time.
+// A file that is written beside `path` before it takes its place: new, under a name of its own, for its owner alone.
+// Whoever asks removes it where it is not wanted; a crash leaves it behind.
+struct TemporaryFile {
+  std::string path;
+  std::unique_ptr<File> file;
+};
+// `path` with a random suffix and ".tmp". Errors: those of create_new().
+Result<TemporaryFile> create_temporary(FileOps& files, const std::string& path);
+
+// Writes `bytes` to a temporary file, syncs, renames to `path`, syncs the directory: after a crash or an error at any
+// point `path` holds either its old content or the new one. On error the temporary file is removed. Of several writers
+// to one path at once each succeeds, and the last to rename is the one whose content stays.
 Status write_file_atomically(FileOps& files, const std::string& path, std::span<const std::byte> bytes);
 
 // The whole file. Errors: as open_to_read; kLimitExceeded when it is larger than max_bytes.

@@ -16,7 +16,6 @@ namespace ibid {
 
 namespace {
 
-// Beyond this no page table of ours is tested.
 // The number in a file that holds just one, or nothing ("max" of a control group without a limit).
 size_t read_number(const char* path, size_t fallback) {
   std::ifstream file(path);
@@ -29,12 +28,13 @@ size_t read_number(const char* path, size_t fallback) {
 size_t MemoryPlan::kv_bytes(size_t n_positions) const { return KvLayout::pages_for(n_positions) * kv_page_bytes; }
 
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options) {
+  TRY(check_model_options(options));
   MemoryPlan plan;
   plan.max_seq_len = options.max_seq_len == 0 ? config.trained_context : options.max_seq_len;
   if (plan.max_seq_len > kMaxContext) {
-    return Status(ErrorCode::kBadHyperparameter, file.path() + ": a context of " + std::to_string(plan.max_seq_len) +
-                                                     " positions, allowed is 1 to " +
-                                                     std::to_string(kMaxContext));
+    return Status(ErrorCode::kBadHyperparameter, file.path() + ": trained for a context of " +
+                                                     std::to_string(plan.max_seq_len) + " positions, allowed is 1 to " +
+                                                     std::to_string(kMaxContext) + "; choose a shorter one");
   }
   const KvLayout layout = KvLayout::make(config.n_layers, config.n_kv_heads, config.head_dim, options.kv_dtype);
   const int n_threads = ThreadTeam::size_of(options.n_threads);

@@ -12,9 +12,6 @@ namespace ibid {
 
 class ModelFile;
 
-// The longest context that can be asked for, whatever a model was trained for.
-inline constexpr size_t kMaxContext = size_t{1} << 24;
-
 struct MemoryPlan {
   size_t file_bytes = 0;
   size_t weights_bytes = 0;              // packed panels
@@ -28,7 +25,8 @@ struct MemoryPlan {
   size_t kv_bytes(size_t n_positions) const;
 };
 
-// Errors: those of the tensor table; kBadHyperparameter when options.max_seq_len is out of range.
+// Errors: those of check_model_options() and of the tensor table; kBadHyperparameter when the model was trained for
+// more than kMaxContext positions and no context was chosen.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 
 // kOutOfMemory when `wanted_bytes` does not fit: the message holds the parts, the sum and what is available.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "base/result.h"
 #include "kernels/dispatch.h"
 #include "kernels/kernels.h"
 #include "kernels/linear.h"
@@ -16,13 +17,19 @@ size_t rows_that_suit(size_t cache_bytes);
 // For this machine.
 size_t default_max_chunk();
 
+// The longest context that a user may ask for.
+inline constexpr size_t kMaxContext = size_t{1} << 24;
+
 struct ModelOptions {
   Numerics numerics = Numerics::kExact;
   KvDType kv_dtype = KvDType::kF16;
   int n_threads = 0;          // 0: one per core the process may use
   size_t max_seq_len = 0;     // positions of a sequence; 0: the trained context
   std::optional<Isa> isa;     // instruction set; nothing: the one that active_isa() chooses
-  size_t max_chunk = default_max_chunk();  // rows of one pass
+  size_t max_chunk = default_max_chunk();  // rows of one pass; at least 1
 };
+
+// kInvalidArgument with name, value and range for what is out of range.
+Status check_model_options(const ModelOptions& options);
 
 }  // namespace ibid

@@ -252,6 +252,7 @@ const Json& ChatSession::messages() const { return state_->messages; }
 const Tokens& ChatSession::ids() const { return state_->transcript.ids(); }
 const Transcript& ChatSession::transcript() const { return state_->transcript; }
 WhenFull ChatSession::when_full() const { return state_->options.when_full; }
+const SessionLosses& ChatSession::losses() const { return state_->losses; }
 const Usage& ChatSession::usage() const { return state_->usage; }
 const Timings& ChatSession::timings() const { return state_->timings; }
 const std::shared_ptr<Engine>& ChatSession::engine() const { return engine_; }

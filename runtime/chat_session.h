@@ -28,6 +28,7 @@
 #include "base/types.h"
 #include "runtime/context_policy.h"
 #include "runtime/engine.h"
+#include "runtime/session_json.h"
 #include "runtime/turn.h"
 
 namespace ibid {
@@ -107,15 +108,17 @@ class ChatSession {
 
   // Writes the conversation to a file, for its owner alone: all at once or not at all. with_kv: and its keys and
   // values, so that load() needs neither the model nor a cache directory to go on; it takes an engine that knows its
-  // fingerprint (kUnsupported). Errors: kBusy; kIo; kOutOfMemory.
+  // fingerprint (kUnsupported). Errors: kBusy; kIo; kOutOfMemory; kInvalidArgument, kLimitExceeded, naming the field,
+  // for messages and variables that a file cannot carry (NaN, binary values, what is nested too deep or too large).
   struct SaveOptions {
     bool with_kv = false;
   };
   Status save(const std::string& path, const SaveOptions& options) const;
   Status save(const std::string& path) const { return save(path, SaveOptions{}); }
   // Goes on where a saved conversation stopped. Of its keys and values what is in the file, in the engine's store or
-  // in its cache directory is not read again; what is damaged or another model's is. Errors: those of
-  // read_session_file() (runtime/session_file.h); kMismatch for ids that this model does not have; the template's.
+  // in its cache directory is not read again; what is damaged or another model's is. Of a file that is not sound in
+  // every part all messages are there, and losses() says what is not: answers whose ids are not sound, or not this
+  // model's, are text from the first of them on. Errors: those of read_session_file() (runtime/session_file.h).
   static Result<ChatSession> load(std::shared_ptr<Engine> engine, const std::string& path);
 
   // Forgets the conversation, but for the system message. kBusy.
@@ -139,6 +142,8 @@ class ChatSession {
   // others may take their place; whoever has the entry keeps its pages in memory. May throw std::bad_alloc.
   KvCacheEntry kv() const;
   WhenFull when_full() const;
+  // What load() could not use of its file; nothing in other sessions.
+  const SessionLosses& losses() const;
   // Sums over the turns that were committed.
   const Usage& usage() const;
   // Of the last committed turn.

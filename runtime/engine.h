@@ -37,16 +37,16 @@ class LruKvCacheStore;
 struct EngineOptions {
   Numerics numerics = Numerics::kExact;
   KvDType kv_dtype = KvDType::kF16;
-  int n_threads = 0;           // 0: one per core the process may use
-  size_t max_seq_len = 0;      // the context in positions; 0: what the model was trained for
-  size_t max_chunk = default_max_chunk();  // rows of one pass
+  int n_threads = 0;           // to kMaxThreads; 0: one per core the process may use
+  size_t max_seq_len = 0;      // the context in positions, to kMaxContext; 0: what the model was trained for
+  size_t max_chunk = default_max_chunk();  // rows of one pass; 1 to kMaxContext
   SchedulerOptions scheduling = {};
   // Where keys and values outlive the process (cache/file_tier.h); empty: nowhere. A directory that cannot be used, or
   // that another process uses, is no error: tier_status() says so. It must be this user's alone (0700); a new one is.
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
   bool fingerprint = false;    // read the weights once more, so that sessions can be saved with their keys and values
-  size_t kv_budget_bytes = 0;  // for all keys and values; 0: default_kv_budget_bytes()
+  size_t kv_budget_bytes = 0;  // for all keys and values, a page at least; 0: default_kv_budget_bytes()
 };
 
 // Two whole contexts (in pages), at least 256 MB, and at most half of the memory that is available.
@@ -70,10 +70,12 @@ struct EngineParts {
 class Engine {
  public:
   // `path`: a .gguf file, or a directory with safetensors and config.json.
-  // Errors: those of the loaders, of load_language_model() and of load_tokenizer(); as create().
+  // Errors: kInvalidArgument with name, value and range for an option that is out of range; kOutOfMemory; those of the
+  // loaders, of load_language_model() and of load_tokenizer().
   static Result<std::shared_ptr<Engine>> load(const std::string& path, const EngineOptions& options = {});
-  // From parts. Errors: kMismatch when the tokenizer has ids that the model has no logits for; kOutOfMemory when the
-  // compute thread cannot be had.
+  // From parts. Errors: kMismatch when the tokenizer has ids that the model has no logits for; kInvalidArgument as above, and
+  // for a model without room for a position or a pass; kOutOfMemory, the compute thread that cannot be had
+  // included.
   static Result<std::shared_ptr<Engine>> create(EngineParts parts);
 
   // Writes to the cache directory what waits for it, for at most FileTier::kEndingNs. Whoever wants more, or to know
@@ -104,6 +106,7 @@ class Engine {
 
  private:
   Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler);
+  static Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const EngineOptions& options);
   void open_tier();
 
   EngineParts parts_;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/utf8.h"
+#include "runtime/context_policy.h"
 
 namespace ibid {
 namespace {
@@ -48,6 +49,13 @@ Status check_variables(const Json& variables) {
   }
   if (!is_utf8(variables)) return {ErrorCode::kInvalidArgument, "the template's variables are not valid UTF-8"};
   return {};
+}
+
+bool is_reply(const Json& message, std::string_view text) {
+  if (!is_from(message, "assistant")) return false;
+  const auto content = message.find("content");
+  return content != message.end() && content->is_string() &&
+         content->get_ref<const std::string&>().starts_with(text);
 }
 
 bool is_same_json(const Json& a, const Json& b) {

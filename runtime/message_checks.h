@@ -1,4 +1,4 @@
-// What a session asks of the texts and messages that a program hands it, and whether two messages are the same.
+// What a session asks of the texts and messages that a program hands it, and what it asks about messages.
 // Pure functions. They recurse once per level of a value: what was parsed has limits (base/json_limits.h), and what a
 // program builds is its own.
 #pragma once
@@ -18,8 +18,11 @@ Status check_message(const Json& message);
 // The same of a template's variables, which are any object.
 Status check_variables(const Json& variables);
 
-// Whether a template sees no difference: the same types, numbers bit by bit, keys in the same order. nlohmann's ==
-// takes 1 for 1.0, 0.0 for -0.0 and -1 for 2^64 - 1, which are written differently.
+// Whether the message may be an answer whose ids are this text. A stop string leaves more in the message than in ids.
+bool is_reply(const Json& message, std::string_view text);
+
+// Whether a template sees no difference: the same types, numbers bit by bit, keys in one order. nlohmann's == takes
+// 1 for 1.0, 0.0 for -0.0 and -1 for 2^64 - 1, which are written differently.
 bool is_same_json(const Json& a, const Json& b);
 
 }  // namespace ibid

@@ -89,8 +89,24 @@ EncoderMark mark_behind_reply(const Tokenizer& tokenizer, const Transcript& tran
   return fresh_mark(tokenizer, n_ids);
 }
 
-Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, size_t byte) {
+// Of the replies without text that end at the byte, the first; nullptr: there is none. Text does not say whether such
+// a reply, of special tokens alone, is in front of a border or behind it.
+const TranscriptSpan* textless_reply_at(const Transcript& transcript, size_t byte) {
+  const std::vector<TranscriptSpan>& spans = transcript.spans();
+  const TranscriptSpan* first = nullptr;
+  for (size_t i = transcript.span_at(byte); i > 0 && spans[i - 1].byte_begin == byte; --i) {
+    if (spans[i - 1].origin == SpanOrigin::kSampled) first = &spans[i - 1];
+  }
+  return first;
+}
+
+// is_end: the prompt has nothing behind the byte. Then it asks for the reply that stands there, and does not go on
+// behind it.
+Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, size_t byte, bool is_end) {
   if (transcript.empty()) return {0, fresh_mark(tokenizer, 0)};
+  if (const TranscriptSpan* reply = textless_reply_at(transcript, byte); is_end && reply != nullptr) {
+    return {byte, *reply->mark};
+  }
   const size_t i = transcript.span_at(byte);
   if (i == transcript.spans().size()) return {byte, mark_behind_reply(tokenizer, transcript, i)};
   const TranscriptSpan& span = transcript.spans()[i];
@@ -272,7 +288,7 @@ Result<PromptDelta> PromptPlanner::plan_or_throw(const Json& messages, const Tra
 
 void PromptPlanner::encode(const Transcript& transcript, size_t n_messages, PromptDelta& delta,
                            WorkCounters& work) const {
-  Restart restart = restart_at(*tokenizer_, transcript, delta.differs_at);
+  Restart restart = restart_at(*tokenizer_, transcript, delta.differs_at, delta.tail.empty());
   delta.patch = encode_from(transcript, restart, n_messages, delta, work);
   if (restart.needs_special &&
       (delta.patch.ids.empty() || !tokenizer_->is_special(delta.patch.ids.front()))) {

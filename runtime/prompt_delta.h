@@ -8,7 +8,9 @@
 //  - a reply whose text is unchanged keeps its sampled ids, whatever encoding the text would give;
 //  - a reply that was cut off by the template (trimmed) keeps the whole tokens before the cut when a
 //    special token follows; any other reply that was rewritten is text, and is encoded as text;
-//  - the sampled id that ended a reply stays when the template writes the same token there.
+//  - the sampled id that ended a reply stays when the template writes the same token there;
+//  - a reply without text, of special tokens alone, stays when more of the prompt follows it: a prompt that ends where
+//    it stands asks for another.
 #pragma once
 
 #include <cstddef>

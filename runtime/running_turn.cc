@@ -169,6 +169,7 @@ Result<Turn> ChatSession::State::RunningTurn::try_finish(const TurnCallback& on_
   s.commit(*before_.delta, *std::move(generated), options_.speculate, counts_, turn_);
   // Nothing below fails.
   answer_.reset();
+  s.number_replies(before_.full ? before_.full->first_changed : s.messages.size());
   if (before_.arranged->searched) s.tell_what_others_may_want();
   s.rest_kv();
   s.finish_timings(turn_, start_ns_);

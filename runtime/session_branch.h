@@ -47,6 +47,7 @@ struct SessionBranch {
   Json messages = Json::array();
   std::set<size_t> pinned;     // numbers of messages that a full context does not take
   Transcript transcript;
+  size_t n_numbered = 0;       // the first messages: replies in the transcript with these numbers are these messages'
   PromptPlanner planner;
   // Both of the first ids of the transcript. `kv` holds pages while a turn runs; at rest none, but for those that the
   // store had no heap memory for.

@@ -16,8 +16,6 @@ namespace {
 constexpr std::string_view kMagic = "IBIDCHAT";
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kEndianMark = 0x01020304;
-constexpr uint64_t kMaxJsonBytes = 256'000'000;
-constexpr std::array<std::string_view, 3> kPolicies = {"error", "drop_oldest_turns", "cut_newest_message"};
 
 // magic, version, endian mark, bytes of the JSON, SHA-256 of the JSON.
 struct FileHeader {
@@ -36,75 +34,6 @@ Sha256Digest digest_of(std::string_view text) {
   hash.update(text);
   return hash.finish();
 }
-
-Status bad_field(const std::string& name) { return {ErrorCode::kBadHeader, "session: bad field '" + name + "'"}; }
-
-// --- JSON
-
-Json ids_to_json(const Tokens& ids) { return Json(ids); }
-
-Result<Tokens> ids_from_json(const Json& json, const std::string& name) {
-  if (!json.is_array()) return bad_field(name);
-  Tokens ids;
-  ids.reserve(json.size());
-  for (const Json& id : json) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX) return bad_field(name);
-    ids.push_back(static_cast<TokenId>(id.get<uint64_t>()));
-  }
-  return ids;
-}
-
-Result<size_t> number_from(const Json& json, const char* name, size_t below) {
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_number_unsigned() || found->get<uint64_t>() >= below) return bad_field(name);
-  return found->get<uint64_t>();
-}
-
-Result<std::string> text_from(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_string()) return bad_field(name);
-  return found->get<std::string>();
-}
-
-Result<Json> messages_from(const Json& json) {
-  const auto found = json.find("messages");
-  if (found == json.end() || !found->is_array()) return bad_field("messages");
-  for (const Json& message : *found) {
-    if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) return bad_field("messages");
-  }
-  return *found;
-}
-
-Result<std::vector<SavedReply>> replies_from(const Json& json, const Json& messages) {
-  const auto found = json.find("replies");
-  if (found == json.end() || !found->is_array()) return bad_field("replies");
-  std::vector<SavedReply> replies;
-  for (const Json& item : *found) {
-    if (!item.is_object() || !item.contains("ids")) return bad_field("replies");
-    SavedReply reply;
-    TRY_ASSIGN(reply.message, number_from(item, "message", messages.size()));
-    if (!replies.empty() && replies.back().message >= reply.message) return bad_field("replies");
-    if (!is_from(messages[reply.message], "assistant")) return bad_field("replies");
-    TRY_ASSIGN(reply.ids, ids_from_json(item["ids"], "ids"));
-    if (item.contains("end_of_turn")) {
-      TRY_ASSIGN(const size_t id, number_from(item, "end_of_turn", INT32_MAX));
-      reply.end_of_turn = static_cast<TokenId>(id);
-    }
-    replies.push_back(std::move(reply));
-  }
-  return replies;
-}
-
-constexpr std::array<std::pair<const char*, size_t Usage::*>, 8> kUsageFields = {{
-    {"n_prompt", &Usage::n_prompt},
-    {"n_cached", &Usage::n_cached},
-    {"n_prefilled", &Usage::n_prefilled},
-    {"n_from_disk", &Usage::n_from_disk},
-    {"n_read_again", &Usage::n_read_again},
-    {"n_decoded", &Usage::n_decoded},
-    {"n_drafted", &Usage::n_drafted},
-    {"n_accepted", &Usage::n_accepted},
-}};
 
 // --- records
 
@@ -190,67 +119,6 @@ Status read_pages(File& file, uint64_t offset, uint64_t file_bytes, const KvPage
 
 }  // namespace
 
-// One field after the other, never a braced list: where an allocation fails in the midst of one, gcc 12 forgets the
-// values that were built (bug 66139). And an object before anything is put into it: nlohmann's null turns into one
-// in two steps, and a failure between them leaves a value that its destructor rejects.
-Json session_to_json(const SavedSession& session) {
-  Json json = Json::object();
-  json["model"] = session.model_name;
-  json["variables"] = session.variables;
-  json["now"] = session.now;
-  json["cache_namespace"] = session.cache_namespace;
-  json["when_full"] = kPolicies[static_cast<size_t>(session.when_full)];
-  json["repair_when_idle"] = session.repair_when_idle;
-  json["messages"] = session.messages;
-  json["pinned"] = session.pinned;
-  Json replies = Json::array();
-  for (const SavedReply& reply : session.replies) {
-    Json item = Json::object();
-    item["message"] = reply.message;
-    item["ids"] = ids_to_json(reply.ids);
-    if (reply.end_of_turn) item["end_of_turn"] = *reply.end_of_turn;
-    replies.push_back(std::move(item));
-  }
-  json["replies"] = std::move(replies);
-  Json usage = Json::object();
-  for (const auto& [name, field] : kUsageFields) usage[name] = session.usage.*field;
-  json["usage"] = std::move(usage);
-  json["n_ids"] = session.n_ids;
-  return json;
-}
-
-Result<SavedSession> session_from_json(const Json& json) {
-  if (!json.is_object()) return bad_field("(the whole)");
-  SavedSession session;
-  TRY_ASSIGN(session.model_name, text_from(json, "model"));
-  TRY_ASSIGN(session.now, text_from(json, "now"));
-  TRY_ASSIGN(session.cache_namespace, text_from(json, "cache_namespace"));
-  TRY_ASSIGN(const std::string policy, text_from(json, "when_full"));
-  const auto known = std::find(kPolicies.begin(), kPolicies.end(), policy);
-  if (known == kPolicies.end()) return bad_field("when_full");
-  session.when_full = static_cast<WhenFull>(known - kPolicies.begin());
-  const auto repair = json.find("repair_when_idle");
-  session.repair_when_idle = repair == json.end() || !repair->is_boolean() || repair->get<bool>();
-  if (!json.contains("variables") || !json["variables"].is_object()) return bad_field("variables");
-  session.variables = json["variables"];
-  TRY_ASSIGN(session.messages, messages_from(json));
-  if (!json.contains("pinned") || !json["pinned"].is_array()) return bad_field("pinned");
-  for (const Json& number : json["pinned"]) {
-    if (!number.is_number_unsigned() || number.get<uint64_t>() >= session.messages.size()) return bad_field("pinned");
-    session.pinned.insert(number.get<size_t>());
-  }
-  TRY_ASSIGN(session.replies, replies_from(json, session.messages));
-  if (!json.contains("usage") || !json["usage"].is_object()) return bad_field("usage");
-  for (const auto& [name, field] : kUsageFields) {
-    if (!json["usage"].contains(name)) continue;
-    TRY_ASSIGN(session.usage.*field, number_from(json["usage"], name, SIZE_MAX));
-  }
-  if (json.contains("n_ids")) {
-    TRY_ASSIGN(session.n_ids, number_from(json, "n_ids", SIZE_MAX));
-  }
-  return session;
-}
-
 namespace {
 
 // What stands in front of the records, which begin at `end`.
@@ -266,14 +134,13 @@ Result<SavedSession> read_conversation(File& file, const std::string& path, uint
     return {ErrorCode::kUnsupportedVersion, path + ": version " + std::to_string(header.version) +
                                                 ", or saved on a machine of another byte order"};
   }
-  if (header.json_bytes > kMaxJsonBytes) return {ErrorCode::kLimitExceeded, path + ": larger than any conversation"};
+  if (header.json_bytes > kMaxSessionBytes) return {ErrorCode::kLimitExceeded, path + ": larger than any conversation"};
   if (header.json_bytes > file_bytes - sizeof(header)) return {ErrorCode::kTruncated, path + ": the file is cut"};
   TRY_ASSIGN(const auto text, read_exactly(file, sizeof(header), header.json_bytes, path));
   const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
   if (digest_of(json) != header.digest) return {ErrorCode::kCorrupt, path + ": the file is damaged"};
-  TRY_ASSIGN(const Json parsed, parse_json(json, path, {.max_bytes = kMaxJsonBytes, .max_depth = kMaxJsonDepth}));
   end = sizeof(header) + header.json_bytes;
-  return session_from_json(parsed);
+  return session_from_text(json, path);
 }
 
 Status write_and_rename(FileOps& files, File& file, const std::string& json, const KvCacheEntry* kv,
@@ -291,13 +158,12 @@ Status write_and_rename(FileOps& files, File& file, const std::string& json, con
 Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session,
                           const KvCacheEntry* kv, const KvPageIdentity& identity) {
   try {
-    const std::string json = json_to_string(session_to_json(session));
-    const std::string temporary = path + ".tmp";
+    TRY_ASSIGN(const std::string json, session_to_text(session_to_json(session)));
     const std::string directory = directory_of(path);
-    TRY_ASSIGN(const std::unique_ptr<File> file, files.create(temporary));
-    Status status = write_and_rename(files, *file, json, kv, identity, temporary, path);
+    TRY_ASSIGN(const TemporaryFile temporary, create_temporary(files, path));
+    Status status = write_and_rename(files, *temporary.file, json, kv, identity, temporary.path, path);
     if (!status.ok()) {
-      (void)files.remove(temporary);
+      (void)files.remove(temporary.path);
       return status;
     }
     return files.sync_directory(directory);

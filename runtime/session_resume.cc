@@ -7,19 +7,18 @@
 #include "base/check.h"
 #include "base/file_ops.h"
 #include "cache/token_prefix.h"
+#include "runtime/message_checks.h"
 #include "runtime/session_state.h"
 #include "tokenizer/stream_decoder.h"
 
 namespace ibid {
 namespace {
 
-// The reply as a turn would append it.
-Result<SampledReply> reply_of(const SavedReply& saved, const Tokenizer& tokenizer) {
+// The reply as a turn would append it; nothing when the model does not have its ids.
+std::optional<SampledReply> reply_of(const SavedReply& saved, const Tokenizer& tokenizer) {
   const auto is_known = [&](TokenId id) { return static_cast<size_t>(id) < tokenizer.vocab_size(); };
   const bool knows_end = !saved.end_of_turn || is_known(*saved.end_of_turn);
-  if (!knows_end || !std::all_of(saved.ids.begin(), saved.ids.end(), is_known)) {
-    return {ErrorCode::kMismatch, "the session was saved with another model: it has ids that this one does not have"};
-  }
+  if (!knows_end || !std::all_of(saved.ids.begin(), saved.ids.end(), is_known)) return std::nullopt;
   SampledReply reply;
   reply.ids = saved.ids;
   StreamDecoder decoder(tokenizer);
@@ -36,15 +35,21 @@ Result<SampledReply> reply_of(const SavedReply& saved, const Tokenizer& tokenize
   return reply;
 }
 
-std::vector<SavedReply> replies_of(const Transcript& transcript, const Json& messages) {
+// The replies of the first n_numbered messages. What the transcript holds of others is of messages that are gone.
+std::vector<SavedReply> replies_of(const Transcript& transcript, const Json& messages, size_t n_numbered) {
   std::vector<SavedReply> replies;
+  bool has_reply = false;  // of the spans so far, the last reply is one of `replies`
   for (const TranscriptSpan& span : transcript.spans()) {
     const size_t message = span.first_message;
-    if (message >= messages.size() || !is_from(messages[message], "assistant")) continue;
+    if (message >= n_numbered) continue;
     const auto ids = transcript.ids().begin() + static_cast<std::ptrdiff_t>(span.id_begin);
     if (span.origin == SpanOrigin::kSampled) {
+      const std::string_view text = transcript.bytes().substr(span.byte_begin, span.byte_end - span.byte_begin);
+      const bool rises = replies.empty() || replies.back().message < message;
+      has_reply = rises && is_reply(messages[message], text);
+      if (!has_reply) continue;
       replies.push_back({message, {ids, ids + static_cast<std::ptrdiff_t>(span.token_ends.size())}, std::nullopt});
-    } else if (span.origin == SpanOrigin::kEndOfTurn && !replies.empty() && replies.back().message == message) {
+    } else if (span.origin == SpanOrigin::kEndOfTurn && has_reply) {
       replies.back().end_of_turn = *ids;
     }
   }
@@ -63,7 +68,7 @@ SavedSession ChatSession::State::to_saved() const {
   saved.repair_when_idle = options.repair_when_idle;
   saved.messages = messages;
   saved.pinned = pinned;
-  saved.replies = replies_of(transcript, messages);
+  saved.replies = replies_of(transcript, messages, n_numbered);
   saved.usage = usage;
   saved.n_ids = transcript.ids().size();
   return saved;
@@ -71,16 +76,24 @@ SavedSession ChatSession::State::to_saved() const {
 
 Status ChatSession::State::replay(const SavedSession& saved) {
   messages = Json::array();
+  losses = saved.losses;
   Turn unused;
-  for (const SavedReply& saved_reply : saved.replies) {
-    while (messages.size() < saved_reply.message) messages.push_back(saved.messages[messages.size()]);
-    TRY_ASSIGN(SampledReply reply, reply_of(saved_reply, engine->tokenizer()));
-    TRY_ASSIGN(PromptDelta delta, planner.plan(messages, transcript, unused.work, unused.timings));
-    transcript.apply(std::move(delta.patch));
-    transcript.append_reply(std::move(reply), messages.size(), *std::move(delta.end));
-    planner.applied(delta);
+  for (size_t i = 0; i < saved.replies.size(); ++i) {
+    while (messages.size() < saved.replies[i].message) messages.push_back(saved.messages[messages.size()]);
+    std::optional<SampledReply> reply = reply_of(saved.replies[i], engine->tokenizer());
+    Result<PromptDelta> delta = planner.plan(messages, transcript, unused.work, unused.timings);
+    if (!delta.ok() && delta.status().code() == ErrorCode::kOutOfMemory) return delta.status();
+    if (!delta.ok() || !reply) {
+      if (delta.ok()) planner.given_up(*delta);
+      losses.n_replies += saved.replies.size() - i;
+      break;
+    }
+    transcript.apply(std::move(delta->patch));
+    transcript.append_reply(*std::move(reply), messages.size(), *std::move(delta->end));
+    planner.applied(*delta);
   }
   messages = saved.messages;
+  n_numbered = messages.size();
   pinned = saved.pinned;
   usage = saved.usage;
   return {};

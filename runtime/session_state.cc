@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "cache/token_prefix.h"
 #include "runtime/context_policy.h"
+#include "runtime/message_checks.h"
 #include "runtime/reading_ahead.h"
 #include "runtime/stopwatch.h"
 
@@ -72,6 +73,7 @@ SessionBranch::SessionBranch(const SessionBranch& other)
       messages(other.messages),
       pinned(other.pinned),
       transcript(other.transcript),
+      n_numbered(other.n_numbered),
       planner(other.planner),
       kv(shared_pages(other.kv)),
       at_rest(engine->store().copy(other.at_rest)),
@@ -114,6 +116,7 @@ void ChatSession::State::cut_messages(size_t n) {
   CHECK_LE(n, messages.size());
   messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(n), messages.end());
   pinned.erase(pinned.lower_bound(n), pinned.end());
+  n_numbered = std::min(n_numbered, n);
   planner.messages_changed_from(n);
 }
 
@@ -143,6 +146,18 @@ Result<PromptDelta> ChatSession::State::plan_within_context(size_t n_answer, Tur
                      std::exchange(pinned, std::move(fitted.pinned)), fitted.first_changed};
   turn.left_out = fitted.left_out;
   return planner.plan(messages, transcript, turn.work, turn.timings);
+}
+
+void ChatSession::State::number_replies(size_t n_known) noexcept {
+  n_known = std::min(n_known, n_numbered);
+  n_numbered = messages.size();
+  if (n_known + 2 >= messages.size()) return;  // the answer and its question are all that is new
+  transcript.renumber_replies(n_known, [this](std::string_view text, size_t first) -> std::optional<size_t> {
+    for (size_t i = first; i < messages.size(); ++i) {
+      if (is_reply(messages[i], text)) return i;
+    }
+    return std::nullopt;
+  });
 }
 
 // Callbacks must not throw: of a turn that is committed nothing can be taken back.

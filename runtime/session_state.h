@@ -65,6 +65,7 @@ struct ChatSession::State : SessionBranch {
   bool awaits_answer() const;
 
   SessionOptions options;
+  SessionLosses losses;                     // of load()
   std::vector<SessionBranch> alternatives;  // the answers to the last question; [chosen] is this branch's place
   size_t chosen = 0;
   std::atomic<bool> busy{false};
@@ -135,6 +136,9 @@ struct ChatSession::State : SessionBranch {
   // Makes the answer a part of the conversation: all of it, or it throws std::bad_alloc and nothing has changed.
   void commit(PromptDelta& delta, Generation generation, bool indexed, bool counted, Turn& turn);
   void settle(PromptDelta& delta, bool indexed, bool counted, Turn& turn) noexcept;
+  // Behind a turn: the replies of the transcript get their messages' numbers, as far as they are not known. At most the
+  // first n_known messages stand where they stood.
+  void number_replies(size_t n_known) noexcept;
   void finish_turn(const Turn& turn, const TurnCallback& on_event) noexcept;
   // Tells the store and the cache directory what `entry` holds. rest: comes to mark it (InsertOptions).
   void register_entry(KvCacheEntry& entry, Extent extent = Extent::kAll, KvAtRest* rest = nullptr) noexcept;
@@ -153,7 +157,8 @@ struct ChatSession::State : SessionBranch {
   void finish_timings(Turn& turn, int64_t start_ns) const;
 
   SavedSession to_saved() const;
-  // Makes messages and transcript those of the file. REQUIRES: nothing was said yet.
+  // Makes messages and transcript those of the file. Replies whose ids this model does not have, or whose prompt the
+  // template refuses, and those behind them are left to be text, and counted as lost. REQUIRES: nothing was said yet.
   Status replay(const SavedSession& saved);
   // Finds what there is of the transcript: in `entry`, in the store, on disk.
   void resume_kv(std::optional<KvCacheEntry> entry);

@@ -123,6 +123,27 @@ void Transcript::append_reply(SampledReply reply, size_t message, EncoderMark ma
   append(std::move(patch));
 }
 
+void Transcript::renumber_replies(size_t n_known, const NumberOf& number_of) {
+  size_t last = spans_.size();
+  while (last > 0 && spans_[last - 1].origin != SpanOrigin::kSampled) --last;
+  if (last > 0) --last;  // the last reply
+  size_t i = last;
+  const auto is_known = [&](const TranscriptSpan& span) {
+    return span.origin == SpanOrigin::kSampled && span.first_message < n_known;
+  };
+  while (i > 0 && !is_known(spans_[i - 1])) --i;
+  for (size_t next = n_known; i < last; ++i) {
+    TranscriptSpan& span = spans_[i];
+    if (span.origin != SpanOrigin::kSampled) continue;
+    const auto number = number_of(bytes().substr(span.byte_begin, span.byte_end - span.byte_begin), next);
+    if (!number) continue;
+    next = *number + 1;
+    span.first_message = span.last_message = *number;
+    TranscriptSpan& behind = spans_[i + 1];  // the last reply is still to come
+    if (behind.origin == SpanOrigin::kEndOfTurn) behind.first_message = behind.last_message = *number;
+  }
+}
+
 void Transcript::append(TranscriptPatch patch) {
   static_assert(std::is_nothrow_move_constructible_v<TranscriptSpan>);
   bytes_ += patch.bytes;

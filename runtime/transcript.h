@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -101,6 +102,13 @@ class Transcript {
   void apply(TranscriptPatch patch);
   // Appends a reply to the text so far, as append_reply() above does to a patch.
   void append_reply(SampledReply reply, size_t message, EncoderMark mark);
+
+  // Gives the replies that follow the first n_known messages the numbers that their messages have now, for numbers
+  // change when messages come or go that the template does not show. number_of(text, first): the first message from
+  // `first` on whose reply may begin with the text; none: the number stays. The last reply's number is right.
+  // O(spans from there on).
+  using NumberOf = std::function<std::optional<size_t>(std::string_view text, size_t first)>;
+  void renumber_replies(size_t n_known, const NumberOf& number_of);
 
  private:
   // How many of the first spans stay when the text is cut.

@@ -60,6 +60,7 @@ void TurnCall::replace_tail(size_t n_kept, Json question) {
   before.n_kept = n_kept;
   before.pinned = state_.pinned;
   before.rewound = state_.rewound;
+  before.n_numbered = state_.n_numbered;
   const size_t n_taken = state_.messages.size() - n_kept;
   before.tail.reserve(n_taken);
   if (n_taken == 0) {
@@ -106,6 +107,7 @@ void TurnCall::put_back() noexcept {
   for (Json& message : before_->tail) state_.messages.push_back(std::move(message));
   state_.pinned = std::move(before_->pinned);
   state_.rewound = before_->rewound;
+  state_.n_numbered = before_->n_numbered;
   before_.reset();
 }
 

@@ -51,6 +51,7 @@ class TurnCall {
     std::vector<Json> tail;
     std::set<size_t> pinned;
     bool rewound = false;
+    size_t n_numbered = 0;
   };
 
   // Takes the messages from n_kept on away, and puts `question` (null: none) in their place.

@@ -24,22 +24,22 @@ std::string editor_command() {
 }
 
 // Removes the file, and what editors like to leave beside it, at the end of the scope.
-class TemporaryFile {
+class EditedFile {
  public:
-  static Result<TemporaryFile> create(const std::string& text) {
+  static Result<EditedFile> create(const std::string& text) {
     const char* directory = std::getenv("TMPDIR");
     std::string path = (directory == nullptr || *directory == 0 ? "/tmp" : directory) + std::string("/ibid-XXXXXX.md");
     const int fd = mkstemps(path.data(), 3);  // 0600
     if (fd < 0) return errno_status(errno, path, "create");
-    TemporaryFile file(path);
+    EditedFile file(path);
     const std::string content = text.empty() ? text : text + "\n";
     const bool written = write(fd, content.data(), content.size()) == static_cast<ssize_t>(content.size());
     if (close(fd) != 0 || !written) return Status(ErrorCode::kIo, path + ": cannot be written");
     return file;
   }
-  TemporaryFile(TemporaryFile&& other) noexcept : path_(std::move(other.path_)) { other.path_.clear(); }
-  TemporaryFile& operator=(TemporaryFile&&) = delete;
-  ~TemporaryFile() {
+  EditedFile(EditedFile&& other) noexcept : path_(std::move(other.path_)) { other.path_.clear(); }
+  EditedFile& operator=(EditedFile&&) = delete;
+  ~EditedFile() {
     if (path_.empty()) return;
     unlink(path_.c_str());
     unlink((path_ + "~").c_str());
@@ -47,7 +47,7 @@ class TemporaryFile {
   const std::string& path() const { return path_; }
 
  private:
-  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
+  explicit EditedFile(std::string path) : path_(std::move(path)) {}
   std::string path_;
 };
 
@@ -78,7 +78,7 @@ int run(const std::string& editor, const std::string& path) {
 
 Result<std::string> edit_externally(const std::string& text) {
   const std::string editor = editor_command();
-  TRY_ASSIGN(const TemporaryFile file, TemporaryFile::create(text));
+  TRY_ASSIGN(const EditedFile file, EditedFile::create(text));
   if (run(editor, file.path()) != 0) {
     return {ErrorCode::kInvalidArgument, "the editor '" + editor + "' failed; $VISUAL or $EDITOR names another"};
   }

@@ -22,9 +22,9 @@ class CommandLine : public testing::Test {
  protected:
   // Runs `ibid ARGUMENTS` with `input` on standard input. REQUIRES: no quote in the arguments but what the shell
   // should see.
-  Outcome run(const std::string& arguments, const std::string& input = "") const {
+  Outcome run(const std::string& arguments, const std::string& input = "", const std::string& before = "") const {
     const std::string in = dir_.write("stdin", input);
-    const std::string command = std::string(IBID_PROGRAM) + " " + arguments + " <" + in + " >" + dir_.file("stdout") +
+    const std::string command = before + IBID_PROGRAM + " " + arguments + " <" + in + " >" + dir_.file("stdout") +
                                 " 2>" + dir_.file("stderr");
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_whole_file(dir_.file("stdout")),

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "tests/support/faulty_file_ops.h"
 #include "tests/support/temp_dir.h"
@@ -125,7 +127,7 @@ TEST(WriteFileAtomically, AFaultAnywhereLeavesOldOrNew) {
     const TempDir dir;
     ASSERT_TRUE(write_file_atomically(counted, dir.file("f"), bytes_of("new content")).ok());
   }
-  ASSERT_EQ(counted.calls(), 5);  // create, write, sync, rename, sync the directory
+  ASSERT_EQ(counted.calls(), 6);  // create, write, sync, close, rename, sync the directory
   for (const bool crash : {false, true}) {
     for (int call = 0; call < counted.calls(); ++call) {
       const TempDir dir;
@@ -133,16 +135,52 @@ TEST(WriteFileAtomically, AFaultAnywhereLeavesOldOrNew) {
       FaultyFileOps faulty;
       crash ? faulty.crash_at_call(call) : faulty.fail_call(call);
       EXPECT_EQ(write_file_atomically(faulty, dir.file("f"), bytes_of("new content")).code(), ErrorCode::kIo);
-      const bool renamed = call == 4;
+      const bool renamed = call == 5;
       EXPECT_EQ(read_whole_file(dir.file("f")), renamed ? "new content" : "old content") << call;
       if (!crash) {
         EXPECT_EQ(system_file_ops().list(dir.path())->size(), 1u) << call;
       }
-      // The next attempt is not hindered by what a crash left.
+      // The next attempt is not hindered by what a crash left, and leaves nothing itself.
+      const std::vector<std::string> left = *system_file_ops().list(dir.path());
+      EXPECT_LE(left.size(), crash ? 2u : 1u);
       EXPECT_TRUE(write_file_atomically(system_file_ops(), dir.file("f"), bytes_of("third")).ok());
-      EXPECT_EQ(*system_file_ops().list(dir.path()), (std::vector<std::string>{"f"}));
+      EXPECT_EQ(*system_file_ops().list(dir.path()), left);
     }
   }
+}
+
+// Does `before_rename` in front of the first rename: what another writer may do meanwhile.
+class Interrupted : public FaultyFileOps {
+ public:
+  explicit Interrupted(std::function<void()> before_rename) : before_rename_(std::move(before_rename)) {}
+  Status rename(const std::string& from, const std::string& to) override {
+    if (auto first = std::exchange(before_rename_, nullptr)) first();
+    return FaultyFileOps::rename(from, to);
+  }
+
+ private:
+  std::function<void()> before_rename_;
+};
+
+TEST(WriteFileAtomically, TwoWritersAtOnceBothSucceed) {
+  const TempDir dir;
+  const std::string path = dir.file("f");
+  Interrupted files([&] { EXPECT_TRUE(write_file_atomically(system_file_ops(), path, bytes_of("the other")).ok()); });
+  EXPECT_TRUE(write_file_atomically(files, path, bytes_of("the last")).ok());
+  EXPECT_EQ(read_whole_file(path), "the last");
+  EXPECT_EQ(*system_file_ops().list(dir.path()), (std::vector<std::string>{"f"}));
+}
+
+TEST(WriteFileAtomically, TheFileIsItsOwnersWhateverWasThere) {
+  const TempDir dir;
+  const std::string path = dir.write("f", "old");
+  dir.write("f.tmp", "somebody else's");
+  for (const char* name : {"f", "f.tmp"}) ASSERT_EQ(::chmod(dir.file(name).c_str(), 0666), 0);
+  ASSERT_TRUE(write_file_atomically(system_file_ops(), path, bytes_of("secret")).ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777u, 0600u);
+  EXPECT_EQ(read_whole_file(dir.file("f.tmp")), "somebody else's");
 }
 
 }  // namespace

@@ -2,22 +2,34 @@
 // the same files; what it feeds to its model is what was really read again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <cmath>
+#include <functional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cache/file_tier.h"
 #include "cache/lru_kv_cache_store.h"
+#include "runtime/message_checks.h"
 #include "runtime/session_file.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/faulty_file_ops.h"
 #include "tests/support/memory_file_ops.h"
+#include "tests/support/temp_dir.h"
 
 namespace ibid {
 namespace {
 
 const std::string kPath = "/s/talk.ibid";
 const std::string kSystem = "be " + std::string(200, 'z');
+
+// As it comes out of a file.
+Result<Json> session_from_text_as_json(const SavedSession& session) {
+  return parse_json(json_to_string(session_to_json(session)), "session");
+}
 
 EngineParts parts_on(FileOps& files, bool tier, const char* model = "one") {
   EngineParts parts;
@@ -205,16 +217,9 @@ TEST_F(ChatResumeTest, HostileFieldsAreRefusedByName) {
   const Json as_read = *parse_json(json_to_string(session_to_json(good)), "session");
   ASSERT_TRUE(session_from_json(as_read).ok()) << session_from_json(as_read).status().to_string();
   const std::vector<std::pair<const char*, Json>> bad = {
-      {"messages", 7},          {"messages", {{{"content", "x"}}}},
-      {"pinned", {2}},          {"pinned", {-1}},
-      {"replies", {{{"message", 0}, {"ids", {1}}}}},
-      {"replies", {{{"message", 9}, {"ids", {1}}}}},
-      {"replies", {{{"message", 1}, {"ids", {-1}}}}},
-      {"replies", {{{"message", 1}, {"ids", {4'000'000'000u}}}}},
-      {"replies", {{{"message", 1}, {"ids", "x"}}}},
-      {"when_full", "explode"}, {"variables", "x"},
-      {"usage", {{"n_prompt", -1}}},
-      {"n_ids", -1},
+      {"messages", 7},
+      {"messages", {{{"content", "x"}}}},
+      {"cache_namespace", 7},
   };
   for (const auto& [field, value] : bad) {
     Json json = as_read;
@@ -222,10 +227,77 @@ TEST_F(ChatResumeTest, HostileFieldsAreRefusedByName) {
     const Result<SavedSession> session = session_from_json(json);
     EXPECT_EQ(session.status().code(), ErrorCode::kBadHeader) << field << " " << value;
   }
+}
+
+TEST_F(ChatResumeTest, OfWhatIsNotSoundTheRestIsTakenAndTheLossTold) {
+  Json six = Json::array();
+  for (const char* role : {"user", "assistant", "user", "assistant", "user", "assistant"}) {
+    six.push_back({{"role", role}, {"content", "y"}});
+  }
+  const SavedSession good{.when_full = WhenFull::kDropOldestTurns,
+                          .messages = six,
+                          .pinned = {1},
+                          .replies = {{1, {3, 4}, 5}, {3, {6}, {}}, {5, {7}, 5}},
+                          .usage = {.n_prompt = 9}};
+  const Json as_read = *session_from_text_as_json(good);
+  ASSERT_FALSE(session_from_json(as_read)->losses.any());
+  const std::vector<std::tuple<const char*, Json, std::string>> unsound = {
+      {"pinned", {6}, "pinned"},
+      {"pinned", {-1}, "pinned"},
+      {"replies", 7, "replies"},
+      {"when_full", "explode", "when_full"},
+      {"variables", "x", "variables"},
+      {"usage", {{"n_prompt", -1}}, "usage"},
+      {"now", 7, "now"},
+      {"model", nullptr, "model"},
+      {"repair_when_idle", "no", "repair_when_idle"},
+      {"n_ids", -1, "n_ids"},
+  };
+  for (const auto& [field, value, lost] : unsound) {
+    Json json = as_read;
+    json[field] = *parse_json(json_to_string(value), field);
+    const Result<SavedSession> session = session_from_json(json);
+    ASSERT_TRUE(session.ok()) << field;
+    EXPECT_EQ(session->losses.to_string(), lost);
+    EXPECT_EQ(session->messages, six);
+    EXPECT_EQ(session->pinned.size(), std::string(field) == "pinned" ? 0u : 1u);
+    EXPECT_EQ(session->replies.size(), std::string(field) == "replies" ? 0u : 3u);
+  }
+  const std::vector<Json> bad_replies = {
+      {{"message", 0}, {"ids", {1}}},  {{"message", 9}, {"ids", {1}}},
+      {{"message", 3}, {"ids", {-1}}}, {{"message", 3}, {"ids", {4'000'000'000u}}},
+      {{"message", 3}, {"ids", "x"}},  {{"message", 3}},
+      {{"ids", {1}}},                  {{"message", 3}, {"ids", {1}}, {"end_of_turn", "x"}},
+      "x",
+  };
+  for (const Json& bad : bad_replies) {
+    Json json = as_read;
+    json["replies"][1] = *parse_json(json_to_string(bad), "reply");
+    const Result<SavedSession> session = session_from_json(json);
+    ASSERT_TRUE(session.ok()) << bad;
+    EXPECT_EQ(session->replies.size(), 1u) << "behind it nothing is certain: " << bad;
+    EXPECT_EQ(session->losses.n_replies, 2u);
+  }
+  Json twice = as_read;  // of one message: the first one's answer was thrown away
+  twice["replies"][0]["message"] = 3u;
+  const SavedSession session = *session_from_json(twice);
+  ASSERT_EQ(session.replies.size(), 2u);
+  EXPECT_EQ(session.replies[0].ids, Tokens{6});
+  EXPECT_FALSE(session.losses.any());
+}
+
+TEST_F(ChatResumeTest, AFieldThatIsNotThereIsToldUnlessOlderFilesDoNotHaveIt) {
+  const Json as_read = *session_from_text_as_json(SavedSession{});
   for (const auto& [field, value] : as_read.items()) {
     Json json = as_read;
     json.erase(field);
-    EXPECT_EQ(session_from_json(json).ok(), field == "repair_when_idle" || field == "n_ids") << field;
+    const Result<SavedSession> session = session_from_json(json);
+    const bool needed = field == "messages" || field == "cache_namespace";
+    const bool newer = field == "repair_when_idle" || field == "n_ids";
+    ASSERT_EQ(session.ok(), !needed) << field;
+    if (!needed) {
+      EXPECT_EQ(session->losses.to_string(), newer ? "" : field);
+    }
   }
 }
 
@@ -239,13 +311,214 @@ TEST_F(ChatResumeTest, WhatAFileSaysIsReadWithoutAModelAndWithoutItsKeysAndValue
   EXPECT_EQ(read_saved_session(files, "/s/none").status().code(), ErrorCode::kNotFound);
 }
 
-TEST_F(ChatResumeTest, IdsThatTheModelDoesNotHaveAreRefused) {
+// Both answers have other ids than their text would be encoded as.
+TEST_F(ChatResumeTest, AnswersFromTheFirstUnsoundOneOnAreText) {
   have_a_talk(false, false);
-  SavedSession saved = read_session_file(files, kPath, Process(files).engine->pool(), nullptr)->session;
-  saved.replies[0].ids[0] = 1'000'000;
-  ASSERT_TRUE(write_session_file(files, kPath, saved, nullptr, {}).ok());
+  const SavedSession good = *read_saved_session(files, kPath);
+  ASSERT_EQ(good.replies.size(), 2u);
+  ASSERT_FALSE(good.losses.any());
+  const auto n_sampled_ids = [](const ChatSession& chat) {
+    size_t n = 0;
+    for (const TranscriptSpan& span : chat.transcript().spans()) {
+      if (span.origin == SpanOrigin::kSampled) n += span.token_ends.size();
+    }
+    return n;
+  };
+  for (const size_t unsound : {0u, 1u}) {
+    for (const bool end_of_turn : {false, true}) {
+      SavedSession saved = good;
+      if (end_of_turn) saved.replies[unsound].end_of_turn = 1'000'000;
+      if (!end_of_turn) saved.replies[unsound].ids[0] = 1'000'000;
+      ASSERT_TRUE(write_session_file(files, kPath, saved, nullptr, {}).ok());
+      Process process(files);
+      Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
+      ASSERT_TRUE(chat.ok()) << chat.status().to_string();
+      EXPECT_EQ(chat->messages(), messages) << "all of them, always";
+      EXPECT_EQ(chat->losses().n_replies, 2 - unsound);
+      EXPECT_EQ(chat->losses().to_string(), unsound == 0 ? "the ids of 2 answers" : "the ids of 1 answer");
+      must(chat->send("and", greedy()));
+      EXPECT_EQ(chat->transcript().bytes().substr(0, bytes.size()), bytes);
+      EXPECT_EQ(n_sampled_ids(*chat), 2 * unsound + 2) << "the sound ones, and the new answer";
+      expect_replays(*chat);
+    }
+  }
+}
+
+TEST_F(ChatResumeTest, ATemplateThatRefusesAnEarlierPromptLeavesTheMessages) {
+  have_a_talk(false, false);
+  Process process(files, false, "one",
+                  "{% if messages|length < 3 %}{{ raise_exception('too few') }}{% endif %}"
+                  "{% for message in messages %}{{ message['content'] }}{% endfor %}");
+  const Result<ChatSession> chat = ChatSession::load(process.engine, kPath);
+  ASSERT_TRUE(chat.ok()) << chat.status().to_string();
+  EXPECT_EQ(chat->messages(), messages);
+  EXPECT_EQ(chat->losses().n_replies, 2u);
+}
+
+// A template that does not show notes.
+constexpr const char* kHidesNotes =
+    "{% for message in messages %}{% if message['role'] != 'note' %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+TEST_F(ChatResumeTest, RepliesBelongToTheirMessagesWhenHiddenOnesComeAndGo) {
+  Process before(files, false, "one", kHidesNotes);
+  ChatSession chat = before.session();
+  const Json note = {{"role", "note"}, {"content", "n"}};
+  const auto expect_comes_back = [&](const char* when) {
+    ASSERT_TRUE(chat.save(kPath).ok()) << when;
+    Process after(files, false, "one", kHidesNotes);
+    Result<ChatSession> loaded = ChatSession::load(after.engine, kPath);
+    ASSERT_TRUE(loaded.ok()) << when << ": " << loaded.status().to_string();
+    EXPECT_FALSE(loaded->losses().any()) << when;
+    EXPECT_EQ(loaded->ids(), chat.ids()) << when;
+    EXPECT_EQ(loaded->messages(), chat.messages()) << when;
+  };
+  must(chat.send("x", greedy()));
+  ASSERT_TRUE(chat.append(note).ok());
+  ASSERT_TRUE(chat.append(note).ok());
+  must(chat.send("y", greedy()));
+  expect_comes_back("with notes");
+  const Json noted = chat.messages();
+  Json plain = Json::array();
+  for (const Json& message : noted) {
+    if (message["role"] != "note") plain.push_back(message);
+  }
+  plain.push_back({{"role", "user"}, {"content", "z"}});
+  ASSERT_TRUE(chat.set_history(plain).ok());
+  must(chat.answer(greedy()));
+  expect_comes_back("without them");
+  Json more = Json::array({note, note, note});
+  for (const Json& message : chat.messages()) more.push_back(message), more.push_back(note);
+  more.push_back({{"role", "user"}, {"content", "again"}});
+  const size_t n_before = chat.ids().size();
+  ASSERT_TRUE(chat.set_history(more).ok());
+  const Turn turn = must(chat.answer(greedy()));
+  EXPECT_GE(turn.usage.n_cached + 1, n_before) << "nothing that is shown has changed";
+  expect_comes_back("with more of them");
+  expect_replays(chat);
+}
+
+TEST_F(ChatResumeTest, AReplyOfMessagesThatAreGoneIsNotSavedAsAnothers) {
+  Process before(files);
+  ChatSession chat = before.session();
+  must(chat.send("x", greedy()));
+  must(chat.send("y", greedy()));
+  ASSERT_TRUE(chat.rewind_to(2).ok());
+  ASSERT_TRUE(chat.append({{"role", "user"}, {"content", "other"}}).ok());
+  ASSERT_TRUE(chat.append({{"role", "assistant"}, {"content", "Hellolo"}}).ok());  // as what was sampled to "y"
+  ASSERT_TRUE(chat.save(kPath).ok());
+  const Result<SavedSession> saved = read_saved_session(files, kPath);
+  ASSERT_TRUE(saved.ok());
+  ASSERT_EQ(saved->replies.size(), 1u);
+  EXPECT_EQ(saved->replies[0].message, 1u);
+}
+
+TEST_F(ChatResumeTest, AnAnswerWithoutTextComesBack) {
+  for (const bool ends : {false, true}) {
+    Process before(files);
+    const TokenId tool = *before.tokenizer->find_token("<|tool|>");
+    before.model->script = [&](TokenSpan prefix) -> std::optional<TokenId> {
+      return prefix.back() == tool ? before.tokenizer->im_end : tool;
+    };
+    ChatSession chat = before.session();
+    must(chat.send("x", greedy(ends ? 5 : 1)));
+    must(chat.regenerate(greedy(ends ? 5 : 1)));
+    ASSERT_TRUE(chat.save(kPath).ok());
+    Process after(files);
+    Result<ChatSession> loaded = ChatSession::load(after.engine, kPath);
+    ASSERT_TRUE(loaded.ok());
+    EXPECT_EQ(loaded->ids(), chat.ids());
+    must(loaded->send("y", greedy()));
+    expect_replays(*loaded);
+  }
+}
+
+TEST_F(ChatResumeTest, WhatAFileCannotCarryIsNotSavedAndNamed) {
+  ASSERT_TRUE(files.make_directory("/t").ok());
   Process process(files);
-  EXPECT_EQ(ChatSession::load(process.engine, kPath).status().code(), ErrorCode::kMismatch);
+  Json deep = Json::array();
+  for (size_t i = 0; i < kMaxJsonDepth; ++i) {
+    Json outer = Json::array();
+    outer.push_back(std::move(deep));
+    deep = std::move(outer);
+  }
+  const std::vector<std::tuple<Json, ErrorCode, const char*>> odd = {
+      {std::nan(""), ErrorCode::kInvalidArgument, "messages[1].extra holds a number that is not finite"},
+      {-INFINITY, ErrorCode::kInvalidArgument, "messages[1].extra holds a number that is not finite"},
+      {Json::binary({1, 2, 255}), ErrorCode::kInvalidArgument, "messages[1].extra holds a value that JSON does not"},
+      {{{"a", {1, INFINITY}}}, ErrorCode::kInvalidArgument, "messages[1].extra.a[1] holds"},
+      {deep, ErrorCode::kLimitExceeded, "messages[1].extra[0][0][0]"},
+  };
+  for (const auto& [value, code, words] : odd) {
+    ChatSession chat = process.session();
+    Json message = {{"role", "user"}, {"content", "x"}};
+    ASSERT_TRUE(chat.append(message).ok());
+    message["extra"] = value;
+    ASSERT_TRUE(chat.append(std::move(message)).ok());
+    const Status saved = chat.save("/t/talk");
+    EXPECT_EQ(saved.code(), code) << words;
+    EXPECT_THAT(saved.message(), testing::HasSubstr(words));
+    EXPECT_LT(saved.message().size(), 300u);
+    EXPECT_THAT(*files.list("/t"), testing::IsEmpty());
+  }
+  ChatSession alice = process.session({.cache_namespace = "\xff"});
+  EXPECT_THAT(alice.save("/t/talk").message(), testing::HasSubstr("cache_namespace holds a text that is not UTF-8"));
+}
+
+TEST_F(ChatResumeTest, WhatAFileCanCarryComesBackEqual) {
+  Process process(files);
+  Json deep = Json::array();
+  for (size_t i = 0; i + 4 < kMaxJsonDepth; ++i) {  // in an array, in the message, in the messages, in the file
+    Json outer = Json::array();
+    outer.push_back(std::move(deep));
+    deep = std::move(outer);
+  }
+  ChatSession chat = process.session();
+  for (const Json& value : {Json(nullptr), Json(UINT64_MAX), Json(INT64_MIN), Json(-0.0), Json(1.0), Json(5e-324),
+                            Json(1.7976931348623157e308), Json(0.1), Json(std::string("a\0b\n\x7f", 5)), deep}) {
+    Json message = {{"role", "user"}, {"content", "x"}};
+    message["extra"] = value;
+    ASSERT_TRUE(chat.append(std::move(message)).ok());
+  }
+  ASSERT_TRUE(chat.save(kPath).ok()) << chat.save(kPath).to_string();
+  const Result<ChatSession> loaded = ChatSession::load(process.engine, kPath);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
+  EXPECT_TRUE(is_same_json(loaded->messages(), chat.messages()));
+}
+
+TEST_F(ChatResumeTest, TwoSavesOfOneFileAtOnceBothSucceed) {
+  class Interrupted : public FaultyFileOps {
+   public:
+    explicit Interrupted(FileOps& below) : FaultyFileOps(below) {}
+    Status rename(const std::string& from, const std::string& to) override {
+      if (auto first = std::exchange(before_rename, nullptr)) first();
+      return FaultyFileOps::rename(from, to);
+    }
+    std::function<void()> before_rename;
+  };
+  Interrupted interrupted(files);
+  Process first(interrupted), second(files);
+  ChatSession a = first.session({.system = "a"}), b = second.session({.system = "b"});
+  interrupted.before_rename = [&] { EXPECT_TRUE(b.save(kPath).ok()); };
+  EXPECT_TRUE(a.save(kPath).ok());
+  EXPECT_EQ(ChatSession::load(first.engine, kPath)->messages(), a.messages());
+  EXPECT_EQ(*files.list("/s"), std::vector<std::string>{"talk.ibid"});
+}
+
+TEST(SavedFileTest, ItIsItsOwnersWhateverWasThere) {
+  const TempDir dir;
+  ChatFixture f;
+  const std::string path = dir.file("talk.ibid");
+  for (const char* name : {"talk.ibid", "talk.ibid.tmp"}) {
+    dir.write(name, "");
+    ASSERT_EQ(::chmod(dir.file(name).c_str(), 0666), 0);
+  }
+  ASSERT_TRUE(f.session().save(path).ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777u, 0600u);
 }
 
 TEST_F(ChatResumeTest, ASaveThatFailsLeavesTheOldFile) {

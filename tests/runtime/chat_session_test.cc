@@ -383,6 +383,45 @@ TEST(ChatSessionTest, AnAnswerThatRepeatedItselfIsHistoryLikeAnyOther) {
   }
 }
 
+// An answer of special tokens alone has ids and no text; generated again, it is not in the prompt.
+TEST(ChatSessionTest, AnAnswerWithoutTextIsGoneWhenItIsGeneratedAgain) {
+  for (const bool ends : {false, true}) {
+    for (const bool regenerates : {false, true}) {
+      ChatFixture f;
+      const TokenId tool = *f.tokenizer->find_token("<|tool|>");
+      f.model->script = [&](TokenSpan prefix) -> std::optional<TokenId> {
+        return prefix.back() == tool ? f.tokenizer->im_end : tool;
+      };
+      ChatSession chat = f.session();
+      must(chat.send("x", greedy(ends ? 5 : 1)));
+      ASSERT_EQ(chat.messages().back()["content"], "");
+      const Tokens with_tool = joined({f.prompt("x"), {tool}});
+      ASSERT_TRUE(std::equal(with_tool.begin(), with_tool.end(), chat.ids().begin()));
+      if (!regenerates) {
+        ASSERT_TRUE(chat.rewind_to(0).ok());
+      }
+      const Turn turn = must(regenerates ? chat.regenerate(greedy()) : chat.send("x", greedy()));
+      EXPECT_EQ(turn.usage.n_prompt, f.prompt("x").size());
+      EXPECT_EQ(chat.ids(), joined({f.prompt("x"), {tool, f.tokenizer->im_end}})) << "the same answer, once";
+      expect_replays(chat);
+    }
+  }
+}
+
+TEST(ChatSessionTest, AnAnswerWithoutTextStaysWhereTheConversationGoesOn) {
+  ChatFixture f;
+  const TokenId tool = *f.tokenizer->find_token("<|tool|>");
+  f.model->script = [&](TokenSpan prefix) -> std::optional<TokenId> {
+    return prefix.back() == tool ? f.tokenizer->im_end : tool;
+  };
+  ChatSession chat = f.session();
+  must(chat.send("x", greedy(5)));
+  const Tokens before = chat.ids();
+  must(chat.send("y", greedy(5)));
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), chat.ids().begin()));
+  expect_replays(chat);
+}
+
 TEST(ChatSessionTest, EventsTellTheStoryInOrder) {
   ChatFixture f;
   ChatSession chat = f.session();

@@ -293,6 +293,11 @@ TEST_F(SessionExamplesTest, Saving) {
   ASSERT_TRUE(resumed.ok()) << resumed.status().message();
   EXPECT_EQ(resumed->messages().size(), 4u);
   expect_replays(*resumed);
+  // BEGIN docs/sessions.md
+  const Result<ChatSession> kept = ChatSession::load(engine, "talk.ibid");
+  if (kept.ok() && kept->losses().any()) std::cerr << "without " << kept->losses().to_string() << '\n';
+  // END
+  EXPECT_TRUE(kept.ok() && !kept->losses().any());
 }
 
 TEST_F(SessionExamplesTest, Errors) {

@@ -1,0 +1,68 @@
+// What a saved conversation says, as JSON: its messages, the ids of its answers as they were sampled, and what else a
+// session goes on with. docs/sessions.md has the fields. Bytes on disk are runtime/session_file.h's.
+//
+// What is read is from outside. Of a conversation that is not sound in every part the sound parts are taken, and
+// the losses told: messages are all there, or it is an error. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "runtime/context_policy.h"
+#include "runtime/stats.h"
+
+namespace ibid {
+
+// An answer as it was sampled; encoding its text need not give the same ids.
+struct SavedReply {
+  size_t message = 0;  // its number
+  Tokens ids;
+  std::optional<TokenId> end_of_turn;
+};
+
+// What of a saved conversation could not be used as it stands. Its messages are whole.
+struct SessionLosses {
+  size_t n_replies = 0;             // answers, the last ones, that are text now: their ids were not sound
+  std::vector<std::string> fields;  // "pinned", "usage" ...: as in a new session
+
+  bool any() const { return n_replies > 0 || !fields.empty(); }
+  // For people: "the ids of 2 answers; pinned". Empty: nothing was lost.
+  std::string to_string() const;
+};
+
+struct SavedSession {
+  std::string model_name;  // for people
+  Json variables = Json::object();
+  std::string now;
+  std::string cache_namespace;
+  WhenFull when_full = WhenFull::kError;
+  bool repair_when_idle = true;
+  Json messages = Json::array();
+  std::set<size_t> pinned;
+  std::vector<SavedReply> replies;  // in the order of their messages
+  Usage usage;
+  size_t n_ids = 0;  // of the whole conversation when it was saved, for people; 0: an older file
+  SessionLosses losses;  // by session_from_json()
+};
+
+Json session_to_json(const SavedSession& session);
+// Errors: kBadHeader naming the field, for messages and the namespace. What else is not sound is among the losses.
+// Numbers of messages are in range, roles are there, ids are at least 0.
+Result<SavedSession> session_from_json(const Json& json);
+
+inline constexpr size_t kMaxSessionBytes = 256'000'000;
+
+// The JSON as text that session_from_text() reads back. Errors, naming the field: kInvalidArgument for what JSON
+// cannot carry (NaN, infinity, binary values, text that is not UTF-8); kLimitExceeded for what is nested deeper than
+// kMaxJsonDepth, or is more than kMaxSessionBytes or than a file may have values.
+Result<std::string> session_to_text(const Json& json);
+// Errors: those of parse_json(), and of session_from_json().
+Result<SavedSession> session_from_text(std::string_view text, const std::string& what);
+
+}  // namespace ibid
