@@ -1,0 +1,99 @@
+#include "tests/runtime/random_conversation_laws.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cache/lru_kv_cache_store.h"
+#include "cache/store_invariants.h"
+#include "tests/runtime/chat_fixture.h"
+
+namespace ibid {
+namespace {
+
+bool is_reply(const TranscriptSpan& span) { return span.origin == SpanOrigin::kSampled; }
+
+// Ids [begin, end) as the tokenizer spells them.
+std::string spelled(const ChatSession& session, const FakeTokenizer& tokenizer, size_t begin, size_t end) {
+  return tokenizer.decode(TokenSpan(session.ids()).subspan(begin, end - begin));
+}
+
+}  // namespace
+
+void expect_session_laws(const ChatSession& session, const FakeTokenizer& tokenizer) {
+  expect_rows_replay(session);
+  const std::string_view bytes = session.transcript().bytes();
+  const std::vector<TranscriptSpan>& spans = session.transcript().spans();
+  size_t byte = 0;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    ASSERT_EQ(spans[i].byte_begin, byte) << "span " << i;
+    ASSERT_LE(byte, spans[i].byte_end) << "span " << i;
+    byte = spans[i].byte_end;
+  }
+  ASSERT_EQ(byte, bytes.size());
+  // Between two replies the ids spell the text.
+  size_t text_begin = 0, ids_begin = 0;
+  for (size_t i = 0; i <= spans.size(); ++i) {
+    if (i < spans.size() && !is_reply(spans[i])) continue;
+    const bool last = i == spans.size();
+    const size_t text_end = last ? bytes.size() : spans[i].byte_begin;
+    const size_t ids_end = last ? session.ids().size() : spans[i].id_begin;
+    ASSERT_LE(ids_begin, ids_end);
+    ASSERT_EQ(spelled(session, tokenizer, ids_begin, ids_end), bytes.substr(text_begin, text_end - text_begin))
+        << "in front of span " << i;
+    if (last) break;
+    text_begin = spans[i].byte_end;
+    ids_begin = spans[i].id_begin + spans[i].token_ends.size();
+  }
+  for (const Json& message : session.messages()) {
+    ASSERT_TRUE(message.is_object() && message.contains("role")) << json_to_string(session.messages());
+  }
+}
+
+void expect_turn_laws(const ChatSession& session, const Turn& turn, const RandomProcess& process,
+                      const SessionOptions& options) {
+  const Json& messages = session.messages();
+  ASSERT_FALSE(messages.empty());
+  ASSERT_EQ(messages.back(), (Json{{"role", "assistant"}, {"content", turn.text}}));
+  Json asked = messages;
+  asked.erase(asked.size() - 1);
+  const Result<std::string> prompt = process.render(asked, options);
+  ASSERT_TRUE(prompt.ok()) << prompt.status().to_string();
+  const std::string_view bytes = session.transcript().bytes();
+  ASSERT_TRUE(bytes.starts_with(*prompt)) << "transcript:\n" << bytes << "\nwhole render:\n" << *prompt;
+  const std::string_view answer = bytes.substr(prompt->size());
+  if (turn.finish_reason == FinishReason::kStopString) {
+    // Of a token that holds the beginning of a stop string as well the text is shown, and the id does not stay.
+    ASSERT_TRUE(turn.text.starts_with(answer)) << answer << " is not the beginning of " << turn.text;
+  } else {
+    ASSERT_TRUE(answer.starts_with(turn.text)) << answer << " does not begin with " << turn.text;
+    // What is behind the answer is the id that ended it.
+    const std::string_view end = answer.substr(turn.text.size());
+    ASSERT_TRUE(end.empty() || end == "<|im_end|>" || end == "<|endoftext|>") << end;
+  }
+  ASSERT_EQ(turn.usage.n_prompt, turn.usage.n_cached + turn.usage.n_prefilled);
+}
+
+std::string pieces_of(TokenSpan ids, const FakeTokenizer& tokenizer) {
+  std::string pieces;
+  for (const TokenId id : ids) pieces += "[" + std::string(tokenizer.token_bytes(id)) + "]";
+  return pieces;
+}
+
+void expect_engine_laws(Engine& engine) {
+  EXPECT_THAT(validate_store(engine.store().snapshot()), testing::IsEmpty());
+  EXPECT_LE(engine.pool().pages_in_use(), engine.pool().budget_pages());
+}
+
+SessionFace::SessionFace(const ChatSession& session)
+    : messages(json_to_string(session.messages())),
+      bytes(session.transcript().bytes()),
+      ids(session.ids()),
+      n_prompt(session.usage().n_prompt),
+      n_decoded(session.usage().n_decoded) {}
+
+void PrintTo(const SessionFace& face, std::ostream* out) {
+  *out << face.messages << "\n" << face.bytes << "\n" << testing::PrintToString(face.ids) << "\n"
+       << face.n_prompt << " prompt, " << face.n_decoded << " decoded\n";
+}
+
+}  // namespace ibid

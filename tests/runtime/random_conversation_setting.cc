@@ -1,0 +1,129 @@
+#include "tests/runtime/random_conversation_setting.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "tests/runtime/chat_fixture.h"
+
+namespace ibid {
+namespace {
+
+// Messages of a role that the model is not shown.
+constexpr const char* kHidesNotes =
+    "{% for message in messages %}{% if message['role'] != 'note' %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+constexpr const char* kAlternates =
+    "{% set first = 1 if messages and messages[0]['role'] == 'system' else 0 %}"
+    "{% for message in messages %}"
+    "{% if loop.index0 >= first and (message['role'] == 'user') != ((loop.index0 - first) % 2 == 0) %}"
+    "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+// Writes answers that are history in capitals: every turn rewrites the one before.
+constexpr const char* kWritesCapitals =
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{{ message['content'] | upper if message['role'] == 'assistant' else message['content'] }}"
+    "{{ '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+// Looks ahead: the last question is written differently, so each prompt rewrites the one before.
+constexpr const char* kMarksTheLast =
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + ('!' if loop.last else '') + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+const std::vector<const char*> kTemplates = {kChatMl,         kStripsThinking, kTrims,       kHidesNotes,
+                                             kAlternates,     kWritesCapitals, kMarksTheLast};
+
+}  // namespace
+
+RandomSetting::RandomSetting(uint64_t seed) {
+  Dice dice(seed * 2 + 1);
+  chat_template = dice.pick(kTemplates);
+  wants_alternation = chat_template == kAlternates;
+  const FakeTokenizer tokenizer;
+  model = {.vocab_size = tokenizer.vocab_size(),
+           .max_seq_len = 150 + dice.below(400),
+           .max_chunk = dice.pick<size_t>({16, 32, 64}),
+           .n_layers = 1 + dice.below(3)};
+  // From too small for one conversation to room for all of them.
+  n_pages = 3 + dice.below(dice.chance(50) ? 12 : 60);
+  tier = dice.chance(50);
+  inclination.assign(tokenizer.vocab_size(), 0);
+  const auto lean = [&](std::string_view piece, size_t at_most) {
+    inclination[static_cast<size_t>(*tokenizer.find_token(piece))] = static_cast<float>(dice.below(at_most + 1));
+  };
+  for (const char* piece : {"<|im_end|>", "<|endoftext|>"}) lean(piece, 8);
+  for (const char* piece : {"<|tool|>", "<|im_start|>", "<think>", "</think>", "\n\n", "Hello", "lo", "ab", "a"}) {
+    lean(piece, 6);
+  }
+  for (const char* part : {"\xE2", "\xF0", "\x9F", "\x82", "\xAC"}) lean(part, 6);
+  const std::string system = dice.pick<std::string>({"", "", "be the best", "be " + std::string(70, 'z')});
+  session = {.system = system,
+             .now = "2026-01-31T12:00:00",
+             .when_full = dice.pick<WhenFull>({WhenFull::kError, WhenFull::kDropOldestTurns, WhenFull::kDropOldestTurns,
+                                               WhenFull::kCutNewestMessage}),
+             .repair_when_idle = dice.chance(25)};
+}
+
+void Trap::set(size_t n_layers, std::function<Status()> action) {
+  const std::lock_guard lock(mutex_);
+  left_ = n_layers;
+  action_ = std::move(action);
+}
+
+Status Trap::passed() {
+  const std::lock_guard lock(mutex_);
+  if (left_ == 0 || --left_ > 0) return {};
+  return action_();
+}
+
+RandomProcess::RandomProcess(const RandomSetting& setting, FileOps& files, std::string directory)
+    : directory_(std::move(directory)) {
+  EngineParts parts;
+  auto model = std::make_unique<FakeModel>(setting.model);
+  model->before_layer = [trap = trap_](size_t, size_t) { return trap->passed(); };
+  model->change_logits = [inclination = setting.inclination](TokenSpan, std::span<float> row) {
+    for (size_t id = 0; id < inclination.size(); ++id) row[id] += inclination[id];
+  };
+  parts.kv_budget_bytes = setting.n_pages * model->kv_layout().page_bytes();
+  parts.model = std::move(model);
+  auto tokenizer = std::make_unique<FakeTokenizer>();
+  tokenizer_ = tokenizer.get();
+  parts.tokenizer = std::move(tokenizer);
+  parts.chat_template = *ChatTemplate::compile(setting.chat_template);
+  parts.fingerprint = FingerprintBuilder().add("model", "random").finish();
+  parts.files = &files;
+  if (setting.tier) {
+    parts.cache_directory = directory_ + "/kv";
+    parts.cache_directory_bytes = 1u << 20;
+  }
+  EXPECT_TRUE(files.make_directory(directory_).ok());
+  engine_ = *Engine::create(std::move(parts));
+}
+
+ChatSession RandomProcess::new_session(SessionOptions options) const {
+  return *ChatSession::create(engine_, std::move(options));
+}
+
+Result<ChatSession> RandomProcess::load(const std::string& name) const {
+  return ChatSession::load(engine_, path(name));
+}
+
+Status RandomProcess::save(const ChatSession& session, const std::string& name, bool with_kv) const {
+  return session.save(path(name), {.with_kv = with_kv});
+}
+
+Result<std::string> RandomProcess::render(const Json& messages, const SessionOptions& options) const {
+  ConversationRenderer renderer(*engine_->chat_template(), {.values = options.variables, .now = options.now});
+  TRY_ASSIGN(const ConversationRenderer::Delta whole, renderer.render(messages, 0, true));
+  return plain_text(whole.text);
+}
+
+}  // namespace ibid

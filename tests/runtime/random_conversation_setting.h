@@ -1,0 +1,87 @@
+// Where a random conversation takes place: everything that is drawn once from its seed, and the engine that comes of
+// it. Whatever of the library's interface the random conversations depend on and that may change is in
+// random_conversation_setting.cc: how an engine is made, how a session is loaded.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/file_ops.h"
+#include "runtime/chat_session.h"
+#include "tests/support/fake_model.h"
+#include "tests/support/fake_tokenizer.h"
+
+namespace ibid {
+
+// Draws of one generator, so that a seed is a whole conversation.
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : rng_(seed) {}
+  uint64_t number() { return rng_(); }
+  size_t below(size_t n) { return static_cast<size_t>(rng_() % n); }
+  bool chance(size_t percent) { return below(100) < percent; }
+  template <typename T>
+  const T& pick(const std::vector<T>& values) {
+    return values[below(values.size())];
+  }
+
+ private:
+  std::mt19937_64 rng_;
+};
+
+struct RandomSetting {
+  explicit RandomSetting(uint64_t seed);
+
+  const char* chat_template = nullptr;
+  bool wants_alternation = false;  // the template refuses what does not alternate
+  FakeModel::Options model;
+  size_t n_pages = 0;  // of the pool
+  bool tier = false;
+  // What the model is inclined to say, added to its logits: control tokens, parts of characters, thinking.
+  std::vector<float> inclination;
+  SessionOptions session;
+};
+
+// Something that happens once in a layer of a pass, on whatever thread runs it. Thread-safe.
+class Trap {
+ public:
+  void set(size_t n_layers, std::function<Status()> action);
+  void clear() { set(0, {}); }
+  Status passed();  // a layer begins
+
+ private:
+  std::mutex mutex_;
+  size_t left_ = 0;
+  std::function<Status()> action_;
+};
+
+// One process: an engine on a directory of a file system, which processes after it find again.
+class RandomProcess {
+ public:
+  RandomProcess(const RandomSetting& setting, FileOps& files, std::string directory);
+
+  ChatSession new_session(SessionOptions options) const;
+  Result<ChatSession> load(const std::string& name) const;
+  Status save(const ChatSession& session, const std::string& name, bool with_kv) const;
+  // What the template makes of these messages, the generation prompt included, from nothing.
+  Result<std::string> render(const Json& messages, const SessionOptions& options) const;
+
+  Trap& trap() { return *trap_; }
+  Engine& engine() const { return *engine_; }
+  const FakeTokenizer& tokenizer() const { return *tokenizer_; }
+
+ private:
+  std::string path(const std::string& name) const { return directory_ + "/" + name + ".ibid"; }
+
+  std::string directory_;
+  std::shared_ptr<Trap> trap_ = std::make_shared<Trap>();
+  std::shared_ptr<Engine> engine_;
+  const FakeTokenizer* tokenizer_ = nullptr;
+};
+
+}  // namespace ibid
