@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "runtime/stopwatch.h"
+#include "tokenizer/stream_decoder.h"
 
 namespace ibid {
 namespace {
@@ -100,6 +101,13 @@ const TranscriptSpan* textless_reply_at(const Transcript& transcript, size_t byt
   return first;
 }
 
+// Whether n ids from `begin` on end within a character. What became of it depends on the id behind them.
+bool leave_open(const Tokenizer& tokenizer, const Transcript& transcript, size_t begin, size_t n) {
+  StreamDecoder decoder(tokenizer);
+  for (const TokenId id : TokenSpan(transcript.ids()).subspan(begin, n)) decoder.push(id);
+  return decoder.is_open();
+}
+
 // is_end: the prompt has nothing behind the byte. Then it asks for the reply that stands there, and does not go on
 // behind it.
 Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, size_t byte, bool is_end) {
@@ -113,8 +121,8 @@ Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, siz
   if (span.origin == SpanOrigin::kEndOfTurn) return {byte, mark_behind_reply(tokenizer, transcript, i)};
   if (span.origin == SpanOrigin::kSampled && byte > span.byte_begin) {
     const auto end = std::lower_bound(span.token_ends.begin(), span.token_ends.end(), byte);
-    if (end != span.token_ends.end() && *end == byte) {
-      const size_t n_tokens = static_cast<size_t>(end - span.token_ends.begin()) + 1;
+    const size_t n_tokens = static_cast<size_t>(end - span.token_ends.begin()) + 1;
+    if (end != span.token_ends.end() && *end == byte && !leave_open(tokenizer, transcript, span.id_begin, n_tokens)) {
       return {byte, fresh_mark(tokenizer, span.id_begin + n_tokens), true};
     }
   }

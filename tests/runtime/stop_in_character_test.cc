@@ -51,5 +51,23 @@ TEST(StopInCharacterTest, AnIdThatLeavesACharacterOpenDoesNotStayWithoutWhatFoll
   EXPECT_EQ(loaded->ids(), chat.ids());
 }
 
+// The template keeps the first character of an answer and no more; the second id's character went with the rest.
+TEST(StopInCharacterTest, ACutByTheTemplateKeepsNoIdThatLeavesACharacterOpen) {
+  constexpr const char* kFirstCharacter =
+      "{% for message in messages %}"
+      "{{ '<|im_start|>' + message['role'] + '\n' + message['content'][:1] + '<|im_end|>\n' }}"
+      "{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+  ChatFixture f(kFirstCharacter);
+  f.say({f.tokenizer->sampled({"\xE2", "\xE2", "Hello"}), f.tokenizer->sampled({"lo"})});
+  ChatSession chat = f.session();
+  EXPECT_EQ(must(chat.send("x", greedy())).text, "\xEF\xBF\xBD\xEF\xBF\xBDHello");
+  must(chat.send("y", greedy()));
+  const Tokens history = f.ids("<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n\xEF\xBF\xBD<|im_end|>\n");
+  ASSERT_GE(chat.ids().size(), history.size());
+  EXPECT_EQ(Tokens(chat.ids().begin(), chat.ids().begin() + static_cast<std::ptrdiff_t>(history.size())), history);
+  expect_rows_replay(chat);
+}
+
 }  // namespace
 }  // namespace ibid
