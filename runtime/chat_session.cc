@@ -208,10 +208,11 @@ Status ChatSession::save(const std::string& path, const SaveOptions& options) co
   return out_of_heap();
 }
 
-Result<ChatSession> ChatSession::load(std::shared_ptr<Engine> engine, const std::string& path) try {
+Result<ChatSession> ChatSession::load(std::shared_ptr<Engine> engine, const std::string& path,
+                                      const LoadOptions& options) try {
   CHECK(engine != nullptr);
   TRY(check_engine(*engine));
-  TRY_ASSIGN(std::unique_ptr<State> state, State::load(std::move(engine), path));
+  TRY_ASSIGN(std::unique_ptr<State> state, State::load(std::move(engine), path, options));
   return ChatSession(std::move(state));
 } catch (const std::bad_alloc&) {
   return out_of_heap();

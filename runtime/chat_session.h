@@ -44,6 +44,12 @@ struct SessionOptions {
   bool repair_when_idle = true;
 };
 
+struct LoadOptions {
+  // Whose the conversation is. What a file says of that is not asked; keys and values that were saved in another
+  // namespace are not used.
+  std::string cache_namespace = {};
+};
+
 class ChatSession {
  public:
   // Errors: kUnsupported when the model has no chat template; kInvalidArgument for texts or variables that are not
@@ -119,7 +125,10 @@ class ChatSession {
   // in its cache directory is not read again; what is damaged or another model's is. Of a file that is not sound in
   // every part all messages are there, and losses() says what is not: answers whose ids are not sound, or not this
   // model's, are text from the first of them on. Errors: those of read_session_file() (runtime/session_file.h).
-  static Result<ChatSession> load(std::shared_ptr<Engine> engine, const std::string& path);
+  // Keys and values of a file serve this conversation and its forks alone: they may be anything, so what is computed on
+  // top of them enters neither the namespace nor the cache directory, until it is read anew.
+  static Result<ChatSession> load(std::shared_ptr<Engine> engine, const std::string& path,
+                                  const LoadOptions& options = {});
 
   // Forgets the conversation, but for the system message. kBusy.
   Status reset();

@@ -73,9 +73,9 @@ class Engine {
   // Errors: kInvalidArgument with name, value and range for an option that is out of range; kOutOfMemory; those of the
   // loaders, of load_language_model() and of load_tokenizer().
   static Result<std::shared_ptr<Engine>> load(const std::string& path, const EngineOptions& options = {});
-  // From parts. Errors: kMismatch when the tokenizer has ids that the model has no logits for; kInvalidArgument as above, and
-  // for a model without room for a position or a pass; kOutOfMemory, the compute thread that cannot be had
-  // included.
+  // From parts. Errors: kMismatch when the tokenizer has ids that the model has no logits for; kInvalidArgument as
+  // above, and for a model without room for a position or a pass; kOutOfMemory, also when the compute thread cannot
+  // be had.
   static Result<std::shared_ptr<Engine>> create(EngineParts parts);
 
   // Writes to the cache directory what waits for it, for at most FileTier::kEndingNs. Whoever wants more, or to know

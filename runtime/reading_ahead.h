@@ -14,6 +14,7 @@
 #include "runtime/bell.h"
 #include "runtime/feeding.h"
 #include "runtime/scheduler.h"
+#include "runtime/session_branch.h"
 #include "runtime/stats.h"
 
 namespace ibid {
@@ -21,16 +22,17 @@ namespace ibid {
 class ReadingAhead {
  public:
   // Reads what `held` lacks of `all`, whose first n_transcript ids are the transcript's. `is_whole`: a whole prompt,
-  // whose last logits are wanted; it lacks something then.
+  // whose last logits are wanted; it lacks something then. `foreign`: where the rows live (session_branch.h).
   // leave(entry, rest) runs on the compute thread at the end, whatever that was: the rows go to the store.
   template <typename Leave>
   ReadingAhead(KvCacheEntry held, Tokens all, size_t n_transcript, bool is_whole, const Usage& usage,
-               Priority priority, std::stop_token stop, Leave leave)
+               Foreign foreign, Priority priority, std::stop_token stop, Leave leave)
       : entry_(std::move(held)),
         ids_(std::move(all)),
         n_transcript_(n_transcript),
         is_whole_(is_whole),
         usage_(usage),
+        foreign_(std::move(foreign)),
         feeding_(entry_, TokenSpan(ids_).subspan(entry_.length()), is_whole ? WantLogits::kLast : WantLogits::kNone,
                  priority, std::move(stop), bell_,
                  [this, leave = std::move(leave)](KvCacheEntry& entry) { leave(entry, rows_); }) {}
@@ -59,6 +61,7 @@ class ReadingAhead {
   bool is_whole() const { return is_whole_; }
   Logits take_logits() { return feeding_.take_logits(); }
   const Usage& usage() const { return usage_; }
+  const Foreign& foreign() const { return foreign_; }
 
  private:
   const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
@@ -68,6 +71,7 @@ class ReadingAhead {
   const size_t n_transcript_;
   const bool is_whole_;
   const Usage usage_;
+  const Foreign foreign_;
   Feeding feeding_;
   bool is_submitted_ = false;
 };

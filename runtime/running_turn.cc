@@ -138,6 +138,7 @@ Result<Turn> ChatSession::State::RunningTurn::finish(const TurnCallback& on_even
   take_entry_back();
   answer_.reset();
   state_.take_back(before_);
+  if (status.code() == ErrorCode::kNonFinite) state_.forget_foreign_rows();
   return status;
 }
 
@@ -170,7 +171,7 @@ Result<Turn> ChatSession::State::RunningTurn::try_finish(const TurnCallback& on_
   // Nothing below fails.
   answer_.reset();
   s.number_replies(before_.full ? before_.full->first_changed : s.messages.size());
-  if (before_.arranged->searched) s.tell_what_others_may_want();
+  if (before_.arranged->searched && s.foreign == nullptr) s.tell_what_others_may_want();
   s.rest_kv();
   s.finish_timings(turn_, start_ns_);
   s.usage += turn_.usage;

@@ -13,6 +13,7 @@
 
 #include "base/json_limits.h"
 #include "cache/lru_kv_cache_store.h"
+#include "cache/private_namespace.h"
 #include "runtime/engine.h"
 #include "runtime/generate.h"
 #include "runtime/prompt_delta.h"
@@ -25,6 +26,11 @@ namespace ibid {
 
 struct SessionOptions;
 
+// Where rows live that stand on ones that came in a file: whoever made the file may have made them up, so they are found
+// by the conversation that loaded it and its forks alone, and are never written to disk. Null: rows that were computed
+// here, which live in the session's namespace.
+using Foreign = std::shared_ptr<const PrivateNamespace>;
+
 struct SessionBranch {
   SessionBranch(std::shared_ptr<Engine> engine, const SessionOptions& options);
   SessionBranch(const SessionBranch& other);
@@ -35,6 +41,7 @@ struct SessionBranch {
   // no turn is committed.
   struct ReadAhead {
     KvAtRest rows;
+    Foreign foreign;
     size_t n_transcript = 0;
     PromptLogits logits;  // of the last id, where the ids are a whole prompt
   };
@@ -53,6 +60,7 @@ struct SessionBranch {
   // store had no heap memory for.
   KvCacheEntry kv;
   KvAtRest at_rest;
+  Foreign foreign;             // of both
   size_t n_read = 0;           // how many of these ids were read or said once: all, or all but the last
   PromptEnd prompt_end;        // of the last answer
   std::optional<ReadAhead> ahead;

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/sha256.h"
+#include "cache/finite_rows.h"
 #include "runtime/out_of_heap.h"
 
 namespace ibid {
@@ -109,6 +110,9 @@ Status read_pages(File& file, uint64_t offset, uint64_t file_bytes, const KvPage
     }
     TRY_ASSIGN(KvPage page, pool.allocate());
     TRY(decode_kv_page(record, layout, identity, ids, page.data()).status());
+    if (!rows_are_finite(layout, page.data())) {
+      return {ErrorCode::kNonFinite, path + ": the record at byte " + std::to_string(offset) + " has no numbers"};
+    }
     std::vector<KvPage> pages;
     pages.push_back(std::move(page));
     TRY(entry.adopt_more(std::move(pages), TokenSpan(ids).subspan(entry.length())));

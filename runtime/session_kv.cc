@@ -57,6 +57,7 @@ Tokens ChatSession::State::prompt_ids(const PromptDelta& delta, size_t begin) co
 Status ChatSession::State::arrange_kv(const PromptDelta& delta, Priority priority, Turn& turn, Arranged& arranged) {
   const Stopwatch watch(engine->clock(), turn.timings.match_ms);
   arranged.length_before = kv.length();
+  arranged.foreign_before = foreign;
   // The logits of the last id choose the first token of the answer: where they are not known, it is fed.
   const bool same_prompt =
       prompt_end.logits != nullptr && prompt_end.n_ids == delta.n_prompt && delta.n_keep >= delta.n_prompt;
@@ -73,14 +74,17 @@ Status ChatSession::State::arrange_kv(const PromptDelta& delta, Priority priorit
   if (may_be_elsewhere && arranged.logits == nullptr && n_keep < delta.n_prompt - 1) {
     const Tokens prompt = prompt_ids(delta, 0);
     arranged.searched = true;
-    if (priority != Priority::kLow && prompt.size() - n_keep >= kWorthAnnouncing) arranged.shared = shared_prompt();
+    const bool announces = priority != Priority::kLow && foreign == nullptr;
+    if (announces && prompt.size() - n_keep >= kWorthAnnouncing) arranged.shared = shared_prompt();
     Found found = look_up(prompt, turn.work);
     if (found.logits == nullptr && same_prompt && found.length() == delta.n_prompt) found.logits = prompt_end.logits;
     const size_t n = found.logits != nullptr ? delta.n_prompt : std::min(found.length(), delta.n_prompt - 1);
-    if (n > n_keep) {
+    // Of as many rows, those that were computed here.
+    const bool replaces_foreign = n > 0 && n == n_keep && foreign != nullptr && found.foreign == nullptr;
+    if (n > n_keep || replaces_foreign) {
       arranged.logits = found.logits;
       turn.usage.n_from_disk = n - std::min(n, found.n_in_memory);
-      replace_kv(std::move(found.entry), n, turn, arranged);
+      replace_kv(std::move(found.entry), n, std::move(found.foreign), turn, arranged);
       n_keep = n;
     }
   }
@@ -90,10 +94,13 @@ Status ChatSession::State::arrange_kv(const PromptDelta& delta, Priority priorit
     turn.work.pages_touched += kv.pages().size();
     kv.slice_to_length(n_keep);
   }
+  if (n_keep == 0) foreign.reset();
   return {};
 }
 
-void ChatSession::State::replace_kv(KvCacheEntry entry, size_t length, Turn& turn, Arranged& arranged) {
+void ChatSession::State::replace_kv(KvCacheEntry entry, size_t length, Foreign from, Turn& turn,
+                                    Arranged& arranged) {
+  foreign = std::move(from);
   entry.slice_to_length(length);
   turn.work.pages_touched += entry.pages().size();
   if (arranged.before) {
@@ -114,7 +121,7 @@ Result<bool> ChatSession::State::take_ahead(const PromptDelta& delta, size_t& n_
   const size_t n = std::min(n_wanted, entry.length());
   if (n > n_keep) {
     if (n == delta.n_prompt) arranged.logits = ahead->logits;
-    replace_kv(std::move(entry), n, turn, arranged);
+    replace_kv(std::move(entry), n, ahead->foreign, turn, arranged);
     n_keep = n;
   }
   return n == n_wanted;
@@ -136,7 +143,11 @@ ChatSession::State::Found ChatSession::State::look_up(TokenSpan ids, WorkCounter
   if (tier != nullptr && ids.size() - found.length() >= kWorthReadingFromDisk) {
     work.tokens_compared += tier->extend(options.cache_namespace, ids, found.entry);
   }
-  return found;
+  if (foreign == nullptr) return found;
+  PrefixHit own = engine->store().find_longest_prefix(foreign->name(), ids);
+  if (own.length() <= found.length()) return found;
+  const size_t n_in_memory = own.length();
+  return Found{std::move(own), n_in_memory, foreign};
 }
 
 // Others find whole pages of an entry that goes on growing. Both functions run on the compute thread, while the turn
@@ -147,7 +158,7 @@ SharedPrompt ChatSession::State::shared_prompt() {
   shared.name_space = options.cache_namespace;
   shared.n_changes = engine->pending().n_changes();
   shared.search = [this](TokenSpan ids) { return engine->store().find_longest_prefix(options.cache_namespace, ids); };
-  shared.publish = [this](KvCacheEntry& entry) { register_entry(entry, Extent::kFullPages); };
+  shared.publish = [this](KvCacheEntry& entry) { register_entry(entry, nullptr, Extent::kFullPages); };
   return shared;
 }
 
@@ -163,7 +174,7 @@ void ChatSession::State::rest_kv() noexcept {
   if (kv.length() == 0 || store.put_to_rest(kv, at_rest)) return;
   // Its rows are not where the mark was: the namespace was cleared, or there was no heap memory. Where there still is
   // none the pages stay here until the next turn: to be read again would be worse.
-  if (store.insert(options.cache_namespace, kv, {.rest = &at_rest}).ok()) (void)store.put_to_rest(kv, at_rest);
+  if (store.insert(namespace_of(foreign), kv, {.rest = &at_rest}).ok()) (void)store.put_to_rest(kv, at_rest);
 }
 
 Result<KvCacheEntry> ChatSession::State::held_kv() const {
@@ -173,12 +184,26 @@ Result<KvCacheEntry> ChatSession::State::held_kv() const {
 // --- so that others find it
 
 // A store that has no room is no reason to fail: its entries are a chance, not a promise.
-void ChatSession::State::register_entry(KvCacheEntry& entry, Extent extent, KvAtRest* rest) noexcept {
+void ChatSession::State::register_entry(KvCacheEntry& entry, const Foreign& from, Extent extent,
+                                        KvAtRest* rest) noexcept {
   if (entry.length() == 0) return;
-  const Status status = engine->store().insert(options.cache_namespace, entry, {.extent = extent, .rest = rest});
+  const Status status = engine->store().insert(namespace_of(from), entry, {.extent = extent, .rest = rest});
   CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
   // To disk goes what a turn has settled, not what it is about to change.
-  if (extent == Extent::kAll && engine->tier() != nullptr) engine->tier()->write_behind(options.cache_namespace, entry);
+  if (extent != Extent::kAll || from != nullptr || engine->tier() == nullptr) return;
+  engine->tier()->write_behind(options.cache_namespace, entry);
+}
+
+const std::string& ChatSession::State::namespace_of(const Foreign& from) const {
+  return from != nullptr ? from->name() : options.cache_namespace;
+}
+
+void ChatSession::State::forget_foreign_rows() noexcept {
+  if (foreign == nullptr) return;
+  kv.slice_to_length(0);
+  at_rest = KvAtRest();
+  foreign.reset();
+  if (ahead && ahead->foreign != nullptr) ahead.reset();
 }
 
 // O(prompt), as the search was that this turn began with.
@@ -260,21 +285,23 @@ Result<std::unique_ptr<ReadingAhead>> ChatSession::State::begin_reading(const Pr
   read.n_prompt = ids.size();
   TRY_ASSIGN(KvCacheEntry entry, held_kv());
   entry.slice_to_length(std::min(n_own, entry.length()));
+  Foreign from = entry.length() > 0 ? foreign : nullptr;
   WorkCounters unused;
   if (Found found = look_up(TokenSpan(ids).first(n_most), unused); found.length() > entry.length()) {
     read.n_from_disk = found.length() - found.n_in_memory;
     entry = std::move(found.entry);
+    from = std::move(found.foreign);
   }
   read.n_cached = entry.length();
   read.n_prefilled = ids.size() - entry.length();
   read.n_read_again = n_own - std::min(n_own, entry.length());
   // The pages are the store's as soon as they are read, whoever comes when for the rest.
-  const auto leave = [this](KvCacheEntry& rows, KvAtRest& rest) {
-    register_entry(rows, Extent::kAll, &rest);
+  const auto leave = [this, from](KvCacheEntry& rows, KvAtRest& rest) {
+    register_entry(rows, from, Extent::kAll, &rest);
     if (!engine->store().put_to_rest(rows, rest)) rows.slice_to_length(0);
   };
   auto reading = std::make_unique<ReadingAhead>(std::move(entry), std::move(ids), n_transcript, is_whole, read,
-                                                priority, std::move(stop), leave);
+                                                from, priority, std::move(stop), leave);
   TRY(reading->submit(engine->scheduler()));
   return reading;
 }
@@ -285,7 +312,7 @@ Result<Usage> ChatSession::State::end_reading(ReadingAhead& reading) {
     search_store = true;
     return status;
   }
-  ReadAhead next{reading.take_rows(), reading.n_transcript(), nullptr};
+  ReadAhead next{reading.take_rows(), reading.foreign(), reading.n_transcript(), nullptr};
   if (next.rows.length() < reading.usage().n_prompt) return out_of_heap();  // the store had no memory for a mark
   if (reading.is_whole()) {
     const Logits logits = reading.take_logits();

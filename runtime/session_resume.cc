@@ -101,16 +101,18 @@ Status ChatSession::State::replay(const SavedSession& saved) {
 
 void ChatSession::State::resume_kv(std::optional<KvCacheEntry> entry) {
   const TokenSpan ids = transcript.ids();
-  if (entry) {
-    entry->slice_to_length(common_prefix_length(entry->tokens(), ids));
-    kv = *std::move(entry);
-  }
+  if (entry) entry->slice_to_length(common_prefix_length(entry->tokens(), ids));
   if (ids.empty()) return;
-  n_read = std::max(kv.length(), ids.size() - 1);
   WorkCounters unused;
   Found found = look_up(ids.first(ids.size() - 1), unused);
-  if (found.length() > kv.length()) kv = std::move(found.entry);
-  register_entry(kv, Extent::kAll, &at_rest);
+  if (entry && entry->length() > found.length()) {
+    foreign = std::make_shared<const PrivateNamespace>(engine->store());
+    kv = *std::move(entry);
+  } else {
+    kv = std::move(found.entry);
+  }
+  n_read = std::max(kv.length(), ids.size() - 1);
+  register_entry(kv, foreign, Extent::kAll, &at_rest);
   rest_kv();
 }
 
@@ -131,20 +133,19 @@ Status ChatSession::State::save(const std::string& path, bool with_kv) const {
 }
 
 Result<std::unique_ptr<ChatSession::State>> ChatSession::State::load(std::shared_ptr<Engine> engine,
-                                                                     const std::string& path) {
-  const std::optional<Fingerprint>& fingerprint = engine->fingerprint();
-  KvPageIdentity identity;
-  // The namespace stands in the file: read without records first.
-  TRY_ASSIGN(LoadedSession loaded, read_session_file(engine->files(), path, engine->pool(), nullptr));
-  if (fingerprint) {
-    identity = {*fingerprint, digest_of_namespace(loaded.session.cache_namespace)};
-    TRY_ASSIGN(loaded, read_session_file(engine->files(), path, engine->pool(), &identity));
+                                                                     const std::string& path,
+                                                                     const LoadOptions& load_options) {
+  std::optional<KvPageIdentity> identity;  // records of another namespace are not used
+  if (const std::optional<Fingerprint>& fingerprint = engine->fingerprint()) {
+    identity = {*fingerprint, digest_of_namespace(load_options.cache_namespace)};
   }
+  TRY_ASSIGN(LoadedSession loaded,
+             read_session_file(engine->files(), path, engine->pool(), identity ? &*identity : nullptr));
   const SavedSession& saved = loaded.session;
   SessionOptions options;
   options.variables = saved.variables;
   options.now = saved.now;
-  options.cache_namespace = saved.cache_namespace;
+  options.cache_namespace = load_options.cache_namespace;
   options.when_full = saved.when_full;
   options.repair_when_idle = saved.repair_when_idle;
   options.system = leading_system_text(saved.messages);

@@ -77,6 +77,7 @@ SessionBranch::SessionBranch(const SessionBranch& other)
       planner(other.planner),
       kv(shared_pages(other.kv)),
       at_rest(engine->store().copy(other.at_rest)),
+      foreign(other.foreign),
       n_read(other.n_read),
       prompt_end(other.prompt_end),
       drafter(other.drafter),
@@ -88,7 +89,8 @@ SessionBranch::SessionBranch(const SessionBranch& other)
       rewound(other.rewound),
       search_store(other.search_store) {
   if (other.ahead) {
-    ahead = ReadAhead{engine->store().copy(other.ahead->rows), other.ahead->n_transcript, other.ahead->logits};
+    ahead = ReadAhead{engine->store().copy(other.ahead->rows), other.ahead->foreign, other.ahead->n_transcript,
+                      other.ahead->logits};
   }
 }
 
@@ -169,7 +171,8 @@ void ChatSession::State::finish_turn(const Turn& turn, const TurnCallback& on_ev
 void ChatSession::State::take_back(BeforeTurn& before) noexcept {
   if (before.arranged) {
     // What was computed is exact: the store keeps it, for when the same is tried again.
-    register_entry(kv);
+    register_entry(kv, foreign);
+    foreign = before.arranged->foreign_before;
     search_store = true;
     if (before.arranged->before) {
       kv = *std::move(before.arranged->before);
@@ -245,7 +248,7 @@ void ChatSession::State::settle(PromptDelta& delta, bool indexed, bool counted, 
   kv.slice_to_length(n_prompt + common_prefix_length(kv.tokens().subspan(n_prompt), ids.subspan(n_prompt)));
   n_read = kv.length();
   const Stopwatch watch(engine->clock(), turn.timings.match_ms);
-  register_entry(kv, Extent::kAll, &at_rest);
+  register_entry(kv, foreign, Extent::kAll, &at_rest);
   rewound = false;
   search_store = false;
 }

@@ -48,7 +48,8 @@ struct ChatSession::State : SessionBranch {
 
   // session_resume.cc: as a file, and back.
   Status save(const std::string& path, bool with_kv) const;
-  static Result<std::unique_ptr<State>> load(std::shared_ptr<Engine> engine, const std::string& path);
+  static Result<std::unique_ptr<State>> load(std::shared_ptr<Engine> engine, const std::string& path,
+                                             const LoadOptions& load_options);
 
   // Has the engine read ahead while it has nothing else to do, if there is memory for that / ends it within a layer.
   void start_idle_work() noexcept;
@@ -80,6 +81,7 @@ struct ChatSession::State : SessionBranch {
   struct Arranged {
     size_t length_before = 0;
     std::optional<KvCacheEntry> before;               // set when `kv` lost rows
+    Foreign foreign_before;
     PromptLogits logits;                              // set when the whole prompt is there
     bool searched = false;                            // elsewhere than in the session: the prompt was none that grew
     std::optional<SharedPrompt> shared;               // what others may wait for
@@ -113,12 +115,13 @@ struct ChatSession::State : SessionBranch {
   // How many ids of the prompt `ahead` holds.
   size_t n_read_ahead(const PromptDelta& delta) const;
   // Replaces `kv` by the first `length` rows of the entry.
-  void replace_kv(KvCacheEntry entry, size_t length, Turn& turn, Arranged& arranged);
+  void replace_kv(KvCacheEntry entry, size_t length, Foreign from, Turn& turn, Arranged& arranged);
   // Takes what was read ahead, where that is more than n_keep. Whether all of it that was wanted was there.
   Result<bool> take_ahead(const PromptDelta& delta, size_t& n_keep, Turn& turn, Arranged& arranged);
   // The longest stored prefix of the ids, from memory or from disk. An empty entry: there is none.
   struct Found : PrefixHit {
     size_t n_in_memory = 0;  // of its length; the rest was read from disk
+    Foreign foreign;
   };
   Found look_up(TokenSpan ids, WorkCounters& work) const;
   // Announced to others, who wait for it and find it.
@@ -140,8 +143,13 @@ struct ChatSession::State : SessionBranch {
   // first n_known messages stand where they stood.
   void number_replies(size_t n_known) noexcept;
   void finish_turn(const Turn& turn, const TurnCallback& on_event) noexcept;
-  // Tells the store and the cache directory what `entry` holds. rest: comes to mark it (InsertOptions).
-  void register_entry(KvCacheEntry& entry, Extent extent = Extent::kAll, KvAtRest* rest = nullptr) noexcept;
+  // Tells the store what `entry` holds, and the cache directory, unless it is foreign. rest: comes to mark it
+  // (InsertOptions).
+  void register_entry(KvCacheEntry& entry, const Foreign& from, Extent extent = Extent::kAll,
+                      KvAtRest* rest = nullptr) noexcept;
+  const std::string& namespace_of(const Foreign& from) const;
+  // After a turn that failed over rows that are no numbers, or make none: they are read anew.
+  void forget_foreign_rows() noexcept;
   // Of a conversation's first prompt others may want the whole, and the system message in front of it.
   void tell_what_others_may_want() noexcept;
   // The ids in front of what the first message of the user says.

@@ -1,0 +1,199 @@
+// Keys and values that come in a file serve the conversation that loaded it, and nobody else: whoever made the file may
+// have made them up.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "cache/file_tier.h"
+#include "cache/lru_kv_cache_store.h"
+#include "runtime/session_file.h"
+#include "tests/runtime/chat_fixture.h"
+#include "tests/support/memory_file_ops.h"
+
+namespace ibid {
+namespace {
+
+using testing::IsEmpty;
+
+const std::string kGift = "/s/gift.ibid";
+const std::string kSystem = "You are a helpful assistant. " + std::string(100, 'z');
+
+struct Process : ChatFixture {
+  explicit Process(FileOps& files) : ChatFixture(kChatMl, {}, 64u << 20, parts(files)) {
+    say({tokenizer->sampled({"ab"}), tokenizer->sampled({"lo"}), tokenizer->sampled({"the"})});
+  }
+  static EngineParts parts(FileOps& files) {
+    EngineParts parts;
+    parts.files = &files;
+    parts.fingerprint = FingerprintBuilder().add("model", "one").finish();
+    parts.cache_directory = "/kv";
+    parts.cache_directory_bytes = 64u << 20;
+    return parts;
+  }
+  Result<ChatSession> load(const std::string& cache_namespace = {}) {
+    return ChatSession::load(engine, kGift, {.cache_namespace = cache_namespace});
+  }
+  void expect_sound() const { ASSERT_THAT(validate_store(engine->store().snapshot()), IsEmpty()); }
+};
+
+struct ChatForeignRowsTest : testing::Test {
+  ChatForeignRowsTest() { EXPECT_TRUE(files.make_directory("/s").ok()); }
+
+  // A conversation, with the keys and values of another one; `spoil` changes a page of them.
+  void make_gift(const std::string& cache_namespace = {}, void (*spoil)(const KvLayout&, std::byte*) = nullptr) {
+    MemoryFileOps of_another;
+    ASSERT_TRUE(of_another.make_directory("/s").ok());
+    Process forger(of_another);
+    ChatSession chat = forger.session({.system = kSystem});
+    must(chat.send("hi", greedy()));
+    ASSERT_TRUE(chat.save(kGift).ok());
+    ids = chat.ids();
+    ChatSession liar = forger.session({.system = kSystem + "but a liar"});
+    must(liar.send("hi " + std::string(20, 'l'), greedy()));
+    KvCacheEntry rows = liar.kv();
+    ASSERT_TRUE(rows.reserve(1).ok()) << "a last page of its own";
+    const KvCacheEntry told = chat.kv();
+    rows.slice_to_length(told.length());
+    if (spoil != nullptr) spoil(rows.layout(), rows.pages().back().data());
+    KvCacheEntry forged(forger.engine->pool());
+    ASSERT_TRUE(forged.adopt({rows.pages().begin(), rows.pages().end()}, told.tokens()).ok());
+    const Result<LoadedSession> saved = read_session_file(of_another, kGift, forger.engine->pool(), nullptr);
+    ASSERT_TRUE(saved.ok());
+    const KvPageIdentity identity{*forger.engine->fingerprint(), digest_of_namespace(cache_namespace)};
+    ASSERT_TRUE(write_session_file(files, kGift, saved->session, &forged, identity).ok());
+  }
+
+  MemoryFileOps files;
+  Tokens ids;
+};
+
+TEST_F(ChatForeignRowsTest, AForgedFileReachesNoOtherConversation) {
+  make_gift();
+  {
+    Process process(files);
+    Result<ChatSession> gift = process.load();
+    ASSERT_TRUE(gift.ok()) << gift.status().to_string();
+    EXPECT_EQ(gift->kv().length(), ids.size() - 1) << "they serve who loaded them";
+    EXPECT_EQ(must(gift->send("and then", greedy())).usage.n_read_again, 0u);
+    ASSERT_TRUE(gift->prefill().ok());
+    must(gift->regenerate(greedy()));
+    ChatSession own = process.session({.system = kSystem});
+    EXPECT_EQ(must(own.send("hi", greedy())).usage.n_cached, 0u);
+    expect_replays(own);
+    process.expect_sound();
+  }
+  Process later(files);
+  ChatSession own = later.session({.system = kSystem});
+  must(own.send("hi", greedy()));
+  expect_replays(own);
+}
+
+TEST_F(ChatForeignRowsTest, NoneOfThemIsWrittenToTheCacheDirectory) {
+  make_gift();
+  {
+    Process process(files);
+    Result<ChatSession> gift = process.load();
+    ASSERT_TRUE(gift.ok());
+    must(gift->send("and then", greedy()));
+    ASSERT_TRUE(process.engine->tier()->flush().ok());
+    EXPECT_EQ(process.engine->tier()->stats().pages, 0u);
+  }
+  Process later(files);
+  ChatSession own = later.session({.system = kSystem});
+  EXPECT_EQ(must(own.send("hi", greedy())).usage.n_cached, 0u);
+}
+
+TEST_F(ChatForeignRowsTest, RowsThatAreThereAlreadyAreTakenInstead) {
+  make_gift();
+  Process process(files);
+  ChatSession own = process.session({.system = kSystem});
+  must(own.send("hi", greedy()));
+  Result<ChatSession> gift = process.load();
+  ASSERT_TRUE(gift.ok());
+  expect_replays(*gift);
+  must(gift->send("and then", greedy()));
+  expect_replays(*gift);
+}
+
+TEST_F(ChatForeignRowsTest, WhatIsReadAnewIsLikeAnyOther) {
+  make_gift();
+  Process process(files);
+  Result<ChatSession> gift = process.load();
+  ASSERT_TRUE(gift.ok());
+  process.engine->store().evict(SIZE_MAX);
+  EXPECT_EQ(must(gift->send("and then", greedy())).usage.n_cached, 0u);
+  expect_replays(*gift);
+  ChatSession own = process.session({.system = kSystem});
+  EXPECT_GT(must(own.send("hi", greedy())).usage.n_cached, kSystem.size());
+  expect_replays(own);
+}
+
+TEST_F(ChatForeignRowsTest, ForksShareThemAndTheyGoWithTheLast) {
+  make_gift();
+  Process process(files);
+  {
+    Result<ChatSession> gift = process.load();
+    ASSERT_TRUE(gift.ok());
+    ChatSession fork = *gift->fork();
+    const std::string question = "and then " + std::string(150, 'q');
+    must(gift->send(question, greedy()));
+    EXPECT_EQ(must(fork.send(question, greedy())).usage.n_prefilled, 1u)
+        << "what one has read the other finds, but for the logits behind it";
+    ASSERT_TRUE(gift->reset().ok());
+    EXPECT_GT(process.engine->store().stats().pages, 0u);
+    must(fork.send("more", greedy()));
+    process.expect_sound();
+  }
+  EXPECT_EQ(process.engine->store().stats().pages, 0u);
+  EXPECT_EQ(process.engine->pool().pages_in_use(), 0u);
+}
+
+TEST_F(ChatForeignRowsTest, RowsThatAreNoNumbersReachNobody) {
+  const auto infinite = [](const KvLayout& layout, std::byte* page) {
+    const float bad = std::numeric_limits<float>::infinity();
+    std::memcpy(page + layout.head_offset(1, 0) + layout.block.v, &bad, sizeof(bad));
+  };
+  make_gift({}, infinite);
+  Process process(files);
+  Result<ChatSession> gift = process.load();
+  ASSERT_TRUE(gift.ok());
+  EXPECT_EQ(gift->ids(), ids) << "the conversation is there all the same";
+  EXPECT_EQ(gift->kv().length(), (ids.size() - 1) / kPagePositions * kPagePositions) << "all in front of that page";
+}
+
+// Numbers, but such as make none: the turn fails, and the next one reads them anew.
+TEST_F(ChatForeignRowsTest, ATurnThatFailsOverThemLeadsBackToOwnOnes) {
+  make_gift();
+  Process process(files);
+  Result<ChatSession> gift = process.load();
+  ASSERT_TRUE(gift.ok());
+  process.model->before_layer = [](size_t, size_t) { return Status(ErrorCode::kNonFinite, "no numbers"); };
+  EXPECT_EQ(gift->send("and then", greedy()).status().code(), ErrorCode::kNonFinite);
+  process.model->before_layer = nullptr;
+  EXPECT_EQ(must(gift->send("and then", greedy())).usage.n_cached, 0u);
+  expect_replays(*gift);
+}
+
+TEST_F(ChatForeignRowsTest, TheNamespaceIsTheCallers) {
+  make_gift("bob");
+  Process process(files);
+  ChatSession bob = process.session({.system = kSystem, .cache_namespace = "bob"});
+  must(bob.send("hi", greedy()));
+  {
+    Result<ChatSession> gift = process.load("alice");
+    ASSERT_TRUE(gift.ok());
+    EXPECT_EQ(gift->kv().length(), 0u) << "neither bob's rows nor those of the file, which are another namespace's";
+    EXPECT_EQ(must(gift->send("and then", greedy())).usage.n_cached, 0u);
+  }
+  Result<ChatSession> gift = process.load("bob");
+  ASSERT_TRUE(gift.ok());
+  EXPECT_EQ(gift->kv().length(), ids.size() - 1);
+  expect_replays(*gift);
+}
+
+}  // namespace
+}  // namespace ibid
