@@ -26,9 +26,9 @@ namespace ibid {
 
 struct SessionOptions;
 
-// Where rows live that stand on ones that came in a file: whoever made the file may have made them up, so they are found
-// by the conversation that loaded it and its forks alone, and are never written to disk. Null: rows that were computed
-// here, which live in the session's namespace.
+// Where rows live that stand on ones that came in a file: whoever made the file may have made them up, so they are
+// found by the conversation that loaded it and its forks alone, and are never written to disk. Null: rows that were
+// computed here, which live in the session's namespace.
 using Foreign = std::shared_ptr<const PrivateNamespace>;
 
 struct SessionBranch {

@@ -1,6 +1,8 @@
 // ibid ask: one answer on standard output and nothing else.
+#include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <iostream>
 #include <memory>
