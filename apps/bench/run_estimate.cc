@@ -51,11 +51,11 @@ double conversation_s(const PlannedRun& run, const ModelPace& pace) {
   return sum;
 }
 
-// A history is read once more to begin with, and in every round; the rest of a round are turns behind it.
+// A history is read twice to begin with, and once more in every round; the rest of a round are turns behind it.
 double history_s(const PlannedRun& run, const ModelPace& pace, size_t history) {
   const double turn = pace.prefill_s(kConversationMessage, history) + pace.decode_s(kCurveAnswer, history);
   const double read = pace.prefill_s(history, 0);
-  return read + 2 * turn + static_cast<double>(run.rounds) * (read + 4 * turn);
+  return 2 * read + 2 * turn + static_cast<double>(run.rounds) * (read + 4 * turn);
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 // What a point's rounds begin with.
 struct TurnCurveBench::Prepared {
   ChatSession session;  // the history
+  KvCacheEntry rows;    // its keys and values: the store, which is cleared between turns, does not keep them
   Tokens prompt;        // of one more message, for the bare pass
   size_t n_cached = 0;  // of it
 };
@@ -88,6 +89,8 @@ Result<TurnCurveBench::Sample> TurnCurveBench::ask(ChatSession session, size_t r
 
 Result<TurnCurveBench::Sample> TurnCurveBench::warm_turn(const Prepared& prepared, size_t round) const {
   engine_->store().clear(kNamespace);  // what the turn reuses is the session's own
+  TRY_ASSIGN(KvCacheEntry own, prepared.rows.fork());
+  TRY(engine_->store().insert(kNamespace, own));
   TRY_ASSIGN(ChatSession session, prepared.session.fork());
   return ask(std::move(session), round, 0);
 }
@@ -113,7 +116,7 @@ Result<TurnCurveBench::Sample> TurnCurveBench::resumed_turn(size_t round) const 
 
 // As many rows as the warm turn feeds, where it feeds them: the model's part of its time.
 Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
-  TRY_ASSIGN(KvCacheEntry entry, prepared.session.kv().fork());
+  TRY_ASSIGN(KvCacheEntry entry, prepared.rows.fork());
   entry.slice_to_length(std::min(entry.length(), prepared.n_cached));
   Logits logits;
   const int64_t start = engine_->clock().steady_ns();
@@ -122,38 +125,42 @@ Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
   return milliseconds_since(engine_->clock(), start);
 }
 
-// An engine that goes on with the conversation writes it to its directory, and is closed.
-Status TurnCurveBench::write_cache_directory(const std::string& path_with_kv) {
+// A conversation of `history` tokens, or a few more.
+Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> engine, size_t history) const {
+  SessionOptions options;
+  options.cache_namespace = kNamespace;
+  options.repair_when_idle = false;  // two engines on one model: nothing runs between the turns
+  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
+  if (history == 0) return session;
+  TRY_ASSIGN(const size_t around, tokens_around_first_message(*engine));
+  const size_t others = around + kFirstReplyTokens;
+  const std::string text = text_of_tokens(engine->tokenizer(), "Remember these words:",
+                                          history - std::min(history, others), history);
+  TurnOptions first = greedy(kFirstReplyTokens);
+  first.min_tokens = kFirstReplyTokens;
+  TRY(session.send(text, first).status());
+  return session;
+}
+
+// An engine that has had the conversation leaves it in its directory, and is closed. From a file it would not: rows of
+// a file serve the session that loads them alone.
+Status TurnCurveBench::write_cache_directory(size_t history) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, factory_(cache_path()));
   if (engine->tier() == nullptr) return engine->tier_status();
-  TRY(ChatSession::load(engine, path_with_kv).status());
+  TRY(begin_conversation(engine, history).status());
   return engine->tier()->flush();
 }
 
 Result<TurnCurveBench::Prepared> TurnCurveBench::prepare(size_t history) {
   engine_->store().clear(kNamespace);
   scratch_->empty();
-  SessionOptions options;
-  options.cache_namespace = kNamespace;
-  options.repair_when_idle = false;  // two engines on one model: nothing runs between the turns
-  TRY_ASSIGN(ChatSession session, ChatSession::create(engine_, std::move(options)));
-  if (history > 0) {
-    TRY_ASSIGN(const size_t around, tokens_around_first_message(*engine_));
-    const size_t others = around + kFirstReplyTokens;
-    const std::string text = text_of_tokens(engine_->tokenizer(), "Remember these words:",
-                                            history - std::min(history, others), history);
-    TurnOptions first = greedy(kFirstReplyTokens);
-    first.min_tokens = kFirstReplyTokens;
-    TRY(session.send(text, first).status());
-  }
+  TRY_ASSIGN(ChatSession session, begin_conversation(engine_, history));
   TRY(session.save(saved_path()));
-  const std::string path_with_kv = scratch_->file("with_kv");
-  TRY(session.save(path_with_kv, {.with_kv = true}));
-  TRY(write_cache_directory(path_with_kv));
-  TRY(system_file_ops().remove(path_with_kv));
+  TRY(write_cache_directory(history));
 
   // The first turn and the first pass warm up.
-  Prepared prepared{std::move(session), {}, 0};
+  KvCacheEntry rows = session.kv();
+  Prepared prepared{std::move(session), std::move(rows), {}, 0};
   TRY_ASSIGN(const Sample sample, warm_turn(prepared, 0));
   prepared.prompt.assign(sample.ids.begin(), sample.ids.begin() + static_cast<std::ptrdiff_t>(sample.n_prompt));
   prepared.n_cached = sample.n_cached;

@@ -54,7 +54,8 @@ class TurnCurveBench {
   std::string question(size_t round) const;
 
   Result<Prepared> prepare(size_t history);
-  Status write_cache_directory(const std::string& path_with_kv);
+  Result<ChatSession> begin_conversation(std::shared_ptr<Engine> engine, size_t history) const;
+  Status write_cache_directory(size_t history);
   Result<Sample> ask(ChatSession session, size_t round, double spent_ms) const;
   Result<Sample> warm_turn(const Prepared& prepared, size_t round) const;
   Result<Sample> loaded_turn(std::shared_ptr<Engine> engine, size_t round) const;
