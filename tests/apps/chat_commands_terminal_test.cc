@@ -173,7 +173,9 @@ TEST_F(ChatCommands, SeveralAnswersAreShownWithTheirSeedsAndStayAsBranches) {
 }
 
 TEST_F(ChatCommands, AnAnswerOfSeveralIsSeenWhileTheOthersAreNotFinished) {
-  PseudoTerminal terminal(chat(), {.rows = 20});
+  // Answers that end on their own would be over before they are shown.
+  write_scripted_model(model_, {{.says = "Once upon a time there was", .endless = true}}, 1 << 15);
+  PseudoTerminal terminal(chat({"--max-tokens", "unlimited", "--stop-repetition", "off"}), {.rows = 20});
   ASSERT_TRUE(terminal.prompts());
   terminal.type("/answers 2 Tell me a story\r");
   ASSERT_TRUE(terminal.shows("upon"));
