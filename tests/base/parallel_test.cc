@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <thread>
 #include <vector>
 
 #include "tests/support/no_threads.h"
+#include "tests/support/process_threads.h"
 
 namespace ibid {
 namespace {
@@ -45,11 +45,6 @@ TEST(WorkerShare, PartsAreContiguousDisjointAndWhole) {
 
 std::unique_ptr<ThreadTeam> team_of(int n_threads, WhenCrowded when_crowded = WhenCrowded::kInsist) {
   return ThreadTeam::create(n_threads, when_crowded).value();
-}
-
-// Of this process, now.
-size_t n_threads_here() {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
 }
 
 class TeamOf : public testing::TestWithParam<int> {};
@@ -122,17 +117,17 @@ TEST_P(TeamOf, InsideAnotherTeamsRegionItHasAllItsThreads) {
 
 // Who runs the regions is one of its threads; the others are made once, whoever calls and however often.
 TEST_P(TeamOf, ThreadsAreItsOwnAndStay) {
-  const size_t before = n_threads_here();
+  const size_t before = n_threads_at_rest();
   {
     const auto team = team_of(GetParam());
     const size_t with_team = before + static_cast<size_t>(GetParam()) - 1;
-    EXPECT_EQ(n_threads_here(), with_team);
+    EXPECT_EQ(n_threads_at_rest(), with_team);
     for (int caller = 0; caller < 20; ++caller) {
       std::thread([&] { team->run([](const Worker& worker) { worker.barrier(); }); }).join();
     }
-    EXPECT_EQ(n_threads_here(), with_team);
+    EXPECT_EQ(n_threads_at_rest(), with_team);
   }
-  EXPECT_EQ(n_threads_here(), before);
+  EXPECT_EQ(n_threads_at_rest(), before);
 }
 
 // Sleeping behind the spin is no end: a region that comes much later finds them.
@@ -147,7 +142,7 @@ TEST_P(TeamOf, ARegionWakesThoseThatSleep) {
 }
 
 TEST_P(TeamOf, AThreadThatCannotBeHadIsAStatusAndLeavesNone) {
-  const size_t before = n_threads_here();
+  const size_t before = n_threads_at_rest();
   {
     const NoThreads none;
     const Result<std::unique_ptr<ThreadTeam>> team = ThreadTeam::create(GetParam());
@@ -158,7 +153,7 @@ TEST_P(TeamOf, AThreadThatCannotBeHadIsAStatusAndLeavesNone) {
           << team.status().message();
     }
   }
-  EXPECT_EQ(n_threads_here(), before);
+  EXPECT_EQ(n_threads_at_rest(), before);
 }
 
 #ifndef __SANITIZE_THREAD__  // which ends the children of processes with threads

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <latch>
 #include <memory>
 #include <string>
@@ -17,20 +16,16 @@
 #include "runtime/turn_stream.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/runtime/tiny_chat.h"
+#include "tests/support/process_threads.h"
 
 namespace ibid {
 namespace {
 
-// Of this process, now.
-size_t n_threads_here() {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
-}
-
 TEST(CallersTest, ThreadsAreThoseOfTheEngineWhateverCalls) {
   constexpr int kTeam = 16, kCallers = 64;
-  const size_t before = n_threads_here();
+  const size_t before = n_threads_at_rest();
   const auto engine = tiny_engine(kEveryKvType[0], {}, kTeam, 48, kShouts);
-  const size_t with_engine = n_threads_here();
+  const size_t with_engine = n_threads_at_rest();
   EXPECT_EQ(with_engine, before + kTeam) << "the compute thread is the team's first";
   std::vector<std::jthread> callers;
   std::atomic<size_t> most{0};
@@ -51,10 +46,10 @@ TEST(CallersTest, ThreadsAreThoseOfTheEngineWhateverCalls) {
   }
   done.wait();
   EXPECT_LE(most.load(), with_engine + kCallers);
-  EXPECT_EQ(n_threads_here(), with_engine + kCallers) << "and those who call";
+  EXPECT_EQ(n_threads_at_rest(), with_engine + kCallers) << "and those who call";
   leave.count_down();
   callers.clear();
-  EXPECT_EQ(n_threads_here(), with_engine);
+  EXPECT_EQ(n_threads_at_rest(), with_engine);
 }
 
 TEST(CallersTest, EightThreadsPullTwoHundredAndFiftySixAnswersAtOnce) {

@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -20,6 +19,7 @@
 #include "tests/support/failing_new.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/no_threads.h"
+#include "tests/support/process_threads.h"
 
 namespace ibid {
 namespace {
@@ -305,15 +305,12 @@ TEST_F(SchedulerTest, LowPriorityWaitsButNotForEver) {
 
 // The compute thread ends with its scheduler, and is the only one that it makes.
 TEST_F(SchedulerTest, HasOneThread) {
-  const auto count = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
-  };
-  const auto with_one = count();
+  const size_t with_one = n_threads_at_rest();
   {
     const auto another = Scheduler::create(model, clock).value();
-    EXPECT_EQ(count(), with_one + 1);
+    EXPECT_EQ(n_threads_at_rest(), with_one + 1);
   }
-  EXPECT_EQ(count(), with_one);
+  EXPECT_EQ(n_threads_at_rest(), with_one);
   const NoThreads none;
   EXPECT_EQ(Scheduler::create(model, clock).status().code(), ErrorCode::kOutOfMemory);
 }
