@@ -87,7 +87,7 @@ function(ibid_test folder)
     foreach(isa IN LISTS IBID_LESSER_ISAS)
       add_test(NAME ${folder}.isa.${isa} COMMAND ${target} --gtest_filter=-*RealModel* --gtest_brief=1)
       set_tests_properties(${folder}.isa.${isa} PROPERTIES
-        TIMEOUT 900 ENVIRONMENT IBID_FORCE_ISA=${isa} COST 1000)   # long: it starts first
+        TIMEOUT 1800 ENVIRONMENT IBID_FORCE_ISA=${isa} COST 1000)   # long: it starts first
     endforeach()
   endif()
 endfunction()
