@@ -235,11 +235,12 @@ void Answer::tell(AnswerEvent event) {
   now_.n_draws = sampler_.n_draws();
   now_.work.history_steps = sampler_.history().n_steps() - n_steps_before_;
   event.progress = now_;
+  const bool more_text = event.kind == AnswerEvent::Kind::kText && event.text.size() < now_.n_text;
   {
     const std::lock_guard lock(mutex_);
     queued_.push_back(std::move(event));
   }
-  bell().ring();
+  more_text ? bell().ring_softly() : bell().ring();
 }
 
 void Answer::end(FinishReason reason) {
