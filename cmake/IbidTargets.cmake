@@ -72,6 +72,18 @@ if(EXISTS /proc/cpuinfo)
   list(POP_BACK IBID_LESSER_ISAS)
 endif()
 
+# The whole of a test program in a few processes, for ctest to spread over the cores: NAME.1of4 and so on. They are
+# long, so they start first.
+function(ibid_add_shards name target arguments environment)
+  set(n_shards 4)
+  foreach(shard RANGE 1 ${n_shards})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name}.${shard}of${n_shards} COMMAND ${target} ${arguments})
+    set_tests_properties(${name}.${shard}of${n_shards} PROPERTIES TIMEOUT 1800 COST 1000
+      ENVIRONMENT "${environment};GTEST_TOTAL_SHARDS=${n_shards};GTEST_SHARD_INDEX=${index}")
+  endforeach()
+endfunction()
+
 function(ibid_test folder)
   cmake_parse_arguments(ARG "ISA" "" "SOURCES;DEPENDS" ${ARGN})
   set(target ${folder}_test)
@@ -81,13 +93,15 @@ function(ibid_test folder)
   ibid_target_options(${target})
   # Half of a build's time is spent on tests, and what they measure is not the time.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-  gtest_discover_tests(${target} TEST_PREFIX ${folder}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+  if(IBID_SANITIZE)
+    # A process that starts under a sanitizer takes longer than most tests.
+    ibid_add_shards(${folder}.all ${target} "--gtest_brief=1" "")
+  else()
+    gtest_discover_tests(${target} TEST_PREFIX ${folder}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+  endif()
   if(ARG_ISA)
-    # One process for the whole suite: hundreds of tests would start hundreds of processes more.
     foreach(isa IN LISTS IBID_LESSER_ISAS)
-      add_test(NAME ${folder}.isa.${isa} COMMAND ${target} --gtest_filter=-*RealModel* --gtest_brief=1)
-      set_tests_properties(${folder}.isa.${isa} PROPERTIES
-        TIMEOUT 1800 ENVIRONMENT IBID_FORCE_ISA=${isa} COST 1000)   # long: it starts first
+      ibid_add_shards(${folder}.isa.${isa} ${target} "--gtest_brief=1;--gtest_filter=-*RealModel*" IBID_FORCE_ISA=${isa})
     endforeach()
   endif()
 endfunction()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <utility>
@@ -88,8 +89,17 @@ class SameBits : public testing::TestWithParam<WeightsAndKv> {
   Row wanted_kv_;
 };
 
+// Kernels with tiles of rows get every size. The reference kernels take row by row, slowly: there a size decides no
+// more than which rows the pass keeps where, and those around the borders tell.
+std::vector<size_t> chunk_sizes() {
+  if (*active_isa() == Isa::kRef) return {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 70};
+  std::vector<size_t> every(70);
+  std::iota(every.begin(), every.end(), size_t{1});
+  return every;
+}
+
 TEST_P(SameBits, AnyChunkSize) {
-  for (size_t chunk = 1; chunk <= 70; ++chunk) {
+  for (const size_t chunk : chunk_sizes()) {
     SCOPED_TRACE("chunks of " + std::to_string(chunk));
     KvCacheEntry entry = subject_->entry();
     std::vector<Row> rows;
