@@ -25,8 +25,7 @@ std::string entry(const std::string& heading, const std::string& help) {
 std::string commands_text(const CLI::App& root) {
   std::string text;
   std::string group;
-  for (const CLI::App* command : root.get_subcommands({})) {
-    if (command->get_group().empty()) continue;
+  for (const CLI::App* command : shown_commands(root)) {
     if (command->get_group() != group) text += "\n" + command->get_group() + ":\n";
     group = command->get_group();
     text += entry(command->get_name(), command->get_description());
@@ -49,17 +48,38 @@ class HelpFormatter : public CLI::FormatterBase {
   }
 };
 
+void use_formatter(CLI::App& app, const std::shared_ptr<HelpFormatter>& formatter) {
+  app.formatter(formatter);
+  app.get_help_ptr()->description("this help");
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    if (app.get_parent() != nullptr) command->group("Commands");
+    use_formatter(*command, formatter);
+  }
+}
+
 }  // namespace
 
-void use_help_text(CLI::App& root) {
-  const auto formatter = std::make_shared<HelpFormatter>();
-  root.formatter(formatter);
-  for (CLI::App* command : root.get_subcommands([](CLI::App*) { return true; })) {
-    command->formatter(formatter);
-    CLI::Option* help = command->get_help_ptr();
-    help->description("this help");
+void use_help_text(CLI::App& root) { use_formatter(root, std::make_shared<HelpFormatter>()); }
+
+std::vector<const CLI::App*> shown_commands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return (parent == nullptr ? "" : full_name(*parent) + " ") + command.get_name();
+}
+
+const CLI::App* find_command(const CLI::App& root, const std::vector<std::string>& words) {
+  const CLI::App* found = &root;
+  for (const std::string& word : words) {
+    const std::vector<const CLI::App*> commands = shown_commands(*found);
+    const auto named = [&](const CLI::App* command) { return command->get_name() == word; };
+    const auto command = std::find_if(commands.begin(), commands.end(), named);
+    if (command == commands.end()) return nullptr;
+    found = *command;
   }
-  root.get_help_ptr()->description("this help");
+  return found;
 }
 
 std::string option_heading(const CLI::Option& option) {
@@ -104,8 +124,7 @@ std::vector<OptionGroup> option_groups(const CLI::App& command) {
 }
 
 std::string usage_line(const CLI::App& command) {
-  std::string line = command.get_name();
-  if (const CLI::App* parent = command.get_parent(); parent != nullptr) line = parent->get_name() + " " + line;
+  std::string line = full_name(command);
   if (!command.get_subcommands({}).empty()) return line + " COMMAND [OPTIONS]";
   line += " [OPTIONS]";
   for (const CLI::Option* option : command.get_options({})) {

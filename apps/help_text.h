@@ -11,7 +11,7 @@ namespace ibid {
 
 inline constexpr size_t kHelpWidth = 78;
 
-// Gives `root` and all its commands a formatter that wraps, puts short names first and says ranges and defaults in
+// Gives `root`, its commands and theirs a formatter that wraps, puts short names first and says ranges and defaults in
 // the same way everywhere.
 void use_help_text(CLI::App& root);
 
@@ -27,6 +27,13 @@ struct OptionGroup {
   std::vector<const CLI::Option*> options;
 };
 std::vector<OptionGroup> option_groups(const CLI::App& command);
+
+// The commands of `app` that its help shows.
+std::vector<const CLI::App*> shown_commands(const CLI::App& app);
+// "ibid sessions show".
+std::string full_name(const CLI::App& command);
+// The command that the words name, from the root on: {"sessions", "show"}. nullptr: there is none.
+const CLI::App* find_command(const CLI::App& root, const std::vector<std::string>& words);
 
 // "ibid ask [OPTIONS] [TEXT...]".
 std::string usage_line(const CLI::App& command);

@@ -35,6 +35,15 @@ std::string entry(const std::string& heading, const std::string& help) {
   return ".TP\n\\fB" + roff(heading) + "\\fR\n" + roff(help) + "\n";
 }
 
+std::string options_text(const CLI::App& app, const std::string& heading = ".SH ") {
+  std::string text;
+  for (const OptionGroup& group : option_groups(app)) {
+    text += heading + (group.title.empty() ? "ARGUMENTS\n" : "\"" + roff(group.title) + "\"\n");
+    for (const CLI::Option* option : group.options) text += entry(option_heading(*option), option_help(*option));
+  }
+  return text;
+}
+
 constexpr const char* kFiles =
     ".SH FILES\n"
     ".TP\n~/.config/ibid/config.toml\n"
@@ -55,15 +64,14 @@ std::string man_page(const CLI::App& app) {
   text += ".SH NAME\n" + roff(name) + " \\- " + roff(app.get_description()) + "\n";
   text += ".SH SYNOPSIS\n.B " + roff(usage_line(app)) + "\n";
   if (!app.get_footer().empty()) text += ".SH DESCRIPTION\n.nf\n" + roff(app.get_footer()) + "\n.fi\n";
-  if (is_root) {
-    text += ".SH COMMANDS\n";
-    for (const CLI::App* command : app.get_subcommands({})) {
-      if (!command->get_group().empty()) text += entry(command->get_name(), command->get_description());
-    }
-  }
-  for (const OptionGroup& group : option_groups(app)) {
-    text += group.title.empty() ? ".SH ARGUMENTS\n" : ".SH \"" + roff(group.title) + "\"\n";
-    for (const CLI::Option* option : group.options) text += entry(option_heading(*option), option_help(*option));
+  const std::vector<const CLI::App*> commands = shown_commands(app);
+  if (!commands.empty()) text += ".SH COMMANDS\n";
+  for (const CLI::App* command : commands) text += entry(command->get_name(), command->get_description());
+  text += options_text(app);
+  // The program's commands have pages of their own, those of a command are on its page.
+  for (const CLI::App* command : is_root ? std::vector<const CLI::App*>() : commands) {
+    text += ".SH \"" + roff(full_name(*command)) + "\"\n" + roff(command->get_description()) + "\n.PP\n.B " +
+            roff(usage_line(*command)) + "\n" + options_text(*command, ".SS ");
   }
   if (is_root) text += kFiles;
   const char* also = is_root ? "ibid help COMMAND, or the page of a command: ibid\\-ask(1)" : "ibid(1)";
@@ -75,8 +83,7 @@ Status write_shell_files(const CLI::App& root, const std::string& directory) {
                                                             {"completions/_ibid", zsh_completion(root)},
                                                             {"completions/ibid.fish", fish_completion(root)},
                                                             {"man1/ibid.1", man_page(root)}};
-  for (const CLI::App* command : root.get_subcommands({})) {
-    if (command->get_group().empty()) continue;
+  for (const CLI::App* command : shown_commands(root)) {
     files.emplace_back("man1/ibid-" + command->get_name() + ".1", man_page(*command));
   }
   for (const auto& [name, text] : files) {

@@ -23,12 +23,16 @@ namespace {
 
 constexpr const char* kNoGroupYet = "Subcommands";  // CLI11's own word
 
-std::vector<std::string> command_names(const CLI::App& root) {
+std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : root.get_subcommands({})) {
-    if (!command->get_group().empty()) names.push_back(command->get_name());
-  }
+  for (const CLI::App* command : shown_commands(app)) names.push_back(command->get_name());
   return names;
+}
+
+// The command that the command line reached.
+const CLI::App& reached(const CLI::App& root) {
+  const std::vector<CLI::App*> commands = root.get_subcommands();
+  return commands.empty() ? root : reached(*commands.front());
 }
 
 std::vector<std::string> option_names(const CLI::App& command) {
@@ -46,25 +50,27 @@ std::string did_you_mean(const std::string& typed, const std::vector<std::string
 
 // What was wrong with the command line, in one sentence.
 std::string what_was_wrong(const CLI::App& root, const CLI::Error& error) {
-  const std::vector<CLI::App*> commands = root.get_subcommands();
-  const std::vector<std::string> words = commands.empty() ? root.remaining() : commands[0]->remaining();
-  if (words.empty()) return commands.empty() ? "a command is missing" : error.what();
+  const CLI::App& command = reached(root);
+  std::vector<std::string> words = command.remaining();
+  // What a command of a command cannot take goes back to the command above it.
+  for (const CLI::App* app = command.get_parent(); words.empty() && app != nullptr; app = app->get_parent()) {
+    words = app->remaining();
+  }
+  if (words.empty()) return &command == &root ? "a command is missing" : error.what();
   const std::string word = plain_text_argument(words[0]);
-  if (!commands.empty() && !word.starts_with('-')) return "there is nothing that '" + word + "' could be";
+  const std::vector<std::string> commands = command_names(command);
+  if (!word.starts_with('-') && commands.empty()) return "there is nothing that '" + word + "' could be";
   const std::string kind = word.starts_with('-') ? "option" : "command";
-  const std::vector<std::string> names = !commands.empty()      ? option_names(*commands[0])
-                                         : word.starts_with('-') ? option_names(root)
-                                                                 : command_names(root);
+  const std::vector<std::string> names = word.starts_with('-') ? option_names(command) : commands;
   return "there is no " + kind + " '" + word + "'" + did_you_mean(word.substr(0, word.find('=')), names);
 }
 
 // The same, and where to read more.
 std::string explain(const CLI::App* root, const CLI::Error& error) {
-  const std::vector<CLI::App*> commands = root->get_subcommands();
+  const CLI::App& command = reached(*root);
   const std::string wrong = "ibid: " + without_controls(what_was_wrong(*root, error));
-  if (!commands.empty()) return wrong + " (see `ibid " + commands[0]->get_name() + " --help`)\n";
-  if (root->remaining().empty()) return wrong + "\n\n" + root->help();
-  return wrong + " (see `ibid --help`)\n";
+  if (&command == root && root->remaining().empty()) return wrong + "\n\n" + root->help();
+  return wrong + " (see `" + full_name(command) + " --help`)\n";
 }
 
 bool wants_json(const std::vector<std::string>& arguments) {
@@ -92,19 +98,25 @@ int parse_and_run(CLI::App& root, int& exit_code, std::vector<std::string> argum
 namespace {
 
 void add_help(CLI::App& root, int& exit_code) {
-  auto name = std::make_shared<std::string>();
+  auto words = std::make_shared<std::vector<std::string>>();
   CLI::App* command = root.add_subcommand("help", "this help, or that of a command");
-  command->add_option("COMMAND", *name, "the command")->type_name("COMMAND");
-  command->callback([&root, name, &exit_code] {
-    const std::vector<std::string> names = command_names(root);
-    if (name->empty()) {
-      std::fputs(root.get_formatter()->make_help(&root, "", CLI::AppFormatMode::Normal).c_str(), stdout);
-    } else if (std::find(names.begin(), names.end(), *name) == names.end()) {
-      report({ErrorCode::kInvalidArgument, "there is no command '" + *name + "'" + did_you_mean(*name, names)});
-      exit_code = kWrongUsage;
-    } else {
-      std::fputs(root.get_subcommand(*name)->help().c_str(), stdout);
+  command->add_option("COMMAND", *words, "the command, and a command of its own")
+      ->type_name("COMMAND")
+      ->expected(0, -1);
+  command->callback([&root, words, &exit_code] {
+    const CLI::App* above = &root;
+    for (size_t n = 1; n <= words->size(); ++n) {
+      const CLI::App* found = find_command(root, {words->begin(), words->begin() + static_cast<std::ptrdiff_t>(n)});
+      if (found == nullptr) {
+        const std::string& word = (*words)[n - 1];
+        report({ErrorCode::kInvalidArgument, "there is no command '" + full_name(*above) + " " + word + "'" +
+                                                 did_you_mean(word, command_names(*above))});
+        exit_code = kWrongUsage;
+        return;
+      }
+      above = found;
     }
+    std::fputs(above->get_formatter()->make_help(above, "", CLI::AppFormatMode::Normal).c_str(), stdout);
   });
 }
 
@@ -149,18 +161,24 @@ std::unique_ptr<CLI::App> make_program(int& exit_code) {
   return root;
 }
 
-int run_program(int argc, char** argv) {
+int exit_status_of(const std::function<int()>& run) {
   // The command line is the one place where nothing is left to throw to.
   try {
-    int exit_code = 0;
-    const std::unique_ptr<CLI::App> root = make_program(exit_code);
-    return parse_and_run(*root, exit_code, protect_texts(argc, argv));
+    return run();
   } catch (const std::bad_alloc&) {
     std::fputs("ibid: there is not enough memory\n", stderr);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ibid: a mistake of the program itself: %s\n", error.what());
   }
   return 1;
+}
+
+int run_program(int argc, char** argv) {
+  return exit_status_of([&] {
+    int exit_code = 0;
+    const std::unique_ptr<CLI::App> root = make_program(exit_code);
+    return parse_and_run(*root, exit_code, protect_texts(argc, argv));
+  });
 }
 
 }  // namespace ibid

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <functional>
 #include <memory>
 
 namespace ibid {
@@ -10,7 +11,10 @@ namespace ibid {
 // Commands leave their exit status in `exit_code`, which must outlive the program.
 std::unique_ptr<CLI::App> make_program(int& exit_code);
 
-// Parses and runs. Returns the exit status, whatever happens: an exception that nobody caught is one sentence and 1.
+// What `run` returns. An exception that nobody caught becomes a sentence on standard error and 1.
+int exit_status_of(const std::function<int()>& run);
+
+// Parses and runs. Returns the exit status, whatever happens.
 int run_program(int argc, char** argv);
 
 }  // namespace ibid

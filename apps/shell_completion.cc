@@ -11,13 +11,18 @@ namespace ibid {
 
 namespace {
 
-std::vector<const CLI::App*> shown_commands(const CLI::App& root) {
-  return root.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
-}
-
+// Those of its own commands included; each once.
 std::vector<const CLI::Option*> named_options(const CLI::App& command) {
-  return command.get_options(
+  std::vector<const CLI::Option*> options = command.get_options(
       [](const CLI::Option* option) { return option->nonpositional() && !option->get_group().empty(); });
+  if (command.get_parent() == nullptr) return options;
+  for (const CLI::App* below : shown_commands(command)) {
+    for (const CLI::Option* option : named_options(*below)) {
+      const auto same = [&](const CLI::Option* other) { return other->get_lnames() == option->get_lnames(); };
+      if (std::none_of(options.begin(), options.end(), same)) options.push_back(option);
+    }
+  }
+  return options;
 }
 
 std::vector<std::string> names_of(const CLI::Option& option) {
@@ -66,6 +71,11 @@ std::vector<std::string> command_names(const CLI::App& root) {
   return names;
 }
 
+// What may stand behind a command: `help` takes the commands, others have commands of their own.
+std::vector<std::string> words_behind(const CLI::App& command) {
+  return command_names(command.get_name() == "help" ? *command.get_parent() : command);
+}
+
 // In single quotes of a shell; zsh wants some characters of a specification escaped as well.
 std::string shell_quoted(std::string_view text, std::string_view escape = "") {
   std::string result = "'";
@@ -102,12 +112,13 @@ std::string bash_completion(const CLI::App& root) {
       if (files) value = "COMPREPLY=($(compgen -f -W '" + words + "' -- \"$cur\")); return";
       text += "        " + joined(names_of(*option), "|") + ") " + value + " ;;\n";
     }
-    const std::string more = command->get_name() == "help" ? joined(command_names(root), " ") + " " : "";
-    text += "      esac\n      words='" + more + joined(all_names(*command), " ") + "' ;;\n";
+    const std::string behind = joined(words_behind(*command), " ");
+    text += "      esac\n      words='" + behind + (behind.empty() ? "" : " ") + joined(all_names(*command), " ") + "'";
+    text += (behind.empty() ? "" : "\n      ((COMP_CWORD == 2)) && command=") + std::string(" ;;\n");
   }
   text +=
       "  esac\n"
-      "  if [[ -z $command || $command == help || $cur == -* ]]; then\n"
+      "  if [[ -z $command || $cur == -* ]]; then\n"
       "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
       "  else\n"
       "    COMPREPLY=($(compgen -f -- \"$cur\"))\n"
@@ -148,8 +159,9 @@ std::string zsh_completion(const CLI::App& root) {
         text += " \\\n        '*'" + name + "'['" + help + "']" + value + "'";
       }
     }
-    text += command->get_name() == "help" ? " \\\n        '*:command:(" + joined(command_names(root), " ") + ")' ;;\n"
-                                           : " \\\n        '*:file:_files' ;;\n";
+    const std::string behind = joined(words_behind(*command), " ");
+    if (!behind.empty()) text += " \\\n        '1:command:(" + behind + ")'";
+    text += " \\\n        '*:file:_files' ;;\n";
   }
   return text + "  esac\n}\n_ibid \"$@\"\n";
 }
@@ -172,8 +184,12 @@ std::string fish_completion(const CLI::App& root) {
     text += "complete -c ibid -f -n '__fish_use_subcommand' -a " + command->get_name() + " -d " +
             shell_quoted(command->get_description(), "\\") + "\n";
   }
-  text += "complete -c ibid -f -n '__fish_seen_subcommand_from help' -a " +
-          shell_quoted(joined(command_names(root), " ")) + "\n";
+  for (const CLI::App* command : shown_commands(root)) {
+    const std::string behind = joined(words_behind(*command), " ");
+    if (behind.empty()) continue;
+    text += "complete -c ibid -f -n " + shell_quoted("__fish_seen_subcommand_from " + command->get_name()) + " -a " +
+            shell_quoted(behind) + "\n";
+  }
   for (const CLI::App* command : shown_commands(root)) {
     for (const CLI::Option* option : named_options(*command)) {
       option_line("__fish_seen_subcommand_from " + command->get_name(), *option);

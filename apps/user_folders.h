@@ -10,7 +10,7 @@ namespace ibid {
 
 enum class UserFolder {
   kData,    // ~/.local/share/ibid: models
-  kState,   // ~/.local/state/ibid: conversations
+  kState,   // ~/.local/state/ibid: conversations, and what was typed
   kCache,   // ~/.cache/ibid: keys and values
   kConfig,  // ~/.config/ibid: config.toml
 };

@@ -42,7 +42,7 @@ void AnswersOnScreen::finish_answer() {
 }
 
 void AnswersOnScreen::give_up() {
-  if (has_begun_) screen_.finish({}, turn_number_);
+  if (has_begun_) screen_.finish({}, turn_number_, max_tokens_);
   shown_ = answers_.size();
 }
 

@@ -10,6 +10,7 @@
 
 #include "apps/chat/interrupt.h"
 #include "apps/chat/load_engine.h"
+#include "apps/chat/message_arguments.h"
 #include "apps/chat/question.h"
 #include "apps/chat/turn_arguments.h"
 #include "apps/chat/turn_json.h"
@@ -28,12 +29,10 @@ namespace {
 struct Arguments {
   ModelArguments model;
   TurnArguments turn;
-  Question question;
-  std::string prompt;
+  MessageArguments message;
+  std::vector<std::string> words;
   const CLI::Option* model_option = nullptr;
-  const CLI::Option* prompt_option = nullptr;
   bool json = false;
-  bool verbose = false;
   std::optional<size_t> n_logprobs;
 };
 
@@ -41,16 +40,16 @@ bool is_terminal(int fd) { return isatty(fd) == 1; }
 
 // Finds out what the words are: [MODEL] TEXT. Throws CLI::ValidationError when there can be no question.
 void sort_words(Arguments& arguments) {
-  std::vector<std::string>& words = arguments.question.words;
-  const bool has_prompt = arguments.prompt_option->count() > 0;
-  const bool has_other_text = has_prompt || !arguments.question.files.empty() || !is_terminal(STDIN_FILENO);
+  std::vector<std::string>& words = arguments.words;
+  const bool has_prompt = arguments.message.has_prompt();
+  const bool has_other_text = arguments.message.given() || !is_terminal(STDIN_FILENO);
   if (arguments.model_option->count() == 0 && !words.empty() && (words.size() > 1 || has_other_text) &&
       names_a_model(words.front())) {
     arguments.model.model = words.front();
     words.erase(words.begin());
   }
   if (has_prompt && !words.empty()) throw CLI::ValidationError("TEXT", "is given twice, by --prompt and by words");
-  if (has_prompt) words = {arguments.prompt};
+  if (has_prompt) words = {arguments.message.prompt};
   if (words.empty() && !has_other_text) {
     throw CLI::ValidationError("TEXT", "is missing: ibid ask \"QUESTION\", or a pipe into it");
   }
@@ -58,51 +57,24 @@ void sort_words(Arguments& arguments) {
 
 void note(const std::string& text) { remark("ibid: " + text); }
 
-// Why the answer stops where nobody said it should.
-void tell_of_cut(const Turn& turn, const TurnOptions& options, bool default_limit) {
-  if (turn.finish_reason == FinishReason::kRepetition) {
-    note("the answer was ended because it repeats itself (--stop-repetition off lets it go on)");
-  }
-  if (turn.finish_reason != FinishReason::kLength) return;
-  const std::string n = std::to_string(turn.usage.n_decoded);
-  if (options.max_tokens == 0 || turn.usage.n_decoded < options.max_tokens) {
-    note("the answer was cut after " + n + " tokens: the context is full (--context)");
-  } else if (default_limit) {
-    note("the answer was cut after " + n + " tokens, a quarter of the context (--max-tokens N, or unlimited)");
-  } else {
-    note("the answer was cut after " + n + " tokens (--max-tokens)");
-  }
-}
-
-void tell_settings(const Engine& engine, const TurnOptions& options) {
-  note(new_completion(engine).model + ", context " + std::to_string(engine.max_seq_len()));
-  const std::string sampling = describe_sampling(options);
-  note("sampling: " + (sampling.empty() ? "the defaults" : sampling));
-}
-
-void tell_rates(const Turn& turn) {
-  char line[160];
-  std::snprintf(line, sizeof line, "%zu tokens read, %zu said, first after %.0f ms, %.0f tok/s; finish: %s; seed %llu",
-                turn.usage.n_prefilled, turn.usage.n_decoded, turn.timings.ttft_ms, turn.timings.decode_tps,
-                finish_reason_json(turn.finish_reason).c_str(), static_cast<unsigned long long>(turn.seed));
-  note(line);
-}
-
 Result<int> run_ask(const Arguments& arguments) {
   TRY_ASSIGN(const std::string system, arguments.turn.system_message());
-  TRY_ASSIGN(const std::string text, join_question(arguments.question, is_terminal(STDIN_FILENO) ? nullptr : &std::cin,
-                                                   std::cin));
-  TRY_ASSIGN(const auto engine, load_engine(arguments.model));
+  const Question question{arguments.words, arguments.message.files};
+  TRY_ASSIGN(const std::string text,
+             join_question(question, is_terminal(STDIN_FILENO) ? nullptr : &std::cin, std::cin));
+  TRY_ASSIGN(const std::string path, find_model(arguments.model));
+  TRY_ASSIGN(const auto engine, load_engine(path, arguments.model));
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.system = system}));
   const CompletionIdentity identity = new_completion(*engine);
 
   InterruptScope interrupt;
   std::stop_source stop;
   const std::stop_callback forward(interrupt.token(), [&] { stop.request_stop(); });
-  TurnOptions options = arguments.turn.turn_options(*engine);
+  const AnswerReader reader = arguments.json ? AnswerReader::kProgram : AnswerReader::kPerson;
+  TurnOptions options = arguments.turn.turn_options(*engine, reader);
   options.stop = stop.get_token();
   options.n_logprobs = arguments.n_logprobs;
-  if (arguments.verbose) tell_settings(*engine, options);
+  if (arguments.message.verbose) note(settings_text(*engine, options));
   signal(SIGPIPE, SIG_IGN);  // the terminal's echo has to be put back before the end
   AnswerWriter output;
   SignOfLife waiting(STDERR_FILENO);
@@ -121,8 +93,9 @@ Result<int> run_ask(const Arguments& arguments) {
   output.end_line();
   if (output.error() == EPIPE) return kReaderGone;
   if (output.error() != 0) return cannot_write();
-  if (!arguments.json) tell_of_cut(turn, options, arguments.turn.has_default_limit());
-  if (arguments.verbose) tell_rates(turn);
+  const std::string ending = ending_line(turn, options.max_tokens, AnswerPlace::kAsk);
+  if (!arguments.json && !ending.empty()) note(ending);
+  if (arguments.message.verbose) note(rates_line(turn));
   return interrupt.interrupted() ? kInterrupted : 0;
 }
 
@@ -131,19 +104,15 @@ void add_texts(CLI::App& command, Arguments& arguments) {
       .add_option_function<std::vector<std::string>>(
           "TEXT",
           [&arguments](const std::vector<std::string>& given) {
-            for (const std::string& word : given) arguments.question.words.push_back(plain_text_argument(word));
+            for (const std::string& word : given) arguments.words.push_back(plain_text_argument(word));
           },
           "the question; MODEL may stand before it. Text from a pipe stands before the question, or where a - is")
       ->type_name("TEXT")
       ->expected(0, -1);
   arguments.model.add_model_option(command);
   arguments.model_option = command.get_option("--model");
-  arguments.prompt_option = add_text_option(command, "-p,--prompt", arguments.prompt, "the question, as an option");
-  command.get_option("--prompt")->type_name("TEXT")->group(kCommonGroup);
-  add_text_list(command, "-f,--file", arguments.question.files,
-                "a file whose text stands before the question (may be repeated; - is standard input)")
-      ->type_name("FILE")
-      ->group(kCommonGroup);
+  arguments.message.add(command, "the question, as an option",
+                        "a file whose text stands before the question (may be repeated; - is standard input)");
 }
 
 }  // namespace
@@ -154,8 +123,7 @@ void add_ask(CLI::App& root, int& exit_code) {
   add_texts(*command, *arguments);
   CLI::Option* json = command->add_flag("--json", arguments->json, "print the answer as JSON (docs/json.md)");
   json->group(kCommonGroup);
-  command->add_flag("-v,--verbose", arguments->verbose, "say on standard error what is run, and how fast it was")
-      ->group(kCommonGroup);
+  arguments->message.add_verbose(*command);
   arguments->turn.add(*command);
   command
       ->add_option("--logprobs", arguments->n_logprobs, "with --json: each token's log-probability and the N likeliest")
@@ -169,7 +137,11 @@ void add_ask(CLI::App& root, int& exit_code) {
     sort_words(*arguments);
     const Result<int> status = run_ask(*arguments);
     if (!status.ok() && arguments->json) std::puts(json_to_string(error_json(status.status())).c_str());
-    exit_code = status.ok() ? *status : report(status.status());
+    if (status.ok()) {
+      exit_code = *status;
+    } else {
+      exit_code = report({status.status().code(), failure_text(status.status(), AnswerPlace::kAsk)});
+    }
   });
 }
 

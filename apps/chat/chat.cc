@@ -14,12 +14,14 @@
 #include "apps/chat/conversation.h"
 #include "apps/chat/line_reader.h"
 #include "apps/chat/load_engine.h"
+#include "apps/chat/message_arguments.h"
 #include "apps/chat/turn_arguments.h"
 #include "apps/chat/turn_json.h"
 #include "apps/chat/turn_seeds.h"
 #include "apps/chat/when_full.h"
 #include "apps/command.h"
 #include "apps/option_kinds.h"
+#include "apps/terminal/remark.h"
 #include "cache/kv_layout.h"
 
 namespace ibid {
@@ -29,6 +31,7 @@ namespace {
 struct Arguments {
   ModelArguments model;
   TurnArguments turn;
+  MessageArguments message;
   std::string resume;
   bool json = false;
   const CLI::Option* resume_option = nullptr;
@@ -53,6 +56,16 @@ void tell_what_goes_on(const KeptConversation& kept, const ChatSession& session,
                 "--numerics");
   }
   if (kept.n_branches() > 0) screen.note("other branches: " + std::to_string(kept.n_branches()) + " (/branches)");
+}
+
+void tell_what_is_kept(const KeptConversation& kept, const ChatSession& session, Screen& screen) {
+  if (kept.is_new()) {
+    tell_what_begins(kept, screen);
+  } else {
+    tell_what_goes_on(kept, session, screen);
+  }
+  const Status& status = session.engine()->tier_status();
+  if (!status.ok()) screen.note("the cache of keys and values is not used: " + status.message());
 }
 
 Result<SessionFiles> session_files() {
@@ -81,33 +94,42 @@ std::optional<std::string> ask_person(LineReader& reader, Screen& screen, const 
 }
 
 // 0, or the exit status of what ended it.
-Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen, bool interactive) {
-  std::string line;
-  while (!screen.writing_failed()) {
+Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen, bool interactive,
+                 const std::optional<std::string>& first) {
+  using Next = Conversation::Next;
+  Next next = first ? conversation.open_with(*first) : Next::kGoOn;
+  for (std::string line; next != Next::kLeave && !screen.writing_failed();) {
+    if (next == Next::kInterrupted && !interactive) return kInterrupted;
     const LineReader::Outcome outcome = reader.read(line);
     if (outcome == LineReader::Outcome::kEnd) break;
     if (outcome == LineReader::Outcome::kInterrupted) {
       screen.note("/exit or Ctrl-D leaves");
-      continue;
+    } else {
+      next = conversation.handle(line);
     }
-    const Conversation::Next next = conversation.handle(line);
-    if (next == Conversation::Next::kLeave) break;
-    if (next == Conversation::Next::kInterrupted && !interactive) return kInterrupted;
   }
   if (screen.writing_failed()) return cannot_write();
   return !interactive && conversation.any_failed() ? 1 : 0;
 }
 
 // The same for a program: messages and answers are lines.
-Result<int> lead_in_json(const TurnOptions& options, ChatSession session, std::optional<KeptConversation> kept) {
+Result<int> lead_in_json(const TurnOptions& options, ChatSession session, std::optional<KeptConversation> kept,
+                         ChatJson chat) {
   Branches branches(std::move(session));
   if (kept) kept->add_branches(branches);
-  const auto options_of = [&](size_t turn) {
+  chat.options = [&](size_t turn) {
     TurnOptions of_turn = options;
     if (of_turn.sampler.seed) *of_turn.sampler.seed += kSeedsOfATurn * turn;
     return of_turn;
   };
-  return lead_chat_json(branches.now(), {options_of, [&] { return kept ? kept->save(branches) : Status(); }});
+  chat.keep_question = [&](const ChatSession& asked) { return kept ? kept->save_question(asked) : Status(); };
+  chat.keep = [&] { return kept ? kept->save(branches) : Status(); };
+  return lead_chat_json(branches.now(), chat);
+}
+
+void tell_what_runs(const Engine& engine, Screen& screen) {
+  screen.note(std::filesystem::path(engine.name()).filename().string() + " · context " +
+              std::to_string(engine.max_seq_len()) + " · /help");
 }
 
 Result<int> run_chat(const Arguments& arguments) {
@@ -120,31 +142,33 @@ Result<int> run_chat(const Arguments& arguments) {
     TRY_ASSIGN(kept, KeptConversation::take(*files, arguments.resume));
     TRY_ASSIGN(cache_directory, kv_cache_directory());
   }
+  TRY_ASSIGN(const std::optional<std::string> first, arguments.message.message());
   const bool interactive = isatty(STDIN_FILENO) == 1 && !arguments.json;
-  TRY_ASSIGN(const auto engine, load_engine(arguments.model, cache_directory, interactive));
-  TRY_ASSIGN(ChatSession session, open_session(arguments, engine, kept));
-  if (arguments.json) return lead_in_json(arguments.turn.turn_options(*engine), std::move(session), std::move(kept));
-
-  Screen screen;
+  TRY_ASSIGN(const std::string path, find_model(arguments.model, interactive));
+  // Before the model is loaded: what is typed meanwhile waits for the prompt, unseen.
   LineReader reader(interactive);
+  TRY_ASSIGN(const auto engine, load_engine(path, arguments.model, cache_directory));
+  TRY_ASSIGN(ChatSession session, open_session(arguments, engine, kept));
+  const AnswerReader answer_reader = arguments.json ? AnswerReader::kProgram : AnswerReader::kPerson;
+  const TurnOptions turn = arguments.turn.turn_options(*engine, answer_reader);
+  if (arguments.message.verbose) remark(settings_text(*engine, turn), RemarkStyle::kDim);
+  if (arguments.json) {
+    ChatJson chat{.first = first, .verbose = arguments.message.verbose};
+    return lead_in_json(turn, std::move(session), std::move(kept), std::move(chat));
+  }
+
+  Screen screen(interactive ? AnswerPlace::kChat : AnswerPlace::kPipe);
   reader.set_completion(completion_words());
-  if (interactive) {
-    screen.note(std::filesystem::path(engine->name()).filename().string() + " · context " +
-                std::to_string(engine->max_seq_len()) + " · /help");
-  }
-  if (kept && kept->is_new()) tell_what_begins(*kept, screen);
-  if (kept && !kept->is_new()) tell_what_goes_on(*kept, session, screen);
-  if (const Status& status = engine->tier_status(); kept && !status.ok()) {
-    screen.note("the cache of keys and values is not used: " + status.message());
-  }
-  Conversation::Options options{arguments.turn.turn_options(*engine), files, std::move(kept), interactive, {}};
+  if (interactive) tell_what_runs(*engine, screen);
+  if (kept) tell_what_is_kept(*kept, session, screen);
+  Conversation::Options options{turn, files, std::move(kept), interactive, arguments.message.verbose, {}};
   if (interactive) {
     options.ask_person = [&](const std::string& question) { return ask_person(reader, screen, question); };
   }
   const CacheEnding cache_ending(engine, screen);
   Conversation conversation(std::move(session), std::move(options), screen);
   if (interactive) conversation.show_last_exchange();
-  return lead(conversation, reader, screen, interactive);
+  return lead(conversation, reader, screen, interactive, first);
 }
 
 }  // namespace
@@ -167,6 +191,9 @@ void add_chat(CLI::App& root, int& exit_code) {
       ->add_flag("--json", arguments->json,
                  "for programs: a message a line in, a JSON object a line out (docs/json.md)")
       ->group(kCommonGroup);
+  arguments->message.add(*command, "a first message; the chat goes on behind its answer",
+                         "a file whose text stands before the first message (may be repeated)");
+  arguments->message.add_verbose(*command);
   arguments->turn.add(*command);
   arguments->model.add_running(*command);
   arguments->model.add_fetch(*command);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "apps/chat/sampling_options.h"
+#include "apps/chat/when_full.h"
 #include "apps/nearest_names.h"
 
 namespace ibid {
@@ -49,7 +51,7 @@ constexpr std::array kCommands = {
                 "The names, values and ranges are the command line's. /set NAME shows one,\n"
                 "/set alone or /show all.",
                 0, kText, &C::set},
-    ChatCommand{"/show", "", "", "how answers are sampled now", "", 0, 0, &C::show_settings},
+    ChatCommand{"/show", "", "[NAME]", "how answers are sampled now", "", 0, 1, &C::show_settings},
     ChatCommand{"/when-full", "", "[POLICY]", "a full context: error, drop (old turns), cut",
                 "error: the message is refused. drop: the oldest turns go; the system message,\n"
                 "pinned messages and the newest turn stay, and what was there before stays as\n"
@@ -71,6 +73,17 @@ constexpr std::array kCommands = {
 
 std::string usage_of(const ChatCommand& command) {
   return std::string(command.name) + (command.arguments.empty() ? "" : " ") + std::string(command.arguments);
+}
+
+// The words among "N|unlimited": those in small letters.
+std::vector<std::string> words_of_value(std::string_view value) {
+  std::vector<std::string> words;
+  while (!value.empty()) {
+    const std::string_view word = value.substr(0, value.find('|'));
+    if (word.find_first_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ") == std::string_view::npos) words.emplace_back(word);
+    value.remove_prefix(std::min(word.size() + 1, value.size()));
+  }
+  return words;
 }
 
 }  // namespace
@@ -107,6 +120,15 @@ std::string help_of(const ChatCommand& command) {
 
 CompletionWords completion_words() {
   CompletionWords words;
+  for (const SamplingOption& option : sampling_options()) {
+    words.arguments["/set"].push_back(option.name() + " ");
+    words.arguments["/show"].push_back(option.name());
+    if (std::vector<std::string> values = words_of_value(option.value); !values.empty()) {
+      words.arguments["/set " + option.name()] = std::move(values);
+    }
+  }
+  words.arguments["/when-full"] = {kWhenFullNames.begin(), kWhenFullNames.end()};
+  for (const ChatCommand& command : kCommands) words.arguments["/help"].emplace_back(command.name.substr(1));
   for (const ChatCommand& command : kCommands) {
     words.commands.emplace_back(command.name);
     if (command.arguments.starts_with("FILE")) words.commands_with_file.emplace_back(command.name);

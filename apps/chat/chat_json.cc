@@ -5,11 +5,14 @@
 #include <cerrno>
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include "apps/chat/interrupt.h"
 #include "apps/chat/turn_json.h"
+#include "apps/chat/turn_lines.h"
 #include "apps/command.h"
 #include "apps/terminal/answer_writer.h"
+#include "apps/terminal/remark.h"
 
 namespace ibid {
 
@@ -21,6 +24,19 @@ size_t n_answers(const Json& messages) {
   return n;
 }
 
+// Takes the next message: `first`, or a line of standard input that holds more than blanks. False: there is none.
+bool next_message(std::optional<std::string>& first, std::string& message) {
+  if (first) {
+    message = *std::exchange(first, std::nullopt);
+    return true;
+  }
+  while (std::getline(std::cin, message)) {
+    if (!message.empty() && message.back() == '\r') message.pop_back();
+    if (message.find_first_not_of(" \t") != std::string::npos) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<int> lead_chat_json(ChatSession& session, const ChatJson& chat) {
@@ -29,23 +45,28 @@ Result<int> lead_chat_json(ChatSession& session, const ChatJson& chat) {
   int exit_code = 0;
   const auto fail = [&](const Status& status) {
     output.write_line(json_to_string(error_json(status)));
-    exit_code = report(status);
+    exit_code = report({status.code(), failure_text(status, AnswerPlace::kPipe)});
   };
-  for (std::string line; output.error() == 0 && std::getline(std::cin, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+  std::optional<std::string> first = chat.first;
+  for (std::string line; output.error() == 0 && next_message(first, line);) {
     InterruptScope interrupt;
     TurnOptions options = chat.options(n_answers(session.messages()));
     options.stop = interrupt.token();
     const CompletionIdentity identity = new_completion(*session.engine());
+    // What is wrong with the message, the turn itself says; what is wrong with the file, keeping the answer.
+    if (Result<ChatSession> asked = session.fork();
+        asked.ok() && asked->append({{"role", "user"}, {"content", line}}).ok()) {
+      (void)chat.keep_question(*asked);
+    }
     const Result<Turn> turn = session.send(line, options);
     if (turn.ok()) {
       const Json json = completion_json(identity, {&*turn, 1}, session.messages(), session.engine()->tokenizer());
       output.write_line(json_to_string(json));
-      if (const Status kept = chat.keep(); !kept.ok()) fail(kept);
+      if (chat.verbose) remark("ibid: " + rates_line(*turn));
     } else {
       fail(turn.status());
     }
+    if (const Status kept = chat.keep(); !kept.ok()) fail(kept);
     if (interrupt.interrupted()) return kInterrupted;
   }
   if (output.error() == EPIPE) return kReaderGone;

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "runtime/chat_session.h"
@@ -13,8 +15,11 @@ namespace ibid {
 struct ChatJson {
   // The options of the answer to question number `turn`, counted from 0.
   std::function<TurnOptions(size_t turn)> options;
-  // Keeps the conversation after an answer, where it is kept.
+  // Keep the conversation, where it is kept: with a question that waits for its answer, and after the answer.
+  std::function<Status(const ChatSession& asked)> keep_question;
   std::function<Status()> keep;
+  std::optional<std::string> first;  // a message before those of standard input
+  bool verbose = false;              // how fast each answer was goes to standard error
 };
 
 // To the end of standard input. The exit status: 0; 1 when anything failed; kInterrupted; kReaderGone.

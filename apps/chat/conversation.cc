@@ -46,6 +46,7 @@ Conversation::Conversation(ChatSession session, Options options, Screen& screen)
       files_(std::move(options.files)),
       kept_(std::move(options.kept)),
       commands_(options.commands),
+      verbose_(options.verbose),
       ask_person_(std::move(options.ask_person)),
       screen_(screen) {
   if (kept_) kept_->add_branches(branches_);
@@ -60,6 +61,14 @@ Conversation::Next Conversation::handle(const std::string& line) {
   }
   if (line.starts_with("//")) return message(std::string_view(line).substr(1));
   return line[0] == '/' ? command(line) : message(line);
+}
+
+Conversation::Next Conversation::open_with(const std::string& text) {
+  constexpr size_t kShown = 160;
+  ++n_lines_;
+  if (commands_) note("> " + excerpt(text, kShown));
+  bool said = false;
+  return say(text, commands_ ? "the last message and its answer" : "", said);
 }
 
 Conversation::Next Conversation::command(std::string_view line) {
@@ -131,7 +140,6 @@ std::optional<Turn> Conversation::answer(size_t question, size_t attempt, const 
   const size_t n_before = n_turns_before(question);
   screen_.wait("reading");
   Result<Turn> turn = ask(options, [&](const TurnEvent& event) {
-    if (event.kind == TurnEvent::Kind::kText) await_question();
     // From a pipe an empty line stands between two answers, for an answer may have several lines.
     if (event.kind == TurnEvent::Kind::kText && !std::exchange(separated, true)) {
       screen_.show({.kind = TurnEvent::Kind::kText, .text = "\n"});
@@ -146,6 +154,7 @@ std::optional<Turn> Conversation::answer(size_t question, size_t attempt, const 
   ++n_answers_shown_;
   screen_.finish(*turn, n_before + 1, options.max_tokens);
   if (turn->lost_prefix) note(turn->lost_prefix->to_string());
+  if (verbose_) note(rates_line(*turn));
   return *std::move(turn);
 }
 
@@ -261,10 +270,7 @@ Conversation::Next Conversation::several_answers(std::string_view argument) {
   if (!options.sampler.seed) options.sampler.seed = std::random_device()();
   AnswersOnScreen shown(screen_, std::min(*n, ChatSession::kMaxAnswers), options, n_turns(messages()) + 1);
   const Result<std::vector<Turn>> turns =
-      now().send_for_answers(text, *n, options, [&](size_t i, const TurnEvent& event) {
-        if (event.kind == TurnEvent::Kind::kText) await_question();
-        shown.hear(i, event);
-      });
+      now().send_for_answers(text, *n, options, [&](size_t i, const TurnEvent& event) { shown.hear(i, event); });
   if (!turns.ok()) {
     shown.give_up();
     fail_turn(turns.status());
@@ -293,17 +299,7 @@ void Conversation::keep_question(const std::string& text) {
   // What is wrong with the text, the turn itself will say; what is wrong with the file, the save behind it.
   Result<ChatSession> copy = now().fork();
   if (!copy.ok() || !copy->append({{"role", "user"}, {"content", text}}).ok()) return;
-  const auto asked = std::make_shared<ChatSession>(*std::move(copy));
-  const auto write = [asked, kept = &*kept_] { (void)kept->save_question(*asked); };
-  try {
-    keeping_ = std::jthread(write);
-  } catch (const std::system_error&) {  // no thread left
-    write();
-  }
-}
-
-void Conversation::await_question() {
-  if (keeping_.joinable()) keeping_.join();
+  (void)kept_->save_question(*copy);
 }
 
 void Conversation::save() {
@@ -313,7 +309,6 @@ void Conversation::save() {
     }
   }
   if (!kept_) return branches_.is_kept();
-  await_question();
   if (const Status status = kept_->save(branches_); !status.ok()) {
     any_failed_ = true;
     note("the conversation could not be kept: " + status.message());
@@ -322,18 +317,13 @@ void Conversation::save() {
 
 void Conversation::fail_turn(const Status& status) {
   if (status.code() == ErrorCode::kCancelled) return note("stopped before the first word; nothing has changed");
-  if (status.code() != ErrorCode::kContextFull) return fail(status);
-  // What stands behind the numbers is for programs: names of functions.
-  fail({status.code(), status.message().substr(0, status.message().find(';'))});
-  note(commands_ ? "ways out: /when-full drop lets old turns go, /undo takes the last turn back,\n"
-                   "/edit shortens a message, /clear begins anew"
-                 : "ways out: --when-full drop lets old turns go, a larger --context");
+  fail(status);
 }
 
 void Conversation::fail(const Status& status) {
   any_failed_ = true;
   const std::string which = commands_ ? "" : "message " + std::to_string(n_lines_) + ": ";
-  note("ibid: " + which + status.message());
+  note("ibid: " + which + failure_text(status, commands_ ? AnswerPlace::kChat : AnswerPlace::kPipe));
 }
 
 }  // namespace ibid

@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "apps/chat/attached_files.h"
@@ -32,6 +31,7 @@ class Conversation {
     Result<SessionFiles> files;            // where /save keeps it, or why it cannot
     std::optional<KeptConversation> kept;  // none: it is kept nowhere
     bool commands = false;                 // a person types: lines may be commands, and @FILE is a file
+    bool verbose = false;                  // how fast each answer was is said
     AskPerson ask_person;
   };
   Conversation(ChatSession session, Options options, Screen& screen);
@@ -39,6 +39,8 @@ class Conversation {
   enum class Next { kGoOn, kLeave, kInterrupted };
   // One line: a message, or a command. Failures are shown, and the conversation stands as before.
   Next handle(const std::string& line);
+  // A message as it is, whatever it begins with: what --prompt and --file say before anybody types.
+  Next open_with(const std::string& message);
 
   bool any_failed() const { return any_failed_; }
   const ChatSession& session() const { return branches_.now(); }
@@ -65,7 +67,7 @@ class Conversation {
   Next history(std::string_view argument);
   Next pin(std::string_view argument);
   Next set(std::string_view argument);
-  Next show_settings(std::string_view);
+  Next show_settings(std::string_view argument);
   Next when_full(std::string_view argument);
   Next show_model(std::string_view);
   Next show_stats(std::string_view);
@@ -90,10 +92,8 @@ class Conversation {
   size_t n_turns_before(size_t message) const;
   // A copy of the conversation where a message of so many bytes may make a full context drop some of it.
   std::optional<ChatSession> copy_if_room_is_short(size_t n_bytes);
-  // Writes the question to the file, on a thread of its own while the model reads it: the answer waits for that before
-  // its first word is shown.
+  // Writes the question to the file of a kept conversation, before the model sees it.
   void keep_question(const std::string& text);
-  void await_question();
 
   // Asks where a kept conversation goes that is about to begin anew. False: it stays as it is.
   bool make_way();
@@ -111,12 +111,12 @@ class Conversation {
   Result<SessionFiles> files_;
   std::optional<KeptConversation> kept_;
   const bool commands_;
+  const bool verbose_;
   const AskPerson ask_person_;
   Screen& screen_;
   std::vector<Branches::Place> forks_;    // where /fork was said
   std::vector<Branches::Place> answers_;  // of the last /answers
   std::vector<AttachedFile> attached_;    // by /read, for the next message
-  std::jthread keeping_;                  // writes a question; ends before anything else is written
   size_t attempted_question_ = SIZE_MAX;  // the last /regen
   size_t last_attempt_ = 0;
   size_t n_lines_ = 0;                    // from a pipe: which message this is

@@ -129,8 +129,15 @@ Conversation::Next Conversation::set(std::string_view argument) {
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::show_settings(std::string_view) {
-  list_settings();
+Conversation::Next Conversation::show_settings(std::string_view argument) {
+  const SamplingOption* option = find_sampling_option(argument);
+  if (argument.empty()) {
+    list_settings();
+  } else if (option == nullptr) {
+    note("'" + std::string(argument) + "' is no setting (/show lists them)");
+  } else {
+    note(option->name() + " " + option->get(turn_options_) + ": " + option->help);
+  }
   return Next::kGoOn;
 }
 

@@ -1,5 +1,7 @@
 #include "apps/chat/line_reader.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -14,34 +16,27 @@
 #include "apps/terminal/terminal_input.h"
 #include "apps/terminal/terminal_modes.h"
 #include "apps/terminal/terminal_traits.h"
+#include "base/check.h"
 #include "base/utf8.h"
 
 namespace ibid {
 
 namespace {
 
-volatile sig_atomic_t interrupted = 0;
+// The handler's end of a pipe: a Ctrl-C that comes a moment before the wait for keys begins ends that wait, too.
+int interrupt_fd = -1;
 
-void note_interrupt(int) { interrupted = 1; }
+void note_interrupt(int) {
+  const int saved = errno;
+  [[maybe_unused]] const ssize_t written = write(interrupt_fd, "i", 1);
+  errno = saved;
+}
 
 // Where what is typed is shown: with everything else that is no answer, if that can be.
 std::optional<int> screen_for_typing() {
   if (obeys_sequences(STDERR_FILENO)) return STDERR_FILENO;
   if (obeys_sequences(STDOUT_FILENO)) return STDOUT_FILENO;
   return std::nullopt;
-}
-
-// A line from the terminal without its end; false at the end of input, and when a signal came.
-bool read_terminal_line(std::string& line) {
-  line.clear();
-  char c = 0;
-  for (;;) {
-    const ssize_t n = ::read(STDIN_FILENO, &c, 1);
-    if (n < 0 && errno == EINTR && interrupted == 0) continue;
-    if (n <= 0) return n == 0 && !line.empty();
-    if (c == '\n') return true;
-    line += c;
-  }
 }
 
 }  // namespace
@@ -57,9 +52,42 @@ struct LineReader::Terminal {
   LineEditor editor;
 };
 
-LineReader::LineReader(bool interactive) : interactive_(interactive) {
+// A terminal that understands no sequences: it echoes and edits by itself, and nothing is kept. From the first message
+// on Ctrl-C ends a line and not the process, at whatever moment it comes.
+struct LineReader::PlainTerminal {
+  PlainTerminal() {
+    CHECK(pipe2(interrupts, O_CLOEXEC | O_NONBLOCK) == 0);
+    interrupt_fd = interrupts[1];
+  }
+  ~PlainTerminal() {
+    if (handles_interrupts) sigaction(SIGINT, &before, nullptr);
+    interrupt_fd = -1;
+    close(interrupts[0]);
+    close(interrupts[1]);
+  }
+  PlainTerminal(const PlainTerminal&) = delete;
+  PlainTerminal& operator=(const PlainTerminal&) = delete;
+
+  Outcome read(std::string& message);
+
+ private:
+  void handle_interrupts();
+  // A line without its end.
+  Outcome read_line(std::string& line);
+
+  int interrupts[2] = {-1, -1};
+  bool handles_interrupts = false;
+  struct sigaction before {};
+};
+
+LineReader::LineReader(bool interactive) {
   const std::optional<int> screen = screen_for_typing();
-  if (interactive && screen) terminal_ = std::make_unique<Terminal>(*screen);
+  if (interactive && screen) {
+    terminal_ = std::make_unique<Terminal>(*screen);
+    terminal_->modes.set(TerminalMode::kAnswering);
+  } else if (interactive) {
+    plain_ = std::make_unique<PlainTerminal>();
+  }
 }
 
 LineReader::~LineReader() = default;
@@ -70,7 +98,7 @@ void LineReader::set_completion(CompletionWords words) {
 
 LineReader::Outcome LineReader::read(std::string& message, bool keep) {
   message.clear();
-  if (terminal_ == nullptr && interactive_) return read_plainly(message);
+  if (plain_ != nullptr) return plain_->read(message);
   if (terminal_ == nullptr) {
     if (!std::getline(std::cin, message)) return Outcome::kEnd;
     if (!message.empty() && message.back() == '\r') message.pop_back();
@@ -87,21 +115,39 @@ LineReader::Outcome LineReader::read(std::string& message, bool keep) {
   return Outcome::kLine;
 }
 
-// The terminal's own editing; nothing is kept.
-LineReader::Outcome LineReader::read_plainly(std::string& message) {
+void LineReader::PlainTerminal::handle_interrupts() {
+  if (std::exchange(handles_interrupts, true)) return;
   struct sigaction action {};
-  struct sigaction before {};
-  action.sa_handler = note_interrupt;  // without SA_RESTART: the read ends
+  action.sa_handler = note_interrupt;
+  action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, &before);
-  interrupted = 0;
+}
+
+LineReader::Outcome LineReader::PlainTerminal::read_line(std::string& line) {
+  line.clear();
+  for (;;) {
+    pollfd sources[2] = {{STDIN_FILENO, POLLIN, 0}, {interrupts[0], POLLIN, 0}};
+    if (poll(sources, 2, -1) < 0) continue;  // a signal
+    char c = 0;
+    if (sources[1].revents != 0 && ::read(interrupts[0], &c, 1) == 1) return Outcome::kInterrupted;
+    if (sources[0].revents == 0) continue;
+    const ssize_t n = ::read(STDIN_FILENO, &c, 1);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n == 0 && !line.empty() ? Outcome::kLine : Outcome::kEnd;
+    if (c == '\n') return Outcome::kLine;
+    line += c;
+  }
+}
+
+LineReader::Outcome LineReader::PlainTerminal::read(std::string& message) {
+  handle_interrupts();
   Outcome outcome = Outcome::kLine;
   std::string typed, line;
   for (const char* prompt = "> ";; prompt = "  ") {
     std::fputs(prompt, stderr);
-    const bool read = read_terminal_line(line);
-    if (!read) {
+    outcome = read_line(line);
+    if (outcome != Outcome::kLine) {
       std::fputc('\n', stderr);
-      outcome = interrupted != 0 ? Outcome::kInterrupted : Outcome::kEnd;
       break;
     }
     typed += utf8_sanitize(line);
@@ -109,7 +155,6 @@ LineReader::Outcome LineReader::read_plainly(std::string& message) {
     if (typed.ends_with('\\')) typed.pop_back();
     typed += '\n';
   }
-  sigaction(SIGINT, &before, nullptr);
   message = message_of(typed);
   return outcome;
 }

@@ -15,8 +15,8 @@ namespace ibid {
 
 class LineReader {
  public:
-  // interactive: standard input is a terminal. Then that terminal is ours as long as this lives: between two
-  // calls of read() it shows nothing of what is typed, and keeps it for the next.
+  // interactive: standard input is a terminal. Then that terminal is ours as long as this lives: outside of read() it
+  // shows nothing of what is typed, and keeps it for the next.
   explicit LineReader(bool interactive);
   ~LineReader();
   LineReader(const LineReader&) = delete;
@@ -33,10 +33,10 @@ class LineReader {
 
  private:
   struct Terminal;
-  Outcome read_plainly(std::string& message);
+  struct PlainTerminal;
 
-  bool interactive_;
-  std::unique_ptr<Terminal> terminal_;  // nullptr: a pipe, or a terminal without sequences
+  std::unique_ptr<Terminal> terminal_;    // nullptr: a pipe, or a terminal without sequences
+  std::unique_ptr<PlainTerminal> plain_;  // for the latter
 };
 
 }  // namespace ibid

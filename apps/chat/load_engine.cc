@@ -29,15 +29,6 @@ bool person_agrees(const KnownModel& model, const std::string& directory) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-Result<std::string> find_or_fetch(const ModelArguments& arguments, bool may_ask) {
-  Result<std::string> path = resolve_model(arguments.model);
-  const KnownModel* known = arguments.model.empty() ? &default_model() : find_known_model(arguments.model);
-  const bool could = !path.ok() && known != nullptr && models_directory().ok();
-  if (!could) return path;
-  const bool may = arguments.model.empty() && arguments.fetch;
-  return may || (may_ask && person_agrees(*known, *models_directory())) ? pull_model(*known) : path;
-}
-
 // A model answers beyond its trained length, but ever worse.
 void warn_of_long_context(const std::string& path, size_t context) {
   const Result<std::unique_ptr<ModelFile>> file = open_model_file(path);
@@ -51,6 +42,15 @@ void warn_of_long_context(const std::string& path, size_t context) {
 
 }  // namespace
 
+Result<std::string> find_model(const ModelArguments& arguments, bool may_ask) {
+  Result<std::string> path = resolve_model(arguments.model);
+  const KnownModel* known = arguments.model.empty() ? &default_model() : find_known_model(arguments.model);
+  const bool could = !path.ok() && known != nullptr && models_directory().ok();
+  if (!could) return path;
+  const bool may = arguments.model.empty() && arguments.fetch;
+  return may || (may_ask && person_agrees(*known, *models_directory())) ? pull_model(*known) : path;
+}
+
 EngineOptions engine_options(const ModelArguments& arguments) {
   const ModelOptions model = arguments.options();
   EngineOptions options;
@@ -61,9 +61,8 @@ EngineOptions engine_options(const ModelArguments& arguments) {
   return options;
 }
 
-Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments, const std::string& cache_directory,
-                                            bool may_ask) {
-  TRY_ASSIGN(const std::string path, find_or_fetch(arguments, may_ask));
+Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
+                                            const std::string& cache_directory) {
   if (arguments.context > 0) warn_of_long_context(path, arguments.context);
   EngineOptions options = engine_options(arguments);
   options.cache_directory = cache_directory;

@@ -13,11 +13,13 @@ namespace ibid {
 // What the arguments say of an engine; the rest as it is by default.
 EngineOptions engine_options(const ModelArguments& arguments);
 
-// Resolves the model and loads it. The default model, where it is meant and not there, is fetched when the arguments
-// allow it (--fetch) or `may_ask` and the person at the terminal says yes; else the error says which command fetches
-// it. Says on standard error when --context is more than the model was trained for.
+// The path of the model. The default one, where it is meant and not there, is fetched when the arguments allow it
+// (--fetch) or `may_ask` and the person at the terminal says yes; else the error says which command fetches it.
+Result<std::string> find_model(const ModelArguments& arguments, bool may_ask = false);
+
+// Loads the model at `path`. Says on standard error when --context is more than the model was trained for.
 // cache_directory: as in EngineOptions.
-Result<std::shared_ptr<Engine>> load_engine(const ModelArguments& arguments, const std::string& cache_directory = {},
-                                            bool may_ask = false);
+Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
+                                            const std::string& cache_directory = {});
 
 }  // namespace ibid

@@ -9,7 +9,8 @@
 
 namespace ibid {
 
-Screen::Screen() : notes_to_terminal_(isatty(STDERR_FILENO) == 1), waiting_(STDERR_FILENO) {}
+Screen::Screen(AnswerPlace place)
+    : place_(place), notes_to_terminal_(isatty(STDERR_FILENO) == 1), waiting_(STDERR_FILENO) {}
 
 void Screen::wait(std::string what) {
   if (answer_.at_line_start()) waiting_.say(std::move(what));
@@ -33,14 +34,15 @@ void Screen::show(const TurnEvent& event) {
   }
 }
 
-void Screen::finish(const Turn& turn, size_t turn_number, std::optional<size_t> max_tokens) {
+void Screen::finish(const Turn& turn, size_t turn_number, size_t max_tokens) {
   waiting_.end();
   // One message a line from a pipe: an answer ends its line.
   if (turn.text.empty()) answer_.write("\n");
   answer_.end_line();
-  if (!notes_to_terminal_) return;
-  note(status_line(turn, turn_number, terminal_width(STDERR_FILENO) - 1));
-  if (const std::string ending = ending_line(turn, max_tokens); !ending.empty()) note(ending);
+  if (notes_to_terminal_) note(status_line(turn, turn_number, terminal_width(STDERR_FILENO) - 1));
+  const std::string ending = ending_line(turn, max_tokens, place_);
+  if (ending.empty()) return;
+  note(place_ == AnswerPlace::kPipe ? "ibid: message " + std::to_string(turn_number) + ": " + ending : ending);
 }
 
 void Screen::note(std::string_view text) {

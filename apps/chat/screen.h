@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,7 +15,7 @@ namespace ibid {
 
 class Screen {
  public:
-  Screen();
+  explicit Screen(AnswerPlace place);
 
   bool writing_failed() const { return answer_.error() != 0; }
 
@@ -24,13 +23,14 @@ class Screen {
   void wait(std::string what);
   // To be called with every event of a turn.
   void show(const TurnEvent& event);
-  // Ends the answer and shows the status line, and what to do about an answer that was cut. max_tokens: the
-  // limit of the turn, as in TurnOptions.
-  void finish(const Turn& turn, size_t turn_number, std::optional<size_t> max_tokens = std::nullopt);
+  // Ends the answer and shows the status line, and what to do about an answer that was cut, which a pipe hears of as
+  // well. max_tokens: the limit of the turn, as in TurnOptions.
+  void finish(const Turn& turn, size_t turn_number, size_t max_tokens);
   // A remark of ours.
   void note(std::string_view text);
 
  private:
+  const AnswerPlace place_;
   const bool notes_to_terminal_;
   AnswerWriter answer_;
   SignOfLife waiting_;

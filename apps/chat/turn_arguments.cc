@@ -41,6 +41,14 @@ std::string known_models_text() {
   return text;
 }
 
+// The default as help shows it: what a person gets, and what a program gets where that is something else.
+std::string default_text(const SamplingOption& option) {
+  const std::string of_program = option.get(TurnOptions());
+  const std::string of_person = option.get(terminal_defaults(4));
+  if (of_person == of_program) return of_program;
+  return (option.name() == "max-tokens" ? "a quarter of the context" : of_person) + ", with --json " + of_program;
+}
+
 }  // namespace
 
 void TurnArguments::add(CLI::App& command) {
@@ -68,7 +76,6 @@ void TurnArguments::add(CLI::App& command) {
 }
 
 void TurnArguments::add_sampling(CLI::App& command, bool common, const char* group) {
-  const TurnOptions defaults = terminal_defaults(1);
   for (const SamplingOption& option : sampling_options()) {
     if (option.common != common) continue;
     const auto take = [this, &option](const std::string& text) {
@@ -77,10 +84,9 @@ void TurnArguments::add_sampling(CLI::App& command, bool common, const char* gro
       if (!status.ok()) throw CLI::ValidationError("--" + option.name(), status.message());
       given_.emplace_back(&option, text);
     };
-    const std::string value = option.name() == "max-tokens" ? "a quarter of the context" : option.get(defaults);
     command.add_option_function<std::string>(option.flags, take, option.help)
         ->type_name(option.value)
-        ->default_str(value)
+        ->default_str(default_text(option))
         ->group(group);
   }
 }
@@ -104,8 +110,9 @@ void TurnArguments::add_logit_bias(CLI::App& command, const char* group) {
       ->group(group);
 }
 
-TurnOptions TurnArguments::turn_options(const Engine& engine) const {
-  TurnOptions options = terminal_defaults(engine.max_seq_len());
+TurnOptions TurnArguments::turn_options(const Engine& engine, AnswerReader reader) const {
+  TurnOptions options;
+  if (reader == AnswerReader::kPerson) options = terminal_defaults(engine.max_seq_len());
   if (const KnownModel* known = known_model_of_file(engine.name())) {
     for (const RecommendedOption& option : known->sampling) {
       CHECK(apply_sampling(options, option.name, option.value).ok()) << known->name << ": " << option.name;
@@ -117,11 +124,6 @@ TurnOptions TurnArguments::turn_options(const Engine& engine) const {
   if (!breakers_.empty()) options.dry_sequence_breakers = breakers_;
   if (breakers_ == std::vector<std::string>{"none"}) options.dry_sequence_breakers.clear();
   return options;
-}
-
-bool TurnArguments::has_default_limit() const {
-  return std::none_of(given_.begin(), given_.end(),
-                      [](const auto& given) { return given.first->name() == "max-tokens"; });
 }
 
 Result<std::string> TurnArguments::system_message() const {

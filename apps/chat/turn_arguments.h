@@ -13,6 +13,9 @@
 
 namespace ibid {
 
+// Who reads the answers. A person is spared endless ones (terminal_defaults()); a program gets what it asks for.
+enum class AnswerReader : uint8_t { kPerson, kProgram };
+
 struct TurnArguments {
   std::string system;
   std::string system_file;
@@ -22,11 +25,9 @@ struct TurnArguments {
   // the model's vocabulary can tell. `this` must outlive the command.
   void add(CLI::App& command);
 
-  // The options for a model: the library's defaults, the cap on an answer, what the catalog recommends for this
-  // file, and what was given on the command line, each over the one before.
-  TurnOptions turn_options(const Engine& engine) const;
-  // Whether the length limit is the one that nobody asked for.
-  bool has_default_limit() const;
+  // The options for a model: the library's defaults, for a person those of the terminal, what the catalog recommends
+  // for this file, and what was given on the command line, each over the one before.
+  TurnOptions turn_options(const Engine& engine, AnswerReader reader) const;
 
   // The system message. Error: kIo for a --system-file that cannot be read.
   Result<std::string> system_message() const;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string_view>
 #include <vector>
 
+#include "apps/chat/sampling_options.h"
+#include "apps/chat/turn_json.h"
 #include "apps/terminal/graphemes.h"
 
 namespace ibid {
@@ -55,16 +58,51 @@ std::string status_line(const Turn& turn, size_t turn_number, size_t width) {
   return joined(parts);
 }
 
-std::string ending_line(const Turn& turn, std::optional<size_t> max_tokens) {
+std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place) {
+  const bool in_chat = place == AnswerPlace::kChat;
   if (turn.finish_reason == FinishReason::kRepetition) {
-    return "the answer was ended because it repeats itself; /regen gives another one";
+    return std::string("the answer was ended because it repeats itself; ") +
+           (in_chat ? "/regen gives another one, /set stop-repetition off lets such go on"
+                    : "--stop-repetition off lets it go on");
   }
   if (turn.finish_reason != FinishReason::kLength) return {};
-  if (max_tokens && (*max_tokens == 0 || turn.usage.n_decoded < *max_tokens)) {
-    return "the answer was cut because the context is full; --context N makes room for more";
+  const std::string cut = "the answer was cut after " + std::to_string(turn.usage.n_decoded) + " tokens";
+  if (max_tokens == 0 || turn.usage.n_decoded < max_tokens) {
+    return cut + ": the context is full; " +
+           (in_chat ? "a chat with a larger --context has more room" : "--context N makes room for more");
   }
-  return "the answer was cut at " + (max_tokens ? std::to_string(*max_tokens) + " tokens" : "its length limit") +
-         "; \"go on\" continues it, --max-tokens N sets another limit (unlimited: none)";
+  return cut + "; " +
+         (in_chat ? "\"go on\" continues it, /set max-tokens N sets another limit (unlimited: none)"
+                  : "--max-tokens N sets another limit (unlimited: none)");
+}
+
+std::string failure_text(const Status& status, AnswerPlace place) {
+  if (status.code() != ErrorCode::kContextFull) return status.message();
+  // What stands behind the numbers names functions.
+  const std::string numbers = status.message().substr(0, status.message().find(';'));
+  switch (place) {
+    case AnswerPlace::kChat:
+      return numbers + "\nways out: /when-full drop lets old turns go, /undo takes the last turn back,\n"
+                       "/edit shortens a message, /clear begins anew";
+    case AnswerPlace::kPipe:
+      return numbers + "\nways out: --when-full drop lets old turns go, a larger --context";
+    case AnswerPlace::kAsk: break;
+  }
+  return numbers + "\nways out: a shorter text, a larger --context";
+}
+
+std::string settings_text(const Engine& engine, const TurnOptions& options) {
+  const std::string sampling = describe_sampling(options);
+  return new_completion(engine).model + ", context " + std::to_string(engine.max_seq_len()) +
+         "\nsampling: " + (sampling.empty() ? "the defaults" : sampling);
+}
+
+std::string rates_line(const Turn& turn) {
+  char line[160];
+  std::snprintf(line, sizeof line, "%zu tokens read, %zu said, first after %.0f ms, %.0f tok/s; finish: %s; seed %llu",
+                turn.usage.n_prefilled, turn.usage.n_decoded, turn.timings.ttft_ms, turn.timings.decode_tps,
+                finish_reason_json(turn.finish_reason).c_str(), static_cast<unsigned long long>(turn.seed));
+  return line;
 }
 
 std::string reading_line(const TurnEvent& event) {

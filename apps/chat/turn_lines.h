@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
+#include <cstdint>
 #include <string>
 
+#include "base/result.h"
+#include "runtime/engine.h"
 #include "runtime/turn.h"
 
 namespace ibid {
@@ -14,9 +16,24 @@ namespace ibid {
 // important left out first. The reason is there however narrow it is.
 std::string status_line(const Turn& turn, size_t turn_number, size_t width);
 
-// What to do about an answer that a limit or its own repetition ended; empty for any other. max_tokens: as in
-// TurnOptions; nullopt: not known.
-std::string ending_line(const Turn& turn, std::optional<size_t> max_tokens);
+// Where an answer is given: what a person can do about its end has another name there.
+enum class AnswerPlace : uint8_t {
+  kChat,  // that takes commands
+  kPipe,  // a chat from a pipe
+  kAsk,   // one answer
+};
+
+// Why a limit or its own repetition ended an answer, and what to do about it; empty for any other end. max_tokens: of
+// the turn, as in TurnOptions.
+std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place);
+
+// A failure as a person at a terminal or a script can use it: what a message of the library says of its own functions
+// is left out, and the ways out are those of the place, in lines of their own.
+std::string failure_text(const Status& status, AnswerPlace place);
+
+// For --verbose. What answers, and how it is sampled; how fast an answer was.
+std::string settings_text(const Engine& engine, const TurnOptions& options);
+std::string rates_line(const Turn& turn);
 
 // "reading 512 of 6459 tokens". REQUIRES: event is of kPrefill.
 std::string reading_line(const TurnEvent& event);

@@ -83,9 +83,19 @@ Completion complete(std::string_view before, const CompletionWords& words) {
     completion.candidates = files(before.substr(completion.begin));
     return completion;
   }
-  if (!before.starts_with('/') || word > 0) return completion;
-  for (const std::string& command : words.commands) {
-    if (command.starts_with(before)) completion.candidates.push_back(command + " ");
+  if (!before.starts_with('/')) return completion;
+  const std::string_view typed = before.substr(word);
+  completion.begin = word;
+  if (word > 0) {
+    const auto found = words.arguments.find(before.substr(0, before.find_last_not_of(" \t", word - 1) + 1));
+    if (found == words.arguments.end()) return completion;
+    for (const std::string& argument : found->second) {
+      if (argument.starts_with(typed)) completion.candidates.push_back(argument);
+    }
+  } else {
+    for (const std::string& command : words.commands) {
+      if (command.starts_with(typed)) completion.candidates.push_back(command + " ");
+    }
   }
   std::sort(completion.candidates.begin(), completion.candidates.end());
   return completion;

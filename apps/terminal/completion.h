@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,8 @@ namespace ibid {
 struct CompletionWords {
   std::vector<std::string> commands;            // "/help", ...: the first word of a message
   std::vector<std::string> commands_with_file;  // "/read", ...: what follows them is a file's name
+  // What may follow "/set", and "/set speculate"; a word that is not the last has a blank behind it.
+  std::map<std::string, std::vector<std::string>, std::less<>> arguments = {};
 };
 
 struct Completion {

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "apps/user_folders.h"
 #include "base/file_ops.h"
 
 namespace ibid {
@@ -135,11 +136,8 @@ void LineHistory::append(std::string_view entry) const {
 
 std::string line_history_path() {
   if (const char* path = std::getenv("IBID_HISTORY")) return path;
-  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != 0) {
-    return std::string(state) + "/ibid/history";
-  }
-  const char* home = std::getenv("HOME");
-  return home == nullptr || *home == 0 ? "" : std::string(home) + "/.local/state/ibid/history";
+  const Result<std::string> state = user_folder(UserFolder::kState);
+  return state.ok() ? *state + "/history" : "";
 }
 
 }  // namespace ibid

@@ -31,6 +31,27 @@ bool is_fence(std::string_view line) {
   return line.starts_with("```") || line.starts_with("~~~");
 }
 
+// The column where the text of the line begins: behind its indentation, and behind the sign of a list's item.
+size_t text_begin(std::string_view line) {
+  const size_t sign = std::min(line.find_first_not_of(" \t"), line.size());
+  size_t end = sign;
+  while (end < line.size() && end < sign + 3 && line[end] >= '0' && line[end] <= '9') ++end;
+  if (end < line.size() && (end > sign ? line[end] == '.' || line[end] == ')' : line[end] == '-' || line[end] == '*' ||
+                                                                                     line[end] == '+')) {
+    ++end;
+  } else if (line.substr(sign).starts_with("•")) {
+    end = sign + std::string_view("•").size();
+  } else {
+    end = sign;
+  }
+  const size_t text = std::min(line.find_first_not_of(" \t", end), line.size());
+  const bool is_item = end > sign && text > end;
+  const size_t indent = leading_columns(line);
+  if (!is_item) return indent;
+  const size_t behind_sign = indent + text_columns(line.substr(sign, end - sign));
+  return behind_sign + blank_columns(line.substr(end, text - end), behind_sign);
+}
+
 // A line may break between these two without a blank.
 bool breaks_between(std::string_view word, std::string_view next) {
   if (word.empty() || closes_a_phrase(next, 0)) return false;
@@ -124,13 +145,27 @@ bool WordWrap::word_fits(size_t begin) const {
   return widest < width_ || (widest == width_ && !is_disputed_);
 }
 
+// Where the next rows of the line begin: narrow terminals have no room for that.
+size_t WordWrap::hang() const {
+  const size_t columns = text_begin(line_begin_);
+  return columns * 2 > width_ ? 0 : columns;
+}
+
+// Begins another row of the line; returns the column where it stands.
+size_t WordWrap::begin_row(std::string& out) {
+  const size_t columns = hang();
+  out += '\n';
+  out.append(columns, ' ');
+  return columns;
+}
+
 void WordWrap::begin_word(std::string_view character, std::string& out) {
   const size_t gap = blank_columns(blanks_, column_);
   const bool first = column_ == 0;  // of its row; blanks in front of it are the line's indentation
   word_ = character;
   if (!first && (is_lost_ || !word_fits(column_ + gap))) {
-    out += '\n';
-    column_ = before_word_ = word_column_ = extra_ = 0;
+    column_ = before_word_ = word_column_ = begin_row(out);
+    extra_ = 0;
     is_disputed_ = is_lost_ = false;
     held_gap_ = 0;
     can_move_ = false;
@@ -155,7 +190,7 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   const bool fits = word_fits(word_column_);
   // Of a word on which terminals differ nobody knows how far back it begins.
   const bool sure = !is_written_ || terminals_agree(word_);
-  if (!fits && can_move_ && sure && columns <= width_) return move_word(out);
+  if (!fits && can_move_ && sure && hang() + columns <= width_) return move_word(out);
   if (is_written_) out += character;
   if (fits || text_columns(character) == 0) {
     column_ = std::min(word_column_ + columns, width_);
@@ -180,12 +215,11 @@ void WordWrap::move_word(std::string& out) {
     if (before_word_ > 0) out += "\x1b[" + std::to_string(before_word_) + "C";
     out += "\x1b[K";
   }
-  out += '\n';
-  held_gap_ = 0;
+  before_word_ = word_column_ = begin_row(out);
+  held_gap_ = extra_ = 0;
   if (may_erase_) write_word(out);
-  before_word_ = word_column_ = extra_ = 0;
   is_disputed_ = can_move_ = false;
-  column_ = text_columns(word_);
+  column_ = word_column_ + text_columns(word_);
 }
 
 void WordWrap::write_word(std::string& out) {

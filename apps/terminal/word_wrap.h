@@ -11,7 +11,8 @@ namespace ibid {
 // Text comes in pieces and is shown at once. A word that turns out not to fit is taken back and written again
 // in the next row; with it goes the blank in front of it, so that no row ends in blanks. A word longer than a
 // row, a line in a block of code (``` or indented) and nothing else is left to the terminal to break, which
-// lets people copy it whole. Chinese and Japanese break between characters.
+// lets people copy it whole. Chinese and Japanese break between characters. The rows of a list's item, and of what is
+// indented below one, begin where its text does.
 class WordWrap {
  public:
   // may_erase: the terminal obeys sequences; else a word waits until it is whole.
@@ -38,6 +39,8 @@ class WordWrap {
   void end_word(std::string& out);
   void move_word(std::string& out);
   void look_at_line(std::string_view character);
+  size_t begin_row(std::string& out);
+  size_t hang() const;
 
   bool word_fits(size_t begin) const;
 
@@ -47,7 +50,7 @@ class WordWrap {
   bool in_code_line_ = false;    // and something of the line was written
   size_t code_column_ = 0;       // of a line of code, had the terminal no edge
   Line line_ = Line::kUnknown;
-  std::string line_begin_;       // the first bytes of the line, to know a fence by
+  std::string line_begin_;       // the first bytes of the line, to know a fence or a list's item by
   std::string blanks_;           // not written: they go where the next word goes
   std::string word_;             // the word at the end; of one longer than a row the part in its last row
   size_t column_ = 0;            // behind what was written, the word included

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "apps/chat/command_words.h"
+#include "apps/chat/sampling_options.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 
@@ -56,6 +57,20 @@ TEST(ChatCommand, TabKnowsThemAndWhichTakesAFile) {
   const CompletionWords words = completion_words();
   EXPECT_EQ(words.commands.size(), chat_commands().size());
   EXPECT_THAT(words.commands_with_file, testing::ElementsAre("/read"));
+}
+
+TEST(ChatCommand, TabKnowsWhatMayFollowThem) {
+  const CompletionWords words = completion_words();
+  EXPECT_THAT(complete("/set temp", words).candidates, testing::ElementsAre("temperature "));
+  EXPECT_THAT(complete("/set stop-repetition o", words).candidates, testing::ElementsAre("off", "on"));
+  EXPECT_THAT(complete("/set max-tokens ", words).candidates, testing::ElementsAre("unlimited"));
+  EXPECT_THAT(complete("/show see", words).candidates, testing::ElementsAre("seed"));
+  EXPECT_THAT(complete("/when-full ", words).candidates, testing::ElementsAre("cut", "drop", "error"));
+  EXPECT_THAT(complete("/help reg", words).candidates, testing::ElementsAre("regen"));
+  EXPECT_THAT(complete("/goto ", words).candidates, testing::IsEmpty());
+  for (const SamplingOption& option : sampling_options()) {
+    EXPECT_FALSE(complete("/set " + option.name(), words).candidates.empty()) << option.name();
+  }
 }
 
 TEST(CommandWords, NumbersAndBlanks) {

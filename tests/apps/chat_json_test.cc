@@ -58,6 +58,23 @@ TEST_F(ChatJsonCommandLine, AnErrorIsALineAndTheNextMessageGoesOn) {
   EXPECT_EQ(lines_of(absent.out)[0]["error"]["code"], "model_not_found");
 }
 
+TEST_F(ChatJsonCommandLine, AFirstMessageMayStandOnTheCommandLine) {
+  const std::string file = dir_.write("first.txt", "the first\n");
+  const std::string model = dir_.file("m.gguf");
+  const std::vector<Json> lines = lines_of(run("chat --json -f " + file + " -p Why? " + model, "then\n").out);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["messages"][0]["content"], "the first\n\nWhy?");
+  EXPECT_EQ(lines[1]["messages"].size(), 4u);
+  EXPECT_EQ(run("chat -p first " + model, "then\n").out, "one\n\ntwo\n");
+  EXPECT_EQ(run("chat -p /exit " + model, "").out, "two\n") << "a message as it is";
+  const Outcome verbose = run("chat -v -p first " + model);
+  EXPECT_THAT(verbose.err, testing::HasSubstr("m.gguf, context 512"));
+  EXPECT_THAT(verbose.err, testing::ContainsRegex("[0-9]+ tokens read, [0-9]+ said"));
+  EXPECT_THAT(run("chat -f - " + model).err, testing::HasSubstr("standard input is the conversation itself"));
+  EXPECT_THAT(run("chat -f /no/such " + model).err, testing::HasSubstr("/no/such"));
+  EXPECT_EQ(run("chat -f /no/such " + model).status, 1);
+}
+
 TEST_F(ChatJsonCommandLine, AKeptConversationGoesOn) {
   const ScopedVariable state("XDG_STATE_HOME", dir_.file("state"));
   const ScopedVariable cache("XDG_CACHE_HOME", dir_.file("cache"));

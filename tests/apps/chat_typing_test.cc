@@ -375,6 +375,37 @@ TEST_F(ChatTyping, ANarrowerTerminalShowsTheSameLine) {
   ASSERT_TRUE(terminal.shows("In their order.\n"));
 }
 
+TEST_F(ChatTyping, WhatIsTypedWhileTheModelLoadsWaitsForThePrompt) {
+  PseudoTerminal terminal(chat());
+  terminal.type("first second third\r");
+  ASSERT_TRUE(terminal.shows("In their order.\n"));
+  ASSERT_TRUE(terminal.prompts());
+  EXPECT_EQ(count(terminal.screen().everything(), "> first second third"), 1u);
+  // The terminal is quiet, and pastes in brackets, before the model is there to be named.
+  EXPECT_LT(terminal.bytes().find("\x1b[?2004h"), terminal.bytes().find("context 60000"));
+}
+
+TEST_F(ChatTyping, AFirstMessageComesFromTheCommandLine) {
+  PseudoTerminal terminal(chat({"-p", "first second third"}));
+  ASSERT_TRUE(terminal.shows("> first second third\nIn their order.\n"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("Hi\r");
+  ASSERT_TRUE(terminal.shows("Hello there, my friend.\n"));
+}
+
+TEST_F(ChatTyping, TabCompletesWhatMayFollowACommand) {
+  PseudoTerminal terminal(chat());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("/set stop-\ton\r");
+  ASSERT_TRUE(terminal.shows("stop-repetition on from the next answer on"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("/when-full d\t\r");
+  ASSERT_TRUE(terminal.shows("when the context is full: drop"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("/show see\t\r");
+  ASSERT_TRUE(terminal.shows("seed random: "));
+}
+
 TEST_F(ChatTyping, TabCompletesNamesOfFiles) {
   dir_.write("notes of today.txt", "");
   PseudoTerminal terminal(chat());

@@ -107,10 +107,58 @@ TEST_F(AskCommandLine, AnAnswerThatIsCutOrRepeatsItselfIsToldOf) {
   const std::string ask = "ask -m " + path + " say --seed 1 --temp 1 --min-p 0 ";
   const Outcome cut = run(ask + "--stop-repetition off");
   EXPECT_EQ(cut.status, 0);
-  EXPECT_THAT(cut.err, HasSubstr("cut after 64 tokens, a quarter of the context"));
-  EXPECT_THAT(run(ask + "-n 5").err, HasSubstr("cut after 5 tokens (--max-tokens)"));
+  EXPECT_THAT(cut.err, HasSubstr("cut after 64 tokens; --max-tokens N sets another limit")) << "a quarter of the context";
+  EXPECT_THAT(run(ask + "-n 5").err, HasSubstr("cut after 5 tokens; --max-tokens"));
   EXPECT_THAT(run(ask + "-n unlimited --stop-repetition off").err, HasSubstr("the context is full"));
   EXPECT_THAT(run(ask + "-n 5 --json").err, IsEmpty());
+}
+
+TEST_F(AskCommandLine, JsonHasNoLimitAndNoGuardUnlessAsked) {
+  const std::string path = dir_.file("endless.gguf");
+  write_scripted_model(path, {{"'say' in q", "one two three four five six seven eight nine ten", true}}, 256);
+  for (const std::string& command : {"ask --json -m " + path + " say", "chat --json -p say " + path}) {
+    const auto tokens = [&](const std::string& more) {
+      const Outcome outcome = run(command + " --seed 1 --temp 1 --min-p 0 " + more);
+      const Result<Json> json = parse_json(outcome.out, "answer");
+      CHECK(json.ok()) << outcome.out << outcome.err;
+      return (*json)["usage"]["completion_tokens"].get<size_t>();
+    };
+    EXPECT_GT(tokens(""), 150u) << "to the end of the context";
+    EXPECT_EQ(tokens("-n 5"), 5u);
+  }
+  // An answer that repeats itself at once: in JSON it goes on.
+  const std::string same = dir_.file("same.gguf");
+  write_scripted_model(same, {{"", "la la", true}}, 2048);
+  const auto reason = [&](const std::string& more) {
+    const Outcome outcome = run("ask --json -m " + same + " say --seed 1 --temp 0 -n 1500 " + more);
+    const Result<Json> json = parse_json(outcome.out, "answer");
+    CHECK(json.ok()) << outcome.out << outcome.err;
+    return (*json)["finish_reason"].get<std::string>();
+  };
+  EXPECT_EQ(reason(""), "length");
+  EXPECT_EQ(reason("--stop-repetition on"), "repetition");
+}
+
+TEST_F(AskCommandLine, ATooLongContextIsWarnedOfAndAnswersAllTheSame) {
+  const std::string path = dir_.file("short.gguf");
+  write_scripted_model(path, {{"", "yes"}}, 256);
+  const Outcome outcome = run("ask -m " + path + " x -c 512");
+  EXPECT_EQ(outcome.out, "yes\n");
+  EXPECT_THAT(outcome.err, HasSubstr("trained for 256 positions"));
+  EXPECT_THAT(outcome.err, HasSubstr("--context 512"));
+  EXPECT_THAT(run("ask -m " + path + " x -c 256").err, IsEmpty());
+}
+
+TEST_F(AskCommandLine, AFullContextNamesOptionsAndNoFunctions) {
+  const std::string path = dir_.file("short.gguf");
+  write_scripted_model(path, {{"", "yes"}}, 64);
+  const std::string text(300, 'x');
+  for (const std::string& command : {"ask -m " + path + " " + text, "chat --when-full error -p " + text + " " + path}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("ways out: "));
+    EXPECT_THAT(outcome.err, testing::Not(HasSubstr("()")));
+  }
 }
 
 TEST_F(AskCommandLine, AReaderThatIsGoneIsNoError) {

@@ -1,6 +1,8 @@
 // Exit status, what goes to which stream, and what is said about wrong words.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <sstream>
@@ -8,7 +10,9 @@
 #include <vector>
 
 #include "base/json_limits.h"
+#include "apps/program.h"
 #include "tests/apps/command_line_fixture.h"
+#include "tests/support/pseudo_terminal.h"
 #include "tests/support/scoped_variable.h"
 
 namespace ibid {
@@ -129,6 +133,35 @@ TEST_F(CommandLine, AModelThatIsNotThereIsFetchedByNobodyUnasked) {
     EXPECT_THAT(outcome.err, HasSubstr("`ibid pull smollm2` fetches it")) << command;
   }
   EXPECT_FALSE(std::filesystem::exists(dir_.file("nowhere")));
+}
+
+TEST(ExitStatus, AnExceptionThatNobodyCaughtIsOneSentence) {
+  const auto said = [](const std::function<int()>& run) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(exit_status_of(run), 1);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said([]() -> int { throw std::bad_alloc(); }), "ibid: there is not enough memory\n");
+  EXPECT_EQ(said([]() -> int { throw std::runtime_error("x"); }), "ibid: a mistake of the program itself: x\n");
+  EXPECT_EQ(exit_status_of([] { return 7; }), 7);
+}
+
+TEST_F(CommandLine, TheModelIsFetchedWhenThePersonSaysYes) {
+  std::filesystem::create_directory(dir_.file("bin"));
+  dir_.write("bin/python3", "#!/bin/sh\necho asked >>'" + dir_.file("asked") +
+                                "'\necho 'No module named pip' >&2\nexit 1\n");
+  chmod(dir_.file("bin/python3").c_str(), 0700);
+  const std::map<std::string, std::string> environment = {{"IBID_MODELS", dir_.file("models")},
+                                                          {"PATH", dir_.file("bin") + ":/usr/bin:/bin"}};
+  for (const bool yes : {false, true}) {
+    PseudoTerminal terminal({IBID_PROGRAM, "chat"}, {.environment = environment});
+    ASSERT_TRUE(terminal.shows("Fetch it now"));
+    ASSERT_TRUE(terminal.shows("[y/N]"));
+    terminal.type(yes ? "y\r" : "\r");
+    ASSERT_TRUE(terminal.shows(yes ? "python3 has no pip" : "`ibid pull smollm2` fetches it"));
+    EXPECT_EQ(terminal.exit_status(), 1);
+    EXPECT_EQ(access(dir_.file("asked").c_str(), F_OK) == 0, yes) << "nothing is fetched unasked";
+  }
 }
 
 TEST_F(CommandLine, FailureIsOneSentenceOnStandardError) {

@@ -14,13 +14,22 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const CompletionWords kWords = {{"/read", "/regen", "/exit"}, {"/read"}};
+const CompletionWords kWords = {{"/read", "/regen", "/exit"},
+                                {"/read"},
+                                {{"/set", {"top-k ", "top-p ", "seed "}}, {"/set seed", {"random"}}}};
 
 TEST(Completion, CommandsBeginAMessage) {
   EXPECT_THAT(complete("/re", kWords).candidates, ElementsAre("/read ", "/regen "));
   EXPECT_THAT(complete("/e", kWords).candidates, ElementsAre("/exit "));
   EXPECT_THAT(complete("say /e", kWords).candidates, IsEmpty());
   EXPECT_THAT(complete("", kWords).candidates, IsEmpty());
+  EXPECT_THAT(complete("/set top-p", kWords).candidates, ElementsAre("top-p "));
+  EXPECT_THAT(complete("/set ", kWords).candidates, ElementsAre("seed ", "top-k ", "top-p "));
+  EXPECT_EQ(complete("/set  t", kWords).begin, 6u);
+  EXPECT_THAT(complete("/set seed r", kWords).candidates, ElementsAre("random"));
+  EXPECT_THAT(complete("/set top-k ", kWords).candidates, IsEmpty());
+  EXPECT_THAT(complete("/exit ", kWords).candidates, IsEmpty());
+  EXPECT_THAT(complete("set t", kWords).candidates, IsEmpty());
   EXPECT_EQ(common_beginning({"/read ", "/regen "}), "/re");
   EXPECT_EQ(common_beginning({"a\u0301b", "a\u0300b"}), "") << "not half of a character";
 }

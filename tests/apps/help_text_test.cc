@@ -31,6 +31,15 @@ class HelpText : public CommandLine {
     return names;
   }
 
+  // "sessions show" and the like, without the program's name.
+  std::vector<std::string> commands_of_commands() const {
+    std::vector<std::string> all;
+    for (const CLI::App* command : commands()) {
+      for (const CLI::App* below : shown_commands(*command)) all.push_back(full_name(*below).substr(5));
+    }
+    return all;
+  }
+
   int exit_code_ = 0;
   std::unique_ptr<CLI::App> program_ = make_program(exit_code_);
 };
@@ -51,6 +60,25 @@ TEST_F(HelpText, EveryHelpFitsAndShowsEveryOption) {
   EXPECT_THAT(run("help chta").err, HasSubstr("did you mean chat?"));
   EXPECT_EQ(run("-V").out, run("version").out);
   EXPECT_EQ(run("--version").out, run("version").out);
+}
+
+TEST_F(HelpText, CommandsOfACommandHaveTheSameHelp) {
+  EXPECT_THAT(commands_of_commands(), testing::Contains("sessions export"));
+  for (const std::string& name : commands_of_commands()) {
+    const Outcome help = run(name + " --help");
+    EXPECT_EQ(help.status, 0);
+    EXPECT_THAT(help.out, testing::StartsWith("usage: ibid " + name + " [OPTIONS]"));
+    EXPECT_EQ(run("help " + name).out, help.out);
+    std::istringstream lines(help.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), kHelpWidth) << line;
+  }
+  EXPECT_THAT(run("help sessions").out, HasSubstr("\nCommands:\n"));
+  const Outcome unknown = run("help sessions shwo");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("no command 'ibid sessions shwo'; did you mean show?"));
+  EXPECT_THAT(run("sessions shwo").err, HasSubstr("no command 'shwo'; did you mean show? (see `ibid sessions --help`)"));
+  EXPECT_THAT(run("sessions export x --fromat json").err,
+              HasSubstr("no option '--fromat'; did you mean --format? (see `ibid sessions export --help`)"));
 }
 
 TEST_F(HelpText, WhatPeopleLookForComesFirst) {
@@ -94,6 +122,8 @@ TEST_F(HelpText, BashCompletes) {
   EXPECT_EQ(complete("ibid ask --kv i", 3), "int8 ");
   EXPECT_EQ(complete("ibid help ben", 2), "bench ");
   EXPECT_EQ(complete("ibid chat -m smol", 3), "smollm2 ");
+  EXPECT_EQ(complete("ibid sessions sh", 2), "show ");
+  EXPECT_EQ(complete("ibid sessions export --for", 3), "--format ");
 }
 
 TEST_F(HelpText, ManPagesShowEveryOption) {
@@ -108,6 +138,10 @@ TEST_F(HelpText, ManPagesShowEveryOption) {
       EXPECT_THAT(page, HasSubstr("\\-\\-" + name));
     }
   }
+  const std::string sessions = read_whole_file(dir_.file("out/man1/ibid-sessions.1"));
+  EXPECT_THAT(sessions, HasSubstr(".SH \"ibid sessions export\""));
+  EXPECT_THAT(sessions, HasSubstr("\\-\\-format"));
+  EXPECT_THAT(sessions, HasSubstr("ibid sessions rename [OPTIONS] OLD NEW"));
   EXPECT_EQ(run("write-shell-files /dev/null/x").status, 1);
   EXPECT_EQ(run("--help").out.find("write-shell-files"), std::string::npos);
 }

@@ -6,6 +6,10 @@
 namespace ibid {
 namespace {
 
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
 Turn some_turn() {
   Turn turn;
   turn.usage = {.n_prompt = 400, .n_cached = 371, .n_prefilled = 29, .n_decoded = 12};
@@ -40,19 +44,40 @@ TEST(StatusLine, SaysFirstWhyAnAnswerWasCutShort) {
   EXPECT_EQ(status_line(turn, 1, 30), "stopped: it repeats itself");
 }
 
-TEST(EndingLine, SaysWhatToDoAboutAnAnswerThatWasCut) {
+TEST(EndingLine, SaysWhatToDoAboutAnAnswerThatWasCutInTheWordsOfThePlace) {
   Turn turn = some_turn();
-  EXPECT_EQ(ending_line(turn, 12), "");
+  const auto in_chat = [&](size_t limit) { return ending_line(turn, limit, AnswerPlace::kChat); };
+  const auto elsewhere = [&](size_t limit) {
+    EXPECT_EQ(ending_line(turn, limit, AnswerPlace::kPipe), ending_line(turn, limit, AnswerPlace::kAsk));
+    return ending_line(turn, limit, AnswerPlace::kAsk);
+  };
+  EXPECT_EQ(in_chat(12), "");
+  EXPECT_EQ(elsewhere(12), "");
   turn.finish_reason = FinishReason::kLength;
-  EXPECT_THAT(ending_line(turn, 12), testing::HasSubstr("cut at 12 tokens"));
-  EXPECT_THAT(ending_line(turn, 12), testing::HasSubstr("--max-tokens"));
-  EXPECT_THAT(ending_line(turn, 2000), testing::HasSubstr("the context is full"));
-  EXPECT_THAT(ending_line(turn, 0), testing::HasSubstr("the context is full"));
-  EXPECT_THAT(ending_line(turn, std::nullopt), testing::HasSubstr("at its length limit"));
+  EXPECT_THAT(in_chat(12), AllOf(HasSubstr("cut after 12 tokens"), HasSubstr("/set max-tokens"), Not(HasSubstr("--"))));
+  EXPECT_THAT(elsewhere(12), AllOf(HasSubstr("cut after 12 tokens"), HasSubstr("--max-tokens"), Not(HasSubstr("/set"))));
+  for (const size_t limit : {2000, 0}) {
+    EXPECT_THAT(in_chat(limit), HasSubstr("the context is full"));
+    EXPECT_THAT(elsewhere(limit), HasSubstr("the context is full"));
+  }
   turn.finish_reason = FinishReason::kRepetition;
-  EXPECT_THAT(ending_line(turn, 0), testing::HasSubstr("repeats itself"));
+  EXPECT_THAT(in_chat(0), AllOf(HasSubstr("repeats itself"), HasSubstr("/regen")));
+  EXPECT_THAT(elsewhere(0), AllOf(HasSubstr("repeats itself"), HasSubstr("--stop-repetition off")));
   turn.finish_reason = FinishReason::kCancelled;
-  EXPECT_EQ(ending_line(turn, 12), "");
+  EXPECT_EQ(in_chat(12), "");
+}
+
+TEST(FailureText, NamesCommandsAndOptionsAndNoFunctions) {
+  const Status full(ErrorCode::kContextFull, "the prompt has 600 tokens, the context has room for 500; rewind_to() or "
+                                             "reset() makes room");
+  for (const AnswerPlace place : {AnswerPlace::kChat, AnswerPlace::kPipe, AnswerPlace::kAsk}) {
+    const std::string text = failure_text(full, place);
+    EXPECT_THAT(text, AllOf(HasSubstr("600 tokens, the context has room for 500\nways out: "), Not(HasSubstr("()"))));
+    EXPECT_EQ(failure_text({ErrorCode::kIo, "a; b()"}, place), "a; b()") << "what is no message of a full context";
+  }
+  EXPECT_THAT(failure_text(full, AnswerPlace::kChat), HasSubstr("/when-full drop"));
+  EXPECT_THAT(failure_text(full, AnswerPlace::kPipe), HasSubstr("--when-full drop"));
+  EXPECT_THAT(failure_text(full, AnswerPlace::kAsk), Not(HasSubstr("when-full")));
 }
 
 }  // namespace

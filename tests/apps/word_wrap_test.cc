@@ -52,6 +52,21 @@ TEST(WordWrap, BreaksAtBlanksAndLeavesNone) {
   expect_shown("line one   \nline two  ", 20, "line one\nline two");
 }
 
+TEST(WordWrap, RowsOfAListsItemBeginWhereItsTextDoes) {
+  expect_shown("- one two three four\n- five", 12, "- one two\n  three four\n- five");
+  expect_shown("1. one two three four", 12, "1. one two\n   three\n   four");
+  expect_shown("10) one two three four", 14, "10) one two\n    three four");
+  expect_shown("  * one two three four", 14, "  * one two\n    three four");
+  expect_shown("* a\n  b c d e f g h", 10, "* a\n  b c d e\n  f g h");
+  expect_shown("\u2022 one two three", 10, "\u2022 one two\n  three");
+  expect_shown("- \u4e2d\u4e2d\u4e2d\u4e2d\u4e2d", 8, "- \u4e2d\u4e2d\u4e2d\n  \u4e2d\u4e2d");
+  expect_shown("**one** two three", 10, "**one**\ntwo three");
+  expect_shown("2001 was a year", 10, "2001 was a\nyear");
+  expect_shown("-5 is what it is", 10, "-5 is what\nit is");
+  expect_shown("      - one two three", 10, "      -\none two\nthree");
+  expect_shown("- see https://example.org/a/b/c here", 14, "- see\n  https://exam\nple.org/a/b/c\n  here");
+}
+
 TEST(WordWrap, AWordLongerThanARowIsBrokenByTheTerminal) {
   expect_shown("see https://example.org/a/b/c here", 12, "see\nhttps://exam\nple.org/a/b/\nc here");
   EXPECT_EQ(shown("abcdefghijklmnopqrst", 10, 3).text(), "abcdefghij\nklmnopqrst");
@@ -90,7 +105,7 @@ TEST(WordWrap, CodeIsLeftAsItIs) {
   EXPECT_EQ(WordWrap(true).push(code.substr(0, 28), 16), code.substr(0, 28)) << "no newline of ours in a line of code";
   EXPECT_EQ(WordWrap(true).push("    four blanks make code\n", 16), "    four blanks make code\n");
   EXPECT_EQ(WordWrap(true).push("\tso does a tab in front\n", 16), "\tso does a tab in front\n");
-  expect_shown("    - but this item is text", 16, "    - but this\nitem is text");
+  expect_shown("    - but this item is text", 16, "    - but this\n      item is\n      text");
 }
 
 TEST(WordWrap, TabsAreBlanks) {

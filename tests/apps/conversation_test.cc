@@ -1,0 +1,49 @@
+// What a conversation does besides the terminal it is led in.
+#include "apps/chat/conversation.h"
+
+#include <gtest/gtest.h>
+
+#include "apps/sessions/message_text.h"
+#include "runtime/session_file.h"
+#include "tests/runtime/chat_fixture.h"
+#include "tests/support/memory_file_ops.h"
+
+namespace ibid {
+namespace {
+
+// A process may end at any moment: the file has a question before the model sees its first token, whatever command
+// asked it, so that nothing of it is lost however long the model reads.
+TEST(ConversationTest, AQuestionIsInTheFileBeforeTheModelReadsIt) {
+  MemoryFileOps memory;
+  ASSERT_TRUE(memory.make_directory("/s").ok());
+  EngineParts parts;
+  parts.files = &memory;
+  ChatFixture f(kChatMl, {}, 64u << 20, std::move(parts));
+  f.say({f.tokenizer->sampled({"a"}), f.tokenizer->sampled({"b"}), f.tokenizer->sampled({"c"})});
+  const SessionFiles files(memory, "/s");
+  Result<KeptConversation> kept = KeptConversation::take(files, "talk");
+  ASSERT_TRUE(kept.ok()) << kept.status().message();
+  std::string last;  // message in the file when a pass begins
+  size_t n_passes = 0;
+  f.model->before_layer = [&](size_t, size_t layer) {
+    if (layer > 0) return Status();
+    ++n_passes;
+    const Result<SavedSession> saved = read_saved_session(memory, files.path("talk"));
+    last = saved.ok() && !saved->messages.empty() ? text_of(saved->messages.back()) : "nothing";
+    return Status();
+  };
+  Screen screen(AnswerPlace::kChat);
+  Conversation conversation(f.session(), {.turn = greedy(1), .files = files, .kept = *std::move(kept), .commands = true},
+                            screen);
+  for (const auto& [line, question] : {std::pair("one", "one"), std::pair("/edit two", "two"),
+                                       std::pair("/answers 2 three", "three")}) {
+    last.clear();
+    conversation.handle(line);
+    EXPECT_EQ(last, question) << line;
+  }
+  EXPECT_GT(n_passes, 2u);
+  EXPECT_FALSE(conversation.any_failed());
+}
+
+}  // namespace
+}  // namespace ibid
