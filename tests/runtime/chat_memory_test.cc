@@ -658,13 +658,16 @@ TEST(ChatMemoryOfPagesTest, APoolOfAnySize) {
         [&] { return world.chat->prefill().status().code(); },
         [&] { return world.chat->fork().status().code(); },
     };
+    const auto* const several_answers = &calls[3];
     for (const auto& call : calls) {
+      SCOPED_TRACE(&call - calls);
       const SessionSnapshot before(*world.chat);
       const std::vector<size_t> counted = counters(*world.chat);
       const ErrorCode code = call();
       expect_rows_replay(*world.chat);
       if (code == ErrorCode::kOk) {
-        expect_replays(*world.chat);
+        // Of several answers one that is over rests, and the others may take its pages.
+        if (&call != several_answers) expect_replays(*world.chat);
         ++n_done;
         continue;
       }
