@@ -30,6 +30,16 @@ void silu_mul(const float* gate, const float* up, size_t n, float* y) {
   }
 }
 
+void clamped_swiglu(const float* gate, const float* up, float limit, float alpha, size_t n, float* y) {
+  const V16 most = set1(limit), least = set1(-limit);
+  for (size_t i = 0; i < n; i += 16) {
+    const V16 g = min(most, load_upto(gate + i, n - i));   // in this order NaN stays NaN
+    const V16 u = max(least, min(most, load_upto(up + i, n - i)));
+    const V16 swish = div(g, add(set1(1.0f), exp(neg(mul(g, set1(alpha))))));
+    store_upto(y + i, mul(add(u, set1(1.0f)), swish), n - i);
+  }
+}
+
 void add_rows(float* x, const float* y, size_t n) {
   for (size_t i = 0; i < n; i += 16) {
     store_upto(x + i, add(load_upto(x + i, n - i), load_upto(y + i, n - i)), n - i);
@@ -57,6 +67,7 @@ void rope(float* x, const float* cos_sin, size_t rotary_dim) {
 void fill_elementwise(Kernels& table) {
   table.rms_norm = rms_norm;
   table.silu_mul = silu_mul;
+  table.clamped_swiglu = clamped_swiglu;
   table.add = add_rows;
   table.scale = scale_row;
   table.rope = rope;

@@ -146,6 +146,9 @@ struct Kernels {
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* y);
   // y = silu(gate) * up, silu(g) = g / (1 + exp(-g)). y may be gate or up. (Shazeer 2020)
   void (*silu_mul)(const float* gate, const float* up, size_t n, float* y);
+  // y = (up' + 1) * (g / (1 + exp(-(g * alpha)))), g = min(gate, limit), up' = up cut to [-limit, limit].
+  // y may be gate or up. (gpt-oss model card 2025)
+  void (*clamped_swiglu)(const float* gate, const float* up, float limit, float alpha, size_t n, float* y);
   void (*add)(float* x, const float* y, size_t n);  // x += y
   void (*scale)(float* x, float factor, size_t n);  // x *= factor
   // Rotates pairs (x[i], x[i + rotary_dim / 2]) of one head by the angles of cos_sin: [rotary_dim / 2] cos,

@@ -1,6 +1,9 @@
 // y = x W^T for all rows of a forward pass: shares panels among threads and picks the kernel.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "base/parallel.h"
 #include "kernels/kernels.h"
 
@@ -25,7 +28,23 @@ struct LinearInput {
   QuantizedRows quantized;  // q == nullptr: no consumer is quantised
 
   void set_rows(size_t n) { n_rows = quantized.n_rows = n; }
+
+  // Rows [first, first + n) as an input of their own, in place. REQUIRES: first is a multiple of kRowGroup.
+  LinearInput rows(size_t first, size_t n) const;
 };
+
+// Which of an input's forms somebody reads.
+struct InputForms {
+  bool values = false;
+  bool quantized = false;
+};
+
+// Row i of `to` becomes row rows[i] of `from`, bit for bit, in the wanted forms; `to` has rows.size() rows then.
+// REQUIRES: the columns are as many, and `to` has memory for these forms and rows.
+void gather_rows(const LinearInput& from, std::span<const uint32_t> rows, InputForms forms, LinearInput& to);
+
+// Panels [panels.begin, panels.end) as a matrix of their own, in place.
+PackedMatrix panels_of(const PackedMatrix& w, Range panels);
 
 // What linear() needs besides its operands. `scratch` has linear_scratch_bytes() for each thread.
 struct LinearContext {

@@ -23,6 +23,16 @@ void silu_mul(const float* gate, const float* up, size_t n, float* y) {
   }
 }
 
+void clamped_swiglu(const float* gate, const float* up, float limit, float alpha, size_t n, float* y) {
+  for (size_t i = 0; i < n; ++i) {
+    const float g = limit < gate[i] ? limit : gate[i];   // NaN stays NaN
+    const float below = limit < up[i] ? limit : up[i];
+    const float u = below < -limit ? -limit : below;
+    const float swish = g / (1.0f + portable_exp(-(g * alpha)));
+    y[i] = (u + 1.0f) * swish;
+  }
+}
+
 void add(float* x, const float* y, size_t n) {
   for (size_t i = 0; i < n; ++i) x[i] = x[i] + y[i];
 }
@@ -57,11 +67,21 @@ void reference_silu_mul(const float* gate, const float* up, size_t n, float* y) 
   }
 }
 
+void reference_clamped_swiglu(const float* gate, const float* up, float limit, float alpha, size_t n, float* y) {
+  for (size_t i = 0; i < n; ++i) {
+    const double g = limit < gate[i] ? limit : gate[i];
+    const double below = limit < up[i] ? limit : up[i];
+    const double u = below < double{-limit} ? double{-limit} : below;
+    y[i] = static_cast<float>((u + 1.0) * g / (1.0 + std::exp(-g * double{alpha})));
+  }
+}
+
 }  // namespace
 
 void fill_ref_elementwise(Kernels& table) {
   table.rms_norm = rms_norm;
   table.silu_mul = silu_mul;
+  table.clamped_swiglu = clamped_swiglu;
   table.add = add;
   table.scale = scale;
   table.rope = rope;
@@ -70,6 +90,7 @@ void fill_ref_elementwise(Kernels& table) {
 void fill_reference_elementwise(Kernels& table) {
   table.rms_norm = reference_rms_norm;
   table.silu_mul = reference_silu_mul;
+  table.clamped_swiglu = reference_clamped_swiglu;
 }
 
 }  // namespace ibid

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -77,6 +78,33 @@ TEST_P(Elementwise, SiluMul) {
   }
 }
 
+TEST_P(Elementwise, ClampedSwiglu) {
+  FloatSequence sequence(9);
+  for (size_t n : lengths()) {
+    for (float range : {2.0f, 300.0f}) {
+      const auto gate = padded(sequence.vector(n, -range, range), 1);
+      const auto up = padded(sequence.vector(n, -range, range), 1);
+      auto want = padded(std::vector<float>(n), 1);
+      auto got = want;
+      ref().clamped_swiglu(&gate[1], &up[1], 1.2f, 1.702f, n, &want[1]);
+      kernels().clamped_swiglu(&gate[1], &up[1], 1.2f, 1.702f, n, &got[1]);
+      ASSERT_TRUE(same_bits(got, want)) << "n = " << n;
+      auto in_place = gate;
+      kernels().clamped_swiglu(&in_place[1], &up[1], 1.2f, 1.702f, n, &in_place[1]);
+      ASSERT_TRUE(same_bits(in_place, want)) << "in place, n = " << n;
+    }
+  }
+}
+
+TEST_P(Elementwise, ClampedSwigluOfNanIsNan) {
+  const std::vector<float> bad(17, std::nanf("")), good(17, 0.5f);
+  std::vector<float> y(17);
+  kernels().clamped_swiglu(bad.data(), good.data(), 7.0f, 1.702f, 17, y.data());
+  for (const float value : y) EXPECT_TRUE(std::isnan(value));
+  kernels().clamped_swiglu(good.data(), bad.data(), 7.0f, 1.702f, 17, y.data());
+  for (const float value : y) EXPECT_TRUE(std::isnan(value));
+}
+
 TEST_P(Elementwise, AddAndScale) {
   FloatSequence sequence(5);
   for (size_t n : lengths()) {
@@ -122,6 +150,13 @@ TEST(ElementwiseReference, RefIsCloseToTheMathematics) {
     ref.silu_mul(gate.data(), w.data(), n, a.data());
     oracle.silu_mul(gate.data(), w.data(), n, b.data());
     for (size_t i = 0; i < n; ++i) ASSERT_NEAR(a[i], b[i], 5e-7 * std::fabs(b[i]) + 1e-20);
+    ref.clamped_swiglu(gate.data(), x.data(), 7.0f, 1.702f, n, a.data());
+    oracle.clamped_swiglu(gate.data(), x.data(), 7.0f, 1.702f, n, b.data());
+    for (size_t i = 0; i < n; ++i) {
+      const double g = std::min(gate[i], 7.0f), u = std::clamp(x[i], -7.0f, 7.0f);
+      ASSERT_NEAR(b[i], (u + 1) * g / (1 + std::exp(-double{1.702f} * g)), 2e-7 * std::fabs(b[i]) + 1e-20);
+      ASSERT_NEAR(a[i], b[i], 1e-5 * std::fabs(b[i]) + 1e-20);
+    }
   }
 }
 

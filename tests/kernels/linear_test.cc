@@ -128,6 +128,71 @@ TEST(Blas, StaysOnTheThreadThatCallsIt) {
   }).join();
 }
 
+LinearInput as_linear_input(const TestInput& in) {
+  LinearInput x;
+  x.n_cols = in.n_cols;
+  x.values = const_cast<float*>(in.values.data());
+  x.stride = in.stride;
+  x.quantized = in.quantized;
+  x.set_rows(in.n_rows);
+  return x;
+}
+
+// What a kernel computes of rows elsewhere is what it computes of them where they were.
+TEST(Linear, GatheredRowsAndRowsInPlaceAreTheSameInput) {
+  const Kernels& kernels = kernels_for(*active_isa());
+  constexpr size_t kCols = 96, kOutputs = 40, kStride = 48;
+  const TestInput in = make_input(kernels, 50, kCols, random_floats(50 * kCols, 6));
+  const LinearInput x = as_linear_input(in);
+  const std::vector<uint32_t> chosen = {0, 3, 15, 16, 17, 31, 32, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 3};
+  TestInput memory = make_input(kernels, chosen.size(), kCols, std::vector<float>(chosen.size() * kCols, 1.0f));
+  for (const PanelType type : {PanelType::kP8, PanelType::kP4m, PanelType::kP6k, PanelType::kPF}) {
+    const TestWeights w = random_weights(type, kOutputs, kCols, 1);
+    const AlignedArray<float> wanted = run_linear(kernels, w, in, {0, 3}, {0, 50});
+    AlignedArray<std::byte> scratch(linear_scratch_bytes(kCols));
+    const auto run = [&](const LinearInput& input, AlignedArray<float>& y) {
+      if (panel_is_float(type)) {
+        kernels.linear_float(w.packed, input.values, input.stride, input.n_rows, {0, 3}, y.data(), kStride);
+      } else {
+        kernels.linear_int8(w.packed, input.quantized, {0, 3}, y.data(), kStride, scratch.data());
+      }
+    };
+    LinearInput gathered = as_linear_input(memory);
+    gather_rows(x, chosen, {panel_is_float(type), !panel_is_float(type)}, gathered);
+    ASSERT_EQ(gathered.n_rows, chosen.size());
+    AlignedArray<float> y(chosen.size() * kStride);
+    run(gathered, y);
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      EXPECT_EQ(std::memcmp(&y[i * kStride], &wanted[chosen[i] * kStride], kOutputs * sizeof(float)), 0) << i;
+    }
+    for (const size_t first : {size_t{0}, kRowGroup, 2 * kRowGroup}) {
+      const LinearInput part = x.rows(first, 50 - first - 1);
+      AlignedArray<float> of_part(part.n_rows * kStride);
+      run(part, of_part);
+      EXPECT_EQ(std::memcmp(of_part.data(), &wanted[first * kStride], part.n_rows * kStride * sizeof(float)), 0);
+    }
+  }
+}
+
+TEST(Linear, PanelsOfAMatrixAreAMatrix) {
+  const Kernels& kernels = kernels_for(*active_isa());
+  for (const PanelType type : {PanelType::kP8, PanelType::kP4k, PanelType::kPH}) {
+    TestWeights w = random_weights(type, 70, 64, 1);   // the last panel has 6 rows
+    const TestInput in = make_input(kernels, 3, 64, random_floats(3 * 64, 2));
+    const AlignedArray<float> whole = run_linear(kernels, w, in, {0, 5}, {0, 3});
+    const PackedMatrix all = w.packed;
+    for (const Range panels : {Range{0, 2}, Range{1, 4}, Range{3, 5}, Range{4, 5}}) {
+      w.packed = panels_of(all, panels);
+      EXPECT_EQ(w.packed.n_rows, std::min<size_t>(70, panels.end * 16) - panels.begin * 16);
+      const AlignedArray<float> part = run_linear(kernels, w, in, {0, panels.size()}, {0, 3});
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(std::memcmp(&part[i * panels.size() * 16], &whole[i * 80 + panels.begin * 16],
+                              w.packed.n_rows * sizeof(float)), 0);
+      }
+    }
+  }
+}
+
 TEST(Linear, WideningIsExact) {
   for (PanelType type : kFloatPanels) {
     const TestWeights w = random_weights(type, 48, 21, 7);
