@@ -1,41 +1,11 @@
 #include "base/dtype.h"
 
-#include "base/check.h"
+#include "base/number_formats.h"
 
 namespace ibid {
 
-namespace {
-
-struct DTypeRow {
-  DType dtype;
-  std::string_view name;
-  BlockSize block;
-};
-
-// Block sizes: ggml's on-disk structs, described in weights/block_formats.h.
-constexpr DTypeRow kDTypes[] = {
-    {DType::kF32, "F32", {1, 4}},      {DType::kF16, "F16", {1, 2}},
-    {DType::kBF16, "BF16", {1, 2}},    {DType::kF64, "F64", {1, 8}},
-    {DType::kI8, "I8", {1, 1}},        {DType::kI16, "I16", {1, 2}},
-    {DType::kI32, "I32", {1, 4}},      {DType::kI64, "I64", {1, 8}},
-    {DType::kU8, "U8", {1, 1}},        {DType::kBool, "BOOL", {1, 1}},
-    {DType::kQ4_0, "Q4_0", {32, 18}},  {DType::kQ4_1, "Q4_1", {32, 20}},
-    {DType::kQ5_0, "Q5_0", {32, 22}},  {DType::kQ5_1, "Q5_1", {32, 24}},
-    {DType::kQ8_0, "Q8_0", {32, 34}},  {DType::kQ2_K, "Q2_K", {256, 84}},
-    {DType::kQ3_K, "Q3_K", {256, 110}}, {DType::kQ4_K, "Q4_K", {256, 144}},
-    {DType::kQ5_K, "Q5_K", {256, 176}}, {DType::kQ6_K, "Q6_K", {256, 210}},
-};
-
-const DTypeRow& row_of(DType dtype) {
-  const DTypeRow& row = kDTypes[static_cast<size_t>(dtype)];
-  DCHECK(row.dtype == dtype);
-  return row;
-}
-
-}  // namespace
-
-std::string_view dtype_name(DType dtype) { return row_of(dtype).name; }
-BlockSize dtype_block(DType dtype) { return row_of(dtype).block; }
+std::string_view dtype_name(DType dtype) { return number_format(dtype).name; }
+BlockSize dtype_block(DType dtype) { return number_format(dtype).block; }
 
 float fp16_to_float(uint16_t bits) {
   const uint32_t sign = (uint32_t{bits} & 0x8000u) << 16;

@@ -1,5 +1,6 @@
 // DType: how the numbers of a tensor are stored on disk or in a cache row, and the two 16-bit float
-// formats that C++20 lacks. Decoding of quantised blocks lives in weights/block_formats.h.
+// formats that C++20 lacks. What is known of each type is a row of base/number_formats.h; decoding of quantised blocks
+// lives in weights/block_formats.h.
 #pragma once
 
 #include <bit>
@@ -11,10 +12,17 @@ namespace ibid {
 
 enum class DType : uint8_t {
   kF32, kF16, kBF16,                                   // plain floats
-  kF64, kI8, kI16, kI32, kI64, kU8, kBool,             // plain numbers (never weights of a linear layer)
+  kF64, kI8, kI16, kI32, kI64, kU8, kBool,             // plain numbers
+  kF8E4M3, kF8E5M2,                                    // floats of a byte, without a scale
+  kF8E4M3Scaled, kF8E5M2Scaled,                        // 32 of them behind a float that multiplies them
   kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0,                   // blocks of 32 (ggml)
   kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,                   // blocks of 256 (ggml)
+  kTQ1_0, kTQ2_0,                                      // blocks of 256, codes -1, 0, 1
+  kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S, kIQ4_XS,  // blocks of 256, codes by codebook
+  kIQ4_NL,                                             // blocks of 32, codes by table
+  kMXFP4, kNVFP4,                                      // blocks of 32 and 64, codes are floats of four bits
 };
+inline constexpr size_t kDTypeCount = static_cast<size_t>(DType::kNVFP4) + 1;
 
 // "F32", "Q4_K": the name used in files and messages.
 std::string_view dtype_name(DType dtype);
@@ -29,6 +37,7 @@ BlockSize dtype_block(DType dtype);
 inline bool dtype_is_float(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
+// Integer codes and scales: what unpack_row of weights/block_formats.h reads.
 inline bool dtype_is_quantized(DType dtype) { return dtype >= DType::kQ4_0; }
 
 // IEEE 754 binary16, exact; every bit pattern has a value (NaN payloads are kept).

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/dtype.h"
 
@@ -30,16 +31,32 @@ struct Shape {
   std::string to_string() const;  // "[49152, 576]"
 };
 
+// Rows of a tensor that lies in no file as it is: they are put together of other tensors when they are read.
+// Immutable, so safe to use from several threads. It belongs to the model file.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  // Rows of the tensor, counted along all dimensions but the last, in its dtype: row_bytes() each, side by side.
+  virtual void read_rows(std::span<const uint64_t> rows, std::byte* out) const = 0;
+  // The bytes of the file that they are made of.
+  virtual std::vector<std::span<const std::byte>> parts() const = 0;
+};
+
 struct TensorView {
   DType dtype = DType::kF32;
   Shape shape;
-  std::span<const std::byte> data;  // exactly the tensor's bytes; aligned as the file left them
+  std::span<const std::byte> data;   // exactly the tensor's bytes, aligned as the file left them; empty with a source
+  const RowSource* source = nullptr;
+  uint64_t first_row = 0;            // of the source's rows
 
   // Bytes of one row along the last dimension. REQUIRES: rank >= 1, the last dimension is whole blocks.
   size_t row_bytes() const {
     const BlockSize block = dtype_block(dtype);
     return shape[shape.rank - 1] / block.values * block.bytes;
   }
+
+  // n of the rows as a matrix. REQUIRES: rank >= 1, there are that many.
+  TensorView row_range(uint64_t first, uint64_t n) const;
 };
 
 }  // namespace ibid

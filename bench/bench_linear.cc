@@ -29,6 +29,9 @@ struct MatrixShape {
 
 constexpr PanelType kTypes[] = {PanelType::kP4m, PanelType::kP4,  PanelType::kP4k, PanelType::kP5,
                                 PanelType::kP5m, PanelType::kP5k, PanelType::kP8,  PanelType::kP6k,
+                                PanelType::kP4e, PanelType::kP4f, PanelType::kP4n, PanelType::kP4nk,
+                                PanelType::kP3s, PanelType::kP3x, PanelType::kP2x, PanelType::kP2s,
+                                PanelType::kP1s, PanelType::kP1m,
                                 PanelType::kPH,  PanelType::kPB,  PanelType::kPF};
 constexpr MatrixShape kShapes[] = {{576, 576}, {3072, 576}, {576, 1536}, {4864, 896}, {4096, 4096}, {49152, 576}};
 constexpr MatrixShape kModelLayer[] = {{960, 576}, {576, 576}, {3072, 576}, {576, 1536}};
@@ -66,11 +69,13 @@ std::vector<std::byte> random_panel(PanelType type, size_t n_cols) {
   if (!panel_is_float(type)) {
     const PanelFormat format = panel_format(type);
     for (int8_t& code : codes) {
-      code = static_cast<int8_t>(static_cast<int>(rng() % (1u << format.bits)) - format.offset);
+      const unsigned stored = static_cast<unsigned>(rng() % (1u << format.bits));
+      code = static_cast<int8_t>(format.table == CodeTable::kNumbers ? static_cast<int>(stored) - format.offset
+                                                                     : code_values(format.table)[stored]);
     }
     const size_t groups = n / format.group, chunks = kPanelRows * ((n_cols + kChunkCols - 1) / kChunkCols);
     rows.codes = codes;
-    if (format.super_scales) {
+    if (format.super_scales()) {
       super_scales.assign(chunks, float_to_fp16(0.015625f));
       scale_codes.assign(groups, 3);
       rows.super_scales = super_scales;

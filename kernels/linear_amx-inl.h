@@ -141,7 +141,7 @@ void amx_panel(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range ro
   auto* scales = reinterpret_cast<float*>(codes + blocks * kQuantBlock * kPanelRows);
   const SignedPanel unpacked{codes, scales, scales + blocks * F::kGroups * kPanelRows};
   const std::byte* panel = w.data + p * panel_size;
-  unpack_panel<F, -F::kOffset, 1>(panel, blocks, 0, unpacked);
+  unpack_panel<F, -F::kOffset, 1>(panel, load_table<F>(w.type), blocks, 0, unpacked);
   Ahead ahead{panel + panel_size, panel + panel_size + (p + 1 < w.n_panels() ? panel_size : 0)};
   float* out = y + p * kPanelRows;
   for (size_t row = rows.begin; row < rows.end; row += kRowGroup) {

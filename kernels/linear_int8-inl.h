@@ -22,7 +22,7 @@ static_assert(kLinearPanels <= kMaxLinearPanels &&
 
 // --- integer sums
 
-// Codes stored as code + kOffset; kSmall: below 64.
+// Codes stored as code + kOffset; kSmall: below 128.
 template <int kOffset, bool kSmall>
 struct Sums {
   // The sum before the first product. offset: -128 * sum of the row's q over these columns.
@@ -31,6 +31,7 @@ struct Sums {
     if constexpr (kOffset == 8) return shift_right<4>(set1(*offset));
     if constexpr (kOffset == 16) return shift_right<3>(set1(*offset));
     if constexpr (kOffset == 32) return shift_right<2>(set1(*offset));
+    if constexpr (kOffset == 64) return shift_right<1>(set1(*offset));
     return set1(*offset);
   }
   IBID_INLINE static I16 dot(I16 acc, B64 codes, B64 x) {
@@ -41,10 +42,10 @@ struct Sums {
 // --- few rows
 
 template <typename F, size_t kRows>
-IBID_INLINE void gemv_block(const std::byte* chunk, size_t half, const QuantizedRows& x, size_t row, size_t b,
-                            V16* acc) {
-  using S = Sums<F::kOffset, F::kBits != 8>;
-  const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes);
+IBID_INLINE void gemv_block(const std::byte* chunk, B64 table, size_t half, const QuantizedRows& x, size_t row,
+                            size_t b, V16* acc) {
+  using S = Sums<F::kOffset, F::kSmall>;
+  const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes, table);
   constexpr size_t kVectors = 8 / F::kGroups;  // per scale
   const size_t first = x.at(row, b);           // the others follow it: none is in another group of rows
 #pragma GCC unroll 2
@@ -73,15 +74,15 @@ IBID_INLINE void gemv_block(const std::byte* chunk, size_t half, const Quantized
 
 // Rows [row, row + kRows) times one panel. y: the panel's first output of row 0.
 template <typename F, size_t kRows>
-void gemv_panel(const std::byte* panel, const QuantizedRows& x, size_t row, float* y, size_t y_stride) {
+void gemv_panel(const std::byte* panel, B64 table, const QuantizedRows& x, size_t row, float* y, size_t y_stride) {
   V16 acc[kRows];
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) acc[r] = zero();
   const size_t blocks = x.blocks();
   for (size_t b = 0; b < blocks; b += 2, panel += F::kChunkBytes) {
     for (size_t line = 0; line < F::kChunkBytes; line += 64) prefetch_l2(panel + kPrefetchBytes + line);
-    gemv_block<F, kRows>(panel, 0, x, row, b, acc);
-    gemv_block<F, kRows>(panel, 1, x, row, b + 1, acc);
+    gemv_block<F, kRows>(panel, table, 0, x, row, b, acc);
+    gemv_block<F, kRows>(panel, table, 1, x, row, b + 1, acc);
   }
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) storeu(y + (row + r) * y_stride, acc[r]);
@@ -90,15 +91,16 @@ void gemv_panel(const std::byte* panel, const QuantizedRows& x, size_t row, floa
 template <typename F>
 void gemv(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride) {
   const size_t panel_size = x.blocks() / 2 * F::kChunkBytes;
+  const B64 table = load_table<F>(w.type);
   for (size_t p = panels.begin; p < panels.end; ++p) {
     const std::byte* panel = w.data + p * panel_size;
     float* out = y + p * kPanelRows;
     size_t row = 0;
-    for (; row + 4 <= x.n_rows; row += 4) gemv_panel<F, 4>(panel, x, row, out, y_stride);
+    for (; row + 4 <= x.n_rows; row += 4) gemv_panel<F, 4>(panel, table, x, row, out, y_stride);
     switch (x.n_rows - row) {
-      case 1: gemv_panel<F, 1>(panel, x, row, out, y_stride); break;
-      case 2: gemv_panel<F, 2>(panel, x, row, out, y_stride); break;
-      case 3: gemv_panel<F, 3>(panel, x, row, out, y_stride); break;
+      case 1: gemv_panel<F, 1>(panel, table, x, row, out, y_stride); break;
+      case 2: gemv_panel<F, 2>(panel, table, x, row, out, y_stride); break;
+      case 3: gemv_panel<F, 3>(panel, table, x, row, out, y_stride); break;
       default: break;
     }
   }
@@ -110,7 +112,7 @@ template <typename F>
 struct GemmTraits {  // codes of types with an offset as code + 128 where the product takes any byte at the same price
   static constexpr bool kBiased = kDotNeedsOffset && F::kOffset != 0;
   static constexpr int kOffset = kBiased ? 128 : F::kOffset;
-  using S = Sums<kOffset, F::kBits != 8 && !kBiased>;
+  using S = Sums<kOffset, F::kSmall && !kBiased>;
 };
 
 // kRows rows of x times kPanels unpacked panels.
@@ -204,7 +206,8 @@ void gemm_panels(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range 
   const Unpacked<kPanels> unpacked{codes, scales, scales + blocks * F::kGroups * kPanelRows * kPanels};
   const size_t panel_size = blocks / 2 * F::kChunkBytes;
   for (size_t i = 0; i < kPanels; ++i) {
-    unpack_panel<F, GemmTraits<F>::kOffset - F::kOffset, kPanels>(w.data + (p + i) * panel_size, blocks, i, unpacked);
+    unpack_panel<F, GemmTraits<F>::kOffset - F::kOffset, kPanels>(w.data + (p + i) * panel_size,
+                                                                  load_table<F>(w.type), blocks, i, unpacked);
   }
   const std::byte* next = w.data + (p + kPanels) * panel_size;
   Ahead ahead{next, p + kPanels < w.n_panels() ? next + kPanels * panel_size : next};

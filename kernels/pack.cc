@@ -1,6 +1,8 @@
 #include "kernels/pack.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "base/check.h"
@@ -46,15 +48,33 @@ int load_code(const PanelFormat& format, const std::byte* codes, size_t column, 
     const unsigned mask = format.bits == 5 ? 1 : 3;
     code |= ((std::to_integer<unsigned>(codes[place.high_byte]) >> place.high_shift) & mask) << 4;
   }
+  if (format.table != CodeTable::kNumbers) return code_values(format.table)[code];
   return static_cast<int>(code) - format.offset;
 }
 
+// The stored code of every value that a table has: the first where it has one twice.
+using StoredCodes = std::array<uint8_t, 256>;
+
+StoredCodes stored_codes(const PanelFormat& format) {
+  StoredCodes stored{};
+  if (format.table == CodeTable::kNumbers) {
+    for (int code = format.min_code(); code <= format.max_code(); ++code) {
+      stored[static_cast<uint8_t>(code)] = static_cast<uint8_t>(code + format.offset);
+    }
+    return stored;
+  }
+  const auto values = code_values(format.table);
+  for (size_t i = values.size(); i-- > 0;) stored[static_cast<uint8_t>(values[i])] = static_cast<uint8_t>(i);
+  return stored;
+}
+
 // The codes of one block of 32 columns of one lane, a block at a time because load time is spent here.
-void pack_block(const PanelFormat& format, const int8_t* codes, size_t lane, std::byte* out) {
+void pack_block(const PanelFormat& format, const StoredCodes& stored_codes, const int8_t* codes, size_t lane,
+                std::byte* out) {
   uint8_t stored[kQuantBlock];
   for (size_t k = 0; k < kQuantBlock; ++k) {
-    DCHECK(codes[k] + format.offset >= 0 && codes[k] + format.offset < 1 << format.bits) << int{codes[k]};
-    stored[k] = static_cast<uint8_t>(codes[k] + format.offset);
+    DCHECK(codes[k] >= format.min_code() && codes[k] <= format.max_code()) << int{codes[k]};
+    stored[k] = stored_codes[static_cast<uint8_t>(codes[k])];
   }
   if (format.bits == 8) {
     for (size_t j = 0; j < 8; ++j) std::memcpy(out + (j * kPanelRows + lane) * 4, stored + 4 * j, 4);
@@ -81,10 +101,15 @@ void pack_block(const PanelFormat& format, const int8_t* codes, size_t lane, std
   }
 }
 
+uint16_t scale_bits(const PanelFormat& format, float scale) {
+  if (format.scales == ScaleKind::kHalf) return float_to_fp16(scale);
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(scale) >> 16);
+}
+
 // The scales and mins of one lane of a chunk whose first group is `first` of the row, and which has `n` of them.
 void pack_scales(const PanelFormat& format, const PanelRows& rows, size_t row_groups, size_t first, size_t n,
                  size_t lane, std::byte* chunk) {
-  if (format.super_scales) {
+  if (format.super_scales()) {
     const size_t chunks = (row_groups + format.groups_per_chunk() - 1) / format.groups_per_chunk();
     const size_t at = lane * chunks + first / format.groups_per_chunk();
     store_half(chunk, lane, rows.super_scales[at]);
@@ -92,23 +117,23 @@ void pack_scales(const PanelFormat& format, const PanelRows& rows, size_t row_gr
   }
   for (size_t g = 0; g < n; ++g) {
     const size_t source = lane * row_groups + first + g, index = g * kPanelRows + lane;
-    if (format.super_scales) {
+    if (format.super_scales()) {
       chunk[format.scale_codes_at() + index] = static_cast<std::byte>(rows.scale_codes[source]);
       if (format.has_mins) chunk[format.min_codes_at() + index] = static_cast<std::byte>(rows.min_codes[source]);
     } else {
-      store_half(chunk, index, float_to_fp16(rows.scales[source]));
+      store_half(chunk, index, scale_bits(format, rows.scales[source]));
       if (format.has_mins) store_half(chunk + format.mins_at(), index, float_to_fp16(rows.mins[source]));
     }
   }
 }
 
-void pack_chunk(const PanelFormat& format, const PanelRows& rows, size_t n_cols, size_t first_col,
+void pack_chunk(const PanelFormat& format, const StoredCodes& stored, const PanelRows& rows, size_t n_cols, size_t first_col,
                 size_t lane, std::byte* chunk) {
   const size_t groups = n_cols / format.group;
   const size_t end = std::min(first_col + kChunkCols, n_cols);
   for (size_t col = first_col; col < end; col += kQuantBlock) {
     const size_t block = (col - first_col) / kQuantBlock * format.block_code_bytes();
-    pack_block(format, &rows.codes[lane * n_cols + col], lane, chunk + format.codes_at() + block);
+    pack_block(format, stored, &rows.codes[lane * n_cols + col], lane, chunk + format.codes_at() + block);
   }
   pack_scales(format, rows, groups, first_col / format.group, (end - first_col) / format.group, lane, chunk);
 }
@@ -139,15 +164,16 @@ void pack_panel(PanelType type, size_t n_cols, const PanelRows& rows, std::byte*
   CHECK_EQ(n_cols % kQuantBlock, size_t{0});
   CHECK_EQ(rows.codes.size(), rows.n_rows * n_cols);
   const size_t groups = rows.n_rows * (n_cols / format.group);
-  CHECK_EQ(format.super_scales ? rows.scale_codes.size() : rows.scales.size(), groups);
-  CHECK_EQ(format.super_scales ? rows.min_codes.size() : rows.mins.size(), format.has_mins ? groups : 0);
-  if (format.super_scales) {
+  CHECK_EQ(format.super_scales() ? rows.scale_codes.size() : rows.scales.size(), groups);
+  CHECK_EQ(format.super_scales() ? rows.min_codes.size() : rows.mins.size(), format.has_mins ? groups : 0);
+  if (format.super_scales()) {
     const size_t chunks = rows.n_rows * ((n_cols + kChunkCols - 1) / kChunkCols);
     CHECK_EQ(rows.super_scales.size(), chunks);
     CHECK_EQ(rows.super_mins.size(), format.has_mins ? chunks : 0);
   }
+  const StoredCodes stored = stored_codes(format);
   for (size_t col = 0; col < n_cols; col += kChunkCols, out += format.chunk_bytes()) {
-    for (size_t lane = 0; lane < rows.n_rows; ++lane) pack_chunk(format, rows, n_cols, col, lane, out);
+    for (size_t lane = 0; lane < rows.n_rows; ++lane) pack_chunk(format, stored, rows, n_cols, col, lane, out);
   }
 }
 

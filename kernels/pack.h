@@ -16,11 +16,12 @@ namespace ibid {
 struct PanelRows {
   size_t n_rows = kPanelRows;  // 1..16; the panel's missing rows become zero
   // Quantised types; groups = n_cols / panel_format(type).group.
-  std::span<const int8_t> codes;  // [n_rows, n_cols]  without offset: -8..7 for kP4, 0..15 for kP4m
-  std::span<const float> scales;  // [n_rows, groups]  exactly f16 values where the panel stores f16
+  std::span<const int8_t> codes;  // [n_rows, n_cols]  without offset: -8..7 for kP4, 0..15 for kP4m; with a table
+                                  // by value
+  std::span<const float> scales;  // [n_rows, groups]  exactly values of the 16 bits that the panel stores
   std::span<const float> mins;    // [n_rows, groups]  likewise; types with mins
   // In their place for k types, chunks = n_cols / 64 rounded up: scale = float(super_scales) * scale_codes,
-  // min = -(float(super_mins) * min_codes).
+  // min = -(float(super_mins) * min_codes); by 1/8 where the panel has kEighthByCode.
   std::span<const uint16_t> super_scales, super_mins;  // [n_rows, chunks] halves; super_mins: types with mins
   std::span<const int8_t> scale_codes, min_codes;      // [n_rows, groups]; min_codes: types with mins
   // Float types.

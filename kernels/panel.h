@@ -11,7 +11,6 @@
 //           64 bytes | codes                                     d, dmin: halves; scales, mins: int8; d is that of the
 //           block of 256 that the chunk is a quarter of
 //
-//
 // Codes of a quantised chunk, per block of 32 columns (k = 0..31), for row r of the panel:
 //   8 bit   [8][16][4]   byte [j][r][i] is the code of k = 4 j + i, stored as code + 128 (unsigned)
 //   4 bit   [4][16][4]   byte [j][r][i]: low nibble k = 4 j + i, high nibble k = 16 + 4 j + i
@@ -24,7 +23,7 @@
 //
 // | type | from                | scales       | value                       |
 // |------|---------------------|--------------|-----------------------------|
-// | kP4  | Q4_0                | f16 per 32   | s (c - 8)                   |
+// | kP4  | Q4_0, TQ1_0, TQ2_0  | f16 per 32   | s (c - 8)                   |
 // | kP4m | Q4_1                | f16 per 32   | s c + m                     |
 // | kP4k | Q4_K                | d sc per 32  | s c + m   (s = d sc, m = -(dmin mn), exact) |
 // | kP5  | Q5_0                | f16 per 32   | s (c - 16)                  |
@@ -32,9 +31,18 @@
 // | kP5k | Q5_K                | d sc per 32  | s c + m                     |
 // | kP8  | Q8_0                | f16 per 32   | s c                         |
 // | kP6k | Q6_K, Q3_K          | d sc per 16  | s (c - 32)                  |
+// | kP4e | MXFP4               | bfloat per 32 | s t[c], t: E2M1             |
+// | kP4f | NVFP4               | f16 per 16   | s t[c], t: E2M1             |
+// | kP4n | IQ4_NL              | f16 per 32   | s t[c], t: IQ4              |
+// | kP4nk | IQ4_XS             | d sc per 32  | s t[c], t: IQ4              |
+// | kP3s, kP3x, kP2x, kP1s | IQ3_S, IQ3_XXS, IQ2_XXS, IQ1_S | d sc / 8 per 32 | s t[c], t: the type's |
+// | kP2s, kP1m | IQ2_S and IQ2_XS, IQ1_M | d sc / 8 per 16 | s t[c], t: the type's |
 // | kPH  | F16                 | none         | [k][16] halfs               |
 // | kPB  | BF16                | none         | [k][16] bfloats             |
 // | kPF  | F32 (and anything that has no exact panel) | none | [k][16] floats |
+//
+// t[c] is the value of code c in a table of 16 (base/number_formats.h): a codebook's entries have no more values than
+// that, so what a file says with one index for four or eight numbers is stored as four bits for each, exactly.
 //
 // Float panels have no chunks: k runs to n_cols, the panel is padded to 64 bytes.
 #pragma once
@@ -42,7 +50,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/dtype.h"
+#include "base/number_formats.h"
 
 namespace ibid {
 
@@ -50,22 +58,38 @@ inline constexpr size_t kPanelRows = 16;
 inline constexpr size_t kQuantBlock = 32;   // columns per activation scale
 inline constexpr size_t kChunkCols = 64;
 
-enum class PanelType : uint8_t { kP4, kP4m, kP4k, kP5, kP5m, kP5k, kP8, kP6k, kPH, kPB, kPF };
+enum class PanelType : uint8_t {
+  kP4, kP4m, kP4k, kP5, kP5m, kP5k, kP8, kP6k,                       // codes are numbers
+  kP4e, kP4f, kP4n, kP4nk, kP3s, kP3x, kP2x, kP2s, kP1s, kP1m,       // codes are indices of a table
+  kPH, kPB, kPF,
+};
+inline constexpr size_t kPanelTypeCount = static_cast<size_t>(PanelType::kPF) + 1;
 
 const char* panel_type_name(PanelType type);
 [[gnu::always_inline]] inline bool panel_is_float(PanelType type) { return type >= PanelType::kPH; }
 
-// The panel type that holds a tensor of `dtype` exactly. REQUIRES: dtype is a float or quantised type.
+// The panel type that holds a tensor of `dtype` exactly: of those with the same kind of scales and mins, and with its
+// table or room for its codes, the one with the fewest bits; kPF where there is none. REQUIRES: dtype is a float or
+// quantised type, or kF64, which is rounded to floats.
 PanelType panel_type_for(DType dtype);
 
 // How the codes of a quantised panel are stored.
 struct PanelFormat {
   size_t group;        // columns per scale: 32 or 16
   int bits;            // per code: 4, 5, 6, 8
-  int offset;          // stored code = code + offset
+  int offset;          // stored code = code + offset; with a table, what the kernels add to the values
   bool has_mins;
-  bool super_scales;   // scales and mins are a half of the chunk by an integer of the group; else a half each
+  ScaleKind scales;    // mins are of the same kind
+  CodeTable table = CodeTable::kNumbers;
 
+  // Scales and mins are a half of the chunk by an integer of the group; else 16 bits each.
+  constexpr bool super_scales() const {
+    return scales == ScaleKind::kHalfByCode || scales == ScaleKind::kEighthByCode;
+  }
+  constexpr float scale_factor() const { return scales == ScaleKind::kEighthByCode ? 0.125f : 1.0f; }
+  // The smallest and the largest code, or value of the table.
+  int min_code() const;
+  int max_code() const;
   constexpr size_t groups_per_chunk() const { return kChunkCols / group; }
   constexpr size_t group_codes() const { return groups_per_chunk() * kPanelRows; }  // of a chunk: scales, or mins
   // Bytes from the chunk's start.
@@ -75,7 +99,7 @@ struct PanelFormat {
   constexpr size_t min_codes_at() const { return scale_codes_at() + group_codes(); }
   constexpr size_t codes_at() const {
     const size_t sides = has_mins ? 2 : 1;
-    const size_t bytes = super_scales ? scale_codes_at() + sides * group_codes() : sides * mins_at();
+    const size_t bytes = super_scales() ? scale_codes_at() + sides * group_codes() : sides * mins_at();
     return (bytes + 63) / 64 * 64;
   }
   constexpr size_t block_code_bytes() const { return kQuantBlock * kPanelRows * static_cast<size_t>(bits) / 8; }
@@ -84,6 +108,10 @@ struct PanelFormat {
 
 // REQUIRES: !panel_is_float(type).
 PanelFormat panel_format(PanelType type);
+
+// The bytes that the kernels look stored codes up in: value + offset, four times, 64-byte aligned; nullptr without a
+// table.
+const uint8_t* panel_lookup(PanelType type);
 
 // The scale, or the min (types with mins), of a group of a chunk (0 .. groups_per_chunk()) and row `lane`, exactly
 // as the kernels compute it.

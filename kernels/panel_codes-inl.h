@@ -6,27 +6,44 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// A row of the table in kernels/panel.h.
-template <int kBits_, int kOffset_, bool kMins_, size_t kGroup_, bool kSuper_>
+// A row of the table in kernels/panel.h. kTable: codes are looked up in 16 bytes.
+template <int kBits_, int kOffset_, bool kMins_, size_t kGroup_, ScaleKind kScales_, bool kTable_ = false>
 struct Format {
   static constexpr int kBits = kBits_, kOffset = kOffset_;
-  static constexpr bool kMins = kMins_, kSuper = kSuper_;
+  static constexpr bool kMins = kMins_, kTable = kTable_;
+  static constexpr bool kSmall = kOffset < 128;  // codes, or the table's bytes, are below 128
+  static constexpr ScaleKind kScales = kScales_;
   static constexpr size_t kGroup = kGroup_;
   static constexpr size_t kGroups = kQuantBlock / kGroup;  // per block of 32 columns
-  static constexpr PanelFormat kLayout{kGroup, kBits, kOffset, kMins, kSuper};
+  static constexpr PanelFormat kLayout{kGroup, kBits, kOffset, kMins, kScales};
+  static constexpr bool kSuper = kLayout.super_scales();
   static constexpr size_t kCodesAt = kLayout.codes_at();
   static constexpr size_t kBlockBytes = kLayout.block_code_bytes();
   static constexpr size_t kChunkBytes = kLayout.chunk_bytes();
 };
 
-using P4 = Format<4, 8, false, 32, false>;
-using P4m = Format<4, 0, true, 32, false>;
-using P4k = Format<4, 0, true, 32, true>;
-using P5 = Format<5, 16, false, 32, false>;
-using P5m = Format<5, 0, true, 32, false>;
-using P5k = Format<5, 0, true, 32, true>;
-using P8 = Format<8, 128, false, 32, false>;
-using P6k = Format<6, 32, false, 16, true>;
+using enum ScaleKind;
+using P4 = Format<4, 8, false, 32, kHalf>;
+using P4m = Format<4, 0, true, 32, kHalf>;
+using P4k = Format<4, 0, true, 32, kHalfByCode>;
+using P5 = Format<5, 16, false, 32, kHalf>;
+using P5m = Format<5, 0, true, 32, kHalf>;
+using P5k = Format<5, 0, true, 32, kHalfByCode>;
+using P8 = Format<8, 128, false, 32, kHalf>;
+using P6k = Format<6, 32, false, 16, kHalfByCode>;
+using P4e = Format<4, 64, false, 32, kBfloat, true>;
+using P4f = Format<4, 64, false, 16, kHalf, true>;
+using P4n = Format<4, 128, false, 32, kHalf, true>;
+using P4nk = Format<4, 128, false, 32, kHalfByCode, true>;
+using TableBy32 = Format<4, 64, false, 32, kEighthByCode, true>;  // P3s, P3x, P2x, P1s
+using TableBy16 = Format<4, 64, false, 16, kEighthByCode, true>;  // P2s, P1m
+
+// The bytes of a type's table in every quarter of a vector.
+template <typename F>
+IBID_INLINE B64 load_table(PanelType type) {
+  if constexpr (F::kTable) return load_bytes(panel_lookup(type));
+  return B64{};
+}
 
 // --- one block of a panel
 
@@ -36,7 +53,7 @@ struct BlockCodes {
 };
 
 template <typename F>
-IBID_INLINE BlockCodes load_codes(const std::byte* codes) {
+IBID_INLINE BlockCodes load_codes(const std::byte* codes, B64 table) {
   BlockCodes c;
   if constexpr (F::kBits == 8) {
     for (size_t j = 0; j < 8; ++j) c.at[j] = load_bytes(codes + 64 * j);
@@ -46,6 +63,10 @@ IBID_INLINE BlockCodes load_codes(const std::byte* codes) {
     const B64 pair = load_bytes(codes + 64 * j);
     c.at[j] = low_nibbles(pair);
     c.at[4 + j] = high_nibbles(pair);
+    if constexpr (F::kTable) {
+      c.at[j] = look_up(table, c.at[j]);
+      c.at[4 + j] = look_up(table, c.at[4 + j]);
+    }
   }
   if constexpr (F::kBits == 5) {
     const B64 fifth = load_bytes(codes + 256);
@@ -71,13 +92,16 @@ IBID_INLINE BlockCodes load_codes(const std::byte* codes) {
   return c;
 }
 
-// Halves at `chunk`, times the int8 codes where there are any.
+// The 16 bits at `halves`, times the int8 codes where there are any.
 template <typename F>
 IBID_INLINE V16 load_factors(const std::byte* halves, const std::byte* codes, size_t group) {
   const auto* at = reinterpret_cast<const uint16_t*>(halves);
+  if constexpr (F::kScales == kBfloat) return load_bf16(at + group * kPanelRows);
   if constexpr (!F::kSuper) return load_f16(at + group * kPanelRows);
   const auto* factors = reinterpret_cast<const int8_t*>(codes) + group * kPanelRows;
-  return mul(load_f16(at), to_float(load_i8(factors)));
+  const V16 scales = mul(load_f16(at), to_float(load_i8(factors)));
+  if constexpr (F::kScales == kEighthByCode) return mul(scales, set1(0.125f));
+  return scales;
 }
 
 // Of group `group` of a chunk.
@@ -113,11 +137,11 @@ struct Unpacked {
 
 // Panel p of the kPanels in `out`.
 template <typename F, int kBias, size_t kPanels>
-void unpack_panel(const std::byte* panel, size_t blocks, size_t p, const Unpacked<kPanels>& out) {
+void unpack_panel(const std::byte* panel, B64 table, size_t blocks, size_t p, const Unpacked<kPanels>& out) {
   for (size_t b = 0; b < blocks; ++b) {
     const std::byte* chunk = panel + b / 2 * F::kChunkBytes;
     const size_t half = b % 2;
-    const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes);
+    const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes, table);
 #pragma GCC unroll 8
     for (size_t j = 0; j < 8; ++j) {
       const B64 c = kBias == 0 ? codes.at[j] : add_bytes(codes.at[j], kBias);
@@ -150,6 +174,16 @@ IBID_INLINE void with_format(PanelType type, Visit&& visit) {
     case PanelType::kP5k: return visit(P5k{});
     case PanelType::kP8: return visit(P8{});
     case PanelType::kP6k: return visit(P6k{});
+    case PanelType::kP4e: return visit(P4e{});
+    case PanelType::kP4f: return visit(P4f{});
+    case PanelType::kP4n: return visit(P4n{});
+    case PanelType::kP4nk: return visit(P4nk{});
+    case PanelType::kP3s:
+    case PanelType::kP3x:
+    case PanelType::kP2x:
+    case PanelType::kP1s: return visit(TableBy32{});
+    case PanelType::kP2s:
+    case PanelType::kP1m: return visit(TableBy16{});
     case PanelType::kPH:
     case PanelType::kPB:
     case PanelType::kPF: return;

@@ -202,6 +202,9 @@ IBID_INLINE B64 low_nibbles(B64 x) {
 IBID_INLINE B64 high_nibbles(B64 x) {
   return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
 }
+IBID_INLINE B64 look_up(B64 table, B64 x) {
+  return {_mm256_shuffle_epi8(table.a, x.a), _mm256_shuffle_epi8(table.b, x.b)};
+}
 IBID_INLINE B64 add_bytes(B64 x, int y) {
   const __m256i addend = _mm256_set1_epi8(static_cast<char>(y));
   return {_mm256_add_epi8(x.a, addend), _mm256_add_epi8(x.b, addend)};
@@ -238,7 +241,7 @@ IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) { return dot4_small(acc
 constexpr bool kDotNeedsOffset = true;
 IBID_INLINE I16 dot4_offset128(I16 acc, B64 codes, B64 x) { return dot4_small(acc, codes, x); }
 #else
-// vpmaddubsw saturates its sums of two products at 16 bits: 2 * 63 * 127 fits.
+// vpmaddubsw saturates its sums of two products at 16 bits: 2 * 127 * 127 fits.
 IBID_INLINE __m256i dot4_half(__m256i acc, __m256i codes, __m256i x) {
   return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1)));
 }

@@ -145,6 +145,8 @@ IBID_INLINE B64 low_nibbles(B64 a) { return {_mm512_and_si512(a.v, _mm512_set1_e
 IBID_INLINE B64 high_nibbles(B64 a) {
   return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))};
 }
+// Byte a of the 16 in the same quarter of `table`. REQUIRES: bytes of a are below 16.
+IBID_INLINE B64 look_up(B64 table, B64 a) { return {_mm512_shuffle_epi8(table.v, a.v)}; }
 IBID_INLINE B64 add_bytes(B64 a, int x) {
   return {_mm512_add_epi8(a.v, _mm512_set1_epi8(static_cast<char>(x)))};
 }
@@ -168,7 +170,7 @@ IBID_INLINE B64 with_high_bits(B64 a, B64 bits) {
 }
 
 // acc + the sum of 4 products per lane, codes u8 times x s8: exact.
-IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {  // codes <= 63
+IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {  // codes <= 127
   return {_mm512_dpbusd_epi32(acc.v, codes.v, x.v)};
 }
 // Any u8 times any s8.

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "kernels/panel.h"
 #include "model/lane_words.h"
+#include "model/pack_decoded.h"
 
 namespace ibid {
 
@@ -70,6 +71,35 @@ struct Plain {
       }
       spread[r] = word;
     }
+  }
+};
+
+// The scale is an exponent, and code 8 is a second zero, which becomes the first.
+struct Mxfp4 {
+  static constexpr size_t kBlockBytes = 17;
+
+  static void pack(const PanelFormat& format, const Blocks& blocks, size_t half, std::byte* chunk) {
+    Word scale;
+    gather<1>(blocks, 0, &scale);
+    for (uint32_t& bits : scale) bits = bfloat_of(bits & 255u);
+    store_halves(scale, 0, chunk + 2 * kLanes * half);
+    Word codes[4];
+    gather<4>(blocks, 1, codes);
+    for (Word& word : codes) {
+      for (size_t r = 0; r < kLanes; ++r) word[r] &= 15 * not_eight(word[r]);
+    }
+    std::memcpy(chunk + format.codes_at() + half * sizeof codes, codes, sizeof codes);
+  }
+
+  // Of 2^(exponent - 128), subnormal for 0 and 1; 255 is NaN.
+  static uint32_t bfloat_of(uint32_t exponent) {
+    const uint32_t number = exponent < 2 ? 0x20u << exponent : (exponent - 1) << 7;
+    return exponent == 255 ? 0x7fc0u : number;
+  }
+  // Bit 0 of each nibble: whether it is not 8.
+  static uint32_t not_eight(uint32_t nibbles) {
+    const uint32_t differing = nibbles ^ 0x88888888u;
+    return (differing | differing >> 1 | differing >> 2 | differing >> 3) & 0x11111111u;
   }
 };
 
@@ -213,6 +243,27 @@ struct Q3K {
   }
 };
 
+// The nibbles of a block of 32 are in the panel's order.
+struct Iq4xs {
+  static constexpr size_t kBlockBytes = 136, kGroups = 8;
+  static constexpr bool kMins = false;
+  Word words[34];  // d and the scales' high pairs | their low nibbles | nibbles [32]
+  Word scales[2];
+
+  const Word& d() const { return words[0]; }
+  void read(const Blocks& blocks) {
+    gather<34>(blocks, 0, words);
+    for (unsigned g = 0; g < kGroups; ++g) {
+      for (size_t r = 0; r < kLanes; ++r) {
+        const uint32_t six = (words[1][r] >> (4 * g) & 15u) | (words[0][r] >> (16 + 2 * g) & 3u) << 4;
+        if (g % 4 == 0) scales[g / 4][r] = 0;
+        scales[g / 4][r] |= ((six - 32) & 255u) << (8 * (g % 4));
+      }
+    }
+  }
+  void codes(size_t chunk, Word* out) const { std::memcpy(out, words + 2 + 8 * chunk, 8 * sizeof(Word)); }
+};
+
 template <typename Block>
 void pack_super(const PanelFormat& format, const Blocks& blocks, std::byte* out) {
   constexpr size_t kChunkGroups = Block::kGroups / kChunksPerBlock;
@@ -268,7 +319,7 @@ void clear_lanes(size_t n_rows, std::byte* begin, const std::byte* end, size_t b
 }
 
 void clear_chunk_lanes(const PanelFormat& format, size_t n_rows, std::byte* chunk) {
-  std::byte* halves_end = chunk + (format.super_scales ? format.scale_codes_at() : format.codes_at());
+  std::byte* halves_end = chunk + (format.super_scales() ? format.scale_codes_at() : format.codes_at());
   clear_lanes(n_rows, chunk, halves_end, 2);
   clear_lanes(n_rows, halves_end, chunk + format.codes_at(), 1);
   clear_lanes(n_rows, chunk + format.codes_at(), chunk + format.chunk_bytes(), 4);
@@ -321,13 +372,18 @@ PackPanel packer_of(DType dtype) {
     case DType::kQ4_K: return pack_super_panel<Q4K>;
     case DType::kQ5_K: return pack_super_panel<Q5K>;
     case DType::kQ6_K: return pack_super_panel<Q6K>;
+    case DType::kIQ4_XS: return pack_super_panel<Iq4xs>;
+    case DType::kIQ4_NL: return pack_plain_panel<Plain<18, false, false, 4, 0>>;
+    case DType::kMXFP4: return pack_plain_panel<Mxfp4>;
     default: return nullptr;
   }
 }
 
 }  // namespace
 
-bool can_pack_blocks(DType dtype) { return dtype_is_float(dtype) || packer_of(dtype) != nullptr; }
+bool can_pack_blocks(DType dtype) {
+  return dtype_is_float(dtype) || (dtype_is_quantized(dtype) && !panel_is_float(panel_type_for(dtype)));
+}
 
 void pack_blocks(DType dtype, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out) {
   CHECK(can_pack_blocks(dtype)) << dtype_name(dtype);
@@ -337,8 +393,10 @@ void pack_blocks(DType dtype, std::span<const std::byte* const> rows, size_t n_c
   Blocks blocks;
   for (size_t r = 0; r < kLanes; ++r) blocks[r] = rows[std::min(r, rows.size() - 1)];
   if (panel_is_float(type)) return pack_float_panel(type, blocks, rows.size(), n_cols, out);
+  const PackPanel pack = packer_of(dtype);
+  if (pack == nullptr) return pack_decoded(dtype, rows, n_cols, out);
   const PanelFormat format = panel_format(type);
-  packer_of(dtype)(format, blocks, n_cols, out);
+  pack(format, blocks, n_cols, out);
   if (rows.size() == kLanes) return;
   const std::byte* end = out + panel_bytes(type, n_cols);
   for (; out < end; out += format.chunk_bytes()) clear_chunk_lanes(format, rows.size(), out);

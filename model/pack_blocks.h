@@ -2,6 +2,8 @@
 // of codes (kernels/pack.h) make of the same rows, byte for byte, in one pass that keeps up with memory. These two
 // are the definition; this is where the time of loading goes.
 //
+// Types whose codes stand in a codebook take the way of the definition itself (model/pack_decoded.h).
+//
 // It works on 16 rows at once: the same four bytes of each row lie side by side, as the panel will have them, and
 // every step is the same arithmetic in 16 lanes.
 //

@@ -40,13 +40,20 @@ void PackingList::pack(const Job& job, Range panels) {
   const PackedMatrix& packed = job.packed;
   const size_t row_bytes = tensor.row_bytes(), n_cols = packed.n_cols;
   const bool directly = can_pack_blocks(tensor.dtype) && packed.type == panel_type_for(tensor.dtype);
+  std::vector<std::byte> made(tensor.source == nullptr ? 0 : kPanelRows * row_bytes);
   std::vector<float> floats(directly ? 0 : kPanelRows * n_cols);
   for (size_t p = panels.begin; p < panels.end; ++p) {
     auto* out = const_cast<std::byte*>(packed.data) + p * job.panel_stride;
     const size_t first = p * kPanelRows;
     const size_t n = std::min(kPanelRows, packed.n_rows - first);
     std::array<const std::byte*, kPanelRows> rows;
-    for (size_t r = 0; r < n; ++r) rows[r] = &tensor.data[job.order.source_row(first + r) * row_bytes];
+    std::array<uint64_t, kPanelRows> indices;
+    for (size_t r = 0; r < n; ++r) {
+      indices[r] = tensor.first_row + job.order.source_row(first + r);
+      rows[r] = tensor.source == nullptr ? &tensor.data[job.order.source_row(first + r) * row_bytes]
+                                         : &made[r * row_bytes];
+    }
+    if (tensor.source != nullptr) tensor.source->read_rows(std::span(indices).first(n), made.data());
     if (directly) {
       pack_blocks(tensor.dtype, std::span(rows).first(n), n_cols, out);
       continue;

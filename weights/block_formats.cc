@@ -1,47 +1,27 @@
 #include "weights/block_formats.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <iterator>
+#include <limits>
 
 #include "base/check.h"
+#include "base/number_formats.h"
+#include "weights/block_cursor.h"
+#include "weights/codebook_formats.h"
 
 namespace ibid {
 
 namespace {
-
-// Reads the fields of one block in order; memcpy, because blocks of 18 or 210 bytes are never aligned.
-class BlockCursor {
- public:
-  explicit BlockCursor(const std::byte* at) : at_(at) {}
-
-  const uint8_t* bytes(size_t n) {
-    const auto* field = reinterpret_cast<const uint8_t*>(at_);
-    at_ += n;
-    return field;
-  }
-  uint16_t u16() { return read<uint16_t>(); }
-  uint32_t u32() { return read<uint32_t>(); }
-  float f16() { return fp16_to_float(u16()); }
-
- private:
-  template <typename T>
-  T read() {
-    T value;
-    std::memcpy(&value, at_, sizeof(T));
-    at_ += sizeof(T);
-    return value;
-  }
-
-  const std::byte* at_;
-};
 
 struct BlockOut {
   int8_t* codes;
   float* scales;
   float* mins;
 };
-
-int nibble(uint8_t byte, bool high) { return high ? byte >> 4 : byte & 15; }
 
 // The 32 values of a block whose byte j holds value j (low) and value j + 16 (high); `fifth` adds 16 per set
 // bit.
@@ -50,6 +30,29 @@ void unpack_nibbles(const uint8_t* qs, uint32_t fifth, int offset, int8_t* codes
     const int high_bit = static_cast<int>((fifth >> i) & 1u) << 4;
     codes[i] = static_cast<int8_t>((nibble(qs[i % 16], i >= 16) | high_bit) - offset);
   }
+}
+
+// n values, n / 2 bytes: byte j holds the indices of values j (low) and j + n / 2 (high).
+void unpack_table_nibbles(CodeTable table, const uint8_t* qs, size_t n, int8_t* codes) {
+  const auto values = code_values(table);
+  for (size_t i = 0; i < n; ++i) codes[i] = values[static_cast<size_t>(nibble(qs[i % (n / 2)], i >= n / 2))];
+}
+
+// 2^(exponent - 128): half of what the byte stands for, because the codes of kFp4 are doubled. 255 is NaN, as in the
+// format's definition (OCP Microscaling Formats 1.0, section 5.4.1); ggml reads it as 2^127.
+float e8m0_half(uint8_t exponent) {
+  if (exponent == 255) return std::numeric_limits<float>::quiet_NaN();
+  if (exponent < 2) return std::bit_cast<float>(uint32_t{0x00200000} << exponent);  // subnormal
+  return std::bit_cast<float>((uint32_t{exponent} - 1) << 23);
+}
+
+// Half of an unsigned E4M3 number. The sign is not looked at, and 127 is 0, as ggml has it.
+float ue4m3_half(uint8_t byte) {
+  const uint8_t magnitude = byte & 0x7f;
+  if (byte == 0x7f) return 0.0f;
+  const int exponent = magnitude >> 3, mantissa = magnitude & 7;
+  if (exponent == 0) return static_cast<float>(mantissa) * 0x1p-10f;
+  return std::ldexp(static_cast<float>(8 + mantissa), exponent - 11);
 }
 
 void unpack_q8_0(BlockCursor in, BlockOut out) {
@@ -96,12 +99,6 @@ void unpack_q2_k(BlockCursor in, BlockOut out) {
     out.codes[i] = static_cast<int8_t>((qs[32 * half + i % 32] >> (2 * plane)) & 3);
   }
 }
-
-// A block of a K type before its scales are multiplied: scale of group g = d * scales[g], min = -(dmin * mins[g]).
-struct SuperBlock {
-  uint16_t d = 0, dmin = 0;
-  std::array<int8_t, kMaxGroupsPerBlock> scales{}, mins{};
-};
 
 // As Q2_K, with a third bit per value: bit (i / 32) of byte (i mod 32); a *cleared* bit subtracts 4.
 // Scales: low nibbles in bytes 0..7, two high bits in bytes 8..11.
@@ -190,43 +187,121 @@ SuperBlock split_q6_k(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-using SplitBlock = SuperBlock (*)(BlockCursor in, int8_t* codes);
+// Eight 6-bit scales less 32: four low bits each in four bytes, two high bits each in the word before them.
+SuperBlock split_iq4_xs(BlockCursor in, int8_t* codes) {
+  SuperBlock block;
+  block.d = in.u16();
+  const unsigned high = in.u16();
+  const uint8_t* low = in.bytes(4);
+  for (size_t g = 0; g < 8; ++g, codes += 32) {
+    const int scale = nibble(low[g / 2], g % 2 == 1) | static_cast<int>(high >> (2 * g) & 3) << 4;
+    block.scales[g] = static_cast<int8_t>(scale - 32);
+    unpack_table_nibbles(CodeTable::kIq4, in.bytes(16), 32, codes);
+  }
+  return block;
+}
 
-template <SplitBlock kSplit, size_t kGroups, bool kMins>
-void unpack_super(BlockCursor in, BlockOut out) {
-  const SuperBlock block = kSplit(in, out.codes);
-  const float d = fp16_to_float(block.d), dmin = fp16_to_float(block.dmin);
-  for (size_t g = 0; g < kGroups; ++g) {
-    out.scales[g] = d * static_cast<float>(block.scales[g]);
-    if (kMins) out.mins[g] = -(dmin * static_cast<float>(block.mins[g]));
+// Five digits to the base of 3 in a byte, as the fraction byte / 256: the first is the integer part of three times
+// it. 32 bytes have values 0..159, 16 bytes 160..239, and four bytes of four digits the rest.
+void unpack_tq1_0(BlockCursor in, BlockOut out) {
+  constexpr struct {
+    size_t bytes, digits;
+  } kParts[] = {{32, 5}, {16, 5}, {4, 4}};
+  int8_t* code = out.codes;
+  for (const auto& part : kParts) {
+    const uint8_t* packed = in.bytes(part.bytes);
+    unsigned power = 1;
+    for (size_t digit = 0; digit < part.digits; ++digit, power *= 3) {
+      for (size_t i = 0; i < part.bytes; ++i) {
+        const unsigned rest = packed[i] * power & 255u;
+        *code++ = static_cast<int8_t>(static_cast<int>(rest * 3 >> 8) - 1);
+      }
+    }
+  }
+  std::fill_n(out.scales, 8, in.f16());
+}
+
+// Two halves of 128 values; in each, 32 bytes carry four 2-bit planes of 32 values.
+void unpack_tq2_0(BlockCursor in, BlockOut out) {
+  const uint8_t* qs = in.bytes(64);
+  for (size_t i = 0; i < 256; ++i) {
+    const size_t half = i / 128, plane = i % 128 / 32;
+    out.codes[i] = static_cast<int8_t>(((qs[32 * half + i % 32] >> (2 * plane)) & 3) - 1);
+  }
+  std::fill_n(out.scales, 8, in.f16());
+}
+
+void unpack_iq4_nl(BlockCursor in, BlockOut out) {
+  out.scales[0] = in.f16();
+  unpack_table_nibbles(CodeTable::kIq4, in.bytes(16), 32, out.codes);
+}
+
+void unpack_mxfp4(BlockCursor in, BlockOut out) {
+  out.scales[0] = e8m0_half(in.u8());
+  unpack_table_nibbles(CodeTable::kFp4, in.bytes(16), 32, out.codes);
+}
+
+void unpack_nvfp4(BlockCursor in, BlockOut out) {
+  const uint8_t* scales = in.bytes(4);
+  for (size_t g = 0; g < 4; ++g) {
+    out.scales[g] = ue4m3_half(scales[g]);
+    unpack_table_nibbles(CodeTable::kFp4, in.bytes(8), 16, out.codes + 16 * g);
   }
 }
 
-struct QuantFormat {
+using SplitBlock = SuperBlock (*)(BlockCursor in, int8_t* codes);
+
+struct Decoder {
   DType dtype;
-  QuantLayout layout;
-  void (*unpack_block)(BlockCursor, BlockOut);
-  SplitBlock split = nullptr;  // Q3_K to Q6_K
+  void (*unpack)(BlockCursor, BlockOut);
+  SplitBlock split = nullptr;  // instead of unpack: types with a half per block and an integer per group
 };
 
-constexpr QuantFormat kQuantFormats[] = {
-    {DType::kQ4_0, {32, false, -8, 7, true}, unpack_q4_0},
-    {DType::kQ4_1, {32, true, 0, 15, true}, unpack_q4_1},
-    {DType::kQ5_0, {32, false, -16, 15, true}, unpack_q5_0},
-    {DType::kQ5_1, {32, true, 0, 31, true}, unpack_q5_1},
-    {DType::kQ8_0, {32, false, -128, 127, true}, unpack_q8_0},
-    {DType::kQ2_K, {16, true, 0, 3, false}, unpack_q2_k},
-    {DType::kQ3_K, {16, false, -4, 3, false}, unpack_super<split_q3_k, 16, false>, split_q3_k},
-    {DType::kQ4_K, {32, true, 0, 15, false}, unpack_super<split_q4_k, 8, true>, split_q4_k},
-    {DType::kQ5_K, {32, true, 0, 31, false}, unpack_super<split_q5_k, 8, true>, split_q5_k},
-    {DType::kQ6_K, {16, false, -32, 31, false}, unpack_super<split_q6_k, 16, false>, split_q6_k},
+// In the order of DType.
+constexpr Decoder kDecoders[] = {
+    {DType::kQ4_0, unpack_q4_0},
+    {DType::kQ4_1, unpack_q4_1},
+    {DType::kQ5_0, unpack_q5_0},
+    {DType::kQ5_1, unpack_q5_1},
+    {DType::kQ8_0, unpack_q8_0},
+    {DType::kQ2_K, unpack_q2_k},
+    {DType::kQ3_K, nullptr, split_q3_k},
+    {DType::kQ4_K, nullptr, split_q4_k},
+    {DType::kQ5_K, nullptr, split_q5_k},
+    {DType::kQ6_K, nullptr, split_q6_k},
+    {DType::kTQ1_0, unpack_tq1_0},
+    {DType::kTQ2_0, unpack_tq2_0},
+    {DType::kIQ1_S, nullptr, split_iq1_s},
+    {DType::kIQ1_M, nullptr, split_iq1_m},
+    {DType::kIQ2_XXS, nullptr, split_iq2_xxs},
+    {DType::kIQ2_XS, nullptr, split_iq2_xs},
+    {DType::kIQ2_S, nullptr, split_iq2_s},
+    {DType::kIQ3_XXS, nullptr, split_iq3_xxs},
+    {DType::kIQ3_S, nullptr, split_iq3_s},
+    {DType::kIQ4_XS, nullptr, split_iq4_xs},
+    {DType::kIQ4_NL, unpack_iq4_nl},
+    {DType::kMXFP4, unpack_mxfp4},
+    {DType::kNVFP4, unpack_nvfp4},
 };
+static_assert(std::size(kDecoders) == kDTypeCount - static_cast<size_t>(DType::kQ4_0));
 
-const QuantFormat& format_of(DType dtype) {
+const Decoder& decoder_of(DType dtype) {
   CHECK(dtype_is_quantized(dtype)) << dtype_name(dtype);
-  const QuantFormat& format = kQuantFormats[static_cast<size_t>(dtype) - static_cast<size_t>(DType::kQ4_0)];
-  DCHECK(format.dtype == dtype);
-  return format;
+  const Decoder& decoder = kDecoders[static_cast<size_t>(dtype) - static_cast<size_t>(DType::kQ4_0)];
+  DCHECK(decoder.dtype == dtype);
+  return decoder;
+}
+
+void unpack_block(const Decoder& decoder, const QuantLayout& layout, const std::byte* at, BlockOut out) {
+  const BlockCursor in(at);
+  if (decoder.split == nullptr) return decoder.unpack(in, out);
+  const SuperBlock block = decoder.split(in, out.codes);
+  const float d = fp16_to_float(block.d) * (layout.scales == ScaleKind::kEighthByCode ? 0.125f : 1.0f);
+  const float dmin = fp16_to_float(block.dmin);
+  for (size_t g = 0; g < kMaxValuesPerBlock / layout.group_size; ++g) {
+    out.scales[g] = d * static_cast<float>(block.scales[g]);
+    if (layout.has_mins) out.mins[g] = -(dmin * static_cast<float>(block.mins[g]));
+  }
 }
 
 // The number of blocks in a row of `values` values, after checking that `bytes` is exactly them.
@@ -237,72 +312,74 @@ size_t checked_blocks(DType dtype, size_t values, size_t bytes) {
   return values / block.values;
 }
 
-void dequantize_quantized(const QuantFormat& format, std::span<const std::byte> blocks,
-                          std::span<float> out) {
-  const BlockSize size = dtype_block(format.dtype);
-  const size_t n_blocks = checked_blocks(format.dtype, out.size(), blocks.size());
+void dequantize_quantized(DType dtype, std::span<const std::byte> blocks, std::span<float> out) {
+  const Decoder& decoder = decoder_of(dtype);
+  const QuantLayout layout = quant_layout(dtype);
+  const BlockSize size = dtype_block(dtype);
+  const size_t n_blocks = checked_blocks(dtype, out.size(), blocks.size());
   std::array<int8_t, kMaxValuesPerBlock> codes;
   std::array<float, kMaxGroupsPerBlock> scales, mins;
   for (size_t b = 0; b < n_blocks; ++b) {
-    format.unpack_block(BlockCursor(blocks.data() + b * size.bytes),
-                        {codes.data(), scales.data(), mins.data()});
+    unpack_block(decoder, layout, blocks.data() + b * size.bytes, {codes.data(), scales.data(), mins.data()});
     float* values = out.data() + b * size.values;
     for (size_t i = 0; i < size.values; ++i) {
-      const size_t group = i / format.layout.group_size;
+      const size_t group = i / layout.group_size;
       const float product = scales[group] * static_cast<float>(codes[i]);
-      values[i] = format.layout.has_mins ? product + mins[group] : product;
+      values[i] = layout.has_mins ? product + mins[group] : product;
     }
   }
 }
 
 }  // namespace
 
-QuantLayout quant_layout(DType dtype) { return format_of(dtype).layout; }
-
 void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
                 std::span<float> scales, std::span<float> mins) {
-  const QuantFormat& format = format_of(dtype);
+  const Decoder& decoder = decoder_of(dtype);
+  const QuantLayout layout = quant_layout(dtype);
   const BlockSize size = dtype_block(dtype);
   const size_t n_blocks = checked_blocks(dtype, codes.size(), blocks.size());
-  const size_t groups_per_block = size.values / format.layout.group_size;
+  const size_t groups_per_block = size.values / layout.group_size;
   CHECK_EQ(scales.size(), n_blocks * groups_per_block);
-  CHECK_EQ(mins.size(), format.layout.has_mins ? scales.size() : size_t{0});
+  CHECK_EQ(mins.size(), layout.has_mins ? scales.size() : size_t{0});
   for (size_t b = 0; b < n_blocks; ++b) {
-    float* block_mins = format.layout.has_mins ? mins.data() + b * groups_per_block : nullptr;
-    format.unpack_block(BlockCursor(blocks.data() + b * size.bytes),
-                        {codes.data() + b * size.values, scales.data() + b * groups_per_block, block_mins});
+    float* block_mins = layout.has_mins ? mins.data() + b * groups_per_block : nullptr;
+    unpack_block(decoder, layout, blocks.data() + b * size.bytes,
+                 {codes.data() + b * size.values, scales.data() + b * groups_per_block, block_mins});
   }
 }
 
-bool has_super_scales(DType dtype) { return dtype_is_quantized(dtype) && format_of(dtype).split != nullptr; }
+bool has_super_scales(DType dtype) { return dtype_is_quantized(dtype) && decoder_of(dtype).split != nullptr; }
 
 void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
                       const SuperScales& out) {
   CHECK(has_super_scales(dtype)) << dtype_name(dtype);
-  const QuantFormat& format = format_of(dtype);
+  const Decoder& decoder = decoder_of(dtype);
+  const QuantLayout layout = quant_layout(dtype);
   const size_t n_blocks = checked_blocks(dtype, codes.size(), blocks.size());
-  const size_t groups = kMaxValuesPerBlock / format.layout.group_size;
+  const size_t groups = kMaxValuesPerBlock / layout.group_size;
   for (size_t b = 0; b < n_blocks; ++b) {
     const BlockCursor in(blocks.data() + b * dtype_block(dtype).bytes);
-    const SuperBlock block = format.split(in, codes.data() + b * kMaxValuesPerBlock);
+    const SuperBlock block = decoder.split(in, codes.data() + b * kMaxValuesPerBlock);
     out.d[b] = block.d;
     std::memcpy(&out.scales[b * groups], block.scales.data(), groups);
-    if (!format.layout.has_mins) continue;
+    if (!layout.has_mins) continue;
     out.dmin[b] = block.dmin;
     std::memcpy(&out.mins[b * groups], block.mins.data(), groups);
   }
 }
 
 void dequantize_row(DType dtype, std::span<const std::byte> blocks, std::span<float> out) {
-  if (dtype_is_quantized(dtype)) return dequantize_quantized(format_of(dtype), blocks, out);
-  CHECK(dtype_is_float(dtype)) << dtype_name(dtype);
+  if (dtype_is_quantized(dtype)) return dequantize_quantized(dtype, blocks, out);
+  CHECK(can_dequantize(dtype)) << dtype_name(dtype);
   checked_blocks(dtype, out.size(), blocks.size());
   if (dtype == DType::kF32) {
     if (!out.empty()) std::memcpy(out.data(), blocks.data(), blocks.size());
     return;
   }
   BlockCursor in(blocks.data());
-  for (float& value : out) value = dtype == DType::kF16 ? in.f16() : bf16_to_float(in.u16());
+  for (float& value : out) {
+    value = dtype == DType::kF16 ? in.f16() : dtype == DType::kBF16 ? bf16_to_float(in.u16()) : in.f64();
+  }
 }
 
 }  // namespace ibid

@@ -19,6 +19,22 @@
 //   Q4_K  256 in 144 B  d f16 | dm f16 | sc, mn 6-bit[12] | c nibbles[128] (d sc) c - (dm mn)
 //   Q5_K  256 in 176 B  as Q4_K with fifth bits[32] before the nibbles     (d sc) c - (dm mn)
 //   Q6_K  256 in 210 B  c low nibbles[128] | c high 2-bit[64] | sc int8[16] | d f16   (d sc) (c - 32)
+//   TQ1_0    256 in  54 B  c 5 digits to the base of 3[48] | 4 digits[4] | d f16     d (c - 1)
+//   TQ2_0    256 in  66 B  c 2-bit[64] | d f16                                       d (c - 1)
+//   IQ1_S    256 in  50 B  d f16 | i low 8[32] | (i high 3-bit x4, sc 3-bit, sign) u16[8]    d (2 sc + 1) (t +- 1/8)
+//   IQ1_M    256 in  56 B  i low 8[32] | (i high 3-bit, sign)[32 nibbles] | (sc 3-bit x4, d)[4] u16   the same
+//   IQ2_XXS  256 in  66 B  d f16 | (i 8-bit x4, signs 7-bit x4, sc 4-bit)[8]         d (sc + 1/2) / 4 (+- t)
+//   IQ2_XS   256 in  74 B  d f16 | (i 9-bit, signs 7-bit) u16[32] | sc 4-bit[8]      d (sc + 1/2) / 4 (+- t)
+//   IQ2_S    256 in  82 B  d f16 | i low 8[32] | signs[32] | i high 2-bit[8] | sc 4-bit[8]   d (sc + 1/2) / 4 (+- t)
+//   IQ3_XXS  256 in  98 B  d f16 | i 8-bit[64] | (signs 7-bit x4, sc 4-bit) u32[8]   d (sc + 1/2) / 2 (+- t)
+//   IQ3_S    256 in 110 B  d f16 | i low 8[64] | i high 1-bit[8] | signs[32] | sc 4-bit[4]   d (2 sc + 1) (+- t)
+//   IQ4_XS   256 in 136 B  d f16 | sc high 2-bit u16 | sc low nibbles[4] | c nibbles[128]    d (sc - 32) t
+//   IQ4_NL   32 in  18 B   d f16 | c nibbles[16]                                     d t
+//   MXFP4    32 in  17 B   e8m0 | c nibbles[16]                                      2^(e8m0 - 128) t
+//   NVFP4    64 in  36 B   ue4m3[4] | c nibbles[32], 8 bytes for 16 values           ue4m3 / 2 t
+//
+// t is the value of code c, or the next of the four or eight of codebook entry i (weights/codebooks.h; E2M1's values
+// are doubled, so that they are integers). Seven signs have an eighth that makes the number of set ones even.
 //
 // Nibbles of a 32-block: byte j holds value j in its low half and value j + 16 in its high half.
 // Every product and sum is one float operation, rounded: (d sc) is rounded before it multiplies c.
@@ -28,39 +44,15 @@
 #include <cstdint>
 #include <span>
 
-#include "base/dtype.h"
+#include "base/number_formats.h"
 
 namespace ibid {
 
-inline constexpr size_t kMaxGroupsPerBlock = 16;  // Q2_K, Q3_K, Q6_K
+inline constexpr size_t kMaxGroupsPerBlock = 16;
 inline constexpr size_t kMaxValuesPerBlock = 256;
 
-// How the codes of a quantised type are grouped along a row. Codes are given without their offset where
-// the type is symmetric (Q4_0: -8..7), and as stored where it has mins (Q4_1: 0..15).
-//
-// | type             | group | mins | codes     | scales and mins are           |
-// |------------------|-------|------|-----------|-------------------------------|
-// | Q8_0             | 32    | no   | -128..127 | exactly f16 values            |
-// | Q4_0             | 32    | no   | -8..7     | exactly f16 values            |
-// | Q5_0             | 32    | no   | -16..15   | exactly f16 values            |
-// | Q4_1             | 32    | yes  | 0..15     | exactly f16 values            |
-// | Q5_1             | 32    | yes  | 0..31     | exactly f16 values            |
-// | Q2_K             | 16    | yes  | 0..3      | float products d sc, -(dm mn) |
-// | Q3_K             | 16    | no   | -4..3     | float products                |
-// | Q4_K             | 32    | yes  | 0..15     | float products                |
-// | Q5_K             | 32    | yes  | 0..31     | float products                |
-// | Q6_K             | 16    | no   | -32..31   | float products                |
-struct QuantLayout {
-  size_t group_size;
-  bool has_mins;
-  int min_code, max_code;
-  bool scales_are_f16;
-};
-
-// REQUIRES: dtype_is_quantized(dtype).
-QuantLayout quant_layout(DType dtype);
-
 // Codes, scales and mins of a row such that, in float arithmetic,
+// (base/number_formats.h has the group_size of each type)
 //   value[i] = scales[i / group_size] * codes[i]                          without mins
 //   value[i] = scales[i / group_size] * codes[i] + mins[i / group_size]   with mins
 // is what ggml computes, bit for bit. Scales may be negative, subnormal, infinite or NaN: they are the
@@ -70,8 +62,8 @@ QuantLayout quant_layout(DType dtype);
 void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
                 std::span<float> scales, std::span<float> mins);
 
-// Q3_K to Q6_K keep a half per block of 256 and an integer per group: the scale of group g is
-// float(d) * scales[g], its min -(float(dmin) * mins[g]), both exact in float (11 bits by 7).
+// Q3_K to Q6_K, IQ1 to IQ3 and IQ4_XS keep a half per block of 256 and an integer per group: the scale of group g is
+// float(d) * scales[g], by 1/8 where the layout says so, its min -(float(dmin) * mins[g]), all exact in float.
 bool has_super_scales(DType dtype);
 
 struct SuperScales {
@@ -84,10 +76,12 @@ struct SuperScales {
 void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
                       const SuperScales& out);
 
-// True for the types whose rows dequantize_row can decode: F32, F16, BF16 and the quantised ones.
-inline bool can_dequantize(DType dtype) { return dtype_is_float(dtype) || dtype_is_quantized(dtype); }
+// True for the types whose rows dequantize_row can decode: F32, F16, BF16, F64 and the quantised ones.
+inline bool can_dequantize(DType dtype) {
+  return dtype_is_float(dtype) || dtype == DType::kF64 || dtype_is_quantized(dtype);
+}
 
-// The row as floats, equal bit for bit to ggml's dequantize_row_* (and to gguf-py's numpy).
+// The row as floats, equal bit for bit to ggml's dequantize_row_* (and to gguf-py's numpy); F64 is rounded to nearest.
 // REQUIRES: can_dequantize(dtype); out.size() is a whole number of blocks, blocks holds exactly them.
 void dequantize_row(DType dtype, std::span<const std::byte> blocks, std::span<float> out);
 

@@ -1,6 +1,8 @@
 #include "weights/gguf_format.h"
 
-#include <iterator>
+#include <utility>
+
+#include "base/number_formats.h"
 
 namespace ibid {
 
@@ -19,51 +21,18 @@ constexpr ValueType kValueTypes[kGgufTypeCount] = {
 
 using Type = GgufTensorType;
 
-// By number: enum ggml_type in ggml.h. 36 to 38 and 31 to 33 were repacked layouts of single machines.
-constexpr Type kTensorTypes[] = {
-    {Type::kReadable, "F32", DType::kF32},
-    {Type::kReadable, "F16", DType::kF16},
-    {Type::kReadable, "Q4_0", DType::kQ4_0},
-    {Type::kReadable, "Q4_1", DType::kQ4_1},
-    {Type::kRemoved, "Q4_2"},
-    {Type::kRemoved, "Q4_3"},
-    {Type::kReadable, "Q5_0", DType::kQ5_0},
-    {Type::kReadable, "Q5_1", DType::kQ5_1},
-    {Type::kReadable, "Q8_0", DType::kQ8_0},
-    {Type::kKnown, "Q8_1"},
-    {Type::kReadable, "Q2_K", DType::kQ2_K},
-    {Type::kReadable, "Q3_K", DType::kQ3_K},
-    {Type::kReadable, "Q4_K", DType::kQ4_K},
-    {Type::kReadable, "Q5_K", DType::kQ5_K},
-    {Type::kReadable, "Q6_K", DType::kQ6_K},
-    {Type::kKnown, "Q8_K"},
-    {Type::kKnown, "IQ2_XXS"},
-    {Type::kKnown, "IQ2_XS"},
-    {Type::kKnown, "IQ3_XXS"},
-    {Type::kKnown, "IQ1_S"},
-    {Type::kKnown, "IQ4_NL"},
-    {Type::kKnown, "IQ3_S"},
-    {Type::kKnown, "IQ2_S"},
-    {Type::kKnown, "IQ4_XS"},
-    {Type::kReadable, "I8", DType::kI8},
-    {Type::kReadable, "I16", DType::kI16},
-    {Type::kReadable, "I32", DType::kI32},
-    {Type::kReadable, "I64", DType::kI64},
-    {Type::kReadable, "F64", DType::kF64},
-    {Type::kKnown, "IQ1_M"},
-    {Type::kReadable, "BF16", DType::kBF16},
-    {Type::kRemoved, "Q4_0_4_4"},
-    {Type::kRemoved, "Q4_0_4_8"},
-    {Type::kRemoved, "Q4_0_8_8"},
-    {Type::kKnown, "TQ1_0"},
-    {Type::kKnown, "TQ2_0"},
-    {Type::kRemoved, "IQ4_NL_4_4"},
-    {Type::kRemoved, "IQ4_NL_4_8"},
-    {Type::kRemoved, "IQ4_NL_8_8"},
-    {Type::kKnown, "MXFP4"},
-    {Type::kKnown, "NVFP4"},
-    {Type::kKnown, "Q1_0"},
-    {Type::kKnown, "Q2_0"},
+struct OtherType {
+  uint32_t number;
+  Type type;
+};
+
+// Numbers of enum ggml_type in ggml.h that are no row of base/number_formats.h. Q8_1 and Q8_K are the inputs of its
+// products and in no file; 31 to 33 and 36 to 38 were repacked layouts of single machines.
+constexpr OtherType kOtherTypes[] = {
+    {4, {Type::kRemoved, "Q4_2"}},        {5, {Type::kRemoved, "Q4_3"}},        {9, {Type::kKnown, "Q8_1"}},
+    {15, {Type::kKnown, "Q8_K"}},         {31, {Type::kRemoved, "Q4_0_4_4"}},   {32, {Type::kRemoved, "Q4_0_4_8"}},
+    {33, {Type::kRemoved, "Q4_0_8_8"}},   {36, {Type::kRemoved, "IQ4_NL_4_4"}}, {37, {Type::kRemoved, "IQ4_NL_4_8"}},
+    {38, {Type::kRemoved, "IQ4_NL_8_8"}}, {41, {Type::kKnown, "Q1_0"}},         {42, {Type::kKnown, "Q2_0"}},
 };
 
 }  // namespace
@@ -72,15 +41,18 @@ std::string_view gguf_type_name(GgufType type) { return kValueTypes[static_cast<
 size_t gguf_type_bytes(GgufType type) { return kValueTypes[static_cast<size_t>(type)].bytes; }
 
 GgufTensorType gguf_tensor_type(uint32_t number) {
-  if (number >= std::size(kTensorTypes)) return {Type::kUnknown, "unknown"};
-  return kTensorTypes[number];
+  for (const NumberFormat& format : all_number_formats()) {
+    if (std::cmp_equal(format.gguf_number, number)) return {Type::kReadable, format.name, format.dtype};
+  }
+  for (const OtherType& other : kOtherTypes) {
+    if (other.number == number) return other.type;
+  }
+  return {Type::kUnknown, "unknown"};
 }
 
 std::optional<uint32_t> gguf_tensor_type_number(DType dtype) {
-  for (uint32_t number = 0; number < std::size(kTensorTypes); ++number) {
-    if (kTensorTypes[number].support == Type::kReadable && kTensorTypes[number].dtype == dtype) return number;
-  }
-  return std::nullopt;
+  const int number = number_format(dtype).gguf_number;
+  return number < 0 ? std::nullopt : std::optional(static_cast<uint32_t>(number));
 }
 
 }  // namespace ibid

@@ -55,7 +55,7 @@ struct GgufTensorType {
   DType dtype = DType::kF32;  // kReadable only
 };
 GgufTensorType gguf_tensor_type(uint32_t number);
-// nullopt for U8 and BOOL, which GGUF tensors cannot have.
+// nullopt for the types that GGUF tensors cannot have: U8, BOOL, floats of a byte.
 std::optional<uint32_t> gguf_tensor_type_number(DType dtype);
 
 inline constexpr std::string_view kGgufMagic = "GGUF";

@@ -24,7 +24,6 @@ class GgufParser {
     TRY(read_counts());
     TRY(read_entries());
     TRY(sort_keys());
-    TRY(check_not_split());
     if (with_tensors) {
       TRY(read_alignment());
       TRY(read_infos());
@@ -95,7 +94,6 @@ class GgufParser {
   Status read_string_payload(const std::string& field);
   Status check_bools(std::span<const std::byte> values, const std::string& field) const;
   Status sort_keys();
-  Status check_not_split() const;
   Status read_alignment();
   Status read_infos();
   Status read_shape(Shape& shape, const std::string& field);
@@ -224,17 +222,6 @@ Status GgufParser::sort_keys() {
     }
   }
   return {};
-}
-
-Status GgufParser::check_not_split() const {
-  const GgufEntry* parts = header_.find("split.count");
-  if (parts == nullptr || !gguf_type_is_integer(parts->type)) return {};
-  uint64_t count = 0;
-  std::memcpy(&count, parts->payload.data(), parts->payload.size());
-  if (count <= 1) return {};
-  return fail(ErrorCode::kUnsupported, "is one of " + text_of(count) +
-                                           " parts of a split model (key 'split.count'); merge them with "
-                                           "llama-gguf-split --merge");
 }
 
 Status GgufParser::read_alignment() {

@@ -51,9 +51,10 @@ struct GgufHeader {
 // with_tensors false stops after the metadata: the tensors may then be missing, cut off or of unknown types.
 //
 // Rules beyond the spec's: keys are valid UTF-8 without NUL; arrays do not nest; tensors follow each other
-// without overlaps and without holes other than padding; bytes after the last one are a warning.
+// without overlaps and without holes other than padding; bytes after the last one are a warning. A part of a split
+// model is a file like any other here (weights/gguf_split.h).
 // Errors: kTruncated, kBadMagic, kUnsupportedVersion, kLimitExceeded, kBadString, kDuplicate, kBadType,
-// kUnsupported (a tensor type that exists and is not read, a file that is one part of several), kBadShape,
+// kUnsupported (a tensor type that exists and is not read), kBadShape,
 // kOverflow, kBadAlignment, kBadOffset.
 Result<GgufHeader> parse_gguf_header(std::span<const std::byte> file, std::string_view what,
                                      bool with_tensors);

@@ -84,15 +84,88 @@ Result<std::unique_ptr<ModelFile>> GgufFile::open(const std::string& path, const
   return open(std::move(file), options);
 }
 
-Result<std::unique_ptr<ModelFile>> GgufFile::open(MappedFile file, const OpenOptions& options) {
+namespace {
+
+Result<GgufHeader> read_header(const MappedFile& file, const OpenOptions& options) {
   Result<GgufHeader> header = parse_gguf_header(file.bytes(), file.path(), !options.vocabulary_only);
   // First: a file that is still being written would be a header of one and data of another.
   TRY(file.check_unchanged());
-  TRY(header.status());
-  return std::unique_ptr<ModelFile>(new GgufFile(std::move(file), std::move(header).value()));
+  return header;
 }
 
-GgufFile::GgufFile(MappedFile file, GgufHeader header) : file_(std::move(file)), header_(std::move(header)) {
+std::string directory_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
+}
+
+// Part `number` of the model that the part at `path` belongs to.
+Result<MappedFile> open_part(const std::string& path, const GgufSplit& split, uint64_t number,
+                             const OpenOptions& options) {
+  TRY_ASSIGN(const std::string name, gguf_part_name(path, split, number));
+  Result<MappedFile> file = MappedFile::open_in(directory_of(path), name, options.follow_symlinks);
+  if (file.status().code() != ErrorCode::kNotFound) return file;
+  return Status(ErrorCode::kMissingShard, path + ": is part " + std::to_string(split.number + 1) + " of " +
+                                              std::to_string(split.count) + ", and part " +
+                                              std::to_string(number + 1) + ", " + in_quotes(name) +
+                                              ", is not there");
+}
+
+Status check_part(const GgufSplit& got, const GgufSplit& wanted, uint64_t number, const std::string& path) {
+  if (got.number == number && got.count == wanted.count) return {};
+  return {ErrorCode::kMissingShard, path + ": says that it is part " + std::to_string(got.number + 1) + " of " +
+                                        std::to_string(got.count) + ", wanted part " + std::to_string(number + 1) +
+                                        " of " + std::to_string(wanted.count)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelFile>> GgufFile::open(MappedFile file, const OpenOptions& options) {
+  const std::string path = file.path();
+  TRY_ASSIGN(GgufHeader header, read_header(file, options));
+  TRY_ASSIGN(GgufSplit split, read_gguf_split(header, path));
+  if (split.number != 0) {
+    TRY_ASSIGN(file, open_part(path, split, 0, options));
+    TRY_ASSIGN(header, read_header(file, options));
+    const GgufSplit named = split;
+    TRY_ASSIGN(split, read_gguf_split(header, file.path()));
+    TRY(check_part(split, named, 0, file.path()));
+  }
+  std::unique_ptr<GgufFile> model(new GgufFile(path, std::move(file), std::move(header)));
+  if (split.count > 1 && !options.vocabulary_only) TRY(model->open_other_parts(split, options));
+  model->index_names();
+  return std::unique_ptr<ModelFile>(std::move(model));
+}
+
+GgufFile::GgufFile(std::string path, MappedFile file, GgufHeader header)
+    : path_(std::move(path)), header_(std::move(header)) {
+  files_.push_back(std::move(file));
+}
+
+Status GgufFile::open_other_parts(const GgufSplit& split, const OpenOptions& options) {
+  const std::string first = files_[0].path();
+  for (uint64_t number = 1; number < split.count; ++number) {
+    TRY_ASSIGN(MappedFile file, open_part(first, split, number, options));
+    TRY_ASSIGN(GgufHeader header, read_header(file, options));
+    TRY_ASSIGN(const GgufSplit own, read_gguf_split(header, file.path()));
+    TRY(check_part(own, split, number, file.path()));
+    for (GgufTensorInfo& info : header.tensors) header_.tensors.push_back(std::move(info));
+    for (std::string& warning : header.warnings) header_.warnings.push_back(std::move(warning));
+    files_.push_back(std::move(file));
+  }
+  std::vector<std::string_view> names;
+  for (const GgufTensorInfo& info : header_.tensors) names.push_back(info.name);
+  std::sort(names.begin(), names.end());
+  if (const auto twin = std::adjacent_find(names.begin(), names.end()); twin != names.end()) {
+    return {ErrorCode::kDuplicate, first + ": tensor " + in_quotes(*twin) + " is in two parts"};
+  }
+  if (split.tensors_of_all && *split.tensors_of_all != names.size()) {
+    return {ErrorCode::kTruncated, first + ": key 'split.tensors.count' is " + std::to_string(*split.tensors_of_all) +
+                                       ", the parts have " + std::to_string(names.size()) + " tensors"};
+  }
+  return {};
+}
+
+void GgufFile::index_names() {
   const std::vector<GgufTensorInfo>& tensors = header_.tensors;
   names_.reserve(tensors.size());
   for (const GgufTensorInfo& info : tensors) names_.emplace_back(info.name);
@@ -100,6 +173,17 @@ GgufFile::GgufFile(MappedFile file, GgufHeader header) : file_(std::move(file)),
   std::iota(by_name_.begin(), by_name_.end(), 0u);
   std::sort(by_name_.begin(), by_name_.end(),
             [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
+}
+
+Status GgufFile::check_unchanged() const {
+  for (const MappedFile& file : files_) TRY(file.check_unchanged());
+  return {};
+}
+
+uint64_t GgufFile::file_bytes() const {
+  uint64_t bytes = 0;
+  for (const MappedFile& file : files_) bytes += file.bytes().size();
+  return bytes;
 }
 
 const TensorView* GgufFile::find_tensor(std::string_view name) const {

@@ -1,4 +1,5 @@
-// GgufFile: a .gguf file behind the ModelFile interface.
+// GgufFile: a .gguf file behind the ModelFile interface, or all parts of a split one (weights/gguf_split.h), of which
+// any may be named: metadata are those of the first, tensors those of all in their order.
 //
 // Opening reads the header once and keeps an index into the mapping: no string is copied, so a vocabulary of
 // 50000 tokens costs milliseconds. Thread-safety and lifetimes: as ModelFile.
@@ -11,19 +12,22 @@
 
 #include "base/mapped_file.h"
 #include "weights/gguf_header.h"
+#include "weights/gguf_split.h"
 #include "weights/model_file.h"
 
 namespace ibid {
 
 class GgufFile : public ModelFile {
  public:
-  // Errors: those of MappedFile::open and parse_gguf_header.
+  // Errors: those of MappedFile::open, parse_gguf_header and read_gguf_split; kMissingShard for a part that is not
+  // there or is not the one that its name says; kDuplicate for a tensor that two parts have; kTruncated where the
+  // parts have fewer tensors than they say.
   static Result<std::unique_ptr<ModelFile>> open(const std::string& path, const OpenOptions& options = {});
   // Of a file that is mapped already.
   static Result<std::unique_ptr<ModelFile>> open(MappedFile file, const OpenOptions& options = {});
 
   Container container() const override { return Container::kGguf; }
-  const std::string& path() const override { return file_.path(); }
+  const std::string& path() const override { return path_; }
 
   bool has(std::string_view key) const override { return header_.find(key) != nullptr; }
   Result<std::optional<int64_t>> get_int(std::string_view key) const override;
@@ -44,18 +48,25 @@ class GgufFile : public ModelFile {
 
   std::vector<MetadataLine> describe_metadata() const override;
   const std::vector<std::string>& warnings() const override { return header_.warnings; }
-  void release(const TensorView& tensor) const override { file_.release(tensor.data); }
-  Status check_unchanged() const override { return file_.check_unchanged(); }
-  uint64_t file_bytes() const override { return file_.bytes().size(); }
+  void release(const TensorView& tensor) const override {
+    for (const MappedFile& file : files_) file.release(tensor.data);
+  }
+  Status check_unchanged() const override;
+  uint64_t file_bytes() const override;
 
  private:
-  GgufFile(MappedFile file, GgufHeader header);
+  GgufFile(std::string path, MappedFile file, GgufHeader header);
+
+  // The other parts of the model that `file` is the first part of.
+  Status open_other_parts(const GgufSplit& split, const OpenOptions& options);
+  void index_names();
 
   Status wrong_type(const GgufEntry& entry, std::string_view wanted) const;
   Result<int64_t> integer_at(const GgufEntry& entry, uint64_t index) const;
 
-  MappedFile file_;
-  GgufHeader header_;
+  std::string path_;                // as it was named
+  std::vector<MappedFile> files_;   // one, or the parts
+  GgufHeader header_;               // of the first part, with the tensors of all
   std::vector<std::string> names_;
   std::vector<uint32_t> by_name_;  // indices into header_.tensors, sorted by name
 };

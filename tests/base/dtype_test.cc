@@ -67,10 +67,11 @@ TEST(Bf16, IsTheUpperHalfOfAFloat) {
 }
 
 TEST(DTypeTable, RowsAgreeWithTheEnum) {
-  for (int i = 0; i <= static_cast<int>(DType::kQ6_K); ++i) {
+  for (size_t i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_FALSE(dtype_name(dtype).empty());
-    EXPECT_EQ(dtype_is_quantized(dtype), dtype_block(dtype).values > 1) << dtype_name(dtype);
+    const bool scaled = dtype == DType::kF8E4M3Scaled || dtype == DType::kF8E5M2Scaled;
+    EXPECT_EQ(dtype_is_quantized(dtype) || scaled, dtype_block(dtype).values > 1) << dtype_name(dtype);
     EXPECT_FALSE(dtype_is_quantized(dtype) && dtype_is_float(dtype));
   }
   EXPECT_EQ(dtype_name(DType::kQ6_K), "Q6_K");

@@ -16,6 +16,10 @@ TEST(Panel, BytesFollowTheLayout) {
   EXPECT_EQ(panel_bytes(PanelType::kP5k, 64), 128u + 512u + 128u);
   EXPECT_EQ(panel_bytes(PanelType::kP8, 64), 64u + 1024u);
   EXPECT_EQ(panel_bytes(PanelType::kP6k, 64), 128u + 768u);
+  EXPECT_EQ(panel_bytes(PanelType::kP4e, 64), 64u + 512u);
+  EXPECT_EQ(panel_bytes(PanelType::kP4f, 64), 128u + 512u);
+  EXPECT_EQ(panel_bytes(PanelType::kP4nk, 64), 64u + 512u);
+  EXPECT_EQ(panel_bytes(PanelType::kP2s, 64), 128u + 512u);
   EXPECT_EQ(panel_bytes(PanelType::kPH, 5), 192u);  // 160 padded
   EXPECT_EQ(panel_bytes(PanelType::kPF, 5), 320u);
   EXPECT_EQ(panel_bytes(PanelType::kP8, 96), panel_bytes(PanelType::kP8, 128));
@@ -27,6 +31,20 @@ TEST(Panel, EveryWeightTypeHasAPanel) {
   EXPECT_EQ(panel_type_for(DType::kQ3_K), PanelType::kP6k);
   EXPECT_EQ(panel_type_for(DType::kQ2_K), PanelType::kPF);
   EXPECT_EQ(panel_type_for(DType::kBF16), PanelType::kPB);
+  EXPECT_EQ(panel_type_for(DType::kF64), PanelType::kPF);
+  EXPECT_EQ(panel_type_for(DType::kMXFP4), PanelType::kP4e);
+  EXPECT_EQ(panel_type_for(DType::kNVFP4), PanelType::kP4f);
+  EXPECT_EQ(panel_type_for(DType::kIQ4_NL), PanelType::kP4n);
+  EXPECT_EQ(panel_type_for(DType::kIQ4_XS), PanelType::kP4nk);
+  EXPECT_EQ(panel_type_for(DType::kIQ3_S), PanelType::kP3s);
+  EXPECT_EQ(panel_type_for(DType::kIQ3_XXS), PanelType::kP3x);
+  EXPECT_EQ(panel_type_for(DType::kIQ2_XXS), PanelType::kP2x);
+  EXPECT_EQ(panel_type_for(DType::kIQ2_XS), PanelType::kP2s);
+  EXPECT_EQ(panel_type_for(DType::kIQ2_S), PanelType::kP2s);
+  EXPECT_EQ(panel_type_for(DType::kIQ1_S), PanelType::kP1s);
+  EXPECT_EQ(panel_type_for(DType::kIQ1_M), PanelType::kP1m);
+  EXPECT_EQ(panel_type_for(DType::kTQ1_0), PanelType::kP4);
+  EXPECT_EQ(panel_type_for(DType::kTQ2_0), PanelType::kP4);
   EXPECT_STREQ(panel_type_name(PanelType::kP4m), "P4m");
 }
 

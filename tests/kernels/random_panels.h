@@ -17,7 +17,11 @@ namespace ibid {
 
 inline constexpr PanelType kQuantizedPanels[] = {PanelType::kP4, PanelType::kP4m, PanelType::kP4k,
                                                  PanelType::kP5, PanelType::kP5m, PanelType::kP5k,
-                                                 PanelType::kP8, PanelType::kP6k};
+                                                 PanelType::kP8, PanelType::kP6k,
+                                                 PanelType::kP4e, PanelType::kP4f, PanelType::kP4n,
+                                                 PanelType::kP4nk, PanelType::kP3s, PanelType::kP3x,
+                                                 PanelType::kP2x, PanelType::kP2s, PanelType::kP1s,
+                                                 PanelType::kP1m};
 inline constexpr PanelType kFloatPanels[] = {PanelType::kPH, PanelType::kPB, PanelType::kPF};
 
 // 64-byte aligned array, filled with a pattern that shows what was not written.
@@ -70,8 +74,9 @@ struct TestRows {
 inline void add_random_scales(const PanelFormat& format, size_t n_cols, std::mt19937& rng, TestRows& rows) {
   std::uniform_int_distribution<int> code(format.has_mins ? 0 : -128, format.has_mins ? 63 : 127);
   for (size_t col = 0; col < n_cols; col += format.group) {
-    if (!format.super_scales) {
-      rows.scales.push_back(random_f16(rng, 0.05f));
+    if (!format.super_scales()) {
+      rows.scales.push_back(format.scales == ScaleKind::kBfloat ? std::ldexp(1.0f, static_cast<int>(rng() % 8) - 12)
+                                                                : random_f16(rng, 0.05f));
       if (format.has_mins) rows.mins.push_back(random_f16(rng, 0.2f));
       continue;
     }
@@ -80,7 +85,8 @@ inline void add_random_scales(const PanelFormat& format, size_t n_cols, std::mt1
       if (format.has_mins) rows.super_mins.push_back(float_to_fp16(random_f16(rng, 0.005f)));
     }
     rows.scale_codes.push_back(static_cast<int8_t>(code(rng)));
-    rows.scales.push_back(fp16_to_float(rows.super_scales.back()) * static_cast<float>(rows.scale_codes.back()));
+    rows.scales.push_back(fp16_to_float(rows.super_scales.back()) * static_cast<float>(rows.scale_codes.back()) *
+                          format.scale_factor());
     if (!format.has_mins) continue;
     rows.min_codes.push_back(static_cast<int8_t>(code(rng)));
     rows.mins.push_back(-(fp16_to_float(rows.super_mins.back()) * static_cast<float>(rows.min_codes.back())));
@@ -90,9 +96,12 @@ inline void add_random_scales(const PanelFormat& format, size_t n_cols, std::mt1
 inline TestRows random_quantized_rows(PanelType type, size_t n_rows, size_t n_cols, Codes codes,
                                       std::mt19937& rng) {
   const PanelFormat format = panel_format(type);
-  const int low = -format.offset;
-  const int high = (1 << format.bits) - 1 - format.offset;
-  std::uniform_int_distribution<int> code(low, high);
+  const int low = format.min_code(), high = format.max_code();
+  std::uniform_int_distribution<int> any(low, high);
+  std::uniform_int_distribution<size_t> entry(0, kCodeTableSize - 1);
+  const auto code = [&](std::mt19937& r) -> int {
+    return format.table == CodeTable::kNumbers ? any(r) : code_values(format.table)[entry(r)];
+  };
   TestRows rows;
   for (size_t i = 0; i < n_rows * n_cols; ++i) {
     const int value = codes == Codes::kRandom ? code(rng) : codes == Codes::kLowest ? low : high;
@@ -141,7 +150,7 @@ inline TestWeights random_weights(PanelType type, size_t n_rows, size_t n_cols, 
       quantized = random_quantized_rows(type, count, n_cols, codes, rng);
       expect_values(panel_format(type), quantized, w.values);
       rows.codes = quantized.codes;
-      if (panel_format(type).super_scales) {
+      if (panel_format(type).super_scales()) {
         rows.super_scales = quantized.super_scales;
         rows.super_mins = quantized.super_mins;
         rows.scale_codes = quantized.scale_codes;

@@ -15,6 +15,9 @@ namespace {
 
 constexpr DType kPackable[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
                                DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
+                               DType::kTQ1_0, DType::kTQ2_0, DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS,
+                               DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ4_XS,
+                               DType::kIQ4_NL, DType::kMXFP4, DType::kNVFP4,
                                DType::kF16,  DType::kBF16, DType::kF32};
 
 size_t row_bytes(DType dtype, size_t n_cols) {
@@ -114,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Types, PackBlocks,
                          name_of);
 
 TEST(PackBlocksTypes, AreAllButTheExpanded) {
-  for (int i = static_cast<int>(DType::kF32); i <= static_cast<int>(DType::kQ6_K); ++i) {
+  for (size_t i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
     if (!can_dequantize(dtype)) continue;
     EXPECT_EQ(can_pack_blocks(dtype), dtype == DType::kF32 || panel_type_for(dtype) != PanelType::kPF)

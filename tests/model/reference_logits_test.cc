@@ -131,11 +131,14 @@ Quality against_naive(const TinyModel& tiny, const ModelOptions& options) {
 
 TEST(ReferenceLogits, ReferenceModeIsTheNaiveTransformerForEveryWeightType) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
-                            DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) {
+                            DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kTQ1_0,
+                            DType::kTQ2_0, DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS, DType::kIQ2_XS,
+                            DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ4_XS, DType::kIQ4_NL,
+                            DType::kMXFP4, DType::kNVFP4}) {
     SCOPED_TRACE(std::string(dtype_name(dtype)));
     TinyModel tiny;
     tiny.matrix_dtype = tiny.embed_dtype = tiny.head_dtype = dtype;
-    if (dtype_block(dtype).values == 256) tiny.n_layers = 2, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
+    if (dtype_block(dtype).values > 32) tiny.n_layers = 2, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
     const Quality reference = against_naive(tiny, {.numerics = Numerics::kReference, .kv_dtype = KvDType::kF32});
     const Quality exact = against_naive(tiny, {.kv_dtype = KvDType::kF32});
     std::printf("%-5s reference max |dlogit| %.1e, exact %.1e, mean KL %.1e\n", std::string(dtype_name(dtype)).c_str(),

@@ -62,8 +62,8 @@ class SameBits : public testing::TestWithParam<WeightsAndKv> {
     TinyModel tiny;
     GetParam().apply_to(tiny);
     tiny.dim = tiny.n_heads * tiny.head_dim;
-    // Types of 256-value blocks need rows of 256.
-    if (dtype_block(tiny.matrix_dtype).values == 256) {
+    // Types of 64- and 256-value blocks need rows of 256.
+    if (dtype_block(tiny.matrix_dtype).values > 32) {
       tiny.n_layers = 2, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
     }
     ModelOptions options;

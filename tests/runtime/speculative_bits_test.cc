@@ -31,8 +31,8 @@ class SpeculativeBits : public testing::TestWithParam<WeightsAndKv> {
     tiny.vocab_size = kVocabSize;
     tiny.n_layers = 2;
     GetParam().apply_to(tiny);
-    // Types of 256-value blocks need rows of 256.
-    if (dtype_block(tiny.matrix_dtype).values == 256) {
+    // Types of 64- and 256-value blocks need rows of 256.
+    if (dtype_block(tiny.matrix_dtype).values > 32) {
       tiny.n_layers = 1, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
     }
     ModelOptions options;

@@ -63,6 +63,16 @@ inline constexpr WeightsAndKv kEveryPanelType[] = {
     {"Q8_0_weights_Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0},
     {"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
     {"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K},
-    {"Q6_K_weights_F32_KV", KvDType::kF32, DType::kQ6_K, DType::kQ4_K}};
+    {"Q6_K_weights_F32_KV", KvDType::kF32, DType::kQ6_K, DType::kQ4_K},
+    {"MXFP4_weights_F16_KV", KvDType::kF16, DType::kMXFP4, DType::kQ8_0},
+    {"NVFP4_weights_Int8_KV", KvDType::kInt8, DType::kNVFP4, DType::kQ8_0},
+    {"IQ4_NL_weights_F16_KV", KvDType::kF16, DType::kIQ4_NL, DType::kQ8_0},
+    {"IQ4_XS_weights_Int8_KV", KvDType::kInt8, DType::kIQ4_XS, DType::kQ6_K},
+    {"IQ3_S_weights_F16_KV", KvDType::kF16, DType::kIQ3_S, DType::kQ6_K},
+    {"IQ3_XXS_weights_Int8_KV", KvDType::kInt8, DType::kIQ3_XXS, DType::kQ6_K},
+    {"IQ2_XXS_weights_F16_KV", KvDType::kF16, DType::kIQ2_XXS, DType::kQ6_K},
+    {"IQ2_S_weights_Int8_KV", KvDType::kInt8, DType::kIQ2_S, DType::kIQ4_XS},
+    {"IQ1_S_weights_F16_KV", KvDType::kF16, DType::kIQ1_S, DType::kQ6_K},
+    {"IQ1_M_weights_Int8_KV", KvDType::kInt8, DType::kIQ1_M, DType::kQ6_K}};
 
 }  // namespace ibid

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "model/architectures.h"
+#include "tests/support/random_blocks.h"
 #include "tests/support/temp_dir.h"
 #include "weights/gguf_writer.h"
 
@@ -26,12 +27,19 @@ class TensorMaker {
 
   // Uniform weights whose products keep the size of their input.
   void matrix(const std::string& name, DType dtype, size_t rows, size_t cols) {
-    add(name, dtype, Shape{{rows, cols}, 2}, 0.0f, 1.7f / std::sqrt(static_cast<float>(cols)));
+    const Shape shape{{rows, cols}, 2};
+    const float spread = 1.7f / std::sqrt(static_cast<float>(cols));
+    if (is_encoded(dtype)) return add(name, dtype, shape, 0.0f, spread);
+    const float rms = spread / std::sqrt(3.0f);
+    writer_.add_tensor(name, dtype, shape, random_blocks(dtype, rows * cols, rms, seed_ + n_drawn_++));
   }
   void norm(const std::string& name, size_t n) { add(name, DType::kF32, Shape{{n}, 1}, norm_mean_, 0.2f); }
   void bias(const std::string& name, size_t n) { add(name, DType::kF32, Shape{{n}, 1}, 0.0f, 0.3f); }
 
  private:
+  // Quantised types that have no encoder get random blocks.
+  static bool is_encoded(DType dtype) { return dtype < DType::kTQ1_0; }
+
   void add(const std::string& name, DType dtype, const Shape& shape, float mean, float spread) {
     std::vector<float> values(shape.elements());
     for (float& value : values) {

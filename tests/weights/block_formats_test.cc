@@ -44,7 +44,10 @@ void expect_same_bits(const std::vector<float>& got, const std::vector<float>& w
 }
 
 const DType kQuantTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
-                             DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+                             DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
+                             DType::kTQ1_0, DType::kTQ2_0, DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS,
+                             DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ4_XS,
+                             DType::kIQ4_NL, DType::kMXFP4, DType::kNVFP4};
 
 class Decodable : public testing::TestWithParam<DType> {};
 class Quantised : public testing::TestWithParam<DType> {};
@@ -104,24 +107,27 @@ TEST_P(Quantised, CodesFillTheirDocumentedRange) {
   EXPECT_LE(*high, layout.max_code);
 }
 
-TEST_P(Quantised, ScalesOf32BlocksAreHalfFloats) {
+TEST_P(Quantised, ScalesAreOfTheirKind) {
   const QuantLayout layout = quant_layout(GetParam());
   const size_t n = golden_floats(GetParam()).size();
   std::vector<int8_t> codes(n);
   std::vector<float> scales(n / layout.group_size), mins(layout.has_mins ? scales.size() : 0);
   unpack_row(GetParam(), golden_blocks(GetParam()), codes, scales, mins);
   scales.insert(scales.end(), mins.begin(), mins.end());
-  bool all_half = true;
+  bool all_half = true, all_bfloat = true;
   for (const float scale : scales) {
-    all_half &=
-        std::bit_cast<uint32_t>(fp16_to_float(float_to_fp16(scale))) == std::bit_cast<uint32_t>(scale);
+    const auto bits = std::bit_cast<uint32_t>(scale);
+    all_half &= std::bit_cast<uint32_t>(fp16_to_float(float_to_fp16(scale))) == bits;
+    all_bfloat &= bf16_to_float(static_cast<uint16_t>(bits >> 16)) == scale;
   }
-  EXPECT_EQ(all_half, layout.scales_are_f16);
+  EXPECT_EQ(all_half, layout.scales == ScaleKind::kHalf);
+  EXPECT_EQ(all_bfloat, layout.scales == ScaleKind::kBfloat || GetParam() == DType::kNVFP4);
 }
 
 TEST_P(Quantised, SuperScalesMultiplyToTheScales) {
   const DType dtype = GetParam();
-  EXPECT_EQ(has_super_scales(dtype), dtype_block(dtype).values == 256 && dtype != DType::kQ2_K);
+  const ScaleKind kind = quant_layout(dtype).scales;
+  EXPECT_EQ(has_super_scales(dtype), kind == ScaleKind::kHalfByCode || kind == ScaleKind::kEighthByCode);
   if (!has_super_scales(dtype)) return;
   const QuantLayout layout = quant_layout(dtype);
   const size_t n = golden_floats(dtype).size(), groups = n / layout.group_size, n_blocks = n / 256;
@@ -135,7 +141,8 @@ TEST_P(Quantised, SuperScalesMultiplyToTheScales) {
   std::vector<float> got_scales, got_mins;
   for (size_t g = 0; g < groups; ++g) {
     const size_t block = g * layout.group_size / 256;
-    got_scales.push_back(fp16_to_float(d[block]) * static_cast<float>(scale_codes[g]));
+    const float factor = layout.scales == ScaleKind::kEighthByCode ? 0.125f : 1.0f;
+    got_scales.push_back(fp16_to_float(d[block]) * static_cast<float>(scale_codes[g]) * factor);
     if (layout.has_mins) got_mins.push_back(-(fp16_to_float(dmin[block]) * static_cast<float>(min_codes[g])));
   }
   expect_same_bits(got_scales, scales);
@@ -165,6 +172,23 @@ TEST(BlockFormats, InfiniteScalesStayVisible) {
   for (const float value : got) EXPECT_TRUE(std::isinf(value));
 }
 
+TEST(BlockFormats, AnMxfp4ScaleOf255IsNaN) {
+  std::vector<std::byte> block(17, std::byte{0x21});
+  block[0] = std::byte{255};
+  std::vector<float> got(32);
+  dequantize_row(DType::kMXFP4, block, got);
+  for (const float value : got) EXPECT_TRUE(std::isnan(value));
+}
+
+TEST(BlockFormats, F64IsRoundedToNearest) {
+  const std::vector<double> values = {1.0 + 0x1p-24, -0x1.000001000001p0, 0x1p-150, 0x1p200};
+  std::vector<std::byte> bytes(values.size() * sizeof(double));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  std::vector<float> got(values.size());
+  dequantize_row(DType::kF64, bytes, got);
+  expect_same_bits(got, {1.0f, -0x1.000002p0f, 0.0f, INFINITY});
+}
+
 TEST(BlockFormats, EmptyRowIsFine) {
   dequantize_row(DType::kQ4_K, {}, {});
   dequantize_row(DType::kF32, {}, {});
@@ -173,7 +197,8 @@ TEST(BlockFormats, EmptyRowIsFine) {
 TEST(BlockFormats, OnlyNumbersOfALinearLayerAreDecodable) {
   EXPECT_TRUE(can_dequantize(DType::kF32));
   EXPECT_TRUE(can_dequantize(DType::kQ6_K));
-  for (DType dtype : {DType::kF64, DType::kI8, DType::kI32, DType::kBool})
+  EXPECT_TRUE(can_dequantize(DType::kF64));
+  for (DType dtype : {DType::kI8, DType::kI32, DType::kBool, DType::kF8E4M3})
     EXPECT_FALSE(can_dequantize(dtype));
 }
 

@@ -1,0 +1,16 @@
+// A panel of rows of quantised blocks by the decoder of the blocks (weights/block_formats.h) and the packer of codes
+// (kernels/pack.h), one after the other: what model/pack_blocks.h does faster for the types that most files have.
+// Stateless; different panels may be packed from several threads.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/dtype.h"
+
+namespace ibid {
+
+// Writes one panel of panel_type_for(dtype), as pack_blocks() does. REQUIRES: a quantised panel; 1 to 16 rows.
+void pack_decoded(DType dtype, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out);
+
+}  // namespace ibid
