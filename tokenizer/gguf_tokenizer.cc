@@ -1,10 +1,15 @@
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tokenizer/byte_level_builder.h"
+#include "tokenizer/piece_builder.h"
 #include "tokenizer/tokenizer_loaders.h"
 #include "weights/in_quotes.h"
 
@@ -50,7 +55,20 @@ Status check_embedding(const ModelFile& file, size_t n_tokens) {
                    std::to_string(embedding->shape[0]) + " rows");
 }
 
-Status add_token(ByteLevelBuilder& builder, TokenId id, std::string_view text, int64_t type) {
+// Phi-3's added tokens swallow the white space behind them, but for three. GGUF has no place for that: llama.cpp goes
+// by the model's name as well.
+void set_strips(std::string_view model_name, std::vector<AddedToken>& added) {
+  std::string lower(model_name);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (lower.find("phi-3") == lower.npos && lower.find("phi3") == lower.npos) return;
+  for (AddedToken& token : added) {
+    token.rstrip = token.text != "<unk>" && token.text != "<s>" && token.text != "<|endoftext|>";
+  }
+}
+
+// Builder: ByteLevelBuilder or PieceBuilder.
+template <typename Builder>
+Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t type) {
   switch (type) {
     case kNormal:
     case kUnused: return builder.add_model_token(id, text);
@@ -65,8 +83,8 @@ Status add_token(ByteLevelBuilder& builder, TokenId id, std::string_view text, i
   }
 }
 
-Status add_tokens(const ModelFile& file, ByteLevelBuilder& builder,
-                  const std::vector<std::string_view>& tokens) {
+template <typename Builder>
+Status add_tokens(const ModelFile& file, Builder& builder, const std::vector<std::string_view>& tokens) {
   constexpr std::string_view kKey = "tokenizer.ggml.token_type";
   TRY_ASSIGN(const std::optional<std::vector<int64_t>> types, file.get_ints(kKey));
   if (types && types->size() != tokens.size()) {
@@ -80,12 +98,12 @@ Status add_tokens(const ModelFile& file, ByteLevelBuilder& builder,
   return {};
 }
 
-Status add_merges(const ModelFile& file, ByteLevelBuilder& builder) {
+Status add_merges(const ModelFile& file, TokenizerBuilder& builder) {
   constexpr std::string_view kKey = "tokenizer.ggml.merges";
   TRY_ASSIGN(const std::optional<std::vector<std::string_view>> merges, file.get_strings(kKey));
   if (!merges) return missing(file, kKey);
   for (const std::string_view merge : *merges) {
-    const size_t space = merge.find(' ');
+    const size_t space = merge.find(' ', 1);  // a side may begin with one, if it is not in the byte alphabet
     if (space == std::string_view::npos) {
       return error(file, ErrorCode::kBadMerge, "the merge " + in_quotes(merge) + " has no two sides");
     }
@@ -94,7 +112,7 @@ Status add_merges(const ModelFile& file, ByteLevelBuilder& builder) {
   return {};
 }
 
-Result<std::optional<TokenId>> read_id(const ModelFile& file, const ByteLevelBuilder& builder,
+Result<std::optional<TokenId>> read_id(const ModelFile& file, const TokenizerBuilder& builder,
                                        std::string_view key) {
   TRY_ASSIGN(const std::optional<int64_t> id, file.get_int(key));
   if (!id) return std::optional<TokenId>();
@@ -116,16 +134,128 @@ Status add_around(const ModelFile& file, std::string_view key, bool by_default, 
   return {};
 }
 
+// What a family means without saying so.
+struct Defaults {
+  bool add_bos = false, add_eos = false;
+  std::optional<TokenId> bos, eos;
+};
+
+// The ids that the file names, and what stands around a text.
+Status read_special_ids(const ModelFile& file, const Defaults& defaults, TokenizerBuilder& builder) {
+  PipelineSpec& spec = builder.pipeline();
+  TRY_ASSIGN(spec.bos, read_id(file, builder, "tokenizer.ggml.bos_token_id"));
+  TRY_ASSIGN(spec.eos, read_id(file, builder, "tokenizer.ggml.eos_token_id"));
+  const auto fill = [&spec](std::optional<TokenId>& id, std::optional<TokenId> otherwise) {
+    const bool there = otherwise && static_cast<size_t>(*otherwise) < spec.special.size();
+    if (!id && there && spec.special[static_cast<size_t>(*otherwise)]) id = otherwise;
+  };
+  fill(spec.bos, defaults.bos);
+  fill(spec.eos, defaults.eos);
+  for (const std::string_view key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    TRY_ASSIGN(const std::optional<TokenId> id, read_id(file, builder, key));
+    if (id) spec.end_of_turn.push_back(*id);
+  }
+  TRY(add_around(file, "tokenizer.ggml.add_bos_token", defaults.add_bos, spec.bos, spec.prefix));
+  return add_around(file, "tokenizer.ggml.add_eos_token", defaults.add_eos, spec.eos, spec.suffix);
+}
+
+Result<std::unique_ptr<Tokenizer>> load_byte_level(const ModelFile& file,
+                                                   const std::vector<std::string_view>& tokens) {
+  TRY_ASSIGN(const PretokenizerFamily* family, read_pretokenizer(file));
+  ByteLevelBuilder builder(file.path(), tokens.size());
+  TRY(add_tokens(file, builder, tokens));
+  TRY(add_merges(file, builder));
+  ByteLevelSpec& spec = builder.spec();
+  spec.pretokenizer = family;
+  if (family->nfc) spec.normalizer = Normalizer({{.kind = NormalizerStep::Kind::kNfc}});
+  spec.bpe.ignore_merges = family->ignore_merges;
+  TRY(read_special_ids(file, {.add_bos = family->add_bos}, builder));
+  return builder.finish();
+}
+
+// U+2581 in place of spaces; with a prefix, one more in front of every section.
+Normalizer space_marks(bool prefix) {
+  using Kind = NormalizerStep::Kind;
+  std::vector<NormalizerStep> steps;
+  if (prefix) steps.push_back({.kind = Kind::kPrepend, .to = std::string(kSpaceMark)});
+  steps.push_back({.kind = Kind::kReplace, .from = " ", .to = std::string(kSpaceMark)});
+  return Normalizer(std::move(steps));
+}
+
+Result<std::unique_ptr<PieceBuilder>> piece_builder(const ModelFile& file,
+                                                    const std::vector<std::string_view>& tokens, bool prefix) {
+  constexpr std::string_view kKey = "tokenizer.ggml.add_space_prefix";
+  TRY_ASSIGN(const std::optional<bool> said, file.get_bool(kKey));
+  auto builder = std::make_unique<PieceBuilder>(
+      file.path(), tokens.size(), PieceBuilder::Display{{{std::string(kSpaceMark), " "}}, true});
+  TRY(add_tokens(file, *builder, tokens));
+  PieceSpec& spec = builder->spec();
+  prefix = said.value_or(prefix);
+  spec.normalizer = space_marks(prefix);
+  if (prefix) spec.first_token = FirstToken::kWithoutOneSpace;
+  TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string("general.name"));
+  set_strips(name.value_or(""), spec.added);
+  return builder;
+}
+
+// What characters without a token become.
+Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<TokenId> otherwise) {
+  CharBpeModel& bpe = builder.bpe();
+  bpe.byte_fallback = true;
+  bpe.fuse_unknown = true;
+  TRY_ASSIGN(const std::optional<TokenId> unknown, read_id(file, builder, "tokenizer.ggml.unknown_token_id"));
+  if (!unknown && otherwise && static_cast<size_t>(*otherwise) >= bpe.written.size()) otherwise.reset();
+  bpe.unknown = unknown ? *unknown : otherwise.value_or(kNoToken);
+  if (bpe.unknown != kNoToken || !builder.lacks_bytes()) return {};
+  return error(file, ErrorCode::kBadByteToken,
+               "tokenizer.ggml.tokens lacks tokens <0x00> to <0xFF>, and no unknown token stands in for them");
+}
+
+// SentencePiece's BPE: scores in place of merges.
+Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
+                                                      const std::vector<std::string_view>& tokens) {
+  constexpr std::string_view kKey = "tokenizer.ggml.scores";
+  TRY_ASSIGN(const std::optional<std::vector<double>> scores, file.get_floats(kKey));
+  if (!scores) return missing(file, kKey);
+  if (scores->size() != tokens.size()) {
+    return error(file, ErrorCode::kBadVocab,
+                 std::string(kKey) + " has " + std::to_string(scores->size()) + " entries for " +
+                     std::to_string(tokens.size()) + " tokens");
+  }
+  TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, true));
+  TRY(builder->add_scores(*scores));
+  TRY(read_unknown(file, *builder, 0));
+  TRY(read_special_ids(file, {.add_bos = true, .bos = 1, .eos = 2}, *builder));
+  return builder->finish();
+}
+
+// Merges over characters instead of bytes.
+Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
+                                                      const std::vector<std::string_view>& tokens) {
+  TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, false));
+  builder->use_byte_tokens();
+  TRY(add_merges(file, *builder));
+  builder->spec().cut = PieceCut::kLines;
+  builder->spec().whole_newline_runs = true;
+  TRY(read_unknown(file, *builder, std::nullopt));
+  TRY(read_special_ids(file, {.add_bos = true}, *builder));
+  return builder->finish();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
   TRY_ASSIGN(const std::optional<std::string_view> model, file.get_string("tokenizer.ggml.model"));
   if (!model) return missing(file, "tokenizer.ggml.model");
-  if (*model != "gpt2") {
+  using Load = Result<std::unique_ptr<Tokenizer>> (*)(const ModelFile&, const std::vector<std::string_view>&);
+  constexpr std::pair<std::string_view, Load> kModels[] = {
+      {"gpt2", load_byte_level}, {"llama", load_scored_pieces}, {"gemma4", load_merged_pieces}};
+  const auto found = std::find_if(std::begin(kModels), std::end(kModels),
+                                  [&](const auto& known) { return known.first == *model; });
+  if (found == std::end(kModels)) {
     return error(file, ErrorCode::kUnsupported,
-                 "the tokenizer model " + in_quotes(*model) + " is not supported, only 'gpt2' is");
+                 "the tokenizer model " + in_quotes(*model) + " is not supported, only 'gpt2', 'llama' and 'gemma4' are");
   }
-  TRY_ASSIGN(const PretokenizerFamily* family, read_pretokenizer(file));
   TRY_ASSIGN(const std::optional<std::vector<std::string_view>> tokens,
              file.get_strings("tokenizer.ggml.tokens"));
   if (!tokens) return missing(file, "tokenizer.ggml.tokens");
@@ -135,23 +265,7 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
                      std::to_string(VocabularyLimits::kMaxTokens));
   }
   TRY(check_embedding(file, tokens->size()));
-
-  ByteLevelBuilder builder(file.path(), tokens->size());
-  TRY(add_tokens(file, builder, *tokens));
-  TRY(add_merges(file, builder));
-  ByteLevelSpec& spec = builder.spec();
-  spec.pretokenizer = family;
-  spec.nfc = family->nfc;
-  spec.bpe.ignore_merges = family->ignore_merges;
-  TRY_ASSIGN(spec.bos, read_id(file, builder, "tokenizer.ggml.bos_token_id"));
-  TRY_ASSIGN(spec.eos, read_id(file, builder, "tokenizer.ggml.eos_token_id"));
-  for (const std::string_view key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    TRY_ASSIGN(const std::optional<TokenId> id, read_id(file, builder, key));
-    if (id) spec.end_of_turn.push_back(*id);
-  }
-  TRY(add_around(file, "tokenizer.ggml.add_bos_token", family->add_bos, spec.bos, spec.prefix));
-  TRY(add_around(file, "tokenizer.ggml.add_eos_token", false, spec.eos, spec.suffix));
-  return builder.finish();
+  return found->second(file, *tokens);
 }
 
 }  // namespace ibid

@@ -5,28 +5,6 @@
 namespace ibid {
 namespace {
 
-// The steps of a component that may be one thing or a Sequence of them. A Sequence inside a Sequence stays
-// as it is, and is refused by whoever reads the steps: no published file has one.
-std::vector<const Json*> steps(const Json* component, const char* list_key) {
-  std::vector<const Json*> out;
-  if (component == nullptr) return out;
-  if (json_text(*component, "type") != "Sequence") return {component};
-  const Json* list = json_member(*component, list_key);
-  if (list == nullptr || !list->is_array()) return {component};
-  for (const Json& step : *list) out.push_back(&step);
-  return out;
-}
-
-std::string type_of(const Json& component) { return json_text(component, "type").value_or("?"); }
-
-Status read_normalizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
-  for (const Json* step : steps(json_member(root, "normalizer"), "normalizers")) {
-    if (type_of(*step) != "NFC") return source.unsupported("the normalizer " + in_quotes(type_of(*step)));
-    out.nfc = true;
-  }
-  return {};
-}
-
 // Line ends written as escapes: files differ in how they spell them.
 std::string canonical_pattern(std::string_view pattern) {
   std::string out;
@@ -52,11 +30,11 @@ Result<std::string> split_pattern(const JsonSource& source, const Json& split) {
   return canonical_pattern(*regex);
 }
 
-Status read_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
+Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
   std::string signature;
   bool byte_level = false;
-  for (const Json* step : steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
-    const std::string type = type_of(*step);
+  for (const Json* step : json_steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
+    const std::string type = json_type(*step);
     std::string part;
     if (byte_level) return source.unsupported("the pre-tokenizer " + in_quotes(type) + " behind ByteLevel");
     if (type == "ByteLevel") {
@@ -74,7 +52,6 @@ Status read_pretokenizer(const JsonSource& source, const Json& root, JsonPipelin
     if (!part.empty() && !signature.empty()) signature += '\n';
     signature += part;
   }
-  if (!byte_level) return source.unsupported("a tokenizer without the pre-tokenizer ByteLevel");
   out.pretokenizer = find_pretokenizer_by_signature(signature);
   if (out.pretokenizer == nullptr) return source.unsupported("the pre-tokenizer " + in_quotes(signature));
   return {};
@@ -115,8 +92,8 @@ Status read_template(const JsonSource& source, const Json& processor, JsonPipeli
 
 Status read_post_processor(const JsonSource& source, const Json& root, JsonPipeline& out) {
   bool template_seen = false;
-  for (const Json* step : steps(json_member(root, "post_processor"), "processors")) {
-    const std::string type = type_of(*step);
+  for (const Json* step : json_steps(json_member(root, "post_processor"), "processors")) {
+    const std::string type = json_type(*step);
     if (type == "ByteLevel") continue;  // it moves offsets only
     if (type != "TemplateProcessing" || template_seen)
       return source.unsupported("the post_processor " + in_quotes(type));
@@ -144,15 +121,42 @@ bool json_flag(const Json& object, std::string_view key, bool otherwise) {
   return member != nullptr && member->is_boolean() ? member->get<bool>() : otherwise;
 }
 
+std::vector<const Json*> json_steps(const Json* component, const char* list_key) {
+  std::vector<const Json*> out, todo;
+  if (component != nullptr) todo.push_back(component);
+  while (!todo.empty()) {
+    const Json& step = *todo.back();
+    todo.pop_back();
+    const Json* list = json_type(step) == "Sequence" ? json_member(step, list_key) : nullptr;
+    if (list == nullptr || !list->is_array()) {
+      out.push_back(&step);
+      continue;
+    }
+    for (size_t i = list->size(); i-- > 0;) todo.push_back(&(*list)[i]);
+  }
+  return out;
+}
+
+std::string json_type(const Json& component) { return json_text(component, "type").value_or("?"); }
+
 Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
   JsonPipeline out;
-  TRY(read_normalizer(source, root, out));
-  TRY(read_pretokenizer(source, root, out));
+  TRY_ASSIGN(out.normalizer, read_normalizer(source, root));
   TRY(read_post_processor(source, root, out));
+  bool byte_level = false;
+  for (const Json* step : json_steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
+    byte_level |= json_type(*step) == "ByteLevel";
+  }
+  if (!byte_level) {
+    TRY(read_piece_pretokenizer(source, root, out));
+    TRY(read_piece_decoder(source, root, out));
+    return out;
+  }
+  TRY(read_byte_level_pretokenizer(source, root, out));
   const Json* decoder = json_member(root, "decoder");
-  if (decoder == nullptr || type_of(*decoder) != "ByteLevel") {
+  if (decoder == nullptr || json_type(*decoder) != "ByteLevel") {
     return source.unsupported(decoder == nullptr ? "a missing decoder"
-                                                 : "the decoder " + in_quotes(type_of(*decoder)));
+                                                 : "the decoder " + in_quotes(json_type(*decoder)));
   }
   return out;
 }

@@ -6,10 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json_limits.h"
 #include "base/result.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/piece_tokenizer.h"
 #include "tokenizer/pretokenizer.h"
 
 namespace ibid {
@@ -29,13 +32,29 @@ std::optional<std::string> json_text(const Json& object, std::string_view key);
 bool json_flag(const Json& object, std::string_view key, bool otherwise);
 
 struct JsonPipeline {
+  std::vector<NormalizerStep> normalizer;
+  // nullptr: the tokens are written as text, and what follows says how.
   const PretokenizerFamily* pretokenizer = nullptr;
-  bool nfc = false;
+  std::vector<NormalizerStep> rewriter;
+  PieceCut cut = PieceCut::kNowhere;
+  std::vector<std::pair<std::string, std::string>> shown_replacements;  // in the text of a token, in this order
+  bool shown_bytes = false;                                             // <0xHH> is the byte
+  FirstToken first_token = FirstToken::kAsItIs;
+
   std::vector<int64_t> prefix, suffix;  // ids that the post-processor puts around a text, unchecked
 };
 
 // Truncation and padding are not read: they are about batches for training.
 // Error: kUnsupported.
 Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root);
+
+// The steps of a component that may be one thing or a Sequence of them, sequences inside of it dissolved.
+std::vector<const Json*> json_steps(const Json* component, const char* list_key);
+std::string json_type(const Json& component);
+
+// Its parts about text that is not in the byte alphabet (json_pieces.cc).
+Result<std::vector<NormalizerStep>> read_normalizer(const JsonSource& source, const Json& root);
+Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out);
+Status read_piece_decoder(const JsonSource& source, const Json& root, JsonPipeline& out);
 
 }  // namespace ibid

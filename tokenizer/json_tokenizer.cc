@@ -8,6 +8,7 @@
 
 #include "tokenizer/byte_level_builder.h"
 #include "tokenizer/json_pipeline.h"
+#include "tokenizer/piece_builder.h"
 #include "tokenizer/tokenizer_loaders.h"
 #include "weights/in_quotes.h"
 
@@ -90,7 +91,7 @@ Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json&
   return out;
 }
 
-Status add_merges(const JsonSource& source, const Json& model, ByteLevelBuilder& builder) {
+Status add_merges(const JsonSource& source, const Json& model, TokenizerBuilder& builder) {
   const Json* merges = json_member(model, "merges");
   if (merges == nullptr || !merges->is_array())
     return source.error(ErrorCode::kBadMerge, "model.merges is no array");
@@ -114,8 +115,8 @@ Status add_merges(const JsonSource& source, const Json& model, ByteLevelBuilder&
 }
 
 // BOS, EOS and what else ends a turn, from the files beside tokenizer.json, or GGUF's keys around it.
-Status read_special_ids(const ModelFile& file, ByteLevelBuilder& builder) {
-  ByteLevelSpec& spec = builder.spec();
+Status read_special_ids(const ModelFile& file, TokenizerBuilder& builder) {
+  PipelineSpec& spec = builder.pipeline();
   for (const auto& [key, id] : {std::pair("bos_token", &spec.bos), std::pair("eos_token", &spec.eos)}) {
     if (file.container() == Container::kGguf) {
       const std::string name = std::string("tokenizer.ggml.") + key + "_id";
@@ -149,6 +150,80 @@ Status read_special_ids(const ModelFile& file, ByteLevelBuilder& builder) {
   return {};
 }
 
+// What was read of a file, but for the model's own part.
+struct JsonTokenizer {
+  const Json& model;
+  std::vector<VocabularyEntry> vocabulary;
+  std::vector<AddedToken> added;
+  JsonPipeline pipeline;
+
+  size_t vocab_size() const {
+    TokenId largest = -1;
+    for (const VocabularyEntry& entry : vocabulary) largest = std::max(largest, entry.id);
+    for (const AddedToken& token : added) largest = std::max(largest, token.id);
+    return static_cast<size_t>(largest + 1);
+  }
+};
+
+// Builder: ByteLevelBuilder or PieceBuilder.
+template <typename Builder>
+Status add_tokens(JsonTokenizer& json, Builder& builder) {
+  for (const VocabularyEntry& entry : json.vocabulary) TRY(builder.add_model_token(entry.id, entry.text));
+  for (AddedToken& token : json.added) TRY(builder.add_added_token(std::move(token)));
+  PipelineSpec& spec = builder.pipeline();
+  for (const auto& [ids, around] : {std::pair(&json.pipeline.prefix, &spec.prefix),
+                                    std::pair(&json.pipeline.suffix, &spec.suffix)}) {
+    for (const int64_t id : *ids) {
+      TRY_ASSIGN(const TokenId checked, builder.checked_id(id, "post_processor"));
+      around->push_back(checked);
+    }
+  }
+  spec.normalizer = Normalizer(std::move(json.pipeline.normalizer));
+  return {};
+}
+
+Result<std::unique_ptr<TokenizerBuilder>> build_byte_level(const JsonSource& source, JsonTokenizer& json) {
+  auto builder = std::make_unique<ByteLevelBuilder>(source.name, json.vocab_size());
+  TRY(add_tokens(json, *builder));
+  builder->spec().pretokenizer = json.pipeline.pretokenizer;
+  builder->spec().bpe.ignore_merges = json_flag(json.model, "ignore_merges", false);
+  TRY(add_merges(source, json.model, *builder));
+  // With all bytes in the vocabulary, nothing is ever unknown.
+  if (builder->lacks_bytes() &&
+      (json_text(json.model, "unk_token") || json_flag(json.model, "byte_fallback", false))) {
+    return source.unsupported("model.unk_token or model.byte_fallback of a vocabulary without all bytes");
+  }
+  return std::unique_ptr<TokenizerBuilder>(std::move(builder));
+}
+
+Result<std::unique_ptr<TokenizerBuilder>> build_pieces(const JsonSource& source, JsonTokenizer& json) {
+  auto builder = std::make_unique<PieceBuilder>(
+      source.name, json.vocab_size(),
+      PieceBuilder::Display{std::move(json.pipeline.shown_replacements), json.pipeline.shown_bytes});
+  TRY(add_tokens(json, *builder));
+  PieceSpec& spec = builder->spec();
+  spec.rewriter = Normalizer(std::move(json.pipeline.rewriter));
+  spec.cut = json.pipeline.cut;
+  spec.first_token = json.pipeline.first_token;
+  CharBpeModel& bpe = builder->bpe();
+  bpe.byte_fallback = json_flag(json.model, "byte_fallback", false);
+  if (bpe.byte_fallback) builder->use_byte_tokens();
+  bpe.fuse_unknown = json_flag(json.model, "fuse_unk", false);
+  bpe.ignore_merges = json_flag(json.model, "ignore_merges", false);
+  if (bpe.ignore_merges && spec.cut == PieceCut::kNowhere) {
+    return source.unsupported("model.ignore_merges without a pre-tokenizer");
+  }
+  if (const std::optional<std::string> unknown = json_text(json.model, "unk_token")) {
+    bpe.unknown = bpe.written.find(*unknown);
+    if (bpe.unknown == kNoToken) {
+      return source.error(ErrorCode::kBadVocab, "model.unk_token is " + in_quotes(*unknown) +
+                                                    ", wanted a token of model.vocab");
+    }
+  }
+  TRY(add_merges(source, json.model, *builder));
+  return std::unique_ptr<TokenizerBuilder>(std::move(builder));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, std::string_view json) {
@@ -157,38 +232,15 @@ Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, st
   const Json* model = json_member(root, "model");
   if (model == nullptr) return source.error(ErrorCode::kMissingKey, "model is missing");
   TRY(check_model(source, *model));
-  TRY_ASSIGN(const std::vector<VocabularyEntry> vocabulary, read_vocabulary(source, *model));
-  TRY_ASSIGN(std::vector<AddedToken> added, read_added(source, root, vocabulary));
-
-  TokenId largest = -1;
-  for (const VocabularyEntry& entry : vocabulary) largest = std::max(largest, entry.id);
-  for (const AddedToken& token : added) largest = std::max(largest, token.id);
-  if (largest < 0) return source.error(ErrorCode::kBadVocab, "the vocabulary is empty");
-  ByteLevelBuilder builder(source.name, static_cast<size_t>(largest) + 1);
-  TRY_ASSIGN(const JsonPipeline pipeline, read_pipeline(source, root));
-  ByteLevelSpec& spec = builder.spec();
-  spec.pretokenizer = pipeline.pretokenizer;
-  spec.nfc = pipeline.nfc;
-  spec.bpe.ignore_merges = json_flag(*model, "ignore_merges", false);
-
-  for (const VocabularyEntry& entry : vocabulary) TRY(builder.add_model_token(entry.id, entry.text));
-  for (AddedToken& token : added) TRY(builder.add_added_token(std::move(token)));
-  TRY(add_merges(source, *model, builder));
-  // With all bytes in the vocabulary, nothing is ever unknown.
-  if (builder.lacks_bytes() &&
-      (json_text(*model, "unk_token") || json_flag(*model, "byte_fallback", false))) {
-    return source.unsupported("model.unk_token or model.byte_fallback of a vocabulary without all bytes");
-  }
-  for (const int64_t id : pipeline.prefix) {
-    TRY_ASSIGN(const TokenId checked, builder.checked_id(id, "post_processor"));
-    spec.prefix.push_back(checked);
-  }
-  for (const int64_t id : pipeline.suffix) {
-    TRY_ASSIGN(const TokenId checked, builder.checked_id(id, "post_processor"));
-    spec.suffix.push_back(checked);
-  }
-  TRY(read_special_ids(file, builder));
-  return builder.finish();
+  JsonTokenizer read{*model, {}, {}, {}};
+  TRY_ASSIGN(read.vocabulary, read_vocabulary(source, *model));
+  TRY_ASSIGN(read.added, read_added(source, root, read.vocabulary));
+  if (read.vocab_size() == 0) return source.error(ErrorCode::kBadVocab, "the vocabulary is empty");
+  TRY_ASSIGN(read.pipeline, read_pipeline(source, root));
+  TRY_ASSIGN(const std::unique_ptr<TokenizerBuilder> builder,
+             read.pipeline.pretokenizer != nullptr ? build_byte_level(source, read) : build_pieces(source, read));
+  TRY(read_special_ids(file, *builder));
+  return builder->finish();
 }
 
 }  // namespace ibid

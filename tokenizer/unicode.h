@@ -1,5 +1,5 @@
-// Properties of Unicode code points: what pre-tokenizers ask for (version 16.0) and the normal form NFC
-// (version 9.0; make_unicode_tables.py says why).
+// Properties of Unicode code points: what pre-tokenizers ask for (version 16.0) and the normal forms
+// NFC and NFKC (version 9.0; make_unicode_tables.py says why).
 // Not a text library: no case mapping, no segmentation. Tables are constant; everything is thread-safe.
 #pragma once
 
@@ -58,6 +58,11 @@ extern const uint32_t kDecomposed[];
 extern const uint16_t kDecompositionOffset[];
 extern const uint32_t kDecomposition[];
 extern const size_t kDecomposedSize;
+// Full decompositions of the characters that only the forms NFKC and NFKD decompose.
+extern const uint32_t kCompatible[];
+extern const uint16_t kCompatibleOffset[];
+extern const uint32_t kCompatibleText[];
+extern const size_t kCompatibleSize;
 // Primary composites: (first << 32 | second) -> composite, sorted by pair.
 extern const uint64_t kComposedPair[];
 extern const uint32_t kComposed[];

@@ -1,0 +1,212 @@
+#include "tokenizer/normalizer.h"
+
+#include <algorithm>
+
+#include "base/utf8.h"
+#include "tokenizer/jinja/unicode_data.h"
+#include "tokenizer/unicode.h"
+
+namespace ibid {
+namespace {
+
+using Kind = NormalizerStep::Kind;
+
+// The text that a step writes, with the places where it differs from what it reads.
+class Rewriting {
+ public:
+  Rewriting(std::string_view in, bool keeps_places, std::string& out, TextChanges& changes)
+      : in_(in), keeps_places_(keeps_places), out_(out), changes_(changes) {}
+
+  // in[begin, end) becomes `text`; what stands before it and was not named yet stays.
+  void replace(size_t begin, size_t end, std::string_view text) {
+    out_.append(in_.substr(copied_, begin - copied_));
+    if (keeps_places_) changes_.add({begin, end, out_.size(), out_.size() + text.size()});
+    out_.append(text);
+    copied_ = end;
+    changed_ = true;
+  }
+  // The new text; the old one where nothing was replaced.
+  std::string_view finish() {
+    if (!changed_) return in_;
+    out_.append(in_.substr(copied_));
+    return out_;
+  }
+
+ private:
+  std::string_view in_;
+  bool keeps_places_;
+  bool changed_ = false;
+  std::string& out_;
+  TextChanges& changes_;
+  size_t copied_ = 0;
+};
+
+// The end of the white space from `begin` on.
+size_t spaces_end(std::string_view text, size_t begin) {
+  while (begin < text.size()) {
+    const DecodedChar c = utf8_decode(text, begin);
+    if (!c.valid || !is_space(c.code_point)) break;
+    begin += c.length;
+  }
+  return begin;
+}
+
+// Where the white space at the end of `text` begins.
+size_t trailing_spaces(std::string_view text) {
+  size_t begin = text.size();
+  for (size_t pos = text.size(); pos > 0;) {
+    size_t at = pos - 1;
+    while (at > 0 && pos - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+    const DecodedChar c = utf8_decode(text.substr(0, pos), at);
+    if (!c.valid || at + c.length != pos || !is_space(c.code_point)) break;
+    begin = pos = at;
+  }
+  return begin;
+}
+
+void replace_all(std::string_view in, const NormalizerStep& step, Rewriting& out) {
+  for (size_t at = in.find(step.from); at != in.npos; at = in.find(step.from, at + step.from.size())) {
+    out.replace(at, at + step.from.size(), step.to);
+  }
+}
+
+void prepend(std::string_view in, const NormalizerStep& step, const TextPlace& place, Rewriting& out) {
+  const bool wanted = step.first_only ? place.begins_text : place.begins_section;
+  if (!wanted || in.empty() || (step.unless_there && in.starts_with(step.to))) return;
+  out.replace(0, 0, step.to);
+}
+
+void strip(std::string_view in, const NormalizerStep& step, const TextPlace& place, Rewriting& out) {
+  const size_t begin = step.left && place.begins_section ? spaces_end(in, 0) : 0;
+  if (begin > 0) out.replace(0, begin, {});
+  if (!step.right || place.open || begin == in.size()) return;
+  const size_t end = trailing_spaces(in);
+  if (end < in.size()) out.replace(end, in.size(), {});
+}
+
+void collapse(std::string_view in, const NormalizerStep& step, Rewriting& out) {
+  for (size_t at = in.find("  "); at != in.npos;) {
+    const size_t end = std::min(in.find_first_not_of(' ', at), in.size());
+    out.replace(at, end, step.to);
+    at = in.find("  ", end);
+  }
+}
+
+void mark_words(std::string_view in, const NormalizerStep& step, const TextPlace& place, Rewriting& out) {
+  bool begins_word = place.begins_section;
+  for (size_t pos = 0; pos < in.size();) {
+    const size_t word = spaces_end(in, pos);
+    if (word > pos || begins_word) {
+      const bool marked = word == in.size() || in.substr(word).starts_with(step.to);
+      out.replace(pos, word, marked ? std::string_view() : step.to);
+    }
+    begins_word = false;
+    pos = word;
+    while (pos < in.size()) {
+      const DecodedChar c = utf8_decode(in, pos);
+      if (c.valid && is_space(c.code_point)) break;
+      pos += c.length;
+    }
+  }
+}
+
+// The lower case of one character as UTF-8; empty: it is its own.
+std::string lower_case(uint32_t c) {
+  const jinja::CaseTable table = jinja::to_lower_table();
+  for (const jinja::CaseSpecial& special : table.specials) {
+    if (special.code_point == c) return special.text;
+  }
+  const auto behind = std::upper_bound(table.ranges.begin(), table.ranges.end(), c,
+                                       [](uint32_t x, const jinja::CaseRange& range) { return x < range.first; });
+  if (behind == table.ranges.begin()) return {};
+  const jinja::CaseRange& range = *(behind - 1);
+  if (c > range.last || (c - range.first) % range.stride != 0) return {};
+  std::string out;
+  utf8_append(out, c + static_cast<uint32_t>(range.delta));
+  return out;
+}
+
+void lower(std::string_view in, Rewriting& out) {
+  for (size_t pos = 0; pos < in.size();) {
+    const DecodedChar c = utf8_decode(in, pos);
+    if (c.valid) {
+      if (const std::string to = lower_case(c.code_point); !to.empty()) out.replace(pos, pos + c.length, to);
+    }
+    pos += c.length;
+  }
+}
+
+// How long the longest end of `text` is that `word` begins with and goes on behind.
+size_t begun(std::string_view text, std::string_view word) {
+  for (size_t n = std::min(text.size(), word.size() - 1); n > 0; --n) {
+    if (text.ends_with(word.substr(0, n))) return n;
+  }
+  return 0;
+}
+
+// How much of an open text a step can take.
+size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
+  const size_t whole = in.size() - utf8_incomplete_tail(in);
+  switch (step.kind) {
+    case Kind::kNfc: return nfc_stable_prefix(in);
+    case Kind::kNfkc: return nfc_stable_prefix(in, NormalForm::kKc);
+    case Kind::kReplace: return in.size() - begun(in, step.from);
+    case Kind::kPrepend: return step.unless_there && begun(in, step.to) == in.size() ? 0 : in.size();
+    case Kind::kLowercase: return whole;
+    case Kind::kStrip: return step.right ? trailing_spaces(in.substr(0, whole)) : whole;
+    case Kind::kWords: {
+      // What ends in white space may be followed by a word that begins with the mark.
+      const size_t end = trailing_spaces(in.substr(0, whole));
+      return end == whole && begun(in, step.to) > 0 ? in.size() - begun(in, step.to) : end;
+    }
+    case Kind::kCollapse: return std::min(in.find_last_not_of(' ') + 1, in.size());
+  }
+  return in.size();
+}
+
+}  // namespace
+
+void NormalizedText::run(const NormalizerStep& step, std::string_view in, const TextPlace& place, Stage& out) {
+  if (step.kind == Kind::kNfc || step.kind == Kind::kNfkc) {
+    out.nfc.emplace(in, step.kind == Kind::kNfc ? NormalForm::kC : NormalForm::kKc);
+    out.text = out.nfc->text();
+    return;
+  }
+  Rewriting rewriting(in, place.keeps_places, out.own, out.changes);
+  switch (step.kind) {
+    case Kind::kReplace: replace_all(in, step, rewriting); break;
+    case Kind::kPrepend: prepend(in, step, place, rewriting); break;
+    case Kind::kStrip: strip(in, step, place, rewriting); break;
+    case Kind::kCollapse: collapse(in, step, rewriting); break;
+    case Kind::kWords: mark_words(in, step, place, rewriting); break;
+    case Kind::kLowercase: lower(in, rewriting); break;
+    default: break;
+  }
+  out.text = rewriting.finish();
+}
+
+NormalizedText::NormalizedText(const Normalizer& normalizer, std::string_view raw, TextPlace place) : raw_(raw) {
+  stages_.reserve(normalizer.steps().size());
+  for (const NormalizerStep& step : normalizer.steps()) {
+    std::string_view in = text();
+    if (place.open) in = in.substr(0, stable_prefix(step, in));
+    run(step, in, place, stages_.emplace_back());
+  }
+}
+
+std::optional<size_t> NormalizedText::raw_position(size_t position) const {
+  std::optional<size_t> at = position;
+  for (size_t i = stages_.size(); i-- > 0 && at;) {
+    at = stages_[i].nfc ? stages_[i].nfc->raw_position(*at) : stages_[i].changes.raw_position(*at);
+  }
+  return at;
+}
+
+size_t NormalizedText::position_of(size_t raw_position) const {
+  for (const Stage& stage : stages_) {
+    raw_position = stage.nfc ? stage.nfc->position_of(raw_position) : stage.changes.position_of(raw_position);
+  }
+  return raw_position;
+}
+
+}  // namespace ibid

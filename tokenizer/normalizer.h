@@ -1,0 +1,84 @@
+// Normalizer: what a tokenizer does to a text before it looks for pieces in it, as a chain of steps. It is told where
+// the text stands, because some steps treat the beginning differently.
+//
+// A NormalizedText keeps the way back: a place in it where raw text may be cut in two without a change to either half.
+// Immutable and thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tokenizer/nfc.h"
+#include "tokenizer/text_changes.h"
+
+namespace ibid {
+
+struct NormalizerStep {
+  enum class Kind {
+    kNfc,
+    kNfkc,
+    kLowercase,  // character by character, whatever stands around it
+    kReplace,    // every `from` by `to`, leftmost first
+    kPrepend,    // `to` at the beginning of a text that is not empty
+    kStrip,      // white space at the beginning (left) and at the end (right) goes
+    kCollapse,   // a run of two spaces or more becomes `to`
+    kWords,      // runs of white space go; every word has `to` in front, unless it begins with it
+  };
+  Kind kind;
+  std::string from = {}, to = {};
+  bool first_only = false;    // kPrepend: not behind an added token, only where the whole text begins
+  bool unless_there = false;  // kPrepend: not where the text begins with `to` already
+  bool left = false, right = false;
+};
+
+// Where a stretch of text stands.
+struct TextPlace {
+  bool begins_section = true;  // no ordinary text stands right before it
+  bool begins_text = true;     // nothing at all does
+  bool open = false;           // it may grow at its end
+  bool keeps_places = true;    // raw_position() and position_of() will be asked
+};
+
+class Normalizer {
+ public:
+  explicit Normalizer(std::vector<NormalizerStep> steps = {}) : steps_(std::move(steps)) {}
+  bool empty() const { return steps_.empty(); }
+  const std::vector<NormalizerStep>& steps() const { return steps_; }
+
+ private:
+  std::vector<NormalizerStep> steps_;
+};
+
+class NormalizedText {
+ public:
+  // `normalizer` and `raw` must outlive the object. Of an open text only that much is taken as an append cannot
+  // change.
+  NormalizedText(const Normalizer& normalizer, std::string_view raw, TextPlace place);
+  NormalizedText(const NormalizedText&) = delete;  // stages point into one another
+  NormalizedText& operator=(const NormalizedText&) = delete;
+
+  std::string_view text() const { return stages_.empty() ? raw_ : stages_.back().text; }
+
+  // The place in the raw text that corresponds to a place in text(); nothing inside of what was changed.
+  std::optional<size_t> raw_position(size_t position) const;
+  // The first place in text() that does not come from raw[0, raw_position).
+  size_t position_of(size_t raw_position) const;
+
+ private:
+  struct Stage {
+    std::string own;
+    std::string_view text;  // of `own`, of `nfc`, or the text before
+    TextChanges changes;
+    std::optional<NfcText> nfc;
+  };
+  static void run(const NormalizerStep& step, std::string_view in, const TextPlace& place, Stage& out);
+
+  std::string_view raw_;
+  std::vector<Stage> stages_;  // never grows beyond what was reserved
+};
+
+}  // namespace ibid

@@ -1,0 +1,268 @@
+#include "tokenizer/pipeline_tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ibid {
+namespace {
+
+std::vector<AddedToken> added_of_stage(const PipelineSpec& spec, bool normalized) {
+  std::vector<AddedToken> out;
+  for (const AddedToken& token : spec.added) {
+    if (token.normalized != normalized) continue;
+    out.push_back(token);
+    if (normalized) out.back().text = std::string(NormalizedText(spec.normalizer, token.text, {}).text());
+    if (out.back().text.empty()) out.pop_back();  // what the normalizer leaves nothing of is never found
+  }
+  // Two texts can have one normal form; the reference finds the first, specials before others.
+  std::stable_partition(out.begin(), out.end(), [](const auto& token) { return token.special; });
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
+  out.erase(
+      std::unique(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text == b.text; }),
+      out.end());
+  return out;
+}
+
+std::vector<OriginEnd> origins_between(std::span<const OriginEnd> origins, size_t begin, size_t end) {
+  std::vector<OriginEnd> out;
+  for (const OriginEnd& run : origins) {
+    if (run.end <= begin) continue;
+    out.push_back({std::min(run.end, end) - begin, run.origin});
+    if (run.end >= end) break;
+  }
+  return out;
+}
+
+// A stretch of text, in the form in which it is searched or cut, and its way back to the text it is a part of.
+struct Stretch {
+  std::string_view text;
+  std::vector<OriginEnd> origins;
+  size_t begin;  // in the text it is a part of
+
+  // What a chain of steps made of it. `normalized` must outlive the result.
+  Stretch rewritten(const NormalizedText& normalized) const {
+    Stretch out{normalized.text(), origins, begin};
+    for (OriginEnd& run : out.origins) {
+      run.end = run.end == text.size() ? out.text.size() : std::min(normalized.position_of(run.end), out.text.size());
+    }
+    return out;
+  }
+};
+
+// Whether a place lies strictly inside a hidden match, asked for places that never decrease.
+class HiddenMatches {
+ public:
+  explicit HiddenMatches(const std::vector<AddedTokenSet::Section>& matches) : matches_(&matches) {}
+  bool contain(size_t position) {
+    while (next_ < matches_->size() && (*matches_)[next_].end <= position) ++next_;
+    return next_ < matches_->size() && (*matches_)[next_].begin < position;
+  }
+
+ private:
+  const std::vector<AddedTokenSet::Section>* matches_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+// One pass over a text. Growing: it emits only what no append can change and remembers the last place from
+// which encoding may resume; else it takes the text as complete.
+class PipelineTokenizer::Walk {
+ public:
+  Walk(const PipelineTokenizer& tokenizer, bool growing, Tokens& out)
+      : tokenizer_(tokenizer), growing_(growing), out_(out), n_final_tokens_(out.size()) {}
+
+  void run(std::string_view raw, std::span<const OriginEnd> origins, TextContext before) {
+    const auto split = tokenizer_.raw_added_.split(raw, origins, before.after_word, growing_);
+    HiddenMatches hidden(split.hidden);
+    raw_hidden_ = &hidden;
+    certain_end_ = split.certain_end;
+    resume_ = before;
+    for (size_t i = 0; i < split.sections.size(); ++i) {
+      const auto& section = split.sections[i];
+      const bool is_last = i + 1 == split.sections.size();
+      if (section.token == kNoToken) {
+        const bool continues = section.begin == 0 && before.after_text;
+        section_begin_ = section.begin;
+        between_tokens({raw.substr(section.begin, section.end - section.begin),
+                        origins_between(origins, section.begin, section.end), section.begin},
+                       continues && before.after_word,
+                       {.begins_section = !continues,
+                        .begins_text = before.at_start && section.begin == 0,
+                        .open = growing_ && is_last,
+                        .keeps_places = (growing_ && is_last) || origins.size() > 1});
+      } else {
+        out_.push_back(section.token);
+        if (is_last || split.sections[i + 1].begin >= section.end) mark(section.end, false);
+      }
+    }
+    if (!growing_) return;
+    out_.resize(n_final_tokens_);
+    if (n_final_bytes_ == 0) return;
+    resume_.at_start = false;
+    resume_.after_word = tokenizer_.asks_for_words() && ends_with_word(raw.substr(0, n_final_bytes_));
+  }
+
+  size_t n_final_bytes() const { return n_final_bytes_; }
+  const TextContext& resume() const { return resume_; }
+
+ private:
+  // Text between added tokens of the raw stage.
+  void between_tokens(const Stretch& raw, bool after_word, const TextPlace& place) {
+    const NormalizedText normalized(tokenizer_.spec_.normalizer, raw.text, place);
+    normalized_ = &normalized;
+    const Stretch stretch = raw.rewritten(normalized);
+    if (tokenizer_.normalized_added_.empty()) {
+      HiddenMatches none(kNone);
+      stretch_of(stretch, 0, stretch.text.size(), none, place);
+      return;
+    }
+    const auto split = tokenizer_.normalized_added_.split(stretch.text, stretch.origins, after_word, place.open);
+    HiddenMatches hidden(split.hidden);
+    for (size_t i = 0; i < split.sections.size(); ++i) {
+      const auto& section = split.sections[i];
+      const bool is_last = i + 1 == split.sections.size();
+      if (section.token == kNoToken) {
+        TextPlace its_place = place;
+        its_place.open = place.open && is_last;
+        its_place.begins_section = place.begins_section || section.begin > 0;
+        its_place.begins_text = place.begins_text && section.begin == 0;
+        stretch_of(stretch, section.begin, section.end, hidden, its_place);
+        continue;
+      }
+      out_.push_back(section.token);
+      const bool in_order = is_last || split.sections[i + 1].begin >= section.end;
+      // A rewriter treats what follows the token as a beginning, the normalizer does not: no context says both.
+      const bool may_resume = place.open && in_order && tokenizer_.spec_.rewriter.empty();
+      if (may_resume && section.end <= split.certain_end) mark_in(section.end, hidden);
+    }
+  }
+
+  // What stands between added tokens of both stages: [begin, end) of `section`.
+  void stretch_of(const Stretch& section, size_t begin, size_t end, HiddenMatches& hidden, const TextPlace& place) {
+    const Stretch plain{section.text.substr(begin, end - begin), origins_between(section.origins, begin, end), begin};
+    if (tokenizer_.spec_.rewriter.empty()) {
+      pieces(plain, nullptr, hidden, place.open);
+      return;
+    }
+    const NormalizedText rewritten(tokenizer_.spec_.rewriter, plain.text, place);
+    pieces(plain.rewritten(rewritten), &rewritten, hidden, place.open);
+  }
+
+  void pieces(const Stretch& stretch, const NormalizedText* rewritten, HiddenMatches& hidden, bool open) {
+    size_t run = 0;
+    for (size_t pos = 0; pos < stretch.text.size();) {
+      const Piece piece = tokenizer_.scan(stretch.text, pos);
+      if (open && piece.touched_end) break;
+      while (stretch.origins[run].end <= pos && run + 1 < stretch.origins.size()) ++run;
+      bool only_template = true;
+      for (size_t r = run; r < stretch.origins.size(); ++r) {
+        only_template &= stretch.origins[r].origin == TextOrigin::kTemplate;
+        if (stretch.origins[r].end >= piece.end) break;
+      }
+      tokenizer_.encode_piece(stretch.text.substr(pos, piece.end - pos), only_template, out_);
+      pos = piece.end;
+      if (!open) continue;
+      const std::optional<size_t> at = rewritten == nullptr ? pos : rewritten->raw_position(pos);
+      if (at) mark_in(stretch.begin + *at, hidden);
+    }
+  }
+
+  // A place in the normalized text of the section. Where nothing of the section itself stands before it (but what a
+  // step put in front), encoding cannot resume: it would put that there again.
+  void mark_in(size_t position, HiddenMatches& hidden) {
+    if (hidden.contain(position)) return;
+    const std::optional<size_t> raw = normalized_->raw_position(position);
+    if (raw && *raw > 0) mark(section_begin_ + *raw, true);
+  }
+
+  // Encoding may resume at raw[position]; what stands in out_ is final.
+  void mark(size_t position, bool after_text) {
+    if (!growing_ || position > certain_end_ || raw_hidden_->contain(position)) return;
+    n_final_bytes_ = position;
+    n_final_tokens_ = out_.size();
+    resume_.after_text = after_text;
+  }
+
+  static inline const std::vector<AddedTokenSet::Section> kNone;
+
+  const PipelineTokenizer& tokenizer_;
+  const bool growing_;
+  Tokens& out_;
+  HiddenMatches* raw_hidden_ = nullptr;
+  const NormalizedText* normalized_ = nullptr;  // of the section that is walked
+  size_t section_begin_ = 0;
+  size_t certain_end_ = 0;
+  size_t n_final_tokens_;
+  size_t n_final_bytes_ = 0;
+  TextContext resume_;
+};
+
+PipelineTokenizer::PipelineTokenizer(PipelineSpec spec)
+    : spec_(std::move(spec)),
+      raw_added_(added_of_stage(spec_, false)),
+      normalized_added_(added_of_stage(spec_, true)) {
+  for (const AddedToken& token : spec_.added) added_ids_.emplace(token.text, token.id);
+}
+
+Tokens PipelineTokenizer::encode(std::string_view text, TextOrigin origin, bool add_special) const {
+  Tokens out;
+  if (add_special) out = spec_.prefix;
+  if (!text.empty()) {
+    const OriginEnd run{text.size(), origin};
+    Walk(*this, false, out).run(text, {&run, 1}, {});
+  }
+  if (add_special) out.insert(out.end(), spec_.suffix.begin(), spec_.suffix.end());
+  return out;
+}
+
+GrowingEncoding PipelineTokenizer::encode_growing(std::span<const OriginRun> runs, TextContext before) const {
+  GrowingEncoding out;
+  out.resume = before;
+  std::string joined;
+  std::vector<OriginEnd> origins;
+  std::string_view text = runs.size() == 1 ? runs[0].bytes : std::string_view{};
+  size_t end = 0;
+  for (const OriginRun& run : runs) {
+    if (runs.size() > 1) joined.append(run.bytes);
+    end += run.bytes.size();
+    origins.push_back({end, run.origin});
+  }
+  if (runs.size() > 1) text = joined;
+  if (text.empty()) return out;
+
+  Walk stable(*this, true, out.tokens);
+  stable.run(text, origins, before);
+  out.n_final_tokens = out.tokens.size();
+  out.n_final_bytes = stable.n_final_bytes();
+  out.resume = stable.resume();
+  if (out.n_final_bytes == text.size()) return out;
+  Walk(*this, false, out.tokens)
+      .run(text.substr(out.n_final_bytes), origins_between(origins, out.n_final_bytes, text.size()),
+           out.resume);
+  return out;
+}
+
+std::string PipelineTokenizer::decode(TokenSpan ids) const {
+  std::string out;
+  bool begins = true;
+  for (const TokenId id : ids) {
+    const std::string_view bytes = token_bytes(id);
+    if (bytes.empty()) continue;
+    out.append(begins ? first_token_bytes(id) : bytes);
+    begins = false;
+  }
+  return out;
+}
+
+bool PipelineTokenizer::is_special(TokenId id) const {
+  return id >= 0 && static_cast<size_t>(id) < spec_.special.size() && spec_.special[static_cast<size_t>(id)];
+}
+
+std::optional<TokenId> PipelineTokenizer::find_token(std::string_view text) const {
+  if (const auto added = added_ids_.find(std::string(text)); added != added_ids_.end()) return added->second;
+  const TokenId id = find_model_token(text);
+  return id == kNoToken ? std::nullopt : std::optional<TokenId>(id);
+}
+
+}  // namespace ibid

@@ -1,0 +1,74 @@
+// PipelineTokenizer: what all tokenizers of `tokenizers` do around their model, in this order: added tokens that are
+// looked for in the raw text, the normalizer in each section between them, added tokens that are looked for in what it
+// wrote, and then the family's own part, which cuts a stretch of text into pieces and gives each its ids.
+//
+// A section is the text between two added tokens: a normalizer that puts a space in front of a text puts it in front of
+// each section. Immutable and thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/pretokenizer.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/vocabulary.h"
+
+namespace ibid {
+
+// What a tokenizer file says whatever its family is, checked: ids in range, texts distinct.
+struct PipelineSpec {
+  explicit PipelineSpec(size_t vocab_size) : vocabulary(vocab_size), special(vocab_size) {}
+
+  Vocabulary vocabulary;      // the bytes of every id as a text shows them; indexed: the model's tokens
+  std::vector<bool> special;  // by id: added tokens with special=true, which message text must never become
+  std::vector<AddedToken> added;
+  Normalizer normalizer;
+  Normalizer rewriter;    // of a stretch behind the normalizer and the added tokens: what Metaspace does
+  Tokens prefix, suffix;  // what the post-processor puts around a text
+  std::optional<TokenId> bos, eos;
+  std::vector<TokenId> end_of_turn;
+};
+
+class PipelineTokenizer : public Tokenizer {
+ public:
+  PipelineTokenizer(const PipelineTokenizer&) = delete;  // parts point into one another
+  PipelineTokenizer& operator=(const PipelineTokenizer&) = delete;
+
+  size_t vocab_size() const override { return spec_.vocabulary.size(); }
+  Tokens encode(std::string_view text, TextOrigin origin, bool add_special) const override;
+  GrowingEncoding encode_growing(std::span<const OriginRun> runs, TextContext before) const override;
+  std::string_view token_bytes(TokenId id) const override { return spec_.vocabulary.bytes(id); }
+  std::string decode(TokenSpan ids) const override;
+  bool is_special(TokenId id) const override;
+  std::optional<TokenId> find_token(std::string_view text) const override;
+  std::optional<TokenId> bos() const override { return spec_.bos; }
+  std::optional<TokenId> eos() const override { return spec_.eos; }
+  const std::vector<TokenId>& end_of_turn() const override { return spec_.end_of_turn; }
+
+ protected:
+  explicit PipelineTokenizer(PipelineSpec spec);
+  const PipelineSpec& spec() const { return spec_; }
+
+  // The piece that starts at text[begin], where a piece before it ended (see pretokenizer.h).
+  virtual Piece scan(std::string_view text, size_t begin) const = 0;
+  // Appends the ids of a piece. only_template: control tokens may come of it.
+  virtual void encode_piece(std::string_view piece, bool only_template, Tokens& out) const = 0;
+  // The model's token that is written so in its vocabulary, or kNoToken.
+  virtual TokenId find_model_token(std::string_view text) const = 0;
+
+ private:
+  class Walk;
+  bool asks_for_words() const { return raw_added_.has_single_word() || normalized_added_.has_single_word(); }
+
+  PipelineSpec spec_;
+  std::unordered_map<std::string, TokenId> added_ids_;
+  AddedTokenSet raw_added_;         // found before the normalizer
+  AddedTokenSet normalized_added_;  // found behind it
+};
+
+}  // namespace ibid
