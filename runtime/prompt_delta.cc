@@ -76,8 +76,11 @@ struct Restart {
   bool needs_special = false;  // right only if a special token comes next
 };
 
-EncoderMark fresh_mark(const Tokenizer& tokenizer, size_t n_ids) {
-  return {IncrementalEncoder(tokenizer, n_ids == 0), n_ids, n_ids, {}};
+// An encoder behind the first n_ids ids. Behind a special one a text begins, and gets what its tokenizer puts in front
+// of a text; behind others it goes on.
+EncoderMark fresh_mark(const Tokenizer& tokenizer, const Transcript& transcript, size_t n_ids) {
+  const bool after_text = n_ids > 0 && !tokenizer.is_special(transcript.ids()[n_ids - 1]);
+  return {IncrementalEncoder(tokenizer, {.at_start = n_ids == 0, .after_text = after_text}), n_ids, n_ids, {}};
 }
 
 // The border in front of spans[i], which follows a reply.
@@ -87,7 +90,7 @@ EncoderMark mark_behind_reply(const Tokenizer& tokenizer, const Transcript& tran
   // Behind an empty reply the text in front of it goes on.
   if (before.token_ends.empty() && before.mark) return *before.mark;
   const size_t n_ids = i < transcript.spans().size() ? transcript.spans()[i].id_begin : transcript.ids().size();
-  return fresh_mark(tokenizer, n_ids);
+  return fresh_mark(tokenizer, transcript, n_ids);
 }
 
 // Of the replies without text that end at the byte, the first; nullptr: there is none. Text does not say whether such
@@ -111,7 +114,7 @@ bool leave_open(const Tokenizer& tokenizer, const Transcript& transcript, size_t
 // is_end: the prompt has nothing behind the byte. Then it asks for the reply that stands there, and does not go on
 // behind it.
 Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, size_t byte, bool is_end) {
-  if (transcript.empty()) return {0, fresh_mark(tokenizer, 0)};
+  if (transcript.empty()) return {0, fresh_mark(tokenizer, transcript, 0)};
   if (const TranscriptSpan* reply = textless_reply_at(transcript, byte); is_end && reply != nullptr) {
     return {byte, *reply->mark};
   }
@@ -123,7 +126,7 @@ Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, siz
     const auto end = std::lower_bound(span.token_ends.begin(), span.token_ends.end(), byte);
     const size_t n_tokens = static_cast<size_t>(end - span.token_ends.begin()) + 1;
     if (end != span.token_ends.end() && *end == byte && !leave_open(tokenizer, transcript, span.id_begin, n_tokens)) {
-      return {byte, fresh_mark(tokenizer, span.id_begin + n_tokens), true};
+      return {byte, fresh_mark(tokenizer, transcript, span.id_begin + n_tokens), true};
     }
   }
   CHECK(span.mark.has_value()) << "no mark at byte " << span.byte_begin;

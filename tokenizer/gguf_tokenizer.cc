@@ -98,12 +98,13 @@ Status add_tokens(const ModelFile& file, Builder& builder, const std::vector<std
   return {};
 }
 
-Status add_merges(const ModelFile& file, TokenizerBuilder& builder) {
+// The left side has at least so many bytes: where spaces are written as they are, one may begin with a space.
+Status add_merges(const ModelFile& file, size_t least_left, TokenizerBuilder& builder) {
   constexpr std::string_view kKey = "tokenizer.ggml.merges";
   TRY_ASSIGN(const std::optional<std::vector<std::string_view>> merges, file.get_strings(kKey));
   if (!merges) return missing(file, kKey);
   for (const std::string_view merge : *merges) {
-    const size_t space = merge.find(' ', 1);  // a side may begin with one, if it is not in the byte alphabet
+    const size_t space = merge.find(' ', least_left);
     if (space == std::string_view::npos) {
       return error(file, ErrorCode::kBadMerge, "the merge " + in_quotes(merge) + " has no two sides");
     }
@@ -164,7 +165,7 @@ Result<std::unique_ptr<Tokenizer>> load_byte_level(const ModelFile& file,
   TRY_ASSIGN(const PretokenizerFamily* family, read_pretokenizer(file));
   ByteLevelBuilder builder(file.path(), tokens.size());
   TRY(add_tokens(file, builder, tokens));
-  TRY(add_merges(file, builder));
+  TRY(add_merges(file, 0, builder));
   ByteLevelSpec& spec = builder.spec();
   spec.pretokenizer = family;
   if (family->nfc) spec.normalizer = Normalizer({{.kind = NormalizerStep::Kind::kNfc}});
@@ -234,7 +235,7 @@ Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
                                                       const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, false));
   builder->use_byte_tokens();
-  TRY(add_merges(file, *builder));
+  TRY(add_merges(file, 1, *builder));
   builder->spec().cut = PieceCut::kLines;
   builder->spec().whole_newline_runs = true;
   TRY(read_unknown(file, *builder, std::nullopt));
@@ -254,7 +255,8 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
                                   [&](const auto& known) { return known.first == *model; });
   if (found == std::end(kModels)) {
     return error(file, ErrorCode::kUnsupported,
-                 "the tokenizer model " + in_quotes(*model) + " is not supported, only 'gpt2', 'llama' and 'gemma4' are");
+                 "the tokenizer model " + in_quotes(*model) +
+                     " is not supported, only 'gpt2', 'llama' and 'gemma4' are");
   }
   TRY_ASSIGN(const std::optional<std::vector<std::string_view>> tokens,
              file.get_strings("tokenizer.ggml.tokens"));

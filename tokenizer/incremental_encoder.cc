@@ -6,11 +6,6 @@
 
 namespace ibid {
 
-IncrementalEncoder::IncrementalEncoder(const Tokenizer& tokenizer, bool at_document_start)
-    : tokenizer_(&tokenizer) {
-  context_.at_start = at_document_start;
-}
-
 IncrementalEncoder::Delta IncrementalEncoder::append(std::string_view bytes, TextOrigin origin) {
   if (bytes.empty()) return {n_tokens(), {}};
   if (pending_.empty() || pending_.back().origin != origin) pending_.push_back({std::string(), origin});

@@ -20,9 +20,9 @@ namespace ibid {
 
 class IncrementalEncoder {
  public:
-  // `tokenizer` must outlive the encoder. at_document_start: false when the text continues something that
-  // is already encoded elsewhere (after sampled ids), so that nothing is prepended.
-  explicit IncrementalEncoder(const Tokenizer& tokenizer, bool at_document_start = true);
+  // `tokenizer` must outlive the encoder. `before`: what stands in front of the text, encoded elsewhere (sampled ids).
+  explicit IncrementalEncoder(const Tokenizer& tokenizer, TextContext before = {})
+      : tokenizer_(&tokenizer), context_(before) {}
 
   struct Delta {
     size_t keep;    // of the ids known before the call, the first `keep` stay

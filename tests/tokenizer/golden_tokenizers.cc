@@ -79,6 +79,9 @@ void expect_cases(const Tokenizer& tokenizer, const std::vector<TokenizerCase>& 
 
 std::string random_text(std::mt19937_64& random, bool raw_bytes) {
   static const std::vector<std::string> parts = {" ",
+                                                 "\u2581",
+                                                 "\uFB01",
+                                                 "\uFF11",
                                                  "  ",
                                                  "\n",
                                                  "\r\n",

@@ -15,7 +15,11 @@ namespace ibid {
 inline constexpr const char* kGoldenFamilies[] = {"gpt2",   "smollm", "llama3", "qwen2",
                                                   "qwen35", "o200k",  "tekken", "deepseek_v3"};
 
-// REQUIRES: `family` is one of kGoldenFamilies.
+// Those whose tokens are written as text.
+inline constexpr const char* kPieceFamilies[] = {"llama2", "gemma", "metaspace_first", "metaspace_words",
+                                                 "words_unknown"};
+
+// REQUIRES: `family` is one of kGoldenFamilies or kPieceFamilies.
 std::unique_ptr<Tokenizer> load_golden_tokenizer(const std::string& family);
 
 struct TokenizerCase {

@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"ByteTokenMinusOne", ErrorCode::kBadByteToken, "<0x-1>", [](auto& v) { v.add("<0x-1>", 6); }},
         {"ByteTokenOfNoDigits", ErrorCode::kBadByteToken, "<0xZZ>", [](auto& v) { v.add("<0xZZ>", 6); }},
         {"ByteTokenTooLarge", ErrorCode::kBadByteToken, "<0x100>", [](auto& v) { v.add("<0x100>", 6); }},
-        {"UnknownModel", ErrorCode::kUnsupported, "'llama'", [](auto& v) { v.model = "llama"; }},
+        {"UnknownModel", ErrorCode::kUnsupported, "'rwkv'", [](auto& v) { v.model = "rwkv"; }},
         {"UnknownPretokenizer", ErrorCode::kUnsupported, "'new-one'", [](auto& v) { v.pre = "new-one"; }},
         {"NoModel", ErrorCode::kMissingKey, "tokenizer.ggml.model", [](auto& v) { v.model.clear(); }},
         {"NoPretokenizer", ErrorCode::kMissingKey, "tokenizer.ggml.pre", [](auto& v) { v.pre.clear(); }},
@@ -318,9 +318,9 @@ INSTANTIATE_TEST_SUITE_P(
          [](Json& j) { j["model"]["merges"].push_back(Json::array({"a"})); }},
         {"MergeOfAMissingToken", ErrorCode::kBadMerge, "needs the token",
          [](Json& j) { j["model"]["merges"].push_back("a qqq"); }},
-        {"UnknownNormalizer", ErrorCode::kUnsupported, "'Lowercase'",
+        {"UnknownNormalizer", ErrorCode::kUnsupported, "'StripAccents'",
          [](Json& j) {
-           j["normalizer"] = Json{{"type", "Lowercase"}};
+           j["normalizer"] = Json{{"type", "StripAccents"}};
          }},
         {"UnknownPretokenizer", ErrorCode::kUnsupported, "'Whitespace'",
          [](Json& j) {

@@ -83,5 +83,27 @@ TEST(Nfc, IsIdempotentAndItsStablePrefixIsStable) {
   }
 }
 
+TEST(Nfkc, CompatibilityCharactersBecomeWhatTheyStandFor) {
+  const auto nfkc = [](std::string_view text) { return std::string(NfcText(text, NormalForm::kKc).text()); };
+  EXPECT_EQ(nfkc("a\uFB01b"), "afib");
+  EXPECT_EQ(nfkc("\uFF11\u00B2\u00BD"), "121\u20442");
+  EXPECT_EQ(nfkc("\uFF76\uFF9E"), "\u30AC");  // a letter and its voiced mark, both of half width
+  EXPECT_EQ(nfkc("e\u0301\u00A0\u2126"), "\u00E9 \u03A9");
+  EXPECT_EQ(NfcText("a\uFB01b").text(), "a\uFB01b");
+}
+
+TEST(Nfkc, IsIdempotentAndItsStablePrefixIsStable) {
+  const auto nfkc = [](const std::string& text) { return std::string(NfcText(text, NormalForm::kKc).text()); };
+  std::mt19937_64 random(test_seed());
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string text = random_text(random, i % 2 == 0), more = random_text(random, i % 2 == 0);
+    ASSERT_EQ(nfkc(nfkc(text)), nfkc(text)) << testing::PrintToString(text);
+    const size_t stable = nfc_stable_prefix(text, NormalForm::kKc);
+    ASSERT_LE(stable, text.size());
+    ASSERT_EQ(nfkc(text.substr(0, stable)) + nfkc(text.substr(stable) + more), nfkc(text + more))
+        << testing::PrintToString(text) << " + " << testing::PrintToString(more);
+  }
+}
+
 }  // namespace
 }  // namespace ibid

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes <family>.json (a small tokenizer.json) and <family>.jsonl (texts and their ids) for every family of
-pre-tokenizer, with Hugging Face `tokenizers` as the judge.
+pre-tokenizer and for those whose tokens are written as text, with Hugging Face `tokenizers` as the judge.
 
   pip install tokenizers==0.22.2
   make_cases.py            # writes beside itself; the same files every time
@@ -69,6 +69,50 @@ FAMILIES = {
     "o200k": (splits(O200K), False, True, False, True, b""),
     "tekken": (splits(TEKKEN), False, True, True, True, b""),
     "deepseek_v3": (splits(*DEEPSEEK), False, False, False, False, b""),
+}
+
+
+MARK = "\u2581"
+REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": MARK}
+SHOW = {"type": "Replace", "pattern": {"String": MARK}, "content": " "}
+STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+
+
+def sequence(key, *steps):
+    return {"type": "Sequence", key: list(steps)}
+
+
+def metaspace(scheme, split):
+    return {"type": "Metaspace", "replacement": MARK, "prepend_scheme": scheme, "split": split}
+
+
+def decoders(*last):
+    return sequence("decoders", SHOW, {"type": "ByteFallback"}, {"type": "Fuse"}, *last)
+
+
+def normalizers(*steps):
+    return sequence("normalizers", *steps)
+
+
+LLAMA2 = normalizers({"type": "Prepend", "prepend": MARK}, REPLACE)
+SPACES = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+# family: normalizer, pre_tokenizer, decoder, flags of the model
+PIECES = {
+    "llama2": (LLAMA2, None, decoders(STRIP), dict(byte_fallback=True, fuse_unk=True)),
+    "gemma": (REPLACE, SPACES, decoders(), dict(byte_fallback=True, fuse_unk=True)),
+    "metaspace_first": (None, metaspace("first", False), decoders(STRIP), dict(byte_fallback=True, fuse_unk=True)),
+    "metaspace_words": (
+        sequence("normalizers", {"type": "NFKC"}, {"type": "Lowercase"}),
+        metaspace("always", True),
+        metaspace("always", True),
+        dict(fuse_unk=False, ignore_merges=True),
+    ),
+    "words_unknown": (
+        sequence("normalizers", {"type": "Strip", "strip_left": True, "strip_right": True}, {"type": "NFC"}),
+        sequence("pretokenizers", {"type": "WhitespaceSplit"}, metaspace("always", True)),
+        metaspace("always", True),
+        dict(fuse_unk=True),
+    ),
 }
 
 
@@ -179,6 +223,60 @@ def tokenizer_json(family):
     }
 
 
+def piece_json(family):
+    """Merges of characters; the tokens of two bytes are missing from metaspace_first, so a part of what is unknown is
+    written in bytes, and the rest is the unknown token."""
+    normalizer, pre, decoder, flags = PIECES[family]
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    training = [TRAINING.replace(" ", MARK) + "  " + TRAINING] * 3
+    tok.train_from_iterator(training, trainers.BpeTrainer(vocab_size=420, show_progress=False))
+    trained = json.loads(tok.to_str())["model"]
+    bytes_ = [f"<0x{b:02X}>" for b in range(256) if family != "metaspace_first" or b not in (0xC3, 0xE4)]
+    tokens = ["<unk>"] + (bytes_ if flags.get("byte_fallback") else [])
+    tokens += [t for t in sorted(trained["vocab"], key=trained["vocab"].get) if t not in "\u0434\u00df"]
+    vocab = {t: i for i, t in enumerate(tokens)}
+    merges = [m for m in trained["merges"] if all(x in vocab for x in (*m, "".join(m)))]
+    # A run of line feeds and a byte token take part in merges, as in no published vocabulary.
+    extra = [["\n", "\n"], [MARK, MARK], [MARK + MARK, MARK + MARK]]
+    extra += [["<0x00>", "a"]] if family == "llama2" else []
+    for left, right in extra:
+        if left in vocab and right in vocab and left + right not in vocab:
+            vocab[left + right] = len(vocab)
+            merges.append([left, right])
+    if flags.get("ignore_merges"):
+        vocab[MARK + "unreachable"] = len(vocab)
+    flag_names = ("lstrip", "rstrip", "single_word", "normalized")
+    added = [dict(dict.fromkeys(flag_names, False), **a) for a in [dict(content="<unk>", special=True), *added_tokens()]]
+    for a in added:
+        a["id"] = vocab.get(a["content"], None)
+    for i, a in enumerate(a for a in added if a["id"] is None):
+        a["id"] = len(vocab) + i
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        "normalizer": normalizer,
+        "pre_tokenizer": pre,
+        "post_processor": None,
+        "decoder": decoder,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": "<unk>",
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            **flags,
+            "vocab": vocab,
+            "merges": merges,
+        },
+    }
+
+
 def texts(rng, added):
     marks = (
         "\u0300\u0301\u0308\u0323\u0327\u0338\u0345\u05b4\u093c\u0f71\u1dc4\u20d0\u3099\u1161\u11a8\U0001e4ec"
@@ -248,8 +346,8 @@ def texts(rng, added):
 
 
 def main():
-    for number, family in enumerate(FAMILIES):
-        js = tokenizer_json(family)
+    for number, family in enumerate([*FAMILIES, *PIECES]):
+        js = tokenizer_json(family) if family in FAMILIES else piece_json(family)
         path = os.path.join(HERE, family)
         with open(path + ".json", "w", encoding="utf-8") as f:
             json.dump(js, f, ensure_ascii=True, separators=(",", ":"))

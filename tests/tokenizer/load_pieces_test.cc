@@ -1,0 +1,214 @@
+// Vocabularies of SentencePiece in GGUF: what they mean, and hostile ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+#include "tests/tokenizer/golden_tokenizers.h"
+#include "tokenizer/tokenizer.h"
+#include "weights/gguf_writer.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+namespace {
+
+using testing::HasSubstr;
+
+// <unk>, <s>, </s>, 256 bytes, then what is added.
+struct PieceVocabulary {
+  std::string model = "llama", name = "a model";
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+  std::vector<int32_t> types = {2, 3, 3};
+  std::vector<float> scores = {0, 0, 0};
+  std::vector<std::string> merges;
+  std::vector<std::pair<std::string, uint32_t>> ids;
+  std::vector<std::pair<std::string, bool>> flags;
+
+  PieceVocabulary() {
+    constexpr const char* kDigits = "0123456789ABCDEF";
+    for (size_t b = 0; b < 256; ++b) add(std::string("<0x") + kDigits[b / 16] + kDigits[b % 16] + ">", 6, 0);
+    float score = -10;
+    for (const char* token : {"\u2581", "h", "e", "l", "o", "\u2581h", "el", "lo", "\u2581hel", "he"}) {
+      add(token, 1, score--);
+    }
+  }
+  void add(const std::string& token, int32_t type, float score) {
+    tokens.push_back(token);
+    types.push_back(type);
+    scores.push_back(score);
+  }
+  TokenId id(const std::string& token) const {
+    return static_cast<TokenId>(std::find(tokens.begin(), tokens.end(), token) - tokens.begin());
+  }
+
+  Result<std::unique_ptr<Tokenizer>> load() const {
+    GgufWriter writer;
+    writer.add_string("general.architecture", "llama");
+    writer.add_string("general.name", name);
+    writer.add_string("tokenizer.ggml.model", model);
+    writer.add_strings("tokenizer.ggml.tokens", tokens);
+    writer.add_i32s("tokenizer.ggml.token_type", types);
+    if (!scores.empty()) writer.add_f32s("tokenizer.ggml.scores", scores);
+    if (!merges.empty()) writer.add_strings("tokenizer.ggml.merges", merges);
+    for (const auto& [key, id] : ids) writer.add_u32("tokenizer.ggml." + key, id);
+    for (const auto& [key, flag] : flags) writer.add_bool("tokenizer.ggml." + key, flag);
+    const TempDir dir;
+    const std::string path = dir.file("model.gguf");
+    TRY(writer.write(path));
+    TRY_ASSIGN(const std::unique_ptr<ModelFile> file, open_model_file(path, {.vocabulary_only = true}));
+    return load_tokenizer(*file);
+  }
+};
+
+Tokens all(const Tokenizer& tokenizer, std::string_view text, bool add_special = false) {
+  return tokenizer.encode(text, TextOrigin::kTemplate, add_special);
+}
+
+TEST(LoadPieces, TheHighestScoreMergesFirst) {
+  const PieceVocabulary v;
+  const auto tokenizer = v.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  // _h before el before lo, then _hel; he comes last and finds no h.
+  EXPECT_EQ(all(**tokenizer, "hello"), (Tokens{v.id("\u2581hel"), v.id("lo")}));
+  EXPECT_EQ(all(**tokenizer, "hello", true), (Tokens{1, v.id("\u2581hel"), v.id("lo")}));
+  EXPECT_EQ((*tokenizer)->bos(), 1);
+  EXPECT_EQ((*tokenizer)->eos(), 2);
+  EXPECT_EQ((*tokenizer)->end_of_turn(), (std::vector<TokenId>{2}));
+}
+
+TEST(LoadPieces, EqualScoresMergeFromTheLeft) {
+  PieceVocabulary v;
+  v.add("ll", 1, -5);
+  const auto tokenizer = v.load();
+  EXPECT_EQ(all(**tokenizer, "lll"), (Tokens{v.id("\u2581"), v.id("ll"), v.id("l")}));
+}
+
+TEST(LoadPieces, ACharacterWithoutATokenIsItsBytes) {
+  const PieceVocabulary v;
+  const auto tokenizer = v.load();
+  EXPECT_EQ(all(**tokenizer, "\u00E9\xFF"), (Tokens{v.id("\u2581"), v.id("<0xC3>"), v.id("<0xA9>"), v.id("<0xFF>")}));
+  EXPECT_EQ((*tokenizer)->decode(all(**tokenizer, " \u00E9")), " \u00E9");
+}
+
+TEST(LoadPieces, ASpaceStandsInFrontOfEverySectionUnlessTheFileSaysNo) {
+  PieceVocabulary v;
+  const auto with = v.load();
+  v.flags = {{"add_space_prefix", false}, {"add_bos_token", false}};
+  const auto without = v.load();
+  const TokenId h = v.id("h"), spaced = v.id("\u2581h");
+  EXPECT_EQ(all(**with, "h</s>h"), (Tokens{spaced, 2, spaced}));
+  EXPECT_EQ(all(**without, "h</s>h", true), (Tokens{h, 2, h}));
+  EXPECT_EQ((*with)->decode(Tokens{spaced, spaced}), "h h");
+  EXPECT_EQ((*without)->decode(Tokens{spaced, spaced}), " h h");
+}
+
+TEST(LoadPieces, AMessageNeverSpellsAControlToken) {
+  PieceVocabulary v;
+  for (const char* token : {"<", "s", ">", "<s", "s>"}) v.add(token, 1, -1);
+  const auto tokenizer = v.load();
+  const Tokens ids = (*tokenizer)->encode("<s>", TextOrigin::kInput);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), 1), 0);
+  EXPECT_EQ((*tokenizer)->decode(ids), "<s>");
+}
+
+TEST(LoadPieces, AddedTokensOfPhi3SwallowSpaces) {
+  PieceVocabulary v;
+  v.add("<|end|>", 3, 0);
+  const auto plain = v.load();
+  v.name = "Phi-3 mini";
+  const auto phi3 = v.load();
+  EXPECT_EQ(all(**plain, "<|end|>\nh").size(), 4u);
+  EXPECT_EQ(all(**phi3, "<|end|>\nh"), (Tokens{v.id("<|end|>"), v.id("\u2581h")}));
+  EXPECT_EQ(all(**phi3, "<s>\nh").size(), 4u);
+}
+
+TEST(LoadPieces, MergesMayTakeThePlaceOfScores) {
+  PieceVocabulary v;
+  v.model = "gemma4";
+  v.scores.clear();
+  v.add("\n", 1, 0);
+  v.add("\n\n\n", 1, 0);
+  v.scores.clear();
+  v.merges = {"e l", "\u2581 h"};
+  const auto tokenizer = v.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ(all(**tokenizer, " hel"), (Tokens{v.id("\u2581h"), v.id("el")}));
+  // A run of line feeds that is a token is that token, though no merge gives it.
+  EXPECT_EQ(all(**tokenizer, "h\n\n\nh"), (Tokens{v.id("h"), v.id("\n\n\n"), v.id("h")}));
+  EXPECT_EQ(all(**tokenizer, "\n\n"), (Tokens{v.id("\n"), v.id("\n")}));
+}
+
+struct Hostile {
+  const char* name;
+  ErrorCode code;
+  const char* words;  // in the message
+  std::function<void(PieceVocabulary&)> breaks;
+};
+void PrintTo(const Hostile& hostile, std::ostream* out) { *out << hostile.name; }
+
+class LoadHostilePieces : public testing::TestWithParam<Hostile> {};
+
+TEST_P(LoadHostilePieces, IsRefusedByName) {
+  PieceVocabulary v;
+  GetParam().breaks(v);
+  const auto tokenizer = v.load();
+  ASSERT_FALSE(tokenizer.ok());
+  EXPECT_EQ(error_code_name(tokenizer.status().code()), error_code_name(GetParam().code))
+      << tokenizer.status().message();
+  EXPECT_THAT(tokenizer.status().message(), HasSubstr(GetParam().words));
+  EXPECT_THAT(tokenizer.status().message(), HasSubstr("model.gguf"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LoadHostilePieces,
+    testing::ValuesIn(std::vector<Hostile>{
+        {"NoScores", ErrorCode::kMissingKey, "tokenizer.ggml.scores", [](auto& v) { v.scores.clear(); }},
+        {"FewerScoresThanTokens", ErrorCode::kBadVocab, "269 tokens", [](auto& v) { v.scores.pop_back(); }},
+        {"AScoreThatIsNoNumber", ErrorCode::kBadVocab, "nan",
+         [](auto& v) { v.scores.back() = std::numeric_limits<float>::quiet_NaN(); }},
+        {"AnInfiniteScore", ErrorCode::kBadVocab, "inf",
+         [](auto& v) { v.scores.back() = -std::numeric_limits<float>::infinity(); }},
+        {"TwoTokensOfOneText", ErrorCode::kBadVocab, "'he'", [](auto& v) { v.add("he", 1, 0); }},
+        {"AddedTokenThatIsAModelToken", ErrorCode::kBadVocab, "'he'", [](auto& v) { v.add("he", 3, 0); }},
+        {"AnEmptyToken", ErrorCode::kBadVocab, "is empty", [](auto& v) { v.add("", 1, 0); }},
+        {"ATokenTooLongForItsMerges", ErrorCode::kBadVocab, "600 bytes",
+         [](auto& v) { v.add(std::string(600, 'a'), 1, 0); }},
+        {"AByteTokenThatNamesNoByte", ErrorCode::kBadByteToken, "<0xGG>", [](auto& v) { v.add("<0xGG>", 6, 0); }},
+        {"TwoTokensForOneByte", ErrorCode::kBadByteToken, "'<0x0a>'", [](auto& v) { v.add("<0x0a>", 6, 0); }},
+        {"BytesWithoutTokens", ErrorCode::kBadByteToken, "unknown token",
+         [](auto& v) {
+           v.model = "gemma4";
+           v.merges = {"e l"};
+           v.types[10] = 1;
+           v.tokens[10] = "no byte";
+         }},
+        {"UnknownTokenOutOfRange", ErrorCode::kBadVocab, "unknown_token_id is 70000",
+         [](auto& v) { v.ids = {{"unknown_token_id", 70'000}}; }},
+        {"BosOutOfRange", ErrorCode::kBadVocab, "bos_token_id is 269", [](auto& v) { v.ids = {{"bos_token_id", 269}}; }},
+        {"AnUnknownType", ErrorCode::kBadVocab, "unknown type 9", [](auto& v) { v.types.back() = 9; }},
+        {"MergesMissing", ErrorCode::kMissingKey, "tokenizer.ggml.merges", [](auto& v) { v.model = "gemma4"; }},
+        {"MergeOfAMissingToken", ErrorCode::kBadMerge, "'zz'",
+         [](auto& v) {
+           v.model = "gemma4";
+           v.merges = {"zz l"};
+         }},
+        {"MergeWithoutAResult", ErrorCode::kBadMerge, "'ll'",
+         [](auto& v) {
+           v.model = "gemma4";
+           v.merges = {"l l"};
+         }},
+        {"MergeIntoItself", ErrorCode::kBadMerge, "empty side",
+         [](auto& v) {
+           v.model = "gemma4";
+           v.merges = {"l "};
+         }},
+    }),
+    [](const auto& hostile) { return hostile.param.name; });
+
+}  // namespace
+}  // namespace ibid
