@@ -14,7 +14,9 @@ BpeModel with_control(BpeModel model, const PipelineSpec& spec) {
 
 ByteLevelTokenizer::ByteLevelTokenizer(ByteLevelSpec spec)
     : PipelineTokenizer(std::move(static_cast<PipelineSpec&>(spec))),
-      pretokenizer_(spec.pretokenizer),
-      bpe_(this->spec().vocabulary, with_control(std::move(spec.bpe), this->spec())) {}
+      scan_(spec.scan),
+      bpe_(this->spec().vocabulary, with_control(std::move(spec.bpe), this->spec())) {
+  if (scan_ == nullptr) stages_.emplace(spec.split);
+}
 
 }  // namespace ibid

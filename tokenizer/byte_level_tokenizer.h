@@ -4,11 +4,14 @@
 // Built from a ByteLevelSpec, which the loaders fill. Immutable and thread-safe.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "tokenizer/bpe.h"
 #include "tokenizer/pipeline_tokenizer.h"
 #include "tokenizer/pretokenizer.h"
+#include "tokenizer/staged_split.h"
 
 namespace ibid {
 
@@ -16,7 +19,9 @@ struct ByteLevelSpec : PipelineSpec {
   using PipelineSpec::PipelineSpec;
 
   BpeModel bpe;  // is_control is set when the tokenizer is built
-  const PretokenizerFamily* pretokenizer = nullptr;
+  // How texts are cut: by a scanner, or else by the steps of a signature. REQUIRES: is_known_split(split).
+  ScanFunction scan = nullptr;
+  std::string split;
 };
 
 class ByteLevelTokenizer final : public PipelineTokenizer {
@@ -24,13 +29,16 @@ class ByteLevelTokenizer final : public PipelineTokenizer {
   explicit ByteLevelTokenizer(ByteLevelSpec spec);
 
  private:
-  Piece scan(std::string_view text, size_t begin) const override { return pretokenizer_->scan(text, begin); }
+  Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const override {
+    return scan_ != nullptr ? scan_(text, begin) : stages_->scan(text, begin, memory);
+  }
   void encode_piece(std::string_view piece, bool only_template, Tokens& out) const override {
     bpe_.encode(piece, only_template, out);
   }
   TokenId find_model_token(std::string_view text) const override { return spec().vocabulary.find(text); }
 
-  const PretokenizerFamily* pretokenizer_;
+  ScanFunction scan_;  // nullptr: stages_
+  std::optional<StagedSplit> stages_;
   Bpe bpe_;
 };
 

@@ -32,11 +32,11 @@ Result<std::string> split_pattern(const JsonSource& source, const Json& split) {
 
 Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
   std::string signature;
-  bool byte_level = false;
+  bool byte_level = false, parts_behind = false;
   for (const Json* step : json_steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
     const std::string type = json_type(*step);
     std::string part;
-    if (byte_level) return source.unsupported("the pre-tokenizer " + in_quotes(type) + " behind ByteLevel");
+    const bool behind = byte_level;
     if (type == "ByteLevel") {
       byte_level = true;
       if (json_flag(*step, "add_prefix_space", true))
@@ -44,16 +44,25 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
       if (json_flag(*step, "use_regex", true)) part = "ByteLevel";
     } else if (type == "Digits") {
       part = json_flag(*step, "individual_digits", false) ? "Digits:individual" : "Digits:contiguous";
+    } else if (type == "Punctuation") {
+      const std::string behavior = json_text(*step, "behavior").value_or("Isolated");
+      if (behavior != "Isolated" && behavior != "Contiguous") {
+        return source.unsupported("the behavior " + in_quotes(behavior) + " of Punctuation");
+      }
+      part = behavior == "Isolated" ? "Punctuation:isolated" : "Punctuation:contiguous";
     } else if (type == "Split") {
       TRY_ASSIGN(part, split_pattern(source, *step));
     } else {
       return source.unsupported("the pre-tokenizer " + in_quotes(type));
     }
+    if (behind) parts_behind = true;
     if (!part.empty() && !signature.empty()) signature += '\n';
     signature += part;
   }
-  out.pretokenizer = find_pretokenizer_by_signature(signature);
-  if (out.pretokenizer == nullptr) return source.unsupported("the pre-tokenizer " + in_quotes(signature));
+  // Behind ByteLevel a step sees the byte alphabet; one family is known to do that.
+  const bool known = parts_behind ? find_pretokenizer_by_signature(signature) != nullptr : is_known_split(signature);
+  if (!known || signature.empty()) return source.unsupported("the pre-tokenizer " + in_quotes(signature));
+  out.split = signature;
   return {};
 }
 

@@ -33,8 +33,9 @@ bool json_flag(const Json& object, std::string_view key, bool otherwise);
 
 struct JsonPipeline {
   std::vector<NormalizerStep> normalizer;
-  // nullptr: the tokens are written as text, and what follows says how.
-  const PretokenizerFamily* pretokenizer = nullptr;
+  // The signature of a pre-tokenizer with ByteLevel. Nothing: the tokens are written as text, and what follows says
+  // how.
+  std::optional<std::string> split;
   std::vector<NormalizerStep> rewriter;
   PieceCut cut = PieceCut::kNowhere;
   std::vector<std::pair<std::string, std::string>> shown_replacements;  // in the text of a token, in this order

@@ -185,7 +185,9 @@ Status add_tokens(JsonTokenizer& json, Builder& builder) {
 Result<std::unique_ptr<TokenizerBuilder>> build_byte_level(const JsonSource& source, JsonTokenizer& json) {
   auto builder = std::make_unique<ByteLevelBuilder>(source.name, json.vocab_size());
   TRY(add_tokens(json, *builder));
-  builder->spec().pretokenizer = json.pipeline.pretokenizer;
+  const PretokenizerFamily* family = find_pretokenizer_by_signature(*json.pipeline.split);
+  builder->spec().scan = family == nullptr ? nullptr : family->scan;
+  builder->spec().split = *json.pipeline.split;
   builder->spec().bpe.ignore_merges = json_flag(json.model, "ignore_merges", false);
   TRY(add_merges(source, json.model, *builder));
   // With all bytes in the vocabulary, nothing is ever unknown.
@@ -238,7 +240,7 @@ Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, st
   if (read.vocab_size() == 0) return source.error(ErrorCode::kBadVocab, "the vocabulary is empty");
   TRY_ASSIGN(read.pipeline, read_pipeline(source, root));
   TRY_ASSIGN(const std::unique_ptr<TokenizerBuilder> builder,
-             read.pipeline.pretokenizer != nullptr ? build_byte_level(source, read) : build_pieces(source, read));
+             read.pipeline.split ? build_byte_level(source, read) : build_pieces(source, read));
   TRY(read_special_ids(file, *builder));
   return builder->finish();
 }

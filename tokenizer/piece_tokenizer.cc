@@ -34,7 +34,7 @@ PieceTokenizer::PieceTokenizer(PieceSpec spec)
   }
 }
 
-Piece PieceTokenizer::scan(std::string_view text, size_t begin) const {
+Piece PieceTokenizer::scan(std::string_view text, size_t begin, ScanMemory& /*memory*/) const {
   switch (cut_) {
     case PieceCut::kNowhere: break;
     case PieceCut::kSpaceMarks: {

@@ -44,7 +44,7 @@ class PieceTokenizer final : public PipelineTokenizer {
   std::string_view first_token_bytes(TokenId id) const override;
 
  private:
-  Piece scan(std::string_view text, size_t begin) const override;
+  Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const override;
   void encode_piece(std::string_view piece, bool only_template, Tokens& out) const override;
   TokenId find_model_token(std::string_view text) const override { return model_->written().find(text); }
 

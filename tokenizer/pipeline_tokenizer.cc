@@ -151,8 +151,9 @@ class PipelineTokenizer::Walk {
 
   void pieces(const Stretch& stretch, const NormalizedText* rewritten, HiddenMatches& hidden, bool open) {
     size_t run = 0;
+    ScanMemory memory;
     for (size_t pos = 0; pos < stretch.text.size();) {
-      const Piece piece = tokenizer_.scan(stretch.text, pos);
+      const Piece piece = tokenizer_.scan(stretch.text, pos, memory);
       if (open && piece.touched_end) break;
       while (stretch.origins[run].end <= pos && run + 1 < stretch.origins.size()) ++run;
       bool only_template = true;
@@ -162,7 +163,7 @@ class PipelineTokenizer::Walk {
       }
       tokenizer_.encode_piece(stretch.text.substr(pos, piece.end - pos), only_template, out_);
       pos = piece.end;
-      if (!open) continue;
+      if (!open || !piece.may_resume) continue;
       const std::optional<size_t> at = rewritten == nullptr ? pos : rewritten->raw_position(pos);
       if (at) mark_in(stretch.begin + *at, hidden);
     }

@@ -15,6 +15,7 @@
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pretokenizer.h"
+#include "tokenizer/scan_memory.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/vocabulary.h"
 
@@ -54,8 +55,9 @@ class PipelineTokenizer : public Tokenizer {
   explicit PipelineTokenizer(PipelineSpec spec);
   const PipelineSpec& spec() const { return spec_; }
 
-  // The piece that starts at text[begin], where a piece before it ended (see pretokenizer.h).
-  virtual Piece scan(std::string_view text, size_t begin) const = 0;
+  // The piece that starts at text[begin], where a piece before it ended (see pretokenizer.h). `memory` is new for every
+  // text.
+  virtual Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const = 0;
   // Appends the ids of a piece. only_template: control tokens may come of it.
   virtual void encode_piece(std::string_view piece, bool only_template, Tokens& out) const = 0;
   // The model's token that is written so in its vocabulary, or kNoToken.

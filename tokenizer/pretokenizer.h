@@ -1,9 +1,10 @@
-// Pre-tokenizers: where a text is cut before merges are applied. Hand-written linear scanners, one row per
-// family; each does exactly what the family's regular expression does in Hugging Face `tokenizers`
-// (Unicode 16.0), found by its literal text in tokenizer.json or by GGUF's tokenizer.ggml.pre.
+// Pre-tokenizers: where a text is cut before merges are applied, one row per family; each does exactly what the
+// family's regular expressions do in Hugging Face `tokenizers` (Unicode 16.0), found by their literal text in
+// tokenizer.json or by GGUF's tokenizer.ggml.pre. The frequent ones have hand-written linear scanners, the others are
+// matched by staged_split.h.
 //
-// Not a regular expression engine: a pattern without a row is an error, never an approximation.
-// Stateless and thread-safe.
+// Steps may be put together as a file likes, but every pattern is one that some row has: one that none has is an error,
+// never an approximation. Stateless and thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,7 @@ namespace ibid {
 struct Piece {
   size_t end;        // one past its last byte; > begin
   bool touched_end;  // finding it looked at the end of the text: an append may change it
+  bool may_resume = true;  // behind it the search can begin anew
 };
 
 // The piece that starts at text[begin], where a piece before it ended. Bytes that are not UTF-8 count as
@@ -23,8 +25,8 @@ using ScanFunction = Piece (*)(std::string_view text, size_t begin);
 
 struct PretokenizerFamily {
   std::string_view name;
-  ScanFunction scan;
-  // How tokenizer.json spells it: the steps before ByteLevel in the form of pretokenizer_signature().
+  ScanFunction scan;  // nullptr: the signature says it all
+  // How tokenizer.json spells it: the steps before ByteLevel, one a line.
   std::string_view signature;
   std::string_view gguf_names;  // values of tokenizer.ggml.pre, separated by spaces
   // What such a GGUF means without saying so.
@@ -33,10 +35,13 @@ struct PretokenizerFamily {
   bool add_bos;
 };
 
-// Each nullptr when unknown. A signature joins its steps with a line feed: "Digits:individual", "ByteLevel"
-// (with its own regular expression) or the text of a Split's pattern, in which CR and LF are written as
-// escapes.
+// Each nullptr when unknown. A signature joins its steps with a line feed: "Digits:individual", "Digits:contiguous",
+// "Punctuation:isolated", "Punctuation:contiguous", "ByteLevel" (with its own regular expression) or the text of a
+// Split's pattern, in which CR and LF are written as escapes.
 const PretokenizerFamily* find_pretokenizer_by_signature(std::string_view signature);
 const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name);
+
+// Whether each of its steps is one of those names or a step of some family.
+bool is_known_split(std::string_view signature);
 
 }  // namespace ibid

@@ -17,6 +17,7 @@ namespace {
 
 class ByteLevelFamilies : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, ByteLevelFamilies, testing::ValuesIn(kGoldenFamilies));
+INSTANTIATE_TEST_SUITE_P(Staged, ByteLevelFamilies, testing::ValuesIn(kStagedFamilies));
 
 TEST_P(ByteLevelFamilies, EqualsTheReferenceOnGoldenCases) {
   expect_cases(*load_golden_tokenizer(GetParam()),

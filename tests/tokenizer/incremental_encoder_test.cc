@@ -49,8 +49,9 @@ void apply_delta(const IncrementalEncoder::Delta& delta, Tokens& tokens) {
 class IncrementalEncoderFamilies : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, IncrementalEncoderFamilies, testing::ValuesIn(kGoldenFamilies));
 INSTANTIATE_TEST_SUITE_P(Pieces, IncrementalEncoderFamilies, testing::ValuesIn(kPieceFamilies));
+INSTANTIATE_TEST_SUITE_P(Staged, IncrementalEncoderFamilies, testing::ValuesIn(kStagedFamilies));
 
-// 13 families x 12,500 appends, the whole text encoded again after each.
+// 17 families x 12,500 appends, the whole text encoded again after each.
 TEST_P(IncrementalEncoderFamilies, EqualsTheWholeTextAfterEveryAppend) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
   std::mt19937_64 random(test_seed());

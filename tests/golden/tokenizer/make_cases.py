@@ -115,6 +115,52 @@ PIECES = {
     ),
 }
 
+CJK = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+HAN = "&&[^\\p{Han}]]"
+KIMI_UP, KIMI_LOW = UP[:-1] + HAN, LOW[:-1] + HAN
+
+
+def steps(*parts):
+    return {"type": "Sequence", "pretokenizers": list(parts)}
+
+
+def cut(pattern):
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+# family: pre_tokenizer of several steps, and the rest as in FAMILIES
+STAGED = {
+    "falcon": (
+        steps(
+            {"type": "Punctuation", "behavior": "Contiguous"},
+            byte_level(True),
+            {"type": "Digits", "individual_digits": False},
+            cut("[0-9][0-9][0-9]"),
+        ),
+        *FAMILIES["gpt2"][1:],
+    ),
+    "deepseek_coder": (
+        steps(
+            *map(cut, ("[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CJK)),
+            {"type": "Digits", "individual_digits": True},
+            byte_level(False),
+        ),
+        *FAMILIES["gpt2"][1:],
+    ),
+    "kimi_k2": (
+        splits(
+            f"[\\p{{Han}}]+|{PRE}{KIMI_UP}*{KIMI_LOW}+{CI}?|{PRE}{KIMI_UP}+{KIMI_LOW}*{CI}?|\\p{{N}}{{1,3}}"
+            f"| ?[^\\s\\p{{L}}\\p{{N}}]+[\\r\\n]*|{WS}"
+        ),
+        *FAMILIES["gpt2"][1:],
+    ),
+    # No published tokenizer: steps of several families, one inside the other.
+    "mixed_steps": (
+        steps({"type": "Punctuation", "behavior": "Isolated"}, cut("\\p{N}{1,3}"), cut(LLAMA3), byte_level(False)),
+        *FAMILIES["gpt2"][1:],
+    ),
+}
+
 
 def added_tokens():
     """Plain ones, and every combination of the flags."""
@@ -170,7 +216,7 @@ def byte_char(b):
 
 
 def tokenizer_json(family):
-    pre, nfc, ignore_merges, template, pairs, lacking = FAMILIES[family]
+    pre, nfc, ignore_merges, template, pairs, lacking = {**FAMILIES, **STAGED}[family]
     vocab, merges = train(lacking)
     if ignore_merges:  # a token that no merges reach
         vocab[" unreachable".replace(" ", "\u0120")] = len(vocab)
@@ -346,8 +392,8 @@ def texts(rng, added):
 
 
 def main():
-    for number, family in enumerate([*FAMILIES, *PIECES]):
-        js = tokenizer_json(family) if family in FAMILIES else piece_json(family)
+    for number, family in enumerate([*FAMILIES, *PIECES, *STAGED]):
+        js = piece_json(family) if family in PIECES else tokenizer_json(family)
         path = os.path.join(HERE, family)
         with open(path + ".json", "w", encoding="utf-8") as f:
             json.dump(js, f, ensure_ascii=True, separators=(",", ":"))

@@ -1,0 +1,58 @@
+// CharSet: a set of characters as a pattern writes it: classes of Unicode, ranges, and what is left when others are
+// taken away. Constant after it was filled; thread-safe.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tokenizer/unicode.h"
+
+namespace ibid {
+
+class CharSet {
+ public:
+  // A byte that is not UTF-8: in no class and in no range, so only in sets that name what they lack.
+  static constexpr uint32_t kInvalid = 0xFFFFFFFF;
+
+  void add(uint32_t first, uint32_t last) {
+    for (uint32_t c = first; c <= last && c < 0x80; ++c) ascii_[c] = true;
+    if (last >= 0x80) ranges_.emplace_back(first, last);
+  }
+  // Everything whose unicode_property() `member` accepts.
+  template <typename Member>
+  void add_class(Member member) {
+    for (unsigned property = 0; property < 256; ++property) {
+      if (member(static_cast<uint8_t>(property))) properties_[property] = true;
+    }
+    for (uint32_t c = 0; c < 0x80; ++c) ascii_[c] = ascii_[c] || member(unicode_property(c));
+  }
+  // REQUIRES: neither set has ranges, or `other` is taken away from classes alone.
+  void intersect(const CharSet& other) {
+    ascii_ &= other.negated_ ? ~other.ascii_ : other.ascii_;
+    properties_ &= other.negated_ ? ~other.properties_ : other.properties_;
+  }
+  void negate() { negated_ = !negated_; }
+
+  bool contains(uint32_t c) const {
+    if (c < 0x80) return ascii_[c] != negated_;
+    return (c != kInvalid && has(c)) != negated_;
+  }
+
+ private:
+  bool has(uint32_t c) const {
+    if (properties_[unicode_property(c)]) return true;
+    for (const auto& [first, last] : ranges_) {
+      if (c >= first && c <= last) return true;
+    }
+    return false;
+  }
+
+  std::bitset<128> ascii_;
+  std::bitset<256> properties_;  // by unicode_property()
+  std::vector<std::pair<uint32_t, uint32_t>> ranges_;
+  bool negated_ = false;
+};
+
+}  // namespace ibid

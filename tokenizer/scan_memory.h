@@ -1,0 +1,26 @@
+// ScanMemory: what the search for a piece may remember from the one before it, where pieces are found inside of larger
+// ones. Made anew for every stretch of text; owned by whoever walks it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tokenizer/pattern.h"
+
+namespace ibid {
+
+struct ScanMemory {
+  static constexpr size_t kCertain = SIZE_MAX;
+
+  // A piece of one stage. No append changes what was found in it without a look at safe_end or behind.
+  struct Region {
+    size_t begin = 0, end = 0;
+    size_t safe_end = kCertain;
+    bool match = false;  // the stage's pattern matches it; else it stands between matches
+  };
+  std::vector<Region> regions;              // by stage
+  std::vector<Pattern::Retreat> retreats;   // scratch
+};
+
+}  // namespace ibid
