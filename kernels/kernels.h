@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "base/parallel.h"
+#include "kernels/activation.h"
 #include "kernels/panel.h"
 
 namespace ibid {
@@ -144,12 +145,18 @@ struct Kernels {
   void (*quantize_blocks)(const float* x, size_t row, Range blocks, QuantizedRows& out);
   // y = x * (1 / sqrt(mean(x^2) + eps)) * weight, as (x * inv) * weight. y may be x. (Zhang & Sennrich 2019)
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* y);
+  // y = (x - mean) * (1 / sqrt(mean((x - mean)^2) + eps)) * weight + bias; bias == nullptr: none. y may be x.
+  // (Ba et al. 2016)
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y);
   // y = silu(gate) * up, silu(g) = g / (1 + exp(-g)). y may be gate or up. (Shazeer 2020)
   void (*silu_mul)(const float* gate, const float* up, size_t n, float* y);
   // y = (up' + 1) * (g / (1 + exp(-(g * alpha)))), g = min(gate, limit), up' = up cut to [-limit, limit].
   // y may be gate or up. (gpt-oss model card 2025)
   void (*clamped_swiglu)(const float* gate, const float* up, float limit, float alpha, size_t n, float* y);
-  void (*add)(float* x, const float* y, size_t n);  // x += y
+  void (*activate)(const Activation& f, const float* x, size_t n, float* y);  // y = f(x). y may be x.
+  void (*softcap)(float* x, float cap, size_t n);                             // x = cap tanh(x / cap)
+  void (*add)(float* x, const float* y, size_t n);                            // x += y
+  void (*multiply)(float* x, const float* y, size_t n);                       // x *= y
   void (*scale)(float* x, float factor, size_t n);  // x *= factor
   // Rotates pairs (x[i], x[i + rotary_dim / 2]) of one head by the angles of cos_sin: [rotary_dim / 2] cos,
   // then [rotary_dim / 2] sin. x' = fma(x, cos, -(y * sin)), y' = fma(x, sin, y * cos). (Su et al. 2021)

@@ -1,4 +1,4 @@
-// exp and tanh over 16 lanes, and loads and stores of up to 16 floats. Included after vec_<isa>.h, once per
+// exp, tanh and erf over 16 lanes, and loads and stores of up to 16 floats. Included after vec_<isa>.h, once per
 // instruction set. The scalar twins and the constants are in portable_math.h.
 #pragma once
 
@@ -48,6 +48,27 @@ IBID_INLINE V16 tanh(V16 x) {
   const V16 far = div(sub(one, e), add(one, e));
   const V16 far_signed = select(less(x, zero()), neg(far), far);
   return select(less(a, set1(kTanhSplit)), near, far_signed);
+}
+
+IBID_INLINE V16 erf(V16 x) {
+  const V16 a = min(set1(kErfHighest), abs(x));
+  const V16 z = mul(x, x);
+  V16 p = fma(set1(kErfN5), z, set1(kErfN4));
+  p = fma(p, z, set1(kErfN3));
+  p = fma(p, z, set1(kErfN2));
+  p = fma(p, z, set1(kErfN1));
+  p = fma(p, z, set1(kErfN0));
+  const V16 near = fma(p, x, x);
+  V16 q = fma(set1(kErfF7), a, set1(kErfF6));
+  q = fma(q, a, set1(kErfF5));
+  q = fma(q, a, set1(kErfF4));
+  q = fma(q, a, set1(kErfF3));
+  q = fma(q, a, set1(kErfF2));
+  q = fma(q, a, set1(kErfF1));
+  q = fma(q, a, set1(kErfF0));
+  const V16 far = sub(set1(1.0f), exp(neg(mul(q, a))));
+  const V16 far_signed = select(less(x, zero()), neg(far), far);
+  return select(less(a, set1(kErfSplit)), near, far_signed);
 }
 
 }  // namespace

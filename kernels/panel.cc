@@ -170,10 +170,11 @@ size_t packed_bytes(PanelType type, size_t n_rows, size_t n_cols) {
 }
 
 size_t RowOrder::source_row(size_t row) const {
-  if (kind == kAsIs) return row;
-  const size_t head = row / head_dim, i = row % head_dim;
-  const size_t half = head_dim / 2;
-  return head * head_dim + 2 * (i % half) + i / half;
+  if (rotary_dim != 0) {
+    const size_t i = row % head_dim, half = rotary_dim / 2;
+    if (i < rotary_dim) row = row - i + 2 * (i % half) + i / half;
+  }
+  return block == 0 ? first + row : first + row / block * stride + row % block;
 }
 
 }  // namespace ibid

@@ -133,12 +133,15 @@ struct PackedMatrix {
 size_t panel_bytes(PanelType type, size_t n_cols);
 size_t packed_bytes(PanelType type, size_t n_rows, size_t n_cols);
 
-// Where a packer takes rows from: row i of the result is source row row_order(i).
-// kUnpermuteRope turns the adjacent-pair rows of GGUF's llama q and k (2i + s of a head) into half-split
-// rows (i + s head_dim / 2).
+// Where a packer takes rows from: row i of the result is row source_row(i) of the source.
 struct RowOrder {
-  enum Kind { kAsIs, kUnpermuteRope } kind = kAsIs;
-  size_t head_dim = 0;                  // kUnpermuteRope
+  // Runs of `block` rows, `stride` apart, from row `first` on: a part of a fused tensor. block 0: one run.
+  size_t first = 0, block = 0, stride = 0;
+  // Within each head of head_dim rows the first rotary_dim are adjacent pairs (2 i + s): they become halves
+  // (i + s rotary_dim / 2), as Kernels::rope turns them. 0: as they are.
+  size_t head_dim = 0, rotary_dim = 0;
+
+  static RowOrder halves_of_pairs(size_t head_dim, size_t rotary_dim) { return {0, 0, 0, head_dim, rotary_dim}; }
   size_t source_row(size_t row) const;
 };
 

@@ -1,6 +1,7 @@
 #include "kernels/portable_math.h"
 
 #include <bit>
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -75,6 +76,27 @@ float portable_tanh(float x) {
   }
   const float e = portable_exp(a * -2.0f);
   return std::copysign((1.0f - e) / (1.0f + e), x);
+}
+
+float portable_erf(float x) {
+  const float a = std::min(kErfHighest, std::fabs(x));
+  if (a < kErfSplit) {
+    const float z = x * x;
+    float p = std::fma(kErfN5, z, kErfN4);
+    p = std::fma(p, z, kErfN3);
+    p = std::fma(p, z, kErfN2);
+    p = std::fma(p, z, kErfN1);
+    p = std::fma(p, z, kErfN0);
+    return std::fma(p, x, x);
+  }
+  float q = std::fma(kErfF7, a, kErfF6);
+  q = std::fma(q, a, kErfF5);
+  q = std::fma(q, a, kErfF4);
+  q = std::fma(q, a, kErfF3);
+  q = std::fma(q, a, kErfF2);
+  q = std::fma(q, a, kErfF1);
+  q = std::fma(q, a, kErfF0);
+  return std::copysign(1.0f - portable_exp(-(q * a)), x);
 }
 
 SinCos portable_sin_cos(double x) {

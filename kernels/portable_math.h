@@ -26,8 +26,24 @@ inline constexpr float kTanhSplit = 0.625f;
 inline constexpr float kTanhT0 = -0.333332819422f, kTanhT1 = 0.133314422036f, kTanhT2 = -0.0537397155531f;
 inline constexpr float kTanhT3 = 0.0206390887954f, kTanhT4 = -0.00570498872745f;
 
+// Constants of erf: |x| < kErfSplit: x + x (n0 + n1 x^2 + ...), else 1 - e^(-a (f0 + f1 a + ...)) of a = min(|x|, 4).
+// n and f interpolate erf(x) / x - 1 and -log(erfc(a)) / a at Chebyshev nodes: 8e-8 absolute.
+inline constexpr float kErfSplit = 0.95f, kErfHighest = 4.0f;
+inline constexpr float kErfN0 = 0.128379151f, kErfN1 = -0.376124591f, kErfN2 = 0.112814374f;
+inline constexpr float kErfN3 = -0.0267524198f, kErfN4 = 0.0049719587f, kErfN5 = -0.000588163966f;
+inline constexpr float kErfF0 = 1.12890053f, kErfF1 = 0.634161711f, kErfF2 = 0.107828915f;
+inline constexpr float kErfF3 = -0.0251142289f, kErfF4 = 0.00429076888f, kErfF5 = -0.000495098124f;
+inline constexpr float kErfF6 = 3.38300852e-05f, kErfF7 = -1.01191722e-06f;
+
+inline constexpr float kHalfSqrt2 = 0.707106781f;     // of gelu
+inline constexpr float kSqrt2OverPi = 0.797884561f;   // of gelu's form with tanh
+inline constexpr float kGeluCubic = 0.044715f;
+
 // e^x to 2 units in the last place between the limits above; exp(0) is 1, exp(-infinity) 0, NaN stays NaN.
 float portable_exp(float x);
+
+// The error function to 1e-7 absolute; odd.
+float portable_erf(float x);
 
 // tanh(x) to 3 units in the last place; odd.
 float portable_tanh(float x);

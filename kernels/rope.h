@@ -11,21 +11,37 @@ namespace ibid {
 // inv_freq[i] for i < rotary_dim / 2, and a factor on cos and sin.
 struct RopeTable {
   std::vector<double> inv_freq;
-  float magnitude = 1.0f;
+  double magnitude = 1.0;
 };
 
 struct RopeRule {
-  enum class Kind { kPlain, kLinear, kLlama3 } kind = Kind::kPlain;
+  enum class Kind {
+    kPlain,
+    kLinear,   // positions are stretched by `factor`
+    kLlama3,   // long waves only (Llama 3.1 model card, modeling_rope_utils)
+    kYarn,     // pairs that turn rarely are stretched, those that turn often are not (Peng et al. 2023)
+    kLongrope, // frequencies divided by short_factors or, in a context beyond the original, by frequency_factors
+               // (Ding et al. 2024)
+  } kind = Kind::kPlain;
   double theta = 10000.0;
-  size_t rotary_dim = 0;
-  double factor = 1.0;                     // kLinear, kLlama3: positions are stretched by this much
-  double low_freq_factor = 1.0;            // kLlama3 (Llama 3.1 model card, modeling_rope_utils)
+  size_t rotary_dim = 0;                   // dimensions of a head that are rotated, the first ones
+  double factor = 1.0;                     // kLinear, kLlama3, kYarn
+  double low_freq_factor = 1.0;            // kLlama3
   double high_freq_factor = 4.0;
-  double original_max_positions = 8192;
-  std::vector<float> frequency_factors;    // GGUF's rope_freqs.weight: inv_freq[i] /= factor[i]; empty: none
+  double original_max_positions = 8192;    // kLlama3, kYarn, kLongrope
+  double beta_fast = 32, beta_slow = 1;    // kYarn: turns within the original context between which it mixes
+  bool truncate = true;                    // kYarn: pairs of the mixture are rounded outwards to whole ones
+  double magnitude = 1.0;                  // of cos and sin: the attention factor of kYarn and kLongrope
+  size_t n_turning = 0;                    // only so many of the first pairs turn; 0: all
+  std::vector<float> frequency_factors;    // inv_freq[i] /= factor[i] (GGUF's rope_freqs.weight); empty: none
+  std::vector<float> short_factors;        // kLongrope
+
+  bool operator==(const RopeRule&) const = default;
 };
 
-RopeTable make_rope_table(const RopeRule& rule);
+// The table of a sequence of at most `context` positions. A rule that asks for the length takes the context for it,
+// whatever a sequence has: else its keys would change as it grows.
+RopeTable make_rope_table(const RopeRule& rule, size_t context);
 
 // cos_sin: [rotary_dim / 2] cos, then [rotary_dim / 2] sin, of `position`.
 void rope_angles(const RopeTable& table, size_t position, float* cos_sin);

@@ -35,16 +35,17 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   const auto row_buffers = [&](size_t n) {
     RowBuffers b;
     b.x = rows(n, config.dim);
-    b.cos_sin = rows(n, config.rope.rotary_dim);
+    for (size_t r = 0; r < config.ropes.size(); ++r) b.cos_sin[r] = rows(n, config.ropes[r].rotary_dim);
     b.h = linear_input(n, rows(n, config.dim), config.dim, quantized.h);
     b.attended = linear_input(n, a.attended, config.q_dim(), quantized.attended);
+    if (config.changes_residuals()) b.added = rows(n, config.dim);
     return b;
   };
   a.q = rows(max_chunk, config.q_dim());
   a.k = rows(max_chunk, config.kv_dim());
   a.v = rows(max_chunk, config.kv_dim());
   a.attended = rows(max_chunk, config.q_dim());
-  a.gate = rows(max_chunk, config.ffn_dim);
+  if (config.gated) a.gate = rows(max_chunk, config.ffn_dim);
   a.up = rows(max_chunk, config.ffn_dim);
   a.gated = linear_input(max_chunk, rows(max_chunk, config.ffn_dim), config.ffn_dim, quantized.gated);
   a.block_out = rows(max_chunk, config.dim);

@@ -4,6 +4,7 @@
 // to whole vectors and chunks, so that kernels never see a tail.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -31,9 +32,10 @@ struct QuantizedInputs {
 // What steps on rows read and write.
 struct RowBuffers {
   Rows x;                 // [T, D]             the residual stream
-  Rows cos_sin;           // [T, rotary_dim]
+  std::array<Rows, kMaxRopes> cos_sin;  // [T, rotary_dim] of each rope
   LinearInput h;          // [T, D]             norm(x), the input of QKV, gate and up, and of the head
   LinearInput attended;   // [T, H d]           the input of wo: Activations::attended, and in int8
+  Rows added;             // [T, D]             block_out, normed or scaled; only of models that do either
 };
 
 class Activations {

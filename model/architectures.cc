@@ -2,111 +2,98 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
-#include <optional>
 #include <string_view>
 
-#include "base/checked.h"
+#include "model/architecture.h"
+#include "model/hyperparameters.h"
+#include "model/layer_rules.h"
+#include "model/rope_rules.h"
+#include "model/tensor_names.h"
 #include "weights/model_file.h"
 
 namespace ibid {
 
 namespace {
 
-// What an architecture adds to the common keys. A new one is a new row.
-struct Architecture {
-  std::string_view gguf_name;      // general.architecture
-  std::string_view hf_model_type;  // config.json: model_type
-  bool gguf_permutes_qk;           // GGUF conversion interleaved the rows of wq and wk
-  bool window_on_all_layers;       // config.json's sliding_window holds for every layer
+using enum NormPlaces;
+using Kind = Activation::Kind;
+
+// GGUF finds the first row with its name.
+const std::array kArchitectures = {
+    Architecture{.gguf_name = "llama", .hf_model_type = "llama", .adjacent_pairs = In::kGguf,
+                 .windows = Windows::kAllOfGguf},
+    Architecture{.hf_model_type = "mistral", .windows = Windows::kAll},
+    Architecture{.gguf_name = "mistral3", .hf_model_type = "ministral3", .adjacent_pairs = In::kGguf,
+                 .windows = Windows::kAll},
+    Architecture{.gguf_name = "qwen2", .hf_model_type = "qwen2", .windows = Windows::kUpperLayers},
+    Architecture{.gguf_name = "qwen3", .hf_model_type = "qwen3", .qk_norm = QkNorm::kPerHead,
+                 .windows = Windows::kUpperLayers},
+    Architecture{.gguf_name = "gemma", .hf_model_type = "gemma", .norms_minus_one = In::kHf,
+                 .activation = Kind::kGeluTanh, .embed_scale_is_sqrt_dim = true},
+    Architecture{.gguf_name = "gemma2", .hf_model_type = "gemma2", .names = gemma_names(),
+                 .norms_minus_one = In::kHf, .norm_places = kBoth, .windows = Windows::kPeriod,
+                 .window_period = 2, .activation = Kind::kGeluTanh, .embed_scale_is_sqrt_dim = true,
+                 .attention_softcap = 50, .logit_softcap = 30},
+    Architecture{.gguf_name = "gemma3", .hf_model_type = "gemma3_text", .names = gemma_names(),
+                 .norms_minus_one = In::kHf, .norm_places = kBoth, .qk_norm = QkNorm::kPerHead,
+                 .windows = Windows::kPeriod, .window_period = 6, .rope_layers = RopeLayers::kTwoRules,
+                 .windowed_theta = 10000, .activation = Kind::kGeluTanh, .embed_scale_is_sqrt_dim = true},
+    Architecture{.gguf_name = "phi3", .hf_model_type = "phi3", .windows = Windows::kAll},
+    Architecture{.gguf_name = "smollm3", .hf_model_type = "smollm3", .adjacent_pairs = In::kGguf,
+                 .windows = Windows::kWithoutRope, .rope_layers = RopeLayers::kListed},
+    Architecture{.gguf_name = "granite", .hf_model_type = "granite", .adjacent_pairs = In::kGguf,
+                 .logits_are_divided = true},
+    // Converted OLMo 2 and 3 have one name; the windows of the second tell them apart.
+    Architecture{.gguf_name = "olmo2", .hf_model_type = "olmo3", .norm_places = kAfter,
+                 .qk_norm = QkNorm::kWhole, .windows = Windows::kPeriod, .window_period = 4,
+                 .rope_layers = RopeLayers::kTwoRules},
+    Architecture{.hf_model_type = "olmo2", .norm_places = kAfter, .qk_norm = QkNorm::kWhole},
+    Architecture{.gguf_name = "glm4", .hf_model_type = "glm4", .names = glm4_names(),
+                 .adjacent_pairs = In::kBoth, .norm_places = kBoth, .rotary_share = 0.5},
+    Architecture{.gguf_name = "command-r", .hf_model_type = "cohere", .adjacent_pairs = In::kBoth,
+                 .norm = NormKind::kLayer, .parallel = true},
+    Architecture{.gguf_name = "cohere2", .hf_model_type = "cohere2", .adjacent_pairs = In::kBoth,
+                 .norm = NormKind::kLayer, .windows = Windows::kPeriod, .window_period = 4,
+                 .rope_layers = RopeLayers::kWindowed, .parallel = true},
+    Architecture{.gguf_name = "exaone4", .hf_model_type = "exaone4", .norm_places = kAfter,
+                 .qk_norm = QkNorm::kPerHead, .windows = Windows::kPeriod, .window_period = 4,
+                 .rope_layers = RopeLayers::kWindowed},
+    Architecture{.gguf_name = "ernie4_5", .hf_model_type = "ernie4_5", .adjacent_pairs = In::kBoth},
+    Architecture{.gguf_name = "hunyuan-dense", .hf_model_type = "hunyuan_v1_dense", .names = hunyuan_names(),
+                 .qk_norm = QkNorm::kPerHead, .qk_norm_after_rope = true},
+    Architecture{.gguf_name = "seed_oss", .hf_model_type = "seed_oss"},
+    Architecture{.gguf_name = "stablelm", .hf_model_type = "stablelm", .norm = NormKind::kLayer,
+                 .rotary_share = 0.25},
+    Architecture{.gguf_name = "starcoder2", .hf_model_type = "starcoder2", .names = starcoder2_names(),
+                 .norm = NormKind::kLayer, .windows = Windows::kAll, .activation = Kind::kGeluTanh,
+                 .gated = false},
+    Architecture{.gguf_name = "gpt2", .hf_model_type = "gpt2", .names = gpt2_names(),
+                 .hf_prefix = "transformer.", .transposed = In::kHf, .norm = NormKind::kLayer,
+                 .rope_layers = RopeLayers::kNone, .activation = Kind::kGeluTanh, .gated = false},
+    Architecture{.gguf_name = "gptneox", .hf_model_type = "gpt_neox", .names = gpt_neox_names(),
+                 .hf_prefix = "gpt_neox.", .qkv_by_group = In::kHf, .norm = NormKind::kLayer,
+                 .rotary_share = 0.25, .activation = Kind::kGelu, .gated = false, .parallel = true},
+    Architecture{.gguf_name = "falcon", .hf_model_type = "falcon", .names = falcon_names(),
+                 .hf_prefix = "transformer.", .qkv_by_group = In::kHf, .norm = NormKind::kLayer,
+                 .activation = Kind::kGelu, .gated = false, .parallel = true},
+    Architecture{.gguf_name = "nemotron", .hf_model_type = "nemotron", .norms_minus_one = In::kHf,
+                 .norm = NormKind::kLayer, .rotary_share = 0.5, .activation = Kind::kReluSquared,
+                 .gated = false},
+    Architecture{.gguf_name = "apertus", .hf_model_type = "apertus", .names = apertus_names(),
+                 .qk_norm = QkNorm::kPerHead, .activation = Kind::kXielu, .gated = false},
 };
 
-constexpr std::array kArchitectures = {
-    Architecture{"llama", "llama", true, false},
-};
-
-// One hyperparameter: where each container keeps it and what it may be.
-// GGUF keys stand behind "<architecture>."; an empty key is one that the container does not have.
-struct Key {
-  const char* name;  // ours
-  const char* gguf;
-  const char* hf;
-};
-
-constexpr Key kNLayers{"n_layers", "block_count", "num_hidden_layers"};
-constexpr Key kDim{"dim", "embedding_length", "hidden_size"};
-constexpr Key kFfnDim{"ffn_dim", "feed_forward_length", "intermediate_size"};
-constexpr Key kNHeads{"n_heads", "attention.head_count", "num_attention_heads"};
-constexpr Key kNKvHeads{"n_kv_heads", "attention.head_count_kv", "num_key_value_heads"};
+constexpr Key kNLayers{"n_layers", "block_count", "num_hidden_layers|n_layer"};
+constexpr Key kDim{"dim", "embedding_length", "hidden_size|n_embd"};
+constexpr Key kFfnDim{"ffn_dim", "feed_forward_length", "intermediate_size|n_inner|ffn_hidden_size"};
+constexpr Key kNHeads{"n_heads", "attention.head_count", "num_attention_heads|n_head"};
+constexpr Key kNKvHeads{"n_kv_heads", "attention.head_count_kv", "num_key_value_heads|num_kv_heads|n_head_kv"};
 constexpr Key kHeadDim{"head_dim", "attention.key_length", "head_dim"};
-constexpr Key kTrainedContext{"trained_context", "context_length", "max_position_embeddings"};
-constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};
-constexpr Key kNormEps{"norm_eps", "attention.layer_norm_rms_epsilon", "rms_norm_eps"};
-constexpr Key kWindow{"window", "attention.sliding_window", "sliding_window"};
-constexpr Key kRotaryDim{"rotary_dim", "rope.dimension_count", ""};
-constexpr Key kRopeTheta{"rope_theta", "rope.freq_base", "rope_theta"};
 constexpr Key kValueDim{"value head_dim", "attention.value_length", ""};
-
-// Limits beyond any real model, small enough that no product of two of them overflows.
-constexpr int64_t kMaxLayers = 4096;
-constexpr int64_t kMaxWidth = 1 << 22;
-constexpr int64_t kMaxPositions = int64_t{1} << 30;
-
-// Reads hyperparameters of one file, with errors that name file and key.
-class Reader {
- public:
-  Reader(const ModelFile& file, std::string_view prefix) : file_(file), prefix_(prefix) {}
-
-  std::string key_of(const Key& key) const {
-    return file_.container() == Container::kGguf ? prefix_ + key.gguf : std::string(key.hf);
-  }
-
-  Status bad(const Key& key, const std::string& value, const std::string& range) const {
-    return {ErrorCode::kBadHyperparameter,
-            file_.path() + ": " + key_of(key) + " is " + value + ", wanted " + range};
-  }
-
-  // The integer at `key` in [low, high]; `fallback` when the file does not have it.
-  Result<size_t> integer(const Key& key, int64_t low, int64_t high, std::optional<size_t> fallback = {}) const {
-    std::optional<int64_t> value;
-    const std::string name = key_of(key);
-    if (has(key)) {
-      TRY_ASSIGN(value, file_.get_int(name));
-    }
-    if (!value) {
-      if (fallback) return *fallback;
-      return Status(ErrorCode::kMissingKey, file_.path() + ": " + name + " (" + key.name + ") is missing");
-    }
-    if (*value < low || *value > high) {
-      return bad(key, std::to_string(*value), std::to_string(low) + ".." + std::to_string(high));
-    }
-    return static_cast<size_t>(*value);
-  }
-
-  // A finite number in (0, high]; `fallback` when the file does not have it.
-  Result<double> positive(const Key& key, double high, std::optional<double> fallback = {}) const {
-    std::optional<double> value;
-    const std::string name = key_of(key);
-    if (has(key)) {
-      TRY_ASSIGN(value, file_.get_float(name));
-    }
-    if (!value) {
-      if (fallback) return *fallback;
-      return Status(ErrorCode::kMissingKey, file_.path() + ": " + name + " (" + key.name + ") is missing");
-    }
-    if (!(*value > 0 && *value <= high)) return bad(key, std::to_string(*value), "a positive number");
-    return *value;
-  }
-
-  bool has(const Key& key) const {
-    const bool known = *(file_.container() == Container::kGguf ? key.gguf : key.hf) != '\0';
-    return known && file_.has(key_of(key));
-  }
-
- private:
-  const ModelFile& file_;
-  std::string prefix_;
-};
+constexpr Key kTrainedContext{"trained_context", "context_length", "max_position_embeddings|n_positions"};
+constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};
+constexpr Key kNormEps{"norm_eps", "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon",
+                       "rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"};
 
 std::string supported_list() {
   std::string list;
@@ -114,122 +101,154 @@ std::string supported_list() {
   return list;
 }
 
-Result<const Architecture*> find_architecture(const ModelFile& file) {
+// A row, and where the keys of its language model begin: a model that also sees keeps them in a section.
+struct Match {
+  const Architecture* row;
+  std::string prefix;
+};
+
+const Architecture* find_row(bool gguf, std::string_view name) {
+  for (const Architecture& row : kArchitectures) {
+    if (!name.empty() && (gguf ? row.gguf_name : row.hf_model_type) == name) return &row;
+  }
+  return nullptr;
+}
+
+Result<Match> find_architecture(const ModelFile& file) {
   const bool gguf = file.container() == Container::kGguf;
   const char* key = gguf ? "general.architecture" : "model_type";
   TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string(key));
   if (!name) return Status(ErrorCode::kMissingKey, file.path() + ": " + key + " is missing");
-  for (const Architecture& row : kArchitectures) {
-    if ((gguf ? row.gguf_name : row.hf_model_type) == *name) return &row;
+  if (const Architecture* row = find_row(gguf, *name)) {
+    return Match{row, gguf ? std::string(row->gguf_name) + "." : ""};
+  }
+  if (!gguf && file.has("text_config.model_type")) {
+    TRY_ASSIGN(const std::optional<std::string_view> of_text, file.get_string("text_config.model_type"));
+    if (const Architecture* row = find_row(gguf, *of_text)) return Match{row, "text_config."};
   }
   return Status(ErrorCode::kUnsupported, file.path() + ": architecture '" + std::string(*name) +
                                              "' is not supported (supported: " + supported_list() + ")");
 }
 
-Status unsupported_rope(const ModelFile& file, std::string_view kind) {
-  return {ErrorCode::kUnsupported, file.path() + ": rope scaling '" + std::string(kind) +
-                                       "' is not supported (supported: linear, llama3)"};
+bool is_in(In in, bool gguf) { return in == In::kBoth || in == (gguf ? In::kGguf : In::kHf); }
+
+// What the row alone says.
+void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
+  config.architecture = gguf ? row.gguf_name : row.hf_model_type;
+  config.names = row.names;
+  config.adjacent_pairs = is_in(row.adjacent_pairs, gguf);
+  config.norms_minus_one = is_in(row.norms_minus_one, gguf);
+  config.qkv_by_group = is_in(row.qkv_by_group, gguf);
+  config.transposed = is_in(row.transposed, gguf);
+  config.norm = row.norm;
+  config.norm_places = row.norm_places;
+  config.qk_norm = row.qk_norm;
+  config.qk_norm_after_rope = row.qk_norm_after_rope;
+  config.learned_positions = row.rope_layers == RopeLayers::kNone;
+  config.gated = row.gated;
 }
 
-// GGUF: the rule's name and factor; llama3's rule arrives as a tensor of frequency factors.
-Status read_gguf_rope(const ModelFile& file, const std::string& prefix, RopeRule& rope) {
-  const Reader reader(file, prefix);
-  TRY_ASSIGN(rope.theta, reader.positive(kRopeTheta, 1e12, 10000.0));
-  TRY_ASSIGN(const auto kind, file.get_string(prefix + "rope.scaling.type"));
-  constexpr Key kFactor{"rope factor", "rope.scaling.factor", ""};
-  constexpr Key kOldFactor{"rope factor", "rope.scale_linear", ""};
-  if (kind && *kind != "none" && *kind != "linear") return unsupported_rope(file, *kind);
-  if (kind ? *kind == "linear" : reader.has(kOldFactor)) {
-    rope.kind = RopeRule::Kind::kLinear;
-    TRY_ASSIGN(rope.factor, reader.positive(reader.has(kFactor) ? kFactor : kOldFactor, 1e6));
+// Checkpoints of a model without its head leave the prefix out, those of a model that also sees have another before it.
+const TensorView* find_embedding(const ModelFile& file, const Architecture& row, ModelConfig& config) {
+  const std::string usual = row.hf_prefix;
+  for (const std::string& prefix : {usual, std::string(), "language_model." + usual, usual + "language_model."}) {
+    config.name_prefix = prefix;
+    const TensorView* embed = file.find_tensor(tensor_name(file, config, TensorRole::kEmbed));
+    if (embed != nullptr) return embed;
   }
-  const TensorView* factors = file.find_tensor("rope_freqs.weight");
-  if (factors == nullptr) return {};
-  const size_t wanted = rope.rotary_dim / 2;
-  if (factors->dtype != DType::kF32 || factors->shape.elements() != wanted) {
-    return {ErrorCode::kBadShape, file.path() + ": rope_freqs.weight is " +
-                                      std::string(dtype_name(factors->dtype)) + " " +
-                                      factors->shape.to_string() + ", wanted F32 [" + std::to_string(wanted) + "]"};
-  }
-  rope.frequency_factors.resize(wanted);
-  std::memcpy(rope.frequency_factors.data(), factors->data.data(), wanted * sizeof(float));
-  for (const float factor : rope.frequency_factors) {
-    if (!(factor > 0) || !std::isfinite(factor)) {
-      return {ErrorCode::kNonFinite, file.path() + ": rope_freqs.weight holds a factor that is not positive"};
-    }
-  }
-  return {};
-}
-
-// config.json: `rope_scaling` beside `rope_theta` (most published files), or both in `rope_parameters`.
-Status read_hf_rope(const ModelFile& file, RopeRule& rope) {
-  const Reader reader(file, "");
-  const bool together = file.has("rope_parameters");
-  const std::string scaling = together ? "rope_parameters." : "rope_scaling.";
-  const std::string theta_key = together ? "rope_parameters.rope_theta" : "rope_theta";
-  const Key theta{"rope_theta", "", theta_key.c_str()};
-  TRY_ASSIGN(rope.theta, reader.positive(theta, 1e12, 10000.0));
-  if (!together && !file.has("rope_scaling")) return {};
-
-  TRY_ASSIGN(auto kind, file.get_string(scaling + "rope_type"));
-  if (!kind) {
-    TRY_ASSIGN(kind, file.get_string(scaling + "type"));
-  }
-  if (!kind || *kind == "default") return {};
-  if (*kind != "linear" && *kind != "llama3") return unsupported_rope(file, *kind);
-
-  const auto number = [&](const char* name, std::optional<double> fallback = {}) {
-    const std::string full = scaling + name;
-    return reader.positive(Key{name, "", full.c_str()}, 1e9, fallback);
-  };
-  TRY_ASSIGN(rope.factor, number("factor"));
-  if (*kind == "linear") {
-    rope.kind = RopeRule::Kind::kLinear;
-    return {};
-  }
-  rope.kind = RopeRule::Kind::kLlama3;
-  TRY_ASSIGN(rope.low_freq_factor, number("low_freq_factor"));
-  TRY_ASSIGN(rope.high_freq_factor, number("high_freq_factor"));
-  TRY_ASSIGN(rope.original_max_positions, number("original_max_position_embeddings"));
-  if (rope.high_freq_factor <= rope.low_freq_factor) {
-    return {ErrorCode::kBadHyperparameter, file.path() + ": high_freq_factor must be above low_freq_factor"};
-  }
-  return {};
+  config.name_prefix = usual;
+  return nullptr;
 }
 
 // GGUF often leaves vocab_size out: then the embedding's rows say it.
-Result<size_t> read_vocab_size(const ModelFile& file, const Reader& reader) {
-  const char* name = file.container() == Container::kGguf ? "token_embd.weight" : "model.embed_tokens.weight";
-  const TensorView* embed = file.find_tensor(name);
-  if (embed == nullptr) return Status(ErrorCode::kMissingTensor, file.path() + ": " + name + " is missing");
+Status read_vocab_size(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
+  const TensorView* embed = find_embedding(file.file(), row, config);
+  const std::string name = tensor_name(file.file(), config, TensorRole::kEmbed);
+  if (embed == nullptr) return {ErrorCode::kMissingTensor, file.file().path() + ": " + name + " is missing"};
   if (embed->shape.rank != 2 || embed->shape[0] == 0 || embed->shape[0] > kMaxWidth) {
-    return Status(ErrorCode::kBadShape,
-                  file.path() + ": " + name + " is " + embed->shape.to_string() + ", wanted [vocab_size, dim]");
+    return {ErrorCode::kBadShape, file.file().path() + ": " + name + " is " + embed->shape.to_string() +
+                                      ", wanted [vocab_size, dim]"};
   }
-  return reader.integer(kVocabSize, 1, kMaxWidth, embed->shape[0]);
+  TRY_ASSIGN(config.vocab_size, file.integer(kVocabSize, 1, kMaxWidth, embed->shape[0]));
+  return {};
 }
 
-Status read_shape(const ModelFile& file, const Reader& reader, ModelConfig& config) {
-  TRY_ASSIGN(config.n_layers, reader.integer(kNLayers, 1, kMaxLayers));
-  TRY_ASSIGN(config.dim, reader.integer(kDim, 1, kMaxWidth));
-  TRY_ASSIGN(config.ffn_dim, reader.integer(kFfnDim, 1, kMaxWidth));
-  TRY_ASSIGN(config.n_heads, reader.integer(kNHeads, 1, kMaxWidth));
-  TRY_ASSIGN(config.n_kv_heads, reader.integer(kNKvHeads, 1, kMaxWidth, config.n_heads));
-  TRY_ASSIGN(config.trained_context, reader.integer(kTrainedContext, 1, kMaxPositions));
+// One key and value for all heads, where a file says so without a number.
+Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig& config) {
+  constexpr Key kMultiQuery{"multi-query attention", "", "multi_query"};
+  constexpr Key kNewDecoder{"new decoder", "", "new_decoder_architecture"};
+  TRY_ASSIGN(const bool single, file.flag(kMultiQuery, false));
+  TRY_ASSIGN(const bool counted, file.flag(kNewDecoder, false));
+  return single && !counted ? 1 : config.n_heads;
+}
+
+Status read_shape(const Hyperparameters& file, ModelConfig& config) {
+  constexpr int64_t kMaxHeadDim = 1024;
+  TRY_ASSIGN(config.n_layers, file.integer(kNLayers, 1, kMaxLayers));
+  TRY_ASSIGN(config.dim, file.integer(kDim, 1, kMaxWidth));
+  // GPT-2 and Falcon leave it out where it is this.
+  const bool may_be_absent = file.has({"", "", "n_embd|multi_query"});
+  const std::optional<size_t> usual = may_be_absent ? std::optional(4 * config.dim) : std::nullopt;
+  TRY_ASSIGN(config.ffn_dim, file.integer(kFfnDim, 1, kMaxWidth, usual));
+  TRY_ASSIGN(config.n_heads, file.integer(kNHeads, 1, kMaxWidth));
+  TRY_ASSIGN(const size_t kv_heads, fallback_kv_heads(file, config));
+  TRY_ASSIGN(config.n_kv_heads, file.integer(kNKvHeads, 1, kMaxWidth, kv_heads));
+  TRY_ASSIGN(config.trained_context, file.integer(kTrainedContext, 1, kMaxPositions));
   if (config.n_heads % config.n_kv_heads != 0) {
-    return reader.bad(kNKvHeads, std::to_string(config.n_kv_heads),
-                      "a divisor of n_heads, " + std::to_string(config.n_heads));
+    return file.bad(kNKvHeads, std::to_string(config.n_kv_heads),
+                    "a divisor of n_heads, " + std::to_string(config.n_heads));
   }
-  if (!reader.has(kHeadDim) && config.dim % config.n_heads != 0) {
-    return reader.bad(kNHeads, std::to_string(config.n_heads), "a divisor of dim, " + std::to_string(config.dim));
+  if (!file.has(kHeadDim) && config.dim % config.n_heads != 0) {
+    return file.bad(kNHeads, std::to_string(config.n_heads), "a divisor of dim, " + std::to_string(config.dim));
   }
-  TRY_ASSIGN(config.head_dim, reader.integer(kHeadDim, 1, 1024, config.dim / config.n_heads));
-  TRY_ASSIGN(const size_t value_dim, reader.integer(kValueDim, 1, 1024, config.head_dim));
+  TRY_ASSIGN(config.head_dim, file.integer(kHeadDim, 1, kMaxHeadDim, config.dim / config.n_heads));
+  TRY_ASSIGN(const size_t value_dim, file.integer(kValueDim, 1, kMaxHeadDim, config.head_dim));
   if (value_dim != config.head_dim) {
-    return reader.bad(kValueDim, std::to_string(value_dim), std::to_string(config.head_dim) + " as for keys");
+    return file.bad(kValueDim, std::to_string(value_dim), std::to_string(config.head_dim) + " as for keys");
   }
-  if (config.head_dim % 2 != 0) return reader.bad(kHeadDim, std::to_string(config.head_dim), "an even number");
-  TRY_ASSIGN(config.vocab_size, read_vocab_size(file, reader));
+  if (config.head_dim % 2 != 0) return file.bad(kHeadDim, std::to_string(config.head_dim), "an even number");
+  return {};
+}
+
+// How scores are made: their scale, their cap, and how queries grow with their position.
+Status read_attention(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
+  constexpr Key kScale{"attention scale", "attention.scale", "attention_multiplier"};
+  constexpr Key kPerDimensions{"dimensions of the attention scale", "", "query_pre_attn_scalar"};
+  constexpr Key kSoftcap{"attention softcap", "attn_logit_softcapping", "attn_logit_softcapping"};
+  constexpr Key kGrowth{"query growth", "attention.temperature_scale",
+                        "llama_4_scaling_beta|rope_parameters.llama_4_scaling_beta|rope_scaling.llama_4_scaling_beta"};
+  constexpr Key kAlibi{"alibi", "", "alibi"};
+  TRY_ASSIGN(const double dimensions, file.positive(kPerDimensions, kMaxFactor, static_cast<double>(config.head_dim)));
+  TRY_ASSIGN(const double scale, file.positive(kScale, kMaxFactor, 1.0 / std::sqrt(dimensions)));
+  config.attention_scale = static_cast<float>(scale);
+  TRY_ASSIGN(const double softcap, file.number(kSoftcap, kMaxFactor, double{row.attention_softcap}));
+  config.attention_softcap = static_cast<float>(softcap);
+  if (softcap < 0) return file.bad(kSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
+  TRY_ASSIGN(config.query_growth, file.number(kGrowth, kMaxFactor, 0.0));
+  if (config.query_growth < 0) return file.bad(kGrowth, std::to_string(config.query_growth), "0 or more");
+  if (!config.ropes.empty()) {
+    config.query_growth_step = static_cast<size_t>(std::max(1.0, config.ropes[0].original_max_positions));
+  }
+  TRY_ASSIGN(const bool alibi, file.flag(kAlibi, false));
+  if (alibi) return {ErrorCode::kUnsupported, file.file().path() + ": alibi positions are not supported"};
+  return {};
+}
+
+Status read_factors(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
+  constexpr Key kEmbedScale{"embedding scale", "embedding_scale", "embedding_multiplier"};
+  constexpr Key kResidualScale{"residual scale", "residual_scale", "residual_multiplier"};
+  constexpr Key kLogitScale{"logit scale", "logit_scale", "logit_scale|logits_scaling"};
+  constexpr Key kSoftcap{"logit softcap", "final_logit_softcapping", "final_logit_softcapping"};
+  const double usual = row.embed_scale_is_sqrt_dim ? std::sqrt(static_cast<double>(config.dim)) : 1.0;
+  TRY_ASSIGN(const double embed, file.positive(kEmbedScale, kMaxFactor, usual));
+  TRY_ASSIGN(const double residual, file.positive(kResidualScale, kMaxFactor, 1.0));
+  TRY_ASSIGN(const double logit, file.positive(kLogitScale, kMaxFactor, 1.0));
+  TRY_ASSIGN(const double softcap, file.number(kSoftcap, kMaxFactor, double{row.logit_softcap}));
+  if (softcap < 0) return file.bad(kSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
+  config.embed_scale = static_cast<float>(embed);
+  config.residual_scale = static_cast<float>(residual);
+  config.logit_scale = static_cast<float>(row.logits_are_divided ? 1.0 / logit : logit);
+  config.logit_softcap = static_cast<float>(softcap);
   return {};
 }
 
@@ -237,36 +256,31 @@ Status read_shape(const ModelFile& file, const Reader& reader, ModelConfig& conf
 
 std::vector<std::string> supported_architectures() {
   std::vector<std::string> names;
-  for (const Architecture& row : kArchitectures) names.emplace_back(row.gguf_name);
+  for (const Architecture& row : kArchitectures) {
+    names.emplace_back(row.gguf_name.empty() ? row.hf_model_type : row.gguf_name);
+  }
   return names;
 }
 
-Result<ModelConfig> read_config(const ModelFile& file) {
-  TRY_ASSIGN(const Architecture* const architecture, find_architecture(file));
-  const bool gguf = file.container() == Container::kGguf;
-  const std::string prefix = gguf ? std::string(architecture->gguf_name) + "." : "";
-  const Reader reader(file, prefix);
+Result<ModelConfig> read_config(const ModelFile& model_file) {
+  constexpr Key kParallel{"parallel", "use_parallel_residual", "use_parallel_residual|parallel_attn"};
+  constexpr Key kTied{"tied", "", "tie_word_embeddings"};
+  TRY_ASSIGN(const Match match, find_architecture(model_file));
+  const Architecture& row = *match.row;
+  const Hyperparameters file(model_file, match.prefix);
 
   ModelConfig config;
-  config.architecture = gguf ? architecture->gguf_name : architecture->hf_model_type;
-  TRY(read_shape(file, reader, config));
-  config.qk_rows_permuted = gguf && architecture->gguf_permutes_qk;
-  TRY_ASSIGN(const double eps, reader.positive(kNormEps, 1.0));
+  take_row(row, file.gguf(), config);
+  TRY(read_shape(file, config));
+  TRY(read_vocab_size(file, row, config));
+  TRY_ASSIGN(const double eps, file.positive(kNormEps, 1.0));
   config.norm_eps = static_cast<float>(eps);
-  config.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
-
-  TRY_ASSIGN(config.rope.rotary_dim,
-             reader.integer(kRotaryDim, 2, static_cast<int64_t>(config.head_dim), config.head_dim));
-  if (config.rope.rotary_dim % 2 != 0) {
-    return reader.bad(kRotaryDim, std::to_string(config.rope.rotary_dim), "an even number");
-  }
-  TRY(gguf ? read_gguf_rope(file, prefix, config.rope) : read_hf_rope(file, config.rope));
-
-  size_t window = 0;
-  if (gguf || architecture->window_on_all_layers) {
-    TRY_ASSIGN(window, reader.integer(kWindow, 0, kMaxPositions, size_t{0}));
-  }
-  config.layers.assign(config.n_layers, LayerConfig{window});
+  TRY_ASSIGN(config.parallel, file.flag(kParallel, row.parallel));
+  TRY_ASSIGN(config.tied, file.flag(kTied, false));
+  TRY(read_ropes(file, row, config));
+  TRY(read_attention(file, row, config));
+  TRY(read_factors(file, row, config));
+  TRY(read_layers(file, row, config));
   return config;
 }
 

@@ -13,6 +13,7 @@ inline AttentionShape attention_shape(const ModelConfig& config, size_t layer) {
   shape.head_dim = config.head_dim;
   shape.scale = config.attention_scale;
   shape.window = config.layers[layer].window;
+  shape.softcap = config.attention_softcap;
   return shape;
 }
 

@@ -3,15 +3,33 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/activation.h"
 #include "kernels/rope.h"
 
 namespace ibid {
 
+struct TensorName;  // model/tensor_table.h
+
+enum class NormKind : uint8_t { kRms, kLayer };
+
+// Where the norms of a layer stand: x += f(norm(x)), x += norm(f(x)), x += norm(f(norm(x))).
+enum class NormPlaces : uint8_t { kBefore, kAfter, kBoth };
+
+// Norms of queries and keys: none, over each head, over all heads of a row at once.
+enum class QkNorm : uint8_t { kNone, kPerHead, kWhole };
+
+inline constexpr size_t kMaxRopes = 2;
+inline constexpr size_t kNoRope = static_cast<size_t>(-1);
+
 struct LayerConfig {
   size_t window = 0;  // sliding attention span in positions; 0: the whole sequence
+  size_t rope = 0;    // which of ModelConfig::ropes; kNoRope: positions do not turn anything
+  size_t ffn_dim = 0; // of this layer's MLP
+  Activation activation;
 };
 
 struct ModelConfig {
@@ -20,25 +38,54 @@ struct ModelConfig {
   size_t vocab_size = 0;          // V
   size_t n_layers = 0;            // L
   size_t dim = 0;                 // D
-  size_t ffn_dim = 0;             // F
+  size_t ffn_dim = 0;             // F, of the widest MLP
   size_t n_heads = 0;             // H
   size_t n_kv_heads = 0;          // G
   size_t head_dim = 0;            // d
   size_t trained_context = 0;     // positions the model was trained for
 
+  // --- norms
+  NormKind norm = NormKind::kRms;
+  NormPlaces norm_places = NormPlaces::kBefore;
   float norm_eps = 0;
-  float attention_scale = 0;      // of the scores; d^-1/2 unless the architecture says otherwise
-  RopeRule rope;                  // rope.rotary_dim <= head_dim
+  QkNorm qk_norm = QkNorm::kNone;
+  bool qk_norm_after_rope = false;
 
-  // The file stores the rows of wq and wk so that RoPE rotates adjacent pairs (GGUF's llama); they are put
-  // back to halves while packing.
-  bool qk_rows_permuted = false;
+  // --- attention
+  float attention_scale = 0;      // of the scores; d^-1/2 unless the architecture says otherwise
+  float attention_softcap = 0;    // scores s become cap tanh(s / cap); 0: none
+  std::vector<RopeRule> ropes;    // what LayerConfig::rope chooses from, at most kMaxRopes
+  bool learned_positions = false; // x = E[token] + P[position]
+  // Queries at position p are multiplied by 1 + growth ln(1 + floor(p / step)). growth 0: they are not.
+  double query_growth = 0;
+  size_t query_growth_step = 1;
+
+  // --- MLP
+  bool gated = true;              // down(f(gate h) * up h), else down(f(up h))
+  bool parallel = false;          // attention and MLP read the same x: x += attention(x) + mlp(x)
+
+  // --- factors
+  float embed_scale = 1;          // of embeddings
+  float residual_scale = 1;       // of what attention and MLP add to x
+  float logit_scale = 1;
+  float logit_softcap = 0;        // logits l become cap tanh(l / cap); 0: none
+
+  // --- how the file holds it
+  std::span<const TensorName> names;  // that differ from the tensor table's
+  std::string name_prefix;        // what '@' stands for in names
+  bool adjacent_pairs = false;    // RoPE turns rows 2 i and 2 i + 1 of wq and wk: made halves while packing
+  bool norms_minus_one = false;   // norm weights are stored without their 1
+  bool qkv_by_group = false;      // fused q|k|v: per KV head its queries, its key, its value; else all q, all k, all v
+  bool transposed = false;        // matrices of the layers are [in, out]
+  bool tied = false;              // the embedding is the head, whatever the file holds
 
   std::vector<LayerConfig> layers;  // [L]
 
   size_t q_dim() const { return n_heads * head_dim; }
   size_t kv_dim() const { return n_kv_heads * head_dim; }
   size_t group_size() const { return n_heads / n_kv_heads; }
+  // Whether what attention and MLP give is changed before it is added to x.
+  bool changes_residuals() const { return norm_places != NormPlaces::kBefore || residual_scale != 1; }
 };
 
 }  // namespace ibid

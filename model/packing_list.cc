@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <span>
 
 #include "base/check.h"
@@ -19,6 +20,15 @@ constexpr size_t kWindowBytes = size_t{4} << 20;
 
 size_t quotient_up(size_t a, size_t b) { return (a + b - 1) / b; }
 
+// Column `column` of a tensor of floats, value after value at `out`.
+const std::byte* copy_column(const TensorView& tensor, size_t column, std::byte* out) {
+  const size_t value_bytes = dtype_block(tensor.dtype).bytes, row_bytes = tensor.row_bytes();
+  for (size_t i = 0; i < tensor.shape[0]; ++i) {
+    std::memcpy(out + i * value_bytes, &tensor.data[i * row_bytes + column * value_bytes], value_bytes);
+  }
+  return out;
+}
+
 // The panels of a matrix of `n_panels` that begin in [begin, end) of its bytes.
 Range panels_in(size_t begin, size_t end, size_t stride, size_t n_panels) {
   return {quotient_up(begin, stride), std::min(n_panels, quotient_up(end, stride))};
@@ -26,22 +36,24 @@ Range panels_in(size_t begin, size_t end, size_t stride, size_t n_panels) {
 
 }  // namespace
 
-void PackingList::add(const TensorView& tensor, RowOrder order, const PackedMatrix& packed) {
+void PackingList::add(const TensorView& tensor, RowOrder order, bool transposed, const PackedMatrix& packed) {
   const auto address = reinterpret_cast<uintptr_t>(packed.data);
   if (jobs_.empty()) origin_ = address / kWindowBytes * kWindowBytes;
   const size_t begin = address - origin_;
   CHECK(jobs_.empty() || begin >= jobs_.back().end);
   const size_t stride = panel_bytes(packed.type, packed.n_cols);
-  jobs_.push_back({&tensor, order, packed, begin, begin + packed.n_panels() * stride, stride});
+  jobs_.push_back({tensor, order, transposed, packed, begin, begin + packed.n_panels() * stride, stride});
 }
 
 void PackingList::pack(const Job& job, Range panels) {
-  const TensorView& tensor = *job.tensor;
+  const TensorView& tensor = job.tensor;
   const PackedMatrix& packed = job.packed;
-  const size_t row_bytes = tensor.row_bytes(), n_cols = packed.n_cols;
+  const size_t n_cols = packed.n_cols;
+  const size_t row_bytes = n_cols * dtype_block(tensor.dtype).bytes / dtype_block(tensor.dtype).values;
   const bool directly = can_pack_blocks(tensor.dtype) && packed.type == panel_type_for(tensor.dtype);
   std::vector<std::byte> made(tensor.source == nullptr ? 0 : kPanelRows * row_bytes);
   std::vector<float> floats(directly ? 0 : kPanelRows * n_cols);
+  std::vector<std::byte> columns(job.transposed ? kPanelRows * row_bytes : 0);
   for (size_t p = panels.begin; p < panels.end; ++p) {
     auto* out = const_cast<std::byte*>(packed.data) + p * job.panel_stride;
     const size_t first = p * kPanelRows;
@@ -49,9 +61,11 @@ void PackingList::pack(const Job& job, Range panels) {
     std::array<const std::byte*, kPanelRows> rows;
     std::array<uint64_t, kPanelRows> indices;
     for (size_t r = 0; r < n; ++r) {
-      indices[r] = tensor.first_row + job.order.source_row(first + r);
-      rows[r] = tensor.source == nullptr ? &tensor.data[job.order.source_row(first + r) * row_bytes]
-                                         : &made[r * row_bytes];
+      const size_t source = job.order.source_row(first + r);
+      indices[r] = tensor.first_row + source;
+      rows[r] = tensor.source != nullptr ? &made[r * row_bytes]
+                : job.transposed         ? copy_column(tensor, source, &columns[r * row_bytes])
+                                         : &tensor.data[source * row_bytes];
     }
     if (tensor.source != nullptr) tensor.source->read_rows(std::span(indices).first(n), made.data());
     if (directly) {
@@ -85,7 +99,7 @@ void PackingList::run(ThreadTeam& team, const std::function<void(const TensorVie
                                        job.packed.n_panels());
         if (panels.empty()) continue;
         pack(job, panels);
-        if (left[j].fetch_sub(panels.size()) == panels.size()) done(*job.tensor);
+        if (left[j].fetch_sub(panels.size()) == panels.size()) done(job.tensor);
       }
     }
   });

@@ -19,17 +19,20 @@ namespace ibid {
 
 class PackingList {
  public:
-  // `tensor`, a matrix, goes to packed.data as packed.type. The tensor must outlive the list.
-  // REQUIRES: packed.data is writable, 64-byte aligned, and lies behind that of all calls before.
-  void add(const TensorView& tensor, RowOrder order, const PackedMatrix& packed);
+  // A matrix of `tensor` goes to packed.data as packed.type: its rows in this order or, transposed, its columns.
+  // The tensor's bytes must outlive the list.
+  // REQUIRES: packed.data is writable, 64-byte aligned, and lies behind that of all calls before; transposed tensors
+  // are floats.
+  void add(const TensorView& tensor, RowOrder order, bool transposed, const PackedMatrix& packed);
 
   // Packs everything. `done` is called once per matrix, behind its last row, on any of the threads.
   void run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const;
 
  private:
   struct Job {
-    const TensorView* tensor;
+    TensorView tensor;
     RowOrder order;
+    bool transposed;
     PackedMatrix packed;
     size_t begin, end;  // of its bytes, behind origin_
     size_t panel_stride;

@@ -1,7 +1,9 @@
 #include "model/tensor_table.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 #include "weights/block_formats.h"
@@ -10,38 +12,188 @@ namespace ibid {
 
 namespace {
 
-size_t vocab_size(const ModelConfig& c) { return c.vocab_size; }
-size_t dim(const ModelConfig& c) { return c.dim; }
-size_t ffn_dim(const ModelConfig& c) { return c.ffn_dim; }
-size_t q_dim(const ModelConfig& c) { return c.q_dim(); }
-size_t kv_dim(const ModelConfig& c) { return c.kv_dim(); }
+using Config = ModelConfig;
+
+size_t vocab_size(const Config& c, size_t) { return c.vocab_size; }
+size_t context(const Config& c, size_t) { return c.trained_context; }
+size_t dim(const Config& c, size_t) { return c.dim; }
+size_t ffn_dim(const Config& c, size_t l) { return c.layers[l].ffn_dim; }
+size_t two_ffn_dims(const Config& c, size_t l) { return 2 * c.layers[l].ffn_dim; }
+size_t heads(const Config& c, size_t) { return c.n_heads; }
+size_t q_dim(const Config& c, size_t) { return c.q_dim(); }
+size_t kv_dim(const Config& c, size_t) { return c.kv_dim(); }
+size_t qkv_dim(const Config& c, size_t) { return c.q_dim() + 2 * c.kv_dim(); }
+size_t q_norm(const Config& c, size_t) { return c.qk_norm == QkNorm::kWhole ? c.q_dim() : c.head_dim; }
+size_t k_norm(const Config& c, size_t) { return c.qk_norm == QkNorm::kWhole ? c.kv_dim() : c.head_dim; }
+
+constexpr Presence only_if(bool model_has_it, Presence then = Presence::kMust) {
+  return model_has_it ? then : Presence::kNo;
+}
+
+Presence must(const Config&, size_t) { return Presence::kMust; }
+Presence may(const Config&, size_t) { return Presence::kMay; }
+Presence before(const Config& c, size_t) { return only_if(c.norm_places != NormPlaces::kAfter); }
+Presence after(const Config& c, size_t) { return only_if(c.norm_places != NormPlaces::kBefore); }
+// A parallel MLP may read what attention read.
+Presence before_ffn(const Config& c, size_t) {
+  return only_if(c.norm_places != NormPlaces::kAfter, c.parallel ? Presence::kMay : Presence::kMust);
+}
+Presence norm_bias(const Config& c, size_t) { return only_if(c.norm == NormKind::kLayer, Presence::kMay); }
+Presence gate(const Config& c, size_t) { return only_if(c.gated); }
+Presence gate_bias(const Config& c, size_t) { return only_if(c.gated, Presence::kMay); }
+Presence qk_norms(const Config& c, size_t) { return only_if(c.qk_norm != QkNorm::kNone); }
+Presence positions(const Config& c, size_t) { return only_if(c.learned_positions); }
+Presence own_head(const Config& c, size_t) { return only_if(!c.tied, Presence::kMay); }
 
 using enum TensorRole;
+using Layer = LayerWeights;
+using Model = TransformerWeights;
+constexpr auto kAsIs = FixUp::kNone, kRotated = FixUp::kRotated, kNorm = FixUp::kNorm;
+constexpr auto kRotatedNorm = FixUp::kRotatedNorm;
+constexpr auto kNoInput = InputOf::kNone, kH = InputOf::kH;
 
+// In the order of design: what exists once, then a layer from its first norm to its last.
 constexpr std::array kTable = {
-    TensorRow{kEmbed, "token_embd.weight", "model.embed_tokens.weight", true, vocab_size, dim},
-    TensorRow{kFinalNorm, "output_norm.weight", "model.norm.weight", true, dim, nullptr},
-    TensorRow{kLmHead, "output.weight", "lm_head.weight", false, vocab_size, dim},  // absent: tied to embed
+    TensorRow{kEmbed, "token_embd.weight", "@embed_tokens.weight", vocab_size, dim, &Model::embed, must},
+    TensorRow{kPositions, "position_embd.weight", "@wpe.weight", context, dim, &Model::positions, positions},
+    TensorRow{kFinalNorm, "output_norm.weight", "@norm.weight", dim, nullptr, &Model::final_norm, must,
+              kNoInput, kNorm},
+    TensorRow{kFinalNormBias, "output_norm.bias", "@norm.bias", dim, nullptr, &Model::final_norm_bias,
+              norm_bias},
+    TensorRow{kLmHead, "output.weight", "lm_head.weight|language_model.lm_head.weight", vocab_size, dim,
+              &Model::lm_head, own_head, kH},
 
-    TensorRow{kAttnNorm, "blk.#.attn_norm.weight", "model.layers.#.input_layernorm.weight", true, dim, nullptr},
-    TensorRow{kWq, "blk.#.attn_q.weight", "model.layers.#.self_attn.q_proj.weight", true, q_dim, dim},
-    TensorRow{kWk, "blk.#.attn_k.weight", "model.layers.#.self_attn.k_proj.weight", true, kv_dim, dim},
-    TensorRow{kWv, "blk.#.attn_v.weight", "model.layers.#.self_attn.v_proj.weight", true, kv_dim, dim},
-    TensorRow{kWo, "blk.#.attn_output.weight", "model.layers.#.self_attn.o_proj.weight", true, dim, q_dim},
-    TensorRow{kBq, "blk.#.attn_q.bias", "model.layers.#.self_attn.q_proj.bias", false, q_dim, nullptr},
-    TensorRow{kBk, "blk.#.attn_k.bias", "model.layers.#.self_attn.k_proj.bias", false, kv_dim, nullptr},
-    TensorRow{kBv, "blk.#.attn_v.bias", "model.layers.#.self_attn.v_proj.bias", false, kv_dim, nullptr},
-    TensorRow{kBo, "blk.#.attn_output.bias", "model.layers.#.self_attn.o_proj.bias", false, dim, nullptr},
+    TensorRow{kAttnNorm, "blk.#.attn_norm.weight", "@layers.#.input_layernorm.weight", dim, nullptr,
+              &Layer::attn_norm, before, kNoInput, kNorm},
+    TensorRow{kAttnNormBias, "blk.#.attn_norm.bias", "@layers.#.input_layernorm.bias", dim, nullptr,
+              &Layer::attn_norm_bias, norm_bias},
+    TensorRow{kWqkv, "blk.#.attn_qkv.weight", "@layers.#.self_attn.qkv_proj.weight", qkv_dim, dim, {}, may},
+    TensorRow{kWq, "blk.#.attn_q.weight", "@layers.#.self_attn.q_proj.weight", q_dim, dim, &Layer::wq, must,
+              kH, kRotated, kWqkv},
+    TensorRow{kWk, "blk.#.attn_k.weight", "@layers.#.self_attn.k_proj.weight", kv_dim, dim, &Layer::wk,
+              must, kH, kRotated, kWqkv},
+    TensorRow{kWv, "blk.#.attn_v.weight", "@layers.#.self_attn.v_proj.weight", kv_dim, dim, &Layer::wv,
+              must, kH, kAsIs, kWqkv},
+    TensorRow{kBqkv, "blk.#.attn_qkv.bias", "@layers.#.self_attn.qkv_proj.bias", qkv_dim, nullptr, {}, may},
+    TensorRow{kBq, "blk.#.attn_q.bias", "@layers.#.self_attn.q_proj.bias", q_dim, nullptr, &Layer::bq, may,
+              kNoInput, kRotated, kBqkv},
+    TensorRow{kBk, "blk.#.attn_k.bias", "@layers.#.self_attn.k_proj.bias", kv_dim, nullptr, &Layer::bk, may,
+              kNoInput, kRotated, kBqkv},
+    TensorRow{kBv, "blk.#.attn_v.bias", "@layers.#.self_attn.v_proj.bias", kv_dim, nullptr, &Layer::bv, may,
+              kNoInput, kAsIs, kBqkv},
+    TensorRow{kQNorm, "blk.#.attn_q_norm.weight", "@layers.#.self_attn.q_norm.weight", q_norm, nullptr,
+              &Layer::q_norm, qk_norms, kNoInput, kRotatedNorm},
+    TensorRow{kKNorm, "blk.#.attn_k_norm.weight", "@layers.#.self_attn.k_norm.weight", k_norm, nullptr,
+              &Layer::k_norm, qk_norms, kNoInput, kRotatedNorm},
+    TensorRow{kSinks, "blk.#.attn_sinks.weight", "@layers.#.self_attn.sinks", heads, nullptr, &Layer::sinks,
+              may},
+    TensorRow{kWo, "blk.#.attn_output.weight", "@layers.#.self_attn.o_proj.weight", dim, q_dim, &Layer::wo,
+              must, InputOf::kAttended},
+    TensorRow{kBo, "blk.#.attn_output.bias", "@layers.#.self_attn.o_proj.bias", dim, nullptr, &Layer::bo,
+              may},
+    TensorRow{kAttnPostNorm, "blk.#.post_attention_norm.weight",
+              "@layers.#.post_attention_layernorm.weight", dim, nullptr, &Layer::attn_post_norm, after,
+              kNoInput, kNorm},
 
-    TensorRow{kFfnNorm, "blk.#.ffn_norm.weight", "model.layers.#.post_attention_layernorm.weight", true, dim,
-              nullptr},
-    TensorRow{kWGate, "blk.#.ffn_gate.weight", "model.layers.#.mlp.gate_proj.weight", true, ffn_dim, dim},
-    TensorRow{kWUp, "blk.#.ffn_up.weight", "model.layers.#.mlp.up_proj.weight", true, ffn_dim, dim},
-    TensorRow{kWDown, "blk.#.ffn_down.weight", "model.layers.#.mlp.down_proj.weight", true, dim, ffn_dim},
-    TensorRow{kBGate, "blk.#.ffn_gate.bias", "model.layers.#.mlp.gate_proj.bias", false, ffn_dim, nullptr},
-    TensorRow{kBUp, "blk.#.ffn_up.bias", "model.layers.#.mlp.up_proj.bias", false, ffn_dim, nullptr},
-    TensorRow{kBDown, "blk.#.ffn_down.bias", "model.layers.#.mlp.down_proj.bias", false, dim, nullptr},
+    TensorRow{kFfnNorm, "blk.#.ffn_norm.weight", "@layers.#.post_attention_layernorm.weight", dim, nullptr,
+              &Layer::ffn_norm, before_ffn, kNoInput, kNorm},
+    TensorRow{kFfnNormBias, "blk.#.ffn_norm.bias", "@layers.#.post_attention_layernorm.bias", dim, nullptr,
+              &Layer::ffn_norm_bias, norm_bias},
+    TensorRow{kWGateUp, "blk.#.ffn_up.weight", "@layers.#.mlp.gate_up_proj.weight", two_ffn_dims, dim, {},
+              may},
+    TensorRow{kWGate, "blk.#.ffn_gate.weight", "@layers.#.mlp.gate_proj.weight", ffn_dim, dim,
+              &Layer::w_gate, gate, kH, kAsIs, kWGateUp},
+    TensorRow{kWUp, "blk.#.ffn_up.weight", "@layers.#.mlp.up_proj.weight", ffn_dim, dim, &Layer::w_up, must,
+              kH, kAsIs, kWGateUp},
+    TensorRow{kWDown, "blk.#.ffn_down.weight", "@layers.#.mlp.down_proj.weight", dim, ffn_dim,
+              &Layer::w_down, must, InputOf::kGated},
+    TensorRow{kBGate, "blk.#.ffn_gate.bias", "@layers.#.mlp.gate_proj.bias", ffn_dim, nullptr,
+              &Layer::b_gate, gate_bias},
+    TensorRow{kBUp, "blk.#.ffn_up.bias", "@layers.#.mlp.up_proj.bias", ffn_dim, nullptr, &Layer::b_up, may},
+    TensorRow{kBDown, "blk.#.ffn_down.bias", "@layers.#.mlp.down_proj.bias", dim, nullptr, &Layer::b_down,
+              may},
+    TensorRow{kFfnPostNorm, "blk.#.post_ffw_norm.weight", "@layers.#.post_feedforward_layernorm.weight",
+              dim, nullptr, &Layer::ffn_post_norm, after, kNoInput, kNorm},
 };
+
+// Every spelling of a role in a file, in order.
+std::string spellings(const ModelFile& file, const ModelConfig& config, TensorRole role) {
+  const bool gguf = file.container() == Container::kGguf;
+  for (const TensorName& name : config.names) {
+    const char* own = gguf ? name.gguf : name.hf;
+    if (name.role == role && *own != '\0') return own;
+  }
+  return gguf ? tensor_row(role).gguf : tensor_row(role).hf;
+}
+
+std::string fill_in(std::string_view spelling, const ModelConfig& config, size_t layer) {
+  std::string name;
+  for (const char c : spelling) {
+    if (c == '#') {
+      name += std::to_string(layer);
+    } else if (c == '@') {
+      name += config.name_prefix;
+    } else {
+      name += c;
+    }
+  }
+  return name;
+}
+
+struct Found {
+  std::string name;
+  const TensorView* tensor = nullptr;
+};
+
+// Without a tensor: the first spelling.
+Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer) {
+  const std::string all = spellings(file, config, role);
+  Found first;
+  for (size_t begin = 0; begin <= all.size();) {
+    const size_t end = std::min(all.find('|', begin), all.size());
+    std::string name = fill_in(std::string_view(all).substr(begin, end - begin), config, layer);
+    const TensorView* tensor = file.find_tensor(name);
+    if (tensor != nullptr) return {std::move(name), tensor};
+    if (begin == 0) first.name = std::move(name);
+    begin = end + 1;
+  }
+  return first;
+}
+
+Status check(const ModelFile& file, const Found& found, const Shape& wanted) {
+  const TensorView& tensor = *found.tensor;
+  if (tensor.shape != wanted) {
+    return {ErrorCode::kBadShape, file.path() + ": tensor " + found.name + " is " + tensor.shape.to_string() +
+                                      ", wanted " + wanted.to_string()};
+  }
+  if (!can_dequantize(tensor.dtype)) {
+    return {ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " has type " +
+                                         std::string(dtype_name(tensor.dtype)) +
+                                         ", which is not supported for weights"};
+  }
+  return {};
+}
+
+// Where the rows of `row` are in the fused tensor `fused`, whose parts stand in the table in their order.
+RowOrder part_order(const ModelConfig& config, const TensorRow& row, size_t layer) {
+  size_t first = 0;
+  for (const TensorRow& other : kTable) {
+    if (other.role == row.role) break;
+    if (other.part_of == row.part_of && other.role != row.part_of) first += other.rows(config, layer);
+  }
+  const bool heads_are_grouped = row.part_of == kWqkv || row.part_of == kBqkv;
+  if (!heads_are_grouped || !config.qkv_by_group) return {.first = first};
+  return {.first = first / config.n_kv_heads,
+          .block = row.rows(config, layer) / config.n_kv_heads,
+          .stride = qkv_dim(config, layer) / config.n_kv_heads};
+}
+
+// A part that is consecutive rows of a matrix is a view of those.
+void cut(TensorSource& source) {
+  if (source.transposed || source.order.block != 0 || source.tensor.shape.rank != 2) return;
+  source.tensor = source.tensor.row_range(source.order.first, source.n_rows);
+  source.order.first = 0;
+}
 
 }  // namespace
 
@@ -55,38 +207,55 @@ const TensorRow& tensor_row(TensorRole role) {
   return kTable[0];
 }
 
-std::string tensor_name(const ModelFile& file, TensorRole role, size_t layer) {
-  const TensorRow& row = tensor_row(role);
-  std::string name = file.container() == Container::kGguf ? row.gguf : row.hf;
-  if (const size_t hash = name.find('#'); hash != std::string::npos) {
-    name.replace(hash, 1, std::to_string(layer));
-  }
-  return name;
+std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer) {
+  const std::string all = spellings(file, config, role);
+  return fill_in(std::string_view(all).substr(0, all.find('|')), config, layer);
 }
 
-Result<const TensorView*> find_checked(const ModelFile& file, const ModelConfig& config, TensorRole role,
-                                       size_t layer) {
-  const TensorRow& row = tensor_row(role);
-  const std::string name = tensor_name(file, role, layer);
-  const TensorView* tensor = file.find_tensor(name);
-  if (tensor == nullptr) {
-    if (!row.required) return nullptr;
-    return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + name + " is missing");
+Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
+                                 size_t layer) {
+  const Presence presence = row.presence(config, layer);
+  if (presence == Presence::kNo) return TensorSource();
+  TensorSource source;
+  source.n_rows = row.rows(config, layer);
+  source.n_cols = row.is_matrix() ? row.cols(config, layer) : 1;
+  source.transposed = config.transposed && row.per_layer() && row.is_matrix();
+
+  Found found = find(file, config, row.role, layer);
+  size_t file_rows = source.n_rows;
+  // GGUF calls gate|up what else is up alone: it is fused where there is no gate.
+  const bool own = found.tensor != nullptr &&
+                   (row.role != kWUp || !config.gated || find(file, config, kWGate, layer).tensor != nullptr);
+  if (!own && row.part_of != row.role) {
+    Found fused = find(file, config, row.part_of, layer);
+    if (fused.tensor != nullptr) {
+      found = std::move(fused);
+      file_rows = tensor_row(row.part_of).rows(config, layer);
+      source.order = part_order(config, row, layer);
+    }
   }
-  Shape wanted;
-  wanted.rank = row.cols == nullptr ? 1 : 2;
-  wanted.dims[0] = row.rows(config);
-  if (row.cols != nullptr) wanted.dims[1] = row.cols(config);
-  if (tensor->shape != wanted) {
-    return Status(ErrorCode::kBadShape, file.path() + ": tensor " + name + " is " + tensor->shape.to_string() +
-                                            ", wanted " + wanted.to_string());
+  if (found.tensor == nullptr) {
+    if (presence == Presence::kMay) return TensorSource();
+    return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + found.name + " is missing");
   }
-  if (!can_dequantize(tensor->dtype)) {
-    return Status(ErrorCode::kUnsupported, file.path() + ": tensor " + name + " has type " +
-                                               std::string(dtype_name(tensor->dtype)) +
-                                               ", which is not supported for weights");
+  Shape wanted{{file_rows, source.n_cols}, row.is_matrix() ? size_t{2} : size_t{1}};
+  if (!row.is_matrix()) wanted.dims[1] = 0;
+  if (source.transposed) std::swap(wanted.dims[0], wanted.dims[1]);
+  TRY(check(file, found, wanted));
+  const bool plain_floats = dtype_is_float(found.tensor->dtype) && found.tensor->source == nullptr;
+  if (source.transposed && !plain_floats) {
+    return Status(ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " is [in, out] and of type " +
+                                               std::string(dtype_name(found.tensor->dtype)) +
+                                               ", wanted floats: blocks of weights cannot be turned");
   }
-  return tensor;
+  source.name = std::move(found.name);
+  source.tensor = *found.tensor;
+  cut(source);
+  if (row.is_rotated() && config.adjacent_pairs) {
+    source.order.head_dim = config.head_dim;
+    source.order.rotary_dim = config.ropes.empty() ? 0 : config.ropes.front().rotary_dim;
+  }
+  return source;
 }
 
 }  // namespace ibid

@@ -1,43 +1,93 @@
-// The tensor table: every tensor a transformer may have, with its name in each container, its shape and
-// whether a file must have it. Presence of an optional tensor is the switch: a model whose file has
-// attn_q.bias has query biases.
+// The tensor table: every tensor a transformer may have, with its name in each container, its shape, when a model has
+// it, where it is bound, which input it multiplies and what has to be put right on the way. Binding, the memory plan
+// and the error messages follow from it.
+//
+// Names: '#' stands for the layer, '@' for the prefix of the file (ModelConfig::name_prefix), '|' separates spellings,
+// of which the first that the file has is taken. An architecture whose files use other names lists those
+// (ModelConfig::names). Several tensors in one (q|k|v, gate|up) are found where a file has no tensor of their own.
 #pragma once
 
 #include <span>
 #include <string>
+#include <variant>
 
 #include "base/result.h"
 #include "base/tensor_view.h"
+#include "kernels/panel.h"
 #include "model/config.h"
+#include "model/transformer_weights.h"
 #include "weights/model_file.h"
 
 namespace ibid {
 
-enum class TensorRole {
-  kEmbed, kFinalNorm, kLmHead,                                        // once
-  kAttnNorm, kWq, kWk, kWv, kWo, kBq, kBk, kBv, kBo,                  // per layer
-  kFfnNorm, kWGate, kWUp, kWDown, kBGate, kBUp, kBDown,
+enum class TensorRole : uint8_t {
+  kEmbed, kPositions, kFinalNorm, kFinalNormBias, kLmHead,                       // once
+  kAttnNorm, kAttnNormBias, kAttnPostNorm, kWq, kWk, kWv, kWo, kWqkv,            // per layer
+  kBq, kBk, kBv, kBo, kBqkv, kQNorm, kKNorm, kSinks,
+  kFfnNorm, kFfnNormBias, kFfnPostNorm, kWGate, kWUp, kWDown, kWGateUp, kBGate, kBUp, kBDown,
 };
 
-struct TensorRow {
+// How an architecture's files call a tensor. An empty name: as in the table.
+struct TensorName {
   TensorRole role;
-  const char* gguf;      // '#' stands for the layer
+  const char* gguf;
   const char* hf;
-  bool required;
-  // Dimensions as members of ModelConfig say them: rows [out, in], vectors [n].
-  size_t (*rows)(const ModelConfig&);
-  size_t (*cols)(const ModelConfig&);  // nullptr: a vector
+};
+
+// The input of the linear layer that a matrix is. The embedding is only looked up; as a tied head it reads h.
+enum class InputOf : uint8_t { kNone, kH, kAttended, kGated };
+
+enum class FixUp : uint8_t {
+  kNone,
+  kRotated,      // rows of heads that RoPE turns: ModelConfig::adjacent_pairs
+  kNorm,         // ModelConfig::norms_minus_one
+  kRotatedNorm,  // both: the norm of a head
+};
+
+// Whether a model has a tensor. kMay: if its file does, and that is the switch.
+enum class Presence : uint8_t { kNo, kMay, kMust };
+
+struct TensorRow {
+  using Dimension = size_t (*)(const ModelConfig&, size_t layer);
+  // Where TransformerWeights has it. Nothing: it holds other tensors.
+  using Place = std::variant<std::monostate, PackedMatrix TransformerWeights::*, WeightVector TransformerWeights::*,
+                             PackedMatrix LayerWeights::*, WeightVector LayerWeights::*>;
+  TensorRole role;
+  const char* gguf;
+  const char* hf;
+  Dimension rows;
+  Dimension cols;                 // nullptr: a vector
+  Place place;
+  Presence (*presence)(const ModelConfig&, size_t layer);
+  InputOf input = InputOf::kNone;
+  FixUp fix = FixUp::kNone;
+  TensorRole part_of = role;      // the fused tensor that may hold it; itself: none
+
+  bool per_layer() const { return std::string_view(gguf).find('#') != std::string_view::npos; }
+  bool is_matrix() const { return cols != nullptr; }
+  bool is_rotated() const { return fix == FixUp::kRotated || fix == FixUp::kRotatedNorm; }
+  bool is_norm() const { return fix == FixUp::kNorm || fix == FixUp::kRotatedNorm; }
 };
 
 std::span<const TensorRow> tensor_table();
 const TensorRow& tensor_row(TensorRole role);
 
-// The name of `role` in this file; `layer` is ignored for tensors that exist once.
-std::string tensor_name(const ModelFile& file, TensorRole role, size_t layer = 0);
+// The first spelling of `role` in this file; `layer` is ignored for tensors that exist once.
+std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer = 0);
 
-// The tensor, its shape checked against the configuration; nullptr when it is optional and absent.
+// Where the weights of a role are in a file: rows order.source_row(0 .. n_rows) of `tensor`, or its columns.
+struct TensorSource {
+  std::string name;        // of the tensor in the file
+  TensorView tensor;       // for a part that is whole rows of a fused tensor, those alone
+  size_t n_rows = 0, n_cols = 0;
+  RowOrder order;
+  bool transposed = false; // `tensor` is [n_cols, rows]
+  bool found() const { return n_rows != 0; }
+};
+
+// Finds the tensor, checks its shape against the configuration; !found() when the model does not have it.
 // Errors: kMissingTensor, kBadShape (file, tensor, got, wanted), kUnsupported (a type we cannot decode).
-Result<const TensorView*> find_checked(const ModelFile& file, const ModelConfig& config, TensorRole role,
-                                       size_t layer = 0);
+Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
+                                 size_t layer = 0);
 
 }  // namespace ibid

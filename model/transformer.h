@@ -54,6 +54,7 @@ class TransformerModel final : public LanguageModel {
     std::vector<AttentionSequence> sequences;  // [batch] those that share pages are neighbours
     std::vector<TokenId> tokens;               // [T]
     std::vector<size_t> positions;             // [T]
+    std::vector<float> query_scales;           // [T] where positions scale queries
     std::vector<size_t> logit_rows;            // rows that want logits
     LinearInput gated;                         // of acts_, with as many rows as the pass
     float* logits = nullptr;                   // [logit_rows, logits_stride]
@@ -67,6 +68,7 @@ class TransformerModel final : public LanguageModel {
 
   Status check(std::span<const SequenceChunk> batch) const;
   void lay_out(std::span<const SequenceChunk> batch, Logits& logits, Pass& pass);
+  float query_scale(size_t position) const;
   static Status check_finite(const Logits& logits);
 
   // One worker's part of a pass, or of the last step on fewer rows.
@@ -86,21 +88,28 @@ class TransformerModel final : public LanguageModel {
     }
   };
 
-  // Each of these is run by every worker of the region.
+  // Each of these is run by every worker of the region. transformer.cc: what is computed.
   void run(const Worker& worker, Pass& pass, Range layers);
   void embed(Part& p);
   void attention_block(Part& p, size_t layer);
+  void project(Part& p, size_t layer);
   void mlp_block(Part& p, size_t layer);
   void lm_head(Part& p);
 
-  void norm(Part& p, WeightVector weight);
+  // transformer_rows.cc: who computes which rows, heads and columns.
+  void norm(Part& p, WeightVector weight, WeightVector bias);
+  void norm_row(const float* x, WeightVector weight, WeightVector bias, size_t n, float* y) const;
   void quantize(const Part& p, LinearInput& input);
-  void rotate_queries(const Part& p, const LayerWeights& w);
+  void norm_whole(const Part& p, Rows rows, WeightVector bias, WeightVector weight);
+  void rotate_queries(const Part& p, size_t layer);
   void store_keys_and_values(const Part& p, size_t layer);
-  void rotate_head(const Part& p, Rows rows, WeightVector bias, size_t row, size_t head);
-  void gate(const Part& p, const LayerWeights& w, Range panels);
-  void add_bias(WeightVector bias, size_t first, size_t n, float* x);
-  void add_residual(const Part& p, WeightVector bias);
+  void rotate_head(const Part& p, Rows rows, WeightVector bias, WeightVector norm, size_t layer, size_t row,
+                   size_t head);
+  void gate(const Part& p, size_t layer, Range panels);
+  void activate_and_multiply(const Activation& f, const float* gate, const float* up, size_t n, float* y) const;
+  void add_bias(WeightVector bias, size_t first, size_t n, float* x) const;
+  void add_residual(const Part& p, WeightVector bias, WeightVector post_norm);
+  void finish_logits(const Part& p);
   void look_for_stop(const Part& p, size_t layer);
 
   ModelConfig config_;
@@ -110,7 +119,7 @@ class TransformerModel final : public LanguageModel {
   KvLayout kv_layout_;
   std::unique_ptr<ThreadTeam> team_;
   const Kernels* kernels_ = nullptr;
-  RopeTable rope_;
+  std::vector<RopeTable> ropes_;
   TransformerWeights weights_;
   Activations acts_;
   LinearContext linear_;

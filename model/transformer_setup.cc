@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "kernels/dispatch.h"
+#include "kernels/portable_math.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -16,8 +17,9 @@ TransformerModel::TransformerModel(ModelConfig config, const ModelOptions& optio
       max_seq_len_(options.max_seq_len == 0 ? config_.trained_context : options.max_seq_len),
       max_chunk_(std::min(options.max_chunk, max_seq_len_)),
       kv_layout_(KvLayout::make(config_.n_layers, config_.n_kv_heads, config_.head_dim, options.kv_dtype)),
-      team_(std::move(team)),
-      rope_(make_rope_table(config_.rope)) {}
+      team_(std::move(team)) {
+  for (const RopeRule& rule : config_.ropes) ropes_.push_back(make_rope_table(rule, max_seq_len_));
+}
 
 Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFile& file, ModelConfig config,
                                                                    const ModelOptions& options) {
@@ -78,6 +80,11 @@ Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
   return {};
 }
 
+float TransformerModel::query_scale(size_t position) const {
+  const size_t steps = position / config_.query_growth_step;
+  return static_cast<float>(1.0 + config_.query_growth * portable_log(1.0 + static_cast<double>(steps)));
+}
+
 void TransformerModel::lay_out(std::span<const SequenceChunk> batch, Logits& logits, Pass& pass) {
   pass.batch = batch;
   for (const SequenceChunk& chunk : batch) {
@@ -88,6 +95,7 @@ void TransformerModel::lay_out(std::span<const SequenceChunk> batch, Logits& log
     for (size_t i = 0; i < n; ++i) {
       pass.tokens.push_back(chunk.tokens[i]);
       pass.positions.push_back(first_position + i);
+      if (config_.query_growth != 0) pass.query_scales.push_back(query_scale(first_position + i));
       const bool wanted = chunk.want == WantLogits::kAll || (chunk.want == WantLogits::kLast && i + 1 == n);
       if (wanted) pass.logit_rows.push_back(first_row + i);
     }

@@ -18,40 +18,47 @@ namespace ibid {
 
 class ModelFile;
 
-// A vector of a layer (norm weight, bias), widened to float; empty when the file does not have it.
+// A vector of a layer (norm weight, bias), widened to float; empty when the model does not have it.
 // Room for whole vectors of 16.
 using WeightVector = std::span<const float>;
 
 struct LayerWeights {
-  WeightVector attn_norm;          // [D]
-  PackedMatrix wq, wk, wv;         // [H d, D], [G d, D], [G d, D]
-  WeightVector bq, bk, bv;         // [H d], [G d], [G d]   optional
-  PackedMatrix wo;                 // [D, H d]
-  WeightVector bo;                 // [D]                   optional
-  WeightVector ffn_norm;           // [D]
-  PackedMatrix w_gate, w_up;       // [F, D]
-  WeightVector b_gate, b_up;       // [F]                   optional
-  PackedMatrix w_down;             // [D, F]
-  WeightVector b_down;             // [D]                   optional
+  WeightVector attn_norm, attn_norm_bias;  // [D]
+  PackedMatrix wq, wk, wv;                 // [H d, D], [G d, D], [G d, D]
+  WeightVector bq, bk, bv;                 // [H d], [G d], [G d]
+  WeightVector q_norm, k_norm;             // [d] per head, or [H d], [G d]
+  WeightVector sinks;                      // [H]
+  PackedMatrix wo;                         // [D, H d]
+  WeightVector bo;                         // [D]
+  WeightVector attn_post_norm;             // [D]
+  WeightVector ffn_norm, ffn_norm_bias;    // [D]
+  PackedMatrix w_gate, w_up;               // [F, D]
+  WeightVector b_gate, b_up;               // [F]
+  PackedMatrix w_down;                     // [D, F]
+  WeightVector b_down;                     // [D]
+  WeightVector ffn_post_norm;              // [D]
 };
 
 class TransformerWeights {
  public:
   // Binds and packs. Numerics::kReference expands every matrix to float panels.
-  // Errors: those of find_checked(); kNonFinite (a norm or bias that is not finite, named); kOutOfMemory.
+  // Errors: those of find_source(); kNonFinite (a norm or bias that is not finite, named); kOutOfMemory.
   static Result<TransformerWeights> load(const ModelFile& file, const ModelConfig& config, Numerics numerics,
                                          ThreadTeam& team);
 
-  // What load() will make, known before anything is allocated. Errors: those of find_checked().
+  // What load() will make, known before anything is allocated. Errors: those of find_source().
   struct Plan {
     size_t bytes = 0;
     QuantizedInputs quantized;  // which inputs of linear layers meet a quantised matrix in some layer
+    size_t lookup_bytes = 0;    // of the matrices of which a token reads one row
+    size_t layer_weights = 0;   // values of all matrices of the layers
   };
   static Result<Plan> plan(const ModelFile& file, const ModelConfig& config, Numerics numerics);
 
   PackedMatrix embed;              // [V, D]; rows are looked up, and it is the head of a tied model
   PackedMatrix lm_head;            // [V, D]; equal to embed when tied
-  WeightVector final_norm;         // [D]
+  PackedMatrix positions;          // [trained_context, D]; empty: positions are not learned
+  WeightVector final_norm, final_norm_bias;  // [D]
   std::vector<LayerWeights> layers;
 
   size_t bytes() const { return arena_.used(); }

@@ -198,9 +198,10 @@ Status GgufFile::wrong_type(const GgufEntry& entry, std::string_view wanted) con
                                    ", wanted " + std::string(wanted)};
 }
 
-// REQUIRES: the element type is an integer type and index < count.
+// REQUIRES: the element type is an integer type or BOOL and index < count.
 Result<int64_t> GgufFile::integer_at(const GgufEntry& entry, uint64_t index) const {
   switch (entry.element_type) {
+    case GgufType::kBool:
     case GgufType::kU8: return int64_t{load<uint8_t>(entry.payload, index)};
     case GgufType::kI8: return int64_t{load<int8_t>(entry.payload, index)};
     case GgufType::kU16: return int64_t{load<uint16_t>(entry.payload, index)};
@@ -263,9 +264,8 @@ Result<std::optional<std::vector<std::string_view>>> GgufFile::get_strings(std::
 Result<std::optional<std::vector<int64_t>>> GgufFile::get_ints(std::string_view key) const {
   const GgufEntry* entry = header_.find(key);
   if (entry == nullptr) return std::optional<std::vector<int64_t>>();
-  if (entry->type != GgufType::kArray || !gguf_type_is_integer(entry->element_type)) {
-    return wrong_type(*entry, "ARRAY of integers");
-  }
+  const bool whole = gguf_type_is_integer(entry->element_type) || entry->element_type == GgufType::kBool;
+  if (entry->type != GgufType::kArray || !whole) return wrong_type(*entry, "ARRAY of integers");
   std::vector<int64_t> values;
   values.reserve(entry->count);
   for (uint64_t i = 0; i < entry->count; ++i) {

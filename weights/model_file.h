@@ -41,7 +41,7 @@ class ModelFile {
   virtual Result<std::optional<double>> get_float(std::string_view key) const = 0;
   virtual Result<std::optional<bool>> get_bool(std::string_view key) const = 0;
   virtual Result<std::optional<std::string_view>> get_string(std::string_view key) const = 0;
-  // Arrays. Views of strings point into the mapping.
+  // Arrays. Views of strings point into the mapping. get_ints takes BOOL of GGUF as 0 and 1.
   virtual Result<std::optional<std::vector<std::string_view>>> get_strings(std::string_view key) const = 0;
   virtual Result<std::optional<std::vector<int64_t>>> get_ints(std::string_view key) const = 0;
   virtual Result<std::optional<std::vector<double>>> get_floats(std::string_view key) const = 0;

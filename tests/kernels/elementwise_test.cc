@@ -105,6 +105,68 @@ TEST_P(Elementwise, ClampedSwigluOfNanIsNan) {
   for (const float value : y) EXPECT_TRUE(std::isnan(value));
 }
 
+TEST_P(Elementwise, LayerNormWithAndWithoutBias) {
+  FloatSequence sequence(9);
+  for (size_t n : lengths()) {
+    const auto x = padded(sequence.vector(n, -3, 5), 1);
+    const auto weight = padded(sequence.vector(n, -2, 2), 1), bias = padded(sequence.vector(n), 1);
+    for (const float* b : {static_cast<const float*>(nullptr), &bias[1]}) {
+      auto want = padded(std::vector<float>(n), 1);
+      auto got = want;
+      ref().layer_norm(&x[1], &weight[1], b, 1e-5f, n, &want[1]);
+      kernels().layer_norm(&x[1], &weight[1], b, 1e-5f, n, &got[1]);
+      ASSERT_TRUE(same_bits(got, want)) << "n = " << n;
+      auto in_place = x;
+      kernels().layer_norm(&in_place[1], &weight[1], b, 1e-5f, n, &in_place[1]);
+      ASSERT_TRUE(same_bits(in_place, want)) << "in place, n = " << n;
+    }
+  }
+}
+
+const std::vector<Activation>& activations() {
+  using Kind = Activation::Kind;
+  static const std::vector<Activation> all = {{Kind::kSilu},
+                                              {Kind::kGelu},
+                                              {Kind::kGeluTanh},
+                                              {Kind::kReluSquared},
+                                              {Kind::kXielu, 0.8f, 1.3f, 0.5f, -1e-6f}};
+  return all;
+}
+
+TEST_P(Elementwise, Activations) {
+  FloatSequence sequence(10);
+  for (const Activation& f : activations()) {
+    for (size_t n : lengths()) {
+      for (const float range : {0.01f, 3.0f, 200.0f}) {
+        const auto x = padded(sequence.vector(n, -range, range), 1);
+        auto want = padded(std::vector<float>(n), 1);
+        auto got = want;
+        ref().activate(f, &x[1], n, &want[1]);
+        kernels().activate(f, &x[1], n, &got[1]);
+        ASSERT_TRUE(same_bits(got, want)) << "kind " << static_cast<int>(f.kind) << ", n = " << n;
+        auto in_place = x;
+        kernels().activate(f, &in_place[1], n, &in_place[1]);
+        ASSERT_TRUE(same_bits(in_place, want)) << "in place, kind " << static_cast<int>(f.kind) << ", n = " << n;
+      }
+    }
+  }
+}
+
+TEST_P(Elementwise, SoftcapAndMultiply) {
+  FloatSequence sequence(11);
+  for (size_t n : lengths()) {
+    const auto y = padded(sequence.vector(n), 2);
+    auto want = padded(sequence.vector(n, -90, 90), 2);
+    auto got = want;
+    ref().softcap(&want[2], 30.0f, n);
+    kernels().softcap(&got[2], 30.0f, n);
+    ASSERT_TRUE(same_bits(got, want)) << "n = " << n;
+    ref().multiply(&want[2], &y[2], n);
+    kernels().multiply(&got[2], &y[2], n);
+    ASSERT_TRUE(same_bits(got, want)) << "n = " << n;
+  }
+}
+
 TEST_P(Elementwise, AddAndScale) {
   FloatSequence sequence(5);
   for (size_t n : lengths()) {
@@ -157,6 +219,33 @@ TEST(ElementwiseReference, RefIsCloseToTheMathematics) {
       ASSERT_NEAR(b[i], (u + 1) * g / (1 + std::exp(-double{1.702f} * g)), 2e-7 * std::fabs(b[i]) + 1e-20);
       ASSERT_NEAR(a[i], b[i], 1e-5 * std::fabs(b[i]) + 1e-20);
     }
+  }
+}
+
+TEST(ElementwiseReference, LayerNormAndActivationsAreCloseToTheMathematics) {
+  FloatSequence sequence(12);
+  const Kernels& ref = kernels_for(Isa::kRef);
+  const Kernels& oracle = reference_kernels();
+  const size_t n = 577;
+  const auto w = sequence.vector(n, -2, 2), bias = sequence.vector(n, -2, 2);
+  std::vector<float> a(n), b(n);
+  for (const float range : {0.01f, 1.0f, 8.0f, 60.0f}) {
+    const auto x = sequence.vector(n, -range, range);
+    for (const Activation& f : activations()) {
+      ref.activate(f, x.data(), n, a.data());
+      oracle.activate(f, x.data(), n, b.data());
+      for (size_t i = 0; i < n; ++i) {
+        ASSERT_NEAR(a[i], b[i], 5e-7 * std::fabs(b[i]) + 1e-7 * std::fabs(x[i]))
+            << "kind " << static_cast<int>(f.kind) << ", x = " << x[i];
+      }
+    }
+    ref.layer_norm(x.data(), w.data(), bias.data(), 1e-5f, n, a.data());
+    oracle.layer_norm(x.data(), w.data(), bias.data(), 1e-5f, n, b.data());
+    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(a[i], b[i], 2e-6);
+    auto capped = x, exactly = x;
+    ref.softcap(capped.data(), 30.0f, n);
+    oracle.softcap(exactly.data(), 30.0f, n);
+    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(capped[i], exactly[i], 5e-7 * std::fabs(exactly[i]));
   }
 }
 

@@ -57,9 +57,30 @@ TEST(Panel, UnpermuteUndoesTheConvertersPermutation) {
       for (size_t s = 0; s < 2; ++s) permuted.push_back(h * head_dim + s * half + i);
     }
   }
-  const RowOrder order{RowOrder::kUnpermuteRope, head_dim};
+  const RowOrder order = RowOrder::halves_of_pairs(head_dim, head_dim);
   for (size_t row = 0; row < heads * head_dim; ++row) EXPECT_EQ(permuted[order.source_row(row)], row);
   EXPECT_EQ(RowOrder{}.source_row(13), 13u);
+}
+
+// Only the rotated dimensions of a head are pairs.
+TEST(Panel, PairsOfPartialRotation) {
+  const RowOrder order = RowOrder::halves_of_pairs(6, 4);
+  const size_t want[] = {0, 2, 1, 3, 4, 5, 6, 8, 7, 9, 10, 11};
+  for (size_t row = 0; row < 12; ++row) EXPECT_EQ(order.source_row(row), want[row]) << row;
+}
+
+// Two KV heads of three query heads: q q q k v, q q q k v, each of two rows; and k of pairs.
+TEST(Panel, PartsOfAFusedTensor) {
+  RowOrder q{.first = 0, .block = 6, .stride = 10};
+  RowOrder k{.first = 6, .block = 2, .stride = 10};
+  EXPECT_EQ(q.source_row(5), 5u);
+  EXPECT_EQ(q.source_row(6), 10u);
+  EXPECT_EQ(q.source_row(11), 15u);
+  EXPECT_EQ(k.source_row(1), 7u);
+  EXPECT_EQ(k.source_row(2), 16u);
+  RowOrder pairs{.first = 0, .block = 4, .stride = 12, .head_dim = 4, .rotary_dim = 4};
+  const size_t want[] = {0, 2, 1, 3, 12, 14, 13, 15};
+  for (size_t row = 0; row < 8; ++row) EXPECT_EQ(pairs.source_row(row), want[row]) << row;
 }
 
 }  // namespace

@@ -50,6 +50,17 @@ TEST(PortableMath, TanhIsWithinThreeUnitsAndOdd) {
   EXPECT_EQ(portable_tanh(0.0f), 0.0f);
 }
 
+TEST(PortableMath, Erf) {
+  double worst = 0;
+  for (float x = 0.0f; x < 6.0f; x += 1.7e-5f) {
+    worst = std::max(worst, std::fabs(double{portable_erf(x)} - std::erf(double{x})));
+    ASSERT_EQ(portable_erf(-x), -portable_erf(x)) << x;
+  }
+  EXPECT_LT(worst, 1e-7);
+  EXPECT_EQ(portable_erf(100.0f), 1.0f);
+  EXPECT_EQ(portable_erf(0.0f), 0.0f);
+}
+
 TEST(PortableMath, SinCosAgainstLibm) {
   FloatSequence sequence(1);
   double worst = 0;

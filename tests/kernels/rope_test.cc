@@ -19,7 +19,7 @@ RopeRule plain(double theta, size_t rotary_dim) {
 
 TEST(Rope, PlainFrequenciesAreThetaToTheMinusTwoIOverDim) {
   for (double theta : {10000.0, 100000.0, 500000.0, 1e6}) {
-    const RopeTable table = make_rope_table(plain(theta, 64));
+    const RopeTable table = make_rope_table(plain(theta, 64), 4096);
     ASSERT_EQ(table.inv_freq.size(), 32u);
     for (size_t i = 0; i < 32; ++i) {
       const double exact = std::pow(theta, -2.0 * static_cast<double>(i) / 64.0);
@@ -29,7 +29,7 @@ TEST(Rope, PlainFrequenciesAreThetaToTheMinusTwoIOverDim) {
 }
 
 TEST(Rope, AnglesMatchDoubleToTheLastFloatBitUpToAMillion) {
-  const RopeTable table = make_rope_table(plain(10000.0, 128));
+  const RopeTable table = make_rope_table(plain(10000.0, 128), 4096);
   std::vector<float> cos_sin(128);
   for (size_t position : {0u, 1u, 63u, 511u, 8191u, 131071u, 1048575u}) {
     rope_angles(table, position, cos_sin.data());
@@ -42,7 +42,7 @@ TEST(Rope, AnglesMatchDoubleToTheLastFloatBitUpToAMillion) {
 }
 
 TEST(Rope, MagnitudeScalesBoth) {
-  RopeTable table = make_rope_table(plain(10000.0, 8));
+  RopeTable table = make_rope_table(plain(10000.0, 8), 4096);
   table.magnitude = 1.5f;
   std::vector<float> cos_sin(8);
   rope_angles(table, 7, cos_sin.data());
@@ -53,16 +53,16 @@ TEST(Rope, LinearDividesEveryFrequency) {
   RopeRule rule = plain(10000.0, 32);
   rule.kind = RopeRule::Kind::kLinear;
   rule.factor = 4.0;
-  const RopeTable stretched = make_rope_table(rule);
-  const RopeTable base = make_rope_table(plain(10000.0, 32));
+  const RopeTable stretched = make_rope_table(rule, 4096);
+  const RopeTable base = make_rope_table(plain(10000.0, 32), 4096);
   for (size_t i = 0; i < 16; ++i) EXPECT_DOUBLE_EQ(stretched.inv_freq[i], base.inv_freq[i] / 4.0);
 }
 
 TEST(Rope, FrequencyFactorsDivideOneByOne) {
   RopeRule rule = plain(500000.0, 8);
   rule.frequency_factors = {1.0f, 1.0f, 2.0f, 8.0f};
-  const RopeTable table = make_rope_table(rule);
-  const RopeTable base = make_rope_table(plain(500000.0, 8));
+  const RopeTable table = make_rope_table(rule, 4096);
+  const RopeTable base = make_rope_table(plain(500000.0, 8), 4096);
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_DOUBLE_EQ(table.inv_freq[i], base.inv_freq[i] / double{rule.frequency_factors[i]});
   }
@@ -87,8 +87,8 @@ TEST(Rope, Llama3) {
   rule.low_freq_factor = 1.0;
   rule.high_freq_factor = 4.0;
   rule.original_max_positions = 8192;
-  const RopeTable table = make_rope_table(rule);
-  const RopeTable base = make_rope_table(plain(500000.0, 128));
+  const RopeTable table = make_rope_table(rule, 4096);
+  const RopeTable base = make_rope_table(plain(500000.0, 128), 4096);
   size_t kept = 0, divided = 0, mixed = 0;
   for (size_t i = 0; i < 64; ++i) {
     EXPECT_NEAR(table.inv_freq[i] / llama3_by_wavelength(rule, base.inv_freq[i]), 1.0, 1e-13) << i;
@@ -107,9 +107,61 @@ TEST(Rope, Llama3) {
   EXPECT_EQ(divided, 29u);
 }
 
+// The rule as its paper words it (Peng et al. 2023, section 3.2): by turns within the original context.
+TEST(Rope, Yarn) {
+  RopeRule rule = plain(1000000.0, 128);
+  rule.kind = RopeRule::Kind::kYarn;
+  rule.factor = 4.0;
+  rule.original_max_positions = 32768;
+  rule.truncate = false;
+  rule.magnitude = 1.25;
+  const RopeTable table = make_rope_table(rule, 131072);
+  const RopeTable base = make_rope_table(plain(1000000.0, 128), 131072);
+  EXPECT_EQ(table.magnitude, 1.25);
+  const auto pair_of = [&](double turns) {
+    return 128 * std::log(32768 / (turns * 2 * std::acos(-1.0))) / (2 * std::log(1000000.0));
+  };
+  for (size_t i = 0; i < 64; ++i) {
+    const double ramp = std::clamp((static_cast<double>(i) - pair_of(32)) / (pair_of(1) - pair_of(32)), 0.0, 1.0);
+    EXPECT_NEAR(table.inv_freq[i] / (base.inv_freq[i] * (ramp / 4 + 1 - ramp)), 1.0, 1e-13) << i;
+  }
+  rule.truncate = true;
+  const RopeTable rounded = make_rope_table(rule, 131072);
+  for (size_t i = 0; i < 64; ++i) {
+    const double low = std::floor(pair_of(32)), high = std::ceil(pair_of(1));
+    const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    EXPECT_NEAR(rounded.inv_freq[i] / (base.inv_freq[i] * (ramp / 4 + 1 - ramp)), 1.0, 1e-13) << i;
+  }
+}
+
+TEST(Rope, LongropeTakesItsFactorsByTheContextOnce) {
+  RopeRule rule = plain(10000.0, 8);
+  rule.kind = RopeRule::Kind::kLongrope;
+  rule.original_max_positions = 4096;
+  rule.short_factors = {1.0f, 1.5f, 2.0f, 2.5f};
+  rule.frequency_factors = {2.0f, 4.0f, 8.0f, 16.0f};
+  const RopeTable base = make_rope_table(plain(10000.0, 8), 4096);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(make_rope_table(rule, 4096).inv_freq[i], base.inv_freq[i] / double{rule.short_factors[i]});
+    EXPECT_EQ(make_rope_table(rule, 4097).inv_freq[i], base.inv_freq[i] / double{rule.frequency_factors[i]});
+  }
+}
+
+TEST(Rope, PairsThatDoNotTurn) {
+  RopeRule rule = plain(10000.0, 8);
+  rule.n_turning = 2;
+  const RopeTable table = make_rope_table(rule, 4096);
+  EXPECT_EQ(table.inv_freq[1], make_rope_table(plain(10000.0, 8), 4096).inv_freq[1]);
+  EXPECT_EQ(table.inv_freq[2], 0.0);
+  std::vector<float> cos_sin(8);
+  rope_angles(table, 1000, cos_sin.data());
+  EXPECT_EQ(cos_sin[2], 1.0f);
+  EXPECT_EQ(cos_sin[4 + 2], 0.0f);
+}
+
 TEST(Rope, SameBitsWhereverItRuns) {
   // Fixed outputs: a change of a single bit here invalidates every stored key.
-  const RopeTable table = make_rope_table(plain(10000.0, 64));
+  const RopeTable table = make_rope_table(plain(10000.0, 64), 4096);
   std::vector<float> cos_sin(64);
   rope_angles(table, 1000, cos_sin.data());
   uint32_t hash = 2166136261u;

@@ -196,8 +196,8 @@ TEST(BadModels, Case70_NormsThatAreNotFinite) {
 
 TEST(BadModels, UnsupportedRopeScalingIsNamed) {
   GgufWriter writer = tiny_model_writer({});
-  writer.add_string("llama.rope.scaling.type", "yarn");
-  expect_error(load_written(writer), ErrorCode::kUnsupported, "rope scaling 'yarn'");
+  writer.add_string("llama.rope.scaling.type", "spiral");
+  expect_error(load_written(writer), ErrorCode::kUnsupported, "rope scaling 'spiral'");
 }
 
 TEST(BadModels, MoreMemoryThanThereIs) {

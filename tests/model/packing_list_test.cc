@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "base/arena.h"
@@ -20,14 +21,16 @@ struct Matrix {
   DType dtype;
   size_t n_rows, n_cols;
   RowOrder order;
+  bool transposed = false;
 };
 
 // Many huge pages in all; matrices of many windows and many in one; rows that fill no panel.
 const Matrix kMatrices[] = {
     {DType::kQ4_K, 8200, 2048, {}},   {DType::kQ4_0, 16, 32, {}},      {DType::kF32, 1, 5, {}},
-    {DType::kQ8_0, 64, 96, {RowOrder::kUnpermuteRope, 16}},            {DType::kF16, 3000, 700, {}},
-    {DType::kQ6_K, 1000, 1024, {RowOrder::kUnpermuteRope, 8}},         {DType::kBF16, 17, 64, {}},
+    {DType::kQ8_0, 64, 96, RowOrder::halves_of_pairs(16, 16)},            {DType::kF16, 3000, 700, {}},
+    {DType::kQ6_K, 1000, 1024, RowOrder::halves_of_pairs(8, 8)},         {DType::kBF16, 17, 64, {}},
     {DType::kQ2_K, 33, 256, {}},      {DType::kQ5_1, 40, 64, {}},
+    {DType::kF32, 40, 24, {}, true},  {DType::kBF16, 33, 70, {}, true},
 };
 
 class PackingListTest : public testing::TestWithParam<int> {
@@ -38,7 +41,8 @@ class PackingListTest : public testing::TestWithParam<int> {
       TensorView& tensor = tensors_.emplace_back();
       tensor.dtype = m.dtype;
       tensor.shape = {{m.n_rows, m.n_cols}, 2};
-      std::vector<std::byte>& bytes = bytes_.emplace_back(m.n_rows * tensor.row_bytes());
+      if (m.transposed) std::swap(tensor.shape.dims[0], tensor.shape.dims[1]);
+      std::vector<std::byte>& bytes = bytes_.emplace_back(tensor.shape[0] * tensor.row_bytes());
       // Floats and scales of such bytes are small and finite.
       for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng() % 0x3c);
       tensor.data = bytes;
@@ -69,22 +73,32 @@ TEST_P(PackingListTest, PacksEveryRowOnceWhoeverTakesIt) {
   ASSERT_TRUE(arena.ok());
   const std::vector<PackedMatrix> packed = place(*arena);
   PackingList list;
-  for (size_t i = 0; i < packed.size(); ++i) list.add(tensors_[i], kMatrices[i].order, packed[i]);
+  for (size_t i = 0; i < packed.size(); ++i) {
+    list.add(tensors_[i], kMatrices[i].order, kMatrices[i].transposed, packed[i]);
+  }
   const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(GetParam()).value();
   std::mutex mutex;
-  std::map<const TensorView*, int> n_done;
+  std::map<const std::byte*, int> n_done;
   list.run(*team, [&](const TensorView& tensor) {
     const std::lock_guard lock(mutex);
-    ++n_done[&tensor];
+    ++n_done[tensor.data.data()];
   });
   for (size_t i = 0; i < packed.size(); ++i) {
-    EXPECT_EQ(n_done[&tensors_[i]], 1) << "matrix " << i;
+    EXPECT_EQ(n_done[tensors_[i].data.data()], 1) << "matrix " << i;
     const size_t row_bytes = tensors_[i].row_bytes();
     std::vector<float> got(packed[i].n_cols), want(packed[i].n_cols);
     for (size_t row = 0; row < packed[i].n_rows; ++row) {
       unpack_row(packed[i], row, got.data());
       const size_t source = kMatrices[i].order.source_row(row);
-      dequantize_row(tensors_[i].dtype, tensors_[i].data.subspan(source * row_bytes, row_bytes), want);
+      if (kMatrices[i].transposed) {
+        const size_t value_bytes = dtype_block(tensors_[i].dtype).bytes;
+        for (size_t k = 0; k < want.size(); ++k) {
+          const auto value = tensors_[i].data.subspan(k * row_bytes + source * value_bytes, value_bytes);
+          dequantize_row(tensors_[i].dtype, value, std::span(want).subspan(k, 1));
+        }
+      } else {
+        dequantize_row(tensors_[i].dtype, tensors_[i].data.subspan(source * row_bytes, row_bytes), want);
+      }
       ASSERT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0)
           << "matrix " << i << " row " << row;
     }

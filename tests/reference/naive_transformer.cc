@@ -56,7 +56,7 @@ NaiveTransformer::Matrix NaiveTransformer::matrix(const std::string& name) const
   for (size_t i = 0; i < values.size(); ++i) m[i / cols][i % cols] = static_cast<double>(values[i]);
 
   const bool rotated = name.find("attn_q.") != std::string::npos || name.find("attn_k.") != std::string::npos;
-  if (!rotated || !config_.qk_rows_permuted) return m;
+  if (!rotated || !config_.adjacent_pairs) return m;
   // Row 2 i + s of a head in the file is row i + s d / 2 of the definition.
   const size_t d = config_.head_dim;
   Matrix halves = m;
@@ -86,11 +86,11 @@ NaiveTransformer::Vector NaiveTransformer::norm(const Vector& x, const Vector& w
 }
 
 void NaiveTransformer::rotate(Vector& heads, size_t n_heads, size_t position) const {
-  const size_t half = config_.rope.rotary_dim / 2;
+  const size_t half = config_.ropes[0].rotary_dim / 2;
   for (size_t h = 0; h < n_heads; ++h) {
     double* x = heads.data() + h * config_.head_dim;
     for (size_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(position) * frequency(config_.rope, i);
+      const double angle = static_cast<double>(position) * frequency(config_.ropes[0], i);
       const double a = x[i];
       const double b = x[i + half];
       x[i] = a * std::cos(angle) - b * std::sin(angle);

@@ -1,0 +1,71 @@
+// Architecture: one row of kArchitectures (model/architectures.cc). What a family of models has in common beyond the
+// numbers in a file's metadata. Plain data; read_config() makes a ModelConfig of a row and a file.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "model/config.h"
+#include "model/tensor_table.h"
+
+namespace ibid {
+
+// Which containers hold a thing in the way that a field says.
+enum class In : uint8_t { kNeither, kGguf, kHf, kBoth };
+
+// Which layers the window of a file's metadata holds for, unless the file lists them (layer_types).
+enum class Windows : uint8_t {
+  kNone,         // none: the key, if there is one, has no effect
+  kAll,
+  kAllOfGguf,    // likewise, and none of config.json
+  kUpperLayers,  // from max_window_layers on, where use_sliding_window says so
+  kPeriod,       // all but every Architecture::window_period-th layer
+  kWithoutRope,  // layers without rope, where use_sliding_window says so
+};
+
+// Which layers turn queries and keys, and by which rule.
+enum class RopeLayers : uint8_t {
+  kNone,          // none: positions are learned
+  kAll,
+  kWindowed,      // layers with a window; all, where the model has no windows
+  kTwoRules,      // layers with a window by the second rule, the others by the first
+  kListed,        // no_rope_layers, else all but every fourth layer
+};
+
+struct Architecture {
+  std::string_view gguf_name;      // general.architecture; empty: converted files have another row's
+  std::string_view hf_model_type;  // config.json: model_type
+
+  // --- files
+  std::span<const TensorName> names = {};        // tensors that are not called as in the table
+  const char* hf_prefix = "model.";              // what '@' stands for in the names of a whole checkpoint
+  In adjacent_pairs = In::kNeither;              // RoPE turns neighbouring rows of wq and wk
+  In norms_minus_one = In::kNeither;             // norm weights are stored without their 1
+  In qkv_by_group = In::kNeither;                // fused q|k|v: per KV head its queries, its key, its value
+  In transposed = In::kNeither;                  // matrices of the layers are [in, out]
+
+  // --- norms
+  NormKind norm = NormKind::kRms;
+  NormPlaces norm_places = NormPlaces::kBefore;
+  QkNorm qk_norm = QkNorm::kNone;
+  bool qk_norm_after_rope = false;
+
+  // --- positions
+  Windows windows = Windows::kNone;
+  size_t window_period = 0;
+  RopeLayers rope_layers = RopeLayers::kAll;
+  double rotary_share = 1;                       // of a head, where config.json does not say
+  double windowed_theta = 0;                     // kTwoRules, where the file does not say; 0: as for the others
+
+  // --- MLP
+  Activation::Kind activation = Activation::Kind::kSilu;
+  bool gated = true;
+  bool parallel = false;                         // where the file does not say
+
+  // --- factors
+  bool embed_scale_is_sqrt_dim = false;
+  bool logits_are_divided = false;               // by the scale in the metadata, not multiplied
+  float attention_softcap = 0, logit_softcap = 0;  // where the file does not say
+};
+
+}  // namespace ibid

@@ -1,0 +1,17 @@
+// What layers of one model do differently from one another, read from a file's metadata.
+#pragma once
+
+#include "base/result.h"
+#include "model/architecture.h"
+#include "model/config.h"
+#include "model/hyperparameters.h"
+
+namespace ibid {
+
+// Fills config.layers: windows, which rope turns which layer, the width and the activation of each MLP.
+// REQUIRES: config.n_layers, ffn_dim and ropes are read.
+// Errors: kBadHyperparameter (a list of the wrong length, numbers out of range), kUnsupported (a kind of layer or an
+// activation, named), kMissingKey, kBadType.
+Status read_layers(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
+
+}  // namespace ibid

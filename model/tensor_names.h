@@ -1,0 +1,21 @@
+// How files of an architecture call tensors that the tensor table knows by another name. Data for the rows of
+// model/architectures.cc; see tensor_table.h for '@', '#' and '|'.
+#pragma once
+
+#include <span>
+
+#include "model/tensor_table.h"
+
+namespace ibid {
+
+std::span<const TensorName> gpt2_names();
+std::span<const TensorName> gpt_neox_names();
+std::span<const TensorName> falcon_names();
+std::span<const TensorName> starcoder2_names();
+std::span<const TensorName> apertus_names();
+std::span<const TensorName> hunyuan_names();
+// Norms before and after attention and MLP.
+std::span<const TensorName> gemma_names();
+std::span<const TensorName> glm4_names();
+
+}  // namespace ibid
