@@ -57,6 +57,9 @@ struct Architecture {
   double rotary_share = 1;                       // of a head, where config.json does not say
   double windowed_theta = 0;                     // kTwoRules, where the file does not say; 0: as for the others
 
+  // A converted model of so many layers scales scores by (dim / heads)^-1/2: GGUF has no key for it. 0: none does.
+  size_t gguf_wide_scale_layers = 0;
+
   // --- MLP
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;

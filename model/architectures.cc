@@ -32,12 +32,13 @@ const std::array kArchitectures = {
                  .activation = Kind::kGeluTanh, .embed_scale_is_sqrt_dim = true},
     Architecture{.gguf_name = "gemma2", .hf_model_type = "gemma2", .names = gemma_names(),
                  .norms_minus_one = In::kHf, .norm_places = kBoth, .windows = Windows::kPeriod,
-                 .window_period = 2, .activation = Kind::kGeluTanh, .embed_scale_is_sqrt_dim = true,
-                 .attention_softcap = 50, .logit_softcap = 30},
+                 .window_period = 2, .gguf_wide_scale_layers = 46, .activation = Kind::kGeluTanh,
+                 .embed_scale_is_sqrt_dim = true, .attention_softcap = 50, .logit_softcap = 30},
     Architecture{.gguf_name = "gemma3", .hf_model_type = "gemma3_text", .names = gemma_names(),
                  .norms_minus_one = In::kHf, .norm_places = kBoth, .qk_norm = QkNorm::kPerHead,
                  .windows = Windows::kPeriod, .window_period = 6, .rope_layers = RopeLayers::kTwoRules,
-                 .windowed_theta = 10000, .activation = Kind::kGeluTanh, .embed_scale_is_sqrt_dim = true},
+                 .windowed_theta = 10000, .gguf_wide_scale_layers = 62, .activation = Kind::kGeluTanh,
+                 .embed_scale_is_sqrt_dim = true},
     Architecture{.gguf_name = "phi3", .hf_model_type = "phi3", .windows = Windows::kAll},
     Architecture{.gguf_name = "smollm3", .hf_model_type = "smollm3", .adjacent_pairs = In::kGguf,
                  .windows = Windows::kWithoutRope, .rope_layers = RopeLayers::kListed},
@@ -61,7 +62,7 @@ const std::array kArchitectures = {
     Architecture{.gguf_name = "ernie4_5", .hf_model_type = "ernie4_5", .adjacent_pairs = In::kBoth},
     Architecture{.gguf_name = "hunyuan-dense", .hf_model_type = "hunyuan_v1_dense", .names = hunyuan_names(),
                  .qk_norm = QkNorm::kPerHead, .qk_norm_after_rope = true},
-    Architecture{.gguf_name = "seed_oss", .hf_model_type = "seed_oss"},
+    Architecture{.gguf_name = "seed_oss", .hf_model_type = "seed_oss", .names = seed_oss_names()},
     Architecture{.gguf_name = "stablelm", .hf_model_type = "stablelm", .norm = NormKind::kLayer,
                  .rotary_share = 0.25},
     Architecture{.gguf_name = "starcoder2", .hf_model_type = "starcoder2", .names = starcoder2_names(),
@@ -217,8 +218,9 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
   constexpr Key kSoftcap{"attention softcap", "attn_logit_softcapping", "attn_logit_softcapping"};
   constexpr Key kGrowth{"query growth", "attention.temperature_scale",
                         "llama_4_scaling_beta|rope_parameters.llama_4_scaling_beta|rope_scaling.llama_4_scaling_beta"};
-  constexpr Key kAlibi{"alibi", "", "alibi"};
-  TRY_ASSIGN(const double dimensions, file.positive(kPerDimensions, kMaxFactor, static_cast<double>(config.head_dim)));
+  const bool wide = file.gguf() && config.n_layers == row.gguf_wide_scale_layers;
+  const auto usual = static_cast<double>(wide ? config.dim / config.n_heads : config.head_dim);
+  TRY_ASSIGN(const double dimensions, file.positive(kPerDimensions, kMaxFactor, usual));
   TRY_ASSIGN(const double scale, file.positive(kScale, kMaxFactor, 1.0 / std::sqrt(dimensions)));
   config.attention_scale = static_cast<float>(scale);
   TRY_ASSIGN(const double softcap, file.number(kSoftcap, kMaxFactor, double{row.attention_softcap}));
@@ -229,9 +231,26 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
   if (!config.ropes.empty()) {
     config.query_growth_step = static_cast<size_t>(std::max(1.0, config.ropes[0].original_max_positions));
   }
-  TRY_ASSIGN(const bool alibi, file.flag(kAlibi, false));
-  if (alibi) return {ErrorCode::kUnsupported, file.file().path() + ": alibi positions are not supported"};
   return {};
+}
+
+// What a model of a known architecture may have and we do not compute.
+Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& config) {
+  constexpr Key kRefused[] = {{"positions by ALiBi", "", "alibi"},
+                              {"scores divided by the layer", "", "scale_attn_by_inverse_layer_idx"},
+                              {"norms of queries and keys", "", "use_qk_norm|qk_layernorm"},
+                              {"attention to later positions", "", "use_bidirectional_attention"}};
+  for (const Key& key : kRefused) {
+    TRY_ASSIGN(const bool asked, file.flag(key, false));
+    if (asked) {
+      return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(key) + " (" + key.name +
+                                           ") is not supported in a model of " + config.architecture};
+    }
+  }
+  const std::string q_norm = tensor_name(file.file(), config, TensorRole::kQNorm);
+  if (config.qk_norm != QkNorm::kNone || file.file().find_tensor(q_norm) == nullptr) return {};
+  return {ErrorCode::kUnsupported, file.file().path() + ": tensor " + q_norm +
+                                       " (a norm of queries) is not supported in a model of " + config.architecture};
 }
 
 Status read_factors(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
@@ -273,6 +292,7 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   take_row(row, file.gguf(), config);
   TRY(read_shape(file, config));
   TRY(read_vocab_size(file, row, config));
+  TRY(refuse_what_is_missing(file, config));
   TRY_ASSIGN(const double eps, file.positive(kNormEps, 1.0));
   config.norm_eps = static_cast<float>(eps);
   TRY_ASSIGN(config.parallel, file.flag(kParallel, row.parallel));

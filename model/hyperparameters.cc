@@ -19,10 +19,15 @@ void for_each_spelling(std::string_view all, Visit&& visit) {
 
 }  // namespace
 
+std::string Hyperparameters::full_key(std::string_view spelling) const {
+  if (spelling.starts_with(':')) return std::string(spelling.substr(1));
+  return prefix_ + std::string(spelling);
+}
+
 std::string Hyperparameters::present_key(const Key& key) const {
   std::string present;
   for_each_spelling(gguf() ? key.gguf : key.hf, [&](std::string_view spelling) {
-    std::string full = prefix_ + std::string(spelling);
+    std::string full = full_key(spelling);
     if (!file_.has(full)) return false;
     present = std::move(full);
     return true;
@@ -34,7 +39,7 @@ std::string Hyperparameters::key_of(const Key& key) const {
   std::string present = present_key(key);
   if (!present.empty()) return present;
   const std::string_view all = gguf() ? key.gguf : key.hf;
-  return prefix_ + std::string(all.substr(0, all.find('|')));
+  return full_key(all.substr(0, all.find('|')));
 }
 
 Status Hyperparameters::bad(const Key& key, const std::string& value, const std::string& wanted) const {

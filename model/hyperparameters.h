@@ -14,8 +14,8 @@
 namespace ibid {
 
 // One hyperparameter: what we call it, and where each container keeps it: GGUF behind "<architecture>.", config.json
-// behind its section. '|' separates spellings, of which the first that is there is taken; an empty key is one that the
-// container does not have.
+// behind its section, or where a spelling begins with ':', as it stands. '|' separates spellings, of which the first
+// that is there is taken; an empty key is one that the container does not have.
 struct Key {
   const char* name;
   const char* gguf;
@@ -59,6 +59,7 @@ class Hyperparameters {
   Result<std::optional<std::vector<std::string_view>>> texts(const Key& key, size_t n) const;
 
  private:
+  std::string full_key(std::string_view spelling) const;
   std::string present_key(const Key& key) const;
   Status wrong_length(const std::string& key, size_t got, size_t wanted) const;
   Status missing(const Key& key) const;

@@ -74,6 +74,7 @@ Result<std::vector<bool>> windowed_layers(const Hyperparameters& file, const Arc
     case Windows::kAllOfGguf: return all;
     case Windows::kPeriod: return windowed_by_period(file, row, config);
     case Windows::kUpperLayers: {
+      if (file.gguf()) return file.has(kPattern) ? windowed_by_period(file, row, config) : none;
       TRY_ASSIGN(const size_t first, file.integer(kFirst, 0, kMaxPositions, size_t{0}));
       std::fill_n(all.begin(), std::min(first, config.n_layers), false);
       return all;
@@ -177,10 +178,10 @@ Result<std::vector<float>> read_learned(const Hyperparameters& file, const Model
 double softplus(double x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0); }
 
 Status read_xielu(const Hyperparameters& file, ModelConfig& config) {
-  TRY_ASSIGN(const auto alpha_p, read_learned(file, config, {"xielu alpha_p", "xielu.alpha_p", "alpha_p"}));
-  TRY_ASSIGN(const auto alpha_n, read_learned(file, config, {"xielu alpha_n", "xielu.alpha_n", "alpha_n"}));
-  TRY_ASSIGN(const auto beta, read_learned(file, config, {"xielu beta", "xielu.beta", "beta"}));
-  TRY_ASSIGN(const auto eps, read_learned(file, config, {"xielu eps", "xielu.eps", "eps"}));
+  TRY_ASSIGN(const auto alpha_p, read_learned(file, config, {"xielu alpha_p", ":xielu.alpha_p", "alpha_p"}));
+  TRY_ASSIGN(const auto alpha_n, read_learned(file, config, {"xielu alpha_n", ":xielu.alpha_n", "alpha_n"}));
+  TRY_ASSIGN(const auto beta, read_learned(file, config, {"xielu beta", ":xielu.beta", "beta"}));
+  TRY_ASSIGN(const auto eps, read_learned(file, config, {"xielu eps", ":xielu.eps", "eps"}));
   for (size_t l = 0; l < config.n_layers; ++l) {
     Activation& f = config.layers[l].activation;
     f.alpha_p = static_cast<float>(softplus(double{alpha_p[l]}));

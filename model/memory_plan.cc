@@ -36,6 +36,11 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
                                                      std::to_string(plan.max_seq_len) + " positions, allowed is 1 to " +
                                                      std::to_string(kMaxContext) + "; choose a shorter one");
   }
+  if (config.learned_positions && plan.max_seq_len > config.trained_context) {
+    return Status(ErrorCode::kInvalidArgument, file.path() + ": a context of " + std::to_string(plan.max_seq_len) +
+                                                   " positions, but the model has learned " +
+                                                   std::to_string(config.trained_context) + "; choose a shorter one");
+  }
   const KvLayout layout = KvLayout::make(config.n_layers, config.n_kv_heads, config.head_dim, options.kv_dtype);
   const int n_threads = ThreadTeam::size_of(options.n_threads);
   plan.file_bytes = file.file_bytes();

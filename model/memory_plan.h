@@ -26,7 +26,8 @@ struct MemoryPlan {
 };
 
 // Errors: those of check_model_options() and of the tensor table; kBadHyperparameter when the model was trained for
-// more than kMaxContext positions and no context was chosen.
+// more than kMaxContext positions and no context was chosen; kInvalidArgument when the context is longer than the
+// positions that a model has learned.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 
 // kOutOfMemory when `wanted_bytes` does not fit: the message holds the parts, the sum and what is available.

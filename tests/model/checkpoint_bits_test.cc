@@ -1,0 +1,119 @@
+// Law 1 for every architecture: of each tiny checkpoint of Hugging Face that loads, no way of feeding a sequence changes
+// a bit of a logit or of a stored row. The sequences are longer and shorter than the windows of these models.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "model/architectures.h"
+#include "model/transformer.h"
+#include "tests/support/paths.h"
+#include "tests/support/same_bits.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+namespace {
+
+constexpr size_t kLength = 127;  // over a page's border; GPT-2's checkpoint has 128 positions
+
+class CheckpointBits : public testing::TestWithParam<KvDType> {
+ protected:
+  struct Fed {
+    std::vector<Row> logits;  // one row a position
+    Row kv;
+  };
+
+  std::unique_ptr<TransformerModel> load(const ModelFile& file, int n_threads) const {
+    Result<ModelConfig> config = read_config(file);
+    CHECK(config.ok()) << config.status().to_string();
+    ModelOptions options{.kv_dtype = GetParam(), .n_threads = n_threads};
+    options.max_chunk = kLength;
+    auto model = TransformerModel::create(file, *std::move(config), options);
+    CHECK(model.ok()) << model.status().to_string();
+    return *std::move(model);
+  }
+
+  // Beside another sequence where there is one: what that adds to the batch goes first.
+  static void feed(TransformerModel& model, KvCacheEntry& entry, TokenSpan tokens, KvCacheEntry* other, Fed& fed) {
+    Logits logits;
+    std::vector<SequenceChunk> batch;
+    if (other != nullptr) batch.push_back({other, tokens.first(1), WantLogits::kNone});
+    batch.push_back({&entry, tokens, WantLogits::kAll});
+    const Status status = model.forward(batch, {}, logits);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    for (size_t i = 0; i < logits.n_rows(); ++i) fed.logits.emplace_back(logits.row(i).begin(), logits.row(i).end());
+  }
+
+  static Fed feed_in_chunks(TransformerModel& model, TokenSpan tokens, size_t chunk, bool company) {
+    KvPagePool pool(model.kv_layout(), size_t{64} << 20);
+    KvCacheEntry entry(pool), other(pool);
+    Fed fed;
+    for (size_t begin = 0; begin < tokens.size(); begin += chunk) {
+      const TokenSpan part = tokens.subspan(begin, std::min(chunk, tokens.size() - begin));
+      feed(model, entry, part, company ? &other : nullptr, fed);
+    }
+    fed.kv = stored_rows(entry);
+    return fed;
+  }
+
+  // Cut back and fed again, and gone on with from a copy.
+  static Fed feed_with_detours(TransformerModel& model, TokenSpan tokens) {
+    KvPagePool pool(model.kv_layout(), size_t{64} << 20);
+    KvCacheEntry entry(pool);
+    Fed fed, unused;
+    feed(model, entry, tokens.first(40), nullptr, fed);
+    feed(model, entry, tokens.last(50), nullptr, unused);
+    entry.slice_to_length(33);
+    fed.logits.resize(33);
+    feed(model, entry, tokens.subspan(33, 7), nullptr, fed);
+    Result<KvCacheEntry> copy = entry.fork();
+    CHECK(copy.ok()) << copy.status().to_string();
+    feed(model, *copy, tokens.subspan(40), nullptr, fed);
+    fed.kv = stored_rows(*copy);
+    return fed;
+  }
+
+  static void expect_same(const Fed& got, const Fed& wanted) {
+    ASSERT_EQ(got.logits.size(), wanted.logits.size());
+    for (size_t i = 0; i < got.logits.size(); ++i) {
+      ASSERT_TRUE(same_bits(got.logits[i], wanted.logits[i])) << "logits at position " << i;
+    }
+    ASSERT_TRUE(same_bits(got.kv, wanted.kv)) << "stored rows differ";
+  }
+};
+
+TEST_P(CheckpointBits, AnyWayToFeedASequence) {
+  IBID_NEED_SHARED(shared);
+  size_t n_models = 0;
+  std::set<std::string> directories;
+  for (const auto& directory : std::filesystem::directory_iterator(shared + "/reference/tiny")) {
+    if (directory.is_directory()) directories.insert(directory.path());
+  }
+  for (const std::string& path : directories) {
+    SCOPED_TRACE(path);
+    const auto file = open_model_file(path);
+    if (!file.ok() || !read_config(**file).ok()) continue;  // reference_logits_test.cc says why
+    ++n_models;
+    const std::unique_ptr<TransformerModel> two = load(**file, 2), one = load(**file, 1);
+    const Tokens tokens = random_tokens(kLength, two->vocab_size(), 7);
+    const Fed wanted = feed_in_chunks(*two, tokens, kLength, false);
+    for (const size_t chunk : {1, 7, 64}) {
+      SCOPED_TRACE("chunks of " + std::to_string(chunk));
+      expect_same(feed_in_chunks(*one, tokens, chunk, false), wanted);
+    }
+    SCOPED_TRACE("other ways");
+    expect_same(feed_in_chunks(*two, tokens, 3, false), wanted);
+    expect_same(feed_in_chunks(*one, tokens, 19, true), wanted);
+    expect_same(feed_with_detours(*one, tokens), wanted);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(n_models, 31u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kv, CheckpointBits, testing::Values(KvDType::kF16, KvDType::kInt8),
+                         [](const auto& kv) { return kv.param == KvDType::kF16 ? "F16" : "Int8"; });
+
+}  // namespace
+}  // namespace ibid

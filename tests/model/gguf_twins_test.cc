@@ -1,0 +1,72 @@
+// The same model as a directory and as the GGUF that llama.cpp's converter would write gives the same logits.
+//
+// The files are made by an outside view of that format: write_gguf_twins.py beside this file, with the `gguf` package of
+// PyPI. $IBID_GGUF_TWINS says where they are.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "model/architectures.h"
+#include "model/load_model.h"
+#include "tests/support/paths.h"
+#include "tests/support/tiny_model.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+namespace {
+
+std::vector<float> logits_of(const std::string& path) {
+  const auto file = open_model_file(path);
+  CHECK(file.ok()) << file.status().to_string();
+  const auto model = load_language_model(**file, {.kv_dtype = KvDType::kF32, .n_threads = 1});
+  CHECK(model.ok()) << model.status().to_string();
+  const Tokens tokens = random_tokens(100, (*model)->vocab_size(), 5);
+  KvPagePool pool((*model)->kv_layout(), size_t{64} << 20);
+  KvCacheEntry entry(pool);
+  Logits logits;
+  const SequenceChunk chunk{&entry, tokens, WantLogits::kAll};
+  const Status status = (*model)->forward(std::span(&chunk, 1), {}, logits);
+  CHECK(status.ok()) << status.to_string();
+  std::vector<float> all;
+  for (size_t i = 0; i < logits.n_rows(); ++i) all.insert(all.end(), logits.row(i).begin(), logits.row(i).end());
+  return all;
+}
+
+// Where a rule of rope arrives as numbers of 32 bits that were rounded on the way, logits differ by as much.
+bool rope_is_rounded(const ModelConfig& config) {
+  for (const RopeRule& rule : config.ropes) {
+    if (!rule.frequency_factors.empty() || rule.magnitude != 1) return true;
+  }
+  return false;
+}
+
+TEST(GgufTwins, GiveTheLogitsOfTheirDirectories) {
+  IBID_NEED_SHARED(shared);
+  const char* twins = std::getenv("IBID_GGUF_TWINS");
+  if (twins == nullptr) GTEST_SKIP() << "no twins: run write_gguf_twins.py, and set IBID_GGUF_TWINS to its output";
+  std::set<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(twins)) paths.insert(entry.path());
+  size_t n_equal = 0;
+  for (const std::filesystem::path& path : paths) {
+    SCOPED_TRACE(path.string());
+    const auto file = open_model_file(path);
+    ASSERT_TRUE(file.ok()) << file.status().to_string();
+    const auto config = read_config(**file);
+    ASSERT_TRUE(config.ok()) << config.status().to_string();
+    const std::vector<float> got = logits_of(path);
+    const std::vector<float> wanted = logits_of(shared + "/reference/tiny/" + path.stem().string());
+    ASSERT_EQ(got.size(), wanted.size());
+    float largest = 0;
+    for (size_t i = 0; i < got.size(); ++i) largest = std::max(largest, std::abs(got[i] - wanted[i]));
+    std::printf("%-18s max |dlogit| %.1e\n", path.stem().c_str(), static_cast<double>(largest));
+    n_equal += largest == 0 ? 1 : 0;
+    EXPECT_LE(largest, rope_is_rounded(*config) ? 1e-4f : 0.0f);
+  }
+  EXPECT_GE(n_equal, 20u);
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,205 @@
+"""write_gguf_twins.py DIRECTORIES OUT: each tiny checkpoint that llama.cpp has an architecture for as OUT/NAME.gguf.
+
+Names, keys and constants come from the `gguf` package (PyPI), what happens to the tensors of a family from llama.cpp's
+convert_hf_to_gguf.py: an outside view of what such files look like. tests/model/gguf_twins_test.cc compares.
+"""
+import json
+import math
+import pathlib
+import struct
+import sys
+
+import gguf
+import numpy as np
+
+ARCHITECTURES = {
+    "llama": "llama", "mistral": "llama", "ministral3": "mistral3", "qwen2": "qwen2", "qwen3": "qwen3",
+    "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "smollm3": "smollm3",
+    "granite": "granite", "olmo2": "olmo2", "olmo3": "olmo2", "glm4": "glm4", "cohere": "command-r",
+    "cohere2": "cohere2", "exaone4": "exaone4", "ernie4_5": "ernie4_5", "hunyuan_v1_dense": "hunyuan-dense",
+    "seed_oss": "seed_oss", "stablelm": "stablelm", "starcoder2": "starcoder2", "gpt2": "gpt2",
+    "gpt_neox": "gptneox", "falcon": "falcon", "nemotron": "nemotron", "apertus": "apertus"}
+PERMUTED = {"llama", "mistral", "ministral3", "smollm3", "granite"}
+ONE_IS_ADDED = {"gemma", "gemma2", "gemma3_text", "nemotron"}
+DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+
+
+def read_tensors(directory):
+    for path in sorted(directory.glob("model*.safetensors")):
+        data = path.read_bytes()
+        (length,) = struct.unpack_from("<Q", data)
+        for name, entry in json.loads(data[8:8 + length]).items():
+            if name != "__metadata__":
+                begin, end = entry["data_offsets"]
+                values = np.frombuffer(data[8 + length + begin:8 + length + end], DTYPES[entry["dtype"]])
+                yield name, entry["dtype"], values.reshape(entry["shape"])
+
+
+def widened(dtype, values):
+    if dtype == "BF16":
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return values.astype(np.float32)
+
+
+class Shape:
+    def __init__(self, config):
+        get = lambda *names: next((config[n] for n in names if config.get(n) is not None), None)
+        self.kind = config["model_type"]
+        self.layers = get("num_hidden_layers", "n_layer")
+        self.dim = get("hidden_size", "n_embd")
+        self.heads = get("num_attention_heads", "n_head")
+        self.kv_heads = get("num_key_value_heads", "num_kv_heads") or self.heads
+        self.head_dim = get("head_dim") or self.dim // self.heads
+        self.ffn = get("intermediate_size", "n_inner", "ffn_hidden_size") or 4 * self.dim
+        self.context = get("max_position_embeddings", "n_positions")
+        self.rms_eps = get("rms_norm_eps")
+        self.eps = get("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
+        self.rotary_dim = int(self.head_dim * (get("partial_rotary_factor", "rotary_pct") or 1.0))
+        rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+        self.rope = rope
+        self.rope_kind = rope.get("rope_type", rope.get("type", "default"))
+        self.theta = rope.get("rope_theta") or get("rope_theta", "rotary_emb_base") or 10000.0
+
+
+def write_rope(writer, config, s):
+    writer.add_rope_dimension_count(s.rotary_dim)
+    writer.add_rope_freq_base(float(s.theta))
+    half = s.rotary_dim // 2
+    original = config.get("original_max_position_embeddings") or s.rope.get("original_max_position_embeddings")
+    if s.rope_kind == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(s.rope["factor"])
+    elif s.rope_kind == "yarn":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(s.rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(original)
+        if "attention_factor" in s.rope:
+            writer.add_rope_scaling_attn_factors(s.rope["attention_factor"])
+        if "mscale_all_dim" in s.rope:
+            writer.add_rope_scaling_yarn_log_mul(s.rope["mscale_all_dim"])
+            writer.add_rope_scaling_yarn_beta_fast(s.rope["beta_fast"])
+            writer.add_rope_scaling_yarn_beta_slow(s.rope["beta_slow"])
+            writer.add_attn_temperature_scale(s.rope["llama_4_scaling_beta"])
+    elif s.rope_kind == "longrope":
+        scale = s.context / original
+        writer.add_rope_scaling_orig_ctx_len(original)
+        writer.add_rope_scaling_attn_factors(
+            math.sqrt(1 + math.log(scale) / math.log(original)) if scale > 1 else 1.0)
+        for which in ("long", "short"):
+            writer.add_tensor(f"rope_factors_{which}.weight", np.array(s.rope[f"{which}_factor"], np.float32))
+    elif s.rope_kind == "llama3":
+        factors = []
+        for i in range(half):
+            wave = 2 * math.pi * s.theta ** (2 * i / s.rotary_dim)
+            low, high = (s.rope["original_max_position_embeddings"] / s.rope[k]
+                         for k in ("low_freq_factor", "high_freq_factor"))
+            smooth = 0 if low == high else (s.rope["original_max_position_embeddings"] / wave
+                                            - s.rope["low_freq_factor"]) / (s.rope["high_freq_factor"]
+                                                                           - s.rope["low_freq_factor"])
+            factors.append(1 if wave < high else s.rope["factor"] if wave > low
+                           else 1 / ((1 - smooth) / s.rope["factor"] + smooth))
+        writer.add_tensor("rope_freqs.weight", np.array(factors, np.float32))
+
+
+def write_keys(writer, config, s):
+    writer.add_context_length(s.context)
+    writer.add_embedding_length(s.dim)
+    writer.add_block_count(s.layers)
+    writer.add_feed_forward_length(s.ffn)
+    writer.add_head_count(s.heads)
+    writer.add_head_count_kv(s.kv_heads)
+    writer.add_vocab_size(config["vocab_size"])
+    if config.get("head_dim"):
+        writer.add_key_length(s.head_dim)
+        writer.add_value_length(s.head_dim)
+    if s.rms_eps is not None:
+        writer.add_layer_norm_rms_eps(s.rms_eps)
+    if s.eps is not None:
+        writer.add_layer_norm_eps(s.eps)
+    if s.kind != "gpt2":
+        write_rope(writer, config, s)
+    windows = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+    if windows:  # of Mistral and StarCoder 2, too, of which the converter leaves them out: llama.cpp has none there
+        writer.add_sliding_window(windows)
+        # The converter lists layers where llama.cpp knows no period for the architecture; here the models are too small
+        # to have the usual one.
+        if "layer_types" in config:
+            writer.add_sliding_window_pattern([t == "sliding_attention" for t in config["layer_types"]])
+        elif "max_window_layers" in config:
+            writer.add_sliding_window_pattern([i >= config["max_window_layers"] for i in range(s.layers)])
+    if s.kind == "gemma2":
+        # The converter leaves it out, since all published models have the usual one; the tiny one has not.
+        writer.add_attention_scale(config["query_pre_attn_scalar"] ** -0.5)
+        writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
+    if config.get("final_logit_softcapping"):
+        writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+    if s.kind == "gemma3_text":
+        writer.add_float32("gemma3.rope.freq_base_swa", config["rope_local_base_freq"])
+    if s.kind == "granite":
+        writer.add_attention_scale(config["attention_multiplier"])
+        writer.add_embedding_scale(config["embedding_multiplier"])
+        writer.add_residual_scale(config["residual_multiplier"])
+        writer.add_logit_scale(config["logits_scaling"])
+    if "logit_scale" in config:
+        writer.add_logit_scale(config["logit_scale"])
+    if "use_parallel_residual" in config:
+        writer.add_parallel_residual(config["use_parallel_residual"])
+
+
+def converted(name, values, s):
+    """What the converter does to a tensor; name is Hugging Face's."""
+    if s.kind in PERMUTED and name.endswith(("q_proj.weight", "k_proj.weight")):
+        heads = s.heads if ".q_proj." in name else s.kv_heads
+        return values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:]).swapaxes(1, 2).reshape(
+            values.shape)
+    if s.kind == "gpt2" and values.ndim == 2 and ".h." in name:
+        return values.T
+    if "query_key_value" in name:
+        group = s.heads // s.kv_heads
+        by_group = values.reshape(s.kv_heads, group + 2, s.head_dim, *values.shape[1:])
+        parts = [by_group[:, :group], by_group[:, group], by_group[:, group + 1]]
+        return np.concatenate([part.reshape(-1, *values.shape[1:]) for part in parts])
+    return values
+
+
+def write_twin(directory, out):
+    config = json.loads((directory / "config.json").read_text())
+    s = Shape(config)
+    name_of = {v: k for k, v in gguf.MODEL_ARCH_NAMES.items()}
+    arch = ARCHITECTURES[s.kind]
+    writer = gguf.GGUFWriter(str(out), arch)
+    write_keys(writer, config, s)
+    names = gguf.get_tensor_name_map(name_of[arch], s.layers)
+    learned = {}
+    for name, dtype, values in read_tensors(directory):
+        if ".act_fn." in name:
+            learned.setdefault(name.rsplit(".", 1)[1], []).append(float(widened(dtype, values).reshape(-1)[0]))
+            continue
+        mapped = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        assert mapped is not None, f"{directory.name}: gguf has no name for {name}"
+        values = np.ascontiguousarray(converted(name, values, s))
+        if values.ndim == 1:
+            values = widened(dtype, values)
+            if s.kind in ONE_IS_ADDED and name.endswith("norm.weight"):
+                values = values + np.float32(1)
+            writer.add_tensor(mapped, values)
+        elif dtype == "BF16":
+            writer.add_tensor(mapped, values.view(np.uint8), raw_dtype=gguf.GGMLQuantizationType.BF16)
+        else:
+            writer.add_tensor(mapped, values)
+    for which, numbers in learned.items():
+        getattr(writer, f"add_xielu_{which}")(numbers)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+if __name__ == "__main__":
+    source, target = map(pathlib.Path, sys.argv[1:3])
+    target.mkdir(parents=True, exist_ok=True)
+    for checkpoint in sorted(p for p in source.iterdir() if (p / "config.json").exists()):
+        kind = json.loads((checkpoint / "config.json").read_text())["model_type"]
+        if kind in ARCHITECTURES:
+            write_twin(checkpoint, target / (checkpoint.name + ".gguf"))
+            print(checkpoint.name)
