@@ -25,8 +25,8 @@ TEST_F(CommandLine, InspectSaysFirstWhetherItRuns) {
   const std::string whole = read_whole_file(path);
   const std::string cut = dir_.write("cut.gguf", whole.substr(0, whole.size() - 100));
   GgufWriter writer;
-  writer.add_string("general.architecture", "gemma3");
-  const std::string other = dir_.file("gemma.gguf");
+  writer.add_string("general.architecture", "perceiver");
+  const std::string other = dir_.file("perceiver.gguf");
   ASSERT_TRUE(writer.write(other).ok());
   for (const std::string& bad : {cut, other}) {
     const Outcome outcome = run("inspect " + bad);
@@ -39,7 +39,7 @@ TEST_F(CommandLine, InspectSaysFirstWhetherItRuns) {
     EXPECT_EQ((*parsed)["runs"], false);
     EXPECT_FALSE((*parsed)["reason"].get<std::string>().empty());
   }
-  EXPECT_THAT(run("inspect " + other).out, HasSubstr("'gemma3' is not supported"));
+  EXPECT_THAT(run("inspect " + other).out, HasSubstr("'perceiver' is not supported"));
 }
 
 TEST_F(RealModelCommandLine, TokenizeRefusesOtherTypesAndKeys) {
