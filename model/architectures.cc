@@ -1,5 +1,6 @@
 #include "model/architectures.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string_view>
@@ -276,7 +277,9 @@ Status read_factors(const Hyperparameters& file, const Architecture& row, ModelC
 std::vector<std::string> supported_architectures() {
   std::vector<std::string> names;
   for (const Architecture& row : kArchitectures) {
-    names.emplace_back(row.gguf_name.empty() ? row.hf_model_type : row.gguf_name);
+    for (const std::string_view name : {row.gguf_name, row.hf_model_type}) {
+      if (!name.empty() && std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+    }
   }
   return names;
 }

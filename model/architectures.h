@@ -17,7 +17,7 @@ class ModelFile;
 // kBadHyperparameter (name, value, range), kBadType.
 Result<ModelConfig> read_config(const ModelFile& file);
 
-// Names as files have them, for messages and `ibid inspect`.
+// Names as files of both containers have them, for messages and `ibid inspect`.
 std::vector<std::string> supported_architectures();
 
 }  // namespace ibid
