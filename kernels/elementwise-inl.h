@@ -43,6 +43,8 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
 
 IBID_INLINE V16 silu(V16 x) { return div(x, add(set1(1.0f), exp(neg(x)))); }
 
+IBID_INLINE V16 sigmoid(V16 x) { return div(set1(1.0f), add(set1(1.0f), exp(neg(x)))); }
+
 IBID_INLINE V16 gelu(V16 x) {
   const V16 half = mul(set1(0.5f), x);
   return fma(half, erf(mul(x, set1(kHalfSqrt2))), half);
@@ -80,6 +82,7 @@ void activate(const Activation& f, const float* x, size_t n, float* y) {
     case Activation::Kind::kGelu: return map(x, n, y, [](V16 v) { return gelu(v); });
     case Activation::Kind::kGeluTanh: return map(x, n, y, [](V16 v) { return gelu_tanh(v); });
     case Activation::Kind::kReluSquared: return map(x, n, y, [](V16 v) { return relu_squared(v); });
+    case Activation::Kind::kSigmoid: return map(x, n, y, [](V16 v) { return sigmoid(v); });
     case Activation::Kind::kXielu: return map(x, n, y, [&](V16 v) { return xielu(v, f); });
   }
 }

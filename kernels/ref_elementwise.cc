@@ -50,6 +50,7 @@ float activated(const Activation& f, float x) {
       return std::fma(half, portable_tanh(kSqrt2OverPi * cubic), half);
     }
     case Activation::Kind::kReluSquared: return std::max(0.0f, x) * std::max(0.0f, x);
+    case Activation::Kind::kSigmoid: return 1.0f / (1.0f + portable_exp(-x));
     case Activation::Kind::kXielu: return xielu(x, f);
   }
   return x;
@@ -130,6 +131,7 @@ double reference_activated(const Activation& f, double x) {
     case Activation::Kind::kGeluTanh:
       return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
     case Activation::Kind::kReluSquared: return x > 0 ? x * x : 0.0;
+    case Activation::Kind::kSigmoid: return 1.0 / (1.0 + std::exp(-x));
     case Activation::Kind::kXielu:
       return double{f.beta} * x + (x > 0 ? double{f.alpha_p} * x * x
                                          : double{f.alpha_n} * (std::expm1(std::min(x, double{f.eps})) - x));

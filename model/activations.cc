@@ -45,15 +45,25 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   a.k = rows(max_chunk, config.kv_dim());
   a.v = rows(max_chunk, config.kv_dim());
   a.attended = rows(max_chunk, config.q_dim());
-  if (config.gated) a.gate = rows(max_chunk, config.ffn_dim);
-  a.up = rows(max_chunk, config.ffn_dim);
-  a.gated = linear_input(max_chunk, rows(max_chunk, config.ffn_dim), config.ffn_dim, quantized.gated);
+  if (config.attention_gate) a.attn_gate = rows(max_chunk, config.q_dim());
+  const size_t ffn_dim = config.widest_ffn_dim();
+  if (config.gated) a.gate = rows(max_chunk, ffn_dim);
+  a.up = rows(max_chunk, ffn_dim);
+  a.gated = linear_input(max_chunk, rows(max_chunk, ffn_dim), ffn_dim, quantized.gated);
+  if (config.has_experts()) {
+    a.moe = MoeBuffers::lay_out(config.moe,
+                                {.dim = config.dim, .max_rows = max_chunk, .own_rows = kOwnRows,
+                                 .n_threads = n_threads, .quantized_h = quantized.h,
+                                 .quantized_gated = quantized.expert_gated,
+                                 .quantized_shared_gated = quantized.shared_gated},
+                                allocate);
+  }
   a.block_out = rows(max_chunk, config.dim);
   a.shared = row_buffers(max_chunk);
   for (int i = 0; i < n_threads; ++i) a.own.push_back(row_buffers(kOwnRows));
 
   a.attention_scratch = allocate(attention_scratch_bytes(attention_shape(config, 0), max_chunk, context, n_threads));
-  const size_t widest = std::max({config.dim, config.q_dim(), config.ffn_dim});
+  const size_t widest = std::max({config.dim, config.q_dim(), ffn_dim, config.moe.ffn_dim, config.moe.shared_ffn_dim});
   a.linear_scratch_stride = round_up(linear_scratch_bytes(widest), kCacheLine);
   a.linear_scratch = allocate(a.linear_scratch_stride * static_cast<size_t>(n_threads));
 }

@@ -12,21 +12,17 @@
 #include "base/result.h"
 #include "kernels/linear.h"
 #include "model/config.h"
+#include "model/moe_block.h"
+#include "model/rows.h"
 
 namespace ibid {
-
-// A float buffer of rows. [n_rows, stride]
-struct Rows {
-  float* data = nullptr;
-  size_t stride = 0;
-  float* row(size_t i) const { return data + i * stride; }
-};
 
 // Which inputs of linear layers meet a quantised weight, and are needed in int8 as well.
 struct QuantizedInputs {
   bool h = false;         // wq, wk, wv, w_gate, w_up, lm_head
   bool attended = false;  // wo
   bool gated = false;     // w_down
+  bool expert_gated = false, shared_gated = false;  // likewise, of experts
 };
 
 // What steps on rows read and write.
@@ -55,8 +51,10 @@ class Activations {
   Rows q;                 // [T, H d]
   Rows k, v;              // [T, G d]
   Rows attended;          // [T, H d]
+  Rows attn_gate;         // [T, H d]    of models that have one
   Rows gate, up;          // [T, F]
   LinearInput gated;      // [T, F]      silu(gate) * up, the input of w_down
+  MoeBuffers moe;         // of models with experts
   Rows block_out;         // [T, D]      what wo and w_down add to x
 
   std::byte* attention_scratch = nullptr;

@@ -30,7 +30,10 @@ enum class RopeLayers : uint8_t {
   kWindowed,      // layers with a window; all, where the model has no windows
   kTwoRules,      // layers with a window by the second rule, the others by the first
   kListed,        // no_rope_layers, else all but every fourth layer
+  kIfNamed,       // all, unless position_embedding_type is another
 };
+
+inline bool is_in(In in, bool gguf) { return in == In::kBoth || in == (gguf ? In::kGguf : In::kHf); }
 
 struct Architecture {
   std::string_view gguf_name;      // general.architecture; empty: converted files have another row's
@@ -48,6 +51,7 @@ struct Architecture {
   NormKind norm = NormKind::kRms;
   NormPlaces norm_places = NormPlaces::kBefore;
   QkNorm qk_norm = QkNorm::kNone;
+  bool attention_gate = false;                   // what attention gives is times sigmoid(W_attn_gate h)
   bool qk_norm_after_rope = false;
 
   // --- positions
@@ -55,6 +59,7 @@ struct Architecture {
   size_t window_period = 0;
   RopeLayers rope_layers = RopeLayers::kAll;
   double rotary_share = 1;                       // of a head, where config.json does not say
+  bool yarn_truncates = true;                    // in GGUF, which does not say
   double windowed_theta = 0;                     // kTwoRules, where the file does not say; 0: as for the others
 
   // A converted model of so many layers scales scores by (dim / heads)^-1/2: GGUF has no key for it. 0: none does.
@@ -64,6 +69,13 @@ struct Architecture {
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
   bool parallel = false;                         // where the file does not say
+
+  // --- experts, of files that count any
+  RouterScores router_scores = RouterScores::kSoftmax;  // where the file does not say
+  In router_normalizes = In::kNeither;           // likewise: the weights of the chosen ones are made to add up to 1
+  bool clamped_swiglu = false;
+  In experts_interleaved = In::kNeither;         // fused gate|up: a row of one, a row of the other
+  In experts_transposed = In::kNeither;          // experts of floats are [in, out]
 
   // --- factors
   bool embed_scale_is_sqrt_dim = false;

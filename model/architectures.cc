@@ -8,6 +8,7 @@
 #include "model/architecture.h"
 #include "model/hyperparameters.h"
 #include "model/layer_rules.h"
+#include "model/moe_rules.h"
 #include "model/rope_rules.h"
 #include "model/tensor_names.h"
 #include "weights/model_file.h"
@@ -22,7 +23,7 @@ using Kind = Activation::Kind;
 // GGUF finds the first row with its name.
 const std::array kArchitectures = {
     Architecture{.gguf_name = "llama", .hf_model_type = "llama", .adjacent_pairs = In::kGguf,
-                 .windows = Windows::kAllOfGguf},
+                 .windows = Windows::kAllOfGguf, .router_normalizes = In::kBoth},
     Architecture{.hf_model_type = "mistral", .windows = Windows::kAll},
     Architecture{.gguf_name = "mistral3", .hf_model_type = "ministral3", .adjacent_pairs = In::kGguf,
                  .windows = Windows::kAll},
@@ -83,6 +84,30 @@ const std::array kArchitectures = {
                  .gated = false},
     Architecture{.gguf_name = "apertus", .hf_model_type = "apertus", .names = apertus_names(),
                  .qk_norm = QkNorm::kPerHead, .activation = Kind::kXielu, .gated = false},
+    Architecture{.hf_model_type = "mixtral", .windows = Windows::kAll, .router_normalizes = In::kBoth},
+    Architecture{.gguf_name = "qwen2moe", .hf_model_type = "qwen2_moe", .windows = Windows::kUpperLayers},
+    Architecture{.gguf_name = "qwen3moe", .hf_model_type = "qwen3_moe", .qk_norm = QkNorm::kPerHead,
+                 .windows = Windows::kUpperLayers, .router_normalizes = In::kGguf},
+    Architecture{.gguf_name = "olmoe", .hf_model_type = "olmoe", .qk_norm = QkNorm::kWhole},
+    Architecture{.gguf_name = "granitemoe", .hf_model_type = "granitemoe", .adjacent_pairs = In::kGguf,
+                 .router_scores = RouterScores::kSoftmaxOfChosen, .logits_are_divided = true},
+    Architecture{.gguf_name = "granitehybrid", .hf_model_type = "granitemoehybrid", .names = granite_hybrid_names(),
+                 .adjacent_pairs = In::kGguf, .rope_layers = RopeLayers::kIfNamed,
+                 .router_scores = RouterScores::kSoftmaxOfChosen, .logits_are_divided = true},
+    Architecture{.gguf_name = "ernie4_5-moe", .hf_model_type = "ernie4_5_moe", .adjacent_pairs = In::kBoth,
+                 .router_normalizes = In::kBoth},
+    Architecture{.gguf_name = "glm4moe", .hf_model_type = "glm4_moe", .names = norm_before_mlp_names(),
+                 .qk_norm = QkNorm::kPerHead, .rotary_share = 0.5, .router_scores = RouterScores::kSigmoid,
+                 .router_normalizes = In::kBoth},
+    Architecture{.gguf_name = "gpt-oss", .hf_model_type = "gpt_oss", .names = norm_before_mlp_names(),
+                 .windows = Windows::kPeriod, .window_period = 2, .yarn_truncates = false,
+                 .router_scores = RouterScores::kSoftmaxOfChosen, .clamped_swiglu = true,
+                 .experts_interleaved = In::kHf, .experts_transposed = In::kHf},
+    Architecture{.gguf_name = "afmoe", .hf_model_type = "afmoe", .names = afmoe_names(), .norm_places = kBoth,
+                 .qk_norm = QkNorm::kPerHead, .attention_gate = true, .windows = Windows::kPeriod,
+                 .window_period = 4, .rope_layers = RopeLayers::kWindowed,
+                 .router_scores = RouterScores::kSigmoid, .router_normalizes = In::kBoth,
+                 .embed_scale_is_sqrt_dim = true},
 };
 
 constexpr Key kNLayers{"n_layers", "block_count", "num_hidden_layers|n_layer"};
@@ -132,8 +157,6 @@ Result<Match> find_architecture(const ModelFile& file) {
                                              "' is not supported (supported: " + supported_list() + ")");
 }
 
-bool is_in(In in, bool gguf) { return in == In::kBoth || in == (gguf ? In::kGguf : In::kHf); }
-
 // What the row alone says.
 void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
   config.architecture = gguf ? row.gguf_name : row.hf_model_type;
@@ -146,6 +169,7 @@ void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
   config.norm_places = row.norm_places;
   config.qk_norm = row.qk_norm;
   config.qk_norm_after_rope = row.qk_norm_after_rope;
+  config.attention_gate = row.attention_gate;
   config.learned_positions = row.rope_layers == RopeLayers::kNone;
   config.gated = row.gated;
 }
@@ -304,6 +328,7 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   TRY(read_attention(file, row, config));
   TRY(read_factors(file, row, config));
   TRY(read_layers(file, row, config));
+  TRY(read_moe(file, row, config));
   return config;
 }
 

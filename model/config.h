@@ -2,6 +2,7 @@
 // below that file nothing asks for an architecture's name.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/rope.h"
+#include "model/moe_rule.h"
 
 namespace ibid {
 
@@ -28,7 +30,7 @@ inline constexpr size_t kNoRope = static_cast<size_t>(-1);
 struct LayerConfig {
   size_t window = 0;  // sliding attention span in positions; 0: the whole sequence
   size_t rope = 0;    // which of ModelConfig::ropes; kNoRope: positions do not turn anything
-  size_t ffn_dim = 0; // of this layer's MLP
+  size_t ffn_dim = 0; // of this layer's MLP; 0: it has experts
   Activation activation;
 };
 
@@ -53,6 +55,7 @@ struct ModelConfig {
 
   // --- attention
   float attention_scale = 0;      // of the scores; d^-1/2 unless the architecture says otherwise
+  bool attention_gate = false;    // what attention gives is times sigmoid(W_attn_gate h)
   float attention_softcap = 0;    // scores s become cap tanh(s / cap); 0: none
   std::vector<RopeRule> ropes;    // what LayerConfig::rope chooses from, at most kMaxRopes
   bool learned_positions = false; // x = E[token] + P[position]
@@ -63,6 +66,10 @@ struct ModelConfig {
   // --- MLP
   bool gated = true;              // down(f(gate h) * up h), else down(f(up h))
   bool parallel = false;          // attention and MLP read the same x: x += attention(x) + mlp(x)
+
+  MoeRule moe;                    // of the layers that have experts
+  bool experts_interleaved = false;  // the file's fused gate|up of an expert: a row of one, a row of the other
+  bool experts_transposed = false;   // float experts are [in, out] in the file
 
   // --- factors
   float embed_scale = 1;          // of embeddings
@@ -84,6 +91,13 @@ struct ModelConfig {
   size_t q_dim() const { return n_heads * head_dim; }
   size_t kv_dim() const { return n_kv_heads * head_dim; }
   size_t group_size() const { return n_heads / n_kv_heads; }
+  bool has_experts() const { return moe.router.n_experts != 0; }
+  // Of the layers without experts.
+  size_t widest_ffn_dim() const {
+    size_t widest = 0;
+    for (const LayerConfig& layer : layers) widest = std::max(widest, layer.ffn_dim);
+    return widest;
+  }
   // Whether what attention and MLP give is changed before it is added to x.
   bool changes_residuals() const { return norm_places != NormPlaces::kBefore || residual_scale != 1; }
 };

@@ -111,6 +111,21 @@ Status read_listed_ropes(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
+// Models that mix attention with recurrent layers often turn nothing.
+Status read_named_rope(const Hyperparameters& file, ModelConfig& config) {
+  constexpr Key kName{"kind of positions", "", "position_embedding_type"};
+  TRY_ASSIGN(const auto types, file.texts(kLayerTypes, config.n_layers));
+  for (const std::string_view type : types.value_or(std::vector<std::string_view>())) {
+    if (type == "attention" || type == "full_attention") continue;
+    return {ErrorCode::kUnsupported, file.file().path() + ": layer type '" + std::string(type) +
+                                         "' is not supported (supported: attention, full_attention)"};
+  }
+  TRY_ASSIGN(const std::optional<std::string> name, file.text(kName));
+  if (file.gguf() || (name && *name == "rope")) return {};
+  for (LayerConfig& layer : config.layers) layer.rope = kNoRope;
+  return {};
+}
+
 void choose_ropes_by_window(RopeLayers rule, ModelConfig& config) {
   const bool any = std::ranges::any_of(config.layers, [](const LayerConfig& layer) { return layer.window != 0; });
   for (LayerConfig& layer : config.layers) {
@@ -197,6 +212,7 @@ Status read_xielu(const Hyperparameters& file, ModelConfig& config) {
 Status read_layers(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   config.layers.resize(config.n_layers);
   if (row.rope_layers == RopeLayers::kListed) TRY(read_listed_ropes(file, config));
+  if (row.rope_layers == RopeLayers::kIfNamed) TRY(read_named_rope(file, config));
   TRY(read_windows(file, row, config));
   choose_ropes_by_window(row.rope_layers, config);
   TRY_ASSIGN(const Activation::Kind kind, read_activation(file, row));

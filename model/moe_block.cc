@@ -164,11 +164,12 @@ class Mixture {
   }
 
   void activate(float* gate, const float* up, size_t n) const {
-    switch (rule_.gating) {
-      case MoeRule::Gating::kSilu: return kernels_.silu_mul(gate, up, n, gate);
-      case MoeRule::Gating::kClampedSwiglu:
-        return kernels_.clamped_swiglu(gate, up, rule_.swiglu_limit, rule_.swiglu_alpha, n, gate);
+    if (rule_.swiglu_limit != 0) {
+      return kernels_.clamped_swiglu(gate, up, rule_.swiglu_limit, rule_.swiglu_alpha, n, gate);
     }
+    if (rule_.activation.kind == Activation::Kind::kSilu) return kernels_.silu_mul(gate, up, n, gate);
+    kernels_.activate(rule_.activation, gate, n, gate);
+    kernels_.multiply(gate, up, n);
   }
 
   // out = the weighted sum of W_down gated. A worker has its columns of all rows, and goes through the experts in
@@ -242,7 +243,7 @@ MoeBuffers MoeBuffers::lay_out(const MoeRule& rule, const Sizes& sizes,
   }
   for (int t = 0; t < sizes.n_threads; ++t) {
     OfThread& own = b.own.emplace_back();
-    array(own.choices, Activations::kOwnRows * rule.router.n_experts_active);
+    array(own.choices, sizes.own_rows * rule.router.n_experts_active);
     array(own.router_scratch, n_experts + route_scratch_floats(rule.router));
     array(own.counts, n_experts);
     array(own.rows, n_choices);

@@ -2,7 +2,7 @@
 // a shared expert where there is one.
 //
 //   out = sum over the chosen experts e of weight_e * expert_e(h), in the order of their numbers, then + shared(h)
-//   expert(h) = W_down act(W_gate h + b_gate, W_up h + b_up) + b_down
+//   expert(h) = W_down (f(W_gate h + b_gate) * (W_up h + b_up)) + b_down, or as MoeRule says
 //   shared(h) is an expert that every row uses, times sigmoid(w_shared_gate h) where the model has such a gate
 //
 // Rows are gathered by expert, so that each expert in use is read once for all of its rows, and the others not at all.
@@ -18,23 +18,10 @@
 
 #include "base/parallel.h"
 #include "kernels/linear.h"
-#include "model/activations.h"
-#include "model/moe_router.h"
+#include "model/moe_rule.h"
+#include "model/rows.h"
 
 namespace ibid {
-
-struct MoeRule {
-  enum class Gating : uint8_t {
-    kSilu,           // silu(gate) * up
-    kClampedSwiglu,  // Kernels::clamped_swiglu
-  };
-  RouterRule router;
-  size_t ffn_dim = 0;         // F, of one expert
-  size_t shared_ffn_dim = 0;  // of the shared expert; 0: there is none
-  Gating gating = Gating::kSilu;
-  float swiglu_limit = 7.0f;  // kClampedSwiglu
-  float swiglu_alpha = 1.702f;
-};
 
 // The weights of one expert. Biases are empty where the model has none.
 struct Expert {
@@ -68,6 +55,7 @@ struct MoeBuffers {
   struct Sizes {
     size_t dim = 0;
     size_t max_rows = 0;
+    size_t own_rows = 0;   // of a pass in which every worker has all rows to itself
     int n_threads = 1;
     bool quantized_h = false, quantized_gated = false, quantized_shared_gated = false;
   };
@@ -83,7 +71,7 @@ struct MoeBuffers {
 
   // One worker's own.
   struct OfThread {
-    ExpertChoice* choices;    // [kOwnRows, k]
+    ExpertChoice* choices;    // [own_rows, k]
     float* router_scratch;    // [E + route_scratch_floats()]
     size_t* counts;           // [E]
     uint32_t* rows;           // [T, k]

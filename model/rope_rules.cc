@@ -264,6 +264,7 @@ Status read_gguf_ropes(const Hyperparameters& file, const Architecture& row, Mod
              file.integer(kRotaryDim, 2, static_cast<int64_t>(config.head_dim), config.head_dim));
   if (rule.rotary_dim % 2 != 0) return file.bad(kRotaryDim, std::to_string(rule.rotary_dim), "an even number");
   TRY_ASSIGN(rule.theta, file.positive(kTheta, kMaxTheta, 10000.0));
+  rule.truncate = row.yarn_truncates;
   TRY(read_gguf_scaling(file, config, rule));
   if (!two) return {};
   config.ropes[1].rotary_dim = rule.rotary_dim;

@@ -113,4 +113,27 @@ std::span<const TensorName> seed_oss_names() {
   return kNames;
 }
 
+std::span<const TensorName> afmoe_names() {
+  static constexpr TensorName kNames[] = {
+      {kFfnNorm, "", "@layers.#.pre_mlp_layernorm.weight"},
+      {kFfnPostNorm, "", "@layers.#.post_mlp_layernorm.weight"},
+  };
+  return kNames;
+}
+
+std::span<const TensorName> norm_before_mlp_names() {
+  static constexpr TensorName kNames[] = {
+      {kFfnNorm, "blk.#.post_attention_norm.weight|blk.#.ffn_norm.weight", ""},
+  };
+  return kNames;
+}
+
+std::span<const TensorName> granite_hybrid_names() {
+  static constexpr TensorName kNames[] = {
+      {kWGateUp, "", "@layers.#.shared_mlp.input_linear.weight"},
+      {kWDown, "", "@layers.#.shared_mlp.output_linear.weight"},
+  };
+  return kNames;
+}
+
 }  // namespace ibid

@@ -18,5 +18,9 @@ std::span<const TensorName> seed_oss_names();
 // Norms before and after attention and MLP.
 std::span<const TensorName> gemma_names();
 std::span<const TensorName> glm4_names();
+std::span<const TensorName> afmoe_names();
+// The norm in front of the MLP is called one behind attention.
+std::span<const TensorName> norm_before_mlp_names();
+std::span<const TensorName> granite_hybrid_names();
 
 }  // namespace ibid

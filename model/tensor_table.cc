@@ -18,6 +18,12 @@ size_t vocab_size(const Config& c, size_t) { return c.vocab_size; }
 size_t context(const Config& c, size_t) { return c.trained_context; }
 size_t dim(const Config& c, size_t) { return c.dim; }
 size_t ffn_dim(const Config& c, size_t l) { return c.layers[l].ffn_dim; }
+size_t n_experts(const Config& c, size_t) { return c.moe.router.n_experts; }
+size_t expert_dim(const Config& c, size_t) { return c.moe.ffn_dim; }
+size_t two_expert_dims(const Config& c, size_t) { return 2 * c.moe.ffn_dim; }
+size_t shared_dim(const Config& c, size_t) { return c.moe.shared_ffn_dim; }
+size_t two_shared_dims(const Config& c, size_t) { return 2 * c.moe.shared_ffn_dim; }
+size_t one(const Config&, size_t) { return 1; }
 size_t two_ffn_dims(const Config& c, size_t l) { return 2 * c.layers[l].ffn_dim; }
 size_t heads(const Config& c, size_t) { return c.n_heads; }
 size_t q_dim(const Config& c, size_t) { return c.q_dim(); }
@@ -39,9 +45,19 @@ Presence before_ffn(const Config& c, size_t) {
   return only_if(c.norm_places != NormPlaces::kAfter, c.parallel ? Presence::kMay : Presence::kMust);
 }
 Presence norm_bias(const Config& c, size_t) { return only_if(c.norm == NormKind::kLayer, Presence::kMay); }
-Presence gate(const Config& c, size_t) { return only_if(c.gated); }
-Presence gate_bias(const Config& c, size_t) { return only_if(c.gated, Presence::kMay); }
+bool is_dense(const Config& c, size_t l) { return c.layers[l].ffn_dim != 0; }
+Presence mlp(const Config& c, size_t l) { return only_if(is_dense(c, l)); }
+Presence mlp_may(const Config& c, size_t l) { return only_if(is_dense(c, l), Presence::kMay); }
+Presence gate(const Config& c, size_t l) { return only_if(c.gated && is_dense(c, l)); }
+Presence gate_bias(const Config& c, size_t l) { return only_if(c.gated && is_dense(c, l), Presence::kMay); }
+Presence moe(const Config& c, size_t l) { return only_if(!is_dense(c, l)); }
+Presence moe_may(const Config& c, size_t l) { return only_if(!is_dense(c, l), Presence::kMay); }
+Presence shared(const Config& c, size_t l) { return only_if(!is_dense(c, l) && c.moe.shared_ffn_dim != 0); }
+Presence shared_may(const Config& c, size_t l) {
+  return only_if(shared(c, l) == Presence::kMust, Presence::kMay);
+}
 Presence qk_norms(const Config& c, size_t) { return only_if(c.qk_norm != QkNorm::kNone); }
+Presence attention_gate(const Config& c, size_t) { return only_if(c.attention_gate); }
 Presence positions(const Config& c, size_t) { return only_if(c.learned_positions); }
 Presence own_head(const Config& c, size_t) { return only_if(!c.tied, Presence::kMay); }
 
@@ -91,6 +107,8 @@ constexpr std::array kTable = {
               must, InputOf::kAttended},
     TensorRow{kBo, "blk.#.attn_output.bias", "@layers.#.self_attn.o_proj.bias", dim, nullptr, &Layer::bo,
               may},
+    TensorRow{kWAttnGate, "blk.#.attn_gate.weight", "@layers.#.self_attn.gate_proj.weight", q_dim, dim,
+              &Layer::w_attn_gate, attention_gate, kH},
     TensorRow{kAttnPostNorm, "blk.#.post_attention_norm.weight",
               "@layers.#.post_attention_layernorm.weight", dim, nullptr, &Layer::attn_post_norm, after,
               kNoInput, kNorm},
@@ -100,20 +118,67 @@ constexpr std::array kTable = {
     TensorRow{kFfnNormBias, "blk.#.ffn_norm.bias", "@layers.#.post_attention_layernorm.bias", dim, nullptr,
               &Layer::ffn_norm_bias, norm_bias},
     TensorRow{kWGateUp, "blk.#.ffn_up.weight", "@layers.#.mlp.gate_up_proj.weight", two_ffn_dims, dim, {},
-              may},
+              mlp_may},
     TensorRow{kWGate, "blk.#.ffn_gate.weight", "@layers.#.mlp.gate_proj.weight", ffn_dim, dim,
               &Layer::w_gate, gate, kH, kAsIs, kWGateUp},
-    TensorRow{kWUp, "blk.#.ffn_up.weight", "@layers.#.mlp.up_proj.weight", ffn_dim, dim, &Layer::w_up, must,
+    TensorRow{kWUp, "blk.#.ffn_up.weight", "@layers.#.mlp.up_proj.weight", ffn_dim, dim, &Layer::w_up, mlp,
               kH, kAsIs, kWGateUp},
     TensorRow{kWDown, "blk.#.ffn_down.weight", "@layers.#.mlp.down_proj.weight", dim, ffn_dim,
-              &Layer::w_down, must, InputOf::kGated},
+              &Layer::w_down, mlp, InputOf::kGated},
     TensorRow{kBGate, "blk.#.ffn_gate.bias", "@layers.#.mlp.gate_proj.bias", ffn_dim, nullptr,
               &Layer::b_gate, gate_bias},
-    TensorRow{kBUp, "blk.#.ffn_up.bias", "@layers.#.mlp.up_proj.bias", ffn_dim, nullptr, &Layer::b_up, may},
+    TensorRow{kBUp, "blk.#.ffn_up.bias", "@layers.#.mlp.up_proj.bias", ffn_dim, nullptr, &Layer::b_up, mlp_may},
     TensorRow{kBDown, "blk.#.ffn_down.bias", "@layers.#.mlp.down_proj.bias", dim, nullptr, &Layer::b_down,
-              may},
+              mlp_may},
     TensorRow{kFfnPostNorm, "blk.#.post_ffw_norm.weight", "@layers.#.post_feedforward_layernorm.weight",
               dim, nullptr, &Layer::ffn_post_norm, after, kNoInput, kNorm},
+
+    TensorRow{kRouter, "blk.#.ffn_gate_inp.weight",
+              "@layers.#.mlp.gate.weight|@layers.#.block_sparse_moe.gate.weight|@layers.#.mlp.router.weight|"
+              "@layers.#.block_sparse_moe.router.layer.weight|@layers.#.mlp.router.gate.weight",
+              n_experts, dim, &MoeWeights::router, moe, kH},
+    TensorRow{kBRouter, "blk.#.ffn_gate_inp.bias", "@layers.#.mlp.router.bias", n_experts, nullptr,
+              &MoeWeights::router_bias, moe_may},
+    TensorRow{kChoiceBias, "blk.#.exp_probs_b.bias",
+              "@layers.#.mlp.gate.e_score_correction_bias|@layers.#.mlp.moe_statics.e_score_correction_bias|"
+              "@layers.#.mlp.expert_bias",
+              n_experts, nullptr, &MoeWeights::choice_bias, moe_may},
+    TensorRow{kSharedRouter, "blk.#.ffn_gate_inp_shexp.weight", "@layers.#.mlp.shared_expert_gate.weight", one, dim,
+              &MoeWeights::shared_gate, shared_may, kH},
+    TensorRow{kSharedGateUp, "blk.#.ffn_gate_up_shexp.weight", "@layers.#.shared_mlp.input_linear.weight",
+              two_shared_dims, dim, {}, shared_may},
+    TensorRow{kSharedGate, "blk.#.ffn_gate_shexp.weight",
+              "@layers.#.mlp.shared_experts.gate_proj.weight|@layers.#.mlp.shared_expert.gate_proj.weight",
+              shared_dim, dim, &Expert::w_gate, shared, kH, kAsIs, kSharedGateUp},
+    TensorRow{kSharedUp, "blk.#.ffn_up_shexp.weight",
+              "@layers.#.mlp.shared_experts.up_proj.weight|@layers.#.mlp.shared_expert.up_proj.weight", shared_dim,
+              dim, &Expert::w_up, shared, kH, kAsIs, kSharedGateUp},
+    TensorRow{kSharedDown, "blk.#.ffn_down_shexp.weight",
+              "@layers.#.mlp.shared_experts.down_proj.weight|@layers.#.mlp.shared_expert.down_proj.weight|"
+              "@layers.#.shared_mlp.output_linear.weight",
+              dim, shared_dim, &Expert::w_down, shared, InputOf::kSharedGated},
+
+    TensorRow{kExpertGateUp, "blk.#.ffn_gate_up_exps.weight",
+              "@layers.#.mlp.experts.gate_up_proj|@layers.#.block_sparse_moe.input_linear.weight", two_expert_dims,
+              dim, {}, moe_may, kNoInput, kAsIs, kExpertGateUp, true},
+    TensorRow{kExpertGate, "blk.#.ffn_gate_exps.weight|blk.#.ffn_gate.%.weight",
+              "@layers.#.mlp.experts.%.gate_proj.weight|@layers.#.block_sparse_moe.experts.%.w1.weight", expert_dim,
+              dim, &Expert::w_gate, moe, kH, kAsIs, kExpertGateUp, true},
+    TensorRow{kExpertUp, "blk.#.ffn_up_exps.weight|blk.#.ffn_up.%.weight",
+              "@layers.#.mlp.experts.%.up_proj.weight|@layers.#.block_sparse_moe.experts.%.w3.weight", expert_dim,
+              dim, &Expert::w_up, moe, kH, kAsIs, kExpertGateUp, true},
+    TensorRow{kExpertDown, "blk.#.ffn_down_exps.weight|blk.#.ffn_down.%.weight",
+              "@layers.#.mlp.experts.%.down_proj.weight|@layers.#.block_sparse_moe.experts.%.w2.weight|"
+              "@layers.#.mlp.experts.down_proj|@layers.#.block_sparse_moe.output_linear.weight",
+              dim, expert_dim, &Expert::w_down, moe, InputOf::kExpertGated, kAsIs, kExpertDown, true},
+    TensorRow{kBExpertGateUp, "blk.#.ffn_gate_up_exps.bias", "@layers.#.mlp.experts.gate_up_proj_bias",
+              two_expert_dims, nullptr, {}, moe_may, kNoInput, kAsIs, kBExpertGateUp, true},
+    TensorRow{kBExpertGate, "blk.#.ffn_gate_exps.bias", "@layers.#.mlp.experts.gate_proj_bias", expert_dim, nullptr,
+              &Expert::b_gate, moe_may, kNoInput, kAsIs, kBExpertGateUp, true},
+    TensorRow{kBExpertUp, "blk.#.ffn_up_exps.bias", "@layers.#.mlp.experts.up_proj_bias", expert_dim, nullptr,
+              &Expert::b_up, moe_may, kNoInput, kAsIs, kBExpertGateUp, true},
+    TensorRow{kBExpertDown, "blk.#.ffn_down_exps.bias", "@layers.#.mlp.experts.down_proj_bias", dim, nullptr,
+              &Expert::b_down, moe_may, kNoInput, kAsIs, kBExpertDown, true},
 };
 
 // Every spelling of a role in a file, in order.
@@ -126,11 +191,13 @@ std::string spellings(const ModelFile& file, const ModelConfig& config, TensorRo
   return gguf ? tensor_row(role).gguf : tensor_row(role).hf;
 }
 
-std::string fill_in(std::string_view spelling, const ModelConfig& config, size_t layer) {
+std::string fill_in(std::string_view spelling, const ModelConfig& config, size_t layer, size_t expert) {
   std::string name;
   for (const char c : spelling) {
     if (c == '#') {
       name += std::to_string(layer);
+    } else if (c == '%') {
+      name += std::to_string(expert);
     } else if (c == '@') {
       name += config.name_prefix;
     } else {
@@ -143,26 +210,41 @@ std::string fill_in(std::string_view spelling, const ModelConfig& config, size_t
 struct Found {
   std::string name;
   const TensorView* tensor = nullptr;
+  bool all_experts = false;
 };
 
 // Without a tensor: the first spelling.
-Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer) {
+Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer, size_t expert) {
   const std::string all = spellings(file, config, role);
   Found first;
   for (size_t begin = 0; begin <= all.size();) {
     const size_t end = std::min(all.find('|', begin), all.size());
-    std::string name = fill_in(std::string_view(all).substr(begin, end - begin), config, layer);
+    const std::string_view spelling = std::string_view(all).substr(begin, end - begin);
+    std::string name = fill_in(spelling, config, layer, expert);
     const TensorView* tensor = file.find_tensor(name);
-    if (tensor != nullptr) return {std::move(name), tensor};
+    const bool all_experts = tensor_row(role).of_each_expert && spelling.find('%') == std::string_view::npos;
+    if (tensor != nullptr) return {std::move(name), tensor, all_experts};
     if (begin == 0) first.name = std::move(name);
     begin = end + 1;
   }
   return first;
 }
 
+// The same but for dimensions of 1, which some files have and others leave out.
+bool same_but_for_ones(const Shape& a, const Shape& b) {
+  const auto without_ones = [](const Shape& shape) {
+    Shape rest;
+    for (size_t i = 0; i < shape.rank; ++i) {
+      if (shape[i] != 1) rest.dims[rest.rank++] = shape[i];
+    }
+    return rest;
+  };
+  return without_ones(a) == without_ones(b);
+}
+
 Status check(const ModelFile& file, const Found& found, const Shape& wanted) {
   const TensorView& tensor = *found.tensor;
-  if (tensor.shape != wanted) {
+  if (!same_but_for_ones(tensor.shape, wanted)) {
     return {ErrorCode::kBadShape, file.path() + ": tensor " + found.name + " is " + tensor.shape.to_string() +
                                       ", wanted " + wanted.to_string()};
   }
@@ -174,6 +256,27 @@ Status check(const ModelFile& file, const Found& found, const Shape& wanted) {
   return {};
 }
 
+// What the file has to have: a matrix or a vector, of all experts or of one.
+Shape wanted_shape(const ModelConfig& config, const TensorRow& row, const TensorSource& source, size_t file_rows,
+                   bool all_experts) {
+  Shape shape;
+  if (all_experts) shape.dims[shape.rank++] = config.moe.router.n_experts;
+  const bool turned = source.transposed;
+  shape.dims[shape.rank++] = turned ? source.n_cols : file_rows;
+  if (row.is_matrix()) shape.dims[shape.rank++] = turned ? file_rows : source.n_cols;
+  return shape;
+}
+
+// One expert's part of the tensor of all.
+TensorView of_expert(const TensorView& all, const Shape& shape, size_t expert) {
+  if (all.source != nullptr) return all.row_range(expert * shape[1], shape[1]);
+  TensorView one = all;
+  one.shape = Shape{{shape[1], shape[2]}, shape.rank - 1};
+  const size_t bytes = all.data.size() / shape[0];
+  one.data = all.data.subspan(expert * bytes, bytes);
+  return one;
+}
+
 // Where the rows of `row` are in the fused tensor `fused`, whose parts stand in the table in their order.
 RowOrder part_order(const ModelConfig& config, const TensorRow& row, size_t layer) {
   size_t first = 0;
@@ -181,6 +284,8 @@ RowOrder part_order(const ModelConfig& config, const TensorRow& row, size_t laye
     if (other.role == row.role) break;
     if (other.part_of == row.part_of && other.role != row.part_of) first += other.rows(config, layer);
   }
+  const bool of_expert = row.part_of == kExpertGateUp || row.part_of == kBExpertGateUp;
+  if (of_expert && config.experts_interleaved) return {.first = first == 0 ? size_t{0} : 1, .block = 1, .stride = 2};
   const bool heads_are_grouped = row.part_of == kWqkv || row.part_of == kBqkv;
   if (!heads_are_grouped || !config.qkv_by_group) return {.first = first};
   return {.first = first / config.n_kv_heads,
@@ -207,27 +312,27 @@ const TensorRow& tensor_row(TensorRole role) {
   return kTable[0];
 }
 
-std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer) {
+std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer,
+                        size_t expert) {
   const std::string all = spellings(file, config, role);
-  return fill_in(std::string_view(all).substr(0, all.find('|')), config, layer);
+  return fill_in(std::string_view(all).substr(0, all.find('|')), config, layer, expert);
 }
 
 Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
-                                 size_t layer) {
+                                 size_t layer, size_t expert) {
   const Presence presence = row.presence(config, layer);
   if (presence == Presence::kNo) return TensorSource();
   TensorSource source;
   source.n_rows = row.rows(config, layer);
   source.n_cols = row.is_matrix() ? row.cols(config, layer) : 1;
-  source.transposed = config.transposed && row.per_layer() && row.is_matrix();
 
-  Found found = find(file, config, row.role, layer);
+  Found found = find(file, config, row.role, layer, expert);
   size_t file_rows = source.n_rows;
   // GGUF calls gate|up what else is up alone: it is fused where there is no gate.
   const bool own = found.tensor != nullptr &&
-                   (row.role != kWUp || !config.gated || find(file, config, kWGate, layer).tensor != nullptr);
+                   (row.role != kWUp || !config.gated || find(file, config, kWGate, layer, 0).tensor != nullptr);
   if (!own && row.part_of != row.role) {
-    Found fused = find(file, config, row.part_of, layer);
+    Found fused = find(file, config, row.part_of, layer, expert);
     if (fused.tensor != nullptr) {
       found = std::move(fused);
       file_rows = tensor_row(row.part_of).rows(config, layer);
@@ -238,18 +343,20 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
     if (presence == Presence::kMay) return TensorSource();
     return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + found.name + " is missing");
   }
-  Shape wanted{{file_rows, source.n_cols}, row.is_matrix() ? size_t{2} : size_t{1}};
-  if (!row.is_matrix()) wanted.dims[1] = 0;
-  if (source.transposed) std::swap(wanted.dims[0], wanted.dims[1]);
+  const bool is_float = dtype_is_float(found.tensor->dtype);
+  source.transposed = row.is_matrix() && row.per_layer() &&
+                      (row.of_each_expert ? config.experts_transposed && is_float : config.transposed);
+  const Shape wanted = wanted_shape(config, row, source, file_rows, found.all_experts);
   TRY(check(file, found, wanted));
-  const bool plain_floats = dtype_is_float(found.tensor->dtype) && found.tensor->source == nullptr;
-  if (source.transposed && !plain_floats) {
+  if (source.transposed && (!is_float || found.tensor->source != nullptr)) {
     return Status(ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " is [in, out] and of type " +
                                                std::string(dtype_name(found.tensor->dtype)) +
                                                ", wanted floats: blocks of weights cannot be turned");
   }
   source.name = std::move(found.name);
   source.tensor = *found.tensor;
+  source.tensor.shape = wanted;
+  if (found.all_experts) source.tensor = of_expert(source.tensor, wanted, expert);
   cut(source);
   if (row.is_rotated() && config.adjacent_pairs) {
     source.order.head_dim = config.head_dim;

@@ -3,7 +3,8 @@
 // and the error messages follow from it.
 //
 // Names: '#' stands for the layer, '@' for the prefix of the file (ModelConfig::name_prefix), '|' separates spellings,
-// of which the first that the file has is taken. An architecture whose files use other names lists those
+// of which the first that the file has is taken; '%' for the expert: a spelling without it is all experts' tensor, the
+// experts being its first dimension. An architecture whose files use other names lists those
 // (ModelConfig::names). Several tensors in one (q|k|v, gate|up) are found where a file has no tensor of their own.
 #pragma once
 
@@ -24,7 +25,12 @@ enum class TensorRole : uint8_t {
   kEmbed, kPositions, kFinalNorm, kFinalNormBias, kLmHead,                       // once
   kAttnNorm, kAttnNormBias, kAttnPostNorm, kWq, kWk, kWv, kWo, kWqkv,            // per layer
   kBq, kBk, kBv, kBo, kBqkv, kQNorm, kKNorm, kSinks,
+  kWAttnGate,
   kFfnNorm, kFfnNormBias, kFfnPostNorm, kWGate, kWUp, kWDown, kWGateUp, kBGate, kBUp, kBDown,
+  kRouter, kBRouter, kChoiceBias, kSharedRouter,                                 // per layer with experts
+  kSharedGateUp, kSharedGate, kSharedUp, kSharedDown,
+  kExpertGateUp, kExpertGate, kExpertUp, kExpertDown,                            // per expert
+  kBExpertGateUp, kBExpertGate, kBExpertUp, kBExpertDown,
 };
 
 // How an architecture's files call a tensor. An empty name: as in the table.
@@ -35,7 +41,7 @@ struct TensorName {
 };
 
 // The input of the linear layer that a matrix is. The embedding is only looked up; as a tied head it reads h.
-enum class InputOf : uint8_t { kNone, kH, kAttended, kGated };
+enum class InputOf : uint8_t { kNone, kH, kAttended, kGated, kExpertGated, kSharedGated };
 
 enum class FixUp : uint8_t {
   kNone,
@@ -51,7 +57,8 @@ struct TensorRow {
   using Dimension = size_t (*)(const ModelConfig&, size_t layer);
   // Where TransformerWeights has it. Nothing: it holds other tensors.
   using Place = std::variant<std::monostate, PackedMatrix TransformerWeights::*, WeightVector TransformerWeights::*,
-                             PackedMatrix LayerWeights::*, WeightVector LayerWeights::*>;
+                             PackedMatrix LayerWeights::*, WeightVector LayerWeights::*, PackedMatrix MoeWeights::*,
+                             WeightVector MoeWeights::*, PackedMatrix Expert::*, WeightVector Expert::*>;
   TensorRole role;
   const char* gguf;
   const char* hf;
@@ -62,6 +69,7 @@ struct TensorRow {
   InputOf input = InputOf::kNone;
   FixUp fix = FixUp::kNone;
   TensorRole part_of = role;      // the fused tensor that may hold it; itself: none
+  bool of_each_expert = false;    // else an Expert's is the shared one's
 
   bool per_layer() const { return std::string_view(gguf).find('#') != std::string_view::npos; }
   bool is_matrix() const { return cols != nullptr; }
@@ -72,8 +80,9 @@ struct TensorRow {
 std::span<const TensorRow> tensor_table();
 const TensorRow& tensor_row(TensorRole role);
 
-// The first spelling of `role` in this file; `layer` is ignored for tensors that exist once.
-std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer = 0);
+// The first spelling of `role` in this file; `layer` and `expert` are ignored for tensors that exist once.
+std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer = 0,
+                        size_t expert = 0);
 
 // Where the weights of a role are in a file: rows order.source_row(0 .. n_rows) of `tensor`, or its columns.
 struct TensorSource {
@@ -88,6 +97,6 @@ struct TensorSource {
 // Finds the tensor, checks its shape against the configuration; !found() when the model does not have it.
 // Errors: kMissingTensor, kBadShape (file, tensor, got, wanted), kUnsupported (a type we cannot decode).
 Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
-                                 size_t layer = 0);
+                                 size_t layer = 0, size_t expert = 0);
 
 }  // namespace ibid

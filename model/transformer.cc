@@ -30,6 +30,7 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
     team_->run([&](const Worker& worker) { run(worker, pass, {layer, layer + step}); });
   }
   if (pass.cancelled) return {ErrorCode::kCancelled, "the pass was cancelled"};
+  if (pass.lost_router) return {ErrorCode::kNonFinite, "the router of a layer of experts computed no finite number"};
   TRY(check_finite(logits));
 
   for (const SequenceChunk& chunk : batch) chunk.entry->commit(chunk.tokens);  // the only line that grows a sequence
@@ -77,6 +78,7 @@ void TransformerModel::attention_block(Part& p, size_t layer) {
   if (!w.sinks.empty()) shape.sinks = w.sinks.data();
   attention(p.worker, *kernels_, shape, kv_layout_.block, kv_layout_.layer_offset(layer), p.pass.sequences, a.q.data,
             a.attended.data, a.attended.stride, a.attention_scratch);
+  if (config_.attention_gate) gate_attended(p);                          // attended *= sigmoid(gate)
   quantize(p, p.own.attended);                                           //                        [T, H d]
   p.meet();
   linear(p.worker, linear_, w.wo, p.own.attended, a.block_out.data, a.block_out.stride);
@@ -94,6 +96,9 @@ void TransformerModel::project(Part& p, size_t layer) {
   linear(p.worker, linear_, w.wq, p.own.h, a.q.data, a.q.stride);        // q = Wq h               [T, H d]
   linear(p.worker, linear_, w.wk, p.own.h, a.k.data, a.k.stride);        // k = Wk h               [T, G d]
   linear(p.worker, linear_, w.wv, p.own.h, a.v.data, a.v.stride);        // v = Wv h               [T, G d]
+  if (config_.attention_gate) {
+    linear(p.worker, linear_, w.w_attn_gate, p.own.h, a.attn_gate.data, a.attn_gate.stride);
+  }
   p.worker.barrier();
   if (config_.qk_norm == QkNorm::kWhole) {
     norm_whole(p, a.q, w.bq, w.q_norm);                                  // q = norm(q + bq)
@@ -111,6 +116,7 @@ void TransformerModel::mlp_block(Part& p, size_t layer) {
 
   if (!config_.parallel) norm(p, w.ffn_norm, w.ffn_norm_bias);           // h = norm(x)            [T, D]
   p.meet();
+  if (!w.moe.experts.empty()) return mix_experts(p, layer);
   // The columns of gate and up that one worker computes are those that it multiplies: no barrier in between.
   const Range panels = p.worker.share(w.w_up.n_panels(), kQuantBlock / kPanelRows);
   if (config_.gated) linear_panels(p.worker, linear_, w.w_gate, p.own.h, panels, a.gate.data, a.gate.stride);
@@ -120,6 +126,15 @@ void TransformerModel::mlp_block(Part& p, size_t layer) {
   linear(p.worker, linear_, w.w_down, p.pass.gated, a.block_out.data, a.block_out.stride);
   p.worker.barrier();
   add_residual(p, w.b_down, w.ffn_post_norm);                            // x += W_down gated      [T, D]
+}
+
+// x += the weighted sum of what the chosen experts give, and the shared one; h is computed.
+void TransformerModel::mix_experts(Part& p, size_t layer) {
+  const LayerWeights& w = weights_.layers[layer];
+  const MoeStep step{p.worker, linear_, p.own.h, p.alone, p.rows, acts_.block_out};
+  if (!moe_block(step, config_.moe, w.moe, acts_.moe)) p.pass.lost_router = true;
+  p.worker.barrier();
+  add_residual(p, {}, w.ffn_post_norm);
 }
 
 // logits = W_head norm(x), for the rows that asked.

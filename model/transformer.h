@@ -61,6 +61,7 @@ class TransformerModel final : public LanguageModel {
     size_t logits_stride = 0;
     std::stop_token stop;
     std::atomic<bool> cancelled{false};
+    std::atomic<bool> lost_router{false};  // a router gave something that is not a number
     size_t n_rows() const { return tokens.size(); }
   };
 
@@ -94,6 +95,7 @@ class TransformerModel final : public LanguageModel {
   void attention_block(Part& p, size_t layer);
   void project(Part& p, size_t layer);
   void mlp_block(Part& p, size_t layer);
+  void mix_experts(Part& p, size_t layer);
   void lm_head(Part& p);
 
   // transformer_rows.cc: who computes which rows, heads and columns.
@@ -105,6 +107,7 @@ class TransformerModel final : public LanguageModel {
   void store_keys_and_values(const Part& p, size_t layer);
   void rotate_head(const Part& p, Rows rows, WeightVector bias, WeightVector norm, size_t layer, size_t row,
                    size_t head);
+  void gate_attended(const Part& p);
   void gate(const Part& p, size_t layer, Range panels);
   void activate_and_multiply(const Activation& f, const float* gate, const float* up, size_t n, float* y) const;
   void add_bias(WeightVector bias, size_t first, size_t n, float* x) const;

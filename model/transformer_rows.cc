@@ -87,6 +87,19 @@ void TransformerModel::rotate_head(const Part& p, Rows rows, WeightVector bias, 
   if (normed && config_.qk_norm_after_rope) norm_row(x, norm, {}, d, x);
 }
 
+// Heads are shared, whatever rows a worker has: `attended` is everybody's.
+void TransformerModel::gate_attended(const Part& p) {
+  const size_t d = config_.head_dim;
+  const Range items = p.worker.share(p.pass.n_rows() * config_.n_heads);
+  for (size_t item = items.begin; item < items.end; ++item) {
+    const size_t row = item / config_.n_heads, first = item % config_.n_heads * d;
+    float* gate = acts_.attn_gate.row(row) + first;
+    kernels_->activate({Activation::Kind::kSigmoid}, gate, d, gate);
+    kernels_->multiply(acts_.attended.row(row) + first, gate, d);
+  }
+  p.worker.barrier();
+}
+
 // gated = f(gate + b_gate) * (up + b_up), and in int8: the columns of `panels`, all rows.
 void TransformerModel::gate(const Part& p, size_t layer, Range panels) {
   const LayerWeights& w = weights_.layers[layer];

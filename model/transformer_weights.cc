@@ -24,8 +24,8 @@ class Binder {
       : file_(file), config_(config), numerics_(numerics), arena_(arena) {}
 
   // What the model does not have leaves its place empty.
-  Status bind(const TensorRow& row, size_t layer, TransformerWeights& weights) {
-    TRY_ASSIGN(const TensorSource source, find_source(file_, config_, row, layer));
+  Status bind(const TensorRow& row, size_t layer, size_t expert, TransformerWeights& weights) {
+    TRY_ASSIGN(const TensorSource source, find_source(file_, config_, row, layer, expert));
     if (!source.found()) return {};
     if (const auto* place = std::get_if<PackedMatrix TransformerWeights::*>(&row.place)) {
       weights.*(*place) = matrix(source);
@@ -35,6 +35,8 @@ class Binder {
       TRY_ASSIGN(weights.*(*vectors), vector(row, source));
     } else if (const auto* of_layer = std::get_if<WeightVector LayerWeights::*>(&row.place)) {
       TRY_ASSIGN(weights.layers[layer].*(*of_layer), vector(row, source));
+    } else {
+      return bind_of_experts(row, source, expert, weights.layers[layer].moe);
     }
     return {};
   }
@@ -46,6 +48,20 @@ class Binder {
   }
 
  private:
+  Status bind_of_experts(const TensorRow& row, const TensorSource& source, size_t number, MoeWeights& moe) {
+    Expert& expert = row.of_each_expert ? moe.experts[number] : moe.shared;
+    if (const auto* place = std::get_if<PackedMatrix MoeWeights::*>(&row.place)) {
+      moe.*(*place) = matrix(source);
+    } else if (const auto* in_expert = std::get_if<PackedMatrix Expert::*>(&row.place)) {
+      expert.*(*in_expert) = matrix(source);
+    } else if (const auto* vectors = std::get_if<WeightVector MoeWeights::*>(&row.place)) {
+      TRY_ASSIGN(moe.*(*vectors), vector(row, source));
+    } else if (const auto* of_expert = std::get_if<WeightVector Expert::*>(&row.place)) {
+      TRY_ASSIGN(expert.*(*of_expert), vector(row, source));
+    }
+    return {};
+  }
+
   PackedMatrix matrix(const TensorSource& source) {
     PackedMatrix out;
     out.type = panel_type(source.tensor, numerics_);
@@ -85,16 +101,21 @@ void mark_quantized(InputOf input, QuantizedInputs& inputs) {
     case InputOf::kH: inputs.h = true; return;
     case InputOf::kAttended: inputs.attended = true; return;
     case InputOf::kGated: inputs.gated = true; return;
+    case InputOf::kExpertGated: inputs.expert_gated = true; return;
+    case InputOf::kSharedGated: inputs.shared_gated = true; return;
   }
 }
 
-// Calls visit(row, layer) for every tensor that a model may have: matrices or vectors, those of the layers last.
+// Calls visit(row, layer, expert) for every tensor that a model may have: matrices or vectors, those of the layers last.
 template <typename Visit>
 Status for_each_tensor(const ModelConfig& config, bool matrices, Visit&& visit) {
   for (size_t l = 0; l <= config.n_layers; ++l) {
     for (const TensorRow& row : tensor_table()) {
       const bool is_part = !std::holds_alternative<std::monostate>(row.place);
-      if (is_part && row.is_matrix() == matrices && row.per_layer() == (l > 0)) TRY(visit(row, l == 0 ? 0 : l - 1));
+      if (!is_part || row.is_matrix() != matrices || row.per_layer() != (l > 0)) continue;
+      const size_t layer = l == 0 ? 0 : l - 1;
+      const size_t n = row.of_each_expert && config.layers[layer].ffn_dim == 0 ? config.moe.router.n_experts : 1;
+      for (size_t expert = 0; expert < n; ++expert) TRY(visit(row, layer, expert));
     }
   }
   return {};
@@ -106,19 +127,20 @@ Result<TransformerWeights::Plan> TransformerWeights::plan(const ModelFile& file,
                                                           Numerics numerics) {
   Plan plan;
   bool tied = true;
-  TRY(for_each_tensor(config, false, [&](const TensorRow& row, size_t layer) -> Status {
-    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer));
+  TRY(for_each_tensor(config, false, [&](const TensorRow& row, size_t layer, size_t expert) -> Status {
+    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, expert));
     if (source.found()) plan.bytes += Arena::padded(padded(source.n_rows) * sizeof(float));
     return {};
   }));
-  TRY(for_each_tensor(config, true, [&](const TensorRow& row, size_t layer) -> Status {
-    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer));
+  TRY(for_each_tensor(config, true, [&](const TensorRow& row, size_t layer, size_t expert) -> Status {
+    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, expert));
     if (!source.found()) return {};
     const PanelType type = panel_type(source.tensor, numerics);
     const size_t bytes = Arena::padded(packed_bytes(type, source.n_rows, source.n_cols));
     plan.bytes += bytes;
-    if (row.input == InputOf::kNone) plan.lookup_bytes += bytes;
-    if (row.per_layer()) plan.layer_weights += source.n_rows * source.n_cols;
+    const bool idle = row.of_each_expert && expert >= config.moe.router.n_experts_active;
+    if (row.input == InputOf::kNone || idle) plan.lookup_bytes += bytes;
+    if (row.per_layer() && !idle) plan.layer_weights += source.n_rows * source.n_cols;
     tied &= row.role != TensorRole::kLmHead;
     if (!panel_is_float(type)) mark_quantized(row.input, plan.quantized);
     return {};
@@ -140,7 +162,12 @@ Result<TransformerWeights> TransformerWeights::load(const ModelFile& file, const
   Binder binder(file, config, numerics, weights.arena_);
 
   weights.layers.resize(config.n_layers);
-  const auto bind = [&](const TensorRow& row, size_t layer) { return binder.bind(row, layer, weights); };
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    if (config.layers[l].ffn_dim == 0) weights.layers[l].moe.experts.resize(config.moe.router.n_experts);
+  }
+  const auto bind = [&](const TensorRow& row, size_t layer, size_t expert) {
+    return binder.bind(row, layer, expert, weights);
+  };
   // Vectors side by side: between the matrices, each would have its huge page cleared by this one thread.
   TRY(for_each_tensor(config, false, bind));
   TRY(for_each_tensor(config, true, bind));

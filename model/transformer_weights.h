@@ -13,6 +13,7 @@
 #include "kernels/panel.h"
 #include "model/activations.h"
 #include "model/config.h"
+#include "model/moe_block.h"
 
 namespace ibid {
 
@@ -30,12 +31,14 @@ struct LayerWeights {
   WeightVector sinks;                      // [H]
   PackedMatrix wo;                         // [D, H d]
   WeightVector bo;                         // [D]
+  PackedMatrix w_attn_gate;                // [H d, D]
   WeightVector attn_post_norm;             // [D]
   WeightVector ffn_norm, ffn_norm_bias;    // [D]
   PackedMatrix w_gate, w_up;               // [F, D]
   WeightVector b_gate, b_up;               // [F]
   PackedMatrix w_down;                     // [D, F]
   WeightVector b_down;                     // [D]
+  MoeWeights moe;                          // in place of these, of layers with experts
   WeightVector ffn_post_norm;              // [D]
 };
 
@@ -50,8 +53,8 @@ class TransformerWeights {
   struct Plan {
     size_t bytes = 0;
     QuantizedInputs quantized;  // which inputs of linear layers meet a quantised matrix in some layer
-    size_t lookup_bytes = 0;    // of the matrices of which a token reads one row
-    size_t layer_weights = 0;   // values of all matrices of the layers
+    size_t lookup_bytes = 0;    // of the matrices of which a token reads one row, or, of idle experts, nothing
+    size_t layer_weights = 0;   // values of the matrices of the layers that a token is multiplied by
   };
   static Result<Plan> plan(const ModelFile& file, const ModelConfig& config, Numerics numerics);
 

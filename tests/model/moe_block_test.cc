@@ -10,6 +10,7 @@
 #include <random>
 
 #include "base/arena.h"
+#include "model/activations.h"
 #include "tests/kernels/random_panels.h"
 
 namespace ibid {
@@ -22,6 +23,7 @@ struct Case {
   bool shared = false, shared_gate = false, biases = false;
   size_t n_experts = 11, n_active = 3;
   size_t dim = 96, ffn_dim = 160, shared_ffn_dim = 64;
+  Activation::Kind activation = Activation::Kind::kSilu;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -35,6 +37,7 @@ const Case kCases[] = {
     {.name = "Q4KandQ6KBiases", .gate_type = PanelType::kP4k, .down_type = PanelType::kP6k,
      .scores = RouterScores::kSoftmaxOfChosen, .biases = true, .dim = 256, .ffn_dim = 256},
     {.name = "Q4andF16", .gate_type = PanelType::kP4, .down_type = PanelType::kPH, .n_experts = 4, .n_active = 4},
+    {.name = "F32Gelu", .gate_type = PanelType::kPF, .down_type = PanelType::kPF, .activation = Activation::Kind::kGelu},
     {.name = "F16andQ8Biases", .gate_type = PanelType::kPH, .down_type = PanelType::kP8, .shared = true,
      .biases = true},
     // More columns than a tile has, in one expert and in the shared one; nothing is a multiple of 16.
@@ -51,7 +54,8 @@ class Layer {
     rule.router = {.scores = c.scores, .n_experts = c.n_experts, .n_experts_active = c.n_active};
     rule.ffn_dim = c.ffn_dim;
     rule.shared_ffn_dim = c.shared ? c.shared_ffn_dim : 0;
-    if (c.biases) rule.gating = MoeRule::Gating::kClampedSwiglu;
+    if (c.biases) rule.swiglu_limit = 7.0f;
+    rule.activation.kind = c.activation;
     weights.router = matrix(PanelType::kPF, c.n_experts, c.dim);
     if (c.biases) weights.router_bias = vector(c.n_experts);
     if (c.scores == RouterScores::kSigmoid) weights.choice_bias = vector(c.n_experts);
@@ -107,7 +111,8 @@ struct Output {
 Output run(const Layer& layer, const Kernels& kernels, std::span<const float> rows, size_t dim, int n_threads) {
   const size_t n_rows = rows.size() / dim;
   const TestInput in = make_input(kernels, n_rows, dim, {rows.begin(), rows.end()});
-  const MoeBuffers::Sizes sizes{.dim = dim, .max_rows = n_rows, .n_threads = n_threads,
+  const MoeBuffers::Sizes sizes{.dim = dim, .max_rows = n_rows,
+                                .own_rows = Activations::kOwnRows, .n_threads = n_threads,
                                 .quantized_h = dim % kQuantBlock == 0, .quantized_gated = layer.quantized_gated,
                                 .quantized_shared_gated = layer.quantized_gated};
   size_t bytes = 0;
@@ -168,8 +173,9 @@ Doubles naive_expert(const Layer& layer, const Expert& e, const Doubles& h) {
   add_bias(gate, e.b_gate);
   add_bias(up, e.b_up);
   for (size_t i = 0; i < gate.size(); ++i) {
-    if (layer.rule.gating == MoeRule::Gating::kSilu) {
-      gate[i] *= sigmoid(gate[i]) * up[i];
+    if (layer.rule.swiglu_limit == 0) {
+      const bool gelu = layer.rule.activation.kind == Activation::Kind::kGelu;
+      gate[i] *= (gelu ? (1 + std::erf(gate[i] / std::sqrt(2.0))) / 2 : sigmoid(gate[i])) * up[i];
     } else {
       const double limit = layer.rule.swiglu_limit, g = std::min(gate[i], limit);
       gate[i] = (std::clamp(up[i], -limit, limit) + 1) * g * sigmoid(g * static_cast<double>(layer.rule.swiglu_alpha));

@@ -1,0 +1,17 @@
+// How layers of experts are described in a file's metadata: which layers have them, how many, and how rows choose.
+#pragma once
+
+#include "base/result.h"
+#include "model/architecture.h"
+#include "model/config.h"
+#include "model/hyperparameters.h"
+
+namespace ibid {
+
+// Sets config.moe where the file counts experts, and LayerConfig::ffn_dim to 0 of the layers that have them.
+// REQUIRES: config.layers are read.
+// Errors: kBadHyperparameter (more experts in use than there are, groups that do not divide them, layers beyond the
+// model ...), kMissingKey, kBadType, kUnsupported (a way to choose experts, named).
+Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
+
+}  // namespace ibid
