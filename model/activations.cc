@@ -37,7 +37,12 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
     b.x = rows(n, config.dim);
     for (size_t r = 0; r < config.ropes.size(); ++r) b.cos_sin[r] = rows(n, config.ropes[r].rotary_dim);
     b.h = linear_input(n, rows(n, config.dim), config.dim, quantized.h);
-    b.attended = linear_input(n, a.attended, config.q_dim(), quantized.attended);
+    const bool padded = config.latent.used();   // `attended` has wider heads than wo reads
+    b.attended = linear_input(n, padded ? rows(n, config.attended_dim()) : a.attended, config.attended_dim(),
+                              quantized.attended);
+    const size_t q_rank = config.latent.q_rank, kv_rank = config.latent.kv_rank;
+    if (q_rank != 0) b.q_latent = linear_input(n, rows(n, q_rank), q_rank, quantized.q_latent);
+    if (kv_rank != 0) b.kv_latent = linear_input(n, rows(n, kv_rank), kv_rank, quantized.kv_latent);
     if (config.changes_residuals()) b.added = rows(n, config.dim);
     return b;
   };
@@ -45,6 +50,12 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   a.k = rows(max_chunk, config.kv_dim());
   a.v = rows(max_chunk, config.kv_dim());
   a.attended = rows(max_chunk, config.q_dim());
+  if (const LatentAttention& latent = config.latent; latent.used()) {
+    a.latent.q_a = rows(max_chunk, latent.q_rank);
+    a.latent.kv_a = rows(max_chunk, latent.kv_rank + latent.rope_dim);
+    a.latent.q = rows(max_chunk, config.n_heads * latent.key_dim());
+    a.latent.kv = rows(max_chunk, config.n_heads * (latent.nope_dim + latent.value_dim));
+  }
   if (config.attention_gate) a.attn_gate = rows(max_chunk, config.q_dim());
   const size_t ffn_dim = config.widest_ffn_dim();
   if (config.gated) a.gate = rows(max_chunk, ffn_dim);
@@ -63,7 +74,8 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   for (int i = 0; i < n_threads; ++i) a.own.push_back(row_buffers(kOwnRows));
 
   a.attention_scratch = allocate(attention_scratch_bytes(attention_shape(config, 0), max_chunk, context, n_threads));
-  const size_t widest = std::max({config.dim, config.q_dim(), ffn_dim, config.moe.ffn_dim, config.moe.shared_ffn_dim});
+  const size_t widest = std::max({config.dim, config.q_dim(), ffn_dim, config.moe.ffn_dim, config.moe.shared_ffn_dim,
+                                  config.latent.q_rank, config.latent.kv_rank});
   a.linear_scratch_stride = round_up(linear_scratch_bytes(widest), kCacheLine);
   a.linear_scratch = allocate(a.linear_scratch_stride * static_cast<size_t>(n_threads));
 }

@@ -22,6 +22,7 @@ struct QuantizedInputs {
   bool h = false;         // wq, wk, wv, w_gate, w_up, lm_head
   bool attended = false;  // wo
   bool gated = false;     // w_down
+  bool q_latent = false, kv_latent = false;         // wq_b, wkv_b
   bool expert_gated = false, shared_gated = false;  // likewise, of experts
 };
 
@@ -31,7 +32,14 @@ struct RowBuffers {
   std::array<Rows, kMaxRopes> cos_sin;  // [T, rotary_dim] of each rope
   LinearInput h;          // [T, D]             norm(x), the input of QKV, gate and up, and of the head
   LinearInput attended;   // [T, H d]           the input of wo: Activations::attended, and in int8
+  LinearInput q_latent, kv_latent;  // [T, rank] the inputs of wq_b and wkv_b
   Rows added;             // [T, D]             block_out, normed or scaled; only of models that do either
+};
+
+// What latent attention computes before it expands keys and values.
+struct LatentBuffers {
+  Rows q_a, kv_a;         // [T, q_rank], [T, kv_rank + rope_dim]
+  Rows q, kv;             // [T, H key_dim], [T, H (nope_dim + value_dim)]
 };
 
 class Activations {
@@ -51,6 +59,7 @@ class Activations {
   Rows q;                 // [T, H d]
   Rows k, v;              // [T, G d]
   Rows attended;          // [T, H d]
+  LatentBuffers latent;   // of models with latent attention
   Rows attn_gate;         // [T, H d]    of models that have one
   Rows gate, up;          // [T, F]
   LinearInput gated;      // [T, F]      silu(gate) * up, the input of w_down

@@ -51,6 +51,8 @@ struct Architecture {
   NormKind norm = NormKind::kRms;
   NormPlaces norm_places = NormPlaces::kBefore;
   QkNorm qk_norm = QkNorm::kNone;
+  bool qk_norm_may_be_absent = false;            // a file without these tensors has none
+  bool latent = false;                           // latent attention
   bool attention_gate = false;                   // what attention gives is times sigmoid(W_attn_gate h)
   bool qk_norm_after_rope = false;
 

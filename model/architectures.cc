@@ -7,6 +7,7 @@
 
 #include "model/architecture.h"
 #include "model/hyperparameters.h"
+#include "model/latent_rules.h"
 #include "model/layer_rules.h"
 #include "model/moe_rules.h"
 #include "model/rope_rules.h"
@@ -97,7 +98,11 @@ const std::array kArchitectures = {
     Architecture{.gguf_name = "ernie4_5-moe", .hf_model_type = "ernie4_5_moe", .adjacent_pairs = In::kBoth,
                  .router_normalizes = In::kBoth},
     Architecture{.gguf_name = "glm4moe", .hf_model_type = "glm4_moe", .names = norm_before_mlp_names(),
-                 .qk_norm = QkNorm::kPerHead, .rotary_share = 0.5, .router_scores = RouterScores::kSigmoid,
+                 .qk_norm = QkNorm::kPerHead, .qk_norm_may_be_absent = true, .rotary_share = 0.5,
+                 .router_scores = RouterScores::kSigmoid, .router_normalizes = In::kBoth},
+    Architecture{.gguf_name = "deepseek2", .hf_model_type = "deepseek_v3", .latent = true,
+                 .router_scores = RouterScores::kSigmoid, .router_normalizes = In::kBoth},
+    Architecture{.hf_model_type = "glm4_moe_lite", .latent = true, .router_scores = RouterScores::kSigmoid,
                  .router_normalizes = In::kBoth},
     Architecture{.gguf_name = "gpt-oss", .hf_model_type = "gpt_oss", .names = norm_before_mlp_names(),
                  .windows = Windows::kPeriod, .window_period = 2, .yarn_truncates = false,
@@ -208,9 +213,13 @@ Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig&
   return single && !counted ? 1 : config.n_heads;
 }
 
-Status read_shape(const Hyperparameters& file, ModelConfig& config) {
+Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr int64_t kMaxHeadDim = 1024;
   TRY_ASSIGN(config.n_layers, file.integer(kNLayers, 1, kMaxLayers));
+  // GGUF counts the layers that guess further tokens, which are behind those of the model, among them.
+  constexpr Key kGuessing{"layers that guess", "nextn_predict_layers", ""};
+  TRY_ASSIGN(const size_t n_guessing, file.integer(kGuessing, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));
+  config.n_layers -= n_guessing;
   TRY_ASSIGN(config.dim, file.integer(kDim, 1, kMaxWidth));
   // GPT-2 and Falcon leave it out where it is this.
   const bool may_be_absent = file.has({"", "", "n_embd|multi_query"});
@@ -220,6 +229,7 @@ Status read_shape(const Hyperparameters& file, ModelConfig& config) {
   TRY_ASSIGN(const size_t kv_heads, fallback_kv_heads(file, config));
   TRY_ASSIGN(config.n_kv_heads, file.integer(kNKvHeads, 1, kMaxWidth, kv_heads));
   TRY_ASSIGN(config.trained_context, file.integer(kTrainedContext, 1, kMaxPositions));
+  if (row.latent) return read_latent(file, config);
   if (config.n_heads % config.n_kv_heads != 0) {
     return file.bad(kNKvHeads, std::to_string(config.n_kv_heads),
                     "a divisor of n_heads, " + std::to_string(config.n_heads));
@@ -243,11 +253,14 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
   constexpr Key kSoftcap{"attention softcap", "attn_logit_softcapping", "attn_logit_softcapping"};
   constexpr Key kGrowth{"query growth", "attention.temperature_scale",
                         "llama_4_scaling_beta|rope_parameters.llama_4_scaling_beta|rope_scaling.llama_4_scaling_beta"};
+  const size_t key_dim = row.latent ? config.latent.key_dim() : config.head_dim;
   const bool wide = file.gguf() && config.n_layers == row.gguf_wide_scale_layers;
-  const auto usual = static_cast<double>(wide ? config.dim / config.n_heads : config.head_dim);
+  const auto usual = static_cast<double>(wide ? config.dim / config.n_heads : key_dim);
   TRY_ASSIGN(const double dimensions, file.positive(kPerDimensions, kMaxFactor, usual));
   TRY_ASSIGN(const double scale, file.positive(kScale, kMaxFactor, 1.0 / std::sqrt(dimensions)));
-  config.attention_scale = static_cast<float>(scale);
+  const Result<double> stretched = row.latent ? read_latent_scale(file, config) : Result<double>(1.0);
+  TRY(stretched.status());
+  config.attention_scale = static_cast<float>(scale * *stretched);
   TRY_ASSIGN(const double softcap, file.number(kSoftcap, kMaxFactor, double{row.attention_softcap}));
   config.attention_softcap = static_cast<float>(softcap);
   if (softcap < 0) return file.bad(kSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
@@ -317,8 +330,10 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
 
   ModelConfig config;
   take_row(row, file.gguf(), config);
-  TRY(read_shape(file, config));
+  TRY(read_shape(file, row, config));
   TRY(read_vocab_size(file, row, config));
+  const std::string q_norm = tensor_name(model_file, config, TensorRole::kQNorm);
+  if (row.qk_norm_may_be_absent && model_file.find_tensor(q_norm) == nullptr) config.qk_norm = QkNorm::kNone;
   TRY(refuse_what_is_missing(file, config));
   TRY_ASSIGN(const double eps, file.positive(kNormEps, 1.0));
   config.norm_eps = static_cast<float>(eps);

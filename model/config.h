@@ -10,6 +10,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/rope.h"
+#include "model/latent_attention.h"
 #include "model/moe_rule.h"
 
 namespace ibid {
@@ -55,6 +56,7 @@ struct ModelConfig {
 
   // --- attention
   float attention_scale = 0;      // of the scores; d^-1/2 unless the architecture says otherwise
+  LatentAttention latent;         // of models that have it; head_dim and n_kv_heads are those of the cache then
   bool attention_gate = false;    // what attention gives is times sigmoid(W_attn_gate h)
   float attention_softcap = 0;    // scores s become cap tanh(s / cap); 0: none
   std::vector<RopeRule> ropes;    // what LayerConfig::rope chooses from, at most kMaxRopes
@@ -89,6 +91,7 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;  // [L]
 
   size_t q_dim() const { return n_heads * head_dim; }
+  size_t attended_dim() const { return latent.used() ? n_heads * latent.value_dim : q_dim(); }  // the input of wo
   size_t kv_dim() const { return n_kv_heads * head_dim; }
   size_t group_size() const { return n_heads / n_kv_heads; }
   bool has_experts() const { return moe.router.n_experts != 0; }

@@ -157,6 +157,7 @@ Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const Mode
 // The dimensions of a head that turn: as many as config.json's share of them, whole pairs.
 Result<size_t> hf_rotary_dim(const Hyperparameters& file, const std::string& section, const Architecture& row,
                              const ModelConfig& config) {
+  if (config.latent.used()) return config.latent.rope_dim;
   const std::string within = section + "partial_rotary_factor|partial_rotary_factor|rotary_pct";
   const Key key{"rotary share", "", within.c_str()};
   TRY_ASSIGN(const double share, file.positive(key, 1.0, row.rotary_share));
@@ -237,7 +238,9 @@ Status read_gguf_scaling(const Hyperparameters& file, const ModelConfig& config,
     TRY_ASSIGN(rule.beta_fast, file.positive(kFast, kMaxFactor, 32.0));
     TRY_ASSIGN(rule.beta_slow, file.positive(kSlow, kMaxFactor, 1.0));
     TRY_ASSIGN(const double multiplier, file.number(kLogMultiplier, kMaxFactor, 0.0));
-    rule.magnitude = yarn_magnitude(rule.factor, 1.0) / yarn_magnitude(rule.factor, multiplier);
+    // Files of latent attention have a tenth of the multiplier, for historical reasons.
+    const double whole = config.latent.used() ? 10 * multiplier : multiplier;
+    rule.magnitude = yarn_magnitude(rule.factor, 1.0) / yarn_magnitude(rule.factor, whole);
     TRY_ASSIGN(rule.magnitude, file.positive(kMagnitude, kMaxFactor, rule.magnitude));
   } else if (kind != "none" && kind != "longrope") {
     return unsupported(file, kind);

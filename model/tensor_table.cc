@@ -26,7 +26,14 @@ size_t two_shared_dims(const Config& c, size_t) { return 2 * c.moe.shared_ffn_di
 size_t one(const Config&, size_t) { return 1; }
 size_t two_ffn_dims(const Config& c, size_t l) { return 2 * c.layers[l].ffn_dim; }
 size_t heads(const Config& c, size_t) { return c.n_heads; }
-size_t q_dim(const Config& c, size_t) { return c.q_dim(); }
+size_t q_dim(const Config& c, size_t) {
+  return c.latent.used() ? c.n_heads * c.latent.key_dim() : c.q_dim();
+}
+size_t attended_dim(const Config& c, size_t) { return c.attended_dim(); }
+size_t q_rank(const Config& c, size_t) { return c.latent.q_rank; }
+size_t kv_rank(const Config& c, size_t) { return c.latent.kv_rank; }
+size_t kv_a_dim(const Config& c, size_t) { return c.latent.kv_rank + c.latent.rope_dim; }
+size_t kv_b_dim(const Config& c, size_t) { return c.n_heads * (c.latent.nope_dim + c.latent.value_dim); }
 size_t kv_dim(const Config& c, size_t) { return c.kv_dim(); }
 size_t qkv_dim(const Config& c, size_t) { return c.q_dim() + 2 * c.kv_dim(); }
 size_t q_norm(const Config& c, size_t) { return c.qk_norm == QkNorm::kWhole ? c.q_dim() : c.head_dim; }
@@ -57,6 +64,12 @@ Presence shared_may(const Config& c, size_t l) {
   return only_if(shared(c, l) == Presence::kMust, Presence::kMay);
 }
 Presence qk_norms(const Config& c, size_t) { return only_if(c.qk_norm != QkNorm::kNone); }
+Presence wq(const Config& c, size_t) { return only_if(c.latent.q_rank == 0); }
+Presence plain_kv(const Config& c, size_t) { return only_if(!c.latent.used()); }
+Presence latent(const Config& c, size_t) { return only_if(c.latent.used()); }
+Presence latent_may(const Config& c, size_t) { return only_if(c.latent.used(), Presence::kMay); }
+Presence q_latent(const Config& c, size_t) { return only_if(c.latent.q_rank != 0); }
+Presence q_latent_may(const Config& c, size_t) { return only_if(c.latent.q_rank != 0, Presence::kMay); }
 Presence attention_gate(const Config& c, size_t) { return only_if(c.attention_gate); }
 Presence positions(const Config& c, size_t) { return only_if(c.learned_positions); }
 Presence own_head(const Config& c, size_t) { return only_if(!c.tied, Presence::kMay); }
@@ -84,12 +97,12 @@ constexpr std::array kTable = {
     TensorRow{kAttnNormBias, "blk.#.attn_norm.bias", "@layers.#.input_layernorm.bias", dim, nullptr,
               &Layer::attn_norm_bias, norm_bias},
     TensorRow{kWqkv, "blk.#.attn_qkv.weight", "@layers.#.self_attn.qkv_proj.weight", qkv_dim, dim, {}, may},
-    TensorRow{kWq, "blk.#.attn_q.weight", "@layers.#.self_attn.q_proj.weight", q_dim, dim, &Layer::wq, must,
+    TensorRow{kWq, "blk.#.attn_q.weight", "@layers.#.self_attn.q_proj.weight", q_dim, dim, &Layer::wq, wq,
               kH, kRotated, kWqkv},
     TensorRow{kWk, "blk.#.attn_k.weight", "@layers.#.self_attn.k_proj.weight", kv_dim, dim, &Layer::wk,
-              must, kH, kRotated, kWqkv},
+              plain_kv, kH, kRotated, kWqkv},
     TensorRow{kWv, "blk.#.attn_v.weight", "@layers.#.self_attn.v_proj.weight", kv_dim, dim, &Layer::wv,
-              must, kH, kAsIs, kWqkv},
+              plain_kv, kH, kAsIs, kWqkv},
     TensorRow{kBqkv, "blk.#.attn_qkv.bias", "@layers.#.self_attn.qkv_proj.bias", qkv_dim, nullptr, {}, may},
     TensorRow{kBq, "blk.#.attn_q.bias", "@layers.#.self_attn.q_proj.bias", q_dim, nullptr, &Layer::bq, may,
               kNoInput, kRotated, kBqkv},
@@ -101,9 +114,25 @@ constexpr std::array kTable = {
               &Layer::q_norm, qk_norms, kNoInput, kRotatedNorm},
     TensorRow{kKNorm, "blk.#.attn_k_norm.weight", "@layers.#.self_attn.k_norm.weight", k_norm, nullptr,
               &Layer::k_norm, qk_norms, kNoInput, kRotatedNorm},
+    TensorRow{kWqA, "blk.#.attn_q_a.weight", "@layers.#.self_attn.q_a_proj.weight", q_rank, dim,
+              &LatentWeights::wq_a, q_latent, kH},
+    TensorRow{kBqA, "blk.#.attn_q_a.bias", "@layers.#.self_attn.q_a_proj.bias", q_rank, nullptr,
+              &LatentWeights::bq_a, q_latent_may},
+    TensorRow{kQANorm, "blk.#.attn_q_a_norm.weight", "@layers.#.self_attn.q_a_layernorm.weight", q_rank, nullptr,
+              &LatentWeights::q_a_norm, q_latent},
+    TensorRow{kWqB, "blk.#.attn_q_b.weight", "@layers.#.self_attn.q_b_proj.weight", q_dim, q_rank,
+              &LatentWeights::wq_b, q_latent, InputOf::kQLatent},
+    TensorRow{kWkvA, "blk.#.attn_kv_a_mqa.weight", "@layers.#.self_attn.kv_a_proj_with_mqa.weight", kv_a_dim, dim,
+              &LatentWeights::wkv_a, latent, kH},
+    TensorRow{kBkvA, "blk.#.attn_kv_a_mqa.bias", "@layers.#.self_attn.kv_a_proj_with_mqa.bias", kv_a_dim, nullptr,
+              &LatentWeights::bkv_a, latent_may},
+    TensorRow{kKvANorm, "blk.#.attn_kv_a_norm.weight", "@layers.#.self_attn.kv_a_layernorm.weight", kv_rank, nullptr,
+              &LatentWeights::kv_a_norm, latent},
+    TensorRow{kWkvB, "blk.#.attn_kv_b.weight", "@layers.#.self_attn.kv_b_proj.weight", kv_b_dim, kv_rank,
+              &LatentWeights::wkv_b, latent, InputOf::kKvLatent},
     TensorRow{kSinks, "blk.#.attn_sinks.weight", "@layers.#.self_attn.sinks", heads, nullptr, &Layer::sinks,
               may},
-    TensorRow{kWo, "blk.#.attn_output.weight", "@layers.#.self_attn.o_proj.weight", dim, q_dim, &Layer::wo,
+    TensorRow{kWo, "blk.#.attn_output.weight", "@layers.#.self_attn.o_proj.weight", dim, attended_dim, &Layer::wo,
               must, InputOf::kAttended},
     TensorRow{kBo, "blk.#.attn_output.bias", "@layers.#.self_attn.o_proj.bias", dim, nullptr, &Layer::bo,
               may},
@@ -159,7 +188,8 @@ constexpr std::array kTable = {
               dim, shared_dim, &Expert::w_down, shared, InputOf::kSharedGated},
 
     TensorRow{kExpertGateUp, "blk.#.ffn_gate_up_exps.weight",
-              "@layers.#.mlp.experts.gate_up_proj|@layers.#.block_sparse_moe.input_linear.weight", two_expert_dims,
+              "@layers.#.mlp.experts.gate_up_proj|@layers.#.mlp.experts.gate_up_proj_blocks|"
+              "@layers.#.block_sparse_moe.input_linear.weight", two_expert_dims,
               dim, {}, moe_may, kNoInput, kAsIs, kExpertGateUp, true},
     TensorRow{kExpertGate, "blk.#.ffn_gate_exps.weight|blk.#.ffn_gate.%.weight",
               "@layers.#.mlp.experts.%.gate_proj.weight|@layers.#.block_sparse_moe.experts.%.w1.weight", expert_dim,
@@ -169,7 +199,8 @@ constexpr std::array kTable = {
               dim, &Expert::w_up, moe, kH, kAsIs, kExpertGateUp, true},
     TensorRow{kExpertDown, "blk.#.ffn_down_exps.weight|blk.#.ffn_down.%.weight",
               "@layers.#.mlp.experts.%.down_proj.weight|@layers.#.block_sparse_moe.experts.%.w2.weight|"
-              "@layers.#.mlp.experts.down_proj|@layers.#.block_sparse_moe.output_linear.weight",
+              "@layers.#.mlp.experts.down_proj|@layers.#.mlp.experts.down_proj_blocks|"
+              "@layers.#.block_sparse_moe.output_linear.weight",
               dim, expert_dim, &Expert::w_down, moe, InputOf::kExpertGated, kAsIs, kExpertDown, true},
     TensorRow{kBExpertGateUp, "blk.#.ffn_gate_up_exps.bias", "@layers.#.mlp.experts.gate_up_proj_bias",
               two_expert_dims, nullptr, {}, moe_may, kNoInput, kAsIs, kBExpertGateUp, true},

@@ -25,7 +25,7 @@ enum class TensorRole : uint8_t {
   kEmbed, kPositions, kFinalNorm, kFinalNormBias, kLmHead,                       // once
   kAttnNorm, kAttnNormBias, kAttnPostNorm, kWq, kWk, kWv, kWo, kWqkv,            // per layer
   kBq, kBk, kBv, kBo, kBqkv, kQNorm, kKNorm, kSinks,
-  kWAttnGate,
+  kWAttnGate, kWqA, kWqB, kWkvA, kWkvB, kBqA, kBkvA, kQANorm, kKvANorm,
   kFfnNorm, kFfnNormBias, kFfnPostNorm, kWGate, kWUp, kWDown, kWGateUp, kBGate, kBUp, kBDown,
   kRouter, kBRouter, kChoiceBias, kSharedRouter,                                 // per layer with experts
   kSharedGateUp, kSharedGate, kSharedUp, kSharedDown,
@@ -41,7 +41,7 @@ struct TensorName {
 };
 
 // The input of the linear layer that a matrix is. The embedding is only looked up; as a tied head it reads h.
-enum class InputOf : uint8_t { kNone, kH, kAttended, kGated, kExpertGated, kSharedGated };
+enum class InputOf : uint8_t { kNone, kH, kAttended, kGated, kQLatent, kKvLatent, kExpertGated, kSharedGated };
 
 enum class FixUp : uint8_t {
   kNone,
@@ -58,7 +58,8 @@ struct TensorRow {
   // Where TransformerWeights has it. Nothing: it holds other tensors.
   using Place = std::variant<std::monostate, PackedMatrix TransformerWeights::*, WeightVector TransformerWeights::*,
                              PackedMatrix LayerWeights::*, WeightVector LayerWeights::*, PackedMatrix MoeWeights::*,
-                             WeightVector MoeWeights::*, PackedMatrix Expert::*, WeightVector Expert::*>;
+                             WeightVector MoeWeights::*, PackedMatrix Expert::*, WeightVector Expert::*,
+                             PackedMatrix LatentWeights::*, WeightVector LatentWeights::*>;
   TensorRole role;
   const char* gguf;
   const char* hf;

@@ -79,6 +79,7 @@ void TransformerModel::attention_block(Part& p, size_t layer) {
   attention(p.worker, *kernels_, shape, kv_layout_.block, kv_layout_.layer_offset(layer), p.pass.sequences, a.q.data,
             a.attended.data, a.attended.stride, a.attention_scratch);
   if (config_.attention_gate) gate_attended(p);                          // attended *= sigmoid(gate)
+  if (config_.latent.used()) drop_padding(p);
   quantize(p, p.own.attended);                                           //                        [T, H d]
   p.meet();
   linear(p.worker, linear_, w.wo, p.own.attended, a.block_out.data, a.block_out.stride);
@@ -90,6 +91,7 @@ void TransformerModel::attention_block(Part& p, size_t layer) {
 
 // The queries, keys and values of a layer from h.
 void TransformerModel::project(Part& p, size_t layer) {
+  if (config_.latent.used()) return project_latent(p, layer);
   const LayerWeights& w = weights_.layers[layer];
   const Activations& a = acts_;
 

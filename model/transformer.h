@@ -98,6 +98,15 @@ class TransformerModel final : public LanguageModel {
   void mix_experts(Part& p, size_t layer);
   void lm_head(Part& p);
 
+  // latent_attention.cc
+  void project_latent(Part& p, size_t layer);
+  void norm_latent(const Part& p, Rows from, WeightVector bias, WeightVector weight, LinearInput& to);
+  void expand_queries(const Part& p, size_t layer);
+  void turn_latent(const Part& p, size_t layer, size_t row, const float* pairs, float* turned);
+  void store_expanded(const Part& p, size_t layer);
+  void turn_key(const Part& p, size_t layer, size_t row, WeightVector bias, float* turned);
+  void drop_padding(const Part& p);
+
   // transformer_rows.cc: who computes which rows, heads and columns.
   void norm(Part& p, WeightVector weight, WeightVector bias);
   void norm_row(const float* x, WeightVector weight, WeightVector bias, size_t n, float* y) const;

@@ -54,6 +54,8 @@ TransformerModel::Part::Part(const Worker& w, Pass& of, const Activations& acts,
       rows(alone ? Range{0, n_rows} : w.share(n_rows)) {
   own.h.set_rows(n_rows);
   own.attended.set_rows(n_rows);
+  own.q_latent.set_rows(n_rows);
+  own.kv_latent.set_rows(n_rows);
 }
 
 Status TransformerModel::check(std::span<const SequenceChunk> batch) const {

@@ -35,6 +35,10 @@ class Binder {
       TRY_ASSIGN(weights.*(*vectors), vector(row, source));
     } else if (const auto* of_layer = std::get_if<WeightVector LayerWeights::*>(&row.place)) {
       TRY_ASSIGN(weights.layers[layer].*(*of_layer), vector(row, source));
+    } else if (const auto* latent = std::get_if<PackedMatrix LatentWeights::*>(&row.place)) {
+      weights.layers[layer].latent.*(*latent) = matrix(source);
+    } else if (const auto* of_latent = std::get_if<WeightVector LatentWeights::*>(&row.place)) {
+      TRY_ASSIGN(weights.layers[layer].latent.*(*of_latent), vector(row, source));
     } else {
       return bind_of_experts(row, source, expert, weights.layers[layer].moe);
     }
@@ -101,12 +105,15 @@ void mark_quantized(InputOf input, QuantizedInputs& inputs) {
     case InputOf::kH: inputs.h = true; return;
     case InputOf::kAttended: inputs.attended = true; return;
     case InputOf::kGated: inputs.gated = true; return;
+    case InputOf::kQLatent: inputs.q_latent = true; return;
+    case InputOf::kKvLatent: inputs.kv_latent = true; return;
     case InputOf::kExpertGated: inputs.expert_gated = true; return;
     case InputOf::kSharedGated: inputs.shared_gated = true; return;
   }
 }
 
-// Calls visit(row, layer, expert) for every tensor that a model may have: matrices or vectors, those of the layers last.
+// Calls visit(row, layer, expert) for every tensor that a model may have: matrices or vectors, those of the layers
+// last.
 template <typename Visit>
 Status for_each_tensor(const ModelConfig& config, bool matrices, Visit&& visit) {
   for (size_t l = 0; l <= config.n_layers; ++l) {

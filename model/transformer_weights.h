@@ -32,6 +32,7 @@ struct LayerWeights {
   PackedMatrix wo;                         // [D, H d]
   WeightVector bo;                         // [D]
   PackedMatrix w_attn_gate;                // [H d, D]
+  LatentWeights latent;                    // beside or in place of wq, wk and wv
   WeightVector attn_post_norm;             // [D]
   WeightVector ffn_norm, ffn_norm_bias;    // [D]
   PackedMatrix w_gate, w_up;               // [F, D]

@@ -23,20 +23,27 @@ uint64_t random_bits(uint64_t seed, uint64_t n) {
 class TensorMaker {
  public:
   TensorMaker(GgufWriter& writer, const TinyModel& model)
-      : writer_(writer), seed_(model.seed), norm_mean_(model.norm_mean) {}
+      : writer_(writer), seed_(model.seed), norm_mean_(model.norm_mean), without_(model.without) {}
 
+  // Of all experts in one: [n, rows, cols].
+  void stacked(const std::string& name, DType dtype, size_t n, size_t rows, size_t cols) {
+    add_matrices(name, dtype, Shape{{n, rows, cols}, 3}, cols);
+  }
   // Uniform weights whose products keep the size of their input.
   void matrix(const std::string& name, DType dtype, size_t rows, size_t cols) {
-    const Shape shape{{rows, cols}, 2};
-    const float spread = 1.7f / std::sqrt(static_cast<float>(cols));
-    if (is_encoded(dtype)) return add(name, dtype, shape, 0.0f, spread);
-    const float rms = spread / std::sqrt(3.0f);
-    writer_.add_tensor(name, dtype, shape, random_blocks(dtype, rows * cols, rms, seed_ + n_drawn_++));
+    add_matrices(name, dtype, Shape{{rows, cols}, 2}, cols);
   }
   void norm(const std::string& name, size_t n) { add(name, DType::kF32, Shape{{n}, 1}, norm_mean_, 0.2f); }
   void bias(const std::string& name, size_t n) { add(name, DType::kF32, Shape{{n}, 1}, 0.0f, 0.3f); }
 
  private:
+  void add_matrices(const std::string& name, DType dtype, const Shape& shape, size_t cols) {
+    if (name == without_) return;
+    const float spread = 1.7f / std::sqrt(static_cast<float>(cols));
+    if (is_encoded(dtype)) return add(name, dtype, shape, 0.0f, spread);
+    const float rms = spread / std::sqrt(3.0f);
+    writer_.add_tensor(name, dtype, shape, random_blocks(dtype, shape.elements(), rms, seed_ + n_drawn_++));
+  }
   // Quantised types that have no encoder get random blocks.
   static bool is_encoded(DType dtype) { return dtype < DType::kTQ1_0; }
 
@@ -52,8 +59,22 @@ class TensorMaker {
   GgufWriter& writer_;
   uint64_t seed_;
   float norm_mean_;
+  std::string without_;
   uint64_t n_drawn_ = 0;
 };
+
+void add_experts(TensorMaker& make, const TinyModel& m, const std::string& blk) {
+  const size_t n = m.n_experts, f = m.expert_ffn_dim;
+  make.matrix(blk + "ffn_gate_inp.weight", DType::kF32, n, m.dim);
+  make.stacked(blk + "ffn_gate_exps.weight", m.matrix_dtype, n, f, m.dim);
+  make.stacked(blk + "ffn_up_exps.weight", m.matrix_dtype, n, f, m.dim);
+  make.stacked(blk + "ffn_down_exps.weight", m.matrix_dtype, n, m.dim, f);
+  if (m.shared_ffn_dim == 0) return;
+  make.matrix(blk + "ffn_gate_inp_shexp.weight", DType::kF32, 1, m.dim);
+  make.matrix(blk + "ffn_gate_shexp.weight", m.matrix_dtype, m.shared_ffn_dim, m.dim);
+  make.matrix(blk + "ffn_up_shexp.weight", m.matrix_dtype, m.shared_ffn_dim, m.dim);
+  make.matrix(blk + "ffn_down_shexp.weight", m.matrix_dtype, m.dim, m.shared_ffn_dim);
+}
 
 void add_layer(TensorMaker& make, const TinyModel& m, const std::string& blk) {
   const size_t q_dim = m.n_heads * m.head_dim;
@@ -64,9 +85,13 @@ void add_layer(TensorMaker& make, const TinyModel& m, const std::string& blk) {
   make.matrix(blk + "attn_v.weight", m.matrix_dtype, kv_dim, m.dim);
   make.matrix(blk + "attn_output.weight", m.matrix_dtype, m.dim, q_dim);
   make.norm(blk + "ffn_norm.weight", m.dim);
-  make.matrix(blk + "ffn_gate.weight", m.matrix_dtype, m.ffn_dim, m.dim);
-  make.matrix(blk + "ffn_up.weight", m.matrix_dtype, m.ffn_dim, m.dim);
-  make.matrix(blk + "ffn_down.weight", m.matrix_dtype, m.dim, m.ffn_dim);
+  if (m.n_experts > 0) {
+    add_experts(make, m, blk);
+  } else {
+    make.matrix(blk + "ffn_gate.weight", m.matrix_dtype, m.ffn_dim, m.dim);
+    make.matrix(blk + "ffn_up.weight", m.matrix_dtype, m.ffn_dim, m.dim);
+    make.matrix(blk + "ffn_down.weight", m.matrix_dtype, m.dim, m.ffn_dim);
+  }
   if (!m.biases) return;
   make.bias(blk + "attn_q.bias", q_dim);
   make.bias(blk + "attn_k.bias", kv_dim);
@@ -90,6 +115,12 @@ GgufWriter tiny_model_writer(const TinyModel& m) {
   count("attention.key_length", m.head_dim);
   count("attention.value_length", m.head_dim);
   count("context_length", m.context);
+  if (m.n_experts > 0) {
+    count("expert_count", m.counted_experts > 0 ? m.counted_experts : m.n_experts);
+    count("expert_used_count", m.n_experts_active);
+    count("expert_feed_forward_length", m.counted_expert_ffn_dim > 0 ? m.counted_expert_ffn_dim : m.expert_ffn_dim);
+    if (m.shared_ffn_dim > 0) count("expert_shared_feed_forward_length", m.shared_ffn_dim);
+  }
   writer.add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
   writer.add_f32("llama.rope.freq_base", 10000.0f);
 

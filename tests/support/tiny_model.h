@@ -32,6 +32,12 @@ struct TinyModel {
   DType head_dtype = DType::kF32;
   bool tied = false;                  // no output.weight
   bool biases = false;                // every optional bias
+  // With experts, these are in place of the MLP of every layer, chosen by a softmax over all.
+  size_t n_experts = 0, n_experts_active = 2, expert_ffn_dim = 32;
+  size_t shared_ffn_dim = 0;          // of a shared expert with a gate
+  // What the metadata say where it is not what the tensors have.
+  size_t counted_experts = 0, counted_expert_ffn_dim = 0;
+  std::string without;                // a tensor of the layers that is left out
   float norm_mean = 1.0f;             // of norm weights
   uint32_t seed = 1;
 };

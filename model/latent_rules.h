@@ -1,0 +1,18 @@
+// How latent attention (model/latent_attention.h) is described in a file's metadata.
+#pragma once
+
+#include "base/result.h"
+#include "model/config.h"
+#include "model/hyperparameters.h"
+
+namespace ibid {
+
+// Sets config.latent, and head_dim and n_kv_heads of the keys and values it is expanded to.
+// REQUIRES: config.n_heads is read. Errors: kMissingKey, kBadHyperparameter, kBadType.
+Status read_latent(const Hyperparameters& file, ModelConfig& config);
+
+// What the scores of a model whose context was stretched are multiplied by once more; 1 for others.
+// REQUIRES: config.ropes are read. Errors: kBadHyperparameter, kBadType.
+Result<double> read_latent_scale(const Hyperparameters& file, const ModelConfig& config);
+
+}  // namespace ibid
