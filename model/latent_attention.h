@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <span>
 
@@ -25,6 +26,8 @@ struct LatentAttention {
   size_t value_dim = 0;
 
   bool used() const { return kv_rank != 0; }
+  // Of mscale_all_dim GGUF has a tenth, as a float: what config.json had before.
+  static double whole_multiplier(double tenth) { return std::round(tenth * 1e7) / 1e6; }
   size_t key_dim() const { return nope_dim + rope_dim; }
   size_t head_dim() const { return std::max(key_dim(), value_dim); }
 };

@@ -37,12 +37,11 @@ Status read_latent(const Hyperparameters& file, ModelConfig& config) {
 
 Result<double> read_latent_scale(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kOfAll{"mscale_all_dim", "", "rope_scaling.mscale_all_dim|rope_parameters.mscale_all_dim"};
-  // GGUF has a tenth of it.
   constexpr Key kTenth{"mscale_all_dim", "rope.scaling.yarn_log_multiplier", ""};
   const RopeRule& rule = config.ropes.front();
   if (rule.kind != RopeRule::Kind::kYarn || rule.factor <= 1) return 1.0;
   TRY_ASSIGN(const double tenth, file.number(kTenth, kMaxFactor, 0.0));
-  TRY_ASSIGN(const double of_all, file.number(kOfAll, kMaxFactor, 10 * tenth));
+  TRY_ASSIGN(const double of_all, file.number(kOfAll, kMaxFactor, LatentAttention::whole_multiplier(tenth)));
   const double magnitude = 0.1 * of_all * std::log(rule.factor) + 1.0;
   return magnitude * magnitude;
 }

@@ -81,7 +81,7 @@ Status read_widths(const Hyperparameters& file, const Architecture& row, const M
                         "shared_expert_intermediate_size|shared_intermediate_size"};
   constexpr Key kCount{"shared experts", "expert_shared_count",
                        "n_shared_experts|num_shared_experts|moe_num_shared_experts"};
-  constexpr Key kLimit{"limit of swiglu", "", "swiglu_limit"};
+  constexpr Key kLimit{"limit of swiglu", "swiglu_clamp_exp", "swiglu_limit"};
   constexpr Key kAlpha{"alpha of swiglu", "", "swiglu_alpha"};
   TRY_ASSIGN(moe.ffn_dim, file.integer(kFfnDim, 1, kMaxWidth, config.ffn_dim));
   TRY_ASSIGN(const size_t n_shared, file.integer(kCount, 0, kMaxExperts, size_t{0}));

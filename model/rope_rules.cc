@@ -238,8 +238,7 @@ Status read_gguf_scaling(const Hyperparameters& file, const ModelConfig& config,
     TRY_ASSIGN(rule.beta_fast, file.positive(kFast, kMaxFactor, 32.0));
     TRY_ASSIGN(rule.beta_slow, file.positive(kSlow, kMaxFactor, 1.0));
     TRY_ASSIGN(const double multiplier, file.number(kLogMultiplier, kMaxFactor, 0.0));
-    // Files of latent attention have a tenth of the multiplier, for historical reasons.
-    const double whole = config.latent.used() ? 10 * multiplier : multiplier;
+    const double whole = config.latent.used() ? LatentAttention::whole_multiplier(multiplier) : multiplier;
     rule.magnitude = yarn_magnitude(rule.factor, 1.0) / yarn_magnitude(rule.factor, whole);
     TRY_ASSIGN(rule.magnitude, file.positive(kMagnitude, kMaxFactor, rule.magnitude));
   } else if (kind != "none" && kind != "longrope") {

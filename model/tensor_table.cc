@@ -168,7 +168,7 @@ constexpr std::array kTable = {
               n_experts, dim, &MoeWeights::router, moe, kH},
     TensorRow{kBRouter, "blk.#.ffn_gate_inp.bias", "@layers.#.mlp.router.bias", n_experts, nullptr,
               &MoeWeights::router_bias, moe_may},
-    TensorRow{kChoiceBias, "blk.#.exp_probs_b.bias",
+    TensorRow{kChoiceBias, "blk.#.exp_probs_b.bias|blk.#.exp_probs_b",
               "@layers.#.mlp.gate.e_score_correction_bias|@layers.#.mlp.moe_statics.e_score_correction_bias|"
               "@layers.#.mlp.expert_bias",
               n_experts, nullptr, &MoeWeights::choice_bias, moe_may},
