@@ -65,7 +65,7 @@ const std::array kArchitectures = {
     Architecture{.gguf_name = "ernie4_5", .hf_model_type = "ernie4_5", .adjacent_pairs = In::kBoth},
     Architecture{.gguf_name = "hunyuan-dense", .hf_model_type = "hunyuan_v1_dense", .names = hunyuan_names(),
                  .qk_norm = QkNorm::kPerHead, .qk_norm_after_rope = true},
-    Architecture{.gguf_name = "seed_oss", .hf_model_type = "seed_oss", .names = seed_oss_names()},
+    Architecture{.gguf_name = "seed_oss", .hf_model_type = "seed_oss", .names = norm_before_mlp_names()},
     Architecture{.gguf_name = "stablelm", .hf_model_type = "stablelm", .norm = NormKind::kLayer,
                  .rotary_share = 0.25},
     Architecture{.gguf_name = "starcoder2", .hf_model_type = "starcoder2", .names = starcoder2_names(),
@@ -276,9 +276,11 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
 Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kRefused[] = {{"positions by ALiBi", "", "alibi"},
                               {"scores divided by the layer", "", "scale_attn_by_inverse_layer_idx"},
-                              {"norms of queries and keys", "", "use_qk_norm|qk_layernorm"},
                               {"attention to later positions", "", "use_bidirectional_attention"}};
-  for (const Key& key : kRefused) {
+  constexpr Key kQkNorms{"norms of queries and keys", "", "use_qk_norm|qk_layernorm"};
+  std::vector<Key> refused(std::begin(kRefused), std::end(kRefused));
+  if (config.qk_norm == QkNorm::kNone) refused.push_back(kQkNorms);
+  for (const Key& key : refused) {
     TRY_ASSIGN(const bool asked, file.flag(key, false));
     if (asked) {
       return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(key) + " (" + key.name +

@@ -9,8 +9,8 @@ namespace ibid {
 
 namespace {
 
-// Pairs that lie side by side become halves, as Kernels::rope turns them. Queries and keys alike: their products are the
-// same.
+// Pairs that lie side by side become halves, as Kernels::rope turns them. Queries and keys alike: their products stay
+// what they were.
 void copy_pairs_as_halves(const float* pairs, size_t n, float* halves) {
   for (size_t i = 0; i < n / 2; ++i) {
     halves[i] = pairs[2 * i];

@@ -106,12 +106,6 @@ std::span<const TensorName> glm4_names() {
   return kNames;
 }
 
-std::span<const TensorName> seed_oss_names() {
-  static constexpr TensorName kNames[] = {
-      {kFfnNorm, "blk.#.post_attention_norm.weight|blk.#.ffn_norm.weight", ""},
-  };
-  return kNames;
-}
 
 std::span<const TensorName> afmoe_names() {
   static constexpr TensorName kNames[] = {

@@ -14,7 +14,6 @@ std::span<const TensorName> falcon_names();
 std::span<const TensorName> starcoder2_names();
 std::span<const TensorName> apertus_names();
 std::span<const TensorName> hunyuan_names();
-std::span<const TensorName> seed_oss_names();
 // Norms before and after attention and MLP.
 std::span<const TensorName> gemma_names();
 std::span<const TensorName> glm4_names();

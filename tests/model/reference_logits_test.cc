@@ -125,8 +125,6 @@ TEST(ReferenceLogits, TinyCheckpointsOfHuggingFace) {
       EXPECT_EQ(config.status().code(), ErrorCode::kUnsupported) << config.status().to_string();
       continue;
     }
-    // Its experts are blocks and scales in tensors of their own.
-    if (path.ends_with("gpt_oss_mxfp4")) continue;
     ++n_models;
     expect_logits(**file, *config, *open(path + "/logits.safetensors"), 1e-3);
   }
