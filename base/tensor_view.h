@@ -55,6 +55,12 @@ struct TensorView {
     return shape[shape.rank - 1] / block.values * block.bytes;
   }
 
+  // What the rows take, whether they lie in a file or are made. REQUIRES: as for row_bytes(), or a scalar.
+  uint64_t bytes() const {
+    const BlockSize block = dtype_block(dtype);
+    return shape.elements() / block.values * block.bytes;
+  }
+
   // n of the rows as a matrix. REQUIRES: rank >= 1, there are that many.
   TensorView row_range(uint64_t first, uint64_t n) const;
 };

@@ -32,7 +32,8 @@ constexpr PanelType kTypes[] = {PanelType::kP4m, PanelType::kP4,  PanelType::kP4
                                 PanelType::kP4e, PanelType::kP4f, PanelType::kP4n, PanelType::kP4nk,
                                 PanelType::kP3s, PanelType::kP3x, PanelType::kP2x, PanelType::kP2s,
                                 PanelType::kP1s, PanelType::kP1m,
-                                PanelType::kPH,  PanelType::kPB,  PanelType::kPF};
+                                PanelType::kPH,  PanelType::kPB,  PanelType::kPE4, PanelType::kPE5,
+                                PanelType::kPF};
 constexpr MatrixShape kShapes[] = {{576, 576}, {3072, 576}, {576, 1536}, {4864, 896}, {4096, 4096}, {49152, 576}};
 constexpr MatrixShape kModelLayer[] = {{960, 576}, {576, 576}, {3072, 576}, {576, 1536}};
 constexpr MatrixShape kModelHead = {49152, 576};
@@ -66,7 +67,12 @@ std::vector<std::byte> random_panel(PanelType type, size_t n_cols) {
   }
   rows.floats = floats;
   rows.halves = halves;
-  if (!panel_is_float(type)) {
+  if (panel_is_f8(type)) {
+    for (int8_t& code : codes) code = static_cast<int8_t>(rng() % 96);
+    scales.assign(n / kQuantBlock, 0.015625f);
+    rows.codes = codes;
+    rows.scales = scales;
+  } else if (!panel_is_float(type)) {
     const PanelFormat format = panel_format(type);
     for (int8_t& code : codes) {
       const unsigned stored = static_cast<unsigned>(rng() % (1u << format.bits));

@@ -147,6 +147,20 @@ void pack_plain(std::span<const T> values, size_t n_rows, size_t n_cols, std::by
   }
 }
 
+void pack_f8(PanelType type, const PanelRows& rows, size_t n_cols, std::byte* out) {
+  CHECK_EQ(rows.codes.size(), rows.n_rows * n_cols);
+  CHECK_EQ(rows.scales.size() * kQuantBlock, rows.codes.size());
+  for (size_t col = 0; col < n_cols; col += kQuantBlock, out += kF8ChunkBytes) {
+    for (size_t lane = 0; lane < rows.n_rows; ++lane) {
+      const size_t at = lane * n_cols + col;
+      const float scale = rows.scales[at / kQuantBlock] * f8_scale_factor(type);
+      std::memcpy(out + lane * sizeof scale, &scale, sizeof scale);
+      std::byte* codes = out + kPanelRows * sizeof scale + lane;
+      for (size_t k = 0; k < kQuantBlock; ++k) codes[k * kPanelRows] = static_cast<std::byte>(rows.codes[at + k]);
+    }
+  }
+}
+
 float plain_value(PanelType type, const std::byte* panel, size_t index) {
   if (type == PanelType::kPF) return load<float>(panel, index);
   const auto bits = load<uint16_t>(panel, index);
@@ -158,6 +172,7 @@ float plain_value(PanelType type, const std::byte* panel, size_t index) {
 void pack_panel(PanelType type, size_t n_cols, const PanelRows& rows, std::byte* out) {
   CHECK(rows.n_rows >= 1 && rows.n_rows <= kPanelRows) << rows.n_rows;
   std::memset(out, 0, panel_bytes(type, n_cols));
+  if (panel_is_f8(type)) return pack_f8(type, rows, n_cols, out);
   if (type == PanelType::kPF) return pack_plain(rows.floats, rows.n_rows, n_cols, out);
   if (panel_is_float(type)) return pack_plain(rows.halves, rows.n_rows, n_cols, out);
   const PanelFormat format = panel_format(type);
@@ -181,6 +196,10 @@ void unpack_row(const PackedMatrix& w, size_t row, float* out) {
   CHECK_LT(row, w.n_rows);
   const size_t lane = row % kPanelRows;
   const std::byte* panel = w.data + row / kPanelRows * panel_bytes(w.type, w.n_cols);
+  if (panel_is_f8(w.type)) {
+    for (size_t k = 0; k < w.n_cols; ++k) out[k] = f8_value(w.type, panel, k, lane);
+    return;
+  }
   if (panel_is_float(w.type)) {
     for (size_t k = 0; k < w.n_cols; ++k) out[k] = plain_value(w.type, panel, k * kPanelRows + lane);
     return;

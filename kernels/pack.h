@@ -27,10 +27,11 @@ struct PanelRows {
   // Float types.
   std::span<const uint16_t> halves;  // [n_rows, n_cols]  kPH, kPB: the file's bits
   std::span<const float> floats;     // [n_rows, n_cols]  kPF
+  // kPE4, kPE5: codes are the bytes, scales the file's [n_rows, n_cols / 32].
 };
 
 // Writes one panel: panel_bytes(type, n_cols) bytes at out, 64-byte aligned.
-// REQUIRES: n_cols is a multiple of 32 for quantised types; codes are in the type's range.
+// REQUIRES: n_cols is a multiple of 32 for quantised types and floats of a byte; codes are in the type's range.
 void pack_panel(PanelType type, size_t n_cols, const PanelRows& rows, std::byte* out);
 
 // One row of W as floats (embedding lookup): s c, or s c + m, each operation rounded. out: n_cols floats.

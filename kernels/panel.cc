@@ -41,6 +41,8 @@ constexpr PanelInfo kPanels[] = {
     {PanelType::kP1m, "P1m", {16, 4, 64, false, kEighthByCode, CodeTable::kIq1}, 0},
     {PanelType::kPH, "PH", {}, 2},
     {PanelType::kPB, "PB", {}, 2},
+    {PanelType::kPE4, "PE4", {}, 1},
+    {PanelType::kPE5, "PE5", {}, 1},
     {PanelType::kPF, "PF", {}, 4},
 };
 static_assert(std::size(kPanels) == kPanelTypeCount);
@@ -84,6 +86,8 @@ PanelType panel_type_for(DType dtype) {
   if (dtype_is_quantized(dtype)) return narrowest_panel(quant_layout(dtype));
   if (dtype == DType::kF16) return PanelType::kPH;
   if (dtype == DType::kBF16) return PanelType::kPB;
+  if (dtype == DType::kF8E4M3Scaled) return PanelType::kPE4;
+  if (dtype == DType::kF8E5M2Scaled) return PanelType::kPE5;
   CHECK(dtype == DType::kF32 || dtype == DType::kF64) << dtype_name(dtype);
   return PanelType::kPF;
 }
@@ -159,7 +163,16 @@ float panel_min(const PanelFormat& format, const std::byte* chunk, size_t group,
   return -(half_at(chunk + format.super_mins_at(), lane) * code_at(chunk + format.min_codes_at(), index));
 }
 
+float f8_value(PanelType type, const std::byte* panel, size_t k, size_t lane) {
+  const std::byte* chunk = panel + k / kQuantBlock * kF8ChunkBytes;
+  float scale;
+  std::memcpy(&scale, chunk + lane * sizeof scale, sizeof scale);
+  const std::byte code = chunk[kPanelRows * sizeof scale + k % kQuantBlock * kPanelRows + lane];
+  return fp16_to_float(f8_half(type, std::to_integer<uint8_t>(code))) * scale;
+}
+
 size_t panel_bytes(PanelType type, size_t n_cols) {
+  if (panel_is_f8(type)) return n_cols / kQuantBlock * kF8ChunkBytes;
   if (panel_is_float(type)) return aligned(n_cols * kPanelRows * info_of(type).bytes_per_value);
   const size_t chunks = (n_cols + kChunkCols - 1) / kChunkCols;
   return aligned(chunks * info_of(type).format.chunk_bytes());

@@ -39,12 +39,15 @@
 // | kP2s, kP1m | IQ2_S and IQ2_XS, IQ1_M | d sc / 8 per 16 | s t[c], t: the type's |
 // | kPH  | F16                 | none         | [k][16] halfs               |
 // | kPB  | BF16                | none         | [k][16] bfloats             |
+// | kPE4, kPE5 | F8_E4M3, F8_E5M2 with scales | float per 32 | s h(byte), rounded to float |
 // | kPF  | F32 (and anything that has no exact panel) | none | [k][16] floats |
 //
 // t[c] is the value of code c in a table of 16 (base/number_formats.h): a codebook's entries have no more values than
 // that, so what a file says with one index for four or eight numbers is stored as four bits for each, exactly.
 //
-// Float panels have no chunks: k runs to n_cols, the panel is padded to 64 bytes.
+// Float panels have no chunks: k runs to n_cols, the panel is padded to 64 bytes; but kPE4 and kPE5 have one for 32
+// columns: 16 floats, the rows' scales, and [32][16] bytes. h widens a byte to a half: E5M2 is its upper byte, and
+// E4M3 has a half's fields, 2^-8 of its value with a half's bias, for which the scale is stored by 2^8.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +64,7 @@ inline constexpr size_t kChunkCols = 64;
 enum class PanelType : uint8_t {
   kP4, kP4m, kP4k, kP5, kP5m, kP5k, kP8, kP6k,                       // codes are numbers
   kP4e, kP4f, kP4n, kP4nk, kP3s, kP3x, kP2x, kP2s, kP1s, kP1m,       // codes are indices of a table
-  kPH, kPB, kPF,
+  kPH, kPB, kPE4, kPE5, kPF,                                         // floats
 };
 inline constexpr size_t kPanelTypeCount = static_cast<size_t>(PanelType::kPF) + 1;
 
@@ -72,6 +75,16 @@ const char* panel_type_name(PanelType type);
 // table or room for its codes, the one with the fewest bits; kPF where there is none. REQUIRES: dtype is a float or
 // quantised type, or kF64, which is rounded to floats.
 PanelType panel_type_for(DType dtype);
+
+inline bool panel_is_f8(PanelType type) { return type == PanelType::kPE4 || type == PanelType::kPE5; }
+inline constexpr size_t kF8ChunkBytes = kPanelRows * sizeof(float) + kQuantBlock * kPanelRows;  // 32 columns
+// What the file's scale is stored by.
+inline float f8_scale_factor(PanelType type) { return type == PanelType::kPE4 ? 256.0f : 1.0f; }
+// The half that stands for a byte of kPE4 (2^-8 of its value) or kPE5.
+inline uint16_t f8_half(PanelType type, uint8_t byte) {
+  if (type == PanelType::kPE5) return static_cast<uint16_t>(byte << 8);
+  return static_cast<uint16_t>((byte & 0x80) << 8 | (byte & 0x7f) << 7);
+}
 
 // How the codes of a quantised panel are stored.
 struct PanelFormat {
@@ -117,6 +130,9 @@ const uint8_t* panel_lookup(PanelType type);
 // as the kernels compute it.
 float panel_scale(const PanelFormat& format, const std::byte* chunk, size_t group, size_t lane);
 float panel_min(const PanelFormat& format, const std::byte* chunk, size_t group, size_t lane);
+
+// The value of column k of row `lane` in a panel of kPE4 or kPE5, exactly as the kernels compute it.
+float f8_value(PanelType type, const std::byte* panel, size_t k, size_t lane);
 
 // A packed matrix. The bytes belong to whoever packed them (an Arena).
 struct PackedMatrix {

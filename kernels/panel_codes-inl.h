@@ -186,6 +186,8 @@ IBID_INLINE void with_format(PanelType type, Visit&& visit) {
     case PanelType::kP1m: return visit(TableBy16{});
     case PanelType::kPH:
     case PanelType::kPB:
+    case PanelType::kPE4:
+    case PanelType::kPE5:
     case PanelType::kPF: return;
   }
 }

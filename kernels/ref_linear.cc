@@ -44,6 +44,7 @@ struct Block {
 };
 
 float float_weight(const PackedMatrix& w, const std::byte* panel, size_t k, size_t lane) {
+  if (panel_is_f8(w.type)) return f8_value(w.type, panel, k, lane);
   const size_t index = k * kPanelRows + lane;
   if (w.type == PanelType::kPF) {
     float value;

@@ -156,6 +156,17 @@ IBID_INLINE V16 load_bf16(const uint16_t* p) {
   const __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128(at + 1));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))};
 }
+IBID_INLINE V16 from_halves(__m256i halves) {
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)), _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
+}
+IBID_INLINE V16 load_e5m2(const uint8_t* p) {
+  const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return from_halves(_mm256_slli_epi16(bytes, 8));
+}
+IBID_INLINE V16 load_e4m3(const uint8_t* p) {
+  const __m256i bytes = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return from_halves(_mm256_and_si256(_mm256_slli_epi16(bytes, 7), _mm256_set1_epi16(static_cast<short>(0xbfff))));
+}
 IBID_INLINE I16 load_i8(const int8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};

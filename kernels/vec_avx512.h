@@ -113,6 +113,17 @@ IBID_INLINE V16 load_bf16(const uint16_t* p) {
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
 }
+// 16 floats of a byte as halves, widened: E5M2 their value, E4M3 2^-8 of it (kernels/panel.h).
+IBID_INLINE V16 load_e5m2(const uint8_t* p) {
+  const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return {_mm512_cvtph_ps(_mm256_slli_epi16(bytes, 8))};
+}
+IBID_INLINE V16 load_e4m3(const uint8_t* p) {
+  // Signed: a shift by 7 leaves the sign in two places, of which one is the exponent's.
+  const __m256i bytes = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i fields = _mm256_and_si256(_mm256_slli_epi16(bytes, 7), _mm256_set1_epi16(static_cast<short>(0xbfff)));
+  return {_mm512_cvtph_ps(fields)};
+}
 IBID_INLINE I16 load_i8(const int8_t* p) {
   return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }

@@ -20,10 +20,14 @@ constexpr size_t kPieceBytes = size_t{4} << 20;
 Result<std::vector<uint64_t>> hash_weights(const ModelFile& file, int n_threads) {
   std::vector<std::span<const std::byte>> pieces;
   for (const std::string& name : file.tensor_names()) {
-    for (std::span<const std::byte> rest = file.find_tensor(name)->data; !rest.empty();) {
-      const size_t n = std::min(rest.size(), kPieceBytes);
-      pieces.push_back(rest.first(n));
-      rest = rest.subspan(n);
+    const TensorView& tensor = *file.find_tensor(name);
+    const auto parts = tensor.source == nullptr ? std::vector{tensor.data} : tensor.source->parts();
+    for (std::span<const std::byte> rest : parts) {
+      while (!rest.empty()) {
+        const size_t n = std::min(rest.size(), kPieceBytes);
+        pieces.push_back(rest.first(n));
+        rest = rest.subspan(n);
+      }
     }
   }
   std::vector<uint64_t> hashes(pieces.size());

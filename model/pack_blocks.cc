@@ -382,7 +382,7 @@ PackPanel packer_of(DType dtype) {
 }  // namespace
 
 bool can_pack_blocks(DType dtype) {
-  return dtype_is_float(dtype) || (dtype_is_quantized(dtype) && !panel_is_float(panel_type_for(dtype)));
+  return dtype_is_float(dtype) || dtype == DType::kF8E4M3Scaled || dtype == DType::kF8E5M2Scaled || (dtype_is_quantized(dtype) && !panel_is_float(panel_type_for(dtype)));
 }
 
 void pack_blocks(DType dtype, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out) {
@@ -392,6 +392,7 @@ void pack_blocks(DType dtype, std::span<const std::byte* const> rows, size_t n_c
   const PanelType type = panel_type_for(dtype);
   Blocks blocks;
   for (size_t r = 0; r < kLanes; ++r) blocks[r] = rows[std::min(r, rows.size() - 1)];
+  if (panel_is_f8(type)) return pack_f8(type, rows, n_cols, out);
   if (panel_is_float(type)) return pack_float_panel(type, blocks, rows.size(), n_cols, out);
   const PackPanel pack = packer_of(dtype);
   if (pack == nullptr) return pack_decoded(dtype, rows, n_cols, out);

@@ -1,6 +1,6 @@
 #include "model/pack_decoded.h"
 
-#include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "kernels/pack.h"
@@ -81,6 +81,24 @@ void pack_decoded(DType dtype, std::span<const std::byte* const> rows, size_t n_
   panel.super_mins = dmin;
   panel.scale_codes = scale_codes;
   panel.min_codes = min_codes;
+  pack_panel(type, n_cols, panel, out);
+}
+
+void pack_f8(PanelType type, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out) {
+  constexpr size_t kBlockBytes = sizeof(float) + kQuantBlock;
+  std::vector<int8_t> codes(rows.size() * n_cols);
+  std::vector<float> scales(codes.size() / kQuantBlock);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const std::byte* block = rows[r];
+    for (size_t b = r * n_cols / kQuantBlock; b < (r + 1) * n_cols / kQuantBlock; ++b, block += kBlockBytes) {
+      std::memcpy(&scales[b], block, sizeof(float));
+      std::memcpy(&codes[b * kQuantBlock], block + sizeof(float), kQuantBlock);
+    }
+  }
+  PanelRows panel;
+  panel.n_rows = rows.size();
+  panel.codes = codes;
+  panel.scales = scales;
   pack_panel(type, n_cols, panel, out);
 }
 

@@ -7,10 +7,14 @@
 #include <span>
 
 #include "base/dtype.h"
+#include "kernels/panel.h"
 
 namespace ibid {
 
 // Writes one panel of panel_type_for(dtype), as pack_blocks() does. REQUIRES: a quantised panel; 1 to 16 rows.
 void pack_decoded(DType dtype, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out);
+
+// The same for panels of floats of a byte.
+void pack_f8(PanelType type, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out);
 
 }  // namespace ibid

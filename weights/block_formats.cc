@@ -330,6 +330,19 @@ void dequantize_quantized(DType dtype, std::span<const std::byte> blocks, std::s
   }
 }
 
+void dequantize_scaled(DType dtype, std::span<const std::byte> blocks, std::span<float> out) {
+  const BlockSize size = dtype_block(dtype);
+  const size_t n_blocks = checked_blocks(dtype, out.size(), blocks.size());
+  for (size_t b = 0; b < n_blocks; ++b) {
+    BlockCursor in(blocks.data() + b * size.bytes);
+    const float scale = std::bit_cast<float>(in.u32());
+    for (float& value : out.subspan(b * size.values, size.values)) {
+      const uint8_t byte = in.u8();
+      value = scale * (dtype == DType::kF8E4M3Scaled ? e4m3_to_float(byte) : e5m2_to_float(byte));
+    }
+  }
+}
+
 }  // namespace
 
 void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
@@ -368,8 +381,15 @@ void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<
   }
 }
 
+float e4m3_to_float(uint8_t byte) {
+  if ((byte & 0x7f) == 0x7f) return std::numeric_limits<float>::quiet_NaN();
+  // A half with the same fields has a bias of 15 instead of 7.
+  return fp16_to_float(static_cast<uint16_t>((byte & 0x80) << 8 | (byte & 0x7f) << 7)) * 256.0f;
+}
+
 void dequantize_row(DType dtype, std::span<const std::byte> blocks, std::span<float> out) {
   if (dtype_is_quantized(dtype)) return dequantize_quantized(dtype, blocks, out);
+  if (dtype == DType::kF8E4M3Scaled || dtype == DType::kF8E5M2Scaled) return dequantize_scaled(dtype, blocks, out);
   CHECK(can_dequantize(dtype)) << dtype_name(dtype);
   checked_blocks(dtype, out.size(), blocks.size());
   if (dtype == DType::kF32) {

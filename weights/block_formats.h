@@ -30,6 +30,7 @@
 //   IQ3_S    256 in 110 B  d f16 | i low 8[64] | i high 1-bit[8] | signs[32] | sc 4-bit[4]   d (2 sc + 1) (+- t)
 //   IQ4_XS   256 in 136 B  d f16 | sc high 2-bit u16 | sc low nibbles[4] | c nibbles[128]    d (sc - 32) t
 //   IQ4_NL   32 in  18 B   d f16 | c nibbles[16]                                     d t
+//   F8_E4M3, F8_E5M2 with scales: 32 in 36 B   s f32 | c bytes[32]     s c; made of two tensors (weights/fp8_rows.h)
 //   MXFP4    32 in  17 B   e8m0 | c nibbles[16]                                      2^(e8m0 - 128) t
 //   NVFP4    64 in  36 B   ue4m3[4] | c nibbles[32], 8 bytes for 16 values           ue4m3 / 2 t
 //
@@ -76,10 +77,17 @@ struct SuperScales {
 void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
                       const SuperScales& out);
 
-// True for the types whose rows dequantize_row can decode: F32, F16, BF16, F64 and the quantised ones.
+// True for the types whose rows dequantize_row can decode: F32, F16, BF16, F64, floats of a byte with scales and the
+// quantised ones.
 inline bool can_dequantize(DType dtype) {
-  return dtype_is_float(dtype) || dtype == DType::kF64 || dtype_is_quantized(dtype);
+  return dtype_is_float(dtype) || dtype == DType::kF64 || dtype == DType::kF8E4M3Scaled ||
+         dtype == DType::kF8E5M2Scaled || dtype_is_quantized(dtype);
 }
+
+// The values of floats of a byte (OCP 8-bit Floating Point Specification 1.0): E4M3 has NaN at 0x7f and 0xff and no
+// infinities, E5M2 is the upper byte of a half.
+float e4m3_to_float(uint8_t byte);
+inline float e5m2_to_float(uint8_t byte) { return fp16_to_float(static_cast<uint16_t>(byte << 8)); }
 
 // The row as floats, equal bit for bit to ggml's dequantize_row_* (and to gguf-py's numpy); F64 is rounded to nearest.
 // REQUIRES: can_dequantize(dtype); out.size() is a whole number of blocks, blocks holds exactly them.

@@ -8,27 +8,12 @@
 #include <vector>
 
 #include "base/check.h"
+#include "weights/block_writer.h"
+#include "weights/k_quantize.h"
 
 namespace ibid {
 
 namespace {
-
-// Writes the fields of one block in order.
-class BlockWriter {
- public:
-  explicit BlockWriter(std::byte* at) : at_(at) {}
-
-  void u8(int value) { *at_++ = static_cast<std::byte>(value); }
-  void f16(float value) { raw(float_to_fp16(value)); }
-  template <typename T>
-  void raw(T value) {
-    std::memcpy(at_, &value, sizeof(value));
-    at_ += sizeof(value);
-  }
-
- private:
-  std::byte* at_;
-};
 
 using Block32 = std::span<const float, 32>;
 using Codes32 = std::array<int, 32>;
@@ -97,73 +82,8 @@ void encode_32(DType dtype, Block32 x, BlockWriter out) {
   put_nibbles(out, codes);
 }
 
-// Q4_K and Q5_K: a scale and a non-positive min per 32 values, each as 6 bits of a block-wide f16.
-void encode_k(bool fifth, std::span<const float, 256> x, BlockWriter out) {
-  const int max_code = fifth ? 31 : 15;
-  std::array<float, 8> scale, min;
-  for (size_t g = 0; g < 8; ++g) {
-    const auto group = x.subspan(32 * g, 32);
-    const auto [low, high] = std::minmax_element(group.begin(), group.end());
-    min[g] = std::max(0.0f, -*low);
-    scale[g] = (std::max(*high, -min[g]) + min[g]) / static_cast<float>(max_code);
-  }
-  const float d = fp16_to_float(float_to_fp16(*std::max_element(scale.begin(), scale.end()) / 63.0f));
-  const float dmin = fp16_to_float(float_to_fp16(*std::max_element(min.begin(), min.end()) / 63.0f));
-  std::array<int, 8> sc, mn;
-  std::array<int, 256> codes;
-  for (size_t g = 0; g < 8; ++g) {
-    sc[g] = std::clamp(static_cast<int>(std::round(scale[g] * inverse(d))), 0, 63);
-    mn[g] = std::clamp(static_cast<int>(std::round(min[g] * inverse(dmin))), 0, 63);
-    const float id = inverse(d * static_cast<float>(sc[g]));
-    for (size_t i = 32 * g; i < 32 * (g + 1); ++i) {
-      codes[i] = std::clamp(static_cast<int>(std::round((x[i] + dmin * static_cast<float>(mn[g])) * id)), 0,
-                            max_code);
-    }
-  }
-  out.f16(d);
-  out.f16(dmin);
-  for (size_t g = 0; g < 4; ++g) out.u8(sc[g] | ((sc[g + 4] >> 4) << 6));
-  for (size_t g = 0; g < 4; ++g) out.u8(mn[g] | ((mn[g + 4] >> 4) << 6));
-  for (size_t g = 0; g < 4; ++g) out.u8((sc[g + 4] & 15) | ((mn[g + 4] & 15) << 4));
-  for (size_t l = 0; fifth && l < 32; ++l) {
-    int bits = 0;
-    for (size_t g = 0; g < 8; ++g) bits |= (codes[32 * g + l] >> 4) << g;
-    out.u8(bits);
-  }
-  for (size_t i = 0; i < 128; ++i) {
-    const size_t low = 64 * (i / 32) + i % 32;
-    out.u8((codes[low] & 15) | ((codes[low + 32] & 15) << 4));
-  }
-}
-
-void encode_q6_k(std::span<const float, 256> x, BlockWriter out) {
-  std::array<float, 16> scale;
-  for (size_t g = 0; g < 16; ++g) scale[g] = extreme(x.subspan(16 * g, 16)) / -32.0f;
-  const float d = fp16_to_float(float_to_fp16(extreme(scale) / -128.0f));
-  std::array<int, 16> sc;
-  std::array<int, 256> codes;
-  for (size_t g = 0; g < 16; ++g) {
-    sc[g] = std::clamp(static_cast<int>(std::round(scale[g] * inverse(d))), -128, 127);
-    const float id = inverse(d * static_cast<float>(sc[g]));
-    for (size_t i = 16 * g; i < 16 * (g + 1); ++i) {
-      codes[i] = std::clamp(static_cast<int>(std::round(x[i] * id)), -32, 31) + 32;
-    }
-  }
-  for (size_t i = 0; i < 128; ++i) {
-    const size_t low = 128 * (i / 64) + i % 64;
-    out.u8((codes[low] & 15) | ((codes[low + 64] & 15) << 4));
-  }
-  for (size_t i = 0; i < 64; ++i) {
-    int bits = 0;
-    for (size_t plane = 0; plane < 4; ++plane)
-      bits |= (codes[128 * (i / 32) + 32 * plane + i % 32] >> 4) << (2 * plane);
-    out.u8(bits);
-  }
-  for (const int value : sc) out.u8(value);
-  out.f16(d);
-}
-
-void encode_block(DType dtype, std::span<const float> x, BlockWriter out) {
+void encode_block(DType dtype, std::span<const float> x, std::span<std::byte> block) {
+  BlockWriter out(block.data());
   switch (dtype) {
     case DType::kF32: return out.raw(x[0]);
     case DType::kF16: return out.f16(x[0]);
@@ -174,8 +94,8 @@ void encode_block(DType dtype, std::span<const float> x, BlockWriter out) {
     case DType::kQ5_1:
     case DType::kQ8_0: return encode_32(dtype, Block32(x), out);
     case DType::kQ4_K:
-    case DType::kQ5_K: return encode_k(dtype == DType::kQ5_K, x.first<256>(), out);
-    case DType::kQ6_K: return encode_q6_k(x.first<256>(), out);
+    case DType::kQ5_K:
+    case DType::kQ6_K: return quantize_k_block(dtype, x.first<256>(), block);
     default: CHECK(false) << "no encoder for " << dtype_name(dtype);
   }
 }
@@ -188,7 +108,7 @@ void quantize_row(DType dtype, std::span<const float> values, std::span<std::byt
   CHECK_EQ(blocks.size(), values.size() / size.values * size.bytes);
   for (size_t b = 0; b * size.values < values.size(); ++b) {
     encode_block(dtype, values.subspan(b * size.values, size.values),
-                 BlockWriter(blocks.data() + b * size.bytes));
+                 blocks.subspan(b * size.bytes, size.bytes));
   }
 }
 

@@ -1,6 +1,5 @@
-// Encoders of ggml's block formats, for tests and conversion. Valid, simple and deterministic; for the types
-// of 32 values they write ggml's own bytes, for the K types plainer ones (no search for better scales), so do
-// not judge a format's quality by them.
+// Encoders of ggml's block formats, for tests and conversion. Deterministic; for the types of 32 values they write
+// ggml's own bytes, for the K types they search for scales as ggml does (weights/k_quantize.h).
 #pragma once
 
 #include <cstddef>

@@ -74,9 +74,17 @@ void GgufWriter::add_tensor(std::string_view name, DType dtype, const Shape& sha
   CHECK(gguf_tensor_type_number(dtype).has_value()) << dtype_name(dtype);
   const BlockSize block = dtype_block(dtype);
   CHECK_EQ(data.size(), shape.elements() / block.values * block.bytes);
-  tensors_.push_back({std::string(name), dtype, shape,
+  tensors_.push_back({std::string(name), dtype, shape, data.size(),
                       std::string(reinterpret_cast<const char*>(data.data()), data.size())});
 }
+
+void GgufWriter::declare_tensor(std::string_view name, DType dtype, const Shape& shape) {
+  CHECK(gguf_tensor_type_number(dtype).has_value()) << dtype_name(dtype);
+  const BlockSize block = dtype_block(dtype);
+  tensors_.push_back({std::string(name), dtype, shape, shape.elements() / block.values * block.bytes, {}});
+}
+
+uint64_t GgufWriter::padded_bytes(uint64_t bytes) const { return checked_align(bytes, alignment_).value(); }
 
 void GgufWriter::add_tensor_of(std::string_view name, DType dtype, const Shape& shape,
                                std::span<const float> values) {
@@ -87,7 +95,7 @@ void GgufWriter::add_tensor_of(std::string_view name, DType dtype, const Shape& 
   add_tensor(name, dtype, shape, data);
 }
 
-std::string GgufWriter::bytes() const {
+std::string GgufWriter::header() const {
   std::string out(kGgufMagic);
   put(out, uint32_t{3});
   put(out, uint64_t{tensors_.size()});
@@ -98,20 +106,27 @@ std::string GgufWriter::bytes() const {
     put(out, static_cast<uint32_t>(GgufType::kU32));
     put(out, static_cast<uint32_t>(alignment_));
   }
-  std::string data;
+  uint64_t offset = 0;
   for (const Tensor& tensor : tensors_) {
-    pad(data, alignment_);
     put_string(out, tensor.name);
     put(out, static_cast<uint32_t>(tensor.shape.rank));
     for (size_t i = tensor.shape.rank; i-- > 0;) put(out, tensor.shape[i]);
     put(out, gguf_tensor_type_number(tensor.dtype).value());
-    put(out, uint64_t{data.size()});
-    data += tensor.data;
+    put(out, offset);
+    offset = padded_bytes(offset + tensor.bytes);
   }
-  if (tensors_.empty()) return out;
-  pad(out, alignment_);
-  pad(data, alignment_);
-  return out + data;
+  if (!tensors_.empty()) pad(out, alignment_);
+  return out;
+}
+
+std::string GgufWriter::bytes() const {
+  std::string out = header();
+  for (const Tensor& tensor : tensors_) {
+    CHECK_EQ(tensor.data.size(), tensor.bytes);
+    out += tensor.data;
+    pad(out, alignment_);
+  }
+  return out;
 }
 
 Status GgufWriter::write(const std::string& path) const {

@@ -1,4 +1,4 @@
-// GgufWriter: builds a GGUF version 3 file in memory, for tests and for conversion of small models.
+// GgufWriter: builds a GGUF version 3 file in memory, or, for files that memory does not hold, its header alone.
 // Not thread-safe. It writes what it is told: it does not refuse duplicate keys, so that hostile files can be
 // made with it too.
 #pragma once
@@ -52,7 +52,14 @@ class GgufWriter {
   // `values` encoded as F32, F16, BF16 or one of the quantised types that quantize_row writes.
   void add_tensor_of(std::string_view name, DType dtype, const Shape& shape, std::span<const float> values);
 
-  // The file's bytes.
+  // A tensor whose bytes come later, behind header(): in the order of the calls, each padded with zeros to
+  // padded_bytes(). REQUIRES: dtype has a GGUF number.
+  void declare_tensor(std::string_view name, DType dtype, const Shape& shape);
+  // Everything before the tensors' bytes.
+  std::string header() const;
+  uint64_t padded_bytes(uint64_t bytes) const;
+
+  // The file's bytes. REQUIRES: no tensor was only declared.
   std::string bytes() const;
   // Writes bytes() to `path`, atomically. Errors: kIo.
   Status write(const std::string& path) const;
@@ -62,6 +69,7 @@ class GgufWriter {
     std::string name;
     DType dtype;
     Shape shape;
+    uint64_t bytes;
     std::string data;
   };
 

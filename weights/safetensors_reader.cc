@@ -77,6 +77,7 @@ Result<std::unique_ptr<ModelFile>> SafetensorsModel::open_file(MappedFile file) 
   TRY(model->read_config());
   TRY(model->take(std::move(file), nullptr));
   model->index_names();
+  TRY(model->make_parts_whole());
   return std::unique_ptr<ModelFile>(std::move(model));
 }
 
@@ -106,7 +107,7 @@ Status SafetensorsModel::open_weights(bool follow_symlinks) {
     TRY(open_shards(*index, follow_symlinks));
   }
   index_names();
-  return {};
+  return make_parts_whole();
 }
 
 Status SafetensorsModel::open_shards(const std::string& index_text, bool follow_symlinks) {
@@ -176,7 +177,25 @@ void SafetensorsModel::index_names() {
             [this](uint32_t a, uint32_t b) { return names_[a] < names_[b]; });
 }
 
+Status SafetensorsModel::make_parts_whole() {
+  TRY_ASSIGN(const QuantizationConfig config, read_quantization_config(values(), config_path_));
+  const StoredTensors stored{&names_, [this](std::string_view name) { return find_tensor(name); }, path_};
+  TRY_ASSIGN(std::vector<MadeTensor> made, make_tensors(stored, config));
+  std::ranges::sort(made, {}, &MadeTensor::name);
+  made_ = std::move(made);
+  return {};
+}
+
+void SafetensorsModel::release(const TensorView& tensor) const {
+  const auto parts = tensor.source == nullptr ? std::vector{tensor.data} : tensor.source->parts();
+  for (const std::span<const std::byte> part : parts) {
+    for (const MappedFile& file : files_) file.release(part);
+  }
+}
+
 const TensorView* SafetensorsModel::find_tensor(std::string_view name) const {
+  const auto whole = std::ranges::lower_bound(made_, name, {}, &MadeTensor::name);
+  if (whole != made_.end() && whole->name == name) return &whole->view;
   const auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name,
                                    [this](uint32_t i, std::string_view n) { return names_[i] < n; });
   return at != by_name_.end() && names_[*at] == name ? &views_[*at] : nullptr;

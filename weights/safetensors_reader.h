@@ -12,6 +12,7 @@
 
 #include "base/mapped_file.h"
 #include "weights/json_values.h"
+#include "weights/made_tensors.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -63,9 +64,7 @@ class SafetensorsModel : public ModelFile {
 
   std::vector<MetadataLine> describe_metadata() const override;
   const std::vector<std::string>& warnings() const override { return warnings_; }
-  void release(const TensorView& tensor) const override {
-    for (const MappedFile& file : files_) file.release(tensor.data);
-  }
+  void release(const TensorView& tensor) const override;
   Status check_unchanged() const override;
   uint64_t file_bytes() const override;
 
@@ -79,6 +78,8 @@ class SafetensorsModel : public ModelFile {
   // Maps the tensors of `file`: those of `wanted` (sorted), or all when it is null.
   Status take(MappedFile file, const std::vector<std::string>* wanted);
   void index_names();
+  // Behind index_names(): the tensors that are kept in parts.
+  Status make_parts_whole();
 
   std::string path_;
   std::string directory_;
@@ -88,6 +89,7 @@ class SafetensorsModel : public ModelFile {
   std::vector<std::string> names_;
   std::vector<TensorView> views_;                                   // of names_
   std::vector<uint32_t> by_name_;                                   // indices into names_, sorted by name
+  std::vector<MadeTensor> made_;                                    // sorted by name; they come before views_
   std::vector<std::pair<std::string, std::string>> file_metadata_;  // __metadata__ of the files
   std::vector<std::string> warnings_;
 };

@@ -34,7 +34,7 @@ std::map<std::string, TypeTotal> totals_by_type(const ModelFile& file) {
     const TensorView* tensor = file.find_tensor(name);
     TypeTotal& total = totals[std::string(dtype_name(tensor->dtype))];
     ++total.tensors;
-    total.bytes += tensor->data.size();
+    total.bytes += tensor->bytes();
   }
   return totals;
 }

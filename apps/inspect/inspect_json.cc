@@ -76,7 +76,7 @@ Json inspection_json(const Inspection& inspection) {
     json["tensors"].push_back({{"name", name},
                                {"dtype", std::string(dtype_name(tensor->dtype))},
                                {"shape", std::move(shape)},
-                               {"bytes", tensor->data.size()}});
+                               {"bytes", tensor->bytes()}});
   }
   json["warnings"] = file.warnings();
   return json;

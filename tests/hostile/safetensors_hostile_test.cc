@@ -119,7 +119,7 @@ TEST(HostileSafetensors, TypesThatAreNotRead) {
   const auto of = [](const std::string& dtype) {
     return "{\"w\":{\"dtype\":" + dtype + R"(,"shape":[1],"data_offsets":[0,1]}})";
   };
-  expect_header_refused(of("\"F8_E4M3\""), "x", ErrorCode::kUnsupported, "F8_E4M3, which is not supported");
+  expect_header_refused(of("\"F8_E8M0\""), "x", ErrorCode::kUnsupported, "F8_E8M0, which is not supported");
   expect_header_refused(of("\"Q4\""), "x", ErrorCode::kBadType, "'Q4', which is unknown");
   expect_header_refused(of("7"), "x", ErrorCode::kBadHeader, "has no dtype");
 }

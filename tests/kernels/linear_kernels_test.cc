@@ -147,6 +147,19 @@ TEST_P(FloatLinear, EveryNumberOfOutputs) {
 INSTANTIATE_TEST_SUITE_P(Panels, FloatLinear, testing::ValuesIn(kFloatPanels),
                          [](const auto& panel) { return std::string(panel_type_name(panel.param)); });
 
+class F8Linear : public testing::TestWithParam<PanelType> {};
+
+TEST_P(F8Linear, AllTablesAndRowCountsGiveTheSameBits) {
+  for (size_t n_cols : {32u, 64u, 96u, 160u}) {
+    SCOPED_TRACE(n_cols);
+    expect_all_tables_agree(random_weights(GetParam(), 40, n_cols, 4), n_cols == 96 ? 70 : 9);
+  }
+  expect_all_tables_agree(random_weights(GetParam(), 20, 2080, 4), 5);  // more than one block of columns
+}
+
+INSTANTIATE_TEST_SUITE_P(Panels, F8Linear, testing::ValuesIn(kF8Panels),
+                         [](const auto& panel) { return std::string(panel_type_name(panel.param)); });
+
 // The oracle reads no other panels.
 TEST(ReferenceLinear, IsTheRoundedDoubleSum) {
   const size_t n_cols = 300;

@@ -206,5 +206,18 @@ TEST(Linear, WideningIsExact) {
   }
 }
 
+TEST(Linear, WideningFloatsOfAByteIsExact) {
+  for (PanelType type : kF8Panels) {
+    const TestWeights w = random_weights(type, 48, 96, 7);
+    for (Isa isa : supported_isas()) {
+      AlignedArray<float> out(40 * 32);
+      kernels_for(isa).widen_panels(w.packed, {1, 3}, {27, 67}, out.data());
+      for (size_t k = 0; k < 40; ++k) {
+        for (size_t i = 0; i < 32; ++i) EXPECT_EQ(out[k * 32 + i], w.values[(16 + i) * 96 + 27 + k]);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ibid

@@ -25,6 +25,9 @@ INSTANTIATE_TEST_SUITE_P(Quantized, Pack,
                          testing::Combine(testing::ValuesIn(kQuantizedPanels),
                                           testing::Values(1, 15, 16, 17, 40),
                                           testing::Values(32, 64, 96, 576)));
+INSTANTIATE_TEST_SUITE_P(FloatsOfAByte, Pack,
+                         testing::Combine(testing::ValuesIn(kF8Panels), testing::Values(1, 15, 16, 17, 40),
+                                          testing::Values(32, 64, 96, 576)));
 INSTANTIATE_TEST_SUITE_P(Float, Pack,
                          testing::Combine(testing::ValuesIn(kFloatPanels), testing::Values(1, 15, 16, 17, 40),
                                           testing::Values(1, 3, 31, 64, 100)));

@@ -32,6 +32,8 @@ TEST(Panel, EveryWeightTypeHasAPanel) {
   EXPECT_EQ(panel_type_for(DType::kQ2_K), PanelType::kPF);
   EXPECT_EQ(panel_type_for(DType::kBF16), PanelType::kPB);
   EXPECT_EQ(panel_type_for(DType::kF64), PanelType::kPF);
+  EXPECT_EQ(panel_type_for(DType::kF8E4M3Scaled), PanelType::kPE4);
+  EXPECT_EQ(panel_type_for(DType::kF8E5M2Scaled), PanelType::kPE5);
   EXPECT_EQ(panel_type_for(DType::kMXFP4), PanelType::kP4e);
   EXPECT_EQ(panel_type_for(DType::kNVFP4), PanelType::kP4f);
   EXPECT_EQ(panel_type_for(DType::kIQ4_NL), PanelType::kP4n);

@@ -23,6 +23,7 @@ inline constexpr PanelType kQuantizedPanels[] = {PanelType::kP4, PanelType::kP4m
                                                  PanelType::kP2x, PanelType::kP2s, PanelType::kP1s,
                                                  PanelType::kP1m};
 inline constexpr PanelType kFloatPanels[] = {PanelType::kPH, PanelType::kPB, PanelType::kPF};
+inline constexpr PanelType kF8Panels[] = {PanelType::kPE4, PanelType::kPE5};
 
 // 64-byte aligned array, filled with a pattern that shows what was not written.
 template <typename T>
@@ -119,6 +120,25 @@ inline void expect_values(const PanelFormat& format, const TestRows& rows, std::
   }
 }
 
+// Bytes without NaN and infinities, and scales of about a hundredth.
+inline TestRows random_f8_rows(PanelType type, size_t n_rows, size_t n_cols, std::mt19937& rng) {
+  TestRows rows;
+  for (size_t i = 0; i < n_rows * n_cols; ++i) {
+    uint8_t byte = static_cast<uint8_t>(rng());
+    if (type == PanelType::kPE4 ? (byte & 0x7f) == 0x7f : (byte & 0x7c) == 0x7c) byte &= 0x8f;
+    rows.codes.push_back(static_cast<int8_t>(byte));
+    if (i % kQuantBlock == 0) rows.scales.push_back(random_f16(rng, 0.01f) * 1.37f);
+  }
+  return rows;
+}
+
+inline void expect_f8_values(PanelType type, const TestRows& rows, std::vector<float>& values) {
+  for (size_t i = 0; i < rows.codes.size(); ++i) {
+    const float half = fp16_to_float(f8_half(type, static_cast<uint8_t>(rows.codes[i])));
+    values.push_back(half * f8_scale_factor(type) * rows.scales[i / kQuantBlock]);
+  }
+}
+
 inline TestWeights random_weights(PanelType type, size_t n_rows, size_t n_cols, unsigned seed,
                                   Codes codes = Codes::kRandom) {
   std::mt19937 rng(seed);
@@ -132,7 +152,12 @@ inline TestWeights random_weights(PanelType type, size_t n_rows, size_t n_cols, 
     TestRows quantized;
     std::vector<uint16_t> halves;
     const size_t first_value = w.values.size();
-    if (panel_is_float(type)) {
+    if (panel_is_f8(type)) {
+      quantized = random_f8_rows(type, count, n_cols, rng);
+      expect_f8_values(type, quantized, w.values);
+      rows.codes = quantized.codes;
+      rows.scales = quantized.scales;
+    } else if (panel_is_float(type)) {
       for (size_t i = 0; i < count * n_cols; ++i) {
         float value = random_f16(rng, 1.0f);
         if (type == PanelType::kPF) value *= 1.37f;

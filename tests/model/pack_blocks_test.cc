@@ -116,6 +116,31 @@ INSTANTIATE_TEST_SUITE_P(Types, PackBlocks,
                                           testing::Values(1, 2, 5, 13)),
                          name_of);
 
+TEST(PackBlocksTypes, FloatsOfAByteKeepTheirValues) {
+  constexpr size_t kRows = 13, kCols = 96;
+  for (const DType dtype : {DType::kF8E4M3Scaled, DType::kF8E5M2Scaled}) {
+    std::mt19937 rng(5);
+    std::vector<std::byte> blocks(kRows * row_bytes(dtype, kCols));
+    for (size_t at = 0; at < blocks.size(); at += 36) {
+      const float scale = static_cast<float>(rng() % 1000) * 1e-4f;
+      std::memcpy(&blocks[at], &scale, sizeof scale);
+      for (size_t i = 4; i < 36; ++i) blocks[at + i] = static_cast<std::byte>(rng() % 0x7b);  // finite in both
+    }
+    std::vector<const std::byte*> rows;
+    for (size_t r = 0; r < kRows; ++r) rows.push_back(&blocks[r * row_bytes(dtype, kCols)]);
+    const PanelType type = panel_type_for(dtype);
+    std::vector<Line> panel(panel_bytes(type, kCols) / sizeof(Line));
+    pack_blocks(dtype, rows, kCols, panel[0].bytes);
+    const PackedMatrix packed{type, kRows, kCols, panel[0].bytes};
+    std::vector<float> wanted(kCols), got(kCols);
+    for (size_t r = 0; r < kRows; ++r) {
+      dequantize_row(dtype, {rows[r], row_bytes(dtype, kCols)}, wanted);
+      unpack_row(packed, r, got.data());
+      ASSERT_EQ(std::memcmp(got.data(), wanted.data(), kCols * sizeof(float)), 0) << "row " << r;
+    }
+  }
+}
+
 TEST(PackBlocksTypes, AreAllButTheExpanded) {
   for (size_t i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);

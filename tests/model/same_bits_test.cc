@@ -351,6 +351,8 @@ INSTANTIATE_TEST_SUITE_P(All, SameBits, testing::ValuesIn(kEveryPanelType),
 // Each as the type of the layers, not of the head alone.
 TEST(SameBitsCases, HaveEveryPanelType) {
   for (int type = 0; type <= static_cast<int>(PanelType::kPF); ++type) {
+    // GGUF has no floats of a byte, so no tiny model is made of them; the law for their kernels is F8Linear's.
+    if (panel_is_f8(static_cast<PanelType>(type))) continue;
     const bool there = std::any_of(std::begin(kEveryPanelType), std::end(kEveryPanelType), [&](const WeightsAndKv& c) {
       return panel_type_for(c.matrix_dtype) == static_cast<PanelType>(type);
     });

@@ -1,0 +1,199 @@
+#include "weights/made_tensors.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "weights/fp8_rows.h"
+#include "weights/in_quotes.h"
+#include "weights/packed_int4_rows.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr uint64_t kMxBlockBytes = 16;
+
+// The blocks of gpt-oss: an exponent and 16 bytes for 32 values, of which byte j has values 2 j and 2 j + 1.
+class MxBlockRows : public RowSource {
+ public:
+  MxBlockRows(const TensorView& blocks, const TensorView& scales, uint64_t blocks_per_row)
+      : blocks_(blocks), scales_(scales), blocks_per_row_(blocks_per_row) {}
+
+  void read_rows(std::span<const uint64_t> rows, std::byte* out) const override {
+    for (const uint64_t row : rows) {
+      const std::byte* packed = blocks_.data.data() + row * blocks_per_row_ * kMxBlockBytes;
+      for (uint64_t b = 0; b < blocks_per_row_; ++b, packed += kMxBlockBytes) {
+        *out++ = scales_.data[row * blocks_per_row_ + b];
+        // ggml's byte j has values j and j + 16.
+        for (size_t j = 0; j < kMxBlockBytes; ++j) *out++ = value(packed, j) | value(packed, j + 16) << 4;
+      }
+    }
+  }
+
+  std::vector<std::span<const std::byte>> parts() const override { return {blocks_.data, scales_.data}; }
+
+ private:
+  static std::byte value(const std::byte* packed, size_t i) {
+    return packed[i / 2] >> (i % 2 * 4) & std::byte{15};
+  }
+
+  TensorView blocks_, scales_;
+  uint64_t blocks_per_row_;
+};
+
+class Maker {
+ public:
+  Maker(const StoredTensors& stored, const QuantizationConfig& config) : stored_(stored), config_(config) {}
+
+  Result<std::vector<MadeTensor>> make() {
+    for (const std::string& name : *stored_.names) {
+      const TensorView& tensor = *stored_.find(name);
+      if (tensor.dtype == DType::kF8E4M3 || tensor.dtype == DType::kF8E5M2) TRY(add(made_fp8(name, tensor)));
+      if (name.ends_with("_blocks") && tensor.dtype == DType::kU8) TRY(add_mx_blocks(name, tensor));
+      if (name.ends_with(".qweight")) TRY(add(made_words(base(name, ".qweight"), tensor)));
+      if (name.ends_with(".weight_packed")) TRY(add(made_compressed(base(name, ".weight_packed"), tensor)));
+    }
+    return std::move(made_);
+  }
+
+ private:
+  static std::string base(const std::string& name, std::string_view suffix) {
+    return name.substr(0, name.size() - suffix.size());
+  }
+
+  Status add(Result<MadeTensor> tensor) {
+    TRY(tensor.status());
+    made_.push_back(std::move(tensor).value());
+    return {};
+  }
+
+  Result<MadeTensor> made_fp8(const std::string& name, const TensorView& codes) const {
+    const TensorView* scale = stored_.find(name + "_scale_inv");
+    if (scale == nullptr) scale = stored_.find(name + "_scale");
+    return make_fp8(name, codes, scale, config_, stored_.path);
+  }
+
+  Result<MadeTensor> made_words(const std::string& stem, const TensorView& words) const {
+    const bool awq = config_.method == "awq";
+    if (!awq && config_.method != "gptq") {
+      return Status(ErrorCode::kUnsupported, std::string(stored_.path) + ": tensor " + in_quotes(stem + ".qweight") +
+                                                 " has packed integers, and config.json names neither gptq nor awq");
+    }
+    const Int4Parts parts{&words, stored_.find(stem + ".qzeros"), stored_.find(stem + ".scales"),
+                          awq ? nullptr : stored_.find(stem + ".g_idx")};
+    return make_int4(stem + ".weight", awq ? Int4Packing::kAwq : Int4Packing::kGptq, parts, config_, stored_.path);
+  }
+
+  Result<MadeTensor> made_compressed(const std::string& stem, const TensorView& words) const {
+    const Int4Parts parts{&words, stored_.find(stem + ".weight_zero_point"), stored_.find(stem + ".weight_scale"),
+                          stored_.find(stem + ".weight_g_idx")};
+    return make_int4(stem + ".weight", Int4Packing::kCompressed, parts, config_, stored_.path);
+  }
+
+  Status add_mx_blocks(const std::string& name, const TensorView& blocks) {
+    const TensorView* scales = stored_.find(base(name, "_blocks") + "_scales");
+    if (scales == nullptr) return {};
+    const std::string field = std::string(stored_.path) + ": tensor " + in_quotes(name);
+    const size_t rank = blocks.shape.rank;
+    if (rank < 3 || blocks.shape[rank - 1] != kMxBlockBytes) {
+      return {ErrorCode::kBadShape, field + " is " + blocks.shape.to_string() + ", wanted blocks of 16 bytes"};
+    }
+    Shape wanted = blocks.shape;
+    wanted.dims[--wanted.rank] = 0;
+    if (scales->dtype != DType::kU8 || scales->shape != wanted) {
+      return {ErrorCode::kBadShape, field + " has scales " + std::string(dtype_name(scales->dtype)) + " " +
+                                        scales->shape.to_string() + ", wanted U8 " + wanted.to_string()};
+    }
+    const uint64_t per_row = wanted[rank - 2];
+    if (std::ranges::find(scales->data, std::byte{255}) != scales->data.end()) {
+      return {ErrorCode::kNonFinite, field + " has a scale of 255, which is NaN"};
+    }
+    MadeTensor made;
+    made.name = name;
+    made.source = std::make_unique<MxBlockRows>(blocks, *scales, per_row);
+    made.view.dtype = DType::kMXFP4;
+    made.view.shape = wanted;
+    made.view.shape.dims[rank - 2] = 2 * kMxBlockBytes * per_row;
+    made.view.source = made.source.get();
+    made_.push_back(std::move(made));
+    return {};
+  }
+
+  const StoredTensors& stored_;
+  const QuantizationConfig& config_;
+  std::vector<MadeTensor> made_;
+};
+
+Status unsupported(std::string_view path, const std::string& words) {
+  return {ErrorCode::kUnsupported, std::string(path) + ": quantization_config " + words};
+}
+
+Status check_bits(const JsonValues& config, std::string_view path, const std::string& method) {
+  TRY_ASSIGN(const std::optional<int64_t> bits, config.get_int("quantization_config.bits"));
+  if (bits.value_or(4) == 4) return {};
+  return unsupported(path, "says " + method + " with " + std::to_string(*bits) + " bits; 4 are read");
+}
+
+// pack-quantized with four bits, or floats of a byte.
+Status check_compressed(const JsonValues& config, std::string_view path) {
+  TRY_ASSIGN(const std::optional<std::string_view> format, config.get_string("quantization_config.format"));
+  const std::string_view name = format.value_or("pack-quantized");
+  if (name != "pack-quantized" && name != "float-quantized" && name != "naive-quantized") {
+    return unsupported(path, "has the format " + in_quotes(name) + " of compressed-tensors, which is not read");
+  }
+  const Json* groups = config.find("quantization_config.config_groups");
+  if (groups == nullptr || !groups->is_object()) return {};
+  for (const auto& [key, group] : groups->items()) {
+    const auto weights = group.is_object() ? group.find("weights") : group.end();
+    if (!group.is_object() || weights == group.end() || !weights->is_object()) continue;
+    const auto bits = weights->find("num_bits");
+    if (bits == weights->end() || !bits->is_number_integer()) continue;
+    const int64_t wanted = name == "pack-quantized" ? 4 : 8;
+    if (bits->get<int64_t>() != wanted) {
+      return unsupported(path, "has weights of " + std::to_string(bits->get<int64_t>()) + " bits in " +
+                                   in_quotes(name) + "; " + std::to_string(wanted) + " are read");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<QuantizationConfig> read_quantization_config(const JsonValues& config, std::string_view path) {
+  QuantizationConfig quantization;
+  if (config.find("quantization_config") == nullptr) return quantization;
+  TRY_ASSIGN(const std::optional<std::string_view> method, config.get_string("quantization_config.quant_method"));
+  if (!method) return unsupported(path, "has no quant_method");
+  quantization.method = *method;
+  static constexpr std::array<std::string_view, 6> kRead = {"mxfp4", "fp8", "fbgemm_fp8", "compressed-tensors",
+                                                            "gptq", "awq"};
+  if (std::ranges::find(kRead, *method) == kRead.end()) {
+    return unsupported(path, "names the method " + in_quotes(*method) +
+                                 ", which is not read; take the unquantised model or a GGUF file");
+  }
+  if (*method == "gptq" || *method == "awq") TRY(check_bits(config, path, quantization.method));
+  if (*method == "compressed-tensors") TRY(check_compressed(config, path));
+  TRY_ASSIGN(const auto checkpoint, config.get_string("quantization_config.checkpoint_format"));
+  quantization.zeros_are_less_one = checkpoint.value_or("gptq") != "gptq_v2";
+  TRY_ASSIGN(const auto version, config.get_string("quantization_config.version"));
+  if (*method == "awq" && version.value_or("gemm") != "gemm" && version.value_or("gemm") != "GEMM") {
+    return unsupported(path, "has the version " + in_quotes(*version) + " of awq; gemm is read");
+  }
+  TRY_ASSIGN(const auto block, config.get_ints("quantization_config.weight_block_size"));
+  if (block) {
+    if (block->size() != 2 || (*block)[0] < 1 || (*block)[1] < 1) {
+      return Status(ErrorCode::kBadNumber, std::string(path) + ": quantization_config.weight_block_size is not a "
+                                                               "pair of positive numbers");
+    }
+    quantization.block_rows = static_cast<uint64_t>((*block)[0]);
+    quantization.block_cols = static_cast<uint64_t>((*block)[1]);
+  }
+  return quantization;
+}
+
+Result<std::vector<MadeTensor>> make_tensors(const StoredTensors& stored, const QuantizationConfig& config) {
+  return Maker(stored, config).make();
+}
+
+}  // namespace ibid

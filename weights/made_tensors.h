@@ -1,0 +1,57 @@
+// Tensors that a safetensors checkpoint keeps in several parts, as one: packed integers with their scales and zero
+// points, floats of a byte with theirs, blocks of four-bit floats. Each is presented under the name that the
+// unquantised checkpoint has, in the number format that holds its values exactly, and its rows are put together when
+// they are read (base/tensor_view.h, RowSource): opening reads scales only.
+//
+//   kept as                                                       presented as
+//   NAME_blocks U8 [.., n, 16], NAME_scales U8 [.., n]            NAME_blocks MXFP4 [.., 32 n]   (gpt-oss)
+//   NAME F8 [out, in], NAME_scale_inv or NAME_scale               NAME F8 with scales: one for all, for each row, or
+//                                                                 for each block of config's weight_block_size
+//   NAME F8 without a scale                                       NAME F16
+//   NAME.qweight, .qzeros, .scales, .g_idx   (GPTQ, 4 bits)       NAME.weight Q4_0 where all zero points are 8, Q5_0
+//   NAME.qweight, .qzeros, .scales           (AWQ, 4 bits)        else: q - z is -16..15
+//   NAME.weight_packed, .weight_scale, .weight_zero_point         NAME.weight likewise (compressed-tensors)
+//
+// Where no format holds the values, they are F32, rounded as the format's own product is: scales that are no halves,
+// rows or groups that are no multiple of 32, columns whose groups lie out of order (g_idx).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor_view.h"
+#include "weights/json_values.h"
+
+namespace ibid {
+
+// The tensors as the files have them.
+struct StoredTensors {
+  const std::vector<std::string>* names;
+  std::function<const TensorView*(std::string_view)> find;  // nullptr: not there
+  std::string_view path;                                    // for messages
+};
+
+struct MadeTensor {
+  std::string name;
+  TensorView view;
+  std::unique_ptr<RowSource> source;  // of the view
+};
+
+// What config.json's quantization_config says. Errors: kUnsupported for a method that is not read, by its name.
+struct QuantizationConfig {
+  std::string method;          // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: none
+  bool zeros_are_less_one = false;   // GPTQ's first version stores zero points less one
+  uint64_t block_rows = 128, block_cols = 128;  // of F8
+};
+Result<QuantizationConfig> read_quantization_config(const JsonValues& config, std::string_view path);
+
+// All tensors of `stored` that have to be made. Errors, naming the tensor: kMissingTensor (a part), kBadShape and
+// kBadType (parts that do not fit together), kBadNumber (g_idx out of range), kNonFinite (a scale that is not finite),
+// kUnsupported.
+Result<std::vector<MadeTensor>> make_tensors(const StoredTensors& stored, const QuantizationConfig& config);
+
+}  // namespace ibid
