@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/check.h"
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "weights/in_quotes.h"
@@ -300,6 +301,11 @@ std::vector<ModelFile::MetadataLine> GgufFile::describe_metadata() const {
     lines.push_back({std::string(entry.key), type_text(entry), value_text(entry)});
   }
   return lines;
+}
+
+const std::vector<GgufEntry>& gguf_entries(const ModelFile& file) {
+  CHECK(file.container() == Container::kGguf);
+  return static_cast<const GgufFile&>(file).entries();
 }
 
 }  // namespace ibid

@@ -53,6 +53,7 @@ class GgufFile : public ModelFile {
   }
   Status check_unchanged() const override;
   uint64_t file_bytes() const override;
+  const std::vector<GgufEntry>& entries() const { return header_.entries; }
 
  private:
   GgufFile(std::string path, MappedFile file, GgufHeader header);
@@ -70,5 +71,8 @@ class GgufFile : public ModelFile {
   std::vector<std::string> names_;
   std::vector<uint32_t> by_name_;  // indices into header_.tensors, sorted by name
 };
+
+// Every key with its value as it is in the file, for writing them again. REQUIRES: the container is kGguf.
+const std::vector<GgufEntry>& gguf_entries(const ModelFile& file);
 
 }  // namespace ibid

@@ -55,6 +55,16 @@ void GgufWriter::add_bools(std::string_view key, const std::vector<bool>& values
   for (const bool value : values) put(metadata_, uint8_t{value});
 }
 
+void GgufWriter::add_entry(const GgufEntry& entry) {
+  if (entry.type == GgufType::kArray) {
+    begin_array(entry.key, entry.element_type, entry.count);
+  } else {
+    begin_entry(entry.key, entry.type);
+    if (entry.type == GgufType::kString) put(metadata_, uint64_t{entry.payload.size()});
+  }
+  metadata_.append(reinterpret_cast<const char*>(entry.payload.data()), entry.payload.size());
+}
+
 void GgufWriter::add_raw(std::string_view key, uint32_t type, std::span<const std::byte> value) {
   begin_entry(key, static_cast<GgufType>(type));
   metadata_.append(reinterpret_cast<const char*>(value.data()), value.size());

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "base/tensor_view.h"
 #include "weights/gguf_format.h"
+#include "weights/gguf_header.h"
 
 namespace ibid {
 
@@ -41,6 +42,8 @@ class GgufWriter {
   void add_i8s(std::string_view key, std::span<const int8_t> v) { add_array(key, GgufType::kI8, v); }
   void add_f32s(std::string_view key, std::span<const float> v) { add_array(key, GgufType::kF32, v); }
   void add_bools(std::string_view key, const std::vector<bool>& values);
+  // An entry of another file.
+  void add_entry(const GgufEntry& entry);
   // Any type by its number and any bytes as its value.
   void add_raw(std::string_view key, uint32_t type, std::span<const std::byte> value);
 

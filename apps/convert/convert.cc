@@ -1,0 +1,91 @@
+// ibid convert: a GGUF model in one file, its weights in another type.
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "apps/chat/turn_json.h"
+#include "apps/command.h"
+#include "apps/convert/convert_model.h"
+#include "apps/models/model_catalog.h"
+#include "apps/option_kinds.h"
+#include "model/memory_plan.h"
+
+namespace ibid {
+
+namespace {
+
+struct Arguments {
+  std::string in, out, type;
+  bool json = false;
+};
+
+// On a terminal, a line that says how far it is; gone when it ends.
+class ProgressLine {
+ public:
+  ~ProgressLine() {
+    if (shown_ >= 0) std::fputs("\r\x1b[K", stderr);
+  }
+  void show(const ConversionProgress& progress) {
+    const int percent = progress.total == 0 ? 100 : static_cast<int>(100 * progress.done / progress.total);
+    if (!is_terminal_ || percent == shown_) return;
+    shown_ = percent;
+    constexpr int kWidth = 40;
+    const int filled = percent * kWidth / 100;
+    std::fprintf(stderr, "\r\x1b[K[%.*s%*s] %3d %%", filled, "########################################",
+                 kWidth - filled, "", percent);
+  }
+
+ private:
+  bool is_terminal_ = isatty(STDERR_FILENO) == 1;
+  int shown_ = -1;
+};
+
+Result<Conversion> convert(const Arguments& arguments) {
+  TRY_ASSIGN(const std::string in, resolve_model(arguments.in));
+  ProgressLine line;
+  const FileType* type = arguments.type.empty() ? nullptr : find_file_type(arguments.type);
+  return convert_model(in, arguments.out, type, [&](const ConversionProgress& progress) { line.show(progress); });
+}
+
+void print(const Arguments& arguments, const Conversion& conversion) {
+  if (arguments.json) {
+    Json types = Json::object();
+    for (const auto& [type, n] : conversion.tensors_of) types[type] = n;
+    std::puts(json_to_string(Json{{"path", arguments.out}, {"bytes", conversion.bytes}, {"tensors", types}}).c_str());
+    return;
+  }
+  std::string types;
+  for (const auto& [type, n] : conversion.tensors_of) {
+    types += (types.empty() ? "" : ", ") + std::to_string(n) + " " + type;
+  }
+  std::printf("%s: %s, tensors: %s\n", arguments.out.c_str(), format_bytes(conversion.bytes).c_str(), types.c_str());
+}
+
+}  // namespace
+
+void add_convert(CLI::App& root, int& exit_code) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = root.add_subcommand("convert", "a GGUF model in one file, in another type");
+  add_text_option(*command, "IN", arguments->in, "a .gguf file, any part of a split model, or a model's name")
+      ->type_name("MODEL")
+      ->required();
+  add_text_option(*command, "OUT", arguments->out, "the file to write; one that is there is replaced when all is done")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--type", arguments->type, "of the weights; without it they stay as they are")
+      ->check(one_of({"F16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K_M", "Q5_K_M", "Q6_K"}))
+      ->group(kCommonGroup);
+  command->add_flag("--json", arguments->json, "print JSON")->group(kCommonGroup);
+  command->callback([arguments, &exit_code] {
+    const Result<Conversion> conversion = convert(*arguments);
+    if (!conversion.ok()) {
+      if (arguments->json) std::puts(json_to_string(error_json(conversion.status())).c_str());
+      exit_code = report(conversion.status());
+      return;
+    }
+    print(*arguments, *conversion);
+  });
+}
+
+}  // namespace ibid
