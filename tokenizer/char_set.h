@@ -28,8 +28,9 @@ class CharSet {
     }
     for (uint32_t c = 0; c < 0x80; ++c) ascii_[c] = ascii_[c] || member(unicode_property(c));
   }
-  // REQUIRES: neither set has ranges, or `other` is taken away from classes alone.
+  // REQUIRES: ranges of `other` beyond ASCII are taken away, not kept.
   void intersect(const CharSet& other) {
+    holes_.insert(holes_.end(), other.ranges_.begin(), other.ranges_.end());
     ascii_ &= other.negated_ ? ~other.ascii_ : other.ascii_;
     properties_ &= other.negated_ ? ~other.properties_ : other.properties_;
   }
@@ -41,17 +42,19 @@ class CharSet {
   }
 
  private:
-  bool has(uint32_t c) const {
-    if (properties_[unicode_property(c)]) return true;
-    for (const auto& [first, last] : ranges_) {
+  using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;
+
+  static bool in(const Ranges& ranges, uint32_t c) {
+    for (const auto& [first, last] : ranges) {
       if (c >= first && c <= last) return true;
     }
     return false;
   }
+  bool has(uint32_t c) const { return (properties_[unicode_property(c)] || in(ranges_, c)) && !in(holes_, c); }
 
   std::bitset<128> ascii_;
   std::bitset<256> properties_;  // by unicode_property()
-  std::vector<std::pair<uint32_t, uint32_t>> ranges_;
+  Ranges ranges_, holes_;
   bool negated_ = false;
 };
 

@@ -1,4 +1,5 @@
 // What tokenizer.json says of normalizers, and around models whose tokens are written as text.
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,12 +28,41 @@ Result<NormalizerStep> read_replace(const JsonSource& source, const Json& step) 
   return source.unsupported("a Replace of " + in_quotes(from ? *from : regex.value_or("?")));
 }
 
+// Nothing when `text` is no base64 (RFC 4648).
+std::optional<std::string> base64_decode(std::string_view text) {
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  while (text.ends_with('=')) text.remove_suffix(1);
+  std::string out;
+  uint32_t bits = 0;
+  int n_bits = 0;
+  for (const char letter : text) {
+    const size_t value = kLetters.find(letter);
+    if (value == kLetters.npos) return std::nullopt;
+    bits = bits << 6 | static_cast<uint32_t>(value);
+    n_bits += 6;
+    if (n_bits < 8) continue;
+    n_bits -= 8;
+    out += static_cast<char>(bits >> n_bits & 0xFF);
+  }
+  return out;
+}
+
+Result<NormalizerStep> read_charsmap(const JsonSource& source, const Json& step) {
+  const std::optional<std::string> text = json_text(step, "precompiled_charsmap");
+  const std::optional<std::string> bytes = text ? base64_decode(*text) : std::nullopt;
+  const std::optional<Charsmap> charsmap = bytes ? Charsmap::parse(*bytes) : std::nullopt;
+  if (charsmap) return NormalizerStep{.kind = Kind::kCharsmap, .charsmap = *charsmap};
+  return source.error(ErrorCode::kBadVocab,
+                      "normalizer.precompiled_charsmap is damaged, wanted base64 of a double array and its texts");
+}
+
 Result<NormalizerStep> read_step(const JsonSource& source, const Json& step) {
   const std::string type = json_type(step);
   if (type == "NFC") return NormalizerStep{.kind = Kind::kNfc};
   if (type == "NFKC") return NormalizerStep{.kind = Kind::kNfkc};
   if (type == "Lowercase") return NormalizerStep{.kind = Kind::kLowercase};
   if (type == "Replace") return read_replace(source, step);
+  if (type == "Precompiled") return read_charsmap(source, step);
   if (type == "Prepend") {
     return NormalizerStep{.kind = Kind::kPrepend, .to = json_text(step, "prepend").value_or("")};
   }

@@ -20,6 +20,7 @@ constexpr std::string_view kFileName = "tokenizer.json";
 // The parts of model that change what merges do.
 Status check_model(const JsonSource& source, const Json& model) {
   const std::string type = json_text(model, "type").value_or("BPE");  // older files leave it out
+  if (type == "Unigram") return {};
   if (type != "BPE") return source.unsupported("the model " + in_quotes(type));
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!json_text(model, key).value_or("").empty()) return source.unsupported(std::string("model.") + key);
@@ -32,10 +33,34 @@ Status check_model(const JsonSource& source, const Json& model) {
 struct VocabularyEntry {
   std::string_view text;
   TokenId id;
+  double score = 0;  // of Unigram
 };
+
+// Unigram's: a list of texts and scores, by id.
+Result<std::vector<VocabularyEntry>> read_scored_vocabulary(const JsonSource& source, const Json& vocab) {
+  std::vector<VocabularyEntry> out;
+  if (vocab.size() > VocabularyLimits::kMaxTokens) {
+    return source.error(ErrorCode::kBadVocab, "model.vocab has " + std::to_string(vocab.size()) +
+                                                  " entries, wanted at most " +
+                                                  std::to_string(VocabularyLimits::kMaxTokens));
+  }
+  for (const Json& entry : vocab) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
+      return source.error(ErrorCode::kBadVocab,
+                          "model.vocab[" + std::to_string(out.size()) + "] is no pair of a text and a score");
+    }
+    const auto id = static_cast<TokenId>(out.size());
+    out.push_back({entry[0].get_ref<const std::string&>(), id, entry[1].get<double>()});
+  }
+  return out;
+}
 
 Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, const Json& model) {
   const Json* vocab = json_member(model, "vocab");
+  if (json_text(model, "type") == "Unigram") {
+    if (vocab != nullptr && vocab->is_array()) return read_scored_vocabulary(source, *vocab);
+    return source.error(ErrorCode::kBadVocab, "model.vocab is no array");
+  }
   if (vocab == nullptr || !vocab->is_object())
     return source.error(ErrorCode::kBadVocab, "model.vocab is no object");
   std::vector<VocabularyEntry> out;
@@ -46,7 +71,7 @@ Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, c
                                                     in_quotes(id.dump()) + ", wanted 0 to " +
                                                     std::to_string(VocabularyLimits::kMaxTokens - 1));
     }
-    out.push_back({text, id.get<TokenId>()});
+    out.push_back({text, id.get<TokenId>(), 0});
   }
   return out;
 }
@@ -198,6 +223,18 @@ Result<std::unique_ptr<TokenizerBuilder>> build_byte_level(const JsonSource& sou
   return std::unique_ptr<TokenizerBuilder>(std::move(builder));
 }
 
+Status add_unigram(const JsonSource& source, const JsonTokenizer& json, PieceBuilder& builder) {
+  const Json* unknown = json_member(json.model, "unk_id");
+  if (unknown == nullptr) {
+    return source.error(ErrorCode::kMissingKey,
+                        "model.unk_id is missing, wanted the id of the token for what no other token has");
+  }
+  std::vector<double> scores;
+  for (const VocabularyEntry& entry : json.vocabulary) scores.push_back(entry.score);
+  return builder.use_unigram(std::move(scores), unknown->is_number_integer() ? unknown->get<int64_t>() : -1,
+                             json_flag(json.model, "byte_fallback", false));
+}
+
 Result<std::unique_ptr<TokenizerBuilder>> build_pieces(const JsonSource& source, JsonTokenizer& json) {
   auto builder = std::make_unique<PieceBuilder>(
       source.name, json.vocab_size(),
@@ -207,6 +244,10 @@ Result<std::unique_ptr<TokenizerBuilder>> build_pieces(const JsonSource& source,
   spec.rewriter = Normalizer(std::move(json.pipeline.rewriter));
   spec.cut = json.pipeline.cut;
   spec.first_token = json.pipeline.first_token;
+  if (json_text(json.model, "type") == "Unigram") {
+    TRY(add_unigram(source, json, *builder));
+    return std::unique_ptr<TokenizerBuilder>(std::move(builder));
+  }
   CharBpeModel& bpe = builder->bpe();
   bpe.byte_fallback = json_flag(json.model, "byte_fallback", false);
   if (bpe.byte_fallback) builder->use_byte_tokens();
@@ -237,8 +278,10 @@ Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, st
   JsonTokenizer read{*model, {}, {}, {}};
   TRY_ASSIGN(read.vocabulary, read_vocabulary(source, *model));
   TRY_ASSIGN(read.added, read_added(source, root, read.vocabulary));
+  const bool unigram = json_text(*model, "type") == "Unigram";
   if (read.vocab_size() == 0) return source.error(ErrorCode::kBadVocab, "the vocabulary is empty");
   TRY_ASSIGN(read.pipeline, read_pipeline(source, root));
+  if (unigram && read.pipeline.split) return source.unsupported("Unigram behind ByteLevel");
   TRY_ASSIGN(const std::unique_ptr<TokenizerBuilder> builder,
              read.pipeline.split ? build_byte_level(source, read) : build_pieces(source, read));
   TRY(read_special_ids(file, *builder));

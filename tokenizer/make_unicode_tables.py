@@ -58,6 +58,11 @@ CATEGORIES = [
     ("Zp", "Paragraph_Separator"),
     ("Zs", "Space_Separator"),
 ]
+GRAPHEME_CLASSES = {
+    "Extend": ("Extend", "SpacingMark", "ZWJ"),
+    "Prepend": ("Prepend",),
+    "Control": ("Control", "CR", "LF"),
+}
 SPACE, WORD, HAN = 0x20, 0x40, 0x80
 BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -285,6 +290,10 @@ def code_point_tables(package, younger):
     out.append(array("uint32_t", "kDecomposed", keys))
     out.append(array("uint16_t", "kDecompositionOffset", offsets))
     out.append(array("uint32_t", "kDecomposition", chars))
+    for name, classes in GRAPHEME_CLASSES.items():
+        members = {c for one in classes for c in code_points(package, "Grapheme_Cluster_Break/" + one)}
+        out.append(array("uint32_t", "kGrapheme" + name, [c for one in ranges(members) for c in one]))
+        out.append(f"const size_t kGrapheme{name}Size = {2 * len(ranges(members))};\n")
     compatible = compatibility(younger)
     out.append(array("uint32_t", "kCompatible", sorted(compatible)))
     offsets, chars = [], []

@@ -160,6 +160,7 @@ size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
       return end == whole && begun(in, step.to) > 0 ? in.size() - begun(in, step.to) : end;
     }
     case Kind::kCollapse: return std::min(in.find_last_not_of(' ') + 1, in.size());
+    case Kind::kCharsmap: return step.charsmap.stable_prefix(in);
   }
   return in.size();
 }
@@ -180,6 +181,10 @@ void NormalizedText::run(const NormalizerStep& step, std::string_view in, const 
     case Kind::kCollapse: collapse(in, step, rewriting); break;
     case Kind::kWords: mark_words(in, step, place, rewriting); break;
     case Kind::kLowercase: lower(in, rewriting); break;
+    case Kind::kCharsmap:
+      step.charsmap.apply(
+          in, [&](size_t begin, size_t end, std::string_view by) { rewriting.replace(begin, end, by); });
+      break;
     default: break;
   }
   out.text = rewriting.finish();

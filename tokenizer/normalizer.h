@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tokenizer/charsmap.h"
 #include "tokenizer/nfc.h"
 #include "tokenizer/text_changes.h"
 
@@ -27,12 +28,14 @@ struct NormalizerStep {
     kStrip,      // white space at the beginning (left) and at the end (right) goes
     kCollapse,   // a run of two spaces or more becomes `to`
     kWords,      // runs of white space go; every word has `to` in front, unless it begins with it
+    kCharsmap,   // SentencePiece's table
   };
   Kind kind;
   std::string from = {}, to = {};
   bool first_only = false;    // kPrepend: not behind an added token, only where the whole text begins
   bool unless_there = false;  // kPrepend: not where the text begins with `to` already
   bool left = false, right = false;
+  Charsmap charsmap = {};
 };
 
 // Where a stretch of text stands.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "tokenizer/unigram.h"
 #include "weights/in_quotes.h"
 
 namespace ibid {
@@ -101,16 +102,44 @@ void PieceBuilder::add_splits(TokenId id, uint32_t rank) {
   }
 }
 
+Status PieceBuilder::check_score(TokenId id, double score) const {
+  if (std::isfinite(score)) return {};
+  return error(ErrorCode::kBadVocab, "the score of token " + std::to_string(id) + " " +
+                                         in_quotes(bpe_.written.bytes(id)) + " is " + std::to_string(score) +
+                                         ", wanted a finite number");
+}
+
+Status PieceBuilder::use_unigram(std::vector<double> scores, int64_t unknown, bool byte_fallback) {
+  UnigramModel model(bpe_.written.size());
+  TRY_ASSIGN(model.unknown, checked_id(unknown, "model.unk_id"));
+  if (!bpe_.written.has_bytes(model.unknown)) {
+    return error(ErrorCode::kBadVocab,
+                 "model.unk_id is " + std::to_string(unknown) + ", which is no token of model.vocab");
+  }
+  if (byte_fallback) use_byte_tokens();
+  scores.resize(bpe_.written.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    if (!bpe_.written.has_bytes(id)) continue;
+    TRY(check_score(id, scores[i]));
+    // Message text must not become a control token; template text finds it before. The unknown token controls
+    // nothing.
+    model.is_piece[i] = !spec_.special[i] || id == model.unknown;
+  }
+  model.written = bpe_.written;
+  model.scores = std::move(scores);
+  model.byte_ids = bpe_.byte_ids;
+  model.byte_fallback = byte_fallback;
+  spec_.model = std::make_unique<Unigram>(std::move(model));
+  return {};
+}
+
 Status PieceBuilder::add_scores(const std::vector<double>& scores) {
   std::vector<TokenId> order;
   for (size_t i = 0; i < scores.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     if (!bpe_.written.has_bytes(id)) continue;
-    if (!std::isfinite(scores[i])) {
-      return error(ErrorCode::kBadVocab, "the score of token " + std::to_string(i) + " " +
-                                             in_quotes(bpe_.written.bytes(id)) + " is " + std::to_string(scores[i]) +
-                                             ", wanted a finite number");
-    }
+    TRY(check_score(id, scores[i]));
     if (bpe_.written.bytes(id).size() > kMaxScoredBytes) {
       return error(ErrorCode::kBadVocab, "token " + std::to_string(i) + " has a score and " +
                                              std::to_string(bpe_.written.bytes(id).size()) + " bytes, more than " +

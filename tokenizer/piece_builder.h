@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -39,6 +40,10 @@ class PieceBuilder final : public TokenizerBuilder {
   // score merge first, the leftmost of equals. Errors: kBadVocab (not finite, a token too long).
   Status add_scores(const std::vector<double>& scores);
 
+  // The model is Unigram instead, with a score for every id; `unknown` is the id of the unknown token.
+  // Errors: kBadVocab (not finite, an id out of range).
+  Status use_unigram(std::vector<double> scores, int64_t unknown, bool byte_fallback);
+
   // The tokens of the model that are written <0xHH> stand for bytes.
   void use_byte_tokens();
   bool lacks_bytes() const;
@@ -51,6 +56,7 @@ class PieceBuilder final : public TokenizerBuilder {
  private:
   std::string shown(std::string_view text) const override;
   TokenId find_model_token(std::string_view text) const override { return bpe_.written.find(text); }
+  Status check_score(TokenId id, double score) const;
   TokenId symbol_of(std::string_view text);
   void add_splits(TokenId id, uint32_t rank);
 

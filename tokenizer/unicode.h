@@ -63,6 +63,10 @@ extern const uint32_t kCompatible[];
 extern const uint16_t kCompatibleOffset[];
 extern const uint32_t kCompatibleText[];
 extern const size_t kCompatibleSize;
+// Ranges (first, last, first, last, ...) of the classes of Grapheme_Cluster_Break: what joins what stands before it
+// (Extend, SpacingMark, ZWJ), what joins what follows it (Prepend), and what joins nothing (Control, CR, LF).
+extern const uint32_t kGraphemeExtend[], kGraphemePrepend[], kGraphemeControl[];
+extern const size_t kGraphemeExtendSize, kGraphemePrependSize, kGraphemeControlSize;
 // Primary composites: (first << 32 | second) -> composite, sorted by pair.
 extern const uint64_t kComposedPair[];
 extern const uint32_t kComposed[];

@@ -19,7 +19,7 @@ inline constexpr const char* kGoldenFamilies[] = {"gpt2",   "smollm", "llama3", 
 inline constexpr const char* kStagedFamilies[] = {"falcon", "deepseek_coder", "kimi_k2", "mixed_steps"};
 // Those whose tokens are written as text.
 inline constexpr const char* kPieceFamilies[] = {"llama2", "gemma", "metaspace_first", "metaspace_words",
-                                                 "words_unknown"};
+                                                 "words_unknown", "unigram"};
 
 // REQUIRES: `family` is in one of these lists.
 std::unique_ptr<Tokenizer> load_golden_tokenizer(const std::string& family);

@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(All, IncrementalEncoderFamilies, testing::ValuesIn(kGol
 INSTANTIATE_TEST_SUITE_P(Pieces, IncrementalEncoderFamilies, testing::ValuesIn(kPieceFamilies));
 INSTANTIATE_TEST_SUITE_P(Staged, IncrementalEncoderFamilies, testing::ValuesIn(kStagedFamilies));
 
-// 17 families x 12,500 appends, the whole text encoded again after each.
+// 18 families x 12,500 appends, the whole text encoded again after each.
 TEST_P(IncrementalEncoderFamilies, EqualsTheWholeTextAfterEveryAppend) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
   std::mt19937_64 random(test_seed());

@@ -1,4 +1,4 @@
-// Vocabularies of SentencePiece in GGUF: what they mean, and hostile ones.
+// Vocabularies of SentencePiece in GGUF and tokenizer.json: what they mean, and hostile ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,8 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/json_limits.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/tokenizer/golden_tokenizers.h"
+#include "tests/tokenizer/memory_model_file.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/gguf_writer.h"
 #include "weights/model_file.h"
@@ -209,6 +212,83 @@ INSTANTIATE_TEST_SUITE_P(
          }},
     }),
     [](const auto& hostile) { return hostile.param.name; });
+
+struct HostileJson {
+  const char* name;
+  const char* family;
+  ErrorCode code;
+  const char* words;
+  std::function<void(Json&)> breaks;
+};
+void PrintTo(const HostileJson& hostile, std::ostream* out) { *out << hostile.name; }
+
+class LoadHostilePieceJson : public testing::TestWithParam<HostileJson> {};
+
+TEST_P(LoadHostilePieceJson, IsRefusedByName) {
+  Json json =
+      *parse_json(read_whole_file(golden_dir() + "/tokenizer/" + GetParam().family + ".json"), GetParam().family);
+  GetParam().breaks(json);
+  const auto tokenizer = load_tokenizer(MemoryModelFile({{"tokenizer.json", json.dump()}}));
+  ASSERT_FALSE(tokenizer.ok());
+  EXPECT_EQ(error_code_name(tokenizer.status().code()), error_code_name(GetParam().code))
+      << tokenizer.status().message();
+  EXPECT_THAT(tokenizer.status().message(), HasSubstr(GetParam().words));
+  EXPECT_THAT(tokenizer.status().message(), HasSubstr("tokenizer.json"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LoadHostilePieceJson,
+    testing::ValuesIn(std::vector<HostileJson>{
+        {"UnigramWithoutUnknown", "unigram", ErrorCode::kMissingKey, "model.unk_id is missing",
+         [](Json& j) { j["model"]["unk_id"] = nullptr; }},
+        {"UnknownOutOfRange", "unigram", ErrorCode::kBadVocab, "model.unk_id is 100000",
+         [](Json& j) { j["model"]["unk_id"] = 100'000; }},
+        {"UnknownIsNoNumber", "unigram", ErrorCode::kBadVocab, "model.unk_id is -1",
+         [](Json& j) { j["model"]["unk_id"] = "<unk>"; }},
+        {"ScoresAreMissing", "unigram", ErrorCode::kBadVocab, "model.vocab[3] is no pair",
+         [](Json& j) { j["model"]["vocab"][3] = "x"; }},
+        {"AScoreIsNoNumber", "unigram", ErrorCode::kBadVocab, "model.vocab[3] is no pair",
+         [](Json& j) { j["model"]["vocab"][3][1] = "NaN"; }},
+        {"VocabIsNoArray", "unigram", ErrorCode::kBadVocab, "no array",
+         [](Json& j) { j["model"]["vocab"] = Json::object(); }},
+        {"TokenTwice", "unigram", ErrorCode::kBadVocab, "twice",
+         [](Json& j) { j["model"]["vocab"].push_back(Json(j["model"]["vocab"][5])); }},
+        {"CharsmapIsNoBase64", "unigram", ErrorCode::kBadVocab, "precompiled_charsmap is damaged",
+         [](Json& j) { j["normalizer"]["normalizers"][0]["precompiled_charsmap"] = "????"; }},
+        {"CharsmapIsShorterThanItSays", "unigram", ErrorCode::kBadVocab, "precompiled_charsmap is damaged",
+         [](Json& j) { j["normalizer"]["normalizers"][0]["precompiled_charsmap"] = "/////w=="; }},
+        {"UnknownTokenThatIsNone", "llama2", ErrorCode::kBadVocab, "'<none>'",
+         [](Json& j) { j["model"]["unk_token"] = "<none>"; }},
+        {"IgnoreMergesWithoutACut", "llama2", ErrorCode::kUnsupported, "ignore_merges",
+         [](Json& j) { j["model"]["ignore_merges"] = true; }},
+        {"AnotherMark", "metaspace_first", ErrorCode::kUnsupported, "replacement",
+         [](Json& j) { j["pre_tokenizer"]["replacement"] = "_"; }},
+        {"AnotherScheme", "metaspace_first", ErrorCode::kUnsupported, "'sometimes'",
+         [](Json& j) { j["pre_tokenizer"]["prepend_scheme"] = "sometimes"; }},
+        {"AReplaceOfAnUnknownPattern", "gemma", ErrorCode::kUnsupported, "a Replace of 'x+'",
+         [](Json& j) { j["normalizer"]["pattern"] = Json{{"Regex", "x+"}}; }},
+        {"ASplitThatWouldCut", "gemma", ErrorCode::kUnsupported, "'Split'",
+         [](Json& j) { j["normalizer"] = nullptr; }},
+        {"AStripThatIsNotTheFirstSpace", "llama2", ErrorCode::kUnsupported, "'Strip'",
+         [](Json& j) { j["decoder"]["decoders"][3]["stop"] = 1; }},
+        {"NoDecoder", "llama2", ErrorCode::kUnsupported, "decoder", [](Json& j) { j["decoder"] = nullptr; }},
+    }),
+    [](const auto& hostile) { return hostile.param.name; });
+
+// A table whose offsets lead out of it replaces nothing, and nobody reads beyond it.
+TEST(LoadPieceJson, ManglingTheCharsmapNeverCrashes) {
+  const Json json = *parse_json(read_whole_file(golden_dir() + "/tokenizer/unigram.json"), "unigram");
+  const std::string table = json["normalizer"]["normalizers"][0]["precompiled_charsmap"];
+  std::mt19937_64 random(test_seed());
+  for (int i = 0; i < 300; ++i) {
+    Json mangled = json;
+    std::string bytes = table;
+    for (uint64_t n = 1 + random() % 8; n > 0; --n) bytes[random() % (bytes.size() - 4)] = "AZaz09+/"[random() % 8];
+    mangled["normalizer"]["normalizers"][0]["precompiled_charsmap"] = bytes;
+    const auto tokenizer = load_tokenizer(MemoryModelFile({{"tokenizer.json", mangled.dump()}}));
+    if (tokenizer.ok()) (*tokenizer)->encode(random_text(random, true), TextOrigin::kTemplate, true);
+  }
+}
 
 }  // namespace
 }  // namespace ibid

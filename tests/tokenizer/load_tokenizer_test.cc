@@ -279,8 +279,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, LoadHostileJson,
     testing::ValuesIn(std::vector<HostileJson>{
         {"NoModel", ErrorCode::kMissingKey, "model is missing", [](Json& j) { j.erase("model"); }},
-        {"UnknownModel", ErrorCode::kUnsupported, "'Unigram'",
-         [](Json& j) { j["model"]["type"] = "Unigram"; }},
+        {"UnknownModel", ErrorCode::kUnsupported, "'WordPiece'",
+         [](Json& j) { j["model"]["type"] = "WordPiece"; }},
         {"Dropout", ErrorCode::kUnsupported, "dropout", [](Json& j) { j["model"]["dropout"] = 0.1; }},
         {"Prefixes", ErrorCode::kUnsupported, "continuing_subword_prefix",
          [](Json& j) { j["model"]["continuing_subword_prefix"] = "##"; }},

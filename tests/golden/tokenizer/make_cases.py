@@ -8,6 +8,7 @@ pre-tokenizer and for those whose tokens are written as text, with Hugging Face 
 The vocabularies are trained on TRAINING below, the texts are made from a fixed seed.
 """
 
+import base64
 import json
 import os
 import random
@@ -323,6 +324,47 @@ def piece_json(family):
     }
 
 
+def unigram_json():
+    """Scores are made up: longer tokens are dearer than one character, and cheaper than all of theirs. The table of
+    SentencePiece rewrites the ligature fi, a full-width letter, e with an acute mark, and the tabulator."""
+    js = piece_json("metaspace_words")
+    rng = random.Random(77)
+    tokens = sorted(js["model"]["vocab"], key=js["model"]["vocab"].get)
+    vocab = [[t, 0.0 if t == "<unk>" else round(-4.0 * (len(t) + 4) ** 0.5 - rng.random(), 4)] for t in tokens]
+    js["model"] = {"type": "Unigram", "unk_id": 0, "vocab": vocab, "byte_fallback": False}
+    table = charsmap({"\ufb01": "fi", "\uff21": "a", "e\u0301": "\u00e9", "\t": " ", "\u00a0": " "})
+    precompiled = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()}
+    collapse = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": MARK}
+    js["normalizer"] = normalizers(precompiled, collapse)
+    return js
+
+
+def charsmap(rules):
+    """A double array of the rules, and their texts."""
+    texts, trie = b"", {}
+    for key, value in rules.items():
+        node = trie
+        for byte in key.encode():
+            node = node.setdefault(byte, {})
+        node[None] = len(texts)
+        texts += value.encode() + b"\0"
+    units = {0: 0}
+
+    def place(at, node):
+        labels = [byte or 0 for byte in node]
+        base = next(b for b in range(1, 1 << 20) if all(b ^ at ^ label not in units for label in labels))
+        for byte, child in node.items():
+            units[at ^ base ^ (byte or 0)] = 0x80000000 | child if byte is None else byte
+        units[at] |= base << 10 | (1 << 8 if None in node else 0)
+        for byte, child in node.items():
+            if byte is not None:
+                place(at ^ base ^ byte, child)
+
+    place(0, trie)
+    array = b"".join(units.get(i, 0).to_bytes(4, "little") for i in range(max(units) + 1))
+    return len(array).to_bytes(4, "little") + array + texts
+
+
 def texts(rng, added):
     marks = (
         "\u0300\u0301\u0308\u0323\u0327\u0338\u0345\u05b4\u093c\u0f71\u1dc4\u20d0\u3099\u1161\u11a8\U0001e4ec"
@@ -392,8 +434,8 @@ def texts(rng, added):
 
 
 def main():
-    for number, family in enumerate([*FAMILIES, *PIECES, *STAGED]):
-        js = piece_json(family) if family in PIECES else tokenizer_json(family)
+    for number, family in enumerate([*FAMILIES, *PIECES, *STAGED, "unigram"]):
+        js = unigram_json() if family == "unigram" else (piece_json if family in PIECES else tokenizer_json)(family)
         path = os.path.join(HERE, family)
         with open(path + ".json", "w", encoding="utf-8") as f:
             json.dump(js, f, ensure_ascii=True, separators=(",", ":"))

@@ -1,0 +1,101 @@
+#include "tokenizer/charsmap.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/utf8.h"
+#include "tokenizer/unicode.h"
+
+namespace ibid {
+namespace {
+
+bool in_ranges(const uint32_t* ranges, size_t n, uint32_t c) {
+  const uint32_t* behind = std::upper_bound(ranges, ranges + n, c);
+  const auto at = static_cast<size_t>(behind - ranges);
+  return at % 2 == 1 || (at > 0 && ranges[at - 1] == c);  // first, last, first, last, ...
+}
+
+bool is_control(uint32_t c) {
+  return in_ranges(unicode_data::kGraphemeControl, unicode_data::kGraphemeControlSize, c);
+}
+bool joins_before(uint32_t c) {
+  return c >= 0x300 && in_ranges(unicode_data::kGraphemeExtend, unicode_data::kGraphemeExtendSize, c);
+}
+bool joins_behind(uint32_t c) {
+  return c >= 0x600 && in_ranges(unicode_data::kGraphemePrepend, unicode_data::kGraphemePrependSize, c);
+}
+
+// Where the grapheme cluster at `begin` ends, exact for those of fewer than six bytes: no syllable, flag or sequence of
+// emoji is shorter.
+size_t cluster_end(std::string_view text, size_t begin) {
+  DecodedChar last = utf8_decode(text, begin);
+  size_t end = begin + last.length;
+  if (last.code_point == '\r' && end < text.size() && text[end] == '\n') return end + 1;
+  if (last.valid && is_control(last.code_point)) return end;
+  while (end < text.size()) {
+    if (text[end] == ' ' || (static_cast<unsigned char>(text[end]) < 0x80 && last.code_point < 0x600)) break;
+    const DecodedChar next = utf8_decode(text, end);
+    if (!next.valid || !last.valid || is_control(next.code_point)) break;
+    if (!joins_before(next.code_point) && !joins_behind(last.code_point)) break;
+    end += next.length;
+    last = next;
+  }
+  return end;
+}
+
+}  // namespace
+
+std::optional<Charsmap> Charsmap::parse(std::string_view bytes) {
+  uint32_t size = 0;
+  if (bytes.size() < sizeof(size)) return std::nullopt;
+  std::memcpy(&size, bytes.data(), sizeof(size));
+  if (size % sizeof(uint32_t) != 0 || size > bytes.size() - sizeof(size)) return std::nullopt;
+  Charsmap out;
+  out.units_.resize(size / sizeof(uint32_t));
+  std::memcpy(out.units_.data(), bytes.data() + sizeof(size), size);
+  out.texts_ = bytes.substr(sizeof(size) + size);
+  if (!out.texts_.empty() && out.texts_.back() != '\0') return std::nullopt;
+  return out;
+}
+
+std::optional<std::string_view> Charsmap::lookup(std::string_view text) const {
+  const auto offset = [](uint32_t unit) { return size_t{unit >> 10} << ((unit & (1u << 9)) >> 6); };
+  size_t node = offset(unit(0));
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    node ^= byte;
+    const uint32_t here = unit(node);
+    if (byte == 0 || (here & (0x80000000u | 0xFF)) != byte) break;
+    node ^= offset(here);
+    if ((here >> 8 & 1) == 0) continue;
+    const size_t at = unit(node) & 0x7FFFFFFFu;
+    if (at >= texts_.size()) break;
+    return std::string_view(texts_.data() + at);
+  }
+  return std::nullopt;
+}
+
+void Charsmap::apply(std::string_view text, const Replace& replace) const {
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    end = cluster_end(text, begin);
+    if (end - begin < 6) {
+      if (const auto by = lookup(text.substr(begin, end - begin))) {
+        replace(begin, end, *by);
+        continue;
+      }
+    }
+    for (size_t at = begin, next = 0; at < end; at = next) {
+      next = at + utf8_decode(text, at).length;
+      if (const auto by = lookup(text.substr(at, next - at))) replace(at, next, *by);
+    }
+  }
+}
+
+size_t Charsmap::stable_prefix(std::string_view text) const {
+  const size_t whole = text.size() - utf8_incomplete_tail(text);
+  size_t last = 0;
+  for (size_t pos = 0; pos < whole; pos = cluster_end(text.substr(0, whole), pos)) last = pos;
+  return last;
+}
+
+}  // namespace ibid
