@@ -127,8 +127,8 @@ void pack_scales(const PanelFormat& format, const PanelRows& rows, size_t row_gr
   }
 }
 
-void pack_chunk(const PanelFormat& format, const StoredCodes& stored, const PanelRows& rows, size_t n_cols, size_t first_col,
-                size_t lane, std::byte* chunk) {
+void pack_chunk(const PanelFormat& format, const StoredCodes& stored, const PanelRows& rows, size_t n_cols,
+                size_t first_col, size_t lane, std::byte* chunk) {
   const size_t groups = n_cols / format.group;
   const size_t end = std::min(first_col + kChunkCols, n_cols);
   for (size_t col = first_col; col < end; col += kQuantBlock) {

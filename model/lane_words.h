@@ -69,4 +69,9 @@ inline void store_bytes(const Word& bytes, unsigned shift, std::byte* __restrict
   std::memcpy(out, stored, sizeof stored);
 }
 
+// Zeros in the lanes of rows that do not exist, in [begin, end), of elements of `bytes` bytes.
+inline void clear_lanes(size_t n_rows, std::byte* begin, const std::byte* end, size_t bytes) {
+  for (; begin < end; begin += kLanes * bytes) std::memset(begin + n_rows * bytes, 0, (kLanes - n_rows) * bytes);
+}
+
 }  // namespace ibid::lanes

@@ -7,6 +7,7 @@
 #include "kernels/panel.h"
 #include "model/lane_words.h"
 #include "model/pack_decoded.h"
+#include "model/pack_floats.h"
 
 namespace ibid {
 
@@ -313,50 +314,11 @@ void pack_super_panel(const PanelFormat& format, Blocks& blocks, size_t n_cols, 
   }
 }
 
-// Zeros in the lanes of rows that do not exist, in [begin, end), of elements of `bytes` bytes.
-void clear_lanes(size_t n_rows, std::byte* begin, const std::byte* end, size_t bytes) {
-  for (; begin < end; begin += kLanes * bytes) std::memset(begin + n_rows * bytes, 0, (kLanes - n_rows) * bytes);
-}
-
 void clear_chunk_lanes(const PanelFormat& format, size_t n_rows, std::byte* chunk) {
   std::byte* halves_end = chunk + (format.super_scales() ? format.scale_codes_at() : format.codes_at());
   clear_lanes(n_rows, chunk, halves_end, 2);
   clear_lanes(n_rows, halves_end, chunk + format.codes_at(), 1);
   clear_lanes(n_rows, chunk + format.codes_at(), chunk + format.chunk_bytes(), 4);
-}
-
-// Floats: a panel is the rows' numbers, turned. A word has one number of 32 bits, or two of 16.
-template <typename T>
-void pack_floats(Blocks& blocks, size_t n_cols, std::byte* out) {
-  constexpr size_t kPerWord = sizeof(uint32_t) / sizeof(T);
-  const size_t whole = n_cols / (4 * kPerWord) * (4 * kPerWord);
-  for (size_t col = 0; col < whole; col += 4 * kPerWord, out += sizeof(Word[4])) {
-    Word words[4];
-    gather<4>(blocks, col * sizeof(T), words);
-    if constexpr (kPerWord == 1) {
-      std::memcpy(out, words, sizeof words);
-    } else {
-      for (size_t w = 0; w < 4; ++w) {
-        store_halves(words[w], 0, out + sizeof(Word) * w);
-        store_halves(words[w], 16, out + sizeof(Word) * w + sizeof(Word) / 2);
-      }
-    }
-  }
-  for (size_t col = whole; col < n_cols; ++col, out += kLanes * sizeof(T)) {
-    for (size_t r = 0; r < kLanes; ++r) std::memcpy(out + r * sizeof(T), blocks[r] + col * sizeof(T), sizeof(T));
-  }
-}
-
-void pack_float_panel(PanelType type, Blocks& blocks, size_t n_rows, size_t n_cols, std::byte* out) {
-  const size_t bytes = type == PanelType::kPF ? 4 : 2;
-  std::byte* end = out + kLanes * bytes * n_cols;
-  if (bytes == 4) {
-    pack_floats<uint32_t>(blocks, n_cols, out);
-  } else {
-    pack_floats<uint16_t>(blocks, n_cols, out);
-  }
-  if (n_rows < kLanes) clear_lanes(n_rows, out, end, bytes);
-  std::memset(end, 0, panel_bytes(type, n_cols) - kLanes * bytes * n_cols);
 }
 
 using PackPanel = void (*)(const PanelFormat& format, Blocks& blocks, size_t n_cols, std::byte* out);
@@ -382,7 +344,8 @@ PackPanel packer_of(DType dtype) {
 }  // namespace
 
 bool can_pack_blocks(DType dtype) {
-  return dtype_is_float(dtype) || dtype == DType::kF8E4M3Scaled || dtype == DType::kF8E5M2Scaled || (dtype_is_quantized(dtype) && !panel_is_float(panel_type_for(dtype)));
+  if (dtype == DType::kF8E4M3Scaled || dtype == DType::kF8E5M2Scaled) return true;
+  return dtype_is_float(dtype) || (dtype_is_quantized(dtype) && !panel_is_float(panel_type_for(dtype)));
 }
 
 void pack_blocks(DType dtype, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out) {

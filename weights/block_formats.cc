@@ -381,12 +381,6 @@ void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<
   }
 }
 
-float e4m3_to_float(uint8_t byte) {
-  if ((byte & 0x7f) == 0x7f) return std::numeric_limits<float>::quiet_NaN();
-  // A half with the same fields has a bias of 15 instead of 7.
-  return fp16_to_float(static_cast<uint16_t>((byte & 0x80) << 8 | (byte & 0x7f) << 7)) * 256.0f;
-}
-
 void dequantize_row(DType dtype, std::span<const std::byte> blocks, std::span<float> out) {
   if (dtype_is_quantized(dtype)) return dequantize_quantized(dtype, blocks, out);
   if (dtype == DType::kF8E4M3Scaled || dtype == DType::kF8E5M2Scaled) return dequantize_scaled(dtype, blocks, out);

@@ -43,6 +43,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "base/number_formats.h"
@@ -86,7 +87,11 @@ inline bool can_dequantize(DType dtype) {
 
 // The values of floats of a byte (OCP 8-bit Floating Point Specification 1.0): E4M3 has NaN at 0x7f and 0xff and no
 // infinities, E5M2 is the upper byte of a half.
-float e4m3_to_float(uint8_t byte);
+inline float e4m3_to_float(uint8_t byte) {
+  if ((byte & 0x7f) == 0x7f) return std::numeric_limits<float>::quiet_NaN();
+  // A half with the same fields has a bias of 15 instead of 7.
+  return fp16_to_float(static_cast<uint16_t>((byte & 0x80) << 8 | (byte & 0x7f) << 7)) * 256.0f;
+}
 inline float e5m2_to_float(uint8_t byte) { return fp16_to_float(static_cast<uint16_t>(byte << 8)); }
 
 // The row as floats, equal bit for bit to ggml's dequantize_row_* (and to gguf-py's numpy); F64 is rounded to nearest.
