@@ -138,7 +138,7 @@ Status add_around(const ModelFile& file, std::string_view key, bool by_default, 
 // What a family means without saying so.
 struct Defaults {
   bool add_bos = false, add_eos = false;
-  std::optional<TokenId> bos, eos;
+  std::optional<TokenId> bos = {}, eos = {};
 };
 
 // The ids that the file names, and what stands around a text.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string_view>
+#include <utility>
 
 #include "base/types.h"
 #include "tokenizer/pretokenizer.h"
