@@ -88,11 +88,11 @@ TEST_F(Convert, EveryTypeIsWhatTheEncoderMakesOfTheValues) {
   const auto before = open(in);
   for (const char* name : {"F16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K_M", "Q5_K_M", "Q6_K"}) {
     SCOPED_TRACE(name);
-    uint64_t done = 0, total = 1;
+    ConversionProgress last{0, 1};
     const Result<Conversion> converted =
-        convert_model(in, out, find_file_type(name), [&](const ConversionProgress& p) { done = p.done; total = p.total; });
+        convert_model(in, out, find_file_type(name), [&](const ConversionProgress& progress) { last = progress; });
     ASSERT_TRUE(converted.ok()) << converted.status().to_string();
-    EXPECT_EQ(done, total);
+    EXPECT_EQ(last.done, last.total);
     EXPECT_EQ(converted->bytes, read_whole_file(out).size());
     const auto after = open(out);
     EXPECT_EQ(after->tensor_names(), before->tensor_names());
@@ -154,7 +154,8 @@ TEST_F(Convert, OnlyGgufIsConverted) {
   const uint64_t length = json.size();
   std::string file(reinterpret_cast<const char*>(&length), sizeof length);
   dir_.write("model.safetensors", file + json + std::string(4, '\0'));
-  EXPECT_EQ(convert_model(dir_.path(), dir_.file("out.gguf"), nullptr, kQuiet).status().code(), ErrorCode::kUnsupported);
+  const Status status = convert_model(dir_.path(), dir_.file("out.gguf"), nullptr, kQuiet).status();
+  EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << status.to_string();
 }
 
 // What the searches are for: less error than scales from the extremes alone give.
