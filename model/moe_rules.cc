@@ -145,25 +145,11 @@ Status read_dense_layers(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Until a reader puts them together, blocks and scales of experts are tensors of bytes.
-Status refuse_loose_blocks(const Hyperparameters& file, const ModelConfig& config) {
-  for (size_t l = 0; l < config.n_layers; ++l) {
-    const std::string name = config.name_prefix + "layers." + std::to_string(l) + ".mlp.experts.gate_up_proj_blocks";
-    const TensorView* blocks = file.file().find_tensor(name);
-    if (blocks == nullptr || blocks->dtype != DType::kU8) continue;
-    return {ErrorCode::kUnsupported, file.file().path() + ": tensor " + name +
-                                         " is blocks of bytes, whose scales are in another tensor, which is not "
-                                         "supported"};
-  }
-  return {};
-}
-
 }  // namespace
 
 Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   TRY_ASSIGN(const size_t n_experts, file.integer(kExperts, 0, kMaxExperts, size_t{0}));
   if (n_experts == 0) return {};
-  TRY(refuse_loose_blocks(file, config));
   MoeRule& moe = config.moe;
   moe.router.n_experts = n_experts;
   moe.activation = config.layers.front().activation;

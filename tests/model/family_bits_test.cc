@@ -119,7 +119,8 @@ TEST_P(FamilyBits, AnyChunksThreadsAndCompany) {
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, FamilyBits,
                          testing::Values("mixtral", "qwen2_moe", "qwen3_moe", "granitemoe", "granitemoehybrid", "olmoe",
-                                         "ernie4_5_moe", "glm4_moe", "glm4_moe_lite", "deepseek_v3", "gpt_oss", "afmoe"),
+                                         "ernie4_5_moe", "glm4_moe", "glm4_moe_lite", "deepseek_v3", "gpt_oss", "gpt_oss_mxfp4",
+                                         "afmoe"),
                          [](const auto& test) { return std::string(test.param); });
 
 // Experts of quantised weights, from GGUF.

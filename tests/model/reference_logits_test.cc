@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -71,13 +72,21 @@ double max_difference(const ModelFile& file, const ModelConfig& config, Numerics
   return largest;
 }
 
-// Float weights: both modes compute in float, and differ from the reference by the order of sums alone.
+bool has_quantized_weights(const ModelFile& file) {
+  return std::ranges::any_of(file.tensor_names(), [&](const std::string& name) {
+    return dtype_is_quantized(file.find_tensor(name)->dtype);
+  });
+}
+
+// Float weights: both modes compute in float, and differ from the reference by the order of sums alone. With weights of
+// fewer bits the exact mode has int8 inputs, which cost about 0.4 % of a value's size.
 void expect_logits(const ModelFile& file, const ModelConfig& config, const ModelFile& reference, double bound) {
   double differences[2] = {};
   for (const Numerics numerics : {Numerics::kReference, Numerics::kExact}) {
     double& difference = differences[static_cast<size_t>(numerics)];
     difference = max_difference(file, config, numerics, reference);
-    EXPECT_LE(difference, bound) << file.path() << " " << numerics_name(numerics);
+    const bool int8_inputs = numerics == Numerics::kExact && has_quantized_weights(file);
+    EXPECT_LE(difference, int8_inputs ? 0.3 : bound) << file.path() << " " << numerics_name(numerics);
   }
   const std::string name = std::filesystem::path(file.path()).filename();
   std::printf("%-18s max |dlogit| %.1e reference, %.1e exact\n", name.c_str(), differences[0], differences[1]);
