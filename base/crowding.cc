@@ -19,7 +19,8 @@ void Crowding::record(int n, int64_t begin_ns, int64_t end_ns, Lateness late) {
   const int64_t lost_ns = late_ns * n / n_missing - wall_ns;
   // A region that does without them says nothing of those that are not there.
   if (lost_ns < 0 && n < n_threads_) return;
-  lost_ns_ = std::max<int64_t>(0, lost_ns_ + lost_ns);
+  // One region, however long it waited, is no reason yet.
+  lost_ns_ = std::max<int64_t>(0, lost_ns_ + std::min(lost_ns, kPatienceNs / 2));
   if (lost_ns_ < kPatienceNs) return;
 
   // Soon after a trial: whoever has the core is still there.

@@ -199,11 +199,12 @@ Status ChatSession::set_when_full(WhenFull policy) try {
 
 // --- files
 
-Status ChatSession::save(const std::string& path, const SaveOptions& options) const try {
+Status ChatSession::save(const std::string& path, const SaveOptions& options, SaveReport* report) const try {
   // It reads nothing that idle work writes, and who saves after every turn wants that work done.
   const Turnstile turnstile(*state_, IdleWork::kGoesOn);
   TRY(turnstile.status());
-  return state_->save(path, options.with_kv);
+  SaveReport unused;
+  return state_->save(path, options.with_kv, report == nullptr ? unused : *report);
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }

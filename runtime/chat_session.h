@@ -45,9 +45,14 @@ struct SessionOptions {
 };
 
 struct LoadOptions {
-  // Whose the conversation is. What a file says of that is not asked; keys and values that were saved in another
-  // namespace are not used.
+  // Whose the conversation is; a file does not say that. Keys and values that were saved in another namespace are not
+  // used.
   std::string cache_namespace = {};
+};
+
+// What save() wrote.
+struct SaveReport {
+  size_t n_with_rows = 0;  // ids, the first ones, whose keys and values are in the file
 };
 
 class ChatSession {
@@ -119,12 +124,13 @@ class ChatSession {
   struct SaveOptions {
     bool with_kv = false;
   };
-  Status save(const std::string& path, const SaveOptions& options) const;
+  Status save(const std::string& path, const SaveOptions& options, SaveReport* report = nullptr) const;
   Status save(const std::string& path) const { return save(path, SaveOptions{}); }
   // Goes on where a saved conversation stopped. Of its keys and values what is in the file, in the engine's store or
   // in its cache directory is not read again; what is damaged or another model's is. Of a file that is not sound in
-  // every part all messages are there, and losses() says what is not: answers whose ids are not sound, or not this
-  // model's, are text from the first of them on. Errors: those of read_session_file() (runtime/session_file.h).
+  // every part all messages are there, and losses() says what is not, and why keys and values were left out: answers
+  // whose ids are not sound, or not this model's, are text from the first of them on. Errors: those of
+  // read_session_file() (runtime/session_file.h).
   // Keys and values of a file serve this conversation and its forks alone: they may be anything, so what is computed on
   // top of them enters neither the namespace nor the cache directory, until it is read anew.
   static Result<ChatSession> load(std::shared_ptr<Engine> engine, const std::string& path,

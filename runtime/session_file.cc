@@ -193,12 +193,14 @@ Result<LoadedSession> read_session_file(FileOps& files, const std::string& path,
     uint64_t records = 0;
     TRY_ASSIGN(SavedSession session, read_conversation(*file, path, records));
     LoadedSession loaded{std::move(session), std::nullopt};
+    TRY_ASSIGN(const uint64_t file_bytes, file->size());
     if (identity != nullptr) {
-      TRY_ASSIGN(const uint64_t file_bytes, file->size());
       KvCacheEntry entry(pool);
       // Whatever is wrong with the records: what was not used is read again.
-      (void)read_pages(*file, records, file_bytes, *identity, pool, path, entry);
+      loaded.session.losses.rows = read_pages(*file, records, file_bytes, *identity, pool, path, entry);
       if (entry.length() > 0) loaded.kv = std::move(entry);
+    } else if (records < file_bytes) {
+      loaded.session.losses.rows = {ErrorCode::kUnsupported, path + ": the engine has no fingerprint to know them by"};
     }
     return loaded;
   } catch (const std::bad_alloc&) {

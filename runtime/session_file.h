@@ -29,9 +29,9 @@ Result<SavedSession> read_saved_session(FileOps& files, const std::string& path)
 
 struct LoadedSession {
   SavedSession session;
-  std::optional<KvCacheEntry> kv;  // what could be used of the records
+  std::optional<KvCacheEntry> kv;  // what could be used of the records; session.losses.rows says why no more
 };
-// identity: nullptr when records are not wanted.
+// identity: nullptr when the engine has none: it cannot know the records of its model.
 // Errors: kNotFound, kIo, kBadMagic, kUnsupportedVersion, kTruncated, kCorrupt, kLimitExceeded, kBadHeader.
 Result<LoadedSession> read_session_file(FileOps& files, const std::string& path, KvPagePool& pool,
                                         const KvPageIdentity* identity);

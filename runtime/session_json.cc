@@ -196,6 +196,7 @@ std::string SessionLosses::to_string() const {
   std::string text;
   if (n_replies > 0) text = "the ids of " + std::to_string(n_replies) + (n_replies == 1 ? " answer" : " answers");
   for (const std::string& field : fields) text += (text.empty() ? "" : "; ") + field;
+  if (!rows.ok()) text += (text.empty() ? "" : "; ") + ("keys and values (" + rows.message() + ")");
   return text;
 }
 
@@ -207,7 +208,6 @@ Json session_to_json(const SavedSession& session) {
   json["model"] = session.model_name;
   json["variables"] = session.variables;
   json["now"] = session.now;
-  json["cache_namespace"] = session.cache_namespace;
   json["when_full"] = kPolicies[static_cast<size_t>(session.when_full)];
   json["repair_when_idle"] = session.repair_when_idle;
   json["messages"] = session.messages;
@@ -233,7 +233,6 @@ Result<SavedSession> session_from_json(const Json& json) {
   SavedSession session;
   SessionLosses& losses = session.losses;
   TRY_ASSIGN(session.messages, messages_from(json));
-  TRY_ASSIGN(session.cache_namespace, text_from(json, "cache_namespace"));
   take(text_from(json, "model"), "model", session.model_name, losses);
   take(text_from(json, "now"), "now", session.now, losses);
   take(policy_from(json), "when_full", session.when_full, losses);

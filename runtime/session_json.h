@@ -30,9 +30,12 @@ struct SavedReply {
 struct SessionLosses {
   size_t n_replies = 0;             // answers, the last ones, that are text now: their ids were not sound
   std::vector<std::string> fields;  // "pinned", "usage" ...: as in a new session
+  // Why keys and values of the file are not used, those of one page and all behind it. Ok: none was left out, or
+  // there are none.
+  Status rows = {};
 
-  bool any() const { return n_replies > 0 || !fields.empty(); }
-  // For people: "the ids of 2 answers; pinned". Empty: nothing was lost.
+  bool any() const { return n_replies > 0 || !fields.empty() || !rows.ok(); }
+  // For people: "the ids of 2 answers; pinned; keys and values (why)". Empty: nothing was lost.
   std::string to_string() const;
 };
 
@@ -40,7 +43,6 @@ struct SavedSession {
   std::string model_name;  // for people
   Json variables = Json::object();
   std::string now;
-  std::string cache_namespace;
   WhenFull when_full = WhenFull::kError;
   bool repair_when_idle = true;
   Json messages = Json::array();
@@ -48,11 +50,12 @@ struct SavedSession {
   std::vector<SavedReply> replies;  // in the order of their messages
   Usage usage;
   size_t n_ids = 0;  // of the whole conversation when it was saved, for people; 0: an older file
-  SessionLosses losses;  // by session_from_json()
+  SessionLosses losses;  // by session_from_json(); of rows nothing is known there
 };
 
 Json session_to_json(const SavedSession& session);
-// Errors: kBadHeader naming the field, for messages and the namespace. What else is not sound is among the losses.
+// Errors: kBadHeader naming the field, for messages. What else is not sound is among the losses; what it does not know,
+// as the namespace of older files, is left alone.
 // Numbers of messages are in range, roles are there, ids are at least 0.
 Result<SavedSession> session_from_json(const Json& json);
 

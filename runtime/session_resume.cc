@@ -63,7 +63,6 @@ SavedSession ChatSession::State::to_saved() const {
   saved.model_name = engine->name();
   saved.variables = options.variables;
   saved.now = options.now;
-  saved.cache_namespace = options.cache_namespace;
   saved.when_full = options.when_full;
   saved.repair_when_idle = options.repair_when_idle;
   saved.messages = messages;
@@ -101,7 +100,13 @@ Status ChatSession::State::replay(const SavedSession& saved) {
 
 void ChatSession::State::resume_kv(std::optional<KvCacheEntry> entry) {
   const TokenSpan ids = transcript.ids();
-  if (entry) entry->slice_to_length(common_prefix_length(entry->tokens(), ids));
+  if (entry) {
+    const size_t n_same = common_prefix_length(entry->tokens(), ids);
+    if (n_same < entry->length() && losses.rows.ok()) {
+      losses.rows = {ErrorCode::kMismatch, "behind " + std::to_string(n_same) + " ids they are of another text"};
+    }
+    entry->slice_to_length(n_same);
+  }
   if (ids.empty()) return;
   WorkCounters unused;
   Found found = look_up(ids.first(ids.size() - 1), unused);
@@ -116,7 +121,7 @@ void ChatSession::State::resume_kv(std::optional<KvCacheEntry> entry) {
   rest_kv();
 }
 
-Status ChatSession::State::save(const std::string& path, bool with_kv) const {
+Status ChatSession::State::save(const std::string& path, bool with_kv, SaveReport& report) const {
   if (!with_kv) return write_session_file(engine->files(), path, to_saved(), nullptr, {});
   if (!engine->fingerprint()) {
     return {ErrorCode::kUnsupported, "keys and values are saved by an engine that knows its fingerprint: load it with "
@@ -129,7 +134,9 @@ Status ChatSession::State::save(const std::string& path, bool with_kv) const {
     Found found = look_up(TokenSpan(transcript.ids()).first(n_read), unused);
     if (found.length() > entry.length()) entry = std::move(found.entry);
   }
-  return write_session_file(engine->files(), path, to_saved(), &entry, identity);
+  TRY(write_session_file(engine->files(), path, to_saved(), &entry, identity));
+  report.n_with_rows = entry.length();
+  return {};
 }
 
 Result<std::unique_ptr<ChatSession::State>> ChatSession::State::load(std::shared_ptr<Engine> engine,

@@ -47,7 +47,7 @@ struct ChatSession::State : SessionBranch {
   bool rewrites_history() noexcept;
 
   // session_resume.cc: as a file, and back.
-  Status save(const std::string& path, bool with_kv) const;
+  Status save(const std::string& path, bool with_kv, SaveReport& report) const;
   static Result<std::unique_ptr<State>> load(std::shared_ptr<Engine> engine, const std::string& path,
                                              const LoadOptions& load_options);
 

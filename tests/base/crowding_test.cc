@@ -55,6 +55,15 @@ TEST(Crowding, SingleWaitsChangeNothing) {
   }
 }
 
+TEST(Crowding, ASingleWaitChangesNothingHoweverLong) {
+  Regions regions(2);
+  ASSERT_EQ(regions.run(1000, 990), 2);
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(regions.run(3), 2);
+  ASSERT_EQ(regions.run(1000, 990), 2);
+  ASSERT_EQ(regions.run(1000, 990), 2);
+  EXPECT_EQ(regions.run(3), 1) << "two, one behind the other, do";
+}
+
 TEST(Crowding, ALateThreadIsDoneWithout) {
   Regions regions(2);
   EXPECT_LE(regions.until_fewer(), 100 * kMs);
@@ -80,7 +89,8 @@ TEST(Crowding, TheLongerWaitsSayHowManyAreMissing) {
   late.add(99 * kMs, 2);
   late.add(1 * kMs, 7);
   crowding.record(8, 0, 100 * kMs, late);
-  EXPECT_EQ(crowding.n_threads(100 * kMs), 6);
+  crowding.record(8, 100 * kMs, 200 * kMs, late);
+  EXPECT_EQ(crowding.n_threads(200 * kMs), 6);
 }
 
 // Of eight threads one late for a sixteenth of the time costs half of what it is worth.

@@ -117,17 +117,17 @@ TEST_P(TeamOf, InsideAnotherTeamsRegionItHasAllItsThreads) {
 
 // Who runs the regions is one of its threads; the others are made once, whoever calls and however often.
 TEST_P(TeamOf, ThreadsAreItsOwnAndStay) {
-  const size_t before = n_threads_at_rest();
+  const size_t before = n_threads_here();
   {
     const auto team = team_of(GetParam());
     const size_t with_team = before + static_cast<size_t>(GetParam()) - 1;
-    EXPECT_EQ(n_threads_at_rest(), with_team);
+    EXPECT_EQ(n_threads_here(), with_team);
     for (int caller = 0; caller < 20; ++caller) {
       std::thread([&] { team->run([](const Worker& worker) { worker.barrier(); }); }).join();
     }
-    EXPECT_EQ(n_threads_at_rest(), with_team);
+    EXPECT_EQ(n_threads_here(), with_team);
   }
-  EXPECT_EQ(n_threads_at_rest(), before);
+  EXPECT_EQ(n_threads_here(), before);
 }
 
 // Sleeping behind the spin is no end: a region that comes much later finds them.
@@ -142,7 +142,7 @@ TEST_P(TeamOf, ARegionWakesThoseThatSleep) {
 }
 
 TEST_P(TeamOf, AThreadThatCannotBeHadIsAStatusAndLeavesNone) {
-  const size_t before = n_threads_at_rest();
+  const size_t before = n_threads_here();
   {
     const NoThreads none;
     const Result<std::unique_ptr<ThreadTeam>> team = ThreadTeam::create(GetParam());
@@ -153,7 +153,7 @@ TEST_P(TeamOf, AThreadThatCannotBeHadIsAStatusAndLeavesNone) {
           << team.status().message();
     }
   }
-  EXPECT_EQ(n_threads_at_rest(), before);
+  EXPECT_EQ(n_threads_here(), before);
 }
 
 #ifndef __SANITIZE_THREAD__  // which ends the children of processes with threads

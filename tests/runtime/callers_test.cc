@@ -23,9 +23,9 @@ namespace {
 
 TEST(CallersTest, ThreadsAreThoseOfTheEngineWhateverCalls) {
   constexpr int kTeam = 16, kCallers = 64;
-  const size_t before = n_threads_at_rest();
+  const size_t before = n_threads_here();
   const auto engine = tiny_engine(kEveryKvType[0], {}, kTeam, 48, kShouts);
-  const size_t with_engine = n_threads_at_rest();
+  const size_t with_engine = n_threads_here();
   EXPECT_EQ(with_engine, before + kTeam) << "the compute thread is the team's first";
   std::vector<std::jthread> callers;
   std::atomic<size_t> most{0};
@@ -46,10 +46,10 @@ TEST(CallersTest, ThreadsAreThoseOfTheEngineWhateverCalls) {
   }
   done.wait();
   EXPECT_LE(most.load(), with_engine + kCallers);
-  EXPECT_EQ(n_threads_at_rest(), with_engine + kCallers) << "and those who call";
+  EXPECT_EQ(n_threads_here(), with_engine + kCallers) << "and those who call";
   leave.count_down();
   callers.clear();
-  EXPECT_EQ(n_threads_at_rest(), with_engine);
+  EXPECT_EQ(n_threads_here(), with_engine);
 }
 
 TEST(CallersTest, EightThreadsPullTwoHundredAndFiftySixAnswersAtOnce) {

@@ -305,12 +305,12 @@ TEST_F(SchedulerTest, LowPriorityWaitsButNotForEver) {
 
 // The compute thread ends with its scheduler, and is the only one that it makes.
 TEST_F(SchedulerTest, HasOneThread) {
-  const size_t with_one = n_threads_at_rest();
+  const size_t with_one = n_threads_here();
   {
     const auto another = Scheduler::create(model, clock).value();
-    EXPECT_EQ(n_threads_at_rest(), with_one + 1);
+    EXPECT_EQ(n_threads_here(), with_one + 1);
   }
-  EXPECT_EQ(n_threads_at_rest(), with_one);
+  EXPECT_EQ(n_threads_here(), with_one);
   const NoThreads none;
   EXPECT_EQ(Scheduler::create(model, clock).status().code(), ErrorCode::kOutOfMemory);
 }

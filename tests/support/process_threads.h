@@ -1,28 +1,37 @@
 // How many threads this process has.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <thread>
 
 namespace ibid {
 
-// Now, those included that have been joined and are about to be gone.
-inline size_t n_threads_here() {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+// Whether the system has begun to take that thread away: whoever joined it may go on a good while before it is gone
+// (PF_EXITING among the flags of proc(5)). `task`: its directory below /proc/self/task.
+inline bool thread_is_ending(const std::filesystem::path& task) {
+  constexpr unsigned long kExiting = 0x4;
+  std::ifstream file(task / "stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return true;  // gone since
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string skipped;
+  for (int i = 0; i < 6; ++i) fields >> skipped;  // state, parent, group, session, terminal, its group
+  unsigned long flags = 0;
+  fields >> flags;
+  return (flags & kExiting) != 0;
 }
 
-// Once nothing has changed for a moment. A first thread is made before: a sanitizer's own comes with it, and stays.
-inline size_t n_threads_at_rest() {
-  std::thread([] {}).join();
-  size_t n = n_threads_here();
-  for (int unchanged = 0; unchanged < 5;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    const size_t now = n_threads_here();
-    unchanged = now == n ? unchanged + 1 : 0;
-    n = now;
-  }
+// Those that are not about to end. A first thread is made before: a sanitizer's own comes with it, and stays.
+inline size_t n_threads_here() {
+  static const bool has_made_one = (std::thread([] {}).join(), true);
+  (void)has_made_one;
+  size_t n = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) n += thread_is_ending(task) ? 0 : 1;
   return n;
 }
 
