@@ -22,6 +22,7 @@ void add_chat(CLI::App& root, int& exit_code);
 void add_ask(CLI::App& root, int& exit_code);
 void add_bench(CLI::App& root, int& exit_code);
 void add_sessions(CLI::App& root, int& exit_code);
+void add_models(CLI::App& root, int& exit_code);
 void add_pull(CLI::App& root, int& exit_code);
 void add_convert(CLI::App& root, int& exit_code);
 void add_inspect(CLI::App& root, int& exit_code);

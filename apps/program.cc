@@ -142,6 +142,7 @@ std::unique_ptr<CLI::App> make_program(int& exit_code) {
   add_ask(*root, exit_code);
   add_sessions(*root, exit_code);
   group_commands(*root, "Talk to a model");
+  add_models(*root, exit_code);
   add_pull(*root, exit_code);
   add_convert(*root, exit_code);
   add_inspect(*root, exit_code);

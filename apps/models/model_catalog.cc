@@ -7,6 +7,7 @@
 #include <fstream>
 #include <vector>
 
+#include "apps/models/local_models.h"
 #include "apps/nearest_names.h"
 #include "apps/user_folders.h"
 
@@ -22,6 +23,21 @@ constexpr std::array kModels = {
                "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", kSmolLm2Sampling},
 };
 
+constexpr std::array kHubModels = {
+    HubModel{"qwen3:0.6b", "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0", "Qwen3-0.6B-Q8_0.gguf", "Apache-2.0"},
+    HubModel{"qwen3:1.7b", "hf:Qwen/Qwen3-1.7B-GGUF:Q8_0", "Qwen3-1.7B-Q8_0.gguf", "Apache-2.0"},
+    HubModel{"qwen3:4b", "hf:Qwen/Qwen3-4B-GGUF:Q4_K_M", "Qwen3-4B-Q4_K_M.gguf", "Apache-2.0"},
+    HubModel{"smollm2:360m", "hf:HuggingFaceTB/SmolLM2-360M-Instruct-GGUF:Q8_0", "smollm2-360m-instruct-q8_0.gguf",
+             "Apache-2.0"},
+    HubModel{"smollm2:1.7b", "hf:HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF:Q4_K_M",
+             "smollm2-1.7b-instruct-q4_k_m.gguf", "Apache-2.0"},
+    HubModel{"gemma3:1b", "hf:ggml-org/gemma-3-1b-it-GGUF:Q4_K_M", "gemma-3-1b-it-Q4_K_M.gguf", "Gemma"},
+    HubModel{"lfm2:350m", "hf:LiquidAI/LFM2-350M-GGUF:Q4_K_M", "LFM2-350M-Q4_K_M.gguf", "LFM Open License"},
+    HubModel{"lfm2:1.2b", "hf:LiquidAI/LFM2-1.2B-GGUF:Q4_K_M", "LFM2-1.2B-Q4_K_M.gguf", "LFM Open License"},
+    HubModel{"llama3.2:1b", "hf:bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M", "Llama-3.2-1B-Instruct-Q4_K_M.gguf",
+             "Llama 3.2 Community"},
+};
+
 namespace fs = std::filesystem;
 
 bool exists(const std::string& path) {
@@ -29,18 +45,12 @@ bool exists(const std::string& path) {
   return fs::exists(path, error);
 }
 
-// What a model may be called here: known names and the files of the models directory.
-std::vector<std::string> names_here() {
+// What a model may be called here: known names and those of the models of this machine.
+std::vector<std::string> names_here(const std::vector<LocalModel>& models) {
   std::vector<std::string> names;
   for (const KnownModel& model : kModels) names.push_back(model.name);
-  const Result<std::string> directory = models_directory();
-  std::error_code error;
-  if (!directory.ok()) return names;
-  for (fs::directory_iterator it(*directory, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (!name.starts_with('.')) names.push_back(name);
-  }
-  std::sort(names.begin() + kModels.size(), names.end());
+  for (const LocalModel& model : models) names.push_back(model.name);
+  for (const HubModel& model : kHubModels) names.push_back(model.name);
   return names;
 }
 
@@ -54,29 +64,44 @@ bool looks_like_a_remote_name(const std::string& argument) {
   return !is_path && std::count(name.begin(), name.end(), '/') == 1 && !name.ends_with('/');
 }
 
-Status not_pulled(const KnownModel& model, const std::string& directory) {
-  std::string what = "the model '" + std::string(model.name) + "' is not in " + directory;
+Status not_pulled(const std::string& name, const std::string& directory) {
+  std::string what = "the model '" + name + "' is not in " + directory;
   if (!exists(directory)) what += " (there is no such directory)";
-  return {ErrorCode::kNotFound, what + ": `ibid pull " + model.name + "` fetches it"};
+  return {ErrorCode::kNotFound, what + ": `ibid pull " + name + "` fetches it"};
 }
 
-Status no_such_model(const std::string& argument) {
+Status may_mean(const std::string& argument, const std::vector<LocalModel>& models) {
+  std::string what = "'" + argument + "' may mean several models:";
+  for (const LocalModel& model : models) what += "\n  " + model.name + "  (" + model.store + ")";
+  return {ErrorCode::kInvalidArgument, what};
+}
+
+Status no_such_model(const std::string& argument, const std::vector<LocalModel>& models) {
   std::string what = argument + ": no such file, and no model is known by that name";
-  const std::vector<std::string> near = nearest_names(argument, names_here());
+  const std::vector<std::string> near = nearest_names(argument, names_here(models));
   if (!near.empty()) what += "; did you mean " + near.front() + "?";
   if (looks_like_a_remote_name(argument)) {
-    what += (near.empty() ? ". " : " ") + std::string("URLs and names of model hubs are not fetched: download the "
-                                                      ".gguf file and give its path.");
+    what += (near.empty() ? ". " : " ") + std::string("Models of a hub are fetched before they run: `ibid pull "
+                                                      "hf:OWNER/NAME`.");
   } else if (near.empty()) {
     what += ".";
   }
   std::string known;
   for (const KnownModel& model : kModels) known += (known.empty() ? "" : ", ") + std::string(model.name);
-  return {ErrorCode::kNotFound, what + " MODEL is a .gguf file, a directory with safetensors and config.json, or a "
-                                       "known name (" + known + ")"};
+  return {ErrorCode::kNotFound, what + " MODEL is a .gguf file, a directory with safetensors and config.json, a known "
+                                       "name (" + known + "), or one that `ibid models` lists"};
 }
 
 }  // namespace
+
+std::span<const HubModel> hub_models() { return kHubModels; }
+
+const HubModel* find_hub_model(std::string_view name) {
+  for (const HubModel& model : kHubModels) {
+    if (lower_case(name) == model.name) return &model;
+  }
+  return nullptr;
+}
 
 std::span<const KnownModel> known_models() { return kModels; }
 const KnownModel& default_model() { return kModels.front(); }
@@ -114,20 +139,31 @@ Result<std::string> resolve_model(const std::string& argument) {
   if (known != nullptr) {
     TRY_ASSIGN(const std::string path, path_in_models(*known));
     if (exists(path)) return path;
-    return not_pulled(*known, *models_directory());
+    return not_pulled(known->name, *models_directory());
   }
-  if (const Result<std::string> directory = models_directory(); directory.ok()) {
-    if (const std::string pulled = *directory + "/" + argument; exists(pulled)) return pulled;
-  }
-  return no_such_model(argument);
+  const Result<std::string> directory = models_directory();
+  if (directory.ok() && exists(*directory + "/" + argument)) return *directory + "/" + argument;
+  const std::vector<LocalModel> models = local_models();
+  const HubModel* hub = find_hub_model(argument);
+  if (hub != nullptr && directory.ok() && exists(*directory + "/" + hub->file)) return *directory + "/" + hub->file;
+  const std::vector<LocalModel> meant = models_named(argument, models);
+  if (meant.size() == 1) return meant.front().path;
+  if (meant.size() > 1) return may_mean(argument, meant);
+  if (hub != nullptr && directory.ok()) return not_pulled(hub->name, *directory);
+  return no_such_model(argument, models);
 }
 
 bool names_a_model(const std::string& word) {
   if (word.empty()) return false;
-  if (find_known_model(word) != nullptr || lower_case(word).ends_with(".gguf")) return true;
+  if (find_known_model(word) != nullptr || find_hub_model(word) != nullptr || lower_case(word).ends_with(".gguf")) {
+    return true;
+  }
   const Result<std::string> directory = models_directory();
   const bool is_plain = word.find('/') == std::string::npos && word != "." && word != "..";
   if (is_plain && directory.ok() && exists(*directory + "/" + word)) return true;
+  for (const LocalModel& model : local_models()) {
+    if (lower_case(model.name) == lower_case(word)) return true;
+  }
   std::error_code error;
   if (fs::is_directory(word, error)) return exists(word + "/config.json");
   if (!fs::is_regular_file(word, error)) return false;

@@ -31,6 +31,17 @@ struct KnownModel {
   std::span<const RecommendedOption> sampling;
 };
 
+// A good small chat model that comes from a hub (apps/models/hub.h). Nobody has run it here yet, which is said to
+// whoever fetches it.
+struct HubModel {
+  const char* name;      // "qwen3:0.6b"
+  const char* hub_name;  // "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0"
+  const char* file;      // in the models directory
+  const char* license;
+};
+std::span<const HubModel> hub_models();
+const HubModel* find_hub_model(std::string_view name);
+
 std::span<const KnownModel> known_models();
 // The first one: what runs when nothing is named.
 const KnownModel& default_model();
@@ -44,12 +55,14 @@ Result<std::string> models_directory();
 Result<std::string> path_in_models(const KnownModel& model);
 
 // The path that a MODEL argument means: itself when it exists, a pulled model's path when it is a known name
-// ("" is the default model) or a file in the models directory.
-// kNotFound says how to get it, which names are near, and which forms are understood.
+// ("" is the default model) or a file in the models directory, else that of a model of this machine by its name or the
+// beginning of it (apps/models/local_models.h).
+// kNotFound says how to get it, which names are near, and which forms are understood; kInvalidArgument names those
+// that it may mean.
 Result<std::string> resolve_model(const std::string& argument);
 
-// Whether a word that may be a model or a text is meant as a model: a known name, a pulled file, anything that ends
-// in .gguf, or a file or directory that holds a model.
+// Whether a word that may be a model or a text is meant as a model: a known name or the whole name of a model of this
+// machine, a pulled file, anything that ends in .gguf, or a file or directory that holds a model.
 bool names_a_model(const std::string& word);
 
 }  // namespace ibid

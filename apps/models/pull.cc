@@ -17,6 +17,8 @@
 
 #include "apps/command.h"
 #include "apps/models/child_process.h"
+#include "apps/models/hub_download.h"
+#include "apps/nearest_names.h"
 #include "base/sha256.h"
 #include "model/memory_plan.h"
 
@@ -180,34 +182,59 @@ Result<std::string> pull_model(const KnownModel& model) {
   return target;
 }
 
+namespace {
+
+std::string footer_text() {
+  std::string text = "Known models:";
+  for (const KnownModel& model : known_models()) {
+    text += "\n  " + std::string(model.name) + " (" + format_bytes(model.file_bytes) + ", " + model.license + ")";
+    text += "\n    " + std::string(model.description);
+  }
+  text += "\nKnown on the hub, and not yet tried with ibid:";
+  for (const HubModel& model : hub_models()) {
+    text += "\n  " + std::string(model.name) + " (" + model.license + ")\n    " + model.hub_name;
+  }
+  return text + "\nHF_TOKEN is the token for repositories that want one, HF_ENDPOINT another hub.";
+}
+
+Result<std::string> pull(const std::string& name) {
+  if (const KnownModel* known = find_known_model(name)) return pull_model(*known);
+  const HubModel* hub = find_hub_model(name);
+  if (hub == nullptr && !is_hub_name(name)) {
+    std::vector<std::string> names;
+    for (const KnownModel& model : known_models()) names.emplace_back(model.name);
+    for (const HubModel& model : hub_models()) names.emplace_back(model.name);
+    const std::vector<std::string> near = nearest_names(name, names);
+    return Status(ErrorCode::kNotFound, "no model is known by the name '" + name + "'" +
+                                            (near.empty() ? "" : "; did you mean " + near.front() + "?") +
+                                            " (`ibid pull --help` lists them; hf:OWNER/NAME is any other of the hub)");
+  }
+  if (hub != nullptr) {
+    std::fprintf(stderr, "%s is %s (%s); nobody has tried it with ibid yet\n", hub->name, hub->hub_name, hub->license);
+  }
+  TRY_ASSIGN(const HubName hub_name, parse_hub_name(hub == nullptr ? name : hub->hub_name));
+  TRY_ASSIGN(const HubAccess access, hub_access());
+  TRY_ASSIGN(std::string path, pull_from_hub(access, hub_name));
+  std::fprintf(stderr, "%s is ready\n", path.c_str());
+  return path;
+}
+
+}  // namespace
+
 void add_pull(CLI::App& root, int& exit_code) {
   auto name = std::make_shared<std::string>(default_model().name);
-  CLI::App* command = root.add_subcommand("pull", "fetch a known model");
-  command->add_option("NAME", *name, "which one")->type_name("MODEL")->capture_default_str();
-  std::string rows;
-  for (const KnownModel& model : known_models()) {
-    rows += "\n  " + std::string(model.name) + " (" + format_bytes(model.file_bytes) + ", " + model.license +
-            ")\n    " + model.description;
-  }
-  command->footer("Known models:" + rows +
-                  "\nOthers are not fetched: download the .gguf file and give its path.");
+  CLI::App* command = root.add_subcommand("pull", "fetch a model: a known one, or any of the hub");
+  command->add_option("NAME", *name, "a known name, hf:OWNER/NAME, hf:OWNER/NAME:FILE.gguf or hf:OWNER/NAME:Q4_K_M")
+      ->type_name("MODEL")
+      ->capture_default_str();
+  command->footer(footer_text());
   command->callback([name, &exit_code] {
-    const KnownModel* model = find_known_model(*name);
-    if (model == nullptr) {
-      std::string names;
-      for (const KnownModel& known : known_models()) {
-        names += "\n  " + std::string(known.name) + "  " + known.description + " (" + known.license + ")";
-      }
-      exit_code =
-          report({ErrorCode::kNotFound, "no model is known by the name '" + *name + "'. Known models:" + names});
-      return;
-    }
-    const Result<std::string> path = pull_model(*model);
-    if (!path.ok()) {
+    const Result<std::string> path = pull(*name);
+    if (path.ok()) {
+      std::printf("%s\n", path->c_str());
+    } else {
       exit_code = report(path.status());
-      return;
     }
-    std::printf("%s\n", path->c_str());
   });
 }
 

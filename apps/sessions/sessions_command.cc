@@ -144,9 +144,10 @@ void add_sessions(CLI::App& root, int& exit_code) {
   CLI::App* exporting = command->add_subcommand("export", "one as Markdown or JSON");
   add_text_option(*exporting, "NAME", a.name, "which")->required();
   exporting->add_option("--format", a.format, "markdown, or json (with the other branches)")
+      ->type_name("markdown|json")
       ->check(one_of({"markdown", "json"}))
       ->capture_default_str();
-  exporting->add_option("--out", a.out, "a file (default: standard output)");
+  exporting->add_option("--out", a.out, "a file (default: standard output)")->type_name("FILE");
   exporting->add_flag("--yes", a.yes, "write over a file that is there");
   runs(exporting, export_one);
 

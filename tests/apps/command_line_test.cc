@@ -102,9 +102,9 @@ TEST_F(CommandLine, WrongUsageIsToldWhereToReadMore) {
 TEST_F(CommandLine, AWrongModelNameIsToldWhatIsUnderstood) {
   const std::pair<const char*, const char*> cases[] = {{"smolm2", "did you mean smollm2?"},
                                                        {"smollm2:135m", "did you mean smollm2?"},
-                                                       {"hf.co/somebody/x", "are not fetched"},
-                                                       {"somebody/Some-Model", "are not fetched"},
-                                                       {"https://example.org/y.gguf", "are not fetched"},
+                                                       {"hf.co/somebody/x", "ibid pull hf:OWNER/NAME"},
+                                                       {"somebody/Some-Model", "ibid pull hf:OWNER/NAME"},
+                                                       {"https://example.org/y.gguf", "ibid pull hf:OWNER/NAME"},
                                                        {"llama3", "a directory with safetensors"}};
   for (const auto& [name, hint] : cases) {
     const Outcome outcome = run(std::string("ask -m ") + name + " hello");

@@ -1,0 +1,106 @@
+"""A hub for tests: speaks as much of the API as fetching a model needs, and misbehaves as the repository's name says.
+
+hub_server.py LOG   prints its port, serves until it is killed, and writes a line for each request to LOG.
+"""
+import hashlib
+import http.server
+import json
+import sys
+
+CONTENT = b"GGUF" + bytes(i * 7 % 251 for i in range(350_000))
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+CUT = 100_000
+asked = {}
+
+
+def gguf(name, size=len(CONTENT), sha256=SHA256):
+    return {"rfilename": name, "size": size, "lfs": {"sha256": sha256, "size": size, "pointerSize": 130}}
+
+
+REPOSITORIES = {
+    "good": [gguf("model-Q4_K_M.gguf"), gguf("model-Q8_0.gguf"), {"rfilename": "README.md", "size": 3}],
+    "many": [gguf("a-Q8_0.gguf"), gguf("b-Q6_K.gguf")],
+    "split": [gguf("m-00001-of-00002.gguf"), gguf("m-00002-of-00002.gguf"), gguf("mmproj-m.gguf")],
+    "directory": [{"rfilename": "config.json", "size": 2}, {"rfilename": "tokenizer.json", "size": 2},
+                  gguf("model.safetensors"), {"rfilename": "onnx/x.json", "size": 2}],
+    "wrongsum": [gguf("wrongsum.gguf", sha256="0" * 64)],
+    "smaller": [gguf("smaller.gguf", size=1000)],
+    "larger": [gguf("larger.gguf", size=len(CONTENT) + 1000)],
+    "huge": [gguf("huge.gguf", size=1 << 45)],
+    "evil": [gguf("../../evil.gguf")],
+    "nonsense": [gguf("nonsense.gguf", sha256="../../etc")],
+    "empty": [],
+}
+for name in ("cut", "norange", "secret", "busy", "toobusy", "broken", "downgrade"):
+    REPOSITORIES[name] = [gguf(name + ".gguf")]
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self, status, body=b"", headers=()):
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        token = self.headers.get("Authorization", "-")
+        with open(sys.argv[1], "a") as log:
+            log.write(f"{self.headers['Host'].split(':')[0]} {self.path} {self.headers.get('Range', '-')} {token}\n")
+        path = self.path.split("?")[0].split("/")[1:]
+        if path[0] == "api":
+            return self.listing(path[3])
+        if path[0] == "cdn":
+            return self.content(path[1], path[2])
+        if path[1] == "downgrade":
+            return self.answer(302, headers=[("Location", "ftp://localhost/x")])
+        where = f"http://localhost:{self.server.server_address[1]}/cdn/{path[1]}/{path[-1]}"
+        self.answer(302, headers=[("Location", where)])
+
+    def listing(self, name):
+        n = asked[name] = asked.get(name, 0) + 1
+        if name == "secret" and self.headers.get("Authorization") != "Bearer letmein":
+            return self.answer(401)
+        if name == "busy" and n <= 2:
+            return self.answer(429, headers=[("Retry-After", "7")])
+        if name == "toobusy":
+            return self.answer(429, headers=[("Retry-After", "9000")])
+        if name == "broken":
+            return self.answer(200, b"{not json")
+        if name not in REPOSITORIES:
+            return self.answer(404)
+        self.answer(200, json.dumps({"sha": COMMIT, "siblings": REPOSITORIES[name]}).encode())
+
+    def content(self, name, file):
+        body = b"{}" if file.endswith(".json") else CONTENT
+        begin = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-")
+        begin = 0 if name == "norange" else int(begin)
+        if begin > 0 and begin >= len(body):
+            return self.answer(416)
+        rest = body[begin:]
+        self.send_response(206 if begin > 0 else 200)
+        self.send_header("Content-Length", str(len(rest)))
+        self.end_headers()
+        n = asked[name + "/c"] = asked.get(name + "/c", 0) + 1
+        if name == "cut" or (name == "norange" and n == 1):
+            self.wfile.write(rest[:CUT])
+            self.close_connection = True
+        else:
+            self.wfile.write(rest)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        pass  # who hangs up is part of the tests
+
+
+server = Server(("127.0.0.1", 0), Hub)
+print(server.server_address[1], flush=True)
+server.serve_forever()

@@ -1,0 +1,192 @@
+// Models from a hub: what its names mean, what it may say, and a small one that speaks its API and misbehaves.
+#include "apps/models/hub.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "apps/models/hub_download.h"
+#include "apps/models/pull_progress.h"
+#include "tests/apps/command_line_fixture.h"
+#include "tests/support/scoped_variable.h"
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(HubName, IsReadOrRefused) {
+  const HubName name = *parse_hub_name("hf:Qwen/Qwen3-0.6B-GGUF:Q8_0");
+  EXPECT_EQ(name.repository() + "|" + name.choice, "Qwen/Qwen3-0.6B-GGUF|Q8_0");
+  EXPECT_EQ(parse_hub_name("HF:a/b")->choice, "");
+  EXPECT_EQ(parse_hub_name("hf:a/b:folder/x.gguf")->choice, "folder/x.gguf");
+  for (const char* wrong : {"hf:", "hf:a", "a/b", "hf:a/b/c", "hf:../b", "hf:a/..", "hf:a/b:", "hf:a/b:../x", "hf:a/b:/x",
+                            "hf:a b/c", "hf:a/b?x=1", "hf:-a/b", "hf:a/.git", "hf:a/b#c", "hf:a/b%2e"}) {
+    EXPECT_EQ(parse_hub_name(wrong).status().code(), ErrorCode::kInvalidArgument) << wrong;
+  }
+}
+
+TEST(PullProgress, SaysHowFastAndHowLong) {
+  EXPECT_EQ(progress_line(0, 5'000'000, 98'000'000, 0.5), "5.00 MB of 98.0 MB");
+  EXPECT_EQ(progress_line(0, 10'000'000, 30'000'000, 2), "10.0 MB of 30.0 MB · 5.00 MB/s · 4 s left");
+  EXPECT_EQ(progress_line(20'000'000, 30'000'000, 30'000'000, 2), "30.0 MB of 30.0 MB · 5.00 MB/s");
+  EXPECT_THAT(progress_line(0, 1'000'000, 1'000'000'000, 1), HasSubstr("16 min left"));
+}
+
+class Hub : public CommandLine {
+ protected:
+  Hub() {
+    int out[2];
+    EXPECT_EQ(pipe(out), 0);
+    server_ = fork();
+    if (server_ == 0) {
+      dup2(out[1], STDOUT_FILENO);
+      execlp("python3", "python3", IBID_HUB_SERVER, dir_.file("log").c_str(), nullptr);
+      _exit(127);
+    }
+    close(out[1]);
+    FILE* lines = fdopen(out[0], "r");
+    int port = 0;
+    EXPECT_EQ(std::fscanf(lines, "%d", &port), 1);
+    std::fclose(lines);
+    access_ = {"http://127.0.0.1:" + std::to_string(port), "", dir_.file("models"),
+               [this](double seconds) { waited_.push_back(seconds); }};
+  }
+  ~Hub() override {
+    kill(server_, SIGKILL);
+    waitpid(server_, nullptr, 0);
+  }
+
+  Result<std::string> pull(const std::string& name) { return pull_from_hub(access_, *parse_hub_name("hf:" + name)); }
+  Status failure(const std::string& name) { return pull(name).status(); }
+  std::string log() const { return read_whole_file(dir_.file("log")); }
+  // What is in the models directory.
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(access_.directory)) {
+      if (entry.is_regular_file()) found.push_back(entry.path().filename().string());
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+  static constexpr size_t kBytes = 350'004;
+
+  HubAccess access_;
+  std::vector<double> waited_;
+  pid_t server_ = -1;
+};
+
+TEST_F(Hub, AModelIsFetchedWholeOrNotAtAll) {
+  const Result<std::string> path = pull("o/good");
+  ASSERT_TRUE(path.ok()) << path.status().message();
+  EXPECT_EQ(*path, access_.directory + "/model-Q4_K_M.gguf") << "of many the usual one";
+  EXPECT_EQ(read_whole_file(*path).size(), kBytes);
+  EXPECT_THAT(names(), ElementsAre("model-Q4_K_M.gguf"));
+  const size_t n_requests = log().size();
+  EXPECT_EQ(*pull("o/good"), *path);
+  EXPECT_EQ(log().find("/cdn/", n_requests), std::string::npos) << "what is there is not fetched again";
+  EXPECT_EQ(*pull("o/good:Q8_0"), access_.directory + "/model-Q8_0.gguf");
+  EXPECT_EQ(*pull("o/good:model-Q8_0.gguf"), access_.directory + "/model-Q8_0.gguf");
+  EXPECT_THAT(failure("o/good:Q5_0").message(), HasSubstr("has no 'Q5_0'. There is:\n  hf:o/good:model-Q4_K_M.gguf"));
+  EXPECT_THAT(failure("o/many").message(), HasSubstr("several models; name one"));
+  EXPECT_EQ(failure("o/nothing").code(), ErrorCode::kNotFound);
+  EXPECT_EQ(failure("o/empty").code(), ErrorCode::kNotFound);
+  dir_.write("models/a-Q8_0.gguf", "another");
+  EXPECT_EQ(failure("o/many:Q8_0").code(), ErrorCode::kDuplicate);
+  EXPECT_EQ(read_whole_file(dir_.file("models/a-Q8_0.gguf")), "another");
+}
+
+TEST_F(Hub, DirectoriesAndSplitFilesComeWhole) {
+  const Result<std::string> directory = pull("o/directory");
+  ASSERT_TRUE(directory.ok()) << directory.status().message();
+  EXPECT_EQ(*directory, access_.directory + "/o--directory");
+  EXPECT_THAT(names(), ElementsAre("config.json", "model.safetensors", "tokenizer.json"));
+  EXPECT_EQ(*pull("o/split"), access_.directory + "/m-00001-of-00002.gguf");
+  EXPECT_TRUE(std::filesystem::exists(access_.directory + "/m-00002-of-00002.gguf"));
+}
+
+TEST_F(Hub, AConnectionThatIsCutGoesOnWhereItStopped) {
+  ASSERT_TRUE(pull("o/cut").ok());
+  EXPECT_THAT(log(), HasSubstr("/cdn/cut/cut.gguf bytes=100000-"));
+  EXPECT_THAT(log(), HasSubstr("/cdn/cut/cut.gguf bytes=300000-"));
+  ASSERT_TRUE(pull("o/norange").ok()) << "a server without ranges sends all of it again";
+  EXPECT_EQ(read_whole_file(access_.directory + "/norange.gguf").size(), kBytes);
+}
+
+TEST_F(Hub, WhatCameBeforeAKillIsNotFetchedAgain) {
+  // The hub cuts, and nobody waits: the first attempt leaves what came.
+  access_.wait = [](double) { _exit(9); };
+  const pid_t child = fork();
+  if (child == 0) {
+    (void)pull("o/cut");
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(WEXITSTATUS(status), 9);
+  ASSERT_EQ(names().size(), 1u);
+  EXPECT_THAT(names()[0], testing::StartsWith(".pull-"));
+  access_.wait = [](double) {};
+  ASSERT_TRUE(pull("o/cut").ok());
+  EXPECT_THAT(names(), ElementsAre("cut.gguf"));
+  EXPECT_EQ(log().find("/cdn/cut/cut.gguf - "), log().rfind("/cdn/cut/cut.gguf - ")) << "from the beginning once";
+}
+
+TEST_F(Hub, AHubThatLiesAboutAFileIsFoundOut) {
+  EXPECT_EQ(failure("o/wrongsum").code(), ErrorCode::kMismatch);
+  EXPECT_THAT(names(), testing::IsEmpty());
+  EXPECT_EQ(failure("o/smaller").code(), ErrorCode::kMismatch);
+  EXPECT_FALSE(std::filesystem::exists(access_.directory + "/smaller.gguf"));
+  EXPECT_THAT(failure("o/larger").message(), HasSubstr("it ends before"));
+  EXPECT_FALSE(std::filesystem::exists(access_.directory + "/larger.gguf"));
+  EXPECT_THAT(failure("o/huge").message(), HasSubstr("has room for"));
+  EXPECT_EQ(failure("o/evil").code(), ErrorCode::kNotFound) << "what is no plain path is not there";
+  EXPECT_EQ(failure("o/nonsense").code(), ErrorCode::kBadHeader);
+  EXPECT_FALSE(pull("o/broken").ok());
+  EXPECT_THAT(names(), testing::IsEmpty()) << "nothing of them is left";
+  EXPECT_FALSE(pull("o/downgrade").ok()) << "a redirect to another protocol";
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("evil.gguf")));
+}
+
+TEST_F(Hub, TokensGoToTheHubAndToNobodyElse) {
+  const Status without = failure("o/secret");
+  EXPECT_EQ(without.code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(without.message(), HasSubstr("HF_TOKEN"));
+  access_.token = "letmein";
+  ASSERT_TRUE(pull("o/secret").ok());
+  EXPECT_THAT(log(), HasSubstr("127.0.0.1 /o/secret/resolve/0123456789abcdef0123456789abcdef01234567/secret.gguf - "
+                               "Bearer letmein"));
+  EXPECT_THAT(log(), HasSubstr("localhost /cdn/secret/secret.gguf - -\n")) << "where it redirects to hears no token";
+}
+
+TEST_F(Hub, ABusyHubIsWaitedForAsLongAsItSays) {
+  ASSERT_TRUE(pull("o/busy").ok());
+  EXPECT_THAT(waited_, ElementsAre(7.0, 7.0));
+  EXPECT_THAT(failure("o/toobusy").message(), HasSubstr("429"));
+  EXPECT_THAT(waited_, ElementsAre(7.0, 7.0)) << "two hours and a half are nobody's to wait";
+}
+
+TEST_F(Hub, TheProgramFetchesWhatItIsAskedFor) {
+  const ScopedVariable endpoint("HF_ENDPOINT", access_.endpoint), models("IBID_MODELS", dir_.file("here"));
+  const Outcome pulled = run("pull hf:o/good:Q8_0");
+  EXPECT_EQ(pulled.status, 0) << pulled.err;
+  EXPECT_EQ(pulled.out, dir_.file("here") + "/model-Q8_0.gguf\n");
+  EXPECT_THAT(run("pull hf:o").err, HasSubstr("wanted hf:OWNER/NAME"));
+  EXPECT_THAT(run("pull smolm2").err, HasSubstr("did you mean smollm2?"));
+  EXPECT_THAT(run("pull --help").out, HasSubstr("not yet tried with ibid"));
+  EXPECT_THAT(run("ask -m hf:o/good hello").err, HasSubstr("`ibid pull hf:OWNER/NAME`"));
+  const ScopedVariable nobody("HF_ENDPOINT", "ftp://x");
+  EXPECT_THAT(run("pull hf:o/good").err, HasSubstr("HF_ENDPOINT"));
+}
+
+}  // namespace
+}  // namespace ibid
