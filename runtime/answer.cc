@@ -282,7 +282,7 @@ std::vector<AnswerEvent> Answer::take_events() {
   return std::exchange(queued_, {});
 }
 
-bool Answer::hear(const Listener& listener) {
+bool Answer::hear(const Listener& listener, bool even_stopped) {
   hears_ = true;
   const bool over = is_over();  // first: what was queued till then is there
   {
@@ -290,7 +290,7 @@ bool Answer::hear(const Listener& listener) {
     std::swap(taken_, queued_);
   }
   for (const AnswerEvent& event : taken_) {
-    if (request_.stop.stop_requested()) break;
+    if (request_.stop.stop_requested() && !(even_stopped && heard_.n_sampled == 0)) break;
     listener(event);
     heard_ = event.progress;
   }

@@ -51,8 +51,9 @@ class Answer final : public Task {
   // --- the owner's thread
 
   // Hands over what was queued, in order, but for what the stop token came before. True: the answer is over, and
-  // nothing will be queued any more.
-  bool hear(const Listener& listener);
+  // nothing will be queued any more. `even_stopped`: one that was not heard of yet hands over its first piece all the
+  // same, for whoever hears several answers and has heard others.
+  bool hear(const Listener& listener, bool even_stopped = false);
   // What was queued, for an owner that reads it whenever it likes and ends where the answer is.
   std::vector<AnswerEvent> take_events();
 

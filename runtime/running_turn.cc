@@ -110,8 +110,8 @@ Answer::Listener ChatSession::State::RunningTurn::told_to(const TurnCallback& on
   };
 }
 
-bool ChatSession::State::RunningTurn::hear(const TurnCallback& on_event) {
-  return on_event ? answer_->hear(told_to(on_event)) : answer_->is_over();
+bool ChatSession::State::RunningTurn::hear(const TurnCallback& on_event, bool even_stopped) {
+  return on_event ? answer_->hear(told_to(on_event), even_stopped) : answer_->is_over();
 }
 
 void ChatSession::State::RunningTurn::take_entry_back() noexcept {

@@ -27,7 +27,8 @@ class ChatSession::State::RunningTurn {
   Status begin(const TurnCallback& on_event, bool tells);
 
   // Calls on_event for what has happened since. True: the answer is over. The bell rings when there is more.
-  bool hear(const TurnCallback& on_event);
+  // `even_stopped`: as of Answer::hear().
+  bool hear(const TurnCallback& on_event, bool even_stopped = false);
   // The same for who reads text whenever he likes, and ends where the answer is.
   bool is_over() const { return answer_->is_over(); }
   std::vector<AnswerEvent> take_events() { return answer_->take_events(); }

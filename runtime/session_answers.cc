@@ -51,19 +51,25 @@ Result<std::vector<Turn>> ChatSession::State::run_side_by_side(std::span<const s
     std::optional<Result<Turn>> result;
   };
   const auto bell = std::make_shared<Bell>();
+  bool heard_text = false;  // of any of them: then a stop keeps the others' beginnings, too
   std::vector<Running> running(branches.size());
   for (size_t i = 0; i < running.size(); ++i) {
     Running& one = running[i];
     one.options = turn_options;
     one.options.sampler.seed = seed + i;
-    if (on_event) one.tell = [&on_event, i](const TurnEvent& event) { on_event(i, event); };
+    if (on_event) {
+      one.tell = [&on_event, &heard_text, i](const TurnEvent& event) {
+        heard_text |= event.kind == TurnEvent::Kind::kText;
+        on_event(i, event);
+      };
+    }
     one.turn.emplace(*branches[i], one.options, bell);
     TRY(one.turn->begin(one.tell, static_cast<bool>(on_event)));
   }
   for (size_t n_over = 0; n_over < running.size();) {
     TRY(engine->check_process());
     for (Running& one : running) {
-      if (one.result || !one.turn->hear(one.tell)) continue;
+      if (one.result || !one.turn->hear(one.tell, heard_text)) continue;
       one.result = one.turn->finish(one.tell);
       ++n_over;
     }
