@@ -10,6 +10,7 @@
 #include "model/latent_rules.h"
 #include "model/layer_rules.h"
 #include "model/moe_rules.h"
+#include "model/other_files.h"
 #include "model/rope_rules.h"
 #include "model/tensor_names.h"
 #include "weights/model_file.h"
@@ -326,6 +327,7 @@ std::vector<std::string> supported_architectures() {
 Result<ModelConfig> read_config(const ModelFile& model_file) {
   constexpr Key kParallel{"parallel", "use_parallel_residual", "use_parallel_residual|parallel_attn"};
   constexpr Key kTied{"tied", "", "tie_word_embeddings"};
+  TRY(refuse_other_files(model_file));
   TRY_ASSIGN(const Match match, find_architecture(model_file));
   const Architecture& row = *match.row;
   const Hyperparameters file(model_file, match.prefix);

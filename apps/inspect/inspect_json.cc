@@ -1,5 +1,5 @@
 // What `ibid inspect --json` prints: numbers as numbers.
-#include "apps/inspect/inspection.h"
+#include "apps/inspect/explanation.h"
 
 namespace ibid {
 
@@ -55,29 +55,87 @@ Json memory_json(const MemoryPlan& plan) {
           {"available_bytes", available_memory_bytes()}};
 }
 
-}  // namespace
+Json needs_json(const std::vector<MemoryNeed>& needs) {
+  Json list = Json::array();
+  const size_t available = available_memory_bytes();
+  for (const MemoryNeed& need : needs) {
+    const auto [f32, f16, int8] = need.bytes;
+    list.push_back({{"context", need.context},
+                    {"f32_bytes", f32},
+                    {"f16_bytes", f16},
+                    {"int8_bytes", int8},
+                    {"fits", {{"f32", f32 <= available}, {"f16", f16 <= available}, {"int8", int8 <= available}}}});
+  }
+  return list;
+}
 
-Json inspection_json(const Inspection& inspection) {
-  const ModelFile& file = *inspection.file;
-  Json json = {{"runs", inspection.runs()}, {"chats", inspection.runs() && inspection.chat.ok()}};
-  if (!inspection.runs()) json["reason"] = inspection.verdict.message();
-  if (inspection.runs() && !inspection.chat.ok()) json["reason"] = inspection.chat.message();
-  json["path"] = file.path();
-  json["container"] = file.container() == Container::kGguf ? "GGUF" : "safetensors";
-  json["file_bytes"] = file.file_bytes();
-  if (inspection.plan) json["memory"] = memory_json(*inspection.plan);
-  json["sampling"] = inspection.sampling;
-  json["metadata"] = metadata_json(file);
-  json["tensors"] = Json::array();
+Json types_json(const std::vector<TensorUse>& uses) {
+  Json list = Json::array();
+  for (const TypeShare& share : type_shares(uses)) {
+    list.push_back({{"class", std::string(share.tensor_class)},
+                    {"type", std::string(share.type)},
+                    {"tensors", share.n_tensors},
+                    {"bytes", share.bytes}});
+  }
+  return list;
+}
+
+Json tensors_json(const ModelFile& file) {
+  Json list = Json::array();
   for (const std::string& name : file.tensor_names()) {
     const TensorView* tensor = file.find_tensor(name);
     Json shape = Json::array();
     for (size_t i = 0; i < tensor->shape.rank; ++i) shape.push_back(tensor->shape[i]);
-    json["tensors"].push_back({{"name", name},
-                               {"dtype", std::string(dtype_name(tensor->dtype))},
-                               {"shape", std::move(shape)},
-                               {"bytes", tensor->bytes()}});
+    list.push_back({{"name", name},
+                    {"dtype", std::string(dtype_name(tensor->dtype))},
+                    {"shape", std::move(shape)},
+                    {"bytes", tensor->bytes()}});
   }
+  return list;
+}
+
+Json check_json(const WeightReport& report) {
+  Json findings = Json::array();
+  for (const Finding& finding : report.findings) {
+    findings.push_back({{"kind", finding_name(finding.kind)},
+                        {"damage", is_damage(finding.kind)},
+                        {"tensor", finding.tensor},
+                        {"count", finding.count},
+                        {"text", finding.text}});
+  }
+  return {{"sound", report.sound()},
+          {"tensors", report.n_tensors},
+          {"weights", report.n_values},
+          {"bytes", report.bytes},
+          {"findings", std::move(findings)}};
+}
+
+}  // namespace
+
+Json explanation_json(const Explanation& explanation) {
+  const Inspection& inspection = explanation.inspection;
+  const ModelFile& file = *inspection.file;
+  Json json = {{"runs", inspection.runs()}, {"chats", inspection.runs() && explanation.chat.ok()}};
+  if (!inspection.runs()) {
+    json["reason"] = inspection.verdict.message();
+  } else if (!explanation.chat.ok()) {
+    json["reason"] = explanation.chat.message();
+  }
+  json["path"] = file.path();
+  json["container"] = file.container() == Container::kGguf ? "GGUF" : "safetensors";
+  json["file_bytes"] = file.file_bytes();
+  json["model"] = facts_json(explanation.model);
+  json["types"] = types_json(explanation.uses);
+  if (inspection.plan) {
+    json["memory"] = memory_json(*inspection.plan);
+    json["memory"]["needs"] = needs_json(explanation.needs);
+  }
+  json["tokenizer"] = facts_json(explanation.tokens);
+  json["template"] = facts_json(explanation.chat_template);
+  json["sampling"] = explanation.sampling;
+  if (explanation.check) json["check"] = check_json(*explanation.check);
+  json["metadata"] = metadata_json(file);
+  json["tensors"] = tensors_json(file);
   json["warnings"] = file.warnings();
   return json;
 }

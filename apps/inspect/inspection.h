@@ -1,12 +1,13 @@
-// What a model file is found to be: whether this program runs it, and what it will cost.
+// What a model file is found to be: whether this program runs it, and what it will cost. Looking reads the header of
+// the file and none of its weights.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "base/json_limits.h"
 #include "base/result.h"
+#include "model/config.h"
 #include "model/memory_plan.h"
 #include "model/model_options.h"
 #include "weights/model_file.h"
@@ -14,19 +15,16 @@
 namespace ibid {
 
 struct Inspection {
-  std::unique_ptr<ModelFile> file;  // of one that cannot be used: its metadata alone
-  Status verdict;                   // ok: it runs
-  Status chat;                      // ok: it has a tokenizer and a chat template that work
-  std::optional<MemoryPlan> plan;   // where enough of it is sound
-  std::string sampling;             // recommended for it, as command-line words; empty: nothing
+  std::unique_ptr<ModelFile> file;    // of one that cannot be used: its metadata alone
+  std::optional<ModelConfig> config;  // where the architecture is known and its numbers are sound
+  Status verdict;                     // ok: it runs
+  std::optional<MemoryPlan> plan;     // where enough of it is sound
 
   bool runs() const { return verdict.ok(); }
 };
 
 // Looks at the model at `path` without loading it. A file whose tensors cannot be used still has metadata to
 // show. Error: the file's, when there is nothing to show at all.
-Result<Inspection> inspect_model(const std::string& path, const ModelOptions& options);
-
-Json inspection_json(const Inspection& inspection);
+Result<Inspection> look_at_model(const std::string& path, const ModelOptions& options);
 
 }  // namespace ibid

@@ -20,7 +20,7 @@
 #include "apps/models/http.h"
 #include "apps/models/model_catalog.h"
 #include "apps/models/pull.h"
-#include "apps/models/pull_progress.h"
+#include "apps/terminal/byte_progress.h"
 #include "base/sha256.h"
 #include "model/memory_plan.h"
 
@@ -158,7 +158,7 @@ class PartFile {
 
 // Fetches what is missing of it.
 Status fetch_into(PartFile& part, const HubAccess& access, const HubFile& file, const std::string& url) {
-  PullProgress progress(part.size(), file.size);
+  ByteProgress progress(part.size(), file.size);
   uint64_t most = part.size();  // that ever was there: an attempt that does not get further has brought nothing
   bool was_at_end = false;
   for (int attempt = 1; part.size() < file.size;) {

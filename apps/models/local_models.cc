@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "apps/models/model_catalog.h"
+#include "apps/models/model_directory.h"
 #include "apps/nearest_names.h"
 #include "base/file_ops.h"
 #include "base/json_limits.h"
@@ -19,8 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxEntries = 10'000;  // that are looked at in one directory
+constexpr uint64_t kMaxPathBytes = 4096;
 constexpr uint64_t kMaxManifestBytes = 1u << 20;
+constexpr const char* kHubStore = "hugging face";
+constexpr const char* kOllamaHost = "registry.ollama.ai";  // which its names leave out
 
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
@@ -28,9 +31,15 @@ std::optional<std::string> variable(const char* name) {
   return std::string(value);
 }
 
-std::string below_home(const char* path) {
+std::string below_home(const std::string& path) {
   const std::optional<std::string> home = variable("HOME");
   return home ? *home + path : "";
+}
+
+// A folder that a variable names, as Python's programs read it: ~ is the home.
+std::optional<std::string> folder_variable(const char* name) {
+  const std::optional<std::string> value = variable(name);
+  return value && value->starts_with("~/") ? below_home(value->substr(1)) : value;
 }
 
 std::string cache_folder() {
@@ -38,29 +47,9 @@ std::string cache_folder() {
   return cache ? *cache : below_home("/.cache");
 }
 
-// What is in a directory, by name, without what begins with a dot.
-std::vector<fs::path> entries(const fs::path& directory) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    if (found.size() == kMaxEntries) break;
-    if (!it->path().filename().string().starts_with('.')) found.push_back(it->path());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
 bool is_file(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
-}
-
-// A model in one file, or the first part of one in several. Projectors of images are none.
-bool is_gguf_model(const fs::path& path) {
-  const std::string name = lower_case(path.filename().string());
-  if (!name.ends_with(".gguf") || name.find("mmproj") != std::string::npos || !is_file(path)) return false;
-  const size_t of = name.rfind("-of-");
-  return of == std::string::npos || of < 6 || name.size() - of != 14 || name.substr(of - 6, 6) == "-00001";
 }
 
 bool is_model_directory(const fs::path& path) { return is_file(path / "config.json"); }
@@ -68,47 +57,76 @@ bool is_model_directory(const fs::path& path) { return is_file(path / "config.js
 std::string without_gguf(const fs::path& path) { return path.stem().string(); }
 
 void add_folder(const fs::path& folder, const char* store, std::vector<LocalModel>& models) {
-  for (const fs::path& path : entries(folder)) {
+  for (const fs::path& path : directory_entries(folder)) {
+    const std::string name = path.filename().string();
     if (is_gguf_model(path)) models.push_back({without_gguf(path), path.string(), store});
-    if (is_model_directory(path)) models.push_back({path.filename().string(), path.string(), store});
+    if (is_model_directory(path)) {
+      models.push_back({name, path.string(), store});
+      continue;
+    }
+    for (const fs::path& inner : gguf_models_in(path)) {
+      models.push_back({name + "/" + without_gguf(inner), inner.string(), store});
+    }
   }
 }
 
 // --- hub: models--OWNER--NAME/refs/main names a directory in snapshots/
 
 std::string hub_folder() {
-  if (const auto cache = variable("HF_HUB_CACHE")) return *cache;
-  if (const auto home = variable("HF_HOME")) return *home + "/hub";
+  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+    if (const auto cache = folder_variable(name)) return *cache;
+  }
+  if (const auto home = folder_variable("HF_HOME")) return *home + "/hub";
   return cache_folder() + "/huggingface/hub";
 }
 
-std::optional<fs::path> snapshot_of(const fs::path& repository) {
+// The revisions of a repository, that of main first, then those fetched last. A file lies in the revision that was
+// asked for when it was fetched, and in no other.
+std::vector<fs::path> snapshots_of(const fs::path& repository) {
+  std::vector<fs::path> snapshots = directory_entries(repository / "snapshots");
+  std::error_code error;
+  std::stable_sort(snapshots.begin(), snapshots.end(), [&](const fs::path& a, const fs::path& b) {
+    return fs::last_write_time(a, error) > fs::last_write_time(b, error);
+  });
   const std::string ref = (repository / "refs" / "main").string();
   if (const Result<std::string> text = read_file(system_file_ops(), ref, 256); text.ok()) {
     const std::string commit = text->substr(0, text->find_first_of("\r\n"));
-    const bool plain = !commit.empty() && commit.find_first_not_of("0123456789abcdef") == std::string::npos;
-    std::error_code error;
-    if (plain && fs::is_directory(repository / "snapshots" / commit, error)) return repository / "snapshots" / commit;
+    std::stable_partition(snapshots.begin(), snapshots.end(),
+                          [&](const fs::path& snapshot) { return snapshot.filename() == commit; });
   }
-  const std::vector<fs::path> snapshots = entries(repository / "snapshots");
-  return snapshots.empty() ? std::nullopt : std::optional(snapshots.back());
+  return snapshots;
+}
+
+// What main has goes before the same name in an older revision.
+void add_once(LocalModel model, std::vector<LocalModel>& models) {
+  const auto same = [&](const LocalModel& other) { return other.name == model.name && other.store == model.store; };
+  if (std::none_of(models.begin(), models.end(), same)) models.push_back(std::move(model));
+}
+
+void add_repository(const fs::path& repository, const std::string& name, std::vector<LocalModel>& models) {
+  std::vector<LocalModel> found;
+  for (const fs::path& snapshot : snapshots_of(repository)) {
+    if (is_model_directory(snapshot)) add_once({name, snapshot.string(), kHubStore}, found);
+    for (const fs::path& path : directory_entries(snapshot)) {
+      if (is_gguf_model(path)) add_once({name + ":" + without_gguf(path), path.string(), kHubStore}, found);
+      for (const fs::path& inner : gguf_models_in(path)) {  // large ones have a folder for each type
+        add_once({name + ":" + without_gguf(inner), inner.string(), kHubStore}, found);
+      }
+    }
+  }
+  for (LocalModel& model : found) models.push_back(std::move(model));
 }
 
 void add_hub(std::vector<LocalModel>& models) {
   constexpr std::string_view kBegin = "models--", kBetween = "--";
-  for (const fs::path& repository : entries(hub_folder())) {
+  for (const fs::path& repository : directory_entries(hub_folder())) {
     std::string name = repository.filename().string();
     if (!name.starts_with(kBegin)) continue;
     name.erase(0, kBegin.size());
     if (const size_t between = name.find(kBetween); between != std::string::npos) {
       name.replace(between, kBetween.size(), "/");
     }
-    const std::optional<fs::path> snapshot = snapshot_of(repository);
-    if (!snapshot) continue;
-    if (is_model_directory(*snapshot)) models.push_back({name, snapshot->string(), "hugging face"});
-    for (const fs::path& path : entries(*snapshot)) {
-      if (is_gguf_model(path)) models.push_back({name + ":" + without_gguf(path), path.string(), "hugging face"});
-    }
+    add_repository(repository, name, models);
   }
 }
 
@@ -140,17 +158,19 @@ void add_ollama_tag(const fs::path& store, const fs::path& tag, std::vector<Loca
   const std::optional<std::string> blob = blob_name(*manifest);
   if (!blob || !is_file(store / "blobs" / *blob)) return;
   const fs::path model = tag.parent_path(), owner = model.parent_path();
-  const std::string prefix = owner.filename() == "library" ? "" : owner.filename().string() + "/";
+  const std::string host = owner.parent_path().filename().string();
+  std::string prefix = host == kOllamaHost ? "" : host + "/";
+  if (owner.filename() != "library") prefix += owner.filename().string() + "/";
   models.push_back({prefix + model.filename().string() + ":" + tag.filename().string(),
                     (store / "blobs" / *blob).string(), "ollama"});
 }
 
 void add_ollama(const fs::path& store, std::vector<LocalModel>& models) {
   if (store.empty()) return;
-  for (const fs::path& host : entries(store / "manifests")) {
-    for (const fs::path& owner : entries(host)) {
-      for (const fs::path& model : entries(owner)) {
-        for (const fs::path& tag : entries(model)) add_ollama_tag(store, tag, models);
+  for (const fs::path& host : directory_entries(store / "manifests")) {
+    for (const fs::path& owner : directory_entries(host)) {
+      for (const fs::path& model : directory_entries(owner)) {
+        for (const fs::path& tag : directory_entries(model)) add_ollama_tag(store, tag, models);
       }
     }
   }
@@ -159,11 +179,11 @@ void add_ollama(const fs::path& store, std::vector<LocalModel>& models) {
 // --- LM Studio: PUBLISHER/NAME/FILE.gguf
 
 void add_lm_studio(const fs::path& store, std::vector<LocalModel>& models) {
-  for (const fs::path& publisher : entries(store)) {
-    for (const fs::path& model : entries(publisher)) {
+  for (const fs::path& publisher : directory_entries(store)) {
+    for (const fs::path& model : directory_entries(publisher)) {
       const std::string name = publisher.filename().string() + "/" + model.filename().string();
       if (is_model_directory(model)) models.push_back({name, model.string(), "lm studio"});
-      for (const fs::path& path : entries(model)) {
+      for (const fs::path& path : directory_entries(model)) {
         if (is_gguf_model(path)) models.push_back({name + ":" + without_gguf(path), path.string(), "lm studio"});
       }
     }
@@ -181,19 +201,49 @@ std::vector<LocalModel> one_each(std::vector<LocalModel> models) {
   return kept;
 }
 
+// LM Studio writes where it has its folder, if not in the usual place.
+std::vector<std::string> lm_studio_folders() {
+  const Result<std::string> pointer =
+      read_file(system_file_ops(), below_home("/.lmstudio-home-pointer"), kMaxPathBytes);
+  if (pointer.ok() && pointer->starts_with('/')) {
+    return {pointer->substr(0, pointer->find_first_of("\r\n")) + "/models"};
+  }
+  return {below_home("/.lmstudio/models"), below_home("/.cache/lm-studio/models")};
+}
+
+std::string llama_cpp_folder() {
+  const std::optional<std::string> named = folder_variable("LLAMA_CACHE");
+  return named ? *named : cache_folder() + "/llama.cpp";
+}
+
+std::vector<std::string> ollama_folders() {
+  if (const auto named = folder_variable("OLLAMA_MODELS")) return {*named};
+  return {below_home("/.ollama/models"), "/usr/share/ollama/.ollama/models"};
+}
+
 }  // namespace
 
 std::vector<LocalModel> local_models() {
   std::vector<LocalModel> models;
   if (const Result<std::string> directory = models_directory(); directory.ok()) add_folder(*directory, "ibid", models);
   add_hub(models);
-  add_folder(variable("LLAMA_CACHE").value_or(cache_folder() + "/llama.cpp"), "llama.cpp", models);
-  const std::optional<std::string> ollama = variable("OLLAMA_MODELS");
-  add_ollama(ollama.value_or(below_home("/.ollama/models")), models);
-  if (!ollama) add_ollama("/usr/share/ollama/.ollama/models", models);
-  add_lm_studio(below_home("/.lmstudio/models"), models);
-  add_lm_studio(below_home("/.cache/lm-studio/models"), models);
+  add_folder(llama_cpp_folder(), "llama.cpp", models);
+  for (const std::string& folder : ollama_folders()) add_ollama(folder, models);
+  for (const std::string& folder : lm_studio_folders()) add_lm_studio(folder, models);
   return models;
+}
+
+std::vector<std::string> unreadable_stores() {
+  std::vector<std::string> folders = {hub_folder(), llama_cpp_folder()};
+  if (const Result<std::string> own = models_directory(); own.ok()) folders.push_back(*own);
+  for (const std::string& folder : ollama_folders()) folders.push_back(folder + "/manifests");
+  for (const std::string& folder : lm_studio_folders()) folders.push_back(folder);
+  std::erase_if(folders, [](const std::string& folder) {
+    std::error_code error;
+    (void)fs::directory_iterator(folder, error);
+    return error != std::errc::permission_denied;
+  });
+  return folders;
 }
 
 std::vector<LocalModel> models_named(std::string_view word, const std::vector<LocalModel>& models) {
@@ -202,7 +252,7 @@ std::vector<LocalModel> models_named(std::string_view word, const std::vector<Lo
   std::vector<LocalModel> same, begin;
   for (const LocalModel& model : models) {
     const std::string name = lower_case(model.name);
-    if (name == wanted) same.push_back(model);
+    if (name == wanted || name == wanted + ":latest") same.push_back(model);
     const bool begins = name.starts_with(wanted) || name.substr(name.find('/') + 1).starts_with(wanted);
     if (!wanted.empty() && begins) begin.push_back(model);
   }

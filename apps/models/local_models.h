@@ -19,6 +19,9 @@ struct LocalModel {
 // not what its program writes, is left out: nothing of a store is executed, changed, or followed out of it.
 std::vector<LocalModel> local_models();
 
+// Folders of stores that are there and may not be read by this user.
+std::vector<std::string> unreadable_stores();
+
 // The models that a word means: those with this name, in small or capital letters, else those whose name, or the part
 // of it behind the owner, begins so. One file is one model, however many stores have it.
 std::vector<LocalModel> models_named(std::string_view word, const std::vector<LocalModel>& models);

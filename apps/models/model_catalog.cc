@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/models/local_models.h"
+#include "apps/models/model_directory.h"
 #include "apps/nearest_names.h"
 #include "apps/user_folders.h"
 
@@ -32,8 +33,6 @@ constexpr std::array kHubModels = {
     HubModel{"smollm2:1.7b", "hf:HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF:Q4_K_M",
              "smollm2-1.7b-instruct-q4_k_m.gguf", "Apache-2.0"},
     HubModel{"gemma3:1b", "hf:ggml-org/gemma-3-1b-it-GGUF:Q4_K_M", "gemma-3-1b-it-Q4_K_M.gguf", "Gemma"},
-    HubModel{"lfm2:350m", "hf:LiquidAI/LFM2-350M-GGUF:Q4_K_M", "LFM2-350M-Q4_K_M.gguf", "LFM Open License"},
-    HubModel{"lfm2:1.2b", "hf:LiquidAI/LFM2-1.2B-GGUF:Q4_K_M", "LFM2-1.2B-Q4_K_M.gguf", "LFM Open License"},
     HubModel{"llama3.2:1b", "hf:bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M", "Llama-3.2-1B-Instruct-Q4_K_M.gguf",
              "Llama 3.2 Community"},
 };
@@ -135,14 +134,14 @@ Result<std::string> path_in_models(const KnownModel& model) {
 
 Result<std::string> resolve_model(const std::string& argument) {
   const KnownModel* known = argument.empty() ? &default_model() : find_known_model(argument);
-  if (!argument.empty() && exists(argument)) return argument;
+  if (!argument.empty() && exists(argument)) return model_in_directory(argument);
   if (known != nullptr) {
     TRY_ASSIGN(const std::string path, path_in_models(*known));
     if (exists(path)) return path;
     return not_pulled(known->name, *models_directory());
   }
   const Result<std::string> directory = models_directory();
-  if (directory.ok() && exists(*directory + "/" + argument)) return *directory + "/" + argument;
+  if (directory.ok() && exists(*directory + "/" + argument)) return model_in_directory(*directory + "/" + argument);
   const std::vector<LocalModel> models = local_models();
   const HubModel* hub = find_hub_model(argument);
   if (hub != nullptr && directory.ok() && exists(*directory + "/" + hub->file)) return *directory + "/" + hub->file;

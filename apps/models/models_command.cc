@@ -11,6 +11,7 @@
 #include "apps/models/local_models.h"
 #include "apps/models/model_catalog.h"
 #include "apps/option_kinds.h"
+#include "apps/terminal/remark.h"
 #include "apps/terminal_text.h"
 #include "base/json_limits.h"
 
@@ -36,7 +37,7 @@ std::string architecture_of(const ModelFile& file) {
 
 // Small tensors (norms) have types of their own that nobody asks for.
 std::string types_of(const ModelFile& file) {
-  constexpr size_t kWorthNaming = 20;  // a type with a twentieth of the bytes
+  constexpr size_t kWorthNaming = 20;  // of the bytes: a type with a twentieth
   std::map<std::string, size_t> bytes;
   size_t all = 0;
   for (const std::string& name : file.tensor_names()) {
@@ -55,7 +56,7 @@ std::string types_of(const ModelFile& file) {
 
 Summary summarize(const LocalModel& model) {
   Summary summary;
-  Result<Inspection> inspection = inspect_model(model.path, {});
+  Result<Inspection> inspection = look_at_model(model.path, {});
   if (!inspection.ok()) {
     summary.verdict = inspection.status();
     return summary;
@@ -68,13 +69,20 @@ Summary summarize(const LocalModel& model) {
   return summary;
 }
 
-std::string verdict_text(const Status& verdict) {
-  if (verdict.ok()) return "fits";
-  if (verdict.code() == ErrorCode::kOutOfMemory) return "does not fit into memory";
-  return "does not run: " + verdict.message();
+// The reason without what the listing says anyway: the path in front, and what else is supported.
+std::string short_reason(const Status& verdict, const std::string& path) {
+  std::string reason = verdict.message().substr(0, verdict.message().find(" (supported:"));
+  if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);
+  return reason;
 }
 
-std::string line_of(const Summary& summary) {
+std::string verdict_text(const Status& verdict, const std::string& path) {
+  if (verdict.ok()) return "fits";
+  if (verdict.code() == ErrorCode::kOutOfMemory) return "does not fit into memory";
+  return "does not run: " + short_reason(verdict, path);
+}
+
+std::string line_of(const Summary& summary, const std::string& path) {
   std::string line;
   const auto add = [&](const std::string& part) {
     if (!part.empty()) line += (line.empty() ? "" : " · ") + part;
@@ -83,7 +91,7 @@ std::string line_of(const Summary& summary) {
   add(summary.bytes > 0 ? format_bytes(summary.bytes) : "");
   add(summary.types);
   add(summary.context > 0 ? "context " + std::to_string(summary.context) : "");
-  add(verdict_text(summary.verdict));
+  add(verdict_text(summary.verdict, path));
   return line;
 }
 
@@ -114,9 +122,12 @@ Result<int> list_models(bool as_json) {
     } else {
       if (model.store != store) text = (store.empty() ? "" : "\n") + model.store + "\n";
       store = model.store;
-      text += "  " + one_line(model.name) + "\n    " + one_line(line_of(summary));
+      text += "  " + one_line(model.name) + "\n    " + one_line(line_of(summary, model.path));
     }
     if (!print(text)) return cannot_write();
+  }
+  for (const std::string& folder : unreadable_stores()) {
+    remark("ibid: " + folder + " cannot be read by this user; what is in it is not listed");
   }
   if (models.empty() && !as_json) {
     std::fprintf(stderr, "there are no models on this machine; `ibid pull` fetches %s,\n"

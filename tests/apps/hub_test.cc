@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "apps/models/hub_download.h"
-#include "apps/models/pull_progress.h"
+#include "apps/terminal/byte_progress.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/support/scoped_variable.h"
 #include "tests/support/temp_dir.h"
@@ -35,7 +35,7 @@ TEST(HubName, IsReadOrRefused) {
   }
 }
 
-TEST(PullProgress, SaysHowFastAndHowLong) {
+TEST(ByteProgress, SaysHowFastAndHowLong) {
   EXPECT_EQ(progress_line(0, 5'000'000, 98'000'000, 0.5), "5.00 MB of 98.0 MB");
   EXPECT_EQ(progress_line(0, 10'000'000, 30'000'000, 2), "10.0 MB of 30.0 MB · 5.00 MB/s · 4 s left");
   EXPECT_EQ(progress_line(20'000'000, 30'000'000, 30'000'000, 2), "30.0 MB of 30.0 MB · 5.00 MB/s");

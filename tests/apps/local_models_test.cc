@@ -61,8 +61,8 @@ TEST_F(LocalModels, EachStoreIsReadAsItsProgramWritesIt) {
   write("cache/llama.cpp/mmproj-gemma.gguf");
   const std::string digest(64, 'a');
   write("ollama/blobs/sha256-" + digest);
-  write("ollama/manifests/registry/library/qwen3/0.6b", manifest("sha256:" + digest));
-  write("ollama/manifests/registry/somebody/tuned/latest", manifest("sha256:" + digest));
+  write("ollama/manifests/registry.ollama.ai/library/qwen3/0.6b", manifest("sha256:" + digest));
+  write("ollama/manifests/registry.ollama.ai/somebody/tuned/latest", manifest("sha256:" + digest));
   write("home/.lmstudio/models/pub/name/f-Q8_0.gguf");
   EXPECT_THAT(names(), ElementsAre("ibid|big-00001-of-00002", "ibid|dir", "ibid|one", "hugging face|Qwen/Qwen3-0.6B",
                                    "hugging face|o/g-GGUF:g-Q4_K_M", "llama.cpp|ggml-org_gemma", "ollama|qwen3:0.6b",
@@ -75,11 +75,11 @@ TEST_F(LocalModels, AManifestThatPointsOutOfItsStoreIsRefused) {
   for (const std::string& digest :
        {std::string("sha256:../../secret"), "../../secret" + std::string(64, 'a'), "sha256:" + std::string(64, 'g'),
         "sha256:" + std::string(65, 'a'), std::string("sha256-") + std::string(64, 'a'), std::string()}) {
-    write("ollama/manifests/registry/library/evil/latest", manifest(digest));
+    write("ollama/manifests/registry.ollama.ai/library/evil/latest", manifest(digest));
     EXPECT_THAT(names(), testing::IsEmpty()) << digest;
   }
   for (const char* text : {"", "[]", "{\"layers\":7}", "{\"layers\":[7]}", "{\"layers\":[{\"digest\":7}]}", "{"}) {
-    write("ollama/manifests/registry/library/evil/latest", text);
+    write("ollama/manifests/registry.ollama.ai/library/evil/latest", text);
     EXPECT_THAT(names(), testing::IsEmpty()) << text;
   }
   write("cache/huggingface/hub/models--a--b/refs/main", "../../../..");

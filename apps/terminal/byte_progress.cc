@@ -1,4 +1,4 @@
-#include "apps/models/pull_progress.h"
+#include "apps/terminal/byte_progress.h"
 
 #include <unistd.h>
 
@@ -33,14 +33,14 @@ std::string progress_line(uint64_t before, uint64_t done, uint64_t total, double
   return line;
 }
 
-PullProgress::PullProgress(uint64_t done, uint64_t total)
+ByteProgress::ByteProgress(uint64_t done, uint64_t total)
     : before_(done), total_(total), works_(obeys_sequences(STDERR_FILENO)) {}
 
-PullProgress::~PullProgress() {
+ByteProgress::~ByteProgress() {
   if (works_ && shown_ != Clock::time_point()) std::fputs("\r\x1b[K", stderr);
 }
 
-void PullProgress::show(uint64_t done) {
+void ByteProgress::show(uint64_t done) {
   const Clock::time_point now = Clock::now();
   if (!works_ || now - shown_ < kBetween) return;
   shown_ = now;

@@ -7,15 +7,15 @@
 
 namespace ibid {
 
-class PullProgress {
+class ByteProgress {
  public:
   using Clock = std::chrono::steady_clock;
 
   // done: bytes that were there before.
-  PullProgress(uint64_t done, uint64_t total);
-  ~PullProgress();
-  PullProgress(const PullProgress&) = delete;
-  PullProgress& operator=(const PullProgress&) = delete;
+  ByteProgress(uint64_t done, uint64_t total);
+  ~ByteProgress();
+  ByteProgress(const ByteProgress&) = delete;
+  ByteProgress& operator=(const ByteProgress&) = delete;
 
   void show(uint64_t done);
 

@@ -1,0 +1,179 @@
+#include "apps/inspect/explanation.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "apps/inspect/model_facts.h"
+#include "apps/inspect/template_probe.h"
+#include "apps/inspect/tokenizer_facts.h"
+#include "apps/terminal_text.h"
+#include "tokenizer/chat_template.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr size_t kUsualContexts[] = {4096, 32768};
+constexpr const char* kKvNames[] = {"f32", "f16", "int8"};
+static_assert(std::size(kKvNames) == kKvTypes.size());
+
+// Of the usual contexts and the trained one; of the one that was asked for, of that alone.
+std::vector<MemoryNeed> memory_needs(const Inspection& inspection, const ModelOptions& options) {
+  std::vector<size_t> contexts;
+  if (options.max_seq_len != 0) {
+    contexts.push_back(options.max_seq_len);
+  } else {
+    for (const size_t usual : kUsualContexts) {
+      if (usual < inspection.config->trained_context) contexts.push_back(usual);
+    }
+    contexts.push_back(inspection.config->trained_context);
+  }
+  std::vector<MemoryNeed> needs;
+  for (const size_t context : contexts) {
+    MemoryNeed need{context, {}};
+    for (size_t i = 0; i < kKvTypes.size(); ++i) {
+      ModelOptions with = options;
+      with.max_seq_len = context;
+      with.kv_dtype = kKvTypes[i];
+      const Result<MemoryPlan> plan = plan_memory(*inspection.file, *inspection.config, with);
+      if (!plan.ok()) return needs;
+      need.bytes[i] = plan->fixed_bytes() + plan->kv_bytes(context);
+    }
+    needs.push_back(need);
+  }
+  return needs;
+}
+
+// Names in a column, values beside it; a value of several lines stays in its column.
+void print_facts(const char* title, const Facts& facts) {
+  constexpr int kNameWidth = 18;
+  if (facts.empty()) return;
+  std::printf("\n%s\n", title);
+  for (const Fact& fact : facts) {
+    const char* name = fact.name.c_str();
+    for (size_t begin = 0; begin <= fact.text.size();) {
+      const size_t end = std::min(fact.text.find('\n', begin), fact.text.size());
+      std::printf("  %-*s %s\n", kNameWidth, name, one_line(fact.text.substr(begin, end - begin)).c_str());
+      name = "";
+      begin = end + 1;
+    }
+  }
+}
+
+// Texts of a template hold line feeds of their own.
+Facts in_one_line(Facts facts) {
+  for (Fact& fact : facts) fact.text = one_line(fact.text);
+  return facts;
+}
+
+void print_types(const std::vector<TensorUse>& uses) {
+  if (uses.empty()) return;
+  uint64_t all = 0;
+  for (const TensorUse& use : uses) all += use.tensor.bytes();
+  std::printf("\ntensors\n");
+  for (const TypeShare& share : type_shares(uses)) {
+    std::printf("  %-18s %-8s %6zu  %9s  %5.1f %%\n", std::string(share.tensor_class).c_str(),
+                std::string(share.type).c_str(), share.n_tensors, format_bytes(share.bytes).c_str(),
+                all == 0 ? 0 : 100.0 * static_cast<double>(share.bytes) / static_cast<double>(all));
+  }
+}
+
+void print_needs(const std::vector<MemoryNeed>& needs) {
+  if (needs.empty()) return;
+  const size_t available = available_memory_bytes();
+  std::printf("\nmemory with a context of, by the type of keys and values (* does not fit)\n  %-18s", "");
+  for (const char* name : kKvNames) std::printf(" %10s", name);
+  std::puts("");
+  for (const MemoryNeed& need : needs) {
+    std::printf("  %-18zu", need.context);
+    for (const size_t bytes : need.bytes) {
+      std::printf(" %9s%s", format_bytes(bytes).c_str(), bytes > available ? "*" : " ");
+    }
+    std::puts("");
+  }
+}
+
+void print_verdict(const Explanation& explanation) {
+  const Inspection& inspection = explanation.inspection;
+  if (inspection.runs()) {
+    std::puts("runs: yes");
+  } else {
+    std::printf("runs: no, %s\n", one_line(inspection.verdict.message()).c_str());
+  }
+  if (!explanation.chat.ok()) std::printf("chats: no, %s\n", one_line(explanation.chat.message()).c_str());
+  if (inspection.plan) {
+    const MemoryPlan& plan = *inspection.plan;
+    std::printf("memory: %s for weights (packed), %s of scratch\n", format_bytes(plan.weights_bytes).c_str(),
+                format_bytes(plan.activations_bytes).c_str());
+    std::printf("keys and values: %s a position, %s for a context of %zu\n",
+                format_bytes(plan.kv_bytes_per_position).c_str(), format_bytes(plan.kv_bytes(plan.max_seq_len)).c_str(),
+                plan.max_seq_len);
+    std::printf("available: %s\n", format_bytes(available_memory_bytes()).c_str());
+  }
+  if (!explanation.sampling.empty()) std::printf("sampling in chat and ask: %s\n", explanation.sampling.c_str());
+}
+
+}  // namespace
+
+Explanation explain(Inspection inspection, const ModelOptions& options) {
+  Explanation all;
+  all.inspection = std::move(inspection);
+  const ModelFile& file = *all.inspection.file;
+  const ModelConfig* config = all.inspection.config ? &*all.inspection.config : nullptr;
+  all.uses = tensor_uses(file, config);
+  all.model = config != nullptr ? model_facts(file, *config, all.uses) : metadata_facts(file, all.uses);
+  Result<std::unique_ptr<Tokenizer>> tokenizer = load_tokenizer(file);
+  all.chat = tokenizer.status();
+  if (tokenizer.ok()) all.tokenizer = *std::move(tokenizer);
+  all.tokens = tokenizer_facts(file, all.tokenizer.get());
+  const Result<ChatTemplate> chat_template = ChatTemplate::load(file);
+  if (all.chat.ok()) all.chat = chat_template.status();
+  if (chat_template.ok()) all.chat_template = template_facts(*chat_template);
+  if (all.inspection.plan) all.needs = memory_needs(all.inspection, options);
+  return all;
+}
+
+void print_explanation(const Explanation& explanation, bool tensors) {
+  const ModelFile& file = *explanation.inspection.file;
+  print_verdict(explanation);
+  std::printf("\n%s  (%s, %s)\n", one_line(file.path()).c_str(),
+              file.container() == Container::kGguf ? "GGUF" : "safetensors", format_bytes(file.file_bytes()).c_str());
+  print_facts("model", explanation.model);
+  print_types(explanation.uses);
+  print_needs(explanation.needs);
+  print_facts("tokenizer", in_one_line(explanation.tokens));
+  print_facts("chat template", in_one_line(explanation.chat_template));
+  std::printf("\nmetadata\n");
+  for (const ModelFile::MetadataLine& line : file.describe_metadata()) {
+    std::printf("  %-44s %-10s %s\n", one_line(line.key).c_str(), line.type.c_str(), one_line(line.value).c_str());
+  }
+  if (tensors) std::puts("");
+  for (const std::string& name : tensors ? file.tensor_names() : std::vector<std::string>()) {
+    const TensorView* tensor = file.find_tensor(name);
+    std::printf("  %-44s %-6s %s\n", one_line(name).c_str(), std::string(dtype_name(tensor->dtype)).c_str(),
+                tensor->shape.to_string().c_str());
+  }
+  for (const std::string& warning : file.warnings()) std::printf("  warning: %s\n", warning.c_str());
+}
+
+void print_check(const Explanation& explanation) {
+  constexpr size_t kMostOfAKind = 12;  // tensors with the same trouble
+  const Inspection& inspection = explanation.inspection;
+  if (!inspection.runs()) std::printf("runs: no, %s\n", one_line(inspection.verdict.message()).c_str());
+  const WeightReport& report = *explanation.check;
+  std::map<FindingKind, size_t> n_of;
+  for (const Finding& finding : report.findings) {
+    const size_t n = ++n_of[finding.kind];
+    if (n > kMostOfAKind) continue;
+    std::printf("%s: %s%s%s\n", is_damage(finding.kind) ? "damaged" : "odd", one_line(finding.tensor).c_str(),
+                finding.tensor.empty() ? "" : ": ", finding.text.c_str());
+  }
+  for (const auto& [kind, n] : n_of) {
+    if (n > kMostOfAKind) std::printf("... and %zu tensors more with: %s\n", n - kMostOfAKind, finding_name(kind));
+  }
+  std::printf("%s: %zu tensors, %s weights, %s read\n", report.sound() ? "sound" : "damaged", report.n_tensors,
+              grouped_text(report.n_values).c_str(), format_bytes(report.bytes).c_str());
+}
+
+}  // namespace ibid

@@ -1,0 +1,29 @@
+#include "apps/inspect/inspection.h"
+
+#include "model/architectures.h"
+
+namespace ibid {
+
+namespace {
+
+// The plan, and whether one page of keys and values fits beside the weights.
+Status plan_of(Inspection& inspection, const ModelFile& file, const ModelOptions& options) {
+  TRY_ASSIGN(inspection.config, read_config(file));
+  TRY_ASSIGN(inspection.plan, plan_memory(file, *inspection.config, options));
+  return check_memory(*inspection.plan, inspection.plan->kv_page_bytes);
+}
+
+}  // namespace
+
+Result<Inspection> look_at_model(const std::string& path, const ModelOptions& options) {
+  Inspection inspection;
+  Result<std::unique_ptr<ModelFile>> file = open_model_file(path);
+  inspection.verdict = file.ok() ? plan_of(inspection, **file, options) : file.status();
+  if (!file.ok()) file = open_model_file(path, {.vocabulary_only = true});
+  const bool shows_something = file.ok() && (inspection.runs() || !(*file)->describe_metadata().empty());
+  if (!shows_something) return inspection.verdict;
+  inspection.file = *std::move(file);
+  return inspection;
+}
+
+}  // namespace ibid

@@ -1,0 +1,230 @@
+#include "apps/inspect/template_probe.h"
+
+#include <string_view>
+
+namespace ibid {
+
+namespace {
+
+// Words that no template holds.
+constexpr const char* kQuestion = "Kestrelquestion";
+constexpr const char* kReply = "Kestrelreply";
+constexpr const char* kSystem = "Kestrelsystem";
+constexpr const char* kReasoning = "Kestrelreasoning";
+constexpr const char* kTool = "kestrel_tool";
+constexpr const char* kOtherTool = "kestrel_other_tool";
+constexpr const char* kArgument = "Kestrelargument";
+constexpr const char* kToolResult = "Kestrelresult";
+
+constexpr size_t kShownBytes = 300;
+
+Json message(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
+Json question() { return message("user", kQuestion); }
+
+Json call(const char* tool) {
+  return {{"id", "call00001"},
+          {"type", "function"},
+          {"function", {{"name", tool}, {"arguments", {{"place", kArgument}}}}}};
+}
+
+Json tools() {
+  const Json place = {{"type", "string"}, {"description", "where"}};
+  const Json parameters = {{"type", "object"}, {"properties", {{"place", place}}}, {"required", Json::array({"place"})}};
+  const Json function = {{"name", kTool}, {"description", "weather"}, {"parameters", parameters}};
+  return Json::array({{{"type", "function"}, {"function", function}}});
+}
+
+class Probe {
+ public:
+  explicit Probe(const ChatTemplate& chat_template) : template_(chat_template) {}
+
+  Result<std::string> render(const Json& messages, Json values = Json::object(),
+                             const char* now = "2026-01-31T12:00:00") const {
+    if (!values.contains("add_generation_prompt")) values["add_generation_prompt"] = false;
+    const Result<MarkedText> text = template_.render(messages, {std::move(values), now});
+    if (!text.ok()) return text.status();
+    return plain_text(*text);
+  }
+  // Empty where the template refuses.
+  std::string text(const Json& messages, Json values = Json::object()) const {
+    Result<std::string> rendered = render(messages, std::move(values));
+    return rendered.ok() ? *std::move(rendered) : std::string();
+  }
+  bool shows(const Json& messages, const std::string& what, Json values = Json::object()) const {
+    return text(messages, std::move(values)).find(what) != std::string::npos;
+  }
+
+ private:
+  const ChatTemplate& template_;
+};
+
+std::string cut(const std::string& text) {
+  return text.size() <= kShownBytes ? text : text.substr(0, kShownBytes) + " ...";
+}
+
+Fact prompt_fact(const Probe& probe) {
+  const std::string text = probe.text(Json::array({message("user", "Hello")}), {{"add_generation_prompt", true}});
+  return {"a question", cut(text), text};
+}
+
+Fact generation_fact(const Probe& probe) {
+  const Json messages = Json::array({question()});
+  const std::string without = probe.text(messages);
+  const std::string with = probe.text(messages, {{"add_generation_prompt", true}});
+  if (!with.starts_with(without)) return {"generation prompt", "another text altogether", nullptr};
+  const std::string prompt = with.substr(without.size());
+  return {"generation prompt", prompt.empty() ? "none" : cut(prompt), prompt};
+}
+
+Fact system_fact(const Probe& probe) {
+  const Result<std::string> text = probe.render(Json::array({message("system", kSystem), question()}));
+  if (!text.ok()) return {"system role", "refused: " + text.status().message(), "refused"};
+  const bool shown = text->find(kSystem) != std::string::npos;
+  return {"system role", shown ? "yes" : "left out", shown ? "yes" : "left out"};
+}
+
+Fact tools_fact(const Probe& probe) {
+  const char* variable = nullptr;  // that offers them: some templates have names of their own for it
+  for (const char* name : {"tools", "xml_tools", "python_tools"}) {
+    const Json values = {{name, tools()}};
+    if (variable == nullptr && probe.shows(Json::array({question()}), kTool, values)) variable = name;
+  }
+  const bool offered = variable != nullptr, usual = offered && std::string_view(variable) == "tools";
+  const auto with_calls = [](const Json& calls) {
+    Json assistant = message("assistant", "");
+    assistant["tool_calls"] = calls;
+    return Json::array({question(), assistant});
+  };
+  const Json with_tools = {{"tools", tools()}};
+  Json one = with_calls(Json::array({call(kTool)}));
+  const bool called = probe.shows(one, kArgument, with_tools);
+  const Json two = with_calls(Json::array({call(kTool), call(kOtherTool)}));
+  const bool several = called && probe.shows(two, kOtherTool, with_tools);
+  Json result = message("tool", kToolResult);
+  result["name"] = kTool;
+  result["tool_call_id"] = "call00001";
+  one.push_back(result);
+  // A template that prints whatever a message says knows nothing of tools yet.
+  const bool answered = (offered || called) && probe.shows(one, kToolResult, with_tools);
+  std::string text;
+  const auto add = [&](bool is_so, const char* what) {
+    if (is_so) text += (text.empty() ? "" : ", ") + std::string(what);
+  };
+  add(offered, usual ? "offered" : "offered by the variable ");
+  if (offered && !usual) text += variable;
+  add(called, several ? "called, several at once" : "called, one at a time");
+  add(answered, "results shown");
+  return {"tools", text.empty() ? "no" : text,
+          {{"offered", usual}, {"variable", offered ? Json(variable) : Json()}, {"called", called}, {"several", several}, {"results", answered}}};
+}
+
+// A variable that turns thinking on and off, or says how much.
+struct Switch {
+  const char* variable;
+  Json on, off;
+  const char* on_name;
+  const char* off_name;
+};
+
+void add_switches(const Probe& probe, std::string& text, Json& json) {
+  const Switch switches[] = {{"enable_thinking", true, false, "on", "off"},
+                             {"thinking", true, false, "on", "off"},
+                             {"reasoning_effort", "high", "low", "high", "low"}};
+  const Json messages = Json::array({question()});
+  for (const Switch& known : switches) {
+    const auto with = [&](const Json& value) {
+      return probe.text(messages, {{"add_generation_prompt", true}, {known.variable, value}});
+    };
+    const std::string on = with(known.on), off = with(known.off);
+    if (on == off) continue;
+    const std::string usual = probe.text(messages, {{"add_generation_prompt", true}});
+    const char* otherwise = usual == on ? known.on_name : usual == off ? known.off_name : "neither";
+    text += (text.empty() ? "" : ", ") + std::string(known.variable) + " (without it: " + otherwise + ")";
+    json["switches"].push_back({{"variable", known.variable}, {"default", otherwise}});
+  }
+  // In the text of a system message, which is the template's affair where it changes more than these words.
+  constexpr std::string_view kWord = "/no_think", kOther = "/no_thinq";
+  const auto with_system = [&](std::string_view word) {
+    return probe.text(Json::array({message("system", std::string(word)), question()}), {{"add_generation_prompt", true}});
+  };
+  std::string other = with_system(kOther);
+  for (size_t i = other.find(kOther); i != std::string::npos; i = other.find(kOther, i + 1)) {
+    other.replace(i, kOther.size(), kWord);
+  }
+  if (with_system(kWord) == other) return;
+  text += (text.empty() ? "" : ", ") + std::string("/no_think in the system text");
+  json["switches"].push_back({{"variable", "/no_think"}, {"default", "on"}});
+}
+
+Fact thinking_fact(const Probe& probe) {
+  std::string text;
+  Json json = {{"switches", Json::array()}};
+  add_switches(probe, text, json);
+  Json reply = message("assistant", kReply);
+  reply["reasoning_content"] = kReasoning;
+  reply["thinking"] = kReasoning;
+  const bool shown = probe.shows(Json::array({question(), reply}), kReasoning);
+  const bool kept = probe.shows(Json::array({question(), reply, question()}), kReasoning);
+  const std::string inline_text = std::string("<think>\n") + kReasoning + "\n</think>\n\n" + kReply;
+  const bool cuts = !probe.shows(Json::array({question(), message("assistant", inline_text), question()}), kReasoning) &&
+                    probe.shows(Json::array({question(), message("assistant", inline_text), question()}), kReply);
+  json["reasoning_shown"] = shown;
+  json["reasoning_kept"] = kept;
+  json["reasoning_cut_from_text"] = cuts;
+  const auto add = [&](const char* what) { text += (text.empty() ? "" : "; ") + std::string(what); };
+  if (kept) add("reasoning of old turns is kept");
+  if (shown && !kept) add("reasoning is shown, and left out of old turns");
+  if (cuts) add("<think> is cut out of old turns");
+  return {"thinking", text.empty() ? "no" : text, std::move(json)};
+}
+
+Fact roles_fact(const Probe& probe) {
+  const bool free = probe.render(Json::array({question(), question()})).ok();
+  return {"roles", free ? "in any order" : "have to take turns", free ? "any" : "take turns"};
+}
+
+Fact content_fact(const Probe& probe) {
+  const Json parts = Json::array({{{"type", "text"}, {"text", kQuestion}}});
+  const Json messages = Json::array({{{"role", "user"}, {"content", parts}}});
+  // One that prints the list itself has not understood it.
+  const bool understood = probe.shows(messages, kQuestion) && !probe.shows(messages, "'type'") &&
+                          !probe.shows(messages, "\"type\"");
+  return {"content", understood ? "a text, or parts" : "a text", {{"parts", understood}}};
+}
+
+Fact date_fact(const Probe& probe) {
+  const Json messages = Json::array({question()});
+  const Result<std::string> one = probe.render(messages), other = probe.render(messages, Json::object(), "2019-06-07T12:00:00");
+  const bool printed = one.ok() && other.ok() && *one != *other;
+  return {"date", printed ? "printed" : "no", printed};
+}
+
+// Whether the third turn renders its own messages alone.
+Fact growth_fact(const ChatTemplate& chat_template) {
+  ConversationRenderer renderer(chat_template, {});
+  Json messages = Json::array();
+  bool only_new = false;
+  for (size_t turn = 0; turn < 3; ++turn) {
+    const size_t n_before = messages.size();
+    if (turn > 0) messages.push_back(message("assistant", kReply));
+    messages.push_back(question());
+    const auto delta = renderer.render(messages, n_before, true);
+    if (!delta.ok()) return {"a new turn", "refused: " + delta.status().message(), "refused"};
+    only_new = delta->messages_rendered < messages.size();
+  }
+  return {"a new turn", only_new ? "renders its own messages" : "renders the whole conversation",
+          only_new ? "its own" : "whole"};
+}
+
+}  // namespace
+
+Facts template_facts(const ChatTemplate& chat_template) {
+  const Probe probe(chat_template);
+  if (const Result<std::string> text = probe.render(Json::array({question()})); !text.ok()) {
+    return {{"a question", "refused: " + text.status().message(), nullptr}};
+  }
+  return {prompt_fact(probe), generation_fact(probe), system_fact(probe),  tools_fact(probe), thinking_fact(probe),
+          roles_fact(probe),  content_fact(probe),    date_fact(probe),    growth_fact(chat_template)};
+}
+
+}  // namespace ibid

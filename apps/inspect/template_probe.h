@@ -1,0 +1,13 @@
+// What a chat template can do, found by rendering small conversations and looking for what was put in. Nothing is
+// concluded from its source: a template that names a thing may still do nothing with it.
+#pragma once
+
+#include "apps/inspect/fact.h"
+#include "tokenizer/chat_template.h"
+
+namespace ibid {
+
+// Of a template that refuses the simplest conversation: that alone, with its words.
+Facts template_facts(const ChatTemplate& chat_template);
+
+}  // namespace ibid
