@@ -26,7 +26,8 @@ constexpr const char* kReranker = "a reranker, which scores texts and makes none
 constexpr const char* kTwoParts = "a model of an encoder and a decoder, and only decoders are read: name a chat model";
 
 // general.type of GGUF.
-constexpr Other kTypes[] = {{"adapter", kAdapter}, {"mmproj", kProjector}, {"imatrix", kMatrix}, {"vocab", kVocabulary}};
+constexpr Other kTypes[] = {
+    {"adapter", kAdapter}, {"mmproj", kProjector}, {"imatrix", kMatrix}, {"vocab", kVocabulary}};
 
 // general.architecture of GGUF, model_type of config.json.
 constexpr Other kArchitectures[] = {

@@ -217,7 +217,8 @@ void add_mlp(const ModelConfig& config, Facts& facts) {
   std::string text = activation + ", " + std::to_string(least) + (least == most ? "" : " to " + std::to_string(most)) +
                      " wide";
   if (dense.size() != config.n_layers) text += ": " + layers_text(dense, config.n_layers);
-  facts.push_back({"MLP", text, {{"activation", activation}, {"gated", config.gated}, {"width", most}, {"layers", dense}}});
+  facts.push_back(
+      {"MLP", text, {{"activation", activation}, {"gated", config.gated}, {"width", most}, {"layers", dense}}});
 }
 
 const char* router_text(const RouterRule& router) {
@@ -300,7 +301,8 @@ Facts model_facts(const ModelFile& file, const ModelConfig& config, const std::v
   add_factors(config, facts);
   const Result<TensorSource> head = find_source(file, config, tensor_row(TensorRole::kLmHead));
   const bool own = head.ok() && head->found();
-  facts.push_back({"vocabulary", std::to_string(config.vocab_size) + (own ? ", a head of its own" : ", the embedding is the head"),
+  const std::string rows = std::to_string(config.vocab_size);
+  facts.push_back({"vocabulary", rows + (own ? ", a head of its own" : ", the embedding is the head"),
                    {{"rows", config.vocab_size}, {"tied", !own}}});
   return facts;
 }

@@ -58,7 +58,9 @@ uint64_t RmsHistogram::n_far(int powers) const {
     below += n_[static_cast<size_t>(median++)];
   }
   uint64_t far = 0;
-  for (int i = 0; i < static_cast<int>(kBins); ++i) far += std::abs(i - median) > powers ? n_[static_cast<size_t>(i)] : 0;
+  for (int i = 0; i < static_cast<int>(kBins); ++i) {
+    if (std::abs(i - median) > powers) far += n_[static_cast<size_t>(i)];
+  }
   return far;
 }
 

@@ -29,7 +29,8 @@ Json call(const char* tool) {
 
 Json tools() {
   const Json place = {{"type", "string"}, {"description", "where"}};
-  const Json parameters = {{"type", "object"}, {"properties", {{"place", place}}}, {"required", Json::array({"place"})}};
+  const Json parameters = {
+      {"type", "object"}, {"properties", {{"place", place}}}, {"required", Json::array({"place"})}};
   const Json function = {{"name", kTool}, {"description", "weather"}, {"parameters", parameters}};
   return Json::array({{{"type", "function"}, {"function", function}}});
 }
@@ -115,7 +116,11 @@ Fact tools_fact(const Probe& probe) {
   add(called, several ? "called, several at once" : "called, one at a time");
   add(answered, "results shown");
   return {"tools", text.empty() ? "no" : text,
-          {{"offered", usual}, {"variable", offered ? Json(variable) : Json()}, {"called", called}, {"several", several}, {"results", answered}}};
+          {{"offered", usual},
+           {"variable", offered ? Json(variable) : Json()},
+           {"called", called},
+           {"several", several},
+           {"results", answered}}};
 }
 
 // A variable that turns thinking on and off, or says how much.
@@ -145,7 +150,8 @@ void add_switches(const Probe& probe, std::string& text, Json& json) {
   // In the text of a system message, which is the template's affair where it changes more than these words.
   constexpr std::string_view kWord = "/no_think", kOther = "/no_thinq";
   const auto with_system = [&](std::string_view word) {
-    return probe.text(Json::array({message("system", std::string(word)), question()}), {{"add_generation_prompt", true}});
+    const Json conversation = Json::array({message("system", std::string(word)), question()});
+    return probe.text(conversation, {{"add_generation_prompt", true}});
   };
   std::string other = with_system(kOther);
   for (size_t i = other.find(kOther); i != std::string::npos; i = other.find(kOther, i + 1)) {
@@ -166,8 +172,8 @@ Fact thinking_fact(const Probe& probe) {
   const bool shown = probe.shows(Json::array({question(), reply}), kReasoning);
   const bool kept = probe.shows(Json::array({question(), reply, question()}), kReasoning);
   const std::string inline_text = std::string("<think>\n") + kReasoning + "\n</think>\n\n" + kReply;
-  const bool cuts = !probe.shows(Json::array({question(), message("assistant", inline_text), question()}), kReasoning) &&
-                    probe.shows(Json::array({question(), message("assistant", inline_text), question()}), kReply);
+  const Json with_thoughts = Json::array({question(), message("assistant", inline_text), question()});
+  const bool cuts = !probe.shows(with_thoughts, kReasoning) && probe.shows(with_thoughts, kReply);
   json["reasoning_shown"] = shown;
   json["reasoning_kept"] = kept;
   json["reasoning_cut_from_text"] = cuts;
@@ -194,7 +200,8 @@ Fact content_fact(const Probe& probe) {
 
 Fact date_fact(const Probe& probe) {
   const Json messages = Json::array({question()});
-  const Result<std::string> one = probe.render(messages), other = probe.render(messages, Json::object(), "2019-06-07T12:00:00");
+  const Result<std::string> one = probe.render(messages);
+  const Result<std::string> other = probe.render(messages, Json::object(), "2019-06-07T12:00:00");
   const bool printed = one.ok() && other.ok() && *one != *other;
   return {"date", printed ? "printed" : "no", printed};
 }
