@@ -2,14 +2,16 @@
 """Writes a GGUF with the shapes and the mix of formats of a real model and random weights: good for timing, useless
 for text. What loads a real file of that architecture loads this one.
 
-  make_model.py --shape smollm2|qwen2.5-0.5b|gemma3-270m|llama-7b --quant f16|q8_0|q4_0|q4_1|q4_k_m OUT.gguf
-                [--tokenizer FILE.gguf] [--pure] [--plain] [--seed N]
+  make_model.py --shape SHAPE --quant f16|q8_0|q4_0|q4_1|q4_k_m|mxfp4 OUT.gguf
+                [--layers N] [--tokenizer FILE.gguf] [--pure] [--plain] [--seed N]
 
-Formats are chosen tensor by tensor as llama-quantize chooses them: the vocabulary's head gets more bits, rows that
-are not a multiple of 256 fall back from Q4_K to Q5_0 and from Q6_K to Q8_0. --pure puts every matrix in
-the one format instead. --plain makes a llama of these sizes, without biases, extra norms and windows, for
-programs that know no other architecture. --tokenizer copies the vocabulary out of another file of the same size; without it there is
-one of bytes, a ChatML template, and names that no text contains.
+SHAPE is one of SHAPES below: --help lists them. Formats are chosen tensor by tensor as llama-quantize chooses them:
+the vocabulary's head gets more bits, rows that are not a multiple of 256 fall back from Q4_K to Q5_0 and from Q6_K to
+Q8_0; mxfp4 holds experts in MXFP4 and every other matrix in Q8_0, as the files of gpt-oss do. --pure puts every
+matrix in the one format instead. --layers keeps the first N layers of a shape that is too large for a machine.
+--plain makes a llama of these sizes, without biases, extra norms, windows and experts, for programs that know no
+other architecture. --tokenizer copies the vocabulary out of another file of the same size; without it there is one of
+bytes, a ChatML template, and names that no text contains.
 
 Needs the packages gguf and numpy. A tensor at a time is in memory, however large the file.
 """
@@ -38,15 +40,31 @@ class Shape:
     norm_eps: float
     tied: bool
     qkv_biases: bool = False
-    gemma_norms: bool = False
+    qk_norms: bool = False     # a weight for the elements of a head of q and k
+    after_norms: bool = False  # behind attention and behind the MLP, beside those before them
     window: int = 0
+    rope_scaling: tuple = ()   # (gguf's name of the rule, factor, original context or 0)
+    n_experts: int = 0
+    n_experts_used: int = 0
+    is_gpt_oss: bool = False   # sinks, biases everywhere, its name of the norm before the MLP
 
 
 SHAPES = {
     "smollm2": Shape("llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5, 1e-5, tied=True),
     "qwen2.5-0.5b": Shape("qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6, 1e-6, tied=True, qkv_biases=True),
-    "gemma3-270m": Shape("gemma3", 18, 640, 2048, 4, 1, 256, 262144, 32768, 1e6, 1e-6, tied=True, gemma_norms=True,
-                         window=512),
+    "qwen3-0.6b": Shape("qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6, 1e-6, tied=True, qk_norms=True),
+    "qwen3-4b": Shape("qwen3", 36, 2560, 9728, 32, 8, 128, 151936, 40960, 1e6, 1e-6, tied=True, qk_norms=True),
+    "qwen3-30b-a3b": Shape("qwen3moe", 48, 2048, 768, 32, 4, 128, 151936, 40960, 1e6, 1e-6, tied=False, qk_norms=True,
+                           n_experts=128, n_experts_used=8),
+    "gemma3-270m": Shape("gemma3", 18, 640, 2048, 4, 1, 256, 262144, 32768, 1e6, 1e-6, tied=True, qk_norms=True,
+                         after_norms=True, window=512),
+    "gemma3-1b": Shape("gemma3", 26, 1152, 6912, 4, 1, 256, 262144, 32768, 1e6, 1e-6, tied=True, qk_norms=True,
+                       after_norms=True, window=512),
+    "gemma3-4b": Shape("gemma3", 34, 2560, 10240, 8, 4, 256, 262208, 131072, 1e6, 1e-6, tied=True, qk_norms=True,
+                       after_norms=True, window=1024, rope_scaling=("linear", 8.0, 0)),
+    "gpt-oss-20b": Shape("gpt-oss", 24, 2880, 2880, 64, 8, 64, 201088, 131072, 150000.0, 1e-5, tied=False,
+                         qkv_biases=True, window=128, rope_scaling=("yarn", 32.0, 4096), n_experts=32,
+                         n_experts_used=4, is_gpt_oss=True),
     # Grouped heads and the wide feed-forward of the 7B models that came after the first Llamas.
     "llama-7b": Shape("llama", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 1e4, 1e-5, tied=False),
 }
@@ -57,6 +75,7 @@ FILE_TYPES = {
     "q4_0": (gguf.LlamaFileType.MOSTLY_Q4_0, Type.Q4_0),
     "q4_1": (gguf.LlamaFileType.MOSTLY_Q4_1, Type.Q4_1),
     "q4_k_m": (gguf.LlamaFileType.MOSTLY_Q4_K_M, Type.Q4_K),
+    "mxfp4": (gguf.LlamaFileType.MOSTLY_MXFP4_MOE, Type.MXFP4),
 }
 
 FALL_BACK = {Type.Q4_K: Type.Q5_0, Type.Q6_K: Type.Q8_0}
@@ -70,13 +89,18 @@ def more_bits(layer, n_layers):
     return layer < eighth or layer >= 7 * n_layers // 8 or (layer - eighth) % 3 == 2
 
 
+MORE_BITS = ("attn_v", "ffn_down", "ffn_down_exps")
+
+
 def matrix_type(shape, quant, pure, role, layer, n_cols):
     wanted = FILE_TYPES[quant][1]
-    if not pure and quant not in ("f16", "q8_0"):
+    if not pure and quant == "mxfp4":
+        wanted = Type.MXFP4 if role.endswith("_exps") else Type.Q8_0
+    elif not pure and quant not in ("f16", "q8_0"):
         is_head = role == "output" or (role == "token_embd" and shape.tied)
         if is_head:
             wanted = Type.Q6_K
-        elif quant == "q4_k_m" and role in ("attn_v", "ffn_down") and more_bits(layer, shape.n_layers):
+        elif quant == "q4_k_m" and role in MORE_BITS and more_bits(layer, shape.n_layers):
             wanted = Type.Q6_K
     if n_cols % gguf.GGML_QUANT_SIZES[wanted][0] != 0:
         wanted = FALL_BACK.get(wanted, Type.F16)
@@ -84,37 +108,57 @@ def matrix_type(shape, quant, pure, role, layer, n_cols):
 
 
 def tensors(shape, quant, pure):
-    """(name, type, [n_rows, n_cols] or [n]) in the order of the file."""
+    """(name, type, [n] or [n_rows, n_cols] or [n_experts, n_rows, n_cols]) in the order of the file."""
     q_dim, kv_dim = shape.n_heads * shape.head_dim, shape.n_kv_heads * shape.head_dim
 
     def matrix(role, n_rows, n_cols, layer=None):
         name = f"{role}.weight" if layer is None else f"blk.{layer}.{role}.weight"
         return name, matrix_type(shape, quant, pure, role, layer, n_cols), [n_rows, n_cols]
 
-    def vector(name, n):
-        return name, Type.F32, [n]
+    def experts(role, n_rows, n_cols, layer):
+        name, kind, dims = matrix(role, n_rows, n_cols, layer)
+        return name, kind, [shape.n_experts, *dims]
+
+    def floats(name, *dims):
+        return name, Type.F32, list(dims)
 
     yield matrix("token_embd", shape.vocab_size, shape.dim)
     for i in range(shape.n_layers):
-        yield vector(f"blk.{i}.attn_norm.weight", shape.dim)
+        yield floats(f"blk.{i}.attn_norm.weight", shape.dim)
         yield matrix("attn_q", q_dim, shape.dim, i)
         yield matrix("attn_k", kv_dim, shape.dim, i)
         yield matrix("attn_v", kv_dim, shape.dim, i)
         yield matrix("attn_output", shape.dim, q_dim, i)
         if shape.qkv_biases:
-            yield vector(f"blk.{i}.attn_q.bias", q_dim)
-            yield vector(f"blk.{i}.attn_k.bias", kv_dim)
-            yield vector(f"blk.{i}.attn_v.bias", kv_dim)
-        if shape.gemma_norms:
-            yield vector(f"blk.{i}.attn_q_norm.weight", shape.head_dim)
-            yield vector(f"blk.{i}.attn_k_norm.weight", shape.head_dim)
-            yield vector(f"blk.{i}.post_attention_norm.weight", shape.dim)
-            yield vector(f"blk.{i}.post_ffw_norm.weight", shape.dim)
-        yield vector(f"blk.{i}.ffn_norm.weight", shape.dim)
-        yield matrix("ffn_gate", shape.ffn_dim, shape.dim, i)
-        yield matrix("ffn_up", shape.ffn_dim, shape.dim, i)
-        yield matrix("ffn_down", shape.dim, shape.ffn_dim, i)
-    yield vector("output_norm.weight", shape.dim)
+            yield floats(f"blk.{i}.attn_q.bias", q_dim)
+            yield floats(f"blk.{i}.attn_k.bias", kv_dim)
+            yield floats(f"blk.{i}.attn_v.bias", kv_dim)
+        if shape.is_gpt_oss:
+            yield floats(f"blk.{i}.attn_output.bias", shape.dim)
+            yield floats(f"blk.{i}.attn_sinks.weight", shape.n_heads)
+        if shape.qk_norms:
+            yield floats(f"blk.{i}.attn_q_norm.weight", shape.head_dim)
+            yield floats(f"blk.{i}.attn_k_norm.weight", shape.head_dim)
+        if shape.after_norms:
+            yield floats(f"blk.{i}.post_attention_norm.weight", shape.dim)
+            yield floats(f"blk.{i}.post_ffw_norm.weight", shape.dim)
+        before_mlp = "post_attention_norm" if shape.is_gpt_oss else "ffn_norm"
+        yield floats(f"blk.{i}.{before_mlp}.weight", shape.dim)
+        if shape.n_experts == 0:
+            yield matrix("ffn_gate", shape.ffn_dim, shape.dim, i)
+            yield matrix("ffn_up", shape.ffn_dim, shape.dim, i)
+            yield matrix("ffn_down", shape.dim, shape.ffn_dim, i)
+            continue
+        yield floats(f"blk.{i}.ffn_gate_inp.weight", shape.n_experts, shape.dim)
+        yield experts("ffn_gate_exps", shape.ffn_dim, shape.dim, i)
+        yield experts("ffn_up_exps", shape.ffn_dim, shape.dim, i)
+        yield experts("ffn_down_exps", shape.dim, shape.ffn_dim, i)
+        if shape.is_gpt_oss:
+            yield floats(f"blk.{i}.ffn_gate_inp.bias", shape.n_experts)
+            yield floats(f"blk.{i}.ffn_gate_exps.bias", shape.n_experts, shape.ffn_dim)
+            yield floats(f"blk.{i}.ffn_up_exps.bias", shape.n_experts, shape.ffn_dim)
+            yield floats(f"blk.{i}.ffn_down_exps.bias", shape.n_experts, shape.dim)
+    yield floats("output_norm.weight", shape.dim)
     if not shape.tied:
         yield matrix("output", shape.vocab_size, shape.dim)
 
@@ -122,16 +166,21 @@ def tensors(shape, quant, pure):
 # ---- random blocks: codes are random bytes, scales are near what makes the values' deviation `sigma`
 
 # Deviation of a value in units of its block's scale, codes being uniform.
-CODE_DEVIATION = {Type.Q4_0: 4.61, Type.Q4_1: 4.61, Type.Q5_0: 9.23, Type.Q8_0: 73.9, Type.Q4_K: 258.0, Type.Q6_K: 1365.0}
+CODE_DEVIATION = {Type.Q4_0: 4.61, Type.Q4_1: 4.61, Type.Q5_0: 9.23, Type.Q8_0: 73.9, Type.Q4_K: 258.0, Type.Q6_K: 1365.0,
+                  Type.MXFP4: 2.93}
 # Where a block of bytes has its scale d, and its min with min = factor * d.
 SCALE_AT = {Type.Q4_0: 0, Type.Q4_1: 0, Type.Q5_0: 0, Type.Q8_0: 0, Type.Q4_K: 0, Type.Q6_K: 208}
 MIN_AT = {Type.Q4_1: (2, -7.5), Type.Q4_K: (2, 7.5)}
 
 
 def random_blocks(rng, kind, n_rows, n_cols, sigma):
+    """[n_rows, bytes of a row]"""
     block, block_bytes = gguf.GGML_QUANT_SIZES[kind]
     n_blocks = n_rows * n_cols // block
     data = np.frombuffer(rng.bytes(n_blocks * block_bytes), np.uint8).reshape(n_blocks, block_bytes).copy()
+    if kind == Type.MXFP4:  # a power of two, in the first byte
+        data[:, 0] = round(127 + math.log2(sigma / CODE_DEVIATION[kind])) + rng.integers(-1, 2, n_blocks)
+        return data.reshape(n_rows, -1)
     scales = (sigma / CODE_DEVIATION[kind] * rng.uniform(0.75, 1.25, n_blocks)).astype(np.float32)
 
     def put(at, values):
@@ -145,16 +194,19 @@ def random_blocks(rng, kind, n_rows, n_cols, sigma):
 
 
 def tensor_data(rng, name, kind, dims):
+    if name.endswith(".bias"):
+        return rng.normal(0.0, 0.02, dims).astype(np.float32)
+    if name.endswith("attn_sinks.weight"):
+        return rng.normal(0.0, 1.0, dims).astype(np.float32)
     if len(dims) == 1:
-        mean, deviation = (0.0, 0.02) if name.endswith(".bias") else (1.0, 0.05)
-        return rng.normal(mean, deviation, dims[0]).astype(np.float32)
-    n_rows, n_cols = dims
+        return rng.normal(1.0, 0.05, dims).astype(np.float32)
+    n_cols = dims[-1]
     sigma = 1 / math.sqrt(n_cols)
-    if kind == Type.F16:
-        values = rng.standard_normal((n_rows, n_cols), dtype=np.float32)
+    if kind in (Type.F16, Type.F32):
+        values = rng.standard_normal(dims, dtype=np.float32)
         values *= sigma
-        return values.astype(np.float16)
-    return random_blocks(rng, kind, n_rows, n_cols, sigma)
+        return values.astype(np.float16 if kind == Type.F16 else np.float32)
+    return random_blocks(rng, kind, math.prod(dims) // n_cols, n_cols, sigma).reshape(*dims[:-1], -1)
 
 
 # ---- metadata
@@ -205,6 +257,10 @@ def add_metadata(writer, shape, quant):
     writer.add_block_count(shape.n_layers)
     writer.add_context_length(shape.context)
     writer.add_embedding_length(shape.dim)
+    if shape.n_experts:
+        writer.add_expert_count(shape.n_experts)
+        writer.add_expert_used_count(shape.n_experts_used)
+        writer.add_expert_feed_forward_length(shape.ffn_dim)
     writer.add_feed_forward_length(shape.ffn_dim)
     writer.add_head_count(shape.n_heads)
     writer.add_head_count_kv(shape.n_kv_heads)
@@ -217,6 +273,12 @@ def add_metadata(writer, shape, quant):
         writer.add_rope_dimension_count(shape.head_dim)
     if shape.window:
         writer.add_sliding_window(shape.window)
+    if shape.rope_scaling:
+        rule, factor, original_context = shape.rope_scaling
+        writer.add_rope_scaling_type(gguf.RopeScalingType(rule))
+        writer.add_rope_scaling_factor(factor)
+        if original_context:
+            writer.add_rope_scaling_orig_ctx_len(original_context)
     if shape.head_dim != shape.dim // shape.n_heads:
         writer.add_key_length(shape.head_dim)
         writer.add_value_length(shape.head_dim)
@@ -228,14 +290,18 @@ def main():
     parser.add_argument("--shape", required=True, choices=SHAPES)
     parser.add_argument("--quant", required=True, choices=FILE_TYPES)
     parser.add_argument("--tokenizer", metavar="FILE.gguf")
+    parser.add_argument("--layers", type=int, metavar="N", help="the first N layers alone")
     parser.add_argument("--pure", action="store_true", help="every matrix in the one format")
     parser.add_argument("--plain", action="store_true", help="the sizes alone, as a llama")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
 
     shape = SHAPES[options.shape]
+    if options.layers:
+        shape = replace(shape, n_layers=options.layers)
     if options.plain:
-        shape = replace(shape, architecture="llama", qkv_biases=False, gemma_norms=False, window=0)
+        shape = replace(shape, architecture="llama", qkv_biases=False, qk_norms=False, after_norms=False, window=0,
+                        rope_scaling=(), n_experts=0, is_gpt_oss=False)
     writer = gguf.GGUFWriter(options.out, shape.architecture)
     add_metadata(writer, shape, options.quant)
     if options.tokenizer:
