@@ -12,7 +12,8 @@ Result<std::unique_ptr<Tokenizer>> load(const ModelFile& file) {
   TRY_ASSIGN(const std::optional<std::string> json, file.companion("tokenizer.json"));
   if (json) return load_json_tokenizer(file, *json);
   if (file.container() == Container::kGguf) return load_gguf_tokenizer(file);
-  return {ErrorCode::kMissingKey, file.path() + ": there is no tokenizer.json"};
+  return {ErrorCode::kMissingKey, file.path() + ": there is no tokenizer.json beside the weights, so no text can be "
+                                                "read: fetch it from where the model came from"};
 }
 
 }  // namespace

@@ -91,7 +91,8 @@ Result<GgufHeader> read_header(const MappedFile& file, const OpenOptions& option
   Result<GgufHeader> header = parse_gguf_header(file.bytes(), file.path(), !options.vocabulary_only);
   // First: a file that is still being written would be a header of one and data of another.
   TRY(file.check_unchanged());
-  return header;
+  if (header.status().code() != ErrorCode::kTruncated) return header;
+  return Status(ErrorCode::kTruncated, header.status().message() + "; was it fetched to its end?");
 }
 
 std::string directory_of(const std::string& path) {

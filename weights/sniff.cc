@@ -45,6 +45,16 @@ bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
                     [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + ('a' - 'A') : b); });
 }
 
+// llama.cpp's first format of importance matrices: a count, then the length of a tensor's name, and the name.
+bool looks_like_importances(std::string_view text) {
+  constexpr uint32_t kMostEntries = 1u << 20;
+  uint32_t n = 0, length = 0;
+  if (text.size() < 8) return false;
+  std::memcpy(&n, text.data(), sizeof(n));
+  std::memcpy(&length, text.data() + 4, sizeof(length));
+  return n > 0 && n < kMostEntries && text.substr(8).size() >= length && text.substr(8, length).ends_with(".weight");
+}
+
 }  // namespace
 
 Sniffed sniff(std::span<const std::byte> file) {
@@ -67,6 +77,9 @@ Sniffed sniff(std::span<const std::byte> file) {
       return {Content::kOther,
               "a web page, probably an error or login page saved as a model: download it again"};
     }
+  }
+  if (looks_like_importances(text)) {
+    return {Content::kOther, "an importance matrix, which helps to quantise a model: name the model itself"};
   }
   return {Content::kOther, ""};
 }

@@ -12,6 +12,7 @@
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "apps/option_kinds.h"
+#include "model/architectures.h"
 #include "model/load_model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -42,6 +43,7 @@ Status run_perplexity(const Arguments& arguments) {
   TRY_ASSIGN(const std::string text, read_text(arguments.text_path));
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
   TRY_ASSIGN(const auto file, open_model_file(path));
+  TRY(read_config(*file).status());  // first: it says what is no model
   TRY_ASSIGN(const auto tokenizer, load_tokenizer(*file));
   const Tokens tokens = tokenizer->encode(text, TextOrigin::kInput);
   if (tokens.size() < 2) return {ErrorCode::kInvalidArgument, arguments.text_path + ": wanted at least two tokens"};

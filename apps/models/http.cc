@@ -25,6 +25,11 @@ size_t on_bytes(char* bytes, size_t size, size_t n, void* context) {
   return transfer.take(status, {bytes, size * n}) ? size * n : 0;
 }
 
+// Called by libcurl at least once a second. Not 0: no more of it.
+int on_time(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<const std::stop_token*>(context)->stop_requested() ? 1 : 0;
+}
+
 bool starts_global() {
   static const bool ok = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
   return ok;
@@ -59,6 +64,9 @@ Result<HttpAnswer> http_get(const HttpRequest& request, const TakeBytes& take) {
   }
   set(CURLOPT_WRITEFUNCTION, on_bytes);
   set(CURLOPT_WRITEDATA, &transfer);
+  set(CURLOPT_XFERINFOFUNCTION, on_time);
+  set(CURLOPT_XFERINFODATA, &request.stop);
+  set(CURLOPT_NOPROGRESS, 0L);
   const CURLcode code = curl_easy_perform(curl.get());
 
   HttpAnswer answer;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,7 @@ struct HttpRequest {
   std::string url;     // http:// or https://
   std::string token;   // empty: none
   uint64_t offset = 0;  // bytes of the answer that are there already
+  std::stop_token stop;  // ends it within a second
 };
 
 struct HttpAnswer {

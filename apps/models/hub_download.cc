@@ -1,27 +1,25 @@
 #include "apps/models/hub_download.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include "apps/models/http.h"
 #include "apps/models/model_catalog.h"
+#include "apps/models/part_file.h"
 #include "apps/models/pull.h"
 #include "apps/terminal/byte_progress.h"
-#include "base/sha256.h"
 #include "model/memory_plan.h"
 
 namespace ibid {
@@ -31,168 +29,106 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDefaultEndpoint = "https://huggingface.co";
-constexpr size_t kMaxListingBytes = 16u << 20;
-constexpr int kMaxAttempts = 6;             // that bring nothing, one behind the other
-constexpr uint64_t kLongestWaitSeconds = 60;
+constexpr size_t kConnections = 4;  // files at a time
 
-Status system_error(const std::string& path) { return {ErrorCode::kIo, path + ": " + std::strerror(errno)}; }
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// Closes what it holds.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
+// A file that has to come, or the rest of it.
+struct MissingFile {
+  HubFile file;
+  std::string target, part;
+  uint64_t there = 0;  // bytes of the part
 };
 
-// What a status means that no further attempt will change; ok: try again.
-Status refusal(const HttpAnswer& answer, const HubAccess& access, const std::string& what) {
-  switch (answer.status) {
-    case 401:
-    case 403:
-      return {ErrorCode::kUnsupported,
-              what + ": the hub " +
-                  (access.token.empty() ? "wants a token, or there is no such repository: set HF_TOKEN to one that may "
-                                          "read it (for some models their terms are to be accepted on the hub first)"
-                                        : "does not let the token of HF_TOKEN read it")};
-    case 404: return {ErrorCode::kNotFound, what + ": there is no such thing on " + access.endpoint};
-    default: break;
-  }
-  const bool may_pass = answer.status == 408 || answer.status == 416 || answer.status == 429 || answer.status >= 500;
-  if (answer.status >= 400 && !may_pass) {
-    return {ErrorCode::kIo, what + ": the hub answers " + std::to_string(answer.status)};
-  }
-  return {};
-}
-
-Status given_up(const HttpAnswer& answer, const std::string& what) {
-  const std::string why = answer.status >= 400 ? "the hub answers " + std::to_string(answer.status)
-                          : answer.problem.empty() ? "the connection ends before the file does"
-                                                   : answer.problem;
-  return {ErrorCode::kIo, what + ": " + why + "; what has come is kept, and the same command goes on from there"};
-}
-
-// Before attempt number n, counted from 1. False: longer than anybody wants to wait.
-bool wait_before(int n, const HttpAnswer& answer, const HubAccess& access) {
-  if (answer.retry_after_s && *answer.retry_after_s > kLongestWaitSeconds) return false;
-  access.wait(answer.retry_after_s ? static_cast<double>(*answer.retry_after_s) : 0.25 * (1 << n));
-  return true;
-}
-
-Result<std::string> fetch_text(const HubAccess& access, const std::string& url, const std::string& what) {
-  for (int attempt = 1;; ++attempt) {
-    std::string text;
-    const auto take = [&](long, std::string_view bytes) {
-      text += bytes;
-      return text.size() <= kMaxListingBytes;
-    };
-    TRY_ASSIGN(const HttpAnswer answer, http_get({url, access.token, 0}, take));
-    if (text.size() > kMaxListingBytes) return Status(ErrorCode::kLimitExceeded, what + ": the hub's list has no end");
-    if (answer.status == 200 && answer.problem.empty()) return text;
-    TRY(refusal(answer, access, what));
-    if (attempt == kMaxAttempts || !wait_before(attempt, answer, access)) return given_up(answer, what);
-  }
-}
-
-// A file on its way: locked, and as long as what has come of it.
-class PartFile {
+// The files of one pull on their way.
+class Download {
  public:
-  static Result<std::unique_ptr<PartFile>> open(const std::string& path) {
-    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0) return system_error(path);
-    std::unique_ptr<PartFile> part(new PartFile(path, fd));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      return Status(ErrorCode::kBusy, "another process is fetching this file already (" + path + ")");
+  Download(HubAccess access, std::string repository_url, std::vector<MissingFile> files)
+      : access_(std::move(access)), url_(std::move(repository_url)), files_(std::move(files)),
+        stop_with_(access_.stop, [this] { stop_.request_stop(); }) {
+    access_.stop = stop_.get_token();
+    for (const MissingFile& missing : files_) {
+      done_ += missing.there;
+      total_ += missing.file.size;
     }
-    struct stat info {};
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return system_error(path);
-    part->size_ = static_cast<uint64_t>(info.st_size);
-    return part;
   }
 
-  // What is empty is not worth keeping.
-  ~PartFile() {
-    if (size_ == 0) unlink(path_.c_str());
-  }
-  PartFile(const PartFile&) = delete;
-  PartFile& operator=(const PartFile&) = delete;
+  uint64_t total() const { return total_; }
+  uint64_t there() const { return done_; }
 
-  uint64_t size() const { return size_; }
-  const std::string& path() const { return path_; }
-
-  bool append(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(size_));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) {
-        status_ = system_error(path_);
-        return false;
-      }
-      size_ += static_cast<uint64_t>(n);
-      bytes.remove_prefix(static_cast<size_t>(n));
-    }
-    return true;
+  // Fetches all of them; those that make a model of the others come behind them.
+  Status run() {
+    ByteProgress progress(done_, total_);
+    progress_ = &progress;
+    const auto last = std::stable_partition(files_.begin(), files_.end(),
+                                            [](const MissingFile& missing) { return !makes_a_model(missing.file); });
+    fetch_until(static_cast<size_t>(last - files_.begin()));
+    if (status_.ok()) fetch_until(files_.size());
+    return status_;
   }
-  Status restart() {
-    size_ = 0;
-    return ftruncate(fd_.get(), 0) == 0 ? Status() : system_error(path_);
-  }
-  Status sync() const { return fsync(fd_.get()) == 0 ? Status() : system_error(path_); }
-  const Status& status() const { return status_; }
 
  private:
-  PartFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  static bool makes_a_model(const HubFile& file) {
+    return file.path == "config.json" || file.path.find("-00001-of-") != std::string::npos;
+  }
 
-  std::string path_;
-  Descriptor fd_;
-  uint64_t size_ = 0;
-  Status status_;  // of writing
-};
+  // Files [next_, end), on as many connections as are worth it.
+  void fetch_until(size_t end) {
+    std::vector<std::jthread> others;
+    const size_t n = std::min(kConnections, end - next_);
+    for (size_t i = 1; i < n; ++i) others.emplace_back([this, end] { work(end); });
+    work(end);
+    others.clear();
+    next_ = end;
+  }
 
-// Fetches what is missing of it.
-Status fetch_into(PartFile& part, const HubAccess& access, const HubFile& file, const std::string& url) {
-  ByteProgress progress(part.size(), file.size);
-  uint64_t most = part.size();  // that ever was there: an attempt that does not get further has brought nothing
-  bool was_at_end = false;
-  for (int attempt = 1; part.size() < file.size;) {
-    bool is_first = true, too_much = false;
-    const auto take = [&](long status, std::string_view bytes) {
-      // A server that knows no ranges sends all of it again.
-      if (std::exchange(is_first, false) && status != 206 && part.size() > 0 && !part.restart().ok()) return false;
-      too_much = bytes.size() > file.size - part.size();
-      if (too_much || !part.append(bytes)) return false;
-      progress.show(part.size());
-      return true;
-    };
-    TRY_ASSIGN(const HttpAnswer answer, http_get({url, access.token, part.size()}, take));
-    TRY(part.status());
-    if (too_much) {
-      (void)part.restart();
-      return {ErrorCode::kMismatch, file.path + ": more comes than the " + std::to_string(file.size) +
-                                        " bytes that the hub says; nothing was kept"};
+  void work(size_t end) {
+    for (size_t i = next_++; i < end; i = next_++) {
+      const Status status = fetch(files_[i]);
+      if (status.ok()) continue;
+      const std::lock_guard lock(mutex_);
+      if (status_.ok()) status_ = status;
+      stop_.request_stop();  // the others end as well; what has come of them is kept
+      return;
     }
-    TRY(refusal(answer, access, file.path));
-    if (answer.status == 416) {
-      TRY(part.restart());
-      if (std::exchange(was_at_end, true)) {
-        return {ErrorCode::kMismatch, file.path + ": it ends before the " + std::to_string(file.size) +
-                                          " bytes that the hub says; nothing was kept"};
+  }
+
+  Status fetch(const MissingFile& missing) {
+    const HubFile& file = missing.file;
+    TRY_ASSIGN(const auto part, PartFile::open(missing.part));
+    if (part->size() > file.size) TRY(part->restart());
+    TRY(fetch_into(*part, access_, file, url_ + file.path, [this](int64_t bytes) { moved(bytes); }));
+    if (!file.sha256.empty()) {
+      TRY_ASSIGN(const std::string sha256, sha256_of_file(part->path()));
+      if (sha256 != file.sha256) {
+        part->discard();
+        return {ErrorCode::kMismatch, file.path + ": what came has the SHA-256 " + sha256 + ", the hub says " +
+                                          file.sha256 + "; nothing was kept"};
       }
     }
-    attempt = part.size() > most ? 1 : attempt + 1;
-    most = std::max(most, part.size());
-    if (part.size() == file.size) break;
-    if (attempt > kMaxAttempts || !wait_before(attempt - 1, answer, access)) return given_up(answer, file.path);
+    return part->finish(missing.target);
   }
-  return {};
-}
+
+  void moved(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    done_ = static_cast<uint64_t>(static_cast<int64_t>(done_) + bytes);
+    progress_->show(done_);
+  }
+
+  HubAccess access_;
+  std::string url_;  // of a file but for its path
+  std::vector<MissingFile> files_;
+  std::atomic<size_t> next_{0};
+  uint64_t total_ = 0;
+  std::mutex mutex_;
+  // Guarded:
+  uint64_t done_ = 0;
+  Status status_;  // the first that was none
+  ByteProgress* progress_ = nullptr;
+
+  std::stop_source stop_;
+  std::stop_callback<std::function<void()>> stop_with_;
+};
 
 Status check_room(const std::string& directory, uint64_t wanted) {
   struct statvfs room {};
@@ -211,52 +147,67 @@ Result<bool> is_there(const std::string& target, const HubFile& file) {
   return Status(ErrorCode::kDuplicate, target + " is there and is another file; move it away first");
 }
 
-// Beside its place, with a name of its own for each content, so that parts of two revisions never mix.
-std::string part_path(const std::string& directory, const HubListing& listing, const HubFile& file) {
-  Sha256 hash;
-  hash.update(file.path + "\n" + (file.sha256.empty() ? listing.revision : file.sha256));
-  return directory + "/.pull-" + to_hex(hash.finish()).substr(0, 24);
+Result<std::vector<MissingFile>> missing_files(const std::vector<HubFile>& files, const HubListing& listing,
+                                               const std::string& directory) {
+  std::vector<MissingFile> missing;
+  for (const HubFile& file : files) {
+    const std::string target = directory + "/" + base_name(file.path);
+    TRY_ASSIGN(const bool there, is_there(target, file));
+    if (there) continue;
+    const std::string content = file.path + "\n" + (file.sha256.empty() ? listing.revision : file.sha256);
+    MissingFile one{file, target, part_path(directory, content), 0};
+    struct stat info {};
+    if (lstat(one.part.c_str(), &info) == 0 && S_ISREG(info.st_mode)) one.there = static_cast<uint64_t>(info.st_size);
+    if (one.there > file.size) one.there = 0;
+    missing.push_back(std::move(one));
+  }
+  return missing;
 }
 
-Status fetch_file(const HubAccess& access, const HubName& name, const HubListing& listing, const HubFile& file,
-                  const std::string& directory) {
-  const std::string target = directory + "/" + file.path.substr(file.path.rfind('/') + 1);
-  TRY_ASSIGN(const bool there, is_there(target, file));
-  if (there) return {};
-  TRY_ASSIGN(const auto part, PartFile::open(part_path(directory, listing, file)));
-  if (part->size() > file.size) TRY(part->restart());
-  TRY(check_room(directory, file.size - part->size()));
-  std::fprintf(stderr, "fetching %s (%s)%s\n", file.path.c_str(), format_bytes(file.size).c_str(),
-               part->size() > 0 ? (", " + format_bytes(part->size()) + " are there").c_str() : "");
-  const std::string url =
-      access.endpoint + "/" + name.repository() + "/resolve/" + listing.revision + "/" + file.path;
-  TRY(fetch_into(*part, access, file, url));
-  if (!file.sha256.empty()) {
-    TRY_ASSIGN(const std::string sha256, sha256_of_file(part->path()));
-    if (sha256 != file.sha256) {
-      (void)unlink(part->path().c_str());
-      return {ErrorCode::kMismatch, file.path + ": what came has the SHA-256 " + sha256 + ", the hub says " +
-                                        file.sha256 + "; nothing was kept"};
-    }
-  }
-  TRY(part->sync());
-  if (rename(part->path().c_str(), target.c_str()) != 0) return system_error(target);
-  return {};
+void say_what_comes(const std::vector<MissingFile>& missing, const Download& download) {
+  const std::string what =
+      missing.size() == 1 ? missing.front().file.path : std::to_string(missing.size()) + " files";
+  std::fprintf(stderr, "fetching %s (%s%s)\n", what.c_str(), format_bytes(download.total()).c_str(),
+               download.there() > 0 ? (", of which " + format_bytes(download.there()) + " are there").c_str() : "");
+}
+
+// http is for hubs on this machine: over a network anybody could read the token and write the model.
+bool is_trusted_endpoint(const std::string& endpoint) {
+  if (endpoint.find('@') != std::string::npos) return false;
+  if (endpoint.starts_with("https://")) return endpoint.size() > 8;
+  if (!endpoint.starts_with("http://")) return false;
+  const std::string rest = endpoint.substr(7);
+  const std::string host = rest.substr(0, rest.starts_with('[') ? rest.find(']') + 1 : rest.find_first_of(":/"));
+  return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
+}
+
+// Waits for so long, or until it is stopped.
+void wait_or_stop(double seconds, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, stop, std::chrono::duration<double>(seconds), [] { return false; });
 }
 
 }  // namespace
 
-Result<HubAccess> hub_access() {
+Result<HubAccess> hub_access(std::stop_token stop) {
   HubAccess access;
   const char* endpoint = std::getenv("HF_ENDPOINT");
   access.endpoint = endpoint != nullptr && *endpoint != 0 ? endpoint : kDefaultEndpoint;
   while (access.endpoint.ends_with('/')) access.endpoint.pop_back();
-  if (!access.endpoint.starts_with("https://") && !access.endpoint.starts_with("http://")) {
-    return Status(ErrorCode::kInvalidArgument, "HF_ENDPOINT is '" + access.endpoint + "', wanted https://HOST");
+  if (!is_trusted_endpoint(access.endpoint)) {
+    return Status(ErrorCode::kInvalidArgument, "HF_ENDPOINT is '" + access.endpoint +
+                                                   "', wanted https://HOST (http:// for localhost alone)");
   }
   if (const char* token = std::getenv("HF_TOKEN")) access.token = token;
+  while (access.token.ends_with('\n') || access.token.ends_with(' ')) access.token.pop_back();
+  if (std::ranges::any_of(access.token, [](char c) { return c <= ' ' || c > '~'; })) {
+    return Status(ErrorCode::kInvalidArgument, "HF_TOKEN holds a character that no token has");
+  }
   TRY_ASSIGN(access.directory, models_directory());
-  access.wait = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
+  access.stop = stop;
+  access.wait = [stop](double seconds) { wait_or_stop(seconds, stop); };
   return access;
 }
 
@@ -275,12 +226,19 @@ Result<std::string> pull_from_hub(const HubAccess& access, const HubName& name) 
     return Status(ErrorCode::kIo, "cannot write to " + directory +
                                       ": set IBID_MODELS to a directory that can be written to");
   }
-  // config.json makes a directory a model: it comes last.
-  std::vector<HubFile> in_order = files;
-  std::stable_partition(in_order.begin(), in_order.end(), [](const HubFile& f) { return f.path != "config.json"; });
-  for (const HubFile& file : in_order) TRY(fetch_file(access, name, listing, file, directory));
+  TRY_ASSIGN(std::vector<MissingFile> missing, missing_files(files, listing, directory));
+  if (!missing.empty()) {
+    const uint64_t freed = remove_abandoned_parts(access.directory) +
+                           (is_directory ? remove_abandoned_parts(directory) : uint64_t{0});
+    if (freed > 0) std::fprintf(stderr, "removed %s of abandoned downloads\n", format_bytes(freed).c_str());
+    Download download(access, access.endpoint + "/" + name.repository() + "/resolve/" + listing.revision + "/",
+                      missing);
+    TRY(check_room(directory, download.total() - download.there()));
+    say_what_comes(missing, download);
+    TRY(download.run());
+  }
   if (is_directory) return directory;
-  return directory + "/" + files.front().path.substr(files.front().path.rfind('/') + 1);
+  return directory + "/" + base_name(files.front().path);
 }
 
 }  // namespace ibid

@@ -71,7 +71,11 @@ Status not_pulled(const std::string& name, const std::string& directory) {
 
 Status may_mean(const std::string& argument, const std::vector<LocalModel>& models) {
   std::string what = "'" + argument + "' may mean several models:";
-  for (const LocalModel& model : models) what += "\n  " + model.name + "  (" + model.store + ")";
+  constexpr size_t kMostNamed = 20;
+  for (size_t i = 0; i < std::min(models.size(), kMostNamed); ++i) {
+    what += "\n  " + models[i].name + "  (" + models[i].store + ")";
+  }
+  if (models.size() > kMostNamed) what += "\n  and " + std::to_string(models.size() - kMostNamed) + " more";
   return {ErrorCode::kInvalidArgument, what};
 }
 

@@ -1,6 +1,7 @@
 // ibid models: what is on this machine, and whether it runs here.
 #include <signal.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -32,7 +33,7 @@ std::string architecture_of(const ModelFile& file) {
     const auto text = file.get_string(key);
     if (text.ok() && *text) return std::string(**text);
   }
-  return "?";
+  return "";
 }
 
 // Small tensors (norms) have types of their own that nobody asks for.
@@ -124,7 +125,7 @@ Result<int> list_models(bool as_json) {
       store = model.store;
       text += "  " + one_line(model.name) + "\n    " + one_line(line_of(summary, model.path));
     }
-    if (!print(text)) return cannot_write();
+    if (!print(text)) return errno == EPIPE ? Result<int>(kReaderGone) : cannot_write();
   }
   for (const std::string& folder : unreadable_stores()) {
     remark("ibid: " + folder + " cannot be read by this user; what is in it is not listed");

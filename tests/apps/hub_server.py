@@ -6,12 +6,15 @@ import hashlib
 import http.server
 import json
 import sys
+import threading
+import time
 
 CONTENT = b"GGUF" + bytes(i * 7 % 251 for i in range(350_000))
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CUT = 100_000
 asked = {}
+meeting = threading.Barrier(2)  # of requests for shards: they have to come two at a time
 
 
 def gguf(name, size=len(CONTENT), sha256=SHA256):
@@ -31,8 +34,10 @@ REPOSITORIES = {
     "evil": [gguf("../../evil.gguf")],
     "nonsense": [gguf("nonsense.gguf", sha256="../../etc")],
     "empty": [],
+    "shards": [{"rfilename": "config.json", "size": 2}] + [gguf(f"model-{i}.safetensors") for i in range(6)],
+    "shardgone": [{"rfilename": "config.json", "size": 2}, gguf("gone.safetensors"), gguf("model.safetensors")],
 }
-for name in ("cut", "norange", "secret", "busy", "toobusy", "broken", "downgrade"):
+for name in ("cut", "norange", "secret", "busy", "toobusy", "broken", "downgrade", "gone", "loop", "busyfile", "slow"):
     REPOSITORIES[name] = [gguf(name + ".gguf")]
 
 
@@ -61,6 +66,8 @@ class Hub(http.server.BaseHTTPRequestHandler):
             return self.content(path[1], path[2])
         if path[1] == "downgrade":
             return self.answer(302, headers=[("Location", "ftp://localhost/x")])
+        if path[1] == "loop":
+            return self.answer(302, headers=[("Location", self.path)])
         where = f"http://localhost:{self.server.server_address[1]}/cdn/{path[1]}/{path[-1]}"
         self.answer(302, headers=[("Location", where)])
 
@@ -79,7 +86,14 @@ class Hub(http.server.BaseHTTPRequestHandler):
         self.answer(200, json.dumps({"sha": COMMIT, "siblings": REPOSITORIES[name]}).encode())
 
     def content(self, name, file):
+        if file.startswith("gone"):
+            return self.answer(404)
+        n = asked[name + "/c"] = asked.get(name + "/c", 0) + 1
+        if name == "busyfile" and n <= 2:
+            return self.answer(429, headers=[("Retry-After", "3")])
         body = b"{}" if file.endswith(".json") else CONTENT
+        if name == "shards" and file != "config.json":
+            meeting.wait(timeout=60)
         begin = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-")
         begin = 0 if name == "norange" else int(begin)
         if begin > 0 and begin >= len(body):
@@ -88,7 +102,10 @@ class Hub(http.server.BaseHTTPRequestHandler):
         self.send_response(206 if begin > 0 else 200)
         self.send_header("Content-Length", str(len(rest)))
         self.end_headers()
-        n = asked[name + "/c"] = asked.get(name + "/c", 0) + 1
+        if name == "slow":
+            self.wfile.write(rest[:CUT])
+            self.wfile.flush()
+            time.sleep(600)
         if name == "cut" or (name == "norange" and n == 1):
             self.wfile.write(rest[:CUT])
             self.close_connection = True

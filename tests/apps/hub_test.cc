@@ -7,12 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "apps/models/hub_download.h"
+#include "apps/models/part_file.h"
 #include "apps/terminal/byte_progress.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/support/scoped_variable.h"
@@ -157,10 +160,85 @@ TEST_F(Hub, AHubThatLiesAboutAFileIsFoundOut) {
   EXPECT_FALSE(std::filesystem::exists(dir_.file("evil.gguf")));
 }
 
+TEST_F(Hub, ShardsComeSeveralAtATimeAndConfigLast) {
+  ASSERT_TRUE(pull("o/shards").ok()) << "the hub answers two requests at once or none";
+  EXPECT_EQ(names().size(), 7u);
+  const std::string requests = log();
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_LT(requests.find("/cdn/shards/model-" + std::to_string(i)), requests.find("/cdn/shards/config.json"));
+  }
+  EXPECT_EQ(failure("o/shardgone").code(), ErrorCode::kNotFound);
+  EXPECT_FALSE(std::filesystem::exists(access_.directory + "/o--shardgone/config.json")) << "it is no model";
+}
+
+TEST_F(Hub, PartsThatNobodyWantsAnyMoreAreRemoved) {
+  std::filesystem::create_directories(access_.directory);
+  const auto part = [&](char c, int days) {
+    const std::string path = dir_.write("models/.pull-" + std::string(24, c), "123");
+    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(24 * days));
+    return path;
+  };
+  const std::string old = part('a', 8), young = part('b', 6), held = part('c', 8);
+  const std::string other = dir_.write("models/.pull-of-a-person", "x");
+  std::filesystem::last_write_time(other, std::filesystem::file_time_type::clock::now() - std::chrono::hours(24 * 99));
+  const auto live = *PartFile::open(held);
+  std::filesystem::last_write_time(held, std::filesystem::file_time_type::clock::now() - std::chrono::hours(24 * 8));
+  EXPECT_EQ(remove_abandoned_parts(access_.directory), 3u);
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_TRUE(std::filesystem::exists(young)) << "somebody may go on with it";
+  EXPECT_TRUE(std::filesystem::exists(held)) << "somebody is at it";
+  EXPECT_TRUE(std::filesystem::exists(other)) << "no part of ours";
+  EXPECT_EQ(PartFile::open(held).status().code(), ErrorCode::kBusy);
+}
+
+TEST_F(Hub, RedirectsEndAndMissingFilesAreSaid) {
+  EXPECT_FALSE(pull("o/loop").ok());
+  EXPECT_THAT(failure("o/gone").message(), HasSubstr("gone.gguf: there is no such thing"));
+  EXPECT_THAT(names(), testing::IsEmpty());
+  ASSERT_TRUE(pull("o/busyfile").ok());
+  EXPECT_THAT(waited_, testing::Contains(3.0)) << "files are waited for like lists";
+}
+
+TEST_F(Hub, CtrlCKeepsWhatHasComeAndSaysSo) {
+  const ScopedVariable endpoint("HF_ENDPOINT", access_.endpoint), models("IBID_MODELS", access_.directory);
+  const std::string said = dir_.file("said");
+  const pid_t child = fork();
+  if (child == 0) {
+    if (freopen(said.c_str(), "w", stderr) == nullptr) _exit(127);
+    execl(IBID_PROGRAM, "ibid", "pull", "hf:o/slow", nullptr);
+    _exit(127);
+  }
+  const auto has_come = [&] {
+    const std::vector<std::string> found = std::filesystem::exists(access_.directory) ? names() : std::vector<std::string>();
+    return found.size() == 1 && std::filesystem::file_size(access_.directory + "/" + found[0]) == 100'000;
+  };
+  for (int i = 0; i < 3000 && !has_come(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(has_come());
+  kill(child, SIGINT);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_THAT(read_whole_file(said),
+              HasSubstr("interrupted; what has come is kept, and the same command goes on from there"));
+  EXPECT_TRUE(has_come());
+}
+
+TEST_F(Hub, ADiskThatIsFullOnTheWayIsSaid) {
+  const ScopedVariable endpoint("HF_ENDPOINT", access_.endpoint), models("IBID_MODELS", access_.directory);
+  const Outcome full = run("pull hf:o/good:Q8_0", "", "trap '' XFSZ; ulimit -f 200; ");
+  EXPECT_EQ(full.status, 1);
+  EXPECT_THAT(full.err, HasSubstr("what has come is kept"));
+  EXPECT_EQ(run("pull hf:o/good:Q8_0").status, 0);
+  EXPECT_THAT(names(), ElementsAre("model-Q8_0.gguf"));
+  EXPECT_THAT(log(), testing::ContainsRegex("model-Q8_0.gguf bytes=[0-9]+-")) << "it went on";
+}
+
 TEST_F(Hub, TokensGoToTheHubAndToNobodyElse) {
   const Status without = failure("o/secret");
   EXPECT_EQ(without.code(), ErrorCode::kUnsupported);
   EXPECT_THAT(without.message(), HasSubstr("HF_TOKEN"));
+  access_.token = "wrong";
+  EXPECT_THAT(failure("o/secret").message(), HasSubstr("does not let the token of HF_TOKEN read it"));
   access_.token = "letmein";
   ASSERT_TRUE(pull("o/secret").ok());
   EXPECT_THAT(log(), HasSubstr("127.0.0.1 /o/secret/resolve/0123456789abcdef0123456789abcdef01234567/secret.gguf - "
@@ -186,6 +264,19 @@ TEST_F(Hub, TheProgramFetchesWhatItIsAskedFor) {
   EXPECT_THAT(run("ask -m hf:o/good hello").err, HasSubstr("`ibid pull hf:OWNER/NAME`"));
   const ScopedVariable nobody("HF_ENDPOINT", "ftp://x");
   EXPECT_THAT(run("pull hf:o/good").err, HasSubstr("HF_ENDPOINT"));
+  for (const char* wrong : {"http://example.org", "http://localhost.example.org", "https://", "https://a@b", "x",
+                            "http://127.0.0.1@example.org", "http://127.0.0.2"}) {
+    const ScopedVariable named("HF_ENDPOINT", wrong);
+    EXPECT_EQ(hub_access({}).status().code(), ErrorCode::kInvalidArgument) << wrong;
+  }
+  for (const char* right : {"https://example.org/x/", "http://localhost", "http://[::1]:80/x", "http://127.0.0.1:1/"}) {
+    const ScopedVariable named("HF_ENDPOINT", right);
+    EXPECT_TRUE(hub_access({}).ok()) << right;
+  }
+  const ScopedVariable plain("HF_ENDPOINT", ""), token("HF_TOKEN", "abc\n");
+  EXPECT_EQ(hub_access({})->token, "abc");
+  const ScopedVariable header("HF_TOKEN", "abc\r\nX: y");
+  EXPECT_EQ(hub_access({}).status().code(), ErrorCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -70,6 +70,39 @@ TEST_F(LocalModels, EachStoreIsReadAsItsProgramWritesIt) {
   EXPECT_EQ(*resolve_model("Qwen/Qwen3"), dir_.file(hub + "snapshots/abc123"));
 }
 
+TEST_F(LocalModels, FilesOfOlderRevisionsAreThereUntilMainHasThem) {
+  const std::string hub = "cache/huggingface/hub/models--o--g/";
+  write(hub + "refs/main", "bbb");
+  write(hub + "snapshots/aaa/m-Q8_0.gguf", "1");
+  write(hub + "snapshots/aaa/m-Q4_0.gguf", "old");
+  write(hub + "snapshots/bbb/m-Q4_0.gguf", "new");
+  write(hub + "snapshots/bbb/BF16/m-BF16-00001-of-00002.gguf");
+  write(hub + "snapshots/bbb/BF16/m-BF16-00002-of-00002.gguf");
+  std::filesystem::create_symlink("../../blobs/missing", dir_.file(hub + "snapshots/bbb/m-F16.gguf"));
+  EXPECT_THAT(names(), testing::UnorderedElementsAre("hugging face|o/g:m-Q4_0", "hugging face|o/g:m-Q8_0",
+                                                     "hugging face|o/g:m-BF16-00001-of-00002"));
+  EXPECT_EQ(*resolve_model("o/g:m-Q4"), dir_.file(hub + "snapshots/bbb/m-Q4_0.gguf"));
+  const ScopedVariable other("HF_HUB_CACHE", "~/hub");
+  write("home/hub/models--a--b/snapshots/1/c.gguf");
+  EXPECT_THAT(names(), ElementsAre("hugging face|a/b:c"));
+}
+
+TEST_F(LocalModels, NamesAreThoseThatTheirProgramsShow) {
+  const std::string digest(64, 'b');
+  write("ollama/blobs/sha256-" + digest);
+  write("ollama/blobs/sha256-" + std::string(64, 'c') + "-partial");
+  write("ollama/manifests/registry.ollama.ai/library/m/latest", manifest("sha256:" + digest));
+  write("ollama/manifests/registry.ollama.ai/library/m/7b", manifest("sha256:" + std::string(64, 'c')));
+  write("ollama/manifests/hf.co/owner/Repo-GGUF/Q4_K_M", manifest("sha256:" + digest));
+  write("elsewhere/models/some one/My Model/f.gguf");
+  write("home/.lmstudio-home-pointer", dir_.file("elsewhere") + "\n");
+  write("ibid/in a folder/g.gguf");
+  EXPECT_THAT(names(), ElementsAre("ibid|in a folder/g", "ollama|hf.co/owner/Repo-GGUF:Q4_K_M", "ollama|m:latest",
+                                   "lm studio|some one/My Model:f"));
+  EXPECT_EQ(*resolve_model("m"), dir_.file("ollama/blobs/sha256-" + digest)) << "latest is meant where no tag is";
+  EXPECT_EQ(*resolve_model("my model"), dir_.file("elsewhere/models/some one/My Model/f.gguf"));
+}
+
 TEST_F(LocalModels, AManifestThatPointsOutOfItsStoreIsRefused) {
   write("secret", "x");
   for (const std::string& digest :

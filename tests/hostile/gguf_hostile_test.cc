@@ -84,6 +84,8 @@ TEST(HostileGguf, Case009NotAModelAtAll) {
   expect_refused(std::string("\x80\x02}q\x01(X\0\0\0", 10), ErrorCode::kBadMagic, "pickle");
   expect_refused(std::string(64, '\0'), ErrorCode::kBadMagic, "begins with zeros");
   expect_refused("{\"weight_map\": {}}", ErrorCode::kBadMagic, "JSON text");
+  const std::string importances("\x03\0\0\0\x13\0\0\0blk.0.attn_q.weight\1\0\0\0", 31);
+  expect_refused(importances, ErrorCode::kBadMagic, "looks like an importance matrix");
   expect_refused("version https://git-lfs.github.com/spec/v1\n", ErrorCode::kBadMagic,
                  "looks like a Git LFS pointer", "model.safetensors");
 }

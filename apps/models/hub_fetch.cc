@@ -1,0 +1,114 @@
+#include "apps/models/hub_fetch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/models/http.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr size_t kMaxListingBytes = 16u << 20;
+constexpr int kMaxAttempts = 6;             // that bring nothing, one behind the other
+constexpr uint64_t kLongestWaitSeconds = 60;
+
+// What a status means that no further attempt will change; ok: try again.
+Status refusal(const HttpAnswer& answer, const HubAccess& access, const std::string& what) {
+  switch (answer.status) {
+    case 401:
+    case 403:
+      return {ErrorCode::kUnsupported,
+              what + ": the hub " +
+                  (access.token.empty() ? "wants a token, or there is no such repository: set HF_TOKEN to one that may "
+                                          "read it (for some models their terms are to be accepted on the hub first)"
+                                        : "does not let the token of HF_TOKEN read it")};
+    case 404: return {ErrorCode::kNotFound, what + ": there is no such thing on " + access.endpoint};
+    default: break;
+  }
+  const bool may_pass = answer.status == 408 || answer.status == 416 || answer.status == 429 || answer.status >= 500;
+  if (answer.status >= 400 && !may_pass) {
+    return {ErrorCode::kIo, what + ": the hub answers " + std::to_string(answer.status)};
+  }
+  return {};
+}
+
+Status interrupted() {
+  return {ErrorCode::kCancelled, "interrupted; what has come is kept, and the same command goes on from there"};
+}
+
+Status given_up(const HttpAnswer& answer, const std::string& what) {
+  const std::string why = answer.status >= 400 ? "the hub answers " + std::to_string(answer.status)
+                          : answer.problem.empty() ? "the connection ends before the file does"
+                                                   : answer.problem;
+  return {ErrorCode::kIo, what + ": " + why + "; what has come is kept, and the same command goes on from there"};
+}
+
+// Before attempt number n, counted from 1. False: longer than anybody wants to wait.
+bool wait_before(int n, const HttpAnswer& answer, const HubAccess& access) {
+  if (answer.retry_after_s && *answer.retry_after_s > kLongestWaitSeconds) return false;
+  access.wait(answer.retry_after_s ? static_cast<double>(*answer.retry_after_s) : 0.25 * (1 << n));
+  return true;
+}
+
+}  // namespace
+
+Result<std::string> fetch_text(const HubAccess& access, const std::string& url, const std::string& what) {
+  for (int attempt = 1;; ++attempt) {
+    std::string text;
+    const auto take = [&](long, std::string_view bytes) {
+      text += bytes;
+      return text.size() <= kMaxListingBytes;
+    };
+    TRY_ASSIGN(const HttpAnswer answer, http_get({url, access.token, 0, access.stop}, take));
+    if (access.stop.stop_requested()) return interrupted();
+    if (text.size() > kMaxListingBytes) return Status(ErrorCode::kLimitExceeded, what + ": the hub's list has no end");
+    if (answer.status == 200 && answer.problem.empty()) return text;
+    TRY(refusal(answer, access, what));
+    if (attempt == kMaxAttempts || !wait_before(attempt, answer, access)) return given_up(answer, what);
+  }
+}
+
+Status fetch_into(PartFile& part, const HubAccess& access, const HubFile& file, const std::string& url,
+                  const std::function<void(int64_t)>& moved) {
+  const auto restart = [&] {
+    moved(-static_cast<int64_t>(part.size()));
+    return part.restart();
+  };
+  uint64_t most = part.size();  // that ever was there: an attempt that does not get further has brought nothing
+  bool was_at_end = false;
+  for (int attempt = 1; part.size() < file.size;) {
+    bool is_first = true, too_much = false;
+    const auto take = [&](long status, std::string_view bytes) {
+      // A server that knows no ranges sends all of it again.
+      if (std::exchange(is_first, false) && status != 206 && part.size() > 0 && !restart().ok()) return false;
+      too_much = bytes.size() > file.size - part.size();
+      if (too_much || !part.append(bytes)) return false;
+      moved(static_cast<int64_t>(bytes.size()));
+      return true;
+    };
+    TRY_ASSIGN(const HttpAnswer answer, http_get({url, access.token, part.size(), access.stop}, take));
+    TRY(part.status());
+    if (access.stop.stop_requested()) return interrupted();
+    if (too_much) {
+      (void)restart();
+      return {ErrorCode::kMismatch, file.path + ": more comes than the " + std::to_string(file.size) +
+                                        " bytes that the hub says; nothing was kept"};
+    }
+    TRY(refusal(answer, access, file.path));
+    if (answer.status == 416) {
+      TRY(restart());
+      if (std::exchange(was_at_end, true)) {
+        return {ErrorCode::kMismatch, file.path + ": it ends before the " + std::to_string(file.size) +
+                                          " bytes that the hub says; nothing was kept"};
+      }
+    }
+    attempt = part.size() > most ? 1 : attempt + 1;
+    most = std::max(most, part.size());
+    if (part.size() == file.size) break;
+    if (attempt > kMaxAttempts || !wait_before(attempt - 1, answer, access)) return given_up(answer, file.path);
+  }
+  return {};
+}
+
+}  // namespace ibid
