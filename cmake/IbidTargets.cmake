@@ -25,7 +25,7 @@ function(ibid_target_options target)
     # Undefined behaviour is only printed by default: a test would pass over it.
     target_compile_options(${target} PUBLIC
       -fsanitize=${IBID_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-    if(IBID_SANITIZE MATCHES "undefined")
+    if(IBID_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       # Checks of every pointer that is followed: AddressSanitizer sees what comes of a bad one, and gcc takes
       # four times as long over them as over everything else.
       target_compile_options(${target} PUBLIC

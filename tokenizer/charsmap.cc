@@ -52,7 +52,7 @@ std::optional<Charsmap> Charsmap::parse(std::string_view bytes) {
   if (size % sizeof(uint32_t) != 0 || size > bytes.size() - sizeof(size)) return std::nullopt;
   Charsmap out;
   out.units_.resize(size / sizeof(uint32_t));
-  std::memcpy(out.units_.data(), bytes.data() + sizeof(size), size);
+  if (size > 0) std::memcpy(out.units_.data(), bytes.data() + sizeof(size), size);  // of nothing there is no pointer
   out.texts_ = bytes.substr(sizeof(size) + size);
   if (!out.texts_.empty() && out.texts_.back() != '\0') return std::nullopt;
   return out;

@@ -10,6 +10,7 @@
 
 #include "tests/hostile/allocation_watch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/touch_everything.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -69,9 +70,5 @@ inline void expect_refused(const std::string& bytes, ErrorCode code, std::string
 inline void expect_refused(const Bytes& bytes, ErrorCode code, std::string_view words) {
   expect_refused(bytes.text(), code, words);
 }
-
-// Reads everything that a model file hands out: every value through every getter, every byte of every tensor.
-// Returns a sum of it, so that nothing is optimised away.
-uint64_t touch_everything(const ModelFile& file);
 
 }  // namespace ibid

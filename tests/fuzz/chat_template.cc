@@ -1,0 +1,88 @@
+// A chat template of raw bytes, rendered for a conversation that grows: the whole render, the one that is continued,
+// and a second of the same are equal, whatever the template does.
+#include <string>
+
+#include "base/check.h"
+#include "tests/fuzz/script.h"
+#include "tokenizer/chat_template.h"
+
+namespace ibid::fuzz {
+
+namespace {
+
+// Enough for any template of a page, and little enough that an input that burns all of it is soon over.
+constexpr TemplateBudget kBudget = {.max_steps = 3'000, .max_depth = 24, .max_output_bytes = 8 << 10, .max_range = 300};
+
+const Json& conversation() {
+  static const Json& messages = *new Json(Json::parse(R"([
+    {"role": "system", "content": "Be  brief.\n"},
+    {"role": "user", "content": "What is 2+2? <|im_end|>"},
+    {"role": "assistant", "content": "<think>\nhm\n</think>\n\n4", "reasoning_content": "hm",
+     "tool_calls": [{"type": "function", "id": "c1",
+                     "function": {"name": "sum", "arguments": {"a": 2, "b": [1.5, null, true], "c": "\u00e9 {}"}}}]},
+    {"role": "tool", "name": "sum", "tool_call_id": "c1", "content": "4"},
+    {"role": "user", "content": [{"type": "text", "text": "it's \"so\""}, {"type": "image"}]}])"));
+  return messages;
+}
+
+// Byte for byte, origin for origin.
+std::string spelled(const MarkedText& text) {
+  std::string bytes, origins;
+  for (const TextRun& run : text) {
+    bytes += run.text;
+    origins.append(run.text.size(), run.origin == TextOrigin::kTemplate ? 't' : 'i');
+  }
+  return bytes + origins;
+}
+
+bool is_budget(const Status& status) { return status.code() == ErrorCode::kTemplateBudget; }
+
+// Renders the first n messages; `before` is what the last call gave.
+void check_growth(const ChatTemplate& chat_template, const TemplateVariables& variables, bool prompt) {
+  ConversationRenderer renderer(chat_template, variables);
+  TemplateVariables all = variables;
+  all.values["add_generation_prompt"] = prompt;
+  Json messages = Json::array();
+  std::string bytes;
+  size_t n_unchanged = 0;
+  for (const Json& message : conversation()) {
+    messages.push_back(message);
+    const auto whole = chat_template.render(messages, all);
+    const auto delta = renderer.render(messages, n_unchanged, prompt);
+    // Resuming costs less: it may succeed where the whole runs out of steps.
+    if (!whole.ok() && is_budget(whole.status())) return;
+    CHECK_EQ(whole.ok(), delta.ok()) << (whole.ok() ? delta : Result<ConversationRenderer::Delta>(whole.status())).status().message();
+    if (!whole.ok()) {
+      CHECK(whole.status().message() == delta.status().message());
+      continue;
+    }
+    n_unchanged = messages.size();
+    CHECK_LE(delta->keep_bytes, bytes.size());
+    const std::string now = plain_text(*whole);
+    CHECK(bytes.substr(0, delta->keep_bytes) + plain_text(delta->text) == now) << "the continued render differs";
+    CHECK(spelled(*whole).ends_with(spelled(delta->text).substr(plain_text(delta->text).size())))
+        << "the continued render has other origins";
+    bytes = now;
+  }
+}
+
+}  // namespace
+
+void chat_template(Input input) {
+  const auto compiled = ChatTemplate::compile(text_of(input), kBudget);
+  if (!compiled.ok()) {
+    CHECK(!compiled.status().message().empty());
+    return;
+  }
+  TemplateVariables variables;
+  variables.values = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"enable_thinking", input.size() % 2 == 0}};
+  const auto first = compiled->render(conversation(), variables);
+  const auto second = compiled->render(conversation(), variables);
+  CHECK_EQ(first.ok(), second.ok());
+  if (!first.ok()) CHECK(first.status().message() == second.status().message());
+  if (first.ok()) CHECK(spelled(*first) == spelled(*second));
+  if (!first.ok() && is_budget(first.status())) return;
+  check_growth(*compiled, variables, input.size() % 3 == 0);
+}
+
+}  // namespace ibid::fuzz

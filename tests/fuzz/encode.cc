@@ -1,0 +1,54 @@
+// Texts of raw bytes through the small tokenizers of tests/golden.
+#include <algorithm>
+#include <bitset>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "tests/fuzz/tokenizer_laws.h"
+#include "tests/tokenizer/golden_tokenizers.h"
+
+namespace ibid::fuzz {
+
+namespace {
+
+struct Family {
+  std::unique_ptr<Tokenizer> tokenizer;
+  bool byte_level;  // and no normal form: a text of bytes that have tokens comes back as it was
+  std::bitset<256> has_token = {};
+};
+
+std::vector<Family> load_families() {
+  std::vector<Family> families;
+  const auto add = [&families](std::string_view name) {
+    const bool byte_level = std::ranges::find(kPieceFamilies, name) == std::end(kPieceFamilies);
+    Family& family = families.emplace_back(
+        Family{load_golden_tokenizer(std::string(name)), byte_level && !name.starts_with("qwen")});
+    for (size_t b = 0; b < 256; ++b) {
+      family.has_token[b] = !family.tokenizer->encode(std::string(1, static_cast<char>(b)), TextOrigin::kInput).empty();
+    }
+  };
+  for (const char* name : kGoldenFamilies) add(name);
+  for (const char* name : kStagedFamilies) add(name);
+  for (const char* name : kPieceFamilies) add(name);
+  return families;
+}
+
+}  // namespace
+
+void encode(Input input) {
+  static const std::vector<Family>& families = *new std::vector<Family>(load_families());
+  Script script(input);
+  const Family& family = script.pick(families);
+  Script cuts(script.take(6));
+  const std::string text(text_of(script.rest()));
+  check_tokenizer(*family.tokenizer, text, cuts);
+  if (!family.byte_level) return;
+  const Tokens ids = family.tokenizer->encode(text, TextOrigin::kInput);
+  const bool has_tokens = std::ranges::all_of(text, [&](char c) { return family.has_token[static_cast<uint8_t>(c)]; });
+  if (has_tokens) CHECK(family.tokenizer->decode(ids) == text);
+  for (const TokenId id : ids) CHECK(!family.tokenizer->is_special(id)) << "text of a message became " << id;
+}
+
+}  // namespace ibid::fuzz

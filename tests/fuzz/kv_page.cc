@@ -1,0 +1,65 @@
+// Records of pages of keys and values: raw bytes as a header, and a sound record of which a script changes some bytes.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "base/check.h"
+#include "cache/kv_page_file.h"
+#include "tests/fuzz/script.h"
+
+namespace ibid::fuzz {
+
+namespace {
+
+const KvLayout kLayout = KvLayout::make(2, 1, 2, KvDType::kF16);
+
+KvPageIdentity identity() {
+  KvPageIdentity out;
+  out.fingerprint.bytes.fill(std::byte{7});
+  out.name_space.fill(std::byte{9});
+  return out;
+}
+
+void check_raw(std::span<const std::byte> bytes) {
+  const auto header = parse_kv_page_header(bytes);
+  if (!header.ok()) return;
+  CHECK(header->header_bytes < header->record_bytes && header->n_rows >= 1 && header->n_rows <= kPagePositions);
+  std::vector<std::byte> page(kLayout.page_bytes());
+  const Tokens ids = {1, 2, 3};
+  CHECK(!decode_kv_page(bytes, kLayout, identity(), ids, page.data()).ok()) << "a record that nobody wrote";
+}
+
+void check_changed(Script& script) {
+  Tokens ids(1 + script.below(130));
+  std::iota(ids.begin(), ids.end(), TokenId{script.byte()});
+  std::vector<std::byte> page(kLayout.page_bytes());
+  const std::vector<std::byte> header = encode_kv_page_header(kLayout, identity(), ids, page.data());
+  std::vector<std::byte> record = header;
+  record.insert(record.end(), page.begin(), page.end());
+  std::vector<std::byte> changed = record;
+  while (!script.empty()) {
+    const size_t at = script.number<uint16_t>() % changed.size();
+    if (script.byte() % 32 == 31) changed.resize(std::max<size_t>(at, 1));
+    else changed[at] ^= std::byte{script.byte()};
+  }
+  std::vector<std::byte> out(page.size(), std::byte{0x55});
+  const auto read = decode_kv_page(changed, kLayout, identity(), ids, out.data());
+  CHECK_EQ(read.ok(), changed == record) << "a changed record is taken for sound, or a sound one is not";
+  if (read.ok()) CHECK(out == page);
+  else CHECK(std::ranges::count(out, std::byte{0x55}) == static_cast<ptrdiff_t>(out.size()));
+}
+
+}  // namespace
+
+void kv_page(Input input) {
+  Script script(input);
+  if (script.flag()) {
+    check_changed(script);
+  } else {
+    const Input raw = script.rest();
+    const std::vector<std::byte> exact(std::as_bytes(raw).begin(), std::as_bytes(raw).end());
+    check_raw(exact);
+  }
+}
+
+}  // namespace ibid::fuzz

@@ -1,0 +1,11 @@
+// What libFuzzer calls for each input; the target is a definition of the build.
+#include "tests/fuzz/script.h"
+
+namespace ibid::fuzz {
+void IBID_FUZZ_TARGET(Input input);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  ibid::fuzz::IBID_FUZZ_TARGET({data, size});
+  return 0;
+}

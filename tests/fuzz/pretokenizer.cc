@@ -1,0 +1,77 @@
+// Where a text is cut: every family by name, and its scanner against its regular expression.
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "tests/fuzz/script.h"
+#include "tokenizer/pattern.h"
+#include "tokenizer/pretokenizer.h"
+#include "tokenizer/staged_split.h"
+
+namespace ibid::fuzz {
+
+namespace {
+
+constexpr std::string_view kNames[] = {"gpt-2",    "smollm",      "llama3",  "qwen2",   "qwen35",         "gpt-4o",
+                                       "tekken",   "deepseek-v3", "falcon",  "default", "deepseek-coder", "deepseek-llm",
+                                       "jais-2",   "youtu",       "bloom",   "viking",  "chameleon"};
+
+// Where the pieces of `text` end; each is not empty, and what was found without a look at the end of the text is there
+// whatever follows.
+std::vector<Piece> pieces_of(const PretokenizerFamily& family, const StagedSplit* split, std::string_view text) {
+  std::vector<Piece> pieces;
+  ScanMemory memory;
+  for (size_t at = 0; at < text.size();) {
+    const Piece piece = family.scan != nullptr ? family.scan(text, at) : split->scan(text, at, memory);
+    CHECK(piece.end > at && piece.end <= text.size());
+    at = piece.end;
+    pieces.push_back(piece);
+  }
+  return pieces;
+}
+
+}  // namespace
+
+void pretokenizer(Input input) {
+  struct Row {
+    const PretokenizerFamily* family;
+    std::optional<StagedSplit> split;
+    std::optional<Pattern> pattern;
+  };
+  static const std::vector<Row>& rows = *[] {
+    auto* all = new std::vector<Row>;
+    for (const std::string_view name : kNames) {
+      const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(name);
+      CHECK(family != nullptr) << name;
+      Row& row = all->emplace_back(Row{family, {}, {}});
+      if (family->scan == nullptr) row.split.emplace(family->signature);
+      const bool one_pattern = family->signature.find('\n') == std::string_view::npos && family->signature != "ByteLevel";
+      if (family->scan != nullptr && one_pattern) row.pattern.emplace(family->signature);
+    }
+    return all;
+  }();
+  Script script(input);
+  const Row& row = script.pick(rows);
+  const size_t n_shown = script.byte();
+  const std::string_view text = text_of(script.rest());
+  const std::vector<Piece> pieces = pieces_of(*row.family, row.split ? &*row.split : nullptr, text);
+
+  // The same text with its end cut off: what was final there is the same here.
+  const std::string_view shown = text.substr(0, std::min(n_shown, text.size()));
+  const std::vector<Piece> early = pieces_of(*row.family, row.split ? &*row.split : nullptr, shown);
+  for (size_t i = 0; i < early.size() && !early[i].touched_end; ++i) {
+    CHECK(i < pieces.size() && early[i].end == pieces[i].end)
+        << row.family->name << ": a piece that was final is another";
+  }
+  if (!row.pattern) return;
+  size_t begin = 0;
+  std::vector<Pattern::Retreat> scratch;
+  for (const Piece& piece : pieces) {
+    bool touched = false;
+    const auto end = row.pattern->match({text, 0, text.size(), text.size()}, begin, scratch, touched);
+    CHECK(!end || *end == piece.end) << row.family->name << ": the scanner and the pattern differ at " << begin;
+    begin = piece.end;
+  }
+}
+
+}  // namespace ibid::fuzz

@@ -1,0 +1,25 @@
+// tokenizer.json of raw bytes; what is loaded encodes a few texts.
+#include <string>
+
+#include "tests/fuzz/tokenizer_laws.h"
+#include "tests/tokenizer/memory_model_file.h"
+#include "tokenizer/tokenizer_loaders.h"
+
+namespace ibid::fuzz {
+
+void tokenizer_json(Input input) {
+  static const MemoryModelFile& beside = *new MemoryModelFile(
+      {{"tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": {"content": "</s>"}})"},
+       {"generation_config.json", R"({"eos_token_id": [2, 1]})"}});
+  const auto tokenizer = load_json_tokenizer(beside, text_of(input));
+  if (!tokenizer.ok()) {
+    CHECK(tokenizer.status().message().starts_with("model")) << tokenizer.status().message();
+    return;
+  }
+  Script script(input.last(std::min<size_t>(input.size(), 16)));
+  for (const std::string_view text : {" the caf\xC3\xA9 1\n2  <s>", "\xEF\xAC\x81\xFF\xE2\x96\x81 a</s>b  "}) {
+    check_tokenizer(**tokenizer, text, script);
+  }
+}
+
+}  // namespace ibid::fuzz
