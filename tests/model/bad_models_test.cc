@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "model/load_model.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
+#include "weights/gguf_header.h"
 
 namespace ibid {
 namespace {
@@ -192,6 +194,35 @@ TEST(BadModels, Case70_NormsThatAreNotFinite) {
   TinyModel tiny;
   tiny.norm_mean = std::nanf("");
   expect_error(load_written(tiny_model_writer(tiny)), ErrorCode::kNonFinite, "norm.weight holds a value that is not finite");
+}
+
+// 255 is no power of two but NaN: it must not become a number on the way to the logits.
+TEST(BadModels, AnMxfp4ScaleOf255FailsThePass) {
+  TinyModel tiny;
+  tiny.head_dtype = DType::kMXFP4;
+  std::string bytes = tiny_model_writer(tiny).bytes();
+  const auto header = parse_gguf_header(std::as_bytes(std::span(bytes)), "tiny", true);
+  ASSERT_TRUE(header.ok());
+  const auto head = std::ranges::find(header->tensors, "output.weight", &GgufTensorInfo::name);
+  ASSERT_NE(head, header->tensors.end());
+  bytes[static_cast<size_t>(head->view.data.data() - std::as_bytes(std::span(bytes)).data())] = '\xFF';
+  const TempDir dir;
+  const auto file = open_model_file(dir.write("bad.gguf", bytes));
+  ASSERT_TRUE(file.ok());
+  for (const Numerics numerics : {Numerics::kReference, Numerics::kExact, Numerics::kFast}) {
+    const auto model = load_language_model(**file, {.numerics = numerics, .n_threads = 1});
+    if (!model.ok()) {
+      expect_error(model.status(), ErrorCode::kNonFinite, "output.weight");
+      continue;
+    }
+    KvPagePool pool((*model)->kv_layout(), size_t{16} << 20);
+    KvCacheEntry entry(pool);
+    const Tokens tokens = {1, 2};
+    const SequenceChunk chunk{&entry, tokens, WantLogits::kLast};
+    Logits logits;
+    EXPECT_EQ((*model)->forward(std::span(&chunk, 1), {}, logits).code(), ErrorCode::kNonFinite);
+    EXPECT_EQ(entry.length(), 0u);
+  }
 }
 
 TEST(BadModels, UnsupportedRopeScalingIsNamed) {
