@@ -15,8 +15,7 @@ BpeModel with_control(BpeModel model, const PipelineSpec& spec) {
 ByteLevelTokenizer::ByteLevelTokenizer(ByteLevelSpec spec)
     : PipelineTokenizer(std::move(static_cast<PipelineSpec&>(spec))),
       scan_(spec.scan),
-      bpe_(this->spec().vocabulary, with_control(std::move(spec.bpe), this->spec())) {
-  if (scan_ == nullptr) stages_.emplace(spec.split);
-}
+      stages_(std::move(spec.split)),
+      bpe_(this->spec().vocabulary, with_control(std::move(spec.bpe), this->spec())) {}
 
 }  // namespace ibid

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "tokenizer/bpe.h"
@@ -19,9 +18,9 @@ struct ByteLevelSpec : PipelineSpec {
   using PipelineSpec::PipelineSpec;
 
   BpeModel bpe;  // is_control is set when the tokenizer is built
-  // How texts are cut: by a scanner, or else by the steps of a signature. REQUIRES: is_known_split(split).
+  // How texts are cut: by a scanner, or else by steps. REQUIRES: one of them is there.
   ScanFunction scan = nullptr;
-  std::string split;
+  std::optional<StagedSplit> split;
 };
 
 class ByteLevelTokenizer final : public PipelineTokenizer {
@@ -37,8 +36,8 @@ class ByteLevelTokenizer final : public PipelineTokenizer {
   }
   TokenId find_model_token(std::string_view text) const override { return spec().vocabulary.find(text); }
 
-  ScanFunction scan_;  // nullptr: stages_
-  std::optional<StagedSplit> stages_;
+  ScanFunction scan_;
+  std::optional<StagedSplit> stages_;  // where there is no scanner
   Bpe bpe_;
 };
 

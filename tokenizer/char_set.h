@@ -28,17 +28,30 @@ class CharSet {
     }
     for (uint32_t c = 0; c < 0x80; ++c) ascii_[c] = ascii_[c] || member(unicode_property(c));
   }
-  // REQUIRES: ranges of `other` beyond ASCII are taken away, not kept.
-  void intersect(const CharSet& other) {
+  void add_invalid() { invalid_ = true; }
+  // False, and nothing done, where a set of this form cannot say it: `other` must name what is taken away, and classes
+  // are only taken away from classes.
+  bool intersect(const CharSet& other) {
+    const bool ranges_meet_classes = !ranges_.empty() && other.properties_.any();
+    if (!other.negated_ || !other.holes_.empty() || negated_ || ranges_meet_classes) return false;
     holes_.insert(holes_.end(), other.ranges_.begin(), other.ranges_.end());
-    ascii_ &= other.negated_ ? ~other.ascii_ : other.ascii_;
-    properties_ &= other.negated_ ? ~other.properties_ : other.properties_;
+    ascii_ &= ~other.ascii_;
+    properties_ &= ~other.properties_;
+    return true;
+  }
+  bool unite(const CharSet& other) {
+    if (other.negated_ || !other.holes_.empty() || !holes_.empty()) return false;
+    ascii_ |= other.ascii_;
+    properties_ |= other.properties_;
+    invalid_ = invalid_ || other.invalid_;
+    ranges_.insert(ranges_.end(), other.ranges_.begin(), other.ranges_.end());
+    return true;
   }
   void negate() { negated_ = !negated_; }
 
   bool contains(uint32_t c) const {
     if (c < 0x80) return ascii_[c] != negated_;
-    return (c != kInvalid && has(c)) != negated_;
+    return (c == kInvalid ? invalid_ : has(c)) != negated_;
   }
 
  private:
@@ -55,6 +68,7 @@ class CharSet {
   std::bitset<128> ascii_;
   std::bitset<256> properties_;  // by unicode_property()
   Ranges ranges_, holes_;
+  bool invalid_ = false;  // kInvalid is in it
   bool negated_ = false;
 };
 

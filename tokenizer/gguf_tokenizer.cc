@@ -168,7 +168,9 @@ Result<std::unique_ptr<Tokenizer>> load_byte_level(const ModelFile& file,
   TRY(add_merges(file, 0, builder));
   ByteLevelSpec& spec = builder.spec();
   spec.scan = family->scan;
-  spec.split = family->signature;
+  if (spec.scan == nullptr) {
+    TRY_ASSIGN(spec.split, StagedSplit::create(split_steps(family->signature)));
+  }
   if (family->nfc) spec.normalizer = Normalizer({{.kind = NormalizerStep::Kind::kNfc}});
   spec.bpe.ignore_merges = family->ignore_merges;
   TRY(read_special_ids(file, {.add_bos = family->add_bos}, builder));

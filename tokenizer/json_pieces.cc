@@ -14,18 +14,41 @@ namespace {
 
 using Kind = NormalizerStep::Kind;
 
-// {"String": " "} of a Replace or a Split.
-std::optional<std::string> pattern_text(const Json& step, std::string_view key) {
-  const Json* pattern = json_member(step, "pattern");
-  return pattern == nullptr ? std::nullopt : json_text(*pattern, key);
-}
+// What StripAccents takes away: marks, as of Unicode 9.0.
+constexpr std::string_view kAccents =
+    "[\\p{M}\u1cf2-\u1cf3&&[^"
+    "\u07fd\u0897-\u089f\u08ca-\u08d3\u09fe\u0afa-\u0aff\u0b55\u0c04\u0c3c\u0cf3\u0d00\u0d3b-\u0d3c"
+    "\u0d81\u0eba\u0ece\u1715\u180f\u1abf-\u1ace\u1cf7\u1df6-\u1dfa\ua82c\ua8ff\U00010d24-\U00010d27"
+    "\U00010d69-\U00010d6d\U00010eab-\U00010eac\U00010efc-\U00010eff\U00010f46-\U00010f50"
+    "\U00010f82-\U00010f85\U00011070\U00011073-\U00011074\U000110c2\U00011145-\U00011146\U000111c9"
+    "\U000111ce-\U000111cf\U00011241\U0001133b\U000113b8-\U000113c0\U000113c2\U000113c5"
+    "\U000113c7-\U000113ca\U000113cc-\U000113d0\U000113d2\U000113e1-\U000113e2\U0001145e"
+    "\U0001182c-\U0001183a\U00011930-\U00011935\U00011937-\U00011938\U0001193b-\U0001193e\U00011940"
+    "\U00011942-\U00011943\U000119d1-\U000119d7\U000119da-\U000119e0\U000119e4\U00011a01-\U00011a0a"
+    "\U00011a33-\U00011a39\U00011a3b-\U00011a3e\U00011a47\U00011a51-\U00011a5b\U00011a8a-\U00011a99"
+    "\U00011d31-\U00011d36\U00011d3a\U00011d3c-\U00011d3d\U00011d3f-\U00011d45\U00011d47"
+    "\U00011d8a-\U00011d8e\U00011d90-\U00011d91\U00011d93-\U00011d97\U00011ef3-\U00011ef6"
+    "\U00011f00-\U00011f01\U00011f03\U00011f34-\U00011f3a\U00011f3e-\U00011f42\U00011f5a\U00013440"
+    "\U00013447-\U00013455\U0001611e-\U0001612f\U00016f4f\U00016f7f-\U00016f87\U00016fe4"
+    "\U00016ff0-\U00016ff1\U0001cf00-\U0001cf2d\U0001cf30-\U0001cf46\U0001e08f\U0001e130-\U0001e136"
+    "\U0001e2ae\U0001e2ec-\U0001e2ef\U0001e4ec-\U0001e4ef\U0001e5ee-\U0001e5ef"
+    "]]";
 
 Result<NormalizerStep> read_replace(const JsonSource& source, const Json& step) {
   const std::optional<std::string> from = pattern_text(step, "String"), regex = pattern_text(step, "Regex");
   const std::optional<std::string> to = json_text(step, "content");
   if (to && from && !from->empty()) return NormalizerStep{.kind = Kind::kReplace, .from = *from, .to = *to};
   if (to && regex == " {2,}") return NormalizerStep{.kind = Kind::kCollapse, .to = *to};
-  return source.unsupported("a Replace of " + in_quotes(from ? *from : regex.value_or("?")));
+  if (to && regex) {
+    Result<Pattern> pattern = Pattern::parse(canonical_pattern(*regex));
+    const std::string named = "a Replace of " + in_quotes(*regex);
+    if (!pattern.ok()) return source.unsupported(named + " with " + pattern.status().message());
+    if (pattern->may_match_nothing() || pattern->looks_behind()) {
+      return source.unsupported(named + ", which may match nothing or looks behind,");
+    }
+    return NormalizerStep{.kind = Kind::kReplacePattern, .to = *to, .pattern = std::move(pattern).value()};
+  }
+  return source.unsupported("a Replace of " + in_quotes(from.value_or("?")));
 }
 
 // Nothing when `text` is no base64 (RFC 4648).
@@ -59,6 +82,9 @@ Result<NormalizerStep> read_charsmap(const JsonSource& source, const Json& step)
 Result<NormalizerStep> read_step(const JsonSource& source, const Json& step) {
   const std::string type = json_type(step);
   if (type == "NFC") return NormalizerStep{.kind = Kind::kNfc};
+  if (type == "NFD") return NormalizerStep{.kind = Kind::kNfd};
+  if (type == "NFKD") return NormalizerStep{.kind = Kind::kNfkd};
+  if (type == "StripAccents") return NormalizerStep{.kind = Kind::kReplacePattern, .pattern = Pattern(kAccents)};
   if (type == "NFKC") return NormalizerStep{.kind = Kind::kNfkc};
   if (type == "Lowercase") return NormalizerStep{.kind = Kind::kLowercase};
   if (type == "Replace") return read_replace(source, step);
@@ -101,7 +127,7 @@ bool leaves_no_spaces(const std::vector<NormalizerStep>& steps) {
   bool none = false;
   for (const NormalizerStep& step : steps) {
     if (step.kind == Kind::kReplace && step.from == " ") none = true;
-    if (step.to.find(' ') != std::string::npos || step.kind == Kind::kNfkc) none = false;
+    if (step.to.find(' ') != std::string::npos || step.kind == Kind::kNfkc || step.kind == Kind::kNfkd) none = false;
   }
   return none;
 }
@@ -120,19 +146,28 @@ Result<std::vector<NormalizerStep>> read_normalizer(const JsonSource& source, co
 
 Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
   bool words = false, marks = false;
-  for (const Json* step : json_steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
-    const std::string type = json_type(*step);
-    if (marks) return source.unsupported("the pre-tokenizer " + in_quotes(type) + " behind Metaspace");
+  const std::vector<const Json*> steps = json_steps(json_member(root, "pre_tokenizer"), "pretokenizers");
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const std::string type = json_type(*steps[i]);
+    const bool marks_follow = i + 1 < steps.size() && json_type(*steps[i + 1]) == "Metaspace";
     if (type == "Metaspace") {
+      // It rewrites each piece of what stands before it.
+      if (marks || !out.split.empty()) return source.unsupported("Metaspace behind other steps");
       marks = true;
-      TRY(read_metaspace(source, *step, words, out));
-    } else if (type == "WhitespaceSplit" && !words) {
+      TRY(read_metaspace(source, *steps[i], words, out));
+    } else if (type == "WhitespaceSplit" && i == 0 && marks_follow) {
       words = true;
-    } else if (type != "Split" || pattern_text(*step, "String") != " " || words || !leaves_no_spaces(out.normalizer)) {
-      return source.unsupported("the pre-tokenizer " + in_quotes(type) + " without ByteLevel");
+    } else if (type == "Split" && pattern_text(*steps[i], "String") == " " && i == 0 &&
+               leaves_no_spaces(out.normalizer)) {
+      continue;
+    } else {
+      TRY(add_split_steps(source, *steps[i], out.split));
     }
   }
-  if (words && !marks) return source.unsupported("WhitespaceSplit without Metaspace");
+  // What stands behind Metaspace sees what it wrote, in pieces where it splits.
+  if (!out.split.empty() && out.cut == PieceCut::kSpaceMarks) {
+    out.split.insert(out.split.begin(), {std::string(kSpaceMark), SplitBehavior::kMergedWithNext});
+  }
   return {};
 }
 

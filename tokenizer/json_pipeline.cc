@@ -1,68 +1,49 @@
 #include "tokenizer/json_pipeline.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {
 
-// Line ends written as escapes: files differ in how they spell them.
-std::string canonical_pattern(std::string_view pattern) {
-  std::string out;
-  for (const char c : pattern) {
-    if (c == '\r') {
-      out += "\\r";
-    } else if (c == '\n') {
-      out += "\\n";
-    } else {
-      out += c;
-    }
+std::optional<SplitBehavior> behavior_of(const Json& step) {
+  constexpr std::pair<std::string_view, SplitBehavior> kNames[] = {
+      {"Isolated", SplitBehavior::kIsolated},
+      {"Removed", SplitBehavior::kRemoved},
+      {"MergedWithPrevious", SplitBehavior::kMergedWithPrevious},
+      {"MergedWithNext", SplitBehavior::kMergedWithNext},
+      {"Contiguous", SplitBehavior::kContiguous}};
+  const std::string name = json_text(step, "behavior").value_or("Isolated");
+  for (const auto& [known, behavior] : kNames) {
+    if (name == known) return behavior;
   }
-  return out;
-}
-
-Result<std::string> split_pattern(const JsonSource& source, const Json& split) {
-  const Json* pattern = json_member(split, "pattern");
-  const std::optional<std::string> regex = pattern == nullptr ? std::nullopt : json_text(*pattern, "Regex");
-  if (!regex) return source.unsupported("a Split without a Regex");
-  if (json_text(split, "behavior") != "Isolated" || json_flag(split, "invert", false)) {
-    return source.unsupported("a Split whose behavior is not 'Isolated'");
-  }
-  return canonical_pattern(*regex);
+  return std::nullopt;
 }
 
 Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
-  std::string signature;
-  bool byte_level = false, parts_behind = false;
+  bool seen = false, steps_behind = false;
   for (const Json* step : json_steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
-    const std::string type = json_type(*step);
-    std::string part;
-    const bool behind = byte_level;
-    if (type == "ByteLevel") {
-      byte_level = true;
-      if (json_flag(*step, "add_prefix_space", true))
-        return source.unsupported("add_prefix_space of ByteLevel");
-      if (json_flag(*step, "use_regex", true)) part = "ByteLevel";
-    } else if (type == "Digits") {
-      part = json_flag(*step, "individual_digits", false) ? "Digits:individual" : "Digits:contiguous";
-    } else if (type == "Punctuation") {
-      const std::string behavior = json_text(*step, "behavior").value_or("Isolated");
-      if (behavior != "Isolated" && behavior != "Contiguous") {
-        return source.unsupported("the behavior " + in_quotes(behavior) + " of Punctuation");
+    const size_t n_before = out.split.size();
+    const bool behind = seen;
+    if (json_type(*step) == "ByteLevel") {
+      seen = true;
+      if (json_flag(*step, "add_prefix_space", true)) {
+        // Behind other steps it would be put in front of every piece of theirs.
+        if (!out.split.empty() || behind) return source.unsupported("add_prefix_space of ByteLevel behind other steps");
+        out.rewriter = {{.kind = NormalizerStep::Kind::kPrepend, .to = " ", .unless_there = true}};
       }
-      part = behavior == "Isolated" ? "Punctuation:isolated" : "Punctuation:contiguous";
-    } else if (type == "Split") {
-      TRY_ASSIGN(part, split_pattern(source, *step));
+      if (json_flag(*step, "use_regex", true)) out.split.push_back({"ByteLevel"});
     } else {
-      return source.unsupported("the pre-tokenizer " + in_quotes(type));
+      TRY(add_split_steps(source, *step, out.split));
     }
-    if (behind) parts_behind = true;
-    if (!part.empty() && !signature.empty()) signature += '\n';
-    signature += part;
+    steps_behind |= behind && out.split.size() > n_before;
   }
   // Behind ByteLevel a step sees the byte alphabet; one family is known to do that.
-  const bool known = parts_behind ? find_pretokenizer_by_signature(signature) != nullptr : is_known_split(signature);
-  if (!known || signature.empty()) return source.unsupported("the pre-tokenizer " + in_quotes(signature));
-  out.split = signature;
+  if (steps_behind && find_pretokenizer_by_steps(out.split) == nullptr) {
+    return source.unsupported("the pre-tokenizer " + in_quotes(out.split.back().pattern) + " behind ByteLevel");
+  }
   return {};
 }
 
@@ -99,11 +80,27 @@ Status read_template(const JsonSource& source, const Json& processor, JsonPipeli
   return {};
 }
 
+// "cls": ["<s>", 0]
+Status add_around(const JsonSource& source, const Json& processor, const char* key, std::vector<int64_t>& out) {
+  const Json* pair = json_member(processor, key);
+  if (pair == nullptr || !pair->is_array() || pair->size() != 2 || !(*pair)[1].is_number_integer()) {
+    return source.error(ErrorCode::kMissingKey,
+                        std::string("post_processor.") + key + " is no pair of a text and an id");
+  }
+  out.push_back((*pair)[1].get<int64_t>());
+  return {};
+}
+
 Status read_post_processor(const JsonSource& source, const Json& root, JsonPipeline& out) {
   bool template_seen = false;
   for (const Json* step : json_steps(json_member(root, "post_processor"), "processors")) {
     const std::string type = json_type(*step);
     if (type == "ByteLevel") continue;  // it moves offsets only
+    if (type == "RobertaProcessing" || type == "BertProcessing") {
+      TRY(add_around(source, *step, "cls", out.prefix));
+      TRY(add_around(source, *step, "sep", out.suffix));
+      continue;
+    }
     if (type != "TemplateProcessing" || template_seen)
       return source.unsupported("the post_processor " + in_quotes(type));
     template_seen = true;
@@ -148,26 +145,82 @@ std::vector<const Json*> json_steps(const Json* component, const char* list_key)
 
 std::string json_type(const Json& component) { return json_text(component, "type").value_or("?"); }
 
+std::optional<std::string> pattern_text(const Json& step, std::string_view key) {
+  const Json* pattern = json_member(step, "pattern");
+  return pattern == nullptr ? std::nullopt : json_text(*pattern, key);
+}
+
+std::string canonical_pattern(std::string_view pattern) {
+  std::string out;
+  for (const char c : pattern) {
+    if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string escaped_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::string_view("\\.+*?()|[]{}^$-&").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return canonical_pattern(out);
+}
+
+Status add_split_steps(const JsonSource& source, const Json& step, std::vector<SplitStep>& out) {
+  const std::string type = json_type(step);
+  const std::optional<SplitBehavior> behavior = behavior_of(step);
+  if (!behavior) {
+    return source.unsupported("the behavior " + in_quotes(json_text(step, "behavior").value_or("?")) + " of " + type);
+  }
+  if (type == "Split") {
+    const std::optional<std::string> text = pattern_text(step, "String"), regex = pattern_text(step, "Regex");
+    if (!regex && (!text || text->empty())) return source.unsupported("a Split without a pattern");
+    const std::string pattern = regex ? canonical_pattern(*regex) : escaped_text(*text);
+    out.push_back({pattern, *behavior, json_flag(step, "invert", false)});
+  } else if (type == "Digits") {
+    out.push_back({json_flag(step, "individual_digits", false) ? "Digits:individual" : "Digits:contiguous"});
+  } else if (type == "Punctuation") {
+    const bool runs = *behavior == SplitBehavior::kContiguous;
+    out.push_back(runs ? SplitStep{"Punctuation:contiguous"} : SplitStep{"Punctuation:isolated", *behavior});
+  } else if (type == "Whitespace") {
+    out.push_back({"\\w+|[^\\w\\s]+", SplitBehavior::kRemoved, true});
+  } else if (type == "WhitespaceSplit") {
+    out.push_back({"\\s", SplitBehavior::kRemoved});
+  } else if (type == "BertPreTokenizer") {
+    out.push_back({"\\s", SplitBehavior::kRemoved});
+    out.push_back({"Punctuation:isolated"});
+  } else if (type == "CharDelimiterSplit" && !json_text(step, "delimiter").value_or("").empty()) {
+    out.push_back({escaped_text(*json_text(step, "delimiter")), SplitBehavior::kRemoved});
+  } else {
+    return source.unsupported("the pre-tokenizer " + in_quotes(type));
+  }
+  return {};
+}
+
 Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
   JsonPipeline out;
   TRY_ASSIGN(out.normalizer, read_normalizer(source, root));
   TRY(read_post_processor(source, root, out));
-  bool byte_level = false;
   for (const Json* step : json_steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
-    byte_level |= json_type(*step) == "ByteLevel";
+    out.byte_level |= json_type(*step) == "ByteLevel";
   }
-  if (!byte_level) {
+  if (!out.byte_level) {
     TRY(read_piece_pretokenizer(source, root, out));
     TRY(read_piece_decoder(source, root, out));
     return out;
   }
   TRY(read_byte_level_pretokenizer(source, root, out));
-  const Json* decoder = json_member(root, "decoder");
-  if (decoder == nullptr || json_type(*decoder) != "ByteLevel") {
-    return source.unsupported(decoder == nullptr ? "a missing decoder"
-                                                 : "the decoder " + in_quotes(json_type(*decoder)));
-  }
-  return out;
+  const std::vector<const Json*> decoders = json_steps(json_member(root, "decoder"), "decoders");
+  if (decoders.size() == 1 && json_type(*decoders[0]) == "ByteLevel") return out;
+  if (decoders.empty()) return source.unsupported("a missing decoder");
+  return source.unsupported("the decoder " + in_quotes(json_type(*decoders[0])));
 }
 
 }  // namespace ibid

@@ -33,10 +33,10 @@ bool json_flag(const Json& object, std::string_view key, bool otherwise);
 
 struct JsonPipeline {
   std::vector<NormalizerStep> normalizer;
-  // The signature of a pre-tokenizer with ByteLevel. Nothing: the tokens are written as text, and what follows says
-  // how.
-  std::optional<std::string> split;
   std::vector<NormalizerStep> rewriter;
+  std::vector<SplitStep> split;  // in what the rewriter wrote
+  bool byte_level = false;
+  // Where it is not, the tokens are written as text, and what follows says how.
   PieceCut cut = PieceCut::kNowhere;
   std::vector<std::pair<std::string, std::string>> shown_replacements;  // in the text of a token, in this order
   bool shown_bytes = false;                                             // <0xHH> is the byte
@@ -52,6 +52,14 @@ Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root);
 // The steps of a component that may be one thing or a Sequence of them, sequences inside of it dissolved.
 std::vector<const Json*> json_steps(const Json* component, const char* list_key);
 std::string json_type(const Json& component);
+// {"String": " "} or {"Regex": "\\s+"} of a Replace or a Split.
+std::optional<std::string> pattern_text(const Json& step, std::string_view key);
+// A regular expression for a text. Line ends are written as escapes, as files do it now and then.
+std::string escaped_text(std::string_view text);
+std::string canonical_pattern(std::string_view pattern);
+
+// Adds what a step does that is none of ByteLevel and Metaspace.
+Status add_split_steps(const JsonSource& source, const Json& step, std::vector<SplitStep>& out);
 
 // Its parts about text that is not in the byte alphabet (json_pieces.cc).
 Result<std::vector<NormalizerStep>> read_normalizer(const JsonSource& source, const Json& root);

@@ -207,13 +207,23 @@ Status add_tokens(JsonTokenizer& json, Builder& builder) {
   return {};
 }
 
+Result<StagedSplit> read_split(const JsonSource& source, const std::vector<SplitStep>& steps) {
+  Result<StagedSplit> split = StagedSplit::create(steps);
+  if (split.ok()) return split;
+  return source.unsupported("pre_tokenizer: " + split.status().message());
+}
+
 Result<std::unique_ptr<TokenizerBuilder>> build_byte_level(const JsonSource& source, JsonTokenizer& json) {
   auto builder = std::make_unique<ByteLevelBuilder>(source.name, json.vocab_size());
   TRY(add_tokens(json, *builder));
-  const PretokenizerFamily* family = find_pretokenizer_by_signature(*json.pipeline.split);
-  builder->spec().scan = family == nullptr ? nullptr : family->scan;
-  builder->spec().split = *json.pipeline.split;
-  builder->spec().bpe.ignore_merges = json_flag(json.model, "ignore_merges", false);
+  ByteLevelSpec& spec = builder->spec();
+  const PretokenizerFamily* family = find_pretokenizer_by_steps(json.pipeline.split);
+  if (family != nullptr) spec.scan = family->scan;
+  if (spec.scan == nullptr) {
+    TRY_ASSIGN(spec.split, read_split(source, json.pipeline.split));
+  }
+  spec.rewriter = Normalizer(std::move(json.pipeline.rewriter));
+  spec.bpe.ignore_merges = json_flag(json.model, "ignore_merges", false);
   TRY(add_merges(source, json.model, *builder));
   // With all bytes in the vocabulary, nothing is ever unknown.
   if (builder->lacks_bytes() &&
@@ -243,6 +253,10 @@ Result<std::unique_ptr<TokenizerBuilder>> build_pieces(const JsonSource& source,
   PieceSpec& spec = builder->spec();
   spec.rewriter = Normalizer(std::move(json.pipeline.rewriter));
   spec.cut = json.pipeline.cut;
+  if (!json.pipeline.split.empty()) {
+    TRY_ASSIGN(spec.split, read_split(source, json.pipeline.split));
+    spec.cut = PieceCut::kSteps;
+  }
   spec.first_token = json.pipeline.first_token;
   if (json_text(json.model, "type") == "Unigram") {
     TRY(add_unigram(source, json, *builder));
@@ -281,9 +295,9 @@ Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, st
   const bool unigram = json_text(*model, "type") == "Unigram";
   if (read.vocab_size() == 0) return source.error(ErrorCode::kBadVocab, "the vocabulary is empty");
   TRY_ASSIGN(read.pipeline, read_pipeline(source, root));
-  if (unigram && read.pipeline.split) return source.unsupported("Unigram behind ByteLevel");
+  if (unigram && read.pipeline.byte_level) return source.unsupported("Unigram behind ByteLevel");
   TRY_ASSIGN(const std::unique_ptr<TokenizerBuilder> builder,
-             read.pipeline.split ? build_byte_level(source, read) : build_pieces(source, read));
+             read.pipeline.byte_level ? build_byte_level(source, read) : build_pieces(source, read));
   TRY(read_special_ids(file, *builder));
   return builder->finish();
 }

@@ -15,6 +15,9 @@ constexpr uint32_t kLCount = 19, kVCount = 21, kTCount = 28, kSCount = kLCount *
 
 using CodePoints = std::vector<uint32_t>;
 
+bool is_compatible(NormalForm form) { return form == NormalForm::kKc || form == NormalForm::kKd; }
+bool is_decomposed(NormalForm form) { return form == NormalForm::kD || form == NormalForm::kKd; }
+
 uint8_t combining_class(uint32_t c) {
   const uint8_t normalization = normalization_class(c);
   return normalization == 255 ? 0 : normalization;
@@ -32,13 +35,13 @@ size_t find_compatible(uint32_t c) {
 // As normalization_class(): 0 for a border of the form.
 uint8_t class_in(NormalForm form, uint32_t c) {
   const uint8_t normalization = normalization_class(c);
-  if (normalization != 0 || form == NormalForm::kC) return normalization;
+  if (normalization != 0 || !is_compatible(form)) return normalization;
   return find_compatible(c) == unicode_data::kCompatibleSize ? 0 : 255;
 }
 
 void decompose(uint32_t c, NormalForm form, CodePoints& out) {
   using namespace unicode_data;
-  if (const size_t i = form == NormalForm::kKc ? find_compatible(c) : kCompatibleSize; i != kCompatibleSize) {
+  if (const size_t i = is_compatible(form) ? find_compatible(c) : kCompatibleSize; i != kCompatibleSize) {
     out.insert(out.end(), kCompatibleText + kCompatibleOffset[i], kCompatibleText + kCompatibleOffset[i + 1]);
     return;
   }
@@ -113,7 +116,9 @@ void recompose(CodePoints& chars) {
 
 // Where the segment that begins at `begin` ends: at the next character that is a border.
 size_t segment_end(std::string_view raw, size_t begin, NormalForm form) {
-  size_t pos = begin + utf8_decode(raw, begin).length;
+  const DecodedChar first = utf8_decode(raw, begin);
+  size_t pos = begin + first.length;
+  if (!first.valid) return pos;
   while (pos < raw.size() && static_cast<unsigned char>(raw[pos]) >= 0x80) {
     const DecodedChar c = utf8_decode(raw, pos);
     if (!c.valid || class_in(form, c.code_point) == 0) break;
@@ -125,19 +130,19 @@ size_t segment_end(std::string_view raw, size_t begin, NormalForm form) {
 // A segment of one character that is its own normal form; most of any text is made of these.
 bool is_inert(std::string_view raw, size_t begin, size_t end, NormalForm form) {
   const DecodedChar c = utf8_decode(raw, begin);
-  return begin + c.length == end && (!c.valid || class_in(form, c.code_point) == 0);
+  return begin + c.length == end && (!c.valid || (class_in(form, c.code_point) == 0 && !is_decomposed(form)));
 }
 
 std::string normal_form(std::string_view segment, NormalForm form) {
   CodePoints chars;
   for (size_t pos = 0; pos < segment.size();) {
     const DecodedChar c = utf8_decode(segment, pos);
-    if (!c.valid) return std::string(segment);  // stands alone: it is a border, and so is what follows
+    if (!c.valid) return std::string(segment);  // stands alone
     decompose(c.code_point, form, chars);
     pos += c.length;
   }
   reorder(chars);
-  recompose(chars);
+  if (!is_decomposed(form)) recompose(chars);
   std::string out;
   for (const uint32_t c : chars) utf8_append(out, c);
   return out;

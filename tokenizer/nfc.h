@@ -1,4 +1,4 @@
-// Normal forms C and KC (UAX 15) as Hugging Face `tokenizers` computes it, with a map back to the text it came from:
+// Normal forms (UAX 15) as Hugging Face `tokenizers` computes them, with a map back to the text they came from:
 // characters younger than Unicode 9.0 neither decompose nor reorder. Thread-safe.
 #pragma once
 
@@ -13,7 +13,9 @@ namespace ibid {
 
 enum class NormalForm {
   kC,
+  kD,   // decomposed
   kKc,  // compatibility characters (ligatures, full width, superscripts) become what they stand for
+  kKd,
 };
 
 class NfcText {

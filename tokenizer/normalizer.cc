@@ -24,7 +24,9 @@ class Rewriting {
     out_.append(text);
     copied_ = end;
     changed_ = true;
+    changed_beginning_ |= begin == 0 && end > (text.empty() ? 0 : utf8_decode(in_, 0).length);
   }
+  bool changed_beginning() const { return changed_beginning_; }
   // The new text; the old one where nothing was replaced.
   std::string_view finish() {
     if (!changed_) return in_;
@@ -35,7 +37,7 @@ class Rewriting {
  private:
   std::string_view in_;
   bool keeps_places_;
-  bool changed_ = false;
+  bool changed_ = false, changed_beginning_ = false;
   std::string& out_;
   TextChanges& changes_;
   size_t copied_ = 0;
@@ -136,6 +138,22 @@ void lower(std::string_view in, Rewriting& out) {
   }
 }
 
+// Calls replace(begin, end) for every match. The end of what no append can change of it.
+template <typename Replace>
+size_t find_all(const Pattern& pattern, std::string_view in, Replace replace) {
+  const PatternWindow window{in, 0, in.size(), in.size()};
+  Pattern::Memory memory;
+  size_t certain = in.size();
+  for (size_t pos = 0; pos < in.size();) {
+    bool touched = false;
+    const std::optional<size_t> end = pattern.match(window, pos, memory, touched);
+    if (touched) certain = std::min(certain, pos);
+    if (end) replace(pos, *end);
+    pos = end ? *end : pos + utf8_decode(in, pos).length;
+  }
+  return certain;
+}
+
 // How long the longest end of `text` is that `word` begins with and goes on behind.
 size_t begun(std::string_view text, std::string_view word) {
   for (size_t n = std::min(text.size(), word.size() - 1); n > 0; --n) {
@@ -149,7 +167,10 @@ size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
   const size_t whole = in.size() - utf8_incomplete_tail(in);
   switch (step.kind) {
     case Kind::kNfc: return nfc_stable_prefix(in);
+    case Kind::kNfd: return nfc_stable_prefix(in, NormalForm::kD);
     case Kind::kNfkc: return nfc_stable_prefix(in, NormalForm::kKc);
+    case Kind::kNfkd: return nfc_stable_prefix(in, NormalForm::kKd);
+    case Kind::kReplacePattern: return find_all(*step.pattern, in, [](size_t, size_t) {});
     case Kind::kReplace: return in.size() - begun(in, step.from);
     case Kind::kPrepend: return step.unless_there && begun(in, step.to) == in.size() ? 0 : in.size();
     case Kind::kLowercase: return whole;
@@ -168,8 +189,10 @@ size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
 }  // namespace
 
 void NormalizedText::run(const NormalizerStep& step, std::string_view in, const TextPlace& place, Stage& out) {
-  if (step.kind == Kind::kNfc || step.kind == Kind::kNfkc) {
-    out.nfc.emplace(in, step.kind == Kind::kNfc ? NormalForm::kC : NormalForm::kKc);
+  for (const auto& [kind, form] : {std::pair(Kind::kNfc, NormalForm::kC), std::pair(Kind::kNfd, NormalForm::kD),
+                                   std::pair(Kind::kNfkc, NormalForm::kKc), std::pair(Kind::kNfkd, NormalForm::kKd)}) {
+    if (step.kind != kind) continue;
+    out.nfc.emplace(in, form);
     out.text = out.nfc->text();
     return;
   }
@@ -181,6 +204,9 @@ void NormalizedText::run(const NormalizerStep& step, std::string_view in, const 
     case Kind::kCollapse: collapse(in, step, rewriting); break;
     case Kind::kWords: mark_words(in, step, place, rewriting); break;
     case Kind::kLowercase: lower(in, rewriting); break;
+    case Kind::kReplacePattern:
+      find_all(*step.pattern, in, [&](size_t begin, size_t end) { rewriting.replace(begin, end, step.to); });
+      break;
     case Kind::kCharsmap:
       step.charsmap.apply(
           in, [&](size_t begin, size_t end, std::string_view by) { rewriting.replace(begin, end, by); });
@@ -188,6 +214,8 @@ void NormalizedText::run(const NormalizerStep& step, std::string_view in, const 
     default: break;
   }
   out.text = rewriting.finish();
+  // The reference lets the table write the first character in place of the first.
+  out.changes_beginning = rewriting.changed_beginning() && step.kind != Kind::kCharsmap;
 }
 
 NormalizedText::NormalizedText(const Normalizer& normalizer, std::string_view raw, TextPlace place) : raw_(raw) {
@@ -196,6 +224,7 @@ NormalizedText::NormalizedText(const Normalizer& normalizer, std::string_view ra
     std::string_view in = text();
     if (place.open) in = in.substr(0, stable_prefix(step, in));
     run(step, in, place, stages_.emplace_back());
+    keeps_beginning_ &= !stages_.back().changes_beginning;
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "tokenizer/charsmap.h"
 #include "tokenizer/nfc.h"
+#include "tokenizer/pattern.h"
 #include "tokenizer/text_changes.h"
 
 namespace ibid {
@@ -21,9 +22,12 @@ namespace ibid {
 struct NormalizerStep {
   enum class Kind {
     kNfc,
+    kNfd,
     kNfkc,
-    kLowercase,  // character by character, whatever stands around it
-    kReplace,    // every `from` by `to`, leftmost first
+    kNfkd,
+    kLowercase,       // character by character, whatever stands around it
+    kReplace,         // every `from` by `to`, leftmost first
+    kReplacePattern,  // every match of `pattern` by `to`
     kPrepend,    // `to` at the beginning of a text that is not empty
     kStrip,      // white space at the beginning (left) and at the end (right) goes
     kCollapse,   // a run of two spaces or more becomes `to`
@@ -36,6 +40,8 @@ struct NormalizerStep {
   bool unless_there = false;  // kPrepend: not where the text begins with `to` already
   bool left = false, right = false;
   Charsmap charsmap = {};
+  // REQUIRES: it neither looks behind nor matches nothing.
+  std::optional<Pattern> pattern = {};
 };
 
 // Where a stretch of text stands.
@@ -66,6 +72,9 @@ class NormalizedText {
 
   std::string_view text() const { return stages_.empty() ? raw_ : stages_.back().text; }
 
+  // Whether what text() begins with comes from the first character of the raw text, as the reference counts it.
+  bool keeps_beginning() const { return keeps_beginning_; }
+
   // The place in the raw text that corresponds to a place in text(); nothing inside of what was changed.
   std::optional<size_t> raw_position(size_t position) const;
   // The first place in text() that does not come from raw[0, raw_position).
@@ -77,10 +86,12 @@ class NormalizedText {
     std::string_view text;  // of `own`, of `nfc`, or the text before
     TextChanges changes;
     std::optional<NfcText> nfc;
+    bool changes_beginning = false;
   };
   static void run(const NormalizerStep& step, std::string_view in, const TextPlace& place, Stage& out);
 
   std::string_view raw_;
+  bool keeps_beginning_ = true;
   std::vector<Stage> stages_;  // never grows beyond what was reserved
 };
 

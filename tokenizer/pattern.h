@@ -1,9 +1,13 @@
 // Pattern: the regular expressions that tokenizer files cut texts with, matched as Oniguruma matches them: leftmost
-// alternative first, greedy, with possessive quantifiers, lookahead, (?i:), \b and $. Written for patterns that are
-// known: the ones that this program holds, never one out of a file, for a hostile one could take exponential time.
+// alternative first, greedy, with possessive quantifiers, lookahead, (?i:), \b and $. What it does not know (lazy
+// quantifiers, lookbehind, back references, scripts but for Han ...) is an error, never taken for something else.
 //
-// A match says whether it looked at the end of what it may see: an append may change it then. Matching uses no
-// recursion over the text. Immutable and thread-safe.
+// A pattern out of a file may be hostile. One that takes many steps for the text it has covered remembers which
+// choices were made in vain, and from where: none is made twice then, so the cost is linear in the text whatever the
+// pattern. Matching uses no recursion over the text.
+//
+// A match says whether it looked at the end of what it may see: an append may change it then. Immutable and
+// thread-safe; what a match remembers is its caller's.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "tokenizer/char_set.h"
 
 namespace ibid {
@@ -25,22 +30,59 @@ struct PatternWindow {
 
 class Pattern {
  public:
-  // REQUIRES: `expression` is one of the syntax above; checked.
+  static constexpr size_t kMaxExpressionBytes = 8192;
+  static constexpr size_t kMaxInstructions = 10'000;
+  static constexpr uint32_t kMaxSplits = 256;    // alternatives and repeats of groups
+  static constexpr uint32_t kMaxRepeats = 1000;  // of {n,m}
+
+  // Error: kUnsupported, with the part of `expression` that is not known, or is larger than the limits.
+  static Result<Pattern> parse(std::string_view expression);
+  // REQUIRES: parse() takes it; for expressions that this program holds.
   explicit Pattern(std::string_view expression);
 
-  // Where a match may go back to: goes on at `pc`, from `position` back to `least`. Scratch, to be used again.
+  // Where a match may go back to: goes on at `pc`, from `position` back to `least`.
   struct Retreat {
     size_t pc, position, least;
   };
+  // A choice that the match still depends on: `pc` was reached at `position`, and what it may go back to lies in
+  // retreats[height ...].
+  struct Choice {
+    size_t pc, position, height;
+    size_t taken;  // where the way on began
+    size_t run_end;
+  };
+  // Scratch of the searches in one window, one after another. To be used again in another behind clear().
+  struct Memory {
+    std::vector<Retreat> retreats;
+    size_t steps = 0;
+    // From here on used when there were many steps:
+    bool remembers = false;
+    bool touched = false;  // what is remembered depends on the end
+    std::vector<Choice> choices;
+    std::vector<uint8_t> outcomes;  // two bits by split and position - window.begin: see pattern.cc
+    struct Run {
+      size_t begin = 0, end = 0;
+    };
+    std::vector<Run> failed_runs, good_runs;  // by pc, of repeats
 
-  // The end of the match that starts at `position`, if there is one. Sets `touched` when it looked at the end; leaves
-  // it otherwise. REQUIRES: `scratch` is empty; it is so again.
-  std::optional<size_t> match(const PatternWindow& window, size_t position, std::vector<Retreat>& scratch,
-                              bool& touched) const;
+    void clear() {
+      steps = 0;
+      remembers = touched = false;
+    }
+  };
+
+  // The end of the match that starts at `position`, if there is one; it may be empty. Sets `touched` when it looked at
+  // the end; leaves it otherwise. REQUIRES: `memory` is clear, or from searches in the same window.
+  std::optional<size_t> match(const PatternWindow& window, size_t position, Memory& memory, bool& touched) const;
+
+  // Whether a match depends on the character in front of it: then a search cannot begin anew in the middle of a text.
+  bool looks_behind() const { return looks_behind_; }
+  bool may_match_nothing() const { return may_match_nothing_; }
 
  private:
   friend class PatternCompiler;
   class Run;
+  Pattern() = default;
 
   enum class Op : uint8_t {
     kSet,           // one character of sets_[a]
@@ -52,16 +94,20 @@ class Pattern {
     kLineEnd,       // at the end or in front of a line feed
     kMatch,
   };
+  static constexpr uint32_t kMany = UINT32_MAX;
   struct Instruction {
     Op op;
     bool possessive = false;
     bool wanted = false;
     uint32_t a = 0, b = 0;
     uint32_t min = 0, max = 0;
+    uint32_t choice = 0;  // kSplit: its number among the splits
   };
 
   std::vector<Instruction> program_;
   std::vector<CharSet> sets_;
+  uint32_t n_splits_ = 0;
+  bool looks_behind_ = false, may_match_nothing_ = false;
 };
 
 }  // namespace ibid

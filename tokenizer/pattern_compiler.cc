@@ -1,34 +1,80 @@
 #include "tokenizer/pattern_compiler.h"
 
+#include <algorithm>
 #include <charconv>
-#include <vector>
 
 #include "base/check.h"
 #include "base/utf8.h"
 
 namespace ibid {
-namespace {
 
-constexpr uint32_t kMany = UINT32_MAX;
-
-CategorySet category_of(uint8_t property) {
-  return CategorySet{1} << (property & unicode_data::kCategoryMask);
+Result<Pattern> Pattern::parse(std::string_view expression) {
+  Pattern out;
+  if (expression.size() > kMaxExpressionBytes) {
+    return {ErrorCode::kUnsupported, "more than " + std::to_string(kMaxExpressionBytes) + " bytes"};
+  }
+  if (std::optional<std::string> failure = PatternCompiler(expression, out).compile()) {
+    return {ErrorCode::kUnsupported, *std::move(failure)};
+  }
+  return out;
 }
 
-}  // namespace
+Pattern::Pattern(std::string_view expression) {
+  const std::optional<std::string> failure = PatternCompiler(expression, *this).compile();
+  CHECK(!failure) << expression << ": " << *failure;
+}
 
-Pattern::Pattern(std::string_view expression) { PatternCompiler(expression, *this).compile(); }
-
-void PatternCompiler::compile() {
+std::optional<std::string> PatternCompiler::compile() {
+  if (!utf8_is_valid(rest_)) fail("what is no UTF-8");
   alternatives();
-  CHECK(rest_.empty()) << "a pattern that goes on with " << rest_;
+  if (!rest_.empty()) fail("a ) without its (");
   out_.program_.push_back({Op::kMatch});
+  for (Pattern::Instruction& x : out_.program_) {
+    if (x.op == Op::kSplit) x.choice = out_.n_splits_++;
+  }
+  if (out_.n_splits_ > Pattern::kMaxSplits) fail("more than " + std::to_string(Pattern::kMaxSplits) + " choices");
+  if (failure_) return failure_;
+  out_.may_match_nothing_ = may_be_empty(0, here() - 1, out_.looks_behind_);
+  return std::nullopt;
+}
+
+void PatternCompiler::fail(std::string_view what) {
+  if (!failure_) failure_ = std::string(what);
+  rest_ = {};
 }
 
 bool PatternCompiler::take(std::string_view text) {
   if (!rest_.starts_with(text)) return false;
   rest_.remove_prefix(text.size());
   return true;
+}
+
+char PatternCompiler::take_letter() {
+  if (rest_.empty()) {
+    fail("an end behind \\");
+    return ' ';
+  }
+  const char letter = rest_[0];
+  rest_.remove_prefix(1);
+  return letter;
+}
+
+uint32_t PatternCompiler::character() {
+  if (rest_.empty()) {
+    fail("a set without its ]");
+    return ' ';
+  }
+  const DecodedChar c = utf8_decode(rest_, 0);
+  rest_.remove_prefix(c.length);
+  return c.code_point;
+}
+
+void PatternCompiler::emit(Pattern::Instruction instruction) {
+  if (here() >= Pattern::kMaxInstructions) {
+    fail("more than " + std::to_string(Pattern::kMaxInstructions) + " instructions");
+    return;
+  }
+  out_.program_.push_back(instruction);
 }
 
 void PatternCompiler::insert(size_t at, Pattern::Instruction instruction) {
@@ -46,16 +92,29 @@ void PatternCompiler::insert(size_t at, Pattern::Instruction instruction) {
   out_.program_.insert(out_.program_.begin() + static_cast<ptrdiff_t>(at), instruction);
 }
 
+void PatternCompiler::copy(const Program& body, size_t distance) {
+  const auto moved = static_cast<uint32_t>(distance);
+  for (Pattern::Instruction x : body) {
+    if (x.op == Op::kSplit || x.op == Op::kJump) x.a += moved;
+    if (x.op == Op::kSplit || x.op == Op::kLook) x.b += moved;
+    emit(x);
+  }
+}
+
 void PatternCompiler::alternatives() {
+  if (++depth_ > kMaxDepth) fail("more than " + std::to_string(kMaxDepth) + " groups and alternatives in one another");
   const size_t begin = here();
   sequence();
-  if (!take("|")) return;
-  insert(begin, {.op = Op::kSplit, .a = static_cast<uint32_t>(begin + 1)});
-  const size_t jump = here();
-  out_.program_.push_back({Op::kJump});
-  out_.program_[begin].b = static_cast<uint32_t>(here());
-  alternatives();
-  out_.program_[jump].a = static_cast<uint32_t>(here());
+  last_folded_ = 0;
+  if (take("|")) {
+    insert(begin, {.op = Op::kSplit, .a = static_cast<uint32_t>(begin + 1)});
+    const size_t jump = here();
+    emit({Op::kJump});
+    out_.program_[begin].b = static_cast<uint32_t>(here());
+    alternatives();
+    if (jump < here()) out_.program_[jump].a = static_cast<uint32_t>(here());
+  }
+  --depth_;
 }
 
 void PatternCompiler::sequence() {
@@ -70,31 +129,32 @@ void PatternCompiler::group() {
   const bool outer = ignores_case_;
   if (take("?i:")) {
     ignores_case_ = true;
-  } else {
-    take("?:");
+  } else if (!take("?:") && rest_.starts_with('?')) {
+    return fail("a group that begins with (" + std::string(rest_.substr(0, 2)));
   }
+  last_folded_ = 0;
   alternatives();
   ignores_case_ = outer;
-  CHECK(take(")"));
+  if (!take(")")) fail("a ( without its )");
 }
 
 void PatternCompiler::item() {
   for (const auto& [text, wanted] : {std::pair("(?=", true), std::pair("(?!", false)}) {
     if (!take(text)) continue;
     const size_t look = here();
-    out_.program_.push_back({.op = Op::kLook, .wanted = wanted});
+    emit({.op = Op::kLook, .wanted = wanted});
     alternatives();
-    CHECK(take(")"));
-    out_.program_.push_back({Op::kMatch});
-    out_.program_[look].b = static_cast<uint32_t>(here());
+    if (!take(")")) return fail("a ( without its )");
+    emit({Op::kMatch});
+    if (look < here()) out_.program_[look].b = static_cast<uint32_t>(here());
     return;
   }
   if (take("(")) {
     group();
   } else if (take("\\b")) {
-    out_.program_.push_back({Op::kWordBoundary});
+    emit({Op::kWordBoundary});
   } else if (take("$")) {
-    out_.program_.push_back({Op::kLineEnd});
+    emit({Op::kLineEnd});
   } else {
     emit_set(set_item());
   }
@@ -102,165 +162,118 @@ void PatternCompiler::item() {
 
 void PatternCompiler::emit_set(CharSet set) {
   out_.sets_.push_back(std::move(set));
-  const auto index = static_cast<uint32_t>(out_.sets_.size() - 1);
-  out_.program_.push_back({.op = Op::kSet, .a = index});
+  emit({.op = Op::kSet, .a = static_cast<uint32_t>(out_.sets_.size() - 1)});
+}
+
+// {n}, {n,}, {,m}, {n,m}; the brace was read.
+bool PatternCompiler::bounds(uint32_t& min, uint32_t& max) {
+  const size_t end = rest_.find('}');
+  const auto number = [](std::string_view digits, uint32_t& out) {
+    const auto [at, code] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
+    return code == std::errc() && at == digits.data() + digits.size() && out <= Pattern::kMaxRepeats;
+  };
+  if (end == rest_.npos) return false;
+  const std::string_view inside = rest_.substr(0, end);
+  const size_t comma = std::min(inside.find(','), inside.size());
+  const std::string_view first = inside.substr(0, comma);
+  if (first.empty() ? comma == inside.size() : !number(first, min)) return false;
+  if (first.empty()) min = 0;
+  max = min;
+  if (comma < inside.size()) {
+    const std::string_view second = inside.substr(comma + 1);
+    max = Pattern::kMany;
+    if (second.empty() ? first.empty() : !number(second, max)) return false;
+  }
+  rest_.remove_prefix(end + 1);
+  return min <= max && max > 0;
 }
 
 void PatternCompiler::quantify(size_t begin) {
   uint32_t min = 1, max = 1;
+  bool counted = false;
   if (take("?")) {
     min = 0;
   } else if (take("*")) {
-    min = 0, max = kMany;
+    min = 0, max = Pattern::kMany;
   } else if (take("+")) {
-    max = kMany;
+    max = Pattern::kMany;
   } else if (take("{")) {
-    const size_t end = rest_.find('}');
-    CHECK(end != rest_.npos);
-    const char* last = rest_.data() + end;
-    const char* at = std::from_chars(rest_.data(), last, min).ptr;
-    max = min;
-    if (at != last) max = ++at == last ? kMany : (std::from_chars(at, last, max), max);
-    rest_.remove_prefix(end + 1);
+    counted = true;
+    if (!bounds(min, max)) return fail("{ that is no count up to " + std::to_string(Pattern::kMaxRepeats));
   } else {
     return;
   }
-  const bool possessive = take("+");
+  last_folded_ = 0;
+  if (rest_.starts_with('?')) return fail("a lazy quantifier");
+  // Behind a count, + repeats the whole.
+  const bool possessive = !counted && take("+");
+  if (failure_ || begin >= here()) return fail("a quantifier without its item");
   Pattern::Instruction& first = out_.program_[begin];
   if (here() == begin + 1 && first.op == Op::kSet) {
     first = {.op = Op::kRepeat, .possessive = possessive, .a = first.a, .min = min, .max = max};
+  } else if (possessive) {
+    return fail("a possessive quantifier of a group");
+  } else {
+    repeat_group(begin, min, max);
+  }
+  if (counted && rest_.starts_with('+')) return quantify(begin);
+  if (!rest_.empty() && std::string_view("*+{").find(rest_[0]) != std::string_view::npos) {
+    fail("a quantifier of a quantifier");
+  }
+}
+
+void PatternCompiler::repeat_group(size_t begin, uint32_t min, uint32_t max) {
+  bool boundary = false;
+  if (max == Pattern::kMany && may_be_empty(begin, here(), boundary)) return fail("a repeat of what may be empty");
+  const Program body(out_.program_.begin() + static_cast<ptrdiff_t>(begin), out_.program_.end());
+  out_.program_.resize(begin);
+  const auto add_body = [&] { copy(body, here() - begin); };
+  size_t last = begin;
+  for (uint32_t n = 0; n < min && !failure_; ++n) {
+    last = here();
+    add_body();
+  }
+  if (max == Pattern::kMany && min > 0) {
+    emit({.op = Op::kSplit, .a = static_cast<uint32_t>(last), .b = static_cast<uint32_t>(here() + 1)});
     return;
   }
-  CHECK(!possessive && (max == kMany || (min == 0 && max == 1) || min == max)) << "a quantifier of a group";
-  const auto length = static_cast<uint32_t>(here() - begin);
-  if (max != kMany && min == max) {
-    const std::vector<Pattern::Instruction> body(out_.program_.begin() + static_cast<ptrdiff_t>(begin),
-                                                 out_.program_.end());
-    for (uint32_t n = 1; n < min; ++n) {
-      for (Pattern::Instruction x : body) {
-        if (x.op == Op::kSplit || x.op == Op::kJump) x.a += n * length;
-        if (x.op == Op::kSplit || x.op == Op::kLook) x.b += n * length;
-        out_.program_.push_back(x);
-      }
-    }
-    return;
+  std::vector<size_t> ways_out;
+  for (uint32_t n = min; n < (max == Pattern::kMany ? 1 : max) && !failure_; ++n) {
+    ways_out.push_back(here());
+    emit({.op = Op::kSplit, .a = static_cast<uint32_t>(here() + 1)});
+    add_body();
   }
-  if (min == 0) insert(begin, {.op = Op::kSplit, .a = static_cast<uint32_t>(begin + 1)});
-  const size_t body = min == 0 ? begin + 1 : begin;
-  if (max == kMany) {
-    const auto next = static_cast<uint32_t>(here() + 1);
-    out_.program_.push_back({.op = Op::kSplit, .a = static_cast<uint32_t>(body), .b = next});
-  }
-  if (min == 0) out_.program_[begin].b = static_cast<uint32_t>(here());
-}
-
-uint32_t PatternCompiler::character() {
-  const DecodedChar c = utf8_decode(rest_, 0);
-  rest_.remove_prefix(c.length);
-  return c.code_point;
-}
-
-// One character of a pattern: itself, a class, or a set in brackets.
-CharSet PatternCompiler::set_item() {
-  CharSet out;
-  if (take("[")) return bracket();
-  if (take("\\")) {
-    const char letter = rest_[0];
-    rest_.remove_prefix(1);
-    const bool lacks = letter == 'S' || letter == 'D';
-    add_escape(lacks ? static_cast<char>(letter | 0x20) : letter, out);
-    if (lacks) out.negate();
-    return out;
-  }
-  const uint32_t c = character();
-  out.add(c, c);
-  if (!ignores_case_) return out;
-  CHECK(c < 0x80) << "letter case beyond ASCII";
-  const bool letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
-  if (letter) out.add(c ^ 0x20, c ^ 0x20);
-  if ((c | 0x20) == 's') out.add(0x17F, 0x17F);
-  if ((c | 0x20) == 'k') out.add(0x212A, 0x212A);
-  return out;
-}
-
-CharSet PatternCompiler::bracket() {
-  CharSet out;
-  const bool negated = take("^");
-  while (!take("]")) {
-    if (take("&&")) {
-      CHECK(take("["));
-      out.intersect(bracket());
-      continue;
-    }
-    if (take("\\")) {
-      const char letter = rest_[0];
-      rest_.remove_prefix(1);
-      if (std::string_view("psdwrnt").find(letter) != std::string_view::npos) {
-        add_escape(letter, out);
-        continue;
-      }
-      rest_ = {rest_.data() - 1, rest_.size() + 1};
-    }
-    const uint32_t first = character();
-    uint32_t last = first;
-    if (rest_.size() > 1 && rest_[0] == '-' && rest_[1] != ']') {
-      rest_.remove_prefix(1);
-      take("\\");
-      last = character();
-    }
-    CHECK(first <= last);
-    if (!ignores_case_) {
-      out.add(first, last);
-      continue;
-    }
-    CHECK(first == last && first < 0x80);
-    out.add(first | 0x20, first | 0x20);
-    out.add(first & ~0x20u, first & ~0x20u);
-    if ((first | 0x20) == 's') out.add(0x17F, 0x17F);
-  }
-  if (negated) out.negate();
-  return out;
-}
-
-void PatternCompiler::add_escape(char letter, CharSet& out) {
-  using namespace unicode_data;
-  const auto space = [](uint8_t property) { return (property & kSpaceBit) != 0; };
-  const auto digit = [](uint8_t property) {
-    return (category_of(property) & category_set(GeneralCategory::Nd)) != 0;
-  };
-  switch (letter) {
-    case 'p': add_property(out); break;
-    case 's': out.add_class(space); break;
-    case 'd': out.add_class(digit); break;
-    case 'w': out.add_class([](uint8_t property) { return (property & kWordBit) != 0; }); break;
-    case 'r': out.add('\r', '\r'); break;
-    case 'n': out.add('\n', '\n'); break;
-    case 't': out.add('\t', '\t'); break;
-    default:
-      CHECK((letter | 0x20) < 'a' || (letter | 0x20) > 'z') << "the escape " << letter;
-      out.add(static_cast<unsigned char>(letter), static_cast<unsigned char>(letter));
+  if (max == Pattern::kMany) emit({.op = Op::kJump, .a = static_cast<uint32_t>(begin)});
+  for (const size_t way : ways_out) {
+    if (way < here()) out_.program_[way].b = static_cast<uint32_t>(here());
   }
 }
 
-void PatternCompiler::add_property(CharSet& out) {
-  using enum GeneralCategory;
-  struct Named {
-    std::string_view name;
-    CategorySet categories;
-  };
-  static constexpr Named kNamed[] = {
-      {"{L}", kLetters},          {"{N}", kNumbers},          {"{M}", kMarks},           {"{P}", kPunctuation},
-      {"{S}", kSymbols},          {"{Lu}", category_set(Lu)}, {"{Ll}", category_set(Ll)}, {"{Lt}", category_set(Lt)},
-      {"{Lm}", category_set(Lm)}, {"{Lo}", category_set(Lo)}, {"{Han}", 0}};
-  for (const Named& named : kNamed) {
-    if (!take(named.name)) continue;
-    out.add_class([&](uint8_t property) {
-      return named.categories == 0 ? (property & unicode_data::kHanBit) != 0
-                                   : (category_of(property) & named.categories) != 0;
-    });
-    return;
+bool PatternCompiler::may_be_empty(size_t begin, size_t end, bool& boundary) const {
+  std::vector<bool> seen(end - begin + 1);
+  std::vector<size_t> todo{begin};
+  bool empty = false;
+  while (!todo.empty()) {
+    const size_t pc = todo.back();
+    todo.pop_back();
+    if (pc == end) empty = true;
+    if (pc < begin || pc >= end || seen[pc - begin]) continue;
+    seen[pc - begin] = true;
+    const Pattern::Instruction& x = out_.program_[pc];
+    switch (x.op) {
+      case Op::kSet:
+      case Op::kMatch: break;
+      case Op::kRepeat:
+        if (x.min == 0) todo.push_back(pc + 1);
+        break;
+      case Op::kSplit: todo.insert(todo.end(), {x.a, x.b}); break;
+      case Op::kJump: todo.push_back(x.a); break;
+      case Op::kLook: todo.insert(todo.end(), {pc + 1, size_t{x.b}}); break;
+      case Op::kWordBoundary: boundary = true; [[fallthrough]];
+      case Op::kLineEnd: todo.push_back(pc + 1); break;
+    }
   }
-  CHECK(false) << "the class " << rest_.substr(0, 8);
+  return empty;
 }
 
 }  // namespace ibid

@@ -24,6 +24,7 @@ PieceTokenizer::PieceTokenizer(PieceSpec spec)
     : PipelineTokenizer(std::move(static_cast<PipelineSpec&>(spec))),
       model_(std::move(spec.model)),
       cut_(spec.cut),
+      split_(std::move(spec.split)),
       whole_newline_runs_(spec.whole_newline_runs),
       first_token_(spec.first_token) {
   if (first_token_ != FirstToken::kWithoutSpaces) return;
@@ -34,9 +35,10 @@ PieceTokenizer::PieceTokenizer(PieceSpec spec)
   }
 }
 
-Piece PieceTokenizer::scan(std::string_view text, size_t begin, ScanMemory& /*memory*/) const {
+Piece PieceTokenizer::scan(std::string_view text, size_t begin, ScanMemory& memory) const {
   switch (cut_) {
     case PieceCut::kNowhere: break;
+    case PieceCut::kSteps: return split_->scan(text, begin, memory);
     case PieceCut::kSpaceMarks: {
       const size_t end = text.find(kSpaceMark, begin + 1);
       return end == text.npos ? Piece{text.size(), true} : Piece{end, false};
@@ -55,7 +57,7 @@ Piece PieceTokenizer::scan(std::string_view text, size_t begin, ScanMemory& /*me
 }
 
 void PieceTokenizer::encode_piece(std::string_view piece, bool /*only_template*/, Tokens& out) const {
-  if (cut_ == PieceCut::kSpaceMarks) {
+  if (cut_ == PieceCut::kSpaceMarks || cut_ == PieceCut::kSteps) {
     model_->encode(piece, out);
     return;
   }

@@ -5,12 +5,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "tokenizer/piece_model.h"
 #include "tokenizer/pipeline_tokenizer.h"
+#include "tokenizer/staged_split.h"
 
 namespace ibid {
 
@@ -19,6 +21,7 @@ enum class PieceCut {
   kNowhere,     // the model's own borders are all there are
   kSpaceMarks,  // in front of every U+2581
   kLines,       // runs of line feeds and what stands between them
+  kSteps,       // by PieceSpec::split
 };
 
 // How the first token of a text is shown.
@@ -33,6 +36,7 @@ struct PieceSpec : PipelineSpec {
 
   std::unique_ptr<PieceModel> model;
   PieceCut cut = PieceCut::kNowhere;
+  std::optional<StagedSplit> split;
   bool whole_newline_runs = false;  // kLines: a run of line feeds that is a token is that token, merges or not
   FirstToken first_token = FirstToken::kAsItIs;
 };
@@ -50,6 +54,7 @@ class PieceTokenizer final : public PipelineTokenizer {
 
   std::unique_ptr<PieceModel> model_;
   PieceCut cut_;
+  std::optional<StagedSplit> split_;
   bool whole_newline_runs_;
   FirstToken first_token_;
   std::unordered_map<TokenId, std::string> without_spaces_;  // kWithoutSpaces: tokens with marks behind other text

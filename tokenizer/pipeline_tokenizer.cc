@@ -108,9 +108,11 @@ class PipelineTokenizer::Walk {
 
  private:
   // Text between added tokens of the raw stage.
-  void between_tokens(const Stretch& raw, bool after_word, const TextPlace& place) {
+  void between_tokens(const Stretch& raw, bool after_word, TextPlace place) {
     const NormalizedText normalized(tokenizer_.spec_.normalizer, raw.text, place);
     normalized_ = &normalized;
+    // The reference goes by the place in the raw text that the first character comes from.
+    place.begins_text &= normalized.keeps_beginning();
     const Stretch stretch = raw.rewritten(normalized);
     if (tokenizer_.normalized_added_.empty()) {
       HiddenMatches none(kNone);
@@ -161,7 +163,9 @@ class PipelineTokenizer::Walk {
         only_template &= stretch.origins[r].origin == TextOrigin::kTemplate;
         if (stretch.origins[r].end >= piece.end) break;
       }
-      tokenizer_.encode_piece(stretch.text.substr(pos, piece.end - pos), only_template, out_);
+      if (!piece.dropped) {
+        tokenizer_.encode_piece(stretch.text.substr(pos, piece.end - pos), only_template, out_);
+      }
       pos = piece.end;
       if (!open || !piece.may_resume) continue;
       const std::optional<size_t> at = rewritten == nullptr ? pos : rewritten->raw_position(pos);

@@ -1,7 +1,6 @@
 #include "tokenizer/pretokenizer.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "tokenizer/pretokenizer_scanners.h"
 
@@ -49,6 +48,18 @@ constexpr PretokenizerFamily kFamilies[] = {
      "deepseek-v3 hunyuan-dense joyai-llm", false, false, false},
     {"hunyuan", scan_qwen2, "", "hunyuan solar-open grok-2 stablelm2", false, false, false},
     {"granite-embed-multi", scan_o200k, "", "granite-embed-multi-97m", false, true, false},
+    {"tiny-aya", nullptr,
+     "\\d{1,3}(?=(?:\\d{3})*\\b)\n" PREFIX UPPER "*" LOWER "+" CONTRACTIONS "?|" PREFIX UPPER "+" LOWER
+     "*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
+     "tiny_aya cohere2moe", false, false, false},
+    {"superbpe", nullptr, "\\p{N}+\n(?=(\\d{3})+(?!\\d))", "superbpe", false, false, false},
+    {"afmoe", nullptr,
+     "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))\n"
+     "[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf\u0e40-\u0e7f"
+     "\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+\n"
+     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
+     "?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES,
+     "afmoe", false, false, false},
     {"falcon", nullptr, "Punctuation:contiguous\nByteLevel\nDigits:contiguous\n[0-9][0-9][0-9]", "falcon", false, false,
      false},
     {"default", nullptr,
@@ -135,14 +146,6 @@ bool has_word(std::string_view list, std::string_view word) {
   return false;
 }
 
-bool has_line(std::string_view text, std::string_view line) {
-  for (size_t at = text.find(line); at != text.npos; at = text.find(line, at + 1)) {
-    const size_t end = at + line.size();
-    if ((at == 0 || text[at - 1] == '\n') && (end == text.size() || text[end] == '\n')) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 const PretokenizerFamily* find_pretokenizer_by_signature(std::string_view signature) {
@@ -159,19 +162,29 @@ const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name) 
   return nullptr;
 }
 
-bool is_known_split(std::string_view signature) {
-  constexpr std::string_view kSteps[] = {"Digits:individual", "Digits:contiguous", "Punctuation:isolated",
-                                         "Punctuation:contiguous", "ByteLevel"};
+std::vector<SplitStep> split_steps(std::string_view signature) {
+  std::vector<SplitStep> out;
   while (!signature.empty()) {
     const size_t end = std::min(signature.find('\n'), signature.size());
-    const std::string_view step = signature.substr(0, end);
-    const bool known = std::find(std::begin(kSteps), std::end(kSteps), step) != std::end(kSteps) ||
-                       std::any_of(std::begin(kFamilies), std::end(kFamilies),
-                                   [step](const auto& family) { return has_line(family.signature, step); });
-    if (!known) return false;
+    out.push_back({std::string(signature.substr(0, end))});
     signature.remove_prefix(std::min(end + 1, signature.size()));
   }
-  return true;
+  return out;
+}
+
+const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep>& steps) {
+  std::string signature;
+  for (const SplitStep& step : steps) {
+    // To keep matches alone is to keep everything where a pattern leaves nothing between them.
+    const bool matches_alone = step.behavior == SplitBehavior::kRemoved && step.invert && steps.size() == 1;
+    if (!matches_alone && (step.behavior != SplitBehavior::kIsolated || step.invert)) return nullptr;
+    if (!signature.empty()) signature += '\n';
+    signature += step.pattern;
+    if (!matches_alone) continue;
+    const PretokenizerFamily* family = find_pretokenizer_by_signature(signature);
+    return family == nullptr || family->scan == nullptr ? nullptr : family;
+  }
+  return find_pretokenizer_by_signature(signature);
 }
 
 }  // namespace ibid

@@ -1,14 +1,13 @@
 // Pre-tokenizers: where a text is cut before merges are applied, one row per family; each does exactly what the
 // family's regular expressions do in Hugging Face `tokenizers` (Unicode 16.0), found by their literal text in
-// tokenizer.json or by GGUF's tokenizer.ggml.pre. The frequent ones have hand-written linear scanners, the others are
-// matched by staged_split.h.
-//
-// Steps may be put together as a file likes, but every pattern is one that some row has: one that none has is an error,
-// never an approximation. Stateless and thread-safe.
+// tokenizer.json or by GGUF's tokenizer.ggml.pre. The frequent ones have hand-written linear scanners, the others, and
+// what a file puts together itself, are matched by staged_split.h. Stateless and thread-safe.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace ibid {
 
@@ -16,6 +15,7 @@ struct Piece {
   size_t end;        // one past its last byte; > begin
   bool touched_end;  // finding it looked at the end of the text: an append may change it
   bool may_resume = true;  // behind it the search can begin anew
+  bool dropped = false;    // it becomes no tokens
 };
 
 // The piece that starts at text[begin], where a piece before it ended. Bytes that are not UTF-8 count as
@@ -35,13 +35,29 @@ struct PretokenizerFamily {
   bool add_bos;
 };
 
-// Each nullptr when unknown. A signature joins its steps with a line feed: "Digits:individual", "Digits:contiguous",
-// "Punctuation:isolated", "Punctuation:contiguous", "ByteLevel" (with its own regular expression) or the text of a
-// Split's pattern, in which CR and LF are written as escapes.
-const PretokenizerFamily* find_pretokenizer_by_signature(std::string_view signature);
-const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name);
+// What becomes of the matches of a step's pattern and of what stands between them.
+enum class SplitBehavior {
+  kIsolated,            // each is a piece
+  kRemoved,             // matches are dropped
+  kMergedWithPrevious,  // a match belongs to what stands before it, unless that is a match
+  kMergedWithNext,      // ... behind it
+  kContiguous,          // matches without anything between are one piece
+};
 
-// Whether each of its steps is one of those names or a step of some family.
-bool is_known_split(std::string_view signature);
+// One step of a pre-tokenizer: a regular expression, or a name that stands for one: "Digits:individual",
+// "Digits:contiguous", "Punctuation:isolated", "Punctuation:contiguous", "ByteLevel".
+struct SplitStep {
+  std::string pattern;
+  SplitBehavior behavior = SplitBehavior::kIsolated;
+  bool invert = false;  // what stands between matches counts as matches, and matches as what stands between
+};
+
+// A signature joins its steps with a line feed, all of them Isolated; CR and LF in a pattern are written as escapes.
+std::vector<SplitStep> split_steps(std::string_view signature);
+
+// Each nullptr when unknown.
+const PretokenizerFamily* find_pretokenizer_by_signature(std::string_view signature);
+const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep>& steps);
+const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name);
 
 }  // namespace ibid

@@ -17,10 +17,11 @@ struct ScanMemory {
   struct Region {
     size_t begin = 0, end = 0;
     size_t safe_end = kCertain;
-    bool match = false;  // the stage's pattern matches it; else it stands between matches
+    bool match = false;  // the stage's pattern matches it, or part of it; else it stands between matches
+    bool dropped = false;
   };
-  std::vector<Region> regions;              // by stage
-  std::vector<Pattern::Retreat> retreats;   // scratch
+  std::vector<Region> regions;            // by stage
+  std::vector<Pattern::Memory> patterns;  // by stage
 };
 
 }  // namespace ibid

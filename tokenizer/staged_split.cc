@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/utf8.h"
 #include "tokenizer/pretokenizer_scanners.h"
+#include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {
@@ -37,29 +39,37 @@ std::string_view pattern_of(std::string_view stage) {
 
 }  // namespace
 
-StagedSplit::StagedSplit(std::string_view signature) {
+Result<StagedSplit> StagedSplit::create(const std::vector<SplitStep>& steps) {
+  StagedSplit out;
   bool in_alphabet = false;  // behind ByteLevel
-  while (!signature.empty()) {
-    const size_t end = std::min(signature.find('\n'), signature.size());
-    const std::string_view line = signature.substr(0, end);
-    Stage& stage = stages_.emplace_back();
+  for (const SplitStep& step : steps) {
+    Stage& stage = out.stages_.emplace_back();
+    stage.behavior = step.behavior;
+    stage.invert = step.invert;
     // What has a scanner of its own is cut by it.
-    const PretokenizerFamily* known = find_pretokenizer_by_signature(line);
-    if (in_alphabet && line == "Digits:contiguous") {
+    const PretokenizerFamily* known = find_pretokenizer_by_steps({step});
+    if (in_alphabet && step.pattern == "Digits:contiguous") {
       stage.scan = scan_alphabet_digits;
     } else if (known != nullptr && known->scan != nullptr) {
-      stage.scan = known->scan;
+      stage = {.scan = known->scan};
     } else {
-      stage.pattern.emplace(pattern_of(line));
+      Result<Pattern> pattern = Pattern::parse(pattern_of(step.pattern));
+      if (!pattern.ok()) {
+        return {ErrorCode::kUnsupported, "the pattern " + in_quotes(step.pattern) + " with " +
+                                             pattern.status().message()};
+      }
+      stage.pattern = std::move(pattern).value();
+      out.looks_behind_ |= stage.pattern->looks_behind();
     }
-    in_alphabet |= line == "ByteLevel";
-    signature.remove_prefix(std::min(end + 1, signature.size()));
+    in_alphabet |= step.pattern == "ByteLevel";
   }
-  CHECK(!stages_.empty());
+  CHECK(!out.stages_.empty());
+  return out;
 }
 
-StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& window, size_t begin,
-                                       std::vector<Pattern::Retreat>& scratch) {
+// A match, or what stands between two.
+StagedSplit::Region StagedSplit::element(const Stage& stage, const PatternWindow& window, size_t begin,
+                                         Pattern::Memory& memory) {
   if (stage.scan != nullptr) {
     if (begin < window.safe_end) {
       const Piece piece = stage.scan(window.text.substr(0, std::min(window.end, window.safe_end)), begin);
@@ -68,7 +78,7 @@ StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& 
     return {begin, stage.scan(window.text.substr(0, window.end), begin).end, begin, true};
   }
   bool touched = false;
-  const std::optional<size_t> match = stage.pattern->match(window, begin, scratch, touched);
+  const std::optional<size_t> match = stage.pattern->match(window, begin, memory, touched);
   size_t safe_end = touched ? begin : kCertain;
   if (match && *match > begin) return {begin, *match, safe_end, true};
   size_t end = begin;
@@ -78,27 +88,66 @@ StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& 
       return {begin, end, std::min(safe_end, window.safe_end), false};
     }
     touched = false;
-    const bool found = stage.pattern->match(window, end, scratch, touched).has_value();
+    const bool found = stage.pattern->match(window, end, memory, touched).has_value();
     if (touched) safe_end = std::min(safe_end, end);
     if (found) return {begin, end, safe_end, false};
   }
 }
 
+StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& window, size_t begin,
+                                       Pattern::Memory& memory) {
+  using enum SplitBehavior;
+  Region region = element(stage, window, begin, memory);
+  const auto counts = [&stage](const Region& one) { return one.match != stage.invert; };
+  if (stage.behavior == kIsolated) return region;
+  if (stage.behavior == kRemoved) {
+    region.dropped = counts(region);
+    return region;
+  }
+  const bool first_counts = counts(region);
+  if (first_counts ? stage.behavior == kMergedWithPrevious : stage.behavior == kMergedWithNext) return region;
+  for (;;) {
+    if (region.end >= window.end) {  // what may come behind it decides
+      if (region.end >= window.safe_end) region.safe_end = std::min(region.safe_end, region.end);
+      return region;
+    }
+    const Region next = element(stage, window, region.end, memory);
+    region.safe_end = std::min(region.safe_end, next.safe_end);
+    const bool joins = stage.behavior == kContiguous ? next.match == region.match : counts(next) != first_counts;
+    if (!joins) return region;
+    region.end = next.end;
+    if (stage.behavior == kContiguous) continue;
+    region.match = true;  // a search cannot begin anew inside
+    return region;
+  }
+}
+
 Piece StagedSplit::scan(std::string_view text, size_t begin, ScanMemory& memory) const {
   memory.regions.resize(stages_.size());
+  memory.patterns.resize(stages_.size());
   bool anew = false;
   for (size_t i = 0; i < stages_.size(); ++i) {
     Region& region = memory.regions[i];
+    const bool outer_anew = anew;
     anew |= begin >= region.end;
     if (!anew) continue;
     PatternWindow window{text, 0, text.size(), text.size()};
     if (i > 0) {
       const Region& outer = memory.regions[i - 1];
       window = {text, outer.begin, outer.end, outer.safe_end};
+      if (outer.dropped) {
+        region = outer;
+        continue;
+      }
     }
-    region = apply(stages_[i], window, begin, memory.retreats);
+    if (outer_anew) memory.patterns[i].clear();
+    region = apply(stages_[i], window, begin, memory.patterns[i]);
   }
-  Piece piece{memory.regions.back().end, memory.regions.back().safe_end != kCertain};
+  const Region& found = memory.regions.back();
+  Piece piece{.end = found.end,
+              .touched_end = found.safe_end != kCertain,
+              .may_resume = !looks_behind_,
+              .dropped = found.dropped};
   // Inside of what an earlier pattern matched, that pattern would match something else from there on.
   for (size_t i = 0; i + 1 < stages_.size(); ++i) {
     const Region& region = memory.regions[i];

@@ -1,5 +1,5 @@
 // StagedSplit: a text cut by several patterns, each inside the pieces of the one before it, as a Sequence of Splits
-// does: what a pattern matches is a piece, and what stands between two matches is one.
+// does: what a pattern matches and what stands between two matches, put together as the step's behavior says.
 //
 // For an open text it says which pieces no append can change: those that were found without a look at the end of the
 // text, inside pieces of the earlier patterns of which the same holds as far as was looked. Immutable and thread-safe.
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/pretokenizer.h"
 #include "tokenizer/scan_memory.h"
@@ -18,23 +19,27 @@ namespace ibid {
 
 class StagedSplit {
  public:
-  // One stage a line, as pretokenizer.h writes them. REQUIRES: stages that this program holds.
-  explicit StagedSplit(std::string_view signature);
+  // Error: kUnsupported, naming the pattern and what in it is not known. REQUIRES: there are steps.
+  static Result<StagedSplit> create(const std::vector<SplitStep>& steps);
 
   // The piece that starts at text[begin]. REQUIRES: `memory` is new, or from the piece before this one.
   Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const;
 
  private:
   struct Stage {
-    ScanFunction scan = nullptr;
+    ScanFunction scan = nullptr;  // Isolated
     std::optional<Pattern> pattern;
+    SplitBehavior behavior = SplitBehavior::kIsolated;
+    bool invert = false;
   };
   using Region = ScanMemory::Region;
 
-  static Region apply(const Stage& stage, const PatternWindow& window, size_t begin,
-                      std::vector<Pattern::Retreat>& scratch);
+  StagedSplit() = default;
+  static Region element(const Stage& stage, const PatternWindow& window, size_t begin, Pattern::Memory& memory);
+  static Region apply(const Stage& stage, const PatternWindow& window, size_t begin, Pattern::Memory& memory);
 
   std::vector<Stage> stages_;
+  bool looks_behind_ = false;  // some pattern does
 };
 
 }  // namespace ibid

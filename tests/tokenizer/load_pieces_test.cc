@@ -265,10 +265,16 @@ INSTANTIATE_TEST_SUITE_P(
          [](Json& j) { j["pre_tokenizer"]["replacement"] = "_"; }},
         {"AnotherScheme", "metaspace_first", ErrorCode::kUnsupported, "'sometimes'",
          [](Json& j) { j["pre_tokenizer"]["prepend_scheme"] = "sometimes"; }},
-        {"AReplaceOfAnUnknownPattern", "gemma", ErrorCode::kUnsupported, "a Replace of 'x+'",
-         [](Json& j) { j["normalizer"]["pattern"] = Json{{"Regex", "x+"}}; }},
-        {"ASplitThatWouldCut", "gemma", ErrorCode::kUnsupported, "'Split'",
-         [](Json& j) { j["normalizer"] = nullptr; }},
+        {"AReplaceOfAnUnknownPattern", "gemma", ErrorCode::kUnsupported, "a Replace of 'x+?' with a lazy quantifier",
+         [](Json& j) { j["normalizer"]["pattern"] = Json{{"Regex", "x+?"}}; }},
+        {"AReplaceOfNothing", "gemma", ErrorCode::kUnsupported, "may match nothing",
+         [](Json& j) { j["normalizer"]["pattern"] = Json{{"Regex", "x*"}}; }},
+        {"MetaspaceBehindAnotherStep", "metaspace_first", ErrorCode::kUnsupported, "Metaspace behind other steps",
+         [](Json& j) {
+           const Json metaspace = j["pre_tokenizer"];
+           j["pre_tokenizer"] = Json{{"type", "Sequence"}};
+           j["pre_tokenizer"]["pretokenizers"] = Json::array({Json{{"type", "Digits"}}, metaspace});
+         }},
         {"AStripThatIsNotTheFirstSpace", "llama2", ErrorCode::kUnsupported, "'Strip'",
          [](Json& j) { j["decoder"]["decoders"][3]["stop"] = 1; }},
         {"NoDecoder", "llama2", ErrorCode::kUnsupported, "decoder", [](Json& j) { j["decoder"] = nullptr; }},

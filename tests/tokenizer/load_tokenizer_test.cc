@@ -318,27 +318,36 @@ INSTANTIATE_TEST_SUITE_P(
          [](Json& j) { j["model"]["merges"].push_back(Json::array({"a"})); }},
         {"MergeOfAMissingToken", ErrorCode::kBadMerge, "needs the token",
          [](Json& j) { j["model"]["merges"].push_back("a qqq"); }},
-        {"UnknownNormalizer", ErrorCode::kUnsupported, "'StripAccents'",
+        {"UnknownNormalizer", ErrorCode::kUnsupported, "'BertNormalizer'",
          [](Json& j) {
-           j["normalizer"] = Json{{"type", "StripAccents"}};
+           j["normalizer"] = Json{{"type", "BertNormalizer"}};
          }},
-        {"UnknownPretokenizer", ErrorCode::kUnsupported, "'Whitespace'",
+        {"UnknownPretokenizer", ErrorCode::kUnsupported, "'UnicodeScripts'",
          [](Json& j) {
-           j["pre_tokenizer"] = Json{{"type", "Whitespace"}};
+           j["pre_tokenizer"]["pretokenizers"][0] = Json{{"type", "UnicodeScripts"}};
          }},
         {"NoPretokenizer", ErrorCode::kUnsupported, "ByteLevel",
          [](Json& j) { j["pre_tokenizer"] = nullptr; }},
-        {"UnknownPattern", ErrorCode::kUnsupported, "[a-z]+",
-         [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "[a-z]+"; }},
-        {"PatternIsNoRegex", ErrorCode::kUnsupported, "Regex",
+        {"UnknownPattern", ErrorCode::kUnsupported, "'a(?<=b)c' with a group",
+         [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "a(?<=b)c"; }},
+        {"PatternIsEmpty", ErrorCode::kUnsupported, "without a pattern",
          [](Json& j) {
-           j["pre_tokenizer"]["pretokenizers"][0]["pattern"] = Json{{"String", " "}};
+           j["pre_tokenizer"]["pretokenizers"][0]["pattern"] = Json{{"String", ""}};
          }},
-        {"SplitThatRemoves", ErrorCode::kUnsupported, "Isolated",
-         [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed"; }},
+        {"UnknownBehavior", ErrorCode::kUnsupported, "the behavior 'Doubled' of Split",
+         [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Doubled"; }},
+        {"SplitBehindByteLevel", ErrorCode::kUnsupported, "'\\s+' behind ByteLevel",
+         [](Json& j) {
+           j["pre_tokenizer"]["pretokenizers"].push_back(
+               Json{{"type", "Split"}, {"pattern", Json{{"Regex", "\\s+"}}}, {"behavior", "Isolated"}});
+         }},
         {"PrefixSpace", ErrorCode::kUnsupported, "add_prefix_space",
          [](Json& j) { j["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true; }},
-        {"UnknownPostProcessor", ErrorCode::kUnsupported, "'BertProcessing'",
+        {"UnknownPostProcessor", ErrorCode::kUnsupported, "'PairProcessing'",
+         [](Json& j) {
+           j["post_processor"] = Json{{"type", "PairProcessing"}};
+         }},
+        {"PostProcessorWithoutCls", ErrorCode::kMissingKey, "post_processor.cls",
          [](Json& j) {
            j["post_processor"] = Json{{"type", "BertProcessing"}};
          }},

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <random>
 #include <string>
-#include <vector>
+#include <utility>
+
+#include "tests/tokenizer/golden_tokenizers.h"
 
 namespace ibid {
 namespace {
@@ -20,10 +23,10 @@ void PrintTo(const Found& found, std::ostream* out) {
 
 Found match(std::string_view expression, std::string_view text, size_t at = 0) {
   const Pattern pattern(expression);
-  std::vector<Pattern::Retreat> scratch;
+  Pattern::Memory memory;
   Found out;
-  out.end = pattern.match({text, 0, text.size(), text.size()}, at, scratch, out.touched);
-  EXPECT_TRUE(scratch.empty());
+  out.end = pattern.match({text, 0, text.size(), text.size()}, at, memory, out.touched);
+  EXPECT_TRUE(memory.retreats.empty());
   return out;
 }
 
@@ -82,6 +85,96 @@ TEST(Pattern, SaysWhetherItLookedAtTheEnd) {
   EXPECT_EQ(match("\\p{L}+", "abc "), (Found{3, false}));
   EXPECT_EQ(match("ab", "a"), (Found{std::nullopt, true}));
   EXPECT_EQ(match("[^a]", "\xE4\xB8"), (Found{2, true}));  // may become another character
+}
+
+TEST(Pattern, KnowsSetsInSetsAndWhatTheyLack) {
+  EXPECT_EQ(match("[^(\\s|[.,!?]]+", "ab.c").end, 2u);
+  EXPECT_EQ(match("[a[bc]d]+", "abcde").end, 4u);
+  EXPECT_EQ(match("[^\\S\\n]+", " \t\n").end, 2u);
+  EXPECT_EQ(match("\\P{L}+", "1!a").end, 2u);
+  EXPECT_EQ(match("\\p{^L}+", "1!a").end, 2u);
+  EXPECT_EQ(match("[\\W\\d]+", "1!a").end, 2u);
+  EXPECT_EQ(match(".+", "ab\n").end, 2u);
+  EXPECT_EQ(match("\\x{1F600}\\u4e00\\x41", "\U0001F600\u4E00A").end, 8u);
+}
+
+TEST(Pattern, RepeatsWhatIsCounted) {
+  EXPECT_EQ(match("(?:ab|a){2,3}c", "ababac ").end, 6u);
+  EXPECT_EQ(match("(?:ab){,2}c", "ababc ").end, 5u);
+  EXPECT_EQ(match("(?:ab){2,}", "abababa ").end, 6u);
+  EXPECT_EQ(match("\\d{1,3}+x", "12345x").end, 6u);  // + behind a count repeats it
+}
+
+TEST(Pattern, WhatItDoesNotKnowIsNamed) {
+  const auto words = [](std::string_view expression) {
+    const Result<Pattern> pattern = Pattern::parse(expression);
+    return pattern.ok() ? "" : pattern.status().message();
+  };
+  EXPECT_EQ(words("a|b"), "");
+  for (const auto& [expression, wanted] :
+       {std::pair("a+?", "lazy"), std::pair("(?<=a)b", "(?<"), std::pair("(?<n>a)", "(?<"), std::pair("(?>a)", "(?>"),
+        std::pair("\\1", "\\1"), std::pair("\\Aa", "\\A"), std::pair("^a", "a ^"), std::pair("[[:alpha:]]", "[:name:]"),
+        std::pair("\\p{Greek}", "\\p{Greek}"), std::pair("\\pL", "braces"), std::pair("(a", "( without"),
+        std::pair("a)", ") without"), std::pair("[a", "]"), std::pair("[]", "empty set"), std::pair("a{5,2}", "count"),
+        std::pair("a{1001}", "count"), std::pair("(?:a*)*", "may be empty"), std::pair("(?:ab)++", "possessive"),
+        std::pair("a**", "quantifier of a quantifier"), std::pair("*a", "* that stands alone"), std::pair("a\\", "end behind"),
+        std::pair("(?i:ss)", "ss behind"), std::pair("(?i:\u00e9)", "beyond ASCII"), std::pair("[b-a]", "range"),
+        std::pair("[\\p{L}&&\\p{Lu}]", "&&"), std::pair("\xFF", "UTF-8"), std::pair("\\x{110000}", "no character")}) {
+    EXPECT_NE(words(expression).find(wanted), std::string::npos) << expression << ": " << words(expression);
+  }
+  EXPECT_FALSE(Pattern::parse(std::string(300, '(')).ok());
+  EXPECT_FALSE(Pattern::parse("(?:(?:abcdefghij){1000}){1000}").ok());
+  EXPECT_FALSE(Pattern::parse(std::string(Pattern::kMaxExpressionBytes + 1, 'a')).ok());
+}
+
+// Patterns that take exponential or quadratic time without a memory.
+TEST(Pattern, AHostilePatternCostsNoMoreThanTheText) {
+  const std::string letters(200'000, 'a'), digits(200'000, '1');
+  struct Case {
+    const char* expression;
+    const std::string& text;
+    size_t n_matches;
+  };
+  for (const Case& one : {Case{"(?:a|a|aa)+b", letters, 0}, Case{"(?:(?:a+)+)+b", letters, 0},
+                          Case{"a+(?=b)|a", letters, 200'000}, Case{"a+b", letters, 0},
+                          Case{"\\d{1,3}(?=(?:\\d{3})*\\b)", digits, 66'667},
+                          Case{"(?=(\\d{3})+(?!\\d))1", digits, 66'666}, Case{"1(?=\\d*2)", digits, 0}}) {
+    const Pattern pattern(one.expression);
+    Pattern::Memory memory;
+    size_t n_matches = 0;
+    for (size_t pos = 0; pos < one.text.size();) {
+      bool touched = false;
+      const auto end = pattern.match({one.text, 0, one.text.size(), one.text.size()}, pos, memory, touched);
+      n_matches += end ? 1 : 0;
+      pos = end && *end > pos ? *end : pos + 1;
+    }
+    EXPECT_EQ(n_matches, one.n_matches) << one.expression;
+    EXPECT_LE(memory.steps, 100 * one.text.size()) << one.expression;
+  }
+}
+
+// With and without its memory a pattern finds the same.
+TEST(Pattern, WhatItRemembersIsTrue) {
+  std::mt19937_64 random(test_seed());
+  for (const char* expression :
+       {"(?:a|ab|b)+c", "(?:a+b?)+(?=c)|a", "\\d{1,3}(?=(?:\\d{3})*\\b)", "a*ab|b*+c|b", "(?=(?:ab)+c)a|b+$",
+        "(?:a(?!b)|b(?=a+c))+", "(?:a{1,2}b){1,3}c|a+b", "[ab]+c|[ab]{2}(?=[bc]*a)"}) {
+    const Pattern pattern(expression);
+    for (int i = 0; i < 2'000; ++i) {
+      std::string text;
+      for (uint64_t n = 1 + random() % 30; n > 0; --n) text += "abc1 "[random() % (i % 2 == 0 ? 3 : 5)];
+      const PatternWindow window{text, 0, text.size(), text.size()};
+      Pattern::Memory long_memory;
+      long_memory.steps = 1'000'000;
+      for (size_t pos = 0; pos < text.size(); ++pos) {
+        Pattern::Memory fresh;
+        bool touched = false, touched_then = false;
+        const auto wanted = pattern.match(window, pos, fresh, touched);
+        ASSERT_EQ(pattern.match(window, pos, long_memory, touched_then), wanted) << expression << " " << text << pos;
+        ASSERT_GE(touched_then, touched) << expression << " " << text << pos;
+      }
+    }
+  }
 }
 
 TEST(Pattern, ALongRunCostsNoStack) {

@@ -114,7 +114,25 @@ PIECES = {
         metaspace("always", True),
         dict(fuse_unk=True),
     ),
+    "metaspace_digits": (
+        None,
+        sequence(
+            "pretokenizers",
+            metaspace("first", True),
+            {"type": "Digits", "individual_digits": True},
+            {
+                "type": "Split",
+                "pattern": {"Regex": "\u2581?\\p{L}+"},
+                "behavior": "MergedWithNext",
+                "invert": True,
+            },
+        ),
+        decoders(STRIP),
+        dict(byte_fallback=True, fuse_unk=True),
+    ),
 }
+
+NEW = ["metaspace_digits"]  # behind the others, which keep their texts
 
 CJK = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 HAN = "&&[^\\p{Han}]]"
@@ -160,6 +178,35 @@ STAGED = {
         steps({"type": "Punctuation", "behavior": "Isolated"}, cut("\\p{N}{1,3}"), cut(LLAMA3), byte_level(False)),
         *FAMILIES["gpt2"][1:],
     ),
+}
+
+
+def split(pattern, behavior, invert=False, kind="Regex"):
+    return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert}
+
+
+# Parts of tokenizer.json that no published chat model needs, or few: pre_tokenizer, normalizer, and the rest as above.
+CL100K = (
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+"
+    "|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s"
+)
+ACCENTS = [{"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Replace", "pattern": {"Regex": "[\\t ]+"}, "content": " "}]
+OTHERS = {
+    "cl100k_removed": (steps(split(CL100K, "Removed", True), byte_level(False)), None),
+    "right_digits": (steps(split("\\d{1,3}(?=(?:\\d{3})*\\b)", "Isolated"), cut(O200K), byte_level(False)), None),
+    "behaviors": (
+        steps(
+            split("[,.!?]", "MergedWithPrevious"),
+            split("\n", "MergedWithNext", kind="String"),
+            {"type": "Punctuation", "behavior": "Contiguous"},
+            split("\\p{Lu}?\\p{Ll}+", "Contiguous", True),
+            {"type": "CharDelimiterSplit", "delimiter": "-"},
+            byte_level(True),
+        ),
+        None,
+    ),
+    "words_alone": (steps({"type": "BertPreTokenizer"}, {"type": "Whitespace"}, byte_level(False)), {"type": "NFD"}),
+    "prefix_accents": ({**byte_level(True), "add_prefix_space": True}, normalizers(*ACCENTS)),
 }
 
 
@@ -217,7 +264,11 @@ def byte_char(b):
 
 
 def tokenizer_json(family):
-    pre, nfc, ignore_merges, template, pairs, lacking = {**FAMILIES, **STAGED}[family]
+    pre, nfc, ignore_merges, template, pairs, lacking = {
+        **FAMILIES,
+        **STAGED,
+        **{name: (other[0], *FAMILIES["gpt2"][1:]) for name, other in OTHERS.items()},
+    }[family]
     vocab, merges = train(lacking)
     if ignore_merges:  # a token that no merges reach
         vocab[" unreachable".replace(" ", "\u0120")] = len(vocab)
@@ -262,7 +313,7 @@ def tokenizer_json(family):
         "truncation": None,
         "padding": None,
         "added_tokens": added,
-        "normalizer": {"type": "NFC"} if nfc else None,
+        "normalizer": {"type": "NFC"} if nfc else OTHERS[family][1] if family in OTHERS else None,
         "pre_tokenizer": pre,
         "post_processor": post,
         "decoder": byte_level(True),
@@ -434,7 +485,7 @@ def texts(rng, added):
 
 
 def main():
-    for number, family in enumerate([*FAMILIES, *PIECES, *STAGED, "unigram"]):
+    for number, family in enumerate([*FAMILIES, *(p for p in PIECES if p not in NEW), *STAGED, "unigram", *OTHERS, *NEW]):
         js = unigram_json() if family == "unigram" else (piece_json if family in PIECES else tokenizer_json)(family)
         path = os.path.join(HERE, family)
         with open(path + ".json", "w", encoding="utf-8") as f:
