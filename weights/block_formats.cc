@@ -321,11 +321,11 @@ void dequantize_quantized(DType dtype, std::span<const std::byte> blocks, std::s
   std::array<float, kMaxGroupsPerBlock> scales, mins;
   for (size_t b = 0; b < n_blocks; ++b) {
     unpack_block(decoder, layout, blocks.data() + b * size.bytes, {codes.data(), scales.data(), mins.data()});
-    float* values = out.data() + b * size.values;
-    for (size_t i = 0; i < size.values; ++i) {
-      const size_t group = i / layout.group_size;
-      const float product = scales[group] * static_cast<float>(codes[i]);
-      values[i] = layout.has_mins ? product + mins[group] : product;
+    for (size_t begin = 0, group = 0; begin < size.values; begin += layout.group_size, ++group) {
+      float* values = out.data() + b * size.values + begin;
+      for (size_t i = 0; i < layout.group_size; ++i) values[i] = scales[group] * static_cast<float>(codes[begin + i]);
+      if (!layout.has_mins) continue;
+      for (size_t i = 0; i < layout.group_size; ++i) values[i] += mins[group];
     }
   }
 }
@@ -391,8 +391,12 @@ void dequantize_row(DType dtype, std::span<const std::byte> blocks, std::span<fl
     return;
   }
   BlockCursor in(blocks.data());
-  for (float& value : out) {
-    value = dtype == DType::kF16 ? in.f16() : dtype == DType::kBF16 ? bf16_to_float(in.u16()) : in.f64();
+  if (dtype == DType::kF16) {
+    for (float& value : out) value = in.f16();
+  } else if (dtype == DType::kBF16) {
+    for (float& value : out) value = bf16_to_float(in.u16());
+  } else {
+    for (float& value : out) value = in.f64();
   }
 }
 
