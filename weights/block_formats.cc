@@ -391,13 +391,10 @@ void dequantize_row(DType dtype, std::span<const std::byte> blocks, std::span<fl
     return;
   }
   BlockCursor in(blocks.data());
-  if (dtype == DType::kF16) {
-    for (float& value : out) value = in.f16();
-  } else if (dtype == DType::kBF16) {
-    for (float& value : out) value = bf16_to_float(in.u16());
-  } else {
-    for (float& value : out) value = in.f64();
-  }
+  const auto fill = [&](auto read) { std::ranges::generate(out, read); };
+  if (dtype == DType::kF16) return fill([&] { return in.f16(); });
+  if (dtype == DType::kBF16) return fill([&] { return bf16_to_float(in.u16()); });
+  fill([&] { return in.f64(); });
 }
 
 }  // namespace ibid
