@@ -172,8 +172,13 @@ void print_check(const Explanation& explanation) {
   for (const auto& [kind, n] : n_of) {
     if (n > kMostOfAKind) std::printf("... and %zu tensors more with: %s\n", n - kMostOfAKind, finding_name(kind));
   }
-  std::printf("%s: %zu tensors, %s weights, %s read\n", report.sound() ? "sound" : "damaged", report.n_tensors,
-              grouped_text(report.n_values).c_str(), format_bytes(report.bytes).c_str());
+  if (report.n_tensors == 0) {
+    std::puts("no weights could be read");
+    return;
+  }
+  std::printf("%s: %zu tensor%s, %s weights, %s read\n", report.sound() ? "sound" : "damaged", report.n_tensors,
+              report.n_tensors == 1 ? "" : "s", grouped_text(report.n_values).c_str(),
+              format_bytes(report.bytes).c_str());
 }
 
 }  // namespace ibid

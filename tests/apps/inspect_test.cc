@@ -94,7 +94,21 @@ TEST_F(Inspect, OfAnUnknownArchitectureWhatItsFileSays) {
   EXPECT_THAT(text.out, HasSubstr("  attention          Q8_0          1    2.18 kB  100.0 %\n"));
   EXPECT_THAT(text.out, HasSubstr("  family             Unigram\n"));
   EXPECT_EQ(run("inspect --check " + path).status, 1) << "it does not run";
-  EXPECT_THAT(run("inspect --check " + path).out, HasSubstr("sound: 1 tensors, 2,048 weights"));
+  EXPECT_THAT(run("inspect --check " + path).out, HasSubstr("sound: 1 tensor, 2,048 weights"));
+}
+
+TEST_F(Inspect, OfTensorsThatCannotBeReadWhatTheMetadataSay) {
+  GgufWriter writer = tiny_model_writer({});
+  std::string bytes = writer.bytes();
+  const size_t type = bytes.find("token_embd.weight") + 17 + 4 + 2 * 8;  // behind the name, the rank and two dimensions
+  bytes[type] = 99;
+  const std::string path = dir_.write("type.gguf", bytes);
+  const Outcome text = run("inspect " + path);
+  EXPECT_EQ(text.status, 1);
+  EXPECT_THAT(text.out, HasSubstr("runs: no, "));
+  EXPECT_THAT(text.out, HasSubstr("token_embd.weight"));
+  EXPECT_THAT(text.out, HasSubstr("  architecture       llama\n  layers             3\n"));
+  EXPECT_THAT(run("inspect --check " + path).out, HasSubstr("no weights could be read\n"));
 }
 
 // --- templates
