@@ -28,11 +28,11 @@ Tokens random_tokens(uint64_t seed, size_t n) {
 void feed(KvCacheEntry& entry, TokenSpan tokens) {
   const KvLayout& layout = entry.layout();
   CHECK(entry.reserve(tokens.size()).ok());
-  const std::vector<float> rows(tokens.size() * layout.kv_dim() + 16, 1.0f);
+  const std::vector<float> rows(tokens.size() * layout.layer(0).kv_dim() + 16, 1.0f);
   Barrier barrier(1);
   const Worker worker(0, 1, barrier);
-  for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-    entry.append(worker, kernels_for(Isa::kRef), layer, rows.data(), rows.data(), layout.kv_dim(),
+  for (size_t layer = 0; layer < layout.n_layers(); ++layer) {
+    entry.append(worker, kernels_for(Isa::kRef), layer, rows.data(), rows.data(), layout.layer(layer).kv_dim(),
                  tokens.size());
   }
   entry.commit(tokens);

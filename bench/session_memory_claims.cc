@@ -222,11 +222,13 @@ Status claims_of_memory(const LoadEngine& load, const ClaimSink& sink) {
   TRY(claims_of_hit(*engine, session.kv().tokens().first(kResumedTokens), sink));
 
   const KvLayout& layout = engine->pool().layout();
+  std::vector<KvRowShape> rows;
+  for (const KvLayer& layer : layout.layers()) rows.push_back(layer.row);
   Claim claim;
   claim.what = "keys and values of a token";
   for (const auto& [name, dtype] : {std::pair("F32", KvDType::kF32), std::pair("F16", KvDType::kF16),
                                     std::pair("INT8", KvDType::kInt8)}) {
-    const KvLayout same = KvLayout::make(layout.n_layers, layout.n_kv_heads, layout.head_dim, dtype);
+    const KvLayout same = KvLayout::make(rows, dtype);
     const size_t bytes = same.page_bytes() / kPagePositions;
     claim.measured += text_of("%s%s %zu B", claim.measured.empty() ? "" : ", ", name, bytes);
     claim.values[name] = bytes;

@@ -39,9 +39,9 @@ bool head_is_finite(const KvHeadBlock& block, const std::byte* head) {
 }  // namespace
 
 bool rows_are_finite(const KvLayout& layout, const std::byte* page) {
-  for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-    for (size_t head = 0; head < layout.n_kv_heads; ++head) {
-      if (!head_is_finite(layout.block, page + layout.head_offset(layer, head))) return false;
+  for (const KvLayer& layer : layout.layers()) {
+    for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
+      if (!head_is_finite(layer.block, page + layer.head_offset(head))) return false;
     }
   }
   return true;

@@ -47,7 +47,7 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
 
   // The lists first: what the pool evicts for us is gone, also when we fail afterwards.
   std::vector<const std::byte*> page_data;  // apart, because page_data() moves only when nothing fails any more
-  if (staged_.empty()) staged_.assign(layout().n_layers, 0);
+  if (staged_.empty()) staged_.assign(layout().n_layers(), 0);
   reserve_geometric(tokens_, *rows);
   reserve_geometric(pages_, n_pages);
   const bool moves_data = n_pages > page_data_.capacity();
@@ -82,7 +82,7 @@ void KvCacheEntry::store_rows(const Worker& worker, const Kernels& kernels, size
   if (n_rows == 0) return;
   const size_t begin = length();
   const size_t end = begin + n_rows;
-  CHECK_LT(layer, layout().n_layers);
+  CHECK_LT(layer, layout().n_layers());
   CHECK_LE(end, capacity()) << "append without reserve";
   CHECK(!staged_.empty()) << "append without reserve";
   if (worker.index() == 0) {
@@ -92,18 +92,18 @@ void KvCacheEntry::store_rows(const Worker& worker, const Kernels& kernels, size
     staged_[layer] = n_rows;
   }
 
-  const KvLayout& kv = layout();
+  const KvLayer& kv = layout().layer(layer);
   const size_t first_group = begin / kKeyGroup;
   const size_t n_groups = (end - 1) / kKeyGroup - first_group + 1;
-  const Range units = worker.share(kv.n_kv_heads * n_groups);
+  const Range units = worker.share(kv.row.n_kv_heads * n_groups);
   for (size_t unit = units.begin; unit < units.end; ++unit) {
     const size_t head = unit / n_groups;
     const size_t group = first_group + unit % n_groups;
-    std::byte* block = pages_[group * kKeyGroup / kPagePositions].data() + kv.head_offset(layer, head);
+    std::byte* block = pages_[group * kKeyGroup / kPagePositions].data() + kv.head_offset(head);
     const size_t group_end = std::min(end, (group + 1) * kKeyGroup);
     for (size_t position = std::max(begin, group * kKeyGroup); position < group_end; ++position) {
       finish(context, position - begin, head);
-      const size_t offset = (position - begin) * stride + head * kv.head_dim;
+      const size_t offset = (position - begin) * stride + head * kv.row.head_dim;
       kernels.kv_store(kv.block, block, position % kPagePositions, k + offset, v + offset);
     }
   }

@@ -1,5 +1,6 @@
 #include "cache/kv_layout.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -48,14 +49,35 @@ size_t copy_head_rows(const KvHeadBlock& block, const std::byte* from, std::byte
 
 }  // namespace
 
+KvLayout KvLayout::make(std::span<const KvRowShape> rows, KvDType dtype) {
+  CHECK(!rows.empty()) << "a layout without layers";
+  KvLayout layout;
+  size_t offset = 0;
+  for (const KvRowShape& row : rows) {
+    CHECK(row.n_kv_heads > 0 && row.head_dim > 0) << "a layer that keeps nothing";
+    layout.layers_.push_back({row, KvHeadBlock::make(dtype, row.head_dim), offset});
+    offset += layout.layers_.back().bytes();
+  }
+  return layout;
+}
+
+KvLayout KvLayout::make(size_t n_layers, size_t n_kv_heads, size_t head_dim, KvDType dtype) {
+  return make(std::vector(n_layers, KvRowShape{n_kv_heads, head_dim}), dtype);
+}
+
+bool KvLayout::layers_are_alike() const {
+  return std::all_of(layers_.begin(), layers_.end(),
+                     [&](const KvLayer& layer) { return layer.row == layers_.front().row; });
+}
+
 size_t KvLayout::copy_rows(const std::byte* from, std::byte* to, size_t n_rows) const {
   CHECK_LE(n_rows, kPagePositions);
   if (n_rows == kPagePositions) return copy_bytes(from, to, 0, page_bytes());
   size_t copied = 0;
-  for (size_t layer = 0; layer < n_layers; ++layer) {
-    for (size_t head = 0; head < n_kv_heads; ++head) {
-      const size_t offset = head_offset(layer, head);
-      copied += copy_head_rows(block, from + offset, to + offset, n_rows);
+  for (const KvLayer& layer : layers_) {
+    for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
+      const size_t offset = layer.head_offset(head);
+      copied += copy_head_rows(layer.block, from + offset, to + offset, n_rows);
     }
   }
   return copied;

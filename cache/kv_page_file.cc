@@ -83,10 +83,15 @@ Status check_counts(const Fixed& fixed) {
     return bad_header(std::to_string(fixed.n_rows) + " rows at position " + std::to_string(fixed.first_position) +
                       ", a page has 1 to 64 at a multiple of 64");
   }
-  if (fixed.n_blocks == 0 || fixed.block_bytes == 0) return bad_header("no blocks");
+  if (fixed.n_blocks == 0) return bad_header("no blocks");
   const auto n_ids = checked_add<uint64_t>(fixed.first_position, fixed.n_rows);
   const auto header = n_ids ? header_bytes_of(*n_ids, fixed.n_blocks) : std::nullopt;
-  const auto blocks = checked_mul<uint64_t>(fixed.n_blocks, fixed.block_bytes);
+  // Blocks that differ have no common size: then the record says how long they are together, and the layout of whoever
+  // reads it whether that is right.
+  const bool alike = fixed.block_bytes != 0;
+  const uint64_t together = fixed.record_bytes - std::min(fixed.header_bytes, fixed.record_bytes);
+  const auto blocks = alike ? checked_mul<uint64_t>(fixed.n_blocks, fixed.block_bytes) : std::optional(together);
+  if (!alike && together < fixed.n_blocks) return bad_header("blocks without bytes");
   const auto record = header && blocks ? checked_add(*header, *blocks) : std::nullopt;
   if (!record || *record > std::numeric_limits<ptrdiff_t>::max()) {
     return {ErrorCode::kOverflow, "KV page: its counts give more bytes than there can be"};
@@ -96,6 +101,10 @@ Status check_counts(const Fixed& fixed) {
                       " bytes, its counts give " + std::to_string(*header) + " and " + std::to_string(*record));
   }
   return {};
+}
+
+uint64_t block_bytes_of(const KvLayout& layout) {
+  return layout.layers_are_alike() ? layout.layer(0).bytes() : 0;
 }
 
 Status mismatch(const char* what) { return {ErrorCode::kMismatch, std::string("KV page: is of another ") + what}; }
@@ -136,7 +145,7 @@ Result<KvPageHeader> parse_kv_page_header(std::span<const std::byte> bytes) {
 }
 
 size_t kv_page_header_bytes(const KvLayout& layout, size_t n_ids) {
-  return static_cast<size_t>(header_bytes_of(n_ids, layout.n_layers).value());
+  return static_cast<size_t>(header_bytes_of(n_ids, layout.n_layers()).value());
 }
 
 size_t kv_page_record_bytes(const KvLayout& layout, size_t n_ids) {
@@ -156,17 +165,17 @@ std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvPag
               .name_space = identity.name_space,
               .first_position = first_position,
               .n_rows = static_cast<uint32_t>(ids.size() - first_position),
-              .n_blocks = static_cast<uint32_t>(layout.n_layers),
-              .block_bytes = layout.layer_bytes(),
+              .n_blocks = static_cast<uint32_t>(layout.n_layers()),
+              .block_bytes = block_bytes_of(layout),
               .record_bytes = header.size() + layout.page_bytes(),
               .checksum = 0};
   std::memcpy(header.data(), &fixed, sizeof fixed);
   std::memcpy(header.data() + sizeof fixed, ids.data(), ids.size_bytes());
-  const size_t table = header.size() - layout.n_layers * sizeof(uint64_t);
+  const size_t table = header.size() - layout.n_layers() * sizeof(uint64_t);
   const uint64_t identity_hash = identity_hash_of(header, table);
-  for (size_t layer = 0; layer < layout.n_layers; ++layer) {
+  for (size_t layer = 0; layer < layout.n_layers(); ++layer) {
     const uint64_t checksum =
-        block_checksum(identity_hash, layer, {page + layout.layer_offset(layer), layout.layer_bytes()});
+        block_checksum(identity_hash, layer, {page + layout.layer(layer).offset, layout.layer(layer).bytes()});
     std::memcpy(header.data() + table + layer * sizeof checksum, &checksum, sizeof checksum);
   }
   fixed.checksum = checksum_of(header, table, identity_hash);
@@ -191,7 +200,10 @@ Result<KvPageCheck> KvPageCheck::open(std::span<const std::byte> header, const K
   }
   if (found.identity.fingerprint != identity.fingerprint) return mismatch("computation");
   if (found.identity.name_space != identity.name_space) return mismatch("namespace");
-  if (found.n_blocks != layout.n_layers || found.block_bytes != layout.layer_bytes()) return mismatch("layout");
+  if (found.n_blocks != layout.n_layers() || found.block_bytes != block_bytes_of(layout) ||
+      found.record_bytes - found.header_bytes != layout.page_bytes()) {
+    return mismatch("layout");
+  }
   if (ids.size() <= found.first_position || ids.size() > found.n_ids() ||
       std::memcmp(header.data() + sizeof(Fixed), ids.data(), ids.size_bytes()) != 0) {
     return mismatch("text");
@@ -201,7 +213,7 @@ Result<KvPageCheck> KvPageCheck::open(std::span<const std::byte> header, const K
 
 Status KvPageCheck::check_block(size_t layer, std::span<const std::byte> block) const {
   CHECK_LT(layer, header_.n_blocks);
-  CHECK_EQ(block.size(), header_.block_bytes);
+  if (header_.block_bytes != 0) CHECK_EQ(block.size(), header_.block_bytes);
   uint64_t wanted = 0;
   std::memcpy(&wanted, checksums_.data() + layer * sizeof wanted, sizeof wanted);
   if (block_checksum(identity_hash_, layer, block) == wanted) return {};
@@ -214,8 +226,8 @@ Result<size_t> decode_kv_page(std::span<const std::byte> bytes, const KvLayout& 
   const KvPageHeader& header = check.header();
   if (bytes.size() < header.record_bytes) return Status(ErrorCode::kTruncated, "KV page: ends in its blocks");
   const auto blocks = bytes.subspan(static_cast<size_t>(header.header_bytes), layout.page_bytes());
-  for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-    TRY(check.check_block(layer, blocks.subspan(layout.layer_offset(layer), layout.layer_bytes())));
+  for (size_t layer = 0; layer < layout.n_layers(); ++layer) {
+    TRY(check.check_block(layer, blocks.subspan(layout.layer(layer).offset, layout.layer(layer).bytes())));
   }
   std::memcpy(page, blocks.data(), blocks.size());
   return static_cast<size_t>(header.record_bytes);

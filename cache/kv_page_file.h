@@ -37,7 +37,7 @@ struct KvPageHeader {
   size_t first_position = 0;  // a multiple of 64
   size_t n_rows = 0;          // 1..64
   size_t n_blocks = 0;        // one per layer
-  uint64_t block_bytes = 0;   // of each
+  uint64_t block_bytes = 0;   // of each; 0: they differ
   uint64_t header_bytes = 0;  // up to the first block
   uint64_t record_bytes = 0;  // header and blocks
   uint64_t checksum = 0;      // of the header
@@ -72,7 +72,7 @@ class KvPageCheck {
 
   const KvPageHeader& header() const { return header_; }
   // Error: kCorrupt when these are not the bytes that were written for this layer of this page.
-  // REQUIRES: the bytes of open() still live; layer < n_blocks; block.size() == block_bytes.
+  // REQUIRES: the bytes of open() still live; layer < n_blocks; block.size() is what the layout says.
   Status check_block(size_t layer, std::span<const std::byte> block) const;
 
  private:

@@ -148,9 +148,8 @@ size_t KvPage::use_count() const {
   return slot_ == nullptr ? 0 : slot_->holders.load(std::memory_order_acquire);
 }
 
-KvPagePool::KvPagePool(KvLayout layout, size_t budget_bytes) : layout_(layout) {
-  CHECK(layout.page_bytes() > 0);
-  state_ = std::make_unique<State>(layout.page_bytes(), budget_bytes);
+KvPagePool::KvPagePool(KvLayout layout, size_t budget_bytes) : layout_(std::move(layout)) {
+  state_ = std::make_unique<State>(layout_.page_bytes(), budget_bytes);
 }
 
 KvPagePool::~KvPagePool() { CHECK_EQ(state_->pages_in_use, size_t{0}) << "pages outlive their pool"; }

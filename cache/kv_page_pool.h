@@ -48,7 +48,6 @@ class KvPagePool {
   using Reclaim = std::function<bool(size_t n_pages)>;
 
   // The budget counts pages: whole pages that fit into budget_bytes are handed out, never more.
-  // REQUIRES: layout.page_bytes() > 0.
   KvPagePool(KvLayout layout, size_t budget_bytes);
   ~KvPagePool();  // REQUIRES: no handle is left
   KvPagePool(const KvPagePool&) = delete;

@@ -117,9 +117,9 @@ Status TierDirectory::read(const std::string& file_name, const KvLayout& layout,
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
   if (check.header().n_ids() != n_ids) return {ErrorCode::kMismatch, file_name + ": holds other ids than it did"};
   // A layer at a time: it is still in the processor's cache when it is summed.
-  for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-    const std::span<std::byte> block(page + layout.layer_offset(layer), layout.layer_bytes());
-    TRY(read_exactly(*file, scratch.size() + layout.layer_offset(layer), block));
+  for (size_t layer = 0; layer < layout.n_layers(); ++layer) {
+    const std::span<std::byte> block(page + layout.layer(layer).offset, layout.layer(layer).bytes());
+    TRY(read_exactly(*file, scratch.size() + layout.layer(layer).offset, block));
     TRY(check.check_block(layer, block));
   }
   return {};

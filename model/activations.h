@@ -24,7 +24,14 @@ struct QuantizedInputs {
   bool gated = false;     // w_down
   bool q_latent = false, kv_latent = false;         // wq_b, wkv_b
   bool expert_gated = false, shared_gated = false;  // likewise, of experts
+  bool laurel = false, layer_gated = false;         // laurel_right, LayerInputWeights::out
 };
+
+// The first n columns of an input, as that of a layer that is narrower than the widest.
+inline LinearInput of_width(LinearInput input, size_t n) {
+  input.n_cols = input.quantized.n_cols = n;
+  return input;
+}
 
 // What steps on rows read and write.
 struct RowBuffers {
@@ -34,6 +41,11 @@ struct RowBuffers {
   LinearInput attended;   // [T, H d]           the input of wo: Activations::attended, and in int8
   LinearInput q_latent, kv_latent;  // [T, rank] the inputs of wq_b and wkv_b
   Rows added;             // [T, D]             block_out, normed or scaled; only of models that do either
+  Rows streams;           // [T, n D]           of models with AltUp: x is the active one while a layer computes
+  LinearInput laurel;     // [T, R]             the input of laurel_right
+  LinearInput layer_gated;  // [T, P]           the input of LayerInputWeights::out
+  LinearInput router_h;   // [T, D]             what the router reads, of models with experts beside an MLP,
+  Rows mlp_out;           // [T, D]             and what the MLP gave
 };
 
 // What latent attention computes before it expands keys and values.
@@ -65,12 +77,23 @@ class Activations {
   LinearInput gated;      // [T, F]      silu(gate) * up, the input of w_down
   MoeBuffers moe;         // of models with experts
   Rows block_out;         // [T, D]      what wo and w_down add to x
+  Rows laurel_low, laurel;  // [T, R], [T, D]
+  Rows layer_inputs;      // [T, L P]
+  Rows layer_gate;        // [T, P]
+  Rows scratch;           // [n_threads, ...] of a worker: L P, or n + 1 rows of D
+  float* ones = nullptr;  // [d] the weight of a norm without one
 
   std::byte* attention_scratch = nullptr;
   std::byte* linear_scratch = nullptr;    // per thread
   size_t linear_scratch_stride = 0;
 
  private:
+  template <typename MakeRows>
+  static void lay_out_beside(Activations& a, MakeRows&& rows, const ModelConfig& config, size_t max_chunk,
+                             int n_threads);
+  template <typename MakeRows, typename MakeInput>
+  static RowBuffers lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&& linear_input, const ModelConfig& config,
+                                 QuantizedInputs quantized, size_t n);
   template <typename Allocator>
   static void lay_out(Activations& a, Allocator&& allocate, const ModelConfig& config, size_t max_chunk,
                       size_t context, QuantizedInputs quantized, int n_threads);

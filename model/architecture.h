@@ -55,6 +55,9 @@ struct Architecture {
   bool latent = false;                           // latent attention
   bool attention_gate = false;                   // what attention gives is times sigmoid(W_attn_gate h)
   bool qk_norm_after_rope = false;
+  bool value_may_be_key = false;                 // GGUF: a layer without the tensor of values makes them of its keys
+  bool value_norm = false;                       // values are divided by their magnitude, per head
+  bool scaled_layers = false;                    // a layer may have a number that x is multiplied by behind it
 
   // --- positions
   Windows windows = Windows::kNone;
@@ -64,10 +67,12 @@ struct Architecture {
   bool yarn_truncates = true;                    // in GGUF, which does not say
   double windowed_theta = 0;                     // kTwoRules, where the file does not say; 0: as for the others
 
+  float attention_scale = 0;                     // of scores, where the file does not say; 0: dim^-1/2 of a head
   // A converted model of so many layers scales scores by (dim / heads)^-1/2: GGUF has no key for it. 0: none does.
   size_t gguf_wide_scale_layers = 0;
 
   // --- MLP
+  size_t gguf_cut_layers = 0;                    // first layers that cut their gates at 0.95, in GGUF that does not say
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
   bool parallel = false;                         // where the file does not say
@@ -75,6 +80,7 @@ struct Architecture {
   // --- experts, of files that count any
   RouterScores router_scores = RouterScores::kSoftmax;  // where the file does not say
   In router_normalizes = In::kNeither;           // likewise: the weights of the chosen ones are made to add up to 1
+  bool moe_beside_mlp = false;                   // both read x, each through a norm of its own
   bool clamped_swiglu = false;
   In experts_interleaved = In::kNeither;         // fused gate|up: a row of one, a row of the other
   In experts_transposed = In::kNeither;          // experts of floats are [in, out]

@@ -12,6 +12,7 @@
 #include "model/moe_rules.h"
 #include "model/other_files.h"
 #include "model/rope_rules.h"
+#include "model/shape_rules.h"
 #include "model/tensor_names.h"
 #include "weights/model_file.h"
 
@@ -43,6 +44,17 @@ const std::array kArchitectures = {
                  .windows = Windows::kPeriod, .window_period = 6, .rope_layers = RopeLayers::kTwoRules,
                  .windowed_theta = 10000, .gguf_wide_scale_layers = 62, .activation = Kind::kGeluTanh,
                  .embed_scale_is_sqrt_dim = true},
+    Architecture{.gguf_name = "gemma3n", .hf_model_type = "gemma3n_text", .names = gemma_names(),
+                 .norm_places = kBoth, .qk_norm = QkNorm::kPerHead, .value_norm = true,
+                 .windows = Windows::kPeriod, .window_period = 5, .rope_layers = RopeLayers::kTwoRules,
+                 .windowed_theta = 10000, .attention_scale = 1, .gguf_cut_layers = 10,
+                 .activation = Kind::kGeluTanh, .embed_scale_is_sqrt_dim = true, .logit_softcap = 30},
+    Architecture{.gguf_name = "gemma4", .hf_model_type = "gemma4_text", .names = gemma_names(),
+                 .norm_places = kBoth, .qk_norm = QkNorm::kPerHead, .value_may_be_key = true,
+                 .value_norm = true, .scaled_layers = true,
+                 .windows = Windows::kPeriod, .window_period = 6, .rope_layers = RopeLayers::kTwoRules,
+                 .windowed_theta = 10000, .attention_scale = 1, .activation = Kind::kGeluTanh,
+                 .router_normalizes = In::kBoth, .moe_beside_mlp = true, .embed_scale_is_sqrt_dim = true},
     Architecture{.gguf_name = "phi3", .hf_model_type = "phi3", .windows = Windows::kAll},
     Architecture{.gguf_name = "smollm3", .hf_model_type = "smollm3", .adjacent_pairs = In::kGguf,
                  .windows = Windows::kWithoutRope, .rope_layers = RopeLayers::kListed},
@@ -116,14 +128,6 @@ const std::array kArchitectures = {
                  .embed_scale_is_sqrt_dim = true},
 };
 
-constexpr Key kNLayers{"n_layers", "block_count", "num_hidden_layers|n_layer"};
-constexpr Key kDim{"dim", "embedding_length", "hidden_size|n_embd"};
-constexpr Key kFfnDim{"ffn_dim", "feed_forward_length", "intermediate_size|n_inner|ffn_hidden_size"};
-constexpr Key kNHeads{"n_heads", "attention.head_count", "num_attention_heads|n_head"};
-constexpr Key kNKvHeads{"n_kv_heads", "attention.head_count_kv", "num_key_value_heads|num_kv_heads|n_head_kv"};
-constexpr Key kHeadDim{"head_dim", "attention.key_length", "head_dim"};
-constexpr Key kValueDim{"value head_dim", "attention.value_length", ""};
-constexpr Key kTrainedContext{"trained_context", "context_length", "max_position_embeddings|n_positions"};
 constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};
 constexpr Key kNormEps{"norm_eps", "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon",
                        "rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"};
@@ -175,6 +179,8 @@ void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
   config.norm_places = row.norm_places;
   config.qk_norm = row.qk_norm;
   config.qk_norm_after_rope = row.qk_norm_after_rope;
+  config.value_norm = row.value_norm;
+  config.scaled_layers = row.scaled_layers;
   config.attention_gate = row.attention_gate;
   config.learned_positions = row.rope_layers == RopeLayers::kNone;
   config.gated = row.gated;
@@ -205,48 +211,6 @@ Status read_vocab_size(const Hyperparameters& file, const Architecture& row, Mod
   return {};
 }
 
-// One key and value for all heads, where a file says so without a number.
-Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig& config) {
-  constexpr Key kMultiQuery{"multi-query attention", "", "multi_query"};
-  constexpr Key kNewDecoder{"new decoder", "", "new_decoder_architecture"};
-  TRY_ASSIGN(const bool single, file.flag(kMultiQuery, false));
-  TRY_ASSIGN(const bool counted, file.flag(kNewDecoder, false));
-  return single && !counted ? 1 : config.n_heads;
-}
-
-Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  constexpr int64_t kMaxHeadDim = 1024;
-  TRY_ASSIGN(config.n_layers, file.integer(kNLayers, 1, kMaxLayers));
-  // GGUF counts the layers that guess further tokens, which are behind those of the model, among them.
-  constexpr Key kGuessing{"layers that guess", "nextn_predict_layers", ""};
-  TRY_ASSIGN(const size_t n_guessing, file.integer(kGuessing, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));
-  config.n_layers -= n_guessing;
-  TRY_ASSIGN(config.dim, file.integer(kDim, 1, kMaxWidth));
-  // GPT-2 and Falcon leave it out where it is this.
-  const bool may_be_absent = file.has({"", "", "n_embd|multi_query"});
-  const std::optional<size_t> usual = may_be_absent ? std::optional(4 * config.dim) : std::nullopt;
-  TRY_ASSIGN(config.ffn_dim, file.integer(kFfnDim, 1, kMaxWidth, usual));
-  TRY_ASSIGN(config.n_heads, file.integer(kNHeads, 1, kMaxWidth));
-  TRY_ASSIGN(const size_t kv_heads, fallback_kv_heads(file, config));
-  TRY_ASSIGN(config.n_kv_heads, file.integer(kNKvHeads, 1, kMaxWidth, kv_heads));
-  TRY_ASSIGN(config.trained_context, file.integer(kTrainedContext, 1, kMaxPositions));
-  if (row.latent) return read_latent(file, config);
-  if (config.n_heads % config.n_kv_heads != 0) {
-    return file.bad(kNKvHeads, std::to_string(config.n_kv_heads),
-                    "a divisor of n_heads, " + std::to_string(config.n_heads));
-  }
-  if (!file.has(kHeadDim) && config.dim % config.n_heads != 0) {
-    return file.bad(kNHeads, std::to_string(config.n_heads), "a divisor of dim, " + std::to_string(config.dim));
-  }
-  TRY_ASSIGN(config.head_dim, file.integer(kHeadDim, 1, kMaxHeadDim, config.dim / config.n_heads));
-  TRY_ASSIGN(const size_t value_dim, file.integer(kValueDim, 1, kMaxHeadDim, config.head_dim));
-  if (value_dim != config.head_dim) {
-    return file.bad(kValueDim, std::to_string(value_dim), std::to_string(config.head_dim) + " as for keys");
-  }
-  if (config.head_dim % 2 != 0) return file.bad(kHeadDim, std::to_string(config.head_dim), "an even number");
-  return {};
-}
-
 // How scores are made: their scale, their cap, and how queries grow with their position.
 Status read_attention(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kScale{"attention scale", "attention.scale", "attention_multiplier"};
@@ -254,11 +218,12 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
   constexpr Key kSoftcap{"attention softcap", "attn_logit_softcapping", "attn_logit_softcapping"};
   constexpr Key kGrowth{"query growth", "attention.temperature_scale",
                         "llama_4_scaling_beta|rope_parameters.llama_4_scaling_beta|rope_scaling.llama_4_scaling_beta"};
-  const size_t key_dim = row.latent ? config.latent.key_dim() : config.head_dim;
+  const size_t key_dim = row.latent ? config.latent.key_dim() : config.layers.front().head_dim;
   const bool wide = file.gguf() && config.n_layers == row.gguf_wide_scale_layers;
   const auto usual = static_cast<double>(wide ? config.dim / config.n_heads : key_dim);
   TRY_ASSIGN(const double dimensions, file.positive(kPerDimensions, kMaxFactor, usual));
-  TRY_ASSIGN(const double scale, file.positive(kScale, kMaxFactor, 1.0 / std::sqrt(dimensions)));
+  const double usual_scale = row.attention_scale != 0 ? double{row.attention_scale} : 1.0 / std::sqrt(dimensions);
+  TRY_ASSIGN(const double scale, file.positive(kScale, kMaxFactor, usual_scale));
   const Result<double> stretched = row.latent ? read_latent_scale(file, config) : Result<double>(1.0);
   TRY(stretched.status());
   config.attention_scale = static_cast<float>(scale * *stretched);
@@ -282,8 +247,12 @@ Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& co
   std::vector<Key> refused(std::begin(kRefused), std::end(kRefused));
   if (config.qk_norm == QkNorm::kNone) refused.push_back(kQkNorms);
   for (const Key& key : refused) {
-    TRY_ASSIGN(const bool asked, file.flag(key, false));
-    if (asked) {
+    // Attention to later positions may be asked for by name: of pictures, which are not read, it is no matter.
+    const auto name = file.text(key);
+    const bool named = name.ok() && name->has_value();
+    const Result<bool> asked = named ? Result<bool>(**name != "vision") : file.flag(key, false);
+    TRY(asked.status());
+    if (*asked) {
       return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(key) + " (" + key.name +
                                            ") is not supported in a model of " + config.architecture};
     }
@@ -343,10 +312,12 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   config.norm_eps = static_cast<float>(eps);
   TRY_ASSIGN(config.parallel, file.flag(kParallel, row.parallel));
   TRY_ASSIGN(config.tied, file.flag(kTied, false));
+  TRY(read_layers(file, row, config));
+  TRY(read_heads(file, row, config));
   TRY(read_ropes(file, row, config));
   TRY(read_attention(file, row, config));
   TRY(read_factors(file, row, config));
-  TRY(read_layers(file, row, config));
+  TRY(read_beside_layers(file, config));
   TRY(read_moe(file, row, config));
   return config;
 }

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/activation.h"
 #include "kernels/rope.h"
+#include "model/altup.h"
 #include "model/latent_attention.h"
+#include "model/layer_inputs.h"
 #include "model/moe_rule.h"
 
 namespace ibid {
@@ -29,9 +32,18 @@ inline constexpr size_t kMaxRopes = 2;
 inline constexpr size_t kNoRope = static_cast<size_t>(-1);
 
 struct LayerConfig {
-  size_t window = 0;  // sliding attention span in positions; 0: the whole sequence
-  size_t rope = 0;    // which of ModelConfig::ropes; kNoRope: positions do not turn anything
-  size_t ffn_dim = 0; // of this layer's MLP; 0: it has experts
+  size_t window = 0;         // sliding attention span in positions; 0: the whole sequence
+  size_t rope = 0;           // which of ModelConfig::ropes; kNoRope: positions do not turn anything
+  size_t n_kv_heads = 0;     // G
+  size_t head_dim = 0;       // d
+  size_t kv_layer = 0;       // which layer of the cache (KvLayout) it attends over
+  bool writes_kv = true;     // and stores its keys and values in; else an earlier layer does
+  bool value_is_key = false; // v = Wk h
+  size_t ffn_dim = 0;        // of this layer's MLP; 0: it has none
+  bool has_experts = false;  // in place of an MLP, or beside it
+  // Gates below their mean + so many standard deviations, both over the row, are taken for them, the others become what
+  // they are above it.
+  std::optional<float> gate_cutoff;
   Activation activation;
 };
 
@@ -41,10 +53,7 @@ struct ModelConfig {
   size_t vocab_size = 0;          // V
   size_t n_layers = 0;            // L
   size_t dim = 0;                 // D
-  size_t ffn_dim = 0;             // F, of the widest MLP
   size_t n_heads = 0;             // H
-  size_t n_kv_heads = 0;          // G
-  size_t head_dim = 0;            // d
   size_t trained_context = 0;     // positions the model was trained for
 
   // --- norms
@@ -53,10 +62,11 @@ struct ModelConfig {
   float norm_eps = 0;
   QkNorm qk_norm = QkNorm::kNone;
   bool qk_norm_after_rope = false;
+  bool value_norm = false;        // v = v / rms(v), per head
 
   // --- attention
   float attention_scale = 0;      // of the scores; d^-1/2 unless the architecture says otherwise
-  LatentAttention latent;         // of models that have it; head_dim and n_kv_heads are those of the cache then
+  LatentAttention latent;         // of models that have it; heads of layers are those of the cache then
   bool attention_gate = false;    // what attention gives is times sigmoid(W_attn_gate h)
   float attention_softcap = 0;    // scores s become cap tanh(s / cap); 0: none
   std::vector<RopeRule> ropes;    // what LayerConfig::rope chooses from, at most kMaxRopes
@@ -72,6 +82,12 @@ struct ModelConfig {
   MoeRule moe;                    // of the layers that have experts
   bool experts_interleaved = false;  // the file's fused gate|up of an expert: a row of one, a row of the other
   bool experts_transposed = false;   // float experts are [in, out] in the file
+
+  // --- beside the layers
+  LayerInputs layer_inputs;       // what a token gives to each layer
+  AltUp altup;                    // several streams in place of one x
+  size_t laurel_rank = 0;         // of a low-rank way around attention; 0: none
+  bool scaled_layers = false;     // x is multiplied by a learned number behind a layer that has one
 
   // --- factors
   float embed_scale = 1;          // of embeddings
@@ -90,16 +106,22 @@ struct ModelConfig {
 
   std::vector<LayerConfig> layers;  // [L]
 
-  size_t q_dim() const { return n_heads * head_dim; }
-  size_t attended_dim() const { return latent.used() ? n_heads * latent.value_dim : q_dim(); }  // the input of wo
-  size_t kv_dim() const { return n_kv_heads * head_dim; }
-  size_t group_size() const { return n_heads / n_kv_heads; }
+  size_t q_dim(size_t layer) const { return n_heads * layers[layer].head_dim; }
+  size_t kv_dim(size_t layer) const { return layers[layer].n_kv_heads * layers[layer].head_dim; }
+  // The input of wo.
+  size_t attended_dim(size_t layer) const { return latent.used() ? n_heads * latent.value_dim : q_dim(layer); }
   bool has_experts() const { return moe.router.n_experts != 0; }
-  // Of the layers without experts.
-  size_t widest_ffn_dim() const {
+  // The largest that `width`, one of the above or below, is for a layer.
+  size_t widest(size_t (ModelConfig::*width)(size_t layer) const) const {
     size_t widest = 0;
-    for (const LayerConfig& layer : layers) widest = std::max(widest, layer.ffn_dim);
+    for (size_t l = 0; l < layers.size(); ++l) widest = std::max(widest, (this->*width)(l));
     return widest;
+  }
+  size_t mlp_dim(size_t layer) const { return layers[layer].ffn_dim; }
+  size_t n_kv_heads_of(size_t layer) const { return layers[layer].n_kv_heads; }
+  size_t head_dim_of(size_t layer) const { return layers[layer].head_dim; }
+  bool has_experts_beside_mlp() const {
+    return std::ranges::any_of(layers, [](const LayerConfig& l) { return l.has_experts && l.ffn_dim != 0; });
   }
   // Whether what attention and MLP give is changed before it is added to x.
   bool changes_residuals() const { return norm_places != NormPlaces::kBefore || residual_scale != 1; }

@@ -119,13 +119,21 @@ Result<std::optional<std::vector<size_t>>> Hyperparameters::per_layer(const Key&
 }
 
 Result<std::optional<std::vector<double>>> Hyperparameters::numbers(const Key& key, size_t n) const {
+  TRY_ASSIGN(auto values, numbers_or_infinity(key, n));
+  for (const double value : values.value_or(std::vector<double>())) {
+    if (!(std::abs(value) <= kMaxFactor)) return bad(key, "an array with " + std::to_string(value), "numbers");
+  }
+  return values;
+}
+
+Result<std::optional<std::vector<double>>> Hyperparameters::numbers_or_infinity(const Key& key, size_t n) const {
   const std::string name = present_key(key);
   if (name.empty()) return std::optional<std::vector<double>>();
   TRY_ASSIGN(const auto listed, file_.get_floats(name));
   std::vector<double> values = listed.value_or(std::vector<double>());
   if (values.size() != n) return wrong_length(name, values.size(), n);
   for (const double value : values) {
-    if (!(std::abs(value) <= kMaxFactor)) return bad(key, "an array with " + std::to_string(value), "numbers");
+    if (std::isnan(value)) return bad(key, "an array with " + std::to_string(value), "numbers");
   }
   return std::optional(std::move(values));
 }

@@ -56,6 +56,8 @@ class Hyperparameters {
   Result<std::optional<std::vector<size_t>>> per_layer(const Key& key, int64_t low, int64_t high,
                                                        size_t n_layers) const;
   Result<std::optional<std::vector<double>>> numbers(const Key& key, size_t n) const;
+  // Any but NaN.
+  Result<std::optional<std::vector<double>>> numbers_or_infinity(const Key& key, size_t n) const;
   Result<std::optional<std::vector<std::string_view>>> texts(const Key& key, size_t n) const;
 
  private:

@@ -60,10 +60,10 @@ void TransformerModel::expand_queries(const Part& p, size_t layer) {
   for (size_t item = items.begin; item < items.end; ++item) {
     const size_t row = item / config_.n_heads, head = item % config_.n_heads;
     const float* from = acts_.latent.q.row(row) + head * shape.key_dim();
-    float* q = acts_.q.row(row) + head * config_.head_dim;
+    float* q = acts_.q.row(row) + head * config_.latent.head_dim();
     std::copy_n(from, shape.nope_dim, q);
     turn_latent(p, layer, row, from + shape.nope_dim, q + shape.nope_dim);
-    std::fill(q + shape.key_dim(), q + config_.head_dim, 0.0f);
+    std::fill(q + shape.key_dim(), q + config_.latent.head_dim(), 0.0f);
   }
 }
 
@@ -82,13 +82,13 @@ void TransformerModel::store_expanded(const Part& p, size_t layer) {
     auto finish = [&](size_t i, size_t head) {
       const size_t row = first_row + i;
       const float* from = acts_.latent.kv.row(row) + head * (shape.nope_dim + shape.value_dim);
-      float* k = acts_.k.row(row) + head * config_.head_dim;
-      float* v = acts_.v.row(row) + head * config_.head_dim;
+      float* k = acts_.k.row(row) + head * config_.latent.head_dim();
+      float* v = acts_.v.row(row) + head * config_.latent.head_dim();
       std::copy_n(from, shape.nope_dim, k);
       turn_key(p, layer, row, bias, k + shape.nope_dim);
-      std::fill(k + shape.key_dim(), k + config_.head_dim, 0.0f);
+      std::fill(k + shape.key_dim(), k + config_.latent.head_dim(), 0.0f);
       std::copy_n(from + shape.nope_dim, shape.value_dim, v);
-      std::fill(v + shape.value_dim, v + config_.head_dim, 0.0f);
+      std::fill(v + shape.value_dim, v + config_.latent.head_dim(), 0.0f);
     };
     chunk.entry->append(p.worker, *kernels_, layer, acts_.k.row(first_row), acts_.v.row(first_row), acts_.k.stride,
                         chunk.tokens.size(), finish);
@@ -112,7 +112,7 @@ void TransformerModel::drop_padding(const Part& p) {
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
     float* to = p.own.attended.values + i * p.own.attended.stride;
     for (size_t head = 0; head < config_.n_heads; ++head) {
-      std::copy_n(acts_.attended.row(i) + head * config_.head_dim, n, to + head * n);
+      std::copy_n(acts_.attended.row(i) + head * config_.latent.head_dim(), n, to + head * n);
     }
   }
 }

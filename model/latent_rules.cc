@@ -30,8 +30,6 @@ Status read_latent(const Hyperparameters& file, ModelConfig& config) {
   } else {
     TRY_ASSIGN(latent.nope_dim, file.integer(kNope, 1, kMaxHeadDim - static_cast<int64_t>(latent.rope_dim)));
   }
-  config.head_dim = latent.head_dim();
-  config.n_kv_heads = config.n_heads;
   return {};
 }
 

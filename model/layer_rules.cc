@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 
 #include "weights/block_formats.h"
 
@@ -207,19 +208,49 @@ Status read_xielu(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
+// The number of standard deviations below which a normal distribution has a share `p`: Newton's method on its
+// integral, whose slope is its density.
+double normal_quantile(double p) {
+  double x = 0;
+  for (int step = 0; step < 200; ++step) {
+    const double missing = p - 0.5 * std::erfc(-x / std::sqrt(2.0));
+    const double slope = std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi);
+    x += std::clamp(missing / slope, -0.5, 0.5);
+  }
+  return x;
+}
+
+// Layers whose gates are mostly cut. config.json has the share that is, GGUF where it ends, and an infinity for none.
+Status read_gate_cutoffs(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
+  constexpr Key kShares{"shares of cut gates", "", "activation_sparsity_pattern"};
+  constexpr Key kCutoffs{"cutoffs of gates", "activation_sparsity_scale", ""};
+  constexpr double kUsualShare = 0.95;
+  const Key& key = file.gguf() ? kCutoffs : kShares;
+  TRY_ASSIGN(const auto listed, file.numbers_or_infinity(key, config.n_layers));
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    std::optional<float>& cutoff = config.layers[l].gate_cutoff;
+    if (!listed) {
+      if (file.gguf() && l < row.gguf_cut_layers) cutoff = static_cast<float>(normal_quantile(kUsualShare));
+    } else if (file.gguf()) {
+      if (std::isfinite((*listed)[l])) cutoff = static_cast<float>((*listed)[l]);
+    } else if (const double share = (*listed)[l]; share != 0) {
+      if (!(share > 0 && share < 1)) return file.bad(key, "an array with " + std::to_string(share), "shares below 1");
+      cutoff = static_cast<float>(normal_quantile(share));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status read_layers(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  config.layers.resize(config.n_layers);
   if (row.rope_layers == RopeLayers::kListed) TRY(read_listed_ropes(file, config));
   if (row.rope_layers == RopeLayers::kIfNamed) TRY(read_named_rope(file, config));
   TRY(read_windows(file, row, config));
   choose_ropes_by_window(row.rope_layers, config);
   TRY_ASSIGN(const Activation::Kind kind, read_activation(file, row));
-  for (LayerConfig& layer : config.layers) {
-    layer.ffn_dim = config.ffn_dim;
-    layer.activation.kind = kind;
-  }
+  for (LayerConfig& layer : config.layers) layer.activation.kind = kind;
+  TRY(read_gate_cutoffs(file, row, config));
   return kind == Activation::Kind::kXielu ? read_xielu(file, config) : Status();
 }
 

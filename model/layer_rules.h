@@ -8,8 +8,8 @@
 
 namespace ibid {
 
-// Fills config.layers: windows, which rope turns which layer, the width and the activation of each MLP.
-// REQUIRES: config.n_layers, ffn_dim and ropes are read.
+// Fills config.layers: windows, which rope turns which layer, the activation of each MLP and which gates it cuts.
+// REQUIRES: read_shape().
 // Errors: kBadHyperparameter (a list of the wrong length, numbers out of range), kUnsupported (a kind of layer or an
 // activation, named), kMissingKey, kBadType.
 Status read_layers(const Hyperparameters& file, const Architecture& row, ModelConfig& config);

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "cache/kv_layout.h"
 #include "model/activations.h"
+#include "model/attention_shape.h"
 #include "model/transformer_weights.h"
 #include "weights/model_file.h"
 
@@ -41,7 +42,7 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
                                                    " positions, but the model has learned " +
                                                    std::to_string(config.trained_context) + "; choose a shorter one");
   }
-  const KvLayout layout = KvLayout::make(config.n_layers, config.n_kv_heads, config.head_dim, options.kv_dtype);
+  const KvLayout layout = kv_layout_of(config, options.kv_dtype);
   const int n_threads = ThreadTeam::size_of(options.n_threads);
   plan.file_bytes = file.file_bytes();
   TRY_ASSIGN(const TransformerWeights::Plan weights, TransformerWeights::plan(file, config, options.numerics));

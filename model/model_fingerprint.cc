@@ -56,6 +56,15 @@ Status add_vocabulary(const ModelFile& file, FingerprintBuilder& builder) {
   return {};
 }
 
+// Layers that are all alike in four numbers, as they have always been: what was stored for them stays good.
+void add_layout(const KvLayout& layout, FingerprintBuilder& builder) {
+  const bool alike = layout.layers_are_alike();
+  builder.add("kv layout", layout.n_layers());
+  for (const KvLayer& layer : layout.layers().first(alike ? 1 : layout.n_layers())) {
+    for (const size_t n : {layer.row.n_kv_heads, layer.row.head_dim, layer.block.bytes}) builder.add("kv layout", n);
+  }
+}
+
 }  // namespace
 
 Result<Fingerprint> fingerprint_model(const ModelFile& file, const ModelOptions& options, size_t max_seq_len,
@@ -65,9 +74,7 @@ Result<Fingerprint> fingerprint_model(const ModelFile& file, const ModelOptions&
   builder.add("numerics", static_cast<uint64_t>(options.numerics));
   builder.add("context", max_seq_len);
   builder.add("kv type", static_cast<uint64_t>(layout.dtype()));
-  for (const size_t n : {layout.n_layers, layout.n_kv_heads, layout.head_dim, layout.block.bytes}) {
-    builder.add("kv layout", n);
-  }
+  add_layout(layout, builder);
   for (const ModelFile::MetadataLine& line : file.describe_metadata()) {
     builder.add(line.key, line.type);
     builder.add(line.key, line.value);

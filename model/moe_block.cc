@@ -46,7 +46,7 @@ class Mixture {
         n_rows_(step.h.n_rows) {}
 
   bool run() {
-    linear(s_.worker, s_.linear, w_.router, s_.h, buffers_.logits.data, buffers_.logits.stride);
+    linear(s_.worker, s_.linear, w_.router, s_.router_h, buffers_.logits.data, buffers_.logits.stride);
     if (!w_.shared_gate.empty()) {
       linear(s_.worker, s_.linear, w_.shared_gate, s_.h, buffers_.shared_gate.data, buffers_.shared_gate.stride);
     }
@@ -73,6 +73,10 @@ class Mixture {
       std::copy_n(buffers_.logits.row(i), n_experts, logits.data());
       if (!w_.router_bias.empty()) kernels_.add(logits.data(), w_.router_bias.data(), n_experts);
       finite &= route(rule_.router, logits, w_.choice_bias, scratch, {choices() + i * k, k});
+      for (size_t c = 0; c < k && !w_.expert_scale.empty(); ++c) {
+        ExpertChoice& choice = choices()[i * k + c];
+        choice.weight *= w_.expert_scale[choice.expert];
+      }
     }
     return finite;
   }

@@ -35,9 +35,13 @@ struct MoeWeights {
   PackedMatrix router;                   // [E, D]
   std::span<const float> router_bias;    // [E]   optional
   std::span<const float> choice_bias;    // [E]   optional
+  std::span<const float> expert_scale;   // [E]   optional: what the weight of an expert is multiplied by in the end
   std::vector<Expert> experts;           // [E]
   Expert shared;                         // empty: none
   PackedMatrix shared_gate;              // [1, D] optional
+  // Of experts beside an MLP (model/experts_beside.cc).
+  std::span<const float> router_scale;                   // [D]
+  std::span<const float> norm, post_norm, mlp_post_norm; // [D]
 };
 
 // Rows of a pass that one expert has, and where the input of its w_down is.
@@ -93,6 +97,7 @@ struct MoeStep {
   const Worker& worker;
   const LinearContext& linear;  // its scratch is wide enough for D and every F
   const LinearInput& h;         // [T, D] norm(x); in int8 as well where an expert's weights are quantised
+  const LinearInput& router_h;  // [T, D] what the router reads: h, or another norm of x
   bool alone;                   // h is the worker's own copy; else everybody's
   Range rows;                   // whose experts it chooses: all of them when alone, else its share
   Rows out;                     // [T, D]

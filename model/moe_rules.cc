@@ -10,7 +10,8 @@ namespace {
 constexpr int64_t kMaxExperts = 1 << 14;
 
 constexpr Key kExperts{"n_experts", "expert_count", "num_local_experts|num_experts|n_routed_experts|moe_num_experts"};
-constexpr Key kActive{"n_experts_active", "expert_used_count", "num_experts_per_tok|moe_k|num_experts_per_token"};
+constexpr Key kActive{"n_experts_active", "expert_used_count",
+                      "num_experts_per_tok|moe_k|num_experts_per_token|top_k_experts"};
 
 // Experts in groups, of which some are open.
 Status read_groups(const Hyperparameters& file, RouterRule& router) {
@@ -83,7 +84,7 @@ Status read_widths(const Hyperparameters& file, const Architecture& row, const M
                        "n_shared_experts|num_shared_experts|moe_num_shared_experts"};
   constexpr Key kLimit{"limit of swiglu", "swiglu_clamp_exp", "swiglu_limit"};
   constexpr Key kAlpha{"alpha of swiglu", "", "swiglu_alpha"};
-  TRY_ASSIGN(moe.ffn_dim, file.integer(kFfnDim, 1, kMaxWidth, config.ffn_dim));
+  TRY_ASSIGN(moe.ffn_dim, file.integer(kFfnDim, 1, kMaxWidth, config.layers.front().ffn_dim));
   TRY_ASSIGN(const size_t n_shared, file.integer(kCount, 0, kMaxExperts, size_t{0}));
   const size_t together = n_shared * moe.ffn_dim;
   TRY_ASSIGN(moe.shared_ffn_dim, file.integer(kShared, 0, kMaxWidth, together));
@@ -125,7 +126,7 @@ Result<std::vector<int64_t>> listed_as_dense(const Hyperparameters& file, const 
 }
 
 // Layers that keep an MLP: the first ones, those between every so many, and lists of them.
-Status read_dense_layers(const Hyperparameters& file, ModelConfig& config) {
+Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConfig& config) {
   constexpr Key kLeading{"leading layers without experts", "leading_dense_block_count",
                          "first_k_dense_replace|num_dense_layers|moe_layer_start_index"};
   constexpr Key kStep{"period of layers with experts", "interleave_moe_layer_step",
@@ -140,7 +141,9 @@ Status read_dense_layers(const Hyperparameters& file, ModelConfig& config) {
     bool sparse = l >= leading && l < end && (l + 1) % step == 0;
     sparse &= std::ranges::find(dense, static_cast<int64_t>(l)) == dense.end();
     if (types) sparse = (*types)[l] == "sparse";
-    if (sparse) config.layers[l].ffn_dim = 0;
+    if (!sparse) continue;
+    config.layers[l].has_experts = true;
+    if (!moe_beside) config.layers[l].ffn_dim = 0;
   }
   return {};
 }
@@ -148,8 +151,10 @@ Status read_dense_layers(const Hyperparameters& file, ModelConfig& config) {
 }  // namespace
 
 Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
+  constexpr Key kEnabled{"use of experts", "", "enable_moe_block"};
   TRY_ASSIGN(const size_t n_experts, file.integer(kExperts, 0, kMaxExperts, size_t{0}));
-  if (n_experts == 0) return {};
+  TRY_ASSIGN(const bool enabled, file.flag(kEnabled, true));
+  if (n_experts == 0 || !enabled) return {};
   MoeRule& moe = config.moe;
   moe.router.n_experts = n_experts;
   moe.activation = config.layers.front().activation;
@@ -157,7 +162,7 @@ Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfi
   TRY(read_widths(file, row, config, moe));
   config.experts_interleaved = is_in(row.experts_interleaved, file.gguf());
   config.experts_transposed = is_in(row.experts_transposed, file.gguf());
-  return read_dense_layers(file, config);
+  return read_dense_layers(file, row.moe_beside_mlp, config);
 }
 
 }  // namespace ibid

@@ -118,6 +118,15 @@ Status read_longrope(const HfRule& hf, const ModelConfig& config, RopeRule& rule
   return {};
 }
 
+// Of the layers that turn by this rule.
+size_t head_dim_of(const ModelConfig& config, const RopeRule& rule) {
+  const auto number = static_cast<size_t>(&rule - config.ropes.data());
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.rope == number) return layer.head_dim;
+  }
+  return config.layers.front().head_dim;
+}
+
 // rope_scaling's members, or those of rope_parameters. rule.rotary_dim and theta are read.
 Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   TRY_ASSIGN(const std::string kind, hf.kind());
@@ -135,7 +144,10 @@ Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const Mode
   }
   if (kind == "proportional") {  // the pairs that turn are a share of the head, their frequencies those of all of it
     rule.n_turning = rule.rotary_dim / 2;
-    rule.rotary_dim = config.head_dim;
+    rule.rotary_dim = head_dim_of(config, rule);
+    if (!hf.has("factor")) return {};
+    rule.kind = RopeRule::Kind::kLinear;
+    TRY_ASSIGN(rule.factor, hf.positive("factor"));
     return {};
   }
   TRY(read_original(file, hf, config, rule));
@@ -156,15 +168,16 @@ Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const Mode
 
 // The dimensions of a head that turn: as many as config.json's share of them, whole pairs.
 Result<size_t> hf_rotary_dim(const Hyperparameters& file, const std::string& section, const Architecture& row,
-                             const ModelConfig& config) {
+                             const ModelConfig& config, const RopeRule& rule) {
+  const size_t head_dim = head_dim_of(config, rule);
   if (config.latent.used()) return config.latent.rope_dim;
   const std::string within = section + "partial_rotary_factor|partial_rotary_factor|rotary_pct";
   const Key key{"rotary share", "", within.c_str()};
   TRY_ASSIGN(const double share, file.positive(key, 1.0, row.rotary_share));
-  const auto n = static_cast<size_t>(share * static_cast<double>(config.head_dim));
+  const auto n = static_cast<size_t>(share * static_cast<double>(head_dim));
   if (n >= 2 && n % 2 == 0) return n;
   return file.bad(key, std::to_string(share),
-                  "a share of " + std::to_string(config.head_dim) + " dimensions that is an even number of them");
+                  "a share of " + std::to_string(head_dim) + " dimensions that is an even number of them");
 }
 
 constexpr Key kTheta{"rope_theta", "rope.freq_base", "rope_theta|rotary_emb_base"};
@@ -173,7 +186,7 @@ constexpr Key kWindowedTheta{"rope_theta of windowed layers", "rope.freq_base_sw
 Status read_hf_rule(const Hyperparameters& file, const std::string& section, const Architecture& row,
                     const ModelConfig& config, RopeRule& rule) {
   const HfRule hf(file, section);
-  TRY_ASSIGN(rule.rotary_dim, hf_rotary_dim(file, section, row, config));
+  TRY_ASSIGN(rule.rotary_dim, hf_rotary_dim(file, section, row, config, rule));
   TRY_ASSIGN(rule.theta, file.positive(kTheta, kMaxTheta, 10000.0));
   TRY_ASSIGN(rule.theta, hf.theta(rule.theta));
   return read_hf_scaling(file, hf, config, rule);
@@ -192,7 +205,7 @@ Status read_hf_ropes(const Hyperparameters& file, const Architecture& row, Model
   }
   TRY(read_hf_rule(file, file.has(kTogether) ? "rope_parameters." : "rope_scaling.", row, config, config.ropes[0]));
   if (!two) return {};
-  config.ropes[1].rotary_dim = config.ropes[0].rotary_dim;
+  TRY_ASSIGN(config.ropes[1].rotary_dim, hf_rotary_dim(file, "rope_scaling.", row, config, config.ropes[1]));
   const double fallback = row.windowed_theta == 0 ? config.ropes[0].theta : row.windowed_theta;
   TRY_ASSIGN(config.ropes[1].theta, file.positive(kWindowedTheta, kMaxTheta, fallback));
   return {};
@@ -257,19 +270,27 @@ Status read_gguf_scaling(const Hyperparameters& file, const ModelConfig& config,
   return {};
 }
 
+Result<size_t> gguf_rotary_dim(const Hyperparameters& file, const Key& key, size_t head_dim) {
+  TRY_ASSIGN(const size_t n, file.integer(key, 2, static_cast<int64_t>(head_dim), head_dim));
+  if (n % 2 != 0) return file.bad(key, std::to_string(n), "an even number");
+  return n;
+}
+
 Status read_gguf_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kRotaryDim{"rotary_dim", "rope.dimension_count", ""};
+  constexpr Key kWindowedDim{"rotary_dim of windowed layers", "rope.dimension_count_swa", ""};
   const bool two = row.rope_layers == RopeLayers::kTwoRules;
   config.ropes.resize(two ? 2 : 1);
   RopeRule& rule = config.ropes[0];
-  TRY_ASSIGN(rule.rotary_dim,
-             file.integer(kRotaryDim, 2, static_cast<int64_t>(config.head_dim), config.head_dim));
-  if (rule.rotary_dim % 2 != 0) return file.bad(kRotaryDim, std::to_string(rule.rotary_dim), "an even number");
+  TRY_ASSIGN(rule.rotary_dim, gguf_rotary_dim(file, kRotaryDim, head_dim_of(config, rule)));
   TRY_ASSIGN(rule.theta, file.positive(kTheta, kMaxTheta, 10000.0));
   rule.truncate = row.yarn_truncates;
   TRY(read_gguf_scaling(file, config, rule));
   if (!two) return {};
-  config.ropes[1].rotary_dim = rule.rotary_dim;
+  const size_t windowed_dim = head_dim_of(config, config.ropes[1]);
+  const bool alike = windowed_dim == head_dim_of(config, rule);
+  TRY_ASSIGN(config.ropes[1].rotary_dim,
+             gguf_rotary_dim(file, alike && !file.has(kWindowedDim) ? kRotaryDim : kWindowedDim, windowed_dim));
   const double fallback = row.windowed_theta == 0 ? rule.theta : row.windowed_theta;
   TRY_ASSIGN(config.ropes[1].theta, file.positive(kWindowedTheta, kMaxTheta, fallback));
   return {};

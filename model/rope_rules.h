@@ -9,7 +9,7 @@
 namespace ibid {
 
 // Sets config.ropes: one rule, or two for RopeLayers::kTwoRules, in whose layers without a window the first holds.
-// REQUIRES: config.head_dim and config.trained_context are read.
+// REQUIRES: the layers' heads and config.trained_context are read.
 // Errors: kUnsupported (a rule, named, with the supported ones), kMissingKey, kBadHyperparameter, kBadType, kBadShape,
 // kNonFinite.
 Status read_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config);

@@ -1,12 +1,9 @@
 #include "model/tensor_table.h"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
-#include <utility>
 
 #include "base/check.h"
-#include "weights/block_formats.h"
 
 namespace ibid {
 
@@ -26,18 +23,24 @@ size_t two_shared_dims(const Config& c, size_t) { return 2 * c.moe.shared_ffn_di
 size_t one(const Config&, size_t) { return 1; }
 size_t two_ffn_dims(const Config& c, size_t l) { return 2 * c.layers[l].ffn_dim; }
 size_t heads(const Config& c, size_t) { return c.n_heads; }
-size_t q_dim(const Config& c, size_t) {
-  return c.latent.used() ? c.n_heads * c.latent.key_dim() : c.q_dim();
+size_t q_dim(const Config& c, size_t l) {
+  return c.latent.used() ? c.n_heads * c.latent.key_dim() : c.q_dim(l);
 }
-size_t attended_dim(const Config& c, size_t) { return c.attended_dim(); }
+size_t attended_dim(const Config& c, size_t l) { return c.attended_dim(l); }
 size_t q_rank(const Config& c, size_t) { return c.latent.q_rank; }
 size_t kv_rank(const Config& c, size_t) { return c.latent.kv_rank; }
 size_t kv_a_dim(const Config& c, size_t) { return c.latent.kv_rank + c.latent.rope_dim; }
 size_t kv_b_dim(const Config& c, size_t) { return c.n_heads * (c.latent.nope_dim + c.latent.value_dim); }
-size_t kv_dim(const Config& c, size_t) { return c.kv_dim(); }
-size_t qkv_dim(const Config& c, size_t) { return c.q_dim() + 2 * c.kv_dim(); }
-size_t q_norm(const Config& c, size_t) { return c.qk_norm == QkNorm::kWhole ? c.q_dim() : c.head_dim; }
-size_t k_norm(const Config& c, size_t) { return c.qk_norm == QkNorm::kWhole ? c.kv_dim() : c.head_dim; }
+size_t kv_dim(const Config& c, size_t l) { return c.kv_dim(l); }
+size_t qkv_dim(const Config& c, size_t l) { return c.q_dim(l) + 2 * c.kv_dim(l); }
+size_t q_norm(const Config& c, size_t l) { return c.qk_norm == QkNorm::kWhole ? c.q_dim(l) : c.layers[l].head_dim; }
+size_t k_norm(const Config& c, size_t l) { return c.qk_norm == QkNorm::kWhole ? c.kv_dim(l) : c.layers[l].head_dim; }
+size_t layer_vocab(const Config& c, size_t) { return c.layer_inputs.vocab_size; }
+size_t layer_input_dim(const Config& c, size_t) { return c.layer_inputs.dim; }
+size_t all_layer_inputs(const Config& c, size_t) { return c.n_layers * c.layer_inputs.dim; }
+size_t laurel_rank(const Config& c, size_t) { return c.laurel_rank; }
+size_t streams(const Config& c, size_t) { return c.altup.n_streams; }
+size_t streams_squared(const Config& c, size_t) { return c.altup.n_streams * c.altup.n_streams; }
 
 constexpr Presence only_if(bool model_has_it, Presence then = Presence::kMust) {
   return model_has_it ? then : Presence::kNo;
@@ -57,15 +60,29 @@ Presence mlp(const Config& c, size_t l) { return only_if(is_dense(c, l)); }
 Presence mlp_may(const Config& c, size_t l) { return only_if(is_dense(c, l), Presence::kMay); }
 Presence gate(const Config& c, size_t l) { return only_if(c.gated && is_dense(c, l)); }
 Presence gate_bias(const Config& c, size_t l) { return only_if(c.gated && is_dense(c, l), Presence::kMay); }
-Presence moe(const Config& c, size_t l) { return only_if(!is_dense(c, l)); }
-Presence moe_may(const Config& c, size_t l) { return only_if(!is_dense(c, l), Presence::kMay); }
-Presence shared(const Config& c, size_t l) { return only_if(!is_dense(c, l) && c.moe.shared_ffn_dim != 0); }
+bool has_experts(const Config& c, size_t l) { return c.layers[l].has_experts; }
+Presence moe(const Config& c, size_t l) { return only_if(has_experts(c, l)); }
+Presence moe_may(const Config& c, size_t l) { return only_if(has_experts(c, l), Presence::kMay); }
+Presence moe_beside(const Config& c, size_t l) { return only_if(has_experts(c, l) && is_dense(c, l)); }
+Presence shared(const Config& c, size_t l) { return only_if(has_experts(c, l) && c.moe.shared_ffn_dim != 0); }
 Presence shared_may(const Config& c, size_t l) {
   return only_if(shared(c, l) == Presence::kMust, Presence::kMay);
 }
-Presence qk_norms(const Config& c, size_t) { return only_if(c.qk_norm != QkNorm::kNone); }
+Presence q_norms(const Config& c, size_t) { return only_if(c.qk_norm != QkNorm::kNone); }
+Presence k_norms(const Config& c, size_t l) {
+  return only_if(c.qk_norm != QkNorm::kNone && c.layers[l].writes_kv);
+}
 Presence wq(const Config& c, size_t) { return only_if(c.latent.q_rank == 0); }
-Presence plain_kv(const Config& c, size_t) { return only_if(!c.latent.used()); }
+Presence plain_k(const Config& c, size_t l) { return only_if(!c.latent.used() && c.layers[l].writes_kv); }
+Presence plain_v(const Config& c, size_t l) {
+  return only_if(plain_k(c, l) == Presence::kMust && !c.layers[l].value_is_key);
+}
+Presence key_bias(const Config& c, size_t l) { return only_if(c.layers[l].writes_kv, Presence::kMay); }
+Presence layer_inputs(const Config& c, size_t) { return only_if(c.layer_inputs.used()); }
+Presence laurel(const Config& c, size_t) { return only_if(c.laurel_rank != 0); }
+Presence altup(const Config& c, size_t) { return only_if(c.altup.used()); }
+Presence altup_scale(const Config& c, size_t) { return only_if(c.altup.scales_active); }
+Presence out_scale(const Config& c, size_t) { return only_if(c.scaled_layers, Presence::kMay); }
 Presence latent(const Config& c, size_t) { return only_if(c.latent.used()); }
 Presence latent_may(const Config& c, size_t) { return only_if(c.latent.used(), Presence::kMay); }
 Presence q_latent(const Config& c, size_t) { return only_if(c.latent.q_rank != 0); }
@@ -91,6 +108,16 @@ constexpr std::array kTable = {
               norm_bias},
     TensorRow{kLmHead, "output.weight", "lm_head.weight|language_model.lm_head.weight", vocab_size, dim,
               &Model::lm_head, own_head, kH},
+    TensorRow{kLayerEmbed, "per_layer_token_embd.weight", "@embed_tokens_per_layer.weight", layer_vocab,
+              all_layer_inputs, &Model::layer_embed, layer_inputs},
+    TensorRow{kLayerInputs, "per_layer_model_proj.weight", "@per_layer_model_projection.weight", all_layer_inputs,
+              dim, &Model::layer_inputs, layer_inputs, kH},
+    TensorRow{kLayerInputNorm, "per_layer_proj_norm.weight", "@per_layer_projection_norm.weight", layer_input_dim,
+              nullptr, &Model::layer_input_norm, layer_inputs, kNoInput, kNorm},
+    TensorRow{kSpread, "altup_proj.weight", "@altup_projections.%.weight", dim, dim, &StreamWeights::spread, altup,
+              kH, kAsIs, kSpread, Copies::kStreams},
+    TensorRow{kGather, "altup_unembd_proj.weight", "@altup_unembed_projections.%.weight", dim, dim,
+              &StreamWeights::gather, altup, kH, kAsIs, kGather, Copies::kStreams},
 
     TensorRow{kAttnNorm, "blk.#.attn_norm.weight", "@layers.#.input_layernorm.weight", dim, nullptr,
               &Layer::attn_norm, before, kNoInput, kNorm},
@@ -100,20 +127,20 @@ constexpr std::array kTable = {
     TensorRow{kWq, "blk.#.attn_q.weight", "@layers.#.self_attn.q_proj.weight", q_dim, dim, &Layer::wq, wq,
               kH, kRotated, kWqkv},
     TensorRow{kWk, "blk.#.attn_k.weight", "@layers.#.self_attn.k_proj.weight", kv_dim, dim, &Layer::wk,
-              plain_kv, kH, kRotated, kWqkv},
+              plain_k, kH, kRotated, kWqkv},
     TensorRow{kWv, "blk.#.attn_v.weight", "@layers.#.self_attn.v_proj.weight", kv_dim, dim, &Layer::wv,
-              plain_kv, kH, kAsIs, kWqkv},
+              plain_v, kH, kAsIs, kWqkv},
     TensorRow{kBqkv, "blk.#.attn_qkv.bias", "@layers.#.self_attn.qkv_proj.bias", qkv_dim, nullptr, {}, may},
     TensorRow{kBq, "blk.#.attn_q.bias", "@layers.#.self_attn.q_proj.bias", q_dim, nullptr, &Layer::bq, may,
               kNoInput, kRotated, kBqkv},
-    TensorRow{kBk, "blk.#.attn_k.bias", "@layers.#.self_attn.k_proj.bias", kv_dim, nullptr, &Layer::bk, may,
+    TensorRow{kBk, "blk.#.attn_k.bias", "@layers.#.self_attn.k_proj.bias", kv_dim, nullptr, &Layer::bk, key_bias,
               kNoInput, kRotated, kBqkv},
-    TensorRow{kBv, "blk.#.attn_v.bias", "@layers.#.self_attn.v_proj.bias", kv_dim, nullptr, &Layer::bv, may,
+    TensorRow{kBv, "blk.#.attn_v.bias", "@layers.#.self_attn.v_proj.bias", kv_dim, nullptr, &Layer::bv, key_bias,
               kNoInput, kAsIs, kBqkv},
     TensorRow{kQNorm, "blk.#.attn_q_norm.weight", "@layers.#.self_attn.q_norm.weight", q_norm, nullptr,
-              &Layer::q_norm, qk_norms, kNoInput, kRotatedNorm},
+              &Layer::q_norm, q_norms, kNoInput, kRotatedNorm},
     TensorRow{kKNorm, "blk.#.attn_k_norm.weight", "@layers.#.self_attn.k_norm.weight", k_norm, nullptr,
-              &Layer::k_norm, qk_norms, kNoInput, kRotatedNorm},
+              &Layer::k_norm, k_norms, kNoInput, kRotatedNorm},
     TensorRow{kWqA, "blk.#.attn_q_a.weight", "@layers.#.self_attn.q_a_proj.weight", q_rank, dim,
               &LatentWeights::wq_a, q_latent, kH},
     TensorRow{kBqA, "blk.#.attn_q_a.bias", "@layers.#.self_attn.q_a_proj.bias", q_rank, nullptr,
@@ -138,6 +165,12 @@ constexpr std::array kTable = {
               may},
     TensorRow{kWAttnGate, "blk.#.attn_gate.weight", "@layers.#.self_attn.gate_proj.weight", q_dim, dim,
               &Layer::w_attn_gate, attention_gate, kH},
+    TensorRow{kLaurelLeft, "blk.#.laurel_l.weight", "@layers.#.laurel.linear_left.weight", laurel_rank, dim,
+              &Layer::laurel_left, laurel, kH},
+    TensorRow{kLaurelRight, "blk.#.laurel_r.weight", "@layers.#.laurel.linear_right.weight", dim, laurel_rank,
+              &Layer::laurel_right, laurel, InputOf::kLaurel},
+    TensorRow{kLaurelNorm, "blk.#.laurel_post_norm.weight", "@layers.#.laurel.post_laurel_norm.weight", dim, nullptr,
+              &Layer::laurel_norm, laurel, kNoInput, kNorm},
     TensorRow{kAttnPostNorm, "blk.#.post_attention_norm.weight",
               "@layers.#.post_attention_layernorm.weight", dim, nullptr, &Layer::attn_post_norm, after,
               kNoInput, kNorm},
@@ -161,10 +194,29 @@ constexpr std::array kTable = {
               mlp_may},
     TensorRow{kFfnPostNorm, "blk.#.post_ffw_norm.weight", "@layers.#.post_feedforward_layernorm.weight",
               dim, nullptr, &Layer::ffn_post_norm, after, kNoInput, kNorm},
+    TensorRow{kLayerGate, "blk.#.inp_gate.weight", "@layers.#.per_layer_input_gate.weight", layer_input_dim, dim,
+              &LayerInputWeights::gate, layer_inputs, kH},
+    TensorRow{kLayerOut, "blk.#.proj.weight", "@layers.#.per_layer_projection.weight", dim, layer_input_dim,
+              &LayerInputWeights::out, layer_inputs, InputOf::kLayerGated},
+    TensorRow{kLayerPostNorm, "blk.#.post_norm.weight", "@layers.#.post_per_layer_input_norm.weight", dim, nullptr,
+              &LayerInputWeights::post_norm, layer_inputs, kNoInput, kNorm},
+    TensorRow{kOutScale, "blk.#.layer_output_scale.weight", "@layers.#.layer_scalar", one, nullptr,
+              &Layer::out_scale, out_scale},
+    TensorRow{kAltUpRouter, "blk.#.altup_router.weight", "@layers.#.altup.modality_router.weight", streams, dim,
+              &AltUpWeights::router, altup},
+    TensorRow{kAltUpRouterNorm, "blk.#.altup_router_norm.weight", "@layers.#.altup.router_norm.weight", dim, nullptr,
+              &AltUpWeights::router_norm, altup, kNoInput, kNorm},
+    TensorRow{kAltUpPredict, "blk.#.altup_predict_coef.weight", "@layers.#.altup.prediction_coefs.weight",
+              streams_squared, streams, &AltUpWeights::predict, altup},
+    TensorRow{kAltUpCorrect, "blk.#.altup_correct_coef.weight", "@layers.#.altup.correction_coefs.weight", streams,
+              streams, &AltUpWeights::correct, altup},
+    TensorRow{kAltUpScale, "blk.#.altup_correct_scale.weight", "@layers.#.altup.correct_output_scale", dim, nullptr,
+              &AltUpWeights::active_scale, altup_scale},
 
     TensorRow{kRouter, "blk.#.ffn_gate_inp.weight",
               "@layers.#.mlp.gate.weight|@layers.#.block_sparse_moe.gate.weight|@layers.#.mlp.router.weight|"
-              "@layers.#.block_sparse_moe.router.layer.weight|@layers.#.mlp.router.gate.weight",
+              "@layers.#.block_sparse_moe.router.layer.weight|@layers.#.mlp.router.gate.weight|"
+              "@layers.#.router.proj.weight",
               n_experts, dim, &MoeWeights::router, moe, kH},
     TensorRow{kBRouter, "blk.#.ffn_gate_inp.bias", "@layers.#.mlp.router.bias", n_experts, nullptr,
               &MoeWeights::router_bias, moe_may},
@@ -172,6 +224,16 @@ constexpr std::array kTable = {
               "@layers.#.mlp.gate.e_score_correction_bias|@layers.#.mlp.moe_statics.e_score_correction_bias|"
               "@layers.#.mlp.expert_bias",
               n_experts, nullptr, &MoeWeights::choice_bias, moe_may},
+    TensorRow{kRouterScale, "blk.#.ffn_gate_inp.scale", "@layers.#.router.scale", dim, nullptr,
+              &MoeWeights::router_scale, moe_beside},
+    TensorRow{kExpertScale, "blk.#.ffn_down_exps.scale", "@layers.#.router.per_expert_scale", n_experts, nullptr,
+              &MoeWeights::expert_scale, moe_may},
+    TensorRow{kMoeNorm, "blk.#.pre_ffw_norm_2.weight", "@layers.#.pre_feedforward_layernorm_2.weight", dim, nullptr,
+              &MoeWeights::norm, moe_beside, kNoInput, kNorm},
+    TensorRow{kMoePostNorm, "blk.#.post_ffw_norm_2.weight", "@layers.#.post_feedforward_layernorm_2.weight", dim,
+              nullptr, &MoeWeights::post_norm, moe_beside, kNoInput, kNorm},
+    TensorRow{kMlpPostNorm, "blk.#.post_ffw_norm_1.weight", "@layers.#.post_feedforward_layernorm_1.weight", dim,
+              nullptr, &MoeWeights::mlp_post_norm, moe_beside, kNoInput, kNorm},
     TensorRow{kSharedRouter, "blk.#.ffn_gate_inp_shexp.weight", "@layers.#.mlp.shared_expert_gate.weight", one, dim,
               &MoeWeights::shared_gate, shared_may, kH},
     TensorRow{kSharedGateUp, "blk.#.ffn_gate_up_shexp.weight", "@layers.#.shared_mlp.input_linear.weight",
@@ -189,151 +251,41 @@ constexpr std::array kTable = {
 
     TensorRow{kExpertGateUp, "blk.#.ffn_gate_up_exps.weight",
               "@layers.#.mlp.experts.gate_up_proj|@layers.#.mlp.experts.gate_up_proj_blocks|"
-              "@layers.#.block_sparse_moe.input_linear.weight", two_expert_dims,
-              dim, {}, moe_may, kNoInput, kAsIs, kExpertGateUp, true},
+              "@layers.#.block_sparse_moe.input_linear.weight|@layers.#.experts.gate_up_proj", two_expert_dims,
+              dim, {}, moe_may, kNoInput, kAsIs, kExpertGateUp, Copies::kExperts},
     TensorRow{kExpertGate, "blk.#.ffn_gate_exps.weight|blk.#.ffn_gate.%.weight",
               "@layers.#.mlp.experts.%.gate_proj.weight|@layers.#.block_sparse_moe.experts.%.w1.weight", expert_dim,
-              dim, &Expert::w_gate, moe, kH, kAsIs, kExpertGateUp, true},
+              dim, &Expert::w_gate, moe, kH, kAsIs, kExpertGateUp, Copies::kExperts},
     TensorRow{kExpertUp, "blk.#.ffn_up_exps.weight|blk.#.ffn_up.%.weight",
               "@layers.#.mlp.experts.%.up_proj.weight|@layers.#.block_sparse_moe.experts.%.w3.weight", expert_dim,
-              dim, &Expert::w_up, moe, kH, kAsIs, kExpertGateUp, true},
+              dim, &Expert::w_up, moe, kH, kAsIs, kExpertGateUp, Copies::kExperts},
     TensorRow{kExpertDown, "blk.#.ffn_down_exps.weight|blk.#.ffn_down.%.weight",
               "@layers.#.mlp.experts.%.down_proj.weight|@layers.#.block_sparse_moe.experts.%.w2.weight|"
               "@layers.#.mlp.experts.down_proj|@layers.#.mlp.experts.down_proj_blocks|"
-              "@layers.#.block_sparse_moe.output_linear.weight",
-              dim, expert_dim, &Expert::w_down, moe, InputOf::kExpertGated, kAsIs, kExpertDown, true},
+              "@layers.#.block_sparse_moe.output_linear.weight|@layers.#.experts.down_proj",
+              dim, expert_dim, &Expert::w_down, moe, InputOf::kExpertGated, kAsIs, kExpertDown, Copies::kExperts},
     TensorRow{kBExpertGateUp, "blk.#.ffn_gate_up_exps.bias", "@layers.#.mlp.experts.gate_up_proj_bias",
-              two_expert_dims, nullptr, {}, moe_may, kNoInput, kAsIs, kBExpertGateUp, true},
+              two_expert_dims, nullptr, {}, moe_may, kNoInput, kAsIs, kBExpertGateUp, Copies::kExperts},
     TensorRow{kBExpertGate, "blk.#.ffn_gate_exps.bias", "@layers.#.mlp.experts.gate_proj_bias", expert_dim, nullptr,
-              &Expert::b_gate, moe_may, kNoInput, kAsIs, kBExpertGateUp, true},
+              &Expert::b_gate, moe_may, kNoInput, kAsIs, kBExpertGateUp, Copies::kExperts},
     TensorRow{kBExpertUp, "blk.#.ffn_up_exps.bias", "@layers.#.mlp.experts.up_proj_bias", expert_dim, nullptr,
-              &Expert::b_up, moe_may, kNoInput, kAsIs, kBExpertGateUp, true},
+              &Expert::b_up, moe_may, kNoInput, kAsIs, kBExpertGateUp, Copies::kExperts},
     TensorRow{kBExpertDown, "blk.#.ffn_down_exps.bias", "@layers.#.mlp.experts.down_proj_bias", dim, nullptr,
-              &Expert::b_down, moe_may, kNoInput, kAsIs, kBExpertDown, true},
+              &Expert::b_down, moe_may, kNoInput, kAsIs, kBExpertDown, Copies::kExperts},
 };
-
-// Every spelling of a role in a file, in order.
-std::string spellings(const ModelFile& file, const ModelConfig& config, TensorRole role) {
-  const bool gguf = file.container() == Container::kGguf;
-  for (const TensorName& name : config.names) {
-    const char* own = gguf ? name.gguf : name.hf;
-    if (name.role == role && *own != '\0') return own;
-  }
-  return gguf ? tensor_row(role).gguf : tensor_row(role).hf;
-}
-
-std::string fill_in(std::string_view spelling, const ModelConfig& config, size_t layer, size_t expert) {
-  std::string name;
-  for (const char c : spelling) {
-    if (c == '#') {
-      name += std::to_string(layer);
-    } else if (c == '%') {
-      name += std::to_string(expert);
-    } else if (c == '@') {
-      name += config.name_prefix;
-    } else {
-      name += c;
-    }
-  }
-  return name;
-}
-
-struct Found {
-  std::string name;
-  const TensorView* tensor = nullptr;
-  bool all_experts = false;
-};
-
-// Without a tensor: the first spelling.
-Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer, size_t expert) {
-  const std::string all = spellings(file, config, role);
-  Found first;
-  for (size_t begin = 0; begin <= all.size();) {
-    const size_t end = std::min(all.find('|', begin), all.size());
-    const std::string_view spelling = std::string_view(all).substr(begin, end - begin);
-    std::string name = fill_in(spelling, config, layer, expert);
-    const TensorView* tensor = file.find_tensor(name);
-    const bool all_experts = tensor_row(role).of_each_expert && spelling.find('%') == std::string_view::npos;
-    if (tensor != nullptr) return {std::move(name), tensor, all_experts};
-    if (begin == 0) first.name = std::move(name);
-    begin = end + 1;
-  }
-  return first;
-}
-
-// The same but for dimensions of 1, which some files have and others leave out.
-bool same_but_for_ones(const Shape& a, const Shape& b) {
-  const auto without_ones = [](const Shape& shape) {
-    Shape rest;
-    for (size_t i = 0; i < shape.rank; ++i) {
-      if (shape[i] != 1) rest.dims[rest.rank++] = shape[i];
-    }
-    return rest;
-  };
-  return without_ones(a) == without_ones(b);
-}
-
-Status check(const ModelFile& file, const Found& found, const Shape& wanted) {
-  const TensorView& tensor = *found.tensor;
-  if (!same_but_for_ones(tensor.shape, wanted)) {
-    return {ErrorCode::kBadShape, file.path() + ": tensor " + found.name + " is " + tensor.shape.to_string() +
-                                      ", wanted " + wanted.to_string()};
-  }
-  if (!can_dequantize(tensor.dtype)) {
-    return {ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " has type " +
-                                         std::string(dtype_name(tensor.dtype)) +
-                                         ", which is not supported for weights"};
-  }
-  return {};
-}
-
-// What the file has to have: a matrix or a vector, of all experts or of one.
-Shape wanted_shape(const ModelConfig& config, const TensorRow& row, const TensorSource& source, size_t file_rows,
-                   bool all_experts) {
-  Shape shape;
-  if (all_experts) shape.dims[shape.rank++] = config.moe.router.n_experts;
-  const bool turned = source.transposed;
-  shape.dims[shape.rank++] = turned ? source.n_cols : file_rows;
-  if (row.is_matrix()) shape.dims[shape.rank++] = turned ? file_rows : source.n_cols;
-  return shape;
-}
-
-// One expert's part of the tensor of all.
-TensorView of_expert(const TensorView& all, const Shape& shape, size_t expert) {
-  if (all.source != nullptr) return all.row_range(expert * shape[1], shape[1]);
-  TensorView one = all;
-  one.shape = Shape{{shape[1], shape[2]}, shape.rank - 1};
-  const size_t bytes = all.data.size() / shape[0];
-  one.data = all.data.subspan(expert * bytes, bytes);
-  return one;
-}
-
-// Where the rows of `row` are in the fused tensor `fused`, whose parts stand in the table in their order.
-RowOrder part_order(const ModelConfig& config, const TensorRow& row, size_t layer) {
-  size_t first = 0;
-  for (const TensorRow& other : kTable) {
-    if (other.role == row.role) break;
-    if (other.part_of == row.part_of && other.role != row.part_of) first += other.rows(config, layer);
-  }
-  const bool of_expert = row.part_of == kExpertGateUp || row.part_of == kBExpertGateUp;
-  if (of_expert && config.experts_interleaved) return {.first = first == 0 ? size_t{0} : 1, .block = 1, .stride = 2};
-  const bool heads_are_grouped = row.part_of == kWqkv || row.part_of == kBqkv;
-  if (!heads_are_grouped || !config.qkv_by_group) return {.first = first};
-  return {.first = first / config.n_kv_heads,
-          .block = row.rows(config, layer) / config.n_kv_heads,
-          .stride = qkv_dim(config, layer) / config.n_kv_heads};
-}
-
-// A part that is consecutive rows of a matrix is a view of those.
-void cut(TensorSource& source) {
-  if (source.transposed || source.order.block != 0 || source.tensor.shape.rank != 2) return;
-  source.tensor = source.tensor.row_range(source.order.first, source.n_rows);
-  source.order.first = 0;
-}
 
 }  // namespace
 
 std::span<const TensorRow> tensor_table() { return kTable; }
+
+size_t n_copies(const TensorRow& row, const ModelConfig& config, size_t layer) {
+  switch (row.copies) {
+    case Copies::kOne: return 1;
+    case Copies::kExperts: return config.layers[layer].has_experts ? config.moe.router.n_experts : 0;
+    case Copies::kStreams: return config.altup.used() ? config.altup.n_streams - 1 : 0;
+  }
+  return 0;
+}
 
 const TensorRow& tensor_row(TensorRole role) {
   for (const TensorRow& row : kTable) {
@@ -341,59 +293,6 @@ const TensorRow& tensor_row(TensorRole role) {
   }
   CHECK(false) << "role " << static_cast<int>(role) << " is not in the tensor table";
   return kTable[0];
-}
-
-std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer,
-                        size_t expert) {
-  const std::string all = spellings(file, config, role);
-  return fill_in(std::string_view(all).substr(0, all.find('|')), config, layer, expert);
-}
-
-Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
-                                 size_t layer, size_t expert) {
-  const Presence presence = row.presence(config, layer);
-  if (presence == Presence::kNo) return TensorSource();
-  TensorSource source;
-  source.n_rows = row.rows(config, layer);
-  source.n_cols = row.is_matrix() ? row.cols(config, layer) : 1;
-
-  Found found = find(file, config, row.role, layer, expert);
-  size_t file_rows = source.n_rows;
-  // GGUF calls gate|up what else is up alone: it is fused where there is no gate.
-  const bool own = found.tensor != nullptr &&
-                   (row.role != kWUp || !config.gated || find(file, config, kWGate, layer, 0).tensor != nullptr);
-  if (!own && row.part_of != row.role) {
-    Found fused = find(file, config, row.part_of, layer, expert);
-    if (fused.tensor != nullptr) {
-      found = std::move(fused);
-      file_rows = tensor_row(row.part_of).rows(config, layer);
-      source.order = part_order(config, row, layer);
-    }
-  }
-  if (found.tensor == nullptr) {
-    if (presence == Presence::kMay) return TensorSource();
-    return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + found.name + " is missing");
-  }
-  const bool is_float = dtype_is_float(found.tensor->dtype);
-  source.transposed = row.is_matrix() && row.per_layer() &&
-                      (row.of_each_expert ? config.experts_transposed && is_float : config.transposed);
-  const Shape wanted = wanted_shape(config, row, source, file_rows, found.all_experts);
-  TRY(check(file, found, wanted));
-  if (source.transposed && (!is_float || found.tensor->source != nullptr)) {
-    return Status(ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " is [in, out] and of type " +
-                                               std::string(dtype_name(found.tensor->dtype)) +
-                                               ", wanted floats: blocks of weights cannot be turned");
-  }
-  source.name = std::move(found.name);
-  source.tensor = *found.tensor;
-  source.tensor.shape = wanted;
-  if (found.all_experts) source.tensor = of_expert(source.tensor, wanted, expert);
-  cut(source);
-  if (row.is_rotated() && config.adjacent_pairs) {
-    source.order.head_dim = config.head_dim;
-    source.order.rotary_dim = config.ropes.empty() ? 0 : config.ropes.front().rotary_dim;
-  }
-  return source;
 }
 
 }  // namespace ibid

@@ -3,9 +3,10 @@
 // and the error messages follow from it.
 //
 // Names: '#' stands for the layer, '@' for the prefix of the file (ModelConfig::name_prefix), '|' separates spellings,
-// of which the first that the file has is taken; '%' for the expert: a spelling without it is all experts' tensor, the
-// experts being its first dimension. An architecture whose files use other names lists those
-// (ModelConfig::names). Several tensors in one (q|k|v, gate|up) are found where a file has no tensor of their own.
+// of which the first that the file has is taken; '%' for the copy, of tensors of which there are several alike
+// (experts, streams): a spelling without it is all copies' tensor, the copies being its first dimension. An
+// architecture whose files use other names lists those (ModelConfig::names). Several tensors in one (q|k|v, gate|up)
+// are found where a file has no tensor of their own.
 #pragma once
 
 #include <span>
@@ -23,11 +24,16 @@ namespace ibid {
 
 enum class TensorRole : uint8_t {
   kEmbed, kPositions, kFinalNorm, kFinalNormBias, kLmHead,                       // once
+  kLayerEmbed, kLayerInputs, kLayerInputNorm,
+  kSpread, kGather,                                                              // per stream but the first
   kAttnNorm, kAttnNormBias, kAttnPostNorm, kWq, kWk, kWv, kWo, kWqkv,            // per layer
   kBq, kBk, kBv, kBo, kBqkv, kQNorm, kKNorm, kSinks,
+  kLaurelLeft, kLaurelRight, kLaurelNorm, kLayerGate, kLayerOut, kLayerPostNorm, kOutScale,
+  kAltUpRouter, kAltUpRouterNorm, kAltUpPredict, kAltUpCorrect, kAltUpScale,
   kWAttnGate, kWqA, kWqB, kWkvA, kWkvB, kBqA, kBkvA, kQANorm, kKvANorm,
   kFfnNorm, kFfnNormBias, kFfnPostNorm, kWGate, kWUp, kWDown, kWGateUp, kBGate, kBUp, kBDown,
-  kRouter, kBRouter, kChoiceBias, kSharedRouter,                                 // per layer with experts
+  kRouter, kBRouter, kChoiceBias, kSharedRouter, kRouterScale, kExpertScale,     // per layer with experts
+  kMoeNorm, kMoePostNorm, kMlpPostNorm,
   kSharedGateUp, kSharedGate, kSharedUp, kSharedDown,
   kExpertGateUp, kExpertGate, kExpertUp, kExpertDown,                            // per expert
   kBExpertGateUp, kBExpertGate, kBExpertUp, kBExpertDown,
@@ -41,7 +47,9 @@ struct TensorName {
 };
 
 // The input of the linear layer that a matrix is. The embedding is only looked up; as a tied head it reads h.
-enum class InputOf : uint8_t { kNone, kH, kAttended, kGated, kQLatent, kKvLatent, kExpertGated, kSharedGated };
+enum class InputOf : uint8_t {
+  kNone, kH, kAttended, kGated, kQLatent, kKvLatent, kExpertGated, kSharedGated, kLaurel, kLayerGated
+};
 
 enum class FixUp : uint8_t {
   kNone,
@@ -53,13 +61,19 @@ enum class FixUp : uint8_t {
 // Whether a model has a tensor. kMay: if its file does, and that is the switch.
 enum class Presence : uint8_t { kNo, kMay, kMust };
 
+// How many tensors of a kind a model, or a layer, has.
+enum class Copies : uint8_t { kOne, kExperts, kStreams };
+
 struct TensorRow {
   using Dimension = size_t (*)(const ModelConfig&, size_t layer);
-  // Where TransformerWeights has it. Nothing: it holds other tensors.
+  // Where TransformerWeights has it. Nothing: it holds other tensors. A matrix of few numbers may be a WeightVector,
+  // row after row.
   using Place = std::variant<std::monostate, PackedMatrix TransformerWeights::*, WeightVector TransformerWeights::*,
                              PackedMatrix LayerWeights::*, WeightVector LayerWeights::*, PackedMatrix MoeWeights::*,
                              WeightVector MoeWeights::*, PackedMatrix Expert::*, WeightVector Expert::*,
-                             PackedMatrix LatentWeights::*, WeightVector LatentWeights::*>;
+                             PackedMatrix LatentWeights::*, WeightVector LatentWeights::*,
+                             PackedMatrix StreamWeights::*, WeightVector AltUpWeights::*,
+                             PackedMatrix LayerInputWeights::*, WeightVector LayerInputWeights::*>;
   TensorRole role;
   const char* gguf;
   const char* hf;
@@ -70,7 +84,7 @@ struct TensorRow {
   InputOf input = InputOf::kNone;
   FixUp fix = FixUp::kNone;
   TensorRole part_of = role;      // the fused tensor that may hold it; itself: none
-  bool of_each_expert = false;    // else an Expert's is the shared one's
+  Copies copies = Copies::kOne;   // an Expert's that is one is the shared one's
 
   bool per_layer() const { return std::string_view(gguf).find('#') != std::string_view::npos; }
   bool is_matrix() const { return cols != nullptr; }
@@ -81,9 +95,12 @@ struct TensorRow {
 std::span<const TensorRow> tensor_table();
 const TensorRow& tensor_row(TensorRole role);
 
-// The first spelling of `role` in this file; `layer` and `expert` are ignored for tensors that exist once.
+// How many tensors of this row a layer has, or where it is not per layer, the model.
+size_t n_copies(const TensorRow& row, const ModelConfig& config, size_t layer);
+
+// The first spelling of `role` in this file; `layer` and `copy` are ignored for tensors that exist once.
 std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer = 0,
-                        size_t expert = 0);
+                        size_t copy = 0);
 
 // Where the weights of a role are in a file: rows order.source_row(0 .. n_rows) of `tensor`, or its columns.
 struct TensorSource {
@@ -98,6 +115,6 @@ struct TensorSource {
 // Finds the tensor, checks its shape against the configuration; !found() when the model does not have it.
 // Errors: kMissingTensor, kBadShape (file, tensor, got, wanted), kUnsupported (a type we cannot decode).
 Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
-                                 size_t layer = 0, size_t expert = 0);
+                                 size_t layer = 0, size_t copy = 0);
 
 }  // namespace ibid

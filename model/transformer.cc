@@ -30,7 +30,10 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
     team_->run([&](const Worker& worker) { run(worker, pass, {layer, layer + step}); });
   }
   if (pass.cancelled) return {ErrorCode::kCancelled, "the pass was cancelled"};
-  if (pass.lost_router) return {ErrorCode::kNonFinite, "the router of a layer of experts computed no finite number"};
+  if (pass.lost_router != kNoLayer) {
+    return {ErrorCode::kNonFinite, "the router of the experts of layer " + std::to_string(pass.lost_router) +
+                                       " computed no finite number"};
+  }
   TRY(check_finite(logits));
 
   for (const SequenceChunk& chunk : batch) chunk.entry->commit(chunk.tokens);  // the only line that grows a sequence
@@ -43,9 +46,11 @@ void TransformerModel::run(const Worker& worker, Pass& pass, Range layers) {
   if (layers.begin == 0) embed(part);
   for (size_t layer = layers.begin; layer < layers.end; ++layer) {
     look_for_stop(part, layer);
+    if (config_.altup.used()) predict_streams(part, layer);              // x: the active stream
     attention_block(part, layer);
     if (pass.cancelled) return;  // cancellation point: one layer; behind barriers, so that all take the same decision
     mlp_block(part, layer);
+    finish_layer(part, layer);
   }
   if (layers.end == config_.n_layers && pass.logits != nullptr) lm_head(part);
 }
@@ -63,6 +68,8 @@ void TransformerModel::embed(Part& p) {
     }
     for (size_t r = 0; r < ropes_.size(); ++r) rope_angles(ropes_[r], p.pass.positions[i], p.own.cos_sin[r].row(i));
   }
+  if (config_.layer_inputs.used()) make_layer_inputs(p);
+  if (config_.altup.used()) spread_streams(p);                           // n streams of x
 }
 
 // x += Wo attend(q, k, v),  q = rope(norm(Wq h)), k = rope(norm(Wk h)), v = Wv h,  h = norm(x)
@@ -73,20 +80,24 @@ void TransformerModel::attention_block(Part& p, size_t layer) {
   norm(p, w.attn_norm, w.attn_norm_bias);                                // h = norm(x)            [T, D]
   p.meet();
   project(p, layer);                                                     // q, and k and v in the cache
+  if (config_.laurel_rank != 0) project_laurel(p, layer);
   p.worker.barrier();
   AttentionShape shape = attention_shape(config_, layer);
   if (!w.sinks.empty()) shape.sinks = w.sinks.data();
-  attention(p.worker, *kernels_, shape, kv_layout_.block, kv_layout_.layer_offset(layer), p.pass.sequences, a.q.data,
-            a.attended.data, a.attended.stride, a.attention_scratch);
-  if (config_.attention_gate) gate_attended(p);                          // attended *= sigmoid(gate)
+  const KvLayer& kv = kv_layout_.layer(config_.layers[layer].kv_layer);  // its own, or an earlier layer's
+  attention(p.worker, *kernels_, shape, kv.block, kv.offset, p.pass.sequences, a.q.data, a.attended.data,
+            a.attended.stride, a.attention_scratch);
+  if (config_.attention_gate) gate_attended(p, layer);                        // attended *= sigmoid(gate)
   if (config_.latent.used()) drop_padding(p);
-  quantize(p, p.own.attended);                                           //                        [T, H d]
+  LinearInput attended = of_width(p.own.attended, config_.attended_dim(layer));
+  quantize(p, attended);                                                 //                        [T, H d]
   p.meet();
-  linear(p.worker, linear_, w.wo, p.own.attended, a.block_out.data, a.block_out.stride);
+  linear(p.worker, linear_, w.wo, attended, a.block_out.data, a.block_out.stride);
   p.worker.barrier();
   // A parallel MLP reads x as attention did: its norm, if it has one of its own, comes before the sum.
   if (config_.parallel && !w.ffn_norm.empty()) norm(p, w.ffn_norm, w.ffn_norm_bias);
-  add_residual(p, w.bo, w.attn_post_norm);                               // x += Wo attended       [T, D]
+  add_residual(p, a.block_out, w.bo, w.attn_post_norm);                  // x += Wo attended       [T, D]
+  if (config_.laurel_rank != 0) add_laurel(p, layer);                    // x = (x + h + laurel(h)) / sqrt 2
 }
 
 // The queries, keys and values of a layer from h.
@@ -96,8 +107,8 @@ void TransformerModel::project(Part& p, size_t layer) {
   const Activations& a = acts_;
 
   linear(p.worker, linear_, w.wq, p.own.h, a.q.data, a.q.stride);        // q = Wq h               [T, H d]
-  linear(p.worker, linear_, w.wk, p.own.h, a.k.data, a.k.stride);        // k = Wk h               [T, G d]
-  linear(p.worker, linear_, w.wv, p.own.h, a.v.data, a.v.stride);        // v = Wv h               [T, G d]
+  if (!w.wk.empty()) linear(p.worker, linear_, w.wk, p.own.h, a.k.data, a.k.stride);  // k = Wk h   [T, G d]
+  if (!w.wv.empty()) linear(p.worker, linear_, w.wv, p.own.h, a.v.data, a.v.stride);  // v = Wv h   [T, G d]
   if (config_.attention_gate) {
     linear(p.worker, linear_, w.w_attn_gate, p.own.h, a.attn_gate.data, a.attn_gate.stride);
   }
@@ -108,7 +119,7 @@ void TransformerModel::project(Part& p, size_t layer) {
     p.worker.barrier();
   }
   rotate_queries(p, layer);                                              // q = rope(norm(q + bq))
-  store_keys_and_values(p, layer);                                       // in their final, rounded form
+  if (config_.layers[layer].writes_kv) store_keys_and_values(p, layer);  // in their final, rounded form
 }
 
 // x += W_down (f(W_gate h) * W_up h),  h = norm(x)
@@ -118,30 +129,42 @@ void TransformerModel::mlp_block(Part& p, size_t layer) {
 
   if (!config_.parallel) norm(p, w.ffn_norm, w.ffn_norm_bias);           // h = norm(x)            [T, D]
   p.meet();
-  if (!w.moe.experts.empty()) return mix_experts(p, layer);
+  if (w.w_up.empty()) return mix_experts(p, layer);
   // The columns of gate and up that one worker computes are those that it multiplies: no barrier in between.
   const Range panels = p.worker.share(w.w_up.n_panels(), kQuantBlock / kPanelRows);
   if (config_.gated) linear_panels(p.worker, linear_, w.w_gate, p.own.h, panels, a.gate.data, a.gate.stride);
   linear_panels(p.worker, linear_, w.w_up, p.own.h, panels, a.up.data, a.up.stride);         //    [T, F]
-  gate(p, layer, panels);                                                // gated = f(gate) up     [T, F]
+  if (config_.layers[layer].gate_cutoff) cut_gates(p, layer);            // gate = max(gate - cutoff, 0)
+  LinearInput gated = of_width(p.pass.gated, config_.layers[layer].ffn_dim);
+  gate(p, layer, gated, panels);                                         // gated = f(gate) up     [T, F]
   p.worker.barrier();
-  linear(p.worker, linear_, w.w_down, p.pass.gated, a.block_out.data, a.block_out.stride);
+  linear(p.worker, linear_, w.w_down, gated, a.block_out.data, a.block_out.stride);
   p.worker.barrier();
-  add_residual(p, w.b_down, w.ffn_post_norm);                            // x += W_down gated      [T, D]
+  if (config_.layers[layer].has_experts) return mix_experts_beside(p, layer);
+  add_residual(p, a.block_out, w.b_down, w.ffn_post_norm);               // x += W_down gated      [T, D]
 }
 
 // x += the weighted sum of what the chosen experts give, and the shared one; h is computed.
 void TransformerModel::mix_experts(Part& p, size_t layer) {
   const LayerWeights& w = weights_.layers[layer];
-  const MoeStep step{p.worker, linear_, p.own.h, p.alone, p.rows, acts_.block_out};
-  if (!moe_block(step, config_.moe, w.moe, acts_.moe)) p.pass.lost_router = true;
+  const MoeStep step{p.worker, linear_, p.own.h, p.own.h, p.alone, p.rows, acts_.block_out};
+  if (!moe_block(step, config_.moe, w.moe, acts_.moe)) note_lost_router(p, layer);
   p.worker.barrier();
-  add_residual(p, {}, w.ffn_post_norm);
+  add_residual(p, acts_.block_out, {}, w.ffn_post_norm);
+}
+
+// What few models do behind attention and MLP.
+void TransformerModel::finish_layer(Part& p, size_t layer) {
+  const WeightVector out_scale = weights_.layers[layer].out_scale;
+  if (config_.altup.used()) correct_streams(p, layer);                   // all of them, by what the active one became
+  if (config_.layer_inputs.used()) add_layer_input(p, layer);            // x += what the token gives this layer
+  if (!out_scale.empty()) scale_rows(p, out_scale[0]);
 }
 
 // logits = W_head norm(x), for the rows that asked.
 void TransformerModel::lm_head(Part& p) {
   const size_t n = p.pass.logit_rows.size();
+  if (config_.altup.used()) gather_streams(p);                           // x: their mean
   p.meet();                           // rows of x are read by another share than wrote them
   Part head(p.worker, p.pass, acts_, n);
   for (size_t i = head.rows.begin; i < head.rows.end; ++i) {

@@ -48,6 +48,8 @@ class TransformerModel final : public LanguageModel {
   const TransformerWeights& weights() const { return weights_; }
 
  private:
+  static constexpr size_t kNoLayer = static_cast<size_t>(-1);
+
   // What one pass works on: row i of every buffer in acts_ is token i of the batch, sequence by sequence.
   struct Pass {
     std::span<const SequenceChunk> batch;
@@ -61,7 +63,7 @@ class TransformerModel final : public LanguageModel {
     size_t logits_stride = 0;
     std::stop_token stop;
     std::atomic<bool> cancelled{false};
-    std::atomic<bool> lost_router{false};  // a router gave something that is not a number
+    std::atomic<size_t> lost_router{kNoLayer};  // the first layer whose router gave something that is not a number
     size_t n_rows() const { return tokens.size(); }
   };
 
@@ -84,9 +86,7 @@ class TransformerModel final : public LanguageModel {
     Range rows;
 
     // Between a step on rows and whoever reads all of them.
-    void meet() const {
-      if (!alone) worker.barrier();
-    }
+    void meet() const { if (!alone) worker.barrier(); }
   };
 
   // Each of these is run by every worker of the region. transformer.cc: what is computed.
@@ -96,6 +96,7 @@ class TransformerModel final : public LanguageModel {
   void project(Part& p, size_t layer);
   void mlp_block(Part& p, size_t layer);
   void mix_experts(Part& p, size_t layer);
+  void finish_layer(Part& p, size_t layer);
   void lm_head(Part& p);
 
   // latent_attention.cc
@@ -107,6 +108,25 @@ class TransformerModel final : public LanguageModel {
   void turn_key(const Part& p, size_t layer, size_t row, WeightVector bias, float* turned);
   void drop_padding(const Part& p);
 
+  // altup.cc
+  void spread_streams(Part& p);
+  void predict_streams(Part& p, size_t layer);
+  void correct_streams(Part& p, size_t layer);
+  void gather_streams(Part& p);
+  void route_streams(const Part& p, const AltUpWeights& w, const float* x, float* coefficients) const;
+  float* scratch_row(const Part& p, size_t i) const;
+
+  // laurel.cc
+  void project_laurel(Part& p, size_t layer);
+  void add_laurel(Part& p, size_t layer);
+
+  // layer_inputs.cc
+  void make_layer_inputs(Part& p);
+  void add_layer_input(Part& p, size_t layer);
+
+  // experts_beside.cc
+  void mix_experts_beside(Part& p, size_t layer);
+
   // transformer_rows.cc: who computes which rows, heads and columns.
   void norm(Part& p, WeightVector weight, WeightVector bias);
   void norm_row(const float* x, WeightVector weight, WeightVector bias, size_t n, float* y) const;
@@ -116,13 +136,16 @@ class TransformerModel final : public LanguageModel {
   void store_keys_and_values(const Part& p, size_t layer);
   void rotate_head(const Part& p, Rows rows, WeightVector bias, WeightVector norm, size_t layer, size_t row,
                    size_t head);
-  void gate_attended(const Part& p);
-  void gate(const Part& p, size_t layer, Range panels);
+  void gate_attended(const Part& p, size_t layer);
+  void cut_gates(const Part& p, size_t layer);
+  void gate(const Part& p, size_t layer, LinearInput& gated, Range panels);
   void activate_and_multiply(const Activation& f, const float* gate, const float* up, size_t n, float* y) const;
   void add_bias(WeightVector bias, size_t first, size_t n, float* x) const;
-  void add_residual(const Part& p, WeightVector bias, WeightVector post_norm);
+  void add_residual(const Part& p, Rows from, WeightVector bias, WeightVector post_norm);
+  void scale_rows(const Part& p, float factor);
   void finish_logits(const Part& p);
   void look_for_stop(const Part& p, size_t layer);
+  static void note_lost_router(const Part& p, size_t layer);
 
   ModelConfig config_;
   Numerics numerics_;

@@ -4,6 +4,7 @@
 // where every worker has all rows to itself, neither do the linear layers that read them. There every worker reads what
 // the pass has in common and writes what is its own: nothing in common is changed in place.
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/pack.h"
 #include "model/transformer.h"
@@ -57,28 +58,34 @@ void TransformerModel::rotate_queries(const Part& p, size_t layer) {
     const size_t row = item / config_.n_heads, head = item % config_.n_heads;
     rotate_head(p, acts_.q, w.bq, w.q_norm, layer, row, head);
     if (p.pass.query_scales.empty()) continue;
-    kernels_->scale(acts_.q.row(row) + head * config_.head_dim, p.pass.query_scales[row], config_.head_dim);
+    const size_t d = config_.layers[layer].head_dim;
+    kernels_->scale(acts_.q.row(row) + head * d, p.pass.query_scales[row], d);
   }
 }
 
-// k = rope(norm(k + bk)) and v = v + bv, by the worker that stores them.
+// k = rope(norm(k + bk)) and v = norm(v + bv), by the worker that stores them.
 void TransformerModel::store_keys_and_values(const Part& p, size_t layer) {
   const LayerWeights& w = weights_.layers[layer];
+  const LayerConfig& of_layer = config_.layers[layer];
+  const size_t d = of_layer.head_dim;
   size_t first_row = 0;
   for (const SequenceChunk& chunk : p.pass.batch) {
     auto finish = [&](size_t row, size_t head) {
+      float* v = acts_.v.row(first_row + row) + head * d;
+      if (of_layer.value_is_key) std::copy_n(acts_.k.row(first_row + row) + head * d, d, v);
       rotate_head(p, acts_.k, w.bk, w.k_norm, layer, first_row + row, head);
-      add_bias(w.bv, head * config_.head_dim, config_.head_dim, acts_.v.row(first_row + row));
+      add_bias(w.bv, head * d, d, acts_.v.row(first_row + row));
+      if (config_.value_norm) kernels_->rms_norm(v, acts_.ones, config_.norm_eps, d, v);
     };
-    chunk.entry->append(p.worker, *kernels_, layer, acts_.k.row(first_row), acts_.v.row(first_row), acts_.k.stride,
-                        chunk.tokens.size(), finish);
+    chunk.entry->append(p.worker, *kernels_, of_layer.kv_layer, acts_.k.row(first_row), acts_.v.row(first_row),
+                        acts_.k.stride, chunk.tokens.size(), finish);
     first_row += chunk.tokens.size();
   }
 }
 
 void TransformerModel::rotate_head(const Part& p, Rows rows, WeightVector bias, WeightVector norm, size_t layer,
                                    size_t row, size_t head) {
-  const size_t d = config_.head_dim, rope = config_.layers[layer].rope;
+  const size_t d = config_.layers[layer].head_dim, rope = config_.layers[layer].rope;
   float* x = rows.row(row) + head * d;
   if (config_.qk_norm != QkNorm::kWhole) add_bias(bias, head * d, d, rows.row(row));
   const bool normed = config_.qk_norm == QkNorm::kPerHead;
@@ -88,8 +95,8 @@ void TransformerModel::rotate_head(const Part& p, Rows rows, WeightVector bias, 
 }
 
 // Heads are shared, whatever rows a worker has: `attended` is everybody's.
-void TransformerModel::gate_attended(const Part& p) {
-  const size_t d = config_.head_dim;
+void TransformerModel::gate_attended(const Part& p, size_t layer) {
+  const size_t d = config_.layers[layer].head_dim;
   const Range items = p.worker.share(p.pass.n_rows() * config_.n_heads);
   for (size_t item = items.begin; item < items.end; ++item) {
     const size_t row = item / config_.n_heads, first = item % config_.n_heads * d;
@@ -100,14 +107,34 @@ void TransformerModel::gate_attended(const Part& p) {
   p.worker.barrier();
 }
 
+// gate = max(gate - cutoff, 0), a cutoff of so many standard deviations above the row's mean: rows are shared.
+void TransformerModel::cut_gates(const Part& p, size_t layer) {
+  const size_t n = config_.layers[layer].ffn_dim;
+  p.worker.barrier();
+  const Range own = p.worker.share(p.pass.n_rows());
+  for (size_t i = own.begin; i < own.end; ++i) {
+    float* gate = acts_.gate.row(i);
+    double sum = 0, squares = 0;
+    for (size_t k = 0; k < n; ++k) sum += static_cast<double>(gate[k]);
+    const double mean = sum / static_cast<double>(n);
+    for (size_t k = 0; k < n; ++k) {
+      const double apart = static_cast<double>(gate[k]) - mean;
+      squares += apart * apart;
+    }
+    const double deviation = std::sqrt(squares / static_cast<double>(n));
+    const auto cutoff = static_cast<float>(mean + deviation * static_cast<double>(*config_.layers[layer].gate_cutoff));
+    for (size_t k = 0; k < n; ++k) gate[k] = std::max(gate[k] - cutoff, 0.0f);
+  }
+  p.worker.barrier();
+}
+
 // gated = f(gate + b_gate) * (up + b_up), and in int8: the columns of `panels`, all rows.
-void TransformerModel::gate(const Part& p, size_t layer, Range panels) {
+void TransformerModel::gate(const Part& p, size_t layer, LinearInput& gated, Range panels) {
   const LayerWeights& w = weights_.layers[layer];
   const Activation& f = config_.layers[layer].activation;
   const size_t first = panels.begin * kPanelRows;
   if (panels.empty()) return;
   const size_t n = std::min(panels.end * kPanelRows, w.w_up.n_rows) - first;
-  LinearInput& gated = p.pass.gated;
   // The padding belongs to whoever has the last columns.
   const bool last = panels.end == w.w_up.n_panels();
   const Range blocks{first / kQuantBlock, last ? gated.quantized.blocks() : (first + n) / kQuantBlock};
@@ -137,23 +164,27 @@ void TransformerModel::add_bias(WeightVector bias, size_t first, size_t n, float
   if (!bias.empty()) kernels_->add(x + first, bias.data() + first, n);
 }
 
-// x += norm(block_out + bias) residual_scale
-void TransformerModel::add_residual(const Part& p, WeightVector bias, WeightVector post_norm) {
+// x += norm(from + bias) residual_scale
+void TransformerModel::add_residual(const Part& p, Rows from, WeightVector bias, WeightVector post_norm) {
   const size_t n = config_.dim;
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
     float* x = p.own.x.row(i);
     if (!config_.changes_residuals()) {
-      kernels_->add(x, acts_.block_out.row(i), n);
+      kernels_->add(x, from.row(i), n);
       add_bias(bias, 0, n, x);
       continue;
     }
     float* added = p.own.added.row(i);
-    std::copy_n(acts_.block_out.row(i), n, added);
+    std::copy_n(from.row(i), n, added);
     add_bias(bias, 0, n, added);
     if (!post_norm.empty()) norm_row(added, post_norm, {}, n, added);
     if (config_.residual_scale != 1) kernels_->scale(added, config_.residual_scale, n);
     kernels_->add(x, added, n);
   }
+}
+
+void TransformerModel::scale_rows(const Part& p, float factor) {
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) kernels_->scale(p.own.x.row(i), factor, config_.dim);
 }
 
 // Columns are shared: few rows ask for logits.
@@ -165,6 +196,12 @@ void TransformerModel::finish_logits(const Part& p) {
     if (config_.logit_scale != 1) kernels_->scale(logits, config_.logit_scale, columns.size());
     if (config_.logit_softcap != 0) kernels_->softcap(logits, config_.logit_softcap, columns.size());
   }
+}
+
+// The first of the layers, whichever worker is first to see it.
+void TransformerModel::note_lost_router(const Part& p, size_t layer) {
+  size_t none = kNoLayer;
+  p.pass.lost_router.compare_exchange_strong(none, layer);
 }
 
 // Everybody reads the answer behind the barriers of the layer's attention.

@@ -7,6 +7,7 @@
 
 #include "kernels/dispatch.h"
 #include "kernels/portable_math.h"
+#include "model/attention_shape.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -16,7 +17,7 @@ TransformerModel::TransformerModel(ModelConfig config, const ModelOptions& optio
       numerics_(options.numerics),
       max_seq_len_(options.max_seq_len == 0 ? config_.trained_context : options.max_seq_len),
       max_chunk_(std::min(options.max_chunk, max_seq_len_)),
-      kv_layout_(KvLayout::make(config_.n_layers, config_.n_kv_heads, config_.head_dim, options.kv_dtype)),
+      kv_layout_(kv_layout_of(config_, options.kv_dtype)),
       team_(std::move(team)) {
   for (const RopeRule& rule : config_.ropes) ropes_.push_back(make_rope_table(rule, max_seq_len_));
 }
@@ -56,6 +57,9 @@ TransformerModel::Part::Part(const Worker& w, Pass& of, const Activations& acts,
   own.attended.set_rows(n_rows);
   own.q_latent.set_rows(n_rows);
   own.kv_latent.set_rows(n_rows);
+  own.laurel.set_rows(n_rows);
+  own.layer_gated.set_rows(n_rows);
+  own.router_h.set_rows(n_rows);
 }
 
 Status TransformerModel::check(std::span<const SequenceChunk> batch) const {

@@ -1,6 +1,7 @@
 #include "model/transformer_weights.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/pack.h"
 #include "model/packing_list.h"
@@ -24,25 +25,21 @@ class Binder {
       : file_(file), config_(config), numerics_(numerics), arena_(arena) {}
 
   // What the model does not have leaves its place empty.
-  Status bind(const TensorRow& row, size_t layer, size_t expert, TransformerWeights& weights) {
-    TRY_ASSIGN(const TensorSource source, find_source(file_, config_, row, layer, expert));
+  Status bind(const TensorRow& row, size_t layer, size_t copy, TransformerWeights& weights) {
+    TRY_ASSIGN(const TensorSource source, find_source(file_, config_, row, layer, copy));
     if (!source.found()) return {};
-    if (const auto* place = std::get_if<PackedMatrix TransformerWeights::*>(&row.place)) {
-      weights.*(*place) = matrix(source);
-    } else if (const auto* in_layer = std::get_if<PackedMatrix LayerWeights::*>(&row.place)) {
-      weights.layers[layer].*(*in_layer) = matrix(source);
-    } else if (const auto* vectors = std::get_if<WeightVector TransformerWeights::*>(&row.place)) {
-      TRY_ASSIGN(weights.*(*vectors), vector(row, source));
-    } else if (const auto* of_layer = std::get_if<WeightVector LayerWeights::*>(&row.place)) {
-      TRY_ASSIGN(weights.layers[layer].*(*of_layer), vector(row, source));
-    } else if (const auto* latent = std::get_if<PackedMatrix LatentWeights::*>(&row.place)) {
-      weights.layers[layer].latent.*(*latent) = matrix(source);
-    } else if (const auto* of_latent = std::get_if<WeightVector LatentWeights::*>(&row.place)) {
-      TRY_ASSIGN(weights.layers[layer].latent.*(*of_latent), vector(row, source));
-    } else {
-      return bind_of_experts(row, source, expert, weights.layers[layer].moe);
-    }
-    return {};
+    const auto put = [&]<typename Place>(Place place) -> Status {
+      if constexpr (!std::is_same_v<Place, std::monostate>) {
+        auto& at = owner(place, row, layer, copy, weights).*place;
+        if constexpr (std::is_same_v<decltype(at), PackedMatrix&>) {
+          at = matrix(source);
+        } else {
+          TRY_ASSIGN(at, vector(row, source));
+        }
+      }
+      return {};
+    };
+    return std::visit(put, row.place);
   }
 
   // REQUIRES: called once, behind the last bind().
@@ -52,18 +49,40 @@ class Binder {
   }
 
  private:
-  Status bind_of_experts(const TensorRow& row, const TensorSource& source, size_t number, MoeWeights& moe) {
-    Expert& expert = row.of_each_expert ? moe.experts[number] : moe.shared;
-    if (const auto* place = std::get_if<PackedMatrix MoeWeights::*>(&row.place)) {
-      moe.*(*place) = matrix(source);
-    } else if (const auto* in_expert = std::get_if<PackedMatrix Expert::*>(&row.place)) {
-      expert.*(*in_expert) = matrix(source);
-    } else if (const auto* vectors = std::get_if<WeightVector MoeWeights::*>(&row.place)) {
-      TRY_ASSIGN(moe.*(*vectors), vector(row, source));
-    } else if (const auto* of_expert = std::get_if<WeightVector Expert::*>(&row.place)) {
-      TRY_ASSIGN(expert.*(*of_expert), vector(row, source));
-    }
-    return {};
+  using Weights = TransformerWeights;
+  // Whose member a place is.
+  template <typename T>
+  static Weights& owner(T Weights::*, const TensorRow&, size_t, size_t, Weights& all) {
+    return all;
+  }
+  template <typename T>
+  static LayerWeights& owner(T LayerWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
+    return all.layers[layer];
+  }
+  template <typename T>
+  static LatentWeights& owner(T LatentWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
+    return all.layers[layer].latent;
+  }
+  template <typename T>
+  static AltUpWeights& owner(T AltUpWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
+    return all.layers[layer].altup;
+  }
+  template <typename T>
+  static LayerInputWeights& owner(T LayerInputWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
+    return all.layers[layer].input;
+  }
+  template <typename T>
+  static MoeWeights& owner(T MoeWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
+    return all.layers[layer].moe;
+  }
+  template <typename T>
+  static Expert& owner(T Expert::*, const TensorRow& row, size_t layer, size_t copy, Weights& all) {
+    MoeWeights& moe = all.layers[layer].moe;
+    return row.copies == Copies::kExperts ? moe.experts[copy] : moe.shared;
+  }
+  template <typename T>
+  static StreamWeights& owner(T StreamWeights::*, const TensorRow&, size_t, size_t copy, Weights& all) {
+    return all.streams[copy];
   }
 
   PackedMatrix matrix(const TensorSource& source) {
@@ -76,14 +95,15 @@ class Binder {
     return out;
   }
 
-  Result<WeightVector> vector(const TensorRow& row, const TensorSource& source) {
-    const size_t n = source.n_rows;
+  Result<WeightVector> vector(const TensorRow& of, const TensorSource& source) {
+    const size_t n = source.n_rows * source.n_cols;
     const std::span<float> values = arena_.allocate_array<float>(padded(n)).first(n);
     std::vector<float> in_file_order(source.tensor.shape.elements());
     dequantize_row(source.tensor.dtype, source.tensor.data, in_file_order);
-    const float missing = row.is_norm() && config_.norms_minus_one ? 1.0f : 0.0f;
+    const float missing = of.is_norm() && config_.norms_minus_one ? 1.0f : 0.0f;
     for (size_t i = 0; i < n; ++i) {
-      values[i] = in_file_order[source.order.source_row(i)] + missing;
+      const size_t row = source.order.source_row(i / source.n_cols);
+      values[i] = in_file_order[row * source.n_cols + i % source.n_cols] + missing;
       if (!std::isfinite(values[i])) {
         return Status(ErrorCode::kNonFinite, file_.path() + ": tensor " + source.name +
                                                  " holds a value that is not finite at " + std::to_string(i));
@@ -99,6 +119,18 @@ class Binder {
   PackingList packing_;
 };
 
+// What a place points to.
+template <typename Place>
+struct MemberOf {
+  using Type = void;
+};
+template <typename T, typename Owner>
+struct MemberOf<T Owner::*> {
+  using Type = T;
+};
+template <typename Place>
+using member_type = typename MemberOf<Place>::Type;
+
 void mark_quantized(InputOf input, QuantizedInputs& inputs) {
   switch (input) {
     case InputOf::kNone: return;
@@ -109,20 +141,25 @@ void mark_quantized(InputOf input, QuantizedInputs& inputs) {
     case InputOf::kKvLatent: inputs.kv_latent = true; return;
     case InputOf::kExpertGated: inputs.expert_gated = true; return;
     case InputOf::kSharedGated: inputs.shared_gated = true; return;
+    case InputOf::kLaurel: inputs.laurel = true; return;
+    case InputOf::kLayerGated: inputs.layer_gated = true; return;
   }
 }
 
-// Calls visit(row, layer, expert) for every tensor that a model may have: matrices or vectors, those of the layers
+bool is_packed(const TensorRow& row) {
+  return std::visit([]<typename Place>(Place) { return std::is_same_v<member_type<Place>, PackedMatrix>; }, row.place);
+}
+
+// Calls visit(row, layer, copy) for every tensor that a model may have: packed matrices or vectors, those of the layers
 // last.
 template <typename Visit>
-Status for_each_tensor(const ModelConfig& config, bool matrices, Visit&& visit) {
+Status for_each_tensor(const ModelConfig& config, bool packed, Visit&& visit) {
   for (size_t l = 0; l <= config.n_layers; ++l) {
     for (const TensorRow& row : tensor_table()) {
       const bool is_part = !std::holds_alternative<std::monostate>(row.place);
-      if (!is_part || row.is_matrix() != matrices || row.per_layer() != (l > 0)) continue;
+      if (!is_part || is_packed(row) != packed || row.per_layer() != (l > 0)) continue;
       const size_t layer = l == 0 ? 0 : l - 1;
-      const size_t n = row.of_each_expert && config.layers[layer].ffn_dim == 0 ? config.moe.router.n_experts : 1;
-      for (size_t expert = 0; expert < n; ++expert) TRY(visit(row, layer, expert));
+      for (size_t copy = 0; copy < n_copies(row, config, layer); ++copy) TRY(visit(row, layer, copy));
     }
   }
   return {};
@@ -134,18 +171,18 @@ Result<TransformerWeights::Plan> TransformerWeights::plan(const ModelFile& file,
                                                           Numerics numerics) {
   Plan plan;
   bool tied = true;
-  TRY(for_each_tensor(config, false, [&](const TensorRow& row, size_t layer, size_t expert) -> Status {
-    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, expert));
-    if (source.found()) plan.bytes += Arena::padded(padded(source.n_rows) * sizeof(float));
+  TRY(for_each_tensor(config, false, [&](const TensorRow& row, size_t layer, size_t copy) -> Status {
+    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, copy));
+    if (source.found()) plan.bytes += Arena::padded(padded(source.n_rows * source.n_cols) * sizeof(float));
     return {};
   }));
-  TRY(for_each_tensor(config, true, [&](const TensorRow& row, size_t layer, size_t expert) -> Status {
-    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, expert));
+  TRY(for_each_tensor(config, true, [&](const TensorRow& row, size_t layer, size_t copy) -> Status {
+    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, copy));
     if (!source.found()) return {};
     const PanelType type = panel_type(source.tensor, numerics);
     const size_t bytes = Arena::padded(packed_bytes(type, source.n_rows, source.n_cols));
     plan.bytes += bytes;
-    const bool idle = row.of_each_expert && expert >= config.moe.router.n_experts_active;
+    const bool idle = row.copies == Copies::kExperts && copy >= config.moe.router.n_experts_active;
     if (row.input == InputOf::kNone || idle) plan.lookup_bytes += bytes;
     if (row.per_layer() && !idle) plan.layer_weights += source.n_rows * source.n_cols;
     tied &= row.role != TensorRole::kLmHead;
@@ -170,10 +207,11 @@ Result<TransformerWeights> TransformerWeights::load(const ModelFile& file, const
 
   weights.layers.resize(config.n_layers);
   for (size_t l = 0; l < config.n_layers; ++l) {
-    if (config.layers[l].ffn_dim == 0) weights.layers[l].moe.experts.resize(config.moe.router.n_experts);
+    if (config.layers[l].has_experts) weights.layers[l].moe.experts.resize(config.moe.router.n_experts);
   }
-  const auto bind = [&](const TensorRow& row, size_t layer, size_t expert) {
-    return binder.bind(row, layer, expert, weights);
+  if (config.altup.used()) weights.streams.resize(config.altup.n_streams - 1);
+  const auto bind = [&](const TensorRow& row, size_t layer, size_t copy) {
+    return binder.bind(row, layer, copy, weights);
   };
   // Vectors side by side: between the matrices, each would have its huge page cleared by this one thread.
   TRY(for_each_tensor(config, false, bind));

@@ -33,14 +33,19 @@ struct LayerWeights {
   WeightVector bo;                         // [D]
   PackedMatrix w_attn_gate;                // [H d, D]
   LatentWeights latent;                    // beside or in place of wq, wk and wv
+  PackedMatrix laurel_left, laurel_right;  // [R, D], [D, R]
+  WeightVector laurel_norm;                // [D]
   WeightVector attn_post_norm;             // [D]
   WeightVector ffn_norm, ffn_norm_bias;    // [D]
   PackedMatrix w_gate, w_up;               // [F, D]
   WeightVector b_gate, b_up;               // [F]
   PackedMatrix w_down;                     // [D, F]
   WeightVector b_down;                     // [D]
-  MoeWeights moe;                          // in place of these, of layers with experts
+  MoeWeights moe;                          // in place of these or beside them, of layers with experts
   WeightVector ffn_post_norm;              // [D]
+  LayerInputWeights input;
+  WeightVector out_scale;                  // [1]
+  AltUpWeights altup;
 };
 
 class TransformerWeights {
@@ -63,6 +68,10 @@ class TransformerWeights {
   PackedMatrix lm_head;            // [V, D]; equal to embed when tied
   PackedMatrix positions;          // [trained_context, D]; empty: positions are not learned
   WeightVector final_norm, final_norm_bias;  // [D]
+  PackedMatrix layer_embed;        // [V', L P]; rows are looked up
+  PackedMatrix layer_inputs;       // [L P, D]
+  WeightVector layer_input_norm;   // [P]
+  std::vector<StreamWeights> streams;  // [n - 1] of the streams behind stream 0
   std::vector<LayerWeights> layers;
 
   size_t bytes() const { return arena_.used(); }

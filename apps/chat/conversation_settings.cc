@@ -178,7 +178,7 @@ Conversation::Next Conversation::show_model(std::string_view) {
   note("from             " + engine.name());
   note(formatted("context          %zu tokens, vocabulary %zu", engine.max_seq_len(), engine.model().vocab_size()));
   note(formatted("keys and values  %s, %zu layers, %s for 64 tokens", kNames[static_cast<size_t>(layout.dtype())],
-                 layout.n_layers, format_bytes(layout.page_bytes()).c_str()));
+                 layout.n_layers(), format_bytes(layout.page_bytes()).c_str()));
   return Next::kGoOn;
 }
 

@@ -57,19 +57,39 @@ Fact norms_fact(const ModelConfig& config) {
 
 std::string attention_kind(const ModelConfig& config) {
   if (config.latent.used()) return "latent";
-  if (config.n_kv_heads == config.n_heads) return "multi-head";
-  return config.n_kv_heads == 1 ? "multi-query" : "grouped-query";
+  const size_t most = config.widest(&ModelConfig::n_kv_heads_of);
+  if (most == config.n_heads) return "multi-head";
+  return most == 1 ? "multi-query" : "grouped-query";
+}
+
+// Layers whose heads are others than those of the first, and layers that read the rows of others.
+void add_layers_apart(const ModelConfig& config, std::string& text, Json& json) {
+  const LayerConfig& first = config.layers.front();
+  const auto apart = layers_that(config, [&](const LayerConfig& layer) {
+    return layer.head_dim != first.head_dim || layer.n_kv_heads != first.n_kv_heads;
+  });
+  if (!apart.empty()) {
+    const LayerConfig& other = config.layers[apart.front()];
+    text += "; heads of " + std::to_string(other.head_dim) + ", " + std::to_string(other.n_kv_heads) +
+            " of keys and values: " + layers_text(apart, config.n_layers);
+    json["apart"] = {{"head_dim", other.head_dim}, {"kv_heads", other.n_kv_heads}, {"layers", apart}};
+  }
+  const auto reading = layers_that(config, [](const LayerConfig& layer) { return !layer.writes_kv; });
+  if (!reading.empty()) text += "; keys and values of earlier layers: " + layers_text(reading, config.n_layers);
+  json["reading_layers"] = reading;
 }
 
 Fact attention_fact(const ModelFile& file, const ModelConfig& config) {
   const std::string kind = attention_kind(config);
-  std::string text = kind + ", " + plural(config.n_heads, "head") + " of " + std::to_string(config.head_dim);
+  const LayerConfig& first = config.layers.front();
+  std::string text = kind + ", " + plural(config.n_heads, "head") + " of " + std::to_string(first.head_dim);
   Json json = {{"kind", kind},
                {"heads", config.n_heads},
-               {"kv_heads", config.n_kv_heads},
-               {"head_dim", config.head_dim},
+               {"kv_heads", first.n_kv_heads},
+               {"head_dim", first.head_dim},
                {"scale", config.attention_scale}};
-  if (config.n_kv_heads != config.n_heads) text += ", " + std::to_string(config.n_kv_heads) + " of keys and values";
+  if (first.n_kv_heads != config.n_heads) text += ", " + std::to_string(first.n_kv_heads) + " of keys and values";
+  add_layers_apart(config, text, json);
   if (config.latent.used()) {
     const LatentAttention& latent = config.latent;
     text += ", latent of keys and values " + std::to_string(latent.kv_rank) + " wide" +
@@ -79,7 +99,7 @@ Fact attention_fact(const ModelFile& file, const ModelConfig& config) {
     json["latent"] = {{"kv_rank", latent.kv_rank},   {"q_rank", latent.q_rank},       {"nope_dim", latent.nope_dim},
                       {"rope_dim", latent.rope_dim}, {"value_dim", latent.value_dim}};
   }
-  const auto key_dim = static_cast<double>(config.latent.used() ? config.latent.key_dim() : config.head_dim);
+  const auto key_dim = static_cast<double>(config.latent.used() ? config.latent.key_dim() : first.head_dim);
   const bool usual_scale = std::fabs(config.attention_scale * std::sqrt(key_dim) - 1) < 1e-5;
   if (!usual_scale) text += ", scores times " + number_text(config.attention_scale);
   if (config.attention_softcap != 0) text += ", scores capped at " + number_text(config.attention_softcap);
@@ -109,7 +129,10 @@ const char* rope_kind(const RopeRule& rule) {
 }
 
 std::string rope_text(const RopeRule& rule, const ModelConfig& config) {
-  const size_t whole = config.latent.used() ? config.latent.rope_dim : config.head_dim;
+  size_t whole = config.latent.rope_dim;
+  for (const LayerConfig& layer : config.layers) {
+    if (!config.latent.used() && &config.ropes[layer.rope == kNoRope ? 0 : layer.rope] == &rule) whole = layer.head_dim;
+  }
   std::string text = std::string(rope_kind(rule)) + ", base " + number_text(rule.theta);
   if (rule.rotary_dim != whole) {
     text += ", " + std::to_string(rule.rotary_dim) + " of " + std::to_string(whole) + " dimensions turn";
@@ -234,7 +257,7 @@ void add_experts(const ModelFile& file, const ModelConfig& config, Facts& facts)
   if (!config.has_experts()) return;
   const MoeRule& moe = config.moe;
   const RouterRule& router = moe.router;
-  const auto layers = layers_that(config, [](const LayerConfig& layer) { return layer.ffn_dim == 0; });
+  const auto layers = layers_that(config, [](const LayerConfig& layer) { return layer.has_experts; });
   const bool bias = has_role(file, config, TensorRole::kChoiceBias);
   std::string text = std::to_string(router.n_experts_active) + " of " + plural(router.n_experts, "expert") + ", " +
                      std::to_string(moe.ffn_dim) + " wide, " +
@@ -260,6 +283,19 @@ void add_experts(const ModelFile& file, const ModelConfig& config, Facts& facts)
                     {"groups_active", router.n_groups_active},
                     {"weight_scale", router.weight_scale},
                     {"layers", layers}}});
+}
+
+void add_beside_layers(const ModelConfig& config, Facts& facts) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (config.layer_inputs.used()) add("inputs of each layer " + std::to_string(config.layer_inputs.dim) + " wide");
+  if (config.altup.used()) add(plural(config.altup.n_streams, "stream") + " (AltUp)");
+  if (config.laurel_rank != 0) add("a way around attention of rank " + std::to_string(config.laurel_rank) + " (LAuReL)");
+  if (text.empty()) return;
+  facts.push_back({"beside the layers", text,
+                   {{"layer_inputs", config.layer_inputs.dim},
+                    {"streams", config.altup.n_streams},
+                    {"laurel_rank", config.laurel_rank}}});
 }
 
 void add_factors(const ModelConfig& config, Facts& facts) {
@@ -298,6 +334,7 @@ Facts model_facts(const ModelFile& file, const ModelConfig& config, const std::v
   facts.push_back(windows_fact(config));
   add_mlp(config, facts);
   add_experts(file, config, facts);
+  add_beside_layers(config, facts);
   add_factors(config, facts);
   const Result<TensorSource> head = find_source(file, config, tensor_row(TensorRole::kLmHead));
   const bool own = head.ok() && head->found();

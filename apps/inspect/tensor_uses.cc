@@ -38,9 +38,8 @@ class Collector {
 };
 
 void add_layer(const ModelFile& file, const ModelConfig& config, const TensorRow& row, size_t layer, Collector& all) {
-  const size_t n_experts = row.of_each_expert ? std::max<size_t>(1, config.moe.router.n_experts) : 1;
-  for (size_t expert = 0; expert < n_experts; ++expert) {
-    const Result<TensorSource> source = find_source(file, config, row, layer, expert);
+  for (size_t copy = 0; copy < n_copies(row, config, layer); ++copy) {
+    const Result<TensorSource> source = find_source(file, config, row, layer, copy);
     if (!source.ok() || !source->found()) return;
     const bool added = all.add(source->name, class_of_tensor(row.gguf, row.is_matrix()), row.gguf,
                                row.per_layer() ? layer : kNoLayer);

@@ -12,15 +12,15 @@ namespace {
 
 // The cells of a page that hold numbers of their own: all but those of INT8, whose scales are.
 std::vector<size_t> float_offsets(const KvLayout& layout) {
-  const KvHeadBlock& block = layout.block;
-  const size_t bytes = block.dtype == KvDType::kF16 ? 2 : 4;
+  const size_t bytes = layout.dtype() == KvDType::kF16 ? 2 : 4;
   std::vector<size_t> offsets;
   const auto add = [&](size_t begin, size_t n) {
     for (size_t i = 0; i < n; ++i) offsets.push_back(begin + i * bytes);
   };
-  for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-    for (size_t head = 0; head < layout.n_kv_heads; ++head) {
-      const size_t begin = layout.head_offset(layer, head);
+  for (const KvLayer& layer : layout.layers()) {
+    const KvHeadBlock& block = layer.block;
+    for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
+      const size_t begin = layer.head_offset(head);
       const bool int8 = block.dtype == KvDType::kInt8;
       add(begin + (int8 ? block.k_scale : block.k), int8 ? kPagePositions : kPagePositions * block.head_dim);
       add(begin + (int8 ? block.v_scale : block.v), int8 ? kPagePositions : kPagePositions * block.v_dim);

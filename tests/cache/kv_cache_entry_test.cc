@@ -63,10 +63,10 @@ TEST_P(KvCacheEntryLaws, ATeamStoresWhatOneThreadStores) {
     const TokenSpan rest = TokenSpan(tokens).subspan(5);
     ASSERT_TRUE(entry.reserve(rest.size()).ok());
     const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(n_threads).value();
-    for (size_t layer = 0; layer < layout_.n_layers; ++layer) {
+    for (size_t layer = 0; layer < layout_.n_layers(); ++layer) {
       const TinyRows rows = tiny_rows(layout_, entry.tokens(), rest, layer);
       team->run([&](Worker& worker) {
-        entry.append(worker, tiny_kernels(), layer, rows.k.data(), rows.v.data(), layout_.kv_dim(),
+        entry.append(worker, tiny_kernels(), layer, rows.k.data(), rows.v.data(), layout_.layer(0).kv_dim(),
                      rest.size());
       });
     }
@@ -142,7 +142,7 @@ TEST_P(KvCacheEntryLaws, SliceIntoASharedFullPageCopiesItOnTheFirstWrite) {
 TEST_P(KvCacheEntryLaws, ACancelledPassNeverHappened) {
   const Tokens tokens = random_tokens(13, 70), cancelled = random_tokens(14, 33),
                more = random_tokens(15, 40);
-  for (size_t n_layers = 0; n_layers <= layout_.n_layers; ++n_layers) {
+  for (size_t n_layers = 0; n_layers <= layout_.n_layers(); ++n_layers) {
     KvCacheEntry entry(pool_);
     ASSERT_TRUE(feed(entry, tokens).ok());
     ASSERT_TRUE(feed_without_commit(entry, cancelled, n_layers).ok());
@@ -155,12 +155,12 @@ TEST_P(KvCacheEntryLaws, ACancelledPassNeverHappened) {
 TEST_P(KvCacheEntryLaws, AppendAgainReplacesWhatWasStaged) {
   const Tokens wrong = random_tokens(16, 9), right = random_tokens(17, 9);
   KvCacheEntry entry(pool_);
-  ASSERT_TRUE(feed_without_commit(entry, wrong, layout_.n_layers).ok());
+  ASSERT_TRUE(feed_without_commit(entry, wrong, layout_.n_layers()).ok());
   Barrier barrier(1);
   const Worker worker(0, 1, barrier);
-  for (size_t layer = 0; layer < layout_.n_layers; ++layer) {
+  for (size_t layer = 0; layer < layout_.n_layers(); ++layer) {
     const TinyRows rows = tiny_rows(layout_, {}, right, layer);
-    entry.append(worker, tiny_kernels(), layer, rows.k.data(), rows.v.data(), layout_.kv_dim(), right.size());
+    entry.append(worker, tiny_kernels(), layer, rows.k.data(), rows.v.data(), layout_.layer(0).kv_dim(), right.size());
   }
   entry.commit(right);
   expect_fresh(entry, right);
@@ -288,19 +288,19 @@ class KvCacheEntryDeathTest : public testing::Test {
 
 TEST_F(KvCacheEntryDeathTest, CommitNeedsEveryLayer) {
   KvCacheEntry entry(pool_);
-  ASSERT_TRUE(feed_without_commit(entry, tokens_, layout_.n_layers - 1).ok());
+  ASSERT_TRUE(feed_without_commit(entry, tokens_, layout_.n_layers() - 1).ok());
   EXPECT_DEATH(entry.commit(tokens_), "rows staged in layer 1");
 }
 
 TEST_F(KvCacheEntryDeathTest, CommitNeedsAsManyRowsAsTokens) {
   KvCacheEntry entry(pool_);
-  ASSERT_TRUE(feed_without_commit(entry, tokens_, layout_.n_layers).ok());
+  ASSERT_TRUE(feed_without_commit(entry, tokens_, layout_.n_layers()).ok());
   EXPECT_DEATH(entry.commit(TokenSpan(tokens_).first(9)), "rows staged in layer 0");
 }
 
 TEST_F(KvCacheEntryDeathTest, StagedRowsOfACancelledPassDoNotCount) {
   KvCacheEntry entry(pool_);
-  ASSERT_TRUE(feed_without_commit(entry, tokens_, layout_.n_layers).ok());
+  ASSERT_TRUE(feed_without_commit(entry, tokens_, layout_.n_layers()).ok());
   ASSERT_TRUE(feed_without_commit(entry, tokens_, 1).ok());
   EXPECT_DEATH(entry.commit(tokens_), "rows staged in layer 1");
 }
@@ -316,11 +316,11 @@ TEST_F(KvCacheEntryDeathTest, AppendNeedsReserve) {
   Barrier barrier(1);
   const Worker worker(0, 1, barrier);
   const TinyRows rows = tiny_rows(layout_, {}, tokens_, 0);
-  EXPECT_DEATH(entry.append(worker, tiny_kernels(), 0, rows.k.data(), rows.v.data(), layout_.kv_dim(), 10),
+  EXPECT_DEATH(entry.append(worker, tiny_kernels(), 0, rows.k.data(), rows.v.data(), layout_.layer(0).kv_dim(), 10),
                "without reserve");
   ASSERT_TRUE(feed(entry, tokens_).ok());
   const KvCacheEntry other = entry.fork().value();
-  EXPECT_DEATH(entry.append(worker, tiny_kernels(), 0, rows.k.data(), rows.v.data(), layout_.kv_dim(), 10),
+  EXPECT_DEATH(entry.append(worker, tiny_kernels(), 0, rows.k.data(), rows.v.data(), layout_.layer(0).kv_dim(), 10),
                "shared page");
 }
 

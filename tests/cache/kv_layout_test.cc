@@ -19,15 +19,20 @@ TEST(KvLayout, PagesForCoversPositionsWithoutOverflow) {
 }
 
 TEST(KvLayout, OffsetsTileThePage) {
-  const KvLayout layout = tiny_layout(KvDType::kInt8);
-  size_t expected = 0;
-  for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-    for (size_t head = 0; head < layout.n_kv_heads; ++head) {
-      EXPECT_EQ(layout.head_offset(layer, head), expected);
-      expected += layout.block.bytes;
+  const KvRowShape differ[] = {{2, 8}, {1, 24}, {3, 6}};
+  for (const KvLayout& layout : {tiny_layout(KvDType::kInt8), KvLayout::make(differ, KvDType::kInt8)}) {
+    size_t expected = 0;
+    for (const KvLayer& layer : layout.layers()) {
+      EXPECT_EQ(layer.offset, expected);
+      for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
+        EXPECT_EQ(layer.head_offset(head), expected);
+        expected += KvHeadBlock::make(KvDType::kInt8, layer.row.head_dim).bytes;
+      }
     }
+    EXPECT_EQ(layout.page_bytes(), expected);
   }
-  EXPECT_EQ(layout.page_bytes(), expected);
+  EXPECT_TRUE(tiny_layout(KvDType::kF16).layers_are_alike());
+  EXPECT_FALSE(KvLayout::make(differ, KvDType::kF16).layers_are_alike());
 }
 
 class CopyRows : public testing::TestWithParam<KvDType> {};
@@ -35,20 +40,22 @@ class CopyRows : public testing::TestWithParam<KvDType> {};
 // A copy of n rows holds exactly these, and every other byte is as it was: what a copied page holds beyond
 // its rows must not depend on whose page it was.
 TEST_P(CopyRows, CopiesTheRowsAndNothingElse) {
-  const KvLayout layout = tiny_layout(GetParam());
+  const KvRowShape differ[] = {{2, 8}, {1, 24}, {3, 6}};
   const Tokens tokens = random_tokens(1, kPagePositions);
-  KvPagePool pool(layout, 3 * layout.page_bytes());
-  KvCacheEntry full(pool);
-  ASSERT_TRUE(feed(full, tokens).ok());
-  for (size_t n = 0; n <= kPagePositions; ++n) {
-    KvCacheEntry expected(pool);
-    ASSERT_TRUE(feed(expected, TokenSpan(tokens).first(n)).ok());
-    KvPage copy = pool.allocate().value();
-    layout.copy_rows(full.page_data()[0], copy.data(), n);
-    if (n == 0) {
-      ASSERT_TRUE(expected.reserve(1).ok());
+  for (const KvLayout& layout : {tiny_layout(GetParam()), KvLayout::make(differ, GetParam())}) {
+    KvPagePool pool(layout, 3 * layout.page_bytes());
+    KvCacheEntry full(pool);
+    ASSERT_TRUE(feed(full, tokens).ok());
+    for (size_t n = 0; n <= kPagePositions; ++n) {
+      KvCacheEntry expected(pool);
+      ASSERT_TRUE(feed(expected, TokenSpan(tokens).first(n)).ok());
+      KvPage copy = pool.allocate().value();
+      layout.copy_rows(full.page_data()[0], copy.data(), n);
+      if (n == 0) {
+        ASSERT_TRUE(expected.reserve(1).ok());
+      }
+      ASSERT_EQ(std::memcmp(copy.data(), expected.page_data()[0], layout.page_bytes()), 0) << n << " rows";
     }
-    ASSERT_EQ(std::memcmp(copy.data(), expected.page_data()[0], layout.page_bytes()), 0) << n << " rows";
   }
 }
 

@@ -32,7 +32,7 @@ TEST_F(KvMisuseDeathTest, AppendBeyondCapacity) {
   const TinyRows rows = tiny_rows(layout_, tokens_, random_tokens(2, 29), 0);
   Barrier barrier(1);
   const Worker worker(0, 1, barrier);
-  EXPECT_DEATH(entry.append(worker, tiny_kernels(), 0, rows.k.data(), rows.v.data(), layout_.kv_dim(), 29),
+  EXPECT_DEATH(entry.append(worker, tiny_kernels(), 0, rows.k.data(), rows.v.data(), layout_.layer(0).kv_dim(), 29),
                "append without reserve");
 }
 

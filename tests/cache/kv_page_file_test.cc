@@ -129,6 +129,28 @@ TEST_P(KvPageFileLaws, AnyByteOfTheHeaderMayBeAnything) {
   }
 }
 
+// Layers whose blocks differ in size are bound to the layout as well: as many bytes in another order are not it.
+TEST_P(KvPageFileLaws, LayersThatDiffer) {
+  const KvRowShape shapes[] = {{1, 8}, {2, 24}, {3, 8}}, swapped[] = {{3, 8}, {2, 24}, {1, 8}};
+  const KvLayout layout = KvLayout::make(shapes, GetParam()), other = KvLayout::make(swapped, GetParam());
+  KvPagePool pool(layout, 2 * layout.page_bytes());
+  KvCacheEntry entry(pool);
+  const Tokens ids = random_tokens(11, 50);
+  ASSERT_TRUE(feed(entry, ids).ok());
+  const std::byte* written = entry.page_data()[0];
+  Bytes bytes = encode_kv_page_header(layout, kAlice, ids, written);
+  bytes.insert(bytes.end(), written, written + layout.page_bytes());
+  Bytes page(layout.page_bytes());
+  ASSERT_TRUE(decode_kv_page(bytes, layout, kAlice, ids, page.data()).ok());
+  EXPECT_EQ(std::memcmp(page.data(), written, page.size()), 0);
+  ASSERT_EQ(other.page_bytes(), layout.page_bytes());
+  EXPECT_EQ(decode_kv_page(bytes, other, kAlice, ids, page.data()).status().code(), ErrorCode::kCorrupt);
+  const KvLayout alike = KvLayout::make(3, 2, 8, GetParam());
+  EXPECT_EQ(decode_kv_page(bytes, alike, kAlice, ids, page.data()).status().code(), ErrorCode::kMismatch);
+  bytes.back() ^= std::byte{1};
+  EXPECT_EQ(decode_kv_page(bytes, layout, kAlice, ids, page.data()).status().code(), ErrorCode::kCorrupt);
+}
+
 // Counts that overflow must be found before anything is computed from them, whatever the checksums say.
 TEST_P(KvPageFileLaws, CountsThatOverflowAreTyped) {
   const Tokens ids = random_tokens(7, 70);
@@ -153,7 +175,9 @@ TEST_P(KvPageFileLaws, CountsThatOverflowAreTyped) {
   expect_code({{kBlocks, 0xffffffff}}, ErrorCode::kBadHeader);
   expect_code({{kBlocks, 0xffffffff}, {kBlockBytes, uint64_t{1} << 40}}, ErrorCode::kOverflow);
   expect_code({{kBlockBytes, most}}, ErrorCode::kOverflow);
-  expect_code({{kBlockBytes, 0}}, ErrorCode::kBadHeader);
+  expect_code({{kBlockBytes, 0}}, ErrorCode::kCorrupt);  // of a layout whose blocks differ, and a header of another
+  expect_code({{kBlockBytes, 0}, {kRecordBytes, 425}}, ErrorCode::kBadHeader);
+  expect_code({{kBlockBytes, 0}, {kRecordBytes, most}}, ErrorCode::kOverflow);
   expect_code({{kHeaderBytes, 0}}, ErrorCode::kBadHeader);
   expect_code({{kHeaderBytes, most}}, ErrorCode::kBadHeader);
   expect_code({{kRecordBytes, 0}}, ErrorCode::kBadHeader);
@@ -172,7 +196,7 @@ TEST_P(KvPageFileLaws, BlocksAreBoundToTheirPlace) {
   const Bytes other = record(other_ids);
   const Bytes sound = record(ids);
   const size_t header = kv_page_header_bytes(layout_, 64);
-  const auto block = [&](size_t layer) { return static_cast<ptrdiff_t>(header + layout_.layer_offset(layer)); };
+  const auto block = [&](size_t layer) { return static_cast<ptrdiff_t>(header + layout_.layer(layer).offset); };
   Bytes swapped = sound;
   std::swap_ranges(swapped.begin() + block(0), swapped.begin() + block(1), swapped.begin() + block(1));
   EXPECT_EQ(decoded(swapped, ids), ErrorCode::kCorrupt);
@@ -188,7 +212,7 @@ TEST_P(KvPageFileLaws, ChecksumsOfEqualBlocksDiffer) {
   std::set<uint64_t> checksums;
   const auto add = [&](TokenSpan of, const KvPageIdentity& identity) {
     const Bytes header = encode_kv_page_header(layout_, identity, of, page.data());
-    for (size_t i = 0; i < layout_.n_layers; ++i) {
+    for (size_t i = 0; i < layout_.n_layers(); ++i) {
       uint64_t checksum = 0;
       std::memcpy(&checksum, header.data() + header.size() - (i + 1) * sizeof checksum, sizeof checksum);
       EXPECT_TRUE(checksums.insert(checksum).second);

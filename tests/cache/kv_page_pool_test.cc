@@ -146,8 +146,7 @@ TEST(KvPagePool, AsksForWhatIsMissingAndNoMore) {
 }
 
 TEST(KvPagePool, GrowsSlabBySlab) {
-  KvLayout large = kLayout;
-  large.n_layers = 4000;  // some 30 MB a page: two of them fill a slab
+  const KvLayout large = KvLayout::make(4000, 2, 8, KvDType::kF32);  // some 30 MB a page: two of them fill a slab
   KvPagePool pool(large, 7 * large.page_bytes());
   const KvPage first = pool.allocate().value();
   const size_t slab = pool.reserved_bytes();

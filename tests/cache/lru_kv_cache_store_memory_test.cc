@@ -216,8 +216,8 @@ TEST(StoreNeedsNoMemory, ToEvictUnpinClearAppendCommitAndSlice) {
   const Worker worker(0, 1, barrier);
 
   FailingNew failing(0, true);
-  for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-    entry.append(worker, tiny_kernels(), layer, rows.k.data(), rows.v.data(), layout.kv_dim(), more.size());
+  for (size_t layer = 0; layer < layout.n_layers(); ++layer) {
+    entry.append(worker, tiny_kernels(), layer, rows.k.data(), rows.v.data(), layout.layer(0).kv_dim(), more.size());
   }
   entry.commit(more);
   entry.slice_to_length(100);

@@ -28,7 +28,7 @@ Status stage(KvCacheEntry& entry, TokenSpan tokens, size_t n_layers) {
   const Worker worker(0, 1, barrier);
   for (size_t layer = 0; layer < n_layers; ++layer) {
     const TinyRows rows = tiny_rows(entry.layout(), entry.tokens(), tokens, layer);
-    entry.append(worker, tiny_kernels(), layer, rows.k.data(), rows.v.data(), entry.layout().kv_dim(),
+    entry.append(worker, tiny_kernels(), layer, rows.k.data(), rows.v.data(), entry.layout().layer(layer).kv_dim(),
                  tokens.size());
   }
   return {};
@@ -42,7 +42,7 @@ TinyRows tiny_rows(const KvLayout& layout, TokenSpan history, TokenSpan tokens, 
   TinyRows rows;
   for (const TokenId id : tokens) {
     hash = mix(hash, static_cast<uint64_t>(id));
-    for (size_t dim = 0; dim < layout.kv_dim(); ++dim) {
+    for (size_t dim = 0; dim < layout.layer(layer).kv_dim(); ++dim) {
       rows.k.push_back(element(hash, layer, dim, 'k'));
       rows.v.push_back(element(hash, layer, dim, 'v'));
     }
@@ -51,7 +51,7 @@ TinyRows tiny_rows(const KvLayout& layout, TokenSpan history, TokenSpan tokens, 
 }
 
 Status feed(KvCacheEntry& entry, TokenSpan tokens) {
-  TRY(stage(entry, tokens, entry.layout().n_layers));
+  TRY(stage(entry, tokens, entry.layout().n_layers()));
   entry.commit(tokens);
   return {};
 }
@@ -63,15 +63,15 @@ Status feed_without_commit(KvCacheEntry& entry, TokenSpan tokens, size_t n_layer
 std::vector<float> read_rows(const KvCacheEntry& entry) {
   const KvLayout& layout = entry.layout();
   std::vector<float> rows;
-  std::vector<float> k(layout.head_dim + 16), v(layout.head_dim + 16);
-  for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-    for (size_t head = 0; head < layout.n_kv_heads; ++head) {
+  for (const KvLayer& layer : layout.layers()) {
+    std::vector<float> k(layer.row.head_dim + 16), v(layer.row.head_dim + 16);
+    for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
       for (size_t position = 0; position < entry.length(); ++position) {
         const std::byte* block =
-            entry.page_data()[position / kPagePositions] + layout.head_offset(layer, head);
-        tiny_kernels().kv_load(layout.block, block, position % kPagePositions, k.data(), v.data());
-        rows.insert(rows.end(), k.begin(), k.begin() + static_cast<ptrdiff_t>(layout.head_dim));
-        rows.insert(rows.end(), v.begin(), v.begin() + static_cast<ptrdiff_t>(layout.head_dim));
+            entry.page_data()[position / kPagePositions] + layer.head_offset(head);
+        tiny_kernels().kv_load(layer.block, block, position % kPagePositions, k.data(), v.data());
+        rows.insert(rows.end(), k.begin(), k.begin() + static_cast<ptrdiff_t>(layer.row.head_dim));
+        rows.insert(rows.end(), v.begin(), v.begin() + static_cast<ptrdiff_t>(layer.row.head_dim));
       }
     }
   }

@@ -141,7 +141,7 @@ Output run(const Layer& layer, const Kernels& kernels, std::span<const float> ro
   std::atomic<bool> finite = true;
   ThreadTeam::create(n_threads).value()->run([&](const Worker& worker) {
     const Range own = alone ? Range{0, n_rows} : worker.share(n_rows);
-    const MoeStep step{worker, linear, h, alone, own, Rows{out.data(), stride}};
+    const MoeStep step{worker, linear, h, h, alone, own, Rows{out.data(), stride}};
     if (!moe_block(step, layer.rule, layer.weights, buffers)) finite = false;
   });
   Output output{finite, {}};

@@ -6,6 +6,7 @@ convert_hf_to_gguf.py: an outside view of what such files look like. tests/model
 import json
 import math
 import pathlib
+import statistics
 import struct
 import sys
 
@@ -14,7 +15,8 @@ import numpy as np
 
 ARCHITECTURES = {
     "llama": "llama", "mistral": "llama", "ministral3": "mistral3", "qwen2": "qwen2", "qwen3": "qwen3",
-    "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "smollm3": "smollm3",
+    "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "gemma3n_text": "gemma3n",
+    "gemma4_text": "gemma4", "phi3": "phi3", "smollm3": "smollm3",
     "granite": "granite", "olmo2": "olmo2", "olmo3": "olmo2", "glm4": "glm4", "cohere": "command-r",
     "cohere2": "cohere2", "exaone4": "exaone4", "ernie4_5": "ernie4_5", "hunyuan_v1_dense": "hunyuan-dense",
     "seed_oss": "seed_oss", "stablelm": "stablelm", "starcoder2": "starcoder2", "gpt2": "gpt2",
@@ -54,9 +56,13 @@ class Shape:
         self.context = get("max_position_embeddings", "n_positions")
         self.rms_eps = get("rms_norm_eps")
         self.eps = get("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
-        self.rotary_dim = int(self.head_dim * (get("partial_rotary_factor", "rotary_pct") or 1.0))
         rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+        self.windowed_rope = rope.get("sliding_attention")
+        rope = rope.get("full_attention", rope)
+        self.windowed_head_dim = self.head_dim
+        self.head_dim = get("global_head_dim") or self.head_dim
         self.rope = rope
+        self.rotary_dim = int(self.head_dim * (get("partial_rotary_factor", "rotary_pct") or 1.0))
         self.rope_kind = rope.get("rope_type", rope.get("type", "default"))
         self.theta = rope.get("rope_theta") or get("rope_theta", "rotary_emb_base") or 10000.0
 
@@ -66,6 +72,11 @@ def write_rope(writer, config, s):
     writer.add_rope_freq_base(float(s.theta))
     half = s.rotary_dim // 2
     original = config.get("original_max_position_embeddings") or s.rope.get("original_max_position_embeddings")
+    if s.windowed_rope:
+        writer.add_rope_freq_base_swa(s.windowed_rope["rope_theta"])
+    if s.rope_kind == "proportional":
+        turning = int(s.head_dim * s.rope["partial_rotary_factor"] / 2)
+        writer.add_tensor("rope_freqs.weight", np.array([1.0] * turning + [1e30] * (half - turning), np.float32))
     if s.rope_kind == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(s.rope["factor"])
@@ -101,17 +112,35 @@ def write_rope(writer, config, s):
         writer.add_tensor("rope_freqs.weight", np.array(factors, np.float32))
 
 
+def write_gemma_keys(writer, config, s):
+    writer.add_shared_kv_layers(config["num_kv_shared_layers"])
+    writer.add_embedding_length_per_layer_input(config["hidden_size_per_layer_input"])
+    if s.kind == "gemma4_text":
+        writer.add_key_length_swa(s.windowed_head_dim)
+        writer.add_value_length_swa(s.windowed_head_dim)
+        writer.add_rope_dimension_count_swa(s.windowed_head_dim)
+        return
+    writer.add_altup_active_idx(config["altup_active_idx"])
+    writer.add_altup_num_inputs(config["altup_num_inputs"])
+    normal = statistics.NormalDist()
+    writer.add_activation_sparsity_scale(
+        [normal.inv_cdf(share) if share > 0 else -math.inf for share in config["activation_sparsity_pattern"]])
+
+
 def write_keys(writer, config, s):
     writer.add_context_length(s.context)
     writer.add_embedding_length(s.dim)
     writer.add_block_count(s.layers)
-    writer.add_feed_forward_length(s.ffn)
+    doubled = config.get("num_kv_shared_layers", 0) if config.get("use_double_wide_mlp") else 0
+    writer.add_feed_forward_length([s.ffn] * (s.layers - doubled) + [2 * s.ffn] * doubled if doubled else s.ffn)
     writer.add_head_count(s.heads)
     writer.add_head_count_kv(s.kv_heads)
     writer.add_vocab_size(config["vocab_size"])
     if config.get("head_dim"):
         writer.add_key_length(s.head_dim)
         writer.add_value_length(s.head_dim)
+    if s.kind in ("gemma3n_text", "gemma4_text"):
+        write_gemma_keys(writer, config, s)
     if s.rms_eps is not None:
         writer.add_layer_norm_rms_eps(s.rms_eps)
     if s.eps is not None:
@@ -171,10 +200,16 @@ def write_twin(directory, out):
     write_keys(writer, config, s)
     names = gguf.get_tensor_name_map(name_of[arch], s.layers)
     learned = {}
+    stacked = {}
     for name, dtype, values in read_tensors(directory):
         if ".act_fn." in name:
             learned.setdefault(name.rsplit(".", 1)[1], []).append(float(widened(dtype, values).reshape(-1)[0]))
             continue
+        if name.startswith(("model.altup_projections.", "model.altup_unembed_projections.")):
+            stacked.setdefault(name.split(".")[1], []).append(values)
+            continue
+        if name.endswith(("layer_scalar", "correct_output_scale")):
+            name += ".weight"
         mapped = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert mapped is not None, f"{directory.name}: gguf has no name for {name}"
         values = np.ascontiguousarray(converted(name, values, s))
@@ -187,6 +222,9 @@ def write_twin(directory, out):
             writer.add_tensor(mapped, values.view(np.uint8), raw_dtype=gguf.GGMLQuantizationType.BF16)
         else:
             writer.add_tensor(mapped, values)
+    for kind, matrices in stacked.items():
+        mapped = names.get_name(f"model.{kind}.weight", try_suffixes=(".weight",))
+        writer.add_tensor(mapped, np.stack(matrices).view(np.uint8), raw_dtype=gguf.GGMLQuantizationType.BF16)
     for which, numbers in learned.items():
         getattr(writer, f"add_xielu_{which}")(numbers)
     writer.write_header_to_file()

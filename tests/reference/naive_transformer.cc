@@ -58,7 +58,7 @@ NaiveTransformer::Matrix NaiveTransformer::matrix(const std::string& name) const
   const bool rotated = name.find("attn_q.") != std::string::npos || name.find("attn_k.") != std::string::npos;
   if (!rotated || !config_.adjacent_pairs) return m;
   // Row 2 i + s of a head in the file is row i + s d / 2 of the definition.
-  const size_t d = config_.head_dim;
+  const size_t d = config_.layers[0].head_dim;
   Matrix halves = m;
   const auto place = [&](size_t row) { return row / d * d + row % d / 2 + row % 2 * d / 2; };
   if (is_vector) {
@@ -88,7 +88,7 @@ NaiveTransformer::Vector NaiveTransformer::norm(const Vector& x, const Vector& w
 void NaiveTransformer::rotate(Vector& heads, size_t n_heads, size_t position) const {
   const size_t half = config_.ropes[0].rotary_dim / 2;
   for (size_t h = 0; h < n_heads; ++h) {
-    double* x = heads.data() + h * config_.head_dim;
+    double* x = heads.data() + h * config_.layers[0].head_dim;
     for (size_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(position) * frequency(config_.ropes[0], i);
       const double a = x[i];
@@ -108,7 +108,7 @@ void NaiveTransformer::attention(size_t layer, Matrix& x) const {
     add(y, vector(name((g + ".bias").c_str(), (f + ".bias").c_str(), layer)));
     return y;
   };
-  const size_t d = config_.head_dim;
+  const size_t d = config_.layers[0].head_dim;
   Matrix keys;
   Matrix values;
   for (size_t position = 0; position < x.size(); ++position) {
@@ -116,12 +116,12 @@ void NaiveTransformer::attention(size_t layer, Matrix& x) const {
     Vector q = project("attn_q", "self_attn.q_proj", h);
     Vector k = project("attn_k", "self_attn.k_proj", h);
     rotate(q, config_.n_heads, position);
-    rotate(k, config_.n_kv_heads, position);
+    rotate(k, config_.layers[0].n_kv_heads, position);
     keys.push_back(std::move(k));
     values.push_back(project("attn_v", "self_attn.v_proj", h));
-    Vector attended(config_.q_dim());
+    Vector attended(config_.q_dim(0));
     for (size_t head = 0; head < config_.n_heads; ++head) {
-      const size_t kv = head / config_.group_size() * d;
+      const size_t kv = head / (config_.n_heads / config_.layers[0].n_kv_heads) * d;
       Vector scores(position + 1);
       double total = 0;
       for (size_t j = 0; j <= position; ++j) {

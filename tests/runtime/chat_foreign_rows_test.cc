@@ -155,7 +155,7 @@ TEST_F(ChatForeignRowsTest, ForksShareThemAndTheyGoWithTheLast) {
 TEST_F(ChatForeignRowsTest, RowsThatAreNoNumbersReachNobody) {
   const auto infinite = [](const KvLayout& layout, std::byte* page) {
     const float bad = std::numeric_limits<float>::infinity();
-    std::memcpy(page + layout.head_offset(1, 0) + layout.block.v, &bad, sizeof(bad));
+    std::memcpy(page + layout.layer(1).offset + layout.layer(1).block.v, &bad, sizeof(bad));
   };
   make_gift({}, infinite);
   Process process(files);

@@ -27,10 +27,10 @@ struct Row {
 };
 
 Row load_row(const KvCacheEntry& entry, size_t layer, size_t position) {
-  const KvLayout& layout = entry.layout();
+  const KvLayer& rows = entry.layout().layer(layer);
   Row row{};
   const std::byte* page = entry.page_data()[position / kPagePositions];
-  kernels().kv_load(layout.block, page + layout.head_offset(layer, 0), position % kPagePositions, row.k, row.v);
+  kernels().kv_load(rows.block, page + rows.offset, position % kPagePositions, row.k, row.v);
   return row;
 }
 
@@ -145,7 +145,7 @@ Tokens FakeModel::take_fed() {
 std::vector<float> FakeModel::rows_of(const KvCacheEntry& entry) {
   std::vector<float> out;
   for (size_t position = 0; position < entry.length(); ++position) {
-    for (size_t layer = 0; layer < entry.layout().n_layers; ++layer) {
+    for (size_t layer = 0; layer < entry.layout().n_layers(); ++layer) {
       const Row row = load_row(entry, layer, position);
       out.insert(out.end(), std::begin(row.k), std::end(row.k));
       out.insert(out.end(), std::begin(row.v), std::end(row.v));

@@ -21,12 +21,13 @@ inline bool same_bits(const Row& a, const Row& b) {
 // Every stored key and value of the entry, as attention reads them.
 inline Row stored_rows(const KvCacheEntry& entry) {
   const KvLayout& layout = entry.layout();
-  Row rows, k(layout.head_dim), v(layout.head_dim);
+  Row rows;
   for (size_t p = 0; p < entry.length(); ++p) {
-    for (size_t layer = 0; layer < layout.n_layers; ++layer) {
-      for (size_t head = 0; head < layout.n_kv_heads; ++head) {
-        const std::byte* block = entry.page_data()[p / kPagePositions] + layout.head_offset(layer, head);
-        kernels_for(Isa::kRef).kv_load(layout.block, block, p % kPagePositions, k.data(), v.data());
+    for (const KvLayer& layer : layout.layers()) {
+      Row k(layer.row.head_dim), v(layer.row.head_dim);
+      for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
+        const std::byte* block = entry.page_data()[p / kPagePositions] + layer.head_offset(head);
+        kernels_for(Isa::kRef).kv_load(layer.block, block, p % kPagePositions, k.data(), v.data());
         rows.insert(rows.end(), k.begin(), k.end());
         rows.insert(rows.end(), v.begin(), v.end());
       }

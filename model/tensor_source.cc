@@ -1,0 +1,192 @@
+// Where the weights of a role are in a file: see tensor_table.h.
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "model/tensor_table.h"
+#include "weights/block_formats.h"
+
+namespace ibid {
+
+namespace {
+
+using enum TensorRole;
+
+// Every spelling of a role in a file, in order.
+std::string spellings(const ModelFile& file, const ModelConfig& config, TensorRole role) {
+  const bool gguf = file.container() == Container::kGguf;
+  for (const TensorName& name : config.names) {
+    const char* own = gguf ? name.gguf : name.hf;
+    if (name.role == role && *own != '\0') return own;
+  }
+  return gguf ? tensor_row(role).gguf : tensor_row(role).hf;
+}
+
+std::string fill_in(std::string_view spelling, const ModelConfig& config, size_t layer, size_t copy) {
+  std::string name;
+  for (const char c : spelling) {
+    if (c == '#') {
+      name += std::to_string(layer);
+    } else if (c == '%') {
+      name += std::to_string(copy);
+    } else if (c == '@') {
+      name += config.name_prefix;
+    } else {
+      name += c;
+    }
+  }
+  return name;
+}
+
+struct Found {
+  std::string name;
+  const TensorView* tensor = nullptr;
+  bool all_copies = false;
+};
+
+// Without a tensor: the first spelling.
+Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer, size_t copy) {
+  const std::string all = spellings(file, config, role);
+  Found first;
+  for (size_t begin = 0; begin <= all.size();) {
+    const size_t end = std::min(all.find('|', begin), all.size());
+    const std::string_view spelling = std::string_view(all).substr(begin, end - begin);
+    std::string name = fill_in(spelling, config, layer, copy);
+    const TensorView* tensor = file.find_tensor(name);
+    const bool all_copies = tensor_row(role).copies != Copies::kOne && spelling.find('%') == std::string_view::npos;
+    if (tensor != nullptr) return {std::move(name), tensor, all_copies};
+    if (begin == 0) first.name = std::move(name);
+    begin = end + 1;
+  }
+  return first;
+}
+
+// The same but for dimensions of 1, which some files have and others leave out.
+bool same_but_for_ones(const Shape& a, const Shape& b) {
+  const auto without_ones = [](const Shape& shape) {
+    Shape rest;
+    for (size_t i = 0; i < shape.rank; ++i) {
+      if (shape[i] != 1) rest.dims[rest.rank++] = shape[i];
+    }
+    return rest;
+  };
+  return without_ones(a) == without_ones(b);
+}
+
+Status check(const ModelFile& file, const Found& found, const Shape& wanted) {
+  const TensorView& tensor = *found.tensor;
+  if (!same_but_for_ones(tensor.shape, wanted)) {
+    return {ErrorCode::kBadShape, file.path() + ": tensor " + found.name + " is " + tensor.shape.to_string() +
+                                      ", wanted " + wanted.to_string()};
+  }
+  if (!can_dequantize(tensor.dtype)) {
+    return {ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " has type " +
+                                         std::string(dtype_name(tensor.dtype)) +
+                                         ", which is not supported for weights"};
+  }
+  return {};
+}
+
+// What the file has to have: a matrix or a vector, of all copies or of one.
+Shape wanted_shape(const TensorRow& row, const TensorSource& source, size_t file_rows,
+                   size_t n_copies) {
+  Shape shape;
+  if (n_copies > 0) shape.dims[shape.rank++] = n_copies;
+  const bool turned = source.transposed;
+  shape.dims[shape.rank++] = turned ? source.n_cols : file_rows;
+  if (row.is_matrix()) shape.dims[shape.rank++] = turned ? file_rows : source.n_cols;
+  return shape;
+}
+
+// One copy's part of the tensor of all.
+TensorView of_copy(const TensorView& all, const Shape& shape, size_t copy) {
+  if (all.source != nullptr) return all.row_range(copy * shape[1], shape[1]);
+  TensorView one = all;
+  one.shape = Shape{{shape[1], shape[2]}, shape.rank - 1};
+  const size_t bytes = all.data.size() / shape[0];
+  one.data = all.data.subspan(copy * bytes, bytes);
+  return one;
+}
+
+// Where the rows of `row` are in the fused tensor `fused`, whose parts stand in the table in their order.
+RowOrder part_order(const ModelConfig& config, const TensorRow& row, size_t layer) {
+  size_t first = 0;
+  for (const TensorRow& other : tensor_table()) {
+    if (other.role == row.role) break;
+    if (other.part_of == row.part_of && other.role != row.part_of) first += other.rows(config, layer);
+  }
+  const bool of_expert = row.part_of == kExpertGateUp || row.part_of == kBExpertGateUp;
+  if (of_expert && config.experts_interleaved) return {.first = first == 0 ? size_t{0} : 1, .block = 1, .stride = 2};
+  const bool heads_are_grouped = row.part_of == kWqkv || row.part_of == kBqkv;
+  if (!heads_are_grouped || !config.qkv_by_group) return {.first = first};
+  const size_t n_groups = config.layers[layer].n_kv_heads;
+  return {.first = first / n_groups,
+          .block = row.rows(config, layer) / n_groups,
+          .stride = tensor_row(row.part_of).rows(config, layer) / n_groups};
+}
+
+// A part that is consecutive rows of a matrix is a view of those.
+void cut(TensorSource& source) {
+  if (source.transposed || source.order.block != 0 || source.tensor.shape.rank != 2) return;
+  source.tensor = source.tensor.row_range(source.order.first, source.n_rows);
+  source.order.first = 0;
+}
+
+}  // namespace
+
+std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer,
+                        size_t copy) {
+  const std::string all = spellings(file, config, role);
+  return fill_in(std::string_view(all).substr(0, all.find('|')), config, layer, copy);
+}
+
+Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
+                                 size_t layer, size_t copy) {
+  const Presence presence = row.presence(config, layer);
+  if (presence == Presence::kNo) return TensorSource();
+  TensorSource source;
+  source.n_rows = row.rows(config, layer);
+  source.n_cols = row.is_matrix() ? row.cols(config, layer) : 1;
+
+  Found found = find(file, config, row.role, layer, copy);
+  size_t file_rows = source.n_rows;
+  // GGUF calls gate|up what else is up alone: it is fused where there is no gate.
+  const bool own = found.tensor != nullptr &&
+                   (row.role != kWUp || !config.gated || find(file, config, kWGate, layer, 0).tensor != nullptr);
+  if (!own && row.part_of != row.role) {
+    Found fused = find(file, config, row.part_of, layer, copy);
+    if (fused.tensor != nullptr) {
+      found = std::move(fused);
+      file_rows = tensor_row(row.part_of).rows(config, layer);
+      source.order = part_order(config, row, layer);
+    }
+  }
+  if (found.tensor == nullptr) {
+    if (presence == Presence::kMay) return TensorSource();
+    return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + found.name + " is missing");
+  }
+  const bool is_float = dtype_is_float(found.tensor->dtype);
+  source.transposed = row.is_matrix() && row.per_layer() &&
+                      (row.copies == Copies::kExperts ? config.experts_transposed && is_float : config.transposed);
+  const Shape wanted = wanted_shape(row, source, file_rows, found.all_copies ? n_copies(row, config, layer) : 0);
+  TRY(check(file, found, wanted));
+  if (source.transposed && (!is_float || found.tensor->source != nullptr)) {
+    return Status(ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " is [in, out] and of type " +
+                                               std::string(dtype_name(found.tensor->dtype)) +
+                                               ", wanted floats: blocks of weights cannot be turned");
+  }
+  source.name = std::move(found.name);
+  source.tensor = *found.tensor;
+  source.tensor.shape = wanted;
+  if (found.all_copies) source.tensor = of_copy(source.tensor, wanted, copy);
+  cut(source);
+  if (row.is_rotated() && config.adjacent_pairs) {
+    const LayerConfig& of_layer = config.layers[layer];
+    source.order.head_dim = of_layer.head_dim;
+    const size_t rope = of_layer.rope == kNoRope ? 0 : of_layer.rope;
+    source.order.rotary_dim = config.ropes.empty() ? 0 : config.ropes[rope].rotary_dim;
+  }
+  return source;
+}
+
+}  // namespace ibid
