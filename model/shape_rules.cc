@@ -30,6 +30,12 @@ Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig&
   return single && !counted ? 1 : config.n_heads;
 }
 
+// A number of layer l that config.json may list by layer, as transformers 5 writes what layers do not have in common.
+Result<size_t> of_layer(const Hyperparameters& file, size_t l, const char* name, int64_t high, size_t usual) {
+  const std::string key = "per_layer_config." + std::to_string(l) + "." + name;
+  return file.integer({name, "", key.c_str()}, 1, high, usual);
+}
+
 // Heads of the layers without a window, where they differ from the others: GGUF has the ones as the usual ones,
 // config.json the others.
 Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
@@ -47,11 +53,11 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
   if (other_value != other) {
     return file.bad(kOtherValue, std::to_string(other_value), std::to_string(other) + " as for keys");
   }
-  if (usual % 2 != 0) return file.bad(kHeadDim, std::to_string(usual), "an even number");
-  if (other % 2 != 0) return file.bad(kOther, std::to_string(other), "an even number");
-  for (LayerConfig& layer : config.layers) {
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    LayerConfig& layer = config.layers[l];
     const bool is_usual = (layer.window == 0) == file.gguf();
-    layer.head_dim = is_usual ? usual : other;
+    TRY_ASSIGN(layer.head_dim, of_layer(file, l, "head_dim", kMaxHeadDim, is_usual ? usual : other));
+    if (layer.rope != kNoRope && layer.head_dim % 2 != 0) return file.bad(kHeadDim, std::to_string(layer.head_dim), "an even number");
   }
   return {};
 }
@@ -70,6 +76,7 @@ Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
       layer.value_is_key = true;
       TRY_ASSIGN(layer.n_kv_heads, file.integer(kGlobal, 1, kMaxWidth, layer.n_kv_heads));
     }
+    TRY_ASSIGN(layer.n_kv_heads, of_layer(file, l, "num_key_value_heads", kMaxWidth, layer.n_kv_heads));
     if (config.n_heads % layer.n_kv_heads != 0) {
       return file.bad(kNKvHeads, std::to_string(layer.n_kv_heads),
                       "a divisor of n_heads, " + std::to_string(config.n_heads));
