@@ -25,8 +25,9 @@ enum class NormKind : uint8_t { kRms, kLayer };
 // Where the norms of a layer stand: x += f(norm(x)), x += norm(f(x)), x += norm(f(norm(x))).
 enum class NormPlaces : uint8_t { kBefore, kAfter, kBoth };
 
-// Norms of queries and keys: none, over each head, over all heads of a row at once.
-enum class QkNorm : uint8_t { kNone, kPerHead, kWhole };
+// Norms of queries and keys: none, over each head (with one weight for all, or one for each), over all heads of a row
+// at once.
+enum class QkNorm : uint8_t { kNone, kPerHead, kEachHead, kWhole };
 
 inline constexpr size_t kMaxRopes = 2;
 inline constexpr size_t kNoRope = static_cast<size_t>(-1);

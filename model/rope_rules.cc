@@ -130,7 +130,7 @@ size_t head_dim_of(const ModelConfig& config, const RopeRule& rule) {
 // rope_scaling's members, or those of rope_parameters. rule.rotary_dim and theta are read.
 Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   TRY_ASSIGN(const std::string kind, hf.kind());
-  if (kind == "default") return {};
+  if (kind == "default" || kind == "mrope") return {};  // positions of pictures, which for text are one
   if (kind == "linear") {
     rule.kind = RopeRule::Kind::kLinear;
     TRY_ASSIGN(rule.factor, hf.positive("factor"));

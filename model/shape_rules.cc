@@ -57,7 +57,9 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
     LayerConfig& layer = config.layers[l];
     const bool is_usual = (layer.window == 0) == file.gguf();
     TRY_ASSIGN(layer.head_dim, of_layer(file, l, "head_dim", kMaxHeadDim, is_usual ? usual : other));
-    if (layer.rope != kNoRope && layer.head_dim % 2 != 0) return file.bad(kHeadDim, std::to_string(layer.head_dim), "an even number");
+    if (layer.rope != kNoRope && layer.head_dim % 2 != 0) {
+      return file.bad(kHeadDim, std::to_string(layer.head_dim), "an even number");
+    }
   }
   return {};
 }

@@ -91,6 +91,14 @@ std::span<const TensorName> hunyuan_names() {
   return kNames;
 }
 
+std::span<const TensorName> stablelm_names() {
+  static constexpr TensorName kNames[] = {
+      {kQNorm, "", "@layers.#.self_attn.q_layernorm.norms.%.weight"},
+      {kKNorm, "", "@layers.#.self_attn.k_layernorm.norms.%.weight"},
+  };
+  return kNames;
+}
+
 std::span<const TensorName> gemma_names() {
   static constexpr TensorName kNames[] = {
       {kFfnNorm, "", "@layers.#.pre_feedforward_layernorm.weight"},

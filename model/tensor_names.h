@@ -14,6 +14,8 @@ std::span<const TensorName> falcon_names();
 std::span<const TensorName> starcoder2_names();
 std::span<const TensorName> apertus_names();
 std::span<const TensorName> hunyuan_names();
+// A norm of each head is a tensor.
+std::span<const TensorName> stablelm_names();
 // Norms before and after attention and MLP.
 std::span<const TensorName> gemma_names();
 std::span<const TensorName> glm4_names();

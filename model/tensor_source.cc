@@ -40,6 +40,7 @@ std::string fill_in(std::string_view spelling, const ModelConfig& config, size_t
 
 struct Found {
   std::string name;
+  std::string spelling;  // of a tensor that is one head's part
   const TensorView* tensor = nullptr;
   bool all_copies = false;
 };
@@ -54,7 +55,8 @@ Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, si
     std::string name = fill_in(spelling, config, layer, copy);
     const TensorView* tensor = file.find_tensor(name);
     const bool all_copies = tensor_row(role).copies != Copies::kOne && spelling.find('%') == std::string_view::npos;
-    if (tensor != nullptr) return {std::move(name), tensor, all_copies};
+    const bool is_part = tensor_row(role).copies == Copies::kOne && spelling.find('%') != std::string_view::npos;
+    if (tensor != nullptr) return {std::move(name), is_part ? std::string(spelling) : "", tensor, all_copies};
     if (begin == 0) first.name = std::move(name);
     begin = end + 1;
   }
@@ -125,6 +127,24 @@ RowOrder part_order(const ModelConfig& config, const TensorRow& row, size_t laye
           .stride = tensor_row(row.part_of).rows(config, layer) / n_groups};
 }
 
+// A vector's parts, one of each head.
+Status find_parts(const ModelFile& file, const ModelConfig& config, const Found& found, size_t layer,
+                  TensorSource& source) {
+  const size_t head_dim = config.layers[layer].head_dim;
+  for (size_t head = 0; head < source.n_rows / head_dim; ++head) {
+    Found part{fill_in(found.spelling, config, layer, head), "", nullptr, false};
+    part.tensor = file.find_tensor(part.name);
+    if (part.tensor == nullptr) {
+      return {ErrorCode::kMissingTensor, file.path() + ": tensor " + part.name + " is missing"};
+    }
+    TRY(check(file, part, Shape{{head_dim}, 1}));
+    source.parts.push_back(*part.tensor);
+  }
+  source.name = found.name;
+  source.tensor = source.parts.front();
+  return {};
+}
+
 // A part that is consecutive rows of a matrix is a view of those.
 void cut(TensorSource& source) {
   if (source.transposed || source.order.block != 0 || source.tensor.shape.rank != 2) return;
@@ -168,8 +188,15 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
   const bool is_float = dtype_is_float(found.tensor->dtype);
   source.transposed = row.is_matrix() && row.per_layer() &&
                       (row.copies == Copies::kExperts ? config.experts_transposed && is_float : config.transposed);
+  if (!found.spelling.empty()) {
+    TRY(find_parts(file, config, found, layer, source));
+    return source;
+  }
   const Shape wanted = wanted_shape(row, source, file_rows, found.all_copies ? n_copies(row, config, layer) : 0);
-  TRY(check(file, found, wanted));
+  // One weight for each head may be a row for each.
+  const bool by_head = config.qk_norm == QkNorm::kEachHead && (row.role == kQNorm || row.role == kKNorm);
+  const size_t head_dim = config.layers[layer].head_dim;
+  TRY(check(file, found, by_head ? Shape{{source.n_rows / head_dim, head_dim}, 2} : wanted));
   if (source.transposed && (!is_float || found.tensor->source != nullptr)) {
     return Status(ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " is [in, out] and of type " +
                                                std::string(dtype_name(found.tensor->dtype)) +

@@ -33,8 +33,8 @@ size_t kv_a_dim(const Config& c, size_t) { return c.latent.kv_rank + c.latent.ro
 size_t kv_b_dim(const Config& c, size_t) { return c.n_heads * (c.latent.nope_dim + c.latent.value_dim); }
 size_t kv_dim(const Config& c, size_t l) { return c.kv_dim(l); }
 size_t qkv_dim(const Config& c, size_t l) { return c.q_dim(l) + 2 * c.kv_dim(l); }
-size_t q_norm(const Config& c, size_t l) { return c.qk_norm == QkNorm::kWhole ? c.q_dim(l) : c.layers[l].head_dim; }
-size_t k_norm(const Config& c, size_t l) { return c.qk_norm == QkNorm::kWhole ? c.kv_dim(l) : c.layers[l].head_dim; }
+size_t q_norm(const Config& c, size_t l) { return c.qk_norm == QkNorm::kPerHead ? c.layers[l].head_dim : c.q_dim(l); }
+size_t k_norm(const Config& c, size_t l) { return c.qk_norm == QkNorm::kPerHead ? c.layers[l].head_dim : c.kv_dim(l); }
 size_t layer_vocab(const Config& c, size_t) { return c.layer_inputs.vocab_size; }
 size_t layer_input_dim(const Config& c, size_t) { return c.layer_inputs.dim; }
 size_t all_layer_inputs(const Config& c, size_t) { return c.n_layers * c.layer_inputs.dim; }

@@ -4,7 +4,8 @@
 //
 // Names: '#' stands for the layer, '@' for the prefix of the file (ModelConfig::name_prefix), '|' separates spellings,
 // of which the first that the file has is taken; '%' for the copy, of tensors of which there are several alike
-// (experts, streams): a spelling without it is all copies' tensor, the copies being its first dimension. An
+// (experts, streams): a spelling without it is all copies' tensor, the copies being its first dimension;
+// where there is one of it all the same, '%' is the head whose part of it a tensor is. An
 // architecture whose files use other names lists those (ModelConfig::names). Several tensors in one (q|k|v, gate|up)
 // are found where a file has no tensor of their own.
 #pragma once
@@ -12,6 +13,7 @@
 #include <span>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/result.h"
 #include "base/tensor_view.h"
@@ -109,6 +111,7 @@ struct TensorSource {
   size_t n_rows = 0, n_cols = 0;
   RowOrder order;
   bool transposed = false; // `tensor` is [n_cols, rows]
+  std::vector<TensorView> parts;  // of a vector that the file has head by head; then `tensor` is the first
   bool found() const { return n_rows != 0; }
 };
 

@@ -88,7 +88,8 @@ void TransformerModel::rotate_head(const Part& p, Rows rows, WeightVector bias, 
   const size_t d = config_.layers[layer].head_dim, rope = config_.layers[layer].rope;
   float* x = rows.row(row) + head * d;
   if (config_.qk_norm != QkNorm::kWhole) add_bias(bias, head * d, d, rows.row(row));
-  const bool normed = config_.qk_norm == QkNorm::kPerHead;
+  const bool each = config_.qk_norm == QkNorm::kEachHead, normed = each || config_.qk_norm == QkNorm::kPerHead;
+  if (each) norm = norm.subspan(head * d, d);
   if (normed && !config_.qk_norm_after_rope) norm_row(x, norm, {}, d, x);
   if (rope != kNoRope) kernels_->rope(x, p.own.cos_sin[rope].row(row), config_.ropes[rope].rotary_dim);
   if (normed && config_.qk_norm_after_rope) norm_row(x, norm, {}, d, x);

@@ -290,7 +290,7 @@ void add_beside_layers(const ModelConfig& config, Facts& facts) {
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
   if (config.layer_inputs.used()) add("inputs of each layer " + std::to_string(config.layer_inputs.dim) + " wide");
   if (config.altup.used()) add(plural(config.altup.n_streams, "stream") + " (AltUp)");
-  if (config.laurel_rank != 0) add("a way around attention of rank " + std::to_string(config.laurel_rank) + " (LAuReL)");
+  if (config.laurel_rank != 0) add("LAuReL of rank " + std::to_string(config.laurel_rank));
   if (text.empty()) return;
   facts.push_back({"beside the layers", text,
                    {{"layer_inputs", config.layer_inputs.dim},

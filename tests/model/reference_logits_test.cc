@@ -8,8 +8,10 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
+#include "base/json_limits.h"
 #include "model/architectures.h"
 #include "model/load_model.h"
 #include "tests/reference/naive_transformer.h"
@@ -17,6 +19,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
 #include "weights/model_file.h"
+#include "weights/safetensors_writer.h"
 
 namespace ibid {
 namespace {
@@ -102,6 +105,48 @@ TEST(ReferenceLogits, CommittedCheckpointsInBothContainers) {
     if (name == "llama_linear") continue;
     const auto gguf = open(goldens + name + "/model.gguf");
     expect_logits(*gguf, *read_config(*gguf), *reference, 1e-4);
+  }
+}
+
+// Parts of architectures that the reference data does not show: make_family_goldens.py, with transformers.
+TEST(ReferenceLogits, CommittedFamilies) {
+  size_t n_models = 0;
+  for (const auto& directory : std::filesystem::directory_iterator(golden_dir() + "/families")) {
+    if (!directory.is_directory()) continue;
+    SCOPED_TRACE(directory.path().string());
+    ++n_models;
+    const auto file = open(directory.path());
+    const auto config = read_config(*file);
+    ASSERT_TRUE(config.ok()) << config.status().to_string();
+    expect_logits(*file, *config, *open(directory.path().string() + "/logits.safetensors"), 1e-4);
+  }
+  EXPECT_EQ(n_models, 4u);
+}
+
+// A model that also sees has its keys in a section, other names before those of its tensors, and tensors of its eyes
+// beside them: its language model is the model, bit for bit.
+TEST(ReferenceLogits, ModelsThatAlsoSeeAreTheirLanguageModels) {
+  const std::string family = golden_dir() + "/families/gemma4_experts";
+  const auto text = open(family);
+  const Tokens tokens = random_tokens(30, 40, 1);
+  const auto wanted = all_logits(**load_language_model(*text, {}), tokens);
+  for (const std::string prefix : {"model.language_model.", "language_model.model."}) {
+    SCOPED_TRACE(prefix);
+    Json config = {{"model_type", "gemma4"}, {"text_config", *text->config_json()}, {"vision_config", Json::object()}};
+    std::vector<NamedTensor> tensors;
+    for (const std::string& name : text->tensor_names()) {
+      tensors.push_back({prefix + name.substr(std::string("model.").size()), *text->find_tensor(name)});
+    }
+    const std::vector<float> eye(32, 1.0f);
+    tensors.push_back({"model.vision_tower.patch_embedding.weight",
+                       TensorView{DType::kF32, {{4, 8}, 2}, std::as_bytes(std::span(eye))}});
+    const TempDir dir;
+    std::ofstream(dir.file("config.json")) << config.dump();
+    ASSERT_TRUE(write_safetensors(dir.file("model.safetensors"), tensors).ok());
+    const auto file = open(dir.path());
+    const auto model = load_language_model(*file, {});
+    ASSERT_TRUE(model.ok()) << model.status().to_string();
+    EXPECT_EQ(all_logits(**model, tokens), wanted);
   }
 }
 
