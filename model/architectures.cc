@@ -108,6 +108,8 @@ const std::array kArchitectures = {
                  .gated = false},
     Architecture{.gguf_name = "apertus", .hf_model_type = "apertus", .names = apertus_names(),
                  .qk_norm = QkNorm::kPerHead, .activation = Kind::kXielu, .gated = false},
+    Architecture{.gguf_name = "arcee", .hf_model_type = "arcee", .adjacent_pairs = In::kGguf,
+                 .activation = Kind::kReluSquared, .gated = false},
     Architecture{.hf_model_type = "mixtral", .windows = Windows::kAll, .router_normalizes = In::kBoth},
     Architecture{.gguf_name = "qwen2moe", .hf_model_type = "qwen2_moe", .windows = Windows::kUpperLayers},
     Architecture{.gguf_name = "qwen3moe", .hf_model_type = "qwen3_moe", .qk_norm = QkNorm::kPerHead,

@@ -35,6 +35,7 @@ MODELS = {
     "stablelm_qk_norm": lambda: transformers.StableLmConfig(**SIZES, intermediate_size=24, num_key_value_heads=2,
                                                             qk_layernorm=True, use_parallel_residual=True,
                                                             partial_rotary_factor=0.5),
+    "arcee": lambda: transformers.ArceeConfig(**SIZES, intermediate_size=24, num_key_value_heads=2, head_dim=6),
 }
 
 
