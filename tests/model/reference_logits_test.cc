@@ -120,7 +120,7 @@ TEST(ReferenceLogits, CommittedFamilies) {
     ASSERT_TRUE(config.ok()) << config.status().to_string();
     expect_logits(*file, *config, *open(directory.path().string() + "/logits.safetensors"), 1e-4);
   }
-  EXPECT_EQ(n_models, 5u);
+  EXPECT_EQ(n_models, 6u);
 }
 
 // A model that also sees has its keys in a section, other names before those of its tensors, and tensors of its eyes

@@ -36,6 +36,10 @@ MODELS = {
                                                             qk_layernorm=True, use_parallel_residual=True,
                                                             partial_rotary_factor=0.5),
     "arcee": lambda: transformers.ArceeConfig(**SIZES, intermediate_size=24, num_key_value_heads=2, head_dim=6),
+    "dots1": lambda: transformers.Dots1Config(**SIZES, intermediate_size=24, moe_intermediate_size=8, head_dim=6,
+                                              num_key_value_heads=2, n_routed_experts=8, num_experts_per_tok=3,
+                                              n_shared_experts=2, n_group=2, topk_group=1, first_k_dense_replace=1,
+                                              norm_topk_prob=True, routed_scaling_factor=1.5),
 }
 
 
