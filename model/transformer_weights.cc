@@ -98,12 +98,11 @@ class Binder {
   Result<WeightVector> vector(const TensorRow& of, const TensorSource& source) {
     const size_t n = source.n_rows * source.n_cols;
     const std::span<float> values = arena_.allocate_array<float>(padded(n)).first(n);
-    std::vector<float> in_file_order(n);
-    size_t filled = 0;
+    std::vector<float> in_file_order;  // of the file's tensor, which may hold more than these
     for (const TensorView& part : source.parts.empty() ? std::vector{source.tensor} : source.parts) {
-      const std::span<float> to = std::span(in_file_order).subspan(filled, part.shape.elements());
-      dequantize_row(part.dtype, part.data, to);
-      filled += to.size();
+      const size_t filled = in_file_order.size();
+      in_file_order.resize(filled + part.shape.elements());
+      dequantize_row(part.dtype, part.data, std::span(in_file_order).subspan(filled));
     }
     const float missing = of.is_norm() && config_.norms_minus_one ? 1.0f : 0.0f;
     for (size_t i = 0; i < n; ++i) {
