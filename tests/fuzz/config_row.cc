@@ -70,8 +70,10 @@ class MadeCheckpoint : public MemoryModelFile {
 
 void check_config(const ModelConfig& config) {
   CHECK(config.n_layers >= 1 && config.layers.size() == config.n_layers);
-  CHECK(config.n_heads >= 1 && config.n_kv_heads >= 1 && config.head_dim >= 1 && config.dim >= 1);
-  CHECK(config.n_heads % config.n_kv_heads == 0);
+  CHECK(config.n_heads >= 1 && config.dim >= 1);
+  for (const LayerConfig& layer : config.layers) {
+    CHECK(layer.n_kv_heads >= 1 && layer.head_dim >= 1 && config.n_heads % layer.n_kv_heads == 0);
+  }
   CHECK(config.ropes.size() <= kMaxRopes && config.norm_eps > 0);
   for (const LayerConfig& layer : config.layers) {
     CHECK(layer.rope == kNoRope || layer.rope < config.ropes.size());
@@ -88,7 +90,7 @@ bool make_tensors(const ModelConfig& config, MadeCheckpoint& file) {
     const size_t n_layers = row.per_layer() ? config.n_layers : 1;
     for (size_t layer = 0; layer < n_layers; ++layer) {
       if (row.presence(config, layer) != Presence::kMust) continue;
-      for (size_t e = 0; e < (row.of_each_expert ? config.moe.router.n_experts : 1); ++e) {
+      for (size_t e = 0; e < n_copies(row, config, layer); ++e) {
         const std::string name = tensor_name(file, config, row.role, layer, e);
         Shape shape{{row.rows(config, layer)}, 1};
         if (row.is_matrix()) shape.dims[shape.rank++] = row.cols(config, layer);
