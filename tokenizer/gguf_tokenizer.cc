@@ -240,10 +240,21 @@ Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
   builder->use_byte_tokens();
   TRY(add_merges(file, 1, *builder));
   builder->spec().cut = PieceCut::kLines;
-  builder->spec().whole_newline_runs = true;
+  TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));
+  const bool as_gemma = pre != "sarvam-moe";
+  builder->spec().whole_newline_runs = as_gemma;
   TRY(read_unknown(file, *builder, std::nullopt));
-  TRY(read_special_ids(file, {.add_bos = true}, *builder));
+  TRY(read_special_ids(file, {.add_bos = as_gemma}, *builder));
   return builder->finish();
+}
+
+// Of the model gpt2 a few values of tokenizer.ggml.pre mean that the tokens are not written in the byte alphabet.
+Result<std::unique_ptr<Tokenizer>> load_merges(const ModelFile& file, const std::vector<std::string_view>& tokens) {
+  TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));
+  for (const std::string_view name : {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}) {
+    if (pre == name) return load_merged_pieces(file, tokens);
+  }
+  return load_byte_level(file, tokens);
 }
 
 }  // namespace
@@ -253,7 +264,7 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
   if (!model) return missing(file, "tokenizer.ggml.model");
   using Load = Result<std::unique_ptr<Tokenizer>> (*)(const ModelFile&, const std::vector<std::string_view>&);
   constexpr std::pair<std::string_view, Load> kModels[] = {
-      {"gpt2", load_byte_level}, {"llama", load_scored_pieces}, {"gemma4", load_merged_pieces}};
+      {"gpt2", load_merges}, {"llama", load_scored_pieces}, {"gemma4", load_merged_pieces}};
   const auto found = std::find_if(std::begin(kModels), std::end(kModels),
                                   [&](const auto& known) { return known.first == *model; });
   if (found == std::end(kModels)) {
