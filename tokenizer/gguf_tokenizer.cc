@@ -9,22 +9,13 @@
 #include <vector>
 
 #include "tokenizer/byte_level_builder.h"
+#include "tokenizer/gguf_token_types.h"
 #include "tokenizer/piece_builder.h"
 #include "tokenizer/tokenizer_loaders.h"
 #include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {
-
-// tokenizer.ggml.token_type (ggml, docs/gguf.md).
-enum TokenType : int64_t {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnused = 5,
-  kByte = 6
-};
 
 Status error(const ModelFile& file, ErrorCode code, const std::string& words) {
   return {code, file.path() + ": " + words};
@@ -66,16 +57,20 @@ void set_strips(std::string_view model_name, std::vector<AddedToken>& added) {
   }
 }
 
+using enum GgufTokenType;
+
 // Builder: ByteLevelBuilder or PieceBuilder.
 template <typename Builder>
 Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t type) {
-  switch (type) {
+  switch (GgufTokenType{static_cast<int32_t>(type)}) {
     case kNormal:
     case kUnused: return builder.add_model_token(id, text);
     case kUnknown:
     case kControl:
     case kUserDefined:
-      return builder.add_added_token({.text = std::string(text), .id = id, .special = type != kUserDefined});
+      return builder.add_added_token({.text = std::string(text),
+                                      .id = id,
+                                      .special = GgufTokenType{static_cast<int32_t>(type)} != kUserDefined});
     case kByte: return builder.add_byte_token(id, text);
     default:
       return builder.error(ErrorCode::kBadVocab,
@@ -93,7 +88,7 @@ Status add_tokens(const ModelFile& file, Builder& builder, const std::vector<std
                      std::to_string(tokens.size()) + " tokens");
   }
   for (size_t i = 0; i < tokens.size(); ++i) {
-    TRY(add_token(builder, static_cast<TokenId>(i), tokens[i], types ? (*types)[i] : int64_t{kNormal}));
+    TRY(add_token(builder, static_cast<TokenId>(i), tokens[i], types ? (*types)[i] : static_cast<int64_t>(kNormal)));
   }
   return {};
 }

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "model/architectures.h"
 #include "model/memory_plan.h"
-#include "model/tensor_table.h"
+#include "model/tensor_source.h"
 #include "tests/fuzz/script.h"
 #include "tests/tokenizer/memory_model_file.h"
 #include "weights/json_values.h"
