@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace ibid {
 
@@ -72,9 +73,8 @@ CLI::Validator whole_number(uint64_t least, uint64_t most) {
   return CLI::Validator(complaint, "");
 }
 
-CLI::Validator one_of(std::initializer_list<const char*> words) {
-  const std::vector<std::string> allowed(words.begin(), words.end());
-  const auto complaint = [allowed](const std::string& text) {
+CLI::Validator one_of(std::vector<std::string> words) {
+  const auto complaint = [allowed = std::move(words)](const std::string& text) {
     std::string list;
     for (const std::string& word : allowed) {
       if (word == text) return std::string();

@@ -4,7 +4,6 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,7 @@ CLI::Option* add_text_list(CLI::App& command, const std::string& names, std::vec
 // A whole number in this range; CLI11 itself wraps, saturates, and writes ranges with 309 digits.
 CLI::Validator whole_number(uint64_t least, uint64_t most);
 // One of these words.
-CLI::Validator one_of(std::initializer_list<const char*> words);
+CLI::Validator one_of(std::vector<std::string> words);
 
 // `text` without the newlines at its end, which a pipe or a file has and a person does not mean.
 std::string without_final_newlines(std::string text);

@@ -11,16 +11,6 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Long waves are stretched by `factor`, short ones kept, those between mixed linearly in the number of
-// turns they make within the original context. (transformers, modeling_rope_utils, "llama3")
-double llama3_frequency(const RopeRule& rule, double frequency) {
-  const double turns = rule.original_max_positions * frequency / (2 * kPi);
-  if (turns < rule.low_freq_factor) return frequency / rule.factor;
-  if (turns > rule.high_freq_factor) return frequency;
-  const double kept = (turns - rule.low_freq_factor) / (rule.high_freq_factor - rule.low_freq_factor);
-  return (1 - kept) * frequency / rule.factor + kept * frequency;
-}
-
 // The pair whose wave makes `turns` turns within the original context; not a whole number.
 double yarn_pair(const RopeRule& rule, double turns) {
   return static_cast<double>(rule.rotary_dim) * portable_log(rule.original_max_positions / (turns * 2 * kPi)) /
@@ -45,7 +35,22 @@ const std::vector<float>& factors_of(const RopeRule& rule, size_t context) {
   return rule.kind == RopeRule::Kind::kLongrope && in_original ? rule.short_factors : rule.frequency_factors;
 }
 
+double plain_frequency(double theta, size_t pair, size_t rotary_dim) {
+  return portable_pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(rotary_dim));
+}
+
 }  // namespace
+
+std::vector<float> llama3_frequency_factors(const Llama3Rule& llama3, double theta, size_t rotary_dim) {
+  std::vector<float> factors;
+  for (size_t i = 0; i < rotary_dim / 2; ++i) {
+    const double turns = llama3.original_max_positions * plain_frequency(theta, i, rotary_dim) / (2 * kPi);
+    const double low = llama3.low_freq_factor, high = llama3.high_freq_factor;
+    const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    factors.push_back(static_cast<float>(1 / ((1 - kept) / llama3.factor + kept)));
+  }
+  return factors;
+}
 
 RopeTable make_rope_table(const RopeRule& rule, size_t context) {
   const size_t half = rule.rotary_dim / 2;
@@ -58,10 +63,8 @@ RopeTable make_rope_table(const RopeRule& rule, size_t context) {
   table.magnitude = rule.magnitude;
   table.inv_freq.resize(half);
   for (size_t i = 0; i < half; ++i) {
-    double frequency =
-        portable_pow(rule.theta, -2.0 * static_cast<double>(i) / static_cast<double>(rule.rotary_dim));
+    double frequency = plain_frequency(rule.theta, i, rule.rotary_dim);
     if (rule.kind == RopeRule::Kind::kLinear) frequency /= rule.factor;
-    if (rule.kind == RopeRule::Kind::kLlama3) frequency = llama3_frequency(rule, frequency);
     if (yarn) frequency = ramp.at(i) * frequency / rule.factor + (1 - ramp.at(i)) * frequency;
     if (!factors.empty()) frequency /= static_cast<double>(factors[i]);
     table.inv_freq[i] = rule.n_turning == 0 || i < rule.n_turning ? frequency : 0.0;

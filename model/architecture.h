@@ -36,7 +36,7 @@ enum class RopeLayers : uint8_t {
 inline bool is_in(In in, bool gguf) { return in == In::kBoth || in == (gguf ? In::kGguf : In::kHf); }
 
 struct Architecture {
-  std::string_view gguf_name;      // general.architecture; empty: converted files have another row's
+  std::string_view gguf_name;      // general.architecture
   std::string_view hf_model_type;  // config.json: model_type
 
   // --- files
@@ -46,6 +46,7 @@ struct Architecture {
   In norms_minus_one = In::kNeither;             // norm weights are stored without their 1
   In qkv_by_group = In::kNeither;                // fused q|k|v: per KV head its queries, its key, its value
   In transposed = In::kNeither;                  // matrices of the layers are [in, out]
+  bool gguf_cuts_gate_up = false;                // what a checkpoint has fused is two tensors in GGUF
 
   // --- norms
   NormKind norm = NormKind::kRms;

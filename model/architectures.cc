@@ -7,6 +7,7 @@
 
 #include "model/architecture.h"
 #include "model/hyperparameters.h"
+#include "model/keys.h"
 #include "model/latent_rules.h"
 #include "model/layer_rules.h"
 #include "model/moe_rules.h"
@@ -14,6 +15,7 @@
 #include "model/rope_rules.h"
 #include "model/shape_rules.h"
 #include "model/tensor_names.h"
+#include "model/tensor_source.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -23,11 +25,11 @@ namespace {
 using enum NormPlaces;
 using Kind = Activation::Kind;
 
-// GGUF finds the first row with its name.
+// A GGUF is of the first row with its name; the others' converted files are.
 const std::array kArchitectures = {
     Architecture{.gguf_name = "llama", .hf_model_type = "llama", .adjacent_pairs = In::kGguf,
                  .windows = Windows::kAllOfGguf, .router_normalizes = In::kBoth},
-    Architecture{.hf_model_type = "mistral", .windows = Windows::kAll},
+    Architecture{.gguf_name = "llama", .hf_model_type = "mistral", .windows = Windows::kAll},
     Architecture{.gguf_name = "mistral3", .hf_model_type = "ministral3", .adjacent_pairs = In::kGguf,
                  .windows = Windows::kAll},
     Architecture{.gguf_name = "qwen2", .hf_model_type = "qwen2", .windows = Windows::kUpperLayers},
@@ -72,7 +74,7 @@ const std::array kArchitectures = {
     Architecture{.gguf_name = "olmo2", .hf_model_type = "olmo3", .norm_places = kAfter,
                  .qk_norm = QkNorm::kWhole, .windows = Windows::kPeriod, .window_period = 4,
                  .rope_layers = RopeLayers::kTwoRules},
-    Architecture{.hf_model_type = "olmo2", .norm_places = kAfter, .qk_norm = QkNorm::kWhole},
+    Architecture{.gguf_name = "olmo2", .hf_model_type = "olmo2", .norm_places = kAfter, .qk_norm = QkNorm::kWhole},
     Architecture{.gguf_name = "glm4", .hf_model_type = "glm4", .names = glm4_names(),
                  .adjacent_pairs = In::kBoth, .norm_places = kBoth, .rotary_share = 0.5},
     Architecture{.gguf_name = "command-r", .hf_model_type = "cohere", .adjacent_pairs = In::kBoth,
@@ -110,7 +112,8 @@ const std::array kArchitectures = {
                  .qk_norm = QkNorm::kPerHead, .activation = Kind::kXielu, .gated = false},
     Architecture{.gguf_name = "arcee", .hf_model_type = "arcee", .adjacent_pairs = In::kGguf,
                  .activation = Kind::kReluSquared, .gated = false},
-    Architecture{.hf_model_type = "mixtral", .windows = Windows::kAll, .router_normalizes = In::kBoth},
+    Architecture{.gguf_name = "llama", .hf_model_type = "mixtral", .windows = Windows::kAll,
+                 .router_normalizes = In::kBoth},
     Architecture{.gguf_name = "qwen2moe", .hf_model_type = "qwen2_moe", .windows = Windows::kUpperLayers},
     Architecture{.gguf_name = "qwen3moe", .hf_model_type = "qwen3_moe", .qk_norm = QkNorm::kPerHead,
                  .windows = Windows::kUpperLayers, .router_normalizes = In::kGguf},
@@ -118,7 +121,8 @@ const std::array kArchitectures = {
     Architecture{.gguf_name = "granitemoe", .hf_model_type = "granitemoe", .adjacent_pairs = In::kGguf,
                  .router_scores = RouterScores::kSoftmaxOfChosen, .logits_are_divided = true},
     Architecture{.gguf_name = "granitehybrid", .hf_model_type = "granitemoehybrid", .names = granite_hybrid_names(),
-                 .adjacent_pairs = In::kGguf, .rope_layers = RopeLayers::kIfNamed,
+                 .adjacent_pairs = In::kGguf, .gguf_cuts_gate_up = true,
+                 .rope_layers = RopeLayers::kIfNamed,
                  .router_scores = RouterScores::kSoftmaxOfChosen, .logits_are_divided = true},
     Architecture{.gguf_name = "ernie4_5-moe", .hf_model_type = "ernie4_5_moe", .adjacent_pairs = In::kBoth,
                  .router_normalizes = In::kBoth},
@@ -130,7 +134,8 @@ const std::array kArchitectures = {
                  .router_scores = RouterScores::kSigmoid, .router_normalizes = In::kBoth},
     Architecture{.gguf_name = "deepseek2", .hf_model_type = "deepseek_v3", .latent = true,
                  .router_scores = RouterScores::kSigmoid, .router_normalizes = In::kBoth},
-    Architecture{.hf_model_type = "glm4_moe_lite", .latent = true, .router_scores = RouterScores::kSigmoid,
+    Architecture{.gguf_name = "deepseek2", .hf_model_type = "glm4_moe_lite", .latent = true,
+                 .router_scores = RouterScores::kSigmoid,
                  .router_normalizes = In::kBoth},
     Architecture{.gguf_name = "gpt-oss", .hf_model_type = "gpt_oss", .names = norm_before_mlp_names(),
                  .windows = Windows::kPeriod, .window_period = 2, .yarn_truncates = false,
@@ -143,9 +148,6 @@ const std::array kArchitectures = {
                  .embed_scale_is_sqrt_dim = true},
 };
 
-constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};
-constexpr Key kNormEps{"norm_eps", "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon",
-                       "rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"};
 
 std::string supported_list() {
   std::string list;
@@ -153,33 +155,11 @@ std::string supported_list() {
   return list;
 }
 
-// A row, and where the keys of its language model begin: a model that also sees keeps them in a section.
-struct Match {
-  const Architecture* row;
-  std::string prefix;
-};
-
 const Architecture* find_row(bool gguf, std::string_view name) {
   for (const Architecture& row : kArchitectures) {
     if (!name.empty() && (gguf ? row.gguf_name : row.hf_model_type) == name) return &row;
   }
   return nullptr;
-}
-
-Result<Match> find_architecture(const ModelFile& file) {
-  const bool gguf = file.container() == Container::kGguf;
-  const char* key = gguf ? "general.architecture" : "model_type";
-  TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string(key));
-  if (!name) return Status(ErrorCode::kMissingKey, file.path() + ": " + key + " is missing");
-  if (const Architecture* row = find_row(gguf, *name)) {
-    return Match{row, gguf ? std::string(row->gguf_name) + "." : ""};
-  }
-  if (!gguf && file.has("text_config.model_type")) {
-    TRY_ASSIGN(const std::optional<std::string_view> of_text, file.get_string("text_config.model_type"));
-    if (const Architecture* row = find_row(gguf, *of_text)) return Match{row, "text_config."};
-  }
-  return Status(ErrorCode::kUnsupported, file.path() + ": architecture '" + std::string(*name) +
-                                             "' is not supported (supported: " + supported_list() + ")");
 }
 
 // What the row alone says.
@@ -222,31 +202,30 @@ Status read_vocab_size(const Hyperparameters& file, const Architecture& row, Mod
     return {ErrorCode::kBadShape, file.file().path() + ": " + name + " is " + embed->shape.to_string() +
                                       ", wanted [vocab_size, dim]"};
   }
-  TRY_ASSIGN(config.vocab_size, file.integer(kVocabSize, 1, kMaxWidth, embed->shape[0]));
+  TRY_ASSIGN(config.vocab_size, file.integer(keys::kVocabSize, 1, kMaxWidth, embed->shape[0]));
   return {};
 }
 
 // How scores are made: their scale, their cap, and how queries grow with their position.
 Status read_attention(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  constexpr Key kScale{"attention scale", "attention.scale", "attention_multiplier"};
   constexpr Key kPerDimensions{"dimensions of the attention scale", "", "query_pre_attn_scalar"};
-  constexpr Key kSoftcap{"attention softcap", "attn_logit_softcapping", "attn_logit_softcapping"};
-  constexpr Key kGrowth{"query growth", "attention.temperature_scale",
-                        "llama_4_scaling_beta|rope_parameters.llama_4_scaling_beta|rope_scaling.llama_4_scaling_beta"};
   const size_t key_dim = row.latent ? config.latent.key_dim() : config.layers.front().head_dim;
   const bool wide = file.gguf() && config.n_layers == row.gguf_wide_scale_layers;
   const auto usual = static_cast<double>(wide ? config.dim / config.n_heads : key_dim);
   TRY_ASSIGN(const double dimensions, file.positive(kPerDimensions, kMaxFactor, usual));
   const double usual_scale = row.attention_scale != 0 ? double{row.attention_scale} : 1.0 / std::sqrt(dimensions);
-  TRY_ASSIGN(const double scale, file.positive(kScale, kMaxFactor, usual_scale));
+  TRY_ASSIGN(const double scale, file.positive(keys::kAttentionScale, kMaxFactor, usual_scale));
   const Result<double> stretched = row.latent ? read_latent_scale(file, config) : Result<double>(1.0);
   TRY(stretched.status());
   config.attention_scale = static_cast<float>(scale * *stretched);
-  TRY_ASSIGN(const double softcap, file.number(kSoftcap, kMaxFactor, double{row.attention_softcap}));
+  TRY_ASSIGN(const double softcap, file.number(keys::kAttentionSoftcap, kMaxFactor, double{row.attention_softcap}));
   config.attention_softcap = static_cast<float>(softcap);
-  if (softcap < 0) return file.bad(kSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
-  TRY_ASSIGN(config.query_growth, file.number(kGrowth, kMaxFactor, 0.0));
-  if (config.query_growth < 0) return file.bad(kGrowth, std::to_string(config.query_growth), "0 or more");
+  if (softcap < 0) {
+    return file.bad(keys::kAttentionSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
+  }
+  TRY_ASSIGN(const double growth, file.number(keys::kQueryGrowth, kMaxFactor, 0.0));
+  config.query_growth = double{static_cast<float>(growth)};  // as GGUF has it
+  if (config.query_growth < 0) return file.bad(keys::kQueryGrowth, std::to_string(config.query_growth), "0 or more");
   if (!config.ropes.empty()) {
     config.query_growth_step = static_cast<size_t>(std::max(1.0, config.ropes[0].original_max_positions));
   }
@@ -279,19 +258,17 @@ Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& co
 }
 
 Status read_factors(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  constexpr Key kEmbedScale{"embedding scale", "embedding_scale", "embedding_multiplier"};
-  constexpr Key kResidualScale{"residual scale", "residual_scale", "residual_multiplier"};
-  constexpr Key kLogitScale{"logit scale", "logit_scale", "logit_scale|logits_scaling"};
-  constexpr Key kSoftcap{"logit softcap", "final_logit_softcapping", "final_logit_softcapping"};
   const double usual = row.embed_scale_is_sqrt_dim ? std::sqrt(static_cast<double>(config.dim)) : 1.0;
-  TRY_ASSIGN(const double embed, file.positive(kEmbedScale, kMaxFactor, usual));
-  TRY_ASSIGN(const double residual, file.positive(kResidualScale, kMaxFactor, 1.0));
-  TRY_ASSIGN(const double logit, file.positive(kLogitScale, kMaxFactor, 1.0));
-  TRY_ASSIGN(const double softcap, file.number(kSoftcap, kMaxFactor, double{row.logit_softcap}));
-  if (softcap < 0) return file.bad(kSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
+  TRY_ASSIGN(const double embed, file.positive(keys::kEmbedScale, kMaxFactor, usual));
+  TRY_ASSIGN(const double residual, file.positive(keys::kResidualScale, kMaxFactor, 1.0));
+  TRY_ASSIGN(const double logit, file.positive(keys::kLogitScale, kMaxFactor, 1.0));
+  TRY_ASSIGN(const double softcap, file.number(keys::kLogitSoftcap, kMaxFactor, double{row.logit_softcap}));
+  if (softcap < 0) return file.bad(keys::kLogitSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
   config.embed_scale = static_cast<float>(embed);
   config.residual_scale = static_cast<float>(residual);
-  config.logit_scale = static_cast<float>(row.logits_are_divided ? 1.0 / logit : logit);
+  // Rounded as GGUF has it before it divides.
+  const auto factor = static_cast<float>(logit);
+  config.logit_scale = row.logits_are_divided ? 1.0f / factor : factor;
   config.logit_softcap = static_cast<float>(softcap);
   return {};
 }
@@ -308,11 +285,28 @@ std::vector<std::string> supported_architectures() {
   return names;
 }
 
+Result<ArchitectureMatch> find_architecture(const ModelFile& file) {
+  const bool gguf = file.container() == Container::kGguf;
+  const char* key = gguf ? "general.architecture" : "model_type";
+  TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string(key));
+  if (!name) return Status(ErrorCode::kMissingKey, file.path() + ": " + key + " is missing");
+  if (const Architecture* row = find_row(gguf, *name)) {
+    return ArchitectureMatch{row, gguf ? std::string(row->gguf_name) + "." : ""};
+  }
+  if (!gguf && file.has("text_config.model_type")) {
+    TRY_ASSIGN(const std::optional<std::string_view> of_text, file.get_string("text_config.model_type"));
+    if (const Architecture* row = find_row(gguf, *of_text)) return ArchitectureMatch{row, "text_config."};
+  }
+  return Status(ErrorCode::kUnsupported, file.path() + ": architecture '" + std::string(*name) +
+                                             "' is not supported (supported: " + supported_list() + ")");
+}
+
+const Architecture& written_architecture(const Architecture& row) { return *find_row(true, row.gguf_name); }
+
 Result<ModelConfig> read_config(const ModelFile& model_file) {
-  constexpr Key kParallel{"parallel", "use_parallel_residual", "use_parallel_residual|parallel_attn"};
   constexpr Key kTied{"tied", "", "tie_word_embeddings"};
   TRY(refuse_other_files(model_file));
-  TRY_ASSIGN(const Match match, find_architecture(model_file));
+  TRY_ASSIGN(const ArchitectureMatch match, find_architecture(model_file));
   const Architecture& row = *match.row;
   const Hyperparameters file(model_file, match.prefix);
 
@@ -323,9 +317,9 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   const std::string q_norm = tensor_name(model_file, config, TensorRole::kQNorm);
   if (row.qk_norm_may_be_absent && model_file.find_tensor(q_norm) == nullptr) config.qk_norm = QkNorm::kNone;
   TRY(refuse_what_is_missing(file, config));
-  TRY_ASSIGN(const double eps, file.positive(kNormEps, 1.0));
+  TRY_ASSIGN(const double eps, file.positive(keys::kNormEps, 1.0));
   config.norm_eps = static_cast<float>(eps);
-  TRY_ASSIGN(config.parallel, file.flag(kParallel, row.parallel));
+  TRY_ASSIGN(config.parallel, file.flag(keys::kParallel, row.parallel));
   TRY_ASSIGN(config.tied, file.flag(kTied, false));
   TRY(read_layers(file, row, config));
   TRY(read_heads(file, row, config));

@@ -11,11 +11,23 @@
 namespace ibid {
 
 class ModelFile;
+struct Architecture;  // model/architecture.h
 
 // The configuration of `file`, every number checked against its range.
 // Errors: kUnsupported (architecture or rope rule, named, with the supported ones), kMissingKey,
 // kBadHyperparameter (name, value, range), kBadType.
 Result<ModelConfig> read_config(const ModelFile& file);
+
+// A row, and where the keys of its language model begin: a model that also sees keeps them in a section.
+struct ArchitectureMatch {
+  const Architecture* row;
+  std::string prefix;
+};
+// Errors: kUnsupported, kMissingKey, kBadType.
+Result<ArchitectureMatch> find_architecture(const ModelFile& file);
+
+// The row that a converted model of `row` will have.
+const Architecture& written_architecture(const Architecture& row);
 
 // Names as files of both containers have them, for messages and `ibid inspect`.
 std::vector<std::string> supported_architectures();

@@ -5,14 +5,13 @@
 #include <cstring>
 #include <numbers>
 
+#include "model/keys.h"
 #include "weights/block_formats.h"
 
 namespace ibid {
 
 namespace {
 
-constexpr Key kWindow{"window", "attention.sliding_window", "sliding_window"};
-constexpr Key kPattern{"period of windows", "attention.sliding_window_pattern", "sliding_window_pattern"};
 constexpr Key kLayerTypes{"kinds of layers", "", "layer_types"};
 constexpr Key kUseWindow{"use of windows", "", "use_sliding_window"};
 
@@ -37,19 +36,19 @@ Result<std::vector<bool>> windowed_by_period(const Hyperparameters& file, const 
                                              const ModelConfig& config) {
   std::vector<bool> windowed;
   size_t period = row.window_period;
-  if (const auto letters = file.text(kPattern); letters.ok() && *letters) {
+  if (const auto letters = file.text(keys::kWindowPattern); letters.ok() && *letters) {
     const std::string& text = **letters;
     if (text.empty() || text.find_first_not_of("LG") != std::string::npos) {
-      return file.bad(kPattern, "'" + text + "'", "letters L (local) and G (global)");
+      return file.bad(keys::kWindowPattern, "'" + text + "'", "letters L (local) and G (global)");
     }
     for (size_t l = 0; l < config.n_layers; ++l) windowed.push_back(text[l % text.size()] == 'L');
     windowed.back() = false;
     return windowed;
   }
-  if (file.has(kPattern) && !file.gguf()) {
-    TRY_ASSIGN(period, file.integer(kPattern, 0, kMaxLayers));
-  } else if (file.has(kPattern)) {
-    TRY_ASSIGN(const auto found, file.per_layer(kPattern, 0, kMaxLayers, config.n_layers));
+  if (file.has(keys::kWindowPattern) && !file.gguf()) {
+    TRY_ASSIGN(period, file.integer(keys::kWindowPattern, 0, kMaxLayers));
+  } else if (file.has(keys::kWindowPattern)) {
+    TRY_ASSIGN(const auto found, file.per_layer(keys::kWindowPattern, 0, kMaxLayers, config.n_layers));
     const std::vector<size_t> listed = found.value_or(std::vector<size_t>(config.n_layers, period));
     const bool is_list = std::ranges::all_of(listed, [](size_t value) { return value <= 1; });
     if (is_list) return std::vector<bool>(listed.begin(), listed.end());
@@ -75,7 +74,7 @@ Result<std::vector<bool>> windowed_layers(const Hyperparameters& file, const Arc
     case Windows::kAllOfGguf: return all;
     case Windows::kPeriod: return windowed_by_period(file, row, config);
     case Windows::kUpperLayers: {
-      if (file.gguf()) return file.has(kPattern) ? windowed_by_period(file, row, config) : none;
+      if (file.gguf()) return file.has(keys::kWindowPattern) ? windowed_by_period(file, row, config) : none;
       TRY_ASSIGN(const size_t first, file.integer(kFirst, 0, kMaxPositions, size_t{0}));
       std::fill_n(all.begin(), std::min(first, config.n_layers), false);
       return all;
@@ -90,9 +89,10 @@ Result<std::vector<bool>> windowed_layers(const Hyperparameters& file, const Arc
 
 Status read_windows(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   const bool none = row.windows == Windows::kNone || (row.windows == Windows::kAllOfGguf && !file.gguf());
-  if (none || !file.has(kWindow)) return {};
-  TRY_ASSIGN(const size_t window, file.integer(kWindow, 0, kMaxPositions));
-  if (window == 0 && !file.gguf()) return file.bad(kWindow, "0", "1.." + std::to_string(kMaxPositions) + ", or none");
+  if (none || !file.has(keys::kWindow)) return {};
+  TRY_ASSIGN(const size_t window, file.integer(keys::kWindow, 0, kMaxPositions));
+  if (window == 0 && !file.gguf())
+    return file.bad(keys::kWindow, "0", "1.." + std::to_string(kMaxPositions) + ", or none");
   TRY_ASSIGN(const std::vector<bool> windowed, windowed_layers(file, row, config));
   for (size_t l = 0; l < config.n_layers; ++l) config.layers[l].window = windowed[l] ? window : 0;
   return {};
@@ -160,44 +160,13 @@ Result<Activation::Kind> read_activation(const Hyperparameters& file, const Arch
                                              "' is not supported (supported: " + supported + ")");
 }
 
-// One of the learned numbers of xIELU: an array over the layers in GGUF, else a tensor of each layer.
-Result<std::vector<float>> read_learned(const Hyperparameters& file, const ModelConfig& config, const Key& key) {
-  std::vector<float> all;
-  if (file.gguf()) {
-    TRY_ASSIGN(const auto listed, file.numbers(key, config.n_layers));
-    const std::vector<double> values = listed.value_or(std::vector<double>());
-    if (values.empty()) {
-      return Status(ErrorCode::kMissingKey, file.file().path() + ": " + file.key_of(key) + " is missing");
-    }
-    return std::vector<float>(values.begin(), values.end());
-  }
-  for (size_t l = 0; l < config.n_layers; ++l) {
-    const std::string name = config.name_prefix + "layers." + std::to_string(l) + ".mlp.act_fn." + key.hf;
-    const TensorView* tensor = file.file().find_tensor(name);
-    if (tensor == nullptr) {
-      return Status(ErrorCode::kMissingTensor, file.file().path() + ": tensor " + name + " is missing");
-    }
-    if (tensor->shape.elements() != 1 || !dtype_is_float(tensor->dtype)) {
-      return Status(ErrorCode::kBadShape, file.file().path() + ": tensor " + name + " is " +
-                                              tensor->shape.to_string() + ", wanted one number");
-    }
-    float value = 0;
-    dequantize_row(tensor->dtype, tensor->data, std::span(&value, 1));
-    if (!std::isfinite(value)) {
-      return Status(ErrorCode::kNonFinite, file.file().path() + ": tensor " + name + " is not finite");
-    }
-    all.push_back(value);
-  }
-  return all;
-}
-
 double softplus(double x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0); }
 
 Status read_xielu(const Hyperparameters& file, ModelConfig& config) {
-  TRY_ASSIGN(const auto alpha_p, read_learned(file, config, {"xielu alpha_p", ":xielu.alpha_p", "alpha_p"}));
-  TRY_ASSIGN(const auto alpha_n, read_learned(file, config, {"xielu alpha_n", ":xielu.alpha_n", "alpha_n"}));
-  TRY_ASSIGN(const auto beta, read_learned(file, config, {"xielu beta", ":xielu.beta", "beta"}));
-  TRY_ASSIGN(const auto eps, read_learned(file, config, {"xielu eps", ":xielu.eps", "eps"}));
+  TRY_ASSIGN(const auto alpha_p, read_xielu_numbers(file, config, keys::kXieluAlphaP));
+  TRY_ASSIGN(const auto alpha_n, read_xielu_numbers(file, config, keys::kXieluAlphaN));
+  TRY_ASSIGN(const auto beta, read_xielu_numbers(file, config, keys::kXieluBeta));
+  TRY_ASSIGN(const auto eps, read_xielu_numbers(file, config, keys::kXieluEps));
   for (size_t l = 0; l < config.n_layers; ++l) {
     Activation& f = config.layers[l].activation;
     f.alpha_p = static_cast<float>(softplus(double{alpha_p[l]}));
@@ -242,6 +211,36 @@ Status read_gate_cutoffs(const Hyperparameters& file, const Architecture& row, M
 }
 
 }  // namespace
+
+Result<std::vector<float>> read_xielu_numbers(const Hyperparameters& file, const ModelConfig& config, const Key& key) {
+  std::vector<float> all;
+  if (file.gguf()) {
+    TRY_ASSIGN(const auto listed, file.numbers(key, config.n_layers));
+    const std::vector<double> values = listed.value_or(std::vector<double>());
+    if (values.empty()) {
+      return Status(ErrorCode::kMissingKey, file.file().path() + ": " + file.key_of(key) + " is missing");
+    }
+    return std::vector<float>(values.begin(), values.end());
+  }
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    const std::string name = config.name_prefix + "layers." + std::to_string(l) + ".mlp.act_fn." + key.hf;
+    const TensorView* tensor = file.file().find_tensor(name);
+    if (tensor == nullptr) {
+      return Status(ErrorCode::kMissingTensor, file.file().path() + ": tensor " + name + " is missing");
+    }
+    if (tensor->shape.elements() != 1 || !dtype_is_float(tensor->dtype)) {
+      return Status(ErrorCode::kBadShape, file.file().path() + ": tensor " + name + " is " +
+                                              tensor->shape.to_string() + ", wanted one number");
+    }
+    float value = 0;
+    dequantize_row(tensor->dtype, tensor->data, std::span(&value, 1));
+    if (!std::isfinite(value)) {
+      return Status(ErrorCode::kNonFinite, file.file().path() + ": tensor " + name + " is not finite");
+    }
+    all.push_back(value);
+  }
+  return all;
+}
 
 Status read_layers(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   if (row.rope_layers == RopeLayers::kListed) TRY(read_listed_ropes(file, config));

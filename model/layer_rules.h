@@ -1,6 +1,8 @@
 // What layers of one model do differently from one another, read from a file's metadata.
 #pragma once
 
+#include <vector>
+
 #include "base/result.h"
 #include "model/architecture.h"
 #include "model/config.h"
@@ -13,5 +15,9 @@ namespace ibid {
 // Errors: kBadHyperparameter (a list of the wrong length, numbers out of range), kUnsupported (a kind of layer or an
 // activation, named), kMissingKey, kBadType.
 Status read_layers(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
+
+// One of the learned numbers of xIELU (model/keys.h), by layer: an array in GGUF, else a tensor of each layer.
+// Errors: kMissingKey, kMissingTensor, kBadShape, kNonFinite, kBadHyperparameter, kBadType.
+Result<std::vector<float>> read_xielu_numbers(const Hyperparameters& file, const ModelConfig& config, const Key& key);
 
 }  // namespace ibid

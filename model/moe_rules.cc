@@ -3,49 +3,48 @@
 #include <algorithm>
 #include <optional>
 
+#include "model/keys.h"
+
 namespace ibid {
 
 namespace {
 
 constexpr int64_t kMaxExperts = 1 << 14;
 
-constexpr Key kExperts{"n_experts", "expert_count", "num_local_experts|num_experts|n_routed_experts|moe_num_experts"};
-constexpr Key kActive{"n_experts_active", "expert_used_count",
-                      "num_experts_per_tok|moe_k|num_experts_per_token|top_k_experts"};
 
 // Experts in groups, of which some are open.
 Status read_groups(const Hyperparameters& file, RouterRule& router) {
-  constexpr Key kGroups{"groups of experts", "expert_group_count", "n_group"};
-  constexpr Key kOpen{"open groups of experts", "expert_group_used_count", "topk_group"};
   // 0 and 1 both say that there are none.
-  TRY_ASSIGN(const size_t n_groups, file.integer(kGroups, 0, kMaxExperts, size_t{1}));
+  TRY_ASSIGN(const size_t n_groups, file.integer(keys::kExpertGroups, 0, kMaxExperts, size_t{1}));
   if (n_groups <= 1) return {};
   router.n_groups = n_groups;
   if (router.n_experts % n_groups != 0 || router.n_experts / n_groups < 2) {
-    return file.bad(kGroups, std::to_string(n_groups),
+    return file.bad(keys::kExpertGroups, std::to_string(n_groups),
                     "a divisor of the " + std::to_string(router.n_experts) + " experts that leaves 2 or more in each");
   }
-  TRY_ASSIGN(router.n_groups_active, file.integer(kOpen, 1, static_cast<int64_t>(n_groups), size_t{1}));
+  TRY_ASSIGN(router.n_groups_active,
+             file.integer(keys::kExpertGroupsActive, 1, static_cast<int64_t>(n_groups), size_t{1}));
   const size_t n_open = router.n_groups_active * (router.n_experts / n_groups);
   if (n_open < router.n_experts_active) {
-    return file.bad(kOpen, std::to_string(router.n_groups_active),
+    return file.bad(keys::kExpertGroupsActive, std::to_string(router.n_groups_active),
                     "groups of " + std::to_string(router.n_experts_active) + " experts or more together, they have " +
                         std::to_string(n_open));
   }
   return {};
 }
 
-// GGUF counts the ways.
+// GGUF counts the ways, from 1 on.
+constexpr RouterScores kWays[] = {RouterScores::kSoftmax, RouterScores::kSigmoid, RouterScores::kSoftmaxOfChosen};
+
 Status read_scores(const Hyperparameters& file, RouterRule& router) {
-  constexpr Key kGguf{"way to choose experts", "expert_gating_func", ""};
   constexpr Key kHf{"way to choose experts", "", "scoring_func"};
-  if (file.has(kGguf)) {
-    TRY_ASSIGN(const size_t way, file.integer(kGguf, 0, kMaxExperts));
-    constexpr RouterScores kWays[] = {RouterScores::kSoftmax, RouterScores::kSigmoid, RouterScores::kSoftmaxOfChosen};
+  if (file.has(keys::kRouterScores)) {
+    TRY_ASSIGN(const size_t way, file.integer(keys::kRouterScores, 0, kMaxExperts));
     if (way > std::size(kWays)) {
-      return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(kGguf) + " " + std::to_string(way) +
-                                           " is not supported (supported: 1 softmax, 2 sigmoid, 3 softmax of the "
-                                           "chosen)"};
+      return {ErrorCode::kUnsupported,
+              file.file().path() + ": " + file.key_of(keys::kRouterScores) + " " + std::to_string(way) +
+                  " is not supported (supported: 1 softmax, 2 sigmoid, 3 softmax of the "
+                  "chosen)"};
     }
     if (way > 0) router.scores = kWays[way - 1];
   }
@@ -60,40 +59,32 @@ Status read_scores(const Hyperparameters& file, RouterRule& router) {
 }
 
 Status read_router(const Hyperparameters& file, const Architecture& row, RouterRule& router) {
-  constexpr Key kNormalized{"normalised weights of experts", "expert_weights_norm", "norm_topk_prob|route_norm"};
-  constexpr Key kScale{"scale of experts", "expert_weights_scale", "routed_scaling_factor|route_scale"};
   constexpr Key kSmallestSum{"smallest sum of weights", "", "moe_norm_min"};
-  TRY_ASSIGN(router.n_experts_active, file.integer(kActive, 1, static_cast<int64_t>(router.n_experts)));
+  TRY_ASSIGN(router.n_experts_active, file.integer(keys::kExpertsActive, 1, static_cast<int64_t>(router.n_experts)));
   router.scores = row.router_scores;
   TRY(read_scores(file, router));
-  TRY_ASSIGN(router.normalized, file.flag(kNormalized, is_in(row.router_normalizes, file.gguf())));
+  TRY_ASSIGN(router.normalized, file.flag(keys::kRouterNormalized, is_in(row.router_normalizes, file.gguf())));
   TRY_ASSIGN(const double smallest, file.positive(kSmallestSum, 1.0, double{router.smallest_sum}));
   router.smallest_sum = static_cast<float>(smallest);
   // Files of models without a scale say 0.
-  TRY_ASSIGN(const double scale, file.number(kScale, kMaxFactor, 1.0));
-  if (scale < 0) return file.bad(kScale, std::to_string(scale), "a positive number");
+  TRY_ASSIGN(const double scale, file.number(keys::kRouterScale, kMaxFactor, 1.0));
+  if (scale < 0) return file.bad(keys::kRouterScale, std::to_string(scale), "a positive number");
   if (scale > 0) router.weight_scale = static_cast<float>(scale);
   return read_groups(file, router);
 }
 
 Status read_widths(const Hyperparameters& file, const Architecture& row, const ModelConfig& config, MoeRule& moe) {
-  constexpr Key kFfnDim{"ffn_dim of experts", "expert_feed_forward_length", "moe_intermediate_size"};
-  constexpr Key kShared{"ffn_dim of the shared expert", "expert_shared_feed_forward_length",
-                        "shared_expert_intermediate_size|shared_intermediate_size"};
-  constexpr Key kCount{"shared experts", "expert_shared_count",
-                       "n_shared_experts|num_shared_experts|moe_num_shared_experts"};
-  constexpr Key kLimit{"limit of swiglu", "swiglu_clamp_exp", "swiglu_limit"};
   constexpr Key kAlpha{"alpha of swiglu", "", "swiglu_alpha"};
-  TRY_ASSIGN(moe.ffn_dim, file.integer(kFfnDim, 1, kMaxWidth, config.layers.front().ffn_dim));
-  TRY_ASSIGN(const size_t n_shared, file.integer(kCount, 0, kMaxExperts, size_t{0}));
+  TRY_ASSIGN(moe.ffn_dim, file.integer(keys::kExpertFfnDim, 1, kMaxWidth, config.layers.front().ffn_dim));
+  TRY_ASSIGN(const size_t n_shared, file.integer(keys::kSharedCount, 0, kMaxExperts, size_t{0}));
   const size_t together = n_shared * moe.ffn_dim;
-  TRY_ASSIGN(moe.shared_ffn_dim, file.integer(kShared, 0, kMaxWidth, together));
+  TRY_ASSIGN(moe.shared_ffn_dim, file.integer(keys::kSharedFfnDim, 0, kMaxWidth, together));
   if (moe.shared_ffn_dim > static_cast<size_t>(kMaxWidth)) {
-    return file.bad(kCount, std::to_string(n_shared), "shared experts of " + std::to_string(kMaxWidth) +
+    return file.bad(keys::kSharedCount, std::to_string(n_shared), "shared experts of " + std::to_string(kMaxWidth) +
                                                           " columns at most together");
   }
   if (!row.clamped_swiglu) return {};
-  TRY_ASSIGN(const double limit, file.positive(kLimit, kMaxFactor, 7.0));
+  TRY_ASSIGN(const double limit, file.positive(keys::kSwigluLimit, kMaxFactor, 7.0));
   TRY_ASSIGN(const double alpha, file.positive(kAlpha, kMaxFactor, 1.702));
   moe.swiglu_limit = static_cast<float>(limit);
   moe.swiglu_alpha = static_cast<float>(alpha);
@@ -127,14 +118,11 @@ Result<std::vector<int64_t>> listed_as_dense(const Hyperparameters& file, const 
 
 // Layers that keep an MLP: the first ones, those between every so many, and lists of them.
 Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConfig& config) {
-  constexpr Key kLeading{"leading layers without experts", "leading_dense_block_count",
-                         "first_k_dense_replace|num_dense_layers|moe_layer_start_index"};
-  constexpr Key kStep{"period of layers with experts", "interleave_moe_layer_step",
-                      "moe_layer_interval|decoder_sparse_step"};
   constexpr Key kTypes{"kinds of MLPs", "", "mlp_layer_types"};
-  TRY_ASSIGN(const size_t leading, file.integer(kLeading, 0, static_cast<int64_t>(config.n_layers), size_t{0}));
+  TRY_ASSIGN(const size_t leading,
+             file.integer(keys::kLeadingDense, 0, static_cast<int64_t>(config.n_layers), size_t{0}));
   TRY_ASSIGN(const size_t end, end_of_experts(file, config));
-  TRY_ASSIGN(const size_t step, file.integer(kStep, 1, kMaxLayers, size_t{1}));
+  TRY_ASSIGN(const size_t step, file.integer(keys::kExpertStep, 1, kMaxLayers, size_t{1}));
   TRY_ASSIGN(const auto types, file.texts(kTypes, config.n_layers));
   TRY_ASSIGN(const std::vector<int64_t> dense, listed_as_dense(file, config));
   for (size_t l = 0; l < config.n_layers; ++l) {
@@ -150,9 +138,13 @@ Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConf
 
 }  // namespace
 
+size_t gguf_number_of(RouterScores scores) {
+  return static_cast<size_t>(std::ranges::find(kWays, scores) - std::begin(kWays)) + 1;
+}
+
 Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kEnabled{"use of experts", "", "enable_moe_block"};
-  TRY_ASSIGN(const size_t n_experts, file.integer(kExperts, 0, kMaxExperts, size_t{0}));
+  TRY_ASSIGN(const size_t n_experts, file.integer(keys::kExperts, 0, kMaxExperts, size_t{0}));
   TRY_ASSIGN(const bool enabled, file.flag(kEnabled, true));
   if (n_experts == 0 || !enabled) return {};
   MoeRule& moe = config.moe;

@@ -14,4 +14,7 @@ namespace ibid {
 // model ...), kMissingKey, kBadType, kUnsupported (a way to choose experts, named).
 Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
+// How GGUF numbers a way to choose experts.
+size_t gguf_number_of(RouterScores scores);
+
 }  // namespace ibid

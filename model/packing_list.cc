@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "base/check.h"
 #include "kernels/pack.h"
@@ -34,18 +36,37 @@ Range panels_in(size_t begin, size_t end, size_t stride, size_t n_panels) {
   return {quotient_up(begin, stride), std::min(n_panels, quotient_up(end, stride))};
 }
 
+bool scales_are_finite(PanelType type, const std::byte* panel, size_t n_cols) {
+  const PanelFormat format = panel_format(type);
+  for (size_t col = 0; col < n_cols; col += kChunkCols, panel += format.chunk_bytes()) {
+    // Where the scale of a group is a half by an integer, the halves say it all.
+    const size_t n_groups =
+        format.super_scales() ? 1
+                              : std::min(format.groups_per_chunk(), quotient_up(n_cols - col, format.group));
+    for (size_t group = 0; group < n_groups; ++group) {
+      for (size_t lane = 0; lane < kPanelRows; ++lane) {
+        if (!std::isfinite(panel_scale(format, panel, group, lane))) return false;
+        if (format.has_mins && !std::isfinite(panel_min(format, panel, group, lane))) return false;
+      }
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
-void PackingList::add(const TensorView& tensor, RowOrder order, bool transposed, const PackedMatrix& packed) {
+void PackingList::add(std::string name, const TensorView& tensor, RowOrder order, bool transposed,
+                      const PackedMatrix& packed) {
   const auto address = reinterpret_cast<uintptr_t>(packed.data);
   if (jobs_.empty()) origin_ = address / kWindowBytes * kWindowBytes;
   const size_t begin = address - origin_;
   CHECK(jobs_.empty() || begin >= jobs_.back().end);
   const size_t stride = panel_bytes(packed.type, packed.n_cols);
-  jobs_.push_back({tensor, order, transposed, packed, begin, begin + packed.n_panels() * stride, stride});
+  jobs_.push_back({std::move(name), tensor, order, transposed, packed, begin,
+                   begin + packed.n_panels() * stride, stride});
 }
 
-void PackingList::pack(const Job& job, Range panels) {
+bool PackingList::pack(const Job& job, Range panels) {
   const TensorView& tensor = job.tensor;
   const PackedMatrix& packed = job.packed;
   const size_t n_cols = packed.n_cols;
@@ -70,24 +91,30 @@ void PackingList::pack(const Job& job, Range panels) {
     if (tensor.source != nullptr) tensor.source->read_rows(std::span(indices).first(n), made.data());
     if (directly) {
       pack_blocks(tensor.dtype, std::span(rows).first(n), n_cols, out);
+      if (dtype_is_quantized(tensor.dtype) && !scales_are_finite(packed.type, out, n_cols)) return false;
       continue;
     }
     for (size_t r = 0; r < n; ++r) {
       dequantize_row(tensor.dtype, {rows[r], row_bytes}, std::span(floats).subspan(r * n_cols, n_cols));
+    }
+    if (dtype_is_quantized(tensor.dtype) &&
+        !std::ranges::all_of(std::span(floats).first(n * n_cols), [](float x) { return std::isfinite(x); })) {
+      return false;
     }
     PanelRows decoded;
     decoded.n_rows = n;
     decoded.floats = std::span(floats).first(n * n_cols);
     pack_panel(PanelType::kPF, n_cols, decoded, out);
   }
+  return true;
 }
 
-void PackingList::run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const {
-  if (jobs_.empty()) return;
+Status PackingList::run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const {
+  if (jobs_.empty()) return {};
   std::vector<std::atomic<size_t>> left(jobs_.size());  // panels
   for (size_t j = 0; j < jobs_.size(); ++j) left[j] = jobs_[j].packed.n_panels();
   const size_t n_windows = quotient_up(jobs_.back().end, kWindowBytes);
-  std::atomic<size_t> next_window = 0;
+  std::atomic<size_t> next_window = 0, first_bad = jobs_.size();
   team.run([&](const Worker&) {
     size_t first_job = 0;  // of this thread's window; it only grows
     for (size_t w = next_window++; w < n_windows; w = next_window++) {
@@ -98,11 +125,16 @@ void PackingList::run(ThreadTeam& team, const std::function<void(const TensorVie
         const Range panels = panels_in(begin - std::min(begin, job.begin), end - job.begin, job.panel_stride,
                                        job.packed.n_panels());
         if (panels.empty()) continue;
-        pack(job, panels);
+        if (!pack(job, panels)) {
+          for (size_t known = first_bad; j < known && !first_bad.compare_exchange_weak(known, j);) {
+          }
+        }
         if (left[j].fetch_sub(panels.size()) == panels.size()) done(job.tensor);
       }
     }
   });
+  if (first_bad == jobs_.size()) return {};
+  return {ErrorCode::kNonFinite, "tensor " + jobs_[first_bad].name + " holds a scale that is not finite"};
 }
 
 }  // namespace ibid

@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "base/parallel.h"
+#include "base/result.h"
 #include "base/tensor_view.h"
 #include "kernels/panel.h"
 
@@ -19,17 +21,20 @@ namespace ibid {
 
 class PackingList {
  public:
-  // A matrix of `tensor` goes to packed.data as packed.type: its rows in this order or, transposed, its columns.
-  // The tensor's bytes must outlive the list.
+  // A matrix of `tensor`, whose name is for messages, goes to packed.data as packed.type: its rows in this order or,
+  // transposed, its columns. The tensor's bytes must outlive the list.
   // REQUIRES: packed.data is writable, 64-byte aligned, and lies behind that of all calls before; transposed tensors
   // are floats.
-  void add(const TensorView& tensor, RowOrder order, bool transposed, const PackedMatrix& packed);
+  void add(std::string name, const TensorView& tensor, RowOrder order, bool transposed,
+           const PackedMatrix& packed);
 
-  // Packs everything. `done` is called once per matrix, behind its last row, on any of the threads.
-  void run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const;
+  // Packs everything. `done` is called once per matrix, behind its last row, on any of the threads. Error: kNonFinite,
+  // of blocks whose scale or min is not finite, naming the first such tensor.
+  Status run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const;
 
  private:
   struct Job {
+    std::string name;
     TensorView tensor;
     RowOrder order;
     bool transposed;
@@ -37,7 +42,8 @@ class PackingList {
     size_t begin, end;  // of its bytes, behind origin_
     size_t panel_stride;
   };
-  static void pack(const Job& job, Range panels);
+  // False where a scale is not finite.
+  static bool pack(const Job& job, Range panels);
 
   uintptr_t origin_ = 0;     // an address on the edge of a window
   std::vector<Job> jobs_;

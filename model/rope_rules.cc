@@ -4,6 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "model/keys.h"
+
 namespace ibid {
 
 namespace {
@@ -63,11 +65,6 @@ Status unsupported(const Hyperparameters& file, const std::string& kind) {
                                        "' is not supported (supported: linear, llama3, yarn, longrope, proportional)"};
 }
 
-// How much longer attention to a stretched context is made (Peng et al. 2023, section 3.4).
-double yarn_magnitude(double factor, double multiplier) {
-  return factor <= 1 ? 1.0 : 0.1 * multiplier * std::log(factor) + 1.0;
-}
-
 double longrope_magnitude(double factor, double original) {
   return factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
 }
@@ -86,11 +83,16 @@ Status read_original(const Hyperparameters& file, const HfRule& hf, const ModelC
 }
 
 Status read_llama3(const HfRule& hf, RopeRule& rule) {
-  TRY_ASSIGN(rule.factor, hf.positive("factor"));
-  TRY_ASSIGN(rule.low_freq_factor, hf.positive("low_freq_factor"));
-  TRY_ASSIGN(rule.high_freq_factor, hf.positive("high_freq_factor"));
-  if (rule.high_freq_factor > rule.low_freq_factor) return {};
-  return hf.bad("high_freq_factor", std::to_string(rule.high_freq_factor), "more than low_freq_factor");
+  Llama3Rule llama3{};
+  TRY_ASSIGN(llama3.factor, hf.positive("factor"));
+  TRY_ASSIGN(llama3.low_freq_factor, hf.positive("low_freq_factor"));
+  TRY_ASSIGN(llama3.high_freq_factor, hf.positive("high_freq_factor"));
+  llama3.original_max_positions = rule.original_max_positions;
+  if (llama3.high_freq_factor <= llama3.low_freq_factor) {
+    return hf.bad("high_freq_factor", std::to_string(llama3.high_freq_factor), "more than low_freq_factor");
+  }
+  rule.frequency_factors = llama3_frequency_factors(llama3, rule.theta, rule.rotary_dim);
+  return {};
 }
 
 Status read_yarn(const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
@@ -151,10 +153,7 @@ Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const Mode
     return {};
   }
   TRY(read_original(file, hf, config, rule));
-  if (kind == "llama3") {
-    rule.kind = RopeRule::Kind::kLlama3;
-    return read_llama3(hf, rule);
-  }
+  if (kind == "llama3") return read_llama3(hf, rule);
   if (kind == "yarn" && !hf.has("long_factor")) {
     rule.kind = RopeRule::Kind::kYarn;
     return read_yarn(hf, config, rule);
@@ -180,14 +179,12 @@ Result<size_t> hf_rotary_dim(const Hyperparameters& file, const std::string& sec
                   "a share of " + std::to_string(head_dim) + " dimensions that is an even number of them");
 }
 
-constexpr Key kTheta{"rope_theta", "rope.freq_base", "rope_theta|rotary_emb_base"};
-constexpr Key kWindowedTheta{"rope_theta of windowed layers", "rope.freq_base_swa", "rope_local_base_freq"};
 
 Status read_hf_rule(const Hyperparameters& file, const std::string& section, const Architecture& row,
                     const ModelConfig& config, RopeRule& rule) {
   const HfRule hf(file, section);
   TRY_ASSIGN(rule.rotary_dim, hf_rotary_dim(file, section, row, config, rule));
-  TRY_ASSIGN(rule.theta, file.positive(kTheta, kMaxTheta, 10000.0));
+  TRY_ASSIGN(rule.theta, file.positive(keys::kTheta, kMaxTheta, 10000.0));
   TRY_ASSIGN(rule.theta, hf.theta(rule.theta));
   return read_hf_scaling(file, hf, config, rule);
 }
@@ -207,7 +204,7 @@ Status read_hf_ropes(const Hyperparameters& file, const Architecture& row, Model
   if (!two) return {};
   TRY_ASSIGN(config.ropes[1].rotary_dim, hf_rotary_dim(file, "rope_scaling.", row, config, config.ropes[1]));
   const double fallback = row.windowed_theta == 0 ? config.ropes[0].theta : row.windowed_theta;
-  TRY_ASSIGN(config.ropes[1].theta, file.positive(kWindowedTheta, kMaxTheta, fallback));
+  TRY_ASSIGN(config.ropes[1].theta, file.positive(keys::kWindowedTheta, kMaxTheta, fallback));
   return {};
 }
 
@@ -230,43 +227,36 @@ Status read_factors(const ModelFile& file, const char* name, size_t wanted, std:
 }
 
 Status read_gguf_scaling(const Hyperparameters& file, const ModelConfig& config, RopeRule& rule) {
-  constexpr Key kKind{"rope scaling", "rope.scaling.type", ""};
-  constexpr Key kFactor{"rope factor", "rope.scaling.factor|rope.scale_linear", ""};
-  constexpr Key kOriginal{"original context", "rope.scaling.original_context_length", ""};
-  constexpr Key kMagnitude{"attention factor", "rope.scaling.attn_factor", ""};
-  constexpr Key kLogMultiplier{"yarn multiplier", "rope.scaling.yarn_log_multiplier", ""};
-  constexpr Key kFast{"beta_fast", "rope.scaling.yarn_beta_fast", ""};
-  constexpr Key kSlow{"beta_slow", "rope.scaling.yarn_beta_slow", ""};
   constexpr Key kOldFactor{"rope factor", "rope.scale_linear", ""};
-  TRY_ASSIGN(const std::optional<std::string> named, file.text(kKind));
+  TRY_ASSIGN(const std::optional<std::string> named, file.text(keys::kRopeScaling));
   const std::string kind = named ? *named : file.has(kOldFactor) ? "linear" : "none";
   const auto context = static_cast<double>(config.trained_context);
-  TRY_ASSIGN(rule.original_max_positions, file.positive(kOriginal, static_cast<double>(kMaxPositions), context));
+  TRY_ASSIGN(rule.original_max_positions,
+             file.positive(keys::kRopeOriginal, static_cast<double>(kMaxPositions), context));
   if (kind == "linear") {
     rule.kind = RopeRule::Kind::kLinear;
-    TRY_ASSIGN(rule.factor, file.positive(kFactor, kMaxFactor));
+    TRY_ASSIGN(rule.factor, file.positive(keys::kRopeFactor, kMaxFactor));
   } else if (kind == "yarn") {
     rule.kind = RopeRule::Kind::kYarn;
-    TRY_ASSIGN(rule.factor, file.positive(kFactor, kMaxFactor));
-    TRY_ASSIGN(rule.beta_fast, file.positive(kFast, kMaxFactor, 32.0));
-    TRY_ASSIGN(rule.beta_slow, file.positive(kSlow, kMaxFactor, 1.0));
-    TRY_ASSIGN(const double multiplier, file.number(kLogMultiplier, kMaxFactor, 0.0));
-    const double whole = config.latent.used() ? LatentAttention::whole_multiplier(multiplier) : multiplier;
-    rule.magnitude = yarn_magnitude(rule.factor, 1.0) / yarn_magnitude(rule.factor, whole);
-    TRY_ASSIGN(rule.magnitude, file.positive(kMagnitude, kMaxFactor, rule.magnitude));
+    TRY_ASSIGN(rule.factor, file.positive(keys::kRopeFactor, kMaxFactor));
+    TRY_ASSIGN(rule.beta_fast, file.positive(keys::kYarnFast, kMaxFactor, 32.0));
+    TRY_ASSIGN(rule.beta_slow, file.positive(keys::kYarnSlow, kMaxFactor, 1.0));
+    TRY_ASSIGN(const double multiplier, file.number(keys::kYarnTenth, kMaxFactor, 0.0));
+    rule.magnitude = gguf_yarn_magnitude(rule.factor, multiplier, config.latent.used());
+    TRY_ASSIGN(rule.magnitude, file.positive(keys::kRopeMagnitude, kMaxFactor, rule.magnitude));
   } else if (kind != "none" && kind != "longrope") {
     return unsupported(file, kind);
   }
   // llama3's rule arrives as a tensor of frequency factors, longrope's as two.
-  TRY(read_factors(file.file(), "rope_freqs.weight", rule.rotary_dim / 2, rule.frequency_factors));
-  if (file.file().find_tensor("rope_factors_long.weight") == nullptr) return {};
+  TRY(read_factors(file.file(), kRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
+  if (file.file().find_tensor(kLongRopeFactors) == nullptr) return {};
   rule.kind = RopeRule::Kind::kLongrope;
-  TRY(read_factors(file.file(), "rope_factors_long.weight", rule.rotary_dim / 2, rule.frequency_factors));
-  TRY(read_factors(file.file(), "rope_factors_short.weight", rule.rotary_dim / 2, rule.short_factors));
+  TRY(read_factors(file.file(), kLongRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
+  TRY(read_factors(file.file(), kShortRopeFactors, rule.rotary_dim / 2, rule.short_factors));
   if (rule.short_factors.empty()) {
     return {ErrorCode::kMissingTensor, file.file().path() + ": tensor rope_factors_short.weight is missing"};
   }
-  TRY_ASSIGN(rule.magnitude, file.positive(kMagnitude, kMaxFactor, 1.0));
+  TRY_ASSIGN(rule.magnitude, file.positive(keys::kRopeMagnitude, kMaxFactor, 1.0));
   return {};
 }
 
@@ -277,30 +267,48 @@ Result<size_t> gguf_rotary_dim(const Hyperparameters& file, const Key& key, size
 }
 
 Status read_gguf_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  constexpr Key kRotaryDim{"rotary_dim", "rope.dimension_count", ""};
   constexpr Key kWindowedDim{"rotary_dim of windowed layers", "rope.dimension_count_swa", ""};
   const bool two = row.rope_layers == RopeLayers::kTwoRules;
   config.ropes.resize(two ? 2 : 1);
   RopeRule& rule = config.ropes[0];
-  TRY_ASSIGN(rule.rotary_dim, gguf_rotary_dim(file, kRotaryDim, head_dim_of(config, rule)));
-  TRY_ASSIGN(rule.theta, file.positive(kTheta, kMaxTheta, 10000.0));
+  TRY_ASSIGN(rule.rotary_dim, gguf_rotary_dim(file, keys::kRotaryDim, head_dim_of(config, rule)));
+  TRY_ASSIGN(rule.theta, file.positive(keys::kTheta, kMaxTheta, 10000.0));
   rule.truncate = row.yarn_truncates;
   TRY(read_gguf_scaling(file, config, rule));
   if (!two) return {};
   const size_t windowed_dim = head_dim_of(config, config.ropes[1]);
   const bool alike = windowed_dim == head_dim_of(config, rule);
   TRY_ASSIGN(config.ropes[1].rotary_dim,
-             gguf_rotary_dim(file, alike && !file.has(kWindowedDim) ? kRotaryDim : kWindowedDim, windowed_dim));
+             gguf_rotary_dim(file, alike && !file.has(kWindowedDim) ? keys::kRotaryDim : kWindowedDim, windowed_dim));
   const double fallback = row.windowed_theta == 0 ? rule.theta : row.windowed_theta;
-  TRY_ASSIGN(config.ropes[1].theta, file.positive(kWindowedTheta, kMaxTheta, fallback));
+  TRY_ASSIGN(config.ropes[1].theta, file.positive(keys::kWindowedTheta, kMaxTheta, fallback));
   return {};
+}
+
+// GGUF has numbers of 32 bits: config.json's are rounded likewise, so that a converted model turns by the same angles.
+void round_as_gguf(RopeRule& rule) {
+  for (double* number : {&rule.theta, &rule.factor, &rule.original_max_positions, &rule.beta_fast, &rule.beta_slow,
+                         &rule.magnitude}) {
+    *number = static_cast<double>(static_cast<float>(*number));
+  }
 }
 
 }  // namespace
 
+double yarn_magnitude(double factor, double multiplier) {
+  return factor <= 1 ? 1.0 : 0.1 * multiplier * std::log(factor) + 1.0;
+}
+
+double gguf_yarn_magnitude(double factor, double log_multiplier, bool latent) {
+  const double whole = latent ? LatentAttention::whole_multiplier(log_multiplier) : log_multiplier;
+  return yarn_magnitude(factor, 1.0) / yarn_magnitude(factor, whole);
+}
+
 Status read_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   if (row.rope_layers == RopeLayers::kNone) return {};
-  return file.gguf() ? read_gguf_ropes(file, row, config) : read_hf_ropes(file, row, config);
+  TRY(file.gguf() ? read_gguf_ropes(file, row, config) : read_hf_ropes(file, row, config));
+  for (RopeRule& rule : config.ropes) round_as_gguf(rule);
+  return {};
 }
 
 }  // namespace ibid

@@ -8,10 +8,20 @@
 
 namespace ibid {
 
-// Sets config.ropes: one rule, or two for RopeLayers::kTwoRules, in whose layers without a window the first holds.
-// REQUIRES: the layers' heads and config.trained_context are read.
-// Errors: kUnsupported (a rule, named, with the supported ones), kMissingKey, kBadHyperparameter, kBadType, kBadShape,
-// kNonFinite.
+// Sets config.ropes, their numbers as floats have them: one rule, or two for RopeLayers::kTwoRules, in whose
+// layers without a window the first holds. REQUIRES: the layers' heads and config.trained_context are read.
+// Errors: kUnsupported (a rule, named, with the supported ones), kMissingKey, kBadHyperparameter, kBadType,
+// kBadShape, kNonFinite.
 Status read_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
+
+// GGUF's tensors of factors, one for each pair: of any rule, and longrope's two.
+inline constexpr const char* kRopeFactors = "rope_freqs.weight";
+inline constexpr const char* kLongRopeFactors = "rope_factors_long.weight";
+inline constexpr const char* kShortRopeFactors = "rope_factors_short.weight";
+
+// How much longer attention to a stretched context is made (Peng et al. 2023, section 3.4).
+double yarn_magnitude(double factor, double multiplier);
+// The magnitude of a GGUF with rope.scaling.yarn_log_multiplier and no rope.scaling.attn_factor.
+double gguf_yarn_magnitude(double factor, double log_multiplier, bool latent);
 
 }  // namespace ibid

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "model/keys.h"
 #include "model/latent_rules.h"
+#include "model/tensor_source.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -11,15 +13,6 @@ namespace ibid {
 namespace {
 
 constexpr int64_t kMaxHeadDim = 1024;
-
-constexpr Key kNLayers{"n_layers", "block_count", "num_hidden_layers|n_layer"};
-constexpr Key kDim{"dim", "embedding_length", "hidden_size|n_embd"};
-constexpr Key kFfnDim{"ffn_dim", "feed_forward_length", "intermediate_size|n_inner|ffn_hidden_size"};
-constexpr Key kNHeads{"n_heads", "attention.head_count", "num_attention_heads|n_head"};
-constexpr Key kNKvHeads{"n_kv_heads", "attention.head_count_kv", "num_key_value_heads|num_kv_heads|n_head_kv"};
-constexpr Key kHeadDim{"head_dim", "attention.key_length", "head_dim"};
-constexpr Key kValueDim{"value head_dim", "attention.value_length", ""};
-constexpr Key kTrainedContext{"trained_context", "context_length", "max_position_embeddings|n_positions"};
 
 // One key and value for all heads, where a file says so without a number.
 Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig& config) {
@@ -41,15 +34,15 @@ Result<size_t> of_layer(const Hyperparameters& file, size_t l, const char* name,
 Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kOther{"head_dim of the other layers", "attention.key_length_swa", "global_head_dim"};
   constexpr Key kOtherValue{"value head_dim of the other layers", "attention.value_length_swa", ""};
-  const bool may_be_absent = file.has(kHeadDim);
+  const bool may_be_absent = file.has(keys::kHeadDim);
   if (!may_be_absent && config.dim % config.n_heads != 0) {
-    return file.bad(kNHeads, std::to_string(config.n_heads), "a divisor of dim, " + std::to_string(config.dim));
+    return file.bad(keys::kNHeads, std::to_string(config.n_heads), "a divisor of dim, " + std::to_string(config.dim));
   }
-  TRY_ASSIGN(const size_t usual, file.integer(kHeadDim, 1, kMaxHeadDim, config.dim / config.n_heads));
+  TRY_ASSIGN(const size_t usual, file.integer(keys::kHeadDim, 1, kMaxHeadDim, config.dim / config.n_heads));
   TRY_ASSIGN(const size_t other, file.integer(kOther, 1, kMaxHeadDim, usual));
-  TRY_ASSIGN(const size_t value, file.integer(kValueDim, 1, kMaxHeadDim, usual));
+  TRY_ASSIGN(const size_t value, file.integer(keys::kValueDim, 1, kMaxHeadDim, usual));
   TRY_ASSIGN(const size_t other_value, file.integer(kOtherValue, 1, kMaxHeadDim, other));
-  if (value != usual) return file.bad(kValueDim, std::to_string(value), std::to_string(usual) + " as for keys");
+  if (value != usual) return file.bad(keys::kValueDim, std::to_string(value), std::to_string(usual) + " as for keys");
   if (other_value != other) {
     return file.bad(kOtherValue, std::to_string(other_value), std::to_string(other) + " as for keys");
   }
@@ -58,7 +51,7 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
     const bool is_usual = (layer.window == 0) == file.gguf();
     TRY_ASSIGN(layer.head_dim, of_layer(file, l, "head_dim", kMaxHeadDim, is_usual ? usual : other));
     if (layer.rope != kNoRope && layer.head_dim % 2 != 0) {
-      return file.bad(kHeadDim, std::to_string(layer.head_dim), "an even number");
+      return file.bad(keys::kHeadDim, std::to_string(layer.head_dim), "an even number");
     }
   }
   return {};
@@ -69,7 +62,7 @@ Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kValueIsKey{"values that are keys", "", "attention_k_eq_v"};
   constexpr Key kGlobal{"n_kv_heads of layers without a window", "", "num_global_key_value_heads"};
   TRY_ASSIGN(const size_t usual, fallback_kv_heads(file, config));
-  TRY_ASSIGN(const auto listed, file.per_layer(kNKvHeads, 1, kMaxWidth, config.n_layers));
+  TRY_ASSIGN(const auto listed, file.per_layer(keys::kNKvHeads, 1, kMaxWidth, config.n_layers));
   TRY_ASSIGN(const bool value_is_key, file.flag(kValueIsKey, false));
   for (size_t l = 0; l < config.n_layers; ++l) {
     LayerConfig& layer = config.layers[l];
@@ -80,7 +73,7 @@ Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
     }
     TRY_ASSIGN(layer.n_kv_heads, of_layer(file, l, "num_key_value_heads", kMaxWidth, layer.n_kv_heads));
     if (config.n_heads % layer.n_kv_heads != 0) {
-      return file.bad(kNKvHeads, std::to_string(layer.n_kv_heads),
+      return file.bad(keys::kNKvHeads, std::to_string(layer.n_kv_heads),
                       "a divisor of n_heads, " + std::to_string(config.n_heads));
     }
   }
@@ -131,18 +124,18 @@ Result<size_t> rows_of(const ModelFile& file, const std::string& name) {
 }  // namespace
 
 Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  TRY_ASSIGN(config.n_layers, file.integer(kNLayers, 1, kMaxLayers));
+  TRY_ASSIGN(config.n_layers, file.integer(keys::kNLayers, 1, kMaxLayers));
   // GGUF counts the layers that guess further tokens, which are behind those of the model, among them.
   constexpr Key kGuessing{"layers that guess", "nextn_predict_layers", ""};
   TRY_ASSIGN(const size_t n_guessing, file.integer(kGuessing, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));
   config.n_layers -= n_guessing;
-  TRY_ASSIGN(config.dim, file.integer(kDim, 1, kMaxWidth));
-  TRY_ASSIGN(config.n_heads, file.integer(kNHeads, 1, kMaxWidth));
-  TRY_ASSIGN(config.trained_context, file.integer(kTrainedContext, 1, kMaxPositions));
+  TRY_ASSIGN(config.dim, file.integer(keys::kDim, 1, kMaxWidth));
+  TRY_ASSIGN(config.n_heads, file.integer(keys::kNHeads, 1, kMaxWidth));
+  TRY_ASSIGN(config.trained_context, file.integer(keys::kTrainedContext, 1, kMaxPositions));
   // GPT-2 and Falcon leave it out where it is this.
   const bool may_be_absent = file.has({"", "", "n_embd|multi_query"});
-  TRY_ASSIGN(const auto listed, file.per_layer(kFfnDim, 1, kMaxWidth, config.n_layers));
-  if (!listed && !may_be_absent) return file.integer(kFfnDim, 1, kMaxWidth).status();
+  TRY_ASSIGN(const auto listed, file.per_layer(keys::kFfnDim, 1, kMaxWidth, config.n_layers));
+  if (!listed && !may_be_absent) return file.integer(keys::kFfnDim, 1, kMaxWidth).status();
   config.layers.resize(config.n_layers);
   for (size_t l = 0; l < config.n_layers; ++l) config.layers[l].ffn_dim = listed ? (*listed)[l] : 4 * config.dim;
   if (row.latent) return read_latent(file, config);

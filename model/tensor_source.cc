@@ -1,9 +1,9 @@
-// Where the weights of a role are in a file: see tensor_table.h.
+#include "model/tensor_source.h"
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
-#include "model/tensor_table.h"
 #include "weights/block_formats.h"
 
 namespace ibid {
@@ -12,17 +12,20 @@ namespace {
 
 using enum TensorRole;
 
-// Every spelling of a role in a file, in order.
-std::string spellings(const ModelFile& file, const ModelConfig& config, TensorRole role) {
-  const bool gguf = file.container() == Container::kGguf;
-  for (const TensorName& name : config.names) {
+// Every spelling of a role in files of one container, in order.
+std::string_view spellings(bool gguf, std::span<const TensorName> names, TensorRole role) {
+  for (const TensorName& name : names) {
     const char* own = gguf ? name.gguf : name.hf;
     if (name.role == role && *own != '\0') return own;
   }
   return gguf ? tensor_row(role).gguf : tensor_row(role).hf;
 }
 
-std::string fill_in(std::string_view spelling, const ModelConfig& config, size_t layer, size_t copy) {
+std::string_view spellings(const ModelFile& file, const ModelConfig& config, TensorRole role) {
+  return spellings(file.container() == Container::kGguf, config.names, role);
+}
+
+std::string fill_in(std::string_view spelling, std::string_view prefix, size_t layer, size_t copy) {
   std::string name;
   for (const char c : spelling) {
     if (c == '#') {
@@ -30,7 +33,7 @@ std::string fill_in(std::string_view spelling, const ModelConfig& config, size_t
     } else if (c == '%') {
       name += std::to_string(copy);
     } else if (c == '@') {
-      name += config.name_prefix;
+      name += prefix;
     } else {
       name += c;
     }
@@ -45,22 +48,30 @@ struct Found {
   bool all_copies = false;
 };
 
-// Without a tensor: the first spelling.
-Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer, size_t copy) {
-  const std::string all = spellings(file, config, role);
-  Found first;
+// Calls visit(spelling) for each until one returns true.
+template <typename Visit>
+void for_each_spelling(std::string_view all, Visit&& visit) {
   for (size_t begin = 0; begin <= all.size();) {
     const size_t end = std::min(all.find('|', begin), all.size());
-    const std::string_view spelling = std::string_view(all).substr(begin, end - begin);
-    std::string name = fill_in(spelling, config, layer, copy);
-    const TensorView* tensor = file.find_tensor(name);
-    const bool all_copies = tensor_row(role).copies != Copies::kOne && spelling.find('%') == std::string_view::npos;
-    const bool is_part = tensor_row(role).copies == Copies::kOne && spelling.find('%') != std::string_view::npos;
-    if (tensor != nullptr) return {std::move(name), is_part ? std::string(spelling) : "", tensor, all_copies};
-    if (begin == 0) first.name = std::move(name);
+    if (visit(all.substr(begin, end - begin))) return;
     begin = end + 1;
   }
-  return first;
+}
+
+// Without a tensor: the first spelling.
+Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer, size_t copy) {
+  Found found;
+  for_each_spelling(spellings(file, config, role), [&](std::string_view spelling) {
+    std::string name = fill_in(spelling, config.name_prefix, layer, copy);
+    found.tensor = file.find_tensor(name);
+    const bool several = tensor_row(role).copies != Copies::kOne;
+    const bool numbered = spelling.find('%') != std::string_view::npos;
+    found.all_copies = several && !numbered;
+    found.spelling = !several && numbered ? std::string(spelling) : "";
+    if (found.tensor != nullptr || found.name.empty()) found.name = std::move(name);
+    return found.tensor != nullptr;
+  });
+  return found;
 }
 
 // The same but for dimensions of 1, which some files have and others leave out.
@@ -132,7 +143,7 @@ Status find_parts(const ModelFile& file, const ModelConfig& config, const Found&
                   TensorSource& source) {
   const size_t head_dim = config.layers[layer].head_dim;
   for (size_t head = 0; head < source.n_rows / head_dim; ++head) {
-    Found part{fill_in(found.spelling, config, layer, head), "", nullptr, false};
+    Found part{fill_in(found.spelling, config.name_prefix, layer, head), "", nullptr, false};
     part.tensor = file.find_tensor(part.name);
     if (part.tensor == nullptr) {
       return {ErrorCode::kMissingTensor, file.path() + ": tensor " + part.name + " is missing"};
@@ -156,8 +167,17 @@ void cut(TensorSource& source) {
 
 std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer,
                         size_t copy) {
-  const std::string all = spellings(file, config, role);
-  return fill_in(std::string_view(all).substr(0, all.find('|')), config, layer, copy);
+  const std::string_view all = spellings(file, config, role);
+  return fill_in(all.substr(0, all.find('|')), config.name_prefix, layer, copy);
+}
+
+std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRole role, size_t layer) {
+  std::vector<std::string> all;
+  for_each_spelling(spellings(true, names, role), [&](std::string_view spelling) {
+    all.push_back(fill_in(spelling, "", layer, 0));
+    return false;
+  });
+  return all;
 }
 
 Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
@@ -179,6 +199,7 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
       found = std::move(fused);
       file_rows = tensor_row(row.part_of).rows(config, layer);
       source.order = part_order(config, row, layer);
+      source.of_fused = true;
     }
   }
   if (found.tensor == nullptr) {

@@ -100,24 +100,4 @@ const TensorRow& tensor_row(TensorRole role);
 // How many tensors of this row a layer has, or where it is not per layer, the model.
 size_t n_copies(const TensorRow& row, const ModelConfig& config, size_t layer);
 
-// The first spelling of `role` in this file; `layer` and `copy` are ignored for tensors that exist once.
-std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer = 0,
-                        size_t copy = 0);
-
-// Where the weights of a role are in a file: rows order.source_row(0 .. n_rows) of `tensor`, or its columns.
-struct TensorSource {
-  std::string name;        // of the tensor in the file
-  TensorView tensor;       // for a part that is whole rows of a fused tensor, those alone
-  size_t n_rows = 0, n_cols = 0;
-  RowOrder order;
-  bool transposed = false; // `tensor` is [n_cols, rows]
-  std::vector<TensorView> parts;  // of a vector that the file has head by head; then `tensor` is the first
-  bool found() const { return n_rows != 0; }
-};
-
-// Finds the tensor, checks its shape against the configuration; !found() when the model does not have it.
-// Errors: kMissingTensor, kBadShape (file, tensor, got, wanted), kUnsupported (a type we cannot decode).
-Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
-                                 size_t layer = 0, size_t copy = 0);
-
 }  // namespace ibid

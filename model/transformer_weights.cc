@@ -5,7 +5,7 @@
 
 #include "kernels/pack.h"
 #include "model/packing_list.h"
-#include "model/tensor_table.h"
+#include "model/tensor_source.h"
 #include "weights/block_formats.h"
 
 namespace ibid {
@@ -42,10 +42,11 @@ class Binder {
     return std::visit(put, row.place);
   }
 
-  // REQUIRES: called once, behind the last bind().
-  void pack(ThreadTeam& team) const {
+  // REQUIRES: called once, behind the last bind(). Error: kNonFinite.
+  Status pack(ThreadTeam& team) const {
     // Else all of the file would stay resident until the end.
-    packing_.run(team, [this](const TensorView& tensor) { file_.release(tensor); });
+    const Status status = packing_.run(team, [this](const TensorView& tensor) { file_.release(tensor); });
+    return status.ok() ? status : Status(status.code(), file_.path() + ": " + status.message());
   }
 
  private:
@@ -91,7 +92,7 @@ class Binder {
     out.n_rows = source.n_rows;
     out.n_cols = source.n_cols;
     out.data = arena_.allocate(packed_bytes(out.type, out.n_rows, out.n_cols));
-    packing_.add(source.tensor, source.order, source.transposed, out);
+    packing_.add(source.name, source.tensor, source.order, source.transposed, out);
     return out;
   }
 
@@ -221,7 +222,7 @@ Result<TransformerWeights> TransformerWeights::load(const ModelFile& file, const
   TRY(for_each_tensor(config, false, bind));
   TRY(for_each_tensor(config, true, bind));
   if (weights.lm_head.empty()) weights.lm_head = weights.embed;
-  binder.pack(team);
+  TRY(binder.pack(team));
   return weights;
 }
 

@@ -61,7 +61,8 @@ Status ChatSession::State::RunningTurn::try_begin(const TurnCallback& on_event, 
   if (!s.rewound && !before_.full && delta.n_keep < s.n_read) {
     turn_.lost_prefix = explain_lost_prefix(delta, s.transcript, s.messages, s.engine->tokenizer(), s.n_read);
   }
-  Arranged& arranged = before_.arranged.emplace();
+  before_.arranged = Arranged();
+  Arranged& arranged = *before_.arranged;
   TRY(s.arrange_kv(delta, options_.priority, turn_, arranged));
   copied_before_ = s.kv.pages_copied();
   n_arranged_ = s.kv.length();

@@ -218,26 +218,37 @@ std::optional<std::string> config_template(const Json& config) {
   return std::nullopt;
 }
 
-}  // namespace
-
-Result<ChatTemplate> ChatTemplate::load(const ModelFile& file, const TemplateBudget& budget) {
-  std::optional<std::string> source;
-  Json defaults = Json::object();
+// The text beside the weights, and the defaults in its file.
+Status find_text(const ModelFile& file, std::optional<std::string>& source, Json& defaults) {
   if (file.container() == Container::kGguf) {
     TRY_ASSIGN(const auto text, file.get_string("tokenizer.chat_template"));
     if (text) source = std::string(*text);
     TRY_ASSIGN(defaults, gguf_defaults(file));
-  } else {
-    TRY_ASSIGN(source, file.companion("chat_template.jinja"));
-    TRY_ASSIGN(const std::optional<std::string> text, file.companion("tokenizer_config.json"));
-    if (text) {
-      TRY_ASSIGN(const Json config, parse_json(*text, file.path() + "/tokenizer_config.json"));
-      if (config.is_object()) {
-        defaults = config_defaults(config);
-        if (!source) source = config_template(config);
-      }
-    }
+    return {};
   }
+  TRY_ASSIGN(source, file.companion("chat_template.jinja"));
+  TRY_ASSIGN(const std::optional<std::string> text, file.companion("tokenizer_config.json"));
+  if (!text) return {};
+  TRY_ASSIGN(const Json config, parse_json(*text, file.path() + "/tokenizer_config.json"));
+  if (!config.is_object()) return {};
+  defaults = config_defaults(config);
+  if (!source) source = config_template(config);
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> ChatTemplate::find_source(const ModelFile& file) {
+  std::optional<std::string> source;
+  Json defaults = Json::object();
+  TRY(find_text(file, source, defaults));
+  return source;
+}
+
+Result<ChatTemplate> ChatTemplate::load(const ModelFile& file, const TemplateBudget& budget) {
+  std::optional<std::string> source;
+  Json defaults = Json::object();
+  TRY(find_text(file, source, defaults));
   TRY(file.check_unchanged());
   if (!source) return Status(ErrorCode::kNotFound, file.path() + " has no chat template");
   auto compiled = compile_with_defaults(*source, std::move(defaults), budget);

@@ -68,6 +68,9 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
+  // The text that load() would compile; nothing where the model has none.
+  static Result<std::optional<std::string>> find_source(const ModelFile& file);
+
   const std::string& source() const;
   // Defaults found beside the template (bos_token, eos_token ...), a JSON object.
   const Json& default_variables() const;

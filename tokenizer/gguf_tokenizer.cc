@@ -9,22 +9,13 @@
 #include <vector>
 
 #include "tokenizer/byte_level_builder.h"
+#include "tokenizer/gguf_token_types.h"
 #include "tokenizer/piece_builder.h"
 #include "tokenizer/tokenizer_loaders.h"
 #include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {
-
-// tokenizer.ggml.token_type (ggml, docs/gguf.md).
-enum TokenType : int64_t {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnused = 5,
-  kByte = 6
-};
 
 Status error(const ModelFile& file, ErrorCode code, const std::string& words) {
   return {code, file.path() + ": " + words};
@@ -66,16 +57,20 @@ void set_strips(std::string_view model_name, std::vector<AddedToken>& added) {
   }
 }
 
+using enum GgufTokenType;
+
 // Builder: ByteLevelBuilder or PieceBuilder.
 template <typename Builder>
 Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t type) {
-  switch (type) {
+  switch (GgufTokenType{static_cast<int32_t>(type)}) {
     case kNormal:
     case kUnused: return builder.add_model_token(id, text);
     case kUnknown:
     case kControl:
     case kUserDefined:
-      return builder.add_added_token({.text = std::string(text), .id = id, .special = type != kUserDefined});
+      return builder.add_added_token({.text = std::string(text),
+                                      .id = id,
+                                      .special = GgufTokenType{static_cast<int32_t>(type)} != kUserDefined});
     case kByte: return builder.add_byte_token(id, text);
     default:
       return builder.error(ErrorCode::kBadVocab,
@@ -93,7 +88,7 @@ Status add_tokens(const ModelFile& file, Builder& builder, const std::vector<std
                      std::to_string(tokens.size()) + " tokens");
   }
   for (size_t i = 0; i < tokens.size(); ++i) {
-    TRY(add_token(builder, static_cast<TokenId>(i), tokens[i], types ? (*types)[i] : int64_t{kNormal}));
+    TRY(add_token(builder, static_cast<TokenId>(i), tokens[i], types ? (*types)[i] : static_cast<int64_t>(kNormal)));
   }
   return {};
 }
@@ -240,10 +235,21 @@ Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
   builder->use_byte_tokens();
   TRY(add_merges(file, 1, *builder));
   builder->spec().cut = PieceCut::kLines;
-  builder->spec().whole_newline_runs = true;
+  TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));
+  const bool as_gemma = pre != "sarvam-moe";
+  builder->spec().whole_newline_runs = as_gemma;
   TRY(read_unknown(file, *builder, std::nullopt));
-  TRY(read_special_ids(file, {.add_bos = true}, *builder));
+  TRY(read_special_ids(file, {.add_bos = as_gemma}, *builder));
   return builder->finish();
+}
+
+// Of the model gpt2 a few values of tokenizer.ggml.pre mean that the tokens are not written in the byte alphabet.
+Result<std::unique_ptr<Tokenizer>> load_merges(const ModelFile& file, const std::vector<std::string_view>& tokens) {
+  TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));
+  for (const std::string_view name : {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}) {
+    if (pre == name) return load_merged_pieces(file, tokens);
+  }
+  return load_byte_level(file, tokens);
 }
 
 }  // namespace
@@ -253,7 +259,7 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
   if (!model) return missing(file, "tokenizer.ggml.model");
   using Load = Result<std::unique_ptr<Tokenizer>> (*)(const ModelFile&, const std::vector<std::string_view>&);
   constexpr std::pair<std::string_view, Load> kModels[] = {
-      {"gpt2", load_byte_level}, {"llama", load_scored_pieces}, {"gemma4", load_merged_pieces}};
+      {"gpt2", load_merges}, {"llama", load_scored_pieces}, {"gemma4", load_merged_pieces}};
   const auto found = std::find_if(std::begin(kModels), std::end(kModels),
                                   [&](const auto& known) { return known.first == *model; });
   if (found == std::end(kModels)) {

@@ -7,15 +7,13 @@
 #include <vector>
 
 #include "tokenizer/byte_level_builder.h"
-#include "tokenizer/json_pipeline.h"
+#include "tokenizer/json_tokenizer.h"
 #include "tokenizer/piece_builder.h"
 #include "tokenizer/tokenizer_loaders.h"
 #include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {
-
-constexpr std::string_view kFileName = "tokenizer.json";
 
 // The parts of model that change what merges do.
 Status check_model(const JsonSource& source, const Json& model) {
@@ -29,12 +27,6 @@ Status check_model(const JsonSource& source, const Json& model) {
   if (dropout != nullptr && *dropout != 0.0) return source.unsupported("model.dropout");
   return {};
 }
-
-struct VocabularyEntry {
-  std::string_view text;
-  TokenId id;
-  double score = 0;  // of Unigram
-};
 
 // Unigram's: a list of texts and scores, by id.
 Result<std::vector<VocabularyEntry>> read_scored_vocabulary(const JsonSource& source, const Json& vocab) {
@@ -117,26 +109,9 @@ Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json&
 }
 
 Status add_merges(const JsonSource& source, const Json& model, TokenizerBuilder& builder) {
-  const Json* merges = json_member(model, "merges");
-  if (merges == nullptr || !merges->is_array())
-    return source.error(ErrorCode::kBadMerge, "model.merges is no array");
-  for (const Json& merge : *merges) {
-    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-      TRY(builder.add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()));
-      continue;
-    }
-    const std::string_view text =
-        merge.is_string() ? std::string_view(merge.get_ref<const std::string&>()) : "";
-    const size_t space = text.find(' ');
-    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
-      return source.error(ErrorCode::kBadMerge,
-                          "the merge " +
-                              in_quotes(merge.dump(-1, ' ', false, Json::error_handler_t::replace)) +
-                              " is no pair");
-    }
-    TRY(builder.add_merge(text.substr(0, space), text.substr(space + 1)));
-  }
-  return {};
+  return for_each_merge(source, model, [&](std::string_view left, std::string_view right) {
+    return builder.add_merge(left, right);
+  });
 }
 
 // BOS, EOS and what else ends a turn, from the files beside tokenizer.json, or GGUF's keys around it.
@@ -174,21 +149,6 @@ Status read_special_ids(const ModelFile& file, TokenizerBuilder& builder) {
   }
   return {};
 }
-
-// What was read of a file, but for the model's own part.
-struct JsonTokenizer {
-  const Json& model;
-  std::vector<VocabularyEntry> vocabulary;
-  std::vector<AddedToken> added;
-  JsonPipeline pipeline;
-
-  size_t vocab_size() const {
-    TokenId largest = -1;
-    for (const VocabularyEntry& entry : vocabulary) largest = std::max(largest, entry.id);
-    for (const AddedToken& token : added) largest = std::max(largest, token.id);
-    return static_cast<size_t>(largest + 1);
-  }
-};
 
 // Builder: ByteLevelBuilder or PieceBuilder.
 template <typename Builder>
@@ -283,19 +243,56 @@ Result<std::unique_ptr<TokenizerBuilder>> build_pieces(const JsonSource& source,
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, std::string_view json) {
-  const JsonSource source{file.path() + ": " + std::string(kFileName)};
-  TRY_ASSIGN(const Json root, parse_json(json, source.name));
+JsonSource json_source(const ModelFile& file) { return {file.path() + ": tokenizer.json"}; }
+
+size_t JsonTokenizer::vocab_size() const {
+  TokenId largest = -1;
+  for (const VocabularyEntry& entry : vocabulary) largest = std::max(largest, entry.id);
+  for (const AddedToken& token : added) largest = std::max(largest, token.id);
+  return static_cast<size_t>(largest + 1);
+}
+
+Result<JsonTokenizer> read_json_tokenizer(const JsonSource& source, const Json& root) {
   const Json* model = json_member(root, "model");
   if (model == nullptr) return source.error(ErrorCode::kMissingKey, "model is missing");
   TRY(check_model(source, *model));
   JsonTokenizer read{*model, {}, {}, {}};
   TRY_ASSIGN(read.vocabulary, read_vocabulary(source, *model));
   TRY_ASSIGN(read.added, read_added(source, root, read.vocabulary));
-  const bool unigram = json_text(*model, "type") == "Unigram";
   if (read.vocab_size() == 0) return source.error(ErrorCode::kBadVocab, "the vocabulary is empty");
   TRY_ASSIGN(read.pipeline, read_pipeline(source, root));
-  if (unigram && read.pipeline.byte_level) return source.unsupported("Unigram behind ByteLevel");
+  if (read.is_unigram() && read.pipeline.byte_level) return source.unsupported("Unigram behind ByteLevel");
+  return read;
+}
+
+Status for_each_merge(const JsonSource& source, const Json& model,
+                      const std::function<Status(std::string_view left, std::string_view right)>& visit) {
+  const Json* merges = json_member(model, "merges");
+  if (merges == nullptr || !merges->is_array())
+    return source.error(ErrorCode::kBadMerge, "model.merges is no array");
+  for (const Json& merge : *merges) {
+    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+      TRY(visit(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()));
+      continue;
+    }
+    const std::string_view text =
+        merge.is_string() ? std::string_view(merge.get_ref<const std::string&>()) : "";
+    const size_t space = text.find(' ');
+    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
+      return source.error(ErrorCode::kBadMerge,
+                          "the merge " +
+                              in_quotes(merge.dump(-1, ' ', false, Json::error_handler_t::replace)) +
+                              " is no pair");
+    }
+    TRY(visit(text.substr(0, space), text.substr(space + 1)));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, std::string_view json) {
+  const JsonSource source = json_source(file);
+  TRY_ASSIGN(const Json root, parse_json(json, source.name));
+  TRY_ASSIGN(JsonTokenizer read, read_json_tokenizer(source, root));
   TRY_ASSIGN(const std::unique_ptr<TokenizerBuilder> builder,
              read.pipeline.byte_level ? build_byte_level(source, read) : build_pieces(source, read));
   TRY(read_special_ids(file, *builder));

@@ -187,4 +187,20 @@ const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep
   return find_pretokenizer_by_signature(signature);
 }
 
+const PretokenizerFamily* find_gguf_pretokenizer(const std::vector<SplitStep>& steps, bool nfc, bool ignore_merges) {
+  const PretokenizerFamily* of_steps = find_pretokenizer_by_steps(steps);
+  if (of_steps == nullptr) return nullptr;
+  for (const PretokenizerFamily& family : kFamilies) {
+    const bool same_cuts = family.scan == nullptr ? &family == of_steps : family.scan == of_steps->scan;
+    if (same_cuts && family.nfc == nfc && family.ignore_merges == ignore_merges && !family.gguf_names.empty()) {
+      return &family;
+    }
+  }
+  return nullptr;
+}
+
+std::string_view gguf_name_of(const PretokenizerFamily& family) {
+  return family.gguf_names.substr(0, family.gguf_names.find(' '));
+}
+
 }  // namespace ibid

@@ -60,4 +60,9 @@ const PretokenizerFamily* find_pretokenizer_by_signature(std::string_view signat
 const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep>& steps);
 const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name);
 
+// The family that a GGUF names for these steps and what goes with them.
+const PretokenizerFamily* find_gguf_pretokenizer(const std::vector<SplitStep>& steps, bool nfc, bool ignore_merges);
+// The first of its GGUF names. REQUIRES: it has one.
+std::string_view gguf_name_of(const PretokenizerFamily& family);
+
 }  // namespace ibid

@@ -21,10 +21,12 @@ Unigram::Unigram(UnigramModel model)
     if (text.empty()) continue;
     least = std::min(least, scores_[i]);
     if (!model.is_piece[i]) continue;
+    if (id == unknown_) ends_of_unknown_[0] = utf8_decode(text, 0).code_point;
     for (size_t pos = 0, length = 0; pos < text.size(); pos += length) {
       const DecodedChar c = utf8_decode(text, pos);
       length = c.length;
       if (length == text.size()) single_.set(c.code_point, id);
+      if (id == unknown_) ends_of_unknown_[1] = c.code_point;
       if (pos + length < text.size()) pairs_.add(c.code_point, utf8_decode(text, pos + length).code_point);
     }
   }
@@ -132,8 +134,12 @@ void Unigram::add_unknown(std::string_view text, Tokens& out) const {
   for (const char byte : text) out.push_back(id_of(byte));
 }
 
+bool Unigram::is_known(const DecodedChar& c) const {
+  const bool ends_unknown = c.code_point == ends_of_unknown_[0] || c.code_point == ends_of_unknown_[1];
+  return c.valid && !ends_unknown && single_.find(c.code_point) != kNoToken;
+}
+
 Piece Unigram::scan(std::string_view text, size_t begin) const {
-  const auto is_known = [this](const DecodedChar& c) { return c.valid && single_.find(c.code_point) != kNoToken; };
   DecodedChar last = utf8_decode(text, begin);
   for (size_t pos = begin + last.length; pos < text.size(); pos += last.length) {
     const DecodedChar next = utf8_decode(text, pos);

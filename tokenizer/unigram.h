@@ -6,7 +6,7 @@
 //
 // Borders (PieceModel::scan): between two characters that no token has side by side, and that are not both unknown, no
 // token and no run of unknown ones spans the place. Every way to write the text is one of each side then, so the best
-// is the best of both.
+// is the best of both. The unknown token's own text counts among the unknown: what it begins and ends with does.
 #pragma once
 
 #include <array>
@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "tokenizer/code_points.h"
 #include "tokenizer/piece_model.h"
 
@@ -64,7 +65,10 @@ class Unigram final : public PieceModel {
   std::vector<double> scores_;
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
+  bool is_known(const DecodedChar& c) const;
+
   CodePointMap single_;  // tokens of one character
+  std::array<uint32_t, 2> ends_of_unknown_{};  // the first and the last character of the unknown token's text
   CodePointPairs pairs_;
   std::array<TokenId, 256> byte_ids_;
   bool byte_fallback_;

@@ -32,9 +32,12 @@ Status GgufStream::end_tensor(const GgufWriter& writer) {
   return zeros.empty() ? Status() : write(zeros);
 }
 
-Status GgufStream::finish() {
+Status GgufStream::close() {
   TRY(temporary_.file->sync());
-  TRY(temporary_.file->close());
+  return temporary_.file->close();
+}
+
+Status GgufStream::finish() {
   TRY(files_.rename(temporary_.path, path_));
   finished_ = true;
   const std::string parent = std::filesystem::path(path_).parent_path().string();

@@ -1,5 +1,5 @@
 // GgufStream: writes a GGUF file whose tensors do not fit memory, one piece after the other, beside its place;
-// finish() makes it durable and gives it its name. Without finish() nothing is left. Not thread-safe.
+// close() makes it durable and finish() gives it its name. Without finish() nothing is left. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,13 @@ class GgufStream {
   Status write(std::span<const std::byte> bytes);
   Status end_tensor(const GgufWriter& writer);
 
-  // REQUIRES: called once, behind the last tensor. Errors: kIo.
+  // The file as it is now, for its owner alone.
+  const std::string& temporary_path() const { return temporary_.path; }
+
+  // All is written: what temporary_path() names can be read. REQUIRES: called once, behind the last tensor.
+  // Errors: kIo.
+  Status close();
+  // REQUIRES: closed. Errors: kIo.
   Status finish();
 
  private:

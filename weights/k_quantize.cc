@@ -66,18 +66,20 @@ Range32 search_range(std::span<const float> x, int max_code, int steps, float fi
   std::array<float, 32> weights;
   for (size_t i = 0; i < x.size(); ++i) weights[i] = root + std::fabs(x[i]);
   const auto [low, high] = std::minmax_element(x.begin(), x.end());
-  const float min = std::min(*low, 0.0f), span = *high - min;
-  Range32 best{0, -min};
-  if (!(span > 0)) return best;
+  Range32 best{0, -std::min(*low, 0.0f)};
+  if (!(*high + best.min > 0)) return best;
   const auto codes_for = [&](float inverse_scale) {
     std::array<int, 32> codes;
-    for (size_t i = 0; i < x.size(); ++i) codes[i] = std::clamp(rounded(inverse_scale * (x[i] - min)), 0, max_code);
+    for (size_t i = 0; i < x.size(); ++i) {
+      codes[i] = std::clamp(rounded(inverse_scale * (x[i] + best.min)), 0, max_code);
+    }
     return codes;
   };
-  best.scale = span / static_cast<float>(max_code);
+  best.scale = (*high + best.min) / static_cast<float>(max_code);
   float least = weighted_error(x, weights, codes_for(1 / best.scale), best);
   for (int s = 0; s <= steps; ++s) {
-    const float inverse_scale = (first + step * static_cast<float>(s) + static_cast<float>(max_code)) / span;
+    const float inverse_scale =
+        (first + step * static_cast<float>(s) + static_cast<float>(max_code)) / (*high + best.min);
     const std::array<int, 32> codes = codes_for(inverse_scale);
     Moments moments;
     for (size_t i = 0; i < x.size(); ++i) moments.add(weights[i], x[i], static_cast<float>(codes[i]));
@@ -112,6 +114,33 @@ SixBits to_six_bits(const std::array<Range32, 8>& ranges) {
   return six;
 }
 
+// The squared error of a group by its scale and min as they are stored.
+float stored_error(std::span<const float> x, float scale, float min, int max_code) {
+  float error = 0;
+  for (const float value : x) {
+    const int code = scale == 0 ? 0 : std::clamp(rounded((value + min) / scale), 0, max_code);
+    const float difference = scale * static_cast<float>(code) - min - value;
+    error += difference * difference;
+  }
+  return error;
+}
+
+// Rounded to six bits, the scale and the min no longer fit each other: of the neighbours of both, the best. ggml stops
+// before this.
+void take_best_neighbours(std::span<const float> x, int max_code, size_t group, SixBits& six) {
+  const int scale = six.scales[group], min = six.mins[group];
+  const auto error_of = [&](int s, int m) {
+    return stored_error(x, six.d * static_cast<float>(s), six.dmin * static_cast<float>(m), max_code);
+  };
+  float least = error_of(scale, min);
+  for (int s = std::max(scale - 1, 0); s <= std::min(scale + 1, 63); ++s) {
+    for (int m = std::max(min - 1, 0); m <= std::min(min + 1, 63); ++m) {
+      const float error = error_of(s, m);
+      if (error < least) least = error, six.scales[group] = s, six.mins[group] = m;
+    }
+  }
+}
+
 void write_six_bits(const SixBits& six, BlockWriter& out) {
   out.f16(six.d);
   out.f16(six.dmin);
@@ -127,7 +156,8 @@ void encode_q4_q5(bool fifth, std::span<const float, kValues> x, BlockWriter out
     ranges[g] = fifth ? search_range(x.subspan(32 * g, 32), max_code, 15, -0.5f, 0.1f)
                       : search_range(x.subspan(32 * g, 32), max_code, 20, -1.0f, 0.1f);
   }
-  const SixBits six = to_six_bits(ranges);
+  SixBits six = to_six_bits(ranges);
+  for (size_t g = 0; g < 8; ++g) take_best_neighbours(x.subspan(32 * g, 32), max_code, g, six);
   Codes codes{};
   for (size_t i = 0; i < kValues; ++i) {
     const float d = six.d * static_cast<float>(six.scales[i / 32]), m = six.dmin * static_cast<float>(six.mins[i / 32]);

@@ -43,4 +43,12 @@ Status write_public_file(const std::string& path, std::string_view text) {
   return errno_status(error, path, "write");
 }
 
+Status give_public_rights(const std::string& temporary, const std::string& path) {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  struct stat old {};
+  const mode_t rights = ::stat(path.c_str(), &old) == 0 ? old.st_mode & 07777 : kEverybody & ~mask;
+  return ::chmod(temporary.c_str(), rights) == 0 ? Status() : errno_status(errno, temporary, "chmod");
+}
+
 }  // namespace ibid

@@ -13,4 +13,8 @@ namespace ibid {
 // Error: kIo; then nothing has changed.
 Status write_public_file(const std::string& path, std::string_view text);
 
+// The same rights for `temporary`, a private file that will be renamed to `path`. The umask is read by setting it: no
+// other thread may create files meanwhile. Error: kIo.
+Status give_public_rights(const std::string& temporary, const std::string& path);
+
 }  // namespace ibid

@@ -1,9 +1,10 @@
-// ibid convert: a GGUF model in one file, its weights in another type.
+// ibid convert: a model as one GGUF file, its weights in another type.
 #include <unistd.h>
 
 #include <cstdio>
 #include <memory>
 
+#include "apps/chat/interrupt.h"
 #include "apps/chat/turn_json.h"
 #include "apps/command.h"
 #include "apps/convert/convert_model.h"
@@ -41,44 +42,54 @@ class ProgressLine {
   int shown_ = -1;
 };
 
-Result<Conversion> convert(const Arguments& arguments) {
+Result<Conversion> convert(const Arguments& arguments, const InterruptScope& interrupt) {
   TRY_ASSIGN(const std::string in, resolve_model(arguments.in));
   ProgressLine line;
   const FileType* type = arguments.type.empty() ? nullptr : find_file_type(arguments.type);
-  return convert_model(in, arguments.out, type, [&](const ConversionProgress& progress) { line.show(progress); });
+  return convert_model(in, arguments.out, type,
+                       {[&](const ConversionProgress& progress) { line.show(progress); }, interrupt.token()});
 }
 
 void print(const Arguments& arguments, const Conversion& conversion) {
   if (arguments.json) {
     Json types = Json::object();
     for (const auto& [type, n] : conversion.tensors_of) types[type] = n;
-    std::puts(json_to_string(Json{{"path", arguments.out}, {"bytes", conversion.bytes}, {"tensors", types}}).c_str());
+    std::puts(json_to_string(Json{{"path", arguments.out}, {"bytes", conversion.bytes}, {"tensors", types}})
+                  .c_str());
     return;
   }
   std::string types;
   for (const auto& [type, n] : conversion.tensors_of) {
     types += (types.empty() ? "" : ", ") + std::to_string(n) + " " + type;
   }
-  std::printf("%s: %s, tensors: %s\n", arguments.out.c_str(), format_bytes(conversion.bytes).c_str(), types.c_str());
+  std::printf("%s: %s, tensors: %s\n", arguments.out.c_str(), format_bytes(conversion.bytes).c_str(),
+              types.c_str());
 }
 
 }  // namespace
 
 void add_convert(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = root.add_subcommand("convert", "a GGUF model in one file, in another type");
-  add_text_option(*command, "IN", arguments->in, "a .gguf file, any part of a split model, or a model's name")
+  CLI::App* command = root.add_subcommand("convert", "a model as one GGUF file, in another type");
+  add_text_option(*command, "IN", arguments->in,
+                  "a .gguf file, any part of a split model, a directory with safetensors, or a model's name")
       ->type_name("MODEL")
       ->required();
-  add_text_option(*command, "OUT", arguments->out, "the file to write; one that is there is replaced when all is done")
+  add_text_option(*command, "OUT", arguments->out,
+                  "the file to write; one that is there is replaced when all is done")
       ->type_name("FILE")
       ->required();
   command->add_option("--type", arguments->type, "of the weights; without it they stay as they are")
-      ->check(one_of({"F16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K_M", "Q5_K_M", "Q6_K"}))
+      ->check(one_of(file_type_names()))
       ->group(kCommonGroup);
   command->add_flag("--json", arguments->json, "print JSON")->group(kCommonGroup);
   command->callback([arguments, &exit_code] {
-    const Result<Conversion> conversion = convert(*arguments);
+    const InterruptScope interrupt;
+    const Result<Conversion> conversion = convert(*arguments, interrupt);
+    if (!conversion.ok() && interrupt.interrupted()) {
+      exit_code = kInterrupted;
+      return;
+    }
     if (!conversion.ok()) {
       if (arguments->json) std::puts(json_to_string(error_json(conversion.status())).c_str());
       exit_code = report(conversion.status());

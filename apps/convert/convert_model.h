@@ -1,9 +1,12 @@
-// Writes a GGUF model anew: all parts of a split one in one file, weights in another type. Tensors are read, decoded
-// and encoded in pieces of a few million values, so memory does not grow with the model.
+// Writes a model as one GGUF: all parts of a split one, or a Hugging Face directory, weights in another type
+// where that is asked for. Tensors are read, decoded and encoded in pieces of a few million values, so memory
+// does not grow with the model. A directory's file is read again before it takes its name: it is the same
+// model with the same tokenizer.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <stop_token>
 #include <string>
 
 #include "apps/convert/conversion_types.h"
@@ -15,17 +18,21 @@ struct ConversionProgress {
   uint64_t done = 0, total = 0;  // values
 };
 
+struct ConversionControl {
+  std::function<void(const ConversionProgress&)> progress = {};  // called behind every piece
+  std::stop_token stop = {};
+};
+
 struct Conversion {
   uint64_t bytes = 0;                          // of the new file
   std::map<std::string, uint64_t> tensors_of;  // by type
 };
 
-// file_type nullptr: every tensor keeps its type and its bytes. What the metadata say besides the file's type stays as
-// it is. `progress` is called behind every piece.
-// Errors: those of open_model_file(); kUnsupported (a directory, a type that cannot be decoded); kNonFinite (a weight
-// that is not finite, or too large for F16, named); kChangedOnDisk; kIo. What was at `out` is there until the new file
-// is whole.
+// file_type nullptr: the weights keep their type, and those of a GGUF their bytes. What a GGUF's metadata say
+// besides the file's type stays as it is. Errors: those of open_conversion_source() and check_conversion();
+// kNonFinite (a weight that is not finite, or too large for F16, named); kCancelled; kChangedOnDisk; kIo.
+// What was at `out` is there until the new file is whole, and nothing else is left behind.
 Result<Conversion> convert_model(const std::string& in, const std::string& out, const FileType* file_type,
-                                 const std::function<void(const ConversionProgress&)>& progress);
+                                 const ConversionControl& control = {});
 
 }  // namespace ibid

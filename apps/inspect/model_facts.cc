@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/tensor_table.h"
+#include "model/tensor_source.h"
 
 namespace ibid {
 
@@ -121,7 +121,6 @@ const char* rope_kind(const RopeRule& rule) {
   switch (rule.kind) {
     case RopeRule::Kind::kPlain: return "plain";
     case RopeRule::Kind::kLinear: return "linear";
-    case RopeRule::Kind::kLlama3: return "llama3";
     case RopeRule::Kind::kYarn: return "yarn";
     case RopeRule::Kind::kLongrope: return "longrope";
   }
@@ -145,10 +144,6 @@ std::string rope_text(const RopeRule& rule, const ModelConfig& config) {
   switch (rule.kind) {
     case RopeRule::Kind::kPlain: break;
     case RopeRule::Kind::kLinear: text += ", positions divided by " + number_text(rule.factor); break;
-    case RopeRule::Kind::kLlama3:
-      text += ", factor " + number_text(rule.factor) + " between " + number_text(rule.low_freq_factor) + " and " +
-              number_text(rule.high_freq_factor) + original;
-      break;
     case RopeRule::Kind::kYarn:
       text += ", factor " + number_text(rule.factor) + " between " + number_text(rule.beta_slow) + " and " +
               number_text(rule.beta_fast) + " turns" + original;
@@ -169,8 +164,6 @@ Json rope_json(const RopeRule& rule, const std::vector<size_t>& layers) {
           {"rotary_dim", rule.rotary_dim},
           {"factor", rule.factor},
           {"original_context", rule.original_max_positions},
-          {"low_freq_factor", rule.low_freq_factor},
-          {"high_freq_factor", rule.high_freq_factor},
           {"beta_fast", rule.beta_fast},
           {"beta_slow", rule.beta_slow},
           {"magnitude", rule.magnitude},

@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include "apps/convert/conversion_types.h"
@@ -18,8 +20,6 @@ namespace ibid {
 namespace {
 
 using testing::HasSubstr;
-
-const auto kQuiet = [](const ConversionProgress&) {};
 
 TensorView matrix(DType dtype, uint64_t rows, uint64_t cols) {
   TensorView view;
@@ -58,6 +58,12 @@ TEST(ConversionTypes, AreLlamaCppsForTheSameName) {
   EXPECT_EQ(find_file_type("Q3_K_M"), nullptr);
 }
 
+mode_t rights_of(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0);
+  return info.st_mode & 07777;
+}
+
 class Convert : public testing::Test {
  protected:
   std::string write_tiny() {
@@ -77,7 +83,7 @@ class Convert : public testing::Test {
 
 TEST_F(Convert, WithoutATypeEveryByteStays) {
   const std::string in = write_tiny(), out = dir_.file("out.gguf");
-  const Result<Conversion> done = convert_model(in, out, nullptr, kQuiet);
+  const Result<Conversion> done = convert_model(in, out, nullptr);
   ASSERT_TRUE(done.ok()) << done.status().to_string();
   EXPECT_EQ(read_whole_file(out), read_whole_file(in));
   EXPECT_EQ(done->bytes, read_whole_file(out).size());
@@ -90,7 +96,7 @@ TEST_F(Convert, EveryTypeIsWhatTheEncoderMakesOfTheValues) {
     SCOPED_TRACE(name);
     ConversionProgress last{0, 1};
     const Result<Conversion> converted =
-        convert_model(in, out, find_file_type(name), [&](const ConversionProgress& progress) { last = progress; });
+        convert_model(in, out, find_file_type(name), {[&](const ConversionProgress& progress) { last = progress; }});
     ASSERT_TRUE(converted.ok()) << converted.status().to_string();
     EXPECT_EQ(last.done, last.total);
     EXPECT_EQ(converted->bytes, read_whole_file(out).size());
@@ -128,8 +134,34 @@ TEST_F(Convert, PartsBecomeOneFile) {
   whole.add_string("general.architecture", "llama");
   whole.add_tensor_of("a", DType::kF32, {{2, 32}, 2}, values);
   whole.add_tensor_of("b", DType::kF32, {{2, 32}, 2}, values);
-  ASSERT_TRUE(convert_model(dir_.file("m-00002-of-00002.gguf"), dir_.file("out.gguf"), nullptr, kQuiet).ok());
+  ASSERT_TRUE(convert_model(dir_.file("m-00002-of-00002.gguf"), dir_.file("out.gguf"), nullptr).ok());
   EXPECT_EQ(read_whole_file(dir_.file("out.gguf")), whole.bytes());
+}
+
+TEST_F(Convert, HasTheRightsThatTheUmaskLeaves) {
+  const std::string in = write_tiny(), out = dir_.file("out.gguf");
+  const mode_t before = ::umask(027);
+  EXPECT_TRUE(convert_model(in, out, nullptr).ok());
+  EXPECT_EQ(rights_of(out), 0640u);
+  ASSERT_EQ(::chmod(out.c_str(), 0604), 0);
+  EXPECT_TRUE(convert_model(in, out, nullptr).ok());
+  EXPECT_EQ(rights_of(out), 0604u);  // the file that was there
+  ::umask(before);
+}
+
+TEST_F(Convert, LeavesNothingBehindWhenItIsStopped) {
+  const std::string in = write_tiny(), out = dir_.file("out.gguf");
+  std::stop_source stop;
+  size_t n_pieces = 0;
+  const auto stop_at_third = [&](const ConversionProgress&) {
+    if (++n_pieces == 3) stop.request_stop();
+  };
+  const Status status = convert_model(in, out, nullptr, {stop_at_third, stop.get_token()}).status();
+  EXPECT_EQ(status.code(), ErrorCode::kCancelled) << status.to_string();
+  EXPECT_EQ(n_pieces, 3u);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) names.push_back(entry.path().filename());
+  EXPECT_THAT(names, testing::ElementsAre("in.gguf"));
 }
 
 TEST_F(Convert, AValueThatTheTypeCannotHoldIsNamed) {
@@ -141,25 +173,15 @@ TEST_F(Convert, AValueThatTheTypeCannotHoldIsNamed) {
     values[40] = value;
     writer.add_tensor_of("blk.0.attn_q.weight", DType::kF32, {{2, 32}, 2}, values);
     const std::string in = dir_.write("in.gguf", writer.bytes());
-    const Status status = convert_model(in, out, find_file_type("F16"), kQuiet).status();
+    const Status status = convert_model(in, out, find_file_type("F16")).status();
     EXPECT_EQ(status.code(), ErrorCode::kNonFinite) << status.to_string();
     EXPECT_THAT(status.message(), HasSubstr("tensor blk.0.attn_q.weight holds a value that F16 cannot hold"));
     EXPECT_EQ(read_whole_file(out), "old");
   }
 }
 
-TEST_F(Convert, OnlyGgufIsConverted) {
-  dir_.write("config.json", "{}");
-  const std::string json = R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})";
-  const uint64_t length = json.size();
-  std::string file(reinterpret_cast<const char*>(&length), sizeof length);
-  dir_.write("model.safetensors", file + json + std::string(4, '\0'));
-  const Status status = convert_model(dir_.path(), dir_.file("out.gguf"), nullptr, kQuiet).status();
-  EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << status.to_string();
-}
-
-// What the searches are for: less error than scales from the extremes alone give.
-TEST(Encoders, SearchingForScalesPays) {
+// What the searches are for.
+TEST(Encoders, HaveNoMoreErrorThanGgmls) {
   std::vector<float> values(256 * 64);
   uint64_t state = 1;
   for (float& value : values) {  // about normal: a sum of twelve
@@ -180,10 +202,10 @@ TEST(Encoders, SearchingForScalesPays) {
   };
   const double q4 = error_of(DType::kQ4_K), q5 = error_of(DType::kQ5_K), q6 = error_of(DType::kQ6_K);
   std::printf("root mean square errors of unit normals: Q4_K %.4f, Q5_K %.4f, Q6_K %.4f\n", q4, q5, q6);
-  // From the extremes alone: 0.0770, 0.0375, 0.0185.
-  EXPECT_LT(q4, 0.0710);
-  EXPECT_LT(q5, 0.0362);
-  EXPECT_LT(q6, 0.0177);
+  // ggml_quantize_chunk's of the same values; from the extremes alone: 0.0770, 0.0375, 0.0185.
+  EXPECT_LE(q4, 0.06987);
+  EXPECT_LE(q5, 0.03567);
+  EXPECT_LE(q6, 0.01745);
 }
 
 }  // namespace

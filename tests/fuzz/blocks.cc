@@ -1,5 +1,5 @@
-// Blocks of every number format, decoded in three ways that must agree to the bit: as floats, as codes with scales,
-// and as codes with the factors of the scales.
+// Blocks of every number format, decoded in three ways that must agree to the bit: as floats, as codes with
+// scales, and as codes with the factors of the scales.
 #include <array>
 #include <bit>
 #include <vector>
@@ -40,7 +40,8 @@ void check_codes(DType dtype, const Row& row, const std::vector<float>& values) 
     CHECK(row.codes[i] >= layout.min_code && row.codes[i] <= layout.max_code) << dtype_name(dtype);
     float rebuilt = row.scales[group] * static_cast<float>(row.codes[i]);
     if (layout.has_mins) rebuilt += row.mins[group];
-    CHECK(same_bits(rebuilt, values[i])) << dtype_name(dtype) << ' ' << i << ' ' << rebuilt << ' ' << values[i];
+    CHECK(same_bits(rebuilt, values[i]))
+        << dtype_name(dtype) << ' ' << i << ' ' << rebuilt << ' ' << values[i];
   }
 }
 
@@ -58,7 +59,8 @@ void check_factors(DType dtype, std::span<const std::byte> blocks, const Row& ro
     CHECK(same_bits(fp16_to_float(d[block]) * static_cast<float>(scales[g]) * factor, row.scales[g]))
         << dtype_name(dtype);
     if (!layout.has_mins) continue;
-    CHECK(same_bits(-(fp16_to_float(dmin[block]) * static_cast<float>(mins[g])), row.mins[g])) << dtype_name(dtype);
+    CHECK(same_bits(-(fp16_to_float(dmin[block]) * static_cast<float>(mins[g])), row.mins[g]))
+        << dtype_name(dtype);
   }
 }
 
@@ -71,7 +73,8 @@ void blocks(Input input) {
   const auto bytes = std::as_bytes(script.rest());
   const size_t n_blocks = std::min<size_t>(bytes.size() / format.block.bytes, 2);
   if (n_blocks == 0) return;
-  const std::vector<std::byte> exact(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n_blocks * format.block.bytes));
+  const std::vector<std::byte> exact(bytes.begin(),
+                                     bytes.begin() + static_cast<ptrdiff_t>(n_blocks * format.block.bytes));
   std::vector<float> values(n_blocks * format.block.values);
   dequantize_row(format.dtype, exact, values);
   if (!dtype_is_quantized(format.dtype)) return;

@@ -1,9 +1,10 @@
 // SentencePiece's table of rewritings, of raw bytes, and a text for it.
+#include "tokenizer/charsmap.h"
+
 #include <string>
 
 #include "base/check.h"
 #include "tests/fuzz/script.h"
-#include "tokenizer/charsmap.h"
 #include "tokenizer/normalizer.h"
 
 namespace ibid::fuzz {

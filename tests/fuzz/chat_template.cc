@@ -1,17 +1,19 @@
-// A chat template of raw bytes, rendered for a conversation that grows: the whole render, the one that is continued,
-// and a second of the same are equal, whatever the template does.
+// A chat template of raw bytes, rendered for a conversation that grows: the whole render, the one that is
+// continued, and a second of the same are equal, whatever the template does.
+#include "tokenizer/chat_template.h"
+
 #include <string>
 
 #include "base/check.h"
 #include "tests/fuzz/script.h"
-#include "tokenizer/chat_template.h"
 
 namespace ibid::fuzz {
 
 namespace {
 
 // Enough for any template of a page, and little enough that an input that burns all of it is soon over.
-constexpr TemplateBudget kBudget = {.max_steps = 3'000, .max_depth = 24, .max_output_bytes = 8 << 10, .max_range = 300};
+constexpr TemplateBudget kBudget = {
+    .max_steps = 3'000, .max_depth = 24, .max_output_bytes = 8 << 10, .max_range = 300};
 
 const Json& conversation() {
   static const Json& messages = *new Json(Json::parse(R"([
@@ -51,7 +53,8 @@ void check_growth(const ChatTemplate& chat_template, const TemplateVariables& va
     const auto delta = renderer.render(messages, n_unchanged, prompt);
     // Resuming costs less: it may succeed where the whole runs out of steps.
     if (!whole.ok() && is_budget(whole.status())) return;
-    CHECK_EQ(whole.ok(), delta.ok()) << (whole.ok() ? delta : Result<ConversationRenderer::Delta>(whole.status())).status().message();
+    CHECK_EQ(whole.ok(), delta.ok())
+        << (whole.ok() ? delta : Result<ConversationRenderer::Delta>(whole.status())).status().message();
     if (!whole.ok()) {
       CHECK(whole.status().message() == delta.status().message());
       continue;
@@ -59,7 +62,8 @@ void check_growth(const ChatTemplate& chat_template, const TemplateVariables& va
     n_unchanged = messages.size();
     CHECK_LE(delta->keep_bytes, bytes.size());
     const std::string now = plain_text(*whole);
-    CHECK(bytes.substr(0, delta->keep_bytes) + plain_text(delta->text) == now) << "the continued render differs";
+    CHECK(bytes.substr(0, delta->keep_bytes) + plain_text(delta->text) == now)
+        << "the continued render differs";
     CHECK(spelled(*whole).ends_with(spelled(delta->text).substr(plain_text(delta->text).size())))
         << "the continued render has other origins";
     bytes = now;
@@ -75,7 +79,8 @@ void chat_template(Input input) {
     return;
   }
   TemplateVariables variables;
-  variables.values = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"enable_thinking", input.size() % 2 == 0}};
+  variables.values = {
+      {"bos_token", "<s>"}, {"eos_token", "</s>"}, {"enable_thinking", input.size() % 2 == 0}};
   const auto first = compiled->render(conversation(), variables);
   const auto second = compiled->render(conversation(), variables);
   CHECK_EQ(first.ok(), second.ok());

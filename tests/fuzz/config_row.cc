@@ -1,13 +1,13 @@
-// The keys of a config.json, or of a GGUF file where they name a general.architecture, as JSON of raw bytes: to a row of
-// the architectures, first with an embedding alone, then with every tensor that the
-// row asks for, of which the last bytes take one away or change it.
+// The keys of a config.json, or of a GGUF file where they name a general.architecture, as JSON of raw bytes:
+// to a row of the architectures, first with an embedding alone, then with every tensor that the row asks for,
+// of which the last bytes take one away or change it.
 #include <map>
 #include <string>
 
 #include "base/check.h"
 #include "model/architectures.h"
 #include "model/memory_plan.h"
-#include "model/tensor_table.h"
+#include "model/tensor_source.h"
 #include "tests/fuzz/script.h"
 #include "tests/tokenizer/memory_model_file.h"
 #include "weights/json_values.h"
@@ -22,7 +22,8 @@ constexpr uint64_t kMaxBytes = 1 << 20;  // of one tensor
 // A config.json and tensors of zeros.
 class MadeCheckpoint : public MemoryModelFile {
  public:
-  explicit MadeCheckpoint(const Json& config) : MemoryModelFile({}), config_(config), values_(&config_, "config.json") {}
+  explicit MadeCheckpoint(const Json& config)
+      : MemoryModelFile({}), config_(config), values_(&config_, "config.json") {}
 
   void add(const std::string& name, const TensorView& tensor) { tensors_.insert_or_assign(name, tensor); }
   // False: it would be too large to make.
@@ -42,7 +43,9 @@ class MadeCheckpoint : public MemoryModelFile {
   }
   bool has(std::string_view key) const override { return values_.find(key) != nullptr; }
   Result<std::optional<int64_t>> get_int(std::string_view key) const override { return values_.get_int(key); }
-  Result<std::optional<double>> get_float(std::string_view key) const override { return values_.get_float(key); }
+  Result<std::optional<double>> get_float(std::string_view key) const override {
+    return values_.get_float(key);
+  }
   Result<std::optional<bool>> get_bool(std::string_view key) const override { return values_.get_bool(key); }
   Result<std::optional<std::string_view>> get_string(std::string_view key) const override {
     return values_.get_string(key);
@@ -83,7 +86,8 @@ void check_config(const ModelConfig& config) {
   if (config.has_experts()) CHECK_LE(config.moe.router.n_experts_active, config.moe.router.n_experts);
 }
 
-// Every tensor that the table says the model must have, of its shape. False: there are too many, or one is too large.
+// Every tensor that the table says the model must have, of its shape. False: there are too many, or one is
+// too large.
 bool make_tensors(const ModelConfig& config, MadeCheckpoint& file) {
   if (config.n_layers > 8 || config.moe.router.n_experts > 8) return false;
   for (const TensorRow& row : tensor_table()) {
@@ -143,8 +147,9 @@ void config_row(Input input) {
   const auto said = file.get_int("hidden_size");
   const int64_t dim = said.ok() ? said->value_or(64) : 64;
   const Shape embedding{{16, static_cast<uint64_t>(std::clamp<int64_t>(dim, 1, 4096))}, 2};
-  for (const char* name : {"token_embd.weight", "model.embed_tokens.weight", "transformer.wte.weight", "gpt_neox.embed_in.weight",
-                           "transformer.word_embeddings.weight", "language_model.model.embed_tokens.weight"}) {
+  for (const char* name : {"token_embd.weight", "model.embed_tokens.weight", "transformer.wte.weight",
+                           "gpt_neox.embed_in.weight", "transformer.word_embeddings.weight",
+                           "language_model.model.embed_tokens.weight"}) {
     file.add(name, embedding);
   }
   const auto row = read_config(file);

@@ -26,7 +26,8 @@ std::vector<Family> load_families() {
     Family& family = families.emplace_back(
         Family{load_golden_tokenizer(std::string(name)), byte_level && !name.starts_with("qwen")});
     for (size_t b = 0; b < 256; ++b) {
-      family.has_token[b] = !family.tokenizer->encode(std::string(1, static_cast<char>(b)), TextOrigin::kInput).empty();
+      family.has_token[b] =
+          !family.tokenizer->encode(std::string(1, static_cast<char>(b)), TextOrigin::kInput).empty();
     }
   };
   for (const char* name : kGoldenFamilies) add(name);
@@ -46,7 +47,8 @@ void encode(Input input) {
   check_tokenizer(*family.tokenizer, text, cuts);
   if (!family.byte_level) return;
   const Tokens ids = family.tokenizer->encode(text, TextOrigin::kInput);
-  const bool has_tokens = std::ranges::all_of(text, [&](char c) { return family.has_token[static_cast<uint8_t>(c)]; });
+  const bool has_tokens =
+      std::ranges::all_of(text, [&](char c) { return family.has_token[static_cast<uint8_t>(c)]; });
   if (has_tokens) CHECK(family.tokenizer->decode(ids) == text);
   for (const TokenId id : ids) CHECK(!family.tokenizer->is_special(id)) << "text of a message became " << id;
 }

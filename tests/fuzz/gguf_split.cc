@@ -1,5 +1,5 @@
-// GGUF models of several files, built by a script: parts that are missing, that are others' or that count wrongly, and
-// bytes that are changed at the end.
+// GGUF models of several files, built by a script: parts that are missing, that are others' or that count
+// wrongly, and bytes that are changed at the end.
 #include <string>
 #include <vector>
 
@@ -25,7 +25,8 @@ std::string part(size_t number, size_t n_parts, size_t n_tensors, Script& script
   GgufWriter writer;
   writer.add_u64("split.no", near(number, script));
   writer.add_u64("split.count", near(n_parts, script));
-  if (script.byte() % 4 != 3) writer.add_u32("split.tensors.count", static_cast<uint32_t>(near(n_tensors * n_parts, script)));
+  if (script.byte() % 4 != 3)
+    writer.add_u32("split.tensors.count", static_cast<uint32_t>(near(n_tensors * n_parts, script)));
   if (script.flag()) writer.add_string("general.name", script.text(20));
   for (size_t i = 0; i < n_tensors; ++i) {
     const DType dtype = script.pick(kTypes);

@@ -1,4 +1,5 @@
-// Records of pages of keys and values: raw bytes as a header, and a sound record of which a script changes some bytes.
+// Records of pages of keys and values: raw bytes as a header, and a sound record of which a script changes
+// some bytes.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -23,7 +24,8 @@ KvPageIdentity identity() {
 void check_raw(std::span<const std::byte> bytes) {
   const auto header = parse_kv_page_header(bytes);
   if (!header.ok()) return;
-  CHECK(header->header_bytes < header->record_bytes && header->n_rows >= 1 && header->n_rows <= kPagePositions);
+  CHECK(header->header_bytes < header->record_bytes && header->n_rows >= 1 &&
+        header->n_rows <= kPagePositions);
   std::vector<std::byte> page(kLayout.page_bytes());
   const Tokens ids = {1, 2, 3};
   CHECK(!decode_kv_page(bytes, kLayout, identity(), ids, page.data()).ok()) << "a record that nobody wrote";
@@ -39,14 +41,18 @@ void check_changed(Script& script) {
   std::vector<std::byte> changed = record;
   while (!script.empty()) {
     const size_t at = script.number<uint16_t>() % changed.size();
-    if (script.byte() % 32 == 31) changed.resize(std::max<size_t>(at, 1));
-    else changed[at] ^= std::byte{script.byte()};
+    if (script.byte() % 32 == 31)
+      changed.resize(std::max<size_t>(at, 1));
+    else
+      changed[at] ^= std::byte{script.byte()};
   }
   std::vector<std::byte> out(page.size(), std::byte{0x55});
   const auto read = decode_kv_page(changed, kLayout, identity(), ids, out.data());
   CHECK_EQ(read.ok(), changed == record) << "a changed record is taken for sound, or a sound one is not";
-  if (read.ok()) CHECK(out == page);
-  else CHECK(std::ranges::count(out, std::byte{0x55}) == static_cast<ptrdiff_t>(out.size()));
+  if (read.ok())
+    CHECK(out == page);
+  else
+    CHECK(std::ranges::count(out, std::byte{0x55}) == static_cast<ptrdiff_t>(out.size()));
 }
 
 }  // namespace

@@ -166,6 +166,17 @@ def write_files():
         struct.pack("<QIIQQQ", 0, 3, 1, 8, 160, 0) + bytes(40))
 
 
+def write_sessions():
+    session = {"model": "m.gguf", "variables": {"tools": [{"a": 1.5}]}, "now": "2026-01-31T12:00:00", "when_full": "error",
+               "repair_when_idle": True, "messages": [{"role": "user", "content": "hi"},
+                                                      {"role": "assistant", "content": "\u00e9"}],
+               "pinned": [0], "replies": [{"message": 1, "ids": [5, 6, 2147483647], "end_of_turn": 2}],
+               "usage": {"n_prompt": 3, "n_cached": 0, "n_decoded": 2}, "n_ids": 8}
+    put("session", "sound", json.dumps(session))
+    put("session", "losses", json.dumps(session | {"pinned": [7], "when_full": "sometimes", "usage": [], "replies": [{}]}))
+    put("session", "older", json.dumps({"messages": session["messages"], "name_space": "x"}))
+
+
 TEMPLATES = [
     "{{ bos_token }}{% for m in messages %}{{ '<|' + m.role + '|>\\n' + (m.content|string)|trim + eos_token }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}",
@@ -229,5 +240,6 @@ if __name__ == "__main__":
     write_templates()
     write_files()
     write_gguf_configs()
+    write_sessions()
     if len(sys.argv) > 1:
         write_configs(pathlib.Path(sys.argv[1]))

@@ -1,24 +1,27 @@
 // Where a text is cut: every family by name, and its scanner against its regular expression.
+#include "tokenizer/pretokenizer.h"
+
 #include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "tests/fuzz/script.h"
 #include "tokenizer/pattern.h"
-#include "tokenizer/pretokenizer.h"
 #include "tokenizer/staged_split.h"
 
 namespace ibid::fuzz {
 
 namespace {
 
-constexpr std::string_view kNames[] = {"gpt-2",    "smollm",      "llama3",  "qwen2",   "qwen35",         "gpt-4o",
-                                       "tekken",   "deepseek-v3", "falcon",  "default", "deepseek-coder", "deepseek-llm",
-                                       "jais-2",   "youtu",       "bloom",   "viking",  "chameleon"};
+constexpr std::string_view kNames[] = {"gpt-2",          "smollm",       "llama3",      "qwen2",  "qwen35",
+                                       "gpt-4o",         "tekken",       "deepseek-v3", "falcon", "default",
+                                       "deepseek-coder", "deepseek-llm", "jais-2",      "youtu",  "bloom",
+                                       "viking",         "chameleon"};
 
-// Where the pieces of `text` end; each is not empty, and what was found without a look at the end of the text is there
-// whatever follows.
-std::vector<Piece> pieces_of(const PretokenizerFamily& family, const StagedSplit* split, std::string_view text) {
+// Where the pieces of `text` end; each is not empty, and what was found without a look at the end of the text
+// is there whatever follows.
+std::vector<Piece> pieces_of(const PretokenizerFamily& family, const StagedSplit* split,
+                             std::string_view text) {
   std::vector<Piece> pieces;
   ScanMemory memory;
   for (size_t at = 0; at < text.size();) {
@@ -45,7 +48,8 @@ void pretokenizer(Input input) {
       CHECK(family != nullptr) << name;
       Row& row = all->emplace_back(Row{family, {}, {}});
       if (family->scan == nullptr) row.split.emplace(family->signature);
-      const bool one_pattern = family->signature.find('\n') == std::string_view::npos && family->signature != "ByteLevel";
+      const bool one_pattern =
+          family->signature.find('\n') == std::string_view::npos && family->signature != "ByteLevel";
       if (family->scan != nullptr && one_pattern) row.pattern.emplace(family->signature);
     }
     return all;
@@ -69,7 +73,8 @@ void pretokenizer(Input input) {
   for (const Piece& piece : pieces) {
     bool touched = false;
     const auto end = row.pattern->match({text, 0, text.size(), text.size()}, begin, scratch, touched);
-    CHECK(!end || *end == piece.end) << row.family->name << ": the scanner and the pattern differ at " << begin;
+    CHECK(!end || *end == piece.end) << row.family->name << ": the scanner and the pattern differ at "
+                                     << begin;
     begin = piece.end;
   }
 }

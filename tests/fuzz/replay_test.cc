@@ -1,5 +1,5 @@
-// The committed inputs of every fuzz target, through the same functions: what a fuzzer found once is not there again.
-// And beginnings of them, which nobody had to find.
+// The committed inputs of every fuzz target, through the same functions: what a fuzzer found once is not
+// there again. And beginnings of them, which nobody had to find.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Checkpoints of safetensors with an index and a config.json, built by a script: quantised in every way that is read,
-// with parts that are missing or do not fit together.
+// Checkpoints of safetensors with an index and a config.json, built by a script: quantised in every way that
+// is read, with parts that are missing or do not fit together.
 #include <string>
 #include <vector>
 
@@ -14,11 +14,15 @@ namespace ibid::fuzz {
 
 namespace {
 
-constexpr std::string_view kMethods[] = {"gptq", "awq", "compressed-tensors", "fp8", "mxfp4", "bitsandbytes", ""};
-constexpr std::string_view kSuffixes[] = {".weight", ".qweight", ".qzeros", ".scales", ".g_idx", ".weight_packed",
-                                          ".weight_scale", ".weight_zero_point", ".weight_shape", "_blocks", "_scales",
-                                          ".weight_scale_inv", ".bias", "_scale", ".weight_g_idx"};
-constexpr std::string_view kTypes[] = {"F32", "F16", "BF16", "I32", "U8", "F8_E4M3", "F8_E5M2", "I64", "F64", "I8", "BOOL"};
+constexpr std::string_view kMethods[] = {"gptq",         "awq", "compressed-tensors", "fp8", "mxfp4",
+                                         "bitsandbytes", ""};
+constexpr std::string_view kSuffixes[] = {
+    ".weight",       ".qweight",       ".qzeros",       ".scales",
+    ".g_idx",        ".weight_packed", ".weight_scale", ".weight_zero_point",
+    ".weight_shape", "_blocks",        "_scales",       ".weight_scale_inv",
+    ".bias",         "_scale",         ".weight_g_idx"};
+constexpr std::string_view kTypes[] = {"F32",     "F16", "BF16", "I32", "U8",  "F8_E4M3",
+                                       "F8_E5M2", "I64", "F64",  "I8",  "BOOL"};
 constexpr size_t kTypeBytes[] = {4, 2, 2, 4, 1, 1, 1, 8, 8, 1, 1};
 constexpr uint64_t kDims[] = {1, 2, 4, 8, 16, 32, 64, 0, 3, 128};
 
@@ -31,10 +35,21 @@ struct Part {
 std::vector<Part> parts_of(size_t method, uint64_t n_in, uint64_t n_out, uint64_t group) {
   const uint64_t groups = std::max<uint64_t>(n_in / group, 1);
   switch (method) {
-    case 0: return {{".qweight", "I32", n_in / 8, n_out}, {".qzeros", "I32", groups, n_out / 8}, {".scales", "F16", groups, n_out}};
-    case 1: return {{".qweight", "I32", n_in, n_out / 8}, {".qzeros", "I32", groups, n_out / 8}, {".scales", "F16", groups, n_out}};
-    case 2: return {{".weight_packed", "I32", n_out, n_in / 8}, {".weight_scale", "BF16", n_out, groups}, {".weight_zero_point", "I32", n_out / 8, groups}};
-    case 3: return {{".weight", "F8_E4M3", n_out, n_in}, {".weight_scale_inv", "F32", (n_out + 127) / 128, (n_in + 127) / 128}};
+    case 0:
+      return {{".qweight", "I32", n_in / 8, n_out},
+              {".qzeros", "I32", groups, n_out / 8},
+              {".scales", "F16", groups, n_out}};
+    case 1:
+      return {{".qweight", "I32", n_in, n_out / 8},
+              {".qzeros", "I32", groups, n_out / 8},
+              {".scales", "F16", groups, n_out}};
+    case 2:
+      return {{".weight_packed", "I32", n_out, n_in / 8},
+              {".weight_scale", "BF16", n_out, groups},
+              {".weight_zero_point", "I32", n_out / 8, groups}};
+    case 3:
+      return {{".weight", "F8_E4M3", n_out, n_in},
+              {".weight_scale_inv", "F32", (n_out + 127) / 128, (n_in + 127) / 128}};
     case 4: return {{"_blocks", "U8", n_out, 16}, {"_scales", "U8", n_out, 1}};
     default: return {{".weight", "BF16", n_out, n_in}};
   }
@@ -63,12 +78,26 @@ SafetensorsPart stored(std::string_view name, Part part, Script& script) {
 // Most are what the method writes, some are words of the script.
 std::string config_of(size_t method, uint64_t group, Script& script) {
   Json config = {{"model_type", "llama"}};
-  Json quantization = {{"quant_method", kMethods[method]}, {"bits", 4}, {"group_size", group}, {"desc_act", script.flag()},
-                       {"checkpoint_format", script.flag() ? "gptq_v2" : "gptq"}, {"version", "gemm"}, {"zero_point", true},
-                       {"format", "pack-quantized"}, {"weight_block_size", {128, 128}}};
+  Json quantization = {{"quant_method", kMethods[method]},
+                       {"bits", 4},
+                       {"group_size", group},
+                       {"desc_act", script.flag()},
+                       {"checkpoint_format", script.flag() ? "gptq_v2" : "gptq"},
+                       {"version", "gemm"},
+                       {"zero_point", true},
+                       {"format", "pack-quantized"},
+                       {"weight_block_size", {128, 128}}};
   if (const uint8_t choice = script.byte(); choice >= 200) {
-    constexpr const char* kKeys[] = {"bits", "group_size", "weight_block_size", "format", "quant_method", "version",
-                                     "checkpoint_format", "sym", "modules_to_not_convert", "config_groups"};
+    constexpr const char* kKeys[] = {"bits",
+                                     "group_size",
+                                     "weight_block_size",
+                                     "format",
+                                     "quant_method",
+                                     "version",
+                                     "checkpoint_format",
+                                     "sym",
+                                     "modules_to_not_convert",
+                                     "config_groups"};
     const auto words = parse_json(script.text(40), "words");
     if (words.ok()) quantization[kKeys[choice % std::size(kKeys)]] = *words;
   }
@@ -83,7 +112,8 @@ void safetensors_directory(Input input) {
   directory.clear();
   Script script(input);
   const size_t method = script.below(std::size(kMethods));
-  const uint64_t n_in = 32 * (1 + script.below(2)), n_out = 8 * (1 + script.below(3)), group = 8u << script.below(4);
+  const uint64_t n_in = 32 * (1 + script.below(2)), n_out = 8 * (1 + script.below(3)),
+                 group = 8u << script.below(4);
   directory.write("config.json", config_of(method, group, script));
   std::vector<SafetensorsPart> shards[2];
   Json index = {{"weight_map", Json::object()}};

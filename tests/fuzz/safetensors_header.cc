@@ -1,10 +1,11 @@
 // The header of a safetensors file: raw bytes as a file, or as the JSON of one whose length is right.
+#include "weights/safetensors_header.h"
+
 #include <set>
 #include <string>
 
 #include "base/check.h"
 #include "tests/fuzz/script.h"
-#include "weights/safetensors_header.h"
 
 namespace ibid::fuzz {
 
@@ -22,7 +23,8 @@ void check(std::span<const std::byte> file) {
   const std::byte* at = data.data();
   std::set<std::string> names;
   for (const SafetensorsTensor& tensor : header->tensors) {
-    CHECK(tensor.view.data.empty() || tensor.view.data.data() == at) << tensor.name << " does not follow the one before";
+    CHECK(tensor.view.data.empty() || tensor.view.data.data() == at)
+        << tensor.name << " does not follow the one before";
     CHECK_EQ(tensor.view.data.size(), tensor.view.bytes());
     CHECK(names.insert(tensor.name).second) << tensor.name;
     at += tensor.view.data.size();

@@ -1,4 +1,5 @@
-// Script: the bytes of an input as decisions. What is used up reads as zeros, so that every input is a script.
+// Script: the bytes of an input as decisions. What is used up reads as zeros, so that every input is a
+// script.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,9 @@ namespace ibid::fuzz {
 
 using Input = std::span<const uint8_t>;
 
-inline std::string_view text_of(Input bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+inline std::string_view text_of(Input bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 class Script {
  public:

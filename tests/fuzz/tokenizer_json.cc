@@ -17,7 +17,8 @@ void tokenizer_json(Input input) {
     return;
   }
   Script script(input.last(std::min<size_t>(input.size(), 16)));
-  for (const std::string_view text : {" the caf\xC3\xA9 1\n2  <s>", "\xEF\xAC\x81\xFF\xE2\x96\x81 a</s>b  "}) {
+  for (const std::string_view text :
+       {" the caf\xC3\xA9 1\n2  <s>", "\xEF\xAC\x81\xFF\xE2\x96\x81 a</s>b  "}) {
     check_tokenizer(**tokenizer, text, script);
   }
 }

@@ -16,8 +16,10 @@ void check_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const DecodedChar c = utf8_decode(text, at);
     CHECK(c.length >= 1 && at + c.length <= text.size());
-    if (c.valid) utf8_append(rebuilt, c.code_point);
-    else rebuilt += "\xEF\xBF\xBD";
+    if (c.valid)
+      utf8_append(rebuilt, c.code_point);
+    else
+      rebuilt += "\xEF\xBF\xBD";
     valid &= c.valid;
     at += c.length;
   }

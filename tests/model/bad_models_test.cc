@@ -225,6 +225,22 @@ TEST(BadModels, AnMxfp4ScaleOf255FailsThePass) {
   }
 }
 
+TEST(BadModels, ABlockWhoseScaleIsNotFiniteNamesItsTensor) {
+  TinyModel tiny;
+  tiny.without = "blk.1.ffn_up.weight";
+  for (const auto& [dtype, at] : {std::pair(DType::kQ8_0, size_t{0}), {DType::kQ4_1, 2}, {DType::kMXFP4, 0}}) {
+    GgufWriter writer = tiny_model_writer(tiny);
+    const BlockSize block = dtype_block(dtype);
+    std::vector<std::byte> rows(tiny.ffn_dim * (tiny.dim / block.values) * block.bytes);
+    std::fill_n(rows.begin() + static_cast<std::ptrdiff_t>(70 * block.bytes + at), 2, std::byte{0xff});
+    writer.add_tensor(tiny.without, dtype, Shape{{tiny.ffn_dim, tiny.dim}, 2}, rows);
+    for (const Numerics numerics : {Numerics::kExact, Numerics::kReference}) {
+      expect_error(load_written(writer, {.numerics = numerics}), ErrorCode::kNonFinite,
+                   "tensor blk.1.ffn_up.weight holds a scale that is not finite");
+    }
+  }
+}
+
 TEST(BadModels, UnsupportedRopeScalingIsNamed) {
   GgufWriter writer = tiny_model_writer({});
   writer.add_string("llama.rope.scaling.type", "spiral");

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "base/number_formats.h"
 #include "kernels/pack.h"
 #include "weights/block_formats.h"
 
@@ -74,15 +77,16 @@ TEST_P(PackingListTest, PacksEveryRowOnceWhoeverTakesIt) {
   const std::vector<PackedMatrix> packed = place(*arena);
   PackingList list;
   for (size_t i = 0; i < packed.size(); ++i) {
-    list.add(tensors_[i], kMatrices[i].order, kMatrices[i].transposed, packed[i]);
+    list.add("m" + std::to_string(i), tensors_[i], kMatrices[i].order, kMatrices[i].transposed, packed[i]);
   }
   const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(GetParam()).value();
   std::mutex mutex;
   std::map<const std::byte*, int> n_done;
-  list.run(*team, [&](const TensorView& tensor) {
+  const Status status = list.run(*team, [&](const TensorView& tensor) {
     const std::lock_guard lock(mutex);
     ++n_done[tensor.data.data()];
   });
+  ASSERT_TRUE(status.ok()) << status.to_string();
   for (size_t i = 0; i < packed.size(); ++i) {
     EXPECT_EQ(n_done[tensors_[i].data.data()], 1) << "matrix " << i;
     const size_t row_bytes = tensors_[i].row_bytes();
@@ -107,7 +111,44 @@ TEST_P(PackingListTest, PacksEveryRowOnceWhoeverTakesIt) {
 
 TEST(EmptyPackingList, IsDone) {
   const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(2).value();
-  PackingList().run(*team, [](const TensorView&) { FAIL(); });
+  EXPECT_TRUE(PackingList().run(*team, [](const TensorView&) { FAIL(); }).ok());
+}
+
+// Of every quantised type, one block of set bits among others: where that decodes to what is not finite, its tensor is
+// named, and packed panels are looked at as expanded ones are.
+TEST(BadScales, NameTheirTensor) {
+  const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(2).value();
+  constexpr size_t kRows = 20, kCols = 512;
+  size_t n_refused = 0;
+  for (const NumberFormat& format : all_number_formats()) {
+    if (!dtype_is_quantized(format.dtype)) continue;
+    SCOPED_TRACE(std::string(format.name));
+    TensorView good;
+    good.dtype = format.dtype;
+    good.shape = {{kRows, kCols}, 2};
+    std::vector<std::byte> zeros(good.bytes()), bytes = zeros;
+    good.data = zeros;
+    TensorView bad = good;
+    bad.data = bytes;
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(17 * bad.row_bytes()), format.block.bytes, std::byte{0xff});
+    std::vector<float> decoded(kCols);
+    dequantize_row(format.dtype, bad.data.subspan(17 * bad.row_bytes(), bad.row_bytes()), decoded);
+    const bool finite = std::ranges::all_of(decoded, [](float x) { return std::isfinite(x); });
+    n_refused += finite ? 0 : 1;
+    for (const PanelType type : {panel_type_for(format.dtype), PanelType::kPF}) {
+      Result<Arena> arena = Arena::create(size_t{1} << 20);
+      ASSERT_TRUE(arena.ok());
+      PackingList list;
+      for (const auto& [name, tensor] : {std::pair("good", &good), std::pair("bad", &bad), std::pair("last", &bad)}) {
+        PackedMatrix packed{type, kRows, kCols, arena->allocate(packed_bytes(type, kRows, kCols))};
+        list.add(name, *tensor, {}, false, packed);
+      }
+      const Status status = list.run(*team, [](const TensorView&) {});
+      EXPECT_EQ(status.ok(), finite);
+      if (!finite) EXPECT_EQ(status.message(), "tensor bad holds a scale that is not finite");
+    }
+  }
+  EXPECT_GE(n_refused, 20u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, PackingListTest, testing::Values(1, 2, 5));

@@ -26,15 +26,7 @@ double frequency(const RopeRule& rule, size_t i) {
   const double plain = std::pow(rule.theta, -2.0 * static_cast<double>(i) / static_cast<double>(rule.rotary_dim));
   if (!rule.frequency_factors.empty()) return plain / static_cast<double>(rule.frequency_factors[i]);
   if (rule.kind == RopeRule::Kind::kLinear) return plain / rule.factor;
-  if (rule.kind == RopeRule::Kind::kPlain) return plain;
-  const double wavelength = 2 * M_PI / plain;
-  const double low = rule.original_max_positions / rule.low_freq_factor;
-  const double high = rule.original_max_positions / rule.high_freq_factor;
-  if (wavelength < high) return plain;
-  if (wavelength > low) return plain / rule.factor;
-  const double smooth = (rule.original_max_positions / wavelength - rule.low_freq_factor) /
-                        (rule.high_freq_factor - rule.low_freq_factor);
-  return (1 - smooth) * plain / rule.factor + smooth * plain;
+  return plain;
 }
 
 }  // namespace

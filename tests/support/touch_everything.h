@@ -1,5 +1,5 @@
-// Reads everything that a model file hands out: every value through every getter, every byte and every row of every
-// tensor. Returns a sum of it, so that nothing is optimised away.
+// Reads everything that a model file hands out: every value through every getter, every byte and every row of
+// every tensor. Returns a sum of it, so that nothing is optimised away.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 // <unk>, <s>, </s>, 256 bytes, then what is added.
 struct PieceVocabulary {
-  std::string model = "llama", name = "a model";
+  std::string model = "llama", name = "a model", pre;
   std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
   std::vector<int32_t> types = {2, 3, 3};
   std::vector<float> scores = {0, 0, 0};
@@ -54,6 +54,7 @@ struct PieceVocabulary {
     writer.add_string("general.architecture", "llama");
     writer.add_string("general.name", name);
     writer.add_string("tokenizer.ggml.model", model);
+    if (!pre.empty()) writer.add_string("tokenizer.ggml.pre", pre);
     writer.add_strings("tokenizer.ggml.tokens", tokens);
     writer.add_i32s("tokenizer.ggml.token_type", types);
     if (!scores.empty()) writer.add_f32s("tokenizer.ggml.scores", scores);
@@ -144,6 +145,16 @@ TEST(LoadPieces, MergesMayTakeThePlaceOfScores) {
   // A run of line feeds that is a token is that token, though no merge gives it.
   EXPECT_EQ(all(**tokenizer, "h\n\n\nh"), (Tokens{v.id("h"), v.id("\n\n\n"), v.id("h")}));
   EXPECT_EQ(all(**tokenizer, "\n\n"), (Tokens{v.id("\n"), v.id("\n")}));
+  // The same under the name of the byte-level model, told by its pre-tokenizer.
+  v.model = "gpt2";
+  for (const char* pre : {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}) {
+    v.pre = pre;
+    const auto same = v.load();
+    ASSERT_TRUE(same.ok()) << same.status().message();
+    for (const char* text : {" hel", "\n\n", "a\u00E9"}) EXPECT_EQ(all(**same, text), all(**tokenizer, text)) << text;
+    // One of them knows nothing of runs of line feeds.
+    EXPECT_EQ(all(**same, "h\n\n\nh") == all(**tokenizer, "h\n\n\nh"), v.pre != "sarvam-moe");
+  }
 }
 
 struct Hostile {

@@ -6,9 +6,12 @@
 #include <random>
 #include <string>
 
+#include "base/json_limits.h"
 #include "base/utf8.h"
 #include "tests/support/paths.h"
+#include "tests/support/temp_dir.h"
 #include "tests/tokenizer/golden_tokenizers.h"
+#include "tests/tokenizer/memory_model_file.h"
 #include "tokenizer/incremental_encoder.h"
 #include "tokenizer/stream_decoder.h"
 
@@ -98,6 +101,20 @@ TEST(PieceTokenizer, TheFirstTokenThatIsShownLosesTheSpaceThatWasPutInFront) {
   EXPECT_EQ(decoder.push(end), "");
   EXPECT_EQ(decoder.push(the), "the");
   EXPECT_EQ(decoder.push(the), " the");
+}
+
+// The unknown token's own text is written with it, and joins what is unknown beside it.
+TEST(PieceTokenizer, TheTextOfTheUnknownTokenIsUnknown) {
+  const Result<Json> read = parse_json(read_whole_file(golden_dir() + "/tokenizer/unigram.json"), "unigram.json");
+  ASSERT_TRUE(read.ok());
+  Json json = *read;
+  json["normalizer"] = nullptr;
+  json["pre_tokenizer"]["split"] = false;
+  const auto tokenizer = load_tokenizer(MemoryModelFile({{"tokenizer.json", json_to_string(json)}}));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  const TokenId mark = *(*tokenizer)->find_token("\u2581"), unknown = *(*tokenizer)->find_token("<unk>");
+  EXPECT_EQ((*tokenizer)->encode(" <unk>\u230B", TextOrigin::kInput), (Tokens{mark, unknown}));
+  EXPECT_EQ((*tokenizer)->encode(" \u230B<unk>", TextOrigin::kInput), (Tokens{mark, unknown}));
 }
 
 TEST(PieceTokenizer, AByteTokenIsItsByte) {

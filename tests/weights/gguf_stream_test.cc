@@ -30,6 +30,7 @@ Status write(FileOps& files, const std::string& path) {
   TRY(stream->write(std::span(b).first(34)));
   TRY(stream->write(std::span(b).subspan(34)));
   TRY(stream->end_tensor(writer));
+  TRY(stream->close());
   return stream->finish();
 }
 

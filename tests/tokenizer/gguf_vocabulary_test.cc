@@ -1,0 +1,126 @@
+// A tokenizer.json, written as GGUF's metadata, gives the same ids; what GGUF cannot say is refused by name.
+#include "tokenizer/gguf_vocabulary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/json_limits.h"
+#include "tests/support/paths.h"
+#include "tests/support/temp_dir.h"
+#include "tests/tokenizer/golden_tokenizers.h"
+#include "tests/tokenizer/memory_model_file.h"
+
+namespace ibid {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kConfig =
+    R"({"bos_token": "<|bos|>", "eos_token": "<|im_end|>", "chat_template": "{{ x }}"})";
+
+// The golden tokenizer of a family; GGUF has no place for the flags of some of its added tokens.
+std::string golden_json(const std::string& family, bool with_flags = false) {
+  Json root = parse_json(read_whole_file(golden_dir() + "/tokenizer/" + family + ".json"), family).value();
+  Json added = Json::array();
+  for (const Json& token : root["added_tokens"]) {
+    const bool flagged = token["lstrip"] == true || token["rstrip"] == true || token["single_word"] == true ||
+                         token["normalized"] == true;
+    if (with_flags || !flagged) added.push_back(token);
+  }
+  root["added_tokens"] = added;
+  return json_to_string(root);
+}
+
+class GgufVocabulary : public testing::Test {
+ protected:
+  // Both files, or what either step said.
+  Status convert(const ModelFile& file, size_t n_rows = 1 << 20) {
+    GgufWriter writer;
+    writer.add_string("general.architecture", "llama");
+    TRY(write_gguf_vocabulary(file, n_rows, writer));
+    TRY(writer.write(dir_.file("vocabulary.gguf")));
+    TRY_ASSIGN(written_, open_model_file(dir_.file("vocabulary.gguf"), {.vocabulary_only = true}));
+    return check_same_tokenizer(file, *written_);
+  }
+
+  std::string text_of(const char* key) const {
+    return std::string(written_->get_string(key).value().value_or(""));
+  }
+
+  TempDir dir_;
+  std::unique_ptr<ModelFile> written_;
+};
+
+TEST_F(GgufVocabulary, GivesTheSameIds) {
+  const std::pair<const char*, const char*> kPretokenizers[] = {
+      {"gpt2", "gpt-2"},     {"smollm", "smollm"},
+      {"llama3", "llama3"},  {"qwen2", "qwen2"},
+      {"qwen35", "qwen35"},  {"o200k", "gpt-4o"},
+      {"tekken", "tekken"},  {"deepseek_v3", "deepseek-v3"},
+      {"falcon", "falcon"},  {"deepseek_coder", "deepseek-coder"},
+      {"kimi_k2", "kimi-k2"}};
+  for (const auto& [family, pretokenizer] : kPretokenizers) {
+    SCOPED_TRACE(family);
+    const MemoryModelFile file({{"tokenizer.json", golden_json(family)}, {"tokenizer_config.json", kConfig}});
+    const Status status = convert(file, 500);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(text_of("tokenizer.ggml.model"), "gpt2");
+    EXPECT_EQ(text_of("tokenizer.ggml.pre"), pretokenizer);
+    EXPECT_EQ(text_of("tokenizer.chat_template"), "{{ x }}");
+    EXPECT_EQ(written_->get_strings("tokenizer.ggml.tokens").value()->size(), 500u);
+    EXPECT_EQ(written_->get_strings("tokenizer.ggml.tokens").value()->back(), "[PAD499]");
+  }
+}
+
+TEST_F(GgufVocabulary, WhatGgufCannotSayIsNamed) {
+  const std::pair<const char*, const char*> kRefused[] = {
+      {"mixed_steps", "no name of tokenizer.ggml.pre means it"},
+      {"unigram", "a Unigram model"},
+      {"words_unknown", "BPE over characters without byte_fallback"}};
+  for (const auto& [family, words] : kRefused) {
+    SCOPED_TRACE(family);
+    const MemoryModelFile file({{"tokenizer.json", golden_json(family)}, {"tokenizer_config.json", kConfig}});
+    const Status status = convert(file);
+    EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << status.to_string();
+    EXPECT_THAT(status.message(), HasSubstr(words));
+  }
+  // <SL> takes the white space in front of it.
+  const MemoryModelFile flagged(
+      {{"tokenizer.json", golden_json("gpt2", true)}, {"tokenizer_config.json", kConfig}});
+  const Status status = convert(flagged);
+  EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << status.to_string();
+  EXPECT_THAT(status.message(), HasSubstr("other ids for the text"));
+}
+
+TEST_F(GgufVocabulary, ATokenWithoutARowOfTheEmbeddingIsRefused) {
+  const MemoryModelFile file({{"tokenizer.json", golden_json("gpt2")}, {"tokenizer_config.json", kConfig}});
+  const Status status = convert(file, 100);
+  EXPECT_EQ(status.code(), ErrorCode::kBadVocab) << status.to_string();
+  EXPECT_THAT(status.message(), HasSubstr("the embedding only 100 rows"));
+}
+
+TEST_F(GgufVocabulary, ADirectoryWithoutATokenizerHasNone) {
+  const MemoryModelFile file({});
+  ASSERT_TRUE(convert(file).ok());
+  EXPECT_EQ(text_of("tokenizer.ggml.model"), "none");
+}
+
+// $IBID_TOKENIZERS: directories with a tokenizer.json of a real model each.
+TEST_F(GgufVocabulary, OfRealModelsIsTheSameOrRefused) {
+  const char* directories = std::getenv("IBID_TOKENIZERS");
+  if (directories == nullptr) GTEST_SKIP() << "set IBID_TOKENIZERS";
+  for (const auto& entry : std::filesystem::directory_iterator(directories)) {
+    const auto file = open_model_file(entry.path().string(), {.vocabulary_only = true});
+    if (!file.ok()) continue;
+    const Status status = convert(**file);
+    std::printf("%-24s %s\n", entry.path().filename().c_str(),
+                status.ok() ? "the same" : status.to_string().c_str());
+    EXPECT_TRUE(status.ok() || status.code() == ErrorCode::kUnsupported);
+  }
+}
+
+}  // namespace
+}  // namespace ibid
