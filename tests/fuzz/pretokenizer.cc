@@ -47,7 +47,7 @@ void pretokenizer(Input input) {
       const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(name);
       CHECK(family != nullptr) << name;
       Row& row = all->emplace_back(Row{family, {}, {}});
-      if (family->scan == nullptr) row.split.emplace(family->signature);
+      if (family->scan == nullptr) row.split = StagedSplit::create(split_steps(family->signature)).value();
       const bool one_pattern =
           family->signature.find('\n') == std::string_view::npos && family->signature != "ByteLevel";
       if (family->scan != nullptr && one_pattern) row.pattern.emplace(family->signature);
@@ -69,10 +69,10 @@ void pretokenizer(Input input) {
   }
   if (!row.pattern) return;
   size_t begin = 0;
-  std::vector<Pattern::Retreat> scratch;
+  Pattern::Memory memory;
   for (const Piece& piece : pieces) {
     bool touched = false;
-    const auto end = row.pattern->match({text, 0, text.size(), text.size()}, begin, scratch, touched);
+    const auto end = row.pattern->match({text, 0, text.size(), text.size()}, begin, memory, touched);
     CHECK(!end || *end == piece.end) << row.family->name << ": the scanner and the pattern differ at "
                                      << begin;
     begin = piece.end;
