@@ -35,6 +35,28 @@ function(ibid_target_options target)
   endif()
 endfunction()
 
+# Parses these headers once for all files of the target. Not in a debug build, which finds what a file forgot to include.
+function(ibid_precompile target)
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+    ibid_precompiled_options(${target})
+  endif()
+endfunction()
+
+# The same with the headers of another target, whose files are compiled with the same options.
+function(ibid_reuse_precompiled target from)
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    target_precompile_headers(${target} REUSE_FROM ${from})
+    ibid_precompiled_options(${target})
+  endif()
+endfunction()
+
+function(ibid_precompiled_options target)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -fpch-preprocess)  # without it ccache keeps nothing
+  endif()
+endfunction()
+
 # A macro, because what find_package sets belongs to the caller.
 macro(ibid_dependency)
   find_package(${ARGN} REQUIRED)
@@ -84,15 +106,22 @@ function(ibid_add_shards name target arguments environment)
   endforeach()
 endfunction()
 
+# How the files of a test program are compiled.
+function(ibid_test_options target)
+  ibid_target_options(${target})
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  # Half of a build's time is spent on tests, and what they measure is not the time.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 function(ibid_test folder)
   cmake_parse_arguments(ARG "ISA" "" "SOURCES;DEPENDS" ${ARGN})
   set(target ${folder}_test)
   find_package(GTest REQUIRED)
   add_executable(${target} ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} ibid_test_support GTest::gmock GTest::gtest_main)
-  ibid_target_options(${target})
-  # Half of a build's time is spent on tests, and what they measure is not the time.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  ibid_test_options(${target})
+  ibid_reuse_precompiled(${target} ibid_test_headers)
   if(IBID_SANITIZE)
     # A process that starts under a sanitizer takes longer than most tests.
     ibid_add_shards(${folder}.all ${target} "--gtest_brief=1" "")
