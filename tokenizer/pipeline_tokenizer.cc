@@ -86,7 +86,7 @@ class PipelineTokenizer::Walk {
         section_begin_ = section.begin;
         between_tokens({raw.substr(section.begin, section.end - section.begin),
                         origins_between(origins, section.begin, section.end), section.begin},
-                       continues && before.after_word,
+                       continues && before.after_normalized_word,
                        {.begins_section = !continues,
                         .begins_text = before.at_start && section.begin == 0,
                         .open = growing_ && is_last,
@@ -100,17 +100,18 @@ class PipelineTokenizer::Walk {
     out_.resize(n_final_tokens_);
     if (n_final_bytes_ == 0) return;
     resume_.at_start = false;
-    resume_.after_word = tokenizer_.asks_for_words() && ends_with_word(raw.substr(0, n_final_bytes_));
+    resume_.after_word = tokenizer_.raw_added_.has_single_word() && ends_with_word(raw.substr(0, n_final_bytes_));
   }
 
   size_t n_final_bytes() const { return n_final_bytes_; }
   const TextContext& resume() const { return resume_; }
 
  private:
-  // Text between added tokens of the raw stage.
+  // Text between added tokens of the raw stage. after_word: what stands before it in the normalized text is one.
   void between_tokens(const Stretch& raw, bool after_word, TextPlace place) {
     const NormalizedText normalized(tokenizer_.spec_.normalizer, raw.text, place);
     normalized_ = &normalized;
+    after_word_ = after_word;
     // The reference goes by the place in the raw text that the first character comes from.
     place.begins_text &= normalized.keeps_beginning();
     const Stretch stretch = raw.rewritten(normalized);
@@ -178,15 +179,20 @@ class PipelineTokenizer::Walk {
   void mark_in(size_t position, HiddenMatches& hidden) {
     if (hidden.contain(position)) return;
     const std::optional<size_t> raw = normalized_->raw_position(position);
-    if (raw && *raw > 0) mark(section_begin_ + *raw, true);
+    if (!raw || *raw == 0 || !mark(section_begin_ + *raw, true)) return;
+    const std::string_view before = normalized_->text().substr(0, position);
+    resume_.after_normalized_word = tokenizer_.normalized_added_.has_single_word() &&
+                                    (before.empty() ? after_word_ : ends_with_word(before));
   }
 
-  // Encoding may resume at raw[position]; what stands in out_ is final.
-  void mark(size_t position, bool after_text) {
-    if (!growing_ || position > certain_end_ || raw_hidden_->contain(position)) return;
+  // Encoding may resume at raw[position]; what stands in out_ is final. False: it may not.
+  bool mark(size_t position, bool after_text) {
+    if (!growing_ || position > certain_end_ || raw_hidden_->contain(position)) return false;
     n_final_bytes_ = position;
     n_final_tokens_ = out_.size();
     resume_.after_text = after_text;
+    resume_.after_normalized_word = false;
+    return true;
   }
 
   static inline const std::vector<AddedTokenSet::Section> kNone;
@@ -196,6 +202,7 @@ class PipelineTokenizer::Walk {
   Tokens& out_;
   HiddenMatches* raw_hidden_ = nullptr;
   const NormalizedText* normalized_ = nullptr;  // of the section that is walked
+  bool after_word_ = false;                     // what stands before that section, normalized, is a word
   size_t section_begin_ = 0;
   size_t certain_end_ = 0;
   size_t n_final_tokens_;

@@ -65,7 +65,6 @@ class PipelineTokenizer : public Tokenizer {
 
  private:
   class Walk;
-  bool asks_for_words() const { return raw_added_.has_single_word() || normalized_added_.has_single_word(); }
 
   PipelineSpec spec_;
   std::unordered_map<std::string, TokenId> added_ids_;

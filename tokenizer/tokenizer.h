@@ -36,6 +36,7 @@ struct OriginRun {
 struct TextContext {
   bool at_start = true;     // nothing stands before it
   bool after_word = false;  // the character before it is a word character (\w)
+  bool after_normalized_word = false;  // likewise of the text as normalized: "²" is none, the "2" made of it is one
   bool after_text = false;  // ordinary text, not an added token, stands before it
 };
 
