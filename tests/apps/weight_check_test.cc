@@ -165,6 +165,21 @@ TEST_F(WeightCheck, VocabulariesHaveToAgree) {
   EXPECT_EQ(check_vocabulary(uses, &config, nullptr)[0].text, "it has 120 rows, the configuration says 121");
 }
 
+TEST_F(WeightCheck, MoreTokensThanRowsAreDamage) {
+  GgufWriter writer = tiny_model_writer({});
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 130; ++i) tokens.push_back("t" + std::to_string(i));
+  writer.add_string("tokenizer.ggml.model", "gpt2");
+  writer.add_string("tokenizer.ggml.pre", "smollm");
+  writer.add_strings("tokenizer.ggml.tokens", tokens);
+  writer.add_strings("tokenizer.ggml.merges", std::vector<std::string>());
+  const std::string path = dir_.file("tokens.gguf");
+  ASSERT_TRUE(writer.write(path).ok());
+  const Outcome said = run("inspect --check " + path);
+  EXPECT_EQ(said.status, 1);
+  EXPECT_THAT(said.out, HasSubstr("the vocabulary has 130 tokens, token_embd.weight only 120 rows"));
+}
+
 TEST(RowSums, SeeWhatAFloatCannotSquare) {
   ValueSums large;
   large.add(std::vector<float>{1e30f, 1e30f});
