@@ -74,7 +74,7 @@ class Workload {
       const auto start = std::chrono::steady_clock::now();
       const Range rows = alone ? Range{0, n_rows_} : worker.share(n_rows_);
       for (const MoeWeights& layer : layers_) {
-        CHECK(moe_block({worker, context, h_, alone, rows, out_}, rule_, layer, buffers_));
+        CHECK(moe_block({worker, context, h_, h_, alone, rows, out_}, rule_, layer, buffers_));
         worker.barrier();
       }
       if (worker.index() == 0) {
