@@ -263,10 +263,25 @@ bool all_layers(const ModelConfig& a, const ModelConfig& b, Same&& same) {
   return std::ranges::equal(a.layers, b.layers, same);
 }
 
+// What is read from GGUF, but not written: the parts of Gemma 3n and Gemma 4.
+const char* unwritten_part(const ModelConfig& config) {
+  for (const LayerConfig& layer : config.layers) {
+    if (!layer.writes_kv) return "layers that read the keys and values of another layer";
+    if (layer.value_is_key) return "layers whose values are their keys";
+    if (layer.head_dim != config.layers[0].head_dim) return "heads whose size differs by layer";
+  }
+  if (config.layer_inputs.dim > 0) return "inputs of single layers";
+  if (config.altup.used()) return "streams beside the hidden state";
+  return nullptr;
+}
+
 }  // namespace
 
 Status write_gguf_keys(const ModelFile& file, const ModelConfig& config, const Architecture& to,
                        GgufWriter& out) {
+  if (const char* part = unwritten_part(config)) {
+    return {ErrorCode::kUnsupported, file.path() + ": " + part + " are not converted: use the model as it is"};
+  }
   TRY_ASSIGN(const ArchitectureMatch match, find_architecture(file));
   const Hyperparameters from(file, match.prefix);
   return KeyWriter(from, config, to, out).write();

@@ -14,7 +14,7 @@ namespace ibid {
 
 // Writes general.architecture and everything behind "<architecture>.". `config` is read_config(file)'s, `to`
 // the row that the converted model will have. What GGUF has no key for is left out: check_same_model() finds
-// it. Errors: those of reading the keys of `file`.
+// it. Errors: those of reading the keys of `file`; kUnsupported for a part that is read from GGUF but not written.
 Status write_gguf_keys(const ModelFile& file, const ModelConfig& config, const Architecture& to,
                        GgufWriter& out);
 

@@ -37,6 +37,9 @@ std::vector<Row> logits_of(const std::string& path) {
   return rows;
 }
 
+// Models that load and are not converted; each is refused before anything is written.
+bool is_refused(const std::string& name) { return name == "gemma3n_text" || name == "gemma4_text"; }
+
 TEST(ConvertDirectory, GivesTheSameBitsForEveryTinyCheckpoint) {
   IBID_NEED_SHARED(shared);
   const TempDir dir;
@@ -51,6 +54,10 @@ TEST(ConvertDirectory, GivesTheSameBitsForEveryTinyCheckpoint) {
     const auto file = open_model_file(path.string());
     if (!file.ok() || !read_config(**file).ok()) continue;  // an architecture that does not load
     const Result<Conversion> converted = convert_model(path.string(), out, nullptr);
+    if (is_refused(path.filename().string())) {
+      EXPECT_EQ(converted.status().code(), ErrorCode::kUnsupported) << converted.status().to_string();
+      continue;
+    }
     EXPECT_TRUE(converted.ok()) << converted.status().to_string();
     if (!converted.ok()) continue;
     EXPECT_EQ(std::filesystem::file_size(out), converted->bytes);
