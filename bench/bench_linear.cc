@@ -3,9 +3,11 @@
 //   bench_linear [--benchmark_filter=linear/P4m] [--benchmark_...]     IBID_FORCE_ISA, IBID_THREADS (2)
 // A run goes through enough copies of the matrix to leave the caches of one core, as a model does. Counters:
 // GB/s of weights and its share of the read bandwidth of as many bytes; GOP/s and its share of the peak of
-// the instruction, both measured in this process. `model` runs all weights of SmolLM2-135M in one type.
+// the instruction, both measured in this process. `model` runs all weights of SmolLM2-135M in one type (which types with
+// blocks of 256 columns cannot have).
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -29,18 +31,25 @@ struct MatrixShape {
 
 constexpr PanelType kTypes[] = {PanelType::kP4m, PanelType::kP4,  PanelType::kP4k, PanelType::kP5,
                                 PanelType::kP5m, PanelType::kP5k, PanelType::kP8,  PanelType::kP6k,
+                                PanelType::kP2k,
                                 PanelType::kP4e, PanelType::kP4f, PanelType::kP4n, PanelType::kP4nk,
                                 PanelType::kP3s, PanelType::kP3x, PanelType::kP2x, PanelType::kP2s,
                                 PanelType::kP1s, PanelType::kP1m,
                                 PanelType::kPH,  PanelType::kPB,  PanelType::kPE4, PanelType::kPE5,
                                 PanelType::kPF};
-constexpr MatrixShape kShapes[] = {{576, 576}, {3072, 576}, {576, 1536}, {4864, 896}, {4096, 4096}, {49152, 576}};
+constexpr MatrixShape kShapes[] = {{576, 576},  {3072, 576},  {576, 1536},  {4864, 896},
+                                   {3072, 1024}, {1024, 3072}, {4096, 4096}, {49152, 576}};
 constexpr MatrixShape kModelLayer[] = {{960, 576}, {576, 576}, {3072, 576}, {576, 1536}};
 constexpr MatrixShape kModelHead = {49152, 576};
 constexpr size_t kModelLayers = 30;
 constexpr size_t kRows[] = {1, 2, 3, 4, 6, 8, 12, 16, 32, 128, 512};
 constexpr size_t kWorkingSet = size_t{84} << 20;
 constexpr size_t kMaxColumns = 4096;
+
+// Files have no rows of other lengths in blocks of 256.
+size_t columns_of_blocks(PanelType type) {
+  return panel_is_float(type) ? 1 : panel_format(type).super_scales() ? kSuperChunkCols : kQuantBlock;
+}
 
 int thread_count() {
   const char* wanted = std::getenv("IBID_THREADS");
@@ -79,7 +88,8 @@ std::vector<std::byte> random_panel(PanelType type, size_t n_cols) {
       code = static_cast<int8_t>(format.table == CodeTable::kNumbers ? static_cast<int>(stored) - format.offset
                                                                      : code_values(format.table)[stored]);
     }
-    const size_t groups = n / format.group, chunks = kPanelRows * ((n_cols + kChunkCols - 1) / kChunkCols);
+    const size_t chunk_cols = format.chunk_cols(), chunks = kPanelRows * ((n_cols + chunk_cols - 1) / chunk_cols);
+    const size_t groups = n / format.group;
     rows.codes = codes;
     if (format.super_scales()) {
       super_scales.assign(chunks, float_to_fp16(0.015625f));
@@ -239,13 +249,15 @@ void register_all() {
     const std::string type_name = panel_type_name(type);
     for (size_t n_rows : kRows) {
       const std::string rows = "/M:" + std::to_string(n_rows);
+      const auto fits = [&](const MatrixShape& shape) { return shape.n_cols % columns_of_blocks(type) == 0; };
       std::vector<MatrixShape> whole = model;
       if (n_rows < 128) whole.push_back(kModelHead);  // long prompts need no logits
-      add("model/" + type_name + rows, type, whole, n_rows, Numerics::kExact);
+      if (std::ranges::all_of(whole, fits)) add("model/" + type_name + rows, type, whole, n_rows, Numerics::kExact);
       if (panel_is_float(type) && n_rows >= 32) {
         add("model/" + type_name + "-blas" + rows, type, whole, n_rows, Numerics::kFast);
       }
       for (const MatrixShape& shape : kShapes) {
+        if (!fits(shape)) continue;
         const size_t copies = 1 + kWorkingSet / packed_bytes(type, shape.n_rows, shape.n_cols) /
                                       (n_rows >= 32 ? n_rows / 4 : 1);
         const std::string size = "/" + std::to_string(shape.n_rows) + "x" + std::to_string(shape.n_cols) + rows;

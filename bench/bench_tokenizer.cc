@@ -1,11 +1,19 @@
 // The tokenizer and the chat template on the real model's vocabulary: whole texts, and the delta of one message.
 //
 //   bench_tokenizer [MODEL] [Google Benchmark's options]
+//   bench_tokenizer --row TEXT MODEL      # a JSON line: load, encode, decode and append, in CPU time of one thread
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "apps/models/model_catalog.h"
 #include "tokenizer/chat_template.h"
@@ -95,11 +103,55 @@ void render_all(benchmark::State& state, const ChatTemplate& chat_template) {
   for (auto _ : state) benchmark::DoNotOptimize(take(chat_template.render(messages, variables)));
 }
 
+// The least CPU time of a few calls, in seconds: other work on the machine only ever adds to it.
+template <typename Call>
+double seconds(int n_calls, Call call) {
+  double least = 1e9;
+  for (; n_calls > 0; --n_calls) {
+    const std::clock_t begin = std::clock();
+    call();
+    least = std::min(least, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+  }
+  return least;
+}
+
+void print_row(const char* text_path, const char* model) {
+  std::ifstream stream(text_path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const auto file = take(open_model_file(take(resolve_model(model)), {.vocabulary_only = true}));
+  std::unique_ptr<Tokenizer> tokenizer;
+  const double load = seconds(5, [&] { tokenizer = take(load_tokenizer(*file)); });
+  Tokens ids;
+  const double encode = seconds(3, [&] { ids = tokenizer->encode(text, TextOrigin::kInput); });
+  std::string decoded;
+  const double decode = seconds(3, [&] { decoded = tokenizer->decode(ids); });
+
+  IncrementalEncoder before(*tokenizer);
+  before.append(std::string_view(text).substr(0, text.size() / 10), TextOrigin::kInput);
+  const std::string_view message = std::string_view(text).substr(text.size() / 10, 240);
+  constexpr int kMessages = 1000;
+  std::vector<IncrementalEncoder> conversations(kMessages, before);
+  const double append = seconds(1, [&] {
+    for (IncrementalEncoder& one : conversations) benchmark::DoNotOptimize(one.append(message, TextOrigin::kInput));
+  });
+  const Json row = {{"bytes", text.size()},
+                    {"tokens", ids.size()},
+                    {"load_ms", load * 1e3},
+                    {"encode_mb_s", static_cast<double>(text.size()) / encode / 1e6},
+                    {"decode_mb_s", static_cast<double>(decoded.size()) / decode / 1e6},
+                    {"append_us", append / kMessages * 1e6}};
+  std::puts(json_to_string(row).c_str());
+}
+
 }  // namespace
 }  // namespace ibid
 
 int main(int argc, char** argv) {
   using namespace ibid;
+  if (argc == 4 && std::string_view(argv[1]) == "--row") {
+    print_row(argv[2], argv[3]);
+    return 0;
+  }
   benchmark::Initialize(&argc, argv);
   const auto file = take(open_model_file(take(resolve_model(argc > 1 ? argv[1] : "")), {.vocabulary_only = true}));
   const auto tokenizer = take(load_tokenizer(*file));

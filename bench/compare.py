@@ -5,15 +5,23 @@ from minute to minute, ratios of neighbouring runs hardly do.
   compare.py IBID OTHER_IBID MODEL [--rounds 7] [-- ARGS]
   compare.py IBID --rival 'COMMAND' MODEL [--rounds 7] [-- ARGS]
 
+  compare.py IBID --rival 'COMMAND' MODEL --csv FILE --commit NAME [--model-name NAME] ...
+
 Runs `IBID bench MODEL --json ARGS` (without ARGS: --rounds 1 --what prefill,decode) and the same of OTHER_IBID, or
 COMMAND, in which {model} stands for MODEL and which prints such lines. Each round has one run of both. For every
 figure that both print: the median of each, and median and quartiles of the rounds' ratios; above 1 the first is
 better. A round in which other processes took more than --max-other per cent of the CPUs is repeated, three times the
 wanted rounds at most; when too few were quiet, all count, and that is said.
 
+With --csv the medians and quartiles of both engines are appended to a results file (results/README.md): a row for each
+engine and figure. write_tables.py makes tables of them.
+
 Standard library only.
 """
 import argparse
+import collections
+import csv
+import datetime
 import json
 import os
 import resource
@@ -22,6 +30,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+import write_tables
 
 # what: fields that say at what, the field of the number, whether less is better. As in apps/bench/figure.cc.
 KINDS = {
@@ -34,6 +44,10 @@ KINDS = {
     "conversation": (("turn",), "ttft_ms", True),
 }
 MOST_ROUNDS = 3  # times the wanted ones
+UNITS = {"tps": "tok/s", "ms": "ms", "ttft_ms": "ms", "peak_mb": "MB"}
+
+# A number, and the line that had it; `settings` are those of all lines of the same figure.
+Figure = collections.namedtuple("Figure", "value line settings")
 
 
 def row_of(line):
@@ -48,21 +62,33 @@ def row_of(line):
 
 def parse(output, source):
     """The figures of one run. Where a program prints several for one row (settings), its best counts."""
-    rows = {}
+    found = {}
     for number, text in enumerate(output.splitlines(), 1):
         if not text.strip():
             continue
         try:
-            row = row_of(json.loads(text))
+            line = json.loads(text)
+            row = row_of(line)
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise SystemExit(f"{source}: line {number} is no figure ({error!r}): {text[:100]}") from error
         if row is not None:
             key, value = row
-            best = min if key[1] else max
-            rows[key] = best(rows.get(key, value), value)
-    if not rows:
+            found.setdefault(key, []).append((value, line))
+    if not found:
         raise SystemExit(f"{source}: printed no figure")
+    rows = {}
+    for key, values in found.items():
+        value, line = (min if key[1] else max)(values, key=lambda pair: pair[0])
+        rows[key] = Figure(value, line, sorted({setting_of(line) for _, line in values}))
     return rows
+
+
+def setting_of(line):
+    """What an engine was set to, in words: ibid's numerics and instructions, llama.cpp's attention."""
+    words = [str(line[name]) for name in ("numerics", "isa") if name in line]
+    if "flash" in line:
+        words.append(f"flash {line['flash']}")
+    return " ".join(words)
 
 
 def busy_seconds():
@@ -107,10 +133,58 @@ def summary(rounds):
         if not both:
             continue
         name, less = key
-        low, middle, high = quartiles([b / a if less else a / b for a, b in both])
-        yield {"row": name, "unit": KINDS[name.split()[0]][1], "first": statistics.median(a for a, _ in both),
-               "second": statistics.median(b for _, b in both), "ratio": middle, "q1": low, "q3": high,
+        low, middle, high = quartiles([b.value / a.value if less else a.value / b.value for a, b in both])
+        yield {"row": name, "unit": KINDS[name.split()[0]][1], "first": statistics.median(a.value for a, _ in both),
+               "second": statistics.median(b.value for _, b in both), "ratio": middle, "q1": low, "q3": high,
                "rounds": len(both)}
+
+
+def short_number(value):
+    """Four significant digits, which is more than a clock gives."""
+    return f"{float(f'{value:.4g}'):f}".rstrip("0").rstrip(".")
+
+
+def machine_name():
+    """As `ibid bench --csv` writes it."""
+    with open("/proc/cpuinfo", encoding="utf-8") as cpus:
+        names = [line.partition(":")[2].strip() for line in cpus if line.startswith("model name")]
+    return f"{names[0] if names else 'unknown processor'}, {len(os.sched_getaffinity(0))} CPUs"
+
+
+def results(rounds, shared):
+    """Rows of a results file: each figure that both engines have, of the first and of the second."""
+    for key in rounds[0][0]:
+        what = key[0].split()[0]
+        keys, field, _ = KINDS[what]
+        pairs = [(first[key], second[key]) for first, second in rounds if key in first and key in second]
+        for figures in zip(*pairs):
+            line = figures[0].line
+            low, middle, high = quartiles([figure.value for figure in figures])
+            peaks = [figure.line["peak_percent"] for figure in figures if "peak_percent" in figure.line]
+            settings = figures[0].settings
+            yield shared | {
+                "engine": line["engine"], "threads": line.get("threads", ""), "kv": line.get("kv", ""),
+                "setting": settings[0] if len(settings) == 1 else "better of " + " and ".join(settings),
+                "what": what, "at": "/".join(str(line[name]) for name in keys), "value": short_number(middle),
+                "unit": UNITS[field], "q1": short_number(low), "q3": short_number(high), "rounds": len(figures),
+                "peak_percent": short_number(statistics.median(peaks)) if peaks else ""}
+
+
+def append_results(path, rows):
+    with open(path, "a+", encoding="utf-8", newline="") as file:
+        file.seek(0)
+        header = next(csv.reader(file), None)
+        if header is not None and set(header) != set(write_tables.COLUMNS):
+            raise SystemExit(f"{path}: has another header than bench/results/README.md says")
+        writer = csv.DictWriter(file, header or write_tables.COLUMNS, restval="", lineterminator="\n")
+        if header is None:
+            writer.writeheader()
+        writer.writerows(rows)
+
+
+def without_folders(command):
+    """A command to be read, without the paths of this machine."""
+    return " ".join(os.path.basename(part.rstrip("/")) if "/" in part else part for part in command)
 
 
 def measure(commands, options):
@@ -140,10 +214,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--max-other", type=float, default=5, metavar="PERCENT")
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--csv", metavar="FILE", help="append rows to this results file; needs --rival and --commit")
+    parser.add_argument("--commit", metavar="NAME", help="the commit of IBID, for --csv")
+    parser.add_argument("--model-name", metavar="NAME", help="the model in the rows; default: its file's name")
+    options = parser.parse_intermixed_args(arguments)
     *programs, model = options.programs
     if len(programs) != (1 if options.rival else 2):
         parser.error("wanted IBID OTHER_IBID MODEL, or IBID MODEL with --rival")
+    if options.csv and not (options.rival and options.commit):
+        parser.error("--csv needs --rival and --commit")
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")
 
@@ -151,7 +230,15 @@ def main():
     commands = [[program, "bench", model, "--json", *bench] for program in programs]
     if options.rival:
         commands.append([part.replace("{model}", model) for part in shlex.split(options.rival)])
-    table = list(summary(measure(commands, options)))
+    rounds = measure(commands, options)
+    if options.csv:
+        said = f"--rival '{without_folders(shlex.split(options.rival))}' --rounds {options.rounds}"
+        name = options.model_name or os.path.basename(os.path.normpath(model))
+        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        append_results(options.csv, results(rounds, {
+            "date": today, "commit": options.commit, "machine": machine_name(), "model": name,
+            "command": f"compare.py ibid {without_folders([model])} {said} -- {without_folders(bench)}"}))
+    table = list(summary(rounds))
     if options.json:
         for row in table:
             print(json.dumps(row))

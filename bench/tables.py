@@ -1,0 +1,389 @@
+"""What stands in which table of README.md and docs/benchmarks.md: data for write_tables.py.
+
+A table has `columns`, heading -> cell, the first of which is the line's label (what follows ` #` only tells headings of
+the same words apart), and `lines`, (label, conditions), with a dict of heading -> cell behind where cells of this line
+are made otherwise. In a cell
+
+    {engine=ibid; kv=f16}                     is the value of the newest row that fulfils these conditions, those of
+                                              the line and those of the table's `where`; the cell's own count most;
+    {engine=ibid; show=peak_percent}          is another field of that row; `digits=3` rounds to significant digits;
+    {engine=llama.cpp; pick=best}             is the best of an engine's settings;
+    {engine=ibid; kv=f16 : engine=llama.cpp}  is the ratio of two rows, above 1 when the first is better; where the
+                                              second fits several settings, its best counts; `decimals=2` shows two.
+
+A condition compares a column of the rows, or `file`, the results file without `.csv`; `*` stands for anything. Parts
+of a cell (between `, ` and ` / `) without a row are left out, and so are lines without any but aims.
+"""
+
+FLASH = "{engine=llama.cpp; setting=flash 0} / {engine=llama.cpp; setting=flash 1}"
+BESIDE_OTHERS = {
+    "": "",
+    "ibid F16": "{engine=ibid; kv=f16}",
+    "ibid INT8": "{engine=ibid; kv=int8}",
+    "llama.cpp, flash off / on": FLASH,
+    "OpenVINO": "{engine=OpenVINO GenAI}",
+    "to llama.cpp": "{engine=ibid; kv=f16 : engine=llama.cpp}, {engine=ibid; kv=int8 : engine=llama.cpp}",
+    "aim": "{file=aims; machine=any; engine=aim; setting=to llama.cpp}",
+    "to OpenVINO": "{engine=ibid; kv=f16 : engine=OpenVINO GenAI}, {engine=ibid; kv=int8 : engine=OpenVINO GenAI}",
+    "aim #2": "{file=aims; machine=any; engine=aim; setting=to OpenVINO}",
+}
+INT8_AIM = {"aim #2": "{file=aims; machine=any; engine=aim; setting=to OpenVINO, INT8} (INT8)"}
+WORK = [
+    ("prefill of 8, tokens/s", "what=prefill; at=8"),
+    ("prefill of 64, tokens/s", "what=prefill; at=64"),
+    ("prefill of 512, tokens/s", "what=prefill; at=512"),
+    ("decode at history 0, tokens/s", "what=decode; at=0"),
+    ("decode at 1,024, tokens/s", "what=decode; at=1024"),
+    ("decode at 4,096, tokens/s", "what=decode; at=4096", INT8_AIM),
+    ("44 tokens alone, ms", "what=turn; at=0/44"),
+    ("44 tokens behind 1,024, ms", "what=turn; at=1024/44"),
+    ("44 tokens behind 4,096, ms", "what=turn; at=4096/44"),
+    ("load, warm, ms", "what=load"),
+    ("peak memory, MB", "what=memory"),
+]
+
+IBID_TO_LLAMA = "{engine=ibid; what=%s; at=%s : engine=llama.cpp; what=%s; at=%s}"
+
+
+def formats_line(label, model, prefill=512, **cells):
+    return label, f"model={model}", {
+        "prefill, tokens/s": f"{prefill}: {{engine=ibid; what=prefill; at={prefill}}}",
+        "llama.cpp #2": f"{{engine=llama.cpp; what=prefill; at={prefill}}}",
+        "ratio #2": IBID_TO_LLAMA % ("prefill", prefill, "prefill", prefill),
+        "aim #2": f"{{file=aims; machine=any; engine=aim; what=prefill; at={prefill}}}",
+        "prefill #Xeon": f"{{machine=Xeon with AMX, 2 CPUs; engine=ibid to llama.cpp; what=prefill; at={prefill}}}",
+        **cells}
+
+
+def blas_cell(rows):
+    conditions = f"what=linear; at={rows} rows"
+    return (f"{{engine=own; {conditions}}} / {{engine=OpenBLAS; {conditions}}} "
+            f"({{engine=OpenBLAS; {conditions} : engine=own; {conditions}}})")
+
+
+def draft_line(label, setting):
+    return label, f"setting={setting}"
+
+
+def turn_lines(turns):
+    return [(str(turn), f"at={turn}") for turn in turns]
+
+
+TURN = {
+    "turn": "",
+    "prompt": "{what=conversation prompt}",
+    "read now": "{what=conversation read}",
+    "reuse, ms": "{what=conversation; engine=ibid}",
+    "again, ms": "{what=conversation; engine=ibid without reuse}",
+    "ratio": "{what=conversation; engine=ibid : what=conversation; engine=ibid without reuse}",
+}
+
+PROMISE = {"promise": "", "goal": "", "measured": ""}
+
+
+def promise(label, goal, measured):
+    return label, "", {"goal": goal, "measured": measured}
+
+
+def architecture(label, model):
+    return label, f"model={model}"
+
+
+TABLES = {
+    # README.md
+    "summary": {
+        "best_bold": True,
+        "missing": "not measured",
+        "where": "file=smollm2; machine=AMD EPYC, 2 CPUs; model=SmolLM2-135M-Instruct*Q4_1*",
+        "columns": {
+            "": "",
+            "ibid": "{engine=ibid; kv=f16}",
+            "ibid `--kv int8`": "{engine=ibid; kv=int8}",
+            "llama.cpp": "{engine=llama.cpp; pick=best}",
+            "OpenVINO": "{engine=OpenVINO GenAI}",
+        },
+        "lines": [
+            ("prefill of 512 tokens, tokens/s", "what=prefill; at=512"),
+            ("the same on a processor with AMX", "what=prefill; at=512; machine=Xeon with AMX, 2 CPUs"),
+            ("decode, tokens/s", "what=decode; at=0"),
+            ("decode behind 4,096 tokens", "what=decode; at=4096"),
+            ("second turn: 44 tokens behind 1,024, ms", "what=turn; at=1024/44"),
+            ("44 tokens behind 4,096, ms", "what=turn; at=4096/44"),
+            ("first token of a resumed chat of 4,000 tokens, ms",
+             "file=sessions; what=resume; setting=cached"),
+            ("load, ms", "what=load"),
+            ("peak memory, MB", "what=memory"),
+            ("decode of a 7B Q4_K_M, tokens/s", "file=formats; model=7B Q4_K_M; what=decode; at=0"),
+        ],
+    },
+    "turns-in-short": {
+        "where": "file=turns",
+        "columns": {
+            "turn": "",
+            "prompt, tokens": "{what=conversation prompt}",
+            "read now": "{what=conversation read}",
+            "first token, ms": TURN["reuse, ms"],
+            "the same prompt read again, ms": TURN["again, ms"],
+            "ratio": TURN["ratio"],
+        },
+        "lines": turn_lines([1, 2, 5, 10]),
+    },
+    # docs/benchmarks.md
+    "beside-others-epyc": {
+        "losses_bold": True,
+        "where": "file=smollm2; machine=AMD EPYC, 2 CPUs; model=SmolLM2-135M-Instruct*Q4_1*",
+        "columns": BESIDE_OTHERS | {
+            "of the peak, F16, INT8":
+                "{engine=ibid; kv=f16; show=peak_percent}, {engine=ibid; kv=int8; show=peak_percent} %"},
+        "lines": WORK,
+    },
+    "beside-others-amx": {
+        "losses_bold": True,
+        "where": "file=smollm2; machine=Xeon with AMX, 2 CPUs; model=SmolLM2-135M-Instruct*Q4_1*",
+        "columns": BESIDE_OTHERS,
+        "lines": WORK,
+    },
+    "architectures": {
+        "losses_bold": True,
+        "where": "file=architectures",
+        "empty": "Not measured yet.",
+        "columns": {
+            "": "",
+            "prefill of 512, tokens/s": "{engine=ibid; what=prefill; at=512; digits=3}",
+            "llama.cpp": "{engine=llama.cpp; what=prefill; at=512; digits=3}",
+            "ratio": IBID_TO_LLAMA % ("prefill", 512, "prefill", 512),
+            "aim": "{file=aims; engine=aim; model=other architectures; what=prefill}",
+            "decode, tokens/s": "{engine=ibid; what=decode; at=0; digits=3}",
+            "llama.cpp #2": "{engine=llama.cpp; what=decode; at=0; digits=3}",
+            "ratio #2": IBID_TO_LLAMA % ("decode", 0, "decode", 0),
+            "aim #2": "{file=aims; engine=aim; model=other architectures; what=decode}",
+            "of the memory's rate": "{engine=ibid; what=decode; at=0; show=peak_percent; digits=2} %",
+            "load, ms, ibid / llama.cpp":
+                "{engine=ibid; what=load; digits=3} / {engine=llama.cpp; what=load; digits=3}",
+            "peak memory, MB, ibid / llama.cpp":
+                "{engine=ibid; what=memory; digits=4} / {engine=llama.cpp; what=memory; digits=4}",
+        },
+        "lines": [
+            architecture("Qwen3-0.6B", "Qwen3-0.6B*"),
+            architecture("Gemma3-1B", "Gemma3-1B*"),
+            architecture("Qwen3-4B", "Qwen3-4B*"),
+            architecture("Gemma3-4B", "Gemma3-4B*"),
+            architecture("Qwen3-30B-A3B, 12 layers", "Qwen3-30B-A3B*"),
+            architecture("gpt-oss-20b, 8 layers", "gpt-oss-20b*"),
+        ],
+    },
+    "formats": {
+        "losses_bold": True,
+        "where": "file=formats; machine=AMD EPYC, 2 CPUs",
+        "columns": {
+            "": "",
+            "decode, tokens/s": "{engine=ibid; what=decode}",
+            "llama.cpp": "{engine=llama.cpp; what=decode}",
+            "ratio": "{engine=ibid; what=decode : engine=llama.cpp; what=decode}",
+            "aim": "{file=aims; machine=any; engine=aim; what=decode}",
+            "of the floor": "{engine=ibid; what=decode; show=peak_percent} %",
+            "prefill, tokens/s": "",
+            "llama.cpp #2": "",
+            "ratio #2": "",
+            "aim #2": "",
+            "Xeon: decode": "{machine=Xeon with AMX, 2 CPUs; engine=ibid to llama.cpp; what=decode}",
+            "prefill #Xeon": "",
+        },
+        "lines": [
+            formats_line("SmolLM2 Q4_0", "SmolLM2-135M Q4_0"),
+            formats_line("SmolLM2 Q8_0", "SmolLM2-135M Q8_0"),
+            formats_line("SmolLM2 F16", "SmolLM2-135M F16"),
+            formats_line("Qwen2.5-0.5B's sizes, Q4_0", "Qwen2.5-0.5B's sizes Q4_0"),
+            formats_line("Qwen2.5-0.5B's sizes, Q4_K_M", "Qwen2.5-0.5B's sizes Q4_K_M", **{
+                "prefill, tokens/s": "512: {engine=ibid; what=prefill; at=512; setting=} "
+                                     "(again: {engine=ibid; what=prefill; at=512; setting=again})",
+                "ratio #2": "{engine=ibid; what=prefill; at=512; setting= : engine=llama.cpp; what=prefill; at=512}"}),
+            formats_line("Gemma-3-270M's sizes, Q4_K_M", "Gemma-3-270M's sizes Q4_K_M"),
+            formats_line("7B Q4_K_M", "7B Q4_K_M", 64),
+        ],
+    },
+    "avx": {
+        "where": "file=avx",
+        "columns": {
+            "": "",
+            "avx2": "{engine=ibid; setting=avx2, lower run} to {engine=ibid; setting=avx2, higher run} "
+                    "{engine=ibid; setting=avx2, higher run; show=unit}",
+            "avxvnni": "{engine=ibid; setting=avxvnni, lower run} to {engine=ibid; setting=avxvnni, higher run} "
+                       "{engine=ibid; setting=avxvnni, higher run; show=unit}",
+            "ratio": "{engine=avxvnni to avx2}",
+        },
+        "lines": [
+            ("Q4_1, 1 row", "model=SmolLM2-135M Q4_1; at=1 row"),
+            ("Q4_1, 128 rows", "model=SmolLM2-135M Q4_1; at=128 rows"),
+            ("Q8_0, 1 row", "model=SmolLM2-135M Q8_0; at=1 row"),
+            ("Q8_0, 128 rows", "model=SmolLM2-135M Q8_0; at=128 rows"),
+        ],
+    },
+    "openblas": {
+        "where": "file=openblas",
+        "columns": {"outputs x columns": "", "32 rows: own / OpenBLAS": blas_cell(32), "128 rows": blas_cell(128),
+                    "512 rows": blas_cell(512)},
+        "lines": [(f"{shape}", f"setting={shape}")
+                  for shape in ("3072 x 576", "576 x 1536", "4864 x 896", "4096 x 4096")],
+    },
+    "quality": {
+        "where": "file=quality",
+        "columns": {"mode, keys and values": "", "mean KL, nat": "{what=mean KL}",
+                    "top-1 agreement": "{what=top-1 agreement} %"},
+        "lines": [
+            ("reference, F32", "setting=reference; kv=f32",
+             {"mean KL, nat": "{what=mean KL} (largest difference of a logit {what=largest difference of a logit})"}),
+            ("exact, F32", "setting=exact; kv=f32"),
+            ("exact, F16", "setting=exact; kv=f16"),
+            ("exact, INT8", "setting=exact; kv=int8"),
+        ],
+    },
+    "perplexity": {
+        "where": "file=quality; what=perplexity, 18 texts",
+        "columns": {"keys and values": "", "perplexity against float weights": "+{at=mean} % ({at=standard error})"},
+        "lines": [
+            ("F32", "kv=f32", {"perplexity against float weights":
+                               "+{at=mean} % (standard error {at=standard error})"}),
+            ("F16", "kv=f16"),
+            ("INT8", "kv=int8"),
+        ],
+    },
+    "busy": {
+        "where": "file=busy",
+        "columns": {"": "", "pinned to core 1": "{setting=pinned to core 1} %", "not pinned": "{setting=not pinned} %",
+                    "waiting for every thread": "{setting=waiting for every thread} %"},
+        "lines": [
+            ("decode at history 0", "what=decode; at=0"),
+            ("decode at 1,024", "what=decode; at=1024"),
+            ("decode at 4,096", "what=decode; at=4096"),
+            ("prefill of 8", "what=prefill; at=8"),
+            ("prefill of 44", "what=prefill; at=44"),
+            ("prefill of 512", "what=prefill; at=512"),
+        ],
+    },
+    "drafts": {
+        "where": "file=drafts",
+        "columns": {
+            "": "",
+            "with": "{what=decode; at=with}",
+            "without": "{what=decode; at=without}",
+            "accepted of drafted": "{what=accepted} of {what=drafted}",
+            "ratio (quartiles)": "{what=ratio} ({what=ratio; show=q1} to {what=ratio; show=q3})",
+        },
+        "lines": [
+            draft_line("copy with one name changed, greedy", "copy, greedy"),
+            draft_line("story, greedy", "story, greedy"),
+            ("letter, advice, history, greedy", "setting=letter, advice, history, greedy", {
+                "with": "{what=decode; at=with, lowest} to {what=decode; at=with, highest}",
+                "without": "{what=decode; at=without, lowest} to {what=decode; at=without, highest}",
+                "accepted of drafted": "{what=accepted; at=lowest} to {what=accepted; at=highest} %",
+                "ratio (quartiles)": "{what=ratio; at=lowest} to {what=ratio; at=highest}"}),
+            draft_line("story, sampled", "story, sampled"),
+            draft_line("letter, sampled", "letter, sampled"),
+            draft_line("advice, sampled, 50 rounds", "advice, sampled"),
+            draft_line("history, sampled, 50 rounds", "history, sampled"),
+            draft_line("all sampled prose, 60 rounds", "all sampled prose"),
+        ],
+    },
+    "turns": {
+        "where": "file=turns",
+        "columns": TURN | {
+            "rendered, B": "{what=conversation rendered}",
+            "compared, B": "{what=conversation compared}",
+            "tokenised, B": "{what=conversation tokenised}",
+            "KV copied, B": "{what=conversation copied}",
+        },
+        "lines": turn_lines(range(1, 11)),
+    },
+    "turn-curve": {
+        "where": "file=turn-curve",
+        "columns": {
+            "history": "",
+            "reuse": "{setting=reuse}",
+            "read again": "{setting=read again}",
+            "ratio": "{setting=reuse : setting=read again}",
+            "from disk": "{setting=from disk}",
+            "to reuse": "{setting=reuse; decimals=2 : setting=from disk}",
+            "bare pass": "{setting=bare pass}",
+        },
+        "lines": [(f"{n:,}", f"at={n}") for n in (0, 250, 500, 1000, 2000, 4000, 8000)],
+    },
+    "sessions": {
+        "where": "file=sessions",
+        "columns": PROMISE,
+        "lines": [
+            promise("append-only chat, 100 turns, 8,099 tokens", "at most 1 token a turn computed again",
+                    "{what=tokens computed again; at=chat}; {what=ids with keys and values} % of the ids had keys and "
+                    "values, the last one of a turn is fed by the next"),
+            promise("counters of 200 turns, second hundred to first", "no counter grows",
+                    "at most +{what=growth of counters} % (pages)"),
+            promise("system message of 3,000 tokens, 50 sessions", "read once, held once",
+                    "{what=tokens read again} of {what=tokens asked} tokens read again; {what=pages; setting=together} "
+                    "pages, {what=memory; setting=together} MiB (apart: {what=pages; setting=apart} pages, "
+                    "{what=memory; setting=apart} MiB)"),
+            promise("resumed at 4,000 tokens, files in the system's cache",
+                    "at most 2 times a warm turn; 20 times as fast as reading again",
+                    "{what=resume; setting=cached} ms to {what=warm turn; setting=cached} ms: "
+                    "**{what=resume to warm; setting=cached} times** ({what=resume to warm; setting=cached, 3 rounds} "
+                    "in a run of three rounds); {what=reading again to resume; setting=cached} times; same bits"),
+            promise("the same, files from the device", "the same",
+                    "{what=resume; setting=device} ms to {what=warm turn; setting=device} ms: "
+                    "**{what=resume to warm; setting=device} times** ({what=resume to warm; setting=device, picture} "
+                    "in the picture above); **{what=reading again to resume; setting=device} times**; same bits"),
+            promise("the same with INT8 keys and values: system's cache / device", "the same",
+                    "**{what=resume to warm; setting=cached, int8} times**; "
+                    "{what=reading again to resume; setting=cached, int8} times / "
+                    "**{what=resume to warm; setting=device, int8} times**; "
+                    "{what=reading again to resume; setting=device, int8} times; same bits"),
+            promise("warm hit of 4,000 tokens", "nothing copied but a page; 0.5 ms",
+                    "{what=warm hit} us; {what=bytes copied; at=hit} bytes, {what=bytes copied; at=first write} before "
+                    "the first write"),
+            promise("bytes of a token", "F32 46,080, F16 23,040, INT8 at most 12,300",
+                    "{what=bytes of a token; kv=f32}, {what=bytes of a token; kv=f16}, "
+                    "{what=bytes of a token; kv=int8}"),
+            promise("a session decodes while 4,000 tokens are read: gap", "40 ms and a step of 3.5 ms",
+                    "median {what=gap; at=median}, p95 {what=gap; at=p95}, "
+                    "**longest {what=gap; at=longest} ms of {what=gap; at=longest of all}**"),
+            promise("the reading beside it", "70 % of the rate alone", "{what=reading beside a session} %"),
+            promise("a reading cancelled: alone / beside a session that decodes", "a layer / 43.0 ms",
+                    "median {what=cancel; setting=alone; at=median}, longest "
+                    "{what=cancel; setting=alone; at=longest} ms / median {what=cancel; setting=beside; at=median}, longest "
+                    "{what=cancel; setting=beside; at=longest} ms"),
+            promise("8 sessions decode together", "", "{what=8 sessions to 1} times the tokens of one"),
+            promise("INT8 to F32 keys and values, mean KL over 512 positions "
+                    "(`apps_test --gtest_filter='*Int8KeysAndValues*'`)", "0.001 nat",
+                    "{what=mean KL, INT8 to F32; setting=float activations} with float activations; with int8 "
+                    "activations, whose roundings all change with them, "
+                    "{what=mean KL, INT8 to F32; setting=int8 activations}"),
+        ],
+    },
+    "company": {
+        "where": "file=company",
+        "columns": {
+            "new rows of each": "",
+            "shape": "{engine=ibid; kv=f16; setting=apart; show=model}",
+            "F16 apart, ms": "{engine=ibid; kv=f16; setting=apart}",
+            "F16 once, ms": "{engine=ibid; kv=f16; setting=once}",
+            "ratio": "{engine=ibid; kv=f16; setting=once; decimals=2 : engine=ibid; kv=f16; setting=apart}",
+            "INT8 apart, ms": "{engine=ibid; kv=int8; setting=apart}",
+            "INT8 once, ms": "{engine=ibid; kv=int8; setting=once}",
+            "ratio #2": "{engine=ibid; kv=int8; setting=once; decimals=2 : engine=ibid; kv=int8; setting=apart}",
+        },
+        "lines": [(str(n), f"at={n}; model={shape}")
+                  for shape in ("SmolLM2-135M", "32 heads, 8 KV heads of 128, 4 layers") for n in (1, 8)],
+    },
+    "store-branching": {
+        "where": "file=store; what=tokens reused; engine=ibid",
+        "columns": {"budget, tokens": "", "LRU": "{setting=branching, LRU} %",
+                    "default": "{setting=branching, default} %", "declared": "{setting=branching, declared} %"},
+        "lines": [(f"{n:,}", f"at={n}") for n in (25000, 50000, 100000, 200000, 400000)],
+    },
+    "store-conversations": {
+        "where": "file=store; what=tokens reused; engine=ibid",
+        "columns": {"budget, tokens": "",
+                    "trace, LRU": "{setting=trace, LRU} %", "trace, default": "{setting=trace, default} %",
+                    "conversations, LRU": "{setting=conversations, LRU} %",
+                    "conversations, default": "{setting=conversations, default} %"},
+        "lines": [(f"{n:,}", f"at={n}") for n in (500000, 1000000, 2000000, 4000000, 8000000, 16000000)],
+    },
+}
