@@ -1,4 +1,4 @@
-// The options that mean the same in every command: which model, and how it runs.
+// The options that mean the same in every command: the model, and how it runs.
 #pragma once
 
 #include <CLI/App.hpp>

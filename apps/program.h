@@ -11,7 +11,7 @@ namespace ibid {
 // Commands leave their exit status in `exit_code`, which must outlive the program.
 std::unique_ptr<CLI::App> make_program(int& exit_code);
 
-// What `run` returns. An exception that nobody caught becomes a sentence on standard error and 1.
+// Returns what `run` returns. An exception that nobody caught becomes a sentence on standard error and 1.
 int exit_status_of(const std::function<int()>& run);
 
 // Parses and runs. Returns the exit status, whatever happens.

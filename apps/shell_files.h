@@ -1,5 +1,5 @@
-// What shells and man(1) know of the program: made of the same definitions as its help, by the program itself, so that
-// no option can be missing in one of them.
+// The files by which shells and man(1) know the program. The program makes them itself, from the definitions that
+// its help is made from, so that no option can be missing in one of them.
 #pragma once
 
 #include <CLI/App.hpp>

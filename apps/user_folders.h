@@ -1,5 +1,5 @@
-// Where this user's files of ibid are. $XDG_DATA_HOME and its like where they are absolute paths, as their
-// specification has it, else below $HOME.
+// The folders of this user's files. They are below $XDG_DATA_HOME and its like if those are absolute paths, as
+// their specification wants it, else below $HOME.
 #pragma once
 
 #include <string>

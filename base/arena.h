@@ -1,9 +1,9 @@
-// Arena: one anonymous mapping on huge pages where the system grants them, handed out in 64-byte aligned
-// pieces. For weights, KV pages and scratch buffers: large, long-lived, freed all at once.
-// Zeroed by the kernel at first touch. Not thread-safe.
+// Arena: one anonymous mapping, on huge pages if the system grants them, handed out in 64-byte aligned pieces. It
+// is for weights, KV pages and scratch buffers: what is large, lives long and is freed all at once. The kernel
+// zeroes memory at its first touch. Not thread-safe.
 //
-// Under AddressSanitizer a piece ends where it was asked to end, and a cache line that nobody may touch lies
-// behind it.
+// Under AddressSanitizer a piece has exactly the bytes that were asked for, and a cache line that nobody may touch
+// lies behind it.
 #pragma once
 
 #include <cstddef>

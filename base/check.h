@@ -1,6 +1,6 @@
-// CHECK: our own invariants. A failed CHECK is a bug of ibid: it prints file, line, the condition and
-// what was streamed into it, and aborts. Never CHECK what came from outside; that is a Status.
-// DCHECK is the same in debug builds and nothing in release builds.
+// CHECK: states an invariant of our own. A failed CHECK is a bug of ibid: it prints file, line, the condition and
+// what was streamed into it, and aborts. What came from outside is never CHECKed; it gets a Status. DCHECK is the
+// same in debug builds and nothing in release builds.
 #pragma once
 
 #include <sstream>

@@ -1,19 +1,19 @@
-// How many threads a region gets while other programs want the cores too.
+// Crowding says how many threads a region gets while other programs want the cores too.
 //
-// A thread that loses its core has it back after a scheduler's slice or more, 4 to 30 ms, and all others wait for
-// it at the next barrier: where a step takes microseconds, one busy neighbour on one core costs most of the
-// rate of all cores. Fewer threads, each with a core to itself, cost only what the lost core is worth. So regions
-// do without as many threads as are waited for all the time, and now and then try again with all of them. A
-// single wait, however long, changes nothing: virtual machines have many.
+// A thread that loses its core gets it back after a slice of the system's scheduler or more, 4 to 30 ms, and all
+// others wait for it at the next barrier. Steps take microseconds, so one busy neighbour on one core costs most of
+// the rate of all cores. Fewer threads, each with a core to itself, cost only what the lost core is worth. So when
+// some threads are waited for all the time, regions do without that many, and now and then try again with all of
+// them. A single wait, however long, changes nothing, because virtual machines have many.
 //
-// Numbers in, a number out: no clock, no threads, not thread-safe.
+// It computes a number from numbers: it has no clock and no threads, and is not thread-safe.
 #pragma once
 
 #include <cstdint>
 
 namespace ibid {
 
-// How long a region waited for its threads, beyond the time in which one that has a core arrives.
+// How long a region waited for its threads, beyond the time in which a thread that has a core arrives.
 struct Lateness {
   int64_t ns = 0;
   int64_t thread_ns = 0;  // each wait times the number of threads that were missing
@@ -26,19 +26,19 @@ struct Lateness {
 
 class Crowding {
  public:
-  // What may be lost to waiting before something is done; time well spent pays it back.
+  // The time that may be lost to waiting before regions get fewer threads; time without waiting pays it back.
   static constexpr int64_t kPatienceNs = 40'000'000;
-  // How long regions then do with fewer threads: the first time, and at most.
+  // How long regions then have fewer threads: the first time, and at most.
   static constexpr int64_t kShortestNs = 100'000'000;
   static constexpr int64_t kLongestNs = 1'000'000'000;
 
   // REQUIRES: n_threads >= 1.
   explicit Crowding(int n_threads) : n_threads_(n_threads), n_fewer_(n_threads) {}
 
-  // Of a region that starts now: 1 to n_threads.
+  // How many threads a region that starts now gets: 1 to n_threads.
   int n_threads(int64_t now_ns) const { return now_ns < until_ns_ ? n_fewer_ : n_threads_; }
 
-  // What became of a region of n threads. REQUIRES: 1 <= n <= n_threads.
+  // Records how a region of n threads went. REQUIRES: 1 <= n <= n_threads.
   void record(int n, int64_t begin_ns, int64_t end_ns, Lateness late);
 
  private:

@@ -1,6 +1,6 @@
-// DType: how the numbers of a tensor are stored on disk or in a cache row, and the two 16-bit float
-// formats that C++20 lacks. What is known of each type is a row of base/number_formats.h; decoding of quantised blocks
-// lives in weights/block_formats.h.
+// DType: how the numbers of a tensor are stored on disk or in a cache row. Here are also the two 16-bit float
+// formats that C++20 lacks. The facts about each type are a row of base/number_formats.h; weights/block_formats.h
+// decodes quantised blocks.
 #pragma once
 
 #include <bit>

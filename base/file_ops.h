@@ -1,6 +1,6 @@
-// FileOps: the few things that a crash-safe store of files does to the file system, behind an interface so
-// that tests can make the nth call fail. Model files are not read through it (base/mapped_file.h).
-// Implementations are thread-safe; one File is used by one thread at a time.
+// FileOps: the few calls that a crash-safe store of files makes to the file system, behind an interface, so that
+// tests can make the nth call fail. Model files are not read through it (base/mapped_file.h). Implementations are
+// thread-safe; one File is used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class File {
   virtual Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) = 0;
   // Appends all of `bytes`, or fails (the file may then hold a part of them).
   virtual Status write(std::span<const std::byte> bytes) = 0;
-  // Returns when what was written is on the device. Never to be called again after it failed: the system may
+  // Returns when what was written is on the device. It must not be called again after it failed: the system may
   // have dropped the bytes it could not write, and the second call would find nothing left to complain about.
   virtual Status sync() = 0;
   virtual Result<uint64_t> size() = 0;
@@ -49,9 +49,9 @@ class FileLock {
   virtual ~FileLock() = default;
 };
 
-// An open directory that is its user's alone: nobody else can put anything into it. Names are of what lies directly in
-// it, and are looked up in the directory that was opened, whatever its path leads to by now. No symlink is followed.
-// Thread-safe. Errors of all: kIo.
+// An open directory that belongs to its user alone, so that nobody else can put anything into it. A name stands for
+// what lies directly in the directory. Names are looked up in the directory that was opened, wherever its path may
+// lead by now, and no symlink is followed. Thread-safe. Every call may fail with kIo.
 class Directory {
  public:
   virtual ~Directory() = default;
@@ -110,8 +110,8 @@ class FileOps {
 // The real file system.
 FileOps& system_file_ops();
 
-// A file that is written beside `path` before it takes its place: new, under a name of its own, for its owner alone.
-// Whoever asks removes it where it is not wanted; a crash leaves it behind.
+// A file that is written beside `path` before it takes the place of `path`: new, under a name of its own, for its
+// owner alone. The caller removes it if it is not wanted; a crash leaves it behind.
 struct TemporaryFile {
   std::string path;
   std::unique_ptr<File> file;
@@ -119,9 +119,9 @@ struct TemporaryFile {
 // `path` with a random suffix and ".tmp". Errors: those of create_new().
 Result<TemporaryFile> create_temporary(FileOps& files, const std::string& path);
 
-// Writes `bytes` to a temporary file, syncs, renames to `path`, syncs the directory: after a crash or an error at any
-// point `path` holds either its old content or the new one. On error the temporary file is removed. Of several writers
-// to one path at once each succeeds, and the last to rename is the one whose content stays.
+// Writes `bytes` to a temporary file, syncs it, renames it to `path`, and syncs the directory. After a crash or an
+// error at any point `path` holds either its old content or the new one. On error the temporary file is removed.
+// When several write to one path at once, each succeeds, and the content of the last to rename stays.
 Status write_file_atomically(FileOps& files, const std::string& path, std::span<const std::byte> bytes);
 
 // The whole file. Errors: as open_to_read; kLimitExceeded when it is larger than max_bytes.

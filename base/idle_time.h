@@ -1,8 +1,8 @@
-// IdleTime: waits for a moment in which a processor has nothing better to do, for work that may wait but must not be in
-// anybody's way. The work itself is not done by a thread of the idle class: such a thread may be left without a
-// processor for as long as others want it, and with it whatever lock it holds.
+// IdleTime: waits for a moment in which a processor has nothing better to do. It serves work that may wait but must
+// not be in anybody's way. A thread of the idle class does not do that work itself: such a thread may be left
+// without a processor for as long as others want one, and so may whatever lock it holds.
 //
-// An interface, so that tests can be a machine that is never idle.
+// It is an interface, so that tests can play a machine that is never idle.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,9 @@ class IdleTime {
   virtual void interrupt() noexcept = 0;
 };
 
-// Asks a thread of the class SCHED_IDLE, which holds no lock and is not waited for when this is destroyed. Throws
-// std::system_error when there is no thread to be had. Where there is no such class every moment is idle.
+// The system's: it asks a thread of the class SCHED_IDLE, which holds no lock and is not waited for when this is
+// destroyed. Throws std::system_error when no thread can be made. On systems without that class every moment counts
+// as idle.
 std::unique_ptr<IdleTime> make_idle_time();
 
 }  // namespace ibid

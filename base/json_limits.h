@@ -13,8 +13,8 @@
 
 #include "base/result.h"
 
-// nlohmann's own destructor first lists all children on the heap: without memory it cannot give memory back, and
-// std::bad_alloc in a destructor ends the process. This one recurses, like the copy constructor.
+// nlohmann's own destructor first lists all children on the heap. So without memory it cannot give memory back, and
+// std::bad_alloc in a destructor ends the process. This one recurses, as the copy constructor does.
 template <>
 inline void nlohmann::ordered_json::json_value::destroy(value_t type) {
   switch (type) {

@@ -2,8 +2,8 @@
 // and modification time are remembered.
 //
 // Somebody may truncate or overwrite the file at any time. Reading what is gone gives zeros (base/mapping_guard.h),
-// reading what was overwritten gives the new bytes: whoever reads the mapping keeps within it whatever the bytes
-// say, and asks check_unchanged() behind the last read, before the result is trusted.
+// and reading what was overwritten gives the new bytes. So whoever reads the mapping must keep within it whatever
+// the bytes say, and must ask check_unchanged() after the last read, before it trusts the result.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  // Gives back the memory of `part`, for whoever is done with it: reading it again reads the file again. Does nothing
-  // where `part` is not of this mapping.
+  // Gives back the memory of a `part` that is done with; reading it again reads the file again. Does nothing if
+  // `part` is not of this mapping.
   void release(std::span<const std::byte> part) const;
 
   const std::string& path() const { return path_; }

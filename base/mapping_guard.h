@@ -1,9 +1,9 @@
-// MappingGuard: a mapped file can lose its pages while it is being read: somebody truncates it, or the disk
-// fails. The kernel answers such a read with SIGBUS, which ends the process.
+// MappingGuard: keeps the process alive when a mapped file loses pages while it is being read, because somebody
+// truncates it or the disk fails. The kernel answers such a read with SIGBUS, which would end the process.
 //
-// While guards live, a handler of SIGBUS puts zeros in the place of the lost pages of guarded mappings, so that
-// the read goes on and its owner can say what happened (lost()). Every other SIGBUS goes to the handler that was
-// installed before, or ends the process as ever. With the last guard the old handler comes back.
+// While guards live, a handler of SIGBUS puts zeros in place of the lost pages of guarded mappings. So the read
+// goes on, and its owner can say what happened (lost()). Every other SIGBUS goes to the handler that was installed
+// before, or ends the process as ever. When the last guard goes, the old handler comes back.
 //
 // It reads no files and owns no mapping. Guards may be made and dropped on any thread.
 #pragma once

@@ -1,8 +1,9 @@
-// Which bytes of memory that is mapped here (arenas, pages of keys and values, files) may be touched, for
-// AddressSanitizer: it knows the heap and the stack by itself, but takes every mapped byte for a good one.
-// Without the sanitizer nothing of this is compiled.
+// Tells AddressSanitizer which bytes of mapped memory (arenas, pages of keys and values, files) may be touched. The
+// sanitizer knows the heap and the stack by itself, but takes every mapped byte for a good one. Without the
+// sanitizer these functions do nothing.
 //
-// Not a protection of users (base/mapping_guard.h is one). Thread-safe for ranges that do not meet.
+// These marks find bugs in tests and protect nobody in a release; base/mapping_guard.h does that. Thread-safe for
+// ranges that do not overlap.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +26,10 @@ namespace ibid {
 
 inline constexpr bool kMarksMemory = true;
 
-// From now on touching [begin, begin + bytes) ends the process with a report. Exact at both ends where
-// `begin` and the end of the mapping are multiples of 8; else the end may leave up to 7 bytes out.
+// From now on touching [begin, begin + bytes) ends the process with a report. Both ends are exact if `begin` and
+// the end of the mapping are multiples of 8; else up to 7 bytes at the end may stay allowed.
 inline void forbid_memory(const void* begin, size_t bytes) { __asan_poison_memory_region(begin, bytes); }
-// From now on it may be touched. Due before the memory is unmapped: the marks would outlive it.
+// From now on the range may be touched. Call it before the memory is unmapped, because marks outlive the mapping.
 inline void allow_memory(const void* begin, size_t bytes) { __asan_unpoison_memory_region(begin, bytes); }
 
 #else

@@ -35,7 +35,7 @@ constexpr NumberFormat kFormats[] = {
     {DType::kQ5_0, "Q5_0", 6, {32, 22}, {32, false, -16, 15, kHalf}},
     {DType::kQ5_1, "Q5_1", 7, {32, 24}, {32, true, 0, 31, kHalf}},
     {DType::kQ8_0, "Q8_0", 8, {32, 34}, {32, false, -128, 127, kHalf}},
-    {DType::kQ2_K, "Q2_K", 10, {256, 84}, {16, true, 0, 3, kProduct}},
+    {DType::kQ2_K, "Q2_K", 10, {256, 84}, {16, true, 0, 3, kHalfByCode}},
     {DType::kQ3_K, "Q3_K", 11, {256, 110}, {16, false, -4, 3, kHalfByCode}},
     {DType::kQ4_K, "Q4_K", 12, {256, 144}, {32, true, 0, 15, kHalfByCode}},
     {DType::kQ5_K, "Q5_K", 13, {256, 176}, {32, true, 0, 31, kHalfByCode}},

@@ -19,7 +19,6 @@ enum class ScaleKind : uint8_t {
   kBfloat,        // exactly a bfloat: a power of two
   kHalfByCode,    // a half of the block by an int8 of the group, exact in float
   kEighthByCode,  // the same by 1/8
-  kProduct,       // products that were rounded: no panel stores their factors
 };
 
 // What the codes of four bits stand for, where they are not themselves consecutive integers. The values are integers:

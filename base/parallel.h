@@ -1,13 +1,13 @@
 // The one thread team. A forward pass is one parallel region in which every thread runs the same code on
 // its own share; between steps they meet at a barrier.
 //
-// Threads split outputs, heads or rows, never a sum: results do not depend on the number of threads.
+// Threads split outputs, heads or rows, never a sum, so results do not depend on the number of threads.
 //
-// The threads are the team's own: made when the team is, where failing is a Status, and kept until it goes, whatever
-// its regions are like (docs/decisions/0014). Whoever waits, for a region, a peer or the others' end, spins for
-// a bounded time and then sleeps on a futex: a peer that lost its core to another process costs its time
-// slice and not a live-lock. A team may also give way: do without the threads that keep losing their core (crowding.h);
-// those sleep on.
+// The team makes its threads when it is made itself, where failing is a Status, and keeps them until it goes,
+// whatever its regions are like (docs/decisions/0014). A thread that waits (for a region, for a peer, or for the
+// others to leave) spins for a bounded time and then sleeps on a futex. So a peer that lost its core to another
+// process costs its time slice, not a live-lock. A team may also give way: it does without the threads that keep
+// losing their core (crowding.h), and those sleep on.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@
 
 namespace ibid {
 
-// More threads than any machine this is for has cores; a user's number is checked against it.
+// The most threads that a user may ask for: more than any machine that this is for has cores.
 inline constexpr int kMaxThreads = 1024;
 
 // A half-open range of work.
@@ -50,10 +50,10 @@ class Barrier {
   // Returns when all `count` threads have called. What was written before is seen after.
   void wait() { wait_for(count_); }
 
-  // Of the waits since the last call. To be called while nobody waits.
+  // The lateness of the waits since the last call. To be called while nobody waits.
   Lateness take_lateness() { return std::exchange(late_, {}); }
 
-  // False with more threads than CPUs: then some must wait for a core, and lateness says nothing.
+  // False when there are more threads than CPUs: then some must wait for a core, and lateness says nothing.
   bool spins() const { return spin_ns_ > 0; }
 
  private:
@@ -89,16 +89,18 @@ class Worker {
   Barrier& barrier_;
 };
 
-// What a team does about threads that lose their core to other programs.
+// What a team does when threads lose their core to other programs.
 enum class WhenCrowded {
   kInsist,   // waits for them: every region has all threads
   kGiveWay,  // goes on without them for a while
 };
 
-// A fixed number of threads: whoever calls run(), and the team's own. One region runs at a time; run() from two threads
-// at once, or inside a region of the same team, is the caller's bug (an Engine has one thread that runs passes).
+// A fixed number of threads: the one that calls run(), and the team's own. One region runs at a time. To call run()
+// from two threads at once, or inside a region of the same team, is a bug of the caller (an Engine has one thread
+// that runs passes).
 //
-// A child of fork() has none of the team's threads: there, regions have one thread, and nothing waits for the others.
+// A child of fork() has none of the team's threads. There, regions have one thread, and nothing waits for the
+// others.
 class ThreadTeam {
  public:
   // 0 threads means available_cpus(). Starts them. REQUIRES: 0 <= n_threads <= kMaxThreads.
@@ -124,7 +126,8 @@ class ThreadTeam {
  private:
   using Region = void (*)(void* context, Worker& worker);
 
-  // What one of the team's own threads waits at. A line each: a region wakes those that it uses and nobody else.
+  // What one of the team's own threads waits at. Each has a cache line to itself; a region wakes the threads that
+  // it uses and nobody else.
   struct alignas(64) Seat {
     std::atomic<uint32_t> n_calls{0};
     std::atomic<bool> asleep{false};
@@ -145,7 +148,7 @@ class ThreadTeam {
   const bool gives_way_;
   Crowding crowding_;
 
-  // The region under way: written before the seats are called, read behind that. No region: the end.
+  // The region under way: written before the seats are called, read after that. A null region ends the threads.
   int n_threads_ = 0;
   Region region_ = nullptr;
   void* context_ = nullptr;

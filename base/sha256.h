@@ -1,5 +1,5 @@
-// SHA-256, for identities that strangers must not be able to forge. Checksums of bulk data are cheaper elsewhere.
-// One object is used by one thread at a time.
+// SHA-256, for identities that strangers must not be able to forge. Checksums of bulk data use XXH3, which is
+// cheaper. One object is used by one thread at a time.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// What FileOps and Directory of the real file system have in common: the files behind a name that is looked up in an
-// open directory, or in the working directory. Not for users of base/file_ops.h.
+// What the real FileOps and Directory have in common: they look up a name in an open directory, or in the working
+// directory, and act on that file. Not for users of base/file_ops.h.
 #pragma once
 
 #include <memory>

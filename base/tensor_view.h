@@ -14,9 +14,9 @@
 
 namespace ibid {
 
-inline constexpr size_t kMaxDims = 4;
+inline constexpr size_t kMaxDims = 5;  // models that see films have convolutions with five
 
-// Up to four dimensions; rank 0 is a scalar.
+// Up to kMaxDims dimensions; rank 0 is a scalar.
 struct Shape {
   std::array<uint64_t, kMaxDims> dims{};
   size_t rank = 0;
@@ -31,14 +31,14 @@ struct Shape {
   std::string to_string() const;  // "[49152, 576]"
 };
 
-// Rows of a tensor that lies in no file as it is: they are put together of other tensors when they are read.
+// The rows of a tensor that no file holds as it is: they are put together from other tensors when they are read.
 // Immutable, so safe to use from several threads. It belongs to the model file.
 class RowSource {
  public:
   virtual ~RowSource() = default;
   // Rows of the tensor, counted along all dimensions but the last, in its dtype: row_bytes() each, side by side.
   virtual void read_rows(std::span<const uint64_t> rows, std::byte* out) const = 0;
-  // The bytes of the file that they are made of.
+  // The bytes of the file that the rows are made from.
   virtual std::vector<std::span<const std::byte>> parts() const = 0;
 };
 

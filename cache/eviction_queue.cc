@@ -56,7 +56,7 @@ void EvictionQueue::inherit(PrefixNode& parent, const PrefixNode& child) {
     parent.rank = child.rank;
     parent.last_used = child.last_used;
   }
-  // Of live nodes the last use alone counts.
+  // For live nodes only the last use counts.
   if (parent.is_live()) parent.last_used = std::max(parent.last_used, child.last_used);
 }
 

@@ -1,13 +1,14 @@
-// EvictionQueue: which leaf of the prefix tree goes first.
+// EvictionQueue: decides which leaf of the prefix tree is evicted first.
 //
 // GreedyDual-Size-Frequency (Cherkasova 1998) without a clock, for pages, which all have one size: a node that
 // is used gets the rank L + value, where L is the rank of what was evicted last, and the lowest rank goes
-// first. So a page of value v, unused, outlasts v turnovers of the cache; of equal ranks the least recently used
-// goes first. With one value for all this is LRU. docs/decisions/0012-reused-pages-stay-longer.md has the values,
-// and why the position of a page is none of them.
+// first. So an unused page of value v outlasts v turnovers of the cache. Of equal ranks the least recently used
+// goes first. With one value for all pages this is LRU. docs/decisions/0012-reused-pages-stay-longer.md has the
+// values, and says why the position of a page does not count.
 //
-// Live nodes, where sequences at rest stand, go after all others, the least recently used first: whoever owns them will
-// want them, and nobody knows whose turn is next (docs/decisions/0015-a-session-at-rest-keeps-its-ids.md).
+// Live nodes are those where sequences at rest stand. They go after all others, the least recently used first,
+// because their owners will want them, and nobody knows whose turn is next
+// (docs/decisions/0015-a-session-at-rest-keeps-its-ids.md).
 //
 // A binary heap that knows each node's place: O(log n). Nothing but reserve() allocates. Not thread-safe.
 #pragma once
@@ -22,7 +23,7 @@ namespace ibid {
 
 enum class Eviction {
   kLru,    // least recently used
-  kReuse,  // what was used again stays twice as long as what never was, and a declared prefix eight times as long
+  kReuse,  // a page that was used again stays twice as long as one that was not, a declared prefix eight times
 };
 
 class EvictionQueue {
@@ -36,7 +37,8 @@ class EvictionQueue {
   void touch(PrefixNode& node);
   // Whether the node is live has changed.
   void update(PrefixNode& node);
-  // What went by way of `child` went by way of its parent.
+  // Gives the parent the rank and the last use of `child` where these are higher, because whatever used the child
+  // passed through the parent.
   static void inherit(PrefixNode& parent, const PrefixNode& child);
 
   // REQUIRES: room for one more; not queued.
@@ -44,8 +46,8 @@ class EvictionQueue {
   // Does nothing for a node that is not queued.
   void erase(PrefixNode& node);
 
-  // The idle leaf that goes first. Leaves in front of it that somebody holds count as used now.
-  // REQUIRES: there is an idle one.
+  // Returns the idle leaf that goes first. Leaves in front of it that somebody holds count as used now. REQUIRES:
+  // there is an idle one.
   PrefixNode& first_idle();
   // `node` is evicted: what is used from now on ranks above it.
   void evicted(const PrefixNode& node);

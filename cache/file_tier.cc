@@ -187,9 +187,10 @@ Status FileTier::read_page(const KvPageIdentity& identity, TokenSpan ids, const 
                           page.data());
 }
 
-// Whatever is wrong with a file, it is not asked again.
+// Takes a file that cannot be used out of the index, so that it is not read again.
 void FileTier::give_up_file(const std::string& file_name, const Status& status) {
-  // No memory is not the file's fault, and a name that two texts have is nobody's.
+  // The file is to blame neither when memory ran out, nor when it holds another text whose name happens to be the
+  // same. It stays.
   if (status.code() == ErrorCode::kOutOfMemory || status.code() == ErrorCode::kMismatch) return;
   const std::lock_guard files_lock(files_mutex_);
   {

@@ -1,18 +1,19 @@
-// FileTier: the cold tier: pages of keys and values in a directory, below the store in memory. What was read once is
-// not read again even by the next process.
+// FileTier: the cold tier: pages of keys and values in a directory, below the store in memory. With it even the
+// next process need not read again what was read once.
 //
-// It is a lossy, verified cache: a page is used after its file was found to hold exactly the wanted ids of the wanted
-// namespace, computed in the wanted way, unharmed; any doubt is a miss. Failures never reach a session: reading falls
-// back to computing, writing is given up for a while. It is not a place to keep things: whatever is in the directory
-// may be deleted at any time, and is, the least recently used first, when the budget is reached.
+// It is a lossy, verified cache: a page is used only after its file was found to hold exactly the wanted ids of the
+// wanted namespace, computed in the wanted way, unharmed; any doubt is a miss. Failures never reach a session: what
+// cannot be read is computed, and what cannot be written is dropped for a while. It is not a place to keep things:
+// whatever is in the directory may be deleted at any time. The tier itself deletes the least recently used when the
+// budget is reached.
 //
-// Writing happens behind, a page at a time, on a thread that begins one when nobody else wants a processor. Whoever
-// waits for that, flush(), writes on its own thread instead. So a machine that is never idle delays nobody, and no
-// thread that could be left without a processor ever holds a lock or a page (base/idle_time.h).
+// A thread of the tier writes pages, one at a time, and begins one when nobody else wants a processor. flush() does
+// not wait for that thread but writes on its caller's. So a machine that is never idle delays nobody, and no thread
+// that could be left without a processor ever holds a lock or a page (base/idle_time.h).
 //
-// The pages that wait hold memory of the pool; the pool takes it back when somebody needs it (KvPagePool::set_let_go),
-// and then they are not written. One tier per pool, one process per directory. Nobody may allocate from the pool while
-// the tier is destroyed, and pool, files and clock must outlive it.
+// Pages that wait to be written hold memory of the pool. The pool takes it back when somebody needs it
+// (KvPagePool::set_let_go), and then they are not written. One tier per pool, one process per directory. Nobody may
+// allocate from the pool while the tier is destroyed, and pool, files and clock must outlive it.
 //
 // Namespaces are told apart by their SHA-256: names may be keys of users, and are not written to disk.
 //
@@ -55,7 +56,7 @@ struct FileTierOptions {
   size_t name_bits = 128;  // fewer make names of files collide, for tests
 };
 
-// Since open(), but for pages and bytes.
+// Counted since open(), except for pages and bytes, which are those of now.
 struct FileTierStats {
   size_t hits = 0;          // extend() that added something
   size_t misses = 0;        // and that did not
@@ -97,8 +98,9 @@ class FileTier {
   // REQUIRES: entry.tokens() is a prefix of ids.
   size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry);
 
-  // Hands over what of the entry is not on disk yet; never waits for it. Pages in front go first; those that find no
-  // room among the waiting ones are dropped, and taken up again by the next call for this sequence.
+  // Hands over the pages of the entry that are not on disk yet, and does not wait for them to be written. Pages in
+  // front go first. Those that find no room in the queue are dropped, and taken up again by the next call for this
+  // sequence.
   // REQUIRES: no pass is under way on the entry.
   void write_behind(std::string_view name_space, const KvCacheEntry& entry);
 

@@ -1,11 +1,12 @@
 // FileTierIndex: what the files of a cold tier hold, in memory, so that a lookup opens only what it will read.
-// What it says is a hint: a page is used after its file was read and verified.
+// The index is a hint: a page is used only after its file was read and verified.
 //
-// Pages lie in order of (name of the pages before them, own ids), so that the page that shares most ids with a text
-// stands next to where that text would stand: O(log pages), however many continue the same beginning.
+// Pages are sorted by (name of the pages before them, own ids). So the page that shares most ids with a text stands
+// next to where that text would stand, and finding it costs O(log pages), however many pages continue the same
+// beginning.
 //
-// Oldest first, a page before the pages it continues. Does no I/O; not thread-safe. Calls that throw std::bad_alloc
-// have changed nothing.
+// For eviction the oldest goes first, and a page goes before the pages that it continues. The index does no I/O and
+// is not thread-safe. Calls that throw std::bad_alloc have changed nothing.
 #pragma once
 
 #include <array>
@@ -26,8 +27,8 @@
 
 namespace ibid {
 
-// Names the text up to the end of a page, or before the first one. Made of a SHA-256: names cannot be guessed or made
-// to collide, and nobody relies on it.
+// Names the text up to the end of a page, or the empty text before the first one. It is a part of a SHA-256, so
+// names cannot be guessed or made to collide; nothing relies on that.
 struct PageName {
   std::array<std::byte, 16> bytes{};
   auto operator<=>(const PageName&) const = default;
@@ -74,8 +75,8 @@ class FileTierIndex {
   void insert(StoredPage page);
   void erase(const std::string& file_name);
 
-  // The page behind `before` that begins with most of `ids`, and with how many; null when none shares the first.
-  // Valid until the next insert or erase.
+  // Returns the page behind `before` that begins with most of `ids`, and how many these are; null when no page
+  // shares the first id. Valid until the next insert or erase.
   struct Match {
     const StoredPage* page = nullptr;
     size_t n_rows = 0;
@@ -85,10 +86,10 @@ class FileTierIndex {
   const StoredPage* find(const std::string& file_name) const;
   void touch(const std::string& file_name, int64_t now_ns);
 
-  // The page to evict next: of those that no other page continues, the least recently used; null when empty.
+  // Returns the page to evict next: the least recently used of those that no other page continues; null when empty.
   const StoredPage* oldest();
 
-  // Files of a namespace, and those behind `before` whose ids are the beginning of `ids` and fewer.
+  // Returns the files of a namespace; and the files behind `before` whose ids are a proper prefix of `ids`.
   std::vector<std::string> files_of(const Sha256Digest& name_space) const;
   std::vector<std::string> files_superseded_by(const PageName& before, TokenSpan ids) const;
 

@@ -1,4 +1,4 @@
-// What FileTier writes: everything that changes files, but for clear() and the quarantine.
+// The writing half of FileTier: everything that changes files, except clear() and the quarantine.
 #include <pthread.h>
 #include <sched.h>
 
@@ -61,7 +61,7 @@ Status FileTier::flush(int64_t limit_ns) {
   }
 }
 
-// What was written till now, though pages may still wait.
+// Makes durable what was written till now, though pages may still wait.
 void FileTier::make_durable() {
   const std::lock_guard files_lock(files_mutex_);
   finish_writing();

@@ -1,7 +1,7 @@
-// Fingerprint: which computation keys and values come from. Two processes whose fingerprints are equal compute the
-// same bits for the same ids; rows with another fingerprint are never used. The engine says what goes into it
-// (weights, hyperparameters, tokenizer, template, the type and layout of keys and values, the version of the
-// numerics); this knows of names and bytes only.
+// Fingerprint: says which computation keys and values come from. Two processes with equal fingerprints compute the
+// same bits for the same ids, and rows with another fingerprint are never used. The engine decides what goes into
+// it (weights, hyperparameters, tokenizer, template, the type and layout of keys and values, the version of the
+// numerics); this file knows names and bytes only.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Whether keys and values are numbers. What this program computes is; what a file brings may be anything, and one row
-// that is NaN or infinite makes every position behind it NaN.
+// Checks whether keys and values are finite numbers. Rows that this program computes are. A file may bring
+// anything, and one row that is NaN or infinite makes every position behind it NaN.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace ibid {
 
-// Of a whole page, rows that were never written (zero) included. Bound by memory.
+// Checks a whole page, rows that were never written (zero) included. As fast as memory can be read.
 bool rows_are_finite(const KvLayout& layout, const std::byte* page);
 
 }  // namespace ibid

@@ -45,7 +45,7 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   const bool copies_last = n_rows > 0 && last_rows > 0 && pages_[last].use_count() > 1;
   const size_t n_new = n_pages - std::min(n_pages, pages_.size());
 
-  // The lists first: what the pool evicts for us is gone, also when we fail afterwards.
+  // The lists are made first: what the pool evicts for us would be gone even if we failed afterwards.
   std::vector<const std::byte*> page_data;  // apart, because page_data() moves only when nothing fails any more
   if (staged_.empty()) staged_.assign(layout().n_layers(), 0);
   reserve_geometric(tokens_, *rows);

@@ -7,7 +7,7 @@
 // slice_to_length() and fork() move no rows: full pages are shared, a shared partial page is copied by the
 // first reserve() that wants to write into it.
 //
-// Not thread-safe, but for append(), which the workers of one region call together. The pool must outlive it.
+// Not thread-safe, except that the workers of one region call append() together. The pool must outlive it.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class KvCacheEntry {
   explicit KvCacheEntry(KvPagePool& pool) noexcept : pool_(&pool) {}
   KvCacheEntry(KvCacheEntry&&) noexcept = default;
   KvCacheEntry& operator=(KvCacheEntry&&) noexcept = default;
-  KvCacheEntry(const KvCacheEntry&) = delete;  // a copy is written fork(): it costs references
+  KvCacheEntry(const KvCacheEntry&) = delete;  // fork() copies, at the cost of references
   KvCacheEntry& operator=(const KvCacheEntry&) = delete;
 
   const KvPagePool& pool() const { return *pool_; }
@@ -37,8 +37,8 @@ class KvCacheEntry {
   TokenSpan tokens() const { return tokens_; }
 
   // Makes room for n_rows after length(): allocates pages, and copies the rows of the partial last page when
-  // somebody else holds it too. Forgets what was staged. The only call on the way of a pass that can fail for
-  // memory (kOutOfMemory); failing changes nothing, and page_data() stays valid.
+  // somebody else holds it too. Forgets what was staged. It is the only call of a pass that can fail for memory
+  // (kOutOfMemory). A call that fails changes nothing, and page_data() stays valid.
   Status reserve(size_t n_rows);
 
   // Stages n_rows rows of one layer at positions [length, length + n_rows). Called by every worker of a
@@ -82,8 +82,9 @@ class KvCacheEntry {
 
   // Gives everything back: the entry is empty. Returns the ids that it had.
   Tokens release() noexcept;
-  // The way back: pages with the rows of tokens[0, n_tokens). Takes the ids, cut to these. Error: kOutOfMemory; the
-  // entry is still empty and the ids are where they were. REQUIRES: as of adopt(), and n_tokens <= tokens.size().
+  // Undoes release(): takes pages with the rows of tokens[0, n_tokens), and the ids, cut to these. Error:
+  // kOutOfMemory; the entry is then still empty, and the ids are where they were. REQUIRES: as of adopt(), and
+  // n_tokens <= tokens.size().
   Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens);
 
   // Continues the entry with rows that were found elsewhere: those of `tokens`, which follow tokens(). pages[0] takes
@@ -92,9 +93,8 @@ class KvCacheEntry {
   // REQUIRES: the pages are as many as length() + tokens.size() needs beyond the full pages of length().
   Status adopt_more(std::vector<KvPage> pages, TokenSpan tokens);
 
-  // Reads page `index` from `page` from now on: the same ids, computed twice, need their memory only once.
-  // Returns the page that was there. REQUIRES: all 64 positions are committed and both pages hold the rows of
-  // the same ids.
+  // Puts `page` in place of page `index`, so that the same ids, computed twice, need memory only once. Returns the
+  // page that was there. REQUIRES: all 64 positions are committed and both pages hold the rows of the same ids.
   KvPage share_page(size_t index, KvPage page);
 
   // Counters since construction, for the proofs of O(delta).

@@ -18,7 +18,7 @@
 
 namespace ibid {
 
-// What one position of a layer keeps: n_kv_heads keys and as many values, of head_dim numbers each.
+// One position of a layer keeps n_kv_heads keys and as many values, of head_dim numbers each.
 struct KvRowShape {
   size_t n_kv_heads = 0;
   size_t head_dim = 0;

@@ -92,13 +92,15 @@ Status check_counts(const Fixed& fixed) {
   const uint64_t together = fixed.record_bytes - std::min(fixed.header_bytes, fixed.record_bytes);
   const auto blocks = alike ? checked_mul<uint64_t>(fixed.n_blocks, fixed.block_bytes) : std::optional(together);
   if (!alike && together < fixed.n_blocks) return bad_header("blocks without bytes");
-  const auto record = header && blocks ? checked_add(*header, *blocks) : std::nullopt;
-  if (!record || *record > std::numeric_limits<ptrdiff_t>::max()) {
+  constexpr uint64_t kTooMany = std::numeric_limits<uint64_t>::max();
+  const uint64_t in_front = header.value_or(kTooMany);
+  const uint64_t record = checked_add(in_front, blocks.value_or(kTooMany)).value_or(kTooMany);
+  if (record > std::numeric_limits<ptrdiff_t>::max()) {
     return {ErrorCode::kOverflow, "KV page: its counts give more bytes than there can be"};
   }
-  if (*header != fixed.header_bytes || *record != fixed.record_bytes) {
+  if (in_front != fixed.header_bytes || record != fixed.record_bytes) {
     return bad_header("says " + std::to_string(fixed.header_bytes) + " and " + std::to_string(fixed.record_bytes) +
-                      " bytes, its counts give " + std::to_string(*header) + " and " + std::to_string(*record));
+                      " bytes, its counts give " + std::to_string(in_front) + " and " + std::to_string(record));
   }
   return {};
 }

@@ -1,10 +1,10 @@
-// The record of one page as bytes: what a file of the cold tier holds, and what a saved session holds several of.
+// The record of one page as bytes. A file of the cold tier holds one record, a saved session holds several;
 // docs/kv_cache.md draws it. A record says completely what its rows are: the fingerprint of the computation, the
-// namespace (as a digest: names may be keys of users), and all ids from position 0 to the end of the page.
+// namespace (as a digest, because names may be keys of users), and all ids from position 0 to the end of the page.
 //
-// Records are bytes from outside. Nothing of one is used before everything that it says about itself was verified
-// and found to be what was wanted; every error is typed and changes nothing. Checksums find accidents, not forgers:
-// who may write the file may forge it.
+// Records are bytes from outside. Nothing of a record is used before everything that it says about itself was
+// verified and found to be what was wanted. Every error is typed and changes nothing. Checksums find accidents, not
+// forgers: whoever may write the file may forge it.
 //
 // Pure functions of bytes: no files, no locks. They throw nothing but std::bad_alloc.
 #pragma once
@@ -61,10 +61,11 @@ size_t kv_page_record_bytes(const KvLayout& layout, size_t n_ids);
 std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvPageIdentity& identity, TokenSpan ids,
                                              const std::byte* page);
 
-// A record's header that was verified and is the wanted one; now its blocks can be.
+// The header of a record, after it was verified and found to be the wanted one. It verifies the blocks in turn.
 class KvPageCheck {
  public:
-  // header: the whole header. ids: what the record's first ids must be, past its first_position; it may have more.
+  // header: the whole header. ids: what the record's first ids must be; they reach beyond its first_position, and
+  // the record may have more.
   // Errors: those of parse_kv_page_header; kCorrupt when the checksum disagrees; kMismatch when all is well, but it
   // is another computation's, namespace's, layout's or text's.
   static Result<KvPageCheck> open(std::span<const std::byte> header, const KvLayout& layout,

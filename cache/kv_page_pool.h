@@ -55,7 +55,7 @@ class KvPagePool {
 
   const KvLayout& layout() const { return layout_; }
 
-  // n zeroed pages, or none: when the budget is reached, `reclaim` is asked for what is missing first.
+  // Hands out n zeroed pages, or none. When the budget is reached, `reclaim` is first asked for what is missing.
   // Error: kOutOfMemory with the wanted bytes, the bytes in use and the budget, or for want of heap memory.
   Result<std::vector<KvPage>> allocate(size_t n_pages);
   Result<KvPage> allocate();
@@ -65,8 +65,8 @@ class KvPagePool {
   // call that has begun may still be running afterwards.
   void set_reclaim(Reclaim reclaim);
 
-  // Called in the same way when reclaim could not help: lets go of handles that can be spared, as those of pages that
-  // wait to be written to disk, and returns whether it let go of any. Reclaim is then asked once more.
+  // Called in the same way when reclaim could not help. It lets go of handles that can be spared, such as those of
+  // pages that wait to be written to disk, and returns whether it let go of any. Then reclaim is asked once more.
   using LetGo = std::function<bool()>;
   void set_let_go(LetGo let_go);
 

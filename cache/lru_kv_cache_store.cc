@@ -37,7 +37,7 @@ LruKvCacheStore::LruKvCacheStore(KvPagePool& pool) : LruKvCacheStore(pool, budge
 
 LruKvCacheStore::~LruKvCacheStore() { pool_.set_reclaim({}); }
 
-// Who has nothing of its own still sees what is shared.
+// A namespace that has nothing of its own still sees what is shared.
 SpaceId LruKvCacheStore::readable_space(std::string_view name) const {
   const SpaceId space = spaces_.find(name);
   return space == kNoSpace ? kSharedSpace : space;
@@ -45,7 +45,7 @@ SpaceId LruKvCacheStore::readable_space(std::string_view name) const {
 
 // --- lookup
 
-// Of the first `length` positions of the path down to the node. May throw std::bad_alloc.
+// Returns the pages of the first `length` positions of the path down to the node. May throw std::bad_alloc.
 std::vector<KvPage> LruKvCacheStore::pages_of(const PrefixNode& last, size_t length) {
   std::vector<KvPage> pages(KvLayout::pages_for(length));
   const PrefixNode* node = &last;
@@ -95,7 +95,7 @@ bool LruKvCacheStore::reclaim(size_t n_pages) {
   Removed removed(*this);
   std::unique_lock lock(mutex_);
   if (tree_.count_evictable(n_pages) < n_pages) {
-    // Before the answer is no, pages that another call is about to give back are waited for.
+    // Before it gives up, it waits for pages that another call is about to give back.
     if (n_freeing_ == 0) return false;
     pages_freed_.wait(lock, [this, before = n_freed_] { return n_freed_ != before; });
     return true;

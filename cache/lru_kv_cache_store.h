@@ -1,17 +1,18 @@
-// LruKvCacheStore: what has been read by any sequence, live ones included, findable by its ids.
+// LruKvCacheStore: finds by its ids whatever any sequence has read, live ones included.
 //
 // A prefix tree over the pages of all inserted entries (cache/prefix_tree.h). A lookup compares ids, there is
 // no hash, and returns an entry that shares pages: whole ones for good, at most one partial page until that
 // entry's first reserve() copies its rows. The store holds references, not copies; what a session holds
 // itself costs nothing extra and is never evicted.
 //
-// Eviction: least recently used first, what was used again and declared prefixes later (cache/eviction_queue.h), what a
-// sequence at rest stands on last of all (KvAtRest), the tail pages of a sequence before its head, never a page that is
-// pinned or that an entry holds (it would free nothing). The store installs itself as the pool's reclaim, so pages
-// wanted by a session push out what was not used for the longest time.
+// Eviction takes the least recently used pages first. Pages that were used again and declared prefixes go later
+// (cache/eviction_queue.h), and what a sequence at rest stands on goes last (KvAtRest). The tail pages of a
+// sequence go before its head. A page that is pinned, or that an entry holds, is never taken, since that would free
+// nothing. The store installs itself as the pool's reclaim, so pages wanted by a session push out what was not used
+// for the longest time.
 //
-// Namespaces isolate users: what one inserted another never finds, unless it was inserted as shared. An entry
-// belongs to one namespace for life: the one it was found in or is inserted into first.
+// Namespaces isolate users: a namespace never finds what another one inserted, unless that was inserted as shared.
+// An entry belongs to one namespace for life: the one it was found in or is inserted into first.
 //
 // All or nothing: a call that finds no heap memory fails as kOutOfMemory, or finds nothing, and leaves store and
 // entries as they were. Thread-safe, one mutex; pages are zeroed outside of it. It never asks the pool for pages,
@@ -54,8 +55,8 @@ struct InsertOptions {
   Sharing sharing = Sharing::kPrivate;
   Extent extent = Extent::kAll;
   Retention retention = Retention::kOrdinary;
-  // Comes to mark the entry's rows, all of them or as many as can be found; after an error none. It may mark others
-  // now.
+  // If set, it marks the entry's rows after the call, all of them or as many as can be found; after an error none.
+  // It may mark other rows before.
   KvAtRest* rest = nullptr;
 };
 
@@ -119,7 +120,7 @@ class LruKvCacheStore {
   void clear(std::string_view name_space);
   void clear_shared();
 
-  // What the pages in the tree cost: their bytes, those of the index and of remembered logits.
+  // The cost of the pages in the tree: their bytes, those of the index and of remembered logits.
   size_t charge_bytes() const;
   size_t budget_bytes() const { return budget_bytes_; }
   size_t page_charge_bytes() const { return page_charge_bytes_; }
@@ -137,8 +138,8 @@ class LruKvCacheStore {
  private:
   friend class PrefixPin;
   friend class KvAtRest;
-  // What a call removes. Declared before its lock, so that it goes after: zeroing a page takes as long as many
-  // lookups.
+  // The pages that a call removes. Declare it before the call's lock, so that it is destroyed after the lock is
+  // free: zeroing a page takes as long as many lookups.
   class Removed {
    public:
     explicit Removed(LruKvCacheStore& store) : nodes(store.n_freeing_), store_(store) {}

@@ -1,9 +1,9 @@
 // PrefixEndings: the logits behind stored ids, so that an exact repeat of a prompt needs no forward pass.
 //
-// An ending belongs to a node and to its first n_ids ids: in all, to one sequence of ids. A node has at most
-// kMaxEndings of them; the least recently used gives way. Their memory is charged to the node's namespace. Where
-// several siblings begin with the same ids, PrefixTree keeps the ending at the first of them, where a lookup of
-// just these ids arrives. Not thread-safe: the store locks.
+// An ending belongs to a node and to the first n_ids of its ids, that is to one sequence of ids. A node has at most
+// kMaxEndings of them; the least recently used gives way. Their memory is charged to the node's namespace. If
+// several siblings begin with the same ids, PrefixTree keeps the ending at the first of them, because a lookup of
+// just these ids arrives there. Not thread-safe: the store locks.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ class PrefixEndings {
   // The ending behind the node's first n_ids ids, or null.
   static PrefixEnding* find(const PrefixNode& node, size_t n_ids);
 
-  // The ending, with node and n_ids of its own, is the node's and the youngest. One of the same length is
-  // replaced. REQUIRES: 1 <= n_ids <= node.n_ids.
+  // Adds the ending to the node, as the youngest. An ending of the same length is replaced. REQUIRES: 1 <= n_ids <=
+  // node.n_ids.
   void add(PrefixNode& node, std::unique_ptr<PrefixEnding> ending);
   void touch(PrefixEnding& ending);
   void drop(PrefixEnding& ending);
   void drop_all(PrefixNode& node);
 
-  // Moves the endings of the first n_ids ids, or fewer, from one node to another, which has these ids too; or one.
+  // Moves one ending, or all endings of at most n_ids ids, from one node to another, which has these ids too.
   void move(PrefixNode& from, PrefixNode& to, size_t n_ids);
   void move(PrefixEnding& ending, PrefixNode& to);
   // The node goes from one namespace to another. Called before its `space` changes.

@@ -15,7 +15,7 @@
 
 namespace ibid {
 
-// How long what is inserted shall stay when memory is short.
+// How long inserted pages are to stay when memory is short.
 enum class Retention {
   kOrdinary,
   kPrefix,  // a declared prefix, such as a system prompt: goes after the others
@@ -71,14 +71,14 @@ struct PrefixNode {
 
   TokenSpan tokens() const { return {ids.data(), n_ids}; }
   bool is_full() const { return n_ids == kPagePositions; }
-  // Sequences at rest stand here: it goes after all nodes where none does.
+  // True when sequences at rest stand here: the node goes after all nodes where none does.
   bool is_live() const { return marks != nullptr; }
-  // Nobody but the tree holds the page, so that removing the node frees it.
+  // True when nobody but the tree holds the page, so that removing the node frees it.
   bool is_idle() const { return n_pins == 0 && page.use_count() == 1; }
 };
 
-// Nodes that left the tree. Giving their pages back takes time, for they are zeroed: it is done when this goes,
-// after the store's lock is released.
+// Nodes that left the tree. Their pages are zeroed as they are given back, which takes time. So they are given back
+// when this object is destroyed, after the store's lock is released.
 class RemovedNodes {
  public:
   // Each one that is added is counted in n_total as well.

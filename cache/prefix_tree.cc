@@ -53,7 +53,7 @@ PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space
     }
   }
   place.index = low;
-  // All ids are there: what begins with them stands together, and the first of it is here.
+  // All ids are there. The children that begin with them stand together, and the first of these is here.
   if (!ids.empty() && place.best.length == ids.size()) place.best.node = parent.children[low];
   return place;
 }
@@ -114,7 +114,8 @@ void PrefixTree::link(PrefixNode& node) {
   queue_.erase(parent);
   CHECK(parent.children.size() < parent.children.capacity());
   parent.children.insert(parent.children.begin() + static_cast<ptrdiff_t>(place.index), &node);
-  // The node is now the first that begins with what it shares with the next one.
+  // The node now is the first that begins with the ids that it shares with the next one, so endings of these ids
+  // move to it.
   if (place.index + 1 == parent.children.size()) return;
   PrefixNode& next = *parent.children[place.index + 1];
   if (next.space == node.space) {
@@ -205,7 +206,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
     discard(gone, removed);
   }
   link(node);
-  // It brought logits along, and may not be the first that begins with their ids.
+  // The node brought logits along, and may not be the first that begins with their ids.
   for (const std::unique_ptr<PrefixEnding>& ending : node.endings) {
     if (ending == nullptr) continue;
     const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(ending->n_ids));
@@ -213,7 +214,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
   }
 }
 
-// What unlink() left of a leaf.
+// Drops what unlink() left of a leaf.
 void PrefixTree::discard(PrefixNode& node, RemovedNodes& removed) {
   CHECK(!node.is_live());
   endings_.drop_all(node);
@@ -248,7 +249,7 @@ void PrefixTree::remove_space(SpaceId space, RemovedNodes& removed) {
     const bool is_top = node->parent == &root_ || node->parent->space != space;
     if (node->space == space && is_top) node->next = std::exchange(doomed, node.get());
   }
-  // Tails first: what has children puts one of them in front of itself.
+  // Tails are removed first: a node that has children puts one of them in front of itself in the list.
   while (doomed != nullptr) {
     PrefixNode& node = *doomed;
     if (node.children.empty()) {
@@ -303,7 +304,7 @@ void PrefixTree::touch(PrefixNode& node, bool reused) {
 }
 
 void PrefixTree::declare_prefix(PrefixNode& node) {
-  // Above a declared node all are declared.
+  // All nodes above a declared node are declared already, so the loop can stop there.
   for (PrefixNode* above = &node; above != &root_ && above->retention != Retention::kPrefix;
        above = above->parent) {
     above->retention = Retention::kPrefix;

@@ -1,17 +1,17 @@
-// PrefixTree: which page holds which ids: the index of LruKvCacheStore.
+// PrefixTree: the index of LruKvCacheStore. It says which page holds which ids.
 //
 // A node is one page and the 1 to 64 ids of its rows; its parent is the page before it. Nodes with fewer than
-// 64 ids are leaves. The children of a node are sorted by namespace and ids, and within one namespace none is
-// a prefix of another: so the child with the longest common prefix is a neighbour of where the wanted ids
-// would stand, one binary search finds it at token granularity, and there is no hash that could collide. Where
-// several children begin with all of the wanted ids, the first of them is found, and logits are kept there.
+// 64 ids are leaves. The children of a node are sorted by namespace and ids, and within one namespace none is a
+// prefix of another. So the child with the longest common prefix is a neighbour of where the wanted ids would
+// stand. One binary search finds it, to the token, and there is no hash that could collide. If several children
+// begin with all of the wanted ids, the first of them is found, and logits are kept there.
 //
 // Below a shared node hang shared and private nodes, below a private node only nodes of its namespace. A page
 // is held by one node at most. Leaves are queued (cache/eviction_queue.h), and a parent that loses its last
 // child becomes a leaf that is at least as young as the child was.
 //
-// Nothing but prepare() and pin() allocates, so nothing else can fail half-way. Not thread-safe: the store
-// locks. It owns the nodes; pointers are valid until remove().
+// Only prepare() and pin() allocate, so nothing else can fail half-way. Not thread-safe: the store locks. It owns
+// the nodes; pointers are valid until remove().
 #pragma once
 
 #include <cstddef>
@@ -32,13 +32,13 @@ namespace ibid {
 
 class PrefixTree {
  public:
-  // A node and how many of its ids match.
+  // A node, and how many ids match.
   struct Match {
     PrefixNode* node = nullptr;
     size_t length = 0;
     PrefixEnding* ending = nullptr;  // longest_prefix(): the logits behind all of the ids, where known
   };
-  // Nodes to be, by their page.
+  // Nodes that are not in the tree yet, by their page.
   using NodeMap = std::unordered_map<const std::byte*, std::unique_ptr<PrefixNode>>;
   // The work done since construction: proof that a lookup costs its prompt and an insertion its new pages.
   struct Work {
@@ -54,7 +54,7 @@ class PrefixTree {
   size_t size() const { return nodes_.size(); }
   const Work& work() const { return work_; }
 
-  // The child of `parent` in `space` that shares the most ids with `ids`. O(log children + ids).
+  // Returns the child of `parent` in `space` that shares the most ids with `ids`. O(log children + ids).
   Match best_child(const PrefixNode& parent, SpaceId space, TokenSpan ids);
 
   // The node of `space` or of the shared namespace whose path shares the most ids with `ids`, and how many
@@ -81,7 +81,7 @@ class PrefixTree {
   // the node.
   void share(PrefixNode& node, RemovedNodes& removed);
 
-  // Its pins are void from now on, its marks are its parent's. REQUIRES: the node is a leaf.
+  // Removes a node: its pins become void, and its marks move to its parent. REQUIRES: the node is a leaf.
   void remove(PrefixNode& node, RemovedNodes& removed);
   // All nodes of the namespace and what hangs below them.
   void remove_space(SpaceId space, RemovedNodes& removed);
@@ -91,11 +91,12 @@ class PrefixTree {
   void unpin(uint64_t pin);
   size_t n_pins() const { return pins_.size(); }
 
-  // The mark stands at the node from now on (null: nowhere), whose path has its first `length` ids. O(log leaves).
+  // Moves the mark to the node (null: nowhere), whose path has the first `length` ids of the marked sequence. O(log
+  // leaves).
   void set_mark(PrefixMark& mark, PrefixNode* node, size_t length);
   size_t n_marks() const { return n_marks_; }
 
-  // The node was used now; `reused`: by another sequence or in another turn than the one that made it.
+  // Notes that the node was used now. reused: by another sequence or in another turn than the one that made it.
   void touch(PrefixNode& node, bool reused);
   // The path down to the node is a declared prefix.
   void declare_prefix(PrefixNode& node);

@@ -1,5 +1,5 @@
-// PrivateNamespace: a namespace of a store that nobody else can name: 256 random bits. What was inserted into it is
-// forgotten with it. Not movable: share it by pointer. The store must outlive it.
+// PrivateNamespace: a namespace of a store that nobody else can name, because its name is 256 random bits. What was
+// inserted into it is forgotten when it is destroyed. Not movable: share it by pointer. The store must outlive it.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
-// What others hold of a LruKvCacheStore without holding pages: a prefix that is not to be evicted (PrefixPin), and a
-// sequence at rest, whose pages may be (KvAtRest).
+// Handles on the content of a LruKvCacheStore that hold no pages: PrefixPin keeps a prefix from being evicted;
+// KvAtRest is a sequence at rest, whose pages may be evicted.
 //
-// Handles belong to one owner at a time and are not thread-safe; the store behind them is. It must outlive them.
+// A handle belongs to one owner at a time and is not thread-safe. The store is, and must outlive it.
 #pragma once
 
 #include <cstddef>
@@ -36,9 +36,9 @@ class PrefixPin {
   uint64_t pin_ = 0;
 };
 
-// A sequence that nobody computes on at the moment. Its rows are the store's alone and may be evicted; until then they
-// are live: everything that no sequence stands on goes before them. The handle has the ids, which say what to read
-// again when rows are gone, and a mark in the store's tree, so that taking the sequence up again compares no id.
+// A sequence that nobody computes on at the moment. Its rows belong to the store alone and may be evicted, but only
+// after everything that no sequence stands on. The handle has the ids, which say what to read again when rows are
+// gone, and a mark in the store's tree, so that taking the sequence up again compares no id.
 //
 //   insert(.., {.rest = &rest})   its rows can be found from now on, and are marked
 //   put_to_rest(entry, rest)      the entry is empty, its pages are the store's alone

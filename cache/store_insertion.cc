@@ -11,7 +11,7 @@ namespace ibid {
 
 namespace {
 
-// What must survive making room.
+// Pins the nodes that must survive while room is made.
 class Kept {
  public:
   Kept(PrefixNode* a, PrefixNode* b) : nodes_{a, b} {
@@ -138,7 +138,7 @@ Status LruKvCacheStore::admit(const Plan& plan, RemovedNodes& removed) {
     return divide_up(above(bytes, budget_bytes_), page_charge_bytes_);
   };
   if (wanted <= budget_bytes_) return {};
-  // What the new pages hang on must survive.
+  // The nodes below which the new pages will hang must survive.
   const Kept kept(plan.parent, plan.grown_leaf);
   const size_t n_evictable = tree_.count_evictable(excess_pages(wanted));
   if (n_evictable < excess_pages(wanted - tree_.endings().bytes())) {
@@ -173,7 +173,8 @@ PrefixNode& LruKvCacheStore::add_pages(Plan& plan, const KvCacheEntry& entry, Re
       if (ids.size() > node->n_ids) {
         plan.replaced.push_back(tree_.extend(*node, ids, entry.pages()[i]));
       }
-      // Only now: a shared page may begin with all ids that it had, and with none but these.
+      // The leaf is shared after it has grown, not before. A shared page may begin with all ids that the leaf had,
+      // which share() does not allow; none begins with all ids that it has now.
       if (plan.space == kSharedSpace) tree_.share(*node, removed);
     } else {
       node = &tree_.add(*node, plan.space, ids, entry.pages()[i], plan.prepared);

@@ -63,7 +63,7 @@ class Validator {
     return n;
   }
 
-  // What goes first stands first.
+  // The leaf that goes first stands first.
   static bool in_order(const Node& first, const Node& second) {
     if (first.marks.empty() != second.marks.empty()) return first.marks.empty();
     if (!first.marks.empty()) return first.last_used <= second.last_used;

@@ -1,13 +1,15 @@
-// TierDirectory: the files of a cold tier: one record (cache/kv_page_file.h) a file, written so that a crash leaves a
-// file whole or not at all. It has no policy and no index, and it owns nothing but the lock of the directory:
+// TierDirectory: the files of a cold tier. Each holds one record (cache/kv_page_file.h), and is written so that a
+// crash leaves it whole or not at all. It has no policy and no index, and it owns nothing but the lock of the
+// directory:
 //
 //   <directory>/lock                                held while this lives
 //              /<before>-<name>.kv                  a page
 //              /<n>.tmp                             being written; what a crash left is removed by scan()
 //              /quarantine/<before>-<name>.kv       at most kMaxQuarantined files that were not what they said
 //
-// The directory and quarantine/ are their user's alone, and are reached through the descriptors that open() checked.
-// Anything in them with another name, and whatever is no regular file, is somebody else's: it is never read or removed.
+// The directory and quarantine/ belong to their user alone, and are reached through the descriptors that open()
+// checked. Anything in them that has another name or is no regular file belongs to somebody else, and is never read
+// or removed.
 //
 // write(), remove(), sync(), quarantine() and clear_quarantine() are called by one thread at a time; read() by any
 // number meanwhile. `files` must outlive it.
@@ -65,7 +67,8 @@ class TierDirectory {
   Status quarantine(const std::string& file_name);
   Status clear_quarantine();
 
-  // For the order of eviction after a restart, and nothing else: failing does not matter. Called by any thread.
+  // Serves the order of eviction after a restart and nothing else, so failing does not matter. Called by any
+  // thread.
   void set_mtime(const std::string& file_name, int64_t mtime_ns) noexcept;
 
  private:

@@ -72,8 +72,7 @@ Library load_library() {
   const auto core = reinterpret_cast<char* (*)()>(dlsym(handle, "openblas_get_corename"));
   const auto set_threads = reinterpret_cast<void (*)(int)>(dlsym(handle, "openblas_set_num_threads"));
   if (sgemm == nullptr || core == nullptr || set_threads == nullptr || !is_core_for(isa, core())) {
-    dlclose(handle);
-    return {};
+    return {};  // still loaded: closed, it would leave memory behind that nobody can give back
   }
   Library library{sgemm, core()};
   const auto max_threads = reinterpret_cast<int (*)()>(dlsym(handle, "omp_get_max_threads"));

@@ -21,42 +21,9 @@
 #include "base/parallel.h"
 #include "kernels/activation.h"
 #include "kernels/panel.h"
+#include "kernels/quantized_rows.h"
 
 namespace ibid {
-
-// Input rows of a linear layer in int8: per row and per block of 32 columns one scale.
-//   x[k] ~ scale * q[k],  scale = max|x| / 127 over the block, q = round to nearest even
-// Columns are padded with zeros to a multiple of 64, so that kernels never see a half chunk. Sixteen rows of one block
-// lie side by side, as a tile of rows reads them; rows of the last sixteen that are not there may be read (and what
-// comes of them is dropped).
-inline constexpr size_t kRowGroup = 16;
-
-struct QuantizedRows {
-  size_t n_rows = 0;
-  size_t n_cols = 0;            // as in the layer, a multiple of 32; padded_cols() are there
-  int8_t* q = nullptr;          // [row groups, blocks, 16, 32]  -127..127
-  float* scale = nullptr;       // [row groups, blocks, 16]
-  float* scaled_sum = nullptr;  // [row groups, blocks, 16]  scale * float(sum of q): what a min multiplies
-  int32_t* offset32 = nullptr;  // [row groups, blocks, 16]  -128 * sum of q over 32 columns: what codes that
-  int32_t* offset16 = nullptr;  // [row groups, blocks, 2, 16]  are stored as code + 128 count too much
-
-  [[gnu::always_inline]] size_t padded_cols() const {
-    return (n_cols + kChunkCols - 1) / kChunkCols * kChunkCols;
-  }
-  [[gnu::always_inline]] size_t blocks() const { return padded_cols() / kQuantBlock; }
-  // Where a row's block is in scale, scaled_sum and offset32, and, times 32, in q.
-  [[gnu::always_inline]] size_t at(size_t row, size_t block) const {
-    return (row / kRowGroup * blocks() + block) * kRowGroup + row % kRowGroup;
-  }
-  // In offset16: half 0 or 1 of the block.
-  [[gnu::always_inline]] size_t half_at(size_t row, size_t block, size_t half) const {
-    return ((row / kRowGroup * blocks() + block) * 2 + half) * kRowGroup + row % kRowGroup;
-  }
-
-  // The arrays of n_rows rows, one after another in memory: 64-byte aligned, bytes(n_rows, n_cols) long.
-  static size_t bytes(size_t n_rows, size_t n_cols);
-  static QuantizedRows from(std::byte* memory, size_t n_rows, size_t n_cols);
-};
 
 // Below it 127 / max would overflow.
 inline constexpr float kTinyBlock = 1e-35f;
@@ -124,10 +91,10 @@ struct Kernels {
   const char* name;  // "ref", "avx2", "avxvnni", "avx512", "amx", "reference"
 
   // --- linear: y[i, r] = sum over k of W[r, k] x[i, k] for the rows of panels [panels.begin, panels.end).
-  // Per block of 32 (kP6k: 16) columns, in increasing order:
+  // Per group of columns under one scale, 32 or 16 (kernels/panel.h), in increasing order:
   //   acc = fma(float(integer sum of code * q), s * x.scale, acc)
-  //   acc = fma(m, x.scaled_sum, acc)                               (types with a min)
-  // over the padded columns. kP6k multiplies both of its 16-column scales by the x.scale of their block.
+  //   acc = fma(m, x.scale * float(sum of q), acc)    (types with a min; x.scaled_sum for 32, for 16 from offset16)
+  // over the padded columns. x.scale is that of the block of 32, for both of its groups of 16.
   // y: [x.n_rows, y_stride], y_stride >= 16 * n_panels. scratch: linear_scratch_bytes(n_cols) per thread,
   // 64-byte aligned.
   void (*linear_int8)(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,

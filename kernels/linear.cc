@@ -12,9 +12,6 @@ namespace {
 
 constexpr size_t kTileColumns = kMaxLinearPanels * kPanelRows;
 
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-size_t padded_rows(size_t n) { return (n + kRowGroup - 1) / kRowGroup * kRowGroup; }
-
 }  // namespace
 
 const char* numerics_name(Numerics numerics) {
@@ -26,37 +23,12 @@ const char* numerics_name(Numerics numerics) {
   return "?";
 }
 
-size_t QuantizedRows::bytes(size_t n_rows, size_t n_cols) {
-  const QuantizedRows end = from(nullptr, n_rows, n_cols);
-  return static_cast<size_t>(reinterpret_cast<uintptr_t>(end.offset16)) +
-         aligned(2 * end.at(padded_rows(n_rows), 0) * sizeof(int32_t));
-}
-
-QuantizedRows QuantizedRows::from(std::byte* memory, size_t n_rows, size_t n_cols) {
-  CHECK_EQ(n_cols % kQuantBlock, size_t{0});
-  QuantizedRows rows;
-  rows.n_rows = n_rows;
-  rows.n_cols = n_cols;
-  auto address = reinterpret_cast<uintptr_t>(memory);
-  const auto take = [&address](size_t bytes) {
-    const uintptr_t start = address;
-    address += aligned(bytes);
-    return start;
-  };
-  const size_t n_blocks = rows.at(padded_rows(n_rows), 0);
-  rows.q = reinterpret_cast<int8_t*>(take(n_blocks * kQuantBlock));
-  rows.scale = reinterpret_cast<float*>(take(n_blocks * sizeof(float)));
-  rows.scaled_sum = reinterpret_cast<float*>(take(n_blocks * sizeof(float)));
-  rows.offset32 = reinterpret_cast<int32_t*>(take(n_blocks * sizeof(int32_t)));
-  rows.offset16 = reinterpret_cast<int32_t*>(take(2 * n_blocks * sizeof(int32_t)));
-  return rows;
-}
-
 size_t linear_scratch_bytes(size_t max_n_cols) {
-  // A tile's float accumulators, and its panels unpacked: per row of W a byte per code and a float scale per
-  // 16 columns (or a scale and a min per 32).
+  // A tile's float accumulators and one vector more, and its panels unpacked: per row of W a byte per code, and a
+  // float scale and a float min per 16 columns.
   const size_t cols = (max_n_cols + kChunkCols - 1) / kChunkCols * kChunkCols;
-  const size_t unpacked = kTileColumns * (kMaxLinearRows * sizeof(float) + cols + cols / 16 * sizeof(float));
+  const size_t unpacked = kTileColumns * (kMaxLinearRows * sizeof(float) + cols + cols / 16 * 2 * sizeof(float)) +
+                          kPanelRows * sizeof(float);
   return std::max(unpacked, blas_scratch_bytes(max_n_cols));
 }
 
@@ -72,7 +44,7 @@ LinearInput LinearInput::rows(size_t first, size_t n) const {
     part.quantized.offset32 += at;
     part.quantized.offset16 += quantized.half_at(first, 0, 0);
   }
-  part.set_rows(n);
+  part.n_rows = part.quantized.n_rows = n;  // the groups stay as they are
   return part;
 }
 

@@ -27,7 +27,11 @@ struct LinearInput {
   size_t stride = 0;
   QuantizedRows quantized;  // q == nullptr: no consumer is quantised
 
-  void set_rows(size_t n) { n_rows = quantized.n_rows = n; }
+  // Room for n rows, which nothing is known of yet.
+  void set_rows(size_t n) {
+    n_rows = n;
+    quantized.set_rows(n);
+  }
 
   // Rows [first, first + n) as an input of their own, in place. REQUIRES: first is a multiple of kRowGroup.
   LinearInput rows(size_t first, size_t n) const;

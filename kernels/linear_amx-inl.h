@@ -26,10 +26,12 @@ struct AmxTile {
   static constexpr size_t kSums = kRowGroup * kPanelRows;  // of one group of columns
 
   const SignedPanel w;
-  const int8_t* q;         // of block 0, kRowGroup * 32 to the next
-  const float* x_scale;    // of block 0, kRowGroup to the next
-  const float* x_sum;
-  int32_t* sums;           // [2][16][16]
+  const int8_t* q;            // of block 0, kRowGroup * 32 to the next
+  const float* x_scale;       // of block 0, kRowGroup to the next
+  const float* x_sum;         // as x_scale: what mins of 32 columns multiply
+  const int32_t* x_offset16;  // of block 0, 2 * kRowGroup to the next: for mins of 16
+  int32_t* sums;              // [2][16][16]
+  float* half_sums;           // [16]  what mins of 16 columns multiply
 
   IBID_INLINE int32_t* slot(size_t group) const { return sums + group % 2 * kSums; }
 
@@ -62,7 +64,11 @@ struct AmxTile {
     }
     if constexpr (F::kMins) {
       const float* row_sum = x_sum + b * kRowGroup;
-      const V16 min = load(w.mins + b * kPanelRows);
+      if constexpr (F::kHalfMins) {
+        scale_half_sums(row_scale, x_offset16 + group * kRowGroup, half_sums);
+        row_sum = half_sums;
+      }
+      const V16 min = load(w.mins + group * kPanelRows);
 #pragma GCC unroll 16
       for (size_t r = 0; r < kRows; ++r) acc[r] = fma(min, set1(row_sum[r]), acc[r]);
     }
@@ -84,9 +90,13 @@ struct AmxTile {
     for (size_t line = 0; line < 2 * kRowGroup * kQuantBlock; line += 64) prefetch(next + line);
     prefetch(x_scale + (blocks + g) * kRowGroup);
     prefetch(x_scale + (blocks + g + 1) * kRowGroup);
-    if constexpr (F::kMins) {
+    if constexpr (F::kMins && !F::kHalfMins) {
       prefetch(x_sum + (blocks + g) * kRowGroup);
       prefetch(x_sum + (blocks + g + 1) * kRowGroup);
+    }
+    if constexpr (F::kHalfMins) {
+      const int32_t* sums_of_next = x_offset16 + 2 * (blocks + g) * kRowGroup;
+      for (size_t line = 0; line < 4; ++line) prefetch(sums_of_next + line * kRowGroup);
     }
   }
 
@@ -127,7 +137,13 @@ template <typename F, size_t kRows>
 void amx_rows(const SignedPanel& w, const QuantizedRows& x, size_t row, int32_t* sums, Ahead& ahead, float* y,
               size_t y_stride, size_t n) {
   const size_t first = x.at(row, 0);
-  const AmxTile<F, kRows> tile{w, x.q + first * kQuantBlock, x.scale + first, x.scaled_sum + first, sums};
+  const AmxTile<F, kRows> tile{w,
+                               x.q + first * kQuantBlock,
+                               x.scale + first,
+                               x.scaled_sum + first,
+                               x.offset16 + x.half_at(row, 0, 0),
+                               sums,
+                               reinterpret_cast<float*>(sums) + 2 * kRowGroup * kPanelRows};
   tile.run(x.blocks(), ahead, y + row * y_stride, y_stride, n);
 }
 
@@ -135,9 +151,9 @@ void amx_rows(const SignedPanel& w, const QuantizedRows& x, size_t row, int32_t*
 template <typename F>
 void amx_panel(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range rows, float* y, size_t y_stride,
                std::byte* scratch) {
-  const size_t blocks = x.blocks(), panel_size = blocks / 2 * F::kChunkBytes;
+  const size_t blocks = x.blocks(), panel_size = F::panel_bytes(blocks);
   auto* sums = reinterpret_cast<int32_t*>(scratch);
-  auto* codes = reinterpret_cast<uint8_t*>(sums + 2 * kRowGroup * kPanelRows);
+  auto* codes = reinterpret_cast<uint8_t*>(sums + (2 * kRowGroup + F::kHalfMins) * kPanelRows);
   auto* scales = reinterpret_cast<float*>(codes + blocks * kQuantBlock * kPanelRows);
   const SignedPanel unpacked{codes, scales, scales + blocks * F::kGroups * kPanelRows};
   const std::byte* panel = w.data + p * panel_size;

@@ -41,33 +41,55 @@ struct Sums {
 
 // --- few rows
 
+// Where one block of some rows of one group is; the rows follow each other. kGroups: of columns in a block.
+template <size_t kGroups>
+struct RowsAt {
+  const int8_t* q;
+  const float *scale, *scaled_sum;
+  const int32_t* offset;  // of the first 16 columns, or of all 32
+  size_t group;           // rows: to the next block
+
+  IBID_INLINE RowsAt(const QuantizedRows& x, size_t row)
+      : q(x.q + x.at(row, 0) * kQuantBlock),
+        scale(x.scale + x.at(row, 0)),
+        scaled_sum(x.scaled_sum + x.at(row, 0)),
+        offset(kGroups == 1 ? x.offset32 + x.at(row, 0) : x.offset16 + x.half_at(row, 0, 0)),
+        group(x.group) {}
+  IBID_INLINE void next_block() {
+    q += group * kQuantBlock;
+    scale += group;
+    scaled_sum += group;
+    offset += group * kGroups;
+  }
+};
+
+// One block of the rows, which is block `index` of the chunk.
 template <typename F, size_t kRows>
-IBID_INLINE void gemv_block(const std::byte* chunk, B64 table, size_t half, const QuantizedRows& x, size_t row,
-                            size_t b, V16* acc) {
+IBID_INLINE void gemv_block(const std::byte* chunk, B64 table, size_t index, const RowsAt<F::kGroups>& x,
+                            V16* acc) {
   using S = Sums<F::kOffset, F::kSmall>;
-  const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes, table);
+  const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + index * F::kBlockBytes, table);
   constexpr size_t kVectors = 8 / F::kGroups;  // per scale
-  const size_t first = x.at(row, b);           // the others follow it: none is in another group of rows
 #pragma GCC unroll 2
   for (size_t group = 0; group < F::kGroups; ++group) {
-    const V16 scale = load_scales<F>(chunk, half * F::kGroups + group);
+    const V16 scale = load_scales<F>(chunk, index * F::kGroups + group);
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
-      const size_t at = first + r;
-      const int8_t* q = x.q + at * kQuantBlock;
-      I16 sum = S::start(F::kGroups == 1 ? x.offset32 + at : x.offset16 + x.half_at(row, b, group) + r);
+      const int8_t* q = x.q + r * kQuantBlock;
+      I16 sum = S::start(x.offset + group * x.group + r);
 #pragma GCC unroll 8
       for (size_t j = group * kVectors; j < (group + 1) * kVectors; ++j) {
         sum = S::dot(sum, codes.at[j], spread4(q + 4 * j));
       }
-      acc[r] = fma(to_float(sum), mul(scale, set1(x.scale[at])), acc[r]);
+      acc[r] = fma(to_float(sum), mul(scale, set1(x.scale[r])), acc[r]);
     }
-  }
-  if constexpr (F::kMins) {
-    const V16 min = load_mins<F>(chunk, half);
+    if constexpr (F::kMins) {
+      const V16 min = load_mins<F>(chunk, index * F::kGroups + group);
 #pragma GCC unroll 8
-    for (size_t r = 0; r < kRows; ++r) {
-      acc[r] = fma(min, set1(x.scaled_sum[first + r]), acc[r]);
+      for (size_t r = 0; r < kRows; ++r) {
+        const float x_sum = F::kHalfMins ? scaled_half_sum(x.scale[r], x.offset[group * x.group + r]) : x.scaled_sum[r];
+        acc[r] = fma(min, set1(x_sum), acc[r]);
+      }
     }
   }
 }
@@ -78,11 +100,21 @@ void gemv_panel(const std::byte* panel, B64 table, const QuantizedRows& x, size_
   V16 acc[kRows];
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) acc[r] = zero();
-  const size_t blocks = x.blocks();
-  for (size_t b = 0; b < blocks; b += 2, panel += F::kChunkBytes) {
-    for (size_t line = 0; line < F::kChunkBytes; line += 64) prefetch_l2(panel + kPrefetchBytes + line);
-    gemv_block<F, kRows>(panel, table, 0, x, row, b, acc);
-    gemv_block<F, kRows>(panel, table, 1, x, row, b + 1, acc);
+  // As many lines each time: a loop whose end varies is predicted wrong once a turn.
+  constexpr size_t kPairs = F::kChunkBlocks / 2, kPairBytes = (F::kChunkBytes / 64 + kPairs - 1) / kPairs * 64;
+  RowsAt<F::kGroups> at(x, row);
+  size_t pairs = x.blocks() / 2;
+  for (; pairs > 0; panel += F::kChunkBytes) {
+    const size_t n = pairs < kPairs ? pairs : kPairs;
+    for (size_t pair = 0; pair < n; ++pair) {
+      const std::byte* ahead = panel + kPrefetchBytes + pair * kPairBytes;
+      for (size_t line = 0; line < kPairBytes; line += 64) prefetch_l2(ahead + line);
+      gemv_block<F, kRows>(panel, table, 2 * pair, at, acc);
+      at.next_block();
+      gemv_block<F, kRows>(panel, table, 2 * pair + 1, at, acc);
+      at.next_block();
+    }
+    pairs -= n;
   }
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) storeu(y + (row + r) * y_stride, acc[r]);
@@ -90,7 +122,7 @@ void gemv_panel(const std::byte* panel, B64 table, const QuantizedRows& x, size_
 
 template <typename F>
 void gemv(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride) {
-  const size_t panel_size = x.blocks() / 2 * F::kChunkBytes;
+  const size_t panel_size = F::panel_bytes(x.blocks());
   const B64 table = load_table<F>(w.type);
   for (size_t p = panels.begin; p < panels.end; ++p) {
     const std::byte* panel = w.data + p * panel_size;
@@ -166,25 +198,32 @@ struct Tile {
   }
 
   // Rows [row, row + kRows), all in one group of rows. acc: kRows * kPanels vectors in L1; in registers they would
-  // push the integer sums out.
+  // push the integer sums out. Behind them one vector, for what mins of 16 columns multiply.
   static void run(const Unpacked<kPanels>& unpacked, const QuantizedRows& x, size_t row, Ahead& ahead,
                   float* acc, float* y, size_t y_stride) {
     const size_t blocks = x.blocks();
     const Unpacked<kPanels> w = unpacked;
+    RowsAt<kGroups> at(x, row);
     for (size_t i = 0; i < kRows * kPanels; ++i) store(acc + i * kPanelRows, zero());
+    float* const half_sums = acc + kRows * kPanels * kPanelRows;
+    const size_t in_group = row & (x.group - 1);
     for (size_t b = 0; b < blocks; ++b) {
       ahead.prefetch_lines(kAheadLines);
-      const size_t at = x.at(row, b);
       for (size_t group = 0; group < kGroups; ++group) {
         const size_t scale_index = b * kGroups + group;
         keep_in_memory(acc);
         I16 sum[kRows][kPanels];
         multiply(w.codes + scale_index * (8 / kGroups) * kPanels * 64,
-                 x.q + at * kQuantBlock + group * (kQuantBlock / kGroups),
-                 kGroups == 1 ? x.offset32 + at : x.offset16 + x.half_at(row, b, group), sum);
-        accumulate(sum, w.scales + scale_index * kPanels * kPanelRows, w.mins + b * kPanels * kPanelRows,
-                   x.scale + at, x.scaled_sum + at, acc);
+                 at.q + group * (kQuantBlock / kGroups), at.offset + group * at.group, sum);
+        const float* x_sum = at.scaled_sum;
+        if constexpr (kMins && kGroups == 2) {
+          scale_half_sums(at.scale - in_group, at.offset + group * at.group - in_group, half_sums);
+          x_sum = half_sums + in_group;
+        }
+        const size_t of_scale = scale_index * kPanels * kPanelRows;
+        accumulate(sum, w.scales + of_scale, w.mins + of_scale, at.scale, x_sum, acc);
       }
+      at.next_block();
     }
     for (size_t r = 0; r < kRows; ++r) {
       for (size_t p = 0; p < kPanels; ++p) {
@@ -201,10 +240,10 @@ void gemm_panels(const PackedMatrix& w, const QuantizedRows& x, size_t p, Range 
   using S = typename GemmTraits<F>::S;
   const size_t blocks = x.blocks();
   auto* acc = reinterpret_cast<float*>(scratch);
-  auto* codes = reinterpret_cast<uint8_t*>(acc + kLinearRows * kPanels * kPanelRows);
+  auto* codes = reinterpret_cast<uint8_t*>(acc + (kLinearRows * kPanels + F::kHalfMins) * kPanelRows);
   auto* scales = reinterpret_cast<float*>(codes + blocks * kQuantBlock * kPanelRows * kPanels);
   const Unpacked<kPanels> unpacked{codes, scales, scales + blocks * F::kGroups * kPanelRows * kPanels};
-  const size_t panel_size = blocks / 2 * F::kChunkBytes;
+  const size_t panel_size = F::panel_bytes(blocks);
   for (size_t i = 0; i < kPanels; ++i) {
     unpack_panel<F, GemmTraits<F>::kOffset - F::kOffset, kPanels>(w.data + (p + i) * panel_size,
                                                                   load_table<F>(w.type), blocks, i, unpacked);

@@ -23,7 +23,7 @@ T load(const std::byte* at, size_t index) {
 // Where the parts of column k of lane `lane` lie in a chunk's codes (kernels/panel.h).
 struct CodePlace {
   size_t byte;
-  unsigned shift;     // 4 for a high nibble
+  unsigned shift;     // of the code, or its low bits, in the byte
   size_t high_byte;   // 5 and 6 bit types: where the bits above the nibble are
   unsigned high_shift;
 };
@@ -32,18 +32,21 @@ CodePlace code_place(const PanelFormat& format, size_t column, size_t lane) {
   const size_t k = column % kQuantBlock;
   const size_t block = column / kQuantBlock * format.block_code_bytes();
   if (format.bits == 8) return {block + (k / 4 * kPanelRows + lane) * 4 + k % 4, 0, 0, 0};
+  const unsigned pair_shift = static_cast<unsigned>(2 * (k % 16 / 4));
+  if (format.bits == 2) return {block + (k / 16 * kPanelRows + lane) * 4 + k % 4, pair_shift, 0, 0};
   const size_t nibbles = kQuantBlock * kPanelRows / 2;
   const size_t low = block + (k % 16 / 4 * kPanelRows + lane) * 4 + k % 4;
   const size_t high = block + nibbles + lane * 4 + k % 4;
   const unsigned shift = k < 16 ? 0 : 4;
-  if (format.bits == 6) return {low, shift, high + k / 16 * kPanelRows * 4, static_cast<unsigned>(2 * (k % 16 / 4))};
+  if (format.bits == 6) return {low, shift, high + k / 16 * kPanelRows * 4, pair_shift};
   return {low, shift, high, static_cast<unsigned>(k / 4)};
 }
 
 int load_code(const PanelFormat& format, const std::byte* codes, size_t column, size_t lane) {
   const CodePlace place = code_place(format, column, lane);
   const unsigned byte = std::to_integer<unsigned>(codes[place.byte]);
-  unsigned code = format.bits == 8 ? byte : (byte >> place.shift) & 15u;
+  const unsigned mask_of_byte = format.bits == 8 ? 255 : format.bits == 2 ? 3 : 15;
+  unsigned code = byte >> place.shift & mask_of_byte;
   if (format.bits == 5 || format.bits == 6) {
     const unsigned mask = format.bits == 5 ? 1 : 3;
     code |= ((std::to_integer<unsigned>(codes[place.high_byte]) >> place.high_shift) & mask) << 4;
@@ -68,6 +71,17 @@ StoredCodes stored_codes(const PanelFormat& format) {
   return stored;
 }
 
+// Two bits of each column from `shift` on, four columns 4 apart in a byte (kernels/panel.h).
+void pack_pairs(const uint8_t* stored, unsigned shift, size_t lane, std::byte* out) {
+  for (size_t v = 0; v < 2; ++v) {
+    uint8_t pairs[4] = {};
+    for (size_t k = 0; k < 16; ++k) {
+      pairs[k % 4] = static_cast<uint8_t>(pairs[k % 4] | stored[16 * v + k] >> shift << (2 * (k / 4)));
+    }
+    std::memcpy(out + (v * kPanelRows + lane) * 4, pairs, 4);
+  }
+}
+
 // The codes of one block of 32 columns of one lane, a block at a time because load time is spent here.
 void pack_block(const PanelFormat& format, const StoredCodes& stored_codes, const int8_t* codes, size_t lane,
                 std::byte* out) {
@@ -80,6 +94,7 @@ void pack_block(const PanelFormat& format, const StoredCodes& stored_codes, cons
     for (size_t j = 0; j < 8; ++j) std::memcpy(out + (j * kPanelRows + lane) * 4, stored + 4 * j, 4);
     return;
   }
+  if (format.bits == 2) return pack_pairs(stored, 0, lane, out);
   uint8_t nibbles[16];
   for (size_t k = 0; k < 16; ++k) nibbles[k] = static_cast<uint8_t>((stored[k] & 15) | (stored[16 + k] << 4));
   for (size_t j = 0; j < 4; ++j) std::memcpy(out + (j * kPanelRows + lane) * 4, nibbles + 4 * j, 4);
@@ -90,15 +105,7 @@ void pack_block(const PanelFormat& format, const StoredCodes& stored_codes, cons
     }
     std::memcpy(out + kQuantBlock * kPanelRows / 2 + 4 * lane, &fifth, 4);
   }
-  if (format.bits == 6) {
-    for (size_t v = 0; v < 2; ++v) {
-      uint8_t high[4] = {};
-      for (size_t k = 0; k < 16; ++k) {
-        high[k % 4] = static_cast<uint8_t>(high[k % 4] | stored[16 * v + k] >> 4 << (2 * (k / 4)));
-      }
-      std::memcpy(out + kQuantBlock * kPanelRows / 2 + (v * kPanelRows + lane) * 4, high, 4);
-    }
-  }
+  if (format.bits == 6) pack_pairs(stored, 4, lane, out + kQuantBlock * kPanelRows / 2);
 }
 
 uint16_t scale_bits(const PanelFormat& format, float scale) {
@@ -130,7 +137,7 @@ void pack_scales(const PanelFormat& format, const PanelRows& rows, size_t row_gr
 void pack_chunk(const PanelFormat& format, const StoredCodes& stored, const PanelRows& rows, size_t n_cols,
                 size_t first_col, size_t lane, std::byte* chunk) {
   const size_t groups = n_cols / format.group;
-  const size_t end = std::min(first_col + kChunkCols, n_cols);
+  const size_t end = std::min(first_col + format.chunk_cols(), n_cols);
   for (size_t col = first_col; col < end; col += kQuantBlock) {
     const size_t block = (col - first_col) / kQuantBlock * format.block_code_bytes();
     pack_block(format, stored, &rows.codes[lane * n_cols + col], lane, chunk + format.codes_at() + block);
@@ -182,12 +189,12 @@ void pack_panel(PanelType type, size_t n_cols, const PanelRows& rows, std::byte*
   CHECK_EQ(format.super_scales() ? rows.scale_codes.size() : rows.scales.size(), groups);
   CHECK_EQ(format.super_scales() ? rows.min_codes.size() : rows.mins.size(), format.has_mins ? groups : 0);
   if (format.super_scales()) {
-    const size_t chunks = rows.n_rows * ((n_cols + kChunkCols - 1) / kChunkCols);
+    const size_t chunks = rows.n_rows * ((n_cols + format.chunk_cols() - 1) / format.chunk_cols());
     CHECK_EQ(rows.super_scales.size(), chunks);
     CHECK_EQ(rows.super_mins.size(), format.has_mins ? chunks : 0);
   }
   const StoredCodes stored = stored_codes(format);
-  for (size_t col = 0; col < n_cols; col += kChunkCols, out += format.chunk_bytes()) {
+  for (size_t col = 0; col < n_cols; col += format.chunk_cols(), out += format.chunk_bytes()) {
     for (size_t lane = 0; lane < rows.n_rows; ++lane) pack_chunk(format, stored, rows, n_cols, col, lane, out);
   }
 }
@@ -206,9 +213,9 @@ void unpack_row(const PackedMatrix& w, size_t row, float* out) {
   }
   const PanelFormat format = panel_format(w.type);
   for (size_t col = 0; col < w.n_cols; ++col) {
-    const std::byte* chunk = panel + col / kChunkCols * format.chunk_bytes();
-    const size_t group = col % kChunkCols / format.group;
-    const int code = load_code(format, chunk + format.codes_at(), col % kChunkCols, lane);
+    const std::byte* chunk = panel + col / format.chunk_cols() * format.chunk_bytes();
+    const size_t group = col % format.chunk_cols() / format.group;
+    const int code = load_code(format, chunk + format.codes_at(), col % format.chunk_cols(), lane);
     const float product = panel_scale(format, chunk, group, lane) * static_cast<float>(code);
     out[col] = format.has_mins ? product + panel_min(format, chunk, group, lane) : product;
   }

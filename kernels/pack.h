@@ -20,7 +20,7 @@ struct PanelRows {
                                   // by value
   std::span<const float> scales;  // [n_rows, groups]  exactly values of the 16 bits that the panel stores
   std::span<const float> mins;    // [n_rows, groups]  likewise; types with mins
-  // In their place for k types, chunks = n_cols / 64 rounded up: scale = float(super_scales) * scale_codes,
+  // In their place for super scales, chunks = n_cols / 256 rounded up: scale = float(super_scales) * scale_codes,
   // min = -(float(super_mins) * min_codes); by 1/8 where the panel has kEighthByCode.
   std::span<const uint16_t> super_scales, super_mins;  // [n_rows, chunks] halves; super_mins: types with mins
   std::span<const int8_t> scale_codes, min_codes;      // [n_rows, groups]; min_codes: types with mins

@@ -29,6 +29,7 @@ constexpr PanelInfo kPanels[] = {
     {PanelType::kP5k, "P5k", {32, 5, 0, true, kHalfByCode}, 0},
     {PanelType::kP8, "P8", {32, 8, 128, false, kHalf}, 0},
     {PanelType::kP6k, "P6k", {16, 6, 32, false, kHalfByCode}, 0},
+    {PanelType::kP2k, "P2k", {16, 2, 0, true, kHalfByCode}, 0},
     {PanelType::kP4e, "P4e", {32, 4, 64, false, kBfloat, CodeTable::kFp4}, 0},
     {PanelType::kP4f, "P4f", {16, 4, 64, false, kHalf, CodeTable::kFp4}, 0},
     {PanelType::kP4n, "P4n", {32, 4, 128, false, kHalf, CodeTable::kIq4}, 0},
@@ -174,8 +175,9 @@ float f8_value(PanelType type, const std::byte* panel, size_t k, size_t lane) {
 size_t panel_bytes(PanelType type, size_t n_cols) {
   if (panel_is_f8(type)) return n_cols / kQuantBlock * kF8ChunkBytes;
   if (panel_is_float(type)) return aligned(n_cols * kPanelRows * info_of(type).bytes_per_value);
-  const size_t chunks = (n_cols + kChunkCols - 1) / kChunkCols;
-  return aligned(chunks * info_of(type).format.chunk_bytes());
+  const PanelFormat& format = info_of(type).format;
+  const size_t chunks = (n_cols + format.chunk_cols() - 1) / format.chunk_cols();
+  return aligned(chunks * format.chunk_bytes());
 }
 
 size_t packed_bytes(PanelType type, size_t n_rows, size_t n_cols) {

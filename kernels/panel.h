@@ -5,21 +5,21 @@
 // one accumulator, and no sum is ever split or reordered: that is what makes results independent of
 // instruction set, thread count and the number of input rows.
 //
-//   panel:  chunk 0 | chunk 1 | ...                  one chunk = 64 columns (two blocks of 32), 64-byte aligned
-//   chunk:  scales [2][16] | mins [2][16] (m types) | codes                                  scales, mins: halves
-//   chunk of k types:  d [16] | dmin [16] (types with mins) | scales [groups][16] | mins [groups][16] | padding to
-//           64 bytes | codes                                     d, dmin: halves; scales, mins: int8; d is that of the
-//           block of 256 that the chunk is a quarter of
+//   panel:  chunk 0 | chunk 1 | ...                  64-byte aligned
+//   chunk:  scales [groups][16] | mins [groups][16] (m types) | codes               64 columns; scales, mins: halves
+//   chunk of types with super scales:  d [16] | dmin [16] (types with mins) | scales [groups][16] | mins [groups][16]
+//           | padding to 64 bytes | codes    256 columns, one block of the file; d, dmin: halves; scales, mins: int8
 //
 // Codes of a quantised chunk, per block of 32 columns (k = 0..31), for row r of the panel:
 //   8 bit   [8][16][4]   byte [j][r][i] is the code of k = 4 j + i, stored as code + 128 (unsigned)
 //   4 bit   [4][16][4]   byte [j][r][i]: low nibble k = 4 j + i, high nibble k = 16 + 4 j + i
 //   6 bit   as 4 bit, then two vectors of high bits: bits 2 m and 2 m + 1 of byte [v][r][i] are those of
 //           k = 4 (4 v + m) + i
+//   2 bit   [2][16][4]   bits 2 m and 2 m + 1 of byte [v][r][i] are the code of k = 4 (4 v + m) + i
 //   5 bit   as 4 bit, then the fifth bits: 16 x uint32 of the block; bit 8 i + j of word r is that of
 //           k = 4 j + i, so that one shift by j brings it to bit 0 of byte i for all four
-// Groups of 4 consecutive k in one 32-bit lane are what vpdpbusd multiplies. The last chunk of a row whose
-// number of blocks is odd carries a zero block.
+// Groups of 4 consecutive k in one 32-bit lane are what vpdpbusd multiplies. The last chunk of a row may have
+// fewer blocks than there is room for: the others are zero.
 //
 // | type | from                | scales       | value                       |
 // |------|---------------------|--------------|-----------------------------|
@@ -31,6 +31,7 @@
 // | kP5k | Q5_K                | d sc per 32  | s c + m                     |
 // | kP8  | Q8_0                | f16 per 32   | s c                         |
 // | kP6k | Q6_K, Q3_K          | d sc per 16  | s (c - 32)                  |
+// | kP2k | Q2_K                | d sc per 16  | s c + m     (mins per 16, too) |
 // | kP4e | MXFP4               | bfloat per 32 | s t[c], t: E2M1             |
 // | kP4f | NVFP4               | f16 per 16   | s t[c], t: E2M1             |
 // | kP4n | IQ4_NL              | f16 per 32   | s t[c], t: IQ4              |
@@ -59,10 +60,11 @@ namespace ibid {
 
 inline constexpr size_t kPanelRows = 16;
 inline constexpr size_t kQuantBlock = 32;   // columns per activation scale
-inline constexpr size_t kChunkCols = 64;
+inline constexpr size_t kChunkCols = 64;        // of a chunk; kernels see rows padded to a multiple of it
+inline constexpr size_t kSuperChunkCols = 256;  // of a chunk with super scales
 
 enum class PanelType : uint8_t {
-  kP4, kP4m, kP4k, kP5, kP5m, kP5k, kP8, kP6k,                       // codes are numbers
+  kP4, kP4m, kP4k, kP5, kP5m, kP5k, kP8, kP6k, kP2k,                 // codes are numbers
   kP4e, kP4f, kP4n, kP4nk, kP3s, kP3x, kP2x, kP2s, kP1s, kP1m,       // codes are indices of a table
   kPH, kPB, kPE4, kPE5, kPF,                                         // floats
 };
@@ -88,8 +90,8 @@ inline uint16_t f8_half(PanelType type, uint8_t byte) {
 
 // How the codes of a quantised panel are stored.
 struct PanelFormat {
-  size_t group;        // columns per scale: 32 or 16
-  int bits;            // per code: 4, 5, 6, 8
+  size_t group;        // columns per scale, and per min: 32 or 16
+  int bits;            // per code: 2, 4, 5, 6, 8
   int offset;          // stored code = code + offset; with a table, what the kernels add to the values
   bool has_mins;
   ScaleKind scales;    // mins are of the same kind
@@ -103,7 +105,9 @@ struct PanelFormat {
   // The smallest and the largest code, or value of the table.
   int min_code() const;
   int max_code() const;
-  constexpr size_t groups_per_chunk() const { return kChunkCols / group; }
+  constexpr size_t chunk_cols() const { return super_scales() ? kSuperChunkCols : kChunkCols; }
+  constexpr size_t chunk_blocks() const { return chunk_cols() / kQuantBlock; }
+  constexpr size_t groups_per_chunk() const { return chunk_cols() / group; }
   constexpr size_t group_codes() const { return groups_per_chunk() * kPanelRows; }  // of a chunk: scales, or mins
   // Bytes from the chunk's start.
   constexpr size_t mins_at() const { return 2 * group_codes(); }                    // halves
@@ -116,7 +120,7 @@ struct PanelFormat {
     return (bytes + 63) / 64 * 64;
   }
   constexpr size_t block_code_bytes() const { return kQuantBlock * kPanelRows * static_cast<size_t>(bits) / 8; }
-  constexpr size_t chunk_bytes() const { return codes_at() + 2 * block_code_bytes(); }
+  constexpr size_t chunk_bytes() const { return codes_at() + chunk_blocks() * block_code_bytes(); }
 };
 
 // REQUIRES: !panel_is_float(type).

@@ -15,11 +15,16 @@ struct Format {
   static constexpr ScaleKind kScales = kScales_;
   static constexpr size_t kGroup = kGroup_;
   static constexpr size_t kGroups = kQuantBlock / kGroup;  // per block of 32 columns
+  static constexpr bool kHalfMins = kMins && kGroups == 2;  // mins multiply the sums of half a block
   static constexpr PanelFormat kLayout{kGroup, kBits, kOffset, kMins, kScales};
   static constexpr bool kSuper = kLayout.super_scales();
   static constexpr size_t kCodesAt = kLayout.codes_at();
   static constexpr size_t kBlockBytes = kLayout.block_code_bytes();
   static constexpr size_t kChunkBytes = kLayout.chunk_bytes();
+  static constexpr size_t kChunkBlocks = kLayout.chunk_blocks();
+  IBID_INLINE static size_t panel_bytes(size_t blocks) {
+    return (blocks + kChunkBlocks - 1) / kChunkBlocks * kChunkBytes;
+  }
 };
 
 using enum ScaleKind;
@@ -31,6 +36,7 @@ using P5m = Format<5, 0, true, 32, kHalf>;
 using P5k = Format<5, 0, true, 32, kHalfByCode>;
 using P8 = Format<8, 128, false, 32, kHalf>;
 using P6k = Format<6, 32, false, 16, kHalfByCode>;
+using P2k = Format<2, 0, true, 16, kHalfByCode>;
 using P4e = Format<4, 64, false, 32, kBfloat, true>;
 using P4f = Format<4, 64, false, 16, kHalf, true>;
 using P4n = Format<4, 128, false, 32, kHalf, true>;
@@ -57,6 +63,17 @@ IBID_INLINE BlockCodes load_codes(const std::byte* codes, B64 table) {
   BlockCodes c;
   if constexpr (F::kBits == 8) {
     for (size_t j = 0; j < 8; ++j) c.at[j] = load_bytes(codes + 64 * j);
+    return c;
+  }
+  if constexpr (F::kBits == 2) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < 2; ++v) {
+      const B64 pairs = load_bytes(codes + 64 * v);
+      c.at[4 * v] = bit_pair<0>(pairs);
+      c.at[4 * v + 1] = bit_pair<1>(pairs);
+      c.at[4 * v + 2] = bit_pair<2>(pairs);
+      c.at[4 * v + 3] = bit_pair<3>(pairs);
+    }
     return c;
   }
   for (size_t j = 0; j < 4; ++j) {
@@ -116,6 +133,17 @@ IBID_INLINE V16 load_mins(const std::byte* chunk, size_t group) {
   return neg(load_factors<F>(chunk + F::kLayout.super_mins_at(), chunk + F::kLayout.min_codes_at(), group));
 }
 
+// What the min of 16 columns multiplies, by the contract: scale * float(sum of q). Only the product is rounded.
+constexpr float kOfOffset = -1.0f / 128;
+IBID_INLINE float scaled_half_sum(float scale, int32_t offset16) {
+  return scale * (static_cast<float>(offset16) * kOfOffset);
+}
+// Of 16 rows that lie side by side, or of 8 and whatever lies behind them. out: 64-byte aligned.
+IBID_INLINE void scale_half_sums(const float* scale, const int32_t* offset16, float* out) {
+  const V16 sums = mul(to_float(as_int(loadu(reinterpret_cast<const float*>(offset16)))), set1(kOfOffset));
+  store(out, mul(loadu(scale), sums));
+}
+
 // The panels to be unpacked next, still to be asked for: a little at a time, while a tile computes.
 struct Ahead {
   const std::byte* at;
@@ -132,27 +160,26 @@ template <size_t kPanels>
 struct Unpacked {
   uint8_t* codes;  // [blocks][8 vectors of 4 columns][kPanels][16 rows][4]
   float* scales;   // [blocks][groups][kPanels][16]
-  float* mins;     // [blocks][kPanels][16]; types with mins
+  float* mins;     // as scales; types with mins
 };
 
 // Panel p of the kPanels in `out`.
 template <typename F, int kBias, size_t kPanels>
 void unpack_panel(const std::byte* panel, B64 table, size_t blocks, size_t p, const Unpacked<kPanels>& out) {
   for (size_t b = 0; b < blocks; ++b) {
-    const std::byte* chunk = panel + b / 2 * F::kChunkBytes;
-    const size_t half = b % 2;
-    const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + half * F::kBlockBytes, table);
+    const std::byte* chunk = panel + b / F::kChunkBlocks * F::kChunkBytes;
+    const size_t index = b % F::kChunkBlocks;
+    const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + index * F::kBlockBytes, table);
 #pragma GCC unroll 8
     for (size_t j = 0; j < 8; ++j) {
       const B64 c = kBias == 0 ? codes.at[j] : add_bytes(codes.at[j], kBias);
       store_bytes(out.codes + ((b * 8 + j) * kPanels + p) * 64, c);
     }
     for (size_t group = 0; group < F::kGroups; ++group) {
-      const V16 scale = load_scales<F>(chunk, half * F::kGroups + group);
-      store(out.scales + ((b * F::kGroups + group) * kPanels + p) * kPanelRows, scale);
-    }
-    if constexpr (F::kMins) {
-      store(out.mins + (b * kPanels + p) * kPanelRows, load_mins<F>(chunk, half));
+      const V16 scale = load_scales<F>(chunk, index * F::kGroups + group);
+      const size_t at = ((b * F::kGroups + group) * kPanels + p) * kPanelRows;
+      store(out.scales + at, scale);
+      if constexpr (F::kMins) store(out.mins + at, load_mins<F>(chunk, index * F::kGroups + group));
     }
   }
 }
@@ -174,6 +201,7 @@ IBID_INLINE void with_format(PanelType type, Visit&& visit) {
     case PanelType::kP5k: return visit(P5k{});
     case PanelType::kP8: return visit(P8{});
     case PanelType::kP6k: return visit(P6k{});
+    case PanelType::kP2k: return visit(P2k{});
     case PanelType::kP4e: return visit(P4e{});
     case PanelType::kP4f: return visit(P4f{});
     case PanelType::kP4n: return visit(P4n{});

@@ -15,17 +15,18 @@ namespace {
 struct Block {
   const std::byte* chunk;
   const PanelFormat* format;
-  size_t half;  // 0 or 1: which block of the chunk
-  size_t lane;  // row within the panel
+  size_t index;  // of the block in the chunk
+  size_t lane;   // row within the panel
 
   // `group` counts within the block: 0, or 0 and 1 where scales cover 16 columns.
-  size_t group_of_chunk(size_t group) const { return half * (kQuantBlock / format->group) + group; }
+  size_t group_of_chunk(size_t group) const { return index * (kQuantBlock / format->group) + group; }
   float scale(size_t group) const { return panel_scale(*format, chunk, group_of_chunk(group), lane); }
   float min(size_t group) const { return panel_min(*format, chunk, group_of_chunk(group), lane); }
 
   int code(size_t k) const {
-    const std::byte* codes = chunk + format->codes_at() + half * format->block_code_bytes();
+    const std::byte* codes = chunk + format->codes_at() + index * format->block_code_bytes();
     if (format->bits == 8) return byte_at(codes, k / 4, k % 4) - format->offset;
+    if (format->bits == 2) return (byte_at(codes, k / 16, k % 4) >> (2 * (k % 16 / 4)) & 3) - format->offset;
     const int byte = byte_at(codes, k % 16 / 4, k % 4);
     int value = k < 16 ? byte & 15 : byte >> 4;
     const std::byte* more = codes + kQuantBlock * kPanelRows / 2;
@@ -59,18 +60,21 @@ float float_weight(const PackedMatrix& w, const std::byte* panel, size_t k, size
 // One output of a quantised layer.
 float dot_int8(const PanelFormat& format, const std::byte* panel, size_t lane, const QuantizedRows& x,
                size_t row) {
-  const size_t chunk_bytes = format.chunk_bytes();
+  const size_t chunk_bytes = format.chunk_bytes(), chunk_blocks = format.chunk_blocks();
   float acc = 0.0f;
   for (size_t b = 0; b < x.blocks(); ++b) {
-    const Block block{panel + b / 2 * chunk_bytes, &format, b % 2, lane};
+    const Block block{panel + b / chunk_blocks * chunk_bytes, &format, b % chunk_blocks, lane};
     const size_t at = x.at(row, b);
     const int8_t* q = x.q + at * kQuantBlock;
     for (size_t group = 0; group < kQuantBlock / format.group; ++group) {
-      int32_t sum = 0;
-      for (size_t k = group * format.group; k < (group + 1) * format.group; ++k) sum += block.code(k) * q[k];
+      int32_t sum = 0, sum_of_q = 0;
+      for (size_t k = group * format.group; k < (group + 1) * format.group; ++k) {
+        sum += block.code(k) * q[k];
+        sum_of_q += q[k];
+      }
       acc = std::fma(static_cast<float>(sum), block.scale(group) * x.scale[at], acc);
+      if (format.has_mins) acc = std::fma(block.min(group), x.scale[at] * static_cast<float>(sum_of_q), acc);
     }
-    if (format.has_mins) acc = std::fma(block.min(0), x.scaled_sum[at], acc);
   }
   return acc;
 }

@@ -233,6 +233,15 @@ IBID_INLINE B64 with_fifth_bit(B64 x, B64 bits) {
 }
 
 template <int kPair>
+IBID_INLINE __m256i pair_of(__m256i x) {
+  const __m256i placed = kPair == 0 ? x : _mm256_srli_epi16(x, 2 * kPair);
+  return _mm256_and_si256(placed, _mm256_set1_epi8(3));
+}
+template <int kPair>
+IBID_INLINE B64 bit_pair(B64 x) {
+  return {pair_of<kPair>(x.a), pair_of<kPair>(x.b)};
+}
+template <int kPair>
 IBID_INLINE __m256i high_bits(__m256i x, __m256i bits) {
   __m256i placed = bits;
   if constexpr (kPair < 2) placed = _mm256_slli_epi16(bits, 4 - 2 * kPair);

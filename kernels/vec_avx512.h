@@ -171,6 +171,12 @@ IBID_INLINE B64 with_fifth_bit(B64 a, B64 bits) {
   return {_mm512_ternarylogic_epi32(placed, _mm512_set1_epi8(16), a.v, 0xea)};
 }
 
+// Bits 2 kPair and 2 kPair + 1 of every byte.
+template <int kPair>
+IBID_INLINE B64 bit_pair(B64 a) {
+  const __m512i placed = kPair == 0 ? a.v : _mm512_srli_epi16(a.v, 2 * kPair);
+  return {_mm512_and_si512(placed, _mm512_set1_epi8(3))};
+}
 // a with bits 2 kPair and 2 kPair + 1 of every byte of `bits` above its nibble. REQUIRES: bytes of a are below 16.
 template <int kPair>
 IBID_INLINE B64 with_high_bits(B64 a, B64 bits) {

@@ -102,7 +102,8 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   }
   a.block_out = rows(max_chunk, config.dim);
   lay_out_beside(a, rows, config, max_chunk, n_threads);
-  if (config.value_norm) a.ones = rows(1, config.widest(&ModelConfig::head_dim_of)).data;
+  const bool plain_norms = config.value_norm || config.qk_norm == QkNorm::kUnweighted;
+  if (plain_norms) a.ones = rows(1, config.widest(&ModelConfig::head_dim_of)).data;
   const auto row_buffers = [&](size_t n) {
     return lay_out_rows(a.attended, rows, linear_input, config, quantized, n);
   };

@@ -17,7 +17,7 @@
 
 namespace ibid {
 
-// Which inputs of linear layers meet a quantised weight, and are needed in int8 as well.
+// Says which inputs of linear layers meet a quantised weight, and are therefore needed in int8 as well.
 struct QuantizedInputs {
   bool h = false;         // wq, wk, wv, w_gate, w_up, lm_head
   bool attended = false;  // wo
@@ -27,13 +27,13 @@ struct QuantizedInputs {
   bool laurel = false, layer_gated = false;         // laurel_right, LayerInputWeights::out
 };
 
-// The first n columns of an input, as that of a layer that is narrower than the widest.
+// Returns the first n columns of an input, for a layer that is narrower than the widest one.
 inline LinearInput of_width(LinearInput input, size_t n) {
   input.n_cols = input.quantized.n_cols = n;
   return input;
 }
 
-// What steps on rows read and write.
+// The buffers that steps on rows read and write.
 struct RowBuffers {
   Rows x;                 // [T, D]             the residual stream
   std::array<Rows, kMaxRopes> cos_sin;  // [T, rotary_dim] of each rope
@@ -56,7 +56,8 @@ struct LatentBuffers {
 
 class Activations {
  public:
-  // Up to this many rows, each worker computes the steps on rows for itself: they cost less than a barrier.
+  // With up to this many rows, each worker computes the steps on rows for itself, because they cost less than a
+  // barrier.
   static constexpr size_t kOwnRows = 4;
 
   // context: positions a sequence may have. Error: kOutOfMemory.

@@ -29,7 +29,7 @@ double dot(const float* a, const float* b, size_t n) {
 
 double mean_square(const float* x, size_t n) { return dot(x, x, n) / static_cast<double>(n); }
 
-// What gives `y` the magnitude of `x`.
+// The factor that gives `y` the magnitude of `x`.
 float same_magnitude(const float* x, const float* y, size_t n) {
   return static_cast<float>(std::sqrt(mean_square(x, n)) / std::sqrt(std::max(mean_square(y, n), kSmallestSquare)));
 }

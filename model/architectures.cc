@@ -62,14 +62,15 @@ const std::array kArchitectures = {
     Architecture{.gguf_name = "gemma4", .hf_model_type = "gemma4_text", .names = gemma_names(),
                  .norm_places = kBoth, .qk_norm = QkNorm::kPerHead, .value_may_be_key = true,
                  .value_norm = true, .scaled_layers = true,
-                 .windows = Windows::kPeriod, .window_period = 6, .rope_layers = RopeLayers::kTwoRules,
+                 .windows = Windows::kPeriod, .window_period = 6, .gguf_by_layer = true,
+                 .rope_layers = RopeLayers::kTwoRules,
                  .windowed_theta = 10000, .attention_scale = 1, .activation = Kind::kGeluTanh,
                  .router_normalizes = In::kBoth, .moe_beside_mlp = true, .embed_scale_is_sqrt_dim = true},
     Architecture{.gguf_name = "phi3", .hf_model_type = "phi3", .windows = Windows::kAll},
     Architecture{.gguf_name = "smollm3", .hf_model_type = "smollm3", .adjacent_pairs = In::kGguf,
                  .windows = Windows::kWithoutRope, .rope_layers = RopeLayers::kListed},
     Architecture{.gguf_name = "granite", .hf_model_type = "granite", .adjacent_pairs = In::kGguf,
-                 .logits_are_divided = true},
+                 .gguf_cuts_gate_up = true, .logits_are_divided = true},
     // Converted OLMo 2 and 3 have one name; the windows of the second tell them apart.
     Architecture{.gguf_name = "olmo2", .hf_model_type = "olmo3", .norm_places = kAfter,
                  .qk_norm = QkNorm::kWhole, .windows = Windows::kPeriod, .window_period = 4,
@@ -119,8 +120,11 @@ const std::array kArchitectures = {
                  .windows = Windows::kUpperLayers, .router_normalizes = In::kGguf},
     Architecture{.gguf_name = "olmoe", .hf_model_type = "olmoe", .qk_norm = QkNorm::kWhole},
     Architecture{.gguf_name = "granitemoe", .hf_model_type = "granitemoe", .adjacent_pairs = In::kGguf,
+                 .gguf_cuts_gate_up = true,
                  .router_scores = RouterScores::kSoftmaxOfChosen, .logits_are_divided = true},
-    Architecture{.gguf_name = "granitehybrid", .hf_model_type = "granitemoehybrid", .names = granite_hybrid_names(),
+    // Without recurrent layers it is the others.
+    Architecture{.gguf_name = "granitehybrid", .hf_model_type = "granitemoehybrid", .written_dense = "granite",
+                 .written_moe = "granitemoe", .names = granite_hybrid_names(),
                  .adjacent_pairs = In::kGguf, .gguf_cuts_gate_up = true,
                  .rope_layers = RopeLayers::kIfNamed,
                  .router_scores = RouterScores::kSoftmaxOfChosen, .logits_are_divided = true},
@@ -146,6 +150,11 @@ const std::array kArchitectures = {
                  .window_period = 4, .rope_layers = RopeLayers::kWindowed,
                  .router_scores = RouterScores::kSigmoid, .router_normalizes = In::kBoth,
                  .embed_scale_is_sqrt_dim = true},
+    Architecture{.hf_model_type = "llama4_text", .names = llama4_names(), .adjacent_pairs = In::kBoth,
+                 .qk_norm = QkNorm::kUnweighted, .qk_norm_after_rope = true, .windows = Windows::kChunks,
+                 .rope_layers = RopeLayers::kListed, .grows_without_rope = true,
+                 .router_scores = RouterScores::kSigmoidOfChosen, .shared_experts = 1, .weighs_inputs = true,
+                 .experts_transposed = In::kHf},
 };
 
 
@@ -162,7 +171,7 @@ const Architecture* find_row(bool gguf, std::string_view name) {
   return nullptr;
 }
 
-// What the row alone says.
+// Sets what the row alone says.
 void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
   config.architecture = gguf ? row.gguf_name : row.hf_model_type;
   config.names = row.names;
@@ -206,6 +215,23 @@ Status read_vocab_size(const Hyperparameters& file, const Architecture& row, Mod
   return {};
 }
 
+// Queries of the layers without rope grow (arXiv 2501.19399), unless the file says not: true, or early, a number.
+Status read_growth_without_rope(const Hyperparameters& file, ModelConfig& config) {
+  constexpr Key kGrows{"growth of queries", "", "attn_temperature_tuning"};
+  constexpr Key kGrowth{"growth of queries", "", "attn_scale"};
+  constexpr Key kStep{"step of the growth of queries", "", "floor_scale"};
+  const auto number = file.file().get_int(file.key_of(kGrows));
+  const bool is_number = number.ok() && *number;
+  const Result<bool> grows = is_number ? Result<bool>(**number != 0) : file.flag(kGrows, true);
+  TRY(grows.status());
+  if (!*grows) return {};
+  TRY_ASSIGN(config.query_growth, file.positive(kGrowth, kMaxFactor, 0.1));
+  TRY_ASSIGN(config.query_growth_step, file.integer(kStep, 1, kMaxPositions, size_t{8192}));
+  config.query_growth_shift = 1;
+  config.query_growth_without_rope = true;
+  return {};
+}
+
 // How scores are made: their scale, their cap, and how queries grow with their position.
 Status read_attention(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kPerDimensions{"dimensions of the attention scale", "", "query_pre_attn_scalar"};
@@ -229,10 +255,10 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
   if (!config.ropes.empty()) {
     config.query_growth_step = static_cast<size_t>(std::max(1.0, config.ropes[0].original_max_positions));
   }
-  return {};
+  return row.grows_without_rope ? read_growth_without_rope(file, config) : Status();
 }
 
-// What a model of a known architecture may have and we do not compute.
+// Refuses what a model of a known architecture may have and we do not compute.
 Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kRefused[] = {{"positions by ALiBi", "", "alibi"},
                               {"scores divided by the layer", "", "scale_attn_by_inverse_layer_idx"},
@@ -290,18 +316,22 @@ Result<ArchitectureMatch> find_architecture(const ModelFile& file) {
   const char* key = gguf ? "general.architecture" : "model_type";
   TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string(key));
   if (!name) return Status(ErrorCode::kMissingKey, file.path() + ": " + key + " is missing");
-  if (const Architecture* row = find_row(gguf, *name)) {
-    return ArchitectureMatch{row, gguf ? std::string(row->gguf_name) + "." : ""};
-  }
+  // Files of models that see have the language model's keys among their own, or, since transformers 4.52, in a section.
   if (!gguf && file.has("text_config.model_type")) {
     TRY_ASSIGN(const std::optional<std::string_view> of_text, file.get_string("text_config.model_type"));
     if (const Architecture* row = find_row(gguf, *of_text)) return ArchitectureMatch{row, "text_config."};
+  }
+  if (const Architecture* row = find_row(gguf, *name)) {
+    return ArchitectureMatch{row, gguf ? std::string(row->gguf_name) + "." : ""};
   }
   return Status(ErrorCode::kUnsupported, file.path() + ": architecture '" + std::string(*name) +
                                              "' is not supported (supported: " + supported_list() + ")");
 }
 
-const Architecture& written_architecture(const Architecture& row) { return *find_row(true, row.gguf_name); }
+const Architecture& written_architecture(const Architecture& row, const ModelConfig& config) {
+  const std::string_view other = config.has_experts() ? row.written_moe : row.written_dense;
+  return *find_row(true, other.empty() ? row.gguf_name : other);
+}
 
 Result<ModelConfig> read_config(const ModelFile& model_file) {
   constexpr Key kTied{"tied", "", "tie_word_embeddings"};
@@ -316,11 +346,18 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   TRY(read_vocab_size(file, row, config));
   const std::string q_norm = tensor_name(model_file, config, TensorRole::kQNorm);
   if (row.qk_norm_may_be_absent && model_file.find_tensor(q_norm) == nullptr) config.qk_norm = QkNorm::kNone;
+  if (row.qk_norm == QkNorm::kUnweighted) {
+    constexpr Key kNorms{"norms of queries and keys", "", "use_qk_norm"};
+    TRY_ASSIGN(const bool normed, file.flag(kNorms, true));
+    if (!normed) config.qk_norm = QkNorm::kNone;
+  }
   TRY(refuse_what_is_missing(file, config));
   TRY_ASSIGN(const double eps, file.positive(keys::kNormEps, 1.0));
   config.norm_eps = static_cast<float>(eps);
   TRY_ASSIGN(config.parallel, file.flag(keys::kParallel, row.parallel));
   TRY_ASSIGN(config.tied, file.flag(kTied, false));
+  // The head is not of the section: where both say it, the model as a whole is right.
+  TRY_ASSIGN(config.tied, Hyperparameters(model_file, "").flag(kTied, config.tied));
   TRY(read_layers(file, row, config));
   TRY(read_heads(file, row, config));
   TRY(read_ropes(file, row, config));

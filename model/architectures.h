@@ -1,5 +1,5 @@
-// Architectures: one row of data each, from the keys of a file to a ModelConfig. Adding one that is built
-// from parts we have is adding a row (docs/adding_an_architecture.md).
+// Architectures: one row of data each, which leads from the keys of a file to a ModelConfig. To add an architecture
+// that is built from parts we have is to add a row (docs/adding_an_architecture.md).
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct Architecture;  // model/architecture.h
 // kBadHyperparameter (name, value, range), kBadType.
 Result<ModelConfig> read_config(const ModelFile& file);
 
-// A row, and where the keys of its language model begin: a model that also sees keeps them in a section.
+// A row, and the place where the keys of its language model begin; a model that also sees keeps them in a section.
 struct ArchitectureMatch {
   const Architecture* row;
   std::string prefix;
@@ -26,8 +26,8 @@ struct ArchitectureMatch {
 // Errors: kUnsupported, kMissingKey, kBadType.
 Result<ArchitectureMatch> find_architecture(const ModelFile& file);
 
-// The row that a converted model of `row` will have.
-const Architecture& written_architecture(const Architecture& row);
+// The row that a converted model of `row` will have. `config` is the model's.
+const Architecture& written_architecture(const Architecture& row, const ModelConfig& config);
 
 // Names as files of both containers have them, for messages and `ibid inspect`.
 std::vector<std::string> supported_architectures();

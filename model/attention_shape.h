@@ -1,4 +1,4 @@
-// How a layer's configuration reads to the attention kernel, and the layers' to the cache.
+// Translates a layer's configuration for the attention kernel, and those of all layers for the cache.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ inline AttentionShape attention_shape(const ModelConfig& config, size_t layer) {
   return shape;
 }
 
-// The rows of the layers that write any, in their order: LayerConfig::kv_layer counts them.
+// The rows of the layers that keep any, in their order; LayerConfig::kv_layer is an index into them.
 inline KvLayout kv_layout_of(const ModelConfig& config, KvDType dtype) {
   std::vector<KvRowShape> rows;
   for (const LayerConfig& layer : config.layers) {

@@ -1,5 +1,5 @@
-// ModelConfig: an architecture as data. Read from a model file by read_config() (model/architectures.h);
-// below that file nothing asks for an architecture's name.
+// ModelConfig: an architecture as data. read_config() (model/architectures.h) reads it from a model file; nothing
+// below that file asks for an architecture's name.
 #pragma once
 
 #include <algorithm>
@@ -25,16 +25,17 @@ enum class NormKind : uint8_t { kRms, kLayer };
 // Where the norms of a layer stand: x += f(norm(x)), x += norm(f(x)), x += norm(f(norm(x))).
 enum class NormPlaces : uint8_t { kBefore, kAfter, kBoth };
 
-// Norms of queries and keys: none, over each head (with one weight for all, or one for each), over all heads of a row
-// at once.
-enum class QkNorm : uint8_t { kNone, kPerHead, kEachHead, kWhole };
+// Norms of queries and keys: none; over each head (with one weight for all, or one for each); over all heads of a
+// row at once; over each head without a weight, in layers with rope.
+enum class QkNorm : uint8_t { kNone, kPerHead, kEachHead, kWhole, kUnweighted };
 
 inline constexpr size_t kMaxRopes = 2;
 inline constexpr size_t kNoRope = static_cast<size_t>(-1);
 
 struct LayerConfig {
   size_t window = 0;         // sliding attention span in positions; 0: the whole sequence
-  size_t rope = 0;           // which of ModelConfig::ropes; kNoRope: positions do not turn anything
+  bool chunked = false;      // attention ends at the borders of ModelConfig::attention_chunk
+  size_t rope = 0;           // which of ModelConfig::ropes; kNoRope: nothing is rotated
   size_t n_kv_heads = 0;     // G
   size_t head_dim = 0;       // d
   size_t kv_layer = 0;       // which layer of the cache (KvLayout) it attends over
@@ -42,8 +43,8 @@ struct LayerConfig {
   bool value_is_key = false; // v = Wk h
   size_t ffn_dim = 0;        // of this layer's MLP; 0: it has none
   bool has_experts = false;  // in place of an MLP, or beside it
-  // Gates below their mean + so many standard deviations, both over the row, are taken for them, the others become what
-  // they are above it.
+  // A gate's cutoff is the mean of the row's gates plus so many of their standard deviations. Gates become what
+  // they have above the cutoff; those below it become 0.
   std::optional<float> gate_cutoff;
   Activation activation;
 };
@@ -72,9 +73,11 @@ struct ModelConfig {
   float attention_softcap = 0;    // scores s become cap tanh(s / cap); 0: none
   std::vector<RopeRule> ropes;    // what LayerConfig::rope chooses from, at most kMaxRopes
   bool learned_positions = false; // x = E[token] + P[position]
-  // Queries at position p are multiplied by 1 + growth ln(1 + floor(p / step)). growth 0: they are not.
+  size_t attention_chunk = 0;     // in positions, whole pages: what a row of a chunked layer sees
+  // Queries at position p are multiplied by 1 + growth ln(1 + floor((p + shift) / step)). growth 0: they are not.
   double query_growth = 0;
-  size_t query_growth_step = 1;
+  size_t query_growth_step = 1, query_growth_shift = 0;
+  bool query_growth_without_rope = false;  // only in layers without rope
 
   // --- MLP
   bool gated = true;              // down(f(gate h) * up h), else down(f(up h))
@@ -99,7 +102,7 @@ struct ModelConfig {
   // --- how the file holds it
   std::span<const TensorName> names;  // that differ from the tensor table's
   std::string name_prefix;        // what '@' stands for in names
-  bool adjacent_pairs = false;    // RoPE turns rows 2 i and 2 i + 1 of wq and wk: made halves while packing
+  bool adjacent_pairs = false;    // RoPE rotates rows 2 i and 2 i + 1 of wq and wk; packing makes halves of them
   bool norms_minus_one = false;   // norm weights are stored without their 1
   bool qkv_by_group = false;      // fused q|k|v: per KV head its queries, its key, its value; else all q, all k, all v
   bool transposed = false;        // matrices of the layers are [in, out]

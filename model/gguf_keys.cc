@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <string_view>
 
 #include "model/architectures.h"
@@ -12,8 +14,16 @@
 #include "model/rope_rules.h"
 
 namespace ibid {
-
 namespace {
+
+// The float whose product with `usual` is rounded to `wanted`, or the nearest there is.
+float factor_to(float wanted, double usual) {
+  const auto nearest = static_cast<float>(double{wanted} / usual);
+  for (const float factor : {nearest, std::nextafter(nearest, 0.0f), std::nextafter(nearest, 2 * nearest)}) {
+    if (static_cast<float>(double{factor} * usual) == wanted) return factor;
+  }
+  return nearest;
+}
 
 class KeyWriter {
  public:
@@ -23,6 +33,8 @@ class KeyWriter {
   Status write() {
     out_.add_string("general.architecture", to_.gguf_name);
     TRY(write_shape());
+    write_heads();
+    write_beside_layers();
     TRY(write_ropes());
     write_windows();
     write_attention();
@@ -47,6 +59,15 @@ class KeyWriter {
   void number(const Key& key, double value, size_t spelling = 0) {
     out_.add_f32(full(key, spelling), static_cast<float>(value));
   }
+  // A number that all layers have, or one for each.
+  template <typename Number>
+  void by_layer(const Key& key, Number&& number_of) {
+    std::vector<uint32_t> numbers;
+    for (const LayerConfig& layer : config_.layers) numbers.push_back(static_cast<uint32_t>(number_of(layer)));
+    const bool alike = std::ranges::adjacent_find(numbers, std::not_equal_to()) == numbers.end();
+    if (alike) return integer(key, numbers.front());
+    out_.add_u32s(full(key), numbers);
+  }
   // What config.json says, where it does.
   Status copy_integer(const Key& key) {
     if (!from_.has(key)) return {};
@@ -66,16 +87,45 @@ class KeyWriter {
     integer(keys::kDim, config_.dim);
     integer(keys::kNLayers, config_.n_layers);
     integer(keys::kNHeads, config_.n_heads);
-    integer(keys::kNKvHeads, config_.layers.front().n_kv_heads);
     integer(keys::kVocabSize, config_.vocab_size);
     number(keys::kNormEps, double{config_.norm_eps}, config_.norm == NormKind::kRms ? 0 : 1);
-    const size_t ffn_dim = config_.widest(&ModelConfig::mlp_dim);
-    if (ffn_dim != 0) integer(keys::kFfnDim, ffn_dim);
-    if (ffn_dim == 0) TRY(copy_integer(keys::kFfnDim));
-    if (config_.latent.used()) return {};
-    integer(keys::kHeadDim, config_.layers.front().head_dim);
-    integer(keys::kValueDim, config_.layers.front().head_dim);
+    const size_t widest = config_.widest(&ModelConfig::mlp_dim);
+    if (widest == 0) return copy_integer(keys::kFfnDim);
+    by_layer(keys::kFfnDim, [&](const LayerConfig& layer) { return layer.ffn_dim != 0 ? layer.ffn_dim : widest; });
     return {};
+  }
+
+  void write_heads() {
+    by_layer(keys::kNKvHeads, [](const LayerConfig& layer) { return layer.n_kv_heads; });
+    if (config_.latent.used()) return;
+    // Of layers without a window, where there are any.
+    const auto is_whole = [](const LayerConfig& layer) { return layer.window == 0; };
+    const auto whole = std::ranges::find_if(config_.layers, is_whole);
+    const auto windowed = std::ranges::find_if_not(config_.layers, is_whole);
+    const size_t usual = (whole == config_.layers.end() ? config_.layers.front() : *whole).head_dim;
+    const size_t other = windowed == config_.layers.end() ? usual : windowed->head_dim;
+    integer(keys::kHeadDim, usual);
+    integer(keys::kValueDim, usual);
+    if (other == usual && !to_.gguf_by_layer) return;
+    integer(keys::kOtherHeadDim, other);
+    integer(keys::kOtherValueDim, other);
+  }
+
+  void write_beside_layers() {
+    const auto writes = [](const LayerConfig& layer) { return layer.writes_kv; };
+    const auto n_shared = config_.n_layers - static_cast<size_t>(std::ranges::count_if(config_.layers, writes));
+    if (n_shared != 0 || from_.has(keys::kSharedKvLayers)) integer(keys::kSharedKvLayers, n_shared);
+    if (config_.layer_inputs.used() || to_.gguf_by_layer) integer(keys::kLayerInputs, config_.layer_inputs.dim);
+    if (config_.altup.used()) {
+      integer(keys::kStreams, config_.altup.n_streams);
+      integer(keys::kActiveStream, config_.altup.active);
+    }
+    if (to_.gguf_cut_layers == 0) return;
+    std::vector<float> cutoffs;
+    for (const LayerConfig& layer : config_.layers) {
+      cutoffs.push_back(layer.gate_cutoff.value_or(-std::numeric_limits<float>::infinity()));
+    }
+    out_.add_f32s(full(keys::kGateCutoffs), cutoffs);
   }
 
   Status write_ropes() {
@@ -83,7 +133,13 @@ class KeyWriter {
     const RopeRule& rule = config_.ropes.front();
     integer(keys::kRotaryDim, rule.rotary_dim);
     number(keys::kTheta, rule.theta);
-    if (config_.ropes.size() > 1) number(keys::kWindowedTheta, config_.ropes[1].theta);
+    if (config_.ropes.size() > 1) {
+      const RopeRule& windowed = config_.ropes[1];
+      number(keys::kWindowedTheta, windowed.theta);
+      if (windowed.rotary_dim != rule.rotary_dim || to_.gguf_by_layer) {
+        integer(keys::kWindowedRotaryDim, windowed.rotary_dim);
+      }
+    }
     switch (rule.kind) {
       case RopeRule::Kind::kPlain: return {};
       case RopeRule::Kind::kLinear:
@@ -113,8 +169,9 @@ class KeyWriter {
     const auto log_multiplier = static_cast<float>(config_.latent.used() ? 0.1 * of_all : of_all);
     if (of_all != 0) number(keys::kYarnTenth, double{log_multiplier});
     const double usual = gguf_yarn_magnitude(rule.factor, double{log_multiplier}, config_.latent.used());
-    if (static_cast<float>(usual) != static_cast<float>(rule.magnitude))
-      number(keys::kRopeMagnitude, rule.magnitude);
+    if (static_cast<float>(usual) != static_cast<float>(rule.magnitude)) {
+      number(keys::kRopeMagnitude, double{factor_to(static_cast<float>(rule.magnitude), usual)});
+    }
     return {};
   }
 
@@ -132,7 +189,12 @@ class KeyWriter {
       }
       return true;
     };
-    if (to_.windows == Windows::kPeriod && has_period(to_.window_period)) return;
+    const bool by_period = to_.windows == Windows::kPeriod && !to_.gguf_by_layer;
+    if (by_period && has_period(to_.window_period)) return;
+    // llama.cpp takes a period of most architectures, and passes over a list.
+    for (size_t period = 2; by_period && period <= config_.n_layers + 1; ++period) {
+      if (has_period(period)) return integer(keys::kWindowPattern, period);
+    }
     if (n_windowed == config_.n_layers && to_.windows != Windows::kPeriod &&
         to_.windows != Windows::kUpperLayers)
       return;
@@ -144,7 +206,8 @@ class KeyWriter {
   void write_attention() {
     const bool wide = config_.n_layers == to_.gguf_wide_scale_layers;
     const size_t usual = wide ? config_.dim / config_.n_heads : config_.layers.front().head_dim;
-    const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(usual)));
+    const auto scale = to_.attention_scale != 0 ? to_.attention_scale
+                                                : static_cast<float>(1.0 / std::sqrt(static_cast<double>(usual)));
     if (!config_.latent.used() && scale != config_.attention_scale) {
       number(keys::kAttentionScale, double{config_.attention_scale});
     }
@@ -216,131 +279,13 @@ class KeyWriter {
   GgufWriter& out_;
 };
 
-// By what it does to positions, within the original context and beyond.
-bool same_rope(const ModelConfig& a, size_t rope_a, const ModelConfig& b, size_t rope_b) {
-  if (rope_a == kNoRope || rope_b == kNoRope) return rope_a == rope_b;
-  for (const size_t context : {size_t{1}, a.trained_context}) {
-    const RopeTable of_a = make_rope_table(a.ropes[rope_a], context),
-                    of_b = make_rope_table(b.ropes[rope_b], context);
-    if (of_a.inv_freq != of_b.inv_freq || of_a.magnitude != of_b.magnitude) return false;
-  }
-  return true;
-}
-
-bool same_activation(const Activation& a, const Activation& b) {
-  return a.kind == b.kind && a.alpha_p == b.alpha_p && a.alpha_n == b.alpha_n && a.beta == b.beta &&
-         a.eps == b.eps;
-}
-
-// The best of the shares that a softmax gives to E experts add up to k / E or more: a smaller bound is none.
-bool same_bound(const RouterRule& a, const RouterRule& b) {
-  const float least =
-      static_cast<float>(a.n_experts_active) / static_cast<float>(std::max<size_t>(a.n_experts, 1));
-  const bool never_met = a.scores == RouterScores::kSoftmax && a.n_groups == 1 &&
-                         a.smallest_sum < least / 2 && b.smallest_sum < least / 2;
-  return never_met || a.smallest_sum == b.smallest_sum;
-}
-
-bool same_router(const RouterRule& a, const RouterRule& b) {
-  return a.scores == b.scores && a.n_experts == b.n_experts && a.n_experts_active == b.n_experts_active &&
-         a.n_groups == b.n_groups && a.n_groups_active == b.n_groups_active && a.normalized == b.normalized &&
-         same_bound(a, b) && a.weight_scale == b.weight_scale;
-}
-
-bool same_experts(const MoeRule& a, const MoeRule& b) {
-  return a.ffn_dim == b.ffn_dim && a.shared_ffn_dim == b.shared_ffn_dim &&
-         same_activation(a.activation, b.activation) && a.swiglu_limit == b.swiglu_limit &&
-         a.swiglu_alpha == b.swiglu_alpha;
-}
-
-bool same_latent(const LatentAttention& a, const LatentAttention& b) {
-  return a.q_rank == b.q_rank && a.kv_rank == b.kv_rank && a.nope_dim == b.nope_dim &&
-         a.rope_dim == b.rope_dim && a.value_dim == b.value_dim;
-}
-
-template <typename Same>
-bool all_layers(const ModelConfig& a, const ModelConfig& b, Same&& same) {
-  return std::ranges::equal(a.layers, b.layers, same);
-}
-
-// What is read from GGUF, but not written: the parts of Gemma 3n and Gemma 4.
-const char* unwritten_part(const ModelConfig& config) {
-  for (const LayerConfig& layer : config.layers) {
-    if (!layer.writes_kv) return "layers that read the keys and values of another layer";
-    if (layer.value_is_key) return "layers whose values are their keys";
-    if (layer.head_dim != config.layers[0].head_dim) return "heads whose size differs by layer";
-  }
-  if (config.layer_inputs.dim > 0) return "inputs of single layers";
-  if (config.altup.used()) return "streams beside the hidden state";
-  return nullptr;
-}
-
 }  // namespace
 
 Status write_gguf_keys(const ModelFile& file, const ModelConfig& config, const Architecture& to,
                        GgufWriter& out) {
-  if (const char* part = unwritten_part(config)) {
-    return {ErrorCode::kUnsupported, file.path() + ": " + part + " are not converted: use the model as it is"};
-  }
   TRY_ASSIGN(const ArchitectureMatch match, find_architecture(file));
   const Hyperparameters from(file, match.prefix);
   return KeyWriter(from, config, to, out).write();
-}
-
-Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const std::string& path) {
-  const ModelConfig &a = wanted, &b = got;
-  struct Part {
-    const char* name;
-    bool same;
-  };
-  const bool same_growth =
-      a.query_growth == b.query_growth && (a.query_growth == 0 || a.query_growth_step == b.query_growth_step);
-  const auto same_window = [](const LayerConfig& x, const LayerConfig& y) { return x.window == y.window; };
-  const auto same_mlp = [](const LayerConfig& x, const LayerConfig& y) {
-    return x.ffn_dim == y.ffn_dim && x.has_experts == y.has_experts && x.gate_cutoff == y.gate_cutoff;
-  };
-  const auto same_heads = [](const LayerConfig& x, const LayerConfig& y) {
-    return x.n_kv_heads == y.n_kv_heads && x.head_dim == y.head_dim && x.writes_kv == y.writes_kv &&
-           x.kv_layer == y.kv_layer && x.value_is_key == y.value_is_key;
-  };
-  const auto same_function = [](const LayerConfig& x, const LayerConfig& y) {
-    return same_activation(x.activation, y.activation);
-  };
-  const auto turned_alike = [&](const LayerConfig& x, const LayerConfig& y) {
-    return same_rope(a, x.rope, b, y.rope);
-  };
-  const Part parts[] = {
-      {"shape", a.vocab_size == b.vocab_size && a.n_layers == b.n_layers && a.dim == b.dim &&
-                    a.n_heads == b.n_heads && a.trained_context == b.trained_context},
-      {"heads of layers", all_layers(a, b, same_heads)},
-      {"parts beside the layers", a.layer_inputs.dim == b.layer_inputs.dim && a.laurel_rank == b.laurel_rank &&
-                                      a.altup.n_streams == b.altup.n_streams && a.scaled_layers == b.scaled_layers},
-      {"norms", a.norm == b.norm && a.norm_places == b.norm_places && a.norm_eps == b.norm_eps},
-      {"norms of queries, keys and values", a.qk_norm == b.qk_norm && a.value_norm == b.value_norm &&
-                                                a.qk_norm_after_rope == b.qk_norm_after_rope},
-      {"attention scale",
-       a.attention_scale == b.attention_scale && a.attention_softcap == b.attention_softcap},
-      {"query growth", same_growth},
-      {"latent attention", same_latent(a.latent, b.latent)},
-      {"attention gate", a.attention_gate == b.attention_gate},
-      {"learned positions", a.learned_positions == b.learned_positions},
-      {"rope", all_layers(a, b, turned_alike)},
-      {"windows", all_layers(a, b, same_window)},
-      {"activation", all_layers(a, b, same_function) && a.gated == b.gated},
-      {"parallel attention and MLP", a.parallel == b.parallel},
-      {"layers with experts", all_layers(a, b, same_mlp)},
-      {"router", same_router(a.moe.router, b.moe.router)},
-      {"experts", same_experts(a.moe, b.moe)},
-      {"factors", a.embed_scale == b.embed_scale && a.residual_scale == b.residual_scale &&
-                      a.logit_scale == b.logit_scale && a.logit_softcap == b.logit_softcap},
-  };
-  for (const Part& part : parts) {
-    if (part.same) continue;
-    return {ErrorCode::kUnsupported, path + ": has no place in GGUF for this model's " + part.name +
-                                         ": a converted file of architecture '" + b.architecture +
-                                         "' would be another model"};
-  }
-  return {};
 }
 
 }  // namespace ibid

@@ -1,5 +1,5 @@
-// The metadata of a model that is converted from a Hugging Face checkpoint: its hyperparameters under the
-// keys of model/keys.h that read_config() looks them up under, as llama.cpp's converters write them.
+// Writes the metadata of a model that is converted from a Hugging Face checkpoint, as llama.cpp's converters do:
+// its hyperparameters, under the keys of model/keys.h under which read_config() looks them up.
 #pragma once
 
 #include <string>
@@ -14,12 +14,8 @@ namespace ibid {
 
 // Writes general.architecture and everything behind "<architecture>.". `config` is read_config(file)'s, `to`
 // the row that the converted model will have. What GGUF has no key for is left out: check_same_model() finds
-// it. Errors: those of reading the keys of `file`; kUnsupported for a part that is read from GGUF but not written.
+// it (model/same_model.h). Errors: those of reading the keys of `file`.
 Status write_gguf_keys(const ModelFile& file, const ModelConfig& config, const Architecture& to,
                        GgufWriter& out);
-
-// Whether a model of `got`, read from `path`, computes what one of `wanted` does. Error: kUnsupported, naming
-// what GGUF cannot say of it.
-Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const std::string& path);
 
 }  // namespace ibid

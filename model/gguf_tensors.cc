@@ -31,11 +31,19 @@ class Part {
  public:
   Part(TensorSource source, std::vector<size_t> heads)
       : source_(std::move(source)), heads_(std::move(heads)) {}
+  // Row 0 of the source, n times.
+  static Part repeated(TensorSource source, size_t n) {
+    source.n_rows = n;
+    Part part(std::move(source), {});
+    part.is_repeated_ = true;
+    return part;
+  }
 
   const TensorSource& source() const { return source_; }
 
   // The row of the checkpoint's tensor (its column where that is transposed).
   size_t source_row(size_t row) const {
+    if (is_repeated_) row = 0;
     if (!heads_.empty()) row = row / heads_.size() * heads_.size() + heads_[row % heads_.size()];
     return source_.order.source_row(row);
   }
@@ -69,6 +77,7 @@ class Part {
  private:
   TensorSource source_;
   std::vector<size_t> heads_;
+  bool is_repeated_ = false;
 };
 
 // The rows of several parts, one behind the other.
@@ -116,8 +125,9 @@ class PartRows : public RowSource {
 class Lister {
  public:
   Lister(const ModelFile& file, const ModelConfig& config, const Architecture& to)
-      : file_(file), config_(config), to_(to) {
+      : file_(file), config_(config), unread_(config), to_(to) {
     if (is_in(to.adjacent_pairs, true)) heads_ = rows_of_pairs(config);
+    for (LayerConfig& layer : unread_.layers) layer.writes_kv = true;
   }
 
   Result<std::vector<GgufTensor>> list() {
@@ -133,14 +143,23 @@ class Lister {
       const bool is_part = !std::holds_alternative<std::monostate>(row.place);
       if (!is_part || row.per_layer() != per_layer || (row.role == kLmHead && config_.tied)) continue;
       for (size_t copy = 0; copy < n_copies(row, config_, layer); ++copy) {
-        TRY_ASSIGN(TensorSource source, find_source(file_, config_, row, layer, copy));
+        const ModelConfig& config = is_unread(row, layer) ? unread_ : config_;
+        TRY_ASSIGN(TensorSource source, find_source(file_, config, row, layer, copy));
         if (source.found()) TRY(add(row, layer, std::move(source)));
       }
     }
     return {};
   }
 
-  // What llama.cpp's converters keep fused.
+  // A layer that reads the keys and values of another may have matrices for its own all the same: llama.cpp wants
+  // those of Gemma 3n to be there.
+  bool is_unread(const TensorRow& row, size_t layer) const {
+    const bool of_kv = row.role == kWk || row.role == kWv || row.role == kKNorm;
+    return of_kv && !config_.layers[layer].writes_kv &&
+           file_.find_tensor(tensor_name(file_, config_, row.role, layer)) != nullptr;
+  }
+
+  // The tensors that llama.cpp's converters keep fused.
   bool stays_fused(const TensorRow& row, const TensorSource& source) const {
     if (!source.of_fused) return false;
     return row.part_of == kWqkv || row.part_of == kBqkv ||
@@ -187,13 +206,18 @@ class Lister {
                                            std::string(dtype_name(tensor.view.dtype))};
     }
     rows.add(std::move(part));
+    // Ids behind the rows of layer inputs count as 0 (model/layer_inputs.h); llama.cpp wants a row for each.
+    if (row.role == kLayerEmbed && rows.n_rows() < config_.vocab_size) {
+      rows.add(Part::repeated(source, config_.vocab_size - source.n_rows));
+    }
     tensor.view.dtype = source.tensor.dtype;
     tensor.view.source = tensor.rows.get();
     tensor.view.shape = Shape{{rows.n_rows(), source.n_cols}, 2};
     if (row.copies != Copies::kOne) {
       tensor.view.shape = Shape{{rows.n_rows() / source.n_rows, source.n_rows, source.n_cols}, 3};
     }
-    const bool is_float = row.role == kRouter || row.role == kPositions;
+    const bool is_float = row.role == kRouter || row.role == kPositions || row.role == kAltUpPredict ||
+                          row.role == kAltUpCorrect;
     const bool has_type = gguf_tensor_type_number(source.tensor.dtype).has_value();
     tensor.dtype = is_float || !has_type ? DType::kF32 : source.tensor.dtype;
     return {};
@@ -240,12 +264,16 @@ class Lister {
       tensor.values = factors;
       set_values(tensor, Shape{{factors.size()}, 1});
     };
-    add_factors(longrope ? kLongRopeFactors : kRopeFactors, rule.frequency_factors);
+    std::vector<float> turning(rule.n_turning, 1.0f);
+    if (rule.n_turning != 0) turning.resize(rule.rotary_dim / 2, kUnturned);
+    add_factors(longrope ? kLongRopeFactors : kRopeFactors,
+                rule.n_turning != 0 ? turning : rule.frequency_factors);
     add_factors(kShortRopeFactors, rule.short_factors);
   }
 
   const ModelFile& file_;
   const ModelConfig& config_;
+  ModelConfig unread_;  // with keys and values of all layers
   const Architecture& to_;
   std::vector<size_t> heads_;
   std::vector<GgufTensor> tensors_;  // moving one moves neither its rows nor its values

@@ -1,8 +1,7 @@
-// The tensors of a Hugging Face checkpoint as GGUF has them: named and laid out as llama.cpp's converters
-// write them for its architecture, so that what is written is what the tensor table reads. Rows of heads that
-// RoPE turns are in adjacent pairs where the architecture wants them so, norms have their 1, matrices are
-// [out, in], experts are stacked, and what is fused in the checkpoint (q|k|v, gate|up) stays fused, in the
-// order of the table.
+// The tensors of a Hugging Face checkpoint as GGUF has them. They are named and laid out as llama.cpp's converters
+// write them for the architecture, so the tensor table reads what is written. Rows of heads that RoPE rotates are
+// in adjacent pairs if the architecture wants them so, norms have their 1, matrices are [out, in], experts are
+// stacked, and what is fused in the checkpoint (q|k|v, gate|up) stays fused, in the order of the table.
 //
 // Rows of matrices are read from the checkpoint when they are asked for; vectors are read here. The
 // checkpoint must outlive the tensors.

@@ -1,6 +1,6 @@
-// What GGUF and config.json call the same hyperparameters: the readers (architectures.cc, *_rules.cc) look
-// them up under these keys, and write_gguf_keys() writes a converted model with them. Of several spellings
-// the first is written. Keys that only one container has stand with their one reader.
+// The keys that GGUF and config.json have for the same hyperparameters. The readers (architectures.cc, *_rules.cc)
+// look them up under these keys, and write_gguf_keys() writes a converted model with them. Of several spellings the
+// first is written. A key that only one container has stands where it is read.
 #pragma once
 
 #include "model/hyperparameters.h"
@@ -16,6 +16,11 @@ inline constexpr Key kNKvHeads{"n_kv_heads", "attention.head_count_kv",
                                "num_key_value_heads|num_kv_heads|n_head_kv"};
 inline constexpr Key kHeadDim{"head_dim", "attention.key_length", "head_dim"};
 inline constexpr Key kValueDim{"value head_dim", "attention.value_length", ""};
+// In GGUF the value of layers with a window, in config.json that of layers without one.
+inline constexpr Key kOtherHeadDim{"head_dim of the other layers", "attention.key_length_swa", "global_head_dim"};
+inline constexpr Key kOtherValueDim{"value head_dim of the other layers", "attention.value_length_swa", ""};
+inline constexpr Key kSharedKvLayers{"layers that read the keys and values of others", "attention.shared_kv_layers",
+                                     "num_kv_shared_layers"};
 inline constexpr Key kTrainedContext{"trained_context", "context_length",
                                      "max_position_embeddings|n_positions"};
 inline constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};
@@ -32,6 +37,13 @@ inline constexpr Key kResidualScale{"residual scale", "residual_scale", "residua
 inline constexpr Key kLogitScale{"logit scale", "logit_scale", "logit_scale|logits_scaling"};
 inline constexpr Key kLogitSoftcap{"logit softcap", "final_logit_softcapping", "final_logit_softcapping"};
 inline constexpr Key kParallel{"parallel", "use_parallel_residual", "use_parallel_residual|parallel_attn"};
+
+// --- beside the layers
+inline constexpr Key kLayerInputs{"width of layer inputs", "embedding_length_per_layer_input",
+                                  "hidden_size_per_layer_input"};
+inline constexpr Key kStreams{"streams", "altup.num_inputs", "altup_num_inputs"};
+inline constexpr Key kActiveStream{"active stream", "altup.active_idx", "altup_active_idx"};
+inline constexpr Key kGateCutoffs{"cutoffs of gates", "activation_sparsity_scale", ""};
 
 // --- latent attention
 inline constexpr Key kQRank{"rank of the queries' latent", "attention.q_lora_rank", "q_lora_rank"};
@@ -73,7 +85,7 @@ inline constexpr Key kSwigluLimit{"limit of swiglu", "swiglu_clamp_exp", "swiglu
 inline constexpr Key kLeadingDense{"leading layers without experts", "leading_dense_block_count",
                                    "first_k_dense_replace|num_dense_layers|moe_layer_start_index"};
 inline constexpr Key kExpertStep{"period of layers with experts", "interleave_moe_layer_step",
-                                 "moe_layer_interval|decoder_sparse_step"};
+                                 "moe_layer_interval|decoder_sparse_step|interleave_moe_layer_step"};
 
 // --- rope
 inline constexpr Key kTheta{"rope_theta", "rope.freq_base", "rope_theta|rotary_emb_base"};
@@ -82,10 +94,12 @@ inline constexpr Key kWindowedTheta{"rope_theta of windowed layers", "rope.freq_
 inline constexpr Key kRopeScaling{"rope scaling", "rope.scaling.type", ""};
 inline constexpr Key kRopeFactor{"rope factor", "rope.scaling.factor|rope.scale_linear", ""};
 inline constexpr Key kRopeOriginal{"original context", "rope.scaling.original_context_length", ""};
+// For YaRN it is a factor beside the usual one, for longrope it is the only one.
 inline constexpr Key kRopeMagnitude{"attention factor", "rope.scaling.attn_factor", ""};
 inline constexpr Key kYarnFast{"beta_fast", "rope.scaling.yarn_beta_fast", ""};
 inline constexpr Key kYarnSlow{"beta_slow", "rope.scaling.yarn_beta_slow", ""};
 inline constexpr Key kRotaryDim{"rotary_dim", "rope.dimension_count", ""};
+inline constexpr Key kWindowedRotaryDim{"rotary_dim of windowed layers", "rope.dimension_count_swa", ""};
 
 // --- xIELU's learned numbers, one for each layer; in config.json's checkpoints tensors of the layers
 inline constexpr Key kXieluAlphaP{"xielu alpha_p", ":xielu.alpha_p", "alpha_p"};

@@ -1,5 +1,5 @@
-// The same four bytes of 16 rows side by side, as a panel has them: where packing (model/pack_blocks.cc) begins and
-// ends. Everything between is arithmetic in 16 lanes, which compilers turn into vectors.
+// The same four bytes of 16 rows side by side, as a panel has them. Packing (model/pack_blocks.cc) begins and ends
+// with these; everything between is arithmetic in 16 lanes, which compilers turn into vectors.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ inline FourWords load_four(const std::byte* at) {
   return four;
 }
 
-// Four words of four rows. Not left to the compiler, which moves them one by one.
+// Four words of four rows, written out because the compiler would move them one by one.
 [[gnu::always_inline]] inline void gather_4x4(const Blocks& blocks, size_t first_row, size_t offset,
                                               Word* __restrict words) {
   const FourWords a = load_four(blocks[first_row] + offset), b = load_four(blocks[first_row + 1] + offset);

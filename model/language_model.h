@@ -1,8 +1,8 @@
-// LanguageModel: what the runtime sees of a model. Prefill, decode, mixed batches and the verification of
+// LanguageModel: the interface of a model for the runtime. Prefill, decode, mixed batches and the verification of
 // drafts are one function, forward().
 //
-// An implementation owns its weights and scratch memory and nothing of a conversation: keys and values live
-// in the entries that callers bring. forward() is not re-entrant (an Engine serialises its passes).
+// An implementation owns its weights and scratch memory, and nothing of a conversation: keys and values live in the
+// entries that callers bring. forward() is not re-entrant (an Engine serialises its passes).
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,7 @@
 
 namespace ibid {
 
-// Which rows of a chunk get logits. The vocabulary head is the widest layer: it runs for nobody who
-// does not ask.
+// Which rows of a chunk get logits. The vocabulary head is the widest layer, so it runs only for rows that ask.
 enum class WantLogits { kNone, kLast, kAll };
 
 // The next tokens of one sequence: tokens[i] stands at position entry->length() + i.
@@ -30,7 +29,7 @@ struct SequenceChunk {
   WantLogits want = WantLogits::kLast;
 };
 
-// Logits of the rows that asked, in batch order. A buffer that is reused from pass to pass.
+// The logits of the rows that asked, in batch order, in a buffer that is reused from pass to pass.
 class Logits {
  public:
   size_t n_rows() const { return n_rows_; }
@@ -72,8 +71,8 @@ class LanguageModel {
   virtual ~LanguageModel() = default;
 
   virtual size_t vocab_size() const = 0;
-  // Positions a sequence may have: the configured context, at most what the model was trained for unless
-  // the user insisted.
+  // How many positions a sequence may have: the configured context, which is at most what the model was trained for
+  // unless the user insisted.
   virtual size_t max_seq_len() const = 0;
   // Most rows one forward() takes, over all sequences of the batch.
   virtual size_t max_chunk() const = 0;

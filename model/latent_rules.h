@@ -1,4 +1,4 @@
-// How latent attention (model/latent_attention.h) is described in a file's metadata.
+// Reads latent attention (model/latent_attention.h) from a file's metadata.
 #pragma once
 
 #include "base/result.h"
@@ -11,7 +11,7 @@ namespace ibid {
 // REQUIRES: config.n_heads is read. Errors: kMissingKey, kBadHyperparameter, kBadType.
 Status read_latent(const Hyperparameters& file, ModelConfig& config);
 
-// What the scores of a model whose context was stretched are multiplied by once more; 1 for others.
+// Returns the further factor of the scores of a model whose context was stretched; 1 for others.
 // REQUIRES: config.ropes are read. Errors: kBadHyperparameter, kBadType.
 Result<double> read_latent_scale(const Hyperparameters& file, const ModelConfig& config);
 

@@ -2,7 +2,8 @@
 //
 //   i = (E_layers[token] sqrt(P) + norm(W_layers x / sqrt(D))) / sqrt(2),   x: the scaled embedding, norm: over P
 //
-// and behind its MLP the layer adds what its x lets through:  x += norm(W_layer_out (f(W_layer_gate x) * i_l))
+// and after its MLP the layer adds the part of it that its x lets through: x += norm(W_layer_out (f(W_layer_gate x)
+// * i_l))
 // Source: Gemma 3n model overview 2025.
 #pragma once
 
@@ -20,7 +21,7 @@ struct LayerInputs {
   bool used() const { return dim != 0; }
 };
 
-// Of a layer.
+// The weights of a layer.
 struct LayerInputWeights {
   PackedMatrix gate;                   // [P, D]
   PackedMatrix out;                    // [D, P]

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "kernels/kernels.h"
 #include "model/keys.h"
 #include "weights/block_formats.h"
 
@@ -69,7 +70,8 @@ Result<std::vector<bool>> windowed_layers(const Hyperparameters& file, const Arc
   }
   if (file.has(kLayerTypes)) return windowed_by_types(file, config);
   switch (row.windows) {
-    case Windows::kNone: return none;
+    case Windows::kNone:
+    case Windows::kChunks: return none;
     case Windows::kAll:
     case Windows::kAllOfGguf: return all;
     case Windows::kPeriod: return windowed_by_period(file, row, config);
@@ -88,7 +90,8 @@ Result<std::vector<bool>> windowed_layers(const Hyperparameters& file, const Arc
 }
 
 Status read_windows(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  const bool none = row.windows == Windows::kNone || (row.windows == Windows::kAllOfGguf && !file.gguf());
+  const bool none = row.windows == Windows::kNone || row.windows == Windows::kChunks ||
+                    (row.windows == Windows::kAllOfGguf && !file.gguf());
   if (none || !file.has(keys::kWindow)) return {};
   TRY_ASSIGN(const size_t window, file.integer(keys::kWindow, 0, kMaxPositions));
   if (window == 0 && !file.gguf())
@@ -98,12 +101,39 @@ Status read_windows(const Hyperparameters& file, const Architecture& row, ModelC
   return {};
 }
 
+// Layers whose attention ends at the borders of chunks.
+Status read_chunks(const Hyperparameters& file, ModelConfig& config) {
+  constexpr Key kChunk{"chunk of attention", "", "attention_chunk_size"};
+  if (!file.has(kChunk)) return {};
+  TRY_ASSIGN(config.attention_chunk, file.integer(kChunk, 1, kMaxPositions));
+  if (config.attention_chunk % kPagePositions != 0) {
+    return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(kChunk) + " is " +
+                                         std::to_string(config.attention_chunk) + ", supported are multiples of " +
+                                         std::to_string(kPagePositions)};
+  }
+  TRY_ASSIGN(const auto types, file.texts(kLayerTypes, config.n_layers));
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    LayerConfig& layer = config.layers[l];
+    layer.chunked = types ? (*types)[l] == "chunked_attention" : layer.rope != kNoRope;
+    if (types && !layer.chunked && (*types)[l] != "full_attention") {
+      return {ErrorCode::kUnsupported, file.file().path() + ": layer type '" + std::string((*types)[l]) +
+                                           "' is not supported (supported: full_attention, chunked_attention)"};
+    }
+  }
+  return {};
+}
+
 // Layers by list: 1 has rope, 0 has none.
 Status read_listed_ropes(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kListed{"layers with rope", "", "no_rope_layers"};
   constexpr Key kPeriod{"period of layers without rope", "", "no_rope_layer_interval"};
   constexpr size_t kUsualPeriod = 4;
-  TRY_ASSIGN(const auto listed, file.per_layer(kListed, 0, 1, config.n_layers));
+  const auto values = file.file().get_ints(file.key_of(kListed));
+  const bool is_empty = values.ok() && *values && (*values)->empty();  // which says no more than none
+  std::optional<std::vector<size_t>> listed;
+  if (!is_empty) {
+    TRY_ASSIGN(listed, file.per_layer(kListed, 0, 1, config.n_layers));
+  }
   TRY_ASSIGN(const size_t period, file.integer(kPeriod, 1, kMaxLayers, kUsualPeriod));
   for (size_t l = 0; l < config.n_layers; ++l) {
     const bool has_rope = listed ? (*listed)[l] == 1 : (l + 1) % period != 0;
@@ -112,7 +142,7 @@ Status read_listed_ropes(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Models that mix attention with recurrent layers often turn nothing.
+// Models that mix attention with recurrent layers often have no rope.
 Status read_named_rope(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kName{"kind of positions", "", "position_embedding_type"};
   TRY_ASSIGN(const auto types, file.texts(kLayerTypes, config.n_layers));
@@ -192,9 +222,8 @@ double normal_quantile(double p) {
 // Layers whose gates are mostly cut. config.json has the share that is, GGUF where it ends, and an infinity for none.
 Status read_gate_cutoffs(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kShares{"shares of cut gates", "", "activation_sparsity_pattern"};
-  constexpr Key kCutoffs{"cutoffs of gates", "activation_sparsity_scale", ""};
   constexpr double kUsualShare = 0.95;
-  const Key& key = file.gguf() ? kCutoffs : kShares;
+  const Key& key = file.gguf() ? keys::kGateCutoffs : kShares;
   TRY_ASSIGN(const auto listed, file.numbers_or_infinity(key, config.n_layers));
   for (size_t l = 0; l < config.n_layers; ++l) {
     std::optional<float>& cutoff = config.layers[l].gate_cutoff;
@@ -246,6 +275,7 @@ Status read_layers(const Hyperparameters& file, const Architecture& row, ModelCo
   if (row.rope_layers == RopeLayers::kListed) TRY(read_listed_ropes(file, config));
   if (row.rope_layers == RopeLayers::kIfNamed) TRY(read_named_rope(file, config));
   TRY(read_windows(file, row, config));
+  if (row.windows == Windows::kChunks) TRY(read_chunks(file, config));
   choose_ropes_by_window(row.rope_layers, config);
   TRY_ASSIGN(const Activation::Kind kind, read_activation(file, row));
   for (LayerConfig& layer : config.layers) layer.activation.kind = kind;

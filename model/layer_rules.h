@@ -1,4 +1,4 @@
-// What layers of one model do differently from one another, read from a file's metadata.
+// Reads from a file's metadata in what the layers of one model differ.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace ibid {
 
-// Fills config.layers: windows, which rope turns which layer, the activation of each MLP and which gates it cuts.
+// Fills config.layers: windows, the rope of each layer, the activation of each MLP and which gates it cuts.
 // REQUIRES: read_shape().
 // Errors: kBadHyperparameter (a list of the wrong length, numbers out of range), kUnsupported (a kind of layer or an
 // activation, named), kMissingKey, kBadType.

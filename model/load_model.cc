@@ -2,6 +2,7 @@
 
 #include "model/architectures.h"
 #include "model/transformer.h"
+#include "model/unused_tensors.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -12,6 +13,7 @@ Result<std::unique_ptr<LanguageModel>> load(const ModelFile& file, const ModelOp
                                             size_t kv_budget_bytes) {
   TRY_ASSIGN(ModelConfig config, read_config(file));
   TRY_ASSIGN(const MemoryPlan plan, plan_memory(file, config, options));
+  TRY(refuse_unknown_tensors(file, config));
   TRY(check_memory(plan, kv_budget_bytes));
   TRY_ASSIGN(std::unique_ptr<LanguageModel> model, TransformerModel::create(file, std::move(config), options));
   return model;

@@ -1,4 +1,4 @@
-// What a model will cost in memory, computed from its file before anything is allocated.
+// The memory that a model will take, computed from its file before anything is allocated.
 #pragma once
 
 #include <cstddef>

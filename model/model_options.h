@@ -1,4 +1,4 @@
-// What a user chooses about a model; everything else is in its file.
+// The options of a model that a user chooses; everything else is in its file.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,9 @@
 
 namespace ibid {
 
-// How many rows one pass should have where a core's second-level cache has that many bytes (0: unknown): 256 a MiB, at
-// least 128, at most 512. More of them push each other's activations out; bits are the same for any number.
+// How many rows one pass should have on a machine whose cores have second-level caches of that many bytes (0:
+// unknown): 256 per MiB, at least 128, at most 512. With more rows their activations push each other out of the
+// cache. The bits are the same for any number.
 size_t rows_that_suit(size_t cache_bytes);
 // For this machine.
 size_t default_max_chunk();

@@ -160,6 +160,10 @@ class Mixture {
     for (size_t i = 0; i < rows.size(); ++i) {
       float* values = gated.values + i * gated.stride;
       float* up = own_.tile.row(i);
+      if (use.weights != nullptr && !weighs_output(use)) {
+        kernels_.scale(values + first, use.weights[rows.begin + i], n);
+        kernels_.scale(up, use.weights[rows.begin + i], n);
+      }
       if (!e.b_gate.empty()) kernels_.add(values + first, e.b_gate.data() + first, n);
       if (!e.b_up.empty()) kernels_.add(up, e.b_up.data() + first, n);
       activate(values + first, up, n);
@@ -199,9 +203,14 @@ class Mixture {
       float* y = own_.tile.row(i);
       const size_t index = rows.begin + i;
       if (!e.b_down.empty()) kernels_.add(y, e.b_down.data() + first, n);
-      if (use.weights != nullptr) kernels_.scale(y, use.weights[index], n);
+      if (weighs_output(use)) kernels_.scale(y, use.weights[index], n);
       kernels_.add(s_.out.row(use.rows == nullptr ? index : use.rows[index]) + first, y, n);
     }
+  }
+
+  // The shared expert's gate is of its output, whatever the others' weights are of.
+  bool weighs_output(const ExpertUse& use) const {
+    return use.weights != nullptr && (!rule_.weighs_inputs || use.expert == &w_.shared);
   }
 
   const MoeStep& s_;

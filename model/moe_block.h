@@ -1,13 +1,14 @@
-// Mixture of experts: each row goes through the few experts that its router chooses (model/moe_router.h), and through
-// a shared expert where there is one.
+// Mixture of experts: each row goes through the few experts that its router chooses (model/moe_router.h), and
+// through a shared expert if the model has one.
 //
 //   out = sum over the chosen experts e of weight_e * expert_e(h), in the order of their numbers, then + shared(h)
 //   expert(h) = W_down (f(W_gate h + b_gate) * (W_up h + b_up)) + b_down, or as MoeRule says
+//   or, where MoeRule::weighs_inputs, of expert_e(weight_e h): its gate and up are multiplied by weight_e
 //   shared(h) is an expert that every row uses, times sigmoid(w_shared_gate h) where the model has such a gate
 //
-// Rows are gathered by expert, so that each expert in use is read once for all of its rows, and the others not at all.
-// What is added to what, and in which order, depends on the row's own choice alone: not on the other rows, nor on how
-// the work was shared (law 1).
+// Rows are gathered by expert, so that each expert in use is read once for all of its rows, and the others are not
+// read. The sums of a row, their order and so its bits depend on that row's own choice alone: not on the other
+// rows, nor on how the work was shared.
 // Sources: Shazeer et al. 2017; Jiang et al. 2024 (Mixtral); Dai et al. 2024 (DeepSeekMoE: shared experts).
 #pragma once
 
@@ -39,12 +40,12 @@ struct MoeWeights {
   std::vector<Expert> experts;           // [E]
   Expert shared;                         // empty: none
   PackedMatrix shared_gate;              // [1, D] optional
-  // Of experts beside an MLP (model/experts_beside.cc).
+  // For experts beside an MLP (model/experts_beside.cc).
   std::span<const float> router_scale;                   // [D]
   std::span<const float> norm, post_norm, mlp_post_norm; // [D]
 };
 
-// Rows of a pass that one expert has, and where the input of its w_down is.
+// The rows of a pass that go to one expert, and the place of the input of its w_down.
 struct ExpertUse {
   const Expert* expert;
   size_t n_rows;
@@ -88,7 +89,8 @@ struct MoeBuffers {
   std::vector<OfThread> own;  // [n_threads]
 };
 
-// What is multiplied at a time: enough rows to make up for unpacking a panel, few enough to stay in the cache.
+// The rows and panels that are multiplied at a time: enough rows to make up for unpacking a panel, few enough to
+// stay in the cache.
 inline constexpr size_t kMoeTileRows = 128;
 inline constexpr size_t kMoeTilePanels = 32;
 

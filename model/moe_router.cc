@@ -32,11 +32,13 @@ void softmax(std::span<float> values) {
   for (float& value : values) value /= sum;
 }
 
+float sigmoid(float x) { return 1.0f / (1.0f + portable_exp(-x)); }
+
 void score(RouterScores kind, std::span<const float> logits, std::span<float> scores) {
   std::copy(logits.begin(), logits.end(), scores.begin());
   if (kind == RouterScores::kSoftmax) softmax(scores);
   if (kind != RouterScores::kSigmoid) return;
-  for (float& value : scores) value = 1.0f / (1.0f + portable_exp(-value));
+  for (float& value : scores) value = sigmoid(value);
 }
 
 float two_best(std::span<const float> values) {
@@ -104,6 +106,9 @@ bool route(const RouterRule& rule, std::span<const float> logits, std::span<cons
   if (rule.n_groups > 1) keep_best_groups(rule, choice, scratch.subspan(2 * rule.n_experts, rule.n_groups));
   take_best(choice, scores, chosen);
   if (rule.scores == RouterScores::kSoftmaxOfChosen) softmax_of(chosen);
+  if (rule.scores == RouterScores::kSigmoidOfChosen) {
+    for (ExpertChoice& c : chosen) c.weight = sigmoid(c.weight);
+  }
   if (rule.normalized) normalize(rule, chosen);
   for (ExpertChoice& c : chosen) c.weight *= rule.weight_scale;
   return true;

@@ -1,8 +1,8 @@
 // The router of a mixture of experts: which experts a token goes to, and how much each of them counts.
 //
-// A pure function of one row of logits: no state, no memory of its own, safe from any thread. Where two experts are
-// equally good, the one with the lower number is chosen. Experts come out in the order of their numbers, which is the
-// order in which their outputs are added (model/moe_block.h).
+// It is a pure function of one row of logits, without state or memory of its own, and safe to call from any thread.
+// Of two experts that are equally good, the one with the lower number is chosen. Experts come out in the order of
+// their numbers, which is the order in which their outputs are added (model/moe_block.h).
 // Sources: Shazeer et al. 2017 (top-k gating); DeepSeek-V3 technical report 2024 (sigmoid scores, a bias that takes
 // part in the choice alone, groups).
 #pragma once
@@ -18,14 +18,15 @@ enum class RouterScores : uint8_t {
   kSoftmax,           // the softmax of all logits
   kSoftmaxOfChosen,   // chosen by their logits; the weights are the softmax of the chosen ones alone
   kSigmoid,           // each logit for itself
+  kSigmoidOfChosen,   // chosen by their logits; the weights are the sigmoids of those
 };
 
 struct RouterRule {
   RouterScores scores = RouterScores::kSoftmax;
   size_t n_experts = 0;          // E
   size_t n_experts_active = 0;   // k, of every token
-  // Experts in groups of n_experts / n_groups neighbours: only those of the best n_groups_active groups can be chosen.
-  // A group is as good as the sum of its two best experts.
+  // Experts may be in groups of n_experts / n_groups neighbours; then only those of the best n_groups_active groups
+  // can be chosen. A group is as good as the sum of its two best experts.
   size_t n_groups = 1;
   size_t n_groups_active = 1;
   bool normalized = false;       // the weights of the chosen ones are divided by their sum
@@ -44,7 +45,8 @@ inline size_t route_scratch_floats(const RouterRule& rule) { return 2 * rule.n_e
 // Chooses for one row. chosen: [n_experts_active], filled in the order of the experts' numbers.
 //   logits: [n_experts]; choice_bias: [n_experts] finite, added to the scores while experts are chosen and not to
 //   their weights, or empty; scratch: [route_scratch_floats(rule)]
-// False when a logit is not finite: then no choice means anything, and the first experts are given, with weight 0.
+// Returns false when a logit is not finite. Then the choice means nothing: the first experts are returned, with
+// weight 0.
 // REQUIRES: 1 <= n_experts_active <= n_experts, n_groups divides n_experts, the active groups have n_experts_active
 // experts or more, and groups of one expert are not grouped (n_groups < n_experts, or 1).
 bool route(const RouterRule& rule, std::span<const float> logits, std::span<const float> choice_bias,

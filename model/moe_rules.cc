@@ -76,7 +76,7 @@ Status read_router(const Hyperparameters& file, const Architecture& row, RouterR
 Status read_widths(const Hyperparameters& file, const Architecture& row, const ModelConfig& config, MoeRule& moe) {
   constexpr Key kAlpha{"alpha of swiglu", "", "swiglu_alpha"};
   TRY_ASSIGN(moe.ffn_dim, file.integer(keys::kExpertFfnDim, 1, kMaxWidth, config.layers.front().ffn_dim));
-  TRY_ASSIGN(const size_t n_shared, file.integer(keys::kSharedCount, 0, kMaxExperts, size_t{0}));
+  TRY_ASSIGN(const size_t n_shared, file.integer(keys::kSharedCount, 0, kMaxExperts, row.shared_experts));
   const size_t together = n_shared * moe.ffn_dim;
   TRY_ASSIGN(moe.shared_ffn_dim, file.integer(keys::kSharedFfnDim, 0, kMaxWidth, together));
   if (moe.shared_ffn_dim > static_cast<size_t>(kMaxWidth)) {
@@ -101,17 +101,16 @@ Result<size_t> end_of_experts(const Hyperparameters& file, const ModelConfig& co
   return index + 1;
 }
 
-// Layers that a list takes out.
-Result<std::vector<int64_t>> listed_as_dense(const Hyperparameters& file, const ModelConfig& config) {
-  constexpr Key kListed{"layers without experts", "", "mlp_only_layers"};
+// The layers of a list.
+Result<std::vector<int64_t>> listed_layers(const Hyperparameters& file, const Key& key, const ModelConfig& config) {
   std::vector<int64_t> listed;
-  if (!file.has(kListed)) return listed;
-  TRY_ASSIGN(const auto values, file.file().get_ints(file.key_of(kListed)));
+  if (!file.has(key)) return listed;
+  TRY_ASSIGN(const auto values, file.file().get_ints(file.key_of(key)));
   listed = values.value_or(listed);
   const auto n_layers = static_cast<int64_t>(config.n_layers);
   for (const int64_t layer : listed) {
     if (layer >= 0 && layer < n_layers) continue;
-    return file.bad(kListed, "an array with " + std::to_string(layer), "layers 0.." + std::to_string(n_layers - 1));
+    return file.bad(key, "an array with " + std::to_string(layer), "layers 0.." + std::to_string(n_layers - 1));
   }
   return listed;
 }
@@ -119,17 +118,25 @@ Result<std::vector<int64_t>> listed_as_dense(const Hyperparameters& file, const 
 // Layers that keep an MLP: the first ones, those between every so many, and lists of them.
 Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConfig& config) {
   constexpr Key kTypes{"kinds of MLPs", "", "mlp_layer_types"};
+  constexpr Key kDense{"layers without experts", "", "mlp_only_layers"};
+  constexpr Key kSparse{"layers with experts", "", "moe_layers"};
+  constexpr Key kDenseFfnDim{"ffn_dim of layers without experts", "", "intermediate_size_mlp"};
   TRY_ASSIGN(const size_t leading,
              file.integer(keys::kLeadingDense, 0, static_cast<int64_t>(config.n_layers), size_t{0}));
   TRY_ASSIGN(const size_t end, end_of_experts(file, config));
   TRY_ASSIGN(const size_t step, file.integer(keys::kExpertStep, 1, kMaxLayers, size_t{1}));
   TRY_ASSIGN(const auto types, file.texts(kTypes, config.n_layers));
-  TRY_ASSIGN(const std::vector<int64_t> dense, listed_as_dense(file, config));
+  TRY_ASSIGN(const std::vector<int64_t> dense, listed_layers(file, kDense, config));
+  TRY_ASSIGN(const std::vector<int64_t> with_experts, listed_layers(file, kSparse, config));
   for (size_t l = 0; l < config.n_layers; ++l) {
     bool sparse = l >= leading && l < end && (l + 1) % step == 0;
     sparse &= std::ranges::find(dense, static_cast<int64_t>(l)) == dense.end();
     if (types) sparse = (*types)[l] == "sparse";
-    if (!sparse) continue;
+    if (file.has(kSparse)) sparse = std::ranges::find(with_experts, static_cast<int64_t>(l)) != with_experts.end();
+    if (!sparse) {
+      TRY_ASSIGN(config.layers[l].ffn_dim, file.integer(kDenseFfnDim, 1, kMaxWidth, config.layers[l].ffn_dim));
+      continue;
+    }
     config.layers[l].has_experts = true;
     if (!moe_beside) config.layers[l].ffn_dim = 0;
   }
@@ -150,6 +157,7 @@ Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfi
   MoeRule& moe = config.moe;
   moe.router.n_experts = n_experts;
   moe.activation = config.layers.front().activation;
+  moe.weighs_inputs = row.weighs_inputs;
   TRY(read_router(file, row, moe.router));
   TRY(read_widths(file, row, config, moe));
   config.experts_interleaved = is_in(row.experts_interleaved, file.gguf());

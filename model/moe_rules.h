@@ -1,4 +1,4 @@
-// How layers of experts are described in a file's metadata: which layers have them, how many, and how rows choose.
+// Reads from a file's metadata which layers have experts, how many, and how rows choose among them.
 #pragma once
 
 #include "base/result.h"
@@ -14,7 +14,7 @@ namespace ibid {
 // model ...), kMissingKey, kBadType, kUnsupported (a way to choose experts, named).
 Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// How GGUF numbers a way to choose experts.
+// The number that GGUF gives to a way to choose experts.
 size_t gguf_number_of(RouterScores scores);
 
 }  // namespace ibid

@@ -1,5 +1,5 @@
-// Files that lie where models lie, look like them and are none that can be talked to: adapters, projectors of images,
-// importance matrices, vocabularies, embedding models. What they are is said, and what to do.
+// Recognises files that lie where models lie and look like them, but cannot be talked to: adapters, projectors of
+// images, importance matrices, vocabularies, embedding models. The error says what they are, and what to do.
 #pragma once
 
 #include "base/result.h"
@@ -8,8 +8,8 @@ namespace ibid {
 
 class ModelFile;
 
-// kUnsupported for such a file, kMissingKey for safetensors without config.json. Of a file that is a model, or nothing
-// that is known here, it says nothing.
+// Returns kUnsupported for such a file, kMissingKey for safetensors without config.json. Ok for a file that is a
+// model, and for any file that it does not recognise.
 Status refuse_other_files(const ModelFile& file);
 
 }  // namespace ibid

@@ -15,7 +15,6 @@ namespace {
 
 using namespace lanes;
 
-constexpr size_t kChunksPerBlock = 4;    // of a k type
 constexpr uint32_t kOnes = 0x01010101u;  // times a byte: that byte in all four
 
 // What becomes of a half on its way through float: NaN is made quiet.
@@ -105,7 +104,7 @@ struct Mxfp4 {
 };
 
 // --- Blocks of 256 (weights/block_formats.h). Each type gathers a block's words, then gives
-//   scales, mins: a word has four groups' bytes;   d: halves d, and dmin above it;   the codes of a chunk.
+//   scales, mins: a word has four groups' bytes;   d: halves d, and dmin above it;   the codes of 64 columns.
 
 // The nibbles of a block of 32 from its 32 codes of at most 4 bits: 8 words, four columns each.
 template <typename Low>
@@ -115,7 +114,7 @@ void join_nibbles(Low low, Word* __restrict out) {
   }
 }
 
-// The bits above them of 6-bit codes: two words of four columns' pairs each.
+// Codes of 2 bits, or the upper 2 of 6: two words of four columns' pairs each.
 template <typename High>
 void join_pairs(High high, Word* __restrict out) {
   for (size_t v = 0; v < 2; ++v) {
@@ -124,6 +123,32 @@ void join_pairs(High high, Word* __restrict out) {
     }
   }
 }
+
+struct Q2K {
+  static constexpr size_t kBlockBytes = 84, kGroups = 16;
+  static constexpr bool kMins = true;
+  Word words[21];  // nibbles of scales and mins [4] | pairs [16] | d and dmin
+  Word scales[4], mins[4];
+
+  const Word& d() const { return words[20]; }
+  void read(const Blocks& blocks) {
+    gather<21>(blocks, 0, words);
+    for (size_t w = 0; w < 4; ++w) {
+      for (size_t r = 0; r < kLanes; ++r) {
+        scales[w][r] = words[w][r] & 15 * kOnes;
+        mins[w][r] = words[w][r] >> 4 & 15 * kOnes;
+      }
+    }
+  }
+  // Four blocks of 32 are the planes of the same 32 bytes.
+  void codes(size_t quarter, Word* out) const {
+    for (size_t block = 0; block < 2; ++block, out += 2) {
+      const Word* pairs = words + 4 + 8 * (quarter / 2);
+      const unsigned plane = static_cast<unsigned>(4 * (quarter % 2) + 2 * block);
+      join_pairs([=](size_t w, size_t r) { return pairs[w][r] >> plane & 3 * kOnes; }, out);
+    }
+  }
+};
 
 // 6-bit scales and mins in three words; used by Q4_K and Q5_K. Two words of each come out.
 void split_k_scales(const Word* __restrict packed, Word* __restrict scales, Word* __restrict mins) {
@@ -147,8 +172,8 @@ struct Q4K {
     gather<36>(blocks, 0, words);
     split_k_scales(words + 1, scales, mins);
   }
-  // A chunk's blocks of 32 are the low and the high nibbles of the same 32 bytes.
-  void codes(size_t chunk, Word* out) const { k_nibbles(words + 4 + 8 * chunk, out, out + 4); }
+  // Two blocks of 32 are the low and the high nibbles of the same 32 bytes.
+  void codes(size_t quarter, Word* out) const { k_nibbles(words + 4 + 8 * quarter, out, out + 4); }
 
   static void k_nibbles(const Word* quants, Word* first, Word* second) {
     join_nibbles([=](size_t w, size_t r) { return quants[w][r] & 15 * kOnes; }, first);
@@ -167,10 +192,10 @@ struct Q5K {
     gather<44>(blocks, 0, words);
     split_k_scales(words + 1, scales, mins);
   }
-  void codes(size_t chunk, Word* out) const {
-    Q4K::k_nibbles(words + 12 + 8 * chunk, out, out + 5);
-    fifth_bits(static_cast<unsigned>(2 * chunk), out[4]);
-    fifth_bits(static_cast<unsigned>(2 * chunk + 1), out[9]);
+  void codes(size_t quarter, Word* out) const {
+    Q4K::k_nibbles(words + 12 + 8 * quarter, out, out + 5);
+    fifth_bits(static_cast<unsigned>(2 * quarter), out[4]);
+    fifth_bits(static_cast<unsigned>(2 * quarter + 1), out[9]);
   }
   void fifth_bits(unsigned group, Word& out) const {
     for (size_t r = 0; r < kLanes; ++r) {
@@ -194,13 +219,13 @@ struct Q6K {
     gather<1>(blocks, 206, &halves);
     for (uint32_t& half : halves) half >>= 16;
   }
-  // Chunks 2 h and 2 h + 1 are the low and the high nibbles of the same 64 bytes, with two and two planes of the
+  // Quarters 2 h and 2 h + 1 are the low and the high nibbles of the same 64 bytes, with two and two planes of the
   // same 32 bytes of pairs.
-  void codes(size_t chunk, Word* out) const {
-    const unsigned shift = 4 * (chunk % 2);
+  void codes(size_t quarter, Word* out) const {
+    const unsigned shift = 4 * (quarter % 2);
     for (size_t block = 0; block < 2; ++block, out += 6) {
-      const Word* nibbles = words + 16 * (chunk / 2) + 8 * block;
-      const Word* pairs = words + 32 + 8 * (chunk / 2);
+      const Word* nibbles = words + 16 * (quarter / 2) + 8 * block;
+      const Word* pairs = words + 32 + 8 * (quarter / 2);
       const unsigned plane = shift + 2 * static_cast<unsigned>(block);
       join_nibbles([=](size_t w, size_t r) { return nibbles[w][r] >> shift & 15 * kOnes; }, out);
       join_pairs([=](size_t w, size_t r) { return pairs[w][r] >> plane & 3 * kOnes; }, out + 4);
@@ -232,11 +257,11 @@ struct Q3K {
       }
     }
   }
-  void codes(size_t chunk, Word* out) const {
+  void codes(size_t quarter, Word* out) const {
     for (size_t block = 0; block < 2; ++block, out += 6) {
-      const Word* twos = words + 8 + 8 * (chunk / 2);
-      const unsigned plane = static_cast<unsigned>(4 * (chunk % 2) + 2 * block);
-      const unsigned bit = static_cast<unsigned>(2 * chunk + block);
+      const Word* twos = words + 8 + 8 * (quarter / 2);
+      const unsigned plane = static_cast<unsigned>(4 * (quarter % 2) + 2 * block);
+      const unsigned bit = static_cast<unsigned>(2 * quarter + block);
       const auto clear = [&](size_t w, size_t r) { return (words[w][r] >> bit & kOnes) ^ kOnes; };
       join_nibbles([&](size_t w, size_t r) { return (twos[w][r] >> plane & 3 * kOnes) | clear(w, r) * 12; }, out);
       join_pairs([&](size_t w, size_t r) { return 2 * kOnes - clear(w, r); }, out + 4);
@@ -262,28 +287,28 @@ struct Iq4xs {
       }
     }
   }
-  void codes(size_t chunk, Word* out) const { std::memcpy(out, words + 2 + 8 * chunk, 8 * sizeof(Word)); }
+  void codes(size_t quarter, Word* out) const { std::memcpy(out, words + 2 + 8 * quarter, 8 * sizeof(Word)); }
 };
 
+// One block of the file is one chunk.
 template <typename Block>
 void pack_super(const PanelFormat& format, const Blocks& blocks, std::byte* out) {
-  constexpr size_t kChunkGroups = Block::kGroups / kChunksPerBlock;
   Block block;
   block.read(blocks);
-  for (size_t c = 0; c < kChunksPerBlock; ++c, out += format.chunk_bytes()) {
-    store_halves(block.d(), 0, out);
-    if constexpr (Block::kMins) store_halves(block.d(), 16, out + format.super_mins_at());
-    for (size_t g = 0; g < kChunkGroups; ++g) {
-      const size_t group = c * kChunkGroups + g;
-      const unsigned shift = static_cast<unsigned>(8 * (group % 4));
-      store_bytes(block.scales[group / 4], shift, out + format.scale_codes_at() + g * kLanes);
-      if constexpr (Block::kMins) {
-        store_bytes(block.mins[group / 4], shift, out + format.min_codes_at() + g * kLanes);
-      }
+  store_halves(block.d(), 0, out);
+  if constexpr (Block::kMins) store_halves(block.d(), 16, out + format.super_mins_at());
+  for (size_t group = 0; group < Block::kGroups; ++group) {
+    const unsigned shift = static_cast<unsigned>(8 * (group % 4));
+    store_bytes(block.scales[group / 4], shift, out + format.scale_codes_at() + group * kLanes);
+    if constexpr (Block::kMins) {
+      store_bytes(block.mins[group / 4], shift, out + format.min_codes_at() + group * kLanes);
     }
-    const size_t end = format.scale_codes_at() + kChunkGroups * kLanes * (Block::kMins ? 2 : 1);
-    std::memset(out + end, 0, format.codes_at() - end);
-    block.codes(c, reinterpret_cast<Word*>(out + format.codes_at()));
+  }
+  const size_t end = format.scale_codes_at() + Block::kGroups * kLanes * (Block::kMins ? 2 : 1);
+  std::memset(out + end, 0, format.codes_at() - end);
+  std::byte* codes = out + format.codes_at();
+  for (size_t quarter = 0; quarter < 4; ++quarter, codes += 2 * format.block_code_bytes()) {
+    block.codes(quarter, reinterpret_cast<Word*>(codes));
   }
 }
 
@@ -307,8 +332,7 @@ void pack_plain_panel(const PanelFormat& format, Blocks& blocks, size_t n_cols, 
 
 template <typename Block>
 void pack_super_panel(const PanelFormat& format, Blocks& blocks, size_t n_cols, std::byte* out) {
-  constexpr size_t kColumns = kChunksPerBlock * kChunkCols;
-  for (size_t col = 0; col < n_cols; col += kColumns, out += kChunksPerBlock * format.chunk_bytes()) {
+  for (size_t col = 0; col < n_cols; col += kSuperChunkCols, out += format.chunk_bytes()) {
     pack_super<Block>(format, blocks, out);
     advance(blocks, Block::kBlockBytes);
   }
@@ -330,6 +354,7 @@ PackPanel packer_of(DType dtype) {
     case DType::kQ5_0: return pack_plain_panel<Plain<22, false, true, 4, 0>>;
     case DType::kQ5_1: return pack_plain_panel<Plain<24, true, true, 4, 0>>;
     case DType::kQ8_0: return pack_plain_panel<Plain<34, false, false, 8, 128 * kOnes>>;
+    case DType::kQ2_K: return pack_super_panel<Q2K>;
     case DType::kQ3_K: return pack_super_panel<Q3K>;
     case DType::kQ4_K: return pack_super_panel<Q4K>;
     case DType::kQ5_K: return pack_super_panel<Q5K>;

@@ -1,8 +1,8 @@
-// Rows of a file, straight into a panel: what the decoder of their blocks (weights/block_formats.h) and the packer
-// of codes (kernels/pack.h) make of the same rows, byte for byte, in one pass that keeps up with memory. These two
-// are the definition; this is where the time of loading goes.
+// Packs rows of a file straight into a panel. The result is, byte for byte, what the decoder of the blocks
+// (weights/block_formats.h) and the packer of codes (kernels/pack.h) make of the same rows; those two are the
+// definition. This does it in one pass that keeps up with memory, because loading spends its time here.
 //
-// Types whose codes stand in a codebook take the way of the definition itself (model/pack_decoded.h).
+// Types whose codes stand in a codebook are packed by the definition itself (model/pack_decoded.h).
 //
 // It works on 16 rows at once: the same four bytes of each row lie side by side, as the panel will have them, and
 // every step is the same arithmetic in 16 lanes.
@@ -17,8 +17,7 @@
 
 namespace ibid {
 
-// Whether the panel of panel_type_for(dtype) holds the file's own numbers: true of floats and of all quantised types
-// but Q2_K, which is expanded.
+// Whether the panel of panel_type_for(dtype) holds the file's own numbers: true of floats and of all quantised types.
 bool can_pack_blocks(DType dtype);
 
 // Writes one panel of panel_type_for(dtype): panel_bytes() of them at out, 64-byte aligned.

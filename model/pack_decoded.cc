@@ -10,6 +10,8 @@ namespace ibid {
 
 namespace {
 
+static_assert(kSuperChunkCols == kMaxValuesPerBlock);  // one super scale for each chunk
+
 // What the decoder makes of up to 16 rows. The panel's groups may be smaller than the blocks'.
 struct Decoded {
   Decoded(DType dtype, PanelFormat panel, size_t n_rows, size_t n_cols)
@@ -67,18 +69,16 @@ void pack_decoded(DType dtype, std::span<const std::byte* const> rows, size_t n_
     }
   }
   const size_t per_group = decoded.layout.group_size / decoded.format.group;
-  const size_t per_block = kMaxValuesPerBlock / kChunkCols;
   const std::vector<float> scales = repeated(decoded.scales, per_group), mins = repeated(decoded.mins, per_group);
   const std::vector<int8_t> scale_codes = repeated(decoded.scale_codes, per_group);
   const std::vector<int8_t> min_codes = repeated(decoded.min_codes, per_group);
-  const std::vector<uint16_t> d = repeated(decoded.d, per_block), dmin = repeated(decoded.dmin, per_block);
   PanelRows panel;
   panel.n_rows = n;
   panel.codes = decoded.codes;
   panel.scales = scales;
   panel.mins = mins;
-  panel.super_scales = d;
-  panel.super_mins = dmin;
+  panel.super_scales = decoded.d;
+  panel.super_mins = decoded.dmin;
   panel.scale_codes = scale_codes;
   panel.min_codes = min_codes;
   pack_panel(type, n_cols, panel, out);

@@ -1,6 +1,6 @@
-// A panel of rows of quantised blocks by the decoder of the blocks (weights/block_formats.h) and the packer of codes
-// (kernels/pack.h), one after the other: what model/pack_blocks.h does faster for the types that most files have.
-// Stateless; different panels may be packed from several threads.
+// Makes a panel from rows of quantised blocks in two steps: the decoder of the blocks (weights/block_formats.h),
+// then the packer of codes (kernels/pack.h). model/pack_blocks.h does the same faster for the types that most files
+// have. Stateless; different panels may be packed from several threads.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Panels of floats from rows of the same floats: nothing is converted, only put in another order. Stateless; different
-// panels may be packed from several threads.
+// Makes panels of floats from rows of the same floats. Nothing is converted, only put in another order. Stateless;
+// different panels may be packed from several threads.
 #pragma once
 
 #include <cstddef>

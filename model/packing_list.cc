@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "kernels/pack.h"
+#include "model/finite_values.h"
 #include "model/pack_blocks.h"
 #include "weights/block_formats.h"
 
@@ -36,21 +37,26 @@ Range panels_in(size_t begin, size_t end, size_t stride, size_t n_panels) {
   return {quotient_up(begin, stride), std::min(n_panels, quotient_up(end, stride))};
 }
 
+// Each chunk begins with the 16 bits of its scales and mins; integers that these are multiplied by change nothing.
 bool scales_are_finite(PanelType type, const std::byte* panel, size_t n_cols) {
   const PanelFormat format = panel_format(type);
-  for (size_t col = 0; col < n_cols; col += kChunkCols, panel += format.chunk_bytes()) {
-    // Where the scale of a group is a half by an integer, the halves say it all.
-    const size_t n_groups =
-        format.super_scales() ? 1
-                              : std::min(format.groups_per_chunk(), quotient_up(n_cols - col, format.group));
-    for (size_t group = 0; group < n_groups; ++group) {
-      for (size_t lane = 0; lane < kPanelRows; ++lane) {
-        if (!std::isfinite(panel_scale(format, panel, group, lane))) return false;
-        if (format.has_mins && !std::isfinite(panel_min(format, panel, group, lane))) return false;
-      }
-    }
+  const size_t sides = format.has_mins ? 2 : 1;
+  const size_t n = (format.super_scales() ? format.scale_codes_at() : sides * format.mins_at()) / sizeof(uint16_t);
+  const uint16_t exponent = format.scales == ScaleKind::kBfloat ? 0x7f80 : 0x7c00;  // all ones: infinite or NaN
+  for (size_t col = 0; col < n_cols; col += format.chunk_cols(), panel += format.chunk_bytes()) {
+    const auto* bits = reinterpret_cast<const uint16_t*>(panel);
+    unsigned bad = 0;
+    for (size_t i = 0; i < n; ++i) bad |= (bits[i] & exponent) == exponent;
+    if (bad != 0) return false;
   }
   return true;
+}
+
+// Of quantised types, the scales alone can be anything else.
+bool packed_are_finite(DType dtype, PanelType type, std::span<const std::byte* const> rows, size_t row_bytes,
+                       size_t n_cols, const std::byte* panel) {
+  if (dtype_is_quantized(dtype)) return scales_are_finite(type, panel, n_cols);
+  return std::ranges::all_of(rows, [&](const std::byte* row) { return all_finite(dtype, {row, row_bytes}); });
 }
 
 }  // namespace
@@ -91,16 +97,13 @@ bool PackingList::pack(const Job& job, Range panels) {
     if (tensor.source != nullptr) tensor.source->read_rows(std::span(indices).first(n), made.data());
     if (directly) {
       pack_blocks(tensor.dtype, std::span(rows).first(n), n_cols, out);
-      if (dtype_is_quantized(tensor.dtype) && !scales_are_finite(packed.type, out, n_cols)) return false;
+      if (!packed_are_finite(tensor.dtype, packed.type, {rows.data(), n}, row_bytes, n_cols, out)) return false;
       continue;
     }
     for (size_t r = 0; r < n; ++r) {
       dequantize_row(tensor.dtype, {rows[r], row_bytes}, std::span(floats).subspan(r * n_cols, n_cols));
     }
-    if (dtype_is_quantized(tensor.dtype) &&
-        !std::ranges::all_of(std::span(floats).first(n * n_cols), [](float x) { return std::isfinite(x); })) {
-      return false;
-    }
+    if (!all_finite(std::span<const float>(floats).first(n * n_cols))) return false;
     PanelRows decoded;
     decoded.n_rows = n;
     decoded.floats = std::span(floats).first(n * n_cols);
@@ -134,7 +137,8 @@ Status PackingList::run(ThreadTeam& team, const std::function<void(const TensorV
     }
   });
   if (first_bad == jobs_.size()) return {};
-  return {ErrorCode::kNonFinite, "tensor " + jobs_[first_bad].name + " holds a scale that is not finite"};
+  const char* what = dtype_is_quantized(jobs_[first_bad].tensor.dtype) ? "scale" : "value";
+  return {ErrorCode::kNonFinite, "tensor " + jobs_[first_bad].name + " holds a " + what + " that is not finite"};
 }
 
 }  // namespace ibid

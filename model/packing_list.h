@@ -1,9 +1,9 @@
-// PackingList: matrices that wait to be packed, and the packing of all of them in one parallel region.
+// PackingList: collects matrices, and packs all of them in one parallel region.
 //
-// The threads take windows of the packed memory, one after the other, whatever matrices these belong to: the first
-// to touch memory waits for the system to clear it, for times that nobody knows before, and two threads that touch
-// the same huge page at once clear it twice. Each byte is written once, by one thread, so the result does not depend
-// on who took what.
+// Each thread takes one window of the packed memory after the other, whatever matrices it belongs to. There are two
+// reasons. The first to touch memory waits for the system to clear it, for a time that nobody can know before; and
+// two threads that touch the same huge page at once clear it twice. Each byte is written once, by one thread, so
+// the result does not depend on who took what.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ class PackingList {
   void add(std::string name, const TensorView& tensor, RowOrder order, bool transposed,
            const PackedMatrix& packed);
 
-  // Packs everything. `done` is called once per matrix, behind its last row, on any of the threads. Error: kNonFinite,
-  // of blocks whose scale or min is not finite, naming the first such tensor.
+  // Packs everything. `done` is called once per matrix, after its last row, on any of the threads. Error:
+  // kNonFinite, of floats and of blocks whose scale or min is not finite, naming the first such tensor.
   Status run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const;
 
  private:
@@ -42,7 +42,7 @@ class PackingList {
     size_t begin, end;  // of its bytes, behind origin_
     size_t panel_stride;
   };
-  // False where a scale is not finite.
+  // False where a float or a scale is not finite.
   static bool pack(const Job& job, Range panels);
 
   uintptr_t origin_ = 0;     // an address on the edge of a window

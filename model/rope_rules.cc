@@ -69,8 +69,8 @@ double longrope_magnitude(double factor, double original) {
   return factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
 }
 
-// What is common to all rules that know the context a model was first trained for. A member beside the rule goes before
-// one within it.
+// Reads what all rules have in common that know the context a model was first trained for. A member beside the rule
+// goes before one within it.
 Status read_original(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   constexpr Key kBeside{"original_max_position_embeddings", "", "original_max_position_embeddings"};
   if (file.has(kBeside)) {
@@ -120,7 +120,7 @@ Status read_longrope(const HfRule& hf, const ModelConfig& config, RopeRule& rule
   return {};
 }
 
-// Of the layers that turn by this rule.
+// The head_dim of the layers that are rotated by this rule.
 size_t head_dim_of(const ModelConfig& config, const RopeRule& rule) {
   const auto number = static_cast<size_t>(&rule - config.ropes.data());
   for (const LayerConfig& layer : config.layers) {
@@ -144,7 +144,7 @@ Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const Mode
     if (rule.rotary_dim > 2) rule.theta *= std::pow(alpha, n / (n - 2));
     return {};
   }
-  if (kind == "proportional") {  // the pairs that turn are a share of the head, their frequencies those of all of it
+  if (kind == "proportional") {  // a share of the head's pairs is rotated, with the frequencies of the whole head
     rule.n_turning = rule.rotary_dim / 2;
     rule.rotary_dim = head_dim_of(config, rule);
     if (!hf.has("factor")) return {};
@@ -165,7 +165,7 @@ Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const Mode
   return unsupported(file, kind);
 }
 
-// The dimensions of a head that turn: as many as config.json's share of them, whole pairs.
+// The dimensions of a head that are rotated: as many as config.json's share of them, in whole pairs.
 Result<size_t> hf_rotary_dim(const Hyperparameters& file, const std::string& section, const Architecture& row,
                              const ModelConfig& config, const RopeRule& rule) {
   const size_t head_dim = head_dim_of(config, rule);
@@ -226,6 +226,17 @@ Status read_factors(const ModelFile& file, const char* name, size_t wanted, std:
   return {};
 }
 
+// Only the first pairs are rotated, the others are not: a proportional rule.
+void take_unturned(RopeRule& rule) {
+  std::vector<float>& factors = rule.frequency_factors;
+  const auto is_one = [](float factor) { return factor == 1; };
+  const auto is_unturned = [](float factor) { return factor >= kUnturned; };
+  const auto end = std::ranges::find_if_not(factors, is_one);
+  if (end == factors.begin() || end == factors.end() || !std::all_of(end, factors.end(), is_unturned)) return;
+  rule.n_turning = static_cast<size_t>(end - factors.begin());
+  factors.clear();
+}
+
 Status read_gguf_scaling(const Hyperparameters& file, const ModelConfig& config, RopeRule& rule) {
   constexpr Key kOldFactor{"rope factor", "rope.scale_linear", ""};
   TRY_ASSIGN(const std::optional<std::string> named, file.text(keys::kRopeScaling));
@@ -242,13 +253,14 @@ Status read_gguf_scaling(const Hyperparameters& file, const ModelConfig& config,
     TRY_ASSIGN(rule.beta_fast, file.positive(keys::kYarnFast, kMaxFactor, 32.0));
     TRY_ASSIGN(rule.beta_slow, file.positive(keys::kYarnSlow, kMaxFactor, 1.0));
     TRY_ASSIGN(const double multiplier, file.number(keys::kYarnTenth, kMaxFactor, 0.0));
-    rule.magnitude = gguf_yarn_magnitude(rule.factor, multiplier, config.latent.used());
-    TRY_ASSIGN(rule.magnitude, file.positive(keys::kRopeMagnitude, kMaxFactor, rule.magnitude));
+    TRY_ASSIGN(const double beside, file.positive(keys::kRopeMagnitude, kMaxFactor, 1.0));
+    rule.magnitude = gguf_yarn_magnitude(rule.factor, multiplier, config.latent.used()) * beside;
   } else if (kind != "none" && kind != "longrope") {
     return unsupported(file, kind);
   }
   // llama3's rule arrives as a tensor of frequency factors, longrope's as two.
   TRY(read_factors(file.file(), kRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
+  take_unturned(rule);
   if (file.file().find_tensor(kLongRopeFactors) == nullptr) return {};
   rule.kind = RopeRule::Kind::kLongrope;
   TRY(read_factors(file.file(), kLongRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
@@ -267,7 +279,6 @@ Result<size_t> gguf_rotary_dim(const Hyperparameters& file, const Key& key, size
 }
 
 Status read_gguf_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  constexpr Key kWindowedDim{"rotary_dim of windowed layers", "rope.dimension_count_swa", ""};
   const bool two = row.rope_layers == RopeLayers::kTwoRules;
   config.ropes.resize(two ? 2 : 1);
   RopeRule& rule = config.ropes[0];
@@ -279,13 +290,16 @@ Status read_gguf_ropes(const Hyperparameters& file, const Architecture& row, Mod
   const size_t windowed_dim = head_dim_of(config, config.ropes[1]);
   const bool alike = windowed_dim == head_dim_of(config, rule);
   TRY_ASSIGN(config.ropes[1].rotary_dim,
-             gguf_rotary_dim(file, alike && !file.has(kWindowedDim) ? keys::kRotaryDim : kWindowedDim, windowed_dim));
+             gguf_rotary_dim(file, alike && !file.has(keys::kWindowedRotaryDim) ? keys::kRotaryDim
+                                                                                : keys::kWindowedRotaryDim,
+                             windowed_dim));
   const double fallback = row.windowed_theta == 0 ? rule.theta : row.windowed_theta;
   TRY_ASSIGN(config.ropes[1].theta, file.positive(keys::kWindowedTheta, kMaxTheta, fallback));
   return {};
 }
 
-// GGUF has numbers of 32 bits: config.json's are rounded likewise, so that a converted model turns by the same angles.
+// GGUF has numbers of 32 bits. Those of config.json are rounded likewise, so that a converted model rotates by the
+// same angles.
 void round_as_gguf(RopeRule& rule) {
   for (double* number : {&rule.theta, &rule.factor, &rule.original_max_positions, &rule.beta_fast, &rule.beta_slow,
                          &rule.magnitude}) {

@@ -1,4 +1,5 @@
-// How positions turn queries and keys: RopeRules read from a file's metadata, in every form that both containers have.
+// Reads from a file's metadata how positions rotate queries and keys (RopeRule), in every form that both containers
+// have.
 #pragma once
 
 #include "base/result.h"
@@ -8,14 +9,15 @@
 
 namespace ibid {
 
-// Sets config.ropes, their numbers as floats have them: one rule, or two for RopeLayers::kTwoRules, in whose
-// layers without a window the first holds. REQUIRES: the layers' heads and config.trained_context are read.
+// Sets config.ropes, with numbers rounded to floats: one rule; or two for RopeLayers::kTwoRules, where the first is
+// for layers without a window. REQUIRES: the layers' heads and config.trained_context are read.
 // Errors: kUnsupported (a rule, named, with the supported ones), kMissingKey, kBadHyperparameter, kBadType,
 // kBadShape, kNonFinite.
 Status read_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// GGUF's tensors of factors, one for each pair: of any rule, and longrope's two.
+// GGUF's tensors of factors, one for each pair: that of any rule, and the two of longrope.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
+inline constexpr float kUnturned = 1e30f;  // a pair with such a factor is not rotated
 inline constexpr const char* kLongRopeFactors = "rope_factors_long.weight";
 inline constexpr const char* kShortRopeFactors = "rope_factors_short.weight";
 

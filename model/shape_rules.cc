@@ -32,19 +32,17 @@ Result<size_t> of_layer(const Hyperparameters& file, size_t l, const char* name,
 // Heads of the layers without a window, where they differ from the others: GGUF has the ones as the usual ones,
 // config.json the others.
 Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
-  constexpr Key kOther{"head_dim of the other layers", "attention.key_length_swa", "global_head_dim"};
-  constexpr Key kOtherValue{"value head_dim of the other layers", "attention.value_length_swa", ""};
   const bool may_be_absent = file.has(keys::kHeadDim);
   if (!may_be_absent && config.dim % config.n_heads != 0) {
     return file.bad(keys::kNHeads, std::to_string(config.n_heads), "a divisor of dim, " + std::to_string(config.dim));
   }
   TRY_ASSIGN(const size_t usual, file.integer(keys::kHeadDim, 1, kMaxHeadDim, config.dim / config.n_heads));
-  TRY_ASSIGN(const size_t other, file.integer(kOther, 1, kMaxHeadDim, usual));
+  TRY_ASSIGN(const size_t other, file.integer(keys::kOtherHeadDim, 1, kMaxHeadDim, usual));
   TRY_ASSIGN(const size_t value, file.integer(keys::kValueDim, 1, kMaxHeadDim, usual));
-  TRY_ASSIGN(const size_t other_value, file.integer(kOtherValue, 1, kMaxHeadDim, other));
+  TRY_ASSIGN(const size_t other_value, file.integer(keys::kOtherValueDim, 1, kMaxHeadDim, other));
   if (value != usual) return file.bad(keys::kValueDim, std::to_string(value), std::to_string(usual) + " as for keys");
   if (other_value != other) {
-    return file.bad(kOtherValue, std::to_string(other_value), std::to_string(other) + " as for keys");
+    return file.bad(keys::kOtherValueDim, std::to_string(other_value), std::to_string(other) + " as for keys");
   }
   for (size_t l = 0; l < config.n_layers; ++l) {
     LayerConfig& layer = config.layers[l];
@@ -82,11 +80,9 @@ Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
 
 // The last layers attend over what the last layer before them kept that has a window as they have, or none.
 Status read_shared_kv(const Hyperparameters& file, ModelConfig& config) {
-  constexpr Key kShared{"layers that read the keys and values of others", "attention.shared_kv_layers",
-                        "num_kv_shared_layers"};
   constexpr Key kDoubleWide{"MLPs of these layers that are twice as wide", "", "use_double_wide_mlp"};
   const auto n_layers = static_cast<int64_t>(config.n_layers);
-  TRY_ASSIGN(const size_t n_shared, file.integer(kShared, 0, n_layers - 1, size_t{0}));
+  TRY_ASSIGN(const size_t n_shared, file.integer(keys::kSharedKvLayers, 0, n_layers - 1, size_t{0}));
   TRY_ASSIGN(const bool double_wide, file.flag(kDoubleWide, false));
   const size_t n_writing = config.n_layers - n_shared;
   for (size_t l = 0; l < config.n_layers; ++l) {
@@ -98,13 +94,14 @@ Status read_shared_kv(const Hyperparameters& file, ModelConfig& config) {
     size_t source = n_writing;
     while (source > 0 && (config.layers[source - 1].window == 0) != (layer.window == 0)) --source;
     if (source == 0) {
-      return file.bad(kShared, std::to_string(n_shared),
+      return file.bad(keys::kSharedKvLayers, std::to_string(n_shared),
                       "a number that leaves a layer with the window of layer " + std::to_string(l) + " to read from");
     }
     layer.kv_layer = source - 1;
     const LayerConfig& read = config.layers[source - 1];
     if (layer.head_dim != read.head_dim || layer.n_kv_heads != read.n_kv_heads) {
-      return file.bad(kShared, std::to_string(n_shared), "layers with the heads of those that they read from");
+      return file.bad(keys::kSharedKvLayers, std::to_string(n_shared),
+                      "layers with the heads of those that they read from");
     }
   }
   return {};
@@ -163,20 +160,16 @@ Status read_heads(const Hyperparameters& file, const Architecture& row, ModelCon
 }
 
 Status read_beside_layers(const Hyperparameters& file, ModelConfig& config) {
-  constexpr Key kLayerInputs{"width of layer inputs", "embedding_length_per_layer_input",
-                             "hidden_size_per_layer_input"};
-  constexpr Key kStreams{"streams", "altup.num_inputs", "altup_num_inputs"};
-  constexpr Key kActive{"active stream", "altup.active_idx", "altup_active_idx"};
   constexpr Key kScales{"scale of the active stream", "", "altup_correct_scale"};
   const ModelFile& model = file.file();
-  TRY_ASSIGN(config.layer_inputs.dim, file.integer(kLayerInputs, 0, kMaxWidth, size_t{0}));
+  TRY_ASSIGN(config.layer_inputs.dim, file.integer(keys::kLayerInputs, 0, kMaxWidth, size_t{0}));
   if (config.layer_inputs.used()) {
     TRY_ASSIGN(config.layer_inputs.vocab_size, rows_of(model, tensor_name(model, config, TensorRole::kLayerEmbed)));
   }
-  if (!file.has(kStreams)) return {};
-  TRY_ASSIGN(config.altup.n_streams, file.integer(kStreams, 2, kMaxStreams));
+  if (!file.has(keys::kStreams)) return {};
+  TRY_ASSIGN(config.altup.n_streams, file.integer(keys::kStreams, 2, kMaxStreams));
   const auto last = static_cast<int64_t>(config.altup.n_streams) - 1;
-  TRY_ASSIGN(config.altup.active, file.integer(kActive, 0, last, size_t{0}));
+  TRY_ASSIGN(config.altup.active, file.integer(keys::kActiveStream, 0, last, size_t{0}));
   TRY_ASSIGN(config.altup.scales_active, file.flag(kScales, true));
   TRY_ASSIGN(config.laurel_rank, rows_of(model, tensor_name(model, config, TensorRole::kLaurelLeft, 0)));
   return {};

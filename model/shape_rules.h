@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-// What is common to all layers, and the width of each MLP. Errors: those of Hyperparameters.
+// Reads what is common to all layers, and the width of each MLP. Errors: those of Hyperparameters.
 Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
 // The heads of each layer, and whose rows it reads. REQUIRES: windows are known. Errors: likewise.

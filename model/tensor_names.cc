@@ -130,6 +130,21 @@ std::span<const TensorName> norm_before_mlp_names() {
   return kNames;
 }
 
+std::span<const TensorName> llama4_names() {
+  static constexpr TensorName kNames[] = {
+      {kWGate, "", "@layers.#.feed_forward.gate_proj.weight"},
+      {kWUp, "", "@layers.#.feed_forward.up_proj.weight"},
+      {kWDown, "", "@layers.#.feed_forward.down_proj.weight"},
+      {kRouter, "", "@layers.#.feed_forward.router.weight"},
+      {kSharedGate, "", "@layers.#.feed_forward.shared_expert.gate_proj.weight"},
+      {kSharedUp, "", "@layers.#.feed_forward.shared_expert.up_proj.weight"},
+      {kSharedDown, "", "@layers.#.feed_forward.shared_expert.down_proj.weight"},
+      {kExpertGateUp, "", "@layers.#.feed_forward.experts.gate_up_proj"},
+      {kExpertDown, "", "@layers.#.feed_forward.experts.down_proj"},
+  };
+  return kNames;
+}
+
 std::span<const TensorName> granite_hybrid_names() {
   static constexpr TensorName kNames[] = {
       {kWGateUp, "", "@layers.#.shared_mlp.input_linear.weight"},

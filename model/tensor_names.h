@@ -1,5 +1,5 @@
-// How files of an architecture call tensors that the tensor table knows by another name. Data for the rows of
-// model/architectures.cc; see tensor_table.h for '@', '#' and '|'.
+// The names that files of an architecture have for tensors where these differ from the tensor table's. Data for the
+// rows of model/architectures.cc; tensor_table.h explains '@', '#' and '|'.
 #pragma once
 
 #include <span>
@@ -23,5 +23,6 @@ std::span<const TensorName> afmoe_names();
 // The norm in front of the MLP is called one behind attention.
 std::span<const TensorName> norm_before_mlp_names();
 std::span<const TensorName> granite_hybrid_names();
+std::span<const TensorName> llama4_names();
 
 }  // namespace ibid

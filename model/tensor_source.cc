@@ -209,6 +209,11 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
   const bool is_float = dtype_is_float(found.tensor->dtype);
   source.transposed = row.is_matrix() && row.per_layer() &&
                       (row.copies == Copies::kExperts ? config.experts_transposed && is_float : config.transposed);
+  // Hubs have them so, what transformers 5 writes itself need not: the shape tells, unless it is the same both ways.
+  if (source.transposed && row.copies == Copies::kExperts && found.tensor->shape.rank == 3 &&
+      found.tensor->shape[1] == file_rows && found.tensor->shape[2] == source.n_cols) {
+    source.transposed = file_rows == source.n_cols;
+  }
   if (!found.spelling.empty()) {
     TRY(find_parts(file, config, found, layer, source));
     return source;

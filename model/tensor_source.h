@@ -1,4 +1,4 @@
-// Where the weights of a role (model/tensor_table.h) are in one file: under which name, in which tensor of several, in
+// Finds the weights of a role (model/tensor_table.h) in one file: under which name, in which tensor of several, in
 // which order of rows. Stateless; what is found refers to the file.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace ibid {
 std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer = 0,
                         size_t copy = 0);
 
-// What the files of a GGUF architecture with these names of its own call `role`, the first spelling first.
+// All names of `role` in files of a GGUF architecture that has these names of its own, the first spelling first.
 std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRole role, size_t layer);
 
 // Where the weights of a role are in a file: rows order.source_row(0 .. n_rows) of `tensor`, or its columns.

@@ -68,9 +68,10 @@ Presence shared(const Config& c, size_t l) { return only_if(has_experts(c, l) &&
 Presence shared_may(const Config& c, size_t l) {
   return only_if(shared(c, l) == Presence::kMust, Presence::kMay);
 }
-Presence q_norms(const Config& c, size_t) { return only_if(c.qk_norm != QkNorm::kNone); }
+bool has_qk_weights(const Config& c) { return c.qk_norm != QkNorm::kNone && c.qk_norm != QkNorm::kUnweighted; }
+Presence q_norms(const Config& c, size_t) { return only_if(has_qk_weights(c)); }
 Presence k_norms(const Config& c, size_t l) {
-  return only_if(c.qk_norm != QkNorm::kNone && c.layers[l].writes_kv);
+  return only_if(has_qk_weights(c) && c.layers[l].writes_kv);
 }
 Presence wq(const Config& c, size_t) { return only_if(c.latent.q_rank == 0); }
 Presence plain_k(const Config& c, size_t l) { return only_if(!c.latent.used() && c.layers[l].writes_kv); }

@@ -1,6 +1,6 @@
-// The tensor table: every tensor a transformer may have, with its name in each container, its shape, when a model has
-// it, where it is bound, which input it multiplies and what has to be put right on the way. Binding, the memory plan
-// and the error messages follow from it.
+// The tensor table: every tensor that a transformer may have. A row says its name in each container, its shape,
+// when a model has it, where it is bound, which input it multiplies, and what has to be corrected while packing.
+// Binding, the memory plan and the error messages follow from the table.
 //
 // Names: '#' stands for the layer, '@' for the prefix of the file (ModelConfig::name_prefix), '|' separates spellings,
 // of which the first that the file has is taken; '%' for the copy, of tensors of which there are several alike
@@ -60,7 +60,7 @@ enum class FixUp : uint8_t {
   kRotatedNorm,  // both: the norm of a head
 };
 
-// Whether a model has a tensor. kMay: if its file does, and that is the switch.
+// Whether a model has a tensor. kMay: the model has it if its file does.
 enum class Presence : uint8_t { kNo, kMay, kMust };
 
 // How many tensors of a kind a model, or a layer, has.
@@ -68,8 +68,8 @@ enum class Copies : uint8_t { kOne, kExperts, kStreams };
 
 struct TensorRow {
   using Dimension = size_t (*)(const ModelConfig&, size_t layer);
-  // Where TransformerWeights has it. Nothing: it holds other tensors. A matrix of few numbers may be a WeightVector,
-  // row after row.
+  // The place in TransformerWeights. Nothing: the tensor holds other tensors. A matrix of few numbers may be a
+  // WeightVector, row after row.
   using Place = std::variant<std::monostate, PackedMatrix TransformerWeights::*, WeightVector TransformerWeights::*,
                              PackedMatrix LayerWeights::*, WeightVector LayerWeights::*, PackedMatrix MoeWeights::*,
                              WeightVector MoeWeights::*, PackedMatrix Expert::*, WeightVector Expert::*,

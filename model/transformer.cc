@@ -34,6 +34,10 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
     return {ErrorCode::kNonFinite, "the router of the experts of layer " + std::to_string(pass.lost_router) +
                                        " computed no finite number"};
   }
+  if (pass.lost_layer != kNoLayer) {
+    return {ErrorCode::kNonFinite,
+            "layer " + std::to_string(pass.lost_layer) + " computed a number that is not finite"};
+  }
   TRY(check_finite(logits));
 
   for (const SequenceChunk& chunk : batch) chunk.entry->commit(chunk.tokens);  // the only line that grows a sequence
@@ -51,6 +55,7 @@ void TransformerModel::run(const Worker& worker, Pass& pass, Range layers) {
     if (pass.cancelled) return;  // cancellation point: one layer; behind barriers, so that all take the same decision
     mlp_block(part, layer);
     finish_layer(part, layer);
+    look_for_lost_rows(part, layer);
   }
   if (layers.end == config_.n_layers && pass.logits != nullptr) lm_head(part);
 }
@@ -85,7 +90,8 @@ void TransformerModel::attention_block(Part& p, size_t layer) {
   AttentionShape shape = attention_shape(config_, layer);
   if (!w.sinks.empty()) shape.sinks = w.sinks.data();
   const KvLayer& kv = kv_layout_.layer(config_.layers[layer].kv_layer);  // its own, or an earlier layer's
-  attention(p.worker, *kernels_, shape, kv.block, kv.offset, p.pass.sequences, a.q.data, a.attended.data,
+  attention(p.worker, *kernels_, shape, kv.block, kv.offset,
+            config_.layers[layer].chunked ? p.pass.chunks : p.pass.sequences, a.q.data, a.attended.data,
             a.attended.stride, a.attention_scratch);
   if (config_.attention_gate) gate_attended(p, layer);                        // attended *= sigmoid(gate)
   if (config_.latent.used()) drop_padding(p);
@@ -153,7 +159,7 @@ void TransformerModel::mix_experts(Part& p, size_t layer) {
   add_residual(p, acts_.block_out, {}, w.ffn_post_norm);
 }
 
-// What few models do behind attention and MLP.
+// The steps after attention and MLP that few models have.
 void TransformerModel::finish_layer(Part& p, size_t layer) {
   const WeightVector out_scale = weights_.layers[layer].out_scale;
   if (config_.altup.used()) correct_streams(p, layer);                   // all of them, by what the active one became

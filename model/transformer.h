@@ -1,8 +1,8 @@
 // TransformerModel: the decoder-only transformer, one class for every architecture that is a row of
 // model/architectures.cc. transformer.cc is the page to check against a paper.
 //
-// Immutable weights, one set of scratch buffers, one thread team, of which whoever calls forward() is the first
-// thread: forward() is not re-entrant.
+// It has immutable weights, one set of scratch buffers and one thread team, of which the caller of forward() is the
+// first thread. So forward() is not re-entrant.
 #pragma once
 
 #include <atomic>
@@ -36,8 +36,8 @@ class TransformerModel final : public LanguageModel {
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override;
   void for_each(size_t n, const std::function<void(size_t)>& work) override;
 
-  // Called on one worker before every layer of a pass, ahead of the check for cancellation: for tests and for
-  // measuring. It must not touch the model. An empty function takes it away.
+  // For tests and for measuring. The observer is called on one worker before every layer of a pass, ahead of the
+  // check for cancellation. It must not touch the model. An empty function removes it.
   void set_layer_observer(std::function<void(size_t layer)> observer) { observer_ = std::move(observer); }
 
   // Blocks of 256 positions that passes need not read again in a layer without a window, because another sequence of
@@ -54,6 +54,7 @@ class TransformerModel final : public LanguageModel {
   struct Pass {
     std::span<const SequenceChunk> batch;
     std::vector<AttentionSequence> sequences;  // [batch] those that share pages are neighbours
+    std::vector<AttentionSequence> chunks;     // of chunked layers
     std::vector<TokenId> tokens;               // [T]
     std::vector<size_t> positions;             // [T]
     std::vector<float> query_scales;           // [T] where positions scale queries
@@ -64,6 +65,7 @@ class TransformerModel final : public LanguageModel {
     std::stop_token stop;
     std::atomic<bool> cancelled{false};
     std::atomic<size_t> lost_router{kNoLayer};  // the first layer whose router gave something that is not a number
+    std::atomic<size_t> lost_layer{kNoLayer};   // the first behind which a row of x has such a number
     size_t n_rows() const { return tokens.size(); }
   };
 
@@ -71,6 +73,7 @@ class TransformerModel final : public LanguageModel {
 
   Status check(std::span<const SequenceChunk> batch) const;
   void lay_out(std::span<const SequenceChunk> batch, Logits& logits, Pass& pass);
+  void cut_into_chunks(Pass& pass) const;
   float query_scale(size_t position) const;
   static Status check_finite(const Logits& logits);
 
@@ -85,11 +88,11 @@ class TransformerModel final : public LanguageModel {
     RowBuffers own;  // else everybody's, of which this worker computes its share
     Range rows;
 
-    // Between a step on rows and whoever reads all of them.
+    // A barrier between a step on rows and a step that reads all rows.
     void meet() const { if (!alone) worker.barrier(); }
   };
 
-  // Each of these is run by every worker of the region. transformer.cc: what is computed.
+  // Every worker of the region runs each of these. transformer.cc says what is computed.
   void run(const Worker& worker, Pass& pass, Range layers);
   void embed(Part& p);
   void attention_block(Part& p, size_t layer);
@@ -146,6 +149,7 @@ class TransformerModel final : public LanguageModel {
   void finish_logits(const Part& p);
   void look_for_stop(const Part& p, size_t layer);
   static void note_lost_router(const Part& p, size_t layer);
+  void look_for_lost_rows(const Part& p, size_t layer) const;
 
   ModelConfig config_;
   Numerics numerics_;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "kernels/pack.h"
+#include "model/finite_values.h"
 #include "model/transformer.h"
 
 namespace ibid {
@@ -53,11 +54,12 @@ void TransformerModel::norm_whole(const Part& p, Rows rows, WeightVector bias, W
 // Heads are shared, not rows: a single decoded token keeps every worker busy.
 void TransformerModel::rotate_queries(const Part& p, size_t layer) {
   const LayerWeights& w = weights_.layers[layer];
+  const size_t rope = config_.layers[layer].rope;
   const Range items = p.worker.share(p.pass.n_rows() * config_.n_heads);
   for (size_t item = items.begin; item < items.end; ++item) {
     const size_t row = item / config_.n_heads, head = item % config_.n_heads;
     rotate_head(p, acts_.q, w.bq, w.q_norm, layer, row, head);
-    if (p.pass.query_scales.empty()) continue;
+    if (p.pass.query_scales.empty() || (config_.query_growth_without_rope && rope != kNoRope)) continue;
     const size_t d = config_.layers[layer].head_dim;
     kernels_->scale(acts_.q.row(row) + head * d, p.pass.query_scales[row], d);
   }
@@ -88,8 +90,10 @@ void TransformerModel::rotate_head(const Part& p, Rows rows, WeightVector bias, 
   const size_t d = config_.layers[layer].head_dim, rope = config_.layers[layer].rope;
   float* x = rows.row(row) + head * d;
   if (config_.qk_norm != QkNorm::kWhole) add_bias(bias, head * d, d, rows.row(row));
-  const bool each = config_.qk_norm == QkNorm::kEachHead, normed = each || config_.qk_norm == QkNorm::kPerHead;
+  const bool each = config_.qk_norm == QkNorm::kEachHead, plain = config_.qk_norm == QkNorm::kUnweighted;
+  const bool normed = each || config_.qk_norm == QkNorm::kPerHead || (plain && rope != kNoRope);
   if (each) norm = norm.subspan(head * d, d);
+  if (plain) norm = WeightVector(acts_.ones, d);
   if (normed && !config_.qk_norm_after_rope) norm_row(x, norm, {}, d, x);
   if (rope != kNoRope) kernels_->rope(x, p.own.cos_sin[rope].row(row), config_.ropes[rope].rotary_dim);
   if (normed && config_.qk_norm_after_rope) norm_row(x, norm, {}, d, x);
@@ -203,6 +207,18 @@ void TransformerModel::finish_logits(const Part& p) {
 void TransformerModel::note_lost_router(const Part& p, size_t layer) {
   size_t none = kNoLayer;
   p.pass.lost_router.compare_exchange_strong(none, layer);
+}
+
+// A number that is not finite stays so in x, so x is looked at. Elsewhere it would go unnoticed: int8 inputs of
+// later layers hide it, and rows that ask for no logits would be kept.
+void TransformerModel::look_for_lost_rows(const Part& p, size_t layer) const {
+  if (p.alone && p.worker.index() != 0) return;
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    if (all_finite({p.own.x.row(i), config_.dim})) continue;
+    size_t none = kNoLayer;
+    p.pass.lost_layer.compare_exchange_strong(none, layer);
+    return;
+  }
 }
 
 // Everybody reads the answer behind the barriers of the layer's attention.

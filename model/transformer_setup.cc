@@ -87,7 +87,7 @@ Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
 }
 
 float TransformerModel::query_scale(size_t position) const {
-  const size_t steps = position / config_.query_growth_step;
+  const size_t steps = (position + config_.query_growth_shift) / config_.query_growth_step;
   return static_cast<float>(1.0 + config_.query_growth * portable_log(1.0 + static_cast<double>(steps)));
 }
 
@@ -108,11 +108,26 @@ void TransformerModel::lay_out(std::span<const SequenceChunk> batch, Logits& log
   }
   share_blocks(pass.sequences);
   for (const AttentionSequence& sequence : pass.sequences) blocks_shared_ += sequence.shared_blocks;
+  if (config_.attention_chunk != 0) cut_into_chunks(pass);
   pass.gated = acts_.gated;
   pass.gated.set_rows(pass.n_rows());
   pass.logits_stride = weights_.lm_head.n_panels() * kPanelRows;
   pass.logits = logits.resize(pass.logit_rows.size(), config_.vocab_size, pass.logits_stride);
   if (pass.logit_rows.empty()) pass.logits = nullptr;
+}
+
+// The rows of each sequence by the chunk that they are in, as sequences of their own that begin with its first page.
+void TransformerModel::cut_into_chunks(Pass& pass) const {
+  const size_t size = config_.attention_chunk;
+  for (const AttentionSequence& whole : pass.sequences) {
+    for (size_t done = 0; done < whole.n_rows;) {
+      const size_t position = whole.first_position + done, begin = position / size * size;
+      const size_t n = std::min(whole.n_rows - done, begin + size - position);
+      pass.chunks.push_back({whole.pages + begin / kPagePositions, whole.first_row + done, n, position - begin});
+      done += n;
+    }
+  }
+  share_blocks(pass.chunks);
 }
 
 // A model whose numbers have left the finite ones must not be sampled from: the pass fails as a whole.

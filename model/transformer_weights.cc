@@ -24,7 +24,7 @@ class Binder {
   Binder(const ModelFile& file, const ModelConfig& config, Numerics numerics, Arena& arena)
       : file_(file), config_(config), numerics_(numerics), arena_(arena) {}
 
-  // What the model does not have leaves its place empty.
+  // A tensor that the model does not have leaves its place empty.
   Status bind(const TensorRow& row, size_t layer, size_t copy, TransformerWeights& weights) {
     TRY_ASSIGN(const TensorSource source, find_source(file_, config_, row, layer, copy));
     if (!source.found()) return {};

@@ -51,7 +51,7 @@ struct LayerWeights {
 class TransformerWeights {
  public:
   // Binds and packs. Numerics::kReference expands every matrix to float panels.
-  // Errors: those of find_source(); kNonFinite (a norm, a bias or the scale of a block that is not finite, its tensor
+  // Errors: those of find_source(); kNonFinite (a float or the scale of a block that is not finite, its tensor
   // named); kOutOfMemory.
   static Result<TransformerWeights> load(const ModelFile& file, const ModelConfig& config, Numerics numerics,
                                          ThreadTeam& team);

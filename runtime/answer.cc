@@ -84,8 +84,8 @@ void Answer::wait_for_others() {
     const bool knows_more =
         earlier != Earlier::kNothing || request_.shared->pending->n_changes() != request_.shared->n_changes;
     if (knows_more) search();
-    // What was published and is not there the store had no room for; of one that was given up the next in line may
-    // read more.
+    // If a prefix was published and is not there, the store had no room for it: this answer reads it itself. If its
+    // reader gave up, the next reader in line may still bring more: ask again.
     if (earlier == Earlier::kNothing || (earlier == Earlier::kPublished && entry_.length() <= n_held)) break;
   }
   take_time(now_.timings.match_ms);
@@ -206,8 +206,8 @@ void Answer::draft_behind(TokenId id) {
   fed_.insert(fed_.end(), draft_.begin(), draft_.end());
 }
 
-// As many as could be fed one by one before the turn has to end, in one pass, without a page that the id in front of
-// them does not need.
+// A draft may be as long as the ids that could still be fed one by one before the turn has to end. It also has to
+// fit into one pass, and into the page that the id in front of it needs anyway.
 size_t Answer::n_drafts_at_most() const {
   const size_t n_rows = std::min({request_.max_tokens - now_.n_sampled, model_.max_seq_len() - now_.length,
                                   kPagePositions - now_.length % kPagePositions, model_.max_chunk()});
@@ -217,7 +217,7 @@ size_t Answer::n_drafts_at_most() const {
 void Answer::pass_failed(Status status) {
   if (status.code() == ErrorCode::kCancelled) return end_cancelled();
   if (draft_.empty()) return end(std::move(status));
-  // Of the id alone this says nothing.
+  // A pass with a draft failed. The id without the draft may still be fed, so it is tried alone.
   draft_.clear();
   fed_.resize(1);
 }
@@ -311,7 +311,7 @@ Result<Generation> Answer::finish(const Listener& listener) {
   return std::move(out_);
 }
 
-// What the answer would be, had it been cancelled where it was heard.
+// Makes the answer what it would be if it had been cancelled where its owner stopped hearing it.
 Status Answer::cut_back() {
   if (heard_.n_sampled == 0) return {ErrorCode::kCancelled, "cancelled before the first token of the answer"};
   status_ = Status();

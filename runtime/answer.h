@@ -1,17 +1,18 @@
-// Answer: one answer in progress, over one entry: it waits for what another is just reading, reads its prompt, samples
-// token by token and feeds each for the logits of the next, until a stop. It knows ids, text and stops, and nothing
-// of messages or templates. A state machine that the scheduler's compute thread advances, on which it also samples;
-// what happens is queued for its owner, who hears of it on a thread of its own while the next pass runs.
+// Answer: one answer in progress, over one entry. It waits for a prefix that another answer is just reading, reads
+// its prompt, and then samples token by token, feeding each for the logits of the next, until a stop. It knows ids,
+// text and stops, and nothing of messages or templates. It is a state machine: the scheduler's compute thread
+// advances it, and samples. Events are queued for its owner, who hears of them on a thread of its own while the
+// next pass runs.
 //
-// With a drafter, a pass verifies the ids that are likely to follow along with the one that was sampled.
-// Each position's id is drawn from its logits in the same way and order as without, so ids, text, events,
-// draws and the entry are the same; only passes are fewer. Drafts stay within the page of the id in front of
-// them: they take no memory that this id would not.
+// With a drafter, a pass takes the id that was sampled and the ids that are likely to follow it, and verifies
+// these. Each position's id is drawn from its logits in the same way and order as without a drafter, so ids, text,
+// events, draws and the entry are the same; only the passes are fewer. Drafts stay within the page of the id in
+// front of them, so they take no memory that this id would not.
 //
-// Cancellation is looked at before every chunk, in every layer of a pass and before every token; the answer ends where
-// it is. But whoever hears an answer ends it with the stop token exactly behind what it has heard, however far the
-// answer had run ahead: ids, text, counters, indexes and the entry are cut back to there (finish()).
-// Whatever happens, the entry holds exactly the ids that were fed and committed.
+// Cancellation is checked before every chunk, in every layer of a pass and before every token; the answer ends
+// where it is. For an owner that hears the answer, the stop token ends it exactly behind what was heard, however
+// far the answer had run ahead: finish() cuts ids, text, counters, indexes and the entry back to there. Whatever
+// happens, the entry holds exactly the ids that were fed and committed.
 #pragma once
 
 #include <cstddef>
@@ -50,27 +51,28 @@ class Answer final : public Task {
 
   // --- the owner's thread
 
-  // Hands over what was queued, in order, but for what the stop token came before. True: the answer is over, and
-  // nothing will be queued any more. `even_stopped`: one that was not heard of yet hands over its first piece all the
-  // same, for whoever hears several answers and has heard others.
+  // Hands over what was queued, in order, up to the moment at which the stop token fired. Returns true when the
+  // answer is over and nothing will be queued any more. even_stopped: an answer that was not heard of yet hands
+  // over its first piece all the same; this is for an owner of several answers that has heard others.
   bool hear(const Listener& listener, bool even_stopped = false);
-  // What was queued, for an owner that reads it whenever it likes and ends where the answer is.
+  // Takes what was queued. For an owner that reads it whenever it likes, and whose answer, when cancelled, ends
+  // where it is.
   std::vector<AnswerEvent> take_events();
 
-  // How it ended; once, when it is over. What hear() has handed over is where an answer that the stop token cancels
-  // ends; text that was held back there is handed over now.
+  // Returns how the answer ended. Call it once, when the answer is over. An answer that the stop token cancelled
+  // ends behind what hear() has handed over; text that was held back there is handed over now.
   // Errors: kContextFull when the prompt exceeds the model's context (both numbers, before anything is computed);
   // kCancelled before the first token was sampled; kInvalidArgument when the constraint allows no token; those of
   // forward() and sample(); kOutOfMemory of the heap. The entry may then hold more positions than before, all of them
   // committed and exact.
   Result<Generation> finish(const Listener& listener = {});
 
-  // Behind finish().
+  // For after finish().
   const AnswerProgress& progress() const { return now_; }
   size_t n_cached() const { return n_cached_; }    // positions of the prompt that were not read
-  bool broke_off() const { return broke_off_; }    // without memory: the drafter may be in the middle of something
+  bool broke_off() const { return broke_off_; }    // memory ran out: the drafter may be half-changed
   TokenHistory take_history() { return sampler_.take_history(); }
-  // What the entry was, if what another had read took its place.
+  // The entry as it was before pages that another answer had read took its place; nothing: they did not.
   std::optional<KvCacheEntry> take_replaced() { return std::exchange(replaced_, std::nullopt); }
 
  private:

@@ -1,12 +1,12 @@
-// Bell: what a caller's thread sleeps on until there is something to hear from the answers that it waits for. One bell
-// may stand for many answers, so that one thread can wait for whichever of them moves first.
+// Bell: what a caller's thread sleeps at until there is something to hear from the answers that it waits for. One
+// bell may serve many answers, so that one thread can wait for whichever of them moves first.
 //
-// Waking a thread takes a core from the pass that computes the next token: on two cores a wake-up for each token of a
-// small model cost 8 % of its rate. So a thread that has just been woken is left to rest for kRest before more of the
-// same (ring_softly()) wakes it again; what is new in kind (ring()) does not wait.
+// Waking a thread takes a core from the pass that computes the next token. On two cores a wake-up for each token of
+// a small model cost 8 % of its rate. So a thread that has just been woken rests for kRest before more of the same
+// (ring_softly()) wakes it again; what is new in kind (ring()) does not wait.
 //
-// ring() and ring_softly() are for any thread and cost no system call while nobody sleeps; wait() is for one thread at
-// a time.
+// Any thread may call ring() and ring_softly(), which cost no system call while nobody sleeps. wait() is for one
+// thread at a time.
 #pragma once
 
 #include <atomic>
@@ -27,11 +27,11 @@ class Bell {
   Bell& operator=(const Bell&) = delete;
 
   void ring() noexcept { ring(n_rings_, State::kResting); }
-  // Is heard once whoever waits has rested.
+  // Wakes the thread that waits once it has rested.
   void ring_softly() noexcept { ring(n_soft_rings_, State::kAsleep); }
 
-  // Until it has rung since the last wait() returned. Look for news before and after: a ring says that there may be
-  // some.
+  // Waits until the bell has rung since the last wait() returned. A ring says only that there may be news, so look
+  // for news before and after.
   void wait() noexcept {
     std::unique_lock lock(mutex_);
     const auto has_rung = [this] { return n_rings_.load() != n_heard_; };

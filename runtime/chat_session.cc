@@ -39,8 +39,8 @@ Result<ChatSession> ChatSession::create(std::shared_ptr<Engine> engine, SessionO
   return out_of_heap();
 }
 
-// A child of fork() has none of the engine's threads: what its sessions hold is forgotten, for nobody ends what they
-// may be in the middle of.
+// A child of fork() has none of the engine's threads, so nobody could end what its sessions may be in the middle
+// of. Their state is forgotten, not destroyed.
 void ChatSession::EndState::operator()(State* state) const {
   if (state->engine->check_process().ok()) delete state;
 }
@@ -149,7 +149,7 @@ Result<ChatSession> ChatSession::fork() const try {
   const Turnstile turnstile(*state_);
   TRY(turnstile.status());
   auto copy = std::make_unique<State>(*state_);
-  // From here on each may come to know what the other is about to ask.
+  // From here on either may read what the other will need, so both have to ask the store again.
   copy->search_store = state_->search_store = true;
   return ChatSession(std::move(copy));
 } catch (const std::bad_alloc&) {
@@ -200,7 +200,7 @@ Status ChatSession::set_when_full(WhenFull policy) try {
 // --- files
 
 Status ChatSession::save(const std::string& path, const SaveOptions& options, SaveReport* report) const try {
-  // It reads nothing that idle work writes, and who saves after every turn wants that work done.
+  // save() reads nothing that idle work writes, and a program that saves after every turn wants that work to go on.
   const Turnstile turnstile(*state_, IdleWork::kGoesOn);
   TRY(turnstile.status());
   SaveReport unused;

@@ -5,12 +5,12 @@
 //   auto chat = ChatSession::create(*engine, {.system = "You are brief."});
 //   auto turn = chat->send("Hello!", {}, [](const TurnEvent& event) { std::cout << event.text; });
 //
-// One turn at a time: a call while a turn runs (from another thread, or from its own event callback) is
-// kBusy and changes nothing. Everything else about a session is for one thread at a time.
+// A session runs one turn at a time. A call while a turn runs (from another thread, or from the turn's own event
+// callback) is kBusy and changes nothing. Everything else about a session is for one thread at a time.
 //
-// All or nothing: a turn that fails, or is cancelled with StopMode::kDiscard, leaves the messages, the ids
-// and the keys and values as they were. What it had computed stays in the engine's store where
-// that is possible, so that trying again is cheap. That goes for a heap that is used up as well: kOutOfMemory.
+// All or nothing: a turn that fails, or is cancelled with StopMode::kDiscard, leaves the messages, the ids and the
+// keys and values as they were. What it had computed stays in the engine's store if there is room, so that trying
+// again is cheap. This holds when the heap is used up as well (kOutOfMemory).
 #pragma once
 
 #include <cstddef>
@@ -39,20 +39,20 @@ struct SessionOptions {
   std::string now = {};                   // the template's clock (ISO 8601), frozen; empty: when created, UTC
   std::string cache_namespace = {};       // sessions share keys and values only within one namespace
   WhenFull when_full = WhenFull::kError;  // what becomes of a conversation that outgrows the context
-  // Where the template rewrites what was said (it drops thinking, say), the rewritten history is read while nobody
-  // waits, right after the answer; any call of the session but save() ends that within a layer.
+  // Some templates rewrite what was said (they drop thinking, say). If this is set, the rewritten history is then
+  // read right after the answer, while nobody waits. Any call of the session but save() ends that within a layer.
   bool repair_when_idle = true;
 };
 
 struct LoadOptions {
-  // Whose the conversation is; a file does not say that. Keys and values that were saved in another namespace are not
-  // used.
+  // The namespace that the conversation belongs to; a file does not say that. Keys and values that were saved in
+  // another namespace are not used.
   std::string cache_namespace = {};
 };
 
 // What save() wrote.
 struct SaveReport {
-  size_t n_with_rows = 0;  // ids, the first ones, whose keys and values are in the file
+  size_t n_with_rows = 0;  // how many of the first ids have keys and values in the file
 };
 
 class ChatSession {
@@ -77,25 +77,25 @@ class ChatSession {
   Status append(Json message);
   Result<Turn> answer(const TurnOptions& options = {}, const TurnCallback& on_event = {});
 
-  // Reads now what the next turn will need, while nobody waits: the messages that await an answer, or else the history
-  // as the template will show it, the system message of a new conversation included. The next turn costs only what
-  // it adds. Returns how many ids that were, and how many were read already. Errors: kBusy; kCancelled (what was
-  // read till then is not read again); kContextFull; kOutOfMemory; the template's.
+  // Reads now, while nobody waits, what the next turn will need: the messages that await an answer, or else the
+  // history as the template will show it, the system message of a new conversation included. The next turn then
+  // costs only what it adds. Returns how many ids these were, and how many of them were read already. Errors:
+  // kBusy; kCancelled (what was read till then is not read again); kContextFull; kOutOfMemory; the template's.
   Result<Usage> prefill(std::stop_token stop = {}, Priority priority = Priority::kNormal);
 
-  // Answers the last user message again; the old answer is gone when the new one is there. Runs nothing of the
-  // prompt through the model. kInvalidArgument when the last message is no answer.
+  // Answers the last user message again. The old answer is dropped once the new one is there. Nothing of the prompt
+  // runs through the model. kInvalidArgument when the last message is no answer.
   Result<Turn> regenerate(const TurnOptions& options = {}, const TurnCallback& on_event = {});
 
-  // Says something else in place of user message number `message`, and answers it; what came behind it is gone
-  // when the answer is there. Reads the new text only. kInvalidArgument when that is no user message.
+  // Puts `text` in place of user message number `message`, and answers it. What came behind that message is dropped
+  // once the answer is there. Only the new text is read. kInvalidArgument when that is no user message.
   Result<Turn> edit(size_t message, std::string_view text, const TurnOptions& options = {},
                     const TurnCallback& on_event = {});
 
-  // n answers to one message, computed side by side; the message is read once. Their seeds are the options' (or a
-  // random one), plus 0 to n - 1. The session goes on with the first; choose() goes on with another, until the
-  // conversation changes. on_event hears of all answers, one at a time. All of them, or an error as of send().
-  // kInvalidArgument for n outside 1 to kMaxAnswers.
+  // Sends a message and returns n answers to it, computed side by side; the message is read once. Their seeds are
+  // the options' seed (or a random one) plus 0 to n - 1. The session goes on with the first answer; choose() makes
+  // it go on with another, until the conversation changes. on_event hears of all answers, one at a time. Either all
+  // answers come, or an error as of send(). kInvalidArgument for n outside 1 to kMaxAnswers.
   static constexpr size_t kMaxAnswers = 16;
   using AnswersCallback = std::function<void(size_t answer, const TurnEvent&)>;
   Result<std::vector<Turn>> send_for_answers(std::string_view message, size_t n, const TurnOptions& options = {},
@@ -108,35 +108,37 @@ class ChatSession {
   // drop the system message (set_system does that).
   Status rewind_to(size_t n_messages);
 
-  // Another history, of {"role", "content", ...} objects; a system message at its beginning becomes the session's.
-  // Costs nothing; the next turn reuses the longest part that is the same, answers as they were sampled.
+  // Replaces the history by another, of {"role", "content", ...} objects. A system message at its beginning becomes
+  // the session's. This costs nothing; the next turn reuses the longest part that is the same, with answers as they
+  // were sampled.
   // Errors: kBusy; kInvalidArgument as for append().
   Status set_history(Json messages);
 
-  // A conversation that goes on from here on its own, from the same keys and values. Copies the text and ids of the
-  // history, and computes nothing. kBusy.
+  // Returns a second conversation that goes on from here on its own, from the same keys and values. Copies the text
+  // and ids of the history, and computes nothing. kBusy.
   Result<ChatSession> fork() const;
 
-  // Writes the conversation to a file, for its owner alone: all at once or not at all. with_kv: and its keys and
-  // values, so that load() needs neither the model nor a cache directory to go on; it takes an engine that knows its
-  // fingerprint (kUnsupported). Errors: kBusy; kIo; kOutOfMemory; kInvalidArgument, kLimitExceeded, naming the field,
-  // for messages and variables that a file cannot carry (NaN, binary values, what is nested too deep or too large).
+  // Writes the conversation to a file for its owner alone, all at once or not at all. with_kv: writes its keys and
+  // values too, so that load() needs neither the model nor a cache directory to go on. That takes an engine that
+  // knows its fingerprint (else kUnsupported). Errors: kBusy; kIo; kOutOfMemory; kInvalidArgument, kLimitExceeded,
+  // naming the field, for messages and variables that a file cannot carry (NaN, binary values, what is nested too
+  // deep or too large).
   struct SaveOptions {
     bool with_kv = false;
   };
   Status save(const std::string& path, const SaveOptions& options, SaveReport* report = nullptr) const;
   Status save(const std::string& path) const { return save(path, SaveOptions{}); }
-  // Goes on where a saved conversation stopped. Of its keys and values what is in the file, in the engine's store or
-  // in its cache directory is not read again; what is damaged or another model's is. Of a file that is not sound in
-  // every part all messages are there, and losses() says what is not, and why keys and values were left out: answers
-  // whose ids are not sound, or not this model's, are text from the first of them on. Errors: those of
-  // read_session_file() (runtime/session_file.h).
-  // Keys and values of a file serve this conversation and its forks alone: they may be anything, so what is computed on
-  // top of them enters neither the namespace nor the cache directory, until it is read anew.
+  // Goes on where a saved conversation stopped. Keys and values that are in the file, in the engine's store or in
+  // its cache directory are not read again; those that are damaged or another model's are. If some parts of a file
+  // are not sound, all messages are still there, and losses() says what is missing, and why keys and values were
+  // left out. From the first answer on whose ids are not sound, or not this model's, answers are text. Errors:
+  // those of read_session_file() (runtime/session_file.h). Keys and values of a file serve this conversation and
+  // its forks alone. They may be anything, so what is computed on top of them enters neither the namespace nor the
+  // cache directory, until it is read anew.
   static Result<ChatSession> load(std::shared_ptr<Engine> engine, const std::string& path,
                                   const LoadOptions& options = {});
 
-  // Forgets the conversation, but for the system message. kBusy.
+  // Forgets the conversation, except for the system message. kBusy.
   Status reset();
   // A new system message (empty: none). It stands in front of everything, so a conversation that has begun is
   // forgotten as by reset(). Errors: kBusy; kInvalidArgument when it is not UTF-8.
@@ -153,8 +155,8 @@ class ChatSession {
   // The ids of the conversation: what was fed, and at the end at most one id that is fed next.
   const Tokens& ids() const;
   const Transcript& transcript() const;
-  // What is in memory at this moment of the conversation's keys and values: those of its first ids. Between turns
-  // others may take their place; whoever has the entry keeps its pages in memory. May throw std::bad_alloc.
+  // Returns the keys and values of the conversation's first ids, as many as are in memory now. Between turns they
+  // may be evicted for others; while the caller has the entry, its pages stay in memory. May throw std::bad_alloc.
   KvCacheEntry kv() const;
   WhenFull when_full() const;
   // What load() could not use of its file; nothing in other sessions.

@@ -1,9 +1,9 @@
-// TokenConstraint: what an answer may consist of, as a set of tokens for each position: a grammar, a schema, a list
-// of choices. Here is the interface and what becomes of the logits; there is no grammar.
+// TokenConstraint: says what an answer may consist of, as a set of tokens for each position: a grammar, a schema, a
+// list of choices. This file has the interface, and applies it to logits; it has no grammar.
 //
-// A turn is given a prototype and works on a clone, so that a turn that fails leaves nothing, forks and several
-// answers do not meet, and the same prototype serves any number of turns. Ids that end the turn are not the
-// constraint's: it says whether the answer may end here, and they follow.
+// A turn is given a prototype and works on a clone. So a turn that fails leaves no trace, forks and several answers
+// do not meet, and one prototype serves any number of turns. The constraint does not handle ids that end the turn:
+// it says whether the answer may end here, and then they are allowed.
 #pragma once
 
 #include <cstddef>
@@ -43,16 +43,16 @@ class TokenMask {
   std::vector<uint64_t> words_;
 };
 
-// Depends on nothing but the ids that were pushed: it is asked in the order in which ids are drawn, with drafts and
-// without. Runs on threads of the engine, between passes: every answer waits for a slow one. Must not throw or call
-// the engine.
+// A constraint must depend on nothing but the ids that were pushed. It is asked in the order in which ids are
+// drawn, with drafts and without. It runs on threads of the engine, between passes, so every answer waits for a
+// slow one. It must not throw or call the engine.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
 
   // Adds to `mask`, which is empty, the ids that may stand next. Ids that end a turn are ignored.
   virtual void allowed(TokenMask& mask) const = 0;
-  // Whether the answer may end in front of the next id. When nothing else is allowed either, it has to.
+  // Whether the answer may end in front of the next id. It has to end there when no id is allowed.
   virtual bool may_end() const = 0;
   // `id`, which was allowed and does not end the turn, is part of the answer.
   virtual void push(TokenId id) = 0;

@@ -1,8 +1,9 @@
-// What becomes of a conversation that no longer fits the context: nothing (an error with both numbers), or, where
-// the session's options say so, its oldest turns go, or the middle of its newest message. What stays is read
-// again exactly: no position of a stored row is ever changed. Never silent: the turn says what was left out.
+// What happens to a conversation that no longer fits the context. By default the turn is an error with both
+// numbers. If the session's options say so, its oldest turns go, or the middle of its newest message. What stays is
+// read again, so that it is exact: no stored row ever changes its position. Nothing is left out silently: the turn
+// says what was.
 //
-// Pure functions on messages; how many tokens they make is the caller's to say.
+// Pure functions on messages. The caller counts their tokens.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +27,15 @@ enum class WhenFull {
 // kInvalidArgument for a number that is none of them.
 Status check_when_full(WhenFull policy);
 
-// How much of the context a prompt fills when turns had to go, where that can be reached: so that it does not happen at
-// every turn.
+// How much of the context a prompt fills after turns had to go, if that can be reached. It is well below 1, so that
+// turns do not have to go every time.
 inline constexpr double kFilledAfterwards = 0.6;
-// The share of the context that is kept free for the answer, where that can be reached; less is kept for an answer of
-// fewer tokens.
+// The share of the context that is kept free for the answer, if that can be reached. Less is kept free for an
+// answer of fewer tokens.
 inline constexpr double kFreeForAnswer = 0.25;
 
-// Whether a message has this role. Not by comparing it as JSON, which makes a value of the role, and that takes memory
-// in a function that must not throw.
+// Whether a message has this role. It does not compare JSON values, because that would take memory for a value of
+// the role, in a function that must not throw.
 bool is_from(const Json& message, std::string_view role);
 
 // The first message of each turn: user messages that follow no other user message, in order.

@@ -1,13 +1,14 @@
 // Engine: one loaded model and everything its conversations share: the tokenizer, the chat template, the
 // pages of keys and values and the store that finds them again.
 //
-// It has one compute thread (runtime/scheduler.h), which is the first of the n_threads of the model's team; whatever
-// sessions do, no thread is made after create() but the one that writes the cache directory.
+// It has one compute thread (runtime/scheduler.h), which is the first of the n_threads of the model's team.
+// Whatever sessions do, create() is the last to make threads, with one exception: reading many pages from the cache
+// directory takes a second thread for the length of the call (cache/file_tier.h).
 //
 // Thread-safe: any number of sessions on any threads, which share the passes of the model. Sessions hold a shared
-// pointer, so an engine lives as long as the last of them; whoever drops it last waits for the compute thread to end.
-// In a child of fork() every call of a session is kUnsupported, for the threads are the parent's; load the model behind
-// fork(). What the child destroys of the parent's it only forgets.
+// pointer, so an engine lives as long as the last of them. Whoever drops it last waits for the compute thread to
+// end. In a child of fork() every call of a session is kUnsupported, because the threads are the parent's: load the
+// model after fork(). When the child destroys what is the parent's, it only forgets it.
 #pragma once
 
 #include <cstddef>
@@ -78,8 +79,8 @@ class Engine {
   // be had.
   static Result<std::shared_ptr<Engine>> create(EngineParts parts);
 
-  // Writes to the cache directory what waits for it, for at most FileTier::kEndingNs. Whoever wants more, or to know
-  // what was left, calls tier()->flush() before.
+  // Writes what waits to the cache directory, for at most FileTier::kEndingNs. To write more, or to know what was
+  // left, call tier()->flush() before.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -110,7 +111,7 @@ class Engine {
   void open_tier();
 
   EngineParts parts_;
-  // In this order: the store's entries give their pages back before the pool goes.
+  // The order matters: the store's entries give their pages back before the pool goes.
   std::unique_ptr<KvPagePool> pool_;
   std::unique_ptr<LruKvCacheStore> store_;
   std::unique_ptr<FileTier> tier_;

@@ -34,7 +34,7 @@ void Feeding::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept
     }
     rest_ = rest_.subspan(n_rows);
   } catch (const std::bad_alloc&) {
-    // Without its logits the last part counts as not read.
+    // There is no memory for the logits of the last part, so that part counts as not read.
     entry_.slice_to_length(entry_.length() - n_rows);
     status_ = out_of_heap();
   }

@@ -1,4 +1,4 @@
-// Feeding: ids that are read into an entry without an answer behind them: a prompt ahead of its turn, or for a
+// Feeding: a task that reads ids into an entry and gives no answer: a prompt that is read ahead of its turn, or a
 // measurement.
 #pragma once
 
@@ -17,15 +17,15 @@ namespace ibid {
 
 class Feeding final : public Task {
  public:
-  // Runs on the compute thread at the end, whatever that was, and must not throw.
+  // Runs on the compute thread at the end, however the feeding ended, and must not throw.
   using Publish = std::function<void(KvCacheEntry&)>;
 
   // Reads `ids` behind entry.length(); both must outlive it. `want`: logits of the last pass.
   Feeding(KvCacheEntry& entry, TokenSpan ids, WantLogits want, Priority priority, std::stop_token stop,
           std::shared_ptr<Bell> bell, Publish publish = {});
 
-  // Behind is_over(). Errors: kCancelled, kOutOfMemory, and those of LanguageModel::forward(); the entry then holds
-  // what was read till then.
+  // For after is_over(). Errors: kCancelled, kOutOfMemory, and those of LanguageModel::forward(); the entry then
+  // holds what was read till then.
   Status take_status() { return std::move(status_); }
   Logits take_logits() { return std::move(logits_); }
 

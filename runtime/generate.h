@@ -1,4 +1,4 @@
-// What an answer is asked for on the level of ids, and what comes of it. Plain data; runtime/answer.h computes it.
+// The request for an answer, in ids, and its result. Plain data; runtime/answer.h computes the one from the other.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ namespace ibid {
 // Logits behind the last id of a prompt: [vocab_size]. With them an answer needs no pass before its first token.
 using PromptLogits = std::shared_ptr<const std::vector<float>>;
 
-// A prompt that others may be about to read as well, or be glad to find read.
+// A prompt that other sessions may be about to read as well, or may want to find later.
 struct SharedPrompt {
   PendingPrefixes* pending = nullptr;
   std::string name_space;

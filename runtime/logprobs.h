@@ -1,6 +1,6 @@
-// What the model itself thought of a token that was sampled: log-probabilities of the softmax over the vocabulary,
-// before temperature, biases, penalties, cuts and constraints (as OpenAI's logprobs). They say how likely the
-// model finds its answer, not how likely the sampler was to give it.
+// How likely the model itself found a token that was sampled: log-probabilities of the softmax over the vocabulary,
+// before temperature, biases, penalties, cuts and constraints (as OpenAI's logprobs). They say how likely the model
+// finds its answer, not how likely the sampler was to give it.
 #pragma once
 
 #include <cstddef>

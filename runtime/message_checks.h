@@ -1,6 +1,6 @@
-// What a session asks of the texts and messages that a program hands it, and what it asks about messages.
-// Pure functions. They recurse once per level of a value: what was parsed has limits (base/json_limits.h), and what a
-// program builds is its own.
+// Checks of the texts and messages that a program hands to a session, and questions about messages. Pure functions.
+// They recurse once per level of a value. What was parsed has a limit of depth (base/json_limits.h); for what a
+// program builds, it answers itself.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// What a call of the runtime says when the heap has no more: nothing throws across the runtime's border, so at its
-// edges std::bad_alloc becomes this error. Thread-safe.
+// The error of a call of the runtime that found no heap memory. Nothing throws across the runtime's border, so at
+// its edges std::bad_alloc becomes this error. Thread-safe.
 #pragma once
 
 #include "base/result.h"

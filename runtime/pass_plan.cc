@@ -9,11 +9,12 @@
 namespace ibid {
 namespace {
 
-// The share of the newest measurement. Half: a history that grows by a chunk a pass is followed within a few.
+// The weight of the newest measurement. With a half, the average follows a history that grows by a chunk a pass
+// within a few passes.
 constexpr double kNewest = 0.5;
 
-// Of the time that may be spent, what is aimed at: rows get dearer from pass to pass as the history grows, and a pass
-// that is too long is seen.
+// The part of the allowed time that a pass aims at. Rows get dearer from pass to pass as the history grows, and
+// somebody notices a pass that is too long.
 constexpr double kAim = 0.875;
 
 void average_in(double& average, double value) {
@@ -22,7 +23,7 @@ void average_in(double& average, double value) {
 
 size_t rounded_down(size_t n, size_t multiple) { return n / multiple * multiple; }
 
-// Of `wanted` rows as many as `room` has: all, or a multiple of what the kernels take at once.
+// Returns as many of the `wanted` rows as fit into `room`: all, or a multiple of what the kernels take at once.
 size_t chunk(size_t wanted, size_t room) {
   return wanted <= room ? wanted : std::max(rounded_down(room, kPrefillRows), std::min(room, kPrefillRows));
 }

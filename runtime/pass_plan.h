@@ -1,9 +1,10 @@
-// How many rows of whose request the next pass of the model takes, and how long a pass may be expected to take.
-// Arithmetic only: no clock, no lock, no model; the Scheduler asks.
+// Plans the next pass of the model: how many rows of each request it takes, and how long it may be expected to
+// take. This is arithmetic only, without clock, lock or model; the Scheduler asks it.
 //
-// A request of few rows (a sampled id and its drafts) is *decoding*: somebody sees every one of its passes. More
-// rows are *prefill*: somebody waits for the last of them. Decoding goes first, always; prefill gets the rows that
-// the time limit leaves (Agrawal et al. 2024, Sarathi-Serve: chunked prefill beside decodes).
+// A request of few rows (a sampled id and its drafts) is *decoding*: somebody sees the result of each of its
+// passes. A request of more rows is *prefill*: somebody waits for the last of them. Decoding always goes first.
+// Prefill gets the rows that the time limit leaves (Agrawal et al. 2024, Sarathi-Serve: chunked prefill beside
+// decodes).
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,8 @@ enum class Priority {
 
 // An id and the most drafts behind it (runtime/speculation.h).
 inline constexpr size_t kDecodeRows = 8;
-// Prefill comes in multiples of this, but for a prompt's last rows: what the kernels multiply at once.
+// Prefill gets multiples of this many rows, except for a prompt's last rows: the kernels multiply that many at
+// once.
 inline constexpr size_t kPrefillRows = 16;
 
 struct PassRequest {
@@ -38,15 +40,15 @@ struct PassLimits {
   bool decodes(size_t n_rows) const { return n_rows <= kDecodeRows && n_rows <= max_rows; }
 };
 
-// Rows for each request; 0: not in this pass. The requests stand in the order in which they came.
-// Decoding ones get all of their rows, first come first served. Of the rows for prefill the oldest request gets
-// half at least, so that none waits for ever; the others go to the shortest first, by priority, so that a short
-// prompt is not kept waiting by a long one; what is left goes to the oldest. Low priority gets nothing beside others.
-// At least one request gets rows. REQUIRES: requests is not empty, limits.max_rows > 0.
+// Returns the rows for each request; 0: not in this pass. The requests stand in the order in which they came.
+// Decoding requests get all of their rows, first come first served. Of the rows for prefill the oldest request gets
+// at least half, so that none waits for ever. The others go to the shortest request first, by priority, so that a
+// long prompt does not keep a short one waiting; what is left goes to the oldest. Low priority gets nothing beside
+// others. At least one request gets rows. REQUIRES: requests is not empty, limits.max_rows > 0.
 std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassLimits& limits);
 
-// What passes have cost lately. Exponentially weighted, so that it follows histories that grow and neighbours that
-// come and go.
+// Records what passes have cost lately. Recent passes count more, exponentially, so that the estimate follows
+// histories that grow and neighbours that come and go.
 class PassCost {
  public:
   void record(size_t n_decode_rows, size_t n_prefill_rows, int64_t duration_ns);

@@ -1,5 +1,5 @@
-// What a sampler does to logits before it makes probabilities of them: biases, and penalties on what prompt and answer
-// hold already. The formulas, their order and their sources are in sampler_options.h.
+// Biases, and penalties on what prompt and answer hold already: a sampler applies them to logits before it makes
+// probabilities of these. sampler_options.h has the formulas, their order and their sources.
 #pragma once
 
 #include <span>

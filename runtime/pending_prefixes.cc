@@ -25,7 +25,7 @@ void PendingPrefixes::Reading::published(size_t n) {
   pending_.n_changes_.fetch_add(1, std::memory_order_release);
 }
 
-// Of the earlier ones the one that will hold most.
+// Chooses, among the earlier readings, the one that will hold most.
 bool PendingPrefixes::Reading::choose_awaited(size_t n_held) {
   n_awaited_ = 0;
   for (auto it = pending_.readings_.begin(); it != place_; ++it) {

@@ -1,8 +1,9 @@
-// PendingPrefixes: the prompts that are being read at this moment, so that a prefix which several sessions want at once
-// is computed once: the first reads it, the others wait for it and then find it in the store.
+// PendingPrefixes: the prompts that are being read at this moment. With it a prefix that several sessions want at
+// once is computed once: the first reads it, the others wait and then find it in the store.
 //
-// Nobody waits for somebody who announced later, so no two wait for each other. Ids are compared, and only
-// within a namespace. Nothing waits in here: who has to is asked again. Thread-safe; must outlive its readings.
+// A reading only ever waits for one that was announced earlier, so no two wait for each other. Prompts are compared
+// by their ids, and only within a namespace. No call blocks: a reading that has to wait asks again. Thread-safe;
+// must outlive its readings.
 #pragma once
 
 #include <atomic>
@@ -35,8 +36,8 @@ class PendingPrefixes {
     Reading(const Reading&) = delete;
     Reading& operator=(const Reading&) = delete;
 
-    // Whether an earlier reading is going to hold at least a page more of these ids than n_held. Once that is kReads
-    // it is asked until it says something else; but for kNothing the store may know more then.
+    // Says whether an earlier reading is going to hold at least a page more of these ids than n_held. After kReads,
+    // ask again until the answer is another one. After any other answer than kNothing the store may know more.
     Earlier earlier(size_t n_held);
 
     // The first n ids can be found in the store from now on.
@@ -55,8 +56,8 @@ class PendingPrefixes {
     std::list<Reading*>::iterator place_;
   };
 
-  // Changes whenever something was published or a reading ended: whoever searched the store at another number may find
-  // more now.
+  // Changes whenever something was published or a reading ended. If the number has changed since the store was
+  // searched, another search may find more.
   uint64_t n_changes() const { return n_changes_.load(std::memory_order_acquire); }
 
  private:

@@ -87,14 +87,14 @@ EncoderMark fresh_mark(const Tokenizer& tokenizer, const Transcript& transcript,
 EncoderMark mark_behind_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t i) {
   CHECK(i > 0) << "a conversation begins with text";
   const TranscriptSpan& before = transcript.spans()[i - 1];
-  // Behind an empty reply the text in front of it goes on.
+  // An empty reply has no ids, so the text in front of it goes on behind it.
   if (before.token_ends.empty() && before.mark) return *before.mark;
   const size_t n_ids = i < transcript.spans().size() ? transcript.spans()[i].id_begin : transcript.ids().size();
   return fresh_mark(tokenizer, transcript, n_ids);
 }
 
-// Of the replies without text that end at the byte, the first; nullptr: there is none. Text does not say whether such
-// a reply, of special tokens alone, is in front of a border or behind it.
+// Returns the first of the replies without text that end at the byte; nullptr: there is none. Such a reply has
+// special tokens alone, so the text does not say whether it is in front of a border or behind it.
 const TranscriptSpan* textless_reply_at(const Transcript& transcript, size_t byte) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
   const TranscriptSpan* first = nullptr;
@@ -131,6 +131,20 @@ Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, siz
   }
   CHECK(span.mark.has_value()) << "no mark at byte " << span.byte_begin;
   return {span.byte_begin, *span.mark};
+}
+
+// Whether nothing but white space of the reply in the middle of which the prompt differs was cut off, and the template
+// goes on there.
+bool only_trimmed(const Transcript& transcript, const PromptDelta& delta) {
+  const size_t end = transcript.spans()[transcript.span_at(delta.differs_at)].byte_end;
+  const std::string_view cut_off = transcript.bytes().substr(delta.differs_at, end - delta.differs_at);
+  if (cut_off.find_first_not_of(" \n\t\r") != cut_off.npos) return false;
+  size_t position = delta.tail_begin;
+  for (const TextRun& run : delta.tail) {
+    position += run.text.size();
+    if (position > delta.differs_at) return run.origin == TextOrigin::kTemplate;
+  }
+  return false;
 }
 
 // Encodes text from a restart on.
@@ -254,7 +268,15 @@ size_t first_difference(const Transcript& transcript, size_t begin, const Marked
 
 PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                              TemplateVariables variables, Clock& clock)
-    : tokenizer_(&tokenizer), clock_(&clock), renderer_(chat_template, std::move(variables)) {}
+    : tokenizer_(&tokenizer),
+      clock_(&clock),
+      renderer_(chat_template, variables),
+      reply_space_(find_reply_space(tokenizer, chat_template, variables)) {}
+
+void PromptPlanner::append_reply(PromptDelta& delta, SampledReply reply, size_t message) const {
+  append_reply_space(reply_space_, *tokenizer_, reply, message, delta.patch, *delta.end);
+  ibid::append_reply(delta.patch, std::move(reply), message, *std::move(delta.end));
+}
 
 Result<PromptDelta> PromptPlanner::plan(const Json& messages, const Transcript& transcript, WorkCounters& work,
                                         Timings& timings) {
@@ -301,7 +323,7 @@ void PromptPlanner::encode(const Transcript& transcript, size_t n_messages, Prom
                            WorkCounters& work) const {
   Restart restart = restart_at(*tokenizer_, transcript, delta.differs_at, delta.tail.empty());
   delta.patch = encode_from(transcript, restart, n_messages, delta, work);
-  if (restart.needs_special &&
+  if (restart.needs_special && !only_trimmed(transcript, delta) &&
       (delta.patch.ids.empty() || !tokenizer_->is_special(delta.patch.ids.front()))) {
     const TranscriptSpan& reply = transcript.spans()[transcript.span_at(delta.differs_at)];
     restart = {reply.byte_begin, *reply.mark};

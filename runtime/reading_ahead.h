@@ -1,5 +1,5 @@
-// ReadingAhead: the beginning of a session's next prompt, being read while nobody waits for an answer. Destroying it
-// ends it within a pass; its stop token does within a layer.
+// ReadingAhead: reads the beginning of a session's next prompt while nobody waits for an answer. To destroy it ends
+// it within a pass; its stop token ends it within a layer.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,10 @@ namespace ibid {
 
 class ReadingAhead {
  public:
-  // Reads what `held` lacks of `all`, whose first n_transcript ids are the transcript's. `is_whole`: a whole prompt,
-  // whose last logits are wanted; it lacks something then. `foreign`: where the rows live (session_branch.h).
-  // leave(entry, rest) runs on the compute thread at the end, whatever that was: the rows go to the store.
+  // Reads the ids of `all` that `held` lacks. The first n_transcript ids of `all` are the transcript's. is_whole:
+  // `all` is a whole prompt, whose last logits are wanted; then `held` lacks at least one id. foreign: where the
+  // rows live (session_branch.h). leave(entry, rest) runs on the compute thread at the end, however the reading
+  // ended, and leaves the rows to the store.
   template <typename Leave>
   ReadingAhead(KvCacheEntry held, Tokens all, size_t n_transcript, bool is_whole, const Usage& usage,
                Foreign foreign, Priority priority, std::stop_token stop, Leave leave)
@@ -53,9 +54,9 @@ class ReadingAhead {
     while (!feeding_.is_over()) bell_->wait();
   }
 
-  // Behind wait(). Errors: those of Feeding.
+  // For after wait(). Errors: those of Feeding.
   Status take_status() { return feeding_.take_status(); }
-  // All of the ids, or without memory for a mark fewer.
+  // The rows of all ids; of fewer if there was no memory for a mark.
   KvAtRest take_rows() { return std::move(rows_); }
   size_t n_transcript() const { return n_transcript_; }
   bool is_whole() const { return is_whole_; }

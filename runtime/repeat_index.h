@@ -1,10 +1,10 @@
-// RepeatIndex: which ids followed the end of a sequence where that end stood before, and how many ids of it
-// stood there. It is what a penalty on repetition (DRY, sampler.h) asks for every token.
+// RepeatIndex: finds the earlier places in a sequence where its end stood before. It says which ids followed there,
+// and how many ids of the end stood there. A penalty on repetition (DRY, sampler.h) asks this for every token.
 //
-// A suffix automaton (Blumer et al. 1985), grown by one id at a time: each state is a set of strings of ids that
-// end in the same places, its edges are what followed them, and its suffix links lead from the sequence's end
-// to all shorter ends that stood elsewhere as well. So an answer is read off the few states behind the end, however
-// many places there are. Each state knows the last place where it ended, so that a window is a comparison.
+// It is a suffix automaton (Blumer et al. 1985) that grows by one id at a time. A state is a set of strings of ids
+// that end in the same places, its edges are the ids that followed them, and suffix links lead from the sequence's
+// end to all shorter ends that stood elsewhere as well. So an answer is read off the few states behind the end,
+// however many places there are. Each state knows the last place where it ended, so a window costs one comparison.
 //
 // append() is amortised O(1), and truncate() undoes appends one by one, in as many steps as they took: a
 // conversation that is rewound costs what it drops. find() visits at most kMaxMatch states and their edges.

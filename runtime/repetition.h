@@ -1,13 +1,13 @@
-// RepetitionDetector: whether an answer has begun to repeat itself: the same span of ids, over and over, at its end.
-// Small models fall into such loops and never leave them; what they say from then on is the same span again.
+// RepetitionDetector: tells when an answer has begun to repeat itself: the same span of ids, over and over, at its
+// end. Small models fall into such loops and never leave them.
 //
-// An answer repeats itself when it ends in one span that stands at least kTimes times in a row there, with at least
-// kLeastIds ids in these repetitions together. Ids are compared, not text, and nothing but equal ids counts:
-// a numbered list, a table whose cells differ, or a refrain with a new verse in between never ends an answer. (A row of
-// the same kLeastIds ids does, also where it was asked for.)
+// An answer repeats itself when it ends in a span that stands there at least kTimes times in a row, and these
+// repetitions have at least kLeastIds ids together. Ids are compared, not text, and only equal ids count. So a
+// numbered list, a table whose cells differ, or a refrain with a new verse in between never ends an answer. (A row
+// of kLeastIds equal ids does, even if it was asked for.)
 //
-// The answer is told at the very id that makes it true. Cost: docs/decisions/0016-repetition-ends-an-answer.md has the
-// proof that the following finds every repetition in time.
+// push() returns true at the very id that completes the repetition.
+// docs/decisions/0016-repetition-ends-an-answer.md proves that the following finds every repetition in time.
 //  - Lengths of spans ("periods") are sorted into levels: below 32, then from each power of two to the next. From time
 //    to time a level computes the smallest period of a window of the last ids (the failure function of Knuth, Morris
 //    and Pratt 1977), and remembers it if it is one of the level's own: no window has two of these. The windows and the

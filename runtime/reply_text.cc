@@ -40,8 +40,8 @@ bool ReplyText::show(std::string_view piece) {
   return step.stopped;
 }
 
-// Of the ids only those stay whose text stays whole. One that leaves a character open goes: what became of that
-// character is part of what goes.
+// Keeps only the ids whose whole text stays. An id that leaves a character open is dropped too, because the rest of
+// that character is dropped.
 void ReplyText::drop_ids_behind(size_t n_bytes) {
   while (!ids_.empty() && (text_ends_.back() > n_bytes || leaves_open_.back())) {
     ids_.pop_back();

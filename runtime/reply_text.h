@@ -1,5 +1,5 @@
-// ReplyText: the sampled ids of one answer as text, and what of it may be shown: whole characters, and nothing that may
-// belong to a stop string. Owned by one answer. Not thread-safe.
+// ReplyText: turns the sampled ids of one answer into text, and says how much of it may be shown: whole characters,
+// and nothing that may belong to a stop string. Owned by one answer. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ class ReplyText {
   // What may be shown so far. It only grows.
   const std::string& text() const { return text_; }
 
-  // No id follows: unfinished characters and what was held back become text, and may complete a stop string. Ids,
-  // text and what ended it go to `out`.
+  // Ends the text, since no id follows. Unfinished characters and what was held back become text, and may complete
+  // a stop string. Ids, text and what ended the answer go to `out`.
   void finish(Generation& out);
 
  private:

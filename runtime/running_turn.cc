@@ -159,7 +159,7 @@ Result<Turn> ChatSession::State::RunningTurn::try_finish(const TurnCallback& on_
   turn_.logprobs = std::move(generated->logprobs);
   turn_.usage.n_cached = answer_->n_cached();
   turn_.usage.n_prefilled = turn_.usage.n_prompt - turn_.usage.n_cached;
-  // Of it, what another read meanwhile.
+  // What another session has read meanwhile was not read again here.
   turn_.usage.n_read_again -= std::min(turn_.usage.n_read_again, turn_.usage.n_cached - n_arranged_);
   turn_.usage.n_decoded = progress.n_sampled;
   turn_.usage.n_drafted = progress.n_drafted;

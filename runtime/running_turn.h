@@ -1,6 +1,7 @@
-// RunningTurn: a turn from its plan to its commit, on the side of whoever asked for it: it plans the prompt, has the
-// engine compute the answer, lets its caller hear of it, and makes it a part of the conversation. Between begin() and
-// finish() the caller's thread may do what it likes; the session's keys and values are the answer's meanwhile.
+// RunningTurn: leads a turn from its plan to its commit, on the caller's thread. It plans the prompt, has the
+// engine compute the answer, lets the caller hear of it, and makes it a part of the conversation. Between begin()
+// and finish() the caller's thread may do what it likes; the session's keys and values belong to the answer
+// meanwhile.
 #pragma once
 
 #include <memory>
@@ -17,24 +18,24 @@ class ChatSession::State::RunningTurn {
   // `options` must outlive it.
   RunningTurn(State& state, const TurnOptions& options, std::shared_ptr<Bell> bell)
       : state_(state), options_(options), bell_(std::move(bell)) {}
-  // A turn that was begun and not finished is cancelled, and never was.
+  // A turn that was begun and not finished is cancelled, and leaves nothing behind.
   ~RunningTurn();
   RunningTurn(const RunningTurn&) = delete;
   RunningTurn& operator=(const RunningTurn&) = delete;
 
-  // Answers the messages of the session, whose last one is a question. `tells`: the turn is heard of. After an error
-  // all is as before.
+  // Begins to answer the messages of the session, the last of which is a question. tells: somebody will hear the
+  // turn. After an error everything is as before.
   Status begin(const TurnCallback& on_event, bool tells);
 
-  // Calls on_event for what has happened since. True: the answer is over. The bell rings when there is more.
-  // `even_stopped`: as of Answer::hear().
+  // Calls on_event for what has happened since the last call. Returns true when the answer is over. The bell rings
+  // when there is more. even_stopped: as in Answer::hear().
   bool hear(const TurnCallback& on_event, bool even_stopped = false);
-  // The same for who reads text whenever he likes, and ends where the answer is.
+  // The same for a caller that reads text whenever it likes; a cancelled answer ends where it is.
   bool is_over() const { return answer_->is_over(); }
   std::vector<AnswerEvent> take_events() { return answer_->take_events(); }
   void cancel() { answer_->cancel(); }
 
-  // Behind the end of the answer: commits the turn, or all is as before.
+  // Call it when the answer is over. Commits the turn; after an error everything is as before.
   Result<Turn> finish(const TurnCallback& on_event);
 
  private:
@@ -42,7 +43,7 @@ class ChatSession::State::RunningTurn {
   Result<Turn> try_finish(const TurnCallback& on_event);
   GenerateRequest request_answer(bool tells);
   Answer::Listener told_to(const TurnCallback& on_event);
-  // The session's keys and values are its own again.
+  // Gives the session its keys and values back.
   void take_entry_back() noexcept;
   void wait() const;
 

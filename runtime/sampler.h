@@ -4,8 +4,8 @@
 // random numbers come from a counter, exp is our own, and probabilities are integers (40 bits below the
 // largest), whose sums do not depend on their order. The same seed gives the same text on every machine.
 //
-// The history is what push() was told, behind what its owner had put there (the prompt). Without an option
-// that looks back nothing is kept.
+// The history is what push() was told, behind what the owner had put there (the prompt). If no option looks back,
+// no history is kept.
 //
 // A value: a copy continues on its own, and restoring an old copy replays. Not thread-safe.
 #pragma once
@@ -42,8 +42,8 @@ class Sampler {
 
   // Whether the history has to hold the prompt.
   bool reads_history() const { return options_.reads_history(); }
-  // Starts an answer behind `prompt`, which is kept up to date by push() from here on. Costs nothing for what
-  // the options look back on when the history was kept for the same before.
+  // Starts an answer behind `prompt`; push() keeps this history up to date from here on. Costs nothing if the
+  // history was kept for the same options before.
   void begin_answer(TokenHistory prompt);
   const TokenHistory& history() const { return history_; }
   // The history with the answer, for whoever keeps it; the sampler's own is empty afterwards.

@@ -13,12 +13,12 @@
 namespace ibid {
 namespace {
 
-// A prompt that is alone is read in passes of up to a second: longer ones gain nothing, and this is how long
-// somebody who comes meanwhile has to wait.
+// A prompt that is alone is read in passes of up to 25 latency targets, a second by default. Longer passes gain
+// nothing, and this is how long somebody who comes meanwhile has to wait.
 constexpr int64_t kAloneTargets = 25;
-// Rows of prefill beside others while nothing is known of the model's speed.
+// How many rows of prefill run beside others while the model's speed is not known yet.
 constexpr size_t kFirstRows = 2 * kPrefillRows;
-// Low priority waits for so long, then it counts as normal.
+// After waiting this long, low priority counts as normal.
 constexpr int64_t kPatienceNs = 1'000'000'000;
 
 size_t n_logit_rows(WantLogits want, size_t n_rows) {
@@ -30,7 +30,8 @@ size_t n_logit_rows(WantLogits want, size_t n_rows) {
   return 0;
 }
 
-// What is fed when a pass takes n_rows of a wish: a first part of a prompt wants no logits.
+// Returns the part of a wish that is fed when a pass takes n_rows of it. The first part of a prompt wants no
+// logits.
 SequenceChunk first_part(const SequenceChunk& wish, size_t n_rows) {
   return {wish.entry, wish.tokens.first(n_rows), n_rows == wish.tokens.size() ? wish.want : WantLogits::kNone};
 }
@@ -150,7 +151,7 @@ void Scheduler::retire(Task& task) noexcept {
   bell->ring();
 }
 
-// Without memory for a plan somebody is fed alone, the first one of the highest priority.
+// If there is no memory for a plan, one task is fed alone: the first of the highest priority.
 void Scheduler::choose_members(int64_t now_ns) noexcept try {
   only_member_ = nullptr;
   plan_members(now_ns);
@@ -193,7 +194,7 @@ void Scheduler::run_pass() noexcept {
   } else if (members_.size() == 1) {
     run_alone(*members_.front());
   } else if (!run_shared()) {
-    // One of them is the reason: alone, each gets its own answer.
+    // One of them made the pass fail. Fed alone, each gets its own result.
     for (Task* member : members_) run_alone(*member);
   }
 }
@@ -238,7 +239,7 @@ Status Scheduler::forward(std::span<const SequenceChunk> batch, std::stop_token 
   }
 }
 
-// Before anybody hears of it: whoever has its answer finds the passes counted that it took.
+// Called before the tasks are told, so that a caller who has its answer finds its passes counted.
 void Scheduler::record_pass(std::span<Task* const> members, bool was_whole) noexcept {
   const int64_t now_ns = clock_.steady_ns();
   size_t n_decode = 0, n_prefill = 0;

@@ -1,11 +1,11 @@
-// Scheduler: many sequences on one model, by continuous batching. A pass of the model takes the next rows of every
-// task that has some: all that decode, and of the prompts that are being read as many rows as a latency target allows
-// (runtime/pass_plan.h has the rules). By the first law a row's bits do not depend on its company, so who shared a
-// pass with whom cannot be seen in any answer.
+// Scheduler: runs many sequences on one model, by continuous batching. A pass of the model takes the next rows of
+// every task that has some: all rows of tasks that decode, and as many rows of prompts as a latency target allows
+// (runtime/pass_plan.h has the rules). A row's bits do not depend on its company (docs/numerics.md), so no answer
+// shows who shared a pass with whom.
 //
-// It has one thread, the compute thread, which alone calls the model: it plans a pass, runs it, tells each task of it
-// what became of its rows (an answer then chooses its next token), and goes on, without waiting for anybody else. It
-// sleeps while there is nothing to do. docs/decisions/0009 says why.
+// It has one thread, the compute thread, and no other thread calls the model. The compute thread plans a pass, runs
+// it, tells each task in it what came of its rows (an answer then chooses its next token), and goes on without
+// waiting for anybody. It sleeps while there is nothing to do. docs/decisions/0009 says why.
 //
 // Thread-safe. The model must outlive it. A child of fork() has no compute thread: there submit() is kUnsupported.
 #pragma once
@@ -52,8 +52,8 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // From here on the task is the compute thread's until it is over. Errors: as check_process(); kOutOfMemory. The task
-  // was then not taken.
+  // Hands the task to the compute thread, until it is over. Errors: those of check_process(); kOutOfMemory. After
+  // an error the task was not taken.
   Status submit(Task& task);
 
   // kUnsupported in a child of fork(): the thread that computes is the parent's.

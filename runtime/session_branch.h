@@ -1,8 +1,8 @@
-// One line of a conversation: what a fork has of its own. Not for users of the library.
+// SessionBranch: one line of a conversation, that is what a fork has of its own. Not for users of the library.
 //
-// Keys and values are held while a turn computes, in `kv`. At rest they are the store's, which may evict them: the
-// branch has their ids and a mark (`at_rest`); what is gone is looked for elsewhere, or read again.
-// Plain data. Copying copies text and ids, and no page.
+// While a turn computes, the branch holds keys and values in `kv`. At rest they belong to the store, which may
+// evict them: the branch then has their ids and a mark (`at_rest`), and looks elsewhere for what is gone, or reads
+// it again. Plain data. Copying copies text and ids, and no page.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ namespace ibid {
 
 struct SessionOptions;
 
-// Where rows live that stand on ones that came in a file: whoever made the file may have made them up, so they are
-// found by the conversation that loaded it and its forks alone, and are never written to disk. Null: rows that were
-// computed here, which live in the session's namespace.
+// The namespace of foreign rows: rows that came in a file, and rows that were computed on top of them. Whoever made
+// the file may have made them up, so only the conversation that loaded it and its forks find them, and they are
+// never written to disk. Null stands for rows that were computed here, which live in the session's namespace.
 using Foreign = std::shared_ptr<const PrivateNamespace>;
 
 struct SessionBranch {
@@ -56,8 +56,8 @@ struct SessionBranch {
   Transcript transcript;
   size_t n_numbered = 0;       // the first messages: replies in the transcript with these numbers are these messages'
   PromptPlanner planner;
-  // Both of the first ids of the transcript. `kv` holds pages while a turn runs; at rest none, but for those that the
-  // store had no heap memory for.
+  // The keys and values of the first ids of the transcript: `kv` while a turn runs, `at_rest` between turns. At
+  // rest `kv` holds no pages, except when the store had no heap memory to take them.
   KvCacheEntry kv;
   KvAtRest at_rest;
   Foreign foreign;             // of both

@@ -125,7 +125,7 @@ Status read_pages(File& file, uint64_t offset, uint64_t file_bytes, const KvPage
 
 namespace {
 
-// What stands in front of the records, which begin at `end`.
+// The part in front of the records, which begin at `end`.
 Result<SavedSession> read_conversation(File& file, const std::string& path, uint64_t& end) {
   TRY_ASSIGN(const uint64_t file_bytes, file.size());
   TRY_ASSIGN(const auto raw, read_exactly(file, 0, sizeof(FileHeader), path));

@@ -1,10 +1,10 @@
-// A conversation as a file: its messages, the ids of its answers as they were sampled, and, where that is wanted, its
-// keys and values, in the records of cache/kv_page_file.h. docs/sessions.md has the format.
+// A conversation as a file: its messages, the ids of its answers as they were sampled, and, if wanted, its keys and
+// values in the records of cache/kv_page_file.h. docs/sessions.md has the format.
 //
-// A file is bytes from outside. What it says of the conversation is verified by a checksum and then like any other
-// input (runtime/session_json.h); a file that is damaged is a typed error and nothing else. Keys and values are used
-// only where the record says that they are this engine's, of these ids, unharmed; else the conversation is there all
-// the same, and is read again.
+// A file is bytes from outside. The conversation in it is verified by a checksum, and then checked like any other
+// input (runtime/session_json.h). A damaged file is a typed error and nothing else. Keys and values are used only
+// if the record proves that they are this engine's, of these ids, unharmed. Else the conversation is loaded without
+// them, and is read again.
 #pragma once
 
 #include <optional>
@@ -18,20 +18,20 @@
 
 namespace ibid {
 
-// Writes the file all at once or not at all, for its owner alone, whatever was there. Of several writers of one file at
-// once each succeeds, and the last one's is there in the end. kv: nullptr, or what to write along, with `identity`.
-// Errors: kIo, kOutOfMemory, those of session_to_text(); a file that was there before is still the same then.
+// Writes the file for its owner alone, all at once or not at all, and replaces what was there. When several write
+// one file at once, each succeeds, and the last one's stays. kv: nullptr, or what to write along, with `identity`.
+// Errors: kIo, kOutOfMemory, those of session_to_text(); a file that was there before is then unchanged.
 Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session,
                           const KvCacheEntry* kv, const KvPageIdentity& identity);
 
-// What a file says of the conversation; needs no model, and leaves keys and values alone. Errors: as below.
+// Reads the conversation of a file, without its keys and values; this needs no model. Errors: as below.
 Result<SavedSession> read_saved_session(FileOps& files, const std::string& path);
 
 struct LoadedSession {
   SavedSession session;
   std::optional<KvCacheEntry> kv;  // what could be used of the records; session.losses.rows says why no more
 };
-// identity: nullptr when the engine has none: it cannot know the records of its model.
+// identity: nullptr when the engine has none; then it cannot tell which records are its model's, and uses none.
 // Errors: kNotFound, kIo, kBadMagic, kUnsupportedVersion, kTruncated, kCorrupt, kLimitExceeded, kBadHeader.
 Result<LoadedSession> read_session_file(FileOps& files, const std::string& path, KvPagePool& pool,
                                         const KvPageIdentity* identity);

@@ -187,7 +187,7 @@ std::optional<Trouble> find_trouble(const Json& value, size_t depth, size_t& n_v
   return std::nullopt;
 }
 
-// Of a place that many levels in only the beginning is of use.
+// The name of a place many levels deep is cut: its beginning says enough.
 constexpr size_t kMaxPlaceBytes = 120;
 
 }  // namespace

@@ -1,8 +1,8 @@
-// What a saved conversation says, as JSON: its messages, the ids of its answers as they were sampled, and what else a
-// session goes on with. docs/sessions.md has the fields. Bytes on disk are runtime/session_file.h's.
+// A saved conversation as JSON: its messages, the ids of its answers as they were sampled, and what else a session
+// needs to go on. docs/sessions.md has the fields; runtime/session_file.h has the bytes on disk.
 //
-// What is read is from outside. Of a conversation that is not sound in every part the sound parts are taken, and
-// the losses told: messages are all there, or it is an error. Pure functions.
+// What is read comes from outside. If some parts of a conversation are not sound, the sound ones are used and the
+// losses are reported. Either all messages are there, or reading is an error. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct SavedReply {
   std::optional<TokenId> end_of_turn;
 };
 
-// What of a saved conversation could not be used as it stands. Its messages are whole.
+// The parts of a saved conversation that could not be used as they stand. Its messages are complete.
 struct SessionLosses {
   size_t n_replies = 0;             // answers, the last ones, that are text now: their ids were not sound
   std::vector<std::string> fields;  // "pinned", "usage" ...: as in a new session
@@ -54,9 +54,9 @@ struct SavedSession {
 };
 
 Json session_to_json(const SavedSession& session);
-// Errors: kBadHeader naming the field, for messages. What else is not sound is among the losses; what it does not know,
-// as the namespace of older files, is left alone.
-// Numbers of messages are in range, roles are there, ids are at least 0.
+// Errors: kBadHeader naming the field, for messages. Other parts that are not sound are among the losses. Fields
+// that it does not know, such as the namespace of older files, are left alone. Numbers of messages are in range,
+// roles are there, ids are at least 0.
 Result<SavedSession> session_from_json(const Json& json);
 
 inline constexpr size_t kMaxSessionBytes = 256'000'000;

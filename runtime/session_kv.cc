@@ -26,7 +26,8 @@ TokenId prompt_id(const PromptDelta& delta, const Transcript& transcript, size_t
   return i < delta.patch.keep_ids ? transcript.ids()[i] : delta.patch.ids[i - delta.patch.keep_ids];
 }
 
-// Of what follows the history the next prompt has for certain only what does not depend on what the user says.
+// The next user message is not known yet, but the template writes some ids in front of it whatever it says. To find
+// them, the prompt is planned with two different messages, and what both plans share is read ahead.
 constexpr const char* kProbes[] = {"a", "b"};
 
 // Stands behind the messages while it lives: a copy of them would cost the conversation's length.
@@ -67,8 +68,8 @@ Status ChatSession::State::arrange_kv(const PromptDelta& delta, Priority priorit
   if (same_prompt && n_keep == n_most) arranged.logits = prompt_end.logits;
   TRY_ASSIGN(const bool ahead_is_there, take_ahead(delta, n_keep, turn, arranged));
 
-  // While a conversation only grows nobody knows more of it than itself, and asking would cost its length. But what
-  // memory did not keep may be on disk, or somebody else has read it since.
+  // While a conversation only grows, nobody else has more of it, and asking the store would cost the conversation's
+  // length. But what memory did not keep may be on disk, or somebody else may have read it since.
   const bool was_evicted = n_keep < n_own || !ahead_is_there;
   const bool may_be_elsewhere = search_store || was_evicted || n_keep < arranged.length_before;
   if (may_be_elsewhere && arranged.logits == nullptr && n_keep < delta.n_prompt - 1) {
@@ -79,7 +80,7 @@ Status ChatSession::State::arrange_kv(const PromptDelta& delta, Priority priorit
     Found found = look_up(prompt, turn.work);
     if (found.logits == nullptr && same_prompt && found.length() == delta.n_prompt) found.logits = prompt_end.logits;
     const size_t n = found.logits != nullptr ? delta.n_prompt : std::min(found.length(), delta.n_prompt - 1);
-    // Of as many rows, those that were computed here.
+    // Where both have the same number of rows, those that were computed here are preferred.
     const bool replaces_foreign = n > 0 && n == n_keep && foreign != nullptr && found.foreign == nullptr;
     if (n > n_keep || replaces_foreign) {
       arranged.logits = found.logits;
@@ -172,8 +173,8 @@ Status ChatSession::State::wake_kv() {
 void ChatSession::State::rest_kv() noexcept {
   LruKvCacheStore& store = engine->store();
   if (kv.length() == 0 || store.put_to_rest(kv, at_rest)) return;
-  // Its rows are not where the mark was: the namespace was cleared, or there was no heap memory. Where there still is
-  // none the pages stay here until the next turn: to be read again would be worse.
+  // The rows are not where the mark was, because the namespace was cleared or there was no heap memory. If there
+  // still is none, the pages stay here until the next turn; to read them again would cost more.
   if (store.insert(namespace_of(foreign), kv, {.rest = &at_rest}).ok()) (void)store.put_to_rest(kv, at_rest);
 }
 
@@ -189,7 +190,7 @@ void ChatSession::State::register_entry(KvCacheEntry& entry, const Foreign& from
   if (entry.length() == 0) return;
   const Status status = engine->store().insert(namespace_of(from), entry, {.extent = extent, .rest = rest});
   CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
-  // To disk goes what a turn has settled, not what it is about to change.
+  // Only what a turn has settled goes to disk, not what the turn is about to change.
   if (extent != Extent::kAll || from != nullptr || engine->tier() == nullptr) return;
   engine->tier()->write_behind(options.cache_namespace, entry);
 }
@@ -326,7 +327,7 @@ bool ChatSession::State::rewrites_history() noexcept try {
   Turn unused;
   const Probe probe(messages, kProbes[0]);
   const Result<PromptDelta> delta = planner.plan(messages, transcript, unused.work, unused.timings);
-  if (!delta.ok()) return false;  // of such a message this template wants to know nothing
+  if (!delta.ok()) return false;  // the template refuses a user message here, so nothing can be said
   planner.given_up(*delta);
   planner.messages_changed_from(messages.size() - 1);
   return delta->n_keep < n_read;

@@ -87,8 +87,8 @@ Status ChatSession::State::replay(const SavedSession& saved) {
       losses.n_replies += saved.replies.size() - i;
       break;
     }
+    planner.append_reply(*delta, *std::move(reply), messages.size());
     transcript.apply(std::move(delta->patch));
-    transcript.append_reply(*std::move(reply), messages.size(), *std::move(delta->end));
     planner.applied(*delta);
   }
   messages = saved.messages;

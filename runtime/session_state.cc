@@ -162,7 +162,7 @@ void ChatSession::State::number_replies(size_t n_known) noexcept {
   });
 }
 
-// Callbacks must not throw: of a turn that is committed nothing can be taken back.
+// The callback must not throw, because a turn that is committed cannot be taken back.
 void ChatSession::State::finish_turn(const Turn& turn, const TurnCallback& on_event) noexcept {
   if (on_event) on_event({.kind = TurnEvent::Kind::kFinish, .turn = &turn});
   if (options.repair_when_idle && rewrites_history()) start_idle_work();
@@ -170,7 +170,7 @@ void ChatSession::State::finish_turn(const Turn& turn, const TurnCallback& on_ev
 
 void ChatSession::State::take_back(BeforeTurn& before) noexcept {
   if (before.arranged) {
-    // What was computed is exact: the store keeps it, for when the same is tried again.
+    // What was computed is exact, so the store keeps it for another attempt.
     register_entry(kv, foreign);
     foreign = before.arranged->foreign_before;
     search_store = true;
@@ -215,7 +215,7 @@ void ChatSession::State::count_prompt(const PromptDelta& delta, Sampler& sampler
 }
 
 void ChatSession::State::commit(PromptDelta& delta, Generation generation, bool indexed, bool counted, Turn& turn) {
-  // What needs memory, before anything changes.
+  // Everything that needs memory comes first, before anything changes.
   SampledReply reply;
   const size_t n_bytes = generation.text_ends.empty() ? 0 : generation.text_ends.back();
   reply.text = generation.text.substr(0, n_bytes);
@@ -225,7 +225,7 @@ void ChatSession::State::commit(PromptDelta& delta, Generation generation, bool 
     reply.end_of_turn = generation.end_of_turn;
     reply.end_of_turn_text = engine->tokenizer().token_bytes(*generation.end_of_turn);
   }
-  append_reply(delta.patch, std::move(reply), messages.size(), *std::move(delta.end));
+  planner.append_reply(delta, std::move(reply), messages.size());
   transcript.prepare(delta.patch);
   messages.push_back(text_message("assistant", std::move(generation.text)));  // all or nothing
 
@@ -242,7 +242,7 @@ void ChatSession::State::settle(PromptDelta& delta, bool indexed, bool counted, 
   if (indexed) turn.work.tokens_indexed += turn.usage.n_decoded;
   n_indexed = std::min(indexed ? drafter.size() : std::min(n_indexed, delta.n_keep), transcript.ids().size());
   n_counted = std::min(counted ? history.size() : std::min(n_counted, delta.n_keep), transcript.ids().size());
-  // Of a reply that a stop string ended, tokens beyond the cut have been fed.
+  // If a stop string ended the reply, tokens beyond the cut have been fed; their rows go.
   const size_t n_prompt = std::min(delta.n_prompt, kv.length());
   const TokenSpan ids = transcript.ids();
   kv.slice_to_length(n_prompt + common_prefix_length(kv.tokens().subspan(n_prompt), ids.subspan(n_prompt)));

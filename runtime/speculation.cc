@@ -11,7 +11,7 @@ namespace {
 // rows, 0.05 to 0.13 up to eight, the most behind 4,000 positions. Too high a figure drafts too little, too low a
 // figure makes prose pay.
 constexpr double kRowCost = 0.12;
-// What a draft must promise to be made: rates are estimates.
+// The gain that a draft must promise to be made; it is above 1 because rates are estimates.
 constexpr double kLeastGain = 1.05;
 // A record forgets as if it held the last 32 guesses.
 constexpr double kKeep = 1.0 - 1.0 / 32;

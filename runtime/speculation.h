@@ -1,13 +1,13 @@
 // Speculation without a second model: what the conversation already holds guesses the next ids, and one pass
 // of the model verifies several of them.
 //
-// A guess never changes an answer. The sampler draws for every position from the verified logits just as
-// it would without guesses, and a guess counts only where it is what was drawn (generate.h). So all there is
-// to get right here is whether a guess is worth its row of a pass.
+// A guess never changes an answer. The sampler draws for every position from the verified logits just as it would
+// without guesses, and a guess counts only if it is the id that was drawn (answer.h). So this file only has to
+// decide whether a guess is worth its row of a pass.
 //
-// That is learnt for nothing: at every sampled id, drafted or not, what the index would have guessed is held
-// against it. Guesses are made where that record is good, so text that repeats nothing pays for no
-// row, and the record goes on being kept while nothing is drafted.
+// It learns that at no extra cost: every sampled id, drafted or not, is compared with what the index would have
+// guessed. Guesses are made while that record is good, so text that repeats nothing pays for no row. The record is
+// kept up while nothing is drafted.
 //
 // Values: a fork of a session copies them. Not thread-safe.
 #pragma once
@@ -29,8 +29,8 @@ class DraftPolicy {
 
   DraftPolicy();
 
-  // What came behind a match of this length was what followed it before, or was not.
-  // REQUIRES: match_length >= SuffixIndex::kMinMatch.
+  // Records a match of this length: hit says whether the id that came next was the one that followed the earlier
+  // place. REQUIRES: match_length >= SuffixIndex::kMinMatch.
   void record(size_t match_length, bool hit);
   double hit_rate(size_t match_length) const;
 
@@ -52,22 +52,23 @@ class DraftPolicy {
 // The guesses of one conversation.
 class Drafter {
  public:
-  // The ids of the sequence so far. Of what was given, not sampled: nothing is learnt from it.
+  // The ids of the sequence so far. append() is for ids that were given, not sampled: nothing is learnt from them.
   size_t size() const { return index_.size(); }
   void append(TokenSpan ids);
   void truncate(size_t n);  // REQUIRES: n <= size()
-  // No ids; what was learnt stays. In whatever state a call that threw std::bad_alloc left the ids.
+  // Drops all ids and keeps what was learnt. May be called in whatever state a call that threw std::bad_alloc left
+  // the ids.
   void forget_ids() noexcept;
 
   // The next id, sampled: recorded, and appended. O(1).
   void push(TokenId id);
 
-  // Becomes what it would be if of the ids pushed behind the first n only `pushed` had been; `learnt` is policy() of
-  // then.
+  // Becomes what it would be if, behind the first n ids, only the ids `pushed` had been pushed. `learnt` is what
+  // policy() was at that point.
   void restore(size_t n, const DraftPolicy& learnt, TokenSpan pushed);
 
-  // Ids that are likely to be sampled next, at most n_most, into `draft` (whose contents go). Ends in front of
-  // an id of `stop_ids`: behind it nothing is sampled.
+  // Writes ids that are likely to be sampled next, at most n_most, to `draft`, whose contents are dropped. The
+  // draft ends in front of an id of `stop_ids`, because nothing is sampled behind one.
   void propose(size_t n_most, const std::vector<TokenId>& stop_ids, Tokens& draft) const;
 
   const DraftPolicy& policy() const { return policy_; }

@@ -1,4 +1,4 @@
-// What a turn cost: tokens, time and work. Every answer carries them. Plain data, no behaviour but sums.
+// The cost of a turn: tokens, time and work. Every answer carries them. Plain data that can be added up.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +29,10 @@ struct Usage {
   }
 };
 
-// Where the time of a turn went, in milliseconds. The stages do not overlap, but the caller's own time in the event
-// callback does, for the next pass runs meanwhile: what is missing to total_ms is what the callback was behind at the
-// end. Waiting for passes in which others were is part of prefill and decode, waiting for a prefix that another reads
-// of match.
+// Where the time of a turn went, in milliseconds. The stages do not overlap each other. The caller's own time in
+// the event callback overlaps them, because the next pass runs meanwhile; what the stages lack of total_ms is how
+// far the callback was behind at the end. Prefill and decode include the time that others' rows took in shared
+// passes; match includes waiting for a prefix that another session reads.
 struct Timings {
   double render_ms = 0;    // the chat template
   double tokenize_ms = 0;  // comparing the rendered text with the transcript, and encoding what is new

@@ -1,11 +1,11 @@
-// SuffixIndex: where in a sequence of ids the ids at its end have stood before, and what followed them
-// there. It is how drafts are found without a second model: text that is copied, corrected or quoted repeats
-// what the conversation already holds.
+// SuffixIndex: finds where in a sequence the ids at its end have stood before, and what followed them there. Drafts
+// come from it without a second model, because text that is copied, corrected or quoted repeats what the
+// conversation already holds.
 //
 // Every place is linked to the place before it that ends in the same three ids; a table leads from three
-// ids to the last such place. Ids are compared, a hash only finds the slot. append() and find() are O(1):
-// what they may look at is bounded whatever the ids are, text that was chosen to collide included.
-// truncate() undoes appends one by one, so a conversation that is rewound costs what it drops.
+// ids to the last such place. Ids are compared, a hash only finds the slot. append() and find() are O(1): they look
+// at a bounded number of places whatever the ids are, even in text that was chosen to collide. truncate() undoes
+// appends one by one, so a conversation that is rewound costs what it drops.
 //
 // It is not a predictor: whether a guess is worth verifying is for DraftPolicy to say. It knows nothing of
 // messages or of keys and values.

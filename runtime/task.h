@@ -1,10 +1,10 @@
-// Task: one sequence that is fed to the model pass by pass, as a state machine without a thread. Its owner submits it
-// to the Scheduler, whose compute thread asks it before each pass what to feed, and tells it afterwards what became
-// of that, until it is over. An answer is one (runtime/answer.h), a prompt that is only read another
+// Task: one sequence that is fed to the model pass by pass. It is a state machine without a thread. Its owner
+// submits it to the Scheduler. The compute thread asks it before each pass what to feed, and tells it afterwards
+// what came of that, until it is over. An answer is a task (runtime/answer.h), and so is a prompt that is only read
 // (runtime/feeding.h).
 //
-// Owned by whoever submits it, who keeps it, and what it works on, until is_over(). From then on the compute thread
-// does not touch it again.
+// Whoever submits a task owns it, and keeps it and what it works on until is_over(). From then on the compute
+// thread does not touch it again.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ struct LogitsRows {
 
 class Task {
  public:
-  // The bell rings when the task is over, and whenever it likes in between.
+  // The bell rings when the task is over. A task may ring it in between.
   Task(Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell)
       : priority_(priority), stop_(std::move(stop)), bell_(std::move(bell)) {}
   virtual ~Task() = default;
@@ -40,7 +40,7 @@ class Task {
   Task& operator=(const Task&) = delete;
 
   bool is_over() const { return over_.load(std::memory_order_acquire); }
-  // Any thread. As the stop token does, but seen between passes only.
+  // Ends the task as the stop token does, but is seen between passes only. For any thread.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
  protected:
@@ -56,13 +56,13 @@ class Task {
  private:
   friend class Scheduler;
 
-  // What it wants of the next pass; asked before each, and again without anything having been fed. Tokens stand
-  // behind entry->length(), and stay until fed(). Up to kDecodeRows of them (the model's max_chunk, if that is less)
-  // are fed all at once, of more perhaps a first part.
+  // Says what the task wants of the next pass. It is asked before each pass, also when nothing was fed since it was
+  // asked last. The tokens follow entry->length(), and must stay valid until fed(). Up to kDecodeRows of them (the
+  // model's max_chunk, if that is less) are fed all at once; of more, perhaps only a first part.
   virtual Wish next(SequenceChunk& chunk) noexcept = 0;
-  // The first n_rows of these tokens were fed; with the last of them come the logits that were wanted. Or none were,
-  // and `status` says why (those of LanguageModel::forward(), and kOutOfMemory of the heap); the entry is then as
-  // before. Several tasks may be told at once, on threads of the engine's team.
+  // Tells that the first n_rows of these tokens were fed; with the last of them come the logits that were wanted.
+  // If none were fed, `status` says why (errors of LanguageModel::forward(), and kOutOfMemory of the heap), and the
+  // entry is as before. Several tasks may be told at once, on threads of the engine's team.
   virtual void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept = 0;
 
   const Priority priority_;

@@ -1,9 +1,9 @@
 // TokenHistory: the ids that a sampler's penalties look back on, counted as they come.
 //
-// It holds the ids of the prompt and of the answer, how often each id stands in the last `window` of them and
-// in the answer, and where the end stood before (RepeatIndex). Everything is kept up to date id by id: amortised
-// O(1) for an append, and for each id that truncate() drops. A conversation that only grows therefore costs its
-// new ids, and one that is rewound what it drops.
+// It holds the ids of the prompt and of the answer. It counts how often each id stands in the last `window` of them
+// and in the answer, and knows where the end stood before (RepeatIndex). An append costs amortised O(1), and so
+// does each id that truncate() drops. A conversation that only grows therefore costs its new ids, and one that is
+// rewound costs what it drops.
 //
 // It knows nothing of logits or options of a sampler. A value: a copy continues on its own. Not thread-safe.
 #pragma once
@@ -24,8 +24,8 @@ class TokenHistory {
   static constexpr size_t kEverything = SIZE_MAX;  // a window without an end
   using Counts = std::unordered_map<TokenId, uint32_t>;  // no zeros
 
-  // What is kept from here on. Costs nothing when it is what was kept before, else the ids of the window or, for
-  // the repeats, all ids. window 0: no counts.
+  // Says what is to be kept from here on. Costs nothing when that is what was kept before; else it costs the ids of
+  // the window or, for the repeats, all ids. window 0: no counts.
   void keep(size_t window, bool repeats);
 
   size_t size() const { return ids_.size(); }

@@ -1,10 +1,10 @@
-// Transcript: what a conversation's sequence consists of: rendered bytes, token ids, and which belongs to
-// which. The ids are the truth: they are what was fed (or, for the last one, what will be fed next).
+// Transcript: what a conversation's sequence consists of: rendered bytes, token ids, and which ids belong to which
+// bytes. The ids decide: they are what was fed (or, for the last one, what will be fed next).
 //
-// The text is a row of spans. Stretches of template and input text are encoded; between them lie replies,
-// whose ids are those that were sampled, never those that encoding their text would give. In front of every
-// encoded span stands a mark: the encoder as it was there, so that text can be continued or replaced from
-// that place on at the cost of what is new.
+// The text is a list of spans. Spans of template and input text are encoded. Between them lie replies, whose ids
+// are those that were sampled, never those that encoding their text would give. In front of every encoded span
+// stands a mark, which is the encoder as it was there. So text can be continued or replaced from that place on, at
+// the cost of what is new.
 //
 // It is not the list of messages (ChatSession has it) and holds no keys and values (KvCacheEntry).
 // A value; copying (fork) is a plain copy of its text and ids, everything else is O(what is new).
@@ -37,8 +37,8 @@ void append_run(MarkedText& text, std::string_view bytes, TextOrigin origin);
 void append_text(MarkedText& text, const MarkedText& more, size_t begin, size_t end);
 size_t text_size(const MarkedText& text);
 
-// An encoder in front of a span. Later text may have changed the last ids it knew: the first n_stable ids
-// of the transcript and then `tail` are the ids as they were at the mark.
+// An encoder in front of a span. Later text may have changed the last ids that it knew; the ids as they were at the
+// mark are the first n_stable ids of the transcript, and then `tail`.
 struct EncoderMark {
   IncrementalEncoder encoder;
   size_t base = 0;      // ids in front of the encoder's first
@@ -95,18 +95,18 @@ class Transcript {
   // Bytes [begin, end) with the origin they have in a render.
   MarkedText marked_text(size_t begin, size_t end) const;
 
-  // Does all of apply(patch) that needs memory. It may throw std::bad_alloc; whatever comes of it, the text, the ids
-  // and what every mark knows are the same after it.
+  // Does the part of apply(patch) that needs memory. It may throw std::bad_alloc. Whether it does or not, the text,
+  // the ids and what every mark knows are the same afterwards.
   void prepare(const TranscriptPatch& patch);
   // Replaces what lies behind patch.keep_bytes. O(what is dropped and added). After prepare(patch) it does not throw.
   void apply(TranscriptPatch patch);
   // Appends a reply to the text so far, as append_reply() above does to a patch.
   void append_reply(SampledReply reply, size_t message, EncoderMark mark);
 
-  // Gives the replies that follow the first n_known messages the numbers that their messages have now, for numbers
-  // change when messages come or go that the template does not show. number_of(text, first): the first message from
-  // `first` on whose reply may begin with the text; none: the number stays. The last reply's number is right.
-  // O(spans from there on).
+  // Gives the replies that follow the first n_known messages the numbers that their messages have now. Numbers
+  // change when messages come or go that the template does not show. number_of(text, first) returns the first
+  // message from `first` on whose reply may begin with the text; none: the number stays. The last reply's number is
+  // right already. O(spans from there on).
   using NumberOf = std::function<std::optional<size_t>(std::string_view text, size_t first)>;
   void renumber_replies(size_t n_known, const NumberOf& number_of);
 

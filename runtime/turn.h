@@ -1,4 +1,4 @@
-// What a turn is asked for, what is heard of it while it runs, and what it was. Plain data.
+// The options of a turn, its events while it runs, and its result. Plain data.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// TurnCall: a call of a session that gives a turn, from its checks to its end: it changes the messages to what is to be
-// answered, runs the turn, and puts the messages back should that fail. The session is busy as long as it lives.
+// TurnCall: one call of a session that gives a turn, from its checks to its end. It changes the messages to those
+// that are to be answered, runs the turn, and puts the messages back if the turn fails. The session is busy as long
+// as this object lives.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +23,20 @@ class TurnCall {
  public:
   // `options` must outlive it. `bell` rings when there is something to hear.
   TurnCall(ChatSession& session, const TurnOptions& options, std::shared_ptr<Bell> bell);
-  // A turn that is not finished is cancelled, and never was.
+  // A turn that is not finished is cancelled, and leaves nothing behind.
   ~TurnCall();
   TurnCall(const TurnCall&) = delete;
   TurnCall& operator=(const TurnCall&) = delete;
 
-  // One of these begins the turn; on_event hears what happens before anything is computed. `tells`: it is heard of.
-  // Errors: those of the session's call of that name; nothing has changed then. May throw std::bad_alloc, likewise.
+  // One of these begins the turn; on_event hears what happens before anything is computed. tells: somebody will
+  // hear the turn. Errors: those of the session's call of that name. They may also throw std::bad_alloc. In both
+  // cases nothing has changed.
   Status send(std::string_view message, const TurnCallback& on_event, bool tells);
   Status answer(const TurnCallback& on_event, bool tells);
   Status regenerate(const TurnCallback& on_event, bool tells);
   Status edit(size_t message, std::string_view text, const TurnCallback& on_event, bool tells);
 
-  // Behind one of them. As those of RunningTurn (runtime/running_turn.h).
+  // For after one of these calls. They do what those of RunningTurn do (runtime/running_turn.h).
   bool hear(const TurnCallback& on_event) { return turn_->hear(on_event); }
   bool is_over() const { return turn_->is_over(); }
   Status check_process() const { return state_.engine->check_process(); }

@@ -1,5 +1,5 @@
-// From the options of a turn to its sampler: what they say in text becomes ids of the model's vocabulary, and
-// everything is checked before anything is computed.
+// Makes a sampler from the options of a turn. What the options say as text becomes ids of the model's vocabulary,
+// and everything is checked before anything is computed.
 #pragma once
 
 #include "base/result.h"

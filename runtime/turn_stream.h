@@ -4,18 +4,18 @@
 //   while (std::optional<std::string> piece = stream.next()) std::cout << *piece;
 //   Result<Turn> turn = stream.finish();
 //
-// The turn begins with the stream, and the engine computes it whether it is pulled or not: what was not pulled yet is
-// a part of one answer at most. There is no thread behind a stream, so one thread can pull any number of them: those
-// that share a bell ring it when any of them has something new.
+// The turn begins with the stream, and the engine computes it whether it is pulled or not; at most one answer piles
+// up. No thread stands behind a stream, so one thread can pull any number of them. Streams that share a bell ring
+// it when one of them has something new.
 //
 //   while (!all_over) {
 //     for (TurnStream& stream : streams) while (auto piece = stream.poll()) show(*piece);
 //     bell->wait();
 //   }
 //
-// The session is busy, and its answer no part of the conversation, until the stream is over: some call of next(),
-// poll(), finish() or the destructor has to come for that. It must outlive the stream. One thread at a time, but
-// cancel(), which is for any.
+// Until the stream is over, the session is busy and the answer is no part of the conversation. A stream comes to
+// its end only in a call of next(), poll() or finish(), or in the destructor. The session must outlive the stream.
+// A stream is for one thread at a time; cancel() is for any thread.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,8 @@ namespace ibid {
 
 class TurnStream {
  public:
-  // As ChatSession::send() and its kin. A turn that cannot begin is over at once, and finish() says why.
+  // These begin a turn as ChatSession::send() and its kin do. A turn that cannot begin is over at once, and
+  // finish() says why.
   // bell: nullptr, or what several streams share; waited on by the thread that pulls them.
   TurnStream(ChatSession& session, std::string_view message, TurnOptions options = {},
              std::shared_ptr<Bell> bell = nullptr);
@@ -48,11 +49,10 @@ class TurnStream {
   std::optional<std::string> next();
   // The same without waiting. Nothing: there are none yet, or the turn is over.
   std::optional<std::string> poll();
-  // Whether the turn is over and everything was pulled. As poll() it looks what there is.
+  // Whether the turn is over and everything was pulled. Like poll() it takes up what is new.
   bool is_over();
 
-  // Ends the answer where it is, as the stop token of the options does, which works too. What it has come to can
-  // still be pulled.
+  // Ends the answer where it is, as the stop token of the options does. The text up to there can still be pulled.
   void cancel();
 
   // How the turn ended, as the call would have said it; waits for the end. Pieces that were not pulled are dropped.

@@ -1,4 +1,5 @@
-// Turnstile: holds a session for the length of a call, or does not: it runs one at a time.
+// Turnstile: holds a session for the length of a call, or fails with kBusy, because a session runs one call at a
+// time.
 #pragma once
 
 #include "base/result.h"
@@ -6,7 +7,7 @@
 
 namespace ibid {
 
-// What becomes of work in idle time when a call begins.
+// Whether work in idle time ends when a call begins.
 enum class IdleWork { kEnds, kGoesOn };
 
 class Turnstile {

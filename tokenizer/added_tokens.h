@@ -1,11 +1,11 @@
-// Added tokens: the texts that are found whole, before any pre-token or merge.
+// Added tokens: texts that are found whole, before any pre-token or merge.
 //
 // Semantics of Hugging Face `tokenizers` (AddedVocabulary): leftmost-longest, matches do not overlap; lstrip
 // and rstrip swallow white space beside the match; single_word asks that no word character touches it. A
 // special token that message text may not become is still matched there, and hides what overlaps it.
 //
-// One set per stage: the tokens that are looked for in the raw text, and those looked for in the normalised
-// text between the first. Immutable and thread-safe.
+// There is one set for each of two stages: tokens that are looked for in the raw text, and tokens that are looked
+// for in the normalised text between these. Immutable and thread-safe.
 #pragma once
 
 #include <array>

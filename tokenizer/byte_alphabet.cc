@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "base/utf8.h"
 
@@ -31,16 +32,19 @@ constexpr std::array<int16_t, kCodePoints> kByte = [] {
 
 }  // namespace
 
-std::optional<std::string> alphabet_to_bytes(std::string_view token) {
-  std::string bytes;
-  bytes.reserve(token.size());
+bool append_alphabet_bytes(std::string_view token, std::string& out) {
   for (size_t pos = 0; pos < token.size();) {
     const DecodedChar c = utf8_decode(token, pos);
-    if (!c.valid || c.code_point >= kCodePoints || kByte[c.code_point] < 0) return std::nullopt;
-    bytes.push_back(static_cast<char>(kByte[c.code_point]));
+    if (!c.valid || c.code_point >= kCodePoints || kByte[c.code_point] < 0) return false;
+    out.push_back(static_cast<char>(kByte[c.code_point]));
     pos += c.length;
   }
-  return bytes;
+  return true;
+}
+
+std::optional<std::string> alphabet_to_bytes(std::string_view token) {
+  std::string bytes;
+  return append_alphabet_bytes(token, bytes) ? std::optional(std::move(bytes)) : std::nullopt;
 }
 
 std::string bytes_to_alphabet(std::string_view bytes) {

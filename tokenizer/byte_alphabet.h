@@ -8,7 +8,10 @@
 
 namespace ibid {
 
-// The bytes that `token` spells; nothing when it holds a character outside the alphabet.
+// Appends the bytes that `token` spells; false, with some of them appended, when it holds a character outside the
+// alphabet.
+bool append_alphabet_bytes(std::string_view token, std::string& out);
+// The same as a text of its own, or nothing.
 std::optional<std::string> alphabet_to_bytes(std::string_view token);
 
 // The other way round.

@@ -17,13 +17,14 @@ ByteLevelBuilder::ByteLevelBuilder(std::string source, size_t vocab_size)
 Status ByteLevelBuilder::add_model_token(TokenId id, std::string_view text) {
   TRY(check_text(id, text));
   TRY(check_free(id, text));
-  const std::optional<std::string> bytes = alphabet_to_bytes(text);
-  spec_.vocabulary.set_bytes(id, bytes ? *bytes : text);
-  if (!bytes) return add_other_text(id, text);
+  bytes_.clear();
+  const bool in_alphabet = append_alphabet_bytes(text, bytes_);
+  spec_.vocabulary.set_bytes(id, in_alphabet ? std::string_view(bytes_) : text);
+  if (!in_alphabet) return add_other_text(id, text);
   if (!spec_.vocabulary.index(id)) {
     return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " is there twice");
   }
-  if (bytes->size() == 1) spec_.bpe.byte_ids[static_cast<unsigned char>((*bytes)[0])] = id;
+  if (bytes_.size() == 1) spec_.bpe.byte_ids[static_cast<unsigned char>(bytes_[0])] = id;
   return {};
 }
 
@@ -40,20 +41,12 @@ Status ByteLevelBuilder::add_byte_token(TokenId id, std::string_view text) {
   return {};
 }
 
-Status ByteLevelBuilder::add_merge(std::string_view left, std::string_view right) {
-  const size_t rank = spec_.bpe.merges.size();
-  TRY(check_merge(rank, left, right));
-  const std::optional<std::string> left_bytes = alphabet_to_bytes(left),
-                                   right_bytes = alphabet_to_bytes(right);
-  const TokenId left_id = left_bytes ? spec_.vocabulary.find(*left_bytes) : kNoToken;
-  if (left_id == kNoToken) return unknown_in_merge(rank, left, right, left);
-  const TokenId right_id = right_bytes ? spec_.vocabulary.find(*right_bytes) : kNoToken;
-  if (right_id == kNoToken) return unknown_in_merge(rank, left, right, right);
-  merged_.assign(*left_bytes).append(*right_bytes);
-  const TokenId result = spec_.vocabulary.find(merged_);
-  if (result == kNoToken) return unknown_in_merge(rank, left, right, bytes_to_alphabet(merged_));
-  spec_.bpe.merges.push_back({left_id, right_id, result});
-  return {};
+bool ByteLevelBuilder::append_symbol(std::string_view text, std::string& out) const {
+  return append_alphabet_bytes(text, out);
+}
+
+void ByteLevelBuilder::take_merge(const RankedMerge& merge) {
+  spec_.bpe.merges.push_back({merge.left, merge.right, merge.result});
 }
 
 TokenId ByteLevelBuilder::find_model_token(std::string_view text) const {

@@ -22,7 +22,6 @@ class ByteLevelBuilder final : public TokenizerBuilder {
   Status add_model_token(TokenId id, std::string_view text);
   // A token that stands for one byte, written <0xHH>: shown, never produced. Error: kBadByteToken.
   Status add_byte_token(TokenId id, std::string_view text);
-  Status add_merge(std::string_view left, std::string_view right) override;
 
   bool lacks_bytes() const;
 
@@ -32,9 +31,12 @@ class ByteLevelBuilder final : public TokenizerBuilder {
  private:
   std::string shown(std::string_view text) const override;
   TokenId find_model_token(std::string_view text) const override;
+  const Vocabulary& symbols() const override { return spec_.vocabulary; }
+  bool append_symbol(std::string_view text, std::string& out) const override;
+  void take_merge(const RankedMerge& merge) override;
 
   ByteLevelSpec spec_;
-  std::string merged_;  // scratch of add_merge
+  std::string bytes_;  // scratch of add_model_token
 };
 
 }  // namespace ibid

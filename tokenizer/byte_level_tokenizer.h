@@ -1,5 +1,5 @@
-// ByteLevelTokenizer: the tokenizers of GPT-2's family (SmolLM, Llama 3, Qwen, gpt-oss, ...): pre-tokens, then byte
-// pair encoding in each.
+// ByteLevelTokenizer: the tokenizers of GPT-2's family (SmolLM, Llama 3, Qwen, gpt-oss, ...): they cut a text into
+// pre-tokens, and apply byte pair encoding in each.
 //
 // Built from a ByteLevelSpec, which the loaders fill. Immutable and thread-safe.
 #pragma once

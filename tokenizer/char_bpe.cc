@@ -41,10 +41,13 @@ CharBpe::CharBpe(CharBpeModel model)
     if (id != kNoToken) no_character[static_cast<size_t>(id)] = true;
   }
   if (unknown_ != kNoToken) no_character[static_cast<size_t>(unknown_)] = true;
+  std::vector<bool> counted(written().size());  // a token may be the result of many merges
   for (const RankedMerge& merge : model.merges) {
     for (const TokenId side : {merge.left, merge.right}) {
       unknown_joins_ |= static_cast<size_t>(side) < no_character.size() && no_character[static_cast<size_t>(side)];
     }
+    if (counted[static_cast<size_t>(merge.result)]) continue;
+    counted[static_cast<size_t>(merge.result)] = true;
     const std::string_view text = written().bytes(merge.result);
     for (size_t pos = 0, length = 0; pos < text.size(); pos += length) {
       length = utf8_decode(text, pos).length;

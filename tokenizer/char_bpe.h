@@ -2,16 +2,16 @@
 // every character is a symbol, characters that are no token become byte tokens or the unknown token, and neighbours are
 // merged as in MergeTable.
 //
-// Borders. There are no pre-tokens, yet a text falls into parts. Let P be the pairs of characters that stand side by
-// side somewhere inside the text of a merge's result. Between two characters x and y of a text whose pair is not in P,
-// no merge ever happens: the symbols to both sides spell a text that ends in x and one that begins with y, and the
-// result of their merge would hold x and y side by side. So no symbol ever spans the place, the merges on one side find
-// the same neighbours whatever stands on the other, and as each is the lowest of all, leftmost first, the order among
-// those of one side is what it is without the other. Hence the ids of a text are those of its parts, one after
-// another. A border between two characters that are there stays one however the text goes on: that is what makes ids
-// final while a text grows. In prose of a published vocabulary every space is a border. Characters that are no token
-// are borders where nothing is merged from byte tokens and bytes stand for all of them; else they join what is next to
-// them (char_bpe.cc).
+// Borders. There are no pre-tokens, yet a text falls into parts. Let P be the pairs of characters that stand side
+// by side somewhere inside the text of a merge's result. No merge ever happens between two characters x and y of a
+// text whose pair is not in P: the symbols to both sides spell a text that ends in x and one that begins with y,
+// and the result of their merge would hold x and y side by side. So no symbol ever spans the place, the merges on
+// one side find the same neighbours whatever stands on the other, and as each is the lowest of all, leftmost first,
+// the order among those of one side is what it is without the other. Hence the ids of a text are those of its
+// parts, one after another. A border between two characters that are there stays a border however the text goes on.
+// This makes ids final while a text grows. In prose of a published vocabulary every space is a border. Characters
+// that are no token are borders where nothing is merged from byte tokens and bytes stand for all of them; else they
+// join what is next to them (char_bpe.cc).
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// CharSet: a set of characters as a pattern writes it: classes of Unicode, ranges, and what is left when others are
-// taken away. Constant after it was filled; thread-safe.
+// CharSet: a set of characters as a pattern writes it: classes of Unicode, ranges, and differences of such sets.
+// Constant after it was filled; thread-safe.
 #pragma once
 
 #include <bitset>

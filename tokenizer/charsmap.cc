@@ -55,6 +55,10 @@ std::optional<Charsmap> Charsmap::parse(std::string_view bytes) {
   if (size > 0) std::memcpy(out.units_.data(), bytes.data() + sizeof(size), size);  // of nothing there is no pointer
   out.texts_ = bytes.substr(sizeof(size) + size);
   if (!out.texts_.empty() && out.texts_.back() != '\0') return std::nullopt;
+  for (size_t c = 0; c < out.ascii_stays_.size(); ++c) {
+    const char character = static_cast<char>(c);
+    out.ascii_stays_[c] = character != '\r' && !out.lookup({&character, 1});
+  }
   return out;
 }
 
@@ -77,6 +81,10 @@ std::optional<std::string_view> Charsmap::lookup(std::string_view text) const {
 
 void Charsmap::apply(std::string_view text, const Replace& replace) const {
   for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    if (stays(text, begin)) {
+      end = begin + 1;
+      continue;
+    }
     end = cluster_end(text, begin);
     if (end - begin < 6) {
       if (const auto by = lookup(text.substr(begin, end - begin))) {

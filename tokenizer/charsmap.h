@@ -1,9 +1,11 @@
-// Charsmap: SentencePiece's precompiled table of what a text is rewritten to before it is cut: a double array (Yata et
-// al. 2007) over UTF-8 with offsets into a list of texts that end in zero bytes. Applied as `tokenizers` does it: a
-// grapheme cluster of fewer than six bytes becomes what the table has for the first text that it begins with; of others
-// each character does. A space is always a cluster of its own. Immutable and thread-safe.
+// Charsmap: SentencePiece's precompiled table, which says what a text is rewritten to before it is cut. It is a
+// double array (Yata et al. 2007) over UTF-8, with offsets into a list of texts that end in zero bytes. It is
+// applied as `tokenizers` does it. A grapheme cluster of fewer than six bytes becomes what the table has for the
+// first text that it begins with; in longer clusters each character does. A space is always a cluster of its own.
+// Immutable and thread-safe.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,8 +32,15 @@ class Charsmap {
   std::optional<std::string_view> lookup(std::string_view text) const;
   uint32_t unit(size_t index) const { return index < units_.size() ? units_[index] : 0; }
 
+  // Whether a character of one byte stays when such another follows, or nothing does: most of most texts.
+  bool stays(std::string_view text, size_t at) const {
+    const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
+    return byte(at) < 0x80 && ascii_stays_[byte(at)] && (at + 1 == text.size() || byte(at + 1) < 0x80);
+  }
+
   std::vector<uint32_t> units_;
   std::string texts_;
+  std::array<bool, 0x80> ascii_stays_{};  // by character; CR may be half of a cluster
 };
 
 }  // namespace ibid

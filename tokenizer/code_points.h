@@ -1,5 +1,5 @@
-// CodePointMap and CodePointPairs: what a model knows of characters and of neighbours, found in constant time.
-// Filled while loading, constant and thread-safe after that.
+// CodePointMap and CodePointPairs: what a model knows about characters and about neighbouring ones, found in
+// constant time. They are filled while loading, and constant and thread-safe after that.
 #pragma once
 
 #include <array>

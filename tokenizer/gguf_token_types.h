@@ -1,4 +1,4 @@
-// What GGUF's tokenizer.ggml.token_type says of a token (ggml, docs/gguf.md).
+// The values of GGUF's tokenizer.ggml.token_type (ggml, docs/gguf.md).
 #pragma once
 
 #include <cstdint>

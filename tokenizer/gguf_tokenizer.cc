@@ -78,19 +78,34 @@ Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t ty
   }
 }
 
+// By id; without the key all tokens are normal ones.
+Result<std::vector<int64_t>> read_types(const ModelFile& file, size_t n_tokens) {
+  constexpr std::string_view kKey = "tokenizer.ggml.token_type";
+  TRY_ASSIGN(std::optional<std::vector<int64_t>> types, file.get_ints(kKey));
+  if (!types) return std::vector<int64_t>(n_tokens, static_cast<int64_t>(kNormal));
+  if (types->size() == n_tokens) return *std::move(types);
+  return error(file, ErrorCode::kBadVocab,
+               std::string(kKey) + " has " + std::to_string(types->size()) + " entries for " +
+                   std::to_string(n_tokens) + " tokens");
+}
+
 template <typename Builder>
 Status add_tokens(const ModelFile& file, Builder& builder, const std::vector<std::string_view>& tokens) {
-  constexpr std::string_view kKey = "tokenizer.ggml.token_type";
-  TRY_ASSIGN(const std::optional<std::vector<int64_t>> types, file.get_ints(kKey));
-  if (types && types->size() != tokens.size()) {
-    return error(file, ErrorCode::kBadVocab,
-                 std::string(kKey) + " has " + std::to_string(types->size()) + " entries for " +
-                     std::to_string(tokens.size()) + " tokens");
-  }
+  TRY_ASSIGN(const std::vector<int64_t> types, read_types(file, tokens.size()));
   for (size_t i = 0; i < tokens.size(); ++i) {
-    TRY(add_token(builder, static_cast<TokenId>(i), tokens[i], types ? (*types)[i] : static_cast<int64_t>(kNormal)));
+    TRY(add_token(builder, static_cast<TokenId>(i), tokens[i], types[i]));
   }
   return {};
+}
+
+Result<std::vector<double>> read_scores(const ModelFile& file, size_t n_tokens) {
+  constexpr std::string_view kKey = "tokenizer.ggml.scores";
+  TRY_ASSIGN(std::optional<std::vector<double>> scores, file.get_floats(kKey));
+  if (!scores) return missing(file, kKey);
+  if (scores->size() == n_tokens) return *std::move(scores);
+  return error(file, ErrorCode::kBadVocab,
+               std::string(kKey) + " has " + std::to_string(scores->size()) + " entries for " +
+                   std::to_string(n_tokens) + " tokens");
 }
 
 // The left side has at least so many bytes: where spaces are written as they are, one may begin with a space.
@@ -98,14 +113,16 @@ Status add_merges(const ModelFile& file, size_t least_left, TokenizerBuilder& bu
   constexpr std::string_view kKey = "tokenizer.ggml.merges";
   TRY_ASSIGN(const std::optional<std::vector<std::string_view>> merges, file.get_strings(kKey));
   if (!merges) return missing(file, kKey);
+  std::vector<TextMerge> sides;
+  sides.reserve(merges->size());
   for (const std::string_view merge : *merges) {
     const size_t space = merge.find(' ', least_left);
     if (space == std::string_view::npos) {
       return error(file, ErrorCode::kBadMerge, "the merge " + in_quotes(merge) + " has no two sides");
     }
-    TRY(builder.add_merge(merge.substr(0, space), merge.substr(space + 1)));
+    sides.push_back({merge.substr(0, space), merge.substr(space + 1)});
   }
-  return {};
+  return builder.add_merges(sides);
 }
 
 Result<std::optional<TokenId>> read_id(const ModelFile& file, const TokenizerBuilder& builder,
@@ -197,7 +214,7 @@ Result<std::unique_ptr<PieceBuilder>> piece_builder(const ModelFile& file,
   return builder;
 }
 
-// What characters without a token become.
+// Says what characters without a token become.
 Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<TokenId> otherwise) {
   CharBpeModel& bpe = builder.bpe();
   bpe.byte_fallback = true;
@@ -213,16 +230,9 @@ Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<
 // SentencePiece's BPE: scores in place of merges.
 Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
                                                       const std::vector<std::string_view>& tokens) {
-  constexpr std::string_view kKey = "tokenizer.ggml.scores";
-  TRY_ASSIGN(const std::optional<std::vector<double>> scores, file.get_floats(kKey));
-  if (!scores) return missing(file, kKey);
-  if (scores->size() != tokens.size()) {
-    return error(file, ErrorCode::kBadVocab,
-                 std::string(kKey) + " has " + std::to_string(scores->size()) + " entries for " +
-                     std::to_string(tokens.size()) + " tokens");
-  }
+  TRY_ASSIGN(const std::vector<double> scores, read_scores(file, tokens.size()));
   TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, true));
-  TRY(builder->add_scores(*scores));
+  TRY(builder->add_scores(scores));
   TRY(read_unknown(file, *builder, 0));
   TRY(read_special_ids(file, {.add_bos = true, .bos = 1, .eos = 2}, *builder));
   return builder->finish();
@@ -243,7 +253,75 @@ Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
   return builder->finish();
 }
 
-// Of the model gpt2 a few values of tokenizer.ggml.pre mean that the tokens are not written in the byte alphabet.
+// The table of what a text is rewritten to first, as bytes.
+Result<std::optional<Charsmap>> read_charsmap(const ModelFile& file) {
+  constexpr std::string_view kKey = "tokenizer.ggml.precompiled_charsmap";
+  TRY_ASSIGN(const std::optional<std::vector<int64_t>> numbers, file.get_ints(kKey));
+  if (!numbers || numbers->empty()) return std::optional<Charsmap>();
+  std::string bytes;
+  for (const int64_t number : *numbers) bytes += static_cast<char>(number & 0xFF);
+  std::optional<Charsmap> charsmap = Charsmap::parse(bytes);
+  if (charsmap) return charsmap;
+  return error(file, ErrorCode::kBadVocab,
+               std::string(kKey) + " is damaged, wanted a double array and its texts as bytes");
+}
+
+// What T5's tokenizer.json says step by step stands in three keys here: its Precompiled, its Strip at the right with a
+// Replace of runs of spaces, and its Metaspace.
+Status read_unigram_pipeline(const ModelFile& file, PieceSpec& spec) {
+  using Kind = NormalizerStep::Kind;
+  const std::string mark(kSpaceMark);
+  TRY_ASSIGN(const std::optional<bool> prefix, file.get_bool("tokenizer.ggml.add_space_prefix"));
+  TRY_ASSIGN(const std::optional<bool> few_spaces, file.get_bool("tokenizer.ggml.remove_extra_whitespaces"));
+  TRY_ASSIGN(std::optional<Charsmap> charsmap, read_charsmap(file));
+  std::vector<NormalizerStep> steps;
+  if (charsmap) steps.push_back({.kind = Kind::kCharsmap, .charsmap = *std::move(charsmap)});
+  if (few_spaces.value_or(false)) {
+    steps.push_back({.kind = Kind::kStrip, .right = true});
+    steps.push_back({.kind = Kind::kCollapse, .to = mark});
+  }
+  spec.normalizer = Normalizer(std::move(steps));
+  std::vector<NormalizerStep> marks = {{.kind = Kind::kReplace, .from = " ", .to = mark}};
+  if (prefix.value_or(false)) {
+    marks.push_back({.kind = Kind::kPrepend, .to = mark, .unless_there = true});
+    spec.first_token = FirstToken::kWithoutSpaces;
+  }
+  spec.rewriter = Normalizer(std::move(marks));
+  spec.cut = PieceCut::kSpaceMarks;
+  return {};
+}
+
+// SentencePiece's Unigram. As in tokenizer.json every token is one of the model, the added ones too; but unused ones
+// are padding. Only the scores of normal tokens say anything.
+Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std::vector<std::string_view>& tokens) {
+  TRY_ASSIGN(std::vector<double> scores, read_scores(file, tokens.size()));
+  TRY_ASSIGN(const std::vector<int64_t> types, read_types(file, tokens.size()));
+  const auto is = [&types](size_t i, GgufTokenType type) { return types[i] == static_cast<int64_t>(type); };
+  bool has_bytes = false;
+  for (size_t i = 0; i < tokens.size(); ++i) has_bytes |= is(i, kByte);
+  PieceBuilder builder(file.path(), tokens.size(), PieceBuilder::Display{{{std::string(kSpaceMark), " "}}, has_bytes});
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    if (is(i, kUnused)) {
+      TRY(builder.add_shown_token(id, tokens[i]));
+      continue;
+    }
+    TRY(builder.add_model_token(id, tokens[i]));
+    if (is(i, kNormal)) continue;
+    scores[i] = 0;
+    if (is(i, kByte)) continue;
+    TRY(add_token(builder, id, tokens[i], types[i]));
+  }
+  TRY(read_unigram_pipeline(file, builder.spec()));
+  constexpr std::string_view kUnknownKey = "tokenizer.ggml.unknown_token_id";
+  TRY_ASSIGN(const std::optional<TokenId> unknown, read_id(file, builder, kUnknownKey));
+  TRY(builder.use_unigram(std::move(scores), unknown.value_or(2), kUnknownKey, has_bytes));
+  TRY(read_special_ids(file, {.add_eos = true, .eos = 1}, builder));
+  return builder.finish();
+}
+
+// In GGUFs of the model gpt2, a few values of tokenizer.ggml.pre mean that the tokens are not written in the byte
+// alphabet.
 Result<std::unique_ptr<Tokenizer>> load_merges(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));
   for (const std::string_view name : {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}) {
@@ -259,13 +337,13 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
   if (!model) return missing(file, "tokenizer.ggml.model");
   using Load = Result<std::unique_ptr<Tokenizer>> (*)(const ModelFile&, const std::vector<std::string_view>&);
   constexpr std::pair<std::string_view, Load> kModels[] = {
-      {"gpt2", load_merges}, {"llama", load_scored_pieces}, {"gemma4", load_merged_pieces}};
+      {"gpt2", load_merges}, {"llama", load_scored_pieces}, {"gemma4", load_merged_pieces}, {"t5", load_unigram}};
   const auto found = std::find_if(std::begin(kModels), std::end(kModels),
                                   [&](const auto& known) { return known.first == *model; });
   if (found == std::end(kModels)) {
     return error(file, ErrorCode::kUnsupported,
                  "the tokenizer model " + in_quotes(*model) +
-                     " is not supported, only 'gpt2', 'llama' and 'gemma4' are");
+                     " is not supported, only 'gpt2', 'llama', 'gemma4' and 't5' are");
   }
   TRY_ASSIGN(const std::optional<std::vector<std::string_view>> tokens,
              file.get_strings("tokenizer.ggml.tokens"));

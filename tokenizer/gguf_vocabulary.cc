@@ -36,7 +36,7 @@ class VocabularyWriter {
 
   Status write() {
     const bool pieces = !json_.pipeline.byte_level;
-    if (json_.is_unigram()) return cannot("a Unigram model");
+    if (json_.is_unigram()) return source_.error(ErrorCode::kUnsupported, "a Unigram model is not written as GGUF");
     TRY(pieces ? write_pieces() : write_byte_level());
     return {};
   }
@@ -74,7 +74,7 @@ class VocabularyWriter {
     types_[static_cast<size_t>(id)] = static_cast<int32_t>(type);
   }
 
-  // What is no token yet is one of the model's vocabulary, an added one, or padding.
+  // A text that is no token yet is one of the model's vocabulary, an added token, or padding.
   void set_tokens(bool pieces) {
     for (const VocabularyEntry& entry : json_.vocabulary) {
       set(entry.id, entry.text, pieces && is_byte_token(entry.text) ? kByte : kNormal);
@@ -114,10 +114,9 @@ class VocabularyWriter {
     set_tokens(false);
     write_tokens("gpt2", gguf_name_of(*family));
     std::vector<std::string> merges;
-    TRY(for_each_merge(source_, json_.model, [&](std::string_view left, std::string_view right) -> Status {
-      merges.push_back(std::string(left) + " " + std::string(right));
-      return {};
-    }));
+    for (const TextMerge& merge : json_.merges) {
+      merges.push_back(std::string(merge.left) + " " + std::string(merge.right));
+    }
     out_.add_strings("tokenizer.ggml.merges", merges);
     return {};
   }
@@ -171,13 +170,12 @@ class VocabularyWriter {
     std::unordered_map<std::string, Merges> merges_of;
     size_t rank = 0;
     std::string together;
-    TRY(for_each_merge(source_, json_.model, [&](std::string_view left, std::string_view right) -> Status {
-      together.assign(left).append(right);
+    for (const TextMerge& merge : json_.merges) {
+      together.assign(merge.left).append(merge.right);
       Merges& merges = merges_of[together];
       if (merges.n++ == 0) merges.first = rank;
       merges.last = rank++;
-      return {};
-    }));
+    }
     std::vector<Merges*> by_rank;
     for (auto& [text, merges] : merges_of) by_rank.push_back(&merges);
     std::ranges::sort(by_rank, {}, &Merges::first);
@@ -227,8 +225,8 @@ Status write_gguf_vocabulary(const ModelFile& file, size_t n_rows, GgufWriter& o
     return {};
   }
   const JsonSource source = json_source(file);
-  TRY_ASSIGN(const Json root, parse_json(*text, source.name));
-  TRY_ASSIGN(const JsonTokenizer json, read_json_tokenizer(source, root));
+  TRY_ASSIGN(const JsonDocument document, JsonDocument::parse(*text, source.name));
+  TRY_ASSIGN(const JsonTokenizer json, read_json_tokenizer(source, document));
   TRY_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer, load_tokenizer(file));
   if (json.vocab_size() > n_rows) {
     return source.error(ErrorCode::kBadVocab, "the vocabulary has " + std::to_string(json.vocab_size()) +

@@ -1,9 +1,10 @@
 // A Hugging Face tokenizer as GGUF's metadata: tokenizer.ggml.* and the chat template, as llama.cpp's converters write
 // them and load_tokenizer() reads them.
 //
-// GGUF has less to say than tokenizer.json: a name stands for a pre-tokenizer and all that goes with it. Byte-level BPE
-// is written where one of the names means the same, and BPE over characters with byte fallback (SentencePiece's) where
-// scores in place of merges mean the same. All else is an error; what this cannot see, check_same_tokenizer() finds.
+// GGUF can say less than tokenizer.json: a name stands for a pre-tokenizer and all that goes with it. Byte-level
+// BPE is written if one of the names means the same, and BPE over characters with byte fallback (SentencePiece's)
+// if scores in place of merges mean the same. Everything else is an error. check_same_tokenizer() finds differences
+// that are not visible here.
 #pragma once
 
 #include <cstddef>

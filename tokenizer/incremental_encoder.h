@@ -1,4 +1,4 @@
-// IncrementalEncoder: the ids of a text that grows at its end, at the cost of what is new.
+// IncrementalEncoder: keeps the ids of a text that grows at its end, at the cost of what is new.
 //
 // After any number of append() calls, the ids equal what a full encode of the concatenated pieces gives
 // (each piece under its own origin; where the origin changes, added tokens do not match across the border).

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = NormalizerStep::Kind;
 
-// What StripAccents takes away: marks, as of Unicode 9.0.
+// The characters that StripAccents takes away: marks, as of Unicode 9.0.
 constexpr std::string_view kAccents =
     "[\\p{M}\u1cf2-\u1cf3&&[^"
     "\u07fd\u0897-\u089f\u08ca-\u08d3\u09fe\u0afa-\u0aff\u0b55\u0c04\u0c3c\u0cf3\u0d00\u0d3b-\u0d3c"
@@ -164,7 +164,7 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
       TRY(add_split_steps(source, *steps[i], out.split));
     }
   }
-  // What stands behind Metaspace sees what it wrote, in pieces where it splits.
+  // A step behind Metaspace sees what Metaspace wrote, in pieces if that splits.
   if (!out.split.empty() && out.cut == PieceCut::kSpaceMarks) {
     out.split.insert(out.split.begin(), {std::string(kSpaceMark), SplitBehavior::kMergedWithNext});
   }

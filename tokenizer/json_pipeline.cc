@@ -30,7 +30,7 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
     if (json_type(*step) == "ByteLevel") {
       seen = true;
       if (json_flag(*step, "add_prefix_space", true)) {
-        // Behind other steps it would be put in front of every piece of theirs.
+        // Behind other steps the space would be put in front of every piece of theirs.
         if (!out.split.empty() || behind) return source.unsupported("add_prefix_space of ByteLevel behind other steps");
         out.rewriter = {{.kind = NormalizerStep::Kind::kPrepend, .to = " ", .unless_there = true}};
       }

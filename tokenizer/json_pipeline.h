@@ -1,5 +1,5 @@
-// What tokenizer.json says around its model: normalizer, pre_tokenizer, post_processor, decoder. Only what
-// is known to mean the same here is accepted; anything else is an error that names it.
+// Reads the parts of tokenizer.json around its model: normalizer, pre_tokenizer, post_processor, decoder. It
+// accepts only what is known to mean the same here; anything else is an error that names it.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct JsonPipeline {
   std::vector<NormalizerStep> rewriter;
   std::vector<SplitStep> split;  // in what the rewriter wrote
   bool byte_level = false;
-  // Where it is not, the tokens are written as text, and what follows says how.
+  // If it is not byte-level, the tokens are written as text, and what follows says how.
   PieceCut cut = PieceCut::kNowhere;
   std::vector<std::pair<std::string, std::string>> shown_replacements;  // in the text of a token, in this order
   bool shown_bytes = false;                                             // <0xHH> is the byte

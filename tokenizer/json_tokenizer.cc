@@ -9,6 +9,7 @@
 #include "tokenizer/byte_level_builder.h"
 #include "tokenizer/json_tokenizer.h"
 #include "tokenizer/piece_builder.h"
+#include "tokenizer/tokenizer_kind.h"
 #include "tokenizer/tokenizer_loaders.h"
 #include "weights/in_quotes.h"
 
@@ -71,7 +72,7 @@ Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, c
 // The added tokens with the ids they get: the id of the model's token of the same text, else the next free
 // one, whatever "id" says (AddedVocabulary::add_tokens of the reference).
 Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json& root,
-                                           const std::vector<VocabularyEntry>& vocabulary) {
+                                           std::span<const VocabularyEntry> vocabulary) {
   std::vector<AddedToken> out;
   const Json* list = json_member(root, "added_tokens");
   if (list == nullptr) return out;
@@ -108,10 +109,29 @@ Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json&
   return out;
 }
 
-Status add_merges(const JsonSource& source, const Json& model, TokenizerBuilder& builder) {
-  return for_each_merge(source, model, [&](std::string_view left, std::string_view right) {
-    return builder.add_merge(left, right);
-  });
+Result<std::vector<TextMerge>> read_merges(const JsonSource& source, const Json& model) {
+  const Json* merges = json_member(model, "merges");
+  if (merges == nullptr || !merges->is_array())
+    return source.error(ErrorCode::kBadMerge, "model.merges is no array");
+  std::vector<TextMerge> out;
+  out.reserve(merges->size());
+  for (const Json& merge : *merges) {
+    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+      out.push_back({merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()});
+      continue;
+    }
+    const std::string_view text =
+        merge.is_string() ? std::string_view(merge.get_ref<const std::string&>()) : "";
+    const size_t space = text.find(' ');
+    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
+      return source.error(ErrorCode::kBadMerge,
+                          "the merge " +
+                              in_quotes(merge.dump(-1, ' ', false, Json::error_handler_t::replace)) +
+                              " is no pair");
+    }
+    out.push_back({text.substr(0, space), text.substr(space + 1)});
+  }
+  return out;
 }
 
 // BOS, EOS and what else ends a turn, from the files beside tokenizer.json, or GGUF's keys around it.
@@ -184,7 +204,7 @@ Result<std::unique_ptr<TokenizerBuilder>> build_byte_level(const JsonSource& sou
   }
   spec.rewriter = Normalizer(std::move(json.pipeline.rewriter));
   spec.bpe.ignore_merges = json_flag(json.model, "ignore_merges", false);
-  TRY(add_merges(source, json.model, *builder));
+  TRY(builder->add_merges(json.merges));
   // With all bytes in the vocabulary, nothing is ever unknown.
   if (builder->lacks_bytes() &&
       (json_text(json.model, "unk_token") || json_flag(json.model, "byte_fallback", false))) {
@@ -202,7 +222,7 @@ Status add_unigram(const JsonSource& source, const JsonTokenizer& json, PieceBui
   std::vector<double> scores;
   for (const VocabularyEntry& entry : json.vocabulary) scores.push_back(entry.score);
   return builder.use_unigram(std::move(scores), unknown->is_number_integer() ? unknown->get<int64_t>() : -1,
-                             json_flag(json.model, "byte_fallback", false));
+                             "model.unk_id", json_flag(json.model, "byte_fallback", false));
 }
 
 Result<std::unique_ptr<TokenizerBuilder>> build_pieces(const JsonSource& source, JsonTokenizer& json) {
@@ -237,7 +257,7 @@ Result<std::unique_ptr<TokenizerBuilder>> build_pieces(const JsonSource& source,
                                                     ", wanted a token of model.vocab");
     }
   }
-  TRY(add_merges(source, json.model, *builder));
+  TRY(builder->add_merges(json.merges));
   return std::unique_ptr<TokenizerBuilder>(std::move(builder));
 }
 
@@ -252,47 +272,38 @@ size_t JsonTokenizer::vocab_size() const {
   return static_cast<size_t>(largest + 1);
 }
 
-Result<JsonTokenizer> read_json_tokenizer(const JsonSource& source, const Json& root) {
+Result<JsonTokenizer> read_json_tokenizer(const JsonSource& source, const JsonDocument& document) {
+  const Json& root = document.root();
   const Json* model = json_member(root, "model");
   if (model == nullptr) return source.error(ErrorCode::kMissingKey, "model is missing");
   TRY(check_model(source, *model));
-  JsonTokenizer read{*model, {}, {}, {}};
-  TRY_ASSIGN(read.vocabulary, read_vocabulary(source, *model));
+  JsonTokenizer read{*model, {}, {}, {}, {}, {}, {}};
+  if (document.vocabulary() && document.has_scores() == read.is_unigram()) {
+    read.vocabulary = *document.vocabulary();
+  } else {
+    TRY_ASSIGN(read.own_vocabulary, read_vocabulary(source, *model));
+    read.vocabulary = read.own_vocabulary;
+  }
   TRY_ASSIGN(read.added, read_added(source, root, read.vocabulary));
   if (read.vocab_size() == 0) return source.error(ErrorCode::kBadVocab, "the vocabulary is empty");
   TRY_ASSIGN(read.pipeline, read_pipeline(source, root));
   if (read.is_unigram() && read.pipeline.byte_level) return source.unsupported("Unigram behind ByteLevel");
+  if (read.is_unigram()) return read;
+  if (document.merges()) {
+    read.merges = *document.merges();
+  } else {
+    TRY_ASSIGN(read.own_merges, read_merges(source, *model));
+    read.merges = read.own_merges;
+  }
   return read;
 }
 
-Status for_each_merge(const JsonSource& source, const Json& model,
-                      const std::function<Status(std::string_view left, std::string_view right)>& visit) {
-  const Json* merges = json_member(model, "merges");
-  if (merges == nullptr || !merges->is_array())
-    return source.error(ErrorCode::kBadMerge, "model.merges is no array");
-  for (const Json& merge : *merges) {
-    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-      TRY(visit(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()));
-      continue;
-    }
-    const std::string_view text =
-        merge.is_string() ? std::string_view(merge.get_ref<const std::string&>()) : "";
-    const size_t space = text.find(' ');
-    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
-      return source.error(ErrorCode::kBadMerge,
-                          "the merge " +
-                              in_quotes(merge.dump(-1, ' ', false, Json::error_handler_t::replace)) +
-                              " is no pair");
-    }
-    TRY(visit(text.substr(0, space), text.substr(space + 1)));
-  }
-  return {};
-}
-
-Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, std::string_view json) {
+Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, std::string_view json,
+                                                       std::optional<TokenizerKind>& kind) {
   const JsonSource source = json_source(file);
-  TRY_ASSIGN(const Json root, parse_json(json, source.name));
-  TRY_ASSIGN(JsonTokenizer read, read_json_tokenizer(source, root));
+  TRY_ASSIGN(const JsonDocument document, JsonDocument::parse(json, source.name));
+  if (document.root().is_object()) kind = json_tokenizer_kind(document.root());
+  TRY_ASSIGN(JsonTokenizer read, read_json_tokenizer(source, document));
   TRY_ASSIGN(const std::unique_ptr<TokenizerBuilder> builder,
              read.pipeline.byte_level ? build_byte_level(source, read) : build_pieces(source, read));
   TRY(read_special_ids(file, *builder));

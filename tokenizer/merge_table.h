@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/types.h"
@@ -15,6 +16,11 @@
 #include "tokenizer/vocabulary.h"
 
 namespace ibid {
+
+// A merge as files write it: its two sides. Views.
+struct TextMerge {
+  std::string_view left, right;
+};
 
 struct RankedMerge {
   TokenId left, right;
@@ -26,7 +32,7 @@ class MergeTable {
  public:
   static constexpr uint32_t kNoRank = UINT32_MAX;
 
-  // Of two merges of one pair the later counts.
+  // If a pair has two merges, the later one counts.
   explicit MergeTable(std::span<const RankedMerge> merges);
 
   // Merges until nothing can be merged; the result stands in the first places. Returns how many they are.

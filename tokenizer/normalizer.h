@@ -1,8 +1,8 @@
-// Normalizer: what a tokenizer does to a text before it looks for pieces in it, as a chain of steps. It is told where
-// the text stands, because some steps treat the beginning differently.
+// Normalizer: the chain of steps that a tokenizer applies to a text before it looks for pieces in it. It is told
+// where the text stands, because some steps treat the beginning differently.
 //
-// A NormalizedText keeps the way back: a place in it where raw text may be cut in two without a change to either half.
-// Immutable and thread-safe.
+// A NormalizedText keeps the way back: it maps a place in it to a place where the raw text may be cut in two
+// without a change to either half. Immutable and thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ struct NormalizerStep {
   bool unless_there = false;  // kPrepend: not where the text begins with `to` already
   bool left = false, right = false;
   Charsmap charsmap = {};
-  // REQUIRES: it neither looks behind nor matches nothing.
+  // REQUIRES: it does not look behind, and never matches an empty text.
   std::optional<Pattern> pattern = {};
 };
 
@@ -64,7 +64,7 @@ class Normalizer {
 
 class NormalizedText {
  public:
-  // `normalizer` and `raw` must outlive the object. Of an open text only that much is taken as an append cannot
+  // `normalizer` and `raw` must outlive the object. Of an open text it takes only the part that an append cannot
   // change.
   NormalizedText(const Normalizer& normalizer, std::string_view raw, TextPlace place);
   NormalizedText(const NormalizedText&) = delete;  // stages point into one another

@@ -1,13 +1,14 @@
-// Pattern: the regular expressions that tokenizer files cut texts with, matched as Oniguruma matches them: leftmost
+// Pattern: a regular expression by which a tokenizer file cuts texts, matched as Oniguruma matches it: leftmost
 // alternative first, greedy, with possessive quantifiers, lookahead, (?i:), \b and $. What it does not know (lazy
-// quantifiers, lookbehind, back references, scripts but for Han ...) is an error, never taken for something else.
+// quantifiers, lookbehind, back references, scripts other than Han ...) is an error, never taken for something
+// else.
 //
-// A pattern out of a file may be hostile. One that takes many steps for the text it has covered remembers which
-// choices were made in vain, and from where: none is made twice then, so the cost is linear in the text whatever the
-// pattern. Matching uses no recursion over the text.
+// A pattern from a file may be hostile. A match that takes many steps for the text it has covered remembers which
+// choices were made in vain, and from where. Then no choice is made twice, so the cost is linear in the text
+// whatever the pattern is. Matching uses no recursion over the text.
 //
-// A match says whether it looked at the end of what it may see: an append may change it then. Immutable and
-// thread-safe; what a match remembers is its caller's.
+// A match says whether it looked at the end of what it may see; if it did, an append may change it. Immutable and
+// thread-safe; the memory of a match belongs to its caller.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,8 @@
 
 namespace ibid {
 
-// What of a text a match may see: text[begin, end). Looking at `safe_end` or behind it counts as a look at the end.
+// The part of a text that a match may see: text[begin, end). A look at `safe_end` or behind it counts as a look at
+// the end.
 struct PatternWindow {
   std::string_view text;
   size_t begin, end;
@@ -40,7 +42,7 @@ class Pattern {
   // REQUIRES: parse() takes it; for expressions that this program holds.
   explicit Pattern(std::string_view expression);
 
-  // Where a match may go back to: goes on at `pc`, from `position` back to `least`.
+  // A place to which a match may go back: it goes on at `pc`, from `position` back to `least`.
   struct Retreat {
     size_t pc, position, least;
   };
@@ -51,7 +53,7 @@ class Pattern {
     size_t taken;  // where the way on began
     size_t run_end;
   };
-  // Scratch of the searches in one window, one after another. To be used again in another behind clear().
+  // Scratch of the searches in one window, one after another. After clear() it may be used in another window.
   struct Memory {
     std::vector<Retreat> retreats;
     size_t steps = 0;
@@ -75,7 +77,8 @@ class Pattern {
   // the end; leaves it otherwise. REQUIRES: `memory` is clear, or from searches in the same window.
   std::optional<size_t> match(const PatternWindow& window, size_t position, Memory& memory, bool& touched) const;
 
-  // Whether a match depends on the character in front of it: then a search cannot begin anew in the middle of a text.
+  // Whether a match depends on the character in front of it. If it does, a search cannot begin anew in the middle
+  // of a text.
   bool looks_behind() const { return looks_behind_; }
   bool may_match_nothing() const { return may_match_nothing_; }
 

@@ -1,4 +1,5 @@
-// PatternCompiler: reads an expression into the program of a Pattern, or says what in it is not known. Used once.
+// PatternCompiler: compiles an expression into the program of a Pattern, or says which part of it is not known.
+// Used once.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace ibid {
 class PatternCompiler {
  public:
   PatternCompiler(std::string_view expression, Pattern& out) : rest_(expression), out_(out) {}
-  // What is not known; nothing when all is.
+  // The part that is not known; nothing when all of it is.
   std::optional<std::string> compile();
 
  private:
@@ -35,7 +36,7 @@ class PatternCompiler {
   void add_range(CharSet& out);
   bool add_class(char letter, CharSet& out);
   void add_property(bool lacks, CharSet& out);
-  // What an escape stands for that is one character; `letter` was read.
+  // The character that an escape stands for, if it stands for one; `letter` was read.
   uint32_t escaped(char letter);
   uint32_t hexadecimal(size_t n_digits);
   void add_with_case(uint32_t first, uint32_t last, CharSet& out);
@@ -48,10 +49,11 @@ class PatternCompiler {
   void insert(size_t at, Pattern::Instruction instruction);
   // Instructions with their jumps moved by `distance`.
   void copy(const Program& body, size_t distance);
-  // Whether the program can come from `begin` to `end` without a character; `boundary`: by way of a word's border.
+  // Whether the program can get from `begin` to `end` without consuming a character; `boundary`: by way of a word's
+  // border.
   bool may_be_empty(size_t begin, size_t end, bool& boundary) const;
   size_t here() const { return out_.program_.size(); }
-  // The first time counts. What is left of the expression is given up, which ends every loop here.
+  // Only the first call counts. It drops the rest of the expression, which ends every loop here.
   void fail(std::string_view what);
 
   std::string_view rest_;

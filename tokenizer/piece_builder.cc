@@ -38,6 +38,13 @@ Status PieceBuilder::add_model_token(TokenId id, std::string_view text) {
   return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " is there twice");
 }
 
+Status PieceBuilder::add_shown_token(TokenId id, std::string_view text) {
+  TRY(check_text(id, text));
+  TRY(check_free(id, text));
+  spec_.vocabulary.set_bytes(id, shown(text));
+  return add_other_text(id, text);
+}
+
 Status PieceBuilder::add_byte_token(TokenId id, std::string_view text) {
   TRY_ASSIGN(const uint8_t byte, byte_of(id, text));
   if (bpe_.byte_ids[byte] != kNoToken) {
@@ -63,19 +70,9 @@ bool PieceBuilder::lacks_bytes() const {
   return std::find(bpe_.byte_ids.begin(), bpe_.byte_ids.end(), kNoToken) != bpe_.byte_ids.end();
 }
 
-Status PieceBuilder::add_merge(std::string_view left, std::string_view right) {
-  const size_t rank = n_merges_++;
-  TRY(check_merge(rank, left, right));
-  const TokenId left_id = bpe_.written.find(left), right_id = bpe_.written.find(right);
-  if (left_id == kNoToken) return unknown_in_merge(rank, left, right, left);
-  if (right_id == kNoToken) return unknown_in_merge(rank, left, right, right);
-  merged_.assign(left).append(right);
-  const TokenId result = bpe_.written.find(merged_);
-  if (result == kNoToken) return unknown_in_merge(rank, left, right, merged_);
+void PieceBuilder::take_merge(const RankedMerge& merge) {
   // Message text must not become a control token; template text finds it before any merge.
-  if (spec_.special[static_cast<size_t>(result)]) return {};
-  bpe_.merges.push_back({left_id, right_id, result, static_cast<uint32_t>(rank)});
-  return {};
+  if (!spec_.special[static_cast<size_t>(merge.result)]) bpe_.merges.push_back(merge);
 }
 
 // A side of a merge: a token, or a single character, which gets a number when it is no token.
@@ -109,12 +106,13 @@ Status PieceBuilder::check_score(TokenId id, double score) const {
                                          ", wanted a finite number");
 }
 
-Status PieceBuilder::use_unigram(std::vector<double> scores, int64_t unknown, bool byte_fallback) {
+Status PieceBuilder::use_unigram(std::vector<double> scores, int64_t unknown, std::string_view unknown_key,
+                                 bool byte_fallback) {
   UnigramModel model(bpe_.written.size());
-  TRY_ASSIGN(model.unknown, checked_id(unknown, "model.unk_id"));
+  TRY_ASSIGN(model.unknown, checked_id(unknown, unknown_key));
   if (!bpe_.written.has_bytes(model.unknown)) {
-    return error(ErrorCode::kBadVocab,
-                 "model.unk_id is " + std::to_string(unknown) + ", which is no token of model.vocab");
+    return error(ErrorCode::kBadVocab, std::string(unknown_key) + " is " + std::to_string(unknown) +
+                                           ", which is no token of the model's vocabulary");
   }
   if (byte_fallback) use_byte_tokens();
   scores.resize(bpe_.written.size());

@@ -31,18 +31,19 @@ class PieceBuilder final : public TokenizerBuilder {
   // `source` names the file in messages. REQUIRES: vocab_size <= VocabularyLimits::kMaxTokens.
   PieceBuilder(std::string source, size_t vocab_size, Display display);
 
-  // A token that the model may give. Errors: kBadVocab (empty, too long, its text or id is there already).
+  // Adds a token that the model may give. Errors: kBadVocab (empty, too long, its text or id is there already).
   Status add_model_token(TokenId id, std::string_view text);
-  // The same for one that stands for a byte, written <0xHH>. Errors: kBadVocab, kBadByteToken (it is not).
+  // Adds a token that is shown but that no text becomes. Errors: kBadVocab.
+  Status add_shown_token(TokenId id, std::string_view text);
+  // As add_model_token() for one that stands for a byte, written <0xHH>. Errors: kBadVocab, kBadByteToken (it is not).
   Status add_byte_token(TokenId id, std::string_view text);
-  Status add_merge(std::string_view left, std::string_view right) override;
-  // Instead of merges, a score for every id: of all neighbours that spell a token of the model, those with the highest
-  // score merge first, the leftmost of equals. Errors: kBadVocab (not finite, a token too long).
+  // Sets a score for every id, instead of merges. Of all neighbours that spell a token of the model, those with the
+  // highest score merge first, the leftmost of equals. Errors: kBadVocab (not finite, a token too long).
   Status add_scores(const std::vector<double>& scores);
 
-  // The model is Unigram instead, with a score for every id; `unknown` is the id of the unknown token.
-  // Errors: kBadVocab (not finite, an id out of range).
-  Status use_unigram(std::vector<double> scores, int64_t unknown, bool byte_fallback);
+  // Makes the model a Unigram with a score for every id. `unknown` is the id of the unknown token, `unknown_key`
+  // the key that it was read from. Errors: kBadVocab (not finite, an id out of range or of no token of the model).
+  Status use_unigram(std::vector<double> scores, int64_t unknown, std::string_view unknown_key, bool byte_fallback);
 
   // The tokens of the model that are written <0xHH> stand for bytes.
   void use_byte_tokens();
@@ -56,6 +57,12 @@ class PieceBuilder final : public TokenizerBuilder {
  private:
   std::string shown(std::string_view text) const override;
   TokenId find_model_token(std::string_view text) const override { return bpe_.written.find(text); }
+  const Vocabulary& symbols() const override { return bpe_.written; }
+  bool append_symbol(std::string_view text, std::string& out) const override {
+    out.append(text);
+    return true;
+  }
+  void take_merge(const RankedMerge& merge) override;
   Status check_score(TokenId id, double score) const;
   TokenId symbol_of(std::string_view text);
   void add_splits(TokenId id, uint32_t rank);
@@ -64,8 +71,6 @@ class PieceBuilder final : public TokenizerBuilder {
   CharBpeModel bpe_;
   Display display_;
   CodePointMap loose_;
-  size_t n_merges_ = 0;
-  std::string merged_;  // scratch of add_merge
 };
 
 }  // namespace ibid

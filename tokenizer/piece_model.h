@@ -1,6 +1,6 @@
-// PieceModel: the model of a tokenizer whose tokens are written as text and not in an alphabet of bytes, as
-// SentencePiece's are: the ids of a stretch of text. Its vocabulary holds the texts as they are written there, a space
-// as U+2581. Immutable and thread-safe.
+// PieceModel: gives the ids of a stretch of text, for a tokenizer whose tokens are written as text and not in an
+// alphabet of bytes, as SentencePiece's are. Its vocabulary holds the texts as they are written there, a space as
+// U+2581. Immutable and thread-safe.
 #pragma once
 
 #include <string_view>
@@ -25,8 +25,8 @@ class PieceModel {
   // Appends the ids of a whole text. Bytes that are not UTF-8 count one by one as characters that no token has.
   virtual void encode(std::string_view text, Tokens& out) const = 0;
 
-  // The stretch that starts at text[begin], where one before it ended: its ids are what encode() gives for it alone,
-  // whatever stands around it. REQUIRES: begin < text.size().
+  // Finds the stretch that starts at text[begin], where the stretch before it ended. Its ids are what encode()
+  // gives for it alone, whatever stands around it. REQUIRES: begin < text.size().
   virtual Piece scan(std::string_view text, size_t begin) const = 0;
   // As encode(), for a text that scan() found.
   virtual void encode_stretch(std::string_view text, Tokens& out) const { encode(text, out); }

@@ -1,5 +1,5 @@
-// PieceTokenizer: the tokenizers of SentencePiece's family (Llama 2, Mistral, Gemma, Phi-3, T5): a space is written as
-// U+2581, a model over characters gives the ids, and a decoder takes the mark of a space back.
+// PieceTokenizer: the tokenizers of SentencePiece's family (Llama 2, Mistral, Gemma, Phi-3, T5): a space is written
+// as U+2581, a model over characters gives the ids, and a decoder turns the mark back into a space.
 //
 // Built from a PieceSpec, which the loaders fill. Immutable and thread-safe.
 #pragma once

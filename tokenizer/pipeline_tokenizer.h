@@ -1,9 +1,9 @@
-// PipelineTokenizer: what all tokenizers of `tokenizers` do around their model, in this order: added tokens that are
-// looked for in the raw text, the normalizer in each section between them, added tokens that are looked for in what it
-// wrote, and then the family's own part, which cuts a stretch of text into pieces and gives each its ids.
+// PipelineTokenizer: what all tokenizers of `tokenizers` do around their model. They look for added tokens in the
+// raw text, run the normalizer in each section between these, and look for further added tokens in what it wrote.
+// Then the family's own part cuts a stretch of text into pieces and gives each its ids.
 //
-// A section is the text between two added tokens: a normalizer that puts a space in front of a text puts it in front of
-// each section. Immutable and thread-safe.
+// A section is the text between two added tokens. A normalizer that puts a space in front of a text puts it in
+// front of each section. Immutable and thread-safe.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@
 
 namespace ibid {
 
-// What a tokenizer file says whatever its family is, checked: ids in range, texts distinct.
+// The content of a tokenizer file that does not depend on its family, checked: ids in range, texts distinct.
 struct PipelineSpec {
   explicit PipelineSpec(size_t vocab_size) : vocabulary(vocab_size), special(vocab_size) {}
 

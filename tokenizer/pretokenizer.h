@@ -1,7 +1,8 @@
-// Pre-tokenizers: where a text is cut before merges are applied, one row per family; each does exactly what the
-// family's regular expressions do in Hugging Face `tokenizers` (Unicode 16.0), found by their literal text in
-// tokenizer.json or by GGUF's tokenizer.ggml.pre. The frequent ones have hand-written linear scanners, the others, and
-// what a file puts together itself, are matched by staged_split.h. Stateless and thread-safe.
+// Pre-tokenizers: they say where a text is cut before merges are applied. There is one row per family, and each
+// does exactly what the family's regular expressions do in Hugging Face `tokenizers` (Unicode 16.0). A row is found
+// by the literal text of these in tokenizer.json, or by GGUF's tokenizer.ggml.pre. Frequent families have
+// hand-written linear scanners; staged_split.h matches the others, and what a file puts together itself. Stateless
+// and thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ struct PretokenizerFamily {
   // How tokenizer.json spells it: the steps before ByteLevel, one a line.
   std::string_view signature;
   std::string_view gguf_names;  // values of tokenizer.ggml.pre, separated by spaces
-  // What such a GGUF means without saying so.
+  // What a GGUF with such a name means without saying so.
   bool nfc;            // the text is brought to NFC first
   bool ignore_merges;  // a piece that is a token needs no merges
   bool add_bos;

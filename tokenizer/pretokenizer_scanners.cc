@@ -223,7 +223,7 @@ Piece scan_deepseek_part(std::string_view bytes, size_t begin) {
   TextCursor<Barrier> text(bytes);
   size_t pos = match_deepseek(text, begin);
   if (pos == 0) {
-    // What matches nothing is a piece of its own, up to where the next match starts.
+    // Text that matches nothing is a piece of its own, up to where the next match starts.
     pos = begin;
     do {
       pos += text.at(pos).length;

@@ -1,5 +1,5 @@
-// ScanMemory: what the search for a piece may remember from the one before it, where pieces are found inside of larger
-// ones. Made anew for every stretch of text; owned by whoever walks it.
+// ScanMemory: what the search for a piece may remember from the search before it, when pieces are found inside of
+// larger ones. It is made anew for every stretch of text, and belongs to whoever walks that.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kCertain = ScanMemory::kCertain;
 
-// What the step Punctuation takes for punctuation: ASCII's, and Unicode's as of version 8.0.
+// The characters that the step Punctuation takes for punctuation: ASCII's, and Unicode's as of version 8.0.
 #define PUNCTUATION \
   "[\\p{P}!-/:-@\\[-`{-~\u166d\U000111c9&&[^" \
   "\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e-\u1b4f\u1b7d-\u1b7f\u2e43-\u2e4f\u2e52-\u2e5d\U00010d6e" \
@@ -26,7 +26,7 @@ constexpr size_t kCertain = ScanMemory::kCertain;
   "\U00016fe2\U0001e5ff\U0001e95e-\U0001e95f" \
   "]]"
 
-// What the steps that are no Split match.
+// The patterns of the steps that are no Split.
 std::string_view pattern_of(std::string_view stage) {
   if (stage == "Digits:individual") return "\\p{N}";
   if (stage == "Digits:contiguous") return "\\p{N}+";
@@ -46,7 +46,7 @@ Result<StagedSplit> StagedSplit::create(const std::vector<SplitStep>& steps) {
     Stage& stage = out.stages_.emplace_back();
     stage.behavior = step.behavior;
     stage.invert = step.invert;
-    // What has a scanner of its own is cut by it.
+    // A step that has a scanner of its own is cut by it.
     const PretokenizerFamily* known = find_pretokenizer_by_steps({step});
     if (in_alphabet && step.pattern == "Digits:contiguous") {
       stage.scan = scan_alphabet_digits;

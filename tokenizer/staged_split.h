@@ -1,8 +1,10 @@
-// StagedSplit: a text cut by several patterns, each inside the pieces of the one before it, as a Sequence of Splits
-// does: what a pattern matches and what stands between two matches, put together as the step's behavior says.
+// StagedSplit: cuts a text by several patterns, each inside the pieces of the one before it, as a Sequence of
+// Splits does. The matches of a pattern, and what stands between them, are put together as the step's behavior
+// says.
 //
-// For an open text it says which pieces no append can change: those that were found without a look at the end of the
-// text, inside pieces of the earlier patterns of which the same holds as far as was looked. Immutable and thread-safe.
+// For an open text it says which pieces no append can change. These are the pieces that were found without a look
+// at the end of the text, inside pieces of the earlier patterns that were found so too, as far as they were looked
+// at. Immutable and thread-safe.
 #pragma once
 
 #include <cstddef>

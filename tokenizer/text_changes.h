@@ -1,4 +1,4 @@
-// TextChanges: how the places of a text correspond to those of what it was rewritten to. A value.
+// TextChanges: maps the places of a text to those of the text that it was rewritten to, and back. A value.
 #pragma once
 
 #include <algorithm>

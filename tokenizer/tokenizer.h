@@ -32,7 +32,7 @@ struct OriginRun {
   TextOrigin origin;
 };
 
-// What the encoding of a text depends on before its first byte.
+// What stands before a text, as far as the text's encoding depends on it.
 struct TextContext {
   bool at_start = true;     // nothing stands before it
   bool after_word = false;  // the character before it is a word character (\w)
@@ -59,17 +59,17 @@ class Tokenizer {
   virtual Tokens encode(std::string_view text, TextOrigin origin, bool add_special = false) const = 0;
 
   // The ids of consecutive runs as one text: pre-tokens run across the borders, a match of an added token
-  // does not. What the border hides is the only difference to encode() of the joined bytes. What a
-  // post-processor would add is not part of it. REQUIRES: neighbours differ in origin, no run is empty.
-  // The default knows no final boundary and joins nothing: enough for tokenizers without merges.
+  // does not. Matches that a border hides are the only difference from encode() of the joined bytes. What a
+  // post-processor would add is not included. REQUIRES: neighbours differ in origin, no run is empty. The default
+  // knows no final boundary and joins nothing: enough for tokenizers without merges.
   virtual GrowingEncoding encode_growing(std::span<const OriginRun> runs, TextContext before) const;
   Tokens encode_runs(std::span<const OriginRun> runs) const { return encode_growing(runs, {}).tokens; }
 
   // The bytes that an id stands for, special tokens shown; empty for an id out of range.
   // The view lives as long as the tokenizer.
   virtual std::string_view token_bytes(TokenId id) const = 0;
-  // The same where the id is the first of a text that is shown: SentencePiece's tokenizers put a space in front of a
-  // text, and their decoders take it off again.
+  // The same for the first id of a text that is shown. SentencePiece's tokenizers put a space in front of a text,
+  // and their decoders take it off again.
   virtual std::string_view first_token_bytes(TokenId id) const { return token_bytes(id); }
   // The text of ids, special tokens shown, no clean-up of spaces; may hold invalid UTF-8 at its ends.
   virtual std::string decode(TokenSpan ids) const = 0;

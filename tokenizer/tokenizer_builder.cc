@@ -1,6 +1,7 @@
 #include "tokenizer/tokenizer_builder.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <system_error>
 
@@ -81,20 +82,56 @@ Result<uint8_t> TokenizerBuilder::byte_of(TokenId id, std::string_view text) con
                                              in_quotes(text) + " is not <0x00> to <0xFF>");
 }
 
-Status TokenizerBuilder::unknown_in_merge(size_t rank, std::string_view left, std::string_view right,
-                                          std::string_view missing) const {
-  return error(ErrorCode::kBadMerge, "merge " + std::to_string(rank) + " of " + in_quotes(left) + " and " +
-                                         in_quotes(right) + " needs the token " + in_quotes(missing) +
+Status TokenizerBuilder::check_merge(const TextMerge& merge, TokenId left, TokenId right, TokenId result) const {
+  if (merge.left.empty() || merge.right.empty()) {
+    return error(ErrorCode::kBadMerge, "merge " + std::to_string(n_merges_) + " has an empty side");
+  }
+  if (n_merges_ >= VocabularyLimits::kMaxMerges) {
+    return error(ErrorCode::kBadMerge,
+                 "more than " + std::to_string(VocabularyLimits::kMaxMerges) + " merges");
+  }
+  if (left != kNoToken && right != kNoToken && result != kNoToken) return {};
+  std::string missing(left == kNoToken ? merge.left : right == kNoToken ? merge.right : merge.left);
+  if (left != kNoToken && right != kNoToken) missing += merge.right;
+  return error(ErrorCode::kBadMerge, "merge " + std::to_string(n_merges_) + " of " + in_quotes(merge.left) + " and " +
+                                         in_quotes(merge.right) + " needs the token " + in_quotes(missing) +
                                          ", which the vocabulary lacks");
 }
 
-Status TokenizerBuilder::check_merge(size_t rank, std::string_view left, std::string_view right) const {
-  if (left.empty() || right.empty()) {
-    return error(ErrorCode::kBadMerge, "merge " + std::to_string(rank) + " has an empty side");
+Status TokenizerBuilder::add_merges(std::span<const TextMerge> merges) {
+  while (!merges.empty()) {
+    const size_t n = std::min(kMergesTogether, merges.size());
+    TRY(add_few_merges(merges.first(n)));
+    merges = merges.subspan(n);
   }
-  if (rank >= VocabularyLimits::kMaxMerges) {
-    return error(ErrorCode::kBadMerge,
-                 "more than " + std::to_string(VocabularyLimits::kMaxMerges) + " merges");
+  return {};
+}
+
+// Left, right and both joined of each merge are looked up together.
+Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
+  std::array<std::array<size_t, 3>, kMergesTogether> ends;  // in sides_: of what stands before, of left, of right
+  sides_.clear();
+  for (size_t i = 0; i < merges.size(); ++i) {
+    ends[i][0] = sides_.size();
+    if (!append_symbol(merges[i].left, sides_)) sides_.resize(ends[i][0]);
+    ends[i][1] = sides_.size();
+    if (!append_symbol(merges[i].right, sides_)) sides_.resize(ends[i][1]);
+    ends[i][2] = sides_.size();
+  }
+  std::array<std::string_view, 3 * kMergesTogether> texts;
+  for (size_t i = 0; i < merges.size(); ++i) {
+    const auto between = [&](size_t from, size_t to) {
+      return std::string_view(sides_).substr(ends[i][from], ends[i][to] - ends[i][from]);
+    };
+    texts[3 * i] = between(0, 1);
+    texts[3 * i + 1] = between(1, 2);
+    texts[3 * i + 2] = between(0, 2);
+  }
+  std::array<TokenId, 3 * kMergesTogether> ids;
+  symbols().find_all(std::span(texts).first(3 * merges.size()), std::span(ids).first(3 * merges.size()));
+  for (size_t i = 0; i < merges.size(); ++i) {
+    TRY(check_merge(merges[i], ids[3 * i], ids[3 * i + 1], ids[3 * i + 2]));
+    take_merge({ids[3 * i], ids[3 * i + 1], ids[3 * i + 2], static_cast<uint32_t>(n_merges_++)});
   }
   return {};
 }

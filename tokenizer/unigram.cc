@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/utf8.h"
 
@@ -31,75 +32,46 @@ Unigram::Unigram(UnigramModel model)
     }
   }
   unknown_score_ = least - kUnknownPenalty;
-  build_trie(model.is_piece);
-}
-
-// Breadth first over ranges of the sorted texts, so that the edges of a node lie side by side.
-void Unigram::build_trie(const std::vector<bool>& is_piece) {
-  std::vector<TokenId> order;
-  for (size_t i = 0; i < is_piece.size(); ++i) {
-    if (is_piece[i]) order.push_back(static_cast<TokenId>(i));
+  std::vector<ByteTrie::Entry> pieces;
+  for (size_t i = 0; i < model.is_piece.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    if (model.is_piece[i]) pieces.push_back({written().bytes(id), id});
   }
-  const auto text = [this](TokenId id) { return written().bytes(id); };
-  std::sort(order.begin(), order.end(), [&](TokenId a, TokenId b) { return text(a) < text(b); });
-  struct Range {
-    size_t begin, end, depth;
-  };
-  std::vector<Range> ranges{{0, order.size(), 0}};
-  nodes_.emplace_back();
-  for (size_t at = 0; at < nodes_.size(); ++at) {
-    Range range = ranges[at];
-    if (range.begin < range.end && text(order[range.begin]).size() == range.depth) {
-      nodes_[at].token = order[range.begin++];
-    }
-    nodes_[at].first_edge = static_cast<uint32_t>(edges_.size());
-    while (range.begin < range.end) {
-      const char byte = text(order[range.begin])[range.depth];
-      size_t end = range.begin;
-      while (end < range.end && text(order[end])[range.depth] == byte) ++end;
-      edges_.push_back({static_cast<uint8_t>(byte), static_cast<uint32_t>(nodes_.size())});
-      ranges.push_back({range.begin, end, range.depth + 1});
-      nodes_.emplace_back();
-      range.begin = end;
-    }
-    nodes_[at].n_edges = static_cast<uint32_t>(edges_.size()) - nodes_[at].first_edge;
-  }
+  pieces_ = ByteTrie(std::move(pieces));
 }
 
-const Unigram::Node* Unigram::child(const Node& node, uint8_t byte) const {
-  const Edge* begin = edges_.data() + node.first_edge;
-  const Edge* end = begin + node.n_edges;
-  const Edge* edge = std::lower_bound(begin, end, byte, [](const Edge& e, uint8_t b) { return e.byte < b; });
-  return edge != end && edge->byte == byte ? &nodes_[edge->node] : nullptr;
-}
-
-void Unigram::encode(std::string_view text, Tokens& out) const {
-  std::vector<Best> best(text.size() + 1);
-  const auto offer = [&best](size_t end, const Best& candidate) {
-    if (best[end].begin == kNone || candidate.score > best[end].score) best[end] = candidate;
-  };
+// One pass from left to right (Viterbi): by the time a place is reached, the best way to it is known. best[i] is of
+// text[0, i).
+void Unigram::find_best(std::string_view text, Best* best) const {
   for (size_t begin = 0; begin < text.size();) {
     const double so_far = best[begin].score;
     const size_t length = utf8_decode(text, begin).length;
     bool has_single = false;
-    const Node* node = &nodes_[0];
-    for (size_t end = begin; end < text.size();) {
-      node = child(*node, static_cast<uint8_t>(text[end++]));
-      if (node == nullptr) break;
-      if (node->token == kNoToken) continue;
-      offer(end, {scores_[static_cast<size_t>(node->token)] + so_far, begin, node->token});
-      has_single |= end - begin == length;
-    }
-    if (!has_single) offer(begin + length, {unknown_score_ + so_far, begin, unknown_});
+    const auto offer = [&](size_t bytes, TokenId token, double score) {
+      Best& there = best[begin + bytes];
+      if (there.length == 0 || score > there.score) there = {score, static_cast<uint32_t>(bytes), token};
+    };
+    pieces_.for_each_prefix(text, begin, [&](size_t bytes, TokenId token) {
+      offer(bytes, token, scores_[static_cast<size_t>(token)] + so_far);
+      has_single |= bytes == length;
+    });
+    if (!has_single) offer(length, unknown_, unknown_score_ + so_far);
     begin += length;
   }
+}
+
+void Unigram::encode(std::string_view text, Tokens& out) const {
+  std::array<Best, kShortText + 1> few;
+  std::vector<Best> many(text.size() > kShortText ? text.size() + 1 : 0);
+  Best* const best = many.empty() ? few.data() : many.data();
+  find_best(text, best);
   const size_t n_before = out.size();
   std::vector<std::pair<size_t, size_t>> unknown;  // in place of ids, from the end of the text
   for (size_t end = text.size(); end > 0;) {
-    size_t begin = best[end].begin;
     const TokenId token = best[end].token;
+    size_t begin = end - best[end].length;
     if (token == unknown_) {
-      while (begin > 0 && best[begin].token == unknown_) begin = best[begin].begin;
+      while (begin > 0 && best[begin].token == unknown_) begin -= best[begin].length;
       unknown.emplace_back(begin, end);
     }
     out.push_back(token);

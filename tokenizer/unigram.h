@@ -1,12 +1,14 @@
-// Unigram: of all ways to write a text as tokens the one with the highest sum of scores (Kudo 2018), as `tokenizers`
-// and SentencePiece compute it: left to right, sums in double, of equal ones the first found.
+// Unigram: of all ways to write a text as tokens it finds the one with the highest sum of scores (Kudo 2018). It
+// computes as `tokenizers` and SentencePiece do: left to right, sums in double, of equal sums the first that is
+// found.
 //
 // A character that is no token by itself may be written as the unknown token, at 10 below the lowest score. Neighbours
 // that are written so become one: the token that they spell, else the tokens of their bytes, else the unknown token.
 //
-// Borders (PieceModel::scan): between two characters that no token has side by side, and that are not both unknown, no
-// token and no run of unknown ones spans the place. Every way to write the text is one of each side then, so the best
-// is the best of both. The unknown token's own text counts among the unknown: what it begins and ends with does.
+// Borders (PieceModel::scan): where two characters meet that no token has side by side, and that are not both
+// unknown, no token and no run of unknown ones spans the place. Every way to write the text then is a way for the
+// left part and a way for the right part, so the best way is the best of both. The first and the last character of
+// the unknown token's own text count as unknown.
 #pragma once
 
 #include <array>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "tokenizer/byte_trie.h"
 #include "tokenizer/code_points.h"
 #include "tokenizer/piece_model.h"
 
@@ -42,31 +45,20 @@ class Unigram final : public PieceModel {
   Piece scan(std::string_view text, size_t begin) const override;
 
  private:
-  struct Node {
-    uint32_t first_edge = 0, n_edges = 0;
-    TokenId token = kNoToken;
-  };
-  struct Edge {
-    uint8_t byte;
-    uint32_t node;
-  };
-  // The best way to write the text up to a place: its last token, and where that begins.
+  // The best way to write the text up to a place: its sum, its last token, and the bytes of that.
   struct Best {
     double score = 0;
-    size_t begin = kNone;
+    uint32_t length = 0;  // 0: no way was found yet
     TokenId token = kNoToken;
   };
-  static constexpr size_t kNone = SIZE_MAX;
+  static constexpr size_t kShortText = 64;  // bytes whose ways need no memory from the heap
 
-  void build_trie(const std::vector<bool>& is_piece);
-  const Node* child(const Node& node, uint8_t byte) const;
+  void find_best(std::string_view text, Best* best) const;
   void add_unknown(std::string_view text, Tokens& out) const;
-
-  std::vector<double> scores_;
-  std::vector<Node> nodes_;
-  std::vector<Edge> edges_;
   bool is_known(const DecodedChar& c) const;
 
+  std::vector<double> scores_;
+  ByteTrie pieces_;
   CodePointMap single_;  // tokens of one character
   std::array<uint32_t, 2> ends_of_unknown_{};  // the first and the last character of the unknown token's text
   CodePointPairs pairs_;

@@ -1,5 +1,7 @@
 #include "tokenizer/vocabulary.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <random>
 
@@ -25,10 +27,6 @@ void Vocabulary::set_bytes(TokenId id, std::string_view bytes) {
   CHECK(!entry.set);
   entry = {blob_.size(), static_cast<uint32_t>(bytes.size()), true};
   blob_.append(bytes);
-}
-
-bool Vocabulary::has_bytes(TokenId id) const {
-  return id >= 0 && static_cast<size_t>(id) < entries_.size() && entries_[static_cast<size_t>(id)].set;
 }
 
 std::string_view Vocabulary::bytes(TokenId id) const {
@@ -58,6 +56,30 @@ bool Vocabulary::index(TokenId id) {
 
 TokenId Vocabulary::find(std::string_view text) const {
   return slots_[probe(text, hash_bytes(text, seed_))].id;
+}
+
+// A look-up goes from the slot to the entry to the bytes, each far from the one before: every step is asked for early.
+void Vocabulary::find_all(std::span<const std::string_view> texts, std::span<TokenId> ids) const {
+  CHECK_EQ(texts.size(), ids.size());
+  constexpr size_t kTogether = 32;
+  const size_t mask = slots_.size() - 1;
+  std::array<uint64_t, kTogether> hashes;
+  for (size_t begin = 0; begin < texts.size(); begin += kTogether) {
+    const size_t n = std::min(kTogether, texts.size() - begin);
+    for (size_t i = 0; i < n; ++i) {
+      hashes[i] = hash_bytes(texts[begin + i], seed_);
+      __builtin_prefetch(&slots_[hashes[i] & mask]);
+    }
+    for (size_t i = 0; i < n; ++i) {
+      const TokenId first = slots_[hashes[i] & mask].id;
+      if (first != kNoToken) __builtin_prefetch(&entries_[static_cast<size_t>(first)]);
+    }
+    for (size_t i = 0; i < n; ++i) {
+      const TokenId first = slots_[hashes[i] & mask].id;
+      if (first != kNoToken) __builtin_prefetch(blob_.data() + entries_[static_cast<size_t>(first)].offset);
+    }
+    for (size_t i = 0; i < n; ++i) ids[begin + i] = slots_[probe(texts[begin + i], hashes[i])].id;
+  }
 }
 
 }  // namespace ibid

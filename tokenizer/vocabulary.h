@@ -1,12 +1,12 @@
 // Vocabulary: the bytes of every id, and the id of a byte string.
 //
-// Two relations, because they differ: every id has bytes to show, but only model tokens can be what a piece
-// of text becomes (added tokens are found before, by AddedTokenSet). Filled while loading, constant and
-// thread-safe after that.
+// These are two relations, because they differ: every id has bytes to show, but a piece of text can only become a
+// model token (AddedTokenSet finds added tokens before). Filled while loading, constant and thread-safe after that.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +27,9 @@ class Vocabulary {
 
   // REQUIRES: 0 <= id < size(), no bytes set for it yet.
   void set_bytes(TokenId id, std::string_view bytes);
-  bool has_bytes(TokenId id) const;
+  bool has_bytes(TokenId id) const {
+    return id >= 0 && static_cast<size_t>(id) < entries_.size() && entries_[static_cast<size_t>(id)].set;
+  }
   // Empty for ids out of range and ids without bytes.
   std::string_view bytes(TokenId id) const;
 
@@ -35,6 +37,8 @@ class Vocabulary {
   // REQUIRES: set_bytes(id) was called; index() is called at most once per id.
   bool index(TokenId id);
   TokenId find(std::string_view bytes) const;
+  // As find() of each, faster for many: they wait for memory together. REQUIRES: both of one size.
+  void find_all(std::span<const std::string_view> bytes, std::span<TokenId> ids) const;
 
  private:
   struct Entry {

@@ -1,5 +1,5 @@
-// What the decoders of quantised blocks (weights/block_formats.cc, weights/codebook_formats.cc) share: reading the
-// fields of a block in order, and what comes of them.
+// The shared parts of the decoders of quantised blocks (weights/block_formats.cc, weights/codebook_formats.cc): a
+// reader of a block's fields in order, and the result of decoding.
 #pragma once
 
 #include <array>

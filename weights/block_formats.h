@@ -1,8 +1,8 @@
-// The quantised blocks of GGUF tensors: what their bytes mean, decoded one row at a time.
+// The quantised blocks of GGUF tensors: the meaning of their bytes, decoded one row at a time.
 //
 // It is the readable, exact definition: integer codes plus float scales, with the roundings of ggml's
-// dequantize_row_* (https://github.com/ggml-org/ggml, src/ggml-quants.c and src/ggml-common.h). It is not
-// fast: at load model/pack_blocks.h makes panels of the same blocks, and kernels/ computes from those.
+// dequantize_row_* (https://github.com/ggml-org/ggml, src/ggml-quants.c and src/ggml-common.h). It is not fast and
+// need not be: loading makes panels of the same blocks (model/pack_blocks.h), and kernels/ computes from those.
 //
 // Stateless; every function is safe to call from several threads. Bytes may be unaligned.
 //
@@ -64,7 +64,7 @@ inline constexpr size_t kMaxValuesPerBlock = 256;
 void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes,
                 std::span<float> scales, std::span<float> mins);
 
-// Q3_K to Q6_K, IQ1 to IQ3 and IQ4_XS keep a half per block of 256 and an integer per group: the scale of group g is
+// Q2_K to Q6_K, IQ1 to IQ3 and IQ4_XS keep a half per block of 256 and an integer per group: the scale of group g is
 // float(d) * scales[g], by 1/8 where the layout says so, its min -(float(dmin) * mins[g]), all exact in float.
 bool has_super_scales(DType dtype);
 
@@ -95,7 +95,7 @@ inline float e4m3_to_float(uint8_t byte) {
 inline float e5m2_to_float(uint8_t byte) { return fp16_to_float(static_cast<uint16_t>(byte << 8)); }
 
 // The row as floats, equal bit for bit to ggml's dequantize_row_* (and to gguf-py's numpy); F64 is rounded to nearest.
-// REQUIRES: can_dequantize(dtype); out.size() is a whole number of blocks, blocks holds exactly them.
+// REQUIRES (and CHECKed): can_dequantize(dtype); out.size() is a whole number of blocks, blocks holds exactly them.
 void dequantize_row(DType dtype, std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// The codebooks of ggml's IQ formats: which combinations of four or eight values an index may stand for.
+// The codebooks of ggml's IQ formats. They say which combinations of four or eight values an index may stand for.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ inline bool gguf_type_is_integer(GgufType type) {
   return type <= GgufType::kI32 || type == GgufType::kU64 || type == GgufType::kI64;
 }
 
-// What the number of a tensor type stands for.
+// The type that the number of a tensor type stands for.
 struct GgufTensorType {
   enum Support { kReadable, kKnown, kRemoved, kUnknown } support;
   std::string_view name;      // "Q4_1", "IQ4_NL"; of removed types what they were
@@ -61,6 +61,7 @@ std::optional<uint32_t> gguf_tensor_type_number(DType dtype);
 inline constexpr std::string_view kGgufMagic = "GGUF";
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
 inline constexpr uint64_t kGgufMaxAlignment = 4096;     // a page; more has no use and overflows naive padding
+inline constexpr uint32_t kGgufMaxDims = 4;             // GGML_MAX_DIMS
 inline constexpr uint64_t kGgufMaxKeyBytes = 65535;     // the spec's bound
 inline constexpr uint64_t kGgufMaxNameBytes = 64;       // the spec's bound
 inline constexpr uint64_t kGgufMaxKeys = 65536;         // real files have fewer than 200

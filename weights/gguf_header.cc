@@ -288,9 +288,9 @@ Status GgufParser::read_infos() {
 Status GgufParser::read_shape(Shape& shape, const std::string& field) {
   uint32_t rank = 0;
   TRY(read(rank, "the rank of " + field));
-  if (rank > kMaxDims) {
+  if (rank > kGgufMaxDims) {
     return fail(ErrorCode::kBadShape, field + " has " + text_of(rank) + " dimensions, at most " +
-                                          text_of(kMaxDims) + " are allowed");
+                                          text_of(kGgufMaxDims) + " are allowed");
   }
   shape.rank = rank;
   uint64_t elements = 1;

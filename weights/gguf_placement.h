@@ -1,4 +1,4 @@
-// Where a GGUF file's tensors lie: offsets from the header, checked and turned into views.
+// Finds where a GGUF file's tensors lie: offsets from the header are checked, and become views.
 #pragma once
 
 #include <cstddef>

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "weights/in_quotes.h"
+#include "weights/split_kv_rows.h"
 
 namespace ibid {
 
@@ -135,6 +136,7 @@ Result<std::unique_ptr<ModelFile>> GgufFile::open(MappedFile file, const OpenOpt
   std::unique_ptr<GgufFile> model(new GgufFile(path, std::move(file), std::move(header)));
   if (split.count > 1 && !options.vocabulary_only) TRY(model->open_other_parts(split, options));
   model->index_names();
+  TRY(model->make_parts_whole());
   return std::unique_ptr<ModelFile>(std::move(model));
 }
 
@@ -177,6 +179,21 @@ void GgufFile::index_names() {
             [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
 }
 
+Status GgufFile::make_parts_whole() {
+  const StoredTensors stored{&names_, [this](std::string_view name) { return find_tensor(name); }, path_};
+  TRY_ASSIGN(std::vector<MadeTensor> made, make_expanding_tensors(stored));
+  std::ranges::sort(made, {}, &MadeTensor::name);
+  made_ = std::move(made);
+  return {};
+}
+
+void GgufFile::release(const TensorView& tensor) const {
+  const auto parts = tensor.source == nullptr ? std::vector{tensor.data} : tensor.source->parts();
+  for (const std::span<const std::byte> part : parts) {
+    for (const MappedFile& file : files_) file.release(part);
+  }
+}
+
 Status GgufFile::check_unchanged() const {
   for (const MappedFile& file : files_) TRY(file.check_unchanged());
   return {};
@@ -192,7 +209,9 @@ const TensorView* GgufFile::find_tensor(std::string_view name) const {
   const auto at =
       std::lower_bound(by_name_.begin(), by_name_.end(), name,
                        [this](uint32_t i, std::string_view n) { return header_.tensors[i].name < n; });
-  return at != by_name_.end() && header_.tensors[*at].name == name ? &header_.tensors[*at].view : nullptr;
+  if (at != by_name_.end() && header_.tensors[*at].name == name) return &header_.tensors[*at].view;
+  const auto whole = std::ranges::lower_bound(made_, name, {}, &MadeTensor::name);
+  return whole != made_.end() && whole->name == name ? &whole->view : nullptr;
 }
 
 Status GgufFile::wrong_type(const GgufEntry& entry, std::string_view wanted) const {

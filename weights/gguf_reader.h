@@ -13,6 +13,7 @@
 #include "base/mapped_file.h"
 #include "weights/gguf_header.h"
 #include "weights/gguf_split.h"
+#include "weights/made_tensors.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -48,9 +49,7 @@ class GgufFile : public ModelFile {
 
   std::vector<MetadataLine> describe_metadata() const override;
   const std::vector<std::string>& warnings() const override { return header_.warnings; }
-  void release(const TensorView& tensor) const override {
-    for (const MappedFile& file : files_) file.release(tensor.data);
-  }
+  void release(const TensorView& tensor) const override;
   Status check_unchanged() const override;
   uint64_t file_bytes() const override;
   const std::vector<GgufEntry>& entries() const { return header_.entries; }
@@ -61,6 +60,7 @@ class GgufFile : public ModelFile {
   // The other parts of the model that `file` is the first part of.
   Status open_other_parts(const GgufSplit& split, const OpenOptions& options);
   void index_names();
+  Status make_parts_whole();
 
   Status wrong_type(const GgufEntry& entry, std::string_view wanted) const;
   Result<int64_t> integer_at(const GgufEntry& entry, uint64_t index) const;
@@ -70,6 +70,7 @@ class GgufFile : public ModelFile {
   GgufHeader header_;               // of the first part, with the tensors of all
   std::vector<std::string> names_;
   std::vector<uint32_t> by_name_;  // indices into header_.tensors, sorted by name
+  std::vector<MadeTensor> made_;   // of several tensors (weights/split_kv_rows.h), sorted by name
 };
 
 // Every key with its value as it is in the file, for writing them again. REQUIRES: the container is kGguf.

@@ -72,7 +72,7 @@ void GgufWriter::add_raw(std::string_view key, uint32_t type, std::span<const st
 
 void GgufWriter::add_tensor(std::string_view name, DType dtype, std::initializer_list<uint64_t> shape,
                             std::span<const std::byte> data) {
-  CHECK_LE(shape.size(), kMaxDims);
+  CHECK_LE(shape.size(), size_t{kGgufMaxDims});
   Shape s;
   s.rank = shape.size();
   std::copy(shape.begin(), shape.end(), s.dims.begin());

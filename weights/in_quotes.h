@@ -1,4 +1,4 @@
-// Names and values from a file, made fit for an error message.
+// Makes names and values from a file fit for an error message.
 #pragma once
 
 #include <string>

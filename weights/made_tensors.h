@@ -1,7 +1,7 @@
-// Tensors that a safetensors checkpoint keeps in several parts, as one: packed integers with their scales and zero
-// points, floats of a byte with theirs, blocks of four-bit floats. Each is presented under the name that the
-// unquantised checkpoint has, in the number format that holds its values exactly, and its rows are put together when
-// they are read (base/tensor_view.h, RowSource): opening reads scales only.
+// Presents as one tensor what a safetensors checkpoint keeps in several parts: packed integers with their scales
+// and zero points, floats of a byte with theirs, blocks of four-bit floats. The tensor has the name that the
+// unquantised checkpoint has, and a number format that holds its values exactly. Its rows are put together when
+// they are read (base/tensor_view.h, RowSource), so opening reads scales only.
 //
 //   kept as                                                       presented as
 //   NAME_blocks U8 [.., n, 16], NAME_scales U8 [.., n]            NAME_blocks MXFP4 [.., 32 n]   (gpt-oss)
@@ -12,8 +12,8 @@
 //   NAME.qweight, .qzeros, .scales           (AWQ, 4 bits)        else: q - z is -16..15
 //   NAME.weight_packed, .weight_scale, .weight_zero_point         NAME.weight likewise (compressed-tensors)
 //
-// Where no format holds the values, they are F32, rounded as the format's own product is: scales that are no halves,
-// rows or groups that are no multiple of 32, columns whose groups lie out of order (g_idx).
+// If no format holds the values, they are F32, rounded as the format's own product is. That happens when scales are
+// no halves, when rows or groups are no multiple of 32, and when the groups of columns lie out of order (g_idx).
 #pragma once
 
 #include <functional>
@@ -41,7 +41,8 @@ struct MadeTensor {
   std::unique_ptr<RowSource> source;  // of the view
 };
 
-// What config.json's quantization_config says. Errors: kUnsupported for a method that is not read, by its name.
+// The content of config.json's quantization_config. Errors: kUnsupported for a method that is not read, by its
+// name.
 struct QuantizationConfig {
   std::string method;          // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: none
   bool zeros_are_less_one = false;   // GPTQ's first version stores zero points less one

@@ -1,9 +1,9 @@
 // ModelFile: a model on disk behind one interface, whatever its container: metadata by key and tensors by
 // name, validated before anything is allocated from a number in the file.
 //
-// It is not a model: it knows nothing of architectures. Names and keys are the container's own (GGUF:
-// "blk.0.attn_q.weight", "llama.block_count"; safetensors: "model.layers.0.self_attn.q_proj.weight",
-// and the keys of config.json, "hidden_size"). model/ translates.
+// It is not a model, and knows nothing of architectures. Names and keys are the container's own (GGUF:
+// "blk.0.attn_q.weight", "llama.block_count"; safetensors: "model.layers.0.self_attn.q_proj.weight", and the keys
+// of config.json, "hidden_size"). model/ translates.
 //
 // Owns its mappings: views and strings handed out live as long as the ModelFile. Immutable after open, so
 // safe to read from several threads.
@@ -30,7 +30,7 @@ class ModelFile {
   virtual ~ModelFile() = default;
 
   virtual Container container() const = 0;
-  // What the user named: the .gguf file, or the directory.
+  // The path that the user named: the .gguf file, or the directory.
   virtual const std::string& path() const = 0;
 
   // --- Metadata. Scalars are returned as what they are; a missing key is nullopt, a key of another type
@@ -57,7 +57,8 @@ class ModelFile {
   virtual const std::vector<std::string>& tensor_names() const = 0;        // in file order
   virtual const TensorView* find_tensor(std::string_view name) const = 0;  // nullptr: not there
 
-  // The caller has read a tensor's data for good: its memory may go. Reading it again is slow, not wrong.
+  // Tells that the caller is done with a tensor's data, so its memory may be given back. Reading it again is slow,
+  // not wrong.
   virtual void release(const TensorView& /*tensor*/) const {}
 
   // Everything in the metadata, as text for people (`ibid inspect`): key, type, value; long arrays cut.
@@ -78,7 +79,8 @@ struct OpenOptions {
   // Tensors need not be there: a directory with only tokenizer.json, a GGUF whose tensors are missing or of
   // types that are not read. GGUF tensors are then not looked at, and tensor_names() is empty.
   bool vocabulary_only = false;
-  // Of the weights of a directory; the hub's own cache is made of symlinks. When false they are kUnsafePath.
+  // Whether the weights of a directory may be symlinks, as in the hub's own cache. If not, symlinks are
+  // kUnsafePath.
   bool follow_symlinks = true;
 };
 

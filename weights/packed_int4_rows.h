@@ -6,7 +6,7 @@
 
 namespace ibid {
 
-// How eight integers lie in a word of 32 bits. Words, zero points and scales are of
+// How eight integers lie in a word of 32 bits. The shapes of words, zero points and scales:
 //   kGptq        [in / 8, out]   [groups, out / 8]   [groups, out]
 //   kAwq         [in, out / 8]   [groups, out / 8]   [groups, out]   in the order 0 2 4 6 1 3 5 7
 //   kCompressed  [out, in / 8]   [out / 8, groups]   [out, groups]

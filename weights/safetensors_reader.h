@@ -78,7 +78,7 @@ class SafetensorsModel : public ModelFile {
   // Maps the tensors of `file`: those of `wanted` (sorted), or all when it is null.
   Status take(MappedFile file, const std::vector<std::string>* wanted);
   void index_names();
-  // Behind index_names(): the tensors that are kept in parts.
+  // Called after index_names(): makes the tensors that are kept in parts.
   Status make_parts_whole();
 
   std::string path_;

@@ -1,6 +1,5 @@
-// model.safetensors.index.json: which file holds which tensor of a model that was cut into shards.
-// A pure function of text. The names of the files are the index's claim: MappedFile::open_in refuses unsafe
-// ones.
+// model.safetensors.index.json: says which file holds which tensor of a model that was cut into shards. A pure
+// function of text. It does not check the names of the files; MappedFile::open_in refuses unsafe ones.
 #pragma once
 
 #include <cstdint>

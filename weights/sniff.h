@@ -1,4 +1,4 @@
-// What a file is by its first bytes, whatever its name says.
+// Says what a file is by its first bytes, whatever its name says.
 #pragma once
 
 #include <cstddef>

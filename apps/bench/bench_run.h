@@ -56,7 +56,7 @@ class BenchRun {
   Status finish(FileOps& files) const;
 
  private:
-  // What fits into the context; notices for what does not.
+  // Keeps what fits into the context, and prints a notice for what does not.
   void plan(bool has_conversations);
   void leave_out(const std::string& name, size_t positions) const;
   void print_heading() const;

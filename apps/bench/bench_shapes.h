@@ -1,4 +1,5 @@
-// How much of everything the parts of the benchmark do: theirs to do, and the estimate's to count.
+// How many of everything the parts of the benchmark measure. The parts do them, and the estimate of the time counts
+// them.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What this machine can do, measured in the same process as the figures that are compared with it: clocks,
+// Measures what this machine can do, in the same process as the figures that are compared with it, because clocks,
 // neighbours and caches differ from run to run more than kernels do.
 #pragma once
 

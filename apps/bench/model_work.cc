@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "model/attention_shape.h"
-#include "model/memory_plan.h"
 #include "model/transformer_weights.h"
 
 namespace ibid {
@@ -17,7 +16,6 @@ size_t ModelWork::kv_bytes_at(size_t position) const {
 }
 
 Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, const ModelOptions& options) {
-  TRY_ASSIGN(const MemoryPlan memory, plan_memory(file, config, options));
   TRY_ASSIGN(const TransformerWeights::Plan plan, TransformerWeights::plan(file, config, options.numerics));
 
   ModelWork work;

@@ -1,4 +1,5 @@
-// What one token costs a model in bytes and operations, read off its file: the numerators of GB/s and GOP/s.
+// The bytes and operations that one token costs a model, read off its file. They are the numerators of GB/s and
+// GOP/s.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// How much of the machine others had while something was measured: figures of a shared machine are of little
-// use.
+// Measures how much of the machine other processes had during a measurement, because figures of a shared machine
+// are of little use.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How long a run of the benchmark will take, said before it begins: a few passes are timed, and the rest is counting.
-// Good to a third or so on a machine whose load stays as it is.
+// Estimates how long a run of the benchmark will take, before it begins: a few passes are timed, and the rest is
+// counting. It is right to a third or so on a machine whose load stays as it is.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
-// TurnCurve: the time to the first token against the length of the history, three times: in the session that holds the
-// history, with the same text read again, and in a conversation that was saved and goes on from disk. Plain data and
-// its arithmetic; apps/bench/turn_curve_bench.h measures it, apps/bench/turn_curve_report.h writes it down.
+// TurnCurve: the time to the first token against the length of the history, measured in three ways: in the session
+// that holds the history, with the same text read again, and in a conversation that was saved and goes on from
+// disk. Plain data and its arithmetic; apps/bench/turn_curve_bench.h measures it, apps/bench/turn_curve_report.h
+// writes it down.
 #pragma once
 
 #include <cstddef>
@@ -39,10 +40,10 @@ struct TurnCurveFit {
   // What of the deepest warm turn grew with the history and is not attention, in per cent of that turn.
   double besides_percent = 0;
 };
-// Of the points with a history: without one a turn reads the template's beginning too.
+// Computed over the points with a history, because without one a turn reads the template's beginning too.
 TurnCurveFit fit_of(std::span<const TurnCurvePoint> points);
 
-// Whether it holds for all points. Of no points it does.
+// Whether it holds for all points. Without any point it does.
 bool all_same_text(std::span<const TurnCurvePoint> points);
 bool all_same_bits(std::span<const TurnCurvePoint> points);
 

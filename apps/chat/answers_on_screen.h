@@ -1,5 +1,5 @@
-// Several answers that come at once, shown one behind the other: the first that is not finished as it comes, the
-// others when it is their turn. Calls may come from any thread, one at a time.
+// Shows several answers that come at once, one behind the other: the first one that is not finished as it comes,
+// the others when those before them are finished. Calls may come from any thread, one at a time.
 #pragma once
 
 #include <cstddef>

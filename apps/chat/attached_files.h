@@ -39,7 +39,7 @@ struct MessageWithFiles {
 // Errors: those of read_attached_file() for a file that is there.
 Result<MessageWithFiles> find_attached_files(FileOps& files, std::string_view text);
 
-// What is sent: the text, and each file behind it between lines that its text does not hold.
+// The message that is sent: the text, and behind it each file, between lines that do not occur in its text.
 std::string message_with_files(const MessageWithFiles& message);
 
 }  // namespace ibid

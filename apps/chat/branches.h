@@ -2,9 +2,9 @@
 // /undo, /clear and the like and stay as they are. Nothing that was said is lost: what a command leaves behind is a
 // branch, and /undo returns to it.
 //
-// A branch at rest is a ChatSession, or a file that is read when somebody wants it. Which branches are worth showing
-// and keeping is decided by their messages alone: one that is the beginning of another, or of the present one, is not.
-// For one thread.
+// A branch at rest is a ChatSession, or a file that is read when it is wanted. Their messages alone decide which
+// branches are worth showing and keeping: one that is the beginning of another, or of the present one, is not. For
+// one thread.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The end of a program with a cache directory: what waits to be written there is written, for as long as a person waits
-// for a prompt, and what is not is said.
+// Ends a program with a cache directory. It writes what waits to be written there, for no longer than a person
+// waits for a prompt, and says what was not written.
 #pragma once
 
 #include <memory>

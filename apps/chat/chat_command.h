@@ -1,5 +1,5 @@
-// The commands of a chat: lines that begin with a slash. One table of them, which /help, the completion of what is
-// typed and docs/chat.md go by.
+// The commands of a chat: lines that begin with a slash. There is one table of them; /help, the completion of what
+// is typed and docs/chat.md follow it.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct ChatCommand {
   std::string_view alias;      // another name, or empty
   std::string_view arguments;  // "[N] TEXT", as people read it
   std::string_view help;       // one line
-  // What more there is to know, for /help COMMAND; may be empty.
+  // Further help, for /help COMMAND; may be empty.
   std::string_view more;
   size_t min_words = 0;
   size_t max_words = 0;        // kText: the rest of the line is text
@@ -36,7 +36,7 @@ const ChatCommand* find_chat_command(std::string_view name);
 std::string help_of_all_commands();
 std::string help_of(const ChatCommand& command);
 
-// What Tab knows of them.
+// The commands as words for Tab.
 CompletionWords completion_words();
 
 }  // namespace ibid

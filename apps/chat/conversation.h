@@ -1,8 +1,8 @@
 // A conversation as the terminal leads it: messages, and the commands that begin with a slash (chat_command.h).
 //
-// Nothing that was said is lost: what a command takes the place of stays as a branch (branches.h). Where the
-// conversation is kept under a name, a question is in the file before its answer begins, and everything else when it
-// has happened.
+// Nothing that was said is lost: what a command replaces stays as a branch (branches.h). If the conversation is
+// kept under a name, a question is in the file before its answer begins, and everything else as soon as it has
+// happened.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ class Conversation {
   bool any_failed() const { return any_failed_; }
   const ChatSession& session() const { return branches_.now(); }
 
-  // What a person who comes back wants to see first: the last question and its answer, cut to the screen.
+  // Shows what a person who comes back wants to see first: the last question and its answer, cut to the screen.
   void show_last_exchange();
 
   // --- the commands, each with what stands behind its name (conversation_*.cc)

@@ -1,6 +1,6 @@
-// A conversation that is kept under a name: who holds its lock, and which of its branches is in which file.
-// Files are written so that an end of the process at any point loses nothing: what is left behind first, then the
-// conversation itself, and then goes what is needed no more.
+// A conversation that is kept under a name: its lock, and which of its branches is in which file. Files are written
+// in an order that loses nothing if the process ends at any point: first what is left behind, then the conversation
+// itself; then what is no longer needed is removed.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What ask and chat say at once from the command line: -p TEXT and -f FILE, and -v.
+// The options by which ask and chat send a message at once: -p TEXT and -f FILE; and -v.
 #pragma once
 
 #include <CLI/App.hpp>

@@ -39,7 +39,8 @@ Status apply_sampling(TurnOptions& options, std::string_view name, std::string_v
 // of the context, so that no answer fills a conversation for good.
 TurnOptions terminal_defaults(size_t max_seq_len);
 
-// What differs from the library's defaults, as command-line words: "--repeat-penalty 1.1 --repeat-last-n 64".
+// The options that differ from the library's defaults, as words of the command line: "--repeat-penalty 1.1
+// --repeat-last-n 64".
 std::string describe_sampling(const TurnOptions& options);
 
 }  // namespace ibid

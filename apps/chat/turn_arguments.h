@@ -13,7 +13,8 @@
 
 namespace ibid {
 
-// Who reads the answers. A person is spared endless ones (terminal_defaults()); a program gets what it asks for.
+// The reader of the answers. A person is spared endless answers (terminal_defaults()); a program gets what it asks
+// for.
 enum class AnswerReader : uint8_t { kPerson, kProgram };
 
 struct TurnArguments {

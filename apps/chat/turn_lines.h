@@ -16,7 +16,7 @@ namespace ibid {
 // important left out first. The reason is there however narrow it is.
 std::string status_line(const Turn& turn, size_t turn_number, size_t width);
 
-// Where an answer is given: what a person can do about its end has another name there.
+// The place where an answer is given. What a person can do about its end has another name in each.
 enum class AnswerPlace : uint8_t {
   kChat,  // that takes commands
   kPipe,  // a chat from a pipe
@@ -31,7 +31,7 @@ std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place);
 // is left out, and the ways out are those of the place, in lines of their own.
 std::string failure_text(const Status& status, AnswerPlace place);
 
-// For --verbose. What answers, and how it is sampled; how fast an answer was.
+// Lines of --verbose: which model answers, and how it is sampled; how fast an answer was.
 std::string settings_text(const Engine& engine, const TurnOptions& options);
 std::string rates_line(const Turn& turn);
 

@@ -1,5 +1,5 @@
-// Between the seeds of two turns of a conversation with --seed: each turn has a stream of random numbers of its own,
-// and as many attempts at an answer before it meets the next one's.
+// The distance between the seeds of two turns of a conversation with --seed. Each turn has streams of random
+// numbers of its own, one for each attempt at an answer, and this many before they meet the next turn's.
 #pragma once
 
 #include <cstdint>

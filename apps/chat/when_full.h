@@ -1,4 +1,4 @@
-// The words for what a full context does: --when-full and /when-full.
+// The words of --when-full and /when-full, which say what happens when the context is full.
 #pragma once
 
 #include <array>

@@ -8,6 +8,8 @@
 
 #include "model/architectures.h"
 #include "model/gguf_keys.h"
+#include "model/same_model.h"
+#include "model/unused_tensors.h"
 #include "tokenizer/gguf_vocabulary.h"
 #include "weights/gguf_reader.h"
 
@@ -62,8 +64,13 @@ Status take_directory(ConversionSource& source, const FileType* file_type) {
   const ModelFile& file = *source.file;
   TRY_ASSIGN(source.config, read_config(file));
   TRY_ASSIGN(const ArchitectureMatch match, find_architecture(file));
-  const Architecture& to = written_architecture(*match.row);
+  if (match.row->gguf_name.empty()) {
+    return {ErrorCode::kUnsupported, file.path() + ": architecture '" + std::string(match.row->hf_model_type) +
+                                         "' has no name in GGUF: use the model as it is"};
+  }
+  const Architecture& to = written_architecture(*match.row, source.config);
   TRY_ASSIGN(source.made, gguf_tensors(file, source.config, to));
+  TRY(refuse_unknown_tensors(file, source.config));
   const auto is_head = [](const GgufTensor& tensor) { return tensor.name == "output.weight"; };
   const ModelShape shape{source.config.n_layers, std::ranges::any_of(source.made, is_head)};
   for (const GgufTensor& tensor : source.made) {

@@ -1,4 +1,4 @@
-// What is converted: the tensors and the metadata of a model, of either container, as a GGUF has them.
+// The source of a conversion: the tensors and the metadata of a model, of either container, as a GGUF has them.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,13 @@ struct ConversionJob {
   std::string name;
   TensorView tensor;
   DType dtype;
+
+  // The tensor as it will be; its data are the old ones.
+  TensorView written() const {
+    TensorView view = tensor;
+    view.dtype = dtype;
+    return view;
+  }
 };
 
 // Owns the file that its jobs refer to.

@@ -1,8 +1,7 @@
 // ibid convert: a model as one GGUF file, its weights in another type.
-#include <unistd.h>
-
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "apps/chat/interrupt.h"
 #include "apps/chat/turn_json.h"
@@ -10,6 +9,7 @@
 #include "apps/convert/convert_model.h"
 #include "apps/models/model_catalog.h"
 #include "apps/option_kinds.h"
+#include "apps/terminal/byte_progress.h"
 #include "model/memory_plan.h"
 
 namespace ibid {
@@ -21,33 +21,15 @@ struct Arguments {
   bool json = false;
 };
 
-// On a terminal, a line that says how far it is; gone when it ends.
-class ProgressLine {
- public:
-  ~ProgressLine() {
-    if (shown_ >= 0) std::fputs("\r\x1b[K", stderr);
-  }
-  void show(const ConversionProgress& progress) {
-    const int percent = progress.total == 0 ? 100 : static_cast<int>(100 * progress.done / progress.total);
-    if (!is_terminal_ || percent == shown_) return;
-    shown_ = percent;
-    constexpr int kWidth = 40;
-    const int filled = percent * kWidth / 100;
-    std::fprintf(stderr, "\r\x1b[K[%.*s%*s] %3d %%", filled, "########################################",
-                 kWidth - filled, "", percent);
-  }
-
- private:
-  bool is_terminal_ = isatty(STDERR_FILENO) == 1;
-  int shown_ = -1;
-};
-
 Result<Conversion> convert(const Arguments& arguments, const InterruptScope& interrupt) {
   TRY_ASSIGN(const std::string in, resolve_model(arguments.in));
-  ProgressLine line;
+  std::optional<ByteProgress> line;
+  const auto show = [&](const ConversionProgress& progress) {
+    if (!line) line.emplace(0, progress.total);
+    line->show(progress.done);
+  };
   const FileType* type = arguments.type.empty() ? nullptr : find_file_type(arguments.type);
-  return convert_model(in, arguments.out, type,
-                       {[&](const ConversionProgress& progress) { line.show(progress); }, interrupt.token()});
+  return convert_model(in, arguments.out, type, {show, interrupt.token()});
 }
 
 void print(const Arguments& arguments, const Conversion& conversion) {

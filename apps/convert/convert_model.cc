@@ -21,7 +21,7 @@ constexpr uint64_t kPieceValues = uint64_t{8} << 20;  // 32 MB as floats
 Status write_tensors(const ConversionSource& source, TensorEncoder& encoder, GgufStream& stream,
                      const ConversionControl& control) {
   ConversionProgress so_far;
-  for (const ConversionJob& job : source.jobs) so_far.total += job.tensor.shape.elements();
+  for (const ConversionJob& job : source.jobs) so_far.total += job.written().bytes();
   for (const ConversionJob& job : source.jobs) {
     const Shape& shape = job.tensor.shape;
     const uint64_t n_cols = shape.rank == 0 ? 1 : shape[shape.rank - 1];
@@ -34,7 +34,7 @@ Status write_tensors(const ConversionSource& source, TensorEncoder& encoder, Ggu
       TRY(stream.write(encoded));
       // Behind every piece, not every tensor: one may be larger than what memory is meant to hold.
       source.file->release(job.tensor);
-      so_far.done += n * n_cols;
+      so_far.done += encoded.size();
       if (control.progress) control.progress(so_far);
     }
     TRY(stream.end_tensor(source.writer));
@@ -51,9 +51,7 @@ Result<Conversion> convert_model(const std::string& in, const std::string& out, 
   for (const ConversionJob& job : source.jobs) {
     source.writer.declare_tensor(job.name, job.dtype, job.tensor.shape);
     ++conversion.tensors_of[std::string(dtype_name(job.dtype))];
-    TensorView written = job.tensor;
-    written.dtype = job.dtype;
-    conversion.bytes = source.writer.padded_bytes(conversion.bytes + written.bytes());
+    conversion.bytes = source.writer.padded_bytes(conversion.bytes + job.written().bytes());
   }
   conversion.bytes += source.writer.header().size();
   TRY_ASSIGN(const std::unique_ptr<ThreadTeam> team, ThreadTeam::create(0, WhenCrowded::kGiveWay));

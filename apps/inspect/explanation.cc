@@ -123,10 +123,11 @@ Explanation explain(Inspection inspection, const ModelOptions& options) {
   const ModelConfig* config = all.inspection.config ? &*all.inspection.config : nullptr;
   all.uses = tensor_uses(file, config);
   all.model = config != nullptr ? model_facts(file, *config, all.uses) : metadata_facts(file, all.uses);
-  Result<std::unique_ptr<Tokenizer>> tokenizer = load_tokenizer(file);
+  std::optional<TokenizerKind> kind;
+  Result<std::unique_ptr<Tokenizer>> tokenizer = load_tokenizer(file, kind);
   all.chat = tokenizer.status();
   if (tokenizer.ok()) all.tokenizer = *std::move(tokenizer);
-  all.tokens = tokenizer_facts(file, all.tokenizer.get());
+  all.tokens = tokenizer_facts(kind, all.tokenizer.get());
   const Result<ChatTemplate> chat_template = ChatTemplate::load(file);
   if (all.chat.ok()) all.chat = chat_template.status();
   if (chat_template.ok()) all.chat_template = template_facts(*chat_template);

@@ -1,6 +1,7 @@
 #include "apps/inspect/inspection.h"
 
 #include "model/architectures.h"
+#include "model/unused_tensors.h"
 
 namespace ibid {
 
@@ -10,6 +11,7 @@ namespace {
 Status plan_of(Inspection& inspection, const ModelFile& file, const ModelOptions& options) {
   TRY_ASSIGN(inspection.config, read_config(file));
   TRY_ASSIGN(inspection.plan, plan_memory(file, *inspection.config, options));
+  TRY(refuse_unknown_tensors(file, *inspection.config));
   return check_memory(*inspection.plan, inspection.plan->kv_page_bytes);
 }
 

@@ -1,5 +1,5 @@
-// What a model file is found to be: whether this program runs it, and what it will cost. Looking reads the header of
-// the file and none of its weights.
+// The findings about a model file: whether this program runs it, and what it will cost. To find out, the header of
+// the file is read and none of its weights.
 #pragma once
 
 #include <memory>

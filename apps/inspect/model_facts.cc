@@ -43,7 +43,9 @@ Fact norms_fact(const ModelConfig& config) {
   std::string text = kind + " " + places + ", epsilon " + number_text(config.norm_eps);
   const char* qk = "none";
   if (config.qk_norm == QkNorm::kPerHead) qk = "per head";
+  if (config.qk_norm == QkNorm::kEachHead) qk = "per head, a weight for each";
   if (config.qk_norm == QkNorm::kWhole) qk = "over all heads";
+  if (config.qk_norm == QkNorm::kUnweighted) qk = "per head, without a weight, in layers with rope";
   if (config.qk_norm != QkNorm::kNone) {
     text += std::string("; of queries and keys ") + qk + (config.qk_norm_after_rope ? ", after rope" : "");
   }
@@ -104,11 +106,17 @@ Fact attention_fact(const ModelFile& file, const ModelConfig& config) {
   if (!usual_scale) text += ", scores times " + number_text(config.attention_scale);
   if (config.attention_softcap != 0) text += ", scores capped at " + number_text(config.attention_softcap);
   if (config.query_growth != 0) text += ", queries grow with their position";
+  if (config.query_growth_without_rope) text += " in layers without rope";
   if (config.attention_gate) text += ", gated";
   const bool biased = has_role(file, config, TensorRole::kBq), sinks = has_role(file, config, TensorRole::kSinks);
   if (biased) text += ", biases";
   if (sinks) text += ", a learned sink per head";
   if (config.parallel) text += "; parallel to the MLP";
+  const auto chunked = layers_that(config, [](const LayerConfig& layer) { return layer.chunked; });
+  if (!chunked.empty()) {
+    text += "; in chunks of " + std::to_string(config.attention_chunk) + ": " + layers_text(chunked, config.n_layers);
+    json["chunks"] = {{"size", config.attention_chunk}, {"layers", chunked}};
+  }
   json["softcap"] = config.attention_softcap;
   json["gated"] = config.attention_gate;
   json["biases"] = biased;
@@ -241,6 +249,7 @@ const char* router_text(const RouterRule& router) {
   switch (router.scores) {
     case RouterScores::kSoftmax: return "softmax";
     case RouterScores::kSoftmaxOfChosen: return "softmax of the chosen";
+    case RouterScores::kSigmoidOfChosen: return "sigmoids of the chosen, which weigh their inputs";
     case RouterScores::kSigmoid: return "sigmoid";
   }
   return "";

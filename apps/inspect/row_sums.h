@@ -1,5 +1,5 @@
-// What one pass over the rows of a tensor notes of each row: enough to say what is odd, in memory that does not grow
-// with the tensor. Integers alone, but for the sum of squares, so parts of a tensor may be added in any order.
+// The notes of one pass over the rows of a tensor: enough to say what is odd, in memory that does not grow with the
+// tensor. All are integers except the sum of squares, so parts of a tensor may be added in any order.
 #pragma once
 
 #include <array>

@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-// Of a template that refuses the simplest conversation: that alone, with its words.
+// For a template that refuses the simplest conversation it reports only that, with the template's words.
 Facts template_facts(const ChatTemplate& chat_template);
 
 }  // namespace ibid

@@ -1,5 +1,5 @@
-// What each tensor of a file is for: by the tensor table where the architecture is known, else by its name. Nothing of
-// the weights is read.
+// Says what each tensor of a file is for: by the tensor table if the architecture is known, else by its name. It
+// reads no weights.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,16 @@
 // What a file's tokenizer is, in words.
 #pragma once
 
+#include <optional>
+
 #include "apps/inspect/fact.h"
 #include "tokenizer/tokenizer.h"
-#include "weights/model_file.h"
+#include "tokenizer/tokenizer_kind.h"
 
 namespace ibid {
 
 // Family and pre-tokenizer as the file names them, and, of one that was loaded, its tokens. tokenizer: nullptr where
 // it cannot be loaded.
-Facts tokenizer_facts(const ModelFile& file, const Tokenizer* tokenizer);
+Facts tokenizer_facts(const std::optional<TokenizerKind>& kind, const Tokenizer* tokenizer);
 
 }  // namespace ibid

@@ -1,7 +1,7 @@
 // Models on a hub that speaks the API of huggingface.co: what a repository holds, and which of its files are a model.
 //
-// What a hub says is from outside: files whose names are no plain paths are left out, and sizes and checksums that are
-// none are errors before anything is fetched.
+// What a hub says comes from outside. Files whose names are no plain paths are left out, and malformed sizes and
+// checksums are errors before anything is fetched.
 #pragma once
 
 #include <cstdint>

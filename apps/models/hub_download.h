@@ -1,7 +1,7 @@
 // Fetches the files of a model from a hub into the models directory, several at a time.
 //
-// A file comes into ".pull-..." beside its place and is renamed there when its size and SHA-256 are what the hub says:
-// it is there whole or not at all. What came before a cut, a kill or Ctrl-C is not fetched again.
+// A file is written to ".pull-..." beside its place, and renamed when its size and SHA-256 are what the hub says.
+// So it is there whole or not at all. What came before a cut, a kill or Ctrl-C is not fetched again.
 #pragma once
 
 #include <stop_token>

@@ -1,5 +1,6 @@
-// What is asked of a hub, as often as it takes: a text, and the rest of a file. A connection that is cut goes on where
-// it was; a hub that is asked too often is waited for as long as it says, up to a minute at a time.
+// Requests to a hub, repeated as often as it takes: for a text, and for the rest of a file. After a cut the
+// transfer goes on where it was. If a hub says that it is asked too often, the next request waits for as long as
+// the hub says, up to a minute at a time.
 #pragma once
 
 #include <cstdint>

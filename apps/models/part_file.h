@@ -1,7 +1,7 @@
 // A file on its way: what has come of it, under a name of its own beside its place, locked by whoever fetches it.
 //
-// A pull that was killed leaves its part, and the next one goes on with it. Parts that nobody went on with for a week
-// are in nobody's way but the disk's: remove_abandoned_parts() takes them, and no part that is locked.
+// A pull that was killed leaves its part, and the next one goes on with it. remove_abandoned_parts() removes parts
+// that nobody has gone on with for a week, since they take room on the disk; it leaves parts that are locked.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // The folder of kept conversations. A conversation NAME is "NAME.ibid", and each of its other branches is
 // "NAME.<number>.ibid" beside it (names as session_name.h writes them); "NAME.ibid.lock" says who has it open.
 //
-// Files are replaced whole, so that reading needs no lock; whoever writes, renames or removes holds the name's lock.
-// NAME.ibid is the conversation: it is the last to be renamed or removed, so that what was interrupted can be asked
-// for again.
+// Files are replaced whole, so that reading needs no lock. Writing, renaming and removing take the name's lock.
+// NAME.ibid is the conversation itself. It is renamed or removed last, so that a command that was interrupted can
+// be given again.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// An answer on its way to standard output as it comes: wrapped at words and without control characters on a
-// terminal, byte by byte as it is anywhere else.
+// Writes an answer to standard output as it comes: on a terminal wrapped at words and without control characters,
+// anywhere else byte by byte as it is.
 #pragma once
 
 #include <string>

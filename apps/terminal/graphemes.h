@@ -22,13 +22,13 @@ size_t grapheme_begin(std::string_view text, size_t offset);
 
 // Columns of one cluster; 0 for one that shows nothing. A tab, which depends on where it stands, is 0 here.
 size_t grapheme_columns(std::string_view cluster);
-// As many as a terminal may give it that joins nothing: a row that is planned with these breaks nowhere by
-// itself.
+// The most columns that a terminal may give it, namely one that joins nothing: a row that is planned with these
+// breaks nowhere by itself.
 size_t widest_columns(std::string_view cluster);
 // Columns of a text that stands in one row. No tabs, no newlines.
 size_t text_columns(std::string_view text);
 size_t widest_text_columns(std::string_view text);
-// Whether a terminal that joins nothing gives the text as many columns as one that does.
+// Whether a terminal that joins nothing gives the text as many columns as one that joins.
 bool terminals_agree(std::string_view text);
 
 // Whether lines may break in front of and behind the character at `offset` without a blank, as in Chinese and

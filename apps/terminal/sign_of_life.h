@@ -1,6 +1,6 @@
 // A line that says what is being waited for, while nothing else comes: "reading 512 of 6459 tokens · 3 s". It
-// appears when nothing was heard for a while, so that fast things do not flicker, and is erased when
-// something comes. Where sequences are not obeyed there is none.
+// appears when nothing came for a while, so that fast things do not flicker, and is erased when something comes. A
+// terminal that does not obey sequences gets no such line.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,6 @@
-// The bytes that are typed at the terminal, in their order: what came while an answer was given first, then
-// what comes. The line editor takes them; while an answer is given, somebody else's thread collects them
-// (InterruptScope), so that they neither fill the system's queue, which would hide a Ctrl-C behind them, nor
-// are lost.
+// The bytes that are typed at the terminal, in their order: first those that came while an answer was given, then
+// what comes now. The line editor takes them. While an answer is given, the thread of InterruptScope collects them,
+// so that they are not lost and do not fill the system's queue, which would hide a Ctrl-C behind them.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// The modes of the terminal that people type into: as it was found, while a line is edited, and while an
-// answer is given. While it lives, whatever ends or stops the process (Ctrl-Z, a hang-up, a crash) puts the
-// terminal back first, and a process that goes on behind Ctrl-Z has its modes again.
+// The modes of the terminal that people type into: as it was found, while a line is edited, and while an answer is
+// given. While this object lives, whatever ends or stops the process (Ctrl-Z, a hang-up, a crash) first puts the
+// terminal back as it was found. A process that goes on after Ctrl-Z gets its modes again.
 //
 // Pasted text comes in brackets (ESC[200~ ... ESC[201~) in both modes but the first, so that what is pasted
 // while an answer is given is one piece as well.

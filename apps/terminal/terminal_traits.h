@@ -1,4 +1,4 @@
-// What the terminal at a file descriptor is like, asked anew each time: people resize.
+// The properties of the terminal at a file descriptor. They are asked for anew each time, because people resize.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Lines that fit a terminal, broken at blanks: of text that is still coming (WordWrap), and of remarks
+// Breaks text at blanks into lines that fit a terminal: text that is still coming (WordWrap), and remarks
 // (wrapped).
 #pragma once
 
@@ -18,10 +18,10 @@ class WordWrap {
   // may_erase: the terminal obeys sequences; else a word waits until it is whole.
   explicit WordWrap(bool may_erase) : may_erase_(may_erase) {}
 
-  // What to write for the next piece: whole characters, no control characters but newline and tab. width: of
-  // the terminal now.
+  // Returns what to write for the next piece: whole characters, no control characters but newline and tab. width:
+  // of the terminal now.
   std::string push(std::string_view text, size_t width);
-  // What is still to be written when no more comes. Blanks at the end are dropped.
+  // Returns what is still to be written when no more comes. Blanks at the end are dropped.
   std::string finish();
 
   // Whether the cursor stands at the beginning of a row that nothing was written to.

@@ -9,6 +9,7 @@
 
 #include "apps/convert/conversion_types.h"
 #include "apps/convert/convert_model.h"
+#include "tests/support/pseudo_terminal.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
 #include "weights/block_formats.h"
@@ -105,7 +106,9 @@ TEST_F(Convert, EveryTypeIsWhatTheEncoderMakesOfTheValues) {
     EXPECT_EQ(*after->get_int("general.file_type").value(), find_file_type(name)->gguf_number);
     EXPECT_EQ(after->get_int("llama.block_count").value(), before->get_int("llama.block_count").value());
     bool changed = false;
+    uint64_t bytes = 0;
     for (const std::string& tensor : before->tensor_names()) {
+      bytes += after->find_tensor(tensor)->bytes();
       const TensorView& from = *before->find_tensor(tensor);
       const TensorView& to = *after->find_tensor(tensor);
       ASSERT_EQ(to.shape, from.shape);
@@ -117,6 +120,7 @@ TEST_F(Convert, EveryTypeIsWhatTheEncoderMakesOfTheValues) {
       changed |= to.dtype != from.dtype;
     }
     EXPECT_TRUE(changed);
+    EXPECT_EQ(last.total, bytes);
   }
 }
 
@@ -162,6 +166,18 @@ TEST_F(Convert, LeavesNothingBehindWhenItIsStopped) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) names.push_back(entry.path().filename());
   EXPECT_THAT(names, testing::ElementsAre("in.gguf"));
+}
+
+TEST_F(Convert, SaysHowFarItIsWhereATerminalObeys) {
+  const std::string in = write_tiny(), out = dir_.file("out.gguf");
+  for (const char* term : {"dumb", "xterm-256color"}) {
+    SCOPED_TRACE(term);
+    PseudoTerminal terminal({IBID_PROGRAM, "convert", in, out}, {.environment = {{"TERM", term}}});
+    EXPECT_EQ(terminal.exit_status(), 0);
+    const bool obeys = term == std::string_view("xterm-256color");
+    EXPECT_EQ(terminal.bytes().find('\x1b') != std::string::npos, obeys);
+    EXPECT_EQ(terminal.bytes().find(" of ") != std::string::npos, obeys);
+  }
 }
 
 TEST_F(Convert, AValueThatTheTypeCannotHoldIsNamed) {

@@ -12,6 +12,8 @@
 #include "base/file_ops.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/support/paths.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_model.h"
 
 namespace ibid {
 namespace {
@@ -37,6 +39,25 @@ class Inspect : public CommandLine {
     return json.ok() ? *json : Json::object();
   }
 };
+
+// What chunks, growth and weighed inputs are called.
+TEST_F(Inspect, ALlama4InWords) {
+  const Outcome text = run("inspect " + golden_dir() + "/families/llama4_text");
+  EXPECT_THAT(text.out, HasSubstr("per head, without a weight, in layers with rope, after rope"));
+  EXPECT_THAT(text.out, HasSubstr("queries grow with their position in layers without rope; in chunks of 64: layers 0"));
+  EXPECT_THAT(text.out, HasSubstr("router: sigmoids of the chosen, which weigh their inputs"));
+}
+
+// Inspecting says what loading would.
+TEST_F(Inspect, ATensorThatHasNoPlaceIsWhyItDoesNotRun) {
+  const TempDir dir;
+  GgufWriter writer = tiny_model_writer({});
+  writer.add_tensor_of("blk.1.attn_sub_norm.weight", DType::kF32, Shape{{64}, 1}, std::vector<float>(64, 1.0f));
+  ASSERT_TRUE(writer.write(dir.file("m.gguf")).ok());
+  const Outcome text = run("inspect " + dir.file("m.gguf"));
+  EXPECT_THAT(text.out + text.err, HasSubstr("tensor blk.1.attn_sub_norm.weight has no place in a model of llama"));
+  EXPECT_THAT(text.out, testing::Not(HasSubstr("runs: yes")));
+}
 
 TEST_F(Inspect, ALlamaInWords) {
   const std::string path = tiny_model();

@@ -8,6 +8,7 @@
 #include "model/architectures.h"
 #include "model/memory_plan.h"
 #include "model/tensor_source.h"
+#include "model/unused_tensors.h"
 #include "tests/fuzz/script.h"
 #include "tests/tokenizer/memory_model_file.h"
 #include "weights/json_values.h"
@@ -59,6 +60,11 @@ class MadeCheckpoint : public MemoryModelFile {
   Result<std::optional<std::vector<double>>> get_floats(std::string_view key) const override {
     return values_.get_floats(key);
   }
+  const std::vector<std::string>& tensor_names() const override {
+    names_.clear();
+    for (const auto& [name, tensor] : tensors_) names_.push_back(name);
+    return names_;
+  }
   const Json* config_json() const override { return container() == Container::kGguf ? nullptr : &config_; }
   const TensorView* find_tensor(std::string_view name) const override {
     const auto found = tensors_.find(name);
@@ -69,6 +75,7 @@ class MadeCheckpoint : public MemoryModelFile {
   const Json& config_;
   JsonValues values_;
   std::map<std::string, TensorView, std::less<>> tensors_;
+  mutable std::vector<std::string> names_;
 };
 
 void check_config(const ModelConfig& config) {
@@ -169,7 +176,9 @@ void config_row(Input input) {
   options.max_seq_len = 16;
   options.max_chunk = 4;
   const auto plan = plan_memory(file, *again, options);
-  if (plan.ok()) CHECK(plan->weights_bytes > 0 && plan->kv_page_bytes > 0);
+  if (!plan.ok()) return;
+  CHECK(plan->weights_bytes > 0 && plan->kv_page_bytes > 0);
+  for (const UnusedTensor& tensor : unused_tensors(file, *again)) CHECK(file.find_tensor(tensor.name) != nullptr);
 }
 
 }  // namespace ibid::fuzz

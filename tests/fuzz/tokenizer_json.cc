@@ -1,4 +1,5 @@
 // tokenizer.json of raw bytes; what is loaded encodes a few texts.
+#include <optional>
 #include <string>
 
 #include "tests/fuzz/tokenizer_laws.h"
@@ -11,7 +12,8 @@ void tokenizer_json(Input input) {
   static const MemoryModelFile& beside = *new MemoryModelFile(
       {{"tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": {"content": "</s>"}})"},
        {"generation_config.json", R"({"eos_token_id": [2, 1]})"}});
-  const auto tokenizer = load_json_tokenizer(beside, text_of(input));
+  std::optional<TokenizerKind> kind;
+  const auto tokenizer = load_json_tokenizer(beside, text_of(input), kind);
   if (!tokenizer.ok()) {
     CHECK(tokenizer.status().message().starts_with("model")) << tokenizer.status().message();
     return;

@@ -111,8 +111,8 @@ TEST(HostileSafetensors, ShapesThatDoNotMatchTheirBytes) {
                         "tensor 'w'");
   expect_header_refused("{" + tensor("w", "[4294967296,4294967296,0]", "[0,0]") + "}", "",
                         ErrorCode::kOverflow, "tensor 'w'");
-  expect_header_refused("{" + tensor("w", "[1,1,1,1,1]", "[0,1]") + "}", "x", ErrorCode::kBadShape,
-                        "5 numbers");
+  expect_header_refused("{" + tensor("w", "[1,1,1,1,1,1]", "[0,1]") + "}", "x", ErrorCode::kBadShape,
+                        "6 numbers");
 }
 
 TEST(HostileSafetensors, TypesThatAreNotRead) {

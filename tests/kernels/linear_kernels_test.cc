@@ -1,12 +1,14 @@
 // The entries of the tables: equal bits on every instruction set, for every number of rows and every split.
 #include <gtest/gtest.h>
 
+#include "kernels/blas.h"
 #include "kernels/ref.h"
 #include "tests/kernels/random_panels.h"
 
 namespace ibid {
 namespace {
 
+constexpr size_t kLongRow = 16384;
 constexpr size_t kRowCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33, 70};
 
 // The input rows of one case: ordinary ones, and the extremes of int8.
@@ -51,7 +53,7 @@ void expect_all_tables_agree(const TestWeights& w, size_t max_rows) {
 class QuantizedLinear : public testing::TestWithParam<PanelType> {};
 
 TEST_P(QuantizedLinear, AllTablesAndRowCountsGiveTheSameBits) {
-  for (size_t n_cols : {32u, 64u, 96u, 160u, 256u}) {
+  for (size_t n_cols : {32u, 64u, 96u, 160u, 256u, 544u}) {
     SCOPED_TRACE(n_cols);
     expect_all_tables_agree(random_weights(GetParam(), 40, n_cols, 4), n_cols == 160 ? 70 : 18);
   }
@@ -68,6 +70,12 @@ TEST_P(QuantizedLinear, ExtremeCodesDoNotOverflow) {
   for (Codes codes : {Codes::kLowest, Codes::kHighest}) {
     expect_all_tables_agree(random_weights(GetParam(), 16, 1024, 6, codes), 17);
   }
+}
+
+// So long that the room for BLAS, which shares the scratch, is the smaller: run_linear() looks behind the scratch.
+TEST_P(QuantizedLinear, LongRowsStayInTheirScratch) {
+  ASSERT_GT(linear_scratch_bytes(kLongRow), blas_scratch_bytes(kLongRow));
+  expect_all_tables_agree(random_weights(GetParam(), 2 * kPanelRows, kLongRow, 6), 16);
 }
 
 TEST_P(QuantizedLinear, SplittingPanelsChangesNothingAndTouchesNothingElse) {

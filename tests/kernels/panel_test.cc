@@ -10,18 +10,20 @@ namespace {
 TEST(Panel, BytesFollowTheLayout) {
   EXPECT_EQ(panel_bytes(PanelType::kP4, 64), 64u + 512u);
   EXPECT_EQ(panel_bytes(PanelType::kP4m, 64), 128u + 512u);
-  EXPECT_EQ(panel_bytes(PanelType::kP4k, 64), 128u + 512u);
+  EXPECT_EQ(panel_bytes(PanelType::kP4k, 256), 320u + 2048u);
   EXPECT_EQ(panel_bytes(PanelType::kP5, 64), 64u + 512u + 128u);
   EXPECT_EQ(panel_bytes(PanelType::kP5m, 64), 128u + 512u + 128u);
-  EXPECT_EQ(panel_bytes(PanelType::kP5k, 64), 128u + 512u + 128u);
+  EXPECT_EQ(panel_bytes(PanelType::kP5k, 256), 320u + 2048u + 512u);
   EXPECT_EQ(panel_bytes(PanelType::kP8, 64), 64u + 1024u);
-  EXPECT_EQ(panel_bytes(PanelType::kP6k, 64), 128u + 768u);
+  EXPECT_EQ(panel_bytes(PanelType::kP6k, 256), 320u + 3072u);
+  EXPECT_EQ(panel_bytes(PanelType::kP2k, 256), 576u + 1024u);
   EXPECT_EQ(panel_bytes(PanelType::kP4e, 64), 64u + 512u);
   EXPECT_EQ(panel_bytes(PanelType::kP4f, 64), 128u + 512u);
-  EXPECT_EQ(panel_bytes(PanelType::kP4nk, 64), 64u + 512u);
-  EXPECT_EQ(panel_bytes(PanelType::kP2s, 64), 128u + 512u);
+  EXPECT_EQ(panel_bytes(PanelType::kP4nk, 256), 192u + 2048u);
+  EXPECT_EQ(panel_bytes(PanelType::kP2s, 256), 320u + 2048u);
   EXPECT_EQ(panel_bytes(PanelType::kPH, 5), 192u);  // 160 padded
   EXPECT_EQ(panel_bytes(PanelType::kPF, 5), 320u);
+  EXPECT_EQ(panel_bytes(PanelType::kP4k, 32), panel_bytes(PanelType::kP4k, 256));
   EXPECT_EQ(panel_bytes(PanelType::kP8, 96), panel_bytes(PanelType::kP8, 128));
   EXPECT_EQ(packed_bytes(PanelType::kP8, 17, 64), 2 * panel_bytes(PanelType::kP8, 64));
 }
@@ -29,7 +31,7 @@ TEST(Panel, BytesFollowTheLayout) {
 TEST(Panel, EveryWeightTypeHasAPanel) {
   EXPECT_EQ(panel_type_for(DType::kQ4_1), PanelType::kP4m);
   EXPECT_EQ(panel_type_for(DType::kQ3_K), PanelType::kP6k);
-  EXPECT_EQ(panel_type_for(DType::kQ2_K), PanelType::kPF);
+  EXPECT_EQ(panel_type_for(DType::kQ2_K), PanelType::kP2k);
   EXPECT_EQ(panel_type_for(DType::kBF16), PanelType::kPB);
   EXPECT_EQ(panel_type_for(DType::kF64), PanelType::kPF);
   EXPECT_EQ(panel_type_for(DType::kF8E4M3Scaled), PanelType::kPE4);

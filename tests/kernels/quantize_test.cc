@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/kernels/random_panels.h"
 
 namespace ibid {
@@ -91,6 +93,46 @@ TEST(Quantize, CodesScalesAndSumsAreWhatTheyClaim) {
   EXPECT_EQ(rows.q[32 * rows.at(0, 6) + 0], 0);
   EXPECT_EQ(rows.q[32 * rows.at(0, 6) + 1], 2);
   EXPECT_EQ(rows.q[32 * rows.at(0, 6) + 2], 2);
+}
+
+// However many of the rows that there is memory for are used: no two blocks share a place, and rows that a kernel takes
+// at once follow each other.
+TEST(QuantizedRowsLayout, EveryBlockHasAPlaceOfItsOwn) {
+  constexpr size_t kMaxRows = 40, kColumns = 160;
+  AlignedArray<std::byte> memory(QuantizedRows::bytes(kMaxRows, kColumns));
+  QuantizedRows rows = QuantizedRows::from(memory.data(), kMaxRows, kColumns);
+  const size_t room = (kMaxRows + kRowGroup - 1) / kRowGroup * kRowGroup * rows.blocks();
+  for (size_t n = 1; n <= kMaxRows; ++n) {
+    rows.set_rows(n);
+    SCOPED_TRACE(n);
+    std::set<size_t> places, halves;
+    for (size_t row = 0; row < n; ++row) {
+      for (size_t b = 0; b < rows.blocks(); ++b) {
+        const size_t at = rows.at(row, b);
+        EXPECT_LT(at, room);
+        EXPECT_TRUE(places.insert(at).second);
+        if (row % 8 != 0) {
+          EXPECT_EQ(at, rows.at(row - 1, b) + 1);
+        }
+        for (const size_t half : {0, 1}) {
+          EXPECT_LT(rows.half_at(row, b, half), 2 * room);
+          EXPECT_TRUE(halves.insert(rows.half_at(row, b, half)).second);
+        }
+      }
+    }
+  }
+}
+
+// The blocks of one row are next to each other: 512 bytes apart they would compete for an eighth of a cache.
+TEST(QuantizedRowsLayout, FewRowsLieCloseTogether) {
+  AlignedArray<std::byte> memory(QuantizedRows::bytes(40, 4096));
+  QuantizedRows rows = QuantizedRows::from(memory.data(), 40, 4096);
+  for (const size_t n : {1, 2, 4, 8, 16}) {
+    rows.set_rows(n);
+    EXPECT_EQ(rows.at(0, 1) - rows.at(0, 0), n);
+  }
+  rows.set_rows(40);
+  EXPECT_EQ(rows.at(0, 1), kRowGroup);
 }
 
 }  // namespace

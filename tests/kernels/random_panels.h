@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "base/check.h"
 #include "kernels/dispatch.h"
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
@@ -17,7 +18,7 @@ namespace ibid {
 
 inline constexpr PanelType kQuantizedPanels[] = {PanelType::kP4, PanelType::kP4m, PanelType::kP4k,
                                                  PanelType::kP5, PanelType::kP5m, PanelType::kP5k,
-                                                 PanelType::kP8, PanelType::kP6k,
+                                                 PanelType::kP8, PanelType::kP6k, PanelType::kP2k,
                                                  PanelType::kP4e, PanelType::kP4f, PanelType::kP4n,
                                                  PanelType::kP4nk, PanelType::kP3s, PanelType::kP3x,
                                                  PanelType::kP2x, PanelType::kP2s, PanelType::kP1s,
@@ -81,7 +82,7 @@ inline void add_random_scales(const PanelFormat& format, size_t n_cols, std::mt1
       if (format.has_mins) rows.mins.push_back(random_f16(rng, 0.2f));
       continue;
     }
-    if (col % kChunkCols == 0) {
+    if (col % kSuperChunkCols == 0) {
       rows.super_scales.push_back(float_to_fp16(random_f16(rng, 0.002f)));
       if (format.has_mins) rows.super_mins.push_back(float_to_fp16(random_f16(rng, 0.005f)));
     }
@@ -245,8 +246,12 @@ inline AlignedArray<float> run_linear(const Kernels& kernels, const TestWeights&
   for (size_t r = rows.begin; r < rows.end; ++r) {
     kernels.quantize_blocks(&in.values[r * in.stride], r - rows.begin, {0, x.blocks()}, x);
   }
-  AlignedArray<std::byte> scratch(linear_scratch_bytes(w.packed.n_cols));
+  const size_t scratch_bytes = linear_scratch_bytes(w.packed.n_cols);
+  AlignedArray<std::byte> scratch(scratch_bytes + kPanelRows * sizeof(float));
   kernels.linear_int8(w.packed, x, panels, y.data(), stride, scratch.data());
+  for (size_t i = scratch_bytes; i < scratch.size(); ++i) {
+    CHECK(scratch[i] == std::byte{0x5a}) << kernels.name << " writes behind its scratch";
+  }
   return y;
 }
 

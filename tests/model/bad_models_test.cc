@@ -177,9 +177,10 @@ TEST(BadModels, Case67_ShapeThatDisagreesWithTheHyperparameters) {
   expect_error(load_written(writer), ErrorCode::kBadShape, "token_embd.weight is [120, 64], wanted [119, 64]");
 }
 
+// A layer's is another model's (unused_tensors_test.cc).
 TEST(BadModels, Case68_ExtraTensorsDoNoHarm) {
   GgufWriter writer = tiny_model_writer({});
-  writer.add_tensor_of("blk.0.something_new.weight", DType::kF32, Shape{{4, 4}, 2}, std::vector<float>(16));
+  writer.add_tensor_of("v.something_new.weight", DType::kF32, Shape{{4, 4}, 2}, std::vector<float>(16));
   EXPECT_TRUE(load_written(writer).ok());
 }
 
@@ -239,6 +240,84 @@ TEST(BadModels, ABlockWhoseScaleIsNotFiniteNamesItsTensor) {
                    "tensor blk.1.ffn_up.weight holds a scale that is not finite");
     }
   }
+}
+
+// In any matrix that a pass would read, in any type of floats.
+TEST(BadModels, AFloatThatIsNotFiniteNamesItsTensor) {
+  TinyModel tiny;
+  const size_t q_dim = tiny.n_heads * tiny.head_dim;
+  const struct {
+    const char* name;
+    Shape shape;
+  } kMatrices[] = {{"token_embd.weight", {{tiny.vocab_size, tiny.dim}, 2}},
+                   {"output.weight", {{tiny.vocab_size, tiny.dim}, 2}},
+                   {"blk.0.attn_k.weight", {{tiny.n_kv_heads * tiny.head_dim, tiny.dim}, 2}},
+                   {"blk.1.attn_output.weight", {{tiny.dim, q_dim}, 2}},
+                   {"blk.2.ffn_down.weight", {{tiny.dim, tiny.ffn_dim}, 2}}};
+  for (const auto& matrix : kMatrices) {
+    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}) {
+      for (const double bad : {std::nan(""), double{INFINITY}, -double{INFINITY}}) {
+        tiny.without = matrix.name;
+        GgufWriter writer = tiny_model_writer(tiny);
+        const size_t n = matrix.shape.elements();
+        if (dtype == DType::kF64) {
+          std::vector<double> values(n, 0.1);
+          values[n - 1] = bad;
+          writer.add_tensor(matrix.name, dtype, matrix.shape, std::as_bytes(std::span(values)));
+        } else {
+          std::vector<float> values(n, 0.1f);
+          values[n - 1] = static_cast<float>(bad);
+          writer.add_tensor_of(matrix.name, dtype, matrix.shape, values);
+        }
+        SCOPED_TRACE(std::string(dtype_name(dtype)));
+        for (const Numerics numerics : {Numerics::kExact, Numerics::kReference}) {
+          expect_error(load_written(writer, {.numerics = numerics}), ErrorCode::kNonFinite,
+                       std::string("tensor ") + matrix.name + " holds a value that is not finite");
+        }
+      }
+    }
+  }
+}
+
+// Finite weights whose products are not, with int8 inputs behind them, in which there is no NaN: the pass fails, asked
+// for logits or not, and the sequence goes on from its last commit as if nothing had been.
+TEST(BadModels, AnOverflowNamesItsLayer) {
+  TinyModel tiny;
+  tiny.matrix_dtype = tiny.head_dtype = DType::kQ4_0;
+  const auto good = load_tiny_model(tiny, {.n_threads = 1});
+  tiny.without = "blk.1.ffn_down.weight";
+  GgufWriter writer = tiny_model_writer(tiny);
+  writer.add_tensor_of(tiny.without, DType::kF32, Shape{{tiny.dim, tiny.ffn_dim}, 2},
+                       std::vector<float>(tiny.dim * tiny.ffn_dim, std::numeric_limits<float>::max()));
+  const TempDir dir;
+  ASSERT_TRUE(writer.write(dir.file("bad.gguf")).ok());
+  const auto file = open_model_file(dir.file("bad.gguf"));
+  KvPagePool pool(good->kv_layout(), size_t{16} << 20);
+  KvCacheEntry entry(pool), untouched(pool);
+  const Tokens tokens = random_tokens(40, tiny.vocab_size, 1);
+  const auto feed = [&](LanguageModel& model, KvCacheEntry& to, TokenSpan part, WantLogits want, Logits& logits) {
+    const SequenceChunk chunk{&to, part, want};
+    return model.forward(std::span(&chunk, 1), {}, logits);
+  };
+  Logits got, wanted;
+  for (KvCacheEntry* of : {&entry, &untouched}) {
+    ASSERT_TRUE(feed(*good, *of, TokenSpan(tokens).first(5), WantLogits::kLast, got).ok());
+  }
+  for (const Numerics numerics : {Numerics::kExact, Numerics::kReference}) {
+    const auto bad = load_language_model(**file, {.numerics = numerics, .n_threads = 2});
+    ASSERT_TRUE(bad.ok()) << bad.status().to_string();
+    for (const size_t n : {1u, 35u}) {
+      for (const WantLogits want : {WantLogits::kNone, WantLogits::kLast}) {
+        const Status status = feed(**bad, entry, TokenSpan(tokens).subspan(5, n), want, got);
+        EXPECT_EQ(status.code(), ErrorCode::kNonFinite);
+        EXPECT_EQ(status.message(), "layer 1 computed a number that is not finite");
+        EXPECT_EQ(entry.length(), 5u);
+      }
+    }
+  }
+  ASSERT_TRUE(feed(*good, entry, TokenSpan(tokens).subspan(5), WantLogits::kAll, got).ok());
+  ASSERT_TRUE(feed(*good, untouched, TokenSpan(tokens).subspan(5), WantLogits::kAll, wanted).ok());
+  for (size_t i = 0; i < wanted.n_rows(); ++i) EXPECT_TRUE(std::ranges::equal(got.row(i), wanted.row(i))) << i;
 }
 
 TEST(BadModels, UnsupportedRopeScalingIsNamed) {

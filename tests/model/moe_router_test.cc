@@ -55,6 +55,13 @@ TEST(MoeRouter, SoftmaxOfTheChosen) {
   expect_weights(route_row(rule, {5, 5 + kLog3, 4, -80}), {0, 1}, {0.25, 0.75});
 }
 
+// Where sigmoids are all 1, logits still tell which is better.
+TEST(MoeRouter, SigmoidOfTheChosen) {
+  const RouterRule rule{.scores = RouterScores::kSigmoidOfChosen, .n_experts = 4, .n_experts_active = 2};
+  expect_weights(route_row(rule, {-kLog3, -80, 0, -9}), {0, 2}, {0.25, 0.5});
+  expect_weights(route_row(rule, {40, 60, 50, 45}), {1, 2}, {1, 1});
+}
+
 TEST(MoeRouter, SigmoidScaled) {
   const RouterRule rule{.scores = RouterScores::kSigmoid, .n_experts = 3, .n_experts_active = 2, .normalized = true,
                         .weight_scale = 2.5f};

@@ -14,7 +14,7 @@ namespace ibid {
 namespace {
 
 constexpr DType kPackable[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
-                               DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
+                               DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
                                DType::kTQ1_0, DType::kTQ2_0, DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS,
                                DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ4_XS,
                                DType::kIQ4_NL, DType::kMXFP4, DType::kNVFP4,
@@ -43,13 +43,11 @@ struct Decoded {
       unpack_row(dtype, blocks, codes, scales, mins);
       return;
     }
-    std::vector<uint16_t> d(codes.size() / kMaxValuesPerBlock), dmin(layout.has_mins ? d.size() : 0);
+    super_scales.resize(codes.size() / kMaxValuesPerBlock);
+    super_mins.resize(layout.has_mins ? super_scales.size() : 0);
     scale_codes.resize(groups);
     min_codes.resize(layout.has_mins ? groups : 0);
-    unpack_super_row(dtype, blocks, codes, {d, dmin, scale_codes, min_codes});
-    const size_t chunks = kMaxValuesPerBlock / kChunkCols;
-    for (size_t i = 0; i < d.size() * chunks; ++i) super_scales.push_back(d[i / chunks]);
-    for (size_t i = 0; i < dmin.size() * chunks; ++i) super_mins.push_back(dmin[i / chunks]);
+    unpack_super_row(dtype, blocks, codes, {super_scales, super_mins, scale_codes, min_codes});
   }
 
   PanelRows rows() const {

@@ -151,6 +151,36 @@ TEST(BadScales, NameTheirTensor) {
   EXPECT_GE(n_refused, 20u);
 }
 
+// Rows of floats, of which one holds an infinity: blocks that were put out as floats on their way here.
+class MadeFloats : public RowSource {
+ public:
+  void read_rows(std::span<const uint64_t> rows, std::byte* out) const override {
+    for (const uint64_t row : rows) {
+      const std::vector<float> values(8, row == 19 ? INFINITY : 1.0f);
+      std::memcpy(out, values.data(), values.size() * sizeof(float));
+      out += values.size() * sizeof(float);
+    }
+  }
+  std::vector<std::span<const std::byte>> parts() const override { return {}; }
+};
+
+TEST(BadScales, AreFoundInFloatsThatWereMadeOfBlocks) {
+  const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(2).value();
+  const MadeFloats rows;
+  for (const size_t n_rows : {size_t{19}, size_t{20}}) {
+    TensorView made;
+    made.shape = {{n_rows, 8}, 2};
+    made.source = &rows;
+    Result<Arena> arena = Arena::create(size_t{1} << 20);
+    ASSERT_TRUE(arena.ok());
+    const PackedMatrix packed{PanelType::kPF, n_rows, 8, arena->allocate(packed_bytes(PanelType::kPF, n_rows, 8))};
+    PackingList list;
+    list.add("made", made, {}, false, packed);
+    const Status status = list.run(*team, [](const TensorView&) {});
+    EXPECT_EQ(status.code(), n_rows == 20 ? ErrorCode::kNonFinite : ErrorCode::kOk) << status.to_string();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, PackingListTest, testing::Values(1, 2, 5));
 
 }  // namespace

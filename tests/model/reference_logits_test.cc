@@ -120,7 +120,7 @@ TEST(ReferenceLogits, CommittedFamilies) {
     ASSERT_TRUE(config.ok()) << config.status().to_string();
     expect_logits(*file, *config, *open(directory.path().string() + "/logits.safetensors"), 1e-4);
   }
-  EXPECT_EQ(n_models, 6u);
+  EXPECT_EQ(n_models, 11u);
 }
 
 // A model that also sees has its keys in a section, other names before those of its tensors, and tensors of its eyes
@@ -148,6 +148,89 @@ TEST(ReferenceLogits, ModelsThatAlsoSeeAreTheirLanguageModels) {
     ASSERT_TRUE(model.ok()) << model.status().to_string();
     EXPECT_EQ(all_logits(**model, tokens), wanted);
   }
+}
+
+// A model written down in another way.
+std::vector<std::vector<float>> logits_written_as(const ModelFile& file, const Json& config,
+                                                  const std::vector<NamedTensor>& tensors, const Tokens& tokens) {
+  const TempDir dir;
+  std::ofstream(dir.file("config.json")) << config.dump();
+  CHECK(write_safetensors(dir.file("model.safetensors"), tensors).ok()) << file.path();
+  const auto written = open(dir.path());
+  const auto model = load_language_model(*written, {});
+  CHECK(model.ok()) << model.status().to_string();
+  return all_logits(**model, tokens);
+}
+
+std::vector<NamedTensor> tensors_of(const ModelFile& file) {
+  std::vector<NamedTensor> tensors;
+  for (const std::string& name : file.tensor_names()) tensors.push_back({name, *file.find_tensor(name)});
+  return tensors;
+}
+
+// Published configs of Qwen2-VL have the language model's keys among their own, those of transformers 5 in a section.
+TEST(ReferenceLogits, KeysOfTextAreTheSameInASectionAndOutside) {
+  const Tokens tokens = random_tokens(30, 40, 1);
+  for (const std::string name : {"qwen2_vl", "qwen2_5_vl"}) {
+    SCOPED_TRACE(name);
+    const auto file = open(golden_dir() + "/families/" + name);
+    Json config = *file->config_json();
+    const Json text = config["text_config"];
+    config.erase("text_config");
+    for (const auto& [key, value] : text.items()) {
+      if (!config.contains(key)) config[key] = value;
+    }
+    const auto wanted = all_logits(**load_language_model(*file, {}), tokens);
+    EXPECT_EQ(logits_written_as(*file, config, tensors_of(*file), tokens), wanted);
+  }
+}
+
+// Published files of Llama 4 have the language model in a section and behind a prefix, no kinds of layers, and say by a
+// number that queries grow.
+TEST(ReferenceLogits, Llama4AsItIsPublished) {
+  const Tokens tokens = random_tokens(140, 40, 1);
+  const auto file = open(golden_dir() + "/families/llama4_text");
+  Json text = *file->config_json();
+  for (const char* key : {"layer_types", "moe_layers"}) text.erase(key);
+  text["attn_temperature_tuning"] = 4;
+  std::vector<NamedTensor> tensors = tensors_of(*file);
+  for (NamedTensor& tensor : tensors) tensor.name = "language_model." + tensor.name;
+  const auto wanted = all_logits(**load_language_model(*file, {}), tokens);
+  EXPECT_EQ(logits_written_as(*file, {{"model_type", "llama4"}, {"text_config", text}}, tensors, tokens), wanted);
+  text["no_rope_layers"] = Json::array();  // every fourth, as none
+  EXPECT_NE(logits_written_as(*file, text, tensors_of(*file), tokens), wanted);
+
+  text["attention_chunk_size"] = 100;
+  const TempDir dir;
+  std::ofstream(dir.file("config.json")) << text.dump();
+  ASSERT_TRUE(write_safetensors(dir.file("model.safetensors"), tensors_of(*file)).ok());
+  const Status status = load_language_model(*open(dir.path()), {}).status();
+  EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(status.message(), testing::HasSubstr("attention_chunk_size is 100, supported are multiples of 64"));
+}
+
+// Published experts of Qwen3-VL are [in, out], those that transformers 5 writes [out, in].
+TEST(ReferenceLogits, ExpertsAreTheSameInEitherLayout) {
+  const Tokens tokens = random_tokens(30, 40, 1);
+  const auto file = open(golden_dir() + "/families/qwen3_vl_moe");
+  std::vector<NamedTensor> tensors = tensors_of(*file);
+  std::vector<std::vector<uint16_t>> turned;
+  for (NamedTensor& tensor : tensors) {
+    if (tensor.name.find(".experts.") == std::string::npos) continue;
+    const Shape shape = tensor.view.shape;
+    const auto* values = reinterpret_cast<const uint16_t*>(tensor.view.data.data());
+    std::vector<uint16_t>& to = turned.emplace_back(shape.elements());
+    for (size_t e = 0, i = 0; e < shape[0]; ++e) {
+      for (size_t r = 0; r < shape[1]; ++r) {
+        for (size_t c = 0; c < shape[2]; ++c, ++i) to[(e * shape[2] + c) * shape[1] + r] = values[i];
+      }
+    }
+    tensor.view.shape = Shape{{shape[0], shape[2], shape[1]}, 3};
+    tensor.view.data = std::as_bytes(std::span(to));
+  }
+  EXPECT_EQ(turned.size(), 6u);
+  const auto wanted = all_logits(**load_language_model(*file, {}), tokens);
+  EXPECT_EQ(logits_written_as(*file, *file->config_json(), tensors, tokens), wanted);
 }
 
 // A rule that asks for the length takes the context for it: a short sequence wants a model with a short context.
@@ -220,7 +303,7 @@ Quality against_naive(const TinyModel& tiny, const ModelOptions& options) {
 
 TEST(ReferenceLogits, ReferenceModeIsTheNaiveTransformerForEveryWeightType) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
-                            DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kTQ1_0,
+                            DType::kQ5_0, DType::kQ5_1, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kTQ1_0,
                             DType::kTQ2_0, DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS, DType::kIQ2_XS,
                             DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ4_XS, DType::kIQ4_NL,
                             DType::kMXFP4, DType::kNVFP4}) {

@@ -20,10 +20,15 @@ ARCHITECTURES = {
     "granite": "granite", "olmo2": "olmo2", "olmo3": "olmo2", "glm4": "glm4", "cohere": "command-r",
     "cohere2": "cohere2", "exaone4": "exaone4", "ernie4_5": "ernie4_5", "hunyuan_v1_dense": "hunyuan-dense",
     "seed_oss": "seed_oss", "stablelm": "stablelm", "starcoder2": "starcoder2", "gpt2": "gpt2",
-    "gpt_neox": "gptneox", "falcon": "falcon", "nemotron": "nemotron", "apertus": "apertus"}
-PERMUTED = {"llama", "mistral", "ministral3", "smollm3", "granite"}
+    "gpt_neox": "gptneox", "falcon": "falcon", "nemotron": "nemotron", "apertus": "apertus",
+    "afmoe": "afmoe", "deepseek_v3": "deepseek2", "ernie4_5_moe": "ernie4_5-moe", "glm4_moe": "glm4moe",
+    "glm4_moe_lite": "deepseek2", "gpt_oss": "gpt-oss", "granitemoe": "granitemoe", "granitemoehybrid": "granite",
+    "mixtral": "llama", "olmoe": "olmoe", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
+PERMUTED = {"llama", "mistral", "mixtral", "ministral3", "smollm3", "granite", "granitemoe", "granitemoehybrid"}
+LATENT = {"deepseek_v3", "glm4_moe_lite"}
+BY_SIGMOID = {"deepseek_v3", "glm4_moe_lite", "glm4_moe", "afmoe"}
 ONE_IS_ADDED = {"gemma", "gemma2", "gemma3_text", "nemotron"}
-DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "U8": np.uint8}
 
 
 def read_tensors(directory):
@@ -53,6 +58,9 @@ class Shape:
         self.kv_heads = get("num_key_value_heads", "num_kv_heads") or self.heads
         self.head_dim = get("head_dim") or self.dim // self.heads
         self.ffn = get("intermediate_size", "n_inner", "ffn_hidden_size") or 4 * self.dim
+        if self.kind in LATENT:
+            self.head_dim = config["qk_rope_head_dim"]
+        self.has_experts = bool(get("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"))
         self.context = get("max_position_embeddings", "n_positions")
         self.rms_eps = get("rms_norm_eps")
         self.eps = get("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
@@ -85,8 +93,11 @@ def write_rope(writer, config, s):
         writer.add_rope_scaling_factor(s.rope["factor"])
         writer.add_rope_scaling_orig_ctx_len(original)
         if "attention_factor" in s.rope:
-            writer.add_rope_scaling_attn_factors(s.rope["attention_factor"])
-        if "mscale_all_dim" in s.rope:
+            # The converter leaves it out, since published models have the usual one, beside which llama.cpp puts it.
+            writer.add_rope_scaling_attn_factors(s.rope["attention_factor"] / (1 + 0.1 * math.log(s.rope["factor"])))
+        if "mscale_all_dim" in s.rope and s.kind in LATENT:
+            writer.add_rope_scaling_yarn_log_mul(0.1 * s.rope["mscale_all_dim"])
+        elif "mscale_all_dim" in s.rope:
             writer.add_rope_scaling_yarn_log_mul(s.rope["mscale_all_dim"])
             writer.add_rope_scaling_yarn_beta_fast(s.rope["beta_fast"])
             writer.add_rope_scaling_yarn_beta_slow(s.rope["beta_slow"])
@@ -127,6 +138,52 @@ def write_gemma_keys(writer, config, s):
         [normal.inv_cdf(share) if share > 0 else -math.inf for share in config["activation_sparsity_pattern"]])
 
 
+def write_latent_keys(writer, config):
+    if config.get("q_lora_rank"):
+        writer.add_q_lora_rank(config["q_lora_rank"])
+    writer.add_kv_lora_rank(config["kv_lora_rank"])
+    # What llama.cpp computes with are the latents: one key and value for all heads.
+    writer.add_key_length(config["kv_lora_rank"] + config["qk_rope_head_dim"])
+    writer.add_value_length(config["kv_lora_rank"])
+    writer.add_key_length_mla(config["qk_nope_head_dim"] + config["qk_rope_head_dim"])
+    writer.add_value_length_mla(config["v_head_dim"])
+
+
+def write_expert_keys(writer, config, s):
+    get = lambda *names: next((config[n] for n in names if config.get(n) is not None), None)
+    writer.add_expert_count(get("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"))
+    writer.add_expert_used_count(get("num_experts_per_tok", "moe_k"))
+    width = get("moe_intermediate_size") or (s.ffn if s.kind == "gpt_oss" else None)
+    if width:
+        writer.add_expert_feed_forward_length(width)
+    if s.kind == "gpt_oss":  # the converter leaves it out: llama.cpp has the usual one, 7
+        writer.add_float32("gpt-oss.swiglu_clamp_exp", config["swiglu_limit"])
+    n_shared = get("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+    if n_shared is not None:
+        writer.add_expert_shared_count(n_shared)
+        if s.kind == "ernie4_5_moe":
+            writer.add_expert_shared_feed_forward_length(n_shared * width)
+    if get("shared_expert_intermediate_size"):
+        writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+    if s.kind in BY_SIGMOID:
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    scale, norm = get("routed_scaling_factor", "route_scale"), get("norm_topk_prob", "route_norm")
+    if scale is not None:
+        writer.add_expert_weights_scale(scale)
+    if norm is not None:
+        writer.add_expert_weights_norm(norm)
+    elif s.kind == "afmoe":
+        writer.add_expert_weights_norm(True)
+    if (config.get("n_group") or 1) > 1:
+        writer.add_expert_group_count(config["n_group"])
+        writer.add_expert_group_used_count(config["topk_group"])
+    leading = get("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index")
+    if leading is not None:
+        writer.add_leading_dense_block_count(leading)
+    if get("moe_layer_interval"):
+        writer.add_interleave_moe_layer_step(config["moe_layer_interval"])
+
+
 def write_keys(writer, config, s):
     writer.add_context_length(s.context)
     writer.add_embedding_length(s.dim)
@@ -134,13 +191,17 @@ def write_keys(writer, config, s):
     doubled = config.get("num_kv_shared_layers", 0) if config.get("use_double_wide_mlp") else 0
     writer.add_feed_forward_length([s.ffn] * (s.layers - doubled) + [2 * s.ffn] * doubled if doubled else s.ffn)
     writer.add_head_count(s.heads)
-    writer.add_head_count_kv(s.kv_heads)
+    writer.add_head_count_kv(1 if s.kind in LATENT else s.kv_heads)
     writer.add_vocab_size(config["vocab_size"])
-    if config.get("head_dim"):
+    if s.kind in LATENT:
+        write_latent_keys(writer, config)
+    elif config.get("head_dim"):
         writer.add_key_length(s.head_dim)
         writer.add_value_length(s.head_dim)
     if s.kind in ("gemma3n_text", "gemma4_text"):
         write_gemma_keys(writer, config, s)
+    if s.has_experts:
+        write_expert_keys(writer, config, s)
     if s.rms_eps is not None:
         writer.add_layer_norm_rms_eps(s.rms_eps)
     if s.eps is not None:
@@ -164,7 +225,7 @@ def write_keys(writer, config, s):
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
     if s.kind == "gemma3_text":
         writer.add_float32("gemma3.rope.freq_base_swa", config["rope_local_base_freq"])
-    if s.kind == "granite":
+    if s.kind.startswith("granite"):
         writer.add_attention_scale(config["attention_multiplier"])
         writer.add_embedding_scale(config["embedding_multiplier"])
         writer.add_residual_scale(config["residual_multiplier"])
@@ -191,17 +252,84 @@ def converted(name, values, s):
     return values
 
 
+def swapped(blocks):
+    """16 bytes of gpt-oss, of which byte j has values 2 j and 2 j + 1, as ggml's, of which it has j and j + 16."""
+    values = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(*blocks.shape[:-1], 32)
+    return values[..., :16] | values[..., 16:] << 4
+
+
+def split(name, dtype, values, config, s, parts):
+    """A tensor of a checkpoint as those that the converter makes of it, under names that the map knows; parts: what waits
+    for others."""
+    if name.endswith("kv_b_proj.weight"):
+        by_head = values.reshape(s.heads, -1, values.shape[-1])
+        nope = config["qk_nope_head_dim"]
+        yield name.replace("kv_b_proj", "k_b_proj"), dtype, by_head[:, :nope].swapaxes(1, 2)
+        yield name.replace("kv_b_proj", "v_b_proj"), dtype, by_head[:, nope:]
+    elif "shared_mlp.input_linear" in name:
+        half = values.shape[0] // 2
+        yield name.replace("shared_mlp.input_linear", "mlp.gate_proj"), dtype, values[:half]
+        yield name.replace("shared_mlp.input_linear", "mlp.up_proj"), dtype, values[half:]
+    elif "shared_mlp.output_linear" in name:
+        yield name.replace("shared_mlp.output_linear", "mlp.down_proj"), dtype, values
+    elif "block_sparse_moe.input_linear" in name:
+        half = values.shape[1] // 2
+        yield name.replace("block_sparse_moe.input_linear", "mlp.experts.gate_proj"), dtype, values[:, :half]
+        yield name.replace("block_sparse_moe.input_linear", "mlp.experts.up_proj"), dtype, values[:, half:]
+    elif s.kind == "gpt_oss" and ".experts." in name:
+        if name.endswith(("_blocks", "_scales")):
+            stem = name.rsplit("_", 1)[0]
+            parts.setdefault(stem, {})[name[-6:]] = values
+            if len(parts[stem]) < 2:
+                return
+            dtype = "MXFP4"
+            values = np.concatenate([parts[stem]["scales"][..., None], swapped(parts[stem]["blocks"])], axis=-1)
+            values = values.reshape(*values.shape[:2], -1)
+            name = stem
+        elif not name.endswith("_bias"):
+            values = values.swapaxes(1, 2)
+        suffix = ".bias" if name.endswith("_bias") else ".weight"
+        name = name.removesuffix("_bias")
+        if name.endswith("gate_up_proj"):
+            yield name.replace("gate_up_proj", "gate_proj") + suffix, dtype, values[:, 0::2]
+            yield name.replace("gate_up_proj", "up_proj") + suffix, dtype, values[:, 1::2]
+        else:
+            yield name + suffix, dtype, values
+    elif ".experts." in name and name.split(".experts.")[1][0].isdigit():
+        before, after = name.split(".experts.")
+        number, which = after.split(".", 1)
+        experts = parts.setdefault(f"{before}.experts.{which}", {})
+        experts[int(number)] = values
+        count = next(config[n] for n in ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+                     if config.get(n))
+        if len(experts) == count:
+            yield f"{before}.experts.{which}", dtype, np.stack([experts[i] for i in range(count)])
+    else:
+        name = name.replace(".moe_statics.e_score_correction_bias", ".moe_statics.e_score_correction.bias")
+        name = name.replace(".gate.e_score_correction_bias", ".e_score_correction.bias")
+        if name.endswith((".expert_bias", ".sinks")):
+            name += ".bias" if name.endswith(".expert_bias") else ".weight"
+        yield name, dtype, values
+
+
+def split_tensors(directory, config, s):
+    parts = {}
+    for name, dtype, values in read_tensors(directory):
+        yield from split(name, dtype, values, config, s, parts)
+
+
 def write_twin(directory, out):
     config = json.loads((directory / "config.json").read_text())
     s = Shape(config)
     name_of = {v: k for k, v in gguf.MODEL_ARCH_NAMES.items()}
     arch = ARCHITECTURES[s.kind]
     writer = gguf.GGUFWriter(str(out), arch)
+    writer.add_tokenizer_model("none")
     write_keys(writer, config, s)
     names = gguf.get_tensor_name_map(name_of[arch], s.layers)
     learned = {}
     stacked = {}
-    for name, dtype, values in read_tensors(directory):
+    for name, dtype, values in split_tensors(directory, config, s):
         if ".act_fn." in name:
             learned.setdefault(name.rsplit(".", 1)[1], []).append(float(widened(dtype, values).reshape(-1)[0]))
             continue
@@ -213,7 +341,9 @@ def write_twin(directory, out):
         mapped = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert mapped is not None, f"{directory.name}: gguf has no name for {name}"
         values = np.ascontiguousarray(converted(name, values, s))
-        if values.ndim == 1:
+        if dtype == "MXFP4":
+            writer.add_tensor(mapped, values, raw_dtype=gguf.GGMLQuantizationType.MXFP4)
+        elif values.ndim == 1 or "ffn_gate_inp" in mapped or mapped.endswith(".bias"):
             values = widened(dtype, values)
             if s.kind in ONE_IS_ADDED and name.endswith("norm.weight"):
                 values = values + np.float32(1)
@@ -237,7 +367,9 @@ if __name__ == "__main__":
     source, target = map(pathlib.Path, sys.argv[1:3])
     target.mkdir(parents=True, exist_ok=True)
     for checkpoint in sorted(p for p in source.iterdir() if (p / "config.json").exists()):
-        kind = json.loads((checkpoint / "config.json").read_text())["model_type"]
-        if kind in ARCHITECTURES:
+        config = json.loads((checkpoint / "config.json").read_text())
+        kind = config["model_type"]
+        recurrent = any("attention" not in t for t in config.get("layer_types") or [])
+        if kind in ARCHITECTURES and not recurrent:
             write_twin(checkpoint, target / (checkpoint.name + ".gguf"))
             print(checkpoint.name)

@@ -23,7 +23,7 @@ constexpr HalfField kHalfFields[] = {
     {DType::kTQ1_0, 52, 1},         {DType::kTQ2_0, 64, 2},         {DType::kIQ1_S, 0, 15 * 9 / 8.0f},
     {DType::kIQ2_XXS, 0, 31 * 43 / 8.0f}, {DType::kIQ2_XS, 0, 31 * 43 / 8.0f}, {DType::kIQ2_S, 0, 31 * 43 / 8.0f},
     {DType::kIQ3_XXS, 0, 62 * 62 / 8.0f}, {DType::kIQ3_S, 0, 31 * 15},        {DType::kIQ4_XS, 0, 32 * 127},
-    {DType::kIQ4_NL, 0, 127},
+    {DType::kIQ4_NL, 0, 127},       {DType::kQ2_K, 80, 3 * 15},     {DType::kQ3_K, 108, 4 * 32},
 };
 
 void set_scale(DType dtype, float spread, std::byte* block) {
@@ -50,6 +50,9 @@ void set_scale(DType dtype, float spread, std::byte* block) {
   CHECK(field != std::end(kHalfFields)) << dtype_name(dtype);
   const uint16_t half = float_to_fp16(spread / field->largest);
   std::memcpy(block + field->at, &half, sizeof half);
+  if (dtype != DType::kQ2_K) return;
+  const uint16_t min = float_to_fp16(1.5f * spread / field->largest);  // of mins, so that the values' mean is 0
+  std::memcpy(block + field->at + sizeof half, &min, sizeof min);
 }
 
 float rms_of(DType dtype, const std::vector<std::byte>& blocks, size_t n_values) {

@@ -65,6 +65,7 @@ inline constexpr WeightsAndKv kEveryPanelType[] = {
     {"Q4_K_weights_F16_KV", KvDType::kF16, DType::kQ4_K, DType::kQ6_K},
     {"Q5_K_weights_Int8_KV", KvDType::kInt8, DType::kQ5_K, DType::kQ6_K},
     {"Q6_K_weights_F32_KV", KvDType::kF32, DType::kQ6_K, DType::kQ4_K},
+    {"Q2_K_weights_Int8_KV", KvDType::kInt8, DType::kQ2_K, DType::kQ6_K},
     {"MXFP4_weights_F16_KV", KvDType::kF16, DType::kMXFP4, DType::kQ8_0},
     {"NVFP4_weights_Int8_KV", KvDType::kInt8, DType::kNVFP4, DType::kQ8_0},
     {"IQ4_NL_weights_F16_KV", KvDType::kF16, DType::kIQ4_NL, DType::kQ8_0},

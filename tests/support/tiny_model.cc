@@ -45,7 +45,9 @@ class TensorMaker {
     writer_.add_tensor(name, dtype, shape, random_blocks(dtype, shape.elements(), rms, seed_ + n_drawn_++));
   }
   // Quantised types that have no encoder get random blocks.
-  static bool is_encoded(DType dtype) { return dtype < DType::kTQ1_0; }
+  static bool is_encoded(DType dtype) {
+    return dtype < DType::kTQ1_0 && dtype != DType::kQ2_K && dtype != DType::kQ3_K;
+  }
 
   void add(const std::string& name, DType dtype, const Shape& shape, float mean, float spread) {
     std::vector<float> values(shape.elements());

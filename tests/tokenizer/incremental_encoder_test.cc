@@ -145,6 +145,30 @@ TEST(IncrementalEncoder, ACopyIsAFork) {
   EXPECT_EQ(forked, tokenizer->encode("hello working", TextOrigin::kInput));
 }
 
+// "\u00B2" is no word character, the "2" that the normalizer makes of it is one, and so a normalized token that must
+// be a word of its own does not stand behind it. The text is taken up again between the two, where only the context
+// tells what stood there; and the other way round behind the mark that StripAccents takes from a letter's end.
+TEST(IncrementalEncoder, AWordsEndIsJudgedByTheNormalizedTextAcrossAResumedPlace) {
+  const auto tokenizer = load_golden_tokenizer("prefix_accents");
+  for (const char* token : {"wSSNw", "wSLSNw", "wSRSNw", "wSLRSNw", "wnSNw"}) {
+    ASSERT_TRUE(tokenizer->find_token(token));
+    for (const char* before : {" the\u4E00\u00B2", "\u00C9x\u00B2", "x\u0301", "1 \u0301", "?."}) {
+      const std::string text = std::string(before) + token + "<nN>\u3002 a";
+      const Tokens whole = tokenizer->encode(text, TextOrigin::kTemplate);
+      for (size_t first = 0; first <= text.size(); ++first) {
+        for (size_t second = first; second <= text.size(); ++second) {
+          IncrementalEncoder encoder(*tokenizer);
+          Tokens tokens;
+          apply_delta(encoder.append(text.substr(0, first), TextOrigin::kTemplate), tokens);
+          apply_delta(encoder.append(text.substr(first, second - first), TextOrigin::kTemplate), tokens);
+          apply_delta(encoder.append(text.substr(second), TextOrigin::kTemplate), tokens);
+          ASSERT_EQ(tokens, whole) << testing::PrintToString(text) << " cut at " << first << " and " << second;
+        }
+      }
+    }
+  }
+}
+
 TEST(IncrementalEncoder, AnEmptyAppendChangesNothing) {
   const auto tokenizer = load_golden_tokenizer("gpt2");
   IncrementalEncoder encoder(*tokenizer);

@@ -31,6 +31,7 @@ struct PieceVocabulary {
   std::vector<std::string> merges;
   std::vector<std::pair<std::string, uint32_t>> ids;
   std::vector<std::pair<std::string, bool>> flags;
+  std::string charsmap;
 
   PieceVocabulary() {
     constexpr const char* kDigits = "0123456789ABCDEF";
@@ -60,6 +61,9 @@ struct PieceVocabulary {
     if (!scores.empty()) writer.add_f32s("tokenizer.ggml.scores", scores);
     if (!merges.empty()) writer.add_strings("tokenizer.ggml.merges", merges);
     for (const auto& [key, id] : ids) writer.add_u32("tokenizer.ggml." + key, id);
+    if (!charsmap.empty()) {
+      writer.add_i32s("tokenizer.ggml.precompiled_charsmap", std::vector<int32_t>(charsmap.begin(), charsmap.end()));
+    }
     for (const auto& [key, flag] : flags) writer.add_bool("tokenizer.ggml." + key, flag);
     const TempDir dir;
     const std::string path = dir.file("model.gguf");
@@ -68,6 +72,17 @@ struct PieceVocabulary {
     return load_tokenizer(*file);
   }
 };
+
+std::string base64_bytes(const std::string& text) {
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  uint32_t bits = 0;
+  for (size_t i = 0; i < text.size() && text[i] != '='; ++i) {
+    bits = bits << 6 | static_cast<uint32_t>(kLetters.find(text[i]));
+    if (i % 4 != 0) out += static_cast<char>(bits >> (6 - 2 * (i % 4)) & 0xFF);
+  }
+  return out;
+}
 
 Tokens all(const Tokenizer& tokenizer, std::string_view text, bool add_special = false) {
   return tokenizer.encode(text, TextOrigin::kTemplate, add_special);
@@ -204,6 +219,32 @@ INSTANTIATE_TEST_SUITE_P(
         {"UnknownTokenOutOfRange", ErrorCode::kBadVocab, "unknown_token_id is 70000",
          [](auto& v) { v.ids = {{"unknown_token_id", 70'000}}; }},
         {"BosOutOfRange", ErrorCode::kBadVocab, "bos_token_id is 269", [](auto& v) { v.ids = {{"bos_token_id", 269}}; }},
+        {"UnigramWithoutScores", ErrorCode::kMissingKey, "tokenizer.ggml.scores",
+         [](auto& v) {
+           v.model = "t5";
+           v.scores.clear();
+         }},
+        {"UnigramWithAnInfiniteScore", ErrorCode::kBadVocab, "inf",
+         [](auto& v) {
+           v.model = "t5";
+           v.scores.back() = std::numeric_limits<float>::infinity();
+         }},
+        {"UnigramWithATokenTwice", ErrorCode::kBadVocab, "'he'",
+         [](auto& v) {
+           v.model = "t5";
+           v.add("he", 1, 0);
+         }},
+        {"UnigramWhoseUnknownTokenIsPadding", ErrorCode::kBadVocab, "unknown_token_id is 269, which is no token",
+         [](auto& v) {
+           v.model = "t5";
+           v.add("[PAD269]", 5, 0);
+           v.ids = {{"unknown_token_id", 269}};
+         }},
+        {"ATableThatIsNone", ErrorCode::kBadVocab, "precompiled_charsmap is damaged",
+         [](auto& v) {
+           v.model = "t5";
+           v.charsmap = "\xFF\xFF\xFF\x7F";
+         }},
         {"AnUnknownType", ErrorCode::kBadVocab, "unknown type 9", [](auto& v) { v.types.back() = 9; }},
         {"MergesMissing", ErrorCode::kMissingKey, "tokenizer.ggml.merges", [](auto& v) { v.model = "gemma4"; }},
         {"MergeOfAMissingToken", ErrorCode::kBadMerge, "'zz'",
@@ -291,6 +332,83 @@ INSTANTIATE_TEST_SUITE_P(
         {"NoDecoder", "llama2", ErrorCode::kUnsupported, "decoder", [](Json& j) { j["decoder"] = nullptr; }},
     }),
     [](const auto& hostile) { return hostile.param.name; });
+
+// The Unigram of the golden cases, told in GGUF's keys: it has T5's steps, but for the cut at white space.
+PieceVocabulary unigram_vocabulary(const Json& json, const Tokenizer& of_json) {
+  PieceVocabulary v;
+  v.model = "t5";
+  v.tokens.clear();
+  v.types.clear();
+  v.scores.clear();
+  for (const Json& entry : json["model"]["vocab"]) {
+    v.add(entry[0].get<std::string>(), 1, entry[1].get<float>());
+  }
+  for (const Json& token : json["added_tokens"]) {
+    const auto id = static_cast<size_t>(*of_json.find_token(token["content"].get<std::string>()));
+    while (v.tokens.size() <= id) v.add("[PAD" + std::to_string(v.tokens.size()) + "]", 5, -10'000);
+    v.tokens[id] = token["content"].get<std::string>();
+    v.types[id] = token["special"].get<bool>() ? 3 : 4;
+    if (v.tokens[id] == "<unk>") v.types[id] = 2;
+  }
+  v.ids = {{"unknown_token_id", 0}, {"eos_token_id", 0}};
+  v.flags = {{"add_space_prefix", true}, {"remove_extra_whitespaces", true}, {"add_eos_token", false}};
+  return v;
+}
+
+TEST(LoadPieces, UnigramOfGgufIsThatOfTokenizerJson) {
+  Json json = *parse_json(read_whole_file(golden_dir() + "/tokenizer/unigram.json"), "unigram");
+  for (Json& entry : json["model"]["vocab"]) entry[1] = entry[1].get<float>();  // GGUF's scores are floats
+  Json added = Json::array();
+  for (const Json& token : json["added_tokens"]) {
+    const bool flagged = token["lstrip"] == true || token["rstrip"] == true || token["single_word"] == true ||
+                         token["normalized"] == true;
+    // SentencePiece's own symbols are tokens of the model as well.
+    const bool is_piece = std::any_of(json["model"]["vocab"].begin(), json["model"]["vocab"].end(),
+                                      [&](const Json& entry) { return entry[0] == token["content"]; });
+    if (!flagged && (is_piece || token["special"] == true)) added.push_back(token);
+  }
+  json["added_tokens"] = added;
+  Json& steps = json["normalizer"]["normalizers"];
+  steps.insert(steps.begin() + 1, Json{{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
+  json["pre_tokenizer"] = Json{
+      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "always"}, {"split", true}};
+  json["decoder"] = json["pre_tokenizer"];
+  json["post_processor"] = nullptr;
+  const auto of_json = load_tokenizer(MemoryModelFile({{"tokenizer.json", json.dump()}}));
+  ASSERT_TRUE(of_json.ok()) << of_json.status().message();
+  PieceVocabulary v = unigram_vocabulary(json, **of_json);
+  v.charsmap = base64_bytes(steps[0]["precompiled_charsmap"].get<std::string>());
+  const auto of_gguf = v.load();
+  ASSERT_TRUE(of_gguf.ok()) << of_gguf.status().message();
+  std::mt19937_64 random(test_seed());
+  for (int i = 0; i < 5'000; ++i) {
+    const std::string text = random_text(random, i % 2 == 0);
+    const auto origin = i % 3 == 0 ? TextOrigin::kInput : TextOrigin::kTemplate;
+    const Tokens ids = (*of_gguf)->encode(text, origin);
+    ASSERT_EQ(ids, (*of_json)->encode(text, origin)) << testing::PrintToString(text);
+    ASSERT_EQ((*of_gguf)->decode(ids), (*of_json)->decode(ids)) << testing::PrintToString(text);
+  }
+}
+
+TEST(LoadPieces, UnigramsKeysSayWhatIsDoneToSpaces) {
+  PieceVocabulary v;
+  v.model = "t5";
+  v.ids = {{"unknown_token_id", 0}, {"eos_token_id", 2}};
+  v.flags = {{"add_space_prefix", true}, {"remove_extra_whitespaces", true}};
+  const auto few = v.load();
+  ASSERT_TRUE(few.ok()) << few.status().message();
+  v.flags = {{"add_space_prefix", true}};
+  const auto all_of_them = v.load();
+  v.flags = {};
+  const auto as_it_is = v.load();
+  const TokenId mark = v.id("\u2581"), h = v.id("\u2581h"), e = v.id("e");
+  EXPECT_EQ(all(**few, "  h  e "), (Tokens{h, mark, e}));
+  EXPECT_EQ(all(**all_of_them, "h  e "), (Tokens{h, mark, mark, e, mark}));
+  EXPECT_EQ(all(**as_it_is, "e h"), (Tokens{e, h}));
+  EXPECT_EQ(all(**few, "e", true), (Tokens{mark, e, 2}));
+  EXPECT_EQ((*few)->decode(Tokens{h, mark, e}), "h e");
+  EXPECT_EQ(all(**few, "\u00E9"), (Tokens{mark, v.id("<0xC3>"), v.id("<0xA9>")}));
+}
 
 // A table whose offsets lead out of it replaces nothing, and nobody reads beyond it.
 TEST(LoadPieceJson, ManglingTheCharsmapNeverCrashes) {

@@ -194,6 +194,27 @@ TEST(BlockFormats, EmptyRowIsFine) {
   dequantize_row(DType::kF32, {}, {});
 }
 
+TEST(BlockFormatsDeathTest, AnOutputOfAnotherSizeIsABugThatStops) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kF8E4M3Scaled, DType::kQ8_0,
+                            DType::kQ4_K}) {
+    SCOPED_TRACE(dtype_name(dtype));
+    const BlockSize size = dtype_block(dtype);
+    const std::vector<std::byte> blocks(2 * size.bytes);
+    std::vector<float> got(2 * size.values);
+    dequantize_row(dtype, blocks, got);
+    EXPECT_DEATH(dequantize_row(dtype, blocks, std::span(got).first(size.values)), "CHECK");
+    EXPECT_DEATH(dequantize_row(dtype, std::span(blocks).first(size.bytes), got), "CHECK");
+  }
+  const std::vector<std::byte> blocks(2 * dtype_block(DType::kQ4_K).bytes);
+  std::vector<int8_t> codes(2 * kMaxValuesPerBlock), scales(16), mins(16);
+  std::vector<uint16_t> d(2), dmin(2);
+  unpack_super_row(DType::kQ4_K, blocks, codes, {d, dmin, scales, mins});
+  EXPECT_DEATH(unpack_super_row(DType::kQ4_K, blocks, codes, {std::span(d).first(1), dmin, scales, mins}), "CHECK");
+  EXPECT_DEATH(unpack_super_row(DType::kQ4_K, blocks, codes, {d, {}, scales, mins}), "CHECK");
+  EXPECT_DEATH(unpack_super_row(DType::kQ4_K, blocks, codes, {d, dmin, std::span(scales).first(8), mins}), "CHECK");
+  EXPECT_DEATH(unpack_super_row(DType::kQ4_K, blocks, codes, {d, dmin, scales, {}}), "CHECK");
+}
+
 TEST(BlockFormats, OnlyNumbersOfALinearLayerAreDecodable) {
   EXPECT_TRUE(can_dequantize(DType::kF32));
   EXPECT_TRUE(can_dequantize(DType::kQ6_K));

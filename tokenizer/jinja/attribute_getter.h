@@ -1,4 +1,4 @@
-// How filters reach into items: attribute='a.b', case-insensitive keys.
+// Getters by which filters reach into items: attribute='a.b', case-insensitive keys.
 #pragma once
 
 #include <optional>

@@ -2,7 +2,7 @@
 // a later render of the same, longer conversation goes on. Small: it holds no messages (only their numbers),
 // and shares what did not change since the one before.
 //
-// It is worth something only while what the template had read by then is the same: usable() decides.
+// A checkpoint is usable only while what the template had read by then is still the same; usable() decides.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Lists, dicts and everything that can be iterated, seen alike whether they live in JSON or in values.
+// One view of lists, dicts and everything that can be iterated, whether they live in JSON or in values.
 #pragma once
 
 #include <cstddef>

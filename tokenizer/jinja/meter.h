@@ -2,7 +2,7 @@
 //
 // steps: statements, expressions and iterations; a message more allows kStepsPerMessage more. created: bytes
 // of strings and lists that were built; scanned: bytes that were looked at. The byte budgets grow with the
-// messages, whose size is asked for only when the fixed part is used up: a render of few new messages does
+// messages. Their size is asked for only when the fixed part is used up, so that a render of few new messages does
 // not look at the old ones.
 #pragma once
 

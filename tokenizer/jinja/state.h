@@ -1,8 +1,8 @@
-// RenderState: what one render holds while it runs, and what it has looked at.
+// RenderState: what one render holds while it runs, and a record of what it has looked at.
 //
-// MessageReads is the heart of O(new messages): every look at the messages passes through here, so that a
-// checkpoint knows which messages it depends on, how many it knows to exist, and whether anything was asked
-// that appending a message changes (then nothing after that is final).
+// MessageReads makes O(new messages) possible. Every look at the messages passes through it, so that a checkpoint
+// knows which messages it depends on, how many it knows to exist, and whether anything was asked whose answer a
+// further message changes (then nothing after that is final).
 #pragma once
 
 #include <cstddef>
