@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/command_line/option_kinds.h"
 #include "apps/models/model_catalog.h"
-#include "apps/option_kinds.h"
 #include "model/memory_plan.h"
 
 namespace ibid {

@@ -33,7 +33,7 @@ import time
 
 import write_tables
 
-# what: fields that say at what, the field of the number, whether less is better. As in apps/bench/figure.cc.
+# what: fields that say at what, the field of the number, whether less is better. As in bench/lab/figure.cc.
 KINDS = {
     "load": ((), "ms", True),
     "memory": ((), "peak_mb", True),

@@ -1,8 +1,10 @@
 # ibid_dependency(<package> ...): find_package(<package> REQUIRED ...) for the libraries that the product links;
 #   the installed package looks for the same ones.
-# ibid_library(<folder> SOURCES ... HEADERS ... DEPENDS ... PRIVATE_DEPENDS ...): the static library of one layer.
-# ibid_test(<folder> SOURCES ... DEPENDS ... [ISA]): the layer's GoogleTest executable; ISA reruns the whole of it,
-#   but for the tests of the real model, with each lesser instruction set forced.
+# ibid_library(<folder> DEPENDS ... PRIVATE_DEPENDS ... [EXCLUDE <regex>]): the static library of one layer. Its files are
+#   those of the folder: a list of them would be a second thing to keep. EXCLUDE: those that are not for every machine.
+# ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA]): the layer's GoogleTest executable, made of
+#   the folder's files or of SOURCES. ISA reruns the whole of it, but for the tests of the real model, with each lesser
+#   instruction set forced.
 include(GoogleTest)
 
 # Options structs are filled by designated initialisers; what is left out has its default.
@@ -65,13 +67,20 @@ macro(ibid_dependency)
 endmacro()
 
 function(ibid_library folder)
-  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCLUDE" "DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   set(target ibid_${folder})
-  add_library(${target} STATIC ${ARG_SOURCES})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS *.h)
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${ARG_EXCLUDE}")
+    list(FILTER headers EXCLUDE REGEX "${ARG_EXCLUDE}")
+  endif()
+  list(FILTER headers EXCLUDE REGEX "-inl\\.h$")  # parts of other files, not headers of their own
+  add_library(${target} STATIC ${sources})
   add_library(ibid::${folder} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder})
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
   ibid_target_options(${target})
   set_property(GLOBAL APPEND PROPERTY IBID_LAYERS ${target})
@@ -115,10 +124,14 @@ function(ibid_test_options target)
 endfunction()
 
 function(ibid_test folder)
-  cmake_parse_arguments(ARG "ISA" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "ISA" "" "SOURCES;ALSO;EXCEPT;DEPENDS" ${ARGN})
   set(target ${folder}_test)
+  if(NOT ARG_SOURCES)
+    file(GLOB ARG_SOURCES RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
+    list(REMOVE_ITEM ARG_SOURCES "" ${ARG_EXCEPT})
+  endif()
   find_package(GTest REQUIRED)
-  add_executable(${target} ${ARG_SOURCES})
+  add_executable(${target} ${ARG_SOURCES} ${ARG_ALSO})
   target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} ibid_test_support GTest::gmock GTest::gtest_main)
   ibid_test_options(${target})
   ibid_reuse_precompiled(${target} ibid_test_headers)

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "kernels/ref.h"
+#include "kernels/twins/ref.h"
 
 #ifdef IBID_X86
 #include <cpuid.h>

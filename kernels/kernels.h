@@ -5,7 +5,7 @@
 //  - Row independence: the result for one row depends on that row alone, never on n_rows, on the other rows
 //    or on how work was split. Sums run in increasing k in one float accumulator per output; reductions
 //    over a row (norms, softmax sums) use 16 virtual lanes, lane i taking elements i, i + 16, ..., and the
-//    fixed tree ((l0+l8)+(l4+l12)) + ... of reduce_add16 in kernels/ref.h.
+//    fixed tree ((l0+l8)+(l4+l12)) + ... of reduce_add16 in kernels/twins/ref.h.
 //  - fma means one rounding (std::fma, vfmadd). No contraction happens behind our back.
 //  - The tables of all instruction sets agree bit for bit. The table of Numerics::kReference computes the
 //    same functions with double accumulators on float weights and agrees with nobody but the mathematics.
@@ -20,8 +20,8 @@
 
 #include "base/parallel.h"
 #include "kernels/activation.h"
-#include "kernels/panel.h"
-#include "kernels/quantized_rows.h"
+#include "kernels/linear/panel.h"
+#include "kernels/linear/quantized_rows.h"
 
 namespace ibid {
 
@@ -55,7 +55,7 @@ struct KvHeadBlock {
   size_t k_dim = 0, v_dim = 0;  // INT8: dimensions of K with padding; of V with padding
   size_t k = 0, k_scale = 0, v = 0, v_scale = 0;
   size_t bytes = 0;
-  static KvHeadBlock make(KvDType dtype, size_t head_dim);  // kernels/kv_head_block.cc
+  static KvHeadBlock make(KvDType dtype, size_t head_dim);  // kernels/attention/kv_head_block.cc
 };
 
 // A softmax-weighted sum of values under way, for some rows: sum of exp(s - max), and of exp(s - max) * v,
@@ -91,7 +91,7 @@ struct Kernels {
   const char* name;  // "ref", "avx2", "avxvnni", "avx512", "amx", "reference"
 
   // --- linear: y[i, r] = sum over k of W[r, k] x[i, k] for the rows of panels [panels.begin, panels.end).
-  // Per group of columns under one scale, 32 or 16 (kernels/panel.h), in increasing order:
+  // Per group of columns under one scale, 32 or 16 (kernels/linear/panel.h), in increasing order:
   //   acc = fma(float(integer sum of code * q), s * x.scale, acc)
   //   acc = fma(m, x.scale * float(sum of q), acc)    (types with a min; x.scaled_sum for 32, for 16 from offset16)
   // over the padded columns. x.scale is that of the block of 32, for both of its groups of 16.

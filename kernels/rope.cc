@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "kernels/portable_math.h"
+#include "base/portable_math.h"
 
 namespace ibid {
 namespace {

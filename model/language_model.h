@@ -15,7 +15,7 @@
 
 #include "base/result.h"
 #include "base/types.h"
-#include "cache/kv_cache_entry.h"
+#include "cache/pages/kv_cache_entry.h"
 
 namespace ibid {
 

@@ -1,8 +1,8 @@
 #include "model/load_model.h"
 
-#include "model/architectures.h"
-#include "model/transformer.h"
-#include "model/unused_tensors.h"
+#include "model/architecture/architectures.h"
+#include "model/forward/transformer.h"
+#include "model/weights/unused_tensors.h"
 #include "weights/model_file.h"
 
 namespace ibid {

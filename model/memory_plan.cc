@@ -7,10 +7,10 @@
 #include <string>
 
 #include "base/parallel.h"
-#include "cache/kv_layout.h"
-#include "model/activations.h"
-#include "model/attention_shape.h"
-#include "model/transformer_weights.h"
+#include "cache/pages/kv_layout.h"
+#include "model/forward/activations.h"
+#include "model/forward/attention_shape.h"
+#include "model/weights/transformer_weights.h"
 #include "weights/model_file.h"
 
 namespace ibid {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "model/config.h"
+#include "model/architecture/config.h"
 #include "model/model_options.h"
 
 namespace ibid {

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "base/result.h"
-#include "cache/fingerprint.h"
-#include "cache/kv_layout.h"
+#include "cache/pages/kv_layout.h"
+#include "cache/tier/fingerprint.h"
 #include "model/model_options.h"
 
 namespace ibid {

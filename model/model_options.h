@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "kernels/dispatch.h"
 #include "kernels/kernels.h"
-#include "kernels/linear.h"
+#include "kernels/linear/linear.h"
 
 namespace ibid {
 

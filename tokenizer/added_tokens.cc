@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/unicode/unicode.h"
 #include "base/utf8.h"
-#include "tokenizer/unicode.h"
 
 namespace ibid {
 namespace {

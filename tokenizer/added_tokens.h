@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/types.h"
+#include "tokenizer/models/vocabulary.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/vocabulary.h"
 
 namespace ibid {
 

@@ -7,10 +7,10 @@
 #include <optional>
 #include <string_view>
 
-#include "tokenizer/bpe.h"
+#include "tokenizer/models/bpe.h"
 #include "tokenizer/pipeline_tokenizer.h"
-#include "tokenizer/pretokenizer.h"
-#include "tokenizer/staged_split.h"
+#include "tokenizer/splitting/pretokenizer.h"
+#include "tokenizer/splitting/staged_split.h"
 
 namespace ibid {
 

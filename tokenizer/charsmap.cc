@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/unicode/unicode.h"
 #include "base/utf8.h"
-#include "tokenizer/unicode.h"
 
 namespace ibid {
 namespace {

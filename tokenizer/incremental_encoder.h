@@ -9,10 +9,9 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <string_view>
-#include <vector>
 
+#include "base/marked_text.h"
 #include "base/types.h"
 #include "tokenizer/tokenizer.h"
 
@@ -38,18 +37,11 @@ class IncrementalEncoder {
   size_t bytes_encoded() const { return bytes_encoded_; }
 
  private:
-  void drop_final_bytes(size_t n);
-
   const Tokenizer* tokenizer_;
   TextContext context_;    // before pending_
   size_t n_final_ = 0;     // ids that no append can change any more
   Tokens pending_tokens_;  // the ids of pending_
-  // The text behind the last final boundary, in runs of one origin.
-  struct Run {
-    std::string bytes;
-    TextOrigin origin;
-  };
-  std::vector<Run> pending_;
+  MarkedText pending_;     // the text behind the last final boundary
   size_t bytes_encoded_ = 0;
 };
 

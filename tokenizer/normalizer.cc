@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/unicode/case_tables.h"
+#include "base/unicode/unicode.h"
 #include "base/utf8.h"
-#include "tokenizer/jinja/unicode_data.h"
-#include "tokenizer/unicode.h"
 
 namespace ibid {
 namespace {
@@ -114,14 +114,14 @@ void mark_words(std::string_view in, const NormalizerStep& step, const TextPlace
 
 // The lower case of one character as UTF-8; empty: it is its own.
 std::string lower_case(uint32_t c) {
-  const jinja::CaseTable table = jinja::to_lower_table();
-  for (const jinja::CaseSpecial& special : table.specials) {
+  const unicode_data::CaseTable table = unicode_data::to_lower_table();
+  for (const unicode_data::CaseSpecial& special : table.specials) {
     if (special.code_point == c) return special.text;
   }
   const auto behind = std::upper_bound(table.ranges.begin(), table.ranges.end(), c,
-                                       [](uint32_t x, const jinja::CaseRange& range) { return x < range.first; });
+                                       [](uint32_t x, const unicode_data::CaseRange& range) { return x < range.first; });
   if (behind == table.ranges.begin()) return {};
-  const jinja::CaseRange& range = *(behind - 1);
+  const unicode_data::CaseRange& range = *(behind - 1);
   if (c > range.last || (c - range.first) % range.stride != 0) return {};
   std::string out;
   utf8_append(out, c + static_cast<uint32_t>(range.delta));

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/unicode/nfc.h"
 #include "tokenizer/charsmap.h"
-#include "tokenizer/nfc.h"
-#include "tokenizer/pattern.h"
+#include "tokenizer/splitting/pattern.h"
 #include "tokenizer/text_changes.h"
 
 namespace ibid {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/types.h"
-#include "tokenizer/pretokenizer.h"
-#include "tokenizer/vocabulary.h"
+#include "tokenizer/models/vocabulary.h"
+#include "tokenizer/splitting/pretokenizer.h"
 
 namespace ibid {
 

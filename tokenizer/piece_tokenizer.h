@@ -12,7 +12,7 @@
 
 #include "tokenizer/piece_model.h"
 #include "tokenizer/pipeline_tokenizer.h"
-#include "tokenizer/staged_split.h"
+#include "tokenizer/splitting/staged_split.h"
 
 namespace ibid {
 

@@ -228,20 +228,14 @@ Tokens PipelineTokenizer::encode(std::string_view text, TextOrigin origin, bool 
   return out;
 }
 
-GrowingEncoding PipelineTokenizer::encode_growing(std::span<const OriginRun> runs, TextContext before) const {
+GrowingEncoding PipelineTokenizer::encode_growing(const MarkedText& marked, TextContext before) const {
   GrowingEncoding out;
   out.resume = before;
-  std::string joined;
+  if (marked.empty()) return out;
+  const std::string_view text = marked.view();
   std::vector<OriginEnd> origins;
-  std::string_view text = runs.size() == 1 ? runs[0].bytes : std::string_view{};
   size_t end = 0;
-  for (const OriginRun& run : runs) {
-    if (runs.size() > 1) joined.append(run.bytes);
-    end += run.bytes.size();
-    origins.push_back({end, run.origin});
-  }
-  if (runs.size() > 1) text = joined;
-  if (text.empty()) return out;
+  for (const MarkedText::Run run : marked.runs()) origins.push_back({end += run.bytes.size(), run.origin});
 
   Walk stable(*this, true, out.tokens);
   stable.run(text, origins, before);

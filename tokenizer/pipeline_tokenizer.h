@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "tokenizer/added_tokens.h"
+#include "tokenizer/models/vocabulary.h"
 #include "tokenizer/normalizer.h"
-#include "tokenizer/pretokenizer.h"
-#include "tokenizer/scan_memory.h"
+#include "tokenizer/splitting/pretokenizer.h"
+#include "tokenizer/splitting/scan_memory.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/vocabulary.h"
 
 namespace ibid {
 
@@ -42,7 +42,7 @@ class PipelineTokenizer : public Tokenizer {
 
   size_t vocab_size() const override { return spec_.vocabulary.size(); }
   Tokens encode(std::string_view text, TextOrigin origin, bool add_special) const override;
-  GrowingEncoding encode_growing(std::span<const OriginRun> runs, TextContext before) const override;
+  GrowingEncoding encode_growing(const MarkedText& text, TextContext before) const override;
   std::string_view token_bytes(TokenId id) const override { return spec_.vocabulary.bytes(id); }
   std::string decode(TokenSpan ids) const override;
   bool is_special(TokenId id) const override;

@@ -2,9 +2,9 @@
 
 namespace ibid {
 
-GrowingEncoding Tokenizer::encode_growing(std::span<const OriginRun> runs, TextContext before) const {
+GrowingEncoding Tokenizer::encode_growing(const MarkedText& text, TextContext before) const {
   GrowingEncoding out;
-  for (const OriginRun& run : runs) {
+  for (const MarkedText::Run run : text.runs()) {
     const Tokens tokens = encode(run.bytes, run.origin);
     out.tokens.insert(out.tokens.end(), tokens.begin(), tokens.end());
   }

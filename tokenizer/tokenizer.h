@@ -8,29 +8,17 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/marked_text.h"
 #include "base/result.h"
 #include "base/types.h"
 
 namespace ibid {
 
 class ModelFile;
-
-// Where a piece of text comes from, which decides what it may become.
-enum class TextOrigin {
-  kTemplate,  // written by the chat template: every added token is found in it
-  kInput,     // written by a user, a tool or a model: added tokens with special=true are ordinary text
-};
-
-// A stretch of text of one origin.
-struct OriginRun {
-  std::string_view bytes;
-  TextOrigin origin;
-};
 
 // What stands before a text, as far as the text's encoding depends on it.
 struct TextContext {
@@ -58,12 +46,12 @@ class Tokenizer {
   // Total: every byte string has an encoding (bytes that the vocabulary lacks vanish, as in the reference).
   virtual Tokens encode(std::string_view text, TextOrigin origin, bool add_special = false) const = 0;
 
-  // The ids of consecutive runs as one text: pre-tokens run across the borders, a match of an added token
-  // does not. Matches that a border hides are the only difference from encode() of the joined bytes. What a
-  // post-processor would add is not included. REQUIRES: neighbours differ in origin, no run is empty. The default
-  // knows no final boundary and joins nothing: enough for tokenizers without merges.
-  virtual GrowingEncoding encode_growing(std::span<const OriginRun> runs, TextContext before) const;
-  Tokens encode_runs(std::span<const OriginRun> runs) const { return encode_growing(runs, {}).tokens; }
+  // The ids of a text whose parts have different origins: pre-tokens run across the borders, a match of an added token
+  // does not. Matches that a border hides are the only difference from encode() of the bytes. What a post-processor
+  // would add is not included. The default knows no final boundary and joins nothing: enough for tokenizers without
+  // merges.
+  virtual GrowingEncoding encode_growing(const MarkedText& text, TextContext before) const;
+  Tokens encode_marked(const MarkedText& text) const { return encode_growing(text, {}).tokens; }
 
   // The bytes that an id stands for, special tokens shown; empty for an id out of range.
   // The view lives as long as the tokenizer.

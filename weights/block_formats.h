@@ -2,7 +2,7 @@
 //
 // It is the readable, exact definition: integer codes plus float scales, with the roundings of ggml's
 // dequantize_row_* (https://github.com/ggml-org/ggml, src/ggml-quants.c and src/ggml-common.h). It is not fast and
-// need not be: loading makes panels of the same blocks (model/pack_blocks.h), and kernels/ computes from those.
+// need not be: loading makes panels of the same blocks (model/weights/pack_blocks.h), and kernels/ computes from those.
 //
 // Stateless; every function is safe to call from several threads. Bytes may be unaligned.
 //

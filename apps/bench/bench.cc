@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "apps/bench/bench_run.h"
-#include "apps/bench/turn_curve_report.h"
-#include "apps/command.h"
+#include "apps/command_line/command.h"
 #include "apps/models/model_catalog.h"
 #include "base/clock.h"
+#include "bench/lab/turn_curve_report.h"
 #include "kernels/dispatch.h"
 
 namespace ibid {

@@ -4,15 +4,16 @@
 #include <cstdio>
 #include <utility>
 
-#include "apps/bench/bench_shapes.h"
-#include "apps/bench/chat_turns.h"
-#include "apps/bench/figure_table.h"
-#include "apps/bench/process_memory.h"
-#include "apps/bench/shared_model.h"
-#include "apps/bench/turn_curve_bench.h"
-#include "apps/bench/turn_curve_report.h"
 #include "base/clock.h"
-#include "model/architectures.h"
+#include "bench/lab/bench_shapes.h"
+#include "bench/lab/chat_turns.h"
+#include "bench/lab/figure_table.h"
+#include "bench/lab/process_memory.h"
+#include "bench/lab/shared_model.h"
+#include "bench/lab/turn_curve_bench.h"
+#include "bench/lab/turn_curve_report.h"
+#include "model/architecture/architectures.h"
+#include "model/load_chat_template.h"
 #include "model/load_model.h"
 #include "runtime/stopwatch.h"
 
@@ -86,7 +87,7 @@ Status BenchRun::load(const std::string& path) {
   TRY_ASSIGN(work_, model_work(*file_, config, options));
 
   TRY_ASSIGN(const ModelPace pace, measure_pace(*model_, work_));
-  plan(ChatTemplate::load(*file_).ok());
+  plan(load_chat_template(*file_).ok());
   notice("this takes " + duration_in_words(estimated_seconds(planned_, pace)));
   if (!arguments_.json) print_heading();
 
@@ -173,7 +174,7 @@ Result<std::shared_ptr<Engine>> BenchRun::make_engine(const std::string& cache_d
   EngineParts parts;
   parts.name = path_;
   TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file_));
-  TRY_ASSIGN(parts.chat_template, ChatTemplate::load(*file_));
+  TRY_ASSIGN(parts.chat_template, load_chat_template(*file_));
   parts.kv_budget_bytes = default_kv_budget_bytes(model_->kv_layout().page_bytes(), model_->max_seq_len(),
                                                   available_memory_bytes());
   if (fingerprint != nullptr) {

@@ -8,19 +8,19 @@
 #include <string>
 #include <vector>
 
-#include "apps/bench/figure.h"
-#include "apps/bench/model_work.h"
-#include "apps/bench/other_processes.h"
-#include "apps/bench/rates.h"
-#include "apps/bench/report.h"
-#include "apps/bench/rival_lines.h"
-#include "apps/bench/run_estimate.h"
 #include "apps/model_arguments.h"
 #include "base/file_ops.h"
 #include "base/result.h"
+#include "bench/lab/figure.h"
+#include "bench/lab/model_work.h"
+#include "bench/lab/other_processes.h"
+#include "bench/lab/rates.h"
+#include "bench/lab/report.h"
+#include "bench/lab/rival_lines.h"
+#include "bench/lab/run_estimate.h"
 #include "model/language_model.h"
 #include "model/model_fingerprint.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 #include "weights/model_file.h"
 
 namespace ibid {

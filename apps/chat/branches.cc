@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "apps/sessions/message_text.h"
-#include "runtime/session_file.h"
+#include "runtime/session/session_file.h"
 
 namespace ibid {
 namespace {

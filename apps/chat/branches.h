@@ -17,7 +17,7 @@
 
 #include "base/file_ops.h"
 #include "base/result.h"
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 
 namespace ibid {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cache/file_tier.h"
+#include "cache/tier/file_tier.h"
 
 namespace ibid {
 

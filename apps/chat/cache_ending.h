@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "apps/chat/screen.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 
 namespace ibid {
 

@@ -19,10 +19,10 @@
 #include "apps/chat/turn_json.h"
 #include "apps/chat/turn_seeds.h"
 #include "apps/chat/when_full.h"
-#include "apps/command.h"
-#include "apps/option_kinds.h"
+#include "apps/command_line/command.h"
+#include "apps/command_line/option_kinds.h"
 #include "apps/terminal/remark.h"
-#include "cache/kv_layout.h"
+#include "cache/pages/kv_layout.h"
 
 namespace ibid {
 

@@ -5,7 +5,7 @@
 
 #include "apps/chat/sampling_options.h"
 #include "apps/chat/when_full.h"
-#include "apps/nearest_names.h"
+#include "apps/command_line/nearest_names.h"
 
 namespace ibid {
 namespace {

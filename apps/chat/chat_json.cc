@@ -10,7 +10,7 @@
 #include "apps/chat/interrupt.h"
 #include "apps/chat/turn_json.h"
 #include "apps/chat/turn_lines.h"
-#include "apps/command.h"
+#include "apps/command_line/command.h"
 #include "apps/terminal/answer_writer.h"
 #include "apps/terminal/remark.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 
 namespace ibid {
 

@@ -12,7 +12,7 @@
 #include "apps/chat/command_words.h"
 #include "apps/chat/interrupt.h"
 #include "apps/chat/turn_seeds.h"
-#include "apps/nearest_names.h"
+#include "apps/command_line/nearest_names.h"
 #include "apps/sessions/message_text.h"
 
 namespace ibid {

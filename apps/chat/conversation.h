@@ -17,7 +17,7 @@
 #include "apps/chat/kept_conversation.h"
 #include "apps/chat/screen.h"
 #include "base/result.h"
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 
 namespace ibid {
 

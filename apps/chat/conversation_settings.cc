@@ -11,7 +11,7 @@
 #include "apps/chat/sampling_options.h"
 #include "apps/chat/when_full.h"
 #include "apps/sessions/message_text.h"
-#include "cache/lru_kv_cache_store.h"
+#include "cache/store/lru_kv_cache_store.h"
 #include "model/memory_plan.h"
 
 namespace ibid {

@@ -11,7 +11,7 @@
 #include "apps/chat/branches.h"
 #include "apps/sessions/session_files.h"
 #include "base/result.h"
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 
 namespace ibid {
 

@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <iostream>
 
+#include "apps/command_line/terminal_text.h"
 #include "apps/models/model_catalog.h"
 #include "apps/models/pull.h"
 #include "apps/terminal/remark.h"
 #include "apps/terminal/sign_of_life.h"
-#include "apps/terminal_text.h"
-#include "model/architectures.h"
+#include "model/architecture/architectures.h"
 #include "model/memory_plan.h"
 #include "weights/model_file.h"
 

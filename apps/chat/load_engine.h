@@ -6,7 +6,7 @@
 
 #include "apps/model_arguments.h"
 #include "base/result.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 
 namespace ibid {
 

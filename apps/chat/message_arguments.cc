@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "apps/chat/question.h"
-#include "apps/option_kinds.h"
+#include "apps/command_line/option_kinds.h"
 
 namespace ibid {
 

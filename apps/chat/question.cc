@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "apps/option_kinds.h"
+#include "apps/command_line/option_kinds.h"
 #include "base/file_ops.h"
 #include "base/utf8.h"
 

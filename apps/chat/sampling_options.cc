@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "runtime/sampler.h"
+#include "sampling/sampler.h"
 
 namespace ibid {
 

@@ -9,7 +9,7 @@
 #include "apps/chat/turn_lines.h"
 #include "apps/terminal/answer_writer.h"
 #include "apps/terminal/sign_of_life.h"
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 
 namespace ibid {
 

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <optional>
 
+#include "apps/command_line/option_kinds.h"
 #include "apps/models/model_catalog.h"
-#include "apps/option_kinds.h"
 #include "base/file_ops.h"
 
 namespace ibid {

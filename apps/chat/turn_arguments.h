@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/chat/sampling_options.h"
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 
 namespace ibid {
 

@@ -8,7 +8,7 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 
 namespace ibid {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "runtime/engine.h"
-#include "runtime/turn.h"
+#include "runtime/engine/engine.h"
+#include "runtime/session/turn.h"
 
 namespace ibid {
 

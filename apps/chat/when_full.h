@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "runtime/context_policy.h"
+#include "runtime/session/context_policy.h"
 
 namespace ibid {
 

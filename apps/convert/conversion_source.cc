@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
-#include "model/architectures.h"
-#include "model/gguf_keys.h"
-#include "model/same_model.h"
-#include "model/unused_tensors.h"
-#include "tokenizer/gguf_vocabulary.h"
+#include "model/architecture/architectures.h"
+#include "model/architecture/gguf_keys.h"
+#include "model/weights/same_model.h"
+#include "model/weights/unused_tensors.h"
+#include "tokenizer/loading/gguf_vocabulary.h"
 #include "weights/gguf_reader.h"
 
 namespace ibid {

@@ -7,8 +7,8 @@
 
 #include "apps/convert/conversion_types.h"
 #include "base/result.h"
-#include "model/config.h"
-#include "model/gguf_tensors.h"
+#include "model/architecture/config.h"
+#include "model/architecture/gguf_tensors.h"
 #include "weights/gguf_writer.h"
 #include "weights/model_file.h"
 

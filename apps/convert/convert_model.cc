@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <memory>
 
-#include "apps/bench/public_file.h"
 #include "apps/convert/conversion_source.h"
 #include "apps/convert/tensor_encoder.h"
 #include "base/file_ops.h"
 #include "base/parallel.h"
+#include "bench/lab/public_file.h"
 #include "weights/gguf_stream.h"
 
 namespace ibid {

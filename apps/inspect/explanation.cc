@@ -4,11 +4,12 @@
 #include <cstdio>
 #include <map>
 
+#include "apps/command_line/terminal_text.h"
 #include "apps/inspect/model_facts.h"
 #include "apps/inspect/template_probe.h"
 #include "apps/inspect/tokenizer_facts.h"
-#include "apps/terminal_text.h"
-#include "tokenizer/chat_template.h"
+#include "model/load_chat_template.h"
+#include "templates/chat_template.h"
 
 namespace ibid {
 
@@ -128,7 +129,7 @@ Explanation explain(Inspection inspection, const ModelOptions& options) {
   all.chat = tokenizer.status();
   if (tokenizer.ok()) all.tokenizer = *std::move(tokenizer);
   all.tokens = tokenizer_facts(kind, all.tokenizer.get());
-  const Result<ChatTemplate> chat_template = ChatTemplate::load(file);
+  const Result<ChatTemplate> chat_template = load_chat_template(file);
   if (all.chat.ok()) all.chat = chat_template.status();
   if (chat_template.ok()) all.chat_template = template_facts(*chat_template);
   if (all.inspection.plan) all.needs = memory_needs(all.inspection, options);

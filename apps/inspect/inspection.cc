@@ -1,7 +1,7 @@
 #include "apps/inspect/inspection.h"
 
-#include "model/architectures.h"
-#include "model/unused_tensors.h"
+#include "model/architecture/architectures.h"
+#include "model/weights/unused_tensors.h"
 
 namespace ibid {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "model/config.h"
+#include "model/architecture/config.h"
 #include "model/memory_plan.h"
 #include "model/model_options.h"
 #include "weights/model_file.h"

@@ -4,12 +4,12 @@
 #include <memory>
 #include <sstream>
 
-#include "apps/command.h"
+#include "apps/command_line/command.h"
+#include "apps/command_line/option_kinds.h"
 #include "apps/inspect/feed.h"
 #include "apps/inspect/logits_comparison.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
-#include "apps/option_kinds.h"
 #include "model/memory_plan.h"
 #include "weights/model_file.h"
 #include "weights/safetensors_writer.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/tensor_source.h"
+#include "model/weights/tensor_source.h"
 
 namespace ibid {
 

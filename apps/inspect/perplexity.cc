@@ -6,13 +6,13 @@
 #include <memory>
 #include <sstream>
 
-#include "apps/command.h"
+#include "apps/command_line/command.h"
+#include "apps/command_line/option_kinds.h"
 #include "apps/inspect/feed.h"
 #include "apps/inspect/logits_comparison.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
-#include "apps/option_kinds.h"
-#include "model/architectures.h"
+#include "model/architecture/architectures.h"
 #include "model/load_model.h"
 #include "tokenizer/tokenizer.h"
 

@@ -1,13 +1,14 @@
 // ibid render: conversations through a model's chat template, line by line.
 #include <memory>
 
-#include "apps/command.h"
+#include "apps/command_line/command.h"
+#include "apps/command_line/option_kinds.h"
 #include "apps/inspect/json_lines.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
-#include "apps/option_kinds.h"
 #include "base/file_ops.h"
-#include "tokenizer/chat_template.h"
+#include "model/load_chat_template.h"
+#include "templates/chat_template.h"
 
 namespace ibid {
 
@@ -21,7 +22,7 @@ Result<ChatTemplate> load_template(const std::string& model, const std::string& 
   }
   TRY_ASSIGN(const std::string path, resolve_model(model));
   TRY_ASSIGN(const auto file, open_model_file(path, {.vocabulary_only = true}));
-  return ChatTemplate::load(*file);
+  return load_chat_template(*file);
 }
 
 Json as_reply(const Result<std::string>& text) {
@@ -61,7 +62,7 @@ Result<Json> render_conversation(const ChatTemplate& chat_template, Json line) {
   }
   if (continue_final) return as_reply(chat_template.render_continuing(messages, variables));
   const Result<MarkedText> text = chat_template.render(messages, variables);
-  return as_reply(text.ok() ? Result<std::string>(plain_text(*text)) : Result<std::string>(text.status()));
+  return as_reply(text.ok() ? Result<std::string>(text->bytes()) : Result<std::string>(text.status()));
 }
 
 // {"template", "variables", "now"}: any template with any variables.

@@ -44,7 +44,7 @@ class Probe {
     if (!values.contains("add_generation_prompt")) values["add_generation_prompt"] = false;
     const Result<MarkedText> text = template_.render(messages, {std::move(values), now});
     if (!text.ok()) return text.status();
-    return plain_text(*text);
+    return text->bytes();
   }
   // Empty where the template refuses.
   std::string text(const Json& messages, Json values = Json::object()) const {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "apps/inspect/fact.h"
-#include "tokenizer/chat_template.h"
+#include "templates/chat_template.h"
 
 namespace ibid {
 

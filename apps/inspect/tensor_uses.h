@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/tensor_view.h"
-#include "model/config.h"
+#include "model/architecture/config.h"
 #include "weights/model_file.h"
 
 namespace ibid {

@@ -1,11 +1,11 @@
 // ibid tokenize: text to ids and back, line by line.
 #include <memory>
 
-#include "apps/command.h"
+#include "apps/command_line/command.h"
+#include "apps/command_line/option_kinds.h"
 #include "apps/inspect/json_lines.h"
 #include "apps/model_arguments.h"
 #include "apps/models/model_catalog.h"
-#include "apps/option_kinds.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "apps/inspect/fact.h"
+#include "tokenizer/loading/tokenizer_kind.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/tokenizer_kind.h"
 
 namespace ibid {
 

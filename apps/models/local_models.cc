@@ -8,9 +8,9 @@
 #include <set>
 #include <system_error>
 
+#include "apps/command_line/nearest_names.h"
 #include "apps/models/model_catalog.h"
 #include "apps/models/model_directory.h"
-#include "apps/nearest_names.h"
 #include "base/file_ops.h"
 #include "base/json_limits.h"
 

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <vector>
 
+#include "apps/command_line/nearest_names.h"
+#include "apps/command_line/user_folders.h"
 #include "apps/models/local_models.h"
 #include "apps/models/model_directory.h"
-#include "apps/nearest_names.h"
-#include "apps/user_folders.h"
 
 namespace ibid {
 

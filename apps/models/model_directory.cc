@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "apps/nearest_names.h"
+#include "apps/command_line/nearest_names.h"
 
 namespace ibid {
 

@@ -7,13 +7,13 @@
 #include <memory>
 #include <string>
 
-#include "apps/command.h"
+#include "apps/command_line/command.h"
+#include "apps/command_line/option_kinds.h"
+#include "apps/command_line/terminal_text.h"
 #include "apps/inspect/inspection.h"
 #include "apps/models/local_models.h"
 #include "apps/models/model_catalog.h"
-#include "apps/option_kinds.h"
 #include "apps/terminal/remark.h"
-#include "apps/terminal_text.h"
 #include "base/json_limits.h"
 
 namespace ibid {

@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "apps/chat/interrupt.h"
-#include "apps/command.h"
+#include "apps/command_line/command.h"
+#include "apps/command_line/nearest_names.h"
 #include "apps/models/child_process.h"
 #include "apps/models/hub_download.h"
 #include "apps/models/part_file.h"
-#include "apps/nearest_names.h"
 #include "base/sha256.h"
 #include "model/memory_plan.h"
 

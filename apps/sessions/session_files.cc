@@ -7,9 +7,9 @@
 #include <optional>
 #include <span>
 
-#include "apps/nearest_names.h"
+#include "apps/command_line/nearest_names.h"
+#include "apps/command_line/user_folders.h"
 #include "apps/sessions/session_name.h"
-#include "apps/user_folders.h"
 
 namespace ibid {
 namespace {

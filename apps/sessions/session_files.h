@@ -12,7 +12,7 @@
 
 #include "base/file_ops.h"
 #include "base/result.h"
-#include "runtime/session_file.h"
+#include "runtime/session/session_file.h"
 
 namespace ibid {
 

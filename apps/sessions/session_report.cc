@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "apps/command_line/terminal_text.h"
 #include "apps/sessions/message_text.h"
-#include "apps/terminal_text.h"
 
 namespace ibid {
 namespace {

@@ -8,12 +8,12 @@
 #include <span>
 #include <string>
 
-#include "apps/command.h"
-#include "apps/option_kinds.h"
+#include "apps/command_line/command.h"
+#include "apps/command_line/option_kinds.h"
+#include "apps/command_line/terminal_text.h"
 #include "apps/sessions/message_text.h"
 #include "apps/sessions/session_name.h"
 #include "apps/sessions/session_report.h"
-#include "apps/terminal_text.h"
 #include "base/clock.h"
 
 namespace ibid {

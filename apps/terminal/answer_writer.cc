@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "apps/command_line/terminal_text.h"
 #include "apps/terminal/terminal_traits.h"
-#include "apps/terminal_text.h"
 
 namespace ibid {
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "apps/user_folders.h"
+#include "apps/command_line/user_folders.h"
 #include "base/file_ops.h"
 
 namespace ibid {

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <string>
 
+#include "apps/command_line/terminal_text.h"
 #include "apps/terminal/terminal_traits.h"
 #include "apps/terminal/word_wrap.h"
-#include "apps/terminal_text.h"
 
 namespace ibid {
 

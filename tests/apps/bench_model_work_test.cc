@@ -1,11 +1,11 @@
 // What one token costs, against the same numbers worked out by hand.
-#include "apps/bench/model_work.h"
+#include "bench/lab/model_work.h"
 
 #include <gtest/gtest.h>
 
-#include "kernels/pack.h"
-#include "model/architectures.h"
-#include "model/transformer_weights.h"
+#include "kernels/linear/pack.h"
+#include "model/architecture/architectures.h"
+#include "model/weights/transformer_weights.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
 

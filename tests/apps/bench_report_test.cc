@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "apps/bench/report.h"
+#include "bench/lab/report.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/bench/figure_table.h"
-#include "apps/bench/run_estimate.h"
+#include "bench/lab/figure_table.h"
+#include "bench/lab/run_estimate.h"
 
 namespace ibid {
 namespace {

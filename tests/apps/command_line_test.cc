@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/command_line/program.h"
 #include "base/json_limits.h"
-#include "apps/program.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/support/pseudo_terminal.h"
 #include "tests/support/scoped_variable.h"

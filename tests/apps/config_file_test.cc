@@ -1,12 +1,12 @@
-#include "apps/config_file.h"
+#include "apps/command_line/config_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/json_limits.h"
 #include "tests/apps/command_line_fixture.h"
-#include "tests/support/scripted_model.h"
 #include "tests/support/scoped_variable.h"
+#include "tests/support/scripted_model.h"
 
 namespace ibid {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/sessions/message_text.h"
-#include "runtime/session_file.h"
+#include "runtime/session/session_file.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/memory_file_ops.h"
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "apps/bench/report.h"
-#include "apps/bench/turn_curve.h"
+#include "bench/lab/report.h"
+#include "bench/lab/turn_curve.h"
 
 namespace ibid {
 

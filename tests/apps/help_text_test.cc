@@ -1,5 +1,5 @@
 // The help, the completions and the man pages: no option is missing in any of them, and all fit a terminal.
-#include "apps/help_text.h"
+#include "apps/command_line/help_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "apps/program.h"
-#include "apps/shell_files.h"
+#include "apps/command_line/program.h"
+#include "apps/command_line/shell_files.h"
 #include "tests/apps/command_line_fixture.h"
 
 namespace ibid {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/bench/line_chart.h"
-#include "apps/bench/turn_curve_report.h"
+#include "bench/lab/line_chart.h"
+#include "bench/lab/turn_curve_report.h"
 #include "tests/apps/curve_points.h"
 
 namespace ibid {

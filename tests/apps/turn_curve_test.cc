@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/bench/shared_model.h"
-#include "apps/bench/turn_curve_bench.h"
-#include "apps/bench/turn_curve_report.h"
+#include "bench/lab/shared_model.h"
+#include "bench/lab/turn_curve_bench.h"
+#include "bench/lab/turn_curve_report.h"
 #include "tests/apps/curve_points.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/fake_tokenizer.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "apps/inspect/row_sums.h"
-#include "model/architectures.h"
+#include "model/architecture/architectures.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/support/random_blocks.h"
 #include "weights/model_file.h"

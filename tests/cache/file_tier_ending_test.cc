@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "cache/file_tier.h"
+#include "cache/tier/file_tier.h"
 #include "tests/cache/tier_fixture.h"
 #include "tests/support/faulty_file_ops.h"
 #include "tests/support/memory_file_ops.h"

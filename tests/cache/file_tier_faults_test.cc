@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "cache/file_tier.h"
+#include "cache/tier/file_tier.h"
 #include "tests/cache/tier_fixture.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/faulty_file_ops.h"

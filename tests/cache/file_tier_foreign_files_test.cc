@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "cache/file_tier.h"
+#include "cache/tier/file_tier.h"
 #include "tests/cache/tier_fixture.h"
 
 namespace ibid {

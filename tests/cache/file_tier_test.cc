@@ -1,4 +1,4 @@
-#include "cache/file_tier.h"
+#include "cache/tier/file_tier.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cache/finite_rows.h"
+#include "cache/pages/finite_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cache/kv_cache_entry.h"
+#include "cache/pages/kv_cache_entry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

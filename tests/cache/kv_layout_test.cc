@@ -1,4 +1,4 @@
-#include "cache/kv_layout.h"
+#include "cache/pages/kv_layout.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/lru_kv_cache_store.h"
+#include "cache/store/lru_kv_cache_store.h"
 #include "tests/cache/tiny_kv.h"
 #include "tests/support/failing_new.h"
 

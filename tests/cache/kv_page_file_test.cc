@@ -1,4 +1,4 @@
-#include "cache/kv_page_file.h"
+#include "cache/tier/kv_page_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cache/kv_page_pool.h"
+#include "cache/pages/kv_page_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/lru_kv_cache_store.h"
+#include "cache/store/lru_kv_cache_store.h"
 #include "tests/cache/tiny_kv.h"
 #include "tests/reference/lru_twin.h"
 

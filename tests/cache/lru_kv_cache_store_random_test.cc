@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "cache/lru_kv_cache_store.h"
+#include "cache/store/lru_kv_cache_store.h"
 #include "tests/cache/tiny_kv.h"
 #include "tests/reference/lru_twin.h"
 

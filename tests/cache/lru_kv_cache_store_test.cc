@@ -1,4 +1,4 @@
-#include "cache/lru_kv_cache_store.h"
+#include "cache/store/lru_kv_cache_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

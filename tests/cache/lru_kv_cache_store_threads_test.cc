@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "cache/lru_kv_cache_store.h"
+#include "cache/store/lru_kv_cache_store.h"
 #include "tests/cache/tiny_kv.h"
 
 namespace ibid {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "cache/lru_kv_cache_store.h"
+#include "cache/store/lru_kv_cache_store.h"
 #include "tests/cache/tiny_kv.h"
 #include "tests/support/failing_new.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file_ops.h"
-#include "cache/file_tier.h"
+#include "cache/tier/file_tier.h"
 #include "tests/cache/tiny_kv.h"
 #include "tests/support/temp_dir.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/result.h"
 #include "base/types.h"
-#include "cache/kv_cache_entry.h"
-#include "cache/kv_layout.h"
+#include "cache/pages/kv_cache_entry.h"
+#include "cache/pages/kv_layout.h"
 
 namespace ibid {
 

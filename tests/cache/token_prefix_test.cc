@@ -1,4 +1,4 @@
-#include "cache/token_prefix.h"
+#include "cache/store/token_prefix.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // A chat template of raw bytes, rendered for a conversation that grows: the whole render, the one that is
 // continued, and a second of the same are equal, whatever the template does.
-#include "tokenizer/chat_template.h"
+#include "templates/chat_template.h"
 
 #include <string>
 
@@ -30,9 +30,9 @@ const Json& conversation() {
 // Byte for byte, origin for origin.
 std::string spelled(const MarkedText& text) {
   std::string bytes, origins;
-  for (const TextRun& run : text) {
-    bytes += run.text;
-    origins.append(run.text.size(), run.origin == TextOrigin::kTemplate ? 't' : 'i');
+  for (const MarkedText::Run run : text.runs()) {
+    bytes += run.bytes;
+    origins.append(run.bytes.size(), run.origin == TextOrigin::kTemplate ? 't' : 'i');
   }
   return bytes + origins;
 }
@@ -61,10 +61,10 @@ void check_growth(const ChatTemplate& chat_template, const TemplateVariables& va
     }
     n_unchanged = messages.size();
     CHECK_LE(delta->keep_bytes, bytes.size());
-    const std::string now = plain_text(*whole);
-    CHECK(bytes.substr(0, delta->keep_bytes) + plain_text(delta->text) == now)
+    const std::string now = whole->bytes();
+    CHECK(bytes.substr(0, delta->keep_bytes) + delta->text.bytes() == now)
         << "the continued render differs";
-    CHECK(spelled(*whole).ends_with(spelled(delta->text).substr(plain_text(delta->text).size())))
+    CHECK(spelled(*whole).ends_with(spelled(delta->text).substr(delta->text.bytes().size())))
         << "the continued render has other origins";
     bytes = now;
   }

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "base/check.h"
-#include "model/architectures.h"
+#include "model/architecture/architectures.h"
 #include "model/memory_plan.h"
-#include "model/tensor_source.h"
-#include "model/unused_tensors.h"
+#include "model/weights/tensor_source.h"
+#include "model/weights/unused_tensors.h"
 #include "tests/fuzz/script.h"
 #include "tests/tokenizer/memory_model_file.h"
 #include "weights/json_values.h"

@@ -5,7 +5,7 @@
 
 #include "tests/fuzz/memory_files.h"
 #include "tests/fuzz/tokenizer_laws.h"
-#include "tokenizer/tokenizer_loaders.h"
+#include "tokenizer/loading/tokenizer_loaders.h"
 #include "weights/gguf_writer.h"
 #include "weights/model_file.h"
 

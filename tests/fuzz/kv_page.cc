@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "cache/kv_page_file.h"
+#include "cache/tier/kv_page_file.h"
 #include "tests/fuzz/script.h"
 
 namespace ibid::fuzz {

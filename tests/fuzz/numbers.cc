@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "templates/jinja/number_text.h"
 #include "tests/fuzz/script.h"
-#include "tokenizer/jinja/number_text.h"
 
 namespace ibid::fuzz {
 

@@ -1,13 +1,13 @@
 // Where a text is cut: every family by name, and its scanner against its regular expression.
-#include "tokenizer/pretokenizer.h"
+#include "tokenizer/splitting/pretokenizer.h"
 
 #include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "tests/fuzz/script.h"
-#include "tokenizer/pattern.h"
-#include "tokenizer/staged_split.h"
+#include "tokenizer/splitting/pattern.h"
+#include "tokenizer/splitting/staged_split.h"
 
 namespace ibid::fuzz {
 

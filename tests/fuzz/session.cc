@@ -1,7 +1,7 @@
 // A saved conversation of raw bytes: what is read is written again and read as the same, without further
 // losses.
 #include "base/check.h"
-#include "runtime/session_json.h"
+#include "runtime/session/session_json.h"
 #include "tests/fuzz/script.h"
 
 namespace ibid::fuzz {

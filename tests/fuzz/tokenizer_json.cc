@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/tokenizer_laws.h"
 #include "tests/tokenizer/memory_model_file.h"
-#include "tokenizer/tokenizer_loaders.h"
+#include "tokenizer/loading/tokenizer_loaders.h"
 
 namespace ibid::fuzz {
 

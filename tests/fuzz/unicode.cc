@@ -2,9 +2,9 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/unicode/nfc.h"
 #include "base/utf8.h"
 #include "tests/fuzz/script.h"
-#include "tokenizer/nfc.h"
 
 namespace ibid::fuzz {
 

@@ -1,4 +1,4 @@
-#include "kernels/linear.h"
+#include "kernels/linear/linear.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "kernels/blas.h"
+#include "kernels/linear/blas.h"
 #include "tests/kernels/random_panels.h"
 
 namespace ibid {

@@ -1,4 +1,4 @@
-#include "kernels/pack.h"
+#include "kernels/linear/pack.h"
 
 #include <gtest/gtest.h>
 

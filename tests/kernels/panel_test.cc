@@ -1,4 +1,4 @@
-#include "kernels/panel.h"
+#include "kernels/linear/panel.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "kernels/dispatch.h"
 #include "kernels/kernels.h"
-#include "kernels/pack.h"
+#include "kernels/linear/pack.h"
 
 namespace ibid {
 

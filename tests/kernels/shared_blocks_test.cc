@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "kernels/dispatch.h"
 #include "tests/kernels/stored_pages.h"
 

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <set>
 
-#include "model/architectures.h"
-#include "model/transformer.h"
+#include "model/architecture/architectures.h"
+#include "model/forward/transformer.h"
 #include "tests/support/paths.h"
 #include "tests/support/same_bits.h"
 #include "weights/model_file.h"

@@ -1,13 +1,13 @@
 // The keys that a converted model gets, where llama.cpp would compute something else without them.
-#include "model/gguf_keys.h"
+#include "model/architecture/gguf_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "model/architectures.h"
-#include "model/same_model.h"
+#include "model/architecture/architectures.h"
+#include "model/weights/same_model.h"
 #include "tests/support/temp_dir.h"
 #include "weights/safetensors_writer.h"
 

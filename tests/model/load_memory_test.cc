@@ -9,9 +9,9 @@
 #include <random>
 
 #include "base/memory_marks.h"
-#include "model/architectures.h"
+#include "model/architecture/architectures.h"
+#include "model/forward/transformer.h"
 #include "model/memory_plan.h"
-#include "model/transformer.h"
 #include "tests/support/heap_peak.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"

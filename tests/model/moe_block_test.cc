@@ -1,6 +1,6 @@
 // The block of experts against a naive one in double, and its laws: no bit of a row depends on the other rows, on how
 // they are cut into passes or on the number of threads, and an expert that nobody chose is not read.
-#include "model/moe_block.h"
+#include "model/forward/moe_block.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include <random>
 
 #include "base/arena.h"
-#include "model/activations.h"
+#include "model/forward/activations.h"
 #include "tests/kernels/random_panels.h"
 
 namespace ibid {

@@ -1,4 +1,4 @@
-#include "model/pack_blocks.h"
+#include "model/weights/pack_blocks.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/pack.h"
+#include "kernels/linear/pack.h"
 #include "weights/block_formats.h"
 
 namespace ibid {

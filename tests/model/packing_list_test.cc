@@ -1,4 +1,4 @@
-#include "model/packing_list.h"
+#include "model/weights/packing_list.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 
 #include "base/arena.h"
 #include "base/number_formats.h"
-#include "kernels/pack.h"
+#include "kernels/linear/pack.h"
 #include "weights/block_formats.h"
 
 namespace ibid {

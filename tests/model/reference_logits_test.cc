@@ -12,7 +12,7 @@
 #include <set>
 
 #include "base/json_limits.h"
-#include "model/architectures.h"
+#include "model/architecture/architectures.h"
 #include "model/load_model.h"
 #include "tests/reference/naive_transformer.h"
 #include "tests/support/paths.h"

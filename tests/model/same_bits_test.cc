@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "kernels/dispatch.h"
-#include "kernels/panel.h"
+#include "kernels/linear/panel.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 

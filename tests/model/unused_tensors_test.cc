@@ -1,4 +1,4 @@
-#include "model/unused_tensors.h"
+#include "model/weights/unused_tensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "model/architectures.h"
+#include "model/architecture/architectures.h"
 #include "model/load_model.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"

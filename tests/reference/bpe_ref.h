@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/types.h"
-#include "tokenizer/bpe.h"
+#include "tokenizer/models/bpe.h"
 
 namespace ibid {
 

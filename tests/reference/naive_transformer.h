@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "model/config.h"
+#include "model/architecture/config.h"
 #include "weights/model_file.h"
 
 namespace ibid {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/turn_stream.h"
+#include "runtime/session/turn_stream.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/runtime/tiny_chat.h"
 #include "tests/support/process_threads.h"

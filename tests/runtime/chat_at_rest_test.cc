@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cache/file_tier.h"
-#include "cache/lru_kv_cache_store.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "cache/tier/file_tier.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/memory_file_ops.h"
 #include "tests/support/temp_dir.h"

@@ -7,9 +7,9 @@
 #include <set>
 #include <thread>
 
-#include "cache/lru_kv_cache_store.h"
-#include "runtime/chat_session.h"
-#include "runtime/session_file.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "runtime/session/chat_session.h"
+#include "runtime/session/session_file.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/temp_dir.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/fake_tokenizer.h"
 

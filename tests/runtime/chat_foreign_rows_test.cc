@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cache/file_tier.h"
-#include "cache/lru_kv_cache_store.h"
-#include "runtime/session_file.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "cache/tier/file_tier.h"
+#include "runtime/session/session_file.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/memory_file_ops.h"
 

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "base/json_limits.h"
-#include "cache/lru_kv_cache_store.h"
-#include "runtime/turn_stream.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "runtime/session/turn_stream.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/no_threads.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "cache/lru_kv_cache_store.h"
+#include "cache/store/lru_kv_cache_store.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/temp_dir.h"
 

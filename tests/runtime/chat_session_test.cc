@@ -1,9 +1,9 @@
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/lru_kv_cache_store.h"
+#include "cache/store/lru_kv_cache_store.h"
 #include "tests/runtime/chat_fixture.h"
 
 namespace ibid {

@@ -1,5 +1,5 @@
 // Constraints: what becomes of the logits, and answers that may consist of few things only.
-#include "runtime/constraint.h"
+#include "sampling/constraint.h"
 
 #include <gtest/gtest.h>
 

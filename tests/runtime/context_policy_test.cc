@@ -1,5 +1,5 @@
 // A full context: the error by default, and what the policies leave out.
-#include "runtime/context_policy.h"
+#include "runtime/session/context_policy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/answer.h"
-#include "runtime/scheduler.h"
+#include "runtime/answer/answer.h"
+#include "runtime/engine/scheduler.h"
 
 namespace ibid {
 

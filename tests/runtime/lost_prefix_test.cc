@@ -1,5 +1,5 @@
 // What is said about a prefix that was lost: where, which tokens, and why.
-#include "runtime/lost_prefix.h"
+#include "runtime/prompt/lost_prefix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/prompt_delta.h"
-#include "runtime/reply_text.h"
+#include "runtime/answer/reply_text.h"
+#include "runtime/prompt/prompt_delta.h"
 #include "tests/tokenizer/golden_tokenizers.h"
 
 namespace ibid {
@@ -82,9 +82,7 @@ struct Conversation {
     TemplateVariables variables;
     variables.values["add_generation_prompt"] = true;
     const MarkedText text = *chat_template.render(messages, variables);
-    std::vector<OriginRun> runs;
-    for (const TextRun& run : text) runs.push_back({run.text, run.origin});
-    return tokenizer->encode_runs(runs);
+    return tokenizer->encode_marked(text);
   }
 
   std::unique_ptr<Tokenizer> tokenizer;

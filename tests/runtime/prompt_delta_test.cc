@@ -1,4 +1,4 @@
-#include "runtime/prompt_delta.h"
+#include "runtime/prompt/prompt_delta.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cache/token_prefix.h"
-#include "runtime/sampler.h"
+#include "cache/store/token_prefix.h"
+#include "sampling/sampler.h"
 #include "tests/runtime/chat_fixture.h"
 
 namespace ibid {
@@ -44,7 +44,7 @@ struct Planned {
   std::string rendered() const {
     TemplateVariables variables;
     variables.values["add_generation_prompt"] = true;
-    return plain_text(*chat_template.render(messages, variables));
+    return chat_template.render(messages, variables)->bytes();
   }
 
   FakeTokenizer tokenizer;

@@ -6,8 +6,8 @@
 #include <thread>
 #include <utility>
 
-#include "cache/lru_kv_cache_store.h"
-#include "runtime/turn_stream.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "runtime/session/turn_stream.h"
 
 namespace ibid {
 

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/lru_kv_cache_store.h"
-#include "cache/store_invariants.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "cache/store/store_invariants.h"
 #include "tests/runtime/chat_fixture.h"
 
 namespace ibid {

@@ -4,7 +4,7 @@
 #include <ostream>
 #include <string>
 
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 #include "tests/runtime/random_conversation_setting.h"
 
 namespace ibid {

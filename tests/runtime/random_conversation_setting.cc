@@ -123,7 +123,7 @@ Status RandomProcess::save(const ChatSession& session, const std::string& name, 
 Result<std::string> RandomProcess::render(const Json& messages, const SessionOptions& options) const {
   ConversationRenderer renderer(*engine_->chat_template(), {.values = options.variables, .now = options.now});
   TRY_ASSIGN(const ConversationRenderer::Delta whole, renderer.render(messages, 0, true));
-  return plain_text(whole.text);
+  return whole.text.bytes();
 }
 
 }  // namespace ibid

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "base/sha256.h"
-#include "cache/file_tier.h"
-#include "runtime/session_file.h"
-#include "runtime/turn_stream.h"
+#include "cache/tier/file_tier.h"
+#include "runtime/session/session_file.h"
+#include "runtime/session/turn_stream.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/dispatch.h"
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 #include "tests/runtime/generating.h"
 #include "tests/runtime/tiny_chat.h"
 #include "tests/support/fake_tokenizer.h"

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "kernels/dispatch.h"
-#include "runtime/chat_session.h"
-#include "runtime/feeding.h"
+#include "runtime/answer/feeding.h"
+#include "runtime/session/chat_session.h"
 #include "tests/support/fake_tokenizer.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"

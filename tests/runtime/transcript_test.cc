@@ -1,5 +1,5 @@
 // What a conversation consists of: bytes, ids and spans, against a transcript written out flat.
-#include "runtime/transcript.h"
+#include "runtime/prompt/transcript.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/sampler.h"
+#include "sampling/sampler.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/fake_tokenizer.h"
 
@@ -60,35 +60,10 @@ void reply(Transcript& transcript, const std::vector<std::string>& pieces, bool 
 
 std::string runs_text(const MarkedText& text) {
   std::string out;
-  for (const TextRun& run : text) out += (run.origin == TextOrigin::kInput ? "[" + run.text + "]" : run.text);
-  return out;
-}
-
-TEST(MarkedTextTest, NeighboursOfOneOriginBecomeOneRun) {
-  MarkedText text;
-  append_run(text, "a", TextOrigin::kTemplate);
-  append_run(text, "", TextOrigin::kInput);
-  append_run(text, "b", TextOrigin::kTemplate);
-  append_run(text, "c", TextOrigin::kInput);
-  EXPECT_EQ(text.size(), 2u);
-  EXPECT_EQ(runs_text(text), "ab[c]");
-  EXPECT_EQ(text_size(text), 3u);
-}
-
-TEST(MarkedTextTest, EveryPartOfATextKeepsItsOrigins) {
-  const MarkedText whole = {{"ab", TextOrigin::kTemplate}, {"cde", TextOrigin::kInput}, {"f", TextOrigin::kTemplate}};
-  const std::vector<std::string> marked = {"a", "b", "[c]", "[d]", "[e]", "f"};
-  for (size_t begin = 0; begin <= 6; ++begin) {
-    for (size_t end = begin; end <= 6; ++end) {
-      MarkedText expected, got;
-      for (size_t i = begin; i < end; ++i) {
-        const bool input = marked[i].size() > 1;
-        append_run(expected, marked[i].substr(input, 1), input ? TextOrigin::kInput : TextOrigin::kTemplate);
-      }
-      append_text(got, whole, begin, end);
-      EXPECT_EQ(runs_text(got), runs_text(expected)) << begin << ".." << end;
-    }
+  for (const auto [bytes, origin] : text.runs()) {
+    out += origin == TextOrigin::kInput ? "[" + std::string(bytes) + "]" : std::string(bytes);
   }
+  return out;
 }
 
 TEST(EncoderMarkTest, KeepsTheIdsItKnewHoweverOftenTheyChange) {
@@ -263,7 +238,7 @@ struct Flat {
     MarkedText text;
     for (const Id& id : ids) {
       const bool is_template = id.origin == SpanOrigin::kTemplate || id.origin == SpanOrigin::kEndOfTurn;
-      append_run(text, id.bytes, is_template ? TextOrigin::kTemplate : TextOrigin::kInput);
+      text.append(id.bytes, is_template ? TextOrigin::kTemplate : TextOrigin::kInput);
     }
     return runs_text(text);
   }

@@ -1,5 +1,5 @@
 // Answers that are pulled.
-#include "runtime/turn_stream.h"
+#include "runtime/session/turn_stream.h"
 
 #include <gtest/gtest.h>
 

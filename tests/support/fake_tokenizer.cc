@@ -18,17 +18,17 @@ FakeTokenizer::FakeTokenizer() {
   end_of_turn_ = {end_of_text, im_end};
 }
 
-GrowingEncoding FakeTokenizer::encode_growing(std::span<const OriginRun> runs, TextContext) const {
-  std::string text;
+GrowingEncoding FakeTokenizer::encode_growing(const MarkedText& marked, TextContext) const {
+  const std::string_view text = marked.view();
   std::vector<size_t> special_until;  // a special token that begins here must end by then; 0: none may
-  for (const OriginRun& run : runs) {
-    text += run.bytes;
-    special_until.resize(text.size(), run.origin == TextOrigin::kTemplate ? text.size() : 0);
+  for (const MarkedText::Run run : marked.runs()) {
+    const size_t end = special_until.size() + run.bytes.size();
+    special_until.resize(end, run.origin == TextOrigin::kTemplate ? end : 0);
   }
   GrowingEncoding out;
   bool final = true;
   for (size_t at = 0; at < text.size();) {
-    const std::string_view rest = std::string_view(text).substr(at);
+    const std::string_view rest = text.substr(at);
     size_t best = 0;
     bool can_grow = false;
     for (size_t id = 0; id < pieces_.size(); ++id) {
@@ -51,8 +51,7 @@ GrowingEncoding FakeTokenizer::encode_growing(std::span<const OriginRun> runs, T
 
 Tokens FakeTokenizer::encode(std::string_view text, TextOrigin origin, bool) const {
   if (text.empty()) return {};
-  const OriginRun run{text, origin};
-  return encode_growing({&run, 1}, {}).tokens;
+  return encode_growing(MarkedText(std::string(text), origin), {}).tokens;
 }
 
 std::string_view FakeTokenizer::token_bytes(TokenId id) const {

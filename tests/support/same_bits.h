@@ -6,7 +6,7 @@
 #include <ostream>
 #include <vector>
 
-#include "cache/kv_cache_entry.h"
+#include "cache/pages/kv_cache_entry.h"
 #include "kernels/dispatch.h"
 #include "tests/support/tiny_model.h"
 

@@ -80,8 +80,9 @@ TEST(ByteLevelTokenizer, ASpecialTokenThatIsSwitchedOffHidesWhatOverlapsIt) {
 
 TEST(ByteLevelTokenizer, TextOfMixedOriginIsOneText) {
   const auto tokenizer = load_golden_tokenizer("gpt2");
-  const std::vector<OriginRun> runs = {{"he", TextOrigin::kTemplate}, {"llo", TextOrigin::kInput}};
-  EXPECT_EQ(tokenizer->encode_runs(runs), tokenizer->encode("hello", TextOrigin::kTemplate));
+  MarkedText text("he", TextOrigin::kTemplate);
+  text.append("llo", TextOrigin::kInput);
+  EXPECT_EQ(tokenizer->encode_marked(text), tokenizer->encode("hello", TextOrigin::kTemplate));
 }
 
 TEST(ByteLevelTokenizer, TokensByTextAndTheirBytes) {

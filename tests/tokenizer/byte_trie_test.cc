@@ -1,4 +1,4 @@
-#include "tokenizer/byte_trie.h"
+#include "tokenizer/models/byte_trie.h"
 
 #include <gtest/gtest.h>
 

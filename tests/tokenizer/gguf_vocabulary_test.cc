@@ -1,5 +1,5 @@
 // A tokenizer.json, written as GGUF's metadata, gives the same ids; what GGUF cannot say is refused by name.
-#include "tokenizer/gguf_vocabulary.h"
+#include "tokenizer/loading/gguf_vocabulary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

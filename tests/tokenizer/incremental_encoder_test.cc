@@ -19,25 +19,10 @@ struct Text {
   TextOrigin origin;
 };
 
-// The runs of a text that was appended in parts.
-std::vector<Text> joined(const std::vector<Text>& parts) {
-  std::vector<Text> out;
-  for (const Text& part : parts) {
-    if (part.bytes.empty()) continue;
-    if (!out.empty() && out.back().origin == part.origin) {
-      out.back().bytes += part.bytes;
-    } else {
-      out.push_back(part);
-    }
-  }
-  return out;
-}
-
 Tokens encode_whole(const Tokenizer& tokenizer, const std::vector<Text>& parts) {
-  const std::vector<Text> texts = joined(parts);
-  std::vector<OriginRun> runs;
-  for (const Text& text : texts) runs.push_back({text.bytes, text.origin});
-  return runs.empty() ? Tokens{} : tokenizer.encode_runs(runs);
+  MarkedText text;
+  for (const Text& part : parts) text.append(part.bytes, part.origin);
+  return tokenizer.encode_marked(text);
 }
 
 void apply_delta(const IncrementalEncoder::Delta& delta, Tokens& tokens) {

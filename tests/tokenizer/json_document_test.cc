@@ -1,5 +1,5 @@
 // The lists' reader gives what a document of values gives, for whatever text.
-#include "tokenizer/json_document.h"
+#include "tokenizer/loading/json_document.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/tokenizer/golden_tokenizers.h"
 #include "tests/tokenizer/memory_model_file.h"
-#include "tokenizer/json_tokenizer.h"
+#include "tokenizer/loading/json_tokenizer.h"
 
 namespace ibid {
 namespace {

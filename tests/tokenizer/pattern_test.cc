@@ -1,4 +1,4 @@
-#include "tokenizer/pattern.h"
+#include "tokenizer/splitting/pattern.h"
 
 #include <gtest/gtest.h>
 

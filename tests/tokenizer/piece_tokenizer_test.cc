@@ -78,13 +78,13 @@ TEST(PieceTokenizer, OnlyTemplateTextFindsSpecialTokens) {
 // The normalizer of Llama 2 puts a mark of a space in front of every section; Metaspace's "first" in front of the
 // whole text alone. Parts of one section are one text, whoever wrote them.
 TEST(PieceTokenizer, WhereASpaceIsPutInFrontIsTheFilesAffair) {
-  const OriginRun runs[] = {{"hello", TextOrigin::kInput},
-                            {"<|im_end|>the", TextOrigin::kTemplate},
-                            {" the", TextOrigin::kInput}};
+  MarkedText text("hello", TextOrigin::kInput);
+  text.append("<|im_end|>the", TextOrigin::kTemplate);
+  text.append(" the", TextOrigin::kInput);
   const auto shown = [&](const char* family) {
     const auto tokenizer = load_golden_tokenizer(family);
     std::string out;
-    for (const TokenId id : tokenizer->encode_runs(runs)) out += tokenizer->token_bytes(id);
+    for (const TokenId id : tokenizer->encode_marked(text)) out += tokenizer->token_bytes(id);
     return out;
   };
   EXPECT_EQ(shown("llama2"), " hello<|im_end|> the the");

@@ -1,4 +1,4 @@
-#include "tokenizer/pretokenizer.h"
+#include "tokenizer/splitting/pretokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tokenizer/staged_split.h"
+#include "tokenizer/splitting/staged_split.h"
 
 #include <gtest/gtest.h>
 

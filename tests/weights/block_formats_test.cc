@@ -1,5 +1,5 @@
-#include "weights/block_formats.h"
 #include "tests/support/paths.h"
+#include "weights/block_formats.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // A program of somebody else: one question to a model, or, without one, the sentence that says why not.
 #include <iostream>
 
-#include "runtime/chat_session.h"
+#include "runtime/session/chat_session.h"
 
 int main(int argc, char** argv) {
   const auto engine = ibid::Engine::load(argc > 1 ? argv[1] : "no-such-model.gguf");

@@ -1,2 +1,2 @@
-#include "runtime/engine.h"
 #include "model/page.h"
+#include "runtime/engine/engine.h"

@@ -1,0 +1,39 @@
+#include "bench/lab/model_work.h"
+
+#include <algorithm>
+
+#include "model/forward/attention_shape.h"
+#include "model/weights/transformer_weights.h"
+
+namespace ibid {
+
+size_t ModelWork::kv_bytes_at(size_t position) const {
+  size_t bytes = 0;
+  for (const LayerConfig& layer : layers) {
+    bytes += kv_bytes_per_position * (layer.window == 0 ? position : std::min(position, layer.window));
+  }
+  return bytes;
+}
+
+Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, const ModelOptions& options) {
+  TRY_ASSIGN(const TransformerWeights::Plan plan, TransformerWeights::plan(file, config, options.numerics));
+
+  ModelWork work;
+  work.weights_bytes = plan.bytes - plan.lookup_bytes;
+  // Layers that write no rows read those of another.
+  const KvLayout layout = kv_layout_of(config, options.kv_dtype);
+  size_t all_q_dims = 0, kv_page_bytes = 0;
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    all_q_dims += config.q_dim(l);
+    kv_page_bytes += layout.layer(config.layers[l].kv_layer).bytes();
+  }
+  work.kv_bytes_per_position = kv_page_bytes / kPagePositions / config.n_layers;
+  work.layers = config.layers;
+  work.operations_of_head = 2.0 * static_cast<double>(config.vocab_size) * static_cast<double>(config.dim);
+  work.attention_operations_per_position = 4.0 * static_cast<double>(all_q_dims);
+  work.operations_per_token = 2.0 * static_cast<double>(plan.layer_weights);
+  work.int8 = plan.quantized.h || plan.quantized.attended || plan.quantized.gated;
+  return work;
+}
+
+}  // namespace ibid

@@ -1,0 +1,65 @@
+// RateBench: the rates of one model without any conversation around it, with the work of the programs that
+// time other engines (bench/rivals): given ids, fed up to the next token's logits.
+//
+//   prefill n        n new tokens from nothing
+//   decode depth     48 tokens one by one behind `depth` others
+//   turn history 44  44 new tokens at once behind `history` others
+//
+// Each is repeated and the median counts; the first repetition warms up and does not. The engine's own parts
+// of a turn (template, tokenizer, matching, sampling) are measured by bench/lab/chat_turns.h.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "bench/lab/figure.h"
+#include "bench/lab/model_work.h"
+#include "bench/lab/peak_meter.h"
+#include "cache/pages/kv_cache_entry.h"
+#include "model/language_model.h"
+
+namespace ibid {
+
+class RateBench {
+ public:
+  // Positions that a figure at `depth` needs.
+  static size_t positions_for_depth(size_t depth);
+
+  // Room for `most_positions`. `model` outlives the bench. Errors: those of PeakMeter::create().
+  static Result<std::unique_ptr<RateBench>> create(LanguageModel& model, ModelWork work, int n_threads,
+                                                   size_t rounds, size_t most_positions);
+  RateBench(const RateBench&) = delete;
+  RateBench& operator=(const RateBench&) = delete;
+
+  // Errors of all: those of LanguageModel::forward(). REQUIRES: everything fits into most_positions.
+  Status prefill(size_t n, const FigureSink& sink);
+  Status decode(size_t depth, const FigureSink& sink);
+  Status turn(size_t history, const FigureSink& sink);
+
+  // What the peaks are measured on: memory of the bench, not of the engine.
+  size_t meter_bytes() const { return meter_.bytes(); }
+
+ private:
+  RateBench(LanguageModel& model, ModelWork work, PeakMeter meter, size_t rounds, size_t most_positions);
+
+  // The ids that every engine gets: spread over the vocabulary, so that none profits from a repeated one.
+  Tokens spread_ids(size_t n) const;
+  // Makes the entry hold `n` positions, of spread_ids(n).
+  Status stand_at(size_t n);
+  Status feed(TokenSpan ids);
+  // Seconds of feeding `ids` behind `depth` positions, all at once or one by one; at least rounds_ samples.
+  Result<std::vector<double>> sample(size_t depth, TokenSpan ids, bool one_by_one);
+  Throughput operations_rate(size_t n_tokens, double seconds);
+
+  LanguageModel& model_;
+  const ModelWork work_;
+  PeakMeter meter_;
+  const size_t rounds_;
+  KvPagePool pool_;
+  KvCacheEntry entry_;
+  Logits logits_;
+};
+
+}  // namespace ibid

@@ -1,0 +1,216 @@
+#include "bench/lab/turn_curve_bench.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bench/lab/bench_shapes.h"
+#include "bench/lab/prompts.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "cache/tier/file_tier.h"
+#include "runtime/answer/feeding.h"
+#include "runtime/stopwatch.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr size_t kFirstReplyTokens = 8;
+constexpr const char* kNamespace = "";
+
+TurnOptions greedy(size_t max_tokens) {
+  TurnOptions options;
+  options.sampler.temperature = 0;
+  options.max_tokens = max_tokens;
+  return options;
+}
+
+// Logits behind everything that the session holds: they depend on every stored bit.
+Result<std::vector<float>> logits_behind(const ChatSession& session) {
+  TRY_ASSIGN(KvCacheEntry entry, session.kv().fork());
+  const TokenSpan ids = session.ids();
+  entry.slice_to_length(std::min(entry.length(), ids.size() - 1));
+  Logits logits;
+  TRY(feed(session.engine()->scheduler(), entry, ids.subspan(entry.length()), WantLogits::kLast, {}, logits));
+  return std::vector<float>(logits.row(0).begin(), logits.row(0).end());
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+// What a point's rounds begin with.
+struct TurnCurveBench::Prepared {
+  ChatSession session;  // the history
+  KvCacheEntry rows;    // its keys and values: the store, which is cleared between turns, does not keep them
+  Tokens prompt;        // of one more message, for the bare pass
+  size_t n_cached = 0;  // of it
+};
+
+struct TurnCurveBench::Sample {
+  double ttft_ms = 0;
+  size_t n_prompt = 0, n_cached = 0, n_read = 0;
+  Tokens ids;
+  std::vector<float> logits;
+};
+
+Result<std::unique_ptr<TurnCurveBench>> TurnCurveBench::create(EngineFactory factory, const Options& options) {
+  TRY_ASSIGN(std::unique_ptr<ScratchDirectory> scratch, ScratchDirectory::create());
+  TRY_ASSIGN(std::shared_ptr<Engine> engine, factory(""));
+  return std::unique_ptr<TurnCurveBench>(
+      new TurnCurveBench(std::move(factory), options, std::move(scratch), std::move(engine)));
+}
+
+TurnCurveBench::TurnCurveBench(EngineFactory factory, const Options& options,
+                               std::unique_ptr<ScratchDirectory> scratch, std::shared_ptr<Engine> engine)
+    : factory_(std::move(factory)), options_(options), scratch_(std::move(scratch)), engine_(std::move(engine)) {}
+
+// Other words in every round, so that nobody finds an earlier round's message.
+std::string TurnCurveBench::question(size_t round) const {
+  constexpr const char* kLead = "Please go on, and bring in these words:";
+  return text_of_tokens(engine_->tokenizer(), kLead, options_.message_tokens, round);
+}
+
+Result<TurnCurveBench::Sample> TurnCurveBench::ask(ChatSession session, size_t round, double spent_ms) const {
+  TRY_ASSIGN(const Turn turn, session.send(question(round), greedy(kCurveAnswer)));
+  Sample sample;
+  sample.ttft_ms = spent_ms + turn.timings.ttft_ms;
+  sample.n_prompt = turn.usage.n_prompt;
+  sample.n_cached = turn.usage.n_cached;
+  sample.n_read = turn.usage.n_prefilled;
+  sample.ids = session.ids();
+  TRY_ASSIGN(sample.logits, logits_behind(session));
+  return sample;
+}
+
+Result<TurnCurveBench::Sample> TurnCurveBench::warm_turn(const Prepared& prepared, size_t round) const {
+  engine_->store().clear(kNamespace);  // what the turn reuses is the session's own
+  TRY_ASSIGN(KvCacheEntry own, prepared.rows.fork());
+  TRY(engine_->store().insert(kNamespace, own));
+  TRY_ASSIGN(ChatSession session, prepared.session.fork());
+  return ask(std::move(session), round, 0);
+}
+
+Result<TurnCurveBench::Sample> TurnCurveBench::loaded_turn(std::shared_ptr<Engine> engine, size_t round) const {
+  Clock& clock = engine->clock();
+  const int64_t start = clock.steady_ns();
+  TRY_ASSIGN(ChatSession session, ChatSession::load(std::move(engine), saved_path()));
+  return ask(std::move(session), round, milliseconds_since(clock, start));
+}
+
+Result<TurnCurveBench::Sample> TurnCurveBench::cold_turn(size_t round) const {
+  engine_->store().clear(kNamespace);
+  return loaded_turn(engine_, round);
+}
+
+Result<TurnCurveBench::Sample> TurnCurveBench::resumed_turn(size_t round) const {
+  if (options_.forget_files) scratch_->forget_files();
+  TRY_ASSIGN(std::shared_ptr<Engine> engine, factory_(cache_path()));
+  if (engine->tier() == nullptr) return engine->tier_status();
+  return loaded_turn(std::move(engine), round);
+}
+
+// As many rows as the warm turn feeds, where it feeds them: the model's part of its time.
+Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
+  TRY_ASSIGN(KvCacheEntry entry, prepared.rows.fork());
+  entry.slice_to_length(std::min(entry.length(), prepared.n_cached));
+  Logits logits;
+  const int64_t start = engine_->clock().steady_ns();
+  const TokenSpan rest = TokenSpan(prepared.prompt).subspan(entry.length());
+  TRY(feed(engine_->scheduler(), entry, rest, WantLogits::kLast, {}, logits));
+  return milliseconds_since(engine_->clock(), start);
+}
+
+// A conversation of `history` tokens, or a few more.
+Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> engine, size_t history) const {
+  SessionOptions options;
+  options.cache_namespace = kNamespace;
+  options.repair_when_idle = false;  // two engines on one model: nothing runs between the turns
+  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
+  if (history == 0) return session;
+  TRY_ASSIGN(const size_t around, tokens_around_first_message(*engine));
+  const size_t others = around + kFirstReplyTokens;
+  const std::string text = text_of_tokens(engine->tokenizer(), "Remember these words:",
+                                          history - std::min(history, others), history);
+  TurnOptions first = greedy(kFirstReplyTokens);
+  first.min_tokens = kFirstReplyTokens;
+  TRY(session.send(text, first).status());
+  return session;
+}
+
+// An engine that has had the conversation leaves it in its directory, and is closed. From a file it would not: rows of
+// a file serve the session that loads them alone.
+Status TurnCurveBench::write_cache_directory(size_t history) {
+  TRY_ASSIGN(const std::shared_ptr<Engine> engine, factory_(cache_path()));
+  if (engine->tier() == nullptr) return engine->tier_status();
+  TRY(begin_conversation(engine, history).status());
+  return engine->tier()->flush();
+}
+
+Result<TurnCurveBench::Prepared> TurnCurveBench::prepare(size_t history) {
+  engine_->store().clear(kNamespace);
+  scratch_->empty();
+  TRY_ASSIGN(ChatSession session, begin_conversation(engine_, history));
+  TRY(session.save(saved_path()));
+  TRY(write_cache_directory(history));
+
+  // The first turn and the first pass warm up.
+  KvCacheEntry rows = session.kv();
+  Prepared prepared{std::move(session), std::move(rows), {}, 0};
+  TRY_ASSIGN(const Sample sample, warm_turn(prepared, 0));
+  prepared.prompt.assign(sample.ids.begin(), sample.ids.begin() + static_cast<std::ptrdiff_t>(sample.n_prompt));
+  prepared.n_cached = sample.n_cached;
+  TRY(pass_ms(prepared).status());
+  return prepared;
+}
+
+Result<TurnCurvePoint> TurnCurveBench::measure(size_t history) {
+  TRY_ASSIGN(const Prepared prepared, prepare(history));
+  TurnCurvePoint point;
+  point.history = prepared.session.ids().size();
+  point.same_text = point.same_bits = true;
+  std::vector<double> warm_ms, cold_ms, resumed_ms, passes_ms, besides_ms;
+  for (size_t round = 1; round <= options_.rounds; ++round) {
+    Sample warm, cold, resumed;
+    double pass = 0;
+    const auto hold = [&]() -> Status {
+      TRY_ASSIGN(warm, warm_turn(prepared, round));
+      return {};
+    };
+    const bool forward = round % 2 == 1;  // every other round the other way round
+    if (forward) TRY(hold());
+    if (!forward) {
+      TRY_ASSIGN(cold, cold_turn(round));
+    }
+    TRY_ASSIGN(pass, pass_ms(prepared));
+    if (!forward) TRY(hold());
+    TRY_ASSIGN(resumed, resumed_turn(round));
+    if (forward) {
+      TRY_ASSIGN(cold, cold_turn(round));
+    }
+    warm_ms.push_back(warm.ttft_ms);
+    cold_ms.push_back(cold.ttft_ms);
+    resumed_ms.push_back(resumed.ttft_ms);
+    passes_ms.push_back(pass);
+    besides_ms.push_back(warm.ttft_ms - pass);
+    point.same_text = point.same_text && warm.ids == cold.ids && warm.ids == resumed.ids;
+    point.same_bits = point.same_bits && same_bits(warm.logits, cold.logits) && same_bits(warm.logits, resumed.logits);
+    if (round > 1) continue;
+    point.n_prompt = warm.n_prompt;
+    point.n_read_warm = warm.n_read;
+    point.n_read_cold = cold.n_read;
+    point.n_read_resumed = resumed.n_read;
+  }
+  point.warm_ms = spread_of(std::move(warm_ms));
+  point.cold_ms = spread_of(std::move(cold_ms));
+  point.resumed_ms = spread_of(std::move(resumed_ms));
+  point.pass_ms = spread_of(std::move(passes_ms));
+  point.besides_pass_ms = spread_of(std::move(besides_ms)).median;
+  return point;
+}
+
+}  // namespace ibid

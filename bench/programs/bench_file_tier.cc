@@ -1,0 +1,136 @@
+// What the cold tier costs: reading a history back, the part of writing that its caller waits for, and taking a
+// directory over. Pages are those of SmolLM2-135M with F16 keys and values (1.41 MiB). Files are in the page cache.
+//
+//   bench_file_tier [--benchmark_filter=...]           the directory is made below $TMPDIR
+#include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "base/check.h"
+#include "cache/tier/file_tier.h"
+
+namespace ibid {
+namespace {
+
+Tokens random_tokens(uint64_t seed, size_t n) {
+  std::mt19937_64 rng(seed);
+  Tokens tokens(n);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(rng() % 50000);
+  return tokens;
+}
+
+// An entry of these ids; what is in its pages does not matter here, as long as it is not all the same.
+KvCacheEntry entry_of(KvPagePool& pool, TokenSpan tokens) {
+  std::vector<KvPage> pages = *pool.allocate(KvLayout::pages_for(tokens.size()));
+  std::mt19937_64 rng(7);
+  for (KvPage& page : pages) {
+    for (size_t i = 0; i < pool.layout().page_bytes(); i += sizeof(uint64_t)) {
+      const uint64_t bits = rng();
+      std::memcpy(page.data() + i, &bits, sizeof bits);
+    }
+  }
+  KvCacheEntry entry(pool);
+  CHECK(entry.adopt(std::move(pages), tokens).ok());
+  return entry;
+}
+
+struct Tier {
+  explicit Tier(const KvLayout& layout, bool durable = false)
+      : pool(layout, size_t{1} << 30),
+        directory(std::filesystem::temp_directory_path() / ("ibid_bench_tier_" + std::to_string(::getpid()))),
+        options{.directory = directory,
+                .fingerprint = {},
+                .budget_bytes = uint64_t{8} << 30,
+                .durable = durable,
+                .waiting_budget_bytes = size_t{1} << 30},
+        tier(*FileTier::open(options, pool)) {}
+  ~Tier() {
+    tier.reset();
+    std::filesystem::remove_all(directory);
+  }
+  void write(TokenSpan tokens) {
+    tier->write_behind("", entry_of(pool, tokens));
+    const Status status = tier->flush();
+    CHECK(status.ok()) << status.to_string();
+  }
+
+  KvPagePool pool;
+  std::filesystem::path directory;
+  FileTierOptions options;
+  std::unique_ptr<FileTier> tier;
+};
+
+const KvLayout kSmolLm2 = KvLayout::make(30, 3, 64, KvDType::kF16);
+const KvLayout kTiny = KvLayout::make(1, 1, 16, KvDType::kInt8);
+
+void extend(benchmark::State& state) {
+  Tier tier(kSmolLm2);
+  const Tokens ids = random_tokens(1, static_cast<size_t>(state.range(0)));
+  tier.write(ids);
+  for (auto _ : state) {
+    KvCacheEntry entry(tier.pool);
+    CHECK_EQ(tier.tier->extend("", ids, entry), ids.size());
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * KvLayout::pages_for(ids.size()) *
+                                               kSmolLm2.page_bytes()));
+}
+BENCHMARK(extend)->Arg(500)->Arg(4000)->Unit(benchmark::kMillisecond);
+
+void miss(benchmark::State& state) {
+  Tier tier(kSmolLm2);
+  const Tokens ids = random_tokens(1, 4000), others = random_tokens(2, 4000);
+  tier.write(ids);
+  for (auto _ : state) {
+    KvCacheEntry entry(tier.pool);
+    CHECK_EQ(tier.tier->extend("", others, entry), 0u);
+  }
+}
+BENCHMARK(miss)->Unit(benchmark::kMicrosecond);
+
+// A turn of a conversation whose history is on disk already: what write_behind() itself takes.
+void hand_over_a_turn(benchmark::State& state) {
+  Tier tier(kSmolLm2);
+  const Tokens ids = random_tokens(1, static_cast<size_t>(state.range(0)));
+  tier.write(TokenSpan(ids).first(ids.size() - 10));
+  const KvCacheEntry entry = entry_of(tier.pool, ids);
+  for (auto _ : state) tier.tier->write_behind("", entry);
+  static_cast<void>(tier.tier->flush());
+}
+BENCHMARK(hand_over_a_turn)->Arg(500)->Arg(4000)->Unit(benchmark::kMicrosecond);
+
+void write(benchmark::State& state) {
+  Tier tier(kSmolLm2, state.range(0) != 0);
+  uint64_t seed = 0;
+  for (auto _ : state) {
+    const KvCacheEntry entry = [&] {
+      state.PauseTiming();
+      KvCacheEntry made = entry_of(tier.pool, random_tokens(++seed, 1024));
+      state.ResumeTiming();
+      return made;
+    }();
+    tier.tier->write_behind("", entry);
+    CHECK(tier.tier->flush().ok());
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * 16 * kSmolLm2.page_bytes()));
+}
+BENCHMARK(write)->ArgName("durable")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(5);
+
+void take_over(benchmark::State& state) {
+  Tier tier(kTiny);
+  for (int64_t i = 0; i < state.range(0) / 50; ++i) tier.write(random_tokens(static_cast<uint64_t>(i), 50 * 64));
+  for (auto _ : state) {
+    tier.tier.reset();
+    tier.tier = *FileTier::open(tier.options, tier.pool);
+    CHECK_EQ(tier.tier->stats().pages, static_cast<size_t>(state.range(0)));
+  }
+}
+BENCHMARK(take_over)->ArgName("files")->Arg(1000)->Arg(5000)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace ibid
+
+BENCHMARK_MAIN();

@@ -1,0 +1,14 @@
+// Checks whether keys and values are finite numbers. Rows that this program computes are. A file may bring
+// anything, and one row that is NaN or infinite makes every position behind it NaN.
+#pragma once
+
+#include <cstddef>
+
+#include "cache/pages/kv_layout.h"
+
+namespace ibid {
+
+// Checks a whole page, rows that were never written (zero) included. As fast as memory can be read.
+bool rows_are_finite(const KvLayout& layout, const std::byte* page);
+
+}  // namespace ibid

@@ -1,0 +1,120 @@
+// KvCacheEntry: the keys and values of one sequence, described by the token ids that were fed and by nothing
+// else.
+//
+// Rows [0, length()) are committed and never change. append() stages rows [length, length + T) once in every
+// layer; commit() publishes them and their ids in all layers at once and is the only place where length
+// grows. Whatever happens before commit (error, cancellation) leaves the entry as if never called.
+// slice_to_length() and fork() move no rows: full pages are shared, a shared partial page is copied by the
+// first reserve() that wants to write into it.
+//
+// Not thread-safe, except that the workers of one region call append() together. The pool must outlive it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "base/parallel.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/pages/kv_page_pool.h"
+
+namespace ibid {
+
+class KvCacheEntry {
+ public:
+  explicit KvCacheEntry(KvPagePool& pool) noexcept : pool_(&pool) {}
+  KvCacheEntry(KvCacheEntry&&) noexcept = default;
+  KvCacheEntry& operator=(KvCacheEntry&&) noexcept = default;
+  KvCacheEntry(const KvCacheEntry&) = delete;  // fork() copies, at the cost of references
+  KvCacheEntry& operator=(const KvCacheEntry&) = delete;
+
+  const KvPagePool& pool() const { return *pool_; }
+  const KvLayout& layout() const { return pool_->layout(); }
+  size_t length() const { return tokens_.size(); }
+  size_t capacity() const { return pages_.size() * kPagePositions; }
+  TokenSpan tokens() const { return tokens_; }
+
+  // Makes room for n_rows after length(): allocates pages, and copies the rows of the partial last page when
+  // somebody else holds it too. Forgets what was staged. It is the only call of a pass that can fail for memory
+  // (kOutOfMemory). A call that fails changes nothing, and page_data() stays valid.
+  Status reserve(size_t n_rows);
+
+  // Stages n_rows rows of one layer at positions [length, length + n_rows). Called by every worker of a
+  // region with the same arguments; each stores its share (heads and groups of 16 positions, so that no two
+  // write one cache line of K). The caller puts a barrier before anybody reads them. Calling it again before
+  // commit, as after a pass that was cancelled, stores them anew.
+  //   k, v: [n_rows, stride], a row holds n_kv_heads * head_dim floats; k is already rotated.
+  //   finish(row, head), where given, is called for each row and head by the worker that stores it, just before:
+  //   it may still change k and v there.
+  // REQUIRES: reserve(n_rows) succeeded since the last commit, slice or fork.
+  template <typename Finish>
+  void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
+              size_t stride, size_t n_rows, Finish&& finish) {
+    using Plain = std::remove_reference_t<Finish>;
+    store_rows(worker, kernels, layer, k, v, stride, n_rows,
+               [](void* context, size_t row, size_t head) { (*static_cast<Plain*>(context))(row, head); }, &finish);
+  }
+  void append(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
+              size_t stride, size_t n_rows) {
+    append(worker, kernels, layer, k, v, stride, n_rows, [](size_t, size_t) {});
+  }
+
+  // Publishes the staged rows. REQUIRES: every layer was appended with tokens.size() rows.
+  void commit(TokenSpan tokens);
+
+  // Keeps the first n positions, and gives back what was reserved beyond. O(pages dropped).
+  // REQUIRES: n <= length().
+  void slice_to_length(size_t n);
+
+  // An entry with the same rows: O(pages) references, no row copied. Error: kOutOfMemory, for these references.
+  Result<KvCacheEntry> fork() const;
+
+  // The pages from position 0 on, for attention and for the store: those of length(), then reserved ones.
+  std::span<const KvPage> pages() const { return pages_; }
+  // The same as bare pointers, valid until the next non-const call.
+  const std::byte* const* page_data() const { return page_data_.data(); }
+
+  // Adopts pages that the store found: rows [0, tokens.size()). Error: kOutOfMemory; the entry is still empty.
+  // REQUIRES: the entry is empty and the pages are as many as the tokens need.
+  Status adopt(std::vector<KvPage> pages, TokenSpan tokens);
+
+  // Gives everything back: the entry is empty. Returns the ids that it had.
+  Tokens release() noexcept;
+  // Undoes release(): takes pages with the rows of tokens[0, n_tokens), and the ids, cut to these. Error:
+  // kOutOfMemory; the entry is then still empty, and the ids are where they were. REQUIRES: as of adopt(), and
+  // n_tokens <= tokens.size().
+  Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens);
+
+  // Continues the entry with rows that were found elsewhere: those of `tokens`, which follow tokens(). pages[0] takes
+  // the place of the partial last page, if there is one, and holds its rows as well. Gives back what was reserved and
+  // forgets what was staged. Error: kOutOfMemory (the heap), and nothing has changed.
+  // REQUIRES: the pages are as many as length() + tokens.size() needs beyond the full pages of length().
+  Status adopt_more(std::vector<KvPage> pages, TokenSpan tokens);
+
+  // Puts `page` in place of page `index`, so that the same ids, computed twice, need memory only once. Returns the
+  // page that was there. REQUIRES: all 64 positions are committed and both pages hold the rows of the same ids.
+  KvPage share_page(size_t index, KvPage page);
+
+  // Counters since construction, for the proofs of O(delta).
+  size_t pages_copied() const { return pages_copied_; }
+  size_t rows_appended() const { return rows_appended_; }
+
+ private:
+  Status reserve_or_throw(size_t n_rows);
+  Status hold(std::vector<KvPage> pages, size_t n_tokens);
+  using FinishRow = void (*)(void* context, size_t row, size_t head);
+  void store_rows(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
+                  size_t stride, size_t n_rows, FinishRow finish, void* context);
+
+  KvPagePool* pool_;
+  std::vector<KvPage> pages_;
+  std::vector<const std::byte*> page_data_;  // pages_[i].data()
+  Tokens tokens_;
+  std::vector<size_t> staged_;  // [n_layers] rows appended since reserve, 0: none; empty before the first one
+  size_t pages_copied_ = 0;
+  size_t rows_appended_ = 0;
+};
+
+}  // namespace ibid

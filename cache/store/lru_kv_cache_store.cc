@@ -1,0 +1,196 @@
+#include "cache/store/lru_kv_cache_store.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+#include "base/checked.h"
+
+namespace ibid {
+
+namespace {
+
+// What the index spends on a page beside the node: its places in the map, in its parent and in the queue.
+constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
+
+size_t page_charge(const KvPagePool& pool) { return pool.layout().page_bytes() + kIndexBytes; }
+
+// All pages that a pool can give, and remembered logits beside them (endings_budget()).
+size_t budget_for(const KvPagePool& pool) {
+  const std::optional<size_t> pages = checked_mul(pool.budget_pages(), page_charge(pool));
+  return pages && *pages <= SIZE_MAX / 2 ? *pages + *pages / 15 + 16 : SIZE_MAX;
+}
+
+}  // namespace
+
+LruKvCacheStore::LruKvCacheStore(KvPagePool& pool, size_t budget_bytes, Eviction eviction)
+    : pool_(pool),
+      budget_bytes_(budget_bytes),
+      page_charge_bytes_(page_charge(pool)),
+      spaces_(page_charge_bytes_),
+      tree_(spaces_, eviction) {
+  pool_.set_reclaim([this](size_t n_pages) { return reclaim(n_pages); });
+}
+
+LruKvCacheStore::LruKvCacheStore(KvPagePool& pool) : LruKvCacheStore(pool, budget_for(pool)) {}
+
+LruKvCacheStore::~LruKvCacheStore() { pool_.set_reclaim({}); }
+
+// A namespace that has nothing of its own still sees what is shared.
+SpaceId LruKvCacheStore::readable_space(std::string_view name) const {
+  const SpaceId space = spaces_.find(name);
+  return space == kNoSpace ? kSharedSpace : space;
+}
+
+// --- lookup
+
+// Returns the pages of the first `length` positions of the path down to the node. May throw std::bad_alloc.
+std::vector<KvPage> LruKvCacheStore::pages_of(const PrefixNode& last, size_t length) {
+  std::vector<KvPage> pages(KvLayout::pages_for(length));
+  const PrefixNode* node = &last;
+  for (size_t i = pages.size(); i > 0; --i, node = node->parent) pages[i - 1] = node->page;
+  return pages;
+}
+
+PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, TokenSpan ids) {
+  PrefixHit hit{KvCacheEntry(pool_), nullptr};
+  const std::lock_guard lock(mutex_);
+  const SpaceId space = spaces_.find(name_space);
+  spaces_.count(space, &StoreStats::lookups, 1);
+  const PrefixTree::Match match = tree_.longest_prefix(readable_space(name_space), ids);
+  if (match.node == nullptr) return hit;
+  std::vector<KvPage> pages;
+  try {
+    pages = pages_of(*match.node, match.length);
+  } catch (const std::bad_alloc&) {
+    return hit;
+  }
+  if (!hit.entry.adopt(std::move(pages), ids.first(match.length)).ok()) return hit;
+
+  tree_.touch(*match.node, true);
+  spaces_.count(space, &StoreStats::hits, 1);
+  spaces_.count(space, &StoreStats::reused_tokens, match.length);
+  if (match.ending != nullptr) {
+    hit.logits = match.ending->logits;
+    tree_.endings().touch(*match.ending);
+    spaces_.count(space, &StoreStats::repeats, 1);
+  }
+  return hit;
+}
+
+// --- eviction
+
+LruKvCacheStore::Removed::~Removed() {
+  const size_t n = nodes.size();
+  if (n == 0) return;
+  nodes.clear();
+  const std::lock_guard lock(store_.mutex_);
+  store_.n_freeing_ -= n;
+  ++store_.n_freed_;
+  store_.pages_freed_.notify_all();
+}
+
+bool LruKvCacheStore::reclaim(size_t n_pages) {
+  Removed removed(*this);
+  std::unique_lock lock(mutex_);
+  if (tree_.count_evictable(n_pages) < n_pages) {
+    // Before it gives up, it waits for pages that another call is about to give back.
+    if (n_freeing_ == 0) return false;
+    pages_freed_.wait(lock, [this, before = n_freed_] { return n_freed_ != before; });
+    return true;
+  }
+  for (size_t i = 0; i < n_pages; ++i) tree_.evict_first(removed.nodes);
+  return true;
+}
+
+size_t LruKvCacheStore::evict(size_t n_pages) {
+  Removed removed(*this);
+  const std::lock_guard lock(mutex_);
+  const size_t n_evicted = tree_.count_evictable(n_pages);
+  for (size_t i = 0; i < n_evicted; ++i) tree_.evict_first(removed.nodes);
+  return n_evicted;
+}
+
+void LruKvCacheStore::clear(std::string_view name_space) {
+  Removed removed(*this);
+  const std::lock_guard lock(mutex_);
+  const SpaceId space = spaces_.find(name_space);
+  if (space != kNoSpace) tree_.remove_space(space, removed.nodes);
+}
+
+void LruKvCacheStore::clear_shared() {
+  Removed removed(*this);
+  const std::lock_guard lock(mutex_);
+  tree_.remove_space(kSharedSpace, removed.nodes);
+}
+
+// --- reports
+
+size_t LruKvCacheStore::charge_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return charge();
+}
+
+StoreStats LruKvCacheStore::stats() const {
+  const std::lock_guard lock(mutex_);
+  return spaces_.total();
+}
+
+StoreStats LruKvCacheStore::stats(std::string_view name_space) const {
+  const std::lock_guard lock(mutex_);
+  const SpaceId space = spaces_.find(name_space);
+  return space == kNoSpace ? StoreStats{} : spaces_.at(space).stats;
+}
+
+StoreStats LruKvCacheStore::shared_stats() const {
+  const std::lock_guard lock(mutex_);
+  return spaces_.at(kSharedSpace).stats;
+}
+
+PrefixTree::Work LruKvCacheStore::work() const {
+  const std::lock_guard lock(mutex_);
+  return tree_.work();
+}
+
+StoreSnapshot LruKvCacheStore::snapshot() const {
+  const auto serials = [](const auto& nodes) {
+    std::vector<uint64_t> all;
+    all.reserve(nodes.size());
+    for (const PrefixNode* node : nodes) all.push_back(node->serial);
+    return all;
+  };
+  const std::lock_guard lock(mutex_);
+  StoreSnapshot copy;
+  copy.nodes.reserve(tree_.size());
+  for (const auto& [page, node] : tree_.nodes()) {
+    std::vector<StoreSnapshot::Ending> endings;
+    for (const auto& ending : node->endings) {
+      if (ending != nullptr) endings.push_back({ending->n_ids, ending->charge_bytes()});
+    }
+    std::vector<size_t> marks;
+    for (const PrefixMark* mark = node->marks; mark != nullptr; mark = mark->next) marks.push_back(mark->length);
+    copy.nodes.push_back({node->serial, node->parent->serial, node->space,
+                          Tokens(node->tokens().begin(), node->tokens().end()), node->page.data(),
+                          node->page.use_count(), node->n_pins, node->rank, node->last_used,
+                          serials(node->children), std::move(endings), std::move(marks)});
+  }
+  copy.root_children = serials(tree_.root().children);
+  copy.queue = serials(tree_.leaves());
+  for (const auto& [id, space] : spaces_.all()) {
+    copy.spaces.push_back({id, space.name, space.stats.pages, space.stats.bytes});
+  }
+  copy.n_pins = tree_.n_pins();
+  copy.n_marks = tree_.n_marks();
+  copy.pages = spaces_.total().pages;
+  copy.charge_bytes = charge();
+  copy.page_charge_bytes = page_charge_bytes_;
+  copy.budget_bytes = budget_bytes_;
+  copy.endings_bytes = tree_.endings().bytes();
+  copy.endings_budget_bytes = endings_budget();
+  copy.pool_pages_in_use = pool_.pages_in_use();
+  copy.pool_budget_pages = pool_.budget_pages();
+  return copy;
+}
+
+}  // namespace ibid

@@ -1,0 +1,340 @@
+#include "cache/store/prefix_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "cache/store/token_prefix.h"
+
+namespace ibid {
+
+namespace {
+
+// Doubles, so that a page more costs O(1).
+template <typename Container>
+void reserve_geometric(Container& items, size_t n, size_t capacity) {
+  if (n > capacity) items.reserve(std::max(n, 2 * capacity));
+}
+
+}  // namespace
+
+PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction)
+    : spaces_(spaces), queue_(eviction), endings_(spaces) {
+  root_.n_ids = kPagePositions;
+}
+
+// A binary search that remembers how much of `ids` the two borders share: what lies between shares at least
+// the smaller of both, so those ids are not compared again (Manber and Myers 1993, for suffix arrays). The
+// namespace counts as an id before the first.
+PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space, TokenSpan ids) {
+  Place place;
+  size_t low = 0, high = parent.children.size();
+  size_t low_shared = 0, high_shared = 0;  // 0: another namespace; else 1 + common ids
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    PrefixNode* child = parent.children[middle];
+    ++work_.pages_touched;
+    bool child_is_less = child->space < space;
+    size_t shared = 0;
+    if (child->space == space) {
+      const size_t known = std::max<size_t>(std::min(low_shared, high_shared), 1) - 1;
+      const size_t length = known + common_prefix_length(child->tokens().subspan(known), ids.subspan(known));
+      work_.tokens_compared += length - known + 1;
+      shared = 1 + length;
+      child_is_less = length < ids.size() && (length == child->n_ids || child->ids[length] < ids[length]);
+      if (length > place.best.length) place.best = {child, length};
+    }
+    if (child_is_less) {
+      low = middle + 1;
+      low_shared = shared;
+    } else {
+      high = middle;
+      high_shared = shared;
+    }
+  }
+  place.index = low;
+  // All ids are there. The children that begin with them stand together, and the first of these is here.
+  if (!ids.empty() && place.best.length == ids.size()) place.best.node = parent.children[low];
+  return place;
+}
+
+PrefixTree::Match PrefixTree::best_child(const PrefixNode& parent, SpaceId space, TokenSpan ids) {
+  return find_place(parent, space, ids).best;
+}
+
+// What a child of the node at `begin` has in common with the ids.
+void PrefixTree::improve(Match& best, const Match& child, size_t begin, TokenSpan ids) {
+  const size_t length = begin + child.length;
+  if (length > best.length) best = {child.node, length};
+  if (length == ids.size() && child.length > 0 && best.ending == nullptr) {
+    best.ending = PrefixEndings::find(*child.node, child.length);
+  }
+}
+
+// Follows `space` down from `from`, whose path holds the first `begin` ids.
+void PrefixTree::walk_space(PrefixNode& from, SpaceId space, TokenSpan ids, size_t begin, Match& best) {
+  PrefixNode* node = &from;
+  while (begin < ids.size()) {
+    const Match match =
+        best_child(*node, space, ids.subspan(begin, std::min(kPagePositions, ids.size() - begin)));
+    improve(best, match, begin, ids);
+    if (match.length < kPagePositions) return;
+    begin += kPagePositions;
+    node = match.node;
+  }
+}
+
+PrefixTree::Match PrefixTree::longest_prefix(SpaceId space, TokenSpan ids) {
+  // A private path can leave the shared one at any of its nodes.
+  Match best;
+  PrefixNode* node = &root_;
+  for (size_t begin = 0; begin < ids.size(); begin += kPagePositions) {
+    if (space != kSharedSpace) walk_space(*node, space, ids, begin, best);
+    const Match match =
+        best_child(*node, kSharedSpace, ids.subspan(begin, std::min(kPagePositions, ids.size() - begin)));
+    improve(best, match, begin, ids);
+    if (match.length < kPagePositions) break;
+    node = match.node;
+  }
+  return best;
+}
+
+PrefixNode* PrefixTree::holder(const KvPage& page) {
+  ++work_.pages_touched;
+  const auto found = nodes_.find(page.data());
+  return found == nodes_.end() ? nullptr : found->second.get();
+}
+
+void PrefixTree::link(PrefixNode& node) {
+  PrefixNode& parent = *node.parent;
+  const Place place = find_place(parent, node.space, node.tokens());
+  CHECK(place.best.node == nullptr ||
+        (place.best.length < node.n_ids && place.best.length < place.best.node->n_ids))
+      << "siblings must not be prefixes of each other";
+  queue_.erase(parent);
+  CHECK(parent.children.size() < parent.children.capacity());
+  parent.children.insert(parent.children.begin() + static_cast<ptrdiff_t>(place.index), &node);
+  // The node now is the first that begins with the ids that it shares with the next one, so endings of these ids
+  // move to it.
+  if (place.index + 1 == parent.children.size()) return;
+  PrefixNode& next = *parent.children[place.index + 1];
+  if (next.space == node.space) {
+    endings_.move(next, node, common_prefix_length(next.tokens(), node.tokens()));
+  }
+}
+
+// Returns where it stood.
+size_t PrefixTree::unlink(PrefixNode& node) {
+  PrefixNode& parent = *node.parent;
+  const size_t index = find_place(parent, node.space, node.tokens()).index;
+  CHECK(index < parent.children.size() && parent.children[index] == &node);
+  parent.children.erase(parent.children.begin() + static_cast<ptrdiff_t>(index));
+  return index;
+}
+
+PrefixTree::NodeMap PrefixTree::prepare(PrefixNode& parent, std::span<const KvPage> pages) {
+  NodeMap prepared;
+  prepared.reserve(pages.size());
+  for (const KvPage& page : pages) {
+    auto node = std::make_unique<PrefixNode>();
+    node->children.reserve(1);
+    CHECK(prepared.emplace(page.data(), std::move(node)).second) << "a page is in one node";
+  }
+  if (pages.empty()) return prepared;
+  const size_t n = nodes_.size() + pages.size();
+  const auto n_most = static_cast<size_t>(nodes_.max_load_factor() * static_cast<float>(nodes_.bucket_count()));
+  reserve_geometric(nodes_, n, n_most);
+  queue_.reserve(n);
+  reserve_geometric(parent.children, parent.children.size() + 1, parent.children.capacity());
+  return prepared;
+}
+
+PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, KvPage page,
+                            NodeMap& prepared) {
+  CHECK(parent.is_full() && !ids.empty() && ids.size() <= kPagePositions);
+  CHECK(&parent == &root_ || parent.space == kSharedSpace || parent.space == space);
+  const auto inserted = nodes_.insert(prepared.extract(page.data()));
+  CHECK(inserted.inserted) << "a page is in one node";
+  PrefixNode& node = *inserted.position->second;
+  node.serial = ++last_serial_;
+  node.parent = &parent;
+  node.space = space;
+  node.n_ids = ids.size();
+  std::copy(ids.begin(), ids.end(), node.ids.begin());
+  node.page = std::move(page);
+  spaces_.page_added(space);
+  link(node);
+  queue_.touch(node);
+  queue_.push(node);
+  return node;
+}
+
+KvPage PrefixTree::extend(PrefixNode& node, TokenSpan ids, KvPage page) {
+  CHECK(node.children.empty() && ids.size() > node.n_ids && ids.size() <= kPagePositions);
+  if (!(page == node.page)) {
+    auto owned = nodes_.extract(node.page.data());
+    owned.key() = page.data();
+    CHECK(nodes_.insert(std::move(owned)).inserted) << "a page is in one node";
+    std::swap(node.page, page);
+  }
+  // No sibling stands between the old ids and the new: it would begin with the old ones.
+  std::copy(ids.begin(), ids.end(), node.ids.begin());
+  node.n_ids = ids.size();
+  touch(node, true);
+  return page;
+}
+
+void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
+  if (node.space == kSharedSpace) return;
+  CHECK(node.parent == &root_ || node.parent->space == kSharedSpace);
+  unlink(node);
+  endings_.recharge(node, kSharedSpace);
+  spaces_.page_removed(std::exchange(node.space, kSharedSpace));
+  spaces_.page_added(kSharedSpace);
+  const Match match = best_child(*node.parent, kSharedSpace, node.tokens());
+  if (match.node != nullptr && match.length == match.node->n_ids) {
+    PrefixNode& gone = *match.node;
+    CHECK(gone.children.empty());
+    for (auto& [pin, pinned] : pins_) {
+      if (pinned == &gone) pinned = &node;
+    }
+    node.n_pins += std::exchange(gone.n_pins, 0);
+    while (gone.marks != nullptr) set_mark(*gone.marks, &node, gone.marks->length);
+    if (gone.retention == Retention::kPrefix) node.retention = Retention::kPrefix;
+    endings_.move(gone, node, gone.n_ids);
+    unlink(gone);
+    discard(gone, removed);
+  }
+  link(node);
+  // The node brought logits along, and may not be the first that begins with their ids.
+  for (const std::unique_ptr<PrefixEnding>& ending : node.endings) {
+    if (ending == nullptr) continue;
+    const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(ending->n_ids));
+    if (first.node != &node) endings_.move(*ending, *first.node);
+  }
+}
+
+// Drops what unlink() left of a leaf.
+void PrefixTree::discard(PrefixNode& node, RemovedNodes& removed) {
+  CHECK(!node.is_live());
+  endings_.drop_all(node);
+  queue_.erase(node);
+  spaces_.page_removed(node.space);
+  removed.add(std::move(nodes_.extract(node.page.data()).mapped()));
+}
+
+void PrefixTree::remove(PrefixNode& node, RemovedNodes& removed) {
+  CHECK(node.children.empty());
+  PrefixNode& parent = *node.parent;
+  const size_t index = unlink(node);
+  if (index < parent.children.size() && parent.children[index]->space == node.space) {
+    PrefixNode& next = *parent.children[index];
+    endings_.move(node, next, common_prefix_length(node.tokens(), next.tokens()));
+  }
+  while (node.marks != nullptr) {
+    const size_t begin = (node.marks->length - 1) / kPagePositions * kPagePositions;
+    set_mark(*node.marks, &parent == &root_ ? nullptr : &parent, begin);
+  }
+  if (&parent != &root_ && parent.children.empty()) {
+    EvictionQueue::inherit(parent, node);
+    queue_.push(parent);
+  }
+  if (node.n_pins > 0) std::erase_if(pins_, [&](const auto& pin) { return pin.second == &node; });
+  discard(node, removed);
+}
+
+void PrefixTree::remove_space(SpaceId space, RemovedNodes& removed) {
+  PrefixNode* doomed = nullptr;  // a list by `next`: the tops of what goes
+  for (const auto& [page, node] : nodes_) {
+    const bool is_top = node->parent == &root_ || node->parent->space != space;
+    if (node->space == space && is_top) node->next = std::exchange(doomed, node.get());
+  }
+  // Tails are removed first: a node that has children puts one of them in front of itself in the list.
+  while (doomed != nullptr) {
+    PrefixNode& node = *doomed;
+    if (node.children.empty()) {
+      doomed = std::exchange(node.next, nullptr);
+      remove(node, removed);
+    } else {
+      PrefixNode* child = node.children.back();
+      child->next = std::exchange(doomed, child);
+    }
+  }
+}
+
+uint64_t PrefixTree::pin(PrefixNode& node) {
+  pins_.emplace(last_pin_ + 1, &node);
+  ++node.n_pins;
+  return ++last_pin_;
+}
+
+void PrefixTree::unpin(uint64_t pin) {
+  const auto found = pins_.find(pin);
+  if (found == pins_.end()) return;
+  --found->second->n_pins;
+  pins_.erase(found);
+}
+
+void PrefixTree::unlink(PrefixMark& mark) {
+  (mark.previous != nullptr ? mark.previous->next : mark.node->marks) = mark.next;
+  if (mark.next != nullptr) mark.next->previous = mark.previous;
+  mark.previous = mark.next = nullptr;
+  --n_marks_;
+}
+
+void PrefixTree::set_mark(PrefixMark& mark, PrefixNode* node, size_t length) {
+  CHECK((node == nullptr) == (length == 0) && node != &root_);
+  PrefixNode* was = mark.node;
+  if (was != nullptr) unlink(mark);
+  mark.node = node;
+  mark.length = length;
+  if (node != nullptr) {
+    mark.next = std::exchange(node->marks, &mark);
+    if (mark.next != nullptr) mark.next->previous = &mark;
+    ++n_marks_;
+  }
+  if (was == node) return;
+  if (was != nullptr) queue_.update(*was);
+  if (node != nullptr) queue_.update(*node);
+}
+
+void PrefixTree::touch(PrefixNode& node, bool reused) {
+  if (reused) node.was_reused = true;
+  queue_.touch(node);
+}
+
+void PrefixTree::declare_prefix(PrefixNode& node) {
+  // All nodes above a declared node are declared already, so the loop can stop there.
+  for (PrefixNode* above = &node; above != &root_ && above->retention != Retention::kPrefix;
+       above = above->parent) {
+    above->retention = Retention::kPrefix;
+    queue_.touch(*above);
+  }
+}
+
+size_t PrefixTree::count_evictable(size_t n) {
+  if (n == 0) return 0;
+  ++scan_;
+  size_t found = 0;
+  for (PrefixNode* leaf : queue_.heap()) {
+    for (PrefixNode* node = leaf; node != &root_ && node->is_idle(); node = node->parent) {
+      if (++found == n) return n;
+      PrefixNode& parent = *node->parent;
+      if (parent.scan != scan_) {
+        parent.scan = scan_;
+        parent.scanned_children = 0;
+      }
+      if (++parent.scanned_children < parent.children.size()) break;
+    }
+  }
+  return found;
+}
+
+void PrefixTree::evict_first(RemovedNodes& removed) {
+  PrefixNode& leaf = queue_.first_idle();
+  queue_.evicted(leaf);
+  spaces_.count(leaf.space, &StoreStats::evicted_pages, 1);
+  remove(leaf, removed);
+}
+
+}  // namespace ibid

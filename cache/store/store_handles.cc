@@ -1,0 +1,107 @@
+// Pins and sequences at rest: what LruKvCacheStore gives to others to hold.
+#include "cache/store/store_handles.h"
+
+#include <algorithm>
+#include <new>
+
+#include "cache/store/lru_kv_cache_store.h"
+
+namespace ibid {
+
+PrefixPin::~PrefixPin() {
+  if (store_ != nullptr) store_->unpin(pin_);
+}
+
+Result<PrefixPin> LruKvCacheStore::pin(std::string_view name_space, TokenSpan ids) try {
+  const std::lock_guard lock(mutex_);
+  const PrefixTree::Match match = tree_.longest_prefix(readable_space(name_space), ids);
+  if (match.node == nullptr || match.length < ids.size()) {
+    return Status(ErrorCode::kNotFound, "KV cache: " + std::to_string(match.length) + " of " +
+                                            std::to_string(ids.size()) + " positions to pin are stored");
+  }
+  const uint64_t pin = tree_.pin(*match.node);
+  tree_.touch(*match.node, true);
+  return PrefixPin(this, pin);
+} catch (const std::bad_alloc&) {
+  return Status(ErrorCode::kOutOfMemory, "no heap memory");
+}
+
+void LruKvCacheStore::unpin(uint64_t pin) {
+  const std::lock_guard lock(mutex_);
+  tree_.unpin(pin);
+}
+
+// --- sequences at rest
+
+void KvAtRest::unmark() noexcept {
+  if (store_ != nullptr) store_->unmark(*mark_);
+  store_ = nullptr;
+  mark_.reset();
+}
+
+void LruKvCacheStore::unmark(PrefixMark& mark) {
+  const std::lock_guard lock(mutex_);
+  tree_.set_mark(mark, nullptr, 0);
+}
+
+bool LruKvCacheStore::put_to_rest(KvCacheEntry& entry, KvAtRest& rest) {
+  if (rest.store_ == nullptr) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    PrefixMark& mark = *rest.mark_;
+    if (mark.length < entry.length()) return false;
+    PrefixNode* node = entry.length() > 0 ? mark.node : nullptr;
+    if (node != nullptr) {
+      const size_t n_kept = KvLayout::pages_for(entry.length());
+      for (size_t i = KvLayout::pages_for(mark.length); i > n_kept; --i) node = node->parent;
+    }
+    tree_.set_mark(mark, node, entry.length());
+  }
+  rest.tokens_ = entry.release();
+  return true;
+}
+
+Status LruKvCacheStore::wake(KvAtRest& rest, KvCacheEntry& entry) try {
+  std::vector<KvPage> pages;
+  size_t length = 0;
+  if (rest.store_ != nullptr) {
+    const std::lock_guard lock(mutex_);
+    length = std::min(rest.mark_->length, rest.tokens_.size());
+    if (length > 0) {
+      pages = pages_of(*rest.mark_->node, length);
+      tree_.touch(*rest.mark_->node, true);
+    }
+  }
+  return entry.take_up(std::move(pages), length, rest.tokens_);
+} catch (const std::bad_alloc&) {
+  return {ErrorCode::kOutOfMemory, "no heap memory"};
+}
+
+Result<KvCacheEntry> LruKvCacheStore::look_at(const KvAtRest& rest) try {
+  KvCacheEntry entry(pool_);
+  if (rest.store_ == nullptr) return entry;
+  std::vector<KvPage> pages;
+  size_t length = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    length = std::min(rest.mark_->length, rest.tokens_.size());
+    if (length > 0) pages = pages_of(*rest.mark_->node, length);
+  }
+  TRY(entry.adopt(std::move(pages), TokenSpan(rest.tokens_).first(length)));
+  return entry;
+} catch (const std::bad_alloc&) {
+  return Status(ErrorCode::kOutOfMemory, "no heap memory");
+}
+
+KvAtRest LruKvCacheStore::copy(const KvAtRest& rest) {
+  KvAtRest copy;
+  copy.tokens_ = rest.tokens_;
+  if (rest.store_ == nullptr) return copy;
+  copy.mark_ = std::make_unique<PrefixMark>();
+  copy.store_ = this;
+  const std::lock_guard lock(mutex_);
+  tree_.set_mark(*copy.mark_, rest.mark_->node, rest.mark_->length);
+  return copy;
+}
+
+}  // namespace ibid

@@ -1,0 +1,205 @@
+#include "cache/tier/tier_directory.h"
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr const char* kLock = "lock";
+constexpr const char* kQuarantine = "quarantine";
+constexpr std::string_view kTemporary = ".tmp";
+
+// Reads all of `out`. Error: kTruncated when the file ends before.
+Status read_exactly(File& file, uint64_t offset, std::span<std::byte> out) {
+  TRY_ASSIGN(const size_t n, file.read_at(offset, out));
+  if (n == out.size()) return {};
+  return {ErrorCode::kTruncated, "KV page: the file ends at byte " + std::to_string(offset + n)};
+}
+
+Status expect_size(File& file, uint64_t record_bytes) {
+  TRY_ASSIGN(const uint64_t size, file.size());
+  if (size == record_bytes) return {};
+  return {size < record_bytes ? ErrorCode::kTruncated : ErrorCode::kBadHeader,
+          "KV page: the file has " + std::to_string(size) + " bytes, its record " + std::to_string(record_bytes)};
+}
+
+// <n>.tmp
+bool is_temporary(std::string_view name) {
+  if (!name.ends_with(kTemporary)) return false;
+  name.remove_suffix(kTemporary.size());
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+TierDirectory::TierDirectory(std::unique_ptr<Directory> directory, std::unique_ptr<FileLock> lock,
+                             std::unique_ptr<Directory> quarantine)
+    : directory_(std::move(directory)), lock_(std::move(lock)), quarantine_(std::move(quarantine)) {}
+
+Result<std::unique_ptr<TierDirectory>> TierDirectory::open(const std::string& path, FileOps& files) {
+  TRY_ASSIGN(std::unique_ptr<Directory> directory, files.open_directory(path));
+  TRY_ASSIGN(std::unique_ptr<FileLock> lock, directory->lock(kLock));
+  Result<std::unique_ptr<Directory>> quarantine = directory->open_directory(kQuarantine);
+  return std::unique_ptr<TierDirectory>(
+      new TierDirectory(std::move(directory), std::move(lock), quarantine.ok() ? *std::move(quarantine) : nullptr));
+}
+
+Result<TierDirectory::Contents> TierDirectory::scan(const Fingerprint& fingerprint, PageNamer& namer) {
+  TRY_ASSIGN(const std::vector<std::string> names, directory_->list());
+  Contents contents;
+  for (const std::string& name : names) {
+    if (is_temporary(name)) TRY(remove_temporary(name));
+    if (!parse_page_file_name(name)) continue;
+    Result<StoredPage> page = read_stored(name, fingerprint, namer);
+    if (page.ok()) {
+      contents.pages.push_back(*std::move(page));
+      continue;
+    }
+    switch (page.status().code()) {
+      case ErrorCode::kIo:
+      case ErrorCode::kNotFound:
+      case ErrorCode::kUnsafePath:
+      case ErrorCode::kNotRegularFile: ++contents.n_unreadable; break;
+      default: contents.n_quarantined += quarantine(name).ok() ? 1 : 0;
+    }
+  }
+  return contents;
+}
+
+Status TierDirectory::remove_temporary(const std::string& name) {
+  TRY_ASSIGN(const FileInfo info, directory_->info(name));
+  return info.kind == FileKind::kRegular ? directory_->remove(name) : Status();
+}
+
+Result<StoredPage> TierDirectory::read_stored(const std::string& file_name, const Fingerprint& fingerprint,
+                                              PageNamer& namer) {
+  const auto names = parse_page_file_name(file_name).value();
+  TRY_ASSIGN(const FileInfo info, directory_->info(file_name));
+  if (info.kind != FileKind::kRegular) {
+    return Status(ErrorCode::kNotRegularFile, file_name + ": not a regular file");
+  }
+  StoredPage page{.file_name = file_name, .before = names.first, .name = names.second, .bytes = info.size,
+                  .last_use_ns = info.mtime_ns};
+  TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
+  std::array<std::byte, kKvPageFixedBytes> fixed{};
+  TRY(read_exactly(*file, 0, fixed));
+  const Result<KvPageHeader> header = parse_kv_page_header(fixed);
+  if (header.status().code() == ErrorCode::kUnsupportedVersion) return page;
+  if (!header.ok()) return header.status();
+  TRY(expect_size(*file, header->record_bytes));
+  page.name_space = header->identity.name_space;
+  page.first_position = header->first_position;
+  if (header->identity.fingerprint != fingerprint) return page;
+
+  Tokens ids(header->n_rows);
+  TRY(read_exactly(*file, header->ids_offset() + header->first_position * sizeof(TokenId),
+                   std::as_writable_bytes(std::span(ids))));
+  if (namer.next(page.before, ids) != page.name) {
+    return Status(ErrorCode::kCorrupt, file_name + ": its name is not that of its ids");
+  }
+  page.ids = std::move(ids);
+  return page;
+}
+
+Status TierDirectory::read(const std::string& file_name, const KvLayout& layout, const KvPageIdentity& identity,
+                           size_t n_ids, TokenSpan ids, std::vector<std::byte>& scratch, std::byte* page) {
+  TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
+  TRY(expect_size(*file, kv_page_record_bytes(layout, n_ids)));
+  scratch.resize(kv_page_header_bytes(layout, n_ids));
+  TRY(read_exactly(*file, 0, scratch));
+  TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
+  if (check.header().n_ids() != n_ids) return {ErrorCode::kMismatch, file_name + ": holds other ids than it did"};
+  // A layer at a time: it is still in the processor's cache when it is summed.
+  for (size_t layer = 0; layer < layout.n_layers(); ++layer) {
+    const std::span<std::byte> block(page + layout.layer(layer).offset, layout.layer(layer).bytes());
+    TRY(read_exactly(*file, scratch.size() + layout.layer(layer).offset, block));
+    TRY(check.check_block(layer, block));
+  }
+  return {};
+}
+
+Status TierDirectory::write(const std::string& file_name, std::span<const std::byte> header,
+                            std::span<const std::byte> page, int64_t mtime_ns, bool durable) {
+  std::string temporary;
+  TRY_ASSIGN(const std::unique_ptr<File> file, create_temporary(temporary));
+  // Whether or not this works, the error to report is the first one; scan() removes what stays.
+  const auto clean_up = [&] {
+    try {
+      static_cast<void>(directory_->remove(temporary));
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+  };
+  try {
+    Status status = write_new(*file, header, page, durable);
+    if (status.ok()) status = directory_->set_mtime(temporary, mtime_ns);
+    if (status.ok()) status = directory_->rename(temporary, *directory_, file_name);
+    if (!status.ok()) clean_up();
+    return status;
+  } catch (const std::bad_alloc&) {
+    clean_up();
+    throw;
+  }
+}
+
+// Under the first number that is free: one that is not may be anybody's.
+Result<std::unique_ptr<File>> TierDirectory::create_temporary(std::string& name) {
+  for (;;) {
+    name = std::to_string(n_written_++) + std::string(kTemporary);
+    Result<std::unique_ptr<File>> file = directory_->create_new(name);
+    if (file.status().code() != ErrorCode::kDuplicate) return file;
+  }
+}
+
+Status TierDirectory::write_new(File& file, std::span<const std::byte> header, std::span<const std::byte> page,
+                                bool durable) {
+  TRY(file.write(header));
+  TRY(file.write(page));
+  if (durable) TRY(file.sync());
+  return file.close();
+}
+
+Status TierDirectory::remove(const std::string& file_name) { return directory_->remove(file_name); }
+
+Status TierDirectory::sync() { return directory_->sync(); }
+
+Result<std::vector<std::string>> TierDirectory::quarantined() const {
+  TRY_ASSIGN(std::vector<std::string> names, quarantine_->list());
+  std::erase_if(names, [this](const std::string& name) {
+    if (!parse_page_file_name(name)) return true;
+    const Result<FileInfo> info = quarantine_->info(name);
+    return !info.ok() || info->kind != FileKind::kRegular;
+  });
+  return names;
+}
+
+Status TierDirectory::quarantine(const std::string& file_name) {
+  if (quarantine_ == nullptr) return directory_->remove(file_name);
+  TRY_ASSIGN(const std::vector<std::string> names, quarantined());
+  for (size_t i = 0; i + kMaxQuarantined <= names.size(); ++i) TRY(quarantine_->remove(names[i]));
+  return directory_->rename(file_name, *quarantine_, file_name);
+}
+
+Status TierDirectory::clear_quarantine() {
+  if (quarantine_ == nullptr) return {};
+  TRY_ASSIGN(const std::vector<std::string> names, quarantined());
+  for (const std::string& name : names) TRY(quarantine_->remove(name));
+  return names.empty() ? Status() : quarantine_->sync();
+}
+
+void TierDirectory::set_mtime(const std::string& file_name, int64_t mtime_ns) noexcept {
+  try {
+    static_cast<void>(directory_->set_mtime(file_name, mtime_ns));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+}
+
+}  // namespace ibid

@@ -1,0 +1,138 @@
+#include "kernels/linear/blas.h"
+
+#if __has_include(<cblas.h>)
+#include <cblas.h>
+#include <dlfcn.h>
+#define IBID_CBLAS
+#endif
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/check.h"
+#include "kernels/dispatch.h"
+
+namespace ibid {
+
+namespace {
+
+// Weights are unpacked to [columns][128 outputs]: half a megabyte, so that they stay in L2 with the library's
+// own packed copy; wider pieces would gain little, since x is packed again for each of them.
+constexpr size_t kPiecePanels = 8;
+constexpr size_t kPieceColumns = 1024;
+
+#ifdef IBID_CBLAS
+
+struct Library {
+  decltype(&cblas_sgemm) sgemm = nullptr;
+  const char* core = "";
+  // Of the OpenMP that the library itself uses; nullptr: it uses none.
+  int (*max_threads)() = nullptr;
+  void (*set_max_threads)(int) = nullptr;
+};
+
+// While it lives, the library stays on the calling thread. Its OpenMP variant asks on each call how many
+// threads the caller's next region would have: a number that each thread has for itself, so that setting it
+// once, on whichever thread loaded the library, holds nowhere else.
+class OneThread {
+ public:
+  explicit OneThread(const Library& library) : library_(library) {
+    if (library_.set_max_threads == nullptr) return;
+    before_ = library_.max_threads();
+    library_.set_max_threads(1);
+  }
+  ~OneThread() {
+    if (library_.set_max_threads != nullptr) library_.set_max_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  const Library& library_;
+  int before_ = 0;
+};
+
+// Cores whose sgemm uses what the CPU has; the rest are fall-backs from before AVX2.
+bool is_core_for(Isa isa, std::string_view core) {
+  for (std::string_view known : {"SkylakeX", "Cooperlake", "Sapphirerapids", "SapphireRapids"}) {
+    if (core == known) return true;
+  }
+  return isa == Isa::kAvx2 && (core == "Haswell" || core == "Zen");
+}
+
+Library load_library() {
+  const Isa isa = isa_supported(Isa::kAvx512) ? Isa::kAvx512 : Isa::kAvx2;
+  if (!isa_supported(isa)) return {};
+  // What the user has set stays.
+  setenv("OPENBLAS_CORETYPE", isa == Isa::kAvx512 ? "SkylakeX" : "Haswell", 0);
+  void* handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return {};
+  const auto sgemm = reinterpret_cast<decltype(&cblas_sgemm)>(dlsym(handle, "cblas_sgemm"));
+  const auto core = reinterpret_cast<char* (*)()>(dlsym(handle, "openblas_get_corename"));
+  const auto set_threads = reinterpret_cast<void (*)(int)>(dlsym(handle, "openblas_set_num_threads"));
+  if (sgemm == nullptr || core == nullptr || set_threads == nullptr || !is_core_for(isa, core())) {
+    return {};  // still loaded: closed, it would leave memory behind that nobody can give back
+  }
+  Library library{sgemm, core()};
+  const auto max_threads = reinterpret_cast<int (*)()>(dlsym(handle, "omp_get_max_threads"));
+  const auto set_max_threads = reinterpret_cast<void (*)(int)>(dlsym(handle, "omp_set_num_threads"));
+  if (max_threads != nullptr && set_max_threads != nullptr) {
+    library.max_threads = max_threads;
+    library.set_max_threads = set_max_threads;
+  }
+  const OneThread restores_what_set_threads_changes(library);
+  set_threads(1);
+  return library;
+}
+
+const Library& library() {
+  static const Library loaded = load_library();
+  return loaded;
+}
+
+#endif
+
+}  // namespace
+
+size_t blas_scratch_bytes(size_t n_cols) {
+  return std::min(n_cols, kPieceColumns) * kPiecePanels * kPanelRows * sizeof(float);
+}
+
+#ifdef IBID_CBLAS
+
+bool blas_available() { return library().sgemm != nullptr; }
+const char* blas_core_name() { return library().core; }
+
+void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, size_t x_stride,
+                 size_t n_rows, Range panels, float* y, size_t y_stride, std::byte* scratch) {
+  CHECK(blas_available());
+  const OneThread one_thread(library());
+  auto* weights = reinterpret_cast<float*>(scratch);
+  for (size_t p = panels.begin; p < panels.end; p += kPiecePanels) {
+    const Range piece{p, std::min(p + kPiecePanels, panels.end)};
+    const size_t width = piece.size() * kPanelRows;
+    for (size_t k = 0; k < w.n_cols; k += kPieceColumns) {
+      const Range columns{k, std::min(k + kPieceColumns, w.n_cols)};
+      kernels.widen_panels(w, piece, columns, weights);
+      library().sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<blasint>(n_rows),
+                      static_cast<blasint>(width), static_cast<blasint>(columns.size()), 1.0f, x + k,
+                      static_cast<blasint>(x_stride), weights, static_cast<blasint>(width),
+                      k == 0 ? 0.0f : 1.0f, y + p * kPanelRows, static_cast<blasint>(y_stride));
+    }
+  }
+}
+
+#else
+
+bool blas_available() { return false; }
+const char* blas_core_name() { return ""; }
+
+void blas_linear(const Kernels&, const PackedMatrix&, const float*, size_t, size_t, Range, float*, size_t,
+                 std::byte*) {
+  CHECK(false) << "built without cblas.h";
+}
+
+#endif
+
+}  // namespace ibid

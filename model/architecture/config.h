@@ -1,0 +1,134 @@
+// ModelConfig: an architecture as data. read_config() (model/architecture/architectures.h) reads it from a model file; nothing
+// below that file asks for an architecture's name.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/activation.h"
+#include "kernels/rope.h"
+#include "model/architecture/moe_rule.h"
+#include "model/forward/altup.h"
+#include "model/forward/latent_attention.h"
+#include "model/forward/layer_inputs.h"
+
+namespace ibid {
+
+struct TensorName;  // model/architecture/tensor_table.h
+
+enum class NormKind : uint8_t { kRms, kLayer };
+
+// Where the norms of a layer stand: x += f(norm(x)), x += norm(f(x)), x += norm(f(norm(x))).
+enum class NormPlaces : uint8_t { kBefore, kAfter, kBoth };
+
+// Norms of queries and keys: none; over each head (with one weight for all, or one for each); over all heads of a
+// row at once; over each head without a weight, in layers with rope.
+enum class QkNorm : uint8_t { kNone, kPerHead, kEachHead, kWhole, kUnweighted };
+
+inline constexpr size_t kMaxRopes = 2;
+inline constexpr size_t kNoRope = static_cast<size_t>(-1);
+
+struct LayerConfig {
+  size_t window = 0;         // sliding attention span in positions; 0: the whole sequence
+  bool chunked = false;      // attention ends at the borders of ModelConfig::attention_chunk
+  size_t rope = 0;           // which of ModelConfig::ropes; kNoRope: nothing is rotated
+  size_t n_kv_heads = 0;     // G
+  size_t head_dim = 0;       // d
+  size_t kv_layer = 0;       // which layer of the cache (KvLayout) it attends over
+  bool writes_kv = true;     // and stores its keys and values in; else an earlier layer does
+  bool value_is_key = false; // v = Wk h
+  size_t ffn_dim = 0;        // of this layer's MLP; 0: it has none
+  bool has_experts = false;  // in place of an MLP, or beside it
+  // A gate's cutoff is the mean of the row's gates plus so many of their standard deviations. Gates become what
+  // they have above the cutoff; those below it become 0.
+  std::optional<float> gate_cutoff;
+  Activation activation;
+};
+
+struct ModelConfig {
+  std::string architecture;       // as the file names it, for people
+
+  size_t vocab_size = 0;          // V
+  size_t n_layers = 0;            // L
+  size_t dim = 0;                 // D
+  size_t n_heads = 0;             // H
+  size_t trained_context = 0;     // positions the model was trained for
+
+  // --- norms
+  NormKind norm = NormKind::kRms;
+  NormPlaces norm_places = NormPlaces::kBefore;
+  float norm_eps = 0;
+  QkNorm qk_norm = QkNorm::kNone;
+  bool qk_norm_after_rope = false;
+  bool value_norm = false;        // v = v / rms(v), per head
+
+  // --- attention
+  float attention_scale = 0;      // of the scores; d^-1/2 unless the architecture says otherwise
+  LatentAttention latent;         // of models that have it; heads of layers are those of the cache then
+  bool attention_gate = false;    // what attention gives is times sigmoid(W_attn_gate h)
+  float attention_softcap = 0;    // scores s become cap tanh(s / cap); 0: none
+  std::vector<RopeRule> ropes;    // what LayerConfig::rope chooses from, at most kMaxRopes
+  bool learned_positions = false; // x = E[token] + P[position]
+  size_t attention_chunk = 0;     // in positions, whole pages: what a row of a chunked layer sees
+  // Queries at position p are multiplied by 1 + growth ln(1 + floor((p + shift) / step)). growth 0: they are not.
+  double query_growth = 0;
+  size_t query_growth_step = 1, query_growth_shift = 0;
+  bool query_growth_without_rope = false;  // only in layers without rope
+
+  // --- MLP
+  bool gated = true;              // down(f(gate h) * up h), else down(f(up h))
+  bool parallel = false;          // attention and MLP read the same x: x += attention(x) + mlp(x)
+
+  MoeRule moe;                    // of the layers that have experts
+  bool experts_interleaved = false;  // the file's fused gate|up of an expert: a row of one, a row of the other
+  bool experts_transposed = false;   // float experts are [in, out] in the file
+
+  // --- beside the layers
+  LayerInputs layer_inputs;       // what a token gives to each layer
+  AltUp altup;                    // several streams in place of one x
+  size_t laurel_rank = 0;         // of a low-rank way around attention; 0: none
+  bool scaled_layers = false;     // x is multiplied by a learned number behind a layer that has one
+
+  // --- factors
+  float embed_scale = 1;          // of embeddings
+  float residual_scale = 1;       // of what attention and MLP add to x
+  float logit_scale = 1;
+  float logit_softcap = 0;        // logits l become cap tanh(l / cap); 0: none
+
+  // --- how the file holds it
+  std::span<const TensorName> names;  // that differ from the tensor table's
+  std::string name_prefix;        // what '@' stands for in names
+  bool adjacent_pairs = false;    // RoPE rotates rows 2 i and 2 i + 1 of wq and wk; packing makes halves of them
+  bool norms_minus_one = false;   // norm weights are stored without their 1
+  bool qkv_by_group = false;      // fused q|k|v: per KV head its queries, its key, its value; else all q, all k, all v
+  bool transposed = false;        // matrices of the layers are [in, out]
+  bool tied = false;              // the embedding is the head, whatever the file holds
+
+  std::vector<LayerConfig> layers;  // [L]
+
+  size_t q_dim(size_t layer) const { return n_heads * layers[layer].head_dim; }
+  size_t kv_dim(size_t layer) const { return layers[layer].n_kv_heads * layers[layer].head_dim; }
+  // The input of wo.
+  size_t attended_dim(size_t layer) const { return latent.used() ? n_heads * latent.value_dim : q_dim(layer); }
+  bool has_experts() const { return moe.router.n_experts != 0; }
+  // The largest that `width`, one of the above or below, is for a layer.
+  size_t widest(size_t (ModelConfig::*width)(size_t layer) const) const {
+    size_t widest = 0;
+    for (size_t l = 0; l < layers.size(); ++l) widest = std::max(widest, (this->*width)(l));
+    return widest;
+  }
+  size_t mlp_dim(size_t layer) const { return layers[layer].ffn_dim; }
+  size_t n_kv_heads_of(size_t layer) const { return layers[layer].n_kv_heads; }
+  size_t head_dim_of(size_t layer) const { return layers[layer].head_dim; }
+  bool has_experts_beside_mlp() const {
+    return std::ranges::any_of(layers, [](const LayerConfig& l) { return l.has_experts && l.ffn_dim != 0; });
+  }
+  // Whether what attention and MLP give is changed before it is added to x.
+  bool changes_residuals() const { return norm_places != NormPlaces::kBefore || residual_scale != 1; }
+};
+
+}  // namespace ibid

@@ -1,0 +1,45 @@
+#include "model/architecture/latent_rules.h"
+
+#include <cmath>
+
+#include "model/architecture/keys.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr int64_t kMaxRank = 1 << 16;
+constexpr int64_t kMaxHeadDim = 1024;
+
+}  // namespace
+
+Status read_latent(const Hyperparameters& file, ModelConfig& config) {
+  constexpr Key kNope{"dimensions of a key that do not turn", "", "qk_nope_head_dim"};
+  LatentAttention& latent = config.latent;
+  TRY_ASSIGN(latent.q_rank, file.integer(keys::kQRank, 0, kMaxRank, size_t{0}));
+  TRY_ASSIGN(latent.kv_rank, file.integer(keys::kKvRank, 1, kMaxRank));
+  TRY_ASSIGN(latent.rope_dim, file.integer(keys::kLatentRopeDim, 2, static_cast<int64_t>(kMaxLatentRopeDim)));
+  if (latent.rope_dim % 2 != 0)
+    return file.bad(keys::kLatentRopeDim, std::to_string(latent.rope_dim), "an even number");
+  TRY_ASSIGN(latent.value_dim, file.integer(keys::kLatentValueDim, 1, kMaxHeadDim));
+  if (file.gguf()) {
+    TRY_ASSIGN(const size_t key_dim,
+               file.integer(keys::kLatentKeyDim, static_cast<int64_t>(latent.rope_dim) + 1, kMaxHeadDim));
+    latent.nope_dim = key_dim - latent.rope_dim;
+  } else {
+    TRY_ASSIGN(latent.nope_dim, file.integer(kNope, 1, kMaxHeadDim - static_cast<int64_t>(latent.rope_dim)));
+  }
+  return {};
+}
+
+Result<double> read_latent_scale(const Hyperparameters& file, const ModelConfig& config) {
+  const RopeRule& rule = config.ropes.front();
+  if (rule.kind != RopeRule::Kind::kYarn || rule.factor <= 1) return 1.0;
+  TRY_ASSIGN(const double tenth, file.number(keys::kYarnTenth, kMaxFactor, 0.0));
+  TRY_ASSIGN(const double of_all,
+             file.number(keys::kMscaleOfAll, kMaxFactor, LatentAttention::whole_multiplier(tenth)));
+  const double magnitude = 0.1 * of_all * std::log(rule.factor) + 1.0;
+  return magnitude * magnitude;
+}
+
+}  // namespace ibid

@@ -1,0 +1,104 @@
+// Activations: every scratch buffer of a forward pass with its shape, allocated once for the largest chunk.
+//
+// T is the number of rows of the pass (tokens of all its sequences), at most max_chunk. Strides are padded
+// to whole vectors and chunks, so that kernels never see a tail.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/result.h"
+#include "kernels/linear/linear.h"
+#include "model/architecture/config.h"
+#include "model/forward/moe_block.h"
+#include "model/forward/rows.h"
+
+namespace ibid {
+
+// Says which inputs of linear layers meet a quantised weight, and are therefore needed in int8 as well.
+struct QuantizedInputs {
+  bool h = false;         // wq, wk, wv, w_gate, w_up, lm_head
+  bool attended = false;  // wo
+  bool gated = false;     // w_down
+  bool q_latent = false, kv_latent = false;         // wq_b, wkv_b
+  bool expert_gated = false, shared_gated = false;  // likewise, of experts
+  bool laurel = false, layer_gated = false;         // laurel_right, LayerInputWeights::out
+};
+
+// Returns the first n columns of an input, for a layer that is narrower than the widest one.
+inline LinearInput of_width(LinearInput input, size_t n) {
+  input.n_cols = input.quantized.n_cols = n;
+  return input;
+}
+
+// The buffers that steps on rows read and write.
+struct RowBuffers {
+  Rows x;                 // [T, D]             the residual stream
+  std::array<Rows, kMaxRopes> cos_sin;  // [T, rotary_dim] of each rope
+  LinearInput h;          // [T, D]             norm(x), the input of QKV, gate and up, and of the head
+  LinearInput attended;   // [T, H d]           the input of wo: Activations::attended, and in int8
+  LinearInput q_latent, kv_latent;  // [T, rank] the inputs of wq_b and wkv_b
+  Rows added;             // [T, D]             block_out, normed or scaled; only of models that do either
+  Rows streams;           // [T, n D]           of models with AltUp: x is the active one while a layer computes
+  LinearInput laurel;     // [T, R]             the input of laurel_right
+  LinearInput layer_gated;  // [T, P]           the input of LayerInputWeights::out
+  LinearInput router_h;   // [T, D]             what the router reads, of models with experts beside an MLP,
+  Rows mlp_out;           // [T, D]             and what the MLP gave
+};
+
+// What latent attention computes before it expands keys and values.
+struct LatentBuffers {
+  Rows q_a, kv_a;         // [T, q_rank], [T, kv_rank + rope_dim]
+  Rows q, kv;             // [T, H key_dim], [T, H (nope_dim + value_dim)]
+};
+
+class Activations {
+ public:
+  // With up to this many rows, each worker computes the steps on rows for itself, because they cost less than a
+  // barrier.
+  static constexpr size_t kOwnRows = 4;
+
+  // context: positions a sequence may have. Error: kOutOfMemory.
+  static Result<Activations> create(const ModelConfig& config, size_t max_chunk, size_t context,
+                                    QuantizedInputs quantized, int n_threads);
+  static size_t plan_bytes(const ModelConfig& config, size_t max_chunk, size_t context, QuantizedInputs quantized,
+                           int n_threads);
+
+  RowBuffers shared;
+  std::vector<RowBuffers> own;   // [n_threads] for kOwnRows rows each
+
+  Rows q;                 // [T, H d]
+  Rows k, v;              // [T, G d]
+  Rows attended;          // [T, H d]
+  LatentBuffers latent;   // of models with latent attention
+  Rows attn_gate;         // [T, H d]    of models that have one
+  Rows gate, up;          // [T, F]
+  LinearInput gated;      // [T, F]      silu(gate) * up, the input of w_down
+  MoeBuffers moe;         // of models with experts
+  Rows block_out;         // [T, D]      what wo and w_down add to x
+  Rows laurel_low, laurel;  // [T, R], [T, D]
+  Rows layer_inputs;      // [T, L P]
+  Rows layer_gate;        // [T, P]
+  Rows scratch;           // [n_threads, ...] of a worker: L P, or n + 1 rows of D
+  float* ones = nullptr;  // [d] the weight of a norm without one
+
+  std::byte* attention_scratch = nullptr;
+  std::byte* linear_scratch = nullptr;    // per thread
+  size_t linear_scratch_stride = 0;
+
+ private:
+  template <typename MakeRows>
+  static void lay_out_beside(Activations& a, MakeRows&& rows, const ModelConfig& config, size_t max_chunk,
+                             int n_threads);
+  template <typename MakeRows, typename MakeInput>
+  static RowBuffers lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&& linear_input, const ModelConfig& config,
+                                 QuantizedInputs quantized, size_t n);
+  template <typename Allocator>
+  static void lay_out(Activations& a, Allocator&& allocate, const ModelConfig& config, size_t max_chunk,
+                      size_t context, QuantizedInputs quantized, int n_threads);
+  Arena arena_;
+};
+
+}  // namespace ibid

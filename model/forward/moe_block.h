@@ -1,0 +1,113 @@
+// Mixture of experts: each row goes through the few experts that its router chooses (model/forward/moe_router.h), and
+// through a shared expert if the model has one.
+//
+//   out = sum over the chosen experts e of weight_e * expert_e(h), in the order of their numbers, then + shared(h)
+//   expert(h) = W_down (f(W_gate h + b_gate) * (W_up h + b_up)) + b_down, or as MoeRule says
+//   or, where MoeRule::weighs_inputs, of expert_e(weight_e h): its gate and up are multiplied by weight_e
+//   shared(h) is an expert that every row uses, times sigmoid(w_shared_gate h) where the model has such a gate
+//
+// Rows are gathered by expert, so that each expert in use is read once for all of its rows, and the others are not
+// read. The sums of a row, their order and so its bits depend on that row's own choice alone: not on the other
+// rows, nor on how the work was shared.
+// Sources: Shazeer et al. 2017; Jiang et al. 2024 (Mixtral); Dai et al. 2024 (DeepSeekMoE: shared experts).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/parallel.h"
+#include "kernels/linear/linear.h"
+#include "model/architecture/moe_rule.h"
+#include "model/forward/rows.h"
+
+namespace ibid {
+
+// The weights of one expert. Biases are empty where the model has none.
+struct Expert {
+  PackedMatrix w_gate, w_up;             // [F, D]
+  PackedMatrix w_down;                   // [D, F]
+  std::span<const float> b_gate, b_up;   // [F]
+  std::span<const float> b_down;         // [D]
+};
+
+struct MoeWeights {
+  PackedMatrix router;                   // [E, D]
+  std::span<const float> router_bias;    // [E]   optional
+  std::span<const float> choice_bias;    // [E]   optional
+  std::span<const float> expert_scale;   // [E]   optional: what the weight of an expert is multiplied by in the end
+  std::vector<Expert> experts;           // [E]
+  Expert shared;                         // empty: none
+  PackedMatrix shared_gate;              // [1, D] optional
+  // For experts beside an MLP (model/weights/experts_beside.cc).
+  std::span<const float> router_scale;                   // [D]
+  std::span<const float> norm, post_norm, mlp_post_norm; // [D]
+};
+
+// The rows of a pass that go to one expert, and the place of the input of its w_down.
+struct ExpertUse {
+  const Expert* expert;
+  size_t n_rows;
+  const uint32_t* rows;   // [n_rows] ascending; nullptr: all rows of the pass
+  const float* weights;   // [n_rows]; nullptr: 1
+  LinearInput gated;      // [n_rows, F]
+};
+
+// Scratch of the block. It owns no memory: allocate() does.
+struct MoeBuffers {
+  // What the largest pass looks like, and which inputs some layer needs in int8.
+  struct Sizes {
+    size_t dim = 0;
+    size_t max_rows = 0;
+    size_t own_rows = 0;   // of a pass in which every worker has all rows to itself
+    int n_threads = 1;
+    bool quantized_h = false, quantized_gated = false, quantized_shared_gated = false;
+  };
+  // `allocate` gives out 64-byte aligned memory, or nullptr when it only counts.
+  static MoeBuffers lay_out(const MoeRule& rule, const Sizes& sizes,
+                            const std::function<std::byte*(size_t bytes)>& allocate);
+
+  Rows logits;                // [T, E]
+  Rows shared_gate;           // [T, 1]
+  ExpertChoice* choices;      // [T, k] when the rows are shared
+  LinearInput gated;          // [slots, F]: each expert's rows side by side, from a multiple of kRowGroup on
+  LinearInput shared_gated;   // [T, F of the shared expert]
+
+  // One worker's own.
+  struct OfThread {
+    ExpertChoice* choices;    // [own_rows, k]
+    float* router_scratch;    // [E + route_scratch_floats()]
+    size_t* counts;           // [E]
+    uint32_t* rows;           // [T, k]
+    float* weights;           // [T, k]
+    float* shared_weights;    // [T]
+    ExpertUse* uses;          // [E + 1]
+    LinearInput gathered;     // [kMoeTileRows, D]
+    Rows tile;                // [kMoeTileRows, kMoeTilePanels * kPanelRows]
+  };
+  std::vector<OfThread> own;  // [n_threads]
+};
+
+// The rows and panels that are multiplied at a time: enough rows to make up for unpacking a panel, few enough to
+// stay in the cache.
+inline constexpr size_t kMoeTileRows = 128;
+inline constexpr size_t kMoeTilePanels = 32;
+
+// One worker's view of the pass.
+struct MoeStep {
+  const Worker& worker;
+  const LinearContext& linear;  // its scratch is wide enough for D and every F
+  const LinearInput& h;         // [T, D] norm(x); in int8 as well where an expert's weights are quantised
+  const LinearInput& router_h;  // [T, D] what the router reads: h, or another norm of x
+  bool alone;                   // h is the worker's own copy; else everybody's
+  Range rows;                   // whose experts it chooses: all of them when alone, else its share
+  Rows out;                     // [T, D]
+};
+
+// Called by every worker with its own step; contains barriers. h must be complete (barrier) before the call, and the
+// caller puts a barrier before anybody reads `out`.
+// False when the router of one of step.rows gave a number that is not finite: then `out` means nothing.
+bool moe_block(const MoeStep& step, const MoeRule& rule, const MoeWeights& w, MoeBuffers& buffers);
+
+}  // namespace ibid

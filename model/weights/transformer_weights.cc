@@ -1,0 +1,229 @@
+#include "model/weights/transformer_weights.h"
+
+#include <cmath>
+#include <type_traits>
+
+#include "kernels/linear/pack.h"
+#include "model/weights/packing_list.h"
+#include "model/weights/tensor_source.h"
+#include "weights/block_formats.h"
+
+namespace ibid {
+
+namespace {
+
+size_t padded(size_t n) { return (n + kPanelRows - 1) / kPanelRows * kPanelRows; }
+
+PanelType panel_type(const TensorView& tensor, Numerics numerics) {
+  return numerics == Numerics::kReference ? PanelType::kPF : panel_type_for(tensor.dtype);
+}
+
+// Finds the tensors of one file and gives them their place in one arena. Vectors are read at once, matrices listed.
+class Binder {
+ public:
+  Binder(const ModelFile& file, const ModelConfig& config, Numerics numerics, Arena& arena)
+      : file_(file), config_(config), numerics_(numerics), arena_(arena) {}
+
+  // A tensor that the model does not have leaves its place empty.
+  Status bind(const TensorRow& row, size_t layer, size_t copy, TransformerWeights& weights) {
+    TRY_ASSIGN(const TensorSource source, find_source(file_, config_, row, layer, copy));
+    if (!source.found()) return {};
+    const auto put = [&]<typename Place>(Place place) -> Status {
+      if constexpr (!std::is_same_v<Place, std::monostate>) {
+        auto& at = owner(place, row, layer, copy, weights).*place;
+        if constexpr (std::is_same_v<decltype(at), PackedMatrix&>) {
+          at = matrix(source);
+        } else {
+          TRY_ASSIGN(at, vector(row, source));
+        }
+      }
+      return {};
+    };
+    return std::visit(put, row.place);
+  }
+
+  // REQUIRES: called once, behind the last bind(). Error: kNonFinite.
+  Status pack(ThreadTeam& team) const {
+    // Else all of the file would stay resident until the end.
+    const Status status = packing_.run(team, [this](const TensorView& tensor) { file_.release(tensor); });
+    return status.ok() ? status : Status(status.code(), file_.path() + ": " + status.message());
+  }
+
+ private:
+  using Weights = TransformerWeights;
+  // Whose member a place is.
+  template <typename T>
+  static Weights& owner(T Weights::*, const TensorRow&, size_t, size_t, Weights& all) {
+    return all;
+  }
+  template <typename T>
+  static LayerWeights& owner(T LayerWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
+    return all.layers[layer];
+  }
+  template <typename T>
+  static LatentWeights& owner(T LatentWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
+    return all.layers[layer].latent;
+  }
+  template <typename T>
+  static AltUpWeights& owner(T AltUpWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
+    return all.layers[layer].altup;
+  }
+  template <typename T>
+  static LayerInputWeights& owner(T LayerInputWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
+    return all.layers[layer].input;
+  }
+  template <typename T>
+  static MoeWeights& owner(T MoeWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
+    return all.layers[layer].moe;
+  }
+  template <typename T>
+  static Expert& owner(T Expert::*, const TensorRow& row, size_t layer, size_t copy, Weights& all) {
+    MoeWeights& moe = all.layers[layer].moe;
+    return row.copies == Copies::kExperts ? moe.experts[copy] : moe.shared;
+  }
+  template <typename T>
+  static StreamWeights& owner(T StreamWeights::*, const TensorRow&, size_t, size_t copy, Weights& all) {
+    return all.streams[copy];
+  }
+
+  PackedMatrix matrix(const TensorSource& source) {
+    PackedMatrix out;
+    out.type = panel_type(source.tensor, numerics_);
+    out.n_rows = source.n_rows;
+    out.n_cols = source.n_cols;
+    out.data = arena_.allocate(packed_bytes(out.type, out.n_rows, out.n_cols));
+    packing_.add(source.name, source.tensor, source.order, source.transposed, out);
+    return out;
+  }
+
+  Result<WeightVector> vector(const TensorRow& of, const TensorSource& source) {
+    const size_t n = source.n_rows * source.n_cols;
+    const std::span<float> values = arena_.allocate_array<float>(padded(n)).first(n);
+    std::vector<float> in_file_order;  // of the file's tensor, which may hold more than these
+    for (const TensorView& part : source.parts.empty() ? std::vector{source.tensor} : source.parts) {
+      const size_t filled = in_file_order.size();
+      in_file_order.resize(filled + part.shape.elements());
+      dequantize_row(part.dtype, part.data, std::span(in_file_order).subspan(filled));
+    }
+    const float missing = of.is_norm() && config_.norms_minus_one ? 1.0f : 0.0f;
+    for (size_t i = 0; i < n; ++i) {
+      const size_t row = source.order.source_row(i / source.n_cols);
+      values[i] = in_file_order[row * source.n_cols + i % source.n_cols] + missing;
+      if (!std::isfinite(values[i])) {
+        return Status(ErrorCode::kNonFinite, file_.path() + ": tensor " + source.name +
+                                                 " holds a value that is not finite at " + std::to_string(i));
+      }
+    }
+    return WeightVector(values);
+  }
+
+  const ModelFile& file_;
+  const ModelConfig& config_;
+  const Numerics numerics_;
+  Arena& arena_;
+  PackingList packing_;
+};
+
+// What a place points to.
+template <typename Place>
+struct MemberOf {
+  using Type = void;
+};
+template <typename T, typename Owner>
+struct MemberOf<T Owner::*> {
+  using Type = T;
+};
+template <typename Place>
+using member_type = typename MemberOf<Place>::Type;
+
+void mark_quantized(InputOf input, QuantizedInputs& inputs) {
+  switch (input) {
+    case InputOf::kNone: return;
+    case InputOf::kH: inputs.h = true; return;
+    case InputOf::kAttended: inputs.attended = true; return;
+    case InputOf::kGated: inputs.gated = true; return;
+    case InputOf::kQLatent: inputs.q_latent = true; return;
+    case InputOf::kKvLatent: inputs.kv_latent = true; return;
+    case InputOf::kExpertGated: inputs.expert_gated = true; return;
+    case InputOf::kSharedGated: inputs.shared_gated = true; return;
+    case InputOf::kLaurel: inputs.laurel = true; return;
+    case InputOf::kLayerGated: inputs.layer_gated = true; return;
+  }
+}
+
+bool is_packed(const TensorRow& row) {
+  return std::visit([]<typename Place>(Place) { return std::is_same_v<member_type<Place>, PackedMatrix>; }, row.place);
+}
+
+// Calls visit(row, layer, copy) for every tensor that a model may have: packed matrices or vectors, those of the layers
+// last.
+template <typename Visit>
+Status for_each_tensor(const ModelConfig& config, bool packed, Visit&& visit) {
+  for (size_t l = 0; l <= config.n_layers; ++l) {
+    for (const TensorRow& row : tensor_table()) {
+      const bool is_part = !std::holds_alternative<std::monostate>(row.place);
+      if (!is_part || is_packed(row) != packed || row.per_layer() != (l > 0)) continue;
+      const size_t layer = l == 0 ? 0 : l - 1;
+      for (size_t copy = 0; copy < n_copies(row, config, layer); ++copy) TRY(visit(row, layer, copy));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<TransformerWeights::Plan> TransformerWeights::plan(const ModelFile& file, const ModelConfig& config,
+                                                          Numerics numerics) {
+  Plan plan;
+  bool tied = true;
+  TRY(for_each_tensor(config, false, [&](const TensorRow& row, size_t layer, size_t copy) -> Status {
+    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, copy));
+    if (source.found()) plan.bytes += Arena::padded(padded(source.n_rows * source.n_cols) * sizeof(float));
+    return {};
+  }));
+  TRY(for_each_tensor(config, true, [&](const TensorRow& row, size_t layer, size_t copy) -> Status {
+    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, copy));
+    if (!source.found()) return {};
+    const PanelType type = panel_type(source.tensor, numerics);
+    const size_t bytes = Arena::padded(packed_bytes(type, source.n_rows, source.n_cols));
+    plan.bytes += bytes;
+    const bool idle = row.copies == Copies::kExperts && copy >= config.moe.router.n_experts_active;
+    if (row.input == InputOf::kNone || idle) plan.lookup_bytes += bytes;
+    if (row.per_layer() && !idle) plan.layer_weights += source.n_rows * source.n_cols;
+    tied &= row.role != TensorRole::kLmHead;
+    if (!panel_is_float(type)) mark_quantized(row.input, plan.quantized);
+    return {};
+  }));
+  if (tied) {
+    TRY_ASSIGN(const TensorSource embed, find_source(file, config, tensor_row(TensorRole::kEmbed)));
+    const PanelType type = panel_type(embed.tensor, numerics);
+    if (!panel_is_float(type)) plan.quantized.h = true;
+    plan.lookup_bytes -= Arena::padded(packed_bytes(type, embed.n_rows, embed.n_cols));
+  }
+  return plan;
+}
+
+Result<TransformerWeights> TransformerWeights::load(const ModelFile& file, const ModelConfig& config,
+                                                    Numerics numerics, ThreadTeam& team) {
+  TRY_ASSIGN(const Plan planned, plan(file, config, numerics));
+  TransformerWeights weights;
+  TRY_ASSIGN(weights.arena_, Arena::create(planned.bytes));
+  Binder binder(file, config, numerics, weights.arena_);
+
+  weights.layers.resize(config.n_layers);
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    if (config.layers[l].has_experts) weights.layers[l].moe.experts.resize(config.moe.router.n_experts);
+  }
+  if (config.altup.used()) weights.streams.resize(config.altup.n_streams - 1);
+  const auto bind = [&](const TensorRow& row, size_t layer, size_t copy) {
+    return binder.bind(row, layer, copy, weights);
+  };
+  // Vectors side by side: between the matrices, each would have its huge page cleared by this one thread.
+  TRY(for_each_tensor(config, false, bind));
+  TRY(for_each_tensor(config, true, bind));
+  if (weights.lm_head.empty()) weights.lm_head = weights.embed;
+  TRY(binder.pack(team));
+  return weights;
+}
+
+}  // namespace ibid

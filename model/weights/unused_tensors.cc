@@ -1,0 +1,185 @@
+#include "model/weights/unused_tensors.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <set>
+#include <string_view>
+
+#include "model/weights/tensor_source.h"
+#include "weights/block_formats.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+namespace {
+
+using enum TensorRole;
+
+constexpr const char* kOfMask = "a mask of later positions, which attention never sees";
+constexpr const char* kOfRope = "what the rule of rope says, or is read with it";
+constexpr const char* kOfInt8 = "a scale of activations or of a cache in 8 bits, which are not kept so here";
+constexpr const char* kOfParts = "a part of a tensor that is kept in parts";
+constexpr const char* kOfActivation = "a number of the activation, which is read with it";
+constexpr const char* kOfSplit = "a part of a tensor that the file has whole too";
+constexpr const char* kOfOthers = "keys and values of a layer that reads those of another";
+constexpr const char* kZeros = "a bias of zeros";
+constexpr const char* kTied = "a head beside an embedding that is the head";
+constexpr const char* kGuesses = "of layers behind the last, which guess further tokens";
+
+// By how the name of a layer's tensor ends.
+struct Ending {
+  std::string_view ending;
+  const char* reason;
+};
+constexpr Ending kEndings[] = {
+    {"rotary_emb.inv_freq", kOfRope}, {".input_scale", kOfInt8}, {".output_scale", kOfInt8}, {".q_scale", kOfInt8},
+    {".k_scale", kOfInt8},            {".v_scale", kOfInt8},     {".kv_scale", kOfInt8},     {".prob_scale", kOfInt8},
+    {".input_scale_ub", kOfInt8},     {"attn_rot_embd.weight", kOfRope},
+    {".weight_shape", kOfParts},      {".g_idx", kOfParts},      {".weight_g_idx", kOfParts},
+};
+// Buffers that early checkpoints have beside the weights, by the part of their names behind the layer's number.
+constexpr std::string_view kMasks[] = {"attn.bias", "attn.masked_bias", "attention.bias", "attention.masked_bias"};
+// Read by the rules of rope (model/architecture/rope_rules.h).
+constexpr std::string_view kRopeTensors[] = {"rope_freqs.weight", "rope_factors_long.weight",
+                                             "rope_factors_short.weight"};
+
+// How names of what is beside a language model begin, behind the prefix that they have in common with it.
+constexpr std::string_view kBeside[] = {"vision", "visual", "audio", "speech", "image", "multi_modal", "mm_",
+                                        "projector", "embed_vision", "embed_audio", "mtp"};
+constexpr std::string_view kBesideInGguf[] = {"v.", "a.", "mm.", "mtp."};
+
+bool is_zero(const TensorView& tensor) {
+  if (tensor.shape.rank != 1 || !dtype_is_float(tensor.dtype) || tensor.source != nullptr) return false;
+  std::vector<float> values(tensor.shape.elements());
+  dequantize_row(tensor.dtype, tensor.data, values);
+  return std::ranges::all_of(values, [](float value) { return value == 0; });
+}
+
+// What the tensor table finds in one file, and the parts of what is kept in parts.
+class Used {
+ public:
+  Used(const ModelFile& file, const ModelConfig& config) {
+    for (const TensorRow& row : tensor_table()) {
+      const size_t n_layers = row.per_layer() ? config.n_layers : 1;
+      for (size_t layer = 0; layer < n_layers; ++layer) {
+        for (size_t copy = 0; copy < n_copies(row, config, layer); ++copy) add(file, config, row, layer, copy);
+      }
+    }
+  }
+  bool contains(const std::string& name, const TensorView& tensor) const {
+    return names_.contains(name) || (!tensor.data.empty() && parts_.contains(tensor.data.data()));
+  }
+
+ private:
+  void add(const ModelFile& file, const ModelConfig& config, const TensorRow& row, size_t layer, size_t copy) {
+    const Result<TensorSource> source = find_source(file, config, row, layer, copy);
+    if (!source.ok() || !source->found()) return;
+    for (const TensorView& part : source->parts) parts_.insert(part.data.data());
+    if (!names_.insert(source->name).second) return;
+    if (source->tensor.source == nullptr) return;
+    for (const std::span<const std::byte> part : source->tensor.source->parts()) parts_.insert(part.data());
+  }
+
+  std::set<std::string> names_;
+  std::set<const std::byte*> parts_;
+};
+
+class Sorter {
+ public:
+  Sorter(const ModelFile& file, const ModelConfig& config)
+      : file_(file), config_(config), gguf_(file.container() == Container::kGguf) {
+    // Every layer has this one: what stands before its number stands before that of all.
+    const std::string of_first = tensor_name(file, config, kWo, 0);
+    const size_t number = of_first.find(".0.");
+    if (number != std::string::npos) layers_ = of_first.substr(0, number + 1);
+  }
+
+  UnusedTensor sort(const std::string& name, const TensorView& tensor) const {
+    if (const std::optional<size_t> layer = layer_of(name)) {
+      if (*layer >= config_.n_layers) return {name, kGuesses, false};
+      return {name, reason_in_layer(name, *layer, tensor), true};
+    }
+    if (std::ranges::find(kRopeTensors, name) != std::end(kRopeTensors)) return {name, kOfRope, false};
+    if (!is_of_model(name)) return {name, nullptr, false};
+    if (config_.tied && name == tensor_name(file_, config_, kLmHead)) return {name, kTied, true};
+    const char* reason = reason_by_ending(name);
+    return {name, reason == nullptr && is_bias_of_zeros(name, tensor) ? kZeros : reason, true};
+  }
+
+ private:
+  // Whether a tensor that belongs to no layer is the model's. In a GGUF all are, except those that are known to
+  // stand beside a model; in a checkpoint those whose names begin as the model's tensors, or its head, do.
+  bool is_of_model(std::string_view name) const {
+    const auto begins = [&](std::string_view beginning) { return name.starts_with(beginning); };
+    if (gguf_) return std::ranges::none_of(kBesideInGguf, begins);
+    const std::string head = tensor_name(file_, config_, kLmHead);
+    if (begins(std::string_view(head).substr(0, head.rfind('.') + 1))) return true;
+    if (config_.name_prefix.empty() || !begins(config_.name_prefix)) return false;
+    name.remove_prefix(config_.name_prefix.size());
+    return std::ranges::none_of(kBeside, begins);
+  }
+
+  std::optional<size_t> layer_of(const std::string& name) const {
+    if (layers_.empty() || !name.starts_with(layers_)) return {};
+    size_t layer = 0;
+    const char* end = name.data() + name.size();
+    const auto [after, error] = std::from_chars(name.data() + layers_.size(), end, layer);
+    if (error != std::errc() || after == end || *after != '.') return {};
+    return layer;
+  }
+
+  static const char* reason_by_ending(std::string_view name) {
+    const auto* known = std::ranges::find_if(kEndings, [&](const Ending& e) { return name.ends_with(e.ending); });
+    return known == std::end(kEndings) ? nullptr : known->reason;
+  }
+  static bool is_bias_of_zeros(std::string_view name, const TensorView& tensor) {
+    return name.ends_with(".bias") && is_zero(tensor);
+  }
+
+  const char* reason_in_layer(const std::string& name, size_t layer, const TensorView& tensor) const {
+    const std::string_view rest = std::string_view(name).substr(layers_.size() + std::to_string(layer).size() + 1);
+    if (const char* reason = reason_by_ending(name)) return reason;
+    // A bias has one dimension.
+    if (std::ranges::find(kMasks, rest) != std::end(kMasks) && tensor.shape.rank != 1) return kOfMask;
+    if (is_bias_of_zeros(name, tensor)) return kZeros;
+    const LayerConfig& of_layer = config_.layers[layer];
+    const bool has_xielu = of_layer.activation.kind == Activation::Kind::kXielu;
+    if (has_xielu && rest.starts_with("mlp.act_fn.")) return kOfActivation;
+    if (gguf_ && config_.latent.used() && (rest == "attn_k_b.weight" || rest == "attn_v_b.weight")) return kOfSplit;
+    if (of_layer.writes_kv) return nullptr;
+    for (const TensorRole role : {kWk, kWv, kBk, kBv, kKNorm}) {
+      if (name == tensor_name(file_, config_, role, layer)) return kOfOthers;
+    }
+    return nullptr;
+  }
+
+  const ModelFile& file_;
+  const ModelConfig& config_;
+  bool gguf_;
+  std::string layers_;  // "model.layers."
+};
+
+}  // namespace
+
+std::vector<UnusedTensor> unused_tensors(const ModelFile& file, const ModelConfig& config) {
+  const Used used(file, config);
+  const Sorter sorter(file, config);
+  std::vector<UnusedTensor> unused;
+  for (const std::string& name : file.tensor_names()) {
+    const TensorView* tensor = file.find_tensor(name);
+    if (tensor != nullptr && !used.contains(name, *tensor)) unused.push_back(sorter.sort(name, *tensor));
+  }
+  return unused;
+}
+
+Status refuse_unknown_tensors(const ModelFile& file, const ModelConfig& config) {
+  for (const UnusedTensor& tensor : unused_tensors(file, config)) {
+    if (!tensor.of_model || tensor.reason != nullptr) continue;
+    return {ErrorCode::kUnsupported, file.path() + ": tensor " + tensor.name + " has no place in a model of " +
+                                         config.architecture + ", which would be another model without it"};
+  }
+  return {};
+}
+
+}  // namespace ibid

@@ -1,0 +1,56 @@
+#include "runtime/answer/feeding.h"
+
+#include <new>
+#include <utility>
+
+#include "runtime/out_of_heap.h"
+
+namespace ibid {
+
+Feeding::Feeding(KvCacheEntry& entry, TokenSpan ids, WantLogits want, Priority priority, std::stop_token stop,
+                 std::shared_ptr<Bell> bell, Publish publish)
+    : Task(priority, std::move(stop), std::move(bell)),
+      entry_(entry),
+      rest_(ids),
+      want_(want),
+      publish_(std::move(publish)) {}
+
+Task::Wish Feeding::next(SequenceChunk& chunk) noexcept {
+  if (!rest_.empty() && status_.ok() && is_cancelled()) status_ = {ErrorCode::kCancelled, "cancelled"};
+  if (rest_.empty() || !status_.ok()) {
+    if (publish_) publish_(entry_);
+    return Wish::kOver;
+  }
+  chunk = {&entry_, rest_, want_};
+  return Wish::kFeed;
+}
+
+void Feeding::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept {
+  status_ = std::move(status);
+  if (!status_.ok()) return;
+  try {
+    if (n_rows == rest_.size() && want_ != WantLogits::kNone) {
+      logits_.copy_rows(rows.logits, rows.first, want_ == WantLogits::kLast ? 1 : n_rows);
+    }
+    rest_ = rest_.subspan(n_rows);
+  } catch (const std::bad_alloc&) {
+    // There is no memory for the logits of the last part, so that part counts as not read.
+    entry_.slice_to_length(entry_.length() - n_rows);
+    status_ = out_of_heap();
+  }
+}
+
+Status feed(Scheduler& scheduler, KvCacheEntry& entry, TokenSpan ids, WantLogits want, std::stop_token stop,
+            Logits& logits, Priority priority) try {
+  const auto bell = std::make_shared<Bell>();
+  Feeding feeding(entry, ids, want, priority, std::move(stop), bell);
+  TRY(scheduler.submit(feeding));
+  while (!feeding.is_over()) bell->wait();
+  TRY(feeding.take_status());
+  if (want != WantLogits::kNone) logits = feeding.take_logits();
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+}  // namespace ibid

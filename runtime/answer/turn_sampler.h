@@ -1,0 +1,16 @@
+// Makes a sampler from the options of a turn. What the options say as text becomes ids of the model's vocabulary,
+// and everything is checked before anything is computed.
+#pragma once
+
+#include "base/result.h"
+#include "runtime/session/turn.h"
+#include "sampling/sampler.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+// O(1), with DRY O(vocab).
+// Errors: kInvalidArgument with name, value and range, for sampler, dry_sequence_breakers and n_logprobs.
+Result<Sampler> make_turn_sampler(const TurnOptions& options, const Tokenizer& tokenizer);
+
+}  // namespace ibid

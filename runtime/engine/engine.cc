@@ -1,0 +1,168 @@
+#include "runtime/engine/engine.h"
+
+#include <algorithm>
+#include <new>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "base/check.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "cache/tier/file_tier.h"
+#include "model/architecture/architectures.h"
+#include "model/load_chat_template.h"
+#include "model/load_model.h"
+#include "model/model_fingerprint.h"
+#include "runtime/out_of_heap.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+namespace {
+
+// A petabyte: sums of budgets stay far from where they would overflow.
+constexpr uint64_t kMaxBudgetBytes = 1'000'000'000'000'000;
+// An hour: in nanoseconds it is a number like any other.
+constexpr double kMaxLatencyTargetMs = 3'600'000;
+
+Status out_of_range(const std::string& name, const std::string& value, const std::string& range) {
+  return {ErrorCode::kInvalidArgument, name + ": " + value + ", allowed is " + range};
+}
+
+Status check_budget(const char* name, uint64_t bytes) {
+  if (bytes <= kMaxBudgetBytes) return {};
+  return out_of_range(name, std::to_string(bytes), "0 to " + std::to_string(kMaxBudgetBytes));
+}
+
+Status check_scheduling(const SchedulerOptions& options) {
+  const double ms = options.latency_target_ms;
+  if (ms > 0 && ms <= kMaxLatencyTargetMs) return {};  // not so for NaN
+  std::ostringstream value;  // to_string() would write 1e-9 as 0.000000
+  value << ms;
+  return out_of_range("latency_target_ms", value.str(), "above 0, to 3600000");
+}
+
+}  // namespace
+
+size_t default_kv_budget_bytes(size_t page_bytes, size_t max_seq_len, size_t available_bytes) {
+  constexpr size_t kLeastBytes = 256'000'000;
+  const size_t two_contexts = 2 * KvLayout::pages_for(max_seq_len) * page_bytes;
+  // A budget below one page could hold nothing at all.
+  return std::max(page_bytes, std::min(std::max(two_contexts, kLeastBytes), available_bytes / 2));
+}
+
+Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const EngineOptions& options) try {
+  return load_or_throw(path, options);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+} catch (const std::system_error&) {
+  return {ErrorCode::kOutOfMemory, "no thread left"};
+}
+
+Result<std::shared_ptr<Engine>> Engine::load_or_throw(const std::string& path, const EngineOptions& options) {
+  ModelOptions model_options;
+  model_options.numerics = options.numerics;
+  model_options.kv_dtype = options.kv_dtype;
+  model_options.n_threads = options.n_threads;
+  model_options.max_seq_len = options.max_seq_len;
+  model_options.max_chunk = options.max_chunk;
+  TRY(check_model_options(model_options));
+  TRY(check_scheduling(options.scheduling));
+  TRY(check_budget("kv_budget_bytes", options.kv_budget_bytes));
+  TRY(check_budget("cache_directory_bytes", options.cache_directory_bytes));
+  TRY_ASSIGN(const std::unique_ptr<ModelFile> file, open_model_file(path));
+  EngineParts parts;
+  parts.name = path;
+  parts.scheduling = options.scheduling;
+  parts.kv_budget_bytes = options.kv_budget_bytes;
+  TRY_ASSIGN(const ModelConfig config, read_config(*file));
+  TRY_ASSIGN(const MemoryPlan plan, plan_memory(*file, config, model_options));
+  if (parts.kv_budget_bytes == 0) {
+    const size_t available = available_memory_bytes();
+    parts.kv_budget_bytes = default_kv_budget_bytes(plan.kv_page_bytes, plan.max_seq_len,
+                                                    available - std::min(available, plan.fixed_bytes()));
+  } else if (parts.kv_budget_bytes < plan.kv_page_bytes) {
+    return out_of_range("kv_budget_bytes", std::to_string(parts.kv_budget_bytes),
+                        std::to_string(plan.kv_page_bytes) + " (a page of this model) and more, or 0");
+  }
+  TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file));
+  Result<ChatTemplate> chat_template = load_chat_template(*file);
+  if (chat_template.ok()) {
+    parts.chat_template = std::move(chat_template).value();
+  } else if (chat_template.status().code() != ErrorCode::kNotFound) {
+    return chat_template.status();
+  }
+  const bool wants_fingerprint = options.fingerprint || !options.cache_directory.empty();
+  TRY_ASSIGN(parts.model, load_language_model(*file, model_options, parts.kv_budget_bytes));
+  if (wants_fingerprint) {
+    TRY_ASSIGN(parts.fingerprint, fingerprint_model(*file, model_options, parts.model->max_seq_len(),
+                                                    parts.model->kv_layout()));
+  }
+  parts.cache_directory = options.cache_directory;
+  parts.cache_directory_bytes = options.cache_directory_bytes;
+  return create(std::move(parts));
+}
+
+Result<std::shared_ptr<Engine>> Engine::create(EngineParts parts) try {
+  CHECK(parts.model && parts.tokenizer);
+  TRY(check_scheduling(parts.scheduling));
+  TRY(check_budget("kv_budget_bytes", parts.kv_budget_bytes));
+  TRY(check_budget("cache_directory_bytes", parts.cache_directory_bytes));
+  if (parts.model->max_chunk() == 0 || parts.model->max_seq_len() == 0) {
+    return {ErrorCode::kInvalidArgument, parts.name + ": a pass of " + std::to_string(parts.model->max_chunk()) +
+                                             " rows and a context of " + std::to_string(parts.model->max_seq_len()) +
+                                             " positions, allowed is 1 and more"};
+  }
+  if (parts.tokenizer->vocab_size() > parts.model->vocab_size()) {
+    return {ErrorCode::kMismatch, parts.name + ": the tokenizer has " +
+                                      std::to_string(parts.tokenizer->vocab_size()) + " ids, the model only " +
+                                      std::to_string(parts.model->vocab_size())};
+  }
+  if (parts.clock == nullptr) parts.clock = &system_clock();
+  TRY_ASSIGN(std::unique_ptr<Scheduler> scheduler, Scheduler::create(*parts.model, *parts.clock, parts.scheduling));
+  return std::shared_ptr<Engine>(new Engine(std::move(parts), std::move(scheduler)));
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+} catch (const std::system_error&) {
+  return {ErrorCode::kOutOfMemory, "no thread left"};
+}
+
+Engine::Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
+    : parts_(std::move(parts)), scheduler_(std::move(scheduler)) {
+  pool_ = std::make_unique<KvPagePool>(parts_.model->kv_layout(), parts_.kv_budget_bytes);
+  store_ = std::make_unique<LruKvCacheStore>(*pool_);
+  if (parts_.files == nullptr) parts_.files = &system_file_ops();
+  if (!parts_.cache_directory.empty()) open_tier();
+}
+
+void Engine::open_tier() {
+  CHECK(parts_.fingerprint.has_value()) << "a cache directory without a fingerprint";
+  FileTierOptions options;
+  options.directory = parts_.cache_directory;
+  options.fingerprint = *parts_.fingerprint;
+  options.budget_bytes = parts_.cache_directory_bytes;
+  Result<std::unique_ptr<FileTier>> tier = FileTier::open(std::move(options), *pool_, *parts_.files, *parts_.clock);
+  if (tier.ok()) {
+    tier_ = *std::move(tier);
+  } else {
+    tier_status_ = tier.status();
+  }
+}
+
+Engine::~Engine() {
+  if (!check_process().ok()) {
+    // A child of fork() has neither the threads nor, perhaps, the locks: what they hold cannot be given back in order.
+    (void)scheduler_.release();
+    (void)tier_.release();
+    (void)store_.release();
+    (void)pool_.release();
+    (void)parts_.model.release();
+    return;
+  }
+  if (tier_ != nullptr) (void)tier_->flush(FileTier::kEndingNs);
+}
+
+const ChatTemplate* Engine::chat_template() const {
+  return parts_.chat_template ? &*parts_.chat_template : nullptr;
+}
+
+}  // namespace ibid

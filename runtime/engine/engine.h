@@ -1,0 +1,123 @@
+// Engine: one loaded model and everything its conversations share: the tokenizer, the chat template, the
+// pages of keys and values and the store that finds them again.
+//
+// It has one compute thread (runtime/engine/scheduler.h), which is the first of the n_threads of the model's team.
+// Whatever sessions do, create() is the last to make threads, with one exception: reading many pages from the cache
+// directory takes a second thread for the length of the call (cache/tier/file_tier.h).
+//
+// Thread-safe: any number of sessions on any threads, which share the passes of the model. Sessions hold a shared
+// pointer, so an engine lives as long as the last of them. Whoever drops it last waits for the compute thread to
+// end. In a child of fork() every call of a session is kUnsupported, because the threads are the parent's: load the
+// model after fork(). When the child destroys what is the parent's, it only forgets it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/file_ops.h"
+#include "base/result.h"
+#include "cache/pages/kv_page_pool.h"
+#include "cache/tier/fingerprint.h"
+#include "kernels/kernels.h"
+#include "kernels/linear/linear.h"
+#include "model/language_model.h"
+#include "model/model_options.h"
+#include "runtime/engine/pending_prefixes.h"
+#include "runtime/engine/scheduler.h"
+#include "templates/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+class FileTier;
+class LruKvCacheStore;
+
+struct EngineOptions {
+  Numerics numerics = Numerics::kExact;
+  KvDType kv_dtype = KvDType::kF16;
+  int n_threads = 0;           // to kMaxThreads; 0: one per core the process may use
+  size_t max_seq_len = 0;      // the context in positions, to kMaxContext; 0: what the model was trained for
+  size_t max_chunk = default_max_chunk();  // rows of one pass; 1 to kMaxContext
+  SchedulerOptions scheduling = {};
+  // Where keys and values outlive the process (cache/tier/file_tier.h); empty: nowhere. A directory that cannot be used, or
+  // that another process uses, is no error: tier_status() says so. It must be this user's alone (0700); a new one is.
+  std::string cache_directory = {};
+  uint64_t cache_directory_bytes = 4'000'000'000;
+  bool fingerprint = false;    // read the weights once more, so that sessions can be saved with their keys and values
+  size_t kv_budget_bytes = 0;  // for all keys and values, a page at least; 0: default_kv_budget_bytes()
+};
+
+// Two whole contexts (in pages), at least 256 MB, and at most half of the memory that is available.
+size_t default_kv_budget_bytes(size_t page_bytes, size_t max_seq_len, size_t available_bytes);
+
+// What an engine is made of.
+struct EngineParts {
+  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::optional<ChatTemplate> chat_template;  // none: sessions are kUnsupported
+  size_t kv_budget_bytes = 256u << 20;
+  std::string name = "model";                 // in messages
+  SchedulerOptions scheduling = {};
+  std::optional<Fingerprint> fingerprint;     // of the model; a cache directory needs one
+  std::string cache_directory;                // as in EngineOptions
+  uint64_t cache_directory_bytes = 0;
+  FileOps* files = nullptr;                   // nullptr: the system's
+  Clock* clock = nullptr;                     // nullptr: the system's
+};
+
+class Engine {
+ public:
+  // `path`: a .gguf file, or a directory with safetensors and config.json.
+  // Errors: kInvalidArgument with name, value and range for an option that is out of range; kOutOfMemory; those of the
+  // loaders, of load_language_model() and of load_tokenizer().
+  static Result<std::shared_ptr<Engine>> load(const std::string& path, const EngineOptions& options = {});
+  // From parts. Errors: kMismatch when the tokenizer has ids that the model has no logits for; kInvalidArgument as
+  // above, and for a model without room for a position or a pass; kOutOfMemory, also when the compute thread cannot
+  // be had.
+  static Result<std::shared_ptr<Engine>> create(EngineParts parts);
+
+  // Writes what waits to the cache directory, for at most FileTier::kEndingNs. To write more, or to know what was
+  // left, call tier()->flush() before.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const std::string& name() const { return parts_.name; }
+  const LanguageModel& model() const { return *parts_.model; }
+  const Tokenizer& tokenizer() const { return *parts_.tokenizer; }
+  // nullptr: the model has none.
+  const ChatTemplate* chat_template() const;
+  size_t max_seq_len() const { return parts_.model->max_seq_len(); }
+
+  KvPagePool& pool() { return *pool_; }
+  LruKvCacheStore& store() { return *store_; }
+  Scheduler& scheduler() { return *scheduler_; }
+  // kUnsupported in a child of fork().
+  Status check_process() const { return scheduler_->check_process(); }
+  PendingPrefixes& pending() { return pending_; }
+  // nullptr: there is none; tier_status() says why, where one was asked for.
+  FileTier* tier() { return tier_.get(); }
+  const Status& tier_status() const { return tier_status_; }
+  const std::optional<Fingerprint>& fingerprint() const { return parts_.fingerprint; }
+  FileOps& files() const { return *parts_.files; }
+  Clock& clock() const { return *parts_.clock; }
+
+ private:
+  Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler);
+  static Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const EngineOptions& options);
+  void open_tier();
+
+  EngineParts parts_;
+  // The order matters: the store's entries give their pages back before the pool goes.
+  std::unique_ptr<KvPagePool> pool_;
+  std::unique_ptr<LruKvCacheStore> store_;
+  std::unique_ptr<FileTier> tier_;
+  Status tier_status_;
+  PendingPrefixes pending_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+}  // namespace ibid

@@ -1,0 +1,365 @@
+#include "runtime/prompt/prompt_delta.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+#include "base/utf8.h"
+#include "runtime/stopwatch.h"
+#include "tokenizer/stream_decoder.h"
+
+namespace ibid {
+namespace {
+
+// Long texts of messages get a mark this often, so that an edit in the middle encodes little again.
+constexpr size_t kBytesPerMark = 4096;
+
+// A reply agrees with text of any origin: a template may write parts of it itself ("<think>").
+bool same_origin(SpanOrigin there, TextOrigin here) {
+  if (there == SpanOrigin::kSampled) return true;
+  return (there == SpanOrigin::kInput) == (here == TextOrigin::kInput);
+}
+
+struct Comparison {
+  // The first byte that is not what the transcript holds, or where one of the two ends. The token that ended
+  // a reply agrees as a whole or not at all.
+  size_t differs_at = 0;
+  // Where encoded bytes are the same and their origin is not: first bytes, in order. The generation prompt
+  // says "assistant" itself, and later the role of the message says it.
+  std::vector<size_t> relabelled;
+};
+
+// Holds `text`, which stands at byte `begin`, against the transcript.
+Comparison compare(const Transcript& transcript, size_t begin, const MarkedText& text, WorkCounters& work) {
+  const std::vector<TranscriptSpan>& spans = transcript.spans();
+  Comparison out{begin, {}};
+  size_t& position = out.differs_at;
+  size_t i = transcript.span_at(begin);
+  for (const MarkedText::Run run : text.runs()) {
+    size_t done = 0;
+    while (done < run.bytes.size()) {
+      while (i < spans.size() && spans[i].byte_end == position) ++i;
+      if (i == spans.size()) return out;
+      const bool is_end = spans[i].origin == SpanOrigin::kEndOfTurn;
+      const bool same = same_origin(spans[i].origin, run.origin);
+      const size_t n = is_end && !same ? 0 : std::min(run.bytes.size() - done, spans[i].byte_end - position);
+      const char* there = transcript.bytes().data() + position;
+      const auto equal = static_cast<size_t>(std::mismatch(there, there + n, run.bytes.data() + done).first - there);
+      work.bytes_compared += equal + 1;
+      if (equal > 0 && !same) out.relabelled.push_back(position);
+      done += equal;
+      position += equal;
+      if (position < spans[i].byte_end && done < run.bytes.size()) {
+        if (is_end) position = spans[i].byte_begin;
+        return out;
+      }
+    }
+  }
+  i = transcript.span_at(position);
+  if (i < spans.size() && spans[i].origin == SpanOrigin::kEndOfTurn) position = spans[i].byte_begin;
+  return out;
+}
+
+// The byte, or the beginning of the reply in the middle of which it lies. What the prompt has in place of a reply is
+// taken from its render as a whole: a control token of the template may begin like the reply ("<" of "</think>").
+size_t reply_begin(const Transcript& transcript, size_t byte) {
+  const size_t i = transcript.span_at(byte);
+  if (i == transcript.spans().size() || transcript.spans()[i].origin != SpanOrigin::kSampled) return byte;
+  return std::min(byte, transcript.spans()[i].byte_begin);
+}
+
+// Where encoding starts again.
+struct Restart {
+  size_t byte = 0;
+  EncoderMark mark;
+  bool needs_special = false;  // right only if a special token comes next
+};
+
+// An encoder behind the first n_ids ids. Behind a special one a text begins, and gets what its tokenizer puts in front
+// of a text; behind others it goes on.
+EncoderMark fresh_mark(const Tokenizer& tokenizer, const Transcript& transcript, size_t n_ids) {
+  const bool after_text = n_ids > 0 && !tokenizer.is_special(transcript.ids()[n_ids - 1]);
+  return {IncrementalEncoder(tokenizer, {.at_start = n_ids == 0, .after_text = after_text}), n_ids, n_ids, {}};
+}
+
+// The border in front of spans[i], which follows a reply.
+EncoderMark mark_behind_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t i) {
+  CHECK(i > 0) << "a conversation begins with text";
+  const TranscriptSpan& before = transcript.spans()[i - 1];
+  // An empty reply has no ids, so the text in front of it goes on behind it.
+  if (before.token_ends.empty() && before.mark) return *before.mark;
+  const size_t n_ids = i < transcript.spans().size() ? transcript.spans()[i].id_begin : transcript.ids().size();
+  return fresh_mark(tokenizer, transcript, n_ids);
+}
+
+// Returns the first of the replies without text that end at the byte; nullptr: there is none. Such a reply has
+// special tokens alone, so the text does not say whether it is in front of a border or behind it.
+const TranscriptSpan* textless_reply_at(const Transcript& transcript, size_t byte) {
+  const std::vector<TranscriptSpan>& spans = transcript.spans();
+  const TranscriptSpan* first = nullptr;
+  for (size_t i = transcript.span_at(byte); i > 0 && spans[i - 1].byte_begin == byte; --i) {
+    if (spans[i - 1].origin == SpanOrigin::kSampled) first = &spans[i - 1];
+  }
+  return first;
+}
+
+// Whether n ids from `begin` on end within a character. What became of it depends on the id behind them.
+bool leave_open(const Tokenizer& tokenizer, const Transcript& transcript, size_t begin, size_t n) {
+  StreamDecoder decoder(tokenizer);
+  for (const TokenId id : TokenSpan(transcript.ids()).subspan(begin, n)) decoder.push(id);
+  return decoder.is_open();
+}
+
+// is_end: the prompt has nothing behind the byte. Then it asks for the reply that stands there, and does not go on
+// behind it.
+Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, size_t byte, bool is_end) {
+  if (transcript.empty()) return {0, fresh_mark(tokenizer, transcript, 0)};
+  if (const TranscriptSpan* reply = textless_reply_at(transcript, byte); is_end && reply != nullptr) {
+    return {byte, *reply->mark};
+  }
+  const size_t i = transcript.span_at(byte);
+  if (i == transcript.spans().size()) return {byte, mark_behind_reply(tokenizer, transcript, i)};
+  const TranscriptSpan& span = transcript.spans()[i];
+  if (span.origin == SpanOrigin::kEndOfTurn) return {byte, mark_behind_reply(tokenizer, transcript, i)};
+  if (span.origin == SpanOrigin::kSampled && byte > span.byte_begin) {
+    const auto end = std::lower_bound(span.token_ends.begin(), span.token_ends.end(), byte);
+    const size_t n_tokens = static_cast<size_t>(end - span.token_ends.begin()) + 1;
+    if (end != span.token_ends.end() && *end == byte && !leave_open(tokenizer, transcript, span.id_begin, n_tokens)) {
+      return {byte, fresh_mark(tokenizer, transcript, span.id_begin + n_tokens), true};
+    }
+  }
+  CHECK(span.mark.has_value()) << "no mark at byte " << span.byte_begin;
+  return {span.byte_begin, *span.mark};
+}
+
+// Whether nothing but white space of the reply in the middle of which the prompt differs was cut off, and the template
+// goes on there.
+bool only_trimmed(const Transcript& transcript, const PromptDelta& delta) {
+  const size_t end = transcript.spans()[transcript.span_at(delta.differs_at)].byte_end;
+  const std::string_view cut_off = transcript.bytes().substr(delta.differs_at, end - delta.differs_at);
+  if (cut_off.find_first_not_of(" \n\t\r") != cut_off.npos) return false;
+  size_t position = delta.tail_begin;
+  for (const MarkedText::Run run : delta.tail.runs()) {
+    position += run.bytes.size();
+    if (position > delta.differs_at) return run.origin == TextOrigin::kTemplate;
+  }
+  return false;
+}
+
+// Encodes text from a restart on.
+class PatchEncoder {
+ public:
+  PatchEncoder(const Transcript& transcript, const Restart& restart)
+      : transcript_(transcript), encoder_(restart.mark.encoder), base_(restart.mark.base) {
+    patch_.keep_bytes = restart.byte;
+    patch_.keep_ids = restart.mark.n_stable;
+    patch_.ids = restart.mark.tail;
+  }
+
+  void append(MarkedText::Run run, size_t first_message, size_t last_message) {
+    for (size_t begin = 0; begin < run.bytes.size();) {
+      const std::string_view piece = run.bytes.substr(begin, piece_length(run, begin));
+      TranscriptSpan span;
+      span.origin = run.origin == TextOrigin::kTemplate ? SpanOrigin::kTemplate : SpanOrigin::kInput;
+      span.byte_begin = patch_.keep_bytes + patch_.bytes.size();
+      span.byte_end = span.byte_begin + piece.size();
+      span.id_begin = n_ids();
+      span.first_message = first_message;
+      span.last_message = last_message;
+      span.mark = mark();
+      patch_.spans.push_back(std::move(span));
+      patch_.bytes += piece;
+      take(encoder_.append(piece, run.origin));
+      begin += piece.size();
+    }
+  }
+
+  size_t n_ids() const { return patch_.keep_ids + patch_.ids.size(); }
+  EncoderMark mark() const { return {encoder_, base_, n_ids(), {}}; }
+  size_t bytes_encoded() const { return encoder_.bytes_encoded(); }
+  TranscriptPatch patch() && { return std::move(patch_); }
+
+ private:
+  static size_t piece_length(MarkedText::Run run, size_t begin) {
+    const size_t left = run.bytes.size() - begin;
+    // Template text holds special tokens, which are found whole or not at all.
+    if (run.origin == TextOrigin::kTemplate || left <= kBytesPerMark) return left;
+    return kBytesPerMark - utf8_incomplete_tail(run.bytes.substr(begin, kBytesPerMark));
+  }
+
+  void take(const IncrementalEncoder::Delta& delta) {
+    const size_t keep = base_ + delta.keep;
+    if (keep < patch_.keep_ids) {
+      const auto ids = transcript_.ids().begin();
+      patch_.ids.insert(patch_.ids.begin(), ids + static_cast<std::ptrdiff_t>(keep),
+                        ids + static_cast<std::ptrdiff_t>(patch_.keep_ids));
+      patch_.keep_ids = keep;
+    }
+    for (size_t i = patch_.spans.size(); i-- > 0 && patch_.spans[i].mark->n_stable > keep;) {
+      patch_.spans[i].mark->forget_from(keep, patch_.ids, patch_.keep_ids);
+    }
+    patch_.ids.resize(keep - patch_.keep_ids);
+    patch_.ids.insert(patch_.ids.end(), delta.tokens.begin(), delta.tokens.end());
+  }
+
+  const Transcript& transcript_;
+  IncrementalEncoder encoder_;
+  size_t base_;
+  TranscriptPatch patch_;
+};
+
+// Encodes the prompt from the restart on; sets delta.end.
+TranscriptPatch encode_from(const Transcript& transcript, const Restart& restart, size_t n_messages,
+                            PromptDelta& delta, WorkCounters& work) {
+  MarkedText text = transcript.marked_text(restart.byte, delta.tail_begin);
+  text.append(delta.tail, std::max(restart.byte, delta.tail_begin) - delta.tail_begin);
+  const size_t i = transcript.span_at(restart.byte);
+  size_t first_message = 0;
+  if (i < transcript.spans().size()) {
+    first_message = transcript.spans()[i].first_message;
+  } else if (i > 0) {
+    first_message = transcript.spans()[i - 1].last_message + 1;
+  }
+  PatchEncoder encoder(transcript, restart);
+  for (const MarkedText::Run run : text.runs()) encoder.append(run, first_message, n_messages - 1);
+  work.bytes_tokenized += encoder.bytes_encoded() - restart.mark.encoder.bytes_encoded();
+  delta.end = encoder.mark();
+  return std::move(encoder).patch();
+}
+
+// Whether the ids of a stretch stay the same although some of its text has another origin now: the stretch from
+// the mark in front of `byte` to the reply at spans[reply], encoded as `text` (which stands at byte `begin`) has it.
+bool same_ids(const Transcript& transcript, size_t byte, size_t reply, size_t begin, const MarkedText& text,
+              WorkCounters& work) {
+  const TranscriptSpan& span = transcript.spans()[transcript.span_at(byte)];
+  const size_t end = transcript.spans()[reply].byte_begin;
+  MarkedText relabelled = transcript.marked_text(span.byte_begin, std::max(span.byte_begin, begin));
+  relabelled.append(text, std::max(span.byte_begin, begin) - begin, end - begin);
+  PatchEncoder encoder(transcript, {span.byte_begin, *span.mark});
+  for (const MarkedText::Run run : relabelled.runs()) encoder.append(run, 0, 0);
+  work.bytes_tokenized += encoder.bytes_encoded() - span.mark->encoder.bytes_encoded();
+  const TranscriptPatch patch = std::move(encoder).patch();
+  const size_t n_ids = transcript.spans()[reply].id_begin;
+  work.tokens_compared += patch.ids.size();
+  return patch.keep_ids + patch.ids.size() == n_ids &&
+         std::equal(patch.ids.begin(), patch.ids.end(),
+                    transcript.ids().begin() + static_cast<std::ptrdiff_t>(patch.keep_ids));
+}
+
+// The comparison's differs_at, or the first byte in front of it whose new origin makes a difference to the ids.
+size_t first_difference(const Transcript& transcript, size_t begin, const MarkedText& text,
+                        const Comparison& comparison, WorkCounters& work) {
+  const std::vector<TranscriptSpan>& spans = transcript.spans();
+  size_t checked = 0;
+  for (const size_t byte : comparison.relabelled) {
+    if (byte < checked) continue;
+    size_t reply = transcript.span_at(byte);
+    while (reply < spans.size() && spans[reply].origin != SpanOrigin::kSampled) ++reply;
+    // Where nothing behind depends on it, the text is simply encoded from here on.
+    if (reply == spans.size() || spans[reply].byte_begin >= comparison.differs_at) return byte;
+    if (!same_ids(transcript, byte, reply, begin, text, work)) return byte;
+    checked = spans[reply].byte_begin;
+  }
+  return comparison.differs_at;
+}
+
+}  // namespace
+
+PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                             TemplateVariables variables, Clock& clock)
+    : tokenizer_(&tokenizer),
+      clock_(&clock),
+      renderer_(chat_template, variables),
+      reply_space_(find_reply_space(tokenizer, chat_template, variables)) {}
+
+void PromptPlanner::append_reply(PromptDelta& delta, SampledReply reply, size_t message) const {
+  append_reply_space(reply_space_, *tokenizer_, reply, message, delta.patch, *delta.end);
+  ibid::append_reply(delta.patch, std::move(reply), message, *std::move(delta.end));
+}
+
+Result<PromptDelta> PromptPlanner::plan(const Json& messages, const Transcript& transcript, WorkCounters& work,
+                                        Timings& timings) {
+  try {
+    return plan_or_throw(messages, transcript, work, timings);
+  } catch (const std::bad_alloc&) {
+    forget();  // the renderer may be ahead of what is known here
+    throw;
+  }
+}
+
+Result<PromptDelta> PromptPlanner::plan_or_throw(const Json& messages, const Transcript& transcript,
+                                                 WorkCounters& work, Timings& timings) {
+  size_t equal_bytes = 0;  // of the new prompt, known to be the transcript's
+  MarkedText text;         // what follows them
+  {
+    const Stopwatch watch(*clock_, timings.render_ms);
+    TRY_ASSIGN(const ConversationRenderer::Delta rendered, renderer_.render(messages, n_unchanged_, true));
+    work.messages_rendered += rendered.messages_rendered;
+    work.bytes_rendered += rendered.bytes_rendered;
+    equal_bytes = std::min(rendered.keep_bytes, common_bytes_);
+    text.append(tail_, 0, rendered.keep_bytes - equal_bytes);
+    text.append(rendered.text);
+    n_unchanged_ = messages.size();
+  }
+  const Stopwatch watch(*clock_, timings.tokenize_ms);
+  PromptDelta delta;
+  delta.n_bytes = equal_bytes + text.size();
+  const Comparison comparison = compare(transcript, equal_bytes, text, work);
+  delta.differs_at = first_difference(transcript, equal_bytes, text, comparison, work);
+  delta.tail_begin = reply_begin(transcript, delta.differs_at);
+  if (delta.tail_begin < equal_bytes) delta.tail = transcript.marked_text(delta.tail_begin, equal_bytes);
+  delta.tail.append(text, std::max(delta.tail_begin, equal_bytes) - equal_bytes);
+  encode(transcript, messages.size(), delta, work);
+  if (delta.n_prompt == 0) {
+    given_up(delta);
+    return {ErrorCode::kInvalidArgument, "the chat template made an empty prompt of " +
+                                             std::to_string(messages.size()) + " messages"};
+  }
+  return delta;
+}
+
+void PromptPlanner::encode(const Transcript& transcript, size_t n_messages, PromptDelta& delta,
+                           WorkCounters& work) const {
+  Restart restart = restart_at(*tokenizer_, transcript, delta.differs_at, delta.tail.empty());
+  delta.patch = encode_from(transcript, restart, n_messages, delta, work);
+  if (restart.needs_special && !only_trimmed(transcript, delta) &&
+      (delta.patch.ids.empty() || !tokenizer_->is_special(delta.patch.ids.front()))) {
+    const TranscriptSpan& reply = transcript.spans()[transcript.span_at(delta.differs_at)];
+    restart = {reply.byte_begin, *reply.mark};
+    delta.patch = encode_from(transcript, restart, n_messages, delta, work);
+  }
+  delta.n_prompt = delta.patch.keep_ids + delta.patch.ids.size();
+  const TokenSpan held = TokenSpan(transcript.ids()).subspan(delta.patch.keep_ids);
+  const TokenSpan now = delta.patch.ids;
+  const size_t n = std::min(held.size(), now.size());
+  size_t n_equal = 0;
+  while (n_equal < n && held[n_equal] == now[n_equal]) ++n_equal;
+  work.tokens_compared += n_equal + 1;
+  delta.n_keep = delta.patch.keep_ids + n_equal;
+}
+
+void PromptPlanner::applied(const PromptDelta& delta) {
+  common_bytes_ = delta.n_bytes;
+  tail_.clear();
+}
+
+void PromptPlanner::given_up(const PromptDelta& delta) noexcept {
+  try {
+    tail_ = delta.tail;
+    common_bytes_ = delta.tail_begin;
+  } catch (const std::bad_alloc&) {
+    forget();
+  }
+}
+
+void PromptPlanner::forget() noexcept {
+  renderer_.forget();
+  common_bytes_ = 0;
+  tail_.clear();
+  n_unchanged_ = 0;
+}
+
+void PromptPlanner::messages_changed_from(size_t n) { n_unchanged_ = std::min(n_unchanged_, n); }
+
+}  // namespace ibid

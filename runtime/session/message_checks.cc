@@ -1,0 +1,83 @@
+#include "runtime/session/message_checks.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <string>
+
+#include "base/utf8.h"
+#include "runtime/session/context_policy.h"
+
+namespace ibid {
+namespace {
+
+bool is_utf8(const Json& value) {
+  if (value.is_string()) return utf8_is_valid(value.get_ref<const std::string&>());
+  if (value.is_object()) {
+    return std::all_of(value.items().begin(), value.items().end(),
+                       [](const auto& item) { return utf8_is_valid(item.key()) && is_utf8(item.value()); });
+  }
+  return !value.is_array() || std::all_of(value.begin(), value.end(), is_utf8);
+}
+
+// Integers are the same whether they were read as signed or unsigned ones.
+bool is_same_integer(const Json& a, const Json& b) {
+  const bool a_is_negative = !a.is_number_unsigned() && a.get<int64_t>() < 0;
+  const bool b_is_negative = !b.is_number_unsigned() && b.get<int64_t>() < 0;
+  return a_is_negative == b_is_negative && a.get<uint64_t>() == b.get<uint64_t>();
+}
+
+}  // namespace
+
+Status check_text(std::string_view name, std::string_view text) {
+  if (utf8_is_valid(text)) return {};
+  return {ErrorCode::kInvalidArgument, std::string(name) + " is not valid UTF-8"};
+}
+
+Status check_message(const Json& message) {
+  const auto role = message.is_object() ? message.find("role") : message.end();
+  if (role == message.end() || !role->is_string()) {
+    return {ErrorCode::kInvalidArgument, "a message is an object with a role, which is a string"};
+  }
+  if (!is_utf8(message)) return {ErrorCode::kInvalidArgument, "the message is not valid UTF-8"};
+  return {};
+}
+
+Status check_variables(const Json& variables) {
+  if (!variables.is_object()) {
+    return {ErrorCode::kInvalidArgument, "the template's variables must be a JSON object"};
+  }
+  if (!is_utf8(variables)) return {ErrorCode::kInvalidArgument, "the template's variables are not valid UTF-8"};
+  return {};
+}
+
+bool is_reply(const Json& message, std::string_view text) {
+  if (!is_from(message, "assistant")) return false;
+  const auto content = message.find("content");
+  return content != message.end() && content->is_string() &&
+         content->get_ref<const std::string&>().starts_with(text);
+}
+
+bool is_same_json(const Json& a, const Json& b) {
+  if (a.is_number_integer() && b.is_number_integer()) return is_same_integer(a, b);  // unsigned ones, too
+  if (a.type() != b.type()) return false;
+  switch (a.type()) {
+    case Json::value_t::array:
+      return std::equal(a.begin(), a.end(), b.begin(), b.end(), is_same_json);
+    case Json::value_t::object: {
+      const auto& left = a.get_ref<const Json::object_t&>();
+      const auto& right = b.get_ref<const Json::object_t&>();
+      return std::equal(left.begin(), left.end(), right.begin(), right.end(), [](const auto& x, const auto& y) {
+        return x.first == y.first && is_same_json(x.second, y.second);
+      });
+    }
+    case Json::value_t::number_float:
+      return std::bit_cast<uint64_t>(a.get<double>()) == std::bit_cast<uint64_t>(b.get<double>());
+    case Json::value_t::string:
+      return a.get_ref<const std::string&>() == b.get_ref<const std::string&>();
+    default:
+      return a == b;
+  }
+}
+
+}  // namespace ibid

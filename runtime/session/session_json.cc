@@ -1,0 +1,270 @@
+#include "runtime/session/session_json.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/utf8.h"
+
+namespace ibid {
+namespace {
+
+constexpr std::array<std::string_view, 3> kPolicies = {"error", "drop_oldest_turns", "cut_newest_message"};
+
+// --- what is read
+
+Status bad_field(const std::string& name) { return {ErrorCode::kBadHeader, "session: bad field '" + name + "'"}; }
+
+Json ids_to_json(const Tokens& ids) { return Json(ids); }
+
+Result<Tokens> ids_from_json(const Json& json, const std::string& name) {
+  if (!json.is_array()) return bad_field(name);
+  Tokens ids;
+  ids.reserve(json.size());
+  for (const Json& id : json) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX) return bad_field(name);
+    ids.push_back(static_cast<TokenId>(id.get<uint64_t>()));
+  }
+  return ids;
+}
+
+Result<size_t> number_from(const Json& json, const char* name, size_t below) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_number_unsigned() || found->get<uint64_t>() >= below) return bad_field(name);
+  return found->get<uint64_t>();
+}
+
+Result<std::string> text_from(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_string()) return bad_field(name);
+  return found->get<std::string>();
+}
+
+Result<Json> messages_from(const Json& json) {
+  const auto found = json.find("messages");
+  if (found == json.end() || !found->is_array()) return bad_field("messages");
+  for (const Json& message : *found) {
+    if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) return bad_field("messages");
+  }
+  return *found;
+}
+
+Result<SavedReply> reply_from(const Json& item, const Json& messages) {
+  if (!item.is_object() || !item.contains("ids")) return bad_field("replies");
+  SavedReply reply;
+  TRY_ASSIGN(reply.message, number_from(item, "message", messages.size()));
+  if (!is_from(messages[reply.message], "assistant")) return bad_field("replies");
+  TRY_ASSIGN(reply.ids, ids_from_json(item["ids"], "ids"));
+  if (item.contains("end_of_turn")) {
+    TRY_ASSIGN(const size_t id, number_from(item, "end_of_turn", INT32_MAX));
+    reply.end_of_turn = static_cast<TokenId>(id);
+  }
+  return reply;
+}
+
+// The replies in front of the first that is not sound: behind it nothing is certain.
+void read_replies(const Json& json, SavedSession& session) {
+  const auto found = json.find("replies");
+  if (found == json.end() || !found->is_array()) {
+    session.losses.fields.push_back("replies");
+    return;
+  }
+  std::vector<SavedReply>& replies = session.replies;
+  for (size_t i = 0; i < found->size(); ++i) {
+    Result<SavedReply> reply = reply_from((*found)[i], session.messages);
+    if (!reply.ok() || (!replies.empty() && replies.back().message > reply->message)) {
+      session.losses.n_replies = found->size() - i;
+      return;
+    }
+    // Older files may have two of one message: the first one's answer was thrown away.
+    if (!replies.empty() && replies.back().message == reply->message) replies.pop_back();
+    replies.push_back(*std::move(reply));
+  }
+}
+
+constexpr std::array<std::pair<const char*, size_t Usage::*>, 8> kUsageFields = {{
+    {"n_prompt", &Usage::n_prompt},
+    {"n_cached", &Usage::n_cached},
+    {"n_prefilled", &Usage::n_prefilled},
+    {"n_from_disk", &Usage::n_from_disk},
+    {"n_read_again", &Usage::n_read_again},
+    {"n_decoded", &Usage::n_decoded},
+    {"n_drafted", &Usage::n_drafted},
+    {"n_accepted", &Usage::n_accepted},
+}};
+
+Result<Usage> usage_from(const Json& json) {
+  const auto found = json.find("usage");
+  if (found == json.end() || !found->is_object()) return bad_field("usage");
+  Usage usage;
+  for (const auto& [name, field] : kUsageFields) {
+    if (!found->contains(name)) continue;  // of an older file
+    TRY_ASSIGN(usage.*field, number_from(*found, name, SIZE_MAX));
+  }
+  return usage;
+}
+
+Result<std::set<size_t>> pins_from(const Json& json, size_t n_messages) {
+  const auto found = json.find("pinned");
+  if (found == json.end() || !found->is_array()) return bad_field("pinned");
+  std::set<size_t> pinned;
+  for (const Json& number : *found) {
+    if (!number.is_number_unsigned() || number.get<uint64_t>() >= n_messages) return bad_field("pinned");
+    pinned.insert(number.get<size_t>());
+  }
+  return pinned;
+}
+
+Result<WhenFull> policy_from(const Json& json) {
+  TRY_ASSIGN(const std::string policy, text_from(json, "when_full"));
+  const auto known = std::find(kPolicies.begin(), kPolicies.end(), policy);
+  if (known == kPolicies.end()) return bad_field("when_full");
+  return static_cast<WhenFull>(known - kPolicies.begin());
+}
+
+Result<Json> variables_from(const Json& json) {
+  const auto found = json.find("variables");
+  if (found == json.end() || !found->is_object()) return bad_field("variables");
+  return *found;
+}
+
+Result<bool> repair_from(const Json& json) {
+  const auto found = json.find("repair_when_idle");
+  if (found == json.end()) return true;
+  if (!found->is_boolean()) return bad_field("repair_when_idle");
+  return found->get<bool>();
+}
+
+Result<size_t> length_from(const Json& json) {
+  if (!json.contains("n_ids")) return size_t{0};
+  return number_from(json, "n_ids", SIZE_MAX);
+}
+
+// Takes the value, or leaves what a new session has and says so.
+template <typename T>
+void take(Result<T> value, const char* name, T& out, SessionLosses& losses) {
+  if (value.ok()) {
+    out = *std::move(value);
+  } else {
+    losses.fields.push_back(name);
+  }
+}
+
+// --- what can be written
+
+struct Trouble {
+  ErrorCode code;
+  const char* what;
+  std::string where;  // from the outermost value to the one that cannot be saved
+};
+
+// Looks a value over that has `depth` levels around it.
+std::optional<Trouble> find_trouble(const Json& value, size_t depth, size_t& n_values) {
+  ++n_values;
+  const auto invalid = [](const char* what) { return Trouble{ErrorCode::kInvalidArgument, what, {}}; };
+  if (value.is_string() && !utf8_is_valid(value.get_ref<const std::string&>())) {
+    return invalid("a text that is not UTF-8");
+  }
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) return invalid("a number that is not finite");
+  if (value.is_binary() || value.is_discarded()) return invalid("a value that JSON does not have");
+  if (!value.is_structured()) return std::nullopt;
+  if (depth == kMaxJsonDepth) return Trouble{ErrorCode::kLimitExceeded, "more levels than can be read again", {}};
+  std::optional<Trouble> trouble;
+  if (value.is_object()) {
+    for (const auto& [key, member] : value.get_ref<const Json::object_t&>()) {
+      trouble = utf8_is_valid(key) ? find_trouble(member, depth + 1, n_values) : invalid("a key that is not UTF-8");
+      if (trouble) trouble->where.insert(0, "." + utf8_sanitize(key));
+      if (trouble) return trouble;
+    }
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < value.size(); ++i) {
+    trouble = find_trouble(value[i], depth + 1, n_values);
+    if (trouble) trouble->where.insert(0, "[" + std::to_string(i) + "]");
+    if (trouble) return trouble;
+  }
+  return std::nullopt;
+}
+
+// The name of a place many levels deep is cut: its beginning says enough.
+constexpr size_t kMaxPlaceBytes = 120;
+
+}  // namespace
+
+std::string SessionLosses::to_string() const {
+  std::string text;
+  if (n_replies > 0) text = "the ids of " + std::to_string(n_replies) + (n_replies == 1 ? " answer" : " answers");
+  for (const std::string& field : fields) text += (text.empty() ? "" : "; ") + field;
+  if (!rows.ok()) text += (text.empty() ? "" : "; ") + ("keys and values (" + rows.message() + ")");
+  return text;
+}
+
+// One field after the other, never a braced list: where an allocation fails in the midst of one, gcc 12 forgets the
+// values that were built (bug 66139). And an object before anything is put into it: nlohmann's null turns into one
+// in two steps, and a failure between them leaves a value that its destructor rejects.
+Json session_to_json(const SavedSession& session) {
+  Json json = Json::object();
+  json["model"] = session.model_name;
+  json["variables"] = session.variables;
+  json["now"] = session.now;
+  json["when_full"] = kPolicies[static_cast<size_t>(session.when_full)];
+  json["repair_when_idle"] = session.repair_when_idle;
+  json["messages"] = session.messages;
+  json["pinned"] = session.pinned;
+  Json replies = Json::array();
+  for (const SavedReply& reply : session.replies) {
+    Json item = Json::object();
+    item["message"] = reply.message;
+    item["ids"] = ids_to_json(reply.ids);
+    if (reply.end_of_turn) item["end_of_turn"] = *reply.end_of_turn;
+    replies.push_back(std::move(item));
+  }
+  json["replies"] = std::move(replies);
+  Json usage = Json::object();
+  for (const auto& [name, field] : kUsageFields) usage[name] = session.usage.*field;
+  json["usage"] = std::move(usage);
+  json["n_ids"] = session.n_ids;
+  return json;
+}
+
+Result<SavedSession> session_from_json(const Json& json) {
+  if (!json.is_object()) return bad_field("(the whole)");
+  SavedSession session;
+  SessionLosses& losses = session.losses;
+  TRY_ASSIGN(session.messages, messages_from(json));
+  take(text_from(json, "model"), "model", session.model_name, losses);
+  take(text_from(json, "now"), "now", session.now, losses);
+  take(policy_from(json), "when_full", session.when_full, losses);
+  take(repair_from(json), "repair_when_idle", session.repair_when_idle, losses);
+  take(variables_from(json), "variables", session.variables, losses);
+  take(pins_from(json, session.messages.size()), "pinned", session.pinned, losses);
+  take(usage_from(json), "usage", session.usage, losses);
+  take(length_from(json), "n_ids", session.n_ids, losses);
+  read_replies(json, session);
+  return session;
+}
+
+Result<std::string> session_to_text(const Json& json) {
+  size_t n_values = 0;
+  if (std::optional<Trouble> trouble = find_trouble(json, 0, n_values)) {
+    std::string where = trouble->where.substr(trouble->where.starts_with('.') ? 1 : 0);
+    if (where.size() > kMaxPlaceBytes) where = utf8_sanitize(where.substr(0, kMaxPlaceBytes)) + "...";
+    return {trouble->code, "the session cannot be saved: " + where + " holds " + trouble->what};
+  }
+  std::string text = json_to_string(json);
+  if (text.size() > kMaxSessionBytes || n_values > JsonLimits{}.max_values) {
+    return {ErrorCode::kLimitExceeded, "the session cannot be saved: it has " + std::to_string(text.size()) +
+                                           " bytes and " + std::to_string(n_values) + " values as JSON, at most " +
+                                           std::to_string(kMaxSessionBytes) + " and " +
+                                           std::to_string(JsonLimits{}.max_values) + " are read again"};
+  }
+  return text;
+}
+
+Result<SavedSession> session_from_text(std::string_view text, const std::string& what) {
+  TRY_ASSIGN(const Json json, parse_json(text, what, {.max_bytes = kMaxSessionBytes, .max_depth = kMaxJsonDepth}));
+  return session_from_json(json);
+}
+
+}  // namespace ibid

@@ -1,0 +1,254 @@
+#include "sampling/sampler.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "sampling/penalties.h"
+
+namespace ibid {
+namespace {
+
+constexpr int kWeightBits = 40;
+constexpr double kOne = static_cast<double>(uint64_t{1} << kWeightBits);
+// exp(kFaintest) < 2^-40: such a token has weight 0 and can be left out.
+constexpr double kFaintest = -27.75;
+constexpr uint64_t kCountEach = 1;
+
+// 1/13! ... 1/0!
+constexpr std::array<double, 14> kInverseFactorials = [] {
+  std::array<double, 14> out{};
+  double factorial = 1;
+  for (size_t n = 0; n < out.size(); ++n) {
+    if (n > 0) factorial *= static_cast<double>(n);
+    out[out.size() - 1 - n] = 1.0 / factorial;
+  }
+  return out;
+}();
+
+// e^x for x in [kFaintest, 0], from plain IEEE operations, so that every machine gets the same bits.
+// x = k ln 2 + r, |r| <= ln 2 / 2; the Taylor polynomial of degree 13 leaves an error below 2^-52.
+double portable_exp(double x) {
+  constexpr double kLog2E = 1.4426950408889634, kLn2High = 0.693147180369123816490,
+                   kLn2Low = 1.90821492927058770002e-10;
+  const double k = std::floor(x * kLog2E + 0.5);
+  const double r = (x - k * kLn2High) - k * kLn2Low;
+  double sum = 0;
+  for (const double term : kInverseFactorials) sum = sum * r + term;
+  const auto exponent = static_cast<uint64_t>(static_cast<int64_t>(k) + 1023);
+  return sum * std::bit_cast<double>(exponent << 52);
+}
+
+// Larger logits have larger keys; -0 and +0 have the same.
+uint32_t ordered_key(float logit) {
+  const auto bits = std::bit_cast<uint32_t>(logit + 0.0f);
+  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+
+float logit_of_key(uint32_t key) {
+  return std::bit_cast<float>((key & 0x80000000u) != 0 ? key & 0x7FFFFFFFu : ~key);
+}
+
+// The largest logit and the first id that has it; id == size() when all are -inf.
+struct Best {
+  float logit = -std::numeric_limits<float>::infinity();
+  size_t id = 0;
+};
+Result<Best> find_best(std::span<const float> logits) {
+  // Lanes side by side, for compilers to make vectors of: one running maximum takes as long as sixteen.
+  constexpr size_t kLanes = 16;
+  constexpr float kMost = std::numeric_limits<float>::max();
+  std::array<float, kLanes> most;
+  most.fill(-std::numeric_limits<float>::infinity());
+  std::array<int32_t, kLanes> is_bad{};  // NaN or +inf
+  size_t i = 0;
+  for (; i + kLanes <= logits.size(); i += kLanes) {
+    for (size_t j = 0; j < kLanes; ++j) {
+      const float logit = logits[i + j];
+      most[j] = logit > most[j] ? logit : most[j];
+      is_bad[j] |= !(logit <= kMost);
+    }
+  }
+  for (; i < logits.size(); ++i) {
+    most[0] = std::max(most[0], logits[i]);
+    is_bad[0] |= !(logits[i] <= kMost);
+  }
+  if (std::any_of(is_bad.begin(), is_bad.end(), [](int32_t bad) { return bad != 0; })) {
+    const auto bad = std::find_if(logits.begin(), logits.end(), [](float logit) { return !(logit <= kMost); });
+    return {ErrorCode::kNonFinite,
+            "logits: " + std::to_string(*bad) + " for id " + std::to_string(bad - logits.begin())};
+  }
+  const float logit = *std::max_element(most.begin(), most.end());
+  if (logit == -std::numeric_limits<float>::infinity()) return Best{logit, logits.size()};
+  return Best{logit, static_cast<size_t>(std::find(logits.begin(), logits.end(), logit) - logits.begin())};
+}
+
+uint64_t random_seed() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+}  // namespace
+
+uint64_t random_bits(uint64_t seed, uint64_t n) {
+  uint64_t z = seed + (n + 1) * 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+Result<Sampler> Sampler::create(SamplerOptions options, size_t vocab_size) {
+  TRY(check_sampler_options(options, vocab_size));
+  std::sort(options.dry_breakers.begin(), options.dry_breakers.end());
+  return Sampler(std::move(options));
+}
+
+Sampler::Sampler(SamplerOptions options)
+    : options_(std::move(options)), seed_(options_.seed ? *options_.seed : random_seed()) {
+  begin_answer(TokenHistory());
+}
+
+void Sampler::begin_answer(TokenHistory prompt) {
+  history_ = std::move(prompt);
+  if (!reads_history()) return;
+  const size_t window = options_.repetition_window.value_or(TokenHistory::kEverything);
+  history_.keep(options_.repetition_penalty == 1 ? 0 : window, options_.dry_multiplier != 0);
+  history_.begin_answer();
+}
+
+void Sampler::push(TokenId id) {
+  if (reads_history()) history_.push(id);
+}
+
+Result<TokenId> Sampler::sample(std::span<const float> logits) {
+  TRY_ASSIGN(Best best, find_best(logits));
+  if (best.id == logits.size()) return {ErrorCode::kNonFinite, "logits: no token has a finite one"};
+  if (reads_history() || !options_.logit_bias.empty()) {
+    adjusted_.assign(logits.begin(), logits.end());
+    apply_penalties(options_, history_, repeats_, adjusted_);
+    logits = adjusted_;
+    TRY_ASSIGN(best, find_best(logits));
+    if (best.id == logits.size()) {
+      return {ErrorCode::kInvalidArgument, "logit_bias: it forbids every token that could be next"};
+    }
+  }
+  if (options_.temperature == 0) return static_cast<TokenId>(best.id);
+
+  collect(logits, best.logit);
+  if (options_.top_k != 0) keep_heaviest(options_.top_k, true);
+  if (options_.top_p < 1) keep_share(options_.top_p);
+  const double least = options_.min_p * kOne;
+  std::erase_if(candidates_, [&](const Candidate& c) { return static_cast<double>(c.weight) < least; });
+  if (options_.typical_p < 1) keep_typical(best.logit);
+  if (options_.xtc_probability > 0) exclude_top_choices(random_bits(seed_, n_draws_++));
+
+  const uint64_t bits = random_bits(seed_, n_draws_++);
+  auto left = static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * total_weight()) >> 64);
+  for (const Candidate& c : candidates_) {
+    if (left < c.weight) return c.id;
+    left -= c.weight;
+  }
+  CHECK(false) << "the draw is below the sum of the weights";
+  return TokenId{0};
+}
+
+uint64_t Sampler::total_weight() const {
+  uint64_t total = 0;
+  for (const Candidate& c : candidates_) total += c.weight;
+  return total;
+}
+
+// Keeps the fewest candidates, in order of their keys, that hold this share of the weight.
+void Sampler::keep_share(double share) {
+  // In integers: the share times 2^53, rounded up at the end.
+  const auto share_bits = static_cast<uint64_t>(share * static_cast<double>(uint64_t{1} << 53));
+  const auto product = static_cast<unsigned __int128>(total_weight()) * share_bits;
+  const auto wanted = static_cast<uint64_t>((product + (uint64_t{1} << 53) - 1) >> 53);
+  keep_heaviest(std::max(wanted, uint64_t{1}), false);
+}
+
+// A token's surprise is -log p = log(total) - x, its distance from the entropy (the mean surprise) therefore that of
+// x from the mean of x. In integers: x in steps of 2^-26, so that the mean does not depend on an order.
+void Sampler::keep_typical(float max) {
+  constexpr double kSteps = static_cast<double>(1u << 26);
+  const auto steps_below = [&](const Candidate& c) {
+    const double x = (static_cast<double>(logit_of_key(c.key)) - max) / options_.temperature;
+    return static_cast<int64_t>(kSteps * -x + 0.5);
+  };
+  unsigned __int128 sum = 0;
+  for (const Candidate& c : candidates_) {
+    sum += static_cast<unsigned __int128>(c.weight) * static_cast<uint64_t>(steps_below(c));
+  }
+  const auto mean = static_cast<int64_t>(sum / total_weight());
+  for (Candidate& c : candidates_) {
+    const int64_t distance = std::abs(steps_below(c) - mean);
+    c.key = UINT32_MAX - static_cast<uint32_t>(distance);  // the nearest are kept longest
+  }
+  keep_share(options_.typical_p);
+}
+
+void Sampler::exclude_top_choices(uint64_t bits) {
+  if (static_cast<double>(bits >> 11) * 0x1p-53 >= options_.xtc_probability) return;
+  const double threshold = options_.xtc_threshold * static_cast<double>(total_weight());
+  const auto is_top = [&](const Candidate& c) { return static_cast<double>(c.weight) >= threshold; };
+  // The least likely of the top choices, which stays: of equals the last.
+  const Candidate* least = nullptr;
+  for (const Candidate& c : candidates_) {
+    if (is_top(c) && (least == nullptr || c.weight <= least->weight)) least = &c;
+  }
+  if (least == nullptr) return;
+  const Candidate stays = *least;
+  std::erase_if(candidates_, [&](const Candidate& c) { return is_top(c) && c.id != stays.id; });
+}
+
+void Sampler::collect(std::span<const float> logits, float max) {
+  candidates_.clear();
+  // Without top_p nothing depends on what min_p will drop, and most of the vocabulary needs no exp. The
+  // logarithm only has to be small enough: the exact comparison follows.
+  const double faintest =
+      options_.top_p < 1 || options_.min_p == 0 ? kFaintest : std::max(kFaintest, std::log(options_.min_p) - 1e-6);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double x = (static_cast<double>(logits[i]) - max) / options_.temperature;
+    if (x < faintest) continue;
+    const auto weight = static_cast<uint64_t>(portable_exp(x) * kOne);
+    if (weight == 0) continue;
+    candidates_.push_back({ordered_key(logits[i]), static_cast<TokenId>(i), weight});
+  }
+}
+
+// Keeps the fewest candidates, heaviest first and lower ids first among equals, whose weights (or number)
+// reach `wanted`. The weight at which to cut is found digit by digit from the top: four passes over ever fewer
+// candidates, whatever the distribution looks like.
+void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
+  const auto mass = [&](const Candidate& c) { return count_tokens ? kCountEach : c.weight; };
+  uint64_t total = 0;
+  for (const Candidate& c : candidates_) total += mass(c);
+  if (total <= wanted) return;
+
+  narrowed_ = candidates_;
+  uint32_t cut = 0;  // the key at which to cut, as far as its digits are known
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    std::array<uint64_t, 256> histogram{};
+    const auto digit_of = [&](const Candidate& c) { return c.key >> shift & 0xFFu; };
+    for (const Candidate& c : narrowed_) histogram[digit_of(c)] += mass(c);
+    uint32_t digit = 255;
+    while (histogram[digit] < wanted) wanted -= histogram[digit--];
+    cut |= digit << shift;
+    std::erase_if(narrowed_, [&](const Candidate& c) { return digit_of(c) != digit; });
+  }
+  // `wanted` is now what the equals at the cut have to give.
+  std::erase_if(candidates_, [&](const Candidate& c) {
+    if (c.key != cut) return c.key < cut;
+    const bool drop = wanted == 0;
+    wanted -= std::min(wanted, mass(c));
+    return drop;
+  });
+}
+
+}  // namespace ibid

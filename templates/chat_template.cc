@@ -1,0 +1,208 @@
+#include "templates/chat_template.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "templates/jinja/interpreter.h"
+#include "templates/jinja/program.h"
+#include "templates/jinja/unicode_text.h"
+
+namespace ibid {
+
+struct ChatTemplate::Parts {
+  jinja::Program program;
+  std::string source;
+  Json defaults = Json::object();
+  TemplateBudget budget;
+};
+
+namespace {
+
+Status check_arguments(const Json& messages, const TemplateVariables& variables) {
+  if (!messages.is_array()) {
+    return Status(ErrorCode::kInvalidArgument,
+                  "messages are a JSON " + std::string(messages.type_name()) + "; wanted an array");
+  }
+  if (!variables.values.is_object()) {
+    return Status(
+        ErrorCode::kInvalidArgument,
+        "template variables are a JSON " + std::string(variables.values.type_name()) + "; wanted an object");
+  }
+  return {};
+}
+
+bool wants_generation_prompt(const TemplateVariables& variables) {
+  const auto found = variables.values.find("add_generation_prompt");
+  return found != variables.values.end() && *found == Json(true);
+}
+
+}  // namespace
+
+ChatTemplate::ChatTemplate() = default;
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
+Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const TemplateBudget& budget, Json defaults) {
+  auto parts = std::make_shared<Parts>();
+  TRY_ASSIGN(parts->program, jinja::Program::compile(source, budget));
+  parts->source = std::string(source);
+  parts->defaults = std::move(defaults);
+  parts->budget = budget;
+  ChatTemplate result;
+  result.parts_ = std::move(parts);
+  return result;
+}
+
+const std::string& ChatTemplate::source() const { return parts_->source; }
+const Json& ChatTemplate::default_variables() const { return parts_->defaults; }
+
+Result<MarkedText> ChatTemplate::render(const Json& messages, const TemplateVariables& variables) const {
+  TRY(check_arguments(messages, variables));
+  jinja::RunInput input;
+  input.messages = &messages;
+  input.variables = &variables.values;
+  input.defaults = &parts_->defaults;
+  input.generation_prompt = wants_generation_prompt(variables);
+  input.now = variables.now;
+  input.budget = parts_->budget;
+  TRY_ASSIGN(jinja::RunOutput output, jinja::run(parts_->program, input));
+  return std::move(output.text);
+}
+
+Result<std::string> ChatTemplate::render_plain(const Json& variables, std::string_view now) const {
+  if (!variables.is_object()) {
+    return Status(ErrorCode::kInvalidArgument, "template variables are a JSON " +
+                                                   std::string(variables.type_name()) + "; wanted an object");
+  }
+  jinja::RunInput input;
+  input.variables = &variables;
+  input.now = now;
+  input.budget = parts_->budget;
+  TRY_ASSIGN(jinja::RunOutput output, jinja::run(parts_->program, input));
+  return output.text.bytes();
+}
+
+Result<std::string> ChatTemplate::render_continuing(const Json& messages,
+                                                    const TemplateVariables& variables) const {
+  static constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
+  static constexpr std::string_view kBareTag = kTag.substr(0, kTag.size() - 1);
+  TRY(check_arguments(messages, variables));
+  if (wants_generation_prompt(variables)) {
+    return Status(ErrorCode::kInvalidArgument, "a final message is continued or a new one begun, not both");
+  }
+  Json tagged = messages;
+  Json* text = nullptr;
+  if (!tagged.empty() && tagged.back().is_object()) {
+    const auto content = tagged.back().find("content");
+    if (content != tagged.back().end() && content->is_string()) text = &*content;
+    if (content != tagged.back().end() && content->is_array()) {
+      for (Json& part : *content) {
+        if (part.is_object() && part.contains("text") && part["text"].is_string()) text = &part["text"];
+      }
+    }
+  }
+  if (text == nullptr)
+    return Status(ErrorCode::kInvalidArgument, "the final message has no text to continue");
+  const std::string wanted = text->get<std::string>();
+  text->get_ref<std::string&>().append(kTag);
+
+  TRY_ASSIGN(const MarkedText rendered, render(tagged, variables));
+  std::string out = rendered.bytes();
+  std::string_view stripped = wanted;
+  stripped.remove_prefix(jinja::leading_space(stripped));
+  stripped.remove_suffix(jinja::trailing_space(stripped));
+  const size_t tag = out.rfind(kBareTag);
+  if (tag == std::string::npos || out.find(stripped) == std::string::npos) {
+    return Status(
+        ErrorCode::kInvalidArgument,
+        "continue_final_message is set but the final message does not appear in the chat after applying the "
+        "chat template");
+  }
+  const bool kept_space = std::string_view(out).substr(tag).starts_with(kTag);
+  out.resize(tag);
+  // A template that trims the message took the tag's space, and would have taken the message's.
+  if (!kept_space) out.resize(out.size() - jinja::trailing_space(out));
+  return out;
+}
+
+Json with_parsed_tool_arguments(Json message) {
+  if (!message.is_object()) return message;
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end() || !calls->is_array()) return message;
+  for (Json& call : *calls) {
+    if (!call.is_object()) continue;
+    const auto function = call.find("function");
+    Json& holder = function != call.end() && function->is_object() ? *function : call;
+    const auto arguments = holder.find("arguments");
+    if (arguments == holder.end() || !arguments->is_string()) continue;
+    auto parsed = parse_json(arguments->get_ref<const std::string&>(), "arguments of a tool call");
+    if (parsed.ok() && parsed->is_object()) *arguments = std::move(*parsed);
+  }
+  return message;
+}
+
+struct ConversationRenderer::State {
+  std::shared_ptr<const ChatTemplate::Parts> parts;
+  // Shared by all copies: values in checkpoints point into it.
+  std::shared_ptr<const TemplateVariables> variables;
+  std::vector<jinja::Checkpoint> checkpoints;  // of the last render, in order
+  size_t n_messages = 0;                       // of the last render
+};
+
+ConversationRenderer::ConversationRenderer(const ChatTemplate& chat_template, TemplateVariables variables)
+    : state_(std::make_unique<State>()) {
+  state_->parts = chat_template.parts_;
+  state_->variables = std::make_shared<const TemplateVariables>(std::move(variables));
+}
+ConversationRenderer::ConversationRenderer(const ConversationRenderer& other)
+    : state_(std::make_unique<State>(*other.state_)) {}
+ConversationRenderer& ConversationRenderer::operator=(const ConversationRenderer& other) {
+  *this = ConversationRenderer(other);
+  return *this;
+}
+ConversationRenderer::ConversationRenderer(ConversationRenderer&&) noexcept = default;
+ConversationRenderer& ConversationRenderer::operator=(ConversationRenderer&&) noexcept = default;
+ConversationRenderer::~ConversationRenderer() = default;
+
+Result<ConversationRenderer::Delta> ConversationRenderer::render(const Json& messages, size_t n_unchanged,
+                                                                 bool add_generation_prompt) {
+  State& state = *state_;
+  TRY(check_arguments(messages, *state.variables));
+  n_unchanged = std::min({n_unchanged, messages.size(), state.n_messages});
+  // What a checkpoint depends on only grows along the conversation, so the usable ones come first.
+  const auto unusable = std::partition_point(
+      state.checkpoints.begin(), state.checkpoints.end(), [&](const jinja::Checkpoint& checkpoint) {
+        return checkpoint.usable(n_unchanged, messages.size(), add_generation_prompt);
+      });
+  jinja::RunInput input;
+  input.messages = &messages;
+  input.variables = &state.variables->values;
+  input.defaults = &state.parts->defaults;
+  input.generation_prompt = add_generation_prompt;
+  input.now = state.variables->now;
+  input.budget = state.parts->budget;
+  input.resume = unusable == state.checkpoints.begin() ? nullptr : &*std::prev(unusable);
+  input.take_checkpoints = true;
+  TRY_ASSIGN(jinja::RunOutput output, jinja::run(state.parts->program, input));
+
+  Delta delta;
+  delta.resumed = input.resume != nullptr;
+  delta.keep_bytes = delta.resumed ? input.resume->output_bytes : 0;
+  delta.bytes_rendered = output.text.size();
+  delta.text = std::move(output.text);
+  delta.messages_rendered = output.message_iterations;
+  delta.steps = output.steps;
+  state.checkpoints.erase(unusable, state.checkpoints.end());
+  state.checkpoints.insert(state.checkpoints.end(), std::make_move_iterator(output.checkpoints.begin()),
+                           std::make_move_iterator(output.checkpoints.end()));
+  state.n_messages = messages.size();
+  return delta;
+}
+
+void ConversationRenderer::forget() noexcept {
+  state_->checkpoints.clear();
+  state_->n_messages = 0;
+}
+
+}  // namespace ibid

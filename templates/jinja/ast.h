@@ -1,0 +1,122 @@
+// The syntax tree of a template. Owned by its Program, immutable after parsing.
+//
+// `height` bounds the recursion of whoever walks or destroys a tree: the parser refuses trees that are higher
+// than kMaxTreeHeight, chains like a + b + c ... included.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "templates/jinja/value.h"
+
+namespace ibid::jinja {
+
+inline constexpr uint32_t kMaxTreeHeight = 400;
+
+using Symbol = uint32_t;  // index into Program's names
+
+struct Expr;
+using ExprPtr = std::unique_ptr<Expr>;
+
+using Filter = Value (*)(Interpreter&, const Value& subject, const Arguments&);
+using Test = bool (*)(Interpreter&, const Value& subject, const Arguments&);
+
+struct CallArguments {
+  std::vector<ExprPtr> positional;
+  std::vector<std::pair<std::string, ExprPtr>> named;
+  ExprPtr unpacked_list, unpacked_dict;  // *args, **kwargs
+};
+
+enum class ExprKind : uint8_t {
+  kConstant,
+  kName,
+  kList,
+  kTuple,
+  kDict,  // children; a dict's are key, value, key, value ...
+  kNot,
+  kNegative,
+  kPositive,  // children[0]
+  kAnd,
+  kOr,  // children[0..1]
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kFloorDiv,
+  kMod,
+  kPow,
+  kConcat,          // children: a ~ b ~ c
+  kCompare,         // children[0], then one child per compare_ops entry
+  kConditional,     // test, then, else or nullptr
+  kAttribute,       // children[0].text
+  kSubscript,       // children[0][children[1]]
+  kSlice,           // children[0][children[1]:children[2]:children[3]], each may be nullptr
+  kCall,            // children[0](args)
+  kFilter,          // children[0] | text(args); children[0] is nullptr in a filter block
+  kTest,            // children[0] is text(args)
+  kNamespaceField,  // target of {% set name.text = ... %}
+};
+
+enum class CompareOp : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kIn, kNotIn };
+
+struct Expr {
+  ExprKind kind = ExprKind::kConstant;
+  int line = 0;
+  uint32_t height = 1;
+  Symbol symbol = 0;
+  std::string text;
+  Value constant;
+  std::vector<ExprPtr> children;
+  std::vector<CompareOp> compare_ops;
+  std::unique_ptr<CallArguments> args;
+  Filter filter = nullptr;  // nullptr: unknown, an error when it is reached
+  Test test = nullptr;
+};
+
+struct Stmt;
+using StmtPtr = std::unique_ptr<Stmt>;
+using Body = std::vector<StmtPtr>;
+
+// A macro, or the body of a {% call %} block, which is a nameless macro.
+struct MacroNode {
+  std::string name;
+  Symbol symbol = 0;
+  std::vector<std::pair<std::string, Symbol>> parameters;
+  std::vector<ExprPtr> defaults;  // of the last parameters
+  Body body;
+  bool uses_varargs = false, uses_kwargs = false, uses_caller = false;
+};
+
+enum class StmtKind : uint8_t {
+  kText,      // text
+  kOutput,    // exprs, printed one after the other
+  kSet,       // target = exprs[0]
+  kSetBlock,  // target = body, through filters
+  kIf,        // branches: tests in exprs (nullptr: else), bodies in bodies
+  kFor,       // target in exprs[0] if exprs[1]; bodies[0], else bodies[1]
+  kMacro,
+  kCallBlock,    // exprs[0] is the call; macro is its body
+  kFilterBlock,  // bodies[0] through filters
+  kWith,         // targets = exprs; bodies[0]
+  kScope,        // {% generation %}: bodies[0] in a scope of its own
+  kBreak,
+  kContinue,
+  kUnsupported,  // include, import, extends: an error when reached; text names it
+};
+
+struct Stmt {
+  StmtKind kind = StmtKind::kText;
+  int line = 0;
+  bool recursive = false;
+  std::string text;
+  std::vector<ExprPtr> targets;
+  std::vector<ExprPtr> exprs;
+  std::vector<Body> bodies;
+  std::vector<ExprPtr> filters;  // applied in order; their children[0] is nullptr
+  std::unique_ptr<MacroNode> macro;
+};
+
+}  // namespace ibid::jinja

@@ -1,0 +1,64 @@
+// One view of lists, dicts and everything that can be iterated, whether they live in JSON or in values.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "templates/jinja/state.h"
+#include "templates/jinja/value.h"
+
+namespace ibid::jinja {
+
+// `value`, but messages become a list (which asks for their end).
+Value resolve_messages(RenderState& state, const Value& value);
+
+// Python's name of the type, as its error messages have it: "str", "dict", "NoneType".
+std::string_view type_name(const Value& value);
+
+// The elements: characters of a string, keys of a dict; none of an undefined value. A generator is used up.
+// Fails for what cannot be iterated.
+Items iterate(RenderState& state, const Value& value);
+bool is_iterable(const Value& value);
+// Takes one element out of a generator; nullopt for an empty one and for every other value.
+std::optional<Value> next_of_generator(const Value& value);
+
+// len(). Fails for what has none.
+size_t length(RenderState& state, const Value& value);
+
+// Element by index of a list, tuple or range. REQUIRES: is_indexable(value), index < indexable_size(value).
+bool is_indexable(const Value& value);
+size_t indexable_size(const Value& value);
+Value element(const Value& value, size_t index);
+
+// --- Dicts. Each REQUIRES value.is_dict().
+size_t dict_size(const Value& value);
+Entry dict_entry(const Value& value, size_t index);
+std::optional<Value> dict_find(RenderState& state, const Value& value, const Value& key);
+// The value of a key that is text.
+std::optional<Value> dict_find(RenderState& state, const Value& value, std::string_view key);
+
+// The strings in `value` and below: kInput when any is.
+TextOrigin origin_of(const Value& value);
+
+// True when `value` is or holds a namespace, a closure or a generator: something that belongs to an
+// iteration.
+bool holds_reference(const Value& value);
+
+// Builds a dict as Python does: a later equal key replaces the value and keeps the earlier place.
+class DictBuilder {
+ public:
+  explicit DictBuilder(RenderState& state) : state_(state) {}
+  // Fails for keys that Python cannot hash.
+  void set(const Value& key, Value value);
+  Value build() { return Value::dict(std::move(entries_)); }
+
+ private:
+  RenderState& state_;
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string, size_t> strings_;  // index of each key that is a string
+};
+
+}  // namespace ibid::jinja

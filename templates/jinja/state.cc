@@ -1,0 +1,62 @@
+#include "templates/jinja/state.h"
+
+#include <algorithm>
+
+namespace ibid::jinja {
+
+const Value* Frame::find(Symbol symbol) const {
+  for (const auto& [name, value] : variables) {
+    if (name == symbol) return &value;
+  }
+  return nullptr;
+}
+
+void Frame::set(Symbol symbol, Value value) {
+  for (auto& [name, old] : variables) {
+    if (name == symbol) {
+      old = std::move(value);
+      return;
+    }
+  }
+  variables.emplace_back(symbol, std::move(value));
+}
+
+RenderState::~RenderState() {
+  for (const FramePtr& frame : captured) frame->variables.clear();
+}
+
+bool RenderState::has_message(size_t index) {
+  if (messages == nullptr || index >= messages->size()) {
+    reads.end = true;
+    return false;
+  }
+  reads.known_length = std::max(reads.known_length, index + 1);
+  return true;
+}
+
+std::optional<Value> RenderState::message(size_t index) {
+  if (!has_message(index)) return std::nullopt;
+  reads.messages = std::max(reads.messages, index + 1);
+  JsonSource source;
+  source.in_messages = true;
+  source.message = static_cast<int64_t>(index);
+  Value value = Value::json((*messages)[index], source);
+  // A message that is no object forgets its number, without which nothing can be resumed.
+  if (!value.is_dict()) reads.end = true;
+  return value;
+}
+
+size_t RenderState::message_count() {
+  reads.end = true;
+  return messages == nullptr ? 0 : messages->size();
+}
+
+std::vector<Value> RenderState::all_messages_from(size_t first) {
+  std::vector<Value> all;
+  const size_t count = message_count();
+  meter.create(count * sizeof(Value));
+  for (size_t i = first; i < count; ++i) all.push_back(*message(i));
+  return all;
+}
+
+}  // namespace ibid::jinja

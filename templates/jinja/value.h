@@ -1,0 +1,192 @@
+// Value: what a template computes with, in Python's terms. Immutable but for namespaces, which live in the
+// RenderState and are named by number here, so that a state can be kept and taken up again.
+//
+// JSON arrays and objects are not converted: a value points into the caller's JSON, which must outlive it.
+// The messages themselves are Kind::kMessages, an open-ended view that only state.h can resolve.
+//
+// Cheap to copy (a reference count at most). Distinct values may be used from different threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "base/marked_text.h"
+
+namespace ibid::jinja {
+
+class Interpreter;
+struct Arguments;
+struct DictObject;
+struct Frame;
+struct LoopObject;
+struct MacroNode;
+struct SequenceObject;
+class Value;
+
+enum class Kind : uint8_t {
+  kUndefined,
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kSequence,  // list, tuple, dict view, generator: see SequenceStyle
+  kDict,
+  kJsonList,
+  kJsonDict,
+  kMessages,  // messages[first:]
+  kRange,
+  kNamespace,  // index into RenderState
+  kMacro,
+  kFunction,
+  kMethod,
+  kLoop,
+};
+
+enum class SequenceStyle : uint8_t { kList, kTuple, kGroup, kKeys, kValues, kItems, kGenerator };
+
+// Lists and objects may nest this deep when a template builds them.
+inline constexpr uint32_t kMaxValueDepth = 100;
+
+using Items = std::vector<Value>;
+using Entry = std::pair<Value, Value>;
+
+struct Object {
+  virtual ~Object() = default;
+};
+struct StringObject : Object {
+  MarkedText text;
+  bool markup = false;  // markupsafe.Markup: `+` and % escape what they add
+};
+struct RangeObject : Object {
+  int64_t start = 0, stop = 0, step = 1;
+  int64_t size() const;
+};
+struct MacroObject : Object {
+  const MacroNode* node = nullptr;
+  std::shared_ptr<Frame> closure;  // nullptr: the template's outermost frame
+};
+
+using Function = Value (*)(Interpreter&, const Arguments&);
+using Method = Value (*)(Interpreter&, const Value& self, const Arguments&);
+struct FunctionObject : Object {
+  std::string name;
+  Function function = nullptr;
+};
+
+// Where a JSON container lives.
+struct JsonSource {
+  TextOrigin origin = TextOrigin::kInput;  // of its strings
+  bool in_messages = false;                // else in the variables, which outlive a renderer's checkpoints
+  int64_t message = -1;                    // >= 0: it is this whole message
+};
+
+class Value {
+ public:
+  Value() = default;  // undefined, without a name
+  static Value undefined(std::string message);
+  static Value none();
+  static Value boolean(bool value);
+  static Value integer(int64_t value);
+  static Value floating(double value);
+  static Value string(MarkedText text, bool markup = false);
+  static Value text(std::string bytes, TextOrigin origin = TextOrigin::kTemplate);
+  // Fails beyond kMaxValueDepth.
+  static Value sequence(SequenceStyle style, Items items);
+  static Value list(Items items) { return sequence(SequenceStyle::kList, std::move(items)); }
+  static Value tuple(Items items) { return sequence(SequenceStyle::kTuple, std::move(items)); }
+  // REQUIRES: no two equal keys (use DictBuilder in collections.h).
+  static Value dict(std::vector<Entry> entries);
+  // Scalars are converted, arrays and objects are pointed to.
+  static Value json(const Json& json, const JsonSource& source);
+  static Value messages(size_t first);
+  static Value range(int64_t start, int64_t stop, int64_t step);
+  static Value name_space(size_t index);
+  static Value macro(const MacroNode* node, std::shared_ptr<Frame> closure);
+  static Value function(std::string name, Function function);
+  static Value method(Value self, Method method);
+  static Value loop(std::shared_ptr<LoopObject> loop);
+
+  Kind kind() const { return kind_; }
+  bool is(Kind kind) const { return kind_ == kind; }
+  bool is_undefined() const { return kind_ == Kind::kUndefined; }
+  bool is_none() const { return kind_ == Kind::kNone; }
+  bool is_string() const { return kind_ == Kind::kString; }
+  bool is_dict() const { return kind_ == Kind::kDict || kind_ == Kind::kJsonDict; }
+  bool is_list() const { return kind_ == Kind::kJsonList || is_style(SequenceStyle::kList); }
+  bool is_tuple() const { return is_style(SequenceStyle::kTuple) || is_style(SequenceStyle::kGroup); }
+  bool is_style(SequenceStyle style) const;
+  // bool counts as int, as in Python.
+  bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
+  bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
+
+  // Each REQUIRES the kind it names.
+  bool as_bool() const { return integer_ != 0; }
+  int64_t as_int() const { return integer_; }  // kInt, kBool
+  double as_double() const { return kind_ == Kind::kFloat ? float_ : static_cast<double>(integer_); }
+  const MarkedText& as_string() const { return object<StringObject>().text; }
+  const std::string& bytes() const { return as_string().bytes(); }
+  bool is_markup() const { return is_string() && object<StringObject>().markup; }
+  const SequenceObject& sequence_object() const;
+  const DictObject& dict_object() const;
+  const RangeObject& range_object() const { return object<RangeObject>(); }
+  const MacroObject& macro_object() const { return object<MacroObject>(); }
+  const FunctionObject& function_object() const { return object<FunctionObject>(); }
+  LoopObject& loop_object() const;
+  const Value& method_self() const;
+  Method method_function() const;
+  const Json& json_value() const { return *json_; }
+  const JsonSource& json_source() const { return source_; }
+  size_t index() const { return static_cast<size_t>(integer_); }  // kMessages, kNamespace
+  // Why it is undefined, as Jinja says it.
+  std::string undefined_message() const;
+
+  const Object* identity() const { return object_.get(); }
+
+ private:
+  template <typename T>
+  const T& object() const {
+    return static_cast<const T&>(*object_);
+  }
+
+  Kind kind_ = Kind::kUndefined;
+  JsonSource source_{};
+  union {
+    int64_t integer_ = 0;
+    double float_;
+    const Json* json_;
+  };
+  std::shared_ptr<const Object> object_;
+};
+
+// What holds values, behind Value: a destructor of values needs to know them.
+struct SequenceObject : Object {
+  SequenceStyle style = SequenceStyle::kList;
+  uint32_t depth = 1;
+  Items items;
+};
+struct DictObject : Object {
+  uint32_t depth = 1;
+  std::vector<Entry> entries;
+};
+
+inline const SequenceObject& Value::sequence_object() const { return object<SequenceObject>(); }
+inline const DictObject& Value::dict_object() const { return object<DictObject>(); }
+inline bool Value::is_style(SequenceStyle style) const {
+  return kind_ == Kind::kSequence && sequence_object().style == style;
+}
+
+// Arguments of a call, evaluated.
+struct Arguments {
+  Items positional;
+  std::vector<std::pair<std::string, Value>> named;
+  TextOrigin name_origin = TextOrigin::kTemplate;  // of the names: input when some come from an unpacked dict
+};
+
+}  // namespace ibid::jinja

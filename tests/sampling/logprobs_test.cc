@@ -1,0 +1,56 @@
+#include "sampling/logprobs.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+namespace ibid {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+TEST(LogprobsTest, AgreeWithTheSoftmaxAndASort) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE(round);
+    std::vector<float> logits(1 + random() % 300);
+    // Half of the rounds with many equal logits.
+    for (float& x : logits) x = static_cast<float>(random() % (round % 2 == 0 ? 8 : 100'000)) / (round % 2 == 0 ? 1 : 5e3f);
+    if (round % 3 == 0) logits[random() % logits.size()] = -kInf;
+    const auto max = static_cast<long double>(*std::max_element(logits.begin(), logits.end()));
+    if (max == -kInf) continue;
+    long double sum = 0;
+    for (const float x : logits) sum += std::exp(static_cast<long double>(x) - max);
+    std::vector<size_t> order(logits.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+    while (logits[order.back()] == -kInf) order.pop_back();
+
+    const size_t n_top = random() % (kMaxTopLogprobs + 1);
+    const size_t id = order[random() % order.size()];
+    const TokenLogprobs out = token_logprobs(logits, static_cast<TokenId>(id), n_top);
+    const auto wanted = [&](size_t i) { return static_cast<double>(logits[i] - max - std::log(sum)); };
+    EXPECT_EQ(out.id, static_cast<TokenId>(id));
+    EXPECT_NEAR(out.logprob, wanted(id), 1e-12);
+    ASSERT_EQ(out.top.size(), std::min(n_top, order.size()));
+    for (size_t i = 0; i < out.top.size(); ++i) {
+      EXPECT_EQ(out.top[i].id, static_cast<TokenId>(order[i]));
+      EXPECT_NEAR(out.top[i].logprob, wanted(order[i]), 1e-12);
+    }
+  }
+}
+
+TEST(LogprobsTest, StayNumbersWhereProbabilitiesUnderflow) {
+  const std::vector<float> far = {-3e38f, 0.0f, 3e38f, -kInf};
+  EXPECT_EQ(token_logprobs(far, 2, 20).logprob, 0);
+  EXPECT_EQ(token_logprobs(far, 2, 20).top.size(), 3u) << "what is impossible is not listed";
+  EXPECT_EQ(token_logprobs(far, 0, 1).logprob, -2.0 * 3e38f);
+  EXPECT_EQ(token_logprobs(std::vector<float>{-5}, 0, 2).logprob, 0);
+}
+
+}  // namespace
+}  // namespace ibid

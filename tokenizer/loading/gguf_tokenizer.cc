@@ -1,0 +1,360 @@
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tokenizer/loading/byte_level_builder.h"
+#include "tokenizer/loading/gguf_token_types.h"
+#include "tokenizer/loading/piece_builder.h"
+#include "tokenizer/loading/tokenizer_loaders.h"
+#include "weights/in_quotes.h"
+
+namespace ibid {
+namespace {
+
+Status error(const ModelFile& file, ErrorCode code, const std::string& words) {
+  return {code, file.path() + ": " + words};
+}
+
+Status missing(const ModelFile& file, std::string_view key) {
+  return error(file, ErrorCode::kMissingKey, std::string(key) + " is missing");
+}
+
+Result<const PretokenizerFamily*> read_pretokenizer(const ModelFile& file) {
+  constexpr std::string_view kKey = "tokenizer.ggml.pre";
+  TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string(kKey));
+  if (!name) return missing(file, kKey);
+  const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(*name);
+  if (family == nullptr) {
+    return error(file, ErrorCode::kUnsupported,
+                 "the pre-tokenizer " + in_quotes(*name) + " is not supported");
+  }
+  return family;
+}
+
+// The embedding has a row for every token; rows beyond the vocabulary are padding.
+Status check_embedding(const ModelFile& file, size_t n_tokens) {
+  const TensorView* embedding = file.find_tensor("token_embd.weight");
+  if (embedding == nullptr || embedding->shape.rank < 2 || embedding->shape[0] >= n_tokens) return {};
+  return error(file, ErrorCode::kBadVocab,
+               "the vocabulary has " + std::to_string(n_tokens) + " tokens, token_embd.weight only " +
+                   std::to_string(embedding->shape[0]) + " rows");
+}
+
+// Phi-3's added tokens swallow the white space behind them, but for three. GGUF has no place for that: llama.cpp goes
+// by the model's name as well.
+void set_strips(std::string_view model_name, std::vector<AddedToken>& added) {
+  std::string lower(model_name);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (lower.find("phi-3") == lower.npos && lower.find("phi3") == lower.npos) return;
+  for (AddedToken& token : added) {
+    token.rstrip = token.text != "<unk>" && token.text != "<s>" && token.text != "<|endoftext|>";
+  }
+}
+
+using enum GgufTokenType;
+
+// Builder: ByteLevelBuilder or PieceBuilder.
+template <typename Builder>
+Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t type) {
+  switch (GgufTokenType{static_cast<int32_t>(type)}) {
+    case kNormal:
+    case kUnused: return builder.add_model_token(id, text);
+    case kUnknown:
+    case kControl:
+    case kUserDefined:
+      return builder.add_added_token({.text = std::string(text),
+                                      .id = id,
+                                      .special = GgufTokenType{static_cast<int32_t>(type)} != kUserDefined});
+    case kByte: return builder.add_byte_token(id, text);
+    default:
+      return builder.error(ErrorCode::kBadVocab,
+                           "token " + std::to_string(id) + " has the unknown type " + std::to_string(type));
+  }
+}
+
+// By id; without the key all tokens are normal ones.
+Result<std::vector<int64_t>> read_types(const ModelFile& file, size_t n_tokens) {
+  constexpr std::string_view kKey = "tokenizer.ggml.token_type";
+  TRY_ASSIGN(std::optional<std::vector<int64_t>> types, file.get_ints(kKey));
+  if (!types) return std::vector<int64_t>(n_tokens, static_cast<int64_t>(kNormal));
+  if (types->size() == n_tokens) return *std::move(types);
+  return error(file, ErrorCode::kBadVocab,
+               std::string(kKey) + " has " + std::to_string(types->size()) + " entries for " +
+                   std::to_string(n_tokens) + " tokens");
+}
+
+template <typename Builder>
+Status add_tokens(const ModelFile& file, Builder& builder, const std::vector<std::string_view>& tokens) {
+  TRY_ASSIGN(const std::vector<int64_t> types, read_types(file, tokens.size()));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    TRY(add_token(builder, static_cast<TokenId>(i), tokens[i], types[i]));
+  }
+  return {};
+}
+
+Result<std::vector<double>> read_scores(const ModelFile& file, size_t n_tokens) {
+  constexpr std::string_view kKey = "tokenizer.ggml.scores";
+  TRY_ASSIGN(std::optional<std::vector<double>> scores, file.get_floats(kKey));
+  if (!scores) return missing(file, kKey);
+  if (scores->size() == n_tokens) return *std::move(scores);
+  return error(file, ErrorCode::kBadVocab,
+               std::string(kKey) + " has " + std::to_string(scores->size()) + " entries for " +
+                   std::to_string(n_tokens) + " tokens");
+}
+
+// The left side has at least so many bytes: where spaces are written as they are, one may begin with a space.
+Status add_merges(const ModelFile& file, size_t least_left, TokenizerBuilder& builder) {
+  constexpr std::string_view kKey = "tokenizer.ggml.merges";
+  TRY_ASSIGN(const std::optional<std::vector<std::string_view>> merges, file.get_strings(kKey));
+  if (!merges) return missing(file, kKey);
+  std::vector<TextMerge> sides;
+  sides.reserve(merges->size());
+  for (const std::string_view merge : *merges) {
+    const size_t space = merge.find(' ', least_left);
+    if (space == std::string_view::npos) {
+      return error(file, ErrorCode::kBadMerge, "the merge " + in_quotes(merge) + " has no two sides");
+    }
+    sides.push_back({merge.substr(0, space), merge.substr(space + 1)});
+  }
+  return builder.add_merges(sides);
+}
+
+Result<std::optional<TokenId>> read_id(const ModelFile& file, const TokenizerBuilder& builder,
+                                       std::string_view key) {
+  TRY_ASSIGN(const std::optional<int64_t> id, file.get_int(key));
+  if (!id) return std::optional<TokenId>();
+  TRY_ASSIGN(const TokenId checked, builder.checked_id(*id, key));
+  return std::optional<TokenId>(checked);
+}
+
+// Adds `id` at the ends of texts where the file, or else its family, says so.
+Status add_around(const ModelFile& file, std::string_view key, bool by_default, std::optional<TokenId> id,
+                  Tokens& around) {
+  TRY_ASSIGN(const std::optional<bool> wanted, file.get_bool(key));
+  if (!wanted.value_or(by_default)) return {};
+  if (!id) {
+    if (!wanted) return {};
+    return error(file, ErrorCode::kMissingKey,
+                 std::string(key) + " is true, but the file does not name that token");
+  }
+  around.push_back(*id);
+  return {};
+}
+
+// What a family means without saying so.
+struct Defaults {
+  bool add_bos = false, add_eos = false;
+  std::optional<TokenId> bos = {}, eos = {};
+};
+
+// The ids that the file names, and what stands around a text.
+Status read_special_ids(const ModelFile& file, const Defaults& defaults, TokenizerBuilder& builder) {
+  PipelineSpec& spec = builder.pipeline();
+  TRY_ASSIGN(spec.bos, read_id(file, builder, "tokenizer.ggml.bos_token_id"));
+  TRY_ASSIGN(spec.eos, read_id(file, builder, "tokenizer.ggml.eos_token_id"));
+  const auto fill = [&spec](std::optional<TokenId>& id, std::optional<TokenId> otherwise) {
+    const bool there = otherwise && static_cast<size_t>(*otherwise) < spec.special.size();
+    if (!id && there && spec.special[static_cast<size_t>(*otherwise)]) id = otherwise;
+  };
+  fill(spec.bos, defaults.bos);
+  fill(spec.eos, defaults.eos);
+  for (const std::string_view key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    TRY_ASSIGN(const std::optional<TokenId> id, read_id(file, builder, key));
+    if (id) spec.end_of_turn.push_back(*id);
+  }
+  TRY(add_around(file, "tokenizer.ggml.add_bos_token", defaults.add_bos, spec.bos, spec.prefix));
+  return add_around(file, "tokenizer.ggml.add_eos_token", defaults.add_eos, spec.eos, spec.suffix);
+}
+
+Result<std::unique_ptr<Tokenizer>> load_byte_level(const ModelFile& file,
+                                                   const std::vector<std::string_view>& tokens) {
+  TRY_ASSIGN(const PretokenizerFamily* family, read_pretokenizer(file));
+  ByteLevelBuilder builder(file.path(), tokens.size());
+  TRY(add_tokens(file, builder, tokens));
+  TRY(add_merges(file, 0, builder));
+  ByteLevelSpec& spec = builder.spec();
+  spec.scan = family->scan;
+  if (spec.scan == nullptr) {
+    TRY_ASSIGN(spec.split, StagedSplit::create(split_steps(family->signature)));
+  }
+  if (family->nfc) spec.normalizer = Normalizer({{.kind = NormalizerStep::Kind::kNfc}});
+  spec.bpe.ignore_merges = family->ignore_merges;
+  TRY(read_special_ids(file, {.add_bos = family->add_bos}, builder));
+  return builder.finish();
+}
+
+// U+2581 in place of spaces; with a prefix, one more in front of every section.
+Normalizer space_marks(bool prefix) {
+  using Kind = NormalizerStep::Kind;
+  std::vector<NormalizerStep> steps;
+  if (prefix) steps.push_back({.kind = Kind::kPrepend, .to = std::string(kSpaceMark)});
+  steps.push_back({.kind = Kind::kReplace, .from = " ", .to = std::string(kSpaceMark)});
+  return Normalizer(std::move(steps));
+}
+
+Result<std::unique_ptr<PieceBuilder>> piece_builder(const ModelFile& file,
+                                                    const std::vector<std::string_view>& tokens, bool prefix) {
+  constexpr std::string_view kKey = "tokenizer.ggml.add_space_prefix";
+  TRY_ASSIGN(const std::optional<bool> said, file.get_bool(kKey));
+  auto builder = std::make_unique<PieceBuilder>(
+      file.path(), tokens.size(), PieceBuilder::Display{{{std::string(kSpaceMark), " "}}, true});
+  TRY(add_tokens(file, *builder, tokens));
+  PieceSpec& spec = builder->spec();
+  prefix = said.value_or(prefix);
+  spec.normalizer = space_marks(prefix);
+  if (prefix) spec.first_token = FirstToken::kWithoutOneSpace;
+  TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string("general.name"));
+  set_strips(name.value_or(""), spec.added);
+  return builder;
+}
+
+// Says what characters without a token become.
+Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<TokenId> otherwise) {
+  CharBpeModel& bpe = builder.bpe();
+  bpe.byte_fallback = true;
+  bpe.fuse_unknown = true;
+  TRY_ASSIGN(const std::optional<TokenId> unknown, read_id(file, builder, "tokenizer.ggml.unknown_token_id"));
+  if (!unknown && otherwise && static_cast<size_t>(*otherwise) >= bpe.written.size()) otherwise.reset();
+  bpe.unknown = unknown ? *unknown : otherwise.value_or(kNoToken);
+  if (bpe.unknown != kNoToken || !builder.lacks_bytes()) return {};
+  return error(file, ErrorCode::kBadByteToken,
+               "tokenizer.ggml.tokens lacks tokens <0x00> to <0xFF>, and no unknown token stands in for them");
+}
+
+// SentencePiece's BPE: scores in place of merges.
+Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
+                                                      const std::vector<std::string_view>& tokens) {
+  TRY_ASSIGN(const std::vector<double> scores, read_scores(file, tokens.size()));
+  TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, true));
+  TRY(builder->add_scores(scores));
+  TRY(read_unknown(file, *builder, 0));
+  TRY(read_special_ids(file, {.add_bos = true, .bos = 1, .eos = 2}, *builder));
+  return builder->finish();
+}
+
+// Merges over characters instead of bytes.
+Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
+                                                      const std::vector<std::string_view>& tokens) {
+  TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, false));
+  builder->use_byte_tokens();
+  TRY(add_merges(file, 1, *builder));
+  builder->spec().cut = PieceCut::kLines;
+  TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));
+  const bool as_gemma = pre != "sarvam-moe";
+  builder->spec().whole_newline_runs = as_gemma;
+  TRY(read_unknown(file, *builder, std::nullopt));
+  TRY(read_special_ids(file, {.add_bos = as_gemma}, *builder));
+  return builder->finish();
+}
+
+// The table of what a text is rewritten to first, as bytes.
+Result<std::optional<Charsmap>> read_charsmap(const ModelFile& file) {
+  constexpr std::string_view kKey = "tokenizer.ggml.precompiled_charsmap";
+  TRY_ASSIGN(const std::optional<std::vector<int64_t>> numbers, file.get_ints(kKey));
+  if (!numbers || numbers->empty()) return std::optional<Charsmap>();
+  std::string bytes;
+  for (const int64_t number : *numbers) bytes += static_cast<char>(number & 0xFF);
+  std::optional<Charsmap> charsmap = Charsmap::parse(bytes);
+  if (charsmap) return charsmap;
+  return error(file, ErrorCode::kBadVocab,
+               std::string(kKey) + " is damaged, wanted a double array and its texts as bytes");
+}
+
+// What T5's tokenizer.json says step by step stands in three keys here: its Precompiled, its Strip at the right with a
+// Replace of runs of spaces, and its Metaspace.
+Status read_unigram_pipeline(const ModelFile& file, PieceSpec& spec) {
+  using Kind = NormalizerStep::Kind;
+  const std::string mark(kSpaceMark);
+  TRY_ASSIGN(const std::optional<bool> prefix, file.get_bool("tokenizer.ggml.add_space_prefix"));
+  TRY_ASSIGN(const std::optional<bool> few_spaces, file.get_bool("tokenizer.ggml.remove_extra_whitespaces"));
+  TRY_ASSIGN(std::optional<Charsmap> charsmap, read_charsmap(file));
+  std::vector<NormalizerStep> steps;
+  if (charsmap) steps.push_back({.kind = Kind::kCharsmap, .charsmap = *std::move(charsmap)});
+  if (few_spaces.value_or(false)) {
+    steps.push_back({.kind = Kind::kStrip, .right = true});
+    steps.push_back({.kind = Kind::kCollapse, .to = mark});
+  }
+  spec.normalizer = Normalizer(std::move(steps));
+  std::vector<NormalizerStep> marks = {{.kind = Kind::kReplace, .from = " ", .to = mark}};
+  if (prefix.value_or(false)) {
+    marks.push_back({.kind = Kind::kPrepend, .to = mark, .unless_there = true});
+    spec.first_token = FirstToken::kWithoutSpaces;
+  }
+  spec.rewriter = Normalizer(std::move(marks));
+  spec.cut = PieceCut::kSpaceMarks;
+  return {};
+}
+
+// SentencePiece's Unigram. As in tokenizer.json every token is one of the model, the added ones too; but unused ones
+// are padding. Only the scores of normal tokens say anything.
+Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std::vector<std::string_view>& tokens) {
+  TRY_ASSIGN(std::vector<double> scores, read_scores(file, tokens.size()));
+  TRY_ASSIGN(const std::vector<int64_t> types, read_types(file, tokens.size()));
+  const auto is = [&types](size_t i, GgufTokenType type) { return types[i] == static_cast<int64_t>(type); };
+  bool has_bytes = false;
+  for (size_t i = 0; i < tokens.size(); ++i) has_bytes |= is(i, kByte);
+  PieceBuilder builder(file.path(), tokens.size(), PieceBuilder::Display{{{std::string(kSpaceMark), " "}}, has_bytes});
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    if (is(i, kUnused)) {
+      TRY(builder.add_shown_token(id, tokens[i]));
+      continue;
+    }
+    TRY(builder.add_model_token(id, tokens[i]));
+    if (is(i, kNormal)) continue;
+    scores[i] = 0;
+    if (is(i, kByte)) continue;
+    TRY(add_token(builder, id, tokens[i], types[i]));
+  }
+  TRY(read_unigram_pipeline(file, builder.spec()));
+  constexpr std::string_view kUnknownKey = "tokenizer.ggml.unknown_token_id";
+  TRY_ASSIGN(const std::optional<TokenId> unknown, read_id(file, builder, kUnknownKey));
+  TRY(builder.use_unigram(std::move(scores), unknown.value_or(2), kUnknownKey, has_bytes));
+  TRY(read_special_ids(file, {.add_eos = true, .eos = 1}, builder));
+  return builder.finish();
+}
+
+// In GGUFs of the model gpt2, a few values of tokenizer.ggml.pre mean that the tokens are not written in the byte
+// alphabet.
+Result<std::unique_ptr<Tokenizer>> load_merges(const ModelFile& file, const std::vector<std::string_view>& tokens) {
+  TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));
+  for (const std::string_view name : {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}) {
+    if (pre == name) return load_merged_pieces(file, tokens);
+  }
+  return load_byte_level(file, tokens);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
+  TRY_ASSIGN(const std::optional<std::string_view> model, file.get_string("tokenizer.ggml.model"));
+  if (!model) return missing(file, "tokenizer.ggml.model");
+  using Load = Result<std::unique_ptr<Tokenizer>> (*)(const ModelFile&, const std::vector<std::string_view>&);
+  constexpr std::pair<std::string_view, Load> kModels[] = {
+      {"gpt2", load_merges}, {"llama", load_scored_pieces}, {"gemma4", load_merged_pieces}, {"t5", load_unigram}};
+  const auto found = std::find_if(std::begin(kModels), std::end(kModels),
+                                  [&](const auto& known) { return known.first == *model; });
+  if (found == std::end(kModels)) {
+    return error(file, ErrorCode::kUnsupported,
+                 "the tokenizer model " + in_quotes(*model) +
+                     " is not supported, only 'gpt2', 'llama', 'gemma4' and 't5' are");
+  }
+  TRY_ASSIGN(const std::optional<std::vector<std::string_view>> tokens,
+             file.get_strings("tokenizer.ggml.tokens"));
+  if (!tokens) return missing(file, "tokenizer.ggml.tokens");
+  if (tokens->empty() || tokens->size() > VocabularyLimits::kMaxTokens) {
+    return error(file, ErrorCode::kBadVocab,
+                 "tokenizer.ggml.tokens has " + std::to_string(tokens->size()) + " entries, wanted 1 to " +
+                     std::to_string(VocabularyLimits::kMaxTokens));
+  }
+  TRY(check_embedding(file, tokens->size()));
+  return found->second(file, *tokens);
+}
+
+}  // namespace ibid

@@ -1,0 +1,244 @@
+#include "tokenizer/loading/gguf_vocabulary.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tokenizer/loading/chat_template_text.h"
+#include "tokenizer/loading/gguf_token_types.h"
+#include "tokenizer/loading/json_tokenizer.h"
+#include "tokenizer/piece_model.h"
+#include "tokenizer/tokenizer.h"
+#include "weights/in_quotes.h"
+
+namespace ibid {
+
+namespace {
+
+using enum GgufTokenType;
+
+bool is_byte_token(std::string_view text) {
+  return text.size() == 6 && text.starts_with("<0x") && text.ends_with('>') &&
+         text.find_first_not_of("0123456789ABCDEF", 3) == 5;
+}
+
+class VocabularyWriter {
+ public:
+  VocabularyWriter(const JsonSource& source, const JsonTokenizer& json, size_t n_rows, GgufWriter& out)
+      : source_(source),
+        json_(json),
+        out_(out),
+        texts_(std::max(n_rows, json.vocab_size())),
+        types_(texts_.size()) {}
+
+  Status write() {
+    const bool pieces = !json_.pipeline.byte_level;
+    if (json_.is_unigram()) return source_.error(ErrorCode::kUnsupported, "a Unigram model is not written as GGUF");
+    TRY(pieces ? write_pieces() : write_byte_level());
+    return {};
+  }
+
+  Status write_ids(const Tokenizer& tokenizer) {
+    const auto write_id = [this](const char* name, std::optional<TokenId> id) {
+      if (id) out_.add_u32("tokenizer.ggml." + std::string(name) + "_token_id", static_cast<uint32_t>(*id));
+    };
+    write_id("bos", tokenizer.bos());
+    write_id("eos", tokenizer.eos());
+    std::vector<TokenId> ends = tokenizer.end_of_turn();
+    std::erase_if(ends, [&](TokenId id) { return tokenizer.eos() == id; });
+    if (!ends.empty()) write_id("eot", ends[0]);
+    if (ends.size() > 1) write_id("eom", ends[1]);
+    TRY(write_around("bos", tokenizer.bos(), json_.pipeline.prefix));
+    return write_around("eos", tokenizer.eos(), json_.pipeline.suffix);
+  }
+
+ private:
+  Status cannot(const std::string& what) const {
+    return source_.error(ErrorCode::kUnsupported, "GGUF has no way to say " + what);
+  }
+
+  Status write_around(const char* name, std::optional<TokenId> id, const std::vector<int64_t>& around) {
+    const bool is_there = !around.empty();
+    if (is_there && (around.size() != 1 || !id || around.front() != *id)) {
+      return cannot(std::string("that other tokens than ") + name + " stand at an end of a text");
+    }
+    out_.add_bool("tokenizer.ggml.add_" + std::string(name) + "_token", is_there);
+    return {};
+  }
+
+  void set(TokenId id, std::string_view text, GgufTokenType type) {
+    texts_[static_cast<size_t>(id)] = text;
+    types_[static_cast<size_t>(id)] = static_cast<int32_t>(type);
+  }
+
+  // A text that is no token yet is one of the model's vocabulary, an added token, or padding.
+  void set_tokens(bool pieces) {
+    for (const VocabularyEntry& entry : json_.vocabulary) {
+      set(entry.id, entry.text, pieces && is_byte_token(entry.text) ? kByte : kNormal);
+    }
+    for (const AddedToken& token : json_.added) {
+      // In a text that is found whole there stand spaces; the marks of runs of spaces are there for merges
+      // alone.
+      const bool is_run = pieces && !token.special && token.text.find(kSpaceMark) != std::string::npos;
+      if (!is_run) set(token.id, token.text, token.special ? kControl : kUserDefined);
+    }
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      if (types_[i] == 0) set(static_cast<TokenId>(i), "[PAD" + std::to_string(i) + "]", kUnused);
+    }
+  }
+
+  void write_tokens(std::string_view model, std::string_view pretokenizer) {
+    out_.add_string("tokenizer.ggml.model", model);
+    out_.add_string("tokenizer.ggml.pre", pretokenizer);
+    out_.add_strings("tokenizer.ggml.tokens", texts_);
+    out_.add_i32s("tokenizer.ggml.token_type", types_);
+  }
+
+  Status write_byte_level() {
+    const std::vector<NormalizerStep>& steps = json_.pipeline.normalizer;
+    const bool nfc = steps.size() == 1 && steps[0].kind == NormalizerStep::Kind::kNfc;
+    if ((!nfc && !steps.empty()) || !json_.pipeline.rewriter.empty()) return cannot("this normalizer");
+    const bool ignore_merges = json_flag(json_.model, "ignore_merges", false);
+    const PretokenizerFamily* family = find_gguf_pretokenizer(json_.pipeline.split, nfc, ignore_merges);
+    if (family == nullptr) {
+      std::string patterns;
+      for (const SplitStep& step : json_.pipeline.split)
+        patterns += (patterns.empty() ? "" : " ") + step.pattern;
+      return cannot("the pre-tokenizer " + in_quotes(patterns) + (nfc ? " behind NFC" : "") +
+                    (ignore_merges ? " with ignore_merges" : "") +
+                    ": no name of tokenizer.ggml.pre means it");
+    }
+    set_tokens(false);
+    write_tokens("gpt2", gguf_name_of(*family));
+    std::vector<std::string> merges;
+    for (const TextMerge& merge : json_.merges) {
+      merges.push_back(std::string(merge.left) + " " + std::string(merge.right));
+    }
+    out_.add_strings("tokenizer.ggml.merges", merges);
+    return {};
+  }
+
+  // Whether the text is marked the way that add_space_prefix means, and how.
+  Result<bool> reads_prefix() const {
+    using Kind = NormalizerStep::Kind;
+    std::vector<NormalizerStep> steps = json_.pipeline.normalizer;
+    steps.insert(steps.end(), json_.pipeline.rewriter.begin(), json_.pipeline.rewriter.end());
+    bool replaces = false, prefix = false, other = false;
+    for (const NormalizerStep& step : steps) {
+      const bool is_mark = step.to == kSpaceMark;
+      if (step.kind == Kind::kReplace && step.from == " " && is_mark) {
+        replaces = true;
+      } else if (step.kind == Kind::kPrepend && is_mark) {
+        prefix = true;
+      } else {
+        other = true;
+      }
+    }
+    if (!replaces || other || json_.pipeline.cut != PieceCut::kNowhere || !json_.pipeline.split.empty()) {
+      return cannot("what is done to a text before SentencePiece's merges here");
+    }
+    return prefix;
+  }
+
+  Status write_pieces() {
+    if (!json_flag(json_.model, "byte_fallback", false))
+      return cannot("BPE over characters without byte_fallback");
+    TRY_ASSIGN(const bool prefix, reads_prefix());
+    TRY_ASSIGN(const std::vector<float> scores, scores_of_merges());
+    set_tokens(true);
+    const std::optional<std::string> unknown = json_text(json_.model, "unk_token");
+    for (size_t i = 0; unknown && i < texts_.size(); ++i) {
+      if (texts_[i] != *unknown) continue;
+      types_[i] = static_cast<int32_t>(kUnknown);
+      out_.add_u32("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(i));
+    }
+    write_tokens("llama", "default");
+    out_.add_f32s("tokenizer.ggml.scores", scores);
+    out_.add_bool("tokenizer.ggml.add_space_prefix", prefix);
+    return {};
+  }
+
+  // A token's score is less the later its merges come: minus the rank of the first. Tokens whose merges come
+  // mixed had the same score. That means the same where every pair of tokens that spells a token merges.
+  Result<std::vector<float>> scores_of_merges() const {
+    struct Merges {
+      size_t first = 0, last = 0, n = 0;  // by rank
+    };
+    std::unordered_map<std::string, Merges> merges_of;
+    size_t rank = 0;
+    std::string together;
+    for (const TextMerge& merge : json_.merges) {
+      together.assign(merge.left).append(merge.right);
+      Merges& merges = merges_of[together];
+      if (merges.n++ == 0) merges.first = rank;
+      merges.last = rank++;
+    }
+    std::vector<Merges*> by_rank;
+    for (auto& [text, merges] : merges_of) by_rank.push_back(&merges);
+    std::ranges::sort(by_rank, {}, &Merges::first);
+    for (size_t i = 1; i < by_rank.size(); ++i) {
+      if (by_rank[i]->first > by_rank[i - 1]->last) continue;
+      by_rank[i]->first = by_rank[i - 1]->first;
+      by_rank[i]->last = std::max(by_rank[i]->last, by_rank[i - 1]->last);
+    }
+    std::vector<float> scores(texts_.size(), 0.0f);
+    std::unordered_map<std::string_view, TokenId> ids;
+    for (const VocabularyEntry& entry : json_.vocabulary) ids.emplace(entry.text, entry.id);
+    for (const VocabularyEntry& entry : json_.vocabulary) {
+      size_t n_pairs = 0;
+      for (size_t cut = 1; cut < entry.text.size(); ++cut) {
+        n_pairs += ids.contains(entry.text.substr(0, cut)) && ids.contains(entry.text.substr(cut)) ? 1 : 0;
+      }
+      const auto found = merges_of.find(std::string(entry.text));
+      const size_t n_merges = found == merges_of.end() ? 0 : found->second.n;
+      const bool is_special = is_byte_token(entry.text) || is_added(entry.text);
+      if (n_merges != n_pairs && !is_special) {
+        return cannot(std::to_string(n_merges) + " of " + std::to_string(n_pairs) +
+                      " pairs that spell the token " + in_quotes(entry.text) + " merge, as scores");
+      }
+      const size_t order = found == merges_of.end() ? rank : found->second.first;
+      scores[static_cast<size_t>(entry.id)] = -static_cast<float>(order);
+    }
+    return scores;
+  }
+
+  bool is_added(std::string_view text) const {
+    return std::ranges::find(json_.added, text, &AddedToken::text) != json_.added.end();
+  }
+
+  const JsonSource& source_;
+  const JsonTokenizer& json_;
+  GgufWriter& out_;
+  std::vector<std::string> texts_;
+  std::vector<int32_t> types_;
+};
+
+}  // namespace
+
+Status write_gguf_vocabulary(const ModelFile& file, size_t n_rows, GgufWriter& out) {
+  TRY_ASSIGN(const std::optional<std::string> text, file.companion("tokenizer.json"));
+  if (!text) {
+    out.add_string("tokenizer.ggml.model", "none");
+    return {};
+  }
+  const JsonSource source = json_source(file);
+  TRY_ASSIGN(const JsonDocument document, JsonDocument::parse(*text, source.name));
+  TRY_ASSIGN(const JsonTokenizer json, read_json_tokenizer(source, document));
+  TRY_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer, load_tokenizer(file));
+  if (json.vocab_size() > n_rows) {
+    return source.error(ErrorCode::kBadVocab, "the vocabulary has " + std::to_string(json.vocab_size()) +
+                                                  " tokens, the embedding only " + std::to_string(n_rows) +
+                                                  " rows");
+  }
+  VocabularyWriter writer(source, json, n_rows, out);
+  TRY(writer.write());
+  TRY(writer.write_ids(*tokenizer));
+  TRY_ASSIGN(const std::optional<ChatTemplateText> chat_template, find_chat_template(file));
+  if (chat_template) out.add_string("tokenizer.chat_template", chat_template->source);
+  return {};
+}
+
+}  // namespace ibid

@@ -1,0 +1,41 @@
+// The content of a tokenizer.json, checked piece by piece. The loader makes a tokenizer of it, and a conversion
+// GGUF's metadata.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/loading/json_document.h"
+#include "tokenizer/loading/json_pipeline.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+// Refers to the parsed file, which must outlive it.
+struct JsonTokenizer {
+  const Json& model;  // but for its vocabulary and its merges
+  std::span<const VocabularyEntry> vocabulary;
+  std::span<const TextMerge> merges;  // by rank; Unigram has none
+  std::vector<AddedToken> added;  // with the ids they get
+  JsonPipeline pipeline;
+
+  // Where the document is JSON throughout, its lists are here.
+  std::vector<VocabularyEntry> own_vocabulary;
+  std::vector<TextMerge> own_merges;
+
+  size_t vocab_size() const;  // the largest id + 1
+  bool is_unigram() const { return json_text(model, "type") == "Unigram"; }
+};
+
+// tokenizer.json of a model, in messages.
+JsonSource json_source(const ModelFile& file);
+
+// Errors: kUnsupported, naming the component; kBadVocab, kBadMerge, kMissingKey.
+Result<JsonTokenizer> read_json_tokenizer(const JsonSource& source, const JsonDocument& document);
+
+}  // namespace ibid

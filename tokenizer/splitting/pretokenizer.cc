@@ -1,0 +1,206 @@
+#include "tokenizer/splitting/pretokenizer.h"
+
+#include <algorithm>
+
+#include "tokenizer/splitting/pretokenizer_scanners.h"
+
+namespace ibid {
+namespace {
+
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define UPPER_ALL "\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}"
+#define LOWER_ALL "\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}"
+#define NO_HAN(set) "[" set "&&[^\\p{Han}]]"
+#define BLOOM " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define PREFIX "[^\\r\\n\\p{L}\\p{N}]?"
+
+constexpr PretokenizerFamily kFamilies[] = {
+    {"gpt2", scan_gpt2, "ByteLevel",
+     "gpt-2 phi-2 jais trillion granite-docling exaone4 gigachat mellum a.x-4.0 jina-es jina-de jina-v2-es jina-v2-de "
+     "jina-v1-en jina-v2-code roberta-bpe", false, false, false},
+    {"gpt2 behind NFC", scan_gpt2, "", "mpt olmo modern-bert", true, false, false},
+    {"smollm", scan_digits_gpt2, "Digits:individual\nByteLevel",
+     "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2", false, false, false},
+    {"llama3", scan_llama3,
+     CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
+     "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral lfm2 midm-2.0 jina-v5-nano", false, true, true},
+    {"dbrx", scan_llama3, "", "dbrx smaug-bpe chatglm-bpe glm4", false, false, false},
+    {"qwen2", scan_qwen2,
+     CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
+     "qwen2 deepseek-r1-qwen megrez kormo f2llmv2", true, false, false},
+    {"qwen35", scan_qwen35,
+     CONTRACTIONS "|" PREFIX "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES, "qwen35",
+     true, false, false},
+    {"o200k", scan_o200k,
+     PREFIX UPPER "*" LOWER "+" CONTRACTIONS "?|" PREFIX UPPER "+" LOWER "*" CONTRACTIONS
+                  "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
+     "gpt-4o llama4 kanana2 talkie minimax-m2", false, true, false},
+    {"tekken", scan_tekken,
+     PREFIX UPPER "*" LOWER "+|" PREFIX UPPER "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
+     "tekken", false, true, true},
+    {"deepseek-v3", scan_deepseek_v3,
+     "\\p{N}{1,3}\n[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+\n"
+     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
+     "?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES,
+     "deepseek-v3 hunyuan-dense joyai-llm", false, false, false},
+    {"hunyuan", scan_qwen2, "", "hunyuan solar-open grok-2 stablelm2", false, false, false},
+    {"granite-embed-multi", scan_o200k, "", "granite-embed-multi-97m", false, true, false},
+    {"tiny-aya", nullptr,
+     "\\d{1,3}(?=(?:\\d{3})*\\b)\n" PREFIX UPPER "*" LOWER "+" CONTRACTIONS "?|" PREFIX UPPER "+" LOWER
+     "*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
+     "tiny_aya cohere2moe", false, false, false},
+    {"superbpe", nullptr, "\\p{N}+\n(?=(\\d{3})+(?!\\d))", "superbpe", false, false, false},
+    {"afmoe", nullptr,
+     "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))\n"
+     "[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf\u0e40-\u0e7f"
+     "\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+\n"
+     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
+     "?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES,
+     "afmoe", false, false, false},
+    {"falcon", nullptr, "Punctuation:contiguous\nByteLevel\nDigits:contiguous\n[0-9][0-9][0-9]", "falcon", false, false,
+     false},
+    {"default", nullptr,
+     "[\\p{P}\\$\\+<=>\\^~\\|]+\n"
+     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+\n"
+     "\\p{N}+\n[0-9][0-9][0-9]",
+     "default", false, false, false},
+    {"deepseek-coder", nullptr,
+     "[\\r\\n]\n\\s?\\p{L}+\n\\s?\\p{P}+\n"
+     "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+\nDigits:individual",
+     "deepseek-coder", false, false, false},
+    {"deepseek-llm", nullptr,
+     "[\\r\\n]\n"
+     "\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af"
+     "\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5"
+     "\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5\u13f8-\u13fd\u1c90-\u1cba"
+     "\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77\u1d79-\u1d9a\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45"
+     "\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe\u1fc2-"
+     "\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc\u2102\u2107"
+     "\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134\u2139\u213c-\u213f"
+     "\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d"
+     "\ua680-\ua69b\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06\ufb13-\ufb17"
+     "\uff21-\uff3a\uff41-\uff5a\U00010400-\U0001044f\U000104b0-\U000104d3\U000104d8-\U000104fb"
+     "\U00010c80-\U00010cb2\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943]+"
+     "\n\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+\n\\s+$\n"
+     "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+\nDigits:individual",
+     "deepseek-llm", false, false, false},
+    {"jais-2", nullptr,
+     CONTRACTIONS "|" PREFIX
+                  "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|"
+                  "\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|"
+                  "\\s{1,2}(?!\\S)|\\s{1}",
+     "jais-2", false, false, false},
+    {"youtu", nullptr,
+     "[\uac00-\ud7a3\u3131-\u318e]+|"
+     "[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c\u3001-\u303f\ufe30-\ufe4f]+|"
+     "[\u3105-\u312f]+|[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+\n" PREFIX UPPER "*" LOWER "+" CONTRACTIONS
+     "?|" PREFIX UPPER "+" LOWER "*" CONTRACTIONS "?|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
+     "youtu", false, true, false},
+    {"bloom", nullptr, BLOOM, "bloom poro-chat gpt3-finnish", false, false, false},
+    {"viking", nullptr, BLOOM "\n\\p{N}", "viking", false, false, false},
+    {"chameleon", nullptr,
+     "<sentinel:[0-9]+>\nIMGIMG[A-I]{1,4}Z\n[\\t\\n]|    |  \n\\p{N}\n[\\p{P}!-/:-@\\[-`{-~]\nByteLevel", "chameleon",
+     false, false, true},
+    {"kimi-k2", nullptr,
+     "[\\p{Han}]+|" PREFIX NO_HAN(UPPER_ALL) "*" NO_HAN(LOWER_ALL) "+" CONTRACTIONS "?|" PREFIX NO_HAN(
+         UPPER_ALL) "+" NO_HAN(LOWER_ALL) "*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
+     "kimi-k2", false, false, false},
+    {"bailingmoe", nullptr,
+     "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|"
+     "\\s+(?!\\S)|\\s+",
+     "bailingmoe bailingmoe2 llada-moe", false, false, false},
+    {"seed-coder", nullptr,
+     CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" SPACES, "seed-coder", false, false,
+     false},
+    {"minicpm5", nullptr,
+     "\\p{N}{1,3}\n" CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}+| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES, "minicpm5",
+     false, true, false},
+    {"laguna", nullptr,
+     "[^\\n]+|[\\n]+\n" CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES, "laguna",
+     false, false, false},
+    {"exaone-moe", nullptr,
+     CONTRACTIONS "|" PREFIX "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"
+                  "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+     "exaone-moe", false, false, false},
+};
+
+#undef CONTRACTIONS
+#undef SPACES
+#undef UPPER
+#undef LOWER
+#undef PREFIX
+#undef UPPER_ALL
+#undef LOWER_ALL
+#undef NO_HAN
+#undef BLOOM
+
+bool has_word(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    const size_t end = list.find(' ');
+    if (list.substr(0, end) == word) return true;
+    list.remove_prefix(end == std::string_view::npos ? list.size() : end + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+const PretokenizerFamily* find_pretokenizer_by_signature(std::string_view signature) {
+  for (const PretokenizerFamily& family : kFamilies) {
+    if (!family.signature.empty() && family.signature == signature) return &family;
+  }
+  return nullptr;
+}
+
+const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name) {
+  for (const PretokenizerFamily& family : kFamilies) {
+    if (has_word(family.gguf_names, name)) return &family;
+  }
+  return nullptr;
+}
+
+std::vector<SplitStep> split_steps(std::string_view signature) {
+  std::vector<SplitStep> out;
+  while (!signature.empty()) {
+    const size_t end = std::min(signature.find('\n'), signature.size());
+    out.push_back({std::string(signature.substr(0, end))});
+    signature.remove_prefix(std::min(end + 1, signature.size()));
+  }
+  return out;
+}
+
+const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep>& steps) {
+  std::string signature;
+  for (const SplitStep& step : steps) {
+    // To keep matches alone is to keep everything where a pattern leaves nothing between them.
+    const bool matches_alone = step.behavior == SplitBehavior::kRemoved && step.invert && steps.size() == 1;
+    if (!matches_alone && (step.behavior != SplitBehavior::kIsolated || step.invert)) return nullptr;
+    if (!signature.empty()) signature += '\n';
+    signature += step.pattern;
+    if (!matches_alone) continue;
+    const PretokenizerFamily* family = find_pretokenizer_by_signature(signature);
+    return family == nullptr || family->scan == nullptr ? nullptr : family;
+  }
+  return find_pretokenizer_by_signature(signature);
+}
+
+const PretokenizerFamily* find_gguf_pretokenizer(const std::vector<SplitStep>& steps, bool nfc, bool ignore_merges) {
+  const PretokenizerFamily* of_steps = find_pretokenizer_by_steps(steps);
+  if (of_steps == nullptr) return nullptr;
+  for (const PretokenizerFamily& family : kFamilies) {
+    const bool same_cuts = family.scan == nullptr ? &family == of_steps : family.scan == of_steps->scan;
+    if (same_cuts && family.nfc == nfc && family.ignore_merges == ignore_merges && !family.gguf_names.empty()) {
+      return &family;
+    }
+  }
+  return nullptr;
+}
+
+std::string_view gguf_name_of(const PretokenizerFamily& family) {
+  return family.gguf_names.substr(0, family.gguf_names.find(' '));
+}
+
+}  // namespace ibid

@@ -1,0 +1,139 @@
+// TextCursor: characters of a text with the classes that pre-tokenizers test, and the record whether the
+// end of the text was looked at. One per piece; a value on the stack.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/unicode/unicode.h"
+#include "base/utf8.h"
+
+namespace ibid {
+
+// Classes of a character, one bit each. The end of the text has none.
+using CharKinds = uint8_t;
+inline constexpr CharKinds kLetterKind = 1;         // \p{L}
+inline constexpr CharKinds kNumberKind = 2;         // \p{N}
+inline constexpr CharKinds kSpaceKind = 4;          // \s
+inline constexpr CharKinds kOtherKind = 8;          // [^\s\p{L}\p{N}]
+inline constexpr CharKinds kMarkKind = 16;          // \p{M}
+inline constexpr CharKinds kUpperKind = 32;         // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]
+inline constexpr CharKinds kLowerKind = 64;         // [\p{Ll}\p{Lm}\p{Lo}\p{M}]
+inline constexpr CharKinds kPunctSymbolKind = 128;  // [\p{P}\p{S}]
+
+namespace char_kinds {
+
+constexpr CharKinds of_property(unsigned property) {
+  using enum GeneralCategory;
+  const CategorySet category = CategorySet{1} << (property & unicode_data::kCategoryMask);
+  const auto in = [category](CategorySet set) { return (category & set) != 0; };
+  unsigned kinds = 0;
+  if (in(kLetters)) kinds |= kLetterKind;
+  if (in(kNumbers)) kinds |= kNumberKind;
+  if (in(kMarks)) kinds |= kMarkKind;
+  if (in(category_set(Lu, Lt, Lm, Lo) | kMarks)) kinds |= kUpperKind;
+  if (in(category_set(Ll, Lm, Lo) | kMarks)) kinds |= kLowerKind;
+  if (in(kPunctuation | kSymbols)) kinds |= kPunctSymbolKind;
+  if ((property & unicode_data::kSpaceBit) != 0) {
+    kinds |= kSpaceKind;
+  } else if (!in(kLetters | kNumbers)) {
+    kinds |= kOtherKind;
+  }
+  return static_cast<CharKinds>(kinds);
+}
+
+inline constexpr std::array<CharKinds, 256> kByProperty = [] {
+  std::array<CharKinds, 256> out{};
+  for (unsigned i = 0; i < 256; ++i) out[i] = of_property(i);
+  return out;
+}();
+
+constexpr CharKinds of_ascii(unsigned c) {
+  if (c >= 'a' && c <= 'z') return kLetterKind | kLowerKind;
+  if (c >= 'A' && c <= 'Z') return kLetterKind | kUpperKind;
+  if (c >= '0' && c <= '9') return kNumberKind;
+  if (c == ' ' || (c >= 9 && c <= 13)) return kSpaceKind;
+  return static_cast<CharKinds>(c > 32 && c < 127 ? kOtherKind | kPunctSymbolKind : kOtherKind);
+}
+
+inline constexpr std::array<CharKinds, 128> kByAscii = [] {
+  std::array<CharKinds, 128> out{};
+  for (unsigned i = 0; i < 128; ++i) out[i] = of_ascii(i);
+  return out;
+}();
+
+}  // namespace char_kinds
+
+struct TextChar {
+  uint32_t code_point = 0;
+  CharKinds kinds = 0;
+  uint8_t length = 0;  // bytes; 0 at the end
+};
+
+inline bool is_newline(const TextChar& c) { return c.code_point == '\n' || c.code_point == '\r'; }
+
+// Some patterns are applied inside the pieces of an earlier split. A character that the earlier split cuts
+// out ends the text for the later one, without being its end: Barrier says which.
+struct NoBarrier {
+  static constexpr CharKinds kKinds = 0;
+  static constexpr bool stops_at(uint32_t) { return false; }
+};
+struct NumberBarrier {
+  static constexpr CharKinds kKinds = kNumberKind;
+  static constexpr bool stops_at(uint32_t) { return false; }
+};
+
+template <typename Barrier>
+class TextCursor {
+ public:
+  explicit TextCursor(std::string_view text) : text_(text) {}
+
+  // The character at `pos`; length 0 at a barrier and at the end of the text, which is recorded.
+  TextChar at(size_t pos) {
+    const TextChar c = raw(pos);
+    return (c.kinds & Barrier::kKinds) != 0 || Barrier::stops_at(c.code_point) ? TextChar{} : c;
+  }
+
+  // As at(), with barriers shown as the characters they are.
+  TextChar raw(size_t pos) {
+    if (pos >= text_.size()) {
+      touched_end_ = true;
+      return {};
+    }
+    const auto byte = static_cast<unsigned char>(text_[pos]);
+    if (byte < 0x80) return {byte, char_kinds::kByAscii[byte], 1};
+    return decode(pos);
+  }
+
+  // The end of the longest run of characters of any of `kinds` from `pos` on.
+  size_t skip(size_t pos, CharKinds kinds) {
+    for (TextChar c = at(pos); (c.kinds & kinds) != 0; c = at(pos)) pos += c.length;
+    return pos;
+  }
+
+  size_t skip_newlines(size_t pos) {
+    while (is_newline(at(pos))) ++pos;
+    return pos;
+  }
+
+  bool touched_end() const { return touched_end_; }
+
+ private:
+  TextChar decode(size_t pos) {
+    const DecodedChar c = utf8_decode(text_, pos);
+    if (!c.valid) {
+      if (pos + c.length == text_.size() && utf8_incomplete_tail(text_.substr(pos)) > 0) touched_end_ = true;
+      // U+FFFF has no class: what is not UTF-8 is neither letter nor symbol.
+      return {0xFFFF, kOtherKind, static_cast<uint8_t>(c.length)};
+    }
+    return {c.code_point, char_kinds::kByProperty[unicode_property(c.code_point)],
+            static_cast<uint8_t>(c.length)};
+  }
+
+  std::string_view text_;
+  bool touched_end_ = false;
+};
+
+}  // namespace ibid
