@@ -46,6 +46,10 @@ class MarkedText {
   void append(const MarkedText& other);
   // Appends bytes [begin, end) of another text; offsets beyond its end count as its end. REQUIRES: begin <= end.
   void append(const MarkedText& other, size_t begin, size_t end = std::string::npos);
+  void clear() noexcept {
+    bytes_.clear();
+    cuts_.clear();
+  }
   // Takes the first n bytes away. REQUIRES: n <= size().
   void remove_prefix(size_t n);
   // Bytes [begin, end). REQUIRES: begin <= end <= size().

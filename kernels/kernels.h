@@ -1,5 +1,5 @@
 // THE contract of the kernels: a table of function pointers, one table per instruction set, chosen once at
-// start (kernels/dispatch.h). kernels/ref*.cc is the readable twin of every entry.
+// start (kernels/dispatch.h). kernels/twins/ has the readable twin of every entry.
 //
 // Rules for every entry and every table:
 //  - Row independence: the result for one row depends on that row alone, never on n_rows, on the other rows

@@ -119,7 +119,7 @@ std::string lower_case(uint32_t c) {
     if (special.code_point == c) return special.text;
   }
   const auto behind = std::upper_bound(table.ranges.begin(), table.ranges.end(), c,
-                                       [](uint32_t x, const unicode_data::CaseRange& range) { return x < range.first; });
+                                       [](uint32_t x, const auto& range) { return x < range.first; });
   if (behind == table.ranges.begin()) return {};
   const unicode_data::CaseRange& range = *(behind - 1);
   if (c > range.last || (c - range.first) % range.stride != 0) return {};

@@ -15,7 +15,7 @@
 #include "base/unicode/nfc.h"
 #include "tokenizer/charsmap.h"
 #include "tokenizer/splitting/pattern.h"
-#include "tokenizer/text_changes.h"
+#include "base/unicode/text_changes.h"
 
 namespace ibid {
 

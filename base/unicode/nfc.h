@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tokenizer/text_changes.h"
+#include "base/unicode/text_changes.h"
 
 namespace ibid {
 

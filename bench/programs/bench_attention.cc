@@ -46,7 +46,8 @@ struct Company {
   size_t n_sequences, shared, own, n_rows;
 };
 
-constexpr Company kCompany[] = {{8, 3000, 72, 1}, {8, 3000, 72, 8}, {8, 3000, 72, 44}, {2, 3000, 72, 1}, {8, 300, 72, 1}};
+constexpr Company kCompany[] = {
+    {8, 3000, 72, 1}, {8, 3000, 72, 8}, {8, 3000, 72, 44}, {2, 3000, 72, 1}, {8, 300, 72, 1}};
 
 // Pages of random rows, all layers in each, as the cache has them.
 struct History {

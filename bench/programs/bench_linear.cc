@@ -1,10 +1,10 @@
 // Linear layers: every panel type, shapes of models of 135M to 7B and a vocabulary head, 1 to 512 rows; float weights
 // through OpenBLAS too (-blas).
-//   bench_linear [--benchmark_filter=linear/P4m] [--benchmark_...]     IBID_FORCE_ISA, IBID_THREADS (2)
-// A run goes through enough copies of the matrix to leave the caches of one core, as a model does. Counters:
-// GB/s of weights and its share of the read bandwidth of as many bytes; GOP/s and its share of the peak of
-// the instruction, both measured in this process. `model` runs all weights of SmolLM2-135M in one type (which types with
-// blocks of 256 columns cannot have).
+// bench_linear [--benchmark_filter=linear/P4m] [--benchmark_...]     IBID_FORCE_ISA, IBID_THREADS (2) A run goes
+// through enough copies of the matrix to leave the caches of one core, as a model does. Counters: GB/s of weights and
+// its share of the read bandwidth of as many bytes; GOP/s and its share of the peak of the instruction, both measured
+// in this process. `model` runs all weights of SmolLM2-135M in one type (which types with blocks of 256 columns
+// cannot have).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -42,7 +42,8 @@ class Workload {
     rule_.router = {.n_experts = kExperts, .n_experts_active = kActive, .normalized = true};
     rule_.ffn_dim = kFfnDim;
     const MoeBuffers::Sizes sizes{.dim = kDim, .max_rows = n_rows, .own_rows = Activations::kOwnRows,
-                                  .n_threads = team().size(), .quantized_h = !panel_is_float(type), .quantized_gated = !panel_is_float(type)};
+                                  .n_threads = team().size(), .quantized_h = !panel_is_float(type),
+                                   .quantized_gated = !panel_is_float(type)};
     size_t scratch_bytes = 0;
     MoeBuffers::lay_out(rule_, sizes, [&](size_t n) {
       scratch_bytes += Arena::padded(n);

@@ -1,5 +1,5 @@
-// Reading quantised panels (kernels/linear/panel.h): the codes of a block of 32 columns in vectors, and scales and mins as
-// floats, written once against vec_*.h for every format. Included by the linear layers' bodies.
+// Reading quantised panels (kernels/linear/panel.h): the codes of a block of 32 columns in vectors, and scales and
+// mins as floats, written once against vec_*.h for every format. Included by the linear layers' bodies.
 
 #include "kernels/kernels.h"
 

@@ -1,5 +1,6 @@
 // Input rows of a linear layer in int8, as its kernels read them. A view: the memory belongs to whoever gave it
-// (model/forward/activations.h, model/forward/moe_block.h). No lock: one pass fills it, a barrier, then all threads read.
+// (model/forward/activations.h, model/forward/moe_block.h). No lock: one pass fills it, a barrier, then all threads
+// read.
 #pragma once
 
 #include <cstddef>

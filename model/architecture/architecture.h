@@ -1,5 +1,6 @@
-// Architecture: one row of kArchitectures (model/architecture/architectures.cc). It says what a family of models has in common
-// beyond the numbers in a file's metadata. Plain data; read_config() makes a ModelConfig from a row and a file.
+// Architecture: one row of kArchitectures (model/architecture/architectures.cc). It says what a family of models has
+// in common beyond the numbers in a file's metadata. Plain data; read_config() makes a ModelConfig from a row and a
+// file.
 #pragma once
 
 #include <span>

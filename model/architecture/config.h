@@ -1,5 +1,5 @@
-// ModelConfig: an architecture as data. read_config() (model/architecture/architectures.h) reads it from a model file; nothing
-// below that file asks for an architecture's name.
+// ModelConfig: an architecture as data. read_config() (model/architecture/architectures.h) reads it from a model
+// file; nothing below that file asks for an architecture's name.
 #pragma once
 
 #include <algorithm>

@@ -16,8 +16,8 @@ namespace ibid {
 // activation, named), kMissingKey, kBadType.
 Status read_layers(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// One of the learned numbers of xIELU (model/architecture/keys.h), by layer: an array in GGUF, else a tensor of each layer.
-// Errors: kMissingKey, kMissingTensor, kBadShape, kNonFinite, kBadHyperparameter, kBadType.
+// One of the learned numbers of xIELU (model/architecture/keys.h), by layer: an array in GGUF, else a tensor of each
+// layer. Errors: kMissingKey, kMissingTensor, kBadShape, kNonFinite, kBadHyperparameter, kBadType.
 Result<std::vector<float>> read_xielu_numbers(const Hyperparameters& file, const ModelConfig& config, const Key& key);
 
 }  // namespace ibid

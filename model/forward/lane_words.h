@@ -1,5 +1,5 @@
-// The same four bytes of 16 rows side by side, as a panel has them. Packing (model/weights/pack_blocks.cc) begins and ends
-// with these; everything between is arithmetic in 16 lanes, which compilers turn into vectors.
+// The same four bytes of 16 rows side by side, as a panel has them. Packing (model/weights/pack_blocks.cc) begins and
+// ends with these; everything between is arithmetic in 16 lanes, which compilers turn into vectors.
 #pragma once
 
 #include <cstddef>

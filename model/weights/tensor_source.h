@@ -1,5 +1,5 @@
-// Finds the weights of a role (model/architecture/tensor_table.h) in one file: under which name, in which tensor of several, in
-// which order of rows. Stateless; what is found refers to the file.
+// Finds the weights of a role (model/architecture/tensor_table.h) in one file: under which name, in which tensor of
+// several, in which order of rows. Stateless; what is found refers to the file.
 #pragma once
 
 #include <span>

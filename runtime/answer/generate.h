@@ -1,4 +1,5 @@
-// The request for an answer, in ids, and its result. Plain data; runtime/answer/answer.h computes the one from the other.
+// The request for an answer, in ids, and its result. Plain data; runtime/answer/answer.h computes the one from the
+// other.
 #pragma once
 
 #include <cstddef>

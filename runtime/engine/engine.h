@@ -42,8 +42,9 @@ struct EngineOptions {
   size_t max_seq_len = 0;      // the context in positions, to kMaxContext; 0: what the model was trained for
   size_t max_chunk = default_max_chunk();  // rows of one pass; 1 to kMaxContext
   SchedulerOptions scheduling = {};
-  // Where keys and values outlive the process (cache/tier/file_tier.h); empty: nowhere. A directory that cannot be used, or
-  // that another process uses, is no error: tier_status() says so. It must be this user's alone (0700); a new one is.
+  // Where keys and values outlive the process (cache/tier/file_tier.h); empty: nowhere. A directory that cannot be
+  // used, or that another process uses, is no error: tier_status() says so. It must be this user's alone (0700); a
+  // new one is.
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
   bool fingerprint = false;    // read the weights once more, so that sessions can be saved with their keys and values

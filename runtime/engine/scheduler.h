@@ -1,7 +1,7 @@
 // Scheduler: runs many sequences on one model, by continuous batching. A pass of the model takes the next rows of
 // every task that has some: all rows of tasks that decode, and as many rows of prompts as a latency target allows
-// (runtime/engine/pass_plan.h has the rules). A row's bits do not depend on its company (docs/numerics.md), so no answer
-// shows who shared a pass with whom.
+// (runtime/engine/pass_plan.h has the rules). A row's bits do not depend on its company (docs/numerics.md), so no
+// answer shows who shared a pass with whom.
 //
 // It has one thread, the compute thread, and no other thread calls the model. The compute thread plans a pass, runs
 // it, tells each task in it what came of its rows (an answer then chooses its next token), and goes on without

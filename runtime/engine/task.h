@@ -1,6 +1,6 @@
-// Task: one sequence that is fed to the model pass by pass. It is a state machine without a thread. Its owner
-// submits it to the Scheduler. The compute thread asks it before each pass what to feed, and tells it afterwards
-// what came of that, until it is over. An answer is a task (runtime/answer/answer.h), and so is a prompt that is only read
+// Task: one sequence that is fed to the model pass by pass. It is a state machine without a thread. Its owner submits
+// it to the Scheduler. The compute thread asks it before each pass what to feed, and tells it afterwards what came of
+// that, until it is over. An answer is a task (runtime/answer/answer.h), and so is a prompt that is only read
 // (runtime/answer/feeding.h).
 //
 // Whoever submits a task owns it, and keeps it and what it works on until is_over(). From then on the compute

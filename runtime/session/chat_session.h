@@ -128,13 +128,13 @@ class ChatSession {
   };
   Status save(const std::string& path, const SaveOptions& options, SaveReport* report = nullptr) const;
   Status save(const std::string& path) const { return save(path, SaveOptions{}); }
-  // Goes on where a saved conversation stopped. Keys and values that are in the file, in the engine's store or in
-  // its cache directory are not read again; those that are damaged or another model's are. If some parts of a file
-  // are not sound, all messages are still there, and losses() says what is missing, and why keys and values were
-  // left out. From the first answer on whose ids are not sound, or not this model's, answers are text. Errors:
-  // those of read_session_file() (runtime/session/session_file.h). Keys and values of a file serve this conversation and
-  // its forks alone. They may be anything, so what is computed on top of them enters neither the namespace nor the
-  // cache directory, until it is read anew.
+  // Goes on where a saved conversation stopped. Keys and values that are in the file, in the engine's store or in its
+  // cache directory are not read again; those that are damaged or another model's are. If some parts of a file are
+  // not sound, all messages are still there, and losses() says what is missing, and why keys and values were left
+  // out. From the first answer on whose ids are not sound, or not this model's, answers are text. Errors: those of
+  // read_session_file() (runtime/session/session_file.h). Keys and values of a file serve this conversation and its
+  // forks alone. They may be anything, so what is computed on top of them enters neither the namespace nor the cache
+  // directory, until it is read anew.
   static Result<ChatSession> load(std::shared_ptr<Engine> engine, const std::string& path,
                                   const LoadOptions& options = {});
 

@@ -2,9 +2,9 @@
 // values in the records of cache/tier/kv_page_file.h. docs/sessions.md has the format.
 //
 // A file is bytes from outside. The conversation in it is verified by a checksum, and then checked like any other
-// input (runtime/session/session_json.h). A damaged file is a typed error and nothing else. Keys and values are used only
-// if the record proves that they are this engine's, of these ids, unharmed. Else the conversation is loaded without
-// them, and is read again.
+// input (runtime/session/session_json.h). A damaged file is a typed error and nothing else. Keys and values are used
+// only if the record proves that they are this engine's, of these ids, unharmed. Else the conversation is loaded
+// without them, and is read again.
 #pragma once
 
 #include <optional>

@@ -28,7 +28,9 @@ TEST(ChatCommand, EachHasANameOfItsOwnAndHelpThatFits) {
   std::set<std::string_view> names;
   for (const ChatCommand& command : chat_commands()) {
     EXPECT_TRUE(names.insert(command.name).second) << command.name;
-    if (!command.alias.empty()) EXPECT_TRUE(names.insert(command.alias).second) << command.alias;
+    if (!command.alias.empty()) {
+      EXPECT_TRUE(names.insert(command.alias).second) << command.alias;
+    }
     EXPECT_EQ(find_chat_command(command.name), &command);
     EXPECT_LE(command.min_words, command.max_words);
     EXPECT_EQ(command.arguments.empty(), command.max_words == 0) << command.name;

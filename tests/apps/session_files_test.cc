@@ -81,12 +81,16 @@ TEST_F(SessionFilesTest, WhatIsInterruptedCanBeAskedForAgain) {
     faulty.fail_call(i, EIO);
     const Status renamed = files.rename("talk", "other");
     faulty.recover();
-    if (!renamed.ok() && !files_.exists("other")) ASSERT_TRUE(files_.rename("talk", "other").ok()) << i;
+    if (!renamed.ok() && !files_.exists("other")) {
+      ASSERT_TRUE(files_.rename("talk", "other").ok()) << i;
+    }
     ASSERT_THAT(*files_.branches("other"), ElementsAre(1, 2)) << i;
     faulty.fail_call(i, EIO);
     const Status removed = files.remove("other");
     faulty.recover();
-    if (!removed.ok() && files_.exists("other")) ASSERT_TRUE(files_.remove("other").ok()) << i;
+    if (!removed.ok() && files_.exists("other")) {
+      ASSERT_TRUE(files_.remove("other").ok()) << i;
+    }
     ASSERT_THAT(*files_.branches("other"), IsEmpty()) << i;
     ASSERT_THAT(*files_.names(), IsEmpty()) << i;
   }

@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "tests/tokenizer/golden_tokenizers.h"
+#include "tests/support/random_text.h"
 
 namespace ibid {
 namespace {

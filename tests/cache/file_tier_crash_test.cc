@@ -82,7 +82,9 @@ TEST_F(FileTierCrash, AKilledProcessLeavesWholePagesAndAllThatWereFlushed) {
   }
   EXPECT_GT(n_acknowledged, static_cast<size_t>(kKills) / 4) << "the child was killed before it did anything";
   // One kill of some ten hits the middle of a turn, fewer where the child is slow.
-  if (kKills >= 200) EXPECT_GT(n_found, 0u) << "nobody was killed in the middle of a turn";
+  if (kKills >= 200) {
+    EXPECT_GT(n_found, 0u) << "nobody was killed in the middle of a turn";
+  }
 }
 
 class FileTierPowerLoss : public FileTierCrash, public testing::WithParamInterface<bool> {};

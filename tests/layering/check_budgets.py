@@ -8,7 +8,8 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ("base", "weights", "kernels", "tokenizer", "cache", "model", "runtime", "apps")
+FOLDERS = ("base", "weights", "kernels", "templates", "tokenizer", "sampling", "cache", "model", "runtime", "bench",
+           "apps")
 HEADER_LINES, SOURCE_LINES, FUNCTION_LINES, LINE_CHARACTERS = 200, 400, 70, 120
 # Lines that open a block and are no function.
 NO_FUNCTION = re.compile(

@@ -145,7 +145,9 @@ TEST(BadScales, NameTheirTensor) {
       }
       const Status status = list.run(*team, [](const TensorView&) {});
       EXPECT_EQ(status.ok(), finite);
-      if (!finite) EXPECT_EQ(status.message(), "tensor bad holds a scale that is not finite");
+      if (!finite) {
+        EXPECT_EQ(status.message(), "tensor bad holds a scale that is not finite");
+      }
     }
   }
   EXPECT_GE(n_refused, 20u);

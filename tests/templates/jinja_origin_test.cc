@@ -1,6 +1,7 @@
 // Who wrote each byte: message text stays input through every operation, template text stays the template's.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "base/marked_text.h"
@@ -20,9 +21,11 @@ SpelledText render(const std::string& source, const Json& content = "in put",
   const auto text = compiled->render(messages, variables);
   EXPECT_TRUE(text.ok()) << source << " " << text.status().message();
   if (!text.ok()) return {};
-  for (size_t i = 0; i < text->size(); ++i) {
-    EXPECT_FALSE((*text)[i].text.empty());
-    EXPECT_TRUE(i == 0 || (*text)[i].origin != (*text)[i - 1].origin);
+  std::optional<TextOrigin> before;
+  for (const auto [bytes, origin] : text->runs()) {
+    EXPECT_FALSE(bytes.empty());
+    EXPECT_NE(before, origin);
+    before = origin;
   }
   return spell(*text);
 }

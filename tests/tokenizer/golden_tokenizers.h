@@ -1,13 +1,13 @@
-// The small tokenizers and their cases under tests/golden/tokenizer, and random texts that find mistakes.
+// The small tokenizers and their cases under tests/golden/tokenizer.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tests/support/random_text.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {
@@ -40,12 +40,5 @@ std::vector<TokenizerCase> read_tokenizer_cases(const std::string& path);
 
 // Fails the running test for every case that comes out otherwise.
 void expect_cases(const Tokenizer& tokenizer, const std::vector<TokenizerCase>& cases);
-
-// A random short text: letters of several scripts, marks, digits, white space, punctuation, pieces of the
-// golden tokenizers' added tokens, and, with raw_bytes, bytes that are not UTF-8.
-std::string random_text(std::mt19937_64& random, bool raw_bytes);
-
-// A failure must be there again in the next run, so the seed is fixed; $IBID_TEST_SEED overrides it. Printed.
-uint64_t test_seed();
 
 }  // namespace ibid

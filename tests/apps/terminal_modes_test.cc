@@ -1,0 +1,62 @@
+#include "apps/terminal/terminal_modes.h"
+
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace ibid {
+namespace {
+
+// A terminal of its own, in which the process may set modes.
+class TerminalModesTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(openpty(&far_end_, &terminal_, nullptr, nullptr, nullptr), 0); }
+  ~TerminalModesTest() override {
+    close(terminal_);
+    close(far_end_);
+  }
+
+  int terminal_ = -1, far_end_ = -1;
+};
+using TerminalModesDeathTest = TerminalModesTest;
+
+TEST_F(TerminalModesDeathTest, ACtrlCThatComesAfterTheAnswerIsIgnoredOnceInEachMode) {
+  EXPECT_EXIT(
+      {
+        TerminalModes modes(terminal_, terminal_);
+        modes.set(TerminalMode::kAnswering);
+        raise(SIGINT);
+        modes.set(TerminalMode::kTyping);
+        modes.set(TerminalMode::kAnswering);
+        raise(SIGINT);
+        _exit(7);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+TEST_F(TerminalModesDeathTest, TheSecondOneEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        TerminalModes modes(terminal_, terminal_);
+        modes.set(TerminalMode::kAnswering);
+        raise(SIGINT);
+        raise(SIGINT);
+        _exit(7);
+      },
+      testing::KilledBySignal(SIGINT), "");
+}
+
+TEST_F(TerminalModesDeathTest, OneFromOutsideWhileALineIsTypedEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        TerminalModes modes(terminal_, terminal_);
+        modes.set(TerminalMode::kTyping);
+        raise(SIGINT);
+        _exit(7);
+      },
+      testing::KilledBySignal(SIGINT), "");
+}
+
+}  // namespace
+}  // namespace ibid
