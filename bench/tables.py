@@ -85,8 +85,13 @@ def promise(label, goal, measured):
     return label, "", {"goal": goal, "measured": measured}
 
 
-def architecture(label, model):
-    return label, f"model={model}"
+# The prompt is as long as the model's speed allows.
+def architecture(label, model, prefill):
+    return label, f"model={model}", {
+        "prefill, tokens/s": f"{prefill}: {{engine=ibid; what=prefill; at={prefill}; digits=3}}",
+        "llama.cpp": f"{{engine=llama.cpp; what=prefill; at={prefill}; digits=3}}",
+        "ratio": IBID_TO_LLAMA % ("prefill", prefill, "prefill", prefill),
+    }
 
 
 TABLES = {
@@ -149,9 +154,9 @@ TABLES = {
         "empty": "Not measured yet.",
         "columns": {
             "": "",
-            "prefill of 512, tokens/s": "{engine=ibid; what=prefill; at=512; digits=3}",
-            "llama.cpp": "{engine=llama.cpp; what=prefill; at=512; digits=3}",
-            "ratio": IBID_TO_LLAMA % ("prefill", 512, "prefill", 512),
+            "prefill, tokens/s": "",
+            "llama.cpp": "",
+            "ratio": "",
             "aim": "{file=aims; engine=aim; model=other architectures; what=prefill}",
             "decode, tokens/s": "{engine=ibid; what=decode; at=0; digits=3}",
             "llama.cpp #2": "{engine=llama.cpp; what=decode; at=0; digits=3}",
@@ -164,12 +169,12 @@ TABLES = {
                 "{engine=ibid; what=memory; digits=4} / {engine=llama.cpp; what=memory; digits=4}",
         },
         "lines": [
-            architecture("Qwen3-0.6B", "Qwen3-0.6B*"),
-            architecture("Gemma3-1B", "Gemma3-1B*"),
-            architecture("Qwen3-4B", "Qwen3-4B*"),
-            architecture("Gemma3-4B", "Gemma3-4B*"),
-            architecture("Qwen3-30B-A3B, 12 layers", "Qwen3-30B-A3B*"),
-            architecture("gpt-oss-20b, 8 layers", "gpt-oss-20b*"),
+            architecture("Qwen3-0.6B", "Qwen3-0.6B*", 512),
+            architecture("Gemma3-1B", "Gemma3-1B*", 512),
+            architecture("Qwen3-4B", "Qwen3-4B*", 128),
+            architecture("Gemma3-4B", "Gemma3-4B*", 128),
+            architecture("Qwen3-30B-A3B, 12 layers", "Qwen3-30B-A3B*", 64),
+            architecture("gpt-oss-20b, 8 layers", "gpt-oss-20b*", 64),
         ],
     },
     "formats": {

@@ -23,6 +23,7 @@ int keys = -1;
 int screen = -1;
 termios modes_of[3];
 volatile sig_atomic_t current = 0;  // a TerminalMode
+volatile sig_atomic_t late_interrupts = 0;  // of this mode
 bool installed = false;
 struct sigaction before_ending[kNEnding];
 struct sigaction before_stop, before_continue;
@@ -36,8 +37,13 @@ void apply(TerminalMode mode) {
   write_all(mode == TerminalMode::kFound ? kPasteAsTyped : kPasteInBrackets);
 }
 
-
 void on_end(int signal) {
+  // A Ctrl-C that was meant for an answer may come a moment after its last word, when nobody waits for it any more.
+  // It must not end the conversation. Somebody who wants that presses it again.
+  if (signal == SIGINT && static_cast<TerminalMode>(current) == TerminalMode::kAnswering) {
+    late_interrupts = late_interrupts + 1;
+    if (late_interrupts == 1) return;
+  }
   TerminalModes::restore_in_handler();
   struct sigaction by_default {};
   by_default.sa_handler = SIG_DFL;
@@ -115,6 +121,7 @@ void TerminalModes::set(TerminalMode mode) {
   const auto before = static_cast<TerminalMode>(current);
   const bool between_ours = mode != TerminalMode::kFound && before != TerminalMode::kFound;
   current = static_cast<sig_atomic_t>(mode);
+  late_interrupts = 0;
   if (mode != TerminalMode::kFound && !TerminalModes::may_touch(keys)) return;
   if (between_ours) {
     tcsetattr(keys, TCSANOW, &modes_of[static_cast<int>(mode)]);

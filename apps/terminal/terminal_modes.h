@@ -13,7 +13,9 @@ namespace ibid {
 enum class TerminalMode : uint8_t {
   kFound,      // it echoes and edits by itself
   kTyping,     // every key comes at once, Ctrl-C and Ctrl-Z included
-  kAnswering,  // keys come at once and unseen; Ctrl-C and Ctrl-Z are signals
+  // Keys come at once and unseen; Ctrl-C and Ctrl-Z are signals. Where nobody handles SIGINT, the first one is
+  // ignored, because the answer that it was meant for has just ended; the second one ends the process.
+  kAnswering,
 };
 
 // At most one in the process. set() is for one thread.
