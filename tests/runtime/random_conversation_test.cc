@@ -56,7 +56,8 @@ TEST(RandomConversationTest, EveryLawHoldsAfterEveryCall) {
 
 // Runs this program again, for the test that goes on with what was left. Returns its exit status, -1 when it has none.
 int run_elsewhere(const std::string& directory, uint64_t seed) {
-  const std::string program = "/proc/self/exe", filter = std::string("--gtest_filter=") + kOther;
+  const std::string program = "/proc/self/exe";
+  const std::string filter = std::string("--gtest_filter=").append(kOther);
   std::vector<std::string> words = {program, filter, "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
   std::vector<std::string> variables = {"IBID_RANDOM_DIRECTORY=" + directory,
                                         "IBID_RANDOM_SEED=" + std::to_string(seed)};
