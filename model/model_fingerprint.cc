@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "weights/gguf_reader.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -39,16 +40,17 @@ Result<std::vector<uint64_t>> hash_weights(const ModelFile& file, int n_threads)
   return hashes;
 }
 
-// Arrays that describe_metadata() shortens.
-Status add_vocabulary(const ModelFile& file, FingerprintBuilder& builder) {
-  for (const char* key : {"tokenizer.ggml.tokens", "tokenizer.ggml.merges"}) {
-    TRY_ASSIGN(const auto strings, file.get_strings(key));
-    if (!strings) continue;
-    builder.add(key, strings->size());
-    for (const std::string_view text : *strings) builder.add("", text);
+// Every value whole: describe_metadata() shortens what people would not read, and the windows of layers 9 and up, say,
+// are in an array that it shortens.
+void add_gguf_metadata(const ModelFile& file, FingerprintBuilder& builder) {
+  for (const GgufEntry& entry : gguf_entries(file)) {
+    builder.add(entry.key, static_cast<uint64_t>(entry.type));
+    builder.add(entry.key, static_cast<uint64_t>(entry.element_type));
+    builder.add(entry.key, entry.payload);
   }
-  TRY_ASSIGN(const auto types, file.get_ints("tokenizer.ggml.token_type"));
-  if (types) builder.add("types", std::as_bytes(std::span(*types)));
+}
+
+Status add_companions(const ModelFile& file, FingerprintBuilder& builder) {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
     TRY_ASSIGN(const auto text, file.companion(name));
     if (text) builder.add(name, *text);
@@ -75,12 +77,9 @@ Result<Fingerprint> fingerprint_model(const ModelFile& file, const ModelOptions&
   builder.add("context", max_seq_len);
   builder.add("kv type", static_cast<uint64_t>(layout.dtype()));
   add_layout(layout, builder);
-  for (const ModelFile::MetadataLine& line : file.describe_metadata()) {
-    builder.add(line.key, line.type);
-    builder.add(line.key, line.value);
-  }
+  if (file.container() == Container::kGguf) add_gguf_metadata(file, builder);
   if (file.config_json() != nullptr) builder.add("config.json", json_to_string(*file.config_json()));
-  TRY(add_vocabulary(file, builder));
+  TRY(add_companions(file, builder));
   for (const std::string& name : file.tensor_names()) {
     const TensorView& tensor = *file.find_tensor(name);
     builder.add(name, static_cast<uint64_t>(tensor.dtype));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/kernels/stored_pages.h"
-#include "tests/reference/naive_attention.h"
+#include "tests/oracle/softmax_attention.h"
 
 namespace ibid {
 namespace {
@@ -178,6 +178,10 @@ TEST_P(AttentionTest, PagesBeforeTheWindowAreNotRead) {
   EXPECT_TRUE(same_bits(run(best(), layer, {{&stored, 980, 20}}, 2), before));
 }
 
+oracle::Vector wide(const float* values, size_t n) {
+  return Eigen::Map<const Eigen::RowVectorXf>(values, static_cast<oracle::Index>(n)).cast<double>();
+}
+
 // Largest error of any output against double, with keys and values as stored, or as they were before storing.
 double largest_error(const Kernels& kernels, const Layer& layer, const StoredPages& stored, bool as_stored) {
   const AttentionShape shape = layer.shape();
@@ -186,25 +190,28 @@ double largest_error(const Kernels& kernels, const Layer& layer, const StoredPag
   const auto got = run(kernels, layer, {rows}, 1);
   double worst = 0;
   for (size_t h = 0; h < shape.n_heads; ++h) {
-    std::vector<std::vector<float>> k(stored.n_positions(), std::vector<float>(dim)), v = k;
+    oracle::Matrix k(stored.n_positions(), dim), v(stored.n_positions(), dim);
+    std::vector<float> key(dim), value(dim);
     for (size_t p = 0; p < stored.n_positions(); ++p) {
-      kernels.kv_load(stored.block, stored.head(p / 64, h / group), p % 64, k[p].data(), v[p].data());
-      if (as_stored) continue;
-      std::copy_n(stored.k(p, h / group), dim, k[p].begin());
-      std::copy_n(stored.v(p, h / group), dim, v[p].begin());
+      kernels.kv_load(stored.block, stored.head(p / 64, h / group), p % 64, key.data(), value.data());
+      if (!as_stored) {
+        std::copy_n(stored.k(p, h / group), dim, key.begin());
+        std::copy_n(stored.v(p, h / group), dim, value.begin());
+      }
+      k.row(static_cast<oracle::Index>(p)) = wide(key.data(), dim);
+      v.row(static_cast<oracle::Index>(p)) = wide(value.data(), dim);
     }
-    const NaiveAttention rule{double{shape.scale}, double{shape.softcap}, shape.sinks != nullptr,
-                              shape.sinks == nullptr ? 0.0 : double{shape.sinks[h]}};
+    oracle::Scores rule{double{shape.scale}, double{shape.softcap}, std::nullopt};
+    if (shape.sinks != nullptr) rule.sink = double{shape.sinks[h]};
     for (size_t i = 0; i < rows.n_rows; ++i) {
       const size_t position = rows.first_position + i;
       const size_t begin = shape.window != 0 && position + 1 > shape.window ? position + 1 - shape.window : 0;
+      const auto first = static_cast<oracle::Index>(begin), n = static_cast<oracle::Index>(position + 1 - begin);
       const auto q = query(layer, stored, position);
-      const auto want = naive_attention(
-          rule, &q[h * dim], dim, begin, position + 1, [&](size_t p) { return k[p]; },
-          [&](size_t p) { return v[p]; });
-      for (size_t d = 0; d < dim; ++d) {
-        worst = std::max(worst, std::fabs(double{got[i * layer.stride() + h * dim + d]} - want[d]));
-      }
+      const oracle::Vector want =
+          oracle::attend(rule, wide(&q[h * dim], dim), k.middleRows(first, n), v.middleRows(first, n));
+      const oracle::Vector out = wide(&got[i * layer.stride() + h * dim], dim);
+      worst = std::max(worst, (out - want).cwiseAbs().maxCoeff());
     }
   }
   return worst;

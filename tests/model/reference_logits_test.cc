@@ -1,6 +1,6 @@
 // The numbers themselves: logits of tiny checkpoints against those that outside implementations give them
-// (tests/golden/logits and, where the reference data is there, Hugging Face), and against the naive transformer
-// for files of every weight type.
+// (tests/golden/logits and, where the reference data is there, Hugging Face), and against the oracle
+// (tests/oracle/transformer.h) for files of every weight type.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include "base/json_limits.h"
 #include "model/architecture/architectures.h"
 #include "model/load_model.h"
-#include "tests/reference/naive_transformer.h"
+#include "tests/oracle/transformer.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
@@ -274,26 +274,28 @@ struct Quality {
   double mean_kl = 0;
 };
 
-// How far `model` is from the naive transformer on the same file.
-Quality against_naive(const TinyModel& tiny, const ModelOptions& options) {
+// How far a model is from the oracle on the same file.
+Quality against_oracle(const TinyModel& tiny, const ModelOptions& options) {
   const TempDir dir;
   const std::string path = dir.file("tiny.gguf");
   write_tiny_model(tiny, path);
   const auto file = open(path);
   const Tokens tokens = random_tokens(90, tiny.vocab_size, 3);
-  const auto wanted = NaiveTransformer(*file, *read_config(*file)).logits(tokens);
+  const oracle::Matrix wanted = oracle::logits(*file, *read_config(*file), tokens);
   const auto got = all_logits(**load_language_model(*file, options), tokens);
   Quality quality;
   for (size_t i = 0; i < tokens.size(); ++i) {
+    const oracle::Vector row = wanted.row(static_cast<oracle::Index>(i));
     double z_wanted = 0;
     double z_got = 0;
     for (size_t j = 0; j < tiny.vocab_size; ++j) {
-      quality.max_dlogit = std::max(quality.max_dlogit, std::abs(static_cast<double>(got[i][j]) - wanted[i][j]));
-      z_wanted += std::exp(wanted[i][j]);
+      const double logit = row[static_cast<oracle::Index>(j)];
+      quality.max_dlogit = std::max(quality.max_dlogit, std::abs(static_cast<double>(got[i][j]) - logit));
+      z_wanted += std::exp(logit);
       z_got += std::exp(static_cast<double>(got[i][j]));
     }
     for (size_t j = 0; j < tiny.vocab_size; ++j) {
-      const double log_p = wanted[i][j] - std::log(z_wanted);
+      const double log_p = row[static_cast<oracle::Index>(j)] - std::log(z_wanted);
       quality.mean_kl += std::exp(log_p) * (log_p - (static_cast<double>(got[i][j]) - std::log(z_got)));
     }
   }
@@ -301,7 +303,7 @@ Quality against_naive(const TinyModel& tiny, const ModelOptions& options) {
   return quality;
 }
 
-TEST(ReferenceLogits, ReferenceModeIsTheNaiveTransformerForEveryWeightType) {
+TEST(ReferenceLogits, ReferenceModeIsTheOracleForEveryWeightType) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
                             DType::kQ5_0, DType::kQ5_1, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kTQ1_0,
                             DType::kTQ2_0, DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS, DType::kIQ2_XS,
@@ -311,8 +313,8 @@ TEST(ReferenceLogits, ReferenceModeIsTheNaiveTransformerForEveryWeightType) {
     TinyModel tiny;
     tiny.matrix_dtype = tiny.embed_dtype = tiny.head_dtype = dtype;
     if (dtype_block(dtype).values > 32) tiny.n_layers = 2, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
-    const Quality reference = against_naive(tiny, {.numerics = Numerics::kReference, .kv_dtype = KvDType::kF32});
-    const Quality exact = against_naive(tiny, {.kv_dtype = KvDType::kF32});
+    const Quality reference = against_oracle(tiny, {.numerics = Numerics::kReference, .kv_dtype = KvDType::kF32});
+    const Quality exact = against_oracle(tiny, {.kv_dtype = KvDType::kF32});
     std::printf("%-5s reference max |dlogit| %.1e, exact %.1e, mean KL %.1e\n", std::string(dtype_name(dtype)).c_str(),
                 reference.max_dlogit, exact.max_dlogit, exact.mean_kl);
     EXPECT_LE(reference.max_dlogit, 1e-4);
@@ -334,21 +336,21 @@ TEST(ReferenceLogits, OddShapesBiasesAndTiedHeads) {
   TinyModel ungrouped;
   ungrouped.n_kv_heads = ungrouped.n_heads;
   for (const TinyModel& tiny : {biased, tied, odd, single_kv_head, ungrouped}) {
-    EXPECT_LE(against_naive(tiny, {.numerics = Numerics::kReference, .kv_dtype = KvDType::kF32}).max_dlogit, 1e-4);
-    EXPECT_LE(against_naive(tiny, {.kv_dtype = KvDType::kF32}).max_dlogit, 1e-4);
+    EXPECT_LE(against_oracle(tiny, {.numerics = Numerics::kReference, .kv_dtype = KvDType::kF32}).max_dlogit, 1e-4);
+    EXPECT_LE(against_oracle(tiny, {.kv_dtype = KvDType::kF32}).max_dlogit, 1e-4);
   }
 }
 
 TEST(ReferenceLogits, SmallerCacheTypesCostLittle) {
-  const double f16 = against_naive({}, {.kv_dtype = KvDType::kF16}).mean_kl;
-  const double int8 = against_naive({}, {.kv_dtype = KvDType::kInt8}).mean_kl;
+  const double f16 = against_oracle({}, {.kv_dtype = KvDType::kF16}).mean_kl;
+  const double int8 = against_oracle({}, {.kv_dtype = KvDType::kInt8}).mean_kl;
   std::printf("mean KL of F16 rows %.1e, of INT8 rows %.1e\n", f16, int8);
   EXPECT_LE(f16, 1e-6);
   EXPECT_LE(int8, 1e-3);
 }
 
 TEST(ReferenceLogits, FastModeIsCloseWhereManyRowsMeetFloatWeights) {
-  EXPECT_LE(against_naive({}, {.numerics = Numerics::kFast, .kv_dtype = KvDType::kF32}).max_dlogit, 1e-4);
+  EXPECT_LE(against_oracle({}, {.numerics = Numerics::kFast, .kv_dtype = KvDType::kF32}).max_dlogit, 1e-4);
 }
 
 }  // namespace

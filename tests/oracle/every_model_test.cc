@@ -1,0 +1,290 @@
+// Every architecture against the oracle: each checkpoint that can be reached, and made models of every weight type. And
+// the oracle itself against the logits of Hugging Face.
+//
+// How far the model may be from the oracle is measured, not chosen. Reference numerics add in double, but they keep
+// every activation as a float, which rounds it by up to 2^-24 of its size. So the oracle is computed a second time with
+// every weight off by up to 2^-24 of its size. The logits are allowed four times what that moves them (an activation is
+// rounded more than once on its way: by a norm, a product, a residual), and one rounding of the largest logit. A model
+// that is sensitive gets a wide bound, one that is not a narrow one: 1e-6 to 5e-5 for logits of size 2 to 10.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "base/check.h"
+#include "model/architecture/architecture.h"
+#include "model/architecture/architectures.h"
+#include "model/load_model.h"
+#include "tests/oracle/transformer.h"
+#include "tests/support/paths.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_model.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+namespace {
+
+namespace fs = std::filesystem;
+using oracle::Index;
+using oracle::Matrix;
+
+constexpr double kFloatRounding = 0x1p-24;  // of a number of size 1
+// Exact numerics also add in float: with float weights, up to 9 times the noise was measured. With quantised weights
+// they have int8 activations, which is another matter (reference_logits_test.cc).
+constexpr double kReferenceFactor = 4, kExactFactor = 20;
+// Hugging Face computes in float: its own distance from double is up to 5e-5 (README.md of the reference data).
+constexpr double kHuggingFaceBound = 1e-4;
+
+std::unique_ptr<ModelFile> open(const std::string& path) {
+  auto file = open_model_file(path);
+  CHECK(file.ok()) << file.status().to_string();
+  return *std::move(file);
+}
+
+template <typename T>
+std::vector<T> values_of(const TensorView& tensor) {
+  std::vector<T> values(tensor.shape.elements());
+  CHECK(values.size() * sizeof(T) == tensor.data.size());
+  std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  return values;
+}
+
+Matrix matrix_of(const std::vector<float>& values, size_t n_rows) {
+  using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const auto rows = static_cast<Index>(n_rows), cols = static_cast<Index>(values.size() / n_rows);
+  return Eigen::Map<const Floats>(values.data(), rows, cols).cast<double>();
+}
+
+Matrix model_logits(const ModelFile& file, Numerics numerics, size_t context, TokenSpan tokens) {
+  const auto model = load_language_model(
+      file, {.numerics = numerics, .kv_dtype = KvDType::kF32, .n_threads = 1, .max_seq_len = context});
+  CHECK(model.ok()) << model.status().to_string();
+  KvPagePool pool((*model)->kv_layout(), size_t{64} << 20);
+  KvCacheEntry entry(pool);
+  Logits logits;
+  const SequenceChunk chunk{&entry, tokens, WantLogits::kAll};
+  const Status status = (*model)->forward(std::span(&chunk, 1), {}, logits);
+  CHECK(status.ok()) << status.to_string();
+  std::vector<float> rows;
+  for (size_t i = 0; i < logits.n_rows(); ++i) rows.insert(rows.end(), logits.row(i).begin(), logits.row(i).end());
+  return matrix_of(rows, logits.n_rows());
+}
+
+double distance(const Matrix& a, const Matrix& b) {
+  CHECK(a.rows() == b.rows() && a.cols() == b.cols()) << a.rows() << " x " << a.cols();
+  const double largest = (a - b).cwiseAbs().maxCoeff();
+  return std::isnan(largest) ? INFINITY : largest;
+}
+
+// A rule that asks for the length takes the context for it: a short sequence wants a model with a short context.
+size_t context_for(const ModelConfig& config, size_t length) {
+  for (const RopeRule& rule : config.ropes) {
+    const auto original = static_cast<size_t>(rule.original_max_positions);
+    if (rule.kind == RopeRule::Kind::kLongrope && length <= original) return original;
+  }
+  return 0;
+}
+
+// What was measured of one model; the largest of its sequences.
+struct Distances {
+  double reference = 0, reference_bound = 0;
+  double exact = 0, exact_bound = 0;
+  double hugging_face = -1;  // the oracle's; -1: there are no logits of Hugging Face
+  void take(const Distances& other) {
+    reference = std::max(reference, other.reference);
+    reference_bound = std::max(reference_bound, other.reference_bound);
+    exact = std::max(exact, other.exact);
+    exact_bound = std::max(exact_bound, other.exact_bound);
+    hugging_face = std::max(hugging_face, other.hugging_face);
+  }
+};
+
+bool has_float_weights(const ModelFile& file) {
+  return std::ranges::all_of(file.tensor_names(), [&](const std::string& name) {
+    return dtype_is_float(file.find_tensor(name)->dtype);
+  });
+}
+
+Distances measure(const ModelFile& file, const ModelConfig& config, const Tokens& tokens, const Matrix* hugging_face) {
+  const size_t context = context_for(config, tokens.size());
+  const Matrix wanted = oracle::logits(file, config, tokens, {.context = context});
+  const Matrix moved = oracle::logits(file, config, tokens, {.context = context, .weight_noise = kFloatRounding});
+  const double noise = distance(moved, wanted);
+  const double last_rounding = kFloatRounding * wanted.cwiseAbs().maxCoeff();
+  Distances d;
+  d.reference = distance(model_logits(file, Numerics::kReference, context, tokens), wanted);
+  d.reference_bound = kReferenceFactor * noise + last_rounding;
+  d.exact = distance(model_logits(file, Numerics::kExact, context, tokens), wanted);
+  d.exact_bound = has_float_weights(file) ? kExactFactor * noise + last_rounding : INFINITY;
+  if (hugging_face != nullptr) d.hugging_face = distance(*hugging_face, wanted);
+  return d;
+}
+
+void expect_within_bounds(const std::string& name, const Distances& d) {
+  EXPECT_LE(d.reference, d.reference_bound);
+  EXPECT_LE(d.exact, d.exact_bound);
+  EXPECT_LE(d.hugging_face, kHuggingFaceBound);
+  std::printf("%-26s reference %.1e of %.1e, exact %.1e", name.c_str(), d.reference, d.reference_bound, d.exact);
+  if (d.hugging_face >= 0) std::printf(", oracle to Hugging Face %.1e", d.hugging_face);
+  std::printf("\n");
+}
+
+// The ids and logits of logits.safetensors, where it is there; else random ids.
+Distances measure_all(const ModelFile& file, const ModelConfig& config, const std::string& logits_path) {
+  if (!fs::exists(logits_path)) return measure(file, config, random_tokens(100, config.vocab_size, 3), nullptr);
+  const auto logits = open(logits_path);
+  Distances d;
+  for (const std::string n : {"0", "1"}) {
+    const auto ids = values_of<int64_t>(*logits->find_tensor("ids." + n));
+    const Matrix wanted = matrix_of(values_of<float>(*logits->find_tensor("logits." + n)), ids.size());
+    d.take(measure(file, config, Tokens(ids.begin(), ids.end()), &wanted));
+  }
+  return d;
+}
+
+std::set<std::string> directories_in(const std::string& path) {
+  std::set<std::string> directories;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (entry.is_directory()) directories.insert(entry.path());
+  }
+  return directories;
+}
+
+// A model, where there is one of a supported architecture in `path`. Adds its architecture's row to `reached`.
+bool expect_oracle(const std::string& path, const std::string& logits_path, std::set<const Architecture*>& reached) {
+  SCOPED_TRACE(path);
+  const auto file = open_model_file(path);
+  if (!file.ok()) return false;
+  const auto config = read_config(**file);
+  if (!config.ok()) {
+    EXPECT_EQ(config.status().code(), ErrorCode::kUnsupported) << config.status().to_string();
+    return false;
+  }
+  reached.insert(find_architecture(**file)->row);
+  expect_within_bounds(fs::path(path).filename(), measure_all(**file, *config, logits_path));
+  return true;
+}
+
+std::set<const Architecture*> expect_committed() {
+  std::set<const Architecture*> reached;
+  for (const char* folder : {"families", "logits", "packed"}) {
+    for (const std::string& path : directories_in(golden_dir() + "/" + folder)) {
+      EXPECT_TRUE(expect_oracle(path, path + "/logits.safetensors", reached)) << path;
+      const std::string gguf = path + "/model.gguf";
+      if (!fs::exists(gguf)) continue;
+      EXPECT_TRUE(expect_oracle(gguf, path + "/logits.safetensors", reached)) << gguf;
+    }
+  }
+  return reached;
+}
+
+TEST(EveryModel, CommittedCheckpoints) { EXPECT_GE(expect_committed().size(), 11u); }
+
+// With the reference data, every row of kArchitectures is held.
+TEST(EveryModel, CheckpointsOfTheReferenceData) {
+  IBID_NEED_SHARED(shared);
+  std::set<const Architecture*> reached = expect_committed();
+  size_t n_models = 0;
+  for (const std::string& path : directories_in(shared + "/reference/tiny")) {
+    n_models += expect_oracle(path, path + "/logits.safetensors", reached) ? 1 : 0;
+  }
+  EXPECT_GE(n_models, 40u);
+  std::set<std::string> unreached;
+  for (const std::string& name : supported_architectures()) unreached.insert(name);
+  for (const Architecture* row : reached) {
+    for (const std::string_view name : {row->gguf_name, row->hf_model_type, row->written_dense, row->written_moe}) {
+      unreached.erase(std::string(name));
+    }
+  }
+  // Two rows that are read from another section of config.json, and else are the rows of their text models
+  // (ReferenceLogits.KeysOfTextAreTheSameInASectionAndOutside).
+  EXPECT_EQ(unreached, (std::set<std::string>{"qwen2_5_vl", "qwen2_vl", "qwen2vl"}));
+}
+
+constexpr DType kWeightTypes[] = {
+    DType::kF32,    DType::kF16,   DType::kBF16,  DType::kQ8_0,   DType::kQ4_0,  DType::kQ4_1,  DType::kQ5_0,
+    DType::kQ5_1,   DType::kQ2_K,  DType::kQ3_K,  DType::kQ4_K,   DType::kQ5_K,  DType::kQ6_K,  DType::kTQ1_0,
+    DType::kTQ2_0,  DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS,
+    DType::kIQ3_S,  DType::kIQ4_XS, DType::kIQ4_NL, DType::kMXFP4, DType::kNVFP4};
+
+void expect_made_model(const std::string& name, const TinyModel& tiny) {
+  SCOPED_TRACE(name);
+  const TempDir dir;
+  const std::string path = dir.file("tiny.gguf");
+  write_tiny_model(tiny, path);
+  const auto file = open(path);
+  const auto config = read_config(*file);
+  ASSERT_TRUE(config.ok()) << config.status().to_string();
+  expect_within_bounds(name, measure(*file, *config, random_tokens(40, tiny.vocab_size, 3), nullptr));
+}
+
+TEST(EveryModel, MadeModelsOfEveryWeightType) {
+  for (const DType dtype : kWeightTypes) {
+    TinyModel tiny;
+    tiny.matrix_dtype = tiny.embed_dtype = tiny.head_dtype = dtype;
+    const bool large_blocks = dtype_block(dtype).values > 32;
+    if (large_blocks) tiny.n_layers = 2, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
+    expect_made_model(std::string(dtype_name(dtype)), tiny);
+    tiny.n_experts = 5, tiny.shared_ffn_dim = tiny.expert_ffn_dim = large_blocks ? 256 : 64;
+    expect_made_model(std::string(dtype_name(dtype)) + " experts", tiny);
+  }
+}
+
+TEST(EveryModel, MadeModelsOfOddShapes) {
+  TinyModel biased, tied, odd, one_kv_head, ungrouped;
+  biased.biases = true;
+  tied.tied = true;
+  // Nothing is a multiple of a vector.
+  odd.n_heads = 6, odd.n_kv_heads = 3, odd.head_dim = 10, odd.dim = 52, odd.ffn_dim = 70, odd.vocab_size = 77;
+  one_kv_head.n_kv_heads = 1;
+  ungrouped.n_kv_heads = ungrouped.n_heads;
+  expect_made_model("biased", biased);
+  expect_made_model("tied", tied);
+  expect_made_model("odd", odd);
+  expect_made_model("one KV head", one_kv_head);
+  expect_made_model("ungrouped", ungrouped);
+}
+
+// A bound that a wrong model keeps too would prove nothing. These are the smallest mistakes that come to mind: each is
+// made in the oracle, and is outside the bound of the model without it.
+TEST(EveryModel, BoundsAreNarrowEnoughForSmallMistakes) {
+  const std::string path = golden_dir() + "/families/llama4_text";
+  const auto file = open(path);
+  const ModelConfig config = *read_config(*file);
+  const Tokens tokens = random_tokens(100, config.vocab_size, 5);
+  const Matrix right = oracle::logits(*file, config, tokens);
+  const Distances d = measure(*file, config, tokens, nullptr);
+  const auto expect_seen = [&](const char* what, const ModelConfig& wrong) {
+    EXPECT_GT(distance(oracle::logits(*file, wrong, tokens), right), 2 * d.exact_bound) << what;
+  };
+  ModelConfig wrong = config;
+  wrong.norm_eps *= 1.1f;
+  expect_seen("epsilon of norms", wrong);
+  wrong = config;
+  for (RopeRule& rule : wrong.ropes) rule.theta *= 1.001;
+  expect_seen("base of rope", wrong);
+  wrong = config;
+  wrong.attention_scale *= 1.001f;
+  expect_seen("scale of scores", wrong);
+  wrong = config;
+  wrong.query_growth *= 1.01;
+  expect_seen("growth of queries", wrong);
+  wrong = config;
+  wrong.moe.router.n_experts_active += 1;
+  expect_seen("one expert more", wrong);
+  wrong = config;
+  for (LayerConfig& layer : wrong.layers) layer.chunked = false;
+  expect_seen("chunks", wrong);
+  wrong = config;
+  for (LayerConfig& layer : wrong.layers) layer.window = 99;
+  expect_seen("a window that hides the first position from the last alone", wrong);
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,16 @@
+// RMSNorm (Zhang & Sennrich 2019) and LayerNorm (Ba et al. 2016), each row for itself.
+#pragma once
+
+#include "model/architecture/config.h"
+#include "tests/oracle/numbers.h"
+
+namespace ibid::oracle {
+
+// An empty weight counts as ones, an empty bias as zeros.
+Matrix rms_norm(const Matrix& x, const Vector& weight, double eps);
+Matrix layer_norm(const Matrix& x, const Vector& weight, const Vector& bias, double eps);
+
+// The norm that the model has, with its epsilon.
+Matrix norm(const ModelConfig& config, const Matrix& x, const Vector& weight, const Vector& bias = {});
+
+}  // namespace ibid::oracle

@@ -1,0 +1,22 @@
+// What attention adds to x, before any norm behind it: projections, norms of heads, rope, who sees whom, gates.
+// Sources: Vaswani et al. 2017; Ainslie et al. 2023 (GQA); Beltagy et al. 2020 (windows); Henry et al. 2020 (norms of
+// queries and keys); Meta 2025 (Llama 4: chunks, growing queries); DeepSeek-V2 2024 (latent attention).
+#pragma once
+
+#include <vector>
+
+#include "tests/oracle/model.h"
+
+namespace ibid::oracle {
+
+// W_o attend(q, k, v) of rows h at positions 0, 1, 2 ...  cache: [KV layers], of which it fills the layer's own.
+Matrix self_attention(const Model& model, size_t layer, const Matrix& h, std::vector<KeysAndValues>& cache);
+
+// Latent attention's queries [T, H (nope + rope)], keys likewise, and values [T, H value_dim].
+struct Expanded {
+  Matrix queries;
+  KeysAndValues kv;
+};
+Expanded expand_latents(const Model& model, size_t layer, const Matrix& h);
+
+}  // namespace ibid::oracle

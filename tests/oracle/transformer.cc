@@ -1,0 +1,133 @@
+// Shapes: T rows, D dim, V vocab_size.
+#include "tests/oracle/transformer.h"
+
+#include <cmath>
+#include <vector>
+
+#include "tests/oracle/layer_inputs.h"
+#include "tests/oracle/mlp.h"
+#include "tests/oracle/model.h"
+#include "tests/oracle/norms.h"
+#include "tests/oracle/self_attention.h"
+#include "tests/oracle/streams.h"
+
+namespace ibid::oracle {
+
+namespace {
+
+using enum TensorRole;
+
+// x = E[token] (+ P[position])
+Matrix embed(const Model& model, TokenSpan tokens) {
+  const ModelConfig& c = model.config;
+  const Matrix embeddings = model.weights.matrix(kEmbed);
+  Matrix x(static_cast<Index>(tokens.size()), static_cast<Index>(c.dim));
+  for (Index i = 0; i < x.rows(); ++i) {
+    x.row(i) = static_cast<double>(c.embed_scale) * embeddings.row(tokens[static_cast<size_t>(i)]);
+  }
+  if (c.learned_positions) x += model.weights.matrix(kPositions).topRows(x.rows());
+  return x;
+}
+
+// What attention or the MLP reads: x itself where norms stand behind only.
+Matrix norm_before(const Model& model, size_t layer, TensorRole weight, TensorRole bias, const Matrix& x) {
+  const ModelConfig& c = model.config;
+  if (c.norm_places == NormPlaces::kAfter) return x;
+  const Vector b = c.norm == NormKind::kLayer ? model.weights.vector(bias, layer) : Vector();
+  return norm(c, x, model.weights.norm(weight, layer), b);
+}
+
+// What is added to x.
+Matrix finish(const Model& model, size_t layer, TensorRole weight, const Matrix& given) {
+  const ModelConfig& c = model.config;
+  const Matrix normed =
+      c.norm_places == NormPlaces::kBefore ? given : norm(c, given, model.weights.norm(weight, layer));
+  return static_cast<double>(c.residual_scale) * normed;
+}
+
+// Menghani et al. 2024 (LAuReL): a low-rank way around attention.  x: with what attention gave
+Matrix with_laurel(const Model& model, size_t layer, const Matrix& x, const Matrix& h) {
+  if (model.config.laurel_rank == 0) return x;
+  const FileTensors& w = model.weights;
+  const Matrix low = linear(linear(h, w.matrix(kLaurelLeft, layer)), w.matrix(kLaurelRight, layer));
+  return (x + h + norm(model.config, low, w.norm(kLaurelNorm, layer))) / std::sqrt(2.0);
+}
+
+Matrix feed_forward(const Model& model, size_t layer, const Matrix& x, const Matrix& h) {
+  const LayerConfig& of_layer = model.config.layers[layer];
+  if (!of_layer.has_experts) return mlp(model, layer, h);
+  if (of_layer.ffn_dim != 0) return mlp_beside_experts(model, layer, x, h);
+  return experts(model, layer, h, h);
+}
+
+// x behind the attention and the MLP of a layer.
+Matrix run_layer(const Model& model, size_t layer, const Matrix& x, std::vector<KeysAndValues>& cache) {
+  const Matrix h = norm_before(model, layer, kAttnNorm, kAttnNormBias, x);
+  Matrix y = x + finish(model, layer, kAttnPostNorm, self_attention(model, layer, h, cache));
+  y = with_laurel(model, layer, y, h);
+  Matrix read;
+  if (!model.config.parallel) {
+    read = norm_before(model, layer, kFfnNorm, kFfnNormBias, y);
+  } else {   // Wang & Komatsuzaki 2021: the MLP reads x as attention did, through attention's norm or its own
+    const bool has_own = model.weights.vector(kFfnNorm, layer).size() > 0;
+    read = has_own ? norm_before(model, layer, kFfnNorm, kFfnNormBias, x) : h;
+  }
+  return y + finish(model, layer, kFfnPostNorm, feed_forward(model, layer, y, read));
+}
+
+// All layers, each with what the token gives it.
+Matrix run_layers(const Model& model, TokenSpan tokens, Matrix x) {
+  const ModelConfig& c = model.config;
+  std::vector<KeysAndValues> cache(c.n_layers);
+  const std::vector<Matrix> inputs = c.layer_inputs.used() ? layer_inputs(model, tokens, x) : std::vector<Matrix>();
+  for (size_t l = 0; l < c.n_layers; ++l) {
+    x = run_layer(model, l, x, cache);
+    if (!inputs.empty()) x += from_layer_input(model, l, x, inputs[l]);
+    if (!c.scaled_layers) continue;
+    const Vector scale = model.weights.vector(kOutScale, l);
+    if (scale.size() > 0) x *= scale[0];
+  }
+  return x;
+}
+
+// The same where several streams take the place of x.
+Matrix run_layers_on_streams(const Model& model, TokenSpan tokens, const Matrix& x) {
+  const ModelConfig& c = model.config;
+  std::vector<KeysAndValues> cache(c.n_layers);
+  const std::vector<Matrix> inputs = c.layer_inputs.used() ? layer_inputs(model, tokens, x) : std::vector<Matrix>();
+  Streams streams = spread(model, x);
+  for (size_t l = 0; l < c.n_layers; ++l) {
+    const Streams predicted = predict(model, l, streams);
+    streams = correct(model, l, predicted, run_layer(model, l, predicted[c.altup.active], cache));
+    if (inputs.empty()) continue;
+    Matrix active = streams[c.altup.active];
+    if (c.altup.scales_active) active *= model.weights.vector(kAltUpScale, l).asDiagonal();
+    const Matrix given = from_layer_input(model, l, active, inputs[l]);
+    for (size_t s = 1; s < streams.size(); ++s) streams[s] += given;  // all but the first get it
+  }
+  return gather(model, streams);
+}
+
+// logits = W_head norm(x)
+Matrix head(const Model& model, const Matrix& x) {
+  const ModelConfig& c = model.config;
+  const Vector bias = c.norm == NormKind::kLayer ? model.weights.vector(kFinalNormBias) : Vector();
+  Matrix w = c.tied ? Matrix() : model.weights.matrix(kLmHead);
+  if (w.size() == 0) w = model.weights.matrix(kEmbed);
+  Matrix logits = static_cast<double>(c.logit_scale) * linear(norm(c, x, model.weights.norm(kFinalNorm), bias), w);
+  const auto cap = static_cast<double>(c.logit_softcap);
+  if (cap != 0) logits = cap * (logits.array() / cap).tanh();
+  return logits;
+}
+
+}  // namespace
+
+Matrix logits(const ModelFile& file, const ModelConfig& config, TokenSpan tokens, const Options& options) {
+  Model model{config, FileTensors(file, config, options.weight_noise), {}};
+  const size_t context = options.context == 0 ? config.trained_context : options.context;
+  for (const RopeRule& rule : config.ropes) model.ropes.push_back(make_rope(file, rule, context));
+  const Matrix x = embed(model, tokens);
+  return head(model, config.altup.used() ? run_layers_on_streams(model, tokens, x) : run_layers(model, tokens, x));
+}
+
+}  // namespace ibid::oracle
