@@ -2,9 +2,12 @@
 #   the installed package looks for the same ones.
 # ibid_library(<folder> DEPENDS ... PRIVATE_DEPENDS ... [EXCLUDE <regex>]): the static library of one layer. Its files are
 #   those of the folder: a list of them would be a second thing to keep. EXCLUDE: those that are not for every machine.
-# ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA]): the layer's GoogleTest executable, made of
-#   the folder's files or of SOURCES. ISA reruns the whole of it, but for the tests of the real model, with each lesser
-#   instruction set forced.
+# ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA] [SHARDS <n>] [FAST <filter>]): the layer's
+#   GoogleTest executable, made of the folder's files or of SOURCES. ISA reruns the whole of it, but for the tests of the
+#   real model, with each lesser instruction set forced. ctest knows the tests in three ways:
+#     ctest             test by test (label single), a process each: for one who works on a layer, ctest -R KvCacheEntry
+#     ctest -C Whole    the whole program as <folder>.all, in SHARDS processes: what ./run test runs, without the singles
+#     ctest -C Fast     <folder>.fast, those that FAST names (a GoogleTest filter): what ./run test --fast runs
 include(GoogleTest)
 
 # Options structs are filled by designated initialisers; what is left out has its default.
@@ -103,15 +106,17 @@ if(EXISTS /proc/cpuinfo)
   list(POP_BACK IBID_LESSER_ISAS)
 endif()
 
-# The whole of a test program in a few processes, for ctest to spread over the cores: NAME.1of4 and so on. They are
-# long, so they start first.
-function(ibid_add_shards name target arguments environment)
-  set(n_shards 4)
-  foreach(shard RANGE 1 ${n_shards})
-    math(EXPR index "${shard} - 1")
-    add_test(NAME ${name}.${shard}of${n_shards} COMMAND ${target} ${arguments})
-    set_tests_properties(${name}.${shard}of${n_shards} PROPERTIES TIMEOUT 1800 COST 1000
-      ENVIRONMENT "${environment};GTEST_TOTAL_SHARDS=${n_shards};GTEST_SHARD_INDEX=${index}")
+# A test program in n processes, for ctest to spread over the cores: NAME.1of4 and so on. They are longer than single
+# tests, so they start first. What each of its tests did is written to test_results/ (tests/summarize.py).
+#   ibid_add_shards(<name> <target> <n> [CONFIGURATIONS ...] [LABELS ...] [ARGUMENTS ...] [ENVIRONMENT ...])
+function(ibid_add_shards name target n_shards)
+  cmake_parse_arguments(ARG "" "" "CONFIGURATIONS;LABELS;ARGUMENTS;ENVIRONMENT" ${ARGN})
+  foreach(number RANGE 1 ${n_shards})
+    math(EXPR index "${number} - 1")
+    set(shard ${name}.${number}of${n_shards})
+    add_test(NAME ${shard} CONFIGURATIONS ${ARG_CONFIGURATIONS} COMMAND ${target} --gtest_brief=1 ${ARG_ARGUMENTS})
+    set_tests_properties(${shard} PROPERTIES TIMEOUT 1800 COST 1000 LABELS "${ARG_LABELS}"
+      ENVIRONMENT "${ARG_ENVIRONMENT};GTEST_TOTAL_SHARDS=${n_shards};GTEST_SHARD_INDEX=${index};GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/test_results/${shard}.xml")
   endforeach()
 endfunction()
 
@@ -124,11 +129,14 @@ function(ibid_test_options target)
 endfunction()
 
 function(ibid_test folder)
-  cmake_parse_arguments(ARG "ISA" "" "SOURCES;ALSO;EXCEPT;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "ISA" "SHARDS;FAST" "SOURCES;ALSO;EXCEPT;DEPENDS" ${ARGN})
   set(target ${folder}_test)
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
     list(REMOVE_ITEM ARG_SOURCES "" ${ARG_EXCEPT})
+  endif()
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
   endif()
   find_package(GTest REQUIRED)
   add_executable(${target} ${ARG_SOURCES} ${ARG_ALSO})
@@ -137,13 +145,19 @@ function(ibid_test folder)
   ibid_reuse_precompiled(${target} ibid_test_headers)
   if(IBID_SANITIZE)
     # A process that starts under a sanitizer takes longer than most tests.
-    ibid_add_shards(${folder}.all ${target} "--gtest_brief=1" "")
+    ibid_add_shards(${folder}.all ${target} 4)
   else()
-    gtest_discover_tests(${target} TEST_PREFIX ${folder}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+    gtest_discover_tests(${target} TEST_PREFIX ${folder}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS single)
+    ibid_add_shards(${folder}.all ${target} ${ARG_SHARDS} CONFIGURATIONS Whole)
+    if(ARG_FAST)
+      math(EXPR n_fast "(${ARG_SHARDS} + 1) / 2")
+      ibid_add_shards(${folder}.fast ${target} ${n_fast} CONFIGURATIONS Fast LABELS fast ARGUMENTS --gtest_filter=${ARG_FAST})
+      add_dependencies(fast_tests ${target})
+    endif()
   endif()
   if(ARG_ISA)
     foreach(isa IN LISTS IBID_LESSER_ISAS)
-      ibid_add_shards(${folder}.isa.${isa} ${target} "--gtest_brief=1;--gtest_filter=-*RealModel*" IBID_FORCE_ISA=${isa})
+      ibid_add_shards(${folder}.isa.${isa} ${target} 4 ARGUMENTS --gtest_filter=-*RealModel* ENVIRONMENT IBID_FORCE_ISA=${isa})
     endforeach()
   endif()
 endfunction()

@@ -1,7 +1,8 @@
 """check_run.py RUN: what `./run` says in a pipe, with tools that only pretend to build.
 
 How long it will take comes before the build, few lines come from it, and when it fails the errors do, with the place of
-the rest. What the program prints is the only thing on standard output.
+the rest. What the program prints is the only thing on standard output. `./run test` gives ctest what each of its forms
+stands for, and its exit status is that of ctest.
 """
 import os
 import pathlib
@@ -14,6 +15,8 @@ STEPS = 210
 TOOLS = {
     "dpkg-query": 'for package; do echo "installed $package"; done',
     "nproc": "echo 2",
+    "ctest": 'echo "ctest $*"; exit ${CTEST_STATUS:-0}',
+    "python3": 'echo "summarize ${1##*/}"',
     "cmake": 'echo cmake says much; mkdir -p build/release; touch build/release/build.ninja',
     "ninja": f'''case "$*" in
   *build.ninja*) exit 0 ;;
@@ -36,9 +39,9 @@ def main(run):
             (tools / name).chmod(0o755)
         environment = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": directory}
 
-        def start(**more):
-            return subprocess.run([tree / "run", "inspect", "two words"], stdin=subprocess.DEVNULL, capture_output=True,
-                                  text=True, env=environment | more, check=False)
+        def start(*arguments, **more):
+            return subprocess.run([tree / "run", *(arguments or ("inspect", "two words"))], stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, env=environment | more, check=False)
 
         def want(condition, what, done):
             if not condition:
@@ -54,6 +57,20 @@ def main(run):
         want(len(said) < 5 and said[0].startswith(f"run: building release: {STEPS} steps, about 6 minutes on 2 cores"),
              "how long it takes, and little more", done)
         want(log.read_text(encoding="utf-8").count("\n") == STEPS, "the log has everything", done)
+
+        every = start("test")
+        want(every.returncode == 0 and "ctest --preset release --parallel 2 --no-tests=error -C Whole -LE ^single$\n" in
+             every.stdout and every.stdout.endswith("summarize summarize.py\n"), "all tests, whole, and a summary", every)
+        fast = start("test", "--fast")
+        want(fast.returncode == 0 and " -C Fast -L ^fast$\nsummarize summarize.py\n" in fast.stdout, "the fast tests", fast)
+        single = start("test", "--preset", "dev", "-R", "a test")
+        want(single.returncode == 0 and single.stdout.endswith("ctest --preset dev --parallel 2 -R a test\n"),
+             "single tests", single)
+        for arguments in (["test"], ["test", "--fast"], ["test", "-R", "x"]):
+            failing = start(*arguments, CTEST_STATUS="8")
+            want(failing.returncode == 8, f"{arguments}: the exit status of ctest", failing)
+        usage = start("help")
+        want("test --fast" in usage.stdout, "--help knows the fast tests", usage)
 
 
 if __name__ == "__main__":
