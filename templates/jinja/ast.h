@@ -21,8 +21,8 @@ using Symbol = uint32_t;  // index into Program's names
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
 
-using Filter = Value (*)(Interpreter&, const Value& subject, const Arguments&);
-using Test = bool (*)(Interpreter&, const Value& subject, const Arguments&);
+using Filter = Value (*)(Evaluator&, const Value& subject, const Arguments&);
+using Test = bool (*)(Evaluator&, const Value& subject, const Arguments&);
 
 struct CallArguments {
   std::vector<ExprPtr> positional;

@@ -8,15 +8,15 @@
 
 namespace ibid::jinja {
 
-AttributeGetter::AttributeGetter(Interpreter& interpreter, const Value* attribute, bool ignore_case,
+AttributeGetter::AttributeGetter(Evaluator& evaluator, const Value* attribute, bool ignore_case,
                                  std::optional<Value> fallback)
-    : interpreter_(interpreter), ignore_case_(ignore_case), fallback_(std::move(fallback)) {
+    : evaluator_(evaluator), ignore_case_(ignore_case), fallback_(std::move(fallback)) {
   if (attribute == nullptr || attribute->is_none()) return;
   if (!attribute->is_string()) {
     parts_.push_back(*attribute);
     return;
   }
-  for (MarkedText& part : split(interpreter.state(), attribute->as_string(), ".", -1, false)) {
+  for (MarkedText& part : split(evaluator.state(), attribute->as_string(), ".", -1, false)) {
     const bool is_number = !part.empty() && part.bytes().find_first_not_of("0123456789") == std::string::npos;
     const auto index = is_number ? parse_int(part.view()) : std::nullopt;
     parts_.push_back(index ? Value::integer(*index) : Value::string(std::move(part)));
@@ -26,7 +26,7 @@ AttributeGetter::AttributeGetter(Interpreter& interpreter, const Value* attribut
 Value AttributeGetter::operator()(const Value& item) {
   Value value = item;
   for (const Value& part : parts_) {
-    value = interpreter_.item(value, part);
+    value = evaluator_.item(value, part);
     if (fallback_ && value.is_undefined()) value = *fallback_;
   }
   if (ignore_case_ && value.is_string())
@@ -40,16 +40,16 @@ Items AttributeGetter::all(std::vector<AttributeGetter>& getters, const Value& i
   return keys;
 }
 
-std::vector<AttributeGetter> attribute_getters(Interpreter& interpreter, const Value* attribute,
+std::vector<AttributeGetter> attribute_getters(Evaluator& evaluator, const Value* attribute,
                                                bool ignore_case) {
   std::vector<AttributeGetter> getters;
   if (attribute == nullptr || !attribute->is_string()) {
-    getters.emplace_back(interpreter, attribute, ignore_case);
+    getters.emplace_back(evaluator, attribute, ignore_case);
     return getters;
   }
-  for (MarkedText& part : split(interpreter.state(), attribute->as_string(), ",", -1, false)) {
+  for (MarkedText& part : split(evaluator.state(), attribute->as_string(), ",", -1, false)) {
     const Value name = Value::string(std::move(part));
-    getters.emplace_back(interpreter, &name, ignore_case);
+    getters.emplace_back(evaluator, &name, ignore_case);
   }
   return getters;
 }

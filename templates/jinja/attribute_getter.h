@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "templates/jinja/interpreter.h"
+#include "templates/jinja/evaluator.h"
 #include "templates/jinja/value.h"
 
 namespace ibid::jinja {
@@ -14,7 +14,7 @@ class AttributeGetter {
  public:
   // None: the item itself. An int, or text: parts between dots, digits as indices. ignore_case lowers
   // strings.
-  AttributeGetter(Interpreter& interpreter, const Value* attribute, bool ignore_case = false,
+  AttributeGetter(Evaluator& evaluator, const Value* attribute, bool ignore_case = false,
                   std::optional<Value> fallback = std::nullopt);
   // With several: "a,b" makes a list of keys.
   static Items all(std::vector<AttributeGetter>& getters, const Value& item);
@@ -22,14 +22,14 @@ class AttributeGetter {
   Value operator()(const Value& item);
 
  private:
-  Interpreter& interpreter_;
+  Evaluator& evaluator_;
   Items parts_;
   bool ignore_case_;
   std::optional<Value> fallback_;
 };
 
 // Parts of "a,b" as getters; one getter of the item itself when `attribute` is nullptr or None.
-std::vector<AttributeGetter> attribute_getters(Interpreter& interpreter, const Value* attribute,
+std::vector<AttributeGetter> attribute_getters(Evaluator& evaluator, const Value* attribute,
                                                bool ignore_case);
 
 }  // namespace ibid::jinja

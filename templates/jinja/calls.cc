@@ -1,13 +1,14 @@
-// Calls, filters and tests of interpreter.h.
+// Calls, filters and tests of evaluator.h.
 #include "templates/jinja/collections.h"
+#include "templates/jinja/evaluator.h"
+#include "templates/jinja/executor.h"
 #include "templates/jinja/failure.h"
 #include "templates/jinja/filters.h"
-#include "templates/jinja/interpreter.h"
 #include "templates/jinja/test_functions.h"
 
 namespace ibid::jinja {
 
-Arguments Interpreter::evaluate_arguments(const CallArguments& args, const FramePtr& frame) {
+Arguments Evaluator::evaluate_arguments(const CallArguments& args, const FramePtr& frame) {
   Arguments out;
   for (const ExprPtr& expr : args.positional) out.positional.push_back(evaluate(*expr, frame));
   for (const auto& [name, expr] : args.named) out.named.emplace_back(name, evaluate(*expr, frame));
@@ -28,24 +29,24 @@ Arguments Interpreter::evaluate_arguments(const CallArguments& args, const Frame
   return out;
 }
 
-Value Interpreter::evaluate_call(const Expr& expr, const FramePtr& frame) {
+Value Evaluator::evaluate_call(const Expr& expr, const FramePtr& frame) {
   const Value callee = evaluate(*expr.children[0], frame);
   return call(callee, evaluate_arguments(*expr.args, frame));
 }
 
-Value Interpreter::call(const Value& callee, const Arguments& arguments) {
+Value Evaluator::call(const Value& callee, const Arguments& arguments) {
   state_.meter.step();
   switch (callee.kind()) {
     case Kind::kUndefined: fail(callee.undefined_message());
     case Kind::kFunction: return callee.function_object().function(*this, arguments);
     case Kind::kMethod: return callee.method_function()(*this, callee.method_self(), arguments);
     case Kind::kMacro: return call_macro(callee.macro_object(), arguments);
-    case Kind::kLoop: return call_loop(callee.loop_object(), arguments);
+    case Kind::kLoop: return executor_.call_loop(callee.loop_object(), arguments);
     default: fail("'" + std::string(type_name(callee)) + "' object is not callable");
   }
 }
 
-void Interpreter::bind_parameters(const MacroNode& node, const Arguments& arguments, const FramePtr& frame) {
+void Evaluator::bind_parameters(const MacroNode& node, const Arguments& arguments, const FramePtr& frame) {
   const size_t n = node.parameters.size();
   std::vector<bool> given(n, false);
   for (size_t i = 0; i < arguments.positional.size() && i < n; ++i) {
@@ -93,36 +94,36 @@ void Interpreter::bind_parameters(const MacroNode& node, const Arguments& argume
   }
 }
 
-Value Interpreter::call_macro(const MacroObject& macro, const Arguments& arguments) {
+Value Evaluator::call_macro(const MacroObject& macro, const Arguments& arguments) {
   const auto level = state_.meter.enter_call();
-  FramePtr frame = inner(macro.closure != nullptr ? macro.closure : state_.root);
+  const FramePtr frame = inner_scope(macro.closure != nullptr ? macro.closure : state_.root);
   bind_parameters(*macro.node, arguments, frame);
   const int line = state_.line;
-  MarkedText text = capture([&] { execute_body(macro.node->body, frame); });
+  MarkedText text = executor_.render(macro.node->body, frame);
   state_.line = line;
   return Value::string(std::move(text));
 }
 
-Value Interpreter::evaluate_filter(const Expr& expr, const Value& subject, const FramePtr& frame) {
+Value Evaluator::evaluate_filter(const Expr& expr, const Value& subject, const FramePtr& frame) {
   if (expr.filter == nullptr) fail("No filter named '" + expr.text + "'.");
   const Arguments arguments = evaluate_arguments(*expr.args, frame);
   return expr.filter(*this, subject, arguments);
 }
 
-Value Interpreter::evaluate_test(const Expr& expr, const FramePtr& frame) {
+Value Evaluator::evaluate_test(const Expr& expr, const FramePtr& frame) {
   const Value subject = evaluate(*expr.children[0], frame);
   if (expr.test == nullptr) fail("No test named '" + expr.text + "'.");
   return Value::boolean(expr.test(*this, subject, evaluate_arguments(*expr.args, frame)));
 }
 
-Value Interpreter::apply_filter(const std::string& name, const Value& subject, const Arguments& arguments) {
+Value Evaluator::apply_filter(const std::string& name, const Value& subject, const Arguments& arguments) {
   state_.meter.step();
   const Filter filter = find_filter(name);
   if (filter == nullptr) fail("No filter named '" + name + "'.");
   return filter(*this, subject, arguments);
 }
 
-bool Interpreter::apply_test(const std::string& name, const Value& subject, const Arguments& arguments) {
+bool Evaluator::apply_test(const std::string& name, const Value& subject, const Arguments& arguments) {
   state_.meter.step();
   const Test test = find_test(name);
   if (test == nullptr) fail("No test named '" + name + "'.");

@@ -14,12 +14,12 @@ namespace {
 
 Value generator(Items items) { return Value::sequence(SequenceStyle::kGenerator, std::move(items)); }
 
-Value do_length(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_length(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "length", {});
   return Value::integer(static_cast<int64_t>(length(in.state(), subject)));
 }
 
-Value do_first(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_first(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "first", {});
   if (subject.is(Kind::kMessages)) {
     if (auto message = in.state().message(subject.index())) return std::move(*message);
@@ -29,18 +29,18 @@ Value do_first(Interpreter& in, const Value& subject, const Arguments& args) {
   return items.empty() ? Value::undefined("No first item, sequence was empty.") : items.front();
 }
 
-Value do_last(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_last(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "last", {});
   const Items items = iterate(in.state(), subject);
   return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
 }
 
-Value do_list(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_list(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "list", {});
   return Value::list(iterate(in.state(), subject));
 }
 
-Value do_join(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_join(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "join", {"d", "attribute"});
   RenderState& state = in.state();
   const MarkedText separator = parameters.has(0) ? str(state, parameters.at(0)) : MarkedText();
@@ -58,7 +58,7 @@ Value do_join(Interpreter& in, const Value& subject, const Arguments& args) {
   return Value::string(std::move(out));
 }
 
-Value do_reverse(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_reverse(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "reverse", {});
   Items items = iterate(in.state(), subject);
   std::reverse(items.begin(), items.end());
@@ -84,7 +84,7 @@ Value items_of(Keyed keyed) {
   return Value::list(std::move(items));
 }
 
-Value do_sort(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_sort(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "sort", {"reverse", "case_sensitive", "attribute"});
   RenderState& state = in.state();
   auto getters = attribute_getters(in, parameters.get(2), !parameters.flag(state, 1, false));
@@ -95,7 +95,7 @@ Value do_sort(Interpreter& in, const Value& subject, const Arguments& args) {
   return items_of(std::move(keyed));
 }
 
-Value do_unique(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_unique(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "unique", {"case_sensitive", "attribute"});
   RenderState& state = in.state();
   AttributeGetter getter(in, parameters.get(1), !parameters.flag(state, 0, false));
@@ -111,7 +111,7 @@ Value do_unique(Interpreter& in, const Value& subject, const Arguments& args) {
   return generator(std::move(items));
 }
 
-Value extreme(Interpreter& in, const Value& subject, const Arguments& args, const char* name, bool want_max) {
+Value extreme(Evaluator& in, const Value& subject, const Arguments& args, const char* name, bool want_max) {
   const Parameters parameters(args, name, {"case_sensitive", "attribute"});
   RenderState& state = in.state();
   AttributeGetter getter(in, parameters.get(1), !parameters.flag(state, 0, false));
@@ -129,14 +129,14 @@ Value extreme(Interpreter& in, const Value& subject, const Arguments& args, cons
   return items[best];
 }
 
-Value do_min(Interpreter& in, const Value& s, const Arguments& args) {
+Value do_min(Evaluator& in, const Value& s, const Arguments& args) {
   return extreme(in, s, args, "min", false);
 }
-Value do_max(Interpreter& in, const Value& s, const Arguments& args) {
+Value do_max(Evaluator& in, const Value& s, const Arguments& args) {
   return extreme(in, s, args, "max", true);
 }
 
-Value do_sum(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_sum(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "sum", {"attribute", "start"});
   AttributeGetter getter(in, parameters.get(0));
   Value total = parameters.value_or(1, Value::integer(0));
@@ -148,7 +148,7 @@ Value do_sum(Interpreter& in, const Value& subject, const Arguments& args) {
   return total;
 }
 
-Value do_items(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_items(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "items", {});
   if (subject.is_undefined()) return generator({});
   if (!subject.is_dict()) fail("Can only get item pairs from a mapping.");
@@ -161,7 +161,7 @@ Value do_items(Interpreter& in, const Value& subject, const Arguments& args) {
   return generator(std::move(items));
 }
 
-Value do_dictsort(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_dictsort(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "dictsort", {"case_sensitive", "by", "reverse"});
   RenderState& state = in.state();
   const std::string by = parameters.has(1) ? parameters.string(1).bytes() : "key";
@@ -178,7 +178,7 @@ Value do_dictsort(Interpreter& in, const Value& subject, const Arguments& args) 
   return items_of(std::move(keyed));
 }
 
-Value do_groupby(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_groupby(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "groupby", {"attribute", "default", "case_sensitive"}, 1);
   RenderState& state = in.state();
   std::optional<Value> fallback;
@@ -201,7 +201,7 @@ Value do_groupby(Interpreter& in, const Value& subject, const Arguments& args) {
   return Value::list(std::move(groups));
 }
 
-Value do_batch(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_batch(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "do_batch", {"linecount", "fill_with"}, 1);
   const int64_t width = parameters.integer(0, 1);
   Items rows, row;
@@ -220,7 +220,7 @@ Value do_batch(Interpreter& in, const Value& subject, const Arguments& args) {
   return generator(std::move(rows));
 }
 
-Value do_slice(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_slice(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "slice", {"slices", "fill_with"}, 1);
   const Items items = iterate(in.state(), subject);
   const int64_t n = parameters.integer(0, 1);
@@ -240,14 +240,14 @@ Value do_slice(Interpreter& in, const Value& subject, const Arguments& args) {
   return generator(std::move(columns));
 }
 
-Value do_default(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_default(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "default", {"default_value", "boolean"});
   const bool use =
       subject.is_undefined() || (parameters.flag(in.state(), 1, false) && !truthy(in.state(), subject));
   return use ? parameters.value_or(0, Value::text("")) : subject;
 }
 
-Value do_attr(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_attr(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "attr", {"name"}, 1);
   // Attributes proper only: the keys of a dict are none.
   if (subject.is_dict())

@@ -25,11 +25,11 @@ std::string name_of(const Value& value) {
 }
 
 // Jinja looks at nothing that is false: None has no items.
-Items items_of(Interpreter& in, const Value& subject) {
+Items items_of(Evaluator& in, const Value& subject) {
   return truthy(in.state(), subject) ? iterate(in.state(), subject) : Items();
 }
 
-Value do_map(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_map(Evaluator& in, const Value& subject, const Arguments& args) {
   Items items = items_of(in, subject);
   if (args.positional.empty()) {
     const Value* attribute = nullptr;
@@ -55,7 +55,7 @@ Value do_map(Interpreter& in, const Value& subject, const Arguments& args) {
 }
 
 // by_attribute: the test looks at an attribute of the item. wanted: what its answer must be.
-Value choose(Interpreter& in, const Value& subject, const Arguments& args, bool by_attribute, bool wanted) {
+Value choose(Evaluator& in, const Value& subject, const Arguments& args, bool by_attribute, bool wanted) {
   const size_t skip = by_attribute ? 1 : 0;
   if (args.positional.size() < skip) fail("Missing parameter for attribute name");
   AttributeGetter getter(in, by_attribute ? &args.positional[0] : nullptr);
@@ -72,16 +72,16 @@ Value choose(Interpreter& in, const Value& subject, const Arguments& args, bool 
   return Value::sequence(SequenceStyle::kGenerator, std::move(chosen));
 }
 
-Value do_select(Interpreter& in, const Value& s, const Arguments& args) {
+Value do_select(Evaluator& in, const Value& s, const Arguments& args) {
   return choose(in, s, args, false, true);
 }
-Value do_reject(Interpreter& in, const Value& s, const Arguments& args) {
+Value do_reject(Evaluator& in, const Value& s, const Arguments& args) {
   return choose(in, s, args, false, false);
 }
-Value do_selectattr(Interpreter& in, const Value& s, const Arguments& args) {
+Value do_selectattr(Evaluator& in, const Value& s, const Arguments& args) {
   return choose(in, s, args, true, true);
 }
-Value do_rejectattr(Interpreter& in, const Value& s, const Arguments& args) {
+Value do_rejectattr(Evaluator& in, const Value& s, const Arguments& args) {
   return choose(in, s, args, true, false);
 }
 

@@ -4,10 +4,10 @@
 #include "base/utf8.h"
 #include "templates/jinja/arguments.h"
 #include "templates/jinja/collections.h"
+#include "templates/jinja/evaluator.h"
 #include "templates/jinja/failure.h"
 #include "templates/jinja/filters.h"
 #include "templates/jinja/format.h"
-#include "templates/jinja/interpreter.h"
 #include "templates/jinja/number_text.h"
 #include "templates/jinja/operators.h"
 #include "templates/jinja/text_ops.h"
@@ -17,7 +17,7 @@
 namespace ibid::jinja {
 namespace {
 
-Value change(Interpreter& in, const Value& subject, const Arguments& args, const char* name,
+Value change(Evaluator& in, const Value& subject, const Arguments& args, const char* name,
              CaseChange change) {
   const Parameters parameters(args, name, {});
   const MarkedText text = str(in.state(), subject);
@@ -26,18 +26,18 @@ Value change(Interpreter& in, const Value& subject, const Arguments& args, const
   return Value::string(change_case(text, change), subject.is_markup());
 }
 
-Value do_upper(Interpreter& in, const Value& s, const Arguments& args) {
+Value do_upper(Evaluator& in, const Value& s, const Arguments& args) {
   return change(in, s, args, "upper", CaseChange::kUpper);
 }
-Value do_lower(Interpreter& in, const Value& s, const Arguments& args) {
+Value do_lower(Evaluator& in, const Value& s, const Arguments& args) {
   return change(in, s, args, "lower", CaseChange::kLower);
 }
-Value do_capitalize(Interpreter& in, const Value& s, const Arguments& args) {
+Value do_capitalize(Evaluator& in, const Value& s, const Arguments& args) {
   return change(in, s, args, "capitalize", CaseChange::kCapitalize);
 }
 
 // Jinja's own title(): words begin after white space and - ( { [ <, an apostrophe does not end one.
-Value do_title(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_title(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "title", {});
   const MarkedText text = str(in.state(), subject);
   in.state().meter.create(2 * text.size());
@@ -66,7 +66,7 @@ Value do_title(Interpreter& in, const Value& subject, const Arguments& args) {
   return Value::string(std::move(out), subject.is_markup());
 }
 
-Value do_trim(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_trim(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "trim", {"chars"});
   const MarkedText text = str(in.state(), subject);
   const bool with_chars = parameters.has(0) && !parameters.at(0).is_none();
@@ -75,14 +75,14 @@ Value do_trim(Interpreter& in, const Value& subject, const Arguments& args) {
                        subject.is_markup());
 }
 
-Value do_replace(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_replace(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "replace", {"old", "new", "count"}, 2);
   const MarkedText text = str(in.state(), subject);
   const MarkedText old = str(in.state(), parameters.at(0)), with = str(in.state(), parameters.at(1));
   return Value::string(replace(in.state(), text, old.view(), with, parameters.integer_or_none(2, -1)));
 }
 
-Value do_indent(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_indent(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "indent", {"width", "first", "blank"});
   RenderState& state = in.state();
   if (subject.is_undefined()) fail(subject.undefined_message());
@@ -112,17 +112,17 @@ Value do_indent(Interpreter& in, const Value& subject, const Arguments& args) {
   return Value::string(std::move(out), subject.is_markup());
 }
 
-Value do_string(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_string(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "string", {});
   return subject.is_string() ? subject : Value::string(str(in.state(), subject));
 }
 
-Value do_safe(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_safe(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "safe", {});
   return Value::string(str(in.state(), subject), true);
 }
 
-Value do_escape(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_escape(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "escape", {});
   if (subject.is_markup()) return subject;
   const MarkedText text = str(in.state(), subject);
@@ -130,14 +130,14 @@ Value do_escape(Interpreter& in, const Value& subject, const Arguments& args) {
   return Value::string(escape_html(text), true);
 }
 
-Value do_forceescape(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_forceescape(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "forceescape", {});
   const MarkedText text = str(in.state(), subject);
   in.state().meter.create(text.size() * 5);
   return Value::string(escape_html(text), true);
 }
 
-Value do_truncate(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_truncate(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "truncate", {"length", "killwords", "end", "leeway"});
   const MarkedText text = str(in.state(), subject);
   const MarkedText end =
@@ -154,7 +154,7 @@ Value do_truncate(Interpreter& in, const Value& subject, const Arguments& args) 
   return Value::string(std::move(cut));
 }
 
-Value do_wordcount(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_wordcount(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "wordcount", {});
   const MarkedText text = str(in.state(), subject);
   int64_t words = 0;
@@ -169,12 +169,12 @@ Value do_wordcount(Interpreter& in, const Value& subject, const Arguments& args)
   return Value::integer(words);
 }
 
-Value do_center(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_center(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "center", {"width"});
   return Value::string(pad(in.state(), str(in.state(), subject), parameters.integer(0, 80), '^'));
 }
 
-Value do_format(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_format(Evaluator& in, const Value& subject, const Arguments& args) {
   if (!args.positional.empty() && !args.named.empty())
     fail("can't handle positional and keyword arguments at the same time");
   const Value format = Value::string(str(in.state(), subject), subject.is_markup());
@@ -190,7 +190,7 @@ std::optional<double> to_double(const Value& value) {
   return std::nullopt;
 }
 
-Value do_int(Interpreter&, const Value& subject, const Arguments& args) {
+Value do_int(Evaluator&, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "int", {"default", "base"});
   if (subject.is_undefined()) fail(subject.undefined_message());
   if (subject.is_integral()) return Value::integer(subject.as_int());
@@ -205,21 +205,21 @@ Value do_int(Interpreter&, const Value& subject, const Arguments& args) {
   return Value::integer(static_cast<int64_t>(*number));
 }
 
-Value do_float(Interpreter&, const Value& subject, const Arguments& args) {
+Value do_float(Evaluator&, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "float", {"default"});
   if (subject.is_undefined()) fail(subject.undefined_message());
   const auto number = to_double(subject);
   return number ? Value::floating(*number) : parameters.value_or(0, Value::floating(0));
 }
 
-Value do_abs(Interpreter&, const Value& subject, const Arguments& args) {
+Value do_abs(Evaluator&, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "abs", {});
   if (subject.is(Kind::kFloat)) return Value::floating(std::abs(subject.as_double()));
   if (!subject.is_integral()) fail("bad operand type for abs(): '" + std::string(type_name(subject)) + "'");
   return subject.as_int() < 0 ? negate(subject) : plus(subject);
 }
 
-Value do_round(Interpreter&, const Value& subject, const Arguments& args) {
+Value do_round(Evaluator&, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "round", {"precision", "method"});
   if (!subject.is_number())
     fail("type " + std::string(type_name(subject)) + " doesn't define __round__ method");
@@ -241,7 +241,7 @@ Value do_round(Interpreter&, const Value& subject, const Arguments& args) {
   return Value::floating(parse_float(format_float(value, static_cast<int>(precision), 'f')).value_or(value));
 }
 
-Value do_tojson(Interpreter& in, const Value& subject, const Arguments& args) {
+Value do_tojson(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonStyle style;
   style.ensure_ascii = parameters.flag(in.state(), 0, false);

@@ -7,10 +7,10 @@
 
 namespace ibid::jinja {
 
-class Interpreter;
+class Evaluator;
 
 Value format_percent(RenderState& state, const Value& format, const Value& arguments);
-Value format_braces(Interpreter& interpreter, const Value& format, const Arguments& arguments);
+Value format_braces(Evaluator& evaluator, const Value& format, const Arguments& arguments);
 
 // `text` padded with `fill` to `width` characters. align: '<', '>' or '^' (str.center's way of rounding).
 MarkedText pad(RenderState& state, const MarkedText& text, int64_t width, char align,

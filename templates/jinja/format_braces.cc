@@ -1,9 +1,9 @@
 // str.format of format.h: '{} {0} {name.attribute[key]!r:>8}'.
 #include "templates/jinja/collections.h"
+#include "templates/jinja/evaluator.h"
 #include "templates/jinja/failure.h"
 #include "templates/jinja/format.h"
 #include "templates/jinja/format_spec.h"
-#include "templates/jinja/interpreter.h"
 #include "templates/jinja/number_text.h"
 #include "templates/jinja/value_text.h"
 
@@ -12,8 +12,8 @@ namespace {
 
 class BraceFormatter {
  public:
-  BraceFormatter(Interpreter& interpreter, const Value& format, const Arguments& arguments)
-      : in_(interpreter), state_(interpreter.state()), format_(format.as_string()), arguments_(arguments) {}
+  BraceFormatter(Evaluator& evaluator, const Value& format, const Arguments& arguments)
+      : in_(evaluator), state_(evaluator.state()), format_(format.as_string()), arguments_(arguments) {}
 
   MarkedText run() {
     const std::string_view text = format_.view();
@@ -98,7 +98,7 @@ class BraceFormatter {
     return arguments_.positional[static_cast<size_t>(*given)];
   }
 
-  Interpreter& in_;
+  Evaluator& in_;
   RenderState& state_;
   const MarkedText& format_;
   const Arguments& arguments_;
@@ -109,8 +109,8 @@ class BraceFormatter {
 
 }  // namespace
 
-Value format_braces(Interpreter& interpreter, const Value& format, const Arguments& arguments) {
-  MarkedText text = BraceFormatter(interpreter, format, arguments).run();
+Value format_braces(Evaluator& evaluator, const Value& format, const Arguments& arguments) {
+  MarkedText text = BraceFormatter(evaluator, format, arguments).run();
   return Value::string(under_format(format, std::move(text)), format.is_markup());
 }
 

@@ -2,15 +2,15 @@
 
 #include "templates/jinja/arguments.h"
 #include "templates/jinja/collections.h"
+#include "templates/jinja/evaluator.h"
 #include "templates/jinja/failure.h"
-#include "templates/jinja/interpreter.h"
 #include "templates/jinja/strftime.h"
 #include "templates/jinja/value_text.h"
 
 namespace ibid::jinja {
 namespace {
 
-Value global_range(Interpreter& in, const Arguments& args) {
+Value global_range(Evaluator& in, const Arguments& args) {
   const Parameters parameters(args, "range", {"start", "stop", "step"}, 1);
   const bool only_stop = !parameters.has(1);
   const int64_t start = only_stop ? 0 : parameters.integer(0, 0);
@@ -27,7 +27,7 @@ Value global_range(Interpreter& in, const Arguments& args) {
 }
 
 // dict(...): a dict or pairs, and keywords.
-Value make_dict(Interpreter& in, const Arguments& args) {
+Value make_dict(Evaluator& in, const Arguments& args) {
   RenderState& state = in.state();
   if (args.positional.size() > 1)
     fail("dict expected at most 1 argument, got " + std::to_string(args.positional.size()));
@@ -54,7 +54,7 @@ Value make_dict(Interpreter& in, const Arguments& args) {
   return dict.build();
 }
 
-Value global_namespace(Interpreter& in, const Arguments& args) {
+Value global_namespace(Evaluator& in, const Arguments& args) {
   Attributes attributes;
   const auto put = [&](const std::string& name, const Value& value) {
     for (auto& [key, old] : attributes) {
@@ -74,12 +74,12 @@ Value global_namespace(Interpreter& in, const Arguments& args) {
   return in.make_namespace(std::move(attributes));
 }
 
-Value global_raise(Interpreter& in, const Arguments& args) {
+Value global_raise(Evaluator& in, const Arguments& args) {
   const Parameters parameters(args, "raise_exception", {"message"}, 1);
   throw Failure{ErrorCode::kTemplateRaise, str(in.state(), parameters.at(0)).bytes()};
 }
 
-Value global_strftime(Interpreter& in, const Arguments& args) {
+Value global_strftime(Evaluator& in, const Arguments& args) {
   const Parameters parameters(args, "strftime_now", {"fmt"}, 1);
   const MarkedText& format = parameters.string(0);
   return Value::text(format_time(in.state(), in.now(), format.bytes()), format.safe_origin());

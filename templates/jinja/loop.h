@@ -1,4 +1,4 @@
-// LoopObject: the `loop` variable, and the iteration behind it. Advanced by the interpreter (loops.cc).
+// LoopObject: the `loop` variable, and the iteration behind it. Advanced by loops.h.
 #pragma once
 
 #include <cstddef>

@@ -5,20 +5,20 @@
 
 #include "templates/jinja/arguments.h"
 #include "templates/jinja/collections.h"
+#include "templates/jinja/evaluator.h"
 #include "templates/jinja/failure.h"
-#include "templates/jinja/interpreter.h"
 #include "templates/jinja/operators.h"
 
 namespace ibid::jinja {
 namespace {
 
-Value dict_get(Interpreter& in, const Value& self, const Arguments& args) {
+Value dict_get(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "get", {"key", "default"}, 1);
   if (auto value = dict_find(in.state(), self, parameters.at(0))) return std::move(*value);
   return parameters.value_or(1, Value::none());
 }
 
-Value dict_view(Interpreter& in, const Value& self, const Arguments& args, const char* name,
+Value dict_view(Evaluator& in, const Value& self, const Arguments& args, const char* name,
                 SequenceStyle style) {
   const Parameters parameters(args, name, {});
   Items items;
@@ -34,23 +34,23 @@ Value dict_view(Interpreter& in, const Value& self, const Arguments& args, const
   return Value::sequence(style, std::move(items));
 }
 
-Value dict_items(Interpreter& in, const Value& self, const Arguments& args) {
+Value dict_items(Evaluator& in, const Value& self, const Arguments& args) {
   return dict_view(in, self, args, "items", SequenceStyle::kItems);
 }
-Value dict_keys(Interpreter& in, const Value& self, const Arguments& args) {
+Value dict_keys(Evaluator& in, const Value& self, const Arguments& args) {
   return dict_view(in, self, args, "keys", SequenceStyle::kKeys);
 }
-Value dict_values(Interpreter& in, const Value& self, const Arguments& args) {
+Value dict_values(Evaluator& in, const Value& self, const Arguments& args) {
   return dict_view(in, self, args, "values", SequenceStyle::kValues);
 }
 
 // Values do not change, so a copy is the thing itself.
-Value copy(Interpreter&, const Value& self, const Arguments& args) {
+Value copy(Evaluator&, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "copy", {});
   return self;
 }
 
-Value list_index(Interpreter& in, const Value& self, const Arguments& args) {
+Value list_index(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "index", {"value"}, 1);
   const Items items = iterate(in.state(), self);
   for (size_t i = 0; i < items.size(); ++i) {
@@ -59,7 +59,7 @@ Value list_index(Interpreter& in, const Value& self, const Arguments& args) {
   fail("the value is not in the list");
 }
 
-Value list_count(Interpreter& in, const Value& self, const Arguments& args) {
+Value list_count(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "count", {"value"}, 1);
   const Items items = iterate(in.state(), self);
   return Value::integer(std::count_if(items.begin(), items.end(), [&](const Value& item) {

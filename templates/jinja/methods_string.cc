@@ -1,9 +1,9 @@
 // Methods of str.
 #include "templates/jinja/arguments.h"
 #include "templates/jinja/collections.h"
+#include "templates/jinja/evaluator.h"
 #include "templates/jinja/failure.h"
 #include "templates/jinja/format.h"
-#include "templates/jinja/interpreter.h"
 #include "templates/jinja/methods.h"
 #include "templates/jinja/operators.h"
 #include "templates/jinja/text_ops.h"
@@ -13,7 +13,7 @@ namespace ibid::jinja {
 namespace {
 
 template <CaseChange kChange>
-Value change(Interpreter& in, const Value& self, const Arguments& args) {
+Value change(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "str method", {});
   in.state().meter.create(self.bytes().size());
   in.state().meter.scan(kCaseCost * self.bytes().size());
@@ -21,7 +21,7 @@ Value change(Interpreter& in, const Value& self, const Arguments& args) {
 }
 
 template <Side kSide>
-Value strip_method(Interpreter& in, const Value& self, const Arguments& args) {
+Value strip_method(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "strip", {"chars"});
   const bool with_chars = parameters.has(0) && !parameters.at(0).is_none();
   return Value::string(with_chars ? strip(in.state(), self.as_string(), kSide, parameters.string(0).view())
@@ -36,7 +36,7 @@ Value to_list(std::vector<MarkedText> parts, bool markup) {
 }
 
 template <bool kFromRight>
-Value split_method(Interpreter& in, const Value& self, const Arguments& args) {
+Value split_method(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, kFromRight ? "rsplit" : "split", {"sep", "maxsplit"});
   const int64_t max = parameters.integer(1, -1);
   if (!parameters.has(0) || parameters.at(0).is_none()) {
@@ -47,7 +47,7 @@ Value split_method(Interpreter& in, const Value& self, const Arguments& args) {
   return to_list(split(in.state(), self.as_string(), separator.view(), max, kFromRight), self.is_markup());
 }
 
-Value splitlines(Interpreter& in, const Value& self, const Arguments& args) {
+Value splitlines(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "splitlines", {"keepends"});
   return to_list(split_lines(in.state(), self.as_string(), parameters.flag(in.state(), 0, false)),
                  self.is_markup());
@@ -70,7 +70,7 @@ Window window(RenderState& state, std::string_view text, const Parameters& param
 }
 
 template <bool kAtEnd>
-Value affix(Interpreter& in, const Value& self, const Arguments& args) {
+Value affix(Evaluator& in, const Value& self, const Arguments& args) {
   const char* name = kAtEnd ? "endswith" : "startswith";
   const Parameters parameters(args, name, {"prefix", "start", "end"}, 1);
   const Window part = window(in.state(), self.bytes(), parameters);
@@ -94,7 +94,7 @@ Value affix(Interpreter& in, const Value& self, const Arguments& args) {
 enum class Missing { kMinusOne, kFails };
 
 template <bool kFromRight, Missing kMissing>
-Value find(Interpreter& in, const Value& self, const Arguments& args) {
+Value find(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "find", {"sub", "start", "end"}, 1);
   const std::string_view wanted = parameters.string(0).view();
   const Window part = window(in.state(), self.bytes(), parameters);
@@ -108,7 +108,7 @@ Value find(Interpreter& in, const Value& self, const Arguments& args) {
   return Value::integer(-1);
 }
 
-Value count(Interpreter& in, const Value& self, const Arguments& args) {
+Value count(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "count", {"sub", "start", "end"}, 1);
   const std::string_view wanted = parameters.string(0).view();
   const Window part = window(in.state(), self.bytes(), parameters);
@@ -122,7 +122,7 @@ Value count(Interpreter& in, const Value& self, const Arguments& args) {
   return Value::integer(n);
 }
 
-Value replace_method(Interpreter& in, const Value& self, const Arguments& args) {
+Value replace_method(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "replace", {"old", "new", "count"}, 2);
   const int64_t max = parameters.integer(2, -1);
   return Value::string(
@@ -130,7 +130,7 @@ Value replace_method(Interpreter& in, const Value& self, const Arguments& args) 
       self.is_markup());
 }
 
-Value join(Interpreter& in, const Value& self, const Arguments& args) {
+Value join(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "join", {"iterable"}, 1);
   MarkedText out;
   const Items items = iterate(in.state(), parameters.at(0));
@@ -148,7 +148,7 @@ Value join(Interpreter& in, const Value& self, const Arguments& args) {
 }
 
 template <char kAlign>
-Value justify(Interpreter& in, const Value& self, const Arguments& args) {
+Value justify(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "justify", {"width", "fillchar"}, 1);
   const std::string_view fill = parameters.has(1) ? parameters.string(1).view() : std::string_view(" ");
   if (count_chars(fill) != 1) fail("The fill character must be exactly one character long");
@@ -158,7 +158,7 @@ Value justify(Interpreter& in, const Value& self, const Arguments& args) {
                        self.is_markup());
 }
 
-Value zfill(Interpreter& in, const Value& self, const Arguments& args) {
+Value zfill(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "zfill", {"width"}, 1);
   const MarkedText& text = self.as_string();
   const size_t sign = !text.empty() && (text.bytes()[0] == '-' || text.bytes()[0] == '+') ? 1 : 0;
@@ -170,7 +170,7 @@ Value zfill(Interpreter& in, const Value& self, const Arguments& args) {
 }
 
 template <bool kFromRight>
-Value partition(Interpreter& in, const Value& self, const Arguments& args) {
+Value partition(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "partition", {"sep"}, 1);
   const MarkedText& separator = parameters.string(0);
   if (separator.empty()) fail("empty separator");
@@ -188,7 +188,7 @@ Value partition(Interpreter& in, const Value& self, const Arguments& args) {
 }
 
 template <bool kSuffix>
-Value remove_affix(Interpreter& in, const Value& self, const Arguments& args) {
+Value remove_affix(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "removeprefix", {"affix"}, 1);
   const std::string_view part = parameters.string(0).view();
   const MarkedText& text = self.as_string();
@@ -199,7 +199,7 @@ Value remove_affix(Interpreter& in, const Value& self, const Arguments& args) {
       self.is_markup());
 }
 
-Value expandtabs(Interpreter& in, const Value& self, const Arguments& args) {
+Value expandtabs(Evaluator& in, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "expandtabs", {"tabsize"});
   const int64_t size = std::max<int64_t>(parameters.integer(0, 8), 0);
   const MarkedText& text = self.as_string();

@@ -11,7 +11,7 @@ bool is_ascii(uint32_t c) { return c < 0x80; }
 
 // True when `text` is not empty (or kEmpty) and every character is of the class.
 template <bool (*kClass)(uint32_t), bool kEmpty = false>
-Value all_of(Interpreter&, const Value& self, const Arguments& args) {
+Value all_of(Evaluator&, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "str method", {});
   const std::string_view text = self.bytes();
   for (size_t i = 0; i < text.size();) {
@@ -24,7 +24,7 @@ Value all_of(Interpreter&, const Value& self, const Arguments& args) {
 
 // islower, isupper: at least one letter of that case and none of another.
 template <bool (*kWanted)(uint32_t), bool (*kUnwanted)(uint32_t)>
-Value has_case(Interpreter&, const Value& self, const Arguments& args) {
+Value has_case(Evaluator&, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "str method", {});
   const std::string_view text = self.bytes();
   bool any = false;
@@ -37,7 +37,7 @@ Value has_case(Interpreter&, const Value& self, const Arguments& args) {
   return Value::boolean(any);
 }
 
-Value istitle(Interpreter&, const Value& self, const Arguments& args) {
+Value istitle(Evaluator&, const Value& self, const Arguments& args) {
   const Parameters parameters(args, "istitle", {});
   const std::string_view text = self.bytes();
   bool any = false, previous_cased = false;

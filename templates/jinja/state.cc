@@ -21,6 +21,12 @@ void Frame::set(Symbol symbol, Value value) {
   variables.emplace_back(symbol, std::move(value));
 }
 
+FramePtr inner_scope(const FramePtr& frame) {
+  auto scope = std::make_shared<Frame>();
+  scope->parent = frame;
+  return scope;
+}
+
 RenderState::~RenderState() {
   for (const FramePtr& frame : captured) frame->variables.clear();
 }

@@ -1,8 +1,8 @@
 // RenderState: what one render holds while it runs, and a record of what it has looked at.
 //
-// MessageReads makes O(new messages) possible. Every look at the messages passes through it, so that a checkpoint
-// knows which messages it depends on, how many it knows to exist, and whether anything was asked whose answer a
-// further message changes (then nothing after that is final).
+// MessageReads makes O(new messages) possible. Every look at the messages passes through it, so that a
+// checkpoint knows which messages it depends on, how many it knows to exist, and whether anything was asked
+// whose answer a further message changes (then nothing after that is final).
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,9 @@ struct Frame {
   void set(Symbol symbol, Value value);
 };
 using FramePtr = std::shared_ptr<Frame>;
+
+// A new scope inside of `frame`.
+FramePtr inner_scope(const FramePtr& frame);
 
 struct MessageReads {
   size_t messages = 0;             // only messages [0, messages) were read

@@ -3,9 +3,9 @@
 #include "base/utf8.h"
 #include "templates/jinja/arguments.h"
 #include "templates/jinja/collections.h"
+#include "templates/jinja/evaluator.h"
 #include "templates/jinja/failure.h"
 #include "templates/jinja/filters.h"
-#include "templates/jinja/interpreter.h"
 #include "templates/jinja/operators.h"
 #include "templates/jinja/unicode_text.h"
 #include "templates/jinja/value_text.h"
@@ -17,7 +17,7 @@ void no_arguments(const Arguments& args, const char* name) { const Parameters pa
 
 // A test that needs nothing but the value.
 template <bool (*kTest)(const Value&)>
-bool simple(Interpreter&, const Value& value, const Arguments& args) {
+bool simple(Evaluator&, const Value& value, const Arguments& args) {
   no_arguments(args, "test");
   return kTest(value);
 }
@@ -43,18 +43,18 @@ bool is_sequence(const Value& v) {
   return v.is_undefined() || v.is_string() || v.is_dict() || v.is(Kind::kMessages) || is_indexable(v);
 }
 
-bool test_iterable(Interpreter&, const Value& value, const Arguments& args) {
+bool test_iterable(Evaluator&, const Value& value, const Arguments& args) {
   no_arguments(args, "iterable");
   return is_iterable(value);
 }
 
 template <CompareOp kOp>
-bool test_compare(Interpreter& in, const Value& value, const Arguments& args) {
+bool test_compare(Evaluator& in, const Value& value, const Arguments& args) {
   const Parameters parameters(args, "comparison", {"other"}, 1);
   return compare(in.state(), kOp, value, parameters.at(0));
 }
 
-bool test_sameas(Interpreter& in, const Value& value, const Arguments& args) {
+bool test_sameas(Evaluator& in, const Value& value, const Arguments& args) {
   const Parameters parameters(args, "sameas", {"other"}, 1);
   const Value& other = parameters.at(0);
   if (value.kind() != other.kind()) return false;
@@ -64,27 +64,27 @@ bool test_sameas(Interpreter& in, const Value& value, const Arguments& args) {
   return equals(in.state(), value, other);
 }
 
-bool divides(Interpreter& in, const Value& value, const Value& divisor, int64_t wanted) {
+bool divides(Evaluator& in, const Value& value, const Value& divisor, int64_t wanted) {
   const Value rest = arithmetic(in.state(), ExprKind::kMod, value, divisor);
   return equals(in.state(), rest, Value::integer(wanted));
 }
 
-bool test_even(Interpreter& in, const Value& value, const Arguments& args) {
+bool test_even(Evaluator& in, const Value& value, const Arguments& args) {
   no_arguments(args, "even");
   return divides(in, value, Value::integer(2), 0);
 }
 
-bool test_odd(Interpreter& in, const Value& value, const Arguments& args) {
+bool test_odd(Evaluator& in, const Value& value, const Arguments& args) {
   no_arguments(args, "odd");
   return divides(in, value, Value::integer(2), 1);
 }
 
-bool test_divisibleby(Interpreter& in, const Value& value, const Arguments& args) {
+bool test_divisibleby(Evaluator& in, const Value& value, const Arguments& args) {
   const Parameters parameters(args, "divisibleby", {"num"}, 1);
   return divides(in, value, parameters.at(0), 0);
 }
 
-bool has_case(Interpreter& in, const Value& value, bool (*wanted)(uint32_t), bool (*unwanted)(uint32_t)) {
+bool has_case(Evaluator& in, const Value& value, bool (*wanted)(uint32_t), bool (*unwanted)(uint32_t)) {
   const MarkedText text = str(in.state(), value);
   bool any = false;
   for (size_t i = 0; i < text.size();) {
@@ -96,22 +96,22 @@ bool has_case(Interpreter& in, const Value& value, bool (*wanted)(uint32_t), boo
   return any;
 }
 
-bool test_lower(Interpreter& in, const Value& value, const Arguments& args) {
+bool test_lower(Evaluator& in, const Value& value, const Arguments& args) {
   no_arguments(args, "lower");
   return has_case(in, value, is_lower, is_upper);
 }
 
-bool test_upper(Interpreter& in, const Value& value, const Arguments& args) {
+bool test_upper(Evaluator& in, const Value& value, const Arguments& args) {
   no_arguments(args, "upper");
   return has_case(in, value, is_upper, is_lower);
 }
 
-bool test_filter(Interpreter&, const Value& value, const Arguments& args) {
+bool test_filter(Evaluator&, const Value& value, const Arguments& args) {
   no_arguments(args, "filter");
   return value.is_string() && find_filter(value.bytes()) != nullptr;
 }
 
-bool test_test(Interpreter&, const Value& value, const Arguments& args) {
+bool test_test(Evaluator&, const Value& value, const Arguments& args) {
   no_arguments(args, "test");
   return value.is_string() && find_test(value.bytes()) != nullptr;
 }

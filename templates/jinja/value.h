@@ -20,7 +20,7 @@
 
 namespace ibid::jinja {
 
-class Interpreter;
+class Evaluator;
 struct Arguments;
 struct DictObject;
 struct Frame;
@@ -73,8 +73,8 @@ struct MacroObject : Object {
   std::shared_ptr<Frame> closure;  // nullptr: the template's outermost frame
 };
 
-using Function = Value (*)(Interpreter&, const Arguments&);
-using Method = Value (*)(Interpreter&, const Value& self, const Arguments&);
+using Function = Value (*)(Evaluator&, const Arguments&);
+using Method = Value (*)(Evaluator&, const Value& self, const Arguments&);
 struct FunctionObject : Object {
   std::string name;
   Function function = nullptr;

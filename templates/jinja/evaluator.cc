@@ -1,0 +1,193 @@
+// Expressions of evaluator.h, attributes and items, and assignments.
+#include "templates/jinja/evaluator.h"
+
+#include "templates/jinja/collections.h"
+#include "templates/jinja/executor.h"
+#include "templates/jinja/failure.h"
+#include "templates/jinja/loops.h"
+#include "templates/jinja/methods.h"
+#include "templates/jinja/operators.h"
+#include "templates/jinja/subscript.h"
+#include "templates/jinja/value_text.h"
+
+namespace ibid::jinja {
+
+Evaluator::Evaluator(const Program& program, const RunInput& input, RenderState& state, Executor& executor)
+    : state_(state), now_(input.now), variables_(program, input, state), executor_(executor) {}
+
+Value Evaluator::evaluate_name(Symbol symbol, const FramePtr& frame) {
+  for (const Frame* scope = frame.get(); scope != nullptr; scope = scope->parent.get()) {
+    if (const Value* value = scope->find(symbol)) return *value;
+  }
+  return variables_.find(symbol);
+}
+
+Items Evaluator::evaluate_all(const std::vector<ExprPtr>& exprs, const FramePtr& frame) {
+  state_.meter.create(exprs.size() * sizeof(Value));
+  Items items;
+  items.reserve(exprs.size());
+  for (const ExprPtr& expr : exprs) items.push_back(resolve_messages(state_, evaluate(*expr, frame)));
+  return items;
+}
+
+Value Evaluator::evaluate_dict(const Expr& expr, const FramePtr& frame) {
+  DictBuilder dict(state_);
+  for (size_t i = 0; i + 1 < expr.children.size(); i += 2) {
+    const Value key = evaluate(*expr.children[i], frame);
+    dict.set(key, resolve_messages(state_, evaluate(*expr.children[i + 1], frame)));
+  }
+  return dict.build();
+}
+
+Value Evaluator::evaluate_concat(const Expr& expr, const FramePtr& frame) {
+  MarkedText text;
+  for (const ExprPtr& child : expr.children) {
+    const MarkedText piece = str(state_, evaluate(*child, frame));
+    state_.meter.create(piece.size());
+    text.append(piece);
+  }
+  state_.meter.check_string(text.size());
+  return Value::string(std::move(text));
+}
+
+Value Evaluator::evaluate_compare(const Expr& expr, const FramePtr& frame) {
+  Value left = evaluate(*expr.children[0], frame);
+  for (size_t i = 0; i < expr.compare_ops.size(); ++i) {
+    Value right = evaluate(*expr.children[i + 1], frame);
+    if (!compare(state_, expr.compare_ops[i], left, right)) return Value::boolean(false);
+    left = std::move(right);
+  }
+  return Value::boolean(true);
+}
+
+Value Evaluator::evaluate_slice(const Expr& expr, const FramePtr& frame) {
+  const Value object = evaluate(*expr.children[0], frame);
+  const auto bound = [&](size_t i) {
+    return expr.children[i] == nullptr ? Value::none() : evaluate(*expr.children[i], frame);
+  };
+  const Value start = bound(1), stop = bound(2), step = bound(3);
+  if (object.is_undefined()) fail(object.undefined_message());
+  return slice(state_, object, start, stop, step);
+}
+
+Value Evaluator::evaluate(const Expr& expr, const FramePtr& frame) {
+  const auto level = state_.meter.enter_node();
+  state_.meter.step();
+  const auto child = [&](size_t i) { return evaluate(*expr.children[i], frame); };
+  switch (expr.kind) {
+    case ExprKind::kConstant: return expr.constant;
+    case ExprKind::kName: return evaluate_name(expr.symbol, frame);
+    case ExprKind::kList: return Value::list(evaluate_all(expr.children, frame));
+    case ExprKind::kTuple: return Value::tuple(evaluate_all(expr.children, frame));
+    case ExprKind::kDict: return evaluate_dict(expr, frame);
+    case ExprKind::kNot: return Value::boolean(!truthy(state_, child(0)));
+    case ExprKind::kNegative: return negate(child(0));
+    case ExprKind::kPositive: return plus(child(0));
+    case ExprKind::kAnd: {
+      Value left = child(0);
+      return truthy(state_, left) ? child(1) : left;
+    }
+    case ExprKind::kOr: {
+      Value left = child(0);
+      return truthy(state_, left) ? left : child(1);
+    }
+    case ExprKind::kConcat: return evaluate_concat(expr, frame);
+    case ExprKind::kCompare: return evaluate_compare(expr, frame);
+    case ExprKind::kConditional:
+      if (truthy(state_, child(0))) return child(1);
+      if (expr.children[2] != nullptr) return child(2);
+      return Value::undefined("the inline if-expression evaluated to false and no else section was defined.");
+    case ExprKind::kAttribute: return attribute(child(0), expr.text);
+    case ExprKind::kSubscript: {
+      const Value object = child(0);
+      return item(object, child(1));
+    }
+    case ExprKind::kSlice: return evaluate_slice(expr, frame);
+    case ExprKind::kCall: return evaluate_call(expr, frame);
+    case ExprKind::kFilter: return evaluate_filter(expr, child(0), frame);
+    case ExprKind::kTest: return evaluate_test(expr, frame);
+    case ExprKind::kNamespaceField: return attribute(evaluate_name(expr.symbol, frame), expr.text);
+    default: {
+      const Value left = resolve_messages(state_, child(0));
+      return arithmetic(state_, expr.kind, left, resolve_messages(state_, child(1)));
+    }
+  }
+}
+
+Value Evaluator::attribute(const Value& object, const std::string& name) {
+  if (object.is_undefined()) fail(object.undefined_message());
+  if (object.is(Kind::kLoop)) return loop_attribute(*this, object.loop_object(), name);
+  if (object.is(Kind::kNamespace)) {
+    for (const auto& [key, value] : *state_.namespaces[object.index()]) {
+      if (key == name) return value;
+    }
+  }
+  if (const Method method = find_method(object, name); method != nullptr)
+    return Value::method(object, method);
+  if (is_unsafe_attribute(object, name)) {
+    return Value::undefined("access to attribute '" + name + "' of '" + std::string(type_name(object)) +
+                            "' object is unsafe.");
+  }
+  if (object.is_style(SequenceStyle::kGroup) && (name == "grouper" || name == "list")) {
+    return object.sequence_object().items[name == "list" ? 1 : 0];
+  }
+  if (object.is(Kind::kMacro) && name == "name") return Value::text(object.macro_object().node->name);
+  if (object.is_dict()) {
+    if (auto value = dict_find(state_, object, name)) return std::move(*value);
+  }
+  return no_attribute(object, name);
+}
+
+Value Evaluator::item(const Value& object, const Value& key) {
+  if (object.is_undefined()) fail(object.undefined_message());
+  if (object.is_dict()) {
+    const bool hashable = !key.is_dict() && !key.is_list() && !key.is(Kind::kMessages);
+    if (hashable) {
+      if (auto value = dict_find(state_, object, key)) return std::move(*value);
+    }
+  } else if (key.is_integral() &&
+             (object.is_string() || is_indexable(object) || object.is(Kind::kMessages))) {
+    return indexed(state_, object, key);
+  }
+  if (!key.is_string()) {
+    return Value::undefined("'" + object_name(object) + "' has no such element");
+  }
+  // Subscription with text falls back to attributes, which for a dict's keys found nothing above.
+  return attribute(object, key.bytes());
+}
+
+void Evaluator::assign(const Expr& target, Value value, const FramePtr& frame) {
+  if (target.kind == ExprKind::kName) return frame->set(target.symbol, std::move(value));
+  if (target.kind == ExprKind::kNamespaceField) return assign_field(target, std::move(value), frame);
+  if (!is_iterable(value)) fail("cannot unpack non-iterable " + std::string(type_name(value)) + " object");
+  const Items items = iterate(state_, value);
+  const size_t wanted = target.children.size();
+  if (items.size() > wanted) fail("too many values to unpack (expected " + std::to_string(wanted) + ")");
+  if (items.size() < wanted) {
+    fail("not enough values to unpack (expected " + std::to_string(wanted) + ", got " +
+         std::to_string(items.size()) + ")");
+  }
+  for (size_t i = 0; i < wanted; ++i) assign(*target.children[i], items[i], frame);
+}
+
+void Evaluator::assign_field(const Expr& target, Value value, const FramePtr& frame) {
+  const Value object = evaluate_name(target.symbol, frame);
+  if (!object.is(Kind::kNamespace)) fail("cannot assign attribute on non-namespace object");
+  if (holds_reference(value)) state_.namespace_escaped = true;
+  auto& slot = state_.namespaces[object.index()];
+  auto attributes = std::make_shared<Attributes>(*slot);
+  state_.meter.create(attributes->size() * sizeof(Value));
+  size_t i = 0;
+  while (i < attributes->size() && (*attributes)[i].first != target.text) ++i;
+  if (i == attributes->size()) attributes->emplace_back(target.text, Value());
+  (*attributes)[i].second = std::move(value);
+  slot = std::move(attributes);
+}
+
+Value Evaluator::make_namespace(Attributes attributes) {
+  state_.meter.create(sizeof(Attributes) + attributes.size() * sizeof(Value));
+  state_.namespaces.push_back(std::make_shared<const Attributes>(std::move(attributes)));
+  return Value::name_space(state_.namespaces.size() - 1);
+}
+
+}  // namespace ibid::jinja

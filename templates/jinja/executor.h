@@ -1,0 +1,80 @@
+// Executor: runs the statements of a Program and prints. One object for a render.
+//
+// It also owns what one render holds: the RenderState, and the Evaluator that it asks for the values of
+// expressions. Throws Failure.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "templates/jinja/checkpoint.h"
+#include "templates/jinja/evaluator.h"
+#include "templates/jinja/interpreter.h"
+#include "templates/jinja/program.h"
+#include "templates/jinja/state.h"
+
+namespace ibid::jinja {
+
+class Executor {
+ public:
+  // Both must outlive it.
+  Executor(const Program& program, const RunInput& input);
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  RunOutput run();
+
+  // --- For expressions that run statements.
+  // What `body` prints.
+  MarkedText render(const Body& body, const FramePtr& frame);
+  // loop(sequence): what the body of a recursive loop prints for another sequence.
+  Value call_loop(LoopObject& loop, const Arguments& arguments);
+
+ private:
+  enum class Flow { kNext, kBreak, kContinue };
+
+  Flow execute(const Stmt& stmt, const FramePtr& frame);
+  Flow execute_body(const Body& body, const FramePtr& frame);
+  Flow execute_if(const Stmt& stmt, const FramePtr& frame);
+  void execute_set_block(const Stmt& stmt, const FramePtr& frame);
+  void execute_call_block(const Stmt& stmt, const FramePtr& frame);
+  void execute_with(const Stmt& stmt, const FramePtr& frame);
+  Value through_filters(const std::vector<ExprPtr>& filters, Value value, const FramePtr& frame);
+  size_t choose_branch(const Stmt& stmt, const FramePtr& frame);
+  void print(const Value& value);
+  void print(std::string_view text);
+  template <typename Body>
+  MarkedText capture(Body&& body);
+  std::shared_ptr<Frame> closure_of(const FramePtr& frame);
+
+  // The statements outside of everything but {% if %}, where loops over the messages can be resumed.
+  void execute_outermost(const Body& body, size_t level, const Checkpoint* resume);
+  void execute_for(const Stmt& stmt, const FramePtr& frame, const Checkpoint* resume, bool outermost);
+  void run_loop(const Stmt& stmt, const FramePtr& frame, const std::shared_ptr<LoopObject>& loop,
+                CheckpointRecorder* recorder);
+  void restore(const Checkpoint& checkpoint);
+
+  const Program& program_;
+  const RunInput& input_;
+  RenderState state_;
+  Evaluator evaluator_;
+  MarkedText output_;
+  MarkedText* sink_ = &output_;  // output_, or what a block captures
+  Path path_;                    // of the outermost statement that runs
+  size_t output_base_ = 0;       // bytes printed before the checkpoint
+  std::vector<Checkpoint> checkpoints_;
+};
+
+template <typename Body>
+MarkedText Executor::capture(Body&& body) {
+  MarkedText captured;
+  MarkedText* const outer = std::exchange(sink_, &captured);
+  body();  // a Failure ends the whole render, so sink_ need not be restored then
+  sink_ = outer;
+  return captured;
+}
+
+}  // namespace ibid::jinja
