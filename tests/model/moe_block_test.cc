@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "model/forward/activations.h"
 #include "tests/kernels/random_panels.h"
+#include "tests/support/same_bits.h"
 
 namespace ibid {
 namespace {
@@ -253,12 +254,14 @@ TEST_P(MoeBlock, AnyPartitionOfTheRowsAndAnyThreadsGiveTheSameBits) {
   const size_t dim = GetParam().dim;
   const std::vector<float> rows = random_rows(kRows);
   const Output wanted = run_on(rows, 1, *active_isa());
-  for (const int n_threads : {2, 3, 5}) {
+  // The scalar kernels take row by row, slowly: of each kind of partition one will do.
+  const bool slow = *active_isa() == Isa::kRef;
+  for (const int n_threads : slow ? std::vector{3} : std::vector{2, 3, 5}) {
     EXPECT_EQ(std::memcmp(run_on(rows, n_threads, *active_isa()).rows.data(), wanted.rows.data(),
                           wanted.rows.size() * sizeof(float)), 0) << n_threads;
   }
   std::mt19937 random(3);
-  for (int seed = 0; seed < 4; ++seed) {
+  for (int seed = 0; seed < 4; seed += slow ? 2 : 1) {
     for (size_t begin = 0; begin < kRows;) {
       const size_t n = std::min<size_t>(1 + random() % (seed < 2 ? 7 : 90), kRows - begin);
       const int n_threads = 1 + static_cast<int>(random() % 3);
@@ -287,6 +290,7 @@ TEST_P(MoeBlock, AnyCompanyGivesTheSameBits) {
 }
 
 TEST_P(MoeBlock, AnyInstructionSetGivesTheSameBits) {
+  if (an_isa_is_forced()) GTEST_SKIP() << "all instruction sets are compared where none is forced";
   const std::vector<float> rows = random_rows(21);
   const Output wanted = run_on(rows, 1, Isa::kRef);
   for (const Isa isa : supported_isas()) {

@@ -2,6 +2,7 @@
 // values.
 #pragma once
 
+#include <cstdlib>
 #include <cstring>
 #include <ostream>
 #include <vector>
@@ -16,6 +17,13 @@ using Row = std::vector<float>;
 
 inline bool same_bits(const Row& a, const Row& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Whether an instruction set is forced, as in the reruns of whole test programs. Tests that go through all instruction
+// sets by themselves ask for each by name: in a rerun they would compute the same once more.
+inline bool an_isa_is_forced() {
+  const char* forced = std::getenv("IBID_FORCE_ISA");
+  return forced != nullptr && *forced != '\0';
 }
 
 // Every stored key and value of the entry, as attention reads them.
