@@ -89,4 +89,16 @@ struct WorkCounters {
   }
 };
 
+// What a step cost.
+struct TurnCost {
+  Timings timings;
+  WorkCounters work;
+
+  TurnCost& operator+=(const TurnCost& other) {
+    timings += other.timings;
+    work += other.work;
+    return *this;
+  }
+};
+
 }  // namespace ibid

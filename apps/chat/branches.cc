@@ -23,7 +23,7 @@ bool begins(const Json& shorter, const Json& longer) {
 Status cut(ChatSession& session, size_t n) {
   const Json& messages = session.messages();
   if (n == messages.size()) return {};
-  if (n == 0 || role_of(messages[n - 1]) != "user") return session.rewind_to(n);
+  if (n == 0 || !is_from(messages[n - 1], Role::kUser)) return session.rewind_to(n);
   Json kept = Json::array();
   for (size_t i = 0; i < n; ++i) kept.push_back(messages[i]);
   return session.set_history(std::move(kept));
@@ -31,7 +31,7 @@ Status cut(ChatSession& session, size_t n) {
 
 // Where the last turn begins: in front of the last question; nullopt when there is none.
 std::optional<size_t> begin_of_last_turn(const Json& messages) {
-  const size_t question = last_from(messages, "user");
+  const size_t question = last_from(messages, Role::kUser);
   if (question == messages.size()) return std::nullopt;
   return question;
 }

@@ -13,6 +13,7 @@
 #include "apps/command_line/command.h"
 #include "apps/terminal/answer_writer.h"
 #include "apps/terminal/remark.h"
+#include "templates/message.h"
 
 namespace ibid {
 
@@ -20,7 +21,7 @@ namespace {
 
 size_t n_answers(const Json& messages) {
   size_t n = 0;
-  for (const Json& message : messages) n += message.value("role", Json()) == "assistant" ? 1 : 0;
+  for (const Json& message : messages) n += is_from(message, Role::kAssistant) ? 1 : 0;
   return n;
 }
 
@@ -55,7 +56,7 @@ Result<int> lead_chat_json(ChatSession& session, const ChatJson& chat) {
     const CompletionIdentity identity = new_completion(*session.engine());
     // What is wrong with the message, the turn itself says; what is wrong with the file, keeping the answer.
     if (Result<ChatSession> asked = session.fork();
-        asked.ok() && asked->append({{"role", "user"}, {"content", line}}).ok()) {
+        asked.ok() && asked->append(make_message(Role::kUser, line)).ok()) {
       (void)chat.keep_question(*asked);
     }
     const Result<Turn> turn = session.send(line, options);

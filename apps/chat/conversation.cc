@@ -166,7 +166,9 @@ TurnOptions Conversation::options_of(size_t question, size_t attempt) const {
 
 size_t Conversation::n_turns_before(size_t message) const {
   size_t n = 0;
-  for (size_t i = 0; i < std::min(message, messages().size()); ++i) n += role_of(messages()[i]) == "assistant" ? 1 : 0;
+  for (size_t i = 0; i < std::min(message, messages().size()); ++i) {
+    n += is_from(messages()[i], Role::kAssistant) ? 1 : 0;
+  }
   return n;
 }
 
@@ -197,7 +199,7 @@ Conversation::Next Conversation::regenerate(std::string_view) {
     return Next::kGoOn;
   }
   bool interrupted = false;
-  if (role_of(messages().back()) == "user") {
+  if (is_from(messages().back(), Role::kUser)) {
     const size_t n_before = messages().size();
     if (answer(n_before - 1, 0, [&](const TurnOptions& options, const TurnCallback& show) {
           return now().answer(options, show);
@@ -207,7 +209,7 @@ Conversation::Next Conversation::regenerate(std::string_view) {
     }
     return interrupted ? Next::kInterrupted : Next::kGoOn;
   }
-  const size_t question = last_from(messages(), "user");
+  const size_t question = last_from(messages(), Role::kUser);
   Result<ChatSession> next = now().fork();
   if (!next.ok()) {
     fail(next.status());
@@ -224,14 +226,14 @@ Conversation::Next Conversation::regenerate(std::string_view) {
 
 // "[N] TEXT"; without N the last user message is meant.
 Conversation::Next Conversation::edit(std::string_view argument) {
-  size_t message = last_from(messages(), "user");
+  size_t message = last_from(messages(), Role::kUser);
   std::string_view text = argument;
   if (const std::optional<size_t> number = leading_number(text); number) {
     message = *number;
   } else {
     text = argument;
   }
-  if (message >= messages().size() || role_of(messages()[message]) != "user") {
+  if (message >= messages().size() || !is_from(messages()[message], Role::kUser)) {
     note("there is no message of yours with this number (/history shows them)");
     return Next::kGoOn;
   }
@@ -298,7 +300,7 @@ void Conversation::keep_question(const std::string& text) {
   if (!kept_) return;
   // What is wrong with the text, the turn itself will say; what is wrong with the file, the save behind it.
   Result<ChatSession> copy = now().fork();
-  if (!copy.ok() || !copy->append({{"role", "user"}, {"content", text}}).ok()) return;
+  if (!copy.ok() || !copy->append(make_message(Role::kUser, text)).ok()) return;
   (void)kept_->save_question(*copy);
 }
 

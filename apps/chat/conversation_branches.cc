@@ -166,7 +166,7 @@ Conversation::Next Conversation::clear(std::string_view) {
 
 Conversation::Next Conversation::system(std::string_view argument) {
   if (argument.empty()) {
-    const bool has_one = !messages().empty() && role_of(messages()[0]) == "system";
+    const bool has_one = !messages().empty() && is_from(messages()[0], Role::kSystem);
     note(has_one ? text_of(messages()[0]) : "there is no system message");
     note("/system TEXT begins anew with another, /system none without one");
     return Next::kGoOn;

@@ -52,7 +52,7 @@ Conversation::Next Conversation::help(std::string_view argument) {
 Conversation::Next Conversation::history(std::string_view argument) {
   if (argument.empty()) {
     for (size_t i = 0; i < messages().size(); ++i) {
-      const std::string start = std::to_string(i) + "  " + role_of(messages()[i]) + ": ";
+      const std::string start = std::to_string(i) + "  " + std::string(role_of(messages()[i])) + ": ";
       note(start + excerpt(text_of(messages()[i]), kLineColumns - std::min(kLineColumns, start.size())));
     }
     note(messages().empty() ? "nothing was said yet" : "/history N shows the whole of one");
@@ -62,7 +62,7 @@ Conversation::Next Conversation::history(std::string_view argument) {
   if (!number || *number >= messages().size()) {
     note("there is no message with this number (/history shows them)");
   } else {
-    note(role_of(messages()[*number]) + ":\n" + text_of(messages()[*number]));
+    note(std::string(role_of(messages()[*number])) + ":\n" + text_of(messages()[*number]));
   }
   return Next::kGoOn;
 }
@@ -202,7 +202,7 @@ Conversation::Next Conversation::show_stats(std::string_view) {
 
 void Conversation::show_last_exchange() {
   constexpr size_t kQuestion = 2 * kLineColumns, kAnswer = 5 * kLineColumns;
-  const size_t question = last_from(messages(), "user");
+  const size_t question = last_from(messages(), Role::kUser);
   if (question == messages().size()) return;
   note("> " + excerpt(text_of(messages()[question]), kQuestion));
   if (question + 1 < messages().size()) {

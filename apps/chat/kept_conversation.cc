@@ -26,7 +26,7 @@ Result<ChatSession> KeptConversation::open(std::shared_ptr<Engine> engine, Sessi
   if (is_new_) return ChatSession::create(std::move(engine), std::move(options));
   TRY_ASSIGN(ChatSession session, ChatSession::load(std::move(engine), files_.path(name_)));
   const Json& messages = session.messages();
-  const bool has_system = !messages.empty() && role_of(messages[0]) == "system";
+  const bool has_system = !messages.empty() && is_from(messages[0], Role::kSystem);
   if (!options.system.empty() && (!has_system || text_of(messages[0]) != options.system)) {
     return {ErrorCode::kInvalidArgument, "the kept conversation has another system message; leave --system out, or "
                                          "begin anew with /system"};

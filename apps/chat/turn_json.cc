@@ -5,6 +5,7 @@
 #include <random>
 
 #include "apps/models/model_catalog.h"
+#include "templates/message.h"
 
 namespace ibid {
 
@@ -39,7 +40,7 @@ Json logprobs_json(const Turn& turn, const Tokenizer& tokenizer) {
 
 Json choice_json(size_t index, const Turn& turn, const Tokenizer& tokenizer) {
   Json choice = {{"index", index},
-                 {"message", {{"role", "assistant"}, {"content", turn.text}}},
+                 {"message", make_message(Role::kAssistant, turn.text)},
                  {"logprobs", turn.logprobs.empty() ? Json() : logprobs_json(turn, tokenizer)},
                  {"finish_reason", finish_reason_json(turn.finish_reason)},
                  {"seed", turn.seed}};

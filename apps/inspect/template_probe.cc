@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "templates/message.h"
+
 namespace ibid {
 
 namespace {
@@ -18,8 +20,7 @@ constexpr const char* kToolResult = "Kestrelresult";
 
 constexpr size_t kShownBytes = 300;
 
-Json message(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
-Json question() { return message("user", kQuestion); }
+Json question() { return make_message(Role::kUser, kQuestion); }
 
 Json call(const char* tool) {
   return {{"id", "call00001"},
@@ -64,7 +65,8 @@ std::string cut(const std::string& text) {
 }
 
 Fact prompt_fact(const Probe& probe) {
-  const std::string text = probe.text(Json::array({message("user", "Hello")}), {{"add_generation_prompt", true}});
+  const Json hello = Json::array({make_message(Role::kUser, "Hello")});
+  const std::string text = probe.text(hello, {{"add_generation_prompt", true}});
   return {"a question", cut(text), text};
 }
 
@@ -78,7 +80,7 @@ Fact generation_fact(const Probe& probe) {
 }
 
 Fact system_fact(const Probe& probe) {
-  const Result<std::string> text = probe.render(Json::array({message("system", kSystem), question()}));
+  const Result<std::string> text = probe.render(Json::array({make_message(Role::kSystem, kSystem), question()}));
   if (!text.ok()) return {"system role", "refused: " + text.status().message(), "refused"};
   const bool shown = text->find(kSystem) != std::string::npos;
   return {"system role", shown ? "yes" : "left out", shown ? "yes" : "left out"};
@@ -92,7 +94,7 @@ Fact tools_fact(const Probe& probe) {
   }
   const bool offered = variable != nullptr, usual = offered && std::string_view(variable) == "tools";
   const auto with_calls = [](const Json& calls) {
-    Json assistant = message("assistant", "");
+    Json assistant = make_message(Role::kAssistant, "");
     assistant["tool_calls"] = calls;
     return Json::array({question(), assistant});
   };
@@ -101,7 +103,7 @@ Fact tools_fact(const Probe& probe) {
   const bool called = probe.shows(one, kArgument, with_tools);
   const Json two = with_calls(Json::array({call(kTool), call(kOtherTool)}));
   const bool several = called && probe.shows(two, kOtherTool, with_tools);
-  Json result = message("tool", kToolResult);
+  Json result = make_message(Role::kTool, kToolResult);
   result["name"] = kTool;
   result["tool_call_id"] = "call00001";
   one.push_back(result);
@@ -150,7 +152,7 @@ void add_switches(const Probe& probe, std::string& text, Json& json) {
   // In the text of a system message, which is the template's affair where it changes more than these words.
   constexpr std::string_view kWord = "/no_think", kOther = "/no_thinq";
   const auto with_system = [&](std::string_view word) {
-    const Json conversation = Json::array({message("system", std::string(word)), question()});
+    const Json conversation = Json::array({make_message(Role::kSystem, std::string(word)), question()});
     return probe.text(conversation, {{"add_generation_prompt", true}});
   };
   std::string other = with_system(kOther);
@@ -166,13 +168,13 @@ Fact thinking_fact(const Probe& probe) {
   std::string text;
   Json json = {{"switches", Json::array()}};
   add_switches(probe, text, json);
-  Json reply = message("assistant", kReply);
+  Json reply = make_message(Role::kAssistant, kReply);
   reply["reasoning_content"] = kReasoning;
   reply["thinking"] = kReasoning;
   const bool shown = probe.shows(Json::array({question(), reply}), kReasoning);
   const bool kept = probe.shows(Json::array({question(), reply, question()}), kReasoning);
   const std::string inline_text = std::string("<think>\n") + kReasoning + "\n</think>\n\n" + kReply;
-  const Json with_thoughts = Json::array({question(), message("assistant", inline_text), question()});
+  const Json with_thoughts = Json::array({question(), make_message(Role::kAssistant, inline_text), question()});
   const bool cuts = !probe.shows(with_thoughts, kReasoning) && probe.shows(with_thoughts, kReply);
   json["reasoning_shown"] = shown;
   json["reasoning_kept"] = kept;
@@ -213,7 +215,7 @@ Fact growth_fact(const ChatTemplate& chat_template) {
   bool only_new = false;
   for (size_t turn = 0; turn < 3; ++turn) {
     const size_t n_before = messages.size();
-    if (turn > 0) messages.push_back(message("assistant", kReply));
+    if (turn > 0) messages.push_back(make_message(Role::kAssistant, kReply));
     messages.push_back(question());
     const auto delta = renderer.render(messages, n_before, true);
     if (!delta.ok()) return {"a new turn", "refused: " + delta.status().message(), "refused"};

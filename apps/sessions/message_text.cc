@@ -51,12 +51,6 @@ constexpr std::string_view kDots = "...";
 
 }  // namespace
 
-std::string role_of(const Json& message) {
-  if (!message.is_object()) return {};
-  const auto role = message.find("role");
-  return role != message.end() && role->is_string() ? role->get<std::string>() : std::string();
-}
-
 std::string text_of(const Json& message) {
   if (!message.is_object()) return json_to_string(message);
   const auto content = message.find("content");
@@ -70,13 +64,13 @@ std::string text_of(const Json& message) {
 
 size_t n_turns(const Json& messages) {
   size_t n = 0;
-  for (const Json& message : messages) n += role_of(message) == "assistant" ? 1 : 0;
+  for (const Json& message : messages) n += is_from(message, Role::kAssistant) ? 1 : 0;
   return n;
 }
 
-size_t last_from(const Json& messages, const char* role) {
+size_t last_from(const Json& messages, Role role) {
   for (size_t i = messages.size(); i > 0; --i) {
-    if (role_of(messages[i - 1]) == role) return i - 1;
+    if (is_from(messages[i - 1], role)) return i - 1;
   }
   return messages.size();
 }

@@ -5,11 +5,9 @@
 #include <string>
 
 #include "base/json_limits.h"
+#include "templates/message.h"
 
 namespace ibid {
-
-// Empty where there is none.
-std::string role_of(const Json& message);
 
 // The content where it is a string; the texts where it is a list of parts; else what it is as JSON.
 std::string text_of(const Json& message);
@@ -18,7 +16,7 @@ std::string text_of(const Json& message);
 size_t n_turns(const Json& messages);
 
 // The number of the last message of this role, or messages.size().
-size_t last_from(const Json& messages, const char* role);
+size_t last_from(const Json& messages, Role role);
 
 // At most max_characters of the text in one line, with "..." for what is missing behind them.
 std::string excerpt(const std::string& text, size_t max_characters);

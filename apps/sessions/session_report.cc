@@ -50,10 +50,10 @@ std::string right(const std::string& text, size_t columns) {
   return text.size() < columns ? std::string(columns - text.size(), ' ') + text : text;
 }
 
-std::string title_of(const std::string& role) {
-  if (role == "user") return "You";
-  if (role.empty()) return "?";
-  std::string title = role;
+std::string title_of(const Json& message) {
+  if (is_from(message, Role::kUser)) return "You";
+  std::string title(role_of(message));
+  if (title.empty()) return "?";
   if (title[0] >= 'a' && title[0] <= 'z') title[0] = static_cast<char>(title[0] - 'a' + 'A');
   return title;
 }
@@ -74,7 +74,7 @@ SessionSummary summary_of(const SessionFiles& files, const std::string& name) {
   summary.n_tokens = saved->n_ids;
   summary.model = std::filesystem::path(saved->model_name).filename().string();
   for (const Json& message : saved->messages) {
-    if (role_of(message) != "user") continue;
+    if (!is_from(message, Role::kUser)) continue;
     summary.first_words = excerpt(text_of(message), kFirstWords);
     break;
   }
@@ -133,7 +133,7 @@ std::string session_as_text(const std::string& name, const SavedSession& session
   std::string text = name + ": " + std::to_string(n_turns(session.messages)) + " turns, with " +
                      std::filesystem::path(session.model_name).filename().string() + "\n";
   for (const Json& message : session.messages) {
-    text += "\n" + title_of(role_of(message)) + ":\n" + text_of(message);
+    text += "\n" + title_of(message) + ":\n" + text_of(message);
     if (text.back() != '\n') text += '\n';
   }
   return text;
@@ -142,7 +142,7 @@ std::string session_as_text(const std::string& name, const SavedSession& session
 std::string session_as_markdown(const std::string& name, const SavedSession& session) {
   std::string text = "# " + name + "\n\n*" + std::filesystem::path(session.model_name).filename().string() + "*\n";
   for (const Json& message : session.messages) {
-    text += "\n## " + title_of(role_of(message)) + "\n\n" + text_of(message);
+    text += "\n## " + title_of(message) + "\n\n" + text_of(message);
     if (text.back() != '\n') text += '\n';
   }
   return text;

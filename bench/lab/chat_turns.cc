@@ -9,6 +9,7 @@
 #include "runtime/answer/feeding.h"
 #include "runtime/session/chat_session.h"
 #include "runtime/stopwatch.h"
+#include "templates/message.h"
 
 namespace ibid {
 
@@ -63,7 +64,7 @@ Status converse(const std::shared_ptr<Engine>& engine, size_t conversation, std:
   for (size_t k = 0; k < turns.size(); ++k) {
     const std::string message = message_of_turn(engine->tokenizer(), conversation, k);
     Json prompt = session.messages();
-    prompt.push_back({{"role", "user"}, {"content", message}});
+    prompt.push_back(make_message(Role::kUser, message));
     TRY_ASSIGN(Turn turn, session.send(message, options));
     TRY_ASSIGN(const double cold_ms, cold_ttft_ms(*engine, prompt));
     turns[k].warm_ms.push_back(turn.timings.ttft_ms);

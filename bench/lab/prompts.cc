@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "templates/message.h"
 #include "tokenizer/incremental_encoder.h"
 
 namespace ibid {
@@ -47,7 +48,7 @@ Result<Tokens> prompt_of(const Engine& engine, const Json& messages) {
 Result<size_t> tokens_around_first_message(const Engine& engine) {
   constexpr const char* kProbe = "river";
   Json messages = Json::array();
-  messages.push_back({{"role", "user"}, {"content", kProbe}});
+  messages.push_back(make_message(Role::kUser, kProbe));
   TRY_ASSIGN(const Tokens prompt, prompt_of(engine, messages));
   const size_t own = engine.tokenizer().encode(kProbe, TextOrigin::kInput).size();
   return prompt.size() - std::min(own, prompt.size());

@@ -11,12 +11,12 @@
 
 namespace ibid {
 
-Answer::Answer(const Tokenizer& tokenizer, const LanguageModel& model, Clock& clock, KvCacheEntry& entry,
-               GenerateRequest request, Sampler sampler, StopDetector stops, std::shared_ptr<Bell> bell)
+Answer::Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sampler sampler, StopDetector stops,
+               std::shared_ptr<Bell> bell)
     : Task(request.priority, request.stop, std::move(bell)),
-      tokenizer_(tokenizer),
-      model_(model),
-      clock_(clock),
+      tokenizer_(setting.tokenizer),
+      model_(setting.model),
+      clock_(setting.clock),
       entry_(entry),
       request_(std::move(request)),
       sampler_(std::move(sampler)),
@@ -25,9 +25,9 @@ Answer::Answer(const Tokenizer& tokenizer, const LanguageModel& model, Clock& cl
       n_drafter_(request_.drafter == nullptr ? 0 : request_.drafter->size()),
       policy_before_(request_.drafter == nullptr ? DraftPolicy() : request_.drafter->policy()),
       next_tokens_(request_.constraint, request_.stop_ids, request_.min_tokens),
-      reply_(tokenizer, stops_),
+      reply_(tokenizer_, stops_),
       n_steps_before_(sampler_.history().n_steps()),
-      mark_ns_(clock.steady_ns()) {
+      mark_ns_(clock_.steady_ns()) {
   CHECK(request_.max_tokens > 0);
   CHECK(request_.prompt_begin <= entry_.length());
   CHECK(!unread().empty() || request_.prompt_logits != nullptr);

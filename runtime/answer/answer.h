@@ -43,11 +43,17 @@ class Answer final : public Task {
  public:
   using Listener = std::function<void(const AnswerEvent&)>;
 
+  // What every answer of an engine has in common.
+  struct Setting {
+    const Tokenizer& tokenizer;
+    const LanguageModel& model;
+    Clock& clock;
+  };
   // `entry` must hold everything in front of the prompt's part in `request`, and the sampler's history the whole
-  // prompt if it reads one. Tokenizer, model, clock, entry, the request's drafter and constraint must outlive it.
+  // prompt if it reads one. The setting's parts, entry, the request's drafter and constraint must outlive it.
   // REQUIRES: max_tokens > 0; something to read, or prompt_logits.
-  Answer(const Tokenizer& tokenizer, const LanguageModel& model, Clock& clock, KvCacheEntry& entry,
-         GenerateRequest request, Sampler sampler, StopDetector stops, std::shared_ptr<Bell> bell);
+  Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sampler sampler, StopDetector stops,
+         std::shared_ptr<Bell> bell);
 
   // --- the owner's thread
 

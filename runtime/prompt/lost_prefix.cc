@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/utf8.h"
+#include "templates/message.h"
 
 namespace ibid {
 namespace {
@@ -24,12 +25,11 @@ size_t message_at(const Transcript& transcript, const Json& messages, size_t byt
   while (i > 0 && spans[i - 1].first_message == span.first_message) --i;
   size_t cursor = spans[i].byte_begin;
   for (size_t m = span.first_message; m < span.last_message && m < messages.size(); ++m) {
-    const auto content = messages[m].find("content");
-    if (content == messages[m].end() || !content->is_string()) return m;
-    const std::string& text = content->get_ref<const std::string&>();
-    const size_t found = transcript.bytes().find(text, cursor);
-    if (found == std::string_view::npos || byte < found + text.size()) return m;
-    cursor = found + text.size();
+    const std::string* text = content_of(messages[m]);
+    if (text == nullptr) return m;
+    const size_t found = transcript.bytes().find(*text, cursor);
+    if (found == std::string_view::npos || byte < found + text->size()) return m;
+    cursor = found + text->size();
   }
   return span.last_message;
 }
@@ -76,9 +76,9 @@ struct Difference {
 // Whether the new text shows `content` where the difference is. What templates write of variables is input as well, so
 // origins do not tell.
 bool is_inside(const Json& message, const Difference& d) {
-  const auto content = message.find("content");
-  if (content == message.end() || !content->is_string()) return true;
-  const std::string& text = content->get_ref<const std::string&>();
+  const std::string* content = content_of(message);
+  if (content == nullptr) return true;
+  const std::string& text = *content;
   const size_t begin = d.byte - std::min(d.byte, text.size());
   const std::string around = std::string(d.was.substr(begin, d.byte - begin)) +
                              std::string(d.now.substr(0, text.size() + 1));

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "runtime/stopwatch.h"
+#include "runtime/turn_meter.h"
 #include "tokenizer/stream_decoder.h"
 
 namespace ibid {
@@ -28,12 +28,13 @@ struct Comparison {
   // Where encoded bytes are the same and their origin is not: first bytes, in order. The generation prompt
   // says "assistant" itself, and later the role of the message says it.
   std::vector<size_t> relabelled;
+  size_t bytes_compared = 0;
 };
 
 // Holds `text`, which stands at byte `begin`, against the transcript.
-Comparison compare(const Transcript& transcript, size_t begin, const MarkedText& text, WorkCounters& work) {
+Comparison compare(const Transcript& transcript, size_t begin, const MarkedText& text) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
-  Comparison out{begin, {}};
+  Comparison out{begin, {}, 0};
   size_t& position = out.differs_at;
   size_t i = transcript.span_at(begin);
   for (const MarkedText::Run run : text.runs()) {
@@ -46,7 +47,7 @@ Comparison compare(const Transcript& transcript, size_t begin, const MarkedText&
       const size_t n = is_end && !same ? 0 : std::min(run.bytes.size() - done, spans[i].byte_end - position);
       const char* there = transcript.bytes().data() + position;
       const auto equal = static_cast<size_t>(std::mismatch(there, there + n, run.bytes.data() + done).first - there);
-      work.bytes_compared += equal + 1;
+      out.bytes_compared += equal + 1;
       if (equal > 0 && !same) out.relabelled.push_back(position);
       done += equal;
       position += equal;
@@ -209,62 +210,122 @@ class PatchEncoder {
   TranscriptPatch patch_;
 };
 
-// Encodes the prompt from the restart on; sets delta.end.
-TranscriptPatch encode_from(const Transcript& transcript, const Restart& restart, size_t n_messages,
-                            PromptDelta& delta, WorkCounters& work) {
-  MarkedText text = transcript.marked_text(restart.byte, delta.tail_begin);
-  text.append(delta.tail, std::max(restart.byte, delta.tail_begin) - delta.tail_begin);
-  const size_t i = transcript.span_at(restart.byte);
-  size_t first_message = 0;
-  if (i < transcript.spans().size()) {
-    first_message = transcript.spans()[i].first_message;
-  } else if (i > 0) {
-    first_message = transcript.spans()[i - 1].last_message + 1;
-  }
-  PatchEncoder encoder(transcript, restart);
-  for (const MarkedText::Run run : text.runs()) encoder.append(run, first_message, n_messages - 1);
-  work.bytes_tokenized += encoder.bytes_encoded() - restart.mark.encoder.bytes_encoded();
-  delta.end = encoder.mark();
-  return std::move(encoder).patch();
-}
+// Makes one plan: `text` stands at byte `begin` of the new prompt, whose bytes in front of it are the transcript's.
+class Planning {
+ public:
+  Planning(const Tokenizer& tokenizer, const Transcript& transcript, size_t begin, const MarkedText& text)
+      : tokenizer_(tokenizer), transcript_(transcript), begin_(begin), text_(text) {}
 
-// Whether the ids of a stretch stay the same although some of its text has another origin now: the stretch from
-// the mark in front of `byte` to the reply at spans[reply], encoded as `text` (which stands at byte `begin`) has it.
-bool same_ids(const Transcript& transcript, size_t byte, size_t reply, size_t begin, const MarkedText& text,
-              WorkCounters& work) {
-  const TranscriptSpan& span = transcript.spans()[transcript.span_at(byte)];
-  const size_t end = transcript.spans()[reply].byte_begin;
-  MarkedText relabelled = transcript.marked_text(span.byte_begin, std::max(span.byte_begin, begin));
-  relabelled.append(text, std::max(span.byte_begin, begin) - begin, end - begin);
-  PatchEncoder encoder(transcript, {span.byte_begin, *span.mark});
-  for (const MarkedText::Run run : relabelled.runs()) encoder.append(run, 0, 0);
-  work.bytes_tokenized += encoder.bytes_encoded() - span.mark->encoder.bytes_encoded();
-  const TranscriptPatch patch = std::move(encoder).patch();
-  const size_t n_ids = transcript.spans()[reply].id_begin;
-  work.tokens_compared += patch.ids.size();
-  return patch.keep_ids + patch.ids.size() == n_ids &&
-         std::equal(patch.ids.begin(), patch.ids.end(),
-                    transcript.ids().begin() + static_cast<std::ptrdiff_t>(patch.keep_ids));
-}
-
-// The comparison's differs_at, or the first byte in front of it whose new origin makes a difference to the ids.
-size_t first_difference(const Transcript& transcript, size_t begin, const MarkedText& text,
-                        const Comparison& comparison, WorkCounters& work) {
-  const std::vector<TranscriptSpan>& spans = transcript.spans();
-  size_t checked = 0;
-  for (const size_t byte : comparison.relabelled) {
-    if (byte < checked) continue;
-    size_t reply = transcript.span_at(byte);
-    while (reply < spans.size() && spans[reply].origin != SpanOrigin::kSampled) ++reply;
-    // Where nothing behind depends on it, the text is simply encoded from here on.
-    if (reply == spans.size() || spans[reply].byte_begin >= comparison.differs_at) return byte;
-    if (!same_ids(transcript, byte, reply, begin, text, work)) return byte;
-    checked = spans[reply].byte_begin;
+  PromptDelta plan(size_t n_messages) && {
+    delta_.n_bytes = begin_ + text_.size();
+    const Comparison comparison = compare(transcript_, begin_, text_);
+    work_.bytes_compared += comparison.bytes_compared;
+    delta_.differs_at = first_difference(comparison);
+    delta_.tail_begin = reply_begin(transcript_, delta_.differs_at);
+    if (delta_.tail_begin < begin_) delta_.tail = transcript_.marked_text(delta_.tail_begin, begin_);
+    delta_.tail.append(text_, std::max(delta_.tail_begin, begin_) - begin_);
+    encode(n_messages);
+    return std::move(delta_);
   }
-  return comparison.differs_at;
-}
+
+ private:
+  // Whether the ids of a stretch stay the same although some of its text has another origin now: the stretch from the
+  // mark in front of `byte` to the reply at spans[reply], encoded as the new text has it.
+  bool same_ids(size_t byte, size_t reply) {
+    const TranscriptSpan& span = transcript_.spans()[transcript_.span_at(byte)];
+    const size_t end = transcript_.spans()[reply].byte_begin;
+    MarkedText relabelled = transcript_.marked_text(span.byte_begin, std::max(span.byte_begin, begin_));
+    relabelled.append(text_, std::max(span.byte_begin, begin_) - begin_, end - begin_);
+    PatchEncoder encoder(transcript_, {span.byte_begin, *span.mark});
+    for (const MarkedText::Run run : relabelled.runs()) encoder.append(run, 0, 0);
+    work_.bytes_tokenized += encoder.bytes_encoded() - span.mark->encoder.bytes_encoded();
+    const TranscriptPatch patch = std::move(encoder).patch();
+    const size_t n_ids = transcript_.spans()[reply].id_begin;
+    work_.tokens_compared += patch.ids.size();
+    return patch.keep_ids + patch.ids.size() == n_ids &&
+           std::equal(patch.ids.begin(), patch.ids.end(),
+                      transcript_.ids().begin() + static_cast<std::ptrdiff_t>(patch.keep_ids));
+  }
+
+  // The comparison's differs_at, or the first byte in front of it whose new origin makes a difference to the ids.
+  size_t first_difference(const Comparison& comparison) {
+    const std::vector<TranscriptSpan>& spans = transcript_.spans();
+    size_t checked = 0;
+    for (const size_t byte : comparison.relabelled) {
+      if (byte < checked) continue;
+      size_t reply = transcript_.span_at(byte);
+      while (reply < spans.size() && spans[reply].origin != SpanOrigin::kSampled) ++reply;
+      // Where nothing behind depends on it, the text is simply encoded from here on.
+      if (reply == spans.size() || spans[reply].byte_begin >= comparison.differs_at) return byte;
+      if (!same_ids(byte, reply)) return byte;
+      checked = spans[reply].byte_begin;
+    }
+    return comparison.differs_at;
+  }
+
+  void encode(size_t n_messages) {
+    Restart restart = restart_at(tokenizer_, transcript_, delta_.differs_at, delta_.tail.empty());
+    encode_from(restart, n_messages);
+    if (restart.needs_special && !only_trimmed(transcript_, delta_) &&
+        (delta_.patch.ids.empty() || !tokenizer_.is_special(delta_.patch.ids.front()))) {
+      const TranscriptSpan& reply = transcript_.spans()[transcript_.span_at(delta_.differs_at)];
+      restart = {reply.byte_begin, *reply.mark};
+      encode_from(restart, n_messages);
+    }
+    delta_.n_prompt = delta_.patch.keep_ids + delta_.patch.ids.size();
+    const TokenSpan held = TokenSpan(transcript_.ids()).subspan(delta_.patch.keep_ids);
+    const TokenSpan now = delta_.patch.ids;
+    const size_t n = std::min(held.size(), now.size());
+    size_t n_equal = 0;
+    while (n_equal < n && held[n_equal] == now[n_equal]) ++n_equal;
+    work_.tokens_compared += n_equal + 1;
+    delta_.n_keep = delta_.patch.keep_ids + n_equal;
+  }
+
+  // Encodes the prompt from the restart on; sets the plan's patch and end.
+  void encode_from(const Restart& restart, size_t n_messages) {
+    MarkedText text = transcript_.marked_text(restart.byte, delta_.tail_begin);
+    text.append(delta_.tail, std::max(restart.byte, delta_.tail_begin) - delta_.tail_begin);
+    const size_t i = transcript_.span_at(restart.byte);
+    size_t first_message = 0;
+    if (i < transcript_.spans().size()) {
+      first_message = transcript_.spans()[i].first_message;
+    } else if (i > 0) {
+      first_message = transcript_.spans()[i - 1].last_message + 1;
+    }
+    PatchEncoder encoder(transcript_, restart);
+    for (const MarkedText::Run run : text.runs()) encoder.append(run, first_message, n_messages - 1);
+    work_.bytes_tokenized += encoder.bytes_encoded() - restart.mark.encoder.bytes_encoded();
+    delta_.end = encoder.mark();
+    delta_.patch = std::move(encoder).patch();
+  }
+
+  const Tokenizer& tokenizer_;
+  const Transcript& transcript_;
+  const size_t begin_;
+  const MarkedText& text_;
+  PromptDelta delta_;
+  WorkCounters& work_ = delta_.cost.work;
+};
 
 }  // namespace
+
+TokenId PromptIds::operator[](size_t i) const {
+  const TranscriptPatch& patch = delta_.patch;
+  return i < patch.keep_ids ? transcript_.ids()[i] : patch.ids[i - patch.keep_ids];
+}
+
+Tokens PromptIds::from(size_t begin) const {
+  const TranscriptPatch& patch = delta_.patch;
+  Tokens out;
+  if (begin < patch.keep_ids) {
+    const auto ids = transcript_.ids().begin();
+    out.assign(ids + static_cast<std::ptrdiff_t>(begin), ids + static_cast<std::ptrdiff_t>(patch.keep_ids));
+  }
+  const size_t skip = std::max(begin, patch.keep_ids) - patch.keep_ids;
+  out.insert(out.end(), patch.ids.begin() + static_cast<std::ptrdiff_t>(skip), patch.ids.end());
+  return out;
+}
 
 PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                              TemplateVariables variables, Clock& clock)
@@ -278,88 +339,61 @@ void PromptPlanner::append_reply(PromptDelta& delta, SampledReply reply, size_t 
   ibid::append_reply(delta.patch, std::move(reply), message, *std::move(delta.end));
 }
 
-Result<PromptDelta> PromptPlanner::plan(const Json& messages, const Transcript& transcript, WorkCounters& work,
-                                        Timings& timings) {
+Result<PromptDelta> PromptPlanner::plan(const MessageList& messages, const Transcript& transcript) {
   try {
-    return plan_or_throw(messages, transcript, work, timings);
+    return plan_or_throw(messages, transcript);
   } catch (const std::bad_alloc&) {
     forget();  // the renderer may be ahead of what is known here
     throw;
   }
 }
 
-Result<PromptDelta> PromptPlanner::plan_or_throw(const Json& messages, const Transcript& transcript,
-                                                 WorkCounters& work, Timings& timings) {
+Result<PromptDelta> PromptPlanner::plan_or_throw(const MessageList& messages, const Transcript& transcript) {
+  TurnMeter meter(*clock_);
   size_t equal_bytes = 0;  // of the new prompt, known to be the transcript's
   MarkedText text;         // what follows them
   {
-    const Stopwatch watch(*clock_, timings.render_ms);
-    TRY_ASSIGN(const ConversationRenderer::Delta rendered, renderer_.render(messages, n_unchanged_, true));
-    work.messages_rendered += rendered.messages_rendered;
-    work.bytes_rendered += rendered.bytes_rendered;
+    const Stopwatch watch = meter.time(&Timings::render_ms);
+    const size_t n_unchanged = n_common_messages(rendered_, messages.stamps());
+    TRY_ASSIGN(const ConversationRenderer::Delta rendered, renderer_.render(messages.json(), n_unchanged, true));
+    meter.work().messages_rendered += rendered.messages_rendered;
+    meter.work().bytes_rendered += rendered.bytes_rendered;
     equal_bytes = std::min(rendered.keep_bytes, common_bytes_);
     text.append(tail_, 0, rendered.keep_bytes - equal_bytes);
     text.append(rendered.text);
-    n_unchanged_ = messages.size();
+    rendered_.resize(n_unchanged);
+    rendered_.insert(rendered_.end(), messages.stamps().begin() + static_cast<std::ptrdiff_t>(n_unchanged),
+                     messages.stamps().end());
   }
-  const Stopwatch watch(*clock_, timings.tokenize_ms);
   PromptDelta delta;
-  delta.n_bytes = equal_bytes + text.size();
-  const Comparison comparison = compare(transcript, equal_bytes, text, work);
-  delta.differs_at = first_difference(transcript, equal_bytes, text, comparison, work);
-  delta.tail_begin = reply_begin(transcript, delta.differs_at);
-  if (delta.tail_begin < equal_bytes) delta.tail = transcript.marked_text(delta.tail_begin, equal_bytes);
-  delta.tail.append(text, std::max(delta.tail_begin, equal_bytes) - equal_bytes);
-  encode(transcript, messages.size(), delta, work);
+  {
+    const Stopwatch watch = meter.time(&Timings::tokenize_ms);
+    delta = Planning(*tokenizer_, transcript, equal_bytes, text).plan(messages.size());
+    // The transcript stays as it is until the plan is committed: a plan that is dropped leaves nothing to be said.
+    tail_ = delta.tail;
+    common_bytes_ = delta.tail_begin;
+  }
+  delta.number = ++n_plans_;
+  delta.cost += meter.cost();
   if (delta.n_prompt == 0) {
-    given_up(delta);
     return {ErrorCode::kInvalidArgument, "the chat template made an empty prompt of " +
                                              std::to_string(messages.size()) + " messages"};
   }
   return delta;
 }
 
-void PromptPlanner::encode(const Transcript& transcript, size_t n_messages, PromptDelta& delta,
-                           WorkCounters& work) const {
-  Restart restart = restart_at(*tokenizer_, transcript, delta.differs_at, delta.tail.empty());
-  delta.patch = encode_from(transcript, restart, n_messages, delta, work);
-  if (restart.needs_special && !only_trimmed(transcript, delta) &&
-      (delta.patch.ids.empty() || !tokenizer_->is_special(delta.patch.ids.front()))) {
-    const TranscriptSpan& reply = transcript.spans()[transcript.span_at(delta.differs_at)];
-    restart = {reply.byte_begin, *reply.mark};
-    delta.patch = encode_from(transcript, restart, n_messages, delta, work);
-  }
-  delta.n_prompt = delta.patch.keep_ids + delta.patch.ids.size();
-  const TokenSpan held = TokenSpan(transcript.ids()).subspan(delta.patch.keep_ids);
-  const TokenSpan now = delta.patch.ids;
-  const size_t n = std::min(held.size(), now.size());
-  size_t n_equal = 0;
-  while (n_equal < n && held[n_equal] == now[n_equal]) ++n_equal;
-  work.tokens_compared += n_equal + 1;
-  delta.n_keep = delta.patch.keep_ids + n_equal;
-}
-
-void PromptPlanner::applied(const PromptDelta& delta) {
+void PromptPlanner::commit(PromptDelta delta, Transcript& transcript) {
+  CHECK_EQ(delta.number, n_plans_) << "another plan was made since";
+  transcript.apply(std::move(delta.patch));
   common_bytes_ = delta.n_bytes;
   tail_.clear();
-}
-
-void PromptPlanner::given_up(const PromptDelta& delta) noexcept {
-  try {
-    tail_ = delta.tail;
-    common_bytes_ = delta.tail_begin;
-  } catch (const std::bad_alloc&) {
-    forget();
-  }
 }
 
 void PromptPlanner::forget() noexcept {
   renderer_.forget();
   common_bytes_ = 0;
   tail_.clear();
-  n_unchanged_ = 0;
+  rendered_.clear();
 }
-
-void PromptPlanner::messages_changed_from(size_t n) { n_unchanged_ = std::min(n_unchanged_, n); }
 
 }  // namespace ibid

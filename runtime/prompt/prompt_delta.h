@@ -1,6 +1,6 @@
 // PromptDelta: the plan of a turn: how many ids stay, and which follow. To make it, the next prompt is rendered and
-// compared with the transcript, and what is new is encoded. Planning changes nothing, so nothing has to be undone
-// when the turn fails. A turn that succeeds applies the plan to the transcript.
+// compared with the transcript, and what is new is encoded. Planning changes neither, so a plan that comes to nothing
+// is simply dropped. A turn that succeeds commits its plan to the transcript.
 //
 // The rules of what stays:
 //  - encoded text is continued at the last mark in front of the first differing byte, and every id that
@@ -17,11 +17,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "runtime/prompt/message_list.h"
 #include "runtime/prompt/reply_space.h"
 #include "runtime/prompt/transcript.h"
 #include "runtime/stats.h"
@@ -39,48 +41,69 @@ struct PromptDelta {
   size_t n_bytes = 0;       // of the whole prompt
   size_t tail_begin = 0;    // differs_at, or the beginning of the reply in the middle of which that lies
   MarkedText tail;          // the prompt from tail_begin on
+  TurnCost cost;            // of planning
+  uint64_t number = 0;      // among the plans of its planner
 };
 
-// Renders and compares the prompts of one conversation. It holds the renderer, and knows how the last render
-// relates to the transcript. A value; not thread-safe.
+// The ids of a planned prompt: those of the transcript that stay, and those of the plan behind them. A view.
+class PromptIds {
+ public:
+  PromptIds(const PromptDelta& delta, const Transcript& transcript) : delta_(delta), transcript_(transcript) {}
+
+  size_t size() const { return delta_.n_prompt; }
+  size_t n_keep() const { return delta_.n_keep; }  // the first ids, which are the transcript's
+  // REQUIRES: i < size().
+  TokenId operator[](size_t i) const;
+  // The ids from `begin` on, copied.
+  Tokens from(size_t begin) const;
+
+ private:
+  const PromptDelta& delta_;
+  const Transcript& transcript_;
+};
+
+// The beginning of the next prompt, as far as it is known before the next message.
+struct AheadPrompt {
+  Tokens ids;
+  size_t n_transcript = 0;  // the first ids, which are the transcript's
+  bool is_whole = false;    // the whole prompt: a question waits for its answer
+};
+
+// Renders and compares the prompts of one conversation. It holds the renderer, remembers which messages it rendered
+// last, and how that relates to the transcript. A value; not thread-safe.
 class PromptPlanner {
  public:
   PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template, TemplateVariables variables,
                 Clock& clock);
 
-  // Plans the prompt of `messages` with the generation prompt.
-  // Counts into `work` and `timings`. Errors: those of ConversationRenderer::render(); kInvalidArgument when
-  // the prompt has no ids. After an error the planner is as before; after std::bad_alloc it knows of no last render.
-  Result<PromptDelta> plan(const Json& messages, const Transcript& transcript, WorkCounters& work,
-                           Timings& timings);
+  // Plans the prompt of `messages` with the generation prompt. It may be asked about any messages at any time; those
+  // that it was not asked about before cost their rendering.
+  // Errors: those of ConversationRenderer::render(); kInvalidArgument when the prompt has no ids. After an error the
+  // planner is as before; after std::bad_alloc it knows of no last render.
+  Result<PromptDelta> plan(const MessageList& messages, const Transcript& transcript);
 
   // Adds the reply to a plan: message number `message`, its text as the next render shows it.
   // REQUIRES: delta.end is set; it is moved from.
   void append_reply(PromptDelta& delta, SampledReply reply, size_t message) const;
 
-  // Call one of these after each plan(): applied() when the plan was applied to the transcript, given_up() when it
-  // was not.
-  void applied(const PromptDelta& delta);
-  void given_up(const PromptDelta& delta) noexcept;
-
-  // The history was cut: only its first n messages are what they were at the last plan().
-  void messages_changed_from(size_t n);
+  // Applies the plan to the transcript that it was made for. After transcript.prepare(delta.patch) it does not throw.
+  // REQUIRES: it is the planner's last plan, and the transcript has not changed since.
+  void commit(PromptDelta delta, Transcript& transcript);
 
  private:
-  Result<PromptDelta> plan_or_throw(const Json& messages, const Transcript& transcript, WorkCounters& work,
-                                    Timings& timings);
+  Result<PromptDelta> plan_or_throw(const MessageList& messages, const Transcript& transcript);
   // Forgets the last render, so that the next one is made and compared as a whole.
   void forget() noexcept;
-  void encode(const Transcript& transcript, size_t n_messages, PromptDelta& delta, WorkCounters& work) const;
 
   const Tokenizer* tokenizer_;
   Clock* clock_;
   ConversationRenderer renderer_;
   ReplySpace reply_space_;
-  // The last render is the transcript's first common_bytes_ bytes and then tail_.
+  // The last render is the transcript's first common_bytes_ bytes and then tail_. It was of the messages `rendered_`.
   size_t common_bytes_ = 0;
   MarkedText tail_;
-  size_t n_unchanged_ = 0;  // messages of the last render that still stand
+  MessageStamps rendered_;
+  uint64_t n_plans_ = 0;
 };
 
 }  // namespace ibid

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "templates/message.h"
+
 namespace ibid {
 namespace {
 
@@ -19,7 +21,7 @@ ReplySpace find_reply_space(const Tokenizer& tokenizer, const ChatTemplate& chat
   // A tokenizer that drops a space is one that puts a space in front of a text.
   const Tokens ids = tokenizer.encode("x", TextOrigin::kInput);
   if (ids.empty() || !is_shown_without_space(tokenizer, ids.front())) return ReplySpace::kNone;
-  const Json question = {{"role", "user"}, {"content", "x"}};
+  const Json question = make_message(Role::kUser, "x");
   TemplateVariables asked = variables;
   asked.values["add_generation_prompt"] = true;
   const Result<MarkedText> prompt = chat_template.render(Json::array({question}), asked);
@@ -27,7 +29,7 @@ ReplySpace find_reply_space(const Tokenizer& tokenizer, const ChatTemplate& chat
   asked.values["add_generation_prompt"] = false;
   // Whether an answer comes back as `text` behind the prompt that it was given to.
   const auto comes_back_as = [&](const char* answer, const char* text) {
-    const Json reply = {{"role", "assistant"}, {"content", answer}};
+    const Json reply = make_message(Role::kAssistant, answer);
     const Result<MarkedText> history = chat_template.render(Json::array({question, reply}), asked);
     return history.ok() && history->bytes().starts_with(prompt->bytes() + text);
   };

@@ -1,6 +1,7 @@
 #include "runtime/session/chat_session.h"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -10,10 +11,10 @@
 #include "runtime/session/session_state.h"
 #include "runtime/session/turn_call.h"
 #include "runtime/session/turnstile.h"
+#include "templates/message.h"
 
 namespace ibid {
 namespace {
-
 
 Status check_engine(const Engine& engine) {
   TRY(engine.check_process());
@@ -22,8 +23,6 @@ Status check_engine(const Engine& engine) {
           engine.name() + " has no chat template, so it cannot hold a conversation; use an instruction-tuned "
                           "model, or put its chat_template.jinja beside the weights"};
 }
-
-Json user_message(std::string_view text) { return text_message("user", std::string(text)); }
 
 }  // namespace
 
@@ -62,8 +61,7 @@ Status ChatSession::append(Json message) try {
   const Turnstile turnstile(*state_);
   TRY(turnstile.status());
   TRY(check_message(message));
-  state_->messages.push_back(std::move(message));
-  state_->alternatives.clear();
+  state_->change(Proposal::of(state_->branch.dialogue.messages().size(), std::move(message)));
   return {};
 } catch (const std::bad_alloc&) {
   return out_of_heap();
@@ -105,22 +103,21 @@ Result<Turn> ChatSession::edit(size_t message, std::string_view text, const Turn
 Status ChatSession::rewind_to(size_t n_messages) try {
   const Turnstile turnstile(*state_);
   TRY(turnstile.status());
-  const Json& messages = state_->messages;
+  const Dialogue& dialogue = state_->branch.dialogue;
+  const MessageList& messages = dialogue.messages();
   if (n_messages > messages.size()) {
     return {ErrorCode::kInvalidArgument, "cannot keep " + std::to_string(n_messages) + " messages, there are " +
                                              std::to_string(messages.size())};
   }
-  if (n_messages < state_->n_system_messages()) {
+  if (n_messages < dialogue.n_system_messages()) {
     return {ErrorCode::kInvalidArgument, "the system message stays; set_system() replaces it"};
   }
-  if (n_messages > 0 && is_from(messages[n_messages - 1], "user")) {
+  if (n_messages > 0 && is_from(messages[n_messages - 1], Role::kUser)) {
     return {ErrorCode::kInvalidArgument, "message " + std::to_string(n_messages - 1) +
                                              " is a question; keep its answer or drop it"};
   }
   if (n_messages == messages.size()) return {};
-  state_->alternatives.clear();
-  state_->cut_messages(n_messages);
-  state_->rewound = true;
+  state_->change({.n_kept = n_messages, .goes_back = true});
   return {};
 } catch (const std::bad_alloc&) {
   return out_of_heap();
@@ -131,15 +128,17 @@ Status ChatSession::set_history(Json history) try {
   TRY(turnstile.status());
   if (!history.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
   for (const Json& message : history) TRY(check_message(message));
-  const Json& messages = state_->messages;
-  size_t n_same = 0;
+  const MessageList& messages = state_->branch.dialogue.messages();
+  Proposal proposal;
+  proposal.system = leading_system_text(history);
+  size_t& n_same = proposal.n_kept;
   while (n_same < std::min(messages.size(), history.size()) && is_same_json(messages[n_same], history[n_same])) {
     ++n_same;
   }
-  state_->options.system = leading_system_text(history);
-  state_->alternatives.clear();
-  state_->cut_messages(n_same);
-  state_->messages = std::move(history);
+  auto& others = history.get_ref<Json::array_t&>();
+  proposal.added.assign(std::make_move_iterator(others.begin() + static_cast<std::ptrdiff_t>(n_same)),
+                        std::make_move_iterator(others.end()));
+  state_->change(std::move(proposal));
   return {};
 } catch (const std::bad_alloc&) {
   return out_of_heap();
@@ -148,10 +147,7 @@ Status ChatSession::set_history(Json history) try {
 Result<ChatSession> ChatSession::fork() const try {
   const Turnstile turnstile(*state_);
   TRY(turnstile.status());
-  auto copy = std::make_unique<State>(*state_);
-  // From here on either may read what the other will need, so both have to ask the store again.
-  copy->search_store = state_->search_store = true;
-  return ChatSession(std::move(copy));
+  return ChatSession(state_->fork());
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }
@@ -159,7 +155,7 @@ Result<ChatSession> ChatSession::fork() const try {
 Status ChatSession::reset() try {
   const Turnstile turnstile(*state_);
   TRY(turnstile.status());
-  state_->begin(state_->options.system);
+  state_->begin(state_->branch.dialogue.system());
   return {};
 } catch (const std::bad_alloc&) {
   return out_of_heap();
@@ -178,10 +174,13 @@ Status ChatSession::set_system(std::string_view text) try {
 Status ChatSession::pin(size_t message) try {
   const Turnstile turnstile(*state_);
   TRY(turnstile.status());
-  if (message >= state_->messages.size()) {
+  const Dialogue& dialogue = state_->branch.dialogue;
+  if (message >= dialogue.messages().size()) {
     return {ErrorCode::kInvalidArgument, "there is no message " + std::to_string(message)};
   }
-  state_->pinned.insert(message);
+  Proposal proposal{.n_kept = dialogue.messages().size(), .pinned = dialogue.pinned()};
+  proposal.pinned->insert(message);
+  state_->branch.dialogue.propose(std::move(proposal)).commit();
   return {};
 } catch (const std::bad_alloc&) {
   return out_of_heap();
@@ -230,12 +229,9 @@ Result<std::vector<Turn>> ChatSession::send_for_answers(std::string_view message
     return {ErrorCode::kInvalidArgument, "answers: " + std::to_string(n) + ", allowed is 1 to " +
                                              std::to_string(kMaxAnswers)};
   }
-  TRY_ASSIGN(const Sampler sampler, Sampler::create(options.sampler));
-  State& state = *state_;
-  state.messages.push_back(user_message(message));
-  Result<std::vector<Turn>> turns = state.run_turns(n, sampler.seed(), options, on_event);
-  if (!turns.ok()) state.cut_messages(state.messages.size() - 1);
-  return turns;
+  const size_t n_messages = state_->branch.dialogue.messages().size();
+  return state_->run_turns(Proposal::of(n_messages, make_message(Role::kUser, std::string(message))), n, options,
+                           on_event);
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }
@@ -250,17 +246,17 @@ Status ChatSession::choose(size_t answer) try {
 
 // --- what there is
 
-const Json& ChatSession::messages() const { return state_->messages; }
-const Tokens& ChatSession::ids() const { return state_->transcript.ids(); }
-const Transcript& ChatSession::transcript() const { return state_->transcript; }
+const Json& ChatSession::messages() const { return state_->branch.dialogue.messages().json(); }
+const Tokens& ChatSession::ids() const { return state_->branch.dialogue.transcript().ids(); }
+const Transcript& ChatSession::transcript() const { return state_->branch.dialogue.transcript(); }
 WhenFull ChatSession::when_full() const { return state_->options.when_full; }
 const SessionLosses& ChatSession::losses() const { return state_->losses; }
-const Usage& ChatSession::usage() const { return state_->usage; }
-const Timings& ChatSession::timings() const { return state_->timings; }
+const Usage& ChatSession::usage() const { return state_->branch.dialogue.usage(); }
+const Timings& ChatSession::timings() const { return state_->branch.dialogue.timings(); }
 const std::shared_ptr<Engine>& ChatSession::engine() const { return engine_; }
 
 KvCacheEntry ChatSession::kv() const {
-  Result<KvCacheEntry> held = state_->held_kv();
+  Result<KvCacheEntry> held = state_->branch.cache.held();
   if (!held.ok()) throw std::bad_alloc();
   return *std::move(held);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "templates/message.h"
 
 namespace ibid {
 namespace {
@@ -39,7 +40,7 @@ FittedMessages without_turns(const Json& messages, const std::set<size_t>& pinne
       const auto pin = pinned.lower_bound(i);
       keeps_turn = turn > n_turns || (pin != pinned.end() && *pin < begins[turn]);
     }
-    if (!keeps_turn && !is_from(messages[i], "system")) {
+    if (!keeps_turn && !is_from(messages[i], Role::kSystem)) {
       ++out.left_out.n_messages;
       if (std::exchange(same, false)) out.first_changed = out.messages.size();
       continue;
@@ -104,16 +105,16 @@ Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& 
 Result<FittedMessages> cut_message(const Json& messages, const std::set<size_t>& pinned, const ContextRoom& room,
                                    const TokenCount& count_tokens) {
   const size_t last = messages.size() - 1;
-  const auto content = messages[last].find("content");
-  if (content == messages[last].end() || !content->is_string()) {
+  const std::string* content = content_of(messages[last]);
+  if (content == nullptr) {
     TRY_ASSIGN(const size_t n, count_tokens(messages, last));
     return too_long("the newest message has no text that could be cut, and the conversation has", n, room.max_tokens,
                     kShortenOrDrop);
   }
-  const std::string& text = content->get_ref<const std::string&>();
+  const std::string& text = *content;
   const auto cut_to = [&](size_t n_bytes) {
     FittedMessages out{messages, pinned, last, {}};
-    out.messages[last]["content"] = without_middle(text, n_bytes);
+    set_content(out.messages[last], without_middle(text, n_bytes));
     out.left_out.n_bytes = text.size() - n_bytes;
     return out;
   };
@@ -143,15 +144,10 @@ Status check_when_full(WhenFull policy) {
                                            ", allowed is one of the values of WhenFull"};
 }
 
-bool is_from(const Json& message, std::string_view role) {
-  const auto found = message.find("role");
-  return found != message.end() && found->is_string() && found->get_ref<const std::string&>() == role;
-}
-
 std::vector<size_t> turn_begins(const Json& messages) {
   std::vector<size_t> begins;
   for (size_t i = 0; i < messages.size(); ++i) {
-    if (is_from(messages[i], "user") && (i == 0 || !is_from(messages[i - 1], "user"))) begins.push_back(i);
+    if (is_from(messages[i], Role::kUser) && (i == 0 || !is_from(messages[i - 1], Role::kUser))) begins.push_back(i);
   }
   return begins;
 }

@@ -34,10 +34,6 @@ inline constexpr double kFilledAfterwards = 0.6;
 // answer of fewer tokens.
 inline constexpr double kFreeForAnswer = 0.25;
 
-// Whether a message has this role. It does not compare JSON values, because that would take memory for a value of
-// the role, in a function that must not throw.
-bool is_from(const Json& message, std::string_view role);
-
 // The first message of each turn: user messages that follow no other user message, in order.
 std::vector<size_t> turn_begins(const Json& messages);
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/utf8.h"
-#include "runtime/session/context_policy.h"
+#include "templates/message.h"
 
 namespace ibid {
 namespace {
@@ -35,8 +35,7 @@ Status check_text(std::string_view name, std::string_view text) {
 }
 
 Status check_message(const Json& message) {
-  const auto role = message.is_object() ? message.find("role") : message.end();
-  if (role == message.end() || !role->is_string()) {
+  if (!has_role(message)) {
     return {ErrorCode::kInvalidArgument, "a message is an object with a role, which is a string"};
   }
   if (!is_utf8(message)) return {ErrorCode::kInvalidArgument, "the message is not valid UTF-8"};
@@ -52,10 +51,14 @@ Status check_variables(const Json& variables) {
 }
 
 bool is_reply(const Json& message, std::string_view text) {
-  if (!is_from(message, "assistant")) return false;
-  const auto content = message.find("content");
-  return content != message.end() && content->is_string() &&
-         content->get_ref<const std::string&>().starts_with(text);
+  const std::string* content = content_of(message);
+  return is_from(message, Role::kAssistant) && content != nullptr && content->starts_with(text);
+}
+
+std::string leading_system_text(const Json& messages) {
+  if (messages.empty() || !is_from(messages[0], Role::kSystem)) return {};
+  const std::string* content = content_of(messages[0]);
+  return content == nullptr ? std::string() : *content;
 }
 
 bool is_same_json(const Json& a, const Json& b) {

@@ -3,6 +3,7 @@
 // program builds, it answers itself.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "base/json_limits.h"
@@ -20,6 +21,9 @@ Status check_variables(const Json& variables);
 
 // Whether the message may be an answer whose ids are this text. A stop string leaves more in the message than in ids.
 bool is_reply(const Json& message, std::string_view text);
+
+// The text of a system message at the beginning; empty: there is none.
+std::string leading_system_text(const Json& messages);
 
 // Whether a template sees no difference: the same types, numbers bit by bit, keys in one order. nlohmann's == takes
 // 1 for 1.0, 0.0 for -0.0 and -1 for 2^64 - 1, which are written differently.

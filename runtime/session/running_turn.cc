@@ -6,6 +6,7 @@
 
 #include "runtime/answer/turn_sampler.h"
 #include "runtime/out_of_heap.h"
+#include "templates/message.h"
 
 namespace ibid {
 namespace {
@@ -14,94 +15,129 @@ size_t pages_from(size_t first_position, size_t end_position) {
   return KvLayout::pages_for(end_position) - first_position / kPagePositions;
 }
 
+double per_second(size_t n, double ms) { return ms > 0 ? static_cast<double>(n) * 1000.0 / ms : 0; }
+
+SampledReply reply_of(Generation& generation, const Tokenizer& tokenizer) {
+  SampledReply reply;
+  const size_t n_bytes = generation.text_ends.empty() ? 0 : generation.text_ends.back();
+  reply.text = generation.text.substr(0, n_bytes);
+  reply.ids = std::move(generation.ids);
+  reply.text_ends = std::move(generation.text_ends);
+  if (generation.end_of_turn) {
+    reply.end_of_turn = generation.end_of_turn;
+    reply.end_of_turn_text = tokenizer.token_bytes(*generation.end_of_turn);
+  }
+  return reply;
+}
+
 }  // namespace
 
-ChatSession::State::RunningTurn::~RunningTurn() {
+RunningTurn::RunningTurn(SessionBranch& branch, Setting setting, const TurnOptions& options,
+                         std::shared_ptr<Bell> bell)
+    : branch_(branch),
+      engine_(setting.engine),
+      when_full_(setting.when_full),
+      options_(options),
+      bell_(std::move(bell)),
+      meter_(engine_.clock()) {}
+
+RunningTurn::~RunningTurn() {
   if (answer_ == nullptr) return;
-  if (!state_.engine->check_process().ok()) {
+  if (!engine_.check_process().ok()) {
     (void)answer_.release();  // the callback forked: nobody ends it in the child
     return;
   }
   answer_->cancel();
   wait();
-  state_.forget_indexes();
-  take_entry_back();
-  state_.take_back(before_);
+  branch_.look_back.forget();
+  drop();
 }
 
-void ChatSession::State::RunningTurn::wait() const {
+void RunningTurn::wait() const {
   while (!answer_->is_over()) bell_->wait();
 }
 
-Status ChatSession::State::RunningTurn::begin(const TurnCallback& on_event, bool tells) {
+void RunningTurn::drop() noexcept {
+  if (answer_ != nullptr) rows_->replaced(answer_->take_replaced());
+  answer_.reset();
+  rows_.reset();
+  plan_.reset();
+  asked_.reset();
+}
+
+// --- the beginning
+
+Status RunningTurn::begin(Proposal proposal, const TurnCallback& on_event, bool tells) {
   Status status;
   try {
-    status = try_begin(on_event, tells);
+    status = try_begin(std::move(proposal), on_event, tells);
     if (status.ok()) return status;
   } catch (const std::bad_alloc&) {
-    state_.forget_indexes();  // whatever they were in the middle of
+    branch_.look_back.forget();  // whatever it was in the middle of
     status = out_of_heap();
   }
-  answer_.reset();
-  take_entry_back();
-  state_.take_back(before_);
+  drop();
   return status;
 }
 
-Status ChatSession::State::RunningTurn::try_begin(const TurnCallback& on_event, bool tells) {
-  State& s = state_;
-  start_ns_ = s.engine->clock().steady_ns();
-  TRY_ASSIGN(Sampler sampler, make_turn_sampler(options_, s.engine->tokenizer()));
+Status RunningTurn::try_begin(Proposal proposal, const TurnCallback& on_event, bool tells) {
+  Dialogue& dialogue = branch_.dialogue;
+  TRY_ASSIGN(Sampler sampler, make_turn_sampler(options_, engine_.tokenizer()));
   TRY_ASSIGN(StopDetector stops, StopDetector::create(options_.stop_strings));
   const size_t n_answer = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
-  TRY(s.wake_kv());
-  TRY_ASSIGN(before_.delta, s.plan_within_context(n_answer, turn_, before_.full));
-  const PromptDelta& delta = *before_.delta;
+  asked_.emplace(dialogue.propose(std::move(proposal)));
+  TRY_ASSIGN(TurnPlan plan, dialogue.plan_within({engine_.max_seq_len(), n_answer}, when_full_));
+  plan_.emplace(std::move(plan));
+  const PromptDelta& delta = plan_->delta;
+  meter_.add(delta.cost);
+  turn_.left_out = plan_->left_out;
   if (on_event && turn_.left_out.any()) on_event({.kind = TurnEvent::Kind::kLeftOut, .turn = &turn_});
-  if (!s.rewound && !before_.full && delta.n_keep < s.n_read) {
-    turn_.lost_prefix = explain_lost_prefix(delta, s.transcript, s.messages, s.engine->tokenizer(), s.n_read);
+  const size_t n_read = branch_.cache.n_read();
+  if (!dialogue.goes_back() && !plan_->fitted && delta.n_keep < n_read) {
+    turn_.lost_prefix = explain_lost_prefix(delta, dialogue.transcript(), dialogue.messages().json(),
+                                            engine_.tokenizer(), n_read);
   }
-  before_.arranged = Arranged();
-  Arranged& arranged = *before_.arranged;
-  TRY(s.arrange_kv(delta, options_.priority, turn_, arranged));
-  copied_before_ = s.kv.pages_copied();
-  n_arranged_ = s.kv.length();
-  turn_.usage.n_prompt = delta.n_prompt;
+  const PromptIds prompt(delta, dialogue.transcript());
+  {
+    const Stopwatch watch = meter_.time(&Timings::match_ms);
+    TRY_ASSIGN(rows_, branch_.cache.lend(prompt, options_.priority));
+    meter_.work() += rows_->work();
+    if (options_.speculate) meter_.work().tokens_indexed += branch_.look_back.index(prompt);
+  }
+  turn_.usage.n_prompt = prompt.size();
+  turn_.usage.n_from_disk = rows_->n_from_disk();
+  turn_.usage.n_read_again = rows_->n_read_again();
   turn_.seed = sampler.seed();
-  if (options_.speculate) s.index_prompt(delta, turn_);
-  const size_t n_steps_before = s.history.n_steps();
   counts_ = sampler.reads_history();
-  if (counts_) s.count_prompt(delta, sampler);
-  turn_.work.history_steps += sampler.history().n_steps() - (counts_ ? n_steps_before : 0);
-  GenerateRequest request = request_answer(tells);
-  entry_.emplace(std::exchange(s.kv, KvCacheEntry(s.engine->pool())));
-  answer_ = std::make_unique<Answer>(s.engine->tokenizer(), s.engine->model(), s.engine->clock(), *entry_,
-                                     std::move(request), std::move(sampler), std::move(stops), bell_);
-  return s.engine->scheduler().submit(*answer_);
+  if (counts_) meter_.work().history_steps += branch_.look_back.lend(prompt, sampler);
+  auto answer = std::make_unique<Answer>(Answer::Setting{engine_.tokenizer(), engine_.model(), engine_.clock()},
+                                         rows_->entry(), request_answer(prompt, tells), std::move(sampler),
+                                         std::move(stops), bell_);
+  answer_ = std::move(answer);
+  return engine_.scheduler().submit(*answer_);
 }
 
-GenerateRequest ChatSession::State::RunningTurn::request_answer(bool tells) {
-  State& s = state_;
+GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells) {
   GenerateRequest request;
-  request.shared = std::exchange(before_.arranged->shared, std::nullopt);
-  request.prompt_begin = request.shared ? 0 : s.kv.length();
-  request.prompt = s.prompt_ids(*before_.delta, request.prompt_begin);
-  request.prompt_logits = before_.arranged->logits;
+  request.shared = rows_->take_shared();
+  request.prompt_begin = request.shared ? 0 : rows_->entry().length();
+  request.prompt = prompt.from(request.prompt_begin);
+  request.prompt_logits = rows_->logits();
   request.max_tokens = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
-  request.stop_ids = s.engine->tokenizer().end_of_turn();
+  request.stop_ids = engine_.tokenizer().end_of_turn();
   request.min_tokens = options_.min_tokens;
   request.constraint = options_.constraint.get();
   request.stop_repetition = options_.stop_repetition;
   request.n_logprobs = options_.n_logprobs;
   request.priority = options_.priority;
   request.stop = options_.stop;
-  request.drafter = options_.speculate ? &s.drafter : nullptr;
-  request.start_ns = start_ns_;
+  request.drafter = options_.speculate ? &branch_.look_back.drafter() : nullptr;
+  request.start_ns = meter_.start_ns();
   request.tells = tells;
   return request;
 }
 
-Answer::Listener ChatSession::State::RunningTurn::told_to(const TurnCallback& on_event) {
+Answer::Listener RunningTurn::told_to(const TurnCallback& on_event) {
   return [this, &on_event](const AnswerEvent& event) {
     if (event.kind == AnswerEvent::Kind::kText) {
       on_event({.kind = TurnEvent::Kind::kText, .text = event.text});
@@ -111,74 +147,90 @@ Answer::Listener ChatSession::State::RunningTurn::told_to(const TurnCallback& on
   };
 }
 
-bool ChatSession::State::RunningTurn::hear(const TurnCallback& on_event, bool even_stopped) {
+bool RunningTurn::hear(const TurnCallback& on_event, bool even_stopped) {
   return on_event ? answer_->hear(told_to(on_event), even_stopped) : answer_->is_over();
 }
 
-void ChatSession::State::RunningTurn::take_entry_back() noexcept {
-  if (!entry_) return;
-  state_.kv = *std::exchange(entry_, std::nullopt);
-  if (answer_ == nullptr) return;
-  std::optional<KvCacheEntry> replaced = answer_->take_replaced();
-  if (!replaced) return;
-  copied_before_ = 0;
-  if (!before_.arranged->before) before_.arranged->before = std::move(replaced);
-}
+// --- the end
 
-Result<Turn> ChatSession::State::RunningTurn::finish(const TurnCallback& on_event) {
+Result<Turn> RunningTurn::finish(const TurnCallback& on_event) {
   Status status;
   try {
     Result<Turn> turn = try_finish(on_event);
     if (turn.ok()) return turn;
     status = turn.status();
-    if (answer_->broke_off()) state_.forget_indexes();
+    if (answer_->broke_off()) branch_.look_back.forget();
   } catch (const std::bad_alloc&) {
-    state_.forget_indexes();
+    branch_.look_back.forget();
     status = out_of_heap();
   }
-  take_entry_back();
-  answer_.reset();
-  state_.take_back(before_);
-  if (status.code() == ErrorCode::kNonFinite) state_.forget_foreign_rows();
+  drop();
+  if (status.code() == ErrorCode::kNonFinite) branch_.cache.forget_foreign_rows();
   return status;
 }
 
-Result<Turn> ChatSession::State::RunningTurn::try_finish(const TurnCallback& on_event) {
-  State& s = state_;
+Result<Turn> RunningTurn::try_finish(const TurnCallback& on_event) {
   Result<Generation> generated = answer_->finish(on_event ? told_to(on_event) : Answer::Listener());
-  if (counts_) s.history = answer_->take_history();
+  if (counts_) branch_.look_back.take_back(answer_->take_history());
   TRY(generated.status());
   if (generated->finish_reason == FinishReason::kCancelled && options_.stop_mode == StopMode::kDiscard) {
     return {ErrorCode::kCancelled, "cancelled, and the turn was discarded"};
   }
-  take_entry_back();
+  rows_->replaced(answer_->take_replaced());
+  note(*generated);
+  commit(*std::move(generated));
+  tell_end(on_event);
+  return std::move(turn_);
+}
+
+void RunningTurn::tell_end(const TurnCallback& on_event) noexcept {
+  if (on_event) on_event({.kind = TurnEvent::Kind::kFinish, .turn = &turn_});
+}
+
+void RunningTurn::note(Generation& generation) {
+  turn_.text = generation.text;
+  turn_.finish_reason = generation.finish_reason;
+  turn_.stop_string = generation.stop_string;
+  turn_.logprobs = std::move(generation.logprobs);
   const AnswerProgress& progress = answer_->progress();
-  turn_.text = generated->text;
-  turn_.finish_reason = generated->finish_reason;
-  turn_.stop_string = generated->stop_string;
-  turn_.logprobs = std::move(generated->logprobs);
-  turn_.usage.n_cached = answer_->n_cached();
-  turn_.usage.n_prefilled = turn_.usage.n_prompt - turn_.usage.n_cached;
+  Usage& usage = turn_.usage;
+  usage.n_cached = answer_->n_cached();
+  usage.n_prefilled = usage.n_prompt - usage.n_cached;
   // What another session has read meanwhile was not read again here.
-  turn_.usage.n_read_again -= std::min(turn_.usage.n_read_again, turn_.usage.n_cached - n_arranged_);
-  turn_.usage.n_decoded = progress.n_sampled;
-  turn_.usage.n_drafted = progress.n_drafted;
-  turn_.usage.n_accepted = progress.n_accepted;
-  turn_.timings += progress.timings;
-  turn_.work += progress.work;
-  turn_.work.kv_bytes_copied += (s.kv.pages_copied() - copied_before_) * s.kv.layout().page_bytes();
-  turn_.work.pages_touched += pages_from(turn_.usage.n_cached, s.kv.length());
-  s.commit(*before_.delta, *std::move(generated), options_.speculate, counts_, turn_);
+  usage.n_read_again -= std::min(usage.n_read_again, usage.n_cached - rows_->n_found());
+  usage.n_decoded = progress.n_sampled;
+  usage.n_drafted = progress.n_drafted;
+  usage.n_accepted = progress.n_accepted;
+  meter_.add({progress.timings, progress.work});
+  KvCacheEntry& entry = rows_->entry();
+  meter_.work().kv_bytes_copied += rows_->n_pages_copied() * entry.layout().page_bytes();
+  meter_.work().pages_touched += pages_from(usage.n_cached, entry.length());
+  if (options_.speculate) meter_.work().tokens_indexed += usage.n_decoded;
+}
+
+void RunningTurn::commit(Generation generation) {
+  Dialogue& dialogue = branch_.dialogue;
+  const size_t n_prompt = plan_->delta.n_prompt, n_keep = plan_->delta.n_keep;
+  SampledReply reply = reply_of(generation, engine_.tokenizer());
+  dialogue.append_answer(plan_->delta, std::move(reply),
+                         make_message(Role::kAssistant, std::move(generation.text)));
   // Nothing below fails.
   answer_.reset();
-  s.number_replies(before_.full ? before_.full->first_changed : s.messages.size());
-  if (before_.arranged->searched && s.foreign == nullptr) s.tell_what_others_may_want();
-  s.rest_kv();
-  s.finish_timings(turn_, start_ns_);
-  s.usage += turn_.usage;
-  s.timings = turn_.timings;
-  s.finish_turn(turn_, on_event);
-  return std::move(turn_);
+  if (plan_->fitted) plan_->fitted->commit();
+  asked_->commit();
+  const TokenSpan ids = dialogue.transcript().ids();
+  branch_.look_back.settle(n_keep, ids.size(), options_.speculate, counts_);
+  {
+    const Stopwatch watch = meter_.time(&Timings::match_ms);
+    rows_->keep({ids, n_prompt, std::move(generation.prompt_logits), dialogue.n_opening_ids()});
+  }
+  rows_.reset();
+  turn_.work = meter_.cost().work;
+  Timings& timings = turn_.timings = meter_.cost().timings;
+  timings.total_ms = meter_.elapsed_ms();
+  timings.prefill_tps = per_second(turn_.usage.n_prefilled, timings.prefill_ms);
+  timings.decode_tps = per_second(turn_.usage.n_decoded - 1, timings.decode_ms + timings.sample_ms);
+  dialogue.settle(turn_.usage, timings);
 }
 
 }  // namespace ibid

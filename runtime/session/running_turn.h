@@ -1,7 +1,7 @@
-// RunningTurn: leads a turn from its plan to its commit, on the caller's thread. It plans the prompt, has the
-// engine compute the answer, lets the caller hear of it, and makes it a part of the conversation. Between begin()
-// and finish() the caller's thread may do what it likes; the session's keys and values belong to the answer
-// meanwhile.
+// RunningTurn: one turn of a branch, from its proposal to its end, on the caller's thread. It is the one transaction
+// of a session: it makes the messages what is proposed, plans the prompt, borrows keys and values, has the engine
+// compute the answer, lets the caller hear of it, and commits all of it or drops all of it. Between begin() and
+// finish() the caller's thread may do what it likes; the branch stays where it is, and is nobody else's.
 #pragma once
 
 #include <memory>
@@ -9,23 +9,29 @@
 #include <vector>
 
 #include "runtime/answer/answer.h"
-#include "runtime/session/session_state.h"
+#include "runtime/session/session_branch.h"
+#include "runtime/session/turn.h"
+#include "runtime/turn_meter.h"
 
 namespace ibid {
 
-class ChatSession::State::RunningTurn {
+class RunningTurn {
  public:
-  // `options` must outlive it.
-  RunningTurn(State& state, const TurnOptions& options, std::shared_ptr<Bell> bell)
-      : state_(state), options_(options), bell_(std::move(bell)) {}
+  // What a branch answers with: the engine, and what becomes of a full context.
+  struct Setting {
+    Engine& engine;
+    WhenFull when_full;
+  };
+  // `branch` and `options` must outlive it.
+  RunningTurn(SessionBranch& branch, Setting setting, const TurnOptions& options, std::shared_ptr<Bell> bell);
   // A turn that was begun and not finished is cancelled, and leaves nothing behind.
   ~RunningTurn();
   RunningTurn(const RunningTurn&) = delete;
   RunningTurn& operator=(const RunningTurn&) = delete;
 
-  // Begins to answer the messages of the session, the last of which is a question. tells: somebody will hear the
-  // turn. After an error everything is as before.
-  Status begin(const TurnCallback& on_event, bool tells);
+  // Begins to answer the proposed messages, the last of which is a question. tells: somebody will hear the turn.
+  // After an error everything is as before.
+  Status begin(Proposal proposal, const TurnCallback& on_event, bool tells);
 
   // Calls on_event for what has happened since the last call. Returns true when the answer is over. The bell rings
   // when there is more. even_stopped: as in Answer::hear().
@@ -39,25 +45,34 @@ class ChatSession::State::RunningTurn {
   Result<Turn> finish(const TurnCallback& on_event);
 
  private:
-  Status try_begin(const TurnCallback& on_event, bool tells);
+  Status try_begin(Proposal proposal, const TurnCallback& on_event, bool tells);
   Result<Turn> try_finish(const TurnCallback& on_event);
-  GenerateRequest request_answer(bool tells);
+  GenerateRequest request_answer(const PromptIds& prompt, bool tells);
   Answer::Listener told_to(const TurnCallback& on_event);
-  // Gives the session its keys and values back.
-  void take_entry_back() noexcept;
+  // Notes what the answer was and what it cost; takes its log-probabilities.
+  void note(Generation& generation);
+  // Makes the answer a part of the conversation; or throws std::bad_alloc, and nothing has changed.
+  void commit(Generation generation);
+  // noexcept, because what is committed cannot be taken back.
+  void tell_end(const TurnCallback& on_event) noexcept;
+  // Makes everything what it was before begin(), without memory. What was computed stays in the store.
+  void drop() noexcept;
   void wait() const;
 
-  State& state_;
+  SessionBranch& branch_;
+  Engine& engine_;
+  const WhenFull when_full_;
   const TurnOptions& options_;
   const std::shared_ptr<Bell> bell_;
-  int64_t start_ns_ = 0;
+  TurnMeter meter_;
   Turn turn_;
-  BeforeTurn before_;
-  std::optional<KvCacheEntry> entry_;  // the answer's
-  size_t copied_before_ = 0;           // pages of it
-  size_t n_arranged_ = 0;              // positions that it had
-  bool counts_ = false;                // its sampler looks back
-  std::unique_ptr<Answer> answer_;     // submitted, not finished
+  bool counts_ = false;  // its sampler looks back
+
+  // What a turn that is dropped takes back, last to first.
+  std::optional<DialogueChange> asked_;
+  std::optional<TurnPlan> plan_;
+  std::unique_ptr<SequenceCache::Loan> rows_;
+  std::unique_ptr<Answer> answer_;  // submitted, not finished
 };
 
 }  // namespace ibid

@@ -1,48 +1,46 @@
 // Several answers to one question: the question is read once, then every answer is a branch, and the branches share
 // the passes of the model.
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "runtime/out_of_heap.h"
-#include "runtime/session/running_turn.h"
+#include "runtime/session/session_state.h"
 
 namespace ibid {
 
-Result<std::vector<Turn>> ChatSession::State::run_turns(size_t n, uint64_t seed, const TurnOptions& turn_options,
+Result<std::vector<Turn>> ChatSession::State::run_turns(Proposal proposal, size_t n, const TurnOptions& turn_options,
                                                         const AnswersCallback& on_event) try {
+  TRY_ASSIGN(const Sampler sampler, Sampler::create(turn_options.sampler));
+  DialogueChange asked = branch.dialogue.propose(std::move(proposal));
   Usage read;
   if (Result<Usage> ahead_of_all = read_ahead(turn_options.priority, turn_options.stop); ahead_of_all.ok()) {
     read = *ahead_of_all;
   } else if (ahead_of_all.status().code() != ErrorCode::kContextFull || options.when_full == WhenFull::kError) {
     return ahead_of_all.status();
   }  // else every turn makes the same room for itself
-  std::vector<std::unique_ptr<State>> branches;
-  for (size_t i = 0; i < n; ++i) {
-    branches.push_back(std::make_unique<State>(*this));
-    branches.back()->options.repair_when_idle = false;  // the one that goes on is repaired, below
-  }
   std::vector<SessionBranch> answers;
   answers.reserve(n);
-  TRY_ASSIGN(std::vector<Turn> turns, run_side_by_side(branches, seed, turn_options, on_event));
+  for (size_t i = 0; i < n; ++i) answers.push_back(branch);
+  TRY_ASSIGN(std::vector<Turn> turns, run_side_by_side(answers, sampler.seed(), turn_options, on_event));
   // Nothing below fails. The first one stands for the reading of the question, which was done once for all.
   turns[0].usage.n_cached -= read.n_prefilled;
   turns[0].usage.n_prefilled += read.n_prefilled;
-  branches[0]->usage.n_cached -= read.n_prefilled;
-  branches[0]->usage.n_prefilled += read.n_prefilled;
+  answers[0].dialogue.count_as_read(read.n_prefilled);
 
-  for (std::unique_ptr<State>& branch : branches) answers.push_back(std::move(static_cast<SessionBranch&>(*branch)));
-  static_cast<SessionBranch&>(*this) = std::move(answers[0]);
+  asked.commit();
+  branch = std::move(answers[0]);
   alternatives = std::move(answers);
   chosen = 0;
-  if (options.repair_when_idle && rewrites_history()) start_idle_work();
+  if (options.repair_when_idle) start_idle_work();
   return turns;
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }
 
 // All of them, or the first error.
-Result<std::vector<Turn>> ChatSession::State::run_side_by_side(std::span<const std::unique_ptr<State>> branches,
-                                                               uint64_t seed, const TurnOptions& turn_options,
+Result<std::vector<Turn>> ChatSession::State::run_side_by_side(std::span<SessionBranch> branches, uint64_t seed,
+                                                               const TurnOptions& turn_options,
                                                                const AnswersCallback& on_event) {
   struct Running {
     TurnOptions options;
@@ -63,8 +61,9 @@ Result<std::vector<Turn>> ChatSession::State::run_side_by_side(std::span<const s
         on_event(i, event);
       };
     }
-    one.turn.emplace(*branches[i], one.options, bell);
-    TRY(one.turn->begin(one.tell, static_cast<bool>(on_event)));
+    one.turn.emplace(branches[i], setting(), one.options, bell);
+    const size_t n_messages = branches[i].dialogue.messages().size();
+    TRY(one.turn->begin({.n_kept = n_messages}, one.tell, static_cast<bool>(on_event)));
   }
   for (size_t n_over = 0; n_over < running.size();) {
     TRY(engine->check_process());
@@ -89,7 +88,6 @@ Status ChatSession::State::choose(size_t answer) {
     return {ErrorCode::kInvalidArgument, "answer " + std::to_string(answer) + " of " +
                                              std::to_string(alternatives.size()) + " that may be chosen"};
   }
-  SessionBranch& branch = *this;
   if (answer != chosen) {
     alternatives[chosen] = std::exchange(branch, std::move(alternatives[answer]));
     chosen = answer;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "templates/message.h"
 
 namespace ibid {
 namespace {
@@ -45,7 +46,7 @@ Result<Json> messages_from(const Json& json) {
   const auto found = json.find("messages");
   if (found == json.end() || !found->is_array()) return bad_field("messages");
   for (const Json& message : *found) {
-    if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) return bad_field("messages");
+    if (!has_role(message)) return bad_field("messages");
   }
   return *found;
 }
@@ -54,7 +55,7 @@ Result<SavedReply> reply_from(const Json& item, const Json& messages) {
   if (!item.is_object() || !item.contains("ids")) return bad_field("replies");
   SavedReply reply;
   TRY_ASSIGN(reply.message, number_from(item, "message", messages.size()));
-  if (!is_from(messages[reply.message], "assistant")) return bad_field("replies");
+  if (!is_from(messages[reply.message], Role::kAssistant)) return bad_field("replies");
   TRY_ASSIGN(reply.ids, ids_from_json(item["ids"], "ids"));
   if (item.contains("end_of_turn")) {
     TRY_ASSIGN(const size_t id, number_from(item, "end_of_turn", INT32_MAX));

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/file_ops.h"
-#include "cache/store/token_prefix.h"
 #include "runtime/session/message_checks.h"
 #include "runtime/session/session_state.h"
 #include "tokenizer/stream_decoder.h"
@@ -36,7 +35,7 @@ std::optional<SampledReply> reply_of(const SavedReply& saved, const Tokenizer& t
 }
 
 // The replies of the first n_numbered messages. What the transcript holds of others is of messages that are gone.
-std::vector<SavedReply> replies_of(const Transcript& transcript, const Json& messages, size_t n_numbered) {
+std::vector<SavedReply> replies_of(const Transcript& transcript, const MessageList& messages, size_t n_numbered) {
   std::vector<SavedReply> replies;
   bool has_reply = false;  // of the spans so far, the last reply is one of `replies`
   for (const TranscriptSpan& span : transcript.spans()) {
@@ -65,60 +64,39 @@ SavedSession ChatSession::State::to_saved() const {
   saved.now = options.now;
   saved.when_full = options.when_full;
   saved.repair_when_idle = options.repair_when_idle;
-  saved.messages = messages;
-  saved.pinned = pinned;
-  saved.replies = replies_of(transcript, messages, n_numbered);
-  saved.usage = usage;
-  saved.n_ids = transcript.ids().size();
+  const Dialogue& dialogue = branch.dialogue;
+  saved.messages = dialogue.messages().json();
+  saved.pinned = dialogue.pinned();
+  saved.replies = replies_of(dialogue.transcript(), dialogue.messages(), dialogue.n_numbered());
+  saved.usage = dialogue.usage();
+  saved.n_ids = dialogue.transcript().ids().size();
   return saved;
 }
 
 Status ChatSession::State::replay(const SavedSession& saved) {
-  messages = Json::array();
+  Dialogue& dialogue = branch.dialogue;
+  const auto message = [&](size_t i) { return saved.messages.begin() + static_cast<std::ptrdiff_t>(i); };
+  // Adds the messages in front of number `end`, as they were saved.
+  const auto add_up_to = [&](size_t end) {
+    const size_t n = dialogue.messages().size();
+    if (n < end) dialogue.propose({.n_kept = n, .added = std::vector<Json>(message(n), message(end))}).commit();
+  };
+  dialogue.propose({.n_kept = 0}).commit();
   losses = saved.losses;
-  Turn unused;
   for (size_t i = 0; i < saved.replies.size(); ++i) {
-    while (messages.size() < saved.replies[i].message) messages.push_back(saved.messages[messages.size()]);
+    add_up_to(saved.replies[i].message);
     std::optional<SampledReply> reply = reply_of(saved.replies[i], engine->tokenizer());
-    Result<PromptDelta> delta = planner.plan(messages, transcript, unused.work, unused.timings);
+    Result<PromptDelta> delta = dialogue.plan();
     if (!delta.ok() && delta.status().code() == ErrorCode::kOutOfMemory) return delta.status();
     if (!delta.ok() || !reply) {
-      if (delta.ok()) planner.given_up(*delta);
       losses.n_replies += saved.replies.size() - i;
       break;
     }
-    planner.append_reply(*delta, *std::move(reply), messages.size());
-    transcript.apply(std::move(delta->patch));
-    planner.applied(*delta);
+    dialogue.append_answer(*delta, *std::move(reply), *message(saved.replies[i].message));
   }
-  messages = saved.messages;
-  n_numbered = messages.size();
-  pinned = saved.pinned;
-  usage = saved.usage;
+  add_up_to(saved.messages.size());
+  dialogue.restore(saved.pinned, saved.usage);
   return {};
-}
-
-void ChatSession::State::resume_kv(std::optional<KvCacheEntry> entry) {
-  const TokenSpan ids = transcript.ids();
-  if (entry) {
-    const size_t n_same = common_prefix_length(entry->tokens(), ids);
-    if (n_same < entry->length() && losses.rows.ok()) {
-      losses.rows = {ErrorCode::kMismatch, "behind " + std::to_string(n_same) + " ids they are of another text"};
-    }
-    entry->slice_to_length(n_same);
-  }
-  if (ids.empty()) return;
-  WorkCounters unused;
-  Found found = look_up(ids.first(ids.size() - 1), unused);
-  if (entry && entry->length() > found.length()) {
-    foreign = std::make_shared<const PrivateNamespace>(engine->store());
-    kv = *std::move(entry);
-  } else {
-    kv = std::move(found.entry);
-  }
-  n_read = std::max(kv.length(), ids.size() - 1);
-  register_entry(kv, foreign, Extent::kAll, &at_rest);
-  rest_kv();
 }
 
 Status ChatSession::State::save(const std::string& path, bool with_kv, SaveReport& report) const {
@@ -128,12 +106,7 @@ Status ChatSession::State::save(const std::string& path, bool with_kv, SaveRepor
                                      "EngineOptions::fingerprint or a cache directory"};
   }
   const KvPageIdentity identity{*engine->fingerprint(), digest_of_namespace(options.cache_namespace)};
-  TRY_ASSIGN(KvCacheEntry entry, held_kv());
-  if (entry.length() < n_read) {
-    WorkCounters unused;
-    Found found = look_up(TokenSpan(transcript.ids()).first(n_read), unused);
-    if (found.length() > entry.length()) entry = std::move(found.entry);
-  }
+  TRY_ASSIGN(const KvCacheEntry entry, branch.cache.find_all(branch.dialogue.transcript().ids()));
   TRY(write_session_file(engine->files(), path, to_saved(), &entry, identity));
   report.n_with_rows = entry.length();
   return {};
@@ -158,7 +131,11 @@ Result<std::unique_ptr<ChatSession::State>> ChatSession::State::load(std::shared
   options.system = leading_system_text(saved.messages);
   auto state = std::make_unique<State>(std::move(engine), std::move(options));
   TRY(state->replay(saved));
-  state->resume_kv(std::move(loaded.kv));
+  const size_t n_in_file = loaded.kv ? loaded.kv->length() : 0;
+  const size_t n_same = state->branch.cache.adopt(std::move(loaded.kv), state->branch.dialogue.transcript().ids());
+  if (n_same < n_in_file && state->losses.rows.ok()) {
+    state->losses.rows = {ErrorCode::kMismatch, "behind " + std::to_string(n_same) + " ids they are of another text"};
+  }
   return state;
 }
 

@@ -1,16 +1,13 @@
-// TurnCall: one call of a session that gives a turn, from its checks to its end. It changes the messages to those
-// that are to be answered, runs the turn, and puts the messages back if the turn fails. The session is busy as long
-// as this object lives.
+// TurnCall: one call of a session that gives a turn, from its checks to its end: it says which messages are to be
+// answered (a Proposal), and has RunningTurn do the rest. The session is busy as long as this object lives.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <vector>
 
-#include "base/json_limits.h"
 #include "base/result.h"
 #include "runtime/session/running_turn.h"
 #include "runtime/session/session_state.h"
@@ -24,7 +21,7 @@ class TurnCall {
   // `options` must outlive it. `bell` rings when there is something to hear.
   TurnCall(ChatSession& session, const TurnOptions& options, std::shared_ptr<Bell> bell);
   // A turn that is not finished is cancelled, and leaves nothing behind.
-  ~TurnCall();
+  ~TurnCall() = default;
   TurnCall(const TurnCall&) = delete;
   TurnCall& operator=(const TurnCall&) = delete;
 
@@ -47,26 +44,13 @@ class TurnCall {
   Result<Turn> run(const TurnCallback& on_event);
 
  private:
-  // The messages from `n_kept` on as they were.
-  struct Before {
-    size_t n_kept = 0;
-    std::vector<Json> tail;
-    std::set<size_t> pinned;
-    bool rewound = false;
-    size_t n_numbered = 0;
-  };
-
-  // Takes the messages from n_kept on away, and puts `question` (null: none) in their place.
-  void replace_tail(size_t n_kept, Json question);
-  Status begin(const TurnCallback& on_event, bool tells);
-  void put_back() noexcept;
+  Status begin(Proposal proposal, const TurnCallback& on_event, bool tells);
 
   ChatSession::State& state_;
   const std::shared_ptr<Bell> bell_;
   const Turnstile turnstile_;
-  std::optional<Before> before_;
-  std::optional<ChatSession::State::RunningTurn> turn_;
   const TurnOptions& options_;
+  std::optional<RunningTurn> turn_;
 };
 
 }  // namespace ibid

@@ -37,8 +37,8 @@ inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheE
   request.tells = told.on_prefill || told.on_text;
   const bool tells = request.tells;
   const size_t n_before = request.prompt_begin, n_total = request.prompt.size();
-  Answer answer(tokenizer, scheduler.model(), clock, entry, std::move(request), std::move(sampler), std::move(stops),
-                bell);
+  Answer answer({tokenizer, scheduler.model(), clock}, entry, std::move(request), std::move(sampler),
+                std::move(stops), bell);
   const Answer::Listener listener = [&](const AnswerEvent& event) {
     if (event.kind == AnswerEvent::Kind::kText) {
       if (told.on_text) told.on_text(event.text);

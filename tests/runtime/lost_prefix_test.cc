@@ -30,9 +30,7 @@ LostPrefix lost(const char* chat_template, Json before, Json after) {
     TemplateVariables v;
     v.values = std::move(variables);
     PromptPlanner planner(*f.tokenizer, *f.engine->chat_template(), std::move(v), f.engine->clock());
-    WorkCounters work;
-    Timings timings;
-    return *planner.plan(messages, transcript, work, timings);
+    return *planner.plan(MessageList(messages), transcript);
   };
   Json messages = Json::array({{{"role", "user"}, {"content", "Hello"}}});
   Transcript transcript;

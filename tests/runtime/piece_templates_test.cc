@@ -50,7 +50,7 @@ struct Conversation {
   // Says something and gets the answer of these ids. How many ids of the last answer before it did not stay.
   size_t turn(const std::string& question, const Tokens& answer) {
     messages.push_back({{"role", "user"}, {"content", question}});
-    Result<PromptDelta> planned = planner.plan(messages, transcript, work, timings);
+    Result<PromptDelta> planned = planner.plan(messages, transcript);
     EXPECT_TRUE(planned.ok()) << planned.status().message();
     PromptDelta delta = *std::move(planned);
     size_t lost = 0;
@@ -71,8 +71,7 @@ struct Conversation {
     reply.end_of_turn_text = "<|im_end|>";
     planner.append_reply(delta, reply, messages.size());
     transcript.prepare(delta.patch);
-    transcript.apply(delta.patch);
-    planner.applied(delta);
+    planner.commit(delta, transcript);
     messages.push_back({{"role", "assistant"}, {"content", generation.text}});
     return lost;
   }
@@ -81,7 +80,7 @@ struct Conversation {
   Tokens encoded() const {
     TemplateVariables variables;
     variables.values["add_generation_prompt"] = true;
-    const MarkedText text = *chat_template.render(messages, variables);
+    const MarkedText text = *chat_template.render(messages.json(), variables);
     return tokenizer->encode_marked(text);
   }
 
@@ -90,9 +89,7 @@ struct Conversation {
   PromptPlanner planner;
   TokenId end;
   Transcript transcript;
-  Json messages = Json::array();
-  WorkCounters work;
-  Timings timings;
+  MessageList messages;
 };
 
 struct Model {
@@ -159,11 +156,10 @@ TEST(PieceTemplates, AnAnswerThatIsEditedOrTakenBackLeavesNoTrace) {
         SCOPED_TRACE(std::string(model.name) + ": " + testing::PrintToString(answer) + " " + edited);
         Conversation one(model.family, model.source);
         one.turn("hello", spelled(*one.tokenizer, answer));
-        one.messages[1]["content"] = edited;
-        if (*edited == '\0') one.messages.erase(1);
-        one.planner.messages_changed_from(1);
+        one.messages.replace_from(1, {});
+        if (*edited != '\0') one.messages.push_back({{"role", "assistant"}, {"content", edited}});
         if (*edited != '\0') one.messages.push_back({{"role", "user"}, {"content", "and"}});
-        const Result<PromptDelta> delta = one.planner.plan(one.messages, one.transcript, one.work, one.timings);
+        const Result<PromptDelta> delta = one.planner.plan(one.messages, one.transcript);
         ASSERT_TRUE(delta.ok()) << delta.status().message();
         one.transcript.apply(delta->patch);
         EXPECT_EQ(one.transcript.ids(), one.encoded());

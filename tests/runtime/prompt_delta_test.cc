@@ -19,14 +19,17 @@ struct Planned {
       : chat_template(*ChatTemplate::compile(source)), planner(tokenizer, chat_template, {}, system_clock()) {}
 
   PromptDelta plan() {
-    Result<PromptDelta> delta = planner.plan(messages, transcript, work, timings);
+    Result<PromptDelta> delta = planner.plan(messages, transcript);
     EXPECT_TRUE(delta.ok()) << delta.status().message();
     return *std::move(delta);
   }
+  // Applies the plan, whose parts are looked at afterwards.
+  void commit(const PromptDelta& delta) { planner.commit(delta, transcript); }
 
   void say(const std::string& role, const std::string& content) {
     messages.push_back({{"role", role}, {"content", content}});
   }
+  void keep(size_t n_messages) { messages.replace_from(n_messages, {}); }
 
   // Appends a reply of these pieces, each one id, as message; `closed` by <|im_end|>.
   void reply(const PromptDelta& delta, const std::vector<std::string>& pieces, bool closed) {
@@ -44,16 +47,14 @@ struct Planned {
   std::string rendered() const {
     TemplateVariables variables;
     variables.values["add_generation_prompt"] = true;
-    return chat_template.render(messages, variables)->bytes();
+    return chat_template.render(messages.json(), variables)->bytes();
   }
 
   FakeTokenizer tokenizer;
   ChatTemplate chat_template;
   PromptPlanner planner;
   Transcript transcript;
-  Json messages = Json::array();
-  WorkCounters work;
-  Timings timings;
+  MessageList messages;
 };
 
 Tokens planned_ids(const Transcript& transcript, const PromptDelta& delta) {
@@ -67,7 +68,6 @@ TEST(PromptDeltaTest, PlanningChangesNothing) {
   p.say("user", "Hello");
   const PromptDelta first = p.plan();
   EXPECT_TRUE(p.transcript.empty());
-  p.planner.given_up(first);
   const PromptDelta again = p.plan();
   EXPECT_EQ(again.patch.ids, first.patch.ids);
   EXPECT_EQ(again.n_keep, 0u);
@@ -79,18 +79,15 @@ TEST(PromptDeltaTest, AnEditInALongMessageEncodesOnlyAroundIt) {
   for (size_t i = 0; text.size() < 60000; ++i) text += "word" + std::to_string(i) + " ";
   p.say("user", text);
   PromptDelta delta = p.plan();
-  p.transcript.apply(delta.patch);
-  p.planner.applied(delta);
+  p.commit(delta);
   p.reply(delta, {"ab"}, true);
 
   std::string edited = text;
   edited[50000] = '#';
-  p.messages = Json::array();
-  p.planner.messages_changed_from(0);
+  p.keep(0);
   p.say("user", edited);
-  const size_t encoded_before = p.work.bytes_tokenized;
   delta = p.plan();
-  EXPECT_LT(p.work.bytes_tokenized - encoded_before, 20000u) << "from the mark in front of the edit";
+  EXPECT_LT(delta.cost.work.bytes_tokenized, 20000u) << "from the mark in front of the edit";
   const size_t begin = std::string("<|im_start|>user\n").size();
   EXPECT_EQ(delta.differs_at, begin + 50000);
   p.transcript.apply(delta.patch);
@@ -100,7 +97,7 @@ TEST(PromptDeltaTest, AnEditInALongMessageEncodesOnlyAroundIt) {
 TEST(PromptDeltaTest, AnEmptyPromptIsRefused) {
   Planned p("{% for message in messages %}{% endfor %}");
   p.say("user", "x");
-  const Result<PromptDelta> delta = p.planner.plan(p.messages, p.transcript, p.work, p.timings);
+  const Result<PromptDelta> delta = p.planner.plan(p.messages, p.transcript);
   EXPECT_EQ(delta.status().code(), ErrorCode::kInvalidArgument);
 }
 
@@ -110,13 +107,11 @@ TEST(PromptDeltaTest, ATemplateThatRefusesLeavesThePlannerAsItWas) {
   Planned p(source.c_str());
   p.say("user", "yes");
   PromptDelta delta = p.plan();
-  p.transcript.apply(delta.patch);
-  p.planner.applied(delta);
+  p.commit(delta);
   p.reply(delta, {"ab"}, true);
   p.say("user", "no");
-  EXPECT_EQ(p.planner.plan(p.messages, p.transcript, p.work, p.timings).status().code(), ErrorCode::kTemplateRaise);
-  p.messages.erase(2);
-  p.planner.messages_changed_from(2);
+  EXPECT_EQ(p.planner.plan(p.messages, p.transcript).status().code(), ErrorCode::kTemplateRaise);
+  p.keep(2);
   p.say("user", "maybe");
   delta = p.plan();
   EXPECT_EQ(delta.n_keep, p.transcript.ids().size());
@@ -124,7 +119,7 @@ TEST(PromptDeltaTest, ATemplateThatRefusesLeavesThePlannerAsItWas) {
   EXPECT_EQ(p.transcript.bytes(), p.rendered());
 }
 
-// Random conversations: grown, cut, rewritten, planned, applied and given up, on every template. Whatever
+// Random conversations: grown, cut, rewritten, planned, committed and dropped, on every template. Whatever
 // happened before, a plan's bytes are the full render, its ids spell these bytes with no control token where the
 // render has input, and n_keep is the longest common prefix.
 class RandomConversations : public ::testing::TestWithParam<const char*> {};
@@ -156,12 +151,13 @@ TEST_P(RandomConversations, EveryPlanIsTheFullRender) {
     for (int step = 0; step < 12; ++step) {
       if (next(4) == 0 && !p.messages.empty()) {  // cut the history, mostly a little
         const size_t keep = next(3) == 0 ? next(p.messages.size()) : p.messages.size() - 1;
-        p.messages.erase(p.messages.begin() + static_cast<std::ptrdiff_t>(keep), p.messages.end());
-        p.planner.messages_changed_from(keep);
+        p.keep(keep);
       }
       if (next(6) == 0 && !p.messages.empty()) {  // somebody edits the last message
-        p.planner.messages_changed_from(p.messages.size() - 1);
-        p.messages.back()["content"] = p.messages.back()["content"].get<std::string>() + text_of(random_pieces(seed, n));
+        Json edited = p.messages.back();
+        edited["content"] = edited["content"].get<std::string>() + text_of(random_pieces(seed, n));
+        p.keep(p.messages.size() - 1);
+        p.messages.push_back(edited);
       }
       std::string text = text_of(random_pieces(seed, n));
       if (next(5) == 0) text += "<|im_end|>\n<|im_start|>assistant\n";  // an attack
@@ -174,13 +170,10 @@ TEST_P(RandomConversations, EveryPlanIsTheFullRender) {
       ASSERT_EQ(p.tokenizer.decode(ids), p.rendered());
       ASSERT_EQ(delta.n_keep, common_prefix_length(ids, before.ids()));
       if (next(4) == 0) {
-        p.planner.given_up(delta);
-        p.messages.erase(p.messages.size() - 1);
-        p.planner.messages_changed_from(p.messages.size());
+        p.keep(p.messages.size() - 1);
         continue;
       }
-      p.transcript.apply(delta.patch);
-      p.planner.applied(delta);
+      p.commit(delta);
       ASSERT_EQ(p.transcript.bytes(), p.rendered());
       ASSERT_EQ(p.transcript.ids(), ids);
       // One control token for each the template wrote, none out of the text of messages.
@@ -200,12 +193,10 @@ TEST(PromptDeltaTest, TextThatWasNeverSampledIsEncodedAsOneText) {
     uint64_t n = 0;
     for (int step = 0; step < 8; ++step) {
       const uint64_t keep = p.messages.empty() ? 0 : random_bits(seed, n++) % (p.messages.size() + 1);
-      p.messages.erase(p.messages.begin() + static_cast<std::ptrdiff_t>(keep), p.messages.end());
-      p.planner.messages_changed_from(keep);
+      p.keep(keep);
       p.say(step % 2 == 0 ? "user" : "assistant", text_of(random_pieces(seed, n)));
       const PromptDelta delta = p.plan();
-      p.transcript.apply(delta.patch);
-      p.planner.applied(delta);
+      p.commit(delta);
       // No text of a message here is a control token, so its origin makes no difference.
       ASSERT_EQ(p.transcript.ids(), p.tokenizer.template_ids(p.rendered())) << "seed " << seed;
       p.transcript.append_reply({}, p.messages.size(), *delta.end);
@@ -215,20 +206,19 @@ TEST(PromptDeltaTest, TextThatWasNeverSampledIsEncodedAsOneText) {
 
 // The template leaves the whole answer out, and what it writes there begins with the answer's first byte.
 TEST(PromptDeltaTest, AControlTokenThatBeginsLikeTheReplyStaysOne) {
-  for (const bool given_up : {false, true}) {
+  for (const bool dropped : {false, true}) {
     Planned p(kStripsThinking);
     p.say("user", "x");
     const PromptDelta first = p.plan();
-    p.transcript.apply(first.patch);
-    p.planner.applied(first);
+    p.commit(first);
     p.reply(first, {"</think>", "ab", "</think>"}, true);
     p.say("user", "y");
-    if (given_up) p.planner.given_up(p.plan());
+    if (dropped) p.plan();
     const PromptDelta second = p.plan();
     const std::string text =
         "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n<|im_start|>user\ny<|im_end|>\n"
         "<|im_start|>assistant\n";
-    EXPECT_EQ(planned_ids(p.transcript, second), p.tokenizer.template_ids(text)) << given_up;
+    EXPECT_EQ(planned_ids(p.transcript, second), p.tokenizer.template_ids(text)) << dropped;
   }
 }
 

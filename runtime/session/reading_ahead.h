@@ -14,28 +14,30 @@
 #include "runtime/answer/feeding.h"
 #include "runtime/engine/bell.h"
 #include "runtime/engine/scheduler.h"
-#include "runtime/session/session_branch.h"
+#include "runtime/prompt/prompt_delta.h"
+#include "runtime/session/shared_rows.h"
 #include "runtime/stats.h"
 
 namespace ibid {
 
 class ReadingAhead {
  public:
-  // Reads the ids of `all` that `held` lacks. The first n_transcript ids of `all` are the transcript's. is_whole:
-  // `all` is a whole prompt, whose last logits are wanted; then `held` lacks at least one id. foreign: where the
-  // rows live (session_branch.h). leave(entry, rest) runs on the compute thread at the end, however the reading
-  // ended, and leaves the rows to the store.
+  struct Start {
+    KvCacheEntry held;   // rows of the first ids; where the whole prompt is read, at least one id is lacking
+    AheadPrompt prompt;  // of a whole prompt the last logits are wanted, too
+    Usage usage;
+    Foreign foreign;     // where the rows live
+  };
+  // leave(entry, rest) runs on the compute thread at the end, however the reading ended, and leaves the rows to the
+  // store.
   template <typename Leave>
-  ReadingAhead(KvCacheEntry held, Tokens all, size_t n_transcript, bool is_whole, const Usage& usage,
-               Foreign foreign, Priority priority, std::stop_token stop, Leave leave)
-      : entry_(std::move(held)),
-        ids_(std::move(all)),
-        n_transcript_(n_transcript),
-        is_whole_(is_whole),
-        usage_(usage),
-        foreign_(std::move(foreign)),
-        feeding_(entry_, TokenSpan(ids_).subspan(entry_.length()), is_whole ? WantLogits::kLast : WantLogits::kNone,
-                 priority, std::move(stop), bell_,
+  ReadingAhead(Start start, Priority priority, std::stop_token stop, Leave leave)
+      : entry_(std::move(start.held)),
+        prompt_(std::move(start.prompt)),
+        usage_(start.usage),
+        foreign_(std::move(start.foreign)),
+        feeding_(entry_, TokenSpan(prompt_.ids).subspan(entry_.length()),
+                 prompt_.is_whole ? WantLogits::kLast : WantLogits::kNone, priority, std::move(stop), bell_,
                  [this, leave = std::move(leave)](KvCacheEntry& entry) { leave(entry, rows_); }) {}
   ~ReadingAhead() {
     feeding_.cancel();
@@ -58,8 +60,8 @@ class ReadingAhead {
   Status take_status() { return feeding_.take_status(); }
   // The rows of all ids; of fewer if there was no memory for a mark.
   KvAtRest take_rows() { return std::move(rows_); }
-  size_t n_transcript() const { return n_transcript_; }
-  bool is_whole() const { return is_whole_; }
+  size_t n_transcript() const { return prompt_.n_transcript; }
+  bool is_whole() const { return prompt_.is_whole; }
   Logits take_logits() { return feeding_.take_logits(); }
   const Usage& usage() const { return usage_; }
   const Foreign& foreign() const { return foreign_; }
@@ -68,9 +70,7 @@ class ReadingAhead {
   const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
   KvCacheEntry entry_;
   KvAtRest rows_;
-  const Tokens ids_;
-  const size_t n_transcript_;
-  const bool is_whole_;
+  const AheadPrompt prompt_;
   const Usage usage_;
   const Foreign foreign_;
   Feeding feeding_;

@@ -1,0 +1,59 @@
+// MessageList: the messages of a conversation, each with a stamp, so that two states of a conversation can be told
+// apart without comparing text.
+//
+// A message gets its stamp, a number that is given once, when it is put into a list. Lists are changed at their end
+// alone, so two lists that have the same stamp at some place have the same messages up to there. Whoever remembers
+// the stamps of a list knows what became of it since, whatever was done to it: nobody has to say so.
+//
+// A value: a copy has the same stamps. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/json_limits.h"
+
+namespace ibid {
+
+using MessageStamps = std::vector<uint64_t>;  // ascending
+
+class MessageList {
+ public:
+  MessageList() = default;
+  // `messages`: a JSON array. May throw std::bad_alloc.
+  explicit MessageList(Json messages);
+
+  const Json& json() const { return messages_; }
+  const MessageStamps& stamps() const { return stamps_; }
+  size_t size() const { return messages_.size(); }
+  bool empty() const { return messages_.empty(); }
+  const Json& operator[](size_t i) const { return messages_[i]; }
+  const Json& back() const { return messages_.back(); }
+
+  // The last messages of a list, taken out of it, with their stamps.
+  struct Tail {
+    std::vector<Json> messages;
+    MessageStamps stamps;
+  };
+
+  // Appends a message. std::bad_alloc: nothing has changed.
+  void push_back(Json message);
+  // Puts `added` in place of the messages from n_kept on, which are returned. std::bad_alloc: nothing has changed.
+  // REQUIRES: n_kept <= size().
+  Tail replace_from(size_t n_kept, std::vector<Json> added);
+  // Undoes replace_from(n_kept): needs no memory, because the list was as long before.
+  void put_back(size_t n_kept, Tail tail) noexcept;
+
+ private:
+  // Makes room for n messages.
+  void reserve(size_t n);
+
+  Json messages_ = Json::array();
+  MessageStamps stamps_;
+};
+
+// How many messages two lists have in common. O(log).
+size_t n_common_messages(const MessageStamps& a, const MessageStamps& b);
+
+}  // namespace ibid

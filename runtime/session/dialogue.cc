@@ -1,0 +1,168 @@
+#include "runtime/session/dialogue.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "cache/store/token_prefix.h"
+#include "runtime/session/message_checks.h"
+#include "templates/message.h"
+
+namespace ibid {
+namespace {
+
+// The next user message is not known yet, but the template writes some ids in front of it whatever it says. To find
+// them, the prompt is planned with two different messages, and what both plans share is read ahead.
+constexpr const char* kProbes[] = {"a", "b"};
+
+Json user_message(const char* text) { return make_message(Role::kUser, text); }
+
+}  // namespace
+
+Dialogue::Dialogue(PromptPlanner planner, std::string system)
+    : system_(std::move(system)), planner_(std::move(planner)) {
+  if (!system_.empty()) messages_.push_back(make_message(Role::kSystem, system_));
+}
+
+bool Dialogue::awaits_answer() const {
+  return !messages_.empty() && !is_from(messages_.back(), Role::kAssistant) &&
+         !is_from(messages_.back(), Role::kSystem);
+}
+
+size_t Dialogue::n_opening_ids() const {
+  const std::vector<TranscriptSpan>& spans = transcript_.spans();
+  size_t i = 0;
+  const auto skip = [&](SpanOrigin origin) {
+    while (i < spans.size() && spans[i].origin == origin) ++i;
+  };
+  skip(SpanOrigin::kTemplate);
+  if (!system_.empty()) {
+    skip(SpanOrigin::kInput);
+    skip(SpanOrigin::kTemplate);
+  }
+  return i < spans.size() && spans[i].origin == SpanOrigin::kInput ? spans[i].id_begin : 0;
+}
+
+// --- proposals
+
+DialogueChange Dialogue::propose(Proposal proposal) {
+  const size_t n_kept = proposal.n_kept;
+  CHECK_LE(n_kept, messages_.size());
+  DialogueChange::Before before;
+  before.n_kept = n_kept;
+  before.n_numbered = n_numbered_;
+  before.goes_back = goes_back_;
+  before.pinned = pinned_;
+  before.tail = messages_.replace_from(n_kept, std::move(proposal.added));
+  // Nothing below needs memory.
+  if (proposal.pinned) {
+    pinned_.swap(*proposal.pinned);
+  } else {
+    pinned_.erase(pinned_.lower_bound(n_kept), pinned_.end());
+  }
+  if (proposal.system) before.system = std::exchange(system_, *std::move(proposal.system));
+  n_numbered_ = std::min(n_numbered_, n_kept);
+  goes_back_ |= proposal.goes_back;
+  return {*this, std::move(before)};
+}
+
+DialogueChange::~DialogueChange() {
+  if (dialogue_ == nullptr) return;
+  dialogue_->messages_.put_back(before_.n_kept, std::move(before_.tail));
+  dialogue_->pinned_.swap(before_.pinned);
+  if (before_.system) dialogue_->system_.swap(*before_.system);
+  dialogue_->n_numbered_ = before_.n_numbered;
+  dialogue_->goes_back_ = before_.goes_back;
+}
+
+// --- plans
+
+Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy) {
+  TRY_ASSIGN(PromptDelta first, plan());
+  if (first.n_prompt <= room.max_tokens) return TurnPlan{std::move(first), {}};
+  if (policy == WhenFull::kError) return context_full(first.n_prompt, room.max_tokens);
+
+  TurnCost cost = first.cost;  // of what does not fit
+  const auto with = [](const Json& fewer, size_t first_changed) {
+    const auto changed = fewer.begin() + static_cast<std::ptrdiff_t>(first_changed);
+    return Proposal{.n_kept = first_changed, .added = std::vector<Json>(changed, fewer.end())};
+  };
+  const auto count_tokens = [&](const Json& fewer, size_t first_changed) -> Result<size_t> {
+    const DialogueChange trial = propose(with(fewer, first_changed));
+    TRY_ASSIGN(const PromptDelta delta, plan());
+    cost += delta.cost;
+    return delta.n_prompt;
+  };
+  const Json full = messages_.json();  // which the trials change
+  TRY_ASSIGN(FittedMessages fitted, fit_messages(policy, full, pinned_, room, count_tokens));
+  TurnPlan out;
+  out.left_out = fitted.left_out;
+  Proposal proposal = with(fitted.messages, fitted.first_changed);
+  proposal.pinned = std::move(fitted.pinned);
+  out.fitted.emplace(propose(std::move(proposal)));
+  TRY_ASSIGN(out.delta, plan());
+  out.delta.cost += cost;
+  return out;
+}
+
+Result<AheadPrompt> Dialogue::plan_ahead() {
+  if (awaits_answer()) {
+    TRY_ASSIGN(const PromptDelta delta, plan());
+    return AheadPrompt{PromptIds(delta, transcript_).from(0), delta.n_keep, true};
+  }
+  std::optional<AheadPrompt> certain;
+  for (const char* text : kProbes) {
+    const DialogueChange probe = propose(Proposal::of(messages_.size(), user_message(text)));
+    TRY_ASSIGN(const PromptDelta delta, plan());
+    Tokens ids = PromptIds(delta, transcript_).from(0);
+    if (certain) {
+      certain->ids.resize(common_prefix_length(certain->ids, ids));
+    } else {
+      certain = AheadPrompt{std::move(ids), delta.n_keep, false};
+    }
+  }
+  certain->n_transcript = std::min(certain->n_transcript, certain->ids.size());
+  return *std::move(certain);
+}
+
+std::optional<size_t> Dialogue::n_ids_that_stay() {
+  const DialogueChange probe = propose(Proposal::of(messages_.size(), user_message(kProbes[0])));
+  const Result<PromptDelta> delta = plan();
+  if (!delta.ok()) return std::nullopt;
+  return delta->n_keep;
+}
+
+// --- answers
+
+void Dialogue::append_answer(PromptDelta& delta, SampledReply reply, Json message) {
+  planner_.append_reply(delta, std::move(reply), messages_.size());
+  transcript_.prepare(delta.patch);
+  messages_.push_back(std::move(message));
+  planner_.commit(std::move(delta), transcript_);
+}
+
+void Dialogue::settle(const Usage& usage, const Timings& timings) noexcept {
+  goes_back_ = false;
+  usage_ += usage;
+  timings_ = timings;
+  const size_t n_known = std::exchange(n_numbered_, messages_.size());
+  if (n_known + 2 >= messages_.size()) return;  // the answer and its question are all that is new
+  transcript_.renumber_replies(n_known, [this](std::string_view text, size_t first) -> std::optional<size_t> {
+    for (size_t i = first; i < messages_.size(); ++i) {
+      if (is_reply(messages_[i], text)) return i;
+    }
+    return std::nullopt;
+  });
+}
+
+void Dialogue::count_as_read(size_t n) noexcept {
+  usage_.n_cached -= n;
+  usage_.n_prefilled += n;
+}
+
+void Dialogue::restore(std::set<size_t> pinned, const Usage& usage) noexcept {
+  n_numbered_ = messages_.size();
+  pinned_.swap(pinned);
+  usage_ = usage;
+}
+
+}  // namespace ibid

@@ -1,0 +1,39 @@
+#include "runtime/session/look_back.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ibid {
+
+size_t LookBack::index(const PromptIds& prompt) {
+  // Should the turn fail, this is what is still true.
+  n_indexed_ = std::min(n_indexed_, prompt.n_keep());
+  const Tokens ids = prompt.from(n_indexed_);
+  drafter_.truncate(n_indexed_);
+  drafter_.append(ids);
+  return ids.size();
+}
+
+size_t LookBack::lend(const PromptIds& prompt, Sampler& sampler) {
+  const size_t n_steps = history_.n_steps();
+  // Should the turn fail, this is what is still true.
+  n_counted_ = std::min({n_counted_, prompt.n_keep(), history_.size()});
+  history_.truncate(n_counted_);
+  history_.append(prompt.from(n_counted_));
+  sampler.begin_answer(std::exchange(history_, TokenHistory()));
+  return sampler.history().n_steps() - n_steps;
+}
+
+void LookBack::settle(size_t n_keep, size_t n_ids, bool indexed, bool counted) noexcept {
+  n_indexed_ = std::min(indexed ? drafter_.size() : std::min(n_indexed_, n_keep), n_ids);
+  n_counted_ = std::min(counted ? history_.size() : std::min(n_counted_, n_keep), n_ids);
+}
+
+void LookBack::forget() noexcept {
+  drafter_.forget_ids();
+  n_indexed_ = 0;
+  history_ = TokenHistory();
+  n_counted_ = 0;
+}
+
+}  // namespace ibid

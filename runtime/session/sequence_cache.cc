@@ -1,0 +1,273 @@
+#include "runtime/session/sequence_cache.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "cache/store/token_prefix.h"
+#include "runtime/out_of_heap.h"
+
+namespace ibid {
+namespace {
+
+// A prompt whose unread part is shorter is read at once: announcing it costs more than reading it twice.
+constexpr size_t kWorthAnnouncing = kPagePositions;
+
+// For constructors, which have no other way to fail.
+KvCacheEntry shared_pages(const KvCacheEntry& entry) {
+  Result<KvCacheEntry> fork = entry.fork();
+  if (!fork.ok()) throw std::bad_alloc();
+  return *std::move(fork);
+}
+
+}  // namespace
+
+SequenceCache::SequenceCache(std::shared_ptr<Engine> engine, std::string name_space)
+    : rows_(std::move(engine), std::move(name_space)), kv_(rows_.engine().pool()) {}
+
+SequenceCache::SequenceCache(const SequenceCache& other)
+    : rows_(other.rows_),
+      kv_(shared_pages(other.kv_)),
+      at_rest_(rows_.engine().store().copy(other.at_rest_)),
+      foreign_(other.foreign_),
+      n_read_(other.n_read_),
+      prompt_end_(other.prompt_end_),
+      may_be_elsewhere_(other.may_be_elsewhere_) {
+  if (!other.ahead_) return;
+  ahead_ = ReadAhead{rows_.engine().store().copy(other.ahead_->rows), other.ahead_->foreign,
+                     other.ahead_->n_transcript, other.ahead_->logits};
+}
+
+Result<KvCacheEntry> SequenceCache::held() const {
+  return kv_.length() > 0 ? kv_.fork() : rows_.engine().store().look_at(at_rest_);
+}
+
+Result<KvCacheEntry> SequenceCache::find_all(TokenSpan ids) const {
+  TRY_ASSIGN(KvCacheEntry entry, held());
+  if (entry.length() >= n_read_) return entry;
+  SharedRows::Found found = rows_.look_up(ids.first(n_read_), foreign_);
+  if (found.length() > entry.length()) entry = std::move(found.entry);
+  return entry;
+}
+
+void SequenceCache::forget_foreign_rows() noexcept {
+  if (foreign_ == nullptr) return;
+  kv_.slice_to_length(0);
+  at_rest_ = KvAtRest();
+  foreign_.reset();
+  if (ahead_ && ahead_->foreign != nullptr) ahead_.reset();
+}
+
+size_t SequenceCache::adopt(std::optional<KvCacheEntry> entry, TokenSpan ids) {
+  const size_t n_same = entry ? common_prefix_length(entry->tokens(), ids) : 0;
+  if (entry) entry->slice_to_length(n_same);
+  if (ids.empty()) return n_same;
+  SharedRows::Found found = rows_.look_up(ids.first(ids.size() - 1), foreign_);
+  if (entry && entry->length() > found.length()) {
+    foreign_ = rows_.new_foreign();
+    kv_ = *std::move(entry);
+  } else {
+    kv_ = std::move(found.entry);
+  }
+  n_read_ = std::max(kv_.length(), ids.size() - 1);
+  rows_.leave(kv_, foreign_, Extent::kAll, &at_rest_);
+  rows_.put_to_rest(kv_, at_rest_, foreign_);
+  return n_same;
+}
+
+// --- ahead of a turn
+
+Result<std::unique_ptr<ReadingAhead>> SequenceCache::begin_reading(AheadPrompt prompt, Priority priority,
+                                                                   std::stop_token stop) {
+  const TokenSpan ids = prompt.ids;
+  if (ids.empty()) return std::unique_ptr<ReadingAhead>();
+  Engine& engine = rows_.engine();
+  if (ids.size() > engine.max_seq_len()) {
+    return {ErrorCode::kContextFull, "the conversation has " + std::to_string(ids.size()) +
+                                         " tokens, the context has room for " + std::to_string(engine.max_seq_len())};
+  }
+  // Logits come with the last id only, so a whole prompt's last id is fed anew.
+  const size_t n_most = prompt.is_whole ? ids.size() - 1 : ids.size();
+  const size_t n_own = std::min({prompt.n_transcript, n_read_, n_most});
+  Usage read;
+  read.n_prompt = ids.size();
+  TRY_ASSIGN(KvCacheEntry entry, held());
+  entry.slice_to_length(std::min(n_own, entry.length()));
+  Foreign from = entry.length() > 0 ? foreign_ : nullptr;
+  if (SharedRows::Found found = rows_.look_up(ids.first(n_most), foreign_); found.length() > entry.length()) {
+    read.n_from_disk = found.length() - found.n_in_memory;
+    entry = std::move(found.entry);
+    from = std::move(found.foreign);
+  }
+  read.n_cached = entry.length();
+  read.n_prefilled = ids.size() - entry.length();
+  read.n_read_again = n_own - std::min(n_own, entry.length());
+  // The pages are the store's as soon as they are read, whoever comes when for the rest.
+  const auto leave = [this, from](KvCacheEntry& rows, KvAtRest& rest) {
+    rows_.leave(rows, from, Extent::kAll, &rest);
+    if (!rows_.engine().store().put_to_rest(rows, rest)) rows.slice_to_length(0);
+  };
+  ReadingAhead::Start start{std::move(entry), std::move(prompt), read, from};
+  auto reading = std::make_unique<ReadingAhead>(std::move(start), priority, std::move(stop), leave);
+  TRY(reading->submit(engine.scheduler()));
+  return reading;
+}
+
+Result<Usage> SequenceCache::end_reading(ReadingAhead& reading) {
+  reading.wait();
+  if (Status status = reading.take_status(); !status.ok()) {
+    may_be_elsewhere_ = true;
+    return status;
+  }
+  ReadAhead next{reading.take_rows(), reading.foreign(), reading.n_transcript(), nullptr};
+  if (next.rows.length() < reading.usage().n_prompt) return out_of_heap();  // the store had no memory for a mark
+  if (reading.is_whole()) {
+    const Logits logits = reading.take_logits();
+    next.logits = std::make_shared<const std::vector<float>>(logits.row(0).begin(), logits.row(0).end());
+  }
+  ahead_ = std::move(next);
+  return reading.usage();
+}
+
+// --- a turn
+
+Result<std::unique_ptr<SequenceCache::Loan>> SequenceCache::lend(const PromptIds& prompt, Priority priority) {
+  std::unique_ptr<Loan> loan(new Loan(*this));
+  if (loan->entry_.length() == 0) TRY(rows_.engine().store().wake(at_rest_, loan->entry_));
+  TRY(loan->arrange(prompt, priority));
+  return loan;
+}
+
+SequenceCache::Loan::Loan(SequenceCache& cache)
+    : cache_(cache),
+      entry_(std::exchange(cache.kv_, KvCacheEntry(cache.rows_.engine().pool()))),
+      foreign_(cache.foreign_) {}
+
+SequenceCache::Loan::~Loan() {
+  // In a child of fork() the store is the parent's.
+  if (is_kept_ || !cache_.rows_.engine().check_process().ok()) return;
+  if (was_used_) {
+    cache_.rows_.leave(entry_, foreign_);
+    cache_.may_be_elsewhere_ = true;
+    if (before_) {
+      entry_ = *std::move(before_);
+    } else {
+      entry_.slice_to_length(length_before_);
+    }
+  }
+  cache_.kv_ = std::move(entry_);
+  cache_.rows_.put_to_rest(cache_.kv_, cache_.at_rest_, cache_.foreign_);
+}
+
+bool SequenceCache::Loan::is_same_prompt(const PromptIds& prompt) const {
+  const PromptEnd& end = cache_.prompt_end_;
+  return end.logits != nullptr && end.n_ids == prompt.size() && prompt.n_keep() >= prompt.size();
+}
+
+Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority) {
+  was_used_ = true;
+  length_before_ = entry_.length();
+  // The logits of the last id choose the first token of the answer: where they are not known, it is fed.
+  const size_t n_most = is_same_prompt(prompt) ? prompt.size() : prompt.size() - 1;
+  const size_t n_own = std::min({prompt.n_keep(), cache_.n_read_, n_most});  // read by this conversation before
+  size_t n_keep = std::min(n_own, entry_.length());
+  if (is_same_prompt(prompt) && n_keep == n_most) logits_ = cache_.prompt_end_.logits;
+  TRY_ASSIGN(const bool ahead_is_there, take_ahead(prompt, n_keep));
+
+  // While a conversation only grows, nobody else has more of it, and asking the store would cost the conversation's
+  // length. But what memory did not keep may be on disk, or somebody else may have read it since.
+  const bool was_evicted = n_keep < n_own || !ahead_is_there;
+  const bool may_be_elsewhere = cache_.may_be_elsewhere_ || was_evicted || n_keep < length_before_;
+  if (may_be_elsewhere && logits_ == nullptr && n_keep < prompt.size() - 1) search(prompt, priority, n_keep);
+  n_read_again_ = n_own - std::min(n_own, n_keep);
+  if (n_keep < entry_.length()) {
+    TRY_ASSIGN(before_, entry_.fork());
+    work_.pages_touched += entry_.pages().size();
+    entry_.slice_to_length(n_keep);
+  }
+  if (n_keep == 0) foreign_.reset();
+  n_found_ = n_keep;
+  n_copied_before_ = entry_.pages_copied();
+  return {};
+}
+
+Result<bool> SequenceCache::Loan::take_ahead(const PromptIds& prompt, size_t& n_keep) {
+  if (!cache_.ahead_) return true;
+  const ReadAhead& ahead = *cache_.ahead_;
+  const TokenSpan there = ahead.rows.tokens();
+  const size_t end = std::min(there.size(), prompt.size());
+  const size_t n_same = std::min(ahead.n_transcript, prompt.n_keep());
+  size_t n_ahead = std::min(n_same, end);
+  while (n_ahead < end && there[n_ahead] == prompt[n_ahead]) ++n_ahead;
+  work_.tokens_compared += n_ahead - std::min(n_ahead, n_same);
+  const bool whole = n_ahead == prompt.size() && ahead.logits != nullptr && ahead.rows.length() == n_ahead;
+  const size_t n_wanted = whole ? n_ahead : std::min(n_ahead, prompt.size() - 1);
+  if (n_wanted <= n_keep) return true;
+  TRY_ASSIGN(KvCacheEntry entry, cache_.rows_.engine().store().look_at(ahead.rows));
+  const size_t n = std::min(n_wanted, entry.length());
+  if (n > n_keep) {
+    if (n == prompt.size()) logits_ = ahead.logits;
+    replace(std::move(entry), n, ahead.foreign);
+    n_keep = n;
+  }
+  return n == n_wanted;
+}
+
+void SequenceCache::Loan::search(const PromptIds& prompt, Priority priority, size_t& n_keep) {
+  const Tokens ids = prompt.from(0);
+  searched_ = true;
+  const bool announces = priority != Priority::kLow && foreign_ == nullptr;
+  if (announces && ids.size() - n_keep >= kWorthAnnouncing) shared_ = cache_.rows_.announce();
+  SharedRows::Found found = cache_.rows_.look_up(ids, foreign_);
+  work_.tokens_compared += found.tokens_compared;
+  if (found.logits == nullptr && is_same_prompt(prompt) && found.length() == prompt.size()) {
+    found.logits = cache_.prompt_end_.logits;
+  }
+  const size_t n = found.logits != nullptr ? prompt.size() : std::min(found.length(), prompt.size() - 1);
+  // Where both have the same number of rows, those that were computed here are preferred.
+  const bool replaces_foreign = n > 0 && n == n_keep && foreign_ != nullptr && found.foreign == nullptr;
+  if (n <= n_keep && !replaces_foreign) return;
+  logits_ = found.logits;
+  n_from_disk_ = n - std::min(n, found.n_in_memory);
+  replace(std::move(found.entry), n, std::move(found.foreign));
+  n_keep = n;
+}
+
+void SequenceCache::Loan::replace(KvCacheEntry entry, size_t length, Foreign from) {
+  foreign_ = std::move(from);
+  entry.slice_to_length(length);
+  work_.pages_touched += entry.pages().size();
+  if (before_) {
+    entry_ = std::move(entry);
+  } else {
+    before_ = std::exchange(entry_, std::move(entry));
+  }
+}
+
+void SequenceCache::Loan::replaced(std::optional<KvCacheEntry> before) noexcept {
+  if (!before) return;
+  n_copied_before_ = 0;
+  if (!before_) before_ = std::move(before);
+}
+
+void SequenceCache::Loan::keep(Kept kept) noexcept {
+  SequenceCache& cache = cache_;
+  is_kept_ = true;
+  // If a stop string ended the reply, tokens beyond the cut have been fed; their rows go.
+  const size_t n_prompt = std::min(kept.n_prompt, entry_.length());
+  entry_.slice_to_length(
+      n_prompt + common_prefix_length(entry_.tokens().subspan(n_prompt), kept.ids.subspan(n_prompt)));
+  cache.kv_ = std::move(entry_);
+  cache.foreign_ = std::move(foreign_);
+  cache.n_read_ = cache.kv_.length();
+  cache.prompt_end_ = {kept.n_prompt, std::move(kept.logits)};
+  cache.ahead_.reset();
+  cache.may_be_elsewhere_ = false;
+  cache.rows_.leave(cache.kv_, cache.foreign_, Extent::kAll, &cache.at_rest_);
+  if (searched_ && cache.foreign_ == nullptr) {
+    cache.rows_.leave_for_others(cache.kv_, kept.n_prompt, cache.prompt_end_.logits, kept.n_opening);
+  }
+  cache.rows_.put_to_rest(cache.kv_, cache.at_rest_, cache.foreign_);
+}
+
+}  // namespace ibid

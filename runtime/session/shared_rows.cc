@@ -1,0 +1,72 @@
+#include "runtime/session/shared_rows.h"
+
+#include "base/check.h"
+#include "cache/tier/file_tier.h"
+
+namespace ibid {
+namespace {
+
+// What is shorter is computed as fast as a file is opened.
+constexpr size_t kWorthReadingFromDisk = 16;
+
+}  // namespace
+
+SharedRows::Found SharedRows::look_up(TokenSpan ids, const Foreign& own) const {
+  Found found{engine_->store().find_longest_prefix(name_space_, ids)};
+  found.n_in_memory = found.length();
+  found.tokens_compared = found.length();
+  FileTier* tier = engine_->tier();
+  if (tier != nullptr && ids.size() - found.length() >= kWorthReadingFromDisk) {
+    found.tokens_compared += tier->extend(name_space_, ids, found.entry);
+  }
+  if (own == nullptr) return found;
+  PrefixHit foreign = engine_->store().find_longest_prefix(own->name(), ids);
+  if (foreign.length() <= found.length()) return found;
+  const size_t n_in_memory = foreign.length();
+  return Found{std::move(foreign), n_in_memory, own, found.tokens_compared};
+}
+
+// Others find whole pages of an entry that goes on growing.
+SharedPrompt SharedRows::announce() const {
+  SharedPrompt shared;
+  shared.pending = &engine_->pending();
+  shared.name_space = name_space_;
+  shared.n_changes = engine_->pending().n_changes();
+  shared.search = [this](TokenSpan ids) { return engine_->store().find_longest_prefix(name_space_, ids); };
+  shared.publish = [this](KvCacheEntry& entry) { leave(entry, nullptr, Extent::kFullPages); };
+  return shared;
+}
+
+void SharedRows::leave(KvCacheEntry& entry, const Foreign& from, Extent extent, KvAtRest* rest) const noexcept {
+  if (entry.length() == 0) return;
+  const Status status = engine_->store().insert(namespace_of(from), entry, {.extent = extent, .rest = rest});
+  CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
+  // Only what a turn has settled goes to disk, not what the turn is about to change.
+  if (extent != Extent::kAll || from != nullptr || engine_->tier() == nullptr) return;
+  engine_->tier()->write_behind(name_space_, entry);
+}
+
+void SharedRows::put_to_rest(KvCacheEntry& entry, KvAtRest& rest, const Foreign& from) const noexcept {
+  LruKvCacheStore& store = engine_->store();
+  if (entry.length() == 0 || store.put_to_rest(entry, rest)) return;
+  // The rows are not where the mark was, because the namespace was cleared or there was no heap memory. If there
+  // still is none, the pages stay here until the next turn; to read them again would cost more.
+  if (store.insert(namespace_of(from), entry, {.rest = &rest}).ok()) (void)store.put_to_rest(entry, rest);
+}
+
+// O(prompt), as the search was that this turn began with.
+void SharedRows::leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
+                                  size_t n_opening) const noexcept {
+  LruKvCacheStore& store = engine_->store();
+  if (logits != nullptr && n_prompt <= entry.length()) {
+    // Without room for them an exact repeat feeds one id.
+    (void)store.remember_logits(name_space_, entry.tokens().first(n_prompt), *logits);
+  }
+  if (n_opening < kPagePositions || n_opening > entry.length()) return;
+  Result<KvCacheEntry> opening = entry.fork();
+  if (!opening.ok()) return;
+  opening->slice_to_length(n_opening);
+  (void)store.insert(name_space_, *opening, {.extent = Extent::kFullPages, .retention = Retention::kPrefix});
+}
+
+}  // namespace ibid

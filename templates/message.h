@@ -1,0 +1,56 @@
+// One message of a conversation, as chat templates know it: a JSON object with a role, and mostly with a text as its
+// content. This is the one place that knows these keys and the names of the roles.
+//
+// A message stays JSON, because a template may read any field of it (tool_calls, name, parts of content). What comes
+// from outside may be anything, so every question here has an answer for any JSON value. Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/json_limits.h"
+
+namespace ibid {
+
+enum class Role { kSystem, kUser, kAssistant, kTool };
+
+constexpr std::string_view role_name(Role role) {
+  constexpr std::string_view kNames[] = {"system", "user", "assistant", "tool"};
+  return kNames[static_cast<size_t>(role)];
+}
+
+// The value of a key that is a text; nullptr: the message has no such key, or it is no text. It takes no memory, and
+// compares no JSON values, because nlohmann's comparison makes one of the other side.
+inline const std::string* text_member(const Json& message, std::string_view key) noexcept {
+  if (!message.is_object()) return nullptr;
+  for (const auto& [name, value] : message.get_ref<const Json::object_t&>()) {
+    if (name == key) return value.is_string() ? &value.get_ref<const std::string&>() : nullptr;
+  }
+  return nullptr;
+}
+
+inline bool has_role(const Json& message) noexcept { return text_member(message, "role") != nullptr; }
+// The name of its role, whatever that is ("developer"). Empty: it has none.
+inline std::string_view role_of(const Json& message) noexcept {
+  const std::string* role = text_member(message, "role");
+  return role == nullptr ? std::string_view() : *role;
+}
+inline bool is_from(const Json& message, Role role) noexcept { return role_of(message) == role_name(role); }
+
+// Its content, where that is one text; else nullptr.
+inline const std::string* content_of(const Json& message) noexcept { return text_member(message, "content"); }
+
+// REQUIRES: content_of(message) != nullptr, or the message has no content yet.
+inline void set_content(Json& message, std::string text) { message["content"] = std::move(text); }
+
+// {"role": role, "content": text}. It is not built from a list in braces, because such a list loses what it held if
+// the heap fails in the middle of it.
+inline Json make_message(Role role, std::string text) {
+  Json message = Json::object();
+  message["role"] = std::string(role_name(role));
+  set_content(message, std::move(text));
+  return message;
+}
+
+}  // namespace ibid

@@ -1,0 +1,256 @@
+// What is said, proposed and taken back, without an engine.
+#include "runtime/session/dialogue.h"
+
+#include <gtest/gtest.h>
+
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/session/look_back.h"
+#include "templates/message.h"
+#include "tests/runtime/chat_fixture.h"
+#include "tests/support/failing_new.h"
+
+namespace ibid {
+namespace {
+
+struct Talk {
+  explicit Talk(const char* source = kChatMl, std::string system = {})
+      : chat_template(*ChatTemplate::compile(source)),
+        dialogue(PromptPlanner(tokenizer, chat_template, {}, system_clock()), std::move(system)) {}
+
+  Proposal question(const char* text) const {
+    return Proposal::of(dialogue.messages().size(), make_message(Role::kUser, text));
+  }
+  SampledReply reply(const std::vector<std::string>& pieces) const {
+    SampledReply sampled;
+    sampled.ids = tokenizer.sampled(pieces);
+    for (const std::string& piece : pieces) {
+      sampled.text += piece;
+      sampled.text_ends.push_back(sampled.text.size());
+    }
+    sampled.end_of_turn = tokenizer.im_end, sampled.end_of_turn_text = "<|im_end|>";
+    return sampled;
+  }
+  // A whole turn; returns what its plan cost. std::bad_alloc: there was no memory.
+  TurnCost turn(Proposal proposal, const std::vector<std::string>& pieces) {
+    DialogueChange asked = dialogue.propose(std::move(proposal));
+    Result<TurnPlan> planned = dialogue.plan_within({.max_tokens = 10000}, WhenFull::kError);
+    if (planned.status().code() == ErrorCode::kOutOfMemory) throw std::bad_alloc();
+    TurnPlan& plan = planned.value();
+    const TurnCost cost = plan.delta.cost;
+    SampledReply sampled = reply(pieces);
+    Json answer = make_message(Role::kAssistant, sampled.text);
+    dialogue.append_answer(plan.delta, std::move(sampled), std::move(answer));
+    asked.commit();
+    dialogue.settle({}, {});
+    return cost;
+  }
+
+  FakeTokenizer tokenizer;
+  ChatTemplate chat_template;
+  Dialogue dialogue;
+};
+
+// Everything that can be seen of a dialogue.
+struct Seen {
+  explicit Seen(const Dialogue& d)
+      : messages(json_to_string(d.messages().json())),
+        stamps(d.messages().stamps()),
+        pinned(d.pinned()),
+        bytes(d.transcript().bytes()),
+        ids(d.transcript().ids()),
+        system(d.system()),
+        n_numbered(d.n_numbered()),
+        goes_back(d.goes_back()) {}
+  bool operator==(const Seen&) const = default;
+
+  std::string messages;
+  MessageStamps stamps;
+  std::set<size_t> pinned;
+  std::string bytes;
+  Tokens ids;
+  std::string system;
+  size_t n_numbered;
+  bool goes_back;
+};
+
+// Two turns, and a pin.
+void talk(Talk& t) {
+  t.turn(t.question("Hello"), {"ab"});
+  t.turn(t.question("and"), {"abc", "lo"});
+  Proposal pin{.n_kept = t.dialogue.messages().size(), .pinned = std::set<size_t>{0, 3}};
+  t.dialogue.propose(std::move(pin)).commit();
+}
+
+std::vector<Proposal> proposals(const Talk& t) {
+  std::vector<Proposal> out;
+  out.push_back(t.question("more"));
+  out.push_back({.n_kept = t.dialogue.messages().size() - 1, .goes_back = true});
+  out.push_back(Proposal::of(2, make_message(Role::kUser, "otherwise")));
+  out.back().goes_back = true;
+  out.push_back(Proposal::of(0, make_message(Role::kSystem, "be brief")));
+  out.back().system = "be brief";
+  out.push_back({.n_kept = 2, .pinned = std::set<size_t>{1}});
+  return out;
+}
+
+TEST(DialogueTest, WhatIsNotCommittedWasNever) {
+  Talk t;
+  talk(t);
+  const Seen before(t.dialogue);
+  for (Proposal& proposal : proposals(t)) {
+    {
+      const DialogueChange change = t.dialogue.propose(std::move(proposal));
+      EXPECT_FALSE(Seen(t.dialogue) == before);
+      (void)t.dialogue.plan();
+    }
+    EXPECT_TRUE(Seen(t.dialogue) == before);
+  }
+  // And the planner knows it.
+  const TurnCost cost = t.turn(t.question("more"), {"a"});
+  EXPECT_EQ(t.dialogue.transcript().bytes(),
+            "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\nab<|im_end|>\n"
+            "<|im_start|>user\nand<|im_end|>\n<|im_start|>assistant\nabclo<|im_end|>\n"
+            "<|im_start|>user\nmore<|im_end|>\n<|im_start|>assistant\na<|im_end|>");
+  EXPECT_LE(cost.work.messages_rendered, 5u);
+}
+
+TEST(DialogueTest, WhatIsCommittedStays) {
+  Talk t;
+  talk(t);
+  t.dialogue.propose({.n_kept = 2, .goes_back = true}).commit();
+  EXPECT_EQ(t.dialogue.messages().size(), 2u);
+  EXPECT_EQ(t.dialogue.pinned(), (std::set<size_t>{0})) << "of the messages that stay";
+  EXPECT_EQ(t.dialogue.n_numbered(), 2u);
+  EXPECT_TRUE(t.dialogue.goes_back());
+  t.turn(t.question("on"), {"a"});
+  EXPECT_FALSE(t.dialogue.goes_back()) << "a turn is what was expected";
+}
+
+TEST(DialogueTest, ChangesEndInReverseOrder) {
+  Talk t;
+  talk(t);
+  const Seen before(t.dialogue);
+  {
+    const DialogueChange asked = t.dialogue.propose(t.question("more"));
+    const Seen in_between(t.dialogue);
+    {
+      const DialogueChange fitted = t.dialogue.propose(Proposal::of(0, make_message(Role::kUser, "more")));
+      EXPECT_EQ(t.dialogue.messages().size(), 1u);
+    }
+    EXPECT_TRUE(Seen(t.dialogue) == in_between);
+  }
+  EXPECT_TRUE(Seen(t.dialogue) == before);
+}
+
+TEST(DialogueTest, AFullContextTakesTurnsUntilThePlanIsDropped) {
+  Talk t(kChatMl, "be brief");
+  for (int i = 0; i < 6; ++i) t.turn(t.question("Hello"), {"ab"});
+  const DialogueChange asked = t.dialogue.propose(t.question("more"));
+  const Seen before(t.dialogue);
+  const size_t n_full = t.dialogue.plan()->n_prompt;
+  {
+    const Result<TurnPlan> plan = t.dialogue.plan_within({.max_tokens = n_full - 1}, WhenFull::kDropOldestTurns);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_GT(plan->left_out.n_messages, 0u);
+    EXPECT_LT(plan->delta.n_prompt, n_full);
+    EXPECT_TRUE(is_from(t.dialogue.messages()[0], Role::kSystem));
+    EXPECT_LT(t.dialogue.messages().size(), 14u);
+  }
+  EXPECT_TRUE(Seen(t.dialogue) == before);
+  EXPECT_EQ(t.dialogue.plan_within({.max_tokens = n_full - 1}, WhenFull::kError).status().code(),
+            ErrorCode::kContextFull);
+  EXPECT_TRUE(Seen(t.dialogue) == before);
+}
+
+// What is known of the next prompt before the user says something, and that asking leaves no trace.
+TEST(DialogueTest, LookingAheadChangesNothing) {
+  for (const char* source : {kChatMl, kStripsThinking}) {
+    Talk t(source);
+    t.turn(t.question("Hello"), {"<think>", "</think>", "ab"});
+    const Seen before(t.dialogue);
+    const AheadPrompt ahead = t.dialogue.plan_ahead().value();
+    const std::optional<size_t> n_staying = t.dialogue.n_ids_that_stay();
+    EXPECT_TRUE(Seen(t.dialogue) == before);
+    EXPECT_FALSE(ahead.is_whole);
+    ASSERT_TRUE(n_staying.has_value());
+    EXPECT_EQ(*n_staying < t.dialogue.transcript().ids().size(), source == kStripsThinking);
+    const DialogueChange asked = t.dialogue.propose(t.question("zz"));
+    const PromptDelta delta = t.dialogue.plan().value();
+    const Tokens prompt = PromptIds(delta, t.dialogue.transcript()).from(0);
+    ASSERT_LE(ahead.ids.size(), prompt.size());
+    EXPECT_TRUE(std::equal(ahead.ids.begin(), ahead.ids.end(), prompt.begin()));
+  }
+}
+
+// The heap fails at every allocation of a proposal, a plan and an answer: what was not committed was never.
+TEST(DialogueTest, WithoutMemoryItIsAsItWas) {
+  for (size_t n = 0;; ++n) {
+    Talk t;
+    talk(t);
+    const Seen before(t.dialogue);
+    Proposal proposal = Proposal::of(2, make_message(Role::kUser, "a question that is long enough for the heap"));
+    proposal.pinned = std::set<size_t>{0, 1, 2};
+    FailingNew failing(n, false);
+    try {
+      t.turn(std::move(proposal), {"abc"});
+    } catch (const std::bad_alloc&) {
+    }
+    failing.stop();
+    if (!failing.has_failed()) break;
+    ASSERT_TRUE(Seen(t.dialogue) == before) << "allocation " << n;
+    t.turn(t.question("more"), {"a"});
+    ASSERT_TRUE(t.dialogue.transcript().bytes().ends_with("more<|im_end|>\n<|im_start|>assistant\na<|im_end|>"));
+  }
+}
+
+// --- what drafts and penalties look back on
+
+Sampler penalised() { return *Sampler::create({.repetition_penalty = 1.5}, 512); }
+
+TEST(LookBackTest, AConversationThatGrowsCostsWhatIsNew) {
+  Talk t;
+  LookBack back;
+  for (int i = 0; i < 4; ++i) {
+    DialogueChange asked = t.dialogue.propose(t.question("Hello"));
+    PromptDelta delta = t.dialogue.plan().value();
+    const PromptIds prompt(delta, t.dialogue.transcript());
+    const size_t n_new = prompt.size() - prompt.n_keep();
+    EXPECT_EQ(back.index(prompt), n_new);
+    Sampler sampler = penalised();
+    EXPECT_LE(back.lend(prompt, sampler), n_new);
+    EXPECT_EQ(sampler.history().size(), prompt.size());
+    SampledReply sampled = t.reply({"ab", "lo"});
+    for (const TokenId id : sampled.ids) back.drafter().push(id), sampler.push(id);
+    back.drafter().push(t.tokenizer.im_end), sampler.push(t.tokenizer.im_end);
+    back.take_back(sampler.take_history());
+    const size_t n_keep = delta.n_keep;
+    t.dialogue.append_answer(delta, std::move(sampled), make_message(Role::kAssistant, "ablo"));
+    asked.commit();
+    back.settle(n_keep, t.dialogue.transcript().ids().size(), true, true);
+  }
+}
+
+TEST(LookBackTest, ATurnThatCameToNothingAndOneThatDidNotLookAreCaughtUpWith) {
+  Talk t;
+  LookBack back;
+  talk(t);
+  const size_t n_said = t.dialogue.transcript().ids().size();
+  for (const char* text : {"one", "another"}) {
+    const DialogueChange asked = t.dialogue.propose(t.question(text));
+    const PromptDelta delta = t.dialogue.plan().value();
+    const PromptIds prompt(delta, t.dialogue.transcript());
+    EXPECT_EQ(back.index(prompt), prompt.size()) << "nothing of it was ever settled";
+    EXPECT_EQ(back.drafter().size(), prompt.size());
+  }
+  back.settle(n_said, n_said, false, false);
+  back.forget();
+  EXPECT_EQ(back.drafter().size(), 0u);
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,123 @@
+// Rows that are lent to a turn, kept or given back; the engine's model is a fake.
+#include "runtime/session/sequence_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <utility>
+
+#include "cache/store/lru_kv_cache_store.h"
+#include "runtime/answer/feeding.h"
+#include "tests/runtime/chat_fixture.h"
+
+namespace ibid {
+namespace {
+
+struct Cached : ChatFixture {
+  // A plan of these ids, the first n_keep of which are the transcript's.
+  static PromptDelta plan(Tokens ids, size_t n_keep) {
+    PromptDelta delta;
+    delta.n_keep = n_keep;
+    delta.n_prompt = ids.size();
+    delta.patch.ids = std::move(ids);
+    return delta;
+  }
+  // Feeds what the entry lacks of the ids.
+  void feed_rest(KvCacheEntry& entry, TokenSpan ids) {
+    Logits logits;
+    ASSERT_TRUE(feed(engine->scheduler(), entry, ids.subspan(entry.length()), WantLogits::kLast, {}, logits).ok());
+  }
+  // A turn over the ids that is committed. Returns how many of them were found.
+  size_t read(const Tokens& ids, size_t n_keep) {
+    const PromptDelta delta = plan(ids, n_keep);
+    const auto loan = cache.lend(PromptIds(delta, transcript), Priority::kNormal).value();
+    const size_t n_found = loan->n_found();
+    feed_rest(loan->entry(), ids);
+    loan->keep({ids, ids.size(), nullptr, 0});
+    return n_found;
+  }
+  std::vector<float> rows() const { return FakeModel::rows_of(*cache.held()); }
+
+  Transcript transcript;  // the ids of a plan are all in its patch here
+  SequenceCache cache{engine, ""};
+};
+
+Tokens ids_of(size_t n, TokenId first = 'a') {
+  Tokens ids;
+  for (size_t i = 0; i < n; ++i) ids.push_back(static_cast<TokenId>(first + static_cast<TokenId>(i % 20)));
+  return ids;
+}
+
+TEST(SequenceCacheTest, WhatWasKeptIsFoundAndNothingElseIsAsked) {
+  Cached c;
+  const Tokens ids = ids_of(150);
+  EXPECT_EQ(c.read(Tokens(ids.begin(), ids.begin() + 100), 0), 0u);
+  EXPECT_EQ(c.cache.n_read(), 100u);
+  EXPECT_EQ(c.read(ids, 100), 100u);
+  EXPECT_EQ(c.cache.held()->length(), 150u);
+}
+
+TEST(SequenceCacheTest, ALoanThatIsNotKeptIsGivenBackAsItWas) {
+  Cached c;
+  const Tokens ids = ids_of(100);
+  c.read(ids, 0);
+  const std::vector<float> before = c.rows();
+  Tokens others(ids.begin(), ids.begin() + 30);
+  for (size_t i = 0; i < 90; ++i) others.push_back('z');
+  for (const bool computes : {false, true}) {
+    {
+      const PromptDelta delta = Cached::plan(others, 30);
+      const auto loan = c.cache.lend(PromptIds(delta, c.transcript), Priority::kNormal).value();
+      EXPECT_EQ(loan->entry().length(), 30u);
+      if (computes) c.feed_rest(loan->entry(), others);
+    }
+    EXPECT_EQ(c.cache.n_read(), 100u);
+    EXPECT_EQ(c.rows(), before);
+  }
+  // What was computed for nothing stayed in the store, for another attempt.
+  EXPECT_EQ(c.read(others, 30), others.size() - 1);
+}
+
+TEST(SequenceCacheTest, NobodyHoldsPagesBetweenTurns) {
+  Cached c;
+  c.read(ids_of(100), 0);
+  EXPECT_EQ(c.cache.held()->length(), 100u);
+  c.engine->store().clear("");
+  EXPECT_EQ(c.cache.held()->length(), 0u);
+  EXPECT_EQ(c.cache.n_read(), 100u) << "it was read once";
+  const PromptDelta delta = Cached::plan(ids_of(120), 100);
+  const auto loan = c.cache.lend(PromptIds(delta, c.transcript), Priority::kNormal).value();
+  EXPECT_EQ(loan->n_found(), 0u);
+  EXPECT_EQ(loan->n_read_again(), 100u);
+}
+
+TEST(SequenceCacheTest, ACopyGoesOnOnItsOwn) {
+  Cached c;
+  const Tokens ids = ids_of(100);
+  c.read(ids, 0);
+  const std::vector<float> before = c.rows();
+  SequenceCache copy = c.cache;
+  Tokens more = ids;
+  for (size_t i = 0; i < 40; ++i) more.push_back('y');
+  std::swap(copy, c.cache);
+  EXPECT_EQ(c.read(more, 100), 100u);
+  EXPECT_EQ(FakeModel::rows_of(*copy.held()), before);
+  EXPECT_EQ(c.cache.held()->length(), more.size());
+}
+
+TEST(SequenceCacheTest, WhatWasReadAheadIsUsedByTheNextTurn) {
+  Cached c;
+  const Tokens ids = ids_of(130);
+  c.read(Tokens(ids.begin(), ids.begin() + 100), 0);
+  AheadPrompt ahead{Tokens(ids.begin(), ids.begin() + 120), 100, false};
+  const auto reading = c.cache.begin_reading(std::move(ahead), Priority::kNormal, {}).value();
+  ASSERT_NE(reading, nullptr);
+  const Usage usage = c.cache.end_reading(*reading).value();
+  EXPECT_EQ(usage.n_cached, 100u);
+  EXPECT_EQ(usage.n_prefilled, 20u);
+  EXPECT_EQ(c.cache.n_read(), 100u) << "nobody said it yet";
+  EXPECT_EQ(c.read(ids, 100), 120u);
+}
+
+}  // namespace
+}  // namespace ibid
