@@ -25,53 +25,22 @@ Pattern::Pattern(std::string_view expression) {
 }
 
 std::optional<std::string> PatternCompiler::compile() {
-  if (!utf8_is_valid(rest_)) fail("what is no UTF-8");
+  if (!utf8_is_valid(text_.rest())) text_.fail("what is no UTF-8");
   alternatives();
-  if (!rest_.empty()) fail("a ) without its (");
+  if (!text_.rest().empty()) text_.fail("a ) without its (");
   out_.program_.push_back({Op::kMatch});
   for (Pattern::Instruction& x : out_.program_) {
     if (x.op == Op::kSplit) x.choice = out_.n_splits_++;
   }
-  if (out_.n_splits_ > Pattern::kMaxSplits) fail("more than " + std::to_string(Pattern::kMaxSplits) + " choices");
-  if (failure_) return failure_;
+  if (out_.n_splits_ > Pattern::kMaxSplits) text_.fail("more than " + std::to_string(Pattern::kMaxSplits) + " choices");
+  if (text_.failed()) return text_.failure();
   out_.may_match_nothing_ = may_be_empty(0, here() - 1, out_.looks_behind_);
   return std::nullopt;
 }
 
-void PatternCompiler::fail(std::string_view what) {
-  if (!failure_) failure_ = std::string(what);
-  rest_ = {};
-}
-
-bool PatternCompiler::take(std::string_view text) {
-  if (!rest_.starts_with(text)) return false;
-  rest_.remove_prefix(text.size());
-  return true;
-}
-
-char PatternCompiler::take_letter() {
-  if (rest_.empty()) {
-    fail("an end behind \\");
-    return ' ';
-  }
-  const char letter = rest_[0];
-  rest_.remove_prefix(1);
-  return letter;
-}
-
-uint32_t PatternCompiler::character() {
-  if (rest_.empty()) {
-    fail("a set without its ]");
-    return ' ';
-  }
-  const DecodedChar c = utf8_decode(rest_, 0);
-  rest_.remove_prefix(c.length);
-  return c.code_point;
-}
-
 void PatternCompiler::emit(Pattern::Instruction instruction) {
   if (here() >= Pattern::kMaxInstructions) {
-    fail("more than " + std::to_string(Pattern::kMaxInstructions) + " instructions");
+    text_.fail("more than " + std::to_string(Pattern::kMaxInstructions) + " instructions");
     return;
   }
   out_.program_.push_back(instruction);
@@ -102,11 +71,13 @@ void PatternCompiler::copy(const Program& body, size_t distance) {
 }
 
 void PatternCompiler::alternatives() {
-  if (++depth_ > kMaxDepth) fail("more than " + std::to_string(kMaxDepth) + " groups and alternatives in one another");
+  if (!text_.enter()) {
+    text_.fail("more than " + std::to_string(PatternText::kMaxDepth) + " groups and alternatives in one another");
+  }
   const size_t begin = here();
   sequence();
-  last_folded_ = 0;
-  if (take("|")) {
+  sets_.forget_last();
+  if (text_.take("|")) {
     insert(begin, {.op = Op::kSplit, .a = static_cast<uint32_t>(begin + 1)});
     const size_t jump = here();
     emit({Op::kJump});
@@ -114,11 +85,11 @@ void PatternCompiler::alternatives() {
     alternatives();
     if (jump < here()) out_.program_[jump].a = static_cast<uint32_t>(here());
   }
-  --depth_;
+  text_.leave();
 }
 
 void PatternCompiler::sequence() {
-  while (!rest_.empty() && rest_[0] != '|' && rest_[0] != ')') {
+  while (!text_.rest().empty() && text_.rest()[0] != '|' && text_.rest()[0] != ')') {
     const size_t begin = here();
     item();
     quantify(begin);
@@ -126,37 +97,37 @@ void PatternCompiler::sequence() {
 }
 
 void PatternCompiler::group() {
-  const bool outer = ignores_case_;
-  if (take("?i:")) {
-    ignores_case_ = true;
-  } else if (!take("?:") && rest_.starts_with('?')) {
-    return fail("a group that begins with (" + std::string(rest_.substr(0, 2)));
+  const bool outer = sets_.ignores_case();
+  if (text_.take("?i:")) {
+    sets_.set_ignores_case(true);
+  } else if (!text_.take("?:") && text_.rest().starts_with('?')) {
+    return text_.fail("a group that begins with (" + std::string(text_.rest().substr(0, 2)));
   }
-  last_folded_ = 0;
+  sets_.forget_last();
   alternatives();
-  ignores_case_ = outer;
-  if (!take(")")) fail("a ( without its )");
+  sets_.set_ignores_case(outer);
+  if (!text_.take(")")) text_.fail("a ( without its )");
 }
 
 void PatternCompiler::item() {
   for (const auto& [text, wanted] : {std::pair("(?=", true), std::pair("(?!", false)}) {
-    if (!take(text)) continue;
+    if (!text_.take(text)) continue;
     const size_t look = here();
     emit({.op = Op::kLook, .wanted = wanted});
     alternatives();
-    if (!take(")")) return fail("a ( without its )");
+    if (!text_.take(")")) return text_.fail("a ( without its )");
     emit({Op::kMatch});
     if (look < here()) out_.program_[look].b = static_cast<uint32_t>(here());
     return;
   }
-  if (take("(")) {
+  if (text_.take("(")) {
     group();
-  } else if (take("\\b")) {
+  } else if (text_.take("\\b")) {
     emit({Op::kWordBoundary});
-  } else if (take("$")) {
+  } else if (text_.take("$")) {
     emit({Op::kLineEnd});
   } else {
-    emit_set(set_item());
+    emit_set(sets_.read());
   }
 }
 
@@ -167,13 +138,13 @@ void PatternCompiler::emit_set(CharSet set) {
 
 // {n}, {n,}, {,m}, {n,m}; the brace was read.
 bool PatternCompiler::bounds(uint32_t& min, uint32_t& max) {
-  const size_t end = rest_.find('}');
+  const size_t end = text_.rest().find('}');
   const auto number = [](std::string_view digits, uint32_t& out) {
     const auto [at, code] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
     return code == std::errc() && at == digits.data() + digits.size() && out <= Pattern::kMaxRepeats;
   };
-  if (end == rest_.npos) return false;
-  const std::string_view inside = rest_.substr(0, end);
+  if (end == text_.rest().npos) return false;
+  const std::string_view inside = text_.rest().substr(0, end);
   const size_t comma = std::min(inside.find(','), inside.size());
   const std::string_view first = inside.substr(0, comma);
   if (first.empty() ? comma == inside.size() : !number(first, min)) return false;
@@ -184,52 +155,54 @@ bool PatternCompiler::bounds(uint32_t& min, uint32_t& max) {
     max = Pattern::kMany;
     if (second.empty() ? first.empty() : !number(second, max)) return false;
   }
-  rest_.remove_prefix(end + 1);
+  text_.skip(end + 1);
   return min <= max && max > 0;
 }
 
 void PatternCompiler::quantify(size_t begin) {
   uint32_t min = 1, max = 1;
   bool counted = false;
-  if (take("?")) {
+  if (text_.take("?")) {
     min = 0;
-  } else if (take("*")) {
+  } else if (text_.take("*")) {
     min = 0, max = Pattern::kMany;
-  } else if (take("+")) {
+  } else if (text_.take("+")) {
     max = Pattern::kMany;
-  } else if (take("{")) {
+  } else if (text_.take("{")) {
     counted = true;
-    if (!bounds(min, max)) return fail("{ that is no count up to " + std::to_string(Pattern::kMaxRepeats));
+    if (!bounds(min, max)) return text_.fail("{ that is no count up to " + std::to_string(Pattern::kMaxRepeats));
   } else {
     return;
   }
-  last_folded_ = 0;
-  if (rest_.starts_with('?')) return fail("a lazy quantifier");
+  sets_.forget_last();
+  if (text_.rest().starts_with('?')) return text_.fail("a lazy quantifier");
   // Behind a count, + repeats the whole.
-  const bool possessive = !counted && take("+");
-  if (failure_ || begin >= here()) return fail("a quantifier without its item");
+  const bool possessive = !counted && text_.take("+");
+  if (text_.failed() || begin >= here()) return text_.fail("a quantifier without its item");
   Pattern::Instruction& first = out_.program_[begin];
   if (here() == begin + 1 && first.op == Op::kSet) {
     first = {.op = Op::kRepeat, .possessive = possessive, .a = first.a, .min = min, .max = max};
   } else if (possessive) {
-    return fail("a possessive quantifier of a group");
+    return text_.fail("a possessive quantifier of a group");
   } else {
     repeat_group(begin, min, max);
   }
-  if (counted && rest_.starts_with('+')) return quantify(begin);
-  if (!rest_.empty() && std::string_view("*+{").find(rest_[0]) != std::string_view::npos) {
-    fail("a quantifier of a quantifier");
+  if (counted && text_.rest().starts_with('+')) return quantify(begin);
+  if (!text_.rest().empty() && std::string_view("*+{").find(text_.rest()[0]) != std::string_view::npos) {
+    text_.fail("a quantifier of a quantifier");
   }
 }
 
 void PatternCompiler::repeat_group(size_t begin, uint32_t min, uint32_t max) {
   bool boundary = false;
-  if (max == Pattern::kMany && may_be_empty(begin, here(), boundary)) return fail("a repeat of what may be empty");
+  if (max == Pattern::kMany && may_be_empty(begin, here(), boundary)) {
+    return text_.fail("a repeat of what may be empty");
+  }
   const Program body(out_.program_.begin() + static_cast<ptrdiff_t>(begin), out_.program_.end());
   out_.program_.resize(begin);
   const auto add_body = [&] { copy(body, here() - begin); };
   size_t last = begin;
-  for (uint32_t n = 0; n < min && !failure_; ++n) {
+  for (uint32_t n = 0; n < min && !text_.failed(); ++n) {
     last = here();
     add_body();
   }
@@ -238,7 +211,7 @@ void PatternCompiler::repeat_group(size_t begin, uint32_t min, uint32_t max) {
     return;
   }
   std::vector<size_t> ways_out;
-  for (uint32_t n = min; n < (max == Pattern::kMany ? 1 : max) && !failure_; ++n) {
+  for (uint32_t n = min; n < (max == Pattern::kMany ? 1 : max) && !text_.failed(); ++n) {
     ways_out.push_back(here());
     emit({.op = Op::kSplit, .a = static_cast<uint32_t>(here() + 1)});
     add_body();

@@ -1,12 +1,14 @@
-// What PatternCompiler reads as one character of a text: classes, escapes, sets in brackets.
+#include "tokenizer/splitting/char_set_reader.h"
+
 #include <algorithm>
 #include <charconv>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/utf8.h"
-#include "tokenizer/splitting/pattern_compiler.h"
 
 namespace ibid {
 namespace {
@@ -19,15 +21,14 @@ bool is_letter_of_ascii(uint32_t c) { return c < 0x80 && (c | 0x20) >= 'a' && (c
 
 }  // namespace
 
-// One character of a pattern: itself, a class, or a set in brackets.
-CharSet PatternCompiler::set_item() {
+CharSet CharSetReader::read() {
   CharSet out;
-  if (take("[")) {
+  if (text_.take("[")) {
     last_folded_ = 0;
     return bracket();
   }
-  if (take("\\")) {
-    const char letter = take_letter();
+  if (text_.take("\\")) {
+    const char letter = text_.take_letter();
     if ((letter | 0x20) == 'w') {
       // Outside of brackets Oniguruma counts a few numbers of Latin-1 among these.
       add_class('w', out);
@@ -45,21 +46,22 @@ CharSet PatternCompiler::set_item() {
     add_with_case(c, c, out);
     return out;
   }
-  if (take(".")) {
+  if (text_.take(".")) {
     out.add('\n', '\n');
     out.negate();
     return out;
   }
-  const bool means_more = !rest_.empty() && std::string_view("^*+?{}").find(rest_[0]) != std::string_view::npos;
-  if (means_more) fail(std::string("a ") + rest_[0] + " that stands alone");
-  if (failure_) return out;
-  const uint32_t c = character();
+  const std::string_view rest = text_.rest();
+  const bool means_more = !rest.empty() && std::string_view("^*+?{}").find(rest[0]) != std::string_view::npos;
+  if (means_more) text_.fail(std::string("a ") + rest[0] + " that stands alone");
+  if (text_.failed()) return out;
+  const uint32_t c = text_.character();
   // Some pairs of letters are one character in another case, as ss is.
   if (ignores_case_) {
     for (const std::string_view pair : {"ss", "st", "ff", "fi", "fl"}) {
       const bool is_pair = (last_folded_ | 0x20) == static_cast<uint32_t>(pair[0]) &&
                            (c | 0x20) == static_cast<uint32_t>(pair[1]);
-      if (is_pair) fail("the letters " + std::string(pair) + " behind (?i:");
+      if (is_pair) text_.fail("the letters " + std::string(pair) + " behind (?i:");
     }
     last_folded_ = c;
   }
@@ -68,11 +70,11 @@ CharSet PatternCompiler::set_item() {
 }
 
 // A range of characters, in both cases where case does not count.
-void PatternCompiler::add_with_case(uint32_t first, uint32_t last, CharSet& out) {
-  if (first > last) return fail("a range that ends before it begins");
+void CharSetReader::add_with_case(uint32_t first, uint32_t last, CharSet& out) {
+  if (first > last) return text_.fail("a range that ends before it begins");
   out.add(first, last);
   if (!ignores_case_) return;
-  if (last >= 0x80) return fail("letters beyond ASCII behind (?i:");
+  if (last >= 0x80) return text_.fail("letters beyond ASCII behind (?i:");
   for (uint32_t c = first; c <= last; ++c) {
     if (is_letter_of_ascii(c)) out.add(c ^ 0x20, c ^ 0x20);
     if ((c | 0x20) == 's') out.add(0x17F, 0x17F);
@@ -80,63 +82,63 @@ void PatternCompiler::add_with_case(uint32_t first, uint32_t last, CharSet& out)
   }
 }
 
-CharSet PatternCompiler::bracket() {
+CharSet CharSetReader::bracket() {
   CharSet out;
-  const bool negated = take("^");
-  if (++depth_ > kMaxDepth) fail("sets in one another");
-  if (rest_.starts_with(']')) fail("an empty set");
-  while (!failure_ && !take("]")) {
-    if (take("&&")) {
+  const bool negated = text_.take("^");
+  if (!text_.enter()) text_.fail("sets in one another");
+  if (text_.rest().starts_with(']')) text_.fail("an empty set");
+  while (!text_.failed() && !text_.take("]")) {
+    if (text_.take("&&")) {
       // Only what the right side takes away can be told of a set.
-      if (!take("[") || !rest_.starts_with('^')) {
-        fail("&& without [^");
+      if (!text_.take("[") || !text_.rest().starts_with('^')) {
+        text_.fail("&& without [^");
         break;
       }
-      if (!out.intersect(bracket())) fail("&& of such sets");
-      if (!rest_.starts_with(']')) fail("what follows && ...");
-    } else if (rest_.starts_with("[:")) {
-      fail("a set of the form [:name:]");
-    } else if (take("[")) {
-      if (!out.unite(bracket())) fail("such a set in a set");
+      if (!out.intersect(bracket())) text_.fail("&& of such sets");
+      if (!text_.rest().starts_with(']')) text_.fail("what follows && ...");
+    } else if (text_.rest().starts_with("[:")) {
+      text_.fail("a set of the form [:name:]");
+    } else if (text_.take("[")) {
+      if (!out.unite(bracket())) text_.fail("such a set in a set");
     } else {
       add_range(out);
     }
   }
-  --depth_;
+  text_.leave();
   if (negated) out.negate();
   return out;
 }
 
 // A class, a character, or two of them with a - between.
-void PatternCompiler::add_range(CharSet& out) {
+void CharSetReader::add_range(CharSet& out) {
   const auto one = [this](CharSet* set) -> std::optional<uint32_t> {
-    if (!take("\\")) return character();
-    const char letter = take_letter();
+    if (!text_.take("\\")) return text_.character();
+    const char letter = text_.take_letter();
     if (set != nullptr && add_class(letter, *set)) return std::nullopt;
     return escaped(letter);
   };
   const std::optional<uint32_t> first = one(&out);
   if (!first) return;
   std::optional<uint32_t> last = first;
-  if (rest_.size() > 1 && rest_[0] == '-' && rest_[1] != ']') {
-    rest_.remove_prefix(1);
-    if (rest_.starts_with('[')) return fail("a range that ends in a set");
+  if (text_.rest().size() > 1 && text_.rest()[0] == '-' && text_.rest()[1] != ']') {
+    text_.skip(1);
+    if (text_.rest().starts_with('[')) return text_.fail("a range that ends in a set");
     last = one(nullptr);
   }
-  if (!failure_) add_with_case(*first, *last, out);
+  if (!text_.failed()) add_with_case(*first, *last, out);
 }
 
-uint32_t PatternCompiler::hexadecimal(size_t n_digits) {
+uint32_t CharSetReader::hexadecimal(size_t n_digits) {
   uint32_t out = 0;
-  const std::string_view digits = rest_.substr(0, n_digits);
+  const std::string_view digits = text_.rest().substr(0, n_digits);
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), out, 16);
   const bool whole = !digits.empty() && code == std::errc() && end == digits.data() + digits.size();
-  if (!whole || out > 0x10FFFF) fail("an escape that is no character");
-  rest_.remove_prefix(std::min(n_digits, rest_.size()));
-  return failure_ ? ' ' : out;
+  if (!whole || out > 0x10FFFF) text_.fail("an escape that is no character");
+  text_.skip(std::min(n_digits, text_.rest().size()));
+  return text_.failed() ? ' ' : out;
 }
 
-uint32_t PatternCompiler::escaped(char letter) {
+uint32_t CharSetReader::escaped(char letter) {
   switch (letter) {
     case 'r': return '\r';
     case 'n': return '\n';
@@ -145,25 +147,25 @@ uint32_t PatternCompiler::escaped(char letter) {
     case 'f': return '\f';
     case 'u': return hexadecimal(4);
     case 'x': {
-      if (!take("{")) {
+      if (!text_.take("{")) {
         const uint32_t c = hexadecimal(2);
-        if (c >= 0x80) fail("\\x of a byte");
+        if (c >= 0x80) text_.fail("\\x of a byte");
         return c;
       }
-      const uint32_t c = hexadecimal(rest_.find('}'));
-      if (!take("}")) fail("an escape that is no character");
+      const uint32_t c = hexadecimal(text_.rest().find('}'));
+      if (!text_.take("}")) text_.fail("an escape that is no character");
       return c;
     }
     default: break;
   }
   const auto byte = static_cast<unsigned char>(letter);
   if (is_letter_of_ascii(byte) || (byte >= '0' && byte <= '9') || byte >= 0x80) {
-    fail(std::string("the escape \\") + (byte < 0x80 ? letter : '?'));
+    text_.fail(std::string("the escape \\") + (byte < 0x80 ? letter : '?'));
   }
   return byte;
 }
 
-bool PatternCompiler::add_class(char letter, CharSet& out) {
+bool CharSetReader::add_class(char letter, CharSet& out) {
   using namespace unicode_data;
   const bool lacks = letter >= 'A' && letter <= 'Z';
   const auto add = [&out, lacks](auto member) {
@@ -186,7 +188,7 @@ bool PatternCompiler::add_class(char letter, CharSet& out) {
   }
 }
 
-void PatternCompiler::add_property(bool lacks, CharSet& out) {
+void CharSetReader::add_property(bool lacks, CharSet& out) {
   using enum GeneralCategory;
   struct Named {
     std::string_view name;
@@ -204,14 +206,14 @@ void PatternCompiler::add_property(bool lacks, CharSet& out) {
       {"Sc", category_set(Sc)},  {"Sk", category_set(Sk)},  {"Sm", category_set(Sm)},
       {"So", category_set(So)},  {"Zs", category_set(Zs)},  {"Cc", category_set(Cc)},
       {"Cf", category_set(Cf)},  {"Han", 0}};
-  if (ignores_case_) return fail("\\p behind (?i:");
-  const size_t end = rest_.find('}');
-  if (!take("{") || end == rest_.npos) return fail("\\p without its name in braces");
-  if (take("^")) lacks = !lacks;
-  const std::string_view name = rest_.substr(0, rest_.find('}'));
+  if (ignores_case_) return text_.fail("\\p behind (?i:");
+  const size_t end = text_.rest().find('}');
+  if (!text_.take("{") || end == text_.rest().npos) return text_.fail("\\p without its name in braces");
+  if (text_.take("^")) lacks = !lacks;
+  const std::string_view name = text_.rest().substr(0, text_.rest().find('}'));
   const auto found = std::find_if(std::begin(kNamed), std::end(kNamed), [&](const auto& n) { return n.name == name; });
-  if (found == std::end(kNamed)) return fail("the class \\p{" + std::string(name.substr(0, 40)) + "}");
-  rest_.remove_prefix(name.size() + 1);
+  if (found == std::end(kNamed)) return text_.fail("the class \\p{" + std::string(name.substr(0, 40)) + "}");
+  text_.skip(name.size() + 1);
   out.add_class([&](uint8_t property) {
     const bool in = found->categories == 0 ? (property & unicode_data::kHanBit) != 0
                                            : (category_of(property) & found->categories) != 0;
