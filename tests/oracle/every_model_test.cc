@@ -167,7 +167,10 @@ bool expect_oracle(const std::string& path, const std::string& logits_path, std:
     return false;
   }
   reached.insert(find_architecture(**file)->row);
-  expect_within_bounds(fs::path(path).filename(), measure_all(**file, *config, logits_path));
+  const bool is_gguf = (*file)->container() == Container::kGguf;
+  const std::string directory = is_gguf ? fs::path(path).parent_path() : fs::path(path);
+  const std::string name = fs::path(directory).filename().string() + (is_gguf ? " as GGUF" : "");
+  expect_within_bounds(name, measure_all(**file, *config, logits_path));
   return true;
 }
 
