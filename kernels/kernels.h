@@ -81,7 +81,7 @@ struct AttendTile {
   const size_t* row_end;       // [n_rows]
   float scale;                 // of the scores (head_dim^-1/2)
   float softcap;               // 0: none; else s = softcap * tanh(s / softcap)
-  bool same_rows;              // the call before, with this scratch, had the same rows and queries (a hint)
+  bool same_rows;              // REQUIRES if set: the call before, with this scratch, had the same rows and queries
   const std::byte* const* next_heads;  // [n_next] what the caller will read next (a hint)
   size_t n_next;
   AttendSums result;           // written

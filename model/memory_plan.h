@@ -36,7 +36,7 @@ Status check_memory(const MemoryPlan& plan, size_t kv_budget_bytes);
 // Memory that this process may still take: the system's estimate, cut to the control group's limit.
 size_t available_memory_bytes();
 
-// "1.2 GiB", "84.2 MB"-like text for people: three digits and a decimal unit.
+// A text for people, such as "1.21 GB" or "84.2 MB": three digits and a decimal unit.
 std::string format_bytes(size_t bytes);
 
 }  // namespace ibid

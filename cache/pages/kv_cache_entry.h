@@ -2,8 +2,9 @@
 // else.
 //
 // Rows [0, length()) are committed and never change. append() stages rows [length, length + T) once in every
-// layer; commit() publishes them and their ids in all layers at once and is the only place where length
-// grows. Whatever happens before commit (error, cancellation) leaves the entry as if never called.
+// layer; commit() publishes them and their ids in all layers at once. It is the only place where rows that were
+// computed make the sequence longer; adopt() and adopt_more() take rows that somebody else committed. Whatever
+// happens before commit (error, cancellation) leaves the entry as if never called.
 // slice_to_length() and fork() move no rows: full pages are shared, a shared partial page is copied by the
 // first reserve() that wants to write into it.
 //

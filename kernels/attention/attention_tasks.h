@@ -5,8 +5,8 @@
 // increasing order; tasks may be divided among threads between any two steps.
 //
 // What the sequences of a tile share is a tree, written as its sequences in depth-first order and how many blocks each
-// shares with the one in front of it. A step belongs to the first sequence that has its block; the steps of the first
-// sequence come first, then those of the second that the first has not, and so on.
+// shares with the one in front of it. The first sequence of a tile has a step for each of its blocks. Each later one
+// has steps only for the blocks that no sequence before it has. Steps stand in that order.
 #pragma once
 
 #include <algorithm>

@@ -30,9 +30,10 @@ struct Position {
   size_t shared_with_previous = 0;
 };
 
-// Behind the last of those with which it shares most. What two neighbours share tells whether a sequence that has been
-// compared with the first must be compared with the second: only where it is as much as the sequence shares itself, and
-// then only from there on. So no block of the sequence is compared twice but for the first that differs.
+// Its place is behind the last of those with which it shares most. Each of those in order is asked in turn how much it
+// shares with its neighbour in front. If that is less than what the new sequence shares with that neighbour, the place
+// is found. If it is more, the new sequence shares as much with both, and nothing is compared. Only if it is the same,
+// blocks are compared, from there on. So no block of the sequence is compared twice but for the first that differs.
 Position position_of(const AttentionSequence& sequence, std::span<const AttentionSequence> in_order) {
   if (in_order.empty()) return {};
   size_t shared = common_blocks(in_order[0], sequence, 0);

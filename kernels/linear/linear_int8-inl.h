@@ -140,8 +140,9 @@ void gemv(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y,
 
 // --- many rows
 
+// For types with an offset, codes are stored as code + 128 if the product takes any byte at the same cost.
 template <typename F>
-struct GemmTraits {  // codes of types with an offset as code + 128 where the product takes any byte at the same price
+struct GemmTraits {
   static constexpr bool kBiased = kDotNeedsOffset && F::kOffset != 0;
   static constexpr int kOffset = kBiased ? 128 : F::kOffset;
   using S = Sums<kOffset, F::kSmall && !kBiased>;

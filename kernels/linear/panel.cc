@@ -11,47 +11,9 @@ namespace ibid {
 
 namespace {
 
-struct PanelInfo {
-  PanelType type;
-  const char* name;
-  PanelFormat format;      // quantised types
-  size_t bytes_per_value;  // float types
-};
-
-using enum ScaleKind;
-
-constexpr PanelInfo kPanels[] = {
-    {PanelType::kP4, "P4", {32, 4, 8, false, kHalf}, 0},
-    {PanelType::kP4m, "P4m", {32, 4, 0, true, kHalf}, 0},
-    {PanelType::kP4k, "P4k", {32, 4, 0, true, kHalfByCode}, 0},
-    {PanelType::kP5, "P5", {32, 5, 16, false, kHalf}, 0},
-    {PanelType::kP5m, "P5m", {32, 5, 0, true, kHalf}, 0},
-    {PanelType::kP5k, "P5k", {32, 5, 0, true, kHalfByCode}, 0},
-    {PanelType::kP8, "P8", {32, 8, 128, false, kHalf}, 0},
-    {PanelType::kP6k, "P6k", {16, 6, 32, false, kHalfByCode}, 0},
-    {PanelType::kP2k, "P2k", {16, 2, 0, true, kHalfByCode}, 0},
-    {PanelType::kP4e, "P4e", {32, 4, 64, false, kBfloat, CodeTable::kFp4}, 0},
-    {PanelType::kP4f, "P4f", {16, 4, 64, false, kHalf, CodeTable::kFp4}, 0},
-    {PanelType::kP4n, "P4n", {32, 4, 128, false, kHalf, CodeTable::kIq4}, 0},
-    {PanelType::kP4nk, "P4nk", {32, 4, 128, false, kHalfByCode, CodeTable::kIq4}, 0},
-    {PanelType::kP3s, "P3s", {32, 4, 64, false, kEighthByCode, CodeTable::kIq3s}, 0},
-    {PanelType::kP3x, "P3x", {32, 4, 64, false, kEighthByCode, CodeTable::kIq3xxs}, 0},
-    {PanelType::kP2x, "P2x", {32, 4, 64, false, kEighthByCode, CodeTable::kIq2}, 0},
-    {PanelType::kP2s, "P2s", {16, 4, 64, false, kEighthByCode, CodeTable::kIq2}, 0},
-    {PanelType::kP1s, "P1s", {32, 4, 64, false, kEighthByCode, CodeTable::kIq1}, 0},
-    {PanelType::kP1m, "P1m", {16, 4, 64, false, kEighthByCode, CodeTable::kIq1}, 0},
-    {PanelType::kPH, "PH", {}, 2},
-    {PanelType::kPB, "PB", {}, 2},
-    {PanelType::kPE4, "PE4", {}, 1},
-    {PanelType::kPE5, "PE5", {}, 1},
-    {PanelType::kPF, "PF", {}, 4},
-};
-static_assert(std::size(kPanels) == kPanelTypeCount);
-
 const PanelInfo& info_of(PanelType type) {
   const auto index = static_cast<size_t>(type);
-  CHECK_LT(index, std::size(kPanels));
-  DCHECK(kPanels[index].type == type);
+  CHECK_LT(index, kPanelTypeCount);
   return kPanels[index];
 }
 

@@ -55,23 +55,11 @@
 #include <cstdint>
 
 #include "base/number_formats.h"
+#include "kernels/linear/panel_formats.h"
 
 namespace ibid {
 
-inline constexpr size_t kPanelRows = 16;
-inline constexpr size_t kQuantBlock = 32;   // columns per activation scale
-inline constexpr size_t kChunkCols = 64;        // of a chunk; kernels see rows padded to a multiple of it
-inline constexpr size_t kSuperChunkCols = 256;  // of a chunk with super scales
-
-enum class PanelType : uint8_t {
-  kP4, kP4m, kP4k, kP5, kP5m, kP5k, kP8, kP6k, kP2k,                 // codes are numbers
-  kP4e, kP4f, kP4n, kP4nk, kP3s, kP3x, kP2x, kP2s, kP1s, kP1m,       // codes are indices of a table
-  kPH, kPB, kPE4, kPE5, kPF,                                         // floats
-};
-inline constexpr size_t kPanelTypeCount = static_cast<size_t>(PanelType::kPF) + 1;
-
 const char* panel_type_name(PanelType type);
-[[gnu::always_inline]] inline bool panel_is_float(PanelType type) { return type >= PanelType::kPH; }
 
 // The panel type that holds a tensor of `dtype` exactly: of those with the same kind of scales and mins, and with its
 // table or room for its codes, the one with the fewest bits; kPF where there is none. REQUIRES: dtype is a float or
@@ -87,41 +75,6 @@ inline uint16_t f8_half(PanelType type, uint8_t byte) {
   if (type == PanelType::kPE5) return static_cast<uint16_t>(byte << 8);
   return static_cast<uint16_t>((byte & 0x80) << 8 | (byte & 0x7f) << 7);
 }
-
-// How the codes of a quantised panel are stored.
-struct PanelFormat {
-  size_t group;        // columns per scale, and per min: 32 or 16
-  int bits;            // per code: 2, 4, 5, 6, 8
-  int offset;          // stored code = code + offset; with a table, what the kernels add to the values
-  bool has_mins;
-  ScaleKind scales;    // mins are of the same kind
-  CodeTable table = CodeTable::kNumbers;
-
-  // Scales and mins are a half of the chunk by an integer of the group; else 16 bits each.
-  constexpr bool super_scales() const {
-    return scales == ScaleKind::kHalfByCode || scales == ScaleKind::kEighthByCode;
-  }
-  constexpr float scale_factor() const { return scales == ScaleKind::kEighthByCode ? 0.125f : 1.0f; }
-  // The smallest and the largest code, or value of the table.
-  int min_code() const;
-  int max_code() const;
-  constexpr size_t chunk_cols() const { return super_scales() ? kSuperChunkCols : kChunkCols; }
-  constexpr size_t chunk_blocks() const { return chunk_cols() / kQuantBlock; }
-  constexpr size_t groups_per_chunk() const { return chunk_cols() / group; }
-  constexpr size_t group_codes() const { return groups_per_chunk() * kPanelRows; }  // of a chunk: scales, or mins
-  // Bytes from the chunk's start.
-  constexpr size_t mins_at() const { return 2 * group_codes(); }                    // halves
-  constexpr size_t super_mins_at() const { return 2 * kPanelRows; }                 // super scales: halves of the mins
-  constexpr size_t scale_codes_at() const { return 2 * kPanelRows * (has_mins ? 2 : 1); }
-  constexpr size_t min_codes_at() const { return scale_codes_at() + group_codes(); }
-  constexpr size_t codes_at() const {
-    const size_t sides = has_mins ? 2 : 1;
-    const size_t bytes = super_scales() ? scale_codes_at() + sides * group_codes() : sides * mins_at();
-    return (bytes + 63) / 64 * 64;
-  }
-  constexpr size_t block_code_bytes() const { return kQuantBlock * kPanelRows * static_cast<size_t>(bits) / 8; }
-  constexpr size_t chunk_bytes() const { return codes_at() + chunk_blocks() * block_code_bytes(); }
-};
 
 // REQUIRES: !panel_is_float(type).
 PanelFormat panel_format(PanelType type);

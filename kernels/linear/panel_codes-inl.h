@@ -1,22 +1,27 @@
 // Reading quantised panels (kernels/linear/panel.h): the codes of a block of 32 columns in vectors, and scales and
 // mins as floats, written once against vec_*.h for every format. Included by the linear layers' bodies.
 
+#include <utility>
+
 #include "kernels/kernels.h"
+#include "kernels/linear/panel_formats.h"
 
 namespace ibid::IBID_ISA {
 namespace {
 
-// A row of the table in kernels/linear/panel.h. kTable: codes are looked up in 16 bytes.
-template <int kBits_, int kOffset_, bool kMins_, size_t kGroup_, ScaleKind kScales_, bool kTable_ = false>
+using enum ScaleKind;
+
+// A panel's format as the kernels are compiled for it: a row of kPanels (kernels/linear/panel_formats.h). Which table
+// codes are looked up in is known at run time.
+template <PanelFormat kLayout_>
 struct Format {
-  static constexpr int kBits = kBits_, kOffset = kOffset_;
-  static constexpr bool kMins = kMins_, kTable = kTable_;
+  static constexpr PanelFormat kLayout = kLayout_;
+  static constexpr int kBits = kLayout.bits, kOffset = kLayout.offset;
+  static constexpr bool kMins = kLayout.has_mins, kTable = kLayout.table != CodeTable::kNumbers;
   static constexpr bool kSmall = kOffset < 128;  // codes, or the table's bytes, are below 128
-  static constexpr ScaleKind kScales = kScales_;
-  static constexpr size_t kGroup = kGroup_;
-  static constexpr size_t kGroups = kQuantBlock / kGroup;  // per block of 32 columns
-  static constexpr bool kHalfMins = kMins && kGroups == 2;  // mins multiply the sums of half a block
-  static constexpr PanelFormat kLayout{kGroup, kBits, kOffset, kMins, kScales};
+  static constexpr ScaleKind kScales = kLayout.scales;
+  static constexpr size_t kGroup = kLayout.group, kGroups = kQuantBlock / kGroup;  // columns; of a block of 32
+  static constexpr bool kHalfMins = kMins && kGroups == 2;        // mins multiply the sums of half a block
   static constexpr bool kSuper = kLayout.super_scales();
   static constexpr size_t kCodesAt = kLayout.codes_at();
   static constexpr size_t kBlockBytes = kLayout.block_code_bytes();
@@ -27,22 +32,25 @@ struct Format {
   }
 };
 
-using enum ScaleKind;
-using P4 = Format<4, 8, false, 32, kHalf>;
-using P4m = Format<4, 0, true, 32, kHalf>;
-using P4k = Format<4, 0, true, 32, kHalfByCode>;
-using P5 = Format<5, 16, false, 32, kHalf>;
-using P5m = Format<5, 0, true, 32, kHalf>;
-using P5k = Format<5, 0, true, 32, kHalfByCode>;
-using P8 = Format<8, 128, false, 32, kHalf>;
-using P6k = Format<6, 32, false, 16, kHalfByCode>;
-using P2k = Format<2, 0, true, 16, kHalfByCode>;
-using P4e = Format<4, 64, false, 32, kBfloat, true>;
-using P4f = Format<4, 64, false, 16, kHalf, true>;
-using P4n = Format<4, 128, false, 32, kHalf, true>;
-using P4nk = Format<4, 128, false, 32, kHalfByCode, true>;
-using TableBy32 = Format<4, 64, false, 32, kEighthByCode, true>;  // P3s, P3x, P2x, P1s
-using TableBy16 = Format<4, 64, false, 16, kEighthByCode, true>;  // P2s, P1m
+// The formats that differ in their table alone have the same kernels.
+consteval PanelFormat kernel_format(size_t type) {
+  PanelFormat format = kPanels[type].format;
+  if (format.table != CodeTable::kNumbers) format.table = CodeTable::kFp4;
+  return format;
+}
+// The first type with the kernels of this one; kPanelTypeCount for float panels, which are linear_float's.
+consteval size_t first_with_format(size_t type) {
+  if (panel_is_float(kPanels[type].type)) return kPanelTypeCount;
+  size_t first = 0;
+  while (kernel_format(first) != kernel_format(type)) ++first;
+  return first;
+}
+struct FirstTypes {
+  uint8_t of[kPanelTypeCount];
+};
+constexpr FirstTypes kFirstTypes = []<size_t... I>(std::index_sequence<I...>) {
+  return FirstTypes{{static_cast<uint8_t>(first_with_format(I))...}};
+}(std::make_index_sequence<kPanelTypeCount>{});
 
 // The bytes of a type's table in every quarter of a vector.
 template <typename F>
@@ -189,35 +197,20 @@ constexpr size_t kRowBlockBytes = size_t{1} << 20;
 // Lines that a tile asks for per block of columns, of the panels that come next.
 constexpr size_t kAheadLines = 8;
 
-// Calls visit(Format{}) for a quantised type; float panels are linear_float's.
+// Calls visit(Format<...>{}) of a quantised type; nothing for float panels.
+template <typename Visit, size_t... I>
+IBID_INLINE void with_format_of(PanelType type, Visit&& visit, std::index_sequence<I...>) {
+  const size_t first = kFirstTypes.of[static_cast<size_t>(type)];
+  const auto visit_one = [&]<size_t kType>() __attribute__((always_inline)) {
+    if constexpr (kFirstTypes.of[kType] == kType) {
+      if (first == kType) visit(Format<kernel_format(kType)>{});
+    }
+  };
+  (visit_one.template operator()<I>(), ...);
+}
 template <typename Visit>
 IBID_INLINE void with_format(PanelType type, Visit&& visit) {
-  switch (type) {
-    case PanelType::kP4: return visit(P4{});
-    case PanelType::kP4m: return visit(P4m{});
-    case PanelType::kP4k: return visit(P4k{});
-    case PanelType::kP5: return visit(P5{});
-    case PanelType::kP5m: return visit(P5m{});
-    case PanelType::kP5k: return visit(P5k{});
-    case PanelType::kP8: return visit(P8{});
-    case PanelType::kP6k: return visit(P6k{});
-    case PanelType::kP2k: return visit(P2k{});
-    case PanelType::kP4e: return visit(P4e{});
-    case PanelType::kP4f: return visit(P4f{});
-    case PanelType::kP4n: return visit(P4n{});
-    case PanelType::kP4nk: return visit(P4nk{});
-    case PanelType::kP3s:
-    case PanelType::kP3x:
-    case PanelType::kP2x:
-    case PanelType::kP1s: return visit(TableBy32{});
-    case PanelType::kP2s:
-    case PanelType::kP1m: return visit(TableBy16{});
-    case PanelType::kPH:
-    case PanelType::kPB:
-    case PanelType::kPE4:
-    case PanelType::kPE5:
-    case PanelType::kPF: return;
-  }
+  with_format_of(type, visit, std::make_index_sequence<kPanelTypeCount>{});
 }
 
 }  // namespace

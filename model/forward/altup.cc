@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/forward/transformer.h"
+#include "model/forward/architecture_steps.h"
+#include "model/forward/row_steps.h"
 
-namespace ibid {
+namespace ibid::forward {
 
 namespace {
 
@@ -34,116 +35,122 @@ float same_magnitude(const float* x, const float* y, size_t n) {
   return static_cast<float>(std::sqrt(mean_square(x, n)) / std::sqrt(std::max(mean_square(y, n), kSmallestSquare)));
 }
 
-}  // namespace
-
 // Row i of this worker's scratch, D floats.
-float* TransformerModel::scratch_row(const Part& p, size_t i) const {
-  return acts_.scratch.row(static_cast<size_t>(p.worker.index())) + i * config_.dim;
+float* scratch_row(const PassPart& p, size_t i) {
+  const PassModel& m = p.model;
+  return m.acts.scratch.row(static_cast<size_t>(p.worker.index())) + i * m.config.dim;
 }
 
+// c = tanh(W_router (norm(x) / D))
+void route_streams(const PassPart& p, const AltUpWeights& w, const float* x, float* coefficients) {
+  const PassModel& m = p.model;
+  const size_t n = m.config.dim;
+  float* h = scratch_row(p, 0);
+  m.kernels.rms_norm(x, w.router_norm.data(), m.config.norm_eps, n, h);
+  m.kernels.scale(h, 1.0f / static_cast<float>(n), n);
+  for (size_t s = 0; s < m.config.altup.n_streams; ++s) {
+    coefficients[s] = static_cast<float>(dot(w.router.data() + s * n, h, n));
+  }
+  m.kernels.softcap(coefficients, 1.0f, m.config.altup.n_streams);
+}
+
+}  // namespace
+
 // x_i = W_spread,i x, as large as x is.
-void TransformerModel::spread_streams(Part& p) {
-  const size_t n = config_.dim;
+void spread_streams(PassPart& p) {
+  const PassModel& m = p.model;
+  const size_t n = m.config.dim;
   norm(p, {}, {});                                                       // h = x                  [T, D]
-  p.meet();
-  for (size_t s = 0; s < config_.altup.n_streams; ++s) {
+  p.barrier_if_shared();
+  for (size_t s = 0; s < m.config.altup.n_streams; ++s) {
     if (s > 0) {
-      linear(p.worker, linear_, weights_.streams[s - 1].spread, p.own.h, acts_.block_out.data, acts_.block_out.stride);
+      linear(p, m.weights.streams[s - 1].spread, p.buffers.h, m.acts.block_out);
       p.worker.barrier();
     }
     for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
-      const float* x = p.own.x.row(i);
-      float* stream = p.own.streams.row(i) + s * n;
-      std::copy_n(s == 0 ? x : acts_.block_out.row(i), n, stream);
-      if (s > 0) kernels_->scale(stream, same_magnitude(x, stream, n), n);
+      const float* x = p.buffers.x.row(i);
+      float* stream = p.buffers.streams.row(i) + s * n;
+      std::copy_n(s == 0 ? x : m.acts.block_out.row(i), n, stream);
+      if (s > 0) m.kernels.scale(stream, same_magnitude(x, stream, n), n);
     }
     p.worker.barrier();                                                  // block_out is read
   }
 }
 
-// c = tanh(W_router (norm(x) / D))
-void TransformerModel::route_streams(const Part& p, const AltUpWeights& w, const float* x, float* coefficients) const {
-  const size_t n = config_.dim;
-  float* h = scratch_row(p, 0);
-  kernels_->rms_norm(x, w.router_norm.data(), config_.norm_eps, n, h);
-  kernels_->scale(h, 1.0f / static_cast<float>(n), n);
-  for (size_t s = 0; s < config_.altup.n_streams; ++s) {
-    coefficients[s] = static_cast<float>(dot(w.router.data() + s * n, h, n));
-  }
-  kernels_->softcap(coefficients, 1.0f, config_.altup.n_streams);
-}
-
 // x_i += sum over j of (W_predict c)[i n + j] x_j, all at once;  x = x_a
-void TransformerModel::predict_streams(Part& p, size_t layer) {
-  const AltUpWeights& w = weights_.layers[layer].altup;
-  const size_t n = config_.dim, n_streams = config_.altup.n_streams;
+void predict_streams(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const AltUpWeights& w = m.weights.layers[layer].altup;
+  const size_t n = m.config.dim, n_streams = m.config.altup.n_streams;
   alignas(64) float c[kRoundedStreams];
   float* product = scratch_row(p, 0);
   float* predicted = scratch_row(p, 1);                                  // [n_streams, D]
   for (size_t row = p.rows.begin; row < p.rows.end; ++row) {
-    float* streams = p.own.streams.row(row);
-    route_streams(p, w, streams + config_.altup.active * n, c);
+    float* streams = p.buffers.streams.row(row);
+    route_streams(p, w, streams + m.config.altup.active * n, c);
     std::copy_n(streams, n_streams * n, predicted);
     for (size_t i = 0; i < n_streams; ++i) {
       for (size_t j = 0; j < n_streams; ++j) {
         const double share = dot(w.predict.data() + (i * n_streams + j) * n_streams, c, n_streams);
         std::copy_n(streams + j * n, n, product);
-        kernels_->scale(product, static_cast<float>(share), n);
-        kernels_->add(predicted + i * n, product, n);
+        m.kernels.scale(product, static_cast<float>(share), n);
+        m.kernels.add(predicted + i * n, product, n);
       }
     }
     std::copy_n(predicted, n_streams * n, streams);
-    std::copy_n(streams + config_.altup.active * n, n, p.own.x.row(row));
+    std::copy_n(streams + m.config.altup.active * n, n, p.buffers.x.row(row));
   }
 }
 
 // x_i += (x - x_a) (1 + (W_correct c)[i]);  x = x_a, scaled
-void TransformerModel::correct_streams(Part& p, size_t layer) {
-  const AltUpWeights& w = weights_.layers[layer].altup;
-  const size_t n = config_.dim, n_streams = config_.altup.n_streams;
+void correct_streams(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const AltUpWeights& w = m.weights.layers[layer].altup;
+  const size_t n = m.config.dim, n_streams = m.config.altup.n_streams;
   alignas(64) float c[kRoundedStreams];
   float* change = scratch_row(p, 1);
   float* product = scratch_row(p, 2);
   for (size_t row = p.rows.begin; row < p.rows.end; ++row) {
-    float* x = p.own.x.row(row);
-    float* streams = p.own.streams.row(row);
-    float* active = streams + config_.altup.active * n;
+    float* x = p.buffers.x.row(row);
+    float* streams = p.buffers.streams.row(row);
+    float* active = streams + m.config.altup.active * n;
     route_streams(p, w, x, c);
     std::copy_n(active, n, change);
-    kernels_->scale(change, -1.0f, n);
-    kernels_->add(change, x, n);
+    m.kernels.scale(change, -1.0f, n);
+    m.kernels.add(change, x, n);
     for (size_t i = 0; i < n_streams; ++i) {
       std::copy_n(change, n, product);
-      kernels_->scale(product, static_cast<float>(1.0 + dot(w.correct.data() + i * n_streams, c, n_streams)), n);
-      kernels_->add(streams + i * n, product, n);
+      m.kernels.scale(product, static_cast<float>(1.0 + dot(w.correct.data() + i * n_streams, c, n_streams)), n);
+      m.kernels.add(streams + i * n, product, n);
     }
     std::copy_n(active, n, x);
-    if (!w.active_scale.empty()) kernels_->multiply(x, w.active_scale.data(), n);
+    if (!w.active_scale.empty()) m.kernels.multiply(x, w.active_scale.data(), n);
   }
 }
 
 // x = the mean of x_0 and W_gather,i x_i, each as large as x_0 is.
-void TransformerModel::gather_streams(Part& p) {
-  const size_t n = config_.dim, n_streams = config_.altup.n_streams;
+void gather_streams(PassPart& p) {
+  const PassModel& m = p.model;
+  const size_t n = m.config.dim, n_streams = m.config.altup.n_streams;
   p.worker.barrier();                                                    // block_out is read
-  for (size_t i = p.rows.begin; i < p.rows.end; ++i) std::copy_n(p.own.streams.row(i), n, p.own.x.row(i));
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) std::copy_n(p.buffers.streams.row(i), n, p.buffers.x.row(i));
   for (size_t s = 1; s < n_streams; ++s) {
     for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
-      std::copy_n(p.own.streams.row(i) + s * n, n, p.own.h.values + i * p.own.h.stride);
+      std::copy_n(p.buffers.streams.row(i) + s * n, n, p.buffers.h.values + i * p.buffers.h.stride);
     }
-    quantize(p, p.own.h);
-    p.meet();
-    linear(p.worker, linear_, weights_.streams[s - 1].gather, p.own.h, acts_.block_out.data, acts_.block_out.stride);
+    quantize(p, p.buffers.h);
+    p.barrier_if_shared();
+    linear(p, m.weights.streams[s - 1].gather, p.buffers.h, m.acts.block_out);
     p.worker.barrier();
     for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
       float* y = scratch_row(p, 0);
-      std::copy_n(acts_.block_out.row(i), n, y);
-      kernels_->scale(y, same_magnitude(p.own.streams.row(i), y, n), n);
-      kernels_->add(p.own.x.row(i), y, n);
+      std::copy_n(m.acts.block_out.row(i), n, y);
+      m.kernels.scale(y, same_magnitude(p.buffers.streams.row(i), y, n), n);
+      m.kernels.add(p.buffers.x.row(i), y, n);
     }
     p.worker.barrier();
   }
   scale_rows(p, 1.0f / static_cast<float>(n_streams));
 }
 
-}  // namespace ibid
+}  // namespace ibid::forward

@@ -6,32 +6,35 @@
 #include <algorithm>
 #include <numbers>
 
-#include "model/forward/transformer.h"
+#include "model/forward/architecture_steps.h"
+#include "model/forward/row_steps.h"
 
-namespace ibid {
+namespace ibid::forward {
 
 // Beside attention; h is complete. The caller puts a barrier behind it.
-void TransformerModel::project_laurel(Part& p, size_t layer) {
-  const LayerWeights& w = weights_.layers[layer];
-  linear(p.worker, linear_, w.laurel_left, p.own.h, acts_.laurel_low.data, acts_.laurel_low.stride);       // [T, R]
+void project_laurel(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  linear(p, w.laurel_left, p.buffers.h, m.acts.laurel_low);       // [T, R]
   p.worker.barrier();
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
-    std::copy_n(acts_.laurel_low.row(i), config_.laurel_rank, p.own.laurel.values + i * p.own.laurel.stride);
+    std::copy_n(m.acts.laurel_low.row(i), m.config.laurel_rank, p.buffers.laurel.values + i * p.buffers.laurel.stride);
   }
-  quantize(p, p.own.laurel);
-  p.meet();
-  linear(p.worker, linear_, w.laurel_right, p.own.laurel, acts_.laurel.data, acts_.laurel.stride);         // [T, D]
+  quantize(p, p.buffers.laurel);
+  p.barrier_if_shared();
+  linear(p, w.laurel_right, p.buffers.laurel, m.acts.laurel);         // [T, D]
 }
 
-void TransformerModel::add_laurel(Part& p, size_t layer) {
-  const size_t n = config_.dim;
+void add_laurel(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const size_t n = m.config.dim;
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
-    float* added = p.own.added.row(i);
-    norm_row(acts_.laurel.row(i), weights_.layers[layer].laurel_norm, {}, n, added);
-    kernels_->add(added, p.own.h.values + i * p.own.h.stride, n);
-    kernels_->add(p.own.x.row(i), added, n);
+    float* added = p.buffers.added.row(i);
+    norm_row(m, m.acts.laurel.row(i), m.weights.layers[layer].laurel_norm, {}, n, added);
+    m.kernels.add(added, p.buffers.h.values + i * p.buffers.h.stride, n);
+    m.kernels.add(p.buffers.x.row(i), added, n);
   }
   scale_rows(p, static_cast<float>(1.0 / std::numbers::sqrt2));
 }
 
-}  // namespace ibid
+}  // namespace ibid::forward

@@ -6,59 +6,62 @@
 #include <numbers>
 
 #include "kernels/linear/pack.h"
-#include "model/forward/transformer.h"
+#include "model/forward/architecture_steps.h"
+#include "model/forward/row_steps.h"
 
-namespace ibid {
+namespace ibid::forward {
 
 // i = (E_layers[token] sqrt(P) + norm(W_layers x / sqrt(D))) / sqrt(2), of all layers.
-void TransformerModel::make_layer_inputs(Part& p) {
-  const size_t n = config_.layer_inputs.dim, all = config_.n_layers * n;
+void make_layer_inputs(PassPart& p) {
+  const PassModel& m = p.model;
+  const size_t n = m.config.layer_inputs.dim, all = m.config.n_layers * n;
   norm(p, {}, {});                                                       // h = x                  [T, D]
-  p.meet();
-  linear(p.worker, linear_, weights_.layer_inputs, p.own.h, acts_.layer_inputs.data, acts_.layer_inputs.stride);
+  p.barrier_if_shared();
+  linear(p, m.weights.layer_inputs, p.buffers.h, m.acts.layer_inputs);
   p.worker.barrier();
-  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.dim)));
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(m.config.dim)));
   const auto embed_scale = static_cast<float>(std::sqrt(static_cast<double>(n)));
   const Range own = p.worker.share(p.pass.n_rows());
-  float* embedding = acts_.scratch.row(static_cast<size_t>(p.worker.index()));  // [L P]
+  float* embedding = m.acts.scratch.row(static_cast<size_t>(p.worker.index()));  // [L P]
   for (size_t i = own.begin; i < own.end; ++i) {
     const auto id = static_cast<size_t>(p.pass.tokens[i]);
-    unpack_row(weights_.layer_embed, id < config_.layer_inputs.vocab_size ? id : 0, embedding);
-    kernels_->scale(embedding, embed_scale, all);
-    float* inputs = acts_.layer_inputs.row(i);
-    kernels_->scale(inputs, scale, all);
-    for (size_t l = 0; l < config_.n_layers; ++l) {
-      norm_row(inputs + l * n, weights_.layer_input_norm, {}, n, inputs + l * n);
+    unpack_row(m.weights.layer_embed, id < m.config.layer_inputs.vocab_size ? id : 0, embedding);
+    m.kernels.scale(embedding, embed_scale, all);
+    float* inputs = m.acts.layer_inputs.row(i);
+    m.kernels.scale(inputs, scale, all);
+    for (size_t l = 0; l < m.config.n_layers; ++l) {
+      norm_row(m, inputs + l * n, m.weights.layer_input_norm, {}, n, inputs + l * n);
     }
-    kernels_->add(inputs, embedding, all);
-    kernels_->scale(inputs, static_cast<float>(1.0 / std::numbers::sqrt2), all);
+    m.kernels.add(inputs, embedding, all);
+    m.kernels.scale(inputs, static_cast<float>(1.0 / std::numbers::sqrt2), all);
   }
   p.worker.barrier();
 }
 
 // x += norm(W_out (f(W_gate x) * i_layer)); where there are streams, all but the first get it.
-void TransformerModel::add_layer_input(Part& p, size_t layer) {
-  const LayerInputWeights& w = weights_.layers[layer].input;
-  const size_t n = config_.layer_inputs.dim, dim = config_.dim;
+void add_layer_input(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerInputWeights& w = m.weights.layers[layer].input;
+  const size_t n = m.config.layer_inputs.dim, dim = m.config.dim;
   norm(p, {}, {});                                                       // h = x                  [T, D]
-  p.meet();
-  linear(p.worker, linear_, w.gate, p.own.h, acts_.layer_gate.data, acts_.layer_gate.stride);      // [T, P]
+  p.barrier_if_shared();
+  linear(p, w.gate, p.buffers.h, m.acts.layer_gate);      // [T, P]
   p.worker.barrier();
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
-    float* gated = p.own.layer_gated.values + i * p.own.layer_gated.stride;
-    activate_and_multiply(config_.layers[layer].activation, acts_.layer_gate.row(i),
-                          acts_.layer_inputs.row(i) + layer * n, n, gated);
+    float* gated = p.buffers.layer_gated.values + i * p.buffers.layer_gated.stride;
+    activate_and_multiply(m, m.config.layers[layer].activation, m.acts.layer_gate.row(i),
+                          m.acts.layer_inputs.row(i) + layer * n, n, gated);
   }
-  quantize(p, p.own.layer_gated);
-  p.meet();
-  linear(p.worker, linear_, w.out, p.own.layer_gated, acts_.block_out.data, acts_.block_out.stride);
+  quantize(p, p.buffers.layer_gated);
+  p.barrier_if_shared();
+  linear(p, w.out, p.buffers.layer_gated, m.acts.block_out);
   p.worker.barrier();
-  if (!config_.altup.used()) return add_residual(p, acts_.block_out, {}, w.post_norm);
+  if (!m.config.altup.used()) return add_residual(p, m.acts.block_out, {}, w.post_norm);
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
-    float* added = p.own.added.row(i);
-    norm_row(acts_.block_out.row(i), w.post_norm, {}, dim, added);
-    for (size_t s = 1; s < config_.altup.n_streams; ++s) kernels_->add(p.own.streams.row(i) + s * dim, added, dim);
+    float* added = p.buffers.added.row(i);
+    norm_row(m, m.acts.block_out.row(i), w.post_norm, {}, dim, added);
+    for (size_t s = 1; s < m.config.altup.n_streams; ++s) m.kernels.add(p.buffers.streams.row(i) + s * dim, added, dim);
   }
 }
 
-}  // namespace ibid
+}  // namespace ibid::forward

@@ -1,0 +1,182 @@
+// The forward pass. Shapes: T rows of the pass, D dim, H heads, G KV heads, d head_dim, F ffn_dim, V vocab_size.
+// Sources: Vaswani et al. 2017; Touvron et al. 2023 (Llama); Su et al. 2021 (RoPE); Ainslie et al. 2023 (GQA);
+// Xiong et al. 2020 (norms before); Wang & Komatsuzaki 2021 (parallel blocks).
+//
+// Every function is executed by all workers of a parallel region, each with its part of the pass (row_steps.cc shares
+// rows, heads and columns). A barrier stands wherever one worker reads what another wrote:
+// four a layer, one more after row steps that are shared. What an architecture does not have is an empty weight or a
+// factor of 1, and costs nothing. What only some have is in architecture_steps.h.
+#include "model/forward/forward_pass.h"
+
+#include "kernels/linear/pack.h"
+#include "model/forward/architecture_steps.h"
+#include "model/forward/attention_shape.h"
+#include "model/forward/moe_block.h"
+#include "model/forward/row_steps.h"
+
+namespace ibid::forward {
+
+namespace {
+
+void embed(PassPart& p);
+void attention_block(PassPart& p, size_t layer);
+void project(PassPart& p, size_t layer);
+void mlp_block(PassPart& p, size_t layer);
+void mix_experts(PassPart& p, size_t layer);
+void finish_layer(PassPart& p, size_t layer);
+void lm_head(PassPart& p);
+
+}  // namespace
+
+// The first layers begin with the embeddings, the last end with the logits.
+void run_layers(const Worker& worker, Pass& pass, Range layers) {
+  const ModelConfig& config = pass.model.config;
+  PassPart part(worker, pass, pass.n_rows());
+  if (layers.begin == 0) embed(part);
+  for (size_t layer = layers.begin; layer < layers.end; ++layer) {
+    look_for_stop(part, layer);
+    if (config.altup.used()) predict_streams(part, layer);               // x: the active stream
+    attention_block(part, layer);
+    if (pass.cancelled) return;  // cancellation point: one layer; behind barriers, so that all take the same decision
+    mlp_block(part, layer);
+    finish_layer(part, layer);
+    look_for_lost_rows(part, layer);
+  }
+  if (layers.end == config.n_layers && pass.logits.data != nullptr) lm_head(part);
+}
+
+namespace {
+
+// x = E[token] (+ P[position]); the angles of every row's position, for all layers.
+void embed(PassPart& p) {
+  const PassModel& m = p.model;
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    float* x = p.buffers.x.row(i);                                           // [D]
+    unpack_row(m.weights.embed, static_cast<size_t>(p.pass.tokens[i]), x);
+    if (m.config.embed_scale != 1) m.kernels.scale(x, m.config.embed_scale, m.config.dim);
+    if (m.config.learned_positions) {
+      float* position = p.buffers.h.values + i * p.buffers.h.stride;             // [D] not needed yet
+      unpack_row(m.weights.positions, p.pass.positions[i], position);
+      m.kernels.add(x, position, m.config.dim);
+    }
+    for (size_t r = 0; r < m.ropes.size(); ++r) {
+      rope_angles(m.ropes[r], p.pass.positions[i], p.buffers.cos_sin[r].row(i));
+    }
+  }
+  if (m.config.layer_inputs.used()) make_layer_inputs(p);
+  if (m.config.altup.used()) spread_streams(p);                          // n streams of x
+}
+
+// x += Wo attend(q, k, v),  q = rope(norm(Wq h)), k = rope(norm(Wk h)), v = Wv h,  h = norm(x)
+void attention_block(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  const Activations& a = m.acts;
+
+  norm(p, w.attn_norm, w.attn_norm_bias);                                // h = norm(x) [T, D]
+  p.barrier_if_shared();
+  project(p, layer);                                                     // q, and k and v in the cache
+  if (m.config.laurel_rank != 0) project_laurel(p, layer);
+  p.worker.barrier();
+  AttentionShape shape = attention_shape(m.config, layer);
+  if (!w.sinks.empty()) shape.sinks = w.sinks.data();
+  const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // its own, or an earlier layer's
+  attention(p.worker, m.kernels, shape, kv.block, kv.offset,
+            m.config.layers[layer].chunked ? p.pass.chunks : p.pass.sequences, a.q.data, a.attended.data,
+            a.attended.stride, a.attention_scratch);
+  if (m.config.attention_gate) gate_attended(p, layer);                  // attended *= sigmoid(gate)
+  if (m.config.latent.used()) drop_padding(p);
+  LinearInput attended = of_width(p.buffers.attended, m.config.attended_dim(layer));
+  quantize(p, attended);                                                 // [T, H d]
+  p.barrier_if_shared();
+  linear(p, w.wo, attended, a.block_out);
+  p.worker.barrier();
+  // A parallel MLP reads x as attention did: its norm, if it has one of its own, comes before the sum.
+  if (m.config.parallel && !w.ffn_norm.empty()) norm(p, w.ffn_norm, w.ffn_norm_bias);
+  add_residual(p, a.block_out, w.bo, w.attn_post_norm);                  // x += Wo attended [T, D]
+  if (m.config.laurel_rank != 0) add_laurel(p, layer);                   // x = (x + h + laurel(h)) / sqrt 2
+}
+
+// The queries, keys and values of a layer from h.
+void project(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  if (m.config.latent.used()) return project_latent(p, layer);
+  const LayerWeights& w = m.weights.layers[layer];
+  const Activations& a = m.acts;
+
+  linear(p, w.wq, p.buffers.h, a.q);                                     // q = Wq h [T, H d]
+  if (!w.wk.empty()) linear(p, w.wk, p.buffers.h, a.k);                  // k = Wk h [T, G d]
+  if (!w.wv.empty()) linear(p, w.wv, p.buffers.h, a.v);                  // v = Wv h [T, G d]
+  if (m.config.attention_gate) linear(p, w.w_attn_gate, p.buffers.h, a.attn_gate);
+  p.worker.barrier();
+  if (m.config.qk_norm == QkNorm::kWhole) {
+    norm_whole(p, a.q, w.bq, w.q_norm);                                  // q = norm(q + bq)
+    norm_whole(p, a.k, w.bk, w.k_norm);
+    p.worker.barrier();
+  }
+  rotate_queries(p, layer);                                              // q = rope(norm(q + bq))
+  if (m.config.layers[layer].writes_kv) store_keys_and_values(p, layer);  // in their final, rounded form
+}
+
+// x += W_down (f(W_gate h) * W_up h),  h = norm(x)
+void mlp_block(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  const Activations& a = m.acts;
+
+  if (!m.config.parallel) norm(p, w.ffn_norm, w.ffn_norm_bias);          // h = norm(x) [T, D]
+  p.barrier_if_shared();
+  if (w.w_up.empty()) return mix_experts(p, layer);
+  // The columns of gate and up that one worker computes are those that it multiplies: no barrier in between.
+  const Range panels = p.worker.share(w.w_up.n_panels(), kQuantBlock / kPanelRows);
+  if (m.config.gated) linear_panels(p, w.w_gate, p.buffers.h, panels, a.gate);
+  linear_panels(p, w.w_up, p.buffers.h, panels, a.up);                   // [T, F]
+  if (m.config.layers[layer].gate_cutoff) cut_gates(p, layer);           // gate = max(gate - cutoff, 0)
+  LinearInput gated = of_width(p.pass.gated, m.config.layers[layer].ffn_dim);
+  gate(p, layer, gated, panels);                                         // gated = f(gate) up [T, F]
+  p.worker.barrier();
+  linear(p, w.w_down, gated, a.block_out);
+  p.worker.barrier();
+  if (m.config.layers[layer].has_experts) return mix_experts_beside(p, layer);
+  add_residual(p, a.block_out, w.b_down, w.ffn_post_norm);               // x += W_down gated [T, D]
+}
+
+// x += the weighted sum of what the chosen experts give, and the shared one; h is computed.
+void mix_experts(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  const MoeStep step{p.worker, m.linear, p.buffers.h, p.buffers.h, p.computes_all, p.rows, m.acts.block_out};
+  if (!moe_block(step, m.config.moe, w.moe, m.acts.moe)) note_lost_router(p, layer);
+  p.worker.barrier();
+  add_residual(p, m.acts.block_out, {}, w.ffn_post_norm);
+}
+
+// The steps after attention and MLP that few models have.
+void finish_layer(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const WeightVector out_scale = m.weights.layers[layer].out_scale;
+  if (m.config.altup.used()) correct_streams(p, layer);                  // all of them, by what the active one became
+  if (m.config.layer_inputs.used()) add_layer_input(p, layer);           // x += what the token gives this layer
+  if (!out_scale.empty()) scale_rows(p, out_scale[0]);
+}
+
+// logits = W_head norm(x), for the rows that asked.
+void lm_head(PassPart& p) {
+  const PassModel& m = p.model;
+  const size_t n = p.pass.logit_rows.size();
+  if (m.config.altup.used()) gather_streams(p);                          // x: their mean
+  p.barrier_if_shared();  // rows of x are read by another share than wrote them
+  PassPart head(p.worker, p.pass, n);
+  for (size_t i = head.rows.begin; i < head.rows.end; ++i) {
+    norm_row(m, p.buffers.x.row(p.pass.logit_rows[i]), m.weights.final_norm, m.weights.final_norm_bias, m.config.dim,
+             head.buffers.h.values + i * head.buffers.h.stride);
+  }
+  quantize(head, head.buffers.h);                                        // [n, D]
+  head.barrier_if_shared();
+  linear(p, m.weights.lm_head, head.buffers.h, p.pass.logits);  // [n, V]
+  if (m.config.logit_scale != 1 || m.config.logit_softcap != 0) finish_logits(p);
+}
+
+}  // namespace
+
+}  // namespace ibid::forward

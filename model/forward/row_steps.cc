@@ -1,0 +1,250 @@
+#include "model/forward/row_steps.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/weights/finite_values.h"
+
+namespace ibid::forward {
+
+// h = norm(x), or x itself where the layer has no norm in front.
+void norm(PassPart& p, WeightVector weight, WeightVector bias) {
+  const PassModel& m = p.model;
+  LinearInput& h = p.buffers.h;
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    float* row = h.values + i * h.stride;
+    if (weight.empty()) {
+      std::copy_n(p.buffers.x.row(i), m.config.dim, row);
+    } else {
+      norm_row(m, p.buffers.x.row(i), weight, bias, m.config.dim, row);
+    }
+  }
+  quantize(p, h);
+}
+
+void norm_row(const PassModel& m, const float* x, WeightVector weight, WeightVector bias, size_t n, float* y) {
+  if (m.config.norm == NormKind::kRms) {
+    m.kernels.rms_norm(x, weight.data(), m.config.norm_eps, n, y);
+  } else {
+    m.kernels.layer_norm(x, weight.data(), bias.empty() ? nullptr : bias.data(), m.config.norm_eps, n, y);
+  }
+}
+
+void quantize(const PassPart& p, LinearInput& input) {
+  const PassModel& m = p.model;
+  if (input.quantized.q == nullptr) return;
+  const Range all{0, input.quantized.blocks()};
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    m.kernels.quantize_blocks(input.values + i * input.stride, i, all, input.quantized);
+  }
+}
+
+// A norm over all heads of a row: rows are shared.
+void norm_whole(const PassPart& p, Rows rows, WeightVector bias, WeightVector weight) {
+  const PassModel& m = p.model;
+  const Range own = p.worker.share(p.pass.n_rows());
+  for (size_t i = own.begin; i < own.end; ++i) {
+    add_bias(m, bias, 0, weight.size(), rows.row(i));
+    norm_row(m, rows.row(i), weight, {}, weight.size(), rows.row(i));
+  }
+}
+
+namespace {
+
+// What a linear layer gave, and what is added to it and normed by.
+struct Projection {
+  Rows rows;
+  WeightVector bias, norm;
+};
+
+// The rule of its layer's norm and rope, for a head of one row.
+void rotate_head(const PassPart& p, const Projection& of, size_t layer, size_t row, size_t head) {
+  const PassModel& m = p.model;
+  const size_t d = m.config.layers[layer].head_dim, rope = m.config.layers[layer].rope;
+  float* x = of.rows.row(row) + head * d;
+  WeightVector norm = of.norm;
+  if (m.config.qk_norm != QkNorm::kWhole) add_bias(m, of.bias, head * d, d, of.rows.row(row));
+  const bool each = m.config.qk_norm == QkNorm::kEachHead, plain = m.config.qk_norm == QkNorm::kUnweighted;
+  const bool normed = each || m.config.qk_norm == QkNorm::kPerHead || (plain && rope != kNoRope);
+  if (each) norm = norm.subspan(head * d, d);
+  if (plain) norm = WeightVector(m.acts.ones, d);
+  if (normed && !m.config.qk_norm_after_rope) norm_row(m, x, norm, {}, d, x);
+  if (rope != kNoRope) m.kernels.rope(x, p.buffers.cos_sin[rope].row(row), m.config.ropes[rope].rotary_dim);
+  if (normed && m.config.qk_norm_after_rope) norm_row(m, x, norm, {}, d, x);
+}
+
+}  // namespace
+
+// Heads are shared, not rows: a single decoded token keeps every worker busy.
+void rotate_queries(const PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  const size_t rope = m.config.layers[layer].rope;
+  const Range items = p.worker.share(p.pass.n_rows() * m.config.n_heads);
+  for (size_t item = items.begin; item < items.end; ++item) {
+    const size_t row = item / m.config.n_heads, head = item % m.config.n_heads;
+    rotate_head(p, {m.acts.q, w.bq, w.q_norm}, layer, row, head);
+    if (p.pass.query_scales.empty() || (m.config.query_growth_without_rope && rope != kNoRope)) continue;
+    const size_t d = m.config.layers[layer].head_dim;
+    m.kernels.scale(m.acts.q.row(row) + head * d, p.pass.query_scales[row], d);
+  }
+}
+
+// k = rope(norm(k + bk)) and v = norm(v + bv), by the worker that stores them.
+void store_keys_and_values(const PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  const LayerConfig& of_layer = m.config.layers[layer];
+  const size_t d = of_layer.head_dim;
+  size_t first_row = 0;
+  for (const SequenceChunk& chunk : p.pass.batch) {
+    auto finish = [&](size_t row, size_t head) {
+      float* v = m.acts.v.row(first_row + row) + head * d;
+      if (of_layer.value_is_key) std::copy_n(m.acts.k.row(first_row + row) + head * d, d, v);
+      rotate_head(p, {m.acts.k, w.bk, w.k_norm}, layer, first_row + row, head);
+      add_bias(m, w.bv, head * d, d, m.acts.v.row(first_row + row));
+      if (m.config.value_norm) m.kernels.rms_norm(v, m.acts.ones, m.config.norm_eps, d, v);
+    };
+    chunk.entry->append(p.worker, m.kernels, of_layer.kv_layer, m.acts.k.row(first_row), m.acts.v.row(first_row),
+                        m.acts.k.stride, chunk.tokens.size(), finish);
+    first_row += chunk.tokens.size();
+  }
+}
+
+// Heads are shared, whatever rows a worker has: `attended` is everybody's.
+void gate_attended(const PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const size_t d = m.config.layers[layer].head_dim;
+  const Range items = p.worker.share(p.pass.n_rows() * m.config.n_heads);
+  for (size_t item = items.begin; item < items.end; ++item) {
+    const size_t row = item / m.config.n_heads, first = item % m.config.n_heads * d;
+    float* gate = m.acts.attn_gate.row(row) + first;
+    m.kernels.activate({Activation::Kind::kSigmoid}, gate, d, gate);
+    m.kernels.multiply(m.acts.attended.row(row) + first, gate, d);
+  }
+  p.worker.barrier();
+}
+
+// gate = max(gate - cutoff, 0), a cutoff of so many standard deviations above the row's mean: rows are shared.
+void cut_gates(const PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const size_t n = m.config.layers[layer].ffn_dim;
+  p.worker.barrier();
+  const Range own = p.worker.share(p.pass.n_rows());
+  for (size_t i = own.begin; i < own.end; ++i) {
+    float* gate = m.acts.gate.row(i);
+    double sum = 0, squares = 0;
+    for (size_t k = 0; k < n; ++k) sum += static_cast<double>(gate[k]);
+    const double mean = sum / static_cast<double>(n);
+    for (size_t k = 0; k < n; ++k) {
+      const double apart = static_cast<double>(gate[k]) - mean;
+      squares += apart * apart;
+    }
+    const double deviation = std::sqrt(squares / static_cast<double>(n));
+    const auto cutoff = static_cast<float>(mean + deviation * static_cast<double>(*m.config.layers[layer].gate_cutoff));
+    for (size_t k = 0; k < n; ++k) gate[k] = std::max(gate[k] - cutoff, 0.0f);
+  }
+  p.worker.barrier();
+}
+
+// gated = f(gate + b_gate) * (up + b_up), and in int8: the columns of `panels`, all rows.
+void gate(const PassPart& p, size_t layer, LinearInput& gated, Range panels) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  const Activation& f = m.config.layers[layer].activation;
+  const size_t first = panels.begin * kPanelRows;
+  if (panels.empty()) return;
+  const size_t n = std::min(panels.end * kPanelRows, w.w_up.n_rows) - first;
+  // The padding belongs to whoever has the last columns.
+  const bool last = panels.end == w.w_up.n_panels();
+  const Range blocks{first / kQuantBlock, last ? gated.quantized.blocks() : (first + n) / kQuantBlock};
+  for (size_t i = 0; i < p.pass.n_rows(); ++i) {
+    float* values = gated.values + i * gated.stride + first;
+    float* up = m.acts.up.row(i) + first;
+    add_bias(m, w.b_up, first, n, m.acts.up.row(i));
+    if (m.config.gated) {
+      add_bias(m, w.b_gate, first, n, m.acts.gate.row(i));
+      activate_and_multiply(m, f, m.acts.gate.row(i) + first, up, n, values);
+    } else {
+      m.kernels.activate(f, up, n, values);
+    }
+    if (gated.quantized.q != nullptr) m.kernels.quantize_blocks(values - first, i, blocks, gated.quantized);
+  }
+}
+
+void activate_and_multiply(const PassModel& m, const Activation& f, const float* gate, const float* up, size_t n,
+                                             float* y) {
+  if (f.kind == Activation::Kind::kSilu) return m.kernels.silu_mul(gate, up, n, y);
+  m.kernels.activate(f, gate, n, y);
+  m.kernels.multiply(y, up, n);
+}
+
+// x[first..first + n) += bias, where the model has one.
+void add_bias(const PassModel& m, WeightVector bias, size_t first, size_t n, float* x) {
+  if (!bias.empty()) m.kernels.add(x + first, bias.data() + first, n);
+}
+
+// x += norm(from + bias) residual_scale
+void add_residual(const PassPart& p, Rows from, WeightVector bias, WeightVector post_norm) {
+  const PassModel& m = p.model;
+  const size_t n = m.config.dim;
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    float* x = p.buffers.x.row(i);
+    if (!m.config.changes_residuals()) {
+      m.kernels.add(x, from.row(i), n);
+      add_bias(m, bias, 0, n, x);
+      continue;
+    }
+    float* added = p.buffers.added.row(i);
+    std::copy_n(from.row(i), n, added);
+    add_bias(m, bias, 0, n, added);
+    if (!post_norm.empty()) norm_row(m, added, post_norm, {}, n, added);
+    if (m.config.residual_scale != 1) m.kernels.scale(added, m.config.residual_scale, n);
+    m.kernels.add(x, added, n);
+  }
+}
+
+void scale_rows(const PassPart& p, float factor) {
+  const PassModel& m = p.model;
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) m.kernels.scale(p.buffers.x.row(i), factor, m.config.dim);
+}
+
+// Columns are shared: few rows ask for logits.
+void finish_logits(const PassPart& p) {
+  const PassModel& m = p.model;
+  p.worker.barrier();
+  const Range columns = p.worker.share(m.config.vocab_size, kPanelRows);
+  for (size_t i = 0; i < p.pass.logit_rows.size(); ++i) {
+    float* logits = p.pass.logits.row(i) + columns.begin;
+    if (m.config.logit_scale != 1) m.kernels.scale(logits, m.config.logit_scale, columns.size());
+    if (m.config.logit_softcap != 0) m.kernels.softcap(logits, m.config.logit_softcap, columns.size());
+  }
+}
+
+// The first of the layers, whichever worker is first to see it.
+void note_lost_router(const PassPart& p, size_t layer) {
+  size_t none = Pass::kNoLayer;
+  p.pass.lost_router.compare_exchange_strong(none, layer);
+}
+
+// A number that is not finite stays so in x, so x is looked at. Elsewhere it would go unnoticed: int8 inputs of
+// later layers hide it, and rows that ask for no logits would be kept.
+void look_for_lost_rows(const PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  if (p.computes_all && p.worker.index() != 0) return;
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    if (all_finite({p.buffers.x.row(i), m.config.dim})) continue;
+    size_t none = Pass::kNoLayer;
+    p.pass.lost_layer.compare_exchange_strong(none, layer);
+    return;
+  }
+}
+
+// Everybody reads the answer behind the barriers of the layer's attention.
+void look_for_stop(const PassPart& p, size_t layer) {
+  if (p.worker.index() != 0) return;
+  if (p.pass.observer) p.pass.observer(layer);
+  if (p.pass.stop.stop_requested()) p.pass.cancelled = true;
+}
+
+}  // namespace ibid::forward
