@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -222,7 +223,11 @@ inline std::vector<float> random_floats(size_t n, unsigned seed, float magnitude
   return values;
 }
 
+// Those of this machine, to be compared with the scalar kernels. Where one is forced, that one: the run that forces none
+// compares all, and reruns would only compare them once more.
 inline std::vector<Isa> supported_isas() {
+  const char* forced = std::getenv("IBID_FORCE_ISA");
+  if (forced != nullptr && *forced != '\0') return {*active_isa()};
   std::vector<Isa> isas;
   for (Isa isa : kAllIsas) {
     if (isa_supported(isa)) isas.push_back(isa);
