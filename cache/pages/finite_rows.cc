@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/attention/kv_part_order.h"
+
 namespace ibid {
 namespace {
 
@@ -18,22 +20,22 @@ bool are_finite(const std::byte* bytes, size_t n_bytes, Word exponent) {
   return bad == 0;
 }
 
-bool floats_are_finite(const std::byte* bytes, size_t n) {
-  return are_finite<uint32_t>(bytes, n * sizeof(uint32_t), 0x7f800000);
+bool floats_are_finite(const std::byte* bytes, size_t n_bytes) {
+  return are_finite<uint32_t>(bytes, n_bytes, 0x7f800000);
 }
-bool halves_are_finite(const std::byte* bytes, size_t n) {
-  return are_finite<uint16_t>(bytes, n * sizeof(uint16_t), 0x7c00);
-}
+bool halves_are_finite(const std::byte* bytes, size_t n_bytes) { return are_finite<uint16_t>(bytes, n_bytes, 0x7c00); }
 
 bool head_is_finite(const KvHeadBlock& block, const std::byte* head) {
-  const size_t n_keys = kPagePositions * block.head_dim, n_values = kPagePositions * block.v_dim;
+  const size_t key_bytes = key_order(block).bytes(), value_bytes = value_order(block).bytes();
   switch (block.dtype) {
-    case KvDType::kF32: return floats_are_finite(head + block.k, n_keys) && floats_are_finite(head + block.v, n_values);
-    case KvDType::kF16: return halves_are_finite(head + block.k, n_keys) && halves_are_finite(head + block.v, n_values);
+    case KvDType::kF32:
+      return floats_are_finite(head + block.k, key_bytes) && floats_are_finite(head + block.v, value_bytes);
+    case KvDType::kF16:
+      return halves_are_finite(head + block.k, key_bytes) && halves_are_finite(head + block.v, value_bytes);
     case KvDType::kInt8: break;
   }
-  return floats_are_finite(head + block.k_scale, kPagePositions) &&
-         floats_are_finite(head + block.v_scale, kPagePositions);
+  constexpr size_t kScaleBytes = kPagePositions * sizeof(float);
+  return floats_are_finite(head + block.k_scale, kScaleBytes) && floats_are_finite(head + block.v_scale, kScaleBytes);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // once per instruction set; the scalar twin is in ref_attention.cc.
 #pragma once
 
+#include "kernels/attention/kv_part_order.h"
 #include "kernels/kernels.h"
 #include "kernels/isa/math-inl.h"
 
@@ -34,21 +35,21 @@ IBID_INLINE V16 clamp_to_half(V16 x) {
 
 void store_f32(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v) {
   const size_t n = block.head_dim;
-  auto* keys = reinterpret_cast<float*>(head + block.k) + position / kKeyGroup * n * kKeyGroup;
-  for (size_t d = 0; d < n; ++d) keys[d * kKeyGroup + position % kKeyGroup] = k[d];
-  auto* values = reinterpret_cast<float*>(head + block.v) + position * block.v_dim;
+  auto* keys = reinterpret_cast<float*>(head + key_order(block).at(position, 0));
+  for (size_t d = 0; d < n; ++d) keys[d * kKeyGroup] = k[d];
+  auto* values = reinterpret_cast<float*>(head + value_order(block).at(position, 0));
   for (size_t d = 0; d < n; d += 16) store(values + d, load_upto(v + d, n - d));
 }
 
 void store_f16(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v) {
   const size_t n = block.head_dim;
-  auto* keys = reinterpret_cast<uint16_t*>(head + block.k) + position / kKeyGroup * n * kKeyGroup;
-  auto* values = reinterpret_cast<uint16_t*>(head + block.v) + position * block.v_dim;
+  auto* keys = reinterpret_cast<uint16_t*>(head + key_order(block).at(position, 0));
+  auto* values = reinterpret_cast<uint16_t*>(head + value_order(block).at(position, 0));
   for (size_t d = 0; d < n; d += 16) {
     alignas(64) uint16_t halves[16];
     store_f16(halves, clamp_to_half(load_upto(k + d, n - d)));
     for (size_t i = 0; i < 16 && d + i < n; ++i) {
-      keys[(d + i) * kKeyGroup + position % kKeyGroup] = halves[i];
+      keys[(d + i) * kKeyGroup] = halves[i];
     }
     store_f16(values + d, clamp_to_half(load_upto(v + d, n - d)));
   }
@@ -60,8 +61,8 @@ void store_int8(const KvHeadBlock& block, std::byte* head, size_t position, cons
   const RowQuantizer value = quantizer_of(v, n);
   reinterpret_cast<float*>(head + block.k_scale)[position] = key.scale;
   reinterpret_cast<float*>(head + block.v_scale)[position] = value.scale;
-  std::byte* keys = head + block.k + position / kKeyGroup * block.k_dim * kKeyGroup + position % kKeyGroup * 4;
-  auto* values = reinterpret_cast<int8_t*>(head + block.v) + position / 4 * block.v_dim * 4 + position % 4;
+  std::byte* keys = head + key_order(block).at(position, 0);
+  auto* values = reinterpret_cast<int8_t*>(head + value_order(block).at(position, 0));
   for (size_t d = 0; d < n; d += 16) {
     alignas(64) int8_t codes[16];
     // Adding 128 to a byte turns its highest bit, so -128 does as well and fits.
@@ -71,7 +72,7 @@ void store_int8(const KvHeadBlock& block, std::byte* head, size_t position, cons
       __builtin_memcpy(keys + (d + i) * kKeyGroup, codes + i, 4);
     }
     store_i8(codes, quantize(v + d, n - d, value.inverse));
-    for (size_t i = 0; i < 16; ++i) values[(d + i) * 4] = codes[i];
+    for (size_t i = 0; i < 16; ++i) values[(d + i) * kValueGroup] = codes[i];
   }
 }
 

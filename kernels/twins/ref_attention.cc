@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/portable_math.h"
+#include "kernels/attention/kv_part_order.h"
 #include "kernels/twins/ref.h"
 
 namespace ibid {
@@ -26,19 +27,6 @@ void write(std::byte* base, size_t index, T value) {
   std::memcpy(base + index * sizeof(T), &value, sizeof(T));
 }
 
-// Where dimension d of position p lies in K, counted in elements.
-size_t key_index(const KvHeadBlock& block, size_t p, size_t d) {
-  const size_t group = p / kKeyGroup;
-  const size_t lane = p % kKeyGroup;
-  if (block.dtype != KvDType::kInt8) return (group * block.head_dim + d) * kKeyGroup + lane;
-  return ((group * block.k_dim / 4 + d / 4) * kKeyGroup + lane) * 4 + d % 4;
-}
-
-size_t value_index(const KvHeadBlock& block, size_t p, size_t d) {
-  if (block.dtype != KvDType::kInt8) return p * block.v_dim + d;
-  return (p / 4 * block.v_dim + d) * 4 + p % 4;
-}
-
 struct Quantizer {
   float scale = 0;
   float inverse = 0;
@@ -53,55 +41,57 @@ struct Quantizer {
   int8_t operator()(float x) const { return static_cast<int8_t>(std::nearbyint(x * inverse)); }
 };
 
-void store_float(KvDType dtype, std::byte* base, size_t index, float x) {
+void store_float(KvDType dtype, std::byte* at, float x) {
   if (dtype == KvDType::kF32) {
-    write(base, index, x);
+    write(at, 0, x);
   } else {
     const float saturated = x < -kLargestHalf ? -kLargestHalf : x > kLargestHalf ? kLargestHalf : x;
-    write(base, index, float_to_fp16(saturated));
+    write(at, 0, float_to_fp16(saturated));
   }
 }
 
-float load_float(KvDType dtype, const std::byte* base, size_t index) {
-  return dtype == KvDType::kF32 ? read<float>(base, index) : fp16_to_float(read<uint16_t>(base, index));
+float load_float(KvDType dtype, const std::byte* at) {
+  return dtype == KvDType::kF32 ? read<float>(at, 0) : fp16_to_float(read<uint16_t>(at, 0));
 }
 
 void store_int8(const KvHeadBlock& block, std::byte* head, size_t p, const float* k, const float* v) {
+  const KvPartOrder keys = key_order(block), values = value_order(block);
   const Quantizer key(k, block.head_dim);
   const Quantizer value(v, block.head_dim);
   write(head + block.k_scale, p, key.scale);
   write(head + block.v_scale, p, value.scale);
   for (size_t d = 0; d < block.k_dim; ++d) {
     const int q = d < block.head_dim ? key(k[d]) : 0;
-    write(head + block.k, key_index(block, p, d), static_cast<uint8_t>(q + 128));
+    write(head + keys.at(p, d), 0, static_cast<uint8_t>(q + 128));
   }
   for (size_t d = 0; d < block.v_dim; ++d) {
-    write(head + block.v, value_index(block, p, d), d < block.head_dim ? value(v[d]) : int8_t{0});
+    write(head + values.at(p, d), 0, d < block.head_dim ? value(v[d]) : int8_t{0});
   }
 }
 
 void kv_store(const KvHeadBlock& block, std::byte* head, size_t p, const float* k, const float* v) {
   if (block.dtype == KvDType::kInt8) return store_int8(block, head, p, k, v);
+  const KvPartOrder keys = key_order(block), values = value_order(block);
   for (size_t d = 0; d < block.head_dim; ++d) {
-    store_float(block.dtype, head + block.k, key_index(block, p, d), k[d]);
+    store_float(block.dtype, head + keys.at(p, d), k[d]);
   }
   for (size_t d = 0; d < block.v_dim; ++d) {
-    store_float(block.dtype, head + block.v, value_index(block, p, d), d < block.head_dim ? v[d] : 0.0f);
+    store_float(block.dtype, head + values.at(p, d), d < block.head_dim ? v[d] : 0.0f);
   }
 }
 
 int key_code(const KvHeadBlock& block, const std::byte* head, size_t p, size_t d) {
-  return read<uint8_t>(head + block.k, key_index(block, p, d)) - 128;
+  return read<uint8_t>(head + key_order(block).at(p, d), 0) - 128;
 }
 
 int value_code(const KvHeadBlock& block, const std::byte* head, size_t p, size_t d) {
-  return read<int8_t>(head + block.v, value_index(block, p, d));
+  return read<int8_t>(head + value_order(block).at(p, d), 0);
 }
 
 float float_score(const KvHeadBlock& block, const std::byte* head, size_t p, const float* q) {
   float sum = 0;
   for (size_t d = 0; d < block.head_dim; ++d) {
-    sum = std::fma(q[d], load_float(block.dtype, head + block.k, key_index(block, p, d)), sum);
+    sum = std::fma(q[d], load_float(block.dtype, head + key_order(block).at(p, d)), sum);
   }
   return sum;
 }
@@ -116,7 +106,7 @@ float int8_score(const KvHeadBlock& block, const std::byte* head, size_t p, cons
 // out += weight * values of one position.
 void add_values(const KvHeadBlock& block, const std::byte* head, size_t p, float weight, float* out) {
   for (size_t d = 0; d < block.v_dim; ++d) {
-    out[d] = std::fma(weight, load_float(block.dtype, head + block.v, value_index(block, p, d)), out[d]);
+    out[d] = std::fma(weight, load_float(block.dtype, head + value_order(block).at(p, d)), out[d]);
   }
 }
 
@@ -204,8 +194,8 @@ void ref_kv_load(const KvHeadBlock& block, const std::byte* head, size_t positio
       k[d] = read<float>(head + block.k_scale, position) * static_cast<float>(key_code(block, head, position, d));
       v[d] = read<float>(head + block.v_scale, position) * static_cast<float>(value_code(block, head, position, d));
     } else {
-      k[d] = load_float(block.dtype, head + block.k, key_index(block, position, d));
-      v[d] = load_float(block.dtype, head + block.v, value_index(block, position, d));
+      k[d] = load_float(block.dtype, head + key_order(block).at(position, d));
+      v[d] = load_float(block.dtype, head + value_order(block).at(position, d));
     }
   }
 }

@@ -1,0 +1,69 @@
+// KvPartOrder: in which order the bytes of one head's keys, or of its values, lie in a KvHeadBlock (kernels/kernels.h
+// draws it). Whoever computes where a number of a page is asks here: the sizes of a block, the twins and the kernels
+// that store rows, the copying of rows, and the check that they are finite.
+//
+//   part:   groups of positions
+//   group:  cells
+//   cell:   the positions of the group, side by side, each with the same `cell_dims` dimensions
+//
+// Pure arithmetic. Always inlined, because it is compiled for several instruction sets.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/kernels.h"
+
+namespace ibid {
+
+// The numbers of positions, dimensions and bytes are powers of two, and are kept as their exponents: a place is found
+// without a division.
+struct KvPartOrder {
+  size_t offset;          // of the part, in the block
+  size_t n_cells;         // of a group
+  unsigned group_bits;    // positions that lie side by side
+  unsigned cell_bits;     // dimensions of a position in a cell
+  unsigned element_bits;  // bytes of a number
+
+  [[gnu::always_inline]] size_t group() const { return size_t{1} << group_bits; }
+  [[gnu::always_inline]] size_t cell_dims() const { return size_t{1} << cell_bits; }
+  // Of one position in a cell; and between one position's cells.
+  [[gnu::always_inline]] size_t cell_bytes() const { return size_t{1} << (cell_bits + element_bits); }
+  [[gnu::always_inline]] size_t cell_stride() const { return cell_bytes() << group_bits; }
+  [[gnu::always_inline]] size_t group_bytes() const { return n_cells * cell_stride(); }
+  [[gnu::always_inline]] size_t bytes() const { return (kPagePositions >> group_bits) * group_bytes(); }
+  // Where dimension d of a position begins, in the block.
+  [[gnu::always_inline]] size_t at(size_t position, size_t d) const {
+    return offset + (position >> group_bits) * group_bytes() + (d >> cell_bits) * cell_stride() +
+           (position & (group() - 1)) * cell_bytes() + ((d & (cell_dims() - 1)) << element_bits);
+  }
+};
+
+inline constexpr unsigned kKeyGroupBits = 4;
+inline constexpr unsigned kValueGroupBits = 2;
+static_assert(kKeyGroup == 1u << kKeyGroupBits && kValueGroup == 1u << kValueGroupBits);
+
+// INT8 keys have four dimensions in a cell: a product of bytes takes them at once.
+[[gnu::always_inline]] inline KvPartOrder key_order(const KvHeadBlock& block) {
+  switch (block.dtype) {
+    case KvDType::kF32: return {block.k, block.head_dim, kKeyGroupBits, 0, 2};
+    case KvDType::kF16: return {block.k, block.head_dim, kKeyGroupBits, 0, 1};
+    case KvDType::kInt8: break;
+  }
+  return {block.k, block.k_dim / 4, kKeyGroupBits, 2, 0};
+}
+
+// INT8 values have four positions side by side, for the same reason; others lie row by row.
+[[gnu::always_inline]] inline KvPartOrder value_order(const KvHeadBlock& block) {
+  switch (block.dtype) {
+    case KvDType::kF32: return {block.v, block.v_dim, 0, 0, 2};
+    case KvDType::kF16: return {block.v, block.v_dim, 0, 0, 1};
+    case KvDType::kInt8: break;
+  }
+  return {block.v, block.v_dim, kValueGroupBits, 0, 0};
+}
+
+// Copies the first n_rows positions of a head's block, scales included, and touches nothing else of `to`. Returns the
+// bytes copied. REQUIRES: n_rows <= kPagePositions; the blocks do not overlap.
+size_t copy_head_rows(const KvHeadBlock& block, const std::byte* from, std::byte* to, size_t n_rows);
+
+}  // namespace ibid

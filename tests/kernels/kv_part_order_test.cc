@@ -1,0 +1,82 @@
+#include "kernels/attention/kv_part_order.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "kernels/dispatch.h"
+
+namespace ibid {
+namespace {
+
+constexpr KvDType kTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8};
+constexpr size_t kHeadDims[] = {1, 4, 7, 16, 64, 80, 128};
+
+// Every number has bytes of its own within its part, and together they fill it.
+TEST(KvPartOrder, EveryNumberHasItsPlace) {
+  for (const KvDType dtype : kTypes) {
+    for (const size_t head_dim : kHeadDims) {
+      const KvHeadBlock block = KvHeadBlock::make(dtype, head_dim);
+      for (const bool keys : {true, false}) {
+        const KvPartOrder order = keys ? key_order(block) : value_order(block);
+        const size_t n_dims = order.n_cells * order.cell_dims(), element = size_t{1} << order.element_bits;
+        EXPECT_GE(n_dims, head_dim);
+        std::set<size_t> places;
+        for (size_t position = 0; position < kPagePositions; ++position) {
+          for (size_t d = 0; d < n_dims; ++d) places.insert(order.at(position, d));
+        }
+        ASSERT_EQ(places.size(), kPagePositions * n_dims);
+        EXPECT_EQ(*places.begin(), order.offset);
+        EXPECT_EQ(*places.rbegin() + element, order.offset + order.bytes());
+        EXPECT_EQ(order.bytes(), places.size() * element);
+      }
+    }
+  }
+}
+
+// The drawing in kernels.h and docs/kv_cache.md.
+TEST(KvPartOrder, IsTheOneThatIsDrawn) {
+  const KvHeadBlock f16 = KvHeadBlock::make(KvDType::kF16, 8);
+  EXPECT_EQ(key_order(f16).at(17, 3), f16.k + 2 * ((1 * 8 + 3) * 16 + 1));  // [4][head_dim][16]
+  EXPECT_EQ(value_order(f16).at(17, 3), f16.v + 2 * (17 * 16 + 3));         // [64][v_dim]
+  const KvHeadBlock int8 = KvHeadBlock::make(KvDType::kInt8, 8);
+  EXPECT_EQ(key_order(int8).at(17, 6), int8.k + ((1 * 2 + 1) * 16 + 1) * 4 + 2);  // [4][k_dim / 4][16][4]
+  EXPECT_EQ(value_order(int8).at(17, 6), int8.v + (4 * 16 + 6) * 4 + 1);          // [16][v_dim][4]
+}
+
+// Copied rows are the rows, on whatever instruction set they are read, and nothing else of the block is touched.
+TEST(KvPartOrder, CopiesRowsAndNothingElse) {
+  const Kernels& kernels = kernels_for(Isa::kRef);
+  for (const KvDType dtype : kTypes) {
+    for (const size_t head_dim : kHeadDims) {
+      const KvHeadBlock block = KvHeadBlock::make(dtype, head_dim);
+      std::vector<std::byte> from(block.bytes);
+      for (size_t position = 0; position < kPagePositions; ++position) {
+        std::vector<float> k(head_dim), v(head_dim);
+        for (size_t d = 0; d < head_dim; ++d) {
+          k[d] = static_cast<float>(position * head_dim + d + 1) / 16.0f;
+          v[d] = -k[d];
+        }
+        kernels.kv_store(block, from.data(), position, k.data(), v.data());
+      }
+      for (const size_t n_rows : {0, 1, 3, 4, 15, 16, 17, 50, 64}) {
+        std::vector<std::byte> to(block.bytes, std::byte{0xaa});
+        copy_head_rows(block, from.data(), to.data(), n_rows);
+        for (size_t position = 0; position < kPagePositions; ++position) {
+          for (size_t d = 0; d < head_dim; ++d) {
+            for (const KvPartOrder& order : {key_order(block), value_order(block)}) {
+              const size_t at = order.at(position, d);
+              const std::byte wanted = position < n_rows ? from[at] : std::byte{0xaa};
+              ASSERT_EQ(to[at], wanted) << n_rows << ", " << position << ", " << d;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ibid
