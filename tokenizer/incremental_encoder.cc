@@ -1,8 +1,8 @@
 #include "tokenizer/incremental_encoder.h"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
+
+#include "base/token_prefix.h"
 
 namespace ibid {
 
@@ -12,10 +12,8 @@ IncrementalEncoder::Delta IncrementalEncoder::append(std::string_view bytes, Tex
   bytes_encoded_ += pending_.size();
   const GrowingEncoding now = tokenizer_->encode_growing(pending_, context_);
 
-  const auto [changed, unused] =
-      std::mismatch(now.tokens.begin(), now.tokens.end(), pending_tokens_.begin(), pending_tokens_.end());
-  const auto n_kept = static_cast<size_t>(changed - now.tokens.begin());
-  Delta delta{n_final_ + n_kept, Tokens(changed, now.tokens.end())};
+  const size_t n_kept = common_prefix_length(now.tokens, pending_tokens_);
+  Delta delta{n_final_ + n_kept, Tokens(now.tokens.begin() + static_cast<ptrdiff_t>(n_kept), now.tokens.end())};
 
   n_final_ += now.n_final_tokens;
   pending_tokens_.assign(now.tokens.begin() + static_cast<ptrdiff_t>(now.n_final_tokens), now.tokens.end());

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cache/tier/file_tier.h"
+#include "cache/tier/kv_tier.h"
 
 namespace ibid {
 
@@ -11,7 +11,7 @@ CacheEnding::CacheEnding(std::shared_ptr<Engine> engine, Screen& screen)
 
 CacheEnding::~CacheEnding() {
   if (engine_->tier() == nullptr) return;
-  const Status status = engine_->tier()->flush(FileTier::kEndingNs);
+  const Status status = engine_->tier()->flush(KvTier::kEndingNs);
   if (status.ok()) return;
   // Some errors have no words: there was no memory for them.
   const std::string reason = status.message().empty() ? "no memory" : status.message();

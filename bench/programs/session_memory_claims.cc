@@ -4,12 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/token_prefix.h"
 #include "bench/lab/figure.h"
 #include "bench/lab/prompts.h"
 #include "bench/lab/turn_curve_bench.h"
 #include "bench/programs/session_claims.h"
 #include "cache/store/lru_kv_cache_store.h"
-#include "cache/store/token_prefix.h"
 #include "runtime/session/chat_session.h"
 
 namespace ibid {

@@ -55,9 +55,7 @@ struct KvPagePool::State {
   size_t slab_pages = 0;
   size_t pages_in_use = 0;
   size_t peak_pages = 0;
-  std::byte fill{0};
-  std::shared_ptr<const Reclaim> reclaim;
-  std::shared_ptr<const LetGo> let_go;
+  std::vector<std::shared_ptr<const Reclaimer>> reclaimers;  // in the order in which they are asked
 
   void push_free(Slot* slot) {
     Slot*& list = slot->was_used ? used_pages : fresh_pages;
@@ -166,24 +164,17 @@ Result<std::vector<KvPage>> KvPagePool::allocate(size_t n_pages) {
     std::vector<KvPage> pages;
     taken.reserve(n_pages);
     pages.reserve(n_pages);
-    std::byte fill{};
-    for (;;) {
+    for (size_t n_asked = 0;;) {
       std::unique_lock lock(state.mutex);
       Status refused;
       const size_t missing = state.take(n_pages, taken, refused);
-      fill = state.fill;
       if (missing == 0) break;
-      const std::shared_ptr<const Reclaim> reclaim = state.reclaim;
-      const std::shared_ptr<const LetGo> let_go = state.let_go;
+      if (n_asked >= state.reclaimers.size()) return refused.ok() ? state.out_of_memory(n_pages) : refused;
+      const std::shared_ptr<const Reclaimer> reclaimer = state.reclaimers[n_asked];
       lock.unlock();
-      if (reclaim != nullptr && *reclaim && (*reclaim)(missing)) continue;
-      if (let_go != nullptr && (*let_go)()) continue;
-      if (!refused.ok()) return refused;
-      lock.lock();
-      return state.out_of_memory(n_pages);
+      n_asked = (*reclaimer)(missing) ? 0 : n_asked + 1;
     }
     for (State::Slot* slot : taken) {
-      if (fill != std::byte{0}) std::memset(slot->data, static_cast<int>(fill), state.page_bytes);
       slot->was_used = true;
       slot->holders.store(1, std::memory_order_relaxed);
       pages.push_back(KvPage(slot));
@@ -200,16 +191,30 @@ Result<KvPage> KvPagePool::allocate() {
   return std::move(pages.front());
 }
 
-void KvPagePool::set_reclaim(Reclaim reclaim) {
-  auto shared = reclaim ? std::make_shared<const Reclaim>(std::move(reclaim)) : nullptr;
+KvPagePool::Registration KvPagePool::add_reclaimer(Reclaimer reclaimer) {
+  auto shared = std::make_shared<const Reclaimer>(std::move(reclaimer));
   const std::lock_guard lock(state_->mutex);
-  state_->reclaim = std::move(shared);
+  state_->reclaimers.push_back(shared);
+  return Registration(state_.get(), shared.get());
 }
 
-void KvPagePool::set_let_go(LetGo let_go) {
-  auto shared = let_go ? std::make_shared<const LetGo>(std::move(let_go)) : nullptr;
-  const std::lock_guard lock(state_->mutex);
-  state_->let_go = std::move(shared);
+KvPagePool::Registration::Registration(Registration&& other) noexcept
+    : pool_(std::exchange(other.pool_, nullptr)), reclaimer_(std::exchange(other.reclaimer_, nullptr)) {}
+
+KvPagePool::Registration& KvPagePool::Registration::operator=(Registration other) noexcept {
+  std::swap(pool_, other.pool_);
+  std::swap(reclaimer_, other.reclaimer_);
+  return *this;
+}
+
+KvPagePool::Registration::~Registration() {
+  if (pool_ == nullptr) return;
+  std::shared_ptr<const Reclaimer> gone;  // what it holds is destroyed after the lock is free
+  const std::lock_guard lock(pool_->mutex);
+  const auto place = std::find_if(pool_->reclaimers.begin(), pool_->reclaimers.end(),
+                                  [this](const auto& reclaimer) { return reclaimer.get() == reclaimer_; });
+  gone = std::move(*place);
+  pool_->reclaimers.erase(place);
 }
 
 void KvPagePool::copy_rows(const KvPage& from, const KvPage& to, size_t n_rows) {
@@ -235,11 +240,6 @@ size_t KvPagePool::peak_bytes() const {
 size_t KvPagePool::reserved_bytes() const {
   const std::lock_guard lock(state_->mutex);
   return state_->slab_pages * state_->page_bytes;
-}
-
-void KvPagePool::set_fresh_fill(std::byte fill) {
-  const std::lock_guard lock(state_->mutex);
-  state_->fill = fill;
 }
 
 }  // namespace ibid

@@ -42,33 +42,48 @@ class KvPage {
 };
 
 class KvPagePool {
+  struct State;
+
  public:
-  // Returns true when it has freed pages, `n_pages` or as many as will do: the pool looks again and may ask
-  // again. Returns false, and has changed nothing, when so many cannot be freed.
-  using Reclaim = std::function<bool(size_t n_pages)>;
+  // Asked for pages when the budget is used up, without the pool's lock. Returns true when it has freed some, `n_pages`
+  // or as many as will do: the pool looks again, and may ask again. Returns false, and has changed nothing, when it
+  // cannot help.
+  using Reclaimer = std::function<bool(size_t n_pages)>;
+
+  // Somebody who can give pages back, for as long as this lives: then the pool asks no more. A question that has begun
+  // may still be under way, so nobody may allocate while whoever answers is destroyed. The pool must outlive it.
+  class Registration {
+   public:
+    Registration() = default;
+    Registration(Registration&& other) noexcept;
+    Registration& operator=(Registration other) noexcept;
+    ~Registration();
+
+   private:
+    friend class KvPagePool;
+    Registration(State* pool, const Reclaimer* reclaimer) : pool_(pool), reclaimer_(reclaimer) {}
+    State* pool_ = nullptr;
+    const Reclaimer* reclaimer_ = nullptr;
+  };
 
   // The budget counts pages: whole pages that fit into budget_bytes are handed out, never more.
   KvPagePool(KvLayout layout, size_t budget_bytes);
-  ~KvPagePool();  // REQUIRES: no handle is left
+  virtual ~KvPagePool();  // REQUIRES: no handle is left
   KvPagePool(const KvPagePool&) = delete;
   KvPagePool& operator=(const KvPagePool&) = delete;
 
   const KvLayout& layout() const { return layout_; }
 
-  // Hands out n zeroed pages, or none. When the budget is reached, `reclaim` is first asked for what is missing.
+  // Hands out n zeroed pages, or none. When the budget is reached, the reclaimers are first asked for what is missing.
   // Error: kOutOfMemory with the wanted bytes, the bytes in use and the budget, or for want of heap memory.
-  Result<std::vector<KvPage>> allocate(size_t n_pages);
+  // Virtual, so that tests can hand out pages whose unwritten rows show.
+  virtual Result<std::vector<KvPage>> allocate(size_t n_pages);
   Result<KvPage> allocate();
 
-  // Called without the pool's lock when pages are wanted and the budget is used up. The store installs its
-  // eviction here; an empty function takes it away again. Setting it while others allocate is safe, but a
-  // call that has begun may still be running afterwards.
-  void set_reclaim(Reclaim reclaim);
-
-  // Called in the same way when reclaim could not help. It lets go of handles that can be spared, such as those of
-  // pages that wait to be written to disk, and returns whether it let go of any. Then reclaim is asked once more.
-  using LetGo = std::function<bool()>;
-  void set_let_go(LetGo let_go);
+  // Adds somebody to ask, behind those who are asked already: what costs least to give back is added first. In an
+  // engine that is the store, which forgets what was not used for the longest time, and then the tier, which lets go of
+  // what waits to be written. Whenever one has helped, the pool begins with the first again. May throw std::bad_alloc.
+  [[nodiscard]] Registration add_reclaimer(Reclaimer reclaimer);
 
   // Copies the first n_rows rows of a page into a fresh one, and counts the bytes.
   void copy_rows(const KvPage& from, const KvPage& to, size_t n_rows);
@@ -81,14 +96,8 @@ class KvPagePool {
   size_t reserved_bytes() const;  // slabs: pages in use and freed ones
   size_t bytes_copied() const;    // by copy_rows, since construction
 
-  // For tests: pages are handed out filled with `fill` instead of zero (0xff: every float is a NaN), so that
-  // a reader of rows that were never written shows. Breaks the zero padding of heads that are not a multiple
-  // of 16 wide.
-  void set_fresh_fill(std::byte fill);
-
  private:
   friend class KvPage;
-  struct State;
   KvLayout layout_;
   std::unique_ptr<State> state_;
 };

@@ -4,22 +4,31 @@
 #include <utility>
 
 #include "base/check.h"
+#include "cache/store/prefix_node.h"
 
 namespace ibid {
 
 void EvictionQueue::reserve(size_t n) {
+  scan_.reserve(n);
   if (n > heap_.capacity()) heap_.reserve(std::max(n, 2 * heap_.capacity()));
 }
 
-uint64_t EvictionQueue::value(const PrefixNode& node) const {
+uint64_t EvictionQueue::value(const NodeRank& rank) const {
   if (eviction_ == Eviction::kLru) return 1;
-  const uint64_t reuse = node.was_reused ? 2 : 1;
-  return node.retention == Retention::kPrefix ? 8 * reuse : reuse;
+  const uint64_t reuse = rank.was_reused_ ? 2 : 1;
+  return rank.is_declared() ? 8 * reuse : reuse;
+}
+
+bool EvictionQueue::goes_before(const PrefixNode& a, const PrefixNode& b) {
+  if (a.is_live() != b.is_live()) return b.is_live();
+  const NodeRank &x = a.rank, &y = b.rank;
+  if (!a.is_live() && x.rank_ != y.rank_) return x.rank_ < y.rank_;
+  return x.last_used_ != y.last_used_ ? x.last_used_ < y.last_used_ : a.serial < b.serial;
 }
 
 void EvictionQueue::put(size_t place, PrefixNode* node) {
   heap_[place] = node;
-  node->place = place;
+  node->rank.place_ = place;
 }
 
 // Up or down, to where it belongs.
@@ -40,35 +49,47 @@ void EvictionQueue::sift(size_t place) {
   put(place, node);
 }
 
-void EvictionQueue::touch(PrefixNode& node) {
-  node.last_used = ++tick_;
-  node.rank = last_rank_ + value(node);
-  if (node.place != kNotQueued) sift(node.place);
+void EvictionQueue::touch(PrefixNode& node, bool reused) {
+  NodeRank& rank = node.rank;
+  if (reused) rank.was_reused_ = true;
+  rank.last_used_ = ++tick_;
+  rank.rank_ = last_rank_ + value(rank);
+  update(node);
+}
+
+void EvictionQueue::declare(PrefixNode& node) {
+  node.rank.retention_ = Retention::kPrefix;
+  touch(node);
+}
+
+void EvictionQueue::replace(const PrefixNode& from, PrefixNode& to) {
+  if (from.rank.is_declared()) to.rank.retention_ = Retention::kPrefix;
 }
 
 void EvictionQueue::update(PrefixNode& node) {
-  if (node.place != kNotQueued) sift(node.place);
+  if (node.rank.is_queued()) sift(node.rank.place_);
 }
 
 void EvictionQueue::inherit(PrefixNode& parent, const PrefixNode& child) {
-  const auto age = [](const PrefixNode& node) { return std::pair(node.rank, node.last_used); };
-  if (age(parent) < age(child)) {
-    parent.rank = child.rank;
-    parent.last_used = child.last_used;
+  NodeRank& to = parent.rank;
+  const NodeRank& from = child.rank;
+  if (std::pair(to.rank_, to.last_used_) < std::pair(from.rank_, from.last_used_)) {
+    to.rank_ = from.rank_;
+    to.last_used_ = from.last_used_;
   }
   // For live nodes only the last use counts.
-  if (parent.is_live()) parent.last_used = std::max(parent.last_used, child.last_used);
+  if (parent.is_live()) to.last_used_ = std::max(to.last_used_, from.last_used_);
 }
 
 void EvictionQueue::push(PrefixNode& node) {
-  CHECK(node.place == kNotQueued && heap_.size() < heap_.capacity());
+  CHECK(!node.rank.is_queued() && heap_.size() < heap_.capacity());
   heap_.push_back(&node);
   sift(heap_.size() - 1);
 }
 
 void EvictionQueue::erase(PrefixNode& node) {
-  const size_t place = std::exchange(node.place, kNotQueued);
-  if (place == kNotQueued) return;
+  const size_t place = std::exchange(node.rank.place_, NodeRank::kNotQueued);
+  if (place == NodeRank::kNotQueued) return;
   PrefixNode* last = heap_.back();
   heap_.pop_back();
   if (last == &node) return;
@@ -77,16 +98,16 @@ void EvictionQueue::erase(PrefixNode& node) {
 }
 
 PrefixNode& EvictionQueue::first_idle() {
-  PrefixNode* held = nullptr;
+  NodeList held;
   while (!heap_.empty() && !heap_.front()->is_idle()) {
-    PrefixNode* node = heap_.front();
-    erase(*node);
-    node->next = std::exchange(held, node);
+    PrefixNode& node = *heap_.front();
+    erase(node);
+    held.push(node);
   }
   CHECK(!heap_.empty()) << "no idle leaf";
   PrefixNode& first = *heap_.front();
-  while (held != nullptr) {
-    PrefixNode& node = *std::exchange(held, std::exchange(held->next, nullptr));
+  while (!held.empty()) {
+    PrefixNode& node = held.pop();
     touch(node);
     push(node);
   }
@@ -95,7 +116,7 @@ PrefixNode& EvictionQueue::first_idle() {
 
 void EvictionQueue::evicted(const PrefixNode& node) {
   // A live one did not go for its rank.
-  if (!node.is_live()) last_rank_ = std::max(last_rank_, node.rank);
+  if (!node.is_live()) last_rank_ = std::max(last_rank_, node.rank.rank_);
 }
 
 }  // namespace ibid

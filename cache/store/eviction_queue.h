@@ -17,13 +17,40 @@
 #include <cstdint>
 #include <vector>
 
-#include "cache/store/prefix_node.h"
+#include "cache/store/eviction_scan.h"
 
 namespace ibid {
+
+struct PrefixNode;
 
 enum class Eviction {
   kLru,    // least recently used
   kReuse,  // a page that was used again stays twice as long as one that was not, a declared prefix eight times
+};
+
+// How long inserted pages are to stay when memory is short.
+enum class Retention {
+  kOrdinary,
+  kPrefix,  // a declared prefix, such as a system prompt: goes after the others
+};
+
+// What EvictionQueue keeps of a node.
+class NodeRank {
+ public:
+  uint64_t rank() const { return rank_; }            // the lowest goes first,
+  uint64_t last_used() const { return last_used_; }  // of equal ones the one that was not used for the longest time
+  bool is_declared() const { return retention_ == Retention::kPrefix; }
+
+ private:
+  friend class EvictionQueue;
+  static constexpr size_t kNotQueued = ~size_t{0};
+  bool is_queued() const { return place_ != kNotQueued; }
+
+  Retention retention_ = Retention::kOrdinary;
+  bool was_reused_ = false;  // a second sequence, or a second turn, went through it
+  uint64_t rank_ = 0;
+  uint64_t last_used_ = 0;
+  size_t place_ = kNotQueued;  // in the heap
 };
 
 class EvictionQueue {
@@ -33,8 +60,12 @@ class EvictionQueue {
   // Room for n nodes. The only call that can throw std::bad_alloc.
   void reserve(size_t n);
 
-  // The node, queued or not, is used now.
-  void touch(PrefixNode& node);
+  // The node, queued or not, is used now; by another sequence or in another turn than the one that made it, if reused.
+  void touch(PrefixNode& node, bool reused = false);
+  // The node is of a declared prefix, and used now.
+  void declare(PrefixNode& node);
+  // `to` takes the place of `from`: if that was declared, so is `to`.
+  static void replace(const PrefixNode& from, PrefixNode& to);
   // Whether the node is live has changed.
   void update(PrefixNode& node);
   // Gives the parent the rank and the last use of `child` where these are higher, because whatever used the child
@@ -46,6 +77,9 @@ class EvictionQueue {
   // Does nothing for a node that is not queued.
   void erase(PrefixNode& node);
 
+  // How many nodes of the tree whose leaves are queued could be removed, leaves first and idle ones only; counts no
+  // further than n.
+  size_t count_evictable(size_t n) { return scan_.count(heap_, n); }
   // Returns the idle leaf that goes first. Leaves in front of it that somebody holds count as used now. REQUIRES:
   // there is an idle one.
   PrefixNode& first_idle();
@@ -55,17 +89,14 @@ class EvictionQueue {
   const std::vector<PrefixNode*>& heap() const { return heap_; }
 
  private:
-  static bool goes_before(const PrefixNode& a, const PrefixNode& b) {
-    if (a.is_live() != b.is_live()) return b.is_live();
-    if (!a.is_live() && a.rank != b.rank) return a.rank < b.rank;
-    return a.last_used != b.last_used ? a.last_used < b.last_used : a.serial < b.serial;
-  }
-  uint64_t value(const PrefixNode& node) const;
+  static bool goes_before(const PrefixNode& a, const PrefixNode& b);
+  uint64_t value(const NodeRank& rank) const;
   void put(size_t place, PrefixNode* node);
   void sift(size_t place);
 
   const Eviction eviction_;
   std::vector<PrefixNode*> heap_;
+  EvictionScan scan_;
   uint64_t last_rank_ = 0;
   uint64_t tick_ = 0;
 };

@@ -16,7 +16,7 @@ constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
 
 size_t page_charge(const KvPagePool& pool) { return pool.layout().page_bytes() + kIndexBytes; }
 
-// All pages that a pool can give, and remembered logits beside them (endings_budget()).
+// All pages that a pool can give, and remembered logits beside them (StoreRoom::endings_budget_bytes()).
 size_t budget_for(const KvPagePool& pool) {
   const std::optional<size_t> pages = checked_mul(pool.budget_pages(), page_charge(pool));
   return pages && *pages <= SIZE_MAX / 2 ? *pages + *pages / 15 + 16 : SIZE_MAX;
@@ -26,16 +26,15 @@ size_t budget_for(const KvPagePool& pool) {
 
 LruKvCacheStore::LruKvCacheStore(KvPagePool& pool, size_t budget_bytes, Eviction eviction)
     : pool_(pool),
-      budget_bytes_(budget_bytes),
-      page_charge_bytes_(page_charge(pool)),
-      spaces_(page_charge_bytes_),
-      tree_(spaces_, eviction) {
-  pool_.set_reclaim([this](size_t n_pages) { return reclaim(n_pages); });
+      spaces_(page_charge(pool)),
+      tree_(spaces_, eviction),
+      room_(budget_bytes, page_charge(pool), spaces_, tree_) {
+  reclaimer_ = pool_.add_reclaimer([this](size_t n_pages) { return reclaim(n_pages); });
 }
 
 LruKvCacheStore::LruKvCacheStore(KvPagePool& pool) : LruKvCacheStore(pool, budget_for(pool)) {}
 
-LruKvCacheStore::~LruKvCacheStore() { pool_.set_reclaim({}); }
+LruKvCacheStore::~LruKvCacheStore() = default;
 
 // A namespace that has nothing of its own still sees what is shared.
 SpaceId LruKvCacheStore::readable_space(std::string_view name) const {
@@ -77,6 +76,72 @@ PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, Toke
     spaces_.count(space, &StoreStats::repeats, 1);
   }
   return hit;
+}
+
+// --- insertion
+
+Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntry& entry,
+                                        const InsertOptions& options) {
+  Removed removed(*this);
+  std::vector<KvPage> replaced;
+  const std::lock_guard lock(mutex_);
+  const StoreSpaces::Hold space(spaces_, name_space);
+  StoreInsertion insertion(tree_, spaces_, space.id(), entry, options, replaced);
+  TRY(insertion.prepare());
+  std::unique_ptr<PrefixMark> mark;
+  if (options.rest != nullptr && options.rest->store_ == nullptr) mark = std::make_unique<PrefixMark>();
+  TRY(room_.make_for(insertion, removed.nodes));
+
+  // Nothing below fails.
+  PrefixNode& last = insertion.apply(removed.nodes);
+  if (options.rest != nullptr) {
+    KvAtRest& rest = *options.rest;
+    if (mark != nullptr) rest.mark_ = std::move(mark);
+    rest.store_ = this;
+    tree_.holds().set_mark(*rest.mark_, insertion.n_known() > 0 ? &last : nullptr, insertion.n_known());
+  }
+  return {};
+}
+
+Status LruKvCacheStore::insert(std::string_view name_space, KvCacheEntry& entry, const InsertOptions& options) {
+  Status status;
+  try {
+    status = &entry.pool() == &pool_
+                 ? insert_or_throw(name_space, entry, options)
+                 : Status(ErrorCode::kMismatch, "KV cache: the entry's pages belong to another pool than the store's");
+  } catch (const std::bad_alloc&) {
+    status = {ErrorCode::kOutOfMemory, "no heap memory"};  // short enough to need none
+  }
+  if (!status.ok() && options.rest != nullptr) options.rest->unmark();
+  return status;
+}
+
+Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std::unique_ptr<PrefixEnding> ending) {
+  Removed removed(*this);
+  const std::lock_guard lock(mutex_);
+  const PrefixTree::Match match = tree_.longest_prefix(readable_space(name_space), ids);
+  if (match.node == nullptr || match.length < ids.size()) {
+    return {ErrorCode::kNotFound, "KV cache: " + std::to_string(match.length) + " of " +
+                                      std::to_string(ids.size()) + " positions before the logits are stored"};
+  }
+  if (match.ending != nullptr) {
+    tree_.endings().touch(*match.ending);
+    return {};
+  }
+  TRY(room_.make_for(*ending, *match.node, removed.nodes));
+  ending->n_ids = (ids.size() - 1) % kPagePositions + 1;
+  tree_.endings().add(*match.node, std::move(ending));
+  return {};
+}
+
+Status LruKvCacheStore::remember_logits(std::string_view name_space, TokenSpan ids,
+                                        std::span<const float> logits) try {
+  if (logits.empty()) return {ErrorCode::kInvalidArgument, "KV cache: no logits to remember"};
+  auto ending = std::make_unique<PrefixEnding>();
+  ending->logits = std::make_shared<const std::vector<float>>(logits.begin(), logits.end());
+  return remember(name_space, ids, std::move(ending));
+} catch (const std::bad_alloc&) {
+  return {ErrorCode::kOutOfMemory, "no heap memory"};  // short enough to need none
 }
 
 // --- eviction
@@ -129,7 +194,7 @@ void LruKvCacheStore::clear_shared() {
 
 size_t LruKvCacheStore::charge_bytes() const {
   const std::lock_guard lock(mutex_);
-  return charge();
+  return room_.charge_bytes();
 }
 
 StoreStats LruKvCacheStore::stats() const {
@@ -154,40 +219,11 @@ PrefixTree::Work LruKvCacheStore::work() const {
 }
 
 StoreSnapshot LruKvCacheStore::snapshot() const {
-  const auto serials = [](const auto& nodes) {
-    std::vector<uint64_t> all;
-    all.reserve(nodes.size());
-    for (const PrefixNode* node : nodes) all.push_back(node->serial);
-    return all;
-  };
   const std::lock_guard lock(mutex_);
-  StoreSnapshot copy;
-  copy.nodes.reserve(tree_.size());
-  for (const auto& [page, node] : tree_.nodes()) {
-    std::vector<StoreSnapshot::Ending> endings;
-    for (const auto& ending : node->endings) {
-      if (ending != nullptr) endings.push_back({ending->n_ids, ending->charge_bytes()});
-    }
-    std::vector<size_t> marks;
-    for (const PrefixMark* mark = node->marks; mark != nullptr; mark = mark->next) marks.push_back(mark->length);
-    copy.nodes.push_back({node->serial, node->parent->serial, node->space,
-                          Tokens(node->tokens().begin(), node->tokens().end()), node->page.data(),
-                          node->page.use_count(), node->n_pins, node->rank, node->last_used,
-                          serials(node->children), std::move(endings), std::move(marks)});
-  }
-  copy.root_children = serials(tree_.root().children);
-  copy.queue = serials(tree_.leaves());
-  for (const auto& [id, space] : spaces_.all()) {
-    copy.spaces.push_back({id, space.name, space.stats.pages, space.stats.bytes});
-  }
-  copy.n_pins = tree_.n_pins();
-  copy.n_marks = tree_.n_marks();
-  copy.pages = spaces_.total().pages;
-  copy.charge_bytes = charge();
-  copy.page_charge_bytes = page_charge_bytes_;
-  copy.budget_bytes = budget_bytes_;
-  copy.endings_bytes = tree_.endings().bytes();
-  copy.endings_budget_bytes = endings_budget();
+  StoreSnapshot copy = snapshot_of(tree_, spaces_);
+  copy.page_charge_bytes = room_.page_charge_bytes();
+  copy.budget_bytes = room_.budget_bytes();
+  copy.endings_budget_bytes = room_.endings_budget_bytes();
   copy.pool_pages_in_use = pool_.pages_in_use();
   copy.pool_budget_pages = pool_.budget_pages();
   return copy;

@@ -8,15 +8,15 @@
 // Eviction takes the least recently used pages first. Pages that were used again and declared prefixes go later
 // (cache/store/eviction_queue.h), and what a sequence at rest stands on goes last (KvAtRest). The tail pages of a
 // sequence go before its head. A page that is pinned, or that an entry holds, is never taken, since that would free
-// nothing. The store installs itself as the pool's reclaim, so pages wanted by a session push out what was not used
-// for the longest time.
+// nothing. The store is a reclaimer of the pool, so pages wanted by a session push out what was not used for the
+// longest time.
 //
 // Namespaces isolate users: a namespace never finds what another one inserted, unless that was inserted as shared.
 // An entry belongs to one namespace for life: the one it was found in or is inserted into first.
 //
 // All or nothing: a call that finds no heap memory fails as kOutOfMemory, or finds nothing, and leaves store and
 // entries as they were. Thread-safe, one mutex; pages are zeroed outside of it. It never asks the pool for pages,
-// so reclaim cannot dead-lock. The pool must outlive it, and nobody may allocate from the pool while the store
+// so it cannot dead-lock with it. The pool must outlive it, and nobody may allocate from the pool while the store
 // is destroyed.
 #pragma once
 
@@ -36,29 +36,12 @@
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/store/prefix_tree.h"
 #include "cache/store/store_handles.h"
+#include "cache/store/store_insertion.h"
 #include "cache/store/store_invariants.h"
+#include "cache/store/store_room.h"
 #include "cache/store/store_spaces.h"
 
 namespace ibid {
-
-enum class Sharing {
-  kPrivate,  // found by the same namespace only
-  kShared,   // found by every namespace: its ids can be probed by anybody, so only for what is no secret
-};
-
-enum class Extent {
-  kAll,
-  kFullPages,  // leaves out the partial last page: an entry that goes on growing need not copy it then
-};
-
-struct InsertOptions {
-  Sharing sharing = Sharing::kPrivate;
-  Extent extent = Extent::kAll;
-  Retention retention = Retention::kOrdinary;
-  // If set, it marks the entry's rows after the call, all of them or as many as can be found; after an error none.
-  // It may mark other rows before.
-  KvAtRest* rest = nullptr;
-};
 
 struct PrefixHit {
   KvCacheEntry entry;  // its tokens are the prefix that was found; empty for a miss
@@ -122,8 +105,8 @@ class LruKvCacheStore {
 
   // The cost of the pages in the tree: their bytes, those of the index and of remembered logits.
   size_t charge_bytes() const;
-  size_t budget_bytes() const { return budget_bytes_; }
-  size_t page_charge_bytes() const { return page_charge_bytes_; }
+  size_t budget_bytes() const { return room_.budget_bytes(); }
+  size_t page_charge_bytes() const { return room_.page_charge_bytes(); }
 
   // All namespaces together, misses of unknown ones included; one of them (zeros: it has no pages).
   StoreStats stats() const;
@@ -149,31 +132,16 @@ class LruKvCacheStore {
    private:
     LruKvCacheStore& store_;
   };
-  struct Plan;
 
   SpaceId readable_space(std::string_view name) const;
-
-  // store_insertion.cc
-  Plan plan_insert(SpaceId space, const KvCacheEntry& entry, const InsertOptions& options);
-  void plan_first_page(SpaceId space, const KvCacheEntry& entry, Plan& plan);
-  Status check_pages(const KvCacheEntry& entry, Plan& plan);
-  Status admit(const Plan& plan, RemovedNodes& removed);
-  void share_known_pages(Plan& plan, KvCacheEntry& entry);
-  PrefixNode& add_pages(Plan& plan, const KvCacheEntry& entry, RemovedNodes& removed);
   Status insert_or_throw(std::string_view name_space, KvCacheEntry& entry, const InsertOptions& options);
   Status remember(std::string_view name_space, TokenSpan ids, std::unique_ptr<PrefixEnding> ending);
-
-  size_t charge() const { return spaces_.total().bytes; }
-  size_t endings_budget() const { return budget_bytes_ / 16; }
   bool reclaim(size_t n_pages);
   void unpin(uint64_t pin);
-
   static std::vector<KvPage> pages_of(const PrefixNode& last, size_t length);
   void unmark(PrefixMark& mark);
 
   KvPagePool& pool_;
-  const size_t budget_bytes_;
-  const size_t page_charge_bytes_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable pages_freed_;
@@ -181,6 +149,9 @@ class LruKvCacheStore {
   uint64_t n_freed_ = 0;  // calls that gave such pages back
   StoreSpaces spaces_;
   PrefixTree tree_;
+  StoreRoom room_;
+
+  KvPagePool::Registration reclaimer_;  // last: the pool asks no more before anything else goes
 };
 
 }  // namespace ibid

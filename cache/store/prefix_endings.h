@@ -6,12 +6,49 @@
 // just these ids arrives there. Not thread-safe: the store locks.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
-#include "cache/store/prefix_node.h"
+#include "cache/store/store_spaces.h"
 
 namespace ibid {
+
+struct PrefixNode;
+
+using LogitsRow = std::shared_ptr<const std::vector<float>>;  // [vocab_size]
+
+// Whoever makes one sets n_ids and logits; the rest is PrefixEndings's.
+struct PrefixEnding {
+  size_t n_ids = 0;  // of its node; the logits are those of the row behind the last of them
+  LogitsRow logits;
+
+  size_t charge_bytes() const { return logits->size() * sizeof(float) + sizeof(PrefixEnding); }
+  const PrefixEnding* younger() const { return younger_; }  // the next one in the order of use, over all nodes
+
+ private:
+  friend class PrefixEndings;
+  PrefixNode* node_ = nullptr;
+  uint64_t last_used_ = 0;
+  PrefixEnding* older_ = nullptr;
+  PrefixEnding* younger_ = nullptr;
+};
+
+inline constexpr size_t kMaxEndings = 4;  // of one node
+
+// What PrefixEndings keeps of a node.
+class NodeEndings {
+ public:
+  // In no order, null where there is none.
+  std::span<const std::unique_ptr<PrefixEnding>> all() const { return endings_; }
+
+ private:
+  friend class PrefixEndings;
+  std::array<std::unique_ptr<PrefixEnding>, kMaxEndings> endings_;
+};
 
 class PrefixEndings {
  public:

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "cache/store/token_prefix.h"
+#include "base/token_prefix.h"
 
 namespace ibid {
 
@@ -19,7 +19,7 @@ void reserve_geometric(Container& items, size_t n, size_t capacity) {
 }  // namespace
 
 PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction)
-    : spaces_(spaces), queue_(eviction), endings_(spaces) {
+    : spaces_(spaces), queue_(eviction), holds_(queue_), endings_(spaces) {
   root_.n_ids = kPagePositions;
 }
 
@@ -195,19 +195,15 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
   if (match.node != nullptr && match.length == match.node->n_ids) {
     PrefixNode& gone = *match.node;
     CHECK(gone.children.empty());
-    for (auto& [pin, pinned] : pins_) {
-      if (pinned == &gone) pinned = &node;
-    }
-    node.n_pins += std::exchange(gone.n_pins, 0);
-    while (gone.marks != nullptr) set_mark(*gone.marks, &node, gone.marks->length);
-    if (gone.retention == Retention::kPrefix) node.retention = Retention::kPrefix;
+    holds_.replace(gone, node);
+    EvictionQueue::replace(gone, node);
     endings_.move(gone, node, gone.n_ids);
     unlink(gone);
     discard(gone, removed);
   }
   link(node);
   // The node brought logits along, and may not be the first that begins with their ids.
-  for (const std::unique_ptr<PrefixEnding>& ending : node.endings) {
+  for (const std::unique_ptr<PrefixEnding>& ending : node.endings.all()) {
     if (ending == nullptr) continue;
     const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(ending->n_ids));
     if (first.node != &node) endings_.move(*ending, *first.node);
@@ -231,103 +227,35 @@ void PrefixTree::remove(PrefixNode& node, RemovedNodes& removed) {
     PrefixNode& next = *parent.children[index];
     endings_.move(node, next, common_prefix_length(node.tokens(), next.tokens()));
   }
-  while (node.marks != nullptr) {
-    const size_t begin = (node.marks->length - 1) / kPagePositions * kPagePositions;
-    set_mark(*node.marks, &parent == &root_ ? nullptr : &parent, begin);
-  }
+  holds_.lift(node, &parent == &root_ ? nullptr : &parent);
   if (&parent != &root_ && parent.children.empty()) {
     EvictionQueue::inherit(parent, node);
     queue_.push(parent);
   }
-  if (node.n_pins > 0) std::erase_if(pins_, [&](const auto& pin) { return pin.second == &node; });
   discard(node, removed);
 }
 
 void PrefixTree::remove_space(SpaceId space, RemovedNodes& removed) {
-  PrefixNode* doomed = nullptr;  // a list by `next`: the tops of what goes
+  NodeList doomed;  // the tops of what goes
   for (const auto& [page, node] : nodes_) {
     const bool is_top = node->parent == &root_ || node->parent->space != space;
-    if (node->space == space && is_top) node->next = std::exchange(doomed, node.get());
+    if (node->space == space && is_top) doomed.push(*node);
   }
   // Tails are removed first: a node that has children puts one of them in front of itself in the list.
-  while (doomed != nullptr) {
-    PrefixNode& node = *doomed;
-    if (node.children.empty()) {
-      doomed = std::exchange(node.next, nullptr);
-      remove(node, removed);
+  while (!doomed.empty()) {
+    const std::vector<PrefixNode*>& children = doomed.first().children;
+    if (children.empty()) {
+      remove(doomed.pop(), removed);
     } else {
-      PrefixNode* child = node.children.back();
-      child->next = std::exchange(doomed, child);
+      doomed.push(*children.back());
     }
   }
-}
-
-uint64_t PrefixTree::pin(PrefixNode& node) {
-  pins_.emplace(last_pin_ + 1, &node);
-  ++node.n_pins;
-  return ++last_pin_;
-}
-
-void PrefixTree::unpin(uint64_t pin) {
-  const auto found = pins_.find(pin);
-  if (found == pins_.end()) return;
-  --found->second->n_pins;
-  pins_.erase(found);
-}
-
-void PrefixTree::unlink(PrefixMark& mark) {
-  (mark.previous != nullptr ? mark.previous->next : mark.node->marks) = mark.next;
-  if (mark.next != nullptr) mark.next->previous = mark.previous;
-  mark.previous = mark.next = nullptr;
-  --n_marks_;
-}
-
-void PrefixTree::set_mark(PrefixMark& mark, PrefixNode* node, size_t length) {
-  CHECK((node == nullptr) == (length == 0) && node != &root_);
-  PrefixNode* was = mark.node;
-  if (was != nullptr) unlink(mark);
-  mark.node = node;
-  mark.length = length;
-  if (node != nullptr) {
-    mark.next = std::exchange(node->marks, &mark);
-    if (mark.next != nullptr) mark.next->previous = &mark;
-    ++n_marks_;
-  }
-  if (was == node) return;
-  if (was != nullptr) queue_.update(*was);
-  if (node != nullptr) queue_.update(*node);
-}
-
-void PrefixTree::touch(PrefixNode& node, bool reused) {
-  if (reused) node.was_reused = true;
-  queue_.touch(node);
 }
 
 void PrefixTree::declare_prefix(PrefixNode& node) {
   // All nodes above a declared node are declared already, so the loop can stop there.
-  for (PrefixNode* above = &node; above != &root_ && above->retention != Retention::kPrefix;
-       above = above->parent) {
-    above->retention = Retention::kPrefix;
-    queue_.touch(*above);
-  }
-}
-
-size_t PrefixTree::count_evictable(size_t n) {
-  if (n == 0) return 0;
-  ++scan_;
-  size_t found = 0;
-  for (PrefixNode* leaf : queue_.heap()) {
-    for (PrefixNode* node = leaf; node != &root_ && node->is_idle(); node = node->parent) {
-      if (++found == n) return n;
-      PrefixNode& parent = *node->parent;
-      if (parent.scan != scan_) {
-        parent.scan = scan_;
-        parent.scanned_children = 0;
-      }
-      if (++parent.scanned_children < parent.children.size()) break;
-    }
-  }
-  return found;
+  PrefixNode* above = &node;
+  for (; above != &root_ && !above->rank.is_declared(); above = above->parent) queue_.declare(*above);
 }
 
 void PrefixTree::evict_first(RemovedNodes& removed) {

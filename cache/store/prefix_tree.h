@@ -10,13 +10,12 @@
 // is held by one node at most. Leaves are queued (cache/store/eviction_queue.h), and a parent that loses its last
 // child becomes a leaf that is at least as young as the child was.
 //
-// Only prepare() and pin() allocate, so nothing else can fail half-way. Not thread-safe: the store locks. It owns
-// the nodes; pointers are valid until remove().
+// Only prepare() and PrefixHolds::pin() allocate, so nothing else can fail half-way. Not thread-safe: the store locks.
+// It owns the nodes; pointers are valid until remove().
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -24,7 +23,9 @@
 
 #include "base/types.h"
 #include "cache/store/eviction_queue.h"
+#include "cache/store/node_list.h"
 #include "cache/store/prefix_endings.h"
+#include "cache/store/prefix_holds.h"
 #include "cache/store/prefix_node.h"
 #include "cache/store/store_spaces.h"
 
@@ -81,31 +82,23 @@ class PrefixTree {
   // the node.
   void share(PrefixNode& node, RemovedNodes& removed);
 
-  // Removes a node: its pins become void, and its marks move to its parent. REQUIRES: the node is a leaf.
+  // Removes a node, as PrefixHolds::lift() says. REQUIRES: the node is a leaf.
   void remove(PrefixNode& node, RemovedNodes& removed);
   // All nodes of the namespace and what hangs below them.
   void remove_space(SpaceId space, RemovedNodes& removed);
 
-  // A pinned node is not idle. unpin() of a void pin does nothing. pin() may throw std::bad_alloc.
-  uint64_t pin(PrefixNode& node);
-  void unpin(uint64_t pin);
-  size_t n_pins() const { return pins_.size(); }
-
-  // Moves the mark to the node (null: nowhere), whose path has the first `length` ids of the marked sequence. O(log
-  // leaves).
-  void set_mark(PrefixMark& mark, PrefixNode* node, size_t length);
-  size_t n_marks() const { return n_marks_; }
-
   // Notes that the node was used now. reused: by another sequence or in another turn than the one that made it.
-  void touch(PrefixNode& node, bool reused);
+  void touch(PrefixNode& node, bool reused) { queue_.touch(node, reused); }
   // The path down to the node is a declared prefix.
   void declare_prefix(PrefixNode& node);
 
   // How many nodes could be removed, leaves first and idle ones only; counts no further than n.
-  size_t count_evictable(size_t n);
+  size_t count_evictable(size_t n) { return queue_.count_evictable(n); }
   // Removes the idle leaf that goes first. REQUIRES: count_evictable(1) == 1.
   void evict_first(RemovedNodes& removed);
 
+  PrefixHolds& holds() { return holds_; }
+  const PrefixHolds& holds() const { return holds_; }
   PrefixEndings& endings() { return endings_; }
   const PrefixEndings& endings() const { return endings_; }
 
@@ -125,18 +118,14 @@ class PrefixTree {
   void link(PrefixNode& node);
   size_t unlink(PrefixNode& node);
   void discard(PrefixNode& node, RemovedNodes& removed);
-  void unlink(PrefixMark& mark);
 
   StoreSpaces& spaces_;
   PrefixNode root_;
   NodeMap nodes_;
   EvictionQueue queue_;
+  PrefixHolds holds_;
   PrefixEndings endings_;
-  std::map<uint64_t, PrefixNode*> pins_;
-  uint64_t last_pin_ = 0;
-  size_t n_marks_ = 0;
   uint64_t last_serial_ = 0;
-  uint64_t scan_ = 0;
   Work work_;
 };
 

@@ -19,7 +19,7 @@ Result<PrefixPin> LruKvCacheStore::pin(std::string_view name_space, TokenSpan id
     return Status(ErrorCode::kNotFound, "KV cache: " + std::to_string(match.length) + " of " +
                                             std::to_string(ids.size()) + " positions to pin are stored");
   }
-  const uint64_t pin = tree_.pin(*match.node);
+  const uint64_t pin = tree_.holds().pin(*match.node);
   tree_.touch(*match.node, true);
   return PrefixPin(this, pin);
 } catch (const std::bad_alloc&) {
@@ -28,7 +28,7 @@ Result<PrefixPin> LruKvCacheStore::pin(std::string_view name_space, TokenSpan id
 
 void LruKvCacheStore::unpin(uint64_t pin) {
   const std::lock_guard lock(mutex_);
-  tree_.unpin(pin);
+  tree_.holds().unpin(pin);
 }
 
 // --- sequences at rest
@@ -41,7 +41,7 @@ void KvAtRest::unmark() noexcept {
 
 void LruKvCacheStore::unmark(PrefixMark& mark) {
   const std::lock_guard lock(mutex_);
-  tree_.set_mark(mark, nullptr, 0);
+  tree_.holds().set_mark(mark, nullptr, 0);
 }
 
 bool LruKvCacheStore::put_to_rest(KvCacheEntry& entry, KvAtRest& rest) {
@@ -55,7 +55,7 @@ bool LruKvCacheStore::put_to_rest(KvCacheEntry& entry, KvAtRest& rest) {
       const size_t n_kept = KvLayout::pages_for(entry.length());
       for (size_t i = KvLayout::pages_for(mark.length); i > n_kept; --i) node = node->parent;
     }
-    tree_.set_mark(mark, node, entry.length());
+    tree_.holds().set_mark(mark, node, entry.length());
   }
   rest.tokens_ = entry.release();
   return true;
@@ -100,7 +100,7 @@ KvAtRest LruKvCacheStore::copy(const KvAtRest& rest) {
   copy.mark_ = std::make_unique<PrefixMark>();
   copy.store_ = this;
   const std::lock_guard lock(mutex_);
-  tree_.set_mark(*copy.mark_, rest.mark_->node, rest.mark_->length);
+  tree_.holds().set_mark(*copy.mark_, rest.mark_->node, rest.mark_->length);
   return copy;
 }
 

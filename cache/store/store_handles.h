@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/types.h"
-#include "cache/store/prefix_node.h"
+#include "cache/store/prefix_holds.h"
 
 namespace ibid {
 

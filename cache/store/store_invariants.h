@@ -11,6 +11,9 @@
 
 namespace ibid {
 
+class PrefixTree;
+class StoreSpaces;
+
 struct StoreSnapshot {
   struct Ending {
     size_t n_ids = 0;
@@ -52,6 +55,9 @@ struct StoreSnapshot {
   size_t pool_pages_in_use = 0;
   size_t pool_budget_pages = 0;
 };
+
+// What tree and namespaces hold; the budgets and the pool's figures are not filled in. May throw std::bad_alloc.
+StoreSnapshot snapshot_of(const PrefixTree& tree, const StoreSpaces& spaces);
 
 // One sentence for every rule that is broken; empty when the store is sound.
 std::vector<std::string> validate_store(const StoreSnapshot& snapshot);

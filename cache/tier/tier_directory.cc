@@ -168,6 +168,8 @@ Status TierDirectory::write_new(File& file, std::span<const std::byte> header, s
 
 Status TierDirectory::remove(const std::string& file_name) { return directory_->remove(file_name); }
 
+bool TierDirectory::has(const std::string& file_name) const { return directory_->info(file_name).ok(); }
+
 Status TierDirectory::sync() { return directory_->sync(); }
 
 Result<std::vector<std::string>> TierDirectory::quarantined() const {

@@ -26,7 +26,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "cache/pages/kv_layout.h"
-#include "cache/tier/file_tier_index.h"
+#include "cache/tier/page_index.h"
 #include "cache/tier/kv_page_file.h"
 
 namespace ibid {
@@ -60,6 +60,7 @@ class TierDirectory {
   Status write(const std::string& file_name, std::span<const std::byte> header, std::span<const std::byte> page,
                int64_t mtime_ns, bool durable);
   Status remove(const std::string& file_name);
+  bool has(const std::string& file_name) const;
   Status sync();
 
   // Moves a file out of the way, for whoever wants to know what happened; the number of such files is bounded. Where

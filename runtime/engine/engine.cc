@@ -41,6 +41,16 @@ Status check_scheduling(const SchedulerOptions& options) {
   return out_of_range("latency_target_ms", value.str(), "above 0, to 3600000");
 }
 
+Result<std::unique_ptr<KvTier>> open_file_tier(const EngineParts& parts, KvPagePool& pool) {
+  CHECK(parts.fingerprint.has_value()) << "a cache directory without a fingerprint";
+  FileTierOptions options;
+  options.directory = parts.cache_directory;
+  options.fingerprint = *parts.fingerprint;
+  options.budget_bytes = parts.cache_directory_bytes;
+  TRY_ASSIGN(std::unique_ptr<FileTier> tier, FileTier::open(std::move(options), pool, *parts.files, *parts.clock));
+  return std::unique_ptr<KvTier>(std::move(tier));
+}
+
 }  // namespace
 
 size_t default_kv_budget_bytes(size_t page_bytes, size_t max_seq_len, size_t available_bytes) {
@@ -131,16 +141,13 @@ Engine::Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
   pool_ = std::make_unique<KvPagePool>(parts_.model->kv_layout(), parts_.kv_budget_bytes);
   store_ = std::make_unique<LruKvCacheStore>(*pool_);
   if (parts_.files == nullptr) parts_.files = &system_file_ops();
-  if (!parts_.cache_directory.empty()) open_tier();
+  open_tier();
 }
 
 void Engine::open_tier() {
-  CHECK(parts_.fingerprint.has_value()) << "a cache directory without a fingerprint";
-  FileTierOptions options;
-  options.directory = parts_.cache_directory;
-  options.fingerprint = *parts_.fingerprint;
-  options.budget_bytes = parts_.cache_directory_bytes;
-  Result<std::unique_ptr<FileTier>> tier = FileTier::open(std::move(options), *pool_, *parts_.files, *parts_.clock);
+  if (!parts_.open_tier && parts_.cache_directory.empty()) return;
+  Result<std::unique_ptr<KvTier>> tier =
+      parts_.open_tier ? parts_.open_tier(*pool_) : open_file_tier(parts_, *pool_);
   if (tier.ok()) {
     tier_ = *std::move(tier);
   } else {
@@ -158,7 +165,7 @@ Engine::~Engine() {
     (void)parts_.model.release();
     return;
   }
-  if (tier_ != nullptr) (void)tier_->flush(FileTier::kEndingNs);
+  if (tier_ != nullptr) (void)tier_->flush(KvTier::kEndingNs);
 }
 
 const ChatTemplate* Engine::chat_template() const {

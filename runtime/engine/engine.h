@@ -2,8 +2,7 @@
 // pages of keys and values and the store that finds them again.
 //
 // It has one compute thread (runtime/engine/scheduler.h), which is the first of the n_threads of the model's team.
-// Whatever sessions do, create() is the last to make threads, with one exception: reading many pages from the cache
-// directory takes a second thread for the length of the call (cache/tier/file_tier.h).
+// Whatever sessions do, create() is the last to make threads.
 //
 // Thread-safe: any number of sessions on any threads, which share the passes of the model. Sessions hold a shared
 // pointer, so an engine lives as long as the last of them. Whoever drops it last waits for the compute thread to
@@ -12,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,7 +32,7 @@
 
 namespace ibid {
 
-class FileTier;
+class KvTier;
 class LruKvCacheStore;
 
 struct EngineOptions {
@@ -65,6 +65,9 @@ struct EngineParts {
   std::optional<Fingerprint> fingerprint;     // of the model; a cache directory needs one
   std::string cache_directory;                // as in EngineOptions
   uint64_t cache_directory_bytes = 0;
+  // The tier below the store (cache/tier/kv_tier.h), where it is not the one in cache_directory. An error is none of
+  // create(): tier_status() says so.
+  std::function<Result<std::unique_ptr<KvTier>>(KvPagePool& pool)> open_tier;
   FileOps* files = nullptr;                   // nullptr: the system's
   Clock* clock = nullptr;                     // nullptr: the system's
 };
@@ -80,7 +83,7 @@ class Engine {
   // be had.
   static Result<std::shared_ptr<Engine>> create(EngineParts parts);
 
-  // Writes what waits to the cache directory, for at most FileTier::kEndingNs. To write more, or to know what was
+  // Writes what waits to the tier, for at most KvTier::kEndingNs. To write more, or to know what was
   // left, call tier()->flush() before.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -100,7 +103,7 @@ class Engine {
   Status check_process() const { return scheduler_->check_process(); }
   PendingPrefixes& pending() { return pending_; }
   // nullptr: there is none; tier_status() says why, where one was asked for.
-  FileTier* tier() { return tier_.get(); }
+  KvTier* tier() { return tier_.get(); }
   const Status& tier_status() const { return tier_status_; }
   const std::optional<Fingerprint>& fingerprint() const { return parts_.fingerprint; }
   FileOps& files() const { return *parts_.files; }
@@ -115,7 +118,7 @@ class Engine {
   // The order matters: the store's entries give their pages back before the pool goes.
   std::unique_ptr<KvPagePool> pool_;
   std::unique_ptr<LruKvCacheStore> store_;
-  std::unique_ptr<FileTier> tier_;
+  std::unique_ptr<KvTier> tier_;
   Status tier_status_;
   PendingPrefixes pending_;
   std::unique_ptr<Scheduler> scheduler_;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cache/store/token_prefix.h"
+#include "base/token_prefix.h"
 #include "kernels/kernels.h"
 
 namespace ibid {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/token_prefix.h"
 #include "base/utf8.h"
 #include "runtime/turn_meter.h"
 #include "tokenizer/stream_decoder.h"
@@ -274,10 +275,7 @@ class Planning {
     }
     delta_.n_prompt = delta_.patch.keep_ids + delta_.patch.ids.size();
     const TokenSpan held = TokenSpan(transcript_.ids()).subspan(delta_.patch.keep_ids);
-    const TokenSpan now = delta_.patch.ids;
-    const size_t n = std::min(held.size(), now.size());
-    size_t n_equal = 0;
-    while (n_equal < n && held[n_equal] == now[n_equal]) ++n_equal;
+    const size_t n_equal = common_prefix_length(held, delta_.patch.ids);
     work_.tokens_compared += n_equal + 1;
     delta_.n_keep = delta_.patch.keep_ids + n_equal;
   }
@@ -310,9 +308,12 @@ class Planning {
 
 }  // namespace
 
-TokenId PromptIds::operator[](size_t i) const {
-  const TranscriptPatch& patch = delta_.patch;
-  return i < patch.keep_ids ? transcript_.ids()[i] : patch.ids[i - patch.keep_ids];
+size_t PromptIds::n_common(TokenSpan ids, size_t n_known) const {
+  const TokenSpan kept = TokenSpan(transcript_.ids()).first(delta_.patch.keep_ids);
+  size_t n = std::min(n_known, ids.size());
+  if (n < kept.size()) n += common_prefix_length(ids.subspan(n), kept.subspan(n));
+  if (n < kept.size()) return n;
+  return n + common_prefix_length(ids.subspan(n), TokenSpan(delta_.patch.ids).subspan(n - kept.size()));
 }
 
 Tokens PromptIds::from(size_t begin) const {

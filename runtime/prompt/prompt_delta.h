@@ -52,8 +52,8 @@ class PromptIds {
 
   size_t size() const { return delta_.n_prompt; }
   size_t n_keep() const { return delta_.n_keep; }  // the first ids, which are the transcript's
-  // REQUIRES: i < size().
-  TokenId operator[](size_t i) const;
+  // How many ids the prompt and `ids` have in common, of which the first n_known are known to be.
+  size_t n_common(TokenSpan ids, size_t n_known) const;
   // The ids from `begin` on, copied.
   Tokens from(size_t begin) const;
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "cache/store/token_prefix.h"
+#include "base/token_prefix.h"
 #include "runtime/session/message_checks.h"
 #include "templates/message.h"
 

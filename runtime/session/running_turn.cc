@@ -100,7 +100,7 @@ Status RunningTurn::try_begin(Proposal proposal, const TurnCallback& on_event, b
   const PromptIds prompt(delta, dialogue.transcript());
   {
     const Stopwatch watch = meter_.time(&Timings::match_ms);
-    TRY_ASSIGN(rows_, branch_.cache.lend(prompt, options_.priority));
+    TRY_ASSIGN(rows_, branch_.cache.lend(prompt, options_.priority, options_.stop));
     meter_.work() += rows_->work();
     if (options_.speculate) meter_.work().tokens_indexed += branch_.look_back.index(prompt);
   }

@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "cache/store/token_prefix.h"
+#include "base/token_prefix.h"
 #include "runtime/out_of_heap.h"
 
 namespace ibid {
@@ -94,7 +94,7 @@ Result<std::unique_ptr<ReadingAhead>> SequenceCache::begin_reading(AheadPrompt p
   TRY_ASSIGN(KvCacheEntry entry, held());
   entry.slice_to_length(std::min(n_own, entry.length()));
   Foreign from = entry.length() > 0 ? foreign_ : nullptr;
-  if (SharedRows::Found found = rows_.look_up(ids.first(n_most), foreign_); found.length() > entry.length()) {
+  if (SharedRows::Found found = rows_.look_up(ids.first(n_most), foreign_, stop); found.length() > entry.length()) {
     read.n_from_disk = found.length() - found.n_in_memory;
     entry = std::move(found.entry);
     from = std::move(found.foreign);
@@ -131,10 +131,11 @@ Result<Usage> SequenceCache::end_reading(ReadingAhead& reading) {
 
 // --- a turn
 
-Result<std::unique_ptr<SequenceCache::Loan>> SequenceCache::lend(const PromptIds& prompt, Priority priority) {
+Result<std::unique_ptr<SequenceCache::Loan>> SequenceCache::lend(const PromptIds& prompt, Priority priority,
+                                                                         std::stop_token stop) {
   std::unique_ptr<Loan> loan(new Loan(*this));
   if (loan->entry_.length() == 0) TRY(rows_.engine().store().wake(at_rest_, loan->entry_));
-  TRY(loan->arrange(prompt, priority));
+  TRY(loan->arrange(prompt, priority, std::move(stop)));
   return loan;
 }
 
@@ -164,7 +165,7 @@ bool SequenceCache::Loan::is_same_prompt(const PromptIds& prompt) const {
   return end.logits != nullptr && end.n_ids == prompt.size() && prompt.n_keep() >= prompt.size();
 }
 
-Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority) {
+Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority, std::stop_token stop) {
   was_used_ = true;
   length_before_ = entry_.length();
   // The logits of the last id choose the first token of the answer: where they are not known, it is fed.
@@ -178,7 +179,9 @@ Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority) 
   // length. But what memory did not keep may be on disk, or somebody else may have read it since.
   const bool was_evicted = n_keep < n_own || !ahead_is_there;
   const bool may_be_elsewhere = cache_.may_be_elsewhere_ || was_evicted || n_keep < length_before_;
-  if (may_be_elsewhere && logits_ == nullptr && n_keep < prompt.size() - 1) search(prompt, priority, n_keep);
+  if (may_be_elsewhere && logits_ == nullptr && n_keep < prompt.size() - 1) {
+    search(prompt, priority, std::move(stop), n_keep);
+  }
   n_read_again_ = n_own - std::min(n_own, n_keep);
   if (n_keep < entry_.length()) {
     TRY_ASSIGN(before_, entry_.fork());
@@ -194,11 +197,8 @@ Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority) 
 Result<bool> SequenceCache::Loan::take_ahead(const PromptIds& prompt, size_t& n_keep) {
   if (!cache_.ahead_) return true;
   const ReadAhead& ahead = *cache_.ahead_;
-  const TokenSpan there = ahead.rows.tokens();
-  const size_t end = std::min(there.size(), prompt.size());
   const size_t n_same = std::min(ahead.n_transcript, prompt.n_keep());
-  size_t n_ahead = std::min(n_same, end);
-  while (n_ahead < end && there[n_ahead] == prompt[n_ahead]) ++n_ahead;
+  const size_t n_ahead = prompt.n_common(ahead.rows.tokens(), n_same);
   work_.tokens_compared += n_ahead - std::min(n_ahead, n_same);
   const bool whole = n_ahead == prompt.size() && ahead.logits != nullptr && ahead.rows.length() == n_ahead;
   const size_t n_wanted = whole ? n_ahead : std::min(n_ahead, prompt.size() - 1);
@@ -213,12 +213,13 @@ Result<bool> SequenceCache::Loan::take_ahead(const PromptIds& prompt, size_t& n_
   return n == n_wanted;
 }
 
-void SequenceCache::Loan::search(const PromptIds& prompt, Priority priority, size_t& n_keep) {
+void SequenceCache::Loan::search(const PromptIds& prompt, Priority priority, std::stop_token stop,
+                                 size_t& n_keep) {
   const Tokens ids = prompt.from(0);
   searched_ = true;
   const bool announces = priority != Priority::kLow && foreign_ == nullptr;
   if (announces && ids.size() - n_keep >= kWorthAnnouncing) shared_ = cache_.rows_.announce();
-  SharedRows::Found found = cache_.rows_.look_up(ids, foreign_);
+  SharedRows::Found found = cache_.rows_.look_up(ids, foreign_, std::move(stop));
   work_.tokens_compared += found.tokens_compared;
   if (found.logits == nullptr && is_same_prompt(prompt) && found.length() == prompt.size()) {
     found.logits = cache_.prompt_end_.logits;

@@ -43,9 +43,9 @@ class SequenceCache {
   Result<KvCacheEntry> find_all(TokenSpan ids) const;
 
   // Lends a turn the longest reusable part of its prompt: at most all of it if the logits behind it are known, else
-  // all but one id. One turn at a time; this object stays where it is meanwhile. Error: kOutOfMemory, and the rows
-  // are what they were.
-  Result<std::unique_ptr<Loan>> lend(const PromptIds& prompt, Priority priority);
+  // all but one id. Reading from the tier ends when it is told to stop. One turn at a time; this object stays where it
+  // is meanwhile. Error: kOutOfMemory, and the rows are what they were.
+  Result<std::unique_ptr<Loan>> lend(const PromptIds& prompt, Priority priority, std::stop_token stop = {});
 
   // Drops foreign rows after a turn failed because they, or what was computed from them, were not finite. They are
   // then read anew.
@@ -124,11 +124,11 @@ class SequenceCache::Loan {
   friend class SequenceCache;
   explicit Loan(SequenceCache& cache);
 
-  Status arrange(const PromptIds& prompt, Priority priority);
+  Status arrange(const PromptIds& prompt, Priority priority, std::stop_token stop);
   // Takes what was read ahead, if that is more than n_keep. Returns whether all that was wanted was there.
   Result<bool> take_ahead(const PromptIds& prompt, size_t& n_keep);
   // Looks elsewhere for more than n_keep of the n_own ids that were read before.
-  void search(const PromptIds& prompt, Priority priority, size_t& n_keep);
+  void search(const PromptIds& prompt, Priority priority, std::stop_token stop, size_t& n_keep);
   // Replaces the entry by the first `length` rows of another.
   void replace(KvCacheEntry entry, size_t length, Foreign from);
   bool is_same_prompt(const PromptIds& prompt) const;

@@ -1,7 +1,7 @@
 #include "runtime/session/shared_rows.h"
 
 #include "base/check.h"
-#include "cache/tier/file_tier.h"
+#include "cache/tier/kv_tier.h"
 
 namespace ibid {
 namespace {
@@ -11,13 +11,13 @@ constexpr size_t kWorthReadingFromDisk = 16;
 
 }  // namespace
 
-SharedRows::Found SharedRows::look_up(TokenSpan ids, const Foreign& own) const {
+SharedRows::Found SharedRows::look_up(TokenSpan ids, const Foreign& own, std::stop_token stop) const {
   Found found{engine_->store().find_longest_prefix(name_space_, ids)};
   found.n_in_memory = found.length();
   found.tokens_compared = found.length();
-  FileTier* tier = engine_->tier();
+  KvTier* tier = engine_->tier();
   if (tier != nullptr && ids.size() - found.length() >= kWorthReadingFromDisk) {
-    found.tokens_compared += tier->extend(name_space_, ids, found.entry);
+    found.tokens_compared += tier->extend(name_space_, ids, found.entry, {.stop = std::move(stop)});
   }
   if (own == nullptr) return found;
   PrefixHit foreign = engine_->store().find_longest_prefix(own->name(), ids);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -29,14 +30,14 @@ class SharedRows {
   Engine& engine() const { return *engine_; }
   Foreign new_foreign() const { return std::make_shared<const PrivateNamespace>(engine_->store()); }
 
-  // The longest stored prefix of the ids, from memory or from disk. own: whose foreign rows may be used. An empty
-  // entry: there is none.
+  // The longest stored prefix of the ids, from memory or from the tier, whose reading ends when it is told to stop.
+  // own: whose foreign rows may be used. An empty entry: there is none.
   struct Found : PrefixHit {
     size_t n_in_memory = 0;  // of its length; the rest was read from disk
     Foreign foreign = {};
     size_t tokens_compared = 0;
   };
-  Found look_up(TokenSpan ids, const Foreign& own) const;
+  Found look_up(TokenSpan ids, const Foreign& own, std::stop_token stop = {}) const;
 
   // Makes the prompt known to others, who may wait for it and then find it. This object must outlive the answer,
   // which calls it on the compute thread.

@@ -12,27 +12,11 @@
 #include "cache/tier/file_tier.h"
 #include "tests/cache/tier_fixture.h"
 #include "tests/support/faulty_file_ops.h"
+#include "tests/support/idle_fakes.h"
 #include "tests/support/memory_file_ops.h"
 
 namespace ibid {
 namespace {
-
-// A machine on which others want every processor for ever.
-class NeverIdle : public IdleTime {
- public:
-  void wait() override { interrupted_.acquire(); }
-  void interrupt() noexcept override { interrupted_.release(); }
-
- private:
-  std::counting_semaphore<> interrupted_{0};
-};
-
-// A machine that is always idle.
-class AlwaysIdle : public IdleTime {
- public:
-  void wait() override {}
-  void interrupt() noexcept override {}
-};
 
 class FileTierEnding : public TierTest {
  protected:

@@ -161,12 +161,12 @@ TEST_F(FileTierFaults, AFullDiskDropsTheWriteKeepsTheRestAndIsAskedAgainAfter30S
   faulty.crash_at_call(1);  // the creation still works
   tier->write_behind("", fed(b));
   EXPECT_EQ(tier->flush().code(), ErrorCode::kIo);
-  const FileTierStats failed = tier->stats();
+  const KvTierStats failed = tier->stats();
   EXPECT_EQ(failed.failures, 1u);
   EXPECT_THAT(failed.disabled_reason, testing::HasSubstr("fault"));
   faulty.recover();
   const int calls = faulty.calls();
-  manual_clock_.advance(FileTier::kBackOffNs - 1);
+  manual_clock_.advance(WriteBehind::kBackOffNs - 1);
   tier->write_behind("", fed(b));
   EXPECT_EQ(tier->flush().code(), ErrorCode::kIo);
   EXPECT_EQ(faulty.calls(), calls) << "the disk was asked too early";
@@ -194,11 +194,11 @@ class FileTierScenario : public FileTierFaults {
       FileTier& tier = **opened;
       tier.write_behind("", fed(TokenSpan(a_).first(80)));
       static_cast<void>(tier.flush());
-      manual_clock_.advance(FileTier::kBackOffNs);
+      manual_clock_.advance(WriteBehind::kBackOffNs);
       for (const Tokens* ids : {&a_, &b_, &c_}) {
         tier.write_behind("", fed(*ids));
         static_cast<void>(tier.flush());
-        manual_clock_.advance(FileTier::kBackOffNs);
+        manual_clock_.advance(WriteBehind::kBackOffNs);
         static_cast<void>(found(tier, "", *ids, 30));
       }
       static_cast<void>(tier.clear("nobody"));
@@ -292,7 +292,7 @@ TEST_F(FileTierFaults, WritingWithoutHeapMemoryDropsPagesAndNothingElse) {
       ASSERT_EQ(read_rows(entry), fresh_rows(layout_, ids)) << n;
       ASSERT_GE(found(*tier, "", ids), 90u) << n;
       ASSERT_EQ(page_files().size(), tier->stats().pages) << n;
-      manual_clock_.advance(FileTier::kBackOffNs);
+      manual_clock_.advance(WriteBehind::kBackOffNs);
       write(*tier, "", ids);
       ASSERT_EQ(found(*tier, "", ids), 200u) << n;
       if (!fired) {

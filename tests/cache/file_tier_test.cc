@@ -98,8 +98,8 @@ TEST_F(FileTierTest, RowsBehindTheLastAreNotWritten) {
   tier->write_behind("", entry);
   ASSERT_TRUE(tier->flush().ok());
   const std::string file = read_whole_file(directory_ + "/" + page_files().at(0));
-  KvCacheEntry short_entry(pool_);
-  pool_.set_fresh_fill(std::byte{0});
+  KvPagePool zeros(layout_, layout_.page_bytes());
+  KvCacheEntry short_entry(zeros);
   ASSERT_TRUE(feed(short_entry, TokenSpan(ids).first(10)).ok());
   const size_t header = kv_page_header_bytes(layout_, 10);
   ASSERT_EQ(file.size(), header + layout_.page_bytes());
@@ -206,13 +206,21 @@ TEST_F(FileTierTest, WhatIsUnderWayWhenItsNamespaceIsClearedDoesNotAppearLater) 
   }
 }
 
-// Every name of a file is one of two: hashes find candidates, ids decide.
+// A name of so few bits that texts share it.
+template <unsigned kBits>
+PageName few_bits(const Sha256Digest& hash) {
+  PageName name;
+  name.bytes[0] = hash[0] & static_cast<std::byte>((1 << kBits) - 1);
+  return name;
+}
+
+// Every name of a file is one of a few: hashes find candidates, ids decide.
 TEST_F(FileTierTest, NamesThatCollideAreMissesAndNeverAnothersRows) {
-  for (const size_t bits : {0, 1, 3, 6}) {
+  for (const PageNameRule rule : {few_bits<0>, few_bits<1>, few_bits<3>, few_bits<6>}) {
+    const TempDir fresh;
     FileTierOptions few = options();
-    few.directory += std::to_string(bits);
-    few.name_bits = bits;
-    const auto tier = open(few);
+    few.directory = fresh.file("tier");
+    const auto tier = open(few, rule);
     size_t total = 0;
     for (uint64_t seed = 0; seed < 40; ++seed) {
       const Tokens ids = random_tokens(seed, 40 + 10 * (seed % 20), 3);  // three words: much in common
@@ -310,7 +318,7 @@ TEST_F(FileTierTest, ThePoolTakesBackWhatWaits) {
     const Result<std::vector<KvPage>> all = small.allocate(8);
     ASSERT_TRUE(all.ok()) << all.status().to_string();
   }
-  const FileTierStats stats = tier->stats();
+  const KvTierStats stats = tier->stats();
   EXPECT_GT(stats.dropped + stats.pages_written, 0u);
 }
 
@@ -331,7 +339,7 @@ TEST_F(FileTierTest, ThreadsMayDoEverythingAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   static_cast<void>(tier->flush());
-  const FileTierStats stats = tier->stats();
+  const KvTierStats stats = tier->stats();
   EXPECT_EQ(stats.failures, 0u);
   EXPECT_EQ(stats.quarantined, 0u);
   EXPECT_EQ(page_files().size(), stats.pages);

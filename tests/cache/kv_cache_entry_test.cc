@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 
+#include "tests/cache/nan_page_pool.h"
 #include "tests/cache/tiny_kv.h"
 
 namespace ibid {
@@ -16,9 +17,7 @@ namespace {
 class KvCacheEntryLaws : public testing::TestWithParam<KvDType> {
  protected:
   const KvLayout layout_ = tiny_layout(GetParam());
-  KvPagePool pool_{layout_, 64 * layout_.page_bytes()};
-
-  void SetUp() override { pool_.set_fresh_fill(std::byte{0xff}); }  // rows that nobody wrote are NaN
+  NanPagePool pool_{layout_, 64 * layout_.page_bytes()};
 
   void expect_fresh(const KvCacheEntry& entry, TokenSpan tokens) {
     ASSERT_THAT(entry.tokens(), testing::ElementsAreArray(tokens));
@@ -234,7 +233,7 @@ TEST_P(KvCacheEntryLaws, FailingReserveChangesNothing) {
 
 TEST_P(KvCacheEntryLaws, MoreThanTheBudgetIsRefusedWithoutEvicting) {
   size_t asked = 0;
-  pool_.set_reclaim([&](size_t) {
+  const auto counting = pool_.add_reclaimer([&](size_t) {
     ++asked;
     return false;
   });

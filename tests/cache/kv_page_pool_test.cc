@@ -7,10 +7,12 @@
 #include <atomic>
 #include <cstring>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "base/memory_marks.h"
+#include "tests/cache/nan_page_pool.h"
 #include "tests/cache/tiny_kv.h"
 
 namespace ibid {
@@ -91,12 +93,16 @@ TEST(KvPagePool, FreedPagesAreZeroAtOnceAndHeldOnesStay) {
   EXPECT_TRUE(pool.allocate().ok());
 }
 
-TEST(KvPagePool, FreshFillReplacesZeroForTests) {
-  KvPagePool pool(kLayout, kLayout.page_bytes());
-  pool.set_fresh_fill(std::byte{0xff});
-  EXPECT_TRUE(all_bytes_are(pool.allocate().value(), std::byte{0xff}));
-  pool.set_fresh_fill(std::byte{0});
-  EXPECT_TRUE(all_bytes_are(pool.allocate().value(), std::byte{0}));
+TEST(KvPagePool, ThePoolOfTheTestsHandsOutNansAndTakesBackZeros) {
+  NanPagePool pool(kLayout, kLayout.page_bytes());
+  const std::byte* data = nullptr;
+  {
+    const KvPage page = pool.allocate().value();
+    EXPECT_TRUE(all_bytes_are(page, std::byte{0xff}));
+    data = page.data();
+  }
+  allow_memory(data, kLayout.page_bytes());
+  EXPECT_TRUE(std::all_of(data, data + kLayout.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
 }
 
 TEST(KvPagePool, AllOrNothingAtTheBudget) {
@@ -130,7 +136,7 @@ TEST(KvPagePool, AsksForWhatIsMissingAndNoMore) {
   KvPagePool pool(kLayout, 4 * kLayout.page_bytes());
   std::vector<KvPage> cached = pool.allocate(3).value();
   std::vector<size_t> asked;
-  pool.set_reclaim([&](size_t n) {
+  const auto cache = pool.add_reclaimer([&](size_t n) {
     asked.push_back(n);
     if (n > cached.size()) return false;
     cached.resize(cached.size() - n);
@@ -207,22 +213,47 @@ TEST(KvPagePoolDeathTest, PagesMustNotOutliveThePool) {
       "outlive");
 }
 
-TEST(KvPagePool, HandlesThatCanBeSparedGoWhenReclaimCannotHelp) {
-  KvPagePool pool(tiny_layout(KvDType::kF32), 2 * tiny_layout(KvDType::kF32).page_bytes());
-  std::vector<KvPage> spare = *pool.allocate(2);
-  int asked = 0;
-  pool.set_let_go([&] {
-    ++asked;
-    return !std::exchange(spare, {}).empty();
+TEST(KvPagePool, ReclaimersAreAskedInTheirOrderAndAgainFromTheFirst) {
+  KvPagePool pool(kLayout, 4 * kLayout.page_bytes());
+  std::vector<KvPage> cached = *pool.allocate(1), spare = *pool.allocate(3);
+  std::vector<std::string> asked;
+  const auto cache = pool.add_reclaimer([&](size_t n) {
+    asked.push_back("cache " + std::to_string(n));
+    if (n > cached.size()) return false;
+    cached.resize(cached.size() - n);
+    return true;
   });
-  EXPECT_TRUE(pool.allocate(1).ok());
-  EXPECT_EQ(asked, 1);
-  spare = *pool.allocate(1);
+  const auto waiting = pool.add_reclaimer([&](size_t n) {
+    asked.push_back("waiting " + std::to_string(n));
+    if (spare.empty()) return false;
+    spare.pop_back();
+    return true;
+  });
+  const std::vector<KvPage> two = *pool.allocate(2);
+  EXPECT_THAT(asked, testing::ElementsAre("cache 2", "waiting 2", "cache 1"));
+  asked.clear();
+  EXPECT_EQ(pool.allocate(3).status().code(), ErrorCode::kOutOfMemory);
+  EXPECT_THAT(asked, testing::ElementsAre("cache 3", "waiting 3", "cache 2", "waiting 2", "cache 1", "waiting 1"));
+  EXPECT_EQ(pool.pages_in_use(), 2u) << "what was let go in vain is free";
+}
+
+TEST(KvPagePool, WhoIsGoneIsNotAsked) {
+  KvPagePool pool(kLayout, kLayout.page_bytes());
   const KvPage held = *pool.allocate();
-  EXPECT_EQ(asked, 1) << "there was a free page";
-  EXPECT_EQ(pool.allocate(2).status().code(), ErrorCode::kOutOfMemory);
-  EXPECT_EQ(asked, 3) << "once more after it had helped, and not enough";
-  pool.set_let_go({});
+  int first_asked = 0, second_asked = 0;
+  KvPagePool::Registration first = pool.add_reclaimer([&](size_t) { return ++first_asked < 0; });
+  {
+    const auto second = pool.add_reclaimer([&](size_t) { return ++second_asked < 0; });
+    KvPagePool::Registration moved = std::move(first);
+    EXPECT_FALSE(pool.allocate().ok());
+    first = std::move(moved);
+  }
+  EXPECT_FALSE(pool.allocate().ok());
+  EXPECT_EQ(first_asked, 2);
+  EXPECT_EQ(second_asked, 1);
+  first = {};
+  EXPECT_FALSE(pool.allocate().ok());
+  EXPECT_EQ(first_asked, 2);
 }
 
 }  // namespace

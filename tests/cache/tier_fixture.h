@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/file_ops.h"
 #include "cache/tier/file_tier.h"
+#include "tests/cache/nan_page_pool.h"
 #include "tests/cache/tiny_kv.h"
 #include "tests/support/temp_dir.h"
 
@@ -21,9 +22,8 @@ inline Fingerprint fingerprint_of(std::string_view what) { return FingerprintBui
 
 class TierTest : public testing::Test {
  protected:
-  explicit TierTest(KvDType dtype = KvDType::kF32) : layout_(tiny_layout(dtype)), pool_(layout_, 256 * layout_.page_bytes()) {
-    pool_.set_fresh_fill(std::byte{0xff});  // rows that nobody wrote are NaN
-  }
+  explicit TierTest(KvDType dtype = KvDType::kF32)
+      : layout_(tiny_layout(dtype)), pool_(layout_, 256 * layout_.page_bytes()) {}
 
   FileTierOptions options(uint64_t budget_pages = 1000) const {
     return {.directory = directory_,
@@ -31,8 +31,8 @@ class TierTest : public testing::Test {
             .budget_bytes = budget_pages * record_bytes_,
             .durable = durable_};
   }
-  std::unique_ptr<FileTier> open(const FileTierOptions& wanted) {
-    Result<std::unique_ptr<FileTier>> tier = FileTier::open(wanted, pool_, *files_, *clock_);
+  std::unique_ptr<FileTier> open(const FileTierOptions& wanted, PageNameRule name_rule = first_half) {
+    Result<std::unique_ptr<FileTier>> tier = FileTier::open(wanted, pool_, *files_, *clock_, nullptr, name_rule);
     EXPECT_TRUE(tier.ok()) << tier.status().to_string();
     return tier.ok() ? *std::move(tier) : nullptr;
   }
@@ -64,7 +64,7 @@ class TierTest : public testing::Test {
   }
 
   const KvLayout layout_;
-  KvPagePool pool_;
+  NanPagePool pool_;
   const TempDir dir_;
   std::string directory_ = dir_.file("tier");
   bool durable_ = false;  // syncing is slow, and only a power loss can tell

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/store/token_prefix.h"
+#include "base/token_prefix.h"
 #include "sampling/sampler.h"
 #include "tests/runtime/chat_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "cache/store/token_prefix.h"
+#include "base/token_prefix.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// The one longest common prefix of the project.
+// The longest common prefix of two sequences of ids. Whoever asks how far two sequences agree asks here: the store, the
+// tiers, the planner of prompts, the encoder that grows.
 #pragma once
 
 #include <algorithm>

@@ -1,55 +1,32 @@
-// FileTierIndex: what the files of a cold tier hold, in memory, so that a lookup opens only what it will read.
-// The index is a hint: a page is used only after its file was read and verified.
+// PageIndex: which pages a directory holds, in memory, so that a lookup opens only what it will read. It is a hint: a
+// page is used only after its file was read and verified.
 //
 // Pages are sorted by (name of the pages before them, own ids). So the page that shares most ids with a text stands
 // next to where that text would stand, and finding it costs O(log pages), however many pages continue the same
 // beginning.
 //
-// For eviction the oldest goes first, and a page goes before the pages that it continues. The index does no I/O and
-// is not thread-safe. Calls that throw std::bad_alloc have changed nothing.
+// For eviction the oldest goes first, and a page goes before the pages that it continues. Every use is younger than all
+// before it, even when the clock jumps back.
+//
+// Thread-safe, one mutex, under which there is no I/O. Calls that throw std::bad_alloc have changed nothing.
 #pragma once
 
-#include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/sha256.h"
 #include "base/types.h"
-#include "cache/tier/kv_page_file.h"
+#include "cache/tier/page_name.h"
 
 namespace ibid {
-
-// Names the text up to the end of a page, or the empty text before the first one. It is a part of a SHA-256, so
-// names cannot be guessed or made to collide; nothing relies on that.
-struct PageName {
-  std::array<std::byte, 16> bytes{};
-  auto operator<=>(const PageName&) const = default;
-};
-
-class PageNamer {
- public:
-  // bits: of 128, how many a name uses. Fewer make names collide, for tests.
-  explicit PageNamer(size_t bits = 128) : bits_(bits) {}
-  PageName first(const KvPageIdentity& identity);               // of no ids
-  PageName next(const PageName& before, TokenSpan page_ids);    // of a page's ids after `before`
-
- private:
-  PageName finish();
-  size_t bits_;
-  Sha256 hash_;
-};
-
-// "<before>-<name>.kv" in hexadecimal digits, and back.
-std::string page_file_name(const PageName& before, const PageName& name);
-std::optional<std::pair<PageName, PageName>> parse_page_file_name(std::string_view file_name);
 
 struct StoredPage {
   std::string file_name;
@@ -61,11 +38,11 @@ struct StoredPage {
   int64_t last_use_ns = 0;
 };
 
-class FileTierIndex {
+class PageIndex {
  public:
-  FileTierIndex() = default;
-  FileTierIndex(const FileTierIndex&) = delete;
-  FileTierIndex& operator=(const FileTierIndex&) = delete;
+  PageIndex() = default;
+  PageIndex(const PageIndex&) = delete;
+  PageIndex& operator=(const PageIndex&) = delete;
 
   // A page with all the memory that adding it takes.
   class Prepared;
@@ -75,27 +52,32 @@ class FileTierIndex {
   void insert(StoredPage page);
   void erase(const std::string& file_name);
 
-  // Returns the page behind `before` that begins with most of `ids`, and how many these are; null when no page
-  // shares the first id. Valid until the next insert or erase.
+  // The page behind `before` that begins with most of `ids`, and how many these are. None: n_rows is 0.
   struct Match {
-    const StoredPage* page = nullptr;
+    std::string file_name;
+    size_t first_position = 0;
+    size_t n_page_ids = 0;  // of the page
     size_t n_rows = 0;
   };
   Match best_match(const PageName& before, TokenSpan ids) const;
+  // Whether a page behind `before` begins with all of `ids`.
+  bool has(const PageName& before, TokenSpan ids) const;
+  bool has_file(const std::string& file_name) const;
 
-  const StoredPage* find(const std::string& file_name) const;
-  void touch(const std::string& file_name, int64_t now_ns);
+  // When something is used that is used at now_ns of a clock that may jump: later than everything else.
+  int64_t next_use_ns(int64_t now_ns) const;
+  // The page was used. Returns next_use_ns(). Does nothing else for a page that is not there.
+  int64_t touch(const std::string& file_name, int64_t now_ns);
 
-  // Returns the page to evict next: the least recently used of those that no other page continues; null when empty.
-  const StoredPage* oldest();
+  // The file to evict next: the least recently used of those that no other page continues. None: empty.
+  std::optional<std::string> oldest();
 
-  // Returns the files of a namespace; and the files behind `before` whose ids are a proper prefix of `ids`.
+  // The files of a namespace; and the files behind `before` whose ids are a proper prefix of `ids`.
   std::vector<std::string> files_of(const Sha256Digest& name_space) const;
   std::vector<std::string> files_superseded_by(const PageName& before, TokenSpan ids) const;
 
-  size_t pages() const { return by_file_.size(); }
-  uint64_t bytes() const { return bytes_; }
-  int64_t newest_ns() const { return newest_ns_; }  // the latest use ever seen
+  size_t pages() const;
+  uint64_t bytes() const;
 
  private:
   struct Place {  // in by_ids_
@@ -118,17 +100,21 @@ class FileTierIndex {
   using ByIdsSet = std::set<StoredPage*, ByIds>;
   using ByAgeSet = std::set<StoredPage*, ByAge>;
 
+  // REQUIRES of all: mutex_.
+  std::pair<const StoredPage*, size_t> best(const PageName& before, TokenSpan ids) const;
+  void remove(const std::string& file_name);
   void age(StoredPage* page, int64_t last_use_ns);
 
+  mutable std::mutex mutex_;  // guards what follows
   ByFileMap by_file_;
   ByIdsSet by_ids_;  // those with ids
   ByAgeSet by_age_;
   uint64_t bytes_ = 0;
-  int64_t newest_ns_ = 0;
+  int64_t newest_ns_ = 0;  // the latest use ever seen
 };
 
-class FileTierIndex::Prepared {
-  friend class FileTierIndex;
+class PageIndex::Prepared {
+  friend class PageIndex;
   ByFileMap by_file_;  // one page each
   ByIdsSet by_ids_;
   ByAgeSet by_age_;

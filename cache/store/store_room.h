@@ -1,0 +1,40 @@
+// StoreRoom: the budget of LruKvCacheStore, and how room is made in it: for pages by evicting others, and where these
+// do not suffice by forgetting logits; for logits by forgetting older ones, and evicting pages. Room is made whole or
+// not at all. Not thread-safe: the store locks.
+#pragma once
+
+#include <cstddef>
+
+#include "base/result.h"
+#include "cache/store/prefix_tree.h"
+#include "cache/store/store_insertion.h"
+
+namespace ibid {
+
+class StoreRoom {
+ public:
+  // Spaces and tree must outlive it.
+  StoreRoom(size_t budget_bytes, size_t page_charge_bytes, const StoreSpaces& spaces, PrefixTree& tree)
+      : budget_bytes_(budget_bytes), page_charge_bytes_(page_charge_bytes), spaces_(spaces), tree_(tree) {}
+
+  size_t budget_bytes() const { return budget_bytes_; }
+  size_t page_charge_bytes() const { return page_charge_bytes_; }
+  size_t charge_bytes() const { return spaces_.total().bytes; }
+  // What logits may take in all.
+  size_t endings_budget_bytes() const { return budget_bytes_ / 16; }
+
+  // Error: kOutOfMemory, and nothing has changed.
+  Status make_for(const StoreInsertion& insertion, RemovedNodes& removed);
+  Status make_for(const PrefixEnding& ending, PrefixNode& node, RemovedNodes& removed);
+
+ private:
+  // How many pages less `bytes` would have to be.
+  size_t excess_pages(size_t bytes) const;
+
+  const size_t budget_bytes_;
+  const size_t page_charge_bytes_;
+  const StoreSpaces& spaces_;
+  PrefixTree& tree_;
+};
+
+}  // namespace ibid

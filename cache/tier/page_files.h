@@ -1,0 +1,98 @@
+// PageFiles: pages as files of one directory, under a budget: what is there (PageIndex), how it gets there and goes
+// again (TierDirectory), and which file goes when the budget is reached. It decides nothing about when: WriteBehind
+// writes through it, FileTier reads.
+//
+// The least recently used page goes first, and a page goes before the one that it continues. A newer last page of a
+// sequence supersedes its beginning, which is removed when the new name is durable. Files that are not what they say go
+// to quarantine/.
+//
+// Thread-safe. Whoever changes files has the pen (take_pen()), for a page or for one call; reading needs none. The
+// index is looked at under its own lock, with the pen or without.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/file_ops.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/pages/kv_layout.h"
+#include "cache/tier/page_index.h"
+#include "cache/tier/tier_directory.h"
+#include "cache/tier/write_behind.h"
+
+namespace ibid {
+
+struct PageFilesOptions {
+  std::string directory;
+  Fingerprint fingerprint;
+  uint64_t budget_bytes = 0;  // of the files of pages; the bounded quarantine is not counted
+  // false: files are not synced. A power loss may then cost any of them, but never makes a wrong one.
+  bool durable = true;
+  PageNameRule name_rule = first_half;
+};
+
+class PageFiles : public PageSink {
+ public:
+  // A file to read.
+  struct Found {
+    std::string file_name;
+    size_t n_ids = 0;   // in the file, from position 0
+    size_t n_used = 0;  // of the wanted ids, up to the end of what is used
+  };
+
+  // Makes the directory or takes it over: removes what a crash left, reads the headers of the files, and evicts what
+  // is over the budget. Errors: those of TierDirectory::open() and scan(); kIo. May throw std::bad_alloc.
+  static Result<std::unique_ptr<PageFiles>> open(PageFilesOptions options, KvLayout layout, FileOps& files,
+                                                 Clock& clock);
+
+  // What continues the first `length` of `ids`, page by page. The files are not opened yet.
+  std::vector<Found> find(const KvPageIdentity& identity, TokenSpan ids, size_t length) const;
+  // Reads a file into `page` (page_bytes() long, of nobody yet) and verifies it. Errors: those of
+  // TierDirectory::read(); `page` is then worth nothing.
+  Status read(const Found& found, const KvPageIdentity& identity, TokenSpan ids, std::vector<std::byte>& scratch,
+              std::byte* page);
+  // The file was used, and with it all that it continues.
+  void touch(const Found& found);
+  // A file could not be read, for this reason. Where the file is to blame it is taken out of the index and put away, so
+  // that it is not read again. Takes the pen.
+  void give_up(const Found& found, const Status& why);
+
+  std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen_); }
+  bool has(const PageName& before, TokenSpan page_ids) const override { return index_.has(before, page_ids); }
+  Status write(const WaitingPage& page, std::span<const std::byte> rows) override;
+  Status settle() override;
+
+  // Removes all files of a namespace, those of other fingerprints included, and all of the quarantine. The first error
+  // there is, after all were tried. REQUIRES: the pen.
+  Status clear(const Sha256Digest& name_space);
+
+  // Adds what is known here to the statistics of a tier.
+  void add_to(KvTierStats& stats) const;
+
+ private:
+  PageFiles(PageFilesOptions options, KvLayout layout, std::unique_ptr<TierDirectory> directory, Clock& clock);
+  Status take_over();
+  Status make_room(const WaitingPage& page, uint64_t bytes);
+  Status remove(const std::string& file_name);
+
+  const PageFilesOptions options_;
+  const KvLayout layout_;
+  const std::unique_ptr<TierDirectory> directory_;
+  Clock& clock_;
+  PageIndex index_;
+
+  std::mutex pen_;                       // of whoever changes files
+  std::vector<std::string> superseded_;  // of whoever has the pen: to be removed when the new names are durable
+
+  std::atomic<size_t> n_written_{0}, n_evicted_{0}, n_quarantined_{0}, n_failures_{0};
+};
+
+}  // namespace ibid

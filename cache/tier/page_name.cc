@@ -1,0 +1,64 @@
+#include "cache/tier/page_name.h"
+
+#include <algorithm>
+
+namespace ibid {
+
+namespace {
+
+constexpr std::string_view kSuffix = ".kv";
+constexpr size_t kNameDigits = 2 * sizeof(PageName);
+
+std::optional<PageName> parse_name(std::string_view digits) {
+  PageName name;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const char c = digits[i];
+    unsigned value = 0;
+    if (c >= '0' && c <= '9') {
+      value = static_cast<unsigned>(c - '0');
+    } else if (c >= 'a' && c <= 'f') {
+      value = static_cast<unsigned>(c - 'a') + 10;
+    } else {
+      return std::nullopt;
+    }
+    name.bytes[i / 2] |= static_cast<std::byte>(i % 2 == 0 ? value << 4 : value);
+  }
+  return name;
+}
+
+}  // namespace
+
+PageName first_half(const Sha256Digest& hash) {
+  PageName name;
+  std::copy_n(hash.begin(), name.bytes.size(), name.bytes.begin());
+  return name;
+}
+
+PageName PageNamer::first(const KvPageIdentity& identity) {
+  hash_.update(identity.fingerprint.bytes);
+  hash_.update(identity.name_space);
+  return rule_(hash_.finish());
+}
+
+PageName PageNamer::next(const PageName& before, TokenSpan page_ids) {
+  hash_.update(before.bytes);
+  hash_.update(std::as_bytes(page_ids));
+  return rule_(hash_.finish());
+}
+
+std::string page_file_name(const PageName& before, const PageName& name) {
+  return to_hex(before.bytes) + "-" + to_hex(name.bytes) + std::string(kSuffix);
+}
+
+std::optional<std::pair<PageName, PageName>> parse_page_file_name(std::string_view file_name) {
+  if (file_name.size() != 2 * kNameDigits + 1 + kSuffix.size() || file_name[kNameDigits] != '-' ||
+      !file_name.ends_with(kSuffix)) {
+    return std::nullopt;
+  }
+  const auto before = parse_name(file_name.substr(0, kNameDigits));
+  const auto name = parse_name(file_name.substr(kNameDigits + 1, kNameDigits));
+  if (!before || !name) return std::nullopt;
+  return std::pair(*before, *name);
+}
+
+}  // namespace ibid

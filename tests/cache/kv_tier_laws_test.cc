@@ -1,0 +1,351 @@
+// The laws of KvTier (cache/tier/kv_tier.h), for every implementation and every type of keys and values. A new tier adds
+// a TierPlace and a line to kPlaces.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <thread>
+#include <tuple>
+
+#include "cache/tier/file_tier.h"
+#include "tests/cache/memory_tier.h"
+#include "tests/cache/nan_page_pool.h"
+#include "tests/cache/tiny_kv.h"
+#include "tests/support/failing_new.h"
+#include "tests/support/faulty_file_ops.h"
+#include "tests/support/idle_fakes.h"
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+namespace {
+
+// A clock that tells whoever wants to know when it was looked at, and goes on by a nanosecond each time.
+class WatchedClock : public Clock {
+ public:
+  int64_t steady_ns() override {
+    const int64_t now_ns = now_ns_++;
+    if (const std::function<void()> looked = looked_) looked();
+    return now_ns;
+  }
+  int64_t unix_ns() override { return 1'700'000'000'000'000'000; }
+  void advance(int64_t ns) { now_ns_ += ns; }
+  int64_t now_ns() const { return now_ns_; }
+  // REQUIRES: nobody looks meanwhile.
+  void when_looked_at(std::function<void()> looked) { looked_ = std::move(looked); }
+
+ private:
+  std::atomic<int64_t> now_ns_{0};
+  std::function<void()> looked_;
+};
+
+// Where the pages of one kind of tier are: it outlives the tiers, as a directory outlives processes.
+class TierPlace {
+ public:
+  virtual ~TierPlace() = default;
+  virtual std::unique_ptr<KvTier> open(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock) = 0;
+  // Flips a bit in the rows of the stored pages that begin at this position.
+  virtual void damage(size_t first_position) = 0;
+  // From now on every call to where the pages are fails, or none.
+  virtual void set_failing(bool fails) = 0;
+};
+
+class FilePlace : public TierPlace {
+ public:
+  std::unique_ptr<KvTier> open(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock) override {
+    FileTierOptions options{.directory = directory_, .fingerprint = fingerprint, .budget_bytes = 1u << 30};
+    options.durable = false;  // syncing is slow, and only a power loss can tell
+    return *FileTier::open(std::move(options), pool, files_, clock, std::make_unique<NeverIdle>());
+  }
+  void damage(size_t first_position) override {
+    const std::vector<std::string> names = *system_file_ops().list(directory_);
+    for (const std::string& name : names) {
+      if (!name.ends_with(".kv")) continue;
+      std::string bytes = read_whole_file(directory_ + "/" + name);
+      if (parse_kv_page_header(std::as_bytes(std::span(bytes)))->first_position != first_position) continue;
+      bytes.back() ^= 1;
+      std::ofstream(directory_ + "/" + name, std::ios::binary | std::ios::trunc) << bytes;
+    }
+  }
+  void set_failing(bool fails) override { fails ? files_.crash_at_call(0) : files_.recover(); }
+
+ private:
+  const TempDir dir_;
+  const std::string directory_ = dir_.file("tier");
+  FaultyFileOps files_;
+};
+
+class MemoryPlace : public TierPlace {
+ public:
+  std::unique_ptr<KvTier> open(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock) override {
+    return std::make_unique<MemoryTier>(fingerprint, server_, pool, clock, std::make_unique<NeverIdle>());
+  }
+  void damage(size_t first_position) override { server_.damage(first_position); }
+  void set_failing(bool fails) override { server_.fails = fails; }
+
+ private:
+  RecordServer server_;
+};
+
+struct PlaceMaker {
+  const char* name;
+  std::unique_ptr<TierPlace> (*make)();
+};
+const PlaceMaker kPlaces[] = {
+    {"Files", [] { return std::unique_ptr<TierPlace>(std::make_unique<FilePlace>()); }},
+    {"Memory", [] { return std::unique_ptr<TierPlace>(std::make_unique<MemoryPlace>()); }},
+};
+
+Fingerprint fingerprint_of(std::string_view what) { return FingerprintBuilder().add("test", what).finish(); }
+
+class KvTierLaws : public testing::TestWithParam<std::tuple<PlaceMaker, KvDType>> {
+ protected:
+  std::unique_ptr<KvTier> open(std::string_view model = "model") {
+    return place_->open(fingerprint_of(model), pool_, clock_);
+  }
+  KvCacheEntry fed(TokenSpan ids) {
+    KvCacheEntry entry(pool_);
+    EXPECT_TRUE(feed(entry, ids).ok());
+    return entry;
+  }
+  void write(KvTier& tier, std::string_view name_space, TokenSpan ids) {
+    tier.write_behind(name_space, fed(ids));
+    const Status status = tier.flush();
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  }
+  // How many of `ids` are found behind the first `known`; the rows must be those of the ids.
+  size_t found(KvTier& tier, std::string_view name_space, TokenSpan ids, size_t known = 0,
+               const ReadLimits& limits = {}) {
+    KvCacheEntry entry = fed(ids.first(known));
+    const size_t n = tier.extend(name_space, ids, entry, limits);
+    EXPECT_EQ(entry.length(), known + n);
+    EXPECT_THAT(entry.tokens(), testing::ElementsAreArray(ids.first(known + n)));
+    EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids.first(known + n))) << "rows of another text";
+    return n;
+  }
+
+  const KvLayout layout_ = tiny_layout(std::get<1>(GetParam()));
+  NanPagePool pool_{layout_, 256 * layout_.page_bytes()};
+  WatchedClock clock_;
+  const std::unique_ptr<TierPlace> place_ = std::get<0>(GetParam()).make();
+};
+
+std::string name_of(const testing::TestParamInfo<std::tuple<PlaceMaker, KvDType>>& info) {
+  constexpr const char* kTypes[] = {"F32", "F16", "Int8"};
+  return std::string(std::get<0>(info.param).name) + kTypes[static_cast<size_t>(std::get<1>(info.param))];
+}
+
+INSTANTIATE_TEST_SUITE_P(AllTiers, KvTierLaws,
+                         testing::Combine(testing::ValuesIn(kPlaces),
+                                          testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8)),
+                         name_of);
+
+TEST_P(KvTierLaws, WhatWasHandedOverComesBackBitForBit) {
+  const Tokens ids = random_tokens(1, 64 * 5 + 17);
+  const KvCacheEntry written = fed(ids);
+  {
+    const auto tier = open();
+    tier->write_behind("alice", written);
+    EXPECT_EQ(tier->stats().waiting, 6u);
+    ASSERT_TRUE(tier->flush().ok());
+    EXPECT_EQ(tier->stats().pages_written, 6u);
+    EXPECT_EQ(tier->stats().waiting, 0u);
+  }
+  const auto tier = open();
+  KvCacheEntry entry(pool_);
+  EXPECT_EQ(tier->extend("alice", ids, entry), ids.size());
+  ASSERT_EQ(entry.pages().size(), 6u);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(std::memcmp(entry.page_data()[i], written.page_data()[i], layout_.page_bytes()), 0) << i;
+  }
+  EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids));
+  EXPECT_EQ(tier->stats().hits, 1u);
+  EXPECT_EQ(tier->stats().tokens_read, ids.size());
+  EXPECT_EQ(tier->stats().pages_read, 6u);
+}
+
+TEST_P(KvTierLaws, WhateverIsKnownTheRestIsFoundToTheToken) {
+  const Tokens ids = random_tokens(2, 64 * 2 + 30);
+  const auto tier = open();
+  write(*tier, "", ids);
+  for (const size_t known : {0, 1, 63, 64, 65, 128, 157}) {
+    EXPECT_EQ(found(*tier, "", ids, known), ids.size() - known) << known;
+  }
+  EXPECT_EQ(found(*tier, "", ids, ids.size()), 0u);
+  for (const size_t same : {0, 1, 63, 64, 65, 127, 128, 150}) {
+    EXPECT_EQ(found(*tier, "", concat(TokenSpan(ids).first(same), random_tokens(77, 100))), same) << same;
+  }
+}
+
+TEST_P(KvTierLaws, AnEntryThatWasContinuedGoesOnAsIfItHadComputedAll) {
+  const Tokens ids = random_tokens(3, 200);
+  const auto tier = open();
+  write(*tier, "", TokenSpan(ids).first(150));
+  KvCacheEntry entry = fed(TokenSpan(ids).first(70));
+  ASSERT_TRUE(entry.reserve(500).ok());
+  ASSERT_EQ(tier->extend("", TokenSpan(ids).first(199), entry), 80u);
+  ASSERT_TRUE(feed(entry, TokenSpan(ids).subspan(150)).ok());
+  EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids));
+}
+
+TEST_P(KvTierLaws, ADeadlineEndsReadingWithWhatWasReadWhole) {
+  const Tokens ids = random_tokens(4, 64 * 6 + 9);
+  const auto tier = open();
+  write(*tier, "", ids);
+  size_t n_partial = 0, longest = 0;
+  for (int64_t looks = 0; longest < ids.size(); ++looks) {
+    ASSERT_LT(looks, 100) << "reading never ends well";
+    const size_t n = found(*tier, "", ids, 0, {.deadline_ns = clock_.now_ns() + looks});
+    EXPECT_TRUE(n % kPagePositions == 0 || n == ids.size()) << n;
+    EXPECT_LE(n, static_cast<size_t>(looks) * kPagePositions) << "a page was begun behind the deadline";
+    n_partial += n > 0 && n < ids.size() ? 1 : 0;
+    longest = std::max(longest, n);
+  }
+  EXPECT_GT(n_partial, 0u);
+  EXPECT_EQ(found(*tier, "", ids, 70, {.deadline_ns = clock_.now_ns()}), 0u) << "there was no time at all";
+  EXPECT_EQ(tier->stats().quarantined, 0u);
+}
+
+TEST_P(KvTierLaws, AStopEndsReadingWithWhatWasReadWhole) {
+  const Tokens ids = random_tokens(5, 64 * 6 + 9);
+  const auto tier = open();
+  write(*tier, "", ids);
+  constexpr int64_t kFar = int64_t{1} << 60;  // a deadline, so that the clock is looked at
+  size_t n_partial = 0;
+  for (int at = 1; at <= 5; ++at) {
+    std::stop_source source;
+    std::atomic<int> looks{0};
+    clock_.when_looked_at([&] {
+      if (++looks == at) source.request_stop();
+    });
+    const size_t n = found(*tier, "", ids, 0, {.stop = source.get_token(), .deadline_ns = kFar});
+    clock_.when_looked_at({});
+    EXPECT_EQ(n % kPagePositions, 0u);
+    EXPECT_LT(n, ids.size());
+    n_partial += n > 0 ? 1 : 0;
+  }
+  EXPECT_GT(n_partial, 0u);
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_EQ(found(*tier, "", ids, 70, {.stop = stopped.get_token()}), 0u);
+  EXPECT_EQ(found(*tier, "", ids), ids.size()) << "and the next call reads all";
+}
+
+TEST_P(KvTierLaws, RowsOfOtherNamespacesAndComputationsAreNotFound) {
+  const Tokens ids = random_tokens(6, 130);
+  write(*open(), "alice", ids);
+  const auto other = open("another model");
+  EXPECT_EQ(found(*other, "alice", ids), 0u);
+  write(*other, "alice", TokenSpan(ids).first(70));
+  EXPECT_EQ(found(*other, "alice", ids), 70u);
+  EXPECT_EQ(found(*other, "bob", ids), 0u);
+}
+
+TEST_P(KvTierLaws, ADamagedPageIsRefusedAndTheSoundOnesBeforeItAreUsed) {
+  const Tokens ids = random_tokens(7, 256);
+  const auto tier = open();
+  write(*tier, "", ids);
+  place_->damage(128);
+  EXPECT_EQ(found(*tier, "", ids), 128u);
+  EXPECT_EQ(found(*tier, "", ids), 128u);
+  EXPECT_EQ(found(*tier, "", ids, 192), 64u) << "what lies behind the damage, once it was computed";
+}
+
+TEST_P(KvTierLaws, AFailingTierCostsReadingAndNothingElse) {
+  const Tokens a = random_tokens(8, 200), b = random_tokens(9, 200);
+  const auto tier = open();
+  write(*tier, "", a);
+  place_->set_failing(true);
+  const KvCacheEntry entry = fed(b);
+  EXPECT_EQ(found(*tier, "", a, 70), 0u);
+  tier->write_behind("", entry);
+  EXPECT_FALSE(tier->flush().ok());
+  EXPECT_FALSE(tier->stats().disabled_reason.empty());
+  EXPECT_GT(tier->stats().failures, 0u);
+  EXPECT_EQ(tier->stats().waiting, 0u) << "pages that nobody can write";
+  EXPECT_EQ(read_rows(entry), fresh_rows(layout_, b));
+  place_->set_failing(false);
+  clock_.advance(WriteBehind::kBackOffNs);
+  write(*tier, "", b);
+  EXPECT_TRUE(tier->stats().disabled_reason.empty());
+  EXPECT_EQ(found(*tier, "", b), b.size());
+}
+
+TEST_P(KvTierLaws, WithoutHeapMemoryReadingIsAMiss) {
+  const Tokens ids = random_tokens(10, 200);
+  const auto tier = open();
+  write(*tier, "", ids);
+  for (size_t n = 0;; ++n) {
+    KvCacheEntry entry = fed(TokenSpan(ids).first(30));
+    bool fired = false;
+    size_t added = 0;
+    {
+      const FailingNew fault(n);
+      added = tier->extend("", ids, entry);
+      fired = fault.has_failed();
+    }
+    ASSERT_EQ(entry.length(), 30 + added) << n;
+    ASSERT_EQ(read_rows(entry), fresh_rows(layout_, TokenSpan(ids).first(30 + added))) << n;
+    if (!fired) {
+      EXPECT_EQ(added, 170u);
+      break;
+    }
+  }
+}
+
+TEST_P(KvTierLaws, ThePoolTakesBackWhatWaits) {
+  KvPagePool small(layout_, 8 * layout_.page_bytes());
+  const auto tier = place_->open(fingerprint_of("model"), small, clock_);
+  for (uint64_t round = 0; round < 5; ++round) {
+    {
+      KvCacheEntry entry(small);
+      ASSERT_TRUE(feed(entry, random_tokens(100 + round, 512)).ok());
+      tier->write_behind("", entry);
+    }
+    EXPECT_EQ(tier->stats().waiting, 4u) << "half of the pool";
+    const Result<std::vector<KvPage>> all = small.allocate(8);
+    ASSERT_TRUE(all.ok()) << all.status().to_string();
+    EXPECT_EQ(tier->stats().waiting, 0u);
+  }
+  EXPECT_EQ(tier->stats().dropped, 5u * 8u);
+}
+
+TEST_P(KvTierLaws, ClearForgetsANamespaceAndNoOther) {
+  const Tokens ids = random_tokens(11, 130);
+  const auto tier = open();
+  write(*tier, "alice", ids);
+  write(*tier, "bob", ids);
+  tier->write_behind("alice", fed(random_tokens(12, 130)));
+  ASSERT_TRUE(tier->clear("alice").ok());
+  EXPECT_EQ(tier->stats().waiting, 0u);
+  EXPECT_EQ(found(*tier, "alice", ids), 0u);
+  EXPECT_EQ(found(*tier, "bob", ids), 130u);
+  write(*tier, "alice", TokenSpan(ids).first(64));
+  EXPECT_EQ(found(*tier, "alice", ids), 64u);
+}
+
+TEST_P(KvTierLaws, ThreadsMayDoEverythingAtOnce) {
+  const auto tier = open();
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < 15; ++i) {
+        const Tokens ids = random_tokens((t + i) % 5, 300);
+        const std::string name_space = (t + i) % 2 == 0 ? "alice" : "bob";
+        static_cast<void>(found(*tier, name_space, ids));
+        tier->write_behind(name_space, fed(ids));
+        if (i % 8 == 7) static_cast<void>(tier->clear(name_space));
+        if (i % 4 == 3) static_cast<void>(tier->flush());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  static_cast<void>(tier->flush());
+  EXPECT_EQ(tier->stats().failures, 0u);
+  EXPECT_EQ(tier->stats().quarantined, 0u);
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,75 @@
+// MemoryTier: a KvTier whose pages are records in a map, as they would be in a server's: the second implementation of
+// the interface, and a sketch of a remote one. Reading asks the server page by page; writing behind is WriteBehind's.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cache/tier/kv_tier.h"
+#include "cache/tier/write_behind.h"
+
+namespace ibid {
+
+// What stays when a tier goes, as a server does. Thread-safe.
+class RecordServer {
+ public:
+  struct Record {
+    Sha256Digest name_space{};
+    Tokens page_ids;
+    std::vector<std::byte> bytes;  // kv_page_file.h
+  };
+
+  std::atomic<bool> fails{false};  // it cannot be reached: every call of a tier fails
+
+  // The record behind `before` that begins with most of the ids; none: kNotFound.
+  Result<Record> get(const PageName& before, TokenSpan page_ids) const;
+  // Adds a record; those behind `before` that hold a beginning of its ids go.
+  Status put(const PageName& before, Record record);
+  Status erase(const Sha256Digest& name_space);
+  bool has(const PageName& before, TokenSpan page_ids) const;
+  size_t size() const;
+  // Flips a bit of the record's last byte, of each that begins at this position.
+  void damage(size_t first_position);
+
+ private:
+  mutable std::mutex mutex_;
+  std::multimap<PageName, Record> records_;
+};
+
+class MemoryTier : public KvTier, private PageSink {
+ public:
+  MemoryTier(const Fingerprint& fingerprint, RecordServer& server, KvPagePool& pool, Clock& clock,
+             std::unique_ptr<IdleTime> idle);
+
+  using KvTier::extend;
+  using KvTier::flush;
+  size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) override;
+  void write_behind(std::string_view name_space, const KvCacheEntry& entry) override;
+  Status flush(int64_t limit_ns) override { return writing_.flush(limit_ns); }
+  Status clear(std::string_view name_space) override;
+  KvTierStats stats() const override;
+
+ private:
+  std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen_); }
+  bool has(const PageName& before, TokenSpan page_ids) const override { return server_.has(before, page_ids); }
+  Status write(const WaitingPage& page, std::span<const std::byte> rows) override;
+  Status settle() override { return {}; }
+
+  KvPageIdentity identity_of(std::string_view name_space) const {
+    return {fingerprint_, digest_of_namespace(name_space)};
+  }
+
+  const Fingerprint fingerprint_;
+  RecordServer& server_;
+  KvPagePool& pool_;
+  Clock& clock_;
+  std::mutex pen_;
+  std::atomic<size_t> n_hits_{0}, n_misses_{0}, n_tokens_read_{0}, n_pages_read_{0}, n_written_{0}, n_failures_{0};
+  WriteBehind writing_;  // last: its thread uses the rest
+};
+
+}  // namespace ibid

@@ -1,0 +1,55 @@
+#include "cache/tier/page_name.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/cache/tiny_kv.h"
+
+namespace ibid {
+namespace {
+
+KvPageIdentity identity(std::string_view model, std::string_view name_space) {
+  return {FingerprintBuilder().add("test", model).finish(), digest_of_namespace(name_space)};
+}
+
+TEST(PageName, SaysWhoseTextAndAllOfIt) {
+  const Tokens ids = random_tokens(1, 64), others = random_tokens(2, 64);
+  PageNamer namer(first_half);
+  const PageName a = namer.first(identity("a", "")), b = namer.first(identity("b", ""));
+  std::set<PageName> names{a, b, namer.first(identity("a", "alice"))};
+  for (const PageName& before : {a, b}) {
+    for (const Tokens* page : {&ids, &others}) {
+      names.insert(namer.next(before, *page));
+      names.insert(namer.next(before, TokenSpan(*page).first(63)));
+      names.insert(namer.next(namer.next(before, ids), *page));
+    }
+  }
+  EXPECT_EQ(names.size(), 3u + 2 * 2 * 3);
+  EXPECT_EQ(PageNamer(first_half).next(a, ids), namer.next(a, ids));
+}
+
+TEST(PageName, TheRuleMakesTheName) {
+  PageNamer namer([](const Sha256Digest&) { return PageName(); });
+  EXPECT_EQ(namer.first(identity("a", "")), PageName());
+  EXPECT_EQ(namer.next(PageName(), Tokens{1}), PageName());
+}
+
+TEST(PageName, AFileNameIsReadBackAndNothingElseIsOne) {
+  PageNamer namer(first_half);
+  const PageName a = namer.first(identity("a", "")), b = namer.next(a, Tokens{1, 2});
+  const std::string name = page_file_name(a, b);
+  EXPECT_EQ(name.size(), 68u);
+  ASSERT_TRUE(parse_page_file_name(name).has_value());
+  EXPECT_EQ(*parse_page_file_name(name), std::pair(a, b));
+  for (size_t i = 0; i < name.size(); ++i) {
+    std::string other = name;
+    other[i] = 'G';
+    EXPECT_FALSE(parse_page_file_name(other).has_value()) << i;
+    EXPECT_FALSE(parse_page_file_name(name.substr(0, i)).has_value()) << i;
+  }
+  EXPECT_FALSE(parse_page_file_name(name + "x").has_value());
+}
+
+}  // namespace
+}  // namespace ibid
