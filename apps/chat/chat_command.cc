@@ -10,65 +10,86 @@
 namespace ibid {
 namespace {
 
-using C = Conversation;
+using A = AnswerCommands;
+using B = BranchCommands;
+using S = SettingCommands;
+using Next = Conversation::Next;
+
+// The commands of each kind as functions of a conversation.
+template <Next (A::*kCommand)(std::string_view)>
+Next answers(Conversation& conversation, std::string_view argument) {
+  return (conversation.answers().*kCommand)(argument);
+}
+template <Next (B::*kCommand)(std::string_view)>
+Next branches(Conversation& conversation, std::string_view argument) {
+  return (conversation.branches().*kCommand)(argument);
+}
+template <Next (S::*kCommand)(std::string_view)>
+Next settings(Conversation& conversation, std::string_view argument) {
+  return (conversation.settings().*kCommand)(argument);
+}
+Next leave(Conversation&, std::string_view) { return Next::kLeave; }
+
 constexpr size_t kText = ChatCommand::kText;
 constexpr size_t kHelpColumn = 20;
 
 constexpr std::array kCommands = {
-    ChatCommand{"/help", "/?", "[COMMAND]", "all commands, or more about one", "", 0, 1, &C::help},
+    ChatCommand{"/help", "/?", "[COMMAND]", "all commands, or more about one", "", 0, 1, settings<&S::help>},
     ChatCommand{"/regen", "", "", "another answer to the last message",
                 "The answer before stays as a branch. With a seed it is another answer, too:\n"
                 "turn T of a chat draws with SEED + 1000 (T - 1), its Kth other answer with\n"
                 "K more.",
-                0, 0, &C::regenerate},
+                0, 0, answers<&A::regenerate>},
     ChatCommand{"/edit", "", "[N] TEXT", "say TEXT in place of message N (your last one)",
-                "The conversation goes on from there; what came behind stays as a branch.", 1, kText, &C::edit},
+                "The conversation goes on from there; what came behind stays as a branch.", 1, kText,
+                answers<&A::edit>},
     ChatCommand{"/undo", "", "", "take the last change back, whatever it was",
                 "A message and its answer, /edit, /regen, /clear, /system, /choose, /goto,\n"
                 "/back, /pin, or a file of /read that waits. As often as you like.",
-                0, 0, &C::undo},
-    ChatCommand{"/redo", "", "", "what /undo took back comes again", "", 0, 0, &C::redo},
+                0, 0, branches<&B::undo>},
+    ChatCommand{"/redo", "", "", "what /undo took back comes again", "", 0, 0, branches<&B::redo>},
     ChatCommand{"/answers", "", "N TEXT", "N answers to TEXT, at most 16",
                 "They are computed side by side and shown one behind the other, each with its\n"
                 "seed. The conversation goes on with the first; the others are branches.",
-                2, kText, &C::several_answers},
-    ChatCommand{"/choose", "", "K", "go on with the Kth of these answers", "", 1, 1, &C::choose},
-    ChatCommand{"/fork", "", "", "mark this place for /back", "", 0, 0, &C::fork},
+                2, kText, answers<&A::several_answers>},
+    ChatCommand{"/choose", "", "K", "go on with the Kth of these answers", "", 1, 1, branches<&B::choose>},
+    ChatCommand{"/fork", "", "", "mark this place for /back", "", 0, 0, branches<&B::fork>},
     ChatCommand{"/back", "", "", "return to the last mark",
-                "What was said since stays as a branch.", 0, 0, &C::back},
+                "What was said since stays as a branch.", 0, 0, branches<&B::back>},
     ChatCommand{"/branches", "", "", "the other branches of this conversation",
                 "What /edit, /regen, /undo, /back and others leave behind. Each with its\n"
                 "number, its first message that differs from this branch, and its last words.\n"
                 "A kept conversation keeps them as well, a hundred of them.",
-                0, 0, &C::list_branches},
-    ChatCommand{"/goto", "", "N", "go on with branch N", "", 1, 1, &C::go_to},
-    ChatCommand{"/history", "", "[N]", "the messages with their numbers, or all of one", "", 0, 1, &C::history},
+                0, 0, branches<&B::list_branches>},
+    ChatCommand{"/goto", "", "N", "go on with branch N", "", 1, 1, branches<&B::go_to>},
+    ChatCommand{"/history", "", "[N]", "the messages with their numbers, or all of one", "", 0, 1,
+                settings<&S::history>},
     ChatCommand{"/read", "", "FILE [TEXT]", "a text file goes along with TEXT or your next message",
                 "In a message @FILE does the same. Names with blanks stand in double quotes:\n"
                 "/read \"my notes.txt\", @\"my notes.txt\". UTF-8, at most a million bytes.",
-                0, kText, &C::read},
+                0, kText, answers<&A::read>},
     ChatCommand{"/set", "", "[NAME VALUE]", "how answers are sampled: /set temperature 0.5",
                 "The names, values and ranges are the command line's. /set NAME shows one,\n"
                 "/set alone or /show all.",
-                0, kText, &C::set},
-    ChatCommand{"/show", "", "[NAME]", "how answers are sampled now", "", 0, 1, &C::show_settings},
+                0, kText, settings<&S::set>},
+    ChatCommand{"/show", "", "[NAME]", "how answers are sampled now", "", 0, 1, settings<&S::show_settings>},
     ChatCommand{"/when-full", "", "[POLICY]", "a full context: error, drop (old turns), cut",
                 "error: the message is refused. drop: the oldest turns go; the system message,\n"
                 "pinned messages and the newest turn stay, and what was there before stays as\n"
                 "a branch. cut: the middle of the newest message goes.",
-                0, 1, &C::when_full},
-    ChatCommand{"/pin", "", "N", "message N stays when old turns are dropped", "", 1, 1, &C::pin},
+                0, 1, settings<&S::when_full>},
+    ChatCommand{"/pin", "", "N", "message N stays when old turns are dropped", "", 1, 1, settings<&S::pin>},
     ChatCommand{"/system", "", "[TEXT|none]", "show the system message, or begin anew with TEXT", "", 0, kText,
-                &C::system},
+                branches<&B::system>},
     ChatCommand{"/clear", "", "", "begin anew, with the same system message",
-                "Asks where a kept conversation goes.", 0, 0, &C::clear},
+                "Asks where a kept conversation goes.", 0, 0, branches<&B::clear>},
     ChatCommand{"/save", "", "NAME", "keep this conversation; --resume NAME goes on with it",
                 "Of one that is kept already, a copy. `ibid sessions` lists, shows, exports,\n"
                 "renames and deletes what is kept.",
-                1, kText, &C::keep_as},
-    ChatCommand{"/model", "", "", "what runs here", "", 0, 0, &C::show_model},
-    ChatCommand{"/stats", "", "", "tokens, times and memory so far", "", 0, 0, &C::show_stats},
-    ChatCommand{"/exit", "/quit", "", "leave (or Ctrl-D)", "", 0, 0, &C::leave},
+                1, kText, branches<&B::keep_as>},
+    ChatCommand{"/model", "", "", "what runs here", "", 0, 0, settings<&S::show_model>},
+    ChatCommand{"/stats", "", "", "tokens, times and memory so far", "", 0, 0, settings<&S::show_stats>},
+    ChatCommand{"/exit", "/quit", "", "leave (or Ctrl-D)", "", 0, 0, leave},
 };
 
 std::string usage_of(const ChatCommand& command) {

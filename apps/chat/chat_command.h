@@ -22,7 +22,7 @@ struct ChatCommand {
   size_t min_words = 0;
   size_t max_words = 0;        // kText: the rest of the line is text
   // The words are as many as allowed.
-  Conversation::Next (Conversation::*run)(std::string_view argument);
+  Conversation::Next (*run)(Conversation& conversation, std::string_view argument);
 
   static constexpr size_t kText = SIZE_MAX;
 };

@@ -1,4 +1,5 @@
-// The commands that show something, or that say how the next answers come about.
+#include "apps/chat/setting_commands.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -7,7 +8,6 @@
 
 #include "apps/chat/chat_command.h"
 #include "apps/chat/command_words.h"
-#include "apps/chat/conversation.h"
 #include "apps/chat/sampling_options.h"
 #include "apps/chat/when_full.h"
 #include "apps/sessions/message_text.h"
@@ -38,7 +38,7 @@ std::string in_lines(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-Conversation::Next Conversation::help(std::string_view argument) {
+SettingCommands::Next SettingCommands::help(std::string_view argument) {
   if (argument.empty()) {
     note(help_of_all_commands());
     return Next::kGoOn;
@@ -49,7 +49,7 @@ Conversation::Next Conversation::help(std::string_view argument) {
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::history(std::string_view argument) {
+SettingCommands::Next SettingCommands::history(std::string_view argument) {
   if (argument.empty()) {
     for (size_t i = 0; i < messages().size(); ++i) {
       const std::string start = std::to_string(i) + "  " + std::string(role_of(messages()[i])) + ": ";
@@ -67,7 +67,7 @@ Conversation::Next Conversation::history(std::string_view argument) {
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::pin(std::string_view argument) {
+SettingCommands::Next SettingCommands::pin(std::string_view argument) {
   const std::optional<size_t> message = leading_number(argument);
   if (!message) {
     note("/pin N: the number of a message (/history shows them)");
@@ -77,36 +77,16 @@ Conversation::Next Conversation::pin(std::string_view argument) {
   Status status = pinned.status();
   if (status.ok()) status = pinned->pin(*message);
   if (!status.ok()) {
-    fail(status);
+    state_.fail(status);
     return Next::kGoOn;
   }
-  branches_.replace(*std::move(pinned), "/pin");
+  state_.branches.replace(*std::move(pinned), "/pin");
   note("message " + std::to_string(*message) + " stays when old turns are dropped");
-  save();
+  state_.save();
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::read(std::string_view argument) {
-  if (argument.empty()) {
-    for (const AttachedFile& file : attached_) note(file.path + " goes along with your next message");
-    note("/read FILE [TEXT]: the file goes along with TEXT, or with your next message");
-    return Next::kGoOn;
-  }
-  const FirstWord word = take_word(argument);
-  Result<AttachedFile> file = read_attached_file(now().engine()->files(), word.word);
-  if (!file.ok()) {
-    note(file.status().message());
-    return Next::kGoOn;
-  }
-  const size_t n_tokens = now().count_tokens(file->text);
-  attached_.push_back(*std::move(file));
-  if (!word.rest.empty()) return message(word.rest);
-  note(word.word + ": " + std::to_string(attached_.back().text.size()) + " bytes, " + std::to_string(n_tokens) +
-       " tokens, go along with your next message");
-  return Next::kGoOn;
-}
-
-Conversation::Next Conversation::set(std::string_view argument) {
+SettingCommands::Next SettingCommands::set(std::string_view argument) {
   const size_t end = std::min(argument.find_first_of(" \t=\n"), argument.size());
   const std::string_view name = argument.substr(0, end);
   std::string_view value = trimmed(argument.substr(end));
@@ -120,37 +100,37 @@ Conversation::Next Conversation::set(std::string_view argument) {
   if (option == nullptr) {
     note("'" + std::string(name) + "' is no setting (/set lists them; /when-full, /system are commands)");
   } else if (value.empty()) {
-    note(option->name() + " " + option->get(turn_options_) + ": " + option->help);
-  } else if (const Status status = apply_sampling(turn_options_, name, value); !status.ok()) {
+    note(option->name() + " " + option->get(state_.turn_options) + ": " + option->help);
+  } else if (const Status status = apply_sampling(state_.turn_options, name, value); !status.ok()) {
     note(status.message());
   } else {
-    note(option->name() + " " + option->get(turn_options_) + " from the next answer on");
+    note(option->name() + " " + option->get(state_.turn_options) + " from the next answer on");
   }
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::show_settings(std::string_view argument) {
+SettingCommands::Next SettingCommands::show_settings(std::string_view argument) {
   const SamplingOption* option = find_sampling_option(argument);
   if (argument.empty()) {
     list_settings();
   } else if (option == nullptr) {
     note("'" + std::string(argument) + "' is no setting (/show lists them)");
   } else {
-    note(option->name() + " " + option->get(turn_options_) + ": " + option->help);
+    note(option->name() + " " + option->get(state_.turn_options) + ": " + option->help);
   }
   return Next::kGoOn;
 }
 
-void Conversation::list_settings() {
+void SettingCommands::list_settings() {
   std::vector<std::string> parts;
   for (const SamplingOption& option : sampling_options()) {
-    parts.push_back(option.name() + " " + option.get(turn_options_));
+    parts.push_back(option.name() + " " + option.get(state_.turn_options));
   }
   parts.push_back("when-full " + std::string(when_full_name(now().when_full())));
   note(in_lines(parts));
 }
 
-Conversation::Next Conversation::when_full(std::string_view argument) {
+SettingCommands::Next SettingCommands::when_full(std::string_view argument) {
   if (argument.empty()) {
     note("when the context is full: " + std::string(when_full_name(now().when_full())));
     note("error: the message is refused; drop: the oldest turns go; cut: the middle of\nthe message goes");
@@ -162,15 +142,15 @@ Conversation::Next Conversation::when_full(std::string_view argument) {
     return Next::kGoOn;
   }
   if (const Status status = now().set_when_full(*policy); !status.ok()) {
-    fail(status);
+    state_.fail(status);
     return Next::kGoOn;
   }
   note("when the context is full: " + std::string(argument));
-  save();
+  state_.save();
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::show_model(std::string_view) {
+SettingCommands::Next SettingCommands::show_model(std::string_view) {
   const Engine& engine = *now().engine();
   const KvLayout& layout = engine.model().kv_layout();
   constexpr std::array<const char*, 3> kNames = {"f32", "f16", "int8"};
@@ -182,7 +162,7 @@ Conversation::Next Conversation::show_model(std::string_view) {
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::show_stats(std::string_view) {
+SettingCommands::Next SettingCommands::show_stats(std::string_view) {
   const Usage& usage = now().usage();
   const Timings& last = now().timings();
   Engine& engine = *now().engine();
@@ -200,7 +180,7 @@ Conversation::Next Conversation::show_stats(std::string_view) {
   return Next::kGoOn;
 }
 
-void Conversation::show_last_exchange() {
+void SettingCommands::show_last_exchange() {
   constexpr size_t kQuestion = 2 * kLineColumns, kAnswer = 5 * kLineColumns;
   const size_t question = last_from(messages(), Role::kUser);
   if (question == messages().size()) return;

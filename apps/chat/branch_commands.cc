@@ -1,9 +1,9 @@
-// The commands that go to another place of the conversation, or begin a new one.
+#include "apps/chat/branch_commands.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "apps/chat/command_words.h"
-#include "apps/chat/conversation.h"
 #include "apps/sessions/message_text.h"
 
 namespace ibid {
@@ -26,60 +26,60 @@ std::string line_of(const Branches::View& view) {
 
 }  // namespace
 
-Conversation::Next Conversation::undo(std::string_view) {
-  if (!attached_.empty()) {
-    note(attached_.back().path + " no longer goes along with your next message");
-    attached_.pop_back();
+BranchCommands::Next BranchCommands::undo(std::string_view) {
+  if (!state_.attached.empty()) {
+    note(state_.attached.back().path + " no longer goes along with your next message");
+    state_.attached.pop_back();
     return Next::kGoOn;
   }
-  const Result<std::string> undone = branches_.undo();
+  const Result<std::string> undone = state_.branches.undo();
   if (!undone.ok()) {
     note(undone.status().message());
     return Next::kGoOn;
   }
   note("taken back: " + *undone + "; " + counted(messages().size(), "message") + " now (/redo brings it again)");
-  save();
+  state_.save();
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::redo(std::string_view) {
-  const Result<std::string> redone = branches_.redo();
+BranchCommands::Next BranchCommands::redo(std::string_view) {
+  const Result<std::string> redone = state_.branches.redo();
   if (!redone.ok()) {
     note(redone.status().message());
     return Next::kGoOn;
   }
   note("there again: " + *redone + "; " + counted(messages().size(), "message") + " now");
-  save();
+  state_.save();
   return Next::kGoOn;
 }
 
-void Conversation::go(Branches::Place place, const std::string& what, const std::string& words) {
-  if (const Status status = branches_.go(place, what); !status.ok()) return fail(status);
+void BranchCommands::go(Branches::Place place, const std::string& what, const std::string& words) {
+  if (const Status status = state_.branches.go(place, what); !status.ok()) return state_.fail(status);
   note(words + ", with " + counted(messages().size(), "message"));
-  save();
+  state_.save();
 }
 
-Conversation::Next Conversation::choose(std::string_view argument) {
+BranchCommands::Next BranchCommands::choose(std::string_view argument) {
   const std::optional<size_t> answer = leading_number(argument);
   if (!answer || *answer == 0) {
     note("/choose K: the number of an answer");
-  } else if (*answer > answers_.size()) {
-    note(answers_.empty() ? "there are no answers to choose from: /answers N TEXT asks for some"
+  } else if (*answer > state_.answers.size()) {
+    note(state_.answers.empty() ? "there are no answers to choose from: /answers N TEXT asks for some"
                           : "there is no answer " + std::to_string(*answer) + " to choose, there are " +
-                                std::to_string(answers_.size()));
+                                std::to_string(state_.answers.size()));
   } else {
-    go(answers_[*answer - 1], "/choose", "the conversation goes on with answer " + std::to_string(*answer));
+    go(state_.answers[*answer - 1], "/choose", "the conversation goes on with answer " + std::to_string(*answer));
   }
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::fork(std::string_view) {
-  forks_.push_back(branches_.here());
+BranchCommands::Next BranchCommands::fork(std::string_view) {
+  forks_.push_back(state_.branches.here());
   note("/back returns to this place; what is said until then stays as a branch (/branches)");
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::back(std::string_view) {
+BranchCommands::Next BranchCommands::back(std::string_view) {
   if (forks_.empty()) {
     note("there is no place to return to: /fork marks one");
     return Next::kGoOn;
@@ -90,17 +90,17 @@ Conversation::Next Conversation::back(std::string_view) {
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::list_branches(std::string_view) {
-  const std::vector<Branches::View> others = branches_.others();
+BranchCommands::Next BranchCommands::list_branches(std::string_view) {
+  const std::vector<Branches::View> others = state_.branches.others();
   if (others.empty()) note("there is no other branch: what /edit, /regen, /undo and others leave behind is one");
   for (const Branches::View& view : others) note(line_of(view));
   if (!others.empty()) note("this one has " + counted(messages().size(), "message") + "; /goto N takes another");
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::go_to(std::string_view argument) {
+BranchCommands::Next BranchCommands::go_to(std::string_view argument) {
   const std::optional<size_t> number = leading_number(argument);
-  const std::vector<Branches::View> others = branches_.others();
+  const std::vector<Branches::View> others = state_.branches.others();
   const bool is_there = number && argument.empty() &&
                         std::any_of(others.begin(), others.end(),
                                     [&](const Branches::View& view) { return view.number == *number; });
@@ -114,14 +114,14 @@ Conversation::Next Conversation::go_to(std::string_view argument) {
 
 // --- beginning anew
 
-bool Conversation::make_way() {
-  if (!kept_ || n_turns(messages()) == 0 || !ask_person_) return true;
-  const std::string proposed = free_name_like(kept_->files(), kept_->name());
-  const std::string question = "'" + kept_->name() + "' holds " + counted(messages().size(), "message") +
+bool BranchCommands::make_way() {
+  if (!state_.kept || n_turns(messages()) == 0 || !state_.ask_person) return true;
+  const std::string proposed = free_name_like(state_.kept->files(), state_.kept->name());
+  const std::string question = "'" + state_.kept->name() + "' holds " + counted(messages().size(), "message") +
                                ". Keep them under which name?\nEnter: '" + proposed +
                                "'   -: as a branch of the new one   Ctrl-C: change nothing";
   for (;;) {
-    const std::optional<std::string> line = ask_person_(question);
+    const std::optional<std::string> line = state_.ask_person(question);
     if (!line) {
       note("nothing has changed");
       return false;
@@ -129,7 +129,7 @@ bool Conversation::make_way() {
     const std::string answer(trimmed(*line));
     if (answer == "-") return true;
     const std::string name = answer.empty() ? proposed : answer;
-    const Status status = kept_->move_to(name, branches_);
+    const Status status = state_.kept->move_to(name, state_.branches);
     if (status.ok()) {
       note("what was said until now is kept as '" + name + "'");
       return true;
@@ -137,34 +137,34 @@ bool Conversation::make_way() {
     note(status.message());
     if (status.code() != ErrorCode::kInvalidArgument && status.code() != ErrorCode::kDuplicate &&
         status.code() != ErrorCode::kBusy) {
-      any_failed_ = true;
+      state_.any_failed = true;
       return false;
     }
   }
 }
 
-Conversation::Next Conversation::begin_anew(const std::function<Status(ChatSession&)>& change, const std::string& what,
-                                            const std::string& words) {
+BranchCommands::Next BranchCommands::begin_anew(const std::function<Status(ChatSession&)>& change,
+                                                const std::string& what, const std::string& words) {
   Result<ChatSession> fresh = now().fork();
   Status status = fresh.status();
   if (status.ok()) status = change(*fresh);
   if (!status.ok()) {
-    fail(status);
+    state_.fail(status);
     return Next::kGoOn;
   }
   if (!make_way()) return Next::kGoOn;
-  branches_.replace(*std::move(fresh), what);
+  state_.branches.replace(*std::move(fresh), what);
   note(words);
-  save();
+  state_.save();
   return Next::kGoOn;
 }
 
-Conversation::Next Conversation::clear(std::string_view) {
+BranchCommands::Next BranchCommands::clear(std::string_view) {
   return begin_anew([](ChatSession& session) { return session.reset(); }, "/clear",
                     "a new conversation (/undo returns to the old one)");
 }
 
-Conversation::Next Conversation::system(std::string_view argument) {
+BranchCommands::Next BranchCommands::system(std::string_view argument) {
   if (argument.empty()) {
     const bool has_one = !messages().empty() && is_from(messages()[0], Role::kSystem);
     note(has_one ? text_of(messages()[0]) : "there is no system message");
@@ -177,14 +177,14 @@ Conversation::Next Conversation::system(std::string_view argument) {
                                  : "a new conversation with this system message (/undo returns to the old one)");
 }
 
-Conversation::Next Conversation::keep_as(std::string_view argument) {
+BranchCommands::Next BranchCommands::keep_as(std::string_view argument) {
   const std::string name(argument);
-  if (!files_.ok()) {
-    note(files_.status().message());
+  if (!state_.files.ok()) {
+    note(state_.files.status().message());
     return Next::kGoOn;
   }
-  Result<KeptConversation> taken = KeptConversation::take(*files_, name);
-  if (kept_ && kept_->name() == name) {
+  Result<KeptConversation> taken = KeptConversation::take(*state_.files, name);
+  if (state_.kept && state_.kept->name() == name) {
     note("it is kept as '" + name + "' already, after every turn");
     return Next::kGoOn;
   }
@@ -196,19 +196,19 @@ Conversation::Next Conversation::keep_as(std::string_view argument) {
     note(status.message());
     return Next::kGoOn;
   }
-  if (kept_) {
-    if (const Status copied = now().save(files_->path(name)); !copied.ok()) {
-      fail(copied);
+  if (state_.kept) {
+    if (const Status copied = now().save(state_.files->path(name)); !copied.ok()) {
+      state_.fail(copied);
     } else {
-      note("a copy is kept as '" + name + "'; this conversation goes on as '" + kept_->name() + "'");
+      note("a copy is kept as '" + name + "'; this conversation goes on as '" + state_.kept->name() + "'");
     }
     return Next::kGoOn;
   }
-  kept_.emplace(*std::move(taken));
-  branches_.mark_changed();
-  if (const Status saved = kept_->save(branches_); !saved.ok()) {
-    kept_.reset();
-    fail(saved);
+  state_.kept.emplace(*std::move(taken));
+  state_.branches.mark_changed();
+  if (const Status saved = state_.kept->save(state_.branches); !saved.ok()) {
+    state_.kept.reset();
+    state_.fail(saved);
   } else {
     note("kept from now on, after every turn: `ibid chat --resume " +
          (name.find(' ') == std::string::npos ? name : "'" + name + "'") + "` goes on with it");

@@ -1,0 +1,256 @@
+#include "apps/chat/answer_commands.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "apps/chat/answers_on_screen.h"
+#include "apps/chat/command_words.h"
+#include "apps/chat/interrupt.h"
+#include "apps/chat/turn_seeds.h"
+#include "apps/sessions/message_text.h"
+
+namespace ibid {
+namespace {
+
+// What the template writes around a message, generously, in tokens.
+constexpr size_t kAroundAMessage = 256;
+
+}  // namespace
+
+// What a person typed: with the files that it names, and those that wait.
+AnswerCommands::Next AnswerCommands::message(std::string_view text) {
+  Result<MessageWithFiles> message = find_attached_files(now().engine()->files(), text);
+  if (!message.ok()) {
+    note(message.status().message() + "; nothing was sent");
+    return Next::kGoOn;
+  }
+  message->files.insert(message->files.begin(), state_.attached.begin(), state_.attached.end());
+  for (const AttachedFile& file : message->files) {
+    note(file.path + " goes along (" + std::to_string(file.text.size()) + " bytes, " +
+         std::to_string(now().count_tokens(file.text)) + " tokens)");
+  }
+  bool said = false;
+  const Next next = say(message_with_files(*message), "the last message and its answer", said);
+  if (said) state_.attached.clear();
+  return next;
+}
+
+AnswerCommands::Next AnswerCommands::say(const std::string& text, const std::string& what, bool& said) {
+  const size_t n_before = messages().size();
+  std::optional<ChatSession> before = copy_if_room_is_short(text.size());
+  keep_question(text);
+  bool interrupted = false;
+  const std::optional<Turn> turn =
+      answer(n_before, 0, [&](const TurnOptions& options, const TurnCallback& show) {
+        return now().send(text, options, show);
+      }, interrupted);
+  said = turn.has_value();
+  if (said && turn->left_out.any() && before) {
+    state_.branches.was_rewritten(*std::move(before), what);
+  } else if (said && !what.empty()) {
+    state_.branches.has_grown(n_before, what);
+  }
+  state_.save();
+  return interrupted ? Next::kInterrupted : Next::kGoOn;
+}
+
+std::optional<Turn> AnswerCommands::answer(size_t question, size_t attempt, const AskModel& ask, bool& interrupted) {
+  InterruptScope interrupt;
+  TurnOptions options = options_of(question, attempt);
+  options.stop = interrupt.token();
+  bool separated = state_.commands || n_answers_shown_ == 0;
+  const size_t n_before = n_turns_before(question);
+  state_.screen.wait("reading");
+  Result<Turn> turn = ask(options, [&](const TurnEvent& event) {
+    // From a pipe an empty line stands between two answers, for an answer may have several lines.
+    if (event.kind == TurnEvent::Kind::kText && !std::exchange(separated, true)) {
+      state_.screen.show({.kind = TurnEvent::Kind::kText, .text = "\n"});
+    }
+    state_.screen.show(event);
+  });
+  interrupted = interrupt.interrupted();
+  if (!turn.ok()) {
+    fail_turn(turn.status());
+    return std::nullopt;
+  }
+  ++n_answers_shown_;
+  state_.screen.finish(*turn, n_before + 1, options.max_tokens);
+  if (turn->lost_prefix) note(turn->lost_prefix->to_string());
+  if (state_.verbose) note(rates_line(*turn));
+  return *std::move(turn);
+}
+
+TurnOptions AnswerCommands::options_of(size_t question, size_t attempt) const {
+  TurnOptions options = state_.turn_options;
+  if (options.sampler.seed) *options.sampler.seed += kSeedsOfATurn * n_turns_before(question) + attempt;
+  return options;
+}
+
+size_t AnswerCommands::n_turns_before(size_t message) const {
+  size_t n = 0;
+  for (size_t i = 0; i < std::min(message, messages().size()); ++i) {
+    n += is_from(messages()[i], Role::kAssistant) ? 1 : 0;
+  }
+  return n;
+}
+
+// Another one than any answer that is known to it has had.
+size_t AnswerCommands::next_attempt(size_t question) {
+  if (!state_.turn_options.sampler.seed) return 0;
+  size_t attempt = state_.branches.n_answers_to(question + 1);
+  if (attempted_question_ == question) attempt = std::max(attempt, last_attempt_ + 1);
+  attempted_question_ = question;
+  last_attempt_ = attempt;
+  return attempt;
+}
+
+std::optional<ChatSession> AnswerCommands::copy_if_room_is_short(size_t n_bytes) {
+  const ChatSession& session = state_.branches.now();
+  // A token has at least a byte.
+  if (session.ids().size() + n_bytes + kAroundAMessage <= session.engine()->max_seq_len()) return std::nullopt;
+  Result<ChatSession> copy = session.fork();
+  if (!copy.ok()) return std::nullopt;
+  return *std::move(copy);
+}
+
+// --- other answers
+
+AnswerCommands::Next AnswerCommands::regenerate(std::string_view) {
+  if (messages().empty()) {
+    note("there is nothing to answer yet");
+    return Next::kGoOn;
+  }
+  bool interrupted = false;
+  if (is_from(messages().back(), Role::kUser)) {
+    const size_t n_before = messages().size();
+    if (answer(n_before - 1, 0, [&](const TurnOptions& options, const TurnCallback& show) {
+          return now().answer(options, show);
+        }, interrupted)) {
+      state_.branches.has_grown(n_before, "the answer");
+      state_.save();
+    }
+    return interrupted ? Next::kInterrupted : Next::kGoOn;
+  }
+  const size_t question = last_from(messages(), Role::kUser);
+  Result<ChatSession> next = now().fork();
+  if (!next.ok()) {
+    state_.fail(next.status());
+    return Next::kGoOn;
+  }
+  if (answer(question, next_attempt(question), [&](const TurnOptions& options, const TurnCallback& show) {
+        return next->regenerate(options, show);
+      }, interrupted)) {
+    state_.branches.replace(*std::move(next), "/regen");
+    state_.save();
+  }
+  return interrupted ? Next::kInterrupted : Next::kGoOn;
+}
+
+// "[N] TEXT"; without N the last user message is meant.
+AnswerCommands::Next AnswerCommands::edit(std::string_view argument) {
+  size_t message = last_from(messages(), Role::kUser);
+  std::string_view text = argument;
+  if (const std::optional<size_t> number = leading_number(text); number) {
+    message = *number;
+  } else {
+    text = argument;
+  }
+  if (message >= messages().size() || !is_from(messages()[message], Role::kUser)) {
+    note("there is no message of yours with this number (/history shows them)");
+    return Next::kGoOn;
+  }
+  if (text.empty()) {
+    note("/edit [N] TEXT: what to say in its place (/history shows the numbers)");
+    return Next::kGoOn;
+  }
+  // What comes behind the message stays as a branch, and is in its file before this one's is written over.
+  Branches& branches = state_.branches;
+  if (const Status status = branches.go({branches.here().branch, message}, "/edit"); !status.ok()) {
+    state_.fail(status);
+    return Next::kGoOn;
+  }
+  state_.save();
+  bool said = false;
+  const Next next = say(std::string(text), "", said);
+  if (!said) {
+    state_.branches.take_back();
+    state_.save();
+  }
+  return next;
+}
+
+AnswerCommands::Next AnswerCommands::several_answers(std::string_view argument) {
+  const std::optional<size_t> n = leading_number(argument);
+  if (!n || argument.empty()) {
+    note("/answers N TEXT: how many, and the message");
+    return Next::kGoOn;
+  }
+  const size_t n_before = messages().size();
+  const std::string text(argument);
+  std::optional<ChatSession> before = copy_if_room_is_short(text.size());
+  keep_question(text);
+  InterruptScope interrupt;
+  TurnOptions options = options_of(n_before, 0);
+  options.stop = interrupt.token();
+  if (!options.sampler.seed) options.sampler.seed = std::random_device()();
+  AnswersOnScreen shown(state_.screen, std::min(*n, ChatSession::kMaxAnswers), options, n_turns(messages()) + 1);
+  const Result<std::vector<Turn>> turns =
+      now().send_for_answers(text, *n, options, [&](size_t i, const TurnEvent& event) { shown.hear(i, event); });
+  if (!turns.ok()) {
+    shown.give_up();
+    fail_turn(turns.status());
+  } else {
+    if ((*turns)[0].left_out.any() && before) {
+      state_.branches.was_rewritten(*std::move(before), "/answers");
+    } else {
+      state_.branches.has_grown(n_before, "/answers");
+    }
+    state_.answers = {state_.branches.here()};
+    for (size_t i = 1; i < turns->size(); ++i) {
+      Result<ChatSession> other = now().choose(i).ok() ? now().fork() : Status(ErrorCode::kOutOfMemory, "");
+      if (other.ok()) state_.answers.push_back({state_.branches.add(*std::move(other)), SIZE_MAX});
+    }
+    (void)now().choose(0);
+    if (turns->size() > 1) note("the conversation goes on with answer 1; /choose K takes another");
+  }
+  state_.save();
+  return interrupt.interrupted() ? Next::kInterrupted : Next::kGoOn;
+}
+
+// --- files, and the file of the conversation
+
+AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
+  if (argument.empty()) {
+    for (const AttachedFile& file : state_.attached) note(file.path + " goes along with your next message");
+    note("/read FILE [TEXT]: the file goes along with TEXT, or with your next message");
+    return Next::kGoOn;
+  }
+  const FirstWord word = take_word(argument);
+  Result<AttachedFile> file = read_attached_file(now().engine()->files(), word.word);
+  if (!file.ok()) {
+    note(file.status().message());
+    return Next::kGoOn;
+  }
+  const size_t n_tokens = now().count_tokens(file->text);
+  state_.attached.push_back(*std::move(file));
+  if (!word.rest.empty()) return message(word.rest);
+  note(word.word + ": " + std::to_string(state_.attached.back().text.size()) + " bytes, " + std::to_string(n_tokens) +
+       " tokens, go along with your next message");
+  return Next::kGoOn;
+}
+
+void AnswerCommands::keep_question(const std::string& text) {
+  if (!state_.kept) return;
+  // What is wrong with the text, the turn itself will say; what is wrong with the file, the save behind it.
+  Result<ChatSession> copy = now().fork();
+  if (!copy.ok() || !copy->append(make_message(Role::kUser, text)).ok()) return;
+  (void)state_.kept->save_question(*copy);
+}
+
+void AnswerCommands::fail_turn(const Status& status) {
+  if (status.code() == ErrorCode::kCancelled) return note("stopped before the first word; nothing has changed");
+  state_.fail(status);
+}
+
+}  // namespace ibid
