@@ -17,6 +17,9 @@ class TerminalModesTest : public testing::Test {
     close(far_end_);
   }
 
+  // Whoever started the tests may have had it ignored, as a shell does for what it runs in the background.
+  static void heed_interrupts() { signal(SIGINT, SIG_DFL); }
+
   int terminal_ = -1, far_end_ = -1;
 };
 using TerminalModesDeathTest = TerminalModesTest;
@@ -24,6 +27,7 @@ using TerminalModesDeathTest = TerminalModesTest;
 TEST_F(TerminalModesDeathTest, ACtrlCThatComesAfterTheAnswerIsIgnoredOnceInEachMode) {
   EXPECT_EXIT(
       {
+        heed_interrupts();
         TerminalModes modes(terminal_, terminal_);
         modes.set(TerminalMode::kAnswering);
         raise(SIGINT);
@@ -38,6 +42,7 @@ TEST_F(TerminalModesDeathTest, ACtrlCThatComesAfterTheAnswerIsIgnoredOnceInEachM
 TEST_F(TerminalModesDeathTest, TheSecondOneEndsTheProcess) {
   EXPECT_EXIT(
       {
+        heed_interrupts();
         TerminalModes modes(terminal_, terminal_);
         modes.set(TerminalMode::kAnswering);
         raise(SIGINT);
@@ -50,6 +55,7 @@ TEST_F(TerminalModesDeathTest, TheSecondOneEndsTheProcess) {
 TEST_F(TerminalModesDeathTest, OneFromOutsideWhileALineIsTypedEndsTheProcess) {
   EXPECT_EXIT(
       {
+        heed_interrupts();
         TerminalModes modes(terminal_, terminal_);
         modes.set(TerminalMode::kTyping);
         raise(SIGINT);
