@@ -197,7 +197,7 @@ class Builder : public SaxErrors {
 // Runs one pass over the whole text.
 template <typename Pass>
 Status run_pass(std::string_view text, Pass& pass) {
-  const bool ok = nlohmann::json::sax_parse(text.begin(), text.end(), &pass);
+  const bool ok = Json::sax_parse(text.begin(), text.end(), &pass);
   CHECK(ok == pass.status().ok()) << pass.status().message();
   return pass.status();
 }

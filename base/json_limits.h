@@ -11,12 +11,24 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_fwd.h"
 #include "base/result.h"
 
+namespace ibid {
+
+// The object of Json: keys and values in the order in which they came.
+template <class Key, class Value, class IgnoredLess, class Allocator>
+struct JsonObject : nlohmann::ordered_map<Key, Value, IgnoredLess, Allocator> {
+  using nlohmann::ordered_map<Key, Value, IgnoredLess, Allocator>::ordered_map;
+};
+
+}  // namespace ibid
+
 // nlohmann's own destructor first lists all children on the heap. So without memory it cannot give memory back, and
-// std::bad_alloc in a destructor ends the process. This one recurses, as the copy constructor does.
+// std::bad_alloc in a destructor ends the process. This one recurses, as the copy constructor does. It is written for
+// our own type: nobody else can have instantiated it before.
 template <>
-inline void nlohmann::ordered_json::json_value::destroy(value_t type) {
+inline void ibid::Json::json_value::destroy(value_t type) {
   switch (type) {
     case value_t::object: delete object; break;
     case value_t::array: delete array; break;
@@ -27,9 +39,6 @@ inline void nlohmann::ordered_json::json_value::destroy(value_t type) {
 }
 
 namespace ibid {
-
-// Objects keep the order of their keys: templates and tool arguments depend on it.
-using Json = nlohmann::ordered_json;
 
 // What a JsonLimits may ask for: writing, copying and destroying a DOM recurse once per level.
 inline constexpr size_t kMaxJsonDepth = 1000;

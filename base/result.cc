@@ -1,5 +1,8 @@
 #include "base/result.h"
 
+#include <cstdio>
+#include <cstdlib>
+
 namespace ibid {
 
 std::string_view error_code_name(ErrorCode code) {
@@ -52,6 +55,11 @@ std::string Status::to_string() const {
   std::string text(error_code_name(code_));
   if (!message_.empty()) text += ": " + message_;
   return text;
+}
+
+void Status::misused(const char* how) const {
+  std::fprintf(stderr, "ibid::Result: %s: %s\n", how, message_.c_str());
+  std::abort();
 }
 
 }  // namespace ibid

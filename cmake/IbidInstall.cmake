@@ -1,21 +1,59 @@
-# The installed package: find_package(ibid), then link ibid::ibid (all of it) or one layer (ibid::cache).
+# What users link: ibid::ibid, a static library (the default) or a shared one that shows the names of include/ibid and no
+# others. By find_package(ibid), find_package(ibid COMPONENTS shared), pkg-config, or add_subdirectory.
 include(CMakePackageConfigHelpers)
 
-get_property(ibid_layers GLOBAL PROPERTY IBID_LAYERS)
-add_library(ibid_all INTERFACE)
-add_library(ibid::ibid ALIAS ibid_all)
-set_target_properties(ibid_all PROPERTIES EXPORT_NAME ibid)
-target_link_libraries(ibid_all INTERFACE ${ibid_layers})
-install(TARGETS ibid_all EXPORT ibidTargets)
+option(IBID_SHARED "ibid::ibid of add_subdirectory is the shared library" OFF)
 
-get_property(IBID_FIND_DEPENDENCIES GLOBAL PROPERTY IBID_DEPENDENCIES)
-list(REMOVE_DUPLICATES IBID_FIND_DEPENDENCIES)
-list(JOIN IBID_FIND_DEPENDENCIES "\n" IBID_FIND_DEPENDENCIES)
+get_property(ibid_layers GLOBAL PROPERTY IBID_LAYERS)
+set(ibid_objects)
+foreach(layer IN LISTS ibid_layers)
+  list(APPEND ibid_objects $<TARGET_OBJECTS:${layer}>)
+endforeach()
+
+function(ibid_public_library target type)
+  add_library(${target} ${type} ${ibid_objects})
+  add_library(ibid::${target} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ibid LINKER_LANGUAGE CXX)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  target_link_libraries(${target} PRIVATE OpenSSL::Crypto Threads::Threads xxhash ${CMAKE_DL_LIBS})
+  if(IBID_SANITIZE)
+    target_link_options(${target} PUBLIC -fsanitize=${IBID_SANITIZE})
+  endif()
+  install(TARGETS ${target} EXPORT ${target}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT ${target} NAMESPACE ibid:: FILE ${target}.cmake DESTINATION ${ibid_package_dir})
+endfunction()
+
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(Threads REQUIRED)
 set(ibid_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ibid)
+ibid_public_library(ibid_static STATIC)
+ibid_public_library(ibid_shared SHARED)
+
+# A minor version may change what a program was compiled with until there is a version 1.
+set(ibid_version_script ${PROJECT_SOURCE_DIR}/cmake/ibid.map)
+set_target_properties(ibid_shared PROPERTIES VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} LINK_DEPENDS ${ibid_version_script})
+target_link_options(ibid_shared PRIVATE -Wl,--version-script=${ibid_version_script})
+if(NOT IBID_SANITIZE)
+  target_link_options(ibid_shared PRIVATE -Wl,--no-undefined)
+endif()
+
+if(IBID_SHARED)
+  add_library(ibid::ibid ALIAS ibid_shared)
+else()
+  add_library(ibid::ibid ALIAS ibid_static)
+endif()
+
 configure_package_config_file(cmake/ibidConfig.cmake.in ${PROJECT_BINARY_DIR}/ibidConfig.cmake
   INSTALL_DESTINATION ${ibid_package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/ibidConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/ibidConfig.cmake ${PROJECT_BINARY_DIR}/ibidConfigVersion.cmake
   DESTINATION ${ibid_package_dir})
-install(EXPORT ibidTargets NAMESPACE ibid:: DESTINATION ${ibid_package_dir})
+file(RELATIVE_PATH ibid_pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+configure_file(cmake/ibid.pc.in ${PROJECT_BINARY_DIR}/ibid.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/ibid.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

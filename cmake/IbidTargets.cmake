@@ -1,7 +1,6 @@
-# ibid_dependency(<package> ...): find_package(<package> REQUIRED ...) for the libraries that the product links;
-#   the installed package looks for the same ones.
 # ibid_library(<folder> DEPENDS ... PRIVATE_DEPENDS ... [EXCLUDE <regex>]): the static library of one layer. Its files are
 #   those of the folder: a list of them would be a second thing to keep. EXCLUDE: those that are not for every machine.
+#   Layers are for the tree alone; what users link is made of all of them (cmake/IbidInstall.cmake).
 # ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA] [SHARDS <n>] [FAST <filter>]): the layer's
 #   GoogleTest executable, made of the folder's files or of SOURCES. ISA reruns the whole of it, but for the tests of the
 #   real model, with each lesser instruction set forced. ctest knows the tests in three ways:
@@ -25,6 +24,7 @@ set(CMAKE_VERIFY_INTERFACE_HEADER_SETS ON)
 # -ffp-contract=off: a compiler that fuses a multiply and an add where it likes would give each
 # instruction set its own bits. Fused operations are written out where they are meant.
 function(ibid_target_options target)
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_options(${target} PRIVATE ${IBID_WARNINGS} -ffp-contract=off)
   if(IBID_SANITIZE)
     # Undefined behaviour is only printed by default: a test would pass over it.
@@ -62,13 +62,6 @@ function(ibid_precompiled_options target)
   endif()
 endfunction()
 
-# A macro, because what find_package sets belongs to the caller.
-macro(ibid_dependency)
-  find_package(${ARGN} REQUIRED)
-  string(REPLACE ";" " " ibid_dependency_arguments "${ARGN}")
-  set_property(GLOBAL APPEND PROPERTY IBID_DEPENDENCIES "find_dependency(${ibid_dependency_arguments})")
-endmacro()
-
 function(ibid_library folder)
   cmake_parse_arguments(ARG "" "EXCLUDE" "DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   set(target ibid_${folder})
@@ -81,15 +74,11 @@ function(ibid_library folder)
   list(FILTER headers EXCLUDE REGEX "-inl\\.h$")  # parts of other files, not headers of their own
   add_library(${target} STATIC ${sources})
   add_library(ibid::${folder} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder})
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
   ibid_target_options(${target})
   set_property(GLOBAL APPEND PROPERTY IBID_LAYERS ${target})
-  install(TARGETS ${target} EXPORT ibidTargets
-    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-    FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ibid)
 endfunction()
 
 # The values of IBID_FORCE_ISA that this machine has below its best, which every test uses anyway.

@@ -4,7 +4,9 @@
 cmake_minimum_required(VERSION 3.25)
 
 # What each layer may use besides itself. Siblings are absent from each other's lines.
-set(LAYERS base weights kernels templates tokenizer sampling cache model runtime bench apps)
+# `ibid` are the headers that users see, in include/ibid: every layer may use the values that they define.
+set(LAYERS ibid base weights kernels templates tokenizer sampling cache model runtime api bench apps)
+set(below_ibid)
 set(below_base)
 set(below_weights base)
 set(below_kernels base)
@@ -14,14 +16,19 @@ set(below_tokenizer weights base)
 set(below_cache kernels base)
 set(below_model templates tokenizer cache weights kernels base)
 set(below_runtime model sampling ${below_model})
+set(below_api runtime ${below_runtime})
 set(below_bench runtime ${below_runtime})
 set(below_apps bench ${below_bench})
 
 set(violations "")
 
 foreach(layer IN LISTS LAYERS)
-  set(allowed ${layer} ${below_${layer}})
-  file(GLOB_RECURSE sources "${SOURCE_DIR}/${layer}/*.h" "${SOURCE_DIR}/${layer}/*.cc" "${SOURCE_DIR}/${layer}/*.inc")
+  set(allowed ibid ${layer} ${below_${layer}})
+  set(place "${SOURCE_DIR}/${layer}")
+  if(layer STREQUAL "ibid")
+    set(place "${SOURCE_DIR}/include/ibid")
+  endif()
+  file(GLOB_RECURSE sources "${place}/*.h" "${place}/*.cc" "${place}/*.inc")
   list(FILTER sources EXCLUDE REGEX "/bench/programs/")  # they stand beside apps and may use all of it
   foreach(source IN LISTS sources)
     file(RELATIVE_PATH name "${SOURCE_DIR}" "${source}")

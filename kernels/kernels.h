@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "base/parallel.h"
+#include "ibid/numerics.h"
 #include "kernels/activation.h"
 #include "kernels/linear/panel.h"
 #include "kernels/linear/quantized_rows.h"
@@ -41,7 +42,7 @@ inline constexpr float kTinyWeight = 1e-33f;   // below it 65535 / top would ove
 // k_dim = head_dim rounded up to 4, v_dim = head_dim rounded up to 16; the padding is zero. F16 rounds to
 // nearest even and saturates at +-65504. INT8 rows whose largest magnitude is below kTinyBlock are zeros.
 // INT8 keys are stored as q + 128, as 8-bit weights are; values as q.
-enum class KvDType : uint8_t { kF32, kF16, kInt8 };
+// KvDType says which of the three (ibid/numerics.h).
 
 inline constexpr size_t kPagePositions = 64;    // positions of a page
 inline constexpr size_t kKeyGroup = 16;         // positions that lie side by side in K

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "ibid/engine_options.h"
 #include "kernels/dispatch.h"
 #include "kernels/kernels.h"
 #include "kernels/linear/linear.h"
@@ -13,10 +14,9 @@ namespace ibid {
 
 // How many rows one pass should have on a machine whose cores have second-level caches of that many bytes (0:
 // unknown): 256 per MiB, at least 128, at most 512. With more rows their activations push each other out of the
-// cache. The bits are the same for any number.
+// cache. The bits are the same for any number. default_max_chunk() is the number for this
+// machine.
 size_t rows_that_suit(size_t cache_bytes);
-// For this machine.
-size_t default_max_chunk();
 
 // The longest context that a user may ask for.
 inline constexpr size_t kMaxContext = size_t{1} << 24;

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "base/clock.h"
-#include "runtime/stats.h"
 #include "runtime/stopwatch.h"
+#include "runtime/turn_cost.h"
 
 namespace ibid {
 

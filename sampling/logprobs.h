@@ -5,25 +5,12 @@
 
 #include <cstddef>
 #include <span>
-#include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
 inline constexpr size_t kMaxTopLogprobs = 20;
-
-struct TokenLogprobs {
-  struct Likely {
-    TokenId id = 0;
-    double logprob = 0;
-    bool operator==(const Likely&) const = default;
-  };
-  TokenId id = 0;             // that was sampled
-  double logprob = 0;         // finite
-  std::vector<Likely> top;    // the likeliest, the likeliest first, lower ids first among equals
-  bool operator==(const TokenLogprobs&) const = default;
-};
 
 // Of `id` and the n_top likeliest (fewer when fewer are possible). O(vocab). The same bits on every machine: our
 // own exp and log, summed in order of id in double (relative error of the sum below vocab * 2^-52).

@@ -21,6 +21,7 @@
 #include "apps/terminal/answer_writer.h"
 #include "apps/terminal/remark.h"
 #include "apps/terminal/sign_of_life.h"
+#include "sampling/logprobs.h"
 
 namespace ibid {
 

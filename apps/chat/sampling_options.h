@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "runtime/session/turn.h"
+#include "ibid/turn.h"
 
 namespace ibid {
 

@@ -9,6 +9,8 @@
 #include "apps/command_line/option_kinds.h"
 #include "apps/models/model_catalog.h"
 #include "base/file_ops.h"
+#include "sampling/sampler.h"
+#include "sampling/sampler_options.h"
 
 namespace ibid {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/result.h"
+#include "ibid/turn.h"
 #include "runtime/engine/engine.h"
-#include "runtime/session/turn.h"
 
 namespace ibid {
 

@@ -9,6 +9,7 @@
 #include "runtime/answer/feeding.h"
 #include "runtime/session/chat_session.h"
 #include "runtime/stopwatch.h"
+#include "sampling/sampler.h"
 #include "templates/message.h"
 
 namespace ibid {

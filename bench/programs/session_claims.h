@@ -10,8 +10,8 @@
 #include <string>
 
 #include "base/result.h"
+#include "ibid/turn.h"
 #include "runtime/engine/engine.h"
-#include "runtime/session/turn.h"
 
 namespace ibid {
 

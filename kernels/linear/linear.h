@@ -1,21 +1,13 @@
 // y = x W^T for all rows of a forward pass: shares panels among threads and picks the kernel.
 #pragma once
 
-#include <cstdint>
 #include <span>
 
 #include "base/parallel.h"
+#include "ibid/numerics.h"
 #include "kernels/kernels.h"
 
 namespace ibid {
-
-// How numbers are computed; part of the identity of every cached key and value.
-enum class Numerics : uint8_t {
-  kReference,  // dequantised weights, float activations, double accumulators: the oracle, slow
-  kExact,      // our kernels; int8 activations for quantised weights. The same bits always.
-  kFast,       // as kExact, but OpenBLAS multiplies float weights when there are 32 rows or more:
-               // compared by tolerance, outside law 1
-};
 
 const char* numerics_name(Numerics numerics);
 

@@ -1,4 +1,4 @@
-#include "runtime/answer/finish_reason.h"
+#include "ibid/turn.h"
 
 namespace ibid {
 

@@ -12,10 +12,10 @@
 
 #include "base/types.h"
 #include "cache/store/lru_kv_cache_store.h"
-#include "runtime/answer/finish_reason.h"
+#include "ibid/turn.h"
+#include "ibid/usage.h"
 #include "runtime/engine/pass_plan.h"
 #include "runtime/engine/pending_prefixes.h"
-#include "runtime/stats.h"
 #include "sampling/constraint.h"
 #include "sampling/logprobs.h"
 #include "sampling/speculation.h"

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "base/result.h"
-#include "runtime/session/turn.h"
+#include "ibid/turn.h"
+#include "sampling/logprobs.h"
 #include "sampling/sampler.h"
 #include "tokenizer/tokenizer.h"
 

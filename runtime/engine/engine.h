@@ -21,10 +21,8 @@
 #include "base/result.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/tier/fingerprint.h"
-#include "kernels/kernels.h"
-#include "kernels/linear/linear.h"
+#include "ibid/engine_options.h"
 #include "model/language_model.h"
-#include "model/model_options.h"
 #include "runtime/engine/pending_prefixes.h"
 #include "runtime/engine/scheduler.h"
 #include "templates/chat_template.h"
@@ -34,22 +32,6 @@ namespace ibid {
 
 class KvTier;
 class LruKvCacheStore;
-
-struct EngineOptions {
-  Numerics numerics = Numerics::kExact;
-  KvDType kv_dtype = KvDType::kF16;
-  int n_threads = 0;           // to kMaxThreads; 0: one per core the process may use
-  size_t max_seq_len = 0;      // the context in positions, to kMaxContext; 0: what the model was trained for
-  size_t max_chunk = default_max_chunk();  // rows of one pass; 1 to kMaxContext
-  SchedulerOptions scheduling = {};
-  // Where keys and values outlive the process (cache/tier/file_tier.h); empty: nowhere. A directory that cannot be
-  // used, or that another process uses, is no error: tier_status() says so. It must be this user's alone (0700); a
-  // new one is.
-  std::string cache_directory = {};
-  uint64_t cache_directory_bytes = 4'000'000'000;
-  bool fingerprint = false;    // read the weights once more, so that sessions can be saved with their keys and values
-  size_t kv_budget_bytes = 0;  // for all keys and values, a page at least; 0: default_kv_budget_bytes()
-};
 
 // Two whole contexts (in pages), at least 256 MB, and at most half of the memory that is available.
 size_t default_kv_budget_bytes(size_t page_bytes, size_t max_seq_len, size_t available_bytes);

@@ -12,13 +12,9 @@
 #include <span>
 #include <vector>
 
-namespace ibid {
+#include "ibid/turn.h"
 
-enum class Priority {
-  kHigh,    // before others
-  kNormal,
-  kLow,     // work that nobody waits for: when there is nothing else to do
-};
+namespace ibid {
 
 // An id and the most drafts behind it (sampling/speculation.h).
 inline constexpr size_t kDecodeRows = 8;

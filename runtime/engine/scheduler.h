@@ -23,24 +23,13 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "ibid/engine_options.h"
 #include "model/language_model.h"
 #include "runtime/engine/bell.h"
 #include "runtime/engine/pass_plan.h"
 #include "runtime/engine/task.h"
 
 namespace ibid {
-
-struct SchedulerOptions {
-  // How long a pass may take when a session that decodes, or may come to, is kept waiting by prefill.
-  double latency_target_ms = 40;
-};
-
-struct SchedulerStats {
-  size_t n_passes = 0;
-  size_t n_shared_passes = 0;  // with rows of more than one task
-  size_t n_rows = 0;
-  size_t most_sequences = 0;   // in one pass
-};
 
 class Scheduler {
  public:

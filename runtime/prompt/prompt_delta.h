@@ -26,7 +26,7 @@
 #include "runtime/prompt/message_list.h"
 #include "runtime/prompt/reply_space.h"
 #include "runtime/prompt/transcript.h"
-#include "runtime/stats.h"
+#include "runtime/turn_cost.h"
 #include "templates/chat_template.h"
 #include "tokenizer/tokenizer.h"
 

@@ -26,12 +26,15 @@
 #include "base/json_limits.h"
 #include "base/result.h"
 #include "base/types.h"
+#include "ibid/session_options.h"
+#include "ibid/turn.h"
 #include "runtime/engine/engine.h"
 #include "runtime/session/context_policy.h"
 #include "runtime/session/session_json.h"
-#include "runtime/session/turn.h"
 
 namespace ibid {
+
+class Transcript;
 
 struct SessionOptions {
   std::string system = {};                // empty: no system message
@@ -42,17 +45,6 @@ struct SessionOptions {
   // Some templates rewrite what was said (they drop thinking, say). If this is set, the rewritten history is then
   // read right after the answer, while nobody waits. Any call of the session but save() ends that within a layer.
   bool repair_when_idle = true;
-};
-
-struct LoadOptions {
-  // The namespace that the conversation belongs to; a file does not say that. Keys and values that were saved in
-  // another namespace are not used.
-  std::string cache_namespace = {};
-};
-
-// What save() wrote.
-struct SaveReport {
-  size_t n_with_rows = 0;  // how many of the first ids have keys and values in the file
 };
 
 class ChatSession {
@@ -123,9 +115,6 @@ class ChatSession {
   // knows its fingerprint (else kUnsupported). Errors: kBusy; kIo; kOutOfMemory; kInvalidArgument, kLimitExceeded,
   // naming the field, for messages and variables that a file cannot carry (NaN, binary values, what is nested too
   // deep or too large).
-  struct SaveOptions {
-    bool with_kv = false;
-  };
   Status save(const std::string& path, const SaveOptions& options, SaveReport* report = nullptr) const;
   Status save(const std::string& path) const { return save(path, SaveOptions{}); }
   // Goes on where a saved conversation stopped. Keys and values that are in the file, in the engine's store or in its

@@ -15,15 +15,11 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "runtime/session/turn.h"
+#include "ibid/session_options.h"
+#include "ibid/turn.h"
 
 namespace ibid {
 
-enum class WhenFull {
-  kError,            // kContextFull, before anything was computed
-  kDropOldestTurns,  // whole turns, the oldest first; system messages, turns with a pin and the newest turn stay
-  kCutNewestMessage, // the middle of the newest message
-};
 // kInvalidArgument for a number that is none of them.
 Status check_when_full(WhenFull policy);
 

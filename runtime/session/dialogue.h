@@ -23,11 +23,11 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
+#include "ibid/turn.h"
 #include "runtime/prompt/message_list.h"
 #include "runtime/prompt/prompt_delta.h"
 #include "runtime/prompt/transcript.h"
 #include "runtime/session/context_policy.h"
-#include "runtime/session/turn.h"
 
 namespace ibid {
 

@@ -11,12 +11,12 @@
 #include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/store/store_handles.h"
+#include "ibid/usage.h"
 #include "runtime/answer/feeding.h"
 #include "runtime/engine/bell.h"
 #include "runtime/engine/scheduler.h"
 #include "runtime/prompt/prompt_delta.h"
 #include "runtime/session/shared_rows.h"
-#include "runtime/stats.h"
 
 namespace ibid {
 

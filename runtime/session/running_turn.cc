@@ -6,6 +6,7 @@
 
 #include "runtime/answer/turn_sampler.h"
 #include "runtime/out_of_heap.h"
+#include "runtime/prompt/lost_prefix.h"
 #include "templates/message.h"
 
 namespace ibid {

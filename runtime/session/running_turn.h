@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "ibid/turn.h"
 #include "runtime/answer/answer.h"
 #include "runtime/session/session_branch.h"
-#include "runtime/session/turn.h"
 #include "runtime/turn_meter.h"
 
 namespace ibid {

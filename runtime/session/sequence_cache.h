@@ -20,10 +20,10 @@
 
 #include "base/result.h"
 #include "cache/store/store_handles.h"
+#include "ibid/usage.h"
 #include "runtime/prompt/prompt_delta.h"
 #include "runtime/session/reading_ahead.h"
 #include "runtime/session/shared_rows.h"
-#include "runtime/stats.h"
 
 namespace ibid {
 

@@ -14,8 +14,9 @@
 #include "base/json_limits.h"
 #include "base/result.h"
 #include "base/types.h"
+#include "ibid/session_options.h"
+#include "ibid/usage.h"
 #include "runtime/session/context_policy.h"
-#include "runtime/stats.h"
 
 namespace ibid {
 
@@ -24,19 +25,6 @@ struct SavedReply {
   size_t message = 0;  // its number
   Tokens ids;
   std::optional<TokenId> end_of_turn;
-};
-
-// The parts of a saved conversation that could not be used as they stand. Its messages are complete.
-struct SessionLosses {
-  size_t n_replies = 0;             // answers, the last ones, that are text now: their ids were not sound
-  std::vector<std::string> fields;  // "pinned", "usage" ...: as in a new session
-  // Why keys and values of the file are not used, those of one page and all behind it. Ok: none was left out, or
-  // there are none.
-  Status rows = {};
-
-  bool any() const { return n_replies > 0 || !fields.empty() || !rows.ok(); }
-  // For people: "the ids of 2 answers; pinned; keys and values (why)". Empty: nothing was lost.
-  std::string to_string() const;
 };
 
 struct SavedSession {

@@ -14,6 +14,7 @@
 #include "runtime/session/running_turn.h"
 #include "runtime/session/session_branch.h"
 #include "runtime/session/session_file.h"
+#include "sampling/sampler.h"
 
 namespace ibid {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "ibid/turn.h"
 #include "runtime/session/running_turn.h"
 #include "runtime/session/session_state.h"
-#include "runtime/session/turn.h"
 #include "runtime/session/turnstile.h"
 
 namespace ibid {

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-FOLDERS = "base|weights|kernels|tokenizer|cache|model|runtime|apps|tests|bench|docs|cmake"
+FOLDERS = "include|api|base|weights|kernels|tokenizer|cache|model|runtime|apps|tests|bench|docs|cmake"
 PATH = re.compile(rf"(?:{FOLDERS})/[\w./*-]*")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`([^`\n]+)`")

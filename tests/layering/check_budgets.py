@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ("base", "weights", "kernels", "templates", "tokenizer", "sampling", "cache", "model", "runtime", "bench",
+FOLDERS = ("include", "base", "weights", "kernels", "templates", "tokenizer", "sampling", "cache", "model", "runtime", "api", "bench",
            "apps")
 HEADER_LINES, SOURCE_LINES, FUNCTION_LINES, LINE_CHARACTERS = 200, 400, 70, 120
 CLASS_LINES, PARAMETERS = 400, 6

@@ -5,6 +5,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/expect_exactly.cmake)
 execute_process(COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${TREE} -P ${SCRIPT}
   RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
 expect_exactly("${result}" "${output}" " (includes \"|links ibid)"
+  "include/ibid/open.h includes \"base/up.h\""
   "base/up.h includes \"cache/row.h\""
   "cache/row.h includes \"tokenizer/word.h\""
   "cache/row.h includes \"sibling.h\""

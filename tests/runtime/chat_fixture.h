@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/prompt/transcript.h"
 #include "runtime/session/chat_session.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/fake_tokenizer.h"

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "sampling/sampler.h"
 #include "tests/runtime/chat_fixture.h"
 
 namespace ibid {

@@ -1,9 +1,12 @@
 // A program of somebody else: one question to a model, or, without one, the sentence that says why not.
 #include <iostream>
 
-#include "runtime/session/chat_session.h"
+#include <ibid/chat_session.h>
+
+int others_are_unharmed();  // own_json.cc
 
 int main(int argc, char** argv) {
+  if (others_are_unharmed() != 0) return 1;
   const auto engine = ibid::Engine::load(argc > 1 ? argv[1] : "no-such-model.gguf");
   if (!engine.ok()) {
     std::cout << engine.status().message() << '\n';

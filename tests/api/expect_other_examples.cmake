@@ -4,7 +4,7 @@ cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../layering/expect_exactly.cmake)
 
 file(REMOVE_RECURSE "${TREE}")
-file(WRITE "${TREE}/tests/runtime/session_examples_test.cc"
+file(WRITE "${TREE}/tests/api/session_examples_test.cc"
   "TEST(A, B) {\n  // BEGIN docs/sessions.md\n  same();\n    indented();\n  // END\n}\n"
   "  // BEGIN docs/sessions.md\n  alike();\n  // END\n"
   "  // BEGIN docs/other.md\n  unseen();\n  // END\n")

@@ -11,15 +11,31 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/answer/finish_reason.h"
-#include "runtime/engine/pass_plan.h"
-#include "runtime/prompt/lost_prefix.h"
-#include "runtime/stats.h"
-#include "sampling/constraint.h"
-#include "sampling/logprobs.h"
-#include "sampling/sampler.h"
+#include "ibid/constraint.h"
+#include "ibid/result.h"
+#include "ibid/sampler_options.h"
+#include "ibid/token.h"
+#include "ibid/usage.h"
 
 namespace ibid {
+
+// Why an answer ended.
+enum class FinishReason {
+  kStop,        // the model ended its turn
+  kLength,      // max_tokens, or the context is full
+  kStopString,  // a stop string of the options
+  kCancelled,   // the stop token
+  kRepetition,  // the answer has begun to repeat itself
+};
+// "stop", "length", "stop_string", "cancelled", "repetition".
+IBID_EXPORT std::string_view finish_reason_name(FinishReason reason);
+
+// Whose rows come first in the passes that sessions share.
+enum class Priority {
+  kHigh,    // before others
+  kNormal,
+  kLow,     // work that nobody waits for: when there is nothing else to do
+};
 
 enum class StopMode {
   kKeepPartial,  // a cancelled answer is an answer: it stays in the history as far as it came
@@ -30,13 +46,13 @@ struct TurnOptions {
   SamplerOptions sampler = {};
   // Tokens whose text holds one of these are sampler.dry_breakers too, while DRY is on.
   std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
-  std::optional<size_t> n_logprobs = {};       // Turn::logprobs with the n likeliest, at most kMaxTopLogprobs
+  std::optional<size_t> n_logprobs = {};       // Turn::logprobs with the n likeliest, at most 20
   std::shared_ptr<const TokenConstraint> constraint = {};  // what the answer may consist of; a prototype
   size_t max_tokens = 0;                       // 0: as many as the context has room for
   size_t min_tokens = 0;                       // the model cannot end its turn earlier: for measuring
   std::vector<std::string> stop_strings = {};  // not part of the answer
-  // An answer that repeats itself (a span of ids at least RepetitionDetector::kTimes times in a row, kLeastIds ids
-  // together: sampling/repetition.h) ends there, with kRepetition. It keeps its text, as at max_tokens.
+  // An answer that repeats itself (a span of ids at least 8 times in a row, 256 ids together) ends there, with
+  // kRepetition. It keeps its text, as at max_tokens.
   bool stop_repetition = false;
   bool speculate = true;                       // verify guesses from the conversation: the same answer, sooner
   Priority priority = Priority::kNormal;       // among the sessions of the engine
@@ -44,12 +60,37 @@ struct TurnOptions {
   StopMode stop_mode = StopMode::kKeepPartial;
 };
 
-// What a full context took from the history (runtime/session/context_policy.h). All 0: nothing.
+// What a full context took from the history. All 0: nothing.
 struct LeftOut {
   size_t n_messages = 0;  // whole messages that are gone
   size_t n_bytes = 0;     // of the newest message, cut out of its middle
 
   bool any() const { return n_messages > 0 || n_bytes > 0; }
+};
+
+// A guess from the text around the first difference.
+enum class LostCause {
+  kMessageChanged,   // a message is not what it was
+  kThinkingRemoved,  // the template shows thinking of the last answer only
+  kDateChanged,      // a date or a time in front of everything
+  kToolsChanged,     // other tools, or the same in another order
+  kTemplate,         // the template writes something else there now
+  kOtherTokens,      // the same text, encoded otherwise
+};
+// "the message was changed", "its thinking was removed" ...
+IBID_EXPORT std::string_view lost_cause_text(LostCause cause);
+
+// Why ids that had keys and values are not used again: where the prompt first differs from what the conversation
+// held, and what probably made the difference. For people who wonder why a turn took long.
+struct IBID_EXPORT LostPrefix {
+  size_t n_tokens = 0;      // ids with keys and values that were given up
+  size_t message = 0;       // the first message whose rendering differs (its number in the history)
+  size_t byte = 0;          // the first differing byte of the rendered text
+  size_t token = 0;         // the first differing id's position
+  std::string was, now;     // up to 40 bytes of either text from there on
+  std::string was_token, now_token;  // the text of the ids at that position
+  LostCause cause = LostCause::kTemplate;
+  std::string to_string() const;  // one sentence
 };
 
 struct Turn {

@@ -1,27 +1,27 @@
 // The examples of docs/sessions.md, between "BEGIN document" and "END". They are in the document letter by letter: the
 // test `examples` (check_examples.py) compares. Around them stands what an example need not say, and what it promises.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <thread>
 
-#include "base/sha256.h"
-#include "cache/tier/file_tier.h"
-#include "runtime/session/session_file.h"
-#include "runtime/session/turn_stream.h"
-#include "tests/runtime/chat_fixture.h"
+#include "ibid/chat_session.h"
+#include "ibid/turn_stream.h"
+#include "tests/api/api_fixture.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 
-namespace ibid {
+namespace ibid::api {
 namespace {
 
 // A fake model in a conversation, and a directory of its own to work in.
 struct SessionExamplesTest : testing::Test {
-  SessionExamplesTest() : fixture(kChatMl, {}, 64u << 20, parts()), engine(fixture.engine), chat(fixture.session()) {
+  SessionExamplesTest()
+      : fixture(kChatMl, {}, 64u << 20, parts()),
+        engine(Inside::handle(fixture.engine)),
+        chat(session_of(engine)) {
     before = std::filesystem::current_path().string();
     std::filesystem::current_path(directory.path());
   }
@@ -70,7 +70,7 @@ TEST_F(RealModelSessionExamplesTest, AFirstConversation) {
   const Result<Turn> second = chat->send("And of what is it made?", {.sampler = {.temperature = 0}, .max_tokens = 40});
   // END
   ASSERT_TRUE(first.ok() && second.ok());
-  EXPECT_EQ(chat->messages().size(), 5u);
+  EXPECT_EQ(chat->n_messages(), 5u);
   EXPECT_LT(second->usage.n_prefilled, second->usage.n_cached);
 }
 
@@ -82,13 +82,13 @@ TEST_F(RealModelSessionExamplesTest, AnEngineWithOptions) {
                                             .scheduling = {.latency_target_ms = 25},
                                             .cache_directory = "kv",
                                             .cache_directory_bytes = 1'000'000'000});
-  if (engine.ok() && !(*engine)->tier_status().ok()) {
-    std::cerr << "without the directory: " << (*engine)->tier_status().message() << '\n';
+  if (engine.ok() && !(*engine)->cache_directory_status().ok()) {
+    std::cerr << "without the directory: " << (*engine)->cache_directory_status().message() << '\n';
   }
   // END
   ASSERT_TRUE(engine.ok()) << engine.status().message();
-  EXPECT_NE((*engine)->tier(), nullptr);
-  EXPECT_TRUE((*engine)->fingerprint().has_value()) << "the directory needs one, so it is there";
+  EXPECT_TRUE((*engine)->has_cache_directory());
+  EXPECT_TRUE((*engine)->flush_cache_directory().ok());
 }
 
 TEST_F(SessionExamplesTest, Streaming) {
@@ -139,7 +139,7 @@ TEST_F(SessionExamplesTest, WhatATurnTells) {
             << " now; said: " << usage.n_decoded << "; first token after " << turn->timings.ttft_ms << " ms\n";
   if (turn->lost_prefix) std::cout << turn->lost_prefix->to_string() << '\n';
   for (const TokenLogprobs& token : turn->logprobs) {
-    std::cout << engine->tokenizer().token_bytes(token.id) << ": " << token.logprob << '\n';
+    std::cout << engine->token_bytes(token.id) << ": " << token.logprob << '\n';
   }
   // END
   EXPECT_NE(testing::internal::GetCapturedStdout().find("0 of them read before"), std::string::npos);
@@ -169,8 +169,8 @@ TEST_F(SessionExamplesTest, Cancelling) {
   ASSERT_TRUE(kept.ok());
   EXPECT_EQ(kept->finish_reason, FinishReason::kCancelled);
   EXPECT_EQ(never_was.status().code(), ErrorCode::kCancelled);
-  EXPECT_EQ(chat.messages().size(), 2u);
-  expect_replays(chat);
+  EXPECT_EQ(chat.n_messages(), 2u);
+  expect_replays(Inside::session(chat));
 }
 
 TEST_F(SessionExamplesTest, Branches) {
@@ -188,20 +188,20 @@ TEST_F(SessionExamplesTest, Branches) {
   const auto answers = chat.send_for_answers("Name a colour.", 3, {.sampler = {.seed = 7}});
   status = chat.choose(2);                                    // the third; its seed was 9
   // END
-  EXPECT_EQ(other->messages().size(), 4u);
-  EXPECT_EQ(other->messages()[2]["content"], "Name a lake.");
+  EXPECT_EQ(other->n_messages(), 4u);
+  EXPECT_EQ(other->message(2).content, "Name a lake.");
   ASSERT_TRUE(answers.ok());
   EXPECT_EQ(answers->at(2).seed, 9u);
-  EXPECT_EQ(chat.messages()[2]["content"], "Name a colour.");
-  expect_replays(chat);
+  EXPECT_EQ(chat.message(2).content, "Name a colour.");
+  expect_replays(Inside::session(chat));
 }
 
 TEST_F(SessionExamplesTest, AheadOfTime) {
   say_little();
   // BEGIN docs/sessions.md
   Result<Usage> read = chat.prefill();  // the system message, and what the template writes around it
-  Status status = chat.append({{"role", "user"}, {"content", "Here is the report: ..."}});
-  status = chat.append({{"role", "user"}, {"content", "What does it say?"}});
+  Status status = chat.append({"user", "Here is the report: ..."});
+  status = chat.append({"user", "What does it say?"});
   read = chat.prefill({}, Priority::kLow);
   const Result<Turn> turn = chat.answer();
   // END
@@ -213,14 +213,12 @@ TEST_F(SessionExamplesTest, AheadOfTime) {
 TEST_F(SessionExamplesTest, HistoriesOfTheProgram) {
   say_little();
   // BEGIN docs/sessions.md
-  Json history = Json::array();
-  history.push_back({{"role", "system"}, {"content", "You are brief."}});
-  history.push_back({{"role", "user"}, {"content", "Name a river."}});
+  std::vector<Message> history = {{"system", "You are brief."}, {"user", "Name a river."}};
   Status status = chat.set_history(history);
   Result<Turn> turn = chat.answer();
 
   history = chat.messages();  // with the answer
-  history.push_back({{"role", "user"}, {"content", "And another."}});
+  history.push_back({"user", "And another."});
   status = chat.set_history(history);
   turn = chat.answer();       // reads what is new
   // END
@@ -245,7 +243,7 @@ TEST_F(SessionExamplesTest, Namespaces) {
 
 TEST(SessionExamplesFullContextTest, WhenFull) {
   ChatFixture fixture(kChatMl, {.max_seq_len = 160});
-  const std::shared_ptr<Engine> engine = fixture.engine;
+  const std::shared_ptr<Engine> engine = Inside::handle(fixture.engine);
   fixture.say(std::vector<Tokens>(40, fixture.tokenizer->sampled({"the", "ing"})));
   // BEGIN docs/sessions.md
   auto chat = ChatSession::create(engine, {.when_full = WhenFull::kDropOldestTurns});
@@ -256,13 +254,13 @@ TEST(SessionExamplesFullContextTest, WhenFull) {
     if (turn.ok() && turn->left_out.any()) std::cerr << turn->left_out.n_messages << " messages are gone\n";
   }
   // END
-  EXPECT_LT(chat->messages().size(), 22u);
-  EXPECT_EQ(chat->messages()[0]["content"], "My name is Ada.");
+  EXPECT_LT(chat->n_messages(), 22u);
+  EXPECT_EQ(chat->message(0).content, "My name is Ada.");
 }
 
 TEST(SessionExamplesManyTest, ManySessions) {
   ChatFixture fixture;
-  const std::shared_ptr<Engine> engine = fixture.engine;
+  const std::shared_ptr<Engine> engine = Inside::handle(fixture.engine);
   fixture.say(std::vector<Tokens>(1, fixture.tokenizer->sampled({"the", "ing"})));
   // BEGIN docs/sessions.md
   const auto talk = [&engine](const std::string& question, Priority priority) {
@@ -275,7 +273,7 @@ TEST(SessionExamplesManyTest, ManySessions) {
     std::jthread another(talk, "What is a page?", Priority::kNormal);
     std::jthread nobody_waits(talk, "Summarise this: ...", Priority::kLow);
   }
-  const SchedulerStats stats = engine->scheduler().stats();  // passes, and how many of them were shared
+  const SchedulerStats stats = engine->scheduler_stats();  // passes, and how many of them were shared
   // END
   EXPECT_GE(stats.n_passes, 1u);
   EXPECT_LE(stats.n_shared_passes, stats.n_passes);
@@ -291,8 +289,8 @@ TEST_F(SessionExamplesTest, Saving) {
   if (resumed.ok()) const Result<Turn> turn = resumed->send("Where were we?");
   // END
   ASSERT_TRUE(resumed.ok()) << resumed.status().message();
-  EXPECT_EQ(resumed->messages().size(), 4u);
-  expect_replays(*resumed);
+  EXPECT_EQ(resumed->n_messages(), 4u);
+  expect_replays(Inside::session(*resumed));
   // BEGIN docs/sessions.md
   const Result<ChatSession> kept = ChatSession::load(engine, "talk.ibid");
   if (kept.ok() && kept->losses().any()) std::cerr << "without " << kept->losses().to_string() << '\n';
@@ -302,7 +300,7 @@ TEST_F(SessionExamplesTest, Saving) {
 
 TEST_F(SessionExamplesTest, Errors) {
   say_little();
-  Json messages = chat.messages();
+  const std::vector<Message> messages = chat.messages();
   testing::internal::CaptureStderr();
   // BEGIN docs/sessions.md
   const Result<Turn> turn = chat.send("broken \xff text");
@@ -352,7 +350,7 @@ TEST_F(SessionExamplesTest, Constraints) {
   // BEGIN docs/sessions.md
   std::vector<Tokens> choices;
   for (const char* text : {"yes", "no", "not sure"}) {
-    choices.push_back(engine->tokenizer().encode(text, TextOrigin::kInput));
+    choices.push_back(*engine->encode(text));
   }
   const Result<Turn> turn =
       chat.send("Is water wet?", {.constraint = std::make_shared<OneOf>(std::move(choices))});
@@ -360,92 +358,8 @@ TEST_F(SessionExamplesTest, Constraints) {
   ASSERT_TRUE(turn.ok()) << turn.status().message();
   EXPECT_TRUE(turn->text == "yes" || turn->text == "no" || turn->text == "not sure") << turn->text;
   EXPECT_EQ(turn->finish_reason, FinishReason::kStop);
-  expect_replays(chat);
-}
-
-// The table of costs, line by line.
-TEST_F(SessionExamplesTest, WhatCostsWhat) {
-  say_little();
-  const size_t page_bytes = engine->pool().layout().page_bytes();
-  Turn turn = must(chat.send("first", greedy()));
-  EXPECT_EQ(turn.usage.n_prefilled, fixture.prompt("first").size());
-  turn = must(chat.send("second", greedy()));
-  const size_t n_second = turn.usage.n_prefilled;
-  EXPECT_EQ(n_second, 1 + fixture.next_prompt("second").size()) << "with the id that ended the answer";
-  EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
-  turn = must(chat.regenerate(greedy()));
-  EXPECT_EQ(turn.usage.n_prefilled, 0u);
-  EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
-  turn = must(chat.edit(2, "secret", greedy()));
-  EXPECT_LT(turn.usage.n_prefilled, n_second) << "from the first token that differs";
-  EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
-
-  fixture.model->take_fed();
-  const size_t pages = engine->pool().bytes_in_use();
-  ASSERT_TRUE(chat.rewind_to(2).ok());
-  Result<ChatSession> fork = chat.fork();
-  ASSERT_TRUE(fork.ok() && chat.append({{"role", "user"}, {"content", "third"}}).ok());
-  ASSERT_TRUE(chat.set_history(fork->messages()).ok());
-  EXPECT_EQ(fixture.model->take_fed(), Tokens());
-  EXPECT_EQ(engine->pool().bytes_in_use(), pages) << "nothing was copied";
-  turn = must(fork->send("third", greedy()));
-  EXPECT_EQ(turn.usage.n_prefilled, 1 + fixture.next_prompt("third").size() -
-                                        fixture.ids("\n<|im_start|>user\n").size() - 1)
-      << "what was edited begins in the same way, and the store has it";
-  EXPECT_LE(turn.work.kv_bytes_copied, page_bytes);
-
-  const Result<std::vector<Turn>> answers = chat.send_for_answers("fourth", 3, greedy());
-  ASSERT_TRUE(answers.ok());
-  EXPECT_GT(answers->at(0).usage.n_prefilled, 0u);
-  EXPECT_EQ(answers->at(1).usage.n_prefilled, 0u);
-  EXPECT_EQ(answers->at(2).usage.n_prefilled, 0u);
-  fixture.model->take_fed();
-  ASSERT_TRUE(chat.choose(2).ok() && chat.reset().ok() && chat.set_system("be").ok());
-  EXPECT_EQ(fixture.model->take_fed(), Tokens());
-}
-
-// --- the file, byte by byte as docs/sessions.md says
-
-std::string text_of_document(const char* name) {
-  return read_whole_file((std::filesystem::path(golden_dir()).parent_path().parent_path() / name).string());
-}
-
-TEST_F(SessionExamplesTest, TheFileIsAsTheDocumentSays) {
-  say_little();
-  must(chat.send(std::string(200, 'x'), greedy()));
-  ASSERT_TRUE(chat.save("talk.ibid", {.with_kv = true}).ok());
-  const std::string file = read_whole_file("talk.ibid");
-  const auto number = [&](size_t offset, size_t n_bytes) {
-    uint64_t value = 0;
-    std::memcpy(&value, file.data() + offset, n_bytes);
-    return value;
-  };
-  EXPECT_EQ(file.substr(0, 8), "IBIDCHAT");
-  EXPECT_EQ(number(8, 4), 1u);
-  EXPECT_EQ(number(12, 4), 0x01020304u);
-  const std::string json = file.substr(56, number(16, 8));
-  Sha256 hash;
-  hash.update(json);
-  EXPECT_EQ(std::memcmp(file.data() + 24, hash.finish().data(), 32), 0);
-  const Result<Json> parsed = parse_json(json, "talk.ibid", {});
-  ASSERT_TRUE(parsed.ok());
-  EXPECT_EQ(file.substr(56 + json.size(), 8), "ibidKV\r\n");
-
-  const std::string document = text_of_document("docs/sessions.md");
-  const size_t begin = document.find("```json\n");
-  ASSERT_NE(begin, std::string::npos);
-  const size_t end = document.find("```", begin + 3);
-  const Result<Json> shown = parse_json(document.substr(begin + 8, end - begin - 8), "docs/sessions.md", {});
-  ASSERT_TRUE(shown.ok()) << shown.status().message();
-  const Result<SavedSession> session = session_from_json(*shown);
-  ASSERT_TRUE(session.ok()) << session.status().message();
-  EXPECT_EQ(session_to_json(*session), *shown) << "every field, and no other";
-  for (const auto& [name, value] : parsed->items()) EXPECT_TRUE(shown->contains(name)) << name;
-
-  struct stat attributes {};
-  ASSERT_EQ(stat("talk.ibid", &attributes), 0);
-  EXPECT_EQ(attributes.st_mode & 0777u, 0600u);
+  expect_replays(Inside::session(chat));
 }
 
 }  // namespace
-}  // namespace ibid
+}  // namespace ibid::api

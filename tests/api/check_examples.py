@@ -9,7 +9,7 @@ import sys
 import textwrap
 
 DOCUMENTS = ("docs/sessions.md",)
-EXAMPLES = "tests/runtime/session_examples_test.cc"
+EXAMPLES = "tests/api/session_examples_test.cc"
 
 
 def normal(code):

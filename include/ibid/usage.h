@@ -89,16 +89,4 @@ struct WorkCounters {
   }
 };
 
-// What a step cost.
-struct TurnCost {
-  Timings timings;
-  WorkCounters work;
-
-  TurnCost& operator+=(const TurnCost& other) {
-    timings += other.timings;
-    work += other.work;
-    return *this;
-  }
-};
-
 }  // namespace ibid

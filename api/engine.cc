@@ -1,0 +1,58 @@
+#include "ibid/engine.h"
+
+#include <new>
+#include <utility>
+
+#include "api/inside.h"
+#include "base/result.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "cache/tier/kv_tier.h"
+#include "runtime/out_of_heap.h"
+
+namespace ibid::api {
+
+Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Engine::~Engine() = default;
+
+Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const EngineOptions& options) try {
+  TRY_ASSIGN(std::shared_ptr<ibid::Engine> engine, ibid::Engine::load(path, options));
+  return Inside::handle(std::move(engine));
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+const std::string& Engine::name() const { return parts_->engine->name(); }
+size_t Engine::max_seq_len() const { return parts_->engine->max_seq_len(); }
+bool Engine::has_chat_template() const { return parts_->engine->chat_template() != nullptr; }
+
+size_t Engine::vocab_size() const { return parts_->engine->tokenizer().vocab_size(); }
+
+Result<Tokens> Engine::encode(std::string_view text) const try {
+  return parts_->engine->tokenizer().encode(text, TextOrigin::kInput);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+std::string_view Engine::token_bytes(TokenId id) const { return parts_->engine->tokenizer().token_bytes(id); }
+
+Status Engine::cache_directory_status() const { return parts_->engine->tier_status(); }
+bool Engine::has_cache_directory() const { return parts_->engine->tier() != nullptr; }
+
+Status Engine::flush_cache_directory(std::chrono::nanoseconds limit) try {
+  KvTier* tier = parts_->engine->tier();
+  return tier == nullptr ? Status() : tier->flush(limit.count());
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status Engine::forget_namespace(std::string_view cache_namespace) try {
+  parts_->engine->store().clear(std::string(cache_namespace));
+  KvTier* tier = parts_->engine->tier();
+  return tier == nullptr ? Status() : tier->clear(cache_namespace);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+SchedulerStats Engine::scheduler_stats() const { return parts_->engine->scheduler().stats(); }
+
+}  // namespace ibid::api

@@ -1,0 +1,76 @@
+// Engine: one loaded model and everything its conversations share: the tokenizer, the chat template, the keys and
+// values that were computed and where they are found again.
+//
+// It computes on n_threads threads of its own, which are made in load(). Sessions make none.
+//
+// Thread-safe: any number of sessions on any threads, which share the passes of the model. Sessions hold a shared
+// pointer, so an engine lives as long as the last of them. Whoever drops it last waits for its threads to end, and
+// for at most a second until what waits is written to the cache directory. In a child of fork() every call of a
+// session is kUnsupported, because the threads are the parent's: load the model after fork().
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ibid/engine_options.h"
+#include "ibid/result.h"
+#include "ibid/token.h"
+
+namespace ibid::api {
+
+class IBID_EXPORT Engine {
+ public:
+  // `path`: a .gguf file, or a directory with safetensors and config.json.
+  // Errors: kInvalidArgument with name, value and range for an option that is out of range; kOutOfMemory; those of
+  // files: each names the file and what is wrong with it.
+  static Result<std::shared_ptr<Engine>> load(const std::string& path, const EngineOptions& options = {});
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // As in messages: the path.
+  const std::string& name() const;
+  // The context, in positions.
+  size_t max_seq_len() const;
+  // Without a chat template sessions are kUnsupported.
+  bool has_chat_template() const;
+
+  // The largest id + 1.
+  size_t vocab_size() const;
+  // The ids of a text, in which nothing is a special token: what somebody typed. Error: kOutOfMemory.
+  Result<Tokens> encode(std::string_view text) const;
+  // The bytes that an id stands for, special tokens shown; empty for an id out of range. May be a part of a character.
+  // The view lives as long as the engine.
+  std::string_view token_bytes(TokenId id) const;
+
+  // Ok: there is none, or it works. Else why the directory of the options is not used.
+  Status cache_directory_status() const;
+  // Whether keys and values are kept in a directory.
+  bool has_cache_directory() const;
+  // Writes what waits, on the calling thread. Ok: everything was written, or there is no directory. Error: what was
+  // lost since the last flush, or is left at the limit.
+  Status flush_cache_directory(std::chrono::nanoseconds limit = std::chrono::nanoseconds::max());
+
+  // Forgets what sessions of a namespace have left in memory, and removes what is in the cache directory. Sessions go
+  // on, and read again what they need. Error: kIo when not all files are gone.
+  Status forget_namespace(std::string_view cache_namespace);
+
+  SchedulerStats scheduler_stats() const;
+
+ private:
+  friend struct Inside;
+  struct Parts;
+  explicit Engine(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ibid::api
+
+#ifndef IBID_INSIDE  // of the library, where other classes have these names
+namespace ibid {
+using api::Engine;
+}  // namespace ibid
+#endif

@@ -1,0 +1,20 @@
+// How a model computes, and how keys and values are stored. Both are part of the identity of every cached key and
+// value: what was computed one way is never used another way.
+#pragma once
+
+#include <cstdint>
+
+namespace ibid {
+
+// How numbers are computed.
+enum class Numerics : uint8_t {
+  kReference,  // dequantised weights, float activations, double accumulators: the oracle, slow
+  kExact,      // our kernels; int8 activations for quantised weights. The same bits always.
+  kFast,       // as kExact, but OpenBLAS multiplies float weights when there are 32 rows or more:
+               // compared by tolerance, without the promise of the same bits
+};
+
+// How keys and values are stored.
+enum class KvDType : uint8_t { kF32, kF16, kInt8 };
+
+}  // namespace ibid

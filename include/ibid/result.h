@@ -1,0 +1,136 @@
+// Status and Result<T>: how every call that can fail for an outside reason says so. Nothing throws.
+//
+//   const auto engine = ibid::Engine::load("model.gguf");
+//   if (!engine.ok()) std::cerr << engine.status().message();
+//
+// A message is one sentence that names the culprit (file, field), what was found and what was wanted;
+// the code is for programs, the message for people. Values: a const one may be read by any number of threads.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+// The names that a shared library shows; everything else in it is hidden.
+#ifdef _WIN32
+#define IBID_EXPORT
+#else
+#define IBID_EXPORT [[gnu::visibility("default")]]
+#endif
+
+namespace ibid {
+
+enum class ErrorCode {
+  kOk = 0,
+  // Files and formats.
+  kIo,                  // the operating system said no; the message holds its words
+  kNotRegularFile,      // a directory, a FIFO, a device
+  kChangedOnDisk,       // the file was truncated or replaced while it was open
+  kTruncated,           // the file ends before its own header says so
+  kBadMagic,            // not the format it claims to be
+  kUnsupportedVersion,
+  kBadHeader,           // malformed JSON or a rule of the container broken
+  kLimitExceeded,       // a count or length beyond what the format or our budget allows
+  kBadString,           // NUL, invalid UTF-8 or a hostile length in a name
+  kDuplicate,           // the same key or name twice
+  kBadType,             // a value or tensor of a type that is unknown or not the wanted one
+  kBadNumber,           // not an integer where one is needed, or out of its range
+  kBadShape,
+  kOverflow,            // sizes whose product does not fit
+  kBadAlignment,
+  kBadOffset,           // data outside the file or overlapping
+  kMissingShard,
+  kMismatch,            // two parts that should agree and do not
+  kCorrupt,             // bytes that are not those that were written: a checksum says so
+  kUnsafePath,
+  kMissingKey,          // metadata that the model needs is absent
+  kMissingTensor,
+  kBadHyperparameter,   // name, value and allowed range in the message
+  kNonFinite,           // NaN or infinity where weights or logits must be finite
+  kUnsupported,         // understood, and not supported: architecture, tensor type, feature
+  // Tokenizers and templates.
+  kBadVocab,
+  kBadMerge,
+  kBadByteToken,
+  kTooLong,
+  kTemplateSyntax,      // with the line
+  kTemplateError,       // an operation that Jinja refuses
+  kTemplateRaise,       // raise_exception: the message is the template's own text
+  kTemplateBudget,      // steps, depth, bytes or range
+  // Running.
+  kInvalidArgument,
+  kContextFull,         // both numbers in the message
+  kOutOfMemory,         // a budget would be exceeded; wanted and available in the message
+  kCancelled,
+  kBusy,                // a concurrent call on a session that serves one turn at a time
+  kNotFound,
+};
+
+// The name of a code without its k: "BadMagic".
+IBID_EXPORT std::string_view error_code_name(ErrorCode code);
+
+class [[nodiscard]] IBID_EXPORT Status {
+ public:
+  Status() = default;  // ok
+  // REQUIRES: code != kOk.
+  Status(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {
+    if (code == ErrorCode::kOk) misused("an error with the code of success");
+  }
+
+  bool ok() const { return code_ == ErrorCode::kOk; }
+  ErrorCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+  // "BadMagic: model.gguf: ..." for logs and tests.
+  std::string to_string() const;
+
+  // Writes `how` and the message to standard error and aborts: the program has a bug.
+  [[noreturn]] void misused(const char* how) const;
+
+ private:
+  ErrorCode code_ = ErrorCode::kOk;
+  std::string message_;
+};
+
+// A T, or the Status that says why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit, so that `return value;` reads well
+  Result(Status status) : status_(std::move(status)) {  // NOLINT
+    if (status_.ok()) status_.misused("a result with neither a value nor an error");
+  }
+  Result(ErrorCode code, std::string message) : status_(code, std::move(message)) {}
+
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const { return status_; }
+
+  // To take the value of an error ends the process. REQUIRES: ok().
+  T& value() & {
+    need_value();
+    return *value_;
+  }
+  const T& value() const& {
+    need_value();
+    return *value_;
+  }
+  T&& value() && {
+    need_value();
+    return *std::move(value_);
+  }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+
+ private:
+  void need_value() const {
+    if (!ok()) status_.misused("the value of an error was taken");
+  }
+
+  std::optional<T> value_;
+  Status status_;
+};
+
+}  // namespace ibid

@@ -1,0 +1,4 @@
+#include <vector>
+
+#include "base/up.h"
+#include "ibid/open.h"
