@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cache/store/lru_kv_cache_store.h"
+#include "runtime/prompt/transcript.h"
 #include "runtime/session/turn_stream.h"
 
 namespace ibid {
