@@ -58,7 +58,7 @@ std::string Status::to_string() const {
 }
 
 void Status::misused(const char* how) const {
-  std::fprintf(stderr, "ibid::Result: %s: %s\n", how, message_.c_str());
+  std::fprintf(stderr, "ibid: CHECK failed: %s: %s\n", how, message_.c_str());
   std::abort();
 }
 
