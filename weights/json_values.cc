@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "weights/in_quotes.h"
+#include "weights/model_json.h"
 
 namespace ibid {
 
@@ -42,6 +43,7 @@ Result<int64_t> as_int(const Place& place, const Json& value) {
 }
 
 Result<double> as_float(const Place& place, const Json& value) {
+  if (const std::optional<double> special = non_finite(value)) return *special;
   if (!value.is_number()) return wrong_type(place, value, "a number");
   return value.get<double>();
 }

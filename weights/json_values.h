@@ -1,7 +1,7 @@
 // Typed reads from config.json under the rules of ModelFile's getters: a missing key and null are nullopt,
 // another type is kBadType, a number that does not fit is kBadNumber. Keys may be dotted paths into nested
-// objects
-// ("rope_scaling.factor"); a key that has the dot itself comes first.
+// objects ("rope_scaling.factor"); a key that has the dot itself comes first. A float may be infinite or NaN
+// (model_json.h): who asks for floats looks whether they are in range.
 #pragma once
 
 #include <cstdint>

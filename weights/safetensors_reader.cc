@@ -7,6 +7,7 @@
 #include "base/file_ops.h"
 #include "base/utf8.h"
 #include "weights/in_quotes.h"
+#include "weights/model_json.h"
 #include "weights/safetensors_header.h"
 #include "weights/shard_index.h"
 #include "weights/sniff.h"
@@ -85,7 +86,7 @@ Status SafetensorsModel::read_config() {
   const Result<std::string> text = read_beside(directory_, kConfigName, kMaxConfigBytes);
   if (is_missing(text.status())) return {};
   TRY(text.status());
-  TRY_ASSIGN(Json config, parse_json(*text, config_path_));
+  TRY_ASSIGN(Json config, parse_model_json(*text, config_path_));
   if (!config.is_object()) return {ErrorCode::kBadHeader, config_path_ + ": is not a JSON object"};
   config_ = std::move(config);
   return {};

@@ -12,6 +12,7 @@
 #include "tests/fuzz/script.h"
 #include "tests/tokenizer/memory_model_file.h"
 #include "weights/json_values.h"
+#include "weights/model_json.h"
 
 namespace ibid::fuzz {
 
@@ -148,7 +149,7 @@ void check_sources(const MadeCheckpoint& file, const ModelConfig& config) {
 }  // namespace
 
 void config_row(Input input) {
-  const auto config = parse_json(text_of(input), "config.json", {.max_depth = 16});
+  const auto config = parse_model_json(text_of(input), "config.json", {.max_depth = 16});
   if (!config.ok() || !config->is_object()) return;
   MadeCheckpoint file(*config);
   const auto said = file.get_int("hidden_size");

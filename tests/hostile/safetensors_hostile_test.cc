@@ -93,6 +93,14 @@ TEST(HostileSafetensors, Case049DeepJson) {
   expect_path_refused(dir.path() + "/", config.size(), ErrorCode::kLimitExceeded, "config.json");
 }
 
+TEST(HostileSafetensors, AConfigOfInfinities) {
+  const TempDir dir;
+  std::string config = "{\"a\": [NaN";
+  while (config.size() < 1'000'000) config += ",-Infinity";
+  dir.write("config.json", config + "]}");
+  expect_path_refused(dir.path() + "/", config.size(), ErrorCode::kLimitExceeded, "not finite");
+}
+
 TEST(HostileSafetensors, Case050DimensionsThatAreNoIntegers) {
   for (const char* dim :
        {"1.5", "-1", "1e2", "1.0", "\"1\"", "null", "true", "[1]", "18446744073709551616"}) {

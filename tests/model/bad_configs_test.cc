@@ -90,7 +90,17 @@ TEST(BadConfigs, RopeFactorsThatAreNoNumbers) {
     expect_error(llama({{"rope_type", "linear"}, {"factor", factor}}), ErrorCode::kBadHyperparameter,
                  "rope_scaling.factor is");
   }
-  EXPECT_FALSE(read(R"({"model_type": "llama", "rope_scaling": {"rope_type": "linear", "factor": NaN}})").ok());
+  // Words that Python writes for floats are read, and are no factors.
+  for (const char* word : {"NaN", "Infinity", "-Infinity", R"({"__float__": "Infinity"})"}) {
+    std::string config = llama({{"rope_type", "linear"}, {"factor", 8192}}).dump();
+    const Status status = read(config.replace(config.find("8192"), 4, word));
+    EXPECT_EQ(status.code(), ErrorCode::kBadHyperparameter) << status.to_string();
+    EXPECT_THAT(status.message(), HasSubstr("rope_scaling.factor is")) << word;
+  }
+  Json config = gemma3();
+  config["time_step_limit"] = {0.0, 8192};
+  std::string text = config.dump();
+  EXPECT_TRUE(read(text.replace(text.find("8192"), 4, "Infinity")).ok());
   expect_error(llama({{"rope_type", "linear"}, {"factor", "8"}}), ErrorCode::kBadType, "rope_scaling.factor");
   expect_error(llama({{"rope_type", "linear"}}), ErrorCode::kMissingKey, "rope_scaling.factor");
   expect_error(llama({{"rope_type", "spiral"}, {"factor", 8}}), ErrorCode::kUnsupported, "rope scaling 'spiral'");

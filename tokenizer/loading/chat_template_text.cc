@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "weights/model_file.h"
+#include "weights/model_json.h"
 
 namespace ibid {
 namespace {
@@ -75,7 +76,7 @@ Result<std::optional<ChatTemplateText>> find_chat_template(const ModelFile& file
     TRY_ASSIGN(const std::optional<std::string> text, file.companion("tokenizer_config.json"));
     Json config = Json::object();
     if (text) {
-      TRY_ASSIGN(config, parse_json(*text, file.path() + "/tokenizer_config.json"));
+      TRY_ASSIGN(config, parse_model_json(*text, file.path() + "/tokenizer_config.json"));
     }
     if (config.is_object()) {
       out.variables = config_variables(config);

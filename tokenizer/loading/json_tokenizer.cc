@@ -12,6 +12,7 @@
 #include "tokenizer/loading/tokenizer_kind.h"
 #include "tokenizer/loading/tokenizer_loaders.h"
 #include "weights/in_quotes.h"
+#include "weights/model_json.h"
 
 namespace ibid {
 namespace {
@@ -148,7 +149,7 @@ Status read_special_ids(const ModelFile& file, TokenizerBuilder& builder) {
   if (file.container() == Container::kGguf) return {};
   TRY_ASSIGN(const std::optional<std::string> config_text, file.companion("tokenizer_config.json"));
   if (config_text) {
-    TRY_ASSIGN(const Json config, parse_json(*config_text, "tokenizer_config.json"));
+    TRY_ASSIGN(const Json config, parse_model_json(*config_text, "tokenizer_config.json"));
     for (const auto& [key, id] : {std::pair("bos_token", &spec.bos), std::pair("eos_token", &spec.eos)}) {
       const Json* token = json_member(config, key);
       if (token == nullptr) continue;
@@ -159,7 +160,7 @@ Status read_special_ids(const ModelFile& file, TokenizerBuilder& builder) {
   }
   TRY_ASSIGN(const std::optional<std::string> generation_text, file.companion("generation_config.json"));
   if (!generation_text) return {};
-  TRY_ASSIGN(const Json generation, parse_json(*generation_text, "generation_config.json"));
+  TRY_ASSIGN(const Json generation, parse_model_json(*generation_text, "generation_config.json"));
   const Json* ends = json_member(generation, "eos_token_id");
   if (ends == nullptr) return {};
   for (const Json& end : ends->is_array() ? *ends : Json::array({*ends})) {
