@@ -48,9 +48,12 @@ consteval size_t first_with_format(size_t type) {
 struct FirstTypes {
   uint8_t of[kPanelTypeCount];
 };
-constexpr FirstTypes kFirstTypes = []<size_t... I>(std::index_sequence<I...>) {
-  return FirstTypes{{static_cast<uint8_t>(first_with_format(I))...}};
-}(std::make_index_sequence<kPanelTypeCount>{});
+consteval FirstTypes first_types() {
+  FirstTypes all{};
+  for (size_t type = 0; type < kPanelTypeCount; ++type) all.of[type] = static_cast<uint8_t>(first_with_format(type));
+  return all;
+}
+constexpr FirstTypes kFirstTypes = first_types();
 
 // The bytes of a type's table in every quarter of a vector.
 template <typename F>
