@@ -35,6 +35,12 @@ inline constexpr int kWeightDigitBits = 8;
 inline constexpr float kLargestWeightCode = 65535.0f;
 inline constexpr float kTinyWeight = 1e-33f;   // below it 65535 / top would overflow
 
+// Squares of numbers above 1.8e19 are no floats. Such a row is normed times this power of two, which is the same norm:
+// beside such squares eps is nothing.
+inline constexpr float kHugeRow = 0x1p-96f;
+// NaN counts, and stays what it is: two infinite sums of a row can cancel to it.
+[[gnu::always_inline]] constexpr bool exceeds_float(float mean) { return !(mean <= 0x1.fffffep127f); }
+
 // Keys and values of one KV head over one page of 64 positions, as attention reads them.
 //   F32, F16: K [4 groups][head_dim][16 positions], V [64 positions][v_dim]
 //   INT8:     K [4 groups][k_dim / 4][16 positions][4], V [64 / 4][v_dim][4 positions], one float scale per
@@ -112,6 +118,7 @@ struct Kernels {
   // is below kTinyBlock counts as zeros; a block of zeros has scale 0. x: the row, n_cols floats.
   void (*quantize_blocks)(const float* x, size_t row, Range blocks, QuantizedRows& out);
   // y = x * (1 / sqrt(mean(x^2) + eps)) * weight, as (x * inv) * weight. y may be x. (Zhang & Sennrich 2019)
+  // Both norms: where the mean of squares exceeds_float(), those of x * kHugeRow with eps 0.
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* y);
   // y = (x - mean) * (1 / sqrt(mean((x - mean)^2) + eps)) * weight + bias; bias == nullptr: none. y may be x.
   // (Ba et al. 2016)

@@ -8,37 +8,56 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-void rms_norm(const float* x, const float* weight, float eps, size_t n, float* y) {
+// A norm of a row, or where kHuge, of the row times kHugeRow.
+template <bool kHuge>
+IBID_INLINE V16 load_row(const float* x, size_t n) {
+  const V16 v = load_upto(x, n);
+  return kHuge ? mul(v, set1(kHugeRow)) : v;
+}
+
+template <bool kHuge>
+void rms_norm_of(const float* x, const float* weight, float eps, size_t n, float* y) {
   V16 squares = zero();
   for (size_t i = 0; i < n; i += 16) {
-    const V16 v = load_upto(x + i, n - i);
+    const V16 v = load_row<kHuge>(x + i, n - i);
     squares = fma(v, v, squares);
   }
   const float mean = reduce_add(squares) / static_cast<float>(n);
+  if (!kHuge && exceeds_float(mean)) return rms_norm_of<true>(x, weight, 0.0f, n, y);
   const V16 inv = div(set1(1.0f), sqrt(set1(mean + eps)));
   for (size_t i = 0; i < n; i += 16) {
-    const V16 normed = mul(load_upto(x + i, n - i), inv);
+    const V16 normed = mul(load_row<kHuge>(x + i, n - i), inv);
     store_upto(y + i, mul(normed, load_upto(weight + i, n - i)), n - i);
   }
 }
 
-void layer_norm(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y) {
+void rms_norm(const float* x, const float* weight, float eps, size_t n, float* y) {
+  rms_norm_of<false>(x, weight, eps, n, y);
+}
+
+template <bool kHuge>
+void layer_norm_of(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y) {
   V16 sum = zero();
-  for (size_t i = 0; i < n; i += 16) sum = add(sum, load_upto(x + i, n - i));
+  for (size_t i = 0; i < n; i += 16) sum = add(sum, load_row<kHuge>(x + i, n - i));
   const V16 mean = set1(reduce_add(sum) / static_cast<float>(n));
   V16 squares = zero();
   for (size_t i = 0; i < n; i += 16) {
-    const V16 centred = sub(load_upto(x + i, n - i), mean);
+    const V16 centred = sub(load_row<kHuge>(x + i, n - i), mean);
     const V16 counted = n - i >= 16 ? centred : select(lane_range(0, n - i), centred, zero());
     squares = fma(counted, counted, squares);
   }
   const float variance = reduce_add(squares) / static_cast<float>(n);
+  if (!kHuge && exceeds_float(variance)) return layer_norm_of<true>(x, weight, bias, 0.0f, n, y);
   const V16 inv = div(set1(1.0f), sqrt(set1(variance + eps)));
   for (size_t i = 0; i < n; i += 16) {
-    const V16 normed = mul(sub(load_upto(x + i, n - i), mean), inv);
+    const V16 normed = mul(sub(load_row<kHuge>(x + i, n - i), mean), inv);
     const V16 weighted = mul(normed, load_upto(weight + i, n - i));
     store_upto(y + i, bias == nullptr ? weighted : add(weighted, load_upto(bias + i, n - i)), n - i);
   }
+}
+
+void layer_norm(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y) {
+  layer_norm_of<false>(x, weight, bias, eps, n, y);
 }
 
 IBID_INLINE V16 silu(V16 x) { return div(x, add(set1(1.0f), exp(neg(x)))); }

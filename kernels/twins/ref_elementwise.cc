@@ -8,28 +8,39 @@
 namespace ibid {
 namespace {
 
-void rms_norm(const float* x, const float* weight, float eps, size_t n, float* y) {
+void rms_norm_of(float factor, const float* x, const float* weight, float eps, size_t n, float* y) {
   float lanes[16] = {};
-  for (size_t i = 0; i < n; ++i) lanes[i % 16] = std::fma(x[i], x[i], lanes[i % 16]);
+  for (size_t i = 0; i < n; ++i) lanes[i % 16] = std::fma(x[i] * factor, x[i] * factor, lanes[i % 16]);
   const float mean = reduce_add16(lanes) / static_cast<float>(n);
+  if (factor == 1 && exceeds_float(mean)) return rms_norm_of(kHugeRow, x, weight, 0, n, y);
   const float inv = 1.0f / std::sqrt(mean + eps);
-  for (size_t i = 0; i < n; ++i) y[i] = (x[i] * inv) * weight[i];
+  for (size_t i = 0; i < n; ++i) y[i] = (x[i] * factor * inv) * weight[i];
 }
 
-void layer_norm(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y) {
+void rms_norm(const float* x, const float* weight, float eps, size_t n, float* y) {
+  rms_norm_of(1, x, weight, eps, n, y);
+}
+
+void layer_norm_of(float factor, const float* x, const float* weight, const float* bias, float eps, size_t n,
+                   float* y) {
   float sums[16] = {}, squares[16] = {};
-  for (size_t i = 0; i < n; ++i) sums[i % 16] = sums[i % 16] + x[i];
+  for (size_t i = 0; i < n; ++i) sums[i % 16] = sums[i % 16] + x[i] * factor;
   const float mean = reduce_add16(sums) / static_cast<float>(n);
   for (size_t i = 0; i < n; ++i) {
-    const float centred = x[i] - mean;
+    const float centred = x[i] * factor - mean;
     squares[i % 16] = std::fma(centred, centred, squares[i % 16]);
   }
   const float variance = reduce_add16(squares) / static_cast<float>(n);
+  if (factor == 1 && exceeds_float(variance)) return layer_norm_of(kHugeRow, x, weight, bias, 0, n, y);
   const float inv = 1.0f / std::sqrt(variance + eps);
   for (size_t i = 0; i < n; ++i) {
-    const float weighted = ((x[i] - mean) * inv) * weight[i];
+    const float weighted = ((x[i] * factor - mean) * inv) * weight[i];
     y[i] = bias == nullptr ? weighted : weighted + bias[i];
   }
+}
+
+void layer_norm(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y) {
+  layer_norm_of(1, x, weight, bias, eps, n, y);
 }
 
 float xielu(float x, const Activation& f) {

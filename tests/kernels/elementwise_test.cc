@@ -60,6 +60,39 @@ TEST_P(Elementwise, RmsNormOfZerosIsZero) {
   EXPECT_TRUE(same_bits(y, std::vector<float>(33)));
 }
 
+// Rows whose squares, sums of squares, or (of layer norms) sums are more than a float, mixed with small numbers.
+std::vector<std::vector<float>> huge_rows(size_t n) {
+  FloatSequence sequence(11);
+  std::vector<std::vector<float>> rows;
+  for (const float range : {2e18f, 3e19f, 1e30f, 3.4e38f}) {
+    for (const float least : {-1.0f, 0.5f}) {
+      rows.push_back(sequence.vector(n, least, 1));
+      for (float& x : rows.back()) x *= range;
+    }
+    rows.push_back(sequence.vector(n, -4, 4));
+    rows.back()[n / 2] = -range;
+  }
+  return rows;
+}
+
+TEST_P(Elementwise, NormsOfHugeRows) {
+  for (size_t n : {1u, 16u, 37u, 576u, 4097u}) {
+    const auto weight = padded(FloatSequence(12).vector(n, -2, 2), 0), bias = padded(FloatSequence(13).vector(n), 0);
+    for (const std::vector<float>& row : huge_rows(n)) {
+      const auto x = padded(row, 0);
+      auto want = padded(std::vector<float>(n), 0);
+      auto got = x;
+      ref().rms_norm(x.data(), weight.data(), 1e-5f, n, want.data());
+      kernels().rms_norm(got.data(), weight.data(), 1e-5f, n, got.data());
+      ASSERT_TRUE(same_bits(got, want)) << "n = " << n << ", x[0] = " << row[0];
+      got = x;
+      ref().layer_norm(x.data(), weight.data(), bias.data(), 1e-5f, n, want.data());
+      kernels().layer_norm(got.data(), weight.data(), bias.data(), 1e-5f, n, got.data());
+      ASSERT_TRUE(same_bits(got, want)) << "n = " << n << ", x[0] = " << row[0];
+    }
+  }
+}
+
 TEST_P(Elementwise, SiluMul) {
   FloatSequence sequence(4);
   for (size_t n : lengths()) {
@@ -218,6 +251,23 @@ TEST(ElementwiseReference, RefIsCloseToTheMathematics) {
       const double g = std::min(gate[i], 7.0f), u = std::clamp(x[i], -7.0f, 7.0f);
       ASSERT_NEAR(b[i], (u + 1) * g / (1 + std::exp(-double{1.702f} * g)), 2e-7 * std::fabs(b[i]) + 1e-20);
       ASSERT_NEAR(a[i], b[i], 1e-5 * std::fabs(b[i]) + 1e-20);
+    }
+  }
+}
+
+TEST(ElementwiseReference, NormsOfHugeRowsAreCloseToTheMathematics) {
+  const Kernels& ref = kernels_for(Isa::kRef);
+  const Kernels& oracle = reference_kernels();
+  for (size_t n : {16u, 577u}) {
+    const auto w = FloatSequence(14).vector(n, -2, 2);
+    std::vector<float> a(n), b(n);
+    for (const std::vector<float>& x : huge_rows(n)) {
+      ref.rms_norm(x.data(), w.data(), 1e-5f, n, a.data());
+      oracle.rms_norm(x.data(), w.data(), 1e-5f, n, b.data());
+      for (size_t i = 0; i < n; ++i) ASSERT_NEAR(a[i], b[i], 5e-7 * std::fabs(b[i]) + 1e-9) << x[0];
+      ref.layer_norm(x.data(), w.data(), nullptr, 1e-5f, n, a.data());
+      oracle.layer_norm(x.data(), w.data(), nullptr, 1e-5f, n, b.data());
+      for (size_t i = 0; i < n; ++i) ASSERT_NEAR(a[i], b[i], 5e-7 * std::fabs(b[i]) + 2e-6) << x[0];
     }
   }
 }
