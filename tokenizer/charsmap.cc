@@ -62,6 +62,14 @@ std::optional<Charsmap> Charsmap::parse(std::string_view bytes) {
   return out;
 }
 
+std::string Charsmap::bytes() const {
+  const uint32_t size = static_cast<uint32_t>(units_.size() * sizeof(uint32_t));
+  std::string out(sizeof(size) + size, '\0');
+  std::memcpy(out.data(), &size, sizeof(size));
+  if (size > 0) std::memcpy(out.data() + sizeof(size), units_.data(), size);
+  return out + texts_;
+}
+
 std::optional<std::string_view> Charsmap::lookup(std::string_view text) const {
   const auto offset = [](uint32_t unit) { return size_t{unit >> 10} << ((unit & (1u << 9)) >> 6); };
   size_t node = offset(unit(0));

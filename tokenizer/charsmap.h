@@ -20,6 +20,8 @@ class Charsmap {
  public:
   // Nothing when `bytes` are no such table.
   static std::optional<Charsmap> parse(std::string_view bytes);
+  // What parse() read.
+  std::string bytes() const;
 
   // Calls replace(begin, end, by) for what the table rewrites, from left to right.
   using Replace = std::function<void(size_t begin, size_t end, std::string_view by)>;

@@ -75,10 +75,76 @@ TEST_F(GgufVocabulary, GivesTheSameIds) {
   }
 }
 
+// The golden Unigram tokenizer with T5's steps, its scores as floats, and no added token that is not a piece.
+Json t5_json() {
+  Json root = parse_json(golden_json("unigram"), "unigram").value();
+  Json& vocabulary = root["model"]["vocab"];
+  Json added = Json::array();
+  for (const Json& token : root["added_tokens"]) {
+    for (Json& piece : vocabulary) {
+      if (piece[0] != token["content"]) continue;
+      piece[1] = 0.0;
+      added.push_back(token);
+    }
+  }
+  for (Json& piece : vocabulary) piece[1] = piece[1].get<float>();
+  root["added_tokens"] = added;
+  Json& steps = root["normalizer"]["normalizers"];
+  steps.insert(steps.begin() + 1, Json{{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
+  root["pre_tokenizer"] = Json{
+      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "always"}, {"split", true}};
+  root["decoder"] = root["pre_tokenizer"];
+  root["post_processor"] = nullptr;
+  return root;
+}
+
+TEST_F(GgufVocabulary, UnigramWithTheStepsOfT5GivesTheSameIds) {
+  using Change = void (*)(Json& root);
+  const Change kSame[] = {
+      [](Json&) {},
+      [](Json& j) { j["normalizer"]["normalizers"].erase(0); },
+      [](Json& j) { j["normalizer"] = nullptr; },
+      [](Json& j) { j["pre_tokenizer"]["prepend_scheme"] = j["decoder"]["prepend_scheme"] = "never"; },
+  };
+  for (const Change change : kSame) {
+    Json root = t5_json();
+    change(root);
+    const MemoryModelFile file({{"tokenizer.json", json_to_string(root)}});
+    const Status status = convert(file, 500);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(text_of("tokenizer.ggml.model"), "t5");
+    EXPECT_EQ(written_->get_strings("tokenizer.ggml.tokens").value()->size(), 500u);
+  }
+}
+
+TEST_F(GgufVocabulary, OtherUnigramsAreRefused) {
+  using Change = void (*)(Json& root);
+  const std::pair<const char*, Change> kRefused[] = {
+      {"the pre-tokenizer of this Unigram model", [](Json& j) { j["pre_tokenizer"]["prepend_scheme"] = "first"; }},
+      {"the pre-tokenizer of this Unigram model", [](Json& j) { j["pre_tokenizer"]["split"] = false; }},
+      {"this normalizer", [](Json& j) { j["normalizer"] = Json{{"type", "NFKC"}}; }},
+      {"the score of the token '!'", [](Json& j) { j["model"]["vocab"][3][1] = -9.1848; }},
+      {"is no token of the Unigram model",
+       [](Json& j) {
+         Json token = j["added_tokens"][0];
+         token["content"] = "<new>";
+         token["id"] = j["model"]["vocab"].size();
+         j["added_tokens"].push_back(token);
+       }},
+  };
+  for (const auto& [words, change] : kRefused) {
+    Json root = t5_json();
+    change(root);
+    const Status status = convert(MemoryModelFile({{"tokenizer.json", json_to_string(root)}}));
+    EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << status.to_string();
+    EXPECT_THAT(status.message(), HasSubstr(words));
+  }
+}
+
 TEST_F(GgufVocabulary, WhatGgufCannotSayIsNamed) {
   const std::pair<const char*, const char*> kRefused[] = {
       {"mixed_steps", "no name of tokenizer.ggml.pre means it"},
-      {"unigram", "a Unigram model"},
+      {"unigram", "this normalizer of a Unigram model"},
       {"words_unknown", "BPE over characters without byte_fallback"}};
   for (const auto& [family, words] : kRefused) {
     SCOPED_TRACE(family);

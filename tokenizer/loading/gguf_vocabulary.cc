@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,9 +37,8 @@ class VocabularyWriter {
 
   Status write() {
     const bool pieces = !json_.pipeline.byte_level;
-    if (json_.is_unigram()) return source_.error(ErrorCode::kUnsupported, "a Unigram model is not written as GGUF");
-    TRY(pieces ? write_pieces() : write_byte_level());
-    return {};
+    if (json_.is_unigram()) return write_unigram();
+    return pieces ? write_pieces() : write_byte_level();
   }
 
   Status write_ids(const Tokenizer& tokenizer) {
@@ -156,6 +156,64 @@ class VocabularyWriter {
       out_.add_u32("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(i));
     }
     write_tokens("llama", "default");
+    out_.add_f32s("tokenizer.ggml.scores", scores);
+    out_.add_bool("tokenizer.ggml.add_space_prefix", prefix);
+    return {};
+  }
+
+  // T5's: the table that rewrites a text, then what is done to spaces, each in a key of its own. Whether a text gets a
+  // space in front.
+  Result<bool> write_unigram_pipeline() {
+    using Kind = NormalizerStep::Kind;
+    const JsonPipeline& pipeline = json_.pipeline;
+    std::span<const NormalizerStep> steps = pipeline.normalizer;
+    if (!steps.empty() && steps[0].kind == Kind::kCharsmap) {
+      const std::string bytes = steps[0].charsmap.bytes();
+      out_.add_i8s("tokenizer.ggml.precompiled_charsmap", std::vector<int8_t>(bytes.begin(), bytes.end()));
+      steps = steps.subspan(1);
+    }
+    const bool few_spaces = steps.size() == 2 && steps[0].kind == Kind::kStrip && !steps[0].left && steps[0].right &&
+                            steps[1].kind == Kind::kCollapse && steps[1].to == kSpaceMark;
+    if (!few_spaces && !steps.empty()) return cannot("this normalizer of a Unigram model");
+    const std::vector<NormalizerStep>& marks = pipeline.rewriter;
+    const bool replaces = !marks.empty() && marks[0].kind == Kind::kReplace && marks[0].from == " " &&
+                          marks[0].to == kSpaceMark && pipeline.cut == PieceCut::kSpaceMarks && pipeline.split.empty();
+    const bool prefix = marks.size() == 2 && marks[1].kind == Kind::kPrepend && marks[1].to == kSpaceMark &&
+                        marks[1].unless_there && !marks[1].first_only;
+    if (!replaces || marks.size() != (prefix ? 2 : 1)) return cannot("the pre-tokenizer of this Unigram model");
+    out_.add_bool("tokenizer.ggml.remove_extra_whitespaces", few_spaces);
+    return prefix;
+  }
+
+  // Scores are 32 bits, and those of added tokens are not read.
+  Result<std::vector<float>> unigram_scores() const {
+    std::vector<float> scores(texts_.size(), 0.0f);
+    std::unordered_map<std::string_view, TokenId> ids;
+    for (const VocabularyEntry& entry : json_.vocabulary) {
+      ids.emplace(entry.text, entry.id);
+      const float score = static_cast<float>(entry.score);
+      if (double{score} != entry.score || (score != 0 && is_added(entry.text))) {
+        return cannot("the score of the token " + in_quotes(entry.text));
+      }
+      scores[static_cast<size_t>(entry.id)] = score;
+    }
+    for (const AddedToken& token : json_.added) {
+      if (ids.contains(token.text)) continue;
+      return cannot("that " + in_quotes(token.text) + " is no token of the Unigram model");
+    }
+    return scores;
+  }
+
+  Status write_unigram() {
+    TRY_ASSIGN(const bool prefix, write_unigram_pipeline());
+    TRY_ASSIGN(const std::vector<float> scores, unigram_scores());
+    const Json* unknown = json_member(json_.model, "unk_id");  // load_tokenizer() has looked at it
+    const auto id = unknown->get<size_t>();
+    const bool has_bytes = json_flag(json_.model, "byte_fallback", false);
+    set_tokens(has_bytes);
+    types_[id] = static_cast<int32_t>(kUnknown);
+    write_tokens("t5", "default");
+    out_.add_u32("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(id));
     out_.add_f32s("tokenizer.ggml.scores", scores);
     out_.add_bool("tokenizer.ggml.add_space_prefix", prefix);
     return {};

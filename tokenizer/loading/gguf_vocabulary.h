@@ -2,9 +2,9 @@
 // them and load_tokenizer() reads them.
 //
 // GGUF can say less than tokenizer.json: a name stands for a pre-tokenizer and all that goes with it. Byte-level
-// BPE is written if one of the names means the same, and BPE over characters with byte fallback (SentencePiece's)
-// if scores in place of merges mean the same. Everything else is an error. check_same_tokenizer() finds differences
-// that are not visible here.
+// BPE is written if one of the names means the same, BPE over characters with byte fallback (SentencePiece's) if
+// scores in place of merges mean the same, Unigram if its steps are those of T5. Everything else is an error.
+// check_same_tokenizer() finds differences that are not visible here.
 #pragma once
 
 #include <cstddef>
