@@ -18,6 +18,41 @@ PanelType panel_type(const TensorView& tensor, Numerics numerics) {
   return numerics == Numerics::kReference ? PanelType::kPF : panel_type_for(tensor.dtype);
 }
 
+// Whose member a place is.
+template <typename T>
+TransformerWeights& owner(T TransformerWeights::*, const TensorRow&, size_t, size_t, TransformerWeights& all) {
+  return all;
+}
+template <typename T>
+LayerWeights& owner(T LayerWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
+  return all.layers[layer];
+}
+template <typename T>
+LatentWeights& owner(T LatentWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
+  return all.layers[layer].latent;
+}
+template <typename T>
+AltUpWeights& owner(T AltUpWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
+  return all.layers[layer].altup;
+}
+template <typename T>
+LayerInputWeights& owner(T LayerInputWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
+  return all.layers[layer].input;
+}
+template <typename T>
+MoeWeights& owner(T MoeWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
+  return all.layers[layer].moe;
+}
+template <typename T>
+Expert& owner(T Expert::*, const TensorRow& row, size_t layer, size_t copy, TransformerWeights& all) {
+  MoeWeights& moe = all.layers[layer].moe;
+  return row.copies == Copies::kExperts ? moe.experts[copy] : moe.shared;
+}
+template <typename T>
+StreamWeights& owner(T StreamWeights::*, const TensorRow&, size_t, size_t copy, TransformerWeights& all) {
+  return all.streams[copy];
+}
+
 // Finds the tensors of one file and gives them their place in one arena. Vectors are read at once, matrices listed.
 class Binder {
  public:
@@ -50,42 +85,6 @@ class Binder {
   }
 
  private:
-  using Weights = TransformerWeights;
-  // Whose member a place is.
-  template <typename T>
-  static Weights& owner(T Weights::*, const TensorRow&, size_t, size_t, Weights& all) {
-    return all;
-  }
-  template <typename T>
-  static LayerWeights& owner(T LayerWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
-    return all.layers[layer];
-  }
-  template <typename T>
-  static LatentWeights& owner(T LatentWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
-    return all.layers[layer].latent;
-  }
-  template <typename T>
-  static AltUpWeights& owner(T AltUpWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
-    return all.layers[layer].altup;
-  }
-  template <typename T>
-  static LayerInputWeights& owner(T LayerInputWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
-    return all.layers[layer].input;
-  }
-  template <typename T>
-  static MoeWeights& owner(T MoeWeights::*, const TensorRow&, size_t layer, size_t, Weights& all) {
-    return all.layers[layer].moe;
-  }
-  template <typename T>
-  static Expert& owner(T Expert::*, const TensorRow& row, size_t layer, size_t copy, Weights& all) {
-    MoeWeights& moe = all.layers[layer].moe;
-    return row.copies == Copies::kExperts ? moe.experts[copy] : moe.shared;
-  }
-  template <typename T>
-  static StreamWeights& owner(T StreamWeights::*, const TensorRow&, size_t, size_t copy, Weights& all) {
-    return all.streams[copy];
-  }
-
   PackedMatrix matrix(const TensorSource& source) {
     PackedMatrix out;
     out.type = panel_type(source.tensor, numerics_);
