@@ -84,7 +84,8 @@ std::string with_objects(std::string_view text, const std::vector<Found>& words)
 }  // namespace
 
 Result<Json> parse_model_json(std::string_view text, std::string_view what, const JsonLimits& limits) {
-  if (text.size() > limits.max_bytes) return parse_json(text, what, limits);  // its error, before a copy is made
+  const bool may_have_words = text.find("Infinity") != text.npos || text.find("NaN") != text.npos;
+  if (!may_have_words || text.size() > limits.max_bytes) return parse_json(text, what, limits);
   const std::vector<Found> words = find_words(text, kMaxNonFiniteWords);
   if (words.empty()) return parse_json(text, what, limits);
   if (words.size() > kMaxNonFiniteWords) {
