@@ -80,6 +80,7 @@ def write_texts():
     for family in range(18):
         put("encode", f"family_{family}", bytes([family, 0, 3, 1, 9, 2, 5]) + texts()[family % 13] + b" caf\xc3\xa9")
     put("json", "index", '{"metadata": {"total_size": 12}, "weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors"}}')
+    put("json", "python_floats", '{"a": [0.0, Infinity, -Infinity ,\n NaN], "NaN, Infinity": {"__float__": "NaN"}, "b":NaN}')
     put("json", "numbers", "[0, -0.0, 1e308, 18446744073709551615, -9223372036854775808, 0.1, \"\\u00e9\\ud83d\\ude00\"]")
     for number, value in enumerate([0.0, -0.0, 0.1, 1e16, 1e-5, 5e-324, 1.7976931348623157e308, float("inf"), float("nan")]):
         put("numbers", f"float_{number}", struct.pack("<d", value) + bytes([number, 3, 10]) + b" 1_000.5e3 ")
