@@ -47,7 +47,7 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
 
   // The lists are made first: what the pool evicts for us would be gone even if we failed afterwards.
   std::vector<const std::byte*> page_data;  // apart, because page_data() moves only when nothing fails any more
-  if (staged_.empty()) staged_.assign(layout().n_layers(), 0);
+  staged_.resize(layout().n_layers());
   reserve_geometric(tokens_, *rows);
   reserve_geometric(pages_, n_pages);
   const bool moves_data = n_pages > page_data_.capacity();
@@ -59,6 +59,7 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   if (n_new > 0 || copies_last) {
     TRY_ASSIGN(fresh, pool_->allocate(n_new + (copies_last ? 1 : 0)));
   }
+  TRY(state_.reserve(n_rows, length()));
 
   // Nothing below fails.
   if (moves_data) page_data_ = std::move(page_data);
@@ -74,6 +75,7 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
     pages_.push_back(std::move(page));
   }
   std::fill(staged_.begin(), staged_.end(), size_t{0});
+  is_reserved_ = true;
   return {};
 }
 
@@ -84,7 +86,7 @@ void KvCacheEntry::store_rows(const Worker& worker, const Kernels& kernels, size
   const size_t end = begin + n_rows;
   CHECK_LT(layer, layout().n_layers());
   CHECK_LE(end, capacity()) << "append without reserve";
-  CHECK(!staged_.empty()) << "append without reserve";
+  CHECK(is_reserved_) << "append without reserve";
   if (worker.index() == 0) {
     for (size_t page = begin / kPagePositions; page < KvLayout::pages_for(end); ++page) {
       CHECK_EQ(pages_[page].use_count(), size_t{1}) << "append into a shared page, without reserve";
@@ -111,17 +113,22 @@ void KvCacheEntry::store_rows(const Worker& worker, const Kernels& kernels, size
 
 void KvCacheEntry::commit(TokenSpan tokens) {
   if (tokens.empty()) return;
-  CHECK(!staged_.empty()) << "commit without reserve";
+  CHECK(is_reserved_) << "commit without reserve";
   for (size_t layer = 0; layer < staged_.size(); ++layer) {
     CHECK_EQ(staged_[layer], tokens.size()) << "rows staged in layer " << layer << ", tokens to commit";
     staged_[layer] = 0;
   }
+  state_.commit(tokens.size(), length());
+  is_reserved_ = false;
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   rows_appended_ += tokens.size();
 }
 
 void KvCacheEntry::slice_to_length(size_t n) {
   CHECK_LE(n, length());
+  n = resumable_length(n);
+  state_.cut(n, length());
+  is_reserved_ = false;
   tokens_.resize(n);
   pages_.resize(KvLayout::pages_for(n));
   page_data_.resize(pages_.size());
@@ -135,13 +142,14 @@ Result<KvCacheEntry> KvCacheEntry::fork() const {
     copy.pages_.assign(pages_.begin(), pages_.begin() + n_pages);
     copy.page_data_.assign(page_data_.begin(), page_data_.begin() + n_pages);
     copy.tokens_ = tokens_;
+    copy.state_ = state_.fork();
   } catch (const std::bad_alloc&) {
     return out_of_heap();
   }
   return copy;
 }
 
-Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens) {
+Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states) {
   try {
     tokens_.reserve(tokens.size());
   } catch (const std::bad_alloc&) {
@@ -149,6 +157,7 @@ Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens) {
   }
   TRY(hold(std::move(pages), tokens.size()));
   tokens_.assign(tokens.begin(), tokens.end());
+  state_.begin(std::move(states), length());
   return {};
 }
 
@@ -171,18 +180,22 @@ Tokens KvCacheEntry::release() noexcept {
   pages_.clear();
   page_data_.clear();
   std::fill(staged_.begin(), staged_.end(), size_t{0});
+  is_reserved_ = false;
+  state_.clear();
   return std::exchange(tokens_, {});
 }
 
-Status KvCacheEntry::take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens) {
+Status KvCacheEntry::take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens,
+                             std::vector<StateSnapshot> states) {
   CHECK_LE(n_tokens, tokens.size());
   TRY(hold(std::move(pages), n_tokens));
   tokens_ = std::exchange(tokens, {});
   tokens_.resize(n_tokens);
+  state_.begin(std::move(states), n_tokens);
   return {};
 }
 
-Status KvCacheEntry::adopt_more(std::vector<KvPage> pages, TokenSpan tokens) {
+Status KvCacheEntry::adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states) {
   const size_t n_full = length() / kPagePositions;
   const size_t n_tokens = length() + tokens.size();
   CHECK_EQ(n_full + pages.size(), KvLayout::pages_for(n_tokens));
@@ -202,6 +215,8 @@ Status KvCacheEntry::adopt_more(std::vector<KvPage> pages, TokenSpan tokens) {
   }
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   std::fill(staged_.begin(), staged_.end(), size_t{0});
+  is_reserved_ = false;
+  state_.begin(std::move(states), length());
   return {};
 }
 

@@ -8,6 +8,9 @@
 // slice_to_length() and fork() move no rows: full pages are shared, a shared partial page is copied by the
 // first reserve() that wants to write into it.
 //
+// Where a model has recurrent layers, the entry has their states too (cache/pages/sequence_state.h). It cannot go on
+// from every position then: resumable_length() says from where.
+//
 // Not thread-safe, except that the workers of one region call append() together. The pool must outlive it.
 #pragma once
 
@@ -20,12 +23,13 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "cache/pages/kv_page_pool.h"
+#include "cache/pages/sequence_state.h"
 
 namespace ibid {
 
 class KvCacheEntry {
  public:
-  explicit KvCacheEntry(KvPagePool& pool) noexcept : pool_(&pool) {}
+  explicit KvCacheEntry(KvPagePool& pool) noexcept : pool_(&pool), state_(pool) {}
   KvCacheEntry(KvCacheEntry&&) noexcept = default;
   KvCacheEntry& operator=(KvCacheEntry&&) noexcept = default;
   KvCacheEntry(const KvCacheEntry&) = delete;  // fork() copies, at the cost of references
@@ -62,10 +66,17 @@ class KvCacheEntry {
     append(worker, kernels, layer, k, v, stride, n_rows, [](size_t, size_t) {});
   }
 
-  // Publishes the staged rows. REQUIRES: every layer was appended with tokens.size() rows.
+  // The recurrent layers' part. A pass writes it between reserve() and commit().
+  SequenceState& state() { return state_; }
+  const SequenceState& state() const { return state_; }
+
+  // Publishes the staged rows and states. REQUIRES: every layer was appended, and every state staged, with
+  // tokens.size() rows.
   void commit(TokenSpan tokens);
 
-  // Keeps the first n positions, and gives back what was reserved beyond. O(pages dropped).
+  // The last position up to n from which the entry can go on: n, if no layer is recurrent. REQUIRES: n <= length().
+  size_t resumable_length(size_t n) const { return state_.resumable_length(n, length()); }
+  // Keeps the first resumable_length(n) positions, and gives back what was reserved beyond. O(pages dropped).
   // REQUIRES: n <= length().
   void slice_to_length(size_t n);
 
@@ -77,22 +88,24 @@ class KvCacheEntry {
   // The same as bare pointers, valid until the next non-const call.
   const std::byte* const* page_data() const { return page_data_.data(); }
 
-  // Adopts pages that the store found: rows [0, tokens.size()). Error: kOutOfMemory; the entry is still empty.
-  // REQUIRES: the entry is empty and the pages are as many as the tokens need.
-  Status adopt(std::vector<KvPage> pages, TokenSpan tokens);
+  // Adopts pages that the store found: rows [0, tokens.size()), and what the recurrent layers go on from. Error:
+  // kOutOfMemory; the entry is still empty. REQUIRES: the entry is empty, the pages are as many as the tokens need,
+  // and one of the states reaches tokens.size().
+  Status adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
   // Gives everything back: the entry is empty. Returns the ids that it had.
   Tokens release() noexcept;
   // Undoes release(): takes pages with the rows of tokens[0, n_tokens), and the ids, cut to these. Error:
   // kOutOfMemory; the entry is then still empty, and the ids are where they were. REQUIRES: as of adopt(), and
   // n_tokens <= tokens.size().
-  Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens);
+  Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens, std::vector<StateSnapshot> states = {});
 
   // Continues the entry with rows that were found elsewhere: those of `tokens`, which follow tokens(). pages[0] takes
   // the place of the partial last page, if there is one, and holds its rows as well. Gives back what was reserved and
   // forgets what was staged. Error: kOutOfMemory (the heap), and nothing has changed.
-  // REQUIRES: the pages are as many as length() + tokens.size() needs beyond the full pages of length().
-  Status adopt_more(std::vector<KvPage> pages, TokenSpan tokens);
+  // REQUIRES: the pages are as many as length() + tokens.size() needs beyond the full pages of length(), and one of the
+  // states reaches that length.
+  Status adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
   // Puts `page` in place of page `index`, so that the same ids, computed twice, need memory only once. Returns the
   // page that was there. REQUIRES: all 64 positions are committed and both pages hold the rows of the same ids.
@@ -113,7 +126,9 @@ class KvCacheEntry {
   std::vector<KvPage> pages_;
   std::vector<const std::byte*> page_data_;  // pages_[i].data()
   Tokens tokens_;
-  std::vector<size_t> staged_;  // [n_layers] rows appended since reserve, 0: none; empty before the first one
+  std::vector<size_t> staged_;  // [n_layers] rows appended since reserve, 0: none
+  bool is_reserved_ = false;    // since the last commit, slice or fork
+  SequenceState state_;
   size_t pages_copied_ = 0;
   size_t rows_appended_ = 0;
 };

@@ -8,14 +8,31 @@
 
 namespace ibid {
 
-KvLayout KvLayout::make(std::span<const KvRowShape> rows, KvDType dtype) {
-  CHECK(!rows.empty()) << "a layout without layers";
+namespace {
+
+constexpr size_t kLineFloats = 16;  // of a cache line
+
+size_t whole_lines(size_t floats) { return (floats + kLineFloats - 1) / kLineFloats * kLineFloats; }
+
+}  // namespace
+
+KvLayout KvLayout::make(std::span<const KvRowShape> rows, KvDType dtype, std::span<const StateShape> states) {
+  CHECK(!rows.empty() || !states.empty()) << "a layout without layers";
   KvLayout layout;
+  layout.dtype_ = dtype;
   size_t offset = 0;
   for (const KvRowShape& row : rows) {
     CHECK(row.n_kv_heads > 0 && row.head_dim > 0) << "a layer that keeps nothing";
     layout.layers_.push_back({row, KvHeadBlock::make(dtype, row.head_dim), offset});
     offset += layout.layers_.back().bytes();
+  }
+  for (const StateShape& state : states) {
+    CHECK(state.floats > 0 && state.row_floats > 0) << "a recurrent layer that keeps nothing";
+    layout.states_.push_back(state);
+    layout.state_offsets_.push_back(layout.state_floats_);
+    layout.row_offsets_.push_back(layout.row_floats_);
+    layout.state_floats_ += whole_lines(state.floats);
+    layout.row_floats_ += whole_lines(state.row_floats);
   }
   return layout;
 }

@@ -1,124 +1,100 @@
 #include "cache/pages/kv_page_pool.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <new>
 #include <string>
 #include <utility>
 
-#include "base/arena.h"
 #include "base/check.h"
-#include "base/memory_marks.h"
+#include "cache/pages/page_slabs.h"
 
 namespace ibid {
 
-namespace {
-
-// How much a growing pool takes at once: enough huge pages that their rounding does not matter, little enough
-// that a small conversation does not hold memory that it never touches.
-constexpr size_t kSlabBytes = size_t{64} << 20;
-
-}  // namespace
-
 struct KvPage::Slot {
   std::byte* data = nullptr;
+  PageSlabs::Slot* memory = nullptr;
+  PageSlabs* slabs = nullptr;  // that the memory is of
   KvPagePool::State* pool = nullptr;
   Slot* next_free = nullptr;
-  bool was_used = false;
   std::atomic<uint32_t> holders{0};
 };
 
 struct KvPagePool::State {
   using Slot = KvPage::Slot;
 
-  struct Slab {
-    Arena arena;
-    std::unique_ptr<Slot[]> slots;
-  };
+  State(const KvLayout& layout, size_t budget)
+      : budget_bytes(budget),
+        slabs{PageSlabs(layout.page_bytes(), budget / layout.page_bytes()),
+              PageSlabs(layout.state_bytes(), layout.state_bytes() == 0 ? 0 : budget / layout.state_bytes())} {}
 
-  State(size_t page, size_t budget) : page_bytes(page), budget_bytes(budget), max_pages(budget / page) {}
-
-  const size_t page_bytes;
   const size_t budget_bytes;
-  const size_t max_pages;
   std::atomic<size_t> bytes_copied{0};
 
   mutable std::mutex mutex;  // guards what follows
-  std::vector<Slab> slabs;
-  // Free and zero, all of them.
-  Slot* used_pages = nullptr;   // reused first, so that memory that was never touched stays so
-  Slot* fresh_pages = nullptr;  // as the system gave them
-  size_t free_pages = 0;        // in both lists
-  size_t slab_pages = 0;
-  size_t pages_in_use = 0;
-  size_t peak_pages = 0;
+  std::array<PageSlabs, 2> slabs;  // by Kind
+  std::deque<Slot> slots;
+  Slot* free_slots = nullptr;
+  std::array<size_t, 2> in_use{};  // pages with holders, by Kind
+  size_t peak_bytes = 0;
   std::vector<std::shared_ptr<const Reclaimer>> reclaimers;  // in the order in which they are asked
 
-  void push_free(Slot* slot) {
-    Slot*& list = slot->was_used ? used_pages : fresh_pages;
-    slot->next_free = list;
-    list = slot;
-    ++free_pages;
-    forbid_memory(slot->data, page_bytes);
-  }
-
-  // REQUIRES: the list is not empty.
-  Slot* pop_free(Slot*& list) {
-    Slot* slot = list;
-    list = slot->next_free;
-    slot->next_free = nullptr;
-    --free_pages;
-    allow_memory(slot->data, page_bytes);
-    return slot;
-  }
+  size_t bytes_in_use() const { return in_use[0] * slabs[0].page_bytes() + in_use[1] * slabs[1].page_bytes(); }
+  size_t free_bytes() const { return budget_bytes - bytes_in_use(); }
+  size_t kind_of(const Slot& slot) const { return static_cast<size_t>(slot.slabs - slabs.data()); }
 
   void release(Slot* slot) {
-    std::memset(slot->data, 0, page_bytes);
+    std::memset(slot->data, 0, slot->slabs->page_bytes());
     const std::lock_guard lock(mutex);
-    push_free(slot);
-    --pages_in_use;
+    slot->slabs->give_back(std::exchange(slot->memory, nullptr));
+    --in_use[kind_of(*slot)];
+    slot->next_free = std::exchange(free_slots, slot);
   }
 
-  // One slab more. REQUIRES: slab_pages < max_pages; the mutex is held.
-  Status grow() {
-    const size_t wanted = std::clamp<size_t>(kSlabBytes / page_bytes, 1, max_pages - slab_pages);
-    slabs.reserve(slabs.size() + 1);
-    TRY_ASSIGN(Arena arena, Arena::create(wanted * Arena::padded(page_bytes)));
-    auto slots = std::make_unique<Slot[]>(wanted);
-    // Backwards, so that pages are handed out in the order of their addresses.
-    for (size_t i = 0; i < wanted; ++i) slots[wanted - 1 - i].data = arena.allocate(page_bytes);
-    for (size_t i = 0; i < wanted; ++i) {
-      slots[i].pool = this;
-      push_free(&slots[i]);
+  // May throw std::bad_alloc; what was made stays, for the next call.
+  void provide_slots(size_t n) {
+    for (const Slot* slot = free_slots; n > 0 && slot != nullptr; slot = slot->next_free) --n;
+    for (; n > 0; --n) {
+      Slot& slot = slots.emplace_back();
+      slot.next_free = std::exchange(free_slots, &slot);
     }
-    slab_pages += wanted;
-    slabs.push_back({std::move(arena), std::move(slots)});
-    return {};
   }
 
-  // Takes n pages off the free list into `taken`, growing as far as the budget allows, or takes none.
-  // Returns how many pages are missing. REQUIRES: the mutex is held.
-  size_t take(size_t n, std::vector<Slot*>& taken, Status& refused) {
-    while (free_pages < n && slab_pages < max_pages) {
-      if (refused = grow(); !refused.ok()) break;
-    }
-    if (free_pages < n) return n - free_pages;
+  // Takes n pages into `taken`, or none. Returns how many bytes are missing. REQUIRES: the mutex is held, and taken has
+  // room for them.
+  size_t take(Kind kind, size_t n, std::vector<Slot*>& taken, Status& refused) {
+    PageSlabs& of = slabs[static_cast<size_t>(kind)];
+    const size_t bytes = n * of.page_bytes();
+    if (bytes > free_bytes()) return bytes - free_bytes();
+    if (refused = of.provide(n); !refused.ok()) return bytes;
+    // Memory that pages of the other size have used, and nobody has, counts too.
+    PageSlabs& other = slabs[1 - static_cast<size_t>(kind)];
+    if (bytes + other.touched_free_bytes() > free_bytes()) other.return_memory();
+    provide_slots(n);
     for (size_t i = 0; i < n; ++i) {
-      taken.push_back(pop_free(used_pages != nullptr ? used_pages : fresh_pages));
+      Slot* slot = std::exchange(free_slots, free_slots->next_free);
+      taken.push_back(slot);
+      slot->memory = of.take();
+      slot->data = slot->memory->data;
+      slot->slabs = &of;
+      slot->pool = this;
     }
-    pages_in_use += n;
-    peak_pages = std::max(peak_pages, pages_in_use);
+    in_use[static_cast<size_t>(kind)] += n;
+    peak_bytes = std::max(peak_bytes, bytes_in_use());
     return 0;
   }
 
-  Status out_of_memory(size_t n) const {
+  Status out_of_memory(Kind kind, size_t n) const {
     return {ErrorCode::kOutOfMemory,
-            "KV cache: " + std::to_string(n) + " pages of " + std::to_string(page_bytes) +
-                " bytes are wanted, " + std::to_string(pages_in_use * page_bytes) + " bytes of a budget of " +
-                std::to_string(budget_bytes) + " are in use and none of them can be evicted"};
+            "KV cache: " + std::to_string(n) + (kind == Kind::kRows ? " pages of " : " recurrent states of ") +
+                std::to_string(slabs[static_cast<size_t>(kind)].page_bytes()) + " bytes are wanted, " +
+                std::to_string(bytes_in_use()) + " bytes of a budget of " + std::to_string(budget_bytes) +
+                " are in use and none of them can be evicted"};
   }
 };
 
@@ -147,35 +123,38 @@ size_t KvPage::use_count() const {
 }
 
 KvPagePool::KvPagePool(KvLayout layout, size_t budget_bytes) : layout_(std::move(layout)) {
-  state_ = std::make_unique<State>(layout_.page_bytes(), budget_bytes);
+  state_ = std::make_unique<State>(layout_, budget_bytes);
 }
 
-KvPagePool::~KvPagePool() { CHECK_EQ(state_->pages_in_use, size_t{0}) << "pages outlive their pool"; }
+KvPagePool::~KvPagePool() { CHECK_EQ(state_->bytes_in_use(), size_t{0}) << "pages outlive their pool"; }
 
-Result<std::vector<KvPage>> KvPagePool::allocate(size_t n_pages) {
+Result<std::vector<KvPage>> KvPagePool::allocate(size_t n_pages) { return hand_out(Kind::kRows, n_pages); }
+
+Result<std::vector<KvPage>> KvPagePool::allocate_states(size_t n_pages) { return hand_out(Kind::kState, n_pages); }
+
+Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
   try {
     State& state = *state_;
     // More than the budget could ever hold is refused before anything is evicted for it.
-    if (n_pages > state.max_pages) {
+    if (n_pages > state.budget_bytes / state.slabs[static_cast<size_t>(kind)].page_bytes()) {
       const std::lock_guard lock(state.mutex);
-      return state.out_of_memory(n_pages);
+      return state.out_of_memory(kind, n_pages);
     }
-    std::vector<State::Slot*> taken;
+    std::vector<KvPage::Slot*> taken;
     std::vector<KvPage> pages;
     taken.reserve(n_pages);
     pages.reserve(n_pages);
     for (size_t n_asked = 0;;) {
       std::unique_lock lock(state.mutex);
       Status refused;
-      const size_t missing = state.take(n_pages, taken, refused);
+      const size_t missing = state.take(kind, n_pages, taken, refused);
       if (missing == 0) break;
-      if (n_asked >= state.reclaimers.size()) return refused.ok() ? state.out_of_memory(n_pages) : refused;
+      if (n_asked >= state.reclaimers.size()) return refused.ok() ? state.out_of_memory(kind, n_pages) : refused;
       const std::shared_ptr<const Reclaimer> reclaimer = state.reclaimers[n_asked];
       lock.unlock();
       n_asked = (*reclaimer)(missing) ? 0 : n_asked + 1;
     }
-    for (State::Slot* slot : taken) {
-      slot->was_used = true;
+    for (KvPage::Slot* slot : taken) {
       slot->holders.store(1, std::memory_order_relaxed);
       pages.push_back(KvPage(slot));
     }
@@ -223,23 +202,32 @@ void KvPagePool::copy_rows(const KvPage& from, const KvPage& to, size_t n_rows) 
 }
 
 size_t KvPagePool::budget_bytes() const { return state_->budget_bytes; }
-size_t KvPagePool::budget_pages() const { return state_->max_pages; }
-size_t KvPagePool::bytes_in_use() const { return pages_in_use() * state_->page_bytes; }
+size_t KvPagePool::budget_pages() const { return state_->budget_bytes / layout_.page_bytes(); }
 size_t KvPagePool::bytes_copied() const { return state_->bytes_copied.load(std::memory_order_relaxed); }
+
+size_t KvPagePool::bytes_in_use() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->bytes_in_use();
+}
 
 size_t KvPagePool::pages_in_use() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->pages_in_use;
+  return state_->in_use[static_cast<size_t>(Kind::kRows)];
+}
+
+size_t KvPagePool::state_bytes_in_use() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->in_use[static_cast<size_t>(Kind::kState)] * layout_.state_bytes();
 }
 
 size_t KvPagePool::peak_bytes() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->peak_pages * state_->page_bytes;
+  return state_->peak_bytes;
 }
 
 size_t KvPagePool::reserved_bytes() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->slab_pages * state_->page_bytes;
+  return state_->slabs[0].reserved_bytes() + state_->slabs[1].reserved_bytes();
 }
 
 }  // namespace ibid

@@ -1,13 +1,16 @@
-// KvPagePool: the memory of all keys and values: refcounted pages under one byte budget.
+// KvPagePool: the memory of all keys and values and of all recurrent states: refcounted pages under one byte budget.
 //
-// A page is written by the one entry that holds it alone; a page with several holders is immutable. The pool
+// A page holds the rows of 64 positions, or the states of all recurrent layers behind one position (KvLayout has both
+// sizes). It is written by the one owner that holds it alone; a page with several holders is immutable. The pool
 // knows nothing of tokens. Thread-safe. Address space is taken in slabs as it is needed, so a large budget
 // costs nothing until it is used. A page is zeroed by the thread that lets it go, before anybody can get it: no
-// reader ever sees another conversation's rows, and none lie about in memory. Freed pages are kept for reuse;
-// under AddressSanitizer nobody may touch one.
+// reader ever sees another conversation's rows, and none lie about in memory. Freed pages are kept for reuse, and
+// their memory goes back to the system when the budget wants it for pages of another size; under AddressSanitizer
+// nobody may touch one.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -45,10 +48,10 @@ class KvPagePool {
   struct State;
 
  public:
-  // Asked for pages when the budget is used up, without the pool's lock. Returns true when it has freed some, `n_pages`
+  // Asked for memory when the budget is used up, without the pool's lock. Returns true when it has freed some, `bytes`
   // or as many as will do: the pool looks again, and may ask again. Returns false, and has changed nothing, when it
   // cannot help.
-  using Reclaimer = std::function<bool(size_t n_pages)>;
+  using Reclaimer = std::function<bool(size_t bytes)>;
 
   // Somebody who can give pages back, for as long as this lives: then the pool asks no more. A question that has begun
   // may still be under way, so nobody may allocate while whoever answers is destroyed. The pool must outlive it.
@@ -66,7 +69,7 @@ class KvPagePool {
     const Reclaimer* reclaimer_ = nullptr;
   };
 
-  // The budget counts pages: whole pages that fit into budget_bytes are handed out, never more.
+  // Whole pages that fit into budget_bytes are handed out, never more.
   KvPagePool(KvLayout layout, size_t budget_bytes);
   virtual ~KvPagePool();  // REQUIRES: no handle is left
   KvPagePool(const KvPagePool&) = delete;
@@ -79,6 +82,8 @@ class KvPagePool {
   // Virtual, so that tests can hand out pages whose unwritten rows show.
   virtual Result<std::vector<KvPage>> allocate(size_t n_pages);
   Result<KvPage> allocate();
+  // The same for pages that hold states, of layout().state_bytes() each.
+  Result<std::vector<KvPage>> allocate_states(size_t n_pages);
 
   // Adds somebody to ask, behind those who are asked already: what costs least to give back is added first. In an
   // engine that is the store, which forgets what was not used for the longest time, and then the tier, which lets go of
@@ -89,15 +94,19 @@ class KvPagePool {
   void copy_rows(const KvPage& from, const KvPage& to, size_t n_rows);
 
   size_t budget_bytes() const;
-  size_t budget_pages() const;  // whole pages that fit
-  size_t bytes_in_use() const;  // pages with holders
+  size_t budget_pages() const;  // whole pages of rows that fit
+  size_t bytes_in_use() const;  // pages with holders, states included
   size_t peak_bytes() const;    // largest bytes_in_use so far
-  size_t pages_in_use() const;
-  size_t reserved_bytes() const;  // slabs: pages in use and freed ones
+  size_t pages_in_use() const;  // of rows
+  size_t state_bytes_in_use() const;
+  size_t reserved_bytes() const;  // address space: pages in use and freed ones
   size_t bytes_copied() const;    // by copy_rows, since construction
 
  private:
   friend class KvPage;
+  enum class Kind : uint8_t { kRows, kState };
+  Result<std::vector<KvPage>> hand_out(Kind kind, size_t n_pages);
+
   KvLayout layout_;
   std::unique_ptr<State> state_;
 };

@@ -28,8 +28,9 @@ LruKvCacheStore::LruKvCacheStore(KvPagePool& pool, size_t budget_bytes, Eviction
     : pool_(pool),
       spaces_(page_charge(pool)),
       tree_(spaces_, eviction),
-      room_(budget_bytes, page_charge(pool), spaces_, tree_) {
-  reclaimer_ = pool_.add_reclaimer([this](size_t n_pages) { return reclaim(n_pages); });
+      states_(spaces_, pool.layout().state_bytes()),
+      room_(budget_bytes, page_charge(pool), spaces_, states_, tree_) {
+  reclaimer_ = pool_.add_reclaimer([this](size_t bytes) { return reclaim(bytes); });
 }
 
 LruKvCacheStore::LruKvCacheStore(KvPagePool& pool) : LruKvCacheStore(pool, budget_for(pool)) {}
@@ -52,6 +53,17 @@ std::vector<KvPage> LruKvCacheStore::pages_of(const PrefixNode& last, size_t len
   return pages;
 }
 
+// Where a sequence with these ids can go on, from its own states and from shared ones. May throw std::bad_alloc.
+std::vector<StateSnapshot> LruKvCacheStore::states_of(SpaceId space, TokenSpan ids) const {
+  std::vector<StateSnapshot> states;
+  if (pool_.layout().n_states() == 0) return states;
+  states = states_.find(space, ids);
+  if (space == kSharedSpace) return states;
+  std::vector<StateSnapshot> shared = states_.find(kSharedSpace, ids);
+  states.insert(states.end(), std::make_move_iterator(shared.begin()), std::make_move_iterator(shared.end()));
+  return states;
+}
+
 PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, TokenSpan ids) {
   PrefixHit hit{KvCacheEntry(pool_), nullptr};
   const std::lock_guard lock(mutex_);
@@ -59,18 +71,28 @@ PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, Toke
   spaces_.count(space, &StoreStats::lookups, 1);
   const PrefixTree::Match match = tree_.longest_prefix(readable_space(name_space), ids);
   if (match.node == nullptr) return hit;
+  const PrefixNode* last = match.node;
+  size_t length = match.length;
   std::vector<KvPage> pages;
+  std::vector<StateSnapshot> states;
   try {
-    pages = pages_of(*match.node, match.length);
+    states = states_of(readable_space(name_space), ids.first(length));
+    if (pool_.layout().n_states() > 0) length = deepest(states);
+    for (size_t i = KvLayout::pages_for(match.length); i > KvLayout::pages_for(length); --i) last = last->parent;
+    pages = pages_of(*last, length);
   } catch (const std::bad_alloc&) {
     return hit;
   }
-  if (!hit.entry.adopt(std::move(pages), ids.first(match.length)).ok()) return hit;
+  if (length == 0 || !hit.entry.adopt(std::move(pages), ids.first(length), std::move(states)).ok()) return hit;
 
   tree_.touch(*match.node, true);
+  if (pool_.layout().n_states() > 0) {
+    states_.touch(readable_space(name_space), ids, length);
+    states_.touch(kSharedSpace, ids, length);
+  }
   spaces_.count(space, &StoreStats::hits, 1);
-  spaces_.count(space, &StoreStats::reused_tokens, match.length);
-  if (match.ending != nullptr) {
+  spaces_.count(space, &StoreStats::reused_tokens, length);
+  if (match.ending != nullptr && length == match.length) {
     hit.logits = match.ending->logits;
     tree_.endings().touch(*match.ending);
     spaces_.count(space, &StoreStats::repeats, 1);
@@ -98,9 +120,28 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
     KvAtRest& rest = *options.rest;
     if (mark != nullptr) rest.mark_ = std::move(mark);
     rest.store_ = this;
+    rest.space_ = space.id();
     tree_.holds().set_mark(*rest.mark_, insertion.n_known() > 0 ? &last : nullptr, insertion.n_known());
   }
+  if (pool_.layout().n_states() > 0) {
+    keep_states(options.sharing == Sharing::kShared ? kSharedSpace : space.id(), entry, insertion.n_known(), removed);
+  }
   return {};
+}
+
+// A state that cannot be had for want of heap memory is one place less to go on from.
+void LruKvCacheStore::keep_states(SpaceId space, const KvCacheEntry& entry, size_t n_known,
+                                  Removed& removed) noexcept {
+  const size_t limit = pool_.budget_bytes() / 2, n_before = removed.states.size();
+  try {
+    for (const StateSnapshot& kept : entry.state().kept()) {
+      if (kept.end() <= n_known) states_.insert(space, entry.tokens(), kept, limit, removed.states);
+    }
+    const StateSnapshot now = entry.state().now(entry.length());
+    if (now.end() <= n_known) states_.insert(space, entry.tokens(), now, limit, removed.states);
+  } catch (const std::bad_alloc&) {
+  }
+  n_freeing_ += removed.states.size() - n_before;
 }
 
 Status LruKvCacheStore::insert(std::string_view name_space, KvCacheEntry& entry, const InsertOptions& options) {
@@ -147,25 +188,34 @@ Status LruKvCacheStore::remember_logits(std::string_view name_space, TokenSpan i
 // --- eviction
 
 LruKvCacheStore::Removed::~Removed() {
-  const size_t n = nodes.size();
+  const size_t n = nodes.size() + states.size();
   if (n == 0) return;
   nodes.clear();
+  states.clear();
   const std::lock_guard lock(store_.mutex_);
   store_.n_freeing_ -= n;
   ++store_.n_freed_;
   store_.pages_freed_.notify_all();
 }
 
-bool LruKvCacheStore::reclaim(size_t n_pages) {
+bool LruKvCacheStore::reclaim(size_t bytes) {
+  const size_t page_bytes = pool_.layout().page_bytes();
+  const size_t n_pages = bytes / page_bytes + (bytes % page_bytes != 0 ? 1 : 0);
   Removed removed(*this);
   std::unique_lock lock(mutex_);
-  if (tree_.count_evictable(n_pages) < n_pages) {
-    // Before it gives up, it waits for pages that another call is about to give back.
-    if (n_freeing_ == 0) return false;
-    pages_freed_.wait(lock, [this, before = n_freed_] { return n_freed_ != before; });
+  if (tree_.count_evictable(n_pages) == n_pages) {
+    for (size_t i = 0; i < n_pages; ++i) tree_.evict_first(removed.nodes);
     return true;
   }
-  for (size_t i = 0; i < n_pages; ++i) tree_.evict_first(removed.nodes);
+  // Of states as many as will do; where these do not suffice, it is asked again.
+  const size_t state_bytes = std::max<size_t>(pool_.layout().state_bytes(), 1);
+  size_t n_states = 0;
+  while (n_states * state_bytes < bytes && states_.evict(removed.states)) ++n_states;
+  n_freeing_ += n_states;
+  if (n_states > 0) return true;
+  // Before it gives up, it waits for pages that another call is about to give back.
+  if (n_freeing_ == 0) return false;
+  pages_freed_.wait(lock, [this, before = n_freed_] { return n_freed_ != before; });
   return true;
 }
 
@@ -181,12 +231,21 @@ void LruKvCacheStore::clear(std::string_view name_space) {
   Removed removed(*this);
   const std::lock_guard lock(mutex_);
   const SpaceId space = spaces_.find(name_space);
-  if (space != kNoSpace) tree_.remove_space(space, removed.nodes);
+  if (space == kNoSpace) return;
+  remove_states(space, removed);
+  tree_.remove_space(space, removed.nodes);
+}
+
+void LruKvCacheStore::remove_states(SpaceId space, Removed& removed) {
+  const size_t n_before = removed.states.size();
+  states_.remove_space(space, removed.states);
+  n_freeing_ += removed.states.size() - n_before;
 }
 
 void LruKvCacheStore::clear_shared() {
   Removed removed(*this);
   const std::lock_guard lock(mutex_);
+  remove_states(kSharedSpace, removed);
   tree_.remove_space(kSharedSpace, removed.nodes);
 }
 
@@ -195,6 +254,16 @@ void LruKvCacheStore::clear_shared() {
 size_t LruKvCacheStore::charge_bytes() const {
   const std::lock_guard lock(mutex_);
   return room_.charge_bytes();
+}
+
+size_t LruKvCacheStore::n_states() const {
+  const std::lock_guard lock(mutex_);
+  return states_.size();
+}
+
+size_t LruKvCacheStore::state_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return states_.bytes();
 }
 
 StoreStats LruKvCacheStore::stats() const {
@@ -220,7 +289,7 @@ PrefixTree::Work LruKvCacheStore::work() const {
 
 StoreSnapshot LruKvCacheStore::snapshot() const {
   const std::lock_guard lock(mutex_);
-  StoreSnapshot copy = snapshot_of(tree_, spaces_);
+  StoreSnapshot copy = snapshot_of(tree_, states_, spaces_);
   copy.page_charge_bytes = room_.page_charge_bytes();
   copy.budget_bytes = room_.budget_bytes();
   copy.endings_budget_bytes = room_.endings_budget_bytes();

@@ -11,6 +11,9 @@
 // nothing. The store is a reclaimer of the pool, so pages wanted by a session push out what was not used for the
 // longest time.
 //
+// Where a model has recurrent layers, the store also knows their states (cache/store/state_index.h): those that an entry
+// kept, and the one behind its last position. A lookup then finds the longest prefix that a sequence can go on from.
+//
 // Namespaces isolate users: a namespace never finds what another one inserted, unless that was inserted as shared.
 // An entry belongs to one namespace for life: the one it was found in or is inserted into first.
 //
@@ -35,6 +38,7 @@
 #include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/store/prefix_tree.h"
+#include "cache/store/state_index.h"
 #include "cache/store/store_handles.h"
 #include "cache/store/store_insertion.h"
 #include "cache/store/store_invariants.h"
@@ -103,6 +107,10 @@ class LruKvCacheStore {
   void clear(std::string_view name_space);
   void clear_shared();
 
+  // Recurrent states that can be found, and what they are charged: at most half of what the pool has.
+  size_t n_states() const;
+  size_t state_bytes() const;
+
   // The cost of the pages in the tree: their bytes, those of the index and of remembered logits.
   size_t charge_bytes() const;
   size_t budget_bytes() const { return room_.budget_bytes(); }
@@ -128,27 +136,39 @@ class LruKvCacheStore {
     explicit Removed(LruKvCacheStore& store) : nodes(store.n_freeing_), store_(store) {}
     ~Removed();
     RemovedNodes nodes;
+    StateIndex::Removed states;
 
    private:
     LruKvCacheStore& store_;
   };
 
+  struct AtRest {
+    size_t length = 0;
+    std::vector<KvPage> pages;
+    std::vector<StateSnapshot> states;
+  };
+  AtRest at_rest(const KvAtRest& rest, bool uses);
+
   SpaceId readable_space(std::string_view name) const;
   Status insert_or_throw(std::string_view name_space, KvCacheEntry& entry, const InsertOptions& options);
   Status remember(std::string_view name_space, TokenSpan ids, std::unique_ptr<PrefixEnding> ending);
-  bool reclaim(size_t n_pages);
+  void remove_states(SpaceId space, Removed& removed);
+  bool reclaim(size_t bytes);
   void unpin(uint64_t pin);
   static std::vector<KvPage> pages_of(const PrefixNode& last, size_t length);
+  std::vector<StateSnapshot> states_of(SpaceId space, TokenSpan ids) const;
+  void keep_states(SpaceId space, const KvCacheEntry& entry, size_t n_known, Removed& removed) noexcept;
   void unmark(PrefixMark& mark);
 
   KvPagePool& pool_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable pages_freed_;
-  size_t n_freeing_ = 0;  // pages that left the tree and are not back in the pool yet
+  size_t n_freeing_ = 0;  // pages that left the store and are not back in the pool yet
   uint64_t n_freed_ = 0;  // calls that gave such pages back
   StoreSpaces spaces_;
   PrefixTree tree_;
+  StateIndex states_;
   StoreRoom room_;
 
   KvPagePool::Registration reclaimer_;  // last: the pool asks no more before anything else goes

@@ -61,33 +61,35 @@ bool LruKvCacheStore::put_to_rest(KvCacheEntry& entry, KvAtRest& rest) {
   return true;
 }
 
+// What is still there of the sequence's first ids, where it can go on. May throw std::bad_alloc.
+LruKvCacheStore::AtRest LruKvCacheStore::at_rest(const KvAtRest& rest, bool uses) {
+  AtRest found;
+  if (rest.store_ == nullptr) return found;
+  const std::lock_guard lock(mutex_);
+  const size_t marked = std::min(rest.mark_->length, rest.tokens_.size());
+  if (marked == 0) return found;
+  PrefixNode* node = rest.mark_->node;
+  found.states = states_of(rest.space_, TokenSpan(rest.tokens_).first(marked));
+  found.length = pool_.layout().n_states() > 0 ? deepest(found.states) : marked;
+  const size_t n_pages = KvLayout::pages_for(found.length);
+  const PrefixNode* last = node;
+  for (size_t i = KvLayout::pages_for(marked); i > n_pages; --i) last = last->parent;
+  found.pages = pages_of(*last, found.length);
+  if (uses) tree_.touch(*node, true);
+  return found;
+}
+
 Status LruKvCacheStore::wake(KvAtRest& rest, KvCacheEntry& entry) try {
-  std::vector<KvPage> pages;
-  size_t length = 0;
-  if (rest.store_ != nullptr) {
-    const std::lock_guard lock(mutex_);
-    length = std::min(rest.mark_->length, rest.tokens_.size());
-    if (length > 0) {
-      pages = pages_of(*rest.mark_->node, length);
-      tree_.touch(*rest.mark_->node, true);
-    }
-  }
-  return entry.take_up(std::move(pages), length, rest.tokens_);
+  AtRest found = at_rest(rest, true);
+  return entry.take_up(std::move(found.pages), found.length, rest.tokens_, std::move(found.states));
 } catch (const std::bad_alloc&) {
   return {ErrorCode::kOutOfMemory, "no heap memory"};
 }
 
 Result<KvCacheEntry> LruKvCacheStore::look_at(const KvAtRest& rest) try {
   KvCacheEntry entry(pool_);
-  if (rest.store_ == nullptr) return entry;
-  std::vector<KvPage> pages;
-  size_t length = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    length = std::min(rest.mark_->length, rest.tokens_.size());
-    if (length > 0) pages = pages_of(*rest.mark_->node, length);
-  }
-  TRY(entry.adopt(std::move(pages), TokenSpan(rest.tokens_).first(length)));
+  AtRest found = at_rest(rest, false);
+  TRY(entry.adopt(std::move(found.pages), TokenSpan(rest.tokens_).first(found.length), std::move(found.states)));
   return entry;
 } catch (const std::bad_alloc&) {
   return Status(ErrorCode::kOutOfMemory, "no heap memory");
@@ -99,6 +101,7 @@ KvAtRest LruKvCacheStore::copy(const KvAtRest& rest) {
   if (rest.store_ == nullptr) return copy;
   copy.mark_ = std::make_unique<PrefixMark>();
   copy.store_ = this;
+  copy.space_ = rest.space_;
   const std::lock_guard lock(mutex_);
   tree_.holds().set_mark(*copy.mark_, rest.mark_->node, rest.mark_->length);
   return copy;

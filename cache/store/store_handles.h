@@ -11,6 +11,7 @@
 
 #include "base/types.h"
 #include "cache/store/prefix_holds.h"
+#include "cache/store/store_spaces.h"
 
 namespace ibid {
 
@@ -50,10 +51,12 @@ class KvAtRest {
   KvAtRest() = default;
   KvAtRest(KvAtRest&& other) noexcept
       : store_(std::exchange(other.store_, nullptr)),
+        space_(other.space_),
         mark_(std::move(other.mark_)),
         tokens_(std::exchange(other.tokens_, {})) {}
   KvAtRest& operator=(KvAtRest other) noexcept {
     std::swap(store_, other.store_);
+    std::swap(space_, other.space_);
     mark_.swap(other.mark_);
     tokens_.swap(other.tokens_);
     return *this;
@@ -69,6 +72,7 @@ class KvAtRest {
   void unmark() noexcept;
 
   LruKvCacheStore* store_ = nullptr;  // null: without a mark
+  SpaceId space_ = kSharedSpace;      // where its states are
   std::unique_ptr<PrefixMark> mark_;  // the store changes it, under its lock
   Tokens tokens_;
 };

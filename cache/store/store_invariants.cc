@@ -6,6 +6,7 @@
 
 #include "base/token_prefix.h"
 #include "cache/store/prefix_tree.h"
+#include "cache/store/state_index.h"
 
 namespace ibid {
 
@@ -25,6 +26,7 @@ class Validator {
     for (const Node& node : store_.nodes) check_siblings(node.children, &node);
     check_reachable();
     check_queue();
+    check_states();
     check_spaces();
     check_sums();
     return std::move(broken_);
@@ -182,16 +184,40 @@ class Validator {
         ++pages;
         for (const StoreSnapshot::Ending& ending : node.endings) bytes += ending.bytes;
       }
+      for (const StoreSnapshot::State& state : store_.states) bytes += state.space == space.id ? state.bytes : 0;
       n_pages += pages;
       expect(space.pages == pages, space, " miscounts its pages");
       expect(space.bytes == pages * store_.page_charge_bytes + bytes, space, " miscounts its bytes");
-      expect(space.id == 0 || space.pages > 0, space, " is kept without pages");
+      expect(space.id == 0 || space.bytes > 0, space, " is kept without pages or states");
       expect(space.id == 0 || names.insert(space.name).second, space, " is there twice");
     }
     expect(n_pages == store_.nodes.size(), "a node belongs to a namespace that is not there");
   }
 
+  // Sorted, no two alike, and each knows the longest one that its ids begin with.
+  void check_states() {
+    using State = StoreSnapshot::State;
+    const auto begins = [](const State& state, const State& other) {
+      return state.space == other.space && state.ids.size() < other.ids.size() &&
+             common_prefix_length(state.ids, other.ids) == state.ids.size();
+    };
+    for (size_t i = 0; i < store_.states.size(); ++i) {
+      const State& state = store_.states[i];
+      size_t n_before = 0;
+      for (const State& other : store_.states) {
+        if (begins(other, state)) n_before = std::max(n_before, other.ids.size());
+      }
+      expect(state.n_before == n_before, "a state does not know the one before it");
+      if (i == 0) continue;
+      const State& last = store_.states[i - 1];
+      expect(std::pair(last.space, last.ids) < std::pair(state.space, state.ids), "states are out of order");
+    }
+  }
+
   void check_sums() {
+    size_t states_bytes = 0;
+    for (const StoreSnapshot::State& state : store_.states) states_bytes += state.bytes;
+    expect(states_bytes == store_.states_bytes, "bytes of states do not add up");
     size_t pins = 0, marks = 0, endings_bytes = 0;
     for (const Node& node : store_.nodes) {
       pins += node.n_pins;
@@ -203,9 +229,9 @@ class Validator {
     expect(store_.pages == store_.nodes.size(), "pages do not add up");
     expect(endings_bytes == store_.endings_bytes, "bytes of logits do not add up");
     expect(endings_bytes <= store_.endings_budget_bytes, "logits exceed their share of the budget");
-    expect(store_.charge_bytes == store_.nodes.size() * store_.page_charge_bytes + endings_bytes,
+    expect(store_.charge_bytes == store_.nodes.size() * store_.page_charge_bytes + endings_bytes + states_bytes,
            "bytes do not add up");
-    expect(store_.charge_bytes <= store_.budget_bytes, "the budget is exceeded");
+    expect(store_.charge_bytes - states_bytes <= store_.budget_bytes, "the budget is exceeded");
     expect(store_.nodes.size() <= store_.pool_pages_in_use, "the store holds pages that the pool has not given");
     expect(store_.pool_pages_in_use <= store_.pool_budget_pages, "the pool's budget is exceeded");
   }
@@ -217,7 +243,7 @@ class Validator {
 
 }  // namespace
 
-StoreSnapshot snapshot_of(const PrefixTree& tree, const StoreSpaces& spaces) {
+StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces) {
   const auto serials = [](const auto& nodes) {
     std::vector<uint64_t> all;
     all.reserve(nodes.size());
@@ -236,6 +262,11 @@ StoreSnapshot snapshot_of(const PrefixTree& tree, const StoreSpaces& spaces) {
                           node->page.use_count(), node->holds.n_pins(), node->rank.rank(), node->rank.last_used(),
                           serials(node->children), std::move(endings), node->holds.mark_lengths()});
   }
+  for (const StateIndex::Kept* kept : states.all()) {
+    const size_t n_before = kept->before == nullptr ? 0 : kept->before->ids.size();
+    copy.states.push_back({kept->space, kept->ids, n_before, states.charge(*kept)});
+  }
+  copy.states_bytes = states.bytes();
   copy.root_children = serials(tree.root().children);
   copy.queue = serials(tree.leaves());
   for (const auto& [id, space] : spaces.all()) {

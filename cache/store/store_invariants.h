@@ -12,6 +12,7 @@
 namespace ibid {
 
 class PrefixTree;
+class StateIndex;
 class StoreSpaces;
 
 struct StoreSnapshot {
@@ -33,6 +34,12 @@ struct StoreSnapshot {
     std::vector<Ending> endings;     // in no order
     std::vector<size_t> marks;       // of sequences at rest: how many of their ids the path has
   };
+  struct State {
+    uint64_t space = 0;
+    Tokens ids;
+    size_t n_before = 0;  // ids of the one before it
+    size_t bytes = 0;
+  };
   struct Space {
     uint64_t id = 0;
     std::string name;
@@ -43,6 +50,7 @@ struct StoreSnapshot {
   std::vector<Node> nodes;              // in no order, without the root
   std::vector<uint64_t> root_children;  // serials
   std::vector<uint64_t> queue;          // serials of the leaves, a heap: the first goes first
+  std::vector<State> states;            // recurrent ones, in order
   std::vector<Space> spaces;
   size_t n_pins = 0;
   size_t n_marks = 0;
@@ -50,14 +58,15 @@ struct StoreSnapshot {
   size_t charge_bytes = 0;
   size_t page_charge_bytes = 0;
   size_t budget_bytes = 0;
+  size_t states_bytes = 0;
   size_t endings_bytes = 0;
   size_t endings_budget_bytes = 0;
   size_t pool_pages_in_use = 0;
   size_t pool_budget_pages = 0;
 };
 
-// What tree and namespaces hold; the budgets and the pool's figures are not filled in. May throw std::bad_alloc.
-StoreSnapshot snapshot_of(const PrefixTree& tree, const StoreSpaces& spaces);
+// What tree, states and namespaces hold; the budgets and the pool's figures are not filled in. May throw std::bad_alloc.
+StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces);
 
 // One sentence for every rule that is broken; empty when the store is sound.
 std::vector<std::string> validate_store(const StoreSnapshot& snapshot);

@@ -7,19 +7,26 @@
 
 #include "base/result.h"
 #include "cache/store/prefix_tree.h"
+#include "cache/store/state_index.h"
 #include "cache/store/store_insertion.h"
 
 namespace ibid {
 
 class StoreRoom {
  public:
-  // Spaces and tree must outlive it.
-  StoreRoom(size_t budget_bytes, size_t page_charge_bytes, const StoreSpaces& spaces, PrefixTree& tree)
-      : budget_bytes_(budget_bytes), page_charge_bytes_(page_charge_bytes), spaces_(spaces), tree_(tree) {}
+  // The others must outlive it.
+  StoreRoom(size_t budget_bytes, size_t page_charge_bytes, const StoreSpaces& spaces, const StateIndex& states,
+            PrefixTree& tree)
+      : budget_bytes_(budget_bytes),
+        page_charge_bytes_(page_charge_bytes),
+        spaces_(spaces),
+        states_(states),
+        tree_(tree) {}
 
   size_t budget_bytes() const { return budget_bytes_; }
   size_t page_charge_bytes() const { return page_charge_bytes_; }
-  size_t charge_bytes() const { return spaces_.total().bytes; }
+  // Of pages and logits. Recurrent states have a limit of their own.
+  size_t charge_bytes() const { return spaces_.total().bytes - states_.bytes(); }
   // What logits may take in all.
   size_t endings_budget_bytes() const { return budget_bytes_ / 16; }
 
@@ -34,6 +41,7 @@ class StoreRoom {
   const size_t budget_bytes_;
   const size_t page_charge_bytes_;
   const StoreSpaces& spaces_;
+  const StateIndex& states_;
   PrefixTree& tree_;
 };
 

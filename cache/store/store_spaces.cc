@@ -53,7 +53,7 @@ void StoreSpaces::release(SpaceId space) {
 
 void StoreSpaces::drop_if_empty(std::map<SpaceId, Space>::iterator found) {
   const Space& space = found->second;
-  if (found->first == kSharedSpace || space.is_held || space.stats.pages > 0) return;
+  if (found->first == kSharedSpace || space.is_held || space.stats.bytes > 0) return;
   ids_.erase(ids_.find(space.name));
   spaces_.erase(found);
 }
@@ -85,8 +85,11 @@ void StoreSpaces::bytes_added(SpaceId space, size_t n) {
 }
 
 void StoreSpaces::bytes_removed(SpaceId space, size_t n) {
+  const auto found = spaces_.find(space);
+  CHECK(found != spaces_.end());
   total_.bytes -= n;
-  spaces_.at(space).stats.bytes -= n;
+  found->second.stats.bytes -= n;
+  drop_if_empty(found);
 }
 
 }  // namespace ibid

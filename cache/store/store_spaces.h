@@ -1,7 +1,7 @@
 // StoreSpaces: the namespaces of LruKvCacheStore and what is counted in each of them.
 //
-// A namespace and its counters live from its first page to its last one, because names come from requests and must
-// not pile up. A call that is about to fill a namespace holds it meanwhile. Not thread-safe: the store locks.
+// A namespace and its counters live from its first page to the last of its bytes, because names come from requests and
+// must not pile up. A call that is about to fill a namespace holds it meanwhile. Not thread-safe: the store locks.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct StoreStats {
   size_t evicted_pages = 0;
   size_t pages = 0;  // in the tree now
   size_t peak_pages = 0;
-  size_t bytes = 0;  // what these pages and the logits behind them are charged
+  size_t bytes = 0;  // what these pages, the logits behind them and recurrent states are charged
   size_t peak_bytes = 0;
 
   size_t misses() const { return lookups - hits; }
@@ -52,7 +52,7 @@ class StoreSpaces {
 
   // Adds n to a counter of the namespace, where it is there, and of the store.
   void count(SpaceId space, size_t StoreStats::*counter, size_t n);
-  // A page, or n bytes of logits, came into the tree or left it. REQUIRES: the namespace is there.
+  // A page, or n bytes of logits or states, came into the store or left it. REQUIRES: the namespace is there.
   void page_added(SpaceId space);
   void page_removed(SpaceId space);
   void bytes_added(SpaceId space, size_t n);

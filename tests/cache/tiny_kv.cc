@@ -8,6 +8,12 @@ namespace ibid {
 
 KvLayout tiny_layout(KvDType dtype) { return KvLayout::make(2, 2, 8, dtype); }
 
+KvLayout tiny_recurrent_layout(KvDType dtype) {
+  const std::vector<KvRowShape> rows(2, KvRowShape{2, 8});
+  const std::vector<StateShape> states = {{5, 3}, {33, 1}};
+  return KvLayout::make(rows, dtype, states);
+}
+
 const Kernels& tiny_kernels() { return kernels_for(Isa::kRef); }
 
 namespace {
@@ -22,8 +28,39 @@ float element(uint64_t hash, size_t layer, size_t dim, uint64_t salt) {
   return static_cast<float>(static_cast<int64_t>(bits % 2001) - 1000) / 500.0f;
 }
 
+// What a position gives to a state, and the state behind it. The state is a whole number below 2^20.
+void give_row(TokenId id, size_t layer, const StateShape& shape, float* row) {
+  for (size_t i = 0; i < shape.row_floats; ++i) row[i] = static_cast<float>(static_cast<size_t>(id) + layer + i);
+}
+void advance(const StateShape& shape, const float* row, float* state) {
+  for (size_t i = 0; i < shape.floats; ++i) {
+    const auto before = static_cast<uint64_t>(state[i]), given = static_cast<uint64_t>(row[i % shape.row_floats]);
+    state[i] = static_cast<float>(mix(before + i, given) % (1u << 20));
+  }
+}
+
+// Writes every piece that a model writes, and nothing else.
+void stage_states(KvCacheEntry& entry, TokenSpan tokens) {
+  SequenceState& state = entry.state();
+  for (size_t layer = 0; layer < entry.layout().n_states(); ++layer) {
+    const StateShape& shape = entry.layout().state(layer);
+    std::vector<float> now(shape.floats, 0.0f), row(shape.row_floats);
+    if (const float* before = state.before(layer)) now.assign(before, before + shape.floats);
+    for (size_t i = 0; i < state.n_replayed(); ++i) advance(shape, state.replayed_row(layer, i), now.data());
+    if (state.n_replayed() > 0) std::copy(now.begin(), now.end(), state.replayed(layer));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      give_row(tokens[i], layer, shape, row.data());
+      advance(shape, row.data(), now.data());
+      if (float* logged = state.logged_row(layer, i)) std::copy(row.begin(), row.end(), logged);
+    }
+    std::copy(now.begin(), now.end(), state.after(layer));
+    state.stage(layer, tokens.size());
+  }
+}
+
 Status stage(KvCacheEntry& entry, TokenSpan tokens, size_t n_layers) {
   TRY(entry.reserve(tokens.size()));
+  stage_states(entry, tokens);
   Barrier barrier(1);
   const Worker worker(0, 1, barrier);
   for (size_t layer = 0; layer < n_layers; ++layer) {
@@ -97,6 +134,39 @@ Tokens concat(TokenSpan a, TokenSpan b) {
   Tokens tokens(a.begin(), a.end());
   tokens.insert(tokens.end(), b.begin(), b.end());
   return tokens;
+}
+
+std::vector<float> read_states(const KvCacheEntry& entry) {
+  const KvLayout& layout = entry.layout();
+  const StateSnapshot from = entry.state().now(entry.length());
+  std::vector<float> states;
+  for (size_t layer = 0; layer < layout.n_states(); ++layer) {
+    const StateShape& shape = layout.state(layer);
+    std::vector<float> state(shape.floats, 0.0f);
+    if (from.state) {
+      const auto* floats = reinterpret_cast<const float*>(from.state.data()) + layout.state_offset(layer);
+      state.assign(floats, floats + shape.floats);
+    }
+    for (size_t i = 0; i < from.n_rows; ++i) {
+      advance(shape, from.rows->row(i) + layout.row_offset(layer), state.data());
+    }
+    states.insert(states.end(), state.begin(), state.end());
+  }
+  return states;
+}
+
+std::vector<float> fresh_states(const KvLayout& layout, TokenSpan tokens) {
+  std::vector<float> states;
+  for (size_t layer = 0; layer < layout.n_states(); ++layer) {
+    const StateShape& shape = layout.state(layer);
+    std::vector<float> state(shape.floats, 0.0f), row(shape.row_floats);
+    for (const TokenId id : tokens) {
+      give_row(id, layer, shape, row.data());
+      advance(shape, row.data(), state.data());
+    }
+    states.insert(states.end(), state.begin(), state.end());
+  }
+  return states;
 }
 
 }  // namespace ibid

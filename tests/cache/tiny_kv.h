@@ -15,6 +15,8 @@ namespace ibid {
 
 // 2 layers, 2 KV heads of 8 dimensions.
 KvLayout tiny_layout(KvDType dtype);
+// The same with two recurrent layers, whose state is a pure function of the ids, too.
+KvLayout tiny_recurrent_layout(KvDType dtype);
 const Kernels& tiny_kernels();
 
 // What the model would compute for `tokens` after the ids in `history`: k and v of one layer, [T, kv_dim].
@@ -33,6 +35,10 @@ std::vector<float> read_rows(const KvCacheEntry& entry);
 
 // What read_rows must be for these ids, from an entry of its own that was fed in one piece.
 std::vector<float> fresh_rows(const KvLayout& layout, TokenSpan tokens);
+
+// The state that the entry goes on from, of all recurrent layers; and what it must be for these ids.
+std::vector<float> read_states(const KvCacheEntry& entry);
+std::vector<float> fresh_states(const KvLayout& layout, TokenSpan tokens);
 
 // n ids that depend on the seed.
 Tokens random_tokens(uint64_t seed, size_t n, TokenId vocab_size = 50000);

@@ -1,0 +1,171 @@
+#include "cache/store/state_index.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/token_prefix.h"
+
+namespace ibid {
+
+size_t deepest(std::span<const StateSnapshot> states) {
+  size_t end = 0;
+  for (const StateSnapshot& state : states) end = std::max(end, state.end());
+  return end;
+}
+
+bool StateIndex::Less::operator()(const Key& a, const Key& b) const {
+  if (a.space != b.space) return a.space < b.space;
+  return std::lexicographical_compare(a.ids.begin(), a.ids.end(), b.ids.begin(), b.ids.end());
+}
+
+size_t StateIndex::charge(const Kept& kept) const {
+  size_t bytes = sizeof(Kept) + kept.ids.size() * sizeof(TokenId) + (kept.state ? state_bytes_ : 0);
+  for (const Tail& tail : kept.tails) bytes += tail.rows->bytes() + tail.ids.size() * sizeof(TokenId);
+  return bytes;
+}
+
+// The one in front of where the ids would stand shares more with them than any other in front of it. So all that the
+// ids begin with are on its chain.
+StateIndex::Kept* StateIndex::longest(SpaceId space, TokenSpan ids) const {
+  auto next = kept_.upper_bound(Key{space, ids});
+  if (next == kept_.begin()) return nullptr;
+  Kept* kept = std::prev(next)->second.get();
+  if (kept->space != space) return nullptr;
+  const size_t n_same = common_prefix_length(kept->ids, ids);
+  while (kept != nullptr && kept->ids.size() > n_same) kept = kept->before;
+  return kept;
+}
+
+std::vector<StateSnapshot> StateIndex::find(SpaceId space, TokenSpan ids) const {
+  std::vector<StateSnapshot> found;
+  for (const Kept* kept = longest(space, ids); kept != nullptr; kept = kept->before) {
+    const size_t n = kept->ids.size();
+    StateSnapshot snapshot{n, kept->state, nullptr, 0};
+    for (const Tail& tail : kept->tails) {
+      const size_t n_same = common_prefix_length(tail.ids, ids.subspan(n));
+      if (n_same <= snapshot.n_rows) continue;
+      snapshot.rows = tail.rows;
+      snapshot.n_rows = n_same;
+    }
+    if (n > 0 || snapshot.n_rows > 0) found.push_back(std::move(snapshot));
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+void StateIndex::use(Kept& kept) {
+  kept.priority = floor_ + static_cast<double>(kept.cost() + 1) / static_cast<double>(charge(kept));
+}
+
+void StateIndex::touch(SpaceId space, TokenSpan ids, size_t n) {
+  for (Kept* kept = longest(space, ids.first(n)); kept != nullptr; kept = kept->before) {
+    size_t reach = kept->ids.size();
+    for (size_t i = 0; i < kept->tails.size(); ++i) {
+      const size_t n_same = common_prefix_length(kept->tails[i].ids, ids.subspan(kept->ids.size()));
+      if (kept->ids.size() + n_same < n) continue;
+      reach = n;
+      std::rotate(kept->tails.begin() + static_cast<ptrdiff_t>(i), kept->tails.begin() + static_cast<ptrdiff_t>(i) + 1,
+                  kept->tails.end());
+      break;
+    }
+    if (reach >= n) return use(*kept);
+  }
+}
+
+void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows) {
+  if (ids.empty()) return;
+  for (const Tail& tail : kept.tails) {
+    if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // known
+  }
+  kept.tails.reserve(kept.tails.size() + 1);
+  Tail added{Tokens(ids.begin(), ids.end()), std::move(rows)};
+  // Nothing below fails. What the new tail begins with is in it.
+  const size_t before = charge(kept);
+  std::erase_if(kept.tails,
+                [&](const Tail& tail) { return common_prefix_length(tail.ids, ids) == tail.ids.size(); });
+  if (kept.tails.size() == kMaxTails) kept.tails.erase(kept.tails.begin());
+  kept.tails.push_back(std::move(added));
+  const size_t after = charge(kept);
+  spaces_.bytes_added(kept.space, after);
+  spaces_.bytes_removed(kept.space, before);
+  bytes_ += after - before;
+}
+
+void StateIndex::insert(SpaceId space, TokenSpan ids, const StateSnapshot& snapshot, size_t limit, Removed& removed) {
+  const TokenSpan own = ids.first(snapshot.position);
+  const TokenSpan tail = ids.subspan(snapshot.position, snapshot.n_rows);
+  Kept* before = longest(space, own);
+  Kept* kept = before != nullptr && before->ids.size() == own.size() ? before : nullptr;
+  if (kept == nullptr) {
+    auto fresh = std::make_unique<Kept>();
+    fresh->space = space;
+    fresh->ids.assign(own.begin(), own.end());
+    fresh->state = snapshot.state;
+    fresh->before = before;
+    kept = fresh.get();
+    const Key key{space, kept->ids};
+    auto at = kept_.emplace(key, std::move(fresh)).first;
+    spaces_.bytes_added(space, charge(*kept));
+    bytes_ += charge(*kept);
+    // Those that begin with it stand right behind it.
+    for (++at; at != kept_.end() && at->second->space == space; ++at) {
+      Kept& next = *at->second;
+      if (common_prefix_length(next.ids, own) < own.size()) break;
+      if (next.before == before) next.before = kept;
+    }
+  }
+  add_tail(*kept, tail, snapshot.rows);
+  use(*kept);
+  while (bytes_ > limit && kept_.size() > 1) {
+    remove(first_to_go([kept](const Kept& other) { return &other != kept; }), removed);
+  }
+}
+
+template <typename Condition>
+StateIndex::Map::iterator StateIndex::first_to_go(Condition&& condition) {
+  auto first = kept_.end();
+  for (auto at = kept_.begin(); at != kept_.end(); ++at) {
+    if (!condition(*at->second)) continue;
+    if (first == kept_.end() || at->second->priority < first->second->priority) first = at;
+  }
+  return first;
+}
+
+void StateIndex::remove(Map::iterator at, Removed& removed) {
+  Kept& gone = *at->second;
+  floor_ = std::max(floor_, gone.priority);
+  // Without it, those behind it cost more.
+  for (auto next = std::next(at); next != kept_.end() && next->second->space == gone.space; ++next) {
+    Kept& behind = *next->second;
+    if (common_prefix_length(behind.ids, gone.ids) < gone.ids.size()) break;
+    if (behind.before != &gone) continue;
+    behind.priority += static_cast<double>(gone.cost()) / static_cast<double>(charge(behind));
+    behind.before = gone.before;
+  }
+  bytes_ -= charge(gone);
+  spaces_.bytes_removed(gone.space, charge(gone));
+  removed.kept_.insert(kept_.extract(at));
+}
+
+bool StateIndex::evict(Removed& removed) {
+  const auto first = first_to_go([](const Kept& kept) { return !kept.state || kept.state.use_count() == 1; });
+  if (first == kept_.end()) return false;
+  remove(first, removed);
+  return true;
+}
+
+void StateIndex::remove_space(SpaceId space, Removed& removed) {
+  for (auto at = kept_.lower_bound(Key{space, {}}); at != kept_.end() && at->second->space == space;) {
+    remove(at++, removed);
+  }
+}
+
+std::vector<const StateIndex::Kept*> StateIndex::all() const {
+  std::vector<const Kept*> kept;
+  kept.reserve(kept_.size());
+  for (const auto& [key, value] : kept_) kept.push_back(value.get());
+  return kept;
+}
+
+}  // namespace ibid

@@ -1,0 +1,116 @@
+// StateIndex: the recurrent states that LruKvCacheStore knows, found by their ids. A layer with a state cannot be
+// resumed everywhere, only where a state was kept: this says where.
+//
+// A kept state belongs to the ids in front of it, and may have tails: ids that were read behind it in one pass, with
+// what their rows gave, so that the state behind any of them can be computed again (cache/pages/sequence_state.h).
+// States are sorted by namespace and ids, and each knows the longest other one whose ids its own begin with. So all
+// states on the way of a sequence are found by one binary search and a walk from one to the next: O(ids of the
+// sequence x log states). Ids are compared, there is no hash.
+//
+// When room is short, that state goes first which costs least to compute again, per byte: the ids between it and the one
+// before it. What is used again is as good as new (GreedyDual-Size: Cao & Irani 1997). States take at most half of
+// the store's budget. Not thread-safe: the store locks. What it removes is handed to the caller, because zeroing it
+// takes time.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/types.h"
+#include "cache/pages/sequence_state.h"
+#include "cache/store/store_spaces.h"
+
+namespace ibid {
+
+// How far the deepest of them reaches; 0: there is none.
+size_t deepest(std::span<const StateSnapshot> states);
+
+class StateIndex {
+ public:
+  static constexpr size_t kMaxTails = 4;  // of a state; the least recently used gives way
+
+  struct Tail {
+    Tokens ids;
+    std::shared_ptr<const StateRows> rows;
+  };
+  struct Kept {
+    SpaceId space = kSharedSpace;
+    Tokens ids;                   // that the state stands for
+    KvPage state;                 // none: of no ids
+    std::vector<Tail> tails;      // the least recently used first
+    Kept* before = nullptr;       // the longest other one that these ids begin with
+    double priority = 0;
+
+    // How many ids have to be read again without it.
+    size_t cost() const { return ids.size() - (before == nullptr ? 0 : before->ids.size()); }
+  };
+
+  class Removed;
+
+  // spaces must outlive it. state_bytes: of a state, as it is charged.
+  StateIndex(StoreSpaces& spaces, size_t state_bytes) : spaces_(spaces), state_bytes_(state_bytes) {}
+
+  size_t size() const { return kept_.size(); }
+  size_t bytes() const { return bytes_; }
+
+  // All places from which a sequence with these ids can go on, those that lie deepest last. May throw std::bad_alloc.
+  std::vector<StateSnapshot> find(SpaceId space, TokenSpan ids) const;
+  // Notes that the one that reaches n of these ids was used.
+  void touch(SpaceId space, TokenSpan ids, size_t n);
+
+  // Adds a state that the sequence with these ids kept; of one that is known, what is new of its tail. Makes room for
+  // it within `limit` bytes for all. May throw std::bad_alloc; what is in the index is sound then.
+  // REQUIRES: the namespace is there; snapshot.end() <= ids.size().
+  void insert(SpaceId space, TokenSpan ids, const StateSnapshot& snapshot, size_t limit, Removed& removed);
+
+  // Removes the one that goes first, of those that nobody else holds. False: there is none. Its page is in `removed`.
+  bool evict(Removed& removed);
+  void remove_space(SpaceId space, Removed& removed);
+
+  // What it is charged: the state and its tails, which are the index's alone.
+  size_t charge(const Kept& kept) const;
+  // In the order of the index. For the store's snapshot.
+  std::vector<const Kept*> all() const;
+
+ private:
+  struct Key {
+    SpaceId space = kSharedSpace;
+    TokenSpan ids;
+  };
+  struct Less {
+    bool operator()(const Key& a, const Key& b) const;
+  };
+  using Map = std::map<Key, std::unique_ptr<Kept>, Less>;  // a key's ids are those of the value
+
+  friend class Removed;
+
+  // The longest one that the ids begin with, of at most n ids; null: none.
+  Kept* longest(SpaceId space, TokenSpan ids) const;
+  void use(Kept& kept);
+  void add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows);
+  void remove(Map::iterator at, Removed& removed);
+  template <typename Condition>
+  Map::iterator first_to_go(Condition&& condition);
+
+  StoreSpaces& spaces_;
+  const size_t state_bytes_;
+  Map kept_;
+  size_t bytes_ = 0;
+  double floor_ = 0;  // the priority of what went last
+};
+
+// What a call removed. It is gone when this is.
+class StateIndex::Removed {
+ public:
+  size_t size() const { return kept_.size(); }
+  void clear() { kept_.clear(); }
+
+ private:
+  friend class StateIndex;
+  std::multimap<Key, std::unique_ptr<Kept>, Less> kept_;
+};
+
+}  // namespace ibid

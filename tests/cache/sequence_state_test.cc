@@ -1,0 +1,144 @@
+// What an entry goes on from is what a cold pass over its ids would give, whatever happened before: passes of any
+// length, passes that were cancelled, cuts, forks, and states that were kept.
+#include "cache/pages/sequence_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "tests/cache/tiny_kv.h"
+
+namespace ibid {
+namespace {
+
+class SequenceStateLaws : public testing::Test {
+ protected:
+  void expect_exact(const KvCacheEntry& entry) {
+    ASSERT_EQ(read_states(entry), fresh_states(layout_, entry.tokens())) << "at " << entry.length();
+    ASSERT_EQ(read_rows(entry), fresh_rows(layout_, entry.tokens())) << "at " << entry.length();
+  }
+
+  const KvLayout layout_ = tiny_recurrent_layout(KvDType::kF32);
+  KvPagePool pool_{layout_, 64 * layout_.page_bytes() + 64 * layout_.state_bytes()};
+};
+
+TEST_F(SequenceStateLaws, PiecesOfAStateDoNotOverlap) {
+  EXPECT_EQ(layout_.state_offset(1), 16u);
+  EXPECT_EQ(layout_.state_bytes(), (16 + 48) * sizeof(float));
+  EXPECT_EQ(layout_.row_offset(1), 16u);
+  EXPECT_EQ(layout_.state_row_floats(), 32u);
+}
+
+TEST_F(SequenceStateLaws, AShortPassCanBeCutAnywhereAndALongOneNowhere) {
+  KvCacheEntry entry(pool_);
+  const Tokens long_part = random_tokens(1, kMostKeptRows + 1), short_part = random_tokens(2, kMostKeptRows);
+  ASSERT_TRUE(feed(entry, long_part).ok());
+  EXPECT_EQ(entry.resumable_length(long_part.size()), long_part.size());
+  EXPECT_EQ(entry.resumable_length(long_part.size() - 1), 0u);
+  ASSERT_TRUE(feed(entry, short_part).ok());
+  for (size_t n = entry.length(); n >= long_part.size(); --n) {
+    ASSERT_EQ(entry.resumable_length(n), n);
+    Result<KvCacheEntry> cut = entry.fork();
+    ASSERT_TRUE(cut.ok());
+    cut->slice_to_length(n);
+    expect_exact(*cut);
+    ASSERT_TRUE(feed(*cut, random_tokens(n, 3)).ok());
+    expect_exact(*cut);
+  }
+  entry.slice_to_length(long_part.size() - 1);
+  EXPECT_EQ(entry.length(), 0u) << "nothing to go on from, so it begins anew";
+  ASSERT_TRUE(feed(entry, short_part).ok());
+  expect_exact(entry);
+}
+
+TEST_F(SequenceStateLaws, WhatWasKeptCanBeGoneBackTo) {
+  KvCacheEntry entry(pool_);
+  ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
+  entry.state().keep(entry.length());
+  ASSERT_TRUE(feed(entry, random_tokens(2, 10)).ok());
+  entry.state().keep(entry.length());  // the state at 100, and ten rows
+  ASSERT_TRUE(feed(entry, random_tokens(3, 200)).ok());
+  EXPECT_EQ(entry.resumable_length(309), 110u);
+  EXPECT_EQ(entry.resumable_length(107), 107u);
+  EXPECT_EQ(entry.resumable_length(99), 0u);
+  entry.slice_to_length(107);
+  expect_exact(entry);
+  EXPECT_EQ(entry.resumable_length(106), 106u);
+  ASSERT_TRUE(feed(entry, random_tokens(4, 70)).ok());
+  expect_exact(entry);
+  entry.slice_to_length(103);
+  expect_exact(entry);
+}
+
+TEST_F(SequenceStateLaws, RefusedDraftsTakeNoMoreMemoryThanTwoStates) {
+  KvCacheEntry entry(pool_);
+  ASSERT_TRUE(feed(entry, random_tokens(1, 20)).ok());
+  for (size_t i = 0; i < 50; ++i) {
+    const size_t length = entry.length();
+    ASSERT_TRUE(feed(entry, random_tokens(i, 8)).ok());
+    entry.slice_to_length(length + 1 + i % 7);
+    expect_exact(entry);
+    ASSERT_LE(pool_.state_bytes_in_use(), 3 * layout_.state_bytes());
+  }
+}
+
+TEST_F(SequenceStateLaws, WithoutMemoryForAStateNothingHasChanged) {
+  KvPagePool small(layout_, 4 * layout_.page_bytes() + 2 * layout_.state_bytes());
+  KvCacheEntry entry(small);
+  ASSERT_TRUE(feed(entry, random_tokens(1, 10)).ok());
+  Result<KvCacheEntry> held = entry.fork();  // its states are shared from now on
+  ASSERT_TRUE(held.ok());
+  ASSERT_TRUE(feed(entry, random_tokens(2, 10)).ok());
+  Result<KvCacheEntry> other = entry.fork();
+  ASSERT_TRUE(other.ok());
+  Result<std::vector<KvPage>> rest = small.allocate(2);
+  const Tokens before(entry.tokens().begin(), entry.tokens().end());
+  const size_t in_use = small.bytes_in_use();
+  while (true) {
+    Result<std::vector<KvPage>> more = small.allocate_states(1);
+    if (!more.ok()) break;
+    rest->push_back(more->front());
+  }
+  const Status status = feed(entry, random_tokens(3, 5));
+  EXPECT_EQ(status.code(), ErrorCode::kOutOfMemory) << status.to_string();
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), entry.tokens().begin(), entry.tokens().end()));
+  expect_exact(entry);
+  EXPECT_GE(small.bytes_in_use(), in_use);
+}
+
+TEST_F(SequenceStateLaws, AnySequenceOfCallsLeavesWhatAColdPassGives) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<KvCacheEntry> entries;
+    entries.emplace_back(pool_);
+    for (size_t step = 0; step < 120; ++step) {
+      KvCacheEntry& entry = entries[random() % entries.size()];
+      const size_t n = 1 + random() % (random() % 8 == 0 ? 100 : 9);
+      switch (random() % 8) {
+        case 0: case 1: case 2: {
+          if (entry.length() < 500) (void)feed(entry, random_tokens(random(), n));
+          break;
+        }
+        case 3: (void)feed_without_commit(entry, random_tokens(random(), n), layout_.n_layers()); break;
+        case 4: entry.slice_to_length(entry.length() - std::min(entry.length(), n)); break;
+        case 5: entry.slice_to_length(random() % (entry.length() + 1)); break;
+        case 6: entry.state().keep(entry.length()); break;
+        case 7: {
+          if (entries.size() >= 4) {
+            entries.erase(entries.begin() + static_cast<ptrdiff_t>(random() % entries.size()));
+          } else if (Result<KvCacheEntry> fork = entry.fork(); fork.ok()) {
+            entries.push_back(*std::move(fork));
+          }
+          break;
+        }
+      }
+      for (const KvCacheEntry& each : entries) ASSERT_NO_FATAL_FAILURE(expect_exact(each)) << seed << " " << step;
+    }
+  }
+  EXPECT_EQ(pool_.bytes_in_use(), 0u);
+}
+
+}  // namespace
+}  // namespace ibid
