@@ -51,6 +51,7 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
       Activations::plan_bytes(config, std::min(options.max_chunk, plan.max_seq_len), plan.max_seq_len,
                               weights.quantized, n_threads);
   plan.kv_page_bytes = layout.page_bytes();
+  plan.state_bytes = layout.state_bytes();
   plan.kv_bytes_per_position = layout.page_bytes() / kPagePositions;
   return plan;
 }

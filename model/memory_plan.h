@@ -18,6 +18,7 @@ struct MemoryPlan {
   size_t activations_bytes = 0;          // scratch of one pass of max_chunk rows
   size_t kv_bytes_per_position = 0;      // all layers, in the chosen type
   size_t kv_page_bytes = 0;              // 64 positions
+  size_t state_bytes = 0;                // of all recurrent layers, behind one position; 0: there are none
   size_t max_seq_len = 0;
 
   size_t fixed_bytes() const { return weights_bytes + activations_bytes; }

@@ -175,8 +175,8 @@ Result<std::shared_ptr<Engine>> BenchRun::make_engine(const std::string& cache_d
   parts.name = path_;
   TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file_));
   TRY_ASSIGN(parts.chat_template, load_chat_template(*file_));
-  parts.kv_budget_bytes = default_kv_budget_bytes(model_->kv_layout().page_bytes(), model_->max_seq_len(),
-                                                  available_memory_bytes());
+  parts.kv_budget_bytes = default_kv_budget_bytes(model_->kv_layout().page_bytes(), model_->kv_layout().state_bytes(),
+                                                  model_->max_seq_len(), available_memory_bytes());
   if (fingerprint != nullptr) {
     // The history in its session, again where it is read again, and what the forks of a round add.
     parts.kv_budget_bytes += parts.kv_budget_bytes / 2;

@@ -119,7 +119,6 @@ void KvCacheEntry::commit(TokenSpan tokens) {
     staged_[layer] = 0;
   }
   state_.commit(tokens.size(), length());
-  is_reserved_ = false;
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   rows_appended_ += tokens.size();
 }
@@ -128,7 +127,6 @@ void KvCacheEntry::slice_to_length(size_t n) {
   CHECK_LE(n, length());
   n = resumable_length(n);
   state_.cut(n, length());
-  is_reserved_ = false;
   tokens_.resize(n);
   pages_.resize(KvLayout::pages_for(n));
   page_data_.resize(pages_.size());
@@ -180,7 +178,6 @@ Tokens KvCacheEntry::release() noexcept {
   pages_.clear();
   page_data_.clear();
   std::fill(staged_.begin(), staged_.end(), size_t{0});
-  is_reserved_ = false;
   state_.clear();
   return std::exchange(tokens_, {});
 }
@@ -215,7 +212,6 @@ Status KvCacheEntry::adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std
   }
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   std::fill(staged_.begin(), staged_.end(), size_t{0});
-  is_reserved_ = false;
   state_.begin(std::move(states), length());
   return {};
 }

@@ -127,7 +127,7 @@ class KvCacheEntry {
   std::vector<const std::byte*> page_data_;  // pages_[i].data()
   Tokens tokens_;
   std::vector<size_t> staged_;  // [n_layers] rows appended since reserve, 0: none
-  bool is_reserved_ = false;    // since the last commit, slice or fork
+  bool is_reserved_ = false;    // ever
   SequenceState state_;
   size_t pages_copied_ = 0;
   size_t rows_appended_ = 0;

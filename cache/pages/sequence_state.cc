@@ -50,9 +50,15 @@ void SequenceState::begin(std::vector<StateSnapshot> kept, size_t n) noexcept {
   cut(n, n + 1);
 }
 
-void SequenceState::keep(size_t length) {
-  if (!used() || length == 0) return;
-  kept_.push_back(base_.n_rows > 0 ? base_ : now(length));
+void SequenceState::keep(StateSnapshot snapshot) {
+  if (used() && snapshot.end() > 0) kept_.push_back(std::move(snapshot));
+}
+
+void SequenceState::keep_only_here(size_t length) {
+  if (!used()) return;
+  kept_.reserve(1);
+  kept_.clear();
+  keep_here(length);
 }
 
 StateSnapshot SequenceState::now(size_t length) const { return head_ ? StateSnapshot{length, head_, nullptr, 0} : base_; }

@@ -79,12 +79,14 @@ class SequenceState {
   // REQUIRES: one of them reaches n, or n is 0.
   void begin(std::vector<StateSnapshot> kept, size_t n) noexcept;
 
-  // Keeps a snapshot of the last pass: the state in front of it and its rows, or where they are too many, the state
-  // behind it. May throw std::bad_alloc.
-  void keep(size_t length);
+  // Keeps where the sequence is now; or the last pass: the state in front of it and its rows, or where they were too
+  // many, the state behind it. May throw std::bad_alloc.
+  void keep_here(size_t length) { keep(now(length)); }
+  void keep_last_pass(size_t length) { keep(base_.n_rows > 0 ? base_ : now(length)); }
+  // Of what was kept, only where the sequence is now stays. May throw std::bad_alloc.
+  void keep_only_here(size_t length);
   // What was kept, in no order.
   std::span<const StateSnapshot> kept() const { return kept_; }
-  void forget_kept() noexcept { kept_.clear(); }
   // Where the sequence goes on from now. position 0 and no rows: from the beginning.
   StateSnapshot now(size_t length) const;
 
@@ -123,6 +125,7 @@ class SequenceState {
  private:
   const KvLayout& layout() const { return pool_->layout(); }
   bool used() const { return layout().n_states() > 0; }
+  void keep(StateSnapshot snapshot);
   float* at(const KvPage& state, size_t layer) const;
 
   KvPagePool* pool_;

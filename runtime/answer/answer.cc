@@ -46,7 +46,7 @@ Task::Wish Answer::next(SequenceChunk& chunk) noexcept {
   }
   switch (stage_) {
     case Stage::kReading:
-      chunk = {&entry_, unread(), WantLogits::kLast};
+      chunk = next_part();
       return Wish::kFeed;
     case Stage::kDecoding:
       chunk = {&entry_, fed_, draft_.empty() ? WantLogits::kLast : WantLogits::kAll};
@@ -60,6 +60,16 @@ Task::Wish Answer::next(SequenceChunk& chunk) noexcept {
 
 TokenSpan Answer::unread() const {
   return TokenSpan(request_.prompt).subspan(entry_.length() - request_.prompt_begin);
+}
+
+// The prompt up to the next border, or to its end.
+SequenceChunk Answer::next_part() const {
+  const TokenSpan rest = unread();
+  for (const size_t border : request_.borders) {
+    if (border <= entry_.length() || border >= entry_.length() + rest.size()) continue;
+    return {&entry_, rest.first(border - entry_.length()), WantLogits::kNone};
+  }
+  return {&entry_, rest, WantLogits::kLast};
 }
 
 void Answer::start() {
@@ -99,7 +109,8 @@ void Answer::search() {
   PrefixHit hit = shared.search(request_.prompt);
   now_.work.tokens_compared += hit.length();
   // Logits come with the last id only: where they are not known, it is fed.
-  const size_t n = hit.logits != nullptr ? hit.length() : std::min(hit.length(), request_.prompt.size() - 1);
+  const size_t n_most = hit.logits != nullptr ? hit.length() : std::min(hit.length(), request_.prompt.size() - 1);
+  const size_t n = hit.entry.resumable_length(n_most);
   if (n <= entry_.length()) return;
   hit.entry.slice_to_length(n);
   now_.work.pages_touched += hit.entry.pages().size();
@@ -138,6 +149,7 @@ void Answer::read(size_t n_rows, const LogitsRows& rows) {
   ++now_.work.n_forward;
   now_.work.n_rows += n_rows;
   now_.length = entry_.length();
+  keep_state();
   if (reading_ != nullptr) {
     request_.shared->publish(entry_);
     reading_->published(entry_.length() / kPagePositions * kPagePositions);
@@ -147,6 +159,17 @@ void Answer::read(size_t n_rows, const LogitsRows& rows) {
   const std::span<const float> row = rows.row(0);
   request_.prompt_logits = std::make_shared<const std::vector<float>>(row.begin(), row.end());
   begin_decoding();
+}
+
+// Later prompts may go on from here: from a border, and from anywhere in the end of the prompt, which a template may
+// write in another way when the answer is part of the history.
+void Answer::keep_state() {
+  const size_t length = entry_.length();
+  if (unread().empty()) {
+    entry_.state().keep_last_pass(length);
+  } else if (std::ranges::find(request_.borders, length) != request_.borders.end()) {
+    entry_.state().keep_here(length);
+  }
 }
 
 void Answer::begin_decoding() {

@@ -92,7 +92,9 @@ class Answer final : public Task {
   void search();
   void begin_reading();
   TokenSpan unread() const;
+  SequenceChunk next_part() const;
   void read(size_t n_rows, const LogitsRows& rows);
+  void keep_state();
   void begin_decoding();
   void decode(std::span<const float> row, const LogitsRows* rows);
   // False: the id that was drawn ended the answer, or an error did.

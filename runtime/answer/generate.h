@@ -40,6 +40,8 @@ struct GenerateRequest {
   // The logits behind the prompt's last id, [vocab_size], where they are known and nothing is to be read.
   PromptLogits prompt_logits;
   std::optional<SharedPrompt> shared;
+  // Where recurrent states are kept, besides at the end: positions of the prompt, ascending. A pass ends there.
+  std::vector<size_t> borders;
   size_t max_tokens = 0;              // at least 1
   std::vector<TokenId> stop_ids;      // ids that end the turn
   size_t min_tokens = 0;              // stop ids are not chosen before so many others were

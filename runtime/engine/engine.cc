@@ -13,6 +13,7 @@
 #include "model/load_chat_template.h"
 #include "model/load_model.h"
 #include "model/model_fingerprint.h"
+#include "runtime/answer/state_borders.h"
 #include "runtime/out_of_heap.h"
 #include "weights/model_file.h"
 
@@ -53,11 +54,19 @@ Result<std::unique_ptr<KvTier>> open_file_tier(const EngineParts& parts, KvPageP
 
 }  // namespace
 
-size_t default_kv_budget_bytes(size_t page_bytes, size_t max_seq_len, size_t available_bytes) {
+namespace {
+
+// What one sequence computes on: a page, the state that a pass begins with, the one that it ends with, and the one
+// behind drafts that were refused.
+size_t least_kv_budget_bytes(size_t page_bytes, size_t state_bytes) { return page_bytes + 3 * state_bytes; }
+
+}  // namespace
+
+size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max_seq_len, size_t available_bytes) {
   constexpr size_t kLeastBytes = 256'000'000;
-  const size_t two_contexts = 2 * KvLayout::pages_for(max_seq_len) * page_bytes;
+  const size_t two_contexts = 2 * KvLayout::pages_for(max_seq_len) * page_bytes + 16 * state_bytes;
   // A budget below one page could hold nothing at all.
-  return std::max(page_bytes, std::min(std::max(two_contexts, kLeastBytes), available_bytes / 2));
+  return std::max(least_kv_budget_bytes(page_bytes, state_bytes), std::min(std::max(two_contexts, kLeastBytes), available_bytes / 2));
 }
 
 Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const EngineOptions& options) try {
@@ -88,11 +97,14 @@ Result<std::shared_ptr<Engine>> Engine::load_or_throw(const std::string& path, c
   TRY_ASSIGN(const MemoryPlan plan, plan_memory(*file, config, model_options));
   if (parts.kv_budget_bytes == 0) {
     const size_t available = available_memory_bytes();
-    parts.kv_budget_bytes = default_kv_budget_bytes(plan.kv_page_bytes, plan.max_seq_len,
+    parts.kv_budget_bytes = default_kv_budget_bytes(plan.kv_page_bytes, plan.state_bytes, plan.max_seq_len,
                                                     available - std::min(available, plan.fixed_bytes()));
-  } else if (parts.kv_budget_bytes < plan.kv_page_bytes) {
+  } else if (const size_t least = least_kv_budget_bytes(plan.kv_page_bytes, plan.state_bytes);
+             parts.kv_budget_bytes < least) {
+    const std::string what = plan.state_bytes == 0 ? " (a page of this model)"
+                                                   : " (a page and three recurrent states of this model)";
     return out_of_range("kv_budget_bytes", std::to_string(parts.kv_budget_bytes),
-                        std::to_string(plan.kv_page_bytes) + " (a page of this model) and more, or 0");
+                        std::to_string(least) + what + " and more, or 0");
   }
   TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file));
   Result<ChatTemplate> chat_template = load_chat_template(*file);
@@ -140,12 +152,19 @@ Engine::Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
     : parts_(std::move(parts)), scheduler_(std::move(scheduler)) {
   pool_ = std::make_unique<KvPagePool>(parts_.model->kv_layout(), parts_.kv_budget_bytes);
   store_ = std::make_unique<LruKvCacheStore>(*pool_);
+  if (const size_t state_bytes = pool_->layout().state_bytes(); state_bytes > 0) {
+    state_spacing_ = ibid::state_spacing(state_bytes, max_seq_len(), parts_.kv_budget_bytes);
+  }
   if (parts_.files == nullptr) parts_.files = &system_file_ops();
   open_tier();
 }
 
 void Engine::open_tier() {
   if (!parts_.open_tier && parts_.cache_directory.empty()) return;
+  if (pool_->layout().n_states() > 0) {
+    tier_status_ = {ErrorCode::kUnsupported, "the states of recurrent layers are kept in memory only"};
+    return;
+  }
   Result<std::unique_ptr<KvTier>> tier =
       parts_.open_tier ? parts_.open_tier(*pool_) : open_file_tier(parts_, *pool_);
   if (tier.ok()) {

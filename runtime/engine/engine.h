@@ -33,8 +33,9 @@ namespace ibid {
 class KvTier;
 class LruKvCacheStore;
 
-// Two whole contexts (in pages), at least 256 MB, and at most half of the memory that is available.
-size_t default_kv_budget_bytes(size_t page_bytes, size_t max_seq_len, size_t available_bytes);
+// Two whole contexts (in pages) and sixteen recurrent states, at least 256 MB, and at most half of the memory that is
+// available.
+size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max_seq_len, size_t available_bytes);
 
 // What an engine is made of.
 struct EngineParts {
@@ -77,6 +78,8 @@ class Engine {
   // nullptr: the model has none.
   const ChatTemplate* chat_template() const;
   size_t max_seq_len() const { return parts_.model->max_seq_len(); }
+  // Every how many ids of a prompt its recurrent states are kept (runtime/answer/state_borders.h); 0: it has none.
+  size_t state_spacing() const { return state_spacing_; }
 
   KvPagePool& pool() { return *pool_; }
   LruKvCacheStore& store() { return *store_; }
@@ -102,6 +105,7 @@ class Engine {
   std::unique_ptr<LruKvCacheStore> store_;
   std::unique_ptr<KvTier> tier_;
   Status tier_status_;
+  size_t state_spacing_ = 0;
   PendingPrefixes pending_;
   std::unique_ptr<Scheduler> scheduler_;
 };

@@ -28,8 +28,7 @@ bool Dialogue::awaits_answer() const {
          !is_from(messages_.back(), Role::kSystem);
 }
 
-size_t Dialogue::n_opening_ids() const {
-  const std::vector<TranscriptSpan>& spans = transcript_.spans();
+size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans) const {
   size_t i = 0;
   const auto skip = [&](SpanOrigin origin) {
     while (i < spans.size() && spans[i].origin == origin) ++i;

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "runtime/answer/state_borders.h"
 #include "runtime/answer/turn_sampler.h"
 #include "runtime/out_of_heap.h"
 #include "runtime/prompt/lost_prefix.h"
@@ -123,6 +124,10 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells)
   request.shared = rows_->take_shared();
   request.prompt_begin = request.shared ? 0 : rows_->entry().length();
   request.prompt = prompt.from(request.prompt_begin);
+  if (engine_.state_spacing() != 0) {
+    request.borders = state_borders(request.prompt_begin, prompt.size(),
+                                    branch_.dialogue.n_opening_ids(plan_->delta), engine_.state_spacing());
+  }
   request.prompt_logits = rows_->logits();
   request.max_tokens = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
   request.stop_ids = engine_.tokenizer().end_of_turn();

@@ -171,7 +171,7 @@ Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority, 
   // The logits of the last id choose the first token of the answer: where they are not known, it is fed.
   const size_t n_most = is_same_prompt(prompt) ? prompt.size() : prompt.size() - 1;
   const size_t n_own = std::min({prompt.n_keep(), cache_.n_read_, n_most});  // read by this conversation before
-  size_t n_keep = std::min(n_own, entry_.length());
+  size_t n_keep = entry_.resumable_length(std::min(n_own, entry_.length()));
   if (is_same_prompt(prompt) && n_keep == n_most) logits_ = cache_.prompt_end_.logits;
   TRY_ASSIGN(const bool ahead_is_there, take_ahead(prompt, n_keep));
 
@@ -188,6 +188,9 @@ Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority, 
     work_.pages_touched += entry_.pages().size();
     entry_.slice_to_length(n_keep);
   }
+  // The other states are the store's again: it may let them go while the turn runs.
+  entry_.state().keep_only_here(entry_.length());
+  if (before_) before_->state().keep_only_here(before_->length());
   if (n_keep == 0) foreign_.reset();
   n_found_ = n_keep;
   n_copied_before_ = entry_.pages_copied();
@@ -204,7 +207,7 @@ Result<bool> SequenceCache::Loan::take_ahead(const PromptIds& prompt, size_t& n_
   const size_t n_wanted = whole ? n_ahead : std::min(n_ahead, prompt.size() - 1);
   if (n_wanted <= n_keep) return true;
   TRY_ASSIGN(KvCacheEntry entry, cache_.rows_.engine().store().look_at(ahead.rows));
-  const size_t n = std::min(n_wanted, entry.length());
+  const size_t n = entry.resumable_length(std::min(n_wanted, entry.length()));
   if (n > n_keep) {
     if (n == prompt.size()) logits_ = ahead.logits;
     replace(std::move(entry), n, ahead.foreign);
@@ -224,7 +227,8 @@ void SequenceCache::Loan::search(const PromptIds& prompt, Priority priority, std
   if (found.logits == nullptr && is_same_prompt(prompt) && found.length() == prompt.size()) {
     found.logits = cache_.prompt_end_.logits;
   }
-  const size_t n = found.logits != nullptr ? prompt.size() : std::min(found.length(), prompt.size() - 1);
+  const size_t n_most = found.logits != nullptr ? prompt.size() : std::min(found.length(), prompt.size() - 1);
+  const size_t n = found.entry.resumable_length(n_most);
   // Where both have the same number of rows, those that were computed here are preferred.
   const bool replaces_foreign = n > 0 && n == n_keep && foreign_ != nullptr && found.foreign == nullptr;
   if (n <= n_keep && !replaces_foreign) return;

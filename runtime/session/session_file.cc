@@ -95,6 +95,9 @@ Result<Tokens> ids_of_record(std::span<const std::byte> record, const KvPageHead
 Status read_pages(File& file, uint64_t offset, uint64_t file_bytes, const KvPageIdentity& identity, KvPagePool& pool,
                   const std::string& path, KvCacheEntry& entry) {
   const KvLayout& layout = pool.layout();
+  if (layout.n_states() > 0 && offset < file_bytes) {
+    return {ErrorCode::kUnsupported, path + ": the states of recurrent layers are not in the file"};
+  }
   while (offset < file_bytes) {
     if (entry.length() % kPagePositions != 0) return {ErrorCode::kMismatch, path + ": a page follows a partial one"};
     TRY_ASSIGN(const auto fixed, read_exactly(file, offset, kKvPageFixedBytes, path));

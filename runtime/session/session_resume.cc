@@ -100,7 +100,10 @@ Status ChatSession::State::replay(const SavedSession& saved) {
 }
 
 Status ChatSession::State::save(const std::string& path, bool with_kv, SaveReport& report) const {
-  if (!with_kv) return write_session_file(engine->files(), path, to_saved(), nullptr, {});
+  // A file has no recurrent states, and rows without them are of no use.
+  if (!with_kv || engine->pool().layout().n_states() > 0) {
+    return write_session_file(engine->files(), path, to_saved(), nullptr, {});
+  }
   if (!engine->fingerprint()) {
     return {ErrorCode::kUnsupported, "keys and values are saved by an engine that knows its fingerprint: load it with "
                                      "EngineOptions::fingerprint or a cache directory"};

@@ -136,7 +136,8 @@ TEST(KvPagePool, AsksForWhatIsMissingAndNoMore) {
   KvPagePool pool(kLayout, 4 * kLayout.page_bytes());
   std::vector<KvPage> cached = pool.allocate(3).value();
   std::vector<size_t> asked;
-  const auto cache = pool.add_reclaimer([&](size_t n) {
+  const auto cache = pool.add_reclaimer([&](size_t bytes) {
+    const size_t n = bytes / kLayout.page_bytes();
     asked.push_back(n);
     if (n > cached.size()) return false;
     cached.resize(cached.size() - n);
@@ -217,13 +218,15 @@ TEST(KvPagePool, ReclaimersAreAskedInTheirOrderAndAgainFromTheFirst) {
   KvPagePool pool(kLayout, 4 * kLayout.page_bytes());
   std::vector<KvPage> cached = *pool.allocate(1), spare = *pool.allocate(3);
   std::vector<std::string> asked;
-  const auto cache = pool.add_reclaimer([&](size_t n) {
+  const auto cache = pool.add_reclaimer([&](size_t bytes) {
+    const size_t n = bytes / kLayout.page_bytes();
     asked.push_back("cache " + std::to_string(n));
     if (n > cached.size()) return false;
     cached.resize(cached.size() - n);
     return true;
   });
-  const auto waiting = pool.add_reclaimer([&](size_t n) {
+  const auto waiting = pool.add_reclaimer([&](size_t bytes) {
+    const size_t n = bytes / kLayout.page_bytes();
     asked.push_back("waiting " + std::to_string(n));
     if (spare.empty()) return false;
     spare.pop_back();

@@ -56,9 +56,9 @@ TEST_F(SequenceStateLaws, AShortPassCanBeCutAnywhereAndALongOneNowhere) {
 TEST_F(SequenceStateLaws, WhatWasKeptCanBeGoneBackTo) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
-  entry.state().keep(entry.length());
+  entry.state().keep_here(entry.length());
   ASSERT_TRUE(feed(entry, random_tokens(2, 10)).ok());
-  entry.state().keep(entry.length());  // the state at 100, and ten rows
+  entry.state().keep_last_pass(entry.length());  // the state at 100, and ten rows
   ASSERT_TRUE(feed(entry, random_tokens(3, 200)).ok());
   EXPECT_EQ(entry.resumable_length(309), 110u);
   EXPECT_EQ(entry.resumable_length(107), 107u);
@@ -124,7 +124,9 @@ TEST_F(SequenceStateLaws, AnySequenceOfCallsLeavesWhatAColdPassGives) {
         case 3: (void)feed_without_commit(entry, random_tokens(random(), n), layout_.n_layers()); break;
         case 4: entry.slice_to_length(entry.length() - std::min(entry.length(), n)); break;
         case 5: entry.slice_to_length(random() % (entry.length() + 1)); break;
-        case 6: entry.state().keep(entry.length()); break;
+        case 6:
+          random() % 2 == 0 ? entry.state().keep_here(entry.length()) : entry.state().keep_last_pass(entry.length());
+          break;
         case 7: {
           if (entries.size() >= 4) {
             entries.erase(entries.begin() + static_cast<ptrdiff_t>(random() % entries.size()));

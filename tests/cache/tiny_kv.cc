@@ -116,7 +116,7 @@ std::vector<float> read_rows(const KvCacheEntry& entry) {
 }
 
 std::vector<float> fresh_rows(const KvLayout& layout, TokenSpan tokens) {
-  KvPagePool pool(layout, layout.page_bytes() * KvLayout::pages_for(tokens.size()));
+  KvPagePool pool(layout, layout.page_bytes() * KvLayout::pages_for(tokens.size()) + 3 * layout.state_bytes());
   KvCacheEntry entry(pool);
   CHECK(feed(entry, tokens).ok());
   return read_rows(entry);

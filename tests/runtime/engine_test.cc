@@ -19,10 +19,10 @@ namespace {
 TEST(EngineTest, TheDefaultBudgetIsTwoContextsWithinReason) {
   constexpr size_t kMega = 1'000'000;
   // 1 MB pages: 8192 positions are 128 pages.
-  EXPECT_EQ(default_kv_budget_bytes(10 * kMega, 8192, 100'000 * kMega), 2 * 128 * 10 * kMega);
-  EXPECT_EQ(default_kv_budget_bytes(kMega / 10, 8192, 100'000 * kMega), 256 * kMega) << "at least";
-  EXPECT_EQ(default_kv_budget_bytes(10 * kMega, 8192, 1000 * kMega), 500 * kMega) << "at most half";
-  EXPECT_EQ(default_kv_budget_bytes(kMega, 8192, 0), kMega) << "one page, or nothing could run at all";
+  EXPECT_EQ(default_kv_budget_bytes(10 * kMega, 0, 8192, 100'000 * kMega), 2 * 128 * 10 * kMega);
+  EXPECT_EQ(default_kv_budget_bytes(kMega / 10, 0, 8192, 100'000 * kMega), 256 * kMega) << "at least";
+  EXPECT_EQ(default_kv_budget_bytes(10 * kMega, 0, 8192, 1000 * kMega), 500 * kMega) << "at most half";
+  EXPECT_EQ(default_kv_budget_bytes(kMega, 0, 8192, 0), kMega) << "one page, or nothing could run at all";
 }
 
 TEST(EngineTest, ATokenizerThatIsLargerThanItsModelIsRefused) {

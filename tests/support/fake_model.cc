@@ -1,6 +1,7 @@
 #include "tests/support/fake_model.h"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <utility>
 
@@ -12,6 +13,7 @@ namespace ibid {
 namespace {
 
 constexpr size_t kHeadDim = 4;
+constexpr size_t kStateFloats = 2;
 constexpr uint64_t kHashStart = 0xCBF29CE484222325u;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -37,7 +39,33 @@ Row load_row(const KvCacheEntry& entry, size_t layer, size_t position) {
 }  // namespace
 
 FakeModel::FakeModel(const Options& options)
-    : options_(options), layout_(KvLayout::make(options.n_layers, 1, kHeadDim, KvDType::kF32)) {}
+    : options_(options),
+      layout_(KvLayout::make(std::vector(options.n_layers, KvRowShape{1, kHeadDim}), KvDType::kF32,
+                             std::vector(options.recurrent ? 2 : 0, StateShape{kStateFloats, 1}))) {}
+
+// A state is the number of ids behind it, and a hash of them that a float holds exactly.
+void FakeModel::stage_states(const SequenceChunk& chunk) const {
+  const auto advance = [](std::array<float, kStateFloats>& state, float id) {
+    ++state[0];
+    state[1] = static_cast<float>(mix(static_cast<uint64_t>(state[1]), static_cast<uint64_t>(id)) & 0xfffff);
+  };
+  SequenceState& states = chunk.entry->state();
+  for (size_t layer = 0; layer < layout_.n_states(); ++layer) {
+    std::array<float, kStateFloats> state{}, cold{};
+    if (const float* before = states.before(layer)) std::copy_n(before, kStateFloats, state.begin());
+    for (size_t i = 0; i < states.n_replayed(); ++i) advance(state, *states.replayed_row(layer, i));
+    if (states.n_replayed() > 0) std::copy(state.begin(), state.end(), states.replayed(layer));
+    for (const TokenId id : chunk.entry->tokens()) advance(cold, static_cast<float>(id));
+    CHECK(state == cold) << "the pass begins with another text's state at " << chunk.entry->length();
+    for (size_t i = 0; i < chunk.tokens.size(); ++i) {
+      const auto id = static_cast<float>(chunk.tokens[i]);
+      advance(state, id);
+      if (float* logged = states.logged_row(layer, i)) *logged = id;
+    }
+    std::copy(state.begin(), state.end(), states.after(layer));
+    states.stage(layer, chunk.tokens.size());
+  }
+}
 
 Status FakeModel::forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) {
   const size_t call = n_calls_++;
@@ -58,6 +86,7 @@ Status FakeModel::forward(std::span<const SequenceChunk> batch, std::stop_token 
     if (stop.stop_requested()) return {ErrorCode::kCancelled, "cancelled in layer " + std::to_string(layer)};
     for (const SequenceChunk& chunk : batch) TRY(stage(chunk, layer));
   }
+  for (const SequenceChunk& chunk : batch) stage_states(chunk);
   std::vector<size_t> lengths;
   for (const SequenceChunk& chunk : batch) lengths.push_back(chunk.entry->length());
   const auto n_fed = static_cast<std::ptrdiff_t>(fed_.size());

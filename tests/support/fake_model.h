@@ -1,5 +1,6 @@
 // FakeModel: a LanguageModel without weights. The keys it stores are the token ids, and its logits are a
-// hash of all ids that it reads back from the cache: a wrong, missing or stale row changes them. It keeps
+// hash of all ids that it reads back from the cache: a wrong, missing or stale row changes them. With recurrent layers,
+// their states are hashes of all ids, too, and it checks the state that every pass begins with. It keeps
 // a record of every id it was fed, and fails or cancels on demand in any layer of any pass.
 //
 // What it says can be scripted, so that conversations are known in advance.
@@ -23,6 +24,7 @@ class FakeModel : public LanguageModel {
     size_t max_seq_len = 4096;
     size_t max_chunk = 32;
     size_t n_layers = 2;
+    bool recurrent = false;  // two layers with a state more
   };
   struct Fed {
     size_t position;  // of the first token
@@ -56,6 +58,7 @@ class FakeModel : public LanguageModel {
 
  private:
   Status stage(const SequenceChunk& chunk, size_t layer) const;
+  void stage_states(const SequenceChunk& chunk) const;
   void finish_pass(std::span<const SequenceChunk> batch, size_t n_wanted, Logits& logits);
   uint64_t hash_rows(const KvCacheEntry& entry, size_t begin, size_t end, uint64_t hash, Tokens& prefix) const;
   void write_logits(const SequenceChunk& chunk, Logits& logits, float* out);

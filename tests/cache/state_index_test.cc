@@ -1,0 +1,205 @@
+// The index of recurrent states against a list of everything that was put in, and the store with states: what a lookup
+// finds is what a cold pass gives.
+#include "cache/store/state_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/token_prefix.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "tests/cache/tiny_kv.h"
+
+namespace ibid {
+namespace {
+
+const KvLayout kLayout = tiny_recurrent_layout(KvDType::kF32);
+constexpr size_t kNoLimit = SIZE_MAX;
+
+class StateIndexTest : public testing::Test {
+ protected:
+  StateSnapshot snapshot(size_t position, size_t n_rows) {
+    StateSnapshot made{position, KvPage(), nullptr, n_rows};
+    if (position > 0) made.state = pool_.allocate_states(1).value().front();
+    if (n_rows > 0) made.rows = std::make_shared<StateRows>(n_rows, kLayout.state_row_floats());
+    return made;
+  }
+  void insert(SpaceId space, TokenSpan ids, size_t position, size_t n_rows, size_t limit = kNoLimit) {
+    StateIndex::Removed removed;
+    index_.insert(space, ids, snapshot(position, n_rows), limit, removed);
+  }
+  size_t deepest_of(SpaceId space, TokenSpan ids) { return deepest(index_.find(space, ids)); }
+
+  KvPagePool pool_{kLayout, 4000 * kLayout.state_bytes()};
+  StoreSpaces spaces_{100};
+  StateIndex index_{spaces_, kLayout.state_bytes()};
+};
+
+TEST_F(StateIndexTest, FindsTheDeepestStateAndItsTail) {
+  const Tokens ids = random_tokens(1, 100);
+  insert(kSharedSpace, ids, 30, 0);
+  insert(kSharedSpace, ids, 60, 10);
+  EXPECT_EQ(deepest_of(kSharedSpace, ids), 70u);
+  EXPECT_EQ(deepest_of(kSharedSpace, TokenSpan(ids).first(65)), 65u);
+  EXPECT_EQ(deepest_of(kSharedSpace, TokenSpan(ids).first(59)), 30u);
+  EXPECT_EQ(deepest_of(kSharedSpace, TokenSpan(ids).first(29)), 0u);
+  const Tokens other = concat(TokenSpan(ids).first(66), random_tokens(2, 30));
+  EXPECT_EQ(deepest_of(kSharedSpace, other), 66u);
+  EXPECT_THAT(index_.find(kSharedSpace, ids), testing::SizeIs(2)) << "both are places to go on from";
+}
+
+TEST_F(StateIndexTest, AStateOfOneNamespaceIsNoOtherNamespaces) {
+  const StoreSpaces::Hold a(spaces_, "a"), b(spaces_, "b");
+  const Tokens ids = random_tokens(1, 50);
+  insert(a.id(), ids, 40, 0);
+  EXPECT_EQ(deepest_of(a.id(), ids), 40u);
+  EXPECT_EQ(deepest_of(b.id(), ids), 0u);
+  EXPECT_EQ(deepest_of(kSharedSpace, ids), 0u);
+  StateIndex::Removed removed;
+  index_.remove_space(a.id(), removed);
+  EXPECT_EQ(index_.size(), 0u);
+  EXPECT_EQ(index_.bytes(), 0u);
+}
+
+TEST_F(StateIndexTest, WhatCostsLeastToComputeAgainGoesFirst) {
+  const Tokens ids = random_tokens(1, 2000);
+  for (const size_t position : {1000u, 1010u, 1500u}) insert(kSharedSpace, ids, position, 0);
+  StateIndex::Removed removed;
+  ASSERT_TRUE(index_.evict(removed));  // 10 ids
+  EXPECT_EQ(deepest_of(kSharedSpace, TokenSpan(ids).first(1200)), 1000u);
+  ASSERT_TRUE(index_.evict(removed));  // 500 ids
+  EXPECT_EQ(deepest_of(kSharedSpace, ids), 1000u);
+}
+
+TEST_F(StateIndexTest, WhatSomebodyHoldsIsNotEvicted) {
+  const Tokens ids = random_tokens(1, 50);
+  const StateSnapshot held = snapshot(20, 0);
+  StateIndex::Removed removed;
+  index_.insert(kSharedSpace, ids, held, kNoLimit, removed);
+  EXPECT_FALSE(index_.evict(removed)) << "it would free nothing";
+}
+
+TEST_F(StateIndexTest, NeverTakesMoreThanItsLimit) {
+  std::mt19937_64 random(3);
+  const size_t limit = 6 * (kLayout.state_bytes() + sizeof(StateIndex::Kept) + 1000);
+  for (size_t i = 0; i < 300; ++i) {
+    insert(kSharedSpace, random_tokens(random() % 3, 400), random() % 380, random() % 16, limit);
+    ASSERT_LE(index_.bytes(), limit);
+  }
+}
+
+// Random states of random branches of few texts: found is what a walk over all of them finds.
+TEST_F(StateIndexTest, AgreesWithAListOfEverything) {
+  std::mt19937_64 random(1);
+  struct Put {
+    SpaceId space;
+    Tokens ids;
+    size_t position;
+  };
+  const StoreSpaces::Hold own(spaces_, "own");
+  std::vector<Put> all;
+  for (size_t step = 0; step < 2000; ++step) {
+    const SpaceId space = random() % 2 == 0 ? kSharedSpace : own.id();
+    const Tokens ids = random_tokens(random() % 4, 1 + random() % 40, 2);
+    if (random() % 3 == 0) {
+      const size_t position = random() % (ids.size() + 1);
+      insert(space, ids, position, ids.size() - position);
+      if (std::ranges::none_of(all, [&](const Put& put) {
+            return put.space == space && put.position == position &&
+                   common_prefix_length(put.ids, ids) == std::max(position, ids.size());
+          })) {
+        all.push_back({space, ids, position});
+      }
+    }
+    size_t best = 0;  // without tails, of which a state may have lost some
+    for (const Put& put : all) {
+      const size_t same = common_prefix_length(put.ids, ids);
+      if (put.space == space && same >= put.position) best = std::max(best, put.position);
+    }
+    size_t found = 0, reached = 0;
+    for (const StateSnapshot& snapshot : index_.find(space, ids)) {
+      found = std::max(found, snapshot.position);
+      reached = std::max(reached, snapshot.end());
+    }
+    ASSERT_EQ(found, best) << step;
+    ASSERT_GE(reached, best);
+    ASSERT_LE(reached, ids.size());
+  }
+}
+
+// --- the store
+
+TEST(StoreStatesTest, ALookupGivesWhatAColdPassGives) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::mt19937_64 random(seed);
+    KvPagePool pool(kLayout, 30 * kLayout.page_bytes() + 12 * kLayout.state_bytes());
+    LruKvCacheStore store(pool);
+    for (size_t step = 0; step < 150; ++step) {
+      const std::string name = random() % 3 == 0 ? "b" : "a";
+      const Tokens ids = random_tokens(random() % 3, 1 + random() % 300, 2);
+      const TokenSpan wanted = TokenSpan(ids).first(1 + random() % ids.size());
+      PrefixHit hit = store.find_longest_prefix(name, wanted);
+      ASSERT_EQ(read_states(hit.entry), fresh_states(kLayout, hit.entry.tokens()));
+      ASSERT_EQ(read_rows(hit.entry), fresh_rows(kLayout, hit.entry.tokens()));
+      ASSERT_EQ(common_prefix_length(hit.entry.tokens(), wanted), hit.length());
+      // Goes on, in passes of any length, and leaves what it has.
+      while (hit.length() < wanted.size()) {
+        const size_t n = std::min<size_t>(wanted.size() - hit.length(), 1 + random() % 90);
+        if (!feed(hit.entry, wanted.subspan(hit.length(), n)).ok()) break;
+        if (random() % 2 == 0) hit.entry.state().keep_last_pass(hit.length());
+      }
+      ASSERT_EQ(read_states(hit.entry), fresh_states(kLayout, hit.entry.tokens()));
+      const InsertOptions options{.sharing = random() % 8 == 0 ? Sharing::kShared : Sharing::kPrivate,
+                                  .extent = random() % 4 == 0 ? Extent::kFullPages : Extent::kAll};
+      if (hit.length() > 0) (void)store.insert(name, hit.entry, options);
+      if (random() % 40 == 0) random() % 2 == 0 ? store.clear(name) : store.clear_shared();
+      ASSERT_EQ(validate_store(store.snapshot()), std::vector<std::string>()) << seed << " " << step;
+      ASSERT_LE(store.state_bytes(), pool.budget_bytes() / 2);
+    }
+    store.clear("a");
+    store.clear("b");
+    store.clear_shared();
+    EXPECT_EQ(store.n_states(), 0u);
+    EXPECT_EQ(pool.bytes_in_use(), 0u);
+  }
+}
+
+TEST(StoreStatesTest, ASequenceAtRestWakesWhereItCanGoOn) {
+  KvPagePool pool(kLayout, 64 * kLayout.page_bytes() + 64 * kLayout.state_bytes());
+  LruKvCacheStore store(pool);
+  KvCacheEntry entry(pool);
+  const Tokens ids = random_tokens(1, 200);
+  ASSERT_TRUE(feed(entry, TokenSpan(ids).first(120)).ok());
+  entry.state().keep_here(120);
+  ASSERT_TRUE(feed(entry, TokenSpan(ids).subspan(120)).ok());
+  KvAtRest rest;
+  ASSERT_TRUE(store.insert("a", entry, {.rest = &rest}).ok());
+  ASSERT_TRUE(store.put_to_rest(entry, rest));
+  EXPECT_EQ(pool.state_bytes_in_use(), 2 * kLayout.state_bytes());
+  ASSERT_TRUE(store.wake(rest, entry).ok());
+  EXPECT_EQ(entry.length(), 200u);
+  EXPECT_EQ(entry.resumable_length(199), 120u);
+  EXPECT_EQ(read_states(entry), fresh_states(kLayout, ids));
+  entry.slice_to_length(199);
+  EXPECT_EQ(read_states(entry), fresh_states(kLayout, TokenSpan(ids).first(120)));
+}
+
+TEST(StoreStatesTest, ClearedStatesAreGoneAtOnce) {
+  KvPagePool pool(kLayout, 64 * kLayout.page_bytes() + 64 * kLayout.state_bytes());
+  LruKvCacheStore store(pool);
+  {
+    KvCacheEntry entry(pool);
+    ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
+    ASSERT_TRUE(store.insert("a", entry).ok());
+  }
+  store.clear("a");
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+  EXPECT_EQ(store.stats("a").bytes, 0u);
+}
+
+}  // namespace
+}  // namespace ibid
