@@ -124,21 +124,23 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
     tree_.holds().set_mark(*rest.mark_, insertion.n_known() > 0 ? &last : nullptr, insertion.n_known());
   }
   if (pool_.layout().n_states() > 0) {
-    keep_states(options.sharing == Sharing::kShared ? kSharedSpace : space.id(), entry, insertion.n_known(), removed);
+    keep_states(options.sharing == Sharing::kShared ? kSharedSpace : space.id(), entry, insertion.n_known(),
+                options.extent == Extent::kAll, removed);
   }
   return {};
 }
 
 // A state that cannot be had for want of heap memory is one place less to go on from.
-void LruKvCacheStore::keep_states(SpaceId space, const KvCacheEntry& entry, size_t n_known,
+void LruKvCacheStore::keep_states(SpaceId space, const KvCacheEntry& entry, size_t n_known, bool is_whole,
                                   Removed& removed) noexcept {
   const size_t limit = pool_.budget_bytes() / 2, n_before = removed.states.size();
   try {
     for (const StateSnapshot& kept : entry.state().kept()) {
       if (kept.end() <= n_known) states_.insert(space, entry.tokens(), kept, limit, removed.states);
     }
+    // Of an entry that goes on growing, what it is now is nothing to come back to.
     const StateSnapshot now = entry.state().now(entry.length());
-    if (now.end() <= n_known) states_.insert(space, entry.tokens(), now, limit, removed.states);
+    if (is_whole && now.end() <= n_known) states_.insert(space, entry.tokens(), now, limit, removed.states);
   } catch (const std::bad_alloc&) {
   }
   n_freeing_ += removed.states.size() - n_before;

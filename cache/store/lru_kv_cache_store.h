@@ -157,7 +157,7 @@ class LruKvCacheStore {
   void unpin(uint64_t pin);
   static std::vector<KvPage> pages_of(const PrefixNode& last, size_t length);
   std::vector<StateSnapshot> states_of(SpaceId space, TokenSpan ids) const;
-  void keep_states(SpaceId space, const KvCacheEntry& entry, size_t n_known, Removed& removed) noexcept;
+  void keep_states(SpaceId space, const KvCacheEntry& entry, size_t n_known, bool is_whole, Removed& removed) noexcept;
   void unmark(PrefixMark& mark);
 
   KvPagePool& pool_;

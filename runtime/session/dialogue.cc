@@ -1,6 +1,7 @@
 #include "runtime/session/dialogue.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/check.h"
 #include "base/token_prefix.h"
@@ -16,6 +17,16 @@ constexpr const char* kProbes[] = {"a", "b"};
 
 Json user_message(const char* text) { return make_message(Role::kUser, text); }
 
+// Among so many spans the first message of the user is looked for: a turn must not cost the length of its history.
+constexpr size_t kMostOpeningSpans = 64;
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kSpaces);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
+}
+
 }  // namespace
 
 Dialogue::Dialogue(PromptPlanner planner, std::string system)
@@ -28,17 +39,21 @@ bool Dialogue::awaits_answer() const {
          !is_from(messages_.back(), Role::kSystem);
 }
 
-size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans) const {
-  size_t i = 0;
-  const auto skip = [&](SpanOrigin origin) {
-    while (i < spans.size() && spans[i].origin == origin) ++i;
-  };
-  skip(SpanOrigin::kTemplate);
-  if (!system_.empty()) {
-    skip(SpanOrigin::kInput);
-    skip(SpanOrigin::kTemplate);
+// A template may write roles as it finds them, so a span of input need not be what somebody says: it is where the text
+// of the first message of the user stands, whole or without the spaces around it. If the same text stands earlier, the
+// ids in front of that are fewer, and open the conversation all the same.
+size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const {
+  size_t first = 0;
+  while (first < messages_.size() && !is_from(messages_[first], Role::kUser)) ++first;
+  if (first == messages_.size()) return 0;
+  const std::string* text = content_of(messages_[first]);
+  const std::string_view said = text == nullptr ? std::string_view() : trimmed(*text);
+  if (said.empty()) return 0;
+  for (const TranscriptSpan& span : std::span(spans).first(std::min(spans.size(), kMostOpeningSpans))) {
+    if (span.origin != SpanOrigin::kInput) continue;
+    if (trimmed(bytes.substr(span.byte_begin, span.byte_end - span.byte_begin)) == said) return span.id_begin;
   }
-  return i < spans.size() && spans[i].origin == SpanOrigin::kInput ? spans[i].id_begin : 0;
+  return 0;
 }
 
 // --- proposals

@@ -65,9 +65,9 @@ class Dialogue {
   // Whether the caller took back what was said since the last answer.
   bool goes_back() const { return goes_back_; }
   // The ids in front of what the first message of the user says; 0: nothing is known. The same of a plan's prompt.
-  size_t n_opening_ids() const { return n_opening_ids(transcript_.spans()); }
+  size_t n_opening_ids() const { return n_opening_ids(transcript_.spans(), transcript_.bytes()); }
   size_t n_opening_ids(const PromptDelta& delta) const {
-    return delta.patch.keep_bytes == 0 ? n_opening_ids(delta.patch.spans) : n_opening_ids();
+    return delta.patch.keep_bytes == 0 ? n_opening_ids(delta.patch.spans, delta.patch.bytes) : n_opening_ids();
   }
   const Usage& usage() const { return usage_; }
   const Timings& timings() const { return timings_; }
@@ -98,7 +98,7 @@ class Dialogue {
  private:
   friend class DialogueChange;
 
-  size_t n_opening_ids(const std::vector<TranscriptSpan>& spans) const;
+  size_t n_opening_ids(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const;
 
   MessageList messages_;
   std::set<size_t> pinned_;

@@ -101,7 +101,10 @@ inline void expect_rows_replay(const ChatSession& session) {
   ASSERT_LE(kv.length(), session.ids().size());
   ASSERT_TRUE(std::equal(kv.tokens().begin(), kv.tokens().end(), session.ids().begin()));
   if (kv.length() == 0) return;
-  FakeModel cold({.max_seq_len = kv.length() + 1, .max_chunk = kv.length(), .n_layers = kv.layout().n_layers()});
+  FakeModel cold({.max_seq_len = kv.length() + 1,
+                  .max_chunk = kv.length(),
+                  .n_layers = kv.layout().n_layers(),
+                  .recurrent = kv.layout().n_states() > 0});
   KvPagePool pool(cold.kv_layout(), 64u << 20);
   KvCacheEntry replayed(pool);
   Logits expected, got;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/store/lru_kv_cache_store.h"
 #include "tests/runtime/chat_fixture.h"
 
 namespace ibid {
@@ -15,7 +16,7 @@ const std::string kLong(700, 'q');
 
 struct RecurrentChat : ChatFixture {
   explicit RecurrentChat(const char* chat_template = kChatMl, size_t budget = 64u << 20)
-      : ChatFixture(chat_template, {.recurrent = true}, budget) {}
+      : ChatFixture(chat_template, {.max_seq_len = 32768, .recurrent = true}, budget) {}
 };
 
 TEST(RecurrentChatTest, AChatThatGrowsReadsNothingAgain) {
@@ -37,7 +38,7 @@ TEST(RecurrentChatTest, AChatThatGrowsReadsNothingAgain) {
 
 TEST(RecurrentChatTest, ThinkingThatIsTakenAwayCostsTheAnswerAndWhatFollowsIt) {
   RecurrentChat f(kStripsThinking);
-  std::vector<Tokens> replies(10, f.tokenizer->sampled({"the ", "b", "</think>", "lo"}));
+  std::vector<Tokens> replies(10, f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello"}));
   f.say(replies);
   ChatSession chat = f.session({.system = kLong});
   size_t n_prompt_before = 0;
@@ -89,7 +90,7 @@ TEST(RecurrentChatTest, ForksAndSeveralAnswersShareStates) {
   must(chat.send(kLong, greedy()));
   ChatSession fork = *chat.fork();
   const Turn a = must(chat.send("Hello", greedy())), b = must(fork.send("the other", greedy()));
-  EXPECT_EQ(a.usage.n_cached, b.usage.n_cached);
+  EXPECT_GE(b.usage.n_cached, a.usage.n_cached) << "and what both write in front of the message";
   EXPECT_EQ(a.usage.n_read_again + b.usage.n_read_again, 0u);
   const std::vector<Turn> turns = *chat.send_for_answers("x", 3, greedy());
   EXPECT_EQ(turns[1].usage.n_prefilled + turns[2].usage.n_prefilled, 0u);
@@ -143,12 +144,13 @@ TEST(RecurrentChatTest, StatesTakeAtMostHalfOfTheBudget) {
   for (size_t i = 0; i < 4; ++i) chats.push_back(f.session({.system = kLong}));
   for (size_t i = 0; i < 200; ++i) {
     ChatSession& chat = chats[random() % chats.size()];
-    if (random() % 9 == 0) ASSERT_TRUE(chat.reset().ok());
-    must(chat.send(std::string(random() % 300, 'q'), greedy()));
+    if (chat.messages().size() > 14) ASSERT_TRUE(chat.reset().ok());
+    const Result<Turn> turn = chat.send(std::string(1 + random() % 300, 'q'), greedy());
+    ASSERT_TRUE(turn.ok()) << i << ": " << turn.status().to_string();
     ASSERT_LE(f.engine->store().state_bytes(), f.engine->pool().budget_bytes() / 2);
     ASSERT_EQ(validate_store(f.engine->store().snapshot()), std::vector<std::string>());
   }
-  for (const ChatSession& chat : chats) expect_replays(chat);
+  for (const ChatSession& chat : chats) expect_rows_replay(chat);
 }
 
 }  // namespace
