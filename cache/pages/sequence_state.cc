@@ -61,7 +61,9 @@ void SequenceState::keep_only_here(size_t length) {
   keep_here(length);
 }
 
-StateSnapshot SequenceState::now(size_t length) const { return head_ ? StateSnapshot{length, head_, nullptr, 0} : base_; }
+StateSnapshot SequenceState::now(size_t length) const {
+  return head_ ? StateSnapshot{length, head_, nullptr, 0} : base_;
+}
 
 SequenceState SequenceState::fork() const {
   SequenceState copy(*pool_);

@@ -8,7 +8,9 @@
 //
 //   position:   0        p                  L = the sequence's length
 //               |--------|======rows========|
-//                        base               head: the state behind L; not there when the sequence was cut within the rows
+//                        base               head
+//
+// The head, the state behind L, is not there when the sequence was cut within the rows.
 //
 // States are pages of the pool, shared by reference: forks, snapshots and the store hold the same ones. A pass reads
 // its first state and writes the others whole, so what is shared never changes.

@@ -28,7 +28,7 @@ LruKvCacheStore::LruKvCacheStore(KvPagePool& pool, size_t budget_bytes, Eviction
     : pool_(pool),
       spaces_(page_charge(pool)),
       tree_(spaces_, eviction),
-      states_(spaces_, pool.layout().state_bytes()),
+      states_(spaces_, pool.layout().state_bytes(), pool.budget_bytes() / 2),
       room_(budget_bytes, page_charge(pool), spaces_, states_, tree_) {
   reclaimer_ = pool_.add_reclaimer([this](size_t bytes) { return reclaim(bytes); });
 }
@@ -53,17 +53,6 @@ std::vector<KvPage> LruKvCacheStore::pages_of(const PrefixNode& last, size_t len
   return pages;
 }
 
-// Where a sequence with these ids can go on, from its own states and from shared ones. May throw std::bad_alloc.
-std::vector<StateSnapshot> LruKvCacheStore::states_of(SpaceId space, TokenSpan ids) const {
-  std::vector<StateSnapshot> states;
-  if (pool_.layout().n_states() == 0) return states;
-  states = states_.find(space, ids);
-  if (space == kSharedSpace) return states;
-  std::vector<StateSnapshot> shared = states_.find(kSharedSpace, ids);
-  states.insert(states.end(), std::make_move_iterator(shared.begin()), std::make_move_iterator(shared.end()));
-  return states;
-}
-
 PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, TokenSpan ids) {
   PrefixHit hit{KvCacheEntry(pool_), nullptr};
   const std::lock_guard lock(mutex_);
@@ -76,8 +65,8 @@ PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, Toke
   std::vector<KvPage> pages;
   std::vector<StateSnapshot> states;
   try {
-    states = states_of(readable_space(name_space), ids.first(length));
-    if (pool_.layout().n_states() > 0) length = deepest(states);
+    states = states_.find_all(readable_space(name_space), ids.first(length));
+    if (states_.used()) length = deepest(states);
     for (size_t i = KvLayout::pages_for(match.length); i > KvLayout::pages_for(length); --i) last = last->parent;
     pages = pages_of(*last, length);
   } catch (const std::bad_alloc&) {
@@ -86,10 +75,7 @@ PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, Toke
   if (length == 0 || !hit.entry.adopt(std::move(pages), ids.first(length), std::move(states)).ok()) return hit;
 
   tree_.touch(*match.node, true);
-  if (pool_.layout().n_states() > 0) {
-    states_.touch(readable_space(name_space), ids, length);
-    states_.touch(kSharedSpace, ids, length);
-  }
+  states_.touch_all(readable_space(name_space), ids, length);
   spaces_.count(space, &StoreStats::hits, 1);
   spaces_.count(space, &StoreStats::reused_tokens, length);
   if (match.ending != nullptr && length == match.length) {
@@ -123,27 +109,12 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
     rest.space_ = space.id();
     tree_.holds().set_mark(*rest.mark_, insertion.n_known() > 0 ? &last : nullptr, insertion.n_known());
   }
-  if (pool_.layout().n_states() > 0) {
-    keep_states(options.sharing == Sharing::kShared ? kSharedSpace : space.id(), entry, insertion.n_known(),
-                options.extent == Extent::kAll, removed);
-  }
-  return {};
-}
-
-// A state that cannot be had for want of heap memory is one place less to go on from.
-void LruKvCacheStore::keep_states(SpaceId space, const KvCacheEntry& entry, size_t n_known, bool is_whole,
-                                  Removed& removed) noexcept {
-  const size_t limit = pool_.budget_bytes() / 2, n_before = removed.states.size();
-  try {
-    for (const StateSnapshot& kept : entry.state().kept()) {
-      if (kept.end() <= n_known) states_.insert(space, entry.tokens(), kept, limit, removed.states);
-    }
-    // Of an entry that goes on growing, what it is now is nothing to come back to.
-    const StateSnapshot now = entry.state().now(entry.length());
-    if (is_whole && now.end() <= n_known) states_.insert(space, entry.tokens(), now, limit, removed.states);
-  } catch (const std::bad_alloc&) {
-  }
+  const size_t n_before = removed.states.size();
+  const bool is_private = options.sharing == Sharing::kPrivate;
+  states_.insert_all(is_private ? space.id() : kSharedSpace, entry, insertion.n_known(),
+                     options.extent == Extent::kAll, removed.states);
   n_freeing_ += removed.states.size() - n_before;
+  return {};
 }
 
 Status LruKvCacheStore::insert(std::string_view name_space, KvCacheEntry& entry, const InsertOptions& options) {

@@ -11,8 +11,8 @@
 // nothing. The store is a reclaimer of the pool, so pages wanted by a session push out what was not used for the
 // longest time.
 //
-// Where a model has recurrent layers, the store also knows their states (cache/store/state_index.h): those that an entry
-// kept, and the one behind its last position. A lookup then finds the longest prefix that a sequence can go on from.
+// Where a model has recurrent layers, the store also knows their states (cache/store/state_index.h): those that an
+// entry kept, and the one behind its last position. A lookup then finds the longest prefix to go on from.
 //
 // Namespaces isolate users: a namespace never finds what another one inserted, unless that was inserted as shared.
 // An entry belongs to one namespace for life: the one it was found in or is inserted into first.
@@ -156,8 +156,6 @@ class LruKvCacheStore {
   bool reclaim(size_t bytes);
   void unpin(uint64_t pin);
   static std::vector<KvPage> pages_of(const PrefixNode& last, size_t length);
-  std::vector<StateSnapshot> states_of(SpaceId space, TokenSpan ids) const;
-  void keep_states(SpaceId space, const KvCacheEntry& entry, size_t n_known, bool is_whole, Removed& removed) noexcept;
   void unmark(PrefixMark& mark);
 
   KvPagePool& pool_;

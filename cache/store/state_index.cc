@@ -1,6 +1,8 @@
 #include "cache/store/state_index.h"
 
 #include <algorithm>
+#include <iterator>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -54,6 +56,34 @@ std::vector<StateSnapshot> StateIndex::find(SpaceId space, TokenSpan ids) const 
   return found;
 }
 
+std::vector<StateSnapshot> StateIndex::find_all(SpaceId space, TokenSpan ids) const {
+  if (!used()) return {};
+  std::vector<StateSnapshot> found = find(space, ids);
+  if (space == kSharedSpace) return found;
+  std::vector<StateSnapshot> shared = find(kSharedSpace, ids);
+  found.insert(found.end(), std::make_move_iterator(shared.begin()), std::make_move_iterator(shared.end()));
+  return found;
+}
+
+void StateIndex::touch_all(SpaceId space, TokenSpan ids, size_t n) {
+  if (!used()) return;
+  touch(space, ids, n);
+  if (space != kSharedSpace) touch(kSharedSpace, ids, n);
+}
+
+void StateIndex::insert_all(SpaceId space, const KvCacheEntry& entry, size_t n_known, bool is_whole,
+                            Removed& removed) noexcept {
+  if (!used()) return;
+  try {
+    for (const StateSnapshot& kept : entry.state().kept()) {
+      if (kept.end() <= n_known) insert(space, entry.tokens(), kept, removed);
+    }
+    const StateSnapshot now = entry.state().now(entry.length());
+    if (is_whole && now.end() <= n_known) insert(space, entry.tokens(), now, removed);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
 void StateIndex::use(Kept& kept) {
   kept.priority = floor_ + static_cast<double>(kept.cost() + 1) / static_cast<double>(charge(kept));
 }
@@ -92,7 +122,7 @@ void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const State
   bytes_ += after - before;
 }
 
-void StateIndex::insert(SpaceId space, TokenSpan ids, const StateSnapshot& snapshot, size_t limit, Removed& removed) {
+void StateIndex::insert(SpaceId space, TokenSpan ids, const StateSnapshot& snapshot, Removed& removed) {
   const TokenSpan own = ids.first(snapshot.position);
   const TokenSpan tail = ids.subspan(snapshot.position, snapshot.n_rows);
   Kept* before = longest(space, own);
@@ -117,7 +147,7 @@ void StateIndex::insert(SpaceId space, TokenSpan ids, const StateSnapshot& snaps
   }
   add_tail(*kept, tail, snapshot.rows);
   use(*kept);
-  while (bytes_ > limit && kept_.size() > 1) {
+  while (bytes_ > budget_bytes_ && kept_.size() > 1) {
     remove(first_to_go([kept](const Kept& other) { return &other != kept; }), removed);
   }
 }

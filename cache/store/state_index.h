@@ -7,10 +7,10 @@
 // states on the way of a sequence are found by one binary search and a walk from one to the next: O(ids of the
 // sequence x log states). Ids are compared, there is no hash.
 //
-// When room is short, that state goes first which costs least to compute again, per byte: the ids between it and the one
-// before it. What is used again is as good as new (GreedyDual-Size: Cao & Irani 1997). States take at most half of
-// the store's budget. Not thread-safe: the store locks. What it removes is handed to the caller, because zeroing it
-// takes time.
+// When room is short, that state goes first which costs least to compute again, per byte: the ids between it and the
+// one before it. What is used again is as good as new (GreedyDual-Size: Cao & Irani 1997). States take no more than
+// their budget. Not thread-safe: the store locks. What it removes is handed to the caller, because zeroing it takes
+// time.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "cache/pages/sequence_state.h"
+#include "cache/pages/kv_cache_entry.h"
 #include "cache/store/store_spaces.h"
 
 namespace ibid {
@@ -50,21 +50,30 @@ class StateIndex {
 
   class Removed;
 
-  // spaces must outlive it. state_bytes: of a state, as it is charged.
-  StateIndex(StoreSpaces& spaces, size_t state_bytes) : spaces_(spaces), state_bytes_(state_bytes) {}
+  // spaces must outlive it. state_bytes: of a state, as it is charged; 0: the model has none, and all of this does
+  // nothing.
+  StateIndex(StoreSpaces& spaces, size_t state_bytes, size_t budget_bytes)
+      : spaces_(spaces), state_bytes_(state_bytes), budget_bytes_(budget_bytes) {}
+
+  bool used() const { return state_bytes_ > 0; }
 
   size_t size() const { return kept_.size(); }
   size_t bytes() const { return bytes_; }
 
-  // All places from which a sequence with these ids can go on, those that lie deepest last. May throw std::bad_alloc.
+  // All places of a namespace from which a sequence with these ids can go on, those that lie deepest last. May throw
+  // std::bad_alloc. The same with those of the shared namespace.
   std::vector<StateSnapshot> find(SpaceId space, TokenSpan ids) const;
-  // Notes that the one that reaches n of these ids was used.
-  void touch(SpaceId space, TokenSpan ids, size_t n);
+  std::vector<StateSnapshot> find_all(SpaceId space, TokenSpan ids) const;
+  // Notes that the one that reaches n of these ids was used, in the namespace and in the shared one.
+  void touch_all(SpaceId space, TokenSpan ids, size_t n);
 
   // Adds a state that the sequence with these ids kept; of one that is known, what is new of its tail. Makes room for
-  // it within `limit` bytes for all. May throw std::bad_alloc; what is in the index is sound then.
+  // it. May throw std::bad_alloc; what is in the index is sound then.
   // REQUIRES: the namespace is there; snapshot.end() <= ids.size().
-  void insert(SpaceId space, TokenSpan ids, const StateSnapshot& snapshot, size_t limit, Removed& removed);
+  void insert(SpaceId space, TokenSpan ids, const StateSnapshot& snapshot, Removed& removed);
+  // Adds what an entry kept within its first n_known positions, and if it is whole, the state that it has now. One that
+  // cannot be had for want of heap memory is one place less to go on from. REQUIRES: the namespace is there.
+  void insert_all(SpaceId space, const KvCacheEntry& entry, size_t n_known, bool is_whole, Removed& removed) noexcept;
 
   // Removes the one that goes first, of those that nobody else holds. False: there is none. Its page is in `removed`.
   bool evict(Removed& removed);
@@ -90,6 +99,7 @@ class StateIndex {
   // The longest one that the ids begin with, of at most n ids; null: none.
   Kept* longest(SpaceId space, TokenSpan ids) const;
   void use(Kept& kept);
+  void touch(SpaceId space, TokenSpan ids, size_t n);
   void add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows);
   void remove(Map::iterator at, Removed& removed);
   template <typename Condition>
@@ -97,6 +107,7 @@ class StateIndex {
 
   StoreSpaces& spaces_;
   const size_t state_bytes_;
+  const size_t budget_bytes_;
   Map kept_;
   size_t bytes_ = 0;
   double floor_ = 0;  // the priority of what went last

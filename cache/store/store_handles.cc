@@ -69,8 +69,8 @@ LruKvCacheStore::AtRest LruKvCacheStore::at_rest(const KvAtRest& rest, bool uses
   const size_t marked = std::min(rest.mark_->length, rest.tokens_.size());
   if (marked == 0) return found;
   PrefixNode* node = rest.mark_->node;
-  found.states = states_of(rest.space_, TokenSpan(rest.tokens_).first(marked));
-  found.length = pool_.layout().n_states() > 0 ? deepest(found.states) : marked;
+  found.states = states_.find_all(rest.space_, TokenSpan(rest.tokens_).first(marked));
+  found.length = states_.used() ? deepest(found.states) : marked;
   const size_t n_pages = KvLayout::pages_for(found.length);
   const PrefixNode* last = node;
   for (size_t i = KvLayout::pages_for(marked); i > n_pages; --i) last = last->parent;

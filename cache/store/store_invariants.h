@@ -65,7 +65,8 @@ struct StoreSnapshot {
   size_t pool_budget_pages = 0;
 };
 
-// What tree, states and namespaces hold; the budgets and the pool's figures are not filled in. May throw std::bad_alloc.
+// What tree, states and namespaces hold; the budgets and the pool's figures are not filled in. May throw
+// std::bad_alloc.
 StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces);
 
 // One sentence for every rule that is broken; empty when the store is sound.

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "kernels/kernels.h"
+#include "runtime/answer/state_borders.h"
 #include "runtime/out_of_heap.h"
 #include "runtime/stopwatch.h"
 
@@ -65,11 +66,8 @@ TokenSpan Answer::unread() const {
 // The prompt up to the next border, or to its end.
 SequenceChunk Answer::next_part() const {
   const TokenSpan rest = unread();
-  for (const size_t border : request_.borders) {
-    if (border <= entry_.length() || border >= entry_.length() + rest.size()) continue;
-    return {&entry_, rest.first(border - entry_.length()), WantLogits::kNone};
-  }
-  return {&entry_, rest, WantLogits::kLast};
+  const size_t n = next_border(request_.borders, entry_.length(), entry_.length() + rest.size()) - entry_.length();
+  return {&entry_, rest.first(n), n == rest.size() ? WantLogits::kLast : WantLogits::kNone};
 }
 
 void Answer::start() {
@@ -161,15 +159,10 @@ void Answer::read(size_t n_rows, const LogitsRows& rows) {
   begin_decoding();
 }
 
-// Later prompts may go on from here: from a border, and from anywhere in the end of the prompt, which a template may
-// write in another way when the answer is part of the history.
+// Later prompts may go on from a border, and from anywhere in the end of the prompt (runtime/answer/state_borders.h).
 void Answer::keep_state() {
-  const size_t length = entry_.length();
-  if (unread().empty()) {
-    entry_.state().keep_last_pass(length);
-  } else if (std::ranges::find(request_.borders, length) != request_.borders.end()) {
-    entry_.state().keep_here(length);
-  }
+  if (unread().empty()) return entry_.state().keep_last_pass(entry_.length());
+  if (std::ranges::binary_search(request_.borders, entry_.length())) entry_.state().keep_here(entry_.length());
 }
 
 void Answer::begin_decoding() {

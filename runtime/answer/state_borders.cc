@@ -18,6 +18,11 @@ std::vector<size_t> state_borders(size_t n_read, size_t n_prompt, size_t n_openi
   return borders;
 }
 
+size_t next_border(const std::vector<size_t>& borders, size_t begin, size_t end) {
+  const auto next = std::upper_bound(borders.begin(), borders.end(), begin);
+  return next == borders.end() ? end : std::min(*next, end);
+}
+
 size_t state_spacing(size_t state_bytes, size_t max_seq_len, size_t budget_bytes) {
   constexpr size_t kLeast = 512;
   const size_t n_states = std::max<size_t>(budget_bytes / 4 / state_bytes, 1);

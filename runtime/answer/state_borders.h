@@ -15,6 +15,9 @@ inline constexpr size_t kPromptEnd = 16;
 // front of the prompt's end, unless one short pass reads all of it.
 std::vector<size_t> state_borders(size_t n_read, size_t n_prompt, size_t n_opening, size_t spacing);
 
+// The first border within positions (begin, end); end: there is none.
+size_t next_border(const std::vector<size_t>& borders, size_t begin, size_t end);
+
 // Every how many ids a state is kept, so that the states of a whole context take at most a quarter of the budget. At
 // least 512, and a multiple of a page. REQUIRES: state_bytes > 0.
 size_t state_spacing(size_t state_bytes, size_t max_seq_len, size_t budget_bytes);

@@ -66,7 +66,8 @@ size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max
   constexpr size_t kLeastBytes = 256'000'000;
   const size_t two_contexts = 2 * KvLayout::pages_for(max_seq_len) * page_bytes + 16 * state_bytes;
   // A budget below one page could hold nothing at all.
-  return std::max(least_kv_budget_bytes(page_bytes, state_bytes), std::min(std::max(two_contexts, kLeastBytes), available_bytes / 2));
+  return std::max(least_kv_budget_bytes(page_bytes, state_bytes),
+                  std::min(std::max(two_contexts, kLeastBytes), available_bytes / 2));
 }
 
 Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const EngineOptions& options) try {

@@ -18,7 +18,6 @@ namespace ibid {
 namespace {
 
 const KvLayout kLayout = tiny_recurrent_layout(KvDType::kF32);
-constexpr size_t kNoLimit = SIZE_MAX;
 
 class StateIndexTest : public testing::Test {
  protected:
@@ -28,15 +27,15 @@ class StateIndexTest : public testing::Test {
     if (n_rows > 0) made.rows = std::make_shared<StateRows>(n_rows, kLayout.state_row_floats());
     return made;
   }
-  void insert(SpaceId space, TokenSpan ids, size_t position, size_t n_rows, size_t limit = kNoLimit) {
+  void insert(SpaceId space, TokenSpan ids, size_t position, size_t n_rows) {
     StateIndex::Removed removed;
-    index_.insert(space, ids, snapshot(position, n_rows), limit, removed);
+    index_.insert(space, ids, snapshot(position, n_rows), removed);
   }
   size_t deepest_of(SpaceId space, TokenSpan ids) { return deepest(index_.find(space, ids)); }
 
   KvPagePool pool_{kLayout, 4000 * kLayout.state_bytes()};
   StoreSpaces spaces_{100};
-  StateIndex index_{spaces_, kLayout.state_bytes()};
+  StateIndex index_{spaces_, kLayout.state_bytes(), SIZE_MAX};
 };
 
 TEST_F(StateIndexTest, FindsTheDeepestStateAndItsTail) {
@@ -79,16 +78,18 @@ TEST_F(StateIndexTest, WhatSomebodyHoldsIsNotEvicted) {
   const Tokens ids = random_tokens(1, 50);
   const StateSnapshot held = snapshot(20, 0);
   StateIndex::Removed removed;
-  index_.insert(kSharedSpace, ids, held, kNoLimit, removed);
+  index_.insert(kSharedSpace, ids, held, removed);
   EXPECT_FALSE(index_.evict(removed)) << "it would free nothing";
 }
 
 TEST_F(StateIndexTest, NeverTakesMoreThanItsLimit) {
   std::mt19937_64 random(3);
   const size_t limit = 6 * (kLayout.state_bytes() + sizeof(StateIndex::Kept) + 1000);
+  StateIndex index(spaces_, kLayout.state_bytes(), limit);
   for (size_t i = 0; i < 300; ++i) {
-    insert(kSharedSpace, random_tokens(random() % 3, 400), random() % 380, random() % 16, limit);
-    ASSERT_LE(index_.bytes(), limit);
+    StateIndex::Removed removed;
+    index.insert(kSharedSpace, random_tokens(random() % 3, 400), snapshot(random() % 380, random() % 16), removed);
+    ASSERT_LE(index.bytes(), limit);
   }
 }
 
