@@ -99,6 +99,19 @@ float portable_erf(float x) {
   return std::copysign(1.0f - portable_exp(-(q * a)), x);
 }
 
+float portable_softplus(float x) {
+  const float e = portable_exp(-std::fabs(x));
+  const float s = e / (2.0f + e);
+  const float z = s * s;
+  float p = std::fma(kSoftplusP4, z, kSoftplusP3);
+  p = std::fma(p, z, kSoftplusP2);
+  p = std::fma(p, z, kSoftplusP1);
+  p = std::fma(p, z, kSoftplusP0);
+  p = std::fma(p, z, 1.0f);
+  const float above = 0.0f > x ? 0.0f : x;   // NaN stays NaN
+  return std::fma(s + s, p, above);
+}
+
 SinCos portable_sin_cos(double x) {
   // pi / 2 in parts of 33 bits (the first two): their products with k < 2^20 are exact.
   constexpr double kHalfPi1 = 0x1.921fb544p+0;

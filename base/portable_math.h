@@ -35,6 +35,11 @@ inline constexpr float kErfF0 = 1.12890053f, kErfF1 = 0.634161711f, kErfF2 = 0.1
 inline constexpr float kErfF3 = -0.0251142289f, kErfF4 = 0.00429076888f, kErfF5 = -0.000495098124f;
 inline constexpr float kErfF6 = 3.38300852e-05f, kErfF7 = -1.01191722e-06f;
 
+// Constants of softplus: log(1 + e) = 2 s (1 + z (p0 + p1 z + ...)), s = e / (2 + e), z = s^2 <= 1/9, for 0 < e <= 1.
+// p interpolates (atanh(s) / s - 1) / z at Chebyshev nodes: 1e-9 relative.
+inline constexpr float kSoftplusP0 = 0.333333343f, kSoftplusP1 = 0.199998528f, kSoftplusP2 = 0.14296183f;
+inline constexpr float kSoftplusP3 = 0.108532302f, kSoftplusP4 = 0.116124608f;
+
 inline constexpr float kHalfSqrt2 = 0.707106781f;     // of gelu
 inline constexpr float kSqrt2OverPi = 0.797884561f;   // of gelu's form with tanh
 inline constexpr float kGeluCubic = 0.044715f;
@@ -47,6 +52,9 @@ float portable_erf(float x);
 
 // tanh(x) to 3 units in the last place; odd.
 float portable_tanh(float x);
+
+// log(1 + e^x) to 4 units in the last place for x >= -87, below it 0; NaN stays NaN.
+float portable_softplus(float x);
 
 // Sine and cosine of x radians to 1e-15, for |x| <= 2^20. Cody-Waite reduction by pi / 2 in three parts.
 struct SinCos {

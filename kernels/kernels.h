@@ -23,6 +23,7 @@
 #include "kernels/activation.h"
 #include "kernels/linear/panel.h"
 #include "kernels/linear/quantized_rows.h"
+#include "kernels/recurrent/recurrent.h"
 
 namespace ibid {
 
@@ -137,6 +138,14 @@ struct Kernels {
   // then [rotary_dim / 2] sin. x' = fma(x, cos, -(y * sin)), y' = fma(x, sin, y * cos). (Su et al. 2021)
   // x: alignment of float only.
   void (*rope)(float* x, const float* cos_sin, size_t rotary_dim);
+
+  // --- recurrent layers (kernels/recurrent/recurrent.h has the formulas)
+  void (*softplus)(const float* x, const float* bias, size_t n, float* y);  // y = log(1 + exp(x + bias)). y may be x.
+  void (*decay)(const float* steps, const float* rates, size_t n, float* y);  // y = exp(steps * rates), y may be steps
+  // The channels of a short convolution; channels.begin is a multiple of 16.
+  void (*short_conv)(const ConvStep& step, Range channels);
+  void (*update_state)(const StateStep& step);                        // all columns of a head
+  void (*selective_scan)(const ScanStep& step, Range channels);       // channels.begin is a multiple of 16
 
   // --- keys and values
   // Writes one position (0..63) of a head's block. k, v: head_dim floats, alignment of float only.

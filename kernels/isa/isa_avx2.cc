@@ -7,6 +7,7 @@
 #include "kernels/attention/attention-inl.h"
 #include "kernels/isa/elementwise-inl.h"
 #include "kernels/linear/linear-inl.h"
+#include "kernels/recurrent/recurrent-inl.h"
 // clang-format on
 #include "kernels/twins/ref.h"
 
@@ -17,6 +18,7 @@ void fill_avx2(Kernels& table) {
   avx2::fill_linear(table);
   avx2::fill_elementwise(table);
   avx2::fill_attention(table);
+  avx2::fill_recurrent(table);
 }
 
 }  // namespace ibid

@@ -7,6 +7,7 @@
 #include "kernels/attention/attention-inl.h"
 #include "kernels/isa/elementwise-inl.h"
 #include "kernels/linear/linear-inl.h"
+#include "kernels/recurrent/recurrent-inl.h"
 // clang-format on
 #include "kernels/twins/ref.h"
 
@@ -17,6 +18,7 @@ void fill_avx512(Kernels& table) {
   avx512::fill_linear(table);
   avx512::fill_elementwise(table);
   avx512::fill_attention(table);
+  avx512::fill_recurrent(table);
 }
 
 }  // namespace ibid

@@ -7,6 +7,7 @@
 #include "kernels/attention/attention-inl.h"
 #include "kernels/isa/elementwise-inl.h"
 #include "kernels/linear/linear-inl.h"
+#include "kernels/recurrent/recurrent-inl.h"
 // clang-format on
 #include "kernels/twins/ref.h"
 
@@ -17,6 +18,7 @@ void fill_avxvnni(Kernels& table) {
   avxvnni::fill_linear(table);
   avxvnni::fill_elementwise(table);
   avxvnni::fill_attention(table);
+  avxvnni::fill_recurrent(table);
 }
 
 }  // namespace ibid

@@ -71,5 +71,18 @@ IBID_INLINE V16 erf(V16 x) {
   return select(less(a, set1(kErfSplit)), near, far_signed);
 }
 
+// log(1 + e^x)
+IBID_INLINE V16 softplus(V16 x) {
+  const V16 e = exp(neg(abs(x)));
+  const V16 s = div(e, add(set1(2.0f), e));
+  const V16 z = mul(s, s);
+  V16 p = fma(set1(kSoftplusP4), z, set1(kSoftplusP3));
+  p = fma(p, z, set1(kSoftplusP2));
+  p = fma(p, z, set1(kSoftplusP1));
+  p = fma(p, z, set1(kSoftplusP0));
+  p = fma(p, z, set1(1.0f));
+  return fma(add(s, s), p, max(zero(), x));
+}
+
 }  // namespace
 }  // namespace ibid::IBID_ISA

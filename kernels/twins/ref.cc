@@ -14,6 +14,7 @@ void fill_ref(Kernels& table) {
   fill_ref_linear(table);
   fill_ref_elementwise(table);
   fill_ref_attention(table);
+  fill_ref_recurrent(table);
 }
 
 void fill_reference(Kernels& table) {
@@ -22,6 +23,7 @@ void fill_reference(Kernels& table) {
   fill_reference_linear(table);
   fill_reference_elementwise(table);
   fill_reference_attention(table);
+  fill_reference_recurrent(table);
 }
 
 }  // namespace ibid

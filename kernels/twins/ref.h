@@ -20,6 +20,8 @@ void fill_ref_elementwise(Kernels& table);
 void fill_reference_elementwise(Kernels& table);
 void fill_ref_attention(Kernels& table);
 void fill_reference_attention(Kernels& table);
+void fill_ref_recurrent(Kernels& table);
+void fill_reference_recurrent(Kernels& table);
 
 // All entries of one table. Defined in isa_*.cc, the only files compiled for an instruction set.
 void fill_ref(Kernels& table);
