@@ -47,6 +47,9 @@ class Shape:
     n_experts: int = 0
     n_experts_used: int = 0
     is_gpt_oss: bool = False   # sinks, biases everywhere, its name of the norm before the MLP
+    # Layers with a gated delta rule, all but every `interval`-th: (heads of keys, of values, their widths, taps of the
+    # convolution, interval). Attention is gated then, and rotates a quarter of a head.
+    delta: tuple = ()
 
 
 SHAPES = {
@@ -65,6 +68,8 @@ SHAPES = {
     "gpt-oss-20b": Shape("gpt-oss", 24, 2880, 2880, 64, 8, 64, 201088, 131072, 150000.0, 1e-5, tied=False,
                          qkv_biases=True, window=128, rope_scaling=("yarn", 32.0, 4096), n_experts=32,
                          n_experts_used=4, is_gpt_oss=True),
+    "qwen3.5-0.8b": Shape("qwen35", 24, 1024, 3584, 8, 2, 256, 248320, 262144, 1e7, 1e-6, tied=True, qk_norms=True,
+                          delta=(16, 16, 128, 128, 4, 4)),
     # Grouped heads and the wide feed-forward of the 7B models that came after the first Llamas.
     "llama-7b": Shape("llama", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 1e4, 1e-5, tied=False),
 }
@@ -122,10 +127,33 @@ def tensors(shape, quant, pure):
     def floats(name, *dims):
         return name, Type.F32, list(dims)
 
+    def delta_layer(i):
+        key_heads, heads, key_dim, value_dim, taps, _ = shape.delta
+        channels = 2 * key_heads * key_dim + heads * value_dim
+        yield matrix("attn_qkv", channels, shape.dim, i)
+        yield matrix("attn_gate", heads * value_dim, shape.dim, i)
+        yield matrix("ssm_alpha", heads, shape.dim, i)
+        yield matrix("ssm_beta", heads, shape.dim, i)
+        yield floats(f"blk.{i}.ssm_conv1d.weight", channels, taps)
+        yield floats(f"blk.{i}.ssm_a", heads)
+        yield floats(f"blk.{i}.ssm_dt.bias", heads)
+        yield floats(f"blk.{i}.ssm_norm.weight", value_dim)
+        yield matrix("ssm_out", shape.dim, heads * value_dim, i)
+
+    def mlp(i):
+        yield matrix("ffn_gate", shape.ffn_dim, shape.dim, i)
+        yield matrix("ffn_up", shape.ffn_dim, shape.dim, i)
+        yield matrix("ffn_down", shape.dim, shape.ffn_dim, i)
+
     yield matrix("token_embd", shape.vocab_size, shape.dim)
     for i in range(shape.n_layers):
         yield floats(f"blk.{i}.attn_norm.weight", shape.dim)
-        yield matrix("attn_q", q_dim, shape.dim, i)
+        if shape.delta and (i + 1) % shape.delta[5]:
+            yield from delta_layer(i)
+            yield floats(f"blk.{i}.post_attention_norm.weight", shape.dim)
+            yield from mlp(i)
+            continue
+        yield matrix("attn_q", (2 if shape.delta else 1) * q_dim, shape.dim, i)
         yield matrix("attn_k", kv_dim, shape.dim, i)
         yield matrix("attn_v", kv_dim, shape.dim, i)
         yield matrix("attn_output", shape.dim, q_dim, i)
@@ -142,12 +170,10 @@ def tensors(shape, quant, pure):
         if shape.after_norms:
             yield floats(f"blk.{i}.post_attention_norm.weight", shape.dim)
             yield floats(f"blk.{i}.post_ffw_norm.weight", shape.dim)
-        before_mlp = "post_attention_norm" if shape.is_gpt_oss else "ffn_norm"
+        before_mlp = "post_attention_norm" if shape.is_gpt_oss or shape.delta else "ffn_norm"
         yield floats(f"blk.{i}.{before_mlp}.weight", shape.dim)
         if shape.n_experts == 0:
-            yield matrix("ffn_gate", shape.ffn_dim, shape.dim, i)
-            yield matrix("ffn_up", shape.ffn_dim, shape.dim, i)
-            yield matrix("ffn_down", shape.dim, shape.ffn_dim, i)
+            yield from mlp(i)
             continue
         yield floats(f"blk.{i}.ffn_gate_inp.weight", shape.n_experts, shape.dim)
         yield experts("ffn_gate_exps", shape.ffn_dim, shape.dim, i)
@@ -198,6 +224,8 @@ def tensor_data(rng, name, kind, dims):
         return rng.normal(0.0, 0.02, dims).astype(np.float32)
     if name.endswith("attn_sinks.weight"):
         return rng.normal(0.0, 1.0, dims).astype(np.float32)
+    if name.endswith("ssm_a"):
+        return -rng.uniform(0.1, 2.0, dims).astype(np.float32)
     if len(dims) == 1:
         return rng.normal(1.0, 0.05, dims).astype(np.float32)
     n_cols = dims[-1]
@@ -271,6 +299,15 @@ def add_metadata(writer, shape, quant):
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     if shape.architecture == "llama":
         writer.add_rope_dimension_count(shape.head_dim)
+    if shape.delta:
+        key_heads, heads, key_dim, value_dim, taps, interval = shape.delta
+        writer.add_rope_dimension_count(shape.head_dim // 4)
+        writer.add_ssm_conv_kernel(taps)
+        writer.add_ssm_state_size(key_dim)
+        writer.add_ssm_group_count(key_heads)
+        writer.add_ssm_time_step_rank(heads)
+        writer.add_ssm_inner_size(heads * value_dim)
+        writer.add_full_attention_interval(interval)
     if shape.window:
         writer.add_sliding_window(shape.window)
     if shape.rope_scaling:
@@ -301,7 +338,7 @@ def main():
         shape = replace(shape, n_layers=options.layers)
     if options.plain:
         shape = replace(shape, architecture="llama", qkv_biases=False, qk_norms=False, after_norms=False, window=0,
-                        rope_scaling=(), n_experts=0, is_gpt_oss=False)
+                        rope_scaling=(), n_experts=0, is_gpt_oss=False, delta=())
     writer = gguf.GGUFWriter(options.out, shape.architecture)
     add_metadata(writer, shape, options.quant)
     if options.tokenizer:

@@ -68,6 +68,10 @@ Status take_directory(ConversionSource& source, const FileType* file_type) {
     return {ErrorCode::kUnsupported, file.path() + ": architecture '" + std::string(match.row->hf_model_type) +
                                          "' has no name in GGUF: use the model as it is"};
   }
+  if (source.config.recurs()) {
+    return {ErrorCode::kUnsupported, file.path() + ": models with recurrent layers are not written as GGUF: use the "
+                                                   "model as it is"};
+  }
   const Architecture& to = written_architecture(*match.row, source.config);
   TRY_ASSIGN(source.made, gguf_tensors(file, source.config, to));
   TRY(refuse_unknown_tensors(file, source.config));

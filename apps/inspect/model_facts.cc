@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/inspect/recurrent_fact.h"
 #include "model/weights/tensor_source.h"
 
 namespace ibid {
@@ -66,8 +67,9 @@ std::string attention_kind(const ModelConfig& config) {
 
 // Layers whose heads are others than those of the first, and layers that read the rows of others.
 void add_layers_apart(const ModelConfig& config, std::string& text, Json& json) {
-  const LayerConfig& first = config.layers.front();
+  const LayerConfig& first = config.layers[config.first_attending()];
   const auto apart = layers_that(config, [&](const LayerConfig& layer) {
+    if (!layer.attends) return false;
     return layer.head_dim != first.head_dim || layer.n_kv_heads != first.n_kv_heads;
   });
   if (!apart.empty()) {
@@ -83,7 +85,7 @@ void add_layers_apart(const ModelConfig& config, std::string& text, Json& json) 
 
 Fact attention_fact(const ModelFile& file, const ModelConfig& config) {
   const std::string kind = attention_kind(config);
-  const LayerConfig& first = config.layers.front();
+  const LayerConfig& first = config.layers[config.first_attending()];
   std::string text = kind + ", " + plural(config.n_heads, "head") + " of " + std::to_string(first.head_dim);
   Json json = {{"kind", kind},
                {"heads", config.n_heads},
@@ -117,6 +119,9 @@ Fact attention_fact(const ModelFile& file, const ModelConfig& config) {
     text += "; in chunks of " + std::to_string(config.attention_chunk) + ": " + layers_text(chunked, config.n_layers);
     json["chunks"] = {{"size", config.attention_chunk}, {"layers", chunked}};
   }
+  const auto attending = layers_that(config, [](const LayerConfig& layer) { return layer.attends; });
+  if (attending.size() != config.n_layers) text += ": " + layers_text(attending, config.n_layers);
+  json["layers"] = attending;
   json["softcap"] = config.attention_softcap;
   json["gated"] = config.attention_gate;
   json["biases"] = biased;
@@ -194,7 +199,8 @@ Fact positions_fact(const ModelConfig& config) {
     if (!all) text += ": " + layers_text(layers, config.n_layers);
     rules.push_back(rope_json(config.ropes[i], layers));
   }
-  const auto without = layers_that(config, [](const LayerConfig& layer) { return layer.rope == kNoRope; });
+  const auto without =
+      layers_that(config, [](const LayerConfig& layer) { return layer.attends && layer.rope == kNoRope; });
   if (!without.empty()) text += (text.empty() ? "none: " : "\nnone: ") + layers_text(without, config.n_layers);
   return {"positions", text, {{"learned", false}, {"ropes", std::move(rules)}, {"layers_without", without}}};
 }
@@ -202,13 +208,14 @@ Fact positions_fact(const ModelConfig& config) {
 Fact windows_fact(const ModelConfig& config) {
   std::vector<size_t> sizes;
   for (const LayerConfig& layer : config.layers) {
-    if (std::ranges::find(sizes, layer.window) == sizes.end()) sizes.push_back(layer.window);
+    if (layer.attends && std::ranges::find(sizes, layer.window) == sizes.end()) sizes.push_back(layer.window);
   }
   Json by_layer = Json::array();
   for (const LayerConfig& layer : config.layers) by_layer.push_back(layer.window);
   std::string text;
   for (const size_t size : sizes) {
-    const auto layers = layers_that(config, [&](const LayerConfig& layer) { return layer.window == size; });
+    const auto layers =
+        layers_that(config, [&](const LayerConfig& layer) { return layer.attends && layer.window == size; });
     text += text.empty() ? "" : "\n";
     text += (size == 0 ? "the whole sequence" : std::to_string(size) + " positions") + ": " +
             layers_text(layers, config.n_layers);
@@ -331,9 +338,12 @@ Facts model_facts(const ModelFile& file, const ModelConfig& config, const std::v
   facts.push_back({"width", std::to_string(config.dim), config.dim});
   facts.push_back({"trained context", std::to_string(config.trained_context), config.trained_context});
   facts.push_back(norms_fact(config));
-  facts.push_back(attention_fact(file, config));
-  facts.push_back(positions_fact(config));
-  facts.push_back(windows_fact(config));
+  if (config.attends()) {
+    facts.push_back(attention_fact(file, config));
+    facts.push_back(positions_fact(config));
+    facts.push_back(windows_fact(config));
+  }
+  if (config.recurs()) facts.push_back(recurrent_fact(config));
   add_mlp(config, facts);
   add_experts(file, config, facts);
   add_beside_layers(config, facts);

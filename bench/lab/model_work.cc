@@ -10,6 +10,7 @@ namespace ibid {
 size_t ModelWork::kv_bytes_at(size_t position) const {
   size_t bytes = 0;
   for (const LayerConfig& layer : layers) {
+    if (!layer.attends) continue;
     bytes += kv_bytes_per_position * (layer.window == 0 ? position : std::min(position, layer.window));
   }
   return bytes;
@@ -22,12 +23,14 @@ Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, c
   work.weights_bytes = plan.bytes - plan.lookup_bytes;
   // Layers that write no rows read those of another.
   const KvLayout layout = kv_layout_of(config, options.kv_dtype);
-  size_t all_q_dims = 0, kv_page_bytes = 0;
+  size_t all_q_dims = 0, kv_page_bytes = 0, n_attending = 0;
   for (size_t l = 0; l < config.n_layers; ++l) {
+    if (!config.layers[l].attends) continue;
+    ++n_attending;
     all_q_dims += config.q_dim(l);
     kv_page_bytes += layout.layer(config.layers[l].kv_layer).bytes();
   }
-  work.kv_bytes_per_position = kv_page_bytes / kPagePositions / config.n_layers;
+  work.kv_bytes_per_position = kv_page_bytes / kPagePositions / std::max(n_attending, size_t{1});
   work.layers = config.layers;
   work.operations_of_head = 2.0 * static_cast<double>(config.vocab_size) * static_cast<double>(config.dim);
   work.attention_operations_per_position = 4.0 * static_cast<double>(all_q_dims);

@@ -29,12 +29,12 @@ IBID_INLINE const float* conv_input(const ConvStep& s, size_t r) {
   return s.history == nullptr ? nullptr : s.history + r * s.history_stride;
 }
 
+// Row by row, not channel by channel: rows are often whole pages apart.
 void short_conv(const ConvStep& s, Range channels) {
-  for (size_t c = channels.begin; c < channels.end; c += 16) {
-    const size_t n = channels.end - c;
-    const V16 bias = s.bias == nullptr ? zero() : load_upto(s.bias + c, n);
-    for (size_t t = 0; t < s.n_rows; ++t) {
-      V16 sum = bias;
+  for (size_t t = 0; t < s.n_rows; ++t) {
+    for (size_t c = channels.begin; c < channels.end; c += 16) {
+      const size_t n = channels.end - c;
+      V16 sum = s.bias == nullptr ? zero() : load_upto(s.bias + c, n);
       for (size_t j = 0; j < s.n_taps; ++j) {
         const float* row = conv_input(s, t + j);
         const V16 x = row == nullptr ? zero() : load_upto(row + c, n);
@@ -117,7 +117,7 @@ void update_state(const StateStep& s) {
 void scan_lanes(const ScanStep& s, size_t c, size_t n, const float* from, float* to) {
   for (size_t t = 0; t < s.n_rows; ++t) {
     const V16 dt = load_upto(s.steps + t * s.channel_stride + c, n);
-    const V16 x = load_upto(s.values + t * s.channel_stride + c, n);
+    const V16 x = load_upto(s.values + t * s.value_stride + c, n);
     const V16 u = mul(dt, x);
     V16 out = zero();
     for (size_t i = 0; i < s.n_states; ++i) {

@@ -79,8 +79,9 @@ struct ScanStep {
   size_t n_states = 0;               // N
   size_t n_rows = 0;                 // T >= 1
   const float* steps = nullptr;      // [T, channel_stride] dt
-  const float* values = nullptr;     // [T, channel_stride] x
   size_t channel_stride = 0;
+  const float* values = nullptr;     // [T, value_stride] x
+  size_t value_stride = 0;
   const float* keys = nullptr;       // [T, state_stride] B
   const float* queries = nullptr;    // [T, state_stride] C
   size_t state_stride = 0;

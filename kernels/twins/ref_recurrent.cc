@@ -83,7 +83,7 @@ double exp_of(double x) { return std::exp(x); }
 
 template <typename Sum>
 void scan_row(const ScanStep& s, size_t t, size_t c) {
-  const float x = s.values[t * s.channel_stride + c], dt = s.steps[t * s.channel_stride + c];
+  const float x = s.values[t * s.value_stride + c], dt = s.steps[t * s.channel_stride + c];
   const Sum u = Sum{dt} * Sum{x};
   Sum out = 0;
   for (size_t i = 0; i < s.n_states; ++i) {

@@ -33,9 +33,26 @@ enum class RopeLayers : uint8_t {
   kTwoRules,      // layers with a window by the second rule, the others by the first
   kListed,        // no_rope_layers, else all but every fourth layer
   kIfNamed,       // all, unless position_embedding_type is another
+  kIfTheta,       // all, where the file has a theta
+  kIfAsked,       // none, unless use_mem_rope
+  kNever,         // none, and positions are not learned either
 };
 
 inline bool is_in(In in, bool gguf) { return in == In::kBoth || in == (gguf ? In::kGguf : In::kHf); }
+
+// What the recurrent layers of a family have in common.
+struct RecurrentFamily {
+  RecurrentRule rule = RecurrentRule::kNone;     // none: the family has no such layers
+  OutputGate gate = OutputGate::kGateThenNorm;
+  FusedInputs fused = FusedInputs::kQkv;         // in checkpoints
+  FusedInputs gguf_fused = FusedInputs::kQkv;
+  bool tiled_in_gguf = false;                    // heads of values stand in another order
+  bool beside_attention = false;                 // every layer has both
+  bool alone = false;                            // no layer attends
+  bool one_block = false;                        // a layer is a mixer, or attention, or an MLP, or experts
+  float norm_eps = 0;                            // 0: the model's
+  NormPlaces norms = NormPlaces::kBefore;        // of these layers
+};
 
 struct Architecture {
   std::string_view gguf_name;      // general.architecture
@@ -59,6 +76,7 @@ struct Architecture {
   bool qk_norm_may_be_absent = false;            // a file without these tensors has none
   bool latent = false;                           // latent attention
   bool attention_gate = false;                   // what attention gives is times sigmoid(W_attn_gate h)
+  bool gate_beside_query = false;                // wq is of each head its query, its gate
   bool qk_norm_after_rope = false;
   bool value_may_be_key = false;                 // GGUF: a layer without the tensor of values makes them of its keys
   bool value_norm = false;                       // values are divided by their magnitude, per head
@@ -72,6 +90,7 @@ struct Architecture {
   bool gguf_by_layer = false;
   RopeLayers rope_layers = RopeLayers::kAll;
   double rotary_share = 1;                       // of a head, where config.json does not say
+  bool rotary_share_is_fixed = false;            // whatever config.json says
   bool yarn_truncates = true;                    // in GGUF, which does not say
   bool grows_without_rope = false;               // queries of layers without rope grow, unless the file says not
   double windowed_theta = 0;                     // kTwoRules, where the file does not say; 0: as for the others
@@ -96,6 +115,8 @@ struct Architecture {
   bool clamped_swiglu = false;
   In experts_interleaved = In::kNeither;         // fused gate|up: a row of one, a row of the other
   In experts_transposed = In::kNeither;          // experts of floats are [in, out]
+
+  RecurrentFamily recurrent = {};
 
   // --- factors
   bool embed_scale_is_sqrt_dim = false;

@@ -11,6 +11,8 @@
 #include "model/architecture/latent_rules.h"
 #include "model/architecture/layer_rules.h"
 #include "model/architecture/moe_rules.h"
+#include "model/architecture/recurrent_families.h"
+#include "model/architecture/recurrent_rules.h"
 #include "model/architecture/rope_rules.h"
 #include "model/architecture/shape_rules.h"
 #include "model/architecture/tensor_names.h"
@@ -122,12 +124,6 @@ const std::array kArchitectures = {
     Architecture{.gguf_name = "granitemoe", .hf_model_type = "granitemoe", .adjacent_pairs = In::kGguf,
                  .gguf_cuts_gate_up = true,
                  .router_scores = RouterScores::kSoftmaxOfChosen, .logits_are_divided = true},
-    // Without recurrent layers it is the others.
-    Architecture{.gguf_name = "granitehybrid", .hf_model_type = "granitemoehybrid", .written_dense = "granite",
-                 .written_moe = "granitemoe", .names = granite_hybrid_names(),
-                 .adjacent_pairs = In::kGguf, .gguf_cuts_gate_up = true,
-                 .rope_layers = RopeLayers::kIfNamed,
-                 .router_scores = RouterScores::kSoftmaxOfChosen, .logits_are_divided = true},
     Architecture{.gguf_name = "ernie4_5-moe", .hf_model_type = "ernie4_5_moe", .adjacent_pairs = In::kBoth,
                  .router_normalizes = In::kBoth},
     Architecture{.gguf_name = "dots1", .hf_model_type = "dots1", .qk_norm = QkNorm::kPerHead,
@@ -158,6 +154,8 @@ const std::array kArchitectures = {
 };
 
 
+std::array<std::span<const Architecture>, 2> all_rows() { return {kArchitectures, recurrent_families()}; }
+
 std::string supported_list() {
   std::string list;
   for (const std::string& name : supported_architectures()) list += (list.empty() ? "" : ", ") + name;
@@ -165,8 +163,10 @@ std::string supported_list() {
 }
 
 const Architecture* find_row(bool gguf, std::string_view name) {
-  for (const Architecture& row : kArchitectures) {
-    if (!name.empty() && (gguf ? row.gguf_name : row.hf_model_type) == name) return &row;
+  for (const std::span<const Architecture> rows : all_rows()) {
+    for (const Architecture& row : rows) {
+      if (!name.empty() && (gguf ? row.gguf_name : row.hf_model_type) == name) return &row;
+    }
   }
   return nullptr;
 }
@@ -186,6 +186,7 @@ void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
   config.value_norm = row.value_norm;
   config.scaled_layers = row.scaled_layers;
   config.attention_gate = row.attention_gate;
+  config.gate_beside_query = row.gate_beside_query;
   config.learned_positions = row.rope_layers == RopeLayers::kNone;
   config.gated = row.gated;
 }
@@ -235,7 +236,8 @@ Status read_growth_without_rope(const Hyperparameters& file, ModelConfig& config
 // How scores are made: their scale, their cap, and how queries grow with their position.
 Status read_attention(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kPerDimensions{"dimensions of the attention scale", "", "query_pre_attn_scalar"};
-  const size_t key_dim = row.latent ? config.latent.key_dim() : config.layers.front().head_dim;
+  if (!config.attends()) return {};
+  const size_t key_dim = row.latent ? config.latent.key_dim() : config.layers[config.first_attending()].head_dim;
   const bool wide = file.gguf() && config.n_layers == row.gguf_wide_scale_layers;
   const auto usual = static_cast<double>(wide ? config.dim / config.n_heads : key_dim);
   TRY_ASSIGN(const double dimensions, file.positive(kPerDimensions, kMaxFactor, usual));
@@ -303,9 +305,11 @@ Status read_factors(const Hyperparameters& file, const Architecture& row, ModelC
 
 std::vector<std::string> supported_architectures() {
   std::vector<std::string> names;
-  for (const Architecture& row : kArchitectures) {
-    for (const std::string_view name : {row.gguf_name, row.hf_model_type}) {
-      if (!name.empty() && std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+  for (const std::span<const Architecture> rows : all_rows()) {
+    for (const Architecture& row : rows) {
+      for (const std::string_view name : {row.gguf_name, row.hf_model_type}) {
+        if (!name.empty() && std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+      }
     }
   }
   return names;
@@ -343,6 +347,7 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   ModelConfig config;
   take_row(row, file.gguf(), config);
   TRY(read_shape(file, row, config));
+  TRY(read_layer_kinds(file, row, config));
   TRY(read_vocab_size(file, row, config));
   const std::string q_norm = tensor_name(model_file, config, TensorRole::kQNorm);
   if (row.qk_norm_may_be_absent && model_file.find_tensor(q_norm) == nullptr) config.qk_norm = QkNorm::kNone;
@@ -362,6 +367,7 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   TRY(read_heads(file, row, config));
   TRY(read_ropes(file, row, config));
   TRY(read_attention(file, row, config));
+  TRY(read_recurrent(file, row, config));
   TRY(read_factors(file, row, config));
   TRY(read_beside_layers(file, config));
   TRY(read_moe(file, row, config));

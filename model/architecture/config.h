@@ -15,6 +15,7 @@
 #include "model/forward/altup.h"
 #include "model/forward/latent_attention.h"
 #include "model/forward/layer_inputs.h"
+#include "model/forward/recurrent_mixer.h"
 
 namespace ibid {
 
@@ -31,8 +32,23 @@ enum class QkNorm : uint8_t { kNone, kPerHead, kEachHead, kWhole, kUnweighted };
 
 inline constexpr size_t kMaxRopes = 2;
 inline constexpr size_t kNoRope = static_cast<size_t>(-1);
+inline constexpr size_t kNoState = static_cast<size_t>(-1);
+
+// What becomes of x where a block f adds to it: kept x + factor f(norm(x)), or kept norm(x) + factor f(norm(x)).
+struct Residual {
+  bool of_norm = false;
+  float kept = 1, factor = 1;
+  bool is_plain() const { return !of_norm && kept == 1 && factor == 1; }
+  bool operator==(const Residual&) const = default;
+};
+
+// What a layer has of mixers (attention, recurrent) and of MLPs (dense, experts): of both, or one of these alone.
+enum class LayerBlocks : uint8_t { kAll, kMixer, kMlp, kExperts };
 
 struct LayerConfig {
+  LayerBlocks blocks = LayerBlocks::kAll;
+  bool attends = true;       // it has attention; a layer may also have a recurrent mixer, or have neither
+  size_t state_layer = kNoState;  // which state of the cache (KvLayout) its recurrent mixer keeps
   size_t window = 0;         // sliding attention span in positions; 0: the whole sequence
   bool chunked = false;      // attention ends at the borders of ModelConfig::attention_chunk
   size_t rope = 0;           // which of ModelConfig::ropes; kNoRope: nothing is rotated
@@ -70,6 +86,7 @@ struct ModelConfig {
   float attention_scale = 0;      // of the scores; d^-1/2 unless the architecture says otherwise
   LatentAttention latent;         // of models that have it; heads of layers are those of the cache then
   bool attention_gate = false;    // what attention gives is times sigmoid(W_attn_gate h)
+  bool gate_beside_query = false; // the file's wq: of each head its query, its gate
   float attention_softcap = 0;    // scores s become cap tanh(s / cap); 0: none
   std::vector<RopeRule> ropes;    // what LayerConfig::rope chooses from, at most kMaxRopes
   bool learned_positions = false; // x = E[token] + P[position]
@@ -78,6 +95,10 @@ struct ModelConfig {
   double query_growth = 0;
   size_t query_growth_step = 1, query_growth_shift = 0;
   bool query_growth_without_rope = false;  // only in layers without rope
+
+  // --- recurrent layers
+  RecurrentMixer recurrent;       // of the layers that have one
+  NormPlaces recurrent_norms = NormPlaces::kBefore;  // of layers that have it and no attention
 
   // --- MLP
   bool gated = true;              // down(f(gate h) * up h), else down(f(up h))
@@ -96,6 +117,8 @@ struct ModelConfig {
   // --- factors
   float embed_scale = 1;          // of embeddings
   float residual_scale = 1;       // of what attention and MLP add to x
+  Residual attention_residual, recurrent_residual, mlp_residual;  // beside residual_scale
+  float gate_scale = 1;           // of the gates of MLPs
   float logit_scale = 1;
   float logit_softcap = 0;        // logits l become cap tanh(l / cap); 0: none
 
@@ -112,8 +135,23 @@ struct ModelConfig {
 
   size_t q_dim(size_t layer) const { return n_heads * layers[layer].head_dim; }
   size_t kv_dim(size_t layer) const { return layers[layer].n_kv_heads * layers[layer].head_dim; }
+  NormPlaces norms_of(size_t layer) const {
+    const LayerConfig& of = layers[layer];
+    return of.attends || of.state_layer == kNoState ? norm_places : recurrent_norms;
+  }
+  bool norms_behind(size_t layer) const { return norms_of(layer) != NormPlaces::kBefore; }
+  bool has_mlp(size_t layer) const { return layers[layer].ffn_dim != 0 || layers[layer].has_experts; }
   // The input of wo.
   size_t attended_dim(size_t layer) const { return latent.used() ? n_heads * latent.value_dim : q_dim(layer); }
+  // The first layer with attention; 0 where there is none.
+  size_t first_attending() const {
+    const auto found = std::ranges::find_if(layers, [](const LayerConfig& layer) { return layer.attends; });
+    return found == layers.end() ? 0 : static_cast<size_t>(found - layers.begin());
+  }
+  bool recurs() const {
+    return std::ranges::any_of(layers, [](const LayerConfig& layer) { return layer.state_layer != kNoState; });
+  }
+  bool attends() const { return !layers.empty() && layers[first_attending()].attends; }
   bool has_experts() const { return moe.router.n_experts != 0; }
   // The largest that `width`, one of the above or below, is for a layer.
   size_t widest(size_t (ModelConfig::*width)(size_t layer) const) const {
@@ -128,7 +166,10 @@ struct ModelConfig {
     return std::ranges::any_of(layers, [](const LayerConfig& l) { return l.has_experts && l.ffn_dim != 0; });
   }
   // Whether what attention and MLP give is changed before it is added to x.
-  bool changes_residuals() const { return norm_places != NormPlaces::kBefore || residual_scale != 1; }
+  bool changes_residuals() const {
+    return norm_places != NormPlaces::kBefore || residual_scale != 1 || !attention_residual.is_plain() ||
+           !recurrent_residual.is_plain() || !mlp_residual.is_plain();
+  }
 };
 
 }  // namespace ibid

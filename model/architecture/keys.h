@@ -10,7 +10,8 @@ namespace ibid::keys {
 // --- shape, attention, factors
 inline constexpr Key kNLayers{"n_layers", "block_count", "num_hidden_layers|n_layer"};
 inline constexpr Key kDim{"dim", "embedding_length", "hidden_size|n_embd"};
-inline constexpr Key kFfnDim{"ffn_dim", "feed_forward_length", "intermediate_size|n_inner|ffn_hidden_size"};
+inline constexpr Key kFfnDim{"ffn_dim", "feed_forward_length",
+                             "block_ff_dim|intermediate_size|n_inner|ffn_hidden_size"};
 inline constexpr Key kNHeads{"n_heads", "attention.head_count", "num_attention_heads|n_head"};
 inline constexpr Key kNKvHeads{"n_kv_heads", "attention.head_count_kv",
                                "num_key_value_heads|num_kv_heads|n_head_kv"};
@@ -34,7 +35,7 @@ inline constexpr Key kQueryGrowth{
     "llama_4_scaling_beta|rope_parameters.llama_4_scaling_beta|rope_scaling.llama_4_scaling_beta"};
 inline constexpr Key kEmbedScale{"embedding scale", "embedding_scale", "embedding_multiplier"};
 inline constexpr Key kResidualScale{"residual scale", "residual_scale", "residual_multiplier"};
-inline constexpr Key kLogitScale{"logit scale", "logit_scale", "logit_scale|logits_scaling"};
+inline constexpr Key kLogitScale{"logit scale", "logit_scale", "logit_scale|logits_scaling|lm_head_multiplier"};
 inline constexpr Key kLogitSoftcap{"logit softcap", "final_logit_softcapping", "final_logit_softcapping"};
 inline constexpr Key kParallel{"parallel", "use_parallel_residual", "use_parallel_residual|parallel_attn"};
 
@@ -68,24 +69,42 @@ inline constexpr Key kExperts{"n_experts", "expert_count",
                               "num_local_experts|num_experts|n_routed_experts|moe_num_experts"};
 inline constexpr Key kExpertsActive{"n_experts_active", "expert_used_count",
                                     "num_experts_per_tok|moe_k|num_experts_per_token|top_k_experts"};
-inline constexpr Key kExpertGroups{"groups of experts", "expert_group_count", "n_group"};
+inline constexpr Key kExpertGroups{"groups of experts", "expert_group_count", "n_group|num_expert_group"};
 inline constexpr Key kExpertGroupsActive{"open groups of experts", "expert_group_used_count", "topk_group"};
 inline constexpr Key kRouterScores{"way to choose experts", "expert_gating_func", ""};
 inline constexpr Key kRouterNormalized{"normalised weights of experts", "expert_weights_norm",
-                                       "norm_topk_prob|route_norm"};
+                                       "norm_topk_prob|route_norm|moe_renormalize"};
 inline constexpr Key kRouterScale{"scale of experts", "expert_weights_scale",
                                   "routed_scaling_factor|route_scale"};
 inline constexpr Key kExpertFfnDim{"ffn_dim of experts", "expert_feed_forward_length",
                                    "moe_intermediate_size"};
 inline constexpr Key kSharedFfnDim{"ffn_dim of the shared expert", "expert_shared_feed_forward_length",
-                                   "shared_expert_intermediate_size|shared_intermediate_size"};
+                                   "shared_expert_intermediate_size|shared_intermediate_size|"
+                                   "moe_shared_expert_intermediate_size"};
 inline constexpr Key kSharedCount{"shared experts", "expert_shared_count",
                                   "n_shared_experts|num_shared_experts|moe_num_shared_experts"};
 inline constexpr Key kSwigluLimit{"limit of swiglu", "swiglu_clamp_exp", "swiglu_limit"};
 inline constexpr Key kLeadingDense{"leading layers without experts", "leading_dense_block_count",
                                    "first_k_dense_replace|num_dense_layers|moe_layer_start_index"};
 inline constexpr Key kExpertStep{"period of layers with experts", "interleave_moe_layer_step",
-                                 "moe_layer_interval|decoder_sparse_step|interleave_moe_layer_step"};
+                                 "moe_layer_interval|decoder_sparse_step|interleave_moe_layer_step|expert_layer_period|"
+                                 "moe_layer_freq"};
+
+// --- recurrent layers
+inline constexpr Key kConvTaps{"taps of the convolution", "ssm.conv_kernel|shortconv.l_cache",
+                               "mamba_d_conv|conv_kernel|conv_L_cache|linear_conv_kernel_dim|"
+                               "linear_attn_config.short_conv_kernel_size"};
+inline constexpr Key kStateSize{"size of a state", "ssm.state_size",
+                                "mamba_d_state|ssm_state_size|state_size|linear_key_head_dim"};
+inline constexpr Key kStateGroups{"groups of states", "ssm.group_count",
+                                  "mamba_n_groups|mamba_ngroups|n_groups|linear_num_key_heads"};
+inline constexpr Key kStateHeads{"heads of states", "ssm.time_step_rank",
+                                 "mamba_n_heads|mamba_num_heads|n_mamba_heads|num_heads|linear_num_value_heads"};
+inline constexpr Key kStateWidth{"width of recurrent layers", "ssm.inner_size", ""};
+inline constexpr Key kStepRank{"rank of steps", "ssm.time_step_rank", "mamba_dt_rank|time_step_rank"};
+inline constexpr Key kKeyedHeadDim{"head_dim of recurrent layers", "kda.head_dim", "linear_attn_config.head_dim"};
+inline constexpr Key kFullInterval{"period of layers with attention", "full_attention_interval",
+                                   "full_attention_interval"};
 
 // --- rope
 inline constexpr Key kTheta{"rope_theta", "rope.freq_base", "rope_theta|rotary_emb_base"};

@@ -33,6 +33,7 @@ Status read_latent(const Hyperparameters& file, ModelConfig& config) {
 }
 
 Result<double> read_latent_scale(const Hyperparameters& file, const ModelConfig& config) {
+  if (config.ropes.empty()) return 1.0;
   const RopeRule& rule = config.ropes.front();
   if (rule.kind != RopeRule::Kind::kYarn || rule.factor <= 1) return 1.0;
   TRY_ASSIGN(const double tenth, file.number(keys::kYarnTenth, kMaxFactor, 0.0));

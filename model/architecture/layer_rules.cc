@@ -145,22 +145,31 @@ Status read_listed_ropes(const Hyperparameters& file, ModelConfig& config) {
 // Models that mix attention with recurrent layers often have no rope.
 Status read_named_rope(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kName{"kind of positions", "", "position_embedding_type"};
-  TRY_ASSIGN(const auto types, file.texts(kLayerTypes, config.n_layers));
-  for (const std::string_view type : types.value_or(std::vector<std::string_view>())) {
-    if (type == "attention" || type == "full_attention") continue;
-    return {ErrorCode::kUnsupported, file.file().path() + ": layer type '" + std::string(type) +
-                                         "' is not supported (supported: attention, full_attention)"};
-  }
+  constexpr Key kTurns{"use of rope", "rope.scaling.finetuned", ""};
   TRY_ASSIGN(const std::optional<std::string> name, file.text(kName));
-  if (file.gguf() || (name && *name == "rope")) return {};
+  TRY_ASSIGN(const bool turns, file.flag(kTurns, file.gguf() || (name && *name == "rope")));
+  if (turns) return {};
   for (LayerConfig& layer : config.layers) layer.rope = kNoRope;
+  return {};
+}
+
+// Models that have no rope unless their file asks for it, or says its base.
+Status read_optional_rope(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
+  constexpr Key kTheta{"rope_theta", "rope.freq_base", "rope_parameters.rope_theta|rope_theta"};
+  constexpr Key kAsked{"use of rope", "", "use_mem_rope"};
+  bool turns = true;
+  if (row.rope_layers == RopeLayers::kIfTheta) turns = file.has(kTheta);
+  if (row.rope_layers == RopeLayers::kIfAsked) {
+    TRY_ASSIGN(turns, file.flag(kAsked, false));
+  }
+  for (LayerConfig& layer : config.layers) layer.rope = turns ? layer.rope : kNoRope;
   return {};
 }
 
 void choose_ropes_by_window(RopeLayers rule, ModelConfig& config) {
   const bool any = std::ranges::any_of(config.layers, [](const LayerConfig& layer) { return layer.window != 0; });
   for (LayerConfig& layer : config.layers) {
-    if (rule == RopeLayers::kNone) layer.rope = kNoRope;
+    if (rule == RopeLayers::kNone || rule == RopeLayers::kNever) layer.rope = kNoRope;
     if (rule == RopeLayers::kWindowed && any && layer.window == 0) layer.rope = kNoRope;
     if (rule == RopeLayers::kTwoRules) layer.rope = layer.window == 0 ? 0 : 1;
   }
@@ -168,7 +177,7 @@ void choose_ropes_by_window(RopeLayers rule, ModelConfig& config) {
 
 Result<Activation::Kind> read_activation(const Hyperparameters& file, const Architecture& row) {
   using enum Activation::Kind;
-  constexpr Key kKey{"activation", "", "hidden_activation|hidden_act|activation_function|activation"};
+  constexpr Key kKey{"activation", "", "hidden_activation|hidden_act|mlp_hidden_act|activation_function|activation"};
   // Gemma's own key is the younger; what hidden_act of its files says was never computed.
   constexpr Key kYoungKey{"activation", "", "hidden_activation"};
   const Key& key = row.activation == kGeluTanh && row.embed_scale_is_sqrt_dim ? kYoungKey : kKey;
@@ -274,6 +283,7 @@ Result<std::vector<float>> read_xielu_numbers(const Hyperparameters& file, const
 Status read_layers(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   if (row.rope_layers == RopeLayers::kListed) TRY(read_listed_ropes(file, config));
   if (row.rope_layers == RopeLayers::kIfNamed) TRY(read_named_rope(file, config));
+  TRY(read_optional_rope(file, row, config));
   TRY(read_windows(file, row, config));
   if (row.windows == Windows::kChunks) TRY(read_chunks(file, config));
   choose_ropes_by_window(row.rope_layers, config);

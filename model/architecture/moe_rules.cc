@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
 #include "model/architecture/keys.h"
 
@@ -37,7 +38,7 @@ Status read_groups(const Hyperparameters& file, RouterRule& router) {
 constexpr RouterScores kWays[] = {RouterScores::kSoftmax, RouterScores::kSigmoid, RouterScores::kSoftmaxOfChosen};
 
 Status read_scores(const Hyperparameters& file, RouterRule& router) {
-  constexpr Key kHf{"way to choose experts", "", "scoring_func"};
+  constexpr Key kHf{"way to choose experts", "", "scoring_func|moe_router_activation_func"};
   if (file.has(keys::kRouterScores)) {
     TRY_ASSIGN(const size_t way, file.integer(keys::kRouterScores, 0, kMaxExperts));
     if (way > std::size(kWays)) {
@@ -124,15 +125,26 @@ Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConf
   TRY_ASSIGN(const size_t leading,
              file.integer(keys::kLeadingDense, 0, static_cast<int64_t>(config.n_layers), size_t{0}));
   TRY_ASSIGN(const size_t end, end_of_experts(file, config));
+  constexpr Key kOffset{"first layer with experts", "", "expert_layer_offset"};
   TRY_ASSIGN(const size_t step, file.integer(keys::kExpertStep, 1, kMaxLayers, size_t{1}));
+  std::optional<size_t> offset;
+  if (file.has(kOffset)) {
+    TRY_ASSIGN(offset, file.integer(kOffset, 0, kMaxLayers));
+  }
   TRY_ASSIGN(const auto types, file.texts(kTypes, config.n_layers));
   TRY_ASSIGN(const std::vector<int64_t> dense, listed_layers(file, kDense, config));
   TRY_ASSIGN(const std::vector<int64_t> with_experts, listed_layers(file, kSparse, config));
   for (size_t l = 0; l < config.n_layers; ++l) {
-    bool sparse = l >= leading && l < end && (l + 1) % step == 0;
+    const bool in_step = offset ? l % step == *offset % step : (l + 1) % step == 0;
+    bool sparse = l >= leading && l < end && in_step;
     sparse &= std::ranges::find(dense, static_cast<int64_t>(l)) == dense.end();
     if (types) sparse = (*types)[l] == "sparse";
     if (file.has(kSparse)) sparse = std::ranges::find(with_experts, static_cast<int64_t>(l)) != with_experts.end();
+    // Converted models with recurrent layers have no key for it.
+    const std::string router = "blk." + std::to_string(l) + ".ffn_gate_inp.weight";
+    if (file.gguf() && config.recurs()) sparse = file.file().find_tensor(router) != nullptr;
+    if (config.layers[l].blocks == LayerBlocks::kMixer) continue;
+    if (config.layers[l].blocks != LayerBlocks::kAll) sparse = config.layers[l].blocks == LayerBlocks::kExperts;
     if (!sparse) {
       TRY_ASSIGN(config.layers[l].ffn_dim, file.integer(kDenseFfnDim, 1, kMaxWidth, config.layers[l].ffn_dim));
       continue;
@@ -157,6 +169,7 @@ Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfi
   MoeRule& moe = config.moe;
   moe.router.n_experts = n_experts;
   moe.activation = config.layers.front().activation;
+  moe.gated = config.gated;
   moe.weighs_inputs = row.weighs_inputs;
   TRY(read_router(file, row, moe.router));
   TRY(read_widths(file, row, config, moe));

@@ -1,5 +1,6 @@
 #include "model/architecture/rope_rules.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -124,7 +125,7 @@ Status read_longrope(const HfRule& hf, const ModelConfig& config, RopeRule& rule
 size_t head_dim_of(const ModelConfig& config, const RopeRule& rule) {
   const auto number = static_cast<size_t>(&rule - config.ropes.data());
   for (const LayerConfig& layer : config.layers) {
-    if (layer.rope == number) return layer.head_dim;
+    if (layer.attends && layer.rope == number) return layer.head_dim;
   }
   return config.layers.front().head_dim;
 }
@@ -172,7 +173,8 @@ Result<size_t> hf_rotary_dim(const Hyperparameters& file, const std::string& sec
   if (config.latent.used()) return config.latent.rope_dim;
   const std::string within = section + "partial_rotary_factor|partial_rotary_factor|rotary_pct";
   const Key key{"rotary share", "", within.c_str()};
-  TRY_ASSIGN(const double share, file.positive(key, 1.0, row.rotary_share));
+  TRY_ASSIGN(const double listed, file.positive(key, 1.0, row.rotary_share));
+  const double share = row.rotary_share_is_fixed ? row.rotary_share : listed;
   const auto n = static_cast<size_t>(share * static_cast<double>(head_dim));
   if (n >= 2 && n % 2 == 0) return n;
   return file.bad(key, std::to_string(share),
@@ -319,7 +321,8 @@ double gguf_yarn_magnitude(double factor, double log_multiplier, bool latent) {
 }
 
 Status read_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  if (row.rope_layers == RopeLayers::kNone) return {};
+  const auto turns = [](const LayerConfig& layer) { return layer.attends && layer.rope != kNoRope; };
+  if (row.rope_layers == RopeLayers::kNone || std::ranges::none_of(config.layers, turns)) return {};
   TRY(file.gguf() ? read_gguf_ropes(file, row, config) : read_hf_ropes(file, row, config));
   for (RopeRule& rule : config.ropes) round_as_gguf(rule);
   return {};

@@ -13,6 +13,7 @@ namespace ibid {
 namespace {
 
 constexpr int64_t kMaxHeadDim = 1024;
+constexpr size_t kUnboundedContext = size_t{1} << 20;  // of models that have no positions
 
 // One key and value for all heads, where a file says so without a number.
 Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig& config) {
@@ -60,17 +61,19 @@ Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kValueIsKey{"values that are keys", "", "attention_k_eq_v"};
   constexpr Key kGlobal{"n_kv_heads of layers without a window", "", "num_global_key_value_heads"};
   TRY_ASSIGN(const size_t usual, fallback_kv_heads(file, config));
-  TRY_ASSIGN(const auto listed, file.per_layer(keys::kNKvHeads, 1, kMaxWidth, config.n_layers));
+  const int64_t fewest = config.recurs() ? 0 : 1;  // layers without attention have none
+  TRY_ASSIGN(const auto listed, file.per_layer(keys::kNKvHeads, fewest, kMaxWidth, config.n_layers));
   TRY_ASSIGN(const bool value_is_key, file.flag(kValueIsKey, false));
   for (size_t l = 0; l < config.n_layers; ++l) {
     LayerConfig& layer = config.layers[l];
+    if (!layer.attends) continue;
     layer.n_kv_heads = listed ? (*listed)[l] : usual;
     if (value_is_key && layer.window == 0) {
       layer.value_is_key = true;
       TRY_ASSIGN(layer.n_kv_heads, file.integer(kGlobal, 1, kMaxWidth, layer.n_kv_heads));
     }
     TRY_ASSIGN(layer.n_kv_heads, of_layer(file, l, "num_key_value_heads", kMaxWidth, layer.n_kv_heads));
-    if (config.n_heads % layer.n_kv_heads != 0) {
+    if (layer.n_kv_heads == 0 || config.n_heads % layer.n_kv_heads != 0) {
       return file.bad(keys::kNKvHeads, std::to_string(layer.n_kv_heads),
                       "a divisor of n_heads, " + std::to_string(config.n_heads));
     }
@@ -107,6 +110,29 @@ Status read_shared_kv(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
+// Layers that attend number what they keep in the cache by themselves.
+void number_kv_layers(ModelConfig& config) {
+  size_t n_before = 0;
+  for (LayerConfig& layer : config.layers) {
+    layer.kv_layer = n_before;
+    n_before += layer.attends ? 1 : 0;
+  }
+}
+
+// LFM2 counts its MLP's width before a part of it is taken, in whole multiples.
+Status adjust_width(const Hyperparameters& file, size_t& width) {
+  constexpr Key kAdjusts{"adjustment of the MLP", "", "block_auto_adjust_ff_dim"};
+  constexpr Key kFactor{"factor of the MLP", "", "block_ffn_dim_multiplier"};
+  constexpr Key kMultiple{"multiple of the MLP", "", "block_multiple_of"};
+  TRY_ASSIGN(const bool adjusts, file.flag(kAdjusts, false));
+  if (!adjusts) return {};
+  TRY_ASSIGN(const double factor, file.positive(kFactor, 1e3, 1.0));
+  TRY_ASSIGN(const size_t multiple, file.integer(kMultiple, 1, kMaxWidth, size_t{1}));
+  const auto scaled = static_cast<size_t>(factor * static_cast<double>(2 * width / 3));
+  width = (scaled + multiple - 1) / multiple * multiple;
+  return {};
+}
+
 // Rows of a matrix of the file, which nothing but its shape tells.
 Result<size_t> rows_of(const ModelFile& file, const std::string& name) {
   const TensorView* tensor = file.find_tensor(name);
@@ -127,14 +153,22 @@ Status read_shape(const Hyperparameters& file, const Architecture& row, ModelCon
   TRY_ASSIGN(const size_t n_guessing, file.integer(kGuessing, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));
   config.n_layers -= n_guessing;
   TRY_ASSIGN(config.dim, file.integer(keys::kDim, 1, kMaxWidth));
-  TRY_ASSIGN(config.n_heads, file.integer(keys::kNHeads, 1, kMaxWidth));
-  TRY_ASSIGN(config.trained_context, file.integer(keys::kTrainedContext, 1, kMaxPositions));
+  const bool alone = row.recurrent.alone;  // no layer attends: files have no heads, and often no context
+  TRY_ASSIGN(config.n_heads, file.integer(keys::kNHeads, alone ? 0 : 1, kMaxWidth,
+                                          alone ? std::optional<size_t>(0) : std::nullopt));
+  TRY_ASSIGN(config.trained_context,
+             file.integer(keys::kTrainedContext, 1, kMaxPositions,
+                          alone ? std::optional<size_t>(kUnboundedContext) : std::nullopt));
   // GPT-2 and Falcon leave it out where it is this.
-  const bool may_be_absent = file.has({"", "", "n_embd|multi_query"});
-  TRY_ASSIGN(const auto listed, file.per_layer(keys::kFfnDim, 1, kMaxWidth, config.n_layers));
+  const bool may_be_absent = alone || file.has({"", "", "n_embd|multi_query"});
+  const int64_t narrowest = alone || row.recurrent.one_block ? 0 : 1;
+  TRY_ASSIGN(const auto listed, file.per_layer(keys::kFfnDim, narrowest, kMaxWidth, config.n_layers));
   if (!listed && !may_be_absent) return file.integer(keys::kFfnDim, 1, kMaxWidth).status();
   config.layers.resize(config.n_layers);
-  for (size_t l = 0; l < config.n_layers; ++l) config.layers[l].ffn_dim = listed ? (*listed)[l] : 4 * config.dim;
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    config.layers[l].ffn_dim = listed ? (*listed)[l] : 4 * config.dim;
+    TRY(adjust_width(file, config.layers[l].ffn_dim));
+  }
   if (row.latent) return read_latent(file, config);
   return {};
 }
@@ -144,10 +178,11 @@ Status read_heads(const Hyperparameters& file, const Architecture& row, ModelCon
     for (size_t l = 0; l < config.n_layers; ++l) {
       config.layers[l].head_dim = config.latent.head_dim();
       config.layers[l].n_kv_heads = config.n_heads;
-      config.layers[l].kv_layer = l;
     }
+    number_kv_layers(config);
     return {};
   }
+  if (!config.attends()) return {};
   TRY(read_two_head_dims(file, config));
   TRY(read_kv_heads(file, config));
   if (file.gguf() && row.value_may_be_key) {  // a layer without the one makes values of its keys
@@ -156,7 +191,9 @@ Status read_heads(const Hyperparameters& file, const Architecture& row, ModelCon
       config.layers[l].value_is_key = file.file().find_tensor(name) == nullptr;
     }
   }
-  return read_shared_kv(file, config);
+  if (!config.recurs()) return read_shared_kv(file, config);
+  number_kv_layers(config);
+  return {};
 }
 
 Status read_beside_layers(const Hyperparameters& file, ModelConfig& config) {

@@ -2,8 +2,10 @@
 
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "base/check.h"
+#include "model/architecture/recurrent_tensors.h"
 
 namespace ibid {
 
@@ -32,6 +34,7 @@ size_t kv_rank(const Config& c, size_t) { return c.latent.kv_rank; }
 size_t kv_a_dim(const Config& c, size_t) { return c.latent.kv_rank + c.latent.rope_dim; }
 size_t kv_b_dim(const Config& c, size_t) { return c.n_heads * (c.latent.nope_dim + c.latent.value_dim); }
 size_t kv_dim(const Config& c, size_t l) { return c.kv_dim(l); }
+size_t two_q_dims(const Config& c, size_t l) { return 2 * c.q_dim(l); }
 size_t qkv_dim(const Config& c, size_t l) { return c.q_dim(l) + 2 * c.kv_dim(l); }
 size_t q_norm(const Config& c, size_t l) { return c.qk_norm == QkNorm::kPerHead ? c.layers[l].head_dim : c.q_dim(l); }
 size_t k_norm(const Config& c, size_t l) { return c.qk_norm == QkNorm::kPerHead ? c.layers[l].head_dim : c.kv_dim(l); }
@@ -47,12 +50,16 @@ constexpr Presence only_if(bool model_has_it, Presence then = Presence::kMust) {
 }
 
 Presence must(const Config&, size_t) { return Presence::kMust; }
-Presence may(const Config&, size_t) { return Presence::kMay; }
-Presence before(const Config& c, size_t) { return only_if(c.norm_places != NormPlaces::kAfter); }
-Presence after(const Config& c, size_t) { return only_if(c.norm_places != NormPlaces::kBefore); }
+bool attends(const Config& c, size_t l) { return c.layers[l].attends; }
+bool mixes(const Config& c, size_t l) { return attends(c, l) || c.layers[l].state_layer != kNoState; }
+Presence of_attention(const Config& c, size_t l) { return only_if(attends(c, l)); }
+Presence of_attention_may(const Config& c, size_t l) { return only_if(attends(c, l), Presence::kMay); }
+Presence before(const Config& c, size_t l) { return only_if(mixes(c, l) && c.norms_of(l) != NormPlaces::kAfter); }
+Presence after(const Config& c, size_t l) { return only_if(mixes(c, l) && c.norms_behind(l)); }
+Presence after_ffn(const Config& c, size_t l) { return only_if(c.has_mlp(l) && c.norms_behind(l)); }
 // A parallel MLP may read what attention read.
-Presence before_ffn(const Config& c, size_t) {
-  return only_if(c.norm_places != NormPlaces::kAfter, c.parallel ? Presence::kMay : Presence::kMust);
+Presence before_ffn(const Config& c, size_t l) {
+  return only_if(c.has_mlp(l) && c.norms_of(l) != NormPlaces::kAfter, c.parallel ? Presence::kMay : Presence::kMust);
 }
 Presence norm_bias(const Config& c, size_t) { return only_if(c.norm == NormKind::kLayer, Presence::kMay); }
 bool is_dense(const Config& c, size_t l) { return c.layers[l].ffn_dim != 0; }
@@ -62,33 +69,45 @@ Presence gate(const Config& c, size_t l) { return only_if(c.gated && is_dense(c,
 Presence gate_bias(const Config& c, size_t l) { return only_if(c.gated && is_dense(c, l), Presence::kMay); }
 bool has_experts(const Config& c, size_t l) { return c.layers[l].has_experts; }
 Presence moe(const Config& c, size_t l) { return only_if(has_experts(c, l)); }
+Presence moe_gate(const Config& c, size_t l) { return only_if(has_experts(c, l) && c.gated); }
 Presence moe_may(const Config& c, size_t l) { return only_if(has_experts(c, l), Presence::kMay); }
 Presence moe_beside(const Config& c, size_t l) { return only_if(has_experts(c, l) && is_dense(c, l)); }
 Presence shared(const Config& c, size_t l) { return only_if(has_experts(c, l) && c.moe.shared_ffn_dim != 0); }
+Presence shared_gate(const Config& c, size_t l) { return only_if(shared(c, l) == Presence::kMust && c.gated); }
 Presence shared_may(const Config& c, size_t l) {
   return only_if(shared(c, l) == Presence::kMust, Presence::kMay);
 }
 bool has_qk_weights(const Config& c) { return c.qk_norm != QkNorm::kNone && c.qk_norm != QkNorm::kUnweighted; }
-Presence q_norms(const Config& c, size_t) { return only_if(has_qk_weights(c)); }
+Presence q_norms(const Config& c, size_t l) { return only_if(attends(c, l) && has_qk_weights(c)); }
 Presence k_norms(const Config& c, size_t l) {
-  return only_if(has_qk_weights(c) && c.layers[l].writes_kv);
+  return only_if(attends(c, l) && has_qk_weights(c) && c.layers[l].writes_kv);
 }
-Presence wq(const Config& c, size_t) { return only_if(c.latent.q_rank == 0); }
-Presence plain_k(const Config& c, size_t l) { return only_if(!c.latent.used() && c.layers[l].writes_kv); }
+Presence wq(const Config& c, size_t l) { return only_if(attends(c, l) && c.latent.q_rank == 0); }
+Presence plain_k(const Config& c, size_t l) {
+  return only_if(attends(c, l) && !c.latent.used() && c.layers[l].writes_kv);
+}
 Presence plain_v(const Config& c, size_t l) {
   return only_if(plain_k(c, l) == Presence::kMust && !c.layers[l].value_is_key);
 }
-Presence key_bias(const Config& c, size_t l) { return only_if(c.layers[l].writes_kv, Presence::kMay); }
+Presence key_bias(const Config& c, size_t l) {
+  return only_if(attends(c, l) && c.layers[l].writes_kv, Presence::kMay);
+}
 Presence layer_inputs(const Config& c, size_t) { return only_if(c.layer_inputs.used()); }
 Presence laurel(const Config& c, size_t) { return only_if(c.laurel_rank != 0); }
 Presence altup(const Config& c, size_t) { return only_if(c.altup.used()); }
 Presence altup_scale(const Config& c, size_t) { return only_if(c.altup.scales_active); }
 Presence out_scale(const Config& c, size_t) { return only_if(c.scaled_layers, Presence::kMay); }
-Presence latent(const Config& c, size_t) { return only_if(c.latent.used()); }
-Presence latent_may(const Config& c, size_t) { return only_if(c.latent.used(), Presence::kMay); }
-Presence q_latent(const Config& c, size_t) { return only_if(c.latent.q_rank != 0); }
-Presence q_latent_may(const Config& c, size_t) { return only_if(c.latent.q_rank != 0, Presence::kMay); }
-Presence attention_gate(const Config& c, size_t) { return only_if(c.attention_gate); }
+Presence latent(const Config& c, size_t l) { return only_if(attends(c, l) && c.latent.used()); }
+Presence latent_may(const Config& c, size_t l) { return only_if(attends(c, l) && c.latent.used(), Presence::kMay); }
+Presence q_latent(const Config& c, size_t l) { return only_if(attends(c, l) && c.latent.q_rank != 0); }
+Presence q_latent_may(const Config& c, size_t l) {
+  return only_if(attends(c, l) && c.latent.q_rank != 0, Presence::kMay);
+}
+Presence attention_gate(const Config& c, size_t l) { return only_if(attends(c, l) && c.attention_gate); }
+// Queries and their gates may be one tensor: of each head its query, its gate.
+Presence fused_gate(const Config& c, size_t l) {
+  return only_if(attends(c, l) && c.attention_gate && c.gate_beside_query, Presence::kMay);
+}
 Presence positions(const Config& c, size_t) { return only_if(c.learned_positions); }
 Presence own_head(const Config& c, size_t) { return only_if(!c.tied, Presence::kMay); }
 
@@ -124,15 +143,18 @@ constexpr std::array kTable = {
               &Layer::attn_norm, before, kNoInput, kNorm},
     TensorRow{kAttnNormBias, "blk.#.attn_norm.bias", "@layers.#.input_layernorm.bias", dim, nullptr,
               &Layer::attn_norm_bias, norm_bias},
-    TensorRow{kWqkv, "blk.#.attn_qkv.weight", "@layers.#.self_attn.qkv_proj.weight", qkv_dim, dim, {}, may},
+    TensorRow{kWqkv, "blk.#.attn_qkv.weight", "@layers.#.self_attn.qkv_proj.weight", qkv_dim, dim, {},
+              of_attention_may},
+    TensorRow{kWqGate, "blk.#.attn_q.weight", "@layers.#.self_attn.q_proj.weight", two_q_dims, dim, {}, fused_gate},
     TensorRow{kWq, "blk.#.attn_q.weight", "@layers.#.self_attn.q_proj.weight", q_dim, dim, &Layer::wq, wq,
               kH, kRotated, kWqkv},
     TensorRow{kWk, "blk.#.attn_k.weight", "@layers.#.self_attn.k_proj.weight", kv_dim, dim, &Layer::wk,
               plain_k, kH, kRotated, kWqkv},
     TensorRow{kWv, "blk.#.attn_v.weight", "@layers.#.self_attn.v_proj.weight", kv_dim, dim, &Layer::wv,
               plain_v, kH, kAsIs, kWqkv},
-    TensorRow{kBqkv, "blk.#.attn_qkv.bias", "@layers.#.self_attn.qkv_proj.bias", qkv_dim, nullptr, {}, may},
-    TensorRow{kBq, "blk.#.attn_q.bias", "@layers.#.self_attn.q_proj.bias", q_dim, nullptr, &Layer::bq, may,
+    TensorRow{kBqkv, "blk.#.attn_qkv.bias", "@layers.#.self_attn.qkv_proj.bias", qkv_dim, nullptr, {},
+              of_attention_may},
+    TensorRow{kBq, "blk.#.attn_q.bias", "@layers.#.self_attn.q_proj.bias", q_dim, nullptr, &Layer::bq, of_attention_may,
               kNoInput, kRotated, kBqkv},
     TensorRow{kBk, "blk.#.attn_k.bias", "@layers.#.self_attn.k_proj.bias", kv_dim, nullptr, &Layer::bk, key_bias,
               kNoInput, kRotated, kBqkv},
@@ -159,13 +181,13 @@ constexpr std::array kTable = {
     TensorRow{kWkvB, "blk.#.attn_kv_b.weight", "@layers.#.self_attn.kv_b_proj.weight", kv_b_dim, kv_rank,
               &LatentWeights::wkv_b, latent, InputOf::kKvLatent},
     TensorRow{kSinks, "blk.#.attn_sinks.weight", "@layers.#.self_attn.sinks", heads, nullptr, &Layer::sinks,
-              may},
+              of_attention_may},
     TensorRow{kWo, "blk.#.attn_output.weight", "@layers.#.self_attn.o_proj.weight", dim, attended_dim, &Layer::wo,
-              must, InputOf::kAttended},
+              of_attention, InputOf::kAttended},
     TensorRow{kBo, "blk.#.attn_output.bias", "@layers.#.self_attn.o_proj.bias", dim, nullptr, &Layer::bo,
-              may},
+              of_attention_may},
     TensorRow{kWAttnGate, "blk.#.attn_gate.weight", "@layers.#.self_attn.gate_proj.weight", q_dim, dim,
-              &Layer::w_attn_gate, attention_gate, kH},
+              &Layer::w_attn_gate, attention_gate, kH, kAsIs, kWqGate},
     TensorRow{kLaurelLeft, "blk.#.laurel_l.weight", "@layers.#.laurel.linear_left.weight", laurel_rank, dim,
               &Layer::laurel_left, laurel, kH},
     TensorRow{kLaurelRight, "blk.#.laurel_r.weight", "@layers.#.laurel.linear_right.weight", dim, laurel_rank,
@@ -194,7 +216,7 @@ constexpr std::array kTable = {
     TensorRow{kBDown, "blk.#.ffn_down.bias", "@layers.#.mlp.down_proj.bias", dim, nullptr, &Layer::b_down,
               mlp_may},
     TensorRow{kFfnPostNorm, "blk.#.post_ffw_norm.weight", "@layers.#.post_feedforward_layernorm.weight",
-              dim, nullptr, &Layer::ffn_post_norm, after, kNoInput, kNorm},
+              dim, nullptr, &Layer::ffn_post_norm, after_ffn, kNoInput, kNorm},
     TensorRow{kLayerGate, "blk.#.inp_gate.weight", "@layers.#.per_layer_input_gate.weight", layer_input_dim, dim,
               &LayerInputWeights::gate, layer_inputs, kH},
     TensorRow{kLayerOut, "blk.#.proj.weight", "@layers.#.per_layer_projection.weight", dim, layer_input_dim,
@@ -241,7 +263,7 @@ constexpr std::array kTable = {
               two_shared_dims, dim, {}, shared_may},
     TensorRow{kSharedGate, "blk.#.ffn_gate_shexp.weight",
               "@layers.#.mlp.shared_experts.gate_proj.weight|@layers.#.mlp.shared_expert.gate_proj.weight",
-              shared_dim, dim, &Expert::w_gate, shared, kH, kAsIs, kSharedGateUp},
+              shared_dim, dim, &Expert::w_gate, shared_gate, kH, kAsIs, kSharedGateUp},
     TensorRow{kSharedUp, "blk.#.ffn_up_shexp.weight",
               "@layers.#.mlp.shared_experts.up_proj.weight|@layers.#.mlp.shared_expert.up_proj.weight", shared_dim,
               dim, &Expert::w_up, shared, kH, kAsIs, kSharedGateUp},
@@ -256,7 +278,7 @@ constexpr std::array kTable = {
               dim, {}, moe_may, kNoInput, kAsIs, kExpertGateUp, Copies::kExperts},
     TensorRow{kExpertGate, "blk.#.ffn_gate_exps.weight|blk.#.ffn_gate.%.weight",
               "@layers.#.mlp.experts.%.gate_proj.weight|@layers.#.block_sparse_moe.experts.%.w1.weight", expert_dim,
-              dim, &Expert::w_gate, moe, kH, kAsIs, kExpertGateUp, Copies::kExperts},
+              dim, &Expert::w_gate, moe_gate, kH, kAsIs, kExpertGateUp, Copies::kExperts},
     TensorRow{kExpertUp, "blk.#.ffn_up_exps.weight|blk.#.ffn_up.%.weight",
               "@layers.#.mlp.experts.%.up_proj.weight|@layers.#.block_sparse_moe.experts.%.w3.weight", expert_dim,
               dim, &Expert::w_up, moe, kH, kAsIs, kExpertGateUp, Copies::kExperts},
@@ -277,7 +299,14 @@ constexpr std::array kTable = {
 
 }  // namespace
 
-std::span<const TensorRow> tensor_table() { return kTable; }
+std::span<const TensorRow> tensor_table() {
+  static const std::vector<TensorRow> all = [] {
+    std::vector<TensorRow> rows(kTable.begin(), kTable.end());
+    rows.insert(rows.end(), recurrent_tensors().begin(), recurrent_tensors().end());
+    return rows;
+  }();
+  return all;
+}
 
 size_t n_copies(const TensorRow& row, const ModelConfig& config, size_t layer) {
   switch (row.copies) {
@@ -289,7 +318,7 @@ size_t n_copies(const TensorRow& row, const ModelConfig& config, size_t layer) {
 }
 
 const TensorRow& tensor_row(TensorRole role) {
-  for (const TensorRow& row : kTable) {
+  for (const TensorRow& row : tensor_table()) {
     if (row.role == role) return row;
   }
   CHECK(false) << "role " << static_cast<int>(role) << " is not in the tensor table";

@@ -29,7 +29,7 @@ enum class TensorRole : uint8_t {
   kLayerEmbed, kLayerInputs, kLayerInputNorm,
   kSpread, kGather,                                                              // per stream but the first
   kAttnNorm, kAttnNormBias, kAttnPostNorm, kWq, kWk, kWv, kWo, kWqkv,            // per layer
-  kBq, kBk, kBv, kBo, kBqkv, kQNorm, kKNorm, kSinks,
+  kWqGate, kBq, kBk, kBv, kBo, kBqkv, kQNorm, kKNorm, kSinks,
   kLaurelLeft, kLaurelRight, kLaurelNorm, kLayerGate, kLayerOut, kLayerPostNorm, kOutScale,
   kAltUpRouter, kAltUpRouterNorm, kAltUpPredict, kAltUpCorrect, kAltUpScale,
   kWAttnGate, kWqA, kWqB, kWkvA, kWkvB, kBqA, kBkvA, kQANorm, kKvANorm,
@@ -39,6 +39,10 @@ enum class TensorRole : uint8_t {
   kSharedGateUp, kSharedGate, kSharedUp, kSharedDown,
   kExpertGateUp, kExpertGate, kExpertUp, kExpertDown,                            // per expert
   kBExpertGateUp, kBExpertGate, kBExpertUp, kBExpertDown,
+  kMixIn, kMixNumbers, kMixQ, kMixK, kMixV, kMixZ, kMixZOfLow, kMixRate, kMixStepIn, kMixDecay, kMixDecayOfLow,
+  kMixDecayLow, kMixGateLow, kMixScan, kMixStep, kMixOut,                        // per recurrent layer
+  kMixConv, kMixConvQ, kMixConvK, kMixConvV, kMixConvBias, kMixConvQBias, kMixConvKBias, kMixConvVBias,
+  kMixRates, kMixScanRates, kMixStepBias, kMixSkip, kMixScanSkip, kMixNorm, kMixStepNorm, kMixBNorm, kMixCNorm,
 };
 
 // How an architecture's files call a tensor. An empty name: as in the table.
@@ -50,7 +54,8 @@ struct TensorName {
 
 // The input of the linear layer that a matrix is. The embedding is only looked up; as a tied head it reads h.
 enum class InputOf : uint8_t {
-  kNone, kH, kAttended, kGated, kQLatent, kKvLatent, kExpertGated, kSharedGated, kLaurel, kLayerGated
+  kNone, kH, kAttended, kGated, kQLatent, kKvLatent, kExpertGated, kSharedGated, kLaurel, kLayerGated, kMixed,
+  kRecurrentLow
 };
 
 enum class FixUp : uint8_t {
@@ -58,6 +63,9 @@ enum class FixUp : uint8_t {
   kRotated,      // rows of heads that RoPE turns: ModelConfig::adjacent_pairs
   kNorm,         // ModelConfig::norms_minus_one
   kRotatedNorm,  // both: the norm of a head
+  kByColumn,     // a matrix of few numbers that is kept column after column
+  kDecay,        // the file may have the logarithm of the negative: RecurrentMixer::logs_of_decays
+  kDecayByColumn,
 };
 
 // Whether a model has a tensor. kMay: the model has it if its file does.
@@ -75,7 +83,8 @@ struct TensorRow {
                              WeightVector MoeWeights::*, PackedMatrix Expert::*, WeightVector Expert::*,
                              PackedMatrix LatentWeights::*, WeightVector LatentWeights::*,
                              PackedMatrix StreamWeights::*, WeightVector AltUpWeights::*,
-                             PackedMatrix LayerInputWeights::*, WeightVector LayerInputWeights::*>;
+                             PackedMatrix LayerInputWeights::*, WeightVector LayerInputWeights::*,
+                             PackedMatrix RecurrentWeights::*, WeightVector RecurrentWeights::*>;
   TensorRole role;
   const char* gguf;
   const char* hf;
@@ -88,9 +97,13 @@ struct TensorRow {
   TensorRole part_of = role;      // the fused tensor that may hold it; itself: none
   Copies copies = Copies::kOne;   // an Expert's that is one is the shared one's
 
-  bool per_layer() const { return std::string_view(gguf).find('#') != std::string_view::npos; }
+  bool per_layer() const {
+    return role >= TensorRole::kMixIn || std::string_view(gguf).find('#') != std::string_view::npos;
+  }
   bool is_matrix() const { return cols != nullptr; }
   bool is_rotated() const { return fix == FixUp::kRotated || fix == FixUp::kRotatedNorm; }
+  bool is_by_column() const { return fix == FixUp::kByColumn || fix == FixUp::kDecayByColumn; }
+  bool is_decay() const { return fix == FixUp::kDecay || fix == FixUp::kDecayByColumn; }
   bool is_norm() const { return fix == FixUp::kNorm || fix == FixUp::kRotatedNorm; }
 };
 

@@ -31,6 +31,22 @@ void Activations::lay_out_beside(Activations& a, MakeRows&& rows, const ModelCon
   if (scratch != 0) a.scratch = rows(static_cast<size_t>(n_threads), scratch);
 }
 
+template <typename MakeRows>
+void Activations::lay_out_recurrent(RecurrentBuffers& b, MakeRows&& rows, const RecurrentMixer& mixer,
+                                    size_t max_chunk, int n_threads) {
+  const size_t numbers = std::max({mixer.logged_rates(), mixer.logged_decays(), size_t{16}});
+  b.in = rows(max_chunk, mixer.row_width());
+  b.conv = rows(max_chunk, mixer.row_width());
+  b.z = rows(max_chunk, mixer.z_width());
+  b.rates = rows(max_chunk, numbers);
+  b.decays = rows(max_chunk, numbers);
+  const size_t low = std::max(mixer.low_rank, mixer.scans() ? mixer.step_rank + 2 * mixer.key_dim : 0);
+  if (low != 0) b.low = rows(max_chunk, low);
+  b.out = rows(max_chunk, mixer.v_width());
+  b.scratch = rows(static_cast<size_t>(n_threads), RecurrentBuffers::scratch_floats(mixer));
+  b.unit = rows(1, mixer.key_dim).data;
+}
+
 // For n rows. attended: of all rows, of which wo reads every column unless heads are padded.
 template <typename MakeRows, typename MakeInput>
 RowBuffers Activations::lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&& linear_input,
@@ -50,6 +66,12 @@ RowBuffers Activations::lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&&
   const size_t rank = config.laurel_rank, input_dim = config.layer_inputs.dim;
   if (rank != 0) b.laurel = linear_input(n, rows(n, rank), rank, quantized.laurel);
   if (input_dim != 0) b.layer_gated = linear_input(n, rows(n, input_dim), input_dim, quantized.layer_gated);
+  if (const RecurrentMixer& mixer = config.recurrent; mixer.used()) {
+    const size_t low = std::max(mixer.low_rank, mixer.step_rank), width = mixer.v_width();
+    b.mixed = linear_input(n, rows(n, width), width, quantized.mixed);
+    if (low != 0) b.recurrent_low = linear_input(n, rows(n, low), low, quantized.recurrent_low);
+    if (mixer.scans()) b.scan_numbers = rows(n, 2 * RecurrentMixer::padded(mixer.key_dim));
+  }
   if (config.has_experts_beside_mlp()) {
     b.router_h = linear_input(n, rows(n, config.dim), config.dim, quantized.h);
     b.mlp_out = rows(n, config.dim);
@@ -102,6 +124,7 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   }
   a.block_out = rows(max_chunk, config.dim);
   lay_out_beside(a, rows, config, max_chunk, n_threads);
+  if (config.recurrent.used()) lay_out_recurrent(a.recurrent, rows, config.recurrent, max_chunk, n_threads);
   const bool plain_norms = config.value_norm || config.qk_norm == QkNorm::kUnweighted;
   if (plain_norms) a.ones = rows(1, config.widest(&ModelConfig::head_dim_of)).data;
   const auto row_buffers = [&](size_t n) {
@@ -112,13 +135,15 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
 
   size_t attention_bytes = 0;
   for (size_t l = 0; l < config.n_layers; ++l) {
+    if (!config.layers[l].attends) continue;
     const AttentionShape shape = attention_shape(config, l);
     attention_bytes = std::max(attention_bytes, attention_scratch_bytes(shape, max_chunk, context, n_threads));
   }
   a.attention_scratch = allocate(attention_bytes);
   const size_t widest = std::max({config.dim, q_dim, ffn_dim, config.laurel_rank, config.layer_inputs.dim,
                                   config.moe.ffn_dim, config.moe.shared_ffn_dim, config.latent.q_rank,
-                                  config.latent.kv_rank});
+                                  config.latent.kv_rank, config.recurrent.v_width(), config.recurrent.low_rank,
+                                  config.recurrent.step_rank});
   a.linear_scratch_stride = round_up(linear_scratch_bytes(widest), kCacheLine);
   a.linear_scratch = allocate(a.linear_scratch_stride * static_cast<size_t>(n_threads));
 }
@@ -141,6 +166,7 @@ Result<Activations> Activations::create(const ModelConfig& config, size_t max_ch
   TRY_ASSIGN(a.arena_, Arena::create(plan_bytes(config, max_chunk, context, quantized, n_threads)));
   const auto take = [&](size_t bytes) { return a.arena_.allocate(bytes); };
   lay_out(a, take, config, max_chunk, context, quantized, n_threads);
+  if (a.recurrent.unit != nullptr) std::fill_n(a.recurrent.unit, config.recurrent.key_dim, 1.0f);
   if (a.ones != nullptr) std::fill_n(a.ones, config.widest(&ModelConfig::head_dim_of), 1.0f);
   return a;
 }

@@ -25,6 +25,7 @@ struct QuantizedInputs {
   bool q_latent = false, kv_latent = false;         // wq_b, wkv_b
   bool expert_gated = false, shared_gated = false;  // likewise, of experts
   bool laurel = false, layer_gated = false;         // laurel_right, LayerInputWeights::out
+  bool mixed = false, recurrent_low = false;        // RecurrentWeights::w_out and w_scan; those of two matrices
 };
 
 // Returns the first n columns of an input, for a layer that is narrower than the widest one.
@@ -46,6 +47,9 @@ struct RowBuffers {
   LinearInput layer_gated;  // [T, P]           the input of LayerInputWeights::out
   LinearInput router_h;   // [T, D]             what the router reads, of models with experts beside an MLP,
   Rows mlp_out;           // [T, D]             and what the MLP gave
+  LinearInput mixed;      // [T, v_width]       the input of RecurrentWeights::w_out; of Mamba-1 of w_scan before
+  LinearInput recurrent_low;  // [T, rank]      of the second of two matrices
+  Rows scan_numbers;      // [T, 2 N]           B and C of Mamba-1
 };
 
 // What latent attention computes before it expands keys and values.
@@ -74,6 +78,7 @@ class Activations {
   Rows attended;          // [T, H d]
   LatentBuffers latent;   // of models with latent attention
   Rows attn_gate;         // [T, H d]    of models that have one
+  RecurrentBuffers recurrent;  // of models with recurrent layers
   Rows gate, up;          // [T, F]
   LinearInput gated;      // [T, F]      silu(gate) * up, the input of w_down
   MoeBuffers moe;         // of models with experts
@@ -92,6 +97,9 @@ class Activations {
   template <typename MakeRows>
   static void lay_out_beside(Activations& a, MakeRows&& rows, const ModelConfig& config, size_t max_chunk,
                              int n_threads);
+  template <typename MakeRows>
+  static void lay_out_recurrent(RecurrentBuffers& b, MakeRows&& rows, const RecurrentMixer& mixer, size_t max_chunk,
+                                int n_threads);
   template <typename MakeRows, typename MakeInput>
   static RowBuffers lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&& linear_input, const ModelConfig& config,
                                  QuantizedInputs quantized, size_t n);

@@ -20,13 +20,18 @@ inline AttentionShape attention_shape(const ModelConfig& config, size_t layer) {
   return shape;
 }
 
-// The rows of the layers that keep any, in their order; LayerConfig::kv_layer is an index into them.
+// The rows and states of the layers that keep any, in their order; LayerConfig::kv_layer and state_layer are indices
+// into them.
 inline KvLayout kv_layout_of(const ModelConfig& config, KvDType dtype) {
   std::vector<KvRowShape> rows;
+  std::vector<StateShape> states;
   for (const LayerConfig& layer : config.layers) {
-    if (layer.writes_kv) rows.push_back({layer.n_kv_heads, layer.head_dim});
+    if (layer.attends && layer.writes_kv) rows.push_back({layer.n_kv_heads, layer.head_dim});
+    if (layer.state_layer != kNoState) {
+      states.push_back({config.recurrent.state_floats_of_layer(), config.recurrent.log_floats()});
+    }
   }
-  return KvLayout::make(rows, dtype);
+  return KvLayout::make(rows, dtype, states);
 }
 
 }  // namespace ibid

@@ -12,6 +12,7 @@
 #include "model/forward/architecture_steps.h"
 #include "model/forward/attention_shape.h"
 #include "model/forward/moe_block.h"
+#include "model/forward/recurrent_block.h"
 #include "model/forward/row_steps.h"
 
 namespace ibid::forward {
@@ -19,6 +20,7 @@ namespace ibid::forward {
 namespace {
 
 void embed(PassPart& p);
+void mix_tokens(PassPart& p, size_t layer);
 void attention_block(PassPart& p, size_t layer);
 void project(PassPart& p, size_t layer);
 void mlp_block(PassPart& p, size_t layer);
@@ -36,7 +38,7 @@ void run_layers(const Worker& worker, Pass& pass, Range layers) {
   for (size_t layer = layers.begin; layer < layers.end; ++layer) {
     look_for_stop(part, layer);
     if (config.altup.used()) predict_streams(part, layer);               // x: the active stream
-    attention_block(part, layer);
+    mix_tokens(part, layer);
     if (pass.cancelled) return;  // cancellation point: one layer; behind barriers, so that all take the same decision
     mlp_block(part, layer);
     finish_layer(part, layer);
@@ -67,14 +69,26 @@ void embed(PassPart& p) {
   if (m.config.altup.used()) spread_streams(p);                          // n streams of x
 }
 
-// x += Wo attend(q, k, v),  q = rope(norm(Wq h)), k = rope(norm(Wk h)), v = Wv h,  h = norm(x)
+// What looks at other tokens: attention, a recurrent mixer, or both, which read the same h = norm(x).
+void mix_tokens(PassPart& p, size_t layer) {
+  const LayerConfig& of_layer = p.model.config.layers[layer];
+  const LayerWeights& w = p.model.weights.layers[layer];
+  const bool recurs = of_layer.state_layer != kNoState;
+  if (of_layer.attends || recurs) {
+    norm(p, w.attn_norm, w.attn_norm_bias);                              // h = norm(x) [T, D]
+    p.barrier_if_shared();
+  }
+  if (of_layer.attends) attention_block(p, layer);
+  if (recurs) recurrent_block(p, layer);
+  if (!of_layer.attends && !recurs) p.worker.barrier();
+}
+
+// x += Wo attend(q, k, v),  q = rope(norm(Wq h)), k = rope(norm(Wk h)), v = Wv h
 void attention_block(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
   const Activations& a = m.acts;
 
-  norm(p, w.attn_norm, w.attn_norm_bias);                                // h = norm(x) [T, D]
-  p.barrier_if_shared();
   project(p, layer);                                                     // q, and k and v in the cache
   if (m.config.laurel_rank != 0) project_laurel(p, layer);
   p.worker.barrier();
@@ -93,7 +107,7 @@ void attention_block(PassPart& p, size_t layer) {
   p.worker.barrier();
   // A parallel MLP reads x as attention did: its norm, if it has one of its own, comes before the sum.
   if (m.config.parallel && !w.ffn_norm.empty()) norm(p, w.ffn_norm, w.ffn_norm_bias);
-  add_residual(p, a.block_out, w.bo, w.attn_post_norm);                  // x += Wo attended [T, D]
+  add_residual(p, a.block_out, w.bo, w.attn_post_norm, m.config.attention_residual);  // x += Wo attended [T, D]
   if (m.config.laurel_rank != 0) add_laurel(p, layer);                   // x = (x + h + laurel(h)) / sqrt 2
 }
 
@@ -124,6 +138,7 @@ void mlp_block(PassPart& p, size_t layer) {
   const LayerWeights& w = m.weights.layers[layer];
   const Activations& a = m.acts;
 
+  if (!m.config.has_mlp(layer)) return;
   if (!m.config.parallel) norm(p, w.ffn_norm, w.ffn_norm_bias);          // h = norm(x) [T, D]
   p.barrier_if_shared();
   if (w.w_up.empty()) return mix_experts(p, layer);
@@ -138,7 +153,7 @@ void mlp_block(PassPart& p, size_t layer) {
   linear(p, w.w_down, gated, a.block_out);
   p.worker.barrier();
   if (m.config.layers[layer].has_experts) return mix_experts_beside(p, layer);
-  add_residual(p, a.block_out, w.b_down, w.ffn_post_norm);               // x += W_down gated [T, D]
+  add_residual(p, a.block_out, w.b_down, w.ffn_post_norm, m.config.mlp_residual);  // x += W_down gated [T, D]
 }
 
 // x += the weighted sum of what the chosen experts give, and the shared one; h is computed.
@@ -148,7 +163,7 @@ void mix_experts(PassPart& p, size_t layer) {
   const MoeStep step{p.worker, m.linear, p.buffers.h, p.buffers.h, p.computes_all, p.rows, m.acts.block_out};
   if (!moe_block(step, m.config.moe, w.moe, m.acts.moe)) note_lost_router(p, layer);
   p.worker.barrier();
-  add_residual(p, m.acts.block_out, {}, w.ffn_post_norm);
+  add_residual(p, m.acts.block_out, {}, w.ffn_post_norm, m.config.mlp_residual);
 }
 
 // The steps after attention and MLP that few models have.

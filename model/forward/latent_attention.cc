@@ -81,8 +81,8 @@ void store_expanded(const PassPart& p, size_t layer) {
       std::copy_n(from + shape.nope_dim, shape.value_dim, v);
       std::fill(v + shape.value_dim, v + m.config.latent.head_dim(), 0.0f);
     };
-    chunk.entry->append(p.worker, m.kernels, layer, m.acts.k.row(first_row), m.acts.v.row(first_row), m.acts.k.stride,
-                        chunk.tokens.size(), finish);
+    chunk.entry->append(p.worker, m.kernels, m.config.layers[layer].kv_layer, m.acts.k.row(first_row),
+                        m.acts.v.row(first_row), m.acts.k.stride, chunk.tokens.size(), finish);
     first_row += chunk.tokens.size();
   }
 }

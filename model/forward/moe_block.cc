@@ -104,7 +104,7 @@ class Mixture {
       own_.rows[at] = static_cast<uint32_t>(i / rule_.router.n_experts_active);
       own_.weights[at] = all[i].weight;
     }
-    if (w_.shared.w_gate.empty()) return;
+    if (w_.shared.w_up.empty()) return;
     const bool gated = !w_.shared_gate.empty();
     for (size_t i = 0; gated && i < n_rows_; ++i) {
       own_.shared_weights[i] = 1.0f / (1.0f + portable_exp(-buffers_.shared_gate.row(i)[0]));
@@ -120,15 +120,15 @@ class Mixture {
   void gate_and_up() {
     const auto cost = [](const ExpertUse& use) { return use.n_rows + kReadRows; };
     size_t length = 0;
-    for (const ExpertUse& use : uses()) length += cost(use) * n_pairs(use.expert->w_gate);
+    for (const ExpertUse& use : uses()) length += cost(use) * n_pairs(use.expert->w_up);
     const Range line = s_.worker.share(length);
     size_t offset = 0;
     for (const ExpertUse& use : uses()) {
-      const size_t pairs = n_pairs(use.expert->w_gate);
+      const size_t pairs = n_pairs(use.expert->w_up);
       const Range mine = items_within(line, offset, cost(use), pairs);
       offset += cost(use) * pairs;
       if (mine.empty()) continue;
-      const Range panels{mine.begin * kPairPanels, std::min(mine.end * kPairPanels, use.expert->w_gate.n_panels())};
+      const Range panels{mine.begin * kPairPanels, std::min(mine.end * kPairPanels, use.expert->w_up.n_panels())};
       for_parts({0, use.n_rows}, kMoeTileRows, [&](Range rows) {
         const LinearInput x = input_of(use, rows);
         for_parts(panels, kMoeTilePanels, [&](Range part) { gate_and_up_tile(use, rows, x, part); });
@@ -139,7 +139,8 @@ class Mixture {
   // Rows of the block's input, side by side.
   LinearInput input_of(const ExpertUse& use, Range rows) {
     if (use.rows == nullptr) return s_.h.rows(rows.begin, rows.size());
-    const bool float_gate = panel_is_float(use.expert->w_gate.type), float_up = panel_is_float(use.expert->w_up.type);
+    const bool float_up = panel_is_float(use.expert->w_up.type);
+    const bool float_gate = rule_.gated ? panel_is_float(use.expert->w_gate.type) : float_up;
     gather_rows(s_.h, {use.rows + rows.begin, rows.size()}, {float_gate || float_up, !float_gate || !float_up},
                 own_.gathered);
     return own_.gathered;
@@ -148,20 +149,22 @@ class Mixture {
   void gate_and_up_tile(const ExpertUse& use, Range rows, const LinearInput& x, Range panels) {
     const Expert& e = *use.expert;
     const size_t first = panels.begin * kPanelRows;
-    const size_t n = std::min(panels.end * kPanelRows, e.w_gate.n_rows) - first;
+    const size_t n = std::min(panels.end * kPanelRows, e.w_up.n_rows) - first;
     LinearInput gated = use.gated.rows(rows.begin, rows.size());
-    const PackedMatrix w_gate = panels_of(e.w_gate, panels), w_up = panels_of(e.w_up, panels);
-    const Range all{0, w_gate.n_panels()};
-    linear_panels(s_.worker, s_.linear, w_gate, x, all, gated.values + first, gated.stride);
+    const PackedMatrix w_up = panels_of(e.w_up, panels);
+    const Range all{0, w_up.n_panels()};
+    if (rule_.gated) {
+      linear_panels(s_.worker, s_.linear, panels_of(e.w_gate, panels), x, all, gated.values + first, gated.stride);
+    }
     linear_panels(s_.worker, s_.linear, w_up, x, all, own_.tile.data, own_.tile.stride);
     // The padding belongs to whoever has the last columns.
-    const bool last = panels.end == e.w_gate.n_panels();
+    const bool last = panels.end == e.w_up.n_panels();
     const Range blocks{first / kQuantBlock, last ? gated.quantized.blocks() : (first + n) / kQuantBlock};
     for (size_t i = 0; i < rows.size(); ++i) {
       float* values = gated.values + i * gated.stride;
       float* up = own_.tile.row(i);
       if (use.weights != nullptr && !weighs_output(use)) {
-        kernels_.scale(values + first, use.weights[rows.begin + i], n);
+        if (rule_.gated) kernels_.scale(values + first, use.weights[rows.begin + i], n);
         kernels_.scale(up, use.weights[rows.begin + i], n);
       }
       if (!e.b_gate.empty()) kernels_.add(values + first, e.b_gate.data() + first, n);
@@ -172,6 +175,7 @@ class Mixture {
   }
 
   void activate(float* gate, const float* up, size_t n) const {
+    if (!rule_.gated) return kernels_.activate(rule_.activation, up, n, gate);
     if (rule_.swiglu_limit != 0) {
       return kernels_.clamped_swiglu(gate, up, rule_.swiglu_limit, rule_.swiglu_alpha, n, gate);
     }

@@ -164,6 +164,7 @@ void gate(const PassPart& p, size_t layer, LinearInput& gated, Range panels) {
     add_bias(m, w.b_up, first, n, m.acts.up.row(i));
     if (m.config.gated) {
       add_bias(m, w.b_gate, first, n, m.acts.gate.row(i));
+      if (m.config.gate_scale != 1) m.kernels.scale(m.acts.gate.row(i) + first, m.config.gate_scale, n);
       activate_and_multiply(m, f, m.acts.gate.row(i) + first, up, n, values);
     } else {
       m.kernels.activate(f, up, n, values);
@@ -184,10 +185,11 @@ void add_bias(const PassModel& m, WeightVector bias, size_t first, size_t n, flo
   if (!bias.empty()) m.kernels.add(x + first, bias.data() + first, n);
 }
 
-// x += norm(from + bias) residual_scale
-void add_residual(const PassPart& p, Rows from, WeightVector bias, WeightVector post_norm) {
+// x = kept x + norm(from + bias) factor
+void add_residual(const PassPart& p, Rows from, WeightVector bias, WeightVector post_norm, const Residual& rule) {
   const PassModel& m = p.model;
   const size_t n = m.config.dim;
+  const float factor = m.config.residual_scale * rule.factor;
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
     float* x = p.buffers.x.row(i);
     if (!m.config.changes_residuals()) {
@@ -199,7 +201,9 @@ void add_residual(const PassPart& p, Rows from, WeightVector bias, WeightVector 
     std::copy_n(from.row(i), n, added);
     add_bias(m, bias, 0, n, added);
     if (!post_norm.empty()) norm_row(m, added, post_norm, {}, n, added);
-    if (m.config.residual_scale != 1) m.kernels.scale(added, m.config.residual_scale, n);
+    if (factor != 1) m.kernels.scale(added, factor, n);
+    if (rule.of_norm) std::copy_n(p.buffers.h.values + i * p.buffers.h.stride, n, x);
+    if (rule.kept != 1) m.kernels.scale(x, rule.kept, n);
     m.kernels.add(x, added, n);
   }
 }

@@ -27,8 +27,8 @@ inline void linear_panels(const PassPart& p, const PackedMatrix& w, const Linear
 void norm(PassPart& p, WeightVector weight, WeightVector bias);
 // `input` in int8, where a quantised weight reads it.
 void quantize(const PassPart& p, LinearInput& input);
-// x += norm(from + bias) residual_scale
-void add_residual(const PassPart& p, Rows from, WeightVector bias, WeightVector post_norm);
+// x += norm(from + bias) residual_scale, or by the rule of its block; h is still norm(x).
+void add_residual(const PassPart& p, Rows from, WeightVector bias, WeightVector post_norm, const Residual& rule = {});
 // x *= factor
 void scale_rows(const PassPart& p, float factor);
 // A norm over all heads of a row, of from + bias, in place: all rows are shared anew.

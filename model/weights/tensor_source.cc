@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/architecture/recurrent_tensors.h"
 #include "weights/block_formats.h"
 
 namespace ibid {
@@ -123,6 +124,11 @@ TensorView of_copy(const TensorView& all, const Shape& shape, size_t copy) {
 
 // Where the rows of `row` are in the fused tensor `fused`, whose parts stand in the table in their order.
 RowOrder part_order(const ModelConfig& config, const TensorRow& row, size_t layer) {
+  if (const std::optional<RowOrder> order = recurrent_part_order(config, row)) return *order;
+  if (config.gate_beside_query && (row.role == kWq || row.part_of == kWqGate)) {
+    const size_t head_dim = config.layers[layer].head_dim;
+    return {.first = row.role == kWq ? 0 : head_dim, .block = head_dim, .stride = 2 * head_dim};
+  }
   size_t first = 0;
   for (const TensorRow& other : tensor_table()) {
     if (other.role == row.role) break;
@@ -180,6 +186,25 @@ std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRol
   return all;
 }
 
+namespace {
+
+// The tensor of several that may hold this one; itself: none.
+TensorRole fused_role(const ModelConfig& config, const TensorRow& row) {
+  return row.role == kWq && config.gate_beside_query ? kWqGate : row.part_of;
+}
+
+// Whether the file may have a tensor of its own for this role: others are parts of a fused one, and what has their name
+// is another's (the values of attention beside a recurrent mixer).
+bool may_stand_alone(const ModelConfig& config, const TensorRow& row) {
+  if (row.role == kWq) return !config.gate_beside_query;
+  const FusedInputs fused = config.recurrent.fused;
+  const bool always_fused =
+      fused == FusedInputs::kZvkq || fused == FusedInputs::kVz || fused == FusedInputs::kKqv;
+  return row.part_of != kMixIn || !always_fused;
+}
+
+}  // namespace
+
 Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
                                  size_t layer, size_t copy) {
   const Presence presence = row.presence(config, layer);
@@ -188,21 +213,23 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
   source.n_rows = row.rows(config, layer);
   source.n_cols = row.is_matrix() ? row.cols(config, layer) : 1;
 
-  Found found = find(file, config, row.role, layer, copy);
+  Found found = may_stand_alone(config, row) ? find(file, config, row.role, layer, copy) : Found();
   size_t file_rows = source.n_rows;
   // GGUF calls gate|up what else is up alone: it is fused where there is no gate.
   const bool own = found.tensor != nullptr &&
                    (row.role != kWUp || !config.gated || find(file, config, kWGate, layer, 0).tensor != nullptr);
-  if (!own && row.part_of != row.role) {
-    Found fused = find(file, config, row.part_of, layer, copy);
+  const TensorRole part_of = fused_role(config, row);
+  if (!own && part_of != row.role) {
+    Found fused = find(file, config, part_of, layer, copy);
     if (fused.tensor != nullptr) {
       found = std::move(fused);
-      file_rows = tensor_row(row.part_of).rows(config, layer);
+      file_rows = tensor_row(part_of).rows(config, layer);
       source.order = part_order(config, row, layer);
       source.of_fused = true;
     }
   }
   if (found.tensor == nullptr) {
+    if (found.name.empty()) found.name = tensor_name(file, config, row.part_of, layer, copy);
     if (presence == Presence::kMay) return TensorSource();
     return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + found.name + " is missing");
   }
@@ -222,7 +249,11 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
   // One weight for each head may be a row for each.
   const bool by_head = config.qk_norm == QkNorm::kEachHead && (row.role == kQNorm || row.role == kKNorm);
   const size_t head_dim = config.layers[layer].head_dim;
-  TRY(check(file, found, by_head ? Shape{{source.n_rows / head_dim, head_dim}, 2} : wanted));
+  const RecurrentMixer& mixer = config.recurrent;
+  const bool by_part = row.role == kMixNorm && !mixer.norm_is_shared && found.tensor->shape.rank == 2;
+  if (by_part) {
+    TRY(check(file, found, Shape{{mixer.norm_parts, source.n_rows / mixer.norm_parts}, 2}));
+  } else TRY(check(file, found, by_head ? Shape{{source.n_rows / head_dim, head_dim}, 2} : wanted));
   if (source.transposed && (!is_float || found.tensor->source != nullptr)) {
     return Status(ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " is [in, out] and of type " +
                                                std::string(dtype_name(found.tensor->dtype)) +

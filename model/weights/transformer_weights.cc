@@ -32,6 +32,10 @@ LatentWeights& owner(T LatentWeights::*, const TensorRow&, size_t layer, size_t,
   return all.layers[layer].latent;
 }
 template <typename T>
+RecurrentWeights& owner(T RecurrentWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
+  return all.layers[layer].recurrent;
+}
+template <typename T>
 AltUpWeights& owner(T AltUpWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
   return all.layers[layer].altup;
 }
@@ -106,8 +110,11 @@ class Binder {
     }
     const float missing = of.is_norm() && config_.norms_minus_one ? 1.0f : 0.0f;
     for (size_t i = 0; i < n; ++i) {
-      const size_t row = source.order.source_row(i / source.n_cols);
-      values[i] = in_file_order[row * source.n_cols + i % source.n_cols] + missing;
+      const size_t r = of.is_by_column() ? i % source.n_rows : i / source.n_cols;
+      const size_t c = of.is_by_column() ? i / source.n_rows : i % source.n_cols;
+      const float value = in_file_order[source.order.source_row(r) * source.n_cols + c];
+      const bool is_log = of.is_decay() && config_.recurrent.logs_of_decays;
+      values[i] = is_log ? static_cast<float>(-std::exp(double{value})) : value + missing;
       if (!std::isfinite(values[i])) {
         return Status(ErrorCode::kNonFinite, file_.path() + ": tensor " + source.name +
                                                  " holds a value that is not finite at " + std::to_string(i));
@@ -147,6 +154,8 @@ void mark_quantized(InputOf input, QuantizedInputs& inputs) {
     case InputOf::kSharedGated: inputs.shared_gated = true; return;
     case InputOf::kLaurel: inputs.laurel = true; return;
     case InputOf::kLayerGated: inputs.layer_gated = true; return;
+    case InputOf::kMixed: inputs.mixed = true; return;
+    case InputOf::kRecurrentLow: inputs.recurrent_low = true; return;
   }
 }
 

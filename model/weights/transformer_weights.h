@@ -14,6 +14,7 @@
 #include "model/architecture/config.h"
 #include "model/forward/activations.h"
 #include "model/forward/moe_block.h"
+#include "model/forward/recurrent_mixer.h"
 
 namespace ibid {
 
@@ -33,6 +34,7 @@ struct LayerWeights {
   WeightVector bo;                         // [D]
   PackedMatrix w_attn_gate;                // [H d, D]
   LatentWeights latent;                    // beside or in place of wq, wk and wv
+  RecurrentWeights recurrent;              // beside attention or in place of it
   PackedMatrix laurel_left, laurel_right;  // [R, D], [D, R]
   WeightVector laurel_norm;                // [D]
   WeightVector attn_post_norm;             // [D]

@@ -81,14 +81,15 @@ class MadeCheckpoint : public MemoryModelFile {
 
 void check_config(const ModelConfig& config) {
   CHECK(config.n_layers >= 1 && config.layers.size() == config.n_layers);
-  CHECK(config.n_heads >= 1 && config.dim >= 1);
+  CHECK((config.n_heads >= 1 || !config.attends()) && config.dim >= 1);
   for (const LayerConfig& layer : config.layers) {
+    if (!layer.attends) continue;
     CHECK(layer.n_kv_heads >= 1 && layer.head_dim >= 1 && config.n_heads % layer.n_kv_heads == 0);
   }
   CHECK(config.ropes.size() <= kMaxRopes && config.norm_eps > 0);
   for (const LayerConfig& layer : config.layers) {
-    CHECK(layer.rope == kNoRope || layer.rope < config.ropes.size());
-    CHECK(layer.ffn_dim != 0 || config.has_experts());
+    CHECK(!layer.attends || layer.rope == kNoRope || layer.rope < config.ropes.size());
+    CHECK(layer.ffn_dim != 0 || config.has_experts() || config.recurs());
     CHECK_LE(layer.window, size_t{1} << 30);
   }
   if (config.has_experts()) CHECK_LE(config.moe.router.n_experts_active, config.moe.router.n_experts);
@@ -104,6 +105,7 @@ bool make_tensors(const ModelConfig& config, MadeCheckpoint& file) {
       if (row.presence(config, layer) != Presence::kMust) continue;
       for (size_t e = 0; e < n_copies(row, config, layer); ++e) {
         const std::string name = tensor_name(file, config, row.role, layer, e);
+        if (name.empty()) continue;  // it is always a part of another
         Shape shape{{row.rows(config, layer)}, 1};
         if (row.is_matrix()) shape.dims[shape.rank++] = row.cols(config, layer);
         if (row.is_matrix() && row.per_layer() && config.transposed) std::swap(shape.dims[0], shape.dims[1]);

@@ -206,8 +206,8 @@ struct ScanData {
     for (size_t c = 0; c < n_channels; ++c) {
       for (size_t i = 0; i < n_states; ++i) before.data()[c / 16 * 16 * n_states + i * 16 + c % 16] = sequence.next();
     }
-    step = {.n_states = n_states, .n_rows = n_rows, .steps = steps.data(), .values = values.data(),
-            .channel_stride = n_channels, .keys = keys.data(), .queries = queries.data(), .state_stride = n_states,
+    step = {.n_states = n_states, .n_rows = n_rows, .steps = steps.data(), .channel_stride = n_channels,
+            .values = values.data(), .value_stride = n_channels, .keys = keys.data(), .queries = queries.data(), .state_stride = n_states,
             .rates = rates.data(), .rate_stride = n_channels, .skip = skip.data(),
             .before = fresh ? nullptr : before.data(), .after = after.data(), .out = out.data(),
             .out_stride = n_channels};

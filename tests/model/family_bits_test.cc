@@ -120,7 +120,9 @@ TEST_P(FamilyBits, AnyChunksThreadsAndCompany) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, FamilyBits,
                          testing::Values("mixtral", "qwen2_moe", "qwen3_moe", "granitemoe", "granitemoehybrid", "olmoe",
                                          "ernie4_5_moe", "glm4_moe", "glm4_moe_lite", "deepseek_v3", "gpt_oss", "gpt_oss_mxfp4",
-                                         "afmoe"),
+                                         "afmoe", "lfm2", "lfm2_moe", "granitemoehybrid_mamba", "nemotron_h", "bamba",
+                                         "falcon_h1", "falcon_h1_norm", "mamba2", "jamba", "qwen3_5_text",
+                                         "qwen3_5_moe_text", "qwen3_next", "olmo_hybrid", "kimi_linear", "minimax"),
                          [](const auto& test) { return std::string(test.param); });
 
 // Experts of quantised weights, from GGUF.

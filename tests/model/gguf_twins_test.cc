@@ -43,6 +43,12 @@ bool rope_is_rounded(const ModelConfig& config) {
   return false;
 }
 
+// Of these, files have heads in another order, or factors within the weights.
+bool sums_are_others(const ModelConfig& of_file, const ModelConfig& of_directory) {
+  return of_file.recurrent.tiled_heads || of_directory.recurrent.v_scale != 1 ||
+         (of_file.recurs() && of_file.adjacent_pairs);
+}
+
 TEST(GgufTwins, GiveTheLogitsOfTheirDirectories) {
   IBID_NEED_SHARED(shared);
   const char* twins = std::getenv("IBID_GGUF_TWINS");
@@ -63,9 +69,11 @@ TEST(GgufTwins, GiveTheLogitsOfTheirDirectories) {
     for (size_t i = 0; i < got.size(); ++i) largest = std::max(largest, std::abs(got[i] - wanted[i]));
     std::printf("%-18s max |dlogit| %.1e\n", path.stem().c_str(), static_cast<double>(largest));
     n_equal += largest == 0 ? 1 : 0;
-    EXPECT_LE(largest, rope_is_rounded(*config) ? 1e-4f : 0.0f);
+    const auto directory = open_model_file(shared + "/reference/tiny/" + path.stem().string());
+    const bool other_sums = sums_are_others(*config, *read_config(**directory));
+    EXPECT_LE(largest, other_sums || rope_is_rounded(*config) ? 1e-4f : 0.0f);
   }
-  EXPECT_GE(n_equal, 46u);
+  EXPECT_GE(n_equal, 53u);
 }
 
 }  // namespace

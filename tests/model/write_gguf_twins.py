@@ -13,6 +13,8 @@ import sys
 import gguf
 import numpy as np
 
+import recurrent_twins
+
 ARCHITECTURES = {
     "llama": "llama", "mistral": "llama", "ministral3": "mistral3", "qwen2": "qwen2", "qwen3": "qwen3",
     "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "gemma3n_text": "gemma3n",
@@ -25,9 +27,9 @@ ARCHITECTURES = {
     "glm4_moe_lite": "deepseek2", "gpt_oss": "gpt-oss", "granitemoe": "granitemoe", "granitemoehybrid": "granite",
     "mixtral": "llama", "olmoe": "olmoe", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
 PERMUTED = {"llama", "mistral", "mixtral", "ministral3", "smollm3", "granite", "granitemoe", "granitemoehybrid"}
-LATENT = {"deepseek_v3", "glm4_moe_lite"}
-BY_SIGMOID = {"deepseek_v3", "glm4_moe_lite", "glm4_moe", "afmoe"}
-ONE_IS_ADDED = {"gemma", "gemma2", "gemma3_text", "nemotron"}
+LATENT = {"deepseek_v3", "glm4_moe_lite", "kimi_linear"}
+BY_SIGMOID = {"deepseek_v3", "glm4_moe_lite", "glm4_moe", "afmoe", "lfm2_moe", "nemotron_h", "kimi_linear"}
+ONE_IS_ADDED = {"gemma", "gemma2", "gemma3_text", "nemotron"} | recurrent_twins.QWEN
 DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "U8": np.uint8}
 
 
@@ -54,14 +56,15 @@ class Shape:
         self.kind = config["model_type"]
         self.layers = get("num_hidden_layers", "n_layer")
         self.dim = get("hidden_size", "n_embd")
-        self.heads = get("num_attention_heads", "n_head")
+        self.recurrent = recurrent_twins.architecture_of(config)
+        self.heads = get("num_attention_heads", "n_head") or 0
         self.kv_heads = get("num_key_value_heads", "num_kv_heads") or self.heads
-        self.head_dim = get("head_dim") or self.dim // self.heads
-        self.ffn = get("intermediate_size", "n_inner", "ffn_hidden_size") or 4 * self.dim
+        self.head_dim = get("head_dim") or self.dim // max(self.heads, 1)
+        self.ffn = get("block_ff_dim", "intermediate_size", "n_inner", "ffn_hidden_size") or 4 * self.dim
         if self.kind in LATENT:
             self.head_dim = config["qk_rope_head_dim"]
         self.has_experts = bool(get("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"))
-        self.context = get("max_position_embeddings", "n_positions")
+        self.context = get("max_position_embeddings", "n_positions") or 2 ** 20
         self.rms_eps = get("rms_norm_eps")
         self.eps = get("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
         rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
@@ -70,8 +73,10 @@ class Shape:
         self.windowed_head_dim = self.head_dim
         self.head_dim = get("global_head_dim") or self.head_dim
         self.rope = rope
-        self.rotary_dim = int(self.head_dim * (get("partial_rotary_factor", "rotary_pct") or 1.0))
+        share = get("partial_rotary_factor", "rotary_pct") or (rope.get("partial_rotary_factor") if self.recurrent else 1)
+        self.rotary_dim = int(self.head_dim * (share or 1.0))
         self.rope_kind = rope.get("rope_type", rope.get("type", "default"))
+        self.has_rope = self.kind not in {"gpt2"} | recurrent_twins.NO_ROPE
         self.theta = rope.get("rope_theta") or get("rope_theta", "rotary_emb_base") or 10000.0
 
 
@@ -152,7 +157,7 @@ def write_latent_keys(writer, config):
 def write_expert_keys(writer, config, s):
     get = lambda *names: next((config[n] for n in names if config.get(n) is not None), None)
     writer.add_expert_count(get("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"))
-    writer.add_expert_used_count(get("num_experts_per_tok", "moe_k"))
+    writer.add_expert_used_count(get("num_experts_per_tok", "moe_k", "num_experts_per_token"))
     width = get("moe_intermediate_size") or (s.ffn if s.kind == "gpt_oss" else None)
     if width:
         writer.add_expert_feed_forward_length(width)
@@ -163,11 +168,15 @@ def write_expert_keys(writer, config, s):
         writer.add_expert_shared_count(n_shared)
         if s.kind == "ernie4_5_moe":
             writer.add_expert_shared_feed_forward_length(n_shared * width)
-    if get("shared_expert_intermediate_size"):
-        writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+    if s.recurrent and n_shared == 1 and s.kind == "kimi_linear":
+        writer.add_expert_shared_feed_forward_length(width)
+    wide = get("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
+               "shared_intermediate_size" if s.recurrent else "shared_expert_intermediate_size")
+    if wide:
+        writer.add_expert_shared_feed_forward_length(wide)
     if s.kind in BY_SIGMOID:
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
-    scale, norm = get("routed_scaling_factor", "route_scale"), get("norm_topk_prob", "route_norm")
+    scale, norm = get("routed_scaling_factor", "route_scale"), get("norm_topk_prob", "route_norm", "moe_renormalize")
     if scale is not None:
         writer.add_expert_weights_scale(scale)
     if norm is not None:
@@ -189,13 +198,21 @@ def write_keys(writer, config, s):
     writer.add_embedding_length(s.dim)
     writer.add_block_count(s.layers)
     doubled = config.get("num_kv_shared_layers", 0) if config.get("use_double_wide_mlp") else 0
-    writer.add_feed_forward_length([s.ffn] * (s.layers - doubled) + [2 * s.ffn] * doubled if doubled else s.ffn)
+    widths = s.ffn
+    if s.kind == "nemotron_h":
+        widths = [{"-": s.ffn, "E": config["moe_intermediate_size"]}.get(c, 0) for c in config["hybrid_override_pattern"]]
+    elif s.kind == "mamba2":
+        widths = 0
+    writer.add_feed_forward_length(widths if s.recurrent else [s.ffn] * (s.layers - doubled) + [2 * s.ffn] * doubled if doubled else s.ffn)
     writer.add_head_count(s.heads)
-    writer.add_head_count_kv(1 if s.kind in LATENT else s.kv_heads)
+    if s.recurrent:
+        recurrent_twins.write_keys(writer, config, s.recurrent, s.heads)
+    else:
+        writer.add_head_count_kv(1 if s.kind in LATENT else s.kv_heads)
     writer.add_vocab_size(config["vocab_size"])
     if s.kind in LATENT:
         write_latent_keys(writer, config)
-    elif config.get("head_dim"):
+    elif config.get("head_dim") and s.heads:
         writer.add_key_length(s.head_dim)
         writer.add_value_length(s.head_dim)
     if s.kind in ("gemma3n_text", "gemma4_text"):
@@ -206,7 +223,9 @@ def write_keys(writer, config, s):
         writer.add_layer_norm_rms_eps(s.rms_eps)
     if s.eps is not None:
         writer.add_layer_norm_eps(s.eps)
-    if s.kind != "gpt2":
+    if s.kind in LATENT and not s.has_rope:
+        writer.add_rope_dimension_count(config["qk_rope_head_dim"])
+    if s.has_rope:
         write_rope(writer, config, s)
     windows = config.get("sliding_window") if config.get("use_sliding_window", True) else None
     if windows:  # of Mistral and StarCoder 2, too, of which the converter leaves them out: llama.cpp has none there
@@ -267,11 +286,12 @@ def split(name, dtype, values, config, s, parts):
         yield name.replace("kv_b_proj", "k_b_proj"), dtype, by_head[:, :nope].swapaxes(1, 2)
         yield name.replace("kv_b_proj", "v_b_proj"), dtype, by_head[:, nope:]
     elif "shared_mlp.input_linear" in name:
-        half = values.shape[0] // 2
-        yield name.replace("shared_mlp.input_linear", "mlp.gate_proj"), dtype, values[:half]
-        yield name.replace("shared_mlp.input_linear", "mlp.up_proj"), dtype, values[half:]
+        half, mlp = values.shape[0] // 2, "mlp.shared_expert" if s.recurrent and s.has_experts else "mlp"
+        yield name.replace("shared_mlp.input_linear", mlp + ".gate_proj"), dtype, values[:half]
+        yield name.replace("shared_mlp.input_linear", mlp + ".up_proj"), dtype, values[half:]
     elif "shared_mlp.output_linear" in name:
-        yield name.replace("shared_mlp.output_linear", "mlp.down_proj"), dtype, values
+        mlp = "mlp.shared_expert" if s.recurrent and s.has_experts else "mlp"
+        yield name.replace("shared_mlp.output_linear", mlp + ".down_proj"), dtype, values
     elif "block_sparse_moe.input_linear" in name:
         half = values.shape[1] // 2
         yield name.replace("block_sparse_moe.input_linear", "mlp.experts.gate_proj"), dtype, values[:, :half]
@@ -314,7 +334,8 @@ def split(name, dtype, values, config, s, parts):
 
 def split_tensors(directory, config, s):
     parts = {}
-    for name, dtype, values in read_tensors(directory):
+    tensors = read_tensors(directory)
+    for name, dtype, values in recurrent_twins.tensors_of(tensors, config, widened) if s.recurrent else tensors:
         yield from split(name, dtype, values, config, s, parts)
 
 
@@ -322,7 +343,7 @@ def write_twin(directory, out):
     config = json.loads((directory / "config.json").read_text())
     s = Shape(config)
     name_of = {v: k for k, v in gguf.MODEL_ARCH_NAMES.items()}
-    arch = ARCHITECTURES[s.kind]
+    arch = s.recurrent or ARCHITECTURES[s.kind]
     writer = gguf.GGUFWriter(str(out), arch)
     writer.add_tokenizer_model("none")
     write_keys(writer, config, s)
@@ -338,14 +359,14 @@ def write_twin(directory, out):
             continue
         if name.endswith(("layer_scalar", "correct_output_scale")):
             name += ".weight"
-        mapped = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        mapped = names.get_name(recurrent_twins.known_name(name), try_suffixes=(".weight", ".bias"))
         assert mapped is not None, f"{directory.name}: gguf has no name for {name}"
         values = np.ascontiguousarray(converted(name, values, s))
         if dtype == "MXFP4":
             writer.add_tensor(mapped, values, raw_dtype=gguf.GGMLQuantizationType.MXFP4)
         elif values.ndim == 1 or "ffn_gate_inp" in mapped or mapped.endswith(".bias"):
             values = widened(dtype, values)
-            if s.kind in ONE_IS_ADDED and name.endswith("norm.weight"):
+            if s.kind in ONE_IS_ADDED and name.endswith("norm.weight") and "linear_attn" not in name:
                 values = values + np.float32(1)
             writer.add_tensor(mapped, values)
         elif dtype == "BF16":
@@ -369,7 +390,6 @@ if __name__ == "__main__":
     for checkpoint in sorted(p for p in source.iterdir() if (p / "config.json").exists()):
         config = json.loads((checkpoint / "config.json").read_text())
         kind = config["model_type"]
-        recurrent = any("attention" not in t for t in config.get("layer_types") or [])
-        if kind in ARCHITECTURES and not recurrent:
+        if kind in ARCHITECTURES or recurrent_twins.architecture_of(config):
             write_twin(checkpoint, target / (checkpoint.name + ".gguf"))
             print(checkpoint.name)

@@ -75,6 +75,7 @@ struct Expert {
 };
 
 Matrix give(const MoeRule& rule, const Expert& e, const Matrix& h) {
+  if (!rule.gated) return linear(activate(rule.activation, linear(h, e.w_up)), e.w_down);
   Matrix gate = linear(h, e.w_gate, e.b_gate), up = linear(h, e.w_up, e.b_up);
   if (rule.swiglu_limit == 0) {
     gate = activate(rule.activation, gate);

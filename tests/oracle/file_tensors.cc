@@ -102,7 +102,8 @@ Matrix FileTensors::as_matrix(const Stored& stored, TensorRole role, const doubl
     const auto n = static_cast<Index>(stored.values.size() / n_copies);
     return Eigen::Map<const Matrix>(values, n, 1);
   }
-  const auto rows = static_cast<Index>(rank < 2 ? 1 : stored.shape[rank - 2]);
+  auto rows = static_cast<Index>(rank < 2 ? 1 : stored.shape[rank - 2]);
+  if (role == kMixConv || row.part_of == kMixConv) rows = static_cast<Index>(stored.values.size()) / cols;
   const Matrix as_it_is = Eigen::Map<const Matrix>(values, rows, cols);
   // Some checkpoints keep experts of floats as [in, out], whatever their like do: the inputs tell.
   const auto inputs = static_cast<Index>(role == kExpertDown ? config_.moe.ffn_dim : config_.dim);
@@ -145,6 +146,12 @@ Matrix FileTensors::part_of_qkv(const Matrix& fused, TensorRole role, size_t lay
   return rows_of_groups(fused, n_groups, first / n_groups, n / n_groups);
 }
 
+// Of each head its query, its gate.
+Matrix FileTensors::query_or_gate(const Matrix& fused, bool is_gate, size_t layer) const {
+  const auto n = static_cast<Index>(config_.n_heads), d = static_cast<Index>(config_.layers[layer].head_dim);
+  return rows_of_groups(fused, n, is_gate ? d : 0, d);
+}
+
 // Gate and up lie behind each other or, of some experts, take turns.
 Matrix FileTensors::half_of(const Matrix& gate_up, bool is_up, bool of_expert) const {
   const Index half = gate_up.rows() / 2;
@@ -153,6 +160,9 @@ Matrix FileTensors::half_of(const Matrix& gate_up, bool is_up, bool of_expert) c
 }
 
 Matrix FileTensors::find_or_cut(TensorRole role, size_t layer, size_t copy) const {
+  if (config_.gate_beside_query && (role == kWq || role == kWAttnGate)) {
+    return query_or_gate(own(kWqGate, layer, copy), role == kWAttnGate, layer);
+  }
   const Matrix own_one = own(role, layer, copy);
   const auto fused = [&](TensorRole whole) { return own(whole, layer, copy); };
   // GGUF calls gate|up what else is up alone.

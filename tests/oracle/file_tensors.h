@@ -26,6 +26,8 @@ class FileTensors {
   // [out, in]; empty where the file has no such tensor. copy: the expert's or the stream's number.
   Matrix matrix(TensorRole role, size_t layer = 0, size_t copy = 0) const;
   Vector vector(TensorRole role, size_t layer = 0, size_t copy = 0) const;
+  // What the file has under the role's own names, which may be a tensor of several.
+  Matrix as_stored(TensorRole role, size_t layer = 0) const { return own(role, layer, 0); }
   // The weight of a norm, with its 1.
   Vector norm(TensorRole role, size_t layer = 0) const;
 
@@ -42,6 +44,7 @@ class FileTensors {
   Matrix heads_side_by_side(const std::string& spelling, size_t layer) const;
   Matrix find_or_cut(TensorRole role, size_t layer, size_t copy) const;
   Matrix part_of_qkv(const Matrix& fused, TensorRole role, size_t layer) const;
+  Matrix query_or_gate(const Matrix& fused, bool is_gate, size_t layer) const;
   Matrix half_of(const Matrix& gate_up, bool is_up, bool of_expert) const;
   std::string fill_in(const std::string& spelling, size_t layer, size_t copy) const;
   std::vector<std::string> spellings(TensorRole role) const;

@@ -22,6 +22,7 @@ Matrix mlp(const Model& model, size_t layer, const Matrix& h) {
       const double cutoff = mean + deviation * static_cast<double>(*of_layer.gate_cutoff);
       gate.row(i) = (gate.row(i).array() - cutoff).max(0);
     }
+    gate *= static_cast<double>(model.config.gate_scale);
     gated.array() *= activate(of_layer.activation, gate).array();
   } else {
     gated = activate(of_layer.activation, up);

@@ -8,6 +8,7 @@
 #include "tests/oracle/mlp.h"
 #include "tests/oracle/model.h"
 #include "tests/oracle/norms.h"
+#include "tests/oracle/recurrent.h"
 #include "tests/oracle/self_attention.h"
 #include "tests/oracle/streams.h"
 
@@ -32,7 +33,7 @@ Matrix embed(const Model& model, TokenSpan tokens) {
 // What attention or the MLP reads: x itself where norms stand behind only.
 Matrix norm_before(const Model& model, size_t layer, TensorRole weight, TensorRole bias, const Matrix& x) {
   const ModelConfig& c = model.config;
-  if (c.norm_places == NormPlaces::kAfter) return x;
+  if (c.norms_of(layer) == NormPlaces::kAfter) return x;
   const Vector b = c.norm == NormKind::kLayer ? model.weights.vector(bias, layer) : Vector();
   return norm(c, x, model.weights.norm(weight, layer), b);
 }
@@ -41,8 +42,13 @@ Matrix norm_before(const Model& model, size_t layer, TensorRole weight, TensorRo
 Matrix finish(const Model& model, size_t layer, TensorRole weight, const Matrix& given) {
   const ModelConfig& c = model.config;
   const Matrix normed =
-      c.norm_places == NormPlaces::kBefore ? given : norm(c, given, model.weights.norm(weight, layer));
+      c.norms_of(layer) == NormPlaces::kBefore ? given : norm(c, given, model.weights.norm(weight, layer));
   return static_cast<double>(c.residual_scale) * normed;
+}
+
+// x behind a block that read h and gave `given`.
+Matrix after_block(const Matrix& x, const Matrix& h, const Residual& rule, const Matrix& given) {
+  return static_cast<double>(rule.kept) * (rule.of_norm ? h : x) + static_cast<double>(rule.factor) * given;
 }
 
 // Menghani et al. 2024 (LAuReL): a low-rank way around attention.  x: with what attention gave
@@ -62,9 +68,20 @@ Matrix feed_forward(const Model& model, size_t layer, const Matrix& x, const Mat
 
 // x behind the attention and the MLP of a layer.
 Matrix run_layer(const Model& model, size_t layer, const Matrix& x, std::vector<KeysAndValues>& cache) {
-  const Matrix h = norm_before(model, layer, kAttnNorm, kAttnNormBias, x);
-  Matrix y = x + finish(model, layer, kAttnPostNorm, self_attention(model, layer, h, cache));
+  const LayerConfig& of_layer = model.config.layers[layer];
+  const bool mixes = of_layer.attends || of_layer.state_layer != kNoState;
+  const Matrix h = mixes ? norm_before(model, layer, kAttnNorm, kAttnNormBias, x) : x;
+  const ModelConfig& c = model.config;
+  Matrix y = x;
+  if (c.layers[layer].attends) {
+    const Matrix given = finish(model, layer, kAttnPostNorm, self_attention(model, layer, h, cache));
+    y = after_block(y, h, c.attention_residual, given);
+  }
+  if (c.layers[layer].state_layer != kNoState) {
+    y = after_block(y, h, c.recurrent_residual, finish(model, layer, kAttnPostNorm, recurrent(model, layer, h)));
+  }
   y = with_laurel(model, layer, y, h);
+  if (!c.has_mlp(layer)) return y;
   Matrix read;
   if (!model.config.parallel) {
     read = norm_before(model, layer, kFfnNorm, kFfnNormBias, y);
@@ -72,7 +89,8 @@ Matrix run_layer(const Model& model, size_t layer, const Matrix& x, std::vector<
     const bool has_own = model.weights.vector(kFfnNorm, layer).size() > 0;
     read = has_own ? norm_before(model, layer, kFfnNorm, kFfnNormBias, x) : h;
   }
-  return y + finish(model, layer, kFfnPostNorm, feed_forward(model, layer, y, read));
+  const Matrix given = finish(model, layer, kFfnPostNorm, feed_forward(model, layer, y, read));
+  return after_block(y, read, c.mlp_residual, given);
 }
 
 // All layers, each with what the token gives it.

@@ -1,0 +1,17 @@
+// The rows of the tensor table (model/architecture/tensor_table.h) that recurrent layers have, and where their parts
+// stand in tensors of several.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "model/architecture/tensor_table.h"
+
+namespace ibid {
+
+std::span<const TensorRow> recurrent_tensors();
+
+// The rows of `row` within the tensor that holds it; nothing: it is no part of a recurrent layer's tensor.
+std::optional<RowOrder> recurrent_part_order(const ModelConfig& config, const TensorRow& row);
+
+}  // namespace ibid
