@@ -49,6 +49,7 @@ struct RecurrentFamily {
   bool tiled_in_gguf = false;                    // heads of values stand in another order
   bool beside_attention = false;                 // every layer has both
   bool alone = false;                            // no layer attends
+  bool common_blocks = false;                    // some layers have blocks in common in front of their mixers
   bool one_block = false;                        // a layer is a mixer, or attention, or an MLP, or experts
   float norm_eps = 0;                            // 0: the model's
   NormPlaces norms = NormPlaces::kBefore;        // of these layers

@@ -239,7 +239,8 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
   if (!config.attends()) return {};
   const size_t key_dim = row.latent ? config.latent.key_dim() : config.layers[config.first_attending()].head_dim;
   const bool wide = file.gguf() && config.n_layers == row.gguf_wide_scale_layers;
-  const auto usual = static_cast<double>(wide ? config.dim / config.n_heads : key_dim);
+  const size_t divisor = config.common.used() ? 2 : 1;  // of heads that read twice the width
+  const auto usual = static_cast<double>(wide ? config.dim / config.n_heads : key_dim / divisor);
   TRY_ASSIGN(const double dimensions, file.positive(kPerDimensions, kMaxFactor, usual));
   const double usual_scale = row.attention_scale != 0 ? double{row.attention_scale} : 1.0 / std::sqrt(dimensions);
   TRY_ASSIGN(const double scale, file.positive(keys::kAttentionScale, kMaxFactor, usual_scale));

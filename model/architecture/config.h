@@ -13,6 +13,7 @@
 #include "kernels/rope.h"
 #include "model/architecture/moe_rule.h"
 #include "model/forward/altup.h"
+#include "model/forward/common_block.h"
 #include "model/forward/latent_attention.h"
 #include "model/forward/layer_inputs.h"
 #include "model/forward/recurrent_mixer.h"
@@ -33,6 +34,7 @@ enum class QkNorm : uint8_t { kNone, kPerHead, kEachHead, kWhole, kUnweighted };
 inline constexpr size_t kMaxRopes = 2;
 inline constexpr size_t kNoRope = static_cast<size_t>(-1);
 inline constexpr size_t kNoState = static_cast<size_t>(-1);
+inline constexpr size_t kNoLayer = static_cast<size_t>(-1);
 
 // What becomes of x where a block f adds to it: kept x + factor f(norm(x)), or kept norm(x) + factor f(norm(x)).
 struct Residual {
@@ -49,6 +51,8 @@ struct LayerConfig {
   LayerBlocks blocks = LayerBlocks::kAll;
   bool attends = true;       // it has attention; a layer may also have a recurrent mixer, or have neither
   size_t state_layer = kNoState;  // which state of the cache (KvLayout) its recurrent mixer keeps
+  size_t common_layer = kNoLayer;  // which layer has the weights of its attention and MLP, of CommonBlocks
+  size_t adapter = 0;              // and which of the adapters there is its own
   size_t window = 0;         // sliding attention span in positions; 0: the whole sequence
   bool chunked = false;      // attention ends at the borders of ModelConfig::attention_chunk
   size_t rope = 0;           // which of ModelConfig::ropes; kNoRope: nothing is rotated
@@ -98,6 +102,7 @@ struct ModelConfig {
 
   // --- recurrent layers
   RecurrentMixer recurrent;       // of the layers that have one
+  CommonBlocks common;            // in front of some of them
   NormPlaces recurrent_norms = NormPlaces::kBefore;  // of layers that have it and no attention
 
   // --- MLP
@@ -159,7 +164,7 @@ struct ModelConfig {
     for (size_t l = 0; l < layers.size(); ++l) widest = std::max(widest, (this->*width)(l));
     return widest;
   }
-  size_t mlp_dim(size_t layer) const { return layers[layer].ffn_dim; }
+  size_t mlp_dim(size_t layer) const { return std::max(layers[layer].ffn_dim, common.ffn_dim); }
   size_t n_kv_heads_of(size_t layer) const { return layers[layer].n_kv_heads; }
   size_t head_dim_of(size_t layer) const { return layers[layer].head_dim; }
   bool has_experts_beside_mlp() const {

@@ -40,6 +40,15 @@ constexpr TensorName kFeedForwardNames[] = {
     {kExpertDown, "", "@layers.#.feed_forward.experts.%.down_proj.weight"},
 };
 
+constexpr TensorName kZamba2Names[] = {
+    {kFinalNorm, "", "@final_layernorm.weight"},
+    {kAttnNorm, "", "@layers.#.mamba_decoder.input_layernorm.weight|@layers.#.input_layernorm.weight"},
+    {kWq, "", "@layers.#.shared_transformer.self_attn.q_proj.weight"},
+    {kWk, "", "@layers.#.shared_transformer.self_attn.k_proj.weight"},
+    {kWv, "", "@layers.#.shared_transformer.self_attn.v_proj.weight"},
+    {kWo, "", "@layers.#.shared_transformer.self_attn.o_proj.weight"},
+};
+
 // Each layer is a norm and one block.
 constexpr TensorName kBackboneNames[] = {
     {kEmbed, "", "@embeddings.weight"},
@@ -135,6 +144,10 @@ const std::array kFamilies = {
                  .rope_layers = RopeLayers::kNever, .router_scores = RouterScores::kSigmoid,
                  .router_normalizes = In::kBoth,
                  .recurrent = {.rule = RecurrentRule::kKeyedDelta, .gate = OutputGate::kNormThenSigmoid}},
+    Architecture{.hf_model_type = "zamba2", .names = kZamba2Names, .rope_layers = RopeLayers::kIfAsked,
+                 .activation = Kind::kGelu,
+                 .recurrent = {.rule = RecurrentRule::kMamba2, .fused = FusedInputs::kZvkq, .common_blocks = true,
+                               .norm_eps = 1e-5f}},
     Architecture{.hf_model_type = "minimax", .router_normalizes = In::kBoth,
                  .recurrent = {.rule = RecurrentRule::kLightning, .gate = OutputGate::kNormThenSigmoid,
                                .fused = FusedInputs::kHeads, .norm_eps = 1e-6f}},

@@ -30,12 +30,14 @@ Status unsupported(const Hyperparameters& file, std::string_view kind) {
                                        "mamba, conv, mlp, moe)"};
 }
 
-Result<LayerKind> kind_of(const Hyperparameters& file, std::string_view name, bool one_block) {
-  const LayerBlocks mixer = one_block ? LayerBlocks::kMixer : LayerBlocks::kAll;
+Result<LayerKind> kind_of(const Hyperparameters& file, std::string_view name, const RecurrentFamily& family) {
+  const LayerBlocks mixer = family.one_block ? LayerBlocks::kMixer : LayerBlocks::kAll;
   if (name == "attention" || name == "full_attention" || name == "*") return LayerKind{true, false, mixer};
   for (const std::string_view known : {"mamba", "linear_attention", "conv", "recurrent", "M"}) {
     if (name == known) return LayerKind{false, true, mixer};
   }
+  if (family.common_blocks && name == "hybrid") return LayerKind{true, true, LayerBlocks::kAll};
+  const bool one_block = family.one_block;
   if (one_block && (name == "mlp" || name == "-")) return LayerKind{false, false, LayerBlocks::kMlp};
   if (one_block && (name == "moe" || name == "E")) return LayerKind{false, false, LayerBlocks::kExperts};
   return unsupported(file, name);
@@ -72,7 +74,8 @@ Result<std::vector<LayerKind>> attention_by_interval(const Hyperparameters& file
   return attention_every(interval, interval - 1, n);
 }
 
-Result<std::vector<LayerKind>> kinds_of_letters(const Hyperparameters& file, const Key& key, bool one_block, size_t n) {
+Result<std::vector<LayerKind>> kinds_of_letters(const Hyperparameters& file, const Key& key, const RecurrentFamily& family,
+                                                size_t n) {
   TRY_ASSIGN(const std::optional<std::string> text, file.text(key));
   const std::string letters = text.value_or(std::string());
   if (letters.size() != n) {
@@ -80,7 +83,7 @@ Result<std::vector<LayerKind>> kinds_of_letters(const Hyperparameters& file, con
   }
   std::vector<LayerKind> kinds(n);
   for (size_t l = 0; l < n; ++l) {
-    TRY_ASSIGN(kinds[l], kind_of(file, std::string_view(letters).substr(l, 1), one_block));
+    TRY_ASSIGN(kinds[l], kind_of(file, std::string_view(letters).substr(l, 1), family));
   }
   return kinds;
 }
@@ -93,12 +96,12 @@ Result<std::vector<LayerKind>> hf_kinds(const Hyperparameters& file, const Recur
   constexpr Key kFlags{"kinds of layers", "", "attn_type_list"};
   constexpr Key kPeriod{"period of layers with attention", "", "attn_layer_period"};
   constexpr Key kOffset{"first layer with attention", "", "attn_layer_offset"};
-  if (file.has(kLetters)) return kinds_of_letters(file, kLetters, family.one_block, n);
+  if (file.has(kLetters)) return kinds_of_letters(file, kLetters, family, n);
   if (file.has(kTypes)) {
     TRY_ASSIGN(const auto types, file.texts(kTypes, n));
     std::vector<LayerKind> kinds(n);
     for (size_t l = 0; l < n; ++l) {
-      TRY_ASSIGN(kinds[l], kind_of(file, (*types)[l], family.one_block));
+      TRY_ASSIGN(kinds[l], kind_of(file, (*types)[l], family));
     }
     return kinds;
   }
@@ -329,6 +332,34 @@ Status read_normed_residual(const Hyperparameters& file, const char* block, Resi
   return read_factor(file, beta.c_str(), residual.factor);
 }
 
+// Which block each layer uses that has one in front of its mixer.
+Status read_common_blocks(const Hyperparameters& file, ModelConfig& config) {
+  constexpr Key kBlocks{"blocks in common", "", "num_mem_blocks"};
+  constexpr Key kRank{"rank of adapters", "", "adapter_rank"};
+  constexpr Key kOfAttention{"adapters of attention", "", "use_shared_attention_adapter"};
+  CommonBlocks& common = config.common;
+  TRY_ASSIGN(common.n_blocks, file.integer(kBlocks, 1, kMaxLayers, size_t{1}));
+  TRY_ASSIGN(common.adapter_rank, file.integer(kRank, 1, kMaxWidth, size_t{128}));
+  TRY_ASSIGN(const bool of_attention, file.flag(kOfAttention, false));
+  if (of_attention) {
+    return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(kOfAttention) +
+                                         " is not supported in a model of " + config.architecture};
+  }
+  common.ffn_dim = config.layers.front().ffn_dim;
+  std::vector<size_t> first(common.n_blocks, kNoLayer);
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    LayerConfig& layer = config.layers[l];
+    layer.ffn_dim = 0;
+    if (!layer.attends) continue;
+    size_t& of_block = first[common.n_uses % common.n_blocks];
+    if (of_block == kNoLayer) of_block = l;
+    layer.common_layer = of_block;
+    layer.adapter = common.n_uses++;
+  }
+  if (common.n_uses == 0) common = {};
+  return {};
+}
+
 }  // namespace
 
 Status read_layer_kinds(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
@@ -347,7 +378,7 @@ Status read_layer_kinds(const Hyperparameters& file, const Architecture& row, Mo
     if (kinds[l].recurs) layer.state_layer = n_states++;
     if (family.alone || layer.blocks == LayerBlocks::kMixer) layer.ffn_dim = 0;
   }
-  return {};
+  return family.common_blocks ? read_common_blocks(file, config) : Status();
 }
 
 Status read_recurrent(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {

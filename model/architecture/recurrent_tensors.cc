@@ -79,11 +79,40 @@ Presence norm(const Config& c, size_t l) {
   return only_if(recurs(c, l) && m.has_heads() && m.gate != OutputGate::kNoNorm);
 }
 
+size_t two_dims(const Config& c, size_t) { return 2 * c.dim; }
+size_t common_ffn(const Config& c, size_t) { return c.common.ffn_dim; }
+size_t two_common_ffns(const Config& c, size_t) { return 2 * c.common.ffn_dim; }
+size_t adapter_rank(const Config& c, size_t) { return c.common.adapter_rank; }
+bool has_block(const Config& c, size_t l) { return c.layers[l].common_layer == l; }
+Presence block(const Config& c, size_t l) { return only_if(has_block(c, l)); }
+Presence block_may(const Config& c, size_t l) { return only_if(has_block(c, l), Presence::kMay); }
+Presence uses_block(const Config& c, size_t l) { return only_if(c.layers[l].common_layer != kNoLayer); }
+
 using Weights = RecurrentWeights;
+using Common = CommonBlockWeights;
 constexpr auto kAsIs = FixUp::kNone;
 constexpr auto kNoInput = InputOf::kNone, kH = InputOf::kH, kLow = InputOf::kRecurrentLow, kMixed = InputOf::kMixed;
 
 constexpr std::array kTable = {
+    TensorRow{kCommonNorm, "", "@layers.#.shared_transformer.input_layernorm.weight", two_dims, nullptr,
+              &Common::norm, block},
+    TensorRow{kCommonFfnNorm, "", "@layers.#.shared_transformer.pre_ff_layernorm.weight", dim, nullptr,
+              &Common::ffn_norm, block},
+    TensorRow{kCommonGateUp, "", "@layers.#.shared_transformer.feed_forward.gate_up_proj.weight", two_common_ffns,
+              dim, {}, block_may},
+    TensorRow{kCommonGate, "", "", common_ffn, dim, &Common::w_gate, block, kH, kAsIs, kCommonGateUp},
+    TensorRow{kCommonUp, "", "", common_ffn, dim, &Common::w_up, block, kH, kAsIs, kCommonGateUp},
+    TensorRow{kCommonDown, "", "@layers.#.shared_transformer.feed_forward.down_proj.weight", dim, common_ffn,
+              &Common::w_down, block, InputOf::kGated},
+    TensorRow{kCommonOut, "", "@layers.#.linear.weight", dim, dim, &Common::out, uses_block, kH},
+    TensorRow{kAdapterLow, "", "@layers.#.shared_transformer.feed_forward.gate_up_proj_adapter_list.%.0.weight",
+              adapter_rank, dim, &AdapterWeights::low, block, kH, kAsIs, kAdapterLow, Copies::kAdapters},
+    TensorRow{kAdapterGateUp, "", "@layers.#.shared_transformer.feed_forward.gate_up_proj_adapter_list.%.1.weight",
+              two_common_ffns, adapter_rank, {}, block_may, kNoInput, kAsIs, kAdapterGateUp, Copies::kAdapters},
+    TensorRow{kAdapterGate, "", "", common_ffn, adapter_rank, &AdapterWeights::gate, block, kLow, kAsIs,
+              kAdapterGateUp, Copies::kAdapters},
+    TensorRow{kAdapterUp, "", "", common_ffn, adapter_rank, &AdapterWeights::up, block, kLow, kAsIs, kAdapterGateUp,
+              Copies::kAdapters},
     TensorRow{kMixIn, "blk.#.ssm_in.weight|blk.#.attn_qkv.weight|blk.#.shortconv.in_proj.weight",
               "@layers.#.mamba.in_proj.weight|@layers.#.mixer.in_proj.weight|@layers.#.linear_attn.in_proj_qkv.weight|"
               "@layers.#.linear_attn.in_proj_qkvz.weight|@layers.#.conv.in_proj.weight|"

@@ -37,7 +37,8 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
   if (!may_be_absent && config.dim % config.n_heads != 0) {
     return file.bad(keys::kNHeads, std::to_string(config.n_heads), "a divisor of dim, " + std::to_string(config.dim));
   }
-  TRY_ASSIGN(const size_t usual, file.integer(keys::kHeadDim, 1, kMaxHeadDim, config.dim / config.n_heads));
+  const size_t read_dim = config.common.used() ? 2 * config.dim : config.dim;
+  TRY_ASSIGN(const size_t usual, file.integer(keys::kHeadDim, 1, kMaxHeadDim, read_dim / config.n_heads));
   TRY_ASSIGN(const size_t other, file.integer(keys::kOtherHeadDim, 1, kMaxHeadDim, usual));
   TRY_ASSIGN(const size_t value, file.integer(keys::kValueDim, 1, kMaxHeadDim, usual));
   TRY_ASSIGN(const size_t other_value, file.integer(keys::kOtherValueDim, 1, kMaxHeadDim, other));

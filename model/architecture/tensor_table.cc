@@ -16,6 +16,7 @@ using Config = ModelConfig;
 size_t vocab_size(const Config& c, size_t) { return c.vocab_size; }
 size_t context(const Config& c, size_t) { return c.trained_context; }
 size_t dim(const Config& c, size_t) { return c.dim; }
+size_t attention_input(const Config& c, size_t) { return c.common.used() ? 2 * c.dim : c.dim; }
 size_t ffn_dim(const Config& c, size_t l) { return c.layers[l].ffn_dim; }
 size_t n_experts(const Config& c, size_t) { return c.moe.router.n_experts; }
 size_t expert_dim(const Config& c, size_t) { return c.moe.ffn_dim; }
@@ -50,8 +51,12 @@ constexpr Presence only_if(bool model_has_it, Presence then = Presence::kMust) {
 }
 
 Presence must(const Config&, size_t) { return Presence::kMust; }
-bool attends(const Config& c, size_t l) { return c.layers[l].attends; }
-bool mixes(const Config& c, size_t l) { return attends(c, l) || c.layers[l].state_layer != kNoState; }
+// Layers that use the block of another have none of its weights.
+bool attends(const Config& c, size_t l) {
+  const LayerConfig& of = c.layers[l];
+  return of.attends && (of.common_layer == kNoLayer || of.common_layer == l);
+}
+bool mixes(const Config& c, size_t l) { return c.layers[l].attends || c.layers[l].state_layer != kNoState; }
 Presence of_attention(const Config& c, size_t l) { return only_if(attends(c, l)); }
 Presence of_attention_may(const Config& c, size_t l) { return only_if(attends(c, l), Presence::kMay); }
 Presence before(const Config& c, size_t l) { return only_if(mixes(c, l) && c.norms_of(l) != NormPlaces::kAfter); }
@@ -146,11 +151,12 @@ constexpr std::array kTable = {
     TensorRow{kWqkv, "blk.#.attn_qkv.weight", "@layers.#.self_attn.qkv_proj.weight", qkv_dim, dim, {},
               of_attention_may},
     TensorRow{kWqGate, "blk.#.attn_q.weight", "@layers.#.self_attn.q_proj.weight", two_q_dims, dim, {}, fused_gate},
-    TensorRow{kWq, "blk.#.attn_q.weight", "@layers.#.self_attn.q_proj.weight", q_dim, dim, &Layer::wq, wq,
+    TensorRow{kWq, "blk.#.attn_q.weight", "@layers.#.self_attn.q_proj.weight", q_dim, attention_input,
+              &Layer::wq, wq,
               kH, kRotated, kWqkv},
-    TensorRow{kWk, "blk.#.attn_k.weight", "@layers.#.self_attn.k_proj.weight", kv_dim, dim, &Layer::wk,
+    TensorRow{kWk, "blk.#.attn_k.weight", "@layers.#.self_attn.k_proj.weight", kv_dim, attention_input, &Layer::wk,
               plain_k, kH, kRotated, kWqkv},
-    TensorRow{kWv, "blk.#.attn_v.weight", "@layers.#.self_attn.v_proj.weight", kv_dim, dim, &Layer::wv,
+    TensorRow{kWv, "blk.#.attn_v.weight", "@layers.#.self_attn.v_proj.weight", kv_dim, attention_input, &Layer::wv,
               plain_v, kH, kAsIs, kWqkv},
     TensorRow{kBqkv, "blk.#.attn_qkv.bias", "@layers.#.self_attn.qkv_proj.bias", qkv_dim, nullptr, {},
               of_attention_may},
@@ -312,6 +318,7 @@ size_t n_copies(const TensorRow& row, const ModelConfig& config, size_t layer) {
   switch (row.copies) {
     case Copies::kOne: return 1;
     case Copies::kExperts: return config.layers[layer].has_experts ? config.moe.router.n_experts : 0;
+    case Copies::kAdapters: return config.layers[layer].common_layer == layer ? config.common.n_uses : 0;
     case Copies::kStreams: return config.altup.used() ? config.altup.n_streams - 1 : 0;
   }
   return 0;

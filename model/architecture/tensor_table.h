@@ -39,6 +39,8 @@ enum class TensorRole : uint8_t {
   kSharedGateUp, kSharedGate, kSharedUp, kSharedDown,
   kExpertGateUp, kExpertGate, kExpertUp, kExpertDown,                            // per expert
   kBExpertGateUp, kBExpertGate, kBExpertUp, kBExpertDown,
+  kCommonNorm, kCommonFfnNorm, kCommonGateUp, kCommonGate, kCommonUp, kCommonDown, kCommonOut,
+  kAdapterLow, kAdapterGateUp, kAdapterGate, kAdapterUp,                         // per use of a block in common
   kMixIn, kMixNumbers, kMixQ, kMixK, kMixV, kMixZ, kMixZOfLow, kMixRate, kMixStepIn, kMixDecay, kMixDecayOfLow,
   kMixDecayLow, kMixGateLow, kMixScan, kMixStep, kMixOut,                        // per recurrent layer
   kMixConv, kMixConvQ, kMixConvK, kMixConvV, kMixConvBias, kMixConvQBias, kMixConvKBias, kMixConvVBias,
@@ -72,7 +74,7 @@ enum class FixUp : uint8_t {
 enum class Presence : uint8_t { kNo, kMay, kMust };
 
 // How many tensors of a kind a model, or a layer, has.
-enum class Copies : uint8_t { kOne, kExperts, kStreams };
+enum class Copies : uint8_t { kOne, kExperts, kStreams, kAdapters };
 
 struct TensorRow {
   using Dimension = size_t (*)(const ModelConfig&, size_t layer);
@@ -84,7 +86,9 @@ struct TensorRow {
                              PackedMatrix LatentWeights::*, WeightVector LatentWeights::*,
                              PackedMatrix StreamWeights::*, WeightVector AltUpWeights::*,
                              PackedMatrix LayerInputWeights::*, WeightVector LayerInputWeights::*,
-                             PackedMatrix RecurrentWeights::*, WeightVector RecurrentWeights::*>;
+                             PackedMatrix RecurrentWeights::*, WeightVector RecurrentWeights::*,
+                             PackedMatrix CommonBlockWeights::*, WeightVector CommonBlockWeights::*,
+                             PackedMatrix AdapterWeights::*>;
   TensorRole role;
   const char* gguf;
   const char* hf;
@@ -98,7 +102,7 @@ struct TensorRow {
   Copies copies = Copies::kOne;   // an Expert's that is one is the shared one's
 
   bool per_layer() const {
-    return role >= TensorRole::kMixIn || std::string_view(gguf).find('#') != std::string_view::npos;
+    return role >= TensorRole::kCommonNorm || std::string_view(gguf).find('#') != std::string_view::npos;
   }
   bool is_matrix() const { return cols != nullptr; }
   bool is_rotated() const { return fix == FixUp::kRotated || fix == FixUp::kRotatedNorm; }

@@ -67,10 +67,15 @@ RowBuffers Activations::lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&&
   if (rank != 0) b.laurel = linear_input(n, rows(n, rank), rank, quantized.laurel);
   if (input_dim != 0) b.layer_gated = linear_input(n, rows(n, input_dim), input_dim, quantized.layer_gated);
   if (const RecurrentMixer& mixer = config.recurrent; mixer.used()) {
-    const size_t low = std::max(mixer.low_rank, mixer.step_rank), width = mixer.v_width();
+    const size_t low = std::max({mixer.low_rank, mixer.step_rank, config.common.adapter_rank});
+    const size_t width = mixer.v_width();
     b.mixed = linear_input(n, rows(n, width), width, quantized.mixed);
     if (low != 0) b.recurrent_low = linear_input(n, rows(n, low), low, quantized.recurrent_low);
     if (mixer.scans()) b.scan_numbers = rows(n, 2 * RecurrentMixer::padded(mixer.key_dim));
+  }
+  if (config.common.used()) {
+    b.wide = linear_input(n, rows(n, 2 * config.dim), 2 * config.dim, quantized.h);
+    b.embedded = rows(n, config.dim);
   }
   if (config.has_experts_beside_mlp()) {
     b.router_h = linear_input(n, rows(n, config.dim), config.dim, quantized.h);
@@ -125,6 +130,11 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   a.block_out = rows(max_chunk, config.dim);
   lay_out_beside(a, rows, config, max_chunk, n_threads);
   if (config.recurrent.used()) lay_out_recurrent(a.recurrent, rows, config.recurrent, max_chunk, n_threads);
+  if (config.common.used()) {
+    a.recurrent.low = rows(max_chunk, config.common.adapter_rank);
+    a.adapted_gate = rows(max_chunk, ffn_dim);
+    a.adapted_up = rows(max_chunk, ffn_dim);
+  }
   const bool plain_norms = config.value_norm || config.qk_norm == QkNorm::kUnweighted;
   if (plain_norms) a.ones = rows(1, config.widest(&ModelConfig::head_dim_of)).data;
   const auto row_buffers = [&](size_t n) {
@@ -143,7 +153,7 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   const size_t widest = std::max({config.dim, q_dim, ffn_dim, config.laurel_rank, config.layer_inputs.dim,
                                   config.moe.ffn_dim, config.moe.shared_ffn_dim, config.latent.q_rank,
                                   config.latent.kv_rank, config.recurrent.v_width(), config.recurrent.low_rank,
-                                  config.recurrent.step_rank});
+                                  config.recurrent.step_rank, config.common.used() ? 2 * config.dim : 0});
   a.linear_scratch_stride = round_up(linear_scratch_bytes(widest), kCacheLine);
   a.linear_scratch = allocate(a.linear_scratch_stride * static_cast<size_t>(n_threads));
 }

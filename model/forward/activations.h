@@ -50,6 +50,8 @@ struct RowBuffers {
   LinearInput mixed;      // [T, v_width]       the input of RecurrentWeights::w_out; of Mamba-1 of w_scan before
   LinearInput recurrent_low;  // [T, rank]      of the second of two matrices
   Rows scan_numbers;      // [T, 2 N]           B and C of Mamba-1
+  LinearInput wide;       // [T, 2 D]           norm(x | e) of models whose layers have blocks in common,
+  Rows embedded;          // [T, D]             and e
 };
 
 // What latent attention computes before it expands keys and values.
@@ -80,6 +82,7 @@ class Activations {
   Rows attn_gate;         // [T, H d]    of models that have one
   RecurrentBuffers recurrent;  // of models with recurrent layers
   Rows gate, up;          // [T, F]
+  Rows adapted_gate, adapted_up;  // [T, F] what adapters add to them
   LinearInput gated;      // [T, F]      silu(gate) * up, the input of w_down
   MoeBuffers moe;         // of models with experts
   Rows block_out;         // [T, D]      what wo and w_down add to x

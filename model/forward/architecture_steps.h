@@ -10,6 +10,9 @@ void project_latent(PassPart& p, size_t layer);
 // The input of wo has heads as wide as values are.
 void drop_padding(const PassPart& p);
 
+// common_block.cc: h = norm(x + what a block gives that layers have in common).
+void common_block(PassPart& p, size_t layer);
+
 // altup.cc: several streams in place of one x. Before the first layer, before and after each one, behind the last.
 void spread_streams(PassPart& p);
 void predict_streams(PassPart& p, size_t layer);

@@ -8,6 +8,8 @@
 // factor of 1, and costs nothing. What only some have is in architecture_steps.h.
 #include "model/forward/forward_pass.h"
 
+#include <algorithm>
+
 #include "kernels/linear/pack.h"
 #include "model/forward/architecture_steps.h"
 #include "model/forward/attention_shape.h"
@@ -65,6 +67,9 @@ void embed(PassPart& p) {
       rope_angles(m.ropes[r], p.pass.positions[i], p.buffers.cos_sin[r].row(i));
     }
   }
+  for (size_t i = p.rows.begin; i < p.rows.end && m.config.common.used(); ++i) {
+    std::copy_n(p.buffers.x.row(i), m.config.dim, p.buffers.embedded.row(i));
+  }
   if (m.config.layer_inputs.used()) make_layer_inputs(p);
   if (m.config.altup.used()) spread_streams(p);                          // n streams of x
 }
@@ -74,6 +79,10 @@ void mix_tokens(PassPart& p, size_t layer) {
   const LayerConfig& of_layer = p.model.config.layers[layer];
   const LayerWeights& w = p.model.weights.layers[layer];
   const bool recurs = of_layer.state_layer != kNoState;
+  if (of_layer.common_layer != kNoLayer) {
+    common_block(p, layer);
+    return recurrent_block(p, layer);
+  }
   if (of_layer.attends || recurs) {
     norm(p, w.attn_norm, w.attn_norm_bias);                              // h = norm(x) [T, D]
     p.barrier_if_shared();
@@ -92,6 +101,18 @@ void attention_block(PassPart& p, size_t layer) {
   project(p, layer);                                                     // q, and k and v in the cache
   if (m.config.laurel_rank != 0) project_laurel(p, layer);
   p.worker.barrier();
+  attend(p, layer, w);
+  // A parallel MLP reads x as attention did: its norm, if it has one of its own, comes before the sum.
+  if (m.config.parallel && !w.ffn_norm.empty()) norm(p, w.ffn_norm, w.ffn_norm_bias);
+  add_residual(p, a.block_out, w.bo, w.attn_post_norm, m.config.attention_residual);  // x += Wo attended [T, D]
+  if (m.config.laurel_rank != 0) add_laurel(p, layer);                   // x = (x + h + laurel(h)) / sqrt 2
+}
+
+}  // namespace
+
+void attend(PassPart& p, size_t layer, const LayerWeights& w) {
+  const PassModel& m = p.model;
+  const Activations& a = m.acts;
   AttentionShape shape = attention_shape(m.config, layer);
   if (!w.sinks.empty()) shape.sinks = w.sinks.data();
   const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // its own, or an earlier layer's
@@ -105,11 +126,9 @@ void attention_block(PassPart& p, size_t layer) {
   p.barrier_if_shared();
   linear(p, w.wo, attended, a.block_out);
   p.worker.barrier();
-  // A parallel MLP reads x as attention did: its norm, if it has one of its own, comes before the sum.
-  if (m.config.parallel && !w.ffn_norm.empty()) norm(p, w.ffn_norm, w.ffn_norm_bias);
-  add_residual(p, a.block_out, w.bo, w.attn_post_norm, m.config.attention_residual);  // x += Wo attended [T, D]
-  if (m.config.laurel_rank != 0) add_laurel(p, layer);                   // x = (x + h + laurel(h)) / sqrt 2
 }
+
+namespace {
 
 // The queries, keys and values of a layer from h.
 void project(PassPart& p, size_t layer) {

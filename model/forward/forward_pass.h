@@ -9,4 +9,7 @@ namespace ibid::forward {
 // with the embeddings, the last end with the logits.
 void run_layers(const Worker& worker, Pass& pass, Range layers);
 
+// block_out = Wo attend(q, k, v) of a layer, by these weights; q, k and v are complete.
+void attend(PassPart& p, size_t layer, const LayerWeights& w);
+
 }  // namespace ibid::forward

@@ -209,6 +209,11 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
                                  size_t layer, size_t copy) {
   const Presence presence = row.presence(config, layer);
   if (presence == Presence::kNo) return TensorSource();
+  // The adapters of other blocks.
+  const bool is_adapter = row.copies == Copies::kAdapters;
+  if (is_adapter && copy % config.common.n_blocks != config.layers[layer].adapter % config.common.n_blocks) {
+    return TensorSource();
+  }
   TensorSource source;
   source.n_rows = row.rows(config, layer);
   source.n_cols = row.is_matrix() ? row.cols(config, layer) : 1;

@@ -36,6 +36,14 @@ RecurrentWeights& owner(T RecurrentWeights::*, const TensorRow&, size_t layer, s
   return all.layers[layer].recurrent;
 }
 template <typename T>
+CommonBlockWeights& owner(T CommonBlockWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
+  return all.layers[layer].common;
+}
+template <typename T>
+AdapterWeights& owner(T AdapterWeights::*, const TensorRow&, size_t layer, size_t copy, TransformerWeights& all) {
+  return all.layers[layer].common.adapters[copy];
+}
+template <typename T>
 AltUpWeights& owner(T AltUpWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
   return all.layers[layer].altup;
 }
@@ -220,6 +228,7 @@ Result<TransformerWeights> TransformerWeights::load(const ModelFile& file, const
 
   weights.layers.resize(config.n_layers);
   for (size_t l = 0; l < config.n_layers; ++l) {
+    if (config.layers[l].common_layer == l) weights.layers[l].common.adapters.resize(config.common.n_uses);
     if (config.layers[l].has_experts) weights.layers[l].moe.experts.resize(config.moe.router.n_experts);
   }
   if (config.altup.used()) weights.streams.resize(config.altup.n_streams - 1);

@@ -35,6 +35,7 @@ struct LayerWeights {
   PackedMatrix w_attn_gate;                // [H d, D]
   LatentWeights latent;                    // beside or in place of wq, wk and wv
   RecurrentWeights recurrent;              // beside attention or in place of it
+  CommonBlockWeights common;               // of layers that use a block in common, or have its weights
   PackedMatrix laurel_left, laurel_right;  // [R, D], [D, R]
   WeightVector laurel_norm;                // [D]
   WeightVector attn_post_norm;             // [D]

@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, FamilyBits,
                                          "ernie4_5_moe", "glm4_moe", "glm4_moe_lite", "deepseek_v3", "gpt_oss", "gpt_oss_mxfp4",
                                          "afmoe", "lfm2", "lfm2_moe", "granitemoehybrid_mamba", "nemotron_h", "bamba",
                                          "falcon_h1", "falcon_h1_norm", "mamba2", "jamba", "qwen3_5_text",
-                                         "qwen3_5_moe_text", "qwen3_next", "olmo_hybrid", "kimi_linear", "minimax"),
+                                         "qwen3_5_moe_text", "qwen3_next", "olmo_hybrid", "kimi_linear", "minimax", "zamba2"),
                          [](const auto& test) { return std::string(test.param); });
 
 // Experts of quantised weights, from GGUF.

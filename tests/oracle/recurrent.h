@@ -9,4 +9,7 @@ namespace ibid::oracle {
 
 Matrix recurrent(const Model& model, size_t layer, const Matrix& h);
 
+// What a block in common adds to the input of a layer's norm.  embedded: the tokens' embeddings
+Matrix common_block(const Model& model, size_t layer, const Matrix& x, const Matrix& embedded);
+
 }  // namespace ibid::oracle

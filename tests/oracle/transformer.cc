@@ -93,13 +93,21 @@ Matrix run_layer(const Model& model, size_t layer, const Matrix& x, std::vector<
   return after_block(y, read, c.mlp_residual, given);
 }
 
+// Zamba2 2024: what a block in common gives is read by the mixer, and not added to x.
+Matrix run_layer_with_block(const Model& model, size_t layer, const Matrix& x, const Matrix& embedded) {
+  const Matrix read = x + common_block(model, layer, x, embedded);
+  return x + recurrent(model, layer, norm_before(model, layer, kAttnNorm, kAttnNormBias, read));
+}
+
 // All layers, each with what the token gives it.
 Matrix run_layers(const Model& model, TokenSpan tokens, Matrix x) {
   const ModelConfig& c = model.config;
   std::vector<KeysAndValues> cache(c.n_layers);
   const std::vector<Matrix> inputs = c.layer_inputs.used() ? layer_inputs(model, tokens, x) : std::vector<Matrix>();
+  const Matrix embedded = x;
   for (size_t l = 0; l < c.n_layers; ++l) {
-    x = run_layer(model, l, x, cache);
+    const bool has_block = c.layers[l].common_layer != kNoLayer;
+    x = has_block ? run_layer_with_block(model, l, x, embedded) : run_layer(model, l, x, cache);
     if (!inputs.empty()) x += from_layer_input(model, l, x, inputs[l]);
     if (!c.scaled_layers) continue;
     const Vector scale = model.weights.vector(kOutScale, l);
