@@ -13,14 +13,12 @@
 
 namespace ibid {
 
-inline constexpr size_t kNoLayer = static_cast<size_t>(-1);
-
 struct TensorUse {
   std::string name;
   TensorView tensor;
   std::string_view tensor_class;  // "attention"; kUnused for what the model does not read
   std::string_view role;          // the table's own name, the same in every layer; empty where it is not known
-  size_t layer = kNoLayer;
+  size_t layer = kNoLayer;        // model/architecture/config.h
 };
 
 inline constexpr std::string_view kUnusedClass = "not used";

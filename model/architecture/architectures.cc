@@ -9,6 +9,7 @@
 #include "model/architecture/hyperparameters.h"
 #include "model/architecture/keys.h"
 #include "model/architecture/latent_rules.h"
+#include "model/architecture/layer_kinds.h"
 #include "model/architecture/layer_rules.h"
 #include "model/architecture/moe_rules.h"
 #include "model/architecture/recurrent_families.h"

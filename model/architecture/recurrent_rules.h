@@ -1,15 +1,10 @@
-// Reads from a file's metadata which layers are recurrent, and what these are. Parts of read_config().
+// Reads from a file's metadata what the recurrent layers of a model are. A part of read_config().
 #pragma once
 
 #include "model/architecture/architecture.h"
 #include "model/architecture/hyperparameters.h"
 
 namespace ibid {
-
-// Which layers attend, recur, do both, or neither, in every form that files have: a list of kinds, letters, indices,
-// periods; in GGUF heads of keys and values by layer, or a period. A family without recurrent layers: all attend.
-// REQUIRES: config.layers have their number. Errors: those of Hyperparameters; kUnsupported (a kind of layer, named).
-Status read_layer_kinds(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
 // Heads, widths, ranks and factors of the recurrent layers. REQUIRES: the heads of attention and norm_eps are read.
 // Errors: likewise.

@@ -18,6 +18,12 @@ template <typename MakeRows>
 void Activations::lay_out_beside(Activations& a, MakeRows&& rows, const ModelConfig& config, size_t max_chunk,
                                  int n_threads) {
   size_t scratch = 0;  // of a worker
+  if (config.recurrent.used()) lay_out_recurrent(a.recurrent, rows, config.recurrent, max_chunk, n_threads);
+  if (config.common.used()) {
+    a.recurrent.low = rows(max_chunk, config.common.adapter_rank);
+    a.adapted_gate = rows(max_chunk, config.common.ffn_dim);
+    a.adapted_up = rows(max_chunk, config.common.ffn_dim);
+  }
   if (config.laurel_rank != 0) {
     a.laurel_low = rows(max_chunk, config.laurel_rank);
     a.laurel = rows(max_chunk, config.dim);
@@ -129,12 +135,6 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   }
   a.block_out = rows(max_chunk, config.dim);
   lay_out_beside(a, rows, config, max_chunk, n_threads);
-  if (config.recurrent.used()) lay_out_recurrent(a.recurrent, rows, config.recurrent, max_chunk, n_threads);
-  if (config.common.used()) {
-    a.recurrent.low = rows(max_chunk, config.common.adapter_rank);
-    a.adapted_gate = rows(max_chunk, ffn_dim);
-    a.adapted_up = rows(max_chunk, ffn_dim);
-  }
   const bool plain_norms = config.value_norm || config.qk_norm == QkNorm::kUnweighted;
   if (plain_norms) a.ones = rows(1, config.widest(&ModelConfig::head_dim_of)).data;
   const auto row_buffers = [&](size_t n) {

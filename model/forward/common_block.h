@@ -1,5 +1,5 @@
-// CommonBlocks: attention and an MLP that several layers of a model have in common, as data. Such a layer has a block in
-// front of its recurrent mixer, which reads x beside the token's embedding and adds to what the mixer reads alone:
+// CommonBlocks: attention and an MLP that several layers of a model have in common, as data. Such a layer has a block
+// in front of its recurrent mixer, which reads x beside the token's embedding and adds to what the mixer reads alone:
 //
 //   a = W_o attend(norm(x | e))       m = W_down (f((W_gate + A_gate B) norm(a)) * (W_up + A_up B) norm(a))
 //   h = norm(x + W_out m)             x += mixer(h)

@@ -193,6 +193,16 @@ TensorRole fused_role(const ModelConfig& config, const TensorRow& row) {
   return row.role == kWq && config.gate_beside_query ? kWqGate : row.part_of;
 }
 
+// Whether an adapter is of the block whose weights a layer has.
+bool is_of_block(const ModelConfig& config, size_t layer, size_t adapter) {
+  return adapter % config.common.n_blocks == config.layers[layer].adapter % config.common.n_blocks;
+}
+
+// A norm's weight that has a row for each part of what it norms.
+bool is_by_part(const ModelConfig& config, const TensorRow& row, const TensorView& tensor) {
+  return row.role == kMixNorm && !config.recurrent.norm_is_shared && tensor.shape.rank == 2;
+}
+
 // Whether the file may have a tensor of its own for this role: others are parts of a fused one, and what has their name
 // is another's (the values of attention beside a recurrent mixer).
 bool may_stand_alone(const ModelConfig& config, const TensorRow& row) {
@@ -209,11 +219,7 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
                                  size_t layer, size_t copy) {
   const Presence presence = row.presence(config, layer);
   if (presence == Presence::kNo) return TensorSource();
-  // The adapters of other blocks.
-  const bool is_adapter = row.copies == Copies::kAdapters;
-  if (is_adapter && copy % config.common.n_blocks != config.layers[layer].adapter % config.common.n_blocks) {
-    return TensorSource();
-  }
+  if (row.copies == Copies::kAdapters && !is_of_block(config, layer, copy)) return TensorSource();
   TensorSource source;
   source.n_rows = row.rows(config, layer);
   source.n_cols = row.is_matrix() ? row.cols(config, layer) : 1;
@@ -254,11 +260,10 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
   // One weight for each head may be a row for each.
   const bool by_head = config.qk_norm == QkNorm::kEachHead && (row.role == kQNorm || row.role == kKNorm);
   const size_t head_dim = config.layers[layer].head_dim;
-  const RecurrentMixer& mixer = config.recurrent;
-  const bool by_part = row.role == kMixNorm && !mixer.norm_is_shared && found.tensor->shape.rank == 2;
-  if (by_part) {
-    TRY(check(file, found, Shape{{mixer.norm_parts, source.n_rows / mixer.norm_parts}, 2}));
-  } else TRY(check(file, found, by_head ? Shape{{source.n_rows / head_dim, head_dim}, 2} : wanted));
+  const size_t n_parts = config.recurrent.norm_parts;
+  const Shape by_part{{n_parts, source.n_rows / n_parts}, 2};
+  const Shape usual = by_head ? Shape{{source.n_rows / head_dim, head_dim}, 2} : wanted;
+  TRY(check(file, found, is_by_part(config, row, *found.tensor) ? by_part : usual));
   if (source.transposed && (!is_float || found.tensor->source != nullptr)) {
     return Status(ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " is [in, out] and of type " +
                                                std::string(dtype_name(found.tensor->dtype)) +
