@@ -43,9 +43,15 @@ void ModelArguments::add_running(CLI::App& command) {
       ->type_name("N")
       ->check(whole_number(1, kMaxContext))
       ->group(kRunningGroup);
+  std::vector<std::string> kv_words;
+  std::string kv_names;
+  for (const KvType& type : kKvTypes) {
+    kv_words.emplace_back(type.name);
+    kv_names += (kv_names.empty() ? "" : "|") + kv_words.back();
+  }
   command.add_option("--kv", kv, "how keys and values are stored")
-      ->type_name("f32|f16|int8")
-      ->check(one_of({"f32", "f16", "int8"}))
+      ->type_name(kv_names)
+      ->check(one_of(kv_words))
       ->capture_default_str()
       ->group(kRunningGroup);
   command.add_option("--numerics", numerics, "how numbers are computed")
@@ -59,7 +65,7 @@ ModelOptions ModelArguments::options() const {
   ModelOptions options;
   options.n_threads = n_threads;
   options.max_seq_len = context;
-  options.kv_dtype = kv == "f32" ? KvDType::kF32 : kv == "f16" ? KvDType::kF16 : KvDType::kInt8;
+  options.kv_dtype = kv_type_named(kv);
   options.numerics = numerics == "reference" ? Numerics::kReference
                      : numerics == "fast"    ? Numerics::kFast
                                              : Numerics::kExact;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "apps/kv_types.h"
 #include "base/result.h"
 #include "model/model_options.h"
 #include "weights/model_file.h"
@@ -13,7 +14,7 @@ namespace ibid {
 
 struct ModelArguments {
   std::string model;                 // a path, a pulled model's name, or empty for the default model
-  std::string kv = "f16";
+  std::string kv = kv_type_name(ModelOptions{}.kv_dtype);
   std::string numerics = "exact";
   int n_threads = 0;
   size_t context = 0;

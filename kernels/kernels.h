@@ -21,6 +21,7 @@
 #include "base/parallel.h"
 #include "ibid/numerics.h"
 #include "kernels/activation.h"
+#include "kernels/attention/kv_head_block.h"
 #include "kernels/linear/panel.h"
 #include "kernels/linear/quantized_rows.h"
 #include "kernels/recurrent/recurrent.h"
@@ -42,30 +43,6 @@ inline constexpr float kHugeRow = 0x1p-96f;
 // NaN counts, and stays what it is: two infinite sums of a row can cancel to it.
 [[gnu::always_inline]] constexpr bool exceeds_float(float mean) { return !(mean <= 0x1.fffffep127f); }
 
-// Keys and values of one KV head over one page of 64 positions, as attention reads them.
-//   F32, F16: K [4 groups][head_dim][16 positions], V [64 positions][v_dim]
-//   INT8:     K [4 groups][k_dim / 4][16 positions][4], V [64 / 4][v_dim][4 positions], one float scale per
-//             position for each: x ~ scale * q, scale = max|x| / 127, q = round to nearest even of x * (127 / max|x|)
-// k_dim = head_dim rounded up to 4, v_dim = head_dim rounded up to 16; the padding is zero. F16 rounds to
-// nearest even and saturates at +-65504. INT8 rows whose largest magnitude is below kTinyBlock are zeros.
-// INT8 keys are stored as q + 128, as 8-bit weights are; values as q.
-// KvDType says which of the three (ibid/numerics.h).
-
-inline constexpr size_t kPagePositions = 64;    // positions of a page
-inline constexpr size_t kKeyGroup = 16;         // positions that lie side by side in K
-inline constexpr size_t kValueGroup = 4;        // and in V of INT8
-inline constexpr size_t kAttentionBlock = 256;  // positions whose softmax is one unit; merged in order
-
-// Byte offsets of the four parts inside one head's block, and its size; all multiples of 64.
-struct KvHeadBlock {
-  KvDType dtype = KvDType::kF32;
-  size_t head_dim = 0;
-  size_t k_dim = 0, v_dim = 0;  // INT8: dimensions of K with padding; of V with padding
-  size_t k = 0, k_scale = 0, v = 0, v_scale = 0;
-  size_t bytes = 0;
-  static KvHeadBlock make(KvDType dtype, size_t head_dim);  // kernels/attention/kv_head_block.cc
-};
-
 // A softmax-weighted sum of values under way, for some rows: sum of exp(s - max), and of exp(s - max) * v,
 // over the positions seen so far. None seen: max = -inf, sum = 0, out = 0. max and sum: alignment of float only.
 struct AttendSums {
@@ -82,7 +59,8 @@ struct AttendTile {
   const std::byte* const* heads;  // the head's block of each page that covers the tile, in order; the first
                                   // holds position `begin`
   size_t begin;                   // first absolute position of the block, a multiple of 256
-  const float* q;                 // [n_rows, q_stride], already rotated, not scaled
+  const float* q;                 // [n_rows, q_stride], not scaled; by its position turned already, and transformed
+                                  // where rows are (KvHeadBlock::rotated())
   size_t q_stride;
   size_t n_rows;               // query rows: tokens x heads of the group
   const size_t* row_begin;     // [n_rows]
@@ -148,18 +126,26 @@ struct Kernels {
   void (*selective_scan)(const ScanStep& step, Range channels);       // channels.begin is a multiple of 16
 
   // --- keys and values
+  // The transform of a head's n numbers, in place (kernels/attention/hadamard.h). Its own inverse but for rounding.
+  // x: alignment of float only; nothing behind n is touched. 0 < n <= kMaxHeadDim.
+  void (*hadamard)(float* x, size_t n);
   // Writes one position (0..63) of a head's block. k, v: head_dim floats, alignment of float only.
   void (*kv_store)(const KvHeadBlock& block, std::byte* head, size_t position, const float* k,
                    const float* v);
-  // Reads one back as floats: what attention sees. For tests and conversion.
+  // Reads one back as floats, rotated back where it was rotated. For tests and conversion.
   void (*kv_load)(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
-  // Scores, exp and weighted values of one tile, per row:
+  // Scores, exp and weighted values of one tile, per row. What is rotated in the pages is so in q and in the result.
   //   F32, F16:  s = scale * (sum over d of q[d] k[d], increasing d, one fma each)
   //   INT8:      q is quantised as a stored row is; s = scale * (float(integer dot) * (q_scale * k_scale))
+  //   INT4 keys: q likewise; t = 0, then for every 32 dimensions, increasing, t = fma(float(integer dot), k_scale, t),
+  //              t = fma(float(sum of q), k_minimum, t);  s = scale * (t * q_scale)
   //   max = largest s, +0 for -0; p = exp(s - max); sum of p in 16 lanes, lane = position mod 16
   //   F32, F16:  out[d] = fma(p, v[d], out[d]) in increasing position
   //   INT8:      w = p * v_scale, top = largest w; code = round to nearest even of w * (65535 / top), 0 where
   //              top < kTinyWeight;  out[d] = float(integer sum of code * v[d]) * (top / 65535)
+  //   INT4 values: the same for every 32 dimensions, with their scales, and
+  //              out[d] = fma(float(integer sum), top / 65535, floor), floor = the sum of p * v_minimum in 16 lanes,
+  //              lane = fma(p, v_minimum, lane)
   void (*attend_tile)(const KvHeadBlock& block, const AttendTile& tile, std::byte* scratch);
   // total = total and then part, per row (Milakov & Gimelshein 2018):
   //   m = max(total.max, part.max); a = exp(total.max - m), b = exp(part.max - m)

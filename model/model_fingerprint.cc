@@ -62,6 +62,8 @@ Status add_companions(const ModelFile& file, FingerprintBuilder& builder) {
 void add_layout(const KvLayout& layout, FingerprintBuilder& builder) {
   const bool alike = layout.layers_are_alike();
   builder.add("kv layout", layout.n_layers());
+  // INT8 rows were once stored as they are.
+  if (is_rotated(layout.dtype())) builder.add("kv rows", "rotated");
   for (const KvLayer& layer : layout.layers().first(alike ? 1 : layout.n_layers())) {
     for (const size_t n : {layer.row.n_kv_heads, layer.row.head_dim, layer.block.bytes}) builder.add("kv layout", n);
   }

@@ -37,7 +37,7 @@ Status check_model_options(const ModelOptions& options) {
   if (options.numerics > Numerics::kFast) {
     return out_of_range("numerics", std::to_string(static_cast<int>(options.numerics)), "a value of Numerics");
   }
-  if (options.kv_dtype > KvDType::kInt8) {
+  if (options.kv_dtype > KvDType::kInt4) {
     return out_of_range("kv_dtype", std::to_string(static_cast<int>(options.kv_dtype)), "a value of KvDType");
   }
   return {};

@@ -23,7 +23,7 @@ inline constexpr size_t kMaxContext = size_t{1} << 24;
 
 struct ModelOptions {
   Numerics numerics = Numerics::kExact;
-  KvDType kv_dtype = KvDType::kF16;
+  KvDType kv_dtype = KvDType::kInt8;
   int n_threads = 0;          // 0: one per core the process may use
   size_t max_seq_len = 0;     // positions of a sequence; 0: the trained context
   std::optional<Isa> isa;     // instruction set; nothing: the one that active_isa() chooses

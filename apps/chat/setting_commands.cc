@@ -10,6 +10,7 @@
 #include "apps/chat/command_words.h"
 #include "apps/chat/sampling_options.h"
 #include "apps/chat/when_full.h"
+#include "apps/kv_types.h"
 #include "apps/sessions/message_text.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "model/memory_plan.h"
@@ -153,11 +154,10 @@ SettingCommands::Next SettingCommands::when_full(std::string_view argument) {
 SettingCommands::Next SettingCommands::show_model(std::string_view) {
   const Engine& engine = *now().engine();
   const KvLayout& layout = engine.model().kv_layout();
-  constexpr std::array<const char*, 3> kNames = {"f32", "f16", "int8"};
   note("model            " + std::filesystem::path(engine.name()).filename().string());
   note("from             " + engine.name());
   note(formatted("context          %zu tokens, vocabulary %zu", engine.max_seq_len(), engine.model().vocab_size()));
-  note(formatted("keys and values  %s, %zu layers, %s for 64 tokens", kNames[static_cast<size_t>(layout.dtype())],
+  note(formatted("keys and values  %s, %zu layers, %s for 64 tokens", kv_type_name(layout.dtype()),
                  layout.n_layers(), format_bytes(layout.page_bytes()).c_str()));
   return Next::kGoOn;
 }

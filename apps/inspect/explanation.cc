@@ -16,8 +16,6 @@ namespace ibid {
 namespace {
 
 constexpr size_t kUsualContexts[] = {4096, 32768};
-constexpr const char* kKvNames[] = {"f32", "f16", "int8"};
-static_assert(std::size(kKvNames) == kKvTypes.size());
 
 // Of the usual contexts and the trained one; of the one that was asked for, of that alone.
 std::vector<MemoryNeed> memory_needs(const Inspection& inspection, const ModelOptions& options) {
@@ -36,7 +34,7 @@ std::vector<MemoryNeed> memory_needs(const Inspection& inspection, const ModelOp
     for (size_t i = 0; i < kKvTypes.size(); ++i) {
       ModelOptions with = options;
       with.max_seq_len = context;
-      with.kv_dtype = kKvTypes[i];
+      with.kv_dtype = kKvTypes[i].dtype;
       const Result<MemoryPlan> plan = plan_memory(*inspection.file, *inspection.config, with);
       if (!plan.ok()) return needs;
       need.bytes[i] = plan->fixed_bytes() + plan->kv_bytes(context);
@@ -84,7 +82,7 @@ void print_needs(const std::vector<MemoryNeed>& needs) {
   if (needs.empty()) return;
   const size_t available = available_memory_bytes();
   std::printf("\nmemory with a context of, by the type of keys and values (* does not fit)\n  %-18s", "");
-  for (const char* name : kKvNames) std::printf(" %10s", name);
+  for (const KvType& type : kKvTypes) std::printf(" %10s", type.name);
   std::puts("");
   for (const MemoryNeed& need : needs) {
     std::printf("  %-18zu", need.context);

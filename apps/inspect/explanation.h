@@ -11,12 +11,11 @@
 #include "apps/inspect/inspection.h"
 #include "apps/inspect/tensor_uses.h"
 #include "apps/inspect/weight_check.h"
+#include "apps/kv_types.h"
 #include "base/json_limits.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {
-
-inline constexpr std::array kKvTypes = {KvDType::kF32, KvDType::kF16, KvDType::kInt8};
 
 // What a conversation of so many positions needs: weights, scratch, keys and values.
 struct MemoryNeed {

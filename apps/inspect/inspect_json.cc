@@ -59,12 +59,14 @@ Json needs_json(const std::vector<MemoryNeed>& needs) {
   Json list = Json::array();
   const size_t available = available_memory_bytes();
   for (const MemoryNeed& need : needs) {
-    const auto [f32, f16, int8] = need.bytes;
-    list.push_back({{"context", need.context},
-                    {"f32_bytes", f32},
-                    {"f16_bytes", f16},
-                    {"int8_bytes", int8},
-                    {"fits", {{"f32", f32 <= available}, {"f16", f16 <= available}, {"int8", int8 <= available}}}});
+    Json of_context = {{"context", need.context}};
+    Json fits = Json::object();
+    for (size_t i = 0; i < kKvTypes.size(); ++i) {
+      of_context[std::string(kKvTypes[i].name) + "_bytes"] = need.bytes[i];
+      fits[kKvTypes[i].name] = need.bytes[i] <= available;
+    }
+    of_context["fits"] = std::move(fits);
+    list.push_back(std::move(of_context));
   }
   return list;
 }

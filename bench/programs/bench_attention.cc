@@ -26,8 +26,8 @@ struct Model {
 };
 
 constexpr Model kModels[] = {{"smollm2", 9, 3, 64, 30}, {"gqa8_4layers", 32, 8, 128, 4}};
-constexpr KvDType kTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8};
-constexpr const char* kTypeNames[] = {"f32", "f16", "int8"};
+constexpr KvDType kTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4};
+constexpr const char* kTypeNames[] = {"f32", "f16", "int8", "k8v4", "int4"};
 
 struct Work {
   size_t history, n_rows;

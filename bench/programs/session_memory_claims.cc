@@ -227,7 +227,8 @@ Status claims_of_memory(const LoadEngine& load, const ClaimSink& sink) {
   Claim claim;
   claim.what = "keys and values of a token";
   for (const auto& [name, dtype] : {std::pair("F32", KvDType::kF32), std::pair("F16", KvDType::kF16),
-                                    std::pair("INT8", KvDType::kInt8)}) {
+                                    std::pair("INT8", KvDType::kInt8), std::pair("K8V4", KvDType::kK8V4),
+                                    std::pair("INT4", KvDType::kInt4)}) {
     const KvLayout same = KvLayout::make(rows, dtype);
     const size_t bytes = same.page_bytes() / kPagePositions;
     claim.measured += text_of("%s%s %zu B", claim.measured.empty() ? "" : ", ", name, bytes);

@@ -25,17 +25,23 @@ bool floats_are_finite(const std::byte* bytes, size_t n_bytes) {
 }
 bool halves_are_finite(const std::byte* bytes, size_t n_bytes) { return are_finite<uint16_t>(bytes, n_bytes, 0x7c00); }
 
-bool head_is_finite(const KvHeadBlock& block, const std::byte* head) {
-  const size_t key_bytes = key_order(block).bytes(), value_bytes = value_order(block).bytes();
-  switch (block.dtype) {
-    case KvDType::kF32:
-      return floats_are_finite(head + block.k, key_bytes) && floats_are_finite(head + block.v, value_bytes);
-    case KvDType::kF16:
-      return halves_are_finite(head + block.k, key_bytes) && halves_are_finite(head + block.v, value_bytes);
-    case KvDType::kInt8: break;
+// numbers, scales: where they begin. Of a part in codes, the scales are all that may be anything else than a number.
+bool part_is_finite(KvPart part, const KvPartOrder& order, const std::byte* numbers, const std::byte* scales,
+                    size_t scale_bytes) {
+  switch (part) {
+    case KvPart::kF32: return floats_are_finite(numbers, order.bytes());
+    case KvPart::kF16: return halves_are_finite(numbers, order.bytes());
+    case KvPart::kInt8: return floats_are_finite(scales, scale_bytes);
+    case KvPart::kInt4: break;
   }
-  constexpr size_t kScaleBytes = kPagePositions * sizeof(float);
-  return floats_are_finite(head + block.k_scale, kScaleBytes) && floats_are_finite(head + block.v_scale, kScaleBytes);
+  return halves_are_finite(scales, scale_bytes);
+}
+
+bool head_is_finite(const KvHeadBlock& block, const std::byte* head) {
+  return part_is_finite(block.keys(), key_order(block), head + block.k, head + block.k_scale,
+                        block.v - block.k_scale) &&
+         part_is_finite(block.values(), value_order(block), head + block.v, head + block.v_scale,
+                        block.bytes - block.v_scale);
 }
 
 }  // namespace

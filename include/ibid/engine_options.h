@@ -28,7 +28,7 @@ IBID_EXPORT size_t default_max_chunk();
 
 struct EngineOptions {
   Numerics numerics = Numerics::kExact;
-  KvDType kv_dtype = KvDType::kF16;
+  KvDType kv_dtype = KvDType::kInt8;
   int n_threads = 0;           // 0: one per core the process may use
   size_t max_seq_len = 0;      // the context in positions, to 2^24; 0: what the model was trained for
   size_t max_chunk = default_max_chunk();  // rows of one pass; 1 to 2^24

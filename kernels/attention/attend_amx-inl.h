@@ -125,7 +125,7 @@ void attend_int8_tile(const KvHeadBlock& block, const AttendTile& tile, std::byt
   const TileScope tiles({{16, chunk}, {chunk / 4, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}});
   NextBlock next(block, tile, 2 * ((tile.n_rows + kAttendPassRows - 1) / kAttendPassRows));
   for (size_t first = 0; first < tile.n_rows; first += kAttendPassRows) {
-    attend_int8_pass(block, pass_of(tile, first), s.from(first), chunk, next);
+    attend_int8_pass(block, pass_of(tile, first), s.from(first, block.nibble_groups()), chunk, next);
   }
 }
 

@@ -32,34 +32,43 @@ IBID_INLINE Span page_span(size_t page) { return {page * kPagePositions, (page +
 // A thread's scratch for n_rows rows; attend_scratch_bytes() is its size.
 struct TileScratch {
   float* scores;      // [kAttendPassRows, 256] scores, then weights
-  uint8_t* codes;     // [kAttendPassRows, 2, 256] the weights' high and low bytes (INT8)
-  float* step;        // [kAttendPassRows] what a code counts
+  // Weights of values that are codes; of INT4, for each group of dimensions (n_groups; INT8: 1).
+  uint8_t* codes;     // [kAttendPassRows, n_groups, 2, 256] the weights' high and low bytes
+  float* step;        // [kAttendPassRows, n_groups] what a code counts
+  float* floors;      // [kAttendPassRows, n_groups] what the minima add up to (INT4)
+  float* scaled;      // [256] the weights times the scales of a group (INT4)
   int32_t* totals;    // [2, kAttendPassRows, v_dim] sums of values by the digits
   float* keys;        // [256, head_dim] of the block as floats, in the order of F32 pages
   float* values;      // [256, v_dim]
-  int8_t* q;          // [n_rows rounded up to passes, q_stride] quantised queries (INT8)
+  int8_t* q;          // [n_rows rounded up to passes, q_stride] quantised queries (INT8, INT4), 0 behind head_dim
   size_t q_stride;
   float* q_scale;     // [n_rows]
   int32_t* q_offset;  // [n_rows] -128 * sum of q
+  float* q_sums;      // [n_rows, nibble_groups()] sums of q over each group of dimensions (INT4)
   Span* spans;        // [n_rows]
 
   TileScratch(std::byte* memory, size_t n_rows, const KvHeadBlock& block) {
     scores = reinterpret_cast<float*>(memory);
     codes = reinterpret_cast<uint8_t*>(scores + kAttendPassRows * kScoreStride);
-    step = reinterpret_cast<float*>(codes + kAttendPassRows * 2 * kAttentionBlock);
-    totals = reinterpret_cast<int32_t*>(step + kAttendPassRows);
+    const size_t groups = block.nibble_groups();
+    step = reinterpret_cast<float*>(codes + kAttendPassRows * groups * 2 * kAttentionBlock);
+    floors = step + kAttendPassRows * groups;
+    scaled = floors + kAttendPassRows * groups;
+    totals = reinterpret_cast<int32_t*>(scaled + kAttentionBlock);
     keys = reinterpret_cast<float*>(totals + 2 * kAttendPassRows * block.v_dim);
     values = keys + kAttentionBlock * block.v_dim;
     q = reinterpret_cast<int8_t*>(values + kAttentionBlock * block.v_dim);
-    q_stride = block.v_dim;
+    q_stride = larger(block.k_dim, block.v_dim);
     const size_t padded = (n_rows + kAttendPassRows - 1) / kAttendPassRows * kAttendPassRows;
     q_scale = reinterpret_cast<float*>(q + padded * q_stride);
     q_offset = reinterpret_cast<int32_t*>(q_scale + padded);
-    spans = reinterpret_cast<Span*>(q_offset + padded);
+    q_sums = reinterpret_cast<float*>(q_offset + padded);
+    spans = reinterpret_cast<Span*>(q_sums + padded * groups);
   }
   // What belongs to the rows from `row` on.
-  TileScratch from(size_t row) const {
+  TileScratch from(size_t row, size_t nibble_groups) const {
     TileScratch part = *this;
+    part.q_sums += row * nibble_groups;
     part.q += row * q_stride;
     part.q_scale += row;
     part.q_offset += row;

@@ -2,7 +2,7 @@
 // kTilePanels groups, one accumulator per row and position. Included once per instruction set.
 #pragma once
 
-#include "kernels/attention/attend_rows-inl.h"
+#include "kernels/attention/attend_nibbles-inl.h"
 
 namespace ibid::IBID_ISA {
 namespace {
@@ -65,22 +65,26 @@ IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const floa
 // Scores of a register tile's rows with what they see of a page. `type`: of the keys in the stream.
 template <size_t kRows>
 void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
-                KvDType type, RowTile rows, size_t page) {
+                KvPart type, RowTile rows, size_t page) {
   constexpr size_t kWidth = kTilePanels * kKeyGroup;
   const Span here = intersect(rows.seen, page_span(page));
   const float* q = tile.q + rows.first * tile.q_stride;
-  const auto* k_scale = reinterpret_cast<const float*>(tile.heads[page] + block.k_scale);
+  const std::byte* scales = tile.heads[page] + block.k_scale;
   for (size_t p = here.begin / kWidth * kWidth; p < here.end; p += kWidth) {
     float* scores = s.scores + rows.first * kScoreStride + p;
     const size_t group = p % kPagePositions / kKeyGroup;
     switch (type) {
-      case KvDType::kInt8:
-        score_int8<kRows>(stream, group, k_scale, block.k_dim, s, rows.first, scores);
+      case KvPart::kInt4:
+        score_nibbles<kRows>(stream, group, reinterpret_cast<const uint16_t*>(scales), block.k_dim, s, rows.first,
+                             scores);
         break;
-      case KvDType::kF16:
+      case KvPart::kInt8:
+        score_int8<kRows>(stream, group, reinterpret_cast<const float*>(scales), block.k_dim, s, rows.first, scores);
+        break;
+      case KvPart::kF16:
         score_floats<kRows, uint16_t>(stream, group, q, tile.q_stride, block.head_dim, scores);
         break;
-      case KvDType::kF32:
+      case KvPart::kF32:
         score_floats<kRows, float>(stream, group, q, tile.q_stride, block.head_dim, scores);
         break;
     }
@@ -89,7 +93,7 @@ void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScra
 
 // All rows, one page. `type`: of the keys in the stream.
 void score_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream,
-                KvDType type, size_t page) {
+                KvPart type, size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {
     const RowTile rows = next_tile(s, first, tile.n_rows);
     switch (rows.count) {

@@ -11,11 +11,15 @@ void quantize_queries(const KvHeadBlock& block, const AttendTile& tile, const Ti
   for (size_t row = 0; row < tile.n_rows; ++row) {
     const float* q = tile.q + row * tile.q_stride;
     const RowQuantizer quantizer = quantizer_of(q, block.head_dim);
-    I16 sum = set1(int32_t{0});
-    for (size_t d = 0; d < block.head_dim; d += 16) {
-      const I16 codes = quantize(q + d, block.head_dim - d, quantizer.inverse);
+    float* const sums = s.q_sums + row * block.nibble_groups();
+    I16 sum = set1(int32_t{0}), before = sum;
+    for (size_t d = 0; d < s.q_stride; d += 16) {
+      const I16 codes = d < block.head_dim ? quantize(q + d, block.head_dim - d, quantizer.inverse) : set1(int32_t{0});
       store_i8(s.q + row * s.q_stride + d, codes);
       sum = add(sum, codes);
+      if (block.keys() != KvPart::kInt4 || d % kNibbleGroup == 0) continue;
+      sums[d / kNibbleGroup] = static_cast<float>(reduce_add(sub(sum, before)));
+      before = sum;
     }
     s.q_scale[row] = quantizer.scale;
     s.q_offset[row] = -128 * reduce_add(sum);
@@ -51,15 +55,12 @@ IBID_INLINE V16 load_seen(const float* weights, size_t p, Span seen) {
 }
 
 // The weights of a row, each times its value's scale, as codes of two digits; 0 for what the row does not see of
-// `pages`, the positions that values are read of. top: the largest.
-void encode_weights(const TileScratch& s, size_t row, float top, Span pages) {
+// `pages`, the positions that values are read of. top: the largest. Returns what a code counts.
+float encode_weights(const float* weights, float top, Span seen, Span pages, uint8_t* codes) {
   const bool is_zero = top < kTinyWeight;
   const V16 inverse = set1(is_zero ? 0.0f : kLargestWeightCode / top);
-  s.step[row] = is_zero ? 0.0f : top / kLargestWeightCode;
-  const float* weights = s.scores + row * kScoreStride;
-  uint8_t* high = s.codes + row * 2 * kAttentionBlock;
+  uint8_t* high = codes;
   uint8_t* low = high + kAttentionBlock;
-  const Span seen = s.spans[row];
   for (size_t p = pages.begin; p < pages.end; p += 64) {
     I16 code[4];
     if (seen.begin <= p && p + 64 <= seen.end) {
@@ -69,6 +70,7 @@ void encode_weights(const TileScratch& s, size_t row, float top, Span pages) {
     }
     store_digits(high + p, low + p, code);
   }
+  return is_zero ? 0.0f : top / kLargestWeightCode;
 }
 
 // Turns the dots of kRows rows, each of which sees something, into weights exp(s - max), and returns max and sum.
@@ -120,14 +122,18 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
   }
   for (size_t r = 0; r < kRows; ++r) {
     tile.result.sum[rows.first + r] = reduce_add(sum[r]);
-    if constexpr (kInt8) encode_weights(s, rows.first + r, reduce_max(largest[r]), pages);
+    if constexpr (kInt8) {
+      const size_t row = rows.first + r;
+      s.step[row] = encode_weights(s.scores + row * kScoreStride, reduce_max(largest[r]), s.spans[row], pages,
+                                   s.codes + row * 2 * kAttentionBlock);
+    }
   }
 }
 
 template <size_t kRows>
 IBID_INLINE void softmax_group(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows,
                                Span pages) {
-  if (block.dtype == KvDType::kInt8) {
+  if (block.values() == KvPart::kInt8) {
     softmax_rows<kRows, true>(block, tile, s, rows, pages);
   } else {
     softmax_rows<kRows, false>(block, tile, s, rows, pages);

@@ -29,7 +29,8 @@ class Operands {
         distance_((kFetchAhead + block.k_scale - 1) / block.k_scale),
         widened_(tile.n_rows > kWidenRows && block.dtype == KvDType::kF16) {}
 
-  KvDType type() const { return widened_ ? KvDType::kF32 : block_.dtype; }
+  KvPart key_type() const { return widened_ ? KvPart::kF32 : block_.keys(); }
+  KvPart value_type() const { return widened_ ? KvPart::kF32 : block_.values(); }
 
   // Keys whole, values of positions that some row sees, since all others may hold anything.
   void widen_all(Span seen) const {
@@ -71,8 +72,8 @@ class Operands {
     return i < tile_.n_next ? tile_.next_heads[i] + block_.v : nullptr;
   }
 
-  // The scales of INT8 lie behind what the loops go through, and those of the values are needed before the values: they
-  // are asked for a whole block ahead.
+  // The scales of codes lie behind what the loops go through, and those of the values are needed before the values:
+  // they are asked for a whole block ahead.
   void fetch_scales(size_t i) const {
     if (i >= tile_.n_next) return;
     const std::byte* head = tile_.next_heads[i];
@@ -98,21 +99,23 @@ void attend_pass(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   const size_t last = (seen.end - 1) / kPagePositions;
   for (size_t page = first; page <= last; ++page) {
     next.fetch_share();
-    score_page(block, tile, s, operands.keys(page, fetch), operands.type(), page);
+    score_page(block, tile, s, operands.keys(page, fetch), operands.key_type(), page);
   }
-  softmax(block, tile, s, {page_span(first).begin, page_span(last).end});
-  const bool int8 = block.dtype == KvDType::kInt8;
-  if (int8) __builtin_memset(s.totals, 0, 2 * kAttendPassRows * block.v_dim * sizeof(int32_t));
+  const Span pages{page_span(first).begin, page_span(last).end};
+  softmax(block, tile, s, pages);
+  if (block.values() == KvPart::kInt4) encode_nibble_weights(block, tile, s, pages);
+  if (block.rotated()) __builtin_memset(s.totals, 0, 2 * kAttendPassRows * block.v_dim * sizeof(int32_t));
   for (size_t page = first; page <= last; ++page) {
     next.fetch_share();
-    value_page(block, tile, s, operands.values(page, fetch), operands.type(), page);
+    value_page(block, tile, s, operands.values(page, fetch), operands.value_type(), page);
   }
-  if (int8) finish_codes(block, tile, s);
+  if (block.values() == KvPart::kInt8) finish_codes(block, tile, s);
+  if (block.values() == KvPart::kInt4) finish_nibbles(block, tile, s);
 }
 
 void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* memory) {
   const TileScratch s(memory, tile.n_rows, block);
-  if (block.dtype == KvDType::kInt8 && !tile.same_rows) quantize_queries(block, tile, s);
+  if (block.rotated() && !tile.same_rows) quantize_queries(block, tile, s);
   const Span seen = begin_rows(block, tile, s);
   if (is_empty(seen)) return;
   const Operands operands(block, tile, s, seen.begin / kPagePositions, (seen.end - 1) / kPagePositions);
@@ -123,7 +126,7 @@ void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* me
   if (few) hint.n_next = 0;
   NextBlock next(block, hint, n_passes * 2 * kAttentionBlock / kPagePositions);
   for (size_t first = 0; first < tile.n_rows; first += kAttendPassRows) {
-    attend_pass(block, pass_of(tile, first), s.from(first), operands, next, few && first == 0);
+    attend_pass(block, pass_of(tile, first), s.from(first, block.nibble_groups()), operands, next, few && first == 0);
   }
 }
 
@@ -158,6 +161,7 @@ void attend_merge(const AttendSums& total, const AttendSums& part, size_t n_rows
 }
 
 void fill_attention(Kernels& table) {
+  table.hadamard = hadamard;
   table.kv_store = kv_store;
   table.kv_load = ref_kv_load;
   table.attend_tile = attend_tile;

@@ -126,6 +126,7 @@ class AttentionThread {
       const float* from = scratch_.total.out + r * scratch_.total.out_stride;
       float* to = out_ + scratch_.offset[r];
       for (size_t d = 0; d < shape_.head_dim; ++d) to[d] = from[d] * inverse;
+      if (block_.rotated()) kernels_.hadamard(to, shape_.head_dim);
     }
   }
 
@@ -151,8 +152,9 @@ class AttentionThread {
           scratch_.row_end[r] = position + 1;
           scratch_.offset[r] =
               (task.row_of(i) + token) * stride_ + (task.kv_head * group_ + g) * shape_.head_dim;
-          std::memcpy(scratch_.q + r * scratch_.layout.v_dim, q_ + scratch_.offset[r],
-                      shape_.head_dim * sizeof(float));
+          float* query = scratch_.q + r * scratch_.layout.v_dim;
+          std::memcpy(query, q_ + scratch_.offset[r], shape_.head_dim * sizeof(float));
+          if (block_.rotated()) kernels_.hadamard(query, shape_.head_dim);
         }
       }
     }
@@ -218,11 +220,13 @@ class AttentionThread {
 
 size_t attend_scratch_bytes(size_t max_rows, size_t head_dim) {
   const size_t v_dim = rounded_up(head_dim, 16);
-  const size_t per_pass_row = kAttentionBlock * (sizeof(float) + 2) + sizeof(float) + 2 * v_dim * sizeof(int32_t);
+  const size_t n_groups = rounded_up(head_dim, kNibbleGroup) / kNibbleGroup;
+  const size_t per_pass_row = kAttentionBlock * sizeof(float) + n_groups * 2 * (kAttentionBlock + sizeof(float)) +
+                              2 * v_dim * sizeof(int32_t);
   const size_t keys_and_values = 2 * kAttentionBlock * v_dim * sizeof(float);
-  const size_t per_row = v_dim + 2 * sizeof(float) + 2 * sizeof(size_t);
-  return rounded_up(kAttendPassRows * per_pass_row + keys_and_values + rounded_up(max_rows, kAttendPassRows) * per_row,
-                    64);
+  const size_t per_row = n_groups * (kNibbleGroup + sizeof(float)) + 2 * sizeof(float) + 2 * sizeof(size_t);
+  const size_t per_pass = kAttendPassRows * per_pass_row + kAttentionBlock * sizeof(float) + keys_and_values;
+  return rounded_up(per_pass + rounded_up(max_rows, kAttendPassRows) * per_row, 64);
 }
 
 size_t attention_scratch_bytes(const AttentionShape& shape, size_t max_rows, size_t max_positions,

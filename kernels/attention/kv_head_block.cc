@@ -18,7 +18,16 @@ size_t copy_part(const KvPartOrder& order, const std::byte* from, std::byte* to,
   const size_t n_groups = n_rows / order.group(), n_rest = n_rows % order.group();
   size_t copied = copy_bytes(from, to, order.offset, n_groups * order.group_bytes());
   for (size_t cell = 0; n_rest > 0 && cell < order.n_cells; ++cell) {
-    copied += copy_bytes(from, to, order.at(n_rows - n_rest, cell * order.cell_dims()), n_rest * order.cell_bytes());
+    const size_t at = order.of_cell(n_rows - n_rest, cell * order.cell_dims());
+    copied += copy_bytes(from, to, at, n_rest * order.cell_bytes());
+  }
+  return copied;
+}
+
+size_t copy_scales(const KvScales& scales, size_t offset, const std::byte* from, std::byte* to, size_t n_rows) {
+  size_t copied = 0;
+  for (size_t i = 0; i < scales.arrays; ++i) {
+    copied += copy_bytes(from, to, offset + i * scales.array_bytes(), n_rows * scales.bytes);
   }
   return copied;
 }
@@ -26,29 +35,25 @@ size_t copy_part(const KvPartOrder& order, const std::byte* from, std::byte* to,
 }  // namespace
 
 KvHeadBlock KvHeadBlock::make(KvDType dtype, size_t head_dim) {
-  CHECK(head_dim > 0);
+  CHECK(head_dim > 0 && head_dim <= kMaxHeadDim);
   KvHeadBlock block;
   block.dtype = dtype;
   block.head_dim = head_dim;
-  block.k_dim = (head_dim + 3) / 4 * 4;
+  block.k_dim = block.keys() == KvPart::kInt4 ? block.nibble_groups() * kNibbleGroup : (head_dim + 3) / 4 * 4;
   block.v_dim = (head_dim + 15) / 16 * 16;
-  const size_t scales = dtype == KvDType::kInt8 ? kPagePositions * sizeof(float) : 0;
   block.k = 0;
   block.k_scale = block.k + key_order(block).bytes();
-  block.v = block.k_scale + scales;
+  block.v = block.k_scale + KvScales::of(block, block.keys()).all_bytes();
   block.v_scale = block.v + value_order(block).bytes();
-  block.bytes = block.v_scale + scales;
+  block.bytes = block.v_scale + KvScales::of(block, block.values()).all_bytes();
   return block;
 }
 
 size_t copy_head_rows(const KvHeadBlock& block, const std::byte* from, std::byte* to, size_t n_rows) {
   CHECK_LE(n_rows, kPagePositions);
-  size_t copied = copy_part(key_order(block), from, to, n_rows) + copy_part(value_order(block), from, to, n_rows);
-  if (block.dtype == KvDType::kInt8) {
-    copied += copy_bytes(from, to, block.k_scale, n_rows * sizeof(float));
-    copied += copy_bytes(from, to, block.v_scale, n_rows * sizeof(float));
-  }
-  return copied;
+  return copy_part(key_order(block), from, to, n_rows) + copy_part(value_order(block), from, to, n_rows) +
+         copy_scales(KvScales::of(block, block.keys()), block.k_scale, from, to, n_rows) +
+         copy_scales(KvScales::of(block, block.values()), block.v_scale, from, to, n_rows);
 }
 
 }  // namespace ibid

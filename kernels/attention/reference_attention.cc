@@ -23,7 +23,7 @@ struct Scratch {
 };
 
 void load(const KvHeadBlock& block, const AttendTile& tile, size_t at, const Scratch& s) {
-  ref_kv_load(block, tile.heads[at / kPagePositions], at % kPagePositions, s.k, s.v);
+  ref_stored_row(block, tile.heads[at / kPagePositions], at % kPagePositions, s.k, s.v);
 }
 
 double score(const KvHeadBlock& block, const AttendTile& tile, const float* q, const float* k) {
@@ -81,6 +81,7 @@ void attend_merge(const AttendSums& total, const AttendSums& part, size_t n_rows
 }  // namespace
 
 void fill_reference_attention(Kernels& table) {
+  table.hadamard = ref_hadamard_in_double;
   table.attend_tile = attend_tile;
   table.attend_merge = attend_merge;
 }

@@ -98,6 +98,15 @@ IBID_INLINE V16 round_even(V16 x) {
           _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
 
+IBID_INLINE V16 clip(V16 x, V16 limit) { return min(limit, max(neg(limit), x)); }
+template <int kDistance>
+IBID_INLINE V16 swap_lanes(V16 x) {
+  if constexpr (kDistance == 1) return {_mm256_permute_ps(x.a, 0xb1), _mm256_permute_ps(x.b, 0xb1)};
+  if constexpr (kDistance == 2) return {_mm256_permute_ps(x.a, 0x4e), _mm256_permute_ps(x.b, 0x4e)};
+  if constexpr (kDistance == 4) return {_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
+  if constexpr (kDistance == 8) return {x.b, x.a};
+}
+
 // --- comparisons and choice
 IBID_INLINE M16 less(V16 x, V16 y) {
   return {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)};

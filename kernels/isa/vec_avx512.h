@@ -70,6 +70,17 @@ IBID_INLINE V16 round_even(V16 a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
 
+// Cut to +-limit; limit > 0.
+IBID_INLINE V16 clip(V16 a, V16 limit) { return {_mm512_range_ps(a.v, limit.v, 2)}; }  // the lesser magnitude, a's sign
+// Each lane's partner, kDistance (1, 2, 4 or 8) away: lane i gets lane i ^ kDistance.
+template <int kDistance>
+IBID_INLINE V16 swap_lanes(V16 a) {
+  if constexpr (kDistance == 1) return {_mm512_permute_ps(a.v, 0xb1)};
+  if constexpr (kDistance == 2) return {_mm512_permute_ps(a.v, 0x4e)};
+  if constexpr (kDistance == 4) return {_mm512_shuffle_f32x4(a.v, a.v, 0xb1)};
+  if constexpr (kDistance == 8) return {_mm512_shuffle_f32x4(a.v, a.v, 0x4e)};
+}
+
 // --- comparisons and choice
 IBID_INLINE M16 less(V16 a, V16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 IBID_INLINE M16 less_equal(V16 a, V16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }

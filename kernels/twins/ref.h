@@ -10,6 +10,10 @@ namespace ibid {
 //   ((l0 + l8) + (l4 + l12)) + ((l2 + l10) + (l6 + l14)), the same of the odd lanes, and the sum of both.
 float reduce_add16(const float* lanes);
 
+// One position as floats, as it is stored: what attention sees.
+void ref_stored_row(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
+// The transform of a head, rounded once: the oracle's.
+void ref_hadamard_in_double(float* x, size_t n);
 // Kernels::kv_load of every table: cold, and exact by definition.
 void ref_kv_load(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
 

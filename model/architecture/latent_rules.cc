@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/kernels.h"
 #include "model/architecture/keys.h"
 
 namespace ibid {
@@ -9,7 +10,7 @@ namespace ibid {
 namespace {
 
 constexpr int64_t kMaxRank = 1 << 16;
-constexpr int64_t kMaxHeadDim = 1024;
+constexpr auto kHeadDimLimit = static_cast<int64_t>(kMaxHeadDim);
 
 }  // namespace
 
@@ -21,13 +22,13 @@ Status read_latent(const Hyperparameters& file, ModelConfig& config) {
   TRY_ASSIGN(latent.rope_dim, file.integer(keys::kLatentRopeDim, 2, static_cast<int64_t>(kMaxLatentRopeDim)));
   if (latent.rope_dim % 2 != 0)
     return file.bad(keys::kLatentRopeDim, std::to_string(latent.rope_dim), "an even number");
-  TRY_ASSIGN(latent.value_dim, file.integer(keys::kLatentValueDim, 1, kMaxHeadDim));
+  TRY_ASSIGN(latent.value_dim, file.integer(keys::kLatentValueDim, 1, kHeadDimLimit));
   if (file.gguf()) {
     TRY_ASSIGN(const size_t key_dim,
-               file.integer(keys::kLatentKeyDim, static_cast<int64_t>(latent.rope_dim) + 1, kMaxHeadDim));
+               file.integer(keys::kLatentKeyDim, static_cast<int64_t>(latent.rope_dim) + 1, kHeadDimLimit));
     latent.nope_dim = key_dim - latent.rope_dim;
   } else {
-    TRY_ASSIGN(latent.nope_dim, file.integer(kNope, 1, kMaxHeadDim - static_cast<int64_t>(latent.rope_dim)));
+    TRY_ASSIGN(latent.nope_dim, file.integer(kNope, 1, kHeadDimLimit - static_cast<int64_t>(latent.rope_dim)));
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/kernels.h"
 #include "model/architecture/keys.h"
 #include "model/architecture/latent_rules.h"
 #include "model/weights/tensor_source.h"
@@ -12,7 +13,7 @@ namespace ibid {
 
 namespace {
 
-constexpr int64_t kMaxHeadDim = 1024;
+constexpr auto kHeadDimLimit = static_cast<int64_t>(kMaxHeadDim);
 constexpr size_t kUnboundedContext = size_t{1} << 20;  // of models that have no positions
 
 // One key and value for all heads, where a file says so without a number.
@@ -38,10 +39,10 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
     return file.bad(keys::kNHeads, std::to_string(config.n_heads), "a divisor of dim, " + std::to_string(config.dim));
   }
   const size_t read_dim = config.common.used() ? 2 * config.dim : config.dim;
-  TRY_ASSIGN(const size_t usual, file.integer(keys::kHeadDim, 1, kMaxHeadDim, read_dim / config.n_heads));
-  TRY_ASSIGN(const size_t other, file.integer(keys::kOtherHeadDim, 1, kMaxHeadDim, usual));
-  TRY_ASSIGN(const size_t value, file.integer(keys::kValueDim, 1, kMaxHeadDim, usual));
-  TRY_ASSIGN(const size_t other_value, file.integer(keys::kOtherValueDim, 1, kMaxHeadDim, other));
+  TRY_ASSIGN(const size_t usual, file.integer(keys::kHeadDim, 1, kHeadDimLimit, read_dim / config.n_heads));
+  TRY_ASSIGN(const size_t other, file.integer(keys::kOtherHeadDim, 1, kHeadDimLimit, usual));
+  TRY_ASSIGN(const size_t value, file.integer(keys::kValueDim, 1, kHeadDimLimit, usual));
+  TRY_ASSIGN(const size_t other_value, file.integer(keys::kOtherValueDim, 1, kHeadDimLimit, other));
   if (value != usual) return file.bad(keys::kValueDim, std::to_string(value), std::to_string(usual) + " as for keys");
   if (other_value != other) {
     return file.bad(keys::kOtherValueDim, std::to_string(other_value), std::to_string(other) + " as for keys");
@@ -49,7 +50,10 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
   for (size_t l = 0; l < config.n_layers; ++l) {
     LayerConfig& layer = config.layers[l];
     const bool is_usual = (layer.window == 0) == file.gguf();
-    TRY_ASSIGN(layer.head_dim, of_layer(file, l, "head_dim", kMaxHeadDim, is_usual ? usual : other));
+    TRY_ASSIGN(layer.head_dim, of_layer(file, l, "head_dim", kHeadDimLimit, is_usual ? usual : other));
+    if (layer.head_dim > kMaxHeadDim) {   // made of dim and n_heads
+      return file.bad(keys::kHeadDim, std::to_string(layer.head_dim), "1.." + std::to_string(kMaxHeadDim));
+    }
     if (layer.rope != kNoRope && layer.head_dim % 2 != 0) {
       return file.bad(keys::kHeadDim, std::to_string(layer.head_dim), "an even number");
     }

@@ -76,7 +76,7 @@ TEST_F(RealModelSessionExamplesTest, AFirstConversation) {
 
 TEST_F(RealModelSessionExamplesTest, AnEngineWithOptions) {
   // BEGIN docs/sessions.md
-  auto engine = Engine::load("model.gguf", {.kv_dtype = KvDType::kInt8,
+  auto engine = Engine::load("model.gguf", {.kv_dtype = KvDType::kK8V4,
                                             .n_threads = 2,
                                             .max_seq_len = 4096,
                                             .scheduling = {.latency_target_ms = 25},

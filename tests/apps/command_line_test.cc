@@ -68,7 +68,7 @@ TEST_F(CommandLine, OptionsOfTheSamplerOutOfRangeAreWrongUsage) {
       {"--stop-repetition maybe", "--stop-repetition: 'maybe' is not on or off"},
       {"-c 0", "--context: '0' is not a whole number from 1 to 16777216"},
       {"-t 1025", "--threads: '1025' is not a whole number from 1 to 1024"},
-      {"--kv f99", "--kv: 'f99' is none of f32, f16, int8"},
+      {"--kv f99", "--kv: 'f99' is none of f32, f16, int8, k8v4, int4"},
       {"--max-tokens 1e18", "--max-tokens"},
       {"--json --logprobs 21", "--logprobs"},
       {"--json --logprobs -1", "--logprobs"},

@@ -115,7 +115,7 @@ TEST_F(CommandLine, LogitsAreTheSameBytesForAnyChunksAndThreads) {
   EXPECT_EQ(output("--chunks 1,7,64"), whole);
   EXPECT_EQ(output("--chunks 1 --threads 1"), whole);
   EXPECT_EQ(output("--threads 3"), whole);
-  EXPECT_NE(output("--kv int8"), whole);
+  EXPECT_NE(output("--kv f16"), whole);
 
   run("logits " + model + " --ids " + path + " --out " + dir_.file("out.st"));
   const Outcome compared = run("logits " + model + " --ids " + path + " --compare " + dir_.file("out.st"));

@@ -103,7 +103,7 @@ TEST_F(HelpText, CompletionsHoldEveryCommandAndOption) {
       EXPECT_THAT(fish, testing::ContainsRegex("seen_subcommand_from " + name + "'.* -l " + option + " "));
     }
   }
-  EXPECT_THAT(bash, HasSubstr("compgen -W 'f32 f16 int8'"));
+  EXPECT_THAT(bash, HasSubstr("compgen -W 'f32 f16 int8 k8v4 int4'"));
   EXPECT_THAT(zsh, HasSubstr(":(error drop cut)"));
   EXPECT_THAT(fish, HasSubstr("-a 'reference exact fast'"));
 }
@@ -119,7 +119,7 @@ TEST_F(HelpText, BashCompletes) {
   };
   EXPECT_EQ(complete("ibid insp", 1), "inspect ");
   EXPECT_EQ(complete("ibid chat --resu", 2), "--resume ");
-  EXPECT_EQ(complete("ibid ask --kv i", 3), "int8 ");
+  EXPECT_EQ(complete("ibid ask --kv k", 3), "k8v4 ");
   EXPECT_EQ(complete("ibid help ben", 2), "bench ");
   EXPECT_EQ(complete("ibid chat -m smol", 3), "smollm2 ");
   EXPECT_EQ(complete("ibid sessions sh", 2), "show ");

@@ -64,13 +64,15 @@ TEST_P(RealModelQuality, ExactModeCostsWhatInt8ActivationsMust) {
   EXPECT_EQ(c.positions(), 536u);
   EXPECT_LE(c.mean_kl(), GetParam().limit);
   // 536 positions tell a share of 0.96 to 0.85 % (standard error): rounding the weights of INT8 values to 48000, 60000,
-  // 65000 or 65535 steps, which is no difference in quality, gave 0.948 to 0.970. Hence three standard errors.
-  EXPECT_GE(c.top1_agreement(), 0.935);
+  // 65000 or 65535 steps, which is no difference in quality, gave 0.948 to 0.970. Hence three standard errors. What 4
+  // bits cost is said by the mean alone.
+  if (GetParam().kv_dtype <= KvDType::kInt8) EXPECT_GE(c.top1_agreement(), 0.935);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kv, RealModelQuality,
                          testing::Values(Bound{"F32", KvDType::kF32, 0.0024}, Bound{"F16", KvDType::kF16, 0.0024},
-                                         Bound{"INT8", KvDType::kInt8, 0.0031}),
+                                         Bound{"INT8", KvDType::kInt8, 0.0024}, Bound{"K8V4", KvDType::kK8V4, 0.008},
+                                         Bound{"INT4", KvDType::kInt4, 0.05}),
                          [](const auto& test) { return test.param.name; });
 
 // The ids of a text of 1,786 tokens.
@@ -142,7 +144,7 @@ TEST(RealModelLogits, Int8KeysAndValuesAreNearFloats) {
   };
   const double with_floats = mean_kl(Numerics::kReference), with_int8 = mean_kl(Numerics::kExact);
   std::printf("INT8 to F32 keys and values: mean KL %.5f nat, with int8 activations %.5f\n", with_floats, with_int8);
-  EXPECT_LE(with_floats, 0.001);
+  EXPECT_LE(with_floats, 0.0003);
 }
 
 // Law 1 at real sizes: matrices of dozens of panels, more than one head group, a real chat.

@@ -19,7 +19,7 @@ class FileTierLaws : public TierTest, public testing::WithParamInterface<KvDType
   FileTierLaws() : TierTest(GetParam()) {}
 };
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, FileTierLaws, testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8));
+INSTANTIATE_TEST_SUITE_P(AllTypes, FileTierLaws, testing::ValuesIn(kEveryKvDType));
 
 TEST_P(FileTierLaws, WhatWasWrittenIsFoundByTheNextProcessBitForBit) {
   durable_ = true;

@@ -26,7 +26,7 @@ class KvCacheEntryLaws : public testing::TestWithParam<KvDType> {
 };
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, KvCacheEntryLaws,
-                         testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8));
+                         testing::ValuesIn(kEveryKvDType));
 
 TEST_P(KvCacheEntryLaws, EmptyEntry) {
   KvCacheEntry entry(pool_);

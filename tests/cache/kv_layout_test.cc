@@ -59,7 +59,7 @@ TEST_P(CopyRows, CopiesTheRowsAndNothingElse) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, CopyRows, testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8));
+INSTANTIATE_TEST_SUITE_P(AllTypes, CopyRows, testing::ValuesIn(kEveryKvDType));
 
 }  // namespace
 }  // namespace ibid

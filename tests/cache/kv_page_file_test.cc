@@ -47,7 +47,7 @@ class KvPageFileLaws : public testing::TestWithParam<KvDType> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, KvPageFileLaws, testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8));
+INSTANTIATE_TEST_SUITE_P(AllTypes, KvPageFileLaws, testing::ValuesIn(kEveryKvDType));
 
 TEST_P(KvPageFileLaws, WhatWasEncodedIsDecodedBitForBit) {
   for (const size_t n : {1, 2, 63, 64, 65, 128, 200}) {

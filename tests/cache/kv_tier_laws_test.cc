@@ -133,13 +133,12 @@ class KvTierLaws : public testing::TestWithParam<std::tuple<PlaceMaker, KvDType>
 };
 
 std::string name_of(const testing::TestParamInfo<std::tuple<PlaceMaker, KvDType>>& info) {
-  constexpr const char* kTypes[] = {"F32", "F16", "Int8"};
+  constexpr const char* kTypes[] = {"F32", "F16", "Int8", "K8V4", "Int4"};
   return std::string(std::get<0>(info.param).name) + kTypes[static_cast<size_t>(std::get<1>(info.param))];
 }
 
 INSTANTIATE_TEST_SUITE_P(AllTiers, KvTierLaws,
-                         testing::Combine(testing::ValuesIn(kPlaces),
-                                          testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8)),
+                         testing::Combine(testing::ValuesIn(kPlaces), testing::ValuesIn(kEveryKvDType)),
                          name_of);
 
 TEST_P(KvTierLaws, WhatWasHandedOverComesBackBitForBit) {

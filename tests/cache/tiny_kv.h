@@ -17,6 +17,8 @@ namespace ibid {
 KvLayout tiny_layout(KvDType dtype);
 // The same with two recurrent layers, whose state is a pure function of the ids, too.
 KvLayout tiny_recurrent_layout(KvDType dtype);
+inline constexpr KvDType kEveryKvDType[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4,
+                                            KvDType::kInt4};
 const Kernels& tiny_kernels();
 
 // What the model would compute for `tokens` after the ids in `history`: k and v of one layer, [T, kv_dim].

@@ -2,8 +2,10 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "kernels/attention/kv_part_order.h"
 #include "tests/kernels/stored_pages.h"
 
 namespace ibid {
@@ -129,10 +131,17 @@ TEST_P(AttendTileTest, RowsAreIndependentAndUnseenPositionsDoNotCount) {
   // NaN wherever no row looks, then only the last row's range kept.
   for (size_t page : {0u, 3u}) {
     std::vector<float> nan(40, std::numeric_limits<float>::quiet_NaN());
-    if (dtype() == KvDType::kInt8) {
-      auto* scales = reinterpret_cast<float*>(pages.head(page, 0) + pages.block.k_scale);
-      auto* v_scales = reinterpret_cast<float*>(pages.head(page, 0) + pages.block.v_scale);
-      for (size_t p = page == 0 ? 0 : 22; p < 64; ++p) scales[p] = v_scales[p] = nan[0];
+    if (pages.block.rotated()) {
+      const KvHeadBlock& block = pages.block;
+      for (size_t p = page == 0 ? 0 : 22; p < 64; ++p) {
+        for (const auto& [part, at] :
+             {std::pair(block.keys(), block.k_scale), std::pair(block.values(), block.v_scale)}) {
+          const KvScales scales = KvScales::of(block, part);
+          for (size_t i = 0; i < scales.arrays; ++i) {
+            fill_with_nan(pages.head(page, 0) + at + i * scales.array_bytes() + p * scales.bytes, scales.bytes);
+          }
+        }
+      }
     } else {
       for (size_t p = page == 0 ? 0 : 22; p < 64; ++p) {
         kernels_for(Isa::kRef).kv_store(pages.block, pages.head(page, 0), p, nan.data(), nan.data());
@@ -156,7 +165,9 @@ TEST_P(AttendTileTest, RowsAreIndependentAndUnseenPositionsDoNotCount) {
 TEST_P(AttendTileTest, LargestSumsDoNotOverflow) {
   for (const float value : {3.0f, -3.0f}) {
     StoredPages pages(ref(), dtype(), 1, 64, 256, 3);
-    const std::vector<float> k(64, 0.0f), v(64, value);
+    const std::vector<float> k(64, 0.0f);
+    std::vector<float> v(64, value);
+    if (pages.block.rotated()) ref().hadamard(v.data(), 64);   // and back, when it is stored: exact
     for (size_t p = 0; p < 256; ++p) {
       ref().kv_store(pages.block, pages.head(p / kPagePositions, 0), p % kPagePositions, k.data(), v.data());
     }

@@ -219,16 +219,20 @@ double largest_error(const Kernels& kernels, const Layer& layer, const StoredPag
 
 // Values are uniform in [-2, 2), scores have a standard deviation of about 1.3.
 TEST_P(AttentionTest, AccuracyOfTheArithmetic) {
-  const bool int8 = GetParam() == KvDType::kInt8;   // whose queries are rounded as well
+  const bool rounded = GetParam() >= KvDType::kInt8;   // whose queries are rounded as well
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 900);
-    EXPECT_LT(largest_error(best(), layer, stored, true), int8 ? 2e-2 : 2e-6);
+    EXPECT_LT(largest_error(best(), layer, stored, true), rounded ? 2e-2 : 2e-6);
     EXPECT_LT(largest_error(reference_kernels(), layer, stored, true), 1e-6);
   }
 }
 
 TEST_P(AttentionTest, AccuracyWithStorage) {
-  const double bound = GetParam() == KvDType::kF32 ? 2e-6 : GetParam() == KvDType::kF16 ? 1e-3 : 3e-2;
+  // In 4 bits a step is about 0.3, the error of a value 0.09 (one standard deviation), that of a score 0.1; a window of
+  // 100 positions averages over some 18 of them, so outputs are off by 0.02 for either, and the worst of a thousand by
+  // five times that.
+  constexpr double kBounds[] = {2e-6, 1e-3, 3e-2, 0.1, 0.14};
+  const double bound = kBounds[static_cast<size_t>(GetParam())];
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 900);
     EXPECT_LT(largest_error(best(), layer, stored, false), bound) << layer.plain.head_dim;

@@ -11,7 +11,7 @@
 namespace ibid {
 namespace {
 
-constexpr KvDType kTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8};
+constexpr KvDType kTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4};
 constexpr size_t kHeadDims[] = {1, 4, 7, 16, 64, 80, 128};
 
 // Every number has bytes of its own within its part, and together they fill it.
@@ -22,11 +22,16 @@ TEST(KvPartOrder, EveryNumberHasItsPlace) {
       for (const bool keys : {true, false}) {
         const KvPartOrder order = keys ? key_order(block) : value_order(block);
         const size_t n_dims = order.n_cells * order.cell_dims(), element = size_t{1} << order.element_bits;
-        EXPECT_GE(n_dims, head_dim);
-        std::set<size_t> places;
+        const size_t n_numbers = n_dims * (order.paired() ? 2 : 1);
+        EXPECT_GE(n_numbers, head_dim);
+        std::set<size_t> places, halves;   // bytes; and which half of them, where two numbers share one
         for (size_t position = 0; position < kPagePositions; ++position) {
-          for (size_t d = 0; d < n_dims; ++d) places.insert(order.at(position, d));
+          for (size_t d = 0; d < n_numbers; ++d) {
+            places.insert(order.at(position, d));
+            halves.insert(2 * order.at(position, d) + (order.is_high(d) ? 1 : 0));
+          }
         }
+        ASSERT_EQ(halves.size(), kPagePositions * n_numbers);
         ASSERT_EQ(places.size(), kPagePositions * n_dims);
         EXPECT_EQ(*places.begin(), order.offset);
         EXPECT_EQ(*places.rbegin() + element, order.offset + order.bytes());
@@ -44,6 +49,11 @@ TEST(KvPartOrder, IsTheOneThatIsDrawn) {
   const KvHeadBlock int8 = KvHeadBlock::make(KvDType::kInt8, 8);
   EXPECT_EQ(key_order(int8).at(17, 6), int8.k + ((1 * 2 + 1) * 16 + 1) * 4 + 2);  // [4][k_dim / 4][16][4]
   EXPECT_EQ(value_order(int8).at(17, 6), int8.v + (4 * 16 + 6) * 4 + 1);          // [16][v_dim][4]
+  const KvHeadBlock int4 = KvHeadBlock::make(KvDType::kInt4, 64);
+  EXPECT_EQ(key_order(int4).at(17, 14), int4.k + ((1 * 8 + 1) * 16 + 1) * 4 + 2);    // [4][k_dim / 8][16][4]
+  EXPECT_TRUE(key_order(int4).is_high(14) && !key_order(int4).is_high(10));
+  EXPECT_EQ(value_order(int4).at(17, 51), int4.v + ((4 * 2 + 1) * 16 + 3) * 4 + 1);  // [16][head_dim / 32][16][4]
+  EXPECT_TRUE(value_order(int4).is_high(51) && !value_order(int4).is_high(35));
 }
 
 // Copied rows are the rows, on whatever instruction set they are read, and nothing else of the block is touched.

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -14,13 +15,16 @@ TEST(KvHeadBlock, PartsAreAlignedAndDoNotOverlap) {
   for (KvDType dtype : kKvDTypes) {
     for (size_t head_dim : kHeadDims) {
       const KvHeadBlock block = KvHeadBlock::make(dtype, head_dim);
-      const size_t value_bytes = dtype == KvDType::kF32 ? 4 : dtype == KvDType::kF16 ? 2 : 1;
-      EXPECT_GE(block.k_scale - block.k, 64 * head_dim * value_bytes);
-      EXPECT_GE(block.v_scale - block.v, 64 * block.v_dim * value_bytes);
-      if (dtype == KvDType::kInt8) {
-        EXPECT_EQ(block.v - block.k_scale, 256u);
-        EXPECT_EQ(block.bytes - block.v_scale, 256u);
-      }
+      const auto half_bytes = [](KvPart part) {
+        return part == KvPart::kF32 ? 8u : part == KvPart::kF16 ? 4u : part == KvPart::kInt8 ? 2u : 1u;
+      };
+      const auto scale_bytes = [&](KvPart part) {
+        return part == KvPart::kInt8 ? 256u : part == KvPart::kInt4 ? 256u * ((head_dim + 31) / 32) : 0u;
+      };
+      EXPECT_GE(block.k_scale - block.k, 32 * head_dim * half_bytes(block.keys()));
+      EXPECT_GE(block.v_scale - block.v, 32 * block.v_dim * half_bytes(block.values()));
+      EXPECT_EQ(block.v - block.k_scale, scale_bytes(block.keys()));
+      EXPECT_EQ(block.bytes - block.v_scale, scale_bytes(block.values()));
       for (size_t at : {block.k, block.k_scale, block.v, block.v_scale, block.bytes}) EXPECT_EQ(at % 64, 0u);
     }
   }
@@ -30,6 +34,8 @@ TEST(KvHeadBlock, SizesOfTheUsualShape) {
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF32, 64).bytes, 2u * 64 * 64 * 4);
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF16, 64).bytes, 2u * 64 * 64 * 2);
   EXPECT_EQ(KvHeadBlock::make(KvDType::kInt8, 64).bytes, 2u * 64 * (64 + 4));
+  EXPECT_EQ(KvHeadBlock::make(KvDType::kK8V4, 64).bytes, 64u * (64 + 4 + 32 + 2 * 4));
+  EXPECT_EQ(KvHeadBlock::make(KvDType::kInt4, 64).bytes, 2u * 64 * (32 + 2 * 4));
 }
 
 class KvStore : public ::testing::TestWithParam<Isa> {};
@@ -76,6 +82,22 @@ TEST_P(KvStore, TouchesOnlyItsPosition) {
 INSTANTIATE_TEST_SUITE_P(Isas, KvStore, ::testing::ValuesIn(vector_isas()),
                          [](const auto& isa) { return std::string(isa_name(isa.param)); });
 
+// Half a step of x[d]: 2^-12 relative in half precision, max / 254 in INT8, of rows as they are stored. In INT4
+// (max - min) / 30 of the group, and what rounding both to halves moves them.
+float half_step(KvPart part, const std::vector<float>& x, size_t d) {
+  if (part == KvPart::kF32) return 0.0f;
+  if (part == KvPart::kF16) return std::fabs(x[d]) / 2048;
+  if (part == KvPart::kInt4) {
+    const auto first = x.begin() + static_cast<ptrdiff_t>(d / kNibbleGroup * kNibbleGroup);
+    const auto last = x.begin() + static_cast<ptrdiff_t>(std::min(x.size(), (d / kNibbleGroup + 1) * kNibbleGroup));
+    const auto [low, high] = std::minmax_element(first, last);
+    return (*high - *low) / 30 + (std::fabs(*low) + *high - *low) / 1024;
+  }
+  float largest = 0;
+  for (const float y : x) largest = std::max(largest, std::fabs(y));
+  return largest / 253;
+}
+
 TEST(KvLoad, RoundTripWithinTheFormat) {
   const Kernels& ref = kernels_for(Isa::kRef);
   for (KvDType dtype : kKvDTypes) {
@@ -84,14 +106,14 @@ TEST(KvLoad, RoundTripWithinTheFormat) {
       std::vector<float> k(head_dim), v(head_dim);
       for (size_t p = 0; p < 64; ++p) {
         ref.kv_load(pages.block, pages.head(0, 0), p, k.data(), v.data());
+        std::vector<float> exact_k(pages.k(p, 0), pages.k(p, 0) + head_dim);
+        std::vector<float> exact_v(pages.v(p, 0), pages.v(p, 0) + head_dim);
+        if (pages.block.rotated()) {
+          for (std::vector<float>* x : {&k, &v, &exact_k, &exact_v}) ref.hadamard(x->data(), head_dim);
+        }
         for (size_t d = 0; d < head_dim; ++d) {
-          const float exact = pages.v(p, 0)[d];
-          // Half a step: 2^-12 relative in half precision, max / 254 in int8.
-          const float bound = dtype == KvDType::kF32   ? 0.0f
-                              : dtype == KvDType::kF16 ? std::fabs(exact) / 2048
-                                                       : 2.0f / 253;
-          ASSERT_NEAR(v[d], exact, bound);
-          ASSERT_NEAR(k[d], pages.k(p, 0)[d], dtype == KvDType::kF16 ? 2.0f / 2048 : bound);
+          ASSERT_NEAR(k[d], exact_k[d], half_step(pages.block.keys(), exact_k, d));
+          ASSERT_NEAR(v[d], exact_v[d], half_step(pages.block.values(), exact_v, d));
         }
       }
     }

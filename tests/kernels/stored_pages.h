@@ -69,10 +69,11 @@ class StoredPages {
   std::vector<AlignedBytes> memory_;
 };
 
-inline const char* kv_dtype_name(KvDType dtype) {
-  return dtype == KvDType::kF32 ? "f32" : dtype == KvDType::kF16 ? "f16" : "int8";
-}
+inline constexpr KvDType kKvDTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4};
 
-inline constexpr KvDType kKvDTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8};
+inline const char* kv_dtype_name(KvDType dtype) {
+  constexpr const char* kNames[] = {"f32", "f16", "int8", "k8v4", "int4"};
+  return kNames[static_cast<size_t>(dtype)];
+}
 
 }  // namespace ibid

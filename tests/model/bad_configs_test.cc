@@ -85,6 +85,14 @@ TEST(BadConfigs, HeadsThatDoNotDivide) {
   expect_error(config, ErrorCode::kBadHyperparameter, "num_attention_heads is 5, wanted a divisor of dim, 64");
 }
 
+// Not only where the file says so, but also where it is made of others.
+TEST(BadConfigs, HeadsThatAreTooWide) {
+  Json config = gemma3();
+  config.erase("head_dim");
+  config["hidden_size"] = 8192;
+  expect_error(config, ErrorCode::kBadHyperparameter, "head_dim is 2048, wanted 1..1024");
+}
+
 TEST(BadConfigs, RopeFactorsThatAreNoNumbers) {
   for (const double factor : {0.0, -8.0, 1e300}) {
     expect_error(llama({{"rope_type", "linear"}, {"factor", factor}}), ErrorCode::kBadHyperparameter,

@@ -143,7 +143,8 @@ TEST_F(ModelFingerprint, WhatAnEngineChoosesForItsBitsCounts) {
   const std::string bytes = gguf_bytes();
   AllDifferent all;
   for (const Numerics numerics : {Numerics::kReference, Numerics::kExact, Numerics::kFast}) {
-    for (const KvDType kv_dtype : {KvDType::kF32, KvDType::kF16, KvDType::kInt8}) {
+    for (const KvDType kv_dtype : {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4,
+                                   KvDType::kInt4}) {
       for (const size_t context : {kContext, 2 * kContext}) {   // rules of positions may depend on it
         const std::string what = std::string(numerics_name(numerics)) + ", KV type " +
                                  std::to_string(static_cast<int>(kv_dtype)) + ", " + std::to_string(context);

@@ -25,7 +25,9 @@ namespace ibid {
 // One of each type of keys and values.
 inline constexpr WeightsAndKv kEveryKvType[] = {{"F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
                                                 {"F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
-                                                {"Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0}};
+                                                {"Int8_KV", KvDType::kInt8, DType::kQ8_0, DType::kQ8_0},
+                                                {"K8V4_KV", KvDType::kK8V4, DType::kQ8_0, DType::kQ8_0},
+                                                {"Int4_KV", KvDType::kInt4, DType::kQ8_0, DType::kQ8_0}};
 
 // Writes answers that are history in capitals: every turn rewrites the one before.
 inline constexpr const char* kShouts =

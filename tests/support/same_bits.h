@@ -66,6 +66,8 @@ inline constexpr WeightsAndKv kEveryPanelType[] = {
     {"BF16_weights_Int8_KV", KvDType::kInt8, DType::kBF16, DType::kBF16},
     {"Q4_1_weights_F16_KV", KvDType::kF16, DType::kQ4_1, DType::kQ8_0},
     {"Q4_1_weights_Int8_KV", KvDType::kInt8, DType::kQ4_1, DType::kQ8_0},
+    {"Q4_1_weights_K8V4_KV", KvDType::kK8V4, DType::kQ4_1, DType::kQ8_0},
+    {"Q4_1_weights_Int4_KV", KvDType::kInt4, DType::kQ4_1, DType::kQ8_0},
     {"Q4_0_weights_F32_KV", KvDType::kF32, DType::kQ4_0, DType::kQ8_0},
     {"Q5_0_weights_F16_KV", KvDType::kF16, DType::kQ5_0, DType::kQ8_0},
     {"Q5_1_weights_F16_KV", KvDType::kF16, DType::kQ5_1, DType::kQ5_1},

@@ -1,0 +1,57 @@
+// KvHeadBlock: the keys and values of one head in one page, and the constants that they are made by. Pure data; where
+// each number lies is in kernels/attention/kv_part_order.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ibid/numerics.h"
+
+namespace ibid {
+
+// Keys and values of one KV head over one page of 64 positions, as attention reads them.
+//   F32, F16: K [4 groups][head_dim][16 positions], V [64 positions][v_dim]
+//   INT8:     K [4 groups][k_dim / 4][16 positions][4], V [64 / 4][v_dim][4 positions], one float scale per
+//             position for each: x ~ scale * q, scale = max|x| / 127, q = round to nearest even of x * (127 / max|x|)
+//   INT4:     K [4 groups][k_dim / 8][16 positions][4], dimensions d and d + 4 of eight in a byte, d in the low bits;
+//             V [64 / 4][head_dim / 32][16][4 positions], dimensions d and d + 16 of 32 in a byte. A position has a
+//             scale and a minimum for every 32 dimensions, in half precision: [head_dim / 32][scale, minimum][64].
+//             x ~ minimum + scale * q, scale = (max - minimum) / 15, q = round of (x - minimum) / scale, in 0..15,
+//             with both as they are stored; the largest and the smallest number saturate at +-65504 before
+// k_dim = head_dim rounded up to 4, of INT4 to 32; v_dim = head_dim rounded up to 16, and stored of INT4 to 32; the
+// padding is zero. F16 rounds to nearest even and saturates at +-65504. INT8 rows whose largest magnitude is below
+// kTinyBlock are zeros. INT8 keys are stored as q + 128, as 8-bit weights are; values as q.
+// KvDType says which (ibid/numerics.h); keys and values may differ.
+//
+// Rows of INT8 and INT4 are rotated: what is stored of a head is its Hadamard transform (kernels/attention/hadamard.h).
+
+inline constexpr size_t kMaxHeadDim = 1024;     // dimensions of a head
+inline constexpr size_t kPagePositions = 64;    // positions of a page
+inline constexpr size_t kKeyGroup = 16;         // positions that lie side by side in K
+inline constexpr size_t kValueGroup = 4;        // and in V of INT8
+inline constexpr size_t kNibbleGroup = 32;      // dimensions that share scale and minimum in INT4
+inline constexpr size_t kAttentionBlock = 256;  // positions whose softmax is one unit; merged in order
+
+constexpr bool is_rotated(KvDType dtype) { return dtype >= KvDType::kInt8; }
+
+// How the keys, or the values, of a head are stored.
+enum class KvPart : uint8_t { kF32, kF16, kInt8, kInt4 };
+
+// Byte offsets of the four parts inside one head's block, and its size; all multiples of 64.
+struct KvHeadBlock {
+  KvDType dtype = KvDType::kF32;
+  size_t head_dim = 0;
+  size_t k_dim = 0, v_dim = 0;  // INT8, INT4: dimensions of K with padding; of V with padding
+  size_t k = 0, k_scale = 0, v = 0, v_scale = 0;
+  size_t bytes = 0;
+  KvPart keys() const {
+    return dtype == KvDType::kK8V4 ? KvPart::kInt8 : dtype == KvDType::kInt4 ? KvPart::kInt4 : KvPart(dtype);
+  }
+  KvPart values() const { return dtype >= KvDType::kK8V4 ? KvPart::kInt4 : KvPart(dtype); }
+  bool rotated() const { return is_rotated(dtype); }
+  size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }
+  // REQUIRES: 0 < head_dim <= kMaxHeadDim.
+  static KvHeadBlock make(KvDType dtype, size_t head_dim);  // kernels/attention/kv_head_block.cc
+};
+
+}  // namespace ibid
