@@ -7,6 +7,17 @@
 
 #include "base/utf8.h"
 
+template <>
+void ibid::Json::json_value::destroy(value_t type) {
+  switch (type) {
+    case value_t::object: delete object; break;
+    case value_t::array: delete array; break;
+    case value_t::string: delete string; break;
+    case value_t::binary: delete binary; break;
+    default: break;
+  }
+}
+
 namespace ibid {
 
 namespace {

@@ -28,15 +28,7 @@ struct JsonObject : nlohmann::ordered_map<Key, Value, IgnoredLess, Allocator> {
 // std::bad_alloc in a destructor ends the process. This one recurses, as the copy constructor does. It is written for
 // our own type: nobody else can have instantiated it before.
 template <>
-inline void ibid::Json::json_value::destroy(value_t type) {
-  switch (type) {
-    case value_t::object: delete object; break;
-    case value_t::array: delete array; break;
-    case value_t::string: delete string; break;
-    case value_t::binary: delete binary; break;
-    default: break;
-  }
-}
+void ibid::Json::json_value::destroy(value_t type);
 
 namespace ibid {
 

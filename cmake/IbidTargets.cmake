@@ -1,9 +1,10 @@
 # ibid_library(<folder> DEPENDS ... PRIVATE_DEPENDS ... [EXCLUDE <regex>]): the static library of one layer. Its files are
 #   those of the folder: a list of them would be a second thing to keep. EXCLUDE: those that are not for every machine.
 #   Layers are for the tree alone; what users link is made of all of them (cmake/IbidInstall.cmake).
-# ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA] [SHARDS <n>] [FAST <filter>]): the layer's
-#   GoogleTest executable, made of the folder's files or of SOURCES. ISA reruns the whole of it, but for the tests of the
-#   real model, with each lesser instruction set forced. ctest knows the tests in three ways:
+# ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA] [SEPARATE] [SHARDS <n>] [FAST <filter>]): the
+#   layer's GoogleTest executable, made of the folder's files or of SOURCES. SEPARATE compiles these one by one, where
+#   they share names. ISA reruns the whole of it, but for the tests of the real model, with each lesser instruction set
+#   forced. ctest knows the tests in three ways:
 #     ctest             test by test (label single), a process each: for one who works on a layer, ctest -R KvCacheEntry
 #     ctest -C Whole    the whole program as <folder>.all, in SHARDS processes: what ./run test runs, without the singles
 #     ctest -C Fast     <folder>.fast, those that FAST names (a GoogleTest filter): what ./run test --fast runs
@@ -62,6 +63,15 @@ function(ibid_precompiled_options target)
   endif()
 endfunction()
 
+# Compiles the target's files in batches of n, because most of what a file takes is reading the headers that its
+# neighbours read as well. So names in a folder's anonymous namespaces must differ. Only in what users get: other
+# builds find what a file forgot to include, and compile again only what changed.
+function(ibid_in_batches target n)
+  if(IBID_BATCHES AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${n})
+  endif()
+endfunction()
+
 function(ibid_library folder)
   cmake_parse_arguments(ARG "" "EXCLUDE" "DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   set(target ibid_${folder})
@@ -78,6 +88,7 @@ function(ibid_library folder)
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
   ibid_target_options(${target})
+  ibid_in_batches(${target} 8)
   set_property(GLOBAL APPEND PROPERTY IBID_LAYERS ${target})
 endfunction()
 
@@ -118,7 +129,7 @@ function(ibid_test_options target)
 endfunction()
 
 function(ibid_test folder)
-  cmake_parse_arguments(ARG "ISA" "SHARDS;FAST" "SOURCES;ALSO;EXCEPT;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "ISA;SEPARATE" "SHARDS;FAST" "SOURCES;ALSO;EXCEPT;DEPENDS" ${ARGN})
   set(target ${folder}_test)
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
@@ -131,6 +142,9 @@ function(ibid_test folder)
   add_executable(${target} ${ARG_SOURCES} ${ARG_ALSO})
   target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} ibid_test_support GTest::gmock GTest::gtest_main)
   ibid_test_options(${target})
+  if(NOT ARG_SEPARATE)
+    ibid_in_batches(${target} 4)  # smaller ones, because these files are those that are changed and tried again
+  endif()
   ibid_reuse_precompiled(${target} ibid_test_headers)
   if(IBID_SANITIZE)
     # A process that starts under a sanitizer takes longer than most tests.

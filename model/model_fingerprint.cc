@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_limits.h"
 #include "base/parallel.h"
 #include "weights/gguf_reader.h"
 #include "weights/model_file.h"

@@ -34,7 +34,7 @@ constexpr std::array<double, 14> kInverseFactorials = [] {
 
 // e^x for x in [kFaintest, 0], from plain IEEE operations, so that every machine gets the same bits.
 // x = k ln 2 + r, |r| <= ln 2 / 2; the Taylor polynomial of degree 13 leaves an error below 2^-52.
-double portable_exp(double x) {
+double exp_of_double(double x) {
   constexpr double kLog2E = 1.4426950408889634, kLn2High = 0.693147180369123816490,
                    kLn2Low = 1.90821492927058770002e-10;
   const double k = std::floor(x * kLog2E + 0.5);
@@ -216,7 +216,7 @@ void Sampler::collect(std::span<const float> logits, float max) {
   for (size_t i = 0; i < logits.size(); ++i) {
     const double x = (static_cast<double>(logits[i]) - max) / options_.temperature;
     if (x < faintest) continue;
-    const auto weight = static_cast<uint64_t>(portable_exp(x) * kOne);
+    const auto weight = static_cast<uint64_t>(exp_of_double(x) * kOne);
     if (weight == 0) continue;
     candidates_.push_back({ordered_key(logits[i]), static_cast<TokenId>(i), weight});
   }

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json_limits.h"
 #include "templates/jinja/interpreter.h"
 #include "templates/jinja/program.h"
 #include "templates/jinja/unicode_text.h"
+#include "templates/template_variables.h"
 
 namespace ibid {
 
@@ -42,6 +44,10 @@ ChatTemplate::ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
+
+Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const TemplateBudget& budget) {
+  return compile(source, budget, Json::object());
+}
 
 Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const TemplateBudget& budget, Json defaults) {
   auto parts = std::make_shared<Parts>();

@@ -21,36 +21,21 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_limits.h"
+#include "base/json_fwd.h"
 #include "base/marked_text.h"
 #include "base/result.h"
+#include "templates/template_budget.h"
 
 namespace ibid {
 
-// Budgets of one render; beyond them kTemplateBudget names the one that was exceeded.
-struct TemplateBudget {
-  uint64_t max_steps = 1'000'000;  // and a thousand for each message
-  uint32_t max_depth = 128;
-  uint64_t max_output_bytes = 8u << 20;  // on top of the bytes of the messages and variables themselves
-  uint64_t max_range = 100'000;
-};
-
-// The variables of a render other than messages: add_generation_prompt, tools, documents, bos_token,
-// eos_token, enable_thinking ... as a JSON object; tools and documents are None where they are not given.
-// They come before ChatTemplate::default_variables(). `now` (ISO 8601) is the clock of strftime_now: frozen
-// per conversation by the caller. Text of variables named *_token or *_tokens is the template's; that of all
-// others is input, as it may come from a request.
-struct TemplateVariables {
-  Json values = Json::object();
-  std::string now = "2026-01-31T12:00:00";
-};
+struct TemplateVariables;
 
 class ChatTemplate {
  public:
-  // `defaults`: a JSON object of variables that a render has where it is given no others. Error: kTemplateSyntax with
-  // the line.
-  static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {},
-                                      Json defaults = Json::object());
+  // `defaults`: a JSON object of variables that a render has where it is given no others; without it there are none.
+  // Error: kTemplateSyntax with the line.
+  static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {});
+  static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget, Json defaults);
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;

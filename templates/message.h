@@ -41,6 +41,13 @@ inline bool is_from(const Json& message, Role role) noexcept { return role_of(me
 // Its content, where that is one text; else nullptr.
 inline const std::string* content_of(const Json& message) noexcept { return text_member(message, "content"); }
 
+// Its content, whatever that is; nullptr: it has none.
+inline const Json* content_value(const Json& message) {
+  if (!message.is_object()) return nullptr;
+  const auto found = message.find("content");
+  return found == message.end() ? nullptr : &*found;
+}
+
 // REQUIRES: content_of(message) != nullptr, or the message has no content yet.
 inline void set_content(Json& message, std::string text) { message["content"] = std::move(text); }
 
@@ -50,6 +57,13 @@ inline Json make_message(Role role, std::string text) {
   Json message = Json::object();
   message["role"] = std::string(role_name(role));
   set_content(message, std::move(text));
+  return message;
+}
+
+// The same with a list of parts as its content: [{"type": "text", "text": ...}, ...].
+inline Json make_message_of_parts(Role role, Json parts) {
+  Json message = make_message(role, "");
+  message["content"] = std::move(parts);
   return message;
 }
 

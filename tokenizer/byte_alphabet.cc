@@ -23,7 +23,7 @@ constexpr std::array<uint16_t, 256> kCharacter = [] {
 
 constexpr size_t kCodePoints = 0x100 + 68;
 
-constexpr std::array<int16_t, kCodePoints> kByte = [] {
+constexpr std::array<int16_t, kCodePoints> kByteOf = [] {
   std::array<int16_t, kCodePoints> out{};
   for (int16_t& b : out) b = -1;
   for (unsigned b = 0; b < 256; ++b) out[kCharacter[b]] = static_cast<int16_t>(b);
@@ -35,8 +35,8 @@ constexpr std::array<int16_t, kCodePoints> kByte = [] {
 bool append_alphabet_bytes(std::string_view token, std::string& out) {
   for (size_t pos = 0; pos < token.size();) {
     const DecodedChar c = utf8_decode(token, pos);
-    if (!c.valid || c.code_point >= kCodePoints || kByte[c.code_point] < 0) return false;
-    out.push_back(static_cast<char>(kByte[c.code_point]));
+    if (!c.valid || c.code_point >= kCodePoints || kByteOf[c.code_point] < 0) return false;
+    out.push_back(static_cast<char>(kByteOf[c.code_point]));
     pos += c.length;
   }
   return true;

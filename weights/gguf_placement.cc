@@ -13,8 +13,6 @@ namespace ibid {
 
 namespace {
 
-std::string text_of(uint64_t number) { return std::to_string(number); }
-
 // Each tensor begins where its predecessor ends, padded. `order` is by offset.
 // Returns where the last one ends.
 Result<uint64_t> check_layout(std::span<const size_t> order, std::span<const GgufExtent> extents,
@@ -29,13 +27,13 @@ Result<uint64_t> check_layout(std::span<const size_t> order, std::span<const Ggu
                         : offset < wanted   ? ", overlapping the tensor before it; wanted "
                                             : ", leaving a hole; wanted ";
       return Status(ErrorCode::kBadOffset,
-                    field + " is at offset " + text_of(offset) + why + text_of(wanted));
+                    field + " is at offset " + std::to_string(offset) + why + std::to_string(wanted));
     }
     const std::optional<uint64_t> end = checked_add(offset, bytes);
     if (!end || *end > data_bytes) {
       return Status(ErrorCode::kTruncated,
-                    field + " has " + text_of(bytes) + " bytes from byte " + text_of(offset) +
-                        " of the tensor data on, of which the file holds " + text_of(data_bytes));
+                    field + " has " + std::to_string(bytes) + " bytes from byte " + std::to_string(offset) +
+                        " of the tensor data on, of which the file holds " + std::to_string(data_bytes));
     }
     last_end = *end;
     wanted = *checked_align(*end, header.alignment);  // cannot wrap: *end lies inside the file
@@ -64,7 +62,7 @@ Status place_gguf_tensors(std::span<const std::byte> file, uint64_t header_end, 
     header.tensors[i].view.data = data.subspan(extents[i].offset, extents[i].bytes);
   }
   if (const uint64_t rest = data.size() - end; rest >= header.alignment) {
-    header.warnings.push_back(std::string(what) + ": " + text_of(rest) + " bytes follow the last tensor");
+    header.warnings.push_back(std::string(what) + ": " + std::to_string(rest) + " bytes follow the last tensor");
   }
   return {};
 }

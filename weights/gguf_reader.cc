@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "base/json_limits.h"
 #include "base/utf8.h"
 #include "weights/in_quotes.h"
 #include "weights/split_kv_rows.h"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/json_limits.h"
 #include "weights/in_quotes.h"
 #include "weights/model_json.h"
 

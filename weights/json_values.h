@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_limits.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 
 namespace ibid {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/json_limits.h"
 #include "weights/fp8_rows.h"
 #include "weights/in_quotes.h"
 #include "weights/packed_int4_rows.h"

@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/json_limits.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 #include "base/tensor_view.h"
 

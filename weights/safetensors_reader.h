@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_limits.h"
 #include "base/mapped_file.h"
 #include "weights/json_values.h"
 #include "weights/made_tensors.h"

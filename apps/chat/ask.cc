@@ -27,7 +27,7 @@ namespace ibid {
 
 namespace {
 
-struct Arguments {
+struct AskArguments {
   ModelArguments model;
   TurnArguments turn;
   MessageArguments message;
@@ -40,7 +40,7 @@ struct Arguments {
 bool is_terminal(int fd) { return isatty(fd) == 1; }
 
 // Finds out what the words are: [MODEL] TEXT. Throws CLI::ValidationError when there can be no question.
-void sort_words(Arguments& arguments) {
+void sort_words(AskArguments& arguments) {
   std::vector<std::string>& words = arguments.words;
   const bool has_prompt = arguments.message.has_prompt();
   const bool has_other_text = arguments.message.given() || !is_terminal(STDIN_FILENO);
@@ -58,7 +58,7 @@ void sort_words(Arguments& arguments) {
 
 void note(const std::string& text) { remark("ibid: " + text); }
 
-Result<int> run_ask(const Arguments& arguments) {
+Result<int> run_ask(const AskArguments& arguments) {
   TRY_ASSIGN(const std::string system, arguments.turn.system_message());
   const Question question{arguments.words, arguments.message.files};
   TRY_ASSIGN(const std::string text,
@@ -100,7 +100,7 @@ Result<int> run_ask(const Arguments& arguments) {
   return interrupt.interrupted() ? kInterrupted : 0;
 }
 
-void add_texts(CLI::App& command, Arguments& arguments) {
+void add_texts(CLI::App& command, AskArguments& arguments) {
   command
       .add_option_function<std::vector<std::string>>(
           "TEXT",
@@ -119,7 +119,7 @@ void add_texts(CLI::App& command, Arguments& arguments) {
 }  // namespace
 
 void add_ask(CLI::App& root, int& exit_code) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<AskArguments>();
   CLI::App* command = root.add_subcommand("ask", "one answer on standard output and nothing else");
   add_texts(*command, *arguments);
   CLI::Option* json = command->add_flag("--json", arguments->json, "print the answer as JSON (docs/json.md)");

@@ -28,7 +28,7 @@ namespace ibid {
 
 namespace {
 
-struct Arguments {
+struct ChatArguments {
   ModelArguments model;
   TurnArguments turn;
   MessageArguments message;
@@ -74,7 +74,7 @@ Result<SessionFiles> session_files() {
 }
 
 // Makes the conversation go on, or begin, as the arguments say.
-Result<ChatSession> open_session(const Arguments& arguments, const std::shared_ptr<Engine>& engine,
+Result<ChatSession> open_session(const ChatArguments& arguments, const std::shared_ptr<Engine>& engine,
                                  const std::optional<KeptConversation>& kept) {
   const WhenFull policy = *when_full_by_name(arguments.when_full);
   TRY_ASSIGN(std::string system, arguments.turn.system_message());
@@ -132,7 +132,7 @@ void tell_what_runs(const Engine& engine, Screen& screen) {
               std::to_string(engine.max_seq_len()) + " · /help");
 }
 
-Result<int> run_chat(const Arguments& arguments) {
+Result<int> run_chat(const ChatArguments& arguments) {
   signal(SIGPIPE, SIG_IGN);  // a closed standard output is seen when writing
   const Result<SessionFiles> files = session_files();
   std::optional<KeptConversation> kept;
@@ -174,7 +174,7 @@ Result<int> run_chat(const Arguments& arguments) {
 }  // namespace
 
 void add_chat(CLI::App& root, int& exit_code) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ChatArguments>();
   CLI::App* command = root.add_subcommand("chat", "a conversation in the terminal; from a pipe one message a line");
   arguments->model.add_model(*command, false);
   CLI::Option* resume = add_text_option(*command, "--resume", arguments->resume,

@@ -63,10 +63,10 @@ Json usage_json(std::span<const Turn> answers) {
 }
 
 Json timings_json(const Timings& t) {
-  return {{"render_ms", t.render_ms},   {"tokenize_ms", t.tokenize_ms}, {"match_ms", t.match_ms},
-          {"prefill_ms", t.prefill_ms}, {"decode_ms", t.decode_ms},     {"sample_ms", t.sample_ms},
-          {"ttft_ms", t.ttft_ms},       {"total_ms", t.total_ms},       {"prefill_tps", t.prefill_tps},
-          {"decode_tps", t.decode_tps}};
+  Json json = Json::object();
+  for (const auto& [name, field] : kStageTimings) json[name] = t.*field;
+  for (const auto& [name, field] : kTurnTimings) json[name] = t.*field;
+  return json;
 }
 
 struct ErrorName {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "runtime/session/context_policy.h"
+#include "ibid/session_options.h"
 
 namespace ibid {
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kHelpColumn = 26;  // where descriptions begin
 
-std::string entry(const std::string& heading, const std::string& help) {
+std::string help_entry(const std::string& heading, const std::string& help) {
   std::string line = "  " + heading;
   if (line.size() + 2 > kHelpColumn) {
     line += "\n" + std::string(kHelpColumn, ' ');
@@ -28,7 +28,7 @@ std::string commands_text(const CLI::App& root) {
   for (const CLI::App* command : shown_commands(root)) {
     if (command->get_group() != group) text += "\n" + command->get_group() + ":\n";
     group = command->get_group();
-    text += entry(command->get_name(), command->get_description());
+    text += help_entry(command->get_name(), command->get_description());
   }
   return text;
 }
@@ -41,7 +41,7 @@ class HelpFormatter : public CLI::FormatterBase {
     text += commands_text(*app);
     for (const OptionGroup& group : option_groups(*app)) {
       text += "\n" + (group.title.empty() ? "" : group.title + ":\n");
-      for (const CLI::Option* option : group.options) text += entry(option_heading(*option), option_help(*option));
+      for (const CLI::Option* option : group.options) text += help_entry(option_heading(*option), option_help(*option));
     }
     if (!app->get_footer().empty()) text += "\n" + app->get_footer() + "\n";
     return text;
@@ -63,6 +63,12 @@ void use_help_text(CLI::App& root) { use_formatter(root, std::make_shared<HelpFo
 
 std::vector<const CLI::App*> shown_commands(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : shown_commands(app)) names.push_back(command->get_name());
+  return names;
 }
 
 std::string full_name(const CLI::App& command) {

@@ -30,6 +30,7 @@ std::vector<OptionGroup> option_groups(const CLI::App& command);
 
 // The commands of `app` that its help shows.
 std::vector<const CLI::App*> shown_commands(const CLI::App& app);
+std::vector<std::string> command_names(const CLI::App& app);
 // "ibid sessions show".
 std::string full_name(const CLI::App& command);
 // The command that the words name, from the root on: {"sessions", "show"}. nullptr: there is none.

@@ -31,7 +31,7 @@ std::string roff(std::string_view text) {
   return result;
 }
 
-std::string entry(const std::string& heading, const std::string& help) {
+std::string man_entry(const std::string& heading, const std::string& help) {
   return ".TP\n\\fB" + roff(heading) + "\\fR\n" + roff(help) + "\n";
 }
 
@@ -39,7 +39,7 @@ std::string options_text(const CLI::App& app, const std::string& heading = ".SH 
   std::string text;
   for (const OptionGroup& group : option_groups(app)) {
     text += heading + (group.title.empty() ? "ARGUMENTS\n" : "\"" + roff(group.title) + "\"\n");
-    for (const CLI::Option* option : group.options) text += entry(option_heading(*option), option_help(*option));
+    for (const CLI::Option* option : group.options) text += man_entry(option_heading(*option), option_help(*option));
   }
   return text;
 }
@@ -66,7 +66,7 @@ std::string man_page(const CLI::App& app) {
   if (!app.get_footer().empty()) text += ".SH DESCRIPTION\n.nf\n" + roff(app.get_footer()) + "\n.fi\n";
   const std::vector<const CLI::App*> commands = shown_commands(app);
   if (!commands.empty()) text += ".SH COMMANDS\n";
-  for (const CLI::App* command : commands) text += entry(command->get_name(), command->get_description());
+  for (const CLI::App* command : commands) text += man_entry(command->get_name(), command->get_description());
   text += options_text(app);
   // The program's commands have pages of their own, those of a command are on its page.
   for (const CLI::App* command : is_root ? std::vector<const CLI::App*>() : commands) {

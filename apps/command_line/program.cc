@@ -23,12 +23,6 @@ namespace {
 
 constexpr const char* kNoGroupYet = "Subcommands";  // CLI11's own word
 
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : shown_commands(app)) names.push_back(command->get_name());
-  return names;
-}
-
 // The command that the command line reached.
 const CLI::App& reached(const CLI::App& root) {
   const std::vector<CLI::App*> commands = root.get_subcommands();

@@ -65,12 +65,6 @@ std::vector<std::string> all_names(const CLI::App& command) {
   return names;
 }
 
-std::vector<std::string> command_names(const CLI::App& root) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : shown_commands(root)) names.push_back(command->get_name());
-  return names;
-}
-
 // What may stand behind a command: `help` takes the commands, others have commands of their own.
 std::vector<std::string> words_behind(const CLI::App& command) {
   return command_names(command.get_name() == "help" ? *command.get_parent() : command);

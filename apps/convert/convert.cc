@@ -16,12 +16,12 @@ namespace ibid {
 
 namespace {
 
-struct Arguments {
+struct ConvertArguments {
   std::string in, out, type;
   bool json = false;
 };
 
-Result<Conversion> convert(const Arguments& arguments, const InterruptScope& interrupt) {
+Result<Conversion> convert(const ConvertArguments& arguments, const InterruptScope& interrupt) {
   TRY_ASSIGN(const std::string in, resolve_model(arguments.in));
   std::optional<ByteProgress> line;
   const auto show = [&](const ConversionProgress& progress) {
@@ -32,7 +32,7 @@ Result<Conversion> convert(const Arguments& arguments, const InterruptScope& int
   return convert_model(in, arguments.out, type, {show, interrupt.token()});
 }
 
-void print(const Arguments& arguments, const Conversion& conversion) {
+void print(const ConvertArguments& arguments, const Conversion& conversion) {
   if (arguments.json) {
     Json types = Json::object();
     for (const auto& [type, n] : conversion.tensors_of) types[type] = n;
@@ -51,7 +51,7 @@ void print(const Arguments& arguments, const Conversion& conversion) {
 }  // namespace
 
 void add_convert(CLI::App& root, int& exit_code) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ConvertArguments>();
   CLI::App* command = root.add_subcommand("convert", "a model as one GGUF file, in another type");
   add_text_option(*command, "IN", arguments->in,
                   "a .gguf file, any part of a split model, a directory with safetensors, or a model's name")

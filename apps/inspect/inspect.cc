@@ -14,7 +14,7 @@ namespace ibid {
 
 namespace {
 
-struct Arguments {
+struct InspectArguments {
   ModelArguments model;
   bool tensors = false;
   bool check = false;
@@ -45,7 +45,7 @@ Status check(Explanation& explanation, int n_threads) {
 }
 
 // 0: it runs, and nothing is wrong with its weights; 1: it does not, or something is.
-Result<int> inspect(const Arguments& arguments) {
+Result<int> inspect(const InspectArguments& arguments) {
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
   TRY_ASSIGN(Inspection inspection, look_at_model(path, arguments.model.options()));
   Explanation explanation = explain(std::move(inspection), arguments.model.options());
@@ -64,7 +64,7 @@ Result<int> inspect(const Arguments& arguments) {
 }  // namespace
 
 void add_inspect(CLI::App& root, int& exit_code) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<InspectArguments>();
   CLI::App* command = root.add_subcommand("inspect", "whether a model runs, what it is and needs, what is in its file");
   arguments->model.add_model(*command, false);
   command->add_flag("--check", arguments->check, "read every weight and say what is wrong or odd")->group(kCommonGroup);

@@ -18,7 +18,7 @@ namespace ibid {
 
 namespace {
 
-struct Arguments {
+struct LogitsArguments {
   ModelArguments model;
   std::string ids_path;
   std::string out_path;
@@ -71,13 +71,13 @@ TensorView int64_view(const std::vector<int64_t>& values) {
 }
 
 // What one sequence puts into the output file.
-struct Rows {
+struct LogitRows {
   std::vector<int64_t> ids;
   std::vector<int64_t> positions;
   std::vector<float> logits;  // [P, V]
 };
 
-Status write_rows(const std::string& path, const std::vector<Rows>& rows, size_t vocab_size) {
+Status write_rows(const std::string& path, const std::vector<LogitRows>& rows, size_t vocab_size) {
   std::vector<NamedTensor> tensors;
   for (size_t n = 0; n < rows.size(); ++n) {
     const std::string suffix = "." + std::to_string(n);
@@ -90,7 +90,7 @@ Status write_rows(const std::string& path, const std::vector<Rows>& rows, size_t
   return write_safetensors(path, tensors);
 }
 
-Status run_logits(const Arguments& arguments) {
+Status run_logits(const LogitsArguments& arguments) {
   TRY_ASSIGN(const std::vector<Sequence> sequences, read_sequences(arguments.ids_path));
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
   std::unique_ptr<ModelFile> reference;
@@ -100,10 +100,10 @@ Status run_logits(const Arguments& arguments) {
   TRY_ASSIGN(const auto model, load_for_feeding(path, arguments.model.options()));
 
   LogitsComparison comparison;
-  std::vector<Rows> output;
+  std::vector<LogitRows> output;
   for (size_t n = 0; n < sequences.size(); ++n) {
     const Sequence& sequence = sequences[n];
-    Rows rows{{sequence.ids.begin(), sequence.ids.end()}, sequence.positions, {}};
+    LogitRows rows{{sequence.ids.begin(), sequence.ids.end()}, sequence.positions, {}};
     if (!arguments.out_path.empty()) rows.logits.resize(rows.positions.size() * model->vocab_size());
     Status failed;
     const auto take = [&](size_t position, std::span<const float> logits) {
@@ -125,7 +125,7 @@ Status run_logits(const Arguments& arguments) {
 }  // namespace
 
 void add_logits(CLI::App& root, int& exit_code) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<LogitsArguments>();
   CLI::App* command = root.add_subcommand("logits", "the logits of given ids, to a file or against a reference");
   arguments->model.add_model(*command, true);
   command->add_option("--ids", arguments->ids_path, "{\"sequences\": [{\"ids\": [...], \"positions\": [...]}]}")

@@ -20,7 +20,7 @@ namespace ibid {
 
 namespace {
 
-struct Arguments {
+struct PerplexityArguments {
   ModelArguments model;
   std::string text_path;
   bool json = false;
@@ -39,7 +39,7 @@ Result<std::string> read_text(const std::string& path) {
 }
 
 // The text is one window: nothing is prepended, every token but the first is predicted from all before it.
-Status run_perplexity(const Arguments& arguments) {
+Status run_perplexity(const PerplexityArguments& arguments) {
   TRY_ASSIGN(const std::string text, read_text(arguments.text_path));
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
   TRY_ASSIGN(const auto file, open_model_file(path));
@@ -71,7 +71,7 @@ Status run_perplexity(const Arguments& arguments) {
 }  // namespace
 
 void add_perplexity(CLI::App& root, int& exit_code) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PerplexityArguments>();
   CLI::App* command = root.add_subcommand("perplexity", "mean negative log-likelihood of a text");
   arguments->model.add_model(*command, true);
   command->add_option("TEXT", arguments->text_path, "a file, or - for standard input")->type_name("FILE")->required();

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "templates/message.h"
+#include "templates/template_variables.h"
 
 namespace ibid {
 
@@ -193,7 +194,7 @@ Fact roles_fact(const Probe& probe) {
 
 Fact content_fact(const Probe& probe) {
   const Json parts = Json::array({{{"type", "text"}, {"text", kQuestion}}});
-  const Json messages = Json::array({{{"role", "user"}, {"content", parts}}});
+  const Json messages = Json::array({make_message_of_parts(Role::kUser, parts)});
   // One that prints the list itself has not understood it.
   const bool understood = probe.shows(messages, kQuestion) && !probe.shows(messages, "'type'") &&
                           !probe.shows(messages, "\"type\"");

@@ -47,11 +47,6 @@ std::string cache_folder() {
   return cache ? *cache : below_home("/.cache");
 }
 
-bool is_file(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
 bool is_model_directory(const fs::path& path) { return is_file(path / "config.json"); }
 
 std::string without_gguf(const fs::path& path) { return path.stem().string(); }

@@ -14,11 +14,6 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxEntries = 10'000;
 constexpr size_t kMostNamed = 20;
 
-bool is_file(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
 Status several(const std::string& path, const std::vector<fs::path>& models) {
   std::string what = path + " holds " + std::to_string(models.size()) + " models; name one:";
   for (size_t i = 0; i < std::min(models.size(), kMostNamed); ++i) what += "\n  " + models[i].string();
@@ -43,6 +38,11 @@ bool is_pickle(const fs::path& path) {
 }
 
 }  // namespace
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
 
 bool is_gguf_model(const fs::path& path) {
   const std::string name = lower_case(path.filename().string());

@@ -9,6 +9,9 @@
 
 namespace ibid {
 
+// A regular file that can be asked about.
+bool is_file(const std::filesystem::path& path);
+
 // The models in GGUF files of a directory, by name: of one in several files its first, and no projectors of images.
 std::vector<std::filesystem::path> gguf_models_in(const std::filesystem::path& directory);
 bool is_gguf_model(const std::filesystem::path& path);

@@ -53,8 +53,8 @@ constexpr std::string_view kDots = "...";
 
 std::string text_of(const Json& message) {
   if (!message.is_object()) return json_to_string(message);
-  const auto content = message.find("content");
-  if (content == message.end() || content->is_null()) return {};
+  const Json* content = content_value(message);
+  if (content == nullptr || content->is_null()) return {};
   if (content->is_string()) return content->get<std::string>();
   if (!content->is_array()) return json_to_string(*content);
   std::string text;

@@ -19,7 +19,7 @@
 namespace ibid {
 namespace {
 
-struct Arguments {
+struct SessionsArguments {
   std::string name;
   std::string new_name;
   std::string format = "markdown";
@@ -45,7 +45,7 @@ Result<SavedSession> read_named(const SessionFiles& files, const std::string& na
   return read_saved_session(files.ops(), files.path(name));
 }
 
-Status list(const SessionFiles& files, const Arguments& arguments) {
+Status list(const SessionFiles& files, const SessionsArguments& arguments) {
   TRY_ASSIGN(const std::vector<SessionSummary> sessions, summarize_sessions(files));
   if (!arguments.json) return print(sessions_as_table(sessions, system_clock().unix_ns()));
   std::string lines;
@@ -53,12 +53,12 @@ Status list(const SessionFiles& files, const Arguments& arguments) {
   return print(lines);
 }
 
-Status show(const SessionFiles& files, const Arguments& arguments) {
+Status show(const SessionFiles& files, const SessionsArguments& arguments) {
   TRY_ASSIGN(const SavedSession session, read_named(files, arguments.name));
   return print_content(session_as_text(arguments.name, session));
 }
 
-Status export_one(const SessionFiles& files, const Arguments& arguments) {
+Status export_one(const SessionFiles& files, const SessionsArguments& arguments) {
   TRY_ASSIGN(const SavedSession session, read_named(files, arguments.name));
   const std::string text = arguments.format == "json"
                                ? json_to_string(session_as_json(arguments.name, session, files)) + "\n"
@@ -70,7 +70,7 @@ Status export_one(const SessionFiles& files, const Arguments& arguments) {
   return write_file_atomically(files.ops(), arguments.out, std::as_bytes(std::span(text)));
 }
 
-Status rename(const SessionFiles& files, const Arguments& arguments) {
+Status rename(const SessionFiles& files, const SessionsArguments& arguments) {
   TRY(check_session_name(arguments.name));
   TRY(check_session_name(arguments.new_name));
   return files.rename(arguments.name, arguments.new_name);
@@ -90,7 +90,7 @@ Result<bool> may_delete(const SessionFiles& files, const std::string& name, bool
   return line == "y" || line == "Y" || line == "yes";
 }
 
-Status remove(const SessionFiles& files, const Arguments& arguments) {
+Status remove(const SessionFiles& files, const SessionsArguments& arguments) {
   // All names are looked at before anything goes.
   for (const std::string& name : arguments.names) {
     TRY(check_session_name(name));
@@ -104,9 +104,9 @@ Status remove(const SessionFiles& files, const Arguments& arguments) {
   return {};
 }
 
-using Action = Status (*)(const SessionFiles& files, const Arguments& arguments);
+using Action = Status (*)(const SessionFiles& files, const SessionsArguments& arguments);
 
-Status run(Action action, const Arguments& arguments) {
+Status run(Action action, const SessionsArguments& arguments) {
   signal(SIGPIPE, SIG_IGN);
   TRY_ASSIGN(const std::string directory, sessions_directory());
   return action(SessionFiles(system_file_ops(), directory), arguments);
@@ -115,8 +115,8 @@ Status run(Action action, const Arguments& arguments) {
 }  // namespace
 
 void add_sessions(CLI::App& root, int& exit_code) {
-  auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  auto arguments = std::make_shared<SessionsArguments>();
+  SessionsArguments& a = *arguments;
   CLI::App* command =
       root.add_subcommand("sessions", "the conversations that are kept: list, show, export, rename, delete");
   command->require_subcommand(0, 1);

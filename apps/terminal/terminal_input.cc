@@ -17,7 +17,7 @@ TerminalInput* the_input = nullptr;
 
 // Signals become bytes in a pipe, which can be waited for together with keys.
 int signal_pipe[2] = {-1, -1};
-struct sigaction before_size, before_continue;
+struct sigaction size_before, continue_before;
 
 void tell(char what) {
   const int saved = errno;
@@ -27,8 +27,8 @@ void tell(char what) {
 
 void on_size(int) { tell('s'); }
 
-void on_continue(int signal) {
-  const auto before = before_continue.sa_handler;
+void size_after_stop(int signal) {
+  const auto before = continue_before.sa_handler;
   if (before != SIG_DFL && before != SIG_IGN) before(signal);
   tell('c');
 }
@@ -42,15 +42,15 @@ TerminalInput::TerminalInput(int keys_fd) : keys_(keys_fd) {
   struct sigaction action {};
   action.sa_flags = SA_RESTART;
   action.sa_handler = on_size;
-  sigaction(SIGWINCH, &action, &before_size);
-  action.sa_handler = on_continue;
-  sigaction(SIGCONT, &action, &before_continue);
+  sigaction(SIGWINCH, &action, &size_before);
+  action.sa_handler = size_after_stop;
+  sigaction(SIGCONT, &action, &continue_before);
   the_input = this;
 }
 
 TerminalInput::~TerminalInput() {
-  sigaction(SIGWINCH, &before_size, nullptr);
-  sigaction(SIGCONT, &before_continue, nullptr);
+  sigaction(SIGWINCH, &size_before, nullptr);
+  sigaction(SIGCONT, &continue_before, nullptr);
   the_input = nullptr;
   close(signal_pipe[0]);
   close(signal_pipe[1]);

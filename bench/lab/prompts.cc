@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "templates/message.h"
+#include "templates/template_variables.h"
 #include "tokenizer/incremental_encoder.h"
 
 namespace ibid {

@@ -18,6 +18,8 @@
 #include "apps/models/model_catalog.h"
 #include "model/load_chat_template.h"
 #include "templates/chat_template.h"
+#include "templates/message.h"
+#include "templates/template_variables.h"
 #include "tokenizer/incremental_encoder.h"
 #include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
@@ -75,7 +77,7 @@ void decode(benchmark::State& state, const Tokenizer& tokenizer) {
 Json conversation(size_t n_messages) {
   Json messages = Json::array();
   for (size_t i = 0; i < n_messages; ++i) {
-    messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", english(400)}});
+    messages.push_back(make_message(i % 2 == 0 ? Role::kUser : Role::kAssistant, english(400)));
   }
   return messages;
 }

@@ -58,40 +58,29 @@ Status claim_of_append_only(const LoadEngine& load, const ClaimSink& sink) {
   return {};
 }
 
-struct Counter {
-  const char* name;
-  size_t WorkCounters::*value;
-};
-constexpr Counter kCounters[] = {
-    {"messages_rendered", &WorkCounters::messages_rendered}, {"bytes_rendered", &WorkCounters::bytes_rendered},
-    {"bytes_compared", &WorkCounters::bytes_compared},       {"bytes_tokenized", &WorkCounters::bytes_tokenized},
-    {"tokens_compared", &WorkCounters::tokens_compared},     {"tokens_indexed", &WorkCounters::tokens_indexed},
-    {"kv_bytes_copied", &WorkCounters::kv_bytes_copied},     {"pages_touched", &WorkCounters::pages_touched},
-    {"n_forward", &WorkCounters::n_forward},                 {"n_rows", &WorkCounters::n_rows}};
-
 // Replies differ in their bytes and turns in where their pages end, so the counters are compared by their means over a
 // hundred turns each; a counter that grew with the history would be three times as large in the second.
 Status claim_of_counters(const LoadEngine& load, const ClaimSink& sink) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, load(""));
   TRY_ASSIGN(ChatSession session, quiet_session(engine));
-  std::array<std::array<double, std::size(kCounters)>, 2> means{};
+  std::array<std::array<double, std::size(kWorkFields)>, 2> means{};
   for (size_t turn = 1; turn <= kCountedTurns; ++turn) {
     const std::string message = text_of_tokens(engine->tokenizer(), "", kCountedMessageTokens, turn);
     TRY_ASSIGN(const Turn done, session.send(message, greedy_reply(kCountedReplyTokens)));
     if (turn == 1) continue;  // looks into the store, which later turns need not
     const size_t half = turn > kCountedTurns / 2 ? 1 : 0;
     const size_t n_turns = half == 1 ? kCountedTurns / 2 : kCountedTurns / 2 - 1;
-    for (size_t i = 0; i < std::size(kCounters); ++i) {
-      means[half][i] += static_cast<double>(done.work.*kCounters[i].value) / static_cast<double>(n_turns);
+    for (size_t i = 0; i < std::size(kWorkFields); ++i) {
+      means[half][i] += static_cast<double>(done.work.*kWorkFields[i].field) / static_cast<double>(n_turns);
     }
   }
   double largest = 0;
   const char* name = "none";
   Claim claim;
-  for (size_t i = 0; i < std::size(kCounters); ++i) {
-    claim.values[kCounters[i].name] = {means[0][i], means[1][i]};
+  for (size_t i = 0; i < std::size(kWorkFields); ++i) {
+    claim.values[kWorkFields[i].name] = {means[0][i], means[1][i]};
     const double growth = means[0][i] > 0 ? means[1][i] / means[0][i] - 1 : means[1][i];
-    if (growth > largest) largest = growth, name = kCounters[i].name;
+    if (growth > largest) largest = growth, name = kWorkFields[i].name;
   }
   claim.what = text_of("counters of %zu turns, %zu tokens: second hundred to first", kCountedTurns,
                        session.ids().size());

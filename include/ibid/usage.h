@@ -1,9 +1,17 @@
-// The cost of a turn: tokens, time and work. Every answer carries them. Plain data that can be added up.
+// The cost of a turn: tokens, time and work. Every answer carries them. Plain data that can be added up. Beside each
+// struct stands the list of its fields by name: adding, JSON and files follow it.
 #pragma once
 
 #include <cstddef>
+#include <iterator>
 
 namespace ibid {
+
+template <typename Struct, typename Value>
+struct NamedField {
+  const char* name;
+  Value Struct::*field;
+};
 
 // Tokens. n_prompt == n_cached + n_prefilled: every position of the prompt was either read before or is read now.
 struct Usage {
@@ -16,18 +24,20 @@ struct Usage {
   size_t n_drafted = 0;    // ids that were guessed and verified; not part of the others
   size_t n_accepted = 0;   // of them, those that were sampled then: so many passes less
 
-  Usage& operator+=(const Usage& other) {
-    n_prompt += other.n_prompt;
-    n_cached += other.n_cached;
-    n_prefilled += other.n_prefilled;
-    n_from_disk += other.n_from_disk;
-    n_read_again += other.n_read_again;
-    n_decoded += other.n_decoded;
-    n_drafted += other.n_drafted;
-    n_accepted += other.n_accepted;
-    return *this;
-  }
+  Usage& operator+=(const Usage& other);
 };
+
+inline constexpr NamedField<Usage, size_t> kUsageFields[] = {
+    {"n_prompt", &Usage::n_prompt},       {"n_cached", &Usage::n_cached},
+    {"n_prefilled", &Usage::n_prefilled}, {"n_from_disk", &Usage::n_from_disk},
+    {"n_read_again", &Usage::n_read_again}, {"n_decoded", &Usage::n_decoded},
+    {"n_drafted", &Usage::n_drafted},     {"n_accepted", &Usage::n_accepted}};
+static_assert(sizeof(Usage) == std::size(kUsageFields) * sizeof(size_t));
+
+inline Usage& Usage::operator+=(const Usage& other) {
+  for (const auto& each : kUsageFields) this->*each.field += other.*each.field;
+  return *this;
+}
 
 // Where the time of a turn went, in milliseconds. The stages do not overlap each other. The caller's own time in
 // the event callback overlaps them, because the next pass runs meanwhile; what the stages lack of total_ms is how
@@ -45,18 +55,23 @@ struct Timings {
   double prefill_tps = 0;  // n_prefilled per second of prefill_ms; cached tokens do not count
   double decode_tps = 0;   // sampled tokens but the first, per second of decode_ms and sample_ms
 
-  // Stages of one turn that were counted apart.
-  Timings& operator+=(const Timings& other) {
-    render_ms += other.render_ms;
-    tokenize_ms += other.tokenize_ms;
-    match_ms += other.match_ms;
-    prefill_ms += other.prefill_ms;
-    decode_ms += other.decode_ms;
-    sample_ms += other.sample_ms;
-    ttft_ms += other.ttft_ms;
-    return *this;
-  }
+  // Adds stages of one turn that were counted apart; not what is of the whole turn.
+  Timings& operator+=(const Timings& other);
 };
+
+inline constexpr NamedField<Timings, double> kStageTimings[] = {
+    {"render_ms", &Timings::render_ms},   {"tokenize_ms", &Timings::tokenize_ms}, {"match_ms", &Timings::match_ms},
+    {"prefill_ms", &Timings::prefill_ms}, {"decode_ms", &Timings::decode_ms},     {"sample_ms", &Timings::sample_ms},
+    {"ttft_ms", &Timings::ttft_ms}};
+inline constexpr NamedField<Timings, double> kTurnTimings[] = {{"total_ms", &Timings::total_ms},
+                                                               {"prefill_tps", &Timings::prefill_tps},
+                                                               {"decode_tps", &Timings::decode_tps}};
+static_assert(sizeof(Timings) == (std::size(kStageTimings) + std::size(kTurnTimings)) * sizeof(double));
+
+inline Timings& Timings::operator+=(const Timings& other) {
+  for (const auto& each : kStageTimings) this->*each.field += other.*each.field;
+  return *this;
+}
 
 // Work done outside the model, in units that do not depend on the machine. For a conversation that only
 // grows none of them depends on how long it is: the tests hold every stage to that.
@@ -73,20 +88,21 @@ struct WorkCounters {
   size_t n_forward = 0;           // passes of the model
   size_t n_rows = 0;              // rows fed in them, drafts included
 
-  WorkCounters& operator+=(const WorkCounters& other) {
-    messages_rendered += other.messages_rendered;
-    bytes_rendered += other.bytes_rendered;
-    bytes_compared += other.bytes_compared;
-    bytes_tokenized += other.bytes_tokenized;
-    tokens_compared += other.tokens_compared;
-    tokens_indexed += other.tokens_indexed;
-    history_steps += other.history_steps;
-    kv_bytes_copied += other.kv_bytes_copied;
-    pages_touched += other.pages_touched;
-    n_forward += other.n_forward;
-    n_rows += other.n_rows;
-    return *this;
-  }
+  WorkCounters& operator+=(const WorkCounters& other);
 };
+
+inline constexpr NamedField<WorkCounters, size_t> kWorkFields[] = {
+    {"messages_rendered", &WorkCounters::messages_rendered}, {"bytes_rendered", &WorkCounters::bytes_rendered},
+    {"bytes_compared", &WorkCounters::bytes_compared},       {"bytes_tokenized", &WorkCounters::bytes_tokenized},
+    {"tokens_compared", &WorkCounters::tokens_compared},     {"tokens_indexed", &WorkCounters::tokens_indexed},
+    {"history_steps", &WorkCounters::history_steps},         {"kv_bytes_copied", &WorkCounters::kv_bytes_copied},
+    {"pages_touched", &WorkCounters::pages_touched},         {"n_forward", &WorkCounters::n_forward},
+    {"n_rows", &WorkCounters::n_rows}};
+static_assert(sizeof(WorkCounters) == std::size(kWorkFields) * sizeof(size_t));
+
+inline WorkCounters& WorkCounters::operator+=(const WorkCounters& other) {
+  for (const auto& each : kWorkFields) this->*each.field += other.*each.field;
+  return *this;
+}
 
 }  // namespace ibid

@@ -75,18 +75,18 @@ std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassL
 void PassCost::record(size_t n_decode_rows, size_t n_prefill_rows, int64_t duration_ns) {
   const auto ns = static_cast<double>(duration_ns);
   if (n_prefill_rows == 0) {
-    average_in(step_ns_, ns);
+    average_in(decode_pass_ns_, ns);
     return;
   }
   // Fewer rows say more about the weights that every pass reads than about a row.
   if (n_prefill_rows < kPrefillRows) return;
-  const double prefill_ns = n_decode_rows == 0 ? ns : ns - step_ns_;
+  const double prefill_ns = n_decode_rows == 0 ? ns : ns - decode_pass_ns_;
   average_in(row_ns_, std::max(prefill_ns, 0.0) / static_cast<double>(n_prefill_rows));
 }
 
 size_t PassCost::prefill_rows(size_t n_decode_rows, int64_t budget_ns) const {
   if (row_ns_ == 0) return SIZE_MAX;
-  const double left_ns = kAim * static_cast<double>(budget_ns) - (n_decode_rows == 0 ? 0 : step_ns_);
+  const double left_ns = kAim * static_cast<double>(budget_ns) - (n_decode_rows == 0 ? 0 : decode_pass_ns_);
   const double rows = std::max(left_ns, 0.0) / row_ns_;
   return rows < 1e9 ? static_cast<size_t>(rows) : SIZE_MAX;
 }

@@ -51,11 +51,9 @@ class PassCost {
 
   // Rows of prefill that, beside so many rows of decoding, take about budget_ns; SIZE_MAX while nothing is known.
   size_t prefill_rows(size_t n_decode_rows, int64_t budget_ns) const;
-  // Of a pass that only decodes; 0 while nothing is known.
-  int64_t step_ns() const { return static_cast<int64_t>(step_ns_); }
 
  private:
-  double step_ns_ = 0;  // of a pass that only decodes; 0: not known
+  double decode_pass_ns_ = 0;  // of a pass that only decodes; 0: not known
   double row_ns_ = 0;   // more for a row of prefill; 0: not known
 };
 

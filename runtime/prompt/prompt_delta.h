@@ -28,6 +28,7 @@
 #include "runtime/prompt/transcript.h"
 #include "runtime/turn_cost.h"
 #include "templates/chat_template.h"
+#include "templates/template_variables.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

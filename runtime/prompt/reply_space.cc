@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "templates/message.h"
+#include "templates/template_variables.h"
 
 namespace ibid {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "runtime/out_of_heap.h"
+#include "runtime/session/context_policy.h"
 #include "runtime/session/message_checks.h"
 #include "runtime/session/session_state.h"
 #include "runtime/session/turn_call.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json_limits.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 
 namespace ibid {

@@ -84,17 +84,6 @@ void read_replies(const Json& json, SavedSession& session) {
   }
 }
 
-constexpr std::array<std::pair<const char*, size_t Usage::*>, 8> kUsageFields = {{
-    {"n_prompt", &Usage::n_prompt},
-    {"n_cached", &Usage::n_cached},
-    {"n_prefilled", &Usage::n_prefilled},
-    {"n_from_disk", &Usage::n_from_disk},
-    {"n_read_again", &Usage::n_read_again},
-    {"n_decoded", &Usage::n_decoded},
-    {"n_drafted", &Usage::n_drafted},
-    {"n_accepted", &Usage::n_accepted},
-}};
-
 Result<Usage> usage_from(const Json& json) {
   const auto found = json.find("usage");
   if (found == json.end() || !found->is_object()) return bad_field("usage");

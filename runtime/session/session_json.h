@@ -16,7 +16,6 @@
 #include "base/types.h"
 #include "ibid/session_options.h"
 #include "ibid/usage.h"
-#include "runtime/session/context_policy.h"
 
 namespace ibid {
 

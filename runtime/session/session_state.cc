@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/out_of_heap.h"
+#include "templates/template_variables.h"
 
 namespace ibid {
 namespace {

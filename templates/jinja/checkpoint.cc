@@ -1,5 +1,6 @@
 #include "templates/jinja/checkpoint.h"
 
+#include "base/json_limits.h"
 #include "templates/jinja/collections.h"
 
 namespace ibid::jinja {

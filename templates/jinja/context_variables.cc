@@ -1,5 +1,6 @@
 #include "templates/jinja/context_variables.h"
 
+#include "base/json_limits.h"
 #include "templates/jinja/globals.h"
 #include "templates/jinja/interpreter.h"
 #include "templates/jinja/program.h"

@@ -256,7 +256,7 @@ Value do_attr(Evaluator& in, const Value& subject, const Arguments& args) {
   return in.attribute(subject, str(in.state(), parameters.at(0)).bytes());
 }
 
-constexpr NamedFilter kFilters[] = {
+constexpr NamedFilter kCollectionFilters[] = {
     {"length", do_length}, {"count", do_length},      {"first", do_first},     {"last", do_last},
     {"list", do_list},     {"join", do_join},         {"reverse", do_reverse}, {"sort", do_sort},
     {"unique", do_unique}, {"min", do_min},           {"max", do_max},         {"sum", do_sum},
@@ -267,7 +267,7 @@ constexpr NamedFilter kFilters[] = {
 }  // namespace
 
 Filter find_collection_filter(std::string_view name) {
-  for (const NamedFilter& entry : kFilters) {
+  for (const NamedFilter& entry : kCollectionFilters) {
     if (entry.name == name) return entry.filter;
   }
   return nullptr;

@@ -85,7 +85,7 @@ Value do_rejectattr(Evaluator& in, const Value& s, const Arguments& args) {
   return choose(in, s, args, true, false);
 }
 
-constexpr NamedFilter kFilters[] = {
+constexpr NamedFilter kSelectionFilters[] = {
     {"map", do_map},
     {"select", do_select},
     {"reject", do_reject},
@@ -96,7 +96,7 @@ constexpr NamedFilter kFilters[] = {
 }  // namespace
 
 Filter find_selection_filter(std::string_view name) {
-  for (const NamedFilter& entry : kFilters) {
+  for (const NamedFilter& entry : kSelectionFilters) {
     if (entry.name == name) return entry.filter;
   }
   return nullptr;

@@ -270,7 +270,7 @@ Value do_tojson(Evaluator& in, const Value& subject, const Arguments& args) {
   return styled_by_input ? Value::text(text.bytes(), TextOrigin::kInput) : Value::string(std::move(text));
 }
 
-constexpr NamedFilter kFilters[] = {
+constexpr NamedFilter kTextFilters[] = {
     {"upper", do_upper},
     {"lower", do_lower},
     {"capitalize", do_capitalize},
@@ -297,7 +297,7 @@ constexpr NamedFilter kFilters[] = {
 }  // namespace
 
 Filter find_text_filter(std::string_view name) {
-  for (const NamedFilter& entry : kFilters) {
+  for (const NamedFilter& entry : kTextFilters) {
     if (entry.name == name) return entry.filter;
   }
   return nullptr;

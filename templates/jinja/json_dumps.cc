@@ -2,6 +2,7 @@
 // 64 signed bits come out as they went in.
 #include <algorithm>
 
+#include "base/json_limits.h"
 #include "base/utf8.h"
 #include "templates/jinja/collections.h"
 #include "templates/jinja/failure.h"

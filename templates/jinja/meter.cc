@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_limits.h"
 #include "templates/jinja/failure.h"
 
 namespace ibid::jinja {
@@ -31,6 +32,10 @@ uint64_t json_bytes(const Json& root) {
 }
 
 }  // namespace
+
+uint64_t Meter::steps_for(const Json* messages) {
+  return messages == nullptr ? 0 : messages->size() * kStepsPerMessage;
+}
 
 uint64_t Meter::outside_bytes() {
   if (!outside_known_) {

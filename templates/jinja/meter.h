@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/json_limits.h"
-#include "templates/chat_template.h"
+#include "base/json_fwd.h"
+#include "templates/template_budget.h"
 
 namespace ibid::jinja {
 
@@ -18,9 +18,10 @@ class Meter {
  public:
   // What the caller brought; `messages` may be nullptr.
   Meter(const TemplateBudget& budget, const Json* messages, const Json* variables)
-      : budget_(budget), messages_(messages), variables_(variables) {
-    if (messages != nullptr) max_steps_ += messages->size() * kStepsPerMessage;
-  }
+      : budget_(budget),
+        messages_(messages),
+        variables_(variables),
+        max_steps_(budget.max_steps + steps_for(messages)) {}
 
   void step() {
     if (++steps_ > max_steps_) refuse_steps();
@@ -69,6 +70,7 @@ class Meter {
   static constexpr uint64_t kCreateFactor = 16;
   static constexpr uint64_t kScanFactor = 64;
 
+  static uint64_t steps_for(const Json* messages);
   [[noreturn]] void refuse_steps() const;
   [[noreturn]] void refuse_depth() const;
   void grow_or_refuse(uint64_t used, uint64_t& limit, uint64_t factor);
@@ -80,7 +82,7 @@ class Meter {
   bool outside_known_ = false;
   uint64_t outside_bytes_ = 0;
   uint64_t steps_ = 0, scanned_ = 0, created_ = 0;
-  uint64_t max_steps_ = budget_.max_steps;
+  uint64_t max_steps_;
   uint64_t max_scanned_ = budget_.max_output_bytes * kScanFactor;
   uint64_t max_created_ = budget_.max_output_bytes * kCreateFactor;
   uint64_t max_output_ = budget_.max_output_bytes;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "templates/chat_template.h"
+#include "templates/template_budget.h"
 #include "templates/jinja/ast.h"
 
 namespace ibid::jinja {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/json_limits.h"
+
 namespace ibid::jinja {
 
 const Value* Frame::find(Symbol symbol) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/json_limits.h"
 #include "templates/jinja/failure.h"
 #include "templates/jinja/loop.h"
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_limits.h"
+#include "base/json_fwd.h"
 #include "base/marked_text.h"
 
 namespace ibid::jinja {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "bench/lab/report.h"
+#include "tests/apps/bench_figures.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid {
@@ -11,27 +12,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-Figure figure_of(const char* what, std::array<size_t, kMaxFigureKeys> at, double value) {
-  Figure figure;
-  figure.kind = find_figure_kind(what);
-  figure.at = at;
-  figure.value = {value, value, value};
-  return figure;
-}
-
-Figure decode_at(size_t depth, double tps) {
-  Figure figure = figure_of("decode", {depth}, tps);
-  figure.value = {tps - 10, tps, tps + 5};
-  figure.throughput = {"gbps", 30, 60};
-  return figure;
-}
-
-std::vector<Rival> rivals_of(std::string_view text) {
-  Result<std::vector<Rival>> rivals = parse_rival_lines(text, "rival.jsonl");
-  EXPECT_TRUE(rivals.ok()) << rivals.status().to_string();
-  return rivals.ok() ? *std::move(rivals) : std::vector<Rival>();
-}
 
 TEST(Spread, QuartilesLieBetweenSamples) {
   const Spread spread = spread_of({4, 1, 3, 2});

@@ -8,6 +8,7 @@
 
 #include "bench/lab/figure_table.h"
 #include "bench/lab/run_estimate.h"
+#include "tests/apps/bench_figures.h"
 
 namespace ibid {
 namespace {
@@ -15,23 +16,6 @@ namespace {
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
-
-Figure figure_of(const char* what, std::array<size_t, kMaxFigureKeys> at, double value) {
-  Figure figure;
-  figure.kind = find_figure_kind(what);
-  figure.at = at;
-  figure.value = {value, value, value};
-  return figure;
-}
-
-Figure decode_at(size_t depth, double tps) {
-  Figure figure = figure_of("decode", {depth}, tps);
-  figure.value = {tps - 10, tps, tps + 5};
-  figure.throughput = {"gbps", 30, 60};
-  return figure;
-}
-
-std::vector<Rival> rivals_of(std::string_view text) { return parse_rival_lines(text, "rival.jsonl").value(); }
 
 void expect_terminal_lines(const std::string& text) {
   ASSERT_TRUE(text.empty() || text.back() == '\n') << text;

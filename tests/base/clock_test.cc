@@ -1,4 +1,4 @@
-#include "base/clock.h"
+#include "tests/support/manual_clock.h"
 
 #include <gtest/gtest.h>
 

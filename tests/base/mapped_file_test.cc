@@ -21,7 +21,7 @@
 namespace ibid {
 namespace {
 
-ErrorCode code_of(const std::string& path) { return MappedFile::open(path).status().code(); }
+ErrorCode open_code(const std::string& path) { return MappedFile::open(path).status().code(); }
 
 std::string text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
@@ -128,15 +128,15 @@ TEST(MappedFile, FollowsSymlinksOnlyWhenAllowed) {
 
 TEST(MappedFile, OnlyRegularFiles) {
   const TempDir dir;
-  EXPECT_EQ(code_of(dir.path()), ErrorCode::kNotRegularFile);
-  EXPECT_EQ(code_of("/dev/zero"), ErrorCode::kNotRegularFile);
+  EXPECT_EQ(open_code(dir.path()), ErrorCode::kNotRegularFile);
+  EXPECT_EQ(open_code("/dev/zero"), ErrorCode::kNotRegularFile);
   // Nobody writes to this FIFO: an open that blocks would hang here.
   ASSERT_EQ(::mkfifo(dir.file("fifo").c_str(), 0600), 0);
-  EXPECT_EQ(code_of(dir.file("fifo")), ErrorCode::kNotRegularFile);
+  EXPECT_EQ(open_code(dir.file("fifo")), ErrorCode::kNotRegularFile);
   // A link to a regular file is one.
   dir.write("target", "x");
   std::filesystem::create_symlink("target", dir.file("link"));
-  EXPECT_EQ(code_of(dir.file("link")), ErrorCode::kOk);
+  EXPECT_EQ(open_code(dir.file("link")), ErrorCode::kOk);
 }
 
 TEST(MappedFile, SystemErrorsKeepTheirWords) {
@@ -167,7 +167,7 @@ TEST(MappedFileDeathTest, UnreadableFile) {
 
 TEST(MappedFile, EmptyFileIsTruncated) {
   const TempDir dir;
-  EXPECT_EQ(code_of(dir.write("empty", "")), ErrorCode::kTruncated);
+  EXPECT_EQ(open_code(dir.write("empty", "")), ErrorCode::kTruncated);
 }
 
 TEST(MappedFile, NoticesTruncationAndModification) {

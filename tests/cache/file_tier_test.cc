@@ -10,6 +10,7 @@
 
 #include "tests/cache/tier_fixture.h"
 #include "tests/support/faulty_file_ops.h"
+#include "tests/support/manual_clock.h"
 
 namespace ibid {
 namespace {

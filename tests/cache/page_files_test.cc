@@ -5,6 +5,7 @@
 
 #include "tests/cache/tiny_kv.h"
 #include "tests/support/faulty_file_ops.h"
+#include "tests/support/manual_clock.h"
 #include "tests/support/memory_file_ops.h"
 
 namespace ibid {

@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
 #include "base/file_ops.h"
 #include "cache/tier/file_tier.h"
 #include "tests/cache/nan_page_pool.h"
 #include "tests/cache/tiny_kv.h"
+#include "tests/support/manual_clock.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid {

@@ -9,6 +9,7 @@
 
 #include "tests/cache/tiny_kv.h"
 #include "tests/support/idle_fakes.h"
+#include "tests/support/manual_clock.h"
 
 namespace ibid {
 namespace {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/json_limits.h"
 #include "model/architecture/architectures.h"
 #include "model/memory_plan.h"
 #include "model/weights/tensor_source.h"

@@ -78,7 +78,7 @@ class Metadata {
   float freq_base_ = 10000.0f;
 };
 
-void expect_error(const Status& status, ErrorCode code, const std::string& names) {
+void expect_refused(const Status& status, ErrorCode code, const std::string& names) {
   EXPECT_EQ(status.code(), code) << status.to_string();
   EXPECT_THAT(status.message(), HasSubstr("bad.gguf"));
   EXPECT_THAT(status.message(), HasSubstr(names));
@@ -93,7 +93,7 @@ TEST(BadModels, Case59_TruncatedWhileItIsLoaded) {
     const auto file = open_model_file(path);
     ASSERT_TRUE(file.ok()) << file.status().to_string();
     std::filesystem::resize_file(path, left);
-    expect_error(load_language_model(**file, {}).status(), ErrorCode::kChangedOnDisk, "now has " + std::to_string(left));
+    expect_refused(load_language_model(**file, {}).status(), ErrorCode::kChangedOnDisk, "now has " + std::to_string(left));
   }
 }
 
@@ -116,65 +116,65 @@ TEST(BadModels, Case59_TruncatedByAnotherMeanwhile) {
 }
 
 TEST(BadModels, Case60_NoHeads) {
-  expect_error(Metadata().set("attention.head_count", 0).load(), ErrorCode::kBadHyperparameter, "attention.head_count is 0");
+  expect_refused(Metadata().set("attention.head_count", 0).load(), ErrorCode::kBadHyperparameter, "attention.head_count is 0");
 }
 
 TEST(BadModels, Case61_HeadsThatAreNoMultipleOfKvHeads) {
-  expect_error(Metadata().set("attention.head_count_kv", 3).load(), ErrorCode::kBadHyperparameter, "a divisor of n_heads, 4");
+  expect_refused(Metadata().set("attention.head_count_kv", 3).load(), ErrorCode::kBadHyperparameter, "a divisor of n_heads, 4");
 }
 
 TEST(BadModels, Case62_OddHeadDim) {
-  expect_error(Metadata().set("attention.key_length", 15).set("attention.value_length", 15).load(),
+  expect_refused(Metadata().set("attention.key_length", 15).set("attention.value_length", 15).load(),
                ErrorCode::kBadHyperparameter, "attention.key_length is 15, wanted an even number");
 }
 
 TEST(BadModels, Case63_RotaryDimAboveHeadDim) {
-  expect_error(Metadata().set("rope.dimension_count", 18).load(), ErrorCode::kBadHyperparameter,
+  expect_refused(Metadata().set("rope.dimension_count", 18).load(), ErrorCode::kBadHyperparameter,
                "rope.dimension_count is 18, wanted 2..16");
 }
 
 TEST(BadModels, Case64_BlockCountOutOfRange) {
-  expect_error(Metadata().set("block_count", 0).load(), ErrorCode::kBadHyperparameter, "block_count is 0");
-  expect_error(Metadata().set("block_count", 1'000'000'000).load(), ErrorCode::kBadHyperparameter, "block_count is 1000000000");
+  expect_refused(Metadata().set("block_count", 0).load(), ErrorCode::kBadHyperparameter, "block_count is 0");
+  expect_refused(Metadata().set("block_count", 1'000'000'000).load(), ErrorCode::kBadHyperparameter, "block_count is 1000000000");
 }
 
 TEST(BadModels, Case65_ContextOutOfRange) {
-  expect_error(Metadata().set("context_length", 0).load(), ErrorCode::kBadHyperparameter, "context_length is 0");
-  expect_error(Metadata().set("context_length", uint64_t{1} << 31).load(), ErrorCode::kBadHyperparameter, "context_length");
+  expect_refused(Metadata().set("context_length", 0).load(), ErrorCode::kBadHyperparameter, "context_length is 0");
+  expect_refused(Metadata().set("context_length", uint64_t{1} << 31).load(), ErrorCode::kBadHyperparameter, "context_length");
 }
 
 TEST(BadModels, Case72_EpsilonThatIsNoPositiveNumber) {
   for (const float eps : {0.0f, -1.0f, std::nanf("")}) {
-    expect_error(Metadata().eps(eps).load(), ErrorCode::kBadHyperparameter, "layer_norm_rms_epsilon");
+    expect_refused(Metadata().eps(eps).load(), ErrorCode::kBadHyperparameter, "layer_norm_rms_epsilon");
   }
 }
 
 TEST(BadModels, Case73_RopeBaseThatIsNoPositiveNumber) {
   for (const float base : {0.0f, -10000.0f, std::nanf(""), std::numeric_limits<float>::infinity()}) {
-    expect_error(Metadata().freq_base(base).load(), ErrorCode::kBadHyperparameter, "rope.freq_base");
+    expect_refused(Metadata().freq_base(base).load(), ErrorCode::kBadHyperparameter, "rope.freq_base");
   }
 }
 
 TEST(BadModels, MissingKeysAreNamed) {
   for (const char* key : {"block_count", "embedding_length", "feed_forward_length", "attention.head_count",
                           "context_length"}) {
-    expect_error(Metadata().remove(key).load(), ErrorCode::kMissingKey, std::string("llama.") + key);
+    expect_refused(Metadata().remove(key).load(), ErrorCode::kMissingKey, std::string("llama.") + key);
   }
 }
 
 TEST(BadModels, UnknownArchitectureNamesTheKnownOnes) {
-  expect_error(Metadata().architecture("mamba").load(), ErrorCode::kUnsupported,
+  expect_refused(Metadata().architecture("mamba").load(), ErrorCode::kUnsupported,
                "architecture 'mamba' is not supported (supported: llama");
 }
 
 TEST(BadModels, Case66_MissingTensor) {
-  expect_error(Metadata().load(), ErrorCode::kMissingTensor, "is missing");
+  expect_refused(Metadata().load(), ErrorCode::kMissingTensor, "is missing");
 }
 
 TEST(BadModels, Case67_ShapeThatDisagreesWithTheHyperparameters) {
   GgufWriter writer = tiny_model_writer({});
   writer.add_u32("llama.vocab_size", 119);
-  expect_error(load_written(writer), ErrorCode::kBadShape, "token_embd.weight is [120, 64], wanted [119, 64]");
+  expect_refused(load_written(writer), ErrorCode::kBadShape, "token_embd.weight is [120, 64], wanted [119, 64]");
 }
 
 // A layer's is another model's (unused_tensors_test.cc).
@@ -194,7 +194,7 @@ TEST(BadModels, Case69_TiedHeadOfAQuantizedEmbedding) {
 TEST(BadModels, Case70_NormsThatAreNotFinite) {
   TinyModel tiny;
   tiny.norm_mean = std::nanf("");
-  expect_error(load_written(tiny_model_writer(tiny)), ErrorCode::kNonFinite, "norm.weight holds a value that is not finite");
+  expect_refused(load_written(tiny_model_writer(tiny)), ErrorCode::kNonFinite, "norm.weight holds a value that is not finite");
 }
 
 // 255 is no power of two but NaN: it must not become a number on the way to the logits.
@@ -213,7 +213,7 @@ TEST(BadModels, AnMxfp4ScaleOf255FailsThePass) {
   for (const Numerics numerics : {Numerics::kReference, Numerics::kExact, Numerics::kFast}) {
     const auto model = load_language_model(**file, {.numerics = numerics, .n_threads = 1});
     if (!model.ok()) {
-      expect_error(model.status(), ErrorCode::kNonFinite, "output.weight");
+      expect_refused(model.status(), ErrorCode::kNonFinite, "output.weight");
       continue;
     }
     KvPagePool pool((*model)->kv_layout(), size_t{16} << 20);
@@ -236,7 +236,7 @@ TEST(BadModels, ABlockWhoseScaleIsNotFiniteNamesItsTensor) {
     std::fill_n(rows.begin() + static_cast<std::ptrdiff_t>(70 * block.bytes + at), 2, std::byte{0xff});
     writer.add_tensor(tiny.without, dtype, Shape{{tiny.ffn_dim, tiny.dim}, 2}, rows);
     for (const Numerics numerics : {Numerics::kExact, Numerics::kReference}) {
-      expect_error(load_written(writer, {.numerics = numerics}), ErrorCode::kNonFinite,
+      expect_refused(load_written(writer, {.numerics = numerics}), ErrorCode::kNonFinite,
                    "tensor blk.1.ffn_up.weight holds a scale that is not finite");
     }
   }
@@ -271,7 +271,7 @@ TEST(BadModels, AFloatThatIsNotFiniteNamesItsTensor) {
         }
         SCOPED_TRACE(std::string(dtype_name(dtype)));
         for (const Numerics numerics : {Numerics::kExact, Numerics::kReference}) {
-          expect_error(load_written(writer, {.numerics = numerics}), ErrorCode::kNonFinite,
+          expect_refused(load_written(writer, {.numerics = numerics}), ErrorCode::kNonFinite,
                        std::string("tensor ") + matrix.name + " holds a value that is not finite");
         }
       }
@@ -323,7 +323,7 @@ TEST(BadModels, AnOverflowNamesItsLayer) {
 TEST(BadModels, UnsupportedRopeScalingIsNamed) {
   GgufWriter writer = tiny_model_writer({});
   writer.add_string("llama.rope.scaling.type", "spiral");
-  expect_error(load_written(writer), ErrorCode::kUnsupported, "rope scaling 'spiral'");
+  expect_refused(load_written(writer), ErrorCode::kUnsupported, "rope scaling 'spiral'");
 }
 
 TEST(BadModels, MoreMemoryThanThereIs) {

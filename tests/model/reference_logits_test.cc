@@ -24,7 +24,7 @@
 namespace ibid {
 namespace {
 
-std::unique_ptr<ModelFile> open(const std::string& path) {
+std::unique_ptr<ModelFile> open_checkpoint(const std::string& path) {
   auto file = open_model_file(path);
   CHECK(file.ok()) << file.status().to_string();
   return *std::move(file);
@@ -99,11 +99,11 @@ void expect_logits(const ModelFile& file, const ModelConfig& config, const Model
 TEST(ReferenceLogits, CommittedCheckpointsInBothContainers) {
   const std::string goldens = golden_dir() + "/logits/";
   for (const std::string name : {"llama", "llama3", "llama_linear"}) {
-    const auto reference = open(goldens + name + "/logits.safetensors");
-    const auto directory = open(goldens + name);
+    const auto reference = open_checkpoint(goldens + name + "/logits.safetensors");
+    const auto directory = open_checkpoint(goldens + name);
     expect_logits(*directory, *read_config(*directory), *reference, 1e-4);
     if (name == "llama_linear") continue;
-    const auto gguf = open(goldens + name + "/model.gguf");
+    const auto gguf = open_checkpoint(goldens + name + "/model.gguf");
     expect_logits(*gguf, *read_config(*gguf), *reference, 1e-4);
   }
 }
@@ -115,10 +115,10 @@ TEST(ReferenceLogits, CommittedFamilies) {
     if (!directory.is_directory()) continue;
     SCOPED_TRACE(directory.path().string());
     ++n_models;
-    const auto file = open(directory.path());
+    const auto file = open_checkpoint(directory.path());
     const auto config = read_config(*file);
     ASSERT_TRUE(config.ok()) << config.status().to_string();
-    expect_logits(*file, *config, *open(directory.path().string() + "/logits.safetensors"), 1e-4);
+    expect_logits(*file, *config, *open_checkpoint(directory.path().string() + "/logits.safetensors"), 1e-4);
   }
   EXPECT_EQ(n_models, 11u);
 }
@@ -127,7 +127,7 @@ TEST(ReferenceLogits, CommittedFamilies) {
 // beside them: its language model is the model, bit for bit.
 TEST(ReferenceLogits, ModelsThatAlsoSeeAreTheirLanguageModels) {
   const std::string family = golden_dir() + "/families/gemma4_experts";
-  const auto text = open(family);
+  const auto text = open_checkpoint(family);
   const Tokens tokens = random_tokens(30, 40, 1);
   const auto wanted = all_logits(**load_language_model(*text, {}), tokens);
   for (const std::string prefix : {"model.language_model.", "language_model.model."}) {
@@ -143,7 +143,7 @@ TEST(ReferenceLogits, ModelsThatAlsoSeeAreTheirLanguageModels) {
     const TempDir dir;
     std::ofstream(dir.file("config.json")) << config.dump();
     ASSERT_TRUE(write_safetensors(dir.file("model.safetensors"), tensors).ok());
-    const auto file = open(dir.path());
+    const auto file = open_checkpoint(dir.path());
     const auto model = load_language_model(*file, {});
     ASSERT_TRUE(model.ok()) << model.status().to_string();
     EXPECT_EQ(all_logits(**model, tokens), wanted);
@@ -156,7 +156,7 @@ std::vector<std::vector<float>> logits_written_as(const ModelFile& file, const J
   const TempDir dir;
   std::ofstream(dir.file("config.json")) << config.dump();
   CHECK(write_safetensors(dir.file("model.safetensors"), tensors).ok()) << file.path();
-  const auto written = open(dir.path());
+  const auto written = open_checkpoint(dir.path());
   const auto model = load_language_model(*written, {});
   CHECK(model.ok()) << model.status().to_string();
   return all_logits(**model, tokens);
@@ -173,7 +173,7 @@ TEST(ReferenceLogits, KeysOfTextAreTheSameInASectionAndOutside) {
   const Tokens tokens = random_tokens(30, 40, 1);
   for (const std::string name : {"qwen2_vl", "qwen2_5_vl"}) {
     SCOPED_TRACE(name);
-    const auto file = open(golden_dir() + "/families/" + name);
+    const auto file = open_checkpoint(golden_dir() + "/families/" + name);
     Json config = *file->config_json();
     const Json text = config["text_config"];
     config.erase("text_config");
@@ -189,7 +189,7 @@ TEST(ReferenceLogits, KeysOfTextAreTheSameInASectionAndOutside) {
 // number that queries grow.
 TEST(ReferenceLogits, Llama4AsItIsPublished) {
   const Tokens tokens = random_tokens(140, 40, 1);
-  const auto file = open(golden_dir() + "/families/llama4_text");
+  const auto file = open_checkpoint(golden_dir() + "/families/llama4_text");
   Json text = *file->config_json();
   for (const char* key : {"layer_types", "moe_layers"}) text.erase(key);
   text["attn_temperature_tuning"] = 4;
@@ -204,7 +204,7 @@ TEST(ReferenceLogits, Llama4AsItIsPublished) {
   const TempDir dir;
   std::ofstream(dir.file("config.json")) << text.dump();
   ASSERT_TRUE(write_safetensors(dir.file("model.safetensors"), tensors_of(*file)).ok());
-  const Status status = load_language_model(*open(dir.path()), {}).status();
+  const Status status = load_language_model(*open_checkpoint(dir.path()), {}).status();
   EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
   EXPECT_THAT(status.message(), testing::HasSubstr("attention_chunk_size is 100, supported are multiples of 64"));
 }
@@ -212,7 +212,7 @@ TEST(ReferenceLogits, Llama4AsItIsPublished) {
 // Published experts of Qwen3-VL are [in, out], those that transformers 5 writes [out, in].
 TEST(ReferenceLogits, ExpertsAreTheSameInEitherLayout) {
   const Tokens tokens = random_tokens(30, 40, 1);
-  const auto file = open(golden_dir() + "/families/qwen3_vl_moe");
+  const auto file = open_checkpoint(golden_dir() + "/families/qwen3_vl_moe");
   std::vector<NamedTensor> tensors = tensors_of(*file);
   std::vector<std::vector<uint16_t>> turned;
   for (NamedTensor& tensor : tensors) {
@@ -263,7 +263,7 @@ TEST(ReferenceLogits, TinyCheckpointsOfHuggingFace) {
       continue;
     }
     ++n_models;
-    expect_logits(**file, *config, *open(path + "/logits.safetensors"), 1e-3);
+    expect_logits(**file, *config, *open_checkpoint(path + "/logits.safetensors"), 1e-3);
   }
   std::printf("%zu models\n", n_models);
   EXPECT_GE(n_models, 62u);
@@ -279,7 +279,7 @@ Quality against_oracle(const TinyModel& tiny, const ModelOptions& options) {
   const TempDir dir;
   const std::string path = dir.file("tiny.gguf");
   write_tiny_model(tiny, path);
-  const auto file = open(path);
+  const auto file = open_checkpoint(path);
   const Tokens tokens = random_tokens(90, tiny.vocab_size, 3);
   const oracle::Matrix wanted = oracle::logits(*file, *read_config(*file), tokens);
   const auto got = all_logits(**load_language_model(*file, options), tokens);

@@ -1,3 +1,4 @@
+#include "base/json_limits.h"
 #include "model/weights/unused_tensors.h"
 
 #include <gmock/gmock.h>

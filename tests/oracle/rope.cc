@@ -5,6 +5,8 @@
 #include <numbers>
 #include <optional>
 
+#include "base/json_limits.h"
+
 namespace ibid::oracle {
 
 namespace {

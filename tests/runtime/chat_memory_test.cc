@@ -78,8 +78,9 @@ struct Scenario {
 
 // Counters of the whole, beside what SessionSnapshot holds.
 std::vector<size_t> counters(const ChatSession& chat) {
-  const Usage& u = chat.usage();
-  return {u.n_prompt, u.n_cached, u.n_prefilled, u.n_from_disk, u.n_read_again, u.n_decoded, u.n_drafted, u.n_accepted};
+  std::vector<size_t> all;
+  for (const auto& [name, field] : kUsageFields) all.push_back(chat.usage().*field);
+  return all;
 }
 
 class ChatMemoryTest : public testing::TestWithParam<bool> {

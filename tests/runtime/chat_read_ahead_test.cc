@@ -14,22 +14,22 @@
 namespace ibid {
 namespace {
 
-const std::string kSystem = "be " + std::string(150, 'z');
+const std::string kReadFirst = "be " + std::string(150, 'z');
 
 TEST(ChatReadAheadTest, TheSystemMessageIsReadBeforeAnybodyAsks) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
-  ChatSession chat = f.session({.system = kSystem});
+  ChatSession chat = f.session({.system = kReadFirst});
   const Result<Usage> read = chat.prefill();
   ASSERT_TRUE(read.ok()) << read.status().to_string();
-  const Tokens head = f.ids("<|im_start|>system\n" + kSystem + "<|im_end|>\n<|im_start|>user\n");
+  const Tokens head = f.ids("<|im_start|>system\n" + kReadFirst + "<|im_end|>\n<|im_start|>user\n");
   EXPECT_EQ(f.model->take_fed(), head);
   EXPECT_EQ(read->n_prefilled, head.size());
   const Turn turn = must(chat.send("Hello", greedy()));
   EXPECT_EQ(turn.usage.n_cached, head.size());
   EXPECT_EQ(turn.usage.n_prefilled, f.ids("Hello<|im_end|>\n<|im_start|>assistant\n").size());
   expect_replays(chat);
-  EXPECT_EQ(f.session({.system = kSystem}).prefill()->n_prefilled, 0u) << "another session finds it";
+  EXPECT_EQ(f.session({.system = kReadFirst}).prefill()->n_prefilled, 0u) << "another session finds it";
 }
 
 TEST(ChatReadAheadTest, AQuestionThatWasReadIsAnsweredAtOnce) {

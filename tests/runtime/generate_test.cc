@@ -15,6 +15,7 @@
 #include "tests/runtime/generating.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/fake_tokenizer.h"
+#include "tests/support/manual_clock.h"
 
 namespace ibid {
 namespace {

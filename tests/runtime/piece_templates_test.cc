@@ -11,6 +11,7 @@
 
 #include "runtime/answer/reply_text.h"
 #include "runtime/prompt/prompt_delta.h"
+#include "templates/template_variables.h"
 #include "tests/tokenizer/golden_tokenizers.h"
 
 namespace ibid {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "templates/template_variables.h"
 #include "tests/runtime/chat_fixture.h"
 
 namespace ibid {

@@ -18,6 +18,7 @@
 #include "runtime/answer/feeding.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/fake_model.h"
+#include "tests/support/manual_clock.h"
 #include "tests/support/no_threads.h"
 #include "tests/support/process_threads.h"
 

@@ -10,6 +10,7 @@
 #include "tests/runtime/generating.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/fake_tokenizer.h"
+#include "tests/support/manual_clock.h"
 #include "tests/support/same_bits.h"
 
 namespace ibid {

@@ -14,7 +14,7 @@
 namespace ibid {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Story {
   Tokens prompt;
@@ -84,8 +84,8 @@ void expect_agrees(const SamplerOptions& o, const Story& story, const std::vecto
   const std::vector<float> out = applied(o, story, row);
   for (size_t i = 0; i < row.size(); ++i) {
     const double wanted = naive(o, story, row[i], static_cast<TokenId>(i));
-    if (wanted == -kInf) {
-      ASSERT_EQ(out[i], -kInf) << "id " << i;
+    if (wanted == -kInfinity) {
+      ASSERT_EQ(out[i], -kInfinity) << "id " << i;
     } else {
       ASSERT_NEAR(out[i], wanted, std::abs(wanted) * 1e-6 + 2e-5) << "id " << i;
     }
@@ -108,7 +108,7 @@ SamplerOptions random_options(std::mt19937& random, size_t vocab) {
     for (TokenId id = 0; often() && id < 2; ++id) o.dry_breakers.push_back(id);
   }
   while (often()) {
-    o.logit_bias[static_cast<TokenId>(random() % vocab)] = random() % 4 == 0 ? -kInf : 200 * share() - 100;
+    o.logit_bias[static_cast<TokenId>(random() % vocab)] = random() % 4 == 0 ? -kInfinity : 200 * share() - 100;
   }
   return o;
 }
@@ -141,7 +141,7 @@ TEST(PenaltiesTest, ByHand) {
   EXPECT_EQ(applied(o, story, row), (std::vector<float>{2, 1, -4, 2, 2, 2, -2, 2}));
   o = {.frequency_penalty = 0.5, .presence_penalty = 0.25};
   EXPECT_EQ(applied(o, story, row), (std::vector<float>{2, 0.75, -2.75, 2, 2, 2, -2, 2})) << "the answer alone";
-  o = {.repetition_penalty = 2, .frequency_penalty = 0.5, .logit_bias = {{1, 4}, {3, -kInf}}};
+  o = {.repetition_penalty = 2, .frequency_penalty = 0.5, .logit_bias = {{1, 4}, {3, -kInfinity}}};
   constexpr float kForbidden = -std::numeric_limits<float>::infinity();
   EXPECT_EQ(applied(o, story, row), (std::vector<float>{2, 2, -4.5, kForbidden, 2, 1, -4, 1}))
       << "(2 + 4) / 2 - 2 * 0.5";

@@ -10,7 +10,7 @@
 namespace ibid {
 namespace {
 
-StopDetector make(const std::vector<std::string>& strings) {
+StopDetector make_detector(const std::vector<std::string>& strings) {
   Result<StopDetector> detector = StopDetector::create(strings);
   EXPECT_TRUE(detector.ok()) << detector.status().message();
   return *std::move(detector);
@@ -45,7 +45,7 @@ std::string naive_safe(const std::vector<std::string>& strings, const std::strin
 }
 
 TEST(StopDetectorTest, WithoutStringsEverythingPassesAtOnce) {
-  StopDetector detector = make({});
+  StopDetector detector = make_detector({});
   EXPECT_EQ(detector.push("anything").text, "anything");
   EXPECT_EQ(detector.finish(), "");
   StopDetector by_default;
@@ -53,7 +53,7 @@ TEST(StopDetectorTest, WithoutStringsEverythingPassesAtOnce) {
 }
 
 TEST(StopDetectorTest, HoldsBackOnlyWhatMayBelongToAStopString) {
-  StopDetector detector = make({"\nUser:"});
+  StopDetector detector = make_detector({"\nUser:"});
   EXPECT_EQ(detector.push("Hello\n").text, "Hello");
   EXPECT_EQ(detector.n_held_back(), 1u);
   EXPECT_EQ(detector.push("Us").text, "");
@@ -66,32 +66,32 @@ TEST(StopDetectorTest, HoldsBackOnlyWhatMayBelongToAStopString) {
 }
 
 TEST(StopDetectorTest, TheEndReleasesWhatWasHeld) {
-  StopDetector detector = make({"END"});
+  StopDetector detector = make_detector({"END"});
   EXPECT_EQ(detector.push("the EN").text, "the ");
   EXPECT_EQ(detector.finish(), "EN");
 }
 
 TEST(StopDetectorTest, TheFirstToCompleteWinsAndOfThoseTheLongest) {
-  StopDetector inner = make({"abcd", "bc"});
+  StopDetector inner = make_detector({"abcd", "bc"});
   StopDetector::Step step = inner.push("xabcd");
   EXPECT_TRUE(step.stopped);
   EXPECT_EQ(step.text, "xa");
   EXPECT_EQ(inner.found(), "bc");
-  StopDetector both = make({"c", "abc"});
+  StopDetector both = make_detector({"c", "abc"});
   step = both.push("xabc");
   EXPECT_EQ(step.text, "x");
   EXPECT_EQ(both.found(), "abc");
 }
 
 TEST(StopDetectorTest, ACopyGoesOnAlone) {
-  StopDetector a = make({"stop"});
+  StopDetector a = make_detector({"stop"});
   a.push("st");
   StopDetector b = a;
   EXPECT_TRUE(a.push("op").stopped);
   EXPECT_EQ(b.push("ay").text, "stay");
 }
 
-// Small alphabets make overlaps likely; pieces of every size, whole outcome and every step against the twin.
+// Small alphabets make_detector overlaps likely; pieces of every size, whole outcome and every step against the twin.
 TEST(StopDetectorTest, AgreesWithTheNaiveTwinOnRandomTexts) {
   size_t n_stopped = 0;
   for (uint64_t seed = 0; seed < 3000; ++seed) {
@@ -106,7 +106,7 @@ TEST(StopDetectorTest, AgreesWithTheNaiveTwinOnRandomTexts) {
     for (uint64_t i = 0, count = next(5); i < count; ++i) strings.push_back(word(1 + next(6)));
     const std::string text = word(next(40));
     const Outcome expected = naive(strings, text);
-    StopDetector detector = make(strings);
+    StopDetector detector = make_detector(strings);
     std::string shown, given;
     bool stopped = false;
     while (given.size() < text.size() && !stopped) {
@@ -128,7 +128,7 @@ TEST(StopDetectorTest, AgreesWithTheNaiveTwinOnRandomTexts) {
 }
 
 TEST(StopDetectorTest, WholeCharactersStayWhole) {
-  StopDetector detector = make({"é!", "日本"});
+  StopDetector detector = make_detector({"é!", "日本"});
   std::string all;
   for (const std::string piece : {"caf", "é", " ", "日", "月", "日", "é", "x"}) {
     const StopDetector::Step step = detector.push(piece);

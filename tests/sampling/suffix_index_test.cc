@@ -11,17 +11,17 @@ namespace {
 
 using Match = SuffixIndex::Match;
 
-constexpr size_t kMinMatch = SuffixIndex::kMinMatch;
+constexpr size_t kIndexMinMatch = SuffixIndex::kMinMatch;
 
 // The definition, by looking at every place.
 Match find_naively(const Tokens& ids) {
   Match best;
   size_t n_candidates = 0;
-  for (size_t next = ids.size(); next-- > kMinMatch && n_candidates < SuffixIndex::kMaxCandidates;) {
+  for (size_t next = ids.size(); next-- > kIndexMinMatch && n_candidates < SuffixIndex::kMaxCandidates;) {
     size_t length = 0;
     const size_t most = std::min(next, SuffixIndex::kMaxMatch);
     while (length < most && ids[next - 1 - length] == ids[ids.size() - 1 - length]) ++length;
-    if (length < kMinMatch) continue;
+    if (length < kIndexMinMatch) continue;
     ++n_candidates;
     if (length > best.length) best = {next, length};
   }
@@ -41,11 +41,11 @@ void expect_as_defined(const SuffixIndex& index, const Tokens& ids) {
   }
 }
 
-Tokens tokens_of(const std::string& text) { return Tokens(text.begin(), text.end()); }
+Tokens letters_of(const std::string& text) { return Tokens(text.begin(), text.end()); }
 
 SuffixIndex index_of(const std::string& text) {
   SuffixIndex index;
-  index.append(tokens_of(text));
+  index.append(letters_of(text));
   return index;
 }
 
@@ -119,7 +119,7 @@ TEST(SuffixIndexTest, ACopyGoesItsOwnWay) {
   SuffixIndex index = index_of("abcdefabc");
   SuffixIndex copy = index;
   copy.truncate(6);
-  copy.append(tokens_of("xyzdef"));
+  copy.append(letters_of("xyzdef"));
   EXPECT_EQ(copy.find().next, 6u);
   EXPECT_EQ(index.find().next, 3u);
 }
@@ -128,7 +128,7 @@ TEST(SuffixIndexTest, ACopyGoesItsOwnWay) {
 TEST(SuffixIndexTest, AnIdCostsTheSameAtAnyLength) {
   constexpr size_t kIds = 40'000;
   // Growing places every id again, as often as doubling needs: 2 in all.
-  constexpr size_t kMost = 2 + SuffixIndex::kMaxCandidates * (SuffixIndex::kMaxMatch - kMinMatch + 1);
+  constexpr size_t kMost = 2 + SuffixIndex::kMaxCandidates * (SuffixIndex::kMaxMatch - kIndexMinMatch + 1);
   for (const uint32_t alphabet : {1u, 2u, 40u, 100'000u}) {
     std::mt19937 random(alphabet);
     SuffixIndex index;

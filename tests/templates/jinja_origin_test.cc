@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/marked_text.h"
+#include "templates/template_variables.h"
 #include "tests/templates/template_support.h"
 
 namespace ibid {

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "templates/template_variables.h"
 #include "tests/support/paths.h"
 #include "tests/templates/template_support.h"
 

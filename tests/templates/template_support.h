@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "templates/chat_template.h"
+#include "templates/template_variables.h"
 
 namespace ibid {
 

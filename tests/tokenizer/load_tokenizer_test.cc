@@ -75,14 +75,14 @@ struct GgufVocabulary {
   }
 };
 
-Tokens all(const Tokenizer& tokenizer, std::string_view text) {
+Tokens all_ids(const Tokenizer& tokenizer, std::string_view text) {
   return tokenizer.encode(text, TextOrigin::kTemplate);
 }
 
 TEST(LoadGguf, ReadsAVocabulary) {
   const auto tokenizer = GgufVocabulary().load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
-  EXPECT_EQ(all(**tokenizer, "hello<|im_end|><think>"), (Tokens{256, 257, 'o', 259, 260}));
+  EXPECT_EQ(all_ids(**tokenizer, "hello<|im_end|><think>"), (Tokens{256, 257, 'o', 259, 260}));
   EXPECT_EQ((*tokenizer)->bos(), 258);
   EXPECT_EQ((*tokenizer)->eos(), 259);
   EXPECT_EQ((*tokenizer)->end_of_turn(), (std::vector<TokenId>{259}));
@@ -131,20 +131,20 @@ TEST(LoadGguf, PrefersAnEmbeddedTokenizerJson) {
   v.huggingface_json = read_whole_file(golden_dir() + "/tokenizer/smollm.json");
   const auto tokenizer = v.load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
-  EXPECT_EQ(all(**tokenizer, "hello 42"), all(*load_golden_tokenizer("smollm"), "hello 42"));
+  EXPECT_EQ(all_ids(**tokenizer, "hello 42"), all_ids(*load_golden_tokenizer("smollm"), "hello 42"));
   EXPECT_EQ((*tokenizer)->bos(), 258);
 }
 
 // Each breaks a good vocabulary in one way.
-struct Hostile {
+struct HostileVocabulary {
   const char* name;
   ErrorCode code;
   const char* words;  // in the message
   std::function<void(GgufVocabulary&)> breaks;
 };
-void PrintTo(const Hostile& hostile, std::ostream* out) { *out << hostile.name; }
+void PrintTo(const HostileVocabulary& hostile, std::ostream* out) { *out << hostile.name; }
 
-class LoadHostileGguf : public testing::TestWithParam<Hostile> {};
+class LoadHostileGguf : public testing::TestWithParam<HostileVocabulary> {};
 
 TEST_P(LoadHostileGguf, IsRefusedByName) {
   GgufVocabulary v;
@@ -159,7 +159,7 @@ TEST_P(LoadHostileGguf, IsRefusedByName) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, LoadHostileGguf,
-    testing::ValuesIn(std::vector<Hostile>{
+    testing::ValuesIn(std::vector<HostileVocabulary>{
         {"MoreTokensThanEmbeddingRows", ErrorCode::kBadVocab, "260 rows",
          [](auto& v) { v.embedding_rows = 260; }},
         {"BosOutOfRange", ErrorCode::kBadVocab, "bos_token_id is 261",
@@ -225,7 +225,7 @@ TEST(LoadGguf, ManyMergesOfFewTokensEndQuickly) {
   v.merges.assign(1'000'000, "h e");
   const auto tokenizer = v.load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
-  EXPECT_EQ(all(**tokenizer, "hehe"), (Tokens{256, 256}));
+  EXPECT_EQ(all_ids(**tokenizer, "hehe"), (Tokens{256, 256}));
 }
 
 TEST(LoadGguf, AVocabularyWithoutBytesStillEncodesEverything) {
@@ -236,7 +236,7 @@ TEST(LoadGguf, AVocabularyWithoutBytesStillEncodesEverything) {
   v.ids.clear();
   const auto tokenizer = v.load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
-  EXPECT_EQ(all(**tokenizer, "xaybz\xFF<|im_end|>"), (Tokens{0, 1, 2}));
+  EXPECT_EQ(all_ids(**tokenizer, "xaybz\xFF<|im_end|>"), (Tokens{0, 1, 2}));
 }
 
 // --- tokenizer.json
@@ -255,15 +255,15 @@ Result<std::unique_ptr<Tokenizer>> load_json(const std::string& text, std::strin
   return load_tokenizer(MemoryModelFile(companions));
 }
 
-struct HostileJson {
+struct HostileTokenizerJson {
   const char* name;
   ErrorCode code;
   const char* words;
   std::function<void(Json&)> breaks;
 };
-void PrintTo(const HostileJson& hostile, std::ostream* out) { *out << hostile.name; }
+void PrintTo(const HostileTokenizerJson& hostile, std::ostream* out) { *out << hostile.name; }
 
-class LoadHostileJson : public testing::TestWithParam<HostileJson> {};
+class LoadHostileJson : public testing::TestWithParam<HostileTokenizerJson> {};
 
 TEST_P(LoadHostileJson, IsRefusedByName) {
   Json json = golden_json();
@@ -277,7 +277,7 @@ TEST_P(LoadHostileJson, IsRefusedByName) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, LoadHostileJson,
-    testing::ValuesIn(std::vector<HostileJson>{
+    testing::ValuesIn(std::vector<HostileTokenizerJson>{
         {"NoModel", ErrorCode::kMissingKey, "model is missing", [](Json& j) { j.erase("model"); }},
         {"UnknownModel", ErrorCode::kUnsupported, "'WordPiece'",
          [](Json& j) { j["model"]["type"] = "WordPiece"; }},

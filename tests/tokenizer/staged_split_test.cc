@@ -11,7 +11,7 @@
 namespace ibid {
 namespace {
 
-constexpr const char* kNames[] = {"falcon",    "default",    "deepseek-coder", "deepseek-llm", "jais-2",
+constexpr const char* kSplitNames[] = {"falcon",    "default",    "deepseek-coder", "deepseek-llm", "jais-2",
                                   "youtu",     "bloom",      "viking",         "chameleon",    "kimi-k2",
                                   "bailingmoe", "seed-coder", "minicpm5",       "laguna",       "exaone-moe"};
 
@@ -89,7 +89,7 @@ void expect_certainty(const StagedSplit& split, const std::string& name, size_t 
 }
 
 TEST(StagedSplit, WhatDidNotLookAtTheEndStays) {
-  for (const char* name : kNames) {
+  for (const char* name : kSplitNames) {
     const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(name);
     ASSERT_NE(family, nullptr) << name;
     ASSERT_EQ(family->scan, nullptr) << name;

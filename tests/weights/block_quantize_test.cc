@@ -16,7 +16,7 @@
 namespace ibid {
 namespace {
 
-std::string golden(std::string_view name) {
+std::string golden_text(std::string_view name) {
   return read_whole_file(golden_dir() + "/blocks/" + std::string(name));
 }
 
@@ -37,23 +37,23 @@ std::vector<float> decode(DType dtype, const std::vector<std::byte>& bytes) {
 class LikeGgufPy : public testing::TestWithParam<DType> {};
 
 TEST_P(LikeGgufPy, WritesTheSameBytes) {
-  const std::string text = golden("values.floats");
+  const std::string text = golden_text("values.floats");
   std::vector<float> values(text.size() / sizeof(float));
   std::memcpy(values.data(), text.data(), text.size());
   const std::vector<std::byte> got = encode(GetParam(), values);
-  const std::string want = golden(std::string(dtype_name(GetParam())) + ".encoded");
+  const std::string want = golden_text(std::string(dtype_name(GetParam())) + ".encoded");
   ASSERT_EQ(got.size(), want.size());
   EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size()), 0);
 }
 
-std::string type_name(const testing::TestParamInfo<DType>& info) {
+std::string name_of_type(const testing::TestParamInfo<DType>& info) {
   return std::string(dtype_name(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, LikeGgufPy,
                          testing::Values(DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
                                          DType::kBF16),
-                         type_name);
+                         name_of_type);
 
 class RoundTrip : public testing::TestWithParam<DType> {};
 
@@ -82,7 +82,7 @@ TEST_P(RoundTrip, KeepsZeros) {
 INSTANTIATE_TEST_SUITE_P(Types, RoundTrip,
                          testing::Values(DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
                                          DType::kQ4_K, DType::kQ5_K, DType::kQ6_K),
-                         type_name);
+                         name_of_type);
 
 }  // namespace
 }  // namespace ibid

@@ -1,3 +1,4 @@
+#include "base/json_limits.h"
 #include "weights/gguf_reader.h"
 
 #include <gmock/gmock.h>

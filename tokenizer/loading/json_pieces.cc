@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json_limits.h"
 #include "tokenizer/loading/json_pipeline.h"
 #include "tokenizer/piece_model.h"
 #include "weights/in_quotes.h"

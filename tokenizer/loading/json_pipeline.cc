@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json_limits.h"
 #include "weights/in_quotes.h"
 
 namespace ibid {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_limits.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/piece_tokenizer.h"

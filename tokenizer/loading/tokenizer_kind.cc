@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_limits.h"
+
 namespace ibid {
 
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/json_limits.h"
+#include "base/json_fwd.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/model_file.h"
 

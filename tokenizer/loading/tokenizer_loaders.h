@@ -5,7 +5,6 @@
 #include <optional>
 #include <string_view>
 
-#include "base/json_limits.h"
 #include "base/result.h"
 #include "tokenizer/loading/tokenizer_kind.h"
 #include "tokenizer/tokenizer.h"

@@ -1,0 +1,16 @@
+// What one render of a chat template may cost.
+#pragma once
+
+#include <cstdint>
+
+namespace ibid {
+
+// Budgets of one render; beyond them kTemplateBudget names the one that was exceeded.
+struct TemplateBudget {
+  uint64_t max_steps = 1'000'000;  // and a thousand for each message
+  uint32_t max_depth = 128;
+  uint64_t max_output_bytes = 8u << 20;  // on top of the bytes of the messages and variables themselves
+  uint64_t max_range = 100'000;
+};
+
+}  // namespace ibid
