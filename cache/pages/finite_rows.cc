@@ -40,10 +40,11 @@ bool head_is_finite(const KvHeadBlock& block, const std::byte* head) {
 
 }  // namespace
 
-bool rows_are_finite(const KvLayout& layout, const std::byte* page) {
+bool rows_are_finite(const KvLayout& layout, const KvPageParts& page) {
   for (const KvLayer& layer : layout.layers()) {
+    if (layer.part == KvPart::kWindow && page.window == nullptr) continue;
     for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
-      if (!head_is_finite(layer.block, page + layer.head_offset(head))) return false;
+      if (!head_is_finite(layer.block, page.head(layer, head))) return false;
     }
   }
   return true;
