@@ -93,6 +93,11 @@ class KvCacheEntry {
     return pages_.data(part);
   }
 
+  // Where the parts of a page are. REQUIRES: its window, if layers have one, is leased, or nobody else uses the pool.
+  KvPageParts parts(size_t page) const { return pages_.parts(page); }
+  // Leases the windows of all pages, until the entry grows or is cut. False: one is gone, and nothing has changed.
+  bool hold_windows() noexcept { return pages_.lease(0, pages_.size()); }
+
   // Adopts pages that the store found: rows [0, tokens.size()), and what the recurrent layers go on from. It keeps as
   // many positions as it can go on from. Error: kOutOfMemory; the entry is still empty. REQUIRES: the entry is empty,
   // the pages are as many as the tokens need, and one of the states reaches tokens.size().
@@ -100,8 +105,8 @@ class KvCacheEntry {
 
   // Gives everything back: the entry is empty. Returns the ids that it had.
   Tokens release() noexcept;
-  // Undoes release(): takes pages with the rows of tokens[0, n_tokens), and the ids, cut to what it can go on from. Error:
-  // kOutOfMemory; the entry is then still empty, and the ids are where they were. REQUIRES: as of adopt(), and
+  // Undoes release(): takes pages with the rows of tokens[0, n_tokens), and the ids, cut to what it can go on from.
+  // Error: kOutOfMemory; the entry is then still empty, and the ids are where they were. REQUIRES: as of adopt(), and
   // n_tokens <= tokens.size().
   Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens, std::vector<StateSnapshot> states = {});
 

@@ -61,8 +61,10 @@ struct KvLayer {
 
 // Where the parts of a page are. Of layers with a window there may be none.
 struct KvPageParts {
-  std::byte* all = nullptr;
-  std::byte* window = nullptr;
+  KvPageParts(std::byte* of_all, std::byte* of_window = nullptr) : all(of_all), window(of_window) {}
+
+  std::byte* all;
+  std::byte* window;
 
   std::byte* layer(const KvLayer& of) const { return (of.part == KvPart::kAll ? all : window) + of.offset; }
   std::byte* head(const KvLayer& of, size_t head) const { return layer(of) + head * of.block.bytes; }
@@ -80,8 +82,8 @@ class KvLayout {
   const KvLayer& layer(size_t i) const { return layers_[i]; }
   std::span<const KvLayer> layers() const { return layers_; }
   bool layers_are_alike() const;
-  // Both parts. A model whose layers all have windows, or keep no rows, has a cache line as the first: a page stands for
-  // its 64 positions all the same.
+  // Both parts. A model whose layers all have windows, or keep no rows, has a cache line as the first: a page stands
+  // for its 64 positions all the same.
   size_t page_bytes() const { return part_bytes_[0] + part_bytes_[1]; }
   size_t part_bytes(KvPart part) const { return part_bytes_[static_cast<size_t>(part)]; }
   // The widest window of the second part, in positions; 0: there is no second part.

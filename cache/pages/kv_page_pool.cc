@@ -175,7 +175,10 @@ struct KvPagePool::State {
   void return_unused(size_t n, std::initializer_list<size_t> wanted) {
     size_t fresh = 0, touched = 0;
     for (const PageSlabs& each : slabs) touched += each.touched_free_bytes();
-    for (const size_t i : wanted) fresh += n * slabs[i].page_bytes() - std::min(n * slabs[i].page_bytes(), slabs[i].touched_free_bytes());
+    for (const size_t i : wanted) {
+      const size_t bytes = n * slabs[i].page_bytes();
+      fresh += bytes - std::min(bytes, slabs[i].touched_free_bytes());
+    }
     if (fresh == 0 || bytes_in_use() + touched + fresh <= budget_bytes) return;
     for (size_t i = 0; i < kNSlabs; ++i) {
       if (std::ranges::find(wanted, i) == wanted.end()) slabs[i].return_memory();

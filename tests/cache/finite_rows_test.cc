@@ -20,7 +20,7 @@ std::vector<size_t> float_offsets(const KvLayout& layout) {
   for (const KvLayer& layer : layout.layers()) {
     const KvHeadBlock& block = layer.block;
     for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
-      const size_t begin = layer.head_offset(head);
+      const size_t begin = layer.offset + head * layer.block.bytes;
       const bool int8 = block.dtype == KvDType::kInt8;
       add(begin + (int8 ? block.k_scale : block.k), int8 ? kPagePositions : kPagePositions * block.head_dim);
       add(begin + (int8 ? block.v_scale : block.v), int8 ? kPagePositions : kPagePositions * block.v_dim);
@@ -35,7 +35,7 @@ TEST(FiniteRows, OneBadNumberAnywhereIsFound) {
     KvPagePool pool(layout, 4 * layout.page_bytes());
     KvCacheEntry entry(pool);
     ASSERT_TRUE(feed(entry, random_tokens(1, 50)).ok());
-    const std::vector<std::byte> good(entry.page_data()[0], entry.page_data()[0] + layout.page_bytes());
+    std::vector<std::byte> good(entry.page_data()[0], entry.page_data()[0] + layout.page_bytes());
     EXPECT_TRUE(rows_are_finite(layout, good.data()));
     const size_t bytes = dtype == KvDType::kF16 ? 2 : 4;
     const std::vector<uint32_t> bad = dtype == KvDType::kF16 ? std::vector<uint32_t>{0x7c00, 0xfc00, 0x7e01}
