@@ -42,7 +42,7 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
                                                    " positions, but the model has learned " +
                                                    std::to_string(config.trained_context) + "; choose a shorter one");
   }
-  const KvLayout layout = kv_layout_of(config, options.kv_dtype);
+  const KvLayout layout = kv_layout_of(config, options.kv_dtype, plan.max_seq_len);
   const int n_threads = ThreadTeam::size_of(options.n_threads);
   plan.file_bytes = file.file_bytes();
   TRY_ASSIGN(const TransformerWeights::Plan weights, TransformerWeights::plan(file, config, options.numerics));

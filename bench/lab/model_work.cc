@@ -22,7 +22,8 @@ Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, c
   ModelWork work;
   work.weights_bytes = plan.bytes - plan.lookup_bytes;
   // Layers that write no rows read those of another.
-  const KvLayout layout = kv_layout_of(config, options.kv_dtype);
+  const size_t context = options.max_seq_len == 0 ? config.trained_context : options.max_seq_len;
+  const KvLayout layout = kv_layout_of(config, options.kv_dtype, context);
   size_t all_q_dims = 0, kv_page_bytes = 0, n_attending = 0;
   for (size_t l = 0; l < config.n_layers; ++l) {
     if (!config.layers[l].attends) continue;

@@ -8,7 +8,7 @@
 
 namespace ibid {
 
-// Checks a whole page, rows that were never written (zero) included. As fast as memory can be read.
-bool rows_are_finite(const KvLayout& layout, const std::byte* page);
+// Checks the parts that a page has, rows that were never written (zero) included. As fast as memory can be read.
+bool rows_are_finite(const KvLayout& layout, const PageMemory& page);
 
 }  // namespace ibid

@@ -33,7 +33,7 @@ Status KvCacheEntry::reserve(size_t n_rows) {
 
 Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   const std::optional<size_t> rows = checked_add(length(), n_rows);
-  if (!rows || KvLayout::pages_for(*rows) > pool_->budget_pages()) {
+  if (!rows || layout().bytes_for(*rows) > pool_->budget_bytes()) {
     return {ErrorCode::kOutOfMemory, "KV cache: " + std::to_string(n_rows) + " positions after " +
                                          std::to_string(length()) + " need more than the budget of " +
                                          std::to_string(pool_->budget_bytes()) + " bytes (" +
@@ -46,15 +46,9 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   const size_t n_new = n_pages - std::min(n_pages, pages_.size());
 
   // The lists are made first: what the pool evicts for us would be gone even if we failed afterwards.
-  std::vector<const std::byte*> page_data;  // apart, because page_data() moves only when nothing fails any more
   staged_.resize(layout().n_layers());
   reserve_geometric(tokens_, *rows);
-  reserve_geometric(pages_, n_pages);
-  const bool moves_data = n_pages > page_data_.capacity();
-  if (moves_data) {
-    page_data.reserve(std::max(n_pages, 2 * page_data_.capacity()));
-    page_data.assign(page_data_.begin(), page_data_.end());
-  }
+  PageList::Room room = pages_.make_room(n_pages);
   std::vector<KvPage> fresh;
   if (n_new > 0 || copies_last) {
     TRY_ASSIGN(fresh, pool_->allocate(n_new + (copies_last ? 1 : 0)));
@@ -62,18 +56,14 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   TRY(state_.reserve(n_rows, length()));
 
   // Nothing below fails.
-  if (moves_data) page_data_ = std::move(page_data);
+  pages_.use(std::move(room));
   if (copies_last) {
     pool_->copy_rows(pages_[last], fresh.back(), last_rows);
-    pages_[last] = std::move(fresh.back());
-    page_data_[last] = pages_[last].data();
+    CHECK(pages_.replace(last, fresh.back()));
     fresh.pop_back();
     ++pages_copied_;
   }
-  for (KvPage& page : fresh) {
-    page_data_.push_back(page.data());
-    pages_.push_back(std::move(page));
-  }
+  for (KvPage& page : fresh) pages_.push_back(std::move(page));
   std::fill(staged_.begin(), staged_.end(), size_t{0});
   is_reserved_ = true;
   return {};
@@ -101,7 +91,7 @@ void KvCacheEntry::store_rows(const Worker& worker, const Kernels& kernels, size
   for (size_t unit = units.begin; unit < units.end; ++unit) {
     const size_t head = unit / n_groups;
     const size_t group = first_group + unit % n_groups;
-    std::byte* block = pages_[group * kKeyGroup / kPagePositions].data() + kv.head_offset(head);
+    std::byte* block = pages_.parts(group * kKeyGroup / kPagePositions).head(kv, head);
     const size_t group_end = std::min(end, (group + 1) * kKeyGroup);
     for (size_t position = std::max(begin, group * kKeyGroup); position < group_end; ++position) {
       finish(context, position - begin, head);
@@ -121,24 +111,45 @@ void KvCacheEntry::commit(TokenSpan tokens) {
   state_.commit(tokens.size(), length());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   rows_appended_ += tokens.size();
+  // Not what a cut of this pass, or of a short one before it, would need again.
+  pages_.return_before(layout().first_window_page(length() - std::min(length(), tokens.size() + kPagePositions)));
+}
+
+// --- where it can go on
+
+// As far as windows are concerned.
+size_t KvCacheEntry::resumable_windows(size_t n) const {
+  for (size_t missing = 0; n > 0; n = missing * kPagePositions) {
+    if (pages_.have_windows(layout().first_window_page(n), KvLayout::pages_for(n), missing)) break;
+  }
+  return n;
+}
+
+size_t KvCacheEntry::resumable_length(size_t n) const {
+  for (;;) {
+    const size_t m = resumable_windows(state_.resumable_length(n, length()));
+    if (m == n) return n;
+    n = m;
+  }
 }
 
 void KvCacheEntry::slice_to_length(size_t n) {
   CHECK_LE(n, length());
-  n = resumable_length(n);
+  size_t first = 0;
+  do {
+    n = resumable_length(n);
+    first = layout().first_window_page(n);
+  } while (!pages_.lease(first, KvLayout::pages_for(n)));  // gone just now: it goes on from further back
   state_.cut(n, length());
   tokens_.resize(n);
   pages_.resize(KvLayout::pages_for(n));
-  page_data_.resize(pages_.size());
   std::fill(staged_.begin(), staged_.end(), size_t{0});
 }
 
 Result<KvCacheEntry> KvCacheEntry::fork() const {
   KvCacheEntry copy(*pool_);
   try {
-    const auto n_pages = static_cast<ptrdiff_t>(KvLayout::pages_for(length()));
-    copy.pages_.assign(pages_.begin(), pages_.begin() + n_pages);
-    copy.page_data_.assign(page_data_.begin(), page_data_.begin() + n_pages);
+    copy.pages_ = pages_.fork(KvLayout::pages_for(length()));
     copy.tokens_ = tokens_;
     copy.state_ = state_.fork();
   } catch (const std::bad_alloc&) {
@@ -156,27 +167,26 @@ Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vec
   TRY(hold(std::move(pages), tokens.size()));
   tokens_.assign(tokens.begin(), tokens.end());
   state_.begin(std::move(states), length());
+  slice_to_length(length());
   return {};
 }
 
 // The pages of n_tokens positions, whose ids the caller sets.
 Status KvCacheEntry::hold(std::vector<KvPage> pages, size_t n_tokens) {
-  CHECK(pages_.empty()) << "adopt into an entry of length " << length();
+  CHECK_EQ(pages_.size(), size_t{0}) << "adopt into an entry of length " << length();
   CHECK_EQ(pages.size(), KvLayout::pages_for(n_tokens));
   try {
-    page_data_.reserve(pages.size());
+    pages_.use(pages_.make_room(pages.size()));
   } catch (const std::bad_alloc&) {
     return out_of_heap();
   }
-  page_data_.clear();
-  for (const KvPage& page : pages) page_data_.push_back(page.data());
-  pages_ = std::move(pages);
+  pool_->offer_windows(pages);
+  for (KvPage& page : pages) pages_.push_found(std::move(page));
   return {};
 }
 
 Tokens KvCacheEntry::release() noexcept {
   pages_.clear();
-  page_data_.clear();
   std::fill(staged_.begin(), staged_.end(), size_t{0});
   state_.clear();
   return std::exchange(tokens_, {});
@@ -189,6 +199,7 @@ Status KvCacheEntry::take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens&
   tokens_ = std::exchange(tokens, {});
   tokens_.resize(n_tokens);
   state_.begin(std::move(states), n_tokens);
+  slice_to_length(n_tokens);
   return {};
 }
 
@@ -196,31 +207,28 @@ Status KvCacheEntry::adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std
   const size_t n_full = length() / kPagePositions;
   const size_t n_tokens = length() + tokens.size();
   CHECK_EQ(n_full + pages.size(), KvLayout::pages_for(n_tokens));
+  KvCacheEntry longer(*pool_);
   try {
-    reserve_geometric(tokens_, n_tokens);
-    reserve_geometric(pages_, n_full + pages.size());
-    reserve_geometric(page_data_, n_full + pages.size());
+    std::vector<KvPage> all(pages_.pages().begin(), pages_.pages().begin() + static_cast<ptrdiff_t>(n_full));
+    all.reserve(n_full + pages.size());
+    for (KvPage& page : pages) all.push_back(std::move(page));
+    Tokens ids(tokens_);
+    ids.insert(ids.end(), tokens.begin(), tokens.end());
+    TRY(longer.adopt(std::move(all), ids, std::move(states)));
   } catch (const std::bad_alloc&) {
     return {ErrorCode::kOutOfMemory, "KV cache: no heap memory for " + std::to_string(n_tokens) + " positions"};
   }
-  // Nothing below fails.
-  pages_.resize(n_full);
-  page_data_.resize(n_full);
-  for (KvPage& page : pages) {
-    page_data_.push_back(page.data());
-    pages_.push_back(std::move(page));
-  }
-  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-  std::fill(staged_.begin(), staged_.end(), size_t{0});
-  state_.begin(std::move(states), length());
+  if (longer.length() <= length()) return {};
+  longer.pages_copied_ = pages_copied_;
+  longer.rows_appended_ = rows_appended_;
+  *this = std::move(longer);
   return {};
 }
 
 KvPage KvCacheEntry::share_page(size_t index, KvPage page) {
   CHECK_LE((index + 1) * kPagePositions, length());
   CHECK(static_cast<bool>(page));
-  page_data_[index] = page.data();
-  std::swap(pages_[index], page);
+  (void)pages_.replace(index, page);
   return page;
 }
 

@@ -8,8 +8,9 @@
 // slice_to_length() and fork() move no rows: full pages are shared, a shared partial page is copied by the
 // first reserve() that wants to write into it.
 //
-// Where a model has recurrent layers, the entry has their states too (cache/pages/sequence_state.h). It cannot go on
-// from every position then: resumable_length() says from where.
+// Where a model has recurrent layers, the entry has their states too (cache/pages/sequence_state.h). Where layers have
+// windows, it has a lease on their rows of its last positions, and the rows further back may be gone (KvPagePool). In
+// both cases it cannot go on from every position: resumable_length() says from where.
 //
 // Not thread-safe, except that the workers of one region call append() together. The pool must outlive it.
 #pragma once
@@ -23,13 +24,14 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "cache/pages/kv_page_pool.h"
+#include "cache/pages/page_list.h"
 #include "cache/pages/sequence_state.h"
 
 namespace ibid {
 
 class KvCacheEntry {
  public:
-  explicit KvCacheEntry(KvPagePool& pool) noexcept : pool_(&pool), state_(pool) {}
+  explicit KvCacheEntry(KvPagePool& pool) noexcept : pool_(&pool), pages_(pool), state_(pool) {}
   KvCacheEntry(KvCacheEntry&&) noexcept = default;
   KvCacheEntry& operator=(KvCacheEntry&&) noexcept = default;
   KvCacheEntry(const KvCacheEntry&) = delete;  // fork() copies, at the cost of references
@@ -74,8 +76,9 @@ class KvCacheEntry {
   // tokens.size() rows.
   void commit(TokenSpan tokens);
 
-  // The last position up to n from which the entry can go on: n, if no layer is recurrent. REQUIRES: n <= length().
-  size_t resumable_length(size_t n) const { return state_.resumable_length(n, length()); }
+  // The last position up to n from which the entry can go on: n, if no layer is recurrent or has a window. REQUIRES:
+  // n <= length(). Without a lease, rows may be gone a moment later.
+  size_t resumable_length(size_t n) const;
   // Keeps the first resumable_length(n) positions, and gives back what was reserved beyond. O(pages dropped).
   // REQUIRES: n <= length().
   void slice_to_length(size_t n);
@@ -84,31 +87,40 @@ class KvCacheEntry {
   Result<KvCacheEntry> fork() const;
 
   // The pages from position 0 on, for attention and for the store: those of length(), then reserved ones.
-  std::span<const KvPage> pages() const { return pages_; }
-  // The same as bare pointers, valid until the next non-const call.
-  const std::byte* const* page_data() const { return page_data_.data(); }
+  std::span<const KvPage> pages() const { return pages_.pages(); }
+  // The same as bare pointers to their parts, valid until the next non-const call. Windows: of the last pages only.
+  const std::byte* const* page_data(PagePart part = PagePart::kAll) const {
+    return pages_.data(part);
+  }
 
-  // Adopts pages that the store found: rows [0, tokens.size()), and what the recurrent layers go on from. Error:
-  // kOutOfMemory; the entry is still empty. REQUIRES: the entry is empty, the pages are as many as the tokens need,
-  // and one of the states reaches tokens.size().
+  // Where the parts of a page are. REQUIRES: its window, if layers have one, is leased, or nobody else uses the pool.
+  PageMemory parts(size_t page) const { return pages_.parts(page); }
+  // Leases the windows of all pages, until the entry grows or is cut. False: one is gone, and nothing has changed.
+  bool hold_windows() noexcept { return pages_.lease(0, pages_.size()); }
+
+  // Adopts pages that the store found: rows [0, tokens.size()), and what the recurrent layers go on from. It keeps as
+  // many positions as it can go on from. Error: kOutOfMemory; the entry is still empty. REQUIRES: the entry is empty,
+  // the pages are as many as the tokens need, and one of the states reaches tokens.size().
   Status adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
   // Gives everything back: the entry is empty. Returns the ids that it had.
   Tokens release() noexcept;
-  // Undoes release(): takes pages with the rows of tokens[0, n_tokens), and the ids, cut to these. Error:
-  // kOutOfMemory; the entry is then still empty, and the ids are where they were. REQUIRES: as of adopt(), and
+  // Undoes release(): takes pages with the rows of tokens[0, n_tokens), and the ids, cut to what it can go on from.
+  // Error: kOutOfMemory; the entry is then still empty, and the ids are where they were. REQUIRES: as of adopt(), and
   // n_tokens <= tokens.size().
   Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens, std::vector<StateSnapshot> states = {});
 
   // Continues the entry with rows that were found elsewhere: those of `tokens`, which follow tokens(). pages[0] takes
   // the place of the partial last page, if there is one, and holds its rows as well. Gives back what was reserved and
-  // forgets what was staged. Error: kOutOfMemory (the heap), and nothing has changed.
+  // forgets what was staged. It becomes as long as it can go on from, and stays what it is if that is not longer.
+  // Error: kOutOfMemory (the heap), and nothing has changed.
   // REQUIRES: the pages are as many as length() + tokens.size() needs beyond the full pages of length(), and one of the
   // states reaches that length.
   Status adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
   // Puts `page` in place of page `index`, so that the same ids, computed twice, need memory only once. Returns the
-  // page that was there. REQUIRES: all 64 positions are committed and both pages hold the rows of the same ids.
+  // page that was there, or `page`, if it lacks rows that the entry needs. REQUIRES: all 64 positions are committed and
+  // both pages hold the rows of the same ids.
   KvPage share_page(size_t index, KvPage page);
 
   // Counters since construction, for the proofs of O(delta).
@@ -118,13 +130,13 @@ class KvCacheEntry {
  private:
   Status reserve_or_throw(size_t n_rows);
   Status hold(std::vector<KvPage> pages, size_t n_tokens);
+  size_t resumable_windows(size_t n) const;
   using FinishRow = void (*)(void* context, size_t row, size_t head);
   void store_rows(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,
                   size_t stride, size_t n_rows, FinishRow finish, void* context);
 
   KvPagePool* pool_;
-  std::vector<KvPage> pages_;
-  std::vector<const std::byte*> page_data_;  // pages_[i].data()
+  PageList pages_;
   Tokens tokens_;
   std::vector<size_t> staged_;  // [n_layers] rows appended since reserve, 0: none
   bool is_reserved_ = false;    // ever

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/checked.h"
 #include "kernels/attention/kv_part_order.h"
 
 namespace ibid {
@@ -20,12 +21,17 @@ KvLayout KvLayout::make(std::span<const KvRowShape> rows, KvDType dtype, std::sp
   CHECK(!rows.empty() || !states.empty()) << "a layout without layers";
   KvLayout layout;
   layout.dtype_ = dtype;
-  size_t offset = 0;
   for (const KvRowShape& row : rows) {
     CHECK(row.n_kv_heads > 0 && row.head_dim > 0) << "a layer that keeps nothing";
-    layout.layers_.push_back({row, KvHeadBlock::make(dtype, row.head_dim), offset});
-    offset += layout.layers_.back().bytes();
+    const PagePart part = row.window == 0 ? PagePart::kAll : PagePart::kWindow;
+    size_t& bytes = layout.part_bytes_[static_cast<size_t>(part)];
+    layout.layers_.push_back({row, KvHeadBlock::make(dtype, row.head_dim), part, bytes});
+    bytes += layout.layers_.back().bytes();
+    layout.window_ = std::max(layout.window_, row.window);
   }
+  size_t& all = layout.part_bytes_[static_cast<size_t>(PagePart::kAll)];
+  all = std::max(all, kLineFloats * sizeof(float));
+  for (KvLayer& layer : layout.layers_) layer.record_offset = layer.offset + (layer.part == PagePart::kAll ? 0 : all);
   for (const StateShape& state : states) {
     CHECK(state.floats > 0 && state.row_floats > 0) << "a recurrent layer that keeps nothing";
     layout.states_.push_back(state);
@@ -38,7 +44,7 @@ KvLayout KvLayout::make(std::span<const KvRowShape> rows, KvDType dtype, std::sp
 }
 
 KvLayout KvLayout::make(size_t n_layers, size_t n_kv_heads, size_t head_dim, KvDType dtype) {
-  return make(std::vector(n_layers, KvRowShape{n_kv_heads, head_dim}), dtype);
+  return make(std::vector(n_layers, KvRowShape{n_kv_heads, head_dim, 0}), dtype);
 }
 
 bool KvLayout::layers_are_alike() const {
@@ -46,17 +52,31 @@ bool KvLayout::layers_are_alike() const {
                      [&](const KvLayer& layer) { return layer.row == layers_.front().row; });
 }
 
-size_t KvLayout::copy_rows(const std::byte* from, std::byte* to, size_t n_rows) const {
+size_t KvLayout::bytes_for(size_t positions) const {
+  const size_t n_pages = pages_for(positions);
+  const size_t n_windows = std::min(n_pages, pages_for(window_) + 2 * kAttentionBlock / kPagePositions);
+  const auto all = checked_mul(n_pages, part_bytes(PagePart::kAll));
+  const auto windows = checked_mul(n_windows, part_bytes(PagePart::kWindow));
+  return all && windows ? checked_add(*all, *windows).value_or(SIZE_MAX) : SIZE_MAX;
+}
+
+size_t KvLayout::copy_rows(const PageMemory& from, const PageMemory& to, size_t n_rows) const {
   CHECK_LE(n_rows, kPagePositions);
-  if (n_rows == kPagePositions) {
-    std::memcpy(to, from, page_bytes());
-    return page_bytes();
-  }
+  const bool windows = from.window != nullptr && to.window != nullptr;
   size_t copied = 0;
+  if (n_rows == kPagePositions) {
+    std::memcpy(to.all, from.all, part_bytes(PagePart::kAll));
+    copied += part_bytes(PagePart::kAll);
+    if (windows) {
+      std::memcpy(to.window, from.window, part_bytes(PagePart::kWindow));
+      copied += part_bytes(PagePart::kWindow);
+    }
+    return copied;
+  }
   for (const KvLayer& layer : layers_) {
+    if (layer.part == PagePart::kWindow && !windows) continue;
     for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
-      const size_t offset = layer.head_offset(head);
-      copied += copy_head_rows(layer.block, from + offset, to + offset, n_rows);
+      copied += copy_head_rows(layer.block, from.head(layer, head), to.head(layer, head), n_rows);
     }
   }
   return copied;

@@ -5,6 +5,10 @@
 //   page:   layer 0 | layer 1 | ... | layer n_layers()-1
 //   layer:  head 0 | head 1 | ... | head n_kv_heads-1         each a KvHeadBlock (kernels/kernels.h)
 //
+// A layer with a window reads its last positions only. So a page has two parts: the layers that read everything, and
+// those with a window. A sequence needs the second of its last positions alone, and the pool may take it away further
+// back (KvPagePool). In a file the parts lie one behind the other.
+//
 // Layers may have heads of different number and size. A layer here is one that keeps rows: where a layer of a model
 // reads the rows of an earlier one, there is one layer for both, and the model knows which (LayerConfig::kv_layer).
 //
@@ -16,7 +20,9 @@
 // docs/kv_cache.md draws it. Plain data, immutable once made.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -28,6 +34,7 @@ namespace ibid {
 struct KvRowShape {
   size_t n_kv_heads = 0;
   size_t head_dim = 0;
+  size_t window = 0;  // positions that are read, the own one among them; 0: all
   bool operator==(const KvRowShape&) const = default;
 };
 
@@ -38,14 +45,29 @@ struct StateShape {
   bool operator==(const StateShape&) const = default;
 };
 
+enum class PagePart : uint8_t { kAll, kWindow };
+inline constexpr size_t kPageParts = 2;
+
 // One layer within a page.
 struct KvLayer {
   KvRowShape row;
   KvHeadBlock block;   // of each head
-  size_t offset = 0;   // of its first head, from the start of the page
+  PagePart part = PagePart::kAll;
+  size_t offset = 0;         // of its first head, from the start of the part
+  size_t record_offset = 0;  // likewise, from the start of the page in a file
   size_t kv_dim() const { return row.n_kv_heads * row.head_dim; }
   size_t bytes() const { return row.n_kv_heads * block.bytes; }
-  size_t head_offset(size_t head) const { return offset + head * block.bytes; }
+};
+
+// Where the parts of a page are. Of layers with a window there may be none.
+struct PageMemory {
+  PageMemory(std::byte* of_all, std::byte* of_window = nullptr) : all(of_all), window(of_window) {}
+
+  std::byte* all;
+  std::byte* window;
+
+  std::byte* layer(const KvLayer& of) const { return (of.part == PagePart::kAll ? all : window) + of.offset; }
+  std::byte* head(const KvLayer& of, size_t head) const { return layer(of) + head * of.block.bytes; }
 };
 
 class KvLayout {
@@ -60,8 +82,19 @@ class KvLayout {
   const KvLayer& layer(size_t i) const { return layers_[i]; }
   std::span<const KvLayer> layers() const { return layers_; }
   bool layers_are_alike() const;
-  // A page of a model whose layers keep no rows has a cache line, and stands for its 64 positions all the same.
-  size_t page_bytes() const { return layers_.empty() ? 64 : layers_.back().offset + layers_.back().bytes(); }
+  // Both parts. A model whose layers all have windows, or keep no rows, has a cache line as the first: a page stands
+  // for its 64 positions all the same.
+  size_t page_bytes() const { return part_bytes_[0] + part_bytes_[1]; }
+  size_t part_bytes(PagePart part) const { return part_bytes_[static_cast<size_t>(part)]; }
+  // The widest window of the second part, in positions; 0: there is no second part.
+  size_t window() const { return window_; }
+  // The first page that the layers with a window read from when position n is computed.
+  size_t first_window_page(size_t n) const {
+    // Attention takes a block of pages at a time.
+    return n <= window_ ? 0 : (n - window_) / kAttentionBlock * (kAttentionBlock / kPagePositions);
+  }
+  // What one sequence of so many positions takes at least, without its states; no overflow for any argument.
+  size_t bytes_for(size_t positions) const;
 
   size_t n_states() const { return states_.size(); }
   const StateShape& state(size_t i) const { return states_[i]; }
@@ -76,12 +109,18 @@ class KvLayout {
     return positions / kPagePositions + (positions % kPagePositions != 0 ? 1 : 0);
   }
 
-  // Copies the first n_rows positions of a page, all layers and heads, and touches nothing else of `to`.
-  // Returns the bytes copied. REQUIRES: n_rows <= kPagePositions; the pages do not overlap.
-  size_t copy_rows(const std::byte* from, std::byte* to, size_t n_rows) const;
+  // Copies the first n_rows positions of a page, all layers and heads of the parts that both have, and touches nothing
+  // else of `to`. Returns the bytes copied. REQUIRES: n_rows <= kPagePositions; the pages do not overlap.
+  size_t copy_rows(const PageMemory& from, const PageMemory& to, size_t n_rows) const;
+  // The page that `bytes`, as they are in a file, are.
+  PageMemory parts_of(std::byte* bytes) const {
+    return {bytes, window_ == 0 ? nullptr : bytes + part_bytes(PagePart::kAll)};
+  }
 
  private:
   KvDType dtype_ = KvDType::kF32;
+  std::array<size_t, kPageParts> part_bytes_{};
+  size_t window_ = 0;
   std::vector<KvLayer> layers_;
   std::vector<StateShape> states_;
   std::vector<size_t> state_offsets_, row_offsets_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <initializer_list>
 #include <mutex>
 #include <new>
 #include <string>
@@ -23,36 +24,113 @@ struct KvPage::Slot {
   KvPagePool::State* pool = nullptr;
   Slot* next_free = nullptr;
   std::atomic<uint32_t> holders{0};
+
+  // The second part: nobody's yet; leased so many times; idle, in the list of those; or gone.
+  PageSlabs::Slot* window = nullptr;
+  uint32_t n_leases = 0;
+  bool is_idle = false;
+  Slot* older = nullptr;
+  Slot* younger = nullptr;
 };
+
+namespace {
+
+enum Slabs : size_t { kAllRows, kStates, kWindows, kNSlabs };
+
+PageSlabs slabs_of(size_t page_bytes, size_t budget) {
+  return PageSlabs(page_bytes, page_bytes == 0 ? 0 : budget / page_bytes);
+}
+
+}  // namespace
 
 struct KvPagePool::State {
   using Slot = KvPage::Slot;
 
   State(const KvLayout& layout, size_t budget)
       : budget_bytes(budget),
-        slabs{PageSlabs(layout.page_bytes(), budget / layout.page_bytes()),
-              PageSlabs(layout.state_bytes(), layout.state_bytes() == 0 ? 0 : budget / layout.state_bytes())} {}
+        slabs{slabs_of(layout.part_bytes(PagePart::kAll), budget), slabs_of(layout.state_bytes(), budget),
+              slabs_of(layout.part_bytes(PagePart::kWindow), budget)} {}
 
   const size_t budget_bytes;
   std::atomic<size_t> bytes_copied{0};
 
   mutable std::mutex mutex;  // guards what follows
-  std::array<PageSlabs, 2> slabs;  // by Kind
+  std::array<PageSlabs, kNSlabs> slabs;
   std::deque<Slot> slots;
   Slot* free_slots = nullptr;
-  std::array<size_t, 2> in_use{};  // pages with holders, by Kind
+  std::array<size_t, kNSlabs> in_use{};  // pieces that somebody has
   size_t peak_bytes = 0;
+  Slot* oldest_idle = nullptr;           // windows that nobody has leased, in the order in which they were returned
+  Slot* youngest_idle = nullptr;
   std::vector<std::shared_ptr<const Reclaimer>> reclaimers;  // in the order in which they are asked
 
-  size_t bytes_in_use() const { return in_use[0] * slabs[0].page_bytes() + in_use[1] * slabs[1].page_bytes(); }
+  size_t bytes_in_use() const {
+    size_t bytes = 0;
+    for (size_t i = 0; i < kNSlabs; ++i) bytes += in_use[i] * slabs[i].page_bytes();
+    return bytes;
+  }
   size_t free_bytes() const { return budget_bytes - bytes_in_use(); }
-  size_t kind_of(const Slot& slot) const { return static_cast<size_t>(slot.slabs - slabs.data()); }
+  // Of a page with both parts, or of a state.
+  size_t bytes_of(Kind kind) const {
+    return kind == Kind::kState ? slabs[kStates].page_bytes()
+                                : slabs[kAllRows].page_bytes() + slabs[kWindows].page_bytes();
+  }
+
+  // --- windows
+
+  void push_idle(Slot& slot) {
+    slot.is_idle = true;
+    slot.older = std::exchange(youngest_idle, &slot);
+    slot.younger = nullptr;
+    (slot.older != nullptr ? slot.older->younger : oldest_idle) = &slot;
+  }
+  void unlink_idle(Slot& slot) {
+    slot.is_idle = false;
+    (slot.older != nullptr ? slot.older->younger : oldest_idle) = slot.younger;
+    (slot.younger != nullptr ? slot.younger->older : youngest_idle) = slot.older;
+  }
+  // Takes the memory of the window from its page, for the caller to zero and give back.
+  PageSlabs::Slot* take_window(Slot& slot) {
+    CHECK_EQ(slot.n_leases, 0u);
+    if (slot.is_idle) unlink_idle(slot);
+    return std::exchange(slot.window, nullptr);
+  }
+  void give_back_window(PageSlabs::Slot* memory) {
+    if (memory == nullptr) return;
+    slabs[kWindows].give_back(memory);
+    --in_use[kWindows];
+  }
+  void zero_window(PageSlabs::Slot* memory) const {
+    if (memory != nullptr) std::memset(memory->data, 0, slabs[kWindows].page_bytes());
+  }
+  // Gives up idle windows until so many bytes are free, or there is none. Returns whether it gave up any.
+  bool reclaim_windows(std::unique_lock<std::mutex>& lock, size_t missing) {
+    bool any = false;
+    for (size_t freed = 0; freed < missing && oldest_idle != nullptr; freed += slabs[kWindows].page_bytes()) {
+      PageSlabs::Slot* memory = take_window(*oldest_idle);
+      lock.unlock();
+      zero_window(memory);
+      lock.lock();
+      give_back_window(memory);
+      any = true;
+    }
+    return any;
+  }
+
+  // --- pages
 
   void release(Slot* slot) {
     std::memset(slot->data, 0, slot->slabs->page_bytes());
+    PageSlabs::Slot* window = nullptr;
+    if (slabs[kWindows].page_bytes() > 0) {
+      const std::lock_guard lock(mutex);
+      window = take_window(*slot);
+    }
+    zero_window(window);
     const std::lock_guard lock(mutex);
+    give_back_window(window);
     slot->slabs->give_back(std::exchange(slot->memory, nullptr));
-    --in_use[kind_of(*slot)];
+    --in_use[static_cast<size_t>(slot->slabs - slabs.data())];
     slot->next_free = std::exchange(free_slots, slot);
   }
 
@@ -68,13 +146,15 @@ struct KvPagePool::State {
   // Takes n pages into `taken`, or none. Returns how many bytes are missing. REQUIRES: the mutex is held, and taken has
   // room for them.
   size_t take(Kind kind, size_t n, std::vector<Slot*>& taken, Status& refused) {
-    PageSlabs& of = slabs[static_cast<size_t>(kind)];
-    const size_t bytes = n * of.page_bytes();
+    PageSlabs& of = slabs[kind == Kind::kState ? kStates : kAllRows];
+    const bool windows = kind == Kind::kRows && slabs[kWindows].page_bytes() > 0;
+    const size_t bytes = n * bytes_of(kind);
     if (bytes > free_bytes()) return bytes - free_bytes();
     if (refused = of.provide(n); !refused.ok()) return bytes;
-    // Memory that pages of the other size have used, and nobody has, counts too.
-    PageSlabs& other = slabs[1 - static_cast<size_t>(kind)];
-    if (bytes + other.touched_free_bytes() > free_bytes()) other.return_memory();
+    if (windows) {
+      if (refused = slabs[kWindows].provide(n); !refused.ok()) return bytes;
+    }
+    kind == Kind::kState ? return_unused(n, {kStates}) : return_unused(n, {kAllRows, kWindows});
     provide_slots(n);
     for (size_t i = 0; i < n; ++i) {
       Slot* slot = std::exchange(free_slots, free_slots->next_free);
@@ -83,16 +163,32 @@ struct KvPagePool::State {
       slot->data = slot->memory->data;
       slot->slabs = &of;
       slot->pool = this;
+      if (windows) slot->window = slabs[kWindows].take();
     }
-    in_use[static_cast<size_t>(kind)] += n;
+    in_use[static_cast<size_t>(&of - slabs.data())] += n;
+    if (windows) in_use[kWindows] += n;
     peak_bytes = std::max(peak_bytes, bytes_in_use());
     return 0;
+  }
+
+  // Memory that was used, and nobody has, counts too when pieces of another size are about to touch more.
+  void return_unused(size_t n, std::initializer_list<size_t> wanted) {
+    size_t fresh = 0, touched = 0;
+    for (const PageSlabs& each : slabs) touched += each.touched_free_bytes();
+    for (const size_t i : wanted) {
+      const size_t bytes = n * slabs[i].page_bytes();
+      fresh += bytes - std::min(bytes, slabs[i].touched_free_bytes());
+    }
+    if (fresh == 0 || bytes_in_use() + touched + fresh <= budget_bytes) return;
+    for (size_t i = 0; i < kNSlabs; ++i) {
+      if (std::ranges::find(wanted, i) == wanted.end()) slabs[i].return_memory();
+    }
   }
 
   Status out_of_memory(Kind kind, size_t n) const {
     return {ErrorCode::kOutOfMemory,
             "KV cache: " + std::to_string(n) + (kind == Kind::kRows ? " pages of " : " recurrent states of ") +
-                std::to_string(slabs[static_cast<size_t>(kind)].page_bytes()) + " bytes are wanted, " +
+                std::to_string(bytes_of(kind)) + " bytes are wanted, " +
                 std::to_string(bytes_in_use()) + " bytes of a budget of " + std::to_string(budget_bytes) +
                 " are in use and none of them can be evicted"};
   }
@@ -118,8 +214,31 @@ KvPage::~KvPage() {
 
 std::byte* KvPage::data() const { return slot_->data; }
 
+PageMemory KvPage::parts() const {
+  return {slot_->data, slot_->window == nullptr ? nullptr : slot_->window->data};
+}
+
 size_t KvPage::use_count() const {
   return slot_ == nullptr ? 0 : slot_->holders.load(std::memory_order_acquire);
+}
+
+KvWindowLease::KvWindowLease(const KvWindowLease& other) : slot_(other.slot_) {
+  if (slot_ == nullptr) return;
+  const std::lock_guard lock(slot_->pool->mutex);
+  ++slot_->n_leases;
+}
+
+KvWindowLease::KvWindowLease(KvWindowLease&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+
+KvWindowLease& KvWindowLease::operator=(KvWindowLease other) noexcept {
+  std::swap(slot_, other.slot_);
+  return *this;
+}
+
+KvWindowLease::~KvWindowLease() {
+  if (slot_ == nullptr) return;
+  const std::lock_guard lock(slot_->pool->mutex);
+  if (--slot_->n_leases == 0) slot_->pool->push_idle(*slot_);
 }
 
 KvPagePool::KvPagePool(KvLayout layout, size_t budget_bytes) : layout_(std::move(layout)) {
@@ -136,7 +255,7 @@ Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
   try {
     State& state = *state_;
     // More than the budget could ever hold is refused before anything is evicted for it.
-    if (n_pages > state.budget_bytes / state.slabs[static_cast<size_t>(kind)].page_bytes()) {
+    if (n_pages > state.budget_bytes / state.bytes_of(kind)) {
       const std::lock_guard lock(state.mutex);
       return state.out_of_memory(kind, n_pages);
     }
@@ -149,6 +268,7 @@ Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
       Status refused;
       const size_t missing = state.take(kind, n_pages, taken, refused);
       if (missing == 0) break;
+      if (state.reclaim_windows(lock, missing)) continue;
       if (n_asked >= state.reclaimers.size()) return refused.ok() ? state.out_of_memory(kind, n_pages) : refused;
       const std::shared_ptr<const Reclaimer> reclaimer = state.reclaimers[n_asked];
       lock.unlock();
@@ -197,8 +317,40 @@ KvPagePool::Registration::~Registration() {
 }
 
 void KvPagePool::copy_rows(const KvPage& from, const KvPage& to, size_t n_rows) {
-  const size_t copied = layout_.copy_rows(from.data(), to.data(), n_rows);
+  const size_t copied = layout_.copy_rows(from.parts(), to.parts(), n_rows);
   state_->bytes_copied.fetch_add(copied, std::memory_order_relaxed);
+}
+
+KvWindowLease KvPagePool::lease_window(const KvPage& page) {
+  const std::lock_guard lock(state_->mutex);
+  KvPage::Slot& slot = *page.slot_;
+  if (slot.window == nullptr) return {};
+  if (slot.is_idle) state_->unlink_idle(slot);
+  ++slot.n_leases;
+  return KvWindowLease(&slot);
+}
+
+bool KvPagePool::has_window(const KvPage& page) const {
+  const std::lock_guard lock(state_->mutex);
+  return page.slot_->window != nullptr;
+}
+
+void KvPagePool::drop_window(const KvPage& page) {
+  std::unique_lock lock(state_->mutex);
+  PageSlabs::Slot* memory = state_->take_window(*page.slot_);
+  lock.unlock();
+  state_->zero_window(memory);
+  lock.lock();
+  state_->give_back_window(memory);
+}
+
+void KvPagePool::offer_windows(std::span<const KvPage> pages) {
+  if (layout_.window() == 0) return;
+  const std::lock_guard lock(state_->mutex);
+  for (const KvPage& page : pages) {
+    KvPage::Slot& slot = *page.slot_;
+    if (slot.window != nullptr && slot.n_leases == 0 && !slot.is_idle) state_->push_idle(slot);
+  }
 }
 
 size_t KvPagePool::budget_bytes() const { return state_->budget_bytes; }
@@ -212,12 +364,12 @@ size_t KvPagePool::bytes_in_use() const {
 
 size_t KvPagePool::pages_in_use() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->in_use[static_cast<size_t>(Kind::kRows)];
+  return state_->in_use[kAllRows];
 }
 
 size_t KvPagePool::state_bytes_in_use() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->in_use[static_cast<size_t>(Kind::kState)] * layout_.state_bytes();
+  return state_->in_use[kStates] * layout_.state_bytes();
 }
 
 size_t KvPagePool::peak_bytes() const {
@@ -227,7 +379,9 @@ size_t KvPagePool::peak_bytes() const {
 
 size_t KvPagePool::reserved_bytes() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->slabs[0].reserved_bytes() + state_->slabs[1].reserved_bytes();
+  size_t bytes = 0;
+  for (const PageSlabs& each : state_->slabs) bytes += each.reserved_bytes();
+  return bytes;
 }
 
 }  // namespace ibid

@@ -1,5 +1,9 @@
 // KvPagePool: the memory of all keys and values and of all recurrent states: refcounted pages under one byte budget.
 //
+// The second part of a page, the rows of layers with a window, has a life of its own. Sequences that need it have it
+// leased; a part that was leased and is not any more stays as long as there is room, and goes before anything else is
+// asked for memory, the one that was returned first. A page without it is still a page, and never gets it back.
+//
 // A page holds the rows of 64 positions, or the states of all recurrent layers behind one position (KvLayout has both
 // sizes). It is written by the one owner that holds it alone; a page with several holders is immutable. The pool
 // knows nothing of tokens. Thread-safe. Address space is taken in slabs as it is needed, so a large budget
@@ -13,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -32,16 +37,36 @@ class KvPage {
   ~KvPage();
 
   explicit operator bool() const { return slot_ != nullptr; }
-  std::byte* data() const;
+  std::byte* data() const;  // of the first part, or of a state
+  // Both parts; the second, if it is there, for as long as somebody has it leased, or nobody ever had.
+  PageMemory parts() const;
   // Holders of this page. 1 means: this handle alone, so its owner may write.
   size_t use_count() const;
   bool operator==(const KvPage& other) const { return slot_ == other.slot_; }
 
  private:
   friend class KvPagePool;
+  friend class KvWindowLease;
   struct Slot;
   explicit KvPage(Slot* slot) : slot_(slot) {}
   Slot* slot_ = nullptr;
+};
+
+// A right to read the second part of a page: it stays while one of these lives. Copying shares it. The page's handle
+// must outlive it.
+class KvWindowLease {
+ public:
+  KvWindowLease() = default;
+  KvWindowLease(const KvWindowLease& other);
+  KvWindowLease(KvWindowLease&& other) noexcept;
+  KvWindowLease& operator=(KvWindowLease other) noexcept;
+  ~KvWindowLease();
+  explicit operator bool() const { return slot_ != nullptr; }
+
+ private:
+  friend class KvPagePool;
+  explicit KvWindowLease(KvPage::Slot* slot) : slot_(slot) {}
+  KvPage::Slot* slot_ = nullptr;
 };
 
 class KvPagePool {
@@ -90,11 +115,19 @@ class KvPagePool {
   // what waits to be written. Whenever one has helped, the pool begins with the first again. May throw std::bad_alloc.
   [[nodiscard]] Registration add_reclaimer(Reclaimer reclaimer);
 
-  // Copies the first n_rows rows of a page into a fresh one, and counts the bytes.
+  // Leases the second part of a page; nothing: it is gone. And whether it is there now.
+  KvWindowLease lease_window(const KvPage& page);
+  bool has_window(const KvPage& page) const;
+  // Gives up the second parts of new pages that nobody has leased, at once or when the budget wants them.
+  void drop_window(const KvPage& page);
+  void offer_windows(std::span<const KvPage> pages);
+
+  // Copies the first n_rows rows of a page into a fresh one, and counts the bytes. REQUIRES: both have their windows
+  // leased, where there are any.
   void copy_rows(const KvPage& from, const KvPage& to, size_t n_rows);
 
   size_t budget_bytes() const;
-  size_t budget_pages() const;  // whole pages of rows that fit
+  size_t budget_pages() const;  // whole pages of rows that fit, both parts
   size_t bytes_in_use() const;  // pages with holders, states included
   size_t peak_bytes() const;    // largest bytes_in_use so far
   size_t pages_in_use() const;  // of rows
@@ -104,6 +137,7 @@ class KvPagePool {
 
  private:
   friend class KvPage;
+  friend class KvWindowLease;
   enum class Kind : uint8_t { kRows, kState };
   Result<std::vector<KvPage>> hand_out(Kind kind, size_t n_pages);
 

@@ -14,11 +14,13 @@ namespace {
 // What the index spends on a page beside the node: its places in the map, in its parent and in the queue.
 constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
 
-size_t page_charge(const KvPagePool& pool) { return pool.layout().page_bytes() + kIndexBytes; }
+// Of the first part of pages: the second comes and goes (KvPagePool).
+size_t page_charge(const KvPagePool& pool) { return pool.layout().part_bytes(PagePart::kAll) + kIndexBytes; }
+size_t most_pages(const KvPagePool& pool) { return pool.budget_bytes() / pool.layout().part_bytes(PagePart::kAll); }
 
 // All pages that a pool can give, and remembered logits beside them (StoreRoom::endings_budget_bytes()).
 size_t budget_for(const KvPagePool& pool) {
-  const std::optional<size_t> pages = checked_mul(pool.budget_pages(), page_charge(pool));
+  const std::optional<size_t> pages = checked_mul(most_pages(pool), page_charge(pool));
   return pages && *pages <= SIZE_MAX / 2 ? *pages + *pages / 15 + 16 : SIZE_MAX;
 }
 
@@ -172,7 +174,7 @@ LruKvCacheStore::Removed::~Removed() {
 }
 
 bool LruKvCacheStore::reclaim(size_t bytes) {
-  const size_t page_bytes = pool_.layout().page_bytes();
+  const size_t page_bytes = pool_.layout().part_bytes(PagePart::kAll);
   const size_t n_pages = bytes / page_bytes + (bytes % page_bytes != 0 ? 1 : 0);
   Removed removed(*this);
   std::unique_lock lock(mutex_);
@@ -267,7 +269,7 @@ StoreSnapshot LruKvCacheStore::snapshot() const {
   copy.budget_bytes = room_.budget_bytes();
   copy.endings_budget_bytes = room_.endings_budget_bytes();
   copy.pool_pages_in_use = pool_.pages_in_use();
-  copy.pool_budget_pages = pool_.budget_pages();
+  copy.pool_budget_pages = most_pages(pool_);
   return copy;
 }
 

@@ -64,7 +64,7 @@ size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCach
   if (!entry.adopt_more(std::move(reading.pages), ids.subspan(length, last.n_used - length)).ok()) return 0;
   n_pages_read_ += n_pages;
   files_->touch(last);  // the last one alone: a page is as young as what continues it
-  return last.n_used - length;
+  return entry.length() - length;
 }
 
 // Leaves the pages of the first files that are sound.
@@ -104,7 +104,7 @@ void FileTier::read_some(Reading& reading) noexcept {
 // One page from its file into one of the pool, which is nobody's until all of it was verified.
 Status FileTier::read_page(Reading& reading, size_t i, std::vector<std::byte>& scratch) {
   TRY_ASSIGN(KvPage page, pool_.allocate());
-  TRY(files_->read(reading.found[i], reading.identity, reading.ids, scratch, page.data()));
+  TRY(files_->read(reading.found[i], reading.identity, reading.ids, scratch, page.parts()));
   reading.pages[i] = std::move(page);
   return {};
 }

@@ -20,7 +20,7 @@ namespace ibid {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'i', 'b', 'i', 'd', 'K', 'V', '\r', '\n'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;  // 1: layers with windows stood among the others
 constexpr uint32_t kEndianMark = 0x01020304;
 
 // The beginning of a record, in the byte order of the machine that wrote it.
@@ -177,7 +177,7 @@ std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvPag
   const uint64_t identity_hash = identity_hash_of(header, table);
   for (size_t layer = 0; layer < layout.n_layers(); ++layer) {
     const uint64_t checksum =
-        block_checksum(identity_hash, layer, {page + layout.layer(layer).offset, layout.layer(layer).bytes()});
+        block_checksum(identity_hash, layer, {page + layout.layer(layer).record_offset, layout.layer(layer).bytes()});
     std::memcpy(header.data() + table + layer * sizeof checksum, &checksum, sizeof checksum);
   }
   fixed.checksum = checksum_of(header, table, identity_hash);
@@ -223,15 +223,17 @@ Status KvPageCheck::check_block(size_t layer, std::span<const std::byte> block) 
 }
 
 Result<size_t> decode_kv_page(std::span<const std::byte> bytes, const KvLayout& layout,
-                              const KvPageIdentity& identity, TokenSpan ids, std::byte* page) {
+                              const KvPageIdentity& identity, TokenSpan ids, const PageMemory& page) {
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(bytes, layout, identity, ids));
   const KvPageHeader& header = check.header();
   if (bytes.size() < header.record_bytes) return Status(ErrorCode::kTruncated, "KV page: ends in its blocks");
   const auto blocks = bytes.subspan(static_cast<size_t>(header.header_bytes), layout.page_bytes());
   for (size_t layer = 0; layer < layout.n_layers(); ++layer) {
-    TRY(check.check_block(layer, blocks.subspan(layout.layer(layer).offset, layout.layer(layer).bytes())));
+    TRY(check.check_block(layer, blocks.subspan(layout.layer(layer).record_offset, layout.layer(layer).bytes())));
   }
-  std::memcpy(page, blocks.data(), blocks.size());
+  const size_t n_all = layout.part_bytes(PagePart::kAll);
+  std::memcpy(page.all, blocks.data(), n_all);
+  if (blocks.size() > n_all) std::memcpy(page.window, blocks.data() + n_all, blocks.size() - n_all);
   return static_cast<size_t>(header.record_bytes);
 }
 

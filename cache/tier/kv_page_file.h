@@ -55,7 +55,7 @@ Result<KvPageHeader> parse_kv_page_header(std::span<const std::byte> bytes);
 size_t kv_page_header_bytes(const KvLayout& layout, size_t n_ids);
 size_t kv_page_record_bytes(const KvLayout& layout, size_t n_ids);
 
-// What a record begins with; `page` itself, page_bytes() long, follows.
+// What a record begins with; `page` itself, page_bytes() long, follows: both parts, one behind the other.
 //   ids: all from position 0 to the last row of the page. REQUIRES: not empty; rows behind the last are zero in
 //   `page` (they would be another text's).
 std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvPageIdentity& identity, TokenSpan ids,
@@ -82,9 +82,9 @@ class KvPageCheck {
   std::span<const std::byte> checksums_;  // [n_blocks] uint64_t, not aligned
 };
 
-// Verifies the record that `bytes` begins with, all of it, and then copies its page to `page` (page_bytes() long).
+// Verifies the record that `bytes` begins with, all of it, and then copies its page to `page`, which has both parts.
 // Returns record_bytes. Errors: those of KvPageCheck, kTruncated; `page` was then not touched.
 Result<size_t> decode_kv_page(std::span<const std::byte> bytes, const KvLayout& layout,
-                              const KvPageIdentity& identity, TokenSpan ids, std::byte* page);
+                              const KvPageIdentity& identity, TokenSpan ids, const PageMemory& page);
 
 }  // namespace ibid

@@ -55,7 +55,7 @@ std::vector<PageFiles::Found> PageFiles::find(const KvPageIdentity& identity, To
 }
 
 Status PageFiles::read(const Found& found, const KvPageIdentity& identity, TokenSpan ids,
-                       std::vector<std::byte>& scratch, std::byte* page) {
+                       std::vector<std::byte>& scratch, const PageMemory& page) {
   return directory_->read(found.file_name, layout_, identity, found.n_ids, ids.first(found.n_used), scratch, page);
 }
 

@@ -55,10 +55,10 @@ class PageFiles : public PageSink {
 
   // What continues the first `length` of `ids`, page by page. The files are not opened yet.
   std::vector<Found> find(const KvPageIdentity& identity, TokenSpan ids, size_t length) const;
-  // Reads a file into `page` (page_bytes() long, of nobody yet) and verifies it. Errors: those of
+  // Reads a file into `page` (both parts, of nobody yet) and verifies it. Errors: those of
   // TierDirectory::read(); `page` is then worth nothing.
   Status read(const Found& found, const KvPageIdentity& identity, TokenSpan ids, std::vector<std::byte>& scratch,
-              std::byte* page);
+              const PageMemory& page);
   // The file was used, and with it all that it continues.
   void touch(const Found& found);
   // A file could not be read, for this reason. Where the file is to blame it is taken out of the index and put away, so

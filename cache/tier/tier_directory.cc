@@ -109,7 +109,8 @@ Result<StoredPage> TierDirectory::read_stored(const std::string& file_name, cons
 }
 
 Status TierDirectory::read(const std::string& file_name, const KvLayout& layout, const KvPageIdentity& identity,
-                           size_t n_ids, TokenSpan ids, std::vector<std::byte>& scratch, std::byte* page) {
+                           size_t n_ids, TokenSpan ids, std::vector<std::byte>& scratch,
+                           const PageMemory& page) {
   TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
   TRY(expect_size(*file, kv_page_record_bytes(layout, n_ids)));
   scratch.resize(kv_page_header_bytes(layout, n_ids));
@@ -118,8 +119,8 @@ Status TierDirectory::read(const std::string& file_name, const KvLayout& layout,
   if (check.header().n_ids() != n_ids) return {ErrorCode::kMismatch, file_name + ": holds other ids than it did"};
   // A layer at a time: it is still in the processor's cache when it is summed.
   for (size_t layer = 0; layer < layout.n_layers(); ++layer) {
-    const std::span<std::byte> block(page + layout.layer(layer).offset, layout.layer(layer).bytes());
-    TRY(read_exactly(*file, scratch.size() + layout.layer(layer).offset, block));
+    const std::span<std::byte> block(page.layer(layout.layer(layer)), layout.layer(layer).bytes());
+    TRY(read_exactly(*file, scratch.size() + layout.layer(layer).record_offset, block));
     TRY(check.check_block(layer, block));
   }
   return {};

@@ -48,12 +48,12 @@ class TierDirectory {
   };
   Result<Contents> scan(const Fingerprint& fingerprint, PageNamer& namer);
 
-  // Reads a file into `page` (page_bytes() long, of nobody yet) and verifies all of it on the way: if this fails,
+  // Reads a file into `page` (both parts, of nobody yet) and verifies all of it on the way: if this fails,
   // what is in `page` is worth nothing.
   //   n_ids: of the file, as the index says; ids: what its ids must begin with. `scratch` is for the header.
   // Errors: kNotFound, kIo, kUnsafePath; those of KvPageCheck; kBadHeader when the file has another size.
   Status read(const std::string& file_name, const KvLayout& layout, const KvPageIdentity& identity, size_t n_ids,
-              TokenSpan ids, std::vector<std::byte>& scratch, std::byte* page);
+              TokenSpan ids, std::vector<std::byte>& scratch, const PageMemory& page);
 
   // Writes header and page to a new file and moves it to its name. durable: what the file holds is on the device
   // before it has its name; the name is after sync(). On error there is no such file, or the one that was there.

@@ -181,7 +181,7 @@ bool WriteBehind::write_next() {
   queue_.pop_front();
   copying_ = true;
   lock.unlock();
-  copy_rows(waiting);
+  const bool is_whole = copy_rows(waiting);
   lock.lock();
   copying_ = false;
   lock.unlock();
@@ -189,7 +189,8 @@ bool WriteBehind::write_next() {
 
   Status status;
   try {
-    status = sink_.write(waiting, page_copy_);
+    status = is_whole ? sink_.write(waiting, page_copy_)
+                      : Status(ErrorCode::kOutOfMemory, "cold tier: rows behind a window were given up first");
   } catch (const std::bad_alloc&) {
     status = Status(ErrorCode::kOutOfMemory, {});
   }
@@ -203,12 +204,16 @@ bool WriteBehind::write_next() {
 }
 
 // So that the pool has its page back at once, and without the rows behind the last: those may be staged, or what a
-// longer text left. REQUIRES: the sink's pen.
-void WriteBehind::copy_rows(WaitingPage& waiting) {
+// longer text left. False: the rows of layers with a window are gone. REQUIRES: the sink's pen.
+bool WriteBehind::copy_rows(WaitingPage& waiting) {
   const size_t n_rows = waiting.n_rows();
+  KvWindowLease lease = pool_.lease_window(waiting.page);
+  if (!lease && pool_.layout().window() > 0) return waiting.page = KvPage(), false;
   if (n_rows < kPagePositions) std::memset(page_copy_.data(), 0, page_copy_.size());
-  pool_.layout().copy_rows(waiting.page.data(), page_copy_.data(), n_rows);
+  pool_.layout().copy_rows(waiting.page.parts(), pool_.layout().parts_of(page_copy_.data()), n_rows);
+  lease = KvWindowLease();
   waiting.page = KvPage();
+  return true;
 }
 
 // REQUIRES: the sink's pen.

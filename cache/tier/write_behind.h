@@ -97,7 +97,7 @@ class WriteBehind {
   bool let_go();
   void run(const std::stop_token& stop);
   bool write_next();
-  void copy_rows(WaitingPage& waiting);
+  bool copy_rows(WaitingPage& waiting);
   void settle();
   void give_up(Status status) noexcept;
   void count_loss(size_t n_pages, Status why) noexcept;

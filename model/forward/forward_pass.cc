@@ -116,8 +116,7 @@ void attend(PassPart& p, size_t layer, const LayerWeights& w) {
   AttentionShape shape = attention_shape(m.config, layer);
   if (!w.sinks.empty()) shape.sinks = w.sinks.data();
   const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // its own, or an earlier layer's
-  attention(p.worker, m.kernels, shape, kv.block, kv.offset,
-            m.config.layers[layer].chunked ? p.pass.chunks : p.pass.sequences, a.q.data, a.attended.data,
+  attention(p.worker, m.kernels, shape, kv.block, kv.offset, p.pass.sequences_of(layer), a.q.data, a.attended.data,
             a.attended.stride, a.attention_scratch);
   if (m.config.attention_gate) gate_attended(p, layer);                  // attended *= sigmoid(gate)
   if (m.config.latent.used()) drop_padding(p);

@@ -1,5 +1,8 @@
 #include "model/forward/pass.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/portable_math.h"
 
 namespace ibid::forward {
@@ -17,6 +20,7 @@ Pass::Pass(const PassModel& of, std::span<const SequenceChunk> sequences_of, Log
     : model(of), batch(sequences_of) {
   for (const SequenceChunk& chunk : batch) add(chunk);
   share_blocks(sequences);
+  if (model.kv_layout.window() != 0) find_windows();
   if (model.config.attention_chunk != 0) cut_into_chunks();
   gated = model.acts.gated;
   gated.set_rows(n_rows());
@@ -36,6 +40,19 @@ void Pass::add(const SequenceChunk& chunk) {
     if (model.config.query_growth != 0) query_scales.push_back(query_scale(model.config, first_position + i));
     const bool wants = chunk.want == WantLogits::kAll || (chunk.want == WantLogits::kLast && i + 1 == n);
     if (wants) logit_rows.push_back(first_row + i);
+  }
+}
+
+// Sequences that share a page share both of its parts.
+void Pass::find_windows() {
+  windows = sequences;
+  for (AttentionSequence& sequence : windows) {
+    size_t first_row = 0;
+    const auto is_of = [&](const SequenceChunk& chunk) {
+      const size_t begin = std::exchange(first_row, first_row + chunk.tokens.size());
+      return begin == sequence.first_row;
+    };
+    sequence.pages = std::ranges::find_if(batch, is_of)->entry->page_data(PagePart::kWindow);
   }
 }
 

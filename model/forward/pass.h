@@ -46,6 +46,7 @@ struct Pass {
   const PassModel& model;
   std::span<const SequenceChunk> batch;
   std::vector<AttentionSequence> sequences;  // [batch] those that share pages are neighbours
+  std::vector<AttentionSequence> windows;    // the same for layers whose rows are in the pages' second part
   std::vector<AttentionSequence> chunks;     // of chunked layers
   std::vector<TokenId> tokens;               // [T]
   std::vector<size_t> positions;             // [T]
@@ -61,9 +62,16 @@ struct Pass {
   std::atomic<size_t> lost_layer{kNoLayer};   // the first behind which a row of x has such a number
 
   size_t n_rows() const { return tokens.size(); }
+  // Where the rows are that a layer attends over.
+  std::span<const AttentionSequence> sequences_of(size_t layer) const {
+    const LayerConfig& config = model.config.layers[layer];
+    if (config.chunked) return chunks;
+    return model.kv_layout.layer(config.kv_layer).part == PagePart::kWindow ? windows : sequences;
+  }
 
  private:
   void add(const SequenceChunk& chunk);
+  void find_windows();
   void cut_into_chunks();
 };
 

@@ -15,7 +15,7 @@ TransformerModel::TransformerModel(ModelConfig config, const ModelOptions& optio
       numerics_(options.numerics),
       max_seq_len_(options.max_seq_len == 0 ? config_.trained_context : options.max_seq_len),
       max_chunk_(std::min(options.max_chunk, max_seq_len_)),
-      kv_layout_(kv_layout_of(config_, options.kv_dtype)),
+      kv_layout_(kv_layout_of(config_, options.kv_dtype, max_seq_len_)),
       team_(std::move(team)) {
   for (const RopeRule& rule : config_.ropes) ropes_.push_back(make_rope_table(rule, max_seq_len_));
 }

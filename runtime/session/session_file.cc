@@ -40,14 +40,11 @@ Sha256Digest digest_of(std::string_view text) {
 
 // The rows of the last page behind its last position would be another text's: they are not written.
 Status write_page(File& file, const KvLayout& layout, const KvPageIdentity& identity, TokenSpan ids,
-                  const std::byte* page, std::vector<std::byte>& scratch) {
-  if (const size_t n_rows = (ids.size() - 1) % kPagePositions + 1; n_rows < kPagePositions) {
-    scratch.assign(layout.page_bytes(), std::byte{0});
-    layout.copy_rows(page, scratch.data(), n_rows);
-    page = scratch.data();
-  }
-  TRY(file.write(encode_kv_page_header(layout, identity, ids, page)));
-  return file.write({page, layout.page_bytes()});
+                  const PageMemory& page, std::vector<std::byte>& scratch) {
+  scratch.assign(layout.page_bytes(), std::byte{0});
+  layout.copy_rows(page, layout.parts_of(scratch.data()), (ids.size() - 1) % kPagePositions + 1);
+  TRY(file.write(encode_kv_page_header(layout, identity, ids, scratch.data())));
+  return file.write(scratch);
 }
 
 Status write_all(File& file, const std::string& json, const KvCacheEntry* kv, const KvPageIdentity& identity) {
@@ -61,7 +58,7 @@ Status write_all(File& file, const std::string& json, const KvCacheEntry* kv, co
     std::vector<std::byte> scratch;
     for (size_t i = 0; i < KvLayout::pages_for(kv->length()); ++i) {
       const size_t n_ids = std::min((i + 1) * kPagePositions, kv->length());
-      TRY(write_page(file, kv->layout(), identity, kv->tokens().first(n_ids), kv->page_data()[i], scratch));
+      TRY(write_page(file, kv->layout(), identity, kv->tokens().first(n_ids), kv->parts(i), scratch));
     }
   }
   TRY(file.sync());
@@ -112,8 +109,8 @@ Status read_pages(File& file, uint64_t offset, uint64_t file_bytes, const KvPage
       return {ErrorCode::kMismatch, path + ": its pages are of different texts"};
     }
     TRY_ASSIGN(KvPage page, pool.allocate());
-    TRY(decode_kv_page(record, layout, identity, ids, page.data()).status());
-    if (!rows_are_finite(layout, page.data())) {
+    TRY(decode_kv_page(record, layout, identity, ids, page.parts()).status());
+    if (!rows_are_finite(layout, page.parts())) {
       return {ErrorCode::kNonFinite, path + ": the record at byte " + std::to_string(offset) + " has no numbers"};
     }
     std::vector<KvPage> pages;

@@ -109,7 +109,8 @@ Status ChatSession::State::save(const std::string& path, bool with_kv, SaveRepor
                                      "EngineOptions::fingerprint or a cache directory"};
   }
   const KvPageIdentity identity{*engine->fingerprint(), digest_of_namespace(options.cache_namespace)};
-  TRY_ASSIGN(const KvCacheEntry entry, branch.cache.find_all(branch.dialogue.transcript().ids()));
+  TRY_ASSIGN(KvCacheEntry entry, branch.cache.find_all(branch.dialogue.transcript().ids()));
+  if (!entry.hold_windows()) return write_session_file(engine->files(), path, to_saved(), nullptr, {});
   TRY(write_session_file(engine->files(), path, to_saved(), &entry, identity));
   report.n_with_rows = entry.length();
   return {};

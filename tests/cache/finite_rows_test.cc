@@ -28,7 +28,7 @@ std::vector<Number> numbers(const KvLayout& layout) {
   for (const KvLayer& layer : layout.layers()) {
     const KvHeadBlock& block = layer.block;
     for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
-      const size_t at = layer.head_offset(head);
+      const size_t at = layer.offset + head * block.bytes;
       add(block.keys(), at + block.k, at + block.k_scale, at + block.v);
       add(block.values(), at + block.v, at + block.v_scale, at + block.bytes);
     }
@@ -42,7 +42,7 @@ TEST(FiniteRows, OneBadNumberAnywhereIsFound) {
     KvPagePool pool(layout, 4 * layout.page_bytes());
     KvCacheEntry entry(pool);
     ASSERT_TRUE(feed(entry, random_tokens(1, 50)).ok());
-    const std::vector<std::byte> good(entry.page_data()[0], entry.page_data()[0] + layout.page_bytes());
+    std::vector<std::byte> good(entry.page_data()[0], entry.page_data()[0] + layout.page_bytes());
     EXPECT_TRUE(rows_are_finite(layout, good.data()));
     for (const auto& [offset, bytes] : numbers(layout)) {
       const std::vector<uint32_t> bad = bytes == 2 ? std::vector<uint32_t>{0x7c00, 0xfc00, 0x7e01}

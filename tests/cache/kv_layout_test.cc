@@ -25,7 +25,7 @@ TEST(KvLayout, OffsetsTileThePage) {
     for (const KvLayer& layer : layout.layers()) {
       EXPECT_EQ(layer.offset, expected);
       for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
-        EXPECT_EQ(layer.head_offset(head), expected);
+        EXPECT_EQ(layer.offset + head * layer.block.bytes, expected);
         expected += KvHeadBlock::make(KvDType::kInt8, layer.row.head_dim).bytes;
       }
     }
@@ -50,7 +50,7 @@ TEST_P(CopyRows, CopiesTheRowsAndNothingElse) {
       KvCacheEntry expected(pool);
       ASSERT_TRUE(feed(expected, TokenSpan(tokens).first(n)).ok());
       KvPage copy = pool.allocate().value();
-      layout.copy_rows(full.page_data()[0], copy.data(), n);
+      layout.copy_rows(full.parts(0), copy.parts(), n);
       if (n == 0) {
         ASSERT_TRUE(expected.reserve(1).ok());
       }

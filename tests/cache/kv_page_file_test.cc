@@ -186,8 +186,9 @@ TEST_P(KvPageFileLaws, CountsThatOverflowAreTyped) {
   expect_code({{kBlocks, n_blocks}, {kHeaderBytes, header}, {kBlockBytes, 1}, {kRecordBytes, header + n_blocks}},
               ErrorCode::kTruncated);
   expect_code({{0, 0}}, ErrorCode::kBadMagic);
-  expect_code({{8, uint64_t{0x0102030400000002}}}, ErrorCode::kUnsupportedVersion);
-  expect_code({{8, uint64_t{0x0403020100000001}}}, ErrorCode::kUnsupportedVersion);
+  expect_code({{8, uint64_t{0x0102030400000001}}}, ErrorCode::kUnsupportedVersion);
+  expect_code({{8, uint64_t{0x0102030400000003}}}, ErrorCode::kUnsupportedVersion);
+  expect_code({{8, uint64_t{0x0403020100000002}}}, ErrorCode::kUnsupportedVersion);
 }
 
 // A block that is sound but another's: of another layer, position or text.

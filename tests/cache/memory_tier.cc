@@ -92,7 +92,7 @@ size_t MemoryTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEnt
     const size_t end = position + common_prefix_length(record->page_ids, wanted);
     Result<KvPage> page = pool_.allocate();
     if (end <= length || !page.ok()) break;
-    if (!decode_kv_page(record->bytes, pool_.layout(), identity, ids.first(end), page->data()).ok()) break;
+    if (!decode_kv_page(record->bytes, pool_.layout(), identity, ids.first(end), page->parts()).ok()) break;
     pages.push_back(*std::move(page));
     n_used = position = end;
     if (position % kPagePositions != 0) break;

@@ -103,9 +103,10 @@ std::vector<float> read_rows(const KvCacheEntry& entry) {
   for (const KvLayer& layer : layout.layers()) {
     std::vector<float> k(layer.row.head_dim + 16), v(layer.row.head_dim + 16);
     for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
-      for (size_t position = 0; position < entry.length(); ++position) {
-        const std::byte* block =
-            entry.page_data()[position / kPagePositions] + layer.head_offset(head);
+      // What the next position reads.
+      const size_t window = layer.row.window == 0 ? entry.length() : std::min(layer.row.window - 1, entry.length());
+      for (size_t position = entry.length() - window; position < entry.length(); ++position) {
+        const std::byte* block = entry.parts(position / kPagePositions).head(layer, head);
         tiny_kernels().kv_load(layer.block, block, position % kPagePositions, k.data(), v.data());
         rows.insert(rows.end(), k.begin(), k.begin() + static_cast<ptrdiff_t>(layer.row.head_dim));
         rows.insert(rows.end(), v.begin(), v.begin() + static_cast<ptrdiff_t>(layer.row.head_dim));

@@ -29,7 +29,7 @@ Result<Fingerprint> try_fingerprint(const std::string& path, const ModelOptions&
                                     size_t context = kContext) {
   TRY_ASSIGN(const auto file, open_model_file(path));
   TRY_ASSIGN(const ModelConfig config, read_config(*file));
-  return fingerprint_model(*file, options, context, kv_layout_of(config, options.kv_dtype));
+  return fingerprint_model(*file, options, context, kv_layout_of(config, options.kv_dtype, context));
 }
 
 Fingerprint fingerprint(const std::string& path, const ModelOptions& options = {}, size_t context = kContext) {

@@ -31,8 +31,8 @@ struct Row {
 Row load_row(const KvCacheEntry& entry, size_t layer, size_t position) {
   const KvLayer& rows = entry.layout().layer(layer);
   Row row{};
-  const std::byte* page = entry.page_data()[position / kPagePositions];
-  kernels().kv_load(rows.block, page + rows.offset, position % kPagePositions, row.k, row.v);
+  const std::byte* block = entry.parts(position / kPagePositions).layer(rows);
+  kernels().kv_load(rows.block, block, position % kPagePositions, row.k, row.v);
   return row;
 }
 

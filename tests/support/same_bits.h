@@ -34,7 +34,7 @@ inline Row stored_rows(const KvCacheEntry& entry) {
     for (const KvLayer& layer : layout.layers()) {
       Row k(layer.row.head_dim), v(layer.row.head_dim);
       for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
-        const std::byte* block = entry.page_data()[p / kPagePositions] + layer.head_offset(head);
+        const std::byte* block = entry.parts(p / kPagePositions).head(layer, head);
         kernels_for(Isa::kRef).kv_load(layer.block, block, p % kPagePositions, k.data(), v.data());
         rows.insert(rows.end(), k.begin(), k.end());
         rows.insert(rows.end(), v.begin(), v.end());

@@ -1,0 +1,152 @@
+// Layers with a window: a sequence needs their rows of its last positions alone, and the pool may take the others.
+// Whatever it took, what an entry holds is what a cold pass gives.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/token_prefix.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "tests/cache/tiny_kv.h"
+
+namespace ibid {
+namespace {
+
+constexpr size_t kWindow = 300;
+
+KvLayout windowed_layout(size_t n_windowed = 2, size_t window = kWindow) {
+  std::vector<KvRowShape> rows(1 + n_windowed, KvRowShape{1, 8, window});
+  rows[1].window = 0;  // a layer that reads everything stands among the others
+  return KvLayout::make(rows, KvDType::kF32);
+}
+
+Status feed_in_passes(KvCacheEntry& entry, TokenSpan tokens, size_t n_rows) {
+  for (size_t i = 0; i < tokens.size(); i += n_rows) {
+    TRY(feed(entry, tokens.subspan(i, std::min(n_rows, tokens.size() - i))));
+  }
+  return {};
+}
+
+void expect_exact(const KvCacheEntry& entry) {
+  ASSERT_EQ(read_rows(entry), fresh_rows(entry.layout(), entry.tokens())) << "at " << entry.length();
+}
+
+TEST(KvWindows, PartsOfAPageAreApartAndLieOneBehindTheOtherInAFile) {
+  const KvLayout layout = windowed_layout();
+  EXPECT_EQ(layout.window(), kWindow);
+  EXPECT_EQ(layout.part_bytes(PagePart::kAll) + layout.part_bytes(PagePart::kWindow), layout.page_bytes());
+  EXPECT_EQ(layout.part_bytes(PagePart::kWindow), 2 * layout.part_bytes(PagePart::kAll));
+  EXPECT_EQ(layout.layer(1).record_offset, 0u);
+  EXPECT_EQ(layout.layer(0).record_offset, layout.part_bytes(PagePart::kAll));
+  EXPECT_EQ(layout.layer(2).record_offset + layout.layer(2).bytes(), layout.page_bytes());
+  EXPECT_EQ(layout.first_window_page(kWindow), 0u);
+  EXPECT_EQ(layout.first_window_page(kWindow + 255), 0u) << "attention takes 256 positions at a time";
+  EXPECT_EQ(layout.first_window_page(kWindow + 256), 4u);
+}
+
+TEST(KvWindows, ALongSequenceCostsItsWindow) {
+  // As five layers of six with a window of 1,024 positions, of 32k.
+  const KvLayout layout = windowed_layout(5, 1024);
+  constexpr size_t kPositions = 32768;
+  const size_t all = KvLayout::pages_for(kPositions) * layout.page_bytes();
+  EXPECT_LE(layout.bytes_for(kPositions), all / 4);
+  KvPagePool pool(layout, all / 4);
+  KvCacheEntry entry(pool);
+  const Tokens tokens = random_tokens(1, kPositions);
+  ASSERT_TRUE(feed_in_passes(entry, tokens, 512).ok());
+  EXPECT_EQ(entry.length(), kPositions);
+  expect_exact(entry);
+  EXPECT_LE(pool.peak_bytes(), all / 4);
+}
+
+TEST(KvWindows, WithRoomNothingIsLost) {
+  KvPagePool pool(windowed_layout(), size_t{64} << 20);
+  KvCacheEntry entry(pool);
+  ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 3000), 100).ok());
+  for (const size_t n : {2999u, 1500u, 100u, 1u}) {
+    EXPECT_EQ(entry.resumable_length(n), n);
+    entry.slice_to_length(n);
+    expect_exact(entry);
+  }
+}
+
+TEST(KvWindows, WhatWasReturnedFirstGoesFirstAndTheEndStays) {
+  const KvLayout layout = windowed_layout();
+  KvPagePool pool(layout, 40 * layout.page_bytes());
+  KvCacheEntry entry(pool);
+  ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 30 * kPagePositions), 64).ok());
+  EXPECT_EQ(entry.resumable_length(20 * kPagePositions), 20 * kPagePositions);
+  std::vector<KvPage> others = pool.allocate(14).value();  // 10 pages are free, and four take six windows
+  EXPECT_FALSE(pool.has_window(entry.pages()[0]));
+  EXPECT_TRUE(pool.has_window(entry.pages()[29]));
+  EXPECT_LT(entry.resumable_length(8 * kPagePositions), 8 * kPagePositions);
+  expect_exact(entry);
+  EXPECT_EQ(entry.resumable_length(entry.length()), entry.length());
+}
+
+TEST(KvWindows, APageThatSomebodyHasLeasedKeepsItsWindow) {
+  const KvLayout layout = windowed_layout();
+  KvPagePool pool(layout, 10 * layout.page_bytes());
+  const KvPage page = pool.allocate().value();
+  KvWindowLease lease = pool.lease_window(page);
+  ASSERT_TRUE(static_cast<bool>(lease));
+  KvWindowLease second = lease;
+  lease = KvWindowLease();
+  EXPECT_FALSE(pool.allocate(10).ok());
+  EXPECT_TRUE(pool.has_window(page));
+  second = KvWindowLease();
+  EXPECT_FALSE(pool.allocate(10).ok()) << "its other part is held";
+  EXPECT_FALSE(pool.has_window(page)) << "and this one was of no use to anybody";
+  EXPECT_FALSE(static_cast<bool>(pool.lease_window(page)));
+}
+
+TEST(KvWindows, ForksAndRestsGoOnExactly) {
+  const KvLayout layout = windowed_layout();
+  KvPagePool pool(layout, 60 * layout.page_bytes());
+  LruKvCacheStore store(pool);
+  KvCacheEntry entry(pool);
+  ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 2000), 200).ok());
+  Result<KvCacheEntry> fork = entry.fork();
+  ASSERT_TRUE(fork.ok());
+  ASSERT_TRUE(feed_in_passes(*fork, random_tokens(2, 500), 50).ok());
+  expect_exact(*fork);
+  expect_exact(entry);
+  KvAtRest rest;
+  ASSERT_TRUE(store.insert("a", entry, {.rest = &rest}).ok());
+  ASSERT_TRUE(store.put_to_rest(entry, rest));
+  ASSERT_TRUE(store.wake(rest, entry).ok());
+  EXPECT_EQ(entry.length(), 2000u);
+  expect_exact(entry);
+}
+
+TEST(KvWindows, AnySequenceOfCallsLeavesWhatAColdPassGives) {
+  const KvLayout layout = windowed_layout();
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    std::mt19937_64 random(seed);
+    KvPagePool pool(layout, (20 + random() % 30) * layout.page_bytes());
+    {
+      LruKvCacheStore store(pool);
+      for (size_t step = 0; step < 60; ++step) {
+        const Tokens ids = random_tokens(random() % 2, 1 + random() % 1500, 2);
+        PrefixHit hit = store.find_longest_prefix("a", ids);
+        ASSERT_NO_FATAL_FAILURE(expect_exact(hit.entry)) << seed << " " << step;
+        ASSERT_EQ(common_prefix_length(hit.entry.tokens(), ids), hit.length());
+        while (hit.length() < ids.size()) {
+          const size_t n = std::min<size_t>(ids.size() - hit.length(), 1 + random() % 200);
+          if (!feed(hit.entry, TokenSpan(ids).subspan(hit.length(), n)).ok()) break;
+          if (random() % 6 == 0) hit.entry.slice_to_length(hit.length() - random() % std::min<size_t>(hit.length(), 90));
+        }
+        ASSERT_NO_FATAL_FAILURE(expect_exact(hit.entry)) << seed << " " << step;
+        if (hit.length() > 0) (void)store.insert("a", hit.entry);
+        ASSERT_LE(pool.bytes_in_use(), pool.budget_bytes());
+        ASSERT_EQ(validate_store(store.snapshot()), std::vector<std::string>());
+      }
+    }
+    ASSERT_EQ(pool.bytes_in_use(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace ibid
