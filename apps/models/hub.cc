@@ -87,8 +87,6 @@ std::optional<Part> part_of(const std::string& path) {
   return Part{path.substr(0, path.size() - kPattern.size()), tail.substr(1, 5)};
 }
 
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 // Whether the name holds the words of the quantisation between signs: "Q4_K_M" in "x-Q4_K_M.gguf", not "4_K".
 bool has_tag(const std::string& path, const std::string& tag) {
   const std::string name = lower_case(base_name(path)), wanted = lower_case(tag);

@@ -26,6 +26,9 @@ struct HubName {
 Result<HubName> parse_hub_name(std::string_view text);
 bool is_hub_name(std::string_view text);
 
+// The last part of a path in a repository.
+inline std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 struct HubFile {
   std::string path;    // in the repository; plain, relative, without ".."
   uint64_t size = 0;

@@ -31,8 +31,6 @@ namespace fs = std::filesystem;
 constexpr const char* kDefaultEndpoint = "https://huggingface.co";
 constexpr size_t kConnections = 4;  // files at a time
 
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 // A file that has to come, or the rest of it.
 struct MissingFile {
   HubFile file;

@@ -22,6 +22,9 @@ size_t grapheme_begin(std::string_view text, size_t offset);
 
 // Columns of one cluster; 0 for one that shows nothing. A tab, which depends on where it stands, is 0 here.
 size_t grapheme_columns(std::string_view cluster);
+
+// A tab reaches to the next multiple of so many columns.
+inline constexpr size_t kTab = 8;
 // The most columns that a terminal may give it, namely one that joins nothing: a row that is planned with these
 // breaks nowhere by itself.
 size_t widest_columns(std::string_view cluster);

@@ -4,10 +4,6 @@
 
 namespace ibid {
 
-namespace {
-constexpr size_t kTab = 8;
-}
-
 LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t cursor, size_t width) {
   LaidOutText out;
   const size_t margin = text_columns(prompt);

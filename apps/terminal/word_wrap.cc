@@ -9,7 +9,6 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kTab = 8;
 constexpr size_t kCodeIndent = 4;   // blanks, as Markdown has it
 constexpr size_t kLineBegin = 32;   // bytes of a line that are looked at
 constexpr size_t kLeastWidth = 8;

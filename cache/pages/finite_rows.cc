@@ -26,13 +26,13 @@ bool floats_are_finite(const std::byte* bytes, size_t n_bytes) {
 bool halves_are_finite(const std::byte* bytes, size_t n_bytes) { return are_finite<uint16_t>(bytes, n_bytes, 0x7c00); }
 
 // numbers, scales: where they begin. Of a part in codes, the scales are all that may be anything else than a number.
-bool part_is_finite(PagePart part, const KvPartOrder& order, const std::byte* numbers, const std::byte* scales,
+bool part_is_finite(KvPart part, const KvPartOrder& order, const std::byte* numbers, const std::byte* scales,
                     size_t scale_bytes) {
   switch (part) {
-    case PagePart::kF32: return floats_are_finite(numbers, order.bytes());
-    case PagePart::kF16: return halves_are_finite(numbers, order.bytes());
-    case PagePart::kInt8: return floats_are_finite(scales, scale_bytes);
-    case PagePart::kInt4: break;
+    case KvPart::kF32: return floats_are_finite(numbers, order.bytes());
+    case KvPart::kF16: return halves_are_finite(numbers, order.bytes());
+    case KvPart::kInt8: return floats_are_finite(scales, scale_bytes);
+    case KvPart::kInt4: break;
   }
   return halves_are_finite(scales, scale_bytes);
 }

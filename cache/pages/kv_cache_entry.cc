@@ -7,16 +7,11 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "base/growth.h"
 
 namespace ibid {
 
 namespace {
-
-// Doubles, so that decoding one token at a time costs O(1) each.
-template <typename T>
-void reserve_geometric(std::vector<T>& items, size_t n) {
-  if (n > items.capacity()) items.reserve(std::max(n, 2 * items.capacity()));
-}
 
 // Short enough for the string to need no memory.
 Status out_of_heap() { return {ErrorCode::kOutOfMemory, "no heap memory"}; }

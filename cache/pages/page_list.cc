@@ -4,18 +4,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/growth.h"
 
 namespace ibid {
-
-namespace {
-
-// Doubles, so that decoding one token at a time costs O(1) each.
-template <typename T>
-void reserve_geometric(std::vector<T>& items, size_t n) {
-  if (n > items.capacity()) items.reserve(std::max(n, 2 * items.capacity()));
-}
-
-}  // namespace
 
 PageList::Room PageList::make_room(size_t n) {
   Room room;

@@ -53,7 +53,7 @@ Json jamba() {
 }
 
 // The configuration of a directory with this config.json and an embedding.
-Result<ModelConfig> read(const std::string& config) {
+Result<ModelConfig> read_recurrent(const std::string& config) {
   const TempDir dir;
   std::ofstream(dir.file("config.json")) << config;
   const std::vector<float> values(8 * 64);
@@ -65,24 +65,24 @@ Result<ModelConfig> read(const std::string& config) {
   return read_config(**file);
 }
 
-void expect_error(const Json& config, ErrorCode code, const std::string& text) {
-  const Status status = read(config.dump()).status();
+void expect_refused(const Json& config, ErrorCode code, const std::string& text) {
+  const Status status = read_recurrent(config.dump()).status();
   EXPECT_EQ(status.code(), code) << status.to_string();
   EXPECT_THAT(status.message(), HasSubstr(text));
 }
 
 void expect_refused(Json config, const char* key, const Json& value) {
   config[key] = value;
-  expect_error(config, ErrorCode::kBadHyperparameter, std::string(key) + " is ");
+  expect_refused(config, ErrorCode::kBadHyperparameter, std::string(key) + " is ");
 }
 
 TEST(BadRecurrent, TheSoundOnesAreRead) {
   for (const Json& config : {bamba(), qwen35(), nemotron_h(), jamba()}) {
-    const auto read_one = read(config.dump());
+    const auto read_one = read_recurrent(config.dump());
     ASSERT_TRUE(read_one.ok()) << read_one.status().to_string();
     EXPECT_TRUE(read_one->recurs());
   }
-  const auto config = read(nemotron_h().dump());
+  const auto config = read_recurrent(nemotron_h().dump());
   EXPECT_EQ(config->layers[1].blocks, LayerBlocks::kMlp);
   EXPECT_TRUE(config->layers[3].attends);
   EXPECT_EQ(config->layers[2].state_layer, 1u);
@@ -106,60 +106,61 @@ TEST(BadRecurrent, ConvolutionsThatAreNoneOrLongerThanAny) {
   expect_refused(bamba(), "mamba_d_conv", 65);
   Json config = bamba();
   config.erase("mamba_d_conv");
-  expect_error(config, ErrorCode::kMissingKey, "mamba_d_conv");
+  expect_refused(config, ErrorCode::kMissingKey, "mamba_d_conv");
 }
 
 TEST(BadRecurrent, HeadsThatDoNotDivide) {
   Json config = qwen35();
   config["linear_num_key_heads"] = 3;
-  expect_error(config, ErrorCode::kBadHyperparameter, "4 heads, 3 of keys");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "4 heads, 3 of keys");
   config = bamba();
   config["mamba_n_groups"] = 5;
-  expect_error(config, ErrorCode::kBadHyperparameter, "8 heads, 5 of keys");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "8 heads, 5 of keys");
 }
 
 TEST(BadRecurrent, ProductsThatNoMemoryHolds) {
   Json config = qwen35();
   config["linear_num_value_heads"] = 1 << 20;
   config["linear_value_head_dim"] = 1 << 20;
-  expect_error(config, ErrorCode::kBadHyperparameter, "wanted at most 4194304 columns");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "wanted at most 4194304 columns");
   config = qwen35();
   config["linear_key_head_dim"] = 1 << 20;
   config["linear_num_value_heads"] = 1 << 12;
-  expect_error(config, ErrorCode::kBadHyperparameter, "wanted a state of at most 268435456 numbers");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "wanted a state of at most 268435456 numbers");
   config = jamba();
   config["mamba_d_state"] = 1 << 22;
-  expect_error(config, ErrorCode::kBadHyperparameter, "wanted a state of at most");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "wanted a state of at most");
 }
 
 TEST(BadRecurrent, KindsOfLayersNobodyKnows) {
   Json config = qwen35();
   config["layer_types"][0] = "rwkv";
-  expect_error(config, ErrorCode::kUnsupported, "layer type 'rwkv' is not supported");
+  expect_refused(config, ErrorCode::kUnsupported, "layer type 'rwkv' is not supported");
   config["layer_types"] = {"linear_attention"};
-  expect_error(config, ErrorCode::kBadHyperparameter, "layer_types has 1 elements, wanted 4");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "layer_types has 1 elements, wanted 4");
   config = nemotron_h();
   config["hybrid_override_pattern"] = "M-MX";
-  expect_error(config, ErrorCode::kUnsupported, "layer type 'X'");
+  expect_refused(config, ErrorCode::kUnsupported, "layer type 'X'");
   config["hybrid_override_pattern"] = "M-M";
-  expect_error(config, ErrorCode::kBadHyperparameter, "hybrid_override_pattern is 'M-M', wanted a letter for each of 4");
+  expect_refused(config, ErrorCode::kBadHyperparameter,
+                 "hybrid_override_pattern is 'M-M', wanted a letter for each of 4");
   config = bamba();
   config["attn_layer_indices"] = {4};
-  expect_error(config, ErrorCode::kBadHyperparameter, "attn_layer_indices is an array with 4, wanted layers 0..3");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "attn_layer_indices is an array with 4, wanted layers 0..3");
   config = jamba();
   config["attn_layer_period"] = 0;
-  expect_error(config, ErrorCode::kBadHyperparameter, "attn_layer_period is 0");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "attn_layer_period is 0");
 }
 
 TEST(BadRecurrent, LimitsOfStepsThatAreNoRange) {
   Json config = bamba();
   config["time_step_limit"] = {2.0, 1.0};
-  expect_error(config, ErrorCode::kBadHyperparameter, "time_step_limit is 2");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "time_step_limit is 2");
   config["time_step_limit"] = {0.0, 1.0, 2.0};
-  expect_error(config, ErrorCode::kBadHyperparameter, "time_step_limit has 3 elements, wanted 2");
+  expect_refused(config, ErrorCode::kBadHyperparameter, "time_step_limit has 3 elements, wanted 2");
   config["time_step_limit"] = {0.5, 8192};
   std::string text = config.dump();
-  const auto limited = read(text.replace(text.find("8192"), 4, "Infinity"));
+  const auto limited = read_recurrent(text.replace(text.find("8192"), 4, "Infinity"));
   ASSERT_TRUE(limited.ok()) << limited.status().to_string();
   EXPECT_EQ(limited->recurrent.step_low, 0.5f);
   EXPECT_EQ(limited->recurrent.step_high, std::numeric_limits<float>::infinity());

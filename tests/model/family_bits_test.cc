@@ -14,7 +14,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kLength = 140;   // two page borders, and more than any window of the checkpoints
+constexpr size_t kTextLength = 140;   // two page borders, and more than any window of the checkpoints
 
 struct Fed {
   std::vector<Row> rows;   // logits
@@ -48,7 +48,7 @@ void expect_same(const Fed& got, const Fed& wanted) {
 // The first sequence beside others in every pass.
 void expect_same_in_company(TransformerModel& model, const Tokens& tokens, const Fed& wanted) {
   KvPagePool pool(model.kv_layout(), size_t{64} << 20);
-  const Tokens other = random_tokens(kLength, model.vocab_size(), 99);
+  const Tokens other = random_tokens(kTextLength, model.vocab_size(), 99);
   KvCacheEntry entry(pool), beside(pool);
   const size_t sizes[][2] = {{30, 1}, {1, 20}, {1, 1}, {40, 3}, {2, 30}, {66, 70}};
   size_t fed = 0, fed_beside = 0;
@@ -63,7 +63,7 @@ void expect_same_in_company(TransformerModel& model, const Tokens& tokens, const
     }
     fed += size[0], fed_beside += size[1];
   }
-  ASSERT_EQ(fed, kLength);
+  ASSERT_EQ(fed, kTextLength);
 }
 
 using Make = std::function<std::unique_ptr<TransformerModel>(const ModelOptions&)>;
@@ -78,8 +78,8 @@ void expect_law_1(KvDType kv_dtype, const Make& make) {
     return chosen;
   };
   const auto one = make(options(1));
-  const Tokens tokens = random_tokens(kLength, one->vocab_size(), 7);
-  const Fed wanted = feed(*one, tokens, {kLength});
+  const Tokens tokens = random_tokens(kTextLength, one->vocab_size(), 7);
+  const Fed wanted = feed(*one, tokens, {kTextLength});
   for (const std::vector<size_t>& chunks : std::vector<std::vector<size_t>>{{1}, {2, 1, 3}, {13, 20, 1}, {64}, {5, 70}}) {
     SCOPED_TRACE("chunks of " + testing::PrintToString(chunks));
     expect_same(feed(*one, tokens, chunks), wanted);
@@ -89,7 +89,7 @@ void expect_law_1(KvDType kv_dtype, const Make& make) {
   for (const int n_threads : {2, 3}) {
     SCOPED_TRACE(std::to_string(n_threads) + " threads");
     const auto other = make(options(n_threads));
-    expect_same(feed(*other, tokens, {kLength}), wanted);
+    expect_same(feed(*other, tokens, {kTextLength}), wanted);
     expect_same(feed(*other, tokens, {50, 1, 1, 4, 17}), wanted);
     expect_same_in_company(*other, tokens, wanted);
   }
