@@ -54,7 +54,7 @@ def main(run):
         done = start()
         want(done.returncode == 0 and done.stdout == "inspect two words\n", "only the program writes to stdout", done)
         said = done.stderr.splitlines()
-        want(len(said) < 5 and said[0].startswith(f"run: building release: {STEPS} steps, about 6 minutes on 2 cores"),
+        want(len(said) < 5 and said[0].startswith(f"run: building release: {STEPS} steps, about 7 minutes on 2 cores"),
              "how long it takes, and little more", done)
         want(log.read_text(encoding="utf-8").count("\n") == STEPS, "the log has everything", done)
 
