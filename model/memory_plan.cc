@@ -26,8 +26,6 @@ size_t read_number(const char* path, size_t fallback) {
 
 }  // namespace
 
-size_t MemoryPlan::kv_bytes(size_t n_positions) const { return KvLayout::pages_for(n_positions) * kv_page_bytes; }
-
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options) {
   TRY(check_model_options(options));
   MemoryPlan plan;
@@ -50,6 +48,7 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
   plan.activations_bytes =
       Activations::plan_bytes(config, std::min(options.max_chunk, plan.max_seq_len), plan.max_seq_len,
                               weights.quantized, n_threads);
+  plan.kv_layout = layout;
   plan.kv_page_bytes = layout.page_bytes();
   plan.state_bytes = layout.state_bytes();
   plan.kv_bytes_per_position = layout.page_bytes() / kPagePositions;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "cache/pages/kv_layout.h"
 #include "model/architecture/config.h"
 #include "model/model_options.h"
 
@@ -20,10 +21,11 @@ struct MemoryPlan {
   size_t kv_page_bytes = 0;              // 64 positions
   size_t state_bytes = 0;                // of all recurrent layers, behind one position; 0: there are none
   size_t max_seq_len = 0;
+  KvLayout kv_layout;
 
   size_t fixed_bytes() const { return weights_bytes + activations_bytes; }
-  // The keys and values of one sequence of n positions, in whole pages.
-  size_t kv_bytes(size_t n_positions) const;
+  // The keys and values of one sequence of n positions, in whole pages; of layers with a window, what they read.
+  size_t kv_bytes(size_t n_positions) const { return kv_layout.bytes_for(n_positions); }
 };
 
 // Errors: those of check_model_options() and of the tensor table; kBadHyperparameter when the model was trained for

@@ -108,6 +108,10 @@ void print_verdict(const Explanation& explanation) {
     std::printf("keys and values: %s a position, %s for a context of %zu\n",
                 format_bytes(plan.kv_bytes_per_position).c_str(), format_bytes(plan.kv_bytes(plan.max_seq_len)).c_str(),
                 plan.max_seq_len);
+    if (plan.state_bytes > 0) {
+      std::printf("recurrent layers: %s a state; a conversation computes on two or three, and others are kept\n",
+                  format_bytes(plan.state_bytes).c_str());
+    }
     std::printf("available: %s\n", format_bytes(available_memory_bytes()).c_str());
   }
   if (!explanation.sampling.empty()) std::printf("sampling in chat and ask: %s\n", explanation.sampling.c_str());

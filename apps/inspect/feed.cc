@@ -19,7 +19,7 @@ Result<std::unique_ptr<LanguageModel>> load_for_feeding(const std::string& path,
 Status feed(LanguageModel& model, TokenSpan tokens, std::span<const size_t> chunks,
             const std::function<void(size_t, std::span<const float>)>& on_row) {
   const size_t most = std::clamp<size_t>(kMaxLogitsBytes / (model.vocab_size() * sizeof(float)), 1, model.max_chunk());
-  KvPagePool pool(model.kv_layout(), (KvLayout::pages_for(tokens.size()) + 1) * model.kv_layout().page_bytes());
+  KvPagePool pool(model.kv_layout(), model.kv_layout().room_for(tokens.size() + 1));
   KvCacheEntry entry(pool);
   Logits logits;
   for (size_t begin = 0, step = 0; begin < tokens.size(); ++step) {

@@ -37,7 +37,7 @@ RateBench::RateBench(LanguageModel& model, ModelWork work, PeakMeter meter, size
       work_(std::move(work)),
       meter_(std::move(meter)),
       rounds_(rounds),
-      pool_(model.kv_layout(), KvLayout::pages_for(most_positions) * model.kv_layout().page_bytes()),
+      pool_(model.kv_layout(), model.kv_layout().room_for(most_positions)),
       entry_(pool_) {}
 
 Tokens RateBench::spread_ids(size_t n) const {
@@ -59,8 +59,10 @@ Status RateBench::feed(TokenSpan ids) {
 }
 
 Status RateBench::stand_at(size_t n) {
-  if (entry_.length() < n) return feed(TokenSpan(spread_ids(n)).subspan(entry_.length()));
-  entry_.slice_to_length(n);
+  entry_.slice_to_length(std::min(n, entry_.length()));
+  // Less is left where a recurrent state was not kept: it is kept now, for the next time.
+  TRY(feed(TokenSpan(spread_ids(n)).subspan(entry_.length())));
+  entry_.state().keep_only_here(n);
   return {};
 }
 

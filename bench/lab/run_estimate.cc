@@ -72,7 +72,7 @@ double ModelPace::decode_s(size_t n, size_t behind) const {
 
 Result<ModelPace> measure_pace(LanguageModel& model, const ModelWork& work) {
   const size_t n = std::min({kPrefillTokens, model.max_chunk(), model.max_seq_len() / 2});
-  KvPagePool pool(model.kv_layout(), KvLayout::pages_for(n + kDecodeTokens) * model.kv_layout().page_bytes());
+  KvPagePool pool(model.kv_layout(), model.kv_layout().room_for(n + kDecodeTokens));
   ModelPace pace;
   for (int pass = 0; pass < kPasses; ++pass) {
     KvCacheEntry entry(pool);

@@ -95,6 +95,8 @@ class KvLayout {
   }
   // What one sequence of so many positions takes at least, without its states; no overflow for any argument.
   size_t bytes_for(size_t positions) const;
+  // What it takes with all of its windows, the states that passes need, and some that are kept.
+  size_t room_for(size_t positions) const { return pages_for(positions) * page_bytes() + 6 * state_bytes(); }
 
   size_t n_states() const { return states_.size(); }
   const StateShape& state(size_t i) const { return states_[i]; }
