@@ -8,6 +8,17 @@
 
 namespace ibid {
 
+PageList& PageList::operator=(PageList&& other) noexcept {
+  if (this == &other) return *this;
+  clear();
+  pool_ = other.pool_;
+  pages_ = std::move(other.pages_);
+  data_ = std::move(other.data_);
+  first_leased_ = std::exchange(other.first_leased_, 0);
+  leases_ = std::move(other.leases_);
+  return *this;
+}
+
 PageList::Room PageList::make_room(size_t n) {
   Room room;
   reserve_geometric(pages_, n);

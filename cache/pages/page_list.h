@@ -17,6 +17,8 @@ namespace ibid {
 class PageList {
  public:
   explicit PageList(KvPagePool& pool) noexcept : pool_(&pool) {}
+  PageList(PageList&&) noexcept = default;
+  PageList& operator=(PageList&& other) noexcept;  // what it had goes as by clear(): leases before pages
 
   std::span<const KvPage> pages() const { return pages_; }
   size_t size() const { return pages_.size(); }
@@ -43,7 +45,7 @@ class PageList {
   bool replace(size_t i, KvPage& page) noexcept;
   void resize(size_t n) noexcept;  // REQUIRES: n <= size()
   void clear() noexcept { resize(0); }
-  PageList fork(size_t n) const;   // of the first n; may throw std::bad_alloc
+  PageList fork(size_t n) const;  // of the first n; may throw std::bad_alloc
 
   // --- windows; without any, all of this is true and does nothing
 

@@ -5,6 +5,7 @@
 
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/token_prefix.h"
@@ -100,6 +101,25 @@ TEST(KvWindows, APageThatSomebodyHasLeasedKeepsItsWindow) {
   EXPECT_FALSE(pool.allocate(10).ok()) << "its other part is held";
   EXPECT_FALSE(pool.has_window(page)) << "and this one was of no use to anybody";
   EXPECT_FALSE(static_cast<bool>(pool.lease_window(page)));
+}
+
+TEST(KvWindows, AnEntryThatTakesThePlaceOfAnotherLetsGoOfItsWindowsFirst) {
+  const KvLayout layout = windowed_layout();
+  KvPagePool pool(layout, 60 * layout.page_bytes());
+  KvCacheEntry entry(pool), other(pool);
+  ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 1000), 100).ok());
+  ASSERT_TRUE(feed_in_passes(other, random_tokens(2, 70), 70).ok());
+  entry = std::move(other);  // the pages that it had are nobody else's
+  EXPECT_EQ(pool.pages_in_use(), 2u);
+  expect_exact(entry);
+  // Rows that were found elsewhere take the place of a partial last page.
+  KvCacheEntry longer(pool);
+  const Tokens tokens = random_tokens(2, 200);
+  ASSERT_TRUE(feed(longer, tokens).ok());
+  const std::vector<KvPage> pages(longer.pages().begin() + 1, longer.pages().end());
+  ASSERT_TRUE(entry.adopt_more(pages, TokenSpan(tokens).subspan(70)).ok());
+  EXPECT_EQ(entry.length(), 200u);
+  expect_exact(entry);
 }
 
 TEST(KvWindows, ForksAndRestsGoOnExactly) {
