@@ -1,0 +1,46 @@
+// Router: which handler a method and a path belong to. A value, immutable while a server uses it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/serve/http/exchange.h"
+
+namespace ibid::http {
+
+// The parts of a path that a pattern leaves open, in order: "/v1/sessions/{id}/messages" gives the id.
+using PathParts = std::vector<std::string>;
+using Handler = std::function<void(ExchangePtr exchange, const PathParts& parts)>;
+
+enum class Access {
+  kKey,      // with an API key, where the server has some
+  kEverybody // health and the page
+};
+
+class Router {
+ public:
+  // pattern: "/v1/models", "/v1/sessions/{id}"; a part in braces is one or more characters without "/". "{...}" at the
+  // end takes the rest, "/" included. REQUIRES: no second handler for the same method and pattern.
+  void add(std::string_view method, std::string_view pattern, Handler handler, Access access = Access::kKey);
+
+  struct Match {
+    const Handler* handler = nullptr;  // nullptr: none
+    Access access = Access::kKey;
+    PathParts parts = {};
+    std::string allowed = {};          // where only other methods have one: "GET, HEAD", for 405
+  };
+  Match find(std::string_view method, std::string_view path) const;
+
+ private:
+  struct Route {
+    std::string method;
+    std::vector<std::string> pattern;
+    Handler handler;
+    Access access;
+  };
+  std::vector<Route> routes_;
+};
+
+}  // namespace ibid::http

@@ -1,0 +1,84 @@
+// Server: listens, serves connections on a fixed pool of threads, and ends in order. It knows no model.
+//
+// A request passes, in this order: the limits (sizes, deadlines, connections), the Host header (a name that is not the
+// server's own is refused, against DNS rebinding), the Origin header and CORS, the API key, the router.
+//
+// Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/serve/http/router.h"
+#include "base/result.h"
+
+namespace ibid::http {
+
+struct ApiKey {
+  std::string key;
+  std::string cache_namespace;  // whose it is: conversations and keys and values are shared within it
+};
+
+struct ServerOptions {
+  std::string address = "127.0.0.1";   // empty: no TCP
+  uint16_t port = 8080;                // 0: any free one
+  std::string unix_socket = {};        // a path; empty: none. Made with 0600, removed at the end
+  std::string certificate_file = {};   // PEM; with key_file: TLS on the TCP address
+  std::string key_file = {};
+  std::vector<ApiKey> api_keys = {};   // none: everybody may
+  bool insecure = false;               // an address beyond this machine without a key is refused unless this is set
+  std::vector<std::string> allowed_hosts = {};    // names in Host besides localhost and addresses; {"*"}: any
+  std::vector<std::string> allowed_origins = {};  // for CORS, besides the server's own; {"*"}: any
+  int n_threads = 2;
+  size_t max_connections = 1024;
+  size_t max_header_bytes = 16 * 1024;
+  size_t max_body_bytes = 64u << 20;
+  size_t max_queued_bytes = 1u << 20;  // of one stream; a client further behind loses its place
+  std::chrono::milliseconds header_timeout{10'000};
+  std::chrono::milliseconds body_timeout{30'000};
+  std::chrono::milliseconds write_timeout{10'000};  // for some bytes to be taken
+  std::chrono::milliseconds idle_timeout{60'000};   // between two requests of a connection
+  std::chrono::milliseconds total_timeout{0};       // of one exchange; 0: none
+};
+
+// What happened at the door; for /metrics.
+struct ServerStats {
+  uint64_t n_connections = 0;   // ever
+  uint64_t n_open = 0;          // now
+  uint64_t n_requests = 0;
+  uint64_t n_refused = 0;       // by limits, Host, Origin or key
+  uint64_t n_slow_clients = 0;  // that lost their place
+};
+
+class Server {
+ public:
+  // Listens from here on; the router is asked from any thread. Makes the text of an error that no handler wrote (404,
+  // 413 ...) with `error_body(status, message, path)`, because each protocol has its own form. Errors: kInvalidArgument
+  // (an option, a key file), kIo naming the address ("in use", and by what to replace it), kNotFound for files.
+  using ErrorBody = std::function<std::string(int status, std::string_view message, std::string_view path)>;
+  static Result<std::unique_ptr<Server>> listen(ServerOptions options, Router router, ErrorBody error_body);
+  ~Server();  // as stop()
+
+  uint16_t port() const;       // 0: no TCP
+  std::string url() const;     // "http://127.0.0.1:8080"
+  ServerStats stats() const;
+
+  // Closes the listener. Exchanges go on; connections end behind the one that they are at.
+  void stop_listening();
+  // Waits until no exchange is under way. False: some are, at the end of the time.
+  bool wait_until_quiet(std::chrono::milliseconds limit);
+  // Ends everything now: gone() of every exchange, and the threads of the pool.
+  void stop();
+
+ private:
+  struct Parts;
+  explicit Server(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ibid::http

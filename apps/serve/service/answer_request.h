@@ -1,0 +1,97 @@
+// AnswerRequest: what a client wants answered, in the runtime's own words. AnswerListener: what it hears of it. This is
+// the border between protocols (apps/serve/protocol/) and the service; every protocol can say and hear all of it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "ibid/turn.h"
+
+namespace ibid::serve {
+
+// Which tools the model may call.
+struct ToolChoice {
+  enum class Kind { kAuto, kNone, kRequired, kNamed };
+  Kind kind = Kind::kAuto;
+  std::string name = {};      // kNamed
+  bool parallel = true;       // more than one call in an answer
+};
+
+// What the answer's text must be.
+struct AnswerForm {
+  enum class Kind { kText, kJsonObject, kJsonSchema, kGbnf, kRegex, kChoices };
+  Kind kind = Kind::kText;
+  std::string text = {};                   // the schema as JSON text, the grammar, the expression
+  std::vector<std::string> choices = {};
+};
+
+struct AnswerRequest {
+  std::string model = {};            // a name that ModelHost knows; empty: the first
+  std::string cache_namespace = {};  // of the API key
+  // A conversation as templates know it: an array of messages, the last of which is to be answered. Tool calls have
+  // their arguments as the client wrote them (a text).
+  Json messages = Json::array();
+  // Or no conversation: a text that the model goes on with, in which special tokens are meant; or its ids.
+  std::optional<std::variant<std::string, Tokens>> prompt = {};
+  // The tools that the model may call, as templates know them: [{"type": "function", "function": ...}]; null: none.
+  Json tools = Json();
+  ToolChoice tool_choice = {};
+  Json variables = Json::object();   // for the template, besides tools: {"enable_thinking": false}
+  AnswerForm form = {};
+  size_t n = 1;                      // answers, 1 to ChatSession::kMaxAnswers
+  TurnOptions options = {};          // sampler, stop strings, max_tokens, logprobs; stop and constraint are set inside
+  WhenFull when_full = WhenFull::kError;
+  std::chrono::milliseconds deadline{0};  // in the queue and computing; 0: the server's
+  bool store = true;                 // the conversation may be kept for requests that go on from it
+};
+
+// One call of a tool, as the model wrote it.
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  // JSON text, spelled as the model spelled it
+  bool operator==(const ToolCall&) const = default;
+};
+
+// A whole answer.
+struct Answer {
+  std::string content;
+  std::string reasoning;
+  std::vector<ToolCall> tool_calls;
+  Turn turn;              // its text is what the model wrote, markers included
+};
+
+// Hears of one request. Called on the service's threads, one call at a time. Must not wait and must not throw.
+// begin() comes once, before anything else but end(); end() comes once and last, whatever happens.
+class AnswerListener {
+ public:
+  virtual ~AnswerListener() = default;
+
+  // The request is admitted and its prompt is planned: no client's mistake can come any more.
+  virtual void begin(const std::string& model, size_t n_prompt) = 0;
+  // How far the prompt is read. n_done: positions with keys and values, reused ones included.
+  virtual void prefill(size_t n_done, size_t n_total) { (void)n_done, (void)n_total; }
+  // Text of answer `i`, in whole characters.
+  virtual void content(size_t i, std::string_view text) = 0;
+  virtual void reasoning(size_t i, std::string_view text) = 0;
+  // Call number `call` of answer `i` begins; then its arguments come in parts.
+  virtual void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) = 0;
+  virtual void tool_arguments(size_t i, size_t call, std::string_view part) = 0;
+  // Answer `i` is whole, and part of its conversation.
+  virtual void answer(size_t i, const Answer& answer) = 0;
+  // Nothing comes any more. An error before begin() is the request's fault or a full server; behind it, what was said
+  // stays said. Errors: kInvalidArgument (and the template's own words), kNotFound: no such model; kContextFull with
+  // both numbers; kBusy: the server takes no more now; kCancelled; kDeadline, kOutOfMemory.
+  virtual void end(const Status& status) = 0;
+};
+
+}  // namespace ibid::serve

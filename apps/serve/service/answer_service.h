@@ -1,0 +1,66 @@
+// AnswerService: begins answers and passes on what becomes of them. It admits a request or refuses it, loads its model,
+// finds the conversation that it goes on from (apps/serve/service/conversations.h), and submits it to the engine. One
+// thread hears all answers that are under way and calls their listeners; an answer has no thread of its own.
+//
+// Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+
+#include "apps/serve/service/answer_request.h"
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace ibid::serve {
+
+class ModelHost;
+
+struct AdmissionOptions {
+  size_t max_running = 64;                      // answers under way; others wait in their namespace's queue
+  size_t max_waiting = 512;                     // requests, beyond which a request is refused (kBusy)
+  size_t max_waiting_prompt_bytes = 256u << 20;
+  std::chrono::milliseconds queue_timeout{60'000};
+  std::chrono::milliseconds total_timeout{0};   // 0: none
+};
+
+// For /metrics and /monitor. Counters since the start, but for what is "now".
+struct ServiceStats {
+  uint64_t n_answers = 0, n_cancelled = 0, n_failed = 0, n_refused = 0;
+  uint64_t n_running = 0, n_waiting = 0;                     // now
+  uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // ids
+  uint64_t n_conversations = 0, conversation_bytes = 0;      // known now
+  uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;     // how requests found theirs
+};
+
+class AnswerService {
+ public:
+  AnswerService(ModelHost& models, Clock& clock, const AdmissionOptions& options);
+  // Cancels what is under way; every listener has heard its end.
+  ~AnswerService();
+
+  // Returns soon. Everything else, errors included, comes to the listener, perhaps within the call. `stop`: the client
+  // has gone, and nobody hears the rest; the rows of its passes are free within a layer.
+  void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop);
+
+  // How many ids the request's prompt has; computes nothing. Errors: as AnswerListener::end().
+  Result<size_t> count_prompt(const AnswerRequest& request);
+  // The text that the template makes of it. Errors: likewise.
+  Result<std::string> render_prompt(const AnswerRequest& request);
+
+  // New requests are refused (kBusy). wait_until_quiet() waits until none is under way; false: some are, at the end of
+  // the time.
+  void stop_admitting();
+  bool wait_until_quiet(std::chrono::milliseconds limit);
+
+  ServiceStats stats() const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ibid::serve
