@@ -1,9 +1,10 @@
 // Exchange: one request of a client and its response, between the connection (apps/serve/http/connection.h) and whoever
 // answers. It knows no protocol above HTTP and no sockets.
 //
-// A handler gets the exchange on a thread of the network pool, and must return soon: it answers at once, or keeps the
-// pointer and answers later from any thread. The response is either whole (respond()) or a stream (begin_stream(), any
-// number of send(), end_stream()). An exchange whose last pointer goes without an answer gives a 500.
+// A handler gets the exchange on a thread of the server, and returns soon: it answers at once, or keeps the pointer and
+// answers later from any thread. The response is either whole (respond()) or a stream (begin_stream(), any number of
+// send(), end_stream()). An exchange whose last pointer goes without an answer gives a 500; a stream that is left so is
+// cut off, which its client sees.
 //
 // Thread-safe. Nothing here waits for the network: bytes go into a queue of the connection, of bounded size.
 #pragma once
@@ -42,10 +43,19 @@ struct Response {
   Headers headers = {};
 };
 
+// What the answers of an exchange cost, for the log and the metrics. Numbers and the name of a model that is served:
+// nothing that a client or a model said.
+struct AnswerFigures {
+  std::string model;
+  uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // ids
+  double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;
+};
+
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
+  // As long as the exchange.
   virtual const Request& request() const = 0;
 
   // REQUIRES of all: no response has ended yet; streams begin once.
@@ -58,6 +68,9 @@ class Exchange {
   // Sent while nothing else is, so that a client and what is between can tell that the stream lives (": ping\n\n").
   // Empty: nothing is.
   virtual void set_keep_alive(std::string bytes, std::chrono::milliseconds every) = 0;
+
+  // For the log, before the response ends; the last call counts.
+  virtual void set_figures(AnswerFigures figures) { (void)figures; }
 
   // Requested when the client has gone, when the total time is over, or when the server ends at once.
   virtual std::stop_token gone() const = 0;
