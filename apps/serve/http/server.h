@@ -14,15 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "apps/serve/http/key_ring.h"
+#include "apps/serve/http/reply.h"
 #include "apps/serve/http/router.h"
 #include "base/result.h"
 
 namespace ibid::http {
-
-struct ApiKey {
-  std::string key;
-  std::string cache_namespace;  // whose it is: conversations and keys and values are shared within it
-};
 
 struct ServerOptions {
   std::string address = "127.0.0.1";   // empty: no TCP
@@ -34,23 +31,27 @@ struct ServerOptions {
   bool insecure = false;               // an address beyond this machine without a key is refused unless this is set
   std::vector<std::string> allowed_hosts = {};    // names in Host besides localhost and addresses; {"*"}: any
   std::vector<std::string> allowed_origins = {};  // for CORS, besides the server's own; {"*"}: any
-  int n_threads = 2;
-  size_t max_connections = 1024;
+  int n_threads = 2;                   // for bytes and deadlines
+  int n_workers = 2;                   // for handlers
+  size_t max_connections = 1024;       // beyond it one that waits for its client gives way
   size_t max_header_bytes = 16 * 1024;
   size_t max_body_bytes = 64u << 20;
+  size_t max_all_bodies_bytes = 256u << 20;  // of all clients at once, the first 64 KiB of each not counted
   size_t max_queued_bytes = 1u << 20;  // of one stream; a client further behind loses its place
   std::chrono::milliseconds header_timeout{10'000};
-  std::chrono::milliseconds body_timeout{30'000};
+  std::chrono::milliseconds body_timeout{30'000};   // and a second for each 256 KiB that have come
   std::chrono::milliseconds write_timeout{10'000};  // for some bytes to be taken
   std::chrono::milliseconds idle_timeout{60'000};   // between two requests of a connection
   std::chrono::milliseconds total_timeout{0};       // of one exchange; 0: none
+  OnRecord on_record = {};                          // hears what became of each exchange, on any thread; must not throw
 };
 
 // What happened at the door; for /metrics.
 struct ServerStats {
   uint64_t n_connections = 0;   // ever
   uint64_t n_open = 0;          // now
-  uint64_t n_requests = 0;
+  uint64_t n_exchanges = 0;     // now
+  uint64_t n_requests = 0;      // whole ones, and those that were refused
   uint64_t n_refused = 0;       // by limits, Host, Origin or key
   uint64_t n_slow_clients = 0;  // that lost their place
 };

@@ -1,0 +1,106 @@
+// Connection: one client, from its first byte to its last. It reads a request (request_reader.h), asks who may pass
+// (door.h), gives the exchange to its handler, and sends what that says (reply.h), one exchange after the other.
+//
+// It reads all the time, also while it is answered: that is how it sees a client go. What it reads then is the client's
+// next request, which it keeps, up to a limit, or the client's end. A client that sends no more counts as gone: its
+// exchange is told so. A whole response is still sent to it.
+//
+// Everything happens in the callbacks of its transport, one at a time; give_way(), end() and close_when_idle() are for
+// any thread. It owns its transport, whose callbacks own it; so it lives until they are over.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "apps/serve/http/body_budget.h"
+#include "apps/serve/http/door.h"
+#include "apps/serve/http/reply.h"
+#include "apps/serve/http/request_reader.h"
+#include "apps/serve/http/response_writer.h"
+#include "apps/serve/http/transport.h"
+
+namespace ibid::http {
+
+struct ServerRoom;
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::shared_ptr<Transport> transport, std::shared_ptr<ServerRoom> room);
+  ~Connection();
+
+  // REQUIRES: it is in the table of the room. Called once, by a thread of the network.
+  void start();
+  // Closes, unless an exchange is under way.
+  void give_way();
+  // Closes, whatever is under way.
+  void end();
+  // Closes as soon as no request is under way, read or answered.
+  void close_when_idle();
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  enum class State { kHandshake, kReading, kAnswering, kLingering, kClosed };
+
+  // Calls `act` in a callback of the transport; what it throws closes the connection.
+  template <typename Act>
+  void in_turn(Act&& act);
+
+  void read_more();
+  void on_read(bool ok, size_t n);
+  void on_end_of_input();
+  void feed();
+  void await_request();
+  void pass_door();
+  void refuse(const Refusal& refusal, Headers headers = {});
+  Reply& begin_reply();
+  void await_reply();
+  void begin_exchange();
+
+  void pump();
+  void write_out();
+  void on_written(bool ok, size_t n);
+  bool take_portion();
+  void finish_exchange();
+  void linger();
+  void close();
+
+  void set_deadline(std::chrono::milliseconds from_now);
+  TimePoint keep_alive_time(Reply::KeepAlive& keep_alive) const;
+  void schedule();
+  void on_time();
+  void on_deadline();
+
+  const std::shared_ptr<Transport> transport_;
+  const std::shared_ptr<ServerRoom> room_;
+  State state_ = State::kHandshake;
+
+  std::array<char, 16 * 1024> bytes_read_;
+  std::string ahead_;                       // read and not taken
+  std::unique_ptr<RequestReader> reader_;
+  bool request_begun_ = false;              // a byte of it has come
+  TimePoint body_begin_;
+  BodyAllowance allowance_;
+  Admission admission_;
+  size_t n_lingered_ = 0;
+
+  uint64_t exchange_id_ = 0;
+  std::shared_ptr<Reply> reply_;            // of the exchange that is under way
+  ResponseWriter response_;
+  bool close_after_ = false;                // it
+  std::string writing_;
+  size_t n_written_ = 0;                    // of writing_
+  bool is_writing_ = false;
+  bool input_ended_ = false;
+
+  TimePoint deadline_ = TimePoint::max();   // of the state
+  TimePoint write_deadline_ = TimePoint::max();
+  TimePoint total_deadline_ = TimePoint::max();
+  TimePoint last_sent_;
+  TimePoint alarm_ = TimePoint::max();      // when the transport wakes us
+};
+
+}  // namespace ibid::http
