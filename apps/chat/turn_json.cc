@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <random>
 
+#include "apps/logprobs_json.h"
 #include "apps/models/model_catalog.h"
 #include "templates/message.h"
 
@@ -19,29 +20,10 @@ std::string random_id() {
   return id;
 }
 
-// A token that holds a part of a character has U+FFFD as its text; the bytes are exact.
-Json token_json(TokenId id, double logprob, const Tokenizer& tokenizer) {
-  const std::string text(tokenizer.token_bytes(id));
-  Json bytes = Json::array();
-  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
-  return {{"token", text}, {"id", id}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
-}
-
-Json logprobs_json(const Turn& turn, const Tokenizer& tokenizer) {
-  Json content = Json::array();
-  for (const TokenLogprobs& token : turn.logprobs) {
-    Json one = token_json(token.id, token.logprob, tokenizer);
-    one["top_logprobs"] = Json::array();
-    for (const auto& [id, logprob] : token.top) one["top_logprobs"].push_back(token_json(id, logprob, tokenizer));
-    content.push_back(std::move(one));
-  }
-  return {{"content", std::move(content)}};
-}
-
 Json choice_json(size_t index, const Turn& turn, const Tokenizer& tokenizer) {
   Json choice = {{"index", index},
                  {"message", make_message(Role::kAssistant, turn.text)},
-                 {"logprobs", turn.logprobs.empty() ? Json() : logprobs_json(turn, tokenizer)},
+                 {"logprobs", turn.logprobs.empty() ? Json() : logprobs_json(turn.logprobs, tokenizer)},
                  {"finish_reason", finish_reason_json(turn.finish_reason)},
                  {"seed", turn.seed}};
   if (!turn.stop_string.empty()) choice["stop_string"] = turn.stop_string;

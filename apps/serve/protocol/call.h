@@ -1,0 +1,23 @@
+// What reading a request of any protocol begins with: its body as JSON, whose it is, which model it means, and how that
+// model's answers are sampled where the request says nothing.
+#pragma once
+
+#include "apps/serve/protocol/field.h"
+#include "apps/serve/protocol/site.h"
+#include "apps/serve/service/answer_request.h"
+
+namespace ibid::serve {
+
+// Parses the body into `body` and begins `request` with it. Faults: parse_body()'s, a model that is no text.
+MaybeFault begin_request(const Site& site, const http::Request& source, Json& body, AnswerRequest& request);
+
+// "model": for tables that describe an endpoint; begin_request() has read it.
+template <typename Target>
+constexpr Field<Target> model_field() {
+  return {{"model", Shape::kText, "a name of /v1/models; empty or absent: the first of them", 0, 512}};
+}
+
+// Reads the rows of all tables into the request, then checks what they say together. Faults: the first of them.
+MaybeFault read_answer_fields(const Json& body, AnswerRequest& request, bool has_messages);
+
+}  // namespace ibid::serve

@@ -1,0 +1,41 @@
+#include "apps/serve/protocol/openai_models.h"
+
+#include <utility>
+
+namespace ibid::serve {
+
+Json openai_model_json(const ModelCard& card) {
+  Json json = Json::object();
+  json["id"] = card.name;
+  json["object"] = "model";
+  json["created"] = card.created_s;
+  json["owned_by"] = "ibid";
+  if (card.is_loaded) {
+    Json meta = Json::object();
+    meta["n_ctx"] = card.max_seq_len;
+    meta["n_vocab"] = card.vocab_size;
+    meta["size"] = card.file_bytes;
+    json["meta"] = std::move(meta);
+  }
+  return json;
+}
+
+void get_models(const Site& site, const http::ExchangePtr& exchange) {
+  Json list = Json::array();
+  for (const ModelCard& card : site.backend->models()) list.push_back(openai_model_json(card));
+  Json json = Json::object();
+  json["object"] = "list";
+  json["data"] = std::move(list);
+  respond_json(*exchange, json);
+}
+
+void get_model(const Site& site, const http::ExchangePtr& exchange, const std::string& name) {
+  for (const ModelCard& card : site.backend->models()) {
+    if (card.name == name) return respond_json(*exchange, openai_model_json(card));
+  }
+  const Fault fault{.status = 404, .message = "there is no model of that name; GET /v1/models has those there are",
+                    .param = "model", .code = "model_not_found"};
+  respond_fault(*exchange, fault, ErrorStyle::kOpenAi);
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,18 @@
+#include "apps/serve/protocol/protocols.h"
+
+#include <utility>
+
+#include "apps/serve/protocol/endpoints.h"
+#include "apps/serve/protocol/service_backend.h"
+
+namespace ibid::serve {
+
+void add_protocol_routes(http::Router& router, AnswerService& service, ModelHost& models, Clock& clock,
+                         std::string version) {
+  add_endpoints(router, Site{.backend = make_service_backend(service, models),
+                             .clock = clock,
+                             .version = std::move(version),
+                             .new_id = random_id});
+}
+
+}  // namespace ibid::serve

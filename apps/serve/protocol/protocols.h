@@ -1,0 +1,20 @@
+// What a server adds to its routes so that it speaks all protocols.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "apps/serve/http/router.h"
+#include "base/clock.h"
+
+namespace ibid::serve {
+
+class AnswerService;
+class ModelHost;
+
+// Adds every endpoint of endpoints.h. REQUIRES: service, models and clock outlive the router and every exchange.
+// version: of the program, for protocols that ask.
+void add_protocol_routes(http::Router& router, AnswerService& service, ModelHost& models, Clock& clock,
+                         std::string version);
+
+}  // namespace ibid::serve

@@ -1,0 +1,101 @@
+#include "apps/serve/protocol/reply.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace ibid::serve {
+
+WholeReply::WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, Make make)
+    : exchange_(std::move(exchange)), style_(style), make_(std::move(make)) {
+  heard_.answers.resize(n);
+}
+
+void WholeReply::begin(const std::string& model, size_t n_prompt) {
+  heard_.model = model;
+  heard_.n_prompt = n_prompt;
+}
+
+void WholeReply::answer(size_t i, const Answer& answer) { heard_.answers.at(i) = answer; }
+
+void WholeReply::end(const Status& status) {
+  if (status.ok()) {
+    exchange_->respond({.body = json_to_string(make_(heard_))});
+  } else {
+    exchange_->respond(fault_response(fault_of(status), style_));
+  }
+  exchange_.reset();
+}
+
+StreamReply::StreamReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, StreamForm form,
+                         std::string keep_alive)
+    : exchange_(std::move(exchange)), style_(style), form_(form), keep_alive_(std::move(keep_alive)), n_calls_(n) {
+  heard_.answers.resize(n);
+}
+
+void StreamReply::begin(const std::string& model, size_t n_prompt) {
+  heard_.model = model;
+  heard_.n_prompt = n_prompt;
+  is_open_ = true;
+  const bool is_events = form_ == StreamForm::kEvents;
+  exchange_->begin_stream(200, is_events ? "text/event-stream" : "application/x-ndjson",
+                          {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}});
+  if (is_events) exchange_->set_keep_alive(keep_alive_, kKeepAlive);
+  opened();
+}
+
+void StreamReply::content(size_t i, std::string_view text) {
+  if (!text.empty()) said(i, text);
+}
+
+void StreamReply::reasoning(size_t i, std::string_view text) {
+  if (!text.empty()) thought(i, text);
+}
+
+void StreamReply::tool_call(size_t i, size_t call, std::string_view id, std::string_view name) {
+  n_calls_.at(i) = call + 1;
+  called(i, call, id, name);
+}
+
+void StreamReply::tool_arguments(size_t i, size_t call, std::string_view part) {
+  if (!part.empty()) call_part(i, call, part);
+}
+
+void StreamReply::answer(size_t i, const Answer& answer) {
+  for (size_t call = n_calls_.at(i); call < answer.tool_calls.size(); ++call) {
+    called(i, call, answer.tool_calls[call].id, answer.tool_calls[call].name);
+    call_part(i, call, answer.tool_calls[call].arguments);
+  }
+  heard_.answers.at(i) = answer;
+  answered(i, answer);
+}
+
+void StreamReply::end(const Status& status) {
+  if (!is_open_) {
+    // A stream that never opened is a plain response; an end without a begin and without an error has no answer.
+    CHECK(!status.ok());
+    exchange_->respond(fault_response(fault_of(status), style_));
+  } else {
+    if (status.ok()) {
+      finished();
+    } else {
+      failed(fault_of(status));
+    }
+    exchange_->end_stream();
+  }
+  exchange_.reset();
+}
+
+void StreamReply::send(const Json& json) {
+  const bool is_events = form_ == StreamForm::kEvents;
+  send_bytes(is_events ? "data: " + json_to_string(json) + "\n\n" : json_to_string(json) + "\n");
+}
+
+void StreamReply::send_event(std::string_view name, const Json& json) {
+  send_bytes("event: " + std::string(name) + "\ndata: " + json_to_string(json) + "\n\n");
+}
+
+// Whether anybody reads it is the exchange's business: gone() stops the answer.
+void StreamReply::send_bytes(std::string bytes) { (void)exchange_->send(std::move(bytes)); }
+
+}  // namespace ibid::serve

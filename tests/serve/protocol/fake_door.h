@@ -1,0 +1,203 @@
+// What protocols stand between, as fakes: an exchange that keeps what it is told, and a backend whose answers are a
+// script. FakeDoor sends requests through the routes of all protocols.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/serve/http/router.h"
+#include "apps/serve/protocol/backend.h"
+#include "apps/serve/protocol/endpoints.h"
+#include "apps/serve/protocol/site.h"
+#include "base/check.h"
+#include "tests/support/fake_tokenizer.h"
+
+namespace ibid::serve {
+
+class FakeExchange final : public http::Exchange {
+ public:
+  explicit FakeExchange(http::Request request) : request_(std::move(request)) {}
+
+  const http::Request& request() const override { return request_; }
+  void respond(http::Response response) override {
+    CHECK(!ended && !streams);
+    status = response.status;
+    content_type = response.content_type;
+    body = std::move(response.body);
+    headers = std::move(response.headers);
+    ended = true;
+  }
+  void begin_stream(int stream_status, std::string_view type, http::Headers stream_headers) override {
+    CHECK(!ended && !streams);
+    status = stream_status;
+    content_type = type;
+    headers = std::move(stream_headers);
+    streams = true;
+  }
+  bool send(std::string bytes) override {
+    CHECK(streams && !ended);
+    body += bytes;
+    return !gone_source.stop_requested();
+  }
+  void end_stream() override {
+    CHECK(streams && !ended);
+    ended = true;
+  }
+  void set_keep_alive(std::string bytes, std::chrono::milliseconds) override { keep_alive = std::move(bytes); }
+  std::stop_token gone() const override { return gone_source.get_token(); }
+
+  Json json() const {
+    Result<Json> parsed = parse_json(body, "the response");
+    CHECK(parsed.ok()) << body;
+    return *parsed;
+  }
+  // The data of each event, or each line, as JSON; "[DONE]" as a text.
+  std::vector<Json> events() const;
+  // The names of the events, where they have some.
+  std::vector<std::string> event_names() const;
+
+  int status = 0;
+  std::string content_type, body, keep_alive;
+  http::Headers headers;
+  bool ended = false, streams = false;
+  std::stop_source gone_source;
+
+ private:
+  http::Request request_;
+};
+
+inline std::vector<Json> FakeExchange::events() const {
+  std::vector<Json> events;
+  for (size_t at = 0; at < body.size();) {
+    const size_t end = std::min(body.find('\n', at), body.size());
+    std::string line = body.substr(at, end - at);
+    at = end + 1;
+    if (line.starts_with("data: ")) line.erase(0, 6);
+    if (line == "[DONE]") events.push_back(Json(line));
+    if (!line.starts_with("{")) continue;
+    Result<Json> parsed = parse_json(line, "an event");
+    CHECK(parsed.ok()) << line;
+    events.push_back(*parsed);
+  }
+  return events;
+}
+
+inline std::vector<std::string> FakeExchange::event_names() const {
+  std::vector<std::string> names;
+  for (size_t at = body.find("event: "); at != std::string::npos; at = body.find("event: ", at + 1)) {
+    names.push_back(body.substr(at + 7, body.find('\n', at) - at - 7));
+  }
+  return names;
+}
+
+// An answer with costs that tests can tell apart.
+inline Answer make_answer(std::string content) {
+  Answer answer;
+  answer.content = std::move(content);
+  answer.turn.text = answer.content;
+  answer.turn.seed = 7;
+  answer.turn.usage = {.n_prompt = 30, .n_cached = 20, .n_prefilled = 10, .n_decoded = 5};
+  answer.turn.timings.prefill_ms = 100;
+  answer.turn.timings.decode_ms = 50;
+  return answer;
+}
+
+class FakeBackend final : public Backend {
+ public:
+  using Script = std::function<void(const AnswerRequest& request, AnswerListener& listener)>;
+
+  void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) override {
+    requests.push_back(request);
+    stops.push_back(std::move(stop));
+    if (script) {
+      script(request, *listener);
+    } else {
+      say(request, *listener, make_answer("Hello"));
+    }
+    if (keep_listeners) listeners.push_back(std::move(listener));
+  }
+  Result<size_t> count_prompt(const AnswerRequest& request) override {
+    requests.push_back(request);
+    return size_t{42};
+  }
+  Result<std::string> render_prompt(const AnswerRequest& request) override {
+    requests.push_back(request);
+    return std::string("<rendered>");
+  }
+  std::vector<ModelCard> models() const override {
+    return {{.name = "tiny", .file_bytes = 1000, .created_s = 1700000000, .is_loaded = true, .max_seq_len = 2048,
+             .vocab_size = 300, .chat_template = "{{ messages }}"},
+            {.name = "other", .file_bytes = 2000, .created_s = 1700000001}};
+  }
+  TurnOptions default_options(std::string_view) const override { return defaults; }
+  Result<std::shared_ptr<const Tokenizer>> tokenizer(std::string_view model) override {
+    if (model == "nobody") return Status(ErrorCode::kNotFound, "there is no model nobody");
+    return std::shared_ptr<const Tokenizer>(std::make_shared<FakeTokenizer>());
+  }
+  Status unload(std::string_view model) override {
+    unloaded.push_back(std::string(model));
+    return {};
+  }
+
+  // The events of a plain answer, its content in two parts, for each of the request's n.
+  static void say(const AnswerRequest& request, AnswerListener& listener, const Answer& answer) {
+    listener.begin("tiny", answer.turn.usage.n_prompt);
+    for (size_t i = 0; i < request.n; ++i) {
+      if (!answer.reasoning.empty()) listener.reasoning(i, answer.reasoning);
+      const size_t half = answer.content.size() / 2;
+      listener.content(i, answer.content.substr(0, half));
+      listener.content(i, answer.content.substr(half));
+      listener.answer(i, answer);
+    }
+    listener.end({});
+  }
+
+  Script script;
+  TurnOptions defaults;
+  bool keep_listeners = false;
+  std::vector<AnswerRequest> requests;
+  std::vector<std::stop_token> stops;
+  std::vector<std::shared_ptr<AnswerListener>> listeners;
+  std::vector<std::string> unloaded;
+};
+
+class FakeDoor {
+ public:
+  FakeDoor() {
+    Site site{.backend = backend, .version = "0.0.1"};
+    site.new_id = [this](std::string_view prefix) { return std::string(prefix) + std::to_string(++n_ids_); };
+    add_endpoints(router_, site);
+  }
+
+  std::shared_ptr<FakeExchange> send(std::string method, std::string path, std::string body = "",
+                                     std::string cache_namespace = "us") {
+    http::Request request{.method = std::move(method), .path = std::move(path), .body = std::move(body),
+                          .cache_namespace = std::move(cache_namespace)};
+    auto exchange = std::make_shared<FakeExchange>(std::move(request));
+    const http::Router::Match match = router_.find(exchange->request().method, exchange->request().path);
+    CHECK(match.handler != nullptr) << exchange->request().path;
+    (*match.handler)(exchange, match.parts);
+    return exchange;
+  }
+  std::shared_ptr<FakeExchange> post(std::string path, std::string body) {
+    return send("POST", std::move(path), std::move(body));
+  }
+  std::shared_ptr<FakeExchange> post(std::string path, const Json& body) {
+    return send("POST", std::move(path), json_to_string(body));
+  }
+
+  const AnswerRequest& last() const { return backend->requests.back(); }
+
+  std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
+
+ private:
+  http::Router router_;
+  size_t n_ids_ = 0;
+};
+
+}  // namespace ibid::serve
