@@ -2,7 +2,9 @@
 
 #include "apps/serve/protocol/answer_fields.h"
 #include "apps/serve/protocol/openai_chat.h"
+#include "apps/serve/protocol/openai_completions.h"
 #include "apps/serve/protocol/openai_models.h"
+#include "apps/serve/protocol/responses.h"
 #include "apps/serve/protocol/sampler_fields.h"
 
 namespace ibid::serve {
@@ -41,6 +43,28 @@ constexpr Endpoint kEndpoints[] = {
      [] { return message_rules(chat_fields()); },
      [](const Site& site, const http::ExchangePtr& exchange, const http::PathParts&) {
        post_chat_completions(site, exchange);
+     }},
+    {"OpenAI", "POST", "/v1/completions", "Goes on with a text.", [] { return prompt_rules(completion_fields()); },
+     [](const Site& site, const http::ExchangePtr& exchange, const http::PathParts&) {
+       post_completions(site, exchange);
+     }},
+    {"OpenAI", "POST", "/v1/responses", "Answers items; later requests go on from it by its id.",
+     [] { return message_rules(response_fields()); },
+     [](const Site& site, const http::ExchangePtr& exchange, const http::PathParts&) {
+       post_responses(site, exchange);
+     }},
+    {"OpenAI", "GET", "/v1/responses/{id}", "A response that is stored.", nullptr,
+     [](const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
+       get_response(site, exchange, parts.at(0));
+     }},
+    {"OpenAI", "DELETE", "/v1/responses/{id}", "Forgets a response.", nullptr,
+     [](const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
+       delete_response(site, exchange, parts.at(0));
+     }},
+    {"OpenAI", "POST", "/v1/embeddings", "501: the models here are for text.", nullptr,
+     [](const Site&, const http::ExchangePtr& exchange, const http::PathParts&) {
+       respond_fault(*exchange, {.status = 501, .message = "embeddings are not supported", .code = "unsupported"},
+                     ErrorStyle::kOpenAi);
      }},
 };
 

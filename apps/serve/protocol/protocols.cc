@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/serve/protocol/endpoints.h"
+#include "apps/serve/protocol/response_store.h"
 #include "apps/serve/protocol/service_backend.h"
 
 namespace ibid::serve {
@@ -11,6 +12,7 @@ void add_protocol_routes(http::Router& router, AnswerService& service, ModelHost
                          std::string version) {
   add_endpoints(router, Site{.backend = make_service_backend(service, models),
                              .clock = clock,
+                             .responses = std::make_shared<ResponseStore>(),
                              .version = std::move(version),
                              .new_id = random_id});
 }

@@ -13,6 +13,7 @@
 #include "apps/serve/http/router.h"
 #include "apps/serve/protocol/backend.h"
 #include "apps/serve/protocol/endpoints.h"
+#include "apps/serve/protocol/response_store.h"
 #include "apps/serve/protocol/site.h"
 #include "base/check.h"
 #include "tests/support/fake_tokenizer.h"
@@ -169,7 +170,7 @@ class FakeBackend final : public Backend {
 class FakeDoor {
  public:
   FakeDoor() {
-    Site site{.backend = backend, .version = "0.0.1"};
+    Site site{.backend = backend, .responses = responses, .version = "0.0.1"};
     site.new_id = [this](std::string_view prefix) { return std::string(prefix) + std::to_string(++n_ids_); };
     add_endpoints(router_, site);
   }
@@ -194,6 +195,7 @@ class FakeDoor {
   const AnswerRequest& last() const { return backend->requests.back(); }
 
   std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
+  std::shared_ptr<ResponseStore> responses = std::make_shared<ResponseStore>();
 
  private:
   http::Router router_;

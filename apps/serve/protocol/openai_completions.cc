@@ -1,0 +1,191 @@
+#include "apps/serve/protocol/openai_completions.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "apps/serve/protocol/answer_fields.h"
+#include "apps/serve/protocol/answer_json.h"
+#include "apps/serve/protocol/openai_chat_stream.h"
+#include "apps/serve/protocol/prompt_fields.h"
+
+namespace ibid::serve {
+
+namespace {
+
+constexpr Field<CompletionCall> kCompletionFields[] = {
+    model_field<CompletionCall>(),
+    {{"prompt", Shape::kAny, "what the model goes on with: a text, or its token ids", 0, 0, Standing::kRead,
+      kPromptSchema, true},
+     [](const Json& value, CompletionCall& call) { return read_prompt(value, call.request); }},
+    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"},
+     [](const Json& value, CompletionCall& call) { return call.stream = value.get<bool>(), MaybeFault(); }},
+    {{"stream_options", Shape::kObject, "include_usage: a last chunk with the usage", 0, 0, Standing::kRead,
+      R"({"type":"object","properties":{"include_usage":{"type":"boolean"}}})"},
+     [](const Json& value, CompletionCall& call) {
+       const Json* wanted = member(value, "include_usage");
+       call.include_usage = wanted != nullptr && wanted->is_boolean() && wanted->get<bool>();
+       return MaybeFault();
+     }},
+    {{"max_tokens", Shape::kInteger, "the most tokens of an answer; absent: what the context has room for", 1,
+      kMostMaxTokens},
+     [](const Json& value, CompletionCall& call) { return set_max_tokens(value, call.request); }},
+    {{"echo", Shape::kBoolean, "the prompt stands in front of the answer; not with logprobs"},
+     [](const Json& value, CompletionCall& call) { return call.echo = value.get<bool>(), MaybeFault(); }},
+    {{"logprobs", Shape::kInteger, "how likely each token of the answer was, and so many in its place", 0, 20},
+     [](const Json& value, CompletionCall& call) {
+       call.request.options.n_logprobs = static_cast<size_t>(integer_of(value));
+       return MaybeFault();
+     }},
+    refused_field<CompletionCall>("suffix", "a text behind the answer"),
+};
+
+// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null: there are none.
+Json flat_logprobs(const Answer& answer, size_t offset, const Tokenizer* tokenizer) {
+  if (answer.turn.logprobs.empty() || tokenizer == nullptr) return {};
+  Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(), offsets = Json::array();
+  for (const TokenLogprobs& token : answer.turn.logprobs) {
+    const std::string_view text = tokenizer->token_bytes(token.id);
+    tokens.push_back(std::string(text));
+    logprobs.push_back(token.logprob);
+    offsets.push_back(offset);
+    offset += text.size();
+    Json top = Json::object();
+    for (const auto& [id, logprob] : token.top) top[std::string(tokenizer->token_bytes(id))] = logprob;
+    tops.push_back(std::move(top));
+  }
+  Json json = Json::object();
+  json["tokens"] = std::move(tokens);
+  json["token_logprobs"] = std::move(logprobs);
+  json["top_logprobs"] = std::move(tops);
+  json["text_offset"] = std::move(offsets);
+  return json;
+}
+
+Json text_choice(size_t i, std::string text, Json logprobs, Json reason) {
+  Json choice = Json::object();
+  choice["text"] = std::move(text);
+  choice["index"] = i;
+  choice["logprobs"] = std::move(logprobs);
+  choice["finish_reason"] = std::move(reason);
+  return choice;
+}
+
+Json text_completion(const CompletionNames& names, const std::string& model) {
+  Json json = Json::object();
+  json["id"] = names.id;
+  json["object"] = "text_completion";
+  json["created"] = names.created;
+  json["model"] = model;
+  json["choices"] = Json::array();
+  return json;
+}
+
+// What is in front of each answer: the prompt, where it is echoed.
+std::string echo_of(const Site& site, const CompletionCall& call) {
+  if (!call.echo) return {};
+  if (const std::string* text = std::get_if<std::string>(&*call.request.prompt)) return *text;
+  const auto tokenizer = tokenizer_of(site, call.request.model);
+  return tokenizer == nullptr ? std::string() : tokenizer->decode(std::get<Tokens>(*call.request.prompt));
+}
+
+class CompletionStream final : public StreamReply {
+ public:
+  CompletionStream(http::ExchangePtr exchange, Site site, CompletionNames names, size_t n, bool include_usage,
+                   std::string echo)
+      : StreamReply(std::move(exchange), n, ErrorStyle::kOpenAi, StreamForm::kEvents),
+        site_(std::move(site)), names_(std::move(names)), n_(n), include_usage_(include_usage),
+        echo_(std::move(echo)) {}
+
+ protected:
+  void opened() override {
+    for (size_t i = 0; !echo_.empty() && i < n_; ++i) said(i, echo_);
+  }
+  void said(size_t i, std::string_view text) override {
+    Json json = chunk();
+    json["choices"].push_back(text_choice(i, std::string(text), Json(), Json()));
+    send(json);
+  }
+  void thought(size_t i, std::string_view text) override { said(i, text); }
+  void called(size_t, size_t, std::string_view, std::string_view) override {}
+  void call_part(size_t, size_t, std::string_view) override {}
+  void answered(size_t i, const Answer& answer) override {
+    const auto tokenizer = answer.turn.logprobs.empty() ? nullptr : tokenizer_of(site_, heard().model);
+    Json json = chunk();
+    json["choices"].push_back(text_choice(i, "", flat_logprobs(answer, 0, tokenizer.get()),
+                                          openai_finish_reason(answer)));
+    json["timings"] = llama_timings(answer.turn);
+    json["ibid"] = ibid_details(answer.turn);
+    send(json);
+  }
+  void finished() override {
+    if (include_usage_) {
+      Json json = chunk();
+      add_costs(json, heard(), nullptr);
+      send(json);
+    }
+    send_bytes("data: [DONE]\n\n");
+  }
+  void failed(const Fault& fault) override { send(fault_json(fault, ErrorStyle::kOpenAi)); }
+
+ private:
+  Json chunk() const {
+    Json json = text_completion(names_, heard().model);
+    if (include_usage_) json["usage"] = Json();
+    return json;
+  }
+
+  Site site_;
+  CompletionNames names_;
+  size_t n_;
+  bool include_usage_;
+  std::string echo_;
+};
+
+MaybeFault read_completion(const Site& site, const http::Request& source, CompletionCall& call) {
+  Json body;
+  if (MaybeFault fault = begin_request(site, source, body, call.request)) return fault;
+  if (MaybeFault fault = read_fields(body, completion_fields(), call)) return fault;
+  if (MaybeFault fault = read_answer_fields(body, call.request, false)) return fault;
+  if (call.echo && call.request.options.n_logprobs) {
+    return Fault{.message = "goes without logprobs: those of a prompt are not computed", .param = "echo",
+                 .code = "unsupported_value"};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const Field<CompletionCall>> completion_fields() { return kCompletionFields; }
+
+void post_completions(const Site& site, const http::ExchangePtr& exchange) {
+  CompletionCall call;
+  if (MaybeFault fault = read_completion(site, exchange->request(), call)) {
+    respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
+    return;
+  }
+  const CompletionNames names{site.new_id("cmpl-"), site.now_s()};
+  const size_t n = call.request.n;
+  std::string echo = echo_of(site, call);
+  std::shared_ptr<AnswerListener> listener;
+  if (call.stream) {
+    listener = std::make_shared<CompletionStream>(exchange, site, names, n, call.include_usage, std::move(echo));
+  } else {
+    listener = std::make_shared<WholeReply>(exchange, n, ErrorStyle::kOpenAi, [site, names, echo](const Heard& heard) {
+      const auto tokenizer = tokenizer_of(site, heard.model);
+      Json json = text_completion(names, heard.model);
+      for (size_t i = 0; i < heard.answers.size(); ++i) {
+        const Answer& answer = heard.answers[i];
+        json["choices"].push_back(text_choice(i, echo + answer.reasoning + answer.content,
+                                              flat_logprobs(answer, echo.size(), tokenizer.get()),
+                                              openai_finish_reason(answer)));
+      }
+      add_costs(json, heard, tokenizer.get());
+      return json;
+    });
+  }
+  site.backend->start(std::move(call.request), std::move(listener), exchange->gone());
+}
+
+}  // namespace ibid::serve

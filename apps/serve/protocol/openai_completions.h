@@ -1,0 +1,25 @@
+// POST /v1/completions (OpenAI's completions): a text that the model goes on with.
+//
+// As the chat completions it streams; log-probabilities come with the last chunk of a choice.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "apps/serve/protocol/call.h"
+#include "apps/serve/protocol/site.h"
+
+namespace ibid::serve {
+
+struct CompletionCall {
+  AnswerRequest request;
+  bool stream = false;
+  bool include_usage = false;
+  bool echo = false;                          // the prompt in front of the answer
+};
+
+std::span<const Field<CompletionCall>> completion_fields();
+
+void post_completions(const Site& site, const http::ExchangePtr& exchange);
+
+}  // namespace ibid::serve

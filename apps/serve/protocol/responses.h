@@ -1,0 +1,52 @@
+// /v1/responses (OpenAI's Responses API): answers that can be gone on with by their id, in items.
+//
+// previous_response_id is any response that is stored: each is a branch. As with OpenAI, instructions are this
+// request's alone. Only functions are tools; what a server would do by itself (search, code, files) is refused.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "apps/serve/protocol/call.h"
+#include "apps/serve/protocol/reply.h"
+#include "apps/serve/protocol/response_store.h"
+#include "apps/serve/protocol/site.h"
+
+namespace ibid::serve {
+
+struct ResponseCall {
+  AnswerRequest request;
+  bool stream = false;
+  bool store = true;
+  std::string previous_id = {};
+  Json instructions = Json();
+  Json input = Json::array();       // as messages
+  bool wants_logprobs = false;
+  Json echo = Json::object();       // fields that the response repeats as they were sent
+};
+
+std::span<const Field<ResponseCall>> response_fields();
+
+// A response on its way: what the object says of the request, and where it is kept.
+struct ResponseContext {
+  Site site;
+  std::string id;
+  std::string cache_namespace;
+  ResponseCall call;                  // without its request's messages, which the service has
+  ResponseStore::LinkPtr previous;
+  int64_t created = 0;
+  Json items = Json::array();         // of a stream, as they were sent
+};
+
+// The object. status: "in_progress", "completed", "incomplete", "failed".
+Json response_json(const ResponseContext& context, const std::string& model, const char* status, Json output);
+// The same of a whole answer, with its usage; kept where the client wants that.
+Json finished_response(const ResponseContext& context, const Heard& heard);
+// Items of the answer, named after the response.
+Json output_items(const ResponseContext& context, const Answer& answer, const Tokenizer* tokenizer);
+
+void post_responses(const Site& site, const http::ExchangePtr& exchange);
+void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
+void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
+
+}  // namespace ibid::serve

@@ -1,0 +1,97 @@
+// POST /v1/completions: prompts as texts and ids, echo, log-probabilities, streams.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/serve/protocol/fake_door.h"
+
+namespace ibid::serve {
+namespace {
+
+constexpr const char* kCompletions = "/v1/completions";
+
+TEST(OpenAiCompletionsTest, AWholeAnswerIsATextCompletion) {
+  FakeDoor door;
+  const auto exchange = door.post(kCompletions, std::string(R"({"prompt": "once", "max_tokens": 3})"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  const Json json = exchange->json();
+  EXPECT_EQ(json["object"], "text_completion");
+  EXPECT_EQ(json["choices"][0]["text"], "Hello");
+  EXPECT_EQ(json["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(json["usage"]["prompt_tokens"], 30);
+  EXPECT_EQ(std::get<std::string>(*door.last().prompt), "once");
+  EXPECT_EQ(door.last().options.max_tokens, 3u);
+}
+
+TEST(OpenAiCompletionsTest, PromptsAreTextsOrIdsAndOneInARequest) {
+  const std::pair<const char*, Tokens> prompts[] = {{"[1, 2, 3]", {1, 2, 3}}, {"[[4, 5]]", {4, 5}}};
+  for (const auto& [prompt, ids] : prompts) {
+    FakeDoor door;
+    ASSERT_EQ(door.post(kCompletions, std::string(R"({"prompt": )") + prompt + "}")->status, 200);
+    EXPECT_EQ(std::get<Tokens>(*door.last().prompt), ids);
+  }
+  FakeDoor door;
+  ASSERT_EQ(door.post(kCompletions, std::string(R"({"prompt": ["a"]})"))->status, 200);
+  EXPECT_EQ(std::get<std::string>(*door.last().prompt), "a");
+  const std::pair<const char*, const char*> bad[] = {
+      {R"("")", "prompt"},       {"[]", "prompt"},          {"5", "prompt"},        {R"(["a", "b"])", "prompt"},
+      {"[-1]", "prompt[0]"},     {"[1, 1.5]", "prompt[1]"}, {"[1, \"a\"]", "prompt[1]"}, {"[[[1]]]", "prompt[0]"},
+      {"[2147483648]", "prompt[0]"}};
+  for (const auto& [prompt, param] : bad) {
+    const auto exchange = door.post(kCompletions, std::string(R"({"prompt": )") + prompt + "}");
+    EXPECT_EQ(exchange->status, 400) << prompt;
+    EXPECT_EQ(exchange->json()["error"]["param"], param) << prompt;
+  }
+  EXPECT_EQ(door.post(kCompletions, std::string(R"({"prompt": "a", "suffix": "b"})"))->json()["error"]["param"],
+            "suffix");
+  EXPECT_EQ(door.post(kCompletions, std::string(R"({"prompt": "a", "echo": true, "logprobs": 1})"))->status, 400);
+  EXPECT_EQ(door.post(kCompletions, std::string("{}"))->json()["error"]["param"], "prompt");
+}
+
+TEST(OpenAiCompletionsTest, EchoPutsThePromptInFront) {
+  FakeDoor door;
+  EXPECT_EQ(door.post(kCompletions, std::string(R"({"prompt": "Oh: ", "echo": true})"))->json()["choices"][0]["text"],
+            "Oh: Hello");
+  std::string text;
+  for (const Json& event :
+       door.post(kCompletions, std::string(R"({"prompt": "Oh: ", "echo": true, "stream": true})"))->events()) {
+    if (event.is_object()) text += event["choices"][0]["text"].get<std::string>();
+  }
+  EXPECT_EQ(text, "Oh: Hello");
+}
+
+TEST(OpenAiCompletionsTest, AStreamEndsWithReasonUsageDone) {
+  FakeDoor door;
+  const auto events = door.post(kCompletions, std::string(R"({"prompt": "x", "stream": true,
+    "stream_options": {"include_usage": true}})"))->events();
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events[0]["choices"][0]["text"], "He");
+  EXPECT_TRUE(events[0]["usage"].is_null());
+  EXPECT_EQ(events[2]["choices"][0]["finish_reason"], "stop");
+  EXPECT_TRUE(events[3]["choices"].empty());
+  EXPECT_EQ(events[3]["usage"]["total_tokens"], 35);
+  EXPECT_EQ(events[4], "[DONE]");
+}
+
+TEST(OpenAiCompletionsTest, LogprobsAreFlatLists) {
+  FakeDoor door;
+  const TokenId id = FakeTokenizer().template_ids("a")[0];
+  door.backend->script = [id](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("aa");
+    answer.turn.logprobs = {{.id = id, .logprob = -0.5, .top = {{id, -0.5}}}, {.id = id, .logprob = -1, .top = {}}};
+    FakeBackend::say(request, listener, answer);
+  };
+  const Json logprobs =
+      door.post(kCompletions, std::string(R"({"prompt": "x", "logprobs": 1})"))->json()["choices"][0]["logprobs"];
+  EXPECT_EQ(json_to_string(logprobs), R"({"tokens":["a","a"],"token_logprobs":[-0.5,-1.0],"top_logprobs":)"
+                                      R"([{"a":-0.5},{}],"text_offset":[0,1]})");
+}
+
+TEST(OpenAiEmbeddingsTest, AreRefusedClearly) {
+  FakeDoor door;
+  const auto exchange = door.post("/v1/embeddings", std::string(R"({"input": "x"})"));
+  EXPECT_EQ(exchange->status, 501);
+  EXPECT_EQ(exchange->json()["error"]["message"], "embeddings are not supported");
+}
+
+}  // namespace
+}  // namespace ibid::serve
