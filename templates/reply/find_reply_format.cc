@@ -1,0 +1,249 @@
+#include "templates/reply/find_reply_format.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "templates/message.h"
+#include "templates/reply/call_steps.h"
+#include "templates/reply/known_formats.h"
+#include "templates/reply/marker_words.h"
+#include "templates/reply/read_off_calls.h"
+#include "templates/template_variables.h"
+
+namespace ibid {
+namespace {
+
+constexpr const char* kQuestion = "Kestrelquestion";
+constexpr const char* kReply = "Kestrelreply";
+constexpr const char* kThought = "Kestrelthought";
+
+Json probe_call(std::string_view tool, std::string_view id, bool as_text) {
+  Json call = Json::object(), function = Json::object();
+  function["name"] = tool;
+  function["arguments"] = as_text ? Json(probe::kArguments) : *parse_json(probe::kArguments, "probe");
+  call["id"] = id;
+  call["type"] = "function";
+  call["function"] = std::move(function);
+  return call;
+}
+
+Json probe_tools() {
+  const auto schema = [](const char* type) { return Json{{"type", type}, {"description", "what"}}; };
+  Json properties = Json::object();
+  properties["kcount"] = schema("integer");
+  properties["kflag"] = schema("boolean");
+  properties["klist"] = {{"type", "array"}, {"description", "what"}, {"items", {{"type", "string"}}}};
+  properties["kplace"] = schema("string");
+  properties["kzone"] = schema("string");
+  Json tools = Json::array();
+  for (const std::string_view name : {probe::kTool, probe::kOtherTool}) {
+    const Json parameters = {
+        {"type", "object"}, {"properties", properties}, {"required", Json::array({"kplace"})}};
+    tools.push_back({{"type", "function"},
+                     {"function", {{"name", name}, {"description", "What it does."}, {"parameters", parameters}}}});
+  }
+  return tools;
+}
+
+// Renders small conversations with one template.
+class TemplateProbe {
+ public:
+  explicit TemplateProbe(const ChatTemplate& chat_template) : template_(chat_template) {}
+
+  // Empty where the template refuses. with_tools: two tools are offered.
+  std::string render(const Json& answer, bool with_tools, Json values = Json::object()) const {
+    Json messages = Json::array({make_message(Role::kUser, kQuestion)});
+    const bool asks = answer.is_null();
+    if (!asks) messages.push_back(answer);
+    values["add_generation_prompt"] = asks;
+    if (with_tools) values["tools"] = probe_tools();
+    for (const auto& [name, text] : {std::pair{"bos_token", "<s>"}, {"eos_token", "</s>"}}) {
+      if (!template_.default_variables().contains(name)) values[name] = text;
+    }
+    const Result<MarkedText> text = template_.render(messages, {std::move(values)});
+    return text.ok() ? text->bytes() : std::string();
+  }
+
+  const std::string& source() const { return template_.source(); }
+
+ private:
+  const ChatTemplate& template_;
+};
+
+Json answer_with(std::string text) { return make_message(Role::kAssistant, std::move(text)); }
+
+Json thinking_answer(std::string text) {
+  Json answer = answer_with(std::move(text));
+  for (const char* key : {"reasoning_content", "thinking", "reasoning"}) answer[key] = kThought;
+  return answer;
+}
+
+// What a template wrote as an answer, without the prompt.
+struct Answer {
+  std::string text;
+  bool follows_prompt = false;  // the prompt's bytes stand in front of it
+};
+
+// What the conversation is before the answer: the prompt that asks for it, and a render of an ordinary answer.
+struct Frame {
+  std::string prompt;
+  std::string before_reply;   // an ordinary answer's render up to its text
+  std::string end_of_answer;  // and what follows it
+
+  // The answer within a render of it.
+  Answer answer_in(const std::string& render) const {
+    if (render.starts_with(prompt)) return {render.substr(prompt.size()), true};
+    return {render.substr(common_words_at_begin(render, before_reply)), false};
+  }
+};
+
+std::optional<Frame> frame_of(const TemplateProbe& probe, bool with_tools) {
+  Frame frame;
+  frame.prompt = probe.render(nullptr, with_tools);
+  const std::string render = probe.render(answer_with(kReply), with_tools);
+  const size_t reply = render.rfind(kReply);
+  if (frame.prompt.empty() || reply == std::string::npos) return std::nullopt;
+  frame.before_reply = render.substr(0, reply);
+  frame.end_of_answer = render.substr(reply + std::string_view(kReply).size());
+  return frame;
+}
+
+// --- reasoning
+
+bool is_tag_word(std::string_view word) { return word.size() > 2 && (word.front() == '<' || word.front() == '['); }
+
+// The last tag in front of a text, with what follows it.
+std::string last_tag(std::string_view text) {
+  const auto words = marker_words(text);
+  for (size_t i = words.size(); i-- > 0;) {
+    if (is_tag_word(words[i])) return std::string(trim_marker_spaces(text.substr(words[i].data() - text.data())));
+  }
+  return {};
+}
+
+// The first tag behind a text, with what stands in front of it.
+std::string first_tag(std::string_view text) {
+  for (const std::string_view word : marker_words(text)) {
+    if (!is_tag_word(word)) continue;
+    return std::string(trim_marker_spaces(text.substr(0, word.data() + word.size() - text.data())));
+  }
+  return {};
+}
+
+std::optional<ReasoningSyntax> read_off_reasoning(std::string_view render) {
+  const size_t thought = render.rfind(kThought);
+  if (thought == render.npos) return std::nullopt;
+  const ReasoningSyntax syntax{last_tag(render.substr(0, thought)),
+                               first_tag(render.substr(thought + std::string_view(kThought).size()))};
+  // A tag that is far away is not the reasoning's.
+  constexpr size_t kMaxMarkerBytes = 64;
+  if (syntax.begin.empty() || syntax.end.empty() || syntax.begin == syntax.end) return std::nullopt;
+  if (syntax.begin.size() > kMaxMarkerBytes || syntax.end.size() > kMaxMarkerBytes) return std::nullopt;
+  return syntax;
+}
+
+std::optional<ReasoningSyntax> find_reasoning(const TemplateProbe& probe) {
+  Json calling = thinking_answer("");
+  calling["tool_calls"] = Json::array({probe_call(probe::kTool, probe::kId, false)});
+  for (const bool on : {false, true}) {
+    const Json values = on ? Json{{"enable_thinking", true}, {"thinking", true}} : Json::object();
+    for (const Json& answer : {thinking_answer(kReply), calling}) {
+      std::optional<ReasoningSyntax> found = read_off_reasoning(probe.render(answer, !on, values));
+      // The header of the message would stand there if thoughts had no markers.
+      const std::string plain = probe.render(answer_with(kReply), !on, values);
+      if (found && plain.find(found->begin + kReply) == plain.npos) return found;
+    }
+  }
+  return known_reasoning(probe.source());
+}
+
+// --- calls
+
+struct FoundCalls {
+  CallSyntax syntax;
+  bool as_text = false;
+};
+
+std::optional<FoundCalls> calls_in(const TemplateProbe& probe, const std::optional<ReasoningSyntax>& reasoning,
+                                   bool with_tools, bool as_text, const Json& content) {
+  const std::optional<Frame> frame = frame_of(probe, with_tools);
+  if (!frame) return std::nullopt;
+  const auto written = [&](Json calls) -> std::optional<std::string> {
+    Json answer = answer_with("");
+    answer["content"] = content;
+    answer["tool_calls"] = std::move(calls);
+    const std::string render = probe.render(answer, with_tools);
+    if (render.empty()) return std::nullopt;
+    std::string text = frame->answer_in(render).text;
+    if (!reasoning) return text;
+    const size_t end = text.find(reasoning->end);
+    return end == text.npos ? text : text.substr(end + reasoning->end.size());
+  };
+  const Json call = probe_call(probe::kTool, probe::kId, as_text);
+  const std::optional<std::string> one = written(Json::array({call}));
+  if (!one) return std::nullopt;
+  WrittenCalls calls{*one, {}, frame->end_of_answer};
+  calls.two = written(Json::array({call, probe_call(probe::kOtherTool, probe::kOtherId, as_text)}));
+  std::optional<CallSyntax> syntax = read_off_calls(calls);
+  if (!syntax) return std::nullopt;
+  return FoundCalls{*std::move(syntax), as_text};
+}
+
+std::optional<FoundCalls> find_calls(const TemplateProbe& probe, const std::optional<ReasoningSyntax>& reasoning) {
+  for (const bool as_text : {false, true}) {
+    for (const bool with_tools : {true, false}) {
+      for (const Json& content : {Json(""), Json(nullptr)}) {
+        std::optional<FoundCalls> found = calls_in(probe, reasoning, with_tools, as_text, content);
+        if (found) return found;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
+  if (std::optional<FoundCalls> found = find_calls(probe, format.reasoning)) {
+    format.calls = std::move(found->syntax);
+    format.arguments_as_text = found->as_text;
+    format.origin = "read off the template";
+  } else if (const auto known = known_calls(probe.source() + probe.render(nullptr, true))) {
+    format.calls = known->syntax;
+    format.origin = std::string(known->name) + ", which the template names";
+  } else {
+    const NamedCalls usual = usual_calls();
+    format.calls = usual.syntax;
+    format.origin = "assumed: the template shows no calls";
+  }
+  constexpr std::string_view kPythonTag = "<|python_tag|>";
+  const std::vector<std::string>& triggers = format.calls->triggers;
+  if (triggers.front() == "{" && probe.source().find(kPythonTag) != std::string::npos) {
+    format.calls->optional_begin = kPythonTag;
+    format.calls->triggers = call_triggers(*format.calls);
+  }
+}
+
+}  // namespace
+
+ReplyFormat find_reply_format(const ChatTemplate& chat_template) {
+  const TemplateProbe probe(chat_template);
+  ReplyFormat format;
+  if (const auto channels = known_channels(probe.render(answer_with(kReply), true))) {
+    format.channels = channels;
+    format.calls = calls_in_channels(*channels);
+    format.origin = "channels";
+    return format;
+  }
+  format.reasoning = find_reasoning(probe);
+  const ContentWords words = known_content_words(probe.source());
+  format.content_begin = words.begin;
+  format.content_end = words.end;
+  set_calls(probe, format);
+  return format;
+}
+
+}  // namespace ibid

@@ -1,0 +1,298 @@
+#include "templates/reply/marker_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "templates/reply/marker_words.h"
+
+namespace ibid {
+namespace {
+
+// A text full of beginnings of calls is read again from each; this bounds that.
+constexpr size_t kMaxWasted = 1 << 20;
+
+// An ordinary character, which begins a call at the beginning of an answer alone.
+bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
+
+// What stays of spaces behind a marker: those of the last line, if there are lines.
+std::string_view behind_marker(std::string_view spaces) {
+  const size_t line = spaces.find_last_of('\n');
+  return line == spaces.npos ? std::string_view() : spaces.substr(line + 1);
+}
+
+size_t n_trailing_spaces(std::string_view text) {
+  size_t n = 0;
+  while (n < text.size() && is_marker_space(text[text.size() - 1 - n])) ++n;
+  return n;
+}
+
+}  // namespace
+
+MarkerParser::MarkerParser(const ReplyFormat& format, OfferedTools tools, bool begins_inside, bool stream_calls)
+    : format_(format),
+      tools_(std::move(tools)),
+      streams_(stream_calls),
+      where_(begins_inside ? Where::kReasoning : Where::kContent),
+      takes_calls_(format.calls.has_value() && !tools_.empty()) {
+  if (takes_calls_) steps_ = make_call_steps(*format_.calls);
+}
+
+MarkerParser::There MarkerParser::is_there(std::string_view text, std::string_view marker) {
+  if (text.starts_with(marker)) return There::kYes;
+  return marker.starts_with(text) ? There::kUnsure : There::kNo;
+}
+
+MarkerParser::There MarkerParser::words_there(std::string_view text, const std::vector<std::string>& words,
+                                              size_t& length) {
+  size_t at = 0;
+  for (const std::string& word : words) {
+    while (at < text.size() && is_marker_space(text[at])) ++at;
+    const There one = is_there(text.substr(at), word);
+    if (one != There::kYes) return one;
+    at += word.size();
+  }
+  length = at;
+  return There::kYes;
+}
+
+void MarkerParser::feed(std::string_view text, ReplyOutput& out) {
+  held_ += text;
+  while (step(out)) continue;
+  if (begin_ > held_.size() / 2) {
+    held_.erase(0, begin_);
+    begin_ = 0;
+  }
+}
+
+void MarkerParser::finish(ReplyOutput& out) {
+  at_end_ = true;
+  while (step(out)) continue;
+}
+
+bool MarkerParser::step(ReplyOutput& out) {
+  switch (where_) {
+    case Where::kContent: return in_content(out);
+    case Where::kReasoning: return in_reasoning(out);
+    case Where::kCall: return in_call(out);
+    case Where::kBehindCall: return behind_call();
+  }
+  return false;
+}
+
+void MarkerParser::drop(size_t n) {
+  begin_ += n;
+  looked_ = 0;
+  looked_solid_ = false;
+}
+
+// Content, with the spaces in front of it. Spaces at its end are held: a marker may follow.
+void MarkerParser::say(std::string_view text, ReplyOutput& out) {
+  const size_t n_spaces = n_trailing_spaces(text);
+  const std::string_view solid = text.substr(0, text.size() - n_spaces);
+  if (!solid.empty()) {
+    if (!said_ && behind_marker_) {
+      const std::string all = spaces_ + std::string(solid);
+      const size_t n_leading = all.find_first_not_of(" \n\t\r");
+      out.content(behind_marker(std::string_view(all).substr(0, n_leading)));
+      out.content(std::string_view(all).substr(n_leading));
+    } else {
+      out.content(spaces_);
+      out.content(solid);
+    }
+    spaces_.clear();
+    said_ = true;
+    behind_marker_ = false;
+  }
+  spaces_ += text.substr(text.size() - n_spaces);
+}
+
+// --- content
+
+// is_first: nothing but spaces was said.
+MarkerParser::Found MarkerParser::marker_at(size_t at, bool is_first) const {
+  const std::string_view text = held().substr(at);
+  Found found{Marker::kNone, at, 0};
+  const auto look = [&](const std::string& word, Marker marker) {
+    if (found.length > 0 || word.empty() || word.front() != text.front()) return;
+    const There there = is_there(text, word);
+    if (there == There::kUnsure && !at_end_) found.marker = Marker::kUnsure;
+    if (there == There::kYes) found = {marker, at, word.size()};
+  };
+  if (is_first && format_.reasoning) look(format_.reasoning->begin, Marker::kReasoning);
+  if (takes_calls_) {
+    for (const std::string& trigger : format_.calls->triggers) {
+      if (!is_plain(trigger) || is_first) look(trigger, Marker::kCall);
+    }
+  }
+  if (is_first) look(format_.content_begin, Marker::kWrapper);
+  if (in_wrapper_) look(format_.content_end, Marker::kWrapper);
+  return found;
+}
+
+MarkerParser::Found MarkerParser::find_marker() {
+  for (; looked_ < held().size(); ++looked_) {
+    const Found found = marker_at(looked_, !said_ && !looked_solid_);
+    if (found.marker != Marker::kNone) return found;
+    looked_solid_ |= !is_marker_space(held()[looked_]);
+  }
+  return {Marker::kNone, held().size(), 0};
+}
+
+bool MarkerParser::in_content(ReplyOutput& out) {
+  const Found found = find_marker();
+  if (found.begin > 0) {
+    say(held().substr(0, found.begin), out);
+    drop(found.begin);
+  }
+  switch (found.marker) {
+    case Marker::kUnsure: return false;
+    case Marker::kNone:
+      if (at_end_ && !behind_marker_) out.content(std::exchange(spaces_, {}));
+      return false;
+    case Marker::kCall: begin_call(0, found.length); return true;
+    case Marker::kReasoning: where_ = Where::kReasoning; break;
+    case Marker::kWrapper: in_wrapper_ = !in_wrapper_; break;
+  }
+  drop(found.length);
+  spaces_.clear();
+  behind_marker_ = true;
+  return true;
+}
+
+// --- reasoning
+
+bool MarkerParser::in_reasoning(ReplyOutput& out) {
+  const std::string_view end = format_.reasoning->end;
+  if (!reasoning_said_) {  // the prompt opened it, and the model opens it once more
+    size_t at = 0;
+    while (at < held().size() && is_marker_space(held()[at])) ++at;
+    const There there = is_there(held().substr(at), format_.reasoning->begin);
+    if (there == There::kYes) return drop(at + format_.reasoning->begin.size()), true;
+    if (there == There::kUnsure && !at_end_) return false;
+  }
+  const size_t found = held().find(end);
+  const std::string_view thought = held().substr(0, found == held().npos ? held().size() - n_unsure(end) : found);
+  think(thought, out);
+  drop(thought.size());
+  if (found == held().npos) {
+    if (at_end_ && reasoning_said_) out.reasoning(std::exchange(reasoning_spaces_, {}));
+    return false;
+  }
+  drop(end.size());
+  reasoning_spaces_.clear();
+  reasoning_said_ = false;
+  behind_marker_ = true;
+  where_ = Where::kContent;
+  return true;
+}
+
+// How many bytes at the end of what is held may be the beginning of the marker.
+size_t MarkerParser::n_unsure(std::string_view marker) const {
+  if (at_end_) return 0;
+  size_t n = std::min(marker.size() - 1, held().size());
+  while (n > 0 && !marker.starts_with(held().substr(held().size() - n))) --n;
+  return n;
+}
+
+void MarkerParser::think(std::string_view text, ReplyOutput& out) {
+  const size_t n_spaces = n_trailing_spaces(text);
+  const std::string_view solid = text.substr(0, text.size() - n_spaces);
+  if (!solid.empty()) {
+    const std::string all = std::exchange(reasoning_spaces_, {}) + std::string(solid);
+    const size_t n_leading = std::exchange(reasoning_said_, true) ? 0 : all.find_first_not_of(" \n\t\r");
+    out.reasoning(behind_marker(std::string_view(all).substr(0, n_leading)));
+    out.reasoning(std::string_view(all).substr(n_leading));
+  }
+  reasoning_spaces_ += text.substr(text.size() - n_spaces);
+}
+
+// --- calls
+
+void MarkerParser::begin_call(size_t first_step, size_t n_marker) {
+  // A call's own tag may stand without what opens a section.
+  const bool no_opening = first_step == 0 && steps_.n_opening > 0 && !held().starts_with(steps_.steps.front().word);
+  reader_.emplace(steps_, tools_, no_opening ? steps_.n_opening : first_step);
+  n_marker_ = n_marker;
+  where_ = Where::kCall;
+}
+
+void MarkerParser::tell_call_so_far(ReplyOutput& out) const {
+  if (!streams_) return;
+  const std::string_view arguments = reader_->arguments_so_far(held());
+  if (!out.in_call() && !arguments.empty()) out.begin_call(reader_->name(), reader_->early_id());
+  if (out.in_call()) out.arguments(arguments.substr(out.n_argument_bytes()));
+}
+
+bool MarkerParser::in_call(ReplyOutput& out) {
+  const CallReader::State state = reader_->read(held(), at_end_);
+  tell_call_so_far(out);
+  if (state == CallReader::State::kOpen) return false;
+  if (state == CallReader::State::kBad) {
+    fail_call(out);
+    return true;
+  }
+  out.complete_call(reader_->call(held()));
+  drop(reader_->n_taken());
+  reader_.reset();
+  spaces_.clear();
+  behind_marker_ = true;
+  where_ = Where::kBehindCall;
+  return true;
+}
+
+// What was read as a call is none. Its first word is content, and what follows is looked at again.
+void MarkerParser::fail_call(ReplyOutput& out) {
+  if (out.in_call()) out.break_call();
+  n_wasted_ += reader_->n_taken();
+  if (n_wasted_ > kMaxWasted) takes_calls_ = false;
+  reader_.reset();
+  const size_t n = std::min(n_marker_, held().size());
+  say(held().substr(0, n), out);
+  drop(n);
+  where_ = Where::kContent;
+}
+
+MarkerParser::There MarkerParser::next_call_there(std::string_view text, size_t& length) const {
+  There there = There::kNo;
+  for (size_t i = steps_.n_opening; i < steps_.steps.size(); ++i) {
+    const CallStep& begin = steps_.steps[i];
+    const std::string_view word = begin.kind == CallStep::Kind::kEnvelope ? std::string_view("{") : begin.word;
+    const There one = is_there(text, word);
+    if (one == There::kYes) {
+      length = std::max<size_t>(word.size(), 1);
+      return text.empty() ? There::kUnsure : There::kYes;
+    }
+    if (one == There::kUnsure) there = There::kUnsure;
+    if (begin.n_optional == 0) break;
+  }
+  return there;
+}
+
+// Another call, the end of the section, or content.
+bool MarkerParser::behind_call() {
+  size_t length = 0;
+  const There end = steps_.section_end.empty() ? There::kNo : words_there(held(), steps_.section_end, length);
+  if (end == There::kYes) {
+    drop(length);
+    where_ = Where::kContent;
+    return true;
+  }
+  There next = words_there(held(), steps_.separator, length);
+  size_t begin = length, n_word = 0;
+  if (next == There::kYes) {
+    while (begin < held().size() && is_marker_space(held()[begin])) ++begin;
+    next = next_call_there(held().substr(begin), n_word);
+  }
+  if (next == There::kYes && takes_calls_) {
+    spaces_ += held().substr(0, begin);
+    drop(begin);
+    begin_call(steps_.n_opening, n_word);
+    return true;
+  }
+  if (!at_end_ && (end == There::kUnsure || next == There::kUnsure)) return false;
+  if (end == There::kUnsure) drop(held().size());  // the answer was cut off in the middle of a marker
+  where_ = Where::kContent;
+  return true;
+}
+
+}  // namespace ibid

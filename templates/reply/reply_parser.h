@@ -1,0 +1,101 @@
+// ReplyParser: splits an answer into reasoning, content and calls of tools while it comes.
+//
+//   ReplyParser parser(format, {.tools = &tools, .prompt_end = prompt_text});
+//   for (piece : answer) parser.feed(piece, [](const ReplyEvent& event) { ... });
+//   parser.finish(on_event);
+//
+// However the text is cut into pieces, events say the same: what differs is how a delta is cut. Text that may turn out
+// to be a marker is held back until that is decided; finish() gives out all of it. What is no sound call of an offered
+// tool (JSON that is cut off or broken, another name, an unknown form) is content, as the model wrote it. Spaces and
+// line breaks next to markers belong to the markers.
+//
+// The text of an answer is what the model wrote with the text of its control tokens: "[TOOL_CALLS]" is one
+// (TurnOptions::parse_reply). It is whole characters; any text is taken.
+//
+// Time and memory are linear in the text. Not thread-safe. It owns a copy of what it needs of format and tools.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "templates/reply/reply_format.h"
+
+namespace ibid {
+
+struct ReplyEvent {
+  enum class Kind {
+    kReasoning,   // text: the next characters of the reasoning
+    kContent,     // text: the next characters of the content
+    kCallBegin,   // call, name, id: a call of a tool that was offered. A streamed call's id may come with its end
+    kArguments,   // call, text: the next characters of its arguments, which are one JSON object
+    kCallEnd,     // call, name, id: it is complete, and sound
+    kCallBroken,  // call: it is none after all; its text follows as content. Only where calls are streamed
+  };
+  Kind kind = Kind::kContent;
+  size_t call = 0;  // number of the call in the answer, from 0 on; a broken call's number is given again
+  std::string text = {};
+  std::string name = {};
+  std::string id = {};  // as the model wrote it; empty: it wrote none
+  bool operator==(const ReplyEvent&) const = default;
+};
+
+struct ParsedCall {
+  std::string id = {};  // empty: the model wrote none
+  std::string name = {};
+  std::string arguments = {};  // a JSON object, in the model's own spelling where it wrote JSON
+  bool operator==(const ParsedCall&) const = default;
+};
+
+struct ParsedReply {
+  std::string reasoning = {};
+  std::string content = {};
+  std::vector<ParsedCall> calls = {};
+  bool operator==(const ParsedReply&) const = default;
+};
+
+struct ReplyContext {
+  // The tools that were offered, as the template had them: [{"type": "function", "function": {"name", "parameters"}}]
+  // or [{"name", "parameters"}]. Null or empty: none, and nothing is a call. Where values are written without quotes,
+  // the parameters' types say which of them are strings.
+  const Json* tools = nullptr;
+  // The end of the prompt that the answer follows; as much of it as is at hand, or empty. It says whether the answer
+  // begins within reasoning.
+  std::string_view prompt_end = {};
+  // Calls are told while they come, and may turn out to be broken. Otherwise a call is told when it is complete.
+  bool stream_calls = false;
+};
+
+class ReplyParser {
+ public:
+  using Listener = std::function<void(const ReplyEvent&)>;
+
+  ReplyParser(const ReplyFormat& format, const ReplyContext& context);
+  ~ReplyParser();
+  ReplyParser(ReplyParser&&) noexcept;
+  ReplyParser& operator=(ReplyParser&&) noexcept;
+
+  void feed(std::string_view text, const Listener& on_event);
+  // The answer is over. A call that lacks nothing but its closing marker is complete: a stop string or the end of the
+  // turn may have taken that. REQUIRES: called once, and feed() no more.
+  void finish(const Listener& on_event);
+
+  // What was told so far.
+  const ParsedReply& reply() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The whole answer at once.
+ParsedReply parse_reply(const ReplyFormat& format, const ReplyContext& context, std::string_view text);
+
+// Whether an answer to the prompt begins within reasoning: the prompt's last word is reasoning's begin.
+bool opens_reasoning(const ReplyFormat& format, std::string_view prompt_end);
+
+}  // namespace ibid

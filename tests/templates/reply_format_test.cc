@@ -1,0 +1,124 @@
+// What is read off templates, of forms that the reference data does not have.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "templates/reply/find_reply_format.h"
+#include "templates/reply/reply_parser.h"
+#include "tests/templates/reply_support.h"
+
+namespace ibid {
+namespace {
+
+// A template whose answers are `calls`, an expression of `call` for each.
+std::string with_calls(const std::string& before, const std::string& call, const std::string& between,
+                       const std::string& after) {
+  return "{% for message in messages %}<|{{ message.role }}|>{% if message.tool_calls %}" + before +
+         "{% for tool_call in message.tool_calls %}{% set call = tool_call.function %}{% if not loop.first %}" + between +
+         "{% endif %}" + call + "{% endfor %}" + after +
+         "{% else %}{{ message.content }}{% endif %}<|end_of_turn|>{% endfor %}"
+         "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+}
+
+void expect_found(const std::string& source, const std::string& form) {
+  const auto chat_template = ChatTemplate::compile(source);
+  ASSERT_TRUE(chat_template.ok()) << chat_template.status().message();
+  const ReplyFormat format = find_reply_format(*chat_template);
+  EXPECT_EQ(describe_calls(format), form);
+  const Json arguments = {{"city", "Paris \"x\""}, {"days", 3}, {"tags", {"a", "b"}}, {"exact", true}};
+  const Json message = assistant("", Json::array({tool_call("get_weather", arguments, "call00001"),
+                                                  tool_call("add", {{"a", 1}, {"b", -2}}, "call00002")}));
+  const auto written = write_answer(*chat_template, message);
+  ASSERT_TRUE(written.has_value());
+  const ParsedReply reply = parse_reply(format, {&weather_tools(), written->prompt, false}, written->text);
+  ASSERT_EQ(reply.calls.size(), 2u) << written->text;
+  EXPECT_TRUE(same_value(reply.calls[0].arguments, arguments)) << reply.calls[0].arguments;
+  EXPECT_TRUE(same_value(reply.calls[1].arguments, {{"a", 1}, {"b", -2}})) << reply.calls[1].arguments;
+  EXPECT_EQ(reply.content, "");
+}
+
+TEST(FindReplyFormat, KeysOfItsOwn) {
+  expect_found(with_calls("<|START_ACTION|>[\n",
+                          "    {\"tool_call_id\": \"{{ loop.index0 }}\", \"tool_name\": \"{{ call.name }}\", "
+                          "\"parameters\": {{ call.arguments | tojson }}}",
+                          ",\n", "\n]<|END_ACTION|>"),
+               "<|START_ACTION|>[\\n    {\"tool_call_id\": \"INDEX\", \"tool_name\": \"NAME\", \"parameters\": "
+               "{...}}]<|END_ACTION|>");
+}
+
+TEST(FindReplyFormat, CallsAsTheProtocolHasThem) {
+  expect_found(with_calls("<TOOLCALL>[", "{{ tool_call | tojson }}", ", ", "]</TOOLCALL>"),
+               "<TOOLCALL>[{\"id\": \"ID\", \"type\": \"function\", \"function\": {\"name\": \"NAME\", \"arguments\": "
+               "{...}}}]</TOOLCALL>");
+}
+
+TEST(FindReplyFormat, ParametersWithAttributes) {
+  expect_found(with_calls("<tools>\n",
+                          "<invoke name=\"{{ call.name }}\">\n{% for key, value in call.arguments.items() %}<parameter "
+                          "name=\"{{ key }}\">{{ value if value is string else value | tojson }}</parameter>\n{% endfor "
+                          "%}</invoke>\n",
+                          "", "</tools>"),
+               "<tools>\\n<invoke name=\"NAME\">\\n<parameter name=\"KEY\">VALUE</parameter>\\n</invoke>\\n</tools>");
+}
+
+TEST(FindReplyFormat, ParametersThatSayWhetherTheyAreStrings) {
+  expect_found(with_calls("<calls>\n",
+                          "<invoke name=\"{{ call.name }}\">\n{% for key, value in call.arguments.items() %}<parameter "
+                          "name=\"{{ key }}\" string=\"{{ 'true' if value is string else 'false' }}\">{{ value if value is "
+                          "string else value | tojson }}</parameter>\n{% endfor %}</invoke>\n",
+                          "", "</calls>"),
+               "<calls>\\n<invoke name=\"NAME\">\\n<parameter name=\"KEY\" string=\"true\">VALUE</parameter>\\n</invoke>"
+               "\\n</calls>");
+}
+
+TEST(FindReplyFormat, CallsAsInPython) {
+  expect_found(with_calls("<|calls|>[",
+                          "{{ call.name }}({% for key, value in call.arguments.items() %}{{ key }}={{ value | tojson }}{% "
+                          "if not loop.last %}, {% endif %}{% endfor %})",
+                          ", ", "]<|/calls|>"),
+               "<|calls|>[NAME(key=value)]<|/calls|>");
+}
+
+TEST(FindReplyFormat, ArgumentsAsText) {
+  const std::string source =
+      with_calls("", "<call>{{ call.name }}\n{{ call.arguments + '' }}</call>", "\n", "");
+  const auto chat_template = ChatTemplate::compile(source);
+  ASSERT_TRUE(chat_template.ok());
+  const ReplyFormat format = find_reply_format(*chat_template);
+  EXPECT_TRUE(format.arguments_as_text);
+  EXPECT_EQ(describe_calls(format), "<call>NAME\\n{...}</call>");
+}
+
+TEST(FindReplyFormat, JsonWithoutMarkers) {
+  // Shows one call, as Llama's templates do.
+  const std::string source =
+      "{% for message in messages %}<|{{ message.role }}|>{% if message.tool_calls %}{% if message.tool_calls | length != 1 "
+      "%}{{ raise_exception('one call at a time') }}{% endif %}{% set call = message.tool_calls[0].function %}{\"name\": "
+      "\"{{ call.name }}\", \"parameters\": {{ call.arguments | tojson }}}{% else %}{{ message.content }}{% endif "
+      "%}<|eot|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}{# <|python_tag|> #}";
+  const auto chat_template = ChatTemplate::compile(source);
+  ASSERT_TRUE(chat_template.ok());
+  const ReplyFormat format = find_reply_format(*chat_template);
+  EXPECT_EQ(describe_calls(format), R"({"name": "NAME", "parameters": {...}})");
+  EXPECT_FALSE(format.calls->several);
+  EXPECT_EQ(format.calls->triggers, (std::vector<std::string>{"<|python_tag|>", "{"}));
+  const ReplyContext context{&weather_tools(), "", false};
+  EXPECT_EQ(parse_reply(format, context, R"({"name": "now", "parameters": {}})").calls.size(), 1u);
+}
+
+TEST(FindReplyFormat, WithoutAnyCalls) {
+  const auto chat_template = ChatTemplate::compile("{% for m in messages %}{{ m.content }}{% endfor %}");
+  ASSERT_TRUE(chat_template.ok());
+  const ReplyFormat format = find_reply_format(*chat_template);
+  EXPECT_EQ(format.origin, "assumed: the template shows no calls");
+  EXPECT_FALSE(format.reasoning.has_value());
+}
+
+TEST(FindReplyFormat, ATemplateThatRefusesEverything) {
+  const auto chat_template = ChatTemplate::compile("{{ raise_exception('no') }}");
+  ASSERT_TRUE(chat_template.ok());
+  EXPECT_EQ(find_reply_format(*chat_template).origin, "assumed: the template shows no calls");
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,300 @@
+// What models write otherwise than their templates, and what looks like a call and is none.
+#include "templates/reply/reply_parser.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "templates/reply/known_formats.h"
+#include "tests/templates/reply_support.h"
+
+namespace ibid {
+namespace {
+
+ReplyFormat format_of(const char* marker) {
+  ReplyFormat format;
+  format.calls = known_calls(marker)->syntax;
+  return format;
+}
+
+const ReplyFormat& hermes() {
+  static const ReplyFormat& format = *new ReplyFormat(format_of("<tool_call>"));
+  return format;
+}
+
+// Parses the text whole and cut everywhere, with and without streamed calls, which must agree.
+ParsedReply parse(const ReplyFormat& format, const std::string& text, const std::string& prompt_end = "",
+                  const Json& tools = weather_tools()) {
+  const ReplyContext context{&tools, prompt_end, false};
+  const SplitReply whole = split(format, context, {text});
+  EXPECT_EQ(split(format, context, cut_everywhere(text)).events, whole.events) << text;
+  const ReplyContext streamed{&tools, prompt_end, true};
+  const SplitReply pieces = split(format, streamed, cut_everywhere(text));
+  EXPECT_EQ(split(format, streamed, {text}).events, pieces.events) << text;
+  EXPECT_EQ(pieces.reply, whole.reply) << text;
+  return whole.reply;
+}
+
+void expect_text(const ReplyFormat& format, const std::string& text) {
+  const ParsedReply reply = parse(format, text);
+  EXPECT_EQ(reply.content, text);
+  EXPECT_EQ(reply.reasoning, "");
+  EXPECT_TRUE(reply.calls.empty());
+}
+
+TEST(ReplyParser, SpellingOfArgumentsIsTheModels) {
+  const ParsedReply reply =
+      parse(hermes(), "<tool_call>{\"arguments\":{\"days\" : 3,\"city\":\"\\u00fc\"} ,\"name\":\"get_weather\"}</tool_call>\n");
+  ASSERT_EQ(reply.calls.size(), 1u);
+  EXPECT_EQ(reply.calls[0].arguments, "{\"days\" : 3,\"city\":\"\\u00fc\"}");
+  EXPECT_EQ(reply.content, "");
+}
+
+TEST(ReplyParser, ArgumentsMayBeTheTextOfAnObject) {
+  const ParsedReply reply =
+      parse(hermes(), R"(<tool_call>{"name": "add", "arguments": "{\"a\": 1}"}</tool_call>)");
+  ASSERT_EQ(reply.calls.size(), 1u);
+  EXPECT_EQ(reply.calls[0].arguments, "{\"a\": 1}");
+}
+
+TEST(ReplyParser, ACallWithoutArgumentsHasNone) {
+  const ParsedReply reply = parse(hermes(), R"(<tool_call>{"name": "now"}</tool_call>)");
+  ASSERT_EQ(reply.calls.size(), 1u);
+  EXPECT_EQ(reply.calls[0].arguments, "{}");
+}
+
+TEST(ReplyParser, TextAroundCallsIsContent) {
+  const ParsedReply reply = parse(hermes(),
+                                  "First.\n\n<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>\n"
+                                  "then\n<tool_call>{\"name\": \"add\", \"arguments\": {\"a\": 1}}</tool_call> done\n");
+  EXPECT_EQ(reply.content, "First.\nthen done\n");
+  ASSERT_EQ(reply.calls.size(), 2u);
+  EXPECT_EQ(reply.calls[1].name, "add");
+}
+
+TEST(ReplyParser, ACallThatIsCutOffIsContent) {
+  const std::string whole = R"(Ok <tool_call>{"name": "add", "arguments": {"a": 1}})";
+  for (size_t n = 0; n < whole.size(); ++n) expect_text(hermes(), whole.substr(0, n));
+  EXPECT_EQ(parse(hermes(), whole).calls.size(), 1u) << "only the closing marker is missing";
+  EXPECT_EQ(parse(hermes(), whole + "\n</tool_c").calls.size(), 1u);
+}
+
+TEST(ReplyParser, WhatIsNoSoundCallIsContent) {
+  for (const char* call : {
+           R"({"name": "unknown", "arguments": {}})",
+           R"({"name": "add", "arguments": [1]})",
+           R"({"name": "add", "arguments": {"a": 1,}})",
+           R"({"name": "add", "arguments": {"a": 1, "a": 2}})",
+           R"({"name": "add", "arguments": {"a": 1e999}})",
+           R"({"name": "add", "name": "add", "arguments": {}})",
+           R"({"name": "add", "arguments": {}, "why": "so"})",
+           R"({"arguments": {"a": 1}})",
+           R"({"name": 3, "arguments": {}})",
+           R"({"name": "add", "arguments": {}} and more)",
+           R"(add)",
+           R"()",
+       }) {
+    expect_text(hermes(), std::string("<tool_call>\n") + call + "\n</tool_call>");
+  }
+}
+
+TEST(ReplyParser, ACallBehindAnUnsoundOneIsFound) {
+  const ParsedReply reply = parse(
+      hermes(), "<tool_call>{\"name\": \"x\"}</tool_call><tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>");
+  EXPECT_EQ(reply.content, "<tool_call>{\"name\": \"x\"}</tool_call>");
+  EXPECT_EQ(reply.calls.size(), 1u);
+}
+
+TEST(ReplyParser, OrdinaryTextStaysAsItIs) {
+  for (const char* text : {"", " ", "\n\n", "{", "<", "a < b {c} [d]", "```json\n{\"name\": \"add\"}\n```\n",
+                           "{\"name\": \"Paris\", \"country\": \"France\"}", "<tool_call", "<tool_call>", "< think>",
+                           "x <think>y</think>", "[TOOL_CALL]", "  indented\n", "<tool_calls> are <tool_call> things",
+                           "\xF0\x9F\x98\x80 <\xE2\x9C\x93>"}) {
+    for (const char* marker : {"<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=", "<｜tool▁calls▁begin｜>"}) {
+      expect_text(format_of(marker), text);
+    }
+  }
+}
+
+TEST(ReplyParser, NothingIsACallWhereNoToolsAreOffered) {
+  const std::string text = R"(<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>)";
+  EXPECT_EQ(parse(hermes(), text, "", Json::array()).content, text);
+  EXPECT_EQ(parse(format_of("<|python_tag|>"), R"({"name": "add", "parameters": {}})", "", Json::array()).content,
+            R"({"name": "add", "parameters": {}})");
+  EXPECT_EQ(parse_reply(hermes(), {}, text).content, text);
+}
+
+// --- reasoning
+
+TEST(ReplyParser, ReasoningOpenedByTheAnswerOrByThePrompt) {
+  const ParsedReply wanted{"Hm.\n  So.", "Yes.", {}};
+  EXPECT_EQ(parse(hermes(), "<think>\nHm.\n  So.\n</think>\n\nYes."), wanted);
+  EXPECT_EQ(parse(hermes(), "\n<think>Hm.\n  So.</think>Yes."), wanted);
+  EXPECT_EQ(parse(hermes(), "Hm.\n  So.\n</think>\n\nYes.", "<|assistant|><think>\n"), wanted);
+  EXPECT_EQ(parse(hermes(), "\n<think>\nHm.\n  So.\n</think>\n\nYes.", "<think>"), wanted);
+  EXPECT_EQ(parse(hermes(), "Yes.", "<think>\n\n</think>\n\n"), (ParsedReply{"", "Yes.", {}}));
+  EXPECT_EQ(parse(hermes(), "<think></think>Yes."), (ParsedReply{"", "Yes.", {}}));
+}
+
+TEST(ReplyParser, ReasoningThatDoesNotEndIsReasoning) {
+  EXPECT_EQ(parse(hermes(), "<think>Hm. </thin"), (ParsedReply{"Hm. </thin", "", {}}));
+  EXPECT_EQ(parse(hermes(), "Hm.\n", "<think>\n"), (ParsedReply{"Hm.\n", "", {}}));
+}
+
+TEST(ReplyParser, ReasoningIsNotLookedIntoForCalls) {
+  const ParsedReply reply = parse(hermes(),
+                                  "<think>maybe <tool_call>{\"name\": \"now\"}</tool_call></think>\n"
+                                  "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>");
+  EXPECT_EQ(reply.calls.size(), 1u);
+  EXPECT_EQ(reply.reasoning, "maybe <tool_call>{\"name\": \"now\"}</tool_call>");
+}
+
+TEST(ReplyParser, IndentedContentBehindReasoningKeepsItsIndentation) {
+  EXPECT_EQ(parse(hermes(), "<think>x</think>\n\n    code\n").content, "    code\n");
+  EXPECT_EQ(parse(hermes(), "<think>x</think> text").content, "text");
+}
+
+// --- other forms
+
+TEST(ReplyParser, JsonAloneIsACallAtTheBeginningOnly) {
+  const ReplyFormat llama = format_of("<|python_tag|>");
+  EXPECT_EQ(parse(llama, R"({"name": "add", "parameters": {"a": 1}})").calls.size(), 1u);
+  EXPECT_EQ(parse(llama, R"(<|python_tag|>{"name": "add", "parameters": {"a": 1}})").calls.size(), 1u);
+  EXPECT_EQ(parse(llama, R"(<|python_tag|>{"name": "add", "parameters": {}}; {"name": "now", "parameters": {}})").calls.size(), 2u);
+  expect_text(llama, R"(So: {"name": "add", "parameters": {"a": 1}})");
+  expect_text(llama, R"(<|python_tag|>print(1))");
+}
+
+TEST(ReplyParser, ListsOfCalls) {
+  const ReplyFormat mistral = format_of("[TOOL_CALLS]");
+  const ParsedReply reply = parse(
+      mistral, R"([TOOL_CALLS] [{"name": "add", "arguments": {"a": 1}, "id": "abcdefghi"},{"name":"now","arguments":{}}])");
+  ASSERT_EQ(reply.calls.size(), 2u);
+  EXPECT_EQ(reply.calls[0].id, "abcdefghi");
+  EXPECT_EQ(reply.calls[1].id, "");
+  EXPECT_EQ(reply.content, "");
+  const ParsedReply half = parse(mistral, R"([TOOL_CALLS][{"name": "now", "arguments": {}}, {"name": "no", "arguments": {}}])");
+  EXPECT_EQ(half.calls.size(), 1u);
+  EXPECT_EQ(half.content, R"(, {"name": "no", "arguments": {}}])");
+}
+
+TEST(ReplyParser, IdsAndSectionsThatModelsLeaveOut) {
+  ReplyFormat mistral;
+  mistral.calls.emplace();
+  mistral.calls->parts = {{CallPart::Kind::kLiteral, "[TOOL_CALLS]"}, {CallPart::Kind::kName, ""},
+                          {CallPart::Kind::kLiteral, "[CALL_ID]"},    {CallPart::Kind::kId, ""},
+                          {CallPart::Kind::kLiteral, "[ARGS]"},       {CallPart::Kind::kArguments, ""}};
+  mistral.calls->triggers = {"[TOOL_CALLS]"};
+  EXPECT_EQ(parse(mistral, R"([TOOL_CALLS]add[CALL_ID]abcdefghi[ARGS]{"a": 1})").calls[0].id, "abcdefghi");
+  EXPECT_EQ(parse(mistral, R"([TOOL_CALLS]add[ARGS]{"a": 1}[TOOL_CALLS]now[ARGS]{})").calls.size(), 2u);
+
+  const ReplyFormat kimi = format_of("<|tool_calls_section_begin|>");
+  const ParsedReply reply =
+      parse(kimi, "<|tool_call_begin|>functions.add:2<|tool_call_argument_begin|>{\"a\": 1}<|tool_call_end|>");
+  ASSERT_EQ(reply.calls.size(), 1u);
+  EXPECT_EQ(reply.calls[0].id, "functions.add:2");
+}
+
+TEST(ReplyParser, ThoughtsInContentMarkersOfGranite) {
+  ReplyFormat granite = format_of("<|tool_call|>");
+  granite.content_begin = "<response>";
+  granite.content_end = "</response>";
+  EXPECT_EQ(parse(granite, "<think>Hm.</think><response>Yes.</response>"), (ParsedReply{"Hm.", "Yes.", {}}));
+  EXPECT_EQ(parse(granite, "<|tool_call|>[{\"name\": \"now\", \"arguments\": {}}]").calls.size(), 1u);
+}
+
+// --- values between markers
+
+ReplyFormat parameters() {
+  ReplyFormat format;
+  CallSyntax& calls = format.calls.emplace();
+  calls.parts = {{CallPart::Kind::kLiteral, "<tool_call>\n<function="}, {CallPart::Kind::kName, ""},
+                 {CallPart::Kind::kLiteral, ">\n"}, {CallPart::Kind::kArguments, ""},
+                 {CallPart::Kind::kLiteral, "</function>\n</tool_call>"}};
+  calls.arguments = ArgumentsForm::kParameters;
+  calls.parameter = {"<parameter=", ">\n", ">\n", "\n</parameter>\n"};
+  calls.triggers = {"<tool_call>"};
+  return format;
+}
+
+std::string arguments_of(const std::string& key, const std::string& value) {
+  const ParsedReply reply = parse(parameters(), "<tool_call>\n<function=get_weather>\n<parameter=" + key + ">\n" + value +
+                                                    "\n</parameter>\n</function>\n</tool_call>");
+  EXPECT_EQ(reply.calls.size(), 1u) << value;
+  return reply.calls.empty() ? "" : reply.calls[0].arguments;
+}
+
+TEST(ReplyParser, SchemasSayWhichValuesAreStrings) {
+  EXPECT_EQ(arguments_of("city", "3"), R"({"city": "3"})");
+  EXPECT_EQ(arguments_of("days", "3"), R"({"days": 3})");
+  EXPECT_EQ(arguments_of("exact", "True"), R"({"exact": true})");
+  EXPECT_EQ(arguments_of("exact", "None"), R"({"exact": null})");
+  EXPECT_EQ(arguments_of("tags", "['a', \"b'c\"]"), R"({"tags": ["a", "b'c"]})");
+  EXPECT_EQ(arguments_of("tags", "[\"a\",1e2]"), R"({"tags": ["a",1e2]})");
+  EXPECT_EQ(arguments_of("days", "soon"), R"({"days": "soon"})");
+  EXPECT_EQ(arguments_of("unknown", "3"), R"({"unknown": 3})");
+  EXPECT_EQ(arguments_of("unknown", "\"3\""), R"({"unknown": "\"3\""})");
+  EXPECT_EQ(arguments_of("unknown", "Paris"), R"({"unknown": "Paris"})");
+}
+
+TEST(ReplyParser, ValuesKeepTheirLinesAndMayHoldMarkers) {
+  EXPECT_EQ(arguments_of("city", "\n  a\n\n"), R"({"city": "\n  a\n\n"})");
+  EXPECT_EQ(arguments_of("city", ""), R"({"city": ""})");
+  EXPECT_EQ(arguments_of("city", "</parameter> x </function>"), R"({"city": "</parameter> x </function>"})");
+}
+
+TEST(ReplyParser, MarkersSaidOtherwiseAreRead) {
+  const ParsedReply reply = parse(
+      parameters(), "<tool_call><function=add><parameter=a>1</parameter><parameter=b>2</parameter></function></tool_call>");
+  ASSERT_EQ(reply.calls.size(), 1u);
+  EXPECT_EQ(reply.calls[0].arguments, R"({"a": 1, "b": 2})");
+}
+
+// --- channels
+
+ReplyFormat harmony() {
+  ReplyFormat format;
+  format.channels = known_channels("<|channel|>final<|message|>");
+  format.calls = calls_in_channels(*format.channels);
+  return format;
+}
+
+TEST(ReplyParser, ChannelsAsModelsWriteThem) {
+  const ParsedReply reply = parse(
+      harmony(),
+      "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary<|message|>Let me see.<|end|>"
+      "<|start|>assistant<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\":1}<|call|>");
+  EXPECT_EQ(reply.reasoning, "Hm.");
+  EXPECT_EQ(reply.content, "Let me see.");
+  ASSERT_EQ(reply.calls.size(), 1u);
+  EXPECT_EQ(reply.calls[0], (ParsedCall{"", "add", "{\"a\":1}"}));
+  EXPECT_EQ(parse(harmony(), "<|channel|>final<|message|>Yes."), (ParsedReply{"", "Yes.", {}}));
+  EXPECT_EQ(parse(harmony(), "<|channel|>analysis<|message|>Hm"), (ParsedReply{"Hm", "", {}}));
+}
+
+TEST(ReplyParser, ChannelsThatAreNoneAreContent) {
+  for (const char* text : {"Plain text.", "<|channel|>final", "<|channel|>commentary to=functions.none<|message|>{}",
+                           "<|channel|>commentary to=functions.add<|message|>{\"a\": "}) {
+    EXPECT_EQ(parse(harmony(), text).content, text);
+  }
+  const std::string long_text(1000, 'x');
+  EXPECT_EQ(parse(harmony(), long_text).content, long_text);
+}
+
+// --- bounds
+
+TEST(ReplyParser, HostileTextCostsNoMoreThanItsLength) {
+  std::string text;
+  for (size_t i = 0; i < 40'000; ++i) text += "<tool_call>{\"name\": \"";
+  const ReplyContext context{&weather_tools(), "", false};
+  EXPECT_EQ(parse_reply(hermes(), context, text).content.size(), text.size());
+  const std::string spaces(400'000, '\n');
+  EXPECT_EQ(parse_reply(hermes(), context, spaces).content, spaces);
+  const std::string deep = "<tool_call>" + std::string(100'000, '{');
+  EXPECT_EQ(parse_reply(hermes(), context, deep).content, deep);
+  EXPECT_EQ(split(hermes(), context, cut_everywhere(spaces)).reply.content, spaces);
+}
+
+}  // namespace
+}  // namespace ibid
