@@ -22,6 +22,9 @@ constexpr const char* kQuestion = "Kestrelquestion";
 constexpr const char* kReply = "Kestrelreply";
 constexpr const char* kThought = "Kestrelthought";
 
+// Keys by which templates read the reasoning of an answer, the usual one first.
+constexpr const char* kReasoningKeys[] = {"reasoning_content", "reasoning", "thinking"};
+
 Json probe_call(std::string_view tool, std::string_view id, bool as_text) {
   Json call = Json::object(), function = Json::object();
   function["name"] = tool;
@@ -79,7 +82,7 @@ Json answer_with(std::string text) { return make_message(Role::kAssistant, std::
 
 Json thinking_answer(std::string text) {
   Json answer = answer_with(std::move(text));
-  for (const char* key : {"reasoning_content", "thinking", "reasoning"}) answer[key] = kThought;
+  for (const char* key : kReasoningKeys) answer[key] = kThought;
   return answer;
 }
 
@@ -147,12 +150,27 @@ std::optional<ReasoningSyntax> read_off_reasoning(std::string_view render) {
   return syntax;
 }
 
+// An answer that is a call, beside its reasoning: some templates show that of calls alone.
+Json calling(Json answer) {
+  answer["tool_calls"] = Json::array({probe_call(probe::kTool, probe::kId, false)});
+  return answer;
+}
+
+std::string find_reasoning_key(const TemplateProbe& probe) {
+  for (const char* key : kReasoningKeys) {
+    Json answer = answer_with(kReply), call = calling(answer_with(""));
+    answer[key] = call[key] = kThought;
+    for (const Json& message : {answer, call}) {
+      if (probe.render(message, true).find(kThought) != std::string::npos) return key;
+    }
+  }
+  return kReasoningKeys[0];
+}
+
 std::optional<ReasoningSyntax> find_reasoning(const TemplateProbe& probe) {
-  Json calling = thinking_answer("");
-  calling["tool_calls"] = Json::array({probe_call(probe::kTool, probe::kId, false)});
   for (const bool on : {false, true}) {
     const Json values = on ? Json{{"enable_thinking", true}, {"thinking", true}} : Json::object();
-    for (const Json& answer : {thinking_answer(kReply), calling}) {
+    for (const Json& answer : {thinking_answer(kReply), calling(thinking_answer(""))}) {
       std::optional<ReasoningSyntax> found = read_off_reasoning(probe.render(answer, !on, values));
       // The header of the message would stand there if thoughts had no markers.
       const std::string plain = probe.render(answer_with(kReply), !on, values);
@@ -232,6 +250,7 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
 ReplyFormat find_reply_format(const ChatTemplate& chat_template) {
   const TemplateProbe probe(chat_template);
   ReplyFormat format;
+  format.reasoning_key = find_reasoning_key(probe);
   if (const auto channels = known_channels(probe.render(answer_with(kReply), true))) {
     format.channels = channels;
     format.calls = calls_in_channels(*channels);

@@ -99,8 +99,10 @@ struct ReplyFormat {
   std::optional<ChannelSyntax> channels = {};    // then the others say what they say about bodies of channels
   // Words around the content, which are no part of it ("<response>"). Empty: there are none.
   std::string content_begin = {}, content_end = {};
-  // How the template wants the arguments of tool_calls: as a JSON object, or as the text of one.
+  // What the template wants of messages: the arguments of tool_calls as a JSON object, or as the text of one; and the
+  // key by which it reads the reasoning of an answer.
   bool arguments_as_text = false;
+  std::string reasoning_key = "reasoning_content";
   // Where it comes from, for people: "read off the template", or the name of a known shape.
   std::string origin = {};
   bool operator==(const ReplyFormat&) const = default;

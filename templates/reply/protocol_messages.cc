@@ -1,0 +1,132 @@
+#include "templates/reply/protocol_messages.h"
+
+#include <string>
+#include <utility>
+
+#include "base/json_limits.h"
+#include "templates/chat_template.h"
+#include "templates/message.h"
+
+namespace ibid {
+namespace {
+
+constexpr const char* kProtocolReasoning = "reasoning_content";
+
+// The part of a call that has name and arguments.
+Json* function_of(Json& call) {
+  if (!call.is_object()) return nullptr;
+  const auto function = call.find("function");
+  return function != call.end() && function->is_object() ? &*function : &call;
+}
+
+Json* calls_of(Json& message) {
+  if (!message.is_object()) return nullptr;
+  const auto calls = message.find("tool_calls");
+  return calls != message.end() && calls->is_array() ? &*calls : nullptr;
+}
+
+// Some clients send "" for a call without arguments.
+void fill_empty_arguments(Json& calls) {
+  for (Json& call : calls) {
+    Json* function = function_of(call);
+    if (function == nullptr || !function->contains("name")) continue;
+    const auto arguments = function->find("arguments");
+    if (arguments == function->end() || arguments->is_null() || *arguments == Json("")) {
+      (*function)["arguments"] = Json::object();
+    }
+  }
+}
+
+void write_arguments_as_text(Json& calls) {
+  for (Json& call : calls) {
+    Json* function = function_of(call);
+    if (function == nullptr) continue;
+    const auto arguments = function->find("arguments");
+    if (arguments != function->end() && arguments->is_object()) *arguments = json_to_string(*arguments);
+  }
+}
+
+// A template with channels shows either what was said beside a call or what was thought.
+void choose_between_content_and_reasoning(Json& message, const ReplyFormat& format) {
+  const std::string* content = content_of(message);
+  const std::string* reasoning = text_member(message, format.reasoning_key);
+  const bool both = content != nullptr && !content->empty() && reasoning != nullptr && !reasoning->empty();
+  if (format.channels && both) set_content(message, "");
+}
+
+}  // namespace
+
+Json message_for_template(Json message, const ReplyFormat& format) {
+  if (!is_from(message, Role::kAssistant)) return message;
+  if (format.reasoning_key != kProtocolReasoning) {
+    const std::string* reasoning = text_member(message, kProtocolReasoning);
+    if (reasoning != nullptr && !message.contains(format.reasoning_key)) {
+      message[format.reasoning_key] = std::string(*reasoning);
+      message.erase(kProtocolReasoning);
+    }
+  }
+  if (calls_of(message) == nullptr) return message;
+  if (const Json* content = content_value(message); content == nullptr || content->is_null()) set_content(message, "");
+  fill_empty_arguments(*calls_of(message));
+  if (format.arguments_as_text) {
+    write_arguments_as_text(*calls_of(message));
+  } else {
+    message = with_parsed_tool_arguments(std::move(message));
+  }
+  choose_between_content_and_reasoning(message, format);
+  return message;
+}
+
+Json messages_for_template(Json messages, const ReplyFormat& format) {
+  if (!messages.is_array()) return messages;
+  const Json* calls = nullptr;  // of the last message that has some
+  for (Json& message : messages) {
+    message = message_for_template(std::move(message), format);
+    if (const Json* here = calls_of(message)) calls = here;
+    const std::string* id = text_member(message, "tool_call_id");
+    if (!is_from(message, Role::kTool) || id == nullptr || calls == nullptr || message.contains("name")) continue;
+    for (const Json& call : *calls) {
+      const std::string* name = call.contains("function") ? text_member(call["function"], "name") : nullptr;
+      if (name == nullptr || text_member(call, "id") == nullptr || *text_member(call, "id") != *id) continue;
+      message["name"] = *name;
+      break;
+    }
+  }
+  return messages;
+}
+
+Json protocol_message(const ParsedReply& reply) {
+  Json message = make_message(Role::kAssistant, reply.content);
+  if (!reply.reasoning.empty()) message[kProtocolReasoning] = reply.reasoning;
+  if (reply.calls.empty()) return message;
+  if (reply.content.empty()) message["content"] = nullptr;
+  Json calls = Json::array();
+  for (const ParsedCall& call : reply.calls) {
+    Json one = Json::object();
+    one["id"] = call.id;
+    one["type"] = "function";
+    one["function"]["name"] = call.name;
+    one["function"]["arguments"] = call.arguments;
+    calls.push_back(std::move(one));
+  }
+  message["tool_calls"] = std::move(calls);
+  return message;
+}
+
+void give_call_ids(ParsedReply& reply, uint64_t seed) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  constexpr size_t kIdBytes = 9;
+  for (size_t i = 0; i < reply.calls.size(); ++i) {
+    // SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+    uint64_t bits = seed + (i + 1) * 0x9E3779B97F4A7C15u;
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
+    bits ^= bits >> 31;
+    if (!reply.calls[i].id.empty()) continue;
+    for (size_t n = 0; n < kIdBytes; ++n, bits /= kLetters.size()) {
+      reply.calls[i].id += kLetters[bits % kLetters.size()];
+    }
+  }
+}
+
+}  // namespace ibid
