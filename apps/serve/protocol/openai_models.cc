@@ -10,6 +10,10 @@ Json openai_model_json(const ModelCard& card) {
   json["object"] = "model";
   json["created"] = card.created_s;
   json["owned_by"] = "ibid";
+  // Anthropic's clients ask at the same path.
+  json["type"] = "model";
+  json["display_name"] = card.name;
+  json["created_at"] = iso_time(card.created_s * 1'000'000'000);
   if (card.is_loaded) {
     Json meta = Json::object();
     meta["n_ctx"] = card.max_seq_len;
@@ -25,6 +29,9 @@ void get_models(const Site& site, const http::ExchangePtr& exchange) {
   for (const ModelCard& card : site.backend->models()) list.push_back(openai_model_json(card));
   Json json = Json::object();
   json["object"] = "list";
+  json["first_id"] = list.empty() ? Json() : list.front()["id"];
+  json["last_id"] = list.empty() ? Json() : list.back()["id"];
+  json["has_more"] = false;
   json["data"] = std::move(list);
   respond_json(*exchange, json);
 }

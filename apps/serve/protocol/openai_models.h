@@ -1,4 +1,4 @@
-// GET /v1/models and GET /v1/models/{id} (OpenAI).
+// GET /v1/models and GET /v1/models/{id}: one answer in the words of OpenAI and of Anthropic.
 #pragma once
 
 #include <string>

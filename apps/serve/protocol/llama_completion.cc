@@ -1,0 +1,135 @@
+// POST /completion (llama.cpp).
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "apps/logprobs_json.h"
+#include "apps/serve/protocol/answer_fields.h"
+#include "apps/serve/protocol/answer_json.h"
+#include "apps/serve/protocol/llama_server.h"
+#include "apps/serve/protocol/openai_chat_stream.h"
+#include "apps/serve/protocol/prompt_fields.h"
+#include "apps/serve/protocol/reply.h"
+
+namespace ibid::serve {
+
+namespace {
+
+// Below 0 is "without end", which is what the context has room for.
+MaybeFault read_n_predict(const Json& value, LlamaCall& call) {
+  const int64_t n = integer_of(value);
+  call.request.options.max_tokens = n < 0 ? 0 : static_cast<size_t>(n);
+  return {};
+}
+
+constexpr Field<LlamaCall> kLlamaFields[] = {
+    model_field<LlamaCall>(),
+    {{"prompt", Shape::kAny, "what the model goes on with: a text, or its token ids", 0, 0, Standing::kRead,
+      kPromptSchema, true},
+     [](const Json& value, LlamaCall& call) { return read_prompt(value, call.request); }},
+    {{"n_predict", Shape::kInteger, "the most tokens of the answer; below 0: what the context has room for", -2,
+      kMostMaxTokens},
+     read_n_predict},
+    {{"max_tokens", Shape::kInteger, "the same as n_predict", 1, kMostMaxTokens}, read_n_predict},
+    {{"stream", Shape::kBoolean, "the answer comes in parts, as events"},
+     [](const Json& value, LlamaCall& call) { return call.stream = value.get<bool>(), MaybeFault(); }},
+    {{"n_probs", Shape::kInteger, "the likeliest tokens in each place", 0, 20},
+     [](const Json& value, LlamaCall& call) {
+       const auto n = static_cast<size_t>(integer_of(value));
+       if (n > 0) call.request.options.n_logprobs = n;
+       return MaybeFault();
+     }},
+    ignored_field<LlamaCall>("id_slot", "there are no slots"),
+    ignored_field<LlamaCall>("n_keep", "see truncate"),
+    refused_field<LlamaCall>("lora", "there are no adapters"),
+};
+
+const char* stop_type(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop: return "eos";
+    case FinishReason::kStopString: return "word";
+    default: return "limit";
+  }
+}
+
+Json llama_part(const std::string& text, bool stop) {
+  Json json = Json::object();
+  json["index"] = 0;
+  json["content"] = text;
+  json["tokens"] = Json::array();
+  json["stop"] = stop;
+  json["id_slot"] = -1;
+  return json;
+}
+
+Json llama_end(const Site& site, const Heard& heard, const std::string& text) {
+  const Answer& answer = heard.answers.front();
+  const Turn& turn = answer.turn;
+  Json json = llama_part(text, true);
+  json["model"] = heard.model;
+  json["tokens_predicted"] = turn.usage.n_decoded;
+  json["tokens_evaluated"] = turn.usage.n_prompt;
+  json["tokens_cached"] = turn.usage.n_cached;
+  json["truncated"] = turn.left_out.any();
+  json["stop_type"] = stop_type(turn.finish_reason);
+  json["stopping_word"] = turn.stop_string;
+  if (!turn.logprobs.empty()) {
+    if (const auto tokenizer = tokenizer_of(site, heard.model)) {
+      json["completion_probabilities"] = logprobs_json(turn.logprobs, *tokenizer)["content"];
+    }
+  }
+  json["timings"] = llama_timings(turn);
+  json["ibid"] = ibid_details(turn);
+  return json;
+}
+
+class LlamaStream final : public StreamReply {
+ public:
+  LlamaStream(http::ExchangePtr exchange, Site site)
+      : StreamReply(std::move(exchange), 1, ErrorStyle::kOpenAi, StreamForm::kEvents), site_(std::move(site)) {}
+
+ protected:
+  void opened() override {}
+  void said(size_t, std::string_view text) override { send(llama_part(std::string(text), false)); }
+  void thought(size_t i, std::string_view text) override { said(i, text); }
+  void called(size_t, size_t, std::string_view, std::string_view) override {}
+  void call_part(size_t, size_t, std::string_view) override {}
+  void answered(size_t, const Answer&) override {}
+  void finished() override { send(llama_end(site_, heard(), "")); }
+  void failed(const Fault& fault) override { send(fault_json(fault, ErrorStyle::kOpenAi)); }
+
+ private:
+  Site site_;
+};
+
+MaybeFault read_llama(const Site& site, const http::Request& source, LlamaCall& call) {
+  Json body;
+  if (MaybeFault fault = begin_request(site, source, body, call.request)) return fault;
+  if (MaybeFault fault = read_fields(body, llama_fields(), call)) return fault;
+  if (MaybeFault fault = read_answer_fields(body, call.request, false)) return fault;
+  if (call.request.n != 1) return Fault{.message = "must be 1", .param = "n"};
+  return {};
+}
+
+}  // namespace
+
+std::span<const Field<LlamaCall>> llama_fields() { return kLlamaFields; }
+
+void post_llama_completion(const Site& site, const http::ExchangePtr& exchange) {
+  LlamaCall call;
+  if (MaybeFault fault = read_llama(site, exchange->request(), call)) {
+    return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
+  }
+  std::shared_ptr<AnswerListener> listener;
+  if (call.stream) {
+    listener = std::make_shared<LlamaStream>(exchange, site);
+  } else {
+    listener = std::make_shared<WholeReply>(exchange, 1, ErrorStyle::kOpenAi, [site](const Heard& heard) {
+      const Answer& answer = heard.answers.front();
+      return llama_end(site, heard, answer.reasoning + answer.content);
+    });
+  }
+  site.backend->start(std::move(call.request), std::move(listener), exchange->gone());
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,124 @@
+// /tokenize, /detokenize, /apply-template and /props (llama.cpp).
+#include <string>
+#include <utility>
+
+#include "apps/serve/protocol/llama_server.h"
+#include "apps/serve/protocol/openai_chat.h"
+#include "apps/serve/protocol/prompt_fields.h"
+#include "base/utf8.h"
+
+namespace ibid::serve {
+
+namespace {
+
+constexpr Field<TokenCall> kModelOfTokens = {
+    model_field<TokenCall>().rule,
+    [](const Json& value, TokenCall& call) { return call.model = value.get<std::string>(), MaybeFault(); }};
+
+constexpr Field<TokenCall> kTokenizeFields[] = {
+    kModelOfTokens,
+    {{"content", Shape::kText, "the text", 0, 1 << 30, Standing::kRead, "", true},
+     [](const Json& value, TokenCall& call) { return call.content = value.get<std::string>(), MaybeFault(); }},
+    {{"add_special", Shape::kBoolean, "with what the model's texts begin and end with (BOS)"},
+     [](const Json& value, TokenCall& call) { return call.add_special = value.get<bool>(), MaybeFault(); }},
+    {{"parse_special", Shape::kBoolean, "special tokens in the text are meant; true where it is absent"},
+     [](const Json& value, TokenCall& call) { return call.parse_special = value.get<bool>(), MaybeFault(); }},
+    {{"with_pieces", Shape::kBoolean, "each token with its text, or its bytes where they are none"},
+     [](const Json& value, TokenCall& call) { return call.with_pieces = value.get<bool>(), MaybeFault(); }},
+};
+
+constexpr Field<TokenCall> kDetokenizeFields[] = {
+    kModelOfTokens,
+    {{"tokens", Shape::kList, "token ids", 0, static_cast<double>(kMaxPromptIds), Standing::kRead,
+      R"({"type":"array","items":{"type":"integer","minimum":0,"maximum":2147483647}})", true},
+     [](const Json& value, TokenCall& call) { return read_token_ids(value, call.tokens); }},
+};
+
+MaybeFault read_tokens_call(const http::Request& source, std::span<const Field<TokenCall>> fields, TokenCall& call) {
+  Json body;
+  if (MaybeFault fault = parse_body(source.body, body)) return fault;
+  return read_fields(body, fields, call);
+}
+
+Json piece_json(TokenId id, const Tokenizer& tokenizer) {
+  const std::string bytes(tokenizer.token_bytes(id));
+  Json json = Json::object();
+  json["id"] = id;
+  if (utf8_is_valid(bytes)) {
+    json["piece"] = bytes;
+  } else {
+    json["piece"] = Json::array();
+    for (const char c : bytes) json["piece"].push_back(static_cast<unsigned char>(c));
+  }
+  return json;
+}
+
+}  // namespace
+
+std::span<const Field<TokenCall>> tokenize_fields() { return kTokenizeFields; }
+std::span<const Field<TokenCall>> detokenize_fields() { return kDetokenizeFields; }
+
+void post_tokenize(const Site& site, const http::ExchangePtr& exchange) {
+  TokenCall call;
+  if (MaybeFault fault = read_tokens_call(exchange->request(), tokenize_fields(), call)) {
+    return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
+  }
+  const auto tokenizer = site.backend->tokenizer(call.model);
+  if (!tokenizer.ok()) return respond_fault(*exchange, fault_of(tokenizer.status()), ErrorStyle::kOpenAi);
+  const TextOrigin origin = call.parse_special ? TextOrigin::kTemplate : TextOrigin::kInput;
+  Json tokens = Json::array();
+  for (const TokenId id : (*tokenizer)->encode(call.content, origin, call.add_special)) {
+    tokens.push_back(call.with_pieces ? piece_json(id, **tokenizer) : Json(id));
+  }
+  Json json = Json::object();
+  json["tokens"] = std::move(tokens);
+  respond_json(*exchange, json);
+}
+
+void post_detokenize(const Site& site, const http::ExchangePtr& exchange) {
+  TokenCall call;
+  MaybeFault fault = read_tokens_call(exchange->request(), detokenize_fields(), call);
+  if (fault) return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
+  const auto tokenizer = site.backend->tokenizer(call.model);
+  if (!tokenizer.ok()) return respond_fault(*exchange, fault_of(tokenizer.status()), ErrorStyle::kOpenAi);
+  for (size_t i = 0; i < call.tokens.size(); ++i) {
+    if (static_cast<size_t>(call.tokens[i]) < (*tokenizer)->vocab_size()) continue;
+    return respond_fault(*exchange, {.message = "is beyond the model's vocabulary",
+                                     .param = "tokens[" + std::to_string(i) + "]"}, ErrorStyle::kOpenAi);
+  }
+  Json json = Json::object();
+  json["content"] = (*tokenizer)->decode(call.tokens);
+  respond_json(*exchange, json);
+}
+
+void post_apply_template(const Site& site, const http::ExchangePtr& exchange) {
+  ChatCall call;
+  if (MaybeFault fault = read_chat(site, exchange->request(), call)) {
+    return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
+  }
+  const Result<std::string> prompt = site.backend->render_prompt(call.request);
+  if (!prompt.ok()) return respond_fault(*exchange, fault_of(prompt.status()), ErrorStyle::kOpenAi);
+  Json json = Json::object();
+  json["prompt"] = *prompt;
+  respond_json(*exchange, json);
+}
+
+void get_props(const Site& site, const http::ExchangePtr& exchange) {
+  const std::vector<ModelCard> cards = site.backend->models();
+  const ModelCard card = cards.empty() ? ModelCard() : cards.front();
+  Json settings = Json::object();
+  settings["n_ctx"] = card.max_seq_len;
+  Json modalities = Json::object();
+  modalities["vision"] = false;
+  modalities["audio"] = false;
+  Json json = Json::object();
+  json["default_generation_settings"] = std::move(settings);
+  json["total_slots"] = 1;
+  json["model_alias"] = card.name;
+  json["chat_template"] = card.chat_template;
+  json["modalities"] = std::move(modalities);
+  json["build_info"] = "ibid " + site.version;
+  respond_json(*exchange, json);
+}
+
+}  // namespace ibid::serve

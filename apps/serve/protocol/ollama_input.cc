@@ -1,0 +1,190 @@
+#include "apps/serve/protocol/ollama_input.h"
+
+#include <utility>
+
+#include "apps/serve/protocol/answer_fields.h"
+#include "apps/serve/protocol/chat_messages.h"
+#include "apps/serve/protocol/sampler_fields.h"
+#include "templates/message.h"
+
+namespace ibid::serve {
+
+namespace {
+
+// Messages of Ollama are those of chat completions, but for thinking, images and the tool's name.
+MaybeFault read_ollama_messages(const Json& value, OllamaCall& call) {
+  Json list = value;
+  for (size_t i = 0; i < list.size(); ++i) {
+    Json& message = list[i];
+    if (!message.is_object()) continue;
+    const Json* images = member(message, "images");
+    if (images != nullptr && !(images->is_array() && images->empty())) {
+      return Fault{.message = "the model reads text alone", .param = "[" + std::to_string(i) + "].images",
+                   .code = "unsupported_content"};
+    }
+    if (const Json* thinking = member(message, "thinking")) message["reasoning_content"] = *thinking;
+    // A tool's answer has no id here; templates that show the name have it.
+    if (const Json* name = member(message, "tool_name")) message["name"] = *name;
+    if (member(message, "content") == nullptr) message["content"] = "";
+  }
+  return read_chat_messages(list, call.request.messages);
+}
+
+MaybeFault read_format(const Json& value, OllamaCall& call) {
+  if (value.is_string()) {
+    const std::string& word = value.get_ref<const std::string&>();
+    if (word.empty()) return {};
+    if (word == "json") return set_form(call.request, AnswerForm::Kind::kJsonObject, Json());
+    return Fault{.message = "must be \"json\" or a JSON schema"};
+  }
+  return set_form(call.request, AnswerForm::Kind::kJsonSchema, value);
+}
+
+MaybeFault read_think(const Json& value, OllamaCall& call) {
+  if (value.is_boolean()) {
+    set_thinking(call.request, value.get<bool>());
+    return {};
+  }
+  if (value.is_string()) return read_effort(value, call.request);
+  return Fault{.message = "must be true, false, \"low\", \"medium\" or \"high\"", .code = "invalid_type"};
+}
+
+// A number of seconds or a duration ("5m"): how long models stay is the server's to say, but 0 is "unload now".
+MaybeFault read_keep_alive(const Json& value, OllamaCall& call) {
+  if (!value.is_number() && !value.is_string()) {
+    return Fault{.message = "must be a number of seconds or a duration", .code = "invalid_type"};
+  }
+  const bool is_zero = value.is_number() ? value.get<double>() == 0
+                                         : value.get_ref<const std::string&>() == "0" ||
+                                               value.get_ref<const std::string&>() == "0s";
+  call.keeps_model = !is_zero;
+  return {};
+}
+
+MaybeFault read_options(const Json& value, OllamaCall& call) {
+  if (MaybeFault fault = read_fields(value, sampler_fields(), call.request, ".")) return fault;
+  return read_fields(value, ollama_option_fields(), call.request, ".");
+}
+
+// Below 0 is "without end", which is what the context has room for.
+MaybeFault read_num_predict(const Json& value, AnswerRequest& request) {
+  const int64_t n = integer_of(value);
+  request.options.max_tokens = n < 0 ? 0 : static_cast<size_t>(n);
+  return {};
+}
+
+MaybeFault read_images(const Json& value, OllamaCall&) {
+  if (value.is_array() && value.empty()) return {};
+  return Fault{.message = "the model reads text alone", .code = "unsupported_content"};
+}
+
+constexpr Field<AnswerRequest> kOptionFields[] = {
+    {{"num_predict", Shape::kInteger, "the most tokens of the answer; below 0: what the context has room for", -2,
+      kMostMaxTokens},
+     read_num_predict},
+    ignored_field<AnswerRequest>("num_ctx", "the context is the server's to choose"),
+    ignored_field<AnswerRequest>("num_keep", "see truncate"),
+    ignored_field<AnswerRequest>("num_batch", ""),
+    ignored_field<AnswerRequest>("num_gpu", ""),
+    ignored_field<AnswerRequest>("num_thread", ""),
+    ignored_field<AnswerRequest>("main_gpu", ""),
+    ignored_field<AnswerRequest>("use_mmap", ""),
+    ignored_field<AnswerRequest>("penalize_newline", ""),
+    refused_field<AnswerRequest>("tfs_z", "another sampler"),
+};
+
+constexpr Field<OllamaCall> kOllamaFields[] = {
+    model_field<OllamaCall>(),
+    {{"stream", Shape::kBoolean, "the answer comes in parts, a line each; true where it is absent"},
+     [](const Json& value, OllamaCall& call) { return call.stream = value.get<bool>(), MaybeFault(); }},
+    {{"format", Shape::kAny, "what the text must be: json, or a JSON schema", 0, 0, Standing::kRead,
+      R"({"oneOf":[{"enum":["json",""]},{"type":"object"}]})"},
+     read_format},
+    {{"options", Shape::kObject, "samplers, num_predict, stop"}, read_options},
+    {{"think", Shape::kAny, "whether the model thinks first, or how much: for the template", 0, 0, Standing::kRead,
+      R"({"enum":[true,false,"low","medium","high"]})"},
+     read_think},
+    {{"keep_alive", Shape::kAny, "0: the model is unloaded behind the answer", 0, 0, Standing::kRead,
+      R"({"type":["number","string"]})"},
+     read_keep_alive},
+    {{"logprobs", Shape::kBoolean, "how likely each token of the answer was"},
+     [](const Json& value, OllamaCall& call) {
+       if (value.get<bool>()) call.request.options.n_logprobs = 0;
+       return MaybeFault();
+     }},
+    {{"top_logprobs", Shape::kInteger, "and so many in its place; with logprobs", 0, 20},
+     [](const Json& value, OllamaCall& call) {
+       call.top_logprobs = static_cast<size_t>(integer_of(value));
+       return MaybeFault();
+     }},
+    ignored_field<OllamaCall>("shift", "see truncate"),
+};
+
+constexpr Field<OllamaCall> kOllamaChatFields[] = {
+    {{"messages", Shape::kList, "the conversation, the whole of it each time; empty: the model is loaded", 0,
+      kMaxMessages, Standing::kRead,
+      R"({"type":"array","items":{"type":"object","required":["role","content"],"properties":{"role":)"
+      R"({"enum":["system","user","assistant","tool"]},"content":{"type":"string"},"thinking":{"type":"string"}}}})"},
+     [](const Json& value, OllamaCall& call) {
+       return value.empty() ? MaybeFault() : read_ollama_messages(value, call);
+     }},
+};
+
+constexpr Field<OllamaCall> kOllamaGenerateFields[] = {
+    {{"prompt", Shape::kText, "the user's message; empty: the model is loaded", 0, 1 << 30},
+     [](const Json& value, OllamaCall& call) { return call.prompt = value.get<std::string>(), MaybeFault(); }},
+    {{"system", Shape::kText, "the system message", 0, 1 << 30},
+     [](const Json& value, OllamaCall& call) { return call.system = value.get<std::string>(), MaybeFault(); }},
+    {{"raw", Shape::kBoolean, "the prompt is the model's whole text: no template"},
+     [](const Json& value, OllamaCall& call) { return call.raw = value.get<bool>(), MaybeFault(); }},
+    {{"images", Shape::kAny, "the model reads text alone", 0, 0, Standing::kRefused}, read_images},
+    refused_field<OllamaCall>("template", "the template is the model's"),
+    refused_field<OllamaCall>("suffix", "a text behind the answer"),
+    refused_field<OllamaCall>("context", "see /api/chat: messages"),
+};
+
+MaybeFault read_ollama(const Site& site, const http::Request& source, std::span<const Field<OllamaCall>> own,
+                       OllamaCall& call) {
+  Json body;
+  if (MaybeFault fault = begin_request(site, source, body, call.request)) return fault;
+  call.request.model = ollama_model_name(call.request.model);
+  call.request.options = site.backend->default_options(call.request.model);
+  if (MaybeFault fault = read_fields(body, ollama_fields(), call)) return fault;
+  if (MaybeFault fault = read_fields(body, own, call)) return fault;
+  body.erase("logprobs");
+  if (MaybeFault fault = read_answer_fields(body, call.request, true)) return fault;
+  if (call.request.n != 1) return Fault{.message = "must be 1", .param = "n"};
+  if (call.top_logprobs && call.request.options.n_logprobs) call.request.options.n_logprobs = call.top_logprobs;
+  return {};
+}
+
+}  // namespace
+
+std::span<const Field<OllamaCall>> ollama_fields() { return kOllamaFields; }
+std::span<const Field<OllamaCall>> ollama_chat_fields() { return kOllamaChatFields; }
+std::span<const Field<OllamaCall>> ollama_generate_fields() { return kOllamaGenerateFields; }
+std::span<const Field<AnswerRequest>> ollama_option_fields() { return kOptionFields; }
+
+MaybeFault read_ollama_chat(const Site& site, const http::Request& source, OllamaCall& call) {
+  if (MaybeFault fault = read_ollama(site, source, ollama_chat_fields(), call)) return fault;
+  return call.request.messages.empty() ? MaybeFault() : check_awaits_answer(call.request.messages);
+}
+
+MaybeFault read_ollama_generate(const Site& site, const http::Request& source, OllamaCall& call) {
+  if (MaybeFault fault = read_ollama(site, source, ollama_generate_fields(), call)) return fault;
+  if (call.prompt.empty()) return {};
+  if (call.raw) {
+    call.request.prompt = call.prompt;
+    return {};
+  }
+  if (!call.system.empty()) call.request.messages.push_back(make_message(Role::kSystem, call.system));
+  call.request.messages.push_back(make_message(Role::kUser, call.prompt));
+  return {};
+}
+
+std::string ollama_model_name(const std::string& name) {
+  constexpr std::string_view kLatest = ":latest";
+  return name.ends_with(kLatest) ? name.substr(0, name.size() - kLatest.size()) : name;
+}
+
+}  // namespace ibid::serve
