@@ -69,6 +69,14 @@ void Connection::end() {
   transport_->post([self = shared_from_this()] { self->in_turn([&] { self->close(); }); });
 }
 
+void Connection::cancel_exchange() {
+  transport_->post([self = shared_from_this()] {
+    self->in_turn([&] {
+      if (self->reply_ != nullptr) self->reply_->cancel();
+    });
+  });
+}
+
 void Connection::close_when_idle() {
   transport_->post([self = shared_from_this()] {
     self->in_turn([&] {
@@ -205,6 +213,8 @@ void Connection::refuse(const Refusal& refusal, Headers headers) {
   // What was not read of a body would be taken for the next request.
   const RequestHead& head = reader_->head();
   close_after_ = close_after_ || reader_->refusal() || head.has_body || head.method.empty();
+  reader_->take_body();
+  allowance_ = BodyAllowance();
   await_reply();
   reply.respond({.status = refusal.status,
                  .body = room_->error_body(refusal.status, refusal.message, head.target.path),

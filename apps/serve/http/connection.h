@@ -38,6 +38,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void give_way();
   // Closes, whatever is under way.
   void end();
+  // The handler of the exchange that is under way is told to end it.
+  void cancel_exchange();
   // Closes as soon as no request is under way, read or answered.
   void close_when_idle();
 

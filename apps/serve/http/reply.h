@@ -77,6 +77,8 @@ class Reply {
   void sent(size_t n_bytes);
   // Nothing more can be sent. Streams are over for the handler; a whole response is still taken.
   void lose_client(bool slow = false);
+  // The handler is told to end, while the client still hears what it says.
+  void cancel() { gone_.request_stop(); }
   // The connection calls nothing any more, and is not woken.
   void forget_connection();
 

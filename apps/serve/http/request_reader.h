@@ -56,7 +56,7 @@ class RequestReader {
   const RequestHead& head() const { return head_; }
   const Refusal& refusal() const { return refusal_; }
   size_t n_body_bytes() const;
-  std::string take_body();  // REQUIRES: kWhole
+  std::string take_body();  // as much of it as was read
 
  private:
   struct Parser;

@@ -123,6 +123,10 @@ void Server::stop_listening() {
 
 bool Server::wait_until_quiet(std::chrono::milliseconds limit) { return parts_->room->exchanges.wait_for_none(limit); }
 
+void Server::cancel_exchanges() {
+  parts_->room->connections.for_each([](Connection& connection) { connection.cancel_exchange(); });
+}
+
 void Server::stop() {
   if (parts_->is_stopped) return;
   parts_->is_stopped = true;

@@ -43,7 +43,8 @@ struct ServerOptions {
   std::chrono::milliseconds write_timeout{10'000};  // for some bytes to be taken
   std::chrono::milliseconds idle_timeout{60'000};   // between two requests of a connection
   std::chrono::milliseconds total_timeout{0};       // of one exchange; 0: none
-  OnRecord on_record = {};                          // hears what became of each exchange, on any thread; must not throw
+  // Hears what became of each exchange, on the thread that lets go of it last, whatever locks that thread holds.
+  OnRecord on_record = {};
 };
 
 // What happened at the door; for /metrics.
@@ -73,6 +74,8 @@ class Server {
   void stop_listening();
   // Waits until no exchange is under way. False: some are, at the end of the time.
   bool wait_until_quiet(std::chrono::milliseconds limit);
+  // Tells every exchange that it is to end (gone()), while its client can still hear what it says to that.
+  void cancel_exchanges();
   // Ends everything now: gone() of every exchange, and the threads of the pool.
   void stop();
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "apps/serve/http/server.h"
@@ -75,8 +76,9 @@ class ServerFixture : public testing::Test {
     return held_.size() > n ? held_[n] : nullptr;
   }
   void let_go_of_all() {
+    std::vector<ExchangePtr> all;  // their records take the lock
     const std::lock_guard lock(mutex_);
-    held_.clear();
+    all.swap(held_);
   }
 
   // Waits for n records.
