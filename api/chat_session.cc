@@ -102,6 +102,13 @@ Status ChatSession::set_system(std::string_view text) { return parts_->session.s
 Status ChatSession::pin(size_t message) { return parts_->session.pin(message); }
 Status ChatSession::set_when_full(WhenFull policy) { return parts_->session.set_when_full(policy); }
 
+Status ChatSession::set_variables(const std::string& variables) try {
+  TRY_ASSIGN(Json json, variables_of(variables));
+  return parts_->session.set_variables(std::move(json));
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
 Status ChatSession::save(const std::string& path, const SaveOptions& options, SaveReport* report) const {
   return parts_->session.save(path, options, report);
 }

@@ -47,6 +47,7 @@ std::string_view error_code_name(ErrorCode code) {
     case ErrorCode::kCancelled: return "Cancelled";
     case ErrorCode::kBusy: return "Busy";
     case ErrorCode::kNotFound: return "NotFound";
+    case ErrorCode::kDeadline: return "Deadline";
   }
   return "Unknown";
 }

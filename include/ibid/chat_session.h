@@ -152,6 +152,9 @@ class IBID_EXPORT ChatSession {
   // Another policy for a full context, from the next turn on; it is saved with the session.
   // Errors: kBusy; kInvalidArgument for what is none.
   Status set_when_full(WhenFull policy);
+  // Other variables for the template (a JSON object, or nothing), from the next turn on. What it then writes as before
+  // is not read again. Errors: kBusy; kInvalidArgument.
+  Status set_variables(const std::string& variables);
 
   // As committed, in order. May throw std::bad_alloc, as copies of it may.
   std::vector<Message> messages() const;

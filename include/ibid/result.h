@@ -65,6 +65,7 @@ enum class ErrorCode {
   kCancelled,
   kBusy,                // a concurrent call on a session that serves one turn at a time
   kNotFound,
+  kDeadline,            // the time that somebody set for it is over
 };
 
 // The name of a code without its k: "BadMagic".

@@ -58,6 +58,9 @@ struct TurnOptions {
   Priority priority = Priority::kNormal;       // among the sessions of the engine
   std::stop_token stop = {};
   StopMode stop_mode = StopMode::kKeepPartial;
+  // An answer that has begun, and for whose next token there is no memory, ends there, as at max_tokens (kLength), and
+  // keeps its text. Otherwise the turn fails with kOutOfMemory, and leaves nothing behind.
+  bool keep_when_out_of_memory = false;
 };
 
 // What a full context took from the history. All 0: nothing.

@@ -232,7 +232,7 @@ size_t Answer::n_drafts_at_most() const {
 
 void Answer::pass_failed(Status status) {
   if (status.code() == ErrorCode::kCancelled) return end_cancelled();
-  if (draft_.empty()) return end(std::move(status));
+  if (draft_.empty()) return request_.keeps(status) ? end(FinishReason::kLength) : end(std::move(status));
   // A pass with a draft failed. The id without the draft may still be fed, so it is tried alone.
   draft_.clear();
   fed_.resize(1);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "base/types.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "ibid/turn.h"
@@ -47,6 +48,10 @@ struct GenerateRequest {
   size_t min_tokens = 0;              // stop ids are not chosen before so many others were
   const TokenConstraint* constraint = nullptr;  // what may be sampled at all; cloned, the prototype stays as it is
   bool stop_repetition = false;       // an answer that repeats itself ends
+  bool keep_when_out_of_memory = false;  // as in TurnOptions
+  bool keeps(const Status& status) const {  // what was said, when its next token fails so
+    return keep_when_out_of_memory && status.code() == ErrorCode::kOutOfMemory;
+  }
   std::optional<size_t> n_logprobs;   // log-probabilities of each id and the n likeliest, at most kMaxTopLogprobs
   Priority priority = Priority::kNormal;
   std::stop_token stop;

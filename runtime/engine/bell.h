@@ -9,6 +9,7 @@
 // thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -32,21 +33,31 @@ class Bell {
 
   // Waits until the bell has rung since the last wait() returned. A ring says only that there may be news, so look
   // for news before and after.
-  void wait() noexcept {
+  void wait() noexcept { wait_until(Time::max()); }
+  // The same, for at most so long.
+  void wait_for(std::chrono::milliseconds limit) noexcept { wait_until(std::chrono::steady_clock::now() + limit); }
+
+ private:
+  enum class State { kAwake, kResting, kAsleep };
+  using Time = std::chrono::steady_clock::time_point;
+
+  void wait_until(Time end) noexcept {
     std::unique_lock lock(mutex_);
     const auto has_rung = [this] { return n_rings_.load() != n_heard_; };
+    const auto has_rung_softly = [this] { return n_soft_rings_.load() != n_heard_softly_; };
     state_.store(State::kResting);
-    sleeper_.wait_until(lock, rested_, has_rung);
+    sleeper_.wait_until(lock, std::min(rested_, end), has_rung);
     state_.store(State::kAsleep);
-    sleeper_.wait(lock, [&] { return has_rung() || n_soft_rings_.load() != n_heard_softly_; });
+    if (end == Time::max()) {
+      sleeper_.wait(lock, [&] { return has_rung() || has_rung_softly(); });
+    } else {
+      sleeper_.wait_until(lock, end, [&] { return has_rung() || has_rung_softly(); });
+    }
     state_.store(State::kAwake);
     n_heard_ = n_rings_.load();
     n_heard_softly_ = n_soft_rings_.load();
     rested_ = std::chrono::steady_clock::now() + kRest;
   }
-
- private:
-  enum class State { kAwake, kResting, kAsleep };
 
   // Wakes who is in `wakes` or sleeps deeper. Sequentially consistent on both sides: either this sees the sleeper, or
   // the sleeper sees the ring.
@@ -66,7 +77,7 @@ class Bell {
   // The waiting thread's.
   uint32_t n_heard_ = 0;
   uint32_t n_heard_softly_ = 0;
-  std::chrono::steady_clock::time_point rested_{};
+  Time rested_{};
 };
 
 }  // namespace ibid

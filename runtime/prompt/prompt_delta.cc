@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/token_prefix.h"
 #include "base/utf8.h"
-#include "runtime/turn_meter.h"
 #include "tokenizer/stream_decoder.h"
 
 namespace ibid {
@@ -328,73 +327,29 @@ Tokens PromptIds::from(size_t begin) const {
   return out;
 }
 
-PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-                             TemplateVariables variables, Clock& clock)
-    : tokenizer_(&tokenizer),
-      clock_(&clock),
-      renderer_(chat_template, variables),
-      reply_space_(find_reply_space(tokenizer, chat_template, variables)) {}
-
-void PromptPlanner::append_reply(PromptDelta& delta, SampledReply reply, size_t message) const {
-  append_reply_space(reply_space_, *tokenizer_, reply, message, delta.patch, *delta.end);
-  ibid::append_reply(delta.patch, std::move(reply), message, *std::move(delta.end));
+PromptDelta plan_prompt(const Tokenizer& tokenizer, const Transcript& transcript, size_t begin, const MarkedText& text,
+                        size_t n_messages) {
+  return Planning(tokenizer, transcript, begin, text).plan(n_messages);
 }
 
-Result<PromptDelta> PromptPlanner::plan(const MessageList& messages, const Transcript& transcript) {
-  try {
-    return plan_or_throw(messages, transcript);
-  } catch (const std::bad_alloc&) {
-    forget();  // the renderer may be ahead of what is known here
-    throw;
-  }
-}
-
-Result<PromptDelta> PromptPlanner::plan_or_throw(const MessageList& messages, const Transcript& transcript) {
-  TurnMeter meter(*clock_);
-  size_t equal_bytes = 0;  // of the new prompt, known to be the transcript's
-  MarkedText text;         // what follows them
-  {
-    const Stopwatch watch = meter.time(&Timings::render_ms);
-    const size_t n_unchanged = n_common_messages(rendered_, messages.stamps());
-    TRY_ASSIGN(const ConversationRenderer::Delta rendered, renderer_.render(messages.json(), n_unchanged, true));
-    meter.work().messages_rendered += rendered.messages_rendered;
-    meter.work().bytes_rendered += rendered.bytes_rendered;
-    equal_bytes = std::min(rendered.keep_bytes, common_bytes_);
-    text.append(tail_, 0, rendered.keep_bytes - equal_bytes);
-    text.append(rendered.text);
-    rendered_.resize(n_unchanged);
-    rendered_.insert(rendered_.end(), messages.stamps().begin() + static_cast<std::ptrdiff_t>(n_unchanged),
-                     messages.stamps().end());
-  }
+PromptDelta plan_ids(const Tokenizer& tokenizer, const Transcript& transcript, Tokens ids) {
   PromptDelta delta;
-  {
-    const Stopwatch watch = meter.time(&Timings::tokenize_ms);
-    delta = Planning(*tokenizer_, transcript, equal_bytes, text).plan(messages.size());
-    // The transcript stays as it is until the plan is committed: a plan that is dropped leaves nothing to be said.
-    tail_ = delta.tail;
-    common_bytes_ = delta.tail_begin;
+  delta.n_prompt = ids.size();
+  delta.n_keep = common_prefix_length(transcript.ids(), ids);
+  delta.cost.work.tokens_compared = delta.n_keep + 1;
+  SampledReply given;
+  given.text_ends.reserve(ids.size());
+  for (const TokenId id : ids) {
+    given.text += tokenizer.token_bytes(id);
+    given.text_ends.push_back(given.text.size());
   }
-  delta.number = ++n_plans_;
-  delta.cost += meter.cost();
-  if (delta.n_prompt == 0) {
-    return {ErrorCode::kInvalidArgument, "the chat template made an empty prompt of " +
-                                             std::to_string(messages.size()) + " messages"};
-  }
+  delta.n_bytes = given.text.size();
+  const bool after_text = !ids.empty() && !tokenizer.is_special(ids.back());
+  delta.end = EncoderMark{IncrementalEncoder(tokenizer, {.at_start = ids.empty(), .after_text = after_text}),
+                          ids.size(), ids.size(), {}};
+  given.ids = std::move(ids);
+  append_reply(delta.patch, std::move(given), 0, fresh_mark(tokenizer, Transcript(), 0));
   return delta;
-}
-
-void PromptPlanner::commit(PromptDelta delta, Transcript& transcript) {
-  CHECK_EQ(delta.number, n_plans_) << "another plan was made since";
-  transcript.apply(std::move(delta.patch));
-  common_bytes_ = delta.n_bytes;
-  tail_.clear();
-}
-
-void PromptPlanner::forget() noexcept {
-  renderer_.forget();
-  common_bytes_ = 0;
-  tail_.clear();
-  rendered_.clear();
 }
 
 }  // namespace ibid

@@ -21,14 +21,10 @@
 #include <optional>
 #include <string>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "runtime/prompt/message_list.h"
-#include "runtime/prompt/reply_space.h"
+#include "base/marked_text.h"
+#include "base/types.h"
 #include "runtime/prompt/transcript.h"
 #include "runtime/turn_cost.h"
-#include "templates/chat_template.h"
-#include "templates/template_variables.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {
@@ -70,41 +66,11 @@ struct AheadPrompt {
   bool is_whole = false;    // the whole prompt: a question waits for its answer
 };
 
-// Renders and compares the prompts of one conversation. It holds the renderer, remembers which messages it rendered
-// last, and how that relates to the transcript. A value; not thread-safe.
-class PromptPlanner {
- public:
-  PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template, TemplateVariables variables,
-                Clock& clock);
-
-  // Plans the prompt of `messages` with the generation prompt. It may be asked about any messages at any time; those
-  // that it was not asked about before cost their rendering.
-  // Errors: those of ConversationRenderer::render(); kInvalidArgument when the prompt has no ids. After an error the
-  // planner is as before; after std::bad_alloc it knows of no last render.
-  Result<PromptDelta> plan(const MessageList& messages, const Transcript& transcript);
-
-  // Adds the reply to a plan: message number `message`, its text as the next render shows it.
-  // REQUIRES: delta.end is set; it is moved from.
-  void append_reply(PromptDelta& delta, SampledReply reply, size_t message) const;
-
-  // Applies the plan to the transcript that it was made for. After transcript.prepare(delta.patch) it does not throw.
-  // REQUIRES: it is the planner's last plan, and the transcript has not changed since.
-  void commit(PromptDelta delta, Transcript& transcript);
-
- private:
-  Result<PromptDelta> plan_or_throw(const MessageList& messages, const Transcript& transcript);
-  // Forgets the last render, so that the next one is made and compared as a whole.
-  void forget() noexcept;
-
-  const Tokenizer* tokenizer_;
-  Clock* clock_;
-  ConversationRenderer renderer_;
-  ReplySpace reply_space_;
-  // The last render is the transcript's first common_bytes_ bytes and then tail_. It was of the messages `rendered_`.
-  size_t common_bytes_ = 0;
-  MarkedText tail_;
-  MessageStamps rendered_;
-  uint64_t n_plans_ = 0;
-};
+// Plans the prompt `text`, of n_messages messages, whose first `begin` bytes are the transcript's. They are not part of
+// `text`. Sets everything but the number; the cost is that of comparing and encoding.
+PromptDelta plan_prompt(const Tokenizer& tokenizer, const Transcript& transcript, size_t begin, const MarkedText& text,
+                        size_t n_messages);
+// The same for a prompt of given ids, whose text is a reply of the transcript: nothing is encoded.
+PromptDelta plan_ids(const Tokenizer& tokenizer, const Transcript& transcript, Tokens ids);
 
 }  // namespace ibid

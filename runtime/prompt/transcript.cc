@@ -30,6 +30,15 @@ void EncoderMark::forget_from(size_t n_ids, const Tokens& ids, size_t ids_begin)
   n_stable = n_ids;
 }
 
+size_t Transcript::n_heap_bytes() const {
+  size_t n = bytes_.capacity() + ids_.capacity() * sizeof(TokenId) + spans_.capacity() * sizeof(TranscriptSpan);
+  for (const TranscriptSpan& span : spans_) {
+    n += span.token_ends.capacity() * sizeof(size_t);
+    if (span.mark) n += span.mark->tail.capacity() * sizeof(TokenId);
+  }
+  return n;
+}
+
 size_t Transcript::span_at(size_t byte) const {
   const auto it = std::upper_bound(spans_.begin(), spans_.end(), byte,
                                    [](size_t b, const TranscriptSpan& span) { return b < span.byte_end; });

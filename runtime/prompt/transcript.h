@@ -83,6 +83,8 @@ class Transcript {
   const Tokens& ids() const { return ids_; }
   const std::vector<TranscriptSpan>& spans() const { return spans_; }
   bool empty() const { return spans_.empty(); }
+  // What it takes of memory, about. O(spans).
+  size_t n_heap_bytes() const;
 
   // The first span that ends behind the byte: the one that holds it; spans().size() at the end. O(log spans).
   size_t span_at(size_t byte) const;

@@ -17,9 +17,9 @@
 namespace ibid {
 namespace {
 
-Status check_engine(const Engine& engine) {
+Status check_engine(const Engine& engine, bool plain = false) {
   TRY(engine.check_process());
-  if (engine.chat_template() != nullptr) return {};
+  if (plain || engine.chat_template() != nullptr) return {};
   return {ErrorCode::kUnsupported,
           engine.name() + " has no chat template, so it cannot hold a conversation; use an instruction-tuned "
                           "model, or put its chat_template.jinja beside the weights"};
@@ -29,7 +29,7 @@ Status check_engine(const Engine& engine) {
 
 Result<ChatSession> ChatSession::create(std::shared_ptr<Engine> engine, SessionOptions options) try {
   CHECK(engine != nullptr);
-  TRY(check_engine(*engine));
+  TRY(check_engine(*engine, options.plain));
   TRY(check_text("the system message", options.system));
   TRY(check_text("the template's clock", options.now));
   TRY(check_variables(options.variables));
@@ -145,6 +145,60 @@ Status ChatSession::set_history(Json history) try {
   return out_of_heap();
 }
 
+namespace {
+
+// What replaces the messages of a dialogue from a place on.
+Result<Proposal> replacement(const Dialogue& dialogue, size_t n_kept, Json added) {
+  if (!added.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
+  for (const Json& message : added) TRY(check_message(message));
+  const size_t n_messages = dialogue.messages().size();
+  if (n_kept > n_messages) {
+    return {ErrorCode::kInvalidArgument, "cannot keep " + std::to_string(n_kept) + " messages, there are " +
+                                             std::to_string(n_messages)};
+  }
+  Proposal proposal{.n_kept = n_kept, .goes_back = n_kept < n_messages};
+  if (n_kept == 0) proposal.system = leading_system_text(added);
+  auto& others = added.get_ref<Json::array_t&>();
+  proposal.added.assign(std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
+  return proposal;
+}
+
+}  // namespace
+
+Status ChatSession::replace_from(size_t n_kept, Json added) try {
+  const Turnstile turnstile(*state_);
+  TRY(turnstile.status());
+  TRY_ASSIGN(Proposal proposal, replacement(state_->branch.dialogue, n_kept, std::move(added)));
+  state_->change(std::move(proposal));
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<size_t> ChatSession::count_kept(size_t n_kept, Json added) try {
+  const Turnstile turnstile(*state_, IdleWork::kGoesOn);  // which reads ids of its own
+  TRY(turnstile.status());
+  Dialogue& dialogue = state_->branch.dialogue;
+  TRY_ASSIGN(Proposal proposal, replacement(dialogue, n_kept, std::move(added)));
+  const DialogueChange trial = dialogue.propose(std::move(proposal));
+  TRY_ASSIGN(const PromptDelta delta, dialogue.plan());
+  return delta.n_keep;
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status ChatSession::set_variables(Json variables) try {
+  const Turnstile turnstile(*state_, IdleWork::kGoesOn);  // as long as they are the same
+  TRY(turnstile.status());
+  if (is_same_json(variables, state_->options.variables)) return {};
+  TRY(check_variables(variables));
+  state_->stop_idle_work();
+  state_->set_variables(std::move(variables));
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
 Result<ChatSession> ChatSession::fork() const try {
   const Turnstile turnstile(*state_);
   TRY(turnstile.status());
@@ -200,6 +254,7 @@ Status ChatSession::set_when_full(WhenFull policy) try {
 // --- files
 
 Status ChatSession::save(const std::string& path, const SaveOptions& options, SaveReport* report) const try {
+  if (state_->options.plain) return {ErrorCode::kUnsupported, "a conversation without a template is not saved"};
   // save() reads nothing that idle work writes, and a program that saves after every turn wants that work to go on.
   const Turnstile turnstile(*state_, IdleWork::kGoesOn);
   TRY(turnstile.status());
@@ -252,6 +307,7 @@ const Tokens& ChatSession::ids() const { return state_->branch.dialogue.transcri
 const Transcript& ChatSession::transcript() const { return state_->branch.dialogue.transcript(); }
 WhenFull ChatSession::when_full() const { return state_->options.when_full; }
 const SessionLosses& ChatSession::losses() const { return state_->losses; }
+size_t ChatSession::n_bytes() const { return sizeof(State) + state_->branch.dialogue.n_bytes(); }
 const Usage& ChatSession::usage() const { return state_->branch.dialogue.usage(); }
 const Timings& ChatSession::timings() const { return state_->branch.dialogue.timings(); }
 const std::shared_ptr<Engine>& ChatSession::engine() const { return engine_; }

@@ -28,7 +28,7 @@ namespace ibid {
 
 class Transcript;
 
-// As api::SessionOptions.
+// As api::SessionOptions; and what only the tree itself uses.
 struct SessionOptions {
   std::string system = {};
   Json variables = Json::object();
@@ -36,6 +36,7 @@ struct SessionOptions {
   std::string cache_namespace = {};
   WhenFull when_full = WhenFull::kError;
   bool repair_when_idle = true;
+  bool plain = false;  // no template: a text that the model goes on with (runtime/prompt/plain_prompt.h)
 };
 
 class ChatSession {
@@ -65,6 +66,15 @@ class ChatSession {
   Status rewind_to(size_t n_messages);
   // `messages`: a JSON array of what append() takes.
   Status set_history(Json messages);
+  // Keeps the first n_kept messages and puts `added` behind them; set_history() for who knows what is the same. If
+  // messages go, the caller takes back what was said. Errors: as set_history(); kInvalidArgument: there are fewer.
+  Status replace_from(size_t n_kept, Json added);
+  // How many ids of the conversation would stay, were its messages the first n_kept and then `added`. Changes nothing.
+  // Errors: those of replace_from(); the template's.
+  Result<size_t> count_kept(size_t n_kept, Json added);
+  // The template's variables, from the next plan on: it compares what it renders, so whatever is written the same
+  // stays. The same variables cost nothing. Errors: kBusy; kInvalidArgument: no object, or not UTF-8.
+  Status set_variables(Json variables);
   Result<ChatSession> fork() const;
 
   Status save(const std::string& path, const SaveOptions& options, SaveReport* report = nullptr) const;
@@ -87,12 +97,15 @@ class ChatSession {
   KvCacheEntry kv() const;
   WhenFull when_full() const;
   const SessionLosses& losses() const;
+  // What its text, ids and messages take of memory, about; without keys and values. O(spans of the text).
+  size_t n_bytes() const;
   const Usage& usage() const;
   const Timings& timings() const;
   size_t count_tokens(std::string_view text) const;
   const std::shared_ptr<Engine>& engine() const;
 
  private:
+  friend class PrefillStream;
   friend class TurnCall;
   struct State;
   struct EndState {

@@ -56,6 +56,13 @@ size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::st
   return 0;
 }
 
+size_t Dialogue::n_bytes() const {
+  constexpr size_t kPerMessage = 256;  // objects, keys and stamps
+  constexpr size_t kPerId = 24 + sizeof(TokenId);  // SuffixIndex, and the ids at rest in the store
+  return 2 * transcript_.n_bytes() + messages_.size() * kPerMessage + transcript_.ids().size() * kPerId +
+         transcript_.n_heap_bytes();
+}
+
 // --- proposals
 
 DialogueChange Dialogue::propose(Proposal proposal) {

@@ -25,7 +25,7 @@
 #include "base/result.h"
 #include "ibid/turn.h"
 #include "runtime/prompt/message_list.h"
-#include "runtime/prompt/prompt_delta.h"
+#include "runtime/prompt/prompt_planner.h"
 #include "runtime/prompt/transcript.h"
 #include "runtime/session/context_policy.h"
 
@@ -69,11 +69,18 @@ class Dialogue {
   size_t n_opening_ids(const PromptDelta& delta) const {
     return delta.patch.keep_bytes == 0 ? n_opening_ids(delta.patch.spans, delta.patch.bytes) : n_opening_ids();
   }
+  // What its messages, text and ids take of memory, and what drafts look up for each id, about.
+  size_t n_bytes() const;
   const Usage& usage() const { return usage_; }
   const Timings& timings() const { return timings_; }
 
   // Makes the messages what is proposed. std::bad_alloc: nothing has changed. REQUIRES: n_kept <= messages().size().
   [[nodiscard]] DialogueChange propose(Proposal proposal);
+
+  // Other variables of the template, from the next plan on. std::bad_alloc: nothing has changed.
+  void set_variables(const ChatTemplate& chat_template, TemplateVariables variables) {
+    planner_.set_variables(chat_template, std::move(variables));
+  }
 
   // Plans the prompt of the messages. Errors: those of PromptPlanner::plan().
   Result<PromptDelta> plan() { return planner_.plan(messages_, transcript_); }

@@ -28,11 +28,12 @@ class ReadingAhead {
     Usage usage;
     Foreign foreign;     // where the rows live
   };
-  // leave(entry, rest) runs on the compute thread at the end, however the reading ended, and leaves the rows to the
-  // store.
+  // bell: rings at the end. leave(entry, rest) runs on the compute thread at the end, however the reading ended, and
+  // leaves the rows to the store.
   template <typename Leave>
-  ReadingAhead(Start start, Priority priority, std::stop_token stop, Leave leave)
-      : entry_(std::move(start.held)),
+  ReadingAhead(Start start, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell, Leave leave)
+      : bell_(std::move(bell)),
+        entry_(std::move(start.held)),
         prompt_(std::move(start.prompt)),
         usage_(start.usage),
         foreign_(std::move(start.foreign)),
@@ -52,6 +53,7 @@ class ReadingAhead {
     is_submitted_ = true;
     return {};
   }
+  bool is_over() const { return feeding_.is_over(); }
   void wait() const {
     while (!feeding_.is_over()) bell_->wait();
   }
@@ -67,7 +69,7 @@ class ReadingAhead {
   const Foreign& foreign() const { return foreign_; }
 
  private:
-  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  const std::shared_ptr<Bell> bell_;
   KvCacheEntry entry_;
   KvAtRest rows_;
   const AheadPrompt prompt_;

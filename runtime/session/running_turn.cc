@@ -134,6 +134,7 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells)
   request.min_tokens = options_.min_tokens;
   request.constraint = options_.constraint.get();
   request.stop_repetition = options_.stop_repetition;
+  request.keep_when_out_of_memory = options_.keep_when_out_of_memory;
   request.n_logprobs = options_.n_logprobs;
   request.priority = options_.priority;
   request.stop = options_.stop;
@@ -155,6 +156,14 @@ Answer::Listener RunningTurn::told_to(const TurnCallback& on_event) {
 
 bool RunningTurn::hear(const TurnCallback& on_event, bool even_stopped) {
   return on_event ? answer_->hear(told_to(on_event), even_stopped) : answer_->is_over();
+}
+
+std::string RunningTurn::prompt_end(size_t n) const {
+  const TranscriptPatch& patch = plan_->delta.patch;
+  std::string_view fresh = patch.bytes, kept = branch_.dialogue.transcript().bytes().substr(0, patch.keep_bytes);
+  fresh.remove_prefix(fresh.size() - std::min(n, fresh.size()));
+  kept.remove_prefix(kept.size() - std::min(n - fresh.size(), kept.size()));
+  return std::string(kept) + std::string(fresh);
 }
 
 // --- the end

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ibid/turn.h"
@@ -38,6 +39,10 @@ class RunningTurn {
   bool hear(const TurnCallback& on_event, bool even_stopped = false);
   // The same for a caller that reads text whenever it likes; a cancelled answer ends where it is.
   bool is_over() const { return answer_->is_over(); }
+  // What is known of the turn from its beginning on: usage.n_prompt, seed, left_out and lost_prefix.
+  const Turn& beginning() const { return turn_; }
+  // The last bytes of the prompt's text, n at most.
+  std::string prompt_end(size_t n) const;
   std::vector<AnswerEvent> take_events() { return answer_->take_events(); }
   void cancel() { answer_->cancel(); }
 

@@ -78,7 +78,8 @@ size_t SequenceCache::adopt(std::optional<KvCacheEntry> entry, TokenSpan ids) {
 // --- ahead of a turn
 
 Result<std::unique_ptr<ReadingAhead>> SequenceCache::begin_reading(AheadPrompt prompt, Priority priority,
-                                                                   std::stop_token stop) {
+                                                                   std::stop_token stop,
+                                                                   std::shared_ptr<Bell> bell) {
   const TokenSpan ids = prompt.ids;
   if (ids.empty()) return std::unique_ptr<ReadingAhead>();
   Engine& engine = rows_.engine();
@@ -108,7 +109,7 @@ Result<std::unique_ptr<ReadingAhead>> SequenceCache::begin_reading(AheadPrompt p
     if (!rows_.engine().store().put_to_rest(rows, rest)) rows.slice_to_length(0);
   };
   ReadingAhead::Start start{std::move(entry), std::move(prompt), read, from};
-  auto reading = std::make_unique<ReadingAhead>(std::move(start), priority, std::move(stop), leave);
+  auto reading = std::make_unique<ReadingAhead>(std::move(start), priority, std::move(stop), std::move(bell), leave);
   TRY(reading->submit(engine.scheduler()));
   return reading;
 }

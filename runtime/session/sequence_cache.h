@@ -54,9 +54,10 @@ class SequenceCache {
   // store.
   void expect_more_elsewhere() noexcept { may_be_elsewhere_ = true; }
 
-  // Begins to read a prompt's beginning. A null result means that there is nothing to read. Errors: kContextFull;
-  // kOutOfMemory; those of Scheduler::submit().
-  Result<std::unique_ptr<ReadingAhead>> begin_reading(AheadPrompt prompt, Priority priority, std::stop_token stop);
+  // Begins to read a prompt's beginning; the bell rings at the end. A null result means that there is nothing to read.
+  // Errors: kContextFull; kOutOfMemory; those of Scheduler::submit().
+  Result<std::unique_ptr<ReadingAhead>> begin_reading(AheadPrompt prompt, Priority priority, std::stop_token stop,
+                                                      std::shared_ptr<Bell> bell);
   // Waits for the reading; what it read is used by the next turn. Errors: those of Feeding.
   Result<Usage> end_reading(ReadingAhead& reading);
 

@@ -32,12 +32,18 @@ SessionOptions with_time(SessionOptions options, const Engine& engine) {
   return options;
 }
 
-PromptPlanner make_planner(const Engine& engine, const SessionOptions& options) {
+TemplateVariables variables_of(const Engine& engine, const Json& given, const std::string& now) {
   TemplateVariables variables;
   variables.values = engine.chat_template()->default_variables();
-  variables.values.update(options.variables);
-  variables.now = options.now;
-  return PromptPlanner(engine.tokenizer(), *engine.chat_template(), std::move(variables), engine.clock());
+  variables.values.update(given);
+  variables.now = now;
+  return variables;
+}
+
+PromptPlanner make_planner(const Engine& engine, const SessionOptions& options) {
+  if (options.plain) return PromptPlanner(engine.tokenizer(), engine.clock());
+  return PromptPlanner(engine.tokenizer(), *engine.chat_template(),
+                       variables_of(engine, options.variables, options.now), engine.clock());
 }
 
 }  // namespace
@@ -72,6 +78,14 @@ void ChatSession::State::change(Proposal proposal) {
   alternatives.clear();
 }
 
+void ChatSession::State::set_variables(Json variables) {
+  if (!options.plain) {
+    branch.dialogue.set_variables(*engine->chat_template(), variables_of(*engine, variables, options.now));
+  }
+  options.variables = std::move(variables);
+  alternatives.clear();  // they were answers under other variables
+}
+
 void ChatSession::State::begin_after_turn() noexcept {
   alternatives.clear();
   if (options.repair_when_idle) start_idle_work();
@@ -79,14 +93,15 @@ void ChatSession::State::begin_after_turn() noexcept {
 
 // --- ahead of a turn
 
-Result<std::unique_ptr<ReadingAhead>> ChatSession::State::begin_reading_ahead(Priority priority,
-                                                                              std::stop_token stop) {
+Result<std::unique_ptr<ReadingAhead>> ChatSession::State::begin_reading_ahead(Priority priority, std::stop_token stop,
+                                                                              std::shared_ptr<Bell> bell) {
   TRY_ASSIGN(AheadPrompt prompt, branch.dialogue.plan_ahead());
-  return branch.cache.begin_reading(std::move(prompt), priority, std::move(stop));
+  return branch.cache.begin_reading(std::move(prompt), priority, std::move(stop), std::move(bell));
 }
 
 Result<Usage> ChatSession::State::read_ahead(Priority priority, std::stop_token stop) try {
-  TRY_ASSIGN(const std::unique_ptr<ReadingAhead> reading, begin_reading_ahead(priority, std::move(stop)));
+  TRY_ASSIGN(const std::unique_ptr<ReadingAhead> reading,
+             begin_reading_ahead(priority, std::move(stop), std::make_shared<Bell>()));
   if (reading == nullptr) return Usage{};
   return branch.cache.end_reading(*reading);
 } catch (const std::bad_alloc&) {
@@ -102,7 +117,8 @@ bool ChatSession::State::rewrites_history() {
 void ChatSession::State::start_idle_work() noexcept try {
   if (!rewrites_history()) return;
   idle_stop_ = std::stop_source();
-  Result<std::unique_ptr<ReadingAhead>> reading = begin_reading_ahead(Priority::kLow, idle_stop_.get_token());
+  Result<std::unique_ptr<ReadingAhead>> reading =
+      begin_reading_ahead(Priority::kLow, idle_stop_.get_token(), std::make_shared<Bell>());
   if (reading.ok()) idle_ = *std::move(reading);
 } catch (const std::bad_alloc&) {
 }

@@ -31,6 +31,9 @@ struct ChatSession::State {
   // Changes the messages, without a turn. std::bad_alloc: nothing has changed.
   void change(Proposal proposal);
 
+  // Other variables of the template. std::bad_alloc: nothing has changed.
+  void set_variables(Json variables);
+
   RunningTurn::Setting setting() const { return {*engine, options.when_full}; }
   // For after a turn that was committed: nothing is left to be chosen, and work in idle time begins.
   void begin_after_turn() noexcept;
@@ -45,6 +48,11 @@ struct ChatSession::State {
   // template will write up to the next user message's text. Changes nothing that is said.
   // Errors: kCancelled, kOutOfMemory and others as of prefill(); what was read till then stays in the store.
   Result<Usage> read_ahead(Priority priority, std::stop_token stop);
+
+  // Begins to do that; the bell rings at the end. A null result means that there is nothing to read. Errors: as
+  // read_ahead(); it may throw std::bad_alloc.
+  Result<std::unique_ptr<ReadingAhead>> begin_reading_ahead(Priority priority, std::stop_token stop,
+                                                            std::shared_ptr<Bell> bell);
 
   // Has the engine read ahead while it has nothing else to do, if the template will rewrite what it wrote so far when
   // the conversation goes on (it drops thinking, say), and there is memory for that.
@@ -69,9 +77,6 @@ struct ChatSession::State {
   SessionBranch new_branch(std::string system) const;
   Result<std::vector<Turn>> run_side_by_side(std::span<SessionBranch> branches, uint64_t seed,
                                              const TurnOptions& options, const AnswersCallback& on_event);
-  // Begins to read what the next turn will need. A null result means that there is nothing to read. Errors: as
-  // read_ahead().
-  Result<std::unique_ptr<ReadingAhead>> begin_reading_ahead(Priority priority, std::stop_token stop);
   // May throw std::bad_alloc.
   bool rewrites_history();
   SavedSession to_saved() const;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +37,8 @@ class TurnCall {
   // For after one of these calls. They do what those of RunningTurn do (runtime/session/running_turn.h).
   bool hear(const TurnCallback& on_event) { return turn_->hear(on_event); }
   bool is_over() const { return turn_->is_over(); }
+  const Turn& beginning() const { return turn_->beginning(); }
+  std::string prompt_end(size_t n) const { return turn_->prompt_end(n); }
   Status check_process() const { return state_.engine->check_process(); }
   std::vector<AnswerEvent> take_events() { return turn_->take_events(); }
   Result<Turn> finish(const TurnCallback& on_event);

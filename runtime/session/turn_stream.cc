@@ -44,15 +44,28 @@ class TurnStream::Pulled {
 
   std::optional<std::string> poll() {
     look();
-    if (pieces_.empty()) return std::nullopt;
-    std::string piece = std::move(pieces_.front());
-    pieces_.pop_front();
+    if (events_.empty()) return std::nullopt;
+    std::string piece = std::move(events_.front().text);
+    events_.pop_front();
     return piece;
   }
 
+  std::optional<Event> poll_event() {
+    wants_progress_ = true;
+    look();
+    if (events_.empty()) return std::nullopt;
+    Event event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+
+  const Turn* begun() const { return call_ ? &call_->beginning() : nullptr; }
+
+  std::string prompt_end(size_t n) const { return call_->prompt_end(n); }
+
   bool is_over() {
     look();
-    return !call_ && pieces_.empty();
+    return !call_ && events_.empty();
   }
 
   void wait() const { bell_->wait(); }
@@ -63,7 +76,11 @@ class TurnStream::Pulled {
     const bool over = call_->is_over();  // first: what was queued till then is there
     try {
       for (AnswerEvent& event : call_->take_events()) {
-        if (event.kind == AnswerEvent::Kind::kText) pieces_.push_back(std::move(event.text));
+        if (event.kind == AnswerEvent::Kind::kText) {
+          events_.push_back({.text = std::move(event.text)});
+        } else if (wants_progress_) {
+          events_.push_back({.kind = Event::Kind::kPrefill, .n_done = event.n_done});
+        }
       }
     } catch (const std::bad_alloc&) {
       return end(out_of_heap());
@@ -100,7 +117,8 @@ class TurnStream::Pulled {
   TurnOptions options_;
   const std::stop_callback<Stops> callers_stop_;
   std::optional<TurnCall> call_;  // until the turn is over
-  std::deque<std::string> pieces_;
+  std::deque<Event> events_;
+  bool wants_progress_ = false;
   std::optional<Result<Turn>> outcome_;
 };
 
@@ -130,6 +148,14 @@ TurnStream TurnStream::edit(ChatSession& session, size_t message, std::string_vi
 }
 
 std::optional<std::string> TurnStream::poll() { return pulled_ == nullptr ? std::nullopt : pulled_->poll(); }
+
+std::optional<TurnStream::Event> TurnStream::poll_event() {
+  return pulled_ == nullptr ? std::nullopt : pulled_->poll_event();
+}
+
+const Turn* TurnStream::begun() const { return pulled_ == nullptr ? nullptr : pulled_->begun(); }
+
+std::string TurnStream::prompt_end(size_t n) const { return pulled_->prompt_end(n); }
 
 std::optional<std::string> TurnStream::next() {
   for (;;) {

@@ -8,10 +8,10 @@
 // up. No thread stands behind a stream, so one thread can pull any number of them. Streams that share a bell ring
 // it when one of them has something new.
 //
-//   while (!all_over) {
+//   for (; !all_over; bell->wait())
 //     for (TurnStream& stream : streams) while (auto piece = stream.poll()) show(*piece);
-//     bell->wait();
-//   }
+//
+// poll_event() also gives how far the prompt is read. begun() says what is known once the turn has begun.
 //
 // Until the stream is over, the session is busy and the answer is no part of the conversation. A stream comes to
 // its end only in a call of next(), poll() or finish(), or in the destructor. The session must outlive the stream.
@@ -49,6 +49,19 @@ class TurnStream {
   std::optional<std::string> next();
   // The same without waiting. Nothing: there are none yet, or the turn is over.
   std::optional<std::string> poll();
+  // The next text, or how far the prompt is read, without waiting. Who calls it calls neither next() nor poll().
+  struct Event {
+    enum class Kind { kPrefill, kText };
+    Kind kind = Kind::kText;
+    std::string text = {};  // kText: whole characters, never empty
+    size_t n_done = 0;      // kPrefill: positions of the prompt that have keys and values
+  };
+  std::optional<Event> poll_event();
+  // What is known of the turn since it began: usage.n_prompt, seed, left_out and lost_prefix. nullptr: it could not
+  // begin, or is over.
+  const Turn* begun() const;
+  // The last bytes of the prompt's text, n at most. REQUIRES: begun() != nullptr.
+  std::string prompt_end(size_t n) const;
   // Whether the turn is over and everything was pulled. Like poll() it takes up what is new.
   bool is_over();
 

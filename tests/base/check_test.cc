@@ -33,7 +33,7 @@ TEST(Result, TryReturnsTheFirstError) {
 }
 
 TEST(Result, EveryCodeHasANameOfItsOwn) {
-  for (int i = 0; i <= static_cast<int>(ErrorCode::kNotFound); ++i) {
+  for (int i = 0; i <= static_cast<int>(ErrorCode::kDeadline); ++i) {
     EXPECT_NE(error_code_name(static_cast<ErrorCode>(i)), "Unknown") << i;
   }
   EXPECT_EQ(error_code_name(ErrorCode::kBadMagic), "BadMagic");

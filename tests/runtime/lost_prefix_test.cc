@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "runtime/prompt/prompt_planner.h"
 #include "templates/template_variables.h"
 #include "tests/runtime/chat_fixture.h"
 

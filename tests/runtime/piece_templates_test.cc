@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/answer/reply_text.h"
-#include "runtime/prompt/prompt_delta.h"
+#include "runtime/prompt/prompt_planner.h"
 #include "templates/template_variables.h"
 #include "tests/tokenizer/golden_tokenizers.h"
 

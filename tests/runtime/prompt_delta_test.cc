@@ -1,4 +1,4 @@
-#include "runtime/prompt/prompt_delta.h"
+#include "runtime/prompt/prompt_planner.h"
 
 #include <gtest/gtest.h>
 

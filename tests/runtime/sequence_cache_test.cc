@@ -110,7 +110,7 @@ TEST(SequenceCacheTest, WhatWasReadAheadIsUsedByTheNextTurn) {
   const Tokens ids = ids_of(130);
   c.read(Tokens(ids.begin(), ids.begin() + 100), 0);
   AheadPrompt ahead{Tokens(ids.begin(), ids.begin() + 120), 100, false};
-  const auto reading = c.cache.begin_reading(std::move(ahead), Priority::kNormal, {}).value();
+  const auto reading = c.cache.begin_reading(std::move(ahead), Priority::kNormal, {}, std::make_shared<Bell>()).value();
   ASSERT_NE(reading, nullptr);
   const Usage usage = c.cache.end_reading(*reading).value();
   EXPECT_EQ(usage.n_cached, 100u);

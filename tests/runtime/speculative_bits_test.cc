@@ -15,7 +15,7 @@
 namespace ibid {
 namespace {
 
-struct Outcome {
+struct BitsOutcome {
   Generated generation;
   Row rows;
   Row next;
@@ -44,7 +44,7 @@ class SpeculativeBits : public testing::TestWithParam<WeightsAndKv> {
 
   // An answer of 80 ids, across a page border. With drafts, what was said without them is part of the prompt's
   // index, so that the guesses are good; each seventh id of it is wrong, so that tails are thrown away.
-  static Outcome run(LanguageModel& model, const SamplerOptions& options, const Tokens* said) {
+  static BitsOutcome run(LanguageModel& model, const SamplerOptions& options, const Tokens* said) {
     const FakeTokenizer tokenizer;
     KvPagePool pool(model.kv_layout(), size_t{64} << 20);
     KvCacheEntry entry(pool);
@@ -63,7 +63,7 @@ class SpeculativeBits : public testing::TestWithParam<WeightsAndKv> {
     TokenHistory history;
     history.append(prompt);
     sampler.begin_answer(std::move(history));
-    Outcome out;
+    BitsOutcome out;
     Ran ran = run_answer(*scheduler, tokenizer, entry, std::move(request), std::move(sampler), StopDetector(),
                          system_clock());
     CHECK(ran.result.ok()) << ran.result.status().to_string();
@@ -77,10 +77,10 @@ class SpeculativeBits : public testing::TestWithParam<WeightsAndKv> {
     return out;
   }
 
-  static void expect_same(LanguageModel& model, const SamplerOptions& options, const Outcome& plain) {
+  static void expect_same(LanguageModel& model, const SamplerOptions& options, const BitsOutcome& plain) {
     Tokens said = plain.generation.ids;
     for (size_t i = 6; i < said.size(); i += 14) said[i] = (said[i] + 1) % static_cast<TokenId>(kVocabSize);
-    const Outcome drafted = run(model, options, &said);
+    const BitsOutcome drafted = run(model, options, &said);
     EXPECT_EQ(drafted.generation.ids, plain.generation.ids);
     EXPECT_EQ(drafted.generation.text, plain.generation.text);
     EXPECT_TRUE(same_bits(drafted.rows, plain.rows)) << "stored rows differ";
@@ -120,13 +120,13 @@ TEST_P(SpeculativeBits, ASamplerThatLooksBack) {
 
 TEST_P(SpeculativeBits, AnyInstructionSetAndThreadsWithDraftsAndWithout) {
   const SamplerOptions greedy{.temperature = 0};
-  const Outcome wanted = run(*make(1), greedy, nullptr);
+  const BitsOutcome wanted = run(*make(1), greedy, nullptr);
   for (const Isa isa : kAllIsas) {
     if (!isa_supported(isa)) continue;
     for (const int n_threads : {1, 2, 3}) {
       SCOPED_TRACE(std::string(isa_name(isa)) + ", " + std::to_string(n_threads) + " threads");
       const auto model = make(n_threads, isa);
-      const Outcome plain = run(*model, greedy, nullptr);
+      const BitsOutcome plain = run(*model, greedy, nullptr);
       EXPECT_EQ(plain.generation.ids, wanted.generation.ids);
       EXPECT_TRUE(same_bits(plain.rows, wanted.rows)) << "stored rows differ";
       EXPECT_TRUE(same_bits(plain.next, wanted.next)) << "logits differ";

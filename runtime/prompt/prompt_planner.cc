@@ -1,0 +1,106 @@
+#include "runtime/prompt/prompt_planner.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "runtime/prompt/plain_prompt.h"
+#include "runtime/turn_meter.h"
+
+namespace ibid {
+
+PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                             TemplateVariables variables, Clock& clock)
+    : tokenizer_(&tokenizer),
+      clock_(&clock),
+      renderer_(std::in_place, chat_template, variables),
+      reply_space_(find_reply_space(tokenizer, chat_template, variables)) {}
+
+PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, Clock& clock) : tokenizer_(&tokenizer), clock_(&clock) {}
+
+void PromptPlanner::set_variables(const ChatTemplate& chat_template, TemplateVariables variables) {
+  if (!renderer_) return;
+  const ReplySpace reply_space = find_reply_space(*tokenizer_, chat_template, variables);
+  renderer_ = ConversationRenderer(chat_template, std::move(variables));
+  reply_space_ = reply_space;
+  forget();
+}
+
+void PromptPlanner::append_reply(PromptDelta& delta, SampledReply reply, size_t message) const {
+  append_reply_space(reply_space_, *tokenizer_, reply, message, delta.patch, *delta.end);
+  ibid::append_reply(delta.patch, std::move(reply), message, *std::move(delta.end));
+}
+
+Result<PromptDelta> PromptPlanner::plan(const MessageList& messages, const Transcript& transcript) {
+  try {
+    return plan_or_throw(messages, transcript);
+  } catch (const std::bad_alloc&) {
+    forget();  // the renderer may be ahead of what is known here
+    throw;
+  }
+}
+
+Result<PromptDelta> PromptPlanner::plan_or_throw(const MessageList& messages, const Transcript& transcript) {
+  if (renderer_) return plan_render(messages, transcript);
+  TurnMeter meter(*clock_);
+  PromptDelta delta;
+  {
+    const Stopwatch watch = meter.time(&Timings::tokenize_ms);
+    TRY_ASSIGN(delta, plan_plain_prompt(*tokenizer_, messages.json(), transcript));
+  }
+  delta.number = ++n_plans_;
+  delta.cost += meter.cost();
+  return delta;
+}
+
+Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, const Transcript& transcript) {
+  TurnMeter meter(*clock_);
+  size_t equal_bytes = 0;  // of the new prompt, known to be the transcript's
+  MarkedText text;         // what follows them
+  {
+    const Stopwatch watch = meter.time(&Timings::render_ms);
+    const size_t n_unchanged = n_common_messages(rendered_, messages.stamps());
+    TRY_ASSIGN(const ConversationRenderer::Delta rendered, renderer_->render(messages.json(), n_unchanged, true));
+    meter.work().messages_rendered += rendered.messages_rendered;
+    meter.work().bytes_rendered += rendered.bytes_rendered;
+    equal_bytes = std::min(rendered.keep_bytes, common_bytes_);
+    text.append(tail_, 0, rendered.keep_bytes - equal_bytes);
+    text.append(rendered.text);
+    rendered_.resize(n_unchanged);
+    rendered_.insert(rendered_.end(), messages.stamps().begin() + static_cast<std::ptrdiff_t>(n_unchanged),
+                     messages.stamps().end());
+  }
+  PromptDelta delta;
+  {
+    const Stopwatch watch = meter.time(&Timings::tokenize_ms);
+    delta = plan_prompt(*tokenizer_, transcript, equal_bytes, text, messages.size());
+    // The transcript stays as it is until the plan is committed: a plan that is dropped leaves nothing to be said.
+    tail_ = delta.tail;
+    common_bytes_ = delta.tail_begin;
+  }
+  delta.number = ++n_plans_;
+  delta.cost += meter.cost();
+  if (delta.n_prompt == 0) {
+    return {ErrorCode::kInvalidArgument, "the chat template made an empty prompt of " +
+                                             std::to_string(messages.size()) + " messages"};
+  }
+  return delta;
+}
+
+void PromptPlanner::commit(PromptDelta delta, Transcript& transcript) {
+  CHECK_EQ(delta.number, n_plans_) << "another plan was made since";
+  transcript.apply(std::move(delta.patch));
+  common_bytes_ = delta.n_bytes;
+  tail_.clear();
+}
+
+void PromptPlanner::forget() noexcept {
+  if (renderer_) renderer_->forget();
+  common_bytes_ = 0;
+  tail_.clear();
+  rendered_.clear();
+}
+
+}  // namespace ibid

@@ -1,0 +1,63 @@
+#include "runtime/session/prefill_stream.h"
+
+#include <new>
+#include <utility>
+
+#include "runtime/out_of_heap.h"
+#include "runtime/session/reading_ahead.h"
+#include "runtime/session/session_state.h"
+#include "runtime/session/turnstile.h"
+
+namespace ibid {
+
+struct PrefillStream::Parts {
+  explicit Parts(ChatSession::State& s) : state(s), turnstile(s) {}
+
+  ChatSession::State& state;
+  const Turnstile turnstile;
+  std::unique_ptr<ReadingAhead> reading;  // null: there is nothing to read
+};
+
+PrefillStream::PrefillStream(ChatSession& session, Priority priority, std::stop_token stop,
+                             std::shared_ptr<Bell> bell)
+    : status_(begin(session, priority, std::move(stop), std::move(bell))) {
+  if (!status_.ok()) parts_.reset();
+}
+
+PrefillStream::PrefillStream(PrefillStream&&) noexcept = default;
+
+PrefillStream::~PrefillStream() {
+  // In a child of fork() nobody ends the reading.
+  if (parts_ != nullptr && !parts_->state.engine->check_process().ok()) (void)parts_.release();
+}
+
+
+Status PrefillStream::begin(ChatSession& session, Priority priority, std::stop_token stop,
+                            std::shared_ptr<Bell> bell) try {
+  parts_ = std::make_unique<Parts>(*session.state_);
+  TRY(parts_->turnstile.status());
+  TRY_ASSIGN(parts_->reading, parts_->state.begin_reading_ahead(priority, std::move(stop), std::move(bell)));
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+const Usage* PrefillStream::begun() const {
+  return parts_ == nullptr || parts_->reading == nullptr ? nullptr : &parts_->reading->usage();
+}
+
+bool PrefillStream::is_over() const {
+  return parts_ == nullptr || parts_->reading == nullptr || parts_->reading->is_over();
+}
+
+Result<Usage> PrefillStream::finish() try {
+  TRY(status_);
+  const std::unique_ptr<Parts> parts = std::move(parts_);
+  CHECK(parts != nullptr) << "finish() is called once";
+  if (parts->reading == nullptr) return Usage{};
+  return parts->state.branch.cache.end_reading(*parts->reading);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+}  // namespace ibid
