@@ -2,6 +2,12 @@
 // finds the conversation that it goes on from (apps/serve/service/conversations.h), and submits it to the engine. One
 // thread hears all answers that are under way and calls their listeners; an answer has no thread of its own.
 //
+// A request waits in its namespace's queue (apps/serve/service/admission.h), then perhaps for its model, then until the
+// keys and values that it will need fit beside those of the others. It is planned on a work thread. From then on the
+// engine computes, and the hearing thread passes on what comes. An answer that has begun to speak keeps what it said:
+// if memory runs out all the same, it ends with FinishReason::kLength. One that has not waits until others have
+// ended.
+//
 // Thread-safe.
 #pragma once
 
@@ -10,26 +16,33 @@
 #include <cstdint>
 #include <memory>
 #include <stop_token>
+#include <string>
+#include <string_view>
 
 #include "apps/serve/service/answer_request.h"
+#include "apps/serve/service/conversations.h"
 #include "base/clock.h"
 #include "base/result.h"
 
 namespace ibid::serve {
 
 class ModelHost;
+class RequestDesk;
 
 struct AdmissionOptions {
   size_t max_running = 64;                      // answers under way; others wait in their namespace's queue
   size_t max_waiting = 512;                     // requests, beyond which a request is refused (kBusy)
   size_t max_waiting_prompt_bytes = 256u << 20;
-  std::chrono::milliseconds queue_timeout{60'000};
+  std::chrono::milliseconds queue_timeout{60'000};  // 0: none
   std::chrono::milliseconds total_timeout{0};   // 0: none
+  // An answer without max_tokens is expected to have so many, when room is reserved for its keys and values.
+  size_t expected_answer_tokens = 512;
+  ConversationOptions conversations = {};
 };
 
 // For /metrics and /monitor. Counters since the start, but for what is "now".
 struct ServiceStats {
-  uint64_t n_answers = 0, n_cancelled = 0, n_failed = 0, n_refused = 0;
+  uint64_t n_answers = 0, n_cancelled = 0, n_failed = 0, n_refused = 0;  // requests, by how they ended
   uint64_t n_running = 0, n_waiting = 0;                     // now
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // ids
   uint64_t n_conversations = 0, conversation_bytes = 0;      // known now
@@ -38,6 +51,7 @@ struct ServiceStats {
 
 class AnswerService {
  public:
+  // Nobody else may use models.set_on_unload().
   AnswerService(ModelHost& models, Clock& clock, const AdmissionOptions& options);
   // Cancels what is under way; every listener has heard its end.
   ~AnswerService();
@@ -45,11 +59,17 @@ class AnswerService {
   // Returns soon. Everything else, errors included, comes to the listener, perhaps within the call. `stop`: the client
   // has gone, and nobody hears the rest; the rows of its passes are free within a layer.
   void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop);
+  // How long a client that was refused with kBusy should wait: what the queue is expected to take. For Retry-After.
+  std::chrono::seconds retry_after() const;
 
-  // How many ids the request's prompt has; computes nothing. Errors: as AnswerListener::end().
+  // How many ids the request's prompt has; computes nothing. Loads the model if need be. Errors: as
+  // AnswerListener::end().
   Result<size_t> count_prompt(const AnswerRequest& request);
   // The text that the template makes of it. Errors: likewise.
   Result<std::string> render_prompt(const AnswerRequest& request);
+
+  // Forgets the conversations of a namespace, and what the loaded models' stores have of it.
+  void forget_namespace(std::string_view cache_namespace);
 
   // New requests are refused (kBusy). wait_until_quiet() waits until none is under way; false: some are, at the end of
   // the time.
@@ -59,8 +79,7 @@ class AnswerService {
   ServiceStats stats() const;
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<RequestDesk> desk_;
 };
 
 }  // namespace ibid::serve

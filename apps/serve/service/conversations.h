@@ -1,13 +1,16 @@
 // Conversations: the sessions that requests without a memory of their own go on from. Clients send the whole history
 // each time; here stands which session has sampled it, so that its ids are gone on with and nothing is read again.
 //
-// A known session is a ChatSession at rest: messages, text and ids, and no pages (those are the store's, and may be
-// evicted). It is found by the messages as a client sees them: role, text, calls of tools; an answer's reasoning may be
-// left out by a client, and null and empty fields do not count. A hash of each length of the history finds a candidate,
-// and the messages are compared before it is used.
+// A known conversation is a ChatSession at rest: messages, text and ids, and no pages (those are the store's, and may
+// be evicted). It is found by the messages as a client sees them (apps/serve/service/seen_message.h). A hash of each
+// length of the history finds a candidate, and the messages are compared before it is used.
 //
-// Bounded by bytes; the least recently used goes first. Nothing is found across namespaces, models or template
-// variables that differ in what was rendered. Thread-safe.
+// A history that goes on from the end of a conversation takes it: nobody else finds it until it is put back. One that
+// leaves it earlier takes a fork, where that knows more than its text: an answer as it was sampled. Every other history
+// is new, and finds in the store what was read of it.
+//
+// Bounded by bytes. What goes first is what the namespace that has the most did not use for the longest time, so that
+// no namespace pushes out another's. Nothing is found across namespaces or engines. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -16,29 +19,36 @@
 #include <string>
 #include <string_view>
 
+#include "apps/serve/service/conversation.h"
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "runtime/session/chat_session.h"
+#include "runtime/engine/engine.h"
 
 namespace ibid::serve {
 
 struct ConversationStats {
-  uint64_t n_known = 0, n_bytes = 0;
-  uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;
+  uint64_t n_known = 0, n_bytes = 0;                          // now
+  uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;      // how requests found theirs
+  uint64_t n_forgotten = 0;                                   // for want of room
+};
+
+struct ConversationOptions {
+  size_t budget_bytes = 256u << 20;
+  bool repair_when_idle = true;  // as SessionOptions
 };
 
 class Conversations {
  public:
-  explicit Conversations(size_t budget_bytes);
+  explicit Conversations(const ConversationOptions& options);
   ~Conversations();
 
-  // A session whose history is `messages`, ready to answer the last of them: the known one that shares most with it
-  // (taken, where the request goes on from its end; else a fork), or a new one. Errors: those of ChatSession.
-  Result<ChatSession> take(std::shared_ptr<Engine> engine, std::string_view cache_namespace, const Json& messages,
-                           const Json& variables);
-  // Makes a session known under its messages, after a turn that was committed or dropped.
-  void put(std::string_view cache_namespace, ChatSession session);
-  // Forgets all of a namespace, or of an engine that is to be unloaded.
+  // A conversation whose history is `messages`, ready to answer the last of them. Errors: those of ChatSession; what
+  // was known stays known.
+  Result<Conversation> take(std::shared_ptr<Engine> engine, const std::string& cache_namespace, const Json& messages,
+                            const Json& variables, WhenFull when_full);
+  // Makes a conversation known, after a turn that was committed or dropped. The engine must not be forgotten yet.
+  void put(Conversation conversation);
+  // Forgets all of a namespace, or of an engine that is to be unloaded; what is put later is known again.
   void forget_namespace(std::string_view cache_namespace);
   void forget_engine(const Engine& engine);
 

@@ -1,0 +1,276 @@
+#include "apps/serve/service/answer_job.h"
+
+#include <random>
+#include <utility>
+
+#include "apps/serve/service/conversation_holder.h"
+#include "apps/serve/service/prompt_text.h"
+#include "runtime/prompt/plain_prompt.h"
+#include "runtime/session/chat_session.h"
+
+namespace ibid::serve {
+namespace {
+
+// What a value takes as text, about, without writing it.
+size_t bytes_of_json(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().size();
+  size_t n = 8;
+  if (value.is_structured()) {
+    for (const Json& part : value) n += bytes_of_json(part);
+  }
+  return n;
+}
+
+size_t bytes_of_prompt(const AnswerRequest& request) {
+  if (!request.prompt) return bytes_of_json(request.messages) + bytes_of_json(request.tools);
+  if (const auto* text = std::get_if<std::string>(&*request.prompt)) return text->size();
+  return std::get<Tokens>(*request.prompt).size() * sizeof(TokenId);
+}
+
+// Bytes of a prompt that say whether it ends within reasoning.
+constexpr size_t kPromptEnd = 200;
+
+uint64_t random_seed() {
+  std::random_device random;
+  return static_cast<uint64_t>(random()) << 32 | random();
+}
+
+}  // namespace
+
+void AnswerJob::Gone::operator()() const { job->stop(ErrorCode::kCancelled); }
+
+AnswerJob::AnswerJob(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone,
+                     std::shared_ptr<Bell> bell)
+    : request_(std::move(request)),
+      listener_(std::move(listener)),
+      bell_(std::move(bell)),
+      prompt_bytes_(bytes_of_prompt(request_)),
+      variables_(variables_for(request_)) {
+  gone_.emplace(std::move(gone), Gone{this});
+}
+
+AnswerJob::~AnswerJob() {
+  gone_.reset();
+  stop_.request_stop();
+}
+
+void AnswerJob::stop(ErrorCode why) {
+  ErrorCode none = ErrorCode::kOk;
+  why_.compare_exchange_strong(none, why);
+  stop_.request_stop();
+  bell_->ring();
+}
+
+Status AnswerJob::why_stopped() const {
+  if (why_.load() == ErrorCode::kDeadline) return {ErrorCode::kDeadline, "the time for the answer is over"};
+  return {ErrorCode::kCancelled, "the request was cancelled"};
+}
+
+// --- a work thread
+
+Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>& engine,
+                                                  Conversations& conversations) {
+  if (request_.session != nullptr) return take_session();
+  if (!request_.prompt) {
+    return conversations.take(engine, request_.cache_namespace, request_.messages, variables_, request_.when_full);
+  }
+  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.cache_namespace = request_.cache_namespace,
+                                                               .repair_when_idle = false,
+                                                               .plain = true}));
+  const auto* text = std::get_if<std::string>(&*request_.prompt);
+  TRY(session.append(text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request_.prompt))));
+  return Conversation(request_.cache_namespace, std::move(session));
+}
+
+Result<Conversation> AnswerJob::take_session() {
+  TRY_ASSIGN(Conversation conversation, request_.session->take());
+  const size_t n_kept = request_.n_kept.value_or(conversation.size());
+  Status status;
+  if (n_kept == conversation.size()) {
+    conversation.remember();
+  } else if (Result<Conversation> branch = conversation.fork_at(n_kept); branch.ok()) {
+    before_ = std::exchange(conversation, *std::move(branch));
+  } else {
+    status = branch.status();
+  }
+  if (status.ok() && !variables_.empty()) status = conversation.session().set_variables(variables_);
+  if (status.ok()) status = conversation.append(request_.messages);
+  if (status.ok()) return conversation;
+  give_back(std::move(conversation), false);
+  return status;
+}
+
+// The session goes on with the conversation, or it is what it was.
+void AnswerJob::give_back(Conversation conversation, bool is_answered) {
+  if (!is_answered && before_) {
+    conversation = *std::move(before_);
+  } else if (!is_answered) {
+    (void)conversation.forget_new();
+  }
+  before_.reset();
+  request_.session->put(std::move(conversation));
+}
+
+Status AnswerJob::plan(const Place& place) {
+  Conversations& conversations = place.conversations;
+  const Status status = asked_ ? begin_turns(place) : begin(place);  // asked_: the question was read
+  if (status.ok()) return status;
+  if (asked_) put_back(*std::exchange(asked_, std::nullopt), conversations);
+  for (std::unique_ptr<Part>& part : parts_) {
+    part->stream.reset();
+    put_back(std::move(part->conversation), conversations);
+  }
+  parts_.clear();
+  return status;
+}
+
+Status AnswerJob::begin(const Place& place) {
+  status_ = {};
+  if (request_.session != nullptr && request_.n != 1) {
+    return {ErrorCode::kInvalidArgument, "a session gives one answer at a time"};
+  }
+  if (request_.n < 1 || request_.n > ChatSession::kMaxAnswers) {
+    return {ErrorCode::kInvalidArgument, "n: " + std::to_string(request_.n) + ", allowed is 1 to " +
+                                             std::to_string(ChatSession::kMaxAnswers)};
+  }
+  TRY_ASSIGN(Conversation conversation, find_conversation(place.engine, place.conversations));
+  request_.options.stop = stop_.get_token();
+  request_.options.keep_when_out_of_memory = true;
+  if (request_.n > 1) {
+    if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
+    asked_ = std::move(conversation);
+    return begin_reading(place);
+  }
+  TRY(begin_turn(place, std::move(conversation), 0));
+  tell_begin(place.model, parts_.front()->stream->begun()->usage.n_prompt);
+  return {};
+}
+
+Status AnswerJob::begin_reading(const Place& place) {
+  reading_.emplace(asked_->session(), request_.options.priority, stop_.get_token(), bell_);
+  if (const Usage* read = reading_->begun()) {
+    tell_begin(place.model, read->n_prompt);
+    return {};
+  }
+  const Status status = reading_->finish().status();
+  reading_.reset();
+  // Where the context is full, every turn makes the same room for itself.
+  const bool makes_room = status.code() == ErrorCode::kContextFull && request_.when_full != WhenFull::kError;
+  return status.ok() || makes_room ? begin_turns(place) : status;
+}
+
+Status AnswerJob::begin_turns(const Place& place) {
+  std::vector<Conversation> others;
+  for (size_t i = 1; i < request_.n; ++i) {
+    TRY_ASSIGN(Conversation other, asked_->fork(asked_->size()));
+    others.push_back(std::move(other));
+  }
+  TRY(begin_turn(place, *std::exchange(asked_, std::nullopt), 0));
+  for (size_t i = 0; i < others.size(); ++i) TRY(begin_turn(place, std::move(others[i]), i + 1));
+  tell_begin(place.model, parts_.front()->stream->begun()->usage.n_prompt);
+  return {};
+}
+
+Status AnswerJob::begin_turn(const Place& place, Conversation conversation, size_t i) {
+  parts_.push_back(std::make_unique<Part>(std::move(conversation)));
+  Part& part = *parts_.back();
+  TurnOptions options = request_.options;
+  if (options.sampler.seed) *options.sampler.seed += i;
+  part.stream.emplace(TurnStream::answer(part.conversation.session(), std::move(options), bell_));
+  if (part.stream->begun() != nullptr) {
+    const std::string prompt_end = part.stream->prompt_end(kPromptEnd);
+    const bool calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
+    part.text.emplace(i, request_.prompt ? ReplyFormat() : *place.format,
+                      ReplyContext{.tools = calls ? &request_.tools : nullptr, .prompt_end = prompt_end});
+    return {};
+  }
+  const Status status = part.stream->finish().status();
+  part.stream.reset();
+  return status;
+}
+
+void AnswerJob::tell_begin(const std::string& model, size_t n_prompt) {
+  n_prompt_ = n_prompt;
+  if (!std::exchange(has_begun_, true)) listener_->begin(model, n_prompt);
+}
+
+// --- the hearing thread
+
+AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
+  if (reading_) {
+    if (!reading_->is_over()) return Next::kWait;
+    const Result<Usage> read = reading_->finish();
+    reading_.reset();
+    if (read.ok()) {
+      read_ = *read;
+      return Next::kPlan;
+    }
+    put_back(*std::exchange(asked_, std::nullopt), conversations);
+    status_ = read.status();
+    return status_.code() == ErrorCode::kOutOfMemory ? Next::kRetry : Next::kOver;
+  }
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (parts_[i]->stream) hear(i, conversations);
+  }
+  if (n_over_ < parts_.size()) return Next::kWait;
+  if (status_.code() != ErrorCode::kOutOfMemory || has_said_ || n_over_ > 1) return Next::kOver;
+  parts_.clear();
+  n_over_ = 0;
+  return Next::kRetry;
+}
+
+void AnswerJob::hear(size_t i, Conversations& conversations) {
+  Part& part = *parts_[i];
+  while (std::optional<TurnStream::Event> event = part.stream->poll_event()) {
+    if (event->kind == TurnStream::Event::Kind::kPrefill) {
+      if (parts_.size() == 1) listener_->prefill(event->n_done, n_prompt_);
+      continue;
+    }
+    has_said_ = true;
+    part.text->push(event->text, *listener_);
+  }
+  if (part.stream->is_over()) finish(i, conversations);
+}
+
+void AnswerJob::finish(size_t i, Conversations& conversations) {
+  Part& part = *parts_[i];
+  Result<Turn> turn = part.stream->finish();
+  part.stream.reset();
+  ++n_over_;
+  if (!turn.ok()) {
+    put_back(std::move(part.conversation), conversations);
+    return fail(turn.status());
+  }
+  if (i == 0 && parts_.size() > 1) {  // the first stands for the reading of the question, which was done once for all
+    turn->usage.n_cached -= read_.n_prefilled;
+    turn->usage.n_prefilled += read_.n_prefilled;
+  }
+  usage_ += turn->usage;
+  is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
+  const bool was_cut = turn->left_out.any();
+  const Answer answer = part.text->finish(*std::move(turn), *listener_);
+  part.conversation.answered(message_of(answer), was_cut ? &request_.messages : nullptr);
+  put_back(std::move(part.conversation), conversations, true);  // before the client hears of it, and can go on
+  listener_->answer(i, answer);
+}
+
+void AnswerJob::fail(Status status) {
+  if (status_.ok()) status_ = std::move(status);
+  if (parts_.size() > 1) stop(ErrorCode::kCancelled);
+}
+
+// A conversation that may not be kept is what it was before, where it was known.
+void AnswerJob::put_back(Conversation conversation, Conversations& conversations, bool is_answered) {
+  if (request_.prompt) return;
+  if (request_.session != nullptr) return give_back(std::move(conversation), is_answered);
+  if (!request_.store && !conversation.forget_new()) return;
+  conversations.put(std::move(conversation));
+}
+
+void AnswerJob::end(const Status& status) {
+  if (std::exchange(has_ended_, true)) return;
+  const bool was_stopped = status.ok() ? is_cut_short_ : status.code() == ErrorCode::kCancelled;
+  listener_->end(was_stopped ? why_stopped() : status);
+}
+
+}  // namespace ibid::serve

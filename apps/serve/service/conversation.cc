@@ -1,0 +1,139 @@
+#include "apps/serve/service/conversation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/serve/service/seen_message.h"
+#include "base/check.h"
+#include "templates/chat_template.h"
+#include "templates/message.h"
+
+namespace ibid::serve {
+
+Conversation::Conversation(std::string cache_namespace, ChatSession session)
+    : cache_namespace_(std::move(cache_namespace)), session_(std::move(session)) {
+  for (const Json& message : session_.messages()) push(message, false);
+}
+
+uint64_t Conversation::start_of(std::string_view cache_namespace, const Engine& engine) {
+  return chain_start(std::to_string(reinterpret_cast<uintptr_t>(&engine)) + "/" + std::string(cache_namespace));
+}
+
+void Conversation::push(const Json& message, bool owns) {
+  Seen seen;
+  seen.hash = chain_hash(seen_.empty() ? start_of(cache_namespace_, *session_.engine()) : seen_.back().hash, message);
+  seen.bytes = (seen_.empty() ? 0 : seen_.back().bytes) + seen_form(message).size();
+  if (owns) seen.own = message;
+  seen_.push_back(std::move(seen));
+}
+
+bool Conversation::begins(const Json& sent, size_t n) const {
+  if (n > size() || n > sent.size()) return false;
+  for (size_t i = 0; i < n; ++i) {
+    if (!is_seen_as(seen(i), sent[i])) return false;
+  }
+  return true;
+}
+
+bool Conversation::has_answer(size_t n) const {
+  for (size_t i = 0; i < n; ++i) {
+    if (is_from(seen(i), Role::kAssistant)) return true;
+  }
+  return false;
+}
+
+Result<Conversation> Conversation::fork(size_t n) const {
+  TRY_ASSIGN(ChatSession session, session_.fork());
+  Conversation copy(*this, std::move(session));
+  copy.seen_.resize(n);
+  return copy;
+}
+
+Conversation::Conversation(const Conversation& other, ChatSession session)
+    : cache_namespace_(other.cache_namespace_),
+      session_(std::move(session)),
+      seen_(other.seen_),
+      is_cut_(other.is_cut_) {}
+
+Result<Conversation> Conversation::fork_at(size_t n) const {
+  TRY_ASSIGN(Conversation copy, fork(size()));
+  TRY(copy.rewind(n));
+  return copy;
+}
+
+Status Conversation::rewind(size_t n) {
+  if (n > size()) {
+    return {ErrorCode::kInvalidArgument,
+            "cannot keep " + std::to_string(n) + " messages, there are " + std::to_string(size())};
+  }
+  if (n == size()) return {};
+  if (is_cut_) return {ErrorCode::kInvalidArgument, "a full context took messages away, so it only goes on at its end"};
+  TRY(session_.replace_from(n, Json::array()));
+  seen_.resize(n);
+  return {};
+}
+
+Status Conversation::append(const Json& messages) {
+  Json added = Json::array();
+  for (const Json& message : messages) added.push_back(with_parsed_tool_arguments(message));
+  TRY(session_.replace_from(session_.messages().size(), std::move(added)));
+  for (const Json& message : messages) push(message, is_cut_);
+  return {};
+}
+
+Status Conversation::go_on(const Json& sent, size_t n) {
+  CHECK(can_go_on_from(n));
+  Json added = Json::array();
+  for (size_t i = n; i < sent.size(); ++i) added.push_back(with_parsed_tool_arguments(sent[i]));
+  TRY(session_.replace_from(is_cut_ ? session_.messages().size() : n, std::move(added)));
+  seen_.resize(n);
+  for (size_t i = n; i < sent.size(); ++i) push(sent[i], is_cut_);
+  return {};
+}
+
+void Conversation::answered(const Json& answer, const Json* cut_from) {
+  if (cut_from != nullptr) {
+    for (size_t i = 0; i < std::min(size(), cut_from->size()); ++i) {
+      if (!seen_[i].own) seen_[i].own = (*cut_from)[i];
+    }
+    is_cut_ = true;
+  }
+  choose_form(answer);
+  const Json& held = session_.messages().back();
+  const bool differs = seen_form(answer) != seen_form(held) || seen_reasoning(answer) != seen_reasoning(held);
+  push(answer, is_cut_ || differs);
+}
+
+// The session has the answer as the model's text. Where the template then refuses what follows, or writes it otherwise
+// than with the answer's parts, it gets these. What keeps the sampled ids is right.
+void Conversation::choose_form(const Json& answer) {
+  const bool has_calls = answer.contains("tool_calls");
+  if (!has_calls && seen_reasoning(answer).empty()) return;
+  Json follows = make_message(has_calls ? Role::kTool : Role::kUser, "x");
+  if (has_calls) follows["tool_call_id"] = answer["tool_calls"][0]["id"];
+  Json parts = with_parsed_tool_arguments(answer);
+  if (!has_calls) parts["thinking"] = seen_reasoning(answer);
+  const size_t n = session_.messages().size();
+  const Result<size_t> as_text = session_.count_kept(n, Json::array({follows}));
+  const Result<size_t> as_parts = session_.count_kept(n - 1, Json::array({parts, follows}));
+  if (as_parts.ok() && (!as_text.ok() || *as_parts > *as_text)) {
+    (void)session_.replace_from(n - 1, Json::array({std::move(parts)}));  // else it stays a text
+  }
+}
+
+bool Conversation::forget_new() {
+  const std::optional<Size> was = std::exchange(remembered_, std::nullopt);
+  if (!was || is_cut_ || !session_.replace_from(was->messages, Json::array()).ok()) return false;
+  seen_.resize(was->seen);
+  return true;
+}
+
+size_t Conversation::n_bytes() const {
+  size_t n = session_.n_bytes() + seen_.capacity() * sizeof(Seen);
+  for (const Seen& seen : seen_) {
+    if (seen.own) n += json_to_string(*seen.own).size() + sizeof(Json);
+  }
+  return n + (seen_.empty() ? 0 : seen_.back().bytes);
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,87 @@
+// Conversation: a session, and its messages as clients see them. What a client sees of an answer need not be what the
+// session holds: the session has the text that was sampled, with all that a template and a parser know of; the client
+// has content, reasoning and calls of tools. And where a full context took turns away, the client still has them.
+//
+// A value that owns its session. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "base/result.h"
+#include "runtime/session/chat_session.h"
+
+namespace ibid::serve {
+
+class Conversation {
+ public:
+  // A session without messages, or whose messages a client sees as they are.
+  Conversation(std::string cache_namespace, ChatSession session);
+
+  ChatSession& session() { return session_; }
+  const ChatSession& session() const { return session_; }
+  const std::string& cache_namespace() const { return cache_namespace_; }
+  // What the hash of its histories begins with: of the namespace and the engine.
+  static uint64_t start_of(std::string_view cache_namespace, const Engine& engine);
+
+  // How many messages a client sees, and message `i` of them.
+  size_t size() const { return seen_.size(); }
+  const Json& seen(size_t i) const { return seen_[i].own ? *seen_[i].own : session_.messages()[i]; }
+  // The hash of the first n messages, and their bytes. REQUIRES: 0 < n <= size().
+  uint64_t hash_of(size_t n) const { return seen_[n - 1].hash; }
+  size_t bytes_of(size_t n) const { return seen_[n - 1].bytes; }
+  // Whether the first n messages of `sent` are this conversation's.
+  bool begins(const Json& sent, size_t n) const;
+  // Whether one of the first n messages is an answer that was sampled: then their ids say more than their text.
+  bool has_answer(size_t n) const;
+  // Whether it can be left at message n: not where a full context took messages away, unless that is the end.
+  bool can_go_on_from(size_t n) const { return n == size() || !is_cut_; }
+
+  // A second conversation that goes on from the first n messages. Errors: those of ChatSession::fork().
+  Result<Conversation> fork(size_t n) const;
+  // The same without what comes behind them. Error: kInvalidArgument: there are fewer, or it cannot be left there.
+  Result<Conversation> fork_at(size_t n) const;
+  // Keeps the first n messages. Error: as fork_at(), and it is as before.
+  Status rewind(size_t n);
+  // Adds messages at the end. Errors: those of ChatSession::replace_from(), and it is as before.
+  Status append(const Json& messages);
+  // Makes its history the first n messages, and then those of `sent` behind number n. Errors: those of
+  // ChatSession::replace_from(), and it is as before. REQUIRES: can_go_on_from(n).
+  Status go_on(const Json& sent, size_t n);
+  // For after a turn that was committed: what a client sees of the answer. cut_from: where a full context took messages
+  // away in this turn, the history as the client sent it; else nullptr.
+  void answered(const Json& answer, const Json* cut_from);
+
+  // Remembers it as it is; forget_new() makes it that again, for a request that leaves nothing behind. False: it
+  // cannot be had back, or was not remembered.
+  void remember() { remembered_ = Size{size(), session_.messages().size()}; }
+  bool forget_new();
+
+  // What it takes of memory, about.
+  size_t n_bytes() const;
+
+ private:
+  struct Seen {
+    uint64_t hash = 0;   // of the history up to it
+    size_t bytes = 0;    // likewise
+    std::optional<Json> own = {};  // where the session's message of the same number is another
+  };
+  Conversation(const Conversation& other, ChatSession session);  // a copy with another session
+  void push(const Json& message, bool owns);
+  void choose_form(const Json& answer);
+
+  std::string cache_namespace_;
+  ChatSession session_;
+  std::vector<Seen> seen_;
+  struct Size {
+    size_t seen = 0, messages = 0;
+  };
+  std::optional<Size> remembered_;
+  bool is_cut_ = false;  // the session lacks messages: all seen ones are own
+};
+
+}  // namespace ibid::serve

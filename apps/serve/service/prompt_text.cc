@@ -1,0 +1,56 @@
+#include "apps/serve/service/prompt_text.h"
+
+#include <chrono>
+#include <utility>
+
+#include "runtime/prompt/plain_prompt.h"
+#include "templates/chat_template.h"
+#include "templates/template_variables.h"
+
+namespace ibid::serve {
+namespace {
+
+// English has four to five bytes an id; code, and other languages in many tokenizers, about three.
+constexpr size_t kBytesPerId = 3;
+
+}  // namespace
+
+Json variables_for(const AnswerRequest& request) {
+  Json variables = request.variables.is_object() ? request.variables : Json::object();
+  if (!request.tools.is_null() && !request.tools.empty()) variables["tools"] = request.tools;
+  return variables;
+}
+
+Result<MarkedText> prompt_text(const Engine& engine, const AnswerRequest& request) {
+  if (request.prompt) {
+    if (const auto* text = std::get_if<std::string>(&*request.prompt)) return MarkedText(*text, TextOrigin::kTemplate);
+    return MarkedText(engine.tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
+  }
+  const ChatTemplate* chat_template = engine.chat_template();
+  if (chat_template == nullptr) return {ErrorCode::kUnsupported, engine.name() + " has no chat template"};
+  TemplateVariables variables;
+  variables.values = chat_template->default_variables();
+  variables.values.update(variables_for(request));
+  variables.values["add_generation_prompt"] = true;
+  Json messages = Json::array();
+  for (const Json& message : request.messages) messages.push_back(with_parsed_tool_arguments(message));
+  return chat_template->render(messages, variables);
+}
+
+Result<size_t> count_prompt_ids(const Engine& engine, const AnswerRequest& request) {
+  if (request.prompt) {
+    const auto* text = std::get_if<std::string>(&*request.prompt);
+    const Json message = text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request.prompt));
+    TRY_ASSIGN(const PromptDelta plan, plan_plain_prompt(engine.tokenizer(), Json::array({message}), Transcript()));
+    return plan.n_prompt;
+  }
+  TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));
+  return engine.tokenizer().encode_marked(text).size();
+}
+
+size_t expected_prompt_ids(const AnswerRequest& request, size_t prompt_bytes) {
+  const Tokens* ids = request.prompt ? std::get_if<Tokens>(&*request.prompt) : nullptr;
+  return ids != nullptr ? ids->size() : prompt_bytes / kBytesPerId;
+}
+
+}  // namespace ibid::serve

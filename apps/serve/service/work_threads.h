@@ -1,0 +1,66 @@
+// WorkThreads: a few threads that run what is posted to them, in its order. For what takes longer than a network thread
+// may wait: planning a prompt, loading a model.
+//
+// Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace ibid::serve {
+
+class WorkThreads {
+ public:
+  using Work = std::function<void()>;  // must not throw
+
+  explicit WorkThreads(size_t n) {
+    for (size_t i = 0; i < n; ++i) threads_.emplace_back([this] { run(); });
+  }
+  // Runs what was posted, and ends.
+  ~WorkThreads() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    posted_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  WorkThreads(const WorkThreads&) = delete;
+  WorkThreads& operator=(const WorkThreads&) = delete;
+
+  void post(Work work) {
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(work));
+    }
+    posted_.notify_one();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      posted_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      const Work work = std::exchange(queue_.front(), {});
+      queue_.pop_front();
+      lock.unlock();
+      work();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<Work> queue_;
+  bool ending_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace ibid::serve

@@ -1,0 +1,358 @@
+// Many requests at once, clients that go away, time that is over, and memory that is not there.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <semaphore>
+#include <thread>
+
+#include "tests/serve/service/service_fixture.h"
+
+namespace ibid::serve {
+namespace {
+
+// Holds the model in front of its passes until it is opened.
+class Gate {
+ public:
+  explicit Gate(FakeModel& model) {
+    model.before_layer = [this](size_t, size_t layer) {
+      if (layer == 0 && !open_.load()) {
+        ++n_held_;
+        pass_.acquire();
+      }
+      return Status();
+    };
+  }
+  ~Gate() { open(); }
+  void open() {
+    open_.store(true);
+    pass_.release(1000);
+  }
+  // Lets one pass run.
+  void let_pass() { pass_.release(); }
+  void wait_until_held(int n = 1) const {
+    while (n_held_.load() < n) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<bool> open_{false};
+  std::atomic<int> n_held_{0};
+  std::counting_semaphore<> pass_{0};
+};
+
+AdmissionOptions one_at_a_time() {
+  AdmissionOptions options = ServiceFixture::quiet();
+  options.max_running = 1;
+  return options;
+}
+
+// --- clients that go away
+
+// An answer that is stopped in the middle of a character ends with U+FFFD in its place.
+std::string whole_characters(std::string text) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
+  return text;
+}
+
+TEST(AnswerLoadTest, ACancelAtAnyEventLeavesTheConversationWhole) {
+  const auto history = [](ServiceFixture& f) {
+    Json messages = Json::array({user("question one")});
+    messages.push_back(make_message(Role::kAssistant, f.answer(ask(messages)).content));
+    messages.push_back(user(std::string(100, 'y')));
+    return messages;
+  };
+  ServiceFixture reference;
+  const auto whole = reference.start(ask(history(reference)));
+  ASSERT_TRUE(whole->wait().ok());
+  const size_t n_events = whole->events().size();
+  ASSERT_GT(n_events, 4u);
+  size_t n_cancelled = 0;
+  for (size_t k = 0; k <= n_events; ++k) {
+    ServiceFixture f;
+    const Json messages = history(f);
+    std::stop_source client;
+    if (k == 0) client.request_stop();
+    auto heard = std::make_shared<Heard>();
+    heard->on_event = [&, n = size_t{0}](const std::string&) mutable {
+      if (++n == k) client.request_stop();
+    };
+    f.service->start(ask(messages), heard, client.get_token());
+    const Status& status = heard->wait();
+    EXPECT_TRUE(status.ok() || status.code() == ErrorCode::kCancelled) << status.to_string();
+    n_cancelled += status.ok() ? 0 : 1;
+    EXPECT_TRUE(whole->said().starts_with(whole_characters(heard->said()))) << heard->said();
+    ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(10)));
+    const Answer again = f.answer(ask(messages));
+    EXPECT_EQ(again.content, whole->said());
+    EXPECT_EQ(again.turn.usage.n_prompt, whole->n_prompt());
+  }
+  EXPECT_GT(n_cancelled, 1u);
+}
+
+TEST(AnswerLoadTest, AClientThatIsGoneLeavesTheQueueAtOnce) {
+  ServiceFixture f(one_at_a_time());
+  Gate gate(*f.chat.model);
+  const auto first = f.start(ask({user("x")}));
+  gate.wait_until_held();
+  std::stop_source client;
+  const auto second = f.start(ask({user("y")}), client.get_token());
+  EXPECT_EQ(f.service->stats().n_waiting, 1u);
+  client.request_stop();
+  EXPECT_EQ(second->wait().code(), ErrorCode::kCancelled) << "while the model stands still";
+  EXPECT_FALSE(second->has_begun());
+  EXPECT_EQ(f.service->stats().n_waiting, 0u) << "it left the queue before it was told";
+  gate.open();
+  EXPECT_TRUE(first->wait().ok());
+}
+
+TEST(AnswerLoadTest, APromptOfAClientThatIsGoneIsReadNoFurther) {
+  ServiceFixture f;
+  std::atomic<size_t> n_passes = 0;
+  std::stop_source client;
+  f.chat.model->before_layer = [&](size_t, size_t layer) {
+    if (layer == 0 && ++n_passes == 3) client.request_stop();
+    return Status();
+  };
+  const auto heard = f.start(ask({user(std::string(1000, 'x'))}), client.get_token());
+  EXPECT_EQ(heard->wait().code(), ErrorCode::kCancelled);
+  EXPECT_LE(n_passes, 4u);
+  f.chat.model->take_fed();
+  EXPECT_EQ(f.service->stats().n_cancelled, 1u);
+}
+
+TEST(AnswerLoadTest, TheEndOfTheServiceIsHeard) {
+  ServiceFixture f(one_at_a_time());
+  Gate gate(*f.chat.model);
+  std::vector<std::shared_ptr<Heard>> all;
+  for (int i = 0; i < 4; ++i) all.push_back(f.start(ask({user("x")})));
+  gate.wait_until_held();
+  f.service->stop_admitting();
+  const auto late = f.start(ask({user("x")}));
+  EXPECT_EQ(late->wait().code(), ErrorCode::kBusy);
+  EXPECT_FALSE(f.service->wait_until_quiet(std::chrono::milliseconds(1)));
+  std::thread opens([&] { gate.open(); });
+  f.service.reset();
+  opens.join();
+  for (const auto& heard : all) EXPECT_TRUE(heard->has_ended());
+}
+
+// --- time
+
+TEST(AnswerLoadTest, WhoWaitsTooLongIsTold) {
+  ServiceFixture f(one_at_a_time());
+  Gate gate(*f.chat.model);
+  const auto first = f.start(ask({user("x")}));
+  gate.wait_until_held();
+  const auto second = f.start(ask({user("y")}));
+  f.clock.advance(59'999'000'000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  EXPECT_FALSE(second->has_ended());
+  f.clock.advance(1'000'000);
+  EXPECT_EQ(second->wait().code(), ErrorCode::kDeadline);
+  EXPECT_FALSE(first->has_ended());
+  gate.open();
+  EXPECT_TRUE(first->wait().ok()) << "it has begun, and no total time was set";
+}
+
+TEST(AnswerLoadTest, AnAnswerWhoseTimeIsOverKeepsWhatItSaid) {
+  ServiceFixture f;
+  Gate gate(*f.chat.model);
+  AnswerRequest request = ask({user("x")});
+  request.options.max_tokens = 1000;
+  request.options.min_tokens = 1000;
+  request.deadline = std::chrono::milliseconds(500);
+  const auto heard = f.start(request);
+  for (int i = 1; i <= 5; ++i) {
+    gate.wait_until_held(i);
+    gate.let_pass();
+  }
+  gate.wait_until_held(6);
+  f.clock.advance(500'000'000);
+  while (f.service->stats().n_running > 0 && !heard->has_ended()) gate.let_pass();
+  EXPECT_EQ(heard->wait().code(), ErrorCode::kDeadline);
+  EXPECT_FALSE(heard->said().empty());
+  ASSERT_EQ(heard->n_answers(), 1u);
+  EXPECT_EQ(heard->answer_of().turn.finish_reason, FinishReason::kCancelled);
+  gate.open();
+  // What was said is part of the conversation.
+  Json messages = Json::array({user("x"), make_message(Role::kAssistant, heard->said()), user("on")});
+  EXPECT_LE(f.answer(ask(messages)).turn.usage.n_prefilled,
+            f.chat.ids("<|im_end|>").size() + f.chat.next_prompt("on").size() + 1);
+}
+
+// --- fairness, and what is too much
+
+TEST(AnswerLoadTest, NamespacesTakeTurnsAtTheDoor) {
+  ServiceFixture f(one_at_a_time());
+  Gate gate(*f.chat.model);
+  std::mutex mutex;
+  std::string order;
+  std::vector<std::shared_ptr<Heard>> all;
+  const auto start = [&](const std::string& name) {
+    auto heard = std::make_shared<Heard>();
+    heard->on_event = [&, name](const std::string& event) {
+      const std::lock_guard lock(mutex);
+      if (event == "begin") order += name;
+    };
+    f.service->start(ask({user("x")}, name), heard, {});
+    all.push_back(heard);
+  };
+  start("a");
+  gate.wait_until_held();
+  for (const char* name : {"a", "a", "a", "b", "c", "b"}) start(name);
+  gate.open();
+  for (const auto& heard : all) EXPECT_TRUE(heard->wait().ok());
+  EXPECT_EQ(order, "aabcaba");
+}
+
+TEST(AnswerLoadTest, AFullServerRefusesAndSaysHowLongToWait) {
+  AdmissionOptions options = one_at_a_time();
+  options.max_waiting = 1;
+  ServiceFixture f(options);
+  Gate gate(*f.chat.model);
+  const auto first = f.start(ask({user("x")}));
+  gate.wait_until_held();
+  const auto second = f.start(ask({user("y")}));
+  const auto third = f.start(ask({user("z")}));
+  EXPECT_EQ(third->wait().code(), ErrorCode::kBusy);
+  EXPECT_EQ(f.service->stats().n_refused, 1u);
+  EXPECT_GE(f.service->retry_after(), std::chrono::seconds(1));
+  EXPECT_LE(f.service->retry_after(), std::chrono::seconds(60));
+  gate.open();
+  EXPECT_TRUE(first->wait().ok());
+  EXPECT_TRUE(second->wait().ok());
+}
+
+// --- memory
+
+size_t page_bytes_of_fake() { return ChatFixture().engine->pool().layout().page_bytes(); }
+
+TEST(AnswerLoadTest, AnAnswerThatRunsOutOfMemoryKeepsWhatItSaid) {
+  ServiceFixture f(ServiceFixture::quiet(), kChatMl, {}, 2 * page_bytes_of_fake());
+  AnswerRequest request = ask({user("x")});
+  request.options.max_tokens = 1000;
+  request.options.min_tokens = 1000;
+  const auto heard = f.start(request);
+  ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
+  EXPECT_EQ(heard->answer_of().turn.finish_reason, FinishReason::kLength);
+  EXPECT_EQ(heard->answer_of().content, heard->said());
+  EXPECT_EQ(heard->n_prompt() + heard->answer_of().turn.usage.n_decoded, 2 * kPagePositions + 1);
+}
+
+TEST(AnswerLoadTest, WhoseMemoryIsInUseWaits) {
+  ServiceFixture f(ServiceFixture::quiet(), kChatMl, {}, 6 * page_bytes_of_fake());
+  AnswerRequest request = ask({user("x")});
+  request.options.max_tokens = 150;
+  request.options.min_tokens = 150;
+  std::vector<std::shared_ptr<Heard>> all;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    request.cache_namespace = name;
+    all.push_back(f.start(request));
+  }
+  for (const auto& heard : all) {
+    ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
+    EXPECT_EQ(heard->answer_of().turn.usage.n_decoded, 150u) << "nobody was cut short";
+    EXPECT_EQ(heard->said(), all[0]->said());
+  }
+}
+
+// The reservation is an estimate. Where it was too low, who has not begun to speak waits for the others' end.
+TEST(AnswerLoadTest, WhoFindsNoMemoryTriesAgainWhenOthersHaveEnded) {
+  AdmissionOptions options = ServiceFixture::quiet();
+  options.expected_answer_tokens = 1;
+  ServiceFixture f(options, kChatMl, {}, 8 * page_bytes_of_fake());
+  AnswerRequest large = ask({user(std::string(200, 'x'))});
+  large.options.max_tokens = 0;
+  std::atomic<int> n_left = 30;
+  f.chat.model->before_layer = [&](size_t call, size_t layer) {
+    // The first is in the middle of its answer when there is suddenly no memory for whoever comes.
+    if (layer == 0 && call > 20 && n_left.fetch_sub(1) > 0) return Status(ErrorCode::kOutOfMemory, "injected");
+    return Status();
+  };
+  large.options.max_tokens = 60;
+  large.options.min_tokens = 60;
+  const auto first = f.start(large);
+  large.cache_namespace = "b";
+  const auto second = f.start(large);
+  EXPECT_TRUE(first->wait().ok() || first->wait().code() == ErrorCode::kOutOfMemory);
+  EXPECT_TRUE(second->wait().ok() || second->wait().code() == ErrorCode::kOutOfMemory);
+  EXPECT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(10)));
+}
+
+// --- many at once
+
+TEST(AnswerLoadTest, OneHistoryFromManyClientsGivesEachTheSame) {
+  ServiceFixture f;
+  f.chat.say({f.chat.ids("Hello world")});  // encoded again, it has the same ids
+  Json messages = Json::array({user("question one")});
+  messages.push_back(make_message(Role::kAssistant, f.answer(ask(messages)).content));
+  messages.push_back(user("question two"));
+  std::vector<std::shared_ptr<Heard>> all;
+  for (int i = 0; i < 12; ++i) all.push_back(f.start(ask(messages)));
+  for (const auto& heard : all) {
+    ASSERT_TRUE(heard->wait().ok());
+    EXPECT_EQ(heard->n_prompt(), all[0]->n_prompt());
+    EXPECT_EQ(heard->said(), all[0]->said());
+  }
+}
+
+struct Client {
+  explicit Client(uint64_t seed) : random(seed) {}
+
+  void run(ServiceFixture& f, size_t number) {
+    const std::string name = "n" + std::to_string(number % 5);
+    for (int turn = 0; turn < 3; ++turn) {
+      const std::string text = "client " + std::to_string(number) + " turn " + std::to_string(turn);
+      std::stop_source gone;
+      auto heard = std::make_shared<Heard>();
+      const size_t cancel_at = random() % 3 == 0 ? random() % 8 : 1000;
+      heard->on_event = [&gone, cancel_at, n = size_t{0}](const std::string&) mutable {
+        if (n++ == cancel_at) gone.request_stop();
+      };
+      f.service->start(ask({user(text)}, name), heard, gone.get_token());
+      if (random() % 4 == 0) gone.request_stop();
+      const Status& status = heard->wait();
+      if (status.ok()) {
+        whole.emplace_back(text, heard->answer_of().turn.text);
+      } else if (status.code() != ErrorCode::kCancelled) {
+        ADD_FAILURE() << status.to_string();
+      } else {
+        parts.emplace_back(text, heard->said());
+      }
+    }
+  }
+
+  std::mt19937_64 random;
+  std::vector<std::pair<std::string, std::string>> whole, parts;  // question, answer
+};
+
+TEST(AnswerLoadTest, SixtyFourClientsHearTheirOwnAnswers) {
+  ServiceFixture f;
+  std::vector<Client> clients;
+  for (uint64_t i = 0; i < 64; ++i) clients.emplace_back(i);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < clients.size(); ++i) threads.emplace_back([&, i] { clients[i].run(f, i); });
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(60)));
+  ChatFixture lone;
+  size_t n_whole = 0;
+  for (const Client& client : clients) {
+    n_whole += client.whole.size();
+    for (const auto& [question, answer] : client.whole) {
+      ChatSession session = lone.session();
+      EXPECT_EQ(must(session.send(question, greedy(12))).text, answer) << question;
+    }
+    for (const auto& [question, part] : client.parts) {
+      ChatSession session = lone.session();
+      EXPECT_TRUE(must(session.send(question, greedy(12))).text.starts_with(whole_characters(part))) << question;
+    }
+  }
+  EXPECT_GT(n_whole, 20u);
+  const ServiceStats stats = f.service->stats();
+  EXPECT_EQ(stats.n_answers + stats.n_cancelled + stats.n_failed, 64u * 3);
+  EXPECT_EQ(stats.n_running + stats.n_waiting, 0u);
+}
+
+}  // namespace
+}  // namespace ibid::serve

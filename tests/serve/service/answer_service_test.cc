@@ -1,0 +1,228 @@
+// Answers of the service: what they cost, what they say, and how they end.
+#include "apps/serve/service/answer_service.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/serve/service/service_fixture.h"
+
+namespace ibid::serve {
+namespace {
+
+// An answer that max_tokens ended leaves its last id to be fed, and the one that the template writes behind it.
+constexpr size_t kBehindCut = 2;
+
+std::string question(size_t i) { return "question " + std::to_string(i) + " about the abcd"; }
+
+// Every turn sends the whole history, as clients do, and costs what it costs a session that remembers.
+TEST(AnswerServiceTest, ATurnThatSendsTheWholeHistoryCostsItsNewMessage) {
+  ServiceFixture f;
+  ChatFixture lone;
+  ChatSession session = lone.session();
+  Json messages = Json::array();
+  for (size_t i = 0; i < 20; ++i) {
+    messages.push_back(user(question(i)));
+    const Answer answer = f.answer(ask(messages));
+    const Turn expected = must(session.send(question(i), greedy(12)));
+    EXPECT_EQ(answer.content, expected.text);
+    EXPECT_EQ(answer.turn.usage.n_prompt, expected.usage.n_prompt);
+    EXPECT_EQ(answer.turn.usage.n_cached, expected.usage.n_cached);
+    EXPECT_EQ(answer.turn.usage.n_prefilled, expected.usage.n_prefilled);
+    EXPECT_EQ(answer.turn.work.messages_rendered, expected.work.messages_rendered);
+    EXPECT_EQ(answer.turn.work.bytes_tokenized, expected.work.bytes_tokenized);
+    EXPECT_EQ(f.chat.model->take_fed(), lone.model->take_fed()) << "the same ids went through the model";
+    messages.push_back(make_message(Role::kAssistant, answer.content));
+  }
+  const ServiceStats stats = f.service->stats();
+  EXPECT_EQ(stats.n_answers, 20u);
+  EXPECT_EQ(stats.n_continued, 19u);
+  EXPECT_EQ(stats.n_unknown, 1u);
+  EXPECT_EQ(stats.n_conversations, 1u);
+}
+
+TEST(AnswerServiceTest, EventsComeInOrder) {
+  ServiceFixture f;
+  f.chat.say({f.chat.tokenizer->sampled({"Hello", " wor", "lo"})});
+  const auto heard = f.start(ask({user("x")}));
+  ASSERT_TRUE(heard->wait().ok());
+  EXPECT_EQ(heard->said(), "Hello worlo");
+  EXPECT_EQ(heard->model(), "fake");
+  EXPECT_EQ(heard->n_prompt(), f.chat.prompt("x").size());
+  EXPECT_EQ(heard->events().front(), "begin");
+  EXPECT_EQ(heard->events()[heard->events().size() - 2], "answer");
+  EXPECT_EQ(heard->events().back(), "end");
+}
+
+// --- histories that are not the last one's
+
+// A conversation of n turns, and its history.
+Json converse(ServiceFixture& f, size_t n, const std::string& name_space = "a") {
+  Json messages = Json::array();
+  for (size_t i = 0; i < n; ++i) {
+    messages.push_back(user(question(i)));
+    messages.push_back(make_message(Role::kAssistant, f.answer(ask(messages, name_space)).content));
+  }
+  return messages;
+}
+
+Json first_messages(const Json& messages, size_t n) {
+  return Json(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n)));
+}
+
+TEST(AnswerServiceTest, RegeneratingReadsNothing) {
+  ServiceFixture f;
+  const Json messages = converse(f, 3);
+  const Answer again = f.answer(ask(first_messages(messages, 5)));
+  EXPECT_EQ(again.content, messages[5]["content"]);
+  EXPECT_EQ(again.turn.usage.n_prefilled, 0u);
+  EXPECT_FALSE(again.turn.lost_prefix.has_value()) << "the client took it back";
+}
+
+TEST(AnswerServiceTest, AnEditReadsTheEditedMessage) {
+  ServiceFixture f;
+  Json messages = converse(f, 4);
+  Json edited = first_messages(messages, 5);
+  edited[4]["content"] = "something else";
+  const Answer answer = f.answer(ask(edited));
+  EXPECT_EQ(answer.turn.usage.n_prefilled, f.chat.ids("something else<|im_end|>\n<|im_start|>assistant\n").size());
+  // The branch that was left goes on from its end as if nothing had been.
+  messages.push_back(user("on"));
+  const Answer on = f.answer(ask(messages));
+  EXPECT_EQ(on.turn.usage.n_prefilled, f.chat.next_prompt("on").size() + kBehindCut);
+  EXPECT_EQ(f.service->stats().n_forked, 1u);
+}
+
+TEST(AnswerServiceTest, AShorterHistoryReadsItsNewMessage) {
+  ServiceFixture f;
+  Json messages = first_messages(converse(f, 4), 2);
+  messages.push_back(user("shorter"));
+  EXPECT_EQ(f.answer(ask(messages)).turn.usage.n_prefilled,
+            f.chat.ids("shorter<|im_end|>\n<|im_start|>assistant\n").size());
+}
+
+TEST(AnswerServiceTest, UsersOfANamespaceShareASystemPromptAndOthersDoNot) {
+  ServiceFixture f;
+  const Json system = make_message(Role::kSystem, std::string(300, 's'));
+  const auto first = [&](const char* text, const char* name) {
+    return f.answer(ask(Json::array({system, user(text)}), name)).turn.usage;
+  };
+  EXPECT_EQ(first("one", "a").n_cached, 0u);
+  EXPECT_EQ(first("two", "a").n_prefilled, f.chat.ids("two<|im_end|>\n<|im_start|>assistant\n").size());
+  EXPECT_EQ(first("one", "b").n_cached, 0u);
+  EXPECT_EQ(f.service->stats().n_unknown, 3u);
+}
+
+TEST(AnswerServiceTest, WhatAClientCannotSendBackIsKept) {
+  // These ids are not those that the text would be encoded to.
+  ServiceFixture f;
+  f.chat.say({f.chat.tokenizer->sampled({"a", "b", "c", "H", "e"})});
+  Json messages = Json::array({user("x")});
+  messages.push_back(make_message(Role::kAssistant, f.answer(ask(messages)).content));
+  ASSERT_EQ(messages[1]["content"], "abcHe");
+  messages.push_back(user("y"));
+  EXPECT_EQ(f.answer(ask(messages)).turn.usage.n_prefilled, f.chat.next_prompt("y").size() + 1);
+}
+
+// --- several answers
+
+TEST(AnswerServiceTest, SeveralAnswersReadTheQuestionOnce) {
+  ServiceFixture f;
+  ChatFixture lone;
+  ChatSession session = lone.session();
+  AnswerRequest request = ask({user(question(0))});
+  request.n = 3;
+  request.options.sampler = {.temperature = 1, .seed = 7};
+  const auto heard = f.start(request);
+  ASSERT_TRUE(heard->wait().ok());
+  const std::vector<Turn> expected = session.send_for_answers(question(0), 3, request.options).value();
+  ASSERT_EQ(heard->n_answers(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(heard->answer_of(i).content, expected[i].text);
+    EXPECT_EQ(heard->answer_of(i).turn.usage.n_prefilled, expected[i].usage.n_prefilled);
+    EXPECT_EQ(heard->answer_of(i).turn.usage.n_cached, expected[i].usage.n_cached);
+    Json messages = Json::array({user(question(0)), make_message(Role::kAssistant, expected[i].text), user("go on")});
+    EXPECT_EQ(f.answer(ask(messages)).turn.usage.n_prefilled, f.chat.next_prompt("go on").size() + kBehindCut);
+  }
+  EXPECT_EQ(f.service->stats().n_continued, 3u) << "each of them can be gone on with";
+}
+
+// --- prompts without a template
+
+TEST(AnswerServiceTest, APromptIsTextThatTheModelGoesOnWith) {
+  ServiceFixture f(ServiceFixture::quiet(), nullptr);
+  AnswerRequest request = ask(Json());
+  request.prompt = std::string("<|im_start|>Hello");
+  const Answer answer = f.answer(request);
+  EXPECT_EQ(answer.turn.usage.n_prompt, 2u) << "special tokens are meant";
+  EXPECT_EQ(f.chat.model->fed().front().tokens, f.chat.ids("<|im_start|>Hello"));
+
+  AnswerRequest by_ids = ask(Json());
+  by_ids.prompt = f.chat.ids("<|im_start|>Hello");
+  f.chat.model->take_fed();
+  const Answer same = f.answer(by_ids);
+  EXPECT_EQ(same.content, answer.content);
+  EXPECT_EQ(same.turn.usage.n_prefilled, 0u) << "the store has it, and its logits";
+
+  by_ids.prompt = Tokens{f.chat.tokenizer->im_start, 100'000};
+  const auto heard = f.start(by_ids);
+  EXPECT_EQ(heard->wait().code(), ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(heard->has_begun());
+}
+
+// --- variables
+
+TEST(AnswerServiceTest, ToolsAndVariablesBelongToTheRequest) {
+  constexpr const char* kWithTools =
+      "{% if tools %}{{ '<|im_start|>tools\n' + tools[0]['name'] + '<|im_end|>\n' }}{% endif %}"
+      "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+      "{% endfor %}{{ '<|im_start|>assistant\n' }}{% if brief %}{{ 'brief' }}{% endif %}";
+  ServiceFixture f(ServiceFixture::quiet(), kWithTools);
+  Json messages = Json::array({user("x")});
+  AnswerRequest request = ask(messages);
+  const Answer plain = f.answer(request);
+  request.variables["brief"] = true;
+  EXPECT_EQ(f.answer(request).turn.usage.n_prompt, plain.turn.usage.n_prompt + f.chat.ids("brief").size());
+  request.variables = Json::object();
+  request.tools = Json::array({Json{{"name", "abcd"}}});
+  EXPECT_EQ(f.answer(request).turn.usage.n_prompt,
+            plain.turn.usage.n_prompt + f.chat.ids("<|im_start|>tools\nabcd<|im_end|>\n").size());
+  request.tools = Json();
+  const Answer again = f.answer(request);
+  EXPECT_EQ(again.content, plain.content);
+  EXPECT_EQ(f.service->count_prompt(request).value(), plain.turn.usage.n_prompt);
+  EXPECT_EQ(f.service->render_prompt(request).value(), "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
+}
+
+// --- errors
+
+void expect_refused(ServiceFixture& f, AnswerRequest request, ErrorCode code) {
+  const auto heard = f.start(std::move(request));
+  EXPECT_EQ(heard->wait().code(), code) << heard->wait().to_string();
+  EXPECT_EQ(heard->events(), std::vector<std::string>{"end"}) << "nothing in front of the error";
+}
+
+TEST(AnswerServiceTest, WhatCannotBeAnsweredIsSaidBeforeAnything) {
+  constexpr const char* kRefuses = "{% for message in messages %}{% if message['role'] == 'bad' %}"
+                                   "{{ raise_exception('no such role') }}{% endif %}{{ message['content'] }}{% endfor %}";
+  ServiceFixture f(ServiceFixture::quiet(), kRefuses, {.max_seq_len = 64});
+  AnswerRequest request = ask({user("x")});
+  request.model = "other";
+  expect_refused(f, request, ErrorCode::kNotFound);
+  expect_refused(f, ask({user(std::string(100, 'x'))}), ErrorCode::kContextFull);
+  expect_refused(f, ask({Json{{"role", "bad"}, {"content", "x"}}}), ErrorCode::kTemplateRaise);
+  expect_refused(f, ask(Json::array()), ErrorCode::kInvalidArgument);
+  expect_refused(f, ask({Json{{"content", "x"}}}), ErrorCode::kInvalidArgument);
+  expect_refused(f, ask({user("x"), make_message(Role::kAssistant, "y")}), ErrorCode::kInvalidArgument);
+  expect_refused(f, ask({user("\xff")}), ErrorCode::kInvalidArgument);
+  request = ask({user("x")});
+  request.n = 17;
+  expect_refused(f, request, ErrorCode::kInvalidArgument);
+  request.n = 1;
+  request.options.sampler.top_p = -1;
+  expect_refused(f, request, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(10)));
+  EXPECT_EQ(f.service->stats().n_running, 0u);
+  EXPECT_EQ(f.answer(ask({user("x")})).turn.usage.n_prompt, 1u) << "and it goes on";
+}
+
+}  // namespace
+}  // namespace ibid::serve
