@@ -20,6 +20,7 @@ inline constexpr int kWrongUsage = 2;
 
 void add_chat(CLI::App& root, int& exit_code);
 void add_ask(CLI::App& root, int& exit_code);
+void add_serve(CLI::App& root, int& exit_code);
 void add_bench(CLI::App& root, int& exit_code);
 void add_sessions(CLI::App& root, int& exit_code);
 void add_models(CLI::App& root, int& exit_code);

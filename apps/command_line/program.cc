@@ -135,6 +135,7 @@ std::unique_ptr<CLI::App> make_program(int& exit_code) {
   add_chat(*root, exit_code);
   add_ask(*root, exit_code);
   add_sessions(*root, exit_code);
+  add_serve(*root, exit_code);
   group_commands(*root, "Talk to a model");
   add_models(*root, exit_code);
   add_pull(*root, exit_code);

@@ -197,6 +197,31 @@ TEMPLATES = [
 ]
 
 
+def write_requests():
+    head = b"POST /v1/models/a%20b?q=1 HTTP/1.1\r\nHost: localhost\r\n"
+    requests = {
+        "plain": b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n",
+        "old": b"GET /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        "length": head + b"Content-Length: 5\r\n\r\nhelloGET",
+        "chunks": head + b"Transfer-Encoding: chunked\r\n\r\n3;x=y\r\na\r\n\r\n1\r\nb\r\n0\r\nX: y\r\n\r\nrest",
+        "both": head + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "absolute": b"GET http://a.example:80/v1/sessions/1/x/2 HTTP/1.1\r\nHost: b\r\n\r\n",
+        "asterisk": b"OPTIONS * HTTP/1.1\r\nHost: [::1]:80\r\n\r\n",
+        "preflight": b"OPTIONS /locked HTTP/1.1\r\nHost: localhost\r\nOrigin: http://b.example\r\n"
+                     b"Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization, x-a\r\n"
+                     b"Access-Control-Request-Private-Network: true\r\n\r\n",
+        "key": b"POST /locked HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer fuzzing-key\r\n\r\n",
+        "expect": head + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\nx",
+        "compressed": head + b"Content-Encoding: gzip\r\n\r\n",
+        "tls": b"\x16\x03\x01\x02\x00\x01",
+        "path": b"GET /%00%ff%zz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "newlines": b"\r\n\r\nGET /health HTTP/1.1\nHost: localhost\n\n\r\n\r\n",
+    }
+    for name, request in requests.items():
+        for cut in (0, 20, len(request) - 2):
+            put("http_request", f"{name}_{cut}", bytes([cut % 256]) + request)
+
+
 def write_templates():
     for number, template in enumerate(TEMPLATES):
         put("chat_template", f"template_{number}", template)
@@ -242,5 +267,6 @@ if __name__ == "__main__":
     write_files()
     write_gguf_configs()
     write_sessions()
+    write_requests()
     if len(sys.argv) > 1:
         write_configs(pathlib.Path(sys.argv[1]))

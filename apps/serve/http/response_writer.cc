@@ -1,8 +1,21 @@
 #include "apps/serve/http/response_writer.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "apps/serve/http/header_names.h"
+
 namespace ibid::http {
+
+namespace {
+
+// Adds the header where its handler has not said otherwise.
+void add_default(Headers& headers, std::string_view name, std::string_view value) {
+  const auto is_it = [&](const auto& header) { return same_name(header.first, name); };
+  if (std::none_of(headers.begin(), headers.end(), is_it)) headers.emplace_back(name, value);
+}
+
+}  // namespace
 
 bool ResponseWriter::add(Reply::Portion portion, std::string& out) {
   if (portion.is_cut) return false;
@@ -30,8 +43,8 @@ void ResponseWriter::add_head(Response response, bool is_stream, std::string& ou
   Framing framing{.length = response.body.size(), .is_old = options_.is_old, .keep_alive = options_.keep_alive};
   if (is_stream) {
     framing.body = options_.is_old ? Framing::Body::kUntilTheEnd : Framing::Body::kChunks;
-    response.headers.emplace_back("Cache-Control", "no-store");
-    response.headers.emplace_back("X-Accel-Buffering", "no");  // a proxy in between passes on what it has
+    add_default(response.headers, "Cache-Control", "no-store");
+    add_default(response.headers, "X-Accel-Buffering", "no");  // a proxy in between passes on what it has
   } else if (response.status != 204 && response.status != 304) {
     framing.body = Framing::Body::kLength;
   }

@@ -6,19 +6,43 @@
 
 namespace ibid::serve {
 
+namespace {
+
+void hear_begin(const std::string& model, size_t n_prompt, Heard& heard) {
+  heard.model = model;
+  heard.n_prompt = n_prompt;
+  heard.queue_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - heard.asked).count();
+}
+
+// What the answers cost, for the log. Several answers to one request share the reading of its prompt.
+http::AnswerFigures figures_of(const Heard& heard) {
+  http::AnswerFigures figures{.model = heard.model, .n_prompt = heard.n_prompt, .queue_ms = heard.queue_ms};
+  for (const Answer& answer : heard.answers) figures.n_decoded += answer.turn.usage.n_decoded;
+  if (heard.answers.empty()) return figures;
+  const Turn& first = heard.answers.front().turn;
+  figures.n_cached = first.usage.n_cached;
+  figures.n_prefilled = first.usage.n_prefilled;
+  figures.prefill_ms = first.timings.prefill_ms;
+  figures.decode_ms = first.timings.decode_ms;
+  figures.ttft_ms = first.timings.ttft_ms;
+  return figures;
+}
+
+}  // namespace
+
 WholeReply::WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, Make make)
     : exchange_(std::move(exchange)), style_(style), make_(std::move(make)) {
   heard_.answers.resize(n);
 }
 
 void WholeReply::begin(const std::string& model, size_t n_prompt) {
-  heard_.model = model;
-  heard_.n_prompt = n_prompt;
+  hear_begin(model, n_prompt, heard_);
 }
 
 void WholeReply::answer(size_t i, const Answer& answer) { heard_.answers.at(i) = answer; }
 
 void WholeReply::end(const Status& status) {
+  exchange_->set_figures(figures_of(heard_));
   if (status.ok()) {
     exchange_->respond({.body = json_to_string(make_(heard_))});
   } else {
@@ -34,8 +58,7 @@ StreamReply::StreamReply(http::ExchangePtr exchange, size_t n, ErrorStyle style,
 }
 
 void StreamReply::begin(const std::string& model, size_t n_prompt) {
-  heard_.model = model;
-  heard_.n_prompt = n_prompt;
+  hear_begin(model, n_prompt, heard_);
   is_open_ = true;
   const bool is_events = form_ == StreamForm::kEvents;
   exchange_->begin_stream(200, is_events ? "text/event-stream" : "application/x-ndjson",
@@ -71,6 +94,7 @@ void StreamReply::answer(size_t i, const Answer& answer) {
 }
 
 void StreamReply::end(const Status& status) {
+  exchange_->set_figures(figures_of(heard_));
   if (!is_open_) {
     // A stream that never opened is a plain response; an end without a begin and without an error has no answer.
     CHECK(!status.ok());

@@ -21,6 +21,8 @@ namespace ibid::serve {
 struct Heard {
   std::string model;
   size_t n_prompt = 0;
+  std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
+  double queue_ms = 0;          // from there to begin()
   std::vector<Answer> answers;  // by number
 };
 

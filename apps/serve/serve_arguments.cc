@@ -1,0 +1,168 @@
+#include "apps/serve/serve_arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+#include "apps/command_line/option_kinds.h"
+#include "apps/models/model_catalog.h"
+#include "apps/serve/amounts.h"
+#include "apps/serve/api_key_file.h"
+
+namespace ibid::serve {
+
+namespace {
+
+constexpr const char* kDoorGroup = "Who may ask";
+constexpr const char* kLimitsGroup = "Limits";
+
+// -1 ms: never.
+std::chrono::milliseconds time_or_never(const std::string& text) {
+  return text == "never" ? std::chrono::milliseconds(-1) : *read_time(text);
+}
+
+// 0 ms: never, as deadlines have it.
+std::chrono::milliseconds time_or_none(const std::string& text) {
+  return text == "never" ? std::chrono::milliseconds(0) : *read_time(text);
+}
+
+CLI::Option* add_bytes(CLI::App& command, const std::string& name, std::string& text, const std::string& help) {
+  return command.add_option(name, text, help)->type_name("BYTES")->check(amount_of_bytes())->capture_default_str();
+}
+
+CLI::Option* add_time(CLI::App& command, const std::string& name, std::string& text, const std::string& help) {
+  return command.add_option(name, text, help)->type_name("TIME")->check(amount_of_time(true))->capture_default_str();
+}
+
+}  // namespace
+
+void ServeArguments::add(CLI::App& command) {
+  const auto take = [this](const std::vector<std::string>& given) {
+    models.clear();
+    for (const std::string& name : given) models.push_back(plain_text_argument(name));
+  };
+  command
+      .add_option_function<std::vector<std::string>>(
+          "-m,--model,MODEL", take,
+          "a .gguf file, a directory with safetensors and config.json, or a known model's name; the first of several "
+          "is loaded at once (default: " + std::string(default_model().name) + ")")
+      ->expected(1, -1)
+      ->type_name("MODEL")
+      ->group(kCommonGroup);
+  command.add_option("--host", host, "the address to listen on; \"\" for none, with --unix")
+      ->type_name("ADDRESS")
+      ->envname("IBID_HOST")
+      ->capture_default_str()
+      ->group(kCommonGroup);
+  command.add_option("--port", port, "the port; 0: any free one")
+      ->type_name("N")
+      ->check(whole_number(0, 65535))
+      ->envname("IBID_PORT")
+      ->capture_default_str()
+      ->group(kCommonGroup);
+  add_text_option(command, "--unix", unix_socket, "a Unix socket besides, for this user alone")
+      ->type_name("PATH")
+      ->group(kCommonGroup);
+  command.add_flag("--log", log, "a line of JSON on standard error for each request, without anybody's text")
+      ->group(kCommonGroup);
+  add_door(command);
+  add_limits(command);
+  running.add_running(command);
+  add_text_option(command, "--cache-dir", cache_directory, "keep keys and values there, to go on after a restart")
+      ->type_name("DIR")
+      ->group(kRunningGroup);
+  command.add_flag("--cache", cache, "the same in this user's cache folder")->group(kRunningGroup);
+  running.add_fetch(command);
+}
+
+void ServeArguments::add_door(CLI::App& command) {
+  add_text_option(command, "--api-key-file", api_key_file,
+                  "who may ask: a key a line, NAME=KEY for keys that share; or IBID_API_KEY")
+      ->type_name("FILE")
+      ->group(kDoorGroup);
+  command.add_flag("--insecure", insecure, "without a key, also for other machines")->group(kDoorGroup);
+  add_text_option(command, "--cert", certificate_file, "TLS with this certificate (PEM, its chain behind it)")
+      ->type_name("FILE")
+      ->group(kDoorGroup);
+  add_text_option(command, "--key", key_file, "and this private key")->type_name("FILE")->group(kDoorGroup);
+  add_text_list(command, "--allow-host", allowed_hosts, "a name that the server is called by; \"*\": any")
+      ->type_name("NAME")
+      ->group(kDoorGroup);
+  add_text_list(command, "--allow-origin", allowed_origins, "an origin whose pages may ask; \"*\": any")
+      ->type_name("ORIGIN")
+      ->group(kDoorGroup);
+}
+
+void ServeArguments::add_limits(CLI::App& command) {
+  command.add_option("--parallel", parallel, "answers at a time; others wait")
+      ->type_name("N")
+      ->check(whole_number(1, 4096))
+      ->capture_default_str()
+      ->group(kLimitsGroup);
+  command.add_option("--queue", queue, "requests that may wait; others are refused")
+      ->type_name("N")
+      ->check(whole_number(0, 1'000'000))
+      ->capture_default_str()
+      ->group(kLimitsGroup);
+  command.add_option("--max-connections", max_connections, "clients at a time")
+      ->type_name("N")
+      ->check(whole_number(1, 1'000'000))
+      ->capture_default_str()
+      ->group(kLimitsGroup);
+  add_bytes(command, "--max-body", max_body, "of a request")->group(kLimitsGroup);
+  add_bytes(command, "--memory-budget", memory_budget, "for all models and their keys and values; 0: no limit")
+      ->group(kLimitsGroup);
+  add_bytes(command, "--kv-budget", kv_budget, "for keys and values of each model; 0: two contexts, 256M at least")
+      ->group(kLimitsGroup);
+  add_time(command, "--keep-alive", keep_alive, "how long a model stays that nobody asks")->group(kLimitsGroup);
+  add_time(command, "--queue-timeout", queue_timeout, "for a request that waits")->group(kLimitsGroup);
+  add_time(command, "--total-timeout", total_timeout, "for a request in all")->group(kLimitsGroup);
+  command.add_option("--drain-timeout", drain_timeout, "for answers that are under way when the server ends")
+      ->type_name("TIME")
+      ->check(amount_of_time(false))
+      ->capture_default_str()
+      ->group(kLimitsGroup);
+}
+
+Result<http::ServerOptions> ServeArguments::server_options() const {
+  http::ServerOptions options;
+  options.address = host;
+  options.port = port;
+  options.unix_socket = unix_socket;
+  options.certificate_file = certificate_file;
+  options.key_file = key_file;
+  TRY_ASSIGN(options.api_keys, read_api_keys(api_key_file));
+  options.insecure = insecure;
+  options.allowed_hosts = allowed_hosts;
+  options.allowed_origins = allowed_origins;
+  options.max_connections = max_connections;
+  options.max_body_bytes = *read_bytes(max_body);
+  return options;
+}
+
+AdmissionOptions ServeArguments::admission_options() const {
+  AdmissionOptions options;
+  options.max_running = parallel;
+  options.max_waiting = queue;
+  options.queue_timeout = time_or_none(queue_timeout);
+  options.total_timeout = time_or_none(total_timeout);
+  return options;
+}
+
+ModelHostOptions ServeArguments::host_options() const {
+  // The port is opened before the model is loaded, so that one who waits for /ready can.
+  return {.memory_budget_bytes = *read_bytes(memory_budget),
+          .keep_alive = time_or_never(keep_alive),
+          .load_at_once = false};
+}
+
+std::vector<ModelArguments> ServeArguments::models_to_serve() const {
+  std::vector<ModelArguments> all;
+  for (const std::string& name : models) {
+    all.push_back(running);
+    all.back().model = name;
+  }
+  if (all.empty()) all.push_back(running);
+  return all;
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,53 @@
+// What `ibid serve` can be told, and what follows from it for the parts of the server.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/model_arguments.h"
+#include "apps/serve/http/server.h"
+#include "apps/serve/service/answer_service.h"
+#include "apps/serve/service/model_host.h"
+#include "base/result.h"
+
+namespace ibid::serve {
+
+struct ServeArguments {
+  std::vector<std::string> models;  // as they were typed; empty: the default model
+  ModelArguments running;           // of every model; its own name is not used
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;
+  std::string unix_socket;
+  std::string api_key_file;
+  bool insecure = false;
+  std::string certificate_file, key_file;
+  std::vector<std::string> allowed_hosts, allowed_origins;
+  std::string keep_alive = "never";
+  std::string memory_budget = "0", kv_budget = "0";
+  std::string cache_directory;      // empty: none, unless `cache`
+  bool cache = false;
+  size_t parallel = 64, queue = 512, max_connections = 1024;
+  std::string max_body = "64M";
+  std::string drain_timeout = "30s", queue_timeout = "60s", total_timeout = "never";
+  bool log = false;
+
+  // Declares the options. `this` must outlive the command.
+  void add(CLI::App& command);
+
+  // REQUIRES of all: the words passed the command line's checks.
+  // Errors: those of read_api_keys().
+  Result<http::ServerOptions> server_options() const;
+  AdmissionOptions admission_options() const;
+  ModelHostOptions host_options() const;
+  // The models as they are to be found; one at least.
+  std::vector<ModelArguments> models_to_serve() const;
+
+ private:
+  void add_door(CLI::App& command);
+  void add_limits(CLI::App& command);
+};
+
+}  // namespace ibid::serve

@@ -1,0 +1,117 @@
+// What clients send: the bytes of requests, whole and in two pieces, through the reader, the door and the router, and
+// what is written back. The first byte says where the pieces part.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/serve/http/door.h"
+#include "apps/serve/http/request_reader.h"
+#include "apps/serve/http/request_target.h"
+#include "apps/serve/http/response_text.h"
+#include "base/check.h"
+#include "base/utf8.h"
+#include "tests/fuzz/script.h"
+
+namespace ibid::fuzz {
+
+namespace {
+
+using http::RequestReader;
+using Progress = RequestReader::Progress;
+
+constexpr RequestReader::Limits kLimits = {.max_header_bytes = 4096, .max_body_bytes = 4096};
+
+struct Reading {
+  Progress progress = Progress::kMore;
+  http::RequestHead head = {};
+  std::string body = {};
+  size_t n_taken = 0;
+};
+
+Reading read_pieces(const std::vector<std::string_view>& pieces) {
+  RequestReader reader(kLimits);
+  Reading reading;
+  std::string ahead;
+  for (const std::string_view piece : pieces) {
+    ahead += piece;
+    do {
+      size_t n_taken = 0;
+      reading.progress = reader.read(ahead, n_taken);
+      CHECK_LE(n_taken, ahead.size());
+      ahead.erase(0, n_taken);
+      reading.n_taken += n_taken;
+    } while (reading.progress == Progress::kHead);
+    CHECK_LE(reader.n_body_bytes(), kLimits.max_body_bytes);
+    if (reading.progress == Progress::kRefused) CHECK(reader.refusal().status >= 400);
+    if (reading.progress != Progress::kMore) break;
+  }
+  reading.head = reader.head();
+  reading.body = reader.take_body();
+  return reading;
+}
+
+void check_target(const http::RequestTarget& target) {
+  CHECK(utf8_is_valid(target.path));
+  CHECK(target.path.find('\0') == std::string::npos);
+  CHECK(target.path == "*" || target.path.starts_with('/'));
+  std::string encoded;
+  for (const char c : target.path) {
+    char digits[4];
+    std::snprintf(digits, sizeof(digits), "%%%02x", static_cast<unsigned char>(c));
+    encoded += c == '/' ? "/" : digits;
+  }
+  const auto again = http::parse_target(target.path == "*" ? "*" : encoded);
+  CHECK(again && again->path == target.path);
+}
+
+const http::Door& door() {
+  static const http::Door the_door = [] {
+    const auto nothing = [](const http::ExchangePtr&, const http::PathParts&) {};
+    http::Router router;
+    router.add("GET", "/health", nothing, http::Access::kEverybody);
+    router.add("POST", "/v1/models/{...}", nothing, http::Access::kEverybody);
+    router.add("GET", "/v1/sessions/{id}/x/{n}", nothing, http::Access::kEverybody);
+    router.add("POST", "/locked", nothing);
+    return http::Door({.allowed_hosts = {"a.example"}, .allowed_origins = {"http://b.example"}, .port = 80},
+                      {{"fuzzing-key", "mine"}}, std::move(router));
+  }();
+  return the_door;
+}
+
+// What is sent back is one head, whatever the client's bytes in it are.
+void check_admission(const http::RequestHead& head) {
+  const http::Admission admission = door().admit(head, false);
+  CHECK(admission.refusal || admission.status != 0 || admission.match.handler != nullptr);
+  for (const std::string& part : admission.match.parts) CHECK(!part.empty());
+  http::Response response{.status = 200, .headers = admission.headers};
+  const std::string text = http::response_head(response, {.body = http::Framing::Body::kLength});
+  CHECK(text.find("\r\n\r\n") == text.size() - 4);
+  const auto n_lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+  CHECK_EQ(n_lines, 5 + admission.headers.size());
+}
+
+}  // namespace
+
+void http_request(Input input) {
+  Script script(input);
+  const size_t cut_at = script.byte();
+  const std::string_view text = text_of(script.rest());
+  const size_t cut = std::min(cut_at, text.size());
+  const Reading whole = read_pieces({text});
+  const Reading parted = read_pieces({text.substr(0, cut), text.substr(cut)});
+  if (!whole.head.method.empty() && whole.progress != Progress::kRefused) {
+    check_target(whole.head.target);
+    check_admission(whole.head);
+  }
+  // What is refused may be refused later where it comes in pieces, and is whole in no way.
+  CHECK((whole.progress == Progress::kWhole) == (parted.progress == Progress::kWhole));
+  if (whole.progress != Progress::kWhole) return;
+  CHECK(whole.head.method == parted.head.method && whole.head.headers == parted.head.headers);
+  CHECK(whole.head.target.path == parted.head.target.path && whole.head.target.query == parted.head.target.query);
+  CHECK(whole.head.keep_alive == parted.head.keep_alive && whole.head.host == parted.head.host);
+  CHECK(whole.body == parted.body);
+  CHECK_EQ(whole.n_taken, parted.n_taken);
+}
+
+}  // namespace ibid::fuzz

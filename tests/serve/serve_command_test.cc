@@ -1,0 +1,165 @@
+// `ibid serve` as people run it: what it says, whom it lets in, how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/json_limits.h"
+#include "tests/serve/http/raw_client.h"
+#include "tests/serve/served_process.h"
+#include "tests/serve/talking_model.h"
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+namespace {
+
+using http::body_of;
+using http::get_text;
+using http::post_text;
+using http::RawClient;
+using http::status_of;
+using testing::HasSubstr;
+using testing::Not;
+
+class ServeCommand : public testing::Test {
+ protected:
+  ServeCommand() : model_(dir_.file("talker.gguf")) { write_talking_model(model_); }
+
+  static std::string ask(uint16_t port, const std::string& request) {
+    RawClient one(port);
+    one.send(request);
+    return one.read_response();
+  }
+  // The token that ends an answer is not to be said.
+  static std::string chat_text(int max_tokens, const std::string& fields = "", const std::string& more = "") {
+    const std::string body = R"({"messages":[{"role":"user","content":"a secret question"}],"seed":1,)"
+                             R"("logit_bias":{"257":-100},"max_tokens":)" +
+                             std::to_string(max_tokens) + fields + "}";
+    return post_text("/v1/chat/completions", body, more);
+  }
+  // One that takes some seconds.
+  static std::string long_chat_text() { return chat_text(1900, R"(,"stream":true,"n":16)"); }
+
+  TempDir dir_;
+  const std::string model_;
+};
+
+TEST_F(ServeCommand, ServesAModelAndEndsInOrder) {
+  ServedProcess served({model_, "--port", "0", "--log"});
+  const uint16_t port = served.port();
+  ASSERT_NE(port, 0) << served.said();
+  EXPECT_THAT(served.said(), HasSubstr("ibid: serving talker\n"));
+  EXPECT_EQ(status_of(ask(port, get_text("/health"))), 200);
+  EXPECT_EQ(status_of(ask(port, get_text("/ready"))), 200);
+  EXPECT_THAT(ask(port, get_text("/v1/models")), HasSubstr("talker"));
+  const std::string answer = ask(port, chat_text(5));
+  EXPECT_EQ(status_of(answer), 200) << answer;
+  const std::string metrics = ask(port, get_text("/metrics"));
+  EXPECT_THAT(metrics, HasSubstr("ibid_generation_tokens_total 5\n"));
+  EXPECT_THAT(metrics, HasSubstr("ibid_kv_budget_bytes{model=\"talker\"} "));
+  EXPECT_THAT(metrics, HasSubstr("path=\"/v1/chat/completions\",method=\"POST\",status=\"200\"} 1\n"));
+  served.signal_it(SIGTERM);
+  EXPECT_EQ(served.wait(), 0) << served.said();
+}
+
+TEST_F(ServeCommand, TheLogHasNumbersAndNobodysText) {
+  ServedProcess served({model_, "--port", "0", "--log"}, {"IBID_API_KEY=key-of-a-test"});
+  const uint16_t port = served.port();
+  ask(port, chat_text(3, "", "Authorization: Bearer key-of-a-test\r\n"));
+  ask(port, get_text("/a/path/of/mine", "x-api-key: wrong-key-9\r\n"));
+  ASSERT_TRUE(served.says("\"status\":401")) << served.said();
+  served.signal_it(SIGTERM);
+  served.wait();
+  EXPECT_THAT(served.said(), HasSubstr("\"n_decoded\":3"));
+  EXPECT_THAT(served.said(), HasSubstr("\"model\":\"talker\""));
+  for (const char* text : {"secret question", "key-of-a-test", "wrong-key", "path/of/mine"}) {
+    EXPECT_THAT(served.said(), Not(HasSubstr(text)));
+  }
+}
+
+TEST_F(ServeCommand, AnAnswerThatIsUnderWayIsWholeBeforeTheEnd) {
+  ServedProcess served({model_, "--port", "0"});
+  const uint16_t port = served.port();
+  RawClient one(port);
+  one.send(chat_text(400, R"(,"stream":true,"n":4)"));
+  one.read_to("data: ");
+  served.signal_it(SIGTERM);
+  ASSERT_TRUE(served.says("ending")) << served.said();
+  EXPECT_THAT(one.read_all(), HasSubstr("data: [DONE]"));
+  EXPECT_EQ(served.wait(), 0);
+}
+
+TEST_F(ServeCommand, AfterTheDrainTimeAnswersAreToldToEnd) {
+  ServedProcess served({model_, "--port", "0", "--drain-timeout", "0s"});
+  const uint16_t port = served.port();
+  RawClient one(port);
+  one.send(long_chat_text());
+  one.read_to("data: ");
+  served.signal_it(SIGINT);
+  EXPECT_EQ(served.wait(), 0);
+  EXPECT_THAT(served.said(), HasSubstr("cut off"));
+}
+
+TEST_F(ServeCommand, ASecondSignalEndsItAtOnce) {
+  ServedProcess served({model_, "--port", "0", "--unix", dir_.file("socket")});
+  const uint16_t port = served.port();
+  RawClient one(port);
+  one.send(long_chat_text());
+  one.read_to("data: ");
+  served.signal_it(SIGTERM);
+  ASSERT_TRUE(served.says("ending")) << served.said();
+  served.signal_it(SIGTERM);
+  EXPECT_EQ(served.wait(), 128 + SIGTERM);
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("socket")));
+}
+
+TEST_F(ServeCommand, AUnixSocketAlone) {
+  ServedProcess served({model_, "--host", "", "--unix", dir_.file("socket")});
+  ASSERT_TRUE(served.says("ibid: ready")) << served.said();
+  EXPECT_THAT(served.said(), HasSubstr("on unix:" + dir_.file("socket")));
+  RawClient one(dir_.file("socket"));
+  one.send(get_text("/health"));
+  EXPECT_EQ(status_of(one.read_response()), 200);
+}
+
+TEST_F(ServeCommand, WhatCannotBeIsSaidInOneSentence) {
+  const auto fails_with = [](std::vector<std::string> arguments) {
+    ServedProcess served(std::move(arguments));
+    EXPECT_EQ(served.wait(), 1) << served.said();
+    EXPECT_EQ(std::count(served.said().begin(), served.said().end(), '\n'), 1) << served.said();
+    return served.said();
+  };
+  EXPECT_THAT(fails_with({dir_.file("none.gguf")}), HasSubstr("none.gguf"));
+  EXPECT_THAT(fails_with({model_, "--host", "0.0.0.0", "--port", "0"}), HasSubstr("--api-key-file"));
+  EXPECT_THAT(fails_with({model_, "--cert", dir_.file("c")}), HasSubstr("--cert FILE --key FILE"));
+  EXPECT_THAT(fails_with({model_, "--api-key-file", dir_.write("keys", "bad\n")}), HasSubstr("line 1"));
+  EXPECT_THAT(fails_with({model_, "--max-connections", "1000000"}), HasSubstr("--max-connections"));
+  ServedProcess first({model_, "--port", "0"});
+  const uint16_t port = first.port();
+  EXPECT_THAT(fails_with({model_, "--port", std::to_string(port)}), HasSubstr("in use by another program"));
+}
+
+TEST_F(ServeCommand, OptionsComeFromTheEnvironmentAndFromAFileToo) {
+  const std::string config = dir_.write("config.toml", "[serve]\nparallel = 3\nmax-body = \"1K\"\n");
+  ServedProcess served({model_, "--config", config}, {"IBID_PORT=0"});
+  const uint16_t port = served.port();
+  ASSERT_NE(port, 0) << served.said();
+  EXPECT_NE(port, 8080);
+  EXPECT_EQ(status_of(ask(port, post_text("/v1/chat/completions", std::string(2000, ' ')))), 413);
+}
+
+TEST_F(ServeCommand, SeveralModelsByTheirNames) {
+  const std::string second = dir_.file("other.gguf");
+  write_talking_model(second, 2);
+  ServedProcess served({model_, second, "--port", "0"});
+  const uint16_t port = served.port();
+  ASSERT_NE(port, 0) << served.said();
+  EXPECT_THAT(ask(port, get_text("/metrics")), HasSubstr("ibid_model_loaded{model=\"other\"} 0\n"));
+  const std::string body = R"({"model":"other","messages":[{"role":"user","content":"x"}],"max_tokens":2})";
+  EXPECT_EQ(status_of(ask(port, post_text("/v1/chat/completions", body))), 200);
+  EXPECT_THAT(ask(port, get_text("/metrics")), HasSubstr("ibid_model_loaded{model=\"other\"} 1\n"));
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,55 @@
+// A model that can be talked to: tiny, with random weights, a vocabulary of bytes and a template. What it says is noise.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/utf8.h"
+#include "tests/support/tiny_model.h"
+#include "weights/gguf_writer.h"
+
+namespace ibid {
+
+// The letters that stand for the 256 bytes in byte-level vocabularies (GPT-2's table).
+inline std::vector<std::string> byte_letters() {
+  std::vector<std::string> letters;
+  uint32_t next = 256;
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    const bool is_itself = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    letters.emplace_back();
+    utf8_append(letters.back(), is_itself ? byte : next++);
+  }
+  return letters;
+}
+
+inline void write_talking_model(const std::string& path, uint32_t seed = 1) {
+  TinyModel tiny;
+  tiny.vocab_size = 259;
+  tiny.context = 2048;
+  tiny.n_layers = 6;
+  tiny.dim = 128;
+  tiny.ffn_dim = 512;
+  tiny.n_heads = 8;
+  tiny.n_kv_heads = 8;
+  tiny.seed = seed;
+  GgufWriter writer = tiny_model_writer(tiny);
+  std::vector<std::string> tokens = byte_letters();
+  std::vector<int32_t> types(256, 1);
+  for (const char* control : {"<|im_start|>", "<|im_end|>", "<|endoftext|>"}) {
+    tokens.emplace_back(control);
+    types.push_back(3);
+  }
+  writer.add_string("tokenizer.ggml.model", "gpt2");
+  writer.add_string("tokenizer.ggml.pre", "smollm");
+  writer.add_strings("tokenizer.ggml.tokens", tokens);
+  writer.add_i32s("tokenizer.ggml.token_type", types);
+  writer.add_strings("tokenizer.ggml.merges", {});
+  writer.add_u32("tokenizer.ggml.eos_token_id", 257);
+  writer.add_string("tokenizer.chat_template",
+                    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+                    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
+  CHECK(writer.write(path).ok());
+}
+
+}  // namespace ibid
