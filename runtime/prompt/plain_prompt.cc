@@ -1,6 +1,7 @@
 #include "runtime/prompt/plain_prompt.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -43,6 +44,16 @@ Json plain_message(const Tokens& ids) {
   message["role"] = std::string(role_name(Role::kUser));
   message[kIds] = ids;
   return message;
+}
+
+std::optional<Tokens> plain_ids(const Json& message) {
+  if (!message.is_object() || !message.contains(kIds) || !message[kIds].is_array()) return std::nullopt;
+  Tokens ids;
+  for (const Json& id : message[kIds]) {
+    if (!id.is_number_integer() || id < 0 || id > INT32_MAX) return std::nullopt;
+    ids.push_back(id.get<TokenId>());
+  }
+  return ids;
 }
 
 Result<PromptDelta> plan_plain_prompt(const Tokenizer& tokenizer, const Json& messages, const Transcript& transcript) {

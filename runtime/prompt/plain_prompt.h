@@ -7,6 +7,9 @@
 // Pure functions.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "base/json_limits.h"
 #include "base/result.h"
 #include "base/types.h"
@@ -19,6 +22,9 @@ namespace ibid {
 // The messages of such a prompt.
 Json plain_message(std::string text);
 Json plain_message(const Tokens& ids);
+
+// The ids that such a message gives; nothing: it gives none, or what are no ids of any vocabulary.
+std::optional<Tokens> plain_ids(const Json& message);
 
 // Errors: kInvalidArgument for an id that the vocabulary does not have, naming it, for a prompt without ids, and for a
 // message that is neither.

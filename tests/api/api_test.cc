@@ -60,6 +60,9 @@ TEST_F(ApiTest, TurnsAndWhatTheyChange) {
   EXPECT_TRUE(chat.pin(1).ok());
   EXPECT_EQ(chat.pin(9).code(), ErrorCode::kInvalidArgument);
   EXPECT_TRUE(chat.set_when_full(WhenFull::kCutNewestMessage).ok());
+  EXPECT_TRUE(chat.set_variables(R"({"mood": "good"})").ok());
+  EXPECT_TRUE(chat.set_variables("").ok());
+  EXPECT_EQ(chat.set_variables("[]").code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(chat.when_full(), WhenFull::kCutNewestMessage);
   EXPECT_EQ(chat.usage().n_decoded, Inside::session(chat).usage().n_decoded);
   EXPECT_EQ(chat.ids(), Inside::session(chat).ids());

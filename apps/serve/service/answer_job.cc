@@ -5,6 +5,7 @@
 
 #include "apps/serve/service/conversation_holder.h"
 #include "apps/serve/service/prompt_text.h"
+#include "apps/serve/service/reply_formats.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/session/chat_session.h"
 
@@ -74,12 +75,10 @@ Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>&
   if (!request_.prompt) {
     return conversations.take(engine, request_.cache_namespace, request_.messages, variables_, request_.when_full);
   }
-  TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.cache_namespace = request_.cache_namespace,
-                                                               .repair_when_idle = false,
-                                                               .plain = true}));
   const auto* text = std::get_if<std::string>(&*request_.prompt);
-  TRY(session.append(text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request_.prompt))));
-  return Conversation(request_.cache_namespace, std::move(session));
+  return conversations.take_plain(engine, request_.cache_namespace,
+                                  text != nullptr ? plain_message(*text)
+                                                  : plain_message(std::get<Tokens>(*request_.prompt)));
 }
 
 Result<Conversation> AnswerJob::take_session() {
@@ -133,6 +132,13 @@ Status AnswerJob::begin(const Place& place) {
     return {ErrorCode::kInvalidArgument, "n: " + std::to_string(request_.n) + ", allowed is 1 to " +
                                              std::to_string(ChatSession::kMaxAnswers)};
   }
+  if (request_.form.kind != AnswerForm::Kind::kText) {
+    return {ErrorCode::kUnsupported, "answers of a given form are not supported yet"};
+  }
+  if (request_.tool_choice.kind == ToolChoice::Kind::kRequired ||
+      request_.tool_choice.kind == ToolChoice::Kind::kNamed) {
+    return {ErrorCode::kUnsupported, "tool_choice: a call cannot be demanded yet"};
+  }
   TRY_ASSIGN(Conversation conversation, find_conversation(place.engine, place.conversations));
   request_.options.stop = stop_.get_token();
   request_.options.keep_when_out_of_memory = true;
@@ -180,7 +186,8 @@ Status AnswerJob::begin_turn(const Place& place, Conversation conversation, size
   if (part.stream->begun() != nullptr) {
     const std::string prompt_end = part.stream->prompt_end(kPromptEnd);
     const bool calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
-    part.text.emplace(i, request_.prompt ? ReplyFormat() : *place.format,
+    part.text.emplace(i, part.stream->begun()->seed,
+                      request_.prompt ? ReplyFormat() : *reply_format_of(place.engine),
                       ReplyContext{.tools = calls ? &request_.tools : nullptr, .prompt_end = prompt_end});
     return {};
   }
@@ -261,7 +268,7 @@ void AnswerJob::fail(Status status) {
 
 // A conversation that may not be kept is what it was before, where it was known.
 void AnswerJob::put_back(Conversation conversation, Conversations& conversations, bool is_answered) {
-  if (request_.prompt) return;
+  if (request_.prompt && !(is_answered && request_.store)) return;
   if (request_.session != nullptr) return give_back(std::move(conversation), is_answered);
   if (!request_.store && !conversation.forget_new()) return;
   conversations.put(std::move(conversation));

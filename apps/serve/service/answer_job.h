@@ -49,7 +49,6 @@ class AnswerJob {
   struct Place {
     const std::shared_ptr<Engine>& engine;
     const std::string& model;
-    std::shared_ptr<const ReplyFormat> format;
     Conversations& conversations;
   };
   Status plan(const Place& place);

@@ -57,7 +57,7 @@ struct AnswerRequest {
   size_t n = 1;                      // answers, 1 to ChatSession::kMaxAnswers
   TurnOptions options = {};          // sampler, stop strings, max_tokens, logprobs; stop and constraint are set inside
   WhenFull when_full = WhenFull::kError;
-  std::chrono::milliseconds deadline{0};  // in the queue and computing; 0: the server's
+  std::chrono::milliseconds deadline{0};  // in the queue and computing; 0, or more than the server's: the server's
   bool store = true;                 // the conversation may be kept for requests that go on from it
 };
 

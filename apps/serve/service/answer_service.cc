@@ -21,12 +21,12 @@ std::chrono::seconds AnswerService::retry_after() const { return desk_->retry_af
 
 Result<size_t> AnswerService::count_prompt(const AnswerRequest& request) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, desk_->models().get(request.model));
-  return count_prompt_ids(*engine, request);
+  return count_prompt_ids(engine, request);
 }
 
 Result<std::string> AnswerService::render_prompt(const AnswerRequest& request) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, desk_->models().get(request.model));
-  TRY_ASSIGN(const MarkedText text, prompt_text(*engine, request));
+  TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));
   return text.bytes();
 }
 

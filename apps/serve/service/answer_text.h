@@ -6,9 +6,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "apps/serve/service/answer_request.h"
 #include "base/json_limits.h"
@@ -20,9 +20,9 @@ namespace ibid::serve {
 
 class AnswerText {
  public:
-  // Of answer `i` of a request; context: as of ReplyParser.
-  AnswerText(size_t i, const ReplyFormat& format, const ReplyContext& context)
-      : i_(i), parser_(format, context) {}
+  // Of answer `i` of a request. seed: of the turn; it gives the calls ids. context: as of ReplyParser.
+  AnswerText(size_t i, uint64_t seed, const ReplyFormat& format, const ReplyContext& context)
+      : i_(i), seed_(seed), parser_(format, context) {}
 
   // The next piece of the text; tells the listener what is certain.
   void push(std::string_view text, AnswerListener& listener);
@@ -33,9 +33,10 @@ class AnswerText {
   void tell(const ReplyEvent& event, AnswerListener& listener);
 
   const size_t i_;
+  const uint64_t seed_;
   ReplyParser parser_;
   size_t n_bytes_ = 0;
-  std::vector<std::string> call_ids_;
+  ParsedReply told_;  // the calls, with ids
 };
 
 // The answer as a message that a client may send back: role, content, reasoning_content, tool_calls.

@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/serve/service/reply_formats.h"
 #include "apps/serve/service/seen_message.h"
 #include "base/check.h"
-#include "templates/chat_template.h"
+#include "runtime/prompt/plain_prompt.h"
 #include "templates/message.h"
+#include "templates/reply/protocol_messages.h"
 
 namespace ibid::serve {
 
-Conversation::Conversation(std::string cache_namespace, ChatSession session)
-    : cache_namespace_(std::move(cache_namespace)), session_(std::move(session)) {
+Conversation::Conversation(std::string cache_namespace, ChatSession session, bool is_plain)
+    : cache_namespace_(std::move(cache_namespace)), is_plain_(is_plain), session_(std::move(session)) {
   for (const Json& message : session_.messages()) push(message, false);
 }
 
@@ -35,6 +37,27 @@ bool Conversation::begins(const Json& sent, size_t n) const {
   return true;
 }
 
+size_t Conversation::n_begins_plain(const Json& prompt) const {
+  const Json& messages = session_.messages();
+  if (!is_plain_ || messages.size() != 2) return 0;
+  const std::string *text = content_of(prompt), *asked = content_of(messages[0]), *said = content_of(messages[1]);
+  if (text != nullptr && asked != nullptr && said != nullptr) {
+    const bool begins = text->starts_with(*asked) && std::string_view(*text).substr(asked->size()).starts_with(*said);
+    return begins ? asked->size() + said->size() : 0;
+  }
+  const std::optional<Tokens> given = plain_ids(prompt);
+  if (!given || asked != nullptr) return 0;
+  const Tokens& known = session_.ids();
+  return given->size() >= known.size() && std::equal(known.begin(), known.end(), given->begin()) ? known.size() : 0;
+}
+
+Status Conversation::replace_plain(const Json& prompt) {
+  TRY(session_.replace_from(0, Json::array({prompt})));
+  seen_.clear();
+  push(prompt, false);
+  return {};
+}
+
 bool Conversation::has_answer(size_t n) const {
   for (size_t i = 0; i < n; ++i) {
     if (is_from(seen(i), Role::kAssistant)) return true;
@@ -51,6 +74,7 @@ Result<Conversation> Conversation::fork(size_t n) const {
 
 Conversation::Conversation(const Conversation& other, ChatSession session)
     : cache_namespace_(other.cache_namespace_),
+      is_plain_(other.is_plain_),
       session_(std::move(session)),
       seen_(other.seen_),
       is_cut_(other.is_cut_) {}
@@ -74,21 +98,28 @@ Status Conversation::rewind(size_t n) {
 }
 
 Status Conversation::append(const Json& messages) {
-  Json added = Json::array();
-  for (const Json& message : messages) added.push_back(with_parsed_tool_arguments(message));
-  TRY(session_.replace_from(session_.messages().size(), std::move(added)));
-  for (const Json& message : messages) push(message, is_cut_);
+  return extend(messages, 0, {size(), session_.messages().size()});
+}
+
+// Puts the messages of `sent` from number n on behind those that are kept.
+Status Conversation::extend(const Json& sent, size_t n, const Size& kept) {
+  // A result of a tool is given the name of its call, so the conversion begins at the answer in front of it.
+  size_t first = n;
+  while (first > 0 && first < sent.size() && is_from(sent[first], Role::kTool)) --first;
+  Json part = Json::array_t(sent.begin() + static_cast<std::ptrdiff_t>(first), sent.end());
+  Json added = messages_for_template(std::move(part), *reply_format_of(session_.engine()));
+  added.erase(added.begin(), added.begin() + static_cast<std::ptrdiff_t>(n - first));
+  std::vector<bool> differs;
+  for (size_t i = 0; i < added.size(); ++i) differs.push_back(seen_form(added[i]) != seen_form(sent[n + i]));
+  TRY(session_.replace_from(kept.messages, std::move(added)));
+  seen_.resize(kept.seen);
+  for (size_t i = n; i < sent.size(); ++i) push(sent[i], is_cut_ || differs[i - n]);
   return {};
 }
 
 Status Conversation::go_on(const Json& sent, size_t n) {
   CHECK(can_go_on_from(n));
-  Json added = Json::array();
-  for (size_t i = n; i < sent.size(); ++i) added.push_back(with_parsed_tool_arguments(sent[i]));
-  TRY(session_.replace_from(is_cut_ ? session_.messages().size() : n, std::move(added)));
-  seen_.resize(n);
-  for (size_t i = n; i < sent.size(); ++i) push(sent[i], is_cut_);
-  return {};
+  return extend(sent, n, {n, is_cut_ ? session_.messages().size() : n});
 }
 
 void Conversation::answered(const Json& answer, const Json* cut_from) {
@@ -111,13 +142,12 @@ void Conversation::choose_form(const Json& answer) {
   if (!has_calls && seen_reasoning(answer).empty()) return;
   Json follows = make_message(has_calls ? Role::kTool : Role::kUser, "x");
   if (has_calls) follows["tool_call_id"] = answer["tool_calls"][0]["id"];
-  Json parts = with_parsed_tool_arguments(answer);
-  if (!has_calls) parts["thinking"] = seen_reasoning(answer);
+  const Json parts = message_for_template(answer, *reply_format_of(session_.engine()));
   const size_t n = session_.messages().size();
   const Result<size_t> as_text = session_.count_kept(n, Json::array({follows}));
   const Result<size_t> as_parts = session_.count_kept(n - 1, Json::array({parts, follows}));
   if (as_parts.ok() && (!as_text.ok() || *as_parts > *as_text)) {
-    (void)session_.replace_from(n - 1, Json::array({std::move(parts)}));  // else it stays a text
+    (void)session_.replace_from(n - 1, Json::array({parts}));  // else it stays a text
   }
 }
 

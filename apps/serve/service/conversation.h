@@ -19,12 +19,17 @@ namespace ibid::serve {
 
 class Conversation {
  public:
-  // A session without messages, or whose messages a client sees as they are.
-  Conversation(std::string cache_namespace, ChatSession session);
+  // A session without messages, or whose messages a client sees as they are. is_plain: it has no template.
+  Conversation(std::string cache_namespace, ChatSession session, bool is_plain = false);
 
   ChatSession& session() { return session_; }
   const ChatSession& session() const { return session_; }
   const std::string& cache_namespace() const { return cache_namespace_; }
+  bool is_plain() const { return is_plain_; }
+  // How much of a plain prompt this one and its answer are: bytes of a text, or ids. 0: they are not its beginning.
+  size_t n_begins_plain(const Json& prompt) const;
+  // Puts another plain prompt in its place. Errors: those of ChatSession::replace_from(), and it is as before.
+  Status replace_plain(const Json& prompt);
   // What the hash of its histories begins with: of the namespace and the engine.
   static uint64_t start_of(std::string_view cache_namespace, const Engine& engine);
 
@@ -70,16 +75,18 @@ class Conversation {
     size_t bytes = 0;    // likewise
     std::optional<Json> own = {};  // where the session's message of the same number is another
   };
+  struct Size {
+    size_t seen = 0, messages = 0;  // messages that a client sees, and that the session has
+  };
   Conversation(const Conversation& other, ChatSession session);  // a copy with another session
+  Status extend(const Json& sent, size_t n, const Size& kept);
   void push(const Json& message, bool owns);
   void choose_form(const Json& answer);
 
   std::string cache_namespace_;
+  bool is_plain_ = false;
   ChatSession session_;
   std::vector<Seen> seen_;
-  struct Size {
-    size_t seen = 0, messages = 0;
-  };
   std::optional<Size> remembered_;
   bool is_cut_ = false;  // the session lacks messages: all seen ones are own
 };

@@ -16,6 +16,8 @@ namespace {
 
 // So many candidates of one hash are compared; forks of one history share the hashes of its beginning.
 constexpr size_t kMostCandidates = 8;
+// So many prompts without a template are compared, the latest first.
+constexpr size_t kMostPlain = 64;
 
 }  // namespace
 
@@ -75,7 +77,7 @@ struct Conversations::Parts {
     space.n_bytes += known.n_bytes;
     n_bytes += known.n_bytes;
     const auto it = space.known.insert(space.known.end(), std::move(known));
-    for (size_t n = 1; n <= it->conversation.size(); ++n) {
+    for (size_t n = 1; n <= it->conversation.size() && !it->conversation.is_plain(); ++n) {
       by_hash.emplace(it->conversation.hash_of(n), Place{&space, it, n});
     }
   }
@@ -135,6 +137,31 @@ struct Conversations::Parts {
     return std::nullopt;
   }
 
+  // The known prompt that, with its answer, is most of this one.
+  std::optional<Conversation> take_known_plain(const Engine& engine, const Json& prompt, std::string_view name) {
+    const std::lock_guard lock(mutex);
+    const auto space = spaces.find(name);
+    size_t n_most = 0, n_compared = 0;
+    KnownList::iterator best;
+    if (space != spaces.end()) {
+      for (auto it = space->second.known.end(); it != space->second.known.begin() && n_compared < kMostPlain;) {
+        const Conversation& candidate = (--it)->conversation;
+        if (!candidate.is_plain() || candidate.session().engine().get() != &engine) continue;
+        ++n_compared;
+        const size_t n = candidate.n_begins_plain(prompt);
+        if (n > n_most) n_most = n, best = it;
+      }
+    }
+    if (n_most == 0) {
+      ++stats.n_unknown;
+      return std::nullopt;
+    }
+    ++stats.n_continued;
+    Known known = remove(space->second, best);
+    if (space->second.known.empty()) spaces.erase(space);
+    return std::move(known.conversation);
+  }
+
   const ConversationOptions options;
   mutable std::mutex mutex;  // guards what follows
   std::map<std::string, Space, std::less<>> spaces;  // by namespace
@@ -175,6 +202,21 @@ Result<Conversation> Conversations::take(std::shared_ptr<Engine> engine, const s
     return status;
   }
   return std::move(conversation);
+}
+
+Result<Conversation> Conversations::take_plain(std::shared_ptr<Engine> engine, const std::string& cache_namespace,
+                                               Json prompt) {
+  std::optional<Conversation> known = parts_->take_known_plain(*engine, prompt, cache_namespace);
+  if (!known) {
+    SessionOptions options;
+    options.cache_namespace = cache_namespace;
+    options.repair_when_idle = false;
+    options.plain = true;
+    TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
+    known.emplace(cache_namespace, std::move(session), true);
+  }
+  TRY(known->replace_plain(prompt));
+  return *std::move(known);
 }
 
 void Conversations::put(Conversation conversation) {

@@ -46,6 +46,9 @@ class Conversations {
   // was known stays known.
   Result<Conversation> take(std::shared_ptr<Engine> engine, const std::string& cache_namespace, const Json& messages,
                             const Json& variables, WhenFull when_full);
+  // The same of a prompt without a template (runtime/prompt/plain_prompt.h): it goes on from a known prompt and its
+  // answer where these are its beginning.
+  Result<Conversation> take_plain(std::shared_ptr<Engine> engine, const std::string& cache_namespace, Json prompt);
   // Makes a conversation known, after a turn that was committed or dropped. The engine must not be forgotten yet.
   void put(Conversation conversation);
   // Forgets all of a namespace, or of an engine that is to be unloaded; what is put later is known again.

@@ -1,10 +1,11 @@
 #include "apps/serve/service/prompt_text.h"
 
-#include <chrono>
 #include <utility>
 
+#include "apps/serve/service/reply_formats.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "templates/chat_template.h"
+#include "templates/reply/protocol_messages.h"
 #include "templates/template_variables.h"
 
 namespace ibid::serve {
@@ -21,31 +22,30 @@ Json variables_for(const AnswerRequest& request) {
   return variables;
 }
 
-Result<MarkedText> prompt_text(const Engine& engine, const AnswerRequest& request) {
+Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   if (request.prompt) {
     if (const auto* text = std::get_if<std::string>(&*request.prompt)) return MarkedText(*text, TextOrigin::kTemplate);
-    return MarkedText(engine.tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
+    return MarkedText(engine->tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
   }
-  const ChatTemplate* chat_template = engine.chat_template();
-  if (chat_template == nullptr) return {ErrorCode::kUnsupported, engine.name() + " has no chat template"};
+  const ChatTemplate* chat_template = engine->chat_template();
+  if (chat_template == nullptr) return {ErrorCode::kUnsupported, engine->name() + " has no chat template"};
   TemplateVariables variables;
   variables.values = chat_template->default_variables();
   variables.values.update(variables_for(request));
   variables.values["add_generation_prompt"] = true;
-  Json messages = Json::array();
-  for (const Json& message : request.messages) messages.push_back(with_parsed_tool_arguments(message));
+  const Json messages = messages_for_template(request.messages, *reply_format_of(engine));
   return chat_template->render(messages, variables);
 }
 
-Result<size_t> count_prompt_ids(const Engine& engine, const AnswerRequest& request) {
+Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   if (request.prompt) {
     const auto* text = std::get_if<std::string>(&*request.prompt);
     const Json message = text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request.prompt));
-    TRY_ASSIGN(const PromptDelta plan, plan_plain_prompt(engine.tokenizer(), Json::array({message}), Transcript()));
+    TRY_ASSIGN(const PromptDelta plan, plan_plain_prompt(engine->tokenizer(), Json::array({message}), Transcript()));
     return plan.n_prompt;
   }
   TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));
-  return engine.tokenizer().encode_marked(text).size();
+  return engine->tokenizer().encode_marked(text).size();
 }
 
 size_t expected_prompt_ids(const AnswerRequest& request, size_t prompt_bytes) {

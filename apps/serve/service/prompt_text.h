@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "apps/serve/service/answer_request.h"
 #include "base/json_limits.h"
@@ -16,8 +17,8 @@ namespace ibid::serve {
 Json variables_for(const AnswerRequest& request);
 
 // Errors: kUnsupported: the model has no template; those of ChatTemplate::render(); kInvalidArgument.
-Result<MarkedText> prompt_text(const Engine& engine, const AnswerRequest& request);
-Result<size_t> count_prompt_ids(const Engine& engine, const AnswerRequest& request);
+Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);
+Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);
 
 // How many ids a prompt of so many bytes is expected to have, before anybody encoded it.
 size_t expected_prompt_ids(const AnswerRequest& request, size_t prompt_bytes);

@@ -47,9 +47,9 @@ RequestDesk::RequestDesk(ModelHost& models, Clock& clock, const AdmissionOptions
       conversations_(options.conversations),
       admission_({options.max_running, options.max_waiting, options.max_waiting_prompt_bytes}),
       planners_(kPlanningThreads),
-      loader_(1),
-      hearing_([this] { hear(); }) {
+      loader_(1) {
   models_.set_on_unload([this](const Engine& engine) { conversations_.forget_engine(engine); });
+  hearing_ = std::thread([this] { hear(); });
 }
 
 RequestDesk::~RequestDesk() {
@@ -68,6 +68,8 @@ RequestDesk::~RequestDesk() {
   }
   bell_->ring();
   hearing_.join();
+  planners_.end();
+  loader_.end();  // it may be unloading
   models_.set_on_unload({});
 }
 
@@ -91,11 +93,11 @@ void RequestDesk::start(AnswerRequest request, std::shared_ptr<AnswerListener> l
   Result<std::string> model = models_.resolve(request.model);
   if (!model.ok()) return listener->end(model.status());
   const int64_t now_ns = clock_.steady_ns();
-  const auto deadline = request.deadline.count() > 0 ? request.deadline : options_.total_timeout;
+  const int64_t end_ns = std::min(after(now_ns, request.deadline), after(now_ns, options_.total_timeout));
   const auto ticket = std::make_shared<Request>(std::move(request), std::move(listener), std::move(gone), bell_);
   ticket->start_ns = now_ns;
   ticket->queue_end_ns = after(now_ns, options_.queue_timeout);
-  ticket->end_ns = after(now_ns, deadline);
+  ticket->end_ns = end_ns;
   ticket->model = *std::move(model);
   Status status;
   {
@@ -160,8 +162,7 @@ void RequestDesk::reserve(const RequestPtr& request) {
 
 void RequestDesk::plan(const RequestPtr& request) {
   Status status = request->job.is_stopped() ? request->job.why_stopped()
-                                            : request->job.plan({request->engine, request->model,
-                                                                  formats_.of(request->engine), conversations_});
+                                            : request->job.plan({request->engine, request->model, conversations_});
   if (!status.ok()) return finish(request, status);
   {
     const std::lock_guard lock(mutex_);
@@ -248,7 +249,12 @@ void RequestDesk::hear() {
     check_times();
     if (const int64_t now_ns = clock_.steady_ns(); now_ns - looked_ns > 1'000'000'000) {
       looked_ns = now_ns;
-      loader_.post([this] { models_.unload_idle(); });
+      if (!unloads_.exchange(true)) {
+        loader_.post([this] {
+          models_.unload_idle();
+          unloads_.store(false);
+        });
+      }
     }
     bell_->wait_for(is_quiet ? kIdleTick : kDeadlineTick);
   }

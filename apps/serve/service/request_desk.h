@@ -8,6 +8,7 @@
 // Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <list>
@@ -22,7 +23,6 @@
 #include "apps/serve/service/answer_service.h"
 #include "apps/serve/service/conversations.h"
 #include "apps/serve/service/kv_reservations.h"
-#include "apps/serve/service/reply_formats.h"
 #include "apps/serve/service/work_threads.h"
 #include "runtime/engine/bell.h"
 
@@ -66,7 +66,6 @@ class RequestDesk {
   Clock& clock_;
   const AdmissionOptions options_;
   Conversations conversations_;
-  ReplyFormats formats_;
   const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
 
   mutable std::mutex mutex_;  // guards what follows
@@ -81,6 +80,7 @@ class RequestDesk {
   ServiceStats stats_;
   double mean_ms_ = 1000;              // of a request, recent ones counting more
 
+  std::atomic<bool> unloads_{false};   // a look for idle models is posted
   WorkThreads planners_;
   WorkThreads loader_;
   std::thread hearing_;

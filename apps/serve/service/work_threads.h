@@ -22,14 +22,16 @@ class WorkThreads {
   explicit WorkThreads(size_t n) {
     for (size_t i = 0; i < n; ++i) threads_.emplace_back([this] { run(); });
   }
-  // Runs what was posted, and ends.
-  ~WorkThreads() {
+  ~WorkThreads() { end(); }
+  // Runs what was posted, and ends. Nothing may be posted any more.
+  void end() {
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
     }
     posted_.notify_all();
     for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
   }
   WorkThreads(const WorkThreads&) = delete;
   WorkThreads& operator=(const WorkThreads&) = delete;

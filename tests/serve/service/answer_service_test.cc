@@ -168,6 +168,33 @@ TEST(AnswerServiceTest, APromptIsTextThatTheModelGoesOnWith) {
   EXPECT_FALSE(heard->has_begun());
 }
 
+TEST(AnswerServiceTest, APromptThatGoesOnBehindAnAnswerKeepsItsIds) {
+  ServiceFixture f(ServiceFixture::quiet(), nullptr);
+  const Tokens said = f.chat.tokenizer->sampled({"H", "e", "l", "lo"});  // no encoding gives these
+  f.chat.model->script = [&f, said](TokenSpan prefix) -> std::optional<TokenId> {
+    return prefix.size() < 2 || prefix.size() - 2 >= said.size() ? f.chat.tokenizer->im_end : said[prefix.size() - 2];
+  };
+  AnswerRequest request = ask(Json());
+  request.prompt = std::string("<|im_start|>the");
+  ASSERT_EQ(f.answer(request).content, "Hello");
+  request.prompt = std::string("<|im_start|>theHello and on");
+  EXPECT_EQ(f.answer(request).turn.usage.n_prefilled, f.chat.ids(" and on").size());
+  EXPECT_EQ(f.service->stats().n_continued, 1u);
+  request.cache_namespace = "b";
+  EXPECT_EQ(f.answer(request).turn.usage.n_cached, 0u);
+
+  Tokens ids = f.chat.ids("<|im_start|>the");
+  AnswerRequest by_ids = ask(Json(), "c");
+  by_ids.prompt = ids;
+  ASSERT_EQ(f.answer(by_ids).content, "Hello");
+  ids.insert(ids.end(), said.begin(), said.end());
+  ids.push_back(f.chat.tokenizer->im_end);
+  ids.push_back(65);
+  by_ids.prompt = ids;
+  EXPECT_EQ(f.answer(by_ids).turn.usage.n_prefilled, 2u) << "the id that ended the answer, and the new one";
+  EXPECT_EQ(f.service->stats().n_continued, 2u);
+}
+
 // --- variables
 
 TEST(AnswerServiceTest, ToolsAndVariablesBelongToTheRequest) {
