@@ -1,0 +1,73 @@
+// Answers under way: one for each conversation at most. They go on while another conversation is shown, and what has
+// arrived is put into storage every few seconds.
+
+import {hasContent} from "./conversation_tree.js";
+import {AnswerChunks} from "./stream.js";
+
+const SAVE_EVERY_MS = 2000;
+
+export class Answering {
+  #running = new Map();  // id of a conversation -> {tree, node, controller, progress}
+
+  // onChange(tree, node, what): something arrived; what: "begin", "text", "reasoning", "call", "progress", "end".
+  constructor({server, settings, storage, onChange}) {
+    Object.assign(this, {server, settings, storage, onChange});
+  }
+
+  running(conversation) { return this.#running.get(conversation); }
+  get count() { return this.#running.size; }
+
+  stop(conversation) {
+    this.#running.get(conversation)?.controller.abort();
+  }
+
+  // Answers the message `question`, in a new node behind it. Returns when the answer is over, however it ended; an
+  // error stands in the node.
+  async answer(tree, question, model) {
+    if (this.#running.has(tree.id)) return;
+    const request = {model, messages: tree.messages(question.id), ...this.settings.request()};
+    const node = tree.add(question.id, "assistant", {model, figures: {}});
+    const run = {tree, node, controller: new AbortController(), progress: null, began: performance.now()};
+    this.#running.set(tree.id, run);
+    this.onChange(tree, node, "begin");
+    try {
+      await this.#hear(run, request);
+      node.end ||= "stop";
+    } catch (error) {
+      const stopped = error.name === "AbortError";
+      node.end = stopped ? "stopped" : "error";
+      if (!stopped) node.error = error.message;
+      run.status = error.status;
+    }
+    node.figures.totalMs = performance.now() - run.began;
+    this.#running.delete(tree.id);
+    await this.#save(tree);
+    this.onChange(tree, node, "end", run.status);
+  }
+
+  async #hear(run, request) {
+    const {tree, node} = run;
+    const chunks = new AnswerChunks(node);
+    let saved = performance.now();
+    for await (const chunk of this.server.answer(request, run.controller.signal)) {
+      const what = chunks.add(chunk);
+      run.progress = chunks.progress;
+      if (what === "") continue;
+      const now = performance.now();
+      if (what !== "progress") node.figures.firstMs ??= now - run.began;
+      this.onChange(tree, node, what);
+      if (hasContent(node) && now - saved > SAVE_EVERY_MS) {
+        saved = now;
+        this.#save(tree);
+      }
+    }
+  }
+
+  async #save(tree) {
+    try {
+      await this.storage.put(tree);
+    } catch (error) {
+      console.warn("not saved:", error);
+    }
+  }
+}

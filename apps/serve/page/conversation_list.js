@@ -1,0 +1,49 @@
+// The list of conversations at the side: search, open. What can be done with one stands in its own header.
+
+import {element} from "./elements.js";
+import {dayInWords} from "./words.js";
+
+const MAX_SHOWN = 200;
+
+// Whether a record holds all of the words, in its title, system prompt or messages.
+export function matches(record, words) {
+  if (words.length === 0) return true;
+  const texts = [record.title, record.system, ...record.nodes.map((node) => node.text)];
+  const lower = texts.map((text) => text.toLowerCase());
+  return words.every((word) => lower.some((text) => text.includes(word)));
+}
+
+export class ConversationList {
+  // place: a <ul>; search: its field; storage; open(id); isAnswering(id).
+  constructor({place, search, storage, open, isAnswering}) {
+    Object.assign(this, {place, search, storage, open, isAnswering});
+    this.current = "";
+    search.addEventListener("input", () => this.show());
+  }
+
+  async show() {
+    const words = this.search.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
+    const turn = (this.turn ?? 0) + 1;
+    this.turn = turn;
+    // Only a search reads what was said.
+    const records = words.length > 0 ? await this.storage.all() : await this.storage.summaries();
+    if (turn !== this.turn) return;  // a later call has more to show
+    const found = records.filter((record) => matches(record, words)).sort((a, b) => b.changed - a.changed);
+    const focused = this.place.contains(document.activeElement) ? document.activeElement.dataset.id : null;
+    this.place.replaceChildren(...found.slice(0, MAX_SHOWN).map((record) => this.#row(record)));
+    let note = "";
+    if (found.length === 0) note = words.length > 0 ? "Nothing found" : "No conversations yet";
+    if (found.length > MAX_SHOWN) note = `and ${found.length - MAX_SHOWN} older ones: search for them`;
+    if (note !== "") this.place.append(element("li", {class: "soft nothing"}, note));
+    if (focused) this.place.querySelector(`[data-id="${focused}"]`)?.focus();
+  }
+
+  #row(record) {
+    const button = element("button", {type: "button", class: "conversation", "data-id": record.id},
+      element("span", {class: "conversation-title"}, record.title || "New conversation"),
+      element("span", {class: "soft"}, this.isAnswering(record.id) ? "answering" : dayInWords(record.changed)));
+    if (record.id === this.current) button.setAttribute("aria-current", "true");
+    button.addEventListener("click", () => this.open(record.id));
+    return element("li", {}, button);
+  }
+}

@@ -1,0 +1,196 @@
+// ConversationTree: one conversation with all of its branches. It knows no page, no network and no storage.
+//
+// A node is one message. An edited message and an answer that was asked for again are new nodes beside the old ones, so
+// nothing that was said is lost. Nodes are added and never removed or moved: two tabs that have the same conversation
+// open therefore agree by uniting their nodes (merge()). The active path is one child chosen at every node.
+//
+// The record (record()) is what storage and files hold: plain data in which parents come before their children.
+//   {id, title, system, model, created, changed, nodes: [node ...], chosen: [[parent, child] ...]}
+//   node: {id, parent, role, text, files, reasoning, calls, model, made, end, error, figures}
+
+export const ROOT = "";  // the parent of first messages
+
+let lastTime = 0;
+
+// A time that no other call gave, so that the order of siblings is the order in which they were made.
+export function nextTime() {
+  lastTime = Math.max(Date.now(), lastTime + 1);
+  return lastTime;
+}
+
+// 128 random bits. randomUUID() is not there in pages that came over plain HTTP from another machine.
+export function newId() {
+  const bits = globalThis.crypto.getRandomValues(new Uint8Array(16));
+  return [...bits].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+// A text that holds `content` in a code block, whatever stands in it.
+function fenced(content) {
+  const longest = (content.match(/`+/g) ?? []).reduce((most, run) => Math.max(most, run.length), 0);
+  const fence = "`".repeat(Math.max(3, longest + 1));
+  return `${fence}\n${content}${content.endsWith("\n") ? "" : "\n"}${fence}`;
+}
+
+// What the model reads of a message of the user: its files, then its text. The same node always gives the same text,
+// because a byte that differs would make the server read everything behind it again.
+export function contentOf(node) {
+  const files = (node.files ?? []).map((file) => `File ${file.name}:\n${fenced(file.text)}\n\n`);
+  return files.join("") + node.text;
+}
+
+// Whether anything of an answer has arrived.
+export function hasContent(node) {
+  return node.text !== "" || node.reasoning !== "" || node.calls.length > 0;
+}
+
+export class ConversationTree {
+  #about;
+  #nodes = new Map();
+  #children = new Map([[ROOT, []]]);
+  #chosen = new Map();
+
+  // `record` is one that record() gave, or that readConversations() has checked (conversation_file.js).
+  constructor(record) {
+    const {nodes = [], chosen = [], ...about} = record;
+    this.#about = {title: "", system: "", model: "", ...about};
+    for (const node of nodes) this.#insert({...node});
+    for (const [parent, child] of chosen) {
+      if (this.#nodes.get(child)?.parent === parent) this.#chosen.set(parent, child);
+    }
+  }
+
+  static create(about = {}) {
+    const now = nextTime();
+    return new ConversationTree({id: newId(), created: now, changed: now, ...about});
+  }
+
+  get id() { return this.#about.id; }
+  get about() { return this.#about; }
+  get size() { return this.#nodes.size; }
+
+  // Sets title, system or model.
+  describe(changes) {
+    Object.assign(this.#about, changes, {changed: nextTime()});
+  }
+
+  node(id) { return this.#nodes.get(id); }
+  children(id) { return this.#children.get(id) ?? []; }
+
+  // Adds a message behind `parent` and makes it part of the active path.
+  add(parent, role, fields = {}) {
+    const node = {
+      id: newId(), parent, role, text: "", files: [], reasoning: "", calls: [], model: "", made: nextTime(), end: "",
+      error: "", figures: null, ...fields,
+    };
+    this.#insert(node);
+    this.choose(node.id);
+    this.#about.changed = node.made;
+    return node;
+  }
+
+  #insert(node) {
+    if (node.parent !== ROOT && !this.#nodes.has(node.parent)) throw new Error("a node before its parent");
+    this.#nodes.set(node.id, node);
+    this.#children.set(node.id, []);
+    const siblings = this.#children.get(node.parent);
+    siblings.push(node);
+    siblings.sort((a, b) => a.made - b.made || (a.id < b.id ? -1 : 1));
+  }
+
+  #childOnPath(id) {
+    const chosen = this.#chosen.get(id);
+    return chosen === undefined ? this.children(id).at(-1) : this.#nodes.get(chosen);
+  }
+
+  // The active messages, first to last.
+  path() {
+    const path = [];
+    for (let node = this.#childOnPath(ROOT); node; node = this.#childOnPath(node.id)) path.push(node);
+    return path;
+  }
+
+  // The messages up to `id` and including it.
+  pathTo(id) {
+    const path = [];
+    for (let node = this.#nodes.get(id); node; node = this.#nodes.get(node.parent)) path.push(node);
+    return path.reverse();
+  }
+
+  leaf() { return this.path().at(-1); }
+
+  // Makes the path to this message active. What was active behind it stays so.
+  choose(id) {
+    for (const node of this.pathTo(id)) this.#chosen.set(node.parent, node.id);
+  }
+
+  // Which of its siblings a message is: {index, count}, both counted from 1.
+  place(id) {
+    const siblings = this.children(this.#nodes.get(id).parent);
+    return {index: siblings.findIndex((node) => node.id === id) + 1, count: siblings.length};
+  }
+
+  // Goes to the sibling `by` places further. Returns it, or undefined where there is none.
+  step(id, by) {
+    const siblings = this.children(this.#nodes.get(id).parent);
+    const next = siblings[siblings.findIndex((node) => node.id === id) + by];
+    if (next) this.#chosen.set(next.parent, next.id);
+    return next;
+  }
+
+  // The history up to `id` as the protocol has it. Reasoning is left out, as clients do.
+  messages(id) {
+    const messages = this.#about.system === "" ? [] : [{role: "system", content: this.#about.system}];
+    for (const node of this.pathTo(id)) {
+      const message = {role: node.role, content: node.role === "user" ? contentOf(node) : node.text};
+      if (node.calls.length > 0) {
+        message.tool_calls = node.calls.map((call) => (
+          {id: call.id, type: "function", function: {name: call.name, arguments: call.arguments}}));
+      }
+      messages.push(message);
+    }
+    return messages;
+  }
+
+  // Takes over what another copy of this conversation has. Of a message that both have, the one that ended counts, or
+  // the longer one. Returns whether anything is new here.
+  merge(record) {
+    let changed = false;
+    for (const other of record.nodes) {
+      const mine = this.#nodes.get(other.id);
+      if (!mine) {
+        this.#insert({...other});
+        changed = true;
+      } else if (mine.end === "" && (other.end !== "" || other.text.length > mine.text.length)) {
+        Object.assign(mine, other);
+        changed = true;
+      }
+    }
+    if (record.changed > this.#about.changed) {
+      const {nodes, chosen, ...about} = record;
+      Object.assign(this.#about, about);
+      changed = true;
+    }
+    return changed;
+  }
+
+  record() {
+    return {...this.#about, nodes: [...this.#nodes.values()].map((node) => ({...node})), chosen: [...this.#chosen]};
+  }
+
+  // Every message with its place in a drawing: {node, row, column, active}. A message stands below its parent; the
+  // first child goes on in its parent's column, and each of the others begins a column of its own.
+  drawing() {
+    const active = new Set(this.path().map((node) => node.id));
+    const placed = [];
+    let columns = 1;
+    const waiting = this.children(ROOT).map((node, i) => ({node, column: i === 0 ? 0 : null})).reverse();
+    while (waiting.length > 0) {
+      const {node, column} = waiting.pop();
+      const at = column ?? columns++;
+      placed.push({node, row: placed.length, column: at, active: active.has(node.id)});
+      const children = this.children(node.id).map((child, i) => ({node: child, column: i === 0 ? at : null}));
+      waiting.push(...children.reverse());
+    }
+    return {placed, columns};
+  }
+}

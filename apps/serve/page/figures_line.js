@@ -1,0 +1,50 @@
+// What one answer cost, in a line below it: a bar of the prompt (what was found again, what had to be read), the first
+// token, the rate, and in words why something was read twice.
+
+import {element} from "./elements.js";
+import {duration, lostInWords, number, rate} from "./words.js";
+
+function promptBar({cached, read}) {
+  const total = cached + read;
+  const bar = element("span", {class: "bar", "aria-hidden": "true"});
+  const part = element("span", {class: "bar-cached"});
+  part.style.width = `${total === 0 ? 0 : (100 * cached) / total}%`;
+  bar.append(part);
+  return bar;
+}
+
+function figure(value, name, title) {
+  return element("span", {class: "figure", title}, element("b", {}, value), ` ${name}`);
+}
+
+// The line as a list of one element, or of none while nothing is known.
+export function figuresLine(figures) {
+  if (!figures) return [];
+  const line = element("p", {class: "figures"});
+  if (typeof figures.cached === "number" && typeof figures.read === "number") {
+    line.append(
+      promptBar(figures),
+      figure(number(figures.cached), "cached", "tokens of the prompt that had been read before"),
+      figure(number(figures.read), "new", "tokens of the prompt that were read now"));
+  }
+  if (figures.fromDisk) line.append(figure(number(figures.fromDisk), "from disk", "cached tokens that came from disk"));
+  if (typeof figures.written === "number") {
+    line.append(figure(number(figures.written), "written", "tokens of the answer"));
+  }
+  if (typeof figures.firstMs === "number") {
+    line.append(figure(duration(figures.firstMs), "to first token", "from sending to the first word, seen from here"));
+  }
+  if (figures.tps) line.append(figure(rate(figures.tps), "", "tokens a second, as the server counts"));
+  return line.childElementCount > 0 ? [line] : [];
+}
+
+// Why something was read twice, a line for each reason. `roles`: of the messages of the request.
+export function lostLines(figures, roles) {
+  const reasons = [];
+  const lost = lostInWords(figures?.lost, roles);
+  if (lost) reasons.push(lost);
+  if (figures?.readAgain) {
+    reasons.push(`${number(figures.readAgain)} tokens were read again: their memory was needed for others meanwhile.`);
+  }
+  return reasons.map((reason) => element("p", {class: "lost"}, reason));
+}

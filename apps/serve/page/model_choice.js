@@ -1,0 +1,60 @@
+// Which model answers, and beside it how much of its context the active branch takes.
+
+import {element} from "./elements.js";
+import {estimatedTokens, number} from "./words.js";
+
+export class ModelChoice {
+  #models = [];  // as Server.models() gives them
+
+  // select, gauge: their elements; choose(name): a person has chosen.
+  constructor({select, gauge, server, choose}) {
+    Object.assign(this, {select, gauge, server});
+    select.addEventListener("change", () => choose(select.value));
+  }
+
+  // Throws a ServerError; there are no models then.
+  async load() {
+    this.#models = [];
+    this.#models = await this.server.models();
+  }
+
+  get name() { return this.select.value; }
+  get isEmpty() { return this.#models.length === 0; }
+
+  // Of the model, in tokens; null while it is not loaded, undefined where there is none.
+  get context() { return this.#models.find((model) => model.name === this.name)?.context; }
+
+  show(tree) {
+    const names = this.#models.map((model) => model.name);
+    const shown = names.includes(tree.about.model) ? tree.about.model : names[0] ?? "";
+    const same = names.length === this.select.options.length && names.every((name, i) => (
+      this.select.options[i].value === name));
+    if (!same || names.length === 0) {
+      this.select.replaceChildren(...names.map((name) => element("option", {value: name}, name)));
+      if (names.length === 0) this.select.append(element("option", {value: ""}, "no model"));
+    }
+    this.select.value = shown;
+    this.select.title = shown;
+    this.#showGauge(tree);
+  }
+
+  // By what the server counted last, and a guess for what came since.
+  #showGauge(tree) {
+    const {context, gauge} = this;
+    const path = tree.path();
+    const last = path.findLast((node) => typeof node.figures?.prompt === "number");
+    gauge.hidden = !context || !last;
+    if (gauge.hidden) return;
+    const behind = path.slice(path.indexOf(last) + 1);
+    const used = last.figures.prompt + (last.figures.written ?? 0) +
+      behind.reduce((sum, node) => sum + estimatedTokens(node.text), 0);
+    const text = `${number(used)} / ${number(context)}`;
+    gauge.querySelector("#gauge-text").textContent = text;
+    gauge.querySelector("#gauge-part").style.width = `${Math.min(100, (100 * used) / context)}%`;
+    gauge.classList.toggle("full", used > 0.9 * context);
+    gauge.title = `${text} tokens of the context are in use`;
+    gauge.setAttribute("aria-valuemax", context);
+    gauge.setAttribute("aria-valuenow", Math.min(used, context));
+    gauge.setAttribute("aria-valuetext", `${text} tokens`);
+  }
+}

@@ -1,0 +1,69 @@
+// The requests that the pages make, all of them to the server they came from.
+
+import {serverEvents} from "./stream.js";
+
+// An answer of the server that is none: status 0 when it cannot be reached.
+export class ServerError extends Error {
+  constructor(status, message, retryAfter = null) {
+    super(message);
+    this.status = status;
+    this.retryAfter = retryAfter;  // seconds
+  }
+}
+
+async function errorOf(response) {
+  const retryAfter = Number.parseInt(response.headers.get("retry-after") ?? "", 10);
+  let message = `The server answered ${response.status}.`;
+  try {
+    const {error} = JSON.parse((await response.text()).slice(0, 100000));
+    message = String(typeof error === "string" ? error : error.message);
+  } catch {
+    // The status has to do.
+  }
+  return new ServerError(response.status, message, Number.isNaN(retryAfter) ? null : retryAfter);
+}
+
+// keyOf: gives the API key, or "".
+export class Server {
+  constructor(keyOf) {
+    this.keyOf = keyOf;
+  }
+
+  async #fetch(path, options = {}) {
+    const key = this.keyOf();
+    const headers = {...options.headers, ...(key === "" ? {} : {authorization: `Bearer ${key}`})};
+    let response;
+    try {
+      response = await fetch(path, {...options, headers, credentials: "omit", redirect: "error", cache: "no-store"});
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new ServerError(0, "The server cannot be reached.");
+    }
+    if (!response.ok) throw await errorOf(response);
+    return response;
+  }
+
+  // [{name, context}]; context is null while a model is not loaded.
+  async models() {
+    const {data = []} = await (await this.#fetch("/v1/models")).json();
+    return data.map((model) => ({name: String(model.id), context: model.meta?.n_ctx ?? null}));
+  }
+
+  async monitor(signal) {
+    return (await this.#fetch("/monitor.json", {signal})).json();
+  }
+
+  // The chunks of a chat completion. An aborted signal ends it with an AbortError.
+  async* answer(request, signal) {
+    const response = await this.#fetch("/v1/chat/completions", {
+      method: "POST", signal, headers: {"content-type": "application/json"},
+      body: JSON.stringify({...request, stream: true, stream_options: {include_usage: true}, return_progress: true}),
+    });
+    let whole = false;
+    for await (const data of serverEvents(response.body)) {
+      if (data === "[DONE]") whole = true;
+      else yield JSON.parse(data);
+    }
+    if (!whole) throw new ServerError(0, "The connection ended before the answer did.");
+  }
+}

@@ -1,0 +1,59 @@
+// The dialog of settings: fields made of the list in settings.js, read back when they change.
+
+import {element} from "./elements.js";
+import {SAMPLING, checkedNumber} from "./settings.js";
+
+function samplingField(field, settings) {
+  const id = `sampling-${field.name}`;
+  const input = element("input", {
+    type: "number", id, min: field.min, max: field.max, step: field.step, placeholder: "default", inputmode: "decimal",
+    "aria-describedby": `${id}-hint`,
+  });
+  input.value = settings.values.sampling[field.name] ?? "";
+  input.addEventListener("change", () => {
+    const value = checkedNumber(field, input.value);
+    const wrong = input.value !== "" && value === null;
+    input.setAttribute("aria-invalid", String(wrong));
+    if (wrong) return;
+    const sampling = {...settings.values.sampling};
+    if (value === null) delete sampling[field.name];
+    else sampling[field.name] = value;
+    settings.set({sampling});
+  });
+  return element("div", {class: "field"},
+    element("label", {for: id}, field.label), input,
+    element("p", {class: "soft", id: `${id}-hint`}, field.hint));
+}
+
+// form: the <form> in the dialog; onTheme(), onKey(): after these changed.
+export function connectSettings(form, settings, {onTheme, onKey}) {
+  form.querySelector(".sampling").append(...SAMPLING.map((field) => samplingField(field, settings)));
+  const {theme, effort, truncate, system, key, keep} = form.elements;
+  theme.value = settings.values.theme;
+  effort.value = settings.values.effort;
+  truncate.checked = settings.values.truncate;
+  system.value = settings.values.system;
+  key.value = settings.key;
+  keep.checked = settings.isKeyKept;
+  for (const each of form.querySelectorAll("[name=theme]")) {
+    each.addEventListener("change", () => {
+      settings.set({theme: theme.value});
+      onTheme();
+    });
+  }
+  effort.addEventListener("change", () => settings.set({effort: effort.value}));
+  truncate.addEventListener("change", () => settings.set({truncate: truncate.checked}));
+  system.addEventListener("change", () => settings.set({system: system.value.trim()}));
+  const setKey = () => {
+    settings.setKey(key.value.trim(), keep.checked);
+    onKey();
+  };
+  key.addEventListener("change", setKey);
+  keep.addEventListener("change", setKey);
+}
+
+// Shows the theme that is set: a click goes on to the next.
+export function applyTheme(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}

@@ -1,0 +1,41 @@
+// The list of conversations where the window is too narrow for it: it slides over the page, takes the focus, and gives
+// it back.
+
+export class SidePanel {
+  constructor({panel, shade, opener, closer, main}) {
+    Object.assign(this, {panel, shade, opener, closer, main});
+    this.narrow = matchMedia("(max-width: 800px)");
+    this.isOpen = false;
+    opener.addEventListener("click", () => this.open());
+    closer.addEventListener("click", () => this.close());
+    shade.addEventListener("click", () => this.close());
+    panel.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.close();
+    });
+    this.narrow.addEventListener("change", () => this.#apply());
+    this.#apply();
+  }
+
+  open() {
+    this.isOpen = true;
+    this.#apply();
+    this.closer.focus();
+  }
+
+  close() {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    this.#apply();
+    this.opener.focus();
+  }
+
+  // What cannot be seen cannot be reached either.
+  #apply() {
+    const over = this.narrow.matches && this.isOpen;
+    this.panel.classList.toggle("open", over);
+    this.panel.inert = this.narrow.matches && !this.isOpen;
+    this.main.inert = over;
+    this.shade.hidden = !over;
+    this.opener.setAttribute("aria-expanded", String(over));
+  }
+}

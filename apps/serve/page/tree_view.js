@@ -1,0 +1,71 @@
+// All branches of a conversation in one drawing: a row for each message, lines from parent to child, and the active
+// path in colour. Arrow keys move between the rows; Enter goes to the branch of one.
+
+import {element, svgElement} from "./elements.js";
+
+const ROW = 34, COLUMN = 16, LEFT = 12, MAX_ROWS = 2000, MAX_COLUMNS = 12;
+
+const xOf = (column) => LEFT + Math.min(column, MAX_COLUMNS) * COLUMN;
+const yOf = (row) => row * ROW + ROW / 2;
+
+function line(parent, child) {
+  const x1 = xOf(parent.column), y1 = yOf(parent.row), x2 = xOf(child.column), y2 = yOf(child.row);
+  const bend = `C${x1} ${y1 + 0.7 * ROW} ${x2} ${y1 + 0.3 * ROW} ${x2} ${y1 + ROW}`;
+  const d = `M${x1} ${y1}${x1 === x2 ? "" : bend}V${y2}`;
+  return svgElement("path", {d, class: child.active ? "edge active" : "edge"});
+}
+
+function dot({node, row, column, active}) {
+  return svgElement("circle", {
+    cx: xOf(column), cy: yOf(row), r: node.role === "user" ? 4 : 4.5,
+    class: `dot ${node.role}${active ? " active" : ""}`,
+  });
+}
+
+function label({node, active}) {
+  const text = (node.text || node.error || node.files[0]?.name || "nothing").replace(/\s+/g, " ").slice(0, 120);
+  const who = node.role === "user" ? "You" : "Answer";
+  const button = element("button", {
+    type: "button", class: `tree-row ${node.role}`, tabindex: "-1", "data-id": node.id,
+    "aria-label": `${who}: ${text}${active ? ", active" : ""}`,
+  }, text);
+  if (active) button.classList.add("active");
+  return button;
+}
+
+// Fills `place`; choose(id) is called for the row that a person picks.
+export function showTree(place, tree, choose) {
+  const {placed, columns} = tree.drawing();
+  const shown = placed.slice(0, MAX_ROWS);
+  const byId = new Map(shown.map((each) => [each.node.id, each]));
+  const width = xOf(Math.min(columns - 1, MAX_COLUMNS)) + LEFT, height = shown.length * ROW;
+  const children = shown.filter((each) => byId.has(each.node.parent));
+  const drawing = svgElement("svg", {width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true"},
+    [false, true].map((active) => children.filter((each) => each.active === active)
+      .map((each) => line(byId.get(each.node.parent), each))),
+    shown.map(dot));
+  const rows = shown.map(label);
+  const labels = element("div", {class: "tree-rows"}, rows);
+  place.replaceChildren(drawing, labels);
+  if (rows.length === 0) labels.append(element("p", {class: "soft"}, "Nothing has been said yet."));
+
+  const last = rows.findLastIndex((row) => row.classList.contains("active"));
+  const focusRow = (i) => {
+    const row = rows[Math.max(0, Math.min(rows.length - 1, i))];
+    for (const each of rows) each.tabIndex = each === row ? 0 : -1;
+    row?.focus();
+  };
+  if (last >= 0) rows[last].tabIndex = 0;
+  labels.addEventListener("keydown", (event) => {
+    const at = rows.indexOf(document.activeElement);
+    const to = {ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1}[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    focusRow(to);
+  });
+  labels.addEventListener("click", (event) => {
+    const row = event.target.closest("[data-id]");
+    if (row) choose(row.dataset.id);
+  });
+  return () => focusRow(last);
+}
