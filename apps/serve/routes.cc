@@ -1,5 +1,7 @@
 #include "apps/serve/routes.h"
 
+#include "apps/serve/page/monitor_json.h"
+#include "apps/serve/page/page_routes.h"
 #include "apps/serve/protocol/protocols.h"
 #include "base/json_limits.h"
 
@@ -50,6 +52,12 @@ http::Router make_routes(ServerFacts& facts, AnswerService& service, ModelHost& 
   http::Router router;
   add_server_routes(router, facts, &service, &models);
   add_protocol_routes(router, service, models, clock, facts.version);
+  add_page_routes(router);
+  const auto sample = [&facts, &service, &models] {
+    const http::Server* server = facts.server.load();
+    return MonitorSample{server == nullptr ? http::ServerStats{} : server->stats(), service.stats(), models.list()};
+  };
+  add_monitor_route(router, sample, clock);
   return router;
 }
 

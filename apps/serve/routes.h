@@ -1,5 +1,5 @@
 // The routes of `ibid serve`: every path that it answers, in one list. Those of the protocols are in
-// apps/serve/protocol/endpoints.h.
+// apps/serve/protocol/endpoints.h, those of the pages in apps/serve/page/page_routes.h.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ struct ServerFacts {
 // GET /metrics: for Prometheus, behind the key.
 void add_server_routes(http::Router& router, ServerFacts& facts, const AnswerService* service, const ModelHost* models);
 
-// All of them, and those of the protocols. REQUIRES: all outlive the server that uses the router.
+// All of them, and those of the protocols and of the pages. REQUIRES: all outlive the server that uses the router.
 http::Router make_routes(ServerFacts& facts, AnswerService& service, ModelHost& models, Clock& clock);
 
 }  // namespace ibid::serve

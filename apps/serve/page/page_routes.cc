@@ -15,7 +15,6 @@ constexpr char kPagePolicy[] =
 
 http::Headers page_headers(const PageFile& file) {
   return {{"Content-Security-Policy", kPagePolicy},
-          {"X-Content-Type-Options", "nosniff"},
           {"Referrer-Policy", "no-referrer"},
           {"Cross-Origin-Opener-Policy", "same-origin"},
           {"Cross-Origin-Resource-Policy", "same-origin"},

@@ -2,7 +2,8 @@
 // (cmake/embed_files.cmake). They are for everybody: what they show they fetch, with the key that a person enters.
 //
 // Every response forbids what the pages do not need: scripts and styles of any other place or within the HTML, requests
-// to other places, being framed, telling other places where a link was followed. Immutable, thread-safe.
+// to other places, being framed, telling other places where a link was followed. (That a type is what it says, every
+// response of the server says.) Immutable, thread-safe.
 #pragma once
 
 #include <span>

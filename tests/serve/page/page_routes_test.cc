@@ -76,7 +76,6 @@ TEST_F(PageRoutesTest, EveryResponseHasTheWalls) {
     EXPECT_NE(policy.find("connect-src 'self'"), std::string::npos);
     EXPECT_NE(policy.find("frame-ancestors 'none'"), std::string::npos);
     EXPECT_EQ(policy.find("unsafe"), std::string::npos);
-    EXPECT_EQ(header(*exchange, "X-Content-Type-Options"), "nosniff");
     EXPECT_EQ(header(*exchange, "Referrer-Policy"), "no-referrer");
     EXPECT_EQ(header(*exchange, "Cache-Control"), "no-cache");
   }
