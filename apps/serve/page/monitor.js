@@ -7,7 +7,7 @@ import {Settings} from "./settings.js";
 import {sparkline} from "./sparkline.js";
 import {bytes, duration, number} from "./words.js";
 
-const EVERY_MS = 3000, KEPT = 100;
+const EVERY_MS = 3000, KEPT = 60;
 
 const at = (id) => document.getElementById(id);
 const settings = new Settings();

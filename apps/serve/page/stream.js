@@ -89,7 +89,9 @@ export class AnswerChunks {
     }
     const choice = chunk.choices?.[0];
     if (!choice) return "";
+    // The protocol has one word for all answers that were cut; ibid's own says why.
     if (choice.finish_reason) answer.end = choice.finish_reason;
+    if (answer.end === "length" && chunk.ibid?.finish_reason === "repetition") answer.end = "repetition";
     const delta = choice.delta ?? {};
     if (delta.tool_calls) {
       addCalls(answer.calls, delta.tool_calls);

@@ -27,7 +27,7 @@ export function bytes(n) {
 }
 
 export function rate(tps) {
-  return `${tps >= 10 ? Math.round(tps) : tps.toFixed(1)} tok/s`;
+  return `${tps >= 10 || tps === 0 ? Math.round(tps) : tps.toFixed(1)} tok/s`;
 }
 
 // A guess that needs no tokenizer: four bytes of English are about one token.
@@ -61,7 +61,8 @@ export function lostInWords(lost, roles) {
 }
 
 const ENDS = {
-  length: "The answer was cut: it reached its longest length, repeated itself, or the context is full.",
+  length: "The answer was cut: it reached its longest length, or the context is full.",
+  repetition: "The answer began to repeat itself, and was cut.",
   content_filter: "The answer was withheld.",
   stopped: "Stopped.",
   closed: "The page was closed before the answer ended.",

@@ -59,7 +59,7 @@ export async function waitForAnswer(page) {
     const all = document.querySelectorAll(".message.assistant");
     return all.length > 0 && all[all.length - 1].getAttribute("aria-busy") === "false" &&
       !document.querySelector(".send").classList.contains("stop");
-  }, null, {timeout: 60000});
+  }, null, {timeout: 120000});
 }
 
 export async function say(page, text) {

@@ -1,6 +1,7 @@
 // The page against the server itself and the default model: that what the figures below an answer say is true, and that
 // stopping stops. Skipped where the program, the model or the browser is missing.
-//   IBID_PROGRAM: the program. IBID_SCREENSHOTS: a folder that pictures of the page are written to.
+//   IBID_PROGRAM: the program. IBID_SERVE_OPTIONS: more of its options, such as --threads 1.
+//   IBID_SCREENSHOTS: a folder that pictures of the page are written to.
 import assert from "node:assert/strict";
 import {spawn} from "node:child_process";
 import {existsSync} from "node:fs";
@@ -21,7 +22,8 @@ for (const [what, path] of [["the program (IBID_PROGRAM)", PROGRAM], ["the defau
 }
 const browser = await launchBrowser();
 
-async function startServer(...options) {
+async function startServer() {
+  const options = (process.env.IBID_SERVE_OPTIONS ?? "").split(" ").filter((option) => option !== "");
   const process_ = spawn(PROGRAM, ["serve", MODEL, "--port", "0", ...options], {stdio: ["ignore", "ignore", "pipe"]});
   let said = "";
   const url = await new Promise((resolve, reject) => {
@@ -41,11 +43,16 @@ let page;
 // The same words each time: what is compared are tokens, and a picture should not change with the weather.
 beforeEach(async () => {
   page = await openPage(browser, server.url, {acceptDownloads: true});
-  await page.evaluate(() => localStorage.setItem("ibid.settings", JSON.stringify(
-    {sampling: {temperature: 0.2, seed: 1, max_completion_tokens: 200}})));
+  await useSettings(48);
+});
+
+async function useSettings(longestAnswer) {
+  const settings = {sampling: {temperature: 0.2, seed: 1, max_completion_tokens: longestAnswer}};
+  await page.evaluate((text) => localStorage.setItem("ibid.settings", text), JSON.stringify(settings));
   await page.reload();
   await page.waitForFunction(() => document.getElementById("model").value !== "");
-});
+}
+
 afterEach(async () => {
   assert.deepEqual(page.problems, []);
   for (const url of page.asked) assert.ok(url.startsWith(server.url) || url.startsWith("blob:"), url);
@@ -65,8 +72,8 @@ async function figures(answer) {
   return found;
 }
 
-async function picture(name) {
-  if (process.env.IBID_SCREENSHOTS) await page.screenshot({path: join(process.env.IBID_SCREENSHOTS, `page_${name}.png`)});
+async function picture(name, of = page) {
+  if (process.env.IBID_SCREENSHOTS) await of.screenshot({path: join(process.env.IBID_SCREENSHOTS, `page_${name}.png`)});
 }
 
 const label = (text) => `[aria-label="${text}"]`;
@@ -76,6 +83,7 @@ const changedAnswer = async (count) => {
 };
 
 test("a second turn reads its own words, and nothing of the first again", {timeout: 300000}, async () => {
+  await useSettings(150);
   await say(page, "Why is the sky blue? Answer in two sentences.");
   const first = await figures(answers(page).last());
   assert.ok(first.new > 10 && first.written > 5, JSON.stringify(first));
@@ -152,22 +160,22 @@ test("what the server refuses is said in its words", {timeout: 300000}, async ()
 });
 
 test("the monitor shows what happened, and the page fits a telephone", {timeout: 300000}, async () => {
+  const monitor = await page.context().newPage();
+  await monitor.setViewportSize({width: 1180, height: 900});
+  await monitor.goto(`${server.url}/monitor`);
+  await useSettings(100);
   await say(page, "Write a short function in Python that adds two numbers, and explain it.");
   await page.setViewportSize({width: 360, height: 700});
   assert.deepEqual(await sidewaysScroll(page), []);
   assert.deepEqual(await accessibilityProblems(page), []);
   await page.emulateMedia({colorScheme: "dark"});
   await picture("narrow_dark");
-  await page.setViewportSize({width: 1180, height: 900});
-  await page.emulateMedia({colorScheme: "light"});
-  await page.goto(`${server.url}/monitor`);
-  await page.waitForSelector(".card");
-  const figure = async (name) => Number((await page.locator(".card", {has: page.locator(`h2:text-is("${name}")`)})
+  await monitor.waitForTimeout(4000);
+  const figure = async (name) => Number((await monitor.locator(".card", {has: monitor.locator(`h2:text-is("${name}")`)})
     .locator(".value").innerText()).replace(/[^\d.]/g, ""));
   assert.ok(await figure("Tokens reused") > 0);
   assert.ok(await figure("Tokens written") > 0);
   assert.ok(await figure("Passes") > 0);
-  assert.deepEqual(await accessibilityProblems(page), []);
-  await page.waitForTimeout(7000);
-  await picture("monitor");
+  assert.deepEqual(await accessibilityProblems(monitor), []);
+  await picture("monitor", monitor);
 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import {AnswerChunks, serverEvents} from "../../../apps/serve/page/stream.js";
-import {duration, lostInWords, messageName} from "../../../apps/serve/page/words.js";
+import {duration, endInWords, lostInWords, messageName} from "../../../apps/serve/page/words.js";
 import {checkedNumber} from "../../../apps/serve/page/settings.js";
 import {sparklinePoints} from "../../../apps/serve/page/sparkline.js";
 
@@ -58,6 +58,16 @@ test("text, reasoning, calls and figures are put together", () => {
   assert.equal(answer.end, "tool_calls");
   assert.deepEqual(answer.figures, {tps: 50.5, read: 6, cached: 10, fromDisk: null, readAgain: null, prompt: 16, written: 4,
                                     lost: {tokens: 3, message: 1, byte: 9, cause: "why"}});
+});
+
+test("an answer that was cut says why", () => {
+  for (const [own, end] of [["length", "length"], ["repetition", "repetition"]]) {
+    const answer = newAnswer();
+    new AnswerChunks(answer).add({choices: [{index: 0, delta: {}, finish_reason: "length"}], ibid: {finish_reason: own}});
+    assert.equal(answer.end, end);
+    assert.notEqual(endInWords(answer.end), "");
+  }
+  assert.equal(endInWords("stop"), "");
 });
 
 test("a server without ibid's own fields gives figures all the same", () => {
