@@ -35,6 +35,38 @@ Result<Tokens> Engine::encode(std::string_view text) const try {
 
 std::string_view Engine::token_bytes(TokenId id) const { return parts_->engine->tokenizer().token_bytes(id); }
 
+Result<std::shared_ptr<const TokenConstraint>> Engine::json_schema_constraint(std::string_view schema) const try {
+  return parts_->engine->constraints().make(ConstraintKind::kJsonSchema, schema);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<std::shared_ptr<const TokenConstraint>> Engine::json_object_constraint() const try {
+  return parts_->engine->constraints().make(ConstraintKind::kJsonObject, "");
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<std::shared_ptr<const TokenConstraint>> Engine::gbnf_constraint(std::string_view grammar) const try {
+  return parts_->engine->constraints().make(ConstraintKind::kGbnf, grammar);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<std::shared_ptr<const TokenConstraint>> Engine::regex_constraint(std::string_view pattern) const try {
+  return parts_->engine->constraints().make(ConstraintKind::kRegex, pattern);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Result<std::shared_ptr<const TokenConstraint>> Engine::choice_constraint(const std::vector<std::string>& choices) const
+    try {
+  TRY_ASSIGN(const Grammar grammar, compile_choices(choices));
+  return parts_->engine->constraints().make(grammar);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
 Status Engine::cache_directory_status() const { return parts_->engine->tier_status(); }
 bool Engine::has_cache_directory() const { return parts_->engine->tier() != nullptr; }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "base/result.h"
+
 namespace ibid {
 
 namespace {
@@ -34,18 +36,42 @@ Result<std::span<const float>> NextTokens::restrict(std::span<const float> logit
   if (mask_.vocab_size() != logits.size()) mask_ = TokenMask(logits.size());
   mask_.clear();
   constraint_->allowed(mask_);
+  TRY(constraint_->status());
   const bool may_end = constraint_->may_end() && !too_early;
   for (const TokenId id : stop_ids_) may_end ? mask_.add(id) : mask_.remove(id);
-  bool any = false;
-  for (size_t i = 0; i < restricted_.size(); ++i) {
-    const bool allowed = mask_.has(static_cast<TokenId>(i));
-    any |= allowed;
-    if (!allowed) forbid(restricted_[i]);
-  }
-  if (any) return std::span<const float>(restricted_);
+  if (forbid_others()) return std::span<const float>(restricted_);
   return {ErrorCode::kInvalidArgument, "the constraint allows no token behind " + std::to_string(n_sampled_) +
                                            " of the answer" +
                                            (constraint_->may_end() ? ", and min_tokens no end" : ", and no end")};
+}
+
+// 64 at a time, because most often none of them or all are allowed.
+bool NextTokens::forbid_others() {
+  uint64_t any = 0;
+  const std::span<const uint64_t> words = mask_.words();
+  for (size_t w = 0; w < words.size(); ++w) {
+    any |= words[w];
+    if (words[w] == ~uint64_t{0}) continue;
+    const size_t n = std::min<size_t>(64, restricted_.size() - 64 * w);
+    const std::span<float> some = std::span(restricted_).subspan(64 * w, n);
+    if (words[w] == 0) {
+      for (float& logit : some) forbid(logit);
+      continue;
+    }
+    for (size_t i = 0; i < some.size(); ++i) {
+      if ((words[w] >> i & 1) == 0) forbid(some[i]);
+    }
+  }
+  return any != 0;
+}
+
+void NextTokens::propose(const Drafter& drafter, size_t n_most, Tokens& draft) const {
+  draft.clear();
+  const size_t n = std::min(n_most, DraftPolicy::kMaxDraft);
+  if (constraint_ != nullptr && n > 0) constraint_->propose(n, draft);
+  if (draft.empty()) return drafter.propose(n_most, stop_ids_, draft);
+  draft.erase(std::ranges::find_if(draft, [&](TokenId id) { return is_stop_id(id); }), draft.end());
+  if (draft.size() > n) draft.resize(n);
 }
 
 void NextTokens::push(TokenId id) {

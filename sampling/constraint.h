@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "ibid/constraint.h"
+#include "sampling/speculation.h"
 
 namespace ibid {
 
@@ -20,13 +21,19 @@ class NextTokens {
 
   // `logits` with -inf for what may not be chosen; valid until the next call. `logits` themselves where nothing is
   // forbidden.
-  // Error: kInvalidArgument when there is a constraint and nothing may be chosen.
+  // Errors: kInvalidArgument when there is a constraint and nothing may be chosen; that of the constraint's status().
   Result<std::span<const float>> restrict(std::span<const float> logits);
+  // Writes ids that are likely to be sampled next to `draft`, as Drafter::propose() does: what the constraint leaves
+  // hardly a choice of, or else what the drafter guesses.
+  void propose(const Drafter& drafter, size_t n_most, Tokens& draft) const;
   // An id that was sampled.
   void push(TokenId id);
   bool is_stop_id(TokenId id) const;
 
  private:
+  // False: everything is forbidden.
+  bool forbid_others();
+
   std::unique_ptr<TokenConstraint> constraint_;
   const std::vector<TokenId> stop_ids_;
   const size_t min_tokens_;

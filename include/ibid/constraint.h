@@ -1,5 +1,5 @@
 // TokenConstraint: says what an answer may consist of, as a set of tokens for each position: a grammar, a schema, a
-// list of choices. This file has the interface; there is no grammar.
+// list of choices. This file has the interface; Engine has functions that make constraints of grammars.
 //
 // A turn is given a prototype and works on a clone. So a turn that fails leaves no trace, forks and several answers
 // do not meet, and one prototype serves any number of turns. The constraint does not handle ids that end the turn:
@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "ibid/result.h"
 #include "ibid/token.h"
 
 namespace ibid {
@@ -35,6 +37,13 @@ class TokenMask {
     if (i < vocab_size_) words_[i / 64] &= ~(uint64_t{1} << (i % 64));
   }
   void clear() { words_.assign(words_.size(), 0); }
+  // 64 ids at once: bit b of word w is id 64 * w + b.
+  std::span<const uint64_t> words() const { return words_; }
+  void add_words(std::span<const uint64_t> words) {
+    const size_t n = words.size() < words_.size() ? words.size() : words_.size();
+    for (size_t i = 0; i < n; ++i) words_[i] |= words[i];
+    if (n == words_.size() && vocab_size_ % 64 != 0) words_[n - 1] &= (uint64_t{1} << vocab_size_ % 64) - 1;
+  }
 
  private:
   size_t vocab_size_;
@@ -54,6 +63,14 @@ class TokenConstraint {
   virtual bool may_end() const = 0;
   // `id`, which was allowed and does not end the turn, is part of the answer.
   virtual void push(TokenId id) = 0;
+  // Appends at most n_most ids that are likely to be sampled next, because little else is allowed. They are verified
+  // in one pass where turns speculate, and change no answer. The default knows none.
+  virtual void propose(size_t n_most, Tokens& ids) const {
+    (void)n_most;
+    (void)ids;
+  }
+  // Why allowed() could not say what is allowed, when it was asked last. The default always can.
+  virtual Status status() const { return {}; }
   // The same constraint at the same place, independent of this one.
   virtual std::unique_ptr<TokenConstraint> clone() const = 0;
 };

@@ -14,7 +14,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "ibid/constraint.h"
 #include "ibid/engine_options.h"
 #include "ibid/result.h"
 #include "ibid/token.h"
@@ -45,6 +47,17 @@ class IBID_EXPORT Engine {
   // The bytes that an id stands for, special tokens shown; empty for an id out of range. May be a part of a character.
   // The view lives as long as the engine.
   std::string_view token_bytes(TokenId id) const;
+
+  // What an answer may consist of, for TurnOptions::constraint: JSON that a schema accepts, any JSON object, texts of a
+  // grammar as llama.cpp writes it (GBNF), texts that match a regular expression as a whole, one of some texts. The
+  // last few are kept, so asking for one again costs nothing. docs/structured_output.md says what there is.
+  // Errors: kUnsupported (names the keyword or notation, and where it stands), kInvalidArgument, kLimitExceeded;
+  // kBadHeader and others for a text that is no JSON; kOutOfMemory.
+  Result<std::shared_ptr<const TokenConstraint>> json_schema_constraint(std::string_view schema) const;
+  Result<std::shared_ptr<const TokenConstraint>> json_object_constraint() const;
+  Result<std::shared_ptr<const TokenConstraint>> gbnf_constraint(std::string_view grammar) const;
+  Result<std::shared_ptr<const TokenConstraint>> regex_constraint(std::string_view pattern) const;
+  Result<std::shared_ptr<const TokenConstraint>> choice_constraint(const std::vector<std::string>& choices) const;
 
   // Ok: there is none, or it works. Else why the directory of the options is not used.
   Status cache_directory_status() const;

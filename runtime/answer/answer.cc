@@ -217,7 +217,7 @@ bool Answer::sample(std::span<const float> row, TokenId& id) {
 void Answer::draft_behind(TokenId id) {
   entry_.slice_to_length(now_.length);  // what stands there was drafted behind another id
   draft_.clear();
-  if (request_.drafter != nullptr) request_.drafter->propose(n_drafts_at_most(), request_.stop_ids, draft_);
+  if (request_.drafter != nullptr) next_tokens_.propose(*request_.drafter, n_drafts_at_most(), draft_);
   fed_.assign(1, id);
   fed_.insert(fed_.end(), draft_.begin(), draft_.end());
 }

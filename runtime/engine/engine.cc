@@ -150,7 +150,7 @@ Result<std::shared_ptr<Engine>> Engine::create(EngineParts parts) try {
 }
 
 Engine::Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
-    : parts_(std::move(parts)), scheduler_(std::move(scheduler)) {
+    : parts_(std::move(parts)), constraints_(*parts_.tokenizer), scheduler_(std::move(scheduler)) {
   pool_ = std::make_unique<KvPagePool>(parts_.model->kv_layout(), parts_.kv_budget_bytes);
   store_ = std::make_unique<LruKvCacheStore>(*pool_);
   if (const size_t state_bytes = pool_->layout().state_bytes(); state_bytes > 0) {

@@ -23,6 +23,7 @@
 #include "cache/tier/fingerprint.h"
 #include "ibid/engine_options.h"
 #include "model/language_model.h"
+#include "runtime/answer/constraint_cache.h"
 #include "runtime/engine/pending_prefixes.h"
 #include "runtime/engine/scheduler.h"
 #include "templates/chat_template.h"
@@ -87,6 +88,7 @@ class Engine {
   // kUnsupported in a child of fork().
   Status check_process() const { return scheduler_->check_process(); }
   PendingPrefixes& pending() { return pending_; }
+  ConstraintCache& constraints() { return constraints_; }
   // nullptr: there is none; tier_status() says why, where one was asked for.
   KvTier* tier() { return tier_.get(); }
   const Status& tier_status() const { return tier_status_; }
@@ -107,6 +109,7 @@ class Engine {
   Status tier_status_;
   size_t state_spacing_ = 0;
   PendingPrefixes pending_;
+  ConstraintCache constraints_;
   std::unique_ptr<Scheduler> scheduler_;
 };
 

@@ -1,0 +1,66 @@
+// ConstraintCache: the constraints of an engine's turns that come from grammars. It makes the vocabulary's trie when
+// the first is asked for, and keeps the last few constraints, by what they were asked for with: a client that sends
+// the same schema with each request pays for it once, and its turns share what was found out about it.
+// Thread-safe: one lock, held while a grammar is compiled.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "ibid/constraint.h"
+#include "sampling/grammar/grammar.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ibid {
+
+// What a text is that a constraint is made of.
+enum class ConstraintKind {
+  kJsonSchema,  // JSON; objects with spaces and line breaks where JSON has them
+  kJsonObject,  // none: the text is not read
+  kGbnf,
+  kRegex,
+  kChoices,     // a JSON array of strings
+};
+
+class ConstraintCache {
+ public:
+  // `tokenizer` must outlive it.
+  explicit ConstraintCache(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  // Errors: those of sampling/grammar/grammar.h.
+  Result<std::shared_ptr<const TokenConstraint>> make(ConstraintKind kind, std::string_view text);
+
+  // Of a grammar that the caller has; such constraints are not kept.
+  std::shared_ptr<const TokenConstraint> make(const Grammar& grammar);
+
+  // What the model's tokens spell. Special tokens stand in free text only.
+  std::shared_ptr<const Vocabulary> vocabulary();
+
+  // How often make() compiled. For tests.
+  size_t n_compiled() const { return n_compiled_; }
+
+ private:
+  struct Kept {
+    ConstraintKind kind;
+    std::string text;
+    std::shared_ptr<const TokenConstraint> constraint;
+  };
+  std::shared_ptr<const Vocabulary> vocabulary_locked();
+
+  const Tokenizer& tokenizer_;
+  std::mutex mutex_;       // guards what follows
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  std::list<Kept> kept_;   // the last used first
+  size_t n_compiled_ = 0;
+};
+
+// The vocabulary of a tokenizer. O(bytes of its tokens).
+std::shared_ptr<const Vocabulary> make_vocabulary(const Tokenizer& tokenizer);
+
+}  // namespace ibid

@@ -1,0 +1,85 @@
+// Grammars of answers: a JSON Schema, any JSON, GBNF, a regular expression or a list of choices becomes a Grammar, and
+// a Grammar and a vocabulary become a TokenConstraint (ibid/constraint.h), which answers are sampled under.
+// docs/structured_output.md says which keywords and notations there are, and what is exact.
+//
+// A Grammar is an immutable value: copies share what was compiled, and threads may share it. Grammars come from
+// outside: compiling one takes bounded time and memory, and what is not understood is an error, never passed over.
+// Errors of all functions: kUnsupported (names what it is, and where), kInvalidArgument (not what it should be, with
+// the place), kLimitExceeded.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "base/result.h"
+#include "ibid/constraint.h"
+#include "sampling/grammar/token_trie.h"
+
+namespace ibid {
+
+class GrammarRules;
+
+class Grammar {
+ public:
+  struct Parts;  // sampling/grammar/grammar_parts.h
+  explicit Grammar(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+  const Parts& parts() const { return *parts_; }
+  const std::shared_ptr<const Parts>& shared_parts() const { return parts_; }
+
+ private:
+  std::shared_ptr<const Parts> parts_;
+};
+
+struct JsonFormat {
+  // No white space at all. Otherwise a space may follow a comma or a colon, and in front of values and closing brackets
+  // a line may be broken and indented by up to 32 spaces or tabs.
+  bool compact = false;
+};
+
+// JSON texts that the schema accepts, with properties in the order in which it declares them.
+// Also errors of parse_json() for the text.
+Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& format = {});
+Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat& format = {});
+
+// Any JSON object, or any JSON value.
+enum class AnyJson { kObject, kValue };
+Result<Grammar> compile_any_json(AnyJson what, const JsonFormat& format = {});
+
+// Texts of the rule `root`, as llama.cpp writes grammars.
+Result<Grammar> compile_gbnf(std::string_view text);
+
+// Texts that match as a whole.
+Result<Grammar> compile_regex(std::string_view pattern);
+
+// One of these texts. Error: kInvalidArgument when there is none.
+Result<Grammar> compile_choices(const std::vector<std::string>& choices);
+
+// Free text, in which a text that one of these triggers begins has to go on with its grammar.
+struct TriggeredGrammar {
+  std::string trigger;  // "<tool_call>"; may come in any tokens. Where two end at the same place, the longer counts
+  Grammar grammar;      // a space or a line break may stand in front of it
+  std::string end;      // "</tool_call>", must follow it, likewise; behind it text is free again
+};
+struct TriggerRules {
+  bool required = false;  // the text may not end without a trigger
+  bool once = false;      // the text ends behind the first
+};
+Result<Grammar> compile_triggers(const std::vector<TriggeredGrammar>& triggers, const TriggerRules& rules = {});
+
+// Whether `text` is one of the grammar, as a whole. For tests and tools. Error: kLimitExceeded.
+Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text);
+
+// A prototype of constraints that allow what the grammar allows. Its clones share what was found out about the
+// grammar, under a lock: it may be used by any number of turns, on any threads. It keeps up to about max_bytes.
+struct ConstraintLimits {
+  size_t max_bytes = 64u << 20;
+};
+std::shared_ptr<const TokenConstraint> make_constraint(const Grammar& grammar,
+                                                       std::shared_ptr<const Vocabulary> vocabulary,
+                                                       const ConstraintLimits& limits = {});
+
+}  // namespace ibid

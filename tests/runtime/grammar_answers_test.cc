@@ -1,0 +1,119 @@
+// Answers under grammars: they are texts of the grammar, the same with drafts and without, and what the grammar leaves
+// no choice of takes fewer passes.
+#include <gtest/gtest.h>
+
+#include "runtime/answer/constraint_cache.h"
+#include "tests/runtime/chat_fixture.h"
+
+namespace ibid {
+namespace {
+
+template <typename T>
+T took(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status().to_string();
+  return *std::move(result);
+}
+
+std::shared_ptr<const TokenConstraint> made(ChatFixture& f, ConstraintKind kind, std::string_view text) {
+  return took(f.engine->constraints().make(kind, text));
+}
+
+TEST(GrammarAnswersTest, AnAnswerIsATextOfTheGrammar) {
+  ChatFixture f;
+  const std::string schema =
+      R"({"type":"object","properties":{"a":{"enum":["x","yy"]},"b":{"type":"array","items":{"type":"boolean"},
+          "minItems":1,"maxItems":3}},"required":["a","b"],"additionalProperties":false})";
+  const Grammar grammar = took(compile_json_schema(schema));
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    ChatSession chat = f.session();
+    TurnOptions options{.sampler = {.temperature = 1, .min_p = 0, .seed = seed}, .max_tokens = 400};
+    options.constraint = made(f, ConstraintKind::kJsonSchema, schema);
+    options.speculate = seed % 2 == 0;
+    const Turn turn = must(chat.send("x", options));
+    EXPECT_EQ(turn.finish_reason, FinishReason::kStop);
+    EXPECT_TRUE(took(grammar_accepts(grammar, turn.text))) << turn.text;
+    expect_replays(chat);
+  }
+  EXPECT_EQ(f.engine->constraints().n_compiled(), 1u);
+}
+
+// Every byte is forced, and no token spells two of these: so every mask has one id.
+TEST(GrammarAnswersTest, WhatIsForcedIsReadInFewPasses) {
+  ChatFixture f;
+  const std::string text = "zqzqzqzqzqzqzqzqzqzqzqzqzqzqzqzq";  // 32 ids
+  Turn turns[2];
+  for (const bool speculate : {false, true}) {
+    ChatSession chat = f.session();
+    TurnOptions options{.sampler = {.temperature = 1, .min_p = 0, .seed = 7}, .max_tokens = 100};
+    options.constraint = made(f, ConstraintKind::kRegex, text);
+    options.speculate = speculate;
+    Turn& turn = turns[speculate] = must(chat.send("x", options));
+    EXPECT_EQ(turn.text, text);
+    expect_replays(chat);
+  }
+  EXPECT_EQ(turns[0].usage.n_drafted, 0u);
+  EXPECT_EQ(turns[1].usage.n_drafted, turns[1].usage.n_accepted) << "what is forced is sampled";
+  EXPECT_GE(turns[1].usage.n_accepted, 25u);
+  EXPECT_EQ(turns[0].work.n_forward - turns[1].work.n_forward, turns[1].usage.n_accepted) << "a pass less for each";
+}
+
+// Long choices differ at one place: drafts that were wrong change nothing.
+TEST(GrammarAnswersTest, DraftsChangeNoAnswer) {
+  ChatFixture f;
+  const std::string pattern = "(the world is Hello [a-z]{3}, and ){2}(abcd|abce)+\\.";
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    std::string texts[2];
+    uint64_t draws[2];
+    for (const bool speculate : {false, true}) {
+      ChatSession chat = f.session();
+      TurnOptions options{.sampler = {.temperature = 1, .min_p = 0, .seed = seed}, .max_tokens = 150};
+      options.constraint = made(f, ConstraintKind::kRegex, pattern);
+      options.speculate = speculate;
+      const Turn turn = must(chat.send("x", options));
+      texts[speculate] = turn.text;
+      draws[speculate] = turn.usage.n_completion;
+      const Turn again = must(chat.regenerate(options));
+      EXPECT_EQ(again.text, turn.text) << "a clone each";
+    }
+    EXPECT_EQ(texts[0], texts[1]);
+    EXPECT_EQ(draws[0], draws[1]);
+  }
+}
+
+TEST(GrammarAnswersTest, TheLastConstraintsAreKept) {
+  ChatFixture f;
+  ConstraintCache& cache = f.engine->constraints();
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 8; ++i) took(cache.make(ConstraintKind::kRegex, "a{" + std::to_string(i + 1) + "}"));
+  }
+  EXPECT_EQ(cache.n_compiled(), 8u);
+  took(cache.make(ConstraintKind::kGbnf, "root ::= \"a\""));
+  took(cache.make(ConstraintKind::kRegex, "a{1}"));
+  EXPECT_EQ(cache.n_compiled(), 10u) << "the oldest went";
+  EXPECT_EQ(cache.make(ConstraintKind::kChoices, "[1]").status().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(took(cache.make(ConstraintKind::kChoices, R"(["a","b"])"))->may_end(), false);
+  EXPECT_EQ(cache.make(ConstraintKind::kJsonSchema, "{").status().code(), ErrorCode::kBadHeader);
+}
+
+TEST(GrammarAnswersTest, SpecialTokensStandInFreeTextOnly) {
+  ChatFixture f;
+  ConstraintCache& cache = f.engine->constraints();
+  const auto allows = [&](const TokenConstraint& constraint, TokenId id) {
+    TokenMask mask(f.tokenizer->vocab_size());
+    constraint.allowed(mask);
+    return mask.has(id);
+  };
+  EXPECT_FALSE(allows(*made(f, ConstraintKind::kRegex, "[^a]*"), f.tokenizer->im_start));
+  const auto free = cache.make(took(compile_triggers({{"<|im_start|>", took(compile_regex("[0-9]+")), ""}})))->clone();
+  EXPECT_TRUE(allows(*free, f.tokenizer->im_start));
+  EXPECT_TRUE(allows(*free, 'a'));
+  free->push(f.tokenizer->im_start);
+  EXPECT_FALSE(allows(*free, 'a'));
+  EXPECT_TRUE(allows(*free, '7'));
+  EXPECT_FALSE(allows(*free, f.tokenizer->im_end));
+  free->push('7');
+  EXPECT_TRUE(allows(*free, 'a')) << "behind the grammar text is free again";
+}
+
+}  // namespace
+}  // namespace ibid

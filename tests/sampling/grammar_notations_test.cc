@@ -1,0 +1,186 @@
+// GBNF, regular expressions, choices and triggers: what they accept, and which error each mistake is.
+#include <gtest/gtest.h>
+
+#include "sampling/grammar/grammar.h"
+
+namespace ibid {
+namespace {
+
+bool accepts(const Result<Grammar>& grammar, std::string_view text) {
+  EXPECT_TRUE(grammar.ok()) << grammar.status().to_string();
+  if (!grammar.ok()) return false;
+  const Result<bool> accepted = grammar_accepts(*grammar, text);
+  EXPECT_TRUE(accepted.ok()) << accepted.status().to_string();
+  return accepted.ok() && *accepted;
+}
+
+struct Texts {
+  std::string source;
+  std::vector<std::string> accepted, others;
+};
+
+void expect_texts(Result<Grammar> (*compile)(std::string_view), const std::vector<Texts>& cases) {
+  for (const Texts& one : cases) {
+    SCOPED_TRACE(one.source);
+    const Result<Grammar> grammar = compile(one.source);
+    for (const std::string& text : one.accepted) EXPECT_TRUE(accepts(grammar, text)) << text;
+    for (const std::string& text : one.others) EXPECT_FALSE(accepts(grammar, text)) << text;
+  }
+}
+
+struct Mistake {
+  std::string source;
+  ErrorCode code;
+  std::string words;
+};
+
+void expect_mistakes(Result<Grammar> (*compile)(std::string_view), const std::vector<Mistake>& cases) {
+  for (const Mistake& one : cases) {
+    const Result<Grammar> grammar = compile(one.source);
+    EXPECT_EQ(grammar.status().code(), one.code) << one.source << ": " << grammar.status().to_string();
+    EXPECT_NE(grammar.status().message().find(one.words), std::string::npos)
+        << one.source << ": " << grammar.status().message();
+  }
+}
+
+TEST(RegexGrammarTest, MatchesWholeTexts) {
+  expect_texts(compile_regex, {
+      {"", {""}, {"a"}},
+      {"abc", {"abc"}, {"ab", "abcd", "xabc"}},
+      {"^abc$", {"abc"}, {"ab"}},
+      {"a|bc|", {"a", "bc", ""}, {"abc"}},
+      {"(?:ab)+c?", {"ab", "ababc"}, {"", "abb"}},
+      {"(?<year>[0-9]{4})-\\d{2}", {"2024-05"}, {"024-05", "2024-5"}},
+      {"a{2}", {"aa"}, {"a", "aaa"}},
+      {"a{2,}", {"aa", "aaaaaa"}, {"a"}},
+      {"a{1,3}b{0}", {"a", "aaa"}, {"aaaa", "ab", ""}},
+      {"a{,3}", {"a{,3}"}, {"aa"}},
+      {"a*?b", {"b", "aab"}, {"a"}},
+      {".", {"a", "é", "€", "😀", "\t"}, {"", "\n", "ab", "\xFF"}},
+      {"[^a]", {"b", "\n", "😀"}, {"a", ""}},
+      {"[a-cé]+", {"abcé", "é"}, {"d", "\xC3"}},
+      {"[\\d_-]+", {"1_2-3"}, {"a"}},
+      {"[-a]", {"-", "a"}, {"b"}},
+      {"\\x41\\u0042\\u{43}\\n\\t\\/\\.", {"ABC\n\t/."}, {"ABC"}},
+      {"\\ud83d\\ude00", {"😀"}, {"?"}},
+      {"\\p{Lu}\\P{L}", {"A1", "Ä."}, {"a1", "AA"}},
+      {"\\w+\\s\\W", {"ab_1 ."}, {"ab_1."}},
+      {"(a*)*b", {"b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaab"}, {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
+      {"(a|a)*(a|aa)+c", {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac"}, {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
+  });
+}
+
+TEST(RegexGrammarTest, MistakesAreNamed) {
+  expect_mistakes(compile_regex, {
+      {"a(?=b)", ErrorCode::kUnsupported, "a lookahead"},
+      {"(?<!b)a", ErrorCode::kUnsupported, "a lookbehind"},
+      {"(a)\\1", ErrorCode::kUnsupported, "a back-reference"},
+      {"\\ba", ErrorCode::kUnsupported, "a word boundary"},
+      {"(?i)a", ErrorCode::kUnsupported, "flags"},
+      {"a$b", ErrorCode::kUnsupported, "an anchor"},
+      {"a^", ErrorCode::kUnsupported, "an anchor"},
+      {"a++", ErrorCode::kUnsupported, "possessive"},
+      {"\\p{Greek}", ErrorCode::kUnsupported, "\\p"},
+      {"\\q", ErrorCode::kUnsupported, "\\q"},
+      {"(a", ErrorCode::kInvalidArgument, "byte 2"},
+      {"a)", ErrorCode::kInvalidArgument, "parenthesis"},
+      {"[a", ErrorCode::kInvalidArgument, "class without an end"},
+      {"*a", ErrorCode::kInvalidArgument, "quantifier"},
+      {"a{3,2}", ErrorCode::kInvalidArgument, "below its least"},
+      {"[b-a]", ErrorCode::kInvalidArgument, "range"},
+      {"\\u{110000}", ErrorCode::kInvalidArgument, "no character"},
+      {"\xFF", ErrorCode::kInvalidArgument, "UTF-8"},
+      {"[]", ErrorCode::kInvalidArgument, "no text"},
+      {"a{2000000}", ErrorCode::kLimitExceeded, "count"},
+      {std::string(200, '(') + std::string(200, ')'), ErrorCode::kLimitExceeded, "nested"},
+  });
+}
+
+// Neither time nor memory is spent on counts: a text is followed, not a pattern unrolled.
+TEST(RegexGrammarTest, LargeCountsAreCheap) {
+  EXPECT_TRUE(accepts(compile_regex("(ab){1000000}|a{5}"), "aaaaa"));
+  EXPECT_FALSE(accepts(compile_regex("(ab){1000000}|a{5}"), "abab"));
+  const Result<Grammar> nested = compile_regex("(((a{1,1000}){1,1000}){1,1000}){1,1000}");
+  ASSERT_TRUE(nested.ok());
+  const Result<bool> accepted = grammar_accepts(*nested, std::string(2000, 'a'));
+  EXPECT_TRUE(accepted.ok() ? *accepted : accepted.status().code() == ErrorCode::kLimitExceeded);
+}
+
+TEST(GbnfGrammarTest, AcceptsWhatTheRulesSay) {
+  const std::string arithmetic =
+      "# sums\n"
+      "root  ::= (expr \"=\" ws term \"\\n\")+\n"
+      "expr  ::= term ([-+*/] term)*\n"
+      "term  ::= ident | num | \"(\" ws expr \")\" ws\n"
+      "ident ::= [a-z] [a-z0-9_]* ws\n"
+      "num   ::= [0-9]+ ws\n"
+      "ws    ::= [ \\t\\n]*\n";
+  expect_texts(compile_gbnf, {
+      {arithmetic, {"a+1=2\n", "(a *(b -3)) = c\nx=y\n"}, {"a+1=2", "a+=2\n"}},
+      {"root ::= \"a\" | # or\n  \"b\"\r\n", {"a", "b"}, {"ab"}},
+      {"root ::= ( \"a\"\n \"b\" ){2,3}", {"abab", "ababab"}, {"ab", "abababab"}},
+      {"root ::= [^\\\"\\x00-\\x1f\\]]{,2} \"\\\"\\\\\\u00e9\"", {"\"\\é", "ab\"\\é"}, {"a]\"\\é"}},
+      {"root ::= item* \nitem ::= \"- \" [^\\r\\n\\x0b\\x0c\\u0085\\u2028\\u2029]+ \"\\n\"", {"", "- a\n- b\n"}, {"- \n"}},
+      {"root ::= \"a\"? . [\\U0001F600-\\U0001F64F]", {"a\n😀", "é😁"}, {"a😀😀😀"}},
+      {"root ::= \"\" | \"(\" root \")\" root", {"", "()(())"}, {"(", ")("}},
+      {"root ::= b b+ b? b{2}\nb ::= \"x\"", {"xxxx", "xxxxxxx"}, {"xxx"}},
+      {"root ::= x-1 x_2\nx-1 ::= \"1\"\nx_2 ::= \"2\"", {"12"}, {"1"}},
+  });
+}
+
+TEST(GbnfGrammarTest, MistakesAreNamedWithTheirLine) {
+  expect_mistakes(compile_gbnf, {
+      {"", ErrorCode::kInvalidArgument, "root"},
+      {"root ::= x", ErrorCode::kInvalidArgument, "rule x is used"},
+      {"a ::= \"b\"", ErrorCode::kInvalidArgument, "no rule root"},
+      {"root ::= \"a\"\nroot ::= \"b\"", ErrorCode::kInvalidArgument, "twice"},
+      {"root ::= \"a", ErrorCode::kInvalidArgument, "line 1"},
+      {"root ::= \"a\"\n\nroot2 = 3", ErrorCode::kInvalidArgument, "line 3"},
+      {"root ::= (\"a\"", ErrorCode::kInvalidArgument, "group"},
+      {"root ::= [b-a]", ErrorCode::kInvalidArgument, "range"},
+      {"root ::= \"\\q\"", ErrorCode::kInvalidArgument, "escape"},
+      {"root ::= \"a\"{3,1}", ErrorCode::kInvalidArgument, "below the least"},
+      {"root ::= \"a\"{9999999}", ErrorCode::kLimitExceeded, "count"},
+      {"root ::= <think>", ErrorCode::kUnsupported, "tokens"},
+      {"root ::= root \"a\" | \"b\"", ErrorCode::kUnsupported, "rule root is left-recursive"},
+      {"root ::= a \"x\"\na ::= \" \"* b\nb ::= a | \"b\"", ErrorCode::kUnsupported, "left-recursive"},
+      {"root ::= root2\nroot2 ::= \"a\" root2", ErrorCode::kInvalidArgument, "no text"},
+      {"root ::= \"\xFF\"", ErrorCode::kInvalidArgument, "UTF-8"},
+  });
+}
+
+TEST(ChoicesTest, AreTheTexts) {
+  const Result<Grammar> grammar = compile_choices({"yes", "no", "no, never", "\xFF\x00"});
+  EXPECT_TRUE(accepts(grammar, "no"));
+  EXPECT_TRUE(accepts(grammar, "no, never"));
+  EXPECT_TRUE(accepts(grammar, "\xFF"));
+  EXPECT_FALSE(accepts(grammar, "no,"));
+  EXPECT_EQ(compile_choices({}).status().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(TriggerGrammarTest, BeginsTheGrammarAndEndsIt) {
+  const Grammar digits = *compile_regex("[0-9]+");
+  const Result<Grammar> calls = compile_triggers({{"<call>", digits, "</call>"}});
+  EXPECT_TRUE(accepts(calls, "no call at all <cal"));
+  EXPECT_TRUE(accepts(calls, "a <<call>\n12\n</call> b <call>3</call>"));
+  EXPECT_FALSE(accepts(calls, "a <call>x</call>"));
+  EXPECT_FALSE(accepts(calls, "a <call>1"));
+  EXPECT_TRUE(accepts(calls, "\xFF\x00 any bytes"));
+  const Result<Grammar> required = compile_triggers({{"<call>", digits, "</call>"}}, {.required = true});
+  EXPECT_FALSE(accepts(required, "none"));
+  EXPECT_TRUE(accepts(required, "one <call>1</call>"));
+  const Result<Grammar> once = compile_triggers({{"<call>", digits, ""}}, {.once = true});
+  EXPECT_TRUE(accepts(once, "<call>1"));
+  EXPECT_FALSE(accepts(once, "<call>1 and more"));
+  const Result<Grammar> several = compile_triggers({{"ab", digits, "."}, {"aab", *compile_regex("x"), "."},
+                                                    {"c", *compile_regex("y"), "."}});
+  EXPECT_TRUE(accepts(several, "ab12. aabx. cy."));
+  EXPECT_TRUE(accepts(several, "aaabx."));
+  EXPECT_FALSE(accepts(several, "aab1."));
+  EXPECT_FALSE(accepts(several, "acx."));
+  EXPECT_EQ(compile_triggers({{"", digits, ""}}).status().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(compile_triggers({}).status().code(), ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ibid
