@@ -45,8 +45,8 @@ class Configurations {
 
   struct Limits {
     size_t max_bytes = 32u << 20;   // of memory
-    size_t max_items = 20'000;      // of one configuration, with those on the way to it
-    size_t max_work = 50'000'000;   // items that are looked at, between two calls of begin_work()
+    size_t max_items = 10'000;      // of one configuration, with those on the way to it
+    size_t max_work = 10'000'000;   // items that are looked at, between two calls of begin_work()
   };
   enum class Trouble { kNone, kMemory, kItems, kWork };
 

@@ -30,15 +30,12 @@ Result<Grammar> compile_choices(const std::vector<std::string>& choices) {
 
 Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text) {
   Configurations configs(grammar.parts().automaton, Configurations::Limits{});
+  configs.begin_work();
   ConfigId config = configs.start();
   for (const char c : text) {
-    if (configs.n_bytes() > Configurations::Limits{}.max_bytes / 2) {
-      return {ErrorCode::kLimitExceeded, "the text takes too much memory to be compared with the grammar"};
-    }
-    configs.begin_work();
     config = configs.step(config, static_cast<uint8_t>(c));
     if (configs.trouble() != Configurations::Trouble::kNone) {
-      return {ErrorCode::kLimitExceeded, "the text has too many readings in the grammar"};
+      return {ErrorCode::kLimitExceeded, "the text takes too much time or memory to be compared with the grammar"};
     }
     if (config == Configurations::kDead) return false;
   }

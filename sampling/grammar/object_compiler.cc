@@ -8,7 +8,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kMostNameStates = 50'000;
+constexpr size_t kMostNameStates = 20'000;
 constexpr size_t kMostPatterns = 20;
 constexpr size_t kMostCountedStates = 50'000;
 

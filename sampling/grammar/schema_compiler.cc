@@ -9,7 +9,8 @@ namespace ibid {
 namespace {
 
 // Schemas are copied and printed where they are merged; what all of that may add up to.
-constexpr size_t kMostSpent = 50'000'000;
+constexpr size_t kMostSpent = 20'000'000;
+constexpr size_t kMergeCost = 5000;  // of one way through choices that are merged
 constexpr size_t kMostChoiceDepth = 30;
 constexpr size_t kMostExclusive = 200;
 constexpr JsonLimits kSchemaLimits = {.max_bytes = 4'000'000, .max_depth = 128, .max_values = 200'000};
@@ -59,7 +60,7 @@ Result<ExprId> SchemaCompiler::values_of(const SubSchema& sub) {
 }
 
 Result<ExprId> SchemaCompiler::values_of(const SchemaPart& part, size_t depth) {
-  TRY(spend(1000, part.pointer));
+  TRY(spend(kMergeCost, part.pointer));
   if (!part.choices.empty()) return chosen(part, depth);
   if (part.values) return listed(part);
   if (part.asks_nothing()) return writer_.any_value();

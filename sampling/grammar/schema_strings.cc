@@ -10,7 +10,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kMostStringStates = 50'000;
+constexpr size_t kMostStringStates = 20'000;
 
 struct Wanted {
   std::string pattern;

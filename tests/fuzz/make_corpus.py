@@ -256,7 +256,28 @@ def write_gguf_configs():
         put("config_row", f"gguf_{name}", json.dumps(config, separators=(",", ":")))
 
 
+def write_grammars():
+    schemas = [{"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-c]+$", "maxLength": 9},
+                                                 "b": {"$ref": "#/$defs/n"}}, "required": ["a"],
+                "additionalProperties": {"type": "array", "prefixItems": [{"const": 1.5}], "minItems": 1, "maxItems": 3},
+                "$defs": {"n": {"type": "number", "minimum": -1.25, "exclusiveMaximum": 1000, "multipleOf": 0.05}}},
+               {"oneOf": [{"type": "string", "format": "date-time"}, {"enum": [None, 1, {"k": [True]}]}]},
+               {"type": "object", "patternProperties": {"^x": {"format": "ipv6"}}, "minProperties": 1, "maxProperties": 3,
+                "propertyNames": {"maxLength": 4}},
+               {"allOf": [{"anyOf": [{"minLength": 2}, {"type": "integer"}]}, {"maximum": 7}, {"$ref": "#/allOf/1"}]}]
+    grammars = ['root ::= ("a" | [^b-d\\x41] b{2,3})* # c\nb ::= "x"? | "\\u00e9"+ .',
+                'root ::= "(" root ")" root | ""', 'root ::= a "b"\na ::= root | "c"']
+    patterns = ["^(?:[A-Z]\\w{2,7}|\\d+(?<x>a|b)*?)$", "a{1,1000}(b{3,}c?)+", "[^\\s\\p{L}-]\\u{1F600}.", "(a*)*(?=b)"]
+    for i, text in enumerate([json.dumps(schema, separators=(",", ":")) for schema in schemas]):
+        put("grammar", f"schema_{i}", "\x00" + text)
+    for i, text in enumerate(grammars):
+        put("grammar", f"gbnf_{i}", "\x01" + text)
+    for i, text in enumerate(patterns):
+        put("grammar", f"regex_{i}", "\x02" + text)
+
+
 if __name__ == "__main__":
+    write_grammars()
     write_gguf()
     write_blocks()
     write_texts()

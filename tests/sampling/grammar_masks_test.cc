@@ -52,7 +52,7 @@ std::optional<Grammar> compiled(const GrammarRules& rules) {
 
 TEST(GrammarMasksTest, MasksAreThoseOfTheTwin) {
   size_t n_compared = 0, n_grammars = 0;
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(seed);
     RandomGrammar random(seed);
     const std::optional<Grammar> grammar = compiled(random.rules());
@@ -75,8 +75,8 @@ TEST(GrammarMasksTest, MasksAreThoseOfTheTwin) {
       }
     }
   }
-  EXPECT_GT(n_grammars, 200u);
-  EXPECT_GT(n_compared, 3000u);
+  EXPECT_GT(n_grammars, 60u);
+  EXPECT_GT(n_compared, 900u);
 }
 
 TEST(GrammarMasksTest, NoStateIsADeadEnd) {

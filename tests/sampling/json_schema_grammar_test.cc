@@ -131,7 +131,7 @@ TEST(NumberRangeTest, HoldsExactlyTheNumbersWithin) {
     const std::string text = std::to_string(pick(-150, 150)) + (pick(0, 1) ? "." + std::to_string(pick(0, 99)) : "");
     return decimal_of(*parse_json(text, "number"));
   };
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 100; ++round) {
     NumberBounds bounds;
     bounds.integer = pick(0, 2) == 0;
     if (pick(0, 3) > 0) bounds.raise_min(number(), pick(0, 1) == 0);
