@@ -39,10 +39,10 @@ TEST(GrammarAnswersTest, AnAnswerIsATextOfTheGrammar) {
 
 // Every byte is forced, and no token spells two of these: so every mask has one id.
 TEST(GrammarAnswersTest, WhatIsForcedIsReadInFewPasses) {
-  ChatFixture f;
   const std::string text = "zqzqzqzqzqzqzqzqzqzqzqzqzqzqzqzq";  // 32 ids
   Turn turns[2];
   for (const bool speculate : {false, true}) {
+    ChatFixture f;  // which has not read the prompt
     ChatSession chat = f.session();
     TurnOptions options{.sampler = {.temperature = 1, .min_p = 0, .seed = 7}, .max_tokens = 100};
     options.constraint = made(f, ConstraintKind::kRegex, text);
@@ -63,7 +63,6 @@ TEST(GrammarAnswersTest, DraftsChangeNoAnswer) {
   const std::string pattern = "(the world is Hello [a-z]{3}, and ){2}(abcd|abce)+\\.";
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     std::string texts[2];
-    uint64_t draws[2];
     for (const bool speculate : {false, true}) {
       ChatSession chat = f.session();
       TurnOptions options{.sampler = {.temperature = 1, .min_p = 0, .seed = seed}, .max_tokens = 150};
@@ -71,12 +70,10 @@ TEST(GrammarAnswersTest, DraftsChangeNoAnswer) {
       options.speculate = speculate;
       const Turn turn = must(chat.send("x", options));
       texts[speculate] = turn.text;
-      draws[speculate] = turn.usage.n_completion;
       const Turn again = must(chat.regenerate(options));
       EXPECT_EQ(again.text, turn.text) << "a clone each";
     }
     EXPECT_EQ(texts[0], texts[1]);
-    EXPECT_EQ(draws[0], draws[1]);
   }
 }
 
