@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: bench_grammar MODEL\n");
     return 2;
   }
-  const std::unique_ptr<ModelFile> file = take(open_model_file(argv[1]));
+  const std::unique_ptr<ModelFile> file = take(open_model_file(argv[1], {.vocabulary_only = true}));
   const std::unique_ptr<Tokenizer> tokenizer = take(load_tokenizer(*file));
   std::shared_ptr<const Vocabulary> vocabulary;
   const double trie = microseconds([&] { vocabulary = make_vocabulary(*tokenizer); });
