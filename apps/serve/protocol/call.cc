@@ -9,6 +9,10 @@ namespace ibid::serve {
 
 MaybeFault begin_request(const Site& site, const http::Request& source, Json& body, AnswerRequest& request) {
   if (MaybeFault fault = parse_body(source.body, body)) return fault;
+  return begin_parsed(site, source, body, request);
+}
+
+MaybeFault begin_parsed(const Site& site, const http::Request& source, const Json& body, AnswerRequest& request) {
   static constexpr Field<AnswerRequest> kModel[] = {
       {model_field<AnswerRequest>().rule, [](const Json& value, AnswerRequest& r) {
          r.model = value.get<std::string>();

@@ -10,6 +10,8 @@ namespace ibid::serve {
 
 // Parses the body into `body` and begins `request` with it. Faults: parse_body()'s, a model that is no text.
 MaybeFault begin_request(const Site& site, const http::Request& source, Json& body, AnswerRequest& request);
+// The same with a body that has been parsed.
+MaybeFault begin_parsed(const Site& site, const http::Request& source, const Json& body, AnswerRequest& request);
 
 // "model": for tables that describe an endpoint; begin_request() has read it.
 template <typename Target>

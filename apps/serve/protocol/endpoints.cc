@@ -11,8 +11,10 @@
 #include "apps/serve/protocol/openai_chat.h"
 #include "apps/serve/protocol/openai_completions.h"
 #include "apps/serve/protocol/openai_models.h"
+#include "apps/serve/protocol/openapi.h"
 #include "apps/serve/protocol/responses.h"
 #include "apps/serve/protocol/sampler_fields.h"
+#include "apps/serve/protocol/sessions.h"
 
 namespace ibid::serve {
 
@@ -28,30 +30,32 @@ void append_rules(std::vector<FieldRule>& rules, std::span<const Field<Target>> 
   }
 }
 
-template <typename Target>
-std::vector<FieldRule> own_rules(std::span<const Field<Target>> own) {
+// The rules of a body, from the function that returns its own fields.
+template <auto Fields>
+std::vector<FieldRule> own_rules() {
   std::vector<FieldRule> rules;
-  append_rules(rules, own);
+  append_rules(rules, Fields());
   return rules;
 }
 
-template <typename Target>
-std::vector<FieldRule> prompt_rules(std::span<const Field<Target>> own) {
-  std::vector<FieldRule> rules = own_rules(own);
+template <auto Fields>
+std::vector<FieldRule> prompt_rules() {
+  std::vector<FieldRule> rules = own_rules<Fields>();
   append_rules(rules, sampler_fields());
   append_rules(rules, common_answer_fields());
   return rules;
 }
 
-template <typename Target>
-std::vector<FieldRule> message_rules(std::span<const Field<Target>> own) {
-  std::vector<FieldRule> rules = prompt_rules(own);
+template <auto Fields>
+std::vector<FieldRule> message_rules() {
+  std::vector<FieldRule> rules = prompt_rules<Fields>();
   append_rules(rules, chat_answer_fields());
   return rules;
 }
 
-std::vector<FieldRule> ollama_rules(std::span<const Field<OllamaCall>> own) {
-  std::vector<FieldRule> rules = own_rules(own);
+template <auto Fields>
+std::vector<FieldRule> ollama_rules() {
+  std::vector<FieldRule> rules = own_rules<Fields>();
   append_rules(rules, ollama_fields());
   append_rules(rules, sampler_fields());
   append_rules(rules, common_answer_fields());
@@ -59,76 +63,97 @@ std::vector<FieldRule> ollama_rules(std::span<const Field<OllamaCall>> own) {
   return rules;
 }
 
-constexpr FieldRule kShownModel = {.name = "model", .shape = Shape::kText, .about = "a name of /api/tags", .least = 0,
-                                   .most = 512, .required = true};
+std::vector<FieldRule> ollama_options() {
+  std::vector<FieldRule> rules = own_rules<sampler_fields>();
+  append_rules(rules, ollama_option_fields());
+  return rules;
+}
 
-void refuse_embeddings(const http::ExchangePtr& exchange) {
+// A session's own fields, and those of chat completions but its messages.
+template <auto Fields>
+std::vector<FieldRule> session_rules() {
+  std::vector<FieldRule> rules = own_rules<Fields>();
+  for (const FieldRule& rule : message_rules<chat_fields>()) {
+    if (rule.name != "messages") rules.push_back(rule);
+  }
+  return rules;
+}
+
+std::span<const Field<SessionCall>> no_fields() { return {}; }
+
+template <auto Handle>
+void plain(const Site& site, const http::ExchangePtr& exchange, const http::PathParts&) {
+  Handle(site, exchange);
+}
+
+template <auto Handle>
+void with_id(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
+  Handle(site, exchange, parts.at(0));
+}
+
+void refuse_embeddings(const Site&, const http::ExchangePtr& exchange) {
   respond_fault(*exchange, {.status = 501, .message = "embeddings are not supported", .code = "unsupported"},
                 style_of_path(exchange->request().path));
 }
 
-using Parts = http::PathParts;
-using http::ExchangePtr;
-
 constexpr Endpoint kEndpoints[] = {
-    {"OpenAI", "GET", "/v1/models", "The models that there are.", nullptr,
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { get_models(site, exchange); }},
-    {"OpenAI", "GET", "/v1/models/{id}", "One model.", nullptr,
-     [](const Site& site, const ExchangePtr& exchange, const Parts& parts) { get_model(site, exchange, parts.at(0)); }},
+    {"OpenAI", "GET", "/v1/models", "The models that there are.", nullptr, plain<get_models>},
+    {"OpenAI", "GET", "/v1/models/{id}", "One model.", nullptr, with_id<get_model>},
     {"OpenAI", "POST", "/v1/chat/completions", "Answers a conversation, the whole of which is sent each time.",
-     [] { return message_rules(chat_fields()); },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_chat_completions(site, exchange); }},
-    {"OpenAI", "POST", "/v1/completions", "Goes on with a text.", [] { return prompt_rules(completion_fields()); },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_completions(site, exchange); }},
+     message_rules<chat_fields>, plain<post_chat_completions>},
+    {"OpenAI", "POST", "/v1/completions", "Goes on with a text.", prompt_rules<completion_fields>,
+     plain<post_completions>},
     {"OpenAI", "POST", "/v1/responses", "Answers items; later requests go on from it by its id.",
-     [] { return message_rules(response_fields()); },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_responses(site, exchange); }},
-    {"OpenAI", "GET", "/v1/responses/{id}", "A response that is stored.", nullptr,
-     [](const Site& site, const ExchangePtr& exchange, const Parts& parts) {
-       get_response(site, exchange, parts.at(0));
-     }},
-    {"OpenAI", "DELETE", "/v1/responses/{id}", "Forgets a response.", nullptr,
-     [](const Site& site, const ExchangePtr& exchange, const Parts& parts) {
-       delete_response(site, exchange, parts.at(0));
-     }},
-    {"OpenAI", "POST", "/v1/embeddings", "501: no model here makes embeddings.", nullptr,
-     [](const Site&, const ExchangePtr& exchange, const Parts&) { refuse_embeddings(exchange); }},
+     message_rules<response_fields>, plain<post_responses>},
+    {"OpenAI", "GET", "/v1/responses/{id}", "A response that is stored.", nullptr, with_id<get_response>},
+    {"OpenAI", "DELETE", "/v1/responses/{id}", "Forgets a response.", nullptr, with_id<delete_response>},
+    {"OpenAI", "POST", "/v1/embeddings", "501: no model here makes embeddings.", nullptr, plain<refuse_embeddings>},
 
     {"Anthropic", "POST", "/v1/messages", "Answers a conversation, the whole of which is sent each time.",
-     [] { return message_rules(messages_fields()); },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_messages(site, exchange); }},
+     message_rules<messages_fields>, plain<post_messages>},
     {"Anthropic", "POST", "/v1/messages/count_tokens", "How many tokens such a request has; nothing is computed.",
-     [] { return message_rules(messages_fields()); },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_count_tokens(site, exchange); }},
+     message_rules<messages_fields>, plain<post_count_tokens>},
 
     {"Ollama", "POST", "/api/chat", "Answers a conversation, the whole of which is sent each time.",
-     [] { return ollama_rules(ollama_chat_fields()); },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_ollama_chat(site, exchange); }},
+     ollama_rules<ollama_chat_fields>, plain<post_ollama_chat>, ollama_options},
     {"Ollama", "POST", "/api/generate", "Answers one message, or goes on with a text (raw).",
-     [] { return ollama_rules(ollama_generate_fields()); },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_ollama_generate(site, exchange); }},
-    {"Ollama", "POST", "/api/show", "One model.", [] { return std::vector<FieldRule>{kShownModel}; },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_ollama_show(site, exchange); }},
-    {"Ollama", "GET", "/api/tags", "The models that there are.", nullptr,
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { get_ollama_tags(site, exchange); }},
-    {"Ollama", "GET", "/api/ps", "The models that are loaded.", nullptr,
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { get_ollama_ps(site, exchange); }},
-    {"Ollama", "GET", "/api/version", "The version of the server.", nullptr,
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { get_ollama_version(site, exchange); }},
-    {"Ollama", "POST", "/api/embed", "501: no model here makes embeddings.", nullptr,
-     [](const Site&, const ExchangePtr& exchange, const Parts&) { refuse_embeddings(exchange); }},
+     ollama_rules<ollama_generate_fields>, plain<post_ollama_generate>, ollama_options},
+    {"Ollama", "POST", "/api/show", "One model.", own_rules<ollama_show_fields>, plain<post_ollama_show>},
+    {"Ollama", "GET", "/api/tags", "The models that there are.", nullptr, plain<get_ollama_tags>},
+    {"Ollama", "GET", "/api/ps", "The models that are loaded.", nullptr, plain<get_ollama_ps>},
+    {"Ollama", "GET", "/api/version", "The version of the server.", nullptr, plain<get_ollama_version>},
+    {"Ollama", "POST", "/api/embed", "501: no model here makes embeddings.", nullptr, plain<refuse_embeddings>},
 
-    {"llama.cpp", "POST", "/completion", "Goes on with a text.", [] { return prompt_rules(llama_fields()); },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_llama_completion(site, exchange); }},
-    {"llama.cpp", "POST", "/tokenize", "The token ids of a text.", [] { return own_rules(tokenize_fields()); },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_tokenize(site, exchange); }},
-    {"llama.cpp", "POST", "/detokenize", "The text of token ids.", [] { return own_rules(detokenize_fields()); },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_detokenize(site, exchange); }},
+    {"llama.cpp", "POST", "/completion", "Goes on with a text.", prompt_rules<llama_fields>,
+     plain<post_llama_completion>},
+    {"llama.cpp", "POST", "/tokenize", "The token ids of a text.", own_rules<tokenize_fields>,
+     plain<post_tokenize>},
+    {"llama.cpp", "POST", "/detokenize", "The text of token ids.", own_rules<detokenize_fields>,
+     plain<post_detokenize>},
     {"llama.cpp", "POST", "/apply-template", "The prompt that a chat completion would have.",
-     [] { return message_rules(chat_fields()); },
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { post_apply_template(site, exchange); }},
-    {"llama.cpp", "GET", "/props", "The first model, and what the server is.", nullptr,
-     [](const Site& site, const ExchangePtr& exchange, const Parts&) { get_props(site, exchange); }},
+     message_rules<chat_fields>, plain<post_apply_template>},
+    {"llama.cpp", "GET", "/props", "The first model, and what the server is.", nullptr, plain<get_props>},
+
+    {"ibid", "POST", "/v1/sessions", "A conversation that the server keeps.", session_rules<session_fields>,
+     plain<post_session>},
+    {"ibid", "POST", "/v1/sessions/restore", "The same, from what save returned.", session_rules<session_fields>,
+     plain<post_session>},
+    {"ibid", "GET", "/v1/sessions", "The sessions that there are.", nullptr, plain<get_sessions>},
+    {"ibid", "GET", "/v1/sessions/{id}", "One session, with its messages.", nullptr, with_id<get_session>},
+    {"ibid", "DELETE", "/v1/sessions/{id}", "Stops its answer and forgets it.", nullptr, with_id<delete_session>},
+    {"ibid", "POST", "/v1/sessions/{id}/messages", "Answers a message, as chat completions do.",
+     session_rules<session_message_fields>, with_id<post_session_message>},
+    {"ibid", "POST", "/v1/sessions/{id}/edit", "Replaces a message of the user and answers it again.",
+     session_rules<session_edit_fields>, with_id<post_session_edit>},
+    {"ibid", "POST", "/v1/sessions/{id}/regenerate", "Answers the last question again.", session_rules<no_fields>,
+     with_id<post_session_regenerate>},
+    {"ibid", "POST", "/v1/sessions/{id}/rewind", "The first messages stay, the others go.",
+     own_rules<session_rewind_fields>, with_id<post_session_rewind>},
+    {"ibid", "POST", "/v1/sessions/{id}/fork", "Another session with the same messages.", nullptr,
+     with_id<post_session_fork>},
+    {"ibid", "POST", "/v1/sessions/{id}/save", "The session as a document, for restore.", nullptr,
+     with_id<get_session>},
+    {"ibid", "GET", "/openapi.json", "This description.", nullptr, plain<get_openapi>},
 };
 
 }  // namespace

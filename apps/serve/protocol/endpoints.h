@@ -20,6 +20,7 @@ struct Endpoint {
   // The fields of its body, in the order in which they are read; nullptr: it has no body.
   std::vector<FieldRule> (*fields)();
   void (*handle)(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts);
+  std::vector<FieldRule> (*options)() = nullptr;  // of the object "options" in its body, where it has one (Ollama)
 };
 
 std::span<const Endpoint> endpoints();

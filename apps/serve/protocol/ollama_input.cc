@@ -143,6 +143,14 @@ constexpr Field<OllamaCall> kOllamaGenerateFields[] = {
     refused_field<OllamaCall>("context", "see /api/chat: messages"),
 };
 
+constexpr Field<OllamaCall> kOllamaShowFields[] = {
+    {{"model", Shape::kText, "a name of /api/tags", 0, 512, Standing::kRead, "", true},
+     [](const Json& value, OllamaCall& call) {
+       call.request.model = ollama_model_name(value.get<std::string>());
+       return MaybeFault();
+     }},
+};
+
 MaybeFault read_ollama(const Site& site, const http::Request& source, std::span<const Field<OllamaCall>> own,
                        OllamaCall& call) {
   Json body;
@@ -163,6 +171,7 @@ MaybeFault read_ollama(const Site& site, const http::Request& source, std::span<
 std::span<const Field<OllamaCall>> ollama_fields() { return kOllamaFields; }
 std::span<const Field<OllamaCall>> ollama_chat_fields() { return kOllamaChatFields; }
 std::span<const Field<OllamaCall>> ollama_generate_fields() { return kOllamaGenerateFields; }
+std::span<const Field<OllamaCall>> ollama_show_fields() { return kOllamaShowFields; }
 std::span<const Field<AnswerRequest>> ollama_option_fields() { return kOptionFields; }
 
 MaybeFault read_ollama_chat(const Site& site, const http::Request& source, OllamaCall& call) {

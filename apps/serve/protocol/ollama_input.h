@@ -25,6 +25,7 @@ struct OllamaCall {
 std::span<const Field<OllamaCall>> ollama_fields();           // of both
 std::span<const Field<OllamaCall>> ollama_chat_fields();
 std::span<const Field<OllamaCall>> ollama_generate_fields();
+std::span<const Field<OllamaCall>> ollama_show_fields();
 std::span<const Field<AnswerRequest>> ollama_option_fields(); // of "options", besides sampler_fields()
 
 MaybeFault read_ollama_chat(const Site& site, const http::Request& source, OllamaCall& call);

@@ -5,7 +5,6 @@
 #include "apps/serve/protocol/call.h"
 #include "apps/serve/protocol/ollama.h"
 #include "apps/serve/protocol/ollama_input.h"
-#include "templates/message.h"
 
 namespace ibid::serve {
 
@@ -61,11 +60,12 @@ void get_ollama_ps(const Site& site, const http::ExchangePtr& exchange) {
 void post_ollama_show(const Site& site, const http::ExchangePtr& exchange) {
   Json body;
   MaybeFault fault = parse_body(exchange->request().body, body);
-  const std::string* name = text_member(body, "model");
-  if (name == nullptr) name = text_member(body, "name");
-  if (!fault && name == nullptr) fault = Fault{.message = "must be a text", .param = "model", .code = "invalid_type"};
+  // Its older name.
+  if (!fault && !body.contains("model") && body.contains("name")) body["model"] = body["name"];
+  OllamaCall call;
+  if (!fault) fault = read_fields(body, ollama_show_fields(), call);
   if (fault) return respond_fault(*exchange, *fault, ErrorStyle::kOllama);
-  const std::string wanted = ollama_model_name(*name);
+  const std::string& wanted = call.request.model;
   for (const ModelCard& card : site.backend->models()) {
     if (card.name != wanted) continue;
     Json info = Json::object();

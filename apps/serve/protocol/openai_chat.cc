@@ -102,7 +102,12 @@ std::span<const Field<ChatCall>> chat_fields() { return kChatFields; }
 
 MaybeFault read_chat(const Site& site, const http::Request& source, ChatCall& call) {
   Json body;
-  if (MaybeFault fault = begin_request(site, source, body, call.request)) return fault;
+  if (MaybeFault fault = parse_body(source.body, body)) return fault;
+  return read_chat_body(site, source, body, call);
+}
+
+MaybeFault read_chat_body(const Site& site, const http::Request& source, const Json& body, ChatCall& call) {
+  if (MaybeFault fault = begin_parsed(site, source, body, call.request)) return fault;
   if (MaybeFault fault = read_fields(body, chat_fields(), call)) return fault;
   if (MaybeFault fault = read_answer_fields(body, call.request, true)) return fault;
   if (call.top_logprobs && !call.logprobs) {
@@ -152,35 +157,37 @@ void add_costs(Json& json, const Heard& heard, const Tokenizer* tokenizer) {
   json["ibid"] = ibid_details(heard.answers.front().turn);
 }
 
+std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http::ExchangePtr& exchange,
+                                                   const ChatCall& call) {
+  const CompletionNames names{site.new_id("chatcmpl-"), site.now_s()};
+  const size_t n = call.request.n;
+  if (call.stream) {
+    return std::make_shared<ChatStream>(exchange, site, names,
+                                        ChatStreamOptions{n, call.include_usage, call.return_progress});
+  }
+  return std::make_shared<WholeReply>(exchange, n, ErrorStyle::kOpenAi, [site, names](const Heard& heard) {
+    const auto tokenizer = tokenizer_of(site, heard.model);
+    Json choices = Json::array();
+    for (size_t i = 0; i < heard.answers.size(); ++i) {
+      choices.push_back(choice_json(i, heard.answers[i], tokenizer.get()));
+    }
+    Json json = Json::object();
+    json["id"] = names.id;
+    json["object"] = "chat.completion";
+    json["created"] = names.created;
+    json["model"] = heard.model;
+    json["choices"] = std::move(choices);
+    add_costs(json, heard, tokenizer.get());
+    return json;
+  });
+}
+
 void post_chat_completions(const Site& site, const http::ExchangePtr& exchange) {
   ChatCall call;
   if (MaybeFault fault = read_chat(site, exchange->request(), call)) {
-    respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
-    return;
+    return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
   }
-  const CompletionNames names{site.new_id("chatcmpl-"), site.now_s()};
-  const size_t n = call.request.n;
-  std::shared_ptr<AnswerListener> listener;
-  if (call.stream) {
-    listener = std::make_shared<ChatStream>(exchange, site, names,
-                                            ChatStreamOptions{n, call.include_usage, call.return_progress});
-  } else {
-    listener = std::make_shared<WholeReply>(exchange, n, ErrorStyle::kOpenAi, [site, names](const Heard& heard) {
-      const auto tokenizer = tokenizer_of(site, heard.model);
-      Json choices = Json::array();
-      for (size_t i = 0; i < heard.answers.size(); ++i) {
-        choices.push_back(choice_json(i, heard.answers[i], tokenizer.get()));
-      }
-      Json json = Json::object();
-      json["id"] = names.id;
-      json["object"] = "chat.completion";
-      json["created"] = names.created;
-      json["model"] = heard.model;
-      json["choices"] = std::move(choices);
-      add_costs(json, heard, tokenizer.get());
-      return json;
-    });
-  }
+  auto listener = make_chat_listener(site, exchange, call);
   site.backend->start(std::move(call.request), std::move(listener), exchange->gone());
 }
 

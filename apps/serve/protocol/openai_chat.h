@@ -4,6 +4,7 @@
 // reasoning_content and the forms of answers.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +28,12 @@ struct ChatCall {
 std::span<const Field<ChatCall>> chat_fields();
 
 MaybeFault read_chat(const Site& site, const http::Request& source, ChatCall& call);
+// The same with a body that has been parsed.
+MaybeFault read_chat_body(const Site& site, const http::Request& source, const Json& body, ChatCall& call);
+
+// What writes the answer to the exchange: whole, or as chunks.
+std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http::ExchangePtr& exchange,
+                                                   const ChatCall& call);
 
 // What tells one completion from another.
 struct CompletionNames {

@@ -5,6 +5,7 @@
 #include "apps/serve/protocol/endpoints.h"
 #include "apps/serve/protocol/response_store.h"
 #include "apps/serve/protocol/service_backend.h"
+#include "apps/serve/protocol/session_store.h"
 
 namespace ibid::serve {
 
@@ -13,6 +14,7 @@ void add_protocol_routes(http::Router& router, AnswerService& service, ModelHost
   add_endpoints(router, Site{.backend = make_service_backend(service, models),
                              .clock = clock,
                              .responses = std::make_shared<ResponseStore>(),
+                             .sessions = std::make_shared<SessionStore>(),
                              .version = std::move(version),
                              .new_id = random_id});
 }

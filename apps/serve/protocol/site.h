@@ -16,11 +16,13 @@
 namespace ibid::serve {
 
 class ResponseStore;
+class SessionStore;
 
 struct Site {
   std::shared_ptr<Backend> backend;
   Clock& clock = system_clock();
   std::shared_ptr<ResponseStore> responses = {};
+  std::shared_ptr<SessionStore> sessions = {};
   std::string version = {};  // of the server, where a protocol asks
 
   // `prefix` and 32 hexadecimal digits, random.

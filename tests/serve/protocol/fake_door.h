@@ -14,6 +14,7 @@
 #include "apps/serve/protocol/backend.h"
 #include "apps/serve/protocol/endpoints.h"
 #include "apps/serve/protocol/response_store.h"
+#include "apps/serve/protocol/session_store.h"
 #include "apps/serve/protocol/site.h"
 #include "base/check.h"
 #include "tests/support/fake_tokenizer.h"
@@ -170,7 +171,7 @@ class FakeBackend final : public Backend {
 class FakeDoor {
  public:
   FakeDoor() {
-    Site site{.backend = backend, .responses = responses, .version = "0.0.1"};
+    Site site{.backend = backend, .responses = responses, .sessions = sessions, .version = "0.0.1"};
     site.new_id = [this](std::string_view prefix) { return std::string(prefix) + std::to_string(++n_ids_); };
     add_endpoints(router_, site);
   }
@@ -196,6 +197,7 @@ class FakeDoor {
 
   std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
   std::shared_ptr<ResponseStore> responses = std::make_shared<ResponseStore>();
+  std::shared_ptr<SessionStore> sessions = std::make_shared<SessionStore>();
 
  private:
   http::Router router_;

@@ -1,0 +1,117 @@
+"""make_http_api.py OPENAPI.json OUT.md [--check]: docs/http_api.md from docs/openapi.json. --check only compares."""
+import json
+import pathlib
+import sys
+
+HEAD = """# The HTTP endpoints
+Written by `apps/serve/protocol/make_http_api.py` from [openapi.json](openapi.json), which is made of the tables that
+the parsers read by (`apps/serve/protocol/endpoints.h`) and is served at `/openapi.json`. A test compares all three.
+
+Fields that are not named here are ignored. null is the same as absent. A value of a wrong kind or out of its range is
+an error 400 that names the field.
+
+"""
+MANNERS = """## What all of them have in common
+
+- The messages of a request are the whole conversation each time. What was read before is not read again, whoever sends
+  it within one API key: `cached_tokens` says how much that was, `ibid.prefilled` how much was read now.
+- Every answer has an object `ibid`: `prefilled`, `cached`, `from_disk`, `read_again` (tokens), `ttft_ms`, `total_ms`,
+  `seed` (gives the same answer again), `finish_reason` in our own words, `lost_prefix` where something had to be read
+  again (`tokens`, `message`, `byte`, `token`, `cause`), `left_out` where a full context took messages away.
+- `finish_reason` is `length` for an answer that was cut because it repeated itself (`stop_repetition`).
+- Log-probabilities come whole, with the last chunk of a stream.
+- Images, sound, videos and files are refused: the models read text.
+- A context that is too small is an error 400 with both numbers, before anything is computed; `truncate` says otherwise.
+- `reasoning_tokens` counts the tokens of the reasoning's text.
+
+Errors are in the form of the protocol that the path belongs to. OpenAI and llama.cpp:
+`{"error": {"message", "type", "param", "code"}}`. Anthropic: `{"type": "error", "error": {"type", "message"}}`. Ollama:
+`{"error": "..."}`. An error in the middle of a stream is its last event.
+
+| status | meaning |
+|---|---|
+"""
+
+
+def kind(schema):
+    """A schema in a few words."""
+    if "anyOf" in schema:
+        return kind(schema["anyOf"][0])
+    if "oneOf" in schema:
+        return " or ".join(dict.fromkeys(kind(one) for one in schema["oneOf"]))
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
+    names = schema.get("type", "any")
+    text = " or ".join(names) if isinstance(names, list) else names
+    if text == "array":
+        text = "list"
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if least is not None and most is not None:
+        text += f", {least:g} to {most:g}" if max(abs(least), abs(most)) < 1e9 else f", at least {least:g}"
+    return text
+
+
+def resolved(api, value):
+    while "$ref" in value:
+        place = api
+        for part in value["$ref"].removeprefix("#/").split("/"):
+            place = place[part]
+        value = place
+    return value
+
+
+def rows(api, schema, prefix=""):
+    required = schema.get("required", [])
+    for name, field in schema["properties"].items():
+        field = resolved(api, field)
+        if field.get("x-ignored"):
+            yield name, "any", "ignored", field.get("description", "")
+            continue
+        about = field.get("description", "")
+        yield prefix + name, kind(field), "required" if name in required else "yes", about
+        if "x-refused" in field:
+            yield from rows(api, field, name + ".")
+    for name, about in schema.get("x-refused", {}).items():
+        yield prefix + name, "", "no: 400", about
+
+
+def page(api):
+    out = [HEAD]
+    out.append(MANNERS)
+    for status, response in api["components"]["responses"].items():
+        out.append(f"| {status} | {response['description']} |\n")
+    protocol = None
+    seen = {}
+    for path, methods in api["paths"].items():
+        for method, operation in methods.items():
+            if operation["tags"][0] != protocol:
+                protocol = operation["tags"][0]
+                out.append(f"\n## {protocol}\n")
+            out.append(f"\n### {method.upper()} {path}\n{operation['summary']}\n")
+            if "requestBody" not in operation:
+                continue
+            table = list(rows(api, operation["requestBody"]["content"]["application/json"]["schema"]))
+            same = [row for row in table if row in seen]
+            if len(same) > 12:  # fields that stand in the first table of all are not written again
+                table = [row for row in table if row not in seen]
+                out.append(f"\nBesides these it has {len(same)} fields of `/v1/chat/completions`, as they stand there.\n")
+            elif path == "/v1/chat/completions":
+                seen = dict.fromkeys(table)
+            if table:
+                out.append("\n| field | kind | supported | what it does |\n|---|---|---|---|\n")
+                out += [f"| `{name}` | {what} | {standing} | {about} |\n" for name, what, standing, about in table]
+    return "".join(out)
+
+
+def main():
+    source, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    text = page(json.loads(source.read_text(encoding="utf-8")))
+    if "--check" in sys.argv:
+        if target.read_text(encoding="utf-8") != text:
+            sys.exit(f"{target} is not what {source} says: run make_http_api.py without --check")
+    else:
+        target.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

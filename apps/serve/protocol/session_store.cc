@@ -1,0 +1,124 @@
+#include "apps/serve/protocol/session_store.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace ibid::serve {
+
+namespace {
+
+constexpr size_t kSessionBytes = 512;  // of an entry beside its texts
+constexpr JsonLimits kSessionLimits = {.max_bytes = SIZE_MAX, .max_depth = 100, .max_values = SIZE_MAX};
+
+Json parse_stored(const std::string& text) {
+  Result<Json> json = parse_json(text, "a stored session", kSessionLimits);
+  CHECK(json.ok()) << json.status().message();
+  return std::move(*json);
+}
+
+Fault no_such_session() {
+  return {.status = 404, .message = "there is no session of that id", .param = "id", .code = "not_found"};
+}
+
+Fault sessions_full(size_t budget) {
+  return {.status = 503, .message = "sessions may take " + std::to_string(budget) + " bytes: delete some",
+          .code = "sessions_full"};
+}
+
+}  // namespace
+
+size_t SessionStore::Entry::bytes() const { return kSessionBytes + id.size() + settings.size() + messages.size(); }
+
+SessionStore::Entry* SessionStore::entry_of(const std::string& cache_namespace, const std::string& id) const {
+  const auto space = spaces_.find(cache_namespace);
+  if (space == spaces_.end()) return nullptr;
+  const auto entry = space->second.entries.find(id);
+  return entry == space->second.entries.end() ? nullptr : &entry->second;
+}
+
+SessionState SessionStore::state_of(const Entry& entry) {
+  return {entry.id, entry.created, parse_stored(entry.settings), parse_stored(entry.messages)};
+}
+
+MaybeFault SessionStore::create(const std::string& cache_namespace, SessionState session) {
+  Entry entry{.id = std::move(session.id), .created = session.created, .settings = json_to_string(session.settings),
+              .messages = json_to_string(session.messages), .stop = {}};
+  const std::lock_guard lock(mutex_);
+  Space& space = spaces_[cache_namespace];
+  if (space.bytes + entry.bytes() > budget_bytes_) return sessions_full(budget_bytes_);
+  space.bytes += entry.bytes();
+  const std::string id = entry.id;
+  space.entries.emplace(id, std::move(entry));
+  return {};
+}
+
+MaybeFault SessionStore::find(const std::string& cache_namespace, const std::string& id, SessionState& session) const {
+  const std::lock_guard lock(mutex_);
+  const Entry* entry = entry_of(cache_namespace, id);
+  if (entry == nullptr) return no_such_session();
+  session = state_of(*entry);
+  return {};
+}
+
+std::vector<SessionState> SessionStore::list(const std::string& cache_namespace) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<SessionState> sessions;
+  const auto space = spaces_.find(cache_namespace);
+  if (space == spaces_.end()) return sessions;
+  for (const auto& [id, entry] : space->second.entries) sessions.push_back({.id = id, .created = entry.created});
+  return sessions;
+}
+
+MaybeFault SessionStore::take(const std::string& cache_namespace, const std::string& id, SessionState& session,
+                              std::stop_token& stop) {
+  const std::lock_guard lock(mutex_);
+  Entry* entry = entry_of(cache_namespace, id);
+  if (entry == nullptr) return no_such_session();
+  if (entry->is_taken) {
+    return Fault{.status = 409, .message = "an answer of this session is under way", .param = "id",
+                 .code = "session_busy"};
+  }
+  session = state_of(*entry);
+  entry->is_taken = true;
+  entry->stop = std::stop_source();
+  stop = entry->stop.get_token();
+  return {};
+}
+
+MaybeFault SessionStore::commit(const std::string& cache_namespace, const std::string& id, Json messages) {
+  std::string text = json_to_string(messages);
+  const std::lock_guard lock(mutex_);
+  Entry* entry = entry_of(cache_namespace, id);
+  if (entry == nullptr) return {};
+  entry->is_taken = false;
+  Space& space = spaces_[cache_namespace];
+  const size_t bytes = space.bytes - entry->messages.size() + text.size();
+  if (bytes > budget_bytes_) return sessions_full(budget_bytes_);
+  space.bytes = bytes;
+  entry->messages = std::move(text);
+  return {};
+}
+
+void SessionStore::release(const std::string& cache_namespace, const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  if (Entry* entry = entry_of(cache_namespace, id)) entry->is_taken = false;
+}
+
+MaybeFault SessionStore::remove(const std::string& cache_namespace, const std::string& id) {
+  std::stop_source stop(std::nostopstate);
+  {
+    const std::lock_guard lock(mutex_);
+    Entry* entry = entry_of(cache_namespace, id);
+    if (entry == nullptr) return no_such_session();
+    stop = entry->stop;
+    Space& space = spaces_[cache_namespace];
+    space.bytes -= entry->bytes();
+    space.entries.erase(id);
+    if (space.entries.empty()) spaces_.erase(cache_namespace);
+  }
+  stop.request_stop();  // what it calls may ask for the session
+  return {};
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,45 @@
+#include "apps/serve/protocol/session_turn.h"
+
+#include <utility>
+
+#include "apps/serve/protocol/responses_items.h"
+
+namespace ibid::serve {
+
+SessionTurn::SessionTurn(std::shared_ptr<SessionStore> sessions, std::string cache_namespace, std::string id,
+                         Json messages, std::shared_ptr<AnswerListener> inner)
+    : sessions_(std::move(sessions)), cache_namespace_(std::move(cache_namespace)), id_(std::move(id)),
+      messages_(std::move(messages)), inner_(std::move(inner)) {}
+
+SessionTurn::~SessionTurn() {
+  if (messages_) sessions_->release(cache_namespace_, id_);
+}
+
+std::stop_token SessionTurn::stop_with(const std::stop_token& gone, const std::stop_token& removed) {
+  on_gone_.emplace(gone, RequestStop{stop_});
+  on_removed_.emplace(removed, RequestStop{stop_});
+  return stop_.get_token();
+}
+
+void SessionTurn::answer(size_t i, const Answer& answer) {
+  if (i == 0 && messages_) {
+    messages_->push_back(assistant_message(answer));
+    is_answered_ = true;
+  }
+  inner_->answer(i, answer);
+}
+
+void SessionTurn::end(const Status& status) {
+  Status all = status;
+  if (status.ok() && is_answered_) {
+    // The answer is part of the session before anybody hears that it is over: the next request may come at once.
+    const MaybeFault fault = sessions_->commit(cache_namespace_, id_, std::move(*messages_));
+    if (fault) all = Status(ErrorCode::kOutOfMemory, fault->message);
+  } else if (messages_) {
+    sessions_->release(cache_namespace_, id_);
+  }
+  messages_.reset();
+  inner_->end(all);
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,165 @@
+"""The client of PyPI's openai against `ibid serve`: 20 turns that each send the whole history, edit, regenerate, streams,
+tools, forms, responses, errors. Prints what each turn cost."""
+import sys
+
+from server import Server, expect, package
+
+openai = package("openai")
+
+TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather of a city", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+
+
+def ask(client, messages, **more):
+    return client.chat.completions.create(model="", messages=messages, max_tokens=12, seed=1, **more)
+
+
+def cost(answer):
+    usage = answer.usage
+    return usage.prompt_tokens, usage.prompt_tokens_details.cached_tokens
+
+
+def twenty_turns(client, server):
+    """Each turn reads the new message alone: what is not cached is what the template adds for it."""
+    messages = [{"role": "system", "content": "You are brief."}]
+    before = 0
+    for turn in range(20):
+        messages.append({"role": "user", "content": f"Question {turn}: what is {turn} and {turn}?"})
+        answer = ask(client, messages)
+        prompt, cached = cost(answer)
+        details = answer.model_extra["ibid"]
+        print(f"turn {turn:2}: prompt {prompt:4}, cached {cached:4}, read {prompt - cached:3}", file=sys.stderr)
+        expect(details["prefilled"] == prompt - cached, "usage and ibid differ", details)
+        expect("lost_prefix" not in details, "a prefix was lost", details)
+        if turn > 0:
+            # All of the last prompt and of the answer but its last token, which no pass has read.
+            expect(cached >= before - 1, "turn", turn, "cached", cached, "of", before)
+            expect(prompt - cached <= 40, "turn", turn, "read", prompt - cached)
+        before = prompt + answer.usage.completion_tokens
+        messages.append({"role": "assistant", "content": answer.choices[0].message.content})
+    return messages
+
+
+def changed_history(client, messages):
+    """Regenerate reads almost nothing; a changed message is read from there on."""
+    again = ask(client, messages[:-1])
+    prompt, cached = cost(again)
+    print(f"regenerate: prompt {prompt}, cached {cached}", file=sys.stderr)
+    expect(prompt - cached <= 40, "regenerate read", prompt - cached)
+    changed = [dict(message) for message in messages[:-1]]
+    changed[-3] = {"role": "user", "content": "Something else: name a colour."}
+    prompt, cached = cost(ask(client, changed[:-2]))
+    print(f"edit: prompt {prompt}, cached {cached}", file=sys.stderr)
+    expect(prompt - cached <= 60, "edit read", prompt - cached)
+
+
+def streams(client):
+    messages = [{"role": "user", "content": "Say hello."}]
+    whole = ask(client, messages, temperature=0)
+    text, reason, usage, roles = "", None, None, []
+    for chunk in ask(client, messages, temperature=0, stream=True, stream_options={"include_usage": True}):
+        if chunk.usage:
+            usage = chunk.usage
+            expect(chunk.choices == [], "the chunk with the usage has choices")
+        for choice in chunk.choices:
+            roles.append(choice.delta.role)
+            text += choice.delta.content or ""
+            reason = choice.finish_reason or reason
+    expect(text == whole.choices[0].message.content, "streamed", text, "whole", whole.choices[0].message.content)
+    expect(roles[0] == "assistant" and reason == whole.choices[0].finish_reason, roles, reason)
+    expect(usage.prompt_tokens == whole.usage.prompt_tokens, usage)
+    with client.chat.completions.stream(model="", messages=messages, max_tokens=200, temperature=0) as stream:
+        for _ in stream:
+            pass
+        expect(stream.get_final_completion().choices[0].message.content, "the helper has no text")
+
+
+def samplers(client):
+    messages = [{"role": "user", "content": "Count to five."}]
+    answer = ask(client, messages, n=2, logprobs=True, top_logprobs=3, stop=["4"], logit_bias={"5": -100},
+                 frequency_penalty=0.1, presence_penalty=0.1, top_p=0.9, temperature=0.8, user="x",
+                 extra_body={"top_k": 20, "min_p": 0.01, "dry_multiplier": 0.5, "repeat_penalty": 1.05})
+    expect(len(answer.choices) == 2, "two answers")
+    for choice in answer.choices:
+        expect(choice.logprobs.content and len(choice.logprobs.content[0].top_logprobs) == 3, "logprobs")
+        expect("4" not in choice.message.content, choice.message.content)
+    completion = client.completions.create(model="", prompt="One, two,", max_tokens=4, echo=True)
+    expect(completion.choices[0].text.startswith("One, two,"), completion.choices[0].text)
+
+
+def responses(client):
+    first = client.responses.create(model="", input="Name a colour.", instructions="Be brief.", max_output_tokens=8)
+    expect(first.output_text and first.usage.input_tokens > 0, first)
+    second = client.responses.create(model="", input="Another.", previous_response_id=first.id, max_output_tokens=8)
+    expect(second.previous_response_id == first.id, second)
+    names, text = [], ""
+    with client.responses.stream(model="", input="And one more.", previous_response_id=first.id,
+                                 max_output_tokens=8) as stream:
+        for event in stream:
+            names.append(event.type)
+            if event.type == "response.output_text.delta":
+                text += event.delta
+        final = stream.get_final_response()
+    expect(names[0] == "response.created" and names[-1] in ("response.completed", "response.incomplete"), names)
+    expect(final.output_text == text, final.output_text, text)
+    expect(client.responses.retrieve(first.id).output_text == first.output_text, "retrieve")
+    client.responses.delete(first.id)
+    try:
+        client.responses.retrieve(first.id)
+        raise AssertionError("a deleted response is there")
+    except openai.NotFoundError:
+        pass
+
+
+def forms_and_tools(client):
+    import json
+    schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 10}}, "required": ["city"],
+              "additionalProperties": False}
+    try:
+        answer = client.chat.completions.create(
+            model="", messages=[{"role": "user", "content": "A city?"}], max_tokens=60, temperature=0,
+            response_format={"type": "json_schema", "json_schema": {"name": "c", "schema": schema, "strict": True}})
+        expect("city" in json.loads(answer.choices[0].message.content), answer.choices[0].message.content)
+        print("json_schema: held", file=sys.stderr)
+    except openai.BadRequestError as error:
+        print("json_schema: refused:", error.message, file=sys.stderr)
+    answer = ask(client, [{"role": "user", "content": "The weather in Paris?"}], tools=[TOOL], tool_choice="auto")
+    print("tools:", answer.choices[0].finish_reason, file=sys.stderr)
+
+
+def errors(client):
+    messages = [{"role": "user", "content": "x"}]
+    wrong = [({"temperature": -1}, "temperature"), ({"n": 99}, "n"), ({"extra_body": {"mirostat": 2}}, "mirostat")]
+    for fields, param in wrong:
+        try:
+            client.chat.completions.create(model="", messages=messages, **fields)
+            raise AssertionError(f"{fields} was taken")
+        except openai.BadRequestError as error:
+            expect(error.param == param and error.type == "invalid_request_error", error.body)
+    try:
+        client.chat.completions.create(model="no-such-model", messages=messages)
+        raise AssertionError("a model that is not there answered")
+    except openai.NotFoundError as error:
+        expect(error.code == "model_not_found", error.body)
+    try:
+        client.chat.completions.create(model="", messages=[{"role": "user", "content": "word " * 9000}])
+        raise AssertionError("a prompt larger than the context was taken")
+    except openai.BadRequestError as error:
+        expect(error.code == "context_length_exceeded", error.body)
+        print("context:", error.message, file=sys.stderr)
+
+
+def main():
+    with Server() as server:
+        client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=300)
+        expect(len(client.models.list().data) >= 1, "no models")
+        expect(client.models.retrieve(client.models.list().data[0].id).object == "model", "retrieve")
+        messages = twenty_turns(client, server)
+        changed_history(client, messages)
+        for test in (streams, samplers, responses, forms_and_tools, errors):
+            test(client)
+            print(test.__name__, "ok", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

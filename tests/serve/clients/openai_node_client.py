@@ -1,0 +1,14 @@
+"""Runs openai_client.mjs, where node and npm's openai are (NODE_PATH or a node_modules beside it)."""
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from server import Server, skip
+
+if __name__ == "__main__":
+    node = shutil.which("node") or skip("there is no node")
+    with Server() as server:
+        script = pathlib.Path(__file__).with_name("openai_client.mjs")
+        status = subprocess.run([node, str(script), server.url], check=False).returncode
+    sys.exit(status)
