@@ -16,6 +16,7 @@ using BoostError = boost::system::error_code;
 
 constexpr size_t kMaxFields = 128;
 constexpr size_t kMaxMethod = 16;
+constexpr size_t kLastChunkBytes = 5;  // "0\r\n\r\n"
 
 // A text that grows with what has come. Beast's own reserves what the client says will come.
 struct GrowingBody {
@@ -120,6 +121,8 @@ RequestReader::Progress RequestReader::read(std::string_view bytes, size_t& n_ta
   while (n_taken < bytes.size()) {
     BoostError error;
     const std::string_view rest = bytes.substr(n_taken);
+    // Beast asserts that it sees so much of a last chunk, and what is left of a body in chunks is never less.
+    if (has_head_ && parser.chunked() && rest.size() < kLastChunkBytes) return Progress::kMore;
     const size_t n = parser.put(boost::asio::buffer(rest.data(), rest.size()), error);
     n_taken += n;
     has_begun_ = has_begun_ || n > 0;

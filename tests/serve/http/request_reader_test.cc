@@ -76,6 +76,11 @@ TEST(RequestReaderTest, ReadsChunksHoweverTheyAreCut) {
   }
 }
 
+TEST(RequestReaderTest, AnEmptyBodyInChunksIsWholeHoweverItIsCut) {
+  EXPECT_EQ(status_of_bytes(head("Transfer-Encoding: chunked\r\n") + "0\r\n\r\n"), 200);
+  EXPECT_EQ(status_of_bytes(head("Transfer-Encoding: chunked\r\n") + "000000\r\n\r\n"), 200);
+}
+
 TEST(RequestReaderTest, ABodyThatEndsInACarriageReturnIsWhole) {
   EXPECT_EQ(read_in_pieces(head("Content-Length: 2\r\n") + "a\r", 1).body, "a\r");
 }
@@ -125,8 +130,8 @@ TEST(RequestReaderTest, ABodyBeyondTheLimitIsRefused) {
 // Case 120: chunks that are none, and the end of one that never comes.
 TEST(RequestReaderTest, ChunksThatAreNone) {
   const std::string chunked = head("Transfer-Encoding: chunked\r\n");
-  EXPECT_EQ(status_of_bytes(chunked + "x\r\n"), 400);
-  EXPECT_EQ(status_of_bytes(chunked + "-1\r\n"), 400);
+  EXPECT_EQ(status_of_bytes(chunked + "x\r\n\r\n"), 400);
+  EXPECT_EQ(status_of_bytes(chunked + "-1\r\n\r\n"), 400);
   EXPECT_EQ(status_of_bytes(chunked + "FFFFFFFFFFFFFFFFF\r\n"), 400);
   EXPECT_EQ(status_of_bytes(chunked + "1\r\nab\r\n0\r\n\r\n"), 400);
   EXPECT_EQ(status_of_bytes(chunked + "1\r\na"), 0);
