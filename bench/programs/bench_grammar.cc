@@ -86,7 +86,7 @@ void report(const char* what, std::vector<double> times) {
               times.back());
 }
 
-void run(const Case& one, const std::shared_ptr<const Vocabulary>& vocabulary) {
+void run(const Case& one, const std::shared_ptr<const TokenTexts>& vocabulary) {
   std::vector<double> compile_times;
   for (int i = 0; i < 5; ++i) compile_times.push_back(microseconds([&] { take(one.compile()); }));
   const Grammar grammar = take(one.compile());
@@ -119,7 +119,7 @@ void run(const Case& one, const std::shared_ptr<const Vocabulary>& vocabulary) {
 }
 
 // What NextTokens does besides asking for the mask: it writes the logits that are left.
-void run_restrict(const Grammar& grammar, const std::shared_ptr<const Vocabulary>& vocabulary) {
+void run_restrict(const Grammar& grammar, const std::shared_ptr<const TokenTexts>& vocabulary) {
   const auto prototype = make_constraint(grammar, vocabulary);
   NextTokens next(prototype.get(), {}, 0);
   const std::vector<float> logits(vocabulary->size(), 1.0f);
@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
   }
   const std::unique_ptr<ModelFile> file = take(open_model_file(argv[1], {.vocabulary_only = true}));
   const std::unique_ptr<Tokenizer> tokenizer = take(load_tokenizer(*file));
-  std::shared_ptr<const Vocabulary> vocabulary;
+  std::shared_ptr<const TokenTexts> vocabulary;
   const double trie = microseconds([&] { vocabulary = make_vocabulary(*tokenizer); });
   std::printf("vocabulary: %zu tokens, trie made in %.1f ms, %.1f MB\n", vocabulary->size(), trie * 1e-3,
               static_cast<double>(vocabulary->n_bytes()) * 1e-6);

@@ -55,18 +55,18 @@ std::shared_ptr<const TokenConstraint> ConstraintCache::make(const Grammar& gram
   return make_constraint(grammar, vocabulary(), {.max_bytes = kBytesOfEach});
 }
 
-std::shared_ptr<const Vocabulary> ConstraintCache::vocabulary() {
+std::shared_ptr<const TokenTexts> ConstraintCache::vocabulary() {
   const std::lock_guard lock(mutex_);
   return vocabulary_locked();
 }
 
-std::shared_ptr<const Vocabulary> ConstraintCache::vocabulary_locked() {
+std::shared_ptr<const TokenTexts> ConstraintCache::vocabulary_locked() {
   if (vocabulary_ == nullptr) vocabulary_ = make_vocabulary(tokenizer_);
   return vocabulary_;
 }
 
-std::shared_ptr<const Vocabulary> make_vocabulary(const Tokenizer& tokenizer) {
-  std::vector<Vocabulary::Token> tokens(tokenizer.vocab_size());
+std::shared_ptr<const TokenTexts> make_vocabulary(const Tokenizer& tokenizer) {
+  std::vector<TokenTexts::Token> tokens(tokenizer.vocab_size());
   for (size_t i = 0; i < tokens.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     tokens[i].bytes = tokenizer.token_bytes(id);
@@ -75,7 +75,7 @@ std::shared_ptr<const Vocabulary> make_vocabulary(const Tokenizer& tokenizer) {
       tokens[i].first_bytes = first;
     }
   }
-  return std::make_shared<const Vocabulary>(std::move(tokens));
+  return std::make_shared<const TokenTexts>(std::move(tokens));
 }
 
 }  // namespace ibid

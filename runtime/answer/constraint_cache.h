@@ -40,7 +40,7 @@ class ConstraintCache {
   std::shared_ptr<const TokenConstraint> make(const Grammar& grammar);
 
   // What the model's tokens spell. Special tokens stand in free text only.
-  std::shared_ptr<const Vocabulary> vocabulary();
+  std::shared_ptr<const TokenTexts> vocabulary();
 
   // How often make() compiled. For tests.
   size_t n_compiled() const { return n_compiled_; }
@@ -51,16 +51,16 @@ class ConstraintCache {
     std::string text;
     std::shared_ptr<const TokenConstraint> constraint;
   };
-  std::shared_ptr<const Vocabulary> vocabulary_locked();
+  std::shared_ptr<const TokenTexts> vocabulary_locked();
 
   const Tokenizer& tokenizer_;
   std::mutex mutex_;       // guards what follows
-  std::shared_ptr<const Vocabulary> vocabulary_;
+  std::shared_ptr<const TokenTexts> vocabulary_;
   std::list<Kept> kept_;   // the last used first
   size_t n_compiled_ = 0;
 };
 
 // The vocabulary of a tokenizer. O(bytes of its tokens).
-std::shared_ptr<const Vocabulary> make_vocabulary(const Tokenizer& tokenizer);
+std::shared_ptr<const TokenTexts> make_vocabulary(const Tokenizer& tokenizer);
 
 }  // namespace ibid

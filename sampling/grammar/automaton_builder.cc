@@ -13,7 +13,7 @@ bool is_one_byte(const GrammarRules& grammar, ExprId id, std::vector<ByteRange>&
     return true;
   }
   if (expr.kind != Expr::Kind::kChars || grammar.set(expr).ranges().back().last > 0x7F) return false;
-  for (const CharSet::Range& range : grammar.set(expr).ranges()) {
+  for (const CodePointSet::Range& range : grammar.set(expr).ranges()) {
     ranges.push_back({static_cast<uint8_t>(range.first), static_cast<uint8_t>(range.last)});
   }
   return true;
@@ -101,7 +101,7 @@ void AutomatonBuilder::add_bytes(std::string_view text, StateId from, StateId to
 }
 
 // Sequences that end in the same ranges share the states of these ends.
-void AutomatonBuilder::add_chars(const CharSet& set, StateId from, StateId to) {
+void AutomatonBuilder::add_chars(const CodePointSet& set, StateId from, StateId to) {
   std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // what is still to come -> the state before it
   for (const ByteSequence& sequence : utf8_sequences(set)) {
     StateId next = to;

@@ -26,7 +26,7 @@ class AutomatonBuilder {
   // Adds paths from `from` to `to` that spell `expr`.
   void add(ExprId expr, StateId from, StateId to, size_t depth);
   void add_bytes(std::string_view text, StateId from, StateId to);
-  void add_chars(const CharSet& set, StateId from, StateId to);
+  void add_chars(const CodePointSet& set, StateId from, StateId to);
   void add_graph(const ExprGraph& graph, StateId from, StateId to, size_t depth);
   void add_repeat(const Expr& expr, StateId from, StateId to, size_t depth);
   void add_block(const Expr& expr, StateId from, StateId to);

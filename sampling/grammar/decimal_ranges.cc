@@ -105,7 +105,7 @@ class MagnitudeWalk {
   }
 
   void add_edges(uint32_t at, const DigitState& state, GrammarRules& rules) {
-    std::map<uint32_t, CharSet> targets;
+    std::map<uint32_t, CodePointSet> targets;
     for (char digit = '0'; digit <= '9'; ++digit) {
       DigitState next = state;
       if (read_digit(digit, next)) targets[number_of(next)].add(static_cast<uint8_t>(digit));

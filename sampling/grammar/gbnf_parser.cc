@@ -119,7 +119,7 @@ class GbnfParser {
   std::optional<ExprId> element(size_t depth) {
     if (take("\"")) return quoted();
     if (take("[")) return char_class();
-    if (take(".")) return rules_.chars(CharSet::all());
+    if (take(".")) return rules_.chars(CodePointSet::all());
     if (is_word(peek())) return rules_.call(rule_of(word()));
     if (peek() == '<' || peek() == '!') fail("references to tokens are not supported", ErrorCode::kUnsupported);
     if (!take("(")) return std::nullopt;
@@ -185,7 +185,7 @@ class GbnfParser {
 
   ExprId char_class() {
     const bool negated = take("^");
-    CharSet set;
+    CodePointSet set;
     while (!done() && peek() != ']') {
       const uint32_t first = character();
       uint32_t last = first;

@@ -79,7 +79,7 @@ struct ConstraintLimits {
   size_t max_bytes = 64u << 20;
 };
 std::shared_ptr<const TokenConstraint> make_constraint(const Grammar& grammar,
-                                                       std::shared_ptr<const Vocabulary> vocabulary,
+                                                       std::shared_ptr<const TokenTexts> vocabulary,
                                                        const ConstraintLimits& limits = {});
 
 }  // namespace ibid

@@ -3,7 +3,7 @@
 namespace ibid {
 
 std::shared_ptr<const TokenConstraint> make_constraint(const Grammar& grammar,
-                                                       std::shared_ptr<const Vocabulary> vocabulary,
+                                                       std::shared_ptr<const TokenTexts> vocabulary,
                                                        const ConstraintLimits& limits) {
   return std::make_shared<GrammarConstraint>(
       std::make_shared<GrammarMatcher>(grammar.shared_parts(), std::move(vocabulary), limits.max_bytes));

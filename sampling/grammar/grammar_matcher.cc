@@ -22,7 +22,7 @@ Configurations::Limits config_limits(size_t max_bytes) {
 }  // namespace
 
 GrammarMatcher::GrammarMatcher(std::shared_ptr<const Grammar::Parts> grammar,
-                               std::shared_ptr<const Vocabulary> vocabulary, size_t max_bytes)
+                               std::shared_ptr<const TokenTexts> vocabulary, size_t max_bytes)
     : grammar_(std::move(grammar)),
       vocabulary_(std::move(vocabulary)),
       max_mask_bytes_(max_bytes / 2),

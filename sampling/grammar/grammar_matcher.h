@@ -28,7 +28,7 @@ struct GrammarPlace {
 
 class GrammarMatcher {
  public:
-  GrammarMatcher(std::shared_ptr<const Grammar::Parts> grammar, std::shared_ptr<const Vocabulary> vocabulary,
+  GrammarMatcher(std::shared_ptr<const Grammar::Parts> grammar, std::shared_ptr<const TokenTexts> vocabulary,
                  size_t max_bytes);
 
   // Errors of these, as far as they have one: kLimitExceeded when the text has too many readings, or takes too much
@@ -56,7 +56,7 @@ class GrammarMatcher {
   bool try_again(size_t n_tried);
 
   const std::shared_ptr<const Grammar::Parts> grammar_;
-  const std::shared_ptr<const Vocabulary> vocabulary_;
+  const std::shared_ptr<const TokenTexts> vocabulary_;
   const size_t max_mask_bytes_;
   std::mutex mutex_;  // guards what follows
   Configurations configs_;

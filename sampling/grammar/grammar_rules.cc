@@ -28,7 +28,7 @@ ExprId GrammarRules::bytes(std::string_view text) {
   return id;
 }
 
-ExprId GrammarRules::chars(const CharSet& set) {
+ExprId GrammarRules::chars(const CodePointSet& set) {
   if (set.empty()) return nothing();
   const ExprId id =
       add({.kind = Expr::Kind::kChars, .a = static_cast<uint32_t>(sets_.size())}, 1 + set.ranges().size());

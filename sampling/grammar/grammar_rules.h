@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "sampling/grammar/char_set.h"
+#include "sampling/grammar/code_point_set.h"
 
 namespace ibid {
 
@@ -70,7 +70,7 @@ class GrammarRules {
   ExprId nothing() const { return 0; }
   ExprId empty() const { return 1; }
   ExprId bytes(std::string_view text);
-  ExprId chars(const CharSet& set);
+  ExprId chars(const CodePointSet& set);
   ExprId byte_range(uint8_t first, uint8_t last);
   ExprId sequence(const std::vector<ExprId>& parts);
   ExprId choice(const std::vector<ExprId>& parts);
@@ -91,7 +91,7 @@ class GrammarRules {
   const Expr& expr(ExprId id) const { return exprs_[id]; }
   ExprId child(const Expr& expr, size_t i) const { return children_[expr.a + i]; }
   const std::string& text(const Expr& expr) const { return texts_[expr.a]; }
-  const CharSet& set(const Expr& expr) const { return sets_[expr.a]; }
+  const CodePointSet& set(const Expr& expr) const { return sets_[expr.a]; }
   const ExprGraph& graph(const Expr& expr) const { return graphs_[expr.a]; }
   size_t n_exprs() const { return exprs_.size(); }
   size_t n_rules() const { return rules_.size(); }
@@ -113,7 +113,7 @@ class GrammarRules {
   std::vector<Expr> exprs_;
   std::vector<ExprId> children_;
   std::vector<std::string> texts_;
-  std::vector<CharSet> sets_;
+  std::vector<CodePointSet> sets_;
   std::vector<ExprGraph> graphs_;
   std::vector<Rule> rules_;
 };

@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kMostIndent = 32;
 
 ExprId one_of(std::string_view characters, GrammarRules& rules) {
-  CharSet set;
+  CodePointSet set;
   for (const char c : characters) set.add(static_cast<uint8_t>(c));
   return rules.chars(set);
 }
@@ -32,19 +32,19 @@ ExprId unicode_escapes(GrammarRules& rules) {
 }
 
 // What stands in a JSON string as it is.
-CharSet unescaped() {
-  CharSet set = CharSet::of(0x20, kLastCodePoint);
-  CharSet escaped = CharSet::of('"');
+CodePointSet unescaped() {
+  CodePointSet set = CodePointSet::of(0x20, kLastCodePoint);
+  CodePointSet escaped = CodePointSet::of('"');
   escaped.add('\\');
   return set.without(escaped);
 }
 
 ExprId digits(uint32_t min, GrammarRules& rules) {
-  return rules.repeat(rules.chars(CharSet::of('0', '9')), min, kUnbounded);
+  return rules.repeat(rules.chars(CodePointSet::of('0', '9')), min, kUnbounded);
 }
 
 ExprId natural(GrammarRules& rules) {
-  return rules.choice({rules.bytes("0"), rules.sequence({rules.chars(CharSet::of('1', '9')), digits(0, rules)})});
+  return rules.choice({rules.bytes("0"), rules.sequence({rules.chars(CodePointSet::of('1', '9')), digits(0, rules)})});
 }
 
 }  // namespace
@@ -62,11 +62,11 @@ JsonWriter::JsonWriter(GrammarRules& rules, const JsonFormat& format) : rules_(r
                                unicode_escapes(rules_)});
 }
 
-ExprId JsonWriter::canonical_char(const CharSet& set, GrammarRules& rules) {
-  const CharSet raw = unescaped();
+ExprId JsonWriter::canonical_char(const CodePointSet& set, GrammarRules& rules) {
+  const CodePointSet raw = unescaped();
   std::vector<ExprId> parts = {rules.chars(set.intersection(raw))};
-  const CharSet escaped = set.without(raw);
-  for (const CharSet::Range& range : escaped.ranges()) {
+  const CodePointSet escaped = set.without(raw);
+  for (const CodePointSet::Range& range : escaped.ranges()) {
     for (uint32_t c = range.first; c <= range.last; ++c) {
       std::string text;
       utf8_append(text, c);
@@ -87,12 +87,12 @@ ExprId JsonWriter::integer() {
 ExprId JsonWriter::number() {
   return call_once("number", [&] {
     const ExprId fraction = rules_.optional(rules_.sequence({rules_.bytes("."), digits(1, rules_)}));
-    const ExprId digit = rules_.chars(CharSet::of('0', '9'));
+    const ExprId digit = rules_.chars(CodePointSet::of('0', '9'));
     const ExprId exponent = rules_.choice(
         {rules_.repeat(digit, 1, 2), rules_.sequence({one_of("12", rules_), rules_.repeat(digit, 2, 2)}),
          rules_.sequence({rules_.bytes("30"), one_of("01234567", rules_)})});
     const ExprId scientific =
-        rules_.sequence({rules_.chars(CharSet::of('1', '9')), fraction, one_of("eE", rules_),
+        rules_.sequence({rules_.chars(CodePointSet::of('1', '9')), fraction, one_of("eE", rules_),
                          rules_.optional(one_of("+-", rules_)), exponent});
     return rules_.sequence({rules_.optional(rules_.bytes("-")),
                             rules_.choice({rules_.sequence({natural(rules_), fraction}), scientific})});

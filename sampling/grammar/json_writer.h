@@ -30,7 +30,7 @@ class JsonWriter {
   }
   ExprId quoted(ExprId characters) { return rules_.sequence({quote_, characters, quote_}); }
   // A character of the set, in canonical spelling, in any rules.
-  static ExprId canonical_char(const CharSet& set, GrammarRules& rules);
+  static ExprId canonical_char(const CodePointSet& set, GrammarRules& rules);
 
   ExprId number();
   ExprId integer();

@@ -94,7 +94,7 @@ Result<SchemaPart> ObjectCompiler::asked_of_names(const SubSchema& names) const 
 Result<GrammarRules> ObjectCompiler::names_with(const std::string& pattern) const {
   Status status;
   GrammarRules out = canonical_rules([&](GrammarRules& rules) {
-    const CharWriter write = [&](const CharSet& set) { return JsonWriter::canonical_char(set, rules); };
+    const CharWriter write = [&](const CodePointSet& set) { return JsonWriter::canonical_char(set, rules); };
     Result<ExprId> expr = parse_regex(pattern, RegexMatch::kSearch, write, rules);
     if (!expr.ok()) status = expr.status();
     return expr.ok() ? *expr : rules.nothing();
@@ -131,7 +131,7 @@ Status ObjectCompiler::check_patterns_apart() {
 
 Result<ExprId> ObjectCompiler::other_names(const std::string* pattern) {
   const GrammarRules any = canonical_rules([](GrammarRules& rules) {
-    return rules.repeat(JsonWriter::canonical_char(CharSet::all(), rules), 0, kUnbounded);
+    return rules.repeat(JsonWriter::canonical_char(CodePointSet::all(), rules), 0, kUnbounded);
   });
   const GrammarRules declared = declared_names();
   std::vector<GrammarRules> more;

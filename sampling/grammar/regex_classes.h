@@ -4,17 +4,17 @@
 #include <optional>
 #include <string_view>
 
-#include "sampling/grammar/char_set.h"
+#include "sampling/grammar/code_point_set.h"
 
 namespace ibid {
 
 // \d, \w, \s by their letter, and \D, \W, \S. Nothing for other letters.
-std::optional<CharSet> class_of_letter(char letter);
+std::optional<CodePointSet> class_of_letter(char letter);
 
 // Characters whose general category has this name or begins with it: "Lu", "L". Nothing for other names.
-std::optional<CharSet> class_of_category(std::string_view name);
+std::optional<CodePointSet> class_of_category(std::string_view name);
 
 // What `.` matches: all but the ends of lines.
-CharSet class_of_dot();
+CodePointSet class_of_dot();
 
 }  // namespace ibid

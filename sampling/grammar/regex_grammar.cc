@@ -6,7 +6,7 @@ namespace ibid {
 Result<Grammar> compile_regex(std::string_view pattern) {
   GrammarRules rules;
   const RuleId root = rules.add_rule("regex");
-  const CharWriter write = [&](const CharSet& set) { return rules.chars(set); };
+  const CharWriter write = [&](const CodePointSet& set) { return rules.chars(set); };
   Result<ExprId> expr = parse_regex(pattern, RegexMatch::kWhole, write, rules);
   if (!expr.ok()) return {expr.status().code(), "regex: " + expr.status().message()};
   rules.define(root, *expr);

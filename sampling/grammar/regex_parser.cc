@@ -58,13 +58,13 @@ class RegexParser {
   Part group(size_t depth);
   void quantify(Part& part);
   bool take_counts(uint32_t& min, uint32_t& max);
-  CharSet char_class();
+  CodePointSet char_class();
   // One character of a class, or a class within it.
-  bool class_member(CharSet& set, uint32_t& code_point);
-  CharSet escape(bool in_class);
+  bool class_member(CodePointSet& set, uint32_t& code_point);
+  CodePointSet escape(bool in_class);
   std::optional<uint32_t> hex(size_t n_digits);
   uint32_t unicode_escape();
-  CharSet property(bool negated);
+  CodePointSet property(bool negated);
 
   const std::string_view pattern_;
   const RegexMatch match_;
@@ -84,7 +84,7 @@ Part RegexParser::alternatives(size_t depth) {
   for (const Part& part : parts) {
     ExprId expr = part.expr;
     if (depth == 0 && match_ == RegexMatch::kSearch) {
-      const ExprId any = rules_.repeat(write_(CharSet::all()), 0, kUnbounded);
+      const ExprId any = rules_.repeat(write_(CodePointSet::all()), 0, kUnbounded);
       expr = rules_.sequence({part.at_begin ? rules_.empty() : any, expr, part.at_end ? rules_.empty() : any});
     }
     if (depth > 0 && (part.at_begin != parts[0].at_begin || part.at_end != parts[0].at_end)) {
@@ -129,7 +129,7 @@ Part RegexParser::atom(size_t depth) {
   if (c == '\\') return {write_(escape(false))};
   if (take(".")) return {write_(class_of_dot())};
   if (c == '*' || c == '+' || c == '?') return fail("a quantifier with nothing in front of it"), Part();
-  return {write_(CharSet::of(take_char()))};
+  return {write_(CodePointSet::of(take_char()))};
 }
 
 Part RegexParser::group(size_t depth) {
@@ -205,10 +205,10 @@ bool RegexParser::take_counts(uint32_t& min, uint32_t& max) {
   return true;
 }
 
-CharSet RegexParser::char_class() {
+CodePointSet RegexParser::char_class() {
   take("[");
   const bool negated = take("^");
-  CharSet set;
+  CodePointSet set;
   while (!done() && peek() != ']') {
     uint32_t first = 0, last = 0;
     if (!class_member(set, first)) {
@@ -217,7 +217,7 @@ CharSet RegexParser::char_class() {
     }
     if (peek() == '-' && peek(1) != ']' && at_ + 1 < pattern_.size()) {
       take("-");
-      CharSet ignored;
+      CodePointSet ignored;
       if (!class_member(ignored, last)) {
         fail("a range that ends with a class");
       } else if (last < first) {
@@ -232,9 +232,9 @@ CharSet RegexParser::char_class() {
   return negated ? set.complement() : set;
 }
 
-bool RegexParser::class_member(CharSet& set, uint32_t& code_point) {
+bool RegexParser::class_member(CodePointSet& set, uint32_t& code_point) {
   if (peek() != '\\') return code_point = take_char(), true;
-  const CharSet found = escape(true);
+  const CodePointSet found = escape(true);
   if (found.ranges().size() == 1 && found.ranges()[0].first == found.ranges()[0].last) {
     return code_point = found.ranges()[0].first, true;
   }
@@ -242,31 +242,33 @@ bool RegexParser::class_member(CharSet& set, uint32_t& code_point) {
   return false;
 }
 
-CharSet RegexParser::escape(bool in_class) {
+CodePointSet RegexParser::escape(bool in_class) {
   take("\\");
-  if (done()) return fail("a backslash with nothing behind it"), CharSet();
+  if (done()) return fail("a backslash with nothing behind it"), CodePointSet();
   const char c = peek();
-  if (c >= '1' && c <= '9') return refuse("a back-reference"), CharSet();
-  if (!in_class && (c == 'b' || c == 'B')) return refuse("a word boundary"), CharSet();
-  if (!in_class && c == 'k') return refuse("a back-reference"), CharSet();
-  if (std::optional<CharSet> known = class_of_letter(c)) return ++at_, *std::move(known);
+  if (c >= '1' && c <= '9') return refuse("a back-reference"), CodePointSet();
+  if (!in_class && (c == 'b' || c == 'B')) return refuse("a word boundary"), CodePointSet();
+  if (!in_class && c == 'k') return refuse("a back-reference"), CodePointSet();
+  if (std::optional<CodePointSet> known = class_of_letter(c)) return ++at_, *std::move(known);
   if (take("p")) return property(false);
   if (take("P")) return property(true);
-  if (take("u")) return CharSet::of(unicode_escape());
+  if (take("u")) return CodePointSet::of(unicode_escape());
   if (take("x")) {
     const auto value = hex(2);
     if (!value) fail("\\x without two hexadecimal digits");
-    return CharSet::of(value.value_or(0));
+    return CodePointSet::of(value.value_or(0));
   }
   if (take("c")) {
     const char letter = static_cast<char>(peek() & ~0x20);
-    if (letter < 'A' || letter > 'Z') return fail("\\c without a letter"), CharSet();
-    return ++at_, CharSet::of(static_cast<uint32_t>(letter - '@'));
+    if (letter < 'A' || letter > 'Z') return fail("\\c without a letter"), CodePointSet();
+    return ++at_, CodePointSet::of(static_cast<uint32_t>(letter - '@'));
   }
   constexpr std::string_view kNames = "fnrtv0b", kValues("\f\n\r\t\v\0\b", 7);
-  if (const size_t i = kNames.find(c); i != kNames.npos) return ++at_, CharSet::of(static_cast<uint8_t>(kValues[i]));
-  if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return refuse(std::string("\\") + c), CharSet();
-  return CharSet::of(take_char());
+  if (const size_t i = kNames.find(c); i != kNames.npos) {
+    return ++at_, CodePointSet::of(static_cast<uint8_t>(kValues[i]));
+  }
+  if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return refuse(std::string("\\") + c), CodePointSet();
+  return CodePointSet::of(take_char());
 }
 
 std::optional<uint32_t> RegexParser::hex(size_t n_digits) {
@@ -306,7 +308,7 @@ uint32_t RegexParser::unicode_escape() {
   return 0;
 }
 
-CharSet RegexParser::property(bool negated) {
+CodePointSet RegexParser::property(bool negated) {
   std::string_view name;
   if (take("{")) {
     const size_t end = pattern_.find('}', at_);
@@ -316,7 +318,7 @@ CharSet RegexParser::property(bool negated) {
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size()), at_ += prefix.size();
   }
   const auto set = class_of_category(name);
-  if (!set) return refuse("\\p with anything but a short name of a general category"), CharSet();
+  if (!set) return refuse("\\p with anything but a short name of a general category"), CodePointSet();
   at_ += name.size() + 1;
   return negated ? set->complement() : *set;
 }

@@ -10,13 +10,13 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "sampling/grammar/char_set.h"
+#include "sampling/grammar/code_point_set.h"
 #include "sampling/grammar/grammar_rules.h"
 
 namespace ibid {
 
 // The texts of a character of a set: the character itself, or how it is written in a JSON string.
-using CharWriter = std::function<ExprId(const CharSet&)>;
+using CharWriter = std::function<ExprId(const CodePointSet&)>;
 
 enum class RegexMatch {
   kWhole,   // a text matches from its beginning to its end

@@ -165,7 +165,7 @@ SubSchema both(const SubSchema& a, const SubSchema& b) {
 Result<bool> pattern_finds(const std::string& pattern, const std::string& text) {
   GrammarRules rules;
   const RuleId root = rules.add_rule("pattern");
-  const CharWriter write = [&](const CharSet& set) { return rules.chars(set); };
+  const CharWriter write = [&](const CodePointSet& set) { return rules.chars(set); };
   TRY_ASSIGN(const ExprId expr, parse_regex(pattern, RegexMatch::kSearch, write, rules));
   rules.define(root, expr);
   const Result<Grammar> grammar = make_grammar(std::move(rules), "pattern");

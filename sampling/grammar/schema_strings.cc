@@ -35,14 +35,14 @@ Result<std::vector<Wanted>> wanted_patterns(const SchemaPart& part) {
 }
 
 Result<ExprId> add_pattern(const Wanted& wanted, GrammarRules& rules) {
-  const CharWriter write = [&](const CharSet& set) { return JsonWriter::canonical_char(set, rules); };
+  const CharWriter write = [&](const CodePointSet& set) { return JsonWriter::canonical_char(set, rules); };
   Result<ExprId> expr = parse_regex(wanted.pattern, RegexMatch::kSearch, write, rules);
   if (expr.ok()) return expr;
   return schema_error(expr.status().code(), wanted.pointer, "", expr.status().message());
 }
 
 ExprId add_lengths(const CountBounds& length, GrammarRules& rules) {
-  return rules.repeat(JsonWriter::canonical_char(CharSet::all(), rules), length.min, length.max);
+  return rules.repeat(JsonWriter::canonical_char(CodePointSet::all(), rules), length.min, length.max);
 }
 
 // The characters of the strings in canonical spelling.

@@ -10,7 +10,7 @@ constexpr size_t kMapBytes = 100;  // about what an entry takes beside what it h
 
 }  // namespace
 
-TokenMasks::TokenMasks(const ByteAutomaton& automaton, const Vocabulary& vocabulary, Configurations& configs,
+TokenMasks::TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs,
                        bool free_text)
     : automaton_(automaton), vocabulary_(vocabulary), configs_(configs), free_text_(free_text) {}
 

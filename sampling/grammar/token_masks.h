@@ -28,7 +28,7 @@ class TokenMasks {
  public:
   // The parts must outlive it. free_text: items that return to the end of the text stand in free text, where special
   // tokens may stand too (grammar.h: after_trigger).
-  TokenMasks(const ByteAutomaton& automaton, const Vocabulary& vocabulary, Configurations& configs, bool free_text);
+  TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs, bool free_text);
 
   // Adds the tokens that may stand behind `config`. in_front: the first of an answer. When configs.trouble() says so
   // afterwards, some may be missing.
@@ -73,7 +73,7 @@ class TokenMasks {
   static size_t bytes_of(const TokenList& list);
 
   const ByteAutomaton& automaton_;
-  const Vocabulary& vocabulary_;
+  const TokenTexts& vocabulary_;
   Configurations& configs_;
   const bool free_text_;
   std::map<LocalKey, Local> locals_;

@@ -63,7 +63,7 @@ TokenId longest_in(const TokenTrie& trie, std::string_view text, size_t& length)
 
 }  // namespace
 
-Vocabulary::Vocabulary(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
+TokenTexts::TokenTexts(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
   std::vector<TokenId> few, many, special, first;
   bool differs = false;
   for (size_t i = 0; i < tokens_.size(); ++i) {
@@ -93,18 +93,18 @@ Vocabulary::Vocabulary(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
   }
 }
 
-const Vocabulary::Token& Vocabulary::token(TokenId id) const {
+const TokenTexts::Token& TokenTexts::token(TokenId id) const {
   static const Token kNone;
   const auto i = static_cast<size_t>(id);
   return i < tokens_.size() ? tokens_[i] : kNone;
 }
 
-std::string_view Vocabulary::first_bytes(TokenId id) const {
+std::string_view TokenTexts::first_bytes(TokenId id) const {
   const Token& known = token(id);
   return known.first_bytes.empty() ? known.bytes : known.first_bytes;
 }
 
-TokenId Vocabulary::longest_prefix(std::string_view text) const {
+TokenId TokenTexts::longest_prefix(std::string_view text) const {
   size_t length = 0;
   const TokenId in_short = longest_in(short_, text, length);
   const TokenId in_long = longest_in(long_, text, length);

@@ -1,4 +1,4 @@
-// TokenTrie and Vocabulary: the tokens of a model by their bytes, so that what a grammar allows is found by walking
+// TokenTrie and TokenTexts: the tokens of a model by their bytes, so that what a grammar allows is found by walking
 // shared beginnings once. Immutable and thread-safe.
 #pragma once
 
@@ -28,7 +28,7 @@ struct TokenTrie {
   size_t n_nodes() const { return nodes.size() - 1; }
 };
 
-class Vocabulary {
+class TokenTexts {
  public:
   // Tokens beyond this length are few, and looked at apart: a string that must end within so many characters is then a
   // special case for few tokens.
@@ -42,7 +42,7 @@ class Vocabulary {
     bool special = false;     // allowed in free text only
   };
   // `tokens`: by id. O(bytes log tokens).
-  explicit Vocabulary(std::vector<Token> tokens);
+  explicit TokenTexts(std::vector<Token> tokens);
 
   size_t size() const { return tokens_.size(); }
   std::string_view bytes(TokenId id) const { return token(id).bytes; }

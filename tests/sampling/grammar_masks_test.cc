@@ -28,7 +28,7 @@ std::vector<TokenId> allowed_by(const TokenConstraint& constraint, size_t vocab_
   return ids_of(mask);
 }
 
-std::vector<TokenId> allowed_by_twin(const GrammarTwin& twin, const Vocabulary& vocabulary, bool in_front) {
+std::vector<TokenId> allowed_by_twin(const GrammarTwin& twin, const TokenTexts& vocabulary, bool in_front) {
   std::vector<TokenId> out;
   for (size_t i = 0; i < vocabulary.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
@@ -58,7 +58,7 @@ TEST(GrammarMasksTest, MasksAreThoseOfTheTwin) {
     const std::optional<Grammar> grammar = compiled(random.rules());
     if (!grammar) continue;  // left-recursive behind something that may be empty
     ++n_grammars;
-    const auto vocabulary = std::make_shared<const Vocabulary>(random.vocabulary());
+    const auto vocabulary = std::make_shared<const TokenTexts>(random.vocabulary());
     const auto prototype = make_constraint(*grammar, vocabulary);
     for (int run = 0; run < 3; ++run) {
       const auto constraint = prototype->clone();
@@ -85,7 +85,7 @@ TEST(GrammarMasksTest, NoStateIsADeadEnd) {
     RandomGrammar random(seed);
     const std::optional<Grammar> grammar = compiled(random.rules());
     if (!grammar) continue;
-    const auto vocabulary = std::make_shared<const Vocabulary>(random.vocabulary());
+    const auto vocabulary = std::make_shared<const TokenTexts>(random.vocabulary());
     const auto constraint = make_constraint(*grammar, vocabulary)->clone();
     for (int length = 0; length < 20; ++length) {
       const auto allowed = allowed_by(*constraint, vocabulary->size());
@@ -103,7 +103,7 @@ TEST(GrammarMasksTest, LittleMemoryChangesNothing) {
     RandomGrammar random(seed);
     const std::optional<Grammar> grammar = compiled(random.rules());
     if (!grammar) continue;
-    const auto vocabulary = std::make_shared<const Vocabulary>(random.vocabulary());
+    const auto vocabulary = std::make_shared<const TokenTexts>(random.vocabulary());
     const auto roomy = make_constraint(*grammar, vocabulary)->clone();
     const auto tight = make_constraint(*grammar, vocabulary, {.max_bytes = 400'000})->clone();
     auto fork = tight->clone();
@@ -123,13 +123,13 @@ TEST(GrammarMasksTest, LittleMemoryChangesNothing) {
   }
 }
 
-std::shared_ptr<const Vocabulary> bytes_and(const std::vector<std::string>& words,
+std::shared_ptr<const TokenTexts> bytes_and(const std::vector<std::string>& words,
                                             const std::vector<std::string>& special = {}) {
-  std::vector<Vocabulary::Token> tokens;
+  std::vector<TokenTexts::Token> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.push_back({std::string(1, static_cast<char>(byte)), "", false});
   for (const std::string& word : words) tokens.push_back({word, "", false});
   for (const std::string& word : special) tokens.push_back({word, "", true});
-  return std::make_shared<const Vocabulary>(std::move(tokens));
+  return std::make_shared<const TokenTexts>(std::move(tokens));
 }
 
 TEST(GrammarMasksTest, DeepNestingEndsInAnErrorAndNotInACrash) {

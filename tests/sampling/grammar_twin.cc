@@ -59,7 +59,7 @@ const std::vector<std::string>& GrammarTwin::spellings(const Expr& expr) const {
   if (spellings_.size() <= expr.a) spellings_.resize(expr.a + 1);
   std::vector<std::string>& out = spellings_[expr.a];
   if (!out.empty()) return out;
-  for (const CharSet::Range& range : rules_.set(expr).ranges()) {
+  for (const CodePointSet::Range& range : rules_.set(expr).ranges()) {
     for (uint32_t c = range.first; c <= range.last; ++c) utf8_append(out.emplace_back(), c);
   }
   return out;

@@ -25,8 +25,8 @@ class RandomGrammar {
   const GrammarRules& rules() const { return rules_; }
 
   // All single bytes that the grammars use, and tokens of several.
-  std::vector<Vocabulary::Token> vocabulary() {
-    std::vector<Vocabulary::Token> out;
+  std::vector<TokenTexts::Token> vocabulary() {
+    std::vector<TokenTexts::Token> out;
     for (const char c : std::string("ab\"\xC3\xA9\xA8\xE2\x82\xAC")) out.push_back({std::string(1, c), "", false});
     const std::vector<std::string> pieces = {"a", "b", "\"", "é", "è", "€", "\xC3", "\xA9", "\xE2\x82", "\xAC"};
     for (size_t i = 0; i < 60; ++i) {
@@ -46,9 +46,9 @@ class RandomGrammar {
   ExprId expr(size_t rule, size_t depth, bool behind) {
     switch (pick(depth == 0 ? 3 : 9)) {
       case 0: return rules_.bytes(pick(2) == 0 ? std::string(1, letter()) : std::string{letter(), letter()});
-      case 1: return rules_.chars(CharSet::of(pick(2) == 0 ? 'a' : 0xE8, pick(2) == 0 ? 0xE8 : 0xE9));
+      case 1: return rules_.chars(CodePointSet::of(pick(2) == 0 ? 'a' : 0xE8, pick(2) == 0 ? 0xE8 : 0xE9));
       case 2: {
-        CharSet set = CharSet::of('a', pick(2) == 0 ? 'a' : 'b');
+        CodePointSet set = CodePointSet::of('a', pick(2) == 0 ? 'a' : 'b');
         if (pick(2) == 0) set.add(0x20AC);
         return rules_.chars(set);
       }

@@ -1,4 +1,4 @@
-#include "sampling/grammar/char_set.h"
+#include "sampling/grammar/code_point_set.h"
 
 #include <algorithm>
 
@@ -37,24 +37,24 @@ void add_sequences(uint32_t first, uint32_t last, std::vector<ByteSequence>& out
 
 }  // namespace
 
-CharSet CharSet::of(uint32_t first, uint32_t last) {
-  CharSet set;
+CodePointSet CodePointSet::of(uint32_t first, uint32_t last) {
+  CodePointSet set;
   set.add(first, last);
   return set;
 }
 
-void CharSet::add(uint32_t first, uint32_t last) {
+void CodePointSet::add(uint32_t first, uint32_t last) {
   last = std::min(last, kLastCodePoint);
   if (first > last) return;
   if (first < kFirstSurrogate) add_range({first, std::min(last, kFirstSurrogate - 1)});
   if (last > kLastSurrogate) add_range({std::max(first, kLastSurrogate + 1), last});
 }
 
-void CharSet::add(const CharSet& other) {
+void CodePointSet::add(const CodePointSet& other) {
   for (const Range& range : other.ranges_) add_range(range);
 }
 
-void CharSet::add_range(Range range) {
+void CodePointSet::add_range(Range range) {
   const auto begin =
       std::find_if(ranges_.begin(), ranges_.end(), [&](const Range& r) { return r.last + 1 >= range.first; });
   auto end = begin;
@@ -65,13 +65,13 @@ void CharSet::add_range(Range range) {
   ranges_.insert(ranges_.erase(begin, end), range);
 }
 
-bool CharSet::has(uint32_t code_point) const {
+bool CodePointSet::has(uint32_t code_point) const {
   return std::any_of(ranges_.begin(), ranges_.end(),
                      [&](const Range& r) { return r.first <= code_point && code_point <= r.last; });
 }
 
-CharSet CharSet::complement() const {
-  CharSet out;
+CodePointSet CodePointSet::complement() const {
+  CodePointSet out;
   uint32_t next = 0;
   for (const Range& range : ranges_) {
     if (range.first > next) out.add(next, range.first - 1);
@@ -81,8 +81,8 @@ CharSet CharSet::complement() const {
   return out;
 }
 
-CharSet CharSet::intersection(const CharSet& other) const {
-  CharSet out;
+CodePointSet CodePointSet::intersection(const CodePointSet& other) const {
+  CodePointSet out;
   for (size_t i = 0, j = 0; i < ranges_.size() && j < other.ranges_.size();) {
     const Range& a = ranges_[i];
     const Range& b = other.ranges_[j];
@@ -93,10 +93,10 @@ CharSet CharSet::intersection(const CharSet& other) const {
   return out;
 }
 
-std::vector<ByteSequence> utf8_sequences(const CharSet& set) {
+std::vector<ByteSequence> utf8_sequences(const CodePointSet& set) {
   constexpr uint32_t kLengthEnds[] = {0x7F, 0x7FF, 0xFFFF, kLastCodePoint};
   std::vector<ByteSequence> out;
-  for (const CharSet::Range& range : set.ranges()) {
+  for (const CodePointSet::Range& range : set.ranges()) {
     uint32_t first = range.first;
     for (const uint32_t end : kLengthEnds) {
       if (first > range.last || first > end) continue;

@@ -1,4 +1,4 @@
-// CharSet: a set of Unicode scalar values (no surrogates), as sorted ranges. A value.
+// CodePointSet: a set of Unicode scalar values (no surrogates), as sorted ranges. A value.
 #pragma once
 
 #include <cstdint>
@@ -8,30 +8,30 @@ namespace ibid {
 
 inline constexpr uint32_t kLastCodePoint = 0x10FFFF;
 
-class CharSet {
+class CodePointSet {
  public:
   struct Range {
     uint32_t first, last;
     bool operator==(const Range&) const = default;
   };
 
-  CharSet() = default;
-  static CharSet of(uint32_t first, uint32_t last);
-  static CharSet of(uint32_t code_point) { return of(code_point, code_point); }
-  static CharSet all() { return of(0, kLastCodePoint); }
+  CodePointSet() = default;
+  static CodePointSet of(uint32_t first, uint32_t last);
+  static CodePointSet of(uint32_t code_point) { return of(code_point, code_point); }
+  static CodePointSet all() { return of(0, kLastCodePoint); }
 
   // Surrogates are left out: no UTF-8 text has them.
   void add(uint32_t first, uint32_t last);
   void add(uint32_t code_point) { add(code_point, code_point); }
-  void add(const CharSet& other);
+  void add(const CodePointSet& other);
 
   bool has(uint32_t code_point) const;
   bool empty() const { return ranges_.empty(); }
   const std::vector<Range>& ranges() const { return ranges_; }
-  CharSet complement() const;
-  CharSet intersection(const CharSet& other) const;
-  CharSet without(const CharSet& other) const { return intersection(other.complement()); }
-  bool operator==(const CharSet&) const = default;
+  CodePointSet complement() const;
+  CodePointSet intersection(const CodePointSet& other) const;
+  CodePointSet without(const CodePointSet& other) const { return intersection(other.complement()); }
+  bool operator==(const CodePointSet&) const = default;
 
  private:
   void add_range(Range range);
@@ -45,6 +45,6 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 using ByteSequence = std::vector<ByteRange>;  // 1 to 4 of them
-std::vector<ByteSequence> utf8_sequences(const CharSet& set);
+std::vector<ByteSequence> utf8_sequences(const CodePointSet& set);
 
 }  // namespace ibid

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Refuses two classes of one name in one namespace.
+
+  check_names.py TREE
+
+The linker keeps one of two inline functions that are called alike and says nothing: a class of another part is then
+run with the code of its namesake. Only headers are looked at, and not those of the tests.
+"""
+import collections
+import pathlib
+import re
+import sys
+
+# Headers of several instruction sets, of which a file sees one; the face of a class and what is behind it.
+ALLOWED = {("kernels/isa/vec_avx2.h", "kernels/isa/vec_avx512.h")}
+
+
+def classes(path):
+    text = path.read_text(encoding="utf-8")
+    parts = re.findall(r"^namespace ([\w:]+) \{|^}  // namespace ([\w:]+)$|"
+                       r"^(?:class|struct) (?:IBID_EXPORT )?(\w+)(?: final)?\s*(?::[^:;{][^;{]*)?\{", text, re.M)
+    inside = []
+    for opened, closed, name in parts:
+        if opened:
+            inside.append(opened)
+        elif closed:
+            inside = inside[:-1]
+        else:
+            yield "::".join(inside), name
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    homes = collections.defaultdict(set)
+    for path in sorted(root.glob("*/**/*.h")):
+        where = path.relative_to(root)
+        if where.parts[0] not in ("tests", "build"):
+            for name in classes(path):
+                homes[name].add(str(where))
+    twice = {name: sorted(files) for name, files in homes.items()
+             if len(files) > 1 and tuple(sorted(files)) not in ALLOWED}
+    for (namespace, name), files in sorted(twice.items()):
+        print(f"{namespace}::{name} is in {' and in '.join(files)}: give one of them another name")
+    return 1 if twice else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+#pragma once
+
+namespace ibid {
+
+class Set {};
+
+}  // namespace ibid
