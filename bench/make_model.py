@@ -307,6 +307,8 @@ def add_metadata(writer, shape, quant):
         writer.add_ssm_group_count(key_heads)
         writer.add_ssm_time_step_rank(heads)
         writer.add_ssm_inner_size(heads * value_dim)
+        # Positions of pictures; those of text alone are all the same.
+        writer.add_rope_dimension_sections([11, 11, 10, 0])
         writer.add_full_attention_interval(interval)
     if shape.window:
         writer.add_sliding_window(shape.window)

@@ -61,6 +61,12 @@ def blas_cell(rows):
             f"({{engine=OpenBLAS; {conditions} : engine=own; {conditions}}})")
 
 
+def blas_ratio_cell(rows):
+    conditions = f"what=linear; at={rows} rows"
+    return (f"{{engine=own; {conditions}}} / {{engine=OpenBLAS; {conditions}}} "
+            f"({{engine=OpenBLAS to own; {conditions}}})")
+
+
 def draft_line(label, setting):
     return label, f"setting={setting}"
 
@@ -230,6 +236,13 @@ TABLES = {
                     "512 rows": blas_cell(512)},
         "lines": [(f"{shape}", f"setting={shape}")
                   for shape in ("3072 x 576", "576 x 1536", "4864 x 896", "4096 x 4096")],
+    },
+    "openblas-avx2": {
+        "where": "file=openblas",
+        "columns": {"weights, outputs x columns": "", "32 rows: own / OpenBLAS": blas_ratio_cell(32),
+                    "128 rows": blas_ratio_cell(128), "512 rows": blas_ratio_cell(512)},
+        "lines": [(shape, f"setting=AVX2, {shape}")
+                  for shape in ("F16, 3072 x 576", "F16, 4096 x 4096", "F32, 3072 x 576", "F32, 4096 x 4096")],
     },
     "quality": {
         "where": "file=quality",

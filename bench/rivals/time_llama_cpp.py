@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times llama.cpp through its C API, with the work and the JSON lines of `ibid bench --json`.
 
-  time_llama_cpp.py MODEL.gguf --libraries DIR [--threads 2] [--rounds 5] [--kv f16|f32|q8_0] [--flash 0,1]
+  time_llama_cpp.py MODEL.gguf --libraries DIR [--threads 2] [--rounds 5] [--kv f16|f32|q8_0|q4_0] [--flash 0,1]
                     [--what prefill,decode,turns] [--lengths 8,64,512] [--depths 0,1024,4096]
 
 DIR holds libllama, libggml and the CPU variants; README.md says which packages bring them. Without --flash both
@@ -16,7 +16,7 @@ import time
 
 from llama_cpp_py_sync import _cffi_bindings
 
-GGML_TYPES = {"f32": 0, "f16": 1, "q8_0": 8}
+GGML_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q8_0": 8}
 BATCH = 512
 DECODE_TOKENS = 48
 TURN_TOKENS = 44

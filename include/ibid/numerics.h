@@ -10,7 +10,7 @@ namespace ibid {
 enum class Numerics : uint8_t {
   kReference,  // dequantised weights, float activations, double accumulators: the oracle, slow
   kExact,      // our kernels; int8 activations for quantised weights. The same bits always.
-  kFast,       // as kExact, but OpenBLAS multiplies float weights when there are 32 rows or more:
+  kFast,       // as kExact, but OpenBLAS multiplies float weights where it is faster (many rows, AVX2 alone):
                // compared by tolerance, without the promise of the same bits
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 
 #include "base/check.h"
@@ -62,8 +63,10 @@ bool is_core_for(Isa isa, std::string_view core) {
 }
 
 Library load_library() {
-  const Isa isa = isa_supported(Isa::kAvx512) ? Isa::kAvx512 : Isa::kAvx2;
-  if (!isa_supported(isa)) return {};
+  // As our own kernels: IBID_FORCE_ISA holds for the library, too.
+  const Result<Isa> active = active_isa();
+  if (!active.ok() || *active == Isa::kRef) return {};
+  const Isa isa = *active >= Isa::kAvx512 ? Isa::kAvx512 : Isa::kAvx2;
   // What the user has set stays.
   setenv("OPENBLAS_CORETYPE", isa == Isa::kAvx512 ? "SkylakeX" : "Haswell", 0);
   void* handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
@@ -94,6 +97,12 @@ const Library& library() {
 #endif
 
 }  // namespace
+
+size_t blas_rows(PanelType weights) {
+  const Result<Isa> isa = active_isa();
+  if (!isa.ok() || (*isa != Isa::kAvx2 && *isa != Isa::kAvxVnni)) return std::numeric_limits<size_t>::max();
+  return weights == PanelType::kPF ? 512 : 128;
+}
 
 size_t blas_scratch_bytes(size_t n_cols) {
   return std::min(n_cols, kPieceColumns) * kPiecePanels * kPanelRows * sizeof(float);

@@ -12,10 +12,11 @@
 
 namespace ibid {
 
-// With fewer rows the library's own packing costs more than all else. Where it was measured (AVX-512) our kernels
-// are ahead at 32, 128 and 512 rows: F16 weights, 3072 x 576, by 307 to 147, 300 to 227 and 285 to 247 GFLOP/s
-// (docs/benchmarks.md, "Float weights").
-inline constexpr size_t kBlasRows = 32;
+// From how many rows on it is faster than our kernels, as far as that was measured (docs/benchmarks.md, "Float
+// weights"): with AVX2 alone 128 of F16 weights and 512 of F32; with fewer, what it takes to pack the weights at each
+// call costs more than it gains. Never with AVX-512. Depends on the active instruction set and the weights alone.
+// REQUIRES: panel_is_float(weights).
+size_t blas_rows(PanelType weights);
 
 // Loads the library at the first call, which sets environment variables: make it before other threads start.
 bool blas_available();

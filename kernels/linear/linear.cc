@@ -94,7 +94,7 @@ void linear_panels(const Worker& worker, const LinearContext& context, const Pac
   if (!panel_is_float(w.type)) {
     CHECK(x.quantized.q != nullptr) << "a quantised layer needs a quantised input";
     kernels.linear_int8(w, x.quantized, panels, y, y_stride, scratch);
-  } else if (context.numerics == Numerics::kFast && x.n_rows >= kBlasRows && blas_available()) {
+  } else if (context.numerics == Numerics::kFast && x.n_rows >= blas_rows(w.type) && blas_available()) {
     blas_linear(kernels, w, x.values, x.stride, x.n_rows, panels, y, y_stride, scratch);
   } else {
     kernels.linear_float(w, x.values, x.stride, x.n_rows, panels, y, y_stride);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <thread>
 
@@ -61,12 +62,20 @@ TEST(Linear, ReferenceUsesDoubleSums) {
 
 class FastLinear : public testing::TestWithParam<PanelType> {};
 
+TEST(Blas, IsAskedWhereItIsFaster) {
+  const Isa isa = *active_isa();
+  const bool pays = isa == Isa::kAvx2 || isa == Isa::kAvxVnni;
+  constexpr size_t kNever = std::numeric_limits<size_t>::max();
+  EXPECT_EQ(blas_rows(PanelType::kPH), pays ? 128 : kNever);
+  EXPECT_EQ(blas_rows(PanelType::kPF), pays ? 512 : kNever);
+}
+
 // Row counts on both sides of the limit, more outputs than one piece, more columns than one piece.
 TEST_P(FastLinear, AgreesWithTheOracleByTolerance) {
   const Kernels& kernels = kernels_for(*active_isa());
   for (size_t n_cols : {40u, 1100u}) {
     const TestWeights w = random_weights(GetParam(), 300, n_cols, 3);
-    for (size_t n_rows : {kBlasRows - 1, kBlasRows, 2 * kBlasRows + 5}) {
+    for (size_t n_rows : {127, 128, 165, 512}) {
       const TestInput in = make_input(kernels, n_rows, n_cols, random_floats(n_rows * n_cols, 4, 1.0f));
       const AlignedArray<float> fast = run_team(2, kernels, Numerics::kFast, w, in);
       const double bound = 1e-5 * static_cast<double>(n_cols);
@@ -90,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Panels, FastLinear, testing::ValuesIn(kFloatPanels),
 TEST(Linear, FastIsExactBelowTheRowsOfBlasAndForQuantisedWeights) {
   const Kernels& kernels = kernels_for(*active_isa());
   const TestWeights floats = random_weights(PanelType::kPF, 40, 96, 5);
-  const TestInput few = make_input(kernels, kBlasRows - 1, 96, random_floats((kBlasRows - 1) * 96, 6));
+  const TestInput few = make_input(kernels, 127, 96, random_floats(127 * 96, 6));
   expect_equal(run_team(2, kernels, Numerics::kFast, floats, few),
                run_team(2, kernels, Numerics::kExact, floats, few));
   const TestWeights quantized = random_weights(PanelType::kP8, 40, 96, 5);
@@ -119,7 +128,7 @@ TEST(Blas, StaysOnTheThreadThatCallsIt) {
   if (available_cpus() == 1) GTEST_SKIP() << "nothing would start a thread";
   const Kernels& kernels = kernels_for(*active_isa());
   const TestWeights w = random_weights(PanelType::kPF, 512, 512, 8);
-  const TestInput in = make_input(kernels, 256, 512, random_floats(256 * 512, 9));
+  const TestInput in = make_input(kernels, 512, 512, random_floats(512 * 512, 9));
   // Another thread than the one that loaded the library.
   std::thread([&] {
     const size_t before = n_threads_of_this_process();
