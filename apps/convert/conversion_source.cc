@@ -8,6 +8,7 @@
 
 #include "model/architecture/architectures.h"
 #include "model/architecture/gguf_keys.h"
+#include "model/architecture/gguf_recurrent.h"
 #include "model/weights/same_model.h"
 #include "model/weights/unused_tensors.h"
 #include "tokenizer/loading/gguf_vocabulary.h"
@@ -64,16 +65,12 @@ Status take_directory(ConversionSource& source, const FileType* file_type) {
   const ModelFile& file = *source.file;
   TRY_ASSIGN(source.config, read_config(file));
   TRY_ASSIGN(const ArchitectureMatch match, find_architecture(file));
-  if (match.row->gguf_name.empty()) {
+  const Architecture* to = written_architecture(*match.row, source.config);
+  if (to == nullptr) {
     return {ErrorCode::kUnsupported, file.path() + ": architecture '" + std::string(match.row->hf_model_type) +
                                          "' has no name in GGUF: use the model as it is"};
   }
-  if (source.config.recurs()) {
-    return {ErrorCode::kUnsupported, file.path() + ": models with recurrent layers are not written as GGUF: use the "
-                                                   "model as it is"};
-  }
-  const Architecture& to = written_architecture(*match.row, source.config);
-  TRY_ASSIGN(source.made, gguf_tensors(file, source.config, to));
+  TRY_ASSIGN(source.made, gguf_tensors(file, source.config, *to));
   TRY(refuse_unknown_tensors(file, source.config));
   const auto is_head = [](const GgufTensor& tensor) { return tensor.name == "output.weight"; };
   const ModelShape shape{source.config.n_layers, std::ranges::any_of(source.made, is_head)};
@@ -84,7 +81,9 @@ Status take_directory(ConversionSource& source, const FileType* file_type) {
         file_type == nullptr ? tensor.dtype : converted_type(*file_type, tensor.name, written, shape);
     source.jobs.push_back({tensor.name, tensor.view, dtype});
   }
-  TRY(write_gguf_keys(file, source.config, to, source.writer));
+  // What is written has them within its weights.
+  if (to->recurrent.gguf_folds_factors) source.config = without_factors(source.config);
+  TRY(write_gguf_keys(file, source.config, *to, source.writer));
   const std::filesystem::path path = std::filesystem::absolute(file.path()).lexically_normal();
   const std::filesystem::path directory = path.has_filename() ? path : path.parent_path();
   source.writer.add_string("general.name", directory.filename().string());

@@ -46,10 +46,11 @@ struct RecurrentFamily {
   OutputGate gate = OutputGate::kGateThenNorm;
   FusedInputs fused = FusedInputs::kQkv;         // in checkpoints
   FusedInputs gguf_fused = FusedInputs::kQkv;
-  bool tiled_in_gguf = false;                    // heads of values stand in another order
+  bool tiled_in_gguf = false;                    // heads of values stand in another order, and so in memory
   bool beside_attention = false;                 // every layer has both
   bool alone = false;                            // no layer attends
   bool common_blocks = false;                    // some layers have blocks in common in front of their mixers
+  bool gguf_folds_factors = false;               // GGUF has the model's factors within its weights
   bool one_block = false;                        // a layer is a mixer, or attention, or an MLP, or experts
   float norm_eps = 0;                            // 0: the model's
   NormPlaces norms = NormPlaces::kBefore;        // of these layers
@@ -60,6 +61,7 @@ struct Architecture {
   std::string_view hf_model_type;  // config.json: model_type
   // The names in converted files where these are not gguf_name: for models without and with experts.
   std::string_view written_dense = {}, written_moe = {};
+  std::string_view written_recurrent = {};       // likewise, with recurrent layers
 
   // --- files
   std::span<const TensorName> names = {};        // tensors that are not called as in the table

@@ -147,9 +147,9 @@ const std::array kArchitectures = {
                  .window_period = 4, .rope_layers = RopeLayers::kWindowed,
                  .router_scores = RouterScores::kSigmoid, .router_normalizes = In::kBoth,
                  .embed_scale_is_sqrt_dim = true},
-    Architecture{.hf_model_type = "llama4_text", .names = llama4_names(), .adjacent_pairs = In::kBoth,
-                 .qk_norm = QkNorm::kUnweighted, .qk_norm_after_rope = true, .windows = Windows::kChunks,
-                 .rope_layers = RopeLayers::kListed, .grows_without_rope = true,
+    Architecture{.gguf_name = "llama4", .hf_model_type = "llama4_text", .names = llama4_names(),
+                 .adjacent_pairs = In::kBoth, .qk_norm = QkNorm::kUnweighted, .qk_norm_after_rope = true,
+                 .windows = Windows::kChunks, .rope_layers = RopeLayers::kListed, .grows_without_rope = true,
                  .router_scores = RouterScores::kSigmoidOfChosen, .shared_experts = 1, .weighs_inputs = true,
                  .experts_transposed = In::kHf},
 };
@@ -262,6 +262,16 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
   return row.grows_without_rope ? read_growth_without_rope(file, config) : Status();
 }
 
+// GGUF does not say it: of Llama 4, the model of 128 experts has none.
+Status read_unweighted_norms(const Hyperparameters& file, ModelConfig& config) {
+  constexpr Key kNorms{"norms of queries and keys", "", "use_qk_norm"};
+  constexpr size_t kWithout = 128;
+  TRY_ASSIGN(const size_t n_experts, file.integer(keys::kExperts, 0, kMaxWidth, size_t{0}));
+  TRY_ASSIGN(const bool normed, file.flag(kNorms, !file.gguf() || n_experts != kWithout));
+  if (!normed) config.qk_norm = QkNorm::kNone;
+  return {};
+}
+
 // Refuses what a model of a known architecture may have and we do not compute.
 Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kRefused[] = {{"positions by ALiBi", "", "alibi"},
@@ -334,9 +344,10 @@ Result<ArchitectureMatch> find_architecture(const ModelFile& file) {
                                              "' is not supported (supported: " + supported_list() + ")");
 }
 
-const Architecture& written_architecture(const Architecture& row, const ModelConfig& config) {
-  const std::string_view other = config.has_experts() ? row.written_moe : row.written_dense;
-  return *find_row(true, other.empty() ? row.gguf_name : other);
+const Architecture* written_architecture(const Architecture& row, const ModelConfig& config) {
+  const std::string_view by_experts = config.has_experts() ? row.written_moe : row.written_dense;
+  const std::string_view other = config.recurs() && !row.written_recurrent.empty() ? row.written_recurrent : by_experts;
+  return find_row(true, other.empty() ? row.gguf_name : other);
 }
 
 Result<ModelConfig> read_config(const ModelFile& model_file) {
@@ -353,11 +364,7 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   TRY(read_vocab_size(file, row, config));
   const std::string q_norm = tensor_name(model_file, config, TensorRole::kQNorm);
   if (row.qk_norm_may_be_absent && model_file.find_tensor(q_norm) == nullptr) config.qk_norm = QkNorm::kNone;
-  if (row.qk_norm == QkNorm::kUnweighted) {
-    constexpr Key kNorms{"norms of queries and keys", "", "use_qk_norm"};
-    TRY_ASSIGN(const bool normed, file.flag(kNorms, true));
-    if (!normed) config.qk_norm = QkNorm::kNone;
-  }
+  if (row.qk_norm == QkNorm::kUnweighted) TRY(read_unweighted_norms(file, config));
   TRY(refuse_what_is_missing(file, config));
   TRY_ASSIGN(const double eps, file.positive(keys::kNormEps, 1.0));
   config.norm_eps = static_cast<float>(eps);

@@ -26,8 +26,8 @@ struct ArchitectureMatch {
 // Errors: kUnsupported, kMissingKey, kBadType.
 Result<ArchitectureMatch> find_architecture(const ModelFile& file);
 
-// The row that a converted model of `row` will have. `config` is the model's.
-const Architecture& written_architecture(const Architecture& row, const ModelConfig& config);
+// The row that a converted model of `row` will have; nullptr: GGUF has no name for it. `config` is the model's.
+const Architecture* written_architecture(const Architecture& row, const ModelConfig& config);
 
 // Names as files of both containers have them, for messages and `ibid inspect`.
 std::vector<std::string> supported_architectures();

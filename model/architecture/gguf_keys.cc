@@ -34,6 +34,7 @@ class KeyWriter {
     out_.add_string("general.architecture", to_.gguf_name);
     TRY(write_shape());
     write_heads();
+    if (config_.recurs()) TRY(write_recurrent());
     write_beside_layers();
     TRY(write_ropes());
     write_windows();
@@ -90,14 +91,24 @@ class KeyWriter {
     integer(keys::kVocabSize, config_.vocab_size);
     number(keys::kNormEps, double{config_.norm_eps}, config_.norm == NormKind::kRms ? 0 : 1);
     const size_t widest = config_.widest(&ModelConfig::mlp_dim);
+    if (to_.recurrent.alone) integer(keys::kFfnDim, 0);
+    if (to_.recurrent.alone) return {};
+    if (to_.recurrent.one_block) {
+      by_layer(keys::kFfnDim, [&](const LayerConfig& layer) {
+        return layer.blocks == LayerBlocks::kExperts ? config_.moe.ffn_dim : layer.ffn_dim;
+      });
+      return {};
+    }
     if (widest == 0) return copy_integer(keys::kFfnDim);
     by_layer(keys::kFfnDim, [&](const LayerConfig& layer) { return layer.ffn_dim != 0 ? layer.ffn_dim : widest; });
     return {};
   }
 
   void write_heads() {
-    by_layer(keys::kNKvHeads, [](const LayerConfig& layer) { return layer.n_kv_heads; });
-    if (config_.latent.used()) return;
+    if (!config_.recurs() || to_.recurrent.beside_attention || to_.recurrent.alone) {
+      by_layer(keys::kNKvHeads, [](const LayerConfig& layer) { return layer.n_kv_heads; });
+    }
+    if (config_.latent.used() || !config_.attends()) return;
     // Of layers without a window, where there are any.
     const auto is_whole = [](const LayerConfig& layer) { return layer.window == 0; };
     const auto whole = std::ranges::find_if(config_.layers, is_whole);
@@ -109,6 +120,54 @@ class KeyWriter {
     if (other == usual && !to_.gguf_by_layer) return;
     integer(keys::kOtherHeadDim, other);
     integer(keys::kOtherValueDim, other);
+  }
+
+  // Layers without heads of keys and values are recurrent; of gated delta rules those between every so many.
+  Status write_kinds() {
+    if (to_.recurrent.beside_attention || to_.recurrent.alone) return {};
+    if (to_.recurrent.rule != RecurrentRule::kGatedDelta) {
+      std::vector<uint32_t> heads;
+      for (const LayerConfig& layer : config_.layers) {
+        heads.push_back(layer.attends ? static_cast<uint32_t>(layer.n_kv_heads) : 0);
+      }
+      out_.add_u32s(full(keys::kNKvHeads), heads);
+      return {};
+    }
+    integer(keys::kNKvHeads, config_.layers[config_.first_attending()].n_kv_heads);
+    for (size_t period = 1; period <= config_.n_layers + 1; ++period) {
+      const auto is_kind = [&](const LayerConfig& layer) {
+        const auto number = static_cast<size_t>(&layer - config_.layers.data()) + 1;
+        return layer.attends == (number % period == 0);
+      };
+      if (!std::ranges::all_of(config_.layers, is_kind)) continue;
+      integer(keys::kFullInterval, period);
+      return {};
+    }
+    return {ErrorCode::kUnsupported, from_.file().path() + ": layers with attention stand at no one distance, and '" +
+                                         std::string(to_.gguf_name) +
+                                         "' has no key for others: use the model as it is"};
+  }
+
+  Status write_recurrent() {
+    TRY(write_kinds());
+    const RecurrentMixer& mixer = config_.recurrent;
+    const bool is_short = mixer.rule == RecurrentRule::kShortConv;
+    integer(keys::kConvTaps, mixer.n_taps, is_short ? 1 : 0);
+    if (to_.rope_layers == RopeLayers::kIfNamed) out_.add_bool(full(keys::kRopeUsed), !config_.ropes.empty());
+    if (is_short) return {};
+    if (mixer.rule == RecurrentRule::kKeyedDelta) {
+      integer(keys::kKeyedHeadDim, mixer.key_dim);
+      return {};
+    }
+    integer(keys::kStateSize, mixer.key_dim);
+    integer(keys::kStateWidth, mixer.v_width());
+    if (mixer.scans()) {
+      integer(keys::kStepRank, mixer.step_rank);
+      return {};
+    }
+    integer(keys::kStateGroups, mixer.n_key_heads);
+    integer(keys::kStateHeads, mixer.n_heads);
+    return {};
   }
 
   void write_beside_layers() {
@@ -181,6 +240,7 @@ class KeyWriter {
       window = std::max(window, layer.window);
       n_windowed += layer.window != 0 ? 1 : 0;
     }
+    if (to_.windows == Windows::kChunks) return write_chunks();
     if (window == 0) return;
     integer(keys::kWindow, window);
     const auto has_period = [&](size_t period) {
@@ -203,9 +263,17 @@ class KeyWriter {
     out_.add_bools(full(keys::kWindowPattern), windowed);
   }
 
+  // llama.cpp knows how long chunks are; a window of 0 says that there are none.
+  void write_chunks() {
+    if (config_.attention_chunk == 0) integer(keys::kWindow, 0);
+    if (!from_.has(keys::kExpertStep)) integer(keys::kExpertStep, 1);
+  }
+
   void write_attention() {
+    if (!config_.attends()) return;
     const bool wide = config_.n_layers == to_.gguf_wide_scale_layers;
-    const size_t usual = wide ? config_.dim / config_.n_heads : config_.layers.front().head_dim;
+    const size_t usual = wide ? config_.dim / config_.n_heads
+                              : config_.layers[config_.first_attending()].head_dim;
     const auto scale = to_.attention_scale != 0 ? to_.attention_scale
                                                 : static_cast<float>(1.0 / std::sqrt(static_cast<double>(usual)));
     if (!config_.latent.used() && scale != config_.attention_scale) {
@@ -218,9 +286,11 @@ class KeyWriter {
   }
 
   Status write_factors() {
-    TRY(copy_number(keys::kEmbedScale));
-    TRY(copy_number(keys::kResidualScale));
-    TRY(copy_number(keys::kLogitScale));
+    if (!to_.recurrent.gguf_folds_factors) {
+      TRY(copy_number(keys::kEmbedScale));
+      TRY(copy_number(keys::kResidualScale));
+      TRY(copy_number(keys::kLogitScale));
+    }
     if (config_.logit_softcap != to_.logit_softcap || config_.logit_softcap != 0) {
       number(keys::kLogitSoftcap, double{config_.logit_softcap});
     }
@@ -237,6 +307,11 @@ class KeyWriter {
     integer(keys::kKvRank, latent.kv_rank);
     integer(keys::kLatentKeyDim, latent.key_dim(), 1);
     integer(keys::kLatentValueDim, latent.value_dim, 1);
+    if (!config_.recurs()) return {};
+    // llama.cpp wants these as well, and the width of what would turn.
+    integer(keys::kLatentKeyDim, latent.key_dim());
+    integer(keys::kLatentValueDim, latent.value_dim);
+    if (config_.ropes.empty()) integer(keys::kLatentRopeDim, latent.rope_dim);
     return {};
   }
 
@@ -257,6 +332,8 @@ class KeyWriter {
       integer(keys::kExpertGroupsActive, moe.router.n_groups_active);
     }
     if (moe.swiglu_limit != 0) number(keys::kSwigluLimit, double{moe.swiglu_limit});
+    // The tensors of models with recurrent layers say which have experts.
+    if (config_.recurs()) return copy_integer(keys::kLeadingDense);
     TRY(copy_integer(keys::kExpertStep));
     const auto has_experts = [](const LayerConfig& layer) { return layer.has_experts; };
     const auto first = std::ranges::find_if(config_.layers, has_experts) - config_.layers.begin();

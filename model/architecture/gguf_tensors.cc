@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
+#include "model/architecture/gguf_recurrent.h"
+#include "model/architecture/gguf_rows.h"
 #include "model/architecture/rope_rules.h"
 #include "model/weights/tensor_source.h"
 #include "weights/block_formats.h"
@@ -20,118 +21,24 @@ using enum TensorRole;
 // they are halves. Empty: rows stand as they are here.
 std::vector<size_t> rows_of_pairs(const ModelConfig& config) {
   std::vector<size_t> order(config.layers.front().head_dim);
-  const size_t rotary_dim = config.ropes.empty() ? 0 : config.ropes.front().rotary_dim;
+  const size_t rotary_dim = config.ropes.empty() ? order.size() : config.ropes.front().rotary_dim;
   const RowOrder halves = RowOrder::halves_of_pairs(config.layers.front().head_dim, rotary_dim);
   for (size_t i = 0; i < order.size(); ++i) order[halves.source_row(i)] = i;
   return order;
 }
 
-// A part of a tensor that is written: rows of one place in the checkpoint.
-class Part {
- public:
-  Part(TensorSource source, std::vector<size_t> heads)
-      : source_(std::move(source)), heads_(std::move(heads)) {}
-  // Row 0 of the source, n times.
-  static Part repeated(TensorSource source, size_t n) {
-    source.n_rows = n;
-    Part part(std::move(source), {});
-    part.is_repeated_ = true;
-    return part;
-  }
-
-  const TensorSource& source() const { return source_; }
-
-  // The row of the checkpoint's tensor (its column where that is transposed).
-  size_t source_row(size_t row) const {
-    if (is_repeated_) row = 0;
-    if (!heads_.empty()) row = row / heads_.size() * heads_.size() + heads_[row % heads_.size()];
-    return source_.order.source_row(row);
-  }
-
-  void read_rows(std::span<const uint64_t> rows, std::byte* out) const {
-    const TensorView& tensor = source_.tensor;
-    const BlockSize block = dtype_block(tensor.dtype);
-    const size_t row_bytes = source_.n_cols / block.values * block.bytes;
-    std::vector<uint64_t> from;
-    for (const uint64_t row : rows) from.push_back(source_row(row));
-    if (tensor.source != nullptr) {
-      for (uint64_t& row : from) row += tensor.first_row;
-      return tensor.source->read_rows(from, out);
-    }
-    if (!source_.transposed) {
-      for (size_t i = 0; i < from.size(); ++i) {
-        std::memcpy(out + i * row_bytes, &tensor.data[from[i] * row_bytes], row_bytes);
-      }
-      return;
-    }
-    // Column by column of what is written: the rows that are asked for stand side by side in the checkpoint.
-    const size_t stride = tensor.row_bytes();
-    for (size_t c = 0; c < source_.n_cols; ++c) {
-      for (size_t i = 0; i < from.size(); ++i) {
-        std::memcpy(out + i * row_bytes + c * block.bytes, &tensor.data[c * stride + from[i] * block.bytes],
-                    block.bytes);
-      }
-    }
-  }
-
- private:
-  TensorSource source_;
-  std::vector<size_t> heads_;
-  bool is_repeated_ = false;
-};
-
-// The rows of several parts, one behind the other.
-class PartRows : public RowSource {
- public:
-  void add(Part part) {
-    ends_.push_back(n_rows() + part.source().n_rows);
-    parts_.push_back(std::move(part));
-  }
-  uint64_t n_rows() const { return ends_.empty() ? 0 : ends_.back(); }
-
-  void read_rows(std::span<const uint64_t> rows, std::byte* out) const override {
-    std::vector<uint64_t> within;
-    for (size_t i = 0; i < rows.size();) {
-      const auto p = static_cast<size_t>(std::ranges::upper_bound(ends_, rows[i]) - ends_.begin());
-      const uint64_t begin = p == 0 ? 0 : ends_[p - 1];
-      within.clear();
-      for (; i < rows.size() && rows[i] >= begin && rows[i] < ends_[p]; ++i)
-        within.push_back(rows[i] - begin);
-      parts_[p].read_rows(within, out);
-      const TensorSource& source = parts_[p].source();
-      const BlockSize block = dtype_block(source.tensor.dtype);
-      out += within.size() * (source.n_cols / block.values * block.bytes);
-    }
-  }
-
-  std::vector<std::span<const std::byte>> parts() const override {
-    std::vector<std::span<const std::byte>> all;
-    for (const Part& part : parts_) {
-      const TensorView& tensor = part.source().tensor;
-      if (tensor.source == nullptr) {
-        all.push_back(tensor.data);
-      } else {
-        std::ranges::copy(tensor.source->parts(), std::back_inserter(all));
-      }
-    }
-    return all;
-  }
-
- private:
-  std::vector<Part> parts_;
-  std::vector<uint64_t> ends_;
-};
-
 class Lister {
  public:
   Lister(const ModelFile& file, const ModelConfig& config, const Architecture& to)
-      : file_(file), config_(config), unread_(config), to_(to) {
-    if (is_in(to.adjacent_pairs, true)) heads_ = rows_of_pairs(config);
+      : file_(file), config_(config), unread_(config), written_(config), to_(to) {
+    if (is_in(to.adjacent_pairs, true) && config.attends()) heads_ = rows_of_pairs(config);
+    written_.recurrent.fused = to.recurrent.gguf_fused;
     for (LayerConfig& layer : unread_.layers) layer.writes_kv = true;
   }
 
   Result<std::vector<GgufTensor>> list() {
     TRY(add_roles(false, 0));
+    TRY(add_folded_head());
     add_rope_factors();
     for (size_t l = 0; l < config_.n_layers; ++l) TRY(add_roles(true, l));
     return std::move(tensors_);
@@ -139,6 +46,7 @@ class Lister {
 
  private:
   Status add_roles(bool per_layer, size_t layer) {
+    first_of_layer_ = tensors_.size();
     for (const TensorRow& row : tensor_table()) {
       const bool is_part = !std::holds_alternative<std::monostate>(row.place);
       if (!is_part || row.per_layer() != per_layer || (row.role == kLmHead && config_.tied)) continue;
@@ -149,6 +57,15 @@ class Lister {
       }
     }
     return {};
+  }
+
+  // The embedding as the head, where factors within the weights make two tensors of them.
+  Status add_folded_head() {
+    const auto is_head = [](const GgufTensor& tensor) { return tensor.name == "output.weight"; };
+    if (!to_.recurrent.gguf_folds_factors || std::ranges::any_of(tensors_, is_head)) return {};
+    if (folded_factor(config_, kEmbed) == folded_factor(config_, kLmHead)) return {};
+    TRY_ASSIGN(TensorSource source, find_source(file_, config_, tensor_row(kEmbed)));
+    return add(tensor_row(kLmHead), 0, std::move(source));
   }
 
   // A layer that reads the keys and values of another may have matrices for its own all the same: llama.cpp wants
@@ -177,40 +94,67 @@ class Lister {
       TRY_ASSIGN(const TensorSource source, find_source(file_, config_, tensor_row(other.role), layer));
       if (!source.found()) return name;
     }
-    return names.front();
+    return names[std::min(gguf_spelling(config_, role), names.size() - 1)];
+  }
+
+  // The tensor of this name among those of the layer, made where there is none.
+  GgufTensor& tensor_of(const std::string& name) {
+    for (size_t i = first_of_layer_; i < tensors_.size(); ++i) {
+      if (tensors_[i].name == name) return tensors_[i];
+    }
+    tensors_.emplace_back();
+    tensors_.back().name = name;
+    return tensors_.back();
+  }
+
+  // Which tensor of several a part goes to, at places of its own.
+  std::optional<TensorRole> fused_role(const TensorRow& row, const TensorSource& source) const {
+    return source.of_fused ? gguf_fused_role(written_, row) : std::nullopt;
+  }
+
+  Status refuse_folded(const TensorSource& source) const {
+    return {ErrorCode::kUnsupported, file_.path() + ": tensor " + source.name +
+                                         " is a bias, and GGUF has this model's factors within the weights: use the "
+                                         "model as it is"};
   }
 
   Status add(const TensorRow& row, size_t layer, TensorSource source) {
-    TRY_ASSIGN(const std::string name, name_of(stays_fused(row, source) ? row.part_of : row.role, layer));
-    if (tensors_.empty() || tensors_.back().name != name) {
-      tensors_.emplace_back();
-      tensors_.back().name = name;
-    }
-    GgufTensor& tensor = tensors_.back();
+    const std::optional<TensorRole> fused = fused_role(row, source);
+    const TensorRole role = fused ? *fused : stays_fused(row, source) ? row.part_of : row.role;
+    TRY_ASSIGN(const std::string name, name_of(role, layer));
+    GgufTensor& tensor = tensor_of(name);
+    const std::optional<RowOrder> places =
+        fused ? std::optional(order_in_fused(written_, row, layer)) : std::nullopt;
     std::vector<size_t> heads = row.is_rotated() ? heads_ : std::vector<size_t>();
+    const bool folds = to_.recurrent.gguf_folds_factors;
+    const bool is_bias = row.role == kBq || row.role == kBk || row.role == kBv || row.role == kBo ||
+                         row.role == kBGate || row.role == kBDown;
+    if (folds && is_bias) return refuse_folded(source);
+    GgufPart part(std::move(source), std::move(heads), folds ? folded_factor(config_, row.role) : 1);
     // A matrix of one row is a vector to llama.cpp.
-    if (row.is_matrix() && row.role != kSharedRouter) {
-      return add_matrix(row, Part(std::move(source), std::move(heads)), tensor);
-    }
-    return add_vector(row, layer, Part(std::move(source), std::move(heads)), tensor);
+    const bool is_matrix = row.is_matrix() && row.role != kSharedRouter && !is_gguf_floats(row.role);
+    return is_matrix ? add_matrix(row, std::move(part), places, tensor) : add_floats(row, layer, part, places, tensor);
   }
 
-  Status add_matrix(const TensorRow& row, Part part, GgufTensor& tensor) {
+  Status add_matrix(const TensorRow& row, GgufPart part, const std::optional<RowOrder>& places, GgufTensor& tensor) {
     const TensorSource source = part.source();
-    if (tensor.rows == nullptr) tensor.rows = std::make_unique<PartRows>();
-    auto& rows = static_cast<PartRows&>(*tensor.rows);
-    if (rows.n_rows() != 0 && tensor.view.dtype != source.tensor.dtype) {
+    if (tensor.rows == nullptr) tensor.rows = std::make_unique<GgufRows>();
+    auto& rows = static_cast<GgufRows&>(*tensor.rows);
+    if (rows.n_rows() != 0 && rows.stored_type() != source.tensor.dtype) {
       return {ErrorCode::kUnsupported, file_.path() + ": tensor " + source.name + " has type " +
                                            std::string(dtype_name(source.tensor.dtype)) + ", others of " +
-                                           tensor.name + " have " +
-                                           std::string(dtype_name(tensor.view.dtype))};
+                                           tensor.name + " have " + std::string(dtype_name(rows.stored_type()))};
     }
-    rows.add(std::move(part));
+    if (places) {
+      rows.add(std::move(part), *places);
+    } else {
+      rows.add(std::move(part));
+    }
     // Ids behind the rows of layer inputs count as 0 (model/forward/layer_inputs.h); llama.cpp wants a row for each.
     if (row.role == kLayerEmbed && rows.n_rows() < config_.vocab_size) {
-      rows.add(Part::repeated(source, config_.vocab_size - source.n_rows));
+      rows.add(GgufPart::repeated(source, config_.vocab_size - source.n_rows));
     }
-    tensor.view.dtype = source.tensor.dtype;
+    tensor.view.dtype = rows.as_floats() ? DType::kF32 : source.tensor.dtype;
     tensor.view.source = tensor.rows.get();
     tensor.view.shape = Shape{{rows.n_rows(), source.n_cols}, 2};
     if (row.copies != Copies::kOne) {
@@ -218,12 +162,14 @@ class Lister {
     }
     const bool is_float = row.role == kRouter || row.role == kPositions || row.role == kAltUpPredict ||
                           row.role == kAltUpCorrect;
-    const bool has_type = gguf_tensor_type_number(source.tensor.dtype).has_value();
-    tensor.dtype = is_float || !has_type ? DType::kF32 : source.tensor.dtype;
+    const bool has_type = gguf_tensor_type_number(tensor.view.dtype).has_value();
+    tensor.dtype = is_float || !has_type ? DType::kF32 : tensor.view.dtype;
     return {};
   }
 
-  Status add_vector(const TensorRow& row, size_t layer, const Part& part, GgufTensor& tensor) {
+  // Vectors, and matrices of few numbers.
+  Status add_floats(const TensorRow& row, size_t layer, const GgufPart& part, const std::optional<RowOrder>& places,
+                    GgufTensor& tensor) {
     const TensorSource& source = part.source();
     std::vector<float> stored;
     for (const TensorView& of_head : source.parts.empty() ? std::vector{source.tensor} : source.parts) {
@@ -231,20 +177,26 @@ class Lister {
       stored.resize(filled + of_head.shape.elements());
       dequantize_row(of_head.dtype, of_head.data, std::span(stored).subspan(filled));
     }
-    const size_t n = row.is_matrix() ? source.n_cols : source.n_rows;
+    const size_t n_cols = row.is_matrix() ? source.n_cols : 1, n = source.n_rows * n_cols;
+    const size_t filled = tensor.values.size();
     const float missing = row.is_norm() && config_.norms_minus_one ? 1.0f : 0.0f;
+    const bool is_log = row.is_decay() && config_.recurrent.logs_of_decays;
     for (size_t i = 0; i < n; ++i) {
-      const float value = stored[row.is_matrix() ? i : part.source_row(i)] + missing;
+      const float number = stored[part.source_row(i / n_cols) * n_cols + i % n_cols];
+      const float value = is_log ? static_cast<float>(-std::exp(double{number})) : number + missing;
       if (!std::isfinite(value)) {
         return {ErrorCode::kNonFinite, file_.path() + ": tensor " + source.name +
                                            " holds a value that is not finite at " + std::to_string(i)};
       }
-      tensor.values.push_back(value);
+      const size_t place = places ? places->source_row(i / n_cols) * n_cols + i % n_cols : filled + i;
+      if (place >= tensor.values.size()) tensor.values.resize(place + 1);
+      tensor.values[place] = value;
     }
     const bool by_head = config_.qk_norm == QkNorm::kEachHead && (row.role == kQNorm || row.role == kKNorm);
     const size_t width = by_head ? config_.layers[layer].head_dim : n;
-    set_values(tensor, row.copies != Copies::kOne || by_head ? Shape{{tensor.values.size() / width, width}, 2}
-                                                             : Shape{{tensor.values.size()}, 1});
+    const bool is_list = row.copies != Copies::kOne || by_head;
+    set_values(tensor, is_list ? Shape{{tensor.values.size() / width, width}, 2}
+                               : gguf_float_shape(config_, row.role, tensor.values.size() / n_cols, n_cols));
     return {};
   }
 
@@ -274,8 +226,10 @@ class Lister {
   const ModelFile& file_;
   const ModelConfig& config_;
   ModelConfig unread_;  // with keys and values of all layers
+  ModelConfig written_;  // with the tensors of several that GGUF has
   const Architecture& to_;
   std::vector<size_t> heads_;
+  size_t first_of_layer_ = 0;
   std::vector<GgufTensor> tensors_;  // moving one moves neither its rows nor its values
 };
 

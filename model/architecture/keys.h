@@ -100,13 +100,14 @@ inline constexpr Key kStateGroups{"groups of states", "ssm.group_count",
                                   "mamba_n_groups|mamba_ngroups|n_groups|linear_num_key_heads"};
 inline constexpr Key kStateHeads{"heads of states", "ssm.time_step_rank",
                                  "mamba_n_heads|mamba_num_heads|n_mamba_heads|num_heads|linear_num_value_heads"};
-inline constexpr Key kStateWidth{"width of recurrent layers", "ssm.inner_size", ""};
+inline constexpr Key kStateWidth{"width of recurrent layers", "ssm.inner_size", "mamba_d_ssm|mamba_intermediate"};
 inline constexpr Key kStepRank{"rank of steps", "ssm.time_step_rank", "mamba_dt_rank|time_step_rank"};
 inline constexpr Key kKeyedHeadDim{"head_dim of recurrent layers", "kda.head_dim", "linear_attn_config.head_dim"};
 inline constexpr Key kFullInterval{"period of layers with attention", "full_attention_interval",
                                    "full_attention_interval"};
 
 // --- rope
+inline constexpr Key kRopeUsed{"use of rope", "rope.scaling.finetuned", ""};
 inline constexpr Key kTheta{"rope_theta", "rope.freq_base", "rope_theta|rotary_emb_base"};
 inline constexpr Key kWindowedTheta{"rope_theta of windowed layers", "rope.freq_base_swa",
                                     "rope_local_base_freq"};

@@ -101,8 +101,23 @@ Status read_windows(const Hyperparameters& file, const Architecture& row, ModelC
   return {};
 }
 
+// GGUF has a window of 0 where no layer has chunks, and else no key for them: llama.cpp knows these numbers.
+Status read_gguf_chunks(const Hyperparameters& file, ModelConfig& config) {
+  constexpr size_t kChunk = 8192, kUsualPeriod = 4;
+  TRY_ASSIGN(const size_t window, file.integer(keys::kWindow, 0, kMaxPositions, kChunk));
+  if (window == 0) {  // then every layer has rope, too
+    for (LayerConfig& layer : config.layers) layer.rope = 0;
+    return {};
+  }
+  TRY_ASSIGN(const size_t period, file.integer(keys::kWindowPattern, 0, kMaxLayers, kUsualPeriod));
+  config.attention_chunk = kChunk;
+  for (size_t l = 0; l < config.n_layers; ++l) config.layers[l].chunked = period_says_window(l, period);
+  return {};
+}
+
 // Layers whose attention ends at the borders of chunks.
 Status read_chunks(const Hyperparameters& file, ModelConfig& config) {
+  if (file.gguf()) return read_gguf_chunks(file, config);
   constexpr Key kChunk{"chunk of attention", "", "attention_chunk_size"};
   if (!file.has(kChunk)) return {};
   TRY_ASSIGN(config.attention_chunk, file.integer(kChunk, 1, kMaxPositions));
@@ -145,9 +160,8 @@ Status read_listed_ropes(const Hyperparameters& file, ModelConfig& config) {
 // Models that mix attention with recurrent layers often have no rope.
 Status read_named_rope(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kName{"kind of positions", "", "position_embedding_type"};
-  constexpr Key kTurns{"use of rope", "rope.scaling.finetuned", ""};
   TRY_ASSIGN(const std::optional<std::string> name, file.text(kName));
-  TRY_ASSIGN(const bool turns, file.flag(kTurns, file.gguf() || (name && *name == "rope")));
+  TRY_ASSIGN(const bool turns, file.flag(keys::kRopeUsed, file.gguf() || (name && *name == "rope")));
   if (turns) return {};
   for (LayerConfig& layer : config.layers) layer.rope = kNoRope;
   return {};

@@ -28,17 +28,24 @@ constexpr TensorName kLfm2Names[] = {
     {kExpertDown, "", "@layers.#.feed_forward.experts.%.w2.weight"},
 };
 
-constexpr TensorName kFeedForwardNames[] = {
-    {kFinalNorm, "", "@final_layernorm.weight"},
-    {kFfnNorm, "blk.#.ffn_norm.weight|blk.#.ffn_norm", "@layers.#.pre_ff_layernorm.weight"},
-    {kWGate, "", "@layers.#.feed_forward.gate_proj.weight"},
-    {kWUp, "", "@layers.#.feed_forward.up_proj.weight"},
-    {kWDown, "", "@layers.#.feed_forward.down_proj.weight"},
-    {kRouter, "", "@layers.#.feed_forward.router.weight"},
-    {kExpertGate, "", "@layers.#.feed_forward.experts.%.gate_proj.weight"},
-    {kExpertUp, "", "@layers.#.feed_forward.experts.%.up_proj.weight"},
-    {kExpertDown, "", "@layers.#.feed_forward.experts.%.down_proj.weight"},
+constexpr std::array kFeedForwardNames = {
+    TensorName{kFfnNorm, "", "@layers.#.pre_ff_layernorm.weight"},
+    TensorName{kFinalNorm, "", "@final_layernorm.weight"},
+    TensorName{kWGate, "", "@layers.#.feed_forward.gate_proj.weight"},
+    TensorName{kWUp, "", "@layers.#.feed_forward.up_proj.weight"},
+    TensorName{kWDown, "", "@layers.#.feed_forward.down_proj.weight"},
+    TensorName{kRouter, "", "@layers.#.feed_forward.router.weight"},
+    TensorName{kExpertGate, "", "@layers.#.feed_forward.experts.%.gate_proj.weight"},
+    TensorName{kExpertUp, "", "@layers.#.feed_forward.experts.%.up_proj.weight"},
+    TensorName{kExpertDown, "", "@layers.#.feed_forward.experts.%.down_proj.weight"},
 };
+
+// llama.cpp wants one of its norms without a suffix.
+constexpr auto kFalconH1Names = [] {
+  auto names = kFeedForwardNames;
+  names.front().gguf = "blk.#.ffn_norm|blk.#.ffn_norm.weight";
+  return names;
+}();
 
 constexpr TensorName kZamba2Names[] = {
     {kFinalNorm, "", "@final_layernorm.weight"},
@@ -100,15 +107,17 @@ const std::array kFamilies = {
                  .router_normalizes = In::kBoth, .recurrent = kShortConvs},
     // Without recurrent layers it is the other Granites.
     Architecture{.gguf_name = "granitehybrid", .hf_model_type = "granitemoehybrid", .written_dense = "granite",
-                 .written_moe = "granitemoe", .names = granite_hybrid_names(), .adjacent_pairs = In::kGguf,
-                 .gguf_cuts_gate_up = true, .rope_layers = RopeLayers::kIfNamed,
-                 .router_scores = RouterScores::kSoftmaxOfChosen, .recurrent = kMamba2s,
-                 .logits_are_divided = true},
-    Architecture{.hf_model_type = "bamba", .names = kFeedForwardNames, .rotary_share = 0.5,
-                 .rotary_share_is_fixed = true, .recurrent = kMamba2s},
-    Architecture{.gguf_name = "falcon-h1", .hf_model_type = "falcon_h1", .names = kFeedForwardNames,
+                 .written_moe = "granitemoe", .written_recurrent = "granitehybrid",
+                 .names = granite_hybrid_names(), .adjacent_pairs = In::kGguf, .gguf_cuts_gate_up = true,
+                 .rope_layers = RopeLayers::kIfNamed, .router_scores = RouterScores::kSoftmaxOfChosen,
+                 .recurrent = kMamba2s, .logits_are_divided = true},
+    // llama.cpp has one architecture for both.
+    Architecture{.hf_model_type = "bamba", .written_recurrent = "granitehybrid", .names = kFeedForwardNames,
+                 .rotary_share = 0.5, .rotary_share_is_fixed = true, .recurrent = kMamba2s},
+    Architecture{.gguf_name = "falcon-h1", .hf_model_type = "falcon_h1", .names = kFalconH1Names,
                  .recurrent = {.rule = RecurrentRule::kMamba2, .fused = FusedInputs::kZvkq,
-                               .gguf_fused = FusedInputs::kZvkq, .beside_attention = true}},
+                               .gguf_fused = FusedInputs::kZvkq, .beside_attention = true,
+                               .gguf_folds_factors = true}},
     Architecture{.gguf_name = "nemotron_h", .hf_model_type = "nemotron_h", .written_moe = "nemotron_h_moe",
                  .names = kBackboneNames, .hf_prefix = "backbone.", .rope_layers = RopeLayers::kNever,
                  .activation = Kind::kReluSquared, .gated = false, .router_scores = RouterScores::kSigmoid,

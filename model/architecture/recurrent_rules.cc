@@ -25,11 +25,10 @@ Result<size_t> width_or(const Hyperparameters& file, const Key& key, size_t usua
 
 // The widths of what the layers widen to.
 Result<size_t> expanded(const Hyperparameters& file, const ModelConfig& config) {
-  constexpr Key kWidth{"width of recurrent layers", "ssm.inner_size", "mamba_d_ssm|mamba_intermediate"};
   constexpr Key kExpand{"expansion", "", "mamba_expand|expand"};
   constexpr size_t kUsualExpand = 2;
   TRY_ASSIGN(const size_t expand, file.integer(kExpand, 1, 64, kUsualExpand));
-  return width_or(file, kWidth, expand * config.dim);
+  return width_or(file, keys::kStateWidth, expand * config.dim);
 }
 
 Status read_mamba2(const Hyperparameters& file, ModelConfig& config) {
@@ -217,7 +216,9 @@ Status read_recurrent(const Hyperparameters& file, const Architecture& row, Mode
   mixer.rule = family.rule;
   mixer.gate = family.gate;
   mixer.fused = file.gguf() ? family.gguf_fused : family.fused;
-  mixer.tiled_heads = file.gguf() && family.tiled_in_gguf;
+  // One order in memory, so that sums over heads are the same ones from either container.
+  mixer.tiled_heads = family.tiled_in_gguf;
+  mixer.tiled_in_file = file.gguf();
   mixer.logs_of_decays = !file.gguf();
   mixer.norm_eps = family.norm_eps != 0 ? family.norm_eps : config.norm_eps;
   config.recurrent_norms = family.norms;

@@ -262,4 +262,22 @@ std::optional<RowOrder> recurrent_part_order(const ModelConfig& config, const Te
   }
 }
 
+TiledHeads tiled_heads(const ModelConfig& config, TensorRole role) {
+  const RecurrentMixer& m = config.recurrent;
+  const HeadTiles numbers{m.n_key_heads, m.n_heads / m.n_key_heads, 1};
+  const HeadTiles values{m.n_key_heads, m.n_heads / m.n_key_heads, m.value_dim};
+  switch (role) {
+    case kMixV:
+    case kMixZ:
+    case kMixConvV:
+    case kMixConvVBias: return {values, {}};
+    case kMixRate:
+    case kMixDecay:
+    case kMixRates:
+    case kMixStepBias: return {numbers, {}};
+    case kMixOut: return {{}, values};
+    default: return {};
+  }
+}
+
 }  // namespace ibid

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "model/architecture/tensor_table.h"
+#include "model/weights/head_tiles.h"
 
 namespace ibid {
 
@@ -13,5 +14,9 @@ std::span<const TensorRow> recurrent_tensors();
 
 // The rows of `row` within the tensor that holds it; nothing: it is no part of a recurrent layer's tensor.
 std::optional<RowOrder> recurrent_part_order(const ModelConfig& config, const TensorRow& row);
+
+// The heads of values that a role has in its rows and columns, of a file that does not have them as memory has
+// (RecurrentMixer::tiled_heads).
+TiledHeads tiled_heads(const ModelConfig& config, TensorRole role);
 
 }  // namespace ibid

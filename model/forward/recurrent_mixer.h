@@ -65,7 +65,8 @@ struct RecurrentMixer {
   // Factors of what W h gives, by name; 1: none.
   float z_scale = 1, v_scale = 1, k_scale = 1, q_scale = 1, number_scale = 1;
   FusedInputs fused = FusedInputs::kQkv;
-  bool tiled_heads = false;    // the file has heads in another order: head h reads key head h % n_key_heads
+  bool tiled_heads = false;    // heads stand in another order: head h reads key head h % n_key_heads
+  bool tiled_in_file = false;  // and in the file, too; else they are put in this order when they are read
   bool logs_of_decays = false; // the file has log(-A)
 
   bool used() const { return rule != RecurrentRule::kNone; }

@@ -62,13 +62,13 @@ bool packed_are_finite(DType dtype, PanelType type, std::span<const std::byte* c
 }  // namespace
 
 void PackingList::add(std::string name, const TensorView& tensor, RowOrder order, bool transposed,
-                      const PackedMatrix& packed) {
+                      const PackedMatrix& packed, const TiledHeads& tiles) {
   const auto address = reinterpret_cast<uintptr_t>(packed.data);
   if (jobs_.empty()) origin_ = address / kWindowBytes * kWindowBytes;
   const size_t begin = address - origin_;
   CHECK(jobs_.empty() || begin >= jobs_.back().end);
   const size_t stride = panel_bytes(packed.type, packed.n_cols);
-  jobs_.push_back({std::move(name), tensor, order, transposed, packed, begin,
+  jobs_.push_back({std::move(name), tensor, order, transposed, packed, tiles, begin,
                    begin + packed.n_panels() * stride, stride});
 }
 
@@ -76,11 +76,16 @@ bool PackingList::pack(const Job& job, Range panels) {
   const TensorView& tensor = job.tensor;
   const PackedMatrix& packed = job.packed;
   const size_t n_cols = packed.n_cols;
-  const size_t row_bytes = n_cols * dtype_block(tensor.dtype).bytes / dtype_block(tensor.dtype).values;
+  const BlockSize block = dtype_block(tensor.dtype);
+  const size_t row_bytes = n_cols * block.bytes / block.values;
   const bool directly = can_pack_blocks(tensor.dtype) && packed.type == panel_type_for(tensor.dtype);
   std::vector<std::byte> made(tensor.source == nullptr ? 0 : kPanelRows * row_bytes);
   std::vector<float> floats(directly ? 0 : kPanelRows * n_cols);
   std::vector<std::byte> columns(job.transposed ? kPanelRows * row_bytes : 0);
+  const HeadTiles& tiles = job.tiles.columns;
+  const bool by_block = tiles.used() && tiles.width % block.values == 0;
+  std::vector<std::byte> tiled(by_block ? kPanelRows * row_bytes : 0);
+  std::vector<float> untiled(tiles.used() && !by_block ? n_cols : 0);
   for (size_t p = panels.begin; p < panels.end; ++p) {
     auto* out = const_cast<std::byte*>(packed.data) + p * job.panel_stride;
     const size_t first = p * kPanelRows;
@@ -88,20 +93,28 @@ bool PackingList::pack(const Job& job, Range panels) {
     std::array<const std::byte*, kPanelRows> rows;
     std::array<uint64_t, kPanelRows> indices;
     for (size_t r = 0; r < n; ++r) {
-      const size_t source = job.order.source_row(first + r);
+      const size_t source = job.order.source_row(job.tiles.rows.source(first + r));
       indices[r] = tensor.first_row + source;
       rows[r] = tensor.source != nullptr ? &made[r * row_bytes]
                 : job.transposed         ? copy_column(tensor, source, &columns[r * row_bytes])
                                          : &tensor.data[source * row_bytes];
     }
     if (tensor.source != nullptr) tensor.source->read_rows(std::span(indices).first(n), made.data());
+    for (size_t r = 0; by_block && r < n; ++r) {
+      tiles.take_heads(rows[r], tiles.width / block.values * block.bytes, &tiled[r * row_bytes]);
+      rows[r] = &tiled[r * row_bytes];
+    }
     if (directly) {
       pack_blocks(tensor.dtype, std::span(rows).first(n), n_cols, out);
       if (!packed_are_finite(tensor.dtype, packed.type, {rows.data(), n}, row_bytes, n_cols, out)) return false;
       continue;
     }
     for (size_t r = 0; r < n; ++r) {
-      dequantize_row(tensor.dtype, {rows[r], row_bytes}, std::span(floats).subspan(r * n_cols, n_cols));
+      const std::span<float> out_row = std::span(floats).subspan(r * n_cols, n_cols);
+      dequantize_row(tensor.dtype, {rows[r], row_bytes}, untiled.empty() ? out_row : std::span(untiled));
+      if (untiled.empty()) continue;
+      tiles.take_heads(std::as_bytes(std::span(untiled)).data(), tiles.width * sizeof(float),
+                       std::as_writable_bytes(out_row).data());
     }
     if (!all_finite(std::span<const float>(floats).first(n * n_cols))) return false;
     PanelRows decoded;

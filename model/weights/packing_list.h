@@ -16,17 +16,19 @@
 #include "base/result.h"
 #include "base/tensor_view.h"
 #include "kernels/linear/panel.h"
+#include "model/weights/head_tiles.h"
 
 namespace ibid {
 
 class PackingList {
  public:
   // A matrix of `tensor`, whose name is for messages, goes to packed.data as packed.type: its rows in this order or,
-  // transposed, its columns. The tensor's bytes must outlive the list.
+  // transposed, its columns; `tiles` are heads that change places before. The tensor's bytes must outlive the
+  // list.
   // REQUIRES: packed.data is writable, 64-byte aligned, and lies behind that of all calls before; transposed tensors
-  // are floats.
+  // are floats; a type whose blocks do not fit the columns' heads is packed as kPF.
   void add(std::string name, const TensorView& tensor, RowOrder order, bool transposed,
-           const PackedMatrix& packed);
+           const PackedMatrix& packed, const TiledHeads& tiles = {});
 
   // Packs everything. `done` is called once per matrix, after its last row, on any of the threads. Error:
   // kNonFinite, of floats and of blocks whose scale or min is not finite, naming the first such tensor.
@@ -39,6 +41,7 @@ class PackingList {
     RowOrder order;
     bool transposed;
     PackedMatrix packed;
+    TiledHeads tiles;
     size_t begin, end;  // of its bytes, behind origin_
     size_t panel_stride;
   };

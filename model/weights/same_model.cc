@@ -40,13 +40,36 @@ bool same_router(const RouterRule& a, const RouterRule& b) {
 
 bool same_experts(const MoeRule& a, const MoeRule& b) {
   return a.ffn_dim == b.ffn_dim && a.shared_ffn_dim == b.shared_ffn_dim &&
-         same_activation(a.activation, b.activation) && a.swiglu_limit == b.swiglu_limit &&
+         same_activation(a.activation, b.activation) && a.weighs_inputs == b.weighs_inputs &&
+         a.gated == b.gated && a.swiglu_limit == b.swiglu_limit &&
          a.swiglu_alpha == b.swiglu_alpha;
 }
 
 bool same_latent(const LatentAttention& a, const LatentAttention& b) {
   return a.q_rank == b.q_rank && a.kv_rank == b.kv_rank && a.nope_dim == b.nope_dim &&
          a.rope_dim == b.rope_dim && a.value_dim == b.value_dim;
+}
+
+// But for how each file holds it.
+bool same_recurrent(const RecurrentMixer& a, const RecurrentMixer& b) {
+  return a.rule == b.rule && a.n_heads == b.n_heads && a.n_key_heads == b.n_key_heads && a.key_dim == b.key_dim &&
+         a.value_dim == b.value_dim && a.n_taps == b.n_taps && a.step_rank == b.step_rank &&
+         a.low_rank == b.low_rank && a.gate == b.gate && a.norm_parts == b.norm_parts &&
+         a.norm_is_shared == b.norm_is_shared && a.norm_eps == b.norm_eps && a.rate_scale == b.rate_scale &&
+         a.tiled_heads == b.tiled_heads;
+}
+
+bool same_steps(const RecurrentMixer& a, const RecurrentMixer& b) {
+  return a.step_low == b.step_low && a.step_high == b.step_high;
+}
+
+bool same_factors(const ModelConfig& a, const ModelConfig& b) {
+  const RecurrentMixer &x = a.recurrent, &y = b.recurrent;
+  return a.embed_scale == b.embed_scale && a.residual_scale == b.residual_scale && a.gate_scale == b.gate_scale &&
+         a.logit_scale == b.logit_scale && a.logit_softcap == b.logit_softcap &&
+         a.attention_residual == b.attention_residual && a.recurrent_residual == b.recurrent_residual &&
+         a.mlp_residual == b.mlp_residual && x.z_scale == y.z_scale && x.v_scale == y.v_scale &&
+         x.k_scale == y.k_scale && x.q_scale == y.q_scale && x.number_scale == y.number_scale;
 }
 
 template <typename Same>
@@ -71,7 +94,12 @@ Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const
   const auto same_mlp = [](const LayerConfig& x, const LayerConfig& y) {
     return x.ffn_dim == y.ffn_dim && x.has_experts == y.has_experts && x.gate_cutoff == y.gate_cutoff;
   };
+  const auto same_kind = [](const LayerConfig& x, const LayerConfig& y) {
+    return x.attends == y.attends && x.state_layer == y.state_layer && x.blocks == y.blocks &&
+           x.common_layer == y.common_layer;
+  };
   const auto same_heads = [](const LayerConfig& x, const LayerConfig& y) {
+    if (!x.attends) return true;
     return x.n_kv_heads == y.n_kv_heads && x.head_dim == y.head_dim && x.writes_kv == y.writes_kv &&
            x.kv_layer == y.kv_layer && x.value_is_key == y.value_is_key;
   };
@@ -86,6 +114,9 @@ Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const
   const Part parts[] = {
       {"shape", a.vocab_size == b.vocab_size && a.n_layers == b.n_layers && a.dim == b.dim &&
                     a.n_heads == b.n_heads && a.trained_context == b.trained_context},
+      {"kinds of layers", all_layers(a, b, same_kind)},
+      {"recurrent layers", same_recurrent(a.recurrent, b.recurrent) && a.recurrent_norms == b.recurrent_norms},
+      {"limits of steps", same_steps(a.recurrent, b.recurrent)},
       {"heads of layers", all_layers(a, b, same_heads)},
       {"parts beside the layers", a.layer_inputs.dim == b.layer_inputs.dim && a.laurel_rank == b.laurel_rank &&
                                       same_streams && a.scaled_layers == b.scaled_layers},
@@ -99,14 +130,13 @@ Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const
       {"attention gate", a.attention_gate == b.attention_gate},
       {"learned positions", a.learned_positions == b.learned_positions},
       {"rope", all_layers(a, b, turned_alike)},
-      {"windows", all_layers(a, b, same_window)},
+      {"windows", all_layers(a, b, same_window) && a.attention_chunk == b.attention_chunk},
       {"activation", all_layers(a, b, same_function) && a.gated == b.gated},
       {"parallel attention and MLP", a.parallel == b.parallel},
       {"layers with experts", all_layers(a, b, same_mlp)},
       {"router", same_router(a.moe.router, b.moe.router)},
       {"experts", same_experts(a.moe, b.moe)},
-      {"factors", a.embed_scale == b.embed_scale && a.residual_scale == b.residual_scale &&
-                      a.logit_scale == b.logit_scale && a.logit_softcap == b.logit_softcap},
+      {"factors", same_factors(a, b)},
   };
   for (const Part& part : parts) {
     if (part.same) continue;

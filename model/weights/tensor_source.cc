@@ -122,8 +122,10 @@ TensorView of_copy(const TensorView& all, const Shape& shape, size_t copy) {
   return one;
 }
 
-// Where the rows of `row` are in the fused tensor `fused`, whose parts stand in the table in their order.
-RowOrder part_order(const ModelConfig& config, const TensorRow& row, size_t layer) {
+}  // namespace
+
+// Parts stand in the table in their order.
+RowOrder order_in_fused(const ModelConfig& config, const TensorRow& row, size_t layer) {
   if (const std::optional<RowOrder> order = recurrent_part_order(config, row)) return *order;
   if (config.gate_beside_query && (row.role == kWq || row.part_of == kWqGate)) {
     const size_t head_dim = config.layers[layer].head_dim;
@@ -143,6 +145,8 @@ RowOrder part_order(const ModelConfig& config, const TensorRow& row, size_t laye
           .block = row.rows(config, layer) / n_groups,
           .stride = tensor_row(row.part_of).rows(config, layer) / n_groups};
 }
+
+namespace {
 
 // A vector's parts, one of each head.
 Status find_parts(const ModelFile& file, const ModelConfig& config, const Found& found, size_t layer,
@@ -213,6 +217,17 @@ bool may_stand_alone(const ModelConfig& config, const TensorRow& row) {
   return row.part_of != kMixIn || !always_fused;
 }
 
+// Whether the file has the tensor as [in, out]. Hubs have experts so, what transformers 5 writes itself need not: the
+// shape tells, unless it is the same both ways.
+bool is_transposed(const ModelConfig& config, const TensorRow& row, const TensorView& tensor, size_t n_rows,
+                   size_t n_cols) {
+  if (!row.is_matrix() || !row.per_layer()) return false;
+  if (row.copies != Copies::kExperts) return config.transposed;
+  if (!config.experts_transposed || !dtype_is_float(tensor.dtype)) return false;
+  const bool is_upright = tensor.shape.rank == 3 && tensor.shape[1] == n_rows && tensor.shape[2] == n_cols;
+  return !is_upright || n_rows == n_cols;
+}
+
 }  // namespace
 
 Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
@@ -233,10 +248,15 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
   if (!own && part_of != row.role) {
     Found fused = find(file, config, part_of, layer, copy);
     if (fused.tensor != nullptr) {
-      found = std::move(fused);
-      file_rows = tensor_row(part_of).rows(config, layer);
-      source.order = part_order(config, row, layer);
-      source.of_fused = true;
+      const size_t fused_rows = tensor_row(part_of).rows(config, layer);
+      const RowOrder order = order_in_fused(config, row, layer);
+      // Not every tensor of several holds every part: that of queries, keys and values has no gates.
+      if (source.n_rows == 0 || order.source_row(source.n_rows - 1) < fused_rows) {
+        found = std::move(fused);
+        file_rows = fused_rows;
+        source.order = order;
+        source.of_fused = true;
+      }
     }
   }
   if (found.tensor == nullptr) {
@@ -244,14 +264,7 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
     if (presence == Presence::kMay) return TensorSource();
     return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + found.name + " is missing");
   }
-  const bool is_float = dtype_is_float(found.tensor->dtype);
-  source.transposed = row.is_matrix() && row.per_layer() &&
-                      (row.copies == Copies::kExperts ? config.experts_transposed && is_float : config.transposed);
-  // Hubs have them so, what transformers 5 writes itself need not: the shape tells, unless it is the same both ways.
-  if (source.transposed && row.copies == Copies::kExperts && found.tensor->shape.rank == 3 &&
-      found.tensor->shape[1] == file_rows && found.tensor->shape[2] == source.n_cols) {
-    source.transposed = file_rows == source.n_cols;
-  }
+  source.transposed = is_transposed(config, row, *found.tensor, file_rows, source.n_cols);
   if (!found.spelling.empty()) {
     TRY(find_parts(file, config, found, layer, source));
     return source;
@@ -264,7 +277,7 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
   const Shape by_part{{n_parts, source.n_rows / n_parts}, 2};
   const Shape usual = by_head ? Shape{{source.n_rows / head_dim, head_dim}, 2} : wanted;
   TRY(check(file, found, is_by_part(config, row, *found.tensor) ? by_part : usual));
-  if (source.transposed && (!is_float || found.tensor->source != nullptr)) {
+  if (source.transposed && (!dtype_is_float(found.tensor->dtype) || found.tensor->source != nullptr)) {
     return Status(ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " is [in, out] and of type " +
                                                std::string(dtype_name(found.tensor->dtype)) +
                                                ", wanted floats: blocks of weights cannot be turned");
@@ -278,8 +291,10 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
     const LayerConfig& of_layer = config.layers[layer];
     source.order.head_dim = of_layer.head_dim;
     const size_t rope = of_layer.rope == kNoRope ? 0 : of_layer.rope;
-    source.order.rotary_dim = config.ropes.empty() ? 0 : config.ropes[rope].rotary_dim;
+    // Converters turn whole heads where no rope says what share of them.
+    source.order.rotary_dim = config.ropes.empty() ? of_layer.head_dim : config.ropes[rope].rotary_dim;
   }
+  if (config.recurrent.tiled_heads && !config.recurrent.tiled_in_file) source.tiles = tiled_heads(config, row.role);
   return source;
 }
 

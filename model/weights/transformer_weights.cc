@@ -14,8 +14,12 @@ namespace {
 
 size_t padded(size_t n) { return (n + kPanelRows - 1) / kPanelRows * kPanelRows; }
 
-PanelType panel_type(const TensorView& tensor, Numerics numerics) {
-  return numerics == Numerics::kReference ? PanelType::kPF : panel_type_for(tensor.dtype);
+PanelType panel_type(const TensorSource& source, Numerics numerics) {
+  const DType dtype = source.tensor.dtype;
+  // Blocks that reach from one head into the next cannot change places.
+  const HeadTiles& columns = source.tiles.columns;
+  const bool fits = !columns.used() || columns.width % dtype_block(dtype).values == 0;
+  return numerics == Numerics::kReference || !fits ? PanelType::kPF : panel_type_for(dtype);
 }
 
 // Whose member a place is.
@@ -99,11 +103,11 @@ class Binder {
  private:
   PackedMatrix matrix(const TensorSource& source) {
     PackedMatrix out;
-    out.type = panel_type(source.tensor, numerics_);
+    out.type = panel_type(source, numerics_);
     out.n_rows = source.n_rows;
     out.n_cols = source.n_cols;
     out.data = arena_.allocate(packed_bytes(out.type, out.n_rows, out.n_cols));
-    packing_.add(source.name, source.tensor, source.order, source.transposed, out);
+    packing_.add(source.name, source.tensor, source.order, source.transposed, out, source.tiles);
     return out;
   }
 
@@ -120,7 +124,7 @@ class Binder {
     for (size_t i = 0; i < n; ++i) {
       const size_t r = of.is_by_column() ? i % source.n_rows : i / source.n_cols;
       const size_t c = of.is_by_column() ? i / source.n_rows : i % source.n_cols;
-      const float value = in_file_order[source.order.source_row(r) * source.n_cols + c];
+      const float value = in_file_order[source.source_row(r) * source.n_cols + c];
       const bool is_log = of.is_decay() && config_.recurrent.logs_of_decays;
       values[i] = is_log ? static_cast<float>(-std::exp(double{value})) : value + missing;
       if (!std::isfinite(values[i])) {
@@ -200,7 +204,7 @@ Result<TransformerWeights::Plan> TransformerWeights::plan(const ModelFile& file,
   TRY(for_each_tensor(config, true, [&](const TensorRow& row, size_t layer, size_t copy) -> Status {
     TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, copy));
     if (!source.found()) return {};
-    const PanelType type = panel_type(source.tensor, numerics);
+    const PanelType type = panel_type(source, numerics);
     const size_t bytes = Arena::padded(packed_bytes(type, source.n_rows, source.n_cols));
     plan.bytes += bytes;
     const bool idle = row.copies == Copies::kExperts && copy >= config.moe.router.n_experts_active;
@@ -212,7 +216,7 @@ Result<TransformerWeights::Plan> TransformerWeights::plan(const ModelFile& file,
   }));
   if (tied) {
     TRY_ASSIGN(const TensorSource embed, find_source(file, config, tensor_row(TensorRole::kEmbed)));
-    const PanelType type = panel_type(embed.tensor, numerics);
+    const PanelType type = panel_type(embed, numerics);
     if (!panel_is_float(type)) plan.quantized.h = true;
     plan.lookup_bytes -= Arena::padded(packed_bytes(type, embed.n_rows, embed.n_cols));
   }

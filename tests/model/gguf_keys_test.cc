@@ -36,7 +36,7 @@ class GgufKeys : public testing::Test {
     const auto config = read_config(**file);
     EXPECT_TRUE(config.ok()) << config.status().to_string();
     GgufWriter writer;
-    const Architecture& to = written_architecture(*find_architecture(**file)->row, *config);
+    const Architecture& to = *written_architecture(*find_architecture(**file)->row, *config);
     const Status written = write_gguf_keys(**file, *config, to, writer);
     EXPECT_TRUE(written.ok()) << written.to_string();
     writer.add_tensor_of("token_embd.weight", DType::kF32, embed.shape, zeros);

@@ -2,7 +2,7 @@
 import numpy as np
 
 ARCHITECTURES = {
-    "lfm2": "lfm2", "lfm2_moe": "lfm2moe", "falcon_h1": "falcon-h1", "mamba2": "mamba2",
+    "bamba": "granitehybrid", "lfm2": "lfm2", "lfm2_moe": "lfm2moe", "falcon_h1": "falcon-h1", "mamba2": "mamba2",
     "jamba": "jamba", "qwen3_5_text": "qwen35", "qwen3_5_moe_text": "qwen35moe", "qwen3_next": "qwen3next",
     "kimi_linear": "kimi-linear"}
 NO_ROPE = {"nemotron_h", "mamba2", "jamba", "kimi_linear"}
@@ -71,7 +71,7 @@ def write_keys(writer, config, arch, heads):
     writer.add_ssm_time_step_rank(n_heads)
     writer.add_ssm_inner_size(n_heads * width)
     if arch == "granitehybrid":
-        writer.add_rope_scaling_finetuned(False)
+        writer.add_rope_scaling_finetuned(kind == "bamba")
 
 
 def tiled(values, axis, config, width):
@@ -155,7 +155,7 @@ def tensors_of(tensors, config, widened):
             name += ".weight"
         if name.endswith("A_log"):
             rates = -np.exp(widened(dtype, values).astype(np.float64))
-            shape = rates.shape if kind == "jamba" else (-1, 1) if kind not in QWEN and kind != "kimi_linear" else (-1,)
+            shape = rates.shape if kind in ("jamba", "kimi_linear") else (-1,) if kind in QWEN else (-1, 1)
             yield name, "F32", rates.astype(np.float32).reshape(shape)
             continue
         if name.endswith((".D", "dt_bias")) or "conv" in name.split(".")[-2]:
@@ -163,6 +163,8 @@ def tensors_of(tensors, config, widened):
             dtype = "F32"
             if name.endswith(".D") and kind != "jamba":
                 values = values.reshape(-1, 1)
+        if kind == "kimi_linear" and "_conv1d" in name:
+            values = values.reshape(1, values.shape[0], 1, values.shape[-1])
         if values.ndim == 3 and values.shape[1] == 1:
             values = values[:, 0, :]
         if name.endswith(("mamba.norm.weight", "mixer.norm.weight")) and "out_proj" not in name:
@@ -177,9 +179,8 @@ def known_name(name):
                      (".mlp.experts.w1.", ".mlp.experts.gate_proj."), (".mlp.experts.w2.", ".mlp.experts.down_proj."),
                      (".mlp.experts.w3.", ".mlp.experts.up_proj."),
                      (".mixer.e_score_correction", ".mixer.gate.e_score_correction"),
-                     (".block_sparse_moe.shared_experts.", ".mlp.shared_experts."), (".D", ".D.weight")):
-        if old in name and (old != ".D" or name.endswith(".D")):
-            name = name.replace(old, new)
+                     (".block_sparse_moe.shared_experts.", ".mlp.shared_experts.")):
+        name = name.replace(old, new)
     if ".mixer.experts." in name:
         name = name.replace("backbone.", "model.").replace(".mixer.", ".mlp.")
     return name

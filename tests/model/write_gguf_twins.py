@@ -1,4 +1,7 @@
-"""write_gguf_twins.py DIRECTORIES OUT: each tiny checkpoint that llama.cpp has an architecture for as OUT/NAME.gguf.
+"""write_gguf_twins.py DIRECTORIES.. OUT: each tiny checkpoint that llama.cpp has an architecture for as OUT/NAME.gguf.
+
+A directory is a checkpoint or holds some. Of Llama 4, numbers that GGUF has no keys for are llama.cpp's own: OUT/NAME
+is a copy of the checkpoint with these.
 
 Names, keys and constants come from the `gguf` package (PyPI), what happens to the tensors of a family from llama.cpp's
 convert_hf_to_gguf.py: an outside view of what such files look like. tests/model/gguf_twins_test.cc compares.
@@ -6,6 +9,7 @@ convert_hf_to_gguf.py: an outside view of what such files look like. tests/model
 import json
 import math
 import pathlib
+import shutil
 import statistics
 import struct
 import sys
@@ -25,8 +29,8 @@ ARCHITECTURES = {
     "gpt_neox": "gptneox", "falcon": "falcon", "nemotron": "nemotron", "apertus": "apertus",
     "afmoe": "afmoe", "deepseek_v3": "deepseek2", "ernie4_5_moe": "ernie4_5-moe", "glm4_moe": "glm4moe",
     "glm4_moe_lite": "deepseek2", "gpt_oss": "gpt-oss", "granitemoe": "granitemoe", "granitemoehybrid": "granite",
-    "mixtral": "llama", "olmoe": "olmoe", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
-PERMUTED = {"llama", "mistral", "mixtral", "ministral3", "smollm3", "granite", "granitemoe", "granitemoehybrid"}
+    "llama4_text": "llama4", "mixtral": "llama", "olmoe": "olmoe", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
+PERMUTED = {"llama", "mistral", "mixtral", "ministral3", "smollm3", "granite", "granitemoe", "granitemoehybrid", "bamba"}
 LATENT = {"deepseek_v3", "glm4_moe_lite", "kimi_linear"}
 BY_SIGMOID = {"deepseek_v3", "glm4_moe_lite", "glm4_moe", "afmoe", "lfm2_moe", "nemotron_h", "kimi_linear"}
 ONE_IS_ADDED = {"gemma", "gemma2", "gemma3_text", "nemotron"} | recurrent_twins.QWEN
@@ -60,13 +64,15 @@ class Shape:
         self.heads = get("num_attention_heads", "n_head") or 0
         self.kv_heads = get("num_key_value_heads", "num_kv_heads") or self.heads
         self.head_dim = get("head_dim") or self.dim // max(self.heads, 1)
-        self.ffn = get("block_ff_dim", "intermediate_size", "n_inner", "ffn_hidden_size") or 4 * self.dim
+        self.ffn = get("block_ff_dim", "intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size") or 4 * self.dim
         if self.kind in LATENT:
             self.head_dim = config["qk_rope_head_dim"]
         self.has_experts = bool(get("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"))
         self.context = get("max_position_embeddings", "n_positions") or 2 ** 20
         self.rms_eps = get("rms_norm_eps")
         self.eps = get("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
+        if self.recurrent:
+            self.rms_eps, self.eps = self.rms_eps or self.eps, None
         rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
         self.windowed_rope = rope.get("sliding_attention")
         rope = rope.get("full_attention", rope)
@@ -158,7 +164,7 @@ def write_expert_keys(writer, config, s):
     get = lambda *names: next((config[n] for n in names if config.get(n) is not None), None)
     writer.add_expert_count(get("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"))
     writer.add_expert_used_count(get("num_experts_per_tok", "moe_k", "num_experts_per_token"))
-    width = get("moe_intermediate_size") or (s.ffn if s.kind == "gpt_oss" else None)
+    width = get("moe_intermediate_size") or {"gpt_oss": s.ffn, "llama4_text": get("intermediate_size")}.get(s.kind)
     if width:
         writer.add_expert_feed_forward_length(width)
     if s.kind == "gpt_oss":  # the converter leaves it out: llama.cpp has the usual one, 7
@@ -189,8 +195,8 @@ def write_expert_keys(writer, config, s):
     leading = get("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index")
     if leading is not None:
         writer.add_leading_dense_block_count(leading)
-    if get("moe_layer_interval"):
-        writer.add_interleave_moe_layer_step(config["moe_layer_interval"])
+    if get("moe_layer_interval", "interleave_moe_layer_step"):
+        writer.add_interleave_moe_layer_step(get("moe_layer_interval", "interleave_moe_layer_step"))
 
 
 def write_keys(writer, config, s):
@@ -258,9 +264,12 @@ def write_keys(writer, config, s):
 def converted(name, values, s):
     """What the converter does to a tensor; name is Hugging Face's."""
     if s.kind in PERMUTED and name.endswith(("q_proj.weight", "k_proj.weight")):
+        # Of a head that turns in part, the converter permutes all rows; what llama.cpp computes wants these alone.
         heads = s.heads if ".q_proj." in name else s.kv_heads
-        return values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:]).swapaxes(1, 2).reshape(
-            values.shape)
+        by_head = values.reshape(heads, -1, values.shape[1])
+        turned = by_head[:, :s.rotary_dim].reshape(heads, 2, s.rotary_dim // 2, -1).swapaxes(1, 2)
+        rest = by_head[:, s.rotary_dim:]
+        return np.concatenate([turned.reshape(heads, s.rotary_dim, -1), rest], axis=1).reshape(values.shape)
     if s.kind == "gpt2" and values.ndim == 2 and ".h." in name:
         return values.T
     if "query_key_value" in name:
@@ -296,6 +305,12 @@ def split(name, dtype, values, config, s, parts):
         half = values.shape[1] // 2
         yield name.replace("block_sparse_moe.input_linear", "mlp.experts.gate_proj"), dtype, values[:, :half]
         yield name.replace("block_sparse_moe.input_linear", "mlp.experts.up_proj"), dtype, values[:, half:]
+    elif s.kind == "llama4_text" and name.endswith("experts.gate_up_proj"):
+        gate, up = np.split(values.swapaxes(1, 2), 2, axis=1)
+        yield name.replace("gate_up_proj", "gate_proj.weight"), dtype, gate
+        yield name.replace("gate_up_proj", "up_proj.weight"), dtype, up
+    elif s.kind == "llama4_text" and name.endswith("experts.down_proj"):
+        yield name + ".weight", dtype, values.swapaxes(1, 2)
     elif s.kind == "gpt_oss" and ".experts." in name:
         if name.endswith(("_blocks", "_scales")):
             stem = name.rsplit("_", 1)[0]
@@ -364,7 +379,7 @@ def write_twin(directory, out):
         values = np.ascontiguousarray(converted(name, values, s))
         if dtype == "MXFP4":
             writer.add_tensor(mapped, values, raw_dtype=gguf.GGMLQuantizationType.MXFP4)
-        elif values.ndim == 1 or "ffn_gate_inp" in mapped or mapped.endswith(".bias"):
+        elif values.ndim == 1 or "ffn_gate_inp" in mapped or mapped.endswith((".bias", "_norm.weight")):
             values = widened(dtype, values)
             if s.kind in ONE_IS_ADDED and name.endswith("norm.weight") and "linear_attn" not in name:
                 values = values + np.float32(1)
@@ -384,12 +399,27 @@ def write_twin(directory, out):
     writer.close()
 
 
+def with_numbers_of_llama_cpp(checkpoint, config, out):
+    n = config["num_hidden_layers"]
+    turns = [(i + 1) % 4 != 0 for i in range(n)]
+    config |= {"attention_chunk_size": 8192, "floor_scale": 8192, "attn_scale": 0.1,
+               "no_rope_layers": [int(t) for t in turns],
+               "layer_types": ["chunked_attention" if t else "full_attention" for t in turns]}
+    out.mkdir(exist_ok=True)
+    (out / "config.json").write_text(json.dumps(config))
+    shutil.copyfile(checkpoint / "model.safetensors", out / "model.safetensors")
+    return out
+
+
 if __name__ == "__main__":
-    source, target = map(pathlib.Path, sys.argv[1:3])
+    *sources, target = map(pathlib.Path, sys.argv[1:])
     target.mkdir(parents=True, exist_ok=True)
-    for checkpoint in sorted(p for p in source.iterdir() if (p / "config.json").exists()):
+    checkpoints = [p for source in sources for p in (source, *source.iterdir()) if (p / "config.json").exists()]
+    for checkpoint in sorted(checkpoints):
         config = json.loads((checkpoint / "config.json").read_text())
         kind = config["model_type"]
+        if kind == "llama4_text":
+            checkpoint = with_numbers_of_llama_cpp(checkpoint, config, target / checkpoint.name)
         if kind in ARCHITECTURES or recurrent_twins.architecture_of(config):
             write_twin(checkpoint, target / (checkpoint.name + ".gguf"))
             print(checkpoint.name)

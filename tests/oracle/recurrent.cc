@@ -209,7 +209,8 @@ Matrix delta_rule(const Model& model, size_t layer, const Matrix& h) {
   const bool per_key = m.rule == RecurrentRule::kKeyedDelta;
   Matrix o(h.rows(), heads * p);
   for (Index head = 0; head < heads; ++head) {
-    const Index shared = m.tiled_heads ? head % index(m.n_key_heads) : head / (heads / index(m.n_key_heads));
+    const bool tiled = m.tiled_heads && m.tiled_in_file;
+    const Index shared = tiled ? head % index(m.n_key_heads) : head / (heads / index(m.n_key_heads));
     Matrix state = Matrix::Zero(n, p);
     for (Index t = 0; t < h.rows(); ++t) {
       Vector q = in.q.row(t).segment(shared * n, n), k = in.k.row(t).segment(shared * n, n);
