@@ -8,7 +8,7 @@
 namespace ibid {
 
 std::string StreamDecoder::push(TokenId id) {
-  if (tokenizer_->is_special(id)) return {};
+  if (special_ == SpecialTokens::kHidden && tokenizer_->is_special(id)) return {};
   const std::string_view bytes = tokenizer_->token_bytes(id);
   if (bytes.empty()) return {};
   pending_.append(std::exchange(begins_, false) ? tokenizer_->first_token_bytes(id) : bytes);

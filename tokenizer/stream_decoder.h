@@ -10,11 +10,17 @@
 
 namespace ibid {
 
+enum class SpecialTokens {
+  kHidden,  // they give no text
+  kShown,   // their text is shown: markers of calls and of reasoning are special tokens in some models
+};
+
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+  explicit StreamDecoder(const Tokenizer& tokenizer, SpecialTokens special = SpecialTokens::kHidden)
+      : tokenizer_(&tokenizer), special_(special) {}
 
-  // The characters that `id` completes; empty while a character is still open. Special tokens give nothing.
+  // The characters that `id` completes; empty while a character is still open.
   std::string push(TokenId id);
   // Whether the last ids hold the beginning of a character that is not whole yet.
   bool is_open() const { return !pending_.empty(); }
@@ -23,6 +29,7 @@ class StreamDecoder {
 
  private:
   const Tokenizer* tokenizer_;
+  SpecialTokens special_;
   std::string pending_;
   bool begins_ = true;  // nothing was shown yet
 };

@@ -54,6 +54,11 @@ struct TurnOptions {
   // An answer that repeats itself (a span of ids at least 8 times in a row, 256 ids together) ends there, with
   // kRepetition. It keeps its text, as at max_tokens.
   bool stop_repetition = false;
+  // The answer is split into reasoning, content and calls of tools: the fields of Turn of these names. Its text then
+  // has the text of special tokens, too, which are markers of these. Tools are those of the session's variables
+  // ("tools"); what is no sound call of one of them is content. An answer that calls tools is kept as a message with
+  // `tool_calls`, for which the template writes what the model wrote, wherever it can.
+  bool parse_reply = false;
   bool speculate = true;                       // verify guesses from the conversation: the same answer, sooner
   Priority priority = Priority::kNormal;       // among the sessions of the engine
   std::stop_token stop = {};
@@ -96,8 +101,21 @@ struct IBID_EXPORT LostPrefix {
   std::string to_string() const;  // one sentence
 };
 
+// One call of a tool in an answer.
+struct ToolCall {
+  std::string id;         // as the model wrote it; where it wrote none, nine letters and digits that the seed decides
+  std::string name;
+  std::string arguments;  // a JSON object, spelled as the model spelled it
+  bool operator==(const ToolCall&) const = default;
+};
+
 struct Turn {
-  std::string text;
+  std::string text;                        // all that the model wrote
+  // With TurnOptions::parse_reply, what the text says:
+  std::string reasoning;
+  std::string content;
+  std::vector<ToolCall> tool_calls;
+  bool begins_in_reasoning = false;        // the prompt has opened the reasoning already
   FinishReason finish_reason = FinishReason::kStop;
   std::string stop_string;                 // the one that was found
   uint64_t seed = 0;                       // gives the same answer again

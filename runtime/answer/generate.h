@@ -20,6 +20,7 @@
 #include "sampling/constraint.h"
 #include "sampling/logprobs.h"
 #include "sampling/speculation.h"
+#include "tokenizer/stream_decoder.h"
 
 namespace ibid {
 
@@ -52,6 +53,7 @@ struct GenerateRequest {
   bool keeps(const Status& status) const {  // what was said, when its next token fails so
     return keep_when_out_of_memory && status.code() == ErrorCode::kOutOfMemory;
   }
+  SpecialTokens special = SpecialTokens::kHidden;  // whether the text has that of special tokens
   std::optional<size_t> n_logprobs;   // log-probabilities of each id and the n likeliest, at most kMaxTopLogprobs
   Priority priority = Priority::kNormal;
   std::stop_token stop;

@@ -17,7 +17,7 @@ namespace ibid {
 
 class ReplyText {
  public:
-  ReplyText(const Tokenizer& tokenizer, StopDetector stops);
+  ReplyText(const Tokenizer& tokenizer, StopDetector stops, SpecialTokens special = SpecialTokens::kHidden);
 
   // Takes an id; true when a stop string is complete.
   bool push(TokenId id);

@@ -15,6 +15,7 @@
 #include "model/model_fingerprint.h"
 #include "runtime/answer/state_borders.h"
 #include "runtime/out_of_heap.h"
+#include "templates/reply/find_reply_format.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -186,6 +187,13 @@ Engine::~Engine() {
     return;
   }
   if (tier_ != nullptr) (void)tier_->flush(KvTier::kEndingNs);
+}
+
+const ReplyFormat& Engine::reply_format() const {
+  std::call_once(found_format_, [this] {
+    if (parts_.chat_template) reply_format_ = find_reply_format(*parts_.chat_template);
+  });
+  return reply_format_;
 }
 
 const ChatTemplate* Engine::chat_template() const {

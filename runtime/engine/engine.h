@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -27,6 +28,7 @@
 #include "runtime/engine/pending_prefixes.h"
 #include "runtime/engine/scheduler.h"
 #include "templates/chat_template.h"
+#include "templates/reply/reply_format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {
@@ -78,6 +80,9 @@ class Engine {
   const Tokenizer& tokenizer() const { return *parts_.tokenizer; }
   // nullptr: the model has none.
   const ChatTemplate* chat_template() const;
+  // How the model writes reasoning and calls of tools; found when it is asked for first, which takes milliseconds. May
+  // throw std::bad_alloc.
+  const ReplyFormat& reply_format() const;
   size_t max_seq_len() const { return parts_.model->max_seq_len(); }
   // Every how many ids of a prompt its recurrent states are kept (runtime/answer/state_borders.h); 0: it has none.
   size_t state_spacing() const { return state_spacing_; }
@@ -102,6 +107,8 @@ class Engine {
   void open_tier();
 
   EngineParts parts_;
+  mutable std::once_flag found_format_;
+  mutable ReplyFormat reply_format_;
   // The order matters: the store's entries give their pages back before the pool goes.
   std::unique_ptr<KvPagePool> pool_;
   std::unique_ptr<LruKvCacheStore> store_;

@@ -57,28 +57,20 @@ Result<PromptDelta> PromptPlanner::plan_or_throw(const MessageList& messages, co
 
 Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, const Transcript& transcript) {
   TurnMeter meter(*clock_);
-  size_t equal_bytes = 0;  // of the new prompt, known to be the transcript's
-  MarkedText text;         // what follows them
   {
     const Stopwatch watch = meter.time(&Timings::render_ms);
-    const size_t n_unchanged = n_common_messages(rendered_, messages.stamps());
-    TRY_ASSIGN(const ConversationRenderer::Delta rendered, renderer_->render(messages.json(), n_unchanged, true));
+    TRY_ASSIGN(const ConversationRenderer::Delta rendered, render(messages));
     meter.work().messages_rendered += rendered.messages_rendered;
     meter.work().bytes_rendered += rendered.bytes_rendered;
-    equal_bytes = std::min(rendered.keep_bytes, common_bytes_);
-    text.append(tail_, 0, rendered.keep_bytes - equal_bytes);
-    text.append(rendered.text);
-    rendered_.resize(n_unchanged);
-    rendered_.insert(rendered_.end(), messages.stamps().begin() + static_cast<std::ptrdiff_t>(n_unchanged),
-                     messages.stamps().end());
   }
   PromptDelta delta;
   {
     const Stopwatch watch = meter.time(&Timings::tokenize_ms);
-    delta = plan_prompt(*tokenizer_, transcript, equal_bytes, text, messages.size());
+    delta = plan_prompt(*tokenizer_, transcript, common_bytes_, tail_, messages.size());
     // The transcript stays as it is until the plan is committed: a plan that is dropped leaves nothing to be said.
     tail_ = delta.tail;
     common_bytes_ = delta.tail_begin;
+    is_ahead_ = false;
   }
   delta.number = ++n_plans_;
   delta.cost += meter.cost();
@@ -92,6 +84,7 @@ Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, cons
 void PromptPlanner::commit(PromptDelta delta, Transcript& transcript) {
   CHECK_EQ(delta.number, n_plans_) << "another plan was made since";
   transcript.apply(std::move(delta.patch));
+  if (std::exchange(is_ahead_, false)) return;  // common_bytes_ and tail_ say what the last render was
   common_bytes_ = delta.n_bytes;
   tail_.clear();
 }
@@ -101,6 +94,7 @@ void PromptPlanner::forget() noexcept {
   common_bytes_ = 0;
   tail_.clear();
   rendered_.clear();
+  is_ahead_ = false;
 }
 
 }  // namespace ibid

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/marked_text.h"
@@ -43,6 +45,13 @@ class PromptPlanner {
   // REQUIRES: delta.end is set; it is moved from.
   void append_reply(PromptDelta& delta, SampledReply reply, size_t message) const;
 
+  // How the template shows the answer to the planned prompt, up to the text that ends it: `messages` has the answer and
+  // what may follow it behind the messages of the plan, which is the last that was made. Nothing: the template refuses
+  // them, or it does not write the prompt in front of the answer, or not that end behind it. The plan stays the last.
+  // std::bad_alloc: the planner knows of no last render.
+  std::optional<std::string> shown_answer(const MessageList& messages, const PromptDelta& delta,
+                                          const Transcript& transcript, std::string_view end_of_turn);
+
   // Applies the plan to the transcript that it was made for. After transcript.prepare(delta.patch) it does not throw.
   // REQUIRES: it is the planner's last plan, and the transcript has not changed since.
   void commit(PromptDelta delta, Transcript& transcript);
@@ -50,6 +59,9 @@ class PromptPlanner {
  private:
   Result<PromptDelta> plan_or_throw(const MessageList& messages, const Transcript& transcript);
   Result<PromptDelta> plan_render(const MessageList& messages, const Transcript& transcript);
+  // Renders the messages; the new render is then the transcript's first common_bytes_ bytes, and tail_.
+  // REQUIRES: there is a template.
+  Result<ConversationRenderer::Delta> render(const MessageList& messages);
   // Forgets the last render, so that the next one is made and compared as a whole.
   void forget() noexcept;
 
@@ -62,6 +74,7 @@ class PromptPlanner {
   MarkedText tail_;
   MessageStamps rendered_;
   uint64_t n_plans_ = 0;
+  bool is_ahead_ = false;  // the last render goes beyond the last plan
 };
 
 }  // namespace ibid

@@ -55,6 +55,15 @@ MarkedText Transcript::marked_text(size_t begin, size_t end) const {
   return out;
 }
 
+void SampledReply::show_as(std::string shown) {
+  if (ids.empty() || shown == text) return;
+  const auto differs = std::mismatch(text.begin(), text.end(), shown.begin(), shown.end()).first;
+  const auto n_same = static_cast<size_t>(differs - text.begin());
+  for (size_t& end : text_ends) end = end <= n_same ? end : shown.size();
+  text_ends.back() = shown.size();
+  text = std::move(shown);
+}
+
 void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, EncoderMark mark) {
   CHECK_EQ(reply.ids.size(), reply.text_ends.size());
   const size_t n_bytes = patch.keep_bytes + patch.bytes.size();

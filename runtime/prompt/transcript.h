@@ -70,6 +70,10 @@ struct SampledReply {
   std::string text;                   // the bytes of `ids` as the next render will show them
   std::optional<TokenId> end_of_turn; // the id that ended it, with its own text
   std::string end_of_turn_text;
+
+  // Makes `shown` its text, where that differs: templates write calls of tools in their own spelling. The ids stay what
+  // was sampled. Behind the first difference they all end where the text ends, so they stay or go together.
+  void show_as(std::string shown);
 };
 
 // Adds to a patch the reply that follows it, as message number `message`; an empty one too, for it holds the mark.

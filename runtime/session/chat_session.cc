@@ -128,7 +128,10 @@ Status ChatSession::set_history(Json history) try {
   const Turnstile turnstile(*state_);
   TRY(turnstile.status());
   if (!history.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
-  for (const Json& message : history) TRY(check_message(message));
+  for (Json& message : history) {
+    TRY(check_message(message));
+    message = state_->for_template(std::move(message));
+  }
   const MessageList& messages = state_->branch.dialogue.messages();
   Proposal proposal;
   proposal.system = leading_system_text(history);

@@ -154,7 +154,27 @@ std::optional<size_t> Dialogue::n_ids_that_stay() {
 
 // --- answers
 
+// The results of calls follow them. What they say does not matter here; a template may want one for each call.
+std::optional<std::string> Dialogue::shown_answer(const PromptDelta& delta, const SampledReply& reply,
+                                                  const Json& message) {
+  if (!reply.end_of_turn || reply.end_of_turn_text.empty()) return std::nullopt;
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end() || !calls->is_array()) return std::nullopt;
+  Proposal answered = Proposal::of(messages_.size(), message);
+  for (const Json& call : *calls) {
+    Json result = make_message(Role::kTool, kProbes[0]);
+    if (const std::string* id = text_member(call, "id")) result["tool_call_id"] = *id;
+    if (call.contains("function")) {
+      if (const std::string* name = text_member(call["function"], "name")) result["name"] = *name;
+    }
+    answered.added.push_back(std::move(result));
+  }
+  const DialogueChange probe = propose(std::move(answered));
+  return planner_.shown_answer(messages_, delta, transcript_, reply.end_of_turn_text);
+}
+
 void Dialogue::append_answer(PromptDelta& delta, SampledReply reply, Json message) {
+  if (std::optional<std::string> shown = shown_answer(delta, reply, message)) reply.show_as(*std::move(shown));
   planner_.append_reply(delta, std::move(reply), messages_.size());
   transcript_.prepare(delta.patch);
   messages_.push_back(std::move(message));

@@ -106,6 +106,8 @@ class Dialogue {
   friend class DialogueChange;
 
   size_t n_opening_ids(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const;
+  // How the next prompt will show the answer, where that is not its text; nothing: the template does not say.
+  std::optional<std::string> shown_answer(const PromptDelta& delta, const SampledReply& reply, const Json& message);
 
   MessageList messages_;
   std::set<size_t> pinned_;

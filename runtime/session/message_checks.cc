@@ -51,8 +51,10 @@ Status check_variables(const Json& variables) {
 }
 
 bool is_reply(const Json& message, std::string_view text) {
+  if (!is_from(message, Role::kAssistant)) return false;
+  if (message.contains("tool_calls")) return true;  // what the template writes of it is not to be seen here
   const std::string* content = content_of(message);
-  return is_from(message, Role::kAssistant) && content != nullptr && content->starts_with(text);
+  return content != nullptr && content->starts_with(text);
 }
 
 std::string leading_system_text(const Json& messages) {

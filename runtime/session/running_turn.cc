@@ -9,6 +9,8 @@
 #include "runtime/out_of_heap.h"
 #include "runtime/prompt/lost_prefix.h"
 #include "templates/message.h"
+#include "templates/reply/protocol_messages.h"
+#include "templates/reply/reply_parser.h"
 
 namespace ibid {
 namespace {
@@ -32,13 +34,22 @@ SampledReply reply_of(Generation& generation, const Tokenizer& tokenizer) {
   return reply;
 }
 
+// The last bytes of the prompt, of which a marker of reasoning may be the last.
+std::string_view end_of_prompt(const PromptDelta& delta, const Transcript& transcript) {
+  constexpr size_t kBytes = 256;
+  const TranscriptPatch& patch = delta.patch;
+  const std::string_view text =
+      patch.bytes.empty() ? transcript.bytes().substr(0, patch.keep_bytes) : std::string_view(patch.bytes);
+  return text.substr(text.size() - std::min(text.size(), kBytes));
+}
+
 }  // namespace
 
 RunningTurn::RunningTurn(SessionBranch& branch, Setting setting, const TurnOptions& options,
                          std::shared_ptr<Bell> bell)
     : branch_(branch),
       engine_(setting.engine),
-      when_full_(setting.when_full),
+      setting_(setting),
       options_(options),
       bell_(std::move(bell)),
       meter_(engine_.clock()) {}
@@ -88,7 +99,7 @@ Status RunningTurn::try_begin(Proposal proposal, const TurnCallback& on_event, b
   TRY_ASSIGN(StopDetector stops, StopDetector::create(options_.stop_strings));
   const size_t n_answer = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
   asked_.emplace(dialogue.propose(std::move(proposal)));
-  TRY_ASSIGN(TurnPlan plan, dialogue.plan_within({engine_.max_seq_len(), n_answer}, when_full_));
+  TRY_ASSIGN(TurnPlan plan, dialogue.plan_within({engine_.max_seq_len(), n_answer}, setting_.when_full));
   plan_.emplace(std::move(plan));
   const PromptDelta& delta = plan_->delta;
   meter_.add(delta.cost);
@@ -110,6 +121,9 @@ Status RunningTurn::try_begin(Proposal proposal, const TurnCallback& on_event, b
   turn_.usage.n_from_disk = rows_->n_from_disk();
   turn_.usage.n_read_again = rows_->n_read_again();
   turn_.seed = sampler.seed();
+  if (options_.parse_reply) {
+    turn_.begins_in_reasoning = opens_reasoning(engine_.reply_format(), end_of_prompt(delta, dialogue.transcript()));
+  }
   counts_ = sampler.reads_history();
   if (counts_) meter_.work().history_steps += branch_.look_back.lend(prompt, sampler);
   auto answer = std::make_unique<Answer>(Answer::Setting{engine_.tokenizer(), engine_.model(), engine_.clock()},
@@ -135,6 +149,7 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells)
   request.constraint = options_.constraint.get();
   request.stop_repetition = options_.stop_repetition;
   request.keep_when_out_of_memory = options_.keep_when_out_of_memory;
+  request.special = options_.parse_reply ? SpecialTokens::kShown : SpecialTokens::kHidden;
   request.n_logprobs = options_.n_logprobs;
   request.priority = options_.priority;
   request.stop = options_.stop;
@@ -207,6 +222,7 @@ void RunningTurn::note(Generation& generation) {
   turn_.finish_reason = generation.finish_reason;
   turn_.stop_string = generation.stop_string;
   turn_.logprobs = std::move(generation.logprobs);
+  if (options_.parse_reply) parse_reply();
   const AnswerProgress& progress = answer_->progress();
   Usage& usage = turn_.usage;
   usage.n_cached = answer_->n_cached();
@@ -223,12 +239,36 @@ void RunningTurn::note(Generation& generation) {
   if (options_.speculate) meter_.work().tokens_indexed += usage.n_decoded;
 }
 
+void RunningTurn::parse_reply() {
+  const ReplyFormat& format = engine_.reply_format();
+  const auto tools = setting_.variables->find("tools");
+  ReplyContext context;
+  if (tools != setting_.variables->end()) context.tools = &*tools;
+  context.begins_in_reasoning = turn_.begins_in_reasoning;
+  ParsedReply reply = ibid::parse_reply(format, context, turn_.text);
+  give_call_ids(reply, turn_.seed + turn_.usage.n_prompt);
+  turn_.reasoning = std::move(reply.reasoning);
+  turn_.content = std::move(reply.content);
+  for (ParsedCall& call : reply.calls) {
+    turn_.tool_calls.push_back({std::move(call.id), std::move(call.name), std::move(call.arguments)});
+  }
+}
+
+// Calls are a part of the message by which the template knows whose results follow; with channels, reasoning is, too.
+// Everything else is the text, as the template shows it.
+Json RunningTurn::message_of_answer(std::string text) const {
+  const bool has_parts = options_.parse_reply && (!turn_.tool_calls.empty() || engine_.reply_format().channels);
+  if (!has_parts) return make_message(Role::kAssistant, std::move(text));
+  ParsedReply reply{turn_.reasoning, turn_.content, {}};
+  for (const ToolCall& call : turn_.tool_calls) reply.calls.push_back({call.id, call.name, call.arguments});
+  return message_for_template(protocol_message(reply), engine_.reply_format());
+}
+
 void RunningTurn::commit(Generation generation) {
   Dialogue& dialogue = branch_.dialogue;
   const size_t n_prompt = plan_->delta.n_prompt, n_keep = plan_->delta.n_keep;
   SampledReply reply = reply_of(generation, engine_.tokenizer());
-  dialogue.append_answer(plan_->delta, std::move(reply),
-                         make_message(Role::kAssistant, std::move(generation.text)));
+  dialogue.append_answer(plan_->delta, std::move(reply), message_of_answer(std::move(generation.text)));
   // Nothing below fails.
   answer_.reset();
   if (plan_->fitted) plan_->fitted->commit();

@@ -22,6 +22,7 @@ class RunningTurn {
   struct Setting {
     Engine& engine;
     WhenFull when_full;
+    const Json* variables;  // the template's: the tools are among them
   };
   // `branch` and `options` must outlive it.
   RunningTurn(SessionBranch& branch, Setting setting, const TurnOptions& options, std::shared_ptr<Bell> bell);
@@ -56,6 +57,10 @@ class RunningTurn {
   Answer::Listener told_to(const TurnCallback& on_event);
   // Notes what the answer was and what it cost; takes its log-probabilities.
   void note(Generation& generation);
+  // What the text says, for a turn that asks for that.
+  void parse_reply();
+  // The answer as a message of the conversation.
+  Json message_of_answer(std::string text) const;
   // Makes the answer a part of the conversation; or throws std::bad_alloc, and nothing has changed.
   void commit(Generation generation);
   // noexcept, because what is committed cannot be taken back.
@@ -66,7 +71,7 @@ class RunningTurn {
 
   SessionBranch& branch_;
   Engine& engine_;
-  const WhenFull when_full_;
+  const Setting setting_;
   const TurnOptions& options_;
   const std::shared_ptr<Bell> bell_;
   TurnMeter meter_;

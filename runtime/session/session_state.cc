@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/out_of_heap.h"
+#include "templates/reply/protocol_messages.h"
 #include "templates/template_variables.h"
 
 namespace ibid {
@@ -73,7 +74,13 @@ void ChatSession::State::begin(std::string system) {
   alternatives.clear();
 }
 
+Json ChatSession::State::for_template(Json message) const {
+  const bool may_differ = message.contains("tool_calls") || message.contains("reasoning_content");
+  return may_differ ? message_for_template(std::move(message), engine->reply_format()) : message;
+}
+
 void ChatSession::State::change(Proposal proposal) {
+  for (Json& message : proposal.added) message = for_template(std::move(message));
   branch.dialogue.propose(std::move(proposal)).commit();
   alternatives.clear();
 }

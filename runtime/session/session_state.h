@@ -28,13 +28,16 @@ struct ChatSession::State {
   std::unique_ptr<State> fork();
   // Starts over with a system message alone (empty: none). std::bad_alloc: nothing has changed.
   void begin(std::string system);
-  // Changes the messages, without a turn. std::bad_alloc: nothing has changed.
+  // The message as the engine's template wants it (templates/reply/protocol_messages.h).
+  Json for_template(Json message) const;
+  // Changes the messages, without a turn; they become what for_template() makes of them. std::bad_alloc: nothing has
+  // changed.
   void change(Proposal proposal);
 
   // Other variables of the template. std::bad_alloc: nothing has changed.
   void set_variables(Json variables);
 
-  RunningTurn::Setting setting() const { return {*engine, options.when_full}; }
+  RunningTurn::Setting setting() const { return {*engine, options.when_full, &options.variables}; }
   // For after a turn that was committed: nothing is left to be chosen, and work in idle time begins.
   void begin_after_turn() noexcept;
 

@@ -31,8 +31,8 @@ struct ReplyParser::State {
     if (format.channels) {
       channels.emplace(*format.channels, std::move(tools), context.stream_calls);
     } else {
-      markers.emplace(with_reasoning(format), std::move(tools), opens_reasoning(format, context.prompt_end),
-                      context.stream_calls);
+      const bool inside = context.begins_in_reasoning || opens_reasoning(format, context.prompt_end);
+      markers.emplace(with_reasoning(format), std::move(tools), inside, context.stream_calls);
     }
   }
 

@@ -64,10 +64,11 @@ struct ReplyContext {
   // the parameters' types say which of them are strings.
   const Json* tools = nullptr;
   // The end of the prompt that the answer follows; as much of it as is at hand, or empty. It says whether the answer
-  // begins within reasoning.
+  // begins within reasoning; so does the other field.
   std::string_view prompt_end = {};
   // Calls are told while they come, and may turn out to be broken. Otherwise a call is told when it is complete.
   bool stream_calls = false;
+  bool begins_in_reasoning = false;
 };
 
 class ReplyParser {

@@ -83,7 +83,7 @@ TEST(ProtocolMessages, WhatComesBackIsWrittenAsItWas) {
                                assistant("", one, "So I call.")}) {
       const auto written = write_answer(*chat_template, answer);
       if (!written || written->text.find("get_weather") == std::string::npos) continue;
-      ParsedReply reply = parse_reply(format, {&weather_tools(), written->prompt, false}, written->text);
+      ParsedReply reply = parse_reply(format, {.tools = &weather_tools(), .prompt_end = written->prompt}, written->text);
       give_call_ids(reply, 1);
       const Json back = message_for_template(protocol_message(reply), format);
       const auto again = write_answer(*chat_template, back);

@@ -30,7 +30,7 @@ void expect_found(const std::string& source, const std::string& form) {
                                                   tool_call("add", {{"a", 1}, {"b", -2}}, "call00002")}));
   const auto written = write_answer(*chat_template, message);
   ASSERT_TRUE(written.has_value());
-  const ParsedReply reply = parse_reply(format, {&weather_tools(), written->prompt, false}, written->text);
+  const ParsedReply reply = parse_reply(format, {.tools = &weather_tools(), .prompt_end = written->prompt}, written->text);
   ASSERT_EQ(reply.calls.size(), 2u) << written->text;
   EXPECT_TRUE(same_value(reply.calls[0].arguments, arguments)) << reply.calls[0].arguments;
   EXPECT_TRUE(same_value(reply.calls[1].arguments, {{"a", 1}, {"b", -2}})) << reply.calls[1].arguments;

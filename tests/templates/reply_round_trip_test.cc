@@ -111,7 +111,7 @@ TEST_F(EveryTemplate, AnswersThatItWritesAreFound) {
     for (const AnswerCase& answer : answer_cases()) {
       const auto written = write_answer(chat_template, answer.message);
       if (!written) continue;
-      const ReplyContext context{&weather_tools(), written->prompt, false};
+      const ReplyContext context{.tools = &weather_tools(), .prompt_end = written->prompt};
       const SplitReply whole = split(format, context, {written->text});
       EXPECT_EQ(compare(answer.message, written->text, whole.reply, !kWithoutCalls.contains(one.name)), "")
           << answer.name << "\n" << written->text;

@@ -1,0 +1,153 @@
+// Turns that call tools: what the answer says, what of it is kept, and that nothing of it is read again when the result
+// comes, however the model has spelled the call.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "runtime/session/session_state.h"
+#include "templates/message.h"
+#include "tests/runtime/chat_fixture.h"
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+namespace {
+
+// Hermes' form, written by a template as Qwen's templates do.
+constexpr const char* kHermes =
+    "{% if tools %}<tools>{{ tools | tojson }}</tools>\n{% endif %}"
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message.role + '\n' }}"
+    "{% if message.content %}{{ message.content }}{% endif %}"
+    "{% if message.tool_calls %}{% for call in message.tool_calls %}"
+    "{% if not loop.first or message.content %}{{ '\n' }}{% endif %}"
+    "{{ '<tool_call>\n{\"name\": \"' + call.function.name + '\", \"arguments\": ' + (call.function.arguments | tojson) + "
+    "'}\n</tool_call>' }}"
+    "{% endfor %}{% endif %}"
+    "{{ '<|im_end|>\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+Json tools() {
+  return {{"tools", Json::array({{{"type", "function"}, {"function", {{"name", "add"}, {"parameters", Json::object()}}}}})}};
+}
+
+Tokens spelled(const ChatFixture& f, const std::string& text) {
+  Tokens ids = f.tokenizer->encode(text, TextOrigin::kInput, false);
+  ids.push_back(f.tokenizer->im_end);
+  return ids;
+}
+
+TurnOptions parsing() {
+  TurnOptions options = greedy(200);
+  options.parse_reply = true;
+  return options;
+}
+
+// What is read for the result of a tool, behind the token that ended the answer.
+Tokens result_prompt(const ChatFixture& f, const std::string& result) {
+  return f.ids("\n<|im_start|>tool\n" + result + "<|im_end|>\n<|im_start|>assistant\n");
+}
+
+class ToolTurns : public testing::TestWithParam<const char*> {};
+
+TEST_P(ToolTurns, NothingOfACallIsReadAgain) {
+  ChatFixture f(kHermes);
+  const std::string call = GetParam();
+  f.say({spelled(f, call), f.ids("It is 3.<|im_end|>")});
+  ChatSession session = f.session({.variables = tools()});
+  const Turn turn = must(session.send("1 + 2?", parsing()));
+  EXPECT_EQ(turn.text, call);
+  ASSERT_EQ(turn.tool_calls.size(), 1u);
+  EXPECT_EQ(turn.tool_calls[0].name, "add");
+  EXPECT_EQ(turn.tool_calls[0].id.size(), 9u);
+  const Json& message = session.messages().back();
+  ASSERT_TRUE(message.contains("tool_calls"));
+  EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"], *parse_json(turn.tool_calls[0].arguments, "test"));
+  const Tokens held = session.ids();
+
+  Json result = make_message(Role::kTool, "3");
+  result["tool_call_id"] = turn.tool_calls[0].id;
+  ASSERT_TRUE(session.append(result).ok());
+  const Turn next = must(session.answer(parsing()));
+  EXPECT_EQ(next.content, "It is 3.");
+  EXPECT_TRUE(next.tool_calls.empty());
+  EXPECT_FALSE(next.lost_prefix.has_value());
+  // The token that ended the answer is fed with the result.
+  EXPECT_EQ(next.usage.n_prefilled, result_prompt(f, "3").size() + 1);
+  EXPECT_TRUE(std::equal(held.begin(), held.end(), session.ids().begin()));
+  expect_replays(session);
+}
+
+TEST_P(ToolTurns, AClientThatSendsTheCallBackAsTextCostsNothing) {
+  ChatFixture f(kHermes);
+  f.say({spelled(f, GetParam()), f.ids("It is 3.<|im_end|>")});
+  ChatSession session = f.session({.variables = tools()});
+  const Turn turn = must(session.send("1 + 2?", parsing()));
+  Json call = Json::object();
+  call["id"] = turn.tool_calls[0].id;
+  call["type"] = "function";
+  call["function"]["name"] = turn.tool_calls[0].name;
+  call["function"]["arguments"] = turn.tool_calls[0].arguments;
+  Json answer = make_message(Role::kAssistant, turn.content);
+  answer["tool_calls"] = Json::array({call});
+  Json history = Json::array({make_message(Role::kUser, "1 + 2?"), answer, make_message(Role::kTool, "3")});
+  ASSERT_TRUE(session.set_history(history).ok());
+  const Turn next = must(session.answer(parsing()));
+  EXPECT_EQ(next.usage.n_prefilled, result_prompt(f, "3").size() + 1);
+  expect_replays(session);
+}
+
+TEST_P(ToolTurns, ASavedConversationKeepsTheIdsOfItsCalls) {
+  TempDir dir;
+  const std::string path = dir.path() + "/session";
+  ChatFixture f(kHermes);
+  f.say({spelled(f, GetParam()), f.ids("It is 3.<|im_end|>")});
+  ChatSession session = f.session({.variables = tools()});
+  must(session.send("1 + 2?", parsing()));
+  ASSERT_TRUE(session.save(path).ok());
+  Result<ChatSession> loaded = ChatSession::load(f.engine, path);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_FALSE(loaded->losses().any()) << loaded->losses().to_string();
+  EXPECT_EQ(loaded->ids(), session.ids());
+  EXPECT_EQ(loaded->transcript().bytes(), session.transcript().bytes());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Spellings, ToolTurns,
+    testing::Values("<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1, \"b\": 2}}\n</tool_call>",
+                    "<tool_call>{\"name\":\"add\",\"arguments\":{\"a\":1,\"b\":2}}</tool_call>",
+                    "Let me see.\n\n<tool_call>\n{\"arguments\": {\"a\": 1.0}, \"name\": \"add\"}\n</tool_call>\n"));
+
+TEST(ToolTurns, WithoutTheOptionAnAnswerIsText) {
+  ChatFixture f(kHermes);
+  const std::string call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
+  f.say({spelled(f, call)});
+  ChatSession session = f.session({.variables = tools()});
+  const Turn turn = must(session.send("1 + 2?", greedy(200)));
+  EXPECT_EQ(turn.text, call);
+  EXPECT_TRUE(turn.tool_calls.empty());
+  EXPECT_EQ(session.messages().back(), make_message(Role::kAssistant, call));
+}
+
+TEST(ToolTurns, ReasoningAndContentAreTold) {
+  ChatFixture f(kHermes);
+  f.say({spelled(f, "<think>\nHm.\n</think>\n\nYes.")});
+  ChatSession session = f.session({.variables = tools()});
+  const Turn turn = must(session.send("Really?", parsing()));
+  EXPECT_EQ(turn.reasoning, "Hm.");
+  EXPECT_EQ(turn.content, "Yes.");
+  EXPECT_EQ(turn.text, "<think>\nHm.\n</think>\n\nYes.");
+}
+
+TEST(ToolTurns, SpecialTokensAreShownToWhoAsksForParts) {
+  ChatFixture f(kHermes);
+  const Tokens answer = joined({f.ids("a"), {f.tokenizer->im_start}, f.ids("b<|im_end|>")});
+  f.say({answer, answer});
+  ChatSession session = f.session();
+  EXPECT_EQ(must(session.send("1", greedy(50))).text, "ab");
+  EXPECT_EQ(must(session.send("2", parsing())).text, "a<|im_start|>b");
+  expect_replays(session);
+}
+
+}  // namespace
+}  // namespace ibid
