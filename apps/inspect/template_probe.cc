@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "templates/message.h"
+#include "templates/reply/find_reply_format.h"
 #include "templates/template_variables.h"
 
 namespace ibid {
@@ -187,6 +188,20 @@ Fact thinking_fact(const Probe& probe) {
   return {"thinking", text.empty() ? "no" : text, std::move(json)};
 }
 
+// How answers say that they call a tool, or think: what a parser of answers goes by.
+Fact replies_fact(const ChatTemplate& chat_template) {
+  const ReplyFormat format = find_reply_format(chat_template);
+  const std::string calls = describe_calls(format), reasoning = describe_reasoning(format);
+  std::string text = "calls " + calls + " (" + format.origin + ")";
+  if (!reasoning.empty()) text += ", reasoning " + reasoning;
+  return {"answers", text,
+          {{"calls", calls},
+           {"origin", format.origin},
+           {"reasoning", reasoning.empty() ? Json() : Json(reasoning)},
+           {"triggers", format.calls->triggers},
+           {"several", format.calls->several}}};
+}
+
 Fact roles_fact(const Probe& probe) {
   const bool free = probe.render(Json::array({question(), question()})).ok();
   return {"roles", free ? "in any order" : "have to take turns", free ? "any" : "take turns"};
@@ -233,8 +248,9 @@ Facts template_facts(const ChatTemplate& chat_template) {
   if (const Result<std::string> text = probe.render(Json::array({question()})); !text.ok()) {
     return {{"a question", "refused: " + text.status().message(), nullptr}};
   }
-  return {prompt_fact(probe), generation_fact(probe), system_fact(probe),  tools_fact(probe), thinking_fact(probe),
-          roles_fact(probe),  content_fact(probe),    date_fact(probe),    growth_fact(chat_template)};
+  return {prompt_fact(probe),   generation_fact(probe),      system_fact(probe), tools_fact(probe),
+          thinking_fact(probe), replies_fact(chat_template), roles_fact(probe),  content_fact(probe),
+          date_fact(probe),     growth_fact(chat_template)};
 }
 
 }  // namespace ibid

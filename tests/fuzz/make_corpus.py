@@ -227,6 +227,29 @@ def write_templates():
         put("chat_template", f"template_{number}", template)
 
 
+# The first byte is the number of the form, the second how the text is cut (tests/fuzz/reply.cc).
+REPLIES = [
+    (0, 'Hm <tool_call>\n{"name": "f", "arguments": {"s": "a\\n", "n": [1.5, null, true]}}\n</tool_call>\n<tool_call>{"name": "x"}'),
+    (0, '<think>\nHm.\n</think>\n\n<response>{"a": 1}</response> <tool_call>'),
+    (1, '<|tool_call|>[{"name": "f", "arguments": {}}, {"name": "g", "arguments": {"s": 1}}] end'),
+    (2, '[TOOL_CALLS] [{"name": "g", "arguments": "{}", "id": "abcdefghi"}]'),
+    (3, '<|python_tag|>{"name": "f", "parameters": {"s": "x"}}; {"name": "g", "parameters": {}}'),
+    (4, 'a<function=f>{"n": 1e5}</function><function=g></function>'),
+    (5, '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"s": "\u00fc"}'
+        '<|tool_call_end|><|tool_calls_section_end|>'),
+    (6, '<tool_call>\n<function=f>\n<parameter=s>\n</parameter> x\n</parameter>\n<parameter=n>\nTrue\n</parameter>\n</function>\n</tool_call>'),
+    (7, '<|tool_call>call:f{n:-1,s:<|"|>a}b<|"|>,o:{k:[None,true]}}<tool_call|>'),
+    (8, "[<|tool_call>call:f(n=1, s='a\\'b')<tool_call|>, <|tool_call>call:g()<tool_call|>"),
+    (9, '<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.f '
+        '<|constrain|>json<|message|>{"n": 1}<|call|><|start|>assistant<|channel|>final<|message|>So.'),
+]
+
+
+def write_replies():
+    for number, (form, text) in enumerate(REPLIES):
+        put("reply", f"reply_{number}", bytes([form, 3 * number]) + text.encode())
+
+
 def write_configs(shared):
     for folder in sorted((shared / "reference" / "tiny").iterdir()):
         if (folder / "config.json").exists():
@@ -285,6 +308,7 @@ if __name__ == "__main__":
     write_vocabularies()
     write_tokenizers()
     write_templates()
+    write_replies()
     write_files()
     write_gguf_configs()
     write_sessions()

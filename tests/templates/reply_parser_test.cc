@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -280,6 +281,35 @@ TEST(ReplyParser, ChannelsThatAreNoneAreContent) {
   }
   const std::string long_text(1000, 'x');
   EXPECT_EQ(parse(harmony(), long_text).content, long_text);
+}
+
+// --- whatever comes
+
+TEST(ReplyParser, NoCutMakesADifferenceToAnyText) {
+  constexpr const char* kPieces[] = {
+      "<tool_call>", "</tool_call>", "<|tool_call|>", "[", "]", "[TOOL_CALLS]", "<|python_tag|>", "<function=", "add",
+      "get_weather", ">", "</function>", "<parameter=", "city", "</parameter>", "\n", " ", "{", "}", "{\"name\": \"add\"",
+      ", \"arguments\": ", "{\"a\": 1}", "\"", ":", ",", ";", "<think>", "</think>", "<", "x", "<|channel|>analysis",
+      "<|channel|>commentary to=functions.add", "<|message|>", "<|end|>", "<|start|>assistant", "<|call|>", "<|tool_call_end|>",
+      "<|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>", "<|tool_calls_section_begin|>",
+      "<|tool_calls_section_end|>", "\xC3\xBC"};
+  std::vector<ReplyFormat> formats = {parameters(), harmony()};
+  for (const char* marker : {"<tool_call>", "<|tool_call|>", "[TOOL_CALLS]", "<|python_tag|>", "<function=",
+                             "<|tool_calls_section_begin|>"}) {
+    formats.push_back(format_of(marker));
+  }
+  Random random(20261123);
+  for (size_t round = 0; round < 20'000; ++round) {
+    std::string text;
+    for (size_t n = random.below(14); n > 0; --n) text += kPieces[random.below(std::size(kPieces))];
+    const ReplyFormat& format = formats[random.below(formats.size())];
+    const ReplyContext context{
+        .tools = &weather_tools(), .stream_calls = random.chance(50), .begins_in_reasoning = random.chance(20)};
+    const SplitReply whole = split(format, context, {text});
+    ASSERT_EQ(split(format, context, cut_everywhere(text)).events, whole.events) << text;
+    ASSERT_EQ(split(format, context, cut_at_random(text, random)).events, whole.events) << text;
+    for (const ParsedCall& call : whole.reply.calls) ASSERT_TRUE(parse_json(call.arguments, "test").ok()) << text;
+  }
 }
 
 // --- bounds

@@ -1,0 +1,126 @@
+// An answer of raw text, in forms of all kinds: however it is cut into pieces, the parser says the same; nothing of it
+// is lost; and what it calls arguments is JSON.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "base/json_limits.h"
+#include "base/utf8.h"
+#include "templates/reply/known_formats.h"
+#include "templates/reply/reply_parser.h"
+#include "tests/fuzz/script.h"
+
+namespace ibid::fuzz {
+
+namespace {
+
+const Json& offered() {
+  static const Json& tools = *new Json(Json::parse(R"([
+    {"type": "function", "function": {"name": "f", "parameters": {"properties": {"s": {"type": "string"}, "n": {"type": "number"}}}}},
+    {"name": "g"}])"));
+  return tools;
+}
+
+CallSyntax between_markers() {
+  CallSyntax calls;
+  calls.parts = {{CallPart::Kind::kLiteral, "<tool_call>\n<function="}, {CallPart::Kind::kName, ""},
+                 {CallPart::Kind::kLiteral, ">\n"}, {CallPart::Kind::kArguments, ""},
+                 {CallPart::Kind::kLiteral, "</function>\n</tool_call>"}};
+  calls.arguments = ArgumentsForm::kParameters;
+  calls.parameter = {"<parameter=", ">\n", ">\n", "\n</parameter>\n"};
+  calls.triggers = {"<tool_call>"};
+  return calls;
+}
+
+CallSyntax bare(ArgumentsForm form) {
+  CallSyntax calls;
+  calls.section_begin = form == ArgumentsForm::kKeywords ? "[" : "";
+  calls.parts = {{CallPart::Kind::kLiteral, "<|tool_call>call:"}, {CallPart::Kind::kName, ""},
+                 {CallPart::Kind::kArguments, ""}, {CallPart::Kind::kLiteral, "<tool_call|>"}};
+  calls.arguments = form;
+  calls.quote = form == ArgumentsForm::kBareObject ? "<|\"|>" : "";
+  calls.separator = ", ";
+  calls.triggers = {form == ArgumentsForm::kKeywords ? "[" : "<|tool_call>"};
+  return calls;
+}
+
+const std::vector<ReplyFormat>& formats() {
+  static const std::vector<ReplyFormat>& all = *new std::vector<ReplyFormat>([] {
+    std::vector<ReplyFormat> made;
+    const auto add = [&made](CallSyntax calls) { made.emplace_back().calls = std::move(calls); };
+    for (const char* marker : {"<tool_call>", "<|tool_call|>", "[TOOL_CALLS]", "<|python_tag|>", "<function=",
+                               "<|tool_calls_section_begin|>"}) {
+      add(known_calls(marker)->syntax);
+    }
+    add(between_markers());
+    add(bare(ArgumentsForm::kBareObject));
+    add(bare(ArgumentsForm::kKeywords));
+    made[0].content_begin = "<response>";
+    made[0].content_end = "</response>";
+    made.emplace_back().channels = known_channels("<|channel|>final<|message|>");
+    return made;
+  }());
+  return all;
+}
+
+struct Heard {
+  std::vector<ReplyEvent> events;
+  ParsedReply reply;
+};
+
+// piece: how many bytes at once.
+Heard hear(const ReplyFormat& format, const ReplyContext& context, std::string_view text, size_t piece) {
+  Heard heard;
+  const auto listen = [&heard](const ReplyEvent& event) {
+    CHECK(event.kind != ReplyEvent::Kind::kContent || !event.text.empty());
+    const bool is_delta = event.kind == ReplyEvent::Kind::kReasoning || event.kind == ReplyEvent::Kind::kContent ||
+                          event.kind == ReplyEvent::Kind::kArguments;
+    if (is_delta && !heard.events.empty() && heard.events.back().kind == event.kind) {
+      heard.events.back().text += event.text;
+    } else {
+      heard.events.push_back(event);
+    }
+  };
+  ReplyParser parser(format, context);
+  for (size_t at = 0; at < text.size(); at += piece) parser.feed(text.substr(at, piece), listen);
+  parser.finish(listen);
+  heard.reply = parser.reply();
+  return heard;
+}
+
+size_t n_solid(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return c != ' ' && c != '\n' && c != '\t' && c != '\r';
+  }));
+}
+
+}  // namespace
+
+void reply(Input input) {
+  if (input.size() < 2) return;
+  const ReplyFormat& format = formats()[input[0] % formats().size()];
+  const size_t piece = 1 + input[1] % 13;
+  const std::string text = utf8_sanitize(text_of(input.subspan(2)));
+  for (const bool streams : {false, true}) {
+    const ReplyContext context{
+        .tools = &offered(), .stream_calls = streams, .begins_in_reasoning = input[1] % 2 == 1};
+    const Heard whole = hear(format, context, text, std::max<size_t>(text.size(), 1));
+    const Heard cut = hear(format, context, text, piece);
+    CHECK(cut.events == whole.events) << "a cut makes a difference";
+    CHECK(cut.reply == whole.reply);
+    for (const ParsedCall& call : whole.reply.calls) {
+      CHECK(call.name == "f" || call.name == "g");
+      const Result<Json> arguments = parse_json(call.arguments, "arguments");
+      CHECK(arguments.ok() && arguments->is_object()) << "arguments are no object";
+    }
+  }
+  // Without tools and reasoning all of it is content, but for the markers of the format.
+  const Heard plain = hear(ReplyFormat(), {}, text, piece);
+  CHECK(plain.reply.calls.empty());
+  if (text.find("<think>") == text.npos) CHECK(plain.reply.content == text) << "something of a plain text is lost";
+  CHECK_LE(n_solid(plain.reply.content) + n_solid(plain.reply.reasoning), n_solid(text));
+}
+
+}  // namespace ibid::fuzz
