@@ -299,7 +299,57 @@ def write_grammars():
         put("grammar", f"regex_{i}", "\x02" + text)
 
 
+def write_request_bodies():
+    """One request for each way through the protocols of the server: a path in the first line, the body behind it."""
+    hi = [{"role": "user", "content": "hi"}]
+    function = {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}
+    tools = [{"type": "function", "function": function}]
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}
+    samplers = {"temperature": 0.5, "top_p": 0.9, "top_k": 4, "min_p": 0.1, "typical_p": 0.9, "seed": -1,
+                "repeat_penalty": 1.1, "repeat_last_n": -1, "frequency_penalty": -1, "presence_penalty": 1,
+                "dry_multiplier": 0.8, "dry_sequence_breakers": ["a"], "xtc_probability": 0.5, "stop": ["END"],
+                "logit_bias": {"5": -100}}
+    bodies = {
+        "chat": ("/v1/chat/completions", {"messages": hi, "stream": True, "stream_options": {"include_usage": True}, "n": 2}),
+        "chat_samplers": ("/v1/chat/completions", {"messages": hi, "logprobs": True, "top_logprobs": 3} | samplers),
+        "chat_tools": ("/v1/chat/completions", {"tools": tools, "tool_choice": {"type": "function", "function": {"name": "f"}},
+            "messages": hi + [{"role": "assistant", "content": None, "tool_calls": [call]},
+                              {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "3"}]}]}),
+        "chat_form": ("/v1/chat/completions", {"messages": hi, "reasoning_effort": "low", "response_format":
+            {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}}),
+        "chat_forms": ("/apply-template", {"messages": hi, "structured_outputs": {"choice": ["a", "b"]},
+            "truncate": "middle", "cache_salt": "s", "chat_template_kwargs": {"x": [1]}}),
+        "completion": ("/v1/completions", {"prompt": "once", "echo": True, "stream": True}),
+        "completion_ids": ("/v1/completions", {"prompt": [[1, 2, 3]], "logprobs": 2}),
+        "response": ("/v1/responses", {"input": "hi", "instructions": "brief", "stream": True, "reasoning": {"effort": "low"},
+            "text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}}),
+        "response_items": ("/v1/responses", {"tools": [{"type": "function"} | function], "input": hi + [
+            {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hmm"}]},
+            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "3"}]}),
+        "messages": ("/v1/messages", {"max_tokens": 4, "messages": hi, "system": [{"type": "text", "text": "s"}],
+            "stream": True, "thinking": {"type": "enabled", "budget_tokens": 1024}}),
+        "messages_tools": ("/v1/messages", {"max_tokens": 4, "tools": [{"name": "f", "input_schema": {"type": "object"}}],
+            "tool_choice": {"type": "any"}, "messages": hi + [
+                {"role": "assistant", "content": [{"type": "thinking", "thinking": "hmm", "signature": ""},
+                                                  {"type": "tool_use", "id": "c1", "name": "f", "input": {"x": 1}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "3"}]}]}),
+        "count_tokens": ("/v1/messages/count_tokens", {"messages": hi}),
+        "ollama_chat": ("/api/chat", {"messages": hi, "format": "json", "think": "low", "keep_alive": "5m",
+            "options": {"num_predict": -1, "num_ctx": 4096} | samplers}),
+        "ollama_generate": ("/api/generate", {"prompt": "hi", "system": "s", "raw": False, "stream": False}),
+        "ollama_show": ("/api/show", {"model": "tiny"}),
+        "llama": ("/completion", {"prompt": "once", "n_predict": 4, "n_probs": 2, "grammar": "root ::= \"a\""}),
+        "tokenize": ("/tokenize", {"content": "a <|im_end|>", "with_pieces": True}),
+        "detokenize": ("/detokenize", {"tokens": [1, 2, 3]}),
+        "embeddings": ("/v1/embeddings", {"input": "x"}),
+    }
+    for name, (path, body) in bodies.items():
+        put("request_bodies", name, path + "\n" + json.dumps(body, separators=(",", ":")))
+
+
 if __name__ == "__main__":
+    write_request_bodies()
     write_grammars()
     write_gguf()
     write_blocks()

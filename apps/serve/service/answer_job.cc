@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "apps/serve/service/answer_form.h"
 #include "apps/serve/service/conversation_holder.h"
 #include "apps/serve/service/prompt_text.h"
 #include "apps/serve/service/reply_formats.h"
@@ -132,13 +133,7 @@ Status AnswerJob::begin(const Place& place) {
     return {ErrorCode::kInvalidArgument, "n: " + std::to_string(request_.n) + ", allowed is 1 to " +
                                              std::to_string(ChatSession::kMaxAnswers)};
   }
-  if (request_.form.kind != AnswerForm::Kind::kText) {
-    return {ErrorCode::kUnsupported, "answers of a given form are not supported yet"};
-  }
-  if (request_.tool_choice.kind == ToolChoice::Kind::kRequired ||
-      request_.tool_choice.kind == ToolChoice::Kind::kNamed) {
-    return {ErrorCode::kUnsupported, "tool_choice: a call cannot be demanded yet"};
-  }
+  TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine, request_));
   TRY_ASSIGN(Conversation conversation, find_conversation(place.engine, place.conversations));
   request_.options.stop = stop_.get_token();
   request_.options.keep_when_out_of_memory = true;
