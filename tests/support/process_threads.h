@@ -10,10 +10,11 @@
 
 namespace ibid {
 
-// Whether the system has begun to take that thread away: whoever joined it may go on a good while before it is gone
-// (PF_EXITING among the flags of proc(5)). `task`: its directory below /proc/self/task.
+// Whether the thread may go at any time, or is about to. The system takes threads away a good while after they were
+// joined (PF_EXITING among the flags of proc(5)), and one of the idle class, that of an IdleTime which is no more, ends
+// when a processor has nothing else to do. `task`: its directory below /proc/self/task.
 inline bool thread_is_ending(const std::filesystem::path& task) {
-  constexpr unsigned long kExiting = 0x4;
+  constexpr unsigned long kExiting = 0x4, kIdleClass = 5;
   std::ifstream file(task / "stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const size_t name_end = text.rfind(')');
@@ -21,12 +22,14 @@ inline bool thread_is_ending(const std::filesystem::path& task) {
   std::istringstream fields(text.substr(name_end + 1));
   std::string skipped;
   for (int i = 0; i < 6; ++i) fields >> skipped;  // state, parent, group, session, terminal, its group
-  unsigned long flags = 0;
+  unsigned long flags = 0, policy = 0;
   fields >> flags;
-  return (flags & kExiting) != 0;
+  for (int i = 0; i < 31; ++i) fields >> skipped;  // up to the real-time priority
+  fields >> policy;
+  return (flags & kExiting) != 0 || policy == kIdleClass;
 }
 
-// Those that are not about to end. A first thread is made before: a sanitizer's own comes with it, and stays.
+// Those that stay until they are told to go. A first thread is made before: a sanitizer's own comes with it, and stays.
 inline size_t n_threads_here() {
   static const bool has_made_one = (std::thread([] {}).join(), true);
   (void)has_made_one;
