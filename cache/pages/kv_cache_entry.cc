@@ -199,24 +199,37 @@ Status KvCacheEntry::take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens&
 }
 
 Status KvCacheEntry::adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states) {
-  const size_t n_full = length() / kPagePositions;
-  const size_t n_tokens = length() + tokens.size();
+  const size_t n_before = length();
+  const size_t n_full = n_before / kPagePositions;
+  const size_t n_tokens = n_before + tokens.size();
   CHECK_EQ(n_full + pages.size(), KvLayout::pages_for(n_tokens));
-  KvCacheEntry longer(*pool_);
+  PageList replaced(*pool_);
   try {
-    std::vector<KvPage> all(pages_.pages().begin(), pages_.pages().begin() + static_cast<ptrdiff_t>(n_full));
-    all.reserve(n_full + pages.size());
-    for (KvPage& page : pages) all.push_back(std::move(page));
-    Tokens ids(tokens_);
-    ids.insert(ids.end(), tokens.begin(), tokens.end());
-    TRY(longer.adopt(std::move(all), ids, std::move(states)));
+    reserve_geometric(tokens_, n_tokens);
+    if (layout().n_states() > 0) {
+      states.insert(states.end(), state_.kept().begin(), state_.kept().end());
+      if (n_before > 0) states.push_back(state_.now(n_before));
+    }
+    replaced.use(replaced.make_room(pages_.size() - n_full));
+    pages_.use(pages_.make_room(n_full + pages.size()));
   } catch (const std::bad_alloc&) {
     return {ErrorCode::kOutOfMemory, "KV cache: no heap memory for " + std::to_string(n_tokens) + " positions"};
   }
-  if (longer.length() <= length()) return {};
-  longer.pages_copied_ = pages_copied_;
-  longer.rows_appended_ = rows_appended_;
-  *this = std::move(longer);
+  // Nothing below fails.
+  SequenceState state_before = std::exchange(state_, SequenceState(*pool_));
+  pages_.move_tail(n_full, replaced);
+  for (KvPage& page : pages) pages_.push_found(std::move(page));
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  state_.begin(std::move(states), n_tokens);
+  if (resumable_length(n_tokens) <= n_before) {
+    tokens_.resize(n_before);
+    state_ = std::move(state_before);
+    pages_.resize(n_full);
+    pages_.take_back(replaced);
+    return {};
+  }
+  slice_to_length(n_tokens);
+  pool_->offer_windows(pages_.pages().subspan(n_full));
   return {};
 }
 

@@ -111,11 +111,11 @@ class KvCacheEntry {
   Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens, std::vector<StateSnapshot> states = {});
 
   // Continues the entry with rows that were found elsewhere: those of `tokens`, which follow tokens(). pages[0] takes
-  // the place of the partial last page, if there is one, and holds its rows as well. Gives back what was reserved and
-  // forgets what was staged. It becomes as long as it can go on from, and stays what it is if that is not longer.
-  // Error: kOutOfMemory (the heap), and nothing has changed.
-  // REQUIRES: the pages are as many as length() + tokens.size() needs beyond the full pages of length(), and one of the
-  // states reaches that length.
+  // the place of the partial last page, if there is one, and holds its rows as well. The places to go on from that it
+  // has stay. Gives back what was reserved and forgets what was staged. It becomes as long as it can go on from, and
+  // stays what it is if that is not longer. O(tokens and pages that are given). Error: kOutOfMemory (the heap), and
+  // nothing has changed. REQUIRES: the pages are as many as length() + tokens.size() needs beyond the full pages of
+  // length(), and one of the states reaches that length. Windows of new pages were never leased.
   Status adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
   // Puts `page` in place of page `index`, so that the same ids, computed twice, need memory only once. Returns the

@@ -74,6 +74,27 @@ void PageList::resize(size_t n) noexcept {
   first_leased_ = std::min(first_leased_, n);
 }
 
+void PageList::move_tail(size_t n, PageList& to) noexcept {
+  to.first_leased_ = first_leased_ - std::min(first_leased_, n);
+  for (size_t i = n; i < size(); ++i) {
+    to.pages_.push_back(std::move(pages_[i]));
+    for (size_t part = 0; part < kPageParts; ++part) to.data_[part].push_back(data_[part][i]);
+    if (has_windows()) to.leases_.push_back(std::move(leases_[i]));
+  }
+  resize(n);
+}
+
+void PageList::take_back(PageList& tail) noexcept {
+  const size_t n = size();
+  if (first_leased_ == n) first_leased_ += tail.first_leased_;
+  for (size_t i = 0; i < tail.size(); ++i) {
+    pages_.push_back(std::move(tail.pages_[i]));
+    for (size_t part = 0; part < kPageParts; ++part) data_[part].push_back(tail.data_[part][i]);
+    if (has_windows()) leases_.push_back(std::move(tail.leases_[i]));
+  }
+  tail.clear();
+}
+
 PageList PageList::fork(size_t n) const {
   PageList copy(*pool_);
   copy.pages_.assign(pages_.begin(), pages_.begin() + static_cast<ptrdiff_t>(n));

@@ -44,6 +44,10 @@ class PageList {
   // its window is gone. On success the old page is in `page`.
   bool replace(size_t i, KvPage& page) noexcept;
   void resize(size_t n) noexcept;  // REQUIRES: n <= size()
+  // Moves the pages behind the first n into an empty list, with their leases; and back. REQUIRES: the list that grows
+  // has room.
+  void move_tail(size_t n, PageList& to) noexcept;
+  void take_back(PageList& tail) noexcept;
   void clear() noexcept { resize(0); }
   PageList fork(size_t n) const;  // of the first n; may throw std::bad_alloc
 

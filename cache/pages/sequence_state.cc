@@ -13,12 +13,20 @@ float* SequenceState::at(const KvPage& state, size_t layer) const {
 
 // --- between passes
 
+// Where it may go on from besides the last pass.
+template <typename Visit>
+void SequenceState::visit_places(Visit&& visit) const {
+  for (const StateSnapshot& snapshot : kept_) visit(snapshot);
+  if (log_.n_rows > 0) visit(log_);
+  if (full_log_.n_rows > 0) visit(full_log_);
+}
+
 size_t SequenceState::resumable_length(size_t n, size_t length) const {
   if (!used() || (n == length && head_)) return n;
   size_t best = base_.position <= n ? base_.reach(n) : 0;
-  for (const StateSnapshot& snapshot : kept_) {
+  visit_places([&](const StateSnapshot& snapshot) {
     if (snapshot.position <= n) best = std::max(best, snapshot.reach(n));
-  }
+  });
   return best;
 }
 
@@ -28,17 +36,17 @@ void SequenceState::cut(size_t n, size_t length) noexcept {
   if (n == length) return;
   // Of the places that reach n, the one with the fewest rows to compute again; the last pass where it is one of them.
   const StateSnapshot* from = base_.position <= n && base_.end() >= n ? &base_ : nullptr;
-  for (const StateSnapshot& snapshot : kept_) {
-    if (from == &base_) break;
-    if (snapshot.position > n || snapshot.end() < n) continue;
+  visit_places([&](const StateSnapshot& snapshot) {
+    if (from == &base_ || snapshot.position > n || snapshot.end() < n) return;
     if (from == nullptr || snapshot.position > from->position) from = &snapshot;
-  }
+  });
   StateSnapshot base;
   if (from != nullptr) base = *from;
   CHECK(from != nullptr || n == 0) << "no state to go on from at " << n;
   base.n_rows = n - base.position;
   head_ = KvPage();
   base_ = std::move(base);
+  cut_log(n);
   std::erase_if(kept_, [n](const StateSnapshot& snapshot) { return snapshot.position > n; });
   for (StateSnapshot& snapshot : kept_) snapshot.n_rows = snapshot.reach(n) - snapshot.position;
 }
@@ -79,6 +87,75 @@ void SequenceState::clear() noexcept {
   kept_.clear();
   staged_.clear();
   new_rows_.reset();
+  log_ = full_log_ = {};
+  log_rows_.reset();
+}
+
+// --- the log
+
+// Makes room for the rows of a pass, in the log or for a new one. May throw std::bad_alloc.
+void SequenceState::prepare_log(size_t n_rows, size_t length) {
+  next_log_rows_.reset();
+  log_continues_ = log_rows_ != nullptr && log_.end() == length && log_.n_rows + n_rows <= kMostKeptRows;
+  if (n_rows > kMostKeptRows) return;
+  const size_t n_wanted = (log_continues_ ? log_.n_rows : 0) + n_rows;
+  if (log_continues_ && log_rows_->capacity() >= n_wanted) return;
+  const size_t capacity = log_continues_ ? std::min(kMostKeptRows, 2 * n_wanted) : n_wanted;
+  auto rows = std::make_shared<StateRows>(capacity, layout().state_row_floats());
+  if (log_continues_) rows->copy(*log_rows_, log_.n_rows, 0);
+  next_log_rows_ = std::move(rows);
+}
+
+// Adds the rows of the pass that was committed. `length` is the one before.
+void SequenceState::log_pass(size_t n_rows, size_t length) noexcept {
+  if (new_rows_ == nullptr) {
+    log_ = full_log_ = {};
+    log_rows_.reset();
+    return;
+  }
+  if (!log_continues_) {
+    if (log_.n_rows > 0) full_log_ = std::move(log_);
+    log_ = {length, base_.state, nullptr, 0};
+  }
+  if (next_log_rows_ != nullptr) log_rows_ = std::move(next_log_rows_);
+  log_rows_->copy(*new_rows_, n_rows, log_.n_rows);
+  log_.rows = log_rows_;
+  log_.n_rows += n_rows;
+  log_continues_ = false;
+  if (log_.n_rows >= kLogOverlap) full_log_ = {};
+}
+
+// The sequence is cut to n. If it goes on from rows of the log, these never change any more: the next log is another.
+void SequenceState::cut_log(size_t n) noexcept {
+  next_log_rows_.reset();
+  log_continues_ = false;
+  if (log_.position >= n) log_ = {};
+  if (log_.n_rows > 0) log_.n_rows = n - log_.position;
+  if (log_.n_rows > 0 && base_.rows == log_.rows) full_log_ = std::exchange(log_, {});
+  if (full_log_.position >= n) full_log_ = {};
+  if (full_log_.n_rows > 0) full_log_.n_rows = full_log_.reach(n) - full_log_.position;
+  if (log_.n_rows == 0) log_rows_.reset();
+}
+
+// Which pages the logs have for themselves, so that a pass can write them.
+SequenceState::LogPages SequenceState::pages_of_logs() const {
+  return {.of_base = head_ && base_.state == log_.state && base_.state.use_count() == 2,
+          .of_log = log_.state && log_.state.use_count() == 1,
+          .of_full_log = full_log_.state && full_log_.state.use_count() == 1};
+}
+
+// Gives the logs up, and their pages to the pass.
+void SequenceState::take_logs() noexcept {
+  const LogPages pages = pages_of_logs();
+  if (pages.of_full_log) staged_.push_back(std::move(full_log_.state));
+  if (pages.of_log || pages.of_base) {
+    staged_.push_back(std::move(log_.state));
+    if (pages.of_base) base_ = {};
+  }
+  if (next_log_rows_ == nullptr) next_log_rows_ = std::move(log_rows_);  // has room for the rows of the pass
+  log_ = full_log_ = {};
+  log_rows_.reset();
+  log_continues_ = false;
 }
 
 // --- a pass
@@ -99,9 +176,22 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
   const size_t n_wanted = replays ? 2 : 1;
   const size_t n_have = staged_.size() + (takes_base ? 1 : 0);
   std::vector<KvPage> fresh;
-  staged_.reserve(2);
+  staged_.reserve(4);
+  prepare_log(n_rows, length);
   if (n_have < n_wanted) {
-    TRY_ASSIGN(fresh, pool_->allocate_states(n_wanted - n_have));
+    const size_t n_missing = n_wanted - n_have;
+    Result<std::vector<KvPage>> pages = pool_->allocate_states(n_missing);
+    if (pages.ok()) {
+      fresh = *std::move(pages);
+    } else {
+      // Where the pool has too little, the logs give what they have for themselves.
+      const size_t n_of_logs = pages_of_logs().count();
+      if (n_of_logs == 0) return pages.status();
+      if (n_of_logs < n_missing) {
+        TRY_ASSIGN(fresh, pool_->allocate_states(n_missing - n_of_logs));
+      }
+      take_logs();
+    }
   }
 
   // Nothing below fails.
@@ -138,6 +228,7 @@ void SequenceState::commit(size_t n_rows, size_t length) noexcept {
   base_.rows = new_rows_;
   head_ = std::move(staged_[0]);
   staged_.clear();
+  log_pass(n_rows, length);
 }
 
 }  // namespace ibid

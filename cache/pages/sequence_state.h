@@ -12,6 +12,11 @@
 //
 // The head, the state behind L, is not there when the sequence was cut within the rows.
 //
+// Passes that decode have a row or a few each. So that more can be taken back than the last of them gave (a stop
+// string of several tokens), there is also a log: a state further back, and the rows of all passes since, up to
+// kMostKeptRows. When it is full the next one begins, and the full one stays until the new one has kLogOverlap rows.
+// A log is a chance: it goes when the pool has no page for it, and with the work on the sequence.
+//
 // States are pages of the pool, shared by reference: forks, snapshots and the store hold the same ones. A pass reads
 // its first state and writes the others whole, so what is shared never changes.
 //
@@ -19,6 +24,9 @@
 // recurrent layers has nothing here, and can go on from everywhere.
 #pragma once
 
+#include <string.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -32,13 +40,23 @@ namespace ibid {
 // A pass of at most so many rows keeps what they gave. A user's message and a draft are this short; a longer pass
 // reads a part of a prompt, and nobody cuts it.
 inline constexpr size_t kMostKeptRows = 64;
+// So many rows can be taken back whenever as many were decoded.
+inline constexpr size_t kLogOverlap = 16;
 
-// What the rows of one pass gave to all recurrent layers: [capacity, KvLayout::state_row_floats()], each row at a cache
-// line. Immutable once shared.
+// What rows gave to all recurrent layers: [capacity, KvLayout::state_row_floats()], each row at a cache line. Immutable
+// once shared. Wiped when they go: they say what was read.
 class StateRows {
  public:
   // May throw std::bad_alloc.
   StateRows(size_t capacity, size_t row_floats) : row_lines_(row_floats / 16), lines_(capacity * row_lines_) {}
+  ~StateRows() { ::explicit_bzero(lines_.data(), bytes()); }
+  StateRows(const StateRows&) = delete;
+  StateRows& operator=(const StateRows&) = delete;
+
+  // Copies the first n rows of another to row `at` and those behind it.
+  void copy(const StateRows& from, size_t n, size_t at) {
+    std::copy_n(from.lines_.begin(), n * row_lines_, lines_.begin() + static_cast<ptrdiff_t>(at * row_lines_));
+  }
 
   size_t capacity() const { return lines_.size() / row_lines_; }
   size_t bytes() const { return lines_.size() * sizeof(Line); }
@@ -92,7 +110,7 @@ class SequenceState {
   // Where the sequence goes on from now. position 0 and no rows: from the beginning.
   StateSnapshot now(size_t length) const;
 
-  SequenceState fork() const;  // may throw std::bad_alloc
+  SequenceState fork() const;  // without the log; may throw std::bad_alloc
   void clear() noexcept;
 
   // --- a pass
@@ -129,15 +147,35 @@ class SequenceState {
   bool used() const { return layout().n_states() > 0; }
   void keep(StateSnapshot snapshot);
   float* at(const KvPage& state, size_t layer) const;
+  template <typename Visit>
+  void visit_places(Visit&& visit) const;
+  void prepare_log(size_t n_rows, size_t length);
+  void cut_log(size_t n) noexcept;
+  void log_pass(size_t n_rows, size_t length) noexcept;
+  struct LogPages {
+    bool of_base = false;  // the page of the log is the base's as well, and the base is not needed
+    bool of_log = false;
+    bool of_full_log = false;
+    size_t count() const { return (of_base || of_log ? 1u : 0u) + (of_full_log ? 1u : 0u); }
+  };
+  LogPages pages_of_logs() const;
+  void take_logs() noexcept;
 
   KvPagePool* pool_;
   StateSnapshot base_;
   KvPage head_;  // none: base_ and its rows are where the sequence goes on from
   std::vector<StateSnapshot> kept_;
 
+  // The log, which ends where the sequence does, or is empty; the full one before it; and the memory of the log's rows,
+  // which nobody else writes.
+  StateSnapshot log_, full_log_;
+  std::shared_ptr<StateRows> log_rows_;
+
   // Of the pass under way: where it writes the states behind its last row, and behind the replayed ones.
   std::vector<KvPage> staged_;
   std::shared_ptr<StateRows> new_rows_;
+  std::shared_ptr<StateRows> next_log_rows_;  // takes the place of log_rows_; none: these have room
+  bool log_continues_ = false;
   std::vector<size_t> staged_rows_;  // [n_states]
 };
 

@@ -264,7 +264,7 @@ PrefixTree::Work LruKvCacheStore::work() const {
 
 StoreSnapshot LruKvCacheStore::snapshot() const {
   const std::lock_guard lock(mutex_);
-  StoreSnapshot copy = snapshot_of(tree_, states_, spaces_);
+  StoreSnapshot copy = snapshot_of(tree_, states_, spaces_, pool_);
   copy.page_charge_bytes = room_.page_charge_bytes();
   copy.budget_bytes = room_.budget_bytes();
   copy.endings_budget_bytes = room_.endings_budget_bytes();

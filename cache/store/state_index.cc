@@ -85,7 +85,13 @@ void StateIndex::insert_all(SpaceId space, const KvCacheEntry& entry, size_t n_k
 }
 
 void StateIndex::use(Kept& kept) {
-  kept.priority = floor_ + static_cast<double>(kept.cost() + 1) / static_cast<double>(charge(kept));
+  set_priority(kept, floor_ + static_cast<double>(kept.cost() + 1) / static_cast<double>(charge(kept)));
+}
+
+void StateIndex::set_priority(Kept& kept, double priority) {
+  auto place = order_.extract(&kept);
+  kept.priority = priority;
+  order_.insert(std::move(place));
 }
 
 void StateIndex::touch(SpaceId space, TokenSpan ids, size_t n) {
@@ -122,29 +128,37 @@ void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const State
   bytes_ += after - before;
 }
 
+// Adds a state that is not there. May throw std::bad_alloc, and nothing has changed.
+StateIndex::Kept& StateIndex::add(SpaceId space, TokenSpan ids, const KvPage& state, Kept* before) {
+  auto fresh = std::make_unique<Kept>();
+  Kept& kept = *fresh;
+  kept.space = space;
+  kept.ids.assign(ids.begin(), ids.end());
+  kept.state = state;
+  kept.before = before;
+  kept.serial = ++n_added_;
+  Map map;
+  map.emplace(Key{space, kept.ids}, std::move(fresh));
+  order_.insert(&kept);
+  // Nothing below fails.
+  auto at = kept_.insert(map.extract(map.begin())).position;
+  spaces_.bytes_added(space, charge(kept));
+  bytes_ += charge(kept);
+  // Those that begin with it stand right behind it.
+  for (++at; at != kept_.end() && at->second->space == space; ++at) {
+    Kept& next = *at->second;
+    if (common_prefix_length(next.ids, ids) < ids.size()) break;
+    if (next.before == before) next.before = &kept;
+  }
+  return kept;
+}
+
 void StateIndex::insert(SpaceId space, TokenSpan ids, const StateSnapshot& snapshot, Removed& removed) {
   const TokenSpan own = ids.first(snapshot.position);
   const TokenSpan tail = ids.subspan(snapshot.position, snapshot.n_rows);
   Kept* before = longest(space, own);
   Kept* kept = before != nullptr && before->ids.size() == own.size() ? before : nullptr;
-  if (kept == nullptr) {
-    auto fresh = std::make_unique<Kept>();
-    fresh->space = space;
-    fresh->ids.assign(own.begin(), own.end());
-    fresh->state = snapshot.state;
-    fresh->before = before;
-    kept = fresh.get();
-    const Key key{space, kept->ids};
-    auto at = kept_.emplace(key, std::move(fresh)).first;
-    spaces_.bytes_added(space, charge(*kept));
-    bytes_ += charge(*kept);
-    // Those that begin with it stand right behind it.
-    for (++at; at != kept_.end() && at->second->space == space; ++at) {
-      Kept& next = *at->second;
-      if (common_prefix_length(next.ids, own) < own.size()) break;
-      if (next.before == before) next.before = kept;
-    }
-  }
+  if (kept == nullptr) kept = &add(space, own, snapshot.state, before);
   add_tail(*kept, tail, snapshot.rows);
   use(*kept);
   while (bytes_ > budget_bytes_ && kept_.size() > 1) {
@@ -152,14 +166,14 @@ void StateIndex::insert(SpaceId space, TokenSpan ids, const StateSnapshot& snaps
   }
 }
 
+// O(those in front that do not satisfy the condition).
 template <typename Condition>
 StateIndex::Map::iterator StateIndex::first_to_go(Condition&& condition) {
-  auto first = kept_.end();
-  for (auto at = kept_.begin(); at != kept_.end(); ++at) {
-    if (!condition(*at->second)) continue;
-    if (first == kept_.end() || at->second->priority < first->second->priority) first = at;
+  for (const Kept* kept : order_) {
+    ++n_looked_at_;
+    if (condition(*kept)) return kept_.find(Key{kept->space, kept->ids});
   }
-  return first;
+  return kept_.end();
 }
 
 void StateIndex::remove(Map::iterator at, Removed& removed) {
@@ -170,9 +184,10 @@ void StateIndex::remove(Map::iterator at, Removed& removed) {
     Kept& behind = *next->second;
     if (common_prefix_length(behind.ids, gone.ids) < gone.ids.size()) break;
     if (behind.before != &gone) continue;
-    behind.priority += static_cast<double>(gone.cost()) / static_cast<double>(charge(behind));
+    set_priority(behind, behind.priority + static_cast<double>(gone.cost()) / static_cast<double>(charge(behind)));
     behind.before = gone.before;
   }
+  order_.erase(&gone);
   bytes_ -= charge(gone);
   spaces_.bytes_removed(gone.space, charge(gone));
   removed.kept_.insert(kept_.extract(at));

@@ -14,8 +14,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -43,6 +45,7 @@ class StateIndex {
     std::vector<Tail> tails;      // the least recently used first
     Kept* before = nullptr;       // the longest other one that these ids begin with
     double priority = 0;
+    uint64_t serial = 0;          // of those of equal priority the older one goes first
 
     // How many ids have to be read again without it.
     size_t cost() const { return ids.size() - (before == nullptr ? 0 : before->ids.size()); }
@@ -79,6 +82,9 @@ class StateIndex {
   bool evict(Removed& removed);
   void remove_space(SpaceId space, Removed& removed);
 
+  // How many states were looked at to find those that go first, since construction.
+  size_t n_looked_at() const { return n_looked_at_; }
+
   // What it is charged: the state and its tails, which are the index's alone.
   size_t charge(const Kept& kept) const;
   // In the order of the index. For the store's snapshot.
@@ -92,6 +98,11 @@ class StateIndex {
   struct Less {
     bool operator()(const Key& a, const Key& b) const;
   };
+  struct GoesBefore {
+    bool operator()(const Kept* a, const Kept* b) const {
+      return a->priority != b->priority ? a->priority < b->priority : a->serial < b->serial;
+    }
+  };
   using Map = std::map<Key, std::unique_ptr<Kept>, Less>;  // a key's ids are those of the value
 
   friend class Removed;
@@ -99,6 +110,8 @@ class StateIndex {
   // The longest one that the ids begin with, of at most n ids; null: none.
   Kept* longest(SpaceId space, TokenSpan ids) const;
   void use(Kept& kept);
+  void set_priority(Kept& kept, double priority);
+  Kept& add(SpaceId space, TokenSpan ids, const KvPage& state, Kept* before);
   void touch(SpaceId space, TokenSpan ids, size_t n);
   void add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows);
   void remove(Map::iterator at, Removed& removed);
@@ -109,6 +122,9 @@ class StateIndex {
   const size_t state_bytes_;
   const size_t budget_bytes_;
   Map kept_;
+  std::set<Kept*, GoesBefore> order_;  // all, those that go first in front
+  uint64_t n_added_ = 0;
+  size_t n_looked_at_ = 0;
   size_t bytes_ = 0;
   double floor_ = 0;  // the priority of what went last
 };

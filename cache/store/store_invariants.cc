@@ -243,7 +243,8 @@ class Validator {
 
 }  // namespace
 
-StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces) {
+StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces,
+                          const KvPagePool& pool) {
   const auto serials = [](const auto& nodes) {
     std::vector<uint64_t> all;
     all.reserve(nodes.size());
@@ -260,11 +261,14 @@ StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, cons
     copy.nodes.push_back({node->serial, node->parent->serial, node->space,
                           Tokens(node->tokens().begin(), node->tokens().end()), node->page.data(),
                           node->page.use_count(), node->holds.n_pins(), node->rank.rank(), node->rank.last_used(),
-                          serials(node->children), std::move(endings), node->holds.mark_lengths()});
+                          serials(node->children), std::move(endings), node->holds.mark_lengths(),
+                          pool.layout().window() == 0 || pool.has_window(node->page)});
   }
   for (const StateIndex::Kept* kept : states.all()) {
     const size_t n_before = kept->before == nullptr ? 0 : kept->before->ids.size();
-    copy.states.push_back({kept->space, kept->ids, n_before, states.charge(*kept)});
+    std::vector<Tokens> tails;
+    for (const StateIndex::Tail& tail : kept->tails) tails.push_back(tail.ids);
+    copy.states.push_back({kept->space, kept->ids, n_before, states.charge(*kept), std::move(tails)});
   }
   copy.states_bytes = states.bytes();
   copy.root_children = serials(tree.root().children);

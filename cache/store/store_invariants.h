@@ -11,6 +11,7 @@
 
 namespace ibid {
 
+class KvPagePool;
 class PrefixTree;
 class StateIndex;
 class StoreSpaces;
@@ -33,12 +34,14 @@ struct StoreSnapshot {
     std::vector<uint64_t> children;  // serials, in the order of the tree
     std::vector<Ending> endings;     // in no order
     std::vector<size_t> marks;       // of sequences at rest: how many of their ids the path has
+    bool has_window = true;          // its rows behind a window are there
   };
   struct State {
     uint64_t space = 0;
     Tokens ids;
     size_t n_before = 0;  // ids of the one before it
     size_t bytes = 0;
+    std::vector<Tokens> tails;
   };
   struct Space {
     uint64_t id = 0;
@@ -67,7 +70,8 @@ struct StoreSnapshot {
 
 // What tree, states and namespaces hold; the budgets and the pool's figures are not filled in. May throw
 // std::bad_alloc.
-StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces);
+StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces,
+                          const KvPagePool& pool);
 
 // One sentence for every rule that is broken; empty when the store is sound.
 std::vector<std::string> validate_store(const StoreSnapshot& snapshot);

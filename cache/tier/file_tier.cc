@@ -1,5 +1,7 @@
 #include "cache/tier/file_tier.h"
 
+#include <algorithm>
+#include <functional>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -53,18 +55,62 @@ size_t FileTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry
   return n_added;
 }
 
+void FileTier::Reading::cut(size_t n_ids) {
+  const size_t first_page = length / kPagePositions;
+  const size_t n = KvLayout::pages_for(n_ids) - first_page;
+  found.resize(n);
+  pages.resize(n);
+  if (n > 0) found.back().n_used = std::min(found.back().n_used, n_ids);
+}
+
 size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry,
                            const ReadLimits& limits) {
   const size_t length = entry.length();
-  Reading reading{identity, ids, limits, files_->find(identity, ids, length)};
+  const bool is_recurrent = pool_.layout().n_states() > 0;
+  Reading reading{identity, ids, limits, length, files_->find(identity, ids, length), {}};
+  if (is_recurrent) {
+    // No more pages than the deepest state needs, and none where there is no state.
+    const size_t end = reading.end(reading.found.size());
+    reading.states = files_->find_states(identity, ids.first(end), length);
+    if (reading.states.empty()) return 0;
+    reading.cut(reading.states.front().reach(end));
+  }
   read_all(reading);
+  std::vector<StateSnapshot> states;
+  std::string state_file;
+  if (is_recurrent && !read_deepest_state(reading, states, state_file)) return 0;
   const size_t n_pages = reading.pages.size();
   if (n_pages == 0) return 0;
-  const PageFiles::Found& last = reading.found[n_pages - 1];
-  if (!entry.adopt_more(std::move(reading.pages), ids.subspan(length, last.n_used - length)).ok()) return 0;
+  const PageFiles::Found last = reading.found[n_pages - 1];
+  const TokenSpan more = ids.subspan(length, last.n_used - length);
+  if (!entry.adopt_more(std::move(reading.pages), more, std::move(states)).ok()) return 0;
   n_pages_read_ += n_pages;
-  files_->touch(last);  // the last one alone: a page is as young as what continues it
+  // The last one alone: a page is as young as what continues it.
+  files_->touch(last.file_name);
+  if (!state_file.empty()) files_->touch(state_file);
   return entry.length() - length;
+}
+
+// Reads the deepest state that the pages reach, and cuts them there. False: there is none.
+bool FileTier::read_deepest_state(Reading& reading, std::vector<StateSnapshot>& states, std::string& file_name) {
+  const size_t end = reading.end(reading.pages.size());
+  std::ranges::stable_sort(reading.states, std::ranges::greater(),
+                           [&](const PageFiles::FoundState& state) { return state.reach(end); });
+  for (const PageFiles::FoundState& found : reading.states) {
+    if (found.reach(end) <= reading.length || reading.limits.reached(clock_)) return false;
+    if (found.file.position > end) continue;
+    Result<StateSnapshot> state = files_->read_state(found, pool_, reading.identity, reading.ids, end);
+    if (!state.ok()) {
+      files_->give_up(found.file.file_name, state.status());
+      continue;
+    }
+    ++n_states_read_;
+    reading.cut(found.reach(end));
+    states.push_back(*std::move(state));
+    file_name = found.file.file_name;
+    return true;
+  }
+  return false;
 }
 
 // Leaves the pages of the first files that are sound.
@@ -77,7 +123,7 @@ void FileTier::read_all(Reading& reading) {
   size_t n_sound = 0;
   while (n_sound < reading.found.size() && reading.statuses[n_sound].ok() && reading.pages[n_sound]) ++n_sound;
   if (n_sound < reading.found.size() && !reading.statuses[n_sound].ok()) {
-    files_->give_up(reading.found[n_sound], reading.statuses[n_sound]);
+    files_->give_up(reading.found[n_sound].file_name, reading.statuses[n_sound]);
   }
   reading.pages.resize(n_sound);
 }
@@ -104,7 +150,9 @@ void FileTier::read_some(Reading& reading) noexcept {
 // One page from its file into one of the pool, which is nobody's until all of it was verified.
 Status FileTier::read_page(Reading& reading, size_t i, std::vector<std::byte>& scratch) {
   TRY_ASSIGN(KvPage page, pool_.allocate());
-  TRY(files_->read(reading.found[i], reading.identity, reading.ids, scratch, page.parts()));
+  TRY_ASSIGN(const KvPageParts parts,
+             files_->read(reading.found[i], reading.identity, reading.ids, scratch, page.parts()));
+  if (parts == KvPageParts::kFirst) pool_.drop_window(page);
   reading.pages[i] = std::move(page);
   return {};
 }
@@ -132,6 +180,7 @@ KvTierStats FileTier::stats() const {
   stats.misses = n_misses_;
   stats.tokens_read = n_tokens_read_;
   stats.pages_read = n_pages_read_;
+  stats.states_read = n_states_read_;
   files_->add_to(stats);
   writing_->add_to(stats);
   return stats;

@@ -1,9 +1,10 @@
-// FileTier: a KvTier in a directory, one file a page. With it even the next process need not read again what was read
-// once.
+// FileTier: a KvTier in a directory, one file a page or recurrent state. With it even the next process need not read
+// again what was read once.
 //
-// A page is used only after its file was found to hold exactly the wanted ids of the wanted namespace, computed in the
-// wanted way, unharmed. It is not a place to keep things: whatever is in the directory may be deleted at any time. The
-// tier itself deletes the least recently used when the budget is reached.
+// A page or a state is used only after its file was found to hold exactly the wanted ids of the wanted namespace,
+// computed in the wanted way, unharmed. A state is of use only where the pages in front of it are there. It is not a
+// place to keep things: whatever is in the directory may be deleted at any time. The tier itself deletes the least
+// recently used when the budget is reached.
 //
 // It is made of parts: PageFiles has the files and their index, WriteBehind the queue of pages that wait and the thread
 // that writes them, SecondReader a second thread for long reads. What is here is reading, and the wiring.
@@ -72,15 +73,21 @@ class FileTier : public KvTier {
   KvTierStats stats() const override;
 
  private:
-  // What a call of extend() reads.
+  // What a call of extend() reads, from the first `length` of the ids on.
   struct Reading {
     const KvPageIdentity identity;
     const TokenSpan ids;
     const ReadLimits& limits;
-    const std::vector<PageFiles::Found> found;
+    const size_t length;
+    std::vector<PageFiles::Found> found;
+    std::vector<PageFiles::FoundState> states;  // the deepest first
     std::vector<KvPage> pages = std::vector<KvPage>(found.size());
     std::vector<Status> statuses = std::vector<Status>(found.size());
     std::atomic<size_t> next{0};  // the first page that nobody has begun
+
+    // Up to where the first n pages reach.
+    size_t end(size_t n) const { return n == 0 ? length : found[n - 1].n_used; }
+    void cut(size_t n_ids);  // what follows the first n_ids is not needed
   };
 
   FileTier(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock, std::unique_ptr<PageFiles> files)
@@ -88,6 +95,7 @@ class FileTier : public KvTier {
 
   KvPageIdentity identity_of(std::string_view name_space) const;
   size_t read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits);
+  bool read_deepest_state(Reading& reading, std::vector<StateSnapshot>& states, std::string& file_name);
   void read_all(Reading& reading);
   void read_some(Reading& reading) noexcept;
   Status read_page(Reading& reading, size_t i, std::vector<std::byte>& scratch);
@@ -97,7 +105,7 @@ class FileTier : public KvTier {
   Clock& clock_;
   const std::unique_ptr<PageFiles> files_;
   SecondReader second_reader_;
-  std::atomic<size_t> n_hits_{0}, n_misses_{0}, n_tokens_read_{0}, n_pages_read_{0};
+  std::atomic<size_t> n_hits_{0}, n_misses_{0}, n_tokens_read_{0}, n_pages_read_{0}, n_states_read_{0};
   std::unique_ptr<WriteBehind> writing_;  // last: its thread uses the files
 };
 

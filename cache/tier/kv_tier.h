@@ -1,4 +1,5 @@
-// KvTier: a place below the store where keys and values outlive their eviction, and with most tiers the process. An
+// KvTier: a place below the store where keys and values, and recurrent states, outlive their eviction, and with most
+// tiers the process. An
 // engine has one or none; sessions ask it after the store, and hand over to it what a turn has settled.
 //
 // A tier is a lossy, verified cache, and these laws are its interface (kv_tier_laws_test.cc holds every
@@ -47,12 +48,15 @@ struct KvTierStats {
   size_t pages_read = 0;
   size_t pages_written = 0;
   size_t pages = 0;         // stored now
-  uint64_t bytes = 0;       // stored now
+  size_t states_read = 0;   // recurrent ones, with the rows behind them
+  size_t states_written = 0;
+  size_t states = 0;        // stored now
+  uint64_t bytes = 0;       // stored now, of pages and states; and so is all that follows
   size_t evicted = 0;
-  size_t quarantined = 0;   // pages that were not what they said, and were put away
-  size_t failures = 0;      // of where the pages are, to read or to write
-  size_t dropped = 0;       // pages that were to be written and were not
-  size_t waiting = 0;       // pages to be written now
+  size_t quarantined = 0;   // that were not what they said, and were put away
+  size_t failures = 0;      // of where they are, to read or to write
+  size_t dropped = 0;       // that were to be written and were not
+  size_t waiting = 0;       // to be written now
   uint64_t waiting_bytes = 0;
   std::string disabled_reason;  // why nothing is written now; empty: all is well
 };
@@ -67,17 +71,19 @@ class KvTier {
   KvTier(const KvTier&) = delete;
   KvTier& operator=(const KvTier&) = delete;
 
-  // Continues `entry`, which holds a beginning of `ids`, by what is stored, in fresh pages, to the token. Returns the
-  // positions added; 0 for a miss, and the entry is then what it was. The limits are looked at before each page: what
-  // was read whole by then is added.
-  // REQUIRES: entry.tokens() is a prefix of ids.
+  // Continues `entry`, which holds a beginning of `ids`, by what is stored, in fresh pages, to the token. Of a model
+  // with recurrent layers it becomes as long as the deepest state that is stored too, and of one with windows as long
+  // as these are whole. Returns the positions added; 0 for a miss, and the entry is then what it was. The limits are
+  // looked at before each page and state: what was read whole by then is added. REQUIRES: entry.tokens() is a prefix of
+  // ids.
   virtual size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) = 0;
   size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry) {
     return extend(name_space, ids, entry, ReadLimits{});
   }
 
-  // Hands over the pages of the entry that are not stored yet, and does not wait for them to be written. Pages in front
-  // go first. Those for which there is no room are dropped, and taken up again by the next call for this sequence.
+  // Hands over the pages of the entry that are not stored yet, and then the states that it kept and the one that it has
+  // now. Does not wait for them to be written. Pages in front go first. What there is no room for is dropped, and taken
+  // up again by the next call for this sequence.
   // REQUIRES: no pass is under way on the entry.
   virtual void write_behind(std::string_view name_space, const KvCacheEntry& entry) = 0;
 

@@ -1,6 +1,7 @@
 #include "cache/tier/page_files.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <new>
 #include <utility>
@@ -24,7 +25,7 @@ Status PageFiles::take_over() {
   TRY_ASSIGN(TierDirectory::Contents contents, directory_->scan(options_.fingerprint, namer));
   n_quarantined_ = contents.n_quarantined;
   n_failures_ = contents.n_unreadable;
-  for (StoredPage& page : contents.pages) index_.insert(std::move(page));
+  for (StoredRecord& record : contents.records) index_.insert(std::move(record));
   while (index_.bytes() > options_.budget_bytes) {
     TRY(remove(*index_.oldest()));
     ++n_evicted_;
@@ -54,60 +55,118 @@ std::vector<PageFiles::Found> PageFiles::find(const KvPageIdentity& identity, To
   return found;
 }
 
-Status PageFiles::read(const Found& found, const KvPageIdentity& identity, TokenSpan ids,
-                       std::vector<std::byte>& scratch, const PageMemory& page) {
+std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& identity, TokenSpan ids,
+                                                          size_t length) const {
+  std::vector<FoundState> found;
+  PageNamer namer(options_.name_rule);
+  PageName before = namer.first(identity);
+  for (size_t begin = 0;; begin += kPagePositions) {
+    // The state lies within the page, its rows may reach into the next one.
+    const TokenSpan wanted = ids.subspan(begin, std::min(2 * kPagePositions, ids.size() - begin));
+    for (PageIndex::StateMatch& match : index_.states_of(before, wanted)) {
+      const size_t n_used = match.first_position + match.n_used;
+      if (match.first_position / kPagePositions * kPagePositions != begin || n_used <= length) continue;
+      found.push_back({{std::move(match.file_name), match.first_position, match.n_rows}, n_used});
+    }
+    if (ids.size() - begin < kPagePositions) break;
+    before = namer.next(before, ids.subspan(begin, kPagePositions));
+  }
+  // Of two that reach as far the one with fewer rows, which are computed again.
+  std::ranges::stable_sort(found, std::ranges::greater(), [](const FoundState& state) {
+    return std::pair(state.n_used, state.file.position);
+  });
+  return found;
+}
+
+Result<KvPageParts> PageFiles::read(const Found& found, const KvPageIdentity& identity, TokenSpan ids,
+                                    std::vector<std::byte>& scratch, const PageMemory& page) {
   return directory_->read(found.file_name, layout_, identity, found.n_ids, ids.first(found.n_used), scratch, page);
 }
 
-void PageFiles::touch(const Found& found) {
-  const int64_t use_ns = index_.touch(found.file_name, clock_.unix_ns());
-  directory_->set_mtime(found.file_name, use_ns);
+Result<StateSnapshot> PageFiles::read_state(const FoundState& found, KvPagePool& pool, const KvPageIdentity& identity,
+                                            TokenSpan ids, size_t n) {
+  return directory_->read_state(found.file, pool, identity, ids.first(found.reach(n)));
 }
 
-void PageFiles::give_up(const Found& found, const Status& why) {
+void PageFiles::touch(const std::string& file_name) {
+  const int64_t use_ns = index_.touch(file_name, clock_.unix_ns());
+  directory_->set_mtime(file_name, use_ns);
+}
+
+void PageFiles::give_up(const std::string& file_name, const Status& why) {
   // The file is to blame neither when memory ran out, nor when it holds another text whose name happens to be the
   // same. It stays.
   if (why.code() == ErrorCode::kOutOfMemory || why.code() == ErrorCode::kMismatch) return;
   const std::unique_lock pen = take_pen();
-  if (!index_.has_file(found.file_name)) return;  // evicted meanwhile, or seen by somebody else
+  if (!index_.has_file(file_name)) return;  // evicted meanwhile, or seen by somebody else
   const bool missing = why.code() == ErrorCode::kNotFound;
-  if (missing && directory_->has(found.file_name)) return;  // removed and written anew meanwhile
-  index_.erase(found.file_name);
+  if (missing && directory_->has(file_name)) return;  // removed and written anew meanwhile
+  index_.erase(file_name);
   if (missing || why.code() == ErrorCode::kIo) ++n_failures_;
   if (missing) return;
-  ++(directory_->quarantine(found.file_name).ok() ? n_quarantined_ : n_failures_);
+  ++(directory_->quarantine(file_name).ok() ? n_quarantined_ : n_failures_);
 }
 
 // --- Changing.
 
-Status PageFiles::write(const WaitingPage& page, std::span<const std::byte> rows) {
-  const std::vector<std::byte> header = encode_kv_page_header(layout_, page.identity, page.ids(), rows.data());
-  StoredPage stored{.file_name = page_file_name(page.before, page.name),
-                    .before = page.before,
-                    .name = page.name,
-                    .name_space = page.identity.name_space,
-                    .first_position = page.first_position(),
-                    .ids = Tokens(page.page_ids().begin(), page.page_ids().end()),
-                    .bytes = header.size() + rows.size()};
-  const std::string file_name = stored.file_name;
-  TRY(make_room(page, stored.bytes));
-  std::vector<std::string> superseded = index_.files_superseded_by(page.before, page.page_ids());
-  const int64_t use_ns = stored.last_use_ns = index_.next_use_ns(clock_.unix_ns());
-  superseded_.reserve(superseded_.size() + superseded.size());
-  PageIndex::Prepared prepared = PageIndex::prepare(std::move(stored));
+Status PageFiles::write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) {
+  const std::vector<std::byte> header = encode_kv_page_header(layout_, page.identity, page.ids(), rows.data(), parts);
+  const std::span<const std::byte> pieces[] = {header, kv_page_blocks(layout_, rows.data(), parts)};
+  StoredRecord stored{.file_name = record_file_name({KvRecordKind::kPage, page.before, page.name}),
+                      .before = page.before,
+                      .name = page.name,
+                      .name_space = page.identity.name_space,
+                      .first_position = page.first_position(),
+                      .ids = Tokens(page.page_ids().begin(), page.page_ids().end()),
+                      .is_known = true,
+                      .bytes = pieces[0].size() + pieces[1].size()};
+  const bool is_first = page.first_position() == 0;
+  TRY(make_room(is_first ? "" : record_file_name({KvRecordKind::kPage, page.before_that, page.before}), stored.bytes));
+  TRY(add(std::move(stored), pieces, index_.files_superseded_by(page.before, page.page_ids())));
+  ++n_pages_written_;
+  return {};
+}
 
-  TRY(directory_->write(file_name, header, rows, use_ns, options_.durable));
+Status PageFiles::write(const WaitingState& state, std::span<const std::byte> bytes) {
+  const std::vector<std::byte> header =
+      encode_kv_state_header(layout_, state.identity, state.ids(), state.snapshot, bytes.data());
+  const auto [floats, rows] = kv_state_blocks(layout_, state.snapshot, bytes.data());
+  const std::span<const std::byte> pieces[] = {header, floats, rows};
+  StoredRecord stored{.file_name = record_file_name({KvRecordKind::kState, state.before, state.name}),
+                      .kind = KvRecordKind::kState,
+                      .before = state.before,
+                      .name = state.name,
+                      .name_space = state.identity.name_space,
+                      .first_position = state.snapshot.position,
+                      .ids = Tokens(state.page_ids().begin(), state.page_ids().end()),
+                      .is_known = true};
+  for (const std::span<const std::byte> piece : pieces) stored.bytes += piece.size();
+  const bool is_first = state.page_begin() == 0;
+  TRY(make_room_for_state(stored.bytes));
+  TRY(make_room(is_first ? "" : record_file_name({KvRecordKind::kPage, state.before_that, state.before}),
+                stored.bytes));
+  TRY(add(std::move(stored), pieces, index_.states_superseded_by(state.before, state.page_ids(), state.n_front())));
+  ++n_states_written_;
+  return {};
+}
+
+// Writes the file. `superseded` go when the names that were written till then are durable.
+Status PageFiles::add(StoredRecord record, TierDirectory::Pieces pieces, std::vector<std::string> superseded) {
+  const std::string file_name = record.file_name;
+  const int64_t use_ns = record.last_use_ns = index_.next_use_ns(clock_.unix_ns());
+  superseded_.reserve(superseded_.size() + superseded.size());
+  PageIndex::Prepared prepared = PageIndex::prepare(std::move(record));
+
+  TRY(directory_->write(file_name, pieces, use_ns, options_.durable));
   // Nothing below fails: what has a name is in the index.
-  ++n_written_;
   index_.insert(std::move(prepared));
   std::move(superseded.begin(), superseded.end(), std::back_inserter(superseded_));
   return {};
 }
 
-// Evicts until `bytes` fit. Error: kLimitExceeded when only the page that the new one continues could go, or when that
-// is not there: nobody would find the new one.
-Status PageFiles::make_room(const WaitingPage& page, uint64_t bytes) {
-  const std::string continues = page.first_position() > 0 ? page_file_name(page.before_that, page.before) : "";
+// Evicts until `bytes` fit. Error: kLimitExceeded when only the page that the new record continues could go, or when
+// that is not there: nobody would find the new one. continues: empty when there is none.
+Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   if (!continues.empty()) {
     if (!index_.has_file(continues)) {
       return {ErrorCode::kLimitExceeded, "cold tier: the page before is not on disk"};
@@ -121,6 +180,20 @@ Status PageFiles::make_room(const WaitingPage& page, uint64_t bytes) {
                                              std::to_string(options_.budget_bytes) + " bytes holds"};
     }
     TRY(remove(*victim));
+    ++n_evicted_;
+  }
+  return {};
+}
+
+// States give way to states, so that they leave pages their half.
+Status PageFiles::make_room_for_state(uint64_t bytes) {
+  const uint64_t most = options_.budget_bytes / 2;
+  if (bytes > most) {
+    return {ErrorCode::kLimitExceeded, "cold tier: a state of " + std::to_string(bytes) +
+                                           " bytes, all together may have " + std::to_string(most)};
+  }
+  while (index_.state_bytes() + bytes > most) {
+    TRY(remove(*index_.oldest_state()));
     ++n_evicted_;
   }
   return {};
@@ -152,8 +225,10 @@ Status PageFiles::clear(const Sha256Digest& name_space) {
 }
 
 void PageFiles::add_to(KvTierStats& stats) const {
-  stats.pages_written += n_written_;
+  stats.pages_written += n_pages_written_;
+  stats.states_written += n_states_written_;
   stats.pages = index_.pages();
+  stats.states = index_.states();
   stats.bytes = index_.bytes();
   stats.evicted += n_evicted_;
   stats.quarantined += n_quarantined_;

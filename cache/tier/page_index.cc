@@ -12,40 +12,43 @@ bool PageIndex::ByIds::less(const Place& a, const Place& b) {
   return std::lexicographical_compare(a.ids.begin(), a.ids.end(), b.ids.begin(), b.ids.end());
 }
 
-bool PageIndex::ByIds::operator()(const StoredPage* a, const StoredPage* b) const {
+bool PageIndex::ByIds::operator()(const StoredRecord* a, const StoredRecord* b) const {
   if (less(place(a), place(b))) return true;
   if (less(place(b), place(a))) return false;
   return a->file_name < b->file_name;
 }
 
-bool PageIndex::ByAge::operator()(const StoredPage* a, const StoredPage* b) const {
+bool PageIndex::ByAge::operator()(const StoredRecord* a, const StoredRecord* b) const {
   if (a->last_use_ns != b->last_use_ns) return a->last_use_ns < b->last_use_ns;
   if (a->first_position != b->first_position) return a->first_position > b->first_position;
   return a->file_name < b->file_name;
 }
 
-PageIndex::Prepared PageIndex::prepare(StoredPage page) {
+PageIndex::Prepared PageIndex::prepare(StoredRecord record) {
   Prepared prepared;
-  auto owned = std::make_unique<StoredPage>(std::move(page));
-  StoredPage* added = owned.get();
+  auto owned = std::make_unique<StoredRecord>(std::move(record));
+  StoredRecord* added = owned.get();
   prepared.by_file_.emplace(added->file_name, std::move(owned));
-  if (!added->ids.empty()) prepared.by_ids_.insert(added);
+  if (added->is_known) prepared.by_ids_.insert(added);
   prepared.by_age_.insert(added);
+  if (added->kind == KvRecordKind::kState) prepared.states_by_age_.insert(added);
   return prepared;
 }
 
 void PageIndex::insert(Prepared prepared) noexcept {
-  const StoredPage& added = *prepared.by_file_.begin()->second;
+  const StoredRecord& added = *prepared.by_file_.begin()->second;
   const std::lock_guard lock(mutex_);
   remove(added.file_name);
   bytes_ += added.bytes;
+  if (added.kind == KvRecordKind::kState) state_bytes_ += added.bytes;
   newest_ns_ = std::max(newest_ns_, added.last_use_ns);
-  by_file_.merge(prepared.by_file_);  // moves the nodes
-  by_ids_.merge(prepared.by_ids_);
+  by_ids(added).merge(prepared.by_ids_);  // moves the nodes
   by_age_.merge(prepared.by_age_);
+  states_by_age_.merge(prepared.states_by_age_);
+  by_file_.merge(prepared.by_file_);
 }
 
-void PageIndex::insert(StoredPage page) { insert(prepare(std::move(page))); }
+void PageIndex::insert(StoredRecord page) { insert(prepare(std::move(page))); }
 
 void PageIndex::erase(const std::string& file_name) {
   const std::lock_guard lock(mutex_);
@@ -55,17 +58,21 @@ void PageIndex::erase(const std::string& file_name) {
 void PageIndex::remove(const std::string& file_name) {
   const auto found = by_file_.find(file_name);
   if (found == by_file_.end()) return;
-  StoredPage* page = found->second.get();
-  if (!page->ids.empty()) by_ids_.erase(page);
-  by_age_.erase(page);
-  bytes_ -= page->bytes;
+  StoredRecord* record = found->second.get();
+  if (record->is_known) by_ids(*record).erase(record);
+  by_age_.erase(record);
+  bytes_ -= record->bytes;
+  if (record->kind == KvRecordKind::kState) {
+    states_by_age_.erase(record);
+    state_bytes_ -= record->bytes;
+  }
   by_file_.erase(found);
 }
 
 // The page, null for none, and how many of the ids it begins with.
-std::pair<const StoredPage*, size_t> PageIndex::best(const PageName& before, TokenSpan ids) const {
-  std::pair<const StoredPage*, size_t> best{nullptr, 0};
-  const auto consider = [&](const StoredPage* page) {
+std::pair<const StoredRecord*, size_t> PageIndex::best(const PageName& before, TokenSpan ids) const {
+  std::pair<const StoredRecord*, size_t> best{nullptr, 0};
+  const auto consider = [&](const StoredRecord* page) {
     if (page->before != before) return;
     const size_t n_rows = common_prefix_length(page->ids, ids);
     if (n_rows > best.second) best = {page, n_rows};
@@ -93,10 +100,13 @@ bool PageIndex::has_file(const std::string& file_name) const {
   return by_file_.contains(file_name);
 }
 
-void PageIndex::age(StoredPage* page, int64_t last_use_ns) {
-  auto node = by_age_.extract(page);
-  page->last_use_ns = last_use_ns;
+void PageIndex::age(StoredRecord* record, int64_t last_use_ns) {
+  const bool is_state = record->kind == KvRecordKind::kState;
+  auto node = by_age_.extract(record);
+  auto state_node = is_state ? states_by_age_.extract(record) : ByAgeSet::node_type();
+  record->last_use_ns = last_use_ns;
   by_age_.insert(std::move(node));
+  if (is_state) states_by_age_.insert(std::move(state_node));
 }
 
 int64_t PageIndex::next_use_ns(int64_t now_ns) const {
@@ -114,19 +124,90 @@ int64_t PageIndex::touch(const std::string& file_name, int64_t now_ns) {
   return use_ns;
 }
 
+// Visits the states of exactly these ids behind `before`. REQUIRES: mutex_.
+template <typename Visit>
+void PageIndex::visit_states(const PageName& before, TokenSpan front, Visit&& visit) const {
+  const Place place{&before, front};
+  for (auto at = states_by_ids_.lower_bound(place); at != states_by_ids_.end(); ++at) {
+    if (ByIds::less(place, ByIds::place(*at))) return;
+    visit(**at);
+  }
+}
+
+// A page that continues the page, or a state that is of no use without it; null: there is none.
+const StoredRecord* PageIndex::continuation_of(const StoredRecord& page) const {
+  if (!page.is_known || page.kind == KvRecordKind::kState) return nullptr;
+  for (const ByIdsSet* set : {&by_ids_, &states_by_ids_}) {
+    const auto next = set->lower_bound(Place{&page.name, {}});
+    if (next == set->end() || (*next)->before != page.name) continue;
+    if ((*next)->first_position > page.first_position) return *next;
+  }
+  const auto first = states_by_ids_.lower_bound(Place{&page.before, {}});
+  if (first == states_by_ids_.end() || (*first)->before != page.before) return nullptr;
+  const StoredRecord* within = nullptr;
+  for (size_t n_front = 1; n_front <= page.ids.size() && within == nullptr; ++n_front) {
+    visit_states(page.before, TokenSpan(page.ids).first(n_front), [&](const StoredRecord& state) {
+      if (state.first_position > page.first_position) within = &state;
+    });
+  }
+  return within;
+}
+
 std::optional<std::string> PageIndex::oldest() {
   const std::lock_guard lock(mutex_);
   while (!by_age_.empty()) {
-    StoredPage* page = *by_age_.begin();
-    const auto next = by_ids_.lower_bound(Place{&page->name, {}});
-    const bool continued = next != by_ids_.end() && !page->ids.empty() && (*next)->before == page->name &&
-                           (*next)->first_position > page->first_position;
-    if (!continued) return page->file_name;
+    StoredRecord* record = *by_age_.begin();
+    const StoredRecord* next = continuation_of(*record);
+    if (next == nullptr) return record->file_name;
     // It was used when its continuation was, so it comes behind that from now on: at equal age, and later positions
     // go first.
-    age(page, (*next)->last_use_ns);
+    age(record, next->last_use_ns);
   }
   return std::nullopt;
+}
+
+std::optional<std::string> PageIndex::oldest_state() const {
+  const std::lock_guard lock(mutex_);
+  if (states_by_age_.empty()) return std::nullopt;
+  return (*states_by_age_.begin())->file_name;
+}
+
+std::vector<PageIndex::StateMatch> PageIndex::states_of(const PageName& before, TokenSpan ids) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<StateMatch> found;
+  const auto first = states_by_ids_.lower_bound(Place{&before, {}});
+  if (first == states_by_ids_.end() || (*first)->before != before) return found;  // as behind most pages
+  for (size_t n_front = 0; n_front < std::min(kPagePositions, ids.size() + 1); ++n_front) {
+    const StoredRecord* best = nullptr;
+    size_t best_used = 0;
+    visit_states(before, ids.first(n_front), [&](const StoredRecord& state) {
+      const size_t n_used = common_prefix_length(state.ids, ids) - n_front;
+      if (best == nullptr || n_used > best_used) best = &state, best_used = n_used;
+    });
+    if (best == nullptr) continue;
+    found.push_back({best->file_name, best->first_position, best->ids.size() - n_front, best_used});
+  }
+  return found;
+}
+
+bool PageIndex::has_state(const PageName& before, TokenSpan ids, size_t n_front) const {
+  const std::lock_guard lock(mutex_);
+  bool has = false;
+  visit_states(before, ids.first(n_front), [&](const StoredRecord& state) {
+    has = has || common_prefix_length(state.ids, ids) == ids.size();
+  });
+  return has;
+}
+
+std::vector<std::string> PageIndex::states_superseded_by(const PageName& before, TokenSpan ids,
+                                                         size_t n_front) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> files;
+  visit_states(before, ids.first(n_front), [&](const StoredRecord& state) {
+    const bool is_prefix = common_prefix_length(state.ids, ids) == state.ids.size();
+    if (is_prefix && state.ids.size() < ids.size()) files.push_back(state.file_name);
+  });
+  return files;
 }
 
 std::vector<std::string> PageIndex::files_of(const Sha256Digest& name_space) const {
@@ -143,7 +224,7 @@ std::vector<std::string> PageIndex::files_superseded_by(const PageName& before, 
   std::vector<std::string> files;
   // A beginning of `ids` stands in front of it, and between the two only what begins with it as well.
   for (auto at = by_ids_.lower_bound(Place{&before, ids}); at != by_ids_.begin();) {
-    const StoredPage* page = *--at;
+    const StoredRecord* page = *--at;
     const size_t common = page->before == before ? common_prefix_length(page->ids, ids) : 0;
     if (common == 0) break;
     if (common == page->ids.size()) files.push_back(page->file_name);
@@ -153,12 +234,22 @@ std::vector<std::string> PageIndex::files_superseded_by(const PageName& before, 
 
 size_t PageIndex::pages() const {
   const std::lock_guard lock(mutex_);
-  return by_file_.size();
+  return by_file_.size() - states_by_age_.size();
+}
+
+size_t PageIndex::states() const {
+  const std::lock_guard lock(mutex_);
+  return states_by_age_.size();
 }
 
 uint64_t PageIndex::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;
+}
+
+uint64_t PageIndex::state_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return state_bytes_;
 }
 
 }  // namespace ibid

@@ -6,7 +6,7 @@ namespace ibid {
 
 namespace {
 
-constexpr std::string_view kSuffix = ".kv";
+constexpr std::string_view kSuffixes[] = {".kv", ".state"};  // by kind
 constexpr size_t kNameDigits = 2 * sizeof(PageName);
 
 std::optional<PageName> parse_name(std::string_view digits) {
@@ -46,19 +46,31 @@ PageName PageNamer::next(const PageName& before, TokenSpan page_ids) {
   return rule_(hash_.finish());
 }
 
-std::string page_file_name(const PageName& before, const PageName& name) {
-  return to_hex(before.bytes) + "-" + to_hex(name.bytes) + std::string(kSuffix);
+PageName PageNamer::state(const PageName& before, TokenSpan page_ids, size_t n_front) {
+  const uint64_t front = n_front;
+  hash_.update(before.bytes);
+  hash_.update(std::as_bytes(page_ids));
+  hash_.update(std::as_bytes(std::span(&front, 1)));
+  return rule_(hash_.finish());
 }
 
-std::optional<std::pair<PageName, PageName>> parse_page_file_name(std::string_view file_name) {
-  if (file_name.size() != 2 * kNameDigits + 1 + kSuffix.size() || file_name[kNameDigits] != '-' ||
-      !file_name.ends_with(kSuffix)) {
-    return std::nullopt;
+std::string record_file_name(const RecordName& name) {
+  return to_hex(name.before.bytes) + "-" + to_hex(name.name.bytes) +
+         std::string(kSuffixes[static_cast<size_t>(name.kind)]);
+}
+
+std::optional<RecordName> parse_record_file_name(std::string_view file_name) {
+  for (const KvRecordKind kind : {KvRecordKind::kPage, KvRecordKind::kState}) {
+    const std::string_view suffix = kSuffixes[static_cast<size_t>(kind)];
+    if (file_name.size() != 2 * kNameDigits + 1 + suffix.size() || file_name[kNameDigits] != '-' ||
+        !file_name.ends_with(suffix)) {
+      continue;
+    }
+    const auto before = parse_name(file_name.substr(0, kNameDigits));
+    const auto name = parse_name(file_name.substr(kNameDigits + 1, kNameDigits));
+    if (before && name) return RecordName{kind, *before, *name};
   }
-  const auto before = parse_name(file_name.substr(0, kNameDigits));
-  const auto name = parse_name(file_name.substr(kNameDigits + 1, kNameDigits));
-  if (!before || !name) return std::nullopt;
-  return std::pair(*before, *name);
+  return std::nullopt;
 }
 
 }  // namespace ibid

@@ -13,7 +13,7 @@
 
 #include "base/sha256.h"
 #include "base/types.h"
-#include "cache/tier/kv_page_file.h"
+#include "cache/tier/kv_record.h"
 
 namespace ibid {
 
@@ -33,14 +33,22 @@ class PageNamer {
   explicit PageNamer(PageNameRule rule) : rule_(rule) {}
   PageName first(const KvPageIdentity& identity);             // of no ids
   PageName next(const PageName& before, TokenSpan page_ids);  // of a page's ids after `before`
+  // Of a recurrent state and its rows: of all ids behind `before` that these stand for, the first n_front are the
+  // state's.
+  PageName state(const PageName& before, TokenSpan page_ids, size_t n_front);
 
  private:
   const PageNameRule rule_;
   Sha256 hash_;
 };
 
-// "<before>-<name>.kv" in hexadecimal digits, and back.
-std::string page_file_name(const PageName& before, const PageName& name);
-std::optional<std::pair<PageName, PageName>> parse_page_file_name(std::string_view file_name);
+// "<before>-<name>.kv" in hexadecimal digits, or ".state"; and back.
+struct RecordName {
+  KvRecordKind kind = KvRecordKind::kPage;
+  PageName before, name;
+  bool operator==(const RecordName&) const = default;
+};
+std::string record_file_name(const RecordName& name);
+std::optional<RecordName> parse_record_file_name(std::string_view file_name);
 
 }  // namespace ibid

@@ -20,14 +20,14 @@ constexpr std::string_view kTemporary = ".tmp";
 Status read_exactly(File& file, uint64_t offset, std::span<std::byte> out) {
   TRY_ASSIGN(const size_t n, file.read_at(offset, out));
   if (n == out.size()) return {};
-  return {ErrorCode::kTruncated, "KV page: the file ends at byte " + std::to_string(offset + n)};
+  return {ErrorCode::kTruncated, "KV record: the file ends at byte " + std::to_string(offset + n)};
 }
 
 Status expect_size(File& file, uint64_t record_bytes) {
   TRY_ASSIGN(const uint64_t size, file.size());
   if (size == record_bytes) return {};
   return {size < record_bytes ? ErrorCode::kTruncated : ErrorCode::kBadHeader,
-          "KV page: the file has " + std::to_string(size) + " bytes, its record " + std::to_string(record_bytes)};
+          "KV record: the file has " + std::to_string(size) + " bytes, its record " + std::to_string(record_bytes)};
 }
 
 // <n>.tmp
@@ -56,13 +56,13 @@ Result<TierDirectory::Contents> TierDirectory::scan(const Fingerprint& fingerpri
   Contents contents;
   for (const std::string& name : names) {
     if (is_temporary(name)) TRY(remove_temporary(name));
-    if (!parse_page_file_name(name)) continue;
-    Result<StoredPage> page = read_stored(name, fingerprint, namer);
-    if (page.ok()) {
-      contents.pages.push_back(*std::move(page));
+    if (!parse_record_file_name(name)) continue;
+    Result<StoredRecord> record = read_stored(name, fingerprint, namer);
+    if (record.ok()) {
+      contents.records.push_back(*std::move(record));
       continue;
     }
-    switch (page.status().code()) {
+    switch (record.status().code()) {
       case ErrorCode::kIo:
       case ErrorCode::kNotFound:
       case ErrorCode::kUnsafePath:
@@ -78,56 +78,83 @@ Status TierDirectory::remove_temporary(const std::string& name) {
   return info.kind == FileKind::kRegular ? directory_->remove(name) : Status();
 }
 
-Result<StoredPage> TierDirectory::read_stored(const std::string& file_name, const Fingerprint& fingerprint,
-                                              PageNamer& namer) {
-  const auto names = parse_page_file_name(file_name).value();
+Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, const Fingerprint& fingerprint,
+                                                PageNamer& namer) {
+  const RecordName name = parse_record_file_name(file_name).value();
   TRY_ASSIGN(const FileInfo info, directory_->info(file_name));
   if (info.kind != FileKind::kRegular) {
     return Status(ErrorCode::kNotRegularFile, file_name + ": not a regular file");
   }
-  StoredPage page{.file_name = file_name, .before = names.first, .name = names.second, .bytes = info.size,
-                  .last_use_ns = info.mtime_ns};
+  StoredRecord record{.file_name = file_name, .kind = name.kind, .before = name.before, .name = name.name,
+                      .bytes = info.size, .last_use_ns = info.mtime_ns};
   TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
-  std::array<std::byte, kKvPageFixedBytes> fixed{};
+  std::array<std::byte, kKvRecordFixedBytes> fixed{};
   TRY(read_exactly(*file, 0, fixed));
-  const Result<KvPageHeader> header = parse_kv_page_header(fixed);
-  if (header.status().code() == ErrorCode::kUnsupportedVersion) return page;
+  const Result<KvRecordHeader> header = parse_kv_record_header(fixed);
+  if (header.status().code() == ErrorCode::kUnsupportedVersion) return record;
   if (!header.ok()) return header.status();
+  if (header->kind != name.kind) return Status(ErrorCode::kBadHeader, file_name + ": is a record of another kind");
   TRY(expect_size(*file, header->record_bytes));
-  page.name_space = header->identity.name_space;
-  page.first_position = header->first_position;
-  if (header->identity.fingerprint != fingerprint) return page;
+  record.name_space = header->identity.name_space;
+  record.first_position = header->first_position;
+  if (header->identity.fingerprint != fingerprint) return record;
 
-  Tokens ids(header->n_rows);
-  TRY(read_exactly(*file, header->ids_offset() + header->first_position * sizeof(TokenId),
+  Tokens ids(header->n_ids() - header->page_begin());  // two pages at most
+  TRY(read_exactly(*file, header->ids_offset() + header->page_begin() * sizeof(TokenId),
                    std::as_writable_bytes(std::span(ids))));
-  if (namer.next(page.before, ids) != page.name) {
-    return Status(ErrorCode::kCorrupt, file_name + ": its name is not that of its ids");
-  }
-  page.ids = std::move(ids);
-  return page;
+  const PageName own = name.kind == KvRecordKind::kPage ? namer.next(record.before, ids)
+                                                        : namer.state(record.before, ids, record.n_front());
+  if (own != record.name) return Status(ErrorCode::kCorrupt, file_name + ": its name is not that of its ids");
+  record.ids = std::move(ids);
+  record.is_known = true;
+  return record;
 }
 
-Status TierDirectory::read(const std::string& file_name, const KvLayout& layout, const KvPageIdentity& identity,
-                           size_t n_ids, TokenSpan ids, std::vector<std::byte>& scratch,
-                           const PageMemory& page) {
+Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLayout& layout,
+                                        const KvPageIdentity& identity, size_t n_ids, TokenSpan ids,
+                                        std::vector<std::byte>& scratch, const PageMemory& page) {
   TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
-  TRY(expect_size(*file, kv_page_record_bytes(layout, n_ids)));
-  scratch.resize(kv_page_header_bytes(layout, n_ids));
+  TRY_ASSIGN(const uint64_t size, file->size());
+  const bool is_first_part =
+      layout.window() > 0 && size == kv_page_record_bytes(layout, n_ids, KvPageParts::kFirst);
+  const KvPageParts parts = is_first_part ? KvPageParts::kFirst : KvPageParts::kBoth;
+  TRY(expect_size(*file, kv_page_record_bytes(layout, n_ids, parts)));
+  scratch.resize(kv_page_header_bytes(layout, n_ids, parts));
   TRY(read_exactly(*file, 0, scratch));
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
-  if (check.header().n_ids() != n_ids) return {ErrorCode::kMismatch, file_name + ": holds other ids than it did"};
-  // A layer at a time: it is still in the processor's cache when it is summed.
-  for (size_t layer = 0; layer < layout.n_layers(); ++layer) {
-    const std::span<std::byte> block(page.layer(layout.layer(layer)), layout.layer(layer).bytes());
-    TRY(read_exactly(*file, scratch.size() + layout.layer(layer).record_offset, block));
-    TRY(check.check_block(layer, block));
+  if (check.header().n_ids() != n_ids || check.parts() != parts) {
+    return Status(ErrorCode::kMismatch, file_name + ": holds other ids than it did");
   }
-  return {};
+  // A layer at a time: it is still in the processor's cache when it is summed.
+  TRY(check.read_blocks(layout, page, [&](uint64_t offset, std::span<std::byte> block) {
+    return read_exactly(*file, offset, block);
+  }));
+  return parts;
 }
 
-Status TierDirectory::write(const std::string& file_name, std::span<const std::byte> header,
-                            std::span<const std::byte> page, int64_t mtime_ns, bool durable) {
+Result<StateSnapshot> TierDirectory::read_state(const StateFile& wanted, KvPagePool& pool,
+                                                const KvPageIdentity& identity, TokenSpan ids) {
+  const KvLayout& layout = pool.layout();
+  TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(wanted.file_name));
+  std::array<std::byte, kKvRecordFixedBytes> fixed{};
+  TRY(read_exactly(*file, 0, fixed));
+  TRY_ASSIGN(const KvRecordHeader found, parse_kv_record_header(fixed));
+  TRY(expect_size(*file, found.record_bytes));
+  if (found.record_bytes != kv_state_record_bytes(layout, wanted.position, wanted.n_rows)) {
+    return kv_record_mismatch("layout");
+  }
+  std::vector<std::byte> header(kv_state_header_bytes(layout, wanted.position, wanted.n_rows));
+  TRY(read_exactly(*file, 0, header));
+  TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(header, layout, identity, ids));
+  if (check.header().first_position != wanted.position || check.header().n_rows != wanted.n_rows) {
+    return Status(ErrorCode::kMismatch, wanted.file_name + ": holds other ids than it did");
+  }
+  return check.read_snapshot(pool, ids.size() - wanted.position, [&](uint64_t offset, std::span<std::byte> block) {
+    return read_exactly(*file, offset, block);
+  });
+}
+
+Status TierDirectory::write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable) {
   std::string temporary;
   TRY_ASSIGN(const std::unique_ptr<File> file, create_temporary(temporary));
   // Whether or not this works, the error to report is the first one; scan() removes what stays.
@@ -139,7 +166,7 @@ Status TierDirectory::write(const std::string& file_name, std::span<const std::b
     }
   };
   try {
-    Status status = write_new(*file, header, page, durable);
+    Status status = write_new(*file, pieces, durable);
     if (status.ok()) status = directory_->set_mtime(temporary, mtime_ns);
     if (status.ok()) status = directory_->rename(temporary, *directory_, file_name);
     if (!status.ok()) clean_up();
@@ -159,10 +186,10 @@ Result<std::unique_ptr<File>> TierDirectory::create_temporary(std::string& name)
   }
 }
 
-Status TierDirectory::write_new(File& file, std::span<const std::byte> header, std::span<const std::byte> page,
-                                bool durable) {
-  TRY(file.write(header));
-  TRY(file.write(page));
+Status TierDirectory::write_new(File& file, Pieces pieces, bool durable) {
+  for (const std::span<const std::byte> piece : pieces) {
+    if (!piece.empty()) TRY(file.write(piece));
+  }
   if (durable) TRY(file.sync());
   return file.close();
 }
@@ -176,7 +203,7 @@ Status TierDirectory::sync() { return directory_->sync(); }
 Result<std::vector<std::string>> TierDirectory::quarantined() const {
   TRY_ASSIGN(std::vector<std::string> names, quarantine_->list());
   std::erase_if(names, [this](const std::string& name) {
-    if (!parse_page_file_name(name)) return true;
+    if (!parse_record_file_name(name)) return true;
     const Result<FileInfo> info = quarantine_->info(name);
     return !info.ok() || info->kind != FileKind::kRegular;
   });

@@ -8,8 +8,6 @@
 #include <new>
 #include <utility>
 
-#include "base/token_prefix.h"
-
 namespace ibid {
 
 namespace {
@@ -25,9 +23,22 @@ void push_nobody_aside() {
 
 std::string megabytes(uint64_t bytes) { return std::to_string((bytes + 500'000) / 1'000'000) + " MB"; }
 
-size_t max_waiting_pages(size_t budget_bytes, const KvPagePool& pool) {
-  const size_t bytes = budget_bytes > 0 ? budget_bytes : pool.budget_bytes() / 2;
-  return std::max<size_t>(1, bytes / pool.layout().page_bytes());
+size_t max_waiting_bytes(size_t budget_bytes, const KvPagePool& pool) {
+  return budget_bytes > 0 ? budget_bytes : pool.budget_bytes() / 2;
+}
+
+// The places to go on from that the entry has, the front ones first, and of those at one position the one with most
+// rows.
+std::vector<StateSnapshot> snapshots_of(const KvCacheEntry& entry) {
+  std::vector<StateSnapshot> snapshots(entry.state().kept().begin(), entry.state().kept().end());
+  snapshots.push_back(entry.state().now(entry.length()));
+  std::erase_if(snapshots, [](const StateSnapshot& snapshot) { return snapshot.end() == 0; });
+  std::ranges::sort(snapshots, {}, [](const StateSnapshot& snapshot) {
+    return std::pair(snapshot.position, kMostKeptRows - snapshot.n_rows);
+  });
+  const auto same = std::ranges::unique(snapshots, {}, &StateSnapshot::position);
+  snapshots.erase(same.begin(), same.end());
+  return snapshots;
 }
 
 }  // namespace
@@ -39,8 +50,8 @@ WriteBehind::WriteBehind(size_t waiting_budget_bytes, PageNameRule name_rule, Kv
       clock_(clock),
       idle_(std::move(idle)),
       name_rule_(name_rule),
-      max_waiting_(max_waiting_pages(waiting_budget_bytes, pool)),
-      page_copy_(pool.layout().page_bytes()),
+      copy_(std::max(pool.layout().page_bytes(), pool.layout().state_bytes())),
+      queue_(pool.layout(), max_waiting_bytes(waiting_budget_bytes, pool)),
       reclaimer_(pool.add_reclaimer([this](size_t) { return let_go(); })),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
@@ -48,38 +59,84 @@ WriteBehind::~WriteBehind() = default;  // the thread is told to stop, and joine
 
 // --- Handing over.
 
+// One call of hand_over(): walks along the entry, from page to page.
+class WriteBehind::HandOver {
+ public:
+  HandOver(WriteBehind& writing, const KvPageIdentity& identity, const KvCacheEntry& entry)
+      : writing_(writing), identity_(identity), entry_(entry), namer_(writing.name_rule_) {
+    before_ = namer_.first(identity);
+  }
+
+  void run() {
+    const TokenSpan ids = entry_.tokens();
+    if (entry_.layout().n_states() > 0) snapshots_ = snapshots_of(entry_);
+    for (size_t position = 0; position < ids.size(); position += kPagePositions) {
+      if (!add_states(position)) return;
+      const TokenSpan page_ids = ids.subspan(position, std::min(kPagePositions, ids.size() - position));
+      const PageName name = namer_.next(before_, page_ids);
+      const size_t n_left = KvLayout::pages_for(ids.size() - position);
+      if (!writing_.may_write(n_left)) return;
+      if (!writing_.sink_.has(before_, page_ids)) {
+        const KvPage& page = entry_.pages()[position / kPagePositions];
+        if (!add(WaitingPage{identity_, before_that_, before_, name, tokens(), position + page_ids.size(), page})) {
+          return lose(n_left);
+        }
+      }
+      before_that_ = std::exchange(before_, name);
+    }
+    if (ids.size() % kPagePositions == 0) (void)add_states(ids.size());
+  }
+
+ private:
+  // The ids, once for all that is handed over.
+  const std::shared_ptr<const Tokens>& tokens() {
+    if (tokens_ == nullptr) tokens_ = std::make_shared<const Tokens>(entry_.tokens().begin(), entry_.tokens().end());
+    return tokens_;
+  }
+
+  template <typename Waiting>
+  bool add(Waiting waiting) {
+    return writing_.enqueue(std::move(waiting));
+  }
+  void lose(size_t n) {
+    const std::lock_guard lock(writing_.mutex_);
+    writing_.count_loss(n, Status(ErrorCode::kLimitExceeded, "cold tier: too much waits already"));
+  }
+
+  // Those that lie in the page that begins here. False: there is no room.
+  bool add_states(size_t page_begin) {
+    for (; n_states_ < snapshots_.size(); ++n_states_) {
+      const StateSnapshot& snapshot = snapshots_[n_states_];
+      if (snapshot.position >= page_begin + kPagePositions) return true;
+      const TokenSpan page_ids = entry_.tokens().first(snapshot.end()).subspan(page_begin);
+      const size_t n_front = snapshot.position - page_begin;
+      if (writing_.sink_.has_state(before_, page_ids, n_front)) continue;
+      const PageName name = namer_.state(before_, page_ids, n_front);
+      if (!add(WaitingState{identity_, before_that_, before_, name, tokens(), snapshot})) {
+        return lose(snapshots_.size() - n_states_), false;
+      }
+    }
+    return true;
+  }
+
+  WriteBehind& writing_;
+  const KvPageIdentity& identity_;
+  const KvCacheEntry& entry_;
+  PageNamer namer_;
+  PageName before_, before_that_;
+  std::shared_ptr<const Tokens> tokens_;
+  std::vector<StateSnapshot> snapshots_;
+  size_t n_states_ = 0;  // of the snapshots that were handed over
+};
+
 void WriteBehind::hand_over(const KvPageIdentity& identity, const KvCacheEntry& entry) {
   try {
-    queue_pages(identity, entry);
+    HandOver(*this, identity, entry).run();
   } catch (const std::bad_alloc&) {
     const std::lock_guard lock(mutex_);
     count_loss(1, Status(ErrorCode::kOutOfMemory, {}));  // no words: there is no memory for them
   }
   wake_.notify_one();
-}
-
-void WriteBehind::queue_pages(const KvPageIdentity& identity, const KvCacheEntry& entry) {
-  const TokenSpan ids = entry.tokens();
-  PageNamer namer(name_rule_);
-  PageName before = namer.first(identity);
-  PageName before_that;
-  std::shared_ptr<const Tokens> tokens;
-  for (size_t position = 0; position < ids.size(); position += kPagePositions) {
-    const TokenSpan page_ids = ids.subspan(position, std::min(kPagePositions, ids.size() - position));
-    const PageName name = namer.next(before, page_ids);
-    const size_t n_left = KvLayout::pages_for(ids.size() - position);
-    if (!may_write(n_left)) return;
-    if (!sink_.has(before, page_ids)) {
-      if (tokens == nullptr) tokens = std::make_shared<const Tokens>(ids.begin(), ids.end());
-      const KvPage& page = entry.pages()[position / kPagePositions];
-      if (!enqueue({identity, before_that, before, name, tokens, position + page_ids.size(), page})) {
-        const std::lock_guard lock(mutex_);
-        count_loss(n_left, Status(ErrorCode::kLimitExceeded, "cold tier: too much waits already"));
-        return;
-      }
-    }
-    before_that = std::exchange(before, name);
-  }
 }
 
 // False while the sink is left alone: then n_pages are lost.
@@ -93,29 +150,19 @@ bool WriteBehind::may_write(size_t n_pages) {
   return true;
 }
 
-// False when there is no room. A page that waits already is not added again, and one that holds the beginning of the
-// same page is replaced.
-bool WriteBehind::enqueue(WaitingPage waiting) {
+// False when there is no room.
+template <typename Waiting>
+bool WriteBehind::enqueue(Waiting waiting) {
   const std::lock_guard lock(mutex_);
-  const TokenSpan ids = waiting.page_ids();
-  for (WaitingPage& other : queue_) {
-    if (other.before != waiting.before || other.identity != waiting.identity) continue;
-    const size_t n = common_prefix_length(other.page_ids(), ids);
-    if (n < std::min(other.page_ids().size(), ids.size())) continue;
-    if (n < ids.size()) std::swap(other, waiting);
-    return true;
-  }
-  if (queue_.size() >= max_waiting_) return false;
-  queue_.push_back(std::move(waiting));
-  return true;
+  return queue_.add(std::move(waiting));
 }
 
 // The pool needs memory more than the tier needs copies. Only when nothing waits is the page that is being copied
 // waited for; whoever copies it is no thread of the idle class, so that is the time of a copy.
 bool WriteBehind::let_go() {
-  std::deque<WaitingPage> queue;  // its pages are given back after the lock is free
+  WriteQueue queue(pool_.layout(), 0);  // its pages are given back after the lock is free
   std::unique_lock lock(mutex_);
-  queue.swap(queue_);
+  queue_.move_to(queue);
   if (queue.empty() && !copying_) return false;
   if (queue.empty()) {
     copied_.wait(lock, [this] { return !copying_; });
@@ -127,7 +174,7 @@ bool WriteBehind::let_go() {
 
 void WriteBehind::forget(const Sha256Digest& name_space) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(queue_, [&](const WaitingPage& waiting) { return waiting.identity.name_space == name_space; });
+  queue_.forget(name_space);
 }
 
 // --- Writing.
@@ -159,15 +206,15 @@ Status WriteBehind::flush(int64_t limit_ns) {
   Status lost = std::exchange(first_loss_, Status());
   if (!more || queue_.empty()) return lost;
   try {
-    return {ErrorCode::kLimitExceeded, "cold tier: " + std::to_string(queue_.size()) + " pages (" +
-                                           megabytes(queue_.size() * uint64_t{pool_.layout().page_bytes()}) +
-                                           ") are not written yet"};
+    const char* what = pool_.layout().n_states() > 0 ? " pages and states (" : " pages (";
+    return {ErrorCode::kLimitExceeded, "cold tier: " + std::to_string(queue_.size()) + what +
+                                           megabytes(queue_.bytes()) + ") are not written yet"};
   } catch (const std::bad_alloc&) {
     return {ErrorCode::kLimitExceeded, {}};
   }
 }
 
-// Writes the first page of the queue, or settles what was written. False: there was nothing to do.
+// Writes the first of the queue, or settles what was written. False: there was nothing to do.
 bool WriteBehind::write_next() {
   const std::unique_lock pen = sink_.take_pen();
   std::unique_lock lock(mutex_);
@@ -177,20 +224,12 @@ bool WriteBehind::write_next() {
     if (!settled) settle();
     return !settled;
   }
-  WaitingPage waiting = std::move(queue_.front());
-  queue_.pop_front();
+  WriteQueue::Next next = queue_.pop();
   copying_ = true;
   lock.unlock();
-  const bool is_whole = copy_rows(waiting);
-  lock.lock();
-  copying_ = false;
-  lock.unlock();
-  copied_.notify_all();
-
   Status status;
   try {
-    status = is_whole ? sink_.write(waiting, page_copy_)
-                      : Status(ErrorCode::kOutOfMemory, "cold tier: rows behind a window were given up first");
+    status = write(next);
   } catch (const std::bad_alloc&) {
     status = Status(ErrorCode::kOutOfMemory, {});
   }
@@ -203,17 +242,39 @@ bool WriteBehind::write_next() {
   return true;
 }
 
+// Copies what `next` holds, gives it back, and writes the copy. REQUIRES: the sink's pen; copying_, which it makes
+// false.
+Status WriteBehind::write(WriteQueue::Next& next) {
+  KvPageParts parts = KvPageParts::kBoth;
+  if (next.page) {
+    parts = copy_rows(*next.page);
+  } else if (KvPage& state = next.state->snapshot.state) {
+    std::memcpy(copy_.data(), state.data(), pool_.layout().state_bytes());
+    state = KvPage();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    copying_ = false;
+  }
+  copied_.notify_all();
+  if (next.state) return sink_.write(*next.state, std::span(copy_).first(pool_.layout().state_bytes()));
+  return sink_.write(*next.page, std::span(copy_).first(pool_.layout().page_bytes()), parts);
+}
+
 // So that the pool has its page back at once, and without the rows behind the last: those may be staged, or what a
-// longer text left. False: the rows of layers with a window are gone. REQUIRES: the sink's pen.
-bool WriteBehind::copy_rows(WaitingPage& waiting) {
+// longer text left. Returns what there is of it. REQUIRES: the sink's pen.
+KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
+  const KvLayout& layout = pool_.layout();
   const size_t n_rows = waiting.n_rows();
+  const std::span<std::byte> copy = std::span(copy_).first(layout.page_bytes());
   KvWindowLease lease = pool_.lease_window(waiting.page);
-  if (!lease && pool_.layout().window() > 0) return waiting.page = KvPage(), false;
-  if (n_rows < kPagePositions) std::memset(page_copy_.data(), 0, page_copy_.size());
-  pool_.layout().copy_rows(waiting.page.parts(), pool_.layout().parts_of(page_copy_.data()), n_rows);
+  const PageMemory from(waiting.page.data(), lease ? waiting.page.parts().window : nullptr);
+  if (n_rows < kPagePositions) std::memset(copy.data(), 0, copy.size());
+  layout.copy_rows(from, layout.parts_of(copy.data()), n_rows);
+  const bool is_whole = layout.window() == 0 || lease;
   lease = KvWindowLease();
   waiting.page = KvPage();
-  return true;
+  return is_whole ? KvPageParts::kBoth : KvPageParts::kFirst;
 }
 
 // REQUIRES: the sink's pen.
@@ -229,7 +290,7 @@ void WriteBehind::settle() {
   if (!status.ok()) give_up(std::move(status));
 }
 
-// A page could not be written. If the device is to blame, nothing is for a while. REQUIRES: mutex_.
+// Something could not be written. If the device is to blame, nothing is for a while. REQUIRES: mutex_.
 void WriteBehind::give_up(Status status) noexcept {
   if (status.code() == ErrorCode::kIo) {
     ++n_failures_;
@@ -246,15 +307,15 @@ void WriteBehind::give_up(Status status) noexcept {
 }
 
 // REQUIRES: mutex_.
-void WriteBehind::count_loss(size_t n_pages, Status why) noexcept {
-  n_dropped_ += n_pages;
+void WriteBehind::count_loss(size_t n, Status why) noexcept {
+  n_dropped_ += n;
   if (first_loss_.ok()) first_loss_ = std::move(why);
 }
 
 void WriteBehind::add_to(KvTierStats& stats) const {
   const std::lock_guard lock(mutex_);
   stats.waiting = queue_.size();
-  stats.waiting_bytes = queue_.size() * uint64_t{pool_.layout().page_bytes()};
+  stats.waiting_bytes = queue_.bytes();
   stats.dropped += n_dropped_;
   stats.failures += n_failures_;
   stats.disabled_reason = disabled_reason_;

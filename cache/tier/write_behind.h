@@ -1,14 +1,14 @@
-// WriteBehind: pages on their way to where a tier keeps them: the queue of those that wait, the thread that writes
-// them when a processor is idle, and what happens when they cannot be written. It knows nothing of where they go; that
-// is a PageSink.
+// WriteBehind: pages and states on their way to where a tier keeps them: those that wait (WriteQueue), the thread that
+// writes them when a processor is idle, and what happens when they cannot be written. It knows nothing of where they
+// go; that is a PageSink.
 //
-// The thread writes one page at a time, and begins one when nobody else wants a processor. flush() does not wait for
+// The thread writes one of them at a time, and begins one when nobody else wants a processor. flush() does not wait for
 // that thread but writes on its caller's. So a machine that is never idle delays nobody, and no thread that could be
 // left without a processor ever holds a lock or a page (base/idle_time.h).
 //
-// Pages that wait hold memory of the pool. The pool takes it back when somebody needs it, and then they are not
-// written: the object is one of the pool's reclaimers. A page is copied before it is written, so none is held while the
-// sink is waited for.
+// What waits holds memory of the pool. The pool takes it back when somebody needs it, and then it is not written: the
+// object is one of the pool's reclaimers. A page or a state is copied before it is written, so none is held while the
+// sink is waited for. Of a page whose rows behind a window are gone the rest is written.
 //
 // When the sink fails as a device does (kIo), what waits is dropped, and nothing is written for kBackOffNs.
 //
@@ -18,7 +18,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -34,25 +33,13 @@
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/tier/kv_tier.h"
+#include "cache/tier/kv_page_file.h"
 #include "cache/tier/page_name.h"
+#include "cache/tier/write_queue.h"
 
 namespace ibid {
 
-// A page to be written, and all that identifies it.
-struct WaitingPage {
-  KvPageIdentity identity;
-  PageName before_that, before, name;    // up to the page before's beginning, up to this one's beginning, to its end
-  std::shared_ptr<const Tokens> tokens;  // of the sequence
-  size_t n_ids = 0;                      // up to the end of the page
-  KvPage page;                           // empty once its rows are copied
-
-  size_t first_position() const { return (n_ids - 1) / kPagePositions * kPagePositions; }
-  size_t n_rows() const { return n_ids - first_position(); }
-  TokenSpan ids() const { return TokenSpan(*tokens).first(n_ids); }
-  TokenSpan page_ids() const { return ids().subspan(first_position()); }
-};
-
-// Where pages go. Its calls may throw std::bad_alloc.
+// Where pages and states go. Its calls may throw std::bad_alloc.
 class PageSink {
  public:
   virtual ~PageSink() = default;
@@ -61,9 +48,14 @@ class PageSink {
   virtual std::unique_lock<std::mutex> take_pen() = 0;
   // Whether a page behind `before` that begins with all of these ids is stored. Any thread, without the pen.
   virtual bool has(const PageName& before, TokenSpan page_ids) const = 0;
-  // Stores a page. rows: page_bytes() long, zero behind the page's last row; `page.page` is empty. Error: it is not
-  // stored. REQUIRES: the pen.
-  virtual Status write(const WaitingPage& page, std::span<const std::byte> rows) = 0;
+  // The same for a state of the first n_front of these ids, with rows of the others.
+  virtual bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const = 0;
+  // Stores a page. rows: page_bytes() long, zero behind the page's last row, of which these parts count; `page.page` is
+  // empty. Error: it is not stored. REQUIRES: the pen.
+  virtual Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) = 0;
+  // Stores a state and its rows. bytes: state_bytes() long; `state.snapshot.state` is empty. Error and REQUIRES: as of
+  // a page.
+  virtual Status write(const WaitingState& state, std::span<const std::byte> bytes) = 0;
   // Makes what was written so far last, whatever happens next. REQUIRES: the pen.
   virtual Status settle() = 0;
 };
@@ -72,11 +64,11 @@ class WriteBehind {
  public:
   static constexpr int64_t kBackOffNs = 30'000'000'000;
 
-  // At most waiting_budget_bytes wait, one page at least; 0: half of the pool's budget. Throws std::bad_alloc, and
-  // std::system_error when there is no thread.
+  // At most waiting_budget_bytes wait, one page or state at least; 0: half of the pool's budget. Throws std::bad_alloc,
+  // and std::system_error when there is no thread.
   WriteBehind(size_t waiting_budget_bytes, PageNameRule name_rule, KvPagePool& pool, PageSink& sink, Clock& clock,
               std::unique_ptr<IdleTime> idle);
-  // Pages that still wait are not written: flush() before. The page that is being written is waited for.
+  // What still waits is not written: flush() before. The page that is being written is waited for.
   ~WriteBehind();
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
@@ -91,30 +83,31 @@ class WriteBehind {
   void add_to(KvTierStats& stats) const;
 
  private:
-  void queue_pages(const KvPageIdentity& identity, const KvCacheEntry& entry);
+  class HandOver;
   bool may_write(size_t n_pages);
-  bool enqueue(WaitingPage waiting);
+  template <typename Waiting>
+  bool enqueue(Waiting waiting);
   bool let_go();
   void run(const std::stop_token& stop);
   bool write_next();
-  bool copy_rows(WaitingPage& waiting);
+  KvPageParts copy_rows(WaitingPage& waiting);
+  Status write(WriteQueue::Next& next);
   void settle();
   void give_up(Status status) noexcept;
-  void count_loss(size_t n_pages, Status why) noexcept;
+  void count_loss(size_t n, Status why) noexcept;
 
   KvPagePool& pool_;
   PageSink& sink_;
   Clock& clock_;
   const std::unique_ptr<IdleTime> idle_;
   const PageNameRule name_rule_;
-  const size_t max_waiting_;           // pages
-  std::vector<std::byte> page_copy_;   // of the page that is being written; of whoever has the sink's pen
+  std::vector<std::byte> copy_;        // of the page or state that is being written; of whoever has the sink's pen
 
   mutable std::mutex mutex_;           // guards what follows
   std::condition_variable_any wake_;   // of the thread: there is something to do
   std::condition_variable copied_;     // copying_ became false
-  std::deque<WaitingPage> queue_;
-  bool copying_ = false;               // a page that left the queue is still held, until its rows are copied
+  WriteQueue queue_;
+  bool copying_ = false;               // what left the queue is still held, until it is copied
   bool settled_ = true;                // everything that was written lasts
   int64_t back_off_until_ns_ = 0;      // before that nothing is written
   std::string disabled_reason_;

@@ -163,10 +163,6 @@ Engine::Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
 
 void Engine::open_tier() {
   if (!parts_.open_tier && parts_.cache_directory.empty()) return;
-  if (pool_->layout().n_states() > 0) {
-    tier_status_ = {ErrorCode::kUnsupported, "the states of recurrent layers are kept in memory only"};
-    return;
-  }
   Result<std::unique_ptr<KvTier>> tier =
       parts_.open_tier ? parts_.open_tier(*pool_) : open_file_tier(parts_, *pool_);
   if (tier.ok()) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/file_ops.h"
@@ -19,10 +20,12 @@
 namespace ibid {
 
 // Writes the file for its owner alone, all at once or not at all, and replaces what was there. When several write
-// one file at once, each succeeds, and the last one's stays. kv: nullptr, or what to write along, with `identity`.
+// one file at once, each succeeds, and the last one's stays. kv: nullptr, or what to write along, with `identity`;
+// states: of its places to go on from those that are written (runtime/session/session_rows.h).
 // Errors: kIo, kOutOfMemory, those of session_to_text(); a file that was there before is then unchanged.
 Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session,
-                          const KvCacheEntry* kv, const KvPageIdentity& identity);
+                          const KvCacheEntry* kv, const KvPageIdentity& identity,
+                          std::span<const StateSnapshot> states = {});
 
 // Reads the conversation of a file, without its keys and values; this needs no model. Errors: as below.
 Result<SavedSession> read_saved_session(FileOps& files, const std::string& path);

@@ -1,12 +1,14 @@
 // A session as a file, and back: what is saved is the messages and the ids that were sampled; the transcript is made of
 // them again by planning turn after turn, without the model.
 #include <algorithm>
+#include <array>
 #include <new>
 #include <utility>
 
 #include "base/check.h"
 #include "base/file_ops.h"
 #include "runtime/session/message_checks.h"
+#include "runtime/session/session_rows.h"
 #include "runtime/session/session_state.h"
 #include "tokenizer/stream_decoder.h"
 
@@ -55,6 +57,20 @@ std::vector<SavedReply> replies_of(const Transcript& transcript, const MessageLi
   return replies;
 }
 
+// Where a conversation that was loaded will want to go on: at its end; at the last prompt's end, whose last id is fed
+// anew, to answer again; and in front of what the user said last, to say it otherwise. No more than n_ids.
+std::array<size_t, 3> next_places(const Dialogue& dialogue, size_t n_ids) {
+  size_t turn_begin = 0, prompt_end = 0, reply_end = 0;  // of the last answer so far
+  for (const TranscriptSpan& span : dialogue.transcript().spans()) {
+    if (span.origin != SpanOrigin::kSampled) continue;
+    turn_begin = reply_end;
+    prompt_end = span.id_begin;
+    reply_end = span.id_begin + span.token_ends.size();
+  }
+  if (turn_begin == 0) turn_begin = dialogue.n_opening_ids();
+  return {n_ids, std::min(n_ids, std::max<size_t>(prompt_end, 1) - 1), std::min(n_ids, turn_begin)};
+}
+
 }  // namespace
 
 SavedSession ChatSession::State::to_saved() const {
@@ -100,18 +116,16 @@ Status ChatSession::State::replay(const SavedSession& saved) {
 }
 
 Status ChatSession::State::save(const std::string& path, bool with_kv, SaveReport& report) const {
-  // A file has no recurrent states, and rows without them are of no use.
-  if (!with_kv || engine->pool().layout().n_states() > 0) {
-    return write_session_file(engine->files(), path, to_saved(), nullptr, {});
-  }
+  if (!with_kv) return write_session_file(engine->files(), path, to_saved(), nullptr, {});
   if (!engine->fingerprint()) {
     return {ErrorCode::kUnsupported, "keys and values are saved by an engine that knows its fingerprint: load it with "
                                      "EngineOptions::fingerprint or a cache directory"};
   }
   const KvPageIdentity identity{*engine->fingerprint(), digest_of_namespace(options.cache_namespace)};
   TRY_ASSIGN(KvCacheEntry entry, branch.cache.find_all(branch.dialogue.transcript().ids()));
-  if (!entry.hold_windows()) return write_session_file(engine->files(), path, to_saved(), nullptr, {});
-  TRY(write_session_file(engine->files(), path, to_saved(), &entry, identity));
+  (void)entry.hold_windows();  // else those that the next position reads are held
+  const std::array<size_t, 3> places = next_places(branch.dialogue, entry.length());
+  TRY(write_session_file(engine->files(), path, to_saved(), &entry, identity, states_for(entry, places)));
   report.n_with_rows = entry.length();
   return {};
 }

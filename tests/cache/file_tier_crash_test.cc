@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <random>
 #include <thread>
+#include <tuple>
 
 #include "cache/tier/file_tier.h"
 #include "tests/cache/tier_fixture.h"
@@ -26,8 +27,13 @@ constexpr int kKills = 200;
 constexpr int kKills = 2000;
 #endif
 
-class FileTierCrash : public TierTest {
+// Of a model without recurrent layers, and of one with them.
+class FileTierCrash : public TierTest, public testing::WithParamInterface<std::tuple<bool, bool>> {
  protected:
+  FileTierCrash()
+      : TierTest(std::get<0>(GetParam()) ? tiny_recurrent_layout(KvDType::kF32) : tiny_layout(KvDType::kF32)) {
+    durable_ = std::get<1>(GetParam());
+  }
   // What the turn'th call writes: conversations of four turns, each going on where the one before stopped.
   static Tokens turn_ids(uint64_t round, size_t turn) {
     const Tokens all = random_tokens(1000 * round + turn / 4, 400);
@@ -35,9 +41,11 @@ class FileTierCrash : public TierTest {
   }
 };
 
+INSTANTIATE_TEST_SUITE_P(NotDurable, FileTierCrash, testing::Combine(testing::Bool(), testing::Values(false)));
+
 // The child writes turn after turn and says so when flush() said that they are on disk; the parent kills it at any
 // moment and looks.
-TEST_F(FileTierCrash, AKilledProcessLeavesWholePagesAndAllThatWereFlushed) {
+TEST_P(FileTierCrash, AKilledProcessLeavesWholePagesAndAllThatWereFlushed) {
   std::mt19937_64 rng(1);
   size_t n_acknowledged = 0, n_found = 0;
   for (int kill = 0; kill < kKills; ++kill) {
@@ -87,20 +95,19 @@ TEST_F(FileTierCrash, AKilledProcessLeavesWholePagesAndAllThatWereFlushed) {
   }
 }
 
-class FileTierPowerLoss : public FileTierCrash, public testing::WithParamInterface<bool> {};
+class FileTierPowerLoss : public FileTierCrash {};
 
-INSTANTIATE_TEST_SUITE_P(Durable, FileTierPowerLoss, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Durable, FileTierPowerLoss, testing::Combine(testing::Bool(), testing::Bool()));
 
 // Any subset of what was not synced is lost or torn. With syncing, what flush() acknowledged is there; without, it may
 // be gone, but nothing is ever wrong.
 TEST_P(FileTierPowerLoss, NeverAWrongPageAndWhatWasFlushedIsThere) {
-  durable_ = GetParam();
   std::mt19937_64 rng(2);
   size_t n_states = 0, n_complete = 0, n_torn = 0;
   while (n_states < 1000) {
     MemoryFileOps memory;
     FaultyFileOps stopping(memory);
-    stopping.crash_at_call(static_cast<int>(rng() % 250));
+    stopping.crash_at_call(static_cast<int>(rng() % (layout_.n_states() > 0 ? 350 : 250)));
     size_t acknowledged = 0;
     {
       const Result<std::unique_ptr<FileTier>> tier = FileTier::open(options(), pool_, stopping, *clock_);
@@ -127,7 +134,9 @@ TEST_P(FileTierPowerLoss, NeverAWrongPageAndWhatWasFlushedIsThere) {
     }
     files_ = &system_file_ops();
   }
-  EXPECT_GT(n_complete, 100u);
+  // Without syncing one file of some thirty is whole, and a state is of use only beside whole pages.
+  const bool is_rarely_whole = !durable_ && layout_.n_states() > 0;
+  EXPECT_GT(n_complete, is_rarely_whole ? 0u : 100u);
   // Names of torn files are only possible where files are not synced before they get their name.
   EXPECT_EQ(n_torn > 0, !durable_);
 }

@@ -21,11 +21,20 @@ namespace fs = std::filesystem;
 
 class FileTierFaults : public TierTest {
  protected:
+  explicit FileTierFaults(KvLayout layout = tiny_layout(KvDType::kF32)) : TierTest(std::move(layout)) {}
   std::string path_of_page(size_t i) { return directory_ + "/" + page_files().at(i); }
   void overwrite(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   }
 };
+
+// Of a model without recurrent layers, and of one with them.
+class FileTierFaultsOfBoth : public FileTierFaults, public testing::WithParamInterface<bool> {
+ protected:
+  FileTierFaultsOfBoth()
+      : FileTierFaults(GetParam() ? tiny_recurrent_layout(KvDType::kF32) : tiny_layout(KvDType::kF32)) {}
+};
+INSTANTIATE_TEST_SUITE_P(Recurrent, FileTierFaultsOfBoth, testing::Bool());
 
 TEST_F(FileTierFaults, AFlippedBitAnywhereIsAMissAndQuarantined) {
   const Tokens ids = random_tokens(1, 40);
@@ -55,7 +64,9 @@ TEST_F(FileTierFaults, FilesOfAnotherLengthAreMisses) {
   std::vector<std::string> sound;
   for (const std::string& name : page_files()) sound.push_back(read_whole_file(directory_ + "/" + name));
   const std::vector<std::string> names = page_files();
-  const auto lengths = [](size_t size) { return std::vector<size_t>{0, 1, 127, 128, 300, size - 1, size + 1, 2 * size}; };
+  const auto lengths = [](size_t size) {
+    return std::vector<size_t>{0, 1, 127, 128, 300, size - 1, size + 1, 2 * size};
+  };
   for (size_t k = 0; k < lengths(1).size(); ++k) {
     for (const bool while_open : {false, true}) {
       for (size_t i = 0; i < names.size(); ++i) overwrite(directory_ + "/" + names[i], sound[i]);
@@ -78,7 +89,7 @@ TEST_F(FileTierFaults, TheSoundHeadOfADamagedSequenceIsUsed) {
   write(*tier, "", ids);
   for (const std::string& name : page_files()) {
     std::string bytes = read_whole_file(directory_ + "/" + name);
-    if (parse_kv_page_header(std::as_bytes(std::span(bytes)))->first_position != 128) continue;
+    if (parse_kv_record_header(std::as_bytes(std::span(bytes)))->first_position != 128) continue;
     bytes[bytes.size() - 100] ^= 1;
     overwrite(directory_ + "/" + name, bytes);
   }
@@ -178,7 +189,7 @@ TEST_F(FileTierFaults, AFullDiskDropsTheWriteKeepsTheRestAndIsAskedAgainAfter30S
 }
 
 // Writes, evicts, reads, clears, opens again. After it, and whatever failed, what is found is right.
-class FileTierScenario : public FileTierFaults {
+class FileTierScenario : public FileTierFaultsOfBoth {
  protected:
   const Tokens a_ = random_tokens(20, 150), b_ = random_tokens(21, 200), c_ = random_tokens(22, 100);
 
@@ -217,10 +228,13 @@ class FileTierScenario : public FileTierFaults {
       EXPECT_EQ(found(*tier, "", *ids), ids->size());
     }
     EXPECT_EQ(page_files().size(), tier->stats().pages);
+    EXPECT_EQ(state_files().size(), tier->stats().states);
   }
 };
 
-TEST_F(FileTierScenario, AnyCallMayFailOnceOrForGood) {
+INSTANTIATE_TEST_SUITE_P(Recurrent, FileTierScenario, testing::Bool());
+
+TEST_P(FileTierScenario, AnyCallMayFailOnceOrForGood) {
   int n_calls = 0;
   {
     MemoryFileOps memory;
@@ -246,7 +260,7 @@ TEST_F(FileTierScenario, AnyCallMayFailOnceOrForGood) {
   }
 }
 
-TEST_F(FileTierFaults, ExtendWithoutHeapMemoryIsAMiss) {
+TEST_P(FileTierFaultsOfBoth, ExtendWithoutHeapMemoryIsAMiss) {
   const Tokens ids = random_tokens(30, 200);
   MemoryFileOps memory;
   files_ = &memory;
@@ -263,6 +277,7 @@ TEST_F(FileTierFaults, ExtendWithoutHeapMemoryIsAMiss) {
     }
     ASSERT_EQ(entry.length(), 30 + added) << n;
     ASSERT_EQ(read_rows(entry), fresh_rows(layout_, TokenSpan(ids).first(30 + added))) << n;
+    ASSERT_EQ(read_states(entry), fresh_states(layout_, TokenSpan(ids).first(30 + added))) << n;
     if (!fired) {
       EXPECT_EQ(added, 170u);
       EXPECT_GT(n, 10u);
@@ -273,7 +288,7 @@ TEST_F(FileTierFaults, ExtendWithoutHeapMemoryIsAMiss) {
   EXPECT_EQ(found(*tier, "", ids), 200u);
 }
 
-TEST_F(FileTierFaults, WritingWithoutHeapMemoryDropsPagesAndNothingElse) {
+TEST_P(FileTierFaultsOfBoth, WritingWithoutHeapMemoryDropsPagesAndNothingElse) {
   const Tokens ids = random_tokens(31, 200);
   for (const bool sticky : {false, true}) {
     for (size_t n = 0;; ++n) {

@@ -329,5 +329,22 @@ TEST_F(KvCacheEntryDeathTest, SlicePastTheEnd) {
   EXPECT_DEATH(entry.slice_to_length(11), "10");
 }
 
+TEST(KvCacheEntryGrowth, AdoptingMoreCopiesWhatIsNewAndNotAllThatIsThere) {
+  const KvLayout layout = tiny_layout(KvDType::kF32);
+  constexpr size_t kPages = 200;
+  KvPagePool pool(layout, kPages * layout.page_bytes());
+  const Tokens tokens = random_tokens(1, kPages * kPagePositions);
+  KvCacheEntry entry(pool);
+  size_t n_moves = 0;
+  for (size_t i = 0; i < kPages; ++i) {
+    const TokenId* before = entry.tokens().data();
+    const TokenSpan more = TokenSpan(tokens).subspan(i * kPagePositions, kPagePositions);
+    ASSERT_TRUE(entry.adopt_more(*pool.allocate(1), more).ok());
+    n_moves += entry.tokens().data() != before ? 1 : 0;
+  }
+  EXPECT_EQ(entry.length(), tokens.size());
+  EXPECT_LE(n_moves, 12u) << "ids move when their memory doubles";
+}
+
 }  // namespace
 }  // namespace ibid

@@ -36,14 +36,14 @@ class KvPageFileLaws : public testing::TestWithParam<KvDType> {
     Bytes page = untouched;
     // A copy of exactly these bytes, so that the sanitizer sees a read behind them.
     const Bytes exact(bytes.begin(), bytes.end());
-    const Result<size_t> size = decode_kv_page(exact, layout_, identity, ids, page.data());
-    if (size.ok()) {
-      EXPECT_EQ(*size, kv_page_record_bytes(layout_, entry_.length()));
+    const Result<DecodedPage> read = decode_kv_page(exact, layout_, identity, ids, page.data());
+    if (read.ok()) {
+      EXPECT_EQ(read->record_bytes, kv_page_record_bytes(layout_, entry_.length()));
       EXPECT_EQ(std::memcmp(page.data(), entry_.page_data()[entry_.pages().size() - 1], page.size()), 0);
       return ErrorCode::kOk;
     }
     EXPECT_EQ(page, untouched);
-    return size.status().code();
+    return read.status().code();
   }
 };
 
@@ -70,10 +70,10 @@ TEST_P(KvPageFileLaws, RecordsLieOneBehindTheOtherAtAnyAddress) {
   bytes.insert(bytes.end(), second.begin(), second.end());
   Bytes page(layout_.page_bytes());
   const std::span<const std::byte> all = std::span(bytes).subspan(3);
-  const Result<size_t> size = decode_kv_page(all, layout_, kAlice, TokenSpan(ids).first(64), page.data());
-  ASSERT_TRUE(size.ok()) << size.status().to_string();
-  EXPECT_EQ(*size, first.size());
-  EXPECT_EQ(decoded(all.subspan(*size), ids), ErrorCode::kOk);
+  const Result<DecodedPage> read = decode_kv_page(all, layout_, kAlice, TokenSpan(ids).first(64), page.data());
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(read->record_bytes, first.size());
+  EXPECT_EQ(decoded(all.subspan(read->record_bytes), ids), ErrorCode::kOk);
 }
 
 TEST_P(KvPageFileLaws, OthersRowsAreAMismatch) {

@@ -64,7 +64,7 @@ class FilePlace : public TierPlace {
     for (const std::string& name : names) {
       if (!name.ends_with(".kv")) continue;
       std::string bytes = read_whole_file(directory_ + "/" + name);
-      if (parse_kv_page_header(std::as_bytes(std::span(bytes)))->first_position != first_position) continue;
+      if (parse_kv_record_header(std::as_bytes(std::span(bytes)))->first_position != first_position) continue;
       bytes.back() ^= 1;
       std::ofstream(directory_ + "/" + name, std::ios::binary | std::ios::trunc) << bytes;
     }

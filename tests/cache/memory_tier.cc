@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/token_prefix.h"
+#include "cache/tier/kv_state_file.h"
 
 namespace ibid {
 
@@ -42,8 +43,39 @@ Status RecordServer::put(const PageName& before, Record record) {
 Status RecordServer::erase(const Sha256Digest& name_space) {
   if (fails) return cannot_be_reached();
   const std::lock_guard lock(mutex_);
-  std::erase_if(records_, [&](const auto& record) { return record.second.name_space == name_space; });
+  for (auto* records : {&records_, &states_}) {
+    std::erase_if(*records, [&](const auto& record) { return record.second.name_space == name_space; });
+  }
   return {};
+}
+
+std::vector<RecordServer::Record> RecordServer::states(const PageName& before, TokenSpan page_ids) const {
+  if (fails) return {};
+  const std::lock_guard lock(mutex_);
+  std::vector<Record> found;
+  const auto [begin, end] = states_.equal_range(before);
+  for (auto at = begin; at != end; ++at) {
+    const Record& record = at->second;
+    const size_t n = common_prefix_length(record.page_ids, page_ids);
+    if (n >= record.position % kPagePositions) found.push_back(record);
+  }
+  return found;
+}
+
+Status RecordServer::put_state(const PageName& before, Record record) {
+  if (fails) return cannot_be_reached();
+  const std::lock_guard lock(mutex_);
+  states_.emplace(before, std::move(record));
+  return {};
+}
+
+bool RecordServer::has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const {
+  const std::lock_guard lock(mutex_);
+  const auto [begin, end] = states_.equal_range(before);
+  return std::any_of(begin, end, [&](const auto& record) {
+    return record.second.position % kPagePositions == n_front &&
+           common_prefix_length(record.second.page_ids, page_ids) == page_ids.size();
+  });
 }
 
 bool RecordServer::has(const PageName& before, TokenSpan page_ids) const {
@@ -62,7 +94,7 @@ size_t RecordServer::size() const {
 void RecordServer::damage(size_t first_position) {
   const std::lock_guard lock(mutex_);
   for (auto& [before, record] : records_) {
-    if (parse_kv_page_header(record.bytes)->first_position == first_position) record.bytes.back() ^= std::byte{1};
+    if (parse_kv_record_header(record.bytes)->first_position == first_position) record.bytes.back() ^= std::byte{1};
   }
 }
 
@@ -74,13 +106,38 @@ MemoryTier::MemoryTier(const Fingerprint& fingerprint, RecordServer& server, KvP
       clock_(clock),
       writing_(0, first_half, pool, *this, clock, std::move(idle)) {}
 
-size_t MemoryTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) try {
+size_t MemoryTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry,
+                          const ReadLimits& limits) try {
   const KvPageIdentity identity = identity_of(name_space);
   const size_t length = entry.length();
+  Found found = read_pages(identity, ids, length, limits);
+  std::vector<StateSnapshot> states;
+  if (pool_.layout().n_states() > 0) {
+    std::optional<StateSnapshot> state = read_state(identity, ids.first(found.end), length);
+    found.end = state ? state->end() : length;
+    found.pages.resize(found.end > length ? KvLayout::pages_for(found.end) - length / kPagePositions : 0);
+    if (state) states.push_back(*std::move(state));
+  }
+  const bool has_more = !found.pages.empty();
+  const size_t n_pages = found.pages.size();
+  const bool added = has_more && entry.adopt_more(std::move(found.pages), ids.subspan(length, found.end - length),
+                                                  std::move(states)).ok() && entry.length() > length;
+  ++(added ? n_hits_ : n_misses_);
+  if (!added) return 0;
+  n_pages_read_ += n_pages;
+  n_tokens_read_ += entry.length() - length;
+  return entry.length() - length;
+} catch (const std::bad_alloc&) {
+  ++n_misses_;
+  return 0;
+}
+
+MemoryTier::Found MemoryTier::read_pages(const KvPageIdentity& identity, TokenSpan ids, size_t length,
+                                         const ReadLimits& limits) {
+  Found found{{}, length};
   PageNamer namer(first_half);
   PageName before = namer.first(identity);
-  std::vector<KvPage> pages;
-  size_t n_used = length, position = 0;
+  size_t position = 0;
   for (; position + kPagePositions <= length; position += kPagePositions) {
     before = namer.next(before, ids.subspan(position, kPagePositions));
   }
@@ -92,36 +149,66 @@ size_t MemoryTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEnt
     const size_t end = position + common_prefix_length(record->page_ids, wanted);
     Result<KvPage> page = pool_.allocate();
     if (end <= length || !page.ok()) break;
-    if (!decode_kv_page(record->bytes, pool_.layout(), identity, ids.first(end), page->parts()).ok()) break;
-    pages.push_back(*std::move(page));
-    n_used = position = end;
+    const auto read = decode_kv_page(record->bytes, pool_.layout(), identity, ids.first(end), page->parts());
+    if (!read.ok()) break;
+    if (read->parts == KvPageParts::kFirst) pool_.drop_window(*page);
+    found.pages.push_back(*std::move(page));
+    found.end = position = end;
     if (position % kPagePositions != 0) break;
     before = namer.next(before, wanted);
   }
-  const size_t n_pages = pages.size();
-  const bool added =
-      n_pages > 0 && entry.adopt_more(std::move(pages), ids.subspan(length, n_used - length)).ok();
-  ++(added ? n_hits_ : n_misses_);
-  if (!added) return 0;
-  n_pages_read_ += n_pages;
-  n_tokens_read_ += n_used - length;
-  return n_used - length;
-} catch (const std::bad_alloc&) {
-  ++n_misses_;
-  return 0;
+  return found;
+}
+
+// The state that reaches furthest within the ids, and beyond the first `length` of them.
+std::optional<StateSnapshot> MemoryTier::read_state(const KvPageIdentity& identity, TokenSpan ids, size_t length) {
+  std::optional<StateSnapshot> best;
+  PageNamer namer(first_half);
+  PageName before = namer.first(identity);
+  for (size_t begin = 0;; begin += kPagePositions) {
+    const TokenSpan wanted = ids.subspan(begin, std::min(2 * kPagePositions, ids.size() - begin));
+    for (const RecordServer::Record& record : server_.states(before, wanted)) {
+      const size_t end = std::max(record.position, begin + common_prefix_length(record.page_ids, wanted));
+      if (end <= std::max(length, best ? best->end() : 0)) continue;
+      const auto check = KvStateCheck::open(record.bytes, pool_.layout(), identity, ids.first(end));
+      if (!check.ok() || check->header().record_bytes != record.bytes.size()) continue;
+      Result<StateSnapshot> read =
+          check->read_snapshot(pool_, end - record.position, [&](uint64_t offset, std::span<std::byte> bytes) {
+            std::copy_n(record.bytes.begin() + static_cast<ptrdiff_t>(offset), bytes.size(), bytes.begin());
+            return Status();
+          });
+      if (read.ok()) best = *std::move(read);
+    }
+    if (ids.size() - begin < kPagePositions) break;
+    before = namer.next(before, ids.subspan(begin, kPagePositions));
+  }
+  n_states_read_ += best ? 1 : 0;
+  return best;
 }
 
 void MemoryTier::write_behind(std::string_view name_space, const KvCacheEntry& entry) {
   writing_.hand_over(identity_of(name_space), entry);
 }
 
-Status MemoryTier::write(const WaitingPage& page, std::span<const std::byte> rows) {
+Status MemoryTier::write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) {
   RecordServer::Record record{page.identity.name_space, Tokens(page.page_ids().begin(), page.page_ids().end()),
-                              encode_kv_page_header(pool_.layout(), page.identity, page.ids(), rows.data())};
-  record.bytes.insert(record.bytes.end(), rows.begin(), rows.end());
+                              encode_kv_page_header(pool_.layout(), page.identity, page.ids(), rows.data(), parts)};
+  const auto blocks = kv_page_blocks(pool_.layout(), rows.data(), parts);
+  record.bytes.insert(record.bytes.end(), blocks.begin(), blocks.end());
   TRY(server_.put(page.before, std::move(record)));
   ++n_written_;
   return {};
+}
+
+Status MemoryTier::write(const WaitingState& state, std::span<const std::byte> bytes) {
+  RecordServer::Record record{
+      state.identity.name_space, Tokens(state.page_ids().begin(), state.page_ids().end()),
+      encode_kv_state_header(pool_.layout(), state.identity, state.ids(), state.snapshot, bytes.data()),
+      state.snapshot.position};
+  for (const auto& blocks : kv_state_blocks(pool_.layout(), state.snapshot, bytes.data())) {
+    record.bytes.insert(record.bytes.end(), blocks.begin(), blocks.end());
+  }
+  return server_.put_state(state.before, std::move(record));
 }
 
 Status MemoryTier::clear(std::string_view name_space) {
@@ -137,6 +224,7 @@ KvTierStats MemoryTier::stats() const {
   stats.misses = n_misses_;
   stats.tokens_read = n_tokens_read_;
   stats.pages_read = n_pages_read_;
+  stats.states_read = n_states_read_;
   stats.pages_written = n_written_;
   stats.pages = server_.size();
   stats.failures = n_failures_;

@@ -20,7 +20,8 @@ class RecordServer {
   struct Record {
     Sha256Digest name_space{};
     Tokens page_ids;
-    std::vector<std::byte> bytes;  // kv_page_file.h
+    std::vector<std::byte> bytes;  // kv_record.h
+    size_t position = 0;           // of a state
   };
 
   std::atomic<bool> fails{false};  // it cannot be reached: every call of a tier fails
@@ -31,13 +32,17 @@ class RecordServer {
   Status put(const PageName& before, Record record);
   Status erase(const Sha256Digest& name_space);
   bool has(const PageName& before, TokenSpan page_ids) const;
+  // The same of states and their rows: all behind `before` whose state is of a beginning of the ids.
+  std::vector<Record> states(const PageName& before, TokenSpan page_ids) const;
+  Status put_state(const PageName& before, Record record);
+  bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const;
   size_t size() const;
   // Flips a bit of the record's last byte, of each that begins at this position.
   void damage(size_t first_position);
 
  private:
   mutable std::mutex mutex_;
-  std::multimap<PageName, Record> records_;
+  std::multimap<PageName, Record> records_, states_;
 };
 
 class MemoryTier : public KvTier, private PageSink {
@@ -56,8 +61,19 @@ class MemoryTier : public KvTier, private PageSink {
  private:
   std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen_); }
   bool has(const PageName& before, TokenSpan page_ids) const override { return server_.has(before, page_ids); }
-  Status write(const WaitingPage& page, std::span<const std::byte> rows) override;
+  bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const override {
+    return server_.has_state(before, page_ids, n_front);
+  }
+  Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) override;
+  Status write(const WaitingState& state, std::span<const std::byte> bytes) override;
   Status settle() override { return {}; }
+
+  struct Found {
+    std::vector<KvPage> pages;
+    size_t end = 0;  // of the ids that they have
+  };
+  Found read_pages(const KvPageIdentity& identity, TokenSpan ids, size_t length, const ReadLimits& limits);
+  std::optional<StateSnapshot> read_state(const KvPageIdentity& identity, TokenSpan ids, size_t length);
 
   KvPageIdentity identity_of(std::string_view name_space) const {
     return {fingerprint_, digest_of_namespace(name_space)};
@@ -68,7 +84,8 @@ class MemoryTier : public KvTier, private PageSink {
   KvPagePool& pool_;
   Clock& clock_;
   std::mutex pen_;
-  std::atomic<size_t> n_hits_{0}, n_misses_{0}, n_tokens_read_{0}, n_pages_read_{0}, n_written_{0}, n_failures_{0};
+  std::atomic<size_t> n_hits_{0}, n_misses_{0}, n_tokens_read_{0}, n_pages_read_{0}, n_written_{0};
+  std::atomic<size_t> n_states_read_{0}, n_failures_{0};
   WriteBehind writing_;  // last: its thread uses the rest
 };
 

@@ -30,7 +30,7 @@ class PageFilesTest : public testing::Test {
     for (size_t i = 0; i < entry.pages().size(); ++i) {
       WaitingPage page{identity_, before_that, before, {}, tokens, std::min(ids.size(), (i + 1) * kPagePositions), {}};
       page.name = namer.next(before, page.page_ids());
-      TRY(files.write(page, {entry.page_data()[i], layout_.page_bytes()}));
+      TRY(files.write(page, {entry.page_data()[i], layout_.page_bytes()}, KvPageParts::kBoth));
       before_that = std::exchange(before, page.name);
     }
     return files.settle();
@@ -90,13 +90,13 @@ TEST_F(PageFilesTest, AFileIsPutAwayWhereItIsToBlame) {
   const auto files = open();
   ASSERT_TRUE(write(*files, ids).ok());
   const PageFiles::Found file = files->find(identity_, ids, 0).at(0);
-  files->give_up(file, Status(ErrorCode::kOutOfMemory, ""));
-  files->give_up(file, Status(ErrorCode::kMismatch, ""));
+  files->give_up(file.file_name, Status(ErrorCode::kOutOfMemory, ""));
+  files->give_up(file.file_name, Status(ErrorCode::kMismatch, ""));
   EXPECT_EQ(files->find(identity_, ids, 0).size(), 1u);
-  files->give_up(file, Status(ErrorCode::kCorrupt, ""));
+  files->give_up(file.file_name, Status(ErrorCode::kCorrupt, ""));
   EXPECT_EQ(files->find(identity_, ids, 0).size(), 0u);
   EXPECT_EQ(stats(*files).quarantined, 1u);
-  files->give_up(file, Status(ErrorCode::kCorrupt, ""));
+  files->give_up(file.file_name, Status(ErrorCode::kCorrupt, ""));
   EXPECT_EQ(stats(*files).quarantined, 1u) << "once";
 }
 
@@ -106,11 +106,11 @@ TEST_F(PageFilesTest, AFileThatIsThereAgainStays) {
   const auto files = open();
   ASSERT_TRUE(write(*files, ids).ok());
   const PageFiles::Found file = files->find(identity_, ids, 0).at(0);
-  files->give_up(file, Status(ErrorCode::kNotFound, ""));
+  files->give_up(file.file_name, Status(ErrorCode::kNotFound, ""));
   EXPECT_EQ(files->find(identity_, ids, 0).size(), 1u);
   EXPECT_EQ(stats(*files).failures, 0u);
   ASSERT_TRUE(memory_.remove("tier/" + file.file_name).ok());
-  files->give_up(file, Status(ErrorCode::kNotFound, ""));
+  files->give_up(file.file_name, Status(ErrorCode::kNotFound, ""));
   EXPECT_EQ(files->find(identity_, ids, 0).size(), 0u);
   EXPECT_EQ(stats(*files).failures, 1u);
 }

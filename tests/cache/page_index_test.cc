@@ -16,12 +16,15 @@ PageName name(int i) {
   return name;
 }
 
-StoredPage page(const std::string& file, int before, int end, Tokens ids, int64_t used_ns, size_t first_position = 0) {
+StoredRecord page(const std::string& file, int before, int end, Tokens ids, int64_t used_ns,
+                  size_t first_position = 0) {
+  const bool is_known = !ids.empty();
   return {.file_name = file,
           .before = name(before),
           .name = name(end),
           .first_position = first_position,
           .ids = std::move(ids),
+          .is_known = is_known,
           .bytes = 10,
           .last_use_ns = used_ns};
 }

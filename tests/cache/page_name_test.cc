@@ -26,6 +26,9 @@ TEST(PageName, SaysWhoseTextAndAllOfIt) {
     }
   }
   EXPECT_EQ(names.size(), 3u + 2 * 2 * 3);
+  for (const size_t n_front : {0, 1, 63}) names.insert(namer.state(a, ids, n_front));
+  names.insert(namer.state(b, ids, 1));
+  EXPECT_EQ(names.size(), 3u + 2 * 2 * 3 + 4) << "a state's name says how many of the ids it stands for";
   EXPECT_EQ(PageNamer(first_half).next(a, ids), namer.next(a, ids));
 }
 
@@ -38,17 +41,19 @@ TEST(PageName, TheRuleMakesTheName) {
 TEST(PageName, AFileNameIsReadBackAndNothingElseIsOne) {
   PageNamer namer(first_half);
   const PageName a = namer.first(identity("a", "")), b = namer.next(a, Tokens{1, 2});
-  const std::string name = page_file_name(a, b);
-  EXPECT_EQ(name.size(), 68u);
-  ASSERT_TRUE(parse_page_file_name(name).has_value());
-  EXPECT_EQ(*parse_page_file_name(name), std::pair(a, b));
-  for (size_t i = 0; i < name.size(); ++i) {
-    std::string other = name;
-    other[i] = 'G';
-    EXPECT_FALSE(parse_page_file_name(other).has_value()) << i;
-    EXPECT_FALSE(parse_page_file_name(name.substr(0, i)).has_value()) << i;
+  for (const KvRecordKind kind : {KvRecordKind::kPage, KvRecordKind::kState}) {
+    const std::string name = record_file_name({kind, a, b});
+    EXPECT_EQ(name.size(), kind == KvRecordKind::kPage ? 68u : 71u);
+    ASSERT_TRUE(parse_record_file_name(name).has_value());
+    EXPECT_EQ(*parse_record_file_name(name), (RecordName{kind, a, b}));
+    for (size_t i = 0; i < name.size(); ++i) {
+      std::string other = name;
+      other[i] = 'G';
+      EXPECT_FALSE(parse_record_file_name(other).has_value()) << i;
+      EXPECT_FALSE(parse_record_file_name(name.substr(0, i)).has_value()) << i;
+    }
+    EXPECT_FALSE(parse_record_file_name(name + "x").has_value());
   }
-  EXPECT_FALSE(parse_page_file_name(name + "x").has_value());
 }
 
 }  // namespace

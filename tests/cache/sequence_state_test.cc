@@ -72,7 +72,7 @@ TEST_F(SequenceStateLaws, WhatWasKeptCanBeGoneBackTo) {
   expect_exact(entry);
 }
 
-TEST_F(SequenceStateLaws, RefusedDraftsTakeNoMoreMemoryThanTwoStates) {
+TEST_F(SequenceStateLaws, RefusedDraftsTakeNoMoreMemoryThanFourStates) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, random_tokens(1, 20)).ok());
   for (size_t i = 0; i < 50; ++i) {
@@ -80,8 +80,60 @@ TEST_F(SequenceStateLaws, RefusedDraftsTakeNoMoreMemoryThanTwoStates) {
     ASSERT_TRUE(feed(entry, random_tokens(i, 8)).ok());
     entry.slice_to_length(length + 1 + i % 7);
     expect_exact(entry);
-    ASSERT_LE(pool_.state_bytes_in_use(), 3 * layout_.state_bytes());
+    ASSERT_LE(pool_.state_bytes_in_use(), 4 * layout_.state_bytes());
   }
+}
+
+TEST_F(SequenceStateLaws, WhatWasDecodedCanBeTakenBack) {
+  for (const size_t n_rows : {1u, 3u}) {
+    KvCacheEntry entry(pool_);
+    ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
+    size_t cut_at = 100;
+    while (entry.length() < 400) {
+      ASSERT_TRUE(feed(entry, random_tokens(entry.length(), n_rows)).ok());
+      const size_t n_back = std::min(entry.length() - cut_at, kLogOverlap);
+      for (size_t n = entry.length() - n_back; n <= entry.length(); ++n) ASSERT_EQ(entry.resumable_length(n), n);
+      ASSERT_LE(pool_.state_bytes_in_use(), 4 * layout_.state_bytes());
+      if (entry.length() % 7 != 0 || n_back < 5) continue;  // more comes than is taken back
+      entry.slice_to_length(entry.length() - n_back % 5);
+      cut_at = entry.length();
+      expect_exact(entry);
+    }
+  }
+}
+
+// Rows of the log that a snapshot has are not written again, whatever the sequence does.
+TEST_F(SequenceStateLaws, WhatWasKeptOfALogStays) {
+  KvCacheEntry entry(pool_);
+  const Tokens tokens = random_tokens(1, 140);
+  ASSERT_TRUE(feed(entry, TokenSpan(tokens).first(100)).ok());
+  for (size_t i = 100; i < 140; ++i) ASSERT_TRUE(feed(entry, TokenSpan(tokens).subspan(i, 1)).ok());
+  entry.slice_to_length(130);
+  const StateSnapshot kept = entry.state().now(130);
+  EXPECT_EQ(kept.n_rows, 30u);
+  entry.slice_to_length(105);
+  for (size_t i = 0; i < 40; ++i) ASSERT_TRUE(feed(entry, random_tokens(i, 1)).ok());
+  expect_exact(entry);
+  KvCacheEntry other(pool_);
+  ASSERT_TRUE(other.adopt(*pool_.allocate(3), TokenSpan(tokens).first(130), {kept}).ok());
+  EXPECT_EQ(read_states(other), fresh_states(layout_, TokenSpan(tokens).first(130)));
+}
+
+TEST_F(SequenceStateLaws, ALogGoesBeforeAPassFails) {
+  KvPagePool small(layout_, 4 * layout_.page_bytes() + 3 * layout_.state_bytes());
+  KvCacheEntry entry(small);
+  ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
+  ASSERT_TRUE(entry.reserve(4 * kPagePositions - 100).ok());  // now three states are all that is left
+  for (size_t i = 0; i < 120; ++i) {
+    ASSERT_TRUE(feed(entry, random_tokens(i, 1)).ok()) << i;
+    if (i % 10 == 9) entry.slice_to_length(entry.length() - 1);
+    ASSERT_LE(small.bytes_in_use(), small.budget_bytes());
+  }
+  expect_exact(entry);
+  ASSERT_TRUE(feed(entry, random_tokens(9, 4)).ok());
+  entry.slice_to_length(entry.length() - 2);
+  ASSERT_TRUE(feed(entry, random_tokens(10, 8)).ok()) << "two states for a draft that was refused";
+  expect_exact(entry);
 }
 
 TEST_F(SequenceStateLaws, WithoutMemoryForAStateNothingHasChanged) {

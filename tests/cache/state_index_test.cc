@@ -74,6 +74,18 @@ TEST_F(StateIndexTest, WhatCostsLeastToComputeAgainGoesFirst) {
   EXPECT_EQ(deepest_of(kSharedSpace, ids), 1000u);
 }
 
+TEST_F(StateIndexTest, WhatGoesFirstIsFoundWithoutLookingAtAll) {
+  constexpr size_t kStates = 1000;
+  for (size_t i = 0; i < kStates; ++i) insert(kSharedSpace, random_tokens(i, 40), 40, 0);
+  const size_t before = index_.n_looked_at();
+  for (size_t i = 0; i < kStates; ++i) {
+    StateIndex::Removed removed;
+    ASSERT_TRUE(index_.evict(removed));
+  }
+  EXPECT_EQ(index_.n_looked_at() - before, kStates);
+  EXPECT_EQ(index_.size(), 0u);
+}
+
 TEST_F(StateIndexTest, WhatSomebodyHoldsIsNotEvicted) {
   const Tokens ids = random_tokens(1, 50);
   const StateSnapshot held = snapshot(20, 0);

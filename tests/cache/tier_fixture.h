@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/file_ops.h"
 #include "cache/tier/file_tier.h"
@@ -22,8 +24,8 @@ inline Fingerprint fingerprint_of(std::string_view what) { return FingerprintBui
 
 class TierTest : public testing::Test {
  protected:
-  explicit TierTest(KvDType dtype = KvDType::kF32)
-      : layout_(tiny_layout(dtype)), pool_(layout_, 256 * layout_.page_bytes()) {}
+  explicit TierTest(KvDType dtype = KvDType::kF32) : TierTest(tiny_layout(dtype)) {}
+  explicit TierTest(KvLayout layout) : layout_(std::move(layout)), pool_(layout_, 256 * layout_.page_bytes()) {}
 
   FileTierOptions options(uint64_t budget_pages = 1000) const {
     return {.directory = directory_,
@@ -48,14 +50,20 @@ class TierTest : public testing::Test {
     const Status status = tier.flush();
     EXPECT_TRUE(status.ok()) << status.to_string();
   }
-  // How many of `ids` are found behind the first `known`; the rows must be those of the ids.
+  // How many of `ids` are found behind the first `known`; rows and states must be those of the ids.
   size_t found(FileTier& tier, std::string_view name_space, TokenSpan ids, size_t known = 0) {
     KvCacheEntry entry = fed(ids.first(known));
     const size_t n = tier.extend(name_space, ids, entry);
     EXPECT_EQ(entry.length(), known + n);
     EXPECT_THAT(entry.tokens(), testing::ElementsAreArray(ids.first(known + n)));
     EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids.first(known + n))) << "rows of another text";
+    EXPECT_EQ(read_states(entry), fresh_states(layout_, ids.first(known + n))) << "a state of another text";
     return n;
+  }
+  std::vector<std::string> state_files() {
+    std::vector<std::string> names = *files_->list(directory_);
+    std::erase_if(names, [](const std::string& name) { return !name.ends_with(".state"); });
+    return names;
   }
   std::vector<std::string> page_files() {
     std::vector<std::string> names = *files_->list(directory_);

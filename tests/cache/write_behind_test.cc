@@ -24,7 +24,7 @@ class FakeSink : public PageSink {
     const std::lock_guard lock(mutex);
     return stored.contains({before, Tokens(ids.begin(), ids.end())});
   }
-  Status write(const WaitingPage& page, std::span<const std::byte> rows) override {
+  Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts) override {
     EXPECT_FALSE(static_cast<bool>(page.page)) << "a page is held while it is written";
     EXPECT_EQ(page.ids().size(), page.n_ids);
     EXPECT_FALSE(rows.empty());
@@ -35,6 +35,18 @@ class FakeSink : public PageSink {
     writers.insert(std::this_thread::get_id());
     return {};
   }
+  bool has_state(const PageName& before, TokenSpan ids, size_t n_front) const override {
+    const std::lock_guard lock(mutex);
+    return states.contains({before, Tokens(ids.begin(), ids.end()), n_front});
+  }
+  Status write(const WaitingState& state, std::span<const std::byte> bytes) override {
+    EXPECT_FALSE(static_cast<bool>(state.snapshot.state)) << "a state is held while it is written";
+    EXPECT_FALSE(bytes.empty());
+    if (!next_error.ok()) return std::exchange(next_error, Status());
+    const std::lock_guard lock(mutex);
+    states.insert({state.before, Tokens(state.page_ids().begin(), state.page_ids().end()), state.n_front()});
+    return {};
+  }
   Status settle() override {
     ++n_settled;
     return {};
@@ -43,6 +55,7 @@ class FakeSink : public PageSink {
   std::mutex pen;
   mutable std::mutex mutex;
   std::set<std::pair<PageName, Tokens>> stored;
+  std::set<std::tuple<PageName, Tokens, size_t>> states;
   std::vector<size_t> ends;  // the pages that were written, in their order
   std::set<std::thread::id> writers;
   Status next_error;

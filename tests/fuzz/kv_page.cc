@@ -22,9 +22,10 @@ KvPageIdentity identity() {
 }
 
 void check_raw(std::span<const std::byte> bytes) {
-  const auto header = parse_kv_page_header(bytes);
+  const auto header = parse_kv_record_header(bytes);
   if (!header.ok()) return;
-  CHECK(header->header_bytes < header->record_bytes && header->n_rows >= 1 &&
+  const size_t least_rows = header->kind == KvRecordKind::kPage ? 1 : 0;
+  CHECK(header->header_bytes <= header->record_bytes && header->n_rows >= least_rows &&
         header->n_rows <= kPagePositions);
   std::vector<std::byte> page(kLayout.page_bytes());
   const Tokens ids = {1, 2, 3};

@@ -31,7 +31,7 @@ TEST(RecurrentChatTest, AChatThatGrowsReadsNothingAgain) {
     ASSERT_EQ(turn.usage.n_cached, n_before) << i;
     ASSERT_EQ(turn.usage.n_read_again, 0u) << i;
     ASSERT_FALSE(turn.lost_prefix.has_value()) << i;
-    n_before = turn.usage.n_prompt + turn.usage.n_decoded - 1;  // the id that ended the answer is fed with the next turn
+    n_before = turn.usage.n_prompt + turn.usage.n_decoded - 1;  // the answer's last id is fed with the next turn
   }
   expect_replays(chat);
 }
@@ -133,6 +133,28 @@ TEST(RecurrentChatTest, ATurnThatFailsOrIsStoppedLeavesWhatWas) {
   const Turn turn = must(chat.send("Hello", greedy()));
   EXPECT_EQ(turn.usage.n_cached, end);
   expect_replays(chat);
+}
+
+// What the stop string took was decoded in passes of its own: the answer's end lies several passes back.
+TEST(RecurrentChatTest, AStopStringOfSeveralTokensCostsNothingButThem) {
+  RecurrentChat f;
+  const Tokens rest = f.tokenizer->sampled({"ab", "the", "ing", "lo"});
+  f.say({joined({f.tokenizer->sampled({"lo"}), rest}), joined({f.tokenizer->sampled({"a", "b"}), rest}),
+         f.tokenizer->sampled({"a"})});
+  ChatSession chat = f.session({.system = kLong});
+  TurnOptions options = greedy();
+  options.stop_strings = {"abtheing"};
+  size_t end = 0;  // of what is known behind the answer
+  for (const char* message : {"Hello", "the other", "x"}) {
+    const Turn turn = must(chat.send(message, options));
+    if (end > 0) {
+      EXPECT_EQ(turn.usage.n_cached, end) << message;
+      EXPECT_EQ(turn.usage.n_read_again, 0u) << message;
+    }
+    expect_replays(chat);
+    end = chat.kv().length();
+    EXPECT_GT(end, turn.usage.n_prompt) << "more than the prompt is kept";
+  }
 }
 
 TEST(RecurrentChatTest, StatesTakeAtMostHalfOfTheBudget) {
