@@ -57,6 +57,13 @@ DecodedChar utf8_decode(std::string_view text, size_t offset) {
   return {code_point, n, true};
 }
 
+size_t utf8_previous(std::string_view text, size_t end) {
+  size_t begin = end - 1;
+  for (int i = 0; i < 3 && begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80; ++i) --begin;
+  const DecodedChar c = utf8_decode(text.substr(0, end), begin);
+  return c.valid && begin + c.length == end ? begin : end - 1;
+}
+
 void utf8_append(std::string& out, uint32_t code_point) {
   DCHECK(code_point <= 0x10FFFF && (code_point < 0xD800 || code_point > 0xDFFF)) << code_point;
   const auto put = [&out](uint32_t byte) { out.push_back(static_cast<char>(byte)); };
@@ -84,6 +91,12 @@ bool utf8_is_valid(std::string_view text) {
     offset += c.length;
   }
   return true;
+}
+
+size_t utf8_length(std::string_view text) {
+  size_t n = 0;
+  for (size_t i = 0; i < text.size(); ++n) i += utf8_decode(text, i).length;
+  return n;
 }
 
 size_t utf8_incomplete_tail(std::string_view text) {

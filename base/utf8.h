@@ -19,10 +19,17 @@ struct DecodedChar {
 // The character at text[offset]. REQUIRES: offset < text.size().
 DecodedChar utf8_decode(std::string_view text, size_t offset);
 
+// Where the character begins that ends at text[end - 1]; an invalid byte is one by itself. REQUIRES: 0 < end <=
+// text.size().
+size_t utf8_previous(std::string_view text, size_t end);
+
 // Appends the UTF-8 form of a scalar value. REQUIRES: code_point is a Unicode scalar value.
 void utf8_append(std::string& out, uint32_t code_point);
 
 bool utf8_is_valid(std::string_view text);
+
+// How many characters; an invalid sequence counts as one.
+size_t utf8_length(std::string_view text);
 
 // How many bytes at the end of `text` start a character that is not complete yet (0 to 3).
 // Bytes that can never become a character do not count.

@@ -4,40 +4,12 @@
 #include <cstring>
 #include <utility>
 
+#include "base/unicode/spaces.h"
 #include "base/unicode/unicode.h"
 #include "base/utf8.h"
 
 namespace ibid {
 namespace {
-
-// The start of the character that ends at text[end - 1].
-size_t previous_char(std::string_view text, size_t end) {
-  size_t begin = end - 1;
-  for (int i = 0; i < 3 && begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80; ++i)
-    --begin;
-  const DecodedChar c = utf8_decode(text.substr(0, end), begin);
-  return c.valid && begin + c.length == end ? begin : end - 1;
-}
-
-// Where the white space that ends at text[end - 1] begins, not looked for before `floor`.
-size_t spaces_begin(std::string_view text, size_t end, size_t floor) {
-  while (end > floor) {
-    const size_t begin = previous_char(text, end);
-    const DecodedChar c = utf8_decode(text.substr(0, end), begin);
-    if (!c.valid || !is_space(c.code_point)) break;
-    end = begin;
-  }
-  return end;
-}
-
-size_t spaces_end(std::string_view text, size_t begin) {
-  while (begin < text.size()) {
-    const DecodedChar c = utf8_decode(text, begin);
-    if (!c.valid || !is_space(c.code_point)) break;
-    begin += c.length;
-  }
-  return begin;
-}
 
 bool starts_with_word(std::string_view text) {
   if (text.empty()) return false;
@@ -52,7 +24,7 @@ bool is_open_at(std::string_view text, size_t pos) { return pos + utf8_incomplet
 
 bool ends_with_word(std::string_view text) {
   if (text.empty()) return false;
-  const DecodedChar c = utf8_decode(text, previous_char(text, text.size()));
+  const DecodedChar c = utf8_decode(text, utf8_previous(text, text.size()));
   return c.valid && is_word(c.code_point);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/unicode/case_tables.h"
+#include "base/unicode/spaces.h"
 #include "base/unicode/unicode.h"
 #include "base/utf8.h"
 
@@ -43,29 +44,6 @@ class Rewriting {
   size_t copied_ = 0;
 };
 
-// The end of the white space from `begin` on.
-size_t spaces_end(std::string_view text, size_t begin) {
-  while (begin < text.size()) {
-    const DecodedChar c = utf8_decode(text, begin);
-    if (!c.valid || !is_space(c.code_point)) break;
-    begin += c.length;
-  }
-  return begin;
-}
-
-// Where the white space at the end of `text` begins.
-size_t trailing_spaces(std::string_view text) {
-  size_t begin = text.size();
-  for (size_t pos = text.size(); pos > 0;) {
-    size_t at = pos - 1;
-    while (at > 0 && pos - at < 4 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
-    const DecodedChar c = utf8_decode(text.substr(0, pos), at);
-    if (!c.valid || at + c.length != pos || !is_space(c.code_point)) break;
-    begin = pos = at;
-  }
-  return begin;
-}
-
 void replace_all(std::string_view in, const NormalizerStep& step, Rewriting& out) {
   for (size_t at = in.find(step.from); at != in.npos; at = in.find(step.from, at + step.from.size())) {
     out.replace(at, at + step.from.size(), step.to);
@@ -82,7 +60,7 @@ void strip(std::string_view in, const NormalizerStep& step, const TextPlace& pla
   const size_t begin = step.left && place.begins_section ? spaces_end(in, 0) : 0;
   if (begin > 0) out.replace(0, begin, {});
   if (!step.right || place.open || begin == in.size()) return;
-  const size_t end = trailing_spaces(in);
+  const size_t end = spaces_begin(in, in.size());
   if (end < in.size()) out.replace(end, in.size(), {});
 }
 
@@ -174,10 +152,10 @@ size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
     case Kind::kReplace: return in.size() - begun(in, step.from);
     case Kind::kPrepend: return step.unless_there && begun(in, step.to) == in.size() ? 0 : in.size();
     case Kind::kLowercase: return whole;
-    case Kind::kStrip: return step.right ? trailing_spaces(in.substr(0, whole)) : whole;
+    case Kind::kStrip: return step.right ? spaces_begin(in, whole) : whole;
     case Kind::kWords: {
       // What ends in white space may be followed by a word that begins with the mark.
-      const size_t end = trailing_spaces(in.substr(0, whole));
+      const size_t end = spaces_begin(in, whole);
       return end == whole && begun(in, step.to) > 0 ? in.size() - begun(in, step.to) : end;
     }
     case Kind::kCollapse: return std::min(in.find_last_not_of(' ') + 1, in.size());

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/checked.h"
 #include "base/json_limits.h"
-#include "base/utf8.h"
 #include "weights/in_quotes.h"
 #include "weights/split_kv_rows.h"
 
@@ -17,7 +16,6 @@ namespace ibid {
 namespace {
 
 constexpr uint64_t kShownElements = 8;
-constexpr size_t kShownBytes = 200;
 
 // REQUIRES: (index + 1) * sizeof(T) <= payload.size().
 template <typename T>
@@ -60,12 +58,8 @@ std::string number_text(const GgufEntry& entry, uint64_t index) {
   }
 }
 
-std::string cut(std::string_view text) {
-  return utf8_sanitize(text.substr(0, kShownBytes)) + (text.size() > kShownBytes ? "..." : "");
-}
-
 std::string value_text(const GgufEntry& entry) {
-  if (entry.type == GgufType::kString) return cut(text_of(entry.payload));
+  if (entry.type == GgufType::kString) return shown_value(text_of(entry.payload));
   if (entry.type != GgufType::kArray) return number_text(entry, 0);
   std::string text = "[";
   const uint64_t shown = std::min(entry.count, kShownElements);

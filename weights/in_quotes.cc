@@ -5,7 +5,7 @@
 namespace ibid {
 
 namespace {
-constexpr size_t kMaxQuoted = 100;
+constexpr size_t kMaxQuoted = 100, kMaxShown = 200;
 }  // namespace
 
 std::string in_quotes(std::string_view text) {
@@ -14,6 +14,10 @@ std::string in_quotes(std::string_view text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
   return "'" + shown + (text.size() > kMaxQuoted ? "'..." : "'");
+}
+
+std::string shown_value(std::string_view text) {
+  return utf8_sanitize(text.substr(0, kMaxShown)) + (text.size() > kMaxShown ? "..." : "");
 }
 
 }  // namespace ibid

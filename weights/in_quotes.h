@@ -10,4 +10,7 @@ namespace ibid {
 // must not choose what a terminal or a log does.
 std::string in_quotes(std::string_view text);
 
+// A value that is listed beside its name: invalid UTF-8 replaced, cut after 200 bytes.
+std::string shown_value(std::string_view text);
+
 }  // namespace ibid

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/file_ops.h"
-#include "base/utf8.h"
 #include "weights/in_quotes.h"
 #include "weights/model_json.h"
 #include "weights/safetensors_header.h"
@@ -21,7 +20,6 @@ constexpr char kSingleName[] = "model.safetensors";
 constexpr char kIndexName[] = "model.safetensors.index.json";
 constexpr uint64_t kMaxConfigBytes = 10'000'000;
 constexpr uint64_t kMaxCompanionBytes = 100'000'000;  // the largest tokenizer.json in use has 35 MB
-constexpr size_t kShownBytes = 200;
 
 // The text of `name` in `directory`; kNotFound when it is not there.
 Result<std::string> read_beside(const std::string& directory, const std::string& name, uint64_t max_bytes) {
@@ -45,9 +43,7 @@ Result<std::string> read_beside(const std::string& directory, const std::string&
 bool is_missing(const Status& status) { return status.code() == ErrorCode::kNotFound; }
 
 std::string shown(const Json& value) {
-  const std::string text = value.is_string() ? value.get<std::string>() : json_to_string(value);
-  return utf8_sanitize(std::string_view(text).substr(0, kShownBytes)) +
-         (text.size() > kShownBytes ? "..." : "");
+  return shown_value(value.is_string() ? value.get<std::string>() : json_to_string(value));
 }
 
 }  // namespace

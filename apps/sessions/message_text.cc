@@ -41,12 +41,6 @@ size_t offset_of_character(std::string_view text, size_t number) {
   return offset;
 }
 
-size_t n_characters(std::string_view text) {
-  size_t n = 0;
-  for (size_t i = 0; i < text.size(); ++n) i += utf8_decode(text, i).length;
-  return n;
-}
-
 constexpr std::string_view kDots = "...";
 
 }  // namespace
@@ -77,14 +71,14 @@ size_t last_from(const Json& messages, Role role) {
 
 std::string excerpt(const std::string& text, size_t max_characters) {
   const std::string line = in_one_line(text);
-  if (n_characters(line) <= max_characters) return line;
+  if (utf8_length(line) <= max_characters) return line;
   const size_t n_kept = max_characters > kDots.size() ? max_characters - kDots.size() : 0;
   return line.substr(0, offset_of_character(line, n_kept)) + std::string(kDots);
 }
 
 std::string excerpt_of_end(const std::string& text, size_t max_characters) {
   const std::string line = in_one_line(text);
-  const size_t n = n_characters(line);
+  const size_t n = utf8_length(line);
   if (n <= max_characters) return line;
   const size_t n_kept = max_characters > kDots.size() ? max_characters - kDots.size() : 0;
   return std::string(kDots) + line.substr(offset_of_character(line, n - n_kept));

@@ -8,6 +8,7 @@
 
 #include "apps/command_line/terminal_text.h"
 #include "apps/sessions/message_text.h"
+#include "base/utf8.h"
 
 namespace ibid {
 namespace {
@@ -34,14 +35,8 @@ std::string short_time(int64_t ns, int64_t now_ns) {
   return formatted_time(ns, now_ns - ns < kHalfAYearNs ? "%d %b %H:%M" : "%d %b %Y", true);
 }
 
-size_t n_characters(const std::string& text) {
-  size_t n = 0;
-  for (const char c : text) n += (static_cast<unsigned char>(c) & 0xC0u) != 0x80u ? 1 : 0;
-  return n;
-}
-
 std::string padded(std::string text, size_t columns) {
-  const size_t n = n_characters(text);
+  const size_t n = utf8_length(text);
   if (n < columns) text.append(columns - n, ' ');
   return text;
 }
@@ -99,7 +94,7 @@ std::string sessions_as_table(const std::vector<SessionSummary>& sessions, int64
   for (const SessionSummary& session : sessions) {
     // A name stands there whole, for it is what people type.
     std::string line = padded(session.name, kNameColumns);
-    if (n_characters(session.name) > kNameColumns) line += "\n" + std::string(kNameColumns, ' ');
+    if (utf8_length(session.name) > kNameColumns) line += "\n" + std::string(kNameColumns, ' ');
     line += "  " + padded(short_time(session.modified_ns, now_ns), kTimeColumns) + "  ";
     if (!session.problem.empty()) {
       table += line + "cannot be read (`ibid sessions show` says why)\n";

@@ -121,5 +121,11 @@ TEST(Utf8, SanitizeReplacesOncePerInvalidSequence) {
   EXPECT_TRUE(utf8_is_valid(utf8_sanitize("\xED\xA0\x80\xF4\x91\x92\x93\xC0\xAF")));
 }
 
+TEST(Utf8, LengthCountsCharactersAndAnInvalidSequenceAsOne) {
+  EXPECT_EQ(utf8_length(""), 0u);
+  EXPECT_EQ(utf8_length("a\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80"), 4u);
+  EXPECT_EQ(utf8_length("a\xE2\x82"), 2u);
+}
+
 }  // namespace
 }  // namespace ibid
