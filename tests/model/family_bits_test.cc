@@ -129,6 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, FamilyBits,
 class ExpertBits : public testing::TestWithParam<WeightsAndKv> {};
 
 TEST_P(ExpertBits, AnyChunksThreadsAndCompany) {
+  if (!is_worth_its_time(GetParam().matrix_dtype)) GTEST_SKIP() << kScalarKernelsAreSlow;
   TinyModel tiny;
   GetParam().apply_to(tiny);
   tiny.n_experts = 7, tiny.n_experts_active = 3, tiny.expert_ffn_dim = 64, tiny.shared_ffn_dim = 32;

@@ -46,17 +46,10 @@ void expect_same_rows(const std::vector<Row>& got, const std::vector<Row>& wante
   for (size_t i = 0; i < got.size(); ++i) ASSERT_TRUE(same_bits(got[i], wanted[i])) << "logits at position " << i;
 }
 
-// Floats, codes, codes with minima, super-blocks. That each type is read right is for the tests of the kernels.
-bool is_enough_for_scalar_kernels(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kQ8_0 || dtype == DType::kQ4_1 || dtype == DType::kQ4_K;
-}
-
 class SameBits : public testing::TestWithParam<WeightsAndKv> {
  protected:
   void SetUp() override {
-    if (*active_isa() == Isa::kRef && !is_enough_for_scalar_kernels(GetParam().matrix_dtype)) {
-      GTEST_SKIP() << "the scalar kernels compute from every panel of codes by one function, slowly";
-    }
+    if (!is_worth_its_time(GetParam().matrix_dtype)) GTEST_SKIP() << kScalarKernelsAreSlow;
     // What all ways must reproduce is computed by two threads, the many ways by one: nobody waits at barriers.
     const std::unique_ptr<Subject> two_threads = make(2);
     tokens_ = random_tokens(kLong, two_threads->model->vocab_size(), 7);

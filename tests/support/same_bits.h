@@ -26,6 +26,15 @@ inline bool an_isa_is_forced() {
   return forced != nullptr && *forced != '\0';
 }
 
+// The scalar kernels compute from every panel of codes by one function, slowly. Where they are the active ones, floats,
+// codes, and codes with minima stand for all types; that each type is read right is for the tests of the kernels.
+inline constexpr const char* kScalarKernelsAreSlow =
+    "the scalar kernels compute from every panel of codes by one function, slowly";
+inline bool is_worth_its_time(DType matrix_dtype) {
+  return *active_isa() != Isa::kRef || matrix_dtype == DType::kF32 || matrix_dtype == DType::kQ8_0 ||
+         matrix_dtype == DType::kQ4_1;
+}
+
 // Every stored key and value of the entry, as attention reads them.
 inline Row stored_rows(const KvCacheEntry& entry) {
   const KvLayout& layout = entry.layout();
