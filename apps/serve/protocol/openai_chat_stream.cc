@@ -98,7 +98,7 @@ void ChatStream::call_part(size_t i, size_t call, std::string_view part) {
 }
 
 void ChatStream::answered(size_t i, const Answer& answer) {
-  const auto tokenizer = answer.turn.logprobs.empty() ? nullptr : tokenizer_of(site_, heard().model);
+  const auto tokenizer = answer.logprobs.empty() ? nullptr : tokenizer_of(site_, heard().model);
   Json choice = Json::object();
   choice["index"] = i;
   choice["delta"] = Json::object();
@@ -107,8 +107,8 @@ void ChatStream::answered(size_t i, const Answer& answer) {
   Json json = chunk();
   json["choices"].push_back(std::move(choice));
   // In the chunk that ends the answer, as llama.cpp has them.
-  json["timings"] = llama_timings(answer.turn);
-  json["ibid"] = ibid_details(answer.turn);
+  json["timings"] = llama_timings(answer);
+  json["ibid"] = ibid_details(answer);
   send(json);
 }
 

@@ -43,9 +43,9 @@ constexpr Field<CompletionCall> kCompletionFields[] = {
 
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null: there are none.
 Json flat_logprobs(const Answer& answer, size_t offset, const Tokenizer* tokenizer) {
-  if (answer.turn.logprobs.empty() || tokenizer == nullptr) return {};
+  if (answer.logprobs.empty() || tokenizer == nullptr) return {};
   Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(), offsets = Json::array();
-  for (const TokenLogprobs& token : answer.turn.logprobs) {
+  for (const TokenLogprobs& token : answer.logprobs) {
     const std::string_view text = tokenizer->token_bytes(token.id);
     tokens.push_back(std::string(text));
     logprobs.push_back(token.logprob);
@@ -111,12 +111,12 @@ class CompletionStream final : public StreamReply {
   void called(size_t, size_t, std::string_view, std::string_view) override {}
   void call_part(size_t, size_t, std::string_view) override {}
   void answered(size_t i, const Answer& answer) override {
-    const auto tokenizer = answer.turn.logprobs.empty() ? nullptr : tokenizer_of(site_, heard().model);
+    const auto tokenizer = answer.logprobs.empty() ? nullptr : tokenizer_of(site_, heard().model);
     Json json = chunk();
     json["choices"].push_back(text_choice(i, "", flat_logprobs(answer, 0, tokenizer.get()),
                                           openai_finish_reason(answer)));
-    json["timings"] = llama_timings(answer.turn);
-    json["ibid"] = ibid_details(answer.turn);
+    json["timings"] = llama_timings(answer);
+    json["ibid"] = ibid_details(answer);
     send(json);
   }
   void finished() override {

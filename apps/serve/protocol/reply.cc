@@ -17,9 +17,9 @@ void hear_begin(const std::string& model, size_t n_prompt, Heard& heard) {
 // What the answers cost, for the log. Several answers to one request share the reading of its prompt.
 http::AnswerFigures figures_of(const Heard& heard) {
   http::AnswerFigures figures{.model = heard.model, .n_prompt = heard.n_prompt, .queue_ms = heard.queue_ms};
-  for (const Answer& answer : heard.answers) figures.n_decoded += answer.turn.usage.n_decoded;
+  for (const Answer& answer : heard.answers) figures.n_decoded += answer.usage.n_decoded;
   if (heard.answers.empty()) return figures;
-  const Turn& first = heard.answers.front().turn;
+  const Turn& first = heard.answers.front();
   figures.n_cached = first.usage.n_cached;
   figures.n_prefilled = first.usage.n_prefilled;
   figures.prefill_ms = first.timings.prefill_ms;

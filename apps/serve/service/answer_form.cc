@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "apps/serve/service/reply_formats.h"
 #include "base/json_limits.h"
 #include "runtime/answer/constraint_cache.h"
 #include "sampling/grammar/grammar.h"
@@ -52,7 +51,7 @@ Json schema_of_calls(const AnswerRequest& request, const CallEnvelope& envelope)
 }
 
 Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
-  const std::shared_ptr<const ReplyFormat> format = reply_format_of(engine);
+  const ReplyFormat* format = &engine->reply_format();
   const bool is_plain = format->calls && format->calls->envelope && format->calls->section_begin.empty() &&
                         format->calls->arguments == ArgumentsForm::kJson;
   const std::string begin = is_plain ? trimmed_word(format->calls->envelope->before) : std::string();

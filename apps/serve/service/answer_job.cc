@@ -6,9 +6,9 @@
 #include "apps/serve/service/answer_form.h"
 #include "apps/serve/service/conversation_holder.h"
 #include "apps/serve/service/prompt_text.h"
-#include "apps/serve/service/reply_formats.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/session/chat_session.h"
+#include "runtime/session/turn_reply.h"
 
 namespace ibid::serve {
 namespace {
@@ -29,12 +29,20 @@ size_t bytes_of_prompt(const AnswerRequest& request) {
   return std::get<Tokens>(*request.prompt).size() * sizeof(TokenId);
 }
 
-// Bytes of a prompt that say whether it ends within reasoning.
-constexpr size_t kPromptEnd = 200;
-
 uint64_t random_seed() {
   std::random_device random;
   return static_cast<uint64_t>(random()) << 32 | random();
+}
+
+void tell_part(const ReplyEvent& part, size_t i, AnswerListener& listener) {
+  switch (part.kind) {
+    case ReplyEvent::Kind::kReasoning: return listener.reasoning(i, part.text);
+    case ReplyEvent::Kind::kContent: return listener.content(i, part.text);
+    case ReplyEvent::Kind::kCallBegin: return listener.tool_call(i, part.call, part.id, part.name);
+    case ReplyEvent::Kind::kArguments: return listener.tool_arguments(i, part.call, part.text);
+    case ReplyEvent::Kind::kCallEnd:
+    case ReplyEvent::Kind::kCallBroken: return;  // calls are told when they are complete
+  }
 }
 
 }  // namespace
@@ -137,6 +145,8 @@ Status AnswerJob::begin(const Place& place) {
   TRY_ASSIGN(Conversation conversation, find_conversation(place.engine, place.conversations));
   request_.options.stop = stop_.get_token();
   request_.options.keep_when_out_of_memory = true;
+  request_.options.parse_reply = !request_.prompt;
+  request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
   if (request_.n > 1) {
     if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
     asked_ = std::move(conversation);
@@ -178,14 +188,7 @@ Status AnswerJob::begin_turn(const Place& place, Conversation conversation, size
   TurnOptions options = request_.options;
   if (options.sampler.seed) *options.sampler.seed += i;
   part.stream.emplace(TurnStream::answer(part.conversation.session(), std::move(options), bell_));
-  if (part.stream->begun() != nullptr) {
-    const std::string prompt_end = part.stream->prompt_end(kPromptEnd);
-    const bool calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
-    part.text.emplace(i, part.stream->begun()->seed,
-                      request_.prompt ? ReplyFormat() : *reply_format_of(place.engine),
-                      ReplyContext{.tools = calls ? &request_.tools : nullptr, .prompt_end = prompt_end});
-    return {};
-  }
+  if (part.stream->begun() != nullptr) return {};
   const Status status = part.stream->finish().status();
   part.stream.reset();
   return status;
@@ -222,16 +225,21 @@ AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
 }
 
 void AnswerJob::hear(size_t i, Conversations& conversations) {
-  Part& part = *parts_[i];
-  while (std::optional<TurnStream::Event> event = part.stream->poll_event()) {
-    if (event->kind == TurnStream::Event::Kind::kPrefill) {
+  tell_events(i);
+  if (parts_[i]->stream->is_over()) finish(i, conversations);
+}
+
+void AnswerJob::tell_events(size_t i) {
+  using Kind = TurnStream::Event::Kind;
+  while (std::optional<TurnStream::Event> event = parts_[i]->stream->poll_event()) {
+    if (event->kind == Kind::kPrefill) {
       if (parts_.size() == 1) listener_->prefill(event->n_done, n_prompt_);
       continue;
     }
     has_said_ = true;
-    part.text->push(event->text, *listener_);
+    if (event->kind == Kind::kText) listener_->content(i, event->text);
+    if (event->kind == Kind::kPart) tell_part(event->part, i, *listener_);
   }
-  if (part.stream->is_over()) finish(i, conversations);
 }
 
 void AnswerJob::finish(size_t i, Conversations& conversations) {
@@ -250,10 +258,10 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   usage_ += turn->usage;
   is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
   const bool was_cut = turn->left_out.any();
-  const Answer answer = part.text->finish(*std::move(turn), *listener_);
-  part.conversation.answered(message_of(answer), was_cut ? &request_.messages : nullptr);
+  if (request_.prompt) turn->content = turn->text;
+  part.conversation.answered(message_of_answer(*turn), was_cut ? &request_.messages : nullptr);
   put_back(std::move(part.conversation), conversations, true);  // before the client hears of it, and can go on
-  listener_->answer(i, answer);
+  listener_->answer(i, *turn);
 }
 
 void AnswerJob::fail(Status status) {

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "apps/serve/service/answer_request.h"
-#include "apps/serve/service/answer_text.h"
 #include "apps/serve/service/conversations.h"
 #include "base/result.h"
 #include "runtime/engine/bell.h"
@@ -77,7 +76,6 @@ class AnswerJob {
     explicit Part(Conversation c) : conversation(std::move(c)) {}
     Conversation conversation;
     std::optional<TurnStream> stream;  // until it is over
-    std::optional<AnswerText> text;    // since it began
   };
   struct Gone {
     AnswerJob* job;
@@ -91,6 +89,7 @@ class AnswerJob {
   Status begin_turn(const Place& place, Conversation conversation, size_t i);
   void tell_begin(const std::string& model, size_t n_prompt);
   void hear(size_t i, Conversations& conversations);
+  void tell_events(size_t i);
   void finish(size_t i, Conversations& conversations);
   Result<Conversation> take_session();
   void give_back(Conversation conversation, bool is_answered);

@@ -55,27 +55,14 @@ struct AnswerRequest {
   Json variables = Json::object();   // for the template, besides tools: {"enable_thinking": false}
   AnswerForm form = {};
   size_t n = 1;                      // answers, 1 to ChatSession::kMaxAnswers
-  TurnOptions options = {};          // sampler, stop strings, max_tokens, logprobs; stop and constraint are set inside
+  TurnOptions options = {};          // sampler, stop strings, max_tokens, logprobs; stop, constraint and parse_reply are set inside
   WhenFull when_full = WhenFull::kError;
   std::chrono::milliseconds deadline{0};  // in the queue and computing; 0, or more than the server's: the server's
   bool store = true;                 // the conversation may be kept for requests that go on from it
 };
 
-// One call of a tool, as the model wrote it.
-struct ToolCall {
-  std::string id;
-  std::string name;
-  std::string arguments;  // JSON text, spelled as the model spelled it
-  bool operator==(const ToolCall&) const = default;
-};
-
-// A whole answer.
-struct Answer {
-  std::string content;
-  std::string reasoning;
-  std::vector<ToolCall> tool_calls;
-  Turn turn;              // its text is what the model wrote, markers included
-};
+// A whole answer, with what its text says (TurnOptions::parse_reply). Of a plain prompt all is content.
+using Answer = Turn;
 
 // Hears of one request. Called on the service's threads, one call at a time. Must not wait and must not throw.
 // begin() comes once, before anything else but end(); end() comes once and last, whatever happens.

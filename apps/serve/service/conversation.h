@@ -1,6 +1,6 @@
 // Conversation: a session, and its messages as clients see them. What a client sees of an answer need not be what the
-// session holds: the session has the text that was sampled, with all that a template and a parser know of; the client
-// has content, reasoning and calls of tools. And where a full context took turns away, the client still has them.
+// session holds: the session has the message that the runtime made of it, for its template; the client has content,
+// reasoning and calls of tools. And where a full context took turns away, the client still has them.
 //
 // A value that owns its session. Not thread-safe.
 #pragma once
@@ -81,7 +81,6 @@ class Conversation {
   Conversation(const Conversation& other, ChatSession session);  // a copy with another session
   Status extend(const Json& sent, size_t n, const Size& kept);
   void push(const Json& message, bool owns);
-  void choose_form(const Json& answer);
 
   std::string cache_namespace_;
   bool is_plain_ = false;

@@ -242,7 +242,7 @@ TEST(OpenAiChatTest, FinishReasonsAreTheProtocols) {
     FakeDoor door;
     door.backend->script = [reason = reason](const AnswerRequest& request, AnswerListener& listener) {
       Answer answer = make_answer("x");
-      answer.turn.finish_reason = reason;
+      answer.finish_reason = reason;
       FakeBackend::say(request, listener, answer);
     };
     const Json json = door.post(kPath, chat_body())->json();
@@ -256,7 +256,7 @@ TEST(OpenAiChatTest, LogprobsHaveTokenTextBytesAndTheOthers) {
   const TokenId id = FakeTokenizer().template_ids("a")[0];
   door.backend->script = [id](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("a");
-    answer.turn.logprobs = {{.id = id, .logprob = -0.5, .top = {{id, -0.5}}}};
+    answer.logprobs = {{.id = id, .logprob = -0.5, .top = {{id, -0.5}}}};
     FakeBackend::say(request, listener, answer);
   };
   const Json json = door.post(kPath, with(R"({"logprobs": true, "top_logprobs": 1})"))->json();
@@ -272,7 +272,7 @@ TEST(OpenAiChatTest, ALostPrefixIsExplainedWithoutAnyText) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("x");
-    answer.turn.lost_prefix = LostPrefix{.n_tokens = 9, .message = 2, .byte = 17, .token = 5, .was = "somebody's secret",
+    answer.lost_prefix = LostPrefix{.n_tokens = 9, .message = 2, .byte = 17, .token = 5, .was = "somebody's secret",
                                          .now = "other", .cause = LostCause::kMessageChanged};
     FakeBackend::say(request, listener, answer);
   };

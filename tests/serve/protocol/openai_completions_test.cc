@@ -77,7 +77,7 @@ TEST(OpenAiCompletionsTest, LogprobsAreFlatLists) {
   const TokenId id = FakeTokenizer().template_ids("a")[0];
   door.backend->script = [id](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("aa");
-    answer.turn.logprobs = {{.id = id, .logprob = -0.5, .top = {{id, -0.5}}}, {.id = id, .logprob = -1, .top = {}}};
+    answer.logprobs = {{.id = id, .logprob = -0.5, .top = {{id, -0.5}}}, {.id = id, .logprob = -1, .top = {}}};
     FakeBackend::say(request, listener, answer);
   };
   const Json logprobs =

@@ -85,7 +85,7 @@ TEST(AnswerLoadTest, ACancelAtAnyEventLeavesTheConversationWhole) {
     ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(10)));
     const Answer again = f.answer(ask(messages));
     EXPECT_EQ(again.content, whole->said());
-    EXPECT_EQ(again.turn.usage.n_prompt, whole->n_prompt());
+    EXPECT_EQ(again.usage.n_prompt, whole->n_prompt());
   }
   EXPECT_GT(n_cancelled, 1u);
 }
@@ -173,11 +173,11 @@ TEST(AnswerLoadTest, AnAnswerWhoseTimeIsOverKeepsWhatItSaid) {
   EXPECT_EQ(heard->wait().code(), ErrorCode::kDeadline);
   EXPECT_FALSE(heard->said().empty());
   ASSERT_EQ(heard->n_answers(), 1u);
-  EXPECT_EQ(heard->answer_of().turn.finish_reason, FinishReason::kCancelled);
+  EXPECT_EQ(heard->answer_of().finish_reason, FinishReason::kCancelled);
   gate.open();
   // What was said is part of the conversation.
   Json messages = Json::array({user("x"), make_message(Role::kAssistant, heard->said()), user("on")});
-  EXPECT_LE(f.answer(ask(messages)).turn.usage.n_prefilled,
+  EXPECT_LE(f.answer(ask(messages)).usage.n_prefilled,
             f.chat.ids("<|im_end|>").size() + f.chat.next_prompt("on").size() + 1);
 }
 
@@ -235,9 +235,9 @@ TEST(AnswerLoadTest, AnAnswerThatRunsOutOfMemoryKeepsWhatItSaid) {
   request.options.min_tokens = 1000;
   const auto heard = f.start(request);
   ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
-  EXPECT_EQ(heard->answer_of().turn.finish_reason, FinishReason::kLength);
+  EXPECT_EQ(heard->answer_of().finish_reason, FinishReason::kLength);
   EXPECT_EQ(heard->answer_of().content, heard->said());
-  EXPECT_EQ(heard->n_prompt() + heard->answer_of().turn.usage.n_decoded, 2 * kPagePositions + 1);
+  EXPECT_EQ(heard->n_prompt() + heard->answer_of().usage.n_decoded, 2 * kPagePositions + 1);
 }
 
 TEST(AnswerLoadTest, WhoseMemoryIsInUseWaits) {
@@ -252,7 +252,7 @@ TEST(AnswerLoadTest, WhoseMemoryIsInUseWaits) {
   }
   for (const auto& heard : all) {
     ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
-    EXPECT_EQ(heard->answer_of().turn.usage.n_decoded, 150u) << "nobody was cut short";
+    EXPECT_EQ(heard->answer_of().usage.n_decoded, 150u) << "nobody was cut short";
     EXPECT_EQ(heard->said(), all[0]->said());
   }
 }
@@ -314,7 +314,7 @@ struct Client {
       if (random() % 4 == 0) gone.request_stop();
       const Status& status = heard->wait();
       if (status.ok()) {
-        whole.emplace_back(text, heard->answer_of().turn.text);
+        whole.emplace_back(text, heard->answer_of().text);
       } else if (status.code() != ErrorCode::kCancelled) {
         ADD_FAILURE() << status.to_string();
       } else {
@@ -341,11 +341,11 @@ TEST(AnswerLoadTest, SixtyFourClientsHearTheirOwnAnswers) {
     n_whole += client.whole.size();
     for (const auto& [question, answer] : client.whole) {
       ChatSession session = lone.session();
-      EXPECT_EQ(must(session.send(question, greedy(12))).text, answer) << question;
+      EXPECT_EQ(must(session.send(question, parsing(greedy(12)))).text, answer) << question;
     }
     for (const auto& [question, part] : client.parts) {
       ChatSession session = lone.session();
-      EXPECT_TRUE(must(session.send(question, greedy(12))).text.starts_with(whole_characters(part))) << question;
+      EXPECT_TRUE(must(session.send(question, parsing(greedy(12)))).text.starts_with(whole_characters(part))) << question;
     }
   }
   EXPECT_GT(n_whole, 20u);

@@ -53,8 +53,11 @@ class Heard : public AnswerListener {
   void reasoning(size_t i, std::string_view text) override {
     note("reasoning", [&] { at(reasonings_, i) += text; });
   }
-  void tool_call(size_t i, size_t, std::string_view, std::string_view name) override {
-    note("tool_call", [&] { at(calls_, i) += std::string(name) + "("; });
+  void tool_call(size_t i, size_t, std::string_view id, std::string_view name) override {
+    note("tool_call", [&] {
+      at(calls_, i) += std::string(name) + "(";
+      call_id_ = id;
+    });
   }
   void tool_arguments(size_t i, size_t, std::string_view part) override {
     note("tool_arguments", [&] { at(calls_, i) += part; });
@@ -94,6 +97,8 @@ class Heard : public AnswerListener {
   const Answer& answer_of(size_t i = 0) const { return answers_.at(i); }
   size_t n_answers() const { return answers_.size(); }
   std::string said(size_t i = 0) const { return i < contents_.size() ? contents_[i] : std::string(); }
+  std::string called(size_t i = 0) const { return i < calls_.size() ? calls_[i] : std::string(); }
+  const std::string& call_id() const { return call_id_; }  // of the last call
   const std::vector<std::string>& events() const { return events_; }
 
  private:
@@ -118,6 +123,7 @@ class Heard : public AnswerListener {
   std::string model_;
   size_t n_prompt_ = 0, n_done_ = 0;
   std::vector<std::string> contents_, reasonings_, calls_;
+  std::string call_id_;
   std::vector<Answer> answers_;
   std::optional<Status> status_;
 };
@@ -128,6 +134,12 @@ inline AnswerRequest ask(Json messages, std::string name_space = "a") {
   request.messages = std::move(messages);
   request.options = greedy(12);
   return request;
+}
+
+// As the service has turns answered.
+inline TurnOptions parsing(TurnOptions options) {
+  options.parse_reply = true;
+  return options;
 }
 
 inline Json user(const std::string& text) { return make_message(Role::kUser, text); }

@@ -34,7 +34,7 @@ TEST(SessionDirectoryTest, ASessionAnswersAsALoneOne) {
     const Answer answer = f.answer(f.say(id, text));
     const Turn expected = must(session.send(text, greedy(12)));
     EXPECT_EQ(answer.content, expected.text);
-    EXPECT_EQ(answer.turn.usage.n_prefilled, expected.usage.n_prefilled);
+    EXPECT_EQ(answer.usage.n_prefilled, expected.usage.n_prefilled);
   }
   EXPECT_EQ(f.sessions.messages("a", id).value(), session.messages());
   EXPECT_EQ(f.sessions.info("a", id)->n_ids, session.ids().size());
@@ -72,18 +72,18 @@ TEST(SessionDirectoryTest, ForksRewindsAndEditsReadWhatIsNew) {
   const Json before = f.sessions.messages("a", id).value();
   const std::string branch = f.sessions.fork("a", id, 2).value();
   EXPECT_EQ(f.sessions.messages("a", branch)->size(), 2u);
-  EXPECT_EQ(f.answer(f.say(branch, "other")).turn.usage.n_prefilled,
+  EXPECT_EQ(f.answer(f.say(branch, "other")).usage.n_prefilled,
             f.chat.ids("other<|im_end|>\n<|im_start|>assistant\n").size());
   EXPECT_EQ(f.sessions.messages("a", id).value(), before);
 
   AnswerRequest edit = f.say(id, "edited");
   edit.n_kept = 2;
-  EXPECT_EQ(f.answer(edit).turn.usage.n_prefilled, f.chat.ids("edited<|im_end|>\n<|im_start|>assistant\n").size());
+  EXPECT_EQ(f.answer(edit).usage.n_prefilled, f.chat.ids("edited<|im_end|>\n<|im_start|>assistant\n").size());
   EXPECT_EQ(f.sessions.messages("a", id)->at(2)["content"], "edited");
   AnswerRequest again = f.say(id, "");
   again.messages = Json::array();
   again.n_kept = 3;
-  EXPECT_EQ(f.answer(again).turn.usage.n_prefilled, 0u);
+  EXPECT_EQ(f.answer(again).usage.n_prefilled, 0u);
 
   EXPECT_EQ(f.sessions.rewind("a", id, 9).code(), ErrorCode::kInvalidArgument);
   ASSERT_TRUE(f.sessions.rewind("a", id, 2).ok());
