@@ -11,7 +11,8 @@
 //   for (; !all_over; bell->wait())
 //     for (TurnStream& stream : streams) while (auto piece = stream.poll()) show(*piece);
 //
-// poll_event() also gives how far the prompt is read, and what the answer says (TurnOptions::parse_reply). begun() says what is known once the turn has begun.
+// poll_event() also gives how far the prompt is read, and what the answer says (TurnOptions::parse_reply). begun()
+// says what is known once the turn has begun.
 //
 // Until the stream is over, the session is busy and the answer is no part of the conversation. A stream comes to
 // its end only in a call of next(), poll() or finish(), or in the destructor. The session must outlive the stream.

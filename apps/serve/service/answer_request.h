@@ -55,7 +55,8 @@ struct AnswerRequest {
   Json variables = Json::object();   // for the template, besides tools: {"enable_thinking": false}
   AnswerForm form = {};
   size_t n = 1;                      // answers, 1 to ChatSession::kMaxAnswers
-  TurnOptions options = {};          // sampler, stop strings, max_tokens, logprobs; stop, constraint and parse_reply are set inside
+  // Sampler, stop strings, max_tokens, logprobs. Set inside: stop, constraint, and what of the answer is parsed.
+  TurnOptions options = {};
   WhenFull when_full = WhenFull::kError;
   std::chrono::milliseconds deadline{0};  // in the queue and computing; 0, or more than the server's: the server's
   bool store = true;                 // the conversation may be kept for requests that go on from it

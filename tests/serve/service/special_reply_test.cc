@@ -133,6 +133,37 @@ TEST_P(SpecialReplyTest, ACallIsHeardAndCostsNothingWhenItComesBack) {
   EXPECT_EQ(f.service->stats().n_continued, 1u);
 }
 
+// The model's own words are noise.
+TEST_P(SpecialReplyTest, ACallCanBeDemanded) {
+  SpecialFixture f(GetParam());
+  AnswerRequest request = ask(Json::array({user("x")}));
+  request.options.max_tokens = 1000;
+  request.tools = parse_json(R"([{"type": "function", "function": {"name": "weather", "parameters": {"type": "object",
+      "properties": {"place": {"enum": ["here", "there"]}}, "required": ["place"],
+      "additionalProperties": false}}}])", "test").value();
+  request.tool_choice = {.kind = ToolChoice::Kind::kNamed, .name = "weather"};
+  const Answer answer = f.answer(request);
+  EXPECT_EQ(answer.content, "");
+  ASSERT_EQ(answer.tool_calls.size(), 1u) << answer.text;
+  EXPECT_EQ(answer.tool_calls[0].name, "weather");
+  EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
+}
+
+TEST_P(SpecialReplyTest, AFormIsTheContentAndNoMarker) {
+  const SpecialForm& form = GetParam();
+  SpecialFixture f(form);
+  f.says({{f.chat.ids(form.prompt).size(), f.chat.ids(form.reasoning[0] == 0 ? "{" : "<|channel|>final<|message|>")}});
+  AnswerRequest request = ask(Json::array({user("x")}));
+  request.options.max_tokens = 1000;
+  request.form = {.kind = AnswerForm::Kind::kJsonSchema,
+                  .text = R"({"type": "object", "properties": {"place": {"enum": ["here", "there"]}},
+                              "required": ["place"], "additionalProperties": false})"};
+  const Answer answer = f.answer(request);
+  const Result<Json> json = parse_json(answer.content, "the answer");
+  ASSERT_TRUE(json.ok()) << answer.text;
+  EXPECT_TRUE(json->contains("place"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, SpecialReplyTest, testing::ValuesIn(kForms),
                          [](const auto& info) { return std::string(info.param.name); });
 
