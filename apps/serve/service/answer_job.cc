@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "apps/serve/service/answer_form.h"
-#include "apps/serve/service/conversation_holder.h"
 #include "apps/serve/service/prompt_text.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/session/chat_session.h"
@@ -80,7 +79,6 @@ Status AnswerJob::why_stopped() const {
 
 Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>& engine,
                                                   Conversations& conversations) {
-  if (request_.session != nullptr) return take_session();
   if (!request_.prompt) {
     return conversations.take(engine, request_.cache_namespace, request_.messages, variables_, request_.when_full);
   }
@@ -88,35 +86,6 @@ Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>&
   return conversations.take_plain(engine, request_.cache_namespace,
                                   text != nullptr ? plain_message(*text)
                                                   : plain_message(std::get<Tokens>(*request_.prompt)));
-}
-
-Result<Conversation> AnswerJob::take_session() {
-  TRY_ASSIGN(Conversation conversation, request_.session->take());
-  const size_t n_kept = request_.n_kept.value_or(conversation.size());
-  Status status;
-  if (n_kept == conversation.size()) {
-    conversation.remember();
-  } else if (Result<Conversation> branch = conversation.fork_at(n_kept); branch.ok()) {
-    before_ = std::exchange(conversation, *std::move(branch));
-  } else {
-    status = branch.status();
-  }
-  if (status.ok() && !variables_.empty()) status = conversation.session().set_variables(variables_);
-  if (status.ok()) status = conversation.append(request_.messages);
-  if (status.ok()) return conversation;
-  give_back(std::move(conversation), false);
-  return status;
-}
-
-// The session goes on with the conversation, or it is what it was.
-void AnswerJob::give_back(Conversation conversation, bool is_answered) {
-  if (!is_answered && before_) {
-    conversation = *std::move(before_);
-  } else if (!is_answered) {
-    (void)conversation.forget_new();
-  }
-  before_.reset();
-  request_.session->put(std::move(conversation));
 }
 
 Status AnswerJob::plan(const Place& place) {
@@ -134,9 +103,6 @@ Status AnswerJob::plan(const Place& place) {
 
 Status AnswerJob::begin(const Place& place) {
   status_ = {};
-  if (request_.session != nullptr && request_.n != 1) {
-    return {ErrorCode::kInvalidArgument, "a session gives one answer at a time"};
-  }
   if (request_.n < 1 || request_.n > ChatSession::kMaxAnswers) {
     return {ErrorCode::kInvalidArgument, "n: " + std::to_string(request_.n) + ", allowed is 1 to " +
                                              std::to_string(ChatSession::kMaxAnswers)};
@@ -272,7 +238,6 @@ void AnswerJob::fail(Status status) {
 // A conversation that may not be kept is what it was before, where it was known.
 void AnswerJob::put_back(Conversation conversation, Conversations& conversations, bool is_answered) {
   if (request_.prompt && !(is_answered && request_.store)) return;
-  if (request_.session != nullptr) return give_back(std::move(conversation), is_answered);
   if (!request_.store && !conversation.forget_new()) return;
   conversations.put(std::move(conversation));
 }

@@ -91,8 +91,6 @@ class AnswerJob {
   void hear(size_t i, Conversations& conversations);
   void tell_events(size_t i);
   void finish(size_t i, Conversations& conversations);
-  Result<Conversation> take_session();
-  void give_back(Conversation conversation, bool is_answered);
   void put_back(Conversation conversation, Conversations& conversations, bool is_answered = false);
   void fail(Status status);
 
@@ -104,7 +102,6 @@ class AnswerJob {
   std::atomic<ErrorCode> why_{ErrorCode::kOk};
   std::stop_source stop_;
 
-  std::optional<Conversation> before_; // of a session that goes on from an earlier message: what it was
   std::optional<Conversation> asked_;  // of several answers, while the question is read
   std::optional<PrefillStream> reading_;
   Usage read_;

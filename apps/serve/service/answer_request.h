@@ -19,8 +19,6 @@
 
 namespace ibid::serve {
 
-class ConversationHolder;
-
 // Which tools the model may call.
 struct ToolChoice {
   enum class Kind { kAuto, kNone, kRequired, kNamed };
@@ -43,10 +41,6 @@ struct AnswerRequest {
   // A conversation as templates know it: an array of messages, the last of which is to be answered. Tool calls have
   // their arguments as the client wrote them (a text).
   Json messages = Json::array();
-  // Or a session that somebody keeps (apps/serve/service/session_directory.h): its first n_kept messages stay (none:
-  // all of them), and `messages` come behind. A request that fails leaves it as it was. REQUIRES: n is 1.
-  std::shared_ptr<ConversationHolder> session = nullptr;
-  std::optional<size_t> n_kept = {};
   // Or no conversation: a text that the model goes on with, in which special tokens are meant; or its ids.
   std::optional<std::variant<std::string, Tokens>> prompt = {};
   // The tools that the model may call, as templates know them: [{"type": "function", "function": ...}]; null: none.

@@ -77,43 +77,17 @@ Conversation::Conversation(const Conversation& other, ChatSession session)
       seen_(other.seen_),
       is_cut_(other.is_cut_) {}
 
-Result<Conversation> Conversation::fork_at(size_t n) const {
-  TRY_ASSIGN(Conversation copy, fork(size()));
-  TRY(copy.rewind(n));
-  return copy;
-}
-
-Status Conversation::rewind(size_t n) {
-  if (n > size()) {
-    return {ErrorCode::kInvalidArgument,
-            "cannot keep " + std::to_string(n) + " messages, there are " + std::to_string(size())};
-  }
-  if (n == size()) return {};
-  if (is_cut_) return {ErrorCode::kInvalidArgument, "a full context took messages away, so it only goes on at its end"};
-  TRY(session_.replace_from(n, Json::array()));
+// The session has the messages as its template wants them, which a client need not see.
+Status Conversation::go_on(const Json& sent, size_t n) {
+  CHECK(can_go_on_from(n));
+  const size_t n_kept = is_cut_ ? session_.messages().size() : n;
+  TRY(session_.replace_from(n_kept, Json::array_t(sent.begin() + static_cast<std::ptrdiff_t>(n), sent.end())));
   seen_.resize(n);
-  return {};
-}
-
-Status Conversation::append(const Json& messages) {
-  return extend(messages, 0, {size(), session_.messages().size()});
-}
-
-// Puts the messages of `sent` from number n on behind those that are kept. The session has them as its template wants
-// them, which a client need not see.
-Status Conversation::extend(const Json& sent, size_t n, const Size& kept) {
-  TRY(session_.replace_from(kept.messages, Json::array_t(sent.begin() + static_cast<std::ptrdiff_t>(n), sent.end())));
-  seen_.resize(kept.seen);
   for (size_t i = n; i < sent.size(); ++i) {
-    const bool differs = seen_form(session_.messages()[kept.messages + i - n]) != seen_form(sent[i]);
+    const bool differs = seen_form(session_.messages()[n_kept + i - n]) != seen_form(sent[i]);
     push(sent[i], is_cut_ || differs);
   }
   return {};
-}
-
-Status Conversation::go_on(const Json& sent, size_t n) {
-  CHECK(can_go_on_from(n));
-  return extend(sent, n, {n, is_cut_ ? session_.messages().size() : n});
 }
 
 void Conversation::answered(const Json& answer, const Json* cut_from) {

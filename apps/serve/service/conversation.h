@@ -48,12 +48,6 @@ class Conversation {
 
   // A second conversation that goes on from the first n messages. Errors: those of ChatSession::fork().
   Result<Conversation> fork(size_t n) const;
-  // The same without what comes behind them. Error: kInvalidArgument: there are fewer, or it cannot be left there.
-  Result<Conversation> fork_at(size_t n) const;
-  // Keeps the first n messages. Error: as fork_at(), and it is as before.
-  Status rewind(size_t n);
-  // Adds messages at the end. Errors: those of ChatSession::replace_from(), and it is as before.
-  Status append(const Json& messages);
   // Makes its history the first n messages, and then those of `sent` behind number n. Errors: those of
   // ChatSession::replace_from(), and it is as before. REQUIRES: can_go_on_from(n).
   Status go_on(const Json& sent, size_t n);
@@ -79,7 +73,6 @@ class Conversation {
     size_t seen = 0, messages = 0;  // messages that a client sees, and that the session has
   };
   Conversation(const Conversation& other, ChatSession session);  // a copy with another session
-  Status extend(const Json& sent, size_t n, const Size& kept);
   void push(const Json& message, bool owns);
 
   std::string cache_namespace_;

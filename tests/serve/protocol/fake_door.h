@@ -170,8 +170,10 @@ class FakeBackend final : public Backend {
 
 class FakeDoor {
  public:
-  FakeDoor() {
-    Site site{.backend = backend, .responses = responses, .sessions = sessions, .version = "0.0.1"};
+  FakeDoor() : FakeDoor(nullptr) {}
+  // With a backend of the test's own.
+  explicit FakeDoor(std::shared_ptr<Backend> own) {
+    Site site{.backend = own == nullptr ? backend : std::move(own), .responses = responses, .sessions = sessions, .version = "0.0.1"};
     site.new_id = [this](std::string_view prefix) { return std::string(prefix) + std::to_string(++n_ids_); };
     add_endpoints(router_, site);
   }
