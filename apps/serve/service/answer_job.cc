@@ -235,10 +235,9 @@ void AnswerJob::fail(Status status) {
   if (parts_.size() > 1) stop(ErrorCode::kCancelled);
 }
 
-// A conversation that may not be kept is what it was before, where it was known.
+// A conversation that may not be kept is dropped; what it went on from is still known.
 void AnswerJob::put_back(Conversation conversation, Conversations& conversations, bool is_answered) {
-  if (request_.prompt && !(is_answered && request_.store)) return;
-  if (!request_.store && !conversation.forget_new()) return;
+  if (!request_.store || (request_.prompt && !is_answered)) return;
   conversations.put(std::move(conversation));
 }
 

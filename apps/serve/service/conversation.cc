@@ -102,13 +102,6 @@ void Conversation::answered(const Json& answer, const Json* cut_from) {
   push(answer, is_cut_ || differs);
 }
 
-bool Conversation::forget_new() {
-  const std::optional<Size> was = std::exchange(remembered_, std::nullopt);
-  if (!was || is_cut_ || !session_.replace_from(was->messages, Json::array()).ok()) return false;
-  seen_.resize(was->seen);
-  return true;
-}
-
 size_t Conversation::n_bytes() const {
   size_t n = session_.n_bytes() + seen_.capacity() * sizeof(Seen);
   for (const Seen& seen : seen_) {

@@ -55,10 +55,9 @@ class Conversation {
   // away in this turn, the history as the client sent it; else nullptr.
   void answered(const Json& answer, const Json* cut_from);
 
-  // Remembers it as it is; forget_new() makes it that again, for a request that leaves nothing behind. False: it
-  // cannot be had back, or was not remembered.
-  void remember() { remembered_ = Size{size(), session_.messages().size()}; }
-  bool forget_new();
+  // The number, in Conversations, of the one whose end it goes on from; 0: none.
+  uint64_t origin() const { return origin_; }
+  void goes_on_from(uint64_t origin) { origin_ = origin; }
 
   // What it takes of memory, about.
   size_t n_bytes() const;
@@ -69,9 +68,6 @@ class Conversation {
     size_t bytes = 0;    // likewise
     std::optional<Json> own = {};  // where the session's message of the same number is another
   };
-  struct Size {
-    size_t seen = 0, messages = 0;  // messages that a client sees, and that the session has
-  };
   Conversation(const Conversation& other, ChatSession session);  // a copy with another session
   void push(const Json& message, bool owns);
 
@@ -79,7 +75,7 @@ class Conversation {
   bool is_plain_ = false;
   ChatSession session_;
   std::vector<Seen> seen_;
-  std::optional<Size> remembered_;
+  uint64_t origin_ = 0;
   bool is_cut_ = false;  // the session lacks messages: all seen ones are own
 };
 
