@@ -78,6 +78,9 @@ class TurnStream::Pulled {
     };
     try {
       for (AnswerEvent& event : call_->take_events()) {
+        if (wants_events_ && !event.logprobs.empty()) {
+          events_.push_back({.kind = Event::Kind::kLogprobs, .logprobs = std::move(event.logprobs)});
+        }
         if (event.kind == AnswerEvent::Kind::kText && in_parts) {
           call_->read_reply(event.text, take_part);
         } else if (event.kind == AnswerEvent::Kind::kText) {

@@ -24,6 +24,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "runtime/engine/bell.h"
@@ -54,11 +55,14 @@ class TurnStream {
   // The next of the answer, or how far the prompt is read, without waiting. Who calls it calls neither next() nor
   // poll().
   struct Event {
-    enum class Kind { kPrefill, kText, kPart };
+    enum class Kind { kPrefill, kText, kPart, kLogprobs };
     Kind kind = Kind::kText;
     std::string text = {};  // kText: whole characters, never empty
     size_t n_done = 0;      // kPrefill: positions of the prompt that have keys and values
     ReplyEvent part = {};   // kPart: with TurnOptions::parse_reply, in place of texts
+    // kLogprobs: with TurnOptions::n_logprobs, of the next ids, in front of their text. Those of ids that end the
+    // answer may come with the turn alone.
+    std::vector<TokenLogprobs> logprobs = {};
   };
   std::optional<Event> poll_event();
   // What is known of the turn since it began: usage.n_prompt, seed, left_out and lost_prefix. nullptr: it could not

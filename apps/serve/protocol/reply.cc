@@ -1,5 +1,6 @@
 #include "apps/serve/protocol/reply.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -53,7 +54,7 @@ void WholeReply::end(const Status& status) {
 
 StreamReply::StreamReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, StreamForm form,
                          std::string keep_alive)
-    : exchange_(std::move(exchange)), style_(style), form_(form), keep_alive_(std::move(keep_alive)), n_calls_(n) {
+    : exchange_(std::move(exchange)), style_(style), form_(form), keep_alive_(std::move(keep_alive)), told_(n) {
   heard_.answers.resize(n);
 }
 
@@ -67,6 +68,22 @@ void StreamReply::begin(const std::string& model, size_t n_prompt) {
   opened();
 }
 
+void StreamReply::logprobs(size_t i, std::span<const TokenLogprobs> tokens) {
+  std::vector<TokenLogprobs>& heard = told_.at(i).logprobs;
+  heard.insert(heard.end(), tokens.begin(), tokens.end());
+}
+
+std::vector<TokenLogprobs> StreamReply::take_logprobs(size_t i) {
+  Told& told = told_.at(i);
+  told.n_logprobs_taken += told.logprobs.size();
+  return std::exchange(told.logprobs, {});
+}
+
+std::vector<TokenLogprobs> StreamReply::take_last_logprobs(size_t i, const Answer& answer) {
+  const size_t n_taken = std::min(told_.at(i).n_logprobs_taken, answer.logprobs.size());
+  return {answer.logprobs.begin() + static_cast<std::ptrdiff_t>(n_taken), answer.logprobs.end()};
+}
+
 void StreamReply::content(size_t i, std::string_view text) {
   if (!text.empty()) said(i, text);
 }
@@ -76,7 +93,7 @@ void StreamReply::reasoning(size_t i, std::string_view text) {
 }
 
 void StreamReply::tool_call(size_t i, size_t call, std::string_view id, std::string_view name) {
-  n_calls_.at(i) = call + 1;
+  told_.at(i).n_calls = call + 1;
   called(i, call, id, name);
 }
 
@@ -85,7 +102,7 @@ void StreamReply::tool_arguments(size_t i, size_t call, std::string_view part) {
 }
 
 void StreamReply::answer(size_t i, const Answer& answer) {
-  for (size_t call = n_calls_.at(i); call < answer.tool_calls.size(); ++call) {
+  for (size_t call = told_.at(i).n_calls; call < answer.tool_calls.size(); ++call) {
     called(i, call, answer.tool_calls[call].id, answer.tool_calls[call].name);
     call_part(i, call, answer.tool_calls[call].arguments);
   }

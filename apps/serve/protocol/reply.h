@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,7 @@ class StreamReply : public AnswerListener {
   static constexpr std::chrono::milliseconds kKeepAlive{15'000};
 
   void begin(const std::string& model, size_t n_prompt) final;
+  void logprobs(size_t i, std::span<const TokenLogprobs> tokens) final;
   void content(size_t i, std::string_view text) final;
   void reasoning(size_t i, std::string_view text) final;
   void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) final;
@@ -83,6 +85,10 @@ class StreamReply : public AnswerListener {
   void send_event(std::string_view name, const Json& json);
   void send_bytes(std::string bytes);
 
+  // The log-probabilities of answer `i` that were heard and not taken yet; and what of the whole answer's was not.
+  std::vector<TokenLogprobs> take_logprobs(size_t i);
+  std::vector<TokenLogprobs> take_last_logprobs(size_t i, const Answer& answer);
+
   const Heard& heard() const { return heard_; }
   const http::ExchangePtr& exchange() const { return exchange_; }
 
@@ -92,7 +98,12 @@ class StreamReply : public AnswerListener {
   StreamForm form_;
   std::string keep_alive_;
   Heard heard_;
-  std::vector<size_t> n_calls_;  // by answer: calls of tools that were begun
+  struct Told {
+    size_t n_calls = 0;                      // of tools, that were begun
+    std::vector<TokenLogprobs> logprobs = {};  // heard, and not taken yet
+    size_t n_logprobs_taken = 0;
+  };
+  std::vector<Told> told_;  // by answer
   bool is_open_ = false;
 };
 

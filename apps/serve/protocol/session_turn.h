@@ -24,6 +24,7 @@ class SessionTurn final : public AnswerListener {
 
   void begin(const std::string& model, size_t n_prompt) override { inner_->begin(model, n_prompt); }
   void prefill(size_t n_done, size_t n_total) override { inner_->prefill(n_done, n_total); }
+  void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override { inner_->logprobs(i, tokens); }
   void content(size_t i, std::string_view text) override { inner_->content(i, text); }
   void reasoning(size_t i, std::string_view text) override { inner_->reasoning(i, text); }
   void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) override {

@@ -203,6 +203,7 @@ void AnswerJob::tell_events(size_t i) {
       continue;
     }
     has_said_ = true;
+    if (event->kind == Kind::kLogprobs) listener_->logprobs(i, event->logprobs);
     if (event->kind == Kind::kText) listener_->content(i, event->text);
     if (event->kind == Kind::kPart) tell_part(event->part, i, *listener_);
   }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -69,6 +70,9 @@ class AnswerListener {
   virtual void begin(const std::string& model, size_t n_prompt) = 0;
   // How far the prompt is read. n_done: positions with keys and values, reused ones included.
   virtual void prefill(size_t n_done, size_t n_total) { (void)n_done, (void)n_total; }
+  // Of the next ids of answer `i`, where log-probabilities were asked for, in front of the text that they gave. The
+  // last ids' may come with the answer alone.
+  virtual void logprobs(size_t i, std::span<const TokenLogprobs> tokens) { (void)i, (void)tokens; }
   // Text of answer `i`, in whole characters.
   virtual void content(size_t i, std::string_view text) = 0;
   virtual void reasoning(size_t i, std::string_view text) = 0;

@@ -268,6 +268,34 @@ TEST(OpenAiChatTest, LogprobsHaveTokenTextBytesAndTheOthers) {
   EXPECT_EQ(token["top_logprobs"].size(), 1u);
 }
 
+TEST(OpenAiChatTest, AStreamHasLogprobsWithTheirText) {
+  FakeDoor door;
+  const TokenId a = FakeTokenizer().template_ids("a")[0], b = FakeTokenizer().template_ids("b")[0];
+  door.backend->script = [a, b](const AnswerRequest&, AnswerListener& listener) {
+    Answer answer = make_answer("aab");
+    for (const TokenId id : {a, b, a, b}) answer.logprobs.push_back({.id = id, .logprob = -0.5, .top = {}});
+    listener.begin("tiny", 3);
+    listener.logprobs(0, std::span(answer.logprobs).first(1));
+    listener.content(0, "a");
+    listener.logprobs(0, std::span(answer.logprobs).subspan(1, 1));  // of a marker
+    listener.logprobs(0, std::span(answer.logprobs).subspan(2, 1));
+    listener.content(0, "ab");
+    listener.answer(0, answer);
+    listener.end({});
+  };
+  std::string all;
+  for (const Json& event : door.post(kPath, with(R"({"logprobs": true, "stream": true})"))->events()) {
+    if (!event.is_object() || event["choices"].empty()) continue;
+    const Json& choice = event["choices"][0];
+    all += choice["delta"].contains("content") ? choice["delta"]["content"].get<std::string>() + ":" : ":";
+    for (size_t i = 0; !choice["logprobs"].is_null() && i < choice["logprobs"]["content"].size(); ++i) {
+      all += choice["logprobs"]["content"][i]["token"].get<std::string>();
+    }
+    all += "|";
+  }
+  EXPECT_EQ(all, ":|a:a|ab:ba|:b|");
+}
+
 TEST(OpenAiChatTest, ALostPrefixIsExplainedWithoutAnyText) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {

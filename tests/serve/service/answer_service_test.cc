@@ -122,6 +122,24 @@ TEST(AnswerServiceTest, WhatAClientCannotSendBackIsKept) {
   EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled, f.chat.next_prompt("y").size() + 1);
 }
 
+// What was told so far is a beginning of the answer's, whatever a stop string takes away (Heard::answer()).
+TEST(AnswerServiceTest, LogProbabilitiesComeWithTheirText) {
+  for (const char* stop : {"", "lo", "wor"}) {
+    ServiceFixture f;
+    f.chat.say({f.chat.tokenizer->sampled({"H", "e", "l", "lo", " wor", "\xc3", "\xa4", "lo"})});
+    AnswerRequest request = ask({user("x")});
+    request.options.n_logprobs = 2;
+    if (*stop != 0) request.options.stop_strings = {stop};
+    const auto heard = f.start(request);
+    ASSERT_TRUE(heard->wait().ok());
+    EXPECT_EQ(heard->answer_of().logprobs.size(), *stop == 0 ? 8u : *stop == 'l' ? 3u : 4u);
+    EXPECT_GE(heard->n_logprobs() + 1, heard->answer_of().logprobs.size());
+    EXPECT_EQ(std::find(heard->events().begin(), heard->events().end(), "logprobs") -
+              heard->events().begin() + 1,
+              std::find(heard->events().begin(), heard->events().end(), "content") - heard->events().begin());
+  }
+}
+
 // --- several answers
 
 TEST(AnswerServiceTest, SeveralAnswersReadTheQuestionOnce) {

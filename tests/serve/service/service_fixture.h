@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +45,12 @@ class Heard : public AnswerListener {
       n_done_ = n_done;
     });
   }
+  void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override {
+    note("logprobs", [&] {
+      std::vector<TokenLogprobs>& heard = at(logprobs_, i);
+      heard.insert(heard.end(), tokens.begin(), tokens.end());
+    });
+  }
   void content(size_t i, std::string_view text) override {
     note("content", [&] {
       EXPECT_TRUE(has_begun_);
@@ -66,6 +74,8 @@ class Heard : public AnswerListener {
     note("answer", [&] {
       EXPECT_EQ(at(contents_, i), answer.content) << "what was streamed is the answer";
       EXPECT_EQ(at(reasonings_, i), answer.reasoning);
+      ASSERT_LE(at(logprobs_, i).size(), answer.logprobs.size());
+      EXPECT_TRUE(std::equal(logprobs_[i].begin(), logprobs_[i].end(), answer.logprobs.begin()));
       at(answers_, i) = answer;
     });
   }
@@ -98,6 +108,7 @@ class Heard : public AnswerListener {
   size_t n_answers() const { return answers_.size(); }
   std::string said(size_t i = 0) const { return i < contents_.size() ? contents_[i] : std::string(); }
   std::string called(size_t i = 0) const { return i < calls_.size() ? calls_[i] : std::string(); }
+  size_t n_logprobs(size_t i = 0) const { return i < logprobs_.size() ? logprobs_[i].size() : 0; }
   const std::string& call_id() const { return call_id_; }  // of the last call
   const std::vector<std::string>& events() const { return events_; }
 
@@ -123,6 +134,7 @@ class Heard : public AnswerListener {
   std::string model_;
   size_t n_prompt_ = 0, n_done_ = 0;
   std::vector<std::string> contents_, reasonings_, calls_;
+  std::vector<std::vector<TokenLogprobs>> logprobs_;
   std::string call_id_;
   std::vector<Answer> answers_;
   std::optional<Status> status_;
