@@ -9,15 +9,17 @@ namespace ibid::serve {
 
 namespace {
 
-void hear_begin(const std::string& model, size_t n_prompt, Heard& heard) {
-  heard.model = model;
-  heard.n_prompt = n_prompt;
-  heard.queue_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - heard.asked).count();
+// An end that has no answer.
+Fault fault_of_end(const Status& status, const Heard& heard) {
+  Fault fault = fault_of(status);
+  fault.retry_after = heard.retry_after;
+  return fault;
 }
 
 // What the answers cost, for the log. Several answers to one request share the reading of its prompt.
 http::AnswerFigures figures_of(const Heard& heard) {
-  http::AnswerFigures figures{.model = heard.model, .n_prompt = heard.n_prompt, .queue_ms = heard.queue_ms};
+  http::AnswerFigures figures{.model = heard.model, .n_prompt = heard.n_prompt,
+                             .queue_ms = std::chrono::duration<double, std::milli>(heard.queued).count()};
   for (const Answer& answer : heard.answers) figures.n_decoded += answer.usage.n_decoded;
   if (heard.answers.empty()) return figures;
   const Turn& first = heard.answers.front();
@@ -37,7 +39,8 @@ WholeReply::WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, M
 }
 
 void WholeReply::begin(const std::string& model, size_t n_prompt) {
-  hear_begin(model, n_prompt, heard_);
+  heard_.model = model;
+  heard_.n_prompt = n_prompt;
 }
 
 void WholeReply::answer(size_t i, const Answer& answer) { heard_.answers.at(i) = answer; }
@@ -47,7 +50,7 @@ void WholeReply::end(const Status& status) {
   if (status.ok()) {
     exchange_->respond({.body = json_to_string(make_(heard_))});
   } else {
-    exchange_->respond(fault_response(fault_of(status), style_));
+    exchange_->respond(fault_response(fault_of_end(status, heard_), style_));
   }
   exchange_.reset();
 }
@@ -59,7 +62,8 @@ StreamReply::StreamReply(http::ExchangePtr exchange, size_t n, ErrorStyle style,
 }
 
 void StreamReply::begin(const std::string& model, size_t n_prompt) {
-  hear_begin(model, n_prompt, heard_);
+  heard_.model = model;
+  heard_.n_prompt = n_prompt;
   is_open_ = true;
   const bool is_events = form_ == StreamForm::kEvents;
   exchange_->begin_stream(200, is_events ? "text/event-stream" : "application/x-ndjson",
@@ -115,7 +119,7 @@ void StreamReply::end(const Status& status) {
   if (!is_open_) {
     // A stream that never opened is a plain response; an end without a begin and without an error has no answer.
     CHECK(!status.ok());
-    exchange_->respond(fault_response(fault_of(status), style_));
+    exchange_->respond(fault_response(fault_of_end(status, heard_), style_));
   } else {
     if (status.ok()) {
       finished();

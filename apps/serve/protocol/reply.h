@@ -22,8 +22,8 @@ namespace ibid::serve {
 struct Heard {
   std::string model;
   size_t n_prompt = 0;
-  std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
-  double queue_ms = 0;          // from there to begin()
+  std::chrono::nanoseconds queued{0};
+  std::chrono::seconds retry_after{1};
   std::vector<Answer> answers;  // by number
 };
 
@@ -33,6 +33,8 @@ class WholeReply final : public AnswerListener {
   // n: answers that will come.
   WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, Make make);
 
+  void queued(std::chrono::nanoseconds waited) override { heard_.queued = waited; }
+  void come_again(std::chrono::seconds wait) override { heard_.retry_after = wait; }
   void begin(const std::string& model, size_t n_prompt) override;
   void content(size_t, std::string_view) override {}
   void reasoning(size_t, std::string_view) override {}
@@ -54,6 +56,8 @@ class StreamReply : public AnswerListener {
  public:
   static constexpr std::chrono::milliseconds kKeepAlive{15'000};
 
+  void queued(std::chrono::nanoseconds waited) final { heard_.queued = waited; }
+  void come_again(std::chrono::seconds wait) final { heard_.retry_after = wait; }
   void begin(const std::string& model, size_t n_prompt) final;
   void logprobs(size_t i, std::span<const TokenLogprobs> tokens) final;
   void content(size_t i, std::string_view text) final;

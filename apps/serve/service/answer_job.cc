@@ -28,9 +28,10 @@ size_t bytes_of_prompt(const AnswerRequest& request) {
   return std::get<Tokens>(*request.prompt).size() * sizeof(TokenId);
 }
 
+// Below 2^52, so that clients whose numbers are doubles can send it back, also that of the last of several answers.
 uint64_t random_seed() {
   std::random_device random;
-  return static_cast<uint64_t>(random()) << 32 | random();
+  return (static_cast<uint64_t>(random()) << 32 | random()) >> 12;
 }
 
 void tell_part(const ReplyEvent& part, size_t i, AnswerListener& listener) {
@@ -113,12 +114,12 @@ Status AnswerJob::begin(const Place& place) {
   request_.options.keep_when_out_of_memory = true;
   request_.options.parse_reply = !request_.prompt;
   request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
+  if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
   if (request_.n > 1) {
-    if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
     asked_ = std::move(conversation);
     return begin_reading(place);
   }
-  TRY(begin_turn(place, std::move(conversation), 0));
+  TRY(begin_turn(std::move(conversation), 0));
   tell_begin(place.model, parts_.front()->stream->begun()->usage.n_prompt);
   return {};
 }
@@ -142,13 +143,13 @@ Status AnswerJob::begin_turns(const Place& place) {
     TRY_ASSIGN(Conversation other, asked_->fork(asked_->size()));
     others.push_back(std::move(other));
   }
-  TRY(begin_turn(place, *std::exchange(asked_, std::nullopt), 0));
-  for (size_t i = 0; i < others.size(); ++i) TRY(begin_turn(place, std::move(others[i]), i + 1));
+  TRY(begin_turn(*std::exchange(asked_, std::nullopt), 0));
+  for (size_t i = 0; i < others.size(); ++i) TRY(begin_turn(std::move(others[i]), i + 1));
   tell_begin(place.model, parts_.front()->stream->begun()->usage.n_prompt);
   return {};
 }
 
-Status AnswerJob::begin_turn(const Place& place, Conversation conversation, size_t i) {
+Status AnswerJob::begin_turn(Conversation conversation, size_t i) {
   parts_.push_back(std::make_unique<Part>(std::move(conversation)));
   Part& part = *parts_.back();
   TurnOptions options = request_.options;
@@ -240,6 +241,15 @@ void AnswerJob::fail(Status status) {
 void AnswerJob::put_back(Conversation conversation, Conversations& conversations, bool is_answered) {
   if (!request_.store || (request_.prompt && !is_answered)) return;
   conversations.put(std::move(conversation));
+}
+
+void AnswerJob::leave_queue(std::chrono::nanoseconds waited) {
+  if (!std::exchange(has_left_queue_, true)) listener_->queued(waited);
+}
+
+void AnswerJob::refuse(const Status& busy, std::chrono::seconds retry_after) {
+  listener_->come_again(retry_after);
+  end(busy);
 }
 
 void AnswerJob::end(const Status& status) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -61,6 +62,10 @@ class AnswerJob {
   // Tells the listener what is new.
   Next advance(Conversations& conversations);
 
+  // Tells the listener how long the job has waited; the first call counts.
+  void leave_queue(std::chrono::nanoseconds waited);
+  // Tells the listener that the server is busy, and when to come again.
+  void refuse(const Status& busy, std::chrono::seconds retry_after);
   // Tells the listener the end, once.
   void end(const Status& status);
   // How it ended, for after kOver and kRetry.
@@ -86,7 +91,7 @@ class AnswerJob {
   Status begin(const Place& place);
   Status begin_reading(const Place& place);
   Status begin_turns(const Place& place);
-  Status begin_turn(const Place& place, Conversation conversation, size_t i);
+  Status begin_turn(Conversation conversation, size_t i);
   void tell_begin(const std::string& model, size_t n_prompt);
   void hear(size_t i, Conversations& conversations);
   void tell_events(size_t i);
@@ -110,6 +115,7 @@ class AnswerJob {
   Status status_;
   Usage usage_;
   size_t n_prompt_ = 0;
+  bool has_left_queue_ = false;
   bool has_begun_ = false;
   bool has_said_ = false;
   bool has_ended_ = false;

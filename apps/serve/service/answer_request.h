@@ -61,11 +61,14 @@ struct AnswerRequest {
 using Answer = Turn;
 
 // Hears of one request. Called on the service's threads, one call at a time. Must not wait and must not throw.
-// begin() comes once, before anything else but end(); end() comes once and last, whatever happens.
+// queued() comes once if at all, then begin() once, before anything else but end(); end() comes once and last,
+// whatever happens.
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;
 
+  // It has waited so long for its turn, its model and memory, and is planned now.
+  virtual void queued(std::chrono::nanoseconds waited) { (void)waited; }
   // The request is admitted and its prompt is planned: no client's mistake can come any more.
   virtual void begin(const std::string& model, size_t n_prompt) = 0;
   // How far the prompt is read. n_done: positions with keys and values, reused ones included.
@@ -81,6 +84,8 @@ class AnswerListener {
   virtual void tool_arguments(size_t i, size_t call, std::string_view part) = 0;
   // Answer `i` is whole, and part of its conversation.
   virtual void answer(size_t i, const Answer& answer) = 0;
+  // In front of end(kBusy): what the queue is expected to take, before a client should come again.
+  virtual void come_again(std::chrono::seconds wait) { (void)wait; }
   // Nothing comes any more. An error before begin() is the request's fault or a full server; behind it, what was said
   // stays said. Errors: kInvalidArgument (and the template's own words), kNotFound: no such model; kContextFull with
   // both numbers; kBusy: the server takes no more now; kCancelled; kDeadline, kOutOfMemory.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -29,6 +30,12 @@ class Heard : public AnswerListener {
   // Called at every event, with its name, before the lock is taken.
   std::function<void(const std::string& event)> on_event;
 
+  void queued(std::chrono::nanoseconds waited) override {
+    note("queued", [&] { queued_ = waited; });
+  }
+  void come_again(std::chrono::seconds wait) override {
+    note("come_again", [&] { retry_after_ = wait; });
+  }
   void begin(const std::string& model, size_t n_prompt) override {
     note("begin", [&] {
       EXPECT_FALSE(has_begun_) << "begin() comes once";
@@ -103,6 +110,8 @@ class Heard : public AnswerListener {
   }
   // For after wait().
   size_t n_prompt() const { return n_prompt_; }
+  std::chrono::nanoseconds queued() const { return queued_; }
+  std::chrono::seconds retry_after() const { return retry_after_; }  // 0: it was not said
   const std::string& model() const { return model_; }
   const Answer& answer_of(size_t i = 0) const { return answers_.at(i); }
   size_t n_answers() const { return answers_.size(); }
@@ -136,6 +145,8 @@ class Heard : public AnswerListener {
   std::vector<std::string> contents_, reasonings_, calls_;
   std::vector<std::vector<TokenLogprobs>> logprobs_;
   std::string call_id_;
+  std::chrono::nanoseconds queued_{0};
+  std::chrono::seconds retry_after_{0};
   std::vector<Answer> answers_;
   std::optional<Status> status_;
 };

@@ -165,7 +165,7 @@ TEST_P(SpecialReplyTest, AFormIsTheContentAndNoMarker) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, SpecialReplyTest, testing::ValuesIn(kForms),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& form) { return std::string(form.param.name); });
 
 }  // namespace
 }  // namespace ibid::serve
