@@ -59,6 +59,7 @@ struct TurnOptions {
   // ("tools"); what is no sound call of one of them is content. An answer that calls tools is kept as a message with
   // `tool_calls`, for which the template writes what the model wrote, wherever it can.
   bool parse_reply = false;
+  bool parse_calls = true;                     // with parse_reply: false: what looks like a call is content
   bool speculate = true;                       // verify guesses from the conversation: the same answer, sooner
   Priority priority = Priority::kNormal;       // among the sessions of the engine
   std::stop_token stop = {};

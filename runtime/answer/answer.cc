@@ -204,7 +204,7 @@ bool Answer::sample(std::span<const float> row, TokenId& id) {
   if (ends_turn) {
     out_.end_of_turn = id;
   } else if (request_.n_logprobs) {
-    logprobs_.push_back(token_logprobs(row, id, *request_.n_logprobs));
+    logprobs_.add(token_logprobs(row, id, *request_.n_logprobs));
   }
   const bool repeats = !ends_turn && request_.stop_repetition && repetition_.push(id);
   const bool ends = ends_turn || reply_.push(id) || repeats;
@@ -243,7 +243,8 @@ void Answer::pass_failed(Status status) {
 void Answer::tell_text(std::string_view text) {
   const std::string_view fresh = text.substr(now_.n_text);
   now_.n_text = text.size();
-  if (!fresh.empty()) tell({.kind = AnswerEvent::Kind::kText, .text = std::string(fresh)});
+  if (fresh.empty()) return;
+  tell({.kind = AnswerEvent::Kind::kText, .text = std::string(fresh), .logprobs = logprobs_.tell(reply_)});
 }
 
 void Answer::tell(AnswerEvent event) {
@@ -322,8 +323,7 @@ Result<Generation> Answer::finish(const Listener& listener) {
   if (hears_ && out_.text.size() > heard_.n_text && listener) {
     listener({.kind = AnswerEvent::Kind::kText, .text = out_.text.substr(heard_.n_text)});
   }
-  out_.logprobs = std::move(logprobs_);
-  if (request_.n_logprobs) out_.logprobs.resize(out_.ids.size());
+  out_.logprobs = logprobs_.take(out_.ids.size());
   return std::move(out_);
 }
 

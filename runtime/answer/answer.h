@@ -30,6 +30,7 @@
 #include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "runtime/answer/generate.h"
+#include "runtime/answer/logprobs_told.h"
 #include "runtime/answer/reply_text.h"
 #include "runtime/engine/task.h"
 #include "sampling/repetition.h"
@@ -130,7 +131,7 @@ class Answer final : public Task {
   ReplyText reply_;
   RepetitionDetector repetition_;             // kept up only where it may end the answer
   Tokens sampled_;
-  std::vector<TokenLogprobs> logprobs_;       // of each of them but one that ends the turn
+  LogprobsTold logprobs_;                     // of each of them but one that ends the turn, where they are wanted
   Tokens draft_;                              // fed behind the last id; row i + 1 of the logits is behind draft_[i]
   Tokens fed_;                                // the next pass: the last id, and its draft
   AnswerProgress now_;

@@ -36,17 +36,22 @@ Result<Grammar> compile_text(ConstraintKind kind, std::string_view text) {
 
 }  // namespace
 
-Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::make(ConstraintKind kind, std::string_view text) {
+Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::make(ConstraintKind kind, std::string_view text,
+                                                                      const LeadIn& lead) {
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find_if(kept_, [&](const Kept& k) { return k.kind == kind && k.text == text; });
+  const auto found = std::ranges::find_if(
+      kept_, [&](const Kept& k) { return k.kind == kind && k.text == text && k.lead == lead; });
   if (found != kept_.end()) {
     kept_.splice(kept_.begin(), kept_, found);
     return found->constraint;
   }
   ++n_compiled_;
-  TRY_ASSIGN(const Grammar grammar, compile_text(kind, text));
+  TRY_ASSIGN(Grammar grammar, compile_text(kind, text));
+  if (!lead.empty()) {
+    TRY_ASSIGN(grammar, compile_behind(lead, grammar));
+  }
   auto constraint = make_constraint(grammar, vocabulary_locked(), {.max_bytes = kBytesOfEach});
-  kept_.push_front({kind, std::string(text), constraint});
+  kept_.push_front({kind, std::string(text), lead, constraint});
   if (kept_.size() > kMostKept) kept_.pop_back();
   return constraint;
 }

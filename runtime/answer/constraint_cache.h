@@ -33,8 +33,9 @@ class ConstraintCache {
   // `tokenizer` must outlive it.
   explicit ConstraintCache(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Errors: those of sampling/grammar/grammar.h.
-  Result<std::shared_ptr<const TokenConstraint>> make(ConstraintKind kind, std::string_view text);
+  // lead: what may stand in front of it in an answer. Errors: those of sampling/grammar/grammar.h.
+  Result<std::shared_ptr<const TokenConstraint>> make(ConstraintKind kind, std::string_view text,
+                                                      const LeadIn& lead = {});
 
   // Of a grammar that the caller has; such constraints are not kept.
   std::shared_ptr<const TokenConstraint> make(const Grammar& grammar);
@@ -49,6 +50,7 @@ class ConstraintCache {
   struct Kept {
     ConstraintKind kind;
     std::string text;
+    LeadIn lead;
     std::shared_ptr<const TokenConstraint> constraint;
   };
   std::shared_ptr<const TokenTexts> vocabulary_locked();

@@ -79,6 +79,8 @@ struct AnswerEvent {
   Kind kind = Kind::kText;
   size_t n_done = 0;        // kPrefill: positions of the prompt that have keys and values
   std::string text;         // kText: certain, in whole characters, never empty
+  // kText, where they were asked for: of the ids whose text is told up to here, and that no event has told before.
+  std::vector<TokenLogprobs> logprobs = {};
   AnswerProgress progress;  // what the answer is if it ends behind this
 };
 

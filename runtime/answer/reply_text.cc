@@ -16,6 +16,13 @@ bool ReplyText::push(TokenId id) {
   return show(piece);
 }
 
+size_t ReplyText::n_certain_ids(size_t n_known) const {
+  for (size_t i = n_known; i < ids_.size() && text_ends_[i] <= text_.size(); ++i) {
+    if (!leaves_open_[i]) n_known = i + 1;
+  }
+  return n_known;
+}
+
 void ReplyText::finish(Generation& out) {
   if (stops_.found().empty()) {
     const std::string rest = decoder_.finish();

@@ -25,6 +25,9 @@ class ReplyText {
   // What may be shown so far. It only grows.
   const std::string& text() const { return text_; }
 
+  // How many of the first ids stay, whatever comes: all of their text may be shown. n_known: an earlier result.
+  size_t n_certain_ids(size_t n_known) const;
+
   // Ends the text, since no id follows. Unfinished characters and what was held back become text, and may complete
   // a stop string. Ids, text and what ended the answer go to `out`.
   void finish(Generation& out);

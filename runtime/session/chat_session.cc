@@ -128,18 +128,16 @@ Status ChatSession::set_history(Json history) try {
   const Turnstile turnstile(*state_);
   TRY(turnstile.status());
   if (!history.is_array()) return {ErrorCode::kInvalidArgument, "a history is an array of messages"};
-  for (Json& message : history) {
-    TRY(check_message(message));
-    message = state_->for_template(std::move(message));
-  }
+  for (const Json& message : history) TRY(check_message(message));
   const MessageList& messages = state_->branch.dialogue.messages();
   Proposal proposal;
   proposal.system = leading_system_text(history);
+  auto& others = history.get_ref<Json::array_t&>();
+  others = state_->for_template(0, std::move(others));
   size_t& n_same = proposal.n_kept;
   while (n_same < std::min(messages.size(), history.size()) && is_same_json(messages[n_same], history[n_same])) {
     ++n_same;
   }
-  auto& others = history.get_ref<Json::array_t&>();
   proposal.added.assign(std::make_move_iterator(others.begin() + static_cast<std::ptrdiff_t>(n_same)),
                         std::make_move_iterator(others.end()));
   state_->change(std::move(proposal));
@@ -174,18 +172,6 @@ Status ChatSession::replace_from(size_t n_kept, Json added) try {
   TRY_ASSIGN(Proposal proposal, replacement(state_->branch.dialogue, n_kept, std::move(added)));
   state_->change(std::move(proposal));
   return {};
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
-}
-
-Result<size_t> ChatSession::count_kept(size_t n_kept, Json added) try {
-  const Turnstile turnstile(*state_, IdleWork::kGoesOn);  // which reads ids of its own
-  TRY(turnstile.status());
-  Dialogue& dialogue = state_->branch.dialogue;
-  TRY_ASSIGN(Proposal proposal, replacement(dialogue, n_kept, std::move(added)));
-  const DialogueChange trial = dialogue.propose(std::move(proposal));
-  TRY_ASSIGN(const PromptDelta delta, dialogue.plan());
-  return delta.n_keep;
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }

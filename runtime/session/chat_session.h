@@ -69,9 +69,6 @@ class ChatSession {
   // Keeps the first n_kept messages and puts `added` behind them; set_history() for who knows what is the same. If
   // messages go, the caller takes back what was said. Errors: as set_history(); kInvalidArgument: there are fewer.
   Status replace_from(size_t n_kept, Json added);
-  // How many ids of the conversation would stay, were its messages the first n_kept and then `added`. Changes nothing.
-  // Errors: those of replace_from(); the template's.
-  Result<size_t> count_kept(size_t n_kept, Json added);
   // The template's variables, from the next plan on: it compares what it renders, so whatever is written the same
   // stays. The same variables cost nothing. Errors: kBusy; kInvalidArgument: no object, or not UTF-8.
   Status set_variables(Json variables);

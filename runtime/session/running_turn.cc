@@ -121,9 +121,7 @@ Status RunningTurn::try_begin(Proposal proposal, const TurnCallback& on_event, b
   turn_.usage.n_from_disk = rows_->n_from_disk();
   turn_.usage.n_read_again = rows_->n_read_again();
   turn_.seed = sampler.seed();
-  if (options_.parse_reply) {
-    turn_.begins_in_reasoning = opens_reasoning(engine_.reply_format(), end_of_prompt(delta, dialogue.transcript()));
-  }
+  if (options_.parse_reply) begin_reply(delta);
   counts_ = sampler.reads_history();
   if (counts_) meter_.work().history_steps += branch_.look_back.lend(prompt, sampler);
   auto answer = std::make_unique<Answer>(Answer::Setting{engine_.tokenizer(), engine_.model(), engine_.clock()},
@@ -173,20 +171,12 @@ bool RunningTurn::hear(const TurnCallback& on_event, bool even_stopped) {
   return on_event ? answer_->hear(told_to(on_event), even_stopped) : answer_->is_over();
 }
 
-std::string RunningTurn::prompt_end(size_t n) const {
-  const TranscriptPatch& patch = plan_->delta.patch;
-  std::string_view fresh = patch.bytes, kept = branch_.dialogue.transcript().bytes().substr(0, patch.keep_bytes);
-  fresh.remove_prefix(fresh.size() - std::min(n, fresh.size()));
-  kept.remove_prefix(kept.size() - std::min(n - fresh.size(), kept.size()));
-  return std::string(kept) + std::string(fresh);
-}
-
 // --- the end
 
-Result<Turn> RunningTurn::finish(const TurnCallback& on_event) {
+Result<Turn> RunningTurn::finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part) {
   Status status;
   try {
-    Result<Turn> turn = try_finish(on_event);
+    Result<Turn> turn = try_finish(on_event, on_part);
     if (turn.ok()) return turn;
     status = turn.status();
     if (answer_->broke_off()) branch_.look_back.forget();
@@ -199,7 +189,7 @@ Result<Turn> RunningTurn::finish(const TurnCallback& on_event) {
   return status;
 }
 
-Result<Turn> RunningTurn::try_finish(const TurnCallback& on_event) {
+Result<Turn> RunningTurn::try_finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part) {
   Result<Generation> generated = answer_->finish(on_event ? told_to(on_event) : Answer::Listener());
   if (counts_) branch_.look_back.take_back(answer_->take_history());
   TRY(generated.status());
@@ -207,7 +197,7 @@ Result<Turn> RunningTurn::try_finish(const TurnCallback& on_event) {
     return {ErrorCode::kCancelled, "cancelled, and the turn was discarded"};
   }
   rows_->replaced(answer_->take_replaced());
-  note(*generated);
+  note(*generated, on_part);
   commit(*std::move(generated));
   tell_end(on_event);
   return std::move(turn_);
@@ -217,12 +207,12 @@ void RunningTurn::tell_end(const TurnCallback& on_event) noexcept {
   if (on_event) on_event({.kind = TurnEvent::Kind::kFinish, .turn = &turn_});
 }
 
-void RunningTurn::note(Generation& generation) {
+void RunningTurn::note(Generation& generation, const ReplyParser::Listener& on_part) {
   turn_.text = generation.text;
   turn_.finish_reason = generation.finish_reason;
   turn_.stop_string = generation.stop_string;
   turn_.logprobs = std::move(generation.logprobs);
-  if (options_.parse_reply) parse_reply();
+  if (reply_) end_reply(on_part);
   const AnswerProgress& progress = answer_->progress();
   Usage& usage = turn_.usage;
   usage.n_cached = answer_->n_cached();
@@ -239,14 +229,18 @@ void RunningTurn::note(Generation& generation) {
   if (options_.speculate) meter_.work().tokens_indexed += usage.n_decoded;
 }
 
-void RunningTurn::parse_reply() {
+void RunningTurn::begin_reply(const PromptDelta& delta) {
   const ReplyFormat& format = engine_.reply_format();
-  const auto tools = setting_.variables->find("tools");
+  turn_.begins_in_reasoning = opens_reasoning(format, end_of_prompt(delta, branch_.dialogue.transcript()));
   ReplyContext context;
-  if (tools != setting_.variables->end()) context.tools = &*tools;
+  const auto tools = setting_.variables->find("tools");
+  if (options_.parse_calls && tools != setting_.variables->end()) context.tools = &*tools;
   context.begins_in_reasoning = turn_.begins_in_reasoning;
-  ParsedReply reply = ibid::parse_reply(format, context, turn_.text);
-  give_call_ids(reply, turn_.seed + turn_.usage.n_prompt);
+  reply_.emplace(format, context, turn_.seed + turn_.usage.n_prompt);
+}
+
+void RunningTurn::end_reply(const ReplyParser::Listener& on_part) {
+  ParsedReply reply = reply_->finish(turn_.text, on_part);
   turn_.reasoning = std::move(reply.reasoning);
   turn_.content = std::move(reply.content);
   for (ParsedCall& call : reply.calls) {
@@ -255,20 +249,20 @@ void RunningTurn::parse_reply() {
 }
 
 // Calls are a part of the message by which the template knows whose results follow; with channels, reasoning is, too.
-// Everything else is the text, as the template shows it.
-Json RunningTurn::message_of_answer(std::string text) const {
-  const bool has_parts = options_.parse_reply && (!turn_.tool_calls.empty() || engine_.reply_format().channels);
+// Reasoning that the prompt has opened is one, because the text does not say where it begins. Everything else is the
+// text, as the template shows it.
+Json RunningTurn::message_to_keep(std::string text) const {
+  const bool thinks_on = turn_.begins_in_reasoning && !turn_.reasoning.empty();
+  const bool has_parts = reply_ && (!turn_.tool_calls.empty() || engine_.reply_format().channels || thinks_on);
   if (!has_parts) return make_message(Role::kAssistant, std::move(text));
-  ParsedReply reply{turn_.reasoning, turn_.content, {}};
-  for (const ToolCall& call : turn_.tool_calls) reply.calls.push_back({call.id, call.name, call.arguments});
-  return message_for_template(protocol_message(reply), engine_.reply_format());
+  return message_for_template(message_of_answer(turn_), engine_.reply_format());
 }
 
 void RunningTurn::commit(Generation generation) {
   Dialogue& dialogue = branch_.dialogue;
   const size_t n_prompt = plan_->delta.n_prompt, n_keep = plan_->delta.n_keep;
   SampledReply reply = reply_of(generation, engine_.tokenizer());
-  dialogue.append_answer(plan_->delta, std::move(reply), message_of_answer(std::move(generation.text)));
+  dialogue.append_answer(plan_->delta, std::move(reply), message_to_keep(std::move(generation.text)));
   // Nothing below fails.
   answer_.reset();
   if (plan_->fitted) plan_->fitted->commit();

@@ -12,6 +12,7 @@
 #include "ibid/turn.h"
 #include "runtime/answer/answer.h"
 #include "runtime/session/session_branch.h"
+#include "runtime/session/turn_reply.h"
 #include "runtime/turn_meter.h"
 
 namespace ibid {
@@ -42,25 +43,28 @@ class RunningTurn {
   bool is_over() const { return answer_->is_over(); }
   // What is known of the turn from its beginning on: usage.n_prompt, seed, left_out and lost_prefix.
   const Turn& beginning() const { return turn_; }
-  // The last bytes of the prompt's text, n at most.
-  std::string prompt_end(size_t n) const;
   std::vector<AnswerEvent> take_events() { return answer_->take_events(); }
   void cancel() { answer_->cancel(); }
+  // For a caller that wants to know what the text says while it comes: tells what the next piece of it says.
+  // REQUIRES: TurnOptions::parse_reply.
+  void read_reply(std::string_view text, const ReplyParser::Listener& on_part) { reply_->feed(text, on_part); }
 
-  // Call it when the answer is over. Commits the turn; after an error everything is as before.
-  Result<Turn> finish(const TurnCallback& on_event);
+  // Call it when the answer is over. Commits the turn; after an error everything is as before. on_part: hears what of
+  // the answer read_reply() has not told.
+  Result<Turn> finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part = {});
 
  private:
   Status try_begin(Proposal proposal, const TurnCallback& on_event, bool tells);
-  Result<Turn> try_finish(const TurnCallback& on_event);
+  Result<Turn> try_finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part);
   GenerateRequest request_answer(const PromptIds& prompt, bool tells);
   Answer::Listener told_to(const TurnCallback& on_event);
   // Notes what the answer was and what it cost; takes its log-probabilities.
-  void note(Generation& generation);
+  void note(Generation& generation, const ReplyParser::Listener& on_part);
   // What the text says, for a turn that asks for that.
-  void parse_reply();
+  void begin_reply(const PromptDelta& delta);
+  void end_reply(const ReplyParser::Listener& on_part);
   // The answer as a message of the conversation.
-  Json message_of_answer(std::string text) const;
+  Json message_to_keep(std::string text) const;
   // Makes the answer a part of the conversation; or throws std::bad_alloc, and nothing has changed.
   void commit(Generation generation);
   // noexcept, because what is committed cannot be taken back.
@@ -77,6 +81,7 @@ class RunningTurn {
   TurnMeter meter_;
   Turn turn_;
   bool counts_ = false;  // its sampler looks back
+  std::optional<TurnReply> reply_;
 
   // What a turn that is dropped takes back, last to first.
   std::optional<DialogueChange> asked_;

@@ -1,5 +1,6 @@
 #include "runtime/session/session_state.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "runtime/out_of_heap.h"
+#include "templates/message.h"
 #include "templates/reply/protocol_messages.h"
 #include "templates/template_variables.h"
 
@@ -74,13 +76,26 @@ void ChatSession::State::begin(std::string system) {
   alternatives.clear();
 }
 
-Json ChatSession::State::for_template(Json message) const {
-  const bool may_differ = message.contains("tool_calls") || message.contains("reasoning_content");
-  return may_differ ? message_for_template(std::move(message), engine->reply_format()) : message;
+std::vector<Json> ChatSession::State::for_template(size_t n_kept, std::vector<Json> added) const {
+  const auto may_differ = [](const Json& message) {
+    return message.contains("tool_calls") || message.contains("reasoning_content") || is_from(message, Role::kTool);
+  };
+  if (options.plain || std::none_of(added.begin(), added.end(), may_differ)) return added;
+  // The result of a tool is given the name of the call, which the answer in front of the results has.
+  const MessageList& messages = branch.dialogue.messages();
+  size_t first = n_kept;
+  while (first > 0 && is_from(messages[first - 1], Role::kTool)) --first;
+  if (first > 0) --first;
+  Json all = Json::array();
+  for (size_t i = first; i < n_kept; ++i) all.push_back(messages[i]);
+  for (Json& message : added) all.push_back(std::move(message));
+  all = messages_for_template(std::move(all), engine->reply_format());
+  for (size_t i = 0; i < added.size(); ++i) added[i] = std::move(all[n_kept - first + i]);
+  return added;
 }
 
 void ChatSession::State::change(Proposal proposal) {
-  for (Json& message : proposal.added) message = for_template(std::move(message));
+  proposal.added = for_template(proposal.n_kept, std::move(proposal.added));
   branch.dialogue.propose(std::move(proposal)).commit();
   alternatives.clear();
 }

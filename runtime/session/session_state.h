@@ -28,8 +28,9 @@ struct ChatSession::State {
   std::unique_ptr<State> fork();
   // Starts over with a system message alone (empty: none). std::bad_alloc: nothing has changed.
   void begin(std::string system);
-  // The message as the engine's template wants it (templates/reply/protocol_messages.h).
-  Json for_template(Json message) const;
+  // Messages that are to stand behind the first n_kept, as the engine's template wants them
+  // (templates/reply/protocol_messages.h). Every message that a session is given goes through here.
+  std::vector<Json> for_template(size_t n_kept, std::vector<Json> added) const;
   // Changes the messages, without a turn; they become what for_template() makes of them. std::bad_alloc: nothing has
   // changed.
   void change(Proposal proposal);

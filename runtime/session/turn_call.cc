@@ -53,8 +53,8 @@ Status TurnCall::begin(Proposal proposal, const TurnCallback& on_event, bool tel
   return status;
 }
 
-Result<Turn> TurnCall::finish(const TurnCallback& on_event) {
-  Result<Turn> turn = turn_->finish(on_event);
+Result<Turn> TurnCall::finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part) {
+  Result<Turn> turn = turn_->finish(on_event, on_part);
   turn_.reset();
   if (turn.ok()) state_.begin_after_turn();
   return turn;

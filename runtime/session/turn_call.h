@@ -38,10 +38,10 @@ class TurnCall {
   bool hear(const TurnCallback& on_event) { return turn_->hear(on_event); }
   bool is_over() const { return turn_->is_over(); }
   const Turn& beginning() const { return turn_->beginning(); }
-  std::string prompt_end(size_t n) const { return turn_->prompt_end(n); }
   Status check_process() const { return state_.engine->check_process(); }
   std::vector<AnswerEvent> take_events() { return turn_->take_events(); }
-  Result<Turn> finish(const TurnCallback& on_event);
+  void read_reply(std::string_view text, const ReplyParser::Listener& on_part) { turn_->read_reply(text, on_part); }
+  Result<Turn> finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part = {});
 
   // Hears the turn to its end.
   Result<Turn> run(const TurnCallback& on_event);

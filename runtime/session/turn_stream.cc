@@ -51,7 +51,7 @@ class TurnStream::Pulled {
   }
 
   std::optional<Event> poll_event() {
-    wants_progress_ = true;
+    wants_events_ = true;
     look();
     if (events_.empty()) return std::nullopt;
     Event event = std::move(events_.front());
@@ -60,8 +60,6 @@ class TurnStream::Pulled {
   }
 
   const Turn* begun() const { return call_ ? &call_->beginning() : nullptr; }
-
-  std::string prompt_end(size_t n) const { return call_->prompt_end(n); }
 
   bool is_over() {
     look();
@@ -74,18 +72,27 @@ class TurnStream::Pulled {
   void look() {
     if (!call_) return;
     const bool over = call_->is_over();  // first: what was queued till then is there
+    const bool in_parts = wants_events_ && options_.parse_reply;
+    const ReplyParser::Listener take_part = [this](const ReplyEvent& part) {
+      events_.push_back({.kind = Event::Kind::kPart, .part = part});
+    };
     try {
       for (AnswerEvent& event : call_->take_events()) {
-        if (event.kind == AnswerEvent::Kind::kText) {
+        if (wants_events_ && !event.logprobs.empty()) {
+          events_.push_back({.kind = Event::Kind::kLogprobs, .logprobs = std::move(event.logprobs)});
+        }
+        if (event.kind == AnswerEvent::Kind::kText && in_parts) {
+          call_->read_reply(event.text, take_part);
+        } else if (event.kind == AnswerEvent::Kind::kText) {
           events_.push_back({.text = std::move(event.text)});
-        } else if (wants_progress_) {
+        } else if (wants_events_) {
           events_.push_back({.kind = Event::Kind::kPrefill, .n_done = event.n_done});
         }
       }
     } catch (const std::bad_alloc&) {
       return end(out_of_heap());
     }
-    if (over) end(call_->finish({}));
+    if (over) end(call_->finish({}, in_parts ? take_part : ReplyParser::Listener()));
   }
 
   void wait_for_end() {
@@ -118,7 +125,7 @@ class TurnStream::Pulled {
   const std::stop_callback<Stops> callers_stop_;
   std::optional<TurnCall> call_;  // until the turn is over
   std::deque<Event> events_;
-  bool wants_progress_ = false;
+  bool wants_events_ = false;  // not texts alone
   std::optional<Result<Turn>> outcome_;
 };
 
@@ -154,8 +161,6 @@ std::optional<TurnStream::Event> TurnStream::poll_event() {
 }
 
 const Turn* TurnStream::begun() const { return pulled_ == nullptr ? nullptr : pulled_->begun(); }
-
-std::string TurnStream::prompt_end(size_t n) const { return pulled_->prompt_end(n); }
 
 std::optional<std::string> TurnStream::next() {
   for (;;) {

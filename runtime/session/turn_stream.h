@@ -11,7 +11,8 @@
 //   for (; !all_over; bell->wait())
 //     for (TurnStream& stream : streams) while (auto piece = stream.poll()) show(*piece);
 //
-// poll_event() also gives how far the prompt is read. begun() says what is known once the turn has begun.
+// poll_event() also gives how far the prompt is read, and what the answer says (TurnOptions::parse_reply). begun()
+// says what is known once the turn has begun.
 //
 // Until the stream is over, the session is busy and the answer is no part of the conversation. A stream comes to
 // its end only in a call of next(), poll() or finish(), or in the destructor. The session must outlive the stream.
@@ -23,10 +24,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "runtime/engine/bell.h"
 #include "runtime/session/chat_session.h"
+#include "templates/reply/reply_parser.h"
 
 namespace ibid {
 
@@ -49,19 +52,22 @@ class TurnStream {
   std::optional<std::string> next();
   // The same without waiting. Nothing: there are none yet, or the turn is over.
   std::optional<std::string> poll();
-  // The next text, or how far the prompt is read, without waiting. Who calls it calls neither next() nor poll().
+  // The next of the answer, or how far the prompt is read, without waiting. Who calls it calls neither next() nor
+  // poll().
   struct Event {
-    enum class Kind { kPrefill, kText };
+    enum class Kind { kPrefill, kText, kPart, kLogprobs };
     Kind kind = Kind::kText;
     std::string text = {};  // kText: whole characters, never empty
     size_t n_done = 0;      // kPrefill: positions of the prompt that have keys and values
+    ReplyEvent part = {};   // kPart: with TurnOptions::parse_reply, in place of texts
+    // kLogprobs: with TurnOptions::n_logprobs, of the next ids, in front of their text. Those of ids that end the
+    // answer may come with the turn alone.
+    std::vector<TokenLogprobs> logprobs = {};
   };
   std::optional<Event> poll_event();
   // What is known of the turn since it began: usage.n_prompt, seed, left_out and lost_prefix. nullptr: it could not
   // begin, or is over.
   const Turn* begun() const;
-  // The last bytes of the prompt's text, n at most. REQUIRES: begun() != nullptr.
-  std::string prompt_end(size_t n) const;
   // Whether the turn is over and everything was pulled. Like poll() it takes up what is new.
   bool is_over();
 

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,33 @@ struct TriggerRules {
   bool once = false;      // the text ends behind the first
 };
 Result<Grammar> compile_triggers(const std::vector<TriggeredGrammar>& triggers, const TriggerRules& rules = {});
+
+// What stands in front of the part of an answer that has a form. Its words may come in any tokens, special ones too.
+struct LeadIn {
+  std::string begin = {};    // "<think>": where the model writes this first, free text follows up to `end`; empty: no
+  std::string end = {};      // "</think>"
+  bool is_open = false;      // `begin` stands in front of the answer already
+  std::string opening = {};  // words that have to come then ("<|channel|>final<|message|>")
+  bool empty() const { return end.empty() && opening.empty(); }
+  bool operator==(const LeadIn&) const = default;
+};
+// A text of the grammar behind that; up to two spaces or line breaks may stand behind `end`.
+Result<Grammar> compile_behind(const LeadIn& lead, const Grammar& grammar);
+
+// Calls of tools that an answer has to consist of.
+struct DemandedCalls {
+  struct Piece {
+    std::string words = {};                 // as they are, in any tokens
+    std::optional<Grammar> grammar = {};    // and then a text of this
+  };
+  using Call = std::vector<Piece>;
+  LeadIn lead = {};                         // its opening: what the calls begin with
+  std::vector<Call> calls = {};             // each call is one of these
+  bool several = false;                     // more than one may come
+  std::string separator = {}, end = {};     // between two, and behind the last
+};
+// Error: kInvalidArgument when there is none.
+Result<Grammar> compile_calls(const DemandedCalls& demanded);
 
 // Whether `text` is one of the grammar, as a whole. For tests and tools. Error: kLimitExceeded.
 Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text);

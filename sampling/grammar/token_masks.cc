@@ -23,8 +23,10 @@ void TokenMasks::clear() {
 void TokenMasks::allowed(ConfigId config, bool in_front, TokenMask& mask) {
   const std::vector<StackItem> items(configs_.items(config).begin(), configs_.items(config).end());
   if (items.empty()) return;
-  const bool is_free = free_text_ && items[0].stack == kTextStack;
-  if (is_free) add_config(vocabulary_.special_tokens(), kSpecialTrie, config, mask);
+  for (const StackItem& item : items) {
+    if (!free_text_ || item.stack != kTextStack) continue;
+    add_config(vocabulary_.special_tokens(), kSpecialTrie, configs_.at(item), mask);
+  }
   if (in_front && vocabulary_.first_tokens() != nullptr) {
     return add_config(*vocabulary_.first_tokens(), kFirstTrie, config, mask);
   }

@@ -35,15 +35,14 @@ inline constexpr const char* kTrims =
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 struct ChatFixture {
-  // parts: what else the engine is to have (a cache directory, files).
+  // parts: what else the engine is to have (a cache directory, files, a FakeTokenizer with other tokens).
   explicit ChatFixture(const char* chat_template = kChatMl, FakeModel::Options options = {},
                        size_t kv_budget_bytes = 64u << 20, EngineParts parts = {}) {
     auto owned_model = std::make_unique<FakeModel>(options);
-    auto owned_tokenizer = std::make_unique<FakeTokenizer>();
+    if (parts.tokenizer == nullptr) parts.tokenizer = std::make_unique<FakeTokenizer>();
     model = owned_model.get();
-    tokenizer = owned_tokenizer.get();
+    tokenizer = static_cast<FakeTokenizer*>(parts.tokenizer.get());
     parts.model = std::move(owned_model);
-    parts.tokenizer = std::move(owned_tokenizer);
     parts.kv_budget_bytes = kv_budget_bytes;
     if (chat_template != nullptr) {
       Result<ChatTemplate> compiled = ChatTemplate::compile(chat_template);

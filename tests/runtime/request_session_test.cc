@@ -79,20 +79,6 @@ TEST(RequestSessionTest, AHistoryIsReplacedFromAMessageOn) {
   EXPECT_TRUE(before.same_conversation(SessionSnapshot(by_difference)));
 }
 
-TEST(RequestSessionTest, WhatWouldStayIsCountedAndChangesNothing) {
-  ChatFixture f;
-  f.say({f.tokenizer->sampled({"a", "b"})});
-  ChatSession chat = f.session();
-  must(chat.send("x", greedy()));
-  const SessionSnapshot before(chat);
-  const Json next = Json::array({make_message(Role::kUser, "y")});
-  EXPECT_EQ(chat.count_kept(2, next).value(), chat.ids().size());
-  EXPECT_EQ(chat.count_kept(1, Json::array({make_message(Role::kAssistant, "other")})).value(), f.prompt("x").size());
-  EXPECT_EQ(chat.count_kept(3, next).status().code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(before.same_conversation(SessionSnapshot(chat)));
-  EXPECT_EQ(must(chat.send("y", greedy(4))).usage.n_prefilled, f.next_prompt("y").size() + 1);
-}
-
 TEST(RequestSessionTest, WithoutATemplateASessionGoesOnWithItsText) {
   ChatFixture f(nullptr);
   f.model->script = [&](TokenSpan prefix) -> std::optional<TokenId> {

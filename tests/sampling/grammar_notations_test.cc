@@ -182,5 +182,46 @@ TEST(TriggerGrammarTest, BeginsTheGrammarAndEndsIt) {
   EXPECT_EQ(compile_triggers({}).status().code(), ErrorCode::kInvalidArgument);
 }
 
+TEST(CallGrammarTest, CallsComeAtOnceAndOneBehindTheOther) {
+  const Grammar digits = *compile_regex("[0-9]+");
+  DemandedCalls demanded;
+  demanded.lead.opening = "[";
+  demanded.calls = {{{.words = "f(", .grammar = digits}, {.words = ")"}}, {{.words = "g()"}}};
+  demanded.separator = ", ";
+  demanded.end = "]";
+  const Result<Grammar> one = compile_calls(demanded);
+  EXPECT_TRUE(accepts(one, "[f(12)]"));
+  EXPECT_TRUE(accepts(one, "[g()]"));
+  for (const char* other : {"", "[]", "x[g()]", " [g()]", "[f()]", "[f(1)", "[f(1), g()]", "[g()] "}) {
+    EXPECT_FALSE(accepts(one, other)) << other;
+  }
+  demanded.several = true;
+  const Result<Grammar> more = compile_calls(demanded);
+  EXPECT_TRUE(accepts(more, "[f(12)]"));
+  EXPECT_TRUE(accepts(more, "[f(1), g(), f(2)]"));
+  EXPECT_FALSE(accepts(more, "[f(1)g()]"));
+  EXPECT_FALSE(accepts(more, "[f(1), ]"));
+  EXPECT_EQ(compile_calls({}).status().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(CallGrammarTest, ReasoningMayStandInFrontAndHasToEnd) {
+  const Grammar digits = *compile_regex("[0-9]+");
+  const Result<Grammar> may = compile_behind({.begin = "<t>", .end = "</t>"}, digits);
+  for (const char* text : {"12", "<t></t>12", "<t>any < </ </u> 7</t>\n\n12", "<t>a<t>b</t> 1"}) {
+    EXPECT_TRUE(accepts(may, text)) << text;
+  }
+  for (const char* text : {"", "<t>12", "a</t>12", "<t>a</t>", "<t>a</t>\n\n\n1", "<t>a</t>1</t>2", "\n12"}) {
+    EXPECT_FALSE(accepts(may, text)) << text;
+  }
+  const Result<Grammar> open = compile_behind({.begin = "<t>", .end = "</t>", .is_open = true}, digits);
+  EXPECT_TRUE(accepts(open, "a</t>12"));
+  EXPECT_TRUE(accepts(open, "</t>12"));
+  EXPECT_FALSE(accepts(open, "12"));
+  const Result<Grammar> opening = compile_behind({.begin = "<t>", .end = "</t>", .opening = "final:"}, digits);
+  EXPECT_TRUE(accepts(opening, "<t>a</t>final:1"));
+  EXPECT_TRUE(accepts(opening, "final:1"));
+  EXPECT_FALSE(accepts(opening, "1"));
+}
+
 }  // namespace
 }  // namespace ibid

@@ -4,7 +4,7 @@
 
 namespace ibid {
 
-FakeTokenizer::FakeTokenizer() {
+FakeTokenizer::FakeTokenizer(const std::vector<std::string>& more_special, const std::vector<std::string>& ends) {
   for (int byte = 0; byte < 256; ++byte) pieces_.push_back(std::string(1, static_cast<char>(byte)));
   for (const char* piece : {"ab", "abc", "abcd", "\n\n", "Hello", "lo", " wor", " world", "th", "the", "ing", ".\n",
                             "<think>", "</think>", "user", "assistant"}) {
@@ -16,6 +16,8 @@ FakeTokenizer::FakeTokenizer() {
   im_start = first_special_ + 1;
   im_end = first_special_ + 2;
   end_of_turn_ = {end_of_text, im_end};
+  pieces_.insert(pieces_.end(), more_special.begin(), more_special.end());
+  for (const std::string& end : ends) end_of_turn_.push_back(find_token(end).value());
 }
 
 GrowingEncoding FakeTokenizer::encode_growing(const MarkedText& marked, TextContext) const {

@@ -13,7 +13,8 @@ namespace ibid {
 
 class FakeTokenizer : public Tokenizer {
  public:
-  FakeTokenizer();
+  // more_special: further special tokens; those of them that end a turn are in `ends`, too.
+  explicit FakeTokenizer(const std::vector<std::string>& more_special = {}, const std::vector<std::string>& ends = {});
 
   size_t vocab_size() const override { return pieces_.size(); }
   Tokens encode(std::string_view text, TextOrigin origin, bool add_special) const override;

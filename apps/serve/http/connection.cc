@@ -188,8 +188,6 @@ Reply& Connection::begin_reply() {
   close_after_ = close_after_ || !head.keep_alive || room_->is_closing.load();
   deadline_ = TimePoint::max();
   last_sent_ = Clock::now();
-  const milliseconds total = room_->options.total_timeout;
-  total_deadline_ = total.count() > 0 ? last_sent_ + total : TimePoint::max();
   return *reply_;
 }
 
@@ -296,7 +294,6 @@ void Connection::on_written(bool ok, size_t n) {
 void Connection::finish_exchange() {
   reply_->forget_connection();
   reply_ = nullptr;
-  total_deadline_ = TimePoint::max();
   room_->exchanges.remove();
   if (close_after_ || room_->is_closing.load()) return linger();
   await_request();
@@ -345,7 +342,7 @@ Connection::TimePoint Connection::keep_alive_time(Reply::KeepAlive& keep_alive) 
 void Connection::schedule() {
   if (state_ == State::kClosed) return;
   Reply::KeepAlive keep_alive;
-  const TimePoint next = std::min({deadline_, write_deadline_, total_deadline_, keep_alive_time(keep_alive)});
+  const TimePoint next = std::min({deadline_, write_deadline_, keep_alive_time(keep_alive)});
   if (next >= alarm_) return;  // an alarm that is too early finds nothing to do and sets the next
   alarm_ = next;
   transport_->wake_at(next, [self = shared_from_this()] { self->in_turn([&] { self->on_time(); }); });
@@ -358,13 +355,6 @@ void Connection::on_time() {
   if (now >= write_deadline_) {
     if (reply_ != nullptr) reply_->lose_client(true);
     return close();
-  }
-  if (now >= total_deadline_) {
-    total_deadline_ = TimePoint::max();
-    if (response_.has_head()) return close();
-    reply_->lose_client();  // the handler may still say why; where it does not, its letting go is a 500
-    response_.do_not_keep_alive();
-    close_after_ = true;
   }
   if (now >= deadline_) return on_deadline();
   Reply::KeepAlive keep_alive;

@@ -100,7 +100,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   TimePoint deadline_ = TimePoint::max();   // of the state
   TimePoint write_deadline_ = TimePoint::max();
-  TimePoint total_deadline_ = TimePoint::max();
   TimePoint last_sent_;
   TimePoint alarm_ = TimePoint::max();      // when the transport wakes us
 };

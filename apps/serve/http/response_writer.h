@@ -33,7 +33,6 @@ class ResponseWriter {
   bool is_whole() const { return is_whole_; }
   // Whether the connection can carry another request behind this response.
   bool keep_alive() const { return options_.keep_alive; }
-  void do_not_keep_alive() { options_.keep_alive = false; }  // no effect on a head that is written
 
  private:
   void add_head(Response response, bool is_stream, std::string& out);

@@ -42,7 +42,6 @@ struct ServerOptions {
   std::chrono::milliseconds body_timeout{30'000};   // and a second for each 256 KiB that have come
   std::chrono::milliseconds write_timeout{10'000};  // for some bytes to be taken
   std::chrono::milliseconds idle_timeout{60'000};   // between two requests of a connection
-  std::chrono::milliseconds total_timeout{0};       // of one exchange; 0: none
   // Hears what became of each exchange, on the thread that lets go of it last, whatever locks that thread holds.
   OnRecord on_record = {};
 };

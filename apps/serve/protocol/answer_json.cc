@@ -26,10 +26,10 @@ Json lost_prefix_json(const LostPrefix& lost) {
 TokenCounts count_tokens(std::span<const Answer> answers, const Tokenizer* tokenizer) {
   TokenCounts counts;
   if (answers.empty()) return counts;
-  counts.n_prompt = answers.front().turn.usage.n_prompt;
-  counts.n_cached = answers.front().turn.usage.n_cached;
+  counts.n_prompt = answers.front().usage.n_prompt;
+  counts.n_cached = answers.front().usage.n_cached;
   for (const Answer& answer : answers) {
-    counts.n_completion += answer.turn.usage.n_decoded;
+    counts.n_completion += answer.usage.n_decoded;
     if (tokenizer != nullptr && !answer.reasoning.empty()) {
       counts.n_reasoning += tokenizer->encode(answer.reasoning, TextOrigin::kInput).size();
     }
@@ -93,7 +93,7 @@ Json ibid_details(const Turn& turn) {
 }
 
 std::string openai_finish_reason(const Answer& answer) {
-  switch (answer.turn.finish_reason) {
+  switch (answer.finish_reason) {
     case FinishReason::kLength:
     case FinishReason::kCancelled:
     case FinishReason::kRepetition: return "length";

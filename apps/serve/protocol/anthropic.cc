@@ -59,7 +59,7 @@ Json anthropic_usage(const TokenCounts& counts) {
 
 std::string anthropic_stop_reason(const Answer& answer) {
   if (openai_finish_reason(answer) == "length") return "max_tokens";
-  if (answer.turn.finish_reason == FinishReason::kStopString) return "stop_sequence";
+  if (answer.finish_reason == FinishReason::kStopString) return "stop_sequence";
   return answer.tool_calls.empty() ? "end_turn" : "tool_use";
 }
 
@@ -91,9 +91,9 @@ void post_messages(const Site& site, const http::ExchangePtr& exchange) {
       Json json = anthropic_message(id, heard.model);
       json["content"] = content_blocks(answer);
       json["stop_reason"] = anthropic_stop_reason(answer);
-      if (!answer.turn.stop_string.empty()) json["stop_sequence"] = answer.turn.stop_string;
+      if (!answer.stop_string.empty()) json["stop_sequence"] = answer.stop_string;
       json["usage"] = anthropic_usage(count_tokens(heard.answers, nullptr));
-      json["ibid"] = ibid_details(answer.turn);
+      json["ibid"] = ibid_details(answer);
       return json;
     });
   }

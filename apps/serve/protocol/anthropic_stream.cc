@@ -95,11 +95,11 @@ void MessageStream::finished() {
   const Answer& answer = heard().answers.front();
   Json delta = Json::object();
   delta["stop_reason"] = anthropic_stop_reason(answer);
-  delta["stop_sequence"] = answer.turn.stop_string.empty() ? Json() : Json(answer.turn.stop_string);
+  delta["stop_sequence"] = answer.stop_string.empty() ? Json() : Json(answer.stop_string);
   Json event = event_named("message_delta");
   event["delta"] = std::move(delta);
   event["usage"] = anthropic_usage(count_tokens(heard().answers, nullptr));
-  event["ibid"] = ibid_details(answer.turn);
+  event["ibid"] = ibid_details(answer);
   send_event("message_delta", event);
   send_event("message_stop", event_named("message_stop"));
 }

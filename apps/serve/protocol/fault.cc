@@ -43,16 +43,27 @@ std::string code_of_status(int status) {
   }
 }
 
+// Behind the numbers, the runtime says what a program can do; a client of HTTP can do this.
+std::string for_clients(const std::string& context_full) {
+  return context_full.substr(0, context_full.find("; ")) +
+         "; send fewer or shorter messages, or \"truncate\": \"oldest\", which leaves old turns out, or \"middle\", "
+         "which cuts the newest message";
+}
+
 }  // namespace
 
 Fault fault_of(const Status& status) {
   Fault fault{.message = status.message()};
   switch (status.code()) {
-    case ErrorCode::kContextFull: fault.code = "context_length_exceeded"; return fault;
+    case ErrorCode::kContextFull:
+      fault.code = "context_length_exceeded";
+      fault.message = for_clients(fault.message);
+      return fault;
     case ErrorCode::kNotFound: fault.status = 404, fault.code = "model_not_found"; return fault;
     case ErrorCode::kBusy: fault.status = 429, fault.code = "server_busy"; return fault;
     case ErrorCode::kOutOfMemory: fault.status = 503, fault.code = "out_of_memory"; return fault;
     case ErrorCode::kCancelled: fault.status = 504, fault.code = "cancelled"; return fault;
+    case ErrorCode::kDeadline: fault.status = 504, fault.code = "deadline_exceeded"; return fault;
     case ErrorCode::kUnsupported: fault.code = "unsupported_value"; return fault;
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kLimitExceeded:
@@ -89,7 +100,9 @@ Json fault_json(const Fault& fault, ErrorStyle style) {
 
 http::Response fault_response(const Fault& fault, ErrorStyle style) {
   http::Response response{.status = fault.status, .body = json_to_string(fault_json(fault, style))};
-  if (fault.status == 429 || fault.status == 503) response.headers.emplace_back("Retry-After", "1");
+  if (fault.status == 429 || fault.status == 503) {
+    response.headers.emplace_back("Retry-After", std::to_string(fault.retry_after.count()));
+  }
   if (style == ErrorStyle::kAnthropic && fault.status == 503) response.status = kAnthropicOverloaded;
   return response;
 }

@@ -2,6 +2,7 @@
 // the request that it answers and of nothing that other clients have said. Plain data and pure functions.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ struct Fault {
   std::string message;                // "must be a number from 0 to 2"; with a param it follows that name
   std::string param = {};             // the field, as a path: "messages[2].content"; empty: none in particular
   std::string code = "invalid_value"; // for programs
+  std::chrono::seconds retry_after{1}; // of 429 and 503
 
   std::string text() const { return param.empty() ? message : param + ": " + message; }
 };

@@ -64,7 +64,7 @@ Json llama_part(const std::string& text, bool stop) {
 
 Json llama_end(const Site& site, const Heard& heard, const std::string& text) {
   const Answer& answer = heard.answers.front();
-  const Turn& turn = answer.turn;
+  const Turn& turn = answer;
   Json json = llama_part(text, true);
   json["model"] = heard.model;
   json["tokens_predicted"] = turn.usage.n_decoded;

@@ -59,7 +59,7 @@ void add_ollama_calls(Json& json, const Answer& answer) {
 }
 
 void add_ollama_end(Json& json, const Answer& answer, const Site& site, const std::string& model) {
-  const Turn& turn = answer.turn;
+  const Turn& turn = answer;
   if (!turn.logprobs.empty()) {
     if (const auto tokenizer = tokenizer_of(site, model)) {
       json["logprobs"] = logprobs_json(turn.logprobs, *tokenizer)["content"];

@@ -117,9 +117,9 @@ MaybeFault read_chat_body(const Site& site, const http::Request& source, const J
   return check_awaits_answer(call.request.messages);
 }
 
-Json logprobs_of(const Answer& answer, const Tokenizer* tokenizer) {
-  if (answer.turn.logprobs.empty() || tokenizer == nullptr) return {};
-  return logprobs_json(answer.turn.logprobs, *tokenizer);
+Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer) {
+  if (tokens.empty() || tokenizer == nullptr) return {};
+  return logprobs_json(tokens, *tokenizer);
 }
 
 std::shared_ptr<const Tokenizer> tokenizer_of(const Site& site, const std::string& model) {
@@ -144,7 +144,7 @@ Json choice_json(size_t i, const Answer& answer, const Tokenizer* tokenizer) {
   Json choice = Json::object();
   choice["index"] = i;
   choice["message"] = std::move(message);
-  choice["logprobs"] = logprobs_of(answer, tokenizer);
+  choice["logprobs"] = logprobs_of(answer.logprobs, tokenizer);
   choice["finish_reason"] = openai_finish_reason(answer);
   return choice;
 }
@@ -153,8 +153,8 @@ Json choice_json(size_t i, const Answer& answer, const Tokenizer* tokenizer) {
 
 void add_costs(Json& json, const Heard& heard, const Tokenizer* tokenizer) {
   json["usage"] = openai_usage(count_tokens(heard.answers, tokenizer));
-  json["timings"] = llama_timings(heard.answers.front().turn);
-  json["ibid"] = ibid_details(heard.answers.front().turn);
+  json["timings"] = llama_timings(heard.answers.front());
+  json["ibid"] = ibid_details(heard.answers.front());
 }
 
 std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http::ExchangePtr& exchange,

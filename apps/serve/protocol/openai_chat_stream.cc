@@ -24,11 +24,16 @@ Json ChatStream::chunk() const {
   return json;
 }
 
+Json ChatStream::logprobs_json_of(const std::vector<TokenLogprobs>& tokens) {
+  if (!tokens.empty() && tokenizer_ == nullptr) tokenizer_ = tokenizer_of(site_, heard().model);
+  return logprobs_of(tokens, tokenizer_.get());
+}
+
 void ChatStream::send_delta(size_t i, Json delta) {
   Json choice = Json::object();
   choice["index"] = i;
   choice["delta"] = std::move(delta);
-  choice["logprobs"] = Json();
+  choice["logprobs"] = logprobs_json_of(take_logprobs(i));
   choice["finish_reason"] = Json();
   Json json = chunk();
   json["choices"].push_back(std::move(choice));
@@ -98,17 +103,16 @@ void ChatStream::call_part(size_t i, size_t call, std::string_view part) {
 }
 
 void ChatStream::answered(size_t i, const Answer& answer) {
-  const auto tokenizer = answer.turn.logprobs.empty() ? nullptr : tokenizer_of(site_, heard().model);
   Json choice = Json::object();
   choice["index"] = i;
   choice["delta"] = Json::object();
-  choice["logprobs"] = logprobs_of(answer, tokenizer.get());
+  choice["logprobs"] = logprobs_json_of(take_last_logprobs(i, answer));
   choice["finish_reason"] = openai_finish_reason(answer);
   Json json = chunk();
   json["choices"].push_back(std::move(choice));
   // In the chunk that ends the answer, as llama.cpp has them.
-  json["timings"] = llama_timings(answer.turn);
-  json["ibid"] = ibid_details(answer.turn);
+  json["timings"] = llama_timings(answer);
+  json["ibid"] = ibid_details(answer);
   send(json);
 }
 

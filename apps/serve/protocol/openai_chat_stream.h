@@ -2,13 +2,15 @@
 // last the finish_reason; with include_usage one more chunk has no choices and the usage; "[DONE]" ends it. An error
 // in the middle is an event with the error, and no "[DONE]".
 //
-// Log-probabilities come with the last chunk of a choice, all of them: the runtime has them when the answer is whole.
+// Log-probabilities come with the chunk of their text; those of markers, which are no text, with the next one.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "apps/serve/protocol/openai_chat.h"
 
@@ -38,18 +40,20 @@ class ChatStream final : public StreamReply {
 
  private:
   Json chunk() const;
+  Json logprobs_json_of(const std::vector<TokenLogprobs>& tokens);
   void send_delta(size_t i, Json delta);
   void send_call(size_t i, Json call);
 
   Site site_;
   CompletionNames names_;
   ChatStreamOptions options_;
+  std::shared_ptr<const Tokenizer> tokenizer_;  // once there are log-probabilities
   int64_t begin_ns_ = 0;
   std::optional<size_t> n_reused_;  // of the prompt, as the first report of progress says
 };
 
 // Null where there are none.
-Json logprobs_of(const Answer& answer, const Tokenizer* tokenizer);
+Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer);
 // nullptr: there is none any more.
 std::shared_ptr<const Tokenizer> tokenizer_of(const Site& site, const std::string& model);
 // "usage", "timings" and "ibid".

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "apps/serve/protocol/answer_fields.h"
 #include "apps/serve/protocol/answer_json.h"
@@ -42,10 +43,11 @@ constexpr Field<CompletionCall> kCompletionFields[] = {
 };
 
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null: there are none.
-Json flat_logprobs(const Answer& answer, size_t offset, const Tokenizer* tokenizer) {
-  if (answer.turn.logprobs.empty() || tokenizer == nullptr) return {};
+// offset: of the first of them in the text; then of what follows them.
+Json flat_logprobs(std::span<const TokenLogprobs> all, size_t& offset, const Tokenizer* tokenizer) {
+  if (all.empty() || tokenizer == nullptr) return {};
   Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(), offsets = Json::array();
-  for (const TokenLogprobs& token : answer.turn.logprobs) {
+  for (const TokenLogprobs& token : all) {
     const std::string_view text = tokenizer->token_bytes(token.id);
     tokens.push_back(std::string(text));
     logprobs.push_back(token.logprob);
@@ -96,7 +98,7 @@ class CompletionStream final : public StreamReply {
                    std::string echo)
       : StreamReply(std::move(exchange), n, ErrorStyle::kOpenAi, StreamForm::kEvents),
         site_(std::move(site)), names_(std::move(names)), n_(n), include_usage_(include_usage),
-        echo_(std::move(echo)) {}
+        echo_(std::move(echo)), offsets_(n, echo_.size()) {}
 
  protected:
   void opened() override {
@@ -104,19 +106,18 @@ class CompletionStream final : public StreamReply {
   }
   void said(size_t i, std::string_view text) override {
     Json json = chunk();
-    json["choices"].push_back(text_choice(i, std::string(text), Json(), Json()));
+    json["choices"].push_back(text_choice(i, std::string(text), logprobs_of(i, take_logprobs(i)), Json()));
     send(json);
   }
   void thought(size_t i, std::string_view text) override { said(i, text); }
   void called(size_t, size_t, std::string_view, std::string_view) override {}
   void call_part(size_t, size_t, std::string_view) override {}
   void answered(size_t i, const Answer& answer) override {
-    const auto tokenizer = answer.turn.logprobs.empty() ? nullptr : tokenizer_of(site_, heard().model);
     Json json = chunk();
-    json["choices"].push_back(text_choice(i, "", flat_logprobs(answer, 0, tokenizer.get()),
+    json["choices"].push_back(text_choice(i, "", logprobs_of(i, take_last_logprobs(i, answer)),
                                           openai_finish_reason(answer)));
-    json["timings"] = llama_timings(answer.turn);
-    json["ibid"] = ibid_details(answer.turn);
+    json["timings"] = llama_timings(answer);
+    json["ibid"] = ibid_details(answer);
     send(json);
   }
   void finished() override {
@@ -130,6 +131,10 @@ class CompletionStream final : public StreamReply {
   void failed(const Fault& fault) override { send(fault_json(fault, ErrorStyle::kOpenAi)); }
 
  private:
+  Json logprobs_of(size_t i, const std::vector<TokenLogprobs>& tokens) {
+    if (!tokens.empty() && tokenizer_ == nullptr) tokenizer_ = tokenizer_of(site_, heard().model);
+    return flat_logprobs(tokens, offsets_.at(i), tokenizer_.get());
+  }
   Json chunk() const {
     Json json = text_completion(names_, heard().model);
     if (include_usage_) json["usage"] = Json();
@@ -141,6 +146,8 @@ class CompletionStream final : public StreamReply {
   size_t n_;
   bool include_usage_;
   std::string echo_;
+  std::vector<size_t> offsets_;  // by answer: of the next log-probabilities in its text
+  std::shared_ptr<const Tokenizer> tokenizer_;  // once there are log-probabilities
 };
 
 MaybeFault read_completion(const Site& site, const http::Request& source, CompletionCall& call) {
@@ -177,8 +184,9 @@ void post_completions(const Site& site, const http::ExchangePtr& exchange) {
       Json json = text_completion(names, heard.model);
       for (size_t i = 0; i < heard.answers.size(); ++i) {
         const Answer& answer = heard.answers[i];
+        size_t offset = echo.size();
         json["choices"].push_back(text_choice(i, echo + answer.reasoning + answer.content,
-                                              flat_logprobs(answer, echo.size(), tokenizer.get()),
+                                              flat_logprobs(answer.logprobs, offset, tokenizer.get()),
                                               openai_finish_reason(answer)));
       }
       add_costs(json, heard, tokenizer.get());

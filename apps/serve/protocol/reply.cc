@@ -1,5 +1,6 @@
 #include "apps/serve/protocol/reply.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -8,18 +9,20 @@ namespace ibid::serve {
 
 namespace {
 
-void hear_begin(const std::string& model, size_t n_prompt, Heard& heard) {
-  heard.model = model;
-  heard.n_prompt = n_prompt;
-  heard.queue_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - heard.asked).count();
+// An end that has no answer.
+Fault fault_of_end(const Status& status, const Heard& heard) {
+  Fault fault = fault_of(status);
+  fault.retry_after = heard.retry_after;
+  return fault;
 }
 
 // What the answers cost, for the log. Several answers to one request share the reading of its prompt.
 http::AnswerFigures figures_of(const Heard& heard) {
-  http::AnswerFigures figures{.model = heard.model, .n_prompt = heard.n_prompt, .queue_ms = heard.queue_ms};
-  for (const Answer& answer : heard.answers) figures.n_decoded += answer.turn.usage.n_decoded;
+  http::AnswerFigures figures{.model = heard.model, .n_prompt = heard.n_prompt,
+                             .queue_ms = std::chrono::duration<double, std::milli>(heard.queued).count()};
+  for (const Answer& answer : heard.answers) figures.n_decoded += answer.usage.n_decoded;
   if (heard.answers.empty()) return figures;
-  const Turn& first = heard.answers.front().turn;
+  const Turn& first = heard.answers.front();
   figures.n_cached = first.usage.n_cached;
   figures.n_prefilled = first.usage.n_prefilled;
   figures.prefill_ms = first.timings.prefill_ms;
@@ -36,7 +39,8 @@ WholeReply::WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, M
 }
 
 void WholeReply::begin(const std::string& model, size_t n_prompt) {
-  hear_begin(model, n_prompt, heard_);
+  heard_.model = model;
+  heard_.n_prompt = n_prompt;
 }
 
 void WholeReply::answer(size_t i, const Answer& answer) { heard_.answers.at(i) = answer; }
@@ -46,25 +50,42 @@ void WholeReply::end(const Status& status) {
   if (status.ok()) {
     exchange_->respond({.body = json_to_string(make_(heard_))});
   } else {
-    exchange_->respond(fault_response(fault_of(status), style_));
+    exchange_->respond(fault_response(fault_of_end(status, heard_), style_));
   }
   exchange_.reset();
 }
 
 StreamReply::StreamReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, StreamForm form,
                          std::string keep_alive)
-    : exchange_(std::move(exchange)), style_(style), form_(form), keep_alive_(std::move(keep_alive)), n_calls_(n) {
+    : exchange_(std::move(exchange)), style_(style), form_(form), keep_alive_(std::move(keep_alive)), told_(n) {
   heard_.answers.resize(n);
 }
 
 void StreamReply::begin(const std::string& model, size_t n_prompt) {
-  hear_begin(model, n_prompt, heard_);
+  heard_.model = model;
+  heard_.n_prompt = n_prompt;
   is_open_ = true;
   const bool is_events = form_ == StreamForm::kEvents;
   exchange_->begin_stream(200, is_events ? "text/event-stream" : "application/x-ndjson",
                           {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}});
   if (is_events) exchange_->set_keep_alive(keep_alive_, kKeepAlive);
   opened();
+}
+
+void StreamReply::logprobs(size_t i, std::span<const TokenLogprobs> tokens) {
+  std::vector<TokenLogprobs>& heard = told_.at(i).logprobs;
+  heard.insert(heard.end(), tokens.begin(), tokens.end());
+}
+
+std::vector<TokenLogprobs> StreamReply::take_logprobs(size_t i) {
+  Told& told = told_.at(i);
+  told.n_logprobs_taken += told.logprobs.size();
+  return std::exchange(told.logprobs, {});
+}
+
+std::vector<TokenLogprobs> StreamReply::take_last_logprobs(size_t i, const Answer& answer) {
+  const size_t n_taken = std::min(told_.at(i).n_logprobs_taken, answer.logprobs.size());
+  return {answer.logprobs.begin() + static_cast<std::ptrdiff_t>(n_taken), answer.logprobs.end()};
 }
 
 void StreamReply::content(size_t i, std::string_view text) {
@@ -76,7 +97,7 @@ void StreamReply::reasoning(size_t i, std::string_view text) {
 }
 
 void StreamReply::tool_call(size_t i, size_t call, std::string_view id, std::string_view name) {
-  n_calls_.at(i) = call + 1;
+  told_.at(i).n_calls = call + 1;
   called(i, call, id, name);
 }
 
@@ -85,7 +106,7 @@ void StreamReply::tool_arguments(size_t i, size_t call, std::string_view part) {
 }
 
 void StreamReply::answer(size_t i, const Answer& answer) {
-  for (size_t call = n_calls_.at(i); call < answer.tool_calls.size(); ++call) {
+  for (size_t call = told_.at(i).n_calls; call < answer.tool_calls.size(); ++call) {
     called(i, call, answer.tool_calls[call].id, answer.tool_calls[call].name);
     call_part(i, call, answer.tool_calls[call].arguments);
   }
@@ -98,7 +119,7 @@ void StreamReply::end(const Status& status) {
   if (!is_open_) {
     // A stream that never opened is a plain response; an end without a begin and without an error has no answer.
     CHECK(!status.ok());
-    exchange_->respond(fault_response(fault_of(status), style_));
+    exchange_->respond(fault_response(fault_of_end(status, heard_), style_));
   } else {
     if (status.ok()) {
       finished();

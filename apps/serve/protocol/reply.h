@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,8 @@ namespace ibid::serve {
 struct Heard {
   std::string model;
   size_t n_prompt = 0;
-  std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
-  double queue_ms = 0;          // from there to begin()
+  std::chrono::nanoseconds queued{0};
+  std::chrono::seconds retry_after{1};
   std::vector<Answer> answers;  // by number
 };
 
@@ -32,6 +33,8 @@ class WholeReply final : public AnswerListener {
   // n: answers that will come.
   WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, Make make);
 
+  void queued(std::chrono::nanoseconds waited) override { heard_.queued = waited; }
+  void come_again(std::chrono::seconds wait) override { heard_.retry_after = wait; }
   void begin(const std::string& model, size_t n_prompt) override;
   void content(size_t, std::string_view) override {}
   void reasoning(size_t, std::string_view) override {}
@@ -53,7 +56,10 @@ class StreamReply : public AnswerListener {
  public:
   static constexpr std::chrono::milliseconds kKeepAlive{15'000};
 
+  void queued(std::chrono::nanoseconds waited) final { heard_.queued = waited; }
+  void come_again(std::chrono::seconds wait) final { heard_.retry_after = wait; }
   void begin(const std::string& model, size_t n_prompt) final;
+  void logprobs(size_t i, std::span<const TokenLogprobs> tokens) final;
   void content(size_t i, std::string_view text) final;
   void reasoning(size_t i, std::string_view text) final;
   void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) final;
@@ -83,6 +89,10 @@ class StreamReply : public AnswerListener {
   void send_event(std::string_view name, const Json& json);
   void send_bytes(std::string bytes);
 
+  // The log-probabilities of answer `i` that were heard and not taken yet; and what of the whole answer's was not.
+  std::vector<TokenLogprobs> take_logprobs(size_t i);
+  std::vector<TokenLogprobs> take_last_logprobs(size_t i, const Answer& answer);
+
   const Heard& heard() const { return heard_; }
   const http::ExchangePtr& exchange() const { return exchange_; }
 
@@ -92,7 +102,12 @@ class StreamReply : public AnswerListener {
   StreamForm form_;
   std::string keep_alive_;
   Heard heard_;
-  std::vector<size_t> n_calls_;  // by answer: calls of tools that were begun
+  struct Told {
+    size_t n_calls = 0;                      // of tools, that were begun
+    std::vector<TokenLogprobs> logprobs = {};  // heard, and not taken yet
+    size_t n_logprobs_taken = 0;
+  };
+  std::vector<Told> told_;  // by answer
   bool is_open_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include "apps/serve/protocol/openai_chat_stream.h"
 #include "apps/serve/protocol/responses_items.h"
 #include "apps/serve/protocol/responses_stream.h"
+#include "runtime/session/turn_reply.h"
 #include "templates/message.h"
 
 namespace ibid::serve {
@@ -116,8 +117,8 @@ Json output_items(const ResponseContext& context, const Answer& answer, const To
   if (!answer.reasoning.empty()) items.push_back(reasoning_item(site.new_id("rs_"), answer.reasoning, "completed"));
   if (!answer.content.empty() || answer.tool_calls.empty()) {
     Json logprobs = Json::array();
-    if (tokenizer != nullptr && !answer.turn.logprobs.empty()) {
-      logprobs = logprobs_json(answer.turn.logprobs, *tokenizer)["content"];
+    if (tokenizer != nullptr && !answer.logprobs.empty()) {
+      logprobs = logprobs_json(answer.logprobs, *tokenizer)["content"];
     }
     Json content = Json::array();
     content.push_back(output_text(answer.content, std::move(logprobs)));
@@ -139,11 +140,11 @@ Json finished_response(const ResponseContext& context, const Heard& heard) {
     json["incomplete_details"] = std::move(details);
   }
   json["usage"] = response_usage(count_tokens(heard.answers, tokenizer.get()));
-  json["timings"] = llama_timings(answer.turn);
-  json["ibid"] = ibid_details(answer.turn);
+  json["timings"] = llama_timings(answer);
+  json["ibid"] = ibid_details(answer);
   if (context.call.store) {
     Json messages = context.call.input;
-    messages.push_back(assistant_message(answer));
+    messages.push_back(message_of_answer(answer));
     context.site.responses->put(context.cache_namespace, context.id, context.previous, messages, json_to_string(json));
   }
   return json;

@@ -129,17 +129,6 @@ MaybeFault read_input(const Json& input, Json& messages) {
   return {};
 }
 
-Json assistant_message(const Answer& answer) {
-  Json message = make_message(Role::kAssistant, answer.content);
-  if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
-  if (!answer.tool_calls.empty()) {
-    Json calls = Json::array();
-    for (const ToolCall& call : answer.tool_calls) calls.push_back(tool_call_json(call.id, call.name, call.arguments));
-    message["tool_calls"] = std::move(calls);
-  }
-  return message;
-}
-
 Json reasoning_item(const std::string& id, const std::string& text, const char* status) {
   Json item = typed("reasoning");
   item["id"] = id;

@@ -13,9 +13,6 @@ namespace ibid::serve {
 // "[3].type".
 MaybeFault read_input(const Json& input, Json& messages);
 
-// The answer as a message of the conversation.
-Json assistant_message(const Answer& answer);
-
 // Items of a response. status: "in_progress", "completed".
 Json reasoning_item(const std::string& id, const std::string& text, const char* status);
 Json message_item(const std::string& id, Json content, const char* status);

@@ -1,7 +1,8 @@
 // SessionStore: conversations that are a resource of this server (/v1/sessions): clients send what is new, and the
-// server has the rest. A session is messages and what a request says besides them; whatever the model has read of it is
-// found as for any other request. Bounded by bytes within each namespace: what does not fit is refused, nothing is
-// forgotten. Nothing is found across namespaces. Thread-safe.
+// server has the rest. A session is messages and what a request says besides them; the ids of its answers are found
+// again as for any other request (apps/serve/service/conversations.h), so a session does not keep its model loaded.
+// Bounded by bytes within each namespace: what does not fit is refused, nothing is forgotten. Nothing is found across
+// namespaces. Thread-safe.
 #pragma once
 
 #include <cstddef>

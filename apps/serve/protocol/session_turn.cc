@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "apps/serve/protocol/responses_items.h"
+#include "runtime/session/turn_reply.h"
 
 namespace ibid::serve {
 
@@ -23,7 +23,7 @@ std::stop_token SessionTurn::stop_with(const std::stop_token& gone, const std::s
 
 void SessionTurn::answer(size_t i, const Answer& answer) {
   if (i == 0 && messages_) {
-    messages_->push_back(assistant_message(answer));
+    messages_->push_back(message_of_answer(answer));
     is_answered_ = true;
   }
   inner_->answer(i, answer);

@@ -2,6 +2,7 @@
 // whole. Whatever else happens, the session is as it was and free again.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -22,8 +23,11 @@ class SessionTurn final : public AnswerListener {
   // Requested with either of the two: the client has gone, the session is removed. Called once.
   std::stop_token stop_with(const std::stop_token& gone, const std::stop_token& removed);
 
+  void queued(std::chrono::nanoseconds waited) override { inner_->queued(waited); }
+  void come_again(std::chrono::seconds wait) override { inner_->come_again(wait); }
   void begin(const std::string& model, size_t n_prompt) override { inner_->begin(model, n_prompt); }
   void prefill(size_t n_done, size_t n_total) override { inner_->prefill(n_done, n_total); }
+  void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override { inner_->logprobs(i, tokens); }
   void content(size_t i, std::string_view text) override { inner_->content(i, text); }
   void reasoning(size_t i, std::string_view text) override { inner_->reasoning(i, text); }
   void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) override {

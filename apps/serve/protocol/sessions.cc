@@ -37,13 +37,17 @@ constexpr Field<SessionCall> kSessionEditFields[] = {
      [](const Json& value, SessionCall& call) { return call.message = value, MaybeFault(); }},
     {{"content", Shape::kText, "what it is to be", 0, 1 << 30, Standing::kRead, "", true}, keep_content},
 };
+MaybeFault keep_number(const Json& value, SessionCall& call) {
+  call.n_messages = static_cast<size_t>(integer_of(value));
+  return {};
+}
 constexpr Field<SessionCall> kSessionRewindFields[] = {
     {{"n_messages", Shape::kInteger, "so many messages stay, the first ones", 0, kMostSessionMessages,
-      Standing::kRead, "", true},
-     [](const Json& value, SessionCall& call) {
-       call.n_messages = static_cast<size_t>(integer_of(value));
-       return MaybeFault();
-     }},
+      Standing::kRead, "", true}, keep_number},
+};
+constexpr Field<SessionCall> kSessionForkFields[] = {
+    {{"n_messages", Shape::kInteger, "so many messages it gets, the first ones; absent: all", 0, kMostSessionMessages},
+     keep_number},
 };
 
 Json session_json(const SessionState& session) {
@@ -64,6 +68,14 @@ void refuse_session(http::Exchange& exchange, const Fault& fault) {
 MaybeFault parse_optional_body(const http::Request& request, Json& body) {
   body = Json::object();
   return request.body.empty() ? MaybeFault() : parse_body(request.body, body);
+}
+
+// Leaves the first messages, as many as the call says; all, where it does not.
+MaybeFault keep_first(const SessionCall& call, Json& messages) {
+  const size_t n_kept = call.n_messages.value_or(messages.size());
+  if (n_kept > messages.size()) return Fault{.message = "is more than there are", .param = "n_messages"};
+  messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(n_kept), messages.end());
+  return {};
 }
 
 // A change of a taken session that wants an answer: what its messages are to be. They are checked with the rest.
@@ -139,6 +151,7 @@ std::span<const Field<SessionCall>> session_fields() { return kSessionFields; }
 std::span<const Field<SessionCall>> session_message_fields() { return kSessionMessageFields; }
 std::span<const Field<SessionCall>> session_edit_fields() { return kSessionEditFields; }
 std::span<const Field<SessionCall>> session_rewind_fields() { return kSessionRewindFields; }
+std::span<const Field<SessionCall>> session_fork_fields() { return kSessionForkFields; }
 
 void post_session(const Site& site, const http::ExchangePtr& exchange) {
   Json body;
@@ -227,20 +240,23 @@ void post_session_rewind(const Site& site, const http::ExchangePtr& exchange, co
   if (MaybeFault fault = site.sessions->take(cache_namespace, id, session, removed)) {
     return refuse_session(*exchange, *fault);
   }
-  if (call.n_messages > session.messages.size()) {
+  if (MaybeFault fault = keep_first(call, session.messages)) {
     site.sessions->release(cache_namespace, id);
-    return refuse_session(*exchange, {.message = "is more than there are", .param = "n_messages"});
+    return refuse_session(*exchange, *fault);
   }
-  Json& messages = session.messages;
-  messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(call.n_messages), messages.end());
-  (void)site.sessions->commit(cache_namespace, id, messages);  // what is smaller fits
+  (void)site.sessions->commit(cache_namespace, id, session.messages);  // what is smaller fits
   respond_json(*exchange, session_json(session));
 }
 
 void post_session_fork(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
   const std::string& cache_namespace = exchange->request().cache_namespace;
+  Json body;
+  SessionCall call;
   SessionState session;
-  MaybeFault fault = site.sessions->find(cache_namespace, id, session);
+  MaybeFault fault = parse_optional_body(exchange->request(), body);
+  if (!fault) fault = read_fields(body, session_fork_fields(), call);
+  if (!fault) fault = site.sessions->find(cache_namespace, id, session);
+  if (!fault) fault = keep_first(call, session.messages);
   if (!fault) {
     session.id = site.new_id("session_");
     session.created = site.now_s();

@@ -7,10 +7,11 @@
 //   POST   /v1/sessions/{id}/edit       {"message": number, "content": text}: replaced, and answered again
 //   POST   /v1/sessions/{id}/regenerate answers the last question again
 //   POST   /v1/sessions/{id}/rewind     {"n_messages": number}: the first of them stay
-//   POST   /v1/sessions/{id}/fork       another session with the same messages
+//   POST   /v1/sessions/{id}/fork       {"n_messages"?}: another session with the same messages, or the first of them
 //   POST   /v1/sessions/{id}/save       the session as a document; POST /v1/sessions/restore takes one
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -24,12 +25,13 @@ struct SessionCall {
   Json messages = Json();                // those of the whole session
   std::string content = {};
   Json message = Json();                 // an object, or a number in edit
-  size_t n_messages = 0;
+  std::optional<size_t> n_messages = {};
 };
 std::span<const Field<SessionCall>> session_fields();
 std::span<const Field<SessionCall>> session_message_fields();
 std::span<const Field<SessionCall>> session_edit_fields();
 std::span<const Field<SessionCall>> session_rewind_fields();
+std::span<const Field<SessionCall>> session_fork_fields();
 
 void post_session(const Site& site, const http::ExchangePtr& exchange);
 void get_sessions(const Site& site, const http::ExchangePtr& exchange);

@@ -10,9 +10,10 @@
 
 namespace ibid::serve {
 
-// nullptr: the answer may be anything. Errors: kInvalidArgument, kUnsupported, kLimitExceeded: those of
+// A form, or a call that is demanded, begins with the answer's first token, or behind its reasoning where the model
+// thinks first. nullptr: the answer may be anything. Errors: kInvalidArgument, kUnsupported, kLimitExceeded: those of
 // sampling/grammar/grammar.h, naming what is not understood; kUnsupported also for a form together with a call that is
-// demanded, and for a demanded call where the model's way of writing calls is not one JSON object between two words.
+// demanded, and for a demanded call where the model's way of writing calls does not have the arguments as JSON.
 Result<std::shared_ptr<const TokenConstraint>> constraint_for(const std::shared_ptr<Engine>& engine,
                                                               const AnswerRequest& request);
 

@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "apps/serve/service/answer_form.h"
-#include "apps/serve/service/conversation_holder.h"
 #include "apps/serve/service/prompt_text.h"
-#include "apps/serve/service/reply_formats.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/session/chat_session.h"
+#include "runtime/session/turn_reply.h"
 
 namespace ibid::serve {
 namespace {
@@ -29,12 +28,21 @@ size_t bytes_of_prompt(const AnswerRequest& request) {
   return std::get<Tokens>(*request.prompt).size() * sizeof(TokenId);
 }
 
-// Bytes of a prompt that say whether it ends within reasoning.
-constexpr size_t kPromptEnd = 200;
-
+// Below 2^52, so that clients whose numbers are doubles can send it back, also that of the last of several answers.
 uint64_t random_seed() {
   std::random_device random;
-  return static_cast<uint64_t>(random()) << 32 | random();
+  return (static_cast<uint64_t>(random()) << 32 | random()) >> 12;
+}
+
+void tell_part(const ReplyEvent& part, size_t i, AnswerListener& listener) {
+  switch (part.kind) {
+    case ReplyEvent::Kind::kReasoning: return listener.reasoning(i, part.text);
+    case ReplyEvent::Kind::kContent: return listener.content(i, part.text);
+    case ReplyEvent::Kind::kCallBegin: return listener.tool_call(i, part.call, part.id, part.name);
+    case ReplyEvent::Kind::kArguments: return listener.tool_arguments(i, part.call, part.text);
+    case ReplyEvent::Kind::kCallEnd:
+    case ReplyEvent::Kind::kCallBroken: return;  // calls are told when they are complete
+  }
 }
 
 }  // namespace
@@ -72,7 +80,6 @@ Status AnswerJob::why_stopped() const {
 
 Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>& engine,
                                                   Conversations& conversations) {
-  if (request_.session != nullptr) return take_session();
   if (!request_.prompt) {
     return conversations.take(engine, request_.cache_namespace, request_.messages, variables_, request_.when_full);
   }
@@ -80,35 +87,6 @@ Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>&
   return conversations.take_plain(engine, request_.cache_namespace,
                                   text != nullptr ? plain_message(*text)
                                                   : plain_message(std::get<Tokens>(*request_.prompt)));
-}
-
-Result<Conversation> AnswerJob::take_session() {
-  TRY_ASSIGN(Conversation conversation, request_.session->take());
-  const size_t n_kept = request_.n_kept.value_or(conversation.size());
-  Status status;
-  if (n_kept == conversation.size()) {
-    conversation.remember();
-  } else if (Result<Conversation> branch = conversation.fork_at(n_kept); branch.ok()) {
-    before_ = std::exchange(conversation, *std::move(branch));
-  } else {
-    status = branch.status();
-  }
-  if (status.ok() && !variables_.empty()) status = conversation.session().set_variables(variables_);
-  if (status.ok()) status = conversation.append(request_.messages);
-  if (status.ok()) return conversation;
-  give_back(std::move(conversation), false);
-  return status;
-}
-
-// The session goes on with the conversation, or it is what it was.
-void AnswerJob::give_back(Conversation conversation, bool is_answered) {
-  if (!is_answered && before_) {
-    conversation = *std::move(before_);
-  } else if (!is_answered) {
-    (void)conversation.forget_new();
-  }
-  before_.reset();
-  request_.session->put(std::move(conversation));
 }
 
 Status AnswerJob::plan(const Place& place) {
@@ -126,9 +104,6 @@ Status AnswerJob::plan(const Place& place) {
 
 Status AnswerJob::begin(const Place& place) {
   status_ = {};
-  if (request_.session != nullptr && request_.n != 1) {
-    return {ErrorCode::kInvalidArgument, "a session gives one answer at a time"};
-  }
   if (request_.n < 1 || request_.n > ChatSession::kMaxAnswers) {
     return {ErrorCode::kInvalidArgument, "n: " + std::to_string(request_.n) + ", allowed is 1 to " +
                                              std::to_string(ChatSession::kMaxAnswers)};
@@ -137,12 +112,14 @@ Status AnswerJob::begin(const Place& place) {
   TRY_ASSIGN(Conversation conversation, find_conversation(place.engine, place.conversations));
   request_.options.stop = stop_.get_token();
   request_.options.keep_when_out_of_memory = true;
+  request_.options.parse_reply = !request_.prompt;
+  request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
+  if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
   if (request_.n > 1) {
-    if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
     asked_ = std::move(conversation);
     return begin_reading(place);
   }
-  TRY(begin_turn(place, std::move(conversation), 0));
+  TRY(begin_turn(std::move(conversation), 0));
   tell_begin(place.model, parts_.front()->stream->begun()->usage.n_prompt);
   return {};
 }
@@ -166,26 +143,19 @@ Status AnswerJob::begin_turns(const Place& place) {
     TRY_ASSIGN(Conversation other, asked_->fork(asked_->size()));
     others.push_back(std::move(other));
   }
-  TRY(begin_turn(place, *std::exchange(asked_, std::nullopt), 0));
-  for (size_t i = 0; i < others.size(); ++i) TRY(begin_turn(place, std::move(others[i]), i + 1));
+  TRY(begin_turn(*std::exchange(asked_, std::nullopt), 0));
+  for (size_t i = 0; i < others.size(); ++i) TRY(begin_turn(std::move(others[i]), i + 1));
   tell_begin(place.model, parts_.front()->stream->begun()->usage.n_prompt);
   return {};
 }
 
-Status AnswerJob::begin_turn(const Place& place, Conversation conversation, size_t i) {
+Status AnswerJob::begin_turn(Conversation conversation, size_t i) {
   parts_.push_back(std::make_unique<Part>(std::move(conversation)));
   Part& part = *parts_.back();
   TurnOptions options = request_.options;
   if (options.sampler.seed) *options.sampler.seed += i;
   part.stream.emplace(TurnStream::answer(part.conversation.session(), std::move(options), bell_));
-  if (part.stream->begun() != nullptr) {
-    const std::string prompt_end = part.stream->prompt_end(kPromptEnd);
-    const bool calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
-    part.text.emplace(i, part.stream->begun()->seed,
-                      request_.prompt ? ReplyFormat() : *reply_format_of(place.engine),
-                      ReplyContext{.tools = calls ? &request_.tools : nullptr, .prompt_end = prompt_end});
-    return {};
-  }
+  if (part.stream->begun() != nullptr) return {};
   const Status status = part.stream->finish().status();
   part.stream.reset();
   return status;
@@ -222,16 +192,22 @@ AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
 }
 
 void AnswerJob::hear(size_t i, Conversations& conversations) {
-  Part& part = *parts_[i];
-  while (std::optional<TurnStream::Event> event = part.stream->poll_event()) {
-    if (event->kind == TurnStream::Event::Kind::kPrefill) {
+  tell_events(i);
+  if (parts_[i]->stream->is_over()) finish(i, conversations);
+}
+
+void AnswerJob::tell_events(size_t i) {
+  using Kind = TurnStream::Event::Kind;
+  while (std::optional<TurnStream::Event> event = parts_[i]->stream->poll_event()) {
+    if (event->kind == Kind::kPrefill) {
       if (parts_.size() == 1) listener_->prefill(event->n_done, n_prompt_);
       continue;
     }
     has_said_ = true;
-    part.text->push(event->text, *listener_);
+    if (event->kind == Kind::kLogprobs) listener_->logprobs(i, event->logprobs);
+    if (event->kind == Kind::kText) listener_->content(i, event->text);
+    if (event->kind == Kind::kPart) tell_part(event->part, i, *listener_);
   }
-  if (part.stream->is_over()) finish(i, conversations);
 }
 
 void AnswerJob::finish(size_t i, Conversations& conversations) {
@@ -250,10 +226,10 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   usage_ += turn->usage;
   is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
   const bool was_cut = turn->left_out.any();
-  const Answer answer = part.text->finish(*std::move(turn), *listener_);
-  part.conversation.answered(message_of(answer), was_cut ? &request_.messages : nullptr);
+  if (request_.prompt) turn->content = turn->text;
+  part.conversation.answered(message_of_answer(*turn), was_cut ? &request_.messages : nullptr);
   put_back(std::move(part.conversation), conversations, true);  // before the client hears of it, and can go on
-  listener_->answer(i, answer);
+  listener_->answer(i, *turn);
 }
 
 void AnswerJob::fail(Status status) {
@@ -261,12 +237,19 @@ void AnswerJob::fail(Status status) {
   if (parts_.size() > 1) stop(ErrorCode::kCancelled);
 }
 
-// A conversation that may not be kept is what it was before, where it was known.
+// A conversation that may not be kept is dropped; what it went on from is still known.
 void AnswerJob::put_back(Conversation conversation, Conversations& conversations, bool is_answered) {
-  if (request_.prompt && !(is_answered && request_.store)) return;
-  if (request_.session != nullptr) return give_back(std::move(conversation), is_answered);
-  if (!request_.store && !conversation.forget_new()) return;
+  if (!request_.store || (request_.prompt && !is_answered)) return;
   conversations.put(std::move(conversation));
+}
+
+void AnswerJob::leave_queue(std::chrono::nanoseconds waited) {
+  if (!std::exchange(has_left_queue_, true)) listener_->queued(waited);
+}
+
+void AnswerJob::refuse(const Status& busy, std::chrono::seconds retry_after) {
+  listener_->come_again(retry_after);
+  end(busy);
 }
 
 void AnswerJob::end(const Status& status) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,7 +16,6 @@
 #include <vector>
 
 #include "apps/serve/service/answer_request.h"
-#include "apps/serve/service/answer_text.h"
 #include "apps/serve/service/conversations.h"
 #include "base/result.h"
 #include "runtime/engine/bell.h"
@@ -62,6 +62,10 @@ class AnswerJob {
   // Tells the listener what is new.
   Next advance(Conversations& conversations);
 
+  // Tells the listener how long the job has waited; the first call counts.
+  void leave_queue(std::chrono::nanoseconds waited);
+  // Tells the listener that the server is busy, and when to come again.
+  void refuse(const Status& busy, std::chrono::seconds retry_after);
   // Tells the listener the end, once.
   void end(const Status& status);
   // How it ended, for after kOver and kRetry.
@@ -77,7 +81,6 @@ class AnswerJob {
     explicit Part(Conversation c) : conversation(std::move(c)) {}
     Conversation conversation;
     std::optional<TurnStream> stream;  // until it is over
-    std::optional<AnswerText> text;    // since it began
   };
   struct Gone {
     AnswerJob* job;
@@ -88,12 +91,11 @@ class AnswerJob {
   Status begin(const Place& place);
   Status begin_reading(const Place& place);
   Status begin_turns(const Place& place);
-  Status begin_turn(const Place& place, Conversation conversation, size_t i);
+  Status begin_turn(Conversation conversation, size_t i);
   void tell_begin(const std::string& model, size_t n_prompt);
   void hear(size_t i, Conversations& conversations);
+  void tell_events(size_t i);
   void finish(size_t i, Conversations& conversations);
-  Result<Conversation> take_session();
-  void give_back(Conversation conversation, bool is_answered);
   void put_back(Conversation conversation, Conversations& conversations, bool is_answered = false);
   void fail(Status status);
 
@@ -105,7 +107,6 @@ class AnswerJob {
   std::atomic<ErrorCode> why_{ErrorCode::kOk};
   std::stop_source stop_;
 
-  std::optional<Conversation> before_; // of a session that goes on from an earlier message: what it was
   std::optional<Conversation> asked_;  // of several answers, while the question is read
   std::optional<PrefillStream> reading_;
   Usage read_;
@@ -114,6 +115,7 @@ class AnswerJob {
   Status status_;
   Usage usage_;
   size_t n_prompt_ = 0;
+  bool has_left_queue_ = false;
   bool has_begun_ = false;
   bool has_said_ = false;
   bool has_ended_ = false;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -18,8 +19,6 @@
 #include "ibid/turn.h"
 
 namespace ibid::serve {
-
-class ConversationHolder;
 
 // Which tools the model may call.
 struct ToolChoice {
@@ -43,10 +42,6 @@ struct AnswerRequest {
   // A conversation as templates know it: an array of messages, the last of which is to be answered. Tool calls have
   // their arguments as the client wrote them (a text).
   Json messages = Json::array();
-  // Or a session that somebody keeps (apps/serve/service/session_directory.h): its first n_kept messages stay (none:
-  // all of them), and `messages` come behind. A request that fails leaves it as it was. REQUIRES: n is 1.
-  std::shared_ptr<ConversationHolder> session = nullptr;
-  std::optional<size_t> n_kept = {};
   // Or no conversation: a text that the model goes on with, in which special tokens are meant; or its ids.
   std::optional<std::variant<std::string, Tokens>> prompt = {};
   // The tools that the model may call, as templates know them: [{"type": "function", "function": ...}]; null: none.
@@ -55,38 +50,32 @@ struct AnswerRequest {
   Json variables = Json::object();   // for the template, besides tools: {"enable_thinking": false}
   AnswerForm form = {};
   size_t n = 1;                      // answers, 1 to ChatSession::kMaxAnswers
-  TurnOptions options = {};          // sampler, stop strings, max_tokens, logprobs; stop and constraint are set inside
+  // Sampler, stop strings, max_tokens, logprobs. Set inside: stop, constraint, and what of the answer is parsed.
+  TurnOptions options = {};
   WhenFull when_full = WhenFull::kError;
   std::chrono::milliseconds deadline{0};  // in the queue and computing; 0, or more than the server's: the server's
   bool store = true;                 // the conversation may be kept for requests that go on from it
 };
 
-// One call of a tool, as the model wrote it.
-struct ToolCall {
-  std::string id;
-  std::string name;
-  std::string arguments;  // JSON text, spelled as the model spelled it
-  bool operator==(const ToolCall&) const = default;
-};
-
-// A whole answer.
-struct Answer {
-  std::string content;
-  std::string reasoning;
-  std::vector<ToolCall> tool_calls;
-  Turn turn;              // its text is what the model wrote, markers included
-};
+// A whole answer, with what its text says (TurnOptions::parse_reply). Of a plain prompt all is content.
+using Answer = Turn;
 
 // Hears of one request. Called on the service's threads, one call at a time. Must not wait and must not throw.
-// begin() comes once, before anything else but end(); end() comes once and last, whatever happens.
+// queued() comes once if at all, then begin() once, before anything else but end(); end() comes once and last,
+// whatever happens.
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;
 
+  // It has waited so long for its turn, its model and memory, and is planned now.
+  virtual void queued(std::chrono::nanoseconds waited) { (void)waited; }
   // The request is admitted and its prompt is planned: no client's mistake can come any more.
   virtual void begin(const std::string& model, size_t n_prompt) = 0;
   // How far the prompt is read. n_done: positions with keys and values, reused ones included.
   virtual void prefill(size_t n_done, size_t n_total) { (void)n_done, (void)n_total; }
+  // Of the next ids of answer `i`, where log-probabilities were asked for, in front of the text that they gave. The
+  // last ids' may come with the answer alone.
+  virtual void logprobs(size_t i, std::span<const TokenLogprobs> tokens) { (void)i, (void)tokens; }
   // Text of answer `i`, in whole characters.
   virtual void content(size_t i, std::string_view text) = 0;
   virtual void reasoning(size_t i, std::string_view text) = 0;
@@ -95,6 +84,8 @@ class AnswerListener {
   virtual void tool_arguments(size_t i, size_t call, std::string_view part) = 0;
   // Answer `i` is whole, and part of its conversation.
   virtual void answer(size_t i, const Answer& answer) = 0;
+  // In front of end(kBusy): what the queue is expected to take, before a client should come again.
+  virtual void come_again(std::chrono::seconds wait) { (void)wait; }
   // Nothing comes any more. An error before begin() is the request's fault or a full server; behind it, what was said
   // stays said. Errors: kInvalidArgument (and the template's own words), kNotFound: no such model; kContextFull with
   // both numbers; kBusy: the server takes no more now; kCancelled; kDeadline, kOutOfMemory.

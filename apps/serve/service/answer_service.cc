@@ -17,8 +17,6 @@ void AnswerService::start(AnswerRequest request, std::shared_ptr<AnswerListener>
   desk_->start(std::move(request), std::move(listener), std::move(stop));
 }
 
-std::chrono::seconds AnswerService::retry_after() const { return desk_->retry_after(); }
-
 Result<size_t> AnswerService::count_prompt(const AnswerRequest& request) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, desk_->models().get(request.model));
   return count_prompt_ids(engine, request);

@@ -59,9 +59,6 @@ class AnswerService {
   // Returns soon. Everything else, errors included, comes to the listener, perhaps within the call. `stop`: the client
   // has gone, and nobody hears the rest; the rows of its passes are free within a layer.
   void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop);
-  // How long a client that was refused with kBusy should wait: what the queue is expected to take. For Retry-After.
-  std::chrono::seconds retry_after() const;
-
   // How many ids the request's prompt has; computes nothing. Loads the model if need be. Errors: as
   // AnswerListener::end().
   Result<size_t> count_prompt(const AnswerRequest& request);

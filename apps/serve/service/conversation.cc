@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "apps/serve/service/reply_formats.h"
 #include "apps/serve/service/seen_message.h"
 #include "base/check.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "templates/message.h"
-#include "templates/reply/protocol_messages.h"
 
 namespace ibid::serve {
 
@@ -79,47 +77,17 @@ Conversation::Conversation(const Conversation& other, ChatSession session)
       seen_(other.seen_),
       is_cut_(other.is_cut_) {}
 
-Result<Conversation> Conversation::fork_at(size_t n) const {
-  TRY_ASSIGN(Conversation copy, fork(size()));
-  TRY(copy.rewind(n));
-  return copy;
-}
-
-Status Conversation::rewind(size_t n) {
-  if (n > size()) {
-    return {ErrorCode::kInvalidArgument,
-            "cannot keep " + std::to_string(n) + " messages, there are " + std::to_string(size())};
-  }
-  if (n == size()) return {};
-  if (is_cut_) return {ErrorCode::kInvalidArgument, "a full context took messages away, so it only goes on at its end"};
-  TRY(session_.replace_from(n, Json::array()));
-  seen_.resize(n);
-  return {};
-}
-
-Status Conversation::append(const Json& messages) {
-  return extend(messages, 0, {size(), session_.messages().size()});
-}
-
-// Puts the messages of `sent` from number n on behind those that are kept.
-Status Conversation::extend(const Json& sent, size_t n, const Size& kept) {
-  // A result of a tool is given the name of its call, so the conversion begins at the answer in front of it.
-  size_t first = n;
-  while (first > 0 && first < sent.size() && is_from(sent[first], Role::kTool)) --first;
-  Json part = Json::array_t(sent.begin() + static_cast<std::ptrdiff_t>(first), sent.end());
-  Json added = messages_for_template(std::move(part), *reply_format_of(session_.engine()));
-  added.erase(added.begin(), added.begin() + static_cast<std::ptrdiff_t>(n - first));
-  std::vector<bool> differs;
-  for (size_t i = 0; i < added.size(); ++i) differs.push_back(seen_form(added[i]) != seen_form(sent[n + i]));
-  TRY(session_.replace_from(kept.messages, std::move(added)));
-  seen_.resize(kept.seen);
-  for (size_t i = n; i < sent.size(); ++i) push(sent[i], is_cut_ || differs[i - n]);
-  return {};
-}
-
+// The session has the messages as its template wants them, which a client need not see.
 Status Conversation::go_on(const Json& sent, size_t n) {
   CHECK(can_go_on_from(n));
-  return extend(sent, n, {n, is_cut_ ? session_.messages().size() : n});
+  const size_t n_kept = is_cut_ ? session_.messages().size() : n;
+  TRY(session_.replace_from(n_kept, Json::array_t(sent.begin() + static_cast<std::ptrdiff_t>(n), sent.end())));
+  seen_.resize(n);
+  for (size_t i = n; i < sent.size(); ++i) {
+    const bool differs = seen_form(session_.messages()[n_kept + i - n]) != seen_form(sent[i]);
+    push(sent[i], is_cut_ || differs);
+  }
+  return {};
 }
 
 void Conversation::answered(const Json& answer, const Json* cut_from) {
@@ -129,33 +97,9 @@ void Conversation::answered(const Json& answer, const Json* cut_from) {
     }
     is_cut_ = true;
   }
-  choose_form(answer);
   const Json& held = session_.messages().back();
   const bool differs = seen_form(answer) != seen_form(held) || seen_reasoning(answer) != seen_reasoning(held);
   push(answer, is_cut_ || differs);
-}
-
-// The session has the answer as the model's text. Where the template then refuses what follows, or writes it otherwise
-// than with the answer's parts, it gets these. What keeps the sampled ids is right.
-void Conversation::choose_form(const Json& answer) {
-  const bool has_calls = answer.contains("tool_calls");
-  if (!has_calls && seen_reasoning(answer).empty()) return;
-  Json follows = make_message(has_calls ? Role::kTool : Role::kUser, "x");
-  if (has_calls) follows["tool_call_id"] = answer["tool_calls"][0]["id"];
-  const Json parts = message_for_template(answer, *reply_format_of(session_.engine()));
-  const size_t n = session_.messages().size();
-  const Result<size_t> as_text = session_.count_kept(n, Json::array({follows}));
-  const Result<size_t> as_parts = session_.count_kept(n - 1, Json::array({parts, follows}));
-  if (as_parts.ok() && (!as_text.ok() || *as_parts > *as_text)) {
-    (void)session_.replace_from(n - 1, Json::array({parts}));  // else it stays a text
-  }
-}
-
-bool Conversation::forget_new() {
-  const std::optional<Size> was = std::exchange(remembered_, std::nullopt);
-  if (!was || is_cut_ || !session_.replace_from(was->messages, Json::array()).ok()) return false;
-  seen_.resize(was->seen);
-  return true;
 }
 
 size_t Conversation::n_bytes() const {

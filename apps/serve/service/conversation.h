@@ -1,6 +1,6 @@
 // Conversation: a session, and its messages as clients see them. What a client sees of an answer need not be what the
-// session holds: the session has the text that was sampled, with all that a template and a parser know of; the client
-// has content, reasoning and calls of tools. And where a full context took turns away, the client still has them.
+// session holds: the session has the message that the runtime made of it, for its template; the client has content,
+// reasoning and calls of tools. And where a full context took turns away, the client still has them.
 //
 // A value that owns its session. Not thread-safe.
 #pragma once
@@ -48,12 +48,6 @@ class Conversation {
 
   // A second conversation that goes on from the first n messages. Errors: those of ChatSession::fork().
   Result<Conversation> fork(size_t n) const;
-  // The same without what comes behind them. Error: kInvalidArgument: there are fewer, or it cannot be left there.
-  Result<Conversation> fork_at(size_t n) const;
-  // Keeps the first n messages. Error: as fork_at(), and it is as before.
-  Status rewind(size_t n);
-  // Adds messages at the end. Errors: those of ChatSession::replace_from(), and it is as before.
-  Status append(const Json& messages);
   // Makes its history the first n messages, and then those of `sent` behind number n. Errors: those of
   // ChatSession::replace_from(), and it is as before. REQUIRES: can_go_on_from(n).
   Status go_on(const Json& sent, size_t n);
@@ -61,10 +55,9 @@ class Conversation {
   // away in this turn, the history as the client sent it; else nullptr.
   void answered(const Json& answer, const Json* cut_from);
 
-  // Remembers it as it is; forget_new() makes it that again, for a request that leaves nothing behind. False: it
-  // cannot be had back, or was not remembered.
-  void remember() { remembered_ = Size{size(), session_.messages().size()}; }
-  bool forget_new();
+  // The number, in Conversations, of the one whose end it goes on from; 0: none.
+  uint64_t origin() const { return origin_; }
+  void goes_on_from(uint64_t origin) { origin_ = origin; }
 
   // What it takes of memory, about.
   size_t n_bytes() const;
@@ -75,19 +68,14 @@ class Conversation {
     size_t bytes = 0;    // likewise
     std::optional<Json> own = {};  // where the session's message of the same number is another
   };
-  struct Size {
-    size_t seen = 0, messages = 0;  // messages that a client sees, and that the session has
-  };
   Conversation(const Conversation& other, ChatSession session);  // a copy with another session
-  Status extend(const Json& sent, size_t n, const Size& kept);
   void push(const Json& message, bool owns);
-  void choose_form(const Json& answer);
 
   std::string cache_namespace_;
   bool is_plain_ = false;
   ChatSession session_;
   std::vector<Seen> seen_;
-  std::optional<Size> remembered_;
+  uint64_t origin_ = 0;
   bool is_cut_ = false;  // the session lacks messages: all seen ones are own
 };
 

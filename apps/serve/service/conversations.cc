@@ -25,6 +25,7 @@ struct Conversations::Parts {
   struct Known {
     Conversation conversation;
     size_t n_bytes = 0;
+    uint64_t number = 0;
   };
   using KnownList = std::list<Known>;  // the least recently used first
   struct Space {
@@ -58,7 +59,12 @@ struct Conversations::Parts {
     return std::nullopt;
   }
 
-  // Takes it out of what is known.
+  // Takes it out of what is known. The space may be gone then.
+  Known take_out(Space& space, KnownList::iterator it) {
+    Known known = remove(space, it);
+    if (space.known.empty()) spaces.erase(known.conversation.cache_namespace());
+    return known;
+  }
   Known remove(Space& space, KnownList::iterator it) {
     for (size_t n = 1; n <= it->conversation.size(); ++n) {
       const auto [first, last] = by_hash.equal_range(it->conversation.hash_of(n));
@@ -66,6 +72,7 @@ struct Conversations::Parts {
       if (entry != last) by_hash.erase(entry);
     }
     Known known = std::move(*it);
+    by_number.erase(known.number);
     space.known.erase(it);
     space.n_bytes -= known.n_bytes;
     n_bytes -= known.n_bytes;
@@ -74,9 +81,11 @@ struct Conversations::Parts {
 
   void add(Known known) {
     Space& space = spaces[known.conversation.cache_namespace()];
+    known.number = ++n_added;
     space.n_bytes += known.n_bytes;
     n_bytes += known.n_bytes;
     const auto it = space.known.insert(space.known.end(), std::move(known));
+    by_number.emplace(it->number, Place{&space, it, it->conversation.size()});
     for (size_t n = 1; n <= it->conversation.size() && !it->conversation.is_plain(); ++n) {
       by_hash.emplace(it->conversation.hash_of(n), Place{&space, it, n});
     }
@@ -109,32 +118,31 @@ struct Conversations::Parts {
     return gone;
   }
 
-  // The known conversation that the history goes on from, and at which message; nothing: it is better read anew.
+  // A copy of the known conversation that the history goes on from, and at which message; nothing: it is better read
+  // anew. What was known stays where it is until the copy is put back, so that two may go on from it at once.
   std::optional<std::pair<Conversation, size_t>> take_known(const Json& messages,
                                                             const std::vector<uint64_t>& hashes,
                                                             std::string_view name) {
     const std::lock_guard lock(mutex);
     const std::optional<Place> place = find(messages, hashes, name);
-    if (place) {
-      const Conversation& found = place->known->conversation;
-      if (place->n == found.size()) {
-        ++stats.n_continued;
-        Known known = remove(*place->space, place->known);
-        if (place->space->known.empty()) spaces.erase(known.conversation.cache_namespace());
-        known.conversation.remember();
-        return std::pair(std::move(known.conversation), place->n);
-      }
-      if (found.has_answer(place->n)) {
-        Result<Conversation> fork = found.fork(place->n);
-        if (fork.ok()) {
-          ++stats.n_forked;
-          place->space->known.splice(place->space->known.end(), place->space->known, place->known);
-          return std::pair(*std::move(fork), place->n);
-        }
+    const bool at_end = place && place->n == place->known->conversation.size();
+    if (place && (at_end || place->known->conversation.has_answer(place->n))) {
+      if (std::optional<Conversation> copy = copy_of(*place)) {
+        ++(at_end ? stats.n_continued : stats.n_forked);
+        return std::pair(*std::move(copy), place->n);
       }
     }
     ++stats.n_unknown;
     return std::nullopt;
+  }
+
+  // Nothing: there is no memory for it.
+  std::optional<Conversation> copy_of(const Place& place) {
+    Result<Conversation> copy = place.known->conversation.fork(place.n);
+    if (!copy.ok()) return std::nullopt;
+    if (place.n == place.known->conversation.size()) copy->goes_on_from(place.known->number);
+    place.space->known.splice(place.space->known.end(), place.space->known, place.known);
+    return *std::move(copy);
   }
 
   // The known prompt that, with its answer, is most of this one.
@@ -156,16 +164,17 @@ struct Conversations::Parts {
       ++stats.n_unknown;
       return std::nullopt;
     }
-    ++stats.n_continued;
-    Known known = remove(space->second, best);
-    if (space->second.known.empty()) spaces.erase(space);
-    return std::move(known.conversation);
+    std::optional<Conversation> copy = copy_of({&space->second, best, best->conversation.size()});
+    ++(copy ? stats.n_continued : stats.n_unknown);
+    return copy;
   }
 
   const ConversationOptions options;
   mutable std::mutex mutex;  // guards what follows
   std::map<std::string, Space, std::less<>> spaces;  // by namespace
   std::unordered_multimap<uint64_t, Place> by_hash;
+  std::unordered_map<uint64_t, Place> by_number;
+  uint64_t n_added = 0;
   size_t n_bytes = 0;
   ConversationStats stats;
 };
@@ -194,13 +203,9 @@ Result<Conversation> Conversations::take(std::shared_ptr<Engine> engine, const s
     known.emplace(Conversation(cache_namespace, std::move(session)), 0);
   }
   Conversation& conversation = known->first;
-  Status status = conversation.session().set_variables(variables);
-  if (status.ok()) status = conversation.session().set_when_full(when_full);
-  if (status.ok()) status = conversation.go_on(messages, known->second);
-  if (!status.ok()) {
-    put(std::move(conversation));
-    return status;
-  }
+  TRY(conversation.session().set_variables(variables));
+  TRY(conversation.session().set_when_full(when_full));
+  TRY(conversation.go_on(messages, known->second));
   return std::move(conversation);
 }
 
@@ -223,7 +228,15 @@ void Conversations::put(Conversation conversation) {
   if (conversation.size() == 0) return;
   const size_t n_bytes = conversation.n_bytes();
   std::vector<Parts::Known> gone;  // destroyed without the lock
+  std::optional<Parts::Known> before;
   const std::lock_guard lock(parts_->mutex);
+  const auto found = parts_->by_number.find(conversation.origin());
+  if (found != parts_->by_number.end()) {
+    const Parts::Place place = found->second;
+    // What a full context took messages from can be left at its end alone: then the shorter one stays, too.
+    const bool is_covered = conversation.is_plain() || conversation.can_go_on_from(place.n);
+    if (is_covered) before = parts_->take_out(*place.space, place.known);
+  }
   parts_->add({std::move(conversation), n_bytes});
   gone = parts_->make_room();
 }

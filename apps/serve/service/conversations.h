@@ -5,9 +5,10 @@
 // be evicted). It is found by the messages as a client sees them (apps/serve/service/seen_message.h). A hash of each
 // length of the history finds a candidate, and the messages are compared before it is used.
 //
-// A history that goes on from the end of a conversation takes it: nobody else finds it until it is put back. One that
-// leaves it earlier takes a fork, where that knows more than its text: an answer as it was sampled. Every other history
-// is new, and finds in the store what was read of it.
+// A history that goes on from a conversation takes a copy of it: from its end, or from an earlier message where that
+// knows more than its text, an answer as it was sampled. So several requests may go on from one at once, and a request
+// that is dropped has changed nothing. What is put back takes the place of what it went on from. Every other history is
+// new, and finds in the store what was read of it. A copy is text and ids; it is made while the request waits anyway.
 //
 // Bounded by bytes. What goes first is what the namespace that has the most did not use for the longest time, so that
 // no namespace pushes out another's. Nothing is found across namespaces or engines. Thread-safe.
@@ -49,7 +50,8 @@ class Conversations {
   // The same of a prompt without a template (runtime/prompt/plain_prompt.h): it goes on from a known prompt and its
   // answer where these are its beginning.
   Result<Conversation> take_plain(std::shared_ptr<Engine> engine, const std::string& cache_namespace, Json prompt);
-  // Makes a conversation known, after a turn that was committed or dropped. The engine must not be forgotten yet.
+  // Makes a conversation known, after a turn that was committed or dropped, in place of the one that it went on from,
+  // if that is known still. The engine must not be forgotten yet.
   void put(Conversation conversation);
   // Forgets all of a namespace, or of an engine that is to be unloaded; what is put later is known again.
   void forget_namespace(std::string_view cache_namespace);

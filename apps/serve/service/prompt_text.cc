@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "apps/serve/service/reply_formats.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "templates/chat_template.h"
 #include "templates/reply/protocol_messages.h"
@@ -33,7 +32,7 @@ Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const Answ
   variables.values = chat_template->default_variables();
   variables.values.update(variables_for(request));
   variables.values["add_generation_prompt"] = true;
-  const Json messages = messages_for_template(request.messages, *reply_format_of(engine));
+  const Json messages = messages_for_template(request.messages, engine->reply_format());
   return chat_template->render(messages, variables);
 }
 

@@ -110,7 +110,7 @@ void RequestDesk::start(AnswerRequest request, std::shared_ptr<AnswerListener> l
       ++stats_.n_refused;
     }
   }
-  if (!status.ok()) return ticket->job.end(status);
+  if (!status.ok()) return ticket->job.refuse(status, retry_after());
   bell_->ring();  // the hearing thread looks at its deadline from here on
   admit();
 }
@@ -161,6 +161,7 @@ void RequestDesk::reserve(const RequestPtr& request) {
 }
 
 void RequestDesk::plan(const RequestPtr& request) {
+  request->job.leave_queue(std::chrono::nanoseconds(clock_.steady_ns() - request->start_ns));
   Status status = request->job.is_stopped() ? request->job.why_stopped()
                                             : request->job.plan({request->engine, request->model, conversations_});
   if (!status.ok()) return finish(request, status);

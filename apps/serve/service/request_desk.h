@@ -37,7 +37,6 @@ class RequestDesk {
   void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone);
   void stop_admitting();
   bool wait_until_quiet(std::chrono::milliseconds limit);
-  std::chrono::seconds retry_after() const;
   ServiceStats stats() const;
 
   ModelHost& models() const { return models_; }
@@ -47,6 +46,8 @@ class RequestDesk {
   struct Request;
   using RequestPtr = std::shared_ptr<Request>;
 
+  // What the queue is expected to take.
+  std::chrono::seconds retry_after() const;
   void admit();
   void find_engine(const RequestPtr& request);
   void load(const RequestPtr& request);

@@ -166,17 +166,6 @@ TEST_F(ServerClientsTest, AStreamIsKeptAliveWhileNothingElseIsSent) {
   EXPECT_THAT(one.read_to("0\r\n\r\n"), HasSubstr("0\r\n\r\n"));
 }
 
-TEST_F(ServerClientsTest, AnExchangeThatTakesTooLongIsToldToEnd) {
-  ServerOptions options = quick_options();
-  options.total_timeout = milliseconds(100);
-  start(options);
-  RawClient one = holding();
-  EXPECT_TRUE(is_gone_within(exchange_, kSoonMs));
-  exchange_.reset();
-  let_go_of_all();
-  EXPECT_EQ(status_of(one.read_response()), 500);
-}
-
 TEST_F(ServerClientsTest, AStreamThatIsLetGoOfIsSeenToBeCut) {
   start();
   RawClient one = holding();

@@ -112,8 +112,8 @@ TEST(AnthropicTest, StopReasonsAreTheProtocols) {
     FakeDoor door;
     door.backend->script = [reason = reason](const AnswerRequest& request, AnswerListener& listener) {
       Answer answer = make_answer("x");
-      answer.turn.finish_reason = reason;
-      if (reason == FinishReason::kStopString) answer.turn.stop_string = "END";
+      answer.finish_reason = reason;
+      if (reason == FinishReason::kStopString) answer.stop_string = "END";
       FakeBackend::say(request, listener, answer);
     };
     EXPECT_EQ(door.post(kMessages, messages_with(""))->json()["stop_reason"], word);

@@ -101,11 +101,11 @@ inline std::vector<std::string> FakeExchange::event_names() const {
 inline Answer make_answer(std::string content) {
   Answer answer;
   answer.content = std::move(content);
-  answer.turn.text = answer.content;
-  answer.turn.seed = 7;
-  answer.turn.usage = {.n_prompt = 30, .n_cached = 20, .n_prefilled = 10, .n_decoded = 5};
-  answer.turn.timings.prefill_ms = 100;
-  answer.turn.timings.decode_ms = 50;
+  answer.text = answer.content;
+  answer.seed = 7;
+  answer.usage = {.n_prompt = 30, .n_cached = 20, .n_prefilled = 10, .n_decoded = 5};
+  answer.timings.prefill_ms = 100;
+  answer.timings.decode_ms = 50;
   return answer;
 }
 
@@ -148,7 +148,7 @@ class FakeBackend final : public Backend {
 
   // The events of a plain answer, its content in two parts, for each of the request's n.
   static void say(const AnswerRequest& request, AnswerListener& listener, const Answer& answer) {
-    listener.begin("tiny", answer.turn.usage.n_prompt);
+    listener.begin("tiny", answer.usage.n_prompt);
     for (size_t i = 0; i < request.n; ++i) {
       if (!answer.reasoning.empty()) listener.reasoning(i, answer.reasoning);
       const size_t half = answer.content.size() / 2;
@@ -170,8 +170,10 @@ class FakeBackend final : public Backend {
 
 class FakeDoor {
  public:
-  FakeDoor() {
-    Site site{.backend = backend, .responses = responses, .sessions = sessions, .version = "0.0.1"};
+  FakeDoor() : FakeDoor(nullptr) {}
+  // With a backend of the test's own.
+  explicit FakeDoor(std::shared_ptr<Backend> own) {
+    Site site{.backend = own == nullptr ? backend : std::move(own), .responses = responses, .sessions = sessions, .version = "0.0.1"};
     site.new_id = [this](std::string_view prefix) { return std::string(prefix) + std::to_string(++n_ids_); };
     add_endpoints(router_, site);
   }

@@ -77,13 +77,36 @@ TEST(OpenAiCompletionsTest, LogprobsAreFlatLists) {
   const TokenId id = FakeTokenizer().template_ids("a")[0];
   door.backend->script = [id](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("aa");
-    answer.turn.logprobs = {{.id = id, .logprob = -0.5, .top = {{id, -0.5}}}, {.id = id, .logprob = -1, .top = {}}};
+    answer.logprobs = {{.id = id, .logprob = -0.5, .top = {{id, -0.5}}}, {.id = id, .logprob = -1, .top = {}}};
     FakeBackend::say(request, listener, answer);
   };
   const Json logprobs =
       door.post(kCompletions, std::string(R"({"prompt": "x", "logprobs": 1})"))->json()["choices"][0]["logprobs"];
   EXPECT_EQ(json_to_string(logprobs), R"({"tokens":["a","a"],"token_logprobs":[-0.5,-1.0],"top_logprobs":)"
                                       R"([{"a":-0.5},{}],"text_offset":[0,1]})");
+}
+
+TEST(OpenAiCompletionsTest, AStreamHasLogprobsWithTheirText) {
+  FakeDoor door;
+  const TokenId id = FakeTokenizer().template_ids("a")[0];
+  door.backend->script = [id](const AnswerRequest&, AnswerListener& listener) {
+    Answer answer = make_answer("aa");
+    for (const double logprob : {-0.5, -1.0}) answer.logprobs.push_back({.id = id, .logprob = logprob, .top = {}});
+    listener.begin("tiny", 3);
+    listener.logprobs(0, std::span(answer.logprobs).first(1));
+    listener.content(0, "a");
+    listener.content(0, "a");
+    listener.answer(0, answer);
+    listener.end({});
+  };
+  const auto events =
+      door.post(kCompletions, std::string(R"({"prompt": "x", "logprobs": 0, "stream": true, "echo": false})"))->events();
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(json_to_string(events[0]["choices"][0]["logprobs"]),
+            R"({"tokens":["a"],"token_logprobs":[-0.5],"top_logprobs":[{}],"text_offset":[0]})");
+  EXPECT_TRUE(events[1]["choices"][0]["logprobs"].is_null());
+  EXPECT_EQ(json_to_string(events[2]["choices"][0]["logprobs"]),
+            R"({"tokens":["a"],"token_logprobs":[-1.0],"top_logprobs":[{}],"text_offset":[1]})");
 }
 
 TEST(OpenAiEmbeddingsTest, AreRefusedClearly) {

@@ -150,7 +150,7 @@ TEST(ResponsesTest, WhatWasCutIsIncompleteAndWhatFailedSaysSo) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("He");
-    answer.turn.finish_reason = FinishReason::kLength;
+    answer.finish_reason = FinishReason::kLength;
     FakeBackend::say(request, listener, answer);
   };
   const Json cut = door.post(kResponses, std::string(R"({"input": "hi"})"))->json();

@@ -51,6 +51,9 @@ TEST_F(SessionsTest, EditRegenerateRewindAndFork) {
   EXPECT_EQ(door.post(path + "/rewind", std::string(R"({"n_messages": 1})"))->status, 200);
   EXPECT_EQ(said(path), "s|");
   EXPECT_EQ(said(fork), "s|one|Hello|two|Hello|");
+  const auto shorter = door.post(fork + "/fork", std::string(R"({"n_messages": 3})"));
+  EXPECT_EQ(said("/v1/sessions/" + shorter->json()["id"].get<std::string>()), "s|one|Hello|");
+  EXPECT_EQ(door.post(fork + "/fork", std::string(R"({"n_messages": 6})"))->json()["error"]["param"], "n_messages");
   EXPECT_EQ(door.post(path + "/edit", std::string(R"({"message": 0, "content": "x"})"))->status, 400);
   EXPECT_EQ(door.post(path + "/rewind", std::string(R"({"n_messages": 9})"))->status, 400);
   EXPECT_EQ(door.post(path + "/regenerate", std::string())->status, 400);

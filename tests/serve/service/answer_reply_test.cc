@@ -1,7 +1,7 @@
 // Reasoning and calls of tools: what a client hears of them, and what their history costs when it comes back.
 #include <gtest/gtest.h>
 
-#include "apps/serve/service/answer_text.h"
+#include "runtime/session/turn_reply.h"
 #include "tests/serve/service/service_fixture.h"
 
 namespace ibid::serve {
@@ -54,7 +54,7 @@ TEST(AnswerReplyTest, ReasoningIsToldApartAndMayBeLeftOutLater) {
     messages.push_back(user("y"));
     const Answer next = f.answer(f.request(messages));
     EXPECT_EQ(next.content, "on");
-    EXPECT_EQ(next.turn.usage.n_prefilled, f.chat.next_prompt("y").size() + 1) << "the answer is as it was sampled";
+    EXPECT_EQ(next.usage.n_prefilled, f.chat.next_prompt("y").size() + 1) << "the answer is as it was sampled";
     EXPECT_EQ(f.service->stats().n_continued, 1u);
   }
 }
@@ -73,9 +73,9 @@ TEST(AnswerReplyTest, ACallThatComesBackAsItWasSentIsNotReadAgain) {
   EXPECT_EQ(answer.tool_calls[0].arguments, "{\"place\":   \"here\"}") << "spelled as the model spelled it";
   EXPECT_EQ(answer.tool_calls[0].id.size(), 9u);
   EXPECT_EQ(answer.content, "");
-  EXPECT_EQ(answer.turn.text, call);
+  EXPECT_EQ(answer.text, call);
 
-  Json sent = message_of(answer);
+  Json sent = message_of_answer(answer);
   sent["content"] = Json();
   request.messages.push_back(sent);
   Json result = make_message(Role::kTool, "sun");
@@ -83,7 +83,7 @@ TEST(AnswerReplyTest, ACallThatComesBackAsItWasSentIsNotReadAgain) {
   request.messages.push_back(result);
   const Answer next = f.answer(request);
   EXPECT_EQ(next.content, "fine");
-  EXPECT_EQ(next.turn.usage.n_prefilled,
+  EXPECT_EQ(next.usage.n_prefilled,
             f.chat.ids("\n<|im_start|>tool\nsun<|im_end|>\n<|im_start|>assistant\n").size() + 1);
   EXPECT_EQ(f.service->stats().n_continued, 1u);
 }
@@ -111,11 +111,11 @@ TEST(AnswerReplyTest, ATemplateThatWantsToSeeTheCallSeesIt) {
   request.tools = weather_tool();
   const Answer answer = f.answer(request);
   ASSERT_EQ(answer.tool_calls.size(), 1u);
-  request.messages.push_back(message_of(answer));
+  request.messages.push_back(message_of_answer(answer));
   request.messages.push_back(make_message(Role::kTool, "sun"));
   const Answer next = f.answer(request);
   EXPECT_EQ(next.content, "fine");
-  EXPECT_EQ(next.turn.usage.n_prefilled,
+  EXPECT_EQ(next.usage.n_prefilled,
             f.chat.ids("\n<|im_start|>tool\nsun<|im_end|>\n<|im_start|>assistant\n").size() + 1);
 }
 

@@ -82,13 +82,13 @@ struct ConversationsFixture {
   Conversations known;
 };
 
-TEST(ConversationsTest, AHistoryThatGoesOnTakesTheSession) {
+TEST(ConversationsTest, AHistoryThatGoesOnTakesWhatIsKnown) {
   ConversationsFixture f;
   Json messages = Json::array({user("x")});
   f.answer(messages);
   messages.push_back(user("y"));
   const Conversation taken = f.take(messages);
-  EXPECT_EQ(f.known.stats().n_known, 0u) << "nobody else finds it";
+  EXPECT_EQ(f.known.stats().n_known, 1u) << "others find it, too";
   EXPECT_EQ(f.known.stats().n_continued, 1u);
   EXPECT_EQ(taken.session().messages(), messages);
   EXPECT_FALSE(taken.session().ids().empty());
@@ -103,9 +103,7 @@ TEST(ConversationsTest, AHistoryThatLeavesEarlierTakesAFork) {
   f.answer(messages);
   edited.push_back(user("other"));
   f.chat.model->take_fed();
-  const Tokens was = f.take(Json(messages)).session().ids();
-  // Taken and dropped: nobody knows it any more, and the store still has what was read.
-  EXPECT_EQ(f.known.stats().n_known, 0u);
+  EXPECT_EQ(f.known.stats().n_known, 1u) << "the longer one has taken the shorter one's place";
   Json again = messages;
   again.push_back(user("z"));
   f.answer(again);
@@ -163,11 +161,39 @@ TEST(ConversationsTest, ARequestThatKeepsNothingLeavesWhatWasKnown) {
   {
     Conversation taken = f.take(more);
     must(taken.session().answer(greedy(6)));
-    ASSERT_TRUE(taken.forget_new());
-    f.known.put(std::move(taken));
   }
   EXPECT_EQ(f.take(more).session().messages(), more);
   EXPECT_EQ(f.known.stats().n_continued, 2u);
+}
+
+// The answer's ids are such as no encoding of its text gives.
+TEST(ConversationsTest, TwoThatGoOnAtOnceReadTheirOwnMessagesAlone) {
+  ConversationsFixture f;
+  const Tokens said = f.chat.tokenizer->sampled({"a", "b", "H", "e", "l", "l", "o"});
+  f.chat.say({said});
+  Json messages = Json::array({user("x")});
+  {
+    Conversation first = f.take(messages);
+    messages.push_back(bot(must(first.session().answer(greedy(12))).text));
+    first.answered(messages.back(), nullptr);
+    f.known.put(std::move(first));
+  }
+  f.chat.model->script = nullptr;
+  Json one = messages, other = messages;
+  one.push_back(user("one"));
+  other.push_back(user("another one"));
+  Conversation a = f.take(one), b = f.take(other), same = f.take(one);
+  // What the first of them has read is in the store for the others.
+  const size_t n_one = f.chat.next_prompt("one").size() + 1;
+  const size_t n_other = f.chat.ids("another one<|im_end|>\n<|im_start|>assistant\n").size();
+  for (const auto& [taken, n_new] : {std::pair(&a, n_one), {&b, n_other}, {&same, size_t{0}}}) {
+    const Turn turn = must(taken->session().answer(greedy(6)));
+    EXPECT_EQ(turn.usage.n_prefilled, n_new);
+    taken->answered(bot(turn.text), nullptr);
+  }
+  EXPECT_EQ(f.known.stats().n_continued, 3u);
+  for (Conversation* taken : {&a, &b, &same}) f.known.put(std::move(*taken));
+  EXPECT_EQ(f.known.stats().n_known, 3u) << "the one that they went on from is in all of them";
 }
 
 TEST(ConversationsTest, AHistoryWithoutMessagesIsRefused) {

@@ -39,7 +39,7 @@ Usage second_life(const std::vector<Tokens>& replies, size_t& n_common) {
     messages.push_back(user("and on"));
     before.chat.model->take_fed();
     const Answer last = before.answer(ask(messages));
-    EXPECT_GT(last.turn.usage.n_cached, 0u);
+    EXPECT_GT(last.usage.n_cached, 0u);
     for (const FakeModel::Fed& fed : before.chat.model->fed()) {
       ids.resize(fed.position);
       ids.insert(ids.end(), fed.tokens.begin(), fed.tokens.end());
@@ -50,7 +50,7 @@ Usage second_life(const std::vector<Tokens>& replies, size_t& n_common) {
   const Tokens encoded =
       after.chat.engine->tokenizer().encode(after.service->render_prompt(ask(messages)).value(), TextOrigin::kTemplate);
   n_common = common_prefix_length(encoded, ids);
-  return after.answer(ask(messages)).turn.usage;
+  return after.answer(ask(messages)).usage;
 }
 
 TEST(RestartTest, AHistoryThatIsEncodedAsItWasSaidIsNotReadAgain) {

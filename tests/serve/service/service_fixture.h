@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +30,12 @@ class Heard : public AnswerListener {
   // Called at every event, with its name, before the lock is taken.
   std::function<void(const std::string& event)> on_event;
 
+  void queued(std::chrono::nanoseconds waited) override {
+    note("queued", [&] { queued_ = waited; });
+  }
+  void come_again(std::chrono::seconds wait) override {
+    note("come_again", [&] { retry_after_ = wait; });
+  }
   void begin(const std::string& model, size_t n_prompt) override {
     note("begin", [&] {
       EXPECT_FALSE(has_begun_) << "begin() comes once";
@@ -43,6 +52,12 @@ class Heard : public AnswerListener {
       n_done_ = n_done;
     });
   }
+  void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override {
+    note("logprobs", [&] {
+      std::vector<TokenLogprobs>& heard = at(logprobs_, i);
+      heard.insert(heard.end(), tokens.begin(), tokens.end());
+    });
+  }
   void content(size_t i, std::string_view text) override {
     note("content", [&] {
       EXPECT_TRUE(has_begun_);
@@ -53,8 +68,11 @@ class Heard : public AnswerListener {
   void reasoning(size_t i, std::string_view text) override {
     note("reasoning", [&] { at(reasonings_, i) += text; });
   }
-  void tool_call(size_t i, size_t, std::string_view, std::string_view name) override {
-    note("tool_call", [&] { at(calls_, i) += std::string(name) + "("; });
+  void tool_call(size_t i, size_t, std::string_view id, std::string_view name) override {
+    note("tool_call", [&] {
+      at(calls_, i) += std::string(name) + "(";
+      call_id_ = id;
+    });
   }
   void tool_arguments(size_t i, size_t, std::string_view part) override {
     note("tool_arguments", [&] { at(calls_, i) += part; });
@@ -63,6 +81,8 @@ class Heard : public AnswerListener {
     note("answer", [&] {
       EXPECT_EQ(at(contents_, i), answer.content) << "what was streamed is the answer";
       EXPECT_EQ(at(reasonings_, i), answer.reasoning);
+      ASSERT_LE(at(logprobs_, i).size(), answer.logprobs.size());
+      EXPECT_TRUE(std::equal(logprobs_[i].begin(), logprobs_[i].end(), answer.logprobs.begin()));
       at(answers_, i) = answer;
     });
   }
@@ -90,10 +110,15 @@ class Heard : public AnswerListener {
   }
   // For after wait().
   size_t n_prompt() const { return n_prompt_; }
+  std::chrono::nanoseconds queued() const { return queued_; }
+  std::chrono::seconds retry_after() const { return retry_after_; }  // 0: it was not said
   const std::string& model() const { return model_; }
   const Answer& answer_of(size_t i = 0) const { return answers_.at(i); }
   size_t n_answers() const { return answers_.size(); }
   std::string said(size_t i = 0) const { return i < contents_.size() ? contents_[i] : std::string(); }
+  std::string called(size_t i = 0) const { return i < calls_.size() ? calls_[i] : std::string(); }
+  size_t n_logprobs(size_t i = 0) const { return i < logprobs_.size() ? logprobs_[i].size() : 0; }
+  const std::string& call_id() const { return call_id_; }  // of the last call
   const std::vector<std::string>& events() const { return events_; }
 
  private:
@@ -118,6 +143,10 @@ class Heard : public AnswerListener {
   std::string model_;
   size_t n_prompt_ = 0, n_done_ = 0;
   std::vector<std::string> contents_, reasonings_, calls_;
+  std::vector<std::vector<TokenLogprobs>> logprobs_;
+  std::string call_id_;
+  std::chrono::nanoseconds queued_{0};
+  std::chrono::seconds retry_after_{0};
   std::vector<Answer> answers_;
   std::optional<Status> status_;
 };
@@ -128,6 +157,12 @@ inline AnswerRequest ask(Json messages, std::string name_space = "a") {
   request.messages = std::move(messages);
   request.options = greedy(12);
   return request;
+}
+
+// As the service has turns answered.
+inline TurnOptions parsing(TurnOptions options) {
+  options.parse_reply = true;
+  return options;
 }
 
 inline Json user(const std::string& text) { return make_message(Role::kUser, text); }

@@ -1,0 +1,42 @@
+#include "runtime/session/turn_reply.h"
+
+#include <utility>
+
+#include "base/json_limits.h"
+#include "templates/reply/protocol_messages.h"
+
+namespace ibid {
+
+Json message_of_answer(const Turn& turn) {
+  ParsedReply reply{turn.reasoning, turn.content, {}};
+  for (const ToolCall& call : turn.tool_calls) reply.calls.push_back({call.id, call.name, call.arguments});
+  return protocol_message(reply);
+}
+
+ReplyParser::Listener TurnReply::with_ids(const ReplyParser::Listener& on_event) {
+  if (!on_event) return {};
+  return [this, &on_event](const ReplyEvent& event) {
+    if (event.kind != ReplyEvent::Kind::kCallBegin && event.kind != ReplyEvent::Kind::kCallEnd) return on_event(event);
+    ids_.calls.resize(event.call);
+    ids_.calls.push_back({.id = event.id});
+    give_call_ids(ids_, seed_);
+    ReplyEvent named = event;
+    named.id = ids_.calls.back().id;
+    on_event(named);
+  };
+}
+
+void TurnReply::feed(std::string_view text, const ReplyParser::Listener& on_event) {
+  n_bytes_ += text.size();
+  parser_.feed(text, with_ids(on_event));
+}
+
+ParsedReply TurnReply::finish(std::string_view text, const ReplyParser::Listener& on_event) {
+  if (text.size() > n_bytes_) feed(text.substr(n_bytes_), on_event);
+  parser_.finish(with_ids(on_event));
+  ParsedReply reply = parser_.reply();
+  give_call_ids(reply, seed_);
+  return reply;
+}
+
+}  // namespace ibid
