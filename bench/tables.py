@@ -258,6 +258,34 @@ TABLES = {
             ("exact, int4", "setting=exact; kv=int4"),
         ],
     },
+    "second-turn": {
+        "losses_bold": True,
+        "where": "file=second-turn; machine=AMD EPYC, 2 CPUs",
+        "columns": {"history": "", "ibid reads": "{engine=ibid; setting=; what=second turn read}",
+                    "ms": "{engine=ibid; setting=; what=second turn; digits=3}",
+                    "read again, ms": "{engine=ibid; setting=read again; what=second turn; digits=3}",
+                    "llama.cpp reads": "{engine=llama.cpp; setting=cut; what=second turn read}",
+                    "ms #2": "{engine=llama.cpp; setting=cut; what=second turn; digits=3}",
+                    "ratio": "{engine=ibid; setting=; what=second turn : engine=llama.cpp; setting=cut; what=second turn}",
+                    "llama.cpp with a checkpoint reads":
+                        "{engine=llama.cpp; setting=checkpoint; what=second turn read}",
+                    "ms #3": "{engine=llama.cpp; setting=checkpoint; what=second turn; digits=3}",
+                    "ratio #3":
+                        "{engine=ibid; setting=; what=second turn : engine=llama.cpp; setting=checkpoint; what=second turn}"},
+        "lines": [(f"{n:,}", f"at={n}") for n in (4096, 16384)],
+    },
+    "kv-types": {
+        "where": "file=kv-types; machine=AMD EPYC, 2 CPUs",
+        "columns": {"keys and values": "",
+                    "decode behind 4,096, tokens/s": "{what=decode; at=4096; digits=3; pick=best}",
+                    "44 tokens behind 4,096, ms": "{what=turn; at=4096/44; digits=3; pick=best}",
+                    "decode behind 16,384": "{what=decode; at=16384; digits=3; pick=best}",
+                    "44 tokens behind 16,384, ms": "{what=turn; at=16384/44; digits=3; pick=best}"},
+        "lines": [(f"ibid {label}", f"engine=ibid; kv={kv}")
+                  for label, kv in (("F16", "f16"), ("INT8", "int8"), ("k8v4", "k8v4"), ("int4", "int4"))] +
+                 [(f"llama.cpp {label}", f"engine=llama.cpp; kv={kv}")
+                  for label, kv in (("F16", "f16"), ("Q8_0", "q8_0"), ("Q4_0", "q4_0"))],
+    },
     "perplexity": {
         "where": "file=quality; what=perplexity, 18 texts",
         "columns": {"keys and values": "", "perplexity against float weights": "+{at=mean} % ({at=standard error})"},
