@@ -66,7 +66,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   TRY_ASSIGN(const std::string path, find_model(arguments.model));
   TRY_ASSIGN(const auto engine, load_engine(path, arguments.model));
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.system = system}));
-  const CompletionIdentity identity = new_completion(*engine);
+  const CompletionIdentity identity = new_completion(model_name(*engine));
 
   InterruptScope interrupt;
   std::stop_source stop;
@@ -75,7 +75,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   TurnOptions options = arguments.turn.turn_options(*engine, reader);
   options.stop = stop.get_token();
   options.n_logprobs = arguments.n_logprobs;
-  if (arguments.message.verbose) note(settings_text(*engine, options));
+  if (arguments.message.verbose) note(settings_text(model_name(*engine), engine->max_seq_len(), options));
   signal(SIGPIPE, SIG_IGN);  // the terminal's echo has to be put back before the end
   AnswerWriter output;
   SignOfLife waiting(STDERR_FILENO);
@@ -89,7 +89,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   }));
   waiting.end();
   if (arguments.json) {
-    output.write_line(json_to_string(completion_json(identity, {&turn, 1}, session.messages(), engine->tokenizer())));
+    output.write_line(json_to_string(completion_json(identity, {&turn, 1}, session.messages(), &engine->tokenizer())));
   }
   output.end_line();
   if (output.error() == EPIPE) return kReaderGone;
@@ -97,7 +97,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   const std::string ending = ending_line(turn, options.max_tokens, AnswerPlace::kAsk);
   if (!arguments.json && !ending.empty()) note(ending);
   if (arguments.message.verbose) note(rates_line(turn));
-  return interrupt.interrupted() ? kInterrupted : 0;
+  return interrupt.interrupted() ? kInterruptedStatus : 0;
 }
 
 void add_texts(CLI::App& command, AskArguments& arguments) {
