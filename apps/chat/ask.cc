@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "apps/chat/form_arguments.h"
 #include "apps/chat/interrupt.h"
 #include "apps/chat/load_engine.h"
 #include "apps/chat/message_arguments.h"
@@ -30,6 +31,7 @@ namespace {
 struct AskArguments {
   ModelArguments model;
   TurnArguments turn;
+  FormArguments form;
   MessageArguments message;
   std::vector<std::string> words;
   const CLI::Option* model_option = nullptr;
@@ -63,6 +65,8 @@ Result<int> run_ask(const AskArguments& arguments) {
   const Question question{arguments.words, arguments.message.files};
   TRY_ASSIGN(const std::string text,
              join_question(question, is_terminal(STDIN_FILENO) ? nullptr : &std::cin, std::cin));
+  // A form that is none is told before a model is loaded.
+  TRY_ASSIGN(const std::optional<Grammar> form, arguments.form.grammar());
   TRY_ASSIGN(const std::string path, find_model(arguments.model));
   TRY_ASSIGN(const auto engine, load_engine(path, arguments.model));
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.system = system}));
@@ -75,6 +79,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   TurnOptions options = arguments.turn.turn_options(*engine, reader);
   options.stop = stop.get_token();
   options.n_logprobs = arguments.n_logprobs;
+  if (form) options.constraint = engine->constraints().make(*form);
   if (arguments.message.verbose) note(settings_text(model_name(*engine), engine->max_seq_len(), options));
   signal(SIGPIPE, SIG_IGN);  // the terminal's echo has to be put back before the end
   AnswerWriter output;
@@ -125,6 +130,7 @@ void add_ask(CLI::App& root, int& exit_code) {
   CLI::Option* json = command->add_flag("--json", arguments->json, "print the answer as JSON (docs/json.md)");
   json->group(kCommonGroup);
   arguments->message.add_verbose(*command);
+  arguments->form.add(*command);
   arguments->turn.add(*command);
   command
       ->add_option("--logprobs", arguments->n_logprobs, "with --json: each token's log-probability and the N likeliest")

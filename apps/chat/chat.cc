@@ -12,6 +12,7 @@
 #include "apps/chat/chat_command.h"
 #include "apps/chat/chat_json.h"
 #include "apps/chat/conversation.h"
+#include "apps/chat/form_arguments.h"
 #include "apps/chat/line_reader.h"
 #include "apps/chat/load_engine.h"
 #include "apps/chat/local_talk.h"
@@ -34,6 +35,7 @@ namespace {
 struct ChatArguments {
   ModelArguments model;
   TurnArguments turn;
+  FormArguments form;
   MessageArguments message;
   std::string resume;
   bool json = false;
@@ -174,12 +176,14 @@ Result<Opened> open_server(const ChatArguments& arguments) {
   TRY_ASSIGN(address.key, read_client_key(arguments.api_key_file));
   const std::string name = arguments.names_model ? arguments.model.model : "";
   TRY_ASSIGN(const std::string system, arguments.turn.system_message());
+  TRY_ASSIGN(Json fields, arguments.form.fields());
   TRY_ASSIGN(const std::shared_ptr<RemoteModel> model, find_remote_model(std::move(address), name));
   Opened opened{.talk = std::make_unique<RemoteTalk>(model, system),
                 .turn = arguments.turn.given_options(),
                 .model = model->model.name,
                 .title = model->name(),
                 .context = model->model.context};
+  model->fields = std::move(fields);
   for (const SamplingOption* option : arguments.turn.given()) model->given.insert(option);
   if (answer_reader(arguments) == AnswerReader::kPerson) spare_person(*model, opened.turn);
   return opened;
@@ -206,6 +210,8 @@ Result<int> run_chat(const ChatArguments& arguments) {
     TRY_ASSIGN(cache_directory, kv_cache_directory());
   }
   TRY(arguments.message.message().status());
+  // A form that is none is told before a model is loaded.
+  TRY_ASSIGN(const std::optional<Grammar> form, arguments.form.grammar());
   TRY_ASSIGN(const std::string path, find_model(arguments.model, interactive));
   // Before the model is loaded: what is typed meanwhile waits for the prompt, unseen.
   LineReader reader(interactive);
@@ -216,6 +222,7 @@ Result<int> run_chat(const ChatArguments& arguments) {
                 .model = model_name(*engine),
                 .title = std::filesystem::path(engine->name()).filename().string(),
                 .context = engine->max_seq_len()};
+  if (form) opened.turn.constraint = engine->constraints().make(*form);
   Screen screen(interactive ? AnswerPlace::kChat : AnswerPlace::kPipe);
   tell_what_answers(arguments, opened, interactive, screen);
   if (kept && !arguments.json) tell_what_is_kept(*kept, session, screen);
@@ -268,6 +275,7 @@ void add_chat(CLI::App& root, int& exit_code) {
   arguments->message.add(*command, "a first message; the chat goes on behind its answer",
                          "a file whose text stands before the first message (may be repeated)");
   arguments->message.add_verbose(*command);
+  arguments->form.add(*command);
   arguments->turn.add(*command);
   arguments->model.add_running(*command);
   arguments->model.add_fetch(*command);
