@@ -1,12 +1,15 @@
 // ibid bench: what a model does on this machine, beside what the machine can do and what others do.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <ctime>
 #include <fstream>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "apps/bench/bench_run.h"
 #include "apps/command_line/command.h"
+#include "apps/command_line/option_kinds.h"
 #include "apps/models/model_catalog.h"
 #include "base/clock.h"
 #include "bench/lab/turn_curve_report.h"
@@ -70,7 +73,46 @@ BenchSetup setup_of(const BenchArguments& arguments, const std::string& path, Is
   return setup;
 }
 
+std::string with_point(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+std::string command_of_serve(const BenchArguments& arguments, const BenchSetup& setup) {
+  const LoadShape& shape = arguments.serve.shape;
+  std::string command = "ibid bench " + setup.model + " --what serve";
+  if (arguments.serve.url.empty()) {
+    command += " --threads " + std::to_string(setup.n_threads) + " --kv " + setup.kv + " --numerics " +
+               setup.numerics;
+  } else {
+    command += " --url URL";
+  }
+  return command + " --users " + std::to_string(shape.users) + " --rounds " + std::to_string(shape.rounds) +
+         " --system-words " + std::to_string(shape.system_words) + " --history-words " +
+         std::to_string(shape.history_words) + " --question-words " + std::to_string(shape.question_words) +
+         " --answer-tokens " + std::to_string(shape.answer_tokens) + " --think " + with_point(shape.think_seconds) +
+         " --stagger " + with_point(shape.stagger_seconds) + " --seed " + std::to_string(shape.seed);
+}
+
+// A load on a server has a run of its own: nothing of a model is measured in this process.
+Status run_load_bench(BenchArguments arguments) {
+  const bool is_own = arguments.serve.url.empty();
+  if (is_own && arguments.model.n_threads == 0) arguments.model.n_threads = available_cpus();
+  arguments.serve.shape.rounds = arguments.rounds;
+  std::string path = arguments.model.model;
+  if (is_own) {
+    TRY_ASSIGN(path, resolve_model(arguments.model.model));
+  }
+  TRY_ASSIGN(const Isa isa, active_isa());
+  BenchSetup setup = setup_of(arguments, path, isa);
+  if (!is_own) setup.kv = setup.numerics = setup.isa = "";
+  setup.command = command_of_serve(arguments, setup);
+  return run_serve_bench(arguments.serve, arguments.model, std::move(setup), {arguments.json, arguments.csv});
+}
+
 Status run_bench(BenchArguments arguments) {
+  if (arguments.what == std::vector<std::string>{"serve"}) return run_load_bench(std::move(arguments));
   FileOps& files = system_file_ops();
   std::vector<Rival> rivals;
   if (!arguments.against.empty()) {
@@ -87,6 +129,50 @@ Status run_bench(BenchArguments arguments) {
   return run.finish(files);
 }
 
+constexpr const char* kLoadGroup = "With --what serve";
+
+void add_load(CLI::App& command, BenchArguments& arguments) {
+  ServeBenchArguments& serve = arguments.serve;
+  LoadShape& shape = serve.shape;
+  const auto add_count = [&](const char* name, size_t& count, uint64_t least, uint64_t most, const char* help) {
+    command.add_option(name, count, help)
+        ->type_name("N")
+        ->check(whole_number(least, most))
+        ->capture_default_str()
+        ->group(kLoadGroup);
+  };
+  CLI::Option* url = add_text_option(command, "--url", serve.url,
+                                     "a server that runs, `ibid serve` or another with OpenAI's chat completions");
+  url->type_name("URL")->group(kLoadGroup);
+  add_text_option(command, "--api-key-file", serve.api_key_file, "its key, the first of the file; or IBID_API_KEY")
+      ->type_name("FILE")
+      ->needs(url)
+      ->group(kLoadGroup);
+  add_text_option(command, "--engine", serve.engine, "what the rows call it")
+      ->type_name("NAME")
+      ->needs(url)
+      ->group(kLoadGroup);
+  add_count("--users", shape.users, 1, 256, "conversations at once");
+  add_count("--system-words", shape.system_words, 0, 1'000'000, "of the system message, the same for all");
+  add_count("--history-words", shape.history_words, 0, 1'000'000, "of each user, in front of the first question");
+  add_count("--question-words", shape.question_words, 1, 1'000'000, "of a question");
+  add_count("--answer-tokens", shape.answer_tokens, 1, 1'000'000, "of an answer, where the server can hold it to that");
+  for (auto [name, seconds, help] :
+       {std::tuple("--think", &shape.think_seconds, "between an answer and the next question"),
+        std::tuple("--stagger", &shape.stagger_seconds, "between the starts of two users")}) {
+    command.add_option(name, *seconds, help)
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.0, 3600.0))
+        ->capture_default_str()
+        ->group(kLoadGroup);
+  }
+  command.add_option("--seed", shape.seed, "of the words")->type_name("N")->capture_default_str()->group(kLoadGroup);
+  add_text_option(command, "--requests", serve.requests,
+                  "a file with a line for each request (.csv), of which bench/serve_picture.py draws a picture")
+      ->type_name("FILE")
+      ->group(kLoadGroup);
+}
+
 }  // namespace
 
 void add_bench(CLI::App& root, int& exit_code) {
@@ -95,10 +181,12 @@ void add_bench(CLI::App& root, int& exit_code) {
       root.add_subcommand("bench", "rates of a model, in per cent of what the machine can do");
   arguments->model.add_model(*command, false);
   arguments->model.add_running(*command);
-  command->add_option("--what", arguments->what, "all, or some of prefill, decode, turns (comma between)")
+  command
+      ->add_option("--what", arguments->what,
+                   "all, or some of prefill, decode, turns (comma between); serve: a load of several users on a server")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"all", "prefill", "decode", "turns"}));
+      ->check(CLI::IsMember({"all", "prefill", "decode", "turns", "serve"}));
   command->add_option("--lengths", arguments->lengths, "new tokens of the prefills")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -109,7 +197,9 @@ void add_bench(CLI::App& root, int& exit_code) {
       ->allow_extra_args(false)
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--rounds", arguments->rounds, "repetitions, at least; the median counts")
+  command
+      ->add_option("--rounds", arguments->rounds,
+                   "repetitions, at least; the median counts; of serve: each user's questions")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command
@@ -135,7 +225,12 @@ void add_bench(CLI::App& root, int& exit_code) {
       ->allow_extra_args(false)
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  add_load(*command, *arguments);
   command->callback([arguments, &exit_code] {
+    const auto is_serve = [](const std::string& part) { return part == "serve"; };
+    const bool serves = std::any_of(arguments->what.begin(), arguments->what.end(), is_serve);
+    if (serves && arguments->what.size() > 1) throw CLI::ValidationError("--what", "serve stands alone");
+    if (!serves && !arguments->serve.url.empty()) throw CLI::ValidationError("--url", "goes with --what serve");
     if (const Status status = run_bench(*arguments); !status.ok()) exit_code = report(status);
   });
 }

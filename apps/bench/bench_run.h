@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/bench/serve_bench.h"
 #include "apps/model_arguments.h"
 #include "base/file_ops.h"
 #include "base/result.h"
@@ -38,6 +39,7 @@ struct BenchArguments {
   std::string commit;
   std::vector<std::string> reports;
   std::vector<size_t> histories = {0, 250, 500, 1000, 2000, 4000, 8000};
+  ServeBenchArguments serve;
 
   bool wants(const char* part) const;
 };

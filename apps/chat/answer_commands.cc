@@ -13,22 +13,24 @@
 namespace ibid {
 namespace {
 
-// What the template writes around a message, generously, in tokens.
-constexpr size_t kAroundAMessage = 256;
+// "812 bytes, 190 tokens"
+std::string size_text(const AttachedFile& file, const Talk& talk) {
+  const std::optional<size_t> n_tokens = talk.count_tokens(file.text);
+  return std::to_string(file.text.size()) + " bytes" + (n_tokens ? ", " + std::to_string(*n_tokens) + " tokens" : "");
+}
 
 }  // namespace
 
 // What a person typed: with the files that it names, and those that wait.
 AnswerCommands::Next AnswerCommands::message(std::string_view text) {
-  Result<MessageWithFiles> message = find_attached_files(now().engine()->files(), text);
+  Result<MessageWithFiles> message = find_attached_files(now().files(), text);
   if (!message.ok()) {
     note(message.status().message() + "; nothing was sent");
     return Next::kGoOn;
   }
   message->files.insert(message->files.begin(), state_.attached.begin(), state_.attached.end());
   for (const AttachedFile& file : message->files) {
-    note(file.path + " goes along (" + std::to_string(file.text.size()) + " bytes, " +
-         std::to_string(now().count_tokens(file.text)) + " tokens)");
+    note(file.path + " goes along (" + size_text(file, now()) + ")");
   }
   bool said = false;
   const Next next = say(message_with_files(*message), "the last message and its answer", said);
@@ -38,7 +40,7 @@ AnswerCommands::Next AnswerCommands::message(std::string_view text) {
 
 AnswerCommands::Next AnswerCommands::say(const std::string& text, const std::string& what, bool& said) {
   const size_t n_before = messages().size();
-  std::optional<ChatSession> before = copy_if_room_is_short(text.size());
+  std::unique_ptr<Talk> before = copy_if_room_is_short(text.size());
   keep_question(text);
   bool interrupted = false;
   const std::optional<Turn> turn =
@@ -46,8 +48,8 @@ AnswerCommands::Next AnswerCommands::say(const std::string& text, const std::str
         return now().send(text, options, show);
       }, interrupted);
   said = turn.has_value();
-  if (said && turn->left_out.any() && before) {
-    state_.branches.was_rewritten(*std::move(before), what);
+  if (said && turn->left_out.any() && before != nullptr) {
+    state_.branches.was_rewritten(std::move(before), what);
   } else if (said && !what.empty()) {
     state_.branches.has_grown(n_before, what);
   }
@@ -71,6 +73,7 @@ std::optional<Turn> AnswerCommands::answer(size_t question, size_t attempt, cons
   });
   interrupted = interrupt.interrupted();
   if (!turn.ok()) {
+    state_.screen.break_off();
     fail_turn(turn.status());
     return std::nullopt;
   }
@@ -105,13 +108,10 @@ size_t AnswerCommands::next_attempt(size_t question) {
   return attempt;
 }
 
-std::optional<ChatSession> AnswerCommands::copy_if_room_is_short(size_t n_bytes) {
-  const ChatSession& session = state_.branches.now();
-  // A token has at least a byte.
-  if (session.ids().size() + n_bytes + kAroundAMessage <= session.engine()->max_seq_len()) return std::nullopt;
-  Result<ChatSession> copy = session.fork();
-  if (!copy.ok()) return std::nullopt;
-  return *std::move(copy);
+std::unique_ptr<Talk> AnswerCommands::copy_if_room_is_short(size_t n_bytes) {
+  if (!now().is_room_short(n_bytes)) return nullptr;
+  Result<std::unique_ptr<Talk>> copy = now().fork();
+  return copy.ok() ? *std::move(copy) : nullptr;
 }
 
 // --- other answers
@@ -133,13 +133,13 @@ AnswerCommands::Next AnswerCommands::regenerate(std::string_view) {
     return interrupted ? Next::kInterrupted : Next::kGoOn;
   }
   const size_t question = last_from(messages(), Role::kUser);
-  Result<ChatSession> next = now().fork();
+  Result<std::unique_ptr<Talk>> next = now().fork();
   if (!next.ok()) {
     state_.fail(next.status());
     return Next::kGoOn;
   }
   if (answer(question, next_attempt(question), [&](const TurnOptions& options, const TurnCallback& show) {
-        return next->regenerate(options, show);
+        return (*next)->regenerate(options, show);
       }, interrupted)) {
     state_.branches.replace(*std::move(next), "/regen");
     state_.save();
@@ -188,27 +188,28 @@ AnswerCommands::Next AnswerCommands::several_answers(std::string_view argument) 
   }
   const size_t n_before = messages().size();
   const std::string text(argument);
-  std::optional<ChatSession> before = copy_if_room_is_short(text.size());
+  std::unique_ptr<Talk> before = copy_if_room_is_short(text.size());
   keep_question(text);
   InterruptScope interrupt;
   TurnOptions options = options_of(n_before, 0);
   options.stop = interrupt.token();
   if (!options.sampler.seed) options.sampler.seed = std::random_device()();
-  AnswersOnScreen shown(state_.screen, std::min(*n, ChatSession::kMaxAnswers), options, n_turns(messages()) + 1);
+  AnswersOnScreen shown(state_.screen, std::min(*n, Talk::kMaxAnswers), options, n_turns(messages()) + 1);
   const Result<std::vector<Turn>> turns =
       now().send_for_answers(text, *n, options, [&](size_t i, const TurnEvent& event) { shown.hear(i, event); });
   if (!turns.ok()) {
     shown.give_up();
     fail_turn(turns.status());
   } else {
-    if ((*turns)[0].left_out.any() && before) {
-      state_.branches.was_rewritten(*std::move(before), "/answers");
+    if ((*turns)[0].left_out.any() && before != nullptr) {
+      state_.branches.was_rewritten(std::move(before), "/answers");
     } else {
       state_.branches.has_grown(n_before, "/answers");
     }
     state_.answers = {state_.branches.here()};
     for (size_t i = 1; i < turns->size(); ++i) {
-      Result<ChatSession> other = now().choose(i).ok() ? now().fork() : Status(ErrorCode::kOutOfMemory, "");
+      Result<std::unique_ptr<Talk>> other =
+          now().choose(i).ok() ? now().fork() : Status(ErrorCode::kOutOfMemory, "");
       if (other.ok()) state_.answers.push_back({state_.branches.add(*std::move(other)), SIZE_MAX});
     }
     (void)now().choose(0);
@@ -227,25 +228,24 @@ AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
     return Next::kGoOn;
   }
   const FirstWord word = take_word(argument);
-  Result<AttachedFile> file = read_attached_file(now().engine()->files(), word.word);
+  Result<AttachedFile> file = read_attached_file(now().files(), word.word);
   if (!file.ok()) {
     note(file.status().message());
     return Next::kGoOn;
   }
-  const size_t n_tokens = now().count_tokens(file->text);
+  const std::string size = size_text(*file, now());
   state_.attached.push_back(*std::move(file));
   if (!word.rest.empty()) return message(word.rest);
-  note(word.word + ": " + std::to_string(state_.attached.back().text.size()) + " bytes, " + std::to_string(n_tokens) +
-       " tokens, go along with your next message");
+  note(word.word + ": " + size + ", go along with your next message");
   return Next::kGoOn;
 }
 
 void AnswerCommands::keep_question(const std::string& text) {
   if (!state_.kept) return;
   // What is wrong with the text, the turn itself will say; what is wrong with the file, the save behind it.
-  Result<ChatSession> copy = now().fork();
-  if (!copy.ok() || !copy->append(make_message(Role::kUser, text)).ok()) return;
-  (void)state_.kept->save_question(*copy);
+  Result<std::unique_ptr<Talk>> copy = now().fork();
+  if (!copy.ok() || !(*copy)->append(make_message(Role::kUser, text)).ok()) return;
+  (void)state_.kept->save_question(**copy);
 }
 
 void AnswerCommands::fail_turn(const Status& status) {

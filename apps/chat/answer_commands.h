@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,12 +43,12 @@ class AnswerCommands {
   size_t next_attempt(size_t question);
   size_t n_turns_before(size_t message) const;
   // A copy of the conversation where a message of so many bytes may make a full context drop some of it.
-  std::optional<ChatSession> copy_if_room_is_short(size_t n_bytes);
+  std::unique_ptr<Talk> copy_if_room_is_short(size_t n_bytes);
   // Writes the question to the file of a kept conversation, before the model sees it.
   void keep_question(const std::string& text);
   void fail_turn(const Status& status);  // where Ctrl-C is no failure
 
-  ChatSession& now() { return state_.now(); }
+  Talk& now() { return state_.now(); }
   const Json& messages() const { return state_.messages(); }
   void note(const std::string& text) { state_.note(text); }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "apps/chat/form_arguments.h"
 #include "apps/chat/interrupt.h"
 #include "apps/chat/load_engine.h"
 #include "apps/chat/message_arguments.h"
@@ -30,6 +31,7 @@ namespace {
 struct AskArguments {
   ModelArguments model;
   TurnArguments turn;
+  FormArguments form;
   MessageArguments message;
   std::vector<std::string> words;
   const CLI::Option* model_option = nullptr;
@@ -63,10 +65,12 @@ Result<int> run_ask(const AskArguments& arguments) {
   const Question question{arguments.words, arguments.message.files};
   TRY_ASSIGN(const std::string text,
              join_question(question, is_terminal(STDIN_FILENO) ? nullptr : &std::cin, std::cin));
+  // A form that is none is told before a model is loaded.
+  TRY_ASSIGN(const std::optional<Grammar> form, arguments.form.grammar());
   TRY_ASSIGN(const std::string path, find_model(arguments.model));
   TRY_ASSIGN(const auto engine, load_engine(path, arguments.model));
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, {.system = system}));
-  const CompletionIdentity identity = new_completion(*engine);
+  const CompletionIdentity identity = new_completion(model_name(*engine));
 
   InterruptScope interrupt;
   std::stop_source stop;
@@ -75,7 +79,8 @@ Result<int> run_ask(const AskArguments& arguments) {
   TurnOptions options = arguments.turn.turn_options(*engine, reader);
   options.stop = stop.get_token();
   options.n_logprobs = arguments.n_logprobs;
-  if (arguments.message.verbose) note(settings_text(*engine, options));
+  if (form) options.constraint = engine->constraints().make(*form);
+  if (arguments.message.verbose) note(settings_text(model_name(*engine), engine->max_seq_len(), options));
   signal(SIGPIPE, SIG_IGN);  // the terminal's echo has to be put back before the end
   AnswerWriter output;
   SignOfLife waiting(STDERR_FILENO);
@@ -89,7 +94,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   }));
   waiting.end();
   if (arguments.json) {
-    output.write_line(json_to_string(completion_json(identity, {&turn, 1}, session.messages(), engine->tokenizer())));
+    output.write_line(json_to_string(completion_json(identity, {&turn, 1}, session.messages(), &engine->tokenizer())));
   }
   output.end_line();
   if (output.error() == EPIPE) return kReaderGone;
@@ -97,7 +102,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   const std::string ending = ending_line(turn, options.max_tokens, AnswerPlace::kAsk);
   if (!arguments.json && !ending.empty()) note(ending);
   if (arguments.message.verbose) note(rates_line(turn));
-  return interrupt.interrupted() ? kInterrupted : 0;
+  return interrupt.interrupted() ? kInterruptedStatus : 0;
 }
 
 void add_texts(CLI::App& command, AskArguments& arguments) {
@@ -125,6 +130,7 @@ void add_ask(CLI::App& root, int& exit_code) {
   CLI::Option* json = command->add_flag("--json", arguments->json, "print the answer as JSON (docs/json.md)");
   json->group(kCommonGroup);
   arguments->message.add_verbose(*command);
+  arguments->form.add(*command);
   arguments->turn.add(*command);
   command
       ->add_option("--logprobs", arguments->n_logprobs, "with --json: each token's log-probability and the N likeliest")

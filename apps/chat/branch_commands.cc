@@ -143,11 +143,11 @@ bool BranchCommands::make_way() {
   }
 }
 
-BranchCommands::Next BranchCommands::begin_anew(const std::function<Status(ChatSession&)>& change,
+BranchCommands::Next BranchCommands::begin_anew(const std::function<Status(Talk&)>& change,
                                                 const std::string& what, const std::string& words) {
-  Result<ChatSession> fresh = now().fork();
+  Result<std::unique_ptr<Talk>> fresh = now().fork();
   Status status = fresh.status();
-  if (status.ok()) status = change(*fresh);
+  if (status.ok()) status = change(**fresh);
   if (!status.ok()) {
     state_.fail(status);
     return Next::kGoOn;
@@ -160,7 +160,7 @@ BranchCommands::Next BranchCommands::begin_anew(const std::function<Status(ChatS
 }
 
 BranchCommands::Next BranchCommands::clear(std::string_view) {
-  return begin_anew([](ChatSession& session) { return session.reset(); }, "/clear",
+  return begin_anew([](Talk& talk) { return talk.reset(); }, "/clear",
                     "a new conversation (/undo returns to the old one)");
 }
 
@@ -172,13 +172,17 @@ BranchCommands::Next BranchCommands::system(std::string_view argument) {
     return Next::kGoOn;
   }
   const std::string text(argument == "none" ? std::string_view() : argument);
-  return begin_anew([&](ChatSession& session) { return session.set_system(text); }, "/system",
+  return begin_anew([&](Talk& talk) { return talk.set_system(text); }, "/system",
                     text.empty() ? "a new conversation without a system message (/undo returns to the old one)"
                                  : "a new conversation with this system message (/undo returns to the old one)");
 }
 
 BranchCommands::Next BranchCommands::keep_as(std::string_view argument) {
   const std::string name(argument);
+  if (const Status status = now().can_be_kept(); !status.ok()) {
+    note(status.message());
+    return Next::kGoOn;
+  }
   if (!state_.files.ok()) {
     note(state_.files.status().message());
     return Next::kGoOn;

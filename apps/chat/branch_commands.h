@@ -32,10 +32,10 @@ class BranchCommands {
   void go(Branches::Place place, const std::string& what, const std::string& words);
   // Asks where a kept conversation goes that is about to begin anew. False: it stays as it is.
   bool make_way();
-  Next begin_anew(const std::function<Status(ChatSession&)>& change, const std::string& what,
+  Next begin_anew(const std::function<Status(Talk&)>& change, const std::string& what,
                   const std::string& words);
 
-  ChatSession& now() { return state_.now(); }
+  Talk& now() { return state_.now(); }
   const Json& messages() const { return state_.messages(); }
   void note(const std::string& text) { state_.note(text); }
 

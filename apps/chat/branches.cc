@@ -20,7 +20,7 @@ bool begins(const Json& shorter, const Json& longer) {
 }
 
 // Keeps the first n messages. A question without an answer may be the last of them.
-Status cut(ChatSession& session, size_t n) {
+Status cut(Talk& session, size_t n) {
   const Json& messages = session.messages();
   if (n == messages.size()) return {};
   if (n == 0 || !is_from(messages[n - 1], Role::kUser)) return session.rewind_to(n);
@@ -55,7 +55,7 @@ void Branches::put_aside() {
   left.elsewhere = now_elsewhere_;
 }
 
-void Branches::replace(ChatSession next, std::string what) {
+void Branches::replace(std::unique_ptr<Talk> next, std::string what) {
   record(here(), std::move(what));
   put_aside();
   now_ = std::move(next);
@@ -63,15 +63,15 @@ void Branches::replace(ChatSession next, std::string what) {
   now_elsewhere_ = false;
 }
 
-void Branches::was_rewritten(ChatSession before, std::string what) {
-  if (!what.empty()) record({now_id_, before.messages().size()}, std::move(what));
+void Branches::was_rewritten(std::unique_ptr<Talk> before, std::string what) {
+  if (!what.empty()) record({now_id_, before->messages().size()}, std::move(what));
   others_[now_id_].session = std::move(before);
   now_id_ = next_id_++;
   now_elsewhere_ = false;
   changed_ = true;
 }
 
-size_t Branches::add(ChatSession session) {
+size_t Branches::add(std::unique_ptr<Talk> session) {
   changed_ = true;
   others_[next_id_].session = std::move(session);
   return next_id_++;
@@ -79,7 +79,7 @@ size_t Branches::add(ChatSession session) {
 
 Status Branches::load(Branch& branch) {
   if (branch.session) return {};
-  TRY_ASSIGN(branch.session, ChatSession::load(now_.engine(), branch.path));
+  TRY_ASSIGN(branch.session, now_->load(branch.path));
   return {};
 }
 
@@ -87,7 +87,7 @@ const Json* Branches::messages_of(Branch& branch) {
   if (branch.session) return &branch.session->messages();
   if (branch.messages) return &*branch.messages;
   if (!branch.problem.empty()) return nullptr;
-  Result<SavedSession> saved = read_saved_session(now_.engine()->files(), branch.path);
+  Result<SavedSession> saved = read_saved_session(now_->files(), branch.path);
   if (!saved.ok()) {
     branch.problem = saved.status().message();
     return nullptr;
@@ -97,16 +97,16 @@ const Json* Branches::messages_of(Branch& branch) {
 }
 
 Status Branches::move_to(Place place) {
-  ChatSession* from = &now_;
+  Talk* from = now_.get();
   if (place.branch == now_id_) {
     if (place.n_messages == messages().size()) return {};
   } else {
     const auto found = others_.find(place.branch);
     if (found == others_.end()) return {ErrorCode::kNotFound, "there is no branch " + std::to_string(place.branch)};
     TRY(load(found->second));
-    from = &*found->second.session;
+    from = found->second.session.get();
     if (place.n_messages >= from->messages().size()) {
-      ChatSession next = std::move(*from);
+      std::unique_ptr<Talk> next = std::move(found->second.session);
       const bool elsewhere = found->second.elsewhere;
       others_.erase(found);
       put_aside();
@@ -116,8 +116,8 @@ Status Branches::move_to(Place place) {
       return {};
     }
   }
-  TRY_ASSIGN(ChatSession copy, from->fork());
-  TRY(cut(copy, place.n_messages));
+  TRY_ASSIGN(std::unique_ptr<Talk> copy, from->fork());
+  TRY(cut(*copy, place.n_messages));
   put_aside();
   now_ = std::move(copy);
   now_id_ = next_id_++;
@@ -227,10 +227,7 @@ void Branches::set_file_gone(size_t number) {
   if (!found->second.session) others_.erase(found);
 }
 
-const ChatSession* Branches::session_of(size_t number) const {
-  const Branch& branch = others_.at(number);
-  return branch.session ? &*branch.session : nullptr;
-}
+const Talk* Branches::session_of(size_t number) const { return others_.at(number).session.get(); }
 
 void Branches::keep_elsewhere(const std::function<std::string(size_t number)>& renamed) {
   now_elsewhere_ = true;

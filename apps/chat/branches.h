@@ -2,7 +2,7 @@
 // /undo, /clear and the like and stay as they are. Nothing that was said is lost: what a command leaves behind is a
 // branch, and /undo returns to it.
 //
-// A branch at rest is a ChatSession, or a file that is read when it is wanted. Their messages alone decide which
+// A branch at rest is a Talk, or a file that is read when it is wanted. Their messages alone decide which
 // branches are worth showing and keeping: one that is the beginning of another, or of the present one, is not. For
 // one thread.
 #pragma once
@@ -10,24 +10,25 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/file_ops.h"
+#include "apps/chat/talk.h"
 #include "base/result.h"
-#include "runtime/session/chat_session.h"
 
 namespace ibid {
 
 class Branches {
  public:
-  explicit Branches(ChatSession now) : now_(std::move(now)) {}
+  // REQUIRES: not nullptr.
+  explicit Branches(std::unique_ptr<Talk> now) : now_(std::move(now)) {}
 
-  ChatSession& now() { return now_; }
-  const ChatSession& now() const { return now_; }
-  const Json& messages() const { return now_.messages(); }
+  Talk& now() { return *now_; }
+  const Talk& now() const { return *now_; }
+  const Json& messages() const { return now_->messages(); }
 
   // A place in a branch: behind its first n_messages. It stays valid while the branch grows.
   struct Place {
@@ -41,11 +42,11 @@ class Branches {
   // The present branch has grown: it had n_before messages.
   void has_grown(size_t n_before, std::string what);
   // `next` becomes the present branch; the one before stays.
-  void replace(ChatSession next, std::string what);
+  void replace(std::unique_ptr<Talk> next, std::string what);
   // The present branch was changed in its older messages; `before` is how it was. what: empty: no step of its own.
-  void was_rewritten(ChatSession before, std::string what);
+  void was_rewritten(std::unique_ptr<Talk> before, std::string what);
   // Goes to a place; the present branch stays. Where the branch has grown since, a copy of its beginning is taken.
-  // Errors: those of ChatSession::load() and fork(); kNotFound: no such branch. Nothing has changed then.
+  // Errors: those of Talk::load() and fork(); kNotFound: no such branch. Nothing has changed then.
   Status go(Place place, std::string what);
   // One step back or forth; returns its `what`. With nothing to undo, the last question and its answer are taken back.
   // kNotFound: nothing to undo.
@@ -55,7 +56,7 @@ class Branches {
   void take_back();
 
   // A branch beside the present one, which stays where it is. Returns its number.
-  size_t add(ChatSession session);
+  size_t add(std::unique_ptr<Talk> session);
 
   // --- what there is
 
@@ -76,7 +77,7 @@ class Branches {
   void add_file(size_t number, std::string path);
   const std::string& file_of(size_t number) const { return others_.at(number).path; }
   void set_file(size_t number, std::string path) { others_.at(number).path = std::move(path); }
-  const ChatSession* session_of(size_t number) const;
+  const Talk* session_of(size_t number) const;
   // All of them, the present one included, are kept under another name now: they stay for /undo alone.
   // renamed: what became of a path.
   void keep_elsewhere(const std::function<std::string(size_t number)>& renamed);
@@ -91,7 +92,7 @@ class Branches {
 
  private:
   struct Branch {
-    std::optional<ChatSession> session;  // none: in the file
+    std::unique_ptr<Talk> session;  // nullptr: in the file
     std::optional<Json> messages;        // of the file, when they were read
     std::string problem;                 // why they could not be
     std::string path;                    // empty: in no file
@@ -108,7 +109,7 @@ class Branches {
   void put_aside();  // the present branch, for now_ to be assigned
   void record(Place before, std::string what);
 
-  ChatSession now_;
+  std::unique_ptr<Talk> now_;
   size_t now_id_ = 1;
   bool now_elsewhere_ = false;
   size_t next_id_ = 2;

@@ -12,11 +12,15 @@
 #include "apps/chat/chat_command.h"
 #include "apps/chat/chat_json.h"
 #include "apps/chat/conversation.h"
+#include "apps/chat/form_arguments.h"
 #include "apps/chat/line_reader.h"
 #include "apps/chat/load_engine.h"
+#include "apps/chat/local_talk.h"
 #include "apps/chat/message_arguments.h"
+#include "apps/chat/remote_talk.h"
 #include "apps/chat/turn_arguments.h"
 #include "apps/chat/turn_json.h"
+#include "apps/chat/turn_lines.h"
 #include "apps/chat/turn_seeds.h"
 #include "apps/chat/when_full.h"
 #include "apps/command_line/command.h"
@@ -31,12 +35,25 @@ namespace {
 struct ChatArguments {
   ModelArguments model;
   TurnArguments turn;
+  FormArguments form;
   MessageArguments message;
   std::string resume;
   bool json = false;
   const CLI::Option* resume_option = nullptr;
   std::string when_full = "drop";
   const CLI::Option* when_full_option = nullptr;
+  std::string url;  // empty: the model runs here
+  std::string api_key_file;
+  bool names_model = false;  // with --url: on the command line, where --model is the server's and not this machine's
+};
+
+// What answers, and what there is to say of it.
+struct Opened {
+  std::unique_ptr<Talk> talk;
+  TurnOptions turn;
+  std::string model;   // its name
+  std::string title;   // what stands over the conversation
+  size_t context = 0;  // 0: not known
 };
 
 void tell_what_begins(const KeptConversation& kept, Screen& screen) {
@@ -99,7 +116,7 @@ Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen,
   using Next = Conversation::Next;
   Next next = first ? conversation.open_with(*first) : Next::kGoOn;
   for (std::string line; next != Next::kLeave && !screen.writing_failed();) {
-    if (next == Next::kInterrupted && !interactive) return kInterrupted;
+    if (next == Next::kInterrupted && !interactive) return kInterruptedStatus;
     const LineReader::Outcome outcome = reader.read(line);
     if (outcome == LineReader::Outcome::kEnd) break;
     if (outcome == LineReader::Outcome::kInterrupted) {
@@ -113,62 +130,126 @@ Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen,
 }
 
 // The same for a program: messages and answers are lines.
-Result<int> lead_in_json(const TurnOptions& options, ChatSession session, std::optional<KeptConversation> kept,
-                         ChatJson chat) {
-  Branches branches(std::move(session));
+Result<int> lead_in_json(Opened opened, std::optional<KeptConversation> kept, ChatJson chat) {
+  Branches branches(std::move(opened.talk));
   if (kept) kept->add_branches(branches);
+  chat.model = opened.model;
   chat.options = [&](size_t turn) {
-    TurnOptions of_turn = options;
+    TurnOptions of_turn = opened.turn;
     if (of_turn.sampler.seed) *of_turn.sampler.seed += kSeedsOfATurn * turn;
     return of_turn;
   };
-  chat.keep_question = [&](const ChatSession& asked) { return kept ? kept->save_question(asked) : Status(); };
+  chat.keep_question = [&](const Talk& asked) { return kept ? kept->save_question(asked) : Status(); };
   chat.keep = [&] { return kept ? kept->save(branches) : Status(); };
   return lead_chat_json(branches.now(), chat);
 }
 
-void tell_what_runs(const Engine& engine, Screen& screen) {
-  screen.note(std::filesystem::path(engine.name()).filename().string() + " · context " +
-              std::to_string(engine.max_seq_len()) + " · /help");
+AnswerReader answer_reader(const ChatArguments& arguments) {
+  return arguments.json ? AnswerReader::kProgram : AnswerReader::kPerson;
+}
+
+void tell_what_answers(const ChatArguments& arguments, const Opened& opened, bool interactive, Screen& screen) {
+  if (arguments.message.verbose) remark(settings_text(opened.model, opened.context, opened.turn), RemarkStyle::kDim);
+  if (!interactive) return;
+  screen.note(opened.title + (opened.context > 0 ? " · context " + std::to_string(opened.context) : "") + " · /help");
+}
+
+// Leads what is opened: from the terminal, a pipe, or for a program.
+Result<int> lead_opened(const ChatArguments& arguments, Opened opened, std::optional<KeptConversation> kept,
+                        LineReader& reader, Screen& screen) {
+  TRY_ASSIGN(const std::optional<std::string> first, arguments.message.message());
+  const bool verbose = arguments.message.verbose;
+  if (arguments.json) return lead_in_json(std::move(opened), std::move(kept), {.first = first, .verbose = verbose});
+  const bool interactive = isatty(STDIN_FILENO) == 1;
+  Conversation::Options options{opened.turn, session_files(), std::move(kept), interactive, verbose, {}};
+  if (interactive) {
+    reader.set_completion(completion_words());
+    options.ask_person = [&](const std::string& question) { return ask_person(reader, screen, question); };
+  }
+  Conversation conversation(std::move(opened.talk), std::move(options), screen);
+  if (interactive) conversation.show_last_exchange();
+  return lead(conversation, reader, screen, interactive, first);
+}
+
+Result<Opened> open_server(const ChatArguments& arguments) {
+  TRY_ASSIGN(ServerAddress address, parse_server_address(arguments.url));
+  TRY_ASSIGN(address.key, read_client_key(arguments.api_key_file));
+  const std::string name = arguments.names_model ? arguments.model.model : "";
+  TRY_ASSIGN(const std::string system, arguments.turn.system_message());
+  TRY_ASSIGN(Json fields, arguments.form.fields());
+  TRY_ASSIGN(const std::shared_ptr<RemoteModel> model, find_remote_model(std::move(address), name));
+  Opened opened{.talk = std::make_unique<RemoteTalk>(model, system),
+                .turn = arguments.turn.given_options(),
+                .model = model->model.name,
+                .title = model->name(),
+                .context = model->model.context};
+  model->fields = std::move(fields);
+  for (const SamplingOption* option : arguments.turn.given()) model->given.insert(option);
+  if (answer_reader(arguments) == AnswerReader::kPerson) spare_person(*model, opened.turn);
+  return opened;
+}
+
+Result<int> run_chat_with_server(const ChatArguments& arguments, bool interactive) {
+  TRY(arguments.message.message().status());
+  LineReader reader(interactive);
+  TRY_ASSIGN(Opened opened, open_server(arguments));
+  Screen screen(interactive ? AnswerPlace::kChat : AnswerPlace::kPipe);
+  tell_what_answers(arguments, opened, interactive, screen);
+  return lead_opened(arguments, std::move(opened), std::nullopt, reader, screen);
 }
 
 Result<int> run_chat(const ChatArguments& arguments) {
   signal(SIGPIPE, SIG_IGN);  // a closed standard output is seen when writing
-  const Result<SessionFiles> files = session_files();
+  const bool interactive = isatty(STDIN_FILENO) == 1 && !arguments.json;
+  if (!arguments.url.empty()) return run_chat_with_server(arguments, interactive);
   std::optional<KeptConversation> kept;
   std::string cache_directory;
   if (arguments.resume_option->count() > 0) {
-    TRY(files.status());
-    TRY_ASSIGN(kept, KeptConversation::take(*files, arguments.resume));
+    TRY_ASSIGN(SessionFiles files, session_files());
+    TRY_ASSIGN(kept, KeptConversation::take(std::move(files), arguments.resume));
     TRY_ASSIGN(cache_directory, kv_cache_directory());
   }
-  TRY_ASSIGN(const std::optional<std::string> first, arguments.message.message());
-  const bool interactive = isatty(STDIN_FILENO) == 1 && !arguments.json;
+  TRY(arguments.message.message().status());
+  // A form that is none is told before a model is loaded.
+  TRY_ASSIGN(const std::optional<Grammar> form, arguments.form.grammar());
   TRY_ASSIGN(const std::string path, find_model(arguments.model, interactive));
   // Before the model is loaded: what is typed meanwhile waits for the prompt, unseen.
   LineReader reader(interactive);
   TRY_ASSIGN(const auto engine, load_engine(path, arguments.model, cache_directory));
   TRY_ASSIGN(ChatSession session, open_session(arguments, engine, kept));
-  const AnswerReader answer_reader = arguments.json ? AnswerReader::kProgram : AnswerReader::kPerson;
-  const TurnOptions turn = arguments.turn.turn_options(*engine, answer_reader);
-  if (arguments.message.verbose) remark(settings_text(*engine, turn), RemarkStyle::kDim);
-  if (arguments.json) {
-    ChatJson chat{.first = first, .verbose = arguments.message.verbose};
-    return lead_in_json(turn, std::move(session), std::move(kept), std::move(chat));
-  }
-
+  Opened opened{.talk = nullptr,
+                .turn = arguments.turn.turn_options(*engine, answer_reader(arguments)),
+                .model = model_name(*engine),
+                .title = std::filesystem::path(engine->name()).filename().string(),
+                .context = engine->max_seq_len()};
+  if (form) opened.turn.constraint = engine->constraints().make(*form);
   Screen screen(interactive ? AnswerPlace::kChat : AnswerPlace::kPipe);
-  reader.set_completion(completion_words());
-  if (interactive) tell_what_runs(*engine, screen);
-  if (kept) tell_what_is_kept(*kept, session, screen);
-  Conversation::Options options{turn, files, std::move(kept), interactive, arguments.message.verbose, {}};
-  if (interactive) {
-    options.ask_person = [&](const std::string& question) { return ask_person(reader, screen, question); };
+  tell_what_answers(arguments, opened, interactive, screen);
+  if (kept && !arguments.json) tell_what_is_kept(*kept, session, screen);
+  opened.talk = std::make_unique<LocalTalk>(std::move(session));
+  std::optional<CacheEnding> cache_ending;
+  if (!arguments.json) cache_ending.emplace(engine, screen);
+  return lead_opened(arguments, std::move(opened), std::move(kept), reader, screen);
+}
+
+void add_url(CLI::App& command, ChatArguments& arguments) {
+  const auto take = [&command, &arguments](const std::string& url) {
+    arguments.url = plain_text_argument(url);
+    if (arguments.url.empty()) throw CLI::ValidationError("--url", "is empty");
+    arguments.names_model = command.get_option("--model")->count() > 0;
+  };
+  CLI::Option* url = command.add_option_function<std::string>(
+      "--url", take,
+      "talk to a server (`ibid serve`, or OpenAI's chat completions elsewhere); --model is then its name there");
+  url->type_name("URL")->group(kServerGroup);
+  for (const char* other : {"--resume", "--when-full", "--threads", "--context", "--kv", "--numerics", "--fetch"}) {
+    url->excludes(command.get_option(other));
   }
-  const CacheEnding cache_ending(engine, screen);
-  Conversation conversation(std::move(session), std::move(options), screen);
-  if (interactive) conversation.show_last_exchange();
-  return lead(conversation, reader, screen, interactive, first);
+  add_text_option(command, "--api-key-file", arguments.api_key_file,
+                  "the server's key, the first of the file; or IBID_API_KEY")
+      ->type_name("FILE")
+      ->needs(url)
+      ->group(kServerGroup);
 }
 
 }  // namespace
@@ -194,9 +275,11 @@ void add_chat(CLI::App& root, int& exit_code) {
   arguments->message.add(*command, "a first message; the chat goes on behind its answer",
                          "a file whose text stands before the first message (may be repeated)");
   arguments->message.add_verbose(*command);
+  arguments->form.add(*command);
   arguments->turn.add(*command);
   arguments->model.add_running(*command);
   arguments->model.add_fetch(*command);
+  add_url(*command, *arguments);
   command->callback([arguments, &exit_code] {
     const Result<int> status = run_chat(*arguments);
     if (!status.ok() && arguments->json) std::puts(json_to_string(error_json(status.status())).c_str());

@@ -40,7 +40,7 @@ bool next_message(std::optional<std::string>& first, std::string& message) {
 
 }  // namespace
 
-Result<int> lead_chat_json(ChatSession& session, const ChatJson& chat) {
+Result<int> lead_chat_json(Talk& talk, const ChatJson& chat) {
   signal(SIGPIPE, SIG_IGN);
   AnswerWriter output;
   int exit_code = 0;
@@ -51,24 +51,24 @@ Result<int> lead_chat_json(ChatSession& session, const ChatJson& chat) {
   std::optional<std::string> first = chat.first;
   for (std::string line; output.error() == 0 && next_message(first, line);) {
     InterruptScope interrupt;
-    TurnOptions options = chat.options(n_answers(session.messages()));
+    TurnOptions options = chat.options(n_answers(talk.messages()));
     options.stop = interrupt.token();
-    const CompletionIdentity identity = new_completion(*session.engine());
+    const CompletionIdentity identity = new_completion(chat.model);
     // What is wrong with the message, the turn itself says; what is wrong with the file, keeping the answer.
-    if (Result<ChatSession> asked = session.fork();
-        asked.ok() && asked->append(make_message(Role::kUser, line)).ok()) {
-      (void)chat.keep_question(*asked);
+    if (Result<std::unique_ptr<Talk>> asked = talk.fork();
+        asked.ok() && (*asked)->append(make_message(Role::kUser, line)).ok()) {
+      (void)chat.keep_question(**asked);
     }
-    const Result<Turn> turn = session.send(line, options);
+    const Result<Turn> turn = talk.send(line, options, {});
     if (turn.ok()) {
-      const Json json = completion_json(identity, {&*turn, 1}, session.messages(), session.engine()->tokenizer());
+      const Json json = completion_json(identity, {&*turn, 1}, talk.messages(), nullptr);
       output.write_line(json_to_string(json));
       if (chat.verbose) remark("ibid: " + rates_line(*turn));
     } else {
       fail(turn.status());
     }
     if (const Status kept = chat.keep(); !kept.ok()) fail(kept);
-    if (interrupt.interrupted()) return kInterrupted;
+    if (interrupt.interrupted()) return kInterruptedStatus;
   }
   if (output.error() == EPIPE) return kReaderGone;
   if (output.error() != 0) return cannot_write();

@@ -32,8 +32,8 @@ bool looks_like_a_path(std::string_view word) {
 
 }  // namespace
 
-Conversation::Conversation(ChatSession session, Options options, Screen& screen)
-    : state_(std::move(session), std::move(options), screen) {}
+Conversation::Conversation(std::unique_ptr<Talk> talk, Options options, Screen& screen)
+    : state_(std::move(talk), std::move(options), screen) {}
 
 Conversation::Next Conversation::handle(const std::string& line) {
   if (trimmed(line).empty()) return Next::kGoOn;

@@ -7,6 +7,7 @@
 // It tells messages from commands. The commands themselves are in three classes by what they are about.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -20,7 +21,7 @@ namespace ibid {
 class Conversation {
  public:
   using Options = ConversationOptions;
-  Conversation(ChatSession session, Options options, Screen& screen);
+  Conversation(std::unique_ptr<Talk> talk, Options options, Screen& screen);
 
   using Next = ConversationState::Next;
   // One line: a message, or a command. Failures are shown, and the conversation stands as before.
@@ -29,7 +30,7 @@ class Conversation {
   Next open_with(const std::string& message);
 
   bool any_failed() const { return state_.any_failed; }
-  const ChatSession& session() const { return state_.now(); }
+  const Talk& talk() const { return state_.now(); }
   // Shows what a person who comes back wants to see first.
   void show_last_exchange() { settings_.show_last_exchange(); }
 

@@ -10,8 +10,8 @@ constexpr size_t kMaxBranches = 100;
 
 }  // namespace
 
-ConversationState::ConversationState(ChatSession session, ConversationOptions options, Screen& where)
-    : branches(std::move(session)),
+ConversationState::ConversationState(std::unique_ptr<Talk> talk, ConversationOptions options, Screen& where)
+    : branches(std::move(talk)),
       turn_options(std::move(options.turn)),
       files(std::move(options.files)),
       kept(std::move(options.kept)),

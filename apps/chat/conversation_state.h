@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,6 @@
 #include "apps/chat/kept_conversation.h"
 #include "apps/chat/screen.h"
 #include "base/result.h"
-#include "runtime/session/chat_session.h"
 
 namespace ibid {
 
@@ -35,12 +35,12 @@ struct ConversationState {
   enum class Next { kGoOn, kLeave, kInterrupted };
 
   // `where` must outlive it.
-  ConversationState(ChatSession session, ConversationOptions options, Screen& where);
+  ConversationState(std::unique_ptr<Talk> talk, ConversationOptions options, Screen& where);
   ConversationState(const ConversationState&) = delete;
   ConversationState& operator=(const ConversationState&) = delete;
 
-  ChatSession& now() { return branches.now(); }
-  const ChatSession& now() const { return branches.now(); }
+  Talk& now() { return branches.now(); }
+  const Talk& now() const { return branches.now(); }
   const Json& messages() const { return branches.messages(); }
 
   void note(const std::string& text) { screen.note(text); }

@@ -33,10 +33,10 @@ class KeptConversation {
   // Makes known which other branches there are. REQUIRES: `branches` holds nothing but what open() returned.
   void add_branches(Branches& branches) const;
 
-  // Writes what has changed. Error: kIo and others of ChatSession::save(); what was kept before is still there then.
+  // Writes what has changed. Error: kIo and others of Talk::save(); what was kept before is still there then.
   Status save(Branches& branches);
   // Writes the present branch as it is with a question that waits for its answer.
-  Status save_question(const ChatSession& asked) { return asked.save(files_.path(name_)); }
+  Status save_question(const Talk& asked) { return asked.save(files_.path(name_)); }
   // Keeps all of it under another name, and leaves this one empty of branches: the next save() begins it anew.
   // Errors: kInvalidArgument, kBusy, kDuplicate; those of save().
   Status move_to(const std::string& name, Branches& branches);

@@ -45,6 +45,11 @@ void Screen::finish(const Turn& turn, size_t turn_number, size_t max_tokens) {
   note(place_ == AnswerPlace::kPipe ? "ibid: message " + std::to_string(turn_number) + ": " + ending : ending);
 }
 
+void Screen::break_off() {
+  waiting_.end();
+  answer_.end_line();
+}
+
 void Screen::note(std::string_view text) {
   waiting_.end();
   if (notes_to_terminal_) answer_.end_line();

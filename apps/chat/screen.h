@@ -9,7 +9,7 @@
 #include "apps/chat/turn_lines.h"
 #include "apps/terminal/answer_writer.h"
 #include "apps/terminal/sign_of_life.h"
-#include "runtime/session/chat_session.h"
+#include "ibid/turn.h"
 
 namespace ibid {
 
@@ -26,6 +26,8 @@ class Screen {
   // Ends the answer and shows the status line, and what to do about an answer that was cut, which a pipe hears of as
   // well. max_tokens: the limit of the turn, as in TurnOptions.
   void finish(const Turn& turn, size_t turn_number, size_t max_tokens);
+  // The answer ends here, for it failed.
+  void break_off();
   // A remark of ours.
   void note(std::string_view text);
 

@@ -1,31 +1,18 @@
 #include "apps/chat/setting_commands.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <filesystem>
 #include <utility>
 
 #include "apps/chat/chat_command.h"
 #include "apps/chat/command_words.h"
 #include "apps/chat/sampling_options.h"
 #include "apps/chat/when_full.h"
-#include "apps/kv_types.h"
 #include "apps/sessions/message_text.h"
-#include "cache/store/lru_kv_cache_store.h"
-#include "model/memory_plan.h"
 
 namespace ibid {
 namespace {
 
 constexpr size_t kLineColumns = 78;
-
-template <typename... Values>
-std::string formatted(const char* format, Values... values) {
-  std::array<char, 256> line;
-  std::snprintf(line.data(), line.size(), format, values...);
-  return line.data();
-}
 
 // "name value   name value", in lines that fit.
 std::string in_lines(const std::vector<std::string>& parts) {
@@ -74,9 +61,9 @@ SettingCommands::Next SettingCommands::pin(std::string_view argument) {
     note("/pin N: the number of a message (/history shows them)");
     return Next::kGoOn;
   }
-  Result<ChatSession> pinned = now().fork();
+  Result<std::unique_ptr<Talk>> pinned = now().fork();
   Status status = pinned.status();
-  if (status.ok()) status = pinned->pin(*message);
+  if (status.ok()) status = (*pinned)->pin(*message);
   if (!status.ok()) {
     state_.fail(status);
     return Next::kGoOn;
@@ -101,8 +88,8 @@ SettingCommands::Next SettingCommands::set(std::string_view argument) {
   if (option == nullptr) {
     note("'" + std::string(name) + "' is no setting (/set lists them; /when-full, /system are commands)");
   } else if (value.empty()) {
-    note(option->name() + " " + option->get(state_.turn_options) + ": " + option->help);
-  } else if (const Status status = apply_sampling(state_.turn_options, name, value); !status.ok()) {
+    note(value_text(*option) + ": " + option->help);
+  } else if (const Status status = set_option(*option, value); !status.ok()) {
     note(status.message());
   } else {
     note(option->name() + " " + option->get(state_.turn_options) + " from the next answer on");
@@ -117,23 +104,41 @@ SettingCommands::Next SettingCommands::show_settings(std::string_view argument) 
   } else if (option == nullptr) {
     note("'" + std::string(argument) + "' is no setting (/show lists them)");
   } else {
-    note(option->name() + " " + option->get(state_.turn_options) + ": " + option->help);
+    note(value_text(*option) + ": " + option->help);
   }
   return Next::kGoOn;
 }
 
+Status SettingCommands::set_option(const SamplingOption& option, std::string_view value) {
+  TurnOptions changed = state_.turn_options;
+  TRY(apply_sampling(changed, option.name(), value));
+  TRY(now().take_over(option));
+  state_.turn_options = std::move(changed);
+  return {};
+}
+
+// "temperature 0.7"; what the server decides has no value here.
+std::string SettingCommands::value_text(const SamplingOption& option) {
+  return option.name() + " " + (now().decides(option) ? option.get(state_.turn_options) : "the server's");
+}
+
 void SettingCommands::list_settings() {
   std::vector<std::string> parts;
-  for (const SamplingOption& option : sampling_options()) {
-    parts.push_back(option.name() + " " + option.get(state_.turn_options));
+  for (const SamplingOption& option : sampling_options()) parts.push_back(value_text(option));
+  if (const std::optional<WhenFull> policy = now().when_full()) {
+    parts.push_back("when-full " + std::string(when_full_name(*policy)));
   }
-  parts.push_back("when-full " + std::string(when_full_name(now().when_full())));
   note(in_lines(parts));
 }
 
 SettingCommands::Next SettingCommands::when_full(std::string_view argument) {
+  const std::optional<WhenFull> present = now().when_full();
+  if (!present) {
+    note(now().set_when_full(WhenFull::kError).message());
+    return Next::kGoOn;
+  }
   if (argument.empty()) {
-    note("when the context is full: " + std::string(when_full_name(now().when_full())));
+    note("when the context is full: " + std::string(when_full_name(*present)));
     note("error: the message is refused; drop: the oldest turns go; cut: the middle of\nthe message goes");
     return Next::kGoOn;
   }
@@ -152,31 +157,12 @@ SettingCommands::Next SettingCommands::when_full(std::string_view argument) {
 }
 
 SettingCommands::Next SettingCommands::show_model(std::string_view) {
-  const Engine& engine = *now().engine();
-  const KvLayout& layout = engine.model().kv_layout();
-  note("model            " + std::filesystem::path(engine.name()).filename().string());
-  note("from             " + engine.name());
-  note(formatted("context          %zu tokens, vocabulary %zu", engine.max_seq_len(), engine.model().vocab_size()));
-  note(formatted("keys and values  %s, %zu layers, %s for 64 tokens", kv_type_name(layout.dtype()),
-                 layout.n_layers(), format_bytes(layout.page_bytes()).c_str()));
+  for (const std::string& line : now().describe_model()) note(line);
   return Next::kGoOn;
 }
 
 SettingCommands::Next SettingCommands::show_stats(std::string_view) {
-  const Usage& usage = now().usage();
-  const Timings& last = now().timings();
-  Engine& engine = *now().engine();
-  note(formatted("turns            %zu, %zu of %zu tokens of the context used", n_turns(messages()),
-                 now().ids().size(), engine.max_seq_len()));
-  note(formatted("prompt tokens    %zu, of them %zu found in the cache and %zu read", usage.n_prompt, usage.n_cached,
-                 usage.n_prefilled));
-  note(formatted("said tokens      %zu, of them %zu as guessed (%zu guesses)", usage.n_decoded, usage.n_accepted,
-                 usage.n_drafted));
-  note(formatted("last turn        first token after %.1f ms, then %.0f tokens/s", last.ttft_ms, last.decode_tps));
-  note(formatted("  of that        render %.2f, tokenize %.2f, match %.2f, prefill %.1f ms", last.render_ms,
-                 last.tokenize_ms, last.match_ms, last.prefill_ms));
-  note(formatted("keys and values  %s in use of %s", format_bytes(engine.pool().bytes_in_use()).c_str(),
-                 format_bytes(engine.pool().budget_bytes()).c_str()));
+  for (const std::string& line : now().describe_costs()) note(line);
   return Next::kGoOn;
 }
 

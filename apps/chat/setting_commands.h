@@ -29,8 +29,10 @@ class SettingCommands {
 
  private:
   void list_settings();
+  Status set_option(const SamplingOption& option, std::string_view value);
+  std::string value_text(const SamplingOption& option);
 
-  ChatSession& now() { return state_.now(); }
+  Talk& now() { return state_.now(); }
   const Json& messages() const { return state_.messages(); }
   void note(const std::string& text) { state_.note(text); }
 

@@ -120,12 +120,28 @@ TurnOptions TurnArguments::turn_options(const Engine& engine, AnswerReader reade
       CHECK(apply_sampling(options, option.name, option.value).ok()) << known->name << ": " << option.name;
     }
   }
+  apply_given(options);
+  return options;
+}
+
+TurnOptions TurnArguments::given_options() const {
+  TurnOptions options;
+  apply_given(options);
+  return options;
+}
+
+std::vector<const SamplingOption*> TurnArguments::given() const {
+  std::vector<const SamplingOption*> options;
+  for (const auto& [option, text] : given_) options.push_back(option);
+  return options;
+}
+
+void TurnArguments::apply_given(TurnOptions& options) const {
   for (const auto& [option, text] : given_) CHECK(option->set(options, text).ok()) << option->name();
   options.sampler.logit_bias = logit_bias_;
   options.stop_strings = stop_strings;
   if (!breakers_.empty()) options.dry_sequence_breakers = breakers_;
   if (breakers_ == std::vector<std::string>{"none"}) options.dry_sequence_breakers.clear();
-  return options;
 }
 
 Result<std::string> TurnArguments::system_message() const {

@@ -30,12 +30,17 @@ struct TurnArguments {
   // for this file, and what was given on the command line, each over the one before.
   TurnOptions turn_options(const Engine& engine, AnswerReader reader) const;
 
+  // The same for a server's model, of which nothing is known but what was given.
+  TurnOptions given_options() const;
+  std::vector<const SamplingOption*> given() const;
+
   // The system message. Error: kIo for a --system-file that cannot be read.
   Result<std::string> system_message() const;
 
  private:
   void add_sampling(CLI::App& command, bool common, const char* group);
   void add_logit_bias(CLI::App& command, const char* group);
+  void apply_given(TurnOptions& options) const;
 
   std::vector<std::pair<const SamplingOption*, std::string>> given_;  // in the table's order
   std::map<TokenId, double> logit_bias_;

@@ -20,10 +20,10 @@ std::string random_id() {
   return id;
 }
 
-Json choice_json(size_t index, const Turn& turn, const Tokenizer& tokenizer) {
+Json choice_json(size_t index, const Turn& turn, const Tokenizer* tokenizer) {
   Json choice = {{"index", index},
                  {"message", make_message(Role::kAssistant, turn.text)},
-                 {"logprobs", turn.logprobs.empty() ? Json() : logprobs_json(turn.logprobs, tokenizer)},
+                 {"logprobs", turn.logprobs.empty() ? Json() : logprobs_json(turn.logprobs, *tokenizer)},
                  {"finish_reason", finish_reason_json(turn.finish_reason)},
                  {"seed", turn.seed}};
   if (!turn.stop_string.empty()) choice["stop_string"] = turn.stop_string;
@@ -83,13 +83,16 @@ std::string snake_case(std::string_view name) {
 
 }  // namespace
 
-CompletionIdentity new_completion(const Engine& engine) {
+std::string model_name(const Engine& engine) {
   const KnownModel* known = known_model_of_file(engine.name());
   std::filesystem::path path(engine.name());
   if (!path.has_filename()) path = path.parent_path();  // "directory/"
+  return known != nullptr ? known->name : path.filename().string();
+}
+
+CompletionIdentity new_completion(const std::string& model) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return {random_id(), std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-          known != nullptr ? known->name : path.filename().string()};
+  return {random_id(), std::chrono::duration_cast<std::chrono::seconds>(now).count(), model};
 }
 
 std::string finish_reason_json(FinishReason reason) {
@@ -97,7 +100,7 @@ std::string finish_reason_json(FinishReason reason) {
 }
 
 Json completion_json(const CompletionIdentity& identity, std::span<const Turn> answers, const Json& messages,
-                     const Tokenizer& tokenizer) {
+                     const Tokenizer* tokenizer) {
   const Turn& first = answers.front();
   Json choices = Json::array();
   for (size_t i = 0; i < answers.size(); ++i) choices.push_back(choice_json(i, answers[i], tokenizer));

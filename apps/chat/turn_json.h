@@ -16,18 +16,21 @@ namespace ibid {
 struct CompletionIdentity {
   std::string id;         // "chatcmpl-" and 32 hexadecimal digits, random
   int64_t created = 0;    // seconds since 1970
-  std::string model;      // a known model's name, else the name of its file or directory
+  std::string model;      // model_name(), or what the server calls it
 };
-CompletionIdentity new_completion(const Engine& engine);
+CompletionIdentity new_completion(const std::string& model);
+
+// A known model's name, else the name of its file or directory.
+std::string model_name(const Engine& engine);
 
 // "stop" (a stop string too), "length"; ours: "repetition", "cancelled".
 std::string finish_reason_json(FinishReason reason);
 
 // {"id", "object", "created", "model", "choices", "finish_reason", "messages", "usage", "timings", ...}.
 // `answers`: of one call, at least one; usage and timings are the sum and those of the first. `messages`: the
-// conversation with the first answer.
+// conversation with the first answer. tokenizer: nullptr where no answer has log-probabilities.
 Json completion_json(const CompletionIdentity& identity, std::span<const Turn> answers, const Json& messages,
-                     const Tokenizer& tokenizer);
+                     const Tokenizer* tokenizer);
 
 // {"error": {"message", "type", "code"}}.
 Json error_json(const Status& status);

@@ -45,9 +45,12 @@ std::string status_line(const Turn& turn, size_t turn_number, size_t width) {
   const std::string why(reason(turn.finish_reason));
   if (!why.empty()) parts.push_back({why, kAlways});
   parts.push_back({"turn " + std::to_string(turn_number), 2});
-  parts.push_back({std::to_string(turn.usage.n_prompt + turn.usage.n_decoded) + " tokens", 5});
-  parts.push_back({std::to_string(turn.usage.n_cached) + " cached", 4});
-  parts.push_back({"first token " + rounded(turn.timings.ttft_ms) + " ms", 1});
+  // A server may not say, and one that was cut off cannot.
+  if (turn.usage.n_prompt > 0) {
+    parts.push_back({std::to_string(turn.usage.n_prompt + turn.usage.n_decoded) + " tokens", 5});
+    parts.push_back({std::to_string(turn.usage.n_cached) + " cached", 4});
+  }
+  if (turn.timings.ttft_ms > 0) parts.push_back({"first token " + rounded(turn.timings.ttft_ms) + " ms", 1});
   if (turn.timings.decode_tps > 0) parts.push_back({rounded(turn.timings.decode_tps) + " tok/s", 3});
   while (!parts.empty() && text_columns(joined(parts)) > width) {
     const auto less = [](const Part& a, const Part& b) { return a.importance < b.importance; };
@@ -91,9 +94,9 @@ std::string failure_text(const Status& status, AnswerPlace place) {
   return numbers + "\nways out: a shorter text, a larger --context";
 }
 
-std::string settings_text(const Engine& engine, const TurnOptions& options) {
+std::string settings_text(const std::string& model, size_t context, const TurnOptions& options) {
   const std::string sampling = describe_sampling(options);
-  return new_completion(engine).model + ", context " + std::to_string(engine.max_seq_len()) +
+  return model + (context > 0 ? ", context " + std::to_string(context) : "") +
          "\nsampling: " + (sampling.empty() ? "the defaults" : sampling);
 }
 

@@ -7,7 +7,6 @@
 
 #include "base/result.h"
 #include "ibid/turn.h"
-#include "runtime/engine/engine.h"
 
 namespace ibid {
 
@@ -31,8 +30,8 @@ std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place);
 // is left out, and the ways out are those of the place, in lines of their own.
 std::string failure_text(const Status& status, AnswerPlace place);
 
-// Lines of --verbose: which model answers, and how it is sampled; how fast an answer was.
-std::string settings_text(const Engine& engine, const TurnOptions& options);
+// Lines of --verbose: which model answers (context 0: not known), and how it is sampled; how fast an answer was.
+std::string settings_text(const std::string& model, size_t context, const TurnOptions& options);
 std::string rates_line(const Turn& turn);
 
 // "reading 512 of 6459 tokens". REQUIRES: event is of kPrefill.

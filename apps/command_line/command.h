@@ -15,7 +15,7 @@ int report(const Status& status);
 Status cannot_write();
 // The exit status for a standard output whose reader is gone (`| head -1`), as a shell reports SIGPIPE.
 inline constexpr int kReaderGone = 141;
-inline constexpr int kInterrupted = 130;  // as shells report a program that Ctrl-C ended
+inline constexpr int kInterruptedStatus = 130;  // as shells report a program that Ctrl-C ended
 inline constexpr int kWrongUsage = 2;
 
 void add_chat(CLI::App& root, int& exit_code);

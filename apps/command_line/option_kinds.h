@@ -14,6 +14,7 @@ inline constexpr const char* kCommonGroup = "Options";
 inline constexpr const char* kSamplingGroup = "Sampling";
 inline constexpr const char* kRareSamplingGroup = "Sampling, rarely needed";
 inline constexpr const char* kRunningGroup = "How the model runs";
+inline constexpr const char* kServerGroup = "A server instead of a model here";
 inline constexpr const char* kConfigGroup = "Configuration and help";
 
 // CLI11 takes an argument "[a,b]" for a list, and behind "--" it may still take "-x" for an option. protect_texts()

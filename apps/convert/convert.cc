@@ -69,7 +69,7 @@ void add_convert(CLI::App& root, int& exit_code) {
     const InterruptScope interrupt;
     const Result<Conversion> conversion = convert(*arguments, interrupt);
     if (!conversion.ok() && interrupt.interrupted()) {
-      exit_code = kInterrupted;
+      exit_code = kInterruptedStatus;
       return;
     }
     if (!conversion.ok()) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "apps/models/http.h"
+#include "apps/http_client/http.h"
 
 namespace ibid {
 

@@ -245,7 +245,7 @@ void add_pull(CLI::App& root, int& exit_code) {
       std::printf("%s\n", path->c_str());
     } else {
       exit_code = report(path.status());
-      if (path.status().code() == ErrorCode::kCancelled) exit_code = kInterrupted;
+      if (path.status().code() == ErrorCode::kCancelled) exit_code = kInterruptedStatus;
     }
   });
 }

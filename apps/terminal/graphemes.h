@@ -24,7 +24,7 @@ size_t grapheme_begin(std::string_view text, size_t offset);
 size_t grapheme_columns(std::string_view cluster);
 
 // A tab reaches to the next multiple of so many columns.
-inline constexpr size_t kTab = 8;
+inline constexpr size_t kTabColumns = 8;
 // The most columns that a terminal may give it, namely one that joins nothing: a row that is planned with these
 // breaks nowhere by itself.
 size_t widest_columns(std::string_view cluster);

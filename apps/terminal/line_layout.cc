@@ -19,7 +19,7 @@ LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t curso
     const bool tab = i < text.size() && text[i] == '\t';
     const size_t end = i < text.size() ? grapheme_end(text, i) : i;
     const std::string_view cluster = text.substr(i, end - i);
-    size_t columns = tab ? kTab - column % kTab : grapheme_columns(cluster);
+    size_t columns = tab ? kTabColumns - column % kTabColumns : grapheme_columns(cluster);
     const bool newline = cluster == "\n";
     // A cursor behind a full row stands in the next one, and so does what follows.
     const size_t needed = cluster.empty() ? 1 : tab ? columns : widest_columns(cluster);
@@ -36,7 +36,7 @@ LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t curso
     if (newline) {
       next_row(margin);
     } else if (tab) {
-      columns = kTab - column % kTab;
+      columns = kTabColumns - column % kTabColumns;
       if (column + extra + columns > width) columns = width - column - extra;
       out.rows.back().append(columns, ' ');
       column += columns;

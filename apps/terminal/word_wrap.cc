@@ -17,7 +17,7 @@ bool is_blank(std::string_view character) { return character == " " || character
 
 size_t blank_columns(std::string_view blanks, size_t column) {
   const size_t begin = column;
-  for (const char c : blanks) column += c == '\t' ? kTab - column % kTab : 1;
+  for (const char c : blanks) column += c == '\t' ? kTabColumns - column % kTabColumns : 1;
   return column - begin;
 }
 
@@ -113,7 +113,7 @@ void WordWrap::put(std::string_view character, std::string& out) {
 // A tab near the edge of a terminal stays there, and what follows it covers what stood there: only those that indent
 // the line are left as they are.
 void WordWrap::put_in_code(std::string_view character, std::string& out) {
-  const bool indents = leading_columns(line_begin_) >= code_column_ && code_column_ + kTab < width_;
+  const bool indents = leading_columns(line_begin_) >= code_column_ && code_column_ + kTabColumns < width_;
   const size_t columns = blank_columns(character, code_column_);
   const bool tab = character == "\t";
   if (tab && !indents) {

@@ -17,6 +17,19 @@ constexpr FigureKind kKinds[] = {
     {"turn", {"history", "n"}, "@ tokens behind #", "ttft_ms", "ms", true},
     {"chat_turn", {"system_tokens", "turn"}, "turn @, system of #", "ttft_ms", "ms", true},
     {"conversation", {"turn", nullptr}, "turn #", "ttft_ms", "ms", true},
+    {"serve_first", {"users", "rounds"}, "first token", "first_ms", "ms", true},
+    {"serve_first_p90", {"users", "rounds"}, "first token, p90", "first_ms", "ms", true},
+    {"serve_first_p99", {"users", "rounds"}, "first token, p99", "first_ms", "ms", true},
+    {"serve_later", {"users", "rounds"}, "first token of later rounds", "first_ms", "ms", true},
+    {"serve_later_p90", {"users", "rounds"}, "first token of later rounds, p90", "first_ms", "ms", true},
+    {"serve_later_p99", {"users", "rounds"}, "first token of later rounds, p99", "first_ms", "ms", true},
+    {"serve_token", {"users", "rounds"}, "time per token", "token_ms", "ms", true},
+    {"serve_token_p90", {"users", "rounds"}, "time per token, p90", "token_ms", "ms", true},
+    {"serve_token_p99", {"users", "rounds"}, "time per token, p99", "token_ms", "ms", true},
+    {"serve_rate", {"users", "rounds"}, "said in all", "tps", "tok/s", false},
+    {"serve_prompt", {"users", "rounds"}, "prompt tokens", "tokens", "tokens", true},
+    {"serve_cached", {"users", "rounds"}, "cached tokens", "tokens", "tokens", false},
+    {"serve_failed", {"users", "rounds"}, "failed requests", "requests", "requests", true},
 };
 
 double at_fraction(const std::vector<double>& sorted, double fraction) {

@@ -27,7 +27,8 @@ struct FigureKind {
   bool less_is_better;
 };
 
-// load | memory | prefill n | decode depth | turn history n | chat_turn system_tokens turn | conversation
+// load | memory | prefill n | decode depth | turn history n | chat_turn system_tokens turn | conversation |
+// serve_... users rounds (a load of several users on a server)
 // turn nullptr: no such kind.
 const FigureKind* find_figure_kind(std::string_view what);
 

@@ -12,7 +12,7 @@ constexpr uint64_t kMaxCsvBytes = 256'000'000;
 }  // namespace
 
 std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<const Rival> rivals) {
-  Json line = {{"engine", "ibid"}, {"model", setup.model},       {"threads", setup.n_threads},
+  Json line = {{"engine", setup.engine}, {"model", setup.model},       {"threads", setup.n_threads},
                {"kv", setup.kv},   {"numerics", setup.numerics}, {"isa", setup.isa}};
   line.update(figure.as_json());
   for (const Rival& rival : rivals) {
@@ -44,7 +44,7 @@ std::string csv_line(const BenchSetup& setup, const Figure& figure) {
   const std::string fields[] = {setup.date,
                                 setup.commit,
                                 setup.machine,
-                                "ibid",
+                                setup.engine,
                                 setup.model,
                                 std::to_string(setup.n_threads),
                                 setup.kv,

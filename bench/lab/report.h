@@ -14,6 +14,7 @@ namespace ibid {
 
 // How the figures of a run were made.
 struct BenchSetup {
+  std::string engine = "ibid";
   std::string model;    // the file's name, without its folder
   std::string machine;  // processor, CPUs
   std::string isa;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/chat/kept_conversation.h"
+#include "apps/chat/local_talk.h"
 #include "apps/sessions/message_text.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/faulty_file_ops.h"
@@ -35,12 +36,18 @@ class BranchesTest : public testing::Test {
 
   static void say(Branches& branches, const std::string& text) {
     const size_t n_before = branches.messages().size();
-    must(branches.now().send(text, greedy()));
+    must(branches.now().send(text, greedy(), {}));
     branches.has_grown(n_before, "say " + text);
   }
+  static std::unique_ptr<Talk> talk_of(Process& process) {
+    return std::make_unique<LocalTalk>(process.session());
+  }
+  static Tokens ids_of(const Branches& branches) {
+    return dynamic_cast<const LocalTalk&>(branches.now()).session().ids();
+  }
   static void begin_anew(Branches& branches) {
-    ChatSession fresh = *branches.now().fork();
-    ASSERT_TRUE(fresh.reset().ok());
+    std::unique_ptr<Talk> fresh = *branches.now().fork();
+    ASSERT_TRUE(fresh->reset().ok());
     branches.replace(std::move(fresh), "/clear");
   }
   // The questions of a branch, as one word.
@@ -61,12 +68,12 @@ class BranchesTest : public testing::Test {
 
 TEST_F(BranchesTest, UndoGoesBackStepByStepAndRedoForth) {
   Process process(memory_);
-  Branches branches(process.session());
+  Branches branches(talk_of(process));
   say(branches, "x");
   say(branches, "y");
   begin_anew(branches);
   say(branches, "z");
-  const Tokens ids = branches.now().ids();
+  const Tokens ids = ids_of(branches);
   std::vector<std::string> seen;
   while (branches.undo().ok()) seen.push_back(now(branches));
   EXPECT_THAT(seen, ElementsAre("", "xy", "x", ""));
@@ -74,12 +81,12 @@ TEST_F(BranchesTest, UndoGoesBackStepByStepAndRedoForth) {
   seen.clear();
   while (branches.redo().ok()) seen.push_back(now(branches));
   EXPECT_THAT(seen, ElementsAre("x", "xy", "", "z"));
-  EXPECT_EQ(branches.now().ids(), ids) << "answers are what was sampled, and not read again";
+  EXPECT_EQ(ids_of(branches), ids) << "answers are what was sampled, and not read again";
 }
 
 TEST_F(BranchesTest, WhatIsLeftBehindIsABranchAndWhatIsAPartOfAnotherIsNone) {
   Process process(memory_);
-  Branches branches(process.session());
+  Branches branches(talk_of(process));
   say(branches, "x");
   say(branches, "y");
   EXPECT_THAT(others(branches), IsEmpty());
@@ -100,7 +107,7 @@ TEST_F(BranchesTest, WhatIsLeftBehindIsABranchAndWhatIsAPartOfAnotherIsNone) {
 
 TEST_F(BranchesTest, AChangeThatFailedLeavesNothing) {
   Process process(memory_);
-  Branches branches(process.session());
+  Branches branches(talk_of(process));
   say(branches, "x");
   say(branches, "y");
   ASSERT_TRUE(branches.go({branches.here().branch, 0}, "/edit").ok());
@@ -114,7 +121,7 @@ TEST_F(BranchesTest, AChangeThatFailedLeavesNothing) {
 
 TEST_F(BranchesTest, AQuestionThatWaitsCanBeTheEndOfABranch) {
   Process process(memory_);
-  Branches branches(process.session());
+  Branches branches(talk_of(process));
   say(branches, "x");
   ASSERT_TRUE(branches.now().append({{"role", "user"}, {"content", "y"}}).ok());
   say(branches, "z");
@@ -126,15 +133,15 @@ TEST_F(BranchesTest, AQuestionThatWaitsCanBeTheEndOfABranch) {
 
 TEST_F(BranchesTest, KnownAnswersToAQuestionAreCounted) {
   Process process(memory_);
-  Branches branches(process.session());
+  Branches branches(talk_of(process));
   say(branches, "x");
   EXPECT_EQ(branches.n_answers_to(1), 1u);
   for (const char* text : {"other", "another"}) {
-    ChatSession next = *branches.now().fork();
+    std::unique_ptr<Talk> next = *branches.now().fork();
     Json history = Json::array();
-    history.push_back(next.messages()[0]);
+    history.push_back(next->messages()[0]);
     history.push_back({{"role", "assistant"}, {"content", text}});
-    ASSERT_TRUE(next.set_history(history).ok());
+    ASSERT_TRUE(next->set_history(history).ok());
     branches.replace(std::move(next), "/regen");
   }
   EXPECT_EQ(branches.n_answers_to(1), 3u);
@@ -143,7 +150,7 @@ TEST_F(BranchesTest, KnownAnswersToAQuestionAreCounted) {
 
 TEST_F(BranchesTest, TheOldestBranchIsForgottenBeyondANumber) {
   Process process(memory_);
-  Branches branches(process.session());
+  Branches branches(talk_of(process));
   for (const char* text : {"x", "y", "z"}) {
     say(branches, text);
     begin_anew(branches);
@@ -163,7 +170,7 @@ class KeptBranchesTest : public BranchesTest {
     Process process(memory_);
     KeptConversation kept = *KeptConversation::take(files(memory_), "talk");
     EXPECT_TRUE(kept.is_new());
-    Branches branches(*kept.open(process.engine, {}));
+    Branches branches(std::make_unique<LocalTalk>(*kept.open(process.engine, {})));
     say(branches, "x");
     say(branches, "y");
     ASSERT_TRUE(kept.save(branches).ok());
@@ -178,7 +185,7 @@ TEST_F(KeptBranchesTest, BranchesSurviveTheProcess) {
   Process process(memory_);
   KeptConversation kept = *KeptConversation::take(files(memory_), "talk");
   EXPECT_FALSE(kept.is_new());
-  Branches branches(*kept.open(process.engine, {}));
+  Branches branches(std::make_unique<LocalTalk>(*kept.open(process.engine, {})));
   kept.add_branches(branches);
   EXPECT_EQ(now(branches), "xz");
   EXPECT_THAT(others(branches), ElementsAre("xy"));
@@ -196,7 +203,7 @@ TEST_F(KeptBranchesTest, ADamagedBranchIsNamedAndKept) {
   ASSERT_TRUE(write_file_atomically(memory_, path, std::as_bytes(std::span("x", 1))).ok());
   Process process(memory_);
   KeptConversation kept = *KeptConversation::take(files(memory_), "talk");
-  Branches branches(*kept.open(process.engine, {}));
+  Branches branches(std::make_unique<LocalTalk>(*kept.open(process.engine, {})));
   kept.add_branches(branches);
   ASSERT_EQ(branches.others().size(), 1u);
   EXPECT_EQ(branches.others()[0].messages, nullptr);
@@ -214,7 +221,7 @@ TEST_F(KeptBranchesTest, WhereverSavingStopsEverythingSaidIsInSomeFile) {
     FaultyFileOps faulty(memory);
     Process process(faulty);
     KeptConversation kept = *KeptConversation::take(files(faulty), "talk");
-    Branches branches(*kept.open(process.engine, {}));
+    Branches branches(std::make_unique<LocalTalk>(*kept.open(process.engine, {})));
     say(branches, "x");
     say(branches, "y");
     ASSERT_TRUE(kept.save(branches).ok());
@@ -239,7 +246,7 @@ TEST_F(KeptBranchesTest, AllOfItCanMoveToAnotherNameAndUndoStillReturnsToIt) {
   have_a_talk();
   Process process(memory_);
   KeptConversation kept = *KeptConversation::take(files(memory_), "talk");
-  Branches branches(*kept.open(process.engine, {}));
+  Branches branches(std::make_unique<LocalTalk>(*kept.open(process.engine, {})));
   kept.add_branches(branches);
   EXPECT_EQ(free_name_like(files(memory_), "talk"), "talk-2");
   EXPECT_EQ(kept.move_to("talk", branches).code(), ErrorCode::kDuplicate);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/chat/local_talk.h"
 #include "apps/sessions/message_text.h"
 #include "runtime/session/session_file.h"
 #include "tests/runtime/chat_fixture.h"
@@ -33,8 +34,8 @@ TEST(ConversationTest, AQuestionIsInTheFileBeforeTheModelReadsIt) {
     return Status();
   };
   Screen screen(AnswerPlace::kChat);
-  Conversation conversation(f.session(), {.turn = greedy(1), .files = files, .kept = *std::move(kept), .commands = true},
-                            screen);
+  Conversation conversation(std::make_unique<LocalTalk>(f.session()),
+                            {.turn = greedy(1), .files = files, .kept = *std::move(kept), .commands = true}, screen);
   for (const auto& [line, question] : {std::pair("one", "one"), std::pair("/edit two", "two"),
                                        std::pair("/answers 2 three", "three")}) {
     last.clear();

@@ -18,6 +18,7 @@
 #include "apps/models/part_file.h"
 #include "apps/terminal/byte_progress.h"
 #include "tests/apps/command_line_fixture.h"
+#include "tests/apps/python_server.h"
 #include "tests/support/scoped_variable.h"
 #include "tests/support/temp_dir.h"
 
@@ -48,27 +49,9 @@ TEST(ByteProgress, SaysHowFastAndHowLong) {
 class Hub : public CommandLine {
  protected:
   Hub() {
-    int out[2];
-    EXPECT_EQ(pipe(out), 0);
-    server_ = fork();
-    if (server_ == 0) {
-      dup2(out[1], STDOUT_FILENO);
-      execlp("python3", "python3", IBID_HUB_SERVER, dir_.file("log").c_str(), nullptr);
-      _exit(127);
-    }
-    close(out[1]);
-    FILE* lines = fdopen(out[0], "r");
-    int port = 0;
-    EXPECT_EQ(std::fscanf(lines, "%d", &port), 1);
-    std::fclose(lines);
-    access_ = {"http://127.0.0.1:" + std::to_string(port), "", dir_.file("models"),
+    access_ = {server_.url(), "", dir_.file("models"),
                [this](double seconds) { waited_.push_back(seconds); }};
   }
-  ~Hub() override {
-    kill(server_, SIGKILL);
-    waitpid(server_, nullptr, 0);
-  }
-
   Result<std::string> pull(const std::string& name) { return pull_from_hub(access_, *parse_hub_name("hf:" + name)); }
   Status failure(const std::string& name) { return pull(name).status(); }
   std::string log() const { return read_whole_file(dir_.file("log")); }
@@ -85,7 +68,7 @@ class Hub : public CommandLine {
 
   HubAccess access_;
   std::vector<double> waited_;
-  pid_t server_ = -1;
+  PythonServer server_{{IBID_HUB_SERVER, dir_.file("log")}};
 };
 
 TEST_F(Hub, AModelIsFetchedWholeOrNotAtAll) {

@@ -1,0 +1,227 @@
+#include "apps/bench/serve_bench.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "apps/bench/own_server.h"
+#include "apps/chat/formatted.h"
+#include "apps/command_line/terminal_text.h"
+#include "apps/models/model_catalog.h"
+#include "base/parallel.h"
+#include "bench/lab/public_file.h"
+
+namespace ibid {
+
+namespace {
+
+void to_stdout(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+// Of the samples that were answered and that `wanted` takes, those values that `value` gives above 0.
+template <typename Wanted, typename Value>
+std::vector<double> values_of(const LoadResult& result, const Wanted& wanted, const Value& value) {
+  std::vector<double> values;
+  for (const LoadSample& sample : result.samples) {
+    if (sample.failure.empty() && wanted(sample) && value(sample) > 0) values.push_back(value(sample));
+  }
+  return values;
+}
+
+bool all(const LoadSample&) { return true; }
+bool first_round(const LoadSample& sample) { return sample.round == 0; }
+bool later_round(const LoadSample& sample) { return sample.round > 0; }
+double first_ms(const LoadSample& sample) { return sample.first_ms; }
+double token_ms(const LoadSample& sample) { return sample.token_ms; }
+
+struct Sums {
+  size_t n_answered = 0, n_prompt = 0, n_cached = 0, n_said = 0;
+  size_t least_said = SIZE_MAX, most_said = 0;
+  bool has_prompt = true, has_cached = true;
+};
+
+Sums sums_of(const LoadResult& result) {
+  Sums sums;
+  for (const LoadSample& sample : result.samples) {
+    if (!sample.failure.empty()) continue;
+    ++sums.n_answered;
+    sums.has_prompt = sums.has_prompt && sample.n_prompt;
+    sums.has_cached = sums.has_cached && sample.n_cached;
+    sums.n_prompt += sample.n_prompt.value_or(0);
+    sums.n_cached += sample.n_cached.value_or(0);
+    sums.n_said += sample.n_said;
+    sums.least_said = std::min(sums.least_said, sample.n_said);
+    sums.most_said = std::max(sums.most_said, sample.n_said);
+  }
+  return sums;
+}
+
+std::string row_of(const char* name, const std::vector<double>& values) {
+  if (values.empty()) return "";
+  return formatted("%-24s %9.1f %9.1f %9.1f\n", name, at_share(values, 0.5), at_share(values, 0.9),
+                   at_share(values, 0.99));
+}
+
+std::string shape_lines(const LoadShape& shape) {
+  return formatted("%zu users of %zu rounds each; a user starts %.3g s behind the one before and thinks for %.3g s\n",
+                   shape.users, shape.rounds, shape.stagger_seconds, shape.think_seconds) +
+         formatted("%zu words that all have in common, %zu of each user's own, %zu a question; answers of %zu tokens\n",
+                   shape.system_words, shape.history_words, shape.question_words, shape.answer_tokens);
+}
+
+Figure figure_of(const char* what, const LoadShape& shape, Spread value) {
+  Figure figure;
+  figure.kind = find_figure_kind(what);
+  figure.at = {shape.users, shape.rounds};
+  figure.value = value;
+  return figure;
+}
+
+void add_times(const std::string& what, const LoadShape& shape, const std::vector<double>& values,
+               std::vector<Figure>& figures) {
+  if (values.empty()) return;
+  figures.push_back(figure_of(what.c_str(), shape, spread_of(values)));
+  for (const auto& [suffix, share] : {std::pair("_p90", 0.9), std::pair("_p99", 0.99)}) {
+    const double value = at_share(values, share);
+    figures.push_back(figure_of((what + suffix).c_str(), shape, {value, value, value}));
+  }
+}
+
+std::string optional_text(const std::optional<size_t>& value) { return value ? std::to_string(*value) : ""; }
+
+// Where the load goes, and what it is called.
+struct Target {
+  std::unique_ptr<OwnServer> own;
+  ServerAddress address;
+  ServedModel model;
+};
+
+Result<Target> find_target(const ServeBenchArguments& arguments, const ModelArguments& model) {
+  Target target;
+  if (arguments.url.empty()) {
+    TRY_ASSIGN(const std::string path, resolve_model(model.model));
+    std::vector<std::string> words = {path, "--kv", model.kv, "--numerics", model.numerics};
+    words.insert(words.end(), {"--threads", std::to_string(model.n_threads)});
+    if (model.context > 0) words.insert(words.end(), {"--context", std::to_string(model.context)});
+    TRY_ASSIGN(target.own, OwnServer::start(words));
+    TRY_ASSIGN(target.address, parse_server_address(target.own->url()));
+  } else {
+    TRY_ASSIGN(target.address, parse_server_address(arguments.url));
+    TRY_ASSIGN(target.address.key, read_client_key(arguments.api_key_file));
+  }
+  const ChatServer server(target.address);
+  TRY_ASSIGN(const std::vector<ServedModel> models, server.models());
+  for (const ServedModel& each : models) {
+    const bool is_wanted = target.own != nullptr || model.model.empty() || each.name == model.model;
+    if (is_wanted && target.model.name.empty()) target.model = each;
+  }
+  if (target.model.name.empty()) target.model.name = model.model;  // by another name than it lists
+  return target;
+}
+
+}  // namespace
+
+bool is_this_machine(const ServerAddress& address) {
+  if (!address.unix_socket.empty()) return true;
+  const std::string host = address.base.substr(address.base.find("://") + 3);
+  return host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]");
+}
+
+std::vector<Figure> figures_of(const LoadResult& result, const LoadShape& shape) {
+  const Sums sums = sums_of(result);
+  std::vector<Figure> figures;
+  add_times("serve_first", shape, values_of(result, all, first_ms), figures);
+  add_times("serve_later", shape, values_of(result, later_round, first_ms), figures);
+  add_times("serve_token", shape, values_of(result, all, token_ms), figures);
+  const auto add = [&](const char* what, double value) {
+    figures.push_back(figure_of(what, shape, {value, value, value}));
+  };
+  if (result.wall_seconds > 0) add("serve_rate", static_cast<double>(sums.n_said) / result.wall_seconds);
+  if (sums.has_prompt) add("serve_prompt", static_cast<double>(sums.n_prompt));
+  if (sums.has_cached) add("serve_cached", static_cast<double>(sums.n_cached));
+  add("serve_failed", static_cast<double>(result.samples.size() - sums.n_answered));
+  return figures;
+}
+
+std::string table_of(const LoadResult& result, const LoadShape& shape) {
+  const Sums sums = sums_of(result);
+  std::string text = formatted("%-24s %9s %9s %9s\n", "", "median", "p90", "p99");
+  text += row_of("first token, ms", values_of(result, all, first_ms));
+  if (shape.rounds > 1) {
+    text += row_of("  of first rounds", values_of(result, first_round, first_ms));
+    text += row_of("  of later rounds", values_of(result, later_round, first_ms));
+  }
+  text += row_of("time per token, ms", values_of(result, all, token_ms));
+  const char* counted = result.counts_are_servers ? "tokens" : "pieces of text (the server counts no tokens)";
+  if (sums.n_answered > 0) {
+    text += formatted("%-24s %zu %s in %.1f s: %.1f per second\n", "said in all", sums.n_said, counted,
+                      result.wall_seconds, static_cast<double>(sums.n_said) / result.wall_seconds);
+    text += formatted("%-24s %zu to %zu\n", "of each answer", sums.least_said, sums.most_said);
+  }
+  text += sums.has_prompt ? formatted("%-24s %zu\n", "prompt tokens", sums.n_prompt)
+                          : formatted("%-24s the server does not say\n", "prompt tokens");
+  text += sums.has_cached && sums.n_prompt > 0
+              ? formatted("%-24s %zu, %.1f %%\n", "  of them cached", sums.n_cached,
+                          100 * static_cast<double>(sums.n_cached) / static_cast<double>(sums.n_prompt))
+              : formatted("%-24s the server does not say\n", "  of them cached");
+  text += formatted("%-24s %zu of %zu\n", "failed requests", result.samples.size() - sums.n_answered,
+                    result.samples.size());
+  std::map<std::string, size_t> reasons;
+  for (const LoadSample& sample : result.samples) {
+    if (!sample.failure.empty()) ++reasons[one_line(sample.failure)];
+  }
+  for (const auto& [reason, n] : reasons) text += "  " + std::to_string(n) + " times: " + reason + "\n";
+  return text;
+}
+
+std::string requests_csv(const LoadResult& result, const std::string& engine) {
+  std::string text = "engine,user,round,start_s,first_ms,total_ms,token_ms,n_prompt,n_cached,n_said,failure\n";
+  for (const LoadSample& sample : result.samples) {
+    text += csv_field(engine) + formatted(",%zu,%zu,%.4f,%.3f,%.3f,%.4f,", sample.user + 1, sample.round + 1,
+                                          sample.start_s, sample.first_ms, sample.total_ms, sample.token_ms);
+    text += optional_text(sample.n_prompt) + "," + optional_text(sample.n_cached) + "," +
+            std::to_string(sample.n_said) + "," + csv_field(one_line(sample.failure)) + "\n";
+  }
+  return text;
+}
+
+Status run_serve_bench(const ServeBenchArguments& arguments, const ModelArguments& model, BenchSetup setup,
+                       const ServeBenchOutput& output) {
+  TRY_ASSIGN(const Target target, find_target(arguments, model));
+  const ChatServer server(target.address);
+  const LoadShape& shape = arguments.shape;
+  if (!arguments.engine.empty()) setup.engine = arguments.engine;
+  if (arguments.engine.empty() && target.own == nullptr) {
+    setup.engine = target.model.owner.empty() ? "server" : one_line(target.model.owner);
+  }
+  if (setup.model.empty()) setup.model = one_line(target.model.name);
+  std::string text = setup.engine + ", " + setup.model + " at " + server.name() + "\n" + setup.machine + "\n" +
+                     shape_lines(shape);
+  if (is_this_machine(target.address)) {
+    text += "client and server share the " + std::to_string(available_cpus()) +
+            " CPUs of this machine: what the client takes, the server lacks\n";
+  }
+  if (!output.json) to_stdout(text + "\n");
+  const size_t n_all = shape.users * shape.rounds;
+  size_t n_done = 0;
+  const LoadResult result = run_load(server, target.model, shape, [&](const LoadSample&) {
+    std::fprintf(stderr, "%s%zu of %zu requests", n_done == 0 ? "ibid: " : "\ribid: ", n_done + 1, n_all);
+    if (++n_done == n_all) std::fputc('\n', stderr);
+  });
+  const std::vector<Figure> figures = figures_of(result, shape);
+  if (output.json) {
+    for (const Figure& figure : figures) to_stdout(json_line(setup, figure, {}) + "\n");
+  } else {
+    to_stdout(table_of(result, shape));
+  }
+  if (!arguments.requests.empty()) TRY(write_public_file(arguments.requests, requests_csv(result, setup.engine)));
+  const auto failed = [](const LoadSample& sample) { return !sample.failure.empty(); };
+  if (std::all_of(result.samples.begin(), result.samples.end(), failed)) {
+    return {ErrorCode::kIo, "no request was answered: " + result.samples.front().failure};
+  }
+  return output.csv.empty() ? Status() : append_to_csv(system_file_ops(), output.csv, setup, figures);
+}
+
+}  // namespace ibid

@@ -1,0 +1,324 @@
+#include "apps/chat/remote_talk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "apps/chat/formatted.h"
+#include "apps/command_line/terminal_text.h"
+#include "apps/sessions/message_text.h"
+#include "base/utf8.h"
+#include "templates/message.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr const char* kReasoningField = "reasoning_content";
+constexpr const char* kOurs = "ibid";
+
+Status unsupported(const std::string& what) { return {ErrorCode::kUnsupported, what}; }
+
+// Names of fields are those of options, with _ for -; servers other than ibid know most of them, too.
+std::string field_name(const SamplingOption& option) {
+  std::string name = option.name();
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+// "0.7", "on": none for words that mean "whatever there is", as unlimited and random.
+Json field_value(const std::string& text) {
+  if (text == "on" || text == "off") return text == "on";
+  const Result<Json> number = parse_json(text, "value");
+  return number.ok() && number->is_number() ? *number : Json();
+}
+
+void add_bias(const SamplerOptions& sampler, Json& request) {
+  constexpr double kNever = -100;  // the protocol's least, which is "never" to it
+  for (const auto& [id, bias] : sampler.logit_bias) {
+    request["logit_bias"][std::to_string(id)] = std::isfinite(bias) ? bias : kNever;
+  }
+}
+
+FinishReason finish_reason(const ChatReply& reply) {
+  if (reply.was_stopped) return FinishReason::kCancelled;
+  if (reply.finish_reason == "length") return FinishReason::kLength;
+  if (reply.finish_reason == "repetition") return FinishReason::kRepetition;
+  return FinishReason::kStop;
+}
+
+// Tells of an answer as it comes, with its reasoning between the marks.
+class PartTeller {
+ public:
+  PartTeller(const TurnCallback& on_event, std::string& text) : on_event_(on_event), text_(text) {}
+
+  void tell(const ChatPart& part) {
+    if (part.kind == ChatPart::Kind::kReading) {
+      emit({.kind = TurnEvent::Kind::kPrefill, .n_done = part.n_done, .n_total = part.n_total});
+      return;
+    }
+    const bool is_reasoning = part.kind == ChatPart::Kind::kReasoning;
+    if (is_reasoning && !reasons_) say("<think>\n");
+    if (!is_reasoning) end_reasoning();
+    reasons_ = is_reasoning;
+    say(part.text);
+  }
+  void end_reasoning() {
+    if (std::exchange(reasons_, false)) say(text_.ends_with('\n') ? "</think>\n\n" : "\n</think>\n\n");
+  }
+
+ private:
+  void say(std::string_view text) {
+    text_ += text;
+    emit({.kind = TurnEvent::Kind::kText, .text = text});
+  }
+  void emit(const TurnEvent& event) const {
+    if (on_event_) on_event_(event);
+  }
+
+  const TurnCallback& on_event_;
+  std::string& text_;
+  bool reasons_ = false;
+};
+
+Turn turn_of(const ChatReply& reply, const TurnOptions& options) {
+  Turn turn;
+  turn.reasoning = reply.reasoning;
+  turn.content = reply.content;
+  turn.finish_reason = finish_reason(reply);
+  turn.seed = reply.seed.value_or(options.sampler.seed.value_or(0));
+  turn.usage.n_prompt = reply.n_prompt.value_or(0);
+  turn.usage.n_cached = std::min(reply.n_cached.value_or(0), turn.usage.n_prompt);
+  turn.usage.n_prefilled = turn.usage.n_prompt - turn.usage.n_cached;
+  turn.usage.n_decoded = reply.n_said.value_or(0);
+  turn.timings.ttft_ms = reply.first_ms;
+  turn.timings.total_ms = reply.total_ms;
+  turn.timings.decode_ms = reply.last_ms - reply.first_ms;
+  if (turn.usage.n_decoded > 1 && turn.timings.decode_ms > 0) {
+    turn.timings.decode_tps = static_cast<double>(turn.usage.n_decoded - 1) * 1000 / turn.timings.decode_ms;
+  }
+  return turn;
+}
+
+Json message_of(const ChatReply& reply) {
+  Json message = make_message(Role::kAssistant, reply.content);
+  if (!reply.reasoning.empty()) message[kReasoningField] = reply.reasoning;
+  return message;
+}
+
+// A full context: what the server says, and what one can do here.
+Status with_ways_out(const Status& status) {
+  const std::string& text = status.message();
+  const bool is_about_context =
+      status.code() == ErrorCode::kInvalidArgument && text.find("context") != std::string::npos;
+  if (!is_about_context) return status;
+  return {status.code(),
+          text + "\nways out: /undo takes the last turn back, /edit shortens a message, /clear begins anew"};
+}
+
+}  // namespace
+
+std::string RemoteModel::name() const {
+  return (model.name.empty() ? "" : one_line(model.name) + " at ") + server.name();
+}
+
+Result<std::shared_ptr<RemoteModel>> find_remote_model(ServerAddress address, const std::string& name) {
+  auto remote = std::make_shared<RemoteModel>(ChatServer(std::move(address)));
+  remote->model.name = name;
+  Result<std::vector<ServedModel>> models = remote->server.models();
+  if (!models.ok() && models.status().code() == ErrorCode::kNotFound && !name.empty()) return remote;
+  TRY(models.status());
+  if (name.empty() && models->empty()) {
+    return Status(ErrorCode::kNotFound, remote->server.name() + " has no model; --model NAME asks it for one");
+  }
+  for (const ServedModel& model : *models) {
+    if (!name.empty() && model.name != name) continue;
+    remote->model = model;
+    return remote;
+  }
+  // Servers know models by other names than those they list; what they do not know they say.
+  if (!models->empty()) remote->model.owner = models->front().owner;
+  return remote;
+}
+
+void spare_person(RemoteModel& model, TurnOptions& options) {
+  const TurnOptions spared = terminal_defaults(model.model.context);
+  const auto take = [&](const char* name) {
+    const SamplingOption* option = find_sampling_option(name);
+    if (model.given.insert(option).second) CHECK(option->set(options, option->get(spared)).ok());
+  };
+  if (model.model.context > 0) take("max-tokens");
+  if (model.model.owner == kOurs) take("stop-repetition");
+}
+
+RemoteTalk::RemoteTalk(std::shared_ptr<RemoteModel> model, const std::string& system)
+    : model_(std::move(model)) {
+  if (!system.empty()) messages_.push_back(make_message(Role::kSystem, system));
+}
+
+// --- answers
+
+Json RemoteTalk::request_of(const Json& messages, const TurnOptions& options) const {
+  Json request = model_->fields;
+  if (!model_->model.name.empty()) request["model"] = model_->model.name;
+  request["messages"] = messages;
+  const bool is_ours = model_->model.owner == kOurs;
+  if (is_ours) request["return_progress"] = true;
+  for (Json& message : request["messages"]) {
+    if (!is_ours) message.erase(kReasoningField);  // some refuse what they have written
+  }
+  for (const SamplingOption* option : model_->given) {
+    if (Json value = field_value(option->get(options)); !value.is_null()) {
+      request[field_name(*option)] = std::move(value);
+    }
+  }
+  if (!options.stop_strings.empty()) request["stop"] = options.stop_strings;
+  if (options.dry_sequence_breakers != TurnOptions().dry_sequence_breakers) {
+    request["dry_sequence_breakers"] = options.dry_sequence_breakers;
+  }
+  add_bias(options.sampler, request);
+  return request;
+}
+
+Result<Turn> RemoteTalk::answer_to(Json messages, const TurnOptions& options, const TurnCallback& on_event) {
+  std::string text;
+  PartTeller teller(on_event, text);
+  const auto tell = [&](const ChatPart& part) { teller.tell(part); };
+  const Result<ChatReply> reply = model_->server.complete(request_of(messages, options), options.stop, tell);
+  if (!reply.ok()) return with_ways_out(reply.status());
+  if (reply->was_stopped && reply->n_parts == 0) return Status(ErrorCode::kCancelled, "stopped before the first word");
+  teller.end_reasoning();
+  Turn turn = turn_of(*reply, options);
+  turn.text = std::move(text);
+  messages.push_back(message_of(*reply));
+  messages_ = std::move(messages);
+  usage_ += turn.usage;
+  last_ = turn.timings;
+  n_last_ = turn.usage.n_prompt + turn.usage.n_decoded;
+  if (on_event) on_event({.kind = TurnEvent::Kind::kFinish, .turn = &turn});
+  return turn;
+}
+
+Result<Turn> RemoteTalk::send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) {
+  if (!utf8_is_valid(message)) return Status(ErrorCode::kInvalidArgument, "the message is not valid UTF-8");
+  Json messages = messages_;
+  messages.push_back(make_message(Role::kUser, std::string(message)));
+  return answer_to(std::move(messages), options, on_event);
+}
+
+Result<Turn> RemoteTalk::answer(const TurnOptions& options, const TurnCallback& on_event) {
+  return answer_to(messages_, options, on_event);
+}
+
+Result<Turn> RemoteTalk::regenerate(const TurnOptions& options, const TurnCallback& on_event) {
+  const size_t question = last_from(messages_, Role::kUser);
+  if (question == messages_.size()) return Status(ErrorCode::kInvalidArgument, "there is nothing to answer yet");
+  Json messages = Json::array();
+  for (size_t i = 0; i <= question; ++i) messages.push_back(messages_[i]);
+  return answer_to(std::move(messages), options, on_event);
+}
+
+Result<std::vector<Turn>> RemoteTalk::send_for_answers(std::string_view, size_t, const TurnOptions&,
+                                                           const AnswersCallback&) {
+  return unsupported("a server gives one answer at a time here: send the message, and /regen gives others");
+}
+
+Status RemoteTalk::choose(size_t) { return unsupported("there is one answer at a time of a server"); }
+
+// --- changes
+
+Status RemoteTalk::append(Json message) {
+  messages_.push_back(std::move(message));
+  return {};
+}
+
+Status RemoteTalk::rewind_to(size_t n_messages) {
+  while (messages_.size() > n_messages) messages_.erase(messages_.size() - 1);
+  n_last_ = 0;
+  return {};
+}
+
+Status RemoteTalk::set_history(Json messages) {
+  messages_ = std::move(messages);
+  n_last_ = 0;
+  return {};
+}
+
+Status RemoteTalk::reset() {
+  const bool has_system = !messages_.empty() && is_from(messages_[0], Role::kSystem);
+  return rewind_to(has_system ? 1 : 0);
+}
+
+Status RemoteTalk::set_system(std::string_view text) {
+  if (!utf8_is_valid(text)) return {ErrorCode::kInvalidArgument, "the system message is not valid UTF-8"};
+  TRY(rewind_to(0));
+  if (!text.empty()) messages_.push_back(make_message(Role::kSystem, std::string(text)));
+  return {};
+}
+
+Status RemoteTalk::pin(size_t) {
+  return unsupported("nothing is dropped here, so nothing has to be pinned: a full context is the server's to handle");
+}
+
+Status RemoteTalk::set_when_full(WhenFull) {
+  return unsupported("what a full context does is the server's to decide; most refuse the message, and then\n"
+                     "/undo, /edit and /clear make room");
+}
+
+Result<std::unique_ptr<Talk>> RemoteTalk::fork() const {
+  auto copy = std::make_unique<RemoteTalk>(model_, "");
+  copy->messages_ = messages_;
+  copy->usage_ = usage_;
+  copy->last_ = last_;
+  copy->n_last_ = n_last_;
+  return std::unique_ptr<Talk>(std::move(copy));
+}
+
+// --- files
+
+Status RemoteTalk::can_be_kept() const {
+  return unsupported("a conversation with a server is not kept in a file: what is kept belongs to a model of this "
+                     "machine (ibid chat --resume NAME)");
+}
+
+Status RemoteTalk::save(const std::string&) const { return can_be_kept(); }
+
+Result<std::unique_ptr<Talk>> RemoteTalk::load(const std::string&) const { return can_be_kept(); }
+
+// --- what there is to know
+
+Status RemoteTalk::take_over(const SamplingOption& option) {
+  model_->given.insert(&option);
+  return {};
+}
+
+std::vector<std::string> RemoteTalk::describe_model() const {
+  const ServedModel& model = model_->model;
+  std::vector<std::string> lines = {"model            " + (model.name.empty() ? "the server's" : one_line(model.name)),
+                                    "server           " + model_->server.name()};
+  if (model.context > 0) lines.push_back(formatted("context          %zu tokens", model.context));
+  return lines;
+}
+
+std::vector<std::string> RemoteTalk::describe_costs() {
+  ServedModel& model = model_->model;
+  if (model.context == 0) {
+    // It may not have been loaded when the conversation began.
+    const Result<std::vector<ServedModel>> models = model_->server.models();
+    for (size_t i = 0; models.ok() && i < models->size(); ++i) {
+      if ((*models)[i].name == model.name) model.context = (*models)[i].context;
+    }
+  }
+  std::string turns = "turns            " + std::to_string(n_turns(messages_));
+  if (n_last_ > 0) turns += ", " + std::to_string(n_last_) + " tokens of the context used";
+  if (n_last_ > 0 && model.context > 0) {
+    turns = formatted("turns            %zu, %zu of %zu tokens of the context used", n_turns(messages_), n_last_,
+                      model.context);
+  }
+  return {turns,
+          formatted("prompt tokens    %zu, of them %zu found in the server's cache", usage_.n_prompt, usage_.n_cached),
+          formatted("said tokens      %zu", usage_.n_decoded),
+          formatted("last turn        first token after %.1f ms, then %.0f tokens/s", last_.ttft_ms, last_.decode_tps)};
+}
+
+}  // namespace ibid

@@ -1,0 +1,163 @@
+#include "apps/chat_client/chat_server.h"
+
+#include <utility>
+
+#include "apps/chat_client/event_stream.h"
+#include "apps/chat_client/reply_reader.h"
+#include "apps/command_line/terminal_text.h"
+#include "apps/sessions/message_text.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr size_t kMaxListBytes = 4u << 20;
+constexpr size_t kMaxNamesShown = 12;
+constexpr size_t kMaxNameCharacters = 100;
+constexpr const char* kChatPath = "/v1/chat/completions";
+
+std::string name_member(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Where the server says how long a context is: ibid and llama.cpp; vLLM; llama-cpp-python and others say nothing.
+size_t context_of(const Json& model) {
+  if (const auto meta = model.find("meta"); meta != model.end()) {
+    if (const auto n = whole_member(*meta, "n_ctx")) return *n;
+    if (const auto n = whole_member(*meta, "n_ctx_train")) return *n;
+  }
+  return whole_member(model, "max_model_len").value_or(0);
+}
+
+Result<std::vector<ServedModel>> models_in(const std::string& text) {
+  TRY_ASSIGN(const Json list, parse_json(text, "its list of models", {.allow_duplicate_keys = true}));
+  const auto data = list.is_object() ? list.find("data") : list.end();
+  if (!list.is_object() || data == list.end() || !data->is_array()) {
+    return Status(ErrorCode::kBadHeader, "its list of models has no \"data\"");
+  }
+  std::vector<ServedModel> models;
+  for (const Json& model : *data) {
+    if (!model.is_object()) continue;
+    const std::string name = name_member(model, "id");
+    if (!name.empty()) models.push_back({name, name_member(model, "owned_by"), context_of(model)});
+  }
+  return models;
+}
+
+std::string in_seconds(const std::optional<uint64_t>& seconds) {
+  return seconds ? "in " + std::to_string(*seconds) + " s" : "a little later";
+}
+
+}  // namespace
+
+HttpRequest ChatServer::request_to(const std::string& path, std::stop_token stop) const {
+  HttpRequest request;
+  request.url = address_.base + path;
+  request.token = address_.key;
+  request.stop = std::move(stop);
+  request.unix_socket = address_.unix_socket;
+  return request;
+}
+
+Status ChatServer::no_such_model(const std::string& model, const std::string& said) const {
+  std::string names;
+  const Result<std::vector<ServedModel>> known = models();
+  for (size_t i = 0; known.ok() && i < known->size(); ++i) {
+    if (i == kMaxNamesShown) {
+      names += " and " + std::to_string(known->size() - i) + " more";
+      break;
+    }
+    names += (names.empty() ? "" : ", ") + excerpt(one_line((*known)[i].name), kMaxNameCharacters);
+  }
+  if (!names.empty()) {
+    return {ErrorCode::kNotFound, name() + " has no model '" + model + "'; it has " + names};
+  }
+  return {ErrorCode::kNotFound, name() + (said.empty() ? " has no chat completions (404)" : ": " + said)};
+}
+
+Status ChatServer::failure(const HttpAnswer& answer, const std::string& model) const {
+  const std::string said = said_in_error(answer.error_text);
+  const std::string why = said.empty() ? "" : ": " + said;
+  if (answer.status == 0) {
+    return {ErrorCode::kIo, "no server answers at " + name() + " (" + answer.problem + "); `ibid serve` starts one"};
+  }
+  if (answer.status == 401 || answer.status == 403) {
+    const std::string wants = address_.key.empty() ? " wants an API key: --api-key-file FILE, or IBID_API_KEY"
+                                                   : " does not take this API key";
+    // 403 has other reasons, too.
+    const bool is_about_key = answer.status == 401 || said.empty();
+    return {ErrorCode::kInvalidArgument, name() + (is_about_key ? wants : " refuses this") + why};
+  }
+  if (answer.status == 404) return no_such_model(model, said);
+  if (answer.status == 429 || answer.status == 503 || answer.status == 529) {
+    return {ErrorCode::kBusy,
+            name() + " takes no more now" + why + "; send it again " + in_seconds(answer.retry_after_s)};
+  }
+  if (answer.status >= 300 && answer.status < 400) {
+    return {ErrorCode::kUnsupported, name() + " sends on to another address (" + std::to_string(answer.status) +
+                                         "), where nothing is sent; give that one with --url"};
+  }
+  const ErrorCode code = answer.status < 500 ? ErrorCode::kInvalidArgument : ErrorCode::kIo;
+  return {code, name() + (said.empty() ? " refuses this without a reason (status " + std::to_string(answer.status) + ")"
+                                       : why)};
+}
+
+Result<std::vector<ServedModel>> ChatServer::models(std::stop_token stop) const {
+  std::string text;
+  const auto take = [&](long, std::string_view bytes) {
+    text += bytes;
+    return text.size() <= kMaxListBytes;
+  };
+  TRY_ASSIGN(const HttpAnswer answer, http_get(request_to("/v1/models", stop), take));
+  if (stop.stop_requested()) return Status(ErrorCode::kCancelled, "interrupted");
+  if (answer.status == 404) {
+    return Status(ErrorCode::kNotFound,
+                  name() + " has no list of models (404 for /v1/models): is it a server of OpenAI's chat completions? "
+                           "--model NAME asks it for one all the same");
+  }
+  if (answer.status == 0 || answer.status >= 300) return failure(answer, "");
+  if (text.size() > kMaxListBytes) {
+    return Status(ErrorCode::kLimitExceeded, name() + ": its list of models has no end");
+  }
+  if (!answer.problem.empty()) return Status(ErrorCode::kIo, name() + ": " + answer.problem);
+  Result<std::vector<ServedModel>> models = models_in(text);
+  if (models.ok()) return models;
+  return Status(ErrorCode::kBadHeader, name() + " is no server of OpenAI's chat completions: " +
+                                           models.status().message());
+}
+
+Result<ChatReply> ChatServer::complete(Json request, std::stop_token stop, const OnPart& on_part) const {
+  const std::string model = name_member(request, "model");
+  request["stream"] = true;
+  request["stream_options"]["include_usage"] = true;
+  HttpRequest sent = request_to(kChatPath, stop);
+  sent.silent_seconds = 0;  // reading a long prompt takes its time
+  ReplyReader reader(on_part);
+  Status read;
+  EventStream events([&](std::string_view data) { return reader.take(data); });
+  const auto take = [&](long, std::string_view bytes) {
+    read = events.feed(bytes);
+    return read.ok();
+  };
+  TRY_ASSIGN(const HttpAnswer answer, http_post(sent, json_to_string(request), take));
+  ChatReply reply = reader.reply();
+  if (stop.stop_requested() && !reader.has_ended()) {
+    reply.was_stopped = true;
+    return reply;
+  }
+  if (!read.ok()) return Status(read.code(), name() + ": " + read.message());
+  if (answer.status == 0 || answer.status >= 300) return failure(answer, model);
+  if (!reader.has_heard()) {
+    return Status(ErrorCode::kBadHeader,
+                  name() + " is no server of OpenAI's chat completions, or does not stream: it answered with " +
+                      (answer.content_type.empty() ? "nothing" : one_line(answer.content_type)));
+  }
+  if (!reader.has_ended()) {
+    return Status(ErrorCode::kIo, name() + ": the connection ended in the middle of the answer" +
+                                      (answer.problem.empty() ? "" : " (" + answer.problem + ")"));
+  }
+  return reply;
+}
+
+}  // namespace ibid

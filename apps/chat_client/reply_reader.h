@@ -1,0 +1,48 @@
+// ReplyReader: an answer, from the chunks of a stream of chat completions. For one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "apps/chat_client/chat_server.h"
+#include "base/json_limits.h"
+#include "base/result.h"
+
+namespace ibid {
+
+// The number of a field that is a whole one from 0 up; none: it is absent or something else.
+std::optional<size_t> whole_member(const Json& object, const char* name);
+
+// What a server says in the body of an error, in one line; empty: nothing that one could read.
+std::string said_in_error(std::string_view body);
+
+class ReplyReader {
+ public:
+  static constexpr size_t kMaxReplyBytes = 64u << 20;
+
+  explicit ReplyReader(const ChatServer::OnPart& on_part);
+
+  // The data of an event. Errors: kBadHeader, kLimitExceeded; kIo: the server tells of an error.
+  Status take(std::string_view data);
+
+  // Whether the answer has come to its end.
+  bool has_ended() const { return has_ended_ || !reply_.finish_reason.empty(); }
+  bool has_heard() const { return n_events_ > 0; }
+  // With the times until now.
+  ChatReply reply() const;
+
+ private:
+  Status take_chunk(const Json& chunk);
+  Status take_text(const Json& delta, const char* name, ChatPart::Kind kind, std::string& text);
+  void take_costs(const Json& chunk);
+  double now_ms() const;
+
+  const ChatServer::OnPart& on_part_;
+  const int64_t begin_ns_;
+  ChatReply reply_;
+  size_t n_events_ = 0;
+  bool has_ended_ = false;
+};
+
+}  // namespace ibid

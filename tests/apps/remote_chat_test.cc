@@ -1,0 +1,315 @@
+// `ibid chat --url`: the terminal screen with a server behind it, one that a test wrote and `ibid serve` itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/chat_client/event_stream.h"
+#include "apps/chat_client/server_address.h"
+#include "base/json_limits.h"
+#include "tests/apps/command_line_fixture.h"
+#include "tests/apps/python_server.h"
+#include "tests/serve/served_process.h"
+#include "tests/support/pseudo_terminal.h"
+#include "tests/support/scripted_model.h"
+
+namespace ibid {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(ServerAddress, IsReadOrRefused) {
+  for (const char* url : {"http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/"}) {
+    EXPECT_EQ(parse_server_address(url)->base, "http://h:1") << url;
+  }
+  EXPECT_EQ(parse_server_address("https://h/api/v1")->base, "https://h/api");
+  EXPECT_EQ(parse_server_address("unix:/run/x.sock")->unix_socket, "/run/x.sock");
+  EXPECT_EQ(parse_server_address("unix:///run/x.sock")->unix_socket, "/run/x.sock");
+  EXPECT_EQ(parse_server_address("unix:/run/x.sock")->name(), "unix:/run/x.sock");
+  EXPECT_THAT(parse_server_address("localhost:8080").status().message(), HasSubstr("as http://localhost:8080"));
+  for (const char* wrong : {"", "ftp://h", "http://", "http:///v1", "http://key@h", "http://h/?x=1", "http://h#x",
+                            "http://h h", "unix:", "/run/x.sock"}) {
+    EXPECT_EQ(parse_server_address(wrong).status().code(), ErrorCode::kInvalidArgument) << wrong;
+  }
+  EXPECT_EQ(parse_server_address("http://name:secret@h").status().message().find("secret"), std::string::npos);
+}
+
+// The same events, in whatever pieces the bytes come.
+TEST(EventStream, IsTheSameInAnyPieces) {
+  const std::string bytes = "\xEF\xBB\xBF: hello\ndata: one\n\nevent: x\r\ndata:two\r\ndata:  three\r\n\r\nid: 1\n\n"
+                            "data\n\ndata: four\r\rdata: lost";
+  for (size_t size = 1; size <= bytes.size(); ++size) {
+    std::vector<std::string> events;
+    EventStream stream([&](std::string_view data) {
+      events.emplace_back(data);
+      return Status();
+    });
+    for (size_t i = 0; i < bytes.size(); i += size) ASSERT_TRUE(stream.feed(bytes.substr(i, size)).ok());
+    EXPECT_THAT(events, ElementsAre("one", "two\n three", "", "four")) << size;
+  }
+}
+
+TEST(EventStream, AnEventHasAnEnd) {
+  EventStream stream([](std::string_view) { return Status(); });
+  const std::string piece(1 << 20, 'x');
+  Status status;
+  for (int i = 0; i < 10 && status.ok(); ++i) status = stream.feed(piece);
+  EXPECT_EQ(status.code(), ErrorCode::kLimitExceeded);
+}
+
+class RemoteChat : public CommandLine {
+ protected:
+  Outcome chat(const std::string& input, const std::string& more = "") const {
+    return run("chat --config '' --url " + server_.url() + " " + more, input);
+  }
+  std::vector<std::string> on_terminal(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {IBID_PROGRAM, "chat", "--url", server_.url()};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // The bodies that the server got.
+  std::vector<Json> requests() const {
+    std::vector<Json> bodies;
+    std::istringstream lines(read_whole_file(dir_.file("log")));
+    for (std::string line; std::getline(lines, line);) {
+      if (const Result<Json> body = parse_json(line, "log"); body.ok()) bodies.push_back(*body);
+    }
+    return bodies;
+  }
+
+  PythonServer server_{{IBID_CHAT_SERVER, dir_.file("log")}};
+};
+
+TEST_F(RemoteChat, FromAPipeIsOneMessageALine) {
+  const Outcome outcome = chat("one\n\ntwo\n", "--system Brief --temperature 0.5 --seed 7 --stop END --logit-bias 5=-inf");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "You said 'one' after 0.\n\nYou said 'two' after 1.\n");
+  EXPECT_EQ(outcome.err, "");
+  const std::vector<Json> sent = requests();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0]["model"], "parrot") << "the first";
+  EXPECT_EQ(sent[0]["messages"].size(), 2u);
+  EXPECT_EQ(sent[1]["messages"].size(), 4u);
+  EXPECT_EQ(sent[1]["messages"][0], Json({{"role", "system"}, {"content", "Brief"}}));
+  EXPECT_EQ(sent[0]["temperature"], 0.5);
+  EXPECT_EQ(sent[0]["seed"], 7);
+  EXPECT_EQ(sent[1]["seed"], 1007);
+  EXPECT_EQ(sent[0]["stop"], Json({"END"}));
+  EXPECT_EQ(sent[0]["logit_bias"]["5"], -100);
+  EXPECT_EQ(sent[0]["max_tokens"], 1000) << "a quarter of the context";
+  EXPECT_EQ(sent[0]["stream_options"]["include_usage"], true);
+  EXPECT_FALSE(sent[0].contains("top_p")) << "what nobody has set is the server's";
+  EXPECT_FALSE(sent[0].contains("stop_repetition"));
+}
+
+TEST_F(RemoteChat, AFailureIsNamedAndTheNextMessageGoesOn) {
+  const std::vector<std::pair<std::string, std::string>> failures = {
+      {"busy", "takes no more now: too much; send it again in 7 s"},
+      {"long", "the context has 4000 tokens"},
+      {"elsewhere", "sends on to another address (307)"},
+      {"page", "is no server of OpenAI's chat completions"},
+      {"broken", "an event of the stream"},
+      {"error", "out of memory"},
+      {"cut", "the connection ended in the middle of the answer"}};
+  for (const auto& [message, reason] : failures) {
+    const Outcome outcome = chat(message + "\nthen\n");
+    EXPECT_EQ(outcome.status, 1) << message;
+    EXPECT_THAT(outcome.err, HasSubstr("ibid: message 1: ")) << message;
+    EXPECT_THAT(outcome.err, HasSubstr(reason)) << message;
+    EXPECT_THAT(outcome.err, Not(HasSubstr("\x1b"))) << message;
+    EXPECT_THAT(outcome.out, testing::EndsWith("You said 'then' after 0.\n")) << message;
+    EXPECT_THAT("\n" + outcome.out, HasSubstr("\nYou said 'then'")) << message << ": a line of its own";
+  }
+}
+
+TEST_F(RemoteChat, WhatIsWrongWithTheServerIsSaidAtOnce) {
+  const std::string command = "chat --config '' --url ";
+  const Outcome absent = run(command + "http://127.0.0.1:1", "Hi\n");
+  EXPECT_EQ(absent.status, 1);
+  EXPECT_THAT(absent.err, HasSubstr("no server answers at http://127.0.0.1:1"));
+  const Outcome page = run(command + server_.url() + "/web", "Hi\n");
+  EXPECT_THAT(page.err, HasSubstr("is no server of OpenAI's chat completions"));
+  EXPECT_EQ(page.status, 1);
+  const Outcome model = chat("Hi\n", "--model crow");
+  EXPECT_EQ(model.status, 1);
+  EXPECT_THAT(model.err, HasSubstr("has no model 'crow'; it has parrot, owl"));
+  EXPECT_EQ(run(command + "unix:" + dir_.file("none"), "Hi\n").status, 1);
+  EXPECT_EQ(run(command + "localhost:1", "Hi\n").status, 1);
+  for (const char* excluded : {"--resume x", "--threads 2", "--kv f16", "--when-full drop"}) {
+    EXPECT_EQ(chat("Hi\n", excluded).status, 2) << excluded;
+  }
+  EXPECT_EQ(run("chat --api-key-file x", "Hi\n").status, 2);
+}
+
+TEST_F(RemoteChat, TheKeyComesFromAFileOrTheEnvironment) {
+  PythonServer guarded({IBID_CHAT_SERVER, dir_.file("log"), "key-of-the-test"});
+  const std::string command = "chat --config '' --url " + guarded.url();
+  const Outcome none = run(command, "Hi\n");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("wants an API key: --api-key-file FILE, or IBID_API_KEY"));
+  const Outcome wrong = run(command, "Hi\n", "IBID_API_KEY=another-key-9 ");
+  EXPECT_THAT(wrong.err, HasSubstr("does not take this API key"));
+  EXPECT_THAT(wrong.err, Not(HasSubstr("another-key")));
+  EXPECT_EQ(run(command, "Hi\n", "IBID_API_KEY=key-of-the-test ").out, "You said 'Hi' after 0.\n");
+  const std::string file = dir_.write("keys", "# ours\nme=key-of-the-test\n");
+  EXPECT_EQ(run(command + " --api-key-file " + file, "Hi\n").out, "You said 'Hi' after 0.\n");
+  EXPECT_THAT(run(command + " --api-key-file /no/such", "Hi\n").err, HasSubstr("/no/such"));
+}
+
+TEST_F(RemoteChat, ForProgramsAnAnswerIsALineOfJson) {
+  const Outcome outcome = chat("one\nbusy\nthink\n", "--json --model owl");
+  EXPECT_EQ(outcome.status, 1);
+  std::vector<Json> lines;
+  std::istringstream in(outcome.out);
+  for (std::string line; std::getline(in, line);) lines.push_back(*parse_json(line, "line"));
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["model"], "owl");
+  EXPECT_EQ(lines[0]["usage"]["prompt_tokens_details"]["cached_tokens"], 90);
+  EXPECT_EQ(lines[1]["error"]["code"], "busy");
+  EXPECT_EQ(lines[2]["messages"].size(), 4u);
+  EXPECT_EQ(lines[2]["messages"][3]["reasoning_content"], "Let me see.");
+  EXPECT_FALSE(requests()[0].contains("max_tokens")) << "a program gets what it asks for";
+}
+
+TEST_F(RemoteChat, ScreenHasTheUsageAndTheCommands) {
+  PseudoTerminal terminal(on_terminal());
+  ASSERT_TRUE(terminal.shows("parrot at http://127.0.0.1"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("one\r");
+  ASSERT_TRUE(terminal.shows("turn 1 · 105 tokens · 90 cached"));
+  terminal.type("/regen\r");
+  ASSERT_TRUE(terminal.shows("You said 'one' after 0.\n"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("/edit two\r");
+  ASSERT_TRUE(terminal.shows("You said 'two' after 0."));
+  terminal.type("three\r");
+  ASSERT_TRUE(terminal.shows("You said 'three' after 1."));
+  terminal.type("/undo\r");
+  ASSERT_TRUE(terminal.shows("taken back"));
+  terminal.type("four\r");
+  ASSERT_TRUE(terminal.shows("You said 'four' after 1."));
+  terminal.type("/stats\r");
+  ASSERT_TRUE(terminal.shows("turns            2, 105 of 4000 tokens of the context used"));
+  terminal.type("/system Be kind\r");
+  ASSERT_TRUE(terminal.shows("with this system message"));
+  terminal.type("/history\r");
+  ASSERT_TRUE(terminal.shows("0  system: Be kind"));
+  terminal.type("/set temperature 0.25\r");
+  ASSERT_TRUE(terminal.shows("temperature 0.25 from the next answer on"));
+  terminal.type("/show top-p\r");
+  ASSERT_TRUE(terminal.shows("top-p the server's"));
+  for (const auto& [command, words] : {std::pair("/save x", "is not kept in a file"), std::pair("/pin 0", "nothing is dropped"),
+                                       std::pair("/answers 2 x", "one answer at a time"),
+                                       std::pair("/when-full drop", "is the server's to decide")}) {
+    terminal.type(std::string(command) + "\r");
+    ASSERT_TRUE(terminal.shows(words)) << command;
+    ASSERT_TRUE(terminal.prompts());
+  }
+  terminal.type("five\r");
+  ASSERT_TRUE(terminal.shows("You said 'five' after 0."));
+  EXPECT_EQ(requests().back()["temperature"], 0.25);
+  terminal.type("\x04");
+  EXPECT_EQ(terminal.exit_status(), 0);
+  EXPECT_TRUE(terminal.is_as_found());
+}
+
+TEST_F(RemoteChat, ReasoningStandsBetweenItsMarksAndApartInTheMessage) {
+  PseudoTerminal terminal(on_terminal());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("think\r");
+  ASSERT_TRUE(terminal.shows("<think>\nLet me see.\n</think>\n\nYou said 'think'"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("/history 1\r");
+  ASSERT_TRUE(terminal.shows("assistant:\nYou said 'think' after 0."));
+  terminal.type("more\r");
+  ASSERT_TRUE(terminal.shows("length limit"));
+  EXPECT_FALSE(requests().back()["messages"][1].contains("reasoning_content")) << "some servers refuse it";
+}
+
+TEST_F(RemoteChat, ControlCClosesTheConnectionAndKeepsWhatWasSaid) {
+  PseudoTerminal terminal(on_terminal());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("slow\r");
+  ASSERT_TRUE(terminal.shows("word 3"));
+  terminal.type("\x03");
+  ASSERT_TRUE(terminal.shows("stopped"));
+  ASSERT_TRUE(terminal.prompts());
+  const auto told = [&] { return read_whole_file(dir_.file("log")).find("gone") != std::string::npos; };
+  for (int i = 0; i < 500 && !told(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(told());
+  terminal.type("then\r");
+  ASSERT_TRUE(terminal.shows("You said 'then' after 1."));
+}
+
+TEST_F(RemoteChat, WhatWasSaidOfAnAnswerThatIsCutStaysOnTheScreen) {
+  PseudoTerminal terminal(on_terminal());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("cut\r");
+  ASSERT_TRUE(terminal.shows("Only the beginning\n"));
+  ASSERT_TRUE(terminal.shows("in the middle of the answer"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("/history\r");
+  ASSERT_TRUE(terminal.shows("nothing was said yet"));
+  terminal.type("\x1b[A\x1b[A");  // the message again, as it was typed
+  ASSERT_TRUE(terminal.shows("> cut"));
+}
+
+// The program on both sides.
+class RemoteChatWithIbid : public CommandLine {
+ protected:
+  RemoteChatWithIbid() {
+    write_scripted_model(model_, {{.when = "'story' in q", .says = "Once upon a time there was", .endless = true},
+                                  {.says = "Hello there, my friend."}},
+                         kContext);
+  }
+  static constexpr size_t kContext = 150'000;  // an answer without end takes some seconds
+  const std::string model_ = dir_.file("scripted.gguf");
+};
+
+TEST_F(RemoteChatWithIbid, TalksOverTcpWithAKeyAndOverAUnixSocket) {
+  const std::string socket = dir_.file("socket");
+  ServedProcess served({model_, "--port", "0", "--unix", socket}, {"IBID_API_KEY=key-of-a-test"});
+  const uint16_t port = served.port();
+  ASSERT_NE(port, 0) << served.said();
+  for (const std::string& url : {"http://127.0.0.1:" + std::to_string(port), "unix:" + socket}) {
+    const Outcome outcome = run("chat --config '' -v --url " + url, "Hi\nAgain\n", "IBID_API_KEY=key-of-a-test ");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, "Hello there, my friend.\n\nHello there, my friend.\n");
+    EXPECT_THAT(outcome.err, HasSubstr("scripted, context 150000"));
+    EXPECT_THAT(outcome.err, HasSubstr("finish: stop"));
+  }
+  EXPECT_THAT(run("chat --config '' --url unix:" + socket, "Hi\n").err, HasSubstr("wants an API key"));
+  const Outcome other = run("chat --config '' --model gpt --url unix:" + socket, "Hi\n", "IBID_API_KEY=key-of-a-test ");
+  EXPECT_THAT(other.err, HasSubstr("has no model 'gpt'; it has scripted"));
+}
+
+TEST_F(RemoteChatWithIbid, AnAnswerIsStoppedAndTheChatGoesOn) {
+  ServedProcess served({model_, "--port", "0"});
+  const std::string url = "http://127.0.0.1:" + std::to_string(served.port());
+  PseudoTerminal terminal({IBID_PROGRAM, "chat", "--url", url, "--max-tokens", "unlimited"});
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("Tell me a story\r");
+  ASSERT_TRUE(terminal.shows("upon"));
+  terminal.type("\x03");
+  ASSERT_TRUE(terminal.shows("stopped"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("/undo\r");
+  ASSERT_TRUE(terminal.shows("taken back"));
+  terminal.type("Hi\r");
+  ASSERT_TRUE(terminal.shows("Hello there, my friend.\n"));
+  terminal.type("And again\r");
+  ASSERT_TRUE(terminal.shows("turn 2"));
+  terminal.type("/model\r");
+  ASSERT_TRUE(terminal.shows("model            scripted"));
+  terminal.type("\x04");
+  EXPECT_EQ(terminal.exit_status(), 0);
+}
+
+}  // namespace
+}  // namespace ibid
