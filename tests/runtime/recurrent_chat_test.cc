@@ -166,7 +166,9 @@ TEST(RecurrentChatTest, StatesTakeAtMostHalfOfTheBudget) {
   for (size_t i = 0; i < 4; ++i) chats.push_back(f.session({.system = kLong}));
   for (size_t i = 0; i < 200; ++i) {
     ChatSession& chat = chats[random() % chats.size()];
-    if (chat.messages().size() > 14) ASSERT_TRUE(chat.reset().ok());
+    if (chat.messages().size() > 14) {
+      ASSERT_TRUE(chat.reset().ok());
+    }
     const Result<Turn> turn = chat.send(std::string(1 + random() % 300, 'q'), greedy());
     ASSERT_TRUE(turn.ok()) << i << ": " << turn.status().to_string();
     ASSERT_LE(f.engine->store().state_bytes(), f.engine->pool().budget_bytes() / 2);
