@@ -6,7 +6,8 @@
 
 The other server has its prefix cache on: its one sequence goes on from the longest prefix that it holds, and beside it
 a cache in memory (--cache) keeps the states of other conversations, as many as fit --cache-bytes. It answers one
-request at a time, and is told not to end it when another comes. Both servers start anew for each load, and the order
+request at a time, and is told not to end it when another comes. --cache-bytes 0 leaves the cache in memory out. Both
+servers start anew for each load, and the order
 of the two changes from pair to pair.
 
 Prints the medians of the pairs, and the median of their ratios, above 1 where ibid is better. With --csv they become
@@ -20,6 +21,7 @@ import datetime
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -51,8 +53,9 @@ class Rival:
         a = self.arguments
         words = [sys.executable, "-m", "llama_cpp.server", "--model", a.model, "--host", "127.0.0.1", "--port", str(port),
                  "--n_ctx", str(a.context), "--n_threads", str(a.threads), "--n_threads_batch", str(a.threads),
-                 "--interrupt_requests", "false", "--cache", "true", "--cache_type", "ram", "--cache_size",
-                 str(a.cache_bytes), "--model_alias", "rival"]
+                 "--interrupt_requests", "false", "--model_alias", "rival"]
+        if a.cache_bytes > 0:
+            words += ["--cache", "true", "--cache_type", "ram", "--cache_size", str(a.cache_bytes)]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(words, stdout=self.log, stderr=self.log)
         self.url = f"http://127.0.0.1:{port}"
@@ -93,11 +96,12 @@ def rows_of(runs, engine, shape, arguments, load):
         q1, median, q3 = compare.quartiles(values)
         yield {"date": datetime.date.today().isoformat(), "commit": arguments.commit if engine == "ibid" else "",
                "machine": compare.machine_name(), "engine": engine, "model": arguments.model_name,
-               "threads": arguments.threads, "kv": arguments.kv if engine == "ibid" else "f16", "setting": "",
+               "threads": arguments.threads, "kv": arguments.kv if engine == "ibid" else "f16", "setting": "" if engine == "ibid" else f"cache of {arguments.cache_bytes >> 20} MiB",
                "what": what, "at": shape, "value": compare.short_number(median), "unit": unit,
                "q1": compare.short_number(q1), "q3": compare.short_number(q3), "rounds": len(values),
                "command": f"serve_llama_cpp_python.py IBID MODEL --pairs {arguments.pairs} --threads "
-                          f"{arguments.threads} --context {arguments.context} -- {' '.join(load)}".rstrip(" -")}
+                          f"{arguments.threads} --context {arguments.context} --cache-bytes {arguments.cache_bytes} "
+                          f"-- {' '.join(load)}".rstrip(" -")}
 
 
 def print_medians(ours, theirs):
@@ -136,8 +140,8 @@ def read_arguments():
 
 
 def main():
-    import llama_cpp
     arguments, load = read_arguments()
+    import llama_cpp
     end_token = llama_cpp.Llama(arguments.model, vocab_only=True, verbose=False).token_eos()
     runs = {"ibid": [], "llama-cpp-python": []}
 
@@ -158,9 +162,14 @@ def main():
             run("llama-cpp-python", pair, ["--model", "rival", "--url", rival.url, "--engine", "llama-cpp-python",
                                            "--end-token", str(end_token)])
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the other server ends with this program
     for pair in range(1, arguments.pairs + 1):
         for one in (ours, theirs) if pair % 2 else (theirs, ours):
+            busy, own, begin = compare.busy_seconds(), compare.own_seconds(), time.monotonic()
             one(pair)
+            others = compare.busy_seconds() - busy - (compare.own_seconds() - own)
+            percent = 100 * others / (time.monotonic() - begin) / os.cpu_count()
+            print(f"others had {max(0.0, percent):.0f} % of the CPUs", file=sys.stderr, flush=True)
     print_medians(runs["ibid"], runs["llama-cpp-python"])
     if arguments.csv:
         for engine, found in runs.items():
