@@ -230,6 +230,31 @@ TABLES = {
             ("Q8_0, 128 rows", "model=SmolLM2-135M Q8_0; at=128 rows"),
         ],
     },
+    "serve": {
+        "where": "file=serve",
+        "columns": {
+            "": "",
+            "ibid": "{engine=ibid}",
+            "llama-cpp-python": "{engine=llama-cpp-python}",
+            "ratio": "",
+        },
+        "lines": [
+            (label, f"what={what}",
+             {"ratio": "{engine=ibid; what=%s : engine=llama-cpp-python; what=%s}" % (what, what)} if is_rate else {})
+            for label, what, is_rate in (
+                ("first token, median, ms", "serve_first", True),
+                ("first token, p90, ms", "serve_first_p90", True),
+                ("first token, p99, ms", "serve_first_p99", True),
+                ("first token of later rounds, median, ms", "serve_later", True),
+                ("first token of later rounds, p99, ms", "serve_later_p99", True),
+                ("time per token, median, ms", "serve_token", True),
+                ("time per token, p99, ms", "serve_token_p99", True),
+                ("all users, tokens/s", "serve_rate", True),
+                ("prompt tokens, as the server says", "serve_prompt", False),
+                ("of them cached", "serve_cached", False),
+                ("failed requests", "serve_failed", False))
+        ],
+    },
     "openblas": {
         "where": "file=openblas",
         "columns": {"outputs x columns": "", "32 rows: own / OpenBLAS": blas_cell(32), "128 rows": blas_cell(128),

@@ -166,6 +166,12 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
         ->capture_default_str()
         ->group(kLoadGroup);
   }
+  command
+      .add_option("--end-token", shape.end_token,
+                  "the id of the token that ends an answer, for a server that knows neither min_tokens nor ignore_eos")
+      ->type_name("ID")
+      ->needs(url)
+      ->group(kLoadGroup);
   command.add_option("--seed", shape.seed, "of the words")->type_name("N")->capture_default_str()->group(kLoadGroup);
   add_text_option(command, "--requests", serve.requests,
                   "a file with a line for each request (.csv), of which bench/serve_picture.py draws a picture")

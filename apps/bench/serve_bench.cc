@@ -1,5 +1,7 @@
 #include "apps/bench/serve_bench.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -206,7 +208,9 @@ Status run_serve_bench(const ServeBenchArguments& arguments, const ModelArgument
   if (!output.json) to_stdout(text + "\n");
   const size_t n_all = shape.users * shape.rounds;
   size_t n_done = 0;
+  const bool tells = isatty(STDERR_FILENO) == 1;
   const LoadResult result = run_load(server, target.model, shape, [&](const LoadSample&) {
+    if (!tells) return;
     std::fprintf(stderr, "%s%zu of %zu requests", n_done == 0 ? "ibid: " : "\ribid: ", n_done + 1, n_all);
     if (++n_done == n_all) std::fputc('\n', stderr);
   });

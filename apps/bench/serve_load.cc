@@ -96,15 +96,16 @@ class Load {
   std::string ask(const Json& messages, LoadSample& sample) {
     Json request = {{"messages", messages}, {"temperature", 0}, {"max_tokens", shape_.answer_tokens}};
     if (!model_.name.empty()) request["model"] = model_.name;
-    // All answers shall have one length. ibid has min_tokens for that, and others ignore_eos or nothing.
+    // All answers shall have one length: by min_tokens of an ibid, ignore_eos of others, or a bias against the end.
     if (model_.owner == "ibid") {
       request["min_tokens"] = shape_.answer_tokens;
     } else {
       request["ignore_eos"] = true;
     }
+    if (shape_.end_token) request["logit_bias"][std::to_string(*shape_.end_token)] = -100;
     Result<ChatReply> reply = server_.complete(std::move(request), {}, [](const ChatPart&) {});
-    if (!reply.ok()) {
-      sample.failure = reply.status().message();
+    if (!reply.ok() || reply->n_parts == 0) {
+      sample.failure = reply.ok() ? "an answer without a word" : reply.status().message();
       sample.total_ms = (now_s() - sample.start_s) * 1000;
       return {};
     }

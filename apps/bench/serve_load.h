@@ -29,6 +29,7 @@ struct LoadShape {
   double think_seconds = 0.5;   // between an answer and the next question
   double stagger_seconds = 0.5; // between the starts of two users
   uint64_t seed = 1;
+  std::optional<size_t> end_token;  // the id that ends an answer, for a server that has to be told never to take it
 };
 
 // What one user saw of one question. Times are in milliseconds.
@@ -49,8 +50,8 @@ struct LoadResult {
   bool counts_are_servers = true;   // else n_said counts pieces
 };
 
-// Asks all of it. `tell` hears of each sample as it is there, one at a time. A request that fails is a sample, and its
-// user goes on without the answer.
+// Asks all of it. `tell` hears of each sample as it is there, one at a time. A request that fails, or whose answer has
+// no word, is a sample, and its user goes on without the answer.
 LoadResult run_load(const ChatServer& server, const ServedModel& model, const LoadShape& shape,
                     const std::function<void(const LoadSample&)>& tell);
 

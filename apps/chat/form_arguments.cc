@@ -64,6 +64,8 @@ void FormArguments::add(CLI::App& command) {
   list->type_name("A,B,C")->allow_extra_args(false);
   const std::vector<CLI::Option*> options = {schema, gbnf, pattern, list};
   for (CLI::Option* option : options) {
+    // A form that says nothing is a variable of a script that is not set, rather than a wish.
+    option->check([](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); });
     option->group(kFormGroup);
     for (CLI::Option* other : options) {
       if (other != option) option->excludes(other);

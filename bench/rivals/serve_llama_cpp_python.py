@@ -2,18 +2,27 @@
 """Runs the load of `ibid bench --what serve` on ibid and on llama-cpp-python's server with the same model file, in turn.
 
   serve_llama_cpp_python.py IBID MODEL.gguf [--pairs 3] [--threads N] [--context N] [--out FOLDER]
-                            [--csv FILE --commit NAME] [-- OPTIONS OF THE LOAD]
+                            [--csv FILE --commit NAME --model-name NAME] [-- OPTIONS OF THE LOAD]
 
-The other server has its prefix cache on: its slot goes on from the longest prefix that it holds, and beside it a cache
-in memory (--cache) keeps the states of other conversations, as many as fit --cache-bytes. It answers one request at a
-time. Both start anew for each load, and the order of the two changes from pair to pair. Prints what each load printed;
-with --out a file of requests for each, of which bench/serve_picture.py draws a picture.
+The other server has its prefix cache on: its one sequence goes on from the longest prefix that it holds, and beside it
+a cache in memory (--cache) keeps the states of other conversations, as many as fit --cache-bytes. It answers one
+request at a time, and is told not to end it when another comes. --cache-bytes 0 leaves the cache in memory out. Both
+servers start anew for each load, and the order
+of the two changes from pair to pair.
+
+Prints the medians of the pairs, and the median of their ratios, above 1 where ibid is better. With --csv they become
+rows of a results file (../results/README.md), with --out there is a file of requests for each load, of which
+../serve_picture.py draws a picture.
 
 Run it with the Python of an environment that has `pip install "llama-cpp-python[server]"`.
 """
 import argparse
+import datetime
+import json
 import os
 import pathlib
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,9 +30,13 @@ import time
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import compare  # noqa: E402
+
+VALUES = {"first_ms": "ms", "token_ms": "ms", "tps": "tok/s", "tokens": "tokens", "requests": "requests"}
+
 
 def free_port():
-    import socket
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
@@ -40,7 +53,9 @@ class Rival:
         a = self.arguments
         words = [sys.executable, "-m", "llama_cpp.server", "--model", a.model, "--host", "127.0.0.1", "--port", str(port),
                  "--n_ctx", str(a.context), "--n_threads", str(a.threads), "--n_threads_batch", str(a.threads),
-                 "--cache", "true", "--cache_type", "ram", "--cache_size", str(a.cache_bytes), "--model_alias", "rival"]
+                 "--interrupt_requests", "false", "--model_alias", "rival"]
+        if a.cache_bytes > 0:
+            words += ["--cache", "true", "--cache_type", "ram", "--cache_size", str(a.cache_bytes)]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(words, stdout=self.log, stderr=self.log)
         self.url = f"http://127.0.0.1:{port}"
@@ -58,10 +73,52 @@ class Rival:
 
     def __exit__(self, *_):
         self.process.terminate()
-        self.process.wait()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
-def main():
+def figures_of(output):
+    """what: (value, unit), of the lines that a load prints."""
+    figures = {}
+    for line in map(json.loads, output.splitlines()):
+        field = next(name for name in VALUES if name in line)
+        figures[line["what"]] = line[field], VALUES[field]
+    return figures
+
+
+def rows_of(runs, engine, shape, arguments, load):
+    """The figures of an engine as rows of a results file: medians and quartiles of its runs."""
+    for what, (_, unit) in runs[0].items():
+        values = [run[what][0] for run in runs if what in run]
+        q1, median, q3 = compare.quartiles(values)
+        yield {"date": datetime.date.today().isoformat(), "commit": arguments.commit if engine == "ibid" else "",
+               "machine": compare.machine_name(), "engine": engine, "model": arguments.model_name,
+               "threads": arguments.threads, "kv": arguments.kv if engine == "ibid" else "f16", "setting": "" if engine == "ibid" else f"cache of {arguments.cache_bytes >> 20} MiB",
+               "what": what, "at": shape, "value": compare.short_number(median), "unit": unit,
+               "q1": compare.short_number(q1), "q3": compare.short_number(q3), "rounds": len(values),
+               "command": f"serve_llama_cpp_python.py IBID MODEL --pairs {arguments.pairs} --threads "
+                          f"{arguments.threads} --context {arguments.context} --cache-bytes {arguments.cache_bytes} "
+                          f"-- {' '.join(load)}".rstrip(" -")}
+
+
+def print_medians(ours, theirs):
+    print(f"{'':18}{'ibid':>12}{'other':>12}{'ratio':>10}")
+    for what, (_, unit) in ours[0].items():
+        mine = [run[what][0] for run in ours]
+        line = f"{what:18}{compare.quartiles(mine)[1]:12.1f}"
+        if all(what in run for run in theirs):
+            other = [run[what][0] for run in theirs]
+            line += f"{compare.quartiles(other)[1]:12.1f}"
+            if unit in ("ms", "tok/s") and min(mine + other) > 0:
+                ratios = [b / a if unit == "ms" else a / b for a, b in zip(mine, other)]
+                line += f"{compare.quartiles(ratios)[1]:10.2f}"
+        print(line + f"  {unit}")
+
+
+def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ibid")
     parser.add_argument("model")
@@ -73,19 +130,28 @@ def main():
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--csv")
     parser.add_argument("--commit")
-    parser.add_argument("load", nargs=argparse.REMAINDER)
-    arguments = parser.parse_args()
-    load = [word for word in arguments.load if word != "--"]
+    parser.add_argument("--model-name")
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    arguments = parser.parse_args(words[:end])
+    if arguments.csv and not (arguments.commit and arguments.model_name):
+        parser.error("--csv needs --commit and --model-name")
+    return arguments, words[end + 1:]
+
+
+def main():
+    arguments, load = read_arguments()
+    import llama_cpp
+    end_token = llama_cpp.Llama(arguments.model, vocab_only=True, verbose=False).token_eos()
+    runs = {"ibid": [], "llama-cpp-python": []}
 
     def run(engine, pair, more):
-        command = [arguments.ibid, "bench", "--what", "serve", *more, *load]
+        command = [arguments.ibid, "bench", "--what", "serve", "--json", *more, *load]
         if arguments.out:
             arguments.out.mkdir(parents=True, exist_ok=True)
             command += ["--requests", str(arguments.out / f"{engine}-{pair}.csv")]
-        if arguments.csv:
-            command += ["--csv", arguments.csv, "--commit", arguments.commit or ""]
-        print(f"--- pair {pair}: {engine}", flush=True)
-        subprocess.run(command, check=True)
+        print(f"pair {pair}: {engine}", file=sys.stderr, flush=True)
+        runs[engine].append(figures_of(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
 
     def ours(pair):
         run("ibid", pair, [arguments.model, "--threads", str(arguments.threads), "--context", str(arguments.context),
@@ -93,11 +159,29 @@ def main():
 
     def theirs(pair):
         with Rival(arguments) as rival:
-            run("llama-cpp-python", pair, ["--model", "rival", "--url", rival.url, "--engine", "llama-cpp-python"])
+            run("llama-cpp-python", pair, ["--model", "rival", "--url", rival.url, "--engine", "llama-cpp-python",
+                                           "--end-token", str(end_token)])
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the other server ends with this program
     for pair in range(1, arguments.pairs + 1):
         for one in (ours, theirs) if pair % 2 else (theirs, ours):
+            busy, own, begin = compare.busy_seconds(), compare.own_seconds(), time.monotonic()
             one(pair)
+            others = compare.busy_seconds() - busy - (compare.own_seconds() - own)
+            percent = 100 * others / (time.monotonic() - begin) / os.cpu_count()
+            print(f"others had {max(0.0, percent):.0f} % of the CPUs", file=sys.stderr, flush=True)
+    print_medians(runs["ibid"], runs["llama-cpp-python"])
+    if arguments.csv:
+        for engine, found in runs.items():
+            shape = shape_of(load)
+            compare.append_results(arguments.csv, rows_of(found, engine, shape, arguments, load))
+
+
+def shape_of(load):
+    """users/rounds, as the rows of `ibid bench --csv` have it."""
+    def given(name, default):
+        return load[load.index(name) + 1] if name in load else default
+    return given("--users", "4") + "/" + given("--rounds", "5")
 
 
 if __name__ == "__main__":

@@ -65,6 +65,9 @@ TEST_F(AnswerForm, WhatIsWrongWithAFormNamesFileAndPlace) {
   EXPECT_THAT(gbnf.err, HasSubstr("line"));
   EXPECT_THAT(ask("--regex '(a'").err, HasSubstr("--regex: "));
   EXPECT_EQ(ask("--choices a,,b").status, 2);
+  for (const char* option : {"--json-schema", "--grammar", "--regex", "--choices"}) {
+    EXPECT_EQ(ask(option + std::string(" ''")).status, 2) << option;
+  }
   EXPECT_EQ(ask("--choices a --regex b").status, 2);
   const Outcome early = run("ask -m /no/such.gguf --regex '(a' Hello");
   EXPECT_THAT(early.err, HasSubstr("--regex: ")) << "before the model is looked for";

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <random>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "apps/chat_client/event_stream.h"
+#include "apps/chat_client/reply_reader.h"
 #include "apps/chat_client/server_address.h"
 #include "base/json_limits.h"
 #include "tests/apps/command_line_fixture.h"
@@ -61,6 +63,29 @@ TEST(EventStream, AnEventHasAnEnd) {
   Status status;
   for (int i = 0; i < 10 && status.ok(); ++i) status = stream.feed(piece);
   EXPECT_EQ(status.code(), ErrorCode::kLimitExceeded);
+}
+
+// Whatever a server sends is read or refused.
+TEST(ReplyReader, TakesAnyBytes) {
+  const std::string stream =
+      "data: {\"model\":\"m\",\"choices\":[{\"delta\":{\"content\":\"a\",\"reasoning\":\"b\"}}]}\n\n"
+      "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1,"
+      "\"prompt_tokens_details\":{\"cached_tokens\":1}},\"ibid\":{\"seed\":1},\"prompt_progress\":{\"total\":2,"
+      "\"processed\":1}}\n\ndata: {\"error\":{\"message\":\"x\"}}\n\ndata: [DONE]\n\n";
+  constexpr std::string_view kSwaps = "0-1.9e{}[]:,\"ntf\\u\n ";
+  std::mt19937 random(7);
+  size_t n_refused = 0;
+  for (int i = 0; i < 5000; ++i) {
+    std::string bytes = stream;
+    for (int n = 0; n < 3; ++n) bytes[random() % bytes.size()] = kSwaps[random() % kSwaps.size()];
+    std::string heard;
+    const ChatServer::OnPart listen = [&](const ChatPart& part) { heard += part.text; };
+    ReplyReader reader(listen);
+    EventStream events([&](std::string_view data) { return reader.take(data); });
+    n_refused += events.feed(bytes).ok() ? 0 : 1;
+    EXPECT_EQ(heard.size(), reader.reply().content.size() + reader.reply().reasoning.size());
+  }
+  EXPECT_GT(n_refused, 100u);
 }
 
 class RemoteChat : public CommandLine {
