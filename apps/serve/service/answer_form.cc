@@ -1,5 +1,7 @@
 #include "apps/serve/service/answer_form.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,9 +61,17 @@ const Json& function_of_tool(const Json& tool) {
   return tool.is_object() && function != tool.end() ? *function : tool;
 }
 
+// A tool that lists its arguments takes no others, unless it says so: a model that has to call would go on inventing.
 Json schema_of_arguments(const Json& function) {
   const bool has_parameters = function.contains("parameters") && function["parameters"].is_object();
-  return has_parameters ? function["parameters"] : Json{{"type", "object"}};
+  Json schema = has_parameters ? function["parameters"] : Json{{"type", "object"}};
+  constexpr const char* kAboutOthers[] = {"additionalProperties", "patternProperties", "propertyNames", "$ref",
+                                          "allOf", "anyOf", "oneOf"};
+  const bool lists_all = schema.contains("properties") &&
+                         std::none_of(std::begin(kAboutOthers), std::end(kAboutOthers),
+                                      [&](const char* keyword) { return schema.contains(keyword); });
+  if (lists_all) schema["additionalProperties"] = false;
+  return schema;
 }
 
 // Ids as models write them that were taught to; any nine letters and digits are one.

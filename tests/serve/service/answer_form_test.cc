@@ -112,6 +112,15 @@ TEST(AnswerFormTest, ADemandedCallBeginsBehindReasoning) {
   EXPECT_GE(answer.tool_calls.size(), 1u) << answer.text;
 }
 
+TEST(AnswerFormTest, ACallHasTheArgumentsThatAreListed) {
+  FormFixture f;
+  AnswerRequest request = f.with_call("none");
+  for (Json& tool : request.tools) tool["function"]["parameters"].erase("additionalProperties");
+  const Answer answer = f.answer(request);
+  ASSERT_GE(answer.tool_calls.size(), 1u) << answer.text;
+  for (const ToolCall& call : answer.tool_calls) EXPECT_EQ(parse_json(call.arguments, "test")->size(), 1u);
+}
+
 TEST(AnswerFormTest, ANamedFunctionIsCalledOnce) {
   FormFixture f;
   f.begins_with("No.", kPrompt);

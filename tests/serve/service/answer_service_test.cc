@@ -32,6 +32,7 @@ TEST(AnswerServiceTest, ATurnThatSendsTheWholeHistoryCostsItsNewMessage) {
     EXPECT_EQ(f.chat.model->take_fed(), lone.model->take_fed()) << "the same ids went through the model";
     messages.push_back(make_message(Role::kAssistant, answer.content));
   }
+  ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(60)));  // a request is counted behind its end
   const ServiceStats stats = f.service->stats();
   EXPECT_EQ(stats.n_answers, 20u);
   EXPECT_EQ(stats.n_continued, 19u);
