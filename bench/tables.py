@@ -325,6 +325,11 @@ TABLES = {
                  [(f"llama.cpp {label}", f"engine=llama.cpp; kv={kv}")
                   for label, kv in (("F16", "f16"), ("Q8_0", "q8_0"), ("Q4_0", "q4_0"))],
     },
+    "kv-types-avx2": {
+        "where": "file=kv-types; machine=AMD EPYC without AVX-512, 2 CPUs; what=attention; at=4096/44; setting=",
+        "columns": {"shape": "", "INT8, ms": "{kv=int8}", "k8v4, ms": "{kv=k8v4}", "int4, ms": "{kv=int4}"},
+        "lines": [(model, f"model={model}") for model in ("SmolLM2-135M", "32 heads, 8 KV heads of 128, 4 layers")],
+    },
     "memory": {
         "where": "file=memory; at=32768; what=memory of a sequence",
         "columns": {"keys and values": "",
