@@ -9,6 +9,7 @@
 
 #include "base/memory_marks.h"
 #include "tests/cache/tiny_kv.h"
+#include "tests/support/store_invariants.h"
 
 namespace ibid {
 namespace {

@@ -13,6 +13,7 @@
 #include "cache/tier/file_tier.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/memory_file_ops.h"
+#include "tests/support/store_invariants.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid {

@@ -19,6 +19,7 @@
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/no_threads.h"
+#include "tests/support/store_invariants.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid {
