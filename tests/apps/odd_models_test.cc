@@ -1,4 +1,5 @@
-// What people name as a model and is none: each gets a sentence that says what it is and what to do, from every command.
+// What people name as a model and is none: each gets a sentence that says what it is and what to
+// do, from every command.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

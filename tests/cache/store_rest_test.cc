@@ -1,5 +1,5 @@
-// Sequences at rest: they hold no pages, their rows are evicted last, and what is left of them is found by a mark, without
-// comparing an id.
+// Sequences at rest: they hold no pages, their rows are evicted last, and what is left of them is
+// found by a mark, without comparing an id.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

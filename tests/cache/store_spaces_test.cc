@@ -1,5 +1,5 @@
-// Who finds what: pins keep a prefix for everybody who may read it, namespaces do not see each other, and what is shared
-// serves all of them.
+// Who finds what: pins keep a prefix for everybody who may read it, namespaces do not see each
+// other, and what is shared serves all of them.
 #include <gtest/gtest.h>
 
 #include <optional>

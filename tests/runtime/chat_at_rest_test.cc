@@ -1,5 +1,5 @@
-// Sessions at rest hold no pages: any number of them shares a budget, each goes on with the bits that it would have alone,
-// and a turn says what it found in memory, on disk, or had to read again.
+// Sessions at rest hold no pages: any number of them shares a budget, each goes on with the bits
+// that it would have alone, and a turn says what it found in memory, on disk, or had to read again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

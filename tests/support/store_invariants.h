@@ -1,5 +1,5 @@
-// The rules that hold in a LruKvCacheStore between any two calls, as a pure function of a copy of all that it has. Tests
-// check them after every operation.
+// The rules that hold in a LruKvCacheStore between any two calls, as a pure function of a copy of
+// all that it has. Tests check them after every operation.
 #pragma once
 
 #include <string>
