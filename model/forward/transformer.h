@@ -33,7 +33,7 @@ class TransformerModel final : public LanguageModel {
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override;
   void for_each(size_t n, const std::function<void(size_t)>& work) override;
 
-  // Called on one worker before every layer of a pass, ahead of the check for cancellation. It must not touch the model.
+  // Called on one worker before every layer of a pass, ahead of the check for cancellation; must not touch the model.
   // Nothing else can stop a pass at a chosen layer, and so show that it then has changed no entry. Empty: none.
   void set_layer_observer(std::function<void(size_t layer)> observer) { observer_ = std::move(observer); }
 
