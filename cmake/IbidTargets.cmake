@@ -64,10 +64,10 @@ function(ibid_precompiled_options target)
 endfunction()
 
 # Compiles the target's files in batches of n, because most of what a file takes is reading the headers that its
-# neighbours read as well. So names in a folder's anonymous namespaces must differ. Only in what users get: other
-# builds find what a file forgot to include, and compile again only what changed.
+# neighbours read as well. So names in a folder's anonymous namespaces must differ. Not in a debug build, which finds
+# what a file forgot to include, and compiles again only what changed.
 function(ibid_in_batches target n)
-  if(IBID_BATCHES AND CMAKE_BUILD_TYPE STREQUAL "Release")
+  if(IBID_BATCHES AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${n})
   endif()
 endfunction()
