@@ -54,10 +54,10 @@ struct TurnOptions {
   // An answer that repeats itself (a span of ids at least 8 times in a row, 256 ids together) ends there, with
   // kRepetition. It keeps its text, as at max_tokens.
   bool stop_repetition = false;
-  // Splits the answer into reasoning, content and calls of tools: the fields of Turn of these names. Turn::text then
-  // shows special tokens, too, because they are the markers between these. The tools are those of the session's
-  // variables ("tools"); what is no sound call of one of them is content. An answer that calls tools is kept as a
-  // message with `tool_calls`, so that the template can write again what the model wrote.
+  // The answer is split into reasoning, content and calls of tools: the fields of Turn of these names. Its text then
+  // has the text of special tokens, too, which are markers of these. Tools are those of the session's variables
+  // ("tools"); what is no sound call of one of them is content. An answer that calls tools is kept as a message with
+  // `tool_calls`, for which the template writes what the model wrote, wherever it can.
   bool parse_reply = false;
   bool parse_calls = true;                     // if false, parse_reply takes what looks like a call for content
   bool speculate = true;                       // verify guesses from the conversation: the same answer, sooner
