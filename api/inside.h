@@ -29,7 +29,7 @@ struct Bell::Parts {
 };
 
 struct Inside {
-  // The users' handle of an engine that is there, for tests with a model of their own.
+  // The users' handle of an engine that is there.
   static std::shared_ptr<Engine> handle(std::shared_ptr<ibid::Engine> engine) {
     return std::shared_ptr<Engine>(new Engine(std::make_unique<Engine::Parts>(Engine::Parts{std::move(engine)})));
   }

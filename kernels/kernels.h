@@ -1,7 +1,7 @@
 // THE contract of the kernels: a table of function pointers, one table per instruction set, chosen once at
-// start (kernels/dispatch.h). kernels/twins/ has the readable twin of every entry.
+// start (kernels/dispatch.h). kernels/twins/ has the readable twin of every function.
 //
-// Rules for every entry and every table:
+// Rules for every function and every table:
 //  - Row independence: the result for one row depends on that row alone, never on n_rows, on the other rows
 //    or on how work was split. Sums run in increasing k in one float accumulator per output; reductions
 //    over a row (norms, softmax sums) use 16 virtual lanes, lane i taking elements i, i + 16, ..., and the

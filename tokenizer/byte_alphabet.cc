@@ -47,10 +47,4 @@ std::optional<std::string> alphabet_to_bytes(std::string_view token) {
   return append_alphabet_bytes(token, bytes) ? std::optional(std::move(bytes)) : std::nullopt;
 }
 
-std::string bytes_to_alphabet(std::string_view bytes) {
-  std::string out;
-  for (const char b : bytes) utf8_append(out, kCharacter[static_cast<unsigned char>(b)]);
-  return out;
-}
-
 }  // namespace ibid

@@ -14,7 +14,4 @@ bool append_alphabet_bytes(std::string_view token, std::string& out);
 // The same as a text of its own, or nothing.
 std::optional<std::string> alphabet_to_bytes(std::string_view token);
 
-// The other way round.
-std::string bytes_to_alphabet(std::string_view bytes);
-
 }  // namespace ibid

@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "base/checked.h"
 #include "base/file_ops.h"
-#include "weights/block_quantize.h"
 
 namespace ibid {
 
@@ -65,11 +64,6 @@ void GgufWriter::add_entry(const GgufEntry& entry) {
   metadata_.append(reinterpret_cast<const char*>(entry.payload.data()), entry.payload.size());
 }
 
-void GgufWriter::add_raw(std::string_view key, uint32_t type, std::span<const std::byte> value) {
-  begin_entry(key, static_cast<GgufType>(type));
-  metadata_.append(reinterpret_cast<const char*>(value.data()), value.size());
-}
-
 void GgufWriter::add_tensor(std::string_view name, DType dtype, std::initializer_list<uint64_t> shape,
                             std::span<const std::byte> data) {
   CHECK_LE(shape.size(), size_t{kGgufMaxDims});
@@ -95,15 +89,6 @@ void GgufWriter::declare_tensor(std::string_view name, DType dtype, const Shape&
 }
 
 uint64_t GgufWriter::padded_bytes(uint64_t bytes) const { return checked_align(bytes, alignment_).value(); }
-
-void GgufWriter::add_tensor_of(std::string_view name, DType dtype, const Shape& shape,
-                               std::span<const float> values) {
-  CHECK_EQ(values.size(), shape.elements());
-  const BlockSize block = dtype_block(dtype);
-  std::vector<std::byte> data(values.size() / block.values * block.bytes);
-  quantize_row(dtype, values, data);
-  add_tensor(name, dtype, shape, data);
-}
 
 std::string GgufWriter::header() const {
   std::string out(kGgufMagic);

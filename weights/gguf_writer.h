@@ -44,16 +44,12 @@ class GgufWriter {
   void add_bools(std::string_view key, const std::vector<bool>& values);
   // An entry of another file.
   void add_entry(const GgufEntry& entry);
-  // Any type by its number and any bytes as its value.
-  void add_raw(std::string_view key, uint32_t type, std::span<const std::byte> value);
 
   // --- Tensors. shape is outermost dimension first, as everywhere in ibid.
   // REQUIRES: dtype has a GGUF number; data is exactly the tensor's bytes. The bytes are copied.
   void add_tensor(std::string_view name, DType dtype, std::initializer_list<uint64_t> shape,
                   std::span<const std::byte> data);
   void add_tensor(std::string_view name, DType dtype, const Shape& shape, std::span<const std::byte> data);
-  // `values` encoded as F32, F16, BF16 or one of the quantised types that quantize_row writes.
-  void add_tensor_of(std::string_view name, DType dtype, const Shape& shape, std::span<const float> values);
 
   // A tensor whose bytes come later, behind header(): in the order of the calls, each padded with zeros to
   // padded_bytes(). REQUIRES: dtype has a GGUF number.

@@ -9,8 +9,6 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kLineColumns = 78;
-
 std::string counted(size_t n, const char* what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }

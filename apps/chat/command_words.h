@@ -1,4 +1,4 @@
-// How the words behind a command are taken apart.
+// How the words behind a command are taken apart, and how long the lines of its answer are.
 #pragma once
 
 #include <charconv>
@@ -8,6 +8,9 @@
 #include <string_view>
 
 namespace ibid {
+
+// Lists and excerpts fit a usual terminal, with a sign in front of them.
+inline constexpr size_t kLineColumns = 78;
 
 inline std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\n";

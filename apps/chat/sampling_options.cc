@@ -5,6 +5,8 @@
 #include <charconv>
 #include <limits>
 #include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "sampling/sampler.h"
 
@@ -25,7 +27,8 @@ std::optional<T> number_of(std::string_view text) {
   return value;
 }
 
-std::string text_of(double value) {
+template <typename T>
+std::string text_of(T value) {
   std::array<char, 32> buffer;
   const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   return {buffer.data(), end};
@@ -42,32 +45,20 @@ Status take(TurnOptions& options, SamplerOptions changed) {
   return {};
 }
 
-template <double SamplerOptions::*Field>
-Status set_real(TurnOptions& options, std::string_view text) {
-  const std::optional<double> value = number_of<double>(text);
-  if (!value) return not_a_value(text, "a number");
+// Of a field that is a number: a real one, or a count.
+template <auto Field>
+Status set_number(TurnOptions& options, std::string_view text) {
   SamplerOptions changed = options.sampler;
+  using Number = std::remove_reference_t<decltype(changed.*Field)>;
+  const std::optional<Number> value = number_of<Number>(text);
+  if (!value) return not_a_value(text, std::is_integral_v<Number> ? "a whole number from 0 up" : "a number");
   changed.*Field = *value;
   return take(options, std::move(changed));
 }
 
-template <double SamplerOptions::*Field>
-std::string get_real(const TurnOptions& options) {
+template <auto Field>
+std::string get_number(const TurnOptions& options) {
   return text_of(options.sampler.*Field);
-}
-
-template <size_t SamplerOptions::*Field>
-Status set_count(TurnOptions& options, std::string_view text) {
-  const std::optional<size_t> value = number_of<size_t>(text);
-  if (!value) return not_a_value(text, "a whole number from 0 up");
-  SamplerOptions changed = options.sampler;
-  changed.*Field = *value;
-  return take(options, std::move(changed));
-}
-
-template <size_t SamplerOptions::*Field>
-std::string get_count(const TurnOptions& options) {
-  return std::to_string(options.sampler.*Field);
 }
 
 // How far a penalty looks back: -1 is as far as there are ids.
@@ -131,40 +122,40 @@ using S = SamplerOptions;
 
 constexpr std::array kOptions = {
     SamplingOption{"--temperature,--temp", "T", "0 always takes the likeliest token", true,
-                   set_real<&S::temperature>, get_real<&S::temperature>},
+                   set_number<&S::temperature>, get_number<&S::temperature>},
     SamplingOption{"--max-tokens,-n,--n-predict", "N|unlimited",
                    "the most tokens of an answer (0 or unlimited: what the context has room for)", true,
                    set_max_tokens, get_max_tokens},
     SamplingOption{"--seed,-s", "N|random", "gives the same answer again", true, set_seed, get_seed},
-    SamplingOption{"--top-p", "P", "keep the fewest tokens that hold this share", true, set_real<&S::top_p>,
-                   get_real<&S::top_p>},
-    SamplingOption{"--top-k", "K", "keep the K likeliest tokens (0: all)", true, set_count<&S::top_k>,
-                   get_count<&S::top_k>},
-    SamplingOption{"--min-p", "P", "drop tokens below this share of the likeliest", true, set_real<&S::min_p>,
-                   get_real<&S::min_p>},
+    SamplingOption{"--top-p", "P", "keep the fewest tokens that hold this share", true, set_number<&S::top_p>,
+                   get_number<&S::top_p>},
+    SamplingOption{"--top-k", "K", "keep the K likeliest tokens (0: all)", true, set_number<&S::top_k>,
+                   get_number<&S::top_k>},
+    SamplingOption{"--min-p", "P", "drop tokens below this share of the likeliest", true, set_number<&S::min_p>,
+                   get_number<&S::min_p>},
     SamplingOption{"--repeat-penalty,--repetition-penalty", "R",
                    "divides the logits of tokens that prompt or answer hold (1: off)", true,
-                   set_real<&S::repetition_penalty>, get_real<&S::repetition_penalty>},
+                   set_number<&S::repetition_penalty>, get_number<&S::repetition_penalty>},
     SamplingOption{"--repeat-last-n", "N", "how many tokens --repeat-penalty looks back (-1: all)", true,
                    set_window<&S::repetition_window>, get_window<&S::repetition_window>},
     SamplingOption{"--stop-repetition", "on|off", "end an answer that says the same again and again", true,
                    set_switch<&TurnOptions::stop_repetition>, get_switch<&TurnOptions::stop_repetition>},
     SamplingOption{"--typical-p,--typical", "P", "keep the most typical tokens that hold this share (1: all)", false,
-                   set_real<&S::typical_p>, get_real<&S::typical_p>},
+                   set_number<&S::typical_p>, get_number<&S::typical_p>},
     SamplingOption{"--xtc-probability", "P", "how often the top choices are excluded (0: never)", false,
-                   set_real<&S::xtc_probability>, get_real<&S::xtc_probability>},
+                   set_number<&S::xtc_probability>, get_number<&S::xtc_probability>},
     SamplingOption{"--xtc-threshold", "P", "share from which a token is a top choice; the least likely stays", false,
-                   set_real<&S::xtc_threshold>, get_real<&S::xtc_threshold>},
+                   set_number<&S::xtc_threshold>, get_number<&S::xtc_threshold>},
     SamplingOption{"--frequency-penalty", "F", "taken off for each time the answer holds a token", false,
-                   set_real<&S::frequency_penalty>, get_real<&S::frequency_penalty>},
+                   set_number<&S::frequency_penalty>, get_number<&S::frequency_penalty>},
     SamplingOption{"--presence-penalty", "F", "taken off tokens that the answer holds", false,
-                   set_real<&S::presence_penalty>, get_real<&S::presence_penalty>},
+                   set_number<&S::presence_penalty>, get_number<&S::presence_penalty>},
     SamplingOption{"--dry-multiplier", "M", "DRY: a penalty on going on with a repetition (0: off)", false,
-                   set_real<&S::dry_multiplier>, get_real<&S::dry_multiplier>},
+                   set_number<&S::dry_multiplier>, get_number<&S::dry_multiplier>},
     SamplingOption{"--dry-base", "B", "DRY: by this it grows with each repeated token", false,
-                   set_real<&S::dry_base>, get_real<&S::dry_base>},
+                   set_number<&S::dry_base>, get_number<&S::dry_base>},
     SamplingOption{"--dry-allowed-length", "N", "DRY: shorter repetitions cost nothing", false,
-                   set_count<&S::dry_allowed_length>, get_count<&S::dry_allowed_length>},
+                   set_number<&S::dry_allowed_length>, get_number<&S::dry_allowed_length>},
     SamplingOption{"--dry-penalty-last-n", "N", "DRY: how many tokens it looks back (-1: all)", false,
                    set_window<&S::dry_window>, get_window<&S::dry_window>},
     SamplingOption{"--speculate", "on|off", "verify guesses from the conversation: the same answer, sooner", false,

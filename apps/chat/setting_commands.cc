@@ -12,8 +12,6 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kLineColumns = 78;
-
 // "name value   name value", in lines that fit.
 std::string in_lines(const std::vector<std::string>& parts) {
   std::string lines, line;

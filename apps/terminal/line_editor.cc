@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::string_view kPrompt = "> ";
 constexpr std::string_view kBlock = "\"\"\"";
-constexpr size_t kLeastWidth = 8;
 constexpr size_t kMaxCandidatesShown = 200;
 
 std::string_view without_blanks(std::string_view text) {

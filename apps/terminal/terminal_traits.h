@@ -6,6 +6,8 @@
 namespace ibid {
 
 inline constexpr size_t kUsualWidth = 80;
+// Text is laid out for at least so many columns, however narrow the terminal says that it is.
+inline constexpr size_t kLeastWidth = 8;
 
 // Columns and rows; 80 and 24 where there is no terminal, or it does not know.
 size_t terminal_width(int fd);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apps/terminal/graphemes.h"
+#include "apps/terminal/terminal_traits.h"
 #include "base/utf8.h"
 
 namespace ibid {
@@ -11,7 +12,6 @@ namespace {
 
 constexpr size_t kCodeIndent = 4;   // blanks, as Markdown has it
 constexpr size_t kLineBegin = 32;   // bytes of a line that are looked at
-constexpr size_t kLeastWidth = 8;
 
 bool is_blank(std::string_view character) { return character == " " || character == "\t"; }
 

@@ -116,8 +116,6 @@ inline constexpr CategorySet kSymbols =
 inline bool is_letter(uint32_t code_point) { return in_categories(code_point, kLetters); }
 inline bool is_mark(uint32_t code_point) { return in_categories(code_point, kMarks); }
 inline bool is_number(uint32_t code_point) { return in_categories(code_point, kNumbers); }
-inline bool is_punctuation(uint32_t code_point) { return in_categories(code_point, kPunctuation); }
-inline bool is_symbol(uint32_t code_point) { return in_categories(code_point, kSymbols); }
 
 // White_Space, which is what \s means: 25 code points, U+0085 and U+2028 among them, U+180E not.
 inline bool is_space(uint32_t code_point) {

@@ -1,5 +1,6 @@
 // Checks whether keys and values are finite numbers. Rows that this program computes are. A file may bring
 // anything, and one row that is NaN or infinite makes every position behind it NaN.
+// A pure function.
 #pragma once
 
 #include <cstddef>

@@ -41,8 +41,8 @@
 #include "cache/store/state_index.h"
 #include "cache/store/store_handles.h"
 #include "cache/store/store_insertion.h"
-#include "cache/store/store_invariants.h"
 #include "cache/store/store_room.h"
+#include "cache/store/store_snapshot.h"
 #include "cache/store/store_spaces.h"
 
 namespace ibid {
@@ -123,7 +123,7 @@ class LruKvCacheStore {
   // Ids compared and nodes looked at since construction.
   PrefixTree::Work work() const;
 
-  // A copy of everything, for validate_store(). May throw std::bad_alloc: for tests and dumps.
+  // A copy of everything, to be looked at in peace. May throw std::bad_alloc.
   StoreSnapshot snapshot() const;
 
  private:

@@ -1,5 +1,6 @@
 // PrefixNode: one page of LruKvCacheStore's index and the ids of its rows. The tree's own fields stand here; what the
 // other parts of the store keep of a node is a class of theirs, which they alone can change and everybody may read.
+// The lock of the store guards all of it.
 #pragma once
 
 #include <array>

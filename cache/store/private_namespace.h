@@ -1,5 +1,6 @@
 // PrivateNamespace: a namespace of a store that nobody else can name, because its name is 256 random bits. What was
 // inserted into it is forgotten when it is destroyed. Not movable: share it by pointer. The store must outlive it.
+// Thread-safe: it never changes, and the store locks.
 #pragma once
 
 #include <string>

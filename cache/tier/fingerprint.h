@@ -1,7 +1,8 @@
 // Fingerprint: says which computation keys and values come from. Two processes with equal fingerprints compute the
 // same bits for the same ids, and rows with another fingerprint are never used. The engine decides what goes into
 // it (weights, hyperparameters, tokenizer, template, the type and layout of keys and values, the version of the
-// numerics); this file knows names and bytes only.
+// numerics); this file knows names and bytes only. Fingerprints are values;
+// a builder is for one thread.
 #pragma once
 
 #include <cstdint>

@@ -36,8 +36,9 @@ std::vector<StateSnapshot> snapshots_of(const KvCacheEntry& entry) {
   std::ranges::sort(snapshots, {}, [](const StateSnapshot& snapshot) {
     return std::pair(snapshot.position, kMostKeptRows - snapshot.n_rows);
   });
-  const auto same = std::ranges::unique(snapshots, {}, &StateSnapshot::position);
-  snapshots.erase(same.begin(), same.end());
+  // Not std::ranges::unique: clang 14, which builds the fuzzers, cannot compile libstdc++'s.
+  const auto at_one_position = [](const StateSnapshot& a, const StateSnapshot& b) { return a.position == b.position; };
+  snapshots.erase(std::unique(snapshots.begin(), snapshots.end(), at_one_position), snapshots.end());
   return snapshots;
 }
 

@@ -58,11 +58,11 @@ struct SessionOptions {
   bool repair_when_idle = true;
 };
 
-// Options of a turn default to TurnOptions() and not to {}, of which gcc 12 says that it may be used uninitialised.
+// Options of a turn default to TurnOptions() and not to {}, because gcc 12 warns that {} may be uninitialised.
 class IBID_EXPORT ChatSession {
  public:
   // Errors: kUnsupported when the model has no chat template; kInvalidArgument for texts or variables that are not
-  // UTF-8, variables that are no JSON object, or a policy that is none.
+  // UTF-8, variables that are not a JSON object, or an unknown policy.
   static Result<ChatSession> create(std::shared_ptr<Engine> engine, SessionOptions options = {});
 
   ChatSession(ChatSession&&) noexcept;
@@ -132,9 +132,9 @@ class IBID_EXPORT ChatSession {
   Status save(const std::string& path, const SaveOptions& options, SaveReport* report = nullptr) const;
   Status save(const std::string& path) const { return save(path, SaveOptions{}); }
   // Goes on where a saved conversation stopped. Keys and values that are in the file, in the engine's store or in
-  // its cache directory are not read again; those that are damaged or another model's are. If some parts of a file
+  // its cache directory are not read again, unless they are damaged or another model's. If some parts of a file
   // are not sound, all messages are still there, and losses() says what is missing, and why keys and values were
-  // left out. From the first answer on whose ids are not sound, or not this model's, answers are text. Errors:
+  // left out. Answers keep their sampled ids up to the first whose ids are not sound, or not this model's. Errors:
   // kNotFound, kIo, kBadMagic, kUnsupportedVersion, kCorrupt, kBadHeader ... naming the file. Keys and values of a file
   // serve this conversation and its forks alone. They may be anything, so what is computed on top of them enters
   // neither the namespace nor the cache directory, until it is read anew.
@@ -150,7 +150,7 @@ class IBID_EXPORT ChatSession {
   // Errors: kBusy; kInvalidArgument.
   Status pin(size_t message);
   // Another policy for a full context, from the next turn on; it is saved with the session.
-  // Errors: kBusy; kInvalidArgument for what is none.
+  // Errors: kBusy; kInvalidArgument for an unknown policy.
   Status set_when_full(WhenFull policy);
   // Other variables for the template (a JSON object, or nothing), from the next turn on. What it then writes as before
   // is not read again. Errors: kBusy; kInvalidArgument.
@@ -165,7 +165,7 @@ class IBID_EXPORT ChatSession {
   std::string messages_json() const;
   // The ids of the conversation: what was fed, and at the end at most one id that is fed next.
   const Tokens& ids() const;
-  // Of how many of the ids keys and values are in memory now. Between turns they may be evicted for others.
+  // How many of the ids have keys and values in memory now. Between turns they may be evicted for others.
   size_t n_in_memory() const;
   WhenFull when_full() const;
   // What load() could not use of its file; nothing in other sessions.

@@ -33,7 +33,7 @@ class IBID_EXPORT Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // As in messages: the path.
+  // The model, as messages name it: its path.
   const std::string& name() const;
   // The context, in positions.
   size_t max_seq_len() const;
@@ -59,7 +59,7 @@ class IBID_EXPORT Engine {
   Result<std::shared_ptr<const TokenConstraint>> regex_constraint(std::string_view pattern) const;
   Result<std::shared_ptr<const TokenConstraint>> choice_constraint(const std::vector<std::string>& choices) const;
 
-  // Ok: there is none, or it works. Else why the directory of the options is not used.
+  // Ok: no directory was asked for, or it works. Otherwise why it is not used.
   Status cache_directory_status() const;
   // Whether keys and values are kept in a directory.
   bool has_cache_directory() const;

@@ -11,7 +11,7 @@
 namespace ibid {
 
 struct SchedulerOptions {
-  // How long a pass may take when a session that decodes, or may come to, is kept waiting by prefill.
+  // How long a pass with prefill may take while another session decodes, or may begin to, and waits for it.
   double latency_target_ms = 40;
 };
 
@@ -34,8 +34,8 @@ struct EngineOptions {
   size_t max_chunk = default_max_chunk();  // rows of one pass; 1 to 2^24
   SchedulerOptions scheduling = {};
   // Where keys and values outlive the process; empty: nowhere. A directory that cannot be used, or that another
-  // process uses, is no error: Engine::cache_directory_status() says so. It must be this user's alone (0700); a new
-  // one is.
+  // process uses, is no error: Engine::cache_directory_status() says so. It must be this user's alone (0700); one
+  // that is made is.
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
   bool fingerprint = false;    // read the weights once more, so that sessions can be saved with their keys and values

@@ -20,7 +20,7 @@ enum class KvDType : uint8_t {
   kF16,
   kInt8,  // 8 bits and a scale for each row, rotated first (a Hadamard transform), so that nearly nothing is lost
   kK8V4,  // keys as kInt8, values in 4 bits, 32 of them with one scale and one minimum: 0.8 of its bytes
-  kInt4,  // keys and values in 4 bits: 0.6 of its bytes. For models with heads of 128 and more, and it shows
+  kInt4,  // keys and values in 4 bits: 0.6 of its bytes. For heads of 128 and more; the loss can be seen
 };
 
 }  // namespace ibid

@@ -59,13 +59,13 @@ struct TurnOptions {
   // ("tools"); what is no sound call of one of them is content. An answer that calls tools is kept as a message with
   // `tool_calls`, for which the template writes what the model wrote, wherever it can.
   bool parse_reply = false;
-  bool parse_calls = true;                     // with parse_reply: false: what looks like a call is content
+  bool parse_calls = true;                     // if false, parse_reply takes what looks like a call for content
   bool speculate = true;                       // verify guesses from the conversation: the same answer, sooner
   Priority priority = Priority::kNormal;       // among the sessions of the engine
   std::stop_token stop = {};
   StopMode stop_mode = StopMode::kKeepPartial;
-  // An answer that has begun, and for whose next token there is no memory, ends there, as at max_tokens (kLength), and
-  // keeps its text. Otherwise the turn fails with kOutOfMemory, and leaves nothing behind.
+  // If true, an answer for whose next token there is no memory ends there, as at max_tokens (kLength), and keeps its
+  // text. If false, the turn fails with kOutOfMemory and leaves nothing behind.
   bool keep_when_out_of_memory = false;
 };
 

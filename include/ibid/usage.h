@@ -22,7 +22,7 @@ struct Usage {
   size_t n_read_again = 0; // of n_prefilled, what this conversation had read before: memory was needed for others
   size_t n_decoded = 0;    // sampled ids, the one that ended the turn included
   size_t n_drafted = 0;    // ids that were guessed and verified; not part of the others
-  size_t n_accepted = 0;   // of them, those that were sampled then: so many passes less
+  size_t n_accepted = 0;   // of them, those that were then sampled: each saves a pass
 
   Usage& operator+=(const Usage& other);
 };
@@ -40,8 +40,8 @@ inline Usage& Usage::operator+=(const Usage& other) {
 }
 
 // Where the time of a turn went, in milliseconds. The stages do not overlap each other. The caller's own time in
-// the event callback overlaps them, because the next pass runs meanwhile; what the stages lack of total_ms is how
-// far the callback was behind at the end. Prefill and decode include the time that others' rows took in shared
+// the event callback overlaps them, because the next pass runs meanwhile. If the stages add up to less than total_ms,
+// the callback was behind by the rest at the end. Prefill and decode include the time that others' rows took in shared
 // passes; match includes waiting for a prefix that another session reads.
 struct Timings {
   double render_ms = 0;    // the chat template
@@ -55,7 +55,7 @@ struct Timings {
   double prefill_tps = 0;  // n_prefilled per second of prefill_ms; cached tokens do not count
   double decode_tps = 0;   // sampled tokens but the first, per second of decode_ms and sample_ms
 
-  // Adds stages of one turn that were counted apart; not what is of the whole turn.
+  // Adds up stages of one turn that were counted apart; total_ms and the rates stay.
   Timings& operator+=(const Timings& other);
 };
 

@@ -24,7 +24,7 @@ struct ScratchLayout {
   size_t q_bytes() const { return rows * v_dim * sizeof(float); }
   size_t places_bytes() const { return rounded_up(3 * rows * sizeof(size_t), 64); }
   size_t sums_bytes(size_t n) const { return (2 * rounded_up(n, 16) + n * v_dim) * sizeof(float); }
-  // Each row of a tile has at most `blocks` blocks, however its steps are shared with others.
+  // Each row of a tile has at most `blocks` blocks, however its reads are shared with others.
   size_t tail_rows() const { return rows * blocks; }
   size_t kernel_bytes() const { return attend_scratch_bytes(rows, head_dim); }
   size_t bytes() const {
@@ -49,8 +49,8 @@ struct Scratch {
   size_t* row_end;      // [rows]
   size_t* offset;       // [rows] where the row's head is in q and out of the pass
   AttendSums total;     // [rows] merged blocks of the task under way
-  AttendSums part;      // [rows] one step
-  AttendSums tail;      // [tail_rows] step after step of a task whose first steps another thread has
+  AttendSums part;      // [rows] one read
+  AttendSums tail;      // [tail_rows] read after read of a task whose first reads another thread has
   std::byte* kernel;
   ScratchLayout layout;
 
@@ -83,7 +83,7 @@ class AttentionThread {
       : kernels_(kernels), shape_(shape), block_(block), layer_offset_(layer_offset), q_(q), out_(out),
         stride_(stride), group_(group_size(shape)), scratch_(scratch) {}
 
-  // Steps [begin, end) of a task. From its first step on they are merged as they come, and finished when
+  // Does the reads [begin, end) of a task. From the first of all on they are merged as they come, and finished when
   // all are there; a later part is left in the scratch, since sums are merged in increasing order only.
   void run(const AttentionTask& task, size_t begin, size_t end) {
     load_queries(task);
@@ -100,10 +100,10 @@ class AttentionThread {
         }
       }
     });
-    if (begin == 0 && end == task.n_steps) finish(task);
+    if (begin == 0 && end == task.n_reads) finish(task);
   }
 
-  // Steps [begin, end) of the task begun here, which are all that another thread left in its scratch.
+  // Merges the reads [begin, end) of the task begun here: all that another thread left in its scratch.
   void merge_tail(const AttentionTask& task, size_t begin, size_t end, const Scratch& theirs) {
     size_t tail_row = 0;
     task.for_each_run(begin, end, [&](const AttentionRun& run, size_t from, size_t to) {
@@ -256,11 +256,11 @@ void attention(const Worker& worker, const Kernels& kernels, const AttentionShap
   size_t open_index = 0;
   tasks.for_each([&](size_t index, const AttentionTask& task) {
     if (index < begin.task) return true;
-    const size_t from = index == begin.task ? begin.step : 0;
-    const size_t to = index < end.task ? task.n_steps : index == end.task ? end.step : 0;
+    const size_t from = index == begin.task ? begin.read : 0;
+    const size_t to = index < end.task ? task.n_reads : index == end.task ? end.read : 0;
     if (from >= to) return index < end.task;
     thread.run(task, from, to);
-    if (from == 0 && to < task.n_steps) {
+    if (from == 0 && to < task.n_reads) {
       open = task;
       open_index = index;
     }
@@ -269,10 +269,10 @@ void attention(const Worker& worker, const Kernels& kernels, const AttentionShap
   if (tasks.any_split(worker.count())) worker.barrier();
 
   if (!open.empty()) {
-    size_t done = end.step;
-    for (int other = worker.index() + 1; done < open.n_steps; ++other) {
+    size_t done = end.read;
+    for (int other = worker.index() + 1; done < open.n_reads; ++other) {
       const AttentionPlace stop = tasks.share_begin(other + 1, worker.count());
-      const size_t until = stop.task == open_index ? stop.step : open.n_steps;
+      const size_t until = stop.task == open_index ? stop.read : open.n_reads;
       thread.merge_tail(open, done, until, scratch_of(other));
       done = until;
     }

@@ -28,7 +28,7 @@ AttentionTask::AttentionTask(const AttentionShape& shape, std::span<const Attent
       first_block(first_visible(shape, of[0].first_position + row) / kAttentionBlock), is_last_tile(last) {
   for (size_t i = 0; i < sequences.size(); ++i) {
     const size_t first_read = i == 0 ? first_block : sequences[i].shared_blocks;
-    n_steps += end_block_of(i) - first_read;
+    n_reads += end_block_of(i) - first_read;
     cost += (end_position_of(i) - first_block * kAttentionBlock) * tokens_of(i) * group;
     cost += (end_position_of(i) - first_read * kAttentionBlock) * kReadCost;
   }
@@ -53,17 +53,17 @@ AttentionRun AttentionTask::run_after(const AttentionRun& run) const {
   return run_from(next, run.first_token + tokens_of(run.sequence), block);
 }
 
-size_t AttentionTask::step_at(size_t part) const {
-  size_t step = 0;
+size_t AttentionTask::read_at(size_t part) const {
+  size_t read = 0;
   for (AttentionRun run = first_run(); run.blocks() != 0; run = run_after(run)) {
     const size_t position_cost = kReadCost + run.n_tokens * group, block_cost = kAttentionBlock * position_cost;
     const size_t end_position = std::min(run.end_block * kAttentionBlock, end_position_of(run.sequence));
     const size_t run_cost = (end_position - run.first_block * kAttentionBlock) * position_cost;
-    if (part < run_cost) return step + (part + block_cost / 2) / block_cost;
+    if (part < run_cost) return read + (part + block_cost / 2) / block_cost;
     part -= run_cost;
-    step += run.blocks();
+    read += run.blocks();
   }
-  return step;
+  return read;
 }
 
 AttentionPlace AttentionTaskList::share_begin(int index, int count) const {
@@ -83,8 +83,8 @@ AttentionPlace AttentionTaskList::share_begin(int index, int count) const {
       before += task.cost;
       return true;
     }
-    const size_t step = task.step_at(wanted - before);
-    place = step == task.n_steps ? AttentionPlace{task_index + 1, 0} : AttentionPlace{task_index, step};
+    const size_t read = task.read_at(wanted - before);
+    place = read == task.n_reads ? AttentionPlace{task_index + 1, 0} : AttentionPlace{task_index, read};
     return false;
   });
   return place;
@@ -92,7 +92,7 @@ AttentionPlace AttentionTaskList::share_begin(int index, int count) const {
 
 bool AttentionTaskList::any_split(int count) const {
   for (int index = 1; index < count; ++index) {
-    if (share_begin(index, count).step != 0) return true;
+    if (share_begin(index, count).read != 0) return true;
   }
   return false;
 }

@@ -1,12 +1,12 @@
 // How one call of attention() is cut into tasks, and the tasks into equal shares. Only attention.cc uses it.
 //
-// A task is a query tile for one KV head: rows of one sequence, or of several that begin with the same pages. Its steps
-// are blocks, each read once for those rows of the tile that have it. In their order, every row meets its own blocks in
-// increasing order; tasks may be divided among threads between any two steps.
+// A task is a query tile for one KV head: rows of one sequence, or of several that begin with the same pages. It is a
+// list of reads: each reads one block, once, for those rows of the tile that have it. In the order of the reads every
+// row meets its own blocks in increasing order. Tasks may be divided among threads between any two reads.
 //
 // What the sequences of a tile share is a tree, written as its sequences in depth-first order and how many blocks each
-// shares with the one in front of it. The first sequence of a tile has a step for each of its blocks. Each later one
-// has steps only for the blocks that no sequence before it has. Steps stand in that order.
+// shares with the one in front of it. The first sequence of a tile has a read for each of its blocks. Each later one
+// has reads only for the blocks that no sequence before it has. Reads stand in that order.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace ibid {
 
-// Consecutive steps that read for the same rows: blocks [first_block, end_block) of one sequence's pages.
+// Consecutive reads for the same rows: blocks [first_block, end_block) of one sequence's pages.
 struct AttentionRun {
   size_t sequence = 0;      // of the task: the first one that has them
   size_t first_token = 0;   // of the tile
@@ -48,25 +48,25 @@ class AttentionTask {
   size_t end_position_of(size_t i) const { return position_of(i) + tokens_of(i); }
   size_t end_block_of(size_t i) const { return (end_position_of(i) - 1) / kAttentionBlock + 1; }
 
-  // Runs in the order of the steps; behind the last one comes one without blocks.
+  // Runs in the order of the reads; behind the last one comes one without blocks.
   AttentionRun first_run() const { return run_from(0, 0, first_block); }
   AttentionRun run_after(const AttentionRun& run) const;
 
-  // visit(run, from, to) for the blocks [from, to) of each run that are among the steps [begin, end).
+  // visit(run, from, to) for the blocks [from, to) of each run that are among the reads [begin, end).
   template <typename Visit>
   void for_each_run(size_t begin, size_t end, Visit&& visit) const {
-    size_t step = 0;
-    for (AttentionRun run = first_run(); step < end; run = run_after(run)) {
-      const size_t after = step + run.blocks();
+    size_t read = 0;
+    for (AttentionRun run = first_run(); read < end; run = run_after(run)) {
+      const size_t after = read + run.blocks();
       if (after > begin) {
-        visit(run, run.first_block + std::max(begin, step) - step, run.first_block + std::min(end, after) - step);
+        visit(run, run.first_block + std::max(begin, read) - read, run.first_block + std::min(end, after) - read);
       }
-      step = after;
+      read = after;
     }
   }
 
-  // The step before which `part` of cost() has been spent, as nearly as can be.
-  size_t step_at(size_t part) const;
+  // The read before which `part` of cost() has been spent, as nearly as can be.
+  size_t read_at(size_t part) const;
 
   std::span<const AttentionSequence> sequences;
   size_t kv_head = 0;
@@ -74,7 +74,7 @@ class AttentionTask {
   size_t first_row = 0;         // of the first sequence
   size_t n_tokens = 0;
   size_t first_block = 0;       // that some row sees
-  size_t n_steps = 0;
+  size_t n_reads = 0;
   size_t cost = 0;              // positions read and multiplied, by which threads share the work
   bool is_last_tile = true;     // no other reads the same pages of this KV head
 
@@ -88,10 +88,10 @@ size_t first_visible(const AttentionShape& shape, size_t position);
 // Tokens of a query tile; in fours where there is room, so that tiles fill whole register tiles.
 size_t tile_tokens(const AttentionShape& shape);
 
-// A place in the order of all tasks and their steps.
+// A place in the order of all tasks and their reads.
 struct AttentionPlace {
   size_t task = 0;
-  size_t step = 0;
+  size_t read = 0;
 };
 
 // The tasks of one call in their order: sequences that share, KV head, query tile. A sequence is in as many tiles as if
@@ -120,7 +120,7 @@ class AttentionTaskList {
     }
   }
 
-  // Where the share of thread `index` of `count` begins: at equal parts of the cost, between two steps.
+  // Where the share of thread `index` of `count` begins: at equal parts of the cost, between two reads.
   // `count` itself: behind everything.
   AttentionPlace share_begin(int index, int count) const;
 

@@ -82,9 +82,6 @@ IBID_INLINE V16 min(V16 x, V16 y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_
 IBID_INLINE V16 fma(V16 x, V16 y, V16 z) {
   return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
 }
-IBID_INLINE V16 fnma(V16 x, V16 y, V16 z) {
-  return {_mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b)};
-}
 IBID_INLINE V16 abs(V16 x) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
@@ -93,11 +90,6 @@ IBID_INLINE V16 neg(V16 x) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_xor_ps(x.a, sign), _mm256_xor_ps(x.b, sign)};
 }
-IBID_INLINE V16 round_even(V16 x) {
-  return {_mm256_round_ps(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
-          _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
-}
-
 IBID_INLINE V16 clip(V16 x, V16 limit) { return min(limit, max(neg(limit), x)); }
 template <int kDistance>
 IBID_INLINE V16 swap_lanes(V16 x) {
@@ -110,9 +102,6 @@ IBID_INLINE V16 swap_lanes(V16 x) {
 // --- comparisons and choice
 IBID_INLINE M16 less(V16 x, V16 y) {
   return {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)};
-}
-IBID_INLINE M16 less_equal(V16 x, V16 y) {
-  return {_mm256_cmp_ps(x.a, y.a, _CMP_LE_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LE_OQ)};
 }
 IBID_INLINE M16 equal(V16 x, V16 y) {
   return {_mm256_cmp_ps(x.a, y.a, _CMP_EQ_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_EQ_OQ)};
@@ -135,7 +124,6 @@ IBID_INLINE void store(int32_t* p, I16 x) {
 IBID_INLINE I16 add(I16 x, I16 y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
 IBID_INLINE I16 sub(I16 x, I16 y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
 IBID_INLINE I16 bit_and(I16 x, I16 y) { return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)}; }
-IBID_INLINE I16 bit_or(I16 x, I16 y) { return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
 template <int kBits>
 IBID_INLINE I16 shift_left(I16 x) {
   return {_mm256_slli_epi32(x.a, kBits), _mm256_slli_epi32(x.b, kBits)};

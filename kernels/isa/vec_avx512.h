@@ -61,15 +61,9 @@ IBID_INLINE V16 div(V16 a, V16 b) { return {_mm512_div_ps(a.v, b.v)}; }
 IBID_INLINE V16 sqrt(V16 a) { return {_mm512_sqrt_ps(a.v)}; }
 IBID_INLINE V16 max(V16 a, V16 b) { return {_mm512_max_ps(a.v, b.v)}; }
 IBID_INLINE V16 min(V16 a, V16 b) { return {_mm512_min_ps(a.v, b.v)}; }
-IBID_INLINE V16 fma(V16 a, V16 b, V16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }    // a b + c
-IBID_INLINE V16 fnma(V16 a, V16 b, V16 c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }  // c - a b
+IBID_INLINE V16 fma(V16 a, V16 b, V16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }  // a b + c
 IBID_INLINE V16 abs(V16 a) { return {_mm512_abs_ps(a.v)}; }
 IBID_INLINE V16 neg(V16 a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f))}; }
-// To the nearest integer, ties to even.
-IBID_INLINE V16 round_even(V16 a) {
-  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
-}
-
 // Cut to +-limit; limit > 0.
 IBID_INLINE V16 clip(V16 a, V16 limit) { return {_mm512_range_ps(a.v, limit.v, 2)}; }  // the lesser magnitude, a's sign
 // Each lane's partner, kDistance (1, 2, 4 or 8) away: lane i gets lane i ^ kDistance.
@@ -83,7 +77,6 @@ IBID_INLINE V16 swap_lanes(V16 a) {
 
 // --- comparisons and choice
 IBID_INLINE M16 less(V16 a, V16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
-IBID_INLINE M16 less_equal(V16 a, V16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
 IBID_INLINE M16 equal(V16 a, V16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
 // Lanes [begin, end) true; begin <= end <= 16.
 IBID_INLINE M16 lane_range(size_t begin, size_t end) {
@@ -98,7 +91,6 @@ IBID_INLINE void store(int32_t* p, I16 a) { _mm512_store_si512(p, a.v); }
 IBID_INLINE I16 add(I16 a, I16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 IBID_INLINE I16 sub(I16 a, I16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 IBID_INLINE I16 bit_and(I16 a, I16 b) { return {_mm512_and_si512(a.v, b.v)}; }
-IBID_INLINE I16 bit_or(I16 a, I16 b) { return {_mm512_or_si512(a.v, b.v)}; }
 template <int kBits>
 IBID_INLINE I16 shift_left(I16 a) {
   return {_mm512_slli_epi32(a.v, kBits)};

@@ -27,7 +27,6 @@ constexpr size_t kPieceColumns = 1024;
 
 struct Library {
   decltype(&cblas_sgemm) sgemm = nullptr;
-  const char* core = "";
   // Of the OpenMP that the library itself uses; nullptr: it uses none.
   int (*max_threads)() = nullptr;
   void (*set_max_threads)(int) = nullptr;
@@ -77,7 +76,7 @@ Library load_library() {
   if (sgemm == nullptr || core == nullptr || set_threads == nullptr || !is_core_for(isa, core())) {
     return {};  // still loaded: closed, it would leave memory behind that nobody can give back
   }
-  Library library{sgemm, core()};
+  Library library{sgemm};
   const auto max_threads = reinterpret_cast<int (*)()>(dlsym(handle, "omp_get_max_threads"));
   const auto set_max_threads = reinterpret_cast<void (*)(int)>(dlsym(handle, "omp_set_num_threads"));
   if (max_threads != nullptr && set_max_threads != nullptr) {
@@ -111,7 +110,6 @@ size_t blas_scratch_bytes(size_t n_cols) {
 #ifdef IBID_CBLAS
 
 bool blas_available() { return library().sgemm != nullptr; }
-const char* blas_core_name() { return library().core; }
 
 void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, size_t x_stride,
                  size_t n_rows, Range panels, float* y, size_t y_stride, std::byte* scratch) {
@@ -135,7 +133,6 @@ void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, 
 #else
 
 bool blas_available() { return false; }
-const char* blas_core_name() { return ""; }
 
 void blas_linear(const Kernels&, const PackedMatrix&, const float*, size_t, size_t, Range, float*, size_t,
                  std::byte*) {

@@ -20,8 +20,6 @@ size_t blas_rows(PanelType weights);
 
 // Loads the library at the first call, which sets environment variables: make it before other threads start.
 bool blas_available();
-// The core that the library runs on ("SkylakeX"); "" while blas_available() is false.
-const char* blas_core_name();
 
 // As Kernels::linear_float, by sgemm on one thread; threads may call it at once. `kernels` unpacks the
 // weights. scratch: blas_scratch_bytes(w.n_cols), 64-byte aligned. REQUIRES: blas_available(),

@@ -1,4 +1,4 @@
-// The linear layers' entries of a table. Included by isa_*.cc.
+// The linear layers' functions of a table. Included by isa_*.cc.
 
 #include "kernels/linear/linear_float-inl.h"
 #include "kernels/linear/linear_int8-inl.h"

@@ -14,15 +14,6 @@ constexpr size_t kTileColumns = kMaxLinearPanels * kPanelRows;
 
 }  // namespace
 
-const char* numerics_name(Numerics numerics) {
-  switch (numerics) {
-    case Numerics::kReference: return "reference";
-    case Numerics::kExact: return "exact";
-    case Numerics::kFast: return "fast";
-  }
-  return "?";
-}
-
 size_t linear_scratch_bytes(size_t max_n_cols) {
   // A tile's float accumulators and one vector more, and its panels unpacked: per row of W a byte per code, and a
   // float scale and a float min per 16 columns.

@@ -9,8 +9,6 @@
 
 namespace ibid {
 
-const char* numerics_name(Numerics numerics);
-
 // The input of linear layers: floats, and int8 where a quantised weight will read them.
 struct LinearInput {
   size_t n_rows = 0;

@@ -1,5 +1,5 @@
 // What the kernels of recurrent layers read and write: plain data, filled in by the forward pass
-// (model/forward/recurrent_block.cc) and read by the entries of Kernels that compute them (kernels/kernels.h).
+// (model/forward/recurrent_block.cc) and read by the functions of Kernels that compute them (kernels/kernels.h).
 //
 // All three advance a state by rows of one sequence, row after row, in one fixed order per element of the state. So
 // whoever cuts the rows differently, puts some of them through again, or has other sequences beside, gets the same

@@ -17,7 +17,7 @@ void ref_hadamard_in_double(float* x, size_t n);
 // Kernels::kv_load of every table: cold, and exact by definition.
 void ref_kv_load(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
 
-// Each fills its own entries of a table.
+// Each fills in its own functions of a table.
 void fill_ref_linear(Kernels& table);
 void fill_reference_linear(Kernels& table);
 void fill_ref_elementwise(Kernels& table);
@@ -27,7 +27,7 @@ void fill_reference_attention(Kernels& table);
 void fill_ref_recurrent(Kernels& table);
 void fill_reference_recurrent(Kernels& table);
 
-// All entries of one table. Defined in isa_*.cc, the only files compiled for an instruction set.
+// All functions of one table. Defined in isa_*.cc, the only files compiled for an instruction set.
 void fill_ref(Kernels& table);
 void fill_reference(Kernels& table);
 void fill_avx2(Kernels& table);

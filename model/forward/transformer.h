@@ -33,12 +33,12 @@ class TransformerModel final : public LanguageModel {
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override;
   void for_each(size_t n, const std::function<void(size_t)>& work) override;
 
-  // For tests and for measuring. The observer is called on one worker before every layer of a pass, ahead of the
-  // check for cancellation. It must not touch the model. An empty function removes it.
+  // Called on one worker before every layer of a pass, ahead of the check for cancellation; must not touch the model.
+  // Nothing else can stop a pass at a chosen layer, and so show that it then has changed no entry. Empty: none.
   void set_layer_observer(std::function<void(size_t layer)> observer) { observer_ = std::move(observer); }
 
   // Blocks of 256 positions that passes need not read again in a layer without a window, because another sequence of
-  // the same pass begins with the same pages; the sum since construction. For tests and for measuring.
+  // the same pass begins with the same pages. A counter of work saved, since construction.
   size_t blocks_shared() const { return blocks_shared_; }
 
   const ModelConfig& config() const { return config_; }

@@ -43,7 +43,7 @@ class ConstraintCache {
   // What the model's tokens spell. Special tokens stand in free text only.
   std::shared_ptr<const TokenTexts> vocabulary();
 
-  // How often make() compiled. For tests.
+  // A counter of work: how often make() compiled.
   size_t n_compiled() const { return n_compiled_; }
 
  private:

@@ -1,4 +1,5 @@
-// LogprobsTold: the log-probabilities of an answer's ids, and which of them its owner was told while it came. A value.
+// LogprobsTold: the log-probabilities of an answer's ids, and which of them its owner was told while it came. A value,
+// which only the answer's own thread touches.
 #pragma once
 
 #include <algorithm>

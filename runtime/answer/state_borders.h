@@ -1,4 +1,5 @@
-// Where a prompt's recurrent states are kept, so that later prompts can go on from there. Arithmetic only.
+// Where a prompt's recurrent states are kept, so that later prompts can go on from there. Pure functions of
+// numbers.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // LostPrefix: says why ids that had keys and values are not used again: where the prompt first differs from what
 // the conversation held, and what probably made the difference. It is for people who wonder why a turn took long.
+// A pure function.
 #pragma once
 
 #include <cstddef>

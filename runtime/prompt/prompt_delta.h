@@ -14,6 +14,7 @@
 //  - the sampled id that ended a reply stays when the template writes the same token there;
 //  - a reply without text, of special tokens alone, stays when more of the prompt follows it. A prompt that ends
 //    where the reply stands asks for another reply.
+// Plans are values. Those who make them (PromptPlanner) are for one thread at a time.
 #pragma once
 
 #include <cstddef>

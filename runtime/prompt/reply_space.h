@@ -1,7 +1,7 @@
 // Some templates put a space in front of an answer ("[/INST] Sure") that the model has said itself. A tokenizer of
 // SentencePiece's shows the first token of a text without its space. So the id that is written " Sure" gives the
 // answer "Sure", and the template writes it as " Sure" again. Such a space belongs to the ids that were sampled. If
-// it were taken for text of the template, the whole answer would be another text.
+// it were taken for text of the template, the whole answer would be another text. Pure functions.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // values (SequenceCache), and what drafts and penalties look back on (LookBack). Each keeps its own rules; only a
 // committed turn changes all three (RunningTurn). Not for users of the library.
 //
-// A value. Copying copies text and ids, and no page.
+// A value, for one thread at a time: the one whose call the session runs. Copying copies text and ids, and no page.
 #pragma once
 
 #include <type_traits>

@@ -5,6 +5,8 @@
 // input (runtime/session/session_json.h). A damaged file is a typed error and nothing else. Keys and values are used
 // only if the record proves that they are this engine's, of these ids, unharmed. Else the conversation is loaded
 // without them, and is read again.
+//
+// Thread-safe: no function has state of its own, and the pool locks. A file may be written by several at once.
 #pragma once
 
 #include <optional>

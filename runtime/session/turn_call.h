@@ -1,5 +1,6 @@
 // TurnCall: one call of a session that gives a turn, from its checks to its end: it says which messages are to be
 // answered (a Proposal), and has RunningTurn do the rest. The session is busy as long as this object lives.
+// For one thread at a time; what it submits runs on the compute thread and rings the bell.
 #pragma once
 
 #include <cstddef>

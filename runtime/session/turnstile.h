@@ -1,5 +1,5 @@
 // Turnstile: holds a session for the length of a call, or fails with kBusy, because a session runs one call at a
-// time.
+// time. Any thread may try: the one that finds the session free has it.
 #pragma once
 
 #include "base/result.h"

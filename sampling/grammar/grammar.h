@@ -98,7 +98,7 @@ struct DemandedCalls {
 // Error: kInvalidArgument when there is none.
 Result<Grammar> compile_calls(const DemandedCalls& demanded);
 
-// Whether `text` is one of the grammar, as a whole. For tests and tools. Error: kLimitExceeded.
+// Whether `text` is one of the grammar, as a whole. Error: kLimitExceeded.
 Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text);
 
 // A prototype of constraints that allow what the grammar allows. Its clones share what was found out about the

@@ -39,7 +39,7 @@ class GrammarMatcher {
   // Appends up to n_most tokens of the bytes that have to come next. They need not be the tokens that are sampled.
   void propose(GrammarPlace& place, size_t n_most, Tokens& ids);
 
-  // For tests and benchmarks.
+  // Counters of work and memory, since construction.
   struct Counters {
     size_t n_bytes, n_configs, n_steps_computed, n_nodes_walked;
     uint64_t n_generations;

@@ -93,7 +93,6 @@ class GrammarRules {
   const std::string& text(const Expr& expr) const { return texts_[expr.a]; }
   const CodePointSet& set(const Expr& expr) const { return sets_[expr.a]; }
   const ExprGraph& graph(const Expr& expr) const { return graphs_[expr.a]; }
-  size_t n_exprs() const { return exprs_.size(); }
   size_t n_rules() const { return rules_.size(); }
   const std::string& rule_name(RuleId rule) const { return rules_[rule].name; }
   ExprId rule_expr(RuleId rule) const { return rules_[rule].expr; }

@@ -29,8 +29,9 @@ Result<std::vector<Wanted>> wanted_patterns(const SchemaPart& part) {
     out.push_back({std::string("^(?:") + pattern + ")$", pointer});
   }
   std::ranges::sort(out, {}, &Wanted::pattern);
-  const auto [first, last] = std::ranges::unique(out, {}, &Wanted::pattern);
-  out.erase(first, last);
+  // Not std::ranges::unique: clang 14, which builds the fuzzers, cannot compile libstdc++'s.
+  const auto same = [](const Wanted& a, const Wanted& b) { return a.pattern == b.pattern; };
+  out.erase(std::unique(out.begin(), out.end(), same), out.end());
   return out;
 }
 

@@ -19,6 +19,12 @@ size_t n_begins(std::string_view text, std::string_view marker) {
   return n;
 }
 
+// How many bytes there are in front of the spaces that end the text.
+size_t n_without_end_spaces(std::string_view text) {
+  while (!text.empty() && is_marker_space(text.back())) text.remove_suffix(1);
+  return text.size();
+}
+
 }  // namespace
 
 ChannelParser::ChannelParser(const ChannelSyntax& syntax, OfferedTools tools, bool stream_calls)
@@ -161,16 +167,18 @@ void ChannelParser::end_body(ReplyOutput& out) {
 
 bool ChannelParser::between(ReplyOutput& out) {
   const size_t at = held().find(syntax_.begin);
-  if (at == held().npos && !at_end_ && trim_marker_spaces(held()).size() <= n_begins(held(), syntax_.begin)) {
-    return false;
-  }
-  // Only spaces are expected there. Whatever else there is was said.
-  const std::string_view text = held().substr(0, at);
   const size_t n_unsure = at == held().npos && !at_end_ ? n_begins(held(), syntax_.begin) : 0;
-  const size_t n = text.size() - n_unsure;
-  if (!trim_marker_spaces(text.substr(0, n)).empty()) say(text.substr(0, n), out);
-  drop(n);
-  if (at == held().npos) return false;
+  const std::string_view text = held().substr(0, std::min(at, held().size() - n_unsure));
+  // Only spaces are expected there. Whatever else there is was said, with the spaces in front of it.
+  const size_t n_said = n_without_end_spaces(text);
+  if (n_said > 0) {
+    spaces_ += text.substr(0, n_said);
+    say(std::exchange(spaces_, {}), out);
+  }
+  spaces_ += text.substr(n_said);
+  drop(text.size());
+  if (at == std::string_view::npos) return false;
+  spaces_.clear();
   opening_ = syntax_.begin;
   drop(syntax_.begin.size());
   where_ = Where::kHeader;

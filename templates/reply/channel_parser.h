@@ -50,8 +50,8 @@ class ChannelParser {
   Body body_ = Body::kContent;
   std::string held_;
   size_t begin_ = 0;
-  size_t looked_ = 0;       // bytes behind begin_ where no header ends
   bool at_end_ = false;
+  std::string spaces_;      // between two messages; content if text that is no message follows
   std::string opening_;     // what began the message, as written; content if the message is no call after all
   std::string header_;
   std::string call_;        // the body of a call so far

@@ -68,13 +68,6 @@ void ReplyParser::finish(const Listener& on_event) {
 
 const ParsedReply& ReplyParser::reply() const { return state_->output.reply(); }
 
-ParsedReply parse_reply(const ReplyFormat& format, const ReplyContext& context, std::string_view text) {
-  ReplyParser parser(format, context);
-  parser.feed(text, {});
-  parser.finish({});
-  return parser.reply();
-}
-
 bool opens_reasoning(const ReplyFormat& format, std::string_view prompt_end) {
   if (format.channels) return false;
   const ReasoningSyntax reasoning = reasoning_of(format);

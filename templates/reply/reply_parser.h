@@ -93,9 +93,6 @@ class ReplyParser {
   std::unique_ptr<State> state_;
 };
 
-// The whole answer at once.
-ParsedReply parse_reply(const ReplyFormat& format, const ReplyContext& context, std::string_view text);
-
 // Whether an answer to the prompt begins within reasoning: the prompt's last word is reasoning's begin.
 bool opens_reasoning(const ReplyFormat& format, std::string_view prompt_end);
 

@@ -9,6 +9,7 @@
 
 #include "apps/convert/conversion_types.h"
 #include "apps/convert/convert_model.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/pseudo_terminal.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
@@ -131,13 +132,13 @@ TEST_F(Convert, PartsBecomeOneFile) {
     if (number == 0) part.add_string("general.architecture", "llama");
     part.add_u16("split.no", number);
     part.add_u16("split.count", 2);
-    part.add_tensor_of(number == 0 ? "a" : "b", DType::kF32, {{2, 32}, 2}, values);
+    add_tensor_of(part, number == 0 ? "a" : "b", DType::kF32, {{2, 32}, 2}, values);
     dir_.write(number == 0 ? "m-00001-of-00002.gguf" : "m-00002-of-00002.gguf", part.bytes());
   }
   GgufWriter whole;
   whole.add_string("general.architecture", "llama");
-  whole.add_tensor_of("a", DType::kF32, {{2, 32}, 2}, values);
-  whole.add_tensor_of("b", DType::kF32, {{2, 32}, 2}, values);
+  add_tensor_of(whole, "a", DType::kF32, {{2, 32}, 2}, values);
+  add_tensor_of(whole, "b", DType::kF32, {{2, 32}, 2}, values);
   ASSERT_TRUE(convert_model(dir_.file("m-00002-of-00002.gguf"), dir_.file("out.gguf"), nullptr).ok());
   EXPECT_EQ(read_whole_file(dir_.file("out.gguf")), whole.bytes());
 }
@@ -187,7 +188,7 @@ TEST_F(Convert, AValueThatTheTypeCannotHoldIsNamed) {
     writer.add_string("general.architecture", "llama");
     std::vector<float> values(64, 1.0f);
     values[40] = value;
-    writer.add_tensor_of("blk.0.attn_q.weight", DType::kF32, {{2, 32}, 2}, values);
+    add_tensor_of(writer, "blk.0.attn_q.weight", DType::kF32, {{2, 32}, 2}, values);
     const std::string in = dir_.write("in.gguf", writer.bytes());
     const Status status = convert_model(in, out, find_file_type("F16")).status();
     EXPECT_EQ(status.code(), ErrorCode::kNonFinite) << status.to_string();

@@ -11,6 +11,7 @@
 #include "apps/inspect/template_probe.h"
 #include "base/file_ops.h"
 #include "tests/apps/command_line_fixture.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
@@ -52,7 +53,7 @@ TEST_F(Inspect, ALlama4InWords) {
 TEST_F(Inspect, ATensorThatHasNoPlaceIsWhyItDoesNotRun) {
   const TempDir dir;
   GgufWriter writer = tiny_model_writer({});
-  writer.add_tensor_of("blk.1.attn_sub_norm.weight", DType::kF32, Shape{{64}, 1}, std::vector<float>(64, 1.0f));
+  add_tensor_of(writer, "blk.1.attn_sub_norm.weight", DType::kF32, Shape{{64}, 1}, std::vector<float>(64, 1.0f));
   ASSERT_TRUE(writer.write(dir.file("m.gguf")).ok());
   const Outcome text = run("inspect " + dir.file("m.gguf"));
   EXPECT_THAT(text.out + text.err, HasSubstr("tensor blk.1.attn_sub_norm.weight has no place in a model of llama"));
@@ -104,7 +105,7 @@ TEST_F(Inspect, OfAnUnknownArchitectureWhatItsFileSays) {
   writer.add_u32("perceiver.block_count", 7);
   writer.add_u32("perceiver.context_length", 2048);
   writer.add_string("tokenizer.ggml.model", "t5");
-  writer.add_tensor_of("blk.0.attn_q.weight", DType::kQ8_0, Shape{{32, 64}, 2}, std::vector<float>(32 * 64, 0.5f));
+  add_tensor_of(writer, "blk.0.attn_q.weight", DType::kQ8_0, Shape{{32, 64}, 2}, std::vector<float>(32 * 64, 0.5f));
   const std::string path = dir_.file("unknown.gguf");
   ASSERT_TRUE(writer.write(path).ok());
   const Outcome text = run("inspect " + path);

@@ -1,4 +1,5 @@
-// What people name as a model and is none: each gets a sentence that says what it is and what to do, from every command.
+// What people name as a model and is none: each gets a sentence that says what it is and what to
+// do, from every command.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,6 +7,7 @@
 #include <string>
 
 #include "tests/apps/command_line_fixture.h"
+#include "tests/support/gguf_tensors.h"
 
 namespace ibid {
 namespace {
@@ -19,7 +21,7 @@ class OddModels : public CommandLine {
     GgufWriter writer;
     if (!architecture.empty()) writer.add_string("general.architecture", architecture);
     if (!type.empty()) writer.add_string("general.type", type);
-    writer.add_tensor_of(tensor, DType::kF32, Shape{{4, 8}, 2}, std::vector<float>(32, 1.0f));
+    add_tensor_of(writer, tensor, DType::kF32, Shape{{4, 8}, 2}, std::vector<float>(32, 1.0f));
     EXPECT_TRUE(writer.write(dir_.file(name)).ok());
     return dir_.file(name);
   }

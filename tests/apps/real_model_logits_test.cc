@@ -66,7 +66,9 @@ TEST_P(RealModelQuality, ExactModeCostsWhatInt8ActivationsMust) {
   // 536 positions tell a share of 0.96 to 0.85 % (standard error): rounding the weights of INT8 values to 48000, 60000,
   // 65000 or 65535 steps, which is no difference in quality, gave 0.948 to 0.970. Hence three standard errors. What 4
   // bits cost is said by the mean alone.
-  if (GetParam().kv_dtype <= KvDType::kInt8) EXPECT_GE(c.top1_agreement(), 0.935);
+  if (GetParam().kv_dtype <= KvDType::kInt8) {
+    EXPECT_GE(c.top1_agreement(), 0.935);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kv, RealModelQuality,

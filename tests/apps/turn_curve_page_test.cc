@@ -1,4 +1,5 @@
-// The page of a curve: what it says first, that nothing in it covers or leaves out anything else, that it needs nothing.
+// The page of a curve: what it says first, that nothing in it covers or leaves out anything else,
+// that it needs nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -14,6 +14,7 @@
 #include "apps/inspect/row_sums.h"
 #include "model/architecture/architectures.h"
 #include "tests/apps/command_line_fixture.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/random_blocks.h"
 #include "weights/model_file.h"
 
@@ -97,7 +98,7 @@ TEST_F(WeightCheck, ScalesOfBlocksThatAreNoNumbersAreFound) {
     } else {
       std::vector<float> values(shape.elements());
       for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
-      writer.add_tensor_of("blk.0.attn_q.weight", dtype, shape, values);
+      add_tensor_of(writer, "blk.0.attn_q.weight", dtype, shape, values);
     }
     const std::string bytes = writer.bytes();
     EXPECT_TRUE(report_of(dir_.write("blocks.gguf", bytes)).sound()) << dtype_name(dtype);

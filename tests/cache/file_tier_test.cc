@@ -177,8 +177,8 @@ TEST_F(FileTierTest, ClearForgetsANamespaceAndTheQuarantine) {
   EXPECT_EQ(found(*tier, "alice", ids), 64u);
 }
 
-// A call of clear() that is under way, and another one, for the namespace of pages that are handed over meanwhile: none of
-// them appears when both have ended.
+// A call of clear() that is under way, and another one, for the namespace of pages that are handed
+// over meanwhile: none of them appears when both have ended.
 TEST_F(FileTierTest, WhatIsUnderWayWhenItsNamespaceIsClearedDoesNotAppearLater) {
   const KvCacheEntry entry = fed(random_tokens(40, 250));
   for (int round = 0; round < 10; ++round) {

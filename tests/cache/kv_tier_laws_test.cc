@@ -1,5 +1,5 @@
-// The laws of KvTier (cache/tier/kv_tier.h), for every implementation and every type of keys and values. A new tier adds
-// a TierPlace and a line to kPlaces.
+// The laws of KvTier (cache/tier/kv_tier.h), for every implementation and every type of keys and
+// values. A new tier adds a TierPlace and a line to kPlaces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -13,6 +13,7 @@
 #include "cache/store/lru_kv_cache_store.h"
 #include "tests/cache/tiny_kv.h"
 #include "tests/reference/lru_twin.h"
+#include "tests/support/store_invariants.h"
 
 namespace ibid {
 namespace {

@@ -13,6 +13,7 @@
 #include "base/token_prefix.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "tests/cache/tiny_kv.h"
+#include "tests/support/store_invariants.h"
 
 namespace ibid {
 namespace {

@@ -1,7 +1,8 @@
-// Random calls on a small store whose model has layers of every kind: full attention, windows, recurrent. The validator
-// runs after each call. What a lookup finds is held against a search of the snapshot from end to end, which knows what
-// was evicted and which windows are gone, and against the naive twin, which knows what was ever said. Rows and states of
-// what is found are those of a cold pass.
+// Random calls on a small store whose model has layers of every kind: full attention, windows,
+// recurrent. The validator runs after each call. What a lookup finds is held against a search of
+// the snapshot from end to end, which knows what was evicted and which windows are gone, and
+// against the naive twin, which knows what was ever said. Rows and states of what is found are
+// those of a cold pass.
 //
 // IBID_STORE_CALLS says how many calls there are in all shards together; the seeds are always the same.
 #include <gmock/gmock.h>
@@ -18,6 +19,7 @@
 #include "cache/store/lru_kv_cache_store.h"
 #include "tests/cache/tiny_kv.h"
 #include "tests/reference/lru_twin.h"
+#include "tests/support/store_invariants.h"
 
 namespace ibid {
 namespace {
@@ -44,8 +46,8 @@ KvLayout layout_with(uint64_t kind) {
   return KvLayout::make(rows, KvDType::kF32, std::span(states).first(kind == 0 ? 0 : 2));
 }
 
-// What a lookup may find, by trying everything: each of the paths that share most ids with the wanted ones may be taken,
-// where several do.
+// What a lookup may find, by trying everything: each of the paths that share most ids with the
+// wanted ones may be taken, where several do.
 class NaiveSearch {
  public:
   NaiveSearch(const StoreSnapshot& store, const KvLayout& layout, const std::string& name_space, TokenSpan ids)

@@ -1,4 +1,4 @@
-#include "cache/store/store_invariants.h"
+#include "tests/support/store_invariants.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

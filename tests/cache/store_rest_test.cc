@@ -1,5 +1,5 @@
-// Sequences at rest: they hold no pages, their rows are evicted last, and what is left of them is found by a mark, without
-// comparing an id.
+// Sequences at rest: they hold no pages, their rows are evicted last, and what is left of them is
+// found by a mark, without comparing an id.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include "cache/store/lru_kv_cache_store.h"
 #include "tests/cache/tiny_kv.h"
 #include "tests/support/failing_new.h"
+#include "tests/support/store_invariants.h"
 
 namespace ibid {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "cache/store/lru_kv_cache_store.h"
 #include "tests/cache/tiny_kv.h"
+#include "tests/support/store_invariants.h"
 
 namespace ibid {
 namespace {

@@ -32,8 +32,8 @@ Status feed(KvCacheEntry& entry, TokenSpan tokens);
 // The same without commit, in the first n_layers layers only: a pass that was cancelled.
 Status feed_without_commit(KvCacheEntry& entry, TokenSpan tokens, size_t n_layers);
 
-// All committed rows as attention sees them: per layer, head and position k then v; of a layer with a window, those that
-// the next position reads.
+// All committed rows as attention sees them: per layer, head and position k then v; of a layer with
+// a window, those that the next position reads.
 std::vector<float> read_rows(const KvCacheEntry& entry);
 
 // What read_rows must be for these ids, from an entry of its own that was fed in one piece.

@@ -242,6 +242,7 @@ REPLIES = [
     (8, "[<|tool_call>call:f(n=1, s='a\\'b')<tool_call|>, <|tool_call>call:g()<tool_call|>"),
     (9, '<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.f '
         '<|constrain|>json<|message|>{"n": 1}<|call|><|start|>assistant<|channel|>final<|message|>So.'),
+    (9, '<|message|>Right<|end|>>\n'),
 ]
 
 

@@ -1,6 +1,6 @@
-// Bodies of requests to every endpoint of every protocol. The first line is a path, the rest a body. Whatever it is, the
-// exchange ends; a request is refused with JSON that names no more than a field, or reaches the service within its
-// bounds; what is answered is JSON, line by line.
+// Bodies of requests to every endpoint of every protocol. The first line is a path, the rest a
+// body. Whatever it is, the exchange ends; a request is refused with JSON that names no more than a
+// field, or reaches the service within its bounds; what is answered is JSON, line by line.
 #include <algorithm>
 #include <memory>
 #include <string>

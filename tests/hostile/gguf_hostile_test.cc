@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tests/hostile/hostile.h"
+#include "tests/support/gguf_tensors.h"
 #include "weights/gguf_writer.h"
 
 namespace ibid {
@@ -157,7 +158,7 @@ TEST(HostileGguf, Case018DuplicateKey) {
 TEST(HostileGguf, Case019DuplicateTensor) {
   GgufWriter writer;
   for (const char* name : {"w", "v", "w"})
-    writer.add_tensor_of(name, DType::kF32, {{1}, 1}, std::vector<float>{1});
+    add_tensor_of(writer, name, DType::kF32, {{1}, 1}, std::vector<float>{1});
   expect_refused(writer.bytes(), ErrorCode::kDuplicate, "tensor 'w' appears twice");
 }
 

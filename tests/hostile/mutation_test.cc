@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "tests/hostile/hostile.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/weights/safetensors_bytes.h"
 #include "weights/gguf_header.h"
 #include "weights/gguf_writer.h"
@@ -26,9 +27,9 @@ std::string sample_gguf() {
   w.add_strings("tokenizer.ggml.tokens", words);
   w.add_f32s("tokenizer.ggml.scores", std::vector<float>{0, 1, 2, 3});
   w.add_bools("flags", {true, false, true});
-  w.add_tensor_of("token_embd.weight", DType::kQ8_0, {{2, 32}, 2}, std::vector<float>(64, 0.5f));
-  w.add_tensor_of("norm", DType::kF32, {{5}, 1}, std::vector<float>(5, 1.0f));
-  w.add_tensor_of("blk.0.attn_q.weight", DType::kQ4_K, {{1, 256}, 2}, std::vector<float>(256, 0.25f));
+  add_tensor_of(w, "token_embd.weight", DType::kQ8_0, {{2, 32}, 2}, std::vector<float>(64, 0.5f));
+  add_tensor_of(w, "norm", DType::kF32, {{5}, 1}, std::vector<float>(5, 1.0f));
+  add_tensor_of(w, "blk.0.attn_q.weight", DType::kQ4_K, {{1, 256}, 2}, std::vector<float>(256, 0.25f));
   return w.bytes();
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "tests/hostile/hostile.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/weights/safetensors_bytes.h"
 #include "weights/gguf_writer.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 std::string small_model() {
   GgufWriter writer;
-  writer.add_tensor_of("w", DType::kF32, {{1024}, 1}, std::vector<float>(1024, 1.0f));
+  add_tensor_of(writer, "w", DType::kF32, {{1024}, 1}, std::vector<float>(1024, 1.0f));
   return writer.bytes();
 }
 
@@ -84,7 +85,7 @@ TEST(HostilePaths, Case059TruncatedWhileRead) {
   std::vector<std::string> words(2000);
   for (size_t i = 0; i < words.size(); ++i) words[i] = "word " + std::to_string(i);
   writer.add_strings("tokens", words);
-  writer.add_tensor_of("w", DType::kF32, {{100, 100}, 2}, std::vector<float>(10000, 1.0f));
+  add_tensor_of(writer, "w", DType::kF32, {{100, 100}, 2}, std::vector<float>(10000, 1.0f));
   const std::string bytes = writer.bytes();
   const TempDir dir;
   for (size_t left = 0; left < bytes.size(); left += 3001) {

@@ -223,8 +223,8 @@ inline std::vector<float> random_floats(size_t n, unsigned seed, float magnitude
   return values;
 }
 
-// Those of this machine, to be compared with the scalar kernels. Where one is forced, that one: the run that forces none
-// compares all, and reruns would only compare them once more.
+// Those of this machine, to be compared with the scalar kernels. Where one is forced, that one: the
+// run that forces none compares all, and reruns would only compare them once more.
 inline std::vector<Isa> supported_isas() {
   const char* forced = std::getenv("IBID_FORCE_ISA");
   if (forced != nullptr && *forced != '\0') return {*active_isa()};

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "model/load_model.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
 
@@ -128,7 +129,7 @@ TEST(BadExperts, AScaleThatIsNoNumber) {
 TEST(BadExperts, ABiasOfTheChoiceThatIsNotFinite) {
   GgufWriter writer = tiny_model_writer(experts());
   const std::vector<float> bias = {0, 1, std::numeric_limits<float>::quiet_NaN(), 0};
-  writer.add_tensor_of("blk.0.exp_probs_b.bias", DType::kF32, Shape{{4}, 1}, bias);
+  add_tensor_of(writer, "blk.0.exp_probs_b.bias", DType::kF32, Shape{{4}, 1}, bias);
   expect_error(load(writer), ErrorCode::kNonFinite, "blk.0.exp_probs_b.bias holds a value that is not finite at 2");
 }
 
@@ -138,7 +139,7 @@ TEST(BadExperts, ARouterWhoseWeightsAreNotFinite) {
   GgufWriter writer = tiny_model_writer(tiny);
   std::vector<float> router(4 * 64, 0.1f);
   router[70] = std::numeric_limits<float>::quiet_NaN();
-  writer.add_tensor_of(tiny.without, DType::kF32, Shape{{4, 64}, 2}, router);
+  add_tensor_of(writer, tiny.without, DType::kF32, Shape{{4, 64}, 2}, router);
   expect_error(load(writer), ErrorCode::kNonFinite, "tensor blk.0.ffn_gate_inp.weight holds a value that is not finite");
 }
 
@@ -148,7 +149,7 @@ TEST(BadExperts, ARouterWhoseScoresAreNotFinite) {
   tiny.without = "blk.0.ffn_gate_inp.weight";
   GgufWriter writer = tiny_model_writer(tiny);
   const std::vector<float> router(4 * 64, std::numeric_limits<float>::max());
-  writer.add_tensor_of("blk.0.ffn_gate_inp.weight", DType::kF32, Shape{{4, 64}, 2}, router);
+  add_tensor_of(writer, "blk.0.ffn_gate_inp.weight", DType::kF32, Shape{{4, 64}, 2}, router);
   const TempDir dir;
   const std::string path = dir.file("bad.gguf");
   ASSERT_TRUE(writer.write(path).ok());
@@ -179,7 +180,7 @@ Status load_latent(const std::map<std::string, uint32_t>& changes) {
   writer.add_string("general.architecture", "deepseek2");
   for (const auto& [key, value] : numbers) writer.add_u32("deepseek2." + key, value);
   writer.add_f32("deepseek2.attention.layer_norm_rms_epsilon", 1e-6f);
-  writer.add_tensor_of("token_embd.weight", DType::kF32, Shape{{8, 64}, 2}, std::vector<float>(8 * 64));
+  add_tensor_of(writer, "token_embd.weight", DType::kF32, Shape{{8, 64}, 2}, std::vector<float>(8 * 64));
   return load(writer);
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "model/load_model.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
 #include "weights/gguf_header.h"
@@ -67,7 +68,7 @@ class Metadata {
     for (const auto& [key, value] : values_) writer.add_u64("llama." + key, value);
     writer.add_f32("llama.attention.layer_norm_rms_epsilon", eps_);
     writer.add_f32("llama.rope.freq_base", freq_base_);
-    writer.add_tensor_of("token_embd.weight", DType::kF32, Shape{{8, 64}, 2}, std::vector<float>(8 * 64));
+    add_tensor_of(writer, "token_embd.weight", DType::kF32, Shape{{8, 64}, 2}, std::vector<float>(8 * 64));
     return load_written(writer);
   }
 
@@ -180,7 +181,7 @@ TEST(BadModels, Case67_ShapeThatDisagreesWithTheHyperparameters) {
 // A layer's is another model's (unused_tensors_test.cc).
 TEST(BadModels, Case68_ExtraTensorsDoNoHarm) {
   GgufWriter writer = tiny_model_writer({});
-  writer.add_tensor_of("v.something_new.weight", DType::kF32, Shape{{4, 4}, 2}, std::vector<float>(16));
+  add_tensor_of(writer, "v.something_new.weight", DType::kF32, Shape{{4, 4}, 2}, std::vector<float>(16));
   EXPECT_TRUE(load_written(writer).ok());
 }
 
@@ -267,7 +268,7 @@ TEST(BadModels, AFloatThatIsNotFiniteNamesItsTensor) {
         } else {
           std::vector<float> values(n, 0.1f);
           values[n - 1] = static_cast<float>(bad);
-          writer.add_tensor_of(matrix.name, dtype, matrix.shape, values);
+          add_tensor_of(writer, matrix.name, dtype, matrix.shape, values);
         }
         SCOPED_TRACE(std::string(dtype_name(dtype)));
         for (const Numerics numerics : {Numerics::kExact, Numerics::kReference}) {
@@ -287,8 +288,8 @@ TEST(BadModels, AnOverflowNamesItsLayer) {
   const auto good = load_tiny_model(tiny, {.n_threads = 1});
   tiny.without = "blk.1.ffn_down.weight";
   GgufWriter writer = tiny_model_writer(tiny);
-  writer.add_tensor_of(tiny.without, DType::kF32, Shape{{tiny.dim, tiny.ffn_dim}, 2},
-                       std::vector<float>(tiny.dim * tiny.ffn_dim, std::numeric_limits<float>::max()));
+  add_tensor_of(writer, tiny.without, DType::kF32, Shape{{tiny.dim, tiny.ffn_dim}, 2},
+                std::vector<float>(tiny.dim * tiny.ffn_dim, std::numeric_limits<float>::max()));
   const TempDir dir;
   ASSERT_TRUE(writer.write(dir.file("bad.gguf")).ok());
   const auto file = open_model_file(dir.file("bad.gguf"));

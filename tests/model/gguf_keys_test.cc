@@ -8,6 +8,7 @@
 
 #include "model/architecture/architectures.h"
 #include "model/weights/same_model.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/temp_dir.h"
 #include "weights/safetensors_writer.h"
 
@@ -39,10 +40,10 @@ class GgufKeys : public testing::Test {
     const Architecture& to = *written_architecture(*find_architecture(**file)->row, *config);
     const Status written = write_gguf_keys(**file, *config, to, writer);
     EXPECT_TRUE(written.ok()) << written.to_string();
-    writer.add_tensor_of("token_embd.weight", DType::kF32, embed.shape, zeros);
+    add_tensor_of(writer, "token_embd.weight", DType::kF32, embed.shape, zeros);
     // A layer without them makes values of its keys: here the third.
     for (const char* values : {"blk.0.attn_v.weight", "blk.1.attn_v.weight"}) {
-      writer.add_tensor_of(values, DType::kF32, Shape{{1}, 1}, std::vector<float>{0});
+      add_tensor_of(writer, values, DType::kF32, Shape{{1}, 1}, std::vector<float>{0});
     }
     auto out = open_model_file(dir_.write("model.gguf", writer.bytes()));
     EXPECT_TRUE(out.ok()) << out.status().to_string();

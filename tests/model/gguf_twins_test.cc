@@ -1,7 +1,7 @@
 // The same model as a directory and as the GGUF that llama.cpp's converter would write gives the same logits.
 //
-// The files are made by an outside view of that format: write_gguf_twins.py beside this file, with the `gguf` package of
-// PyPI. $IBID_GGUF_TWINS says where they are.
+// The files are made by an outside view of that format: write_gguf_twins.py beside this file, with
+// the `gguf` package of PyPI. $IBID_GGUF_TWINS says where they are.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -13,6 +13,7 @@
 #include "base/json_limits.h"
 #include "model/architecture/architectures.h"
 #include "model/forward/attention_shape.h"
+#include "tests/support/numerics_name.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"

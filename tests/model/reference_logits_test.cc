@@ -15,6 +15,7 @@
 #include "model/architecture/architectures.h"
 #include "model/load_model.h"
 #include "tests/oracle/transformer.h"
+#include "tests/support/numerics_name.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"

@@ -1,4 +1,3 @@
-#include "base/json_limits.h"
 #include "model/weights/unused_tensors.h"
 
 #include <gmock/gmock.h>
@@ -7,8 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/json_limits.h"
 #include "model/architecture/architectures.h"
 #include "model/load_model.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
@@ -99,7 +100,7 @@ TEST_F(UnusedTensors, OfOtherPartsAreLeftOut) {
 TEST_F(UnusedTensors, OfALayerOfGgufAreRefusedByName) {
   for (const char* name : {"blk.1.attn_q.scale", "blk.0.attn_sub_norm.weight", "output.bias", "token_embd_norm.weight"}) {
     GgufWriter writer = tiny_model_writer({});
-    writer.add_tensor_of(name, kF, Shape{{64}, 1}, std::vector<float>(64, 1.0f));
+    add_tensor_of(writer, name, kF, Shape{{64}, 1}, std::vector<float>(64, 1.0f));
     ASSERT_TRUE(writer.write(dir_.file("m.gguf")).ok());
     const auto file = open_model_file(dir_.file("m.gguf"));
     const Status status = load_language_model(**file, {.n_threads = 1}).status();

@@ -1,10 +1,11 @@
 // FileTensors: the weights of a model file in double, as the formulas of the papers want them.
 //
-// It shares two things with the product, and cannot catch their mistakes: the readers of weights/ (bytes to floats,
-// which tests/weights/ holds against other implementations), and the table of tensors' names
-// (model/architecture/tensor_table.h), which the logits of Hugging Face hold. What is done to the tensors behind that is
-// its own: cutting fused ones, turning transposed ones, stacked experts, norms stored without their 1. It puts no rows
-// into another order: where a file keeps pairs as neighbours, the oracle turns neighbours.
+// It shares two things with the product, and cannot catch their mistakes: the readers of weights/
+// (bytes to floats, which tests/weights/ holds against other implementations), and the table of
+// tensors' names (model/architecture/tensor_table.h), which the logits of Hugging Face hold. What
+// is done to the tensors behind that is its own: cutting fused ones, turning transposed ones,
+// stacked experts, norms stored without their 1. It puts no rows into another order: where a file
+// keeps pairs as neighbours, the oracle turns neighbours.
 #pragma once
 
 #include <map>

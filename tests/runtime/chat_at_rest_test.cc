@@ -1,5 +1,5 @@
-// Sessions at rest hold no pages: any number of them shares a budget, each goes on with the bits that it would have alone,
-// and a turn says what it found in memory, on disk, or had to read again.
+// Sessions at rest hold no pages: any number of them shares a budget, each goes on with the bits
+// that it would have alone, and a turn says what it found in memory, on disk, or had to read again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@
 #include "cache/tier/file_tier.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/memory_file_ops.h"
+#include "tests/support/store_invariants.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid {

@@ -13,6 +13,7 @@
 #include "runtime/session/session_file.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/memory_file_ops.h"
+#include "tests/support/store_invariants.h"
 
 namespace ibid {
 namespace {

@@ -16,9 +16,10 @@
 #include "base/json_limits.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "runtime/session/turn_stream.h"
-#include "tests/runtime/chat_fixture.h"
+#include "tests/runtime/chat_memory_world.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/no_threads.h"
+#include "tests/support/store_invariants.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid {
@@ -28,27 +29,6 @@ namespace {
 // loops repeat themselves, every so many (a prime).
 constexpr size_t kEveryOne = 120;
 constexpr size_t kStep = 19;
-
-struct World : ChatFixture {
-  explicit World(const char* chat_template = kChatMl, FakeModel::Options model_options = {.max_chunk = 16},
-                 size_t kv_budget_bytes = 64u << 20)
-      : ChatFixture(chat_template, model_options, kv_budget_bytes, parts()) {
-    say({tokenizer->sampled({"<think>", "ing", "</think>", "Hello"}),
-         tokenizer->sampled({"the", "abc", "lo", "the", "abc", "lo", "the", "abc", "lo"}), tokenizer->sampled({"th"}),
-         tokenizer->sampled({"a", "b"})});
-  }
-  static EngineParts parts() {
-    EngineParts parts;
-    parts.fingerprint = FingerprintBuilder().add("model", "one").finish();
-    return parts;
-  }
-
-  std::optional<ChatSession> chat;
-  TurnOptions options = greedy(12);
-  Json input;        // of the next call, which may move it away
-  std::string text;  // likewise
-  size_t n_events = 0;
-};
 
 // What a call came to.
 struct Outcome {
@@ -75,13 +55,6 @@ struct Scenario {
   Json input = {};
   FailingNew::Threads threads = FailingNew::Threads::kAll;  // the compute thread is one of them
 };
-
-// Counters of the whole, beside what SessionSnapshot holds.
-std::vector<size_t> counters(const ChatSession& chat) {
-  std::vector<size_t> all;
-  for (const auto& [name, field] : kUsageFields) all.push_back(chat.usage().*field);
-  return all;
-}
 
 class ChatMemoryTest : public testing::TestWithParam<bool> {
  protected:
@@ -157,14 +130,6 @@ std::unique_ptr<World> of_two_turns() {
   auto world = talking();
   must(world->chat->send("second", greedy(12)));
   return world;
-}
-
-TurnOptions penalised() {
-  TurnOptions options;
-  options.sampler = {.temperature = 1, .min_p = 0, .seed = 7, .repetition_penalty = 1.3, .frequency_penalty = 0.5,
-                     .presence_penalty = 0.5, .dry_multiplier = 0.8, .dry_allowed_length = 1};
-  options.max_tokens = 12;
-  return options;
 }
 
 TEST_P(ChatMemoryTest, TheFirstSend) {
@@ -534,93 +499,6 @@ TEST_P(ChatMemoryTest, WorkInIdleTime) {
                    }, {}, FailingNew::Threads::kAll});
 }
 
-// One allocation fails in one of three conversations that share passes: it alone may fail, and nobody waits for ever.
-TEST(ChatMemoryTogetherTest, OneAllocationFailsOneTurnAtMost) {
-  constexpr size_t kTalks = 3;
-  constexpr const char* kQuestions[kTalks] = {"one", "two", "three"};
-  std::vector<Tokens> alone;
-  for (const char* question : kQuestions) {
-    World world;
-    world.model->script = nullptr;
-    ChatSession chat = world.session();
-    must(chat.send(question, world.options));
-    alone.push_back(chat.ids());
-  }
-  for (size_t n = 0; n < 4000; n += 23) {
-    SCOPED_TRACE(n);
-    World world;
-    world.model->script = nullptr;
-    std::vector<ChatSession> chats;
-    for (size_t i = 0; i < kTalks; ++i) chats.push_back(world.session());
-    std::array<ErrorCode, kTalks> codes{};
-    const auto say = [&](size_t i) {
-      codes[i] = chats[i].send(kQuestions[i], world.options).status().code();
-    };
-    size_t n_allocations = 0;
-    {
-      std::atomic<bool> go{false};
-      std::vector<std::jthread> threads;
-      for (size_t i = 0; i < kTalks; ++i) {
-        threads.emplace_back([&, i] {
-          go.wait(false);
-          say(i);
-        });
-      }
-      FailingNew failing(n, false, FailingNew::Threads::kAll);
-      go = true;
-      go.notify_all();
-      threads.clear();
-      failing.stop();
-      n_allocations = failing.allocations();
-    }
-    EXPECT_LE(std::count_if(codes.begin(), codes.end(), [](ErrorCode code) { return code != ErrorCode::kOk; }), 1);
-    for (size_t i = 0; i < kTalks; ++i) {
-      if (codes[i] != ErrorCode::kOk) {
-        EXPECT_EQ(codes[i], ErrorCode::kOutOfMemory);
-        EXPECT_TRUE(chats[i].ids().empty());
-        say(i);
-      }
-      EXPECT_EQ(codes[i], ErrorCode::kOk);
-      EXPECT_EQ(chats[i].ids(), alone[i]);
-      expect_replays(chats[i]);
-    }
-    if (n_allocations < n) break;
-  }
-}
-
-// No heap at all for whoever drives: everybody hears of it, and everybody can try again.
-TEST(ChatMemoryTogetherTest, NoHeapAtAllFailsEveryTurnAndNobodyWaits) {
-  for (size_t n = 0; n < 3000; n += 61) {
-    SCOPED_TRACE(n);
-    World world;
-    world.model->script = nullptr;
-    std::vector<ChatSession> chats;
-    for (size_t i = 0; i < 3; ++i) chats.push_back(world.session());
-    std::array<ErrorCode, 3> codes{};
-    {
-      std::atomic<bool> go{false};
-      std::vector<std::jthread> threads;
-      for (size_t i = 0; i < 3; ++i) {
-        threads.emplace_back([&, i] {
-          go.wait(false);
-          codes[i] = chats[i].send("one", world.options).status().code();
-        });
-      }
-      FailingNew failing(n, true, FailingNew::Threads::kAll);
-      go = true;
-      go.notify_all();
-      threads.clear();
-    }
-    for (size_t i = 0; i < 3; ++i) {
-      EXPECT_TRUE(codes[i] == ErrorCode::kOk || codes[i] == ErrorCode::kOutOfMemory);
-      if (codes[i] == ErrorCode::kOk) continue;
-      EXPECT_TRUE(chats[i].ids().empty());
-      must(chats[i].send("one", world.options));
-    }
-    for (const ChatSession& chat : chats) EXPECT_EQ(chat.ids(), chats[0].ids());
-  }
-}
-
 // No call needs a thread that was not there before it.
 TEST(ChatWithoutThreadsTest, EveryCallGoesOnAndOnlyAnEngineCannotBeMade) {
   auto world = with_choice(0);
@@ -639,48 +517,6 @@ TEST(ChatWithoutThreadsTest, EveryCallGoesOnAndOnlyAnEngineCannotBeMade) {
   }
   must(chat.send("y", greedy(12)));
   expect_replays(chat);
-}
-
-// Pools of every size, in pages: what does not fit is kOutOfMemory, and the session is as before.
-TEST(ChatMemoryOfPagesTest, APoolOfAnySize) {
-  const size_t page_bytes = KvLayout::make(2, 1, 4, KvDType::kF32).page_bytes();
-  size_t n_failed = 0, n_done = 0;
-  for (size_t n_pages = 1; n_pages < 14; ++n_pages) {
-    SCOPED_TRACE(n_pages);
-    World world(kChatMl, {.max_chunk = 16}, n_pages * page_bytes);
-    world.model->script = nullptr;
-    world.chat.emplace(world.session({.system = "be"}));
-    const std::function<ErrorCode()> calls[] = {
-        [&] { return world.chat->send(std::string(50, 'a'), world.options).status().code(); },
-        [&] { return world.chat->regenerate(world.options).status().code(); },
-        [&] { return world.chat->send(std::string(70, 'b'), penalised()).status().code(); },
-        [&] { return world.chat->send_for_answers(std::string(60, 'c'), 3, world.options).status().code(); },
-        [&] { return world.chat->edit(1, std::string(90, 'd'), world.options).status().code(); },
-        [&] { return world.chat->prefill().status().code(); },
-        [&] { return world.chat->fork().status().code(); },
-    };
-    const auto* const several_answers = &calls[3];
-    for (const auto& call : calls) {
-      SCOPED_TRACE(&call - calls);
-      const SessionSnapshot before(*world.chat);
-      const std::vector<size_t> counted = counters(*world.chat);
-      const ErrorCode code = call();
-      expect_rows_replay(*world.chat);
-      if (code == ErrorCode::kOk) {
-        // Of several answers one that is over rests, and the others may take its pages.
-        if (&call != several_answers) expect_replays(*world.chat);
-        ++n_done;
-        continue;
-      }
-      const bool nothing_said = world.chat->messages().size() < 3;
-      EXPECT_TRUE(code == ErrorCode::kOutOfMemory || (code == ErrorCode::kInvalidArgument && nothing_said));
-      ++n_failed;
-      EXPECT_TRUE(SessionSnapshot(*world.chat).same_conversation(before));
-      EXPECT_EQ(counters(*world.chat), counted);
-    }
-  }
-  EXPECT_GT(n_failed, 10u);
-  EXPECT_GT(n_done, 40u);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "cache/store/lru_kv_cache_store.h"
-#include "cache/store/store_invariants.h"
 #include "tests/runtime/chat_fixture.h"
+#include "tests/support/store_invariants.h"
 
 namespace ibid {
 namespace {

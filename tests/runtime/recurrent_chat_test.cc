@@ -8,6 +8,7 @@
 
 #include "cache/store/lru_kv_cache_store.h"
 #include "tests/runtime/chat_fixture.h"
+#include "tests/support/store_invariants.h"
 
 namespace ibid {
 namespace {

@@ -1,5 +1,5 @@
-// Stop strings that meet characters which are not whole: the ids that stay are those of the text that stays, and the rows
-// are those of the ids, in this process and in the next.
+// Stop strings that meet characters which are not whole: the ids that stay are those of the text
+// that stays, and the rows are those of the ids, in this process and in the next.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,5 @@
-// The detector against counting for every period, over texts of all kinds; what it costs; and what never ends an answer.
+// The detector against counting for every period, over texts of all kinds; what it costs; and what
+// never ends an answer.
 #include "sampling/repetition.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// A model that can be talked to: tiny, with random weights, a vocabulary of bytes and a template. What it says is noise.
+// A model that can be talked to: tiny, with random weights, a vocabulary of bytes and a template.
+// What it says is noise.
 #pragma once
 
 #include <string>

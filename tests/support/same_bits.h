@@ -1,5 +1,5 @@
-// For tests of the first law on real forward passes: the bits that are compared, and every way to keep weights, keys and
-// values.
+// For tests of the first law on real forward passes: the bits that are compared, and every way to
+// keep weights, keys and values.
 #pragma once
 
 #include <cstdlib>

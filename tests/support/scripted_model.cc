@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "tokenizer/byte_alphabet.h"
+#include "tests/support/byte_alphabet.h"
+#include "tests/support/gguf_tensors.h"
 #include "weights/gguf_writer.h"
 
 namespace ibid {
@@ -113,7 +114,7 @@ void add_tensor(GgufWriter& writer, const std::string& name, size_t rows, size_t
                 const std::vector<std::pair<size_t, size_t>>& ones) {
   std::vector<float> values(rows * cols, 0.0f);
   for (const auto& [row, col] : ones) values[row * cols + col] = 1.0f;
-  writer.add_tensor_of(name, DType::kF32, Shape{{rows, cols}, 2}, values);
+  add_tensor_of(writer, name, DType::kF32, Shape{{rows, cols}, 2}, values);
 }
 
 void add_tensors(GgufWriter& writer, const Chain& chain, size_t dim) {
@@ -122,7 +123,7 @@ void add_tensors(GgufWriter& writer, const Chain& chain, size_t dim) {
   for (const auto& [from, to] : chain.follows()) following.push_back({to, from});
   const std::vector<float> norm(dim, 1.0f);
   const auto add_norm = [&](const char* name) {
-    writer.add_tensor_of(name, DType::kF32, Shape{{dim}, 1}, norm);
+    add_tensor_of(writer, name, DType::kF32, Shape{{dim}, 1}, norm);
   };
   add_tensor(writer, "token_embd.weight", chain.size(), dim, own);
   add_norm("output_norm.weight");

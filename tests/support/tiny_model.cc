@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "model/architecture/architectures.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/random_blocks.h"
 #include "tests/support/temp_dir.h"
 #include "weights/gguf_writer.h"
@@ -55,7 +56,7 @@ class TensorMaker {
       const double unit = static_cast<double>(random_bits(seed_, n_drawn_++) >> 11) * 0x1p-53;  // [0, 1)
       value = mean + spread * static_cast<float>(2 * unit - 1);
     }
-    writer_.add_tensor_of(name, dtype, shape, values);
+    add_tensor_of(writer_, name, dtype, shape, values);
   }
 
   GgufWriter& writer_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -283,6 +284,17 @@ TEST(ReplyParser, ChannelsThatAreNoneAreContent) {
   EXPECT_EQ(parse(harmony(), long_text).content, long_text);
 }
 
+TEST(ReplyParser, SpacesBetweenMessagesAreSaidWithTheTextBehindThem) {
+  const char* const text = "<|channel|>final<|message|>A.<|end|> \n> <|end \n <|start|>assistant<|channel|>final<|message|>B.";
+  const SplitReply whole = split(harmony(), {}, {text});
+  EXPECT_EQ(whole.reply.content, "A. \n> <|end\nB.");
+  EXPECT_EQ(split(harmony(), {}, cut_everywhere(text)).events, whole.events);
+  // Spaces that end the answer are no content.
+  const char* const end = "<|channel|>final<|message|>A.<|end|>>\n";
+  EXPECT_EQ(split(harmony(), {}, {end}).reply.content, "A.>");
+  EXPECT_EQ(split(harmony(), {}, cut_everywhere(end)).events, split(harmony(), {}, {end}).events);
+}
+
 // --- whatever comes
 
 TEST(ReplyParser, NoCutMakesADifferenceToAnyText) {
@@ -298,11 +310,14 @@ TEST(ReplyParser, NoCutMakesADifferenceToAnyText) {
                              "<|tool_calls_section_begin|>"}) {
     formats.push_back(format_of(marker));
   }
+  constexpr const char* kChannelPieces[] = {"<|channel|>final", "<|message|>", "<|end|>", "<|start|>", "x", " ", "\n", "<|"};
   Random random(20261123);
   for (size_t round = 0; round < 20'000; ++round) {
-    std::string text;
-    for (size_t n = random.below(14); n > 0; --n) text += kPieces[random.below(std::size(kPieces))];
     const ReplyFormat& format = formats[random.below(formats.size())];
+    const std::span<const char* const> pieces =
+        format.channels && random.chance(50) ? std::span<const char* const>(kChannelPieces) : kPieces;
+    std::string text;
+    for (size_t n = random.below(14); n > 0; --n) text += pieces[random.below(pieces.size())];
     const ReplyContext context{
         .tools = &weather_tools(), .stream_calls = random.chance(50), .begins_in_reasoning = random.chance(20)};
     const SplitReply whole = split(format, context, {text});

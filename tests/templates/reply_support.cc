@@ -113,6 +113,10 @@ SplitReply split(const ReplyFormat& format, const ReplyContext& context, const s
   return out;
 }
 
+ParsedReply parse_reply(const ReplyFormat& format, const ReplyContext& context, std::string_view text) {
+  return split(format, context, {std::string(text)}).reply;
+}
+
 std::vector<std::string> cut_everywhere(const std::string& text) {
   std::vector<std::string> pieces;
   for (const char c : text) pieces.emplace_back(1, c);

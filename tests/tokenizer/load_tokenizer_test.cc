@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "base/json_limits.h"
+#include "tests/support/byte_alphabet.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/tokenizer/golden_tokenizers.h"
 #include "tests/tokenizer/memory_model_file.h"
-#include "tokenizer/byte_alphabet.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/gguf_writer.h"
 #include "weights/model_file.h"
@@ -62,8 +63,8 @@ struct GgufVocabulary {
     for (const auto& [key, flag] : flags) writer.add_bool("tokenizer.ggml." + key, flag);
     if (!huggingface_json.empty()) writer.add_string("tokenizer.huggingface.json", huggingface_json);
     if (embedding_rows > 0) {
-      writer.add_tensor_of("token_embd.weight", DType::kF32, {{embedding_rows, 32}, 2},
-                           std::vector<float>(embedding_rows * 32));
+      add_tensor_of(writer, "token_embd.weight", DType::kF32, {{embedding_rows, 32}, 2},
+                    std::vector<float>(embedding_rows * 32));
     }
     const TempDir dir;
     const std::string path = dir.file("model.gguf");

@@ -1,4 +1,3 @@
-#include "base/json_limits.h"
 #include "weights/gguf_reader.h"
 
 #include <gmock/gmock.h>
@@ -8,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/json_limits.h"
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "weights/gguf_writer.h"
@@ -41,9 +42,9 @@ GgufWriter sample() {
   w.add_f32s("scores", std::vector<float>{0.5f, -2.0f});
   w.add_bools("flags", {true, false});
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
-  w.add_tensor_of("a", DType::kF32, {{2, 3}, 2}, values);
-  w.add_tensor_of("b", DType::kQ8_0, {{1, 32}, 2}, std::vector<float>(32, 1.0f));
-  w.add_tensor_of("c", DType::kF16, {{}, 0}, std::vector<float>{7});
+  add_tensor_of(w, "a", DType::kF32, {{2, 3}, 2}, values);
+  add_tensor_of(w, "b", DType::kQ8_0, {{1, 32}, 2}, std::vector<float>(32, 1.0f));
+  add_tensor_of(w, "c", DType::kF16, {{}, 0}, std::vector<float>{7});
   return w;
 }
 
@@ -133,8 +134,8 @@ TEST_F(GgufReader, TensorsHaveTheirShapesOutermostFirst) {
 TEST_F(GgufReader, AlignmentIsTheFilesOwn) {
   for (const uint64_t alignment : {uint64_t{1}, uint64_t{8}, uint64_t{64}, uint64_t{4096}}) {
     GgufWriter w(alignment);
-    w.add_tensor_of("a", DType::kF16, {{3}, 1}, std::vector<float>{1, 2, 3});
-    w.add_tensor_of("b", DType::kF16, {{1}, 1}, std::vector<float>{4});
+    add_tensor_of(w, "a", DType::kF16, {{3}, 1}, std::vector<float>{1, 2, 3});
+    add_tensor_of(w, "b", DType::kF16, {{1}, 1}, std::vector<float>{4});
     const auto file = open(w);
     uint16_t b = 0;
     std::memcpy(&b, file->find_tensor("b")->data.data(), sizeof(b));
@@ -145,7 +146,7 @@ TEST_F(GgufReader, AlignmentIsTheFilesOwn) {
 TEST_F(GgufReader, ZeroSizedTensorsAreLegal) {
   GgufWriter w;
   w.add_tensor("none", DType::kF32, {0, 5}, {});
-  w.add_tensor_of("a", DType::kF32, {{1}, 1}, std::vector<float>{1});
+  add_tensor_of(w, "a", DType::kF32, {{1}, 1}, std::vector<float>{1});
   w.add_tensor("nothing", DType::kF32, {3, 0}, {});
   const auto file = open(w);
   EXPECT_EQ(file->find_tensor("none")->data.size(), 0u);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/temp_dir.h"
 #include "weights/gguf_reader.h"
 #include "weights/gguf_writer.h"
@@ -31,7 +32,7 @@ std::string bytes_of(const Part& part) {
   w.add_u16("split.count", part.count);
   if (part.tensors_of_all) w.add_i32("split.tensors.count", *part.tensors_of_all);
   for (const auto& [name, value] : part.tensors) {
-    w.add_tensor_of(name, DType::kF32, {{4}, 1}, std::vector<float>(4, value));
+    add_tensor_of(w, name, DType::kF32, {{4}, 1}, std::vector<float>(4, value));
   }
   return w.bytes();
 }

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "tests/support/gguf_tensors.h"
 #include "tests/support/temp_dir.h"
 #include "weights/block_formats.h"
 #include "weights/block_quantize.h"
@@ -52,8 +53,8 @@ TEST_F(SplitKvRows, AreTheRowsOfBothHeadByHead) {
   for (const auto& [of_keys, of_values] : types) {
     SCOPED_TRACE(std::string(dtype_name(of_keys)) + " " + std::string(dtype_name(of_values)));
     GgufWriter writer;
-    writer.add_tensor_of(kKeys, of_keys, {{kHeads, kRank, kNope}, 3}, keys);
-    writer.add_tensor_of(kValues, of_values, {{kHeads, kValue, kRank}, 3}, values);
+    add_tensor_of(writer, kKeys, of_keys, {{kHeads, kRank, kNope}, 3}, keys);
+    add_tensor_of(writer, kValues, of_values, {{kHeads, kValue, kRank}, 3}, values);
     const auto file = open(writer);
     ASSERT_TRUE(file.ok()) << file.status().to_string();
     const TensorView* both = (*file)->find_tensor(kBoth);
@@ -86,8 +87,8 @@ TEST_F(SplitKvRows, AreTheRowsOfBothHeadByHead) {
 
 TEST_F(SplitKvRows, OfOneHeadMayLackItsDimension) {
   GgufWriter writer;
-  writer.add_tensor_of(kKeys, DType::kF32, {{2, 3}, 2}, std::vector<float>{1, 2, 3, 4, 5, 6});
-  writer.add_tensor_of(kValues, DType::kF32, {{1, 2}, 2}, std::vector<float>{7, 8});
+  add_tensor_of(writer, kKeys, DType::kF32, {{2, 3}, 2}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  add_tensor_of(writer, kValues, DType::kF32, {{1, 2}, 2}, std::vector<float>{7, 8});
   const auto file = open(writer);
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   const TensorView* both = (*file)->find_tensor(kBoth);
@@ -104,19 +105,19 @@ TEST_F(SplitKvRows, ThatDoNotFitTogetherAreRefused) {
   for (const Shape& wrong : {Shape{{kHeads + 1, kValue, kRank}, 3}, Shape{{kHeads, kValue, kRank + 1}, 3},
                              Shape{{kHeads * kRank}, 1}}) {
     GgufWriter writer;
-    writer.add_tensor_of(kKeys, DType::kF32, {{kHeads, kRank, kNope}, 3}, numbers(kHeads * kRank * kNope, 0));
-    writer.add_tensor_of(kValues, DType::kF32, wrong, numbers(wrong.elements(), 0));
+    add_tensor_of(writer, kKeys, DType::kF32, {{kHeads, kRank, kNope}, 3}, numbers(kHeads * kRank * kNope, 0));
+    add_tensor_of(writer, kValues, DType::kF32, wrong, numbers(wrong.elements(), 0));
     const auto file = open(writer);
     EXPECT_EQ(file.status().code(), ErrorCode::kBadShape) << file.status().to_string();
     EXPECT_THAT(file.status().message(), HasSubstr(kKeys));
   }
   // One alone is nothing, and what is stored goes before what is made.
   GgufWriter alone, stored;
-  alone.add_tensor_of(kKeys, DType::kF32, {{1, 2, 2}, 3}, numbers(4, 0));
+  add_tensor_of(alone, kKeys, DType::kF32, {{1, 2, 2}, 3}, numbers(4, 0));
   EXPECT_EQ((*open(alone))->find_tensor(kBoth), nullptr);
-  stored.add_tensor_of(kKeys, DType::kF32, {{1, 2, 2}, 3}, numbers(4, 0));
-  stored.add_tensor_of(kValues, DType::kF32, fitting, numbers(fitting.elements(), 0));
-  stored.add_tensor_of(kBoth, DType::kF32, {{4, 2}, 2}, numbers(8, 0));
+  add_tensor_of(stored, kKeys, DType::kF32, {{1, 2, 2}, 3}, numbers(4, 0));
+  add_tensor_of(stored, kValues, DType::kF32, fitting, numbers(fitting.elements(), 0));
+  add_tensor_of(stored, kBoth, DType::kF32, {{4, 2}, 2}, numbers(8, 0));
   EXPECT_EQ((*open(stored))->find_tensor(kBoth)->source, nullptr);
 }
 

@@ -12,88 +12,72 @@ namespace ibid::serve {
 namespace {
 
 Json server_json(const http::ServerStats& stats) {
-  Json json = Json::object();
-  json["connections"] = stats.n_connections;
-  json["open"] = stats.n_open;
-  json["requests"] = stats.n_requests;
-  json["refused"] = stats.n_refused;
-  json["slow_clients"] = stats.n_slow_clients;
-  return json;
+  return {{"connections", stats.n_connections},
+          {"open", stats.n_open},
+          {"requests", stats.n_requests},
+          {"refused", stats.n_refused},
+          {"slow_clients", stats.n_slow_clients}};
 }
 
 Json answers_json(const ServiceStats& stats) {
-  Json json = Json::object();
-  json["done"] = stats.n_answers;
-  json["running"] = stats.n_running;
-  json["waiting"] = stats.n_waiting;
-  json["cancelled"] = stats.n_cancelled;
-  json["failed"] = stats.n_failed;
-  json["refused"] = stats.n_refused;
-  return json;
+  return {{"done", stats.n_answers},
+          {"running", stats.n_running},
+          {"waiting", stats.n_waiting},
+          {"cancelled", stats.n_cancelled},
+          {"failed", stats.n_failed},
+          {"refused", stats.n_refused}};
 }
 
 Json tokens_json(const ServiceStats& stats) {
-  Json json = Json::object();
-  json["prompt"] = stats.n_prompt;
-  json["cached"] = stats.n_cached;
-  json["prefilled"] = stats.n_prefilled;
-  json["decoded"] = stats.n_decoded;
-  return json;
+  return {{"prompt", stats.n_prompt},
+          {"cached", stats.n_cached},
+          {"prefilled", stats.n_prefilled},
+          {"decoded", stats.n_decoded}};
 }
 
 Json conversations_json(const ServiceStats& stats) {
-  Json json = Json::object();
-  json["known"] = stats.n_conversations;
-  json["bytes"] = stats.conversation_bytes;
-  json["continued"] = stats.n_continued;
-  json["forked"] = stats.n_forked;
-  json["unknown"] = stats.n_unknown;
-  return json;
+  return {{"known", stats.n_conversations},
+          {"bytes", stats.conversation_bytes},
+          {"continued", stats.n_continued},
+          {"forked", stats.n_forked},
+          {"unknown", stats.n_unknown}};
 }
 
 Json passes_json(const SchedulerStats& stats) {
-  Json json = Json::object();
-  json["n"] = stats.n_passes;
-  json["shared"] = stats.n_shared_passes;
-  json["rows"] = stats.n_rows;
-  json["most_sequences"] = stats.most_sequences;
-  return json;
+  return {{"n", stats.n_passes},
+          {"shared", stats.n_shared_passes},
+          {"rows", stats.n_rows},
+          {"most_sequences", stats.most_sequences}};
 }
 
 Json pool_json(const KvPagePool& pool) {
-  Json json = Json::object();
-  json["budget_bytes"] = pool.budget_bytes();
-  json["bytes"] = pool.bytes_in_use();
-  json["peak_bytes"] = pool.peak_bytes();
-  json["state_bytes"] = pool.state_bytes_in_use();
-  return json;
+  return {{"budget_bytes", pool.budget_bytes()},
+          {"bytes", pool.bytes_in_use()},
+          {"peak_bytes", pool.peak_bytes()},
+          {"state_bytes", pool.state_bytes_in_use()}};
 }
 
 Json store_json(const LruKvCacheStore& store, const StoreStats& stats) {
-  Json json = Json::object();
-  json["bytes"] = stats.bytes;
-  json["budget_bytes"] = store.budget_bytes();
-  json["pages"] = stats.pages;
-  json["lookups"] = stats.lookups;
-  json["hits"] = stats.hits;
-  json["reused_tokens"] = stats.reused_tokens;
-  json["inserted_pages"] = stats.inserted_pages;
-  json["evicted_pages"] = stats.evicted_pages;
-  return json;
+  return {{"bytes", stats.bytes},
+          {"budget_bytes", store.budget_bytes()},
+          {"pages", stats.pages},
+          {"lookups", stats.lookups},
+          {"hits", stats.hits},
+          {"reused_tokens", stats.reused_tokens},
+          {"inserted_pages", stats.inserted_pages},
+          {"evicted_pages", stats.evicted_pages}};
 }
 
 // The two are asked for one after the other, so the part can be ahead of the whole.
 size_t rest_of(size_t whole, size_t part) { return whole > part ? whole - part : 0; }
 
 Json namespace_json(std::string_view name, bool is_own, const StoreStats& stats) {
-  Json json = Json::object();
-  json["name"] = std::string(name);
-  json["is_own"] = is_own;
-  json["bytes"] = stats.bytes;
-  json["pages"] = stats.pages;
-  json["hits"] = stats.hits;
-  json["lookups"] = stats.lookups;
-  return json;
+  return {{"name", std::string(name)},
+          {"is_own", is_own},
+          {"bytes", stats.bytes},
+          {"pages", stats.pages},
+          {"hits", stats.hits},
+          {"lookups", stats.lookups}};
 }
 
 Json namespaces_json(const LruKvCacheStore& store, std::string_view own_name) {
@@ -112,21 +96,19 @@ Json namespaces_json(const LruKvCacheStore& store, std::string_view own_name) {
 
 Json tier_json(const KvTier& tier) {
   const KvTierStats stats = tier.stats();
-  Json json = Json::object();
-  json["bytes"] = stats.bytes;
-  json["pages"] = stats.pages;
-  json["hits"] = stats.hits;
-  json["misses"] = stats.misses;
-  json["tokens_read"] = stats.tokens_read;
-  json["pages_written"] = stats.pages_written;
-  json["evicted"] = stats.evicted;
-  json["waiting"] = stats.waiting;
-  json["waiting_bytes"] = stats.waiting_bytes;
-  json["dropped"] = stats.dropped;
-  json["failures"] = stats.failures;
-  // Why nothing is written may name the directory, which is no client's business.
-  json["is_writing"] = stats.disabled_reason.empty();
-  return json;
+  return {{"bytes", stats.bytes},
+          {"pages", stats.pages},
+          {"hits", stats.hits},
+          {"misses", stats.misses},
+          {"tokens_read", stats.tokens_read},
+          {"pages_written", stats.pages_written},
+          {"evicted", stats.evicted},
+          {"waiting", stats.waiting},
+          {"waiting_bytes", stats.waiting_bytes},
+          {"dropped", stats.dropped},
+          {"failures", stats.failures},
+          // Why nothing is written may name the directory, which is no client's business.
+          {"is_writing", stats.disabled_reason.empty()}};
 }
 
 Json model_json(const HostedModel& model, std::string_view own_name) {

@@ -1,5 +1,6 @@
-// Crowds: many clients that are slow, silent or half there, beside some that want to be served. IBID_CROWD says how many
-// there are of the former; with 2000 it takes a while, and prints what it cost the latter.
+// Crowds: many clients that are slow, silent or half there, beside some that want to be served.
+// IBID_CROWD says how many there are of the former; with 2000 it takes a while, and prints what it
+// cost the latter.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

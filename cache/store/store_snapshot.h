@@ -1,5 +1,6 @@
-// StoreSnapshot: a copy of everything in a LruKvCacheStore as plain data, and validate_store(), the rules
-// that hold between any two calls, as a pure function. For tests after every operation, and for dumps.
+// StoreSnapshot: a copy of everything in a LruKvCacheStore as plain data, taken under the store's lock. The rules that
+// hold between any two calls are checked on it (tests/support/store_invariants.h), so no check needs to see the store's
+// own parts.
 #pragma once
 
 #include <cstddef>
@@ -72,8 +73,5 @@ struct StoreSnapshot {
 // std::bad_alloc.
 StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces,
                           const KvPagePool& pool);
-
-// One sentence for every rule that is broken; empty when the store is sound.
-std::vector<std::string> validate_store(const StoreSnapshot& snapshot);
 
 }  // namespace ibid
