@@ -70,6 +70,13 @@ SHAPES = {
                          n_experts_used=4, is_gpt_oss=True),
     "qwen3.5-0.8b": Shape("qwen35", 24, 1024, 3584, 8, 2, 256, 248320, 262144, 1e7, 1e-6, tied=True, qk_norms=True,
                           delta=(16, 16, 128, 128, 4, 4)),
+    # The keys and values, windows and states of larger models, behind a small rest: as many layers, KV heads, heads with
+    # states and numbers in each, but no more query heads than KV heads, narrow layers and a small vocabulary. For what
+    # a long sequence takes in memory, which nothing else decides.
+    "gemma3-4b-kv": Shape("gemma3", 34, 256, 256, 4, 4, 256, 32768, 131072, 1e6, 1e-6, tied=True, qk_norms=True,
+                          after_norms=True, window=1024, rope_scaling=("linear", 8.0, 0)),
+    "qwen3.5-4b-kv": Shape("qwen35", 32, 256, 256, 4, 4, 256, 32768, 262144, 1e7, 1e-6, tied=True, qk_norms=True,
+                           delta=(16, 32, 128, 128, 4, 4)),
     # Grouped heads and the wide feed-forward of the 7B models that came after the first Llamas.
     "llama-7b": Shape("llama", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 1e4, 1e-5, tied=False),
 }

@@ -91,6 +91,20 @@ def promise(label, goal, measured):
     return label, "", {"goal": goal, "measured": measured}
 
 
+MEMORY_MODELS = (("Gemma-3-4B", "the keys and values of Gemma-3-4B"),
+                 ("Qwen3.5-4B", "the keys, values and states of Qwen3.5-4B"))
+
+
+# llama.cpp's nearest type to INT8 is Q8_0.
+def memory_line(label, model, kv):
+    ours, theirs = ("f16", "f16") if kv == "F16" else ("int8", "q8_0")
+    cells = {"llama.cpp, MiB": f"{{engine=llama.cpp; setting=windows alone; kv={theirs}}}",
+             "with `swa_full`, MiB": f"{{engine=llama.cpp; setting=swa_full; kv={theirs}}}",
+             "a checkpoint of it, MiB": f"{{engine=llama.cpp; what=memory of a checkpoint; setting=; kv={theirs}}}",
+             "16 of them, MiB": f"{{engine=llama.cpp; what=memory of 16 checkpoints; setting=computed; kv={theirs}}}"}
+    return f"{label}, {kv}", f"model={model}; kv={ours}", cells
+
+
 # The prompt is as long as the model's speed allows.
 def architecture(label, model, prefill):
     return label, f"model={model}", {
@@ -310,6 +324,42 @@ TABLES = {
                   for label, kv in (("F16", "f16"), ("INT8", "int8"), ("k8v4", "k8v4"), ("int4", "int4"))] +
                  [(f"llama.cpp {label}", f"engine=llama.cpp; kv={kv}")
                   for label, kv in (("F16", "f16"), ("Q8_0", "q8_0"), ("Q4_0", "q4_0"))],
+    },
+    "kv-types-avx2": {
+        "where": "file=kv-types; machine=AMD EPYC without AVX-512, 2 CPUs; what=attention; at=4096/44; setting=",
+        "columns": {"shape": "", "INT8, ms": "{kv=int8}", "k8v4, ms": "{kv=k8v4}", "int4, ms": "{kv=int4}"},
+        "lines": [(model, f"model={model}") for model in ("SmolLM2-135M", "32 heads, 8 KV heads of 128, 4 layers")],
+    },
+    "memory": {
+        "where": "file=memory; at=32768; what=memory of a sequence",
+        "columns": {"keys and values": "",
+                    "all positions in all layers, MiB": "{engine=ibid; setting=all layers, computed}",
+                    "ibid, MiB": "{engine=ibid; setting=least}",
+                    "of all": "{engine=ibid; setting=least; what=share of all layers} %",
+                    "of it states, MiB": "{engine=ibid; setting=least; what=memory of states}",
+                    "llama.cpp, MiB": "",
+                    "with `swa_full`, MiB": "",
+                    "a checkpoint of it, MiB": "",
+                    "16 of them, MiB": ""},
+        "lines": [memory_line(model, of, kv) for model, of in MEMORY_MODELS for kv in ("F16", "INT8")],
+    },
+    "kept-states": {
+        "where": "file=memory; at=32768; engine=ibid; setting=engine",
+        "columns": {"keys and values": "", "budget, MiB": "{what=budget}", "states": "{what=kept states}",
+                    "states, MiB": "{what=memory of kept states}", "of the budget": "{what=share of the budget} %"},
+        "lines": [("F16", "kv=f16"), ("INT8", "kv=int8")],
+    },
+    "parts": {
+        "where": "file=parts",
+        "columns": {"": "", "prefill of 512": "{at=prefill of 512} %", "decode": "{at=decode} %"},
+        "lines": [
+            ("transform, SmolLM2-135M's sizes Q4_1", "what=transform; model=SmolLM2*"),
+            ("transform, Qwen3-0.6B's sizes Q4_K_M, 7 layers", "what=transform; model=Qwen3-0.6B*"),
+            ("transform, Qwen3.5-0.8B's sizes Q4_K_M", "what=transform; model=Qwen3.5-0.8B*"),
+            ("states, Qwen3.5-0.8B's sizes Q4_K_M", "what=states"),
+            ("convolutions, the same", "what=convolution"),
+            ("norms, gates and copies of all layers, the same", "what=what recurrent layers may share"),
+        ],
     },
     "perplexity": {
         "where": "file=quality; what=perplexity, 18 texts",

@@ -1,0 +1,152 @@
+// bench_memory: what the keys, values and recurrent states of one long sequence take, as the pool counts them.
+//
+//   bench_memory MODEL [--positions 32768] [--ways least,engine] [--kv f16] [--threads N]
+//
+// The layers' keys, values and states are stored for every position, in passes as long as the model's; what they are
+// does not matter here and is not computed. Two ways to keep them, a JSON line for each:
+//
+//   least   the pool has room for what must stay: rows of all positions where a layer reads all of them, windows, and
+//           the states of the passes; whatever else was kept goes
+//   engine  the pool has the budget of an engine whose context is so long, and the store keeps the states that the
+//           engine keeps of a prompt (runtime/answer/state_borders.h)
+//
+// `all_bytes` is computed: the rows of all positions in all layers, as if none had a window or a state.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "apps/model_arguments.h"
+#include "apps/models/model_catalog.h"
+#include "base/json_limits.h"
+#include "base/parallel.h"
+#include "cache/store/lru_kv_cache_store.h"
+#include "kernels/dispatch.h"
+#include "model/load_model.h"
+#include "runtime/answer/state_borders.h"
+#include "runtime/engine/engine.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+namespace {
+
+// The ids that every engine gets (bench/rivals/time_llama_cpp.py).
+Tokens spread_ids(size_t n) {
+  Tokens ids(n);
+  for (size_t i = 0; i < n; ++i) ids[i] = static_cast<TokenId>(1000 + i * 7919 % 30000);
+  return ids;
+}
+
+class LongSequence {
+ public:
+  LongSequence(LanguageModel& model, size_t positions, size_t budget_bytes)
+      : model_(model),
+        positions_(positions),
+        ids_(spread_ids(positions)),
+        pool_(model.kv_layout(), budget_bytes),
+        store_(pool_),
+        entry_(pool_) {}
+
+  // Passes end where a state is kept.
+  Status fill(bool keeps_states) {
+    const size_t state_bytes = model_.kv_layout().state_bytes();
+    std::vector<size_t> borders;
+    if (keeps_states && state_bytes != 0) {
+      borders = state_borders(0, positions_, 0, state_spacing(state_bytes, positions_, pool_.budget_bytes()));
+    }
+    while (entry_.length() < positions_) {
+      const size_t begin = entry_.length();
+      const size_t end = next_border(borders, begin, std::min(positions_, begin + model_.max_chunk()));
+      TRY(append(end - begin));
+      if (!keeps_states) continue;
+      if (end == positions_) entry_.state().keep_last_pass(end);
+      if (std::ranges::binary_search(borders, end)) entry_.state().keep_here(end);
+    }
+    return keeps_states ? store_.insert("", entry_) : Status();
+  }
+
+  Json figures() const {
+    const KvLayout& layout = model_.kv_layout();
+    const size_t page_bytes = layout.page_bytes() / std::max<size_t>(layout.n_layers(), 1);  // of a layer
+    return {{"positions", entry_.length()},
+            {"resumable", entry_.resumable_length(entry_.length())},
+            {"budget_bytes", pool_.budget_bytes()},
+            {"peak_bytes", pool_.peak_bytes()},
+            {"bytes", pool_.bytes_in_use()},
+            {"state_bytes", pool_.state_bytes_in_use()},
+            {"stored_states", store_.n_states()},
+            {"stored_state_bytes", store_.state_bytes()},
+            {"one_state_bytes", layout.state_bytes()},
+            {"all_bytes", KvLayout::pages_for(positions_) * page_bytes * (layout.n_layers() + layout.n_states())}};
+  }
+
+ private:
+  // One pass of n rows, which are all alike.
+  Status append(size_t n) {
+    const KvLayout& layout = model_.kv_layout();
+    TRY(entry_.reserve(n));
+    for (size_t i = 0; i < layout.n_states(); ++i) {
+      std::fill_n(entry_.state().after(i), layout.state(i).floats, 1.0f);
+      entry_.state().stage(i, n);
+    }
+    Barrier barrier(1);
+    const Worker worker(0, 1, barrier);
+    for (size_t layer = 0; layer < layout.n_layers(); ++layer) {
+      row_.resize(layout.layer(layer).kv_dim(), 1.0f);
+      entry_.append(worker, kernels_for(*active_isa()), layer, row_.data(), row_.data(), 0, n);
+    }
+    entry_.commit(TokenSpan(ids_).subspan(entry_.length(), n));
+    return {};
+  }
+
+  LanguageModel& model_;
+  const size_t positions_;
+  const Tokens ids_;
+  std::vector<float> row_;
+  KvPagePool pool_;
+  LruKvCacheStore store_;
+  KvCacheEntry entry_;
+};
+
+Status run(const ModelArguments& arguments, size_t positions, const std::vector<std::string>& ways) {
+  TRY_ASSIGN(const std::string path, resolve_model(arguments.model));
+  TRY_ASSIGN(const std::unique_ptr<ModelFile> file, open_model_file(path));
+  TRY_ASSIGN(const std::unique_ptr<LanguageModel> model, load_language_model(*file, arguments.options()));
+  const KvLayout& layout = model->kv_layout();
+  const size_t least = layout.bytes_for(positions) + 3 * layout.state_bytes();
+  const size_t engine = default_kv_budget_bytes(layout.page_bytes(), layout.state_bytes(), positions, SIZE_MAX);
+  for (const std::string& way : ways) {
+    const bool keeps_states = way == "engine";
+    LongSequence sequence(*model, positions, keeps_states ? engine : least);
+    TRY(sequence.fill(keeps_states));
+    Json line = {{"engine", "ibid"},     {"model", path.substr(path.rfind('/') + 1)},
+                 {"kv", arguments.kv},   {"what", "memory of a sequence"},
+                 {"way", way}};
+    line.update(sequence.figures());
+    std::puts(json_to_string(line).c_str());
+    std::fflush(stdout);
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace ibid
+
+int main(int argc, char** argv) {
+  CLI::App app("what the keys, values and states of one long sequence take");
+  ibid::ModelArguments arguments;
+  size_t positions = 32768;
+  std::vector<std::string> ways = {"least", "engine"};
+  arguments.add_model(app, true);
+  arguments.add_running(app);
+  app.add_option("--positions", positions, "how long the sequence is")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--ways", ways, "least, engine or both (comma between)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"least", "engine"}));
+  CLI11_PARSE(app, argc, argv);
+  const ibid::Status status = ibid::run(arguments, positions, ways);
+  if (!status.ok()) std::fprintf(stderr, "bench_memory: %s\n", status.to_string().c_str());
+  return status.ok() ? 0 : 1;
+}
