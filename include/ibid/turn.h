@@ -55,7 +55,7 @@ struct TurnOptions {
   // kRepetition. It keeps its text, as at max_tokens.
   bool stop_repetition = false;
   // The answer is split into reasoning, content and calls of tools: the fields of Turn of these names. Its text then
-  // has the text of special tokens, too, which are markers of these. Tools are those of the session's variables
+  // shows special tokens that are markers of these, and no others. Tools are those of the session's variables
   // ("tools"); what is no sound call of one of them is content. An answer that calls tools is kept as a message with
   // `tool_calls`, for which the template writes what the model wrote, wherever it can.
   bool parse_reply = false;

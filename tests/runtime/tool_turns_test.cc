@@ -139,13 +139,22 @@ TEST(ToolTurns, ReasoningAndContentAreTold) {
   EXPECT_EQ(turn.text, "<think>\nHm.\n</think>\n\nYes.");
 }
 
-TEST(ToolTurns, SpecialTokensAreShownToWhoAsksForParts) {
-  ChatFixture f(kHermes);
-  const Tokens answer = joined({f.ids("a"), {f.tokenizer->im_start}, f.ids("b<|im_end|>")});
+TEST(ToolTurns, OnlyMarkersAmongTheSpecialTokensAreShownToWhoAsksForParts) {
+  EngineParts parts;
+  parts.tokenizer = std::make_unique<FakeTokenizer>(std::vector<std::string>{"<tool_call>", "</tool_call>"});
+  ChatFixture f(kHermes, {.vocab_size = 400}, 64u << 20, std::move(parts));
+  const std::string call = "<tool_call>{\"name\": \"add\", \"arguments\": {}}</tool_call>";
+  const Tokens answer = joined({f.ids("a"), {f.tokenizer->im_start}, f.ids("b" + call + "<|im_end|>")});
   f.say({answer, answer});
-  ChatSession session = f.session();
-  EXPECT_EQ(must(session.send("1", greedy(50))).text, "ab");
-  EXPECT_EQ(must(session.send("2", parsing())).text, "a<|im_start|>b");
+  ChatSession session = f.session({.variables = tools()});
+  EXPECT_EQ(must(session.send("1", greedy(200))).text, "ab{\"name\": \"add\", \"arguments\": {}}");
+  const Turn turn = must(session.send("2", parsing()));
+  EXPECT_EQ(turn.text, "ab" + call);
+  EXPECT_EQ(turn.content, "ab");
+  EXPECT_EQ(turn.tool_calls.size(), 1u);
+  const Tokens ids = session.ids();
+  EXPECT_EQ(std::count(ids.begin() + static_cast<ptrdiff_t>(ids.size() - answer.size()), ids.end(),
+                       f.tokenizer->im_start), 1);
   expect_replays(session);
 }
 
