@@ -49,7 +49,7 @@ struct TurnOptions {
   std::optional<size_t> n_logprobs = {};       // Turn::logprobs with the n likeliest, at most 20
   std::shared_ptr<const TokenConstraint> constraint = {};  // what the answer may consist of; a prototype
   size_t max_tokens = 0;                       // 0: as many as the context has room for
-  size_t min_tokens = 0;                       // the model cannot end its turn earlier: for measuring
+  size_t min_tokens = 0;                       // the model cannot end its turn earlier; SIZE_MAX: never by itself
   std::vector<std::string> stop_strings = {};  // not part of the answer
   // An answer that repeats itself (a span of ids at least 8 times in a row, 256 ids together) ends there, with
   // kRepetition. It keeps its text, as at max_tokens.
