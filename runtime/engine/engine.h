@@ -100,6 +100,9 @@ class Engine {
   // nullptr: there is none; tier_status() says why, where one was asked for.
   KvTier* tier() { return tier_.get(); }
   const Status& tier_status() const { return tier_status_; }
+  // The directory that the tier has for itself; empty: there is no tier.
+  std::string cache_directory() const { return tier_ == nullptr ? std::string() : parts_.cache_directory; }
+  uint64_t cache_directory_bytes() const { return parts_.cache_directory_bytes; }
   const std::optional<Fingerprint>& fingerprint() const { return parts_.fingerprint; }
   FileOps& files() const { return *parts_.files; }
   Clock& clock() const { return *parts_.clock; }
@@ -112,10 +115,10 @@ class Engine {
   EngineParts parts_;
   mutable std::once_flag found_format_;
   mutable ReplyFormat reply_format_;
+  mutable Tokens marker_tokens_;
   // The order matters: the store's entries give their pages back before the pool goes.
   std::unique_ptr<KvPagePool> pool_;
   std::unique_ptr<LruKvCacheStore> store_;
-  mutable Tokens marker_tokens_;
   std::unique_ptr<KvTier> tier_;
   Status tier_status_;
   size_t state_spacing_ = 0;
