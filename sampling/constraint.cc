@@ -42,7 +42,8 @@ Result<std::span<const float>> NextTokens::restrict(std::span<const float> logit
   if (forbid_others()) return std::span<const float>(restricted_);
   return {ErrorCode::kInvalidArgument, "the constraint allows no token behind " + std::to_string(n_sampled_) +
                                            " of the answer" +
-                                           (constraint_->may_end() ? ", and min_tokens no end" : ", and no end")};
+                                           (constraint_->may_end() ? ", and min_tokens or ignore_eos no end"
+                                                                   : ", and no end")};
 }
 
 // 64 at a time, because most often none of them or all are allowed.

@@ -1,5 +1,6 @@
 #include "tokenizer/stream_decoder.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -8,7 +9,7 @@
 namespace ibid {
 
 std::string StreamDecoder::push(TokenId id) {
-  if (special_ == SpecialTokens::kHidden && tokenizer_->is_special(id)) return {};
+  if (tokenizer_->is_special(id) && !std::ranges::binary_search(shown_, id)) return {};
   const std::string_view bytes = tokenizer_->token_bytes(id);
   if (bytes.empty()) return {};
   pending_.append(std::exchange(begins_, false) ? tokenizer_->first_token_bytes(id) : bytes);

@@ -10,15 +10,11 @@
 
 namespace ibid {
 
-enum class SpecialTokens {
-  kHidden,  // they give no text
-  kShown,   // their text is shown: markers of calls and of reasoning are special tokens in some models
-};
-
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const Tokenizer& tokenizer, SpecialTokens special = SpecialTokens::kHidden)
-      : tokenizer_(&tokenizer), special_(special) {}
+  // Special tokens give no text, but those of `shown`: markers of calls and of reasoning are special tokens in some
+  // models. They ascend, and outlive the decoder.
+  explicit StreamDecoder(const Tokenizer& tokenizer, TokenSpan shown = {}) : tokenizer_(&tokenizer), shown_(shown) {}
 
   // The characters that `id` completes; empty while a character is still open.
   std::string push(TokenId id);
@@ -29,7 +25,7 @@ class StreamDecoder {
 
  private:
   const Tokenizer* tokenizer_;
-  SpecialTokens special_;
+  TokenSpan shown_;
   std::string pending_;
   bool begins_ = true;  // nothing was shown yet
 };

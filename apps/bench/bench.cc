@@ -168,7 +168,7 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
   }
   command
       .add_option("--end-token", shape.end_token,
-                  "the id of the token that ends an answer, for a server that knows neither min_tokens nor ignore_eos")
+                  "the id of the token that ends an answer, for a server that does not heed ignore_eos")
       ->type_name("ID")
       ->needs(url)
       ->group(kLoadGroup);

@@ -96,12 +96,8 @@ class Load {
   std::string ask(const Json& messages, LoadSample& sample) {
     Json request = {{"messages", messages}, {"temperature", 0}, {"max_tokens", shape_.answer_tokens}};
     if (!model_.name.empty()) request["model"] = model_.name;
-    // All answers shall have one length: by min_tokens of an ibid, ignore_eos of others, or a bias against the end.
-    if (model_.owner == "ibid") {
-      request["min_tokens"] = shape_.answer_tokens;
-    } else {
-      request["ignore_eos"] = true;
-    }
+    // All answers shall have one length: by ignore_eos, or where a server does not heed it by a bias against the end.
+    request["ignore_eos"] = true;
     if (shape_.end_token) request["logit_bias"][std::to_string(*shape_.end_token)] = -100;
     Result<ChatReply> reply = server_.complete(std::move(request), {}, [](const ChatPart&) {});
     if (!reply.ok() || reply->n_parts == 0) {

@@ -105,7 +105,9 @@ Result<int> run_serve(const ServeArguments& arguments) {
   TRY_ASSIGN(const std::unique_ptr<EndSignals> signals, EndSignals::take());
   TRY_ASSIGN(const std::unique_ptr<ModelHost> models,
              ModelHost::create(paths, make_loader(arguments), system_clock(), arguments.host_options()));
-  AnswerService service(*models, system_clock(), arguments.admission_options());
+  AdmissionOptions admission = arguments.admission_options();
+  admission.conversations.remark = [](const std::string& line) { remark("ibid: " + line); };
+  AnswerService service(*models, system_clock(), admission);
 
   const auto facts = std::make_shared<ServerFacts>();
   facts->version = IBID_VERSION;

@@ -49,13 +49,13 @@ struct TurnOptions {
   std::optional<size_t> n_logprobs = {};       // Turn::logprobs with the n likeliest, at most 20
   std::shared_ptr<const TokenConstraint> constraint = {};  // what the answer may consist of; a prototype
   size_t max_tokens = 0;                       // 0: as many as the context has room for
-  size_t min_tokens = 0;                       // the model cannot end its turn earlier: for measuring
+  size_t min_tokens = 0;                       // the model cannot end its turn earlier; SIZE_MAX: never by itself
   std::vector<std::string> stop_strings = {};  // not part of the answer
   // An answer that repeats itself (a span of ids at least 8 times in a row, 256 ids together) ends there, with
   // kRepetition. It keeps its text, as at max_tokens.
   bool stop_repetition = false;
   // The answer is split into reasoning, content and calls of tools: the fields of Turn of these names. Its text then
-  // has the text of special tokens, too, which are markers of these. Tools are those of the session's variables
+  // shows special tokens that are markers of these, and no others. Tools are those of the session's variables
   // ("tools"); what is no sound call of one of them is content. An answer that calls tools is kept as a message with
   // `tool_calls`, for which the template writes what the model wrote, wherever it can.
   bool parse_reply = false;

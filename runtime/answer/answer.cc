@@ -26,7 +26,7 @@ Answer::Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sa
       n_drafter_(request_.drafter == nullptr ? 0 : request_.drafter->size()),
       policy_before_(request_.drafter == nullptr ? DraftPolicy() : request_.drafter->policy()),
       next_tokens_(request_.constraint, request_.stop_ids, request_.min_tokens),
-      reply_(tokenizer_, stops_, request_.special),
+      reply_(tokenizer_, stops_, request_.shown_tokens),
       n_steps_before_(sampler_.history().n_steps()),
       mark_ns_(clock_.steady_ns()) {
   CHECK(request_.max_tokens > 0);
@@ -334,7 +334,7 @@ Status Answer::cut_back() {
   now_ = heard_;
   entry_.slice_to_length(now_.length);
   const TokenSpan ids = TokenSpan(sampled_).first(now_.n_sampled);
-  ReplyText reply(tokenizer_, stops_, request_.special);
+  ReplyText reply(tokenizer_, stops_, request_.shown_tokens);
   for (const TokenId id : ids) reply.push(id);
   out_.end_of_turn.reset();
   out_.finish_reason = FinishReason::kCancelled;

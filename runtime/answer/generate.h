@@ -20,7 +20,6 @@
 #include "sampling/constraint.h"
 #include "sampling/logprobs.h"
 #include "sampling/speculation.h"
-#include "tokenizer/stream_decoder.h"
 
 namespace ibid {
 
@@ -53,7 +52,7 @@ struct GenerateRequest {
   bool keeps(const Status& status) const {  // what was said, when its next token fails so
     return keep_when_out_of_memory && status.code() == ErrorCode::kOutOfMemory;
   }
-  SpecialTokens special = SpecialTokens::kHidden;  // whether the text has that of special tokens
+  TokenSpan shown_tokens;             // special tokens that the text shows; they outlive the answer
   std::optional<size_t> n_logprobs;   // log-probabilities of each id and the n likeliest, at most kMaxTopLogprobs
   Priority priority = Priority::kNormal;
   std::stop_token stop;

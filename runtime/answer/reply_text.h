@@ -17,7 +17,8 @@ namespace ibid {
 
 class ReplyText {
  public:
-  ReplyText(const Tokenizer& tokenizer, StopDetector stops, SpecialTokens special = SpecialTokens::kHidden);
+  // shown: special tokens that give text (StreamDecoder).
+  ReplyText(const Tokenizer& tokenizer, StopDetector stops, TokenSpan shown = {});
 
   // Takes an id; true when a stop string is complete.
   bool push(TokenId id);

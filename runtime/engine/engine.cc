@@ -16,6 +16,7 @@
 #include "runtime/answer/state_borders.h"
 #include "runtime/out_of_heap.h"
 #include "templates/reply/find_reply_format.h"
+#include "templates/reply/reply_markers.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -188,8 +189,19 @@ Engine::~Engine() {
 const ReplyFormat& Engine::reply_format() const {
   std::call_once(found_format_, [this] {
     if (parts_.chat_template) reply_format_ = find_reply_format(*parts_.chat_template);
+    marker_tokens_.clear();
+    for (TokenId id = 0; id < static_cast<TokenId>(tokenizer().vocab_size()); ++id) {
+      if (tokenizer().is_special(id) && is_marker(reply_format_, tokenizer().token_bytes(id))) {
+        marker_tokens_.push_back(id);
+      }
+    }
   });
   return reply_format_;
+}
+
+TokenSpan Engine::marker_tokens() const {
+  (void)reply_format();
+  return marker_tokens_;
 }
 
 const ChatTemplate* Engine::chat_template() const {

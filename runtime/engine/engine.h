@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/file_ops.h"
 #include "base/result.h"
+#include "base/types.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/tier/fingerprint.h"
 #include "ibid/engine_options.h"
@@ -83,6 +84,8 @@ class Engine {
   // How the model writes reasoning and calls of tools; found when it is asked for first, which takes milliseconds. May
   // throw std::bad_alloc.
   const ReplyFormat& reply_format() const;
+  // Special tokens that are markers of that format, ascending. Found with it.
+  TokenSpan marker_tokens() const;
   size_t max_seq_len() const { return parts_.model->max_seq_len(); }
   // Every how many ids of a prompt its recurrent states are kept (runtime/answer/state_borders.h); 0: it has none.
   size_t state_spacing() const { return state_spacing_; }
@@ -97,6 +100,9 @@ class Engine {
   // nullptr: there is none; tier_status() says why, where one was asked for.
   KvTier* tier() { return tier_.get(); }
   const Status& tier_status() const { return tier_status_; }
+  // The directory that the tier has for itself; empty: there is no tier.
+  std::string cache_directory() const { return tier_ == nullptr ? std::string() : parts_.cache_directory; }
+  uint64_t cache_directory_bytes() const { return parts_.cache_directory_bytes; }
   const std::optional<Fingerprint>& fingerprint() const { return parts_.fingerprint; }
   FileOps& files() const { return *parts_.files; }
   Clock& clock() const { return *parts_.clock; }
@@ -109,6 +115,7 @@ class Engine {
   EngineParts parts_;
   mutable std::once_flag found_format_;
   mutable ReplyFormat reply_format_;
+  mutable Tokens marker_tokens_;
   // The order matters: the store's entries give their pages back before the pool goes.
   std::unique_ptr<KvPagePool> pool_;
   std::unique_ptr<LruKvCacheStore> store_;

@@ -263,6 +263,18 @@ Result<ChatSession> ChatSession::load(std::shared_ptr<Engine> engine, const std:
   return out_of_heap();
 }
 
+SavedSession ChatSession::to_saved() const { return state_->to_saved(); }
+
+Result<ChatSession> ChatSession::resume(std::shared_ptr<Engine> engine, const SavedSession& saved,
+                                        const LoadOptions& options) try {
+  CHECK(engine != nullptr);
+  TRY(check_engine(*engine));
+  TRY_ASSIGN(std::unique_ptr<State> state, State::resume(std::move(engine), saved, options));
+  return ChatSession(std::move(state));
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
 // --- several answers
 
 Result<std::vector<Turn>> ChatSession::send_for_answers(std::string_view message, size_t n, const TurnOptions& options,

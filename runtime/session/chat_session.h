@@ -79,6 +79,11 @@ class ChatSession {
   // Errors: those of read_session_file() (runtime/session/session_file.h).
   static Result<ChatSession> load(std::shared_ptr<Engine> engine, const std::string& path,
                                   const LoadOptions& options = {});
+  // What save() writes, without keys and values, for who keeps it otherwise; and back. to_saved() may throw
+  // std::bad_alloc. REQUIRES: it has a template. A resumed one's keys and values are looked for by its first turn.
+  SavedSession to_saved() const;
+  static Result<ChatSession> resume(std::shared_ptr<Engine> engine, const SavedSession& saved,
+                                    const LoadOptions& options = {});
 
   Status reset();
   Status set_system(std::string_view text);

@@ -40,20 +40,39 @@ bool Dialogue::awaits_answer() const {
 }
 
 // A template may write roles as it finds them, so a span of input need not be what somebody says: it is where the text
-// of the first message of the user stands, whole or without the spaces around it. If the same text stands earlier, the
-// ids in front of that are fewer, and open the conversation all the same.
+// of the first message of the user stands, whole or without the spaces around it. Several messages may have that text.
+// Spans know between which messages they lie; where all that are there are shown, the user's has the place among them
+// that its message has. Else it is the first of them: the ids in front of that are fewer, and open the conversation all
+// the same.
 size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const {
   size_t first = 0;
   while (first < messages_.size() && !is_from(messages_[first], Role::kUser)) ++first;
   if (first == messages_.size()) return 0;
-  const std::string* text = content_of(messages_[first]);
-  const std::string_view said = text == nullptr ? std::string_view() : trimmed(*text);
+  const auto text_of = [this](size_t i) {
+    const std::string* text = content_of(messages_[i]);
+    return text == nullptr ? std::string_view() : trimmed(*text);
+  };
+  const std::string_view said = text_of(first);
   if (said.empty()) return 0;
+  std::vector<size_t> places;  // where the text stands, in spans that the user's message may be in
+  size_t last = first;
   for (const TranscriptSpan& span : std::span(spans).first(std::min(spans.size(), kMostOpeningSpans))) {
+    if (span.first_message > first) break;
     if (span.origin != SpanOrigin::kInput) continue;
-    if (trimmed(bytes.substr(span.byte_begin, span.byte_end - span.byte_begin)) == said) return span.id_begin;
+    last = std::max(last, span.last_message);
+    if (trimmed(bytes.substr(span.byte_begin, span.byte_end - span.byte_begin)) == said) {
+      places.push_back(span.id_begin);
+    }
   }
-  return 0;
+  if (places.empty()) return 0;
+  size_t n_before = 0, n_equal = 0;  // messages with that text: in front of the user's, and all
+  last = std::min({last, messages_.size() - 1, first + kMostOpeningSpans});
+  for (size_t i = 0; i <= last; ++i) {
+    if (text_of(i) != said) continue;
+    n_before += i < first ? 1 : 0;
+    ++n_equal;
+  }
+  return places[places.size() == n_equal ? n_before : 0];
 }
 
 size_t Dialogue::n_bytes() const {

@@ -147,7 +147,7 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells)
   request.constraint = options_.constraint.get();
   request.stop_repetition = options_.stop_repetition;
   request.keep_when_out_of_memory = options_.keep_when_out_of_memory;
-  request.special = options_.parse_reply ? SpecialTokens::kShown : SpecialTokens::kHidden;
+  if (options_.parse_reply) request.shown_tokens = engine_.marker_tokens();
   request.n_logprobs = options_.n_logprobs;
   request.priority = options_.priority;
   request.stop = options_.stop;

@@ -215,6 +215,7 @@ Json session_to_json(const SavedSession& session) {
   for (const auto& [name, field] : kUsageFields) usage[name] = session.usage.*field;
   json["usage"] = std::move(usage);
   json["n_ids"] = session.n_ids;
+  if (!session.notes.is_null()) json["notes"] = session.notes;
   return json;
 }
 
@@ -231,6 +232,7 @@ Result<SavedSession> session_from_json(const Json& json) {
   take(pins_from(json, session.messages.size()), "pinned", session.pinned, losses);
   take(usage_from(json), "usage", session.usage, losses);
   take(length_from(json), "n_ids", session.n_ids, losses);
+  if (const auto notes = json.find("notes"); notes != json.end()) session.notes = *notes;
   read_replies(json, session);
   return session;
 }

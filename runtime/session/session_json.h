@@ -37,6 +37,7 @@ struct SavedSession {
   std::vector<SavedReply> replies;  // in the order of their messages
   Usage usage;
   size_t n_ids = 0;  // of the whole conversation when it was saved, for people; 0: an older file
+  Json notes = Json();  // of whoever keeps it; a session neither writes nor reads them. Null: none
   SessionLosses losses;  // by session_from_json(); of rows nothing is known there
 };
 

@@ -15,20 +15,30 @@
 namespace ibid {
 namespace {
 
-// The reply as a turn would append it; nothing when the model does not have its ids.
-std::optional<SampledReply> reply_of(const SavedReply& saved, const Tokenizer& tokenizer) {
+std::string text_of(TokenSpan ids, const Tokenizer& tokenizer, TokenSpan shown, std::vector<size_t>& ends) {
+  std::string text;
+  ends.clear();
+  StreamDecoder decoder(tokenizer, shown);
+  for (const TokenId id : ids) {
+    text += decoder.push(id);
+    ends.push_back(text.size());
+  }
+  text += decoder.finish();
+  if (!ends.empty()) ends.back() = text.size();
+  return text;
+}
+
+// The reply as a turn would append it; nothing when the model does not have its ids. Whether it was split into its
+// parts, so that its text shows markers, only the message says.
+std::optional<SampledReply> reply_of(const SavedReply& saved, const Json& message, const Engine& engine) {
+  const Tokenizer& tokenizer = engine.tokenizer();
   const auto is_known = [&](TokenId id) { return static_cast<size_t>(id) < tokenizer.vocab_size(); };
   const bool knows_end = !saved.end_of_turn || is_known(*saved.end_of_turn);
   if (!knows_end || !std::all_of(saved.ids.begin(), saved.ids.end(), is_known)) return std::nullopt;
   SampledReply reply;
   reply.ids = saved.ids;
-  StreamDecoder decoder(tokenizer);
-  for (const TokenId id : saved.ids) {
-    reply.text += decoder.push(id);
-    reply.text_ends.push_back(reply.text.size());
-  }
-  reply.text += decoder.finish();
-  if (!reply.text_ends.empty()) reply.text_ends.back() = reply.text.size();
+  reply.text = text_of(saved.ids, tokenizer, engine.marker_tokens(), reply.text_ends);
+  if (!is_reply(message, reply.text)) reply.text = text_of(saved.ids, tokenizer, {}, reply.text_ends);
   if (saved.end_of_turn) {
     reply.end_of_turn = saved.end_of_turn;
     reply.end_of_turn_text = tokenizer.token_bytes(*saved.end_of_turn);
@@ -101,7 +111,7 @@ Status ChatSession::State::replay(const SavedSession& saved) {
   losses = saved.losses;
   for (size_t i = 0; i < saved.replies.size(); ++i) {
     add_up_to(saved.replies[i].message);
-    std::optional<SampledReply> reply = reply_of(saved.replies[i], engine->tokenizer());
+    std::optional<SampledReply> reply = reply_of(saved.replies[i], *message(saved.replies[i].message), *engine);
     Result<PromptDelta> delta = dialogue.plan();
     if (!delta.ok() && delta.status().code() == ErrorCode::kOutOfMemory) return delta.status();
     if (!delta.ok() || !reply) {
@@ -139,7 +149,18 @@ Result<std::unique_ptr<ChatSession::State>> ChatSession::State::load(std::shared
   }
   TRY_ASSIGN(LoadedSession loaded,
              read_session_file(engine->files(), path, engine->pool(), identity ? &*identity : nullptr));
-  const SavedSession& saved = loaded.session;
+  TRY_ASSIGN(std::unique_ptr<State> state, resume(std::move(engine), loaded.session, load_options));
+  const size_t n_in_file = loaded.kv ? loaded.kv->length() : 0;
+  const size_t n_same = state->branch.cache.adopt(std::move(loaded.kv), state->branch.dialogue.transcript().ids());
+  if (n_same < n_in_file && state->losses.rows.ok()) {
+    state->losses.rows = {ErrorCode::kMismatch, "behind " + std::to_string(n_same) + " ids they are of another text"};
+  }
+  return state;
+}
+
+Result<std::unique_ptr<ChatSession::State>> ChatSession::State::resume(std::shared_ptr<Engine> engine,
+                                                                       const SavedSession& saved,
+                                                                       const LoadOptions& load_options) {
   SessionOptions options;
   options.variables = saved.variables;
   options.now = saved.now;
@@ -149,11 +170,6 @@ Result<std::unique_ptr<ChatSession::State>> ChatSession::State::load(std::shared
   options.system = leading_system_text(saved.messages);
   auto state = std::make_unique<State>(std::move(engine), std::move(options));
   TRY(state->replay(saved));
-  const size_t n_in_file = loaded.kv ? loaded.kv->length() : 0;
-  const size_t n_same = state->branch.cache.adopt(std::move(loaded.kv), state->branch.dialogue.transcript().ids());
-  if (n_same < n_in_file && state->losses.rows.ok()) {
-    state->losses.rows = {ErrorCode::kMismatch, "behind " + std::to_string(n_same) + " ids they are of another text"};
-  }
   return state;
 }
 

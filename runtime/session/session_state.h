@@ -68,6 +68,9 @@ struct ChatSession::State {
   Status save(const std::string& path, bool with_kv, SaveReport& report) const;
   static Result<std::unique_ptr<State>> load(std::shared_ptr<Engine> engine, const std::string& path,
                                              const LoadOptions& load_options);
+  static Result<std::unique_ptr<State>> resume(std::shared_ptr<Engine> engine, const SavedSession& saved,
+                                               const LoadOptions& load_options);
+  SavedSession to_saved() const;
 
   const std::shared_ptr<Engine> engine;
   SessionOptions options;  // .system is the dialogue's
@@ -83,7 +86,6 @@ struct ChatSession::State {
                                              const TurnOptions& options, const AnswersCallback& on_event);
   // May throw std::bad_alloc.
   bool rewrites_history();
-  SavedSession to_saved() const;
   // Makes messages and transcript those of the file. Replies whose ids this model does not have, or whose prompt the
   // template refuses, and those behind them are left to be text, and counted as lost. REQUIRES: nothing was said yet.
   Status replay(const SavedSession& saved);

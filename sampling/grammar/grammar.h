@@ -59,18 +59,6 @@ Result<Grammar> compile_regex(std::string_view pattern);
 // One of these texts. Error: kInvalidArgument when there is none.
 Result<Grammar> compile_choices(const std::vector<std::string>& choices);
 
-// Free text, in which a text that one of these triggers begins has to go on with its grammar.
-struct TriggeredGrammar {
-  std::string trigger;  // "<tool_call>"; may come in any tokens. Where two end at the same place, the longer counts
-  Grammar grammar;      // a space or a line break may stand in front of it
-  std::string end;      // "</tool_call>", must follow it, likewise; behind it text is free again
-};
-struct TriggerRules {
-  bool required = false;  // the text may not end without a trigger
-  bool once = false;      // the text ends behind the first
-};
-Result<Grammar> compile_triggers(const std::vector<TriggeredGrammar>& triggers, const TriggerRules& rules = {});
-
 // What stands in front of the part of an answer that has a form. Its words may come in any tokens, special ones too.
 struct LeadIn {
   std::string begin = {};    // "<think>": where the model writes this first, free text follows up to `end`; empty: no
@@ -92,7 +80,7 @@ struct DemandedCalls {
   using Call = std::vector<Piece>;
   LeadIn lead = {};                         // its opening: what the calls begin with
   std::vector<Call> calls = {};             // each call is one of these
-  bool several = false;                     // more than one may come
+  bool several = false;                     // up to 16 may come, and behind them two spaces or line breaks
   std::string separator = {}, end = {};     // between two, and behind the last
 };
 // Error: kInvalidArgument when there is none.

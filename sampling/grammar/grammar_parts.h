@@ -12,7 +12,7 @@ namespace ibid {
 struct Grammar::Parts {
   GrammarRules rules;
   ByteAutomaton automaton;
-  bool free_text = false;  // the first rule is free text with triggers
+  bool free_text = false;  // special tokens may stand in the first rule
 };
 
 // Compiles what a compiler of a notation has written. `what` names the source in messages.

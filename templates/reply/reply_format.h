@@ -65,8 +65,8 @@ struct CallSyntax {
   std::string quote = {};          // kBareObject
   // What a model may write in front of a call, though the template does not ("<|python_tag|>").
   std::string optional_begin = {};
-  // The words with which calls begin; they hold no spaces. A grammar that starts lazily starts at one of them. A
-  // trigger that is an ordinary character ("{") begins a call at the beginning of an answer alone.
+  // The words with which calls begin; they hold no spaces. A trigger that is an ordinary character ("{")
+  // begins a call at the beginning of an answer alone.
   std::vector<std::string> triggers = {};
   bool several = true;  // the template shows more than one call in an answer
   bool operator==(const CallSyntax&) const = default;

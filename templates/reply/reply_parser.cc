@@ -7,16 +7,10 @@
 #include "templates/reply/channel_parser.h"
 #include "templates/reply/marker_parser.h"
 #include "templates/reply/marker_words.h"
+#include "templates/reply/reply_markers.h"
 
 namespace ibid {
 namespace {
-
-// A model that was taught to reason may do so whatever its template says.
-ReasoningSyntax reasoning_of(const ReplyFormat& format) {
-  const std::optional<ReasoningSyntax>& known = format.reasoning;
-  if (known && !known->begin.empty() && !known->end.empty()) return *known;
-  return {"<think>", "</think>"};
-}
 
 ReplyFormat with_reasoning(ReplyFormat format) {
   format.reasoning = reasoning_of(format);

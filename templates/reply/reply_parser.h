@@ -9,8 +9,8 @@
 // tool (JSON that is cut off or broken, another name, an unknown form) is content, as the model wrote it. Spaces and
 // line breaks next to markers belong to the markers.
 //
-// The text of an answer is what the model wrote with the text of its control tokens: "[TOOL_CALLS]" is one
-// (TurnOptions::parse_reply). It is whole characters; any text is taken.
+// The text of an answer is what the model wrote with the text of the special tokens that are markers: "[TOOL_CALLS]" is
+// one (is_marker() in templates/reply/reply_markers.h). It is whole characters; any text is taken.
 //
 // Time and memory are linear in the text. Not thread-safe. It owns a copy of what it needs of format and tools.
 #pragma once

@@ -90,7 +90,7 @@ TEST_F(CommandLine, BenchStartsAServerAndLoadsIt) {
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("client and server share the"));
   EXPECT_THAT(outcome.out, HasSubstr("failed requests          0 of 6"));
-  EXPECT_THAT(outcome.out, HasSubstr("of each answer           4 to 4")) << "min_tokens holds it to that";
+  EXPECT_THAT(outcome.out, HasSubstr("of each answer           4 to 4")) << "ignore_eos holds it to that";
   std::istringstream requests(read_whole_file(dir_.file("requests.csv")));
   std::string line;
   size_t n_lines = 0;

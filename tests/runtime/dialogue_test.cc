@@ -98,6 +98,49 @@ std::vector<Proposal> proposals(const Talk& t) {
   return out;
 }
 
+// The ids in front of what the user says first, where other messages say the same.
+TEST(DialogueTest, TheOpeningEndsAtTheUsersMessageAmongEqualTexts) {
+  const std::string shown = "<|im_start|>system\nHello<|im_end|>\n<|im_start|>user\n";
+  Talk equal(kChatMl, "Hello");
+  {
+    const DialogueChange asked = equal.dialogue.propose(equal.question("Hello"));
+    const Result<PromptDelta> plan = equal.dialogue.plan();
+    ASSERT_TRUE(plan.ok());
+    EXPECT_EQ(equal.dialogue.n_opening_ids(*plan), equal.tokenizer.template_ids(shown).size());
+  }
+  for (int turn = 0; turn < 3; ++turn) {
+    equal.turn(equal.question(" Hello "), {"ab"});
+    EXPECT_EQ(equal.dialogue.n_opening_ids(), equal.tokenizer.template_ids(shown).size()) << turn;
+  }
+
+  Talk all_at_once(kChatMl, "Hello");
+  Proposal history{.n_kept = 1};
+  for (const Role role : {Role::kUser, Role::kAssistant, Role::kUser}) {
+    history.added.push_back(make_message(role, "Hello"));
+  }
+  all_at_once.turn(std::move(history), {"ab"});
+  EXPECT_EQ(all_at_once.dialogue.n_opening_ids(), all_at_once.tokenizer.template_ids(shown).size());
+
+  Talk other(kChatMl, "ab");
+  other.turn(other.question("Hello"), {"ab"});
+  EXPECT_EQ(other.dialogue.n_opening_ids(),
+            other.tokenizer.template_ids("<|im_start|>system\nab<|im_end|>\n<|im_start|>user\n").size());
+}
+
+// Where not all messages are shown, it is the first place: at most what it is.
+TEST(DialogueTest, AnOpeningWithoutTheSystemsTextIsNeverTooLong) {
+  Talk hidden("{% for m in messages %}{% if m.role != 'system' %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
+              "'<|im_end|>\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}"
+              "{{ '<|im_start|>assistant\n' }}{% endif %}",
+              "Hello");
+  Proposal history{.n_kept = 1};
+  for (const Role role : {Role::kUser, Role::kAssistant, Role::kUser}) {
+    history.added.push_back(make_message(role, role == Role::kAssistant ? "ab" : "Hello"));
+  }
+  hidden.turn(std::move(history), {"ab"});
+  EXPECT_EQ(hidden.dialogue.n_opening_ids(), hidden.tokenizer.template_ids("<|im_start|>user\n").size());
+}
+
 TEST(DialogueTest, WhatIsNotCommittedWasNever) {
   Talk t;
   talk(t);

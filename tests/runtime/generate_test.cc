@@ -198,6 +198,14 @@ TEST(GenerateTest, MinTokensChoosesTheLikeliestOfTheOthers) {
   EXPECT_EQ(out->ids, expected->ids);
 }
 
+TEST(GenerateTest, AnEndThatIsNeverChosenLeavesTheLimits) {
+  Eager g;
+  const auto out = g.run(Tokens{'x'}, {.max_tokens = 200, .min_tokens = SIZE_MAX});
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(out->ids.size(), 200u);
+  EXPECT_EQ(out->finish_reason, FinishReason::kLength);
+}
+
 TEST(GenerateTest, MinTokensHoldsNeitherMaxTokensNorStopStringsUp) {
   Eager long_wait;
   const auto cut = long_wait.run(Tokens{'x'}, {.max_tokens = 3, .min_tokens = 10});

@@ -101,15 +101,21 @@ TEST(GrammarAnswersTest, SpecialTokensStandInFreeTextOnly) {
     return mask.has(id);
   };
   EXPECT_FALSE(allows(*made(f, ConstraintKind::kRegex, "[^a]*"), f.tokenizer->im_start));
-  const auto free = cache.make(took(compile_triggers({{"<|im_start|>", took(compile_regex("[0-9]+")), ""}})))->clone();
+  const LeadIn lead{.begin = "<|im_start|>", .end = "<|tool|>"};
+  const auto free = cache.make(took(compile_behind(lead, took(compile_regex("[0-9]+")))))->clone();
   EXPECT_TRUE(allows(*free, f.tokenizer->im_start));
-  EXPECT_TRUE(allows(*free, 'a'));
+  EXPECT_TRUE(allows(*free, '7'));
+  EXPECT_FALSE(allows(*free, 'a'));
   free->push(f.tokenizer->im_start);
+  EXPECT_TRUE(allows(*free, 'a')) << "up to the end text is free";
+  EXPECT_TRUE(allows(*free, f.tokenizer->im_start));
+  const TokenId end = f.tokenizer->find_token("<|tool|>").value();
+  ASSERT_TRUE(allows(*free, end));
+  free->push(end);
   EXPECT_FALSE(allows(*free, 'a'));
   EXPECT_TRUE(allows(*free, '7'));
-  EXPECT_FALSE(allows(*free, f.tokenizer->im_end));
   free->push('7');
-  EXPECT_TRUE(allows(*free, 'a')) << "behind the grammar text is free again";
+  EXPECT_FALSE(allows(*free, f.tokenizer->im_start));
 }
 
 }  // namespace

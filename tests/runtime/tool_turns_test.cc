@@ -112,6 +112,52 @@ TEST_P(ToolTurns, ASavedConversationKeepsTheIdsOfItsCalls) {
   EXPECT_EQ(loaded->transcript().bytes(), session.transcript().bytes());
 }
 
+// Markers that are special tokens are a part of the text if the answer was split, and only then.
+TEST(ToolTurns, ASavedConversationKeepsTheIdsOfMarkers) {
+  for (const bool splits : {false, true}) {
+    TempDir dir;
+    EngineParts parts;
+    parts.tokenizer = std::make_unique<FakeTokenizer>(std::vector<std::string>{"<think>", "</think>"});
+    ChatFixture f(kHermes, {.vocab_size = 400}, 64u << 20, std::move(parts));
+    const TokenId begin = static_cast<TokenId>(f.tokenizer->vocab_size()) - 2;
+    const Tokens odd = f.tokenizer->sampled({"l", "o", "a", "b"});
+    f.say({joined({{begin}, odd, {begin + 1}, odd, {f.tokenizer->im_start}}), f.ids("on<|im_end|>")});
+    ChatSession session = f.session();
+    TurnOptions options = greedy(200);
+    options.parse_reply = splits;
+    EXPECT_EQ(must(session.send("x", options)).text, splits ? "<think>loab</think>loab" : "loabloab");
+    const std::string path = dir.path() + "/session";
+    ASSERT_TRUE(session.save(path).ok());
+    Result<ChatSession> loaded = ChatSession::load(f.engine, path);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    EXPECT_FALSE(loaded->losses().any()) << loaded->losses().to_string();
+    EXPECT_EQ(loaded->ids(), session.ids()) << splits;
+    const size_t n_new = result_prompt(f, "y").size() + 1;
+    ASSERT_TRUE(loaded->append(make_message(Role::kTool, "y")).ok());
+    EXPECT_EQ(must(loaded->answer(options)).usage.n_prefilled, n_new) << splits;
+  }
+}
+
+// Where the prompt opens the reasoning, the message has it apart from the content, and the ids are of both.
+TEST(ToolTurns, ASavedConversationKeepsTheIdsOfOpenedReasoning) {
+  TempDir dir;
+  ChatFixture f(
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.reasoning_content %}"
+      "{{ '<think>\n' + m.reasoning_content + '\n</think>\n\n' }}{% endif %}{{ m.content + '<|im_end|>\n' }}"
+      "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n' }}{% endif %}");
+  f.say({f.tokenizer->sampled({"a", "b", "\n", "</think>", "\n", "\n", "l", "o"})});
+  ChatSession session = f.session();
+  const Turn turn = must(session.send("x", parsing()));
+  EXPECT_EQ(turn.reasoning, "ab");
+  EXPECT_EQ(turn.content, "lo");
+  const std::string path = dir.path() + "/session";
+  ASSERT_TRUE(session.save(path).ok());
+  Result<ChatSession> loaded = ChatSession::load(f.engine, path);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_EQ(loaded->ids(), session.ids());
+  EXPECT_EQ(loaded->transcript().bytes(), session.transcript().bytes());
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Spellings, ToolTurns,
     testing::Values("<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1, \"b\": 2}}\n</tool_call>",
@@ -139,13 +185,22 @@ TEST(ToolTurns, ReasoningAndContentAreTold) {
   EXPECT_EQ(turn.text, "<think>\nHm.\n</think>\n\nYes.");
 }
 
-TEST(ToolTurns, SpecialTokensAreShownToWhoAsksForParts) {
-  ChatFixture f(kHermes);
-  const Tokens answer = joined({f.ids("a"), {f.tokenizer->im_start}, f.ids("b<|im_end|>")});
+TEST(ToolTurns, OnlyMarkersAmongTheSpecialTokensAreShownToWhoAsksForParts) {
+  EngineParts parts;
+  parts.tokenizer = std::make_unique<FakeTokenizer>(std::vector<std::string>{"<tool_call>", "</tool_call>"});
+  ChatFixture f(kHermes, {.vocab_size = 400}, 64u << 20, std::move(parts));
+  const std::string call = "<tool_call>{\"name\": \"add\", \"arguments\": {}}</tool_call>";
+  const Tokens answer = joined({f.ids("a"), {f.tokenizer->im_start}, f.ids("b" + call + "<|im_end|>")});
   f.say({answer, answer});
-  ChatSession session = f.session();
-  EXPECT_EQ(must(session.send("1", greedy(50))).text, "ab");
-  EXPECT_EQ(must(session.send("2", parsing())).text, "a<|im_start|>b");
+  ChatSession session = f.session({.variables = tools()});
+  EXPECT_EQ(must(session.send("1", greedy(200))).text, "ab{\"name\": \"add\", \"arguments\": {}}");
+  const Turn turn = must(session.send("2", parsing()));
+  EXPECT_EQ(turn.text, "ab" + call);
+  EXPECT_EQ(turn.content, "ab");
+  EXPECT_EQ(turn.tool_calls.size(), 1u);
+  const Tokens ids = session.ids();
+  EXPECT_EQ(std::count(ids.begin() + static_cast<ptrdiff_t>(ids.size() - answer.size()), ids.end(),
+                       f.tokenizer->im_start), 1);
   expect_replays(session);
 }
 

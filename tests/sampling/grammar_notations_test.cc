@@ -158,30 +158,6 @@ TEST(ChoicesTest, AreTheTexts) {
   EXPECT_EQ(compile_choices({}).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(TriggerGrammarTest, BeginsTheGrammarAndEndsIt) {
-  const Grammar digits = *compile_regex("[0-9]+");
-  const Result<Grammar> calls = compile_triggers({{"<call>", digits, "</call>"}});
-  EXPECT_TRUE(accepts(calls, "no call at all <cal"));
-  EXPECT_TRUE(accepts(calls, "a <<call>\n12\n</call> b <call>3</call>"));
-  EXPECT_FALSE(accepts(calls, "a <call>x</call>"));
-  EXPECT_FALSE(accepts(calls, "a <call>1"));
-  EXPECT_TRUE(accepts(calls, "\xFF\x00 any bytes"));
-  const Result<Grammar> required = compile_triggers({{"<call>", digits, "</call>"}}, {.required = true});
-  EXPECT_FALSE(accepts(required, "none"));
-  EXPECT_TRUE(accepts(required, "one <call>1</call>"));
-  const Result<Grammar> once = compile_triggers({{"<call>", digits, ""}}, {.once = true});
-  EXPECT_TRUE(accepts(once, "<call>1"));
-  EXPECT_FALSE(accepts(once, "<call>1 and more"));
-  const Result<Grammar> several = compile_triggers({{"ab", digits, "."}, {"aab", *compile_regex("x"), "."},
-                                                    {"c", *compile_regex("y"), "."}});
-  EXPECT_TRUE(accepts(several, "ab12. aabx. cy."));
-  EXPECT_TRUE(accepts(several, "aaabx."));
-  EXPECT_FALSE(accepts(several, "aab1."));
-  EXPECT_FALSE(accepts(several, "acx."));
-  EXPECT_EQ(compile_triggers({{"", digits, ""}}).status().code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(compile_triggers({}).status().code(), ErrorCode::kInvalidArgument);
-}
-
 TEST(CallGrammarTest, CallsComeAtOnceAndOneBehindTheOther) {
   const Grammar digits = *compile_regex("[0-9]+");
   DemandedCalls demanded;
@@ -201,13 +177,33 @@ TEST(CallGrammarTest, CallsComeAtOnceAndOneBehindTheOther) {
   EXPECT_TRUE(accepts(more, "[f(1), g(), f(2)]"));
   EXPECT_FALSE(accepts(more, "[f(1)g()]"));
   EXPECT_FALSE(accepts(more, "[f(1), ]"));
+  std::string many = "[g()";
+  for (int i = 1; i < 16; ++i) many += ", g()";
+  EXPECT_TRUE(accepts(more, many + "]"));
+  EXPECT_FALSE(accepts(more, many + ", g()]")) << "a model that does not find its end";
   EXPECT_EQ(compile_calls({}).status().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(CallGrammarTest, BehindTheBlankOfASeparatorAnAnswerMayEnd) {
+  DemandedCalls demanded;
+  demanded.calls = {{{.words = "<c>f</c>"}}};
+  demanded.separator = "\n";
+  EXPECT_FALSE(accepts(compile_calls(demanded), "<c>f</c>\n"));
+  demanded.several = true;
+  const Result<Grammar> calls = compile_calls(demanded);
+  for (const char* text : {"<c>f</c>", "<c>f</c>\n", "<c>f</c>\n\n", "<c>f</c>\n<c>f</c>\n"}) {
+    EXPECT_TRUE(accepts(calls, text)) << text;
+  }
+  for (const char* text : {"<c>f</c>\n\n\n", "<c>f</c>\n<c>", "<c>f</c>\n\n<c>f</c>", "<c>f</c>\nx", "\n"}) {
+    EXPECT_FALSE(accepts(calls, text)) << text;
+  }
 }
 
 TEST(CallGrammarTest, ReasoningMayStandInFrontAndHasToEnd) {
   const Grammar digits = *compile_regex("[0-9]+");
   const Result<Grammar> may = compile_behind({.begin = "<t>", .end = "</t>"}, digits);
-  for (const char* text : {"12", "<t></t>12", "<t>any < </ </u> 7</t>\n\n12", "<t>a<t>b</t> 1"}) {
+  for (const char* text : {"12", "<t></t>12", "<t>any < </ </u> 7</t>\n\n12", "<t>a<t>b</t> 1",
+                           "<t>\xFF</t</t</t>1"}) {
     EXPECT_TRUE(accepts(may, text)) << text;
   }
   for (const char* text : {"", "<t>12", "a</t>12", "<t>a</t>", "<t>a</t>\n\n\n1", "<t>a</t>1</t>2", "\n12"}) {

@@ -43,7 +43,38 @@ void WholeReply::begin(const std::string& model, size_t n_prompt) {
   heard_.n_prompt = n_prompt;
 }
 
-void WholeReply::answer(size_t i, const Answer& answer) { heard_.answers.at(i) = answer; }
+void WholeReply::logprobs(size_t i, std::span<const TokenLogprobs> tokens) {
+  if (i != 0) return;
+  logprobs_.insert(logprobs_.end(), tokens.begin(), tokens.end());
+  n_logprobs_ += tokens.size();
+}
+
+void WholeReply::content(size_t i, std::string_view text) {
+  if (i != 0 || text.empty()) return;
+  heard_.content_logprobs.insert(heard_.content_logprobs.end(), logprobs_.begin(), logprobs_.end());
+  logprobs_.clear();
+  ends_in_content_ = true;
+}
+
+void WholeReply::reasoning(size_t i, std::string_view text) {
+  if (i != 0 || text.empty()) return;
+  logprobs_.clear();
+  ends_in_content_ = false;
+}
+
+void WholeReply::tool_call(size_t i, size_t, std::string_view, std::string_view) {
+  if (i != 0) return;
+  logprobs_.clear();
+  ends_in_content_ = false;
+}
+
+void WholeReply::answer(size_t i, const Answer& answer) {
+  heard_.answers.at(i) = answer;
+  if (i != 0 || !ends_in_content_ || !answer.tool_calls.empty()) return;
+  const size_t n_taken = std::min(n_logprobs_ - logprobs_.size(), answer.logprobs.size());
+  heard_.content_logprobs.insert(heard_.content_logprobs.end(),
+                                 answer.logprobs.begin() + static_cast<std::ptrdiff_t>(n_taken), answer.logprobs.end());
+}
 
 void WholeReply::end(const Status& status) {
   exchange_->set_figures(figures_of(heard_));

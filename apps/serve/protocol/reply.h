@@ -25,6 +25,9 @@ struct Heard {
   std::chrono::nanoseconds queued{0};
   std::chrono::seconds retry_after{1};
   std::vector<Answer> answers;  // by number
+  // Of the first answer's content, where log-probabilities were asked for: those that came with its text, and not with
+  // reasoning or calls of tools. Those of markers, which are no text, come with what follows them.
+  std::vector<TokenLogprobs> content_logprobs;
 };
 
 class WholeReply final : public AnswerListener {
@@ -36,9 +39,10 @@ class WholeReply final : public AnswerListener {
   void queued(std::chrono::nanoseconds waited) override { heard_.queued = waited; }
   void come_again(std::chrono::seconds wait) override { heard_.retry_after = wait; }
   void begin(const std::string& model, size_t n_prompt) override;
-  void content(size_t, std::string_view) override {}
-  void reasoning(size_t, std::string_view) override {}
-  void tool_call(size_t, size_t, std::string_view, std::string_view) override {}
+  void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override;
+  void content(size_t i, std::string_view text) override;
+  void reasoning(size_t i, std::string_view text) override;
+  void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) override;
   void tool_arguments(size_t, size_t, std::string_view) override {}
   void answer(size_t i, const Answer& answer) override;
   void end(const Status& status) override;
@@ -48,6 +52,10 @@ class WholeReply final : public AnswerListener {
   ErrorStyle style_;
   Make make_;
   Heard heard_;
+  // Of the first answer: log-probabilities whose text did not come yet, how many there were, and what came last.
+  std::vector<TokenLogprobs> logprobs_;
+  size_t n_logprobs_ = 0;
+  bool ends_in_content_ = false;
 };
 
 enum class StreamForm { kEvents, kLines };  // text/event-stream, application/x-ndjson

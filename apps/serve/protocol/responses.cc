@@ -111,28 +111,35 @@ Json response_json(const ResponseContext& context, const std::string& model, con
   return json;
 }
 
-Json output_items(const ResponseContext& context, const Answer& answer, const Tokenizer* tokenizer) {
+Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer) {
+  if (tokens.empty() || tokenizer == nullptr) return Json::array();
+  return logprobs_json(tokens, *tokenizer)["content"];
+}
+
+namespace {
+
+// Items of the answer, named after the response.
+Json output_items(const ResponseContext& context, const Heard& heard, const Tokenizer* tokenizer) {
   Json items = Json::array();
   const Site& site = context.site;
+  const Answer& answer = heard.answers.front();
   if (!answer.reasoning.empty()) items.push_back(reasoning_item(site.new_id("rs_"), answer.reasoning, "completed"));
   if (!answer.content.empty() || answer.tool_calls.empty()) {
-    Json logprobs = Json::array();
-    if (tokenizer != nullptr && !answer.logprobs.empty()) {
-      logprobs = logprobs_json(answer.logprobs, *tokenizer)["content"];
-    }
     Json content = Json::array();
-    content.push_back(output_text(answer.content, std::move(logprobs)));
+    content.push_back(output_text(answer.content, output_logprobs(heard.content_logprobs, tokenizer)));
     items.push_back(message_item(site.new_id("msg_"), std::move(content), "completed"));
   }
   for (const ToolCall& call : answer.tool_calls) items.push_back(call_item(site.new_id("fc_"), call, "completed"));
   return items;
 }
 
+}  // namespace
+
 Json finished_response(const ResponseContext& context, const Heard& heard) {
   const Answer& answer = heard.answers.front();
   const auto tokenizer = tokenizer_of(context.site, heard.model);
   const bool is_cut = openai_finish_reason(answer) == "length";
-  Json items = context.items.empty() ? output_items(context, answer, tokenizer.get()) : context.items;
+  Json items = context.items.empty() ? output_items(context, heard, tokenizer.get()) : context.items;
   Json json = response_json(context, heard.model, is_cut ? "incomplete" : "completed", std::move(items));
   if (is_cut) {
     Json details = Json::object();

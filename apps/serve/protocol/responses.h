@@ -42,8 +42,8 @@ struct ResponseContext {
 Json response_json(const ResponseContext& context, const std::string& model, const char* status, Json output);
 // The same of a whole answer, with its usage; kept where the client wants that.
 Json finished_response(const ResponseContext& context, const Heard& heard);
-// Items of the answer, named after the response.
-Json output_items(const ResponseContext& context, const Answer& answer, const Tokenizer* tokenizer);
+// Log-probabilities of tokens as events and output_text have them; a list, empty where there are none.
+Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer);
 
 void post_responses(const Site& site, const http::ExchangePtr& exchange);
 void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "apps/serve/protocol/openai_chat_stream.h"
 #include "apps/serve/protocol/responses_items.h"
 
 namespace ibid::serve {
@@ -44,6 +45,7 @@ void ResponseStream::open(Item kind, std::string id, Json item) {
   item_ = kind;
   item_id_ = std::move(id);
   text_.clear();
+  logprobs_ = Json::array();
   Json event = event_of("response.output_item.added");
   event["output_index"] = n_items_++;
   event["item"] = std::move(item);
@@ -56,6 +58,7 @@ void ResponseStream::thought(size_t, std::string_view text) {
     open(Item::kReasoning, id, reasoning_item(id, "", "in_progress"));
   }
   text_ += text;
+  (void)take_logprobs(0);
   Json event = item_event("response.reasoning_text.delta");
   event["content_index"] = 0;
   event["delta"] = std::string(text);
@@ -75,11 +78,19 @@ void ResponseStream::said(size_t, std::string_view text) {
   Json event = item_event("response.output_text.delta");
   event["content_index"] = 0;
   event["delta"] = std::string(text);
-  event["logprobs"] = Json::array();
+  event["logprobs"] = take_output_logprobs(take_logprobs(0));
   emit(std::move(event));
 }
 
+Json ResponseStream::take_output_logprobs(const std::vector<TokenLogprobs>& tokens) {
+  if (!tokens.empty() && tokenizer_ == nullptr) tokenizer_ = tokenizer_of(context_.site, heard().model);
+  Json all = output_logprobs(tokens, tokenizer_.get());
+  for (const Json& one : all) logprobs_.push_back(one);
+  return all;
+}
+
 void ResponseStream::called(size_t, size_t, std::string_view id, std::string_view name) {
+  (void)take_logprobs(0);
   const std::string item_id = context_.site.new_id("fc_");
   const ToolCall call{std::string(id), std::string(name), ""};
   open(Item::kCall, item_id, call_item(item_id, call, "in_progress"));
@@ -104,11 +115,11 @@ void ResponseStream::close_message() {
   Json done = item_event("response.output_text.done");
   done["content_index"] = 0;
   done["text"] = text_;
-  done["logprobs"] = Json::array();
+  done["logprobs"] = logprobs_;
   emit(std::move(done));
   Json part = item_event("response.content_part.done");
   part["content_index"] = 0;
-  part["part"] = output_text(text_, Json::array());
+  part["part"] = output_text(text_, logprobs_);
   emit(std::move(part));
 }
 
@@ -130,7 +141,7 @@ void ResponseStream::close() {
     case Item::kMessage: {
       close_message();
       Json content = Json::array();
-      content.push_back(output_text(text_, Json::array()));
+      content.push_back(output_text(text_, logprobs_));
       item = message_item(item_id_, std::move(content), "completed");
       break;
     }
@@ -147,7 +158,10 @@ void ResponseStream::close() {
   item_ = Item::kNone;
 }
 
-void ResponseStream::answered(size_t, const Answer&) { close(); }
+void ResponseStream::answered(size_t i, const Answer& answer) {
+  if (item_ == Item::kMessage) (void)take_output_logprobs(take_last_logprobs(i, answer));
+  close();
+}
 
 void ResponseStream::finished() {
   Json response = finished_response(context_, heard());

@@ -1,10 +1,15 @@
 // ResponseStream: an answer as the events of the Responses API. Each event has its name twice, as SSE and as "type",
 // and a sequence_number. In their order: response.created, response.in_progress; for each item output_item.added, what
 // is in it, output_item.done; response.completed, response.incomplete or response.failed.
+//
+// Log-probabilities come with the delta of their text, and once more, all of the message, where it is done. Those of
+// reasoning and of calls have no place in this protocol.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/serve/protocol/responses.h"
 
@@ -36,6 +41,8 @@ class ResponseStream final : public StreamReply {
   void close_reasoning();
   void close_message();
   void close_call();
+  // What was heard since the last time, as JSON; it is the message's from now on.
+  Json take_output_logprobs(const std::vector<TokenLogprobs>& tokens);
 
   ResponseContext context_;
   size_t sequence_ = 0;
@@ -44,6 +51,8 @@ class ResponseStream final : public StreamReply {
   size_t n_items_ = 0;      // that were opened
   std::string text_;        // of the open item
   ToolCall call_;           // of an open call
+  Json logprobs_ = Json::array();                // of the open message
+  std::shared_ptr<const Tokenizer> tokenizer_;   // once there are log-probabilities
 };
 
 }  // namespace ibid::serve

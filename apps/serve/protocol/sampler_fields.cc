@@ -71,6 +71,12 @@ MaybeFault set_min_tokens(const Json& value, AnswerRequest& request) {
   return {};
 }
 
+// The sampler knows one rule for the tokens that end an answer: not before so many others. This is its largest number.
+MaybeFault set_ignore_eos(const Json& value, AnswerRequest& request) {
+  if (value.get<bool>()) request.options.min_tokens = std::numeric_limits<size_t>::max();
+  return {};
+}
+
 // A list of texts within bounds; the fault's param is the entry's.
 MaybeFault read_texts(const Json& list, size_t max_entries, std::vector<std::string>& texts) {
   const FieldRule entry{.shape = Shape::kText, .least = 1, .most = kMaxStopBytes};
@@ -194,6 +200,8 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
       0, Standing::kRead, kStopSchema},
      read_stop},
     {{"min_tokens", Shape::kInteger, "the model cannot end its answer earlier", 0, kMostTokens}, set_min_tokens},
+    {{"ignore_eos", Shape::kBoolean, "the model cannot end its answer at all: max_tokens, the context or stop does"},
+     set_ignore_eos},
     {{"stop_repetition", Shape::kBoolean, "end an answer that says the same again and again"},
      set_switch<&TurnOptions::stop_repetition>},
     {{"speculate", Shape::kBoolean, "verify guesses from the conversation: the same answer, sooner"},
@@ -202,7 +210,6 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
     refused_field<AnswerRequest>("dynatemp_range", "another sampler"),
     refused_field<AnswerRequest>("top_a", "another sampler"),
     refused_field<AnswerRequest>("samplers", "the order of the samplers is fixed"),
-    refused_field<AnswerRequest>("ignore_eos", "see min_tokens"),
     refused_field<AnswerRequest>("stop_token_ids", "see stop"),
     refused_field<AnswerRequest>("use_beam_search", "answers are sampled"),
 };

@@ -47,6 +47,8 @@ struct ServiceStats {
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // ids
   uint64_t n_conversations = 0, conversation_bytes = 0;      // known now
   uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;     // how requests found theirs
+  uint64_t n_restored = 0, n_to_write = 0;                   // from a file; that wait to be one now
+  ConversationFileStats conversation_files = {};
 };
 
 class AnswerService {

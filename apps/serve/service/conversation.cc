@@ -5,10 +5,42 @@
 
 #include "apps/serve/service/seen_message.h"
 #include "base/check.h"
+#include "base/sha256.h"
+#include "cache/tier/kv_record.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "templates/message.h"
 
 namespace ibid::serve {
+namespace {
+
+uint64_t start_of_digits(const std::string& name_space, const Engine& engine) {
+  return chain_start(std::to_string(reinterpret_cast<uintptr_t>(&engine)) + "/" + name_space);
+}
+
+// The messages that a client sees, by the notes of a file. Nothing: the notes are not sound.
+struct SeenMessages {
+  std::vector<const Json*> messages;  // of the notes where own[i], else of the session
+  std::vector<bool> own;
+  bool is_cut = false;
+};
+std::optional<SeenMessages> seen_in(const SavedSession& saved) {
+  const Json& notes = saved.notes;
+  if (!notes.is_object() || text_member(notes, "namespace") == nullptr) return std::nullopt;
+  const auto seen = notes.find("seen"), cut = notes.find("cut");
+  if (seen == notes.end() || !seen->is_array() || cut == notes.end() || !cut->is_boolean()) return std::nullopt;
+  SeenMessages out;
+  out.is_cut = cut->get<bool>();
+  if (seen->empty() || (!out.is_cut && seen->size() != saved.messages.size())) return std::nullopt;
+  for (size_t i = 0; i < seen->size(); ++i) {
+    const bool owns = !(*seen)[i].is_null();
+    if (owns ? !has_role((*seen)[i]) : out.is_cut) return std::nullopt;
+    out.messages.push_back(owns ? &(*seen)[i] : &saved.messages[i]);
+    out.own.push_back(owns);
+  }
+  return out;
+}
+
+}  // namespace
 
 Conversation::Conversation(std::string cache_namespace, ChatSession session, bool is_plain)
     : cache_namespace_(std::move(cache_namespace)), is_plain_(is_plain), session_(std::move(session)) {
@@ -16,7 +48,56 @@ Conversation::Conversation(std::string cache_namespace, ChatSession session, boo
 }
 
 uint64_t Conversation::start_of(std::string_view cache_namespace, const Engine& engine) {
-  return chain_start(std::to_string(reinterpret_cast<uintptr_t>(&engine)) + "/" + std::string(cache_namespace));
+  return start_of_digits(to_hex(digest_of_namespace(cache_namespace)), engine);
+}
+
+// --- on disk
+
+SavedSession Conversation::to_saved() const {
+  SavedSession saved = session_.to_saved();
+  saved.notes = Json::object();
+  saved.notes["namespace"] = to_hex(digest_of_namespace(cache_namespace_));  // a namespace may be a key
+  if (const auto& fingerprint = session_.engine()->fingerprint()) {
+    saved.notes["model"] = to_hex(fingerprint->bytes);
+  }
+  saved.notes["cut"] = is_cut_;
+  Json& seen = saved.notes["seen"] = Json::array();
+  for (const Seen& one : seen_) seen.push_back(one.own ? *one.own : Json());
+  return saved;
+}
+
+ConversationPlaces Conversation::places() const {
+  ConversationPlaces places;
+  for (const Seen& one : seen_) places.hashes.push_back(one.hash);
+  for (size_t n = 1; n <= size() && places.first == 0; ++n) {
+    if (is_from(seen(n - 1), Role::kAssistant)) places.first = is_cut_ ? size() : n;
+  }
+  return places;
+}
+
+std::optional<ConversationPlaces> Conversation::places_of(const SavedSession& saved, const Engine& engine) {
+  const std::optional<SeenMessages> seen = seen_in(saved);
+  if (!seen) return std::nullopt;
+  ConversationPlaces places;
+  uint64_t hash = start_of_digits(*text_member(saved.notes, "namespace"), engine);
+  for (const Json* message : seen->messages) {
+    places.hashes.push_back(hash = chain_hash(hash, *message));
+    if (places.first == 0 && is_from(*message, Role::kAssistant)) places.first = places.hashes.size();
+  }
+  if (seen->is_cut && places.first > 0) places.first = places.hashes.size();
+  return places;
+}
+
+Result<Conversation> Conversation::resume(std::shared_ptr<Engine> engine, const std::string& cache_namespace,
+                                          const SavedSession& saved) {
+  const std::optional<SeenMessages> seen = seen_in(saved);
+  if (!seen) return {ErrorCode::kBadHeader, "session: bad field 'notes'"};
+  TRY_ASSIGN(ChatSession session, ChatSession::resume(std::move(engine), saved, {.cache_namespace = cache_namespace}));
+  Conversation conversation(cache_namespace, std::move(session));
+  conversation.seen_.clear();
+  for (size_t i = 0; i < seen->messages.size(); ++i) conversation.push(*seen->messages[i], seen->own[i]);
+  conversation.is_cut_ = seen->is_cut;
+  return conversation;
 }
 
 void Conversation::push(const Json& message, bool owns) {

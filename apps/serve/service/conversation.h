@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,13 @@
 #include "runtime/session/chat_session.h"
 
 namespace ibid::serve {
+
+// What a conversation is found by: the hash of each of its beginnings, by messages that a client sees, and the shortest
+// of them that is worth going on from.
+struct ConversationPlaces {
+  std::vector<uint64_t> hashes;
+  size_t first = 0;  // that of hashes[first - 1]; 0: none is
+};
 
 class Conversation {
  public:
@@ -32,6 +40,15 @@ class Conversation {
   Status replace_plain(const Json& prompt);
   // What the hash of its histories begins with: of the namespace and the engine.
   static uint64_t start_of(std::string_view cache_namespace, const Engine& engine);
+
+  // As a saved session, whose notes say what only this has: namespace and model, and what a client sees. And back: what
+  // it is found by, of an engine's; nothing: the notes are not sound. Errors of resume(): kBadHeader for such notes,
+  // those of ChatSession::resume().
+  SavedSession to_saved() const;
+  ConversationPlaces places() const;
+  static std::optional<ConversationPlaces> places_of(const SavedSession& saved, const Engine& engine);
+  static Result<Conversation> resume(std::shared_ptr<Engine> engine, const std::string& cache_namespace,
+                                     const SavedSession& saved);
 
   // How many messages a client sees, and message `i` of them.
   size_t size() const { return seen_.size(); }

@@ -1,183 +1,188 @@
 #include "apps/serve/service/conversations.h"
 
 #include <algorithm>
-#include <list>
+#include <atomic>
+#include <future>
 #include <map>
 #include <mutex>
+#include <new>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "apps/serve/service/known_conversations.h"
 #include "apps/serve/service/seen_message.h"
+#include "apps/serve/service/work_threads.h"
+#include "cache/tier/kv_record.h"
+#include "templates/message.h"
 
 namespace ibid::serve {
-namespace {
-
-// So many candidates of one hash are compared; forks of one history share the hashes of its beginning.
-constexpr size_t kMostCandidates = 8;
-// So many prompts without a template are compared, the latest first.
-constexpr size_t kMostPlain = 64;
-
-}  // namespace
 
 struct Conversations::Parts {
-  struct Known {
-    Conversation conversation;
-    size_t n_bytes = 0;
-    uint64_t number = 0;
-  };
-  using KnownList = std::list<Known>;  // the least recently used first
-  struct Space {
-    KnownList known;
-    size_t n_bytes = 0;
-  };
-  struct Place {
-    Space* space = nullptr;
-    KnownList::iterator known;
-    size_t n = 0;  // messages that the hash is of
-  };
+  using Known = KnownConversations::Known;
+  using Place = KnownConversations::Place;
+  using FilesPtr = std::shared_ptr<ConversationFiles>;
 
-  explicit Parts(const ConversationOptions& o) : options(o) {}
+  explicit Parts(const ConversationOptions& o) : options(o), known(o.budget_bytes) {}
 
-  // Of the known conversations, the one that shares most messages with a history, and how many.
-  std::optional<Place> find(const Json& messages, const std::vector<uint64_t>& hashes, std::string_view name) {
-    for (size_t n = hashes.size(); n > 0; --n) {
-      const auto [first, last] = by_hash.equal_range(hashes[n - 1]);
-      std::optional<Place> best;
-      size_t n_compared = 0;
-      for (auto it = first; it != last && n_compared < kMostCandidates; ++it, ++n_compared) {
-        const Conversation& candidate = it->second.known->conversation;
-        const bool at_end = candidate.size() == n;
-        if (it->second.n != n || candidate.cache_namespace() != name || (best && !at_end)) continue;
-        if (!candidate.can_go_on_from(n) || !candidate.begins(messages, n)) continue;
-        best = it->second;
-        if (at_end) break;
-      }
-      if (best) return best;
-    }
-    return std::nullopt;
-  }
-
-  // Takes it out of what is known. The space may be gone then.
-  Known take_out(Space& space, KnownList::iterator it) {
-    Known known = remove(space, it);
-    if (space.known.empty()) spaces.erase(known.conversation.cache_namespace());
-    return known;
-  }
-  Known remove(Space& space, KnownList::iterator it) {
-    for (size_t n = 1; n <= it->conversation.size(); ++n) {
-      const auto [first, last] = by_hash.equal_range(it->conversation.hash_of(n));
-      const auto entry = std::find_if(first, last, [&](const auto& one) { return one.second.known == it; });
-      if (entry != last) by_hash.erase(entry);
-    }
-    Known known = std::move(*it);
-    by_number.erase(known.number);
-    space.known.erase(it);
-    space.n_bytes -= known.n_bytes;
-    n_bytes -= known.n_bytes;
-    return known;
-  }
-
-  void add(Known known) {
-    Space& space = spaces[known.conversation.cache_namespace()];
-    known.number = ++n_added;
-    space.n_bytes += known.n_bytes;
-    n_bytes += known.n_bytes;
-    const auto it = space.known.insert(space.known.end(), std::move(known));
-    by_number.emplace(it->number, Place{&space, it, it->conversation.size()});
-    for (size_t n = 1; n <= it->conversation.size() && !it->conversation.is_plain(); ++n) {
-      by_hash.emplace(it->conversation.hash_of(n), Place{&space, it, n});
-    }
-  }
-
-  // What has to go for the budget. The caller destroys it without the lock.
-  std::vector<Known> make_room() {
-    std::vector<Known> gone;
-    while (n_bytes > options.budget_bytes) {
-      const auto largest = std::max_element(spaces.begin(), spaces.end(), [](const auto& a, const auto& b) {
-        return a.second.n_bytes < b.second.n_bytes;
-      });
-      gone.push_back(remove(largest->second, largest->second.known.begin()));
-      if (largest->second.known.empty()) spaces.erase(largest);
-      ++stats.n_forgotten;
-    }
-    return gone;
-  }
-
-  template <typename Predicate>
-  std::vector<Known> remove_if(const Predicate& goes) {
-    std::vector<Known> gone;
-    for (auto& [name, space] : spaces) {
-      for (auto it = space.known.begin(); it != space.known.end();) {
-        const auto here = it++;
-        if (goes(here->conversation)) gone.push_back(remove(space, here));
-      }
-    }
-    std::erase_if(spaces, [](const auto& one) { return one.second.known.empty(); });
-    return gone;
-  }
-
-  // A copy of the known conversation that the history goes on from, and at which message; nothing: it is better read
-  // anew. What was known stays where it is until the copy is put back, so that two may go on from it at once.
   std::optional<std::pair<Conversation, size_t>> take_known(const Json& messages,
                                                             const std::vector<uint64_t>& hashes,
-                                                            std::string_view name) {
-    const std::lock_guard lock(mutex);
-    const std::optional<Place> place = find(messages, hashes, name);
-    const bool at_end = place && place->n == place->known->conversation.size();
-    if (place && (at_end || place->known->conversation.has_answer(place->n))) {
-      if (std::optional<Conversation> copy = copy_of(*place)) {
-        ++(at_end ? stats.n_continued : stats.n_forked);
-        return std::pair(*std::move(copy), place->n);
-      }
-    }
-    ++stats.n_unknown;
-    return std::nullopt;
-  }
+                                                            std::string_view name);
+  std::optional<Conversation> take_known_plain(const Engine& engine, const Json& prompt, std::string_view name);
+  std::vector<Known> make_room();
 
-  // Nothing: there is no memory for it.
-  std::optional<Conversation> copy_of(const Place& place) {
-    Result<Conversation> copy = place.known->conversation.fork(place.n);
-    if (!copy.ok()) return std::nullopt;
-    if (place.n == place.known->conversation.size()) copy->goes_on_from(place.known->number);
-    place.space->known.splice(place.space->known.end(), place.space->known, place.known);
-    return *std::move(copy);
-  }
-
-  // The known prompt that, with its answer, is most of this one.
-  std::optional<Conversation> take_known_plain(const Engine& engine, const Json& prompt, std::string_view name) {
-    const std::lock_guard lock(mutex);
-    const auto space = spaces.find(name);
-    size_t n_most = 0, n_compared = 0;
-    KnownList::iterator best;
-    if (space != spaces.end()) {
-      for (auto it = space->second.known.end(); it != space->second.known.begin() && n_compared < kMostPlain;) {
-        const Conversation& candidate = (--it)->conversation;
-        if (!candidate.is_plain() || candidate.session().engine().get() != &engine) continue;
-        ++n_compared;
-        const size_t n = candidate.n_begins_plain(prompt);
-        if (n > n_most) n_most = n, best = it;
-      }
-    }
-    if (n_most == 0) {
-      ++stats.n_unknown;
-      return std::nullopt;
-    }
-    std::optional<Conversation> copy = copy_of({&space->second, best, best->conversation.size()});
-    ++(copy ? stats.n_continued : stats.n_unknown);
-    return copy;
-  }
+  FilesPtr files_of(const Engine& engine);
+  FilesPtr open_files(const Engine& engine);
+  void restore(const std::shared_ptr<Engine>& engine, const std::string& name, const Json& messages,
+               const std::vector<uint64_t>& hashes);
+  void write_later(uint64_t number, FilesPtr to);
+  void write(uint64_t number, ConversationFiles& to);
+  void wait_for_writer();
 
   const ConversationOptions options;
   mutable std::mutex mutex;  // guards what follows
-  std::map<std::string, Space, std::less<>> spaces;  // by namespace
-  std::unordered_multimap<uint64_t, Place> by_hash;
-  std::unordered_map<uint64_t, Place> by_number;
-  uint64_t n_added = 0;
-  size_t n_bytes = 0;
+  KnownConversations known;
   ConversationStats stats;
+
+  std::mutex opening;        // whoever opens the files of an engine holds it, so that a second request waits for them
+  std::mutex files_mutex;    // guards what follows
+  std::map<const Engine*, FilesPtr> files;  // nullptr: there are none
+  std::atomic<uint64_t> n_waiting{0};
+  WorkThreads writer{1};     // last: it ends before what it writes from
 };
+
+// A copy of the known conversation that the history goes on from, and at which message; nothing: it is better read
+// anew. What was known stays where it is until the copy is put back, so that two may go on from it at once.
+std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(const Json& messages,
+                                                                                const std::vector<uint64_t>& hashes,
+                                                                                std::string_view name) {
+  const std::lock_guard lock(mutex);
+  const std::optional<Place> place = known.find(messages, hashes, name);
+  const bool at_end = place && place->n == place->known->conversation.size();
+  if (place && (at_end || place->known->conversation.has_answer(place->n))) {
+    if (std::optional<Conversation> copy = known.copy_of(*place)) {
+      ++(at_end ? stats.n_continued : stats.n_forked);
+      return std::pair(*std::move(copy), place->n);
+    }
+  }
+  ++stats.n_unknown;
+  return std::nullopt;
+}
+
+std::optional<Conversation> Conversations::Parts::take_known_plain(const Engine& engine, const Json& prompt,
+                                                                   std::string_view name) {
+  const std::lock_guard lock(mutex);
+  const std::optional<Place> place = known.find_plain(engine, prompt, name);
+  std::optional<Conversation> copy = place ? known.copy_of(*place) : std::nullopt;
+  ++(copy ? stats.n_continued : stats.n_unknown);
+  return copy;
+}
+
+// With the lock; the caller destroys what goes without it.
+std::vector<KnownConversations::Known> Conversations::Parts::make_room() {
+  std::vector<Known> gone = known.make_room();
+  stats.n_forgotten += gone.size();
+  return gone;
+}
+
+// --- files
+
+// Of an engine that a request has asked for; nullptr: it has no directory, or none that can be used.
+Conversations::Parts::FilesPtr Conversations::Parts::files_of(const Engine& engine) {
+  const std::lock_guard lock(files_mutex);
+  const auto place = files.find(&engine);
+  return place == files.end() ? nullptr : place->second;
+}
+
+Conversations::Parts::FilesPtr Conversations::Parts::open_files(const Engine& engine) {
+  if (engine.cache_directory().empty() || !engine.fingerprint()) return nullptr;
+  const std::lock_guard open_lock(opening);
+  {
+    const std::lock_guard lock(files_mutex);
+    if (const auto place = files.find(&engine); place != files.end()) return place->second;
+  }
+  ConversationFiles::Options to_open;
+  to_open.directory = engine.cache_directory() + "/conversations";
+  to_open.fingerprint = *engine.fingerprint();
+  to_open.budget_bytes = std::min<uint64_t>(options.file_budget_bytes, engine.cache_directory_bytes() / 8);
+  to_open.places_of = [&engine](const SavedSession& saved) { return Conversation::places_of(saved, engine); };
+  to_open.remark = options.remark;
+  Result<std::unique_ptr<ConversationFiles>> opened = ConversationFiles::open(std::move(to_open), engine.files());
+  if (!opened.ok() && options.remark) {
+    options.remark("conversations are not kept on disk: " + opened.status().message());
+  }
+  const std::lock_guard lock(files_mutex);
+  return files[&engine] = opened.ok() ? FilesPtr(*std::move(opened)) : nullptr;
+}
+
+// Makes what a file knows of a history known, where that is more than memory knows.
+void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const std::string& name,
+                                   const Json& messages, const std::vector<uint64_t>& hashes) {
+  const FilesPtr from = open_files(*engine);
+  if (from == nullptr) return;
+  const auto n_known = [&] {
+    const std::optional<Place> place = known.find(messages, hashes, name);
+    return place ? place->n : 0;
+  };
+  std::optional<ConversationFiles::Found> found;
+  {
+    const std::lock_guard lock(mutex);
+    found = from->find(hashes, n_known());
+    if (!found || known.has_file(found->name)) return;
+  }
+  const Result<SavedSession> saved = from->read(found->name);
+  if (!saved.ok()) return;
+  Result<Conversation> conversation = Conversation::resume(engine, name, *saved);
+  if (!conversation.ok() || !conversation->begins(messages, found->n)) {
+    const Status other = {ErrorCode::kMismatch, found->name + ": it is not the conversation that it was"};
+    const Status why = conversation.ok() ? other : conversation.status();
+    if (why.code() != ErrorCode::kOutOfMemory) from->refuse(found->name, why);
+    return;
+  }
+  const size_t n_bytes = conversation->n_bytes();
+  std::vector<Known> gone;  // destroyed without the lock
+  const std::lock_guard lock(mutex);
+  if (known.has_file(found->name) || n_known() >= found->n) return;  // another request was faster
+  known.add({.conversation = *std::move(conversation), .n_bytes = n_bytes, .file = found->name});
+  ++stats.n_restored;
+  gone = make_room();
+}
+
+void Conversations::Parts::write_later(uint64_t number, FilesPtr to) {
+  ++n_waiting;
+  writer.post([this, number, to = std::move(to)] {
+    try {
+      write(number, *to);
+    } catch (const std::bad_alloc&) {
+      // Memory knows it still, and its next answer is written again.
+    }
+    --n_waiting;
+  });
+}
+
+// What another took the place of meanwhile is not written: the other one is.
+void Conversations::Parts::write(uint64_t number, ConversationFiles& to) {
+  std::string name;
+  SavedSession saved;
+  ConversationPlaces places;
+  {
+    const std::lock_guard lock(mutex);
+    const std::optional<Place> place = known.find_number(number);
+    if (!place) return;
+    name = place->known->file;
+    saved = place->known->conversation.to_saved();
+    places = place->known->conversation.places();
+  }
+  to.write(name, saved, std::move(places));
+}
+
+void Conversations::Parts::wait_for_writer() {
+  std::promise<void> done;
+  writer.post([&done] { done.set_value(); });
+  done.get_future().wait();
+}
+
+// --- Conversations
 
 Conversations::Conversations(const ConversationOptions& options) : parts_(std::make_unique<Parts>(options)) {}
 Conversations::~Conversations() = default;
@@ -192,6 +197,7 @@ Result<Conversation> Conversations::take(std::shared_ptr<Engine> engine, const s
   uint64_t hash = Conversation::start_of(cache_namespace, *engine);
   for (const Json& message : messages) hashes.push_back(hash = chain_hash(hash, message));
 
+  parts_->restore(engine, cache_namespace, messages, hashes);
   std::optional<std::pair<Conversation, size_t>> known = parts_->take_known(messages, hashes, cache_namespace);
   if (!known) {
     SessionOptions options;
@@ -227,37 +233,63 @@ Result<Conversation> Conversations::take_plain(std::shared_ptr<Engine> engine, c
 void Conversations::put(Conversation conversation) {
   if (conversation.size() == 0) return;
   const size_t n_bytes = conversation.n_bytes();
+  Parts::FilesPtr files;
+  if (!conversation.is_plain()) files = parts_->files_of(*conversation.session().engine());
+  const bool is_answered = is_from(conversation.seen(conversation.size() - 1), Role::kAssistant);
+  Parts::Known known{.conversation = std::move(conversation), .n_bytes = n_bytes};
   std::vector<Parts::Known> gone;  // destroyed without the lock
   std::optional<Parts::Known> before;
   const std::lock_guard lock(parts_->mutex);
-  const auto found = parts_->by_number.find(conversation.origin());
-  if (found != parts_->by_number.end()) {
-    const Parts::Place place = found->second;
+  if (const auto place = parts_->known.find_number(known.conversation.origin())) {
     // What a full context took messages from can be left at its end alone: then the shorter one stays, too.
-    const bool is_covered = conversation.is_plain() || conversation.can_go_on_from(place.n);
-    if (is_covered) before = parts_->take_out(*place.space, place.known);
+    const bool is_covered = known.conversation.is_plain() || known.conversation.can_go_on_from(place->n);
+    if (is_covered) before = parts_->known.take_out(*place);
   }
-  parts_->add({std::move(conversation), n_bytes});
+  if (before) known.file = before->file;
+  if (files != nullptr && known.file.empty()) known.file = ConversationFiles::new_name();
+  const uint64_t number = parts_->known.add(std::move(known));
+  if (files != nullptr && is_answered) parts_->write_later(number, std::move(files));
   gone = parts_->make_room();
 }
 
 void Conversations::forget_namespace(std::string_view cache_namespace) {
-  std::vector<Parts::Known> gone;
-  const std::lock_guard lock(parts_->mutex);
-  gone = parts_->remove_if([&](const Conversation& one) { return one.cache_namespace() == cache_namespace; });
+  {
+    std::vector<Parts::Known> gone;
+    const std::lock_guard lock(parts_->mutex);
+    gone = parts_->known.take_out_if([&](const Conversation& one) { return one.cache_namespace() == cache_namespace; });
+  }
+  parts_->wait_for_writer();  // it may be writing one of them
+  const std::lock_guard lock(parts_->files_mutex);
+  for (const auto& [engine, files] : parts_->files) {
+    if (files != nullptr) files->forget_namespace(digest_of_namespace(cache_namespace));
+  }
 }
 
 void Conversations::forget_engine(const Engine& engine) {
+  parts_->wait_for_writer();
+  {
+    const std::lock_guard lock(parts_->files_mutex);
+    parts_->files.erase(&engine);
+  }
   std::vector<Parts::Known> gone;
   const std::lock_guard lock(parts_->mutex);
-  gone = parts_->remove_if([&](const Conversation& one) { return one.session().engine().get() == &engine; });
+  gone = parts_->known.take_out_if([&](const Conversation& one) { return one.session().engine().get() == &engine; });
 }
 
 ConversationStats Conversations::stats() const {
+  ConversationFileStats on_disk;
+  {
+    const std::lock_guard lock(parts_->files_mutex);
+    for (const auto& [engine, files] : parts_->files) {
+      if (files != nullptr) on_disk += files->stats();
+    }
+  }
   const std::lock_guard lock(parts_->mutex);
   ConversationStats stats = parts_->stats;
-  for (const auto& [name, space] : parts_->spaces) stats.n_known += space.known.size();
-  stats.n_bytes = parts_->n_bytes;
+  stats.n_known = parts_->known.size();
+  stats.n_bytes = parts_->known.n_bytes();
+  stats.n_waiting = parts_->n_waiting.load();
+  stats.files = on_disk;
   return stats;
 }
 

@@ -10,17 +10,23 @@
 // that is dropped has changed nothing. What is put back takes the place of what it went on from. Every other history is
 // new, and finds in the store what was read of it. A copy is text and ids; it is made while the request waits anyway.
 //
+// Where the engine has a cache directory, each that has been answered is kept there as a file as well
+// (apps/serve/service/conversation_files.h), written behind by a thread of its own. A history that a file knows more of
+// than memory is gone on with from that file.
+//
 // Bounded by bytes. What goes first is what the namespace that has the most did not use for the longest time, so that
 // no namespace pushes out another's. Nothing is found across namespaces or engines. Thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "apps/serve/service/conversation.h"
+#include "apps/serve/service/conversation_files.h"
 #include "base/json_limits.h"
 #include "base/result.h"
 #include "runtime/engine/engine.h"
@@ -31,11 +37,17 @@ struct ConversationStats {
   uint64_t n_known = 0, n_bytes = 0;                          // now
   uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;      // how requests found theirs
   uint64_t n_forgotten = 0;                                   // for want of room
+  uint64_t n_restored = 0;                                    // from a file
+  uint64_t n_waiting = 0;                                     // to be written now
+  ConversationFileStats files = {};                           // of all engines
 };
 
 struct ConversationOptions {
   size_t budget_bytes = 256u << 20;
   bool repair_when_idle = true;  // as SessionOptions
+  // Of the files of an engine; no more than an eighth of what its cache directory may have.
+  uint64_t file_budget_bytes = 256u << 20;
+  std::function<void(const std::string&)> remark = {};  // a line about a file, for who reads the log
 };
 
 class Conversations {
@@ -51,9 +63,10 @@ class Conversations {
   // answer where these are its beginning.
   Result<Conversation> take_plain(std::shared_ptr<Engine> engine, const std::string& cache_namespace, Json prompt);
   // Makes a conversation known, after a turn that was committed or dropped, in place of the one that it went on from,
-  // if that is known still. The engine must not be forgotten yet.
+  // if that is known still. The engine must not be forgotten yet. Waits for no disk.
   void put(Conversation conversation);
-  // Forgets all of a namespace, or of an engine that is to be unloaded; what is put later is known again.
+  // Forgets all of a namespace, on disk, too; or of an engine that is to be unloaded, whose files are written first.
+  // What is put later is known again. Both wait for the disk.
   void forget_namespace(std::string_view cache_namespace);
   void forget_engine(const Engine& engine);
 

@@ -343,6 +343,9 @@ ServiceStats RequestDesk::stats() const {
   stats.n_continued = known.n_continued;
   stats.n_forked = known.n_forked;
   stats.n_unknown = known.n_unknown;
+  stats.n_restored = known.n_restored;
+  stats.n_to_write = known.n_waiting;
+  stats.conversation_files = known.files;
   return stats;
 }
 

@@ -112,6 +112,32 @@ def responses(client):
         pass
 
 
+def response_logprobs(client):
+    """Each delta's tokens spell its text, and all of them are those of the finished text."""
+    asked = {"model": "", "input": "Name a colour.", "max_output_tokens": 8, "temperature": 0, "top_logprobs": 2,
+             "include": ["message.output_text.logprobs"]}
+    said, tokens, done = "", [], None
+    for event in client.responses.create(stream=True, **asked):
+        if event.type == "response.output_text.delta":
+            said += event.delta
+            tokens += event.logprobs
+            expect(event.logprobs and len(event.logprobs[0].top_logprobs) == 2, event)
+        elif event.type == "response.output_text.done":
+            done = event
+    expect(said and "".join(token.token for token in tokens) == said, said, tokens)
+    pairs = [(token.token, token.logprob) for token in tokens]
+    expect([(token.token, token.logprob) for token in done.logprobs] == pairs, done)
+    whole = client.responses.create(**asked)
+    found = whole.output[0].content[0].logprobs
+    expect([(token.token, token.logprob) for token in found] == pairs, found, pairs)
+
+
+def ignored_end(client):
+    answer = client.chat.completions.create(model="", messages=[{"role": "user", "content": "Say yes."}], max_tokens=60,
+                                            temperature=0, extra_body={"ignore_eos": True})
+    expect(answer.usage.completion_tokens == 60 and answer.choices[0].finish_reason == "length", answer)
+
+
 def forms_and_tools(client):
     import json
     schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 10}}, "required": ["city"],
@@ -157,7 +183,7 @@ def main():
         expect(client.models.retrieve(client.models.list().data[0].id).object == "model", "retrieve")
         messages = twenty_turns(client, server)
         changed_history(client, messages)
-        for test in (streams, samplers, responses, forms_and_tools, errors):
+        for test in (streams, samplers, responses, response_logprobs, ignored_end, forms_and_tools, errors):
             test(client)
             print(test.__name__, "ok", file=sys.stderr)
 

@@ -82,7 +82,7 @@ TEST(BadInputTest, ValuesOutOfRangeNameTheirField) {
       {R"("function_call": "auto")", "function_call"},
       {R"("best_of": 2)", "best_of"},
       {R"("mirostat": 2)", "mirostat"},
-      {R"("ignore_eos": true)", "ignore_eos"},
+      {R"("ignore_eos": 1)", "ignore_eos"},
       {R"("audio": {"voice": "x"})", "audio"},
       {R"("web_search_options": {})", "web_search_options"},
       {R"("modalities": ["audio"])", "modalities"},

@@ -101,6 +101,21 @@ TEST(OpenAiChatTest, SamplersAreReadUnderTheirUsualNames) {
   EXPECT_EQ(exchange->json()["choices"].size(), 2u);
 }
 
+TEST(OpenAiChatTest, AnEndThatIsIgnoredNeverComesByItself) {
+  FakeDoor door;
+  EXPECT_EQ(door.post(kPath, with(R"({"ignore_eos": true, "min_tokens": 2})"))->status, 200);
+  EXPECT_EQ(door.last().options.min_tokens, std::numeric_limits<size_t>::max());
+  door.post(kPath, with(R"({"ignore_eos": false, "min_tokens": 2})"));
+  EXPECT_EQ(door.last().options.min_tokens, 2u);
+  door.post("/completion", std::string(R"({"prompt": "x", "ignore_eos": true})"));
+  EXPECT_EQ(door.last().options.min_tokens, std::numeric_limits<size_t>::max());
+  door.post("/v1/completions", std::string(R"({"prompt": "x", "ignore_eos": true})"));
+  EXPECT_EQ(door.last().options.min_tokens, std::numeric_limits<size_t>::max());
+  door.post("/api/chat", std::string(R"({"messages": [{"role": "user", "content": "x"}], "stream": false,
+    "options": {"ignore_eos": true}})"));
+  EXPECT_EQ(door.last().options.min_tokens, std::numeric_limits<size_t>::max());
+}
+
 TEST(OpenAiChatTest, WhatARequestDoesNotSayIsAsTheModelRecommends) {
   FakeDoor door;
   door.backend->defaults.sampler.temperature = 0.3;

@@ -146,6 +146,69 @@ TEST(ResponsesTest, EventsComeInTheProtocolsOrder) {
   EXPECT_EQ(door.last().messages[1]["tool_calls"][0]["id"], "c1");
 }
 
+std::string tokens_of(const Json& logprobs) {
+  std::string all;
+  for (const Json& one : logprobs) all += one["token"].get<std::string>();
+  return all;
+}
+
+// An answer that thinks first: a, a marker, the content "ab" in two parts, and one id that comes with the answer alone.
+void think_and_say(const AnswerRequest&, AnswerListener& listener) {
+  const FakeTokenizer tokenizer;
+  Answer answer = make_answer("ab");
+  answer.reasoning = "a";
+  for (const TokenId id : tokenizer.sampled({"a", "</think>", "a", "b", "lo"})) {
+    answer.logprobs.push_back({.id = id, .logprob = -0.5, .top = {{id, -0.5}}});
+  }
+  const auto some = [&answer](size_t first, size_t n) { return std::span(answer.logprobs).subspan(first, n); };
+  listener.begin("tiny", 3);
+  listener.logprobs(0, some(0, 1));
+  listener.reasoning(0, "a");
+  listener.logprobs(0, some(1, 1));
+  listener.logprobs(0, some(2, 1));
+  listener.content(0, "a");
+  listener.logprobs(0, some(3, 1));
+  listener.content(0, "b");
+  listener.answer(0, answer);
+  listener.end({});
+}
+
+TEST(ResponsesTest, LogprobsAreThoseOfTheContentStreamedAndWhole) {
+  FakeDoor door;
+  door.backend->script = think_and_say;
+  const std::string asked = R"("input": "hi", "include": ["message.output_text.logprobs"], "top_logprobs": 1)";
+  const Json whole = door.post(kResponses, "{" + asked + "}")->json();
+  EXPECT_EQ(door.last().options.n_logprobs, 1u);
+  const Json& expected = whole["output"][1]["content"][0]["logprobs"];
+  EXPECT_EQ(tokens_of(expected), "</think>ablo");
+  EXPECT_EQ(expected[1]["top_logprobs"][0]["token"], "a");
+
+  const auto streamed = door.post(kResponses, "{" + asked + R"(, "stream": true})");
+  std::string deltas;
+  Json all = Json::array();
+  for (const Json& event : streamed->events()) {
+    if (event["type"] == "response.output_text.delta") {
+      deltas += event["delta"].get<std::string>() + ":" + tokens_of(event["logprobs"]) + "|";
+      for (const Json& one : event["logprobs"]) all.push_back(one);
+    } else if (event["type"] == "response.output_text.done") {
+      EXPECT_EQ(event["logprobs"], expected);
+    } else if (event["type"] == "response.content_part.done") {
+      EXPECT_EQ(event["part"]["logprobs"], expected);
+    }
+  }
+  EXPECT_EQ(deltas, "a:</think>a|b:b|");
+  EXPECT_EQ(streamed->events().back()["response"]["output"][1]["content"][0]["logprobs"], expected);
+  EXPECT_EQ(all.size() + 1, expected.size()) << "the last one's text was in no delta";
+}
+
+TEST(ResponsesTest, NobodyGetsLogprobsWhoDidNotAsk) {
+  FakeDoor door;
+  for (const char* fields : {R"("top_logprobs": 3)", R"("include": [])"}) {
+    door.post(kResponses, std::string(R"({"input": "hi", )") + fields + "}");
+    EXPECT_EQ(door.last().options.n_logprobs, std::nullopt) << fields;
+  }
+}
+
 TEST(ResponsesTest, WhatWasCutIsIncompleteAndWhatFailedSaysSo) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {

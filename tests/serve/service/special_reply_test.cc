@@ -133,6 +133,30 @@ TEST_P(SpecialReplyTest, ACallIsHeardAndCostsNothingWhenItComesBack) {
   EXPECT_EQ(f.service->stats().n_continued, 1u);
 }
 
+// What is no marker is kept as an id, and shown to nobody.
+TEST_P(SpecialReplyTest, AnotherSpecialTokenIsShownNowhereAndCostsNothing) {
+  const SpecialForm& form = GetParam();
+  SpecialFixture f(form);
+  const Tokens prompt = f.chat.ids(form.prompt);
+  const Tokens begin = f.chat.ids(form.reasoning[0] == 0 ? "" : "<|channel|>final<|message|>");
+  const Tokens end(1, f.chat.tokenizer->find_token(form.ends[0]).value());
+  const Tokens said = joined({begin, f.chat.ids("fi"), {f.chat.tokenizer->im_start}, f.chat.ids("ne"), end});
+  f.says({{prompt.size(), said}});
+  AnswerRequest request = ask(Json::array({user("x")}));
+  request.options.max_tokens = 50;
+  const auto heard = f.start(request);
+  ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
+  EXPECT_EQ(heard->said(), "fine");
+  const Answer answer = heard->answer_of();
+  EXPECT_EQ(answer.content, "fine");
+  EXPECT_EQ(answer.text.find("<|im_start|>"), std::string::npos) << answer.text;
+  EXPECT_EQ(answer.usage.n_decoded, said.size());
+  request.messages.push_back(message_of_answer(answer));
+  request.messages.push_back(user("y"));
+  const Answer next = f.answer(request);
+  EXPECT_EQ(next.usage.n_prompt - next.usage.n_prefilled, prompt.size() + said.size() - 1) << "all ids that were fed";
+}
+
 // The model's own words are noise.
 TEST_P(SpecialReplyTest, ACallCanBeDemanded) {
   SpecialFixture f(GetParam());
