@@ -81,7 +81,8 @@ async function streams() {
 
 async function tools() {
   const messages = [user("The weather in Paris?")];
-  const fields = { tools: [weather], tool_choice: "required", max_tokens: 60, temperature: 0 };
+  const choice = { tool_choice: "required", parallel_tool_calls: false };
+  const fields = { tools: [weather], ...choice, max_tokens: 60, temperature: 0 };
   const { message, finish_reason: reason } = (await chat({ messages, ...fields })).choices[0];
   expect(message.tool_calls?.length >= 1 && reason === "tool_calls", message, reason);
   const call = message.tool_calls[0];
@@ -117,13 +118,15 @@ async function responses() {
   expect(events[0].type === "response.created", events[0]);
   const last = events.at(-1);
   expect(["response.completed", "response.incomplete"].includes(last.type), last);
-  const text = events.filter((event) => event.type === "response.output_text.delta").map((event) => event.delta).join("");
+  const deltas = events.filter((event) => event.type === "response.output_text.delta");
+  const text = deltas.map((event) => event.delta).join("");
   expect(last.response.output[0].content[0].text === text && text.length > 0, last, text);
   const stored = await client.responses.retrieve(last.response.id);
   expect(stored.previous_response_id === first.id && stored.output_text === text, stored);
   const { name, parameters } = weather.function;
   const called = await client.responses.create({
     model, input: "The weather in Paris?", max_output_tokens: 60, temperature: 0, tool_choice: "required",
+    parallel_tool_calls: false,
     tools: [{ type: "function", name, parameters, strict: true }],
   });
   const call = called.output.find((item) => item.type === "function_call");
