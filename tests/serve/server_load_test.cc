@@ -193,6 +193,7 @@ class Visitor {
     const char* paths[] = {"/v1/responses", "/v1/messages", "/api/chat", "/v1/completions", "/completion"};
     const std::string path = paths[random_() % std::size(paths)];
     if (path == "/v1/responses") body["input"] = body["messages"];
+    if (path == "/api/chat") body["options"]["num_predict"] = 8;
     if (path == "/v1/messages") body["messages"].erase(0);  // the system message stands elsewhere
     if (path == "/v1/completions" || path == "/completion") body["prompt"] = "once upon a time";
     if (path == "/v1/responses" || path == "/completion") body["n_predict"] = body["max_output_tokens"] = 8;
