@@ -269,6 +269,26 @@ TABLES = {
                 ("failed requests", "serve_failed", False))
         ],
     },
+    "server-crowd": {
+        "where": "file=server-crowd",
+        "columns": {"": "", "median": "", "p99": "", "longest": "", "aim": ""},
+        "lines": [
+            (label, "", {
+                "median": "{engine=ibid; %s; what=%s_p50}" % (which, what),
+                "p99": "{engine=ibid; %s; what=%s_p99}" % (which, what),
+                "longest": "{engine=ibid; %s; what=%s_longest}" % (which, what),
+                "aim": "{engine=aim; what=%s_%s}" % (what, aim)})
+            for label, which, what, aim in (
+                ("`GET /health`, nobody else there", "setting=alone", "health", "p99"),
+                ("`GET /health` beside 256 streams, tiny model", "setting=in the crowd", "health", "p99"),
+                ("`POST /echo`, nobody else there", "setting=alone", "crowd", "p99"),
+                ("`POST /echo` beside 2,000 slow clients", "setting=in the crowd", "crowd", "p99"),
+                ("a client goes while the answer is said, tiny model", "model=tiny", "left_decode", "longest"),
+                ("a client goes while its prompt is read, tiny model", "model=tiny", "left_prefill", "longest"),
+                ("while the answer is said, SmolLM2-135M", "model=SmolLM2*", "left_decode", "longest"),
+                ("while its prompt is read, SmolLM2-135M", "model=SmolLM2*", "left_prefill", "longest"))
+        ],
+    },
     "openblas": {
         "where": "file=openblas",
         "columns": {"outputs x columns": "", "32 rows: own / OpenBLAS": blas_cell(32), "128 rows": blas_cell(128),

@@ -173,9 +173,17 @@ constexpr std::string_view kChoiceSchema =
     R"({"type":{"const":"function"},"function":{"type":"object","required":["name"],"properties":{"name":)"
     R"({"type":"string"}}}}}]})";
 constexpr std::string_view kFormatSchema =
-    R"({"type":"object","required":["type"],"properties":{"type":{"enum":["text","json_object","json_schema"]},)"
+    R"({"anyOf":[{"type":"object","required":["type"],"properties":{"type":{"enum":["text","json_object"]}}},)"
+    R"({"type":"object","required":["type","json_schema"],"properties":{"type":{"const":"json_schema"},)"
     R"("json_schema":{"type":"object","required":["schema"],"properties":{"name":{"type":"string"},)"
-    R"("schema":{"type":"object"},"strict":{"type":"boolean"}}}}})";
+    R"("schema":{"type":"object"},"strict":{"type":"boolean"}}}}}]})";
+constexpr std::string_view kStructuredSchema =
+    R"({"type":"object","properties":{"json":{"type":["object","string"]},"regex":{"type":"string"},"choice":)"
+    R"({"type":"array","minItems":1,"items":{"type":"string","minLength":1}},"grammar":{"type":"string"},)"
+    R"("json_object":{"type":"boolean"}}})";
+constexpr std::string_view kKwargsSchema =
+    R"({"type":"object","propertyNames":{"not":{"enum":["messages","tools","add_generation_prompt",)"
+    R"("chat_template"]}}})";
 constexpr std::string_view kEffortSchema = R"({"enum":["none","minimal","low","medium","high","xhigh"]})";
 constexpr std::string_view kTruncateSchema = R"({"enum":[true,false,"none","oldest","middle"]})";
 
@@ -192,7 +200,8 @@ constexpr Field<AnswerRequest> kChatAnswerFields[] = {
     {{"reasoning_effort", Shape::kText, "for the template; none: no thinking", 1, 16, Standing::kRead, kEffortSchema},
      read_effort},
     {{"enable_thinking", Shape::kBoolean, "for the template: whether the model thinks first"}, read_enable_thinking},
-    {{"chat_template_kwargs", Shape::kObject, "variables of the template"}, read_template_variables},
+    {{"chat_template_kwargs", Shape::kObject, "variables of the template", 0, 0, Standing::kRead, kKwargsSchema},
+     read_template_variables},
     refused_field<AnswerRequest>("functions", "the old form of tools"),
     refused_field<AnswerRequest>("function_call", "the old form of tool_choice"),
 };
@@ -218,7 +227,8 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
       R"({"type":"array","items":{"type":"string","minLength":1}})"},
      read_form<AnswerForm::Kind::kChoices>},
     {{"guided_grammar", Shape::kText, "the same as grammar", 1, kMaxFormBytes}, read_form<AnswerForm::Kind::kGbnf>},
-    {{"structured_outputs", Shape::kObject, "one of json, regex, choice, grammar, json_object"},
+    {{"structured_outputs", Shape::kObject, "one of json, regex, choice, grammar, json_object", 0, 0, Standing::kRead,
+      kStructuredSchema},
      read_structured_outputs},
     {{"best_of", Shape::kInteger, "answers of which the best is chosen", 1, 1, Standing::kRefused}},
     refused_field<AnswerRequest>("prompt_logprobs", "log-probabilities of the prompt"),

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apps/serve/protocol/answer_fields.h"
+#include "apps/serve/protocol/anthropic_schemas.h"
 #include "apps/serve/protocol/chat_messages.h"
 #include "apps/serve/protocol/sampler_fields.h"
 #include "templates/message.h"
@@ -222,15 +223,12 @@ MaybeFault read_output_config(const Json& value, MessagesCall& call) {
   return read_fields<MessagesCall>(value, kConfig, call, ".");
 }
 
-constexpr std::string_view kTurnsSchema =
-    R"({"type":"array","minItems":1,"items":{"type":"object","required":["role","content"],"properties":{"role":)"
-    R"({"enum":["user","assistant"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object",)"
-    R"("required":["type","text"],"properties":{"type":{"const":"text"},"text":{"type":"string"}}}}]}}}})";
-
 constexpr Field<MessagesCall> kMessagesFields[] = {
     model_field<MessagesCall>(),
+    one_answer_field<MessagesCall>(),
     {{"messages", Shape::kList, "the conversation, the whole of it each time: texts, or blocks text, tool_use, "
-                                "tool_result, thinking", 1, kMaxMessages, Standing::kRead, kTurnsSchema, true},
+                                "tool_result, thinking", 1, kMaxMessages, Standing::kRead,
+      kAnthropicMessagesSchema, true},
      read_turns},
     {{"max_tokens", Shape::kInteger, "the most tokens of the answer", 1, kMostMaxTokens},
      [](const Json& value, MessagesCall& call) { return set_max_tokens(value, call.request); }},
@@ -247,13 +245,19 @@ constexpr Field<MessagesCall> kMessagesFields[] = {
       R"({"type":"array","items":{"type":"object","required":["name","input_schema"],"properties":{"name":)"
       R"({"type":"string","minLength":1},"description":{"type":"string"},"input_schema":{"type":"object"}}}})"},
      read_named_tools},
-    {{"tool_choice", Shape::kObject, "auto, any, tool with its name, none; disable_parallel_tool_use"}, read_choice},
+    {{"tool_choice", Shape::kObject, "auto, any, tool with its name, none; disable_parallel_tool_use", 0, 0,
+      Standing::kRead, kAnthropicToolChoiceSchema},
+     read_choice},
     {{"thinking", Shape::kObject, "enabled, adaptive or disabled: for the template; a budget is not held", 0, 0,
       Standing::kRead, R"({"type":"object","required":["type"],"properties":{"type":{"enum":["enabled","adaptive",)"
                        R"("disabled"]},"budget_tokens":{"type":"integer"}}})"},
      read_thinking},
-    {{"output_config", Shape::kObject, "format: a JSON schema; effort: for the template"}, read_output_config},
-    {{"output_format", Shape::kObject, "the same as output_config.format"}, read_output_format},
+    {{"output_config", Shape::kObject, "format: a JSON schema; effort: for the template", 0, 0, Standing::kRead,
+      kAnthropicConfigSchema},
+     read_output_config},
+    {{"output_format", Shape::kObject, "the same as output_config.format", 0, 0, Standing::kRead,
+      kAnthropicFormatSchema},
+     read_output_format},
     refused_field<MessagesCall>("mcp_servers", "tools are the client's to call"),
     refused_field<MessagesCall>("container", "nothing is run"),
     ignored_field<MessagesCall>("context_management", "see truncate"),
@@ -275,7 +279,6 @@ MaybeFault read_messages_call(const Site& site, const http::Request& source, boo
   body.erase("tools");
   body.erase("tool_choice");
   if (MaybeFault fault = read_answer_fields(body, call.request, true)) return fault;
-  if (call.request.n != 1) return Fault{.message = "must be 1: a message is one answer", .param = "n"};
   Json messages = Json::array();
   if (call.system.is_string()) messages.push_back(make_message(Role::kSystem, call.system.get<std::string>()));
   for (Json& message : call.conversation) messages.push_back(std::move(message));

@@ -19,6 +19,12 @@ constexpr Field<Target> model_field() {
   return {{"model", Shape::kText, "a name of /v1/models; empty or absent: the first of them", 0, 512}};
 }
 
+// "n" of protocols whose answers are one: in the place of the shared row, which allows several.
+template <typename Target>
+constexpr Field<Target> one_answer_field() {
+  return {{"n", Shape::kInteger, "a request has one answer", 1, 1}};
+}
+
 // Reads the rows of all tables into the request, then checks what they say together. Faults: the first of them.
 MaybeFault read_answer_fields(const Json& body, AnswerRequest& request, bool has_messages);
 

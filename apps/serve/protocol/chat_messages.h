@@ -28,4 +28,17 @@ Json tool_message(std::string_view call_id, std::string content);
 // The last message has to be one that somebody answers; not the assistant's own.
 MaybeFault check_awaits_answer(const Json& messages);
 
+// A message as a JSON schema, in the description of the endpoints as #/components/schemas/chat_message.
+inline constexpr std::string_view kChatMessageSchema =
+    R"({"type":"object","required":["role"],"properties":{"role":{"enum":["system","developer","user","assistant",)"
+    R"("tool"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":["type",)"
+    R"("text"],"properties":{"type":{"const":"text"},"text":{"type":"string"}}}},{"type":"null"}]},)"
+    R"("name":{"type":"string"},"reasoning_content":{"type":"string"},"tool_call_id":{"type":"string"},)"
+    R"("tool_calls":{"type":"array","items":{"type":"object","required":["function"],"properties":{"id":)"
+    R"({"type":"string"},"type":{"const":"function"},"function":{"type":"object","required":["name","arguments"],)"
+    R"("properties":{"name":{"type":"string","minLength":1,"maxLength":64},"arguments":{"type":"string"}}}}}}},)"
+    R"("anyOf":[{"required":["content"],"properties":{"content":{"type":["string","array"]}}},)"
+    R"({"required":["tool_calls"],"properties":{"role":{"const":"assistant"},"tool_calls":{"type":"array",)"
+    R"("minItems":1}}}]})";
+
 }  // namespace ibid::serve

@@ -13,6 +13,7 @@ constexpr JsonLimits kBodyLimits = {.max_bytes = 1u << 30, .max_depth = 64, .max
 constexpr double kExactIntegers = 9007199254740992.0;
 
 std::string number_text(double value) {
+  if (value == 0x1p64) return "18446744073709551615";  // the most of 64 bits, which no double is
   std::array<char, 32> buffer;
   const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   return {buffer.data(), end};
@@ -60,7 +61,7 @@ MaybeFault check_number(const FieldRule& rule, const Json& value) {
   if (!value.is_number()) return wrong_kind(wanted_number(rule), value);
   const double number = value.get<double>();
   if ((rule.shape != Shape::kInteger || is_whole(value)) && is_inside(rule, number)) return {};
-  return Fault{.message = wanted_number(rule) + ", not " + number_text(number)};
+  return Fault{.message = wanted_number(rule) + ", not " + json_to_string(value)};
 }
 
 // Bytes of a text, entries of a list.

@@ -24,6 +24,7 @@ MaybeFault read_n_predict(const Json& value, LlamaCall& call) {
 
 constexpr Field<LlamaCall> kLlamaFields[] = {
     model_field<LlamaCall>(),
+    one_answer_field<LlamaCall>(),
     {{"prompt", Shape::kAny, "what the model goes on with: a text, or its token ids", 0, 0, Standing::kRead,
       kPromptSchema, true},
      [](const Json& value, LlamaCall& call) { return read_prompt(value, call.request); }},
@@ -106,9 +107,7 @@ MaybeFault read_llama(const Site& site, const http::Request& source, LlamaCall& 
   Json body;
   if (MaybeFault fault = begin_request(site, source, body, call.request)) return fault;
   if (MaybeFault fault = read_fields(body, llama_fields(), call)) return fault;
-  if (MaybeFault fault = read_answer_fields(body, call.request, false)) return fault;
-  if (call.request.n != 1) return Fault{.message = "must be 1", .param = "n"};
-  return {};
+  return read_answer_fields(body, call.request, false);
 }
 
 }  // namespace

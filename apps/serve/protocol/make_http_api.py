@@ -33,12 +33,13 @@ Errors are in the form of the protocol that the path belongs to. OpenAI and llam
 """
 
 
-def kind(schema):
+def kind(api, schema):
     """A schema in a few words."""
-    if "anyOf" in schema:
-        return kind(schema["anyOf"][0])
+    schema = resolved(api, schema)
+    if "anyOf" in schema and "type" not in schema:
+        return kind(api, schema["anyOf"][0])
     if "oneOf" in schema:
-        return " or ".join(dict.fromkeys(kind(one) for one in schema["oneOf"]))
+        return " or ".join(dict.fromkeys(kind(api, one) for one in schema["oneOf"]))
     if "enum" in schema:
         return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
     names = schema.get("type", "any")
@@ -47,7 +48,10 @@ def kind(schema):
         text = "list"
     least, most = schema.get("minimum"), schema.get("maximum")
     if least is not None and most is not None:
-        text += f", {least:g} to {most:g}" if max(abs(least), abs(most)) < 1e9 else f", at least {least:g}"
+        if least < -1e9:  # the borders of a type: both of them matter
+            text += f", {least} to {most}"
+        else:
+            text += f", {least:g} to {most:g}" if most < 1e9 else f", at least {least:g}"
     return text
 
 
@@ -68,7 +72,7 @@ def rows(api, schema, prefix=""):
             yield name, "any", "ignored", field.get("description", "")
             continue
         about = field.get("description", "")
-        yield prefix + name, kind(field), "required" if name in required else "yes", about
+        yield prefix + name, kind(api, field), "required" if name in required else "yes", about
         if "x-refused" in field:
             yield from rows(api, field, name + ".")
     for name, about in schema.get("x-refused", {}).items():
@@ -78,8 +82,10 @@ def rows(api, schema, prefix=""):
 def page(api):
     out = [HEAD]
     out.append(MANNERS)
+    out.append("| 200 | The answer. |\n")
     for status, response in api["components"]["responses"].items():
-        out.append(f"| {status} | {response['description']} |\n")
+        if status.isdigit():  # other protocols have the same, in other words
+            out.append(f"| {status} | {response['description']} |\n")
     protocol = None
     seen = {}
     for path, methods in api["paths"].items():

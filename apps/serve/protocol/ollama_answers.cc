@@ -117,7 +117,8 @@ void load_or_unload(const OllamaForm& form, const OllamaCall& call, http::Exchan
   const Status status = call.keeps_model ? form.site.backend->tokenizer(model).status()
                                          : form.site.backend->unload(model);
   if (!status.ok()) return respond_fault(exchange, fault_of(status), ErrorStyle::kOllama);
-  Json json = ollama_part(form, model, "", "");
+  const std::vector<ModelCard> cards = form.site.backend->models();
+  Json json = ollama_part(form, model.empty() && !cards.empty() ? cards.front().name : model, "", "");
   json["done"] = true;
   json["done_reason"] = call.keeps_model ? "load" : "unload";
   respond_json(exchange, json);

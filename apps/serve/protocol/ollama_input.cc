@@ -95,6 +95,7 @@ constexpr Field<AnswerRequest> kOptionFields[] = {
 
 constexpr Field<OllamaCall> kOllamaFields[] = {
     model_field<OllamaCall>(),
+    one_answer_field<OllamaCall>(),
     {{"stream", Shape::kBoolean, "the answer comes in parts, a line each; true where it is absent"},
      [](const Json& value, OllamaCall& call) { return call.stream = value.get<bool>(), MaybeFault(); }},
     {{"format", Shape::kAny, "what the text must be: json, or a JSON schema", 0, 0, Standing::kRead,
@@ -161,7 +162,6 @@ MaybeFault read_ollama(const Site& site, const http::Request& source, std::span<
   if (MaybeFault fault = read_fields(body, own, call)) return fault;
   body.erase("logprobs");
   if (MaybeFault fault = read_answer_fields(body, call.request, true)) return fault;
-  if (call.request.n != 1) return Fault{.message = "must be 1", .param = "n"};
   if (call.top_logprobs && call.request.options.n_logprobs) call.request.options.n_logprobs = call.top_logprobs;
   return {};
 }

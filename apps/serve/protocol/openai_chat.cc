@@ -58,14 +58,7 @@ MaybeFault read_modalities(const Json& value, ChatCall&) {
 }
 
 constexpr std::string_view kMessagesSchema =
-    R"({"type":"array","minItems":1,"items":{"type":"object","required":["role"],"properties":{"role":{"enum":)"
-    R"(["system","developer","user","assistant","tool"]},"content":{"oneOf":[{"type":"string"},{"type":"array",)"
-    R"("items":{"type":"object","required":["type","text"],"properties":{"type":{"const":"text"},"text":)"
-    R"({"type":"string"}}}},{"type":"null"}]},)"
-    R"("name":{"type":"string"},"reasoning_content":{"type":"string"},"tool_call_id":)"
-    R"({"type":"string"},"tool_calls":{"type":"array","items":{"type":"object","required":["function"],"properties":)"
-    R"({"id":{"type":"string"},"type":{"const":"function"},"function":{"type":"object","required":["name",)"
-    R"("arguments"],"properties":{"name":{"type":"string","minLength":1},"arguments":{"type":"string"}}}}}}}}})";
+    R"({"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/chat_message"}})";
 
 constexpr Field<ChatCall> kChatFields[] = {
     model_field<ChatCall>(),

@@ -10,6 +10,7 @@
 #include "apps/serve/protocol/answer_json.h"
 #include "apps/serve/protocol/openai_chat_stream.h"
 #include "apps/serve/protocol/prompt_fields.h"
+#include "base/utf8.h"
 
 namespace ibid::serve {
 
@@ -42,6 +43,19 @@ constexpr Field<CompletionCall> kCompletionFields[] = {
     refused_field<CompletionCall>("suffix", "a text behind the answer"),
 };
 
+// The token as the key of an object: one that is no text by itself has its bytes ("bytes:\xe2\x80"), as OpenAI has
+// them, because all such tokens would be the same U+FFFD.
+std::string token_name(std::string_view bytes) {
+  if (utf8_is_valid(bytes)) return std::string(bytes);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string name = "bytes:";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    name += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return name;
+}
+
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null: there are none.
 // offset: of the first of them in the text; then of what follows them.
 Json flat_logprobs(std::span<const TokenLogprobs> all, size_t& offset, const Tokenizer* tokenizer) {
@@ -49,12 +63,12 @@ Json flat_logprobs(std::span<const TokenLogprobs> all, size_t& offset, const Tok
   Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(), offsets = Json::array();
   for (const TokenLogprobs& token : all) {
     const std::string_view text = tokenizer->token_bytes(token.id);
-    tokens.push_back(std::string(text));
+    tokens.push_back(token_name(text));
     logprobs.push_back(token.logprob);
     offsets.push_back(offset);
     offset += text.size();
     Json top = Json::object();
-    for (const auto& [id, logprob] : token.top) top[std::string(tokenizer->token_bytes(id))] = logprob;
+    for (const auto& [id, logprob] : token.top) top[token_name(tokenizer->token_bytes(id))] = logprob;
     tops.push_back(std::move(top));
   }
   Json json = Json::object();

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/serve/protocol/chat_messages.h"
 #include "apps/serve/protocol/endpoints.h"
 #include "base/check.h"
 
@@ -23,12 +24,14 @@ void add_limits(Json& schema, const FieldRule& rule, const char* least, const ch
   if (std::isfinite(rule.most)) schema[most] = number_json(rule.most);
 }
 
+Json written_schema(std::string_view name, std::string_view text) {
+  Result<Json> schema = parse_json(text, name);
+  CHECK(schema.ok()) << schema.status().message();
+  return std::move(*schema);
+}
+
 Json schema_of(const FieldRule& rule) {
-  if (!rule.schema.empty()) {
-    Result<Json> schema = parse_json(rule.schema, rule.name);
-    CHECK(schema.ok()) << schema.status().message();
-    return std::move(*schema);
-  }
+  if (!rule.schema.empty()) return written_schema(rule.name, rule.schema);
   Json schema = Json::object();
   switch (rule.shape) {
     case Shape::kAny: break;
@@ -108,32 +111,99 @@ Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
   return schema;
 }
 
+struct StatusText {
+  const char* status;
+  const char* text;
+};
+constexpr StatusText kErrors[] = {
+    {"400", "The request has to change; the message names the field."},
+    {"401", "No API key, or a wrong one."},
+    {"403", "The header Host or Origin is none that may ask."},
+    {"404", "There is no model, response or session of that name."},
+    {"408", "The request did not come in time."},
+    {"409", "An answer of this session is under way."},
+    {"413", "The body is too large."},
+    {"415", "The body is compressed."},
+    {"417", "What the header Expect wants is not known."},
+    {"429", "The server takes no more now; Retry-After says when to come again."},
+    {"431", "The line and the headers of the request are too large."},
+    {"500", "The server's own mistake."},
+    {"501", "Understood, and not supported."},
+    {"503", "Memory is short; Retry-After says when to come again."},
+    {"504", "A deadline passed."},
+    {"529", "As 503, in Anthropic's words."}};
+
+// What stands in front of the names of a protocol's errors: "anthropic_error", "anthropic_400".
+const char* prefix_of(ErrorStyle style) {
+  switch (style) {
+    case ErrorStyle::kOpenAi: return "";
+    case ErrorStyle::kAnthropic: return "anthropic_";
+    case ErrorStyle::kOllama: return "ollama_";
+  }
+  return "";
+}
+
+std::string_view error_schema(ErrorStyle style) {
+  switch (style) {
+    case ErrorStyle::kOpenAi: break;
+    case ErrorStyle::kAnthropic:
+      return R"({"type":"object","required":["type","error"],"properties":{"type":{"const":"error"},"error":)"
+             R"({"type":"object","required":["type","message"],"properties":{"type":{"type":"string"},"message":)"
+             R"({"type":"string"}}}}})";
+    case ErrorStyle::kOllama:
+      return R"({"type":"object","required":["error"],"properties":{"error":{"type":"string"}}})";
+  }
+  return R"({"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["message",)"
+         R"("type","param","code"],"properties":{"message":{"type":"string"},"type":{"type":"string"},"param":)"
+         R"({"type":["string","null"]},"code":{"type":"string"}}}}})";
+}
+
+Json reference_to(const std::string& kind, const std::string& name) {
+  return Json{{"$ref", "#/components/" + kind + "/" + name}};
+}
+
+Json content_of(const char* type, Json schema) {
+  Json content = Json::object();
+  content[type]["schema"] = std::move(schema);
+  return content;
+}
+
+constexpr ErrorStyle kStyles[] = {ErrorStyle::kOpenAi, ErrorStyle::kAnthropic, ErrorStyle::kOllama};
+
+// Of every protocol, which operations point to.
 Json error_responses() {
-  const std::pair<const char*, const char*> texts[] = {
-      {"400", "The request has to change; the message names the field."},
-      {"401", "No API key, or a wrong one."},
-      {"404", "There is no model, response or session of that name."},
-      {"413", "The body is too large."},
-      {"415", "The body is compressed."},
-      {"429", "The server takes no more now; Retry-After says when to come again."},
-      {"500", "The server's own mistake."},
-      {"501", "Understood, and not supported."},
-      {"503", "Memory is short; Retry-After says when to come again."},
-      {"504", "A deadline passed."},
-      {"529", "As 503, in Anthropic's words."}};
   Json responses = Json::object();
-  responses["200"] = Json{{"description", "The answer."}};
-  for (const auto& [status, text] : texts) responses[status] = Json{{"description", text}};
+  for (const ErrorStyle style : kStyles) {
+    const std::string prefix = prefix_of(style);
+    for (const auto& [status, text] : kErrors) {
+      Json& response = responses[prefix + status];
+      response["description"] = text;
+      response["content"] = content_of("application/json", reference_to("schemas", prefix + "error"));
+    }
+  }
   return responses;
 }
 
-// All of them are every endpoint's.
-Json response_places(const Json& responses) {
-  Json places = Json::object();
-  for (const auto& [status, response] : responses.items()) {
-    places[status] = Json{{"$ref", "#/components/responses/" + status}};
+// Whole, or in parts where the request may ask for a stream.
+Json answer_response(const Endpoint& endpoint) {
+  Json response = Json::object();
+  response["description"] = "The answer.";
+  response["content"] = content_of("application/json", Json{{"type", "object"}});
+  if (endpoint.fields == nullptr) return response;
+  for (const FieldRule& rule : endpoint.fields()) {
+    if (rule.name != "stream") continue;
+    const bool is_lines = style_of_path(endpoint.pattern) == ErrorStyle::kOllama;
+    response["content"][is_lines ? "application/x-ndjson" : "text/event-stream"] = Json::object();
   }
-  return places;
+  return response;
+}
+
+Json responses_of(const Endpoint& endpoint) {
+  Json responses = Json::object();
+  responses["200"] = answer_response(endpoint);
+  const std::string prefix = prefix_of(style_of_path(endpoint.pattern));
+  for (const auto& [status, text] : kErrors) responses[status] = reference_to("responses", prefix + status);
+  return responses;
 }
 
 Json operation_of(const Endpoint& endpoint, Components& components) {
@@ -150,11 +220,12 @@ Json operation_of(const Endpoint& endpoint, Components& components) {
     Json schema = body_schema(endpoint.fields(), components);
     if (endpoint.options != nullptr) schema["properties"]["options"] = body_schema(endpoint.options(), components);
     Json body = Json::object();
-    body["required"] = true;
+    // Sessions are asked without a body where nothing has to be said.
+    body["required"] = endpoint.protocol != "ibid" || schema.contains("required");
     body["content"]["application/json"]["schema"] = std::move(schema);
     operation["requestBody"] = std::move(body);
   }
-  operation["responses"] = response_places(error_responses());
+  operation["responses"] = responses_of(endpoint);
   return operation;
 }
 
@@ -174,6 +245,11 @@ Json openapi_document() {
                       {"version", "1"},
                       {"description", "The HTTP endpoints of ibid. Fields that are not named are ignored."}};
   Components components;
+  components.place("chat_message", written_schema("chat_message", kChatMessageSchema));
+  for (const ErrorStyle style : kStyles) {
+    const std::string name = std::string(prefix_of(style)) + "error";
+    components.place(name, written_schema(name, error_schema(style)));
+  }
   Json paths = Json::object();
   for (const Endpoint& endpoint : endpoints()) {
     paths[std::string(endpoint.pattern)][small_letters(endpoint.method)] = operation_of(endpoint, components);

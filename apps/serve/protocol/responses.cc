@@ -50,7 +50,6 @@ MaybeFault read_response(const Site& site, const http::Request& source, Response
   // Tools are bare in this protocol and have been read; the shared row would want them wrapped.
   body.erase("tools");
   if (MaybeFault fault = read_answer_fields(body, call.request, true)) return fault;
-  if (call.request.n != 1) return Fault{.message = "must be 1: a response is one answer", .param = "n"};
   for (const char* name : {"tool_choice", "parallel_tool_calls", "temperature", "top_p", "truncation", "user"}) {
     if (const Json* value = member(body, name)) call.echo[name] = *value;
   }

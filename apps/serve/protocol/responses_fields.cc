@@ -79,10 +79,27 @@ MaybeFault read_output_tokens(const Json& value, ResponseCall& call) {
 }
 
 constexpr std::string_view kInputSchema =
-    R"({"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object"},"minItems":1}]})";
+    R"({"oneOf":[{"type":"string"},{"type":"array","minItems":1,"items":{"anyOf":[{"type":"object","required":)"
+    R"(["role","content"],"properties":{"type":{"const":"message"},"role":{"enum":["system","developer","user",)"
+    R"("assistant"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":)"
+    R"(["type","text"],"properties":{"type":{"enum":["input_text","output_text"]},"text":{"type":"string"}}}}]}}},)"
+    R"({"type":"object","required":["type","call_id","name","arguments"],"properties":{"type":{"const":)"
+    R"("function_call"},"call_id":{"type":"string"},"name":{"type":"string","minLength":1},"arguments":{"type":)"
+    R"("string"}}},{"type":"object","required":["type","call_id","output"],"properties":{"type":{"const":)"
+    R"("function_call_output"},"call_id":{"type":"string"},"output":{"oneOf":[{"type":"string"},{"type":"array",)"
+    R"("items":{"type":"object","required":["type","text"],"properties":{"type":{"const":"input_text"},"text":)"
+    R"({"type":"string"}}}}]}}},{"type":"object","required":["type"],"properties":{"type":{"const":"reasoning"},)"
+    R"("content":{"type":"array","items":{"type":"object"}}}}]}}]})";
+constexpr std::string_view kTextSchema =
+    R"({"type":"object","properties":{"format":{"anyOf":[{"type":"object","required":["type"],"properties":{"type":)"
+    R"({"enum":["text","json_object"]}}},{"type":"object","required":["type","schema"],"properties":{"type":)"
+    R"({"const":"json_schema"},"name":{"type":"string"},"schema":{"type":"object"},"strict":{"type":"boolean"}}}]}}})";
+constexpr std::string_view kReasoningSchema =
+    R"({"type":"object","properties":{"effort":{"enum":["none","minimal","low","medium","high","xhigh"]}}})";
 
 constexpr Field<ResponseCall> kResponseFields[] = {
     model_field<ResponseCall>(),
+    one_answer_field<ResponseCall>(),
     {{"input", Shape::kAny, "a text, or items: messages, calls of functions, their outputs, reasoning", 0, 0,
       Standing::kRead, kInputSchema, true},
      [](const Json& value, ResponseCall& call) { return read_input(value, call.input); }},
@@ -99,8 +116,9 @@ constexpr Field<ResponseCall> kResponseFields[] = {
       R"({"const":"function"},"name":{"type":"string","minLength":1,"maxLength":64},"parameters":)"
       R"({"type":"object"}}}})"},
      read_bare_tools},
-    {{"text", Shape::kObject, "format: text, json_object, json_schema"}, read_text},
-    {{"reasoning", Shape::kObject, "effort: for the template"}, read_reasoning},
+    {{"text", Shape::kObject, "format: text, json_object, json_schema", 0, 0, Standing::kRead, kTextSchema}, read_text},
+    {{"reasoning", Shape::kObject, "effort: for the template", 0, 0, Standing::kRead, kReasoningSchema},
+     read_reasoning},
     {{"include", Shape::kList, "message.output_text.logprobs", 0, 32}, read_include},
     {{"top_logprobs", Shape::kInteger, "the likeliest tokens in each place; with include", 0, 20},
      [](const Json& value, ResponseCall& call) {

@@ -25,10 +25,13 @@ constexpr Field<SessionCall> kSessionFields[] = {
       Standing::kRead, R"({"type":"array","items":{"type":"object","required":["role","content"],"properties":)"
                        R"({"role":{"enum":["system","user","assistant"]},"content":{"type":"string"}}}})"},
      [](const Json& value, SessionCall& call) { return call.messages = value, MaybeFault(); }},
+    {{"settings", Shape::kObject, "of a session that was saved: its other fields; those beside them count more"},
+     [](const Json& value, SessionCall& call) { return call.settings = value, MaybeFault(); }},
 };
 constexpr Field<SessionCall> kSessionMessageFields[] = {
     {{"content", Shape::kText, "the user's message", 0, 1 << 30}, keep_content},
-    {{"message", Shape::kObject, "or any message, as in chat completions: the result of a tool"},
+    {{"message", Shape::kObject, "or any message, as in chat completions: the result of a tool", 0, 0,
+      Standing::kRead, R"({"$ref":"#/components/schemas/chat_message"})"},
      [](const Json& value, SessionCall& call) { return call.message = value, MaybeFault(); }},
 };
 constexpr Field<SessionCall> kSessionEditFields[] = {
@@ -84,10 +87,12 @@ using Change = MaybeFault (*)(const SessionCall& call, Json& messages);
 MaybeFault append_message(const SessionCall& call, Json& messages) {
   if (call.message.is_object()) {
     messages.push_back(call.message);
-  } else if (!call.content.empty()) {
-    messages.push_back(make_message(Role::kUser, call.content));
+  } else if (call.content) {
+    messages.push_back(make_message(Role::kUser, *call.content));
   }
-  return {};
+  if (!messages.empty()) return {};
+  return Fault{.message = "is missing, and the session has no message to answer", .param = "content",
+               .code = "missing_required_parameter"};
 }
 
 MaybeFault replace_message(const SessionCall& call, Json& messages) {
@@ -96,7 +101,7 @@ MaybeFault replace_message(const SessionCall& call, Json& messages) {
     return Fault{.message = "is no message of the user", .param = "message"};
   }
   messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(at), messages.end());
-  messages.push_back(make_message(Role::kUser, call.content));
+  messages.push_back(make_message(Role::kUser, *call.content));
   return {};
 }
 
@@ -160,12 +165,9 @@ void post_session(const Site& site, const http::ExchangePtr& exchange) {
   if (!fault) fault = read_fields(body, session_fields(), call);
   SessionState session{.id = site.new_id("session_"), .created = site.now_s()};
   // A document that was saved has its settings in an object of their own.
-  if (const Json* settings = member(body, "settings"); settings != nullptr && settings->is_object()) {
-    session.settings = *settings;
-  } else {
-    session.settings = body;
-    for (const char* name : {"messages", "id", "object", "created", "settings"}) session.settings.erase(name);
-  }
+  for (const char* name : {"messages", "id", "object", "created", "settings"}) body.erase(name);
+  if (call.settings.is_object()) session.settings = call.settings;
+  for (auto& [name, value] : body.get_ref<Json::object_t&>()) session.settings[name] = std::move(value);
   if (!fault && call.messages.is_array() && !call.messages.empty()) {
     fault = read_chat_messages(call.messages, session.messages);
     if (fault) fault->param = "messages" + fault->param;

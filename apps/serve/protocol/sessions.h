@@ -23,7 +23,8 @@ namespace ibid::serve {
 // The fields that sessions have besides those of chat completions.
 struct SessionCall {
   Json messages = Json();                // those of the whole session
-  std::string content = {};
+  Json settings = Json();                // of a document that was saved
+  std::optional<std::string> content = {};
   Json message = Json();                 // an object, or a number in edit
   std::optional<size_t> n_messages = {};
 };

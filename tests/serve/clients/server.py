@@ -3,12 +3,14 @@
 IBID_PROGRAM is the program; IBID_SERVE_MODEL a model, else the default one. Exit status 77 is a skipped test, with the
 reason on standard error.
 """
+import contextlib
 import importlib
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 
@@ -26,12 +28,19 @@ def package(name):
         skip(f"the Python package {name} is not installed (pip install {name})")
 
 
+@contextlib.contextmanager
+def talking_model():
+    """The path of a tiny model that says anything; IBID_WRITE_TALKING_MODEL is the program that writes it."""
+    program = os.environ.get("IBID_WRITE_TALKING_MODEL") or skip("IBID_WRITE_TALKING_MODEL is not set")
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run([program, f"{directory}/talker.gguf"], check=True)
+        yield f"{directory}/talker.gguf"
+
+
 class Server:
-    def __init__(self):
+    def __init__(self, model=os.environ.get("IBID_SERVE_MODEL"), context=4096):
         program = os.environ.get("IBID_PROGRAM") or skip("IBID_PROGRAM is not set")
-        arguments = [program, "serve", "--port", "0", "--context", "4096"]
-        if os.environ.get("IBID_SERVE_MODEL"):
-            arguments.append(os.environ["IBID_SERVE_MODEL"])
+        arguments = [program, "serve", "--port", "0", "--context", str(context)] + ([model] if model else [])
         self.process = subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.url = self._wait_for_url()
 

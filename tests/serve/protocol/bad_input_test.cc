@@ -99,6 +99,29 @@ TEST(BadInputTest, ValuesOutOfRangeNameTheirField) {
   }
 }
 
+// A number that is no double is shown as it was read, and a border as it is.
+TEST(BadInputTest, LargeNumbersAreShownAsTheyAre) {
+  FakeDoor door;
+  const auto exchange = door.post("/v1/chat/completions", chat_with(R"("seed": -9223372036854776000)"));
+  EXPECT_EQ(exchange->json()["error"]["message"],
+            "seed: must be a whole number, -9223372036854775808 to 18446744073709551615, not -9.223372036854776e+18");
+}
+
+TEST(BadInputTest, ProtocolsOfOneAnswerTakeNoSecond) {
+  const std::pair<const char*, const char*> bodies[] = {
+      {"/v1/responses", R"({"input": "hi", "n": 2})"},
+      {"/v1/messages", R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "n": 2})"},
+      {"/api/chat", R"({"messages": [{"role": "user", "content": "hi"}], "n": 2})"},
+      {"/api/generate", R"({"prompt": "hi", "n": 2})"},
+      {"/completion", R"({"prompt": "once", "n": 2})"}};
+  for (const auto& [path, body] : bodies) {
+    FakeDoor door;
+    const auto exchange = door.post(path, std::string(body));
+    EXPECT_EQ(exchange->status, 400) << path;
+    EXPECT_THAT(exchange->body, testing::HasSubstr("n: must be a whole number, 1 to 1, not 2")) << path;
+  }
+}
+
 TEST(BadInputTest, MessagesNameTheirPlace) {
   const BadChat cases[] = {
       {R"([])", "messages"},

@@ -86,6 +86,7 @@ TEST(OllamaTest, GenerateIsOneMessageOrARawText) {
 TEST(OllamaTest, WithoutAQuestionTheModelIsLoadedOrUnloaded) {
   FakeDoor door;
   EXPECT_EQ(door.post("/api/generate", std::string(R"({"model": "tiny"})"))->json()["done_reason"], "load");
+  EXPECT_EQ(door.post("/api/chat", std::string("{}"))->json()["model"], "tiny") << "the first one, by its name";
   EXPECT_EQ(door.post("/api/chat", std::string(R"({"model": "tiny", "messages": [], "keep_alive": 0})"))
                 ->json()["done_reason"], "unload");
   EXPECT_EQ(door.backend->unloaded.size(), 1u);

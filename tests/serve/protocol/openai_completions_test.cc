@@ -86,6 +86,21 @@ TEST(OpenAiCompletionsTest, LogprobsAreFlatLists) {
                                       R"([{"a":-0.5},{}],"text_offset":[0,1]})");
 }
 
+// As texts they would be the same key twice.
+TEST(OpenAiCompletionsTest, TokensThatAreNoTextAreNamedByTheirBytes) {
+  FakeDoor door;
+  const Tokens ids = FakeTokenizer().sampled({"\xC3", "\xE2"});
+  door.backend->script = [&ids](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("\xC3");
+    answer.logprobs = {{.id = ids[0], .logprob = -0.5, .top = {{ids[0], -0.5}, {ids[1], -2}}}};
+    FakeBackend::say(request, listener, answer);
+  };
+  const Json logprobs =
+      door.post(kCompletions, std::string(R"({"prompt": "x", "logprobs": 2})"))->json()["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"][0], "bytes:\\xc3");
+  EXPECT_EQ(logprobs["top_logprobs"][0].dump(), R"({"bytes:\\xc3":-0.5,"bytes:\\xe2":-2.0})");
+}
+
 TEST(OpenAiCompletionsTest, AStreamHasLogprobsWithTheirText) {
   FakeDoor door;
   const TokenId id = FakeTokenizer().template_ids("a")[0];

@@ -39,6 +39,15 @@ TEST_F(SessionsTest, AMessageIsAnsweredAndBothAreKept) {
   EXPECT_EQ(said(path), "s|hi|Hello|and?|Hello|");
 }
 
+TEST_F(SessionsTest, AnEmptyMessageIsOneAndNoMessageIsNone) {
+  const std::string path = create("{}");
+  const auto nothing = door.post(path + "/messages", std::string("{}"));
+  EXPECT_EQ(nothing->status, 400);
+  EXPECT_EQ(nothing->json()["error"]["param"], "content");
+  EXPECT_EQ(door.post(path + "/messages", std::string(R"({"content": ""})"))->status, 200);
+  EXPECT_EQ(said(path), "|Hello|");
+}
+
 TEST_F(SessionsTest, EditRegenerateRewindAndFork) {
   const std::string path = create();
   door.post(path + "/messages", std::string(R"({"content": "one"})"));
@@ -71,6 +80,11 @@ TEST_F(SessionsTest, WhatIsSavedCanBeRestored) {
   const std::string again = "/v1/sessions/" + restored->json()["id"].get<std::string>();
   EXPECT_EQ(said(again), "s|hi|Hello|");
   EXPECT_EQ(restored->json()["settings"]["temperature"], 0);
+  const auto changed = door.post("/v1/sessions/restore", std::string(R"({"settings": {"temperature": 0, "top_k": 3},
+    "temperature": 1})"));
+  EXPECT_EQ(json_to_string(changed->json()["settings"]), R"({"temperature":1,"top_k":3})");
+  const auto wrong = door.post("/v1/sessions/restore", std::string(R"({"settings": {}, "temperature": -1})"));
+  EXPECT_EQ(wrong->json()["error"]["param"], "temperature") << "beside settings, too";
 }
 
 TEST_F(SessionsTest, OneAnswerAtATimeAndNoneOfAnotherNamespace) {
