@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(KvAndPooling{"MeanF32", KvDType::kF32, kMean}, KvAndPooling{"MeanInt8", KvDType::kInt8, kMean},
                     KvAndPooling{"LastF16", KvDType::kF16, kLast}, KvAndPooling{"LastInt8", KvDType::kInt8, kLast},
                     KvAndPooling{"LastK8V4", KvDType::kK8V4, kLast}, KvAndPooling{"MeanInt4", KvDType::kInt4, kMean}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& kind) { return std::string(kind.param.name); });
 
 class EmbeddingsTest : public testing::Test {
  protected:

@@ -27,11 +27,11 @@ def package(name):
 
 
 class Server:
-    def __init__(self):
+    def __init__(self, model=os.environ.get("IBID_SERVE_MODEL")):
         program = os.environ.get("IBID_PROGRAM") or skip("IBID_PROGRAM is not set")
         arguments = [program, "serve", "--port", "0", "--context", "4096"]
-        if os.environ.get("IBID_SERVE_MODEL"):
-            arguments.append(os.environ["IBID_SERVE_MODEL"])
+        if model:
+            arguments.append(model)
         self.process = subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.url = self._wait_for_url()
 
