@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/kv_tier.h"
+#include "runtime/embedding/embeddings.h"
 #include "runtime/out_of_heap.h"
 
 namespace ibid::api {
@@ -63,6 +64,17 @@ Result<std::shared_ptr<const TokenConstraint>> Engine::choice_constraint(const s
     try {
   TRY_ASSIGN(const Grammar grammar, compile_choices(choices));
   return parts_->engine->constraints().make(grammar);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+size_t Engine::embedding_dim() const { return parts_->engine->pooling() ? parts_->engine->model().dim() : 0; }
+
+Result<std::vector<std::vector<float>>> Engine::embed(const std::vector<std::string>& texts, size_t n_dims,
+                                                      std::stop_token stop) const try {
+  std::vector<Tokens> ids;
+  for (const std::string& text : texts) ids.push_back(ids_to_embed(parts_->engine->tokenizer(), text));
+  return ibid::embed(parts_->engine, std::move(ids), {.n_dims = n_dims, .stop = std::move(stop)});
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }

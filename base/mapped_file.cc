@@ -33,12 +33,12 @@ std::string_view kind_of(mode_t mode) {
 constexpr size_t kPageBytes = 4096;
 size_t slack_of(size_t size) { return (kPageBytes - size % kPageBytes) % kPageBytes; }
 
+}  // namespace
+
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.size() <= NAME_MAX &&
          name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
 }
-
-}  // namespace
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
   MappedFile file;

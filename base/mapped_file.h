@@ -16,6 +16,9 @@
 
 namespace ibid {
 
+// Whether `name` can be the name of a file or a folder in a directory, and nothing else: no path, no "..".
+bool is_plain_name(const std::string& name);
+
 class MappedFile {
  public:
   // Errors: kNotRegularFile, kIo (errno's words), kTruncated for an empty file.

@@ -27,6 +27,9 @@ struct SequenceChunk {
   KvCacheEntry* entry = nullptr;
   TokenSpan tokens;
   WantLogits want = WantLogits::kLast;
+  // Where the rows that `want` names leave their hidden states, in place of logits: x behind the final norm, which is
+  // what the head would read. [wanted rows, dim()]; nullptr: they get logits.
+  float* hidden = nullptr;
 };
 
 // The logits of the rows that asked, in batch order, in a buffer that is reused from pass to pass.
@@ -77,9 +80,12 @@ class LanguageModel {
   // Most rows one forward() takes, over all sequences of the batch.
   virtual size_t max_chunk() const = 0;
   virtual const KvLayout& kv_layout() const = 0;
+  // The width of a hidden state; 0: the model tells none, and no chunk may ask for them.
+  virtual size_t dim() const { return 0; }
 
-  // Evaluates every chunk, publishes its rows in its entry and writes the wanted logits to `logits`. The
-  // result for a row depends on its own sequence alone. On any error or cancellation no entry has changed.
+  // Evaluates every chunk, publishes its rows in its entry and writes the wanted logits to `logits`, hidden states to
+  // where their chunks say. The result for a row depends on its own sequence alone. On any error or cancellation no
+  // entry has changed; hidden states may hold anything.
   // Cancellation is checked once per layer.
   // Errors: kInvalidArgument (id out of range, empty chunk, more than max_chunk rows), kContextFull (both
   // numbers), kOutOfMemory, kCancelled, kNonFinite.

@@ -49,8 +49,8 @@ class ModelFile {
   // safetensors: the whole of config.json; nullptr for GGUF.
   virtual const Json* config_json() const = 0;
   // The text of a file beside the weights ("tokenizer.json", "tokenizer_config.json",
-  // "chat_template.jinja", "generation_config.json"); nullopt when it is not there. GGUF has none, but for
-  // the metadata key tokenizer.huggingface.json, which answers to "tokenizer.json".
+  // "chat_template.jinja"), or in a folder there ("1_Pooling/config.json"); nullopt when it is not there. GGUF has
+  // none, but for the metadata key tokenizer.huggingface.json, which answers to "tokenizer.json".
   virtual Result<std::optional<std::string>> companion(std::string_view name) const = 0;
 
   // --- Tensors.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/file_ops.h"
+#include "base/mapped_file.h"
 #include "weights/in_quotes.h"
 #include "weights/model_json.h"
 #include "weights/safetensors_header.h"
@@ -199,7 +200,17 @@ const TensorView* SafetensorsModel::find_tensor(std::string_view name) const {
 }
 
 Result<std::optional<std::string>> SafetensorsModel::companion(std::string_view name) const {
-  Result<std::string> text = read_beside(directory_, std::string(name), kMaxCompanionBytes);
+  // A file of a folder beside the weights is opened in that folder, which is a plain name as well.
+  std::string directory = directory_;
+  if (const size_t slash = name.find('/'); slash != std::string_view::npos) {
+    const std::string folder(name.substr(0, slash));
+    if (!is_plain_name(folder)) {
+      return {ErrorCode::kUnsafePath, directory_ + ": " + in_quotes(folder) + " is not a plain name of a folder"};
+    }
+    directory += "/" + folder;
+    name.remove_prefix(slash + 1);
+  }
+  Result<std::string> text = read_beside(directory, std::string(name), kMaxCompanionBytes);
   if (is_missing(text.status())) return std::optional<std::string>();
   TRY(text.status());
   return std::optional(std::move(text).value());

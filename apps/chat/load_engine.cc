@@ -63,10 +63,15 @@ EngineOptions engine_options(const ModelArguments& arguments) {
 
 Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
                                             const std::string& cache_directory, size_t kv_budget_bytes) {
-  if (arguments.context > 0) warn_of_long_context(path, arguments.context);
   EngineOptions options = engine_options(arguments);
   options.cache_directory = cache_directory;
   options.kv_budget_bytes = kv_budget_bytes;
+  return load_engine(path, arguments, options);
+}
+
+Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
+                                            const EngineOptions& options) {
+  if (arguments.context > 0) warn_of_long_context(path, arguments.context);
   SignOfLife waiting(STDERR_FILENO);
   waiting.say("loading " + one_line(std::filesystem::path(path).filename().string()));
   return Engine::load(path, options);

@@ -18,6 +18,8 @@ EngineOptions engine_options(const ModelArguments& arguments);
 Result<std::string> find_model(const ModelArguments& arguments, bool may_ask = false);
 
 // Loads the model at `path`. Says on standard error when --context is more than the model was trained for.
+Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
+                                            const EngineOptions& options);
 // cache_directory, kv_budget_bytes: as in EngineOptions.
 Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
                                             const std::string& cache_directory = {}, size_t kv_budget_bytes = 0);

@@ -133,6 +133,9 @@ Explanation explain(Inspection inspection, const ModelOptions& options) {
   all.tokens = tokenizer_facts(kind, all.tokenizer.get());
   const Result<ChatTemplate> chat_template = load_chat_template(file);
   if (all.chat.ok()) all.chat = chat_template.status();
+  if (config != nullptr && config->pooling) {
+    all.chat = {ErrorCode::kUnsupported, "it makes embeddings of texts and no answers"};
+  }
   if (chat_template.ok()) all.chat_template = template_facts(*chat_template);
   if (all.inspection.plan) all.needs = memory_needs(all.inspection, options);
   return all;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "apps/inspect/recurrent_fact.h"
+#include "model/architecture/pooling.h"
 #include "model/weights/tensor_source.h"
 
 namespace ibid {
@@ -348,6 +349,11 @@ Facts model_facts(const ModelFile& file, const ModelConfig& config, const std::v
   add_experts(file, config, facts);
   add_beside_layers(config, facts);
   add_factors(config, facts);
+  if (config.pooling) {
+    const std::string pooling(pooling_name(*config.pooling));
+    facts.push_back({"embeddings", pooling == "mean" ? "the mean of a text's positions" : "a text's last position",
+                     {{"pooling", pooling}}});
+  }
   const Result<TensorSource> head = find_source(file, config, tensor_row(TensorRole::kLmHead));
   const bool own = head.ok() && head->found();
   const std::string rows = std::to_string(config.vocab_size);

@@ -47,8 +47,11 @@ ModelHost::Loader make_loader(const ServeArguments& arguments) {
       std::error_code error;
       std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), error);
     }
-    TRY_ASSIGN(std::shared_ptr<Engine> engine,
-               load_engine(path, arguments.running, directory, *read_bytes(arguments.kv_budget)));
+    EngineOptions options = engine_options(arguments.running);
+    options.cache_directory = directory;
+    options.kv_budget_bytes = *read_bytes(arguments.kv_budget);
+    if (!arguments.pooling.empty()) options.pooling = arguments.pooling == "mean" ? Pooling::kMean : Pooling::kLast;
+    TRY_ASSIGN(std::shared_ptr<Engine> engine, load_engine(path, arguments.running, options));
     if (!engine->tier_status().ok()) {
       remark("ibid: the cache of keys and values is not used: " + engine->tier_status().message());
     }

@@ -71,6 +71,10 @@ void ServeArguments::add(CLI::App& command) {
       ->type_name("DIR")
       ->group(kRunningGroup);
   command.add_flag("--cache", cache, "the same in this user's cache folder")->group(kRunningGroup);
+  command.add_option("--pooling", pooling, "embeddings of models whose files do not say that they make them, or how")
+      ->type_name("mean|last")
+      ->check(one_of({"mean", "last"}))
+      ->group(kRunningGroup);
   running.add_fetch(command);
 }
 

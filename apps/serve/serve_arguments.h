@@ -29,6 +29,7 @@ struct ServeArguments {
   std::string memory_budget = "0", kv_budget = "0";
   std::string cache_directory;      // empty: none, unless `cache`
   bool cache = false;
+  std::string pooling;              // empty: as each model's file says
   size_t parallel = 64, queue = 512, max_connections = 1024;
   std::string max_body = "64M";
   std::string drain_timeout = "30s", queue_timeout = "60s", total_timeout = "never";

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,16 @@ class IBID_EXPORT Engine {
   Result<std::shared_ptr<const TokenConstraint>> gbnf_constraint(std::string_view grammar) const;
   Result<std::shared_ptr<const TokenConstraint>> regex_constraint(std::string_view pattern) const;
   Result<std::shared_ptr<const TokenConstraint>> choice_constraint(const std::vector<std::string>& choices) const;
+
+  // The numbers of an embedding; 0: the model makes none (EngineOptions::pooling).
+  size_t embedding_dim() const;
+  // A vector of length 1 for each text, which reads them all. The same texts have the same bits, whatever else is
+  // computed. n_dims: the first numbers alone, brought to length 1 again, for models that are trained for it
+  // (Matryoshka); 0: all.
+  // Errors: kUnsupported where the model makes none; kInvalidArgument, and kContextFull with both numbers, with the
+  // number of the text; kCancelled; kOutOfMemory.
+  Result<std::vector<std::vector<float>>> embed(const std::vector<std::string>& texts, size_t n_dims = 0,
+                                                std::stop_token stop = {}) const;
 
   // Ok: no directory was asked for, or it works. Otherwise why it is not used.
   Status cache_directory_status() const;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "ibid/numerics.h"
@@ -26,6 +27,10 @@ struct SchedulerStats {
 // their activations push each other out of the cache. The bits are the same for any number.
 IBID_EXPORT size_t default_max_chunk();
 
+// What becomes of the hidden states of a text's positions where a model makes embeddings, a vector for each text: their
+// mean, or the last one.
+enum class Pooling : uint8_t { kMean, kLast };
+
 struct EngineOptions {
   Numerics numerics = Numerics::kExact;
   KvDType kv_dtype = KvDType::kInt8;
@@ -41,6 +46,8 @@ struct EngineOptions {
   bool fingerprint = false;    // read the weights once more, so that sessions can be saved with their keys and values
   size_t kv_budget_bytes = 0;  // for all keys and values, a page at least; 0: two contexts, at least 256 MB, at most
                                // half of the memory that is available
+  // Embeddings of a model whose file says nothing of them, or others than it says; nothing: as the file says.
+  std::optional<Pooling> pooling = {};
 };
 
 }  // namespace ibid

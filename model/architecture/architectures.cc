@@ -12,6 +12,7 @@
 #include "model/architecture/layer_kinds.h"
 #include "model/architecture/layer_rules.h"
 #include "model/architecture/moe_rules.h"
+#include "model/architecture/pooling.h"
 #include "model/architecture/recurrent_families.h"
 #include "model/architecture/recurrent_rules.h"
 #include "model/architecture/rope_rules.h"
@@ -358,6 +359,7 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   const Hyperparameters file(model_file, match.prefix);
 
   ModelConfig config;
+  TRY_ASSIGN(config.pooling, read_pooling(model_file, match.prefix));
   take_row(row, file.gguf(), config);
   TRY(read_shape(file, row, config));
   TRY(read_layer_kinds(file, row, config));

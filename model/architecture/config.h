@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ibid/engine_options.h"
 #include "kernels/activation.h"
 #include "kernels/rope.h"
 #include "model/architecture/moe_rule.h"
@@ -135,6 +136,8 @@ struct ModelConfig {
   bool qkv_by_group = false;      // fused q|k|v: per KV head its queries, its key, its value; else all q, all k, all v
   bool transposed = false;        // matrices of the layers are [in, out]
   bool tied = false;              // the embedding is the head, whatever the file holds
+
+  std::optional<Pooling> pooling; // the model is one of embeddings, and this becomes of a text's rows
 
   std::vector<LayerConfig> layers;  // [L]
 

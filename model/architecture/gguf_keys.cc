@@ -11,6 +11,7 @@
 #include "model/architecture/keys.h"
 #include "model/architecture/layer_rules.h"
 #include "model/architecture/moe_rules.h"
+#include "model/architecture/pooling.h"
 #include "model/architecture/rope_rules.h"
 
 namespace ibid {
@@ -32,6 +33,7 @@ class KeyWriter {
 
   Status write() {
     out_.add_string("general.architecture", to_.gguf_name);
+    if (config_.pooling) integer(keys::kPooling, gguf_number_of(*config_.pooling));
     TRY(write_shape());
     write_heads();
     if (config_.recurs()) TRY(write_recurrent());

@@ -24,6 +24,9 @@ inline constexpr Key kSharedKvLayers{"layers that read the keys and values of ot
                                      "num_kv_shared_layers"};
 inline constexpr Key kTrainedContext{"trained_context", "context_length",
                                      "max_position_embeddings|n_positions"};
+// Of a model of embeddings; directories say it elsewhere (model/architecture/pooling.h).
+inline constexpr Key kPooling{"pooling", "pooling_type", ""};
+inline constexpr Key kCausal{"attention to earlier positions alone", "attention.causal", "is_causal"};
 inline constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};
 inline constexpr Key kNormEps{"norm_eps", "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon",
                               "rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"};

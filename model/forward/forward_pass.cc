@@ -28,11 +28,12 @@ void project(PassPart& p, size_t layer);
 void mlp_block(PassPart& p, size_t layer);
 void mix_experts(PassPart& p, size_t layer);
 void finish_layer(PassPart& p, size_t layer);
+void finish_pass(PassPart& p);
 void lm_head(PassPart& p);
 
 }  // namespace
 
-// The first layers begin with the embeddings, the last end with the logits.
+// The first layers begin with the embeddings, the last end with the logits, or with hidden states.
 void run_layers(const Worker& worker, Pass& pass, Range layers) {
   const ModelConfig& config = pass.model.config;
   PassPart part(worker, pass, pass.n_rows());
@@ -46,7 +47,7 @@ void run_layers(const Worker& worker, Pass& pass, Range layers) {
     finish_layer(part, layer);
     look_for_lost_rows(part, layer);
   }
-  if (layers.end == config.n_layers && pass.logits.data != nullptr) lm_head(part);
+  if (layers.end == config.n_layers) finish_pass(part);
 }
 
 namespace {
@@ -193,12 +194,25 @@ void finish_layer(PassPart& p, size_t layer) {
   if (!out_scale.empty()) scale_rows(p, out_scale[0]);
 }
 
-// logits = W_head norm(x), for the rows that asked.
+// hidden = norm(x) and logits = W_head norm(x), each for the rows that asked.
+void finish_pass(PassPart& p) {
+  const PassModel& m = p.model;
+  const std::vector<Pass::HiddenRow>& hidden = p.pass.hidden_rows;
+  if (hidden.empty() && p.pass.logits.data == nullptr) return;
+  if (m.config.altup.used()) gather_streams(p);                          // x: their mean
+  p.barrier_if_shared();  // rows of x are read by another share than wrote them
+  const Range own = p.worker.share(hidden.size());  // what they are written to is nobody's own
+  for (size_t i = own.begin; i < own.end; ++i) {
+    norm_row(m, p.buffers.x.row(hidden[i].row), m.weights.final_norm, m.weights.final_norm_bias, m.config.dim,
+             hidden[i].to);
+  }
+  if (p.pass.logits.data != nullptr) lm_head(p);
+}
+
+// logits = W_head norm(x)
 void lm_head(PassPart& p) {
   const PassModel& m = p.model;
   const size_t n = p.pass.logit_rows.size();
-  if (m.config.altup.used()) gather_streams(p);                          // x: their mean
-  p.barrier_if_shared();  // rows of x are read by another share than wrote them
   PassPart head(p.worker, p.pass, n);
   for (size_t i = head.rows.begin; i < head.rows.end; ++i) {
     norm_row(m, p.buffers.x.row(p.pass.logit_rows[i]), m.weights.final_norm, m.weights.final_norm_bias, m.config.dim,

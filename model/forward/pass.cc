@@ -39,7 +39,10 @@ void Pass::add(const SequenceChunk& chunk) {
     positions.push_back(first_position + i);
     if (model.config.query_growth != 0) query_scales.push_back(query_scale(model.config, first_position + i));
     const bool wants = chunk.want == WantLogits::kAll || (chunk.want == WantLogits::kLast && i + 1 == n);
-    if (wants) logit_rows.push_back(first_row + i);
+    if (wants && chunk.hidden == nullptr) logit_rows.push_back(first_row + i);
+    if (!wants || chunk.hidden == nullptr) continue;
+    const size_t place = chunk.want == WantLogits::kAll ? i : 0;
+    hidden_rows.push_back({first_row + i, chunk.hidden + place * model.config.dim});
   }
 }
 

@@ -52,6 +52,11 @@ struct Pass {
   std::vector<size_t> positions;             // [T]
   std::vector<float> query_scales;           // [T] where positions scale queries
   std::vector<size_t> logit_rows;            // rows that want logits
+  struct HiddenRow {
+    size_t row;
+    float* to;                               // [D] of the chunk
+  };
+  std::vector<HiddenRow> hidden_rows;        // rows that want their hidden state
   LinearInput gated;                         // of the scratch, with as many rows as the pass
   Rows logits;                               // [logit_rows, V padded]; no data: no row wants any
   std::stop_token stop;

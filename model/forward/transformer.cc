@@ -73,14 +73,20 @@ Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
 
 namespace {
 
+bool is_finite(std::span<const float> row) {
+  uint32_t largest = 0;  // of the magnitudes' bits: above every finite float for infinities and NaN
+  for (const float value : row) largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
+  return largest < 0x7f800000u;
+}
+
 // A model whose numbers have left the finite ones must not be sampled from: the pass fails as a whole.
-Status check_finite(const Logits& logits) {
+Status check_finite(const Logits& logits, const forward::Pass& pass) {
   for (size_t i = 0; i < logits.n_rows(); ++i) {
-    uint32_t largest = 0;  // of the magnitudes' bits: above every finite float for infinities and NaN
-    for (const float value : logits.row(i)) {
-      largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
-    }
-    if (largest >= 0x7f800000u) return {ErrorCode::kNonFinite, "the model computed a logit that is not finite"};
+    if (!is_finite(logits.row(i))) return {ErrorCode::kNonFinite, "the model computed a logit that is not finite"};
+  }
+  for (const forward::Pass::HiddenRow& hidden : pass.hidden_rows) {
+    if (is_finite({hidden.to, pass.model.config.dim})) continue;
+    return {ErrorCode::kNonFinite, "the model computed a hidden state that is not finite"};
   }
   return {};
 }
@@ -115,7 +121,7 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
     team_->run([&](const Worker& worker) { forward::run_layers(worker, pass, {layer, layer + step}); });
   }
   TRY(failure_of(pass));
-  TRY(check_finite(logits));
+  TRY(check_finite(logits, pass));
 
   for (const SequenceChunk& chunk : batch) chunk.entry->commit(chunk.tokens);  // the only line that grows a sequence
   return {};

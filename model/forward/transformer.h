@@ -30,6 +30,7 @@ class TransformerModel final : public LanguageModel {
   size_t max_seq_len() const override { return max_seq_len_; }
   size_t max_chunk() const override { return max_chunk_; }
   const KvLayout& kv_layout() const override { return kv_layout_; }
+  size_t dim() const override { return config_.dim; }
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override;
   void for_each(size_t n, const std::function<void(size_t)>& work) override;
 

@@ -21,7 +21,8 @@ constexpr const char* kProjector = "a projector of images for another model: nam
 constexpr const char* kMatrix = "an importance matrix, which helps to quantise a model: name the model itself";
 constexpr const char* kVocabulary = "a vocabulary without weights: name the model itself";
 constexpr const char* kControl = "a control vector, which changes another model: name that model";
-constexpr const char* kEmbedding = "an embedding model, which makes vectors of texts and no text: name a chat model";
+constexpr const char* kEmbedding =
+    "an embedding model whose attention sees later positions, and only decoders are read: name one of these";
 constexpr const char* kReranker = "a reranker, which scores texts and makes none: name a chat model";
 constexpr const char* kTwoParts = "a model of an encoder and a decoder, and only decoders are read: name a chat model";
 
@@ -61,7 +62,7 @@ const char* gguf_kind(const ModelFile& file) {
   const std::string architecture = text_at(file, "general.architecture");
   if (const char* what = find(kArchitectures, architecture)) return what;
   const auto pooling = file.get_int(architecture + ".pooling_type");
-  if (pooling.ok() && pooling->value_or(0) > 0) return **pooling == kPoolingOfRerankers ? kReranker : kEmbedding;
+  if (pooling.ok() && pooling->value_or(0) == kPoolingOfRerankers) return kReranker;
   return file.tensor_names().empty() && file.has("tokenizer.ggml.tokens") ? kVocabulary : nullptr;
 }
 

@@ -137,6 +137,7 @@ Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const
       {"router", same_router(a.moe.router, b.moe.router)},
       {"experts", same_experts(a.moe, b.moe)},
       {"factors", same_factors(a, b)},
+      {"pooling", a.pooling == b.pooling},
   };
   for (const Part& part : parts) {
     if (part.same) continue;

@@ -36,6 +36,11 @@ Status check_budget(const char* name, uint64_t bytes) {
   return out_of_range(name, std::to_string(bytes), "0 to " + std::to_string(kMaxBudgetBytes));
 }
 
+Status check_pooling(std::optional<Pooling> pooling) {
+  if (!pooling || *pooling <= Pooling::kLast) return {};
+  return out_of_range("pooling", std::to_string(static_cast<int>(*pooling)), "a value of Pooling");
+}
+
 Status check_scheduling(const SchedulerOptions& options) {
   const double ms = options.latency_target_ms;
   if (ms > 0 && ms <= kMaxLatencyTargetMs) return {};  // not so for NaN
@@ -88,6 +93,7 @@ Result<std::shared_ptr<Engine>> Engine::load_or_throw(const std::string& path, c
   model_options.max_seq_len = options.max_seq_len;
   model_options.max_chunk = options.max_chunk;
   TRY(check_model_options(model_options));
+  TRY(check_pooling(options.pooling));
   TRY(check_scheduling(options.scheduling));
   TRY(check_budget("kv_budget_bytes", options.kv_budget_bytes));
   TRY(check_budget("cache_directory_bytes", options.cache_directory_bytes));
@@ -97,6 +103,8 @@ Result<std::shared_ptr<Engine>> Engine::load_or_throw(const std::string& path, c
   parts.scheduling = options.scheduling;
   parts.kv_budget_bytes = options.kv_budget_bytes;
   TRY_ASSIGN(const ModelConfig config, read_config(*file));
+  parts.pooling = options.pooling ? options.pooling : config.pooling;
+  parts.is_for_embeddings = config.pooling.has_value();
   TRY_ASSIGN(const MemoryPlan plan, plan_memory(*file, config, model_options));
   if (parts.kv_budget_bytes == 0) {
     const size_t available = available_memory_bytes();
@@ -202,6 +210,11 @@ const ReplyFormat& Engine::reply_format() const {
 TokenSpan Engine::marker_tokens() const {
   (void)reply_format();
   return marker_tokens_;
+}
+
+Status Engine::check_answers() const {
+  if (!parts_.is_for_embeddings) return {};
+  return {ErrorCode::kUnsupported, name() + " makes embeddings of texts and no answers; use a chat model for these"};
 }
 
 const ChatTemplate* Engine::chat_template() const {

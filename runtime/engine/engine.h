@@ -48,6 +48,8 @@ struct EngineParts {
   std::optional<ChatTemplate> chat_template;  // none: sessions are kUnsupported
   size_t kv_budget_bytes = 256u << 20;
   std::string name = "model";                 // in messages
+  std::optional<Pooling> pooling;             // what becomes of a text; none: no embeddings are made
+  bool is_for_embeddings = false;             // the file says so: sessions are kUnsupported
   SchedulerOptions scheduling = {};
   std::optional<Fingerprint> fingerprint;     // of the model; a cache directory needs one
   std::string cache_directory;                // as in EngineOptions
@@ -81,6 +83,10 @@ class Engine {
   const Tokenizer& tokenizer() const { return *parts_.tokenizer; }
   // nullptr: the model has none.
   const ChatTemplate* chat_template() const;
+  // What becomes of a text that is embedded (runtime/embedding/embeddings.h). Nothing: no embeddings are made.
+  std::optional<Pooling> pooling() const { return parts_.pooling; }
+  // kUnsupported where the file says that the model makes embeddings: it was not trained to answer.
+  Status check_answers() const;
   // How the model writes reasoning and calls of tools; found when it is asked for first, which takes milliseconds. May
   // throw std::bad_alloc.
   const ReplyFormat& reply_format() const;

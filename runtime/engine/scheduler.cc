@@ -21,19 +21,24 @@ constexpr size_t kFirstRows = 2 * kPrefillRows;
 // After waiting this long, low priority counts as normal.
 constexpr int64_t kPatienceNs = 1'000'000'000;
 
-size_t n_logit_rows(WantLogits want, size_t n_rows) {
-  switch (want) {
+size_t n_logit_rows(const SequenceChunk& chunk) {
+  if (chunk.hidden != nullptr) return 0;
+  switch (chunk.want) {
     case WantLogits::kNone: return 0;
     case WantLogits::kLast: return 1;
-    case WantLogits::kAll: return n_rows;
+    case WantLogits::kAll: return chunk.tokens.size();
   }
   return 0;
 }
 
 // Returns the part of a wish that is fed when a pass takes n_rows of it. The first part of a prompt wants no
-// logits.
+// logits; of hidden states, where all are wanted, it has its own.
 SequenceChunk first_part(const SequenceChunk& wish, size_t n_rows) {
-  return {wish.entry, wish.tokens.first(n_rows), n_rows == wish.tokens.size() ? wish.want : WantLogits::kNone};
+  SequenceChunk part = wish;
+  part.tokens = wish.tokens.first(n_rows);
+  const bool wants_all_hidden = wish.hidden != nullptr && wish.want == WantLogits::kAll;
+  if (n_rows < wish.tokens.size() && !wants_all_hidden) part.want = WantLogits::kNone;
+  return part;
 }
 
 }  // namespace
@@ -217,7 +222,7 @@ bool Scheduler::run_shared() noexcept {
     for (const Task* member : members_) {
       batch_.push_back(first_part(member->chunk_, member->n_rows_));
       first_rows_.push_back(n_rows);
-      n_rows += n_logit_rows(batch_.back().want, member->n_rows_);
+      n_rows += n_logit_rows(batch_.back());
     }
   } catch (const std::bad_alloc&) {
     return false;

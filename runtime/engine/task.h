@@ -61,6 +61,7 @@ class Task {
   // model's max_chunk, if that is less) are fed all at once; of more, perhaps only a first part.
   virtual Wish next(SequenceChunk& chunk) noexcept = 0;
   // Tells that the first n_rows of these tokens were fed; with the last of them come the logits that were wanted.
+  // Hidden states are where the chunk said: those of the last row once it was fed, or those of these n_rows.
   // If none were fed, `status` says why (errors of LanguageModel::forward(), and kOutOfMemory of the heap), and the
   // entry is as before. Several tasks may be told at once, on threads of the engine's team.
   virtual void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept = 0;

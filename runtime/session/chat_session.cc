@@ -19,6 +19,7 @@ namespace {
 
 Status check_engine(const Engine& engine, bool plain = false) {
   TRY(engine.check_process());
+  TRY(engine.check_answers());
   if (plain || engine.chat_template() != nullptr) return {};
   return {ErrorCode::kUnsupported,
           engine.name() + " has no chat template, so it cannot hold a conversation; use an instruction-tuned "

@@ -48,11 +48,11 @@ TEST_F(OddModels, FilesOfAnotherKindAreSaidToBeIt) {
   expect(gguf("a.gguf", "llama", "", "blk.0.attn_q.weight.lora_a"), "is an adapter (LoRA)");
   expect(gguf("eyes.gguf", "clip", ""), "is a projector of images for another model");
   expect(gguf("i.gguf", "", "imatrix"), "is an importance matrix, which helps to quantise a model");
-  expect(gguf("bert.gguf", "bert", ""), "is an embedding model, which makes vectors of texts and no text");
+  expect(gguf("bert.gguf", "bert", ""), "is an embedding model whose attention sees later positions");
   GgufWriter embedding = tiny_model_writer({});
-  embedding.add_u32("llama.pooling_type", 3);
+  embedding.add_u32("llama.pooling_type", 2);
   ASSERT_TRUE(embedding.write(dir_.file("embedding.gguf")).ok());
-  expect(dir_.file("embedding.gguf"), "is an embedding model");
+  expect(dir_.file("embedding.gguf"), "llama.pooling_type is 2 (cls)");
   GgufWriter vocabulary;
   vocabulary.add_string("general.architecture", "llama");
   vocabulary.add_strings("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"});

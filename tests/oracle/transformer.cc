@@ -134,26 +134,45 @@ Matrix run_layers_on_streams(const Model& model, TokenSpan tokens, const Matrix&
   return gather(model, streams);
 }
 
-// logits = W_head norm(x)
-Matrix head(const Model& model, const Matrix& x) {
+Matrix final_norm(const Model& model, const Matrix& x) {
   const ModelConfig& c = model.config;
   const Vector bias = c.norm == NormKind::kLayer ? model.weights.vector(kFinalNormBias) : Vector();
+  return norm(c, x, model.weights.norm(kFinalNorm), bias);
+}
+
+// logits = W_head h.  h: normed
+Matrix head(const Model& model, const Matrix& h) {
+  const ModelConfig& c = model.config;
   Matrix w = c.tied ? Matrix() : model.weights.matrix(kLmHead);
   if (w.size() == 0) w = model.weights.matrix(kEmbed);
-  Matrix logits = static_cast<double>(c.logit_scale) * linear(norm(c, x, model.weights.norm(kFinalNorm), bias), w);
+  Matrix logits = static_cast<double>(c.logit_scale) * linear(h, w);
   const auto cap = static_cast<double>(c.logit_softcap);
   if (cap != 0) logits = cap * (logits.array() / cap).tanh();
   return logits;
 }
 
-}  // namespace
-
-Matrix logits(const ModelFile& file, const ModelConfig& config, TokenSpan tokens, const Options& options) {
+Model make_model(const ModelFile& file, const ModelConfig& config, const Options& options) {
   Model model{config, FileTensors(file, config, options.weight_noise), {}};
   const size_t context = options.context == 0 ? config.trained_context : options.context;
   for (const RopeRule& rule : config.ropes) model.ropes.push_back(make_rope(file, rule, context));
+  return model;
+}
+
+Matrix hidden_states(const Model& model, TokenSpan tokens) {
   const Matrix x = embed(model, tokens);
-  return head(model, config.altup.used() ? run_layers_on_streams(model, tokens, x) : run_layers(model, tokens, x));
+  const bool has_streams = model.config.altup.used();
+  return final_norm(model, has_streams ? run_layers_on_streams(model, tokens, x) : run_layers(model, tokens, x));
+}
+
+}  // namespace
+
+Matrix hidden_states(const ModelFile& file, const ModelConfig& config, TokenSpan tokens, const Options& options) {
+  return hidden_states(make_model(file, config, options), tokens);
+}
+
+Matrix logits(const ModelFile& file, const ModelConfig& config, TokenSpan tokens, const Options& options) {
+  const Model model = make_model(file, config, options);
+  return head(model, hidden_states(model, tokens));
 }
 
 }  // namespace ibid::oracle

@@ -21,6 +21,8 @@ struct Options {
   double weight_noise = 0;   // every weight is multiplied by 1 + weight_noise u, u between -1 and 1
 };
 
+// What the head reads after every token: x behind the final norm. [T, D]
+Matrix hidden_states(const ModelFile& file, const ModelConfig& config, TokenSpan tokens, const Options& options = {});
 // Logits after every token. [T, V]
 Matrix logits(const ModelFile& file, const ModelConfig& config, TokenSpan tokens, const Options& options = {});
 

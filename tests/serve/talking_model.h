@@ -24,7 +24,8 @@ inline std::vector<std::string> byte_letters() {
   return letters;
 }
 
-inline void write_talking_model(const std::string& path, uint32_t seed = 1) {
+// What both models below have.
+inline GgufWriter byte_model_writer(uint32_t seed) {
   TinyModel tiny;
   tiny.vocab_size = 259;
   tiny.context = 2048;
@@ -46,10 +47,25 @@ inline void write_talking_model(const std::string& path, uint32_t seed = 1) {
   writer.add_strings("tokenizer.ggml.tokens", tokens);
   writer.add_i32s("tokenizer.ggml.token_type", types);
   writer.add_strings("tokenizer.ggml.merges", {});
+  return writer;
+}
+
+inline void write_talking_model(const std::string& path, uint32_t seed = 1) {
+  GgufWriter writer = byte_model_writer(seed);
   writer.add_u32("tokenizer.ggml.eos_token_id", 257);
   writer.add_string("tokenizer.chat_template",
                     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
                     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
+  CHECK(writer.write(path).ok());
+}
+
+// A model that makes embeddings, and puts <|endoftext|> behind every text, as those do that are pooled at the last
+// position. pooling: as GGUF numbers it.
+inline void write_embedding_model(const std::string& path, uint32_t pooling = 3, uint32_t seed = 1) {
+  GgufWriter writer = byte_model_writer(seed);
+  writer.add_u32("llama.pooling_type", pooling);
+  writer.add_u32("tokenizer.ggml.eos_token_id", 258);
+  writer.add_bool("tokenizer.ggml.add_eos_token", true);
   CHECK(writer.write(path).ok());
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/serve/service/answer_request.h"
+#include "apps/serve/service/embedding_request.h"
 #include "base/result.h"
 #include "tokenizer/tokenizer.h"
 
@@ -26,6 +27,8 @@ struct ModelCard {
   size_t max_seq_len = 0;       // positions of its context
   size_t vocab_size = 0;
   std::string chat_template = {};  // its source; empty: it has none
+  size_t embedding_dim = 0;     // numbers of an embedding; 0: it makes none
+  bool answers = true;          // false: it is made for embeddings alone
 };
 
 class Backend {
@@ -34,6 +37,8 @@ class Backend {
 
   // As AnswerService has them (apps/serve/service/answer_service.h).
   virtual void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) = 0;
+  virtual void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
+                     std::stop_token stop) = 0;
   virtual Result<size_t> count_prompt(const AnswerRequest& request) = 0;
   virtual Result<std::string> render_prompt(const AnswerRequest& request) = 0;
 

@@ -5,6 +5,7 @@
 #include "apps/serve/protocol/answer_fields.h"
 #include "apps/serve/protocol/anthropic.h"
 #include "apps/serve/protocol/anthropic_input.h"
+#include "apps/serve/protocol/embeddings.h"
 #include "apps/serve/protocol/llama_server.h"
 #include "apps/serve/protocol/ollama.h"
 #include "apps/serve/protocol/ollama_input.h"
@@ -91,11 +92,6 @@ void with_id(const Site& site, const http::ExchangePtr& exchange, const http::Pa
   Handle(site, exchange, parts.at(0));
 }
 
-void refuse_embeddings(const Site&, const http::ExchangePtr& exchange) {
-  respond_fault(*exchange, {.status = 501, .message = "embeddings are not supported", .code = "unsupported"},
-                style_of_path(exchange->request().path));
-}
-
 constexpr Endpoint kEndpoints[] = {
     {"OpenAI", "GET", "/v1/models", "The models that there are.", nullptr, plain<get_models>},
     {"OpenAI", "GET", "/v1/models/{id}", "One model.", nullptr, with_id<get_model>},
@@ -107,7 +103,8 @@ constexpr Endpoint kEndpoints[] = {
      message_rules<response_fields>, plain<post_responses>},
     {"OpenAI", "GET", "/v1/responses/{id}", "A response that is stored.", nullptr, with_id<get_response>},
     {"OpenAI", "DELETE", "/v1/responses/{id}", "Forgets a response.", nullptr, with_id<delete_response>},
-    {"OpenAI", "POST", "/v1/embeddings", "501: no model here makes embeddings.", nullptr, plain<refuse_embeddings>},
+    {"OpenAI", "POST", "/v1/embeddings", "A vector of length 1 for each text, of a model that makes them.",
+     own_rules<openai_embedding_fields>, plain<post_embeddings>},
 
     {"Anthropic", "POST", "/v1/messages", "Answers a conversation, the whole of which is sent each time.",
      message_rules<messages_fields>, plain<post_messages>},
@@ -122,7 +119,10 @@ constexpr Endpoint kEndpoints[] = {
     {"Ollama", "GET", "/api/tags", "The models that there are.", nullptr, plain<get_ollama_tags>},
     {"Ollama", "GET", "/api/ps", "The models that are loaded.", nullptr, plain<get_ollama_ps>},
     {"Ollama", "GET", "/api/version", "The version of the server.", nullptr, plain<get_ollama_version>},
-    {"Ollama", "POST", "/api/embed", "501: no model here makes embeddings.", nullptr, plain<refuse_embeddings>},
+    {"Ollama", "POST", "/api/embed", "A vector of length 1 for each text, of a model that makes them.",
+     own_rules<ollama_embed_fields>, plain<post_ollama_embed>},
+    {"Ollama", "POST", "/api/embeddings", "Its older form: the vector of one text.",
+     own_rules<ollama_embeddings_fields>, plain<post_ollama_embeddings>},
 
     {"llama.cpp", "POST", "/completion", "Goes on with a text.", prompt_rules<llama_fields>,
      plain<post_llama_completion>},

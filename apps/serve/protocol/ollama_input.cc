@@ -49,18 +49,6 @@ MaybeFault read_think(const Json& value, OllamaCall& call) {
   return Fault{.message = "must be true, false, \"low\", \"medium\" or \"high\"", .code = "invalid_type"};
 }
 
-// A number of seconds or a duration ("5m"): how long models stay is the server's to say, but 0 is "unload now".
-MaybeFault read_keep_alive(const Json& value, OllamaCall& call) {
-  if (!value.is_number() && !value.is_string()) {
-    return Fault{.message = "must be a number of seconds or a duration", .code = "invalid_type"};
-  }
-  const bool is_zero = value.is_number() ? value.get<double>() == 0
-                                         : value.get_ref<const std::string&>() == "0" ||
-                                               value.get_ref<const std::string&>() == "0s";
-  call.keeps_model = !is_zero;
-  return {};
-}
-
 MaybeFault read_options(const Json& value, OllamaCall& call) {
   if (MaybeFault fault = read_fields(value, sampler_fields(), call.request, ".")) return fault;
   return read_fields(value, ollama_option_fields(), call.request, ".");
@@ -107,7 +95,7 @@ constexpr Field<OllamaCall> kOllamaFields[] = {
      read_think},
     {{"keep_alive", Shape::kAny, "0: the model is unloaded behind the answer", 0, 0, Standing::kRead,
       R"({"type":["number","string"]})"},
-     read_keep_alive},
+     [](const Json& value, OllamaCall& call) { return read_keep_alive(value, call.keeps_model); }},
     {{"logprobs", Shape::kBoolean, "how likely each token of the answer was"},
      [](const Json& value, OllamaCall& call) {
        if (value.get<bool>()) call.request.options.n_logprobs = 0;
@@ -167,6 +155,17 @@ MaybeFault read_ollama(const Site& site, const http::Request& source, std::span<
 }
 
 }  // namespace
+
+MaybeFault read_keep_alive(const Json& value, bool& keeps_model) {
+  if (!value.is_number() && !value.is_string()) {
+    return Fault{.message = "must be a number of seconds or a duration", .code = "invalid_type"};
+  }
+  const bool is_zero = value.is_number() ? value.get<double>() == 0
+                                         : value.get_ref<const std::string&>() == "0" ||
+                                               value.get_ref<const std::string&>() == "0s";
+  keeps_model = !is_zero;
+  return {};
+}
 
 std::span<const Field<OllamaCall>> ollama_fields() { return kOllamaFields; }
 std::span<const Field<OllamaCall>> ollama_chat_fields() { return kOllamaChatFields; }

@@ -31,6 +31,10 @@ std::span<const Field<AnswerRequest>> ollama_option_fields(); // of "options", b
 MaybeFault read_ollama_chat(const Site& site, const http::Request& source, OllamaCall& call);
 MaybeFault read_ollama_generate(const Site& site, const http::Request& source, OllamaCall& call);
 
+// keep_alive, a number of seconds or a duration ("5m"): how long models stay is the server's to say, but 0 is "unload
+// now".
+MaybeFault read_keep_alive(const Json& value, bool& keeps_model);
+
 // A model as requests name it: Ollama's clients put ":latest" behind a name without a tag.
 std::string ollama_model_name(const std::string& name);
 

@@ -73,6 +73,7 @@ void post_ollama_show(const Site& site, const http::ExchangePtr& exchange) {
     if (card.is_loaded) {
       info["ibid.context_length"] = card.max_seq_len;
       info["ibid.vocab_size"] = card.vocab_size;
+      if (card.embedding_dim > 0) info["ibid.embedding_length"] = card.embedding_dim;
     }
     Json json = Json::object();
     json["modelfile"] = "";
@@ -81,7 +82,8 @@ void post_ollama_show(const Site& site, const http::ExchangePtr& exchange) {
     json["details"] = model_details();
     json["model_info"] = std::move(info);
     json["capabilities"] = Json::array();
-    json["capabilities"].push_back("completion");
+    if (card.answers) json["capabilities"].push_back("completion");
+    if (card.embedding_dim > 0) json["capabilities"].push_back("embedding");
     if (card.chat_template.find("tools") != std::string::npos) json["capabilities"].push_back("tools");
     json["modified_at"] = iso_time(card.created_s * 1'000'000'000);
     return respond_json(*exchange, json);

@@ -18,6 +18,10 @@ class ServiceBackend final : public Backend {
     service_.start(std::move(request), std::move(listener), std::move(stop));
   }
 
+  void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token stop) override {
+    service_.start(std::move(request), std::move(listener), std::move(stop));
+  }
+
   Result<size_t> count_prompt(const AnswerRequest& request) override { return service_.count_prompt(request); }
   Result<std::string> render_prompt(const AnswerRequest& request) override { return service_.render_prompt(request); }
 
@@ -29,6 +33,8 @@ class ServiceBackend final : public Backend {
       if (model.engine != nullptr) {
         card.max_seq_len = model.engine->max_seq_len();
         card.vocab_size = model.engine->tokenizer().vocab_size();
+        card.embedding_dim = model.engine->pooling() ? model.engine->model().dim() : 0;
+        card.answers = model.engine->check_answers().ok();
         if (const ChatTemplate* chat_template = model.engine->chat_template()) {
           card.chat_template = chat_template->source();
         }

@@ -47,33 +47,20 @@ void tell_part(const ReplyEvent& part, size_t i, AnswerListener& listener) {
 
 }  // namespace
 
-void AnswerJob::Gone::operator()() const { job->stop(ErrorCode::kCancelled); }
-
 AnswerJob::AnswerJob(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone,
                      std::shared_ptr<Bell> bell)
-    : request_(std::move(request)),
+    : Job({request.model, request.cache_namespace, request.deadline, bytes_of_prompt(request)}, std::move(bell)),
+      request_(std::move(request)),
       listener_(std::move(listener)),
-      bell_(std::move(bell)),
-      prompt_bytes_(bytes_of_prompt(request_)),
       variables_(variables_for(request_)) {
-  gone_.emplace(std::move(gone), Gone{this});
+  watch(std::move(gone));
 }
 
-AnswerJob::~AnswerJob() {
-  gone_.reset();
-  stop_.request_stop();
-}
+AnswerJob::~AnswerJob() { end_watch(); }
 
-void AnswerJob::stop(ErrorCode why) {
-  ErrorCode none = ErrorCode::kOk;
-  why_.compare_exchange_strong(none, why);
-  stop_.request_stop();
-  bell_->ring();
-}
-
-Status AnswerJob::why_stopped() const {
-  if (why_.load() == ErrorCode::kDeadline) return {ErrorCode::kDeadline, "the time for the answer is over"};
-  return {ErrorCode::kCancelled, "the request was cancelled"};
+KvReservations::Room AnswerJob::room(Engine& engine, size_t expected_answer) const {
+  const size_t n_prompt = n_prompt_ == 0 ? expected_prompt_ids(request_, asked().prompt_bytes) : n_prompt_;
+  return KvReservations::room_for(engine, request_, n_prompt, expected_answer);
 }
 
 // --- a work thread
@@ -110,7 +97,7 @@ Status AnswerJob::begin(const Place& place) {
   }
   TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine, request_));
   TRY_ASSIGN(Conversation conversation, find_conversation(place.engine, place.conversations));
-  request_.options.stop = stop_.get_token();
+  request_.options.stop = stop_token();
   request_.options.keep_when_out_of_memory = true;
   request_.options.parse_reply = !request_.prompt;
   request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
@@ -125,7 +112,7 @@ Status AnswerJob::begin(const Place& place) {
 }
 
 Status AnswerJob::begin_reading(const Place& place) {
-  reading_.emplace(asked_->session(), request_.options.priority, stop_.get_token(), bell_);
+  reading_.emplace(asked_->session(), request_.options.priority, stop_token(), bell());
   if (const Usage* read = reading_->begun()) {
     tell_begin(place.model, read->n_prompt);
     return {};
@@ -154,7 +141,7 @@ Status AnswerJob::begin_turn(Conversation conversation, size_t i) {
   Part& part = *parts_.back();
   TurnOptions options = request_.options;
   if (options.sampler.seed) *options.sampler.seed += i;
-  part.stream.emplace(TurnStream::answer(part.conversation.session(), std::move(options), bell_));
+  part.stream.emplace(TurnStream::answer(part.conversation.session(), std::move(options), bell()));
   if (part.stream->begun() != nullptr) return {};
   const Status status = part.stream->finish().status();
   part.stream.reset();

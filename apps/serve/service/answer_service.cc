@@ -17,6 +17,11 @@ void AnswerService::start(AnswerRequest request, std::shared_ptr<AnswerListener>
   desk_->start(std::move(request), std::move(listener), std::move(stop));
 }
 
+void AnswerService::start(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
+                          std::stop_token stop) {
+  desk_->start(std::move(request), std::move(listener), std::move(stop));
+}
+
 Result<size_t> AnswerService::count_prompt(const AnswerRequest& request) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, desk_->models().get(request.model));
   return count_prompt_ids(engine, request);

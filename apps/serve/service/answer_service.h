@@ -21,6 +21,7 @@
 
 #include "apps/serve/service/answer_request.h"
 #include "apps/serve/service/conversations.h"
+#include "apps/serve/service/embedding_request.h"
 #include "base/clock.h"
 #include "base/result.h"
 
@@ -61,6 +62,8 @@ class AnswerService {
   // Returns soon. Everything else, errors included, comes to the listener, perhaps within the call. `stop`: the client
   // has gone, and nobody hears the rest; the rows of its passes are free within a layer.
   void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop);
+  // The same for embeddings, which wait in the same queue.
+  void start(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token stop);
   // How many ids the request's prompt has; computes nothing. Loads the model if need be. Errors: as
   // AnswerListener::end().
   Result<size_t> count_prompt(const AnswerRequest& request);

@@ -8,12 +8,6 @@
 #include "templates/template_variables.h"
 
 namespace ibid::serve {
-namespace {
-
-// English has four to five bytes an id; code, and other languages in many tokenizers, about three.
-constexpr size_t kBytesPerId = 3;
-
-}  // namespace
 
 Json variables_for(const AnswerRequest& request) {
   Json variables = request.variables.is_object() ? request.variables : Json::object();
@@ -26,6 +20,7 @@ Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const Answ
     if (const auto* text = std::get_if<std::string>(&*request.prompt)) return MarkedText(*text, TextOrigin::kTemplate);
     return MarkedText(engine->tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
   }
+  TRY(engine->check_answers());
   const ChatTemplate* chat_template = engine->chat_template();
   if (chat_template == nullptr) return {ErrorCode::kUnsupported, engine->name() + " has no chat template"};
   TemplateVariables variables;

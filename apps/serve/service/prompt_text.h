@@ -20,6 +20,8 @@ Json variables_for(const AnswerRequest& request);
 Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);
 Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);
 
+// English has four to five bytes an id; code, and other languages in many tokenizers, about three.
+inline constexpr size_t kBytesPerId = 3;
 // How many ids a prompt of so many bytes is expected to have, before anybody encoded it.
 size_t expected_prompt_ids(const AnswerRequest& request, size_t prompt_bytes);
 

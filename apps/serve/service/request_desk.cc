@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "apps/serve/service/answer_job.h"
+#include "apps/serve/service/embedding_job.h"
 #include "apps/serve/service/model_host.h"
-#include "apps/serve/service/prompt_text.h"
 
 namespace ibid::serve {
 namespace {
@@ -26,8 +26,7 @@ int64_t after(int64_t start_ns, std::chrono::milliseconds limit) {
 }  // namespace
 
 struct RequestDesk::Request {
-  Request(AnswerRequest r, std::shared_ptr<AnswerListener> listener, std::stop_token gone, std::shared_ptr<Bell> bell)
-      : job(std::move(r), std::move(listener), std::move(gone), std::move(bell)) {}
+  explicit Request(std::unique_ptr<Job> its) : job_(std::move(its)), job(*job_) {}
 
   // Immutable after start().
   int64_t start_ns = 0;
@@ -37,7 +36,12 @@ struct RequestDesk::Request {
 
   std::shared_ptr<Engine> engine;  // whoever works on the job has it
   KvReservations::Room room;
-  AnswerJob job;
+
+ private:
+  const std::unique_ptr<Job> job_;
+
+ public:
+  Job& job;
 };
 
 RequestDesk::RequestDesk(ModelHost& models, Clock& clock, const AdmissionOptions& options)
@@ -88,13 +92,21 @@ bool RequestDesk::wait_until_quiet(std::chrono::milliseconds limit) {
 
 // --- the beginning
 
-void RequestDesk::start(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
-                                 std::stop_token gone) {
-  Result<std::string> model = models_.resolve(request.model);
-  if (!model.ok()) return listener->end(model.status());
+void RequestDesk::start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone) {
+  enter(std::make_unique<AnswerJob>(std::move(request), std::move(listener), std::move(gone), bell_));
+}
+
+void RequestDesk::start(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token gone) {
+  enter(std::make_unique<EmbeddingJob>(std::move(request), std::move(listener), std::move(gone), bell_, clock_));
+}
+
+void RequestDesk::enter(std::unique_ptr<Job> job) {
+  const Job::Asked& asked = job->asked();
+  Result<std::string> model = models_.resolve(asked.model);
+  if (!model.ok()) return job->end(model.status());
   const int64_t now_ns = clock_.steady_ns();
-  const int64_t end_ns = std::min(after(now_ns, request.deadline), after(now_ns, options_.total_timeout));
-  const auto ticket = std::make_shared<Request>(std::move(request), std::move(listener), std::move(gone), bell_);
+  const int64_t end_ns = std::min(after(now_ns, asked.deadline), after(now_ns, options_.total_timeout));
+  const auto ticket = std::make_shared<Request>(std::move(job));
   ticket->start_ns = now_ns;
   ticket->queue_end_ns = after(now_ns, options_.queue_timeout);
   ticket->end_ns = end_ns;
@@ -102,7 +114,7 @@ void RequestDesk::start(AnswerRequest request, std::shared_ptr<AnswerListener> l
   Status status;
   {
     const std::lock_guard lock(mutex_);
-    status = admits_ ? admission_.enter(ticket->job.request().cache_namespace, ticket->job.prompt_bytes(), ticket)
+    status = admits_ ? admission_.enter(asked.cache_namespace, asked.prompt_bytes, ticket)
                      : Status(ErrorCode::kBusy, "the server is about to end, and takes no more requests");
     if (status.ok()) {
       all_.push_back(ticket);
@@ -145,11 +157,9 @@ void RequestDesk::load(const RequestPtr& request) {
 }
 
 void RequestDesk::reserve(const RequestPtr& request) {
-  const size_t n_ids = expected_prompt_ids(request->job.request(), request->job.prompt_bytes());
   {
     const std::lock_guard lock(mutex_);
-    request->room = KvReservations::room_for(*request->engine, request->job.request(), n_ids,
-                                             options_.expected_answer_tokens);
+    request->room = request->job.room(*request->engine, options_.expected_answer_tokens);
     const bool others_wait = std::ranges::any_of(
         for_memory_, [&](const RequestPtr& other) { return other->room.engine == request->room.engine; });
     if (others_wait || !reservations_.try_reserve(request->room)) {
@@ -167,9 +177,7 @@ void RequestDesk::plan(const RequestPtr& request) {
   if (!status.ok()) return finish(request, status);
   {
     const std::lock_guard lock(mutex_);
-    reservations_.correct(request->room,
-                          KvReservations::room_for(*request->engine, request->job.request(), request->job.n_prompt(),
-                                                   options_.expected_answer_tokens));
+    reservations_.correct(request->room, request->job.room(*request->engine, options_.expected_answer_tokens));
     arrivals_.push_back(request);
   }
   bell_->ring();
@@ -264,16 +272,18 @@ void RequestDesk::hear() {
 void RequestDesk::advance(std::list<RequestPtr>& running) {
   for (auto it = running.begin(); it != running.end();) {
     const RequestPtr request = *it;
-    const AnswerJob::Next next = request->job.advance(conversations_);
-    if (next == AnswerJob::Next::kWait) {
+    const Job::Next next = request->job.advance(conversations_);
+    if (next == Job::Next::kWait) {
       ++it;
       continue;
     }
     it = running.erase(it);
-    if (next == AnswerJob::Next::kPlan) {
+    if (next == Job::Next::kPlan) {
       planners_.post([this, request] { plan(request); });
-    } else if (next == AnswerJob::Next::kRetry) {
+    } else if (next == Job::Next::kRetry) {
       retry_later(request);
+    } else if (next == Job::Next::kLongEnd) {
+      planners_.post([this, request] { finish(request, request->job.status()); });
     } else {
       finish(request, request->job.status());
     }

@@ -22,11 +22,14 @@
 #include "apps/serve/service/answer_request.h"
 #include "apps/serve/service/answer_service.h"
 #include "apps/serve/service/conversations.h"
+#include "apps/serve/service/embedding_request.h"
 #include "apps/serve/service/kv_reservations.h"
 #include "apps/serve/service/work_threads.h"
 #include "runtime/engine/bell.h"
 
 namespace ibid::serve {
+
+class Job;
 
 class RequestDesk {
  public:
@@ -35,6 +38,7 @@ class RequestDesk {
 
   // These do what those of AnswerService do.
   void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone);
+  void start(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token gone);
   void stop_admitting();
   bool wait_until_quiet(std::chrono::milliseconds limit);
   ServiceStats stats() const;
@@ -46,6 +50,7 @@ class RequestDesk {
   struct Request;
   using RequestPtr = std::shared_ptr<Request>;
 
+  void enter(std::unique_ptr<Job> job);
   // What the queue is expected to take.
   std::chrono::seconds retry_after() const;
   void admit();

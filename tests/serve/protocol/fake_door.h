@@ -123,6 +123,14 @@ class FakeBackend final : public Backend {
     }
     if (keep_listeners) listeners.push_back(std::move(listener));
   }
+  // Vectors that tests can tell apart: of input i, i + 0.5 and -1.
+  void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token) override {
+    embedded.push_back(request);
+    if (!embedding_status.ok()) return listener->fail(embedding_status, std::chrono::seconds(7));
+    EmbeddingReply reply{.model = "tiny", .n_prompt = 9};
+    for (size_t i = 0; i < request.inputs.size(); ++i) reply.vectors.push_back({static_cast<float>(i) + 0.5f, -1.0f});
+    listener->reply(std::move(reply));
+  }
   Result<size_t> count_prompt(const AnswerRequest& request) override {
     requests.push_back(request);
     return size_t{42};
@@ -166,6 +174,8 @@ class FakeBackend final : public Backend {
   std::vector<std::stop_token> stops;
   std::vector<std::shared_ptr<AnswerListener>> listeners;
   std::vector<std::string> unloaded;
+  std::vector<EmbeddingRequest> embedded;
+  Status embedding_status;
 };
 
 class FakeDoor {

@@ -124,12 +124,5 @@ TEST(OpenAiCompletionsTest, AStreamHasLogprobsWithTheirText) {
             R"({"tokens":["a"],"token_logprobs":[-1.0],"top_logprobs":[{}],"text_offset":[1]})");
 }
 
-TEST(OpenAiEmbeddingsTest, AreRefusedClearly) {
-  FakeDoor door;
-  const auto exchange = door.post("/v1/embeddings", std::string(R"({"input": "x"})"));
-  EXPECT_EQ(exchange->status, 501);
-  EXPECT_EQ(exchange->json()["error"]["message"], "embeddings are not supported");
-}
-
 }  // namespace
 }  // namespace ibid::serve

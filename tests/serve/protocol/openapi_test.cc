@@ -24,6 +24,8 @@ Json sound_body(std::string_view path) {
   if (path == "/api/chat") body.erase("max_tokens");
   if (path == "/api/show") body = Json{{"model", "tiny"}};
   if (path == "/tokenize") body = Json{{"content", "a"}};
+  if (path == "/v1/embeddings" || path == "/api/embed") body = Json{{"input", "hi"}};
+  if (path == "/api/embeddings") body = Json{{"prompt", "hi"}};
   if (path == "/detokenize") body = Json{{"tokens", Json::array({1, 2})}};
   return body;
 }

@@ -1,0 +1,185 @@
+#include "runtime/embedding/embeddings.h"
+
+#include <algorithm>
+#include <new>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "runtime/out_of_heap.h"
+
+namespace ibid {
+namespace {
+
+// Where no text is longer: pages for two thousand positions, so that short texts fill a pass. And a part of the budget,
+// because what is taken is taken from conversations that rest.
+constexpr size_t kUsualPages = 32, kPartOfBudget = 4;
+
+// While the text is read: its pages, and the states that a pass begins and ends with.
+size_t bytes_to_read(const KvLayout& layout, size_t n_ids) {
+  return KvLayout::pages_for(n_ids) * layout.page_bytes() + 3 * layout.state_bytes();
+}
+
+// How many ids the tokenizer puts in front of a text. with: the ids of the text and what stands around it.
+size_t n_in_front(TokenSpan with, TokenSpan plain) {
+  for (size_t n = 0; n + plain.size() <= with.size(); ++n) {
+    if (std::equal(plain.begin(), plain.end(), with.begin() + static_cast<std::ptrdiff_t>(n))) return n;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t most) {
+  Tokens ids = tokenizer.encode(text, TextOrigin::kInput, true);
+  if (most == 0 || ids.size() <= most) return ids;
+  const Tokens plain = tokenizer.encode(text, TextOrigin::kInput);
+  const size_t n_front = n_in_front(ids, plain), n_around = ids.size() - plain.size();
+  if (ids.size() < plain.size() || n_around >= most) {  // nothing of the text would be left
+    ids.resize(most);
+    return ids;
+  }
+  const auto end = ids.begin() + static_cast<std::ptrdiff_t>(n_front + plain.size());
+  ids.erase(end - static_cast<std::ptrdiff_t>(ids.size() - most), end);
+  return ids;
+}
+
+Embeddings::Embeddings(std::shared_ptr<Engine> engine, std::vector<Tokens> texts, EmbeddingOptions options,
+                       std::shared_ptr<Bell> bell)
+    : engine_(std::move(engine)),
+      texts_(std::move(texts)),
+      options_(std::move(options)),
+      bell_(std::move(bell)),
+      waiting_(texts_.size()),
+      vectors_(texts_.size()) {
+  std::iota(waiting_.begin(), waiting_.end(), size_t{0});
+  size_t longest = 0;
+  for (const Tokens& text : texts_) longest = std::max(longest, text.size());
+  most_bytes_ = most_bytes(*engine_, longest);
+}
+
+Embeddings::~Embeddings() {
+  for (UnderWay& one : under_way_) {
+    // In a child of fork() nobody ends it.
+    if (!engine_->check_process().ok()) (void)one.task.release();
+    if (one.task != nullptr) one.task->cancel();
+  }
+  const auto is_over = [](const UnderWay& one) { return one.task == nullptr || one.task->is_over(); };
+  while (!std::ranges::all_of(under_way_, is_over)) bell_->wait();
+}
+
+size_t Embeddings::most_bytes(Engine& engine, size_t longest) {
+  const KvLayout& layout = engine.pool().layout();
+  const size_t usual = std::min(kUsualPages * layout.page_bytes(), engine.pool().budget_bytes() / kPartOfBudget);
+  return std::max(bytes_to_read(layout, std::min(longest, engine.max_seq_len())), usual);
+}
+
+Result<std::unique_ptr<Embeddings>> Embeddings::begin(std::shared_ptr<Engine> engine, std::vector<Tokens> texts,
+                                                      EmbeddingOptions options, std::shared_ptr<Bell> bell) try {
+  std::unique_ptr<Embeddings> all(
+      new Embeddings(std::move(engine), std::move(texts), std::move(options), std::move(bell)));
+  TRY(all->engine_->check_process());
+  TRY(all->check());
+  all->advance();
+  return all;
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status Embeddings::check() const {
+  const LanguageModel& model = engine_->model();
+  if (!engine_->pooling() || model.dim() == 0) {
+    return {ErrorCode::kUnsupported,
+            engine_->name() + " makes no embeddings, because its file names no pooling of a text's positions; choose "
+                              "one when the model is loaded (mean or last), or use a model that is made for them"};
+  }
+  if (options_.n_dims > model.dim()) {
+    return {ErrorCode::kInvalidArgument, "embeddings of " + std::to_string(options_.n_dims) +
+                                             " numbers, those of the model have " + std::to_string(model.dim())};
+  }
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    const std::string name = "text " + std::to_string(i + 1) + " of " + std::to_string(texts_.size());
+    if (texts_[i].empty()) return {ErrorCode::kInvalidArgument, name + " has no tokens"};
+    if (texts_[i].size() > model.max_seq_len()) {
+      return {ErrorCode::kContextFull, name + " has " + std::to_string(texts_[i].size()) +
+                                           " tokens, the context has room for " + std::to_string(model.max_seq_len())};
+    }
+    for (const TokenId id : texts_[i]) {
+      if (id >= 0 && static_cast<size_t>(id) < model.vocab_size()) continue;
+      return {ErrorCode::kInvalidArgument, name + ": token id " + std::to_string(id) +
+                                               " is outside the vocabulary of " + std::to_string(model.vocab_size())};
+    }
+  }
+  return {};
+}
+
+bool Embeddings::advance() noexcept {
+  try {
+    hear();
+    while (status_.ok() && !waiting_.empty()) {
+      const size_t n_bytes = bytes_to_read(engine_->pool().layout(), texts_[waiting_.front()].size());
+      if (!under_way_.empty() && n_bytes_ + n_bytes > most_bytes_) break;
+      if (Status status = submit_next(); !status.ok()) fail(std::move(status));
+    }
+  } catch (const std::bad_alloc&) {
+    fail(out_of_heap());
+  }
+  return under_way_.empty() && (waiting_.empty() || !status_.ok());
+}
+
+Status Embeddings::submit_next() {
+  const size_t text = waiting_.front();
+  const size_t n_dims = options_.n_dims == 0 ? engine_->model().dim() : options_.n_dims;
+  const size_t n_bytes = bytes_to_read(engine_->pool().layout(), texts_[text].size());
+  under_way_.reserve(under_way_.size() + 1);
+  auto task = std::make_unique<TextEmbedding>(*engine_, TextEmbedding::Text{texts_[text], n_dims}, options_.priority,
+                                              options_.stop, bell_);
+  TRY(engine_->scheduler().submit(*task));
+  under_way_.push_back({text, n_bytes, std::move(task)});
+  n_bytes_ += n_bytes;
+  waiting_.pop_front();
+  return {};
+}
+
+// Takes what is over. A text that found no memory is read again, beside fewer.
+void Embeddings::hear() {
+  for (size_t i = 0; i < under_way_.size();) {
+    UnderWay& one = under_way_[i];
+    if (!one.task->is_over()) {
+      ++i;
+      continue;
+    }
+    Status status = one.task->take_status();
+    const bool may_wait = status.code() == ErrorCode::kOutOfMemory && under_way_.size() > 1 && status_.ok();
+    if (may_wait) waiting_.push_front(one.text);
+    if (may_wait) most_bytes_ = n_bytes_ - one.n_bytes;
+    if (status.ok()) vectors_[one.text] = one.task->take_vector();
+    n_bytes_ -= one.n_bytes;
+    under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (!status.ok() && !may_wait) fail(std::move(status));
+  }
+}
+
+// The first failure counts; what is under way ends.
+void Embeddings::fail(Status status) {
+  if (status_.ok()) status_ = std::move(status);
+  for (UnderWay& one : under_way_) one.task->cancel();
+}
+
+Result<std::vector<std::vector<float>>> Embeddings::finish() {
+  CHECK(under_way_.empty());
+  TRY(status_);
+  return std::move(vectors_);
+}
+
+Result<std::vector<std::vector<float>>> embed(const std::shared_ptr<Engine>& engine, std::vector<Tokens> texts,
+                                              const EmbeddingOptions& options) try {
+  const auto bell = std::make_shared<Bell>();
+  TRY_ASSIGN(const std::unique_ptr<Embeddings> all, Embeddings::begin(engine, std::move(texts), options, bell));
+  while (!all->advance()) bell->wait();
+  return all->finish();
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+}  // namespace ibid
