@@ -1,6 +1,7 @@
 #include "runtime/session/dialogue.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "base/check.h"
@@ -54,17 +55,20 @@ size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::st
   };
   const std::string_view said = text_of(first);
   if (said.empty()) return 0;
-  std::vector<size_t> places;  // where the text stands, in spans that the user's message may be in
+  // Where the text stands, in spans that the user's message may be in. No vector: a turn that is over is kept, and
+  // nothing may fail then.
+  std::array<size_t, kMostOpeningSpans> places;
+  size_t n_places = 0;
   size_t last = first;
   for (const TranscriptSpan& span : std::span(spans).first(std::min(spans.size(), kMostOpeningSpans))) {
     if (span.first_message > first) break;
     if (span.origin != SpanOrigin::kInput) continue;
     last = std::max(last, span.last_message);
     if (trimmed(bytes.substr(span.byte_begin, span.byte_end - span.byte_begin)) == said) {
-      places.push_back(span.id_begin);
+      places[n_places++] = span.id_begin;
     }
   }
-  if (places.empty()) return 0;
+  if (n_places == 0) return 0;
   size_t n_before = 0, n_equal = 0;  // messages with that text: in front of the user's, and all
   last = std::min({last, messages_.size() - 1, first + kMostOpeningSpans});
   for (size_t i = 0; i <= last; ++i) {
@@ -72,7 +76,7 @@ size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::st
     n_before += i < first ? 1 : 0;
     ++n_equal;
   }
-  return places[places.size() == n_equal ? n_before : 0];
+  return places[n_places == n_equal ? n_before : 0];
 }
 
 size_t Dialogue::n_bytes() const {

@@ -35,11 +35,14 @@ std::vector<std::vector<float>> all_logits(LanguageModel& model, TokenSpan token
   KvPagePool pool(model.kv_layout(), size_t{64} << 20);
   KvCacheEntry entry(pool);
   Logits logits;
-  const SequenceChunk chunk{&entry, tokens, WantLogits::kAll};
-  const Status status = model.forward(std::span(&chunk, 1), {}, logits);
-  CHECK(status.ok()) << status.to_string();
   std::vector<std::vector<float>> rows;
-  for (size_t i = 0; i < logits.n_rows(); ++i) rows.emplace_back(logits.row(i).begin(), logits.row(i).end());
+  for (size_t at = 0; at < tokens.size(); at += model.max_chunk()) {
+    const TokenSpan part = tokens.subspan(at, std::min(model.max_chunk(), tokens.size() - at));
+    const SequenceChunk chunk{&entry, part, WantLogits::kAll};
+    const Status status = model.forward(std::span(&chunk, 1), {}, logits);
+    CHECK(status.ok()) << status.to_string();
+    for (size_t i = 0; i < logits.n_rows(); ++i) rows.emplace_back(logits.row(i).begin(), logits.row(i).end());
+  }
   return rows;
 }
 

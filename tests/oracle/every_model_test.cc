@@ -68,12 +68,15 @@ Matrix model_logits(const ModelFile& file, Numerics numerics, size_t context, To
   KvPagePool pool((*model)->kv_layout(), size_t{64} << 20);
   KvCacheEntry entry(pool);
   Logits logits;
-  const SequenceChunk chunk{&entry, tokens, WantLogits::kAll};
-  const Status status = (*model)->forward(std::span(&chunk, 1), {}, logits);
-  CHECK(status.ok()) << status.to_string();
   std::vector<float> rows;
-  for (size_t i = 0; i < logits.n_rows(); ++i) rows.insert(rows.end(), logits.row(i).begin(), logits.row(i).end());
-  return matrix_of(rows, logits.n_rows());
+  for (size_t at = 0; at < tokens.size(); at += (*model)->max_chunk()) {
+    const TokenSpan part = tokens.subspan(at, std::min((*model)->max_chunk(), tokens.size() - at));
+    const SequenceChunk chunk{&entry, part, WantLogits::kAll};
+    const Status status = (*model)->forward(std::span(&chunk, 1), {}, logits);
+    CHECK(status.ok()) << status.to_string();
+    for (size_t i = 0; i < logits.n_rows(); ++i) rows.insert(rows.end(), logits.row(i).begin(), logits.row(i).end());
+  }
+  return matrix_of(rows, tokens.size());
 }
 
 double distance(const Matrix& a, const Matrix& b) {

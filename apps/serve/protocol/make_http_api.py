@@ -19,7 +19,7 @@ MANNERS = """## What all of them have in common
   `seed` (gives the same answer again), `finish_reason` in our own words, `lost_prefix` where something had to be read
   again (`tokens`, `message`, `byte`, `token`, `cause`), `left_out` where a full context took messages away.
 - `finish_reason` is `length` for an answer that was cut because it repeated itself (`stop_repetition`).
-- Log-probabilities come whole, with the last chunk of a stream.
+- In a stream, log-probabilities come with the chunk of their tokens; those of llama.cpp's completion, whole with the last one.
 - Images, sound, videos and files are refused: the models read text.
 - A context that is too small is an error 400 with both numbers, before anything is computed; `truncate` says otherwise.
 - `reasoning_tokens` counts the tokens of the reasoning's text.

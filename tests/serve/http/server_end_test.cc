@@ -69,8 +69,8 @@ TEST_F(ServerEndTest, AHandlerMayOutliveItsServer) {
   start();
   RawClient one = client(), other = client();
   one.send(get_text("/hold"));
-  other.send(get_text("/hold"));
   const ExchangePtr exchange = held(0);
+  other.send(get_text("/hold"));
   const ExchangePtr streaming = held(1);
   streaming->begin_stream(200, "text/plain");
   server_->stop();
