@@ -145,9 +145,11 @@ TEST(ToolTurns, ASavedConversationKeepsTheIdsOfOpenedReasoning) {
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.reasoning_content %}"
       "{{ '<think>\n' + m.reasoning_content + '\n</think>\n\n' }}{% endif %}{{ m.content + '<|im_end|>\n' }}"
       "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n' }}{% endif %}");
-  f.say({f.tokenizer->sampled({"a", "b", "\n", "</think>", "\n", "\n", "l", "o"})});
+  // The script counts from behind the role's line, so its first two tokens are those that the prompt says itself.
+  f.say({f.tokenizer->sampled({"<think>", "\n", "a", "b", "\n", "</think>", "\n", "\n", "l", "o"})});
   ChatSession session = f.session();
   const Turn turn = must(session.send("x", parsing()));
+  EXPECT_EQ(turn.reasoning, "ab");
   EXPECT_EQ(turn.content, "lo");
   const std::string path = dir.path() + "/session";
   ASSERT_TRUE(session.save(path).ok());
