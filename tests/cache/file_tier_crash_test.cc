@@ -24,7 +24,7 @@ constexpr int kKills = 20;  // every fork of a watched process takes long
 #elif defined(__SANITIZE_ADDRESS__)
 constexpr int kKills = 200;
 #else
-constexpr int kKills = 2000;
+constexpr int kKills = 1000;  // of either kind of model
 #endif
 
 // Of a model without recurrent layers, and of one with them.
