@@ -107,6 +107,16 @@ uint64_t unused_number() {
   return (static_cast<uint64_t>(::getpid()) << 32) + n_calls++;
 }
 
+// A rename would put a file in the place of a device, which then is gone for every program, and of /dev/stdout.
+Status check_replaceable(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status there = std::filesystem::status(path, error);
+  const bool is_stream = std::filesystem::read_symlink(path, error).string().starts_with("/proc/");
+  if (!std::filesystem::exists(there) || (std::filesystem::is_regular_file(there) && !is_stream)) return {};
+  return {ErrorCode::kNotRegularFile,
+          path + ": is there already, and is no regular file: only such a one is replaced"};
+}
+
 Status write_and_sync(File& file, std::span<const std::byte> bytes) {
   TRY(file.write(bytes));
   TRY(file.sync());
@@ -126,6 +136,7 @@ FileOps& system_file_ops() {
 }
 
 Result<TemporaryFile> create_temporary(FileOps& files, const std::string& path) {
+  TRY(check_replaceable(path));
   for (int i = 1;; ++i) {
     std::array<char, 24> suffix{};
     std::snprintf(suffix.data(), suffix.size(), ".%016llx.tmp", static_cast<unsigned long long>(unused_number()));

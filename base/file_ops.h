@@ -116,7 +116,8 @@ struct TemporaryFile {
   std::string path;
   std::unique_ptr<File> file;
 };
-// `path` with a random suffix and ".tmp". Errors: those of create_new().
+// `path` with a random suffix and ".tmp". Errors: those of create_new(); kNotRegularFile when `path` is a device, a
+// directory or anything else that a file must not take the place of.
 Result<TemporaryFile> create_temporary(FileOps& files, const std::string& path);
 
 // Writes `bytes` to a temporary file, syncs it, renames it to `path`, and syncs the directory. After a crash or an

@@ -171,6 +171,25 @@ TEST(WriteFileAtomically, TwoWritersAtOnceBothSucceed) {
   EXPECT_EQ(*system_file_ops().list(dir.path()), (std::vector<std::string>{"f"}));
 }
 
+TEST(WriteFileAtomically, NothingButAFileIsReplaced) {
+  const TempDir dir;
+  FileOps& files = system_file_ops();
+  ASSERT_EQ(::mkfifo(dir.file("fifo").c_str(), 0600), 0);
+  ASSERT_TRUE(files.make_directory(dir.file("directory")).ok());
+  std::filesystem::create_symlink("/dev/null", dir.file("device"));
+  std::filesystem::create_symlink("/proc/self/fd/1", dir.file("stdout"));
+  for (const char* name : {"fifo", "directory", "device", "stdout"}) {
+    const Status status = write_file_atomically(files, dir.file(name), bytes_of("x"));
+    EXPECT_EQ(status.code(), ErrorCode::kNotRegularFile) << name;
+    EXPECT_TRUE(status.message().starts_with(dir.file(name) + ": ")) << status.message();
+  }
+  EXPECT_EQ(*files.list(dir.path()), (std::vector<std::string>{"device", "directory", "fifo", "stdout"}));
+  dir.write("f", "old");
+  std::filesystem::create_symlink(dir.file("f"), dir.file("link"));
+  EXPECT_TRUE(write_file_atomically(files, dir.file("link"), bytes_of("new")).ok());
+  EXPECT_EQ(read_whole_file(dir.file("link")), "new");
+}
+
 TEST(WriteFileAtomically, TheFileIsItsOwnersWhateverWasThere) {
   const TempDir dir;
   const std::string path = dir.write("f", "old");
