@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <new>
 #include <string>
@@ -71,20 +72,26 @@ bool wants_json(const std::vector<std::string>& arguments) {
   return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 }
 
+// A result that could not be written is a failure, whichever command had it.
+int with_output_written(int exit_code) {
+  if (exit_code != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return exit_code;
+  return errno == EPIPE ? kReaderGone : report(cannot_write());
+}
+
 int parse_and_run(CLI::App& root, int& exit_code, std::vector<std::string> arguments) {
   const bool json = wants_json(arguments);
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
   try {
     root.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    if (root.exit(error) == 0) return 0;
+    if (root.exit(error) == 0) return with_output_written(0);
     if (json) {
       const Status status(ErrorCode::kInvalidArgument, what_was_wrong(root, error));
       std::puts(json_to_string(error_json(status)).c_str());
     }
     return kWrongUsage;
   }
-  return exit_code;
+  return with_output_written(exit_code);
 }
 
 }  // namespace

@@ -36,6 +36,18 @@ TEST_F(CommandLine, WrongUsageIsTwoAndHelpIsZero) {
   EXPECT_THAT(help.out, HasSubstr("chat"));
 }
 
+TEST_F(CommandLine, AResultThatCannotBeWrittenIsAFailure) {
+  dir_.write("stdout", "");  // which run() reads
+  dir_.write("stderr", "");
+  write_tiny_model({}, dir_.file("m.gguf"));
+  const std::vector<std::string> commands = {"help", "help ask", "ask --help", "version",
+                                             "inspect " + dir_.file("m.gguf"), "inspect --json " + dir_.file("m.gguf")};
+  for (const std::string& command : commands) {
+    EXPECT_EQ(run(command + " >/dev/full 2>" + dir_.file("e") + "; exit $? #").status, 1) << command;
+    EXPECT_THAT(read_whole_file(dir_.file("e")), HasSubstr("standard output cannot be written to")) << command;
+  }
+}
+
 TEST_F(CommandLine, OptionsOfTheSamplerOutOfRangeAreWrongUsage) {
   const std::pair<const char*, const char*> cases[] = {
       {"--temperature nan", "--temperature: nan, allowed is 0 to 100"},
