@@ -83,6 +83,11 @@ std::string failure_text(const Status& status, AnswerPlace place) {
   if (status.code() != ErrorCode::kContextFull) return status.message();
   // What stands behind the numbers names functions.
   const std::string numbers = status.message().substr(0, status.message().find(';'));
+  // Old turns were let go already, as far as they may (runtime/session/context_policy.cc): it is this message's length.
+  if (numbers.starts_with("without the turns that may go") && place != AnswerPlace::kAsk) {
+    const std::string command = place == AnswerPlace::kChat ? "/when-full" : "--when-full";
+    return numbers + "\nways out: a shorter message, " + command + " cut leaves its middle out, a larger --context";
+  }
   switch (place) {
     case AnswerPlace::kChat:
       return numbers + "\nways out: /when-full drop lets old turns go, /undo takes the last turn back,\n"

@@ -80,5 +80,14 @@ TEST(FailureText, NamesCommandsAndOptionsAndNoFunctions) {
   EXPECT_THAT(failure_text(full, AnswerPlace::kAsk), Not(HasSubstr("when-full")));
 }
 
+TEST(FailureText, NamesNoWayOutThatWasTaken) {
+  const Status full(ErrorCode::kContextFull, "without the turns that may go the conversation has 600 tokens, the context "
+                                             "has room for 500; a shorter message");
+  for (const AnswerPlace place : {AnswerPlace::kChat, AnswerPlace::kPipe}) {
+    EXPECT_THAT(failure_text(full, place), AllOf(HasSubstr("when-full cut"), HasSubstr("a shorter message"),
+                                                 Not(HasSubstr("when-full drop")), Not(HasSubstr("/undo"))));
+  }
+}
+
 }  // namespace
 }  // namespace ibid
