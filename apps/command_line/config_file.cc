@@ -52,9 +52,10 @@ std::string nearest_hint(const std::string& name, const std::vector<std::string>
 
 // Every name in the file is one that is known, used now or not: a mistake is told at once.
 void check_names(CLI::App& root, const Config& config) {
-  for (const std::string& table : config.tables) {
-    if (commands_of_table(root, table).empty() || table == kPresetTable) {
-      refuse(config.path + ": [" + table + "] is no table; there are commands ([chat]) and presets ([preset.NAME])");
+  for (const ConfigTable& table : config.tables) {
+    if (commands_of_table(root, table.name).empty() || table.name == kPresetTable) {
+      refuse(config.path + ":" + std::to_string(table.line) + ": [" + table.name +
+             "] is no table; there are commands ([chat]) and presets ([preset.NAME])");
     }
   }
   for (const ConfigSetting& setting : config.settings) {
@@ -127,10 +128,12 @@ void apply_config(CLI::App& root, CLI::App& command, const ConfigArguments& argu
   if (!arguments.preset.empty()) {
     const std::string table = kPresetTable + arguments.preset;
     std::vector<std::string> presets;
-    for (const std::string& name : config.tables) {
+    bool is_there = false;
+    for (const auto& [name, line] : config.tables) {
+      is_there |= name == table;
       if (name.starts_with(kPresetTable)) presets.push_back(name.substr(std::string(kPresetTable).size()));
     }
-    if (std::find(config.tables.begin(), config.tables.end(), table) == config.tables.end()) {
+    if (!is_there) {
       refuse("--preset: there is no preset '" + arguments.preset + "' in " +
              (path.empty() ? "a config file, nor is there one" : path) + nearest_hint(arguments.preset, presets));
     }

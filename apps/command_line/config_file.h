@@ -28,10 +28,15 @@ struct ConfigSetting {
   size_t line = 0;                  // counted from 1
 };
 
+struct ConfigTable {
+  std::string name;
+  size_t line = 0;
+};
+
 struct Config {
   std::string path;
   std::vector<ConfigSetting> settings;
-  std::vector<std::string> tables;  // all that were named, empty ones included
+  std::vector<ConfigTable> tables;  // all that were named, empty ones included
 };
 
 // kBadHeader: "PATH:LINE: what is wrong".

@@ -30,6 +30,7 @@ class Reader {
 
   Result<Config> read() {
     if (!utf8_is_valid(text_)) return wrong("this is not UTF-8 text");
+    take("\xEF\xBB\xBF");  // the byte order mark that some editors write
     for (;;) {
       skip_blanks_and_lines();
       if (at_end()) return std::move(config_);
@@ -87,10 +88,11 @@ class Reader {
       skip_blanks();
     } while (take("."));
     if (!take("]")) return wrong("the table's name has no ]");
-    if (std::find(config_.tables.begin(), config_.tables.end(), table) != config_.tables.end()) {
+    const auto has_name = [&](const ConfigTable& other) { return other.name == table; };
+    if (std::any_of(config_.tables.begin(), config_.tables.end(), has_name)) {
       return wrong("[" + table + "] stands here for the second time");
     }
-    config_.tables.push_back(table);
+    config_.tables.push_back({table, line_});
     table_ = table;
     return {};
   }

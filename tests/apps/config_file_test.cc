@@ -12,6 +12,7 @@ namespace ibid {
 namespace {
 
 using testing::ElementsAre;
+using testing::Field;
 using testing::HasSubstr;
 
 std::string error_of(const std::string& text) { return parse_config(text, "c.toml").status().message(); }
@@ -46,8 +47,10 @@ TEST(ConfigFile, ReadsWhatTomlWrites) {
   EXPECT_EQ(s[5].values[0], "-0.5e-3");
   EXPECT_EQ(s[5].line, 12u);
   EXPECT_EQ(s[6].values[0], "it's");
-  EXPECT_THAT(config->tables, ElementsAre("chat", "preset.very brief"));
+  EXPECT_THAT(config->tables, ElementsAre(Field(&ConfigTable::name, "chat"),
+                                          Field(&ConfigTable::name, "preset.very brief")));
   EXPECT_TRUE(parse_config("", "c.toml")->settings.empty());
+  EXPECT_EQ(parse_config("\xEF\xBB\xBFthreads = 2\r\n", "c.toml")->settings.size(), 1u) << "a byte order mark";
 }
 
 TEST(ConfigFile, ErrorsNameFileAndLine) {
@@ -105,7 +108,7 @@ TEST_F(ConfigCommandLine, WhatIsWrongInTheFileIsToldWithItsPlace) {
   const std::pair<const char*, const char*> cases[] = {
       {"temperatur = 1\n", ":2: there is no option 'temperatur'; did you mean temperature?"},
       {"[ask]\nresume = \"x\"\n", ":3: there is no option 'resume'"},
-      {"[aks]\n", ": [aks] is no table"},
+      {"[aks]\n", ":2: [aks] is no table"},
       {"temperature = 200\n", ":2: --temperature: 200, allowed is 0 to 100"},
       {"threads = 0\n", ":2: --threads: '0' is not a whole number from 1 to 1024"},
       {"json = 3\n", ":2: json is true or false"},
