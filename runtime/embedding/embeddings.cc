@@ -1,6 +1,7 @@
 #include "runtime/embedding/embeddings.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -26,6 +27,12 @@ size_t n_in_front(TokenSpan with, TokenSpan plain) {
     if (std::equal(plain.begin(), plain.end(), with.begin() + static_cast<std::ptrdiff_t>(n))) return n;
   }
   return 0;
+}
+
+// Without the folders above it, which are no client's business.
+std::string file_name(const std::string& path) {
+  const std::filesystem::path all(path);
+  return (all.has_filename() ? all : all.parent_path()).filename().string();
 }
 
 }  // namespace
@@ -90,8 +97,9 @@ Status Embeddings::check() const {
   const LanguageModel& model = engine_->model();
   if (!engine_->pooling() || model.dim() == 0) {
     return {ErrorCode::kUnsupported,
-            engine_->name() + " makes no embeddings, because its file names no pooling of a text's positions; choose "
-                              "one when the model is loaded (mean or last), or use a model that is made for them"};
+            file_name(engine_->name()) +
+                " makes no embeddings, because its file names no pooling of a text's positions; choose one when the "
+                "model is loaded (`ibid serve --pooling mean` or `last`), or use a model that is made for them"};
   }
   if (options_.n_dims > model.dim()) {
     return {ErrorCode::kInvalidArgument, "embeddings of " + std::to_string(options_.n_dims) +
