@@ -57,37 +57,63 @@ IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const u
 
 // --- weights
 
-// Halves as floats, those that are not seen as zeros.
-IBID_INLINE V16 load_seen_f16(const uint16_t* halves, M16 seen) { return select(seen, load_f16(halves), zero()); }
-
 IBID_INLINE M16 seen_lanes(size_t p, Span seen) {
   const Span lanes = intersect(seen, {p, p + 16});
   return is_empty(lanes) ? lane_range(0, 0) : lane_range(lanes.begin - p, lanes.end - p);
 }
 
-// The weights of each row, which softmax left as floats, times the scales of each group, as codes; and what the minima
-// add to all dimensions of a group. `pages`: the positions of the pages whose values will be read.
-void encode_nibble_weights(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Span pages) {
-  const size_t n_groups = block.nibble_groups();
-  for (size_t i = 0; i < tile.n_rows * n_groups; ++i) {
-    const size_t row = i / n_groups, group = i % n_groups;
-    const Span seen = s.spans[row];
-    if (is_empty(seen)) continue;
-    const float* weights = s.scores + row * kScoreStride;
-    V16 largest = zero(), floor = zero();
-    for (size_t p = pages.begin; p < pages.end; p += 16) {
-      const std::byte* head = tile.heads[p / kPagePositions];
-      const auto* scales = reinterpret_cast<const uint16_t*>(head + block.v_scale) +
-                           nibble_scale(group, p % kPagePositions);
-      const M16 mask = seen_lanes(p, seen);
-      const V16 weight = select(mask, load(weights + p), zero());
-      const V16 scaled = mul(weight, load_seen_f16(scales, mask));
-      largest = max(scaled, largest);
-      floor = fma(weight, load_seen_f16(scales + kPagePositions, mask), floor);
-      store(s.scaled + p, scaled);
+// The weights of kRows rows, each of which sees something, times the scales of a group, as codes; and what the minima
+// add to all dimensions of the group. Rows go side by side, so that a scale is converted once for them.
+template <size_t kRows>
+void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, Span pages,
+                  size_t group) {
+  const float* const weights = s.scores + rows.first * kScoreStride;
+  V16 largest[kRows], floor[kRows];
+  Span common = rows.seen;
+  for (size_t r = 0; r < kRows; ++r) {
+    largest[r] = floor[r] = zero();
+    common = intersect(common, s.spans[rows.first + r]);
+  }
+  for (size_t p = rows.seen.begin / 16 * 16; p < rows.seen.end; p += 16) {
+    const std::byte* head = tile.heads[p / kPagePositions];
+    const auto* scales = reinterpret_cast<const uint16_t*>(head + block.v_scale) +
+                         nibble_scale(group, p % kPagePositions);
+    const V16 scale = load_f16(scales), minimum = load_f16(scales + kPagePositions);
+    if (common.begin <= p && p + 16 <= common.end) {
+      for (size_t r = 0; r < kRows; ++r) {
+        const V16 weight = load(weights + r * kScoreStride + p);
+        const V16 scaled = mul(weight, scale);
+        largest[r] = max(scaled, largest[r]);
+        floor[r] = fma(weight, minimum, floor[r]);
+        store(s.scaled + r * kAttentionBlock + p, scaled);
+      }
+      continue;
     }
-    s.floors[i] = reduce_add(floor);
-    s.step[i] = encode_weights(s.scaled, reduce_max(largest), seen, pages, s.codes + i * 2 * kAttentionBlock);
+    // What is not seen may have any weight, scale and minimum.
+    for (size_t r = 0; r < kRows; ++r) {
+      const M16 seen = seen_lanes(p, s.spans[rows.first + r]);
+      const V16 weight = select(seen, load(weights + r * kScoreStride + p), zero());
+      const V16 scaled = mul(weight, select(seen, scale, zero()));
+      largest[r] = max(scaled, largest[r]);
+      floor[r] = fma(weight, select(seen, minimum, zero()), floor[r]);
+      store(s.scaled + r * kAttentionBlock + p, scaled);
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    const size_t row = rows.first + r, i = row * block.nibble_groups() + group;
+    s.floors[i] = reduce_add(floor[r]);
+    s.step[i] = encode_weights(s.scaled + r * kAttentionBlock, reduce_max(largest[r]), s.spans[row], pages,
+                               s.codes + i * 2 * kAttentionBlock);
+  }
+}
+
+// The same of all rows, whose weights softmax left as floats. `pages`: the positions of the pages whose values will be
+// read.
+void encode_nibble_weights(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Span pages) {
+  for (size_t group = 0; group < block.nibble_groups(); ++group) {
+    each_seeing(s, tile.n_rows, [&](auto count, RowTile rows) __attribute__((always_inline)) {
+      encode_group<decltype(count)::kRows>(block, tile, s, rows, pages, group);
+    });
   }
 }
 

@@ -8,6 +8,7 @@ namespace ibid::IBID_ISA {
 namespace {
 
 static_assert(kTileRows == 4, "register tiles are dispatched by 1, 2, 3 or 4 rows");
+static_assert(kTileRows <= kMaxAttendRows, "sizes the scratch");
 constexpr size_t kScoreStride = kAttentionBlock;
 constexpr float kNoScore = -__builtin_inff();
 
@@ -36,7 +37,7 @@ struct TileScratch {
   uint8_t* codes;     // [kAttendPassRows, n_groups, 2, 256] the weights' high and low bytes
   float* step;        // [kAttendPassRows, n_groups] what a code counts
   float* floors;      // [kAttendPassRows, n_groups] what the minima add up to (INT4)
-  float* scaled;      // [256] the weights times the scales of a group (INT4)
+  float* scaled;      // [kTileRows, 256] the weights of a register tile's rows times the scales of a group (INT4)
   int32_t* totals;    // [2, kAttendPassRows, v_dim] sums of values by the digits
   float* keys;        // [256, head_dim] of the block as floats, in the order of F32 pages
   float* values;      // [256, v_dim]
@@ -54,7 +55,7 @@ struct TileScratch {
     step = reinterpret_cast<float*>(codes + kAttendPassRows * groups * 2 * kAttentionBlock);
     floors = step + kAttendPassRows * groups;
     scaled = floors + kAttendPassRows * groups;
-    totals = reinterpret_cast<int32_t*>(scaled + kAttentionBlock);
+    totals = reinterpret_cast<int32_t*>(scaled + kTileRows * kAttentionBlock);
     keys = reinterpret_cast<float*>(totals + 2 * kAttendPassRows * block.v_dim);
     values = keys + kAttentionBlock * block.v_dim;
     q = reinterpret_cast<int8_t*>(values + kAttentionBlock * block.v_dim);

@@ -225,7 +225,8 @@ size_t attend_scratch_bytes(size_t max_rows, size_t head_dim) {
                               2 * v_dim * sizeof(int32_t);
   const size_t keys_and_values = 2 * kAttentionBlock * v_dim * sizeof(float);
   const size_t per_row = n_groups * (kNibbleGroup + sizeof(float)) + 2 * sizeof(float) + 2 * sizeof(size_t);
-  const size_t per_pass = kAttendPassRows * per_pass_row + kAttentionBlock * sizeof(float) + keys_and_values;
+  const size_t scaled = kMaxAttendRows * kAttentionBlock * sizeof(float);
+  const size_t per_pass = kAttendPassRows * per_pass_row + scaled + keys_and_values;
   return rounded_up(per_pass + rounded_up(max_rows, kAttendPassRows) * per_row, 64);
 }
 
