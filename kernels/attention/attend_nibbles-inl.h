@@ -76,29 +76,26 @@ void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileSc
     largest[r] = floor[r] = zero();
     common = intersect(common, s.spans[rows.first + r]);
   }
-  for (size_t p = rows.seen.begin / 16 * 16; p < rows.seen.end; p += 16) {
-    const std::byte* head = tile.heads[p / kPagePositions];
-    const auto* scales = reinterpret_cast<const uint16_t*>(head + block.v_scale) +
-                         nibble_scale(group, p % kPagePositions);
-    const V16 scale = load_f16(scales), minimum = load_f16(scales + kPagePositions);
-    if (common.begin <= p && p + 16 <= common.end) {
+  float* const scaled = s.scaled;
+  for (size_t page = pages.begin / kPagePositions; page * kPagePositions < pages.end; ++page) {
+    const Span here = page_span(page);
+    const auto* scales = reinterpret_cast<const uint16_t*>(tile.heads[page] + block.v_scale) + nibble_scale(group, 0);
+    const bool whole = common.begin <= here.begin && here.end <= common.end;
+    for (size_t p = here.begin; p < here.end; p += 16, scales += 16) {
+      const V16 scale = load_f16(scales), minimum = load_f16(scales + kPagePositions);
       for (size_t r = 0; r < kRows; ++r) {
-        const V16 weight = load(weights + r * kScoreStride + p);
-        const V16 scaled = mul(weight, scale);
-        largest[r] = max(scaled, largest[r]);
-        floor[r] = fma(weight, minimum, floor[r]);
-        store(s.scaled + r * kAttentionBlock + p, scaled);
+        V16 weight = load(weights + r * kScoreStride + p), own_scale = scale, own_minimum = minimum;
+        if (!whole) {   // what is not seen may have any weight, scale and minimum
+          const M16 seen = seen_lanes(p, s.spans[rows.first + r]);
+          weight = select(seen, weight, zero());
+          own_scale = select(seen, scale, zero());
+          own_minimum = select(seen, minimum, zero());
+        }
+        const V16 product = mul(weight, own_scale);
+        largest[r] = max(product, largest[r]);
+        floor[r] = fma(weight, own_minimum, floor[r]);
+        store(scaled + r * kAttentionBlock + p, product);
       }
-      continue;
-    }
-    // What is not seen may have any weight, scale and minimum.
-    for (size_t r = 0; r < kRows; ++r) {
-      const M16 seen = seen_lanes(p, s.spans[rows.first + r]);
-      const V16 weight = select(seen, load(weights + r * kScoreStride + p), zero());
-      const V16 scaled = mul(weight, select(seen, scale, zero()));
-      largest[r] = max(scaled, largest[r]);
-      floor[r] = fma(weight, select(seen, minimum, zero()), floor[r]);
-      store(s.scaled + r * kAttentionBlock + p, scaled);
     }
   }
   for (size_t r = 0; r < kRows; ++r) {
