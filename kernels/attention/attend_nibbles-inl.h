@@ -134,6 +134,7 @@ template <size_t kRows, size_t kDigits, bool kLow, bool kHigh>
 IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, RowTile rows, size_t group, size_t stride,
                              size_t digit, bool fetch) {
   I16 low[kDigits][kRows], high[kDigits][kRows];
+  const size_t ahead = operands.ahead_of_values();
   for (size_t i = 0; i < kDigits; ++i) {
     for (size_t r = 0; r < kRows; ++r) low[i][r] = high[i][r] = set1(int32_t{0});
   }
@@ -146,7 +147,7 @@ IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, Row
 #pragma GCC unroll 2
     for (size_t g = begin; g < end; ++g) {
       const size_t at = group * 64 + g * stride;
-      fetch_ahead(stream, at, 64);
+      fetch_ahead(stream, at * ahead, ahead * 64);
       const B64 both = load_bytes(stream.at + at);
       const B64 lows = low_nibbles(both), highs = high_nibbles(both);
       // The codes are bytes up to 255, but a number is below 16, so that no sum of two products saturates.
