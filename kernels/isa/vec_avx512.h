@@ -136,8 +136,8 @@ IBID_INLINE void store_i8(int8_t* p, I16 a) {  // -128..127
 
 // The 64 numbers of a, 0..65535, by their high and low bytes.
 IBID_INLINE void store_digits(uint8_t* high, uint8_t* low, const I16 (&a)[4]) {
-  // Packing works within 128-bit quarters: of a quarter's eight numbers the low bytes first, then the high ones. Its words
-  // are then four positions of a[0] or a[2] and four of a[1] or a[3], by digit; a permutation puts them in order.
+  // Packing works within 128-bit quarters: of a quarter's eight numbers the low bytes come first, then the high ones.
+  // Its words are then four positions of a[0] or a[2] and four of a[1] or a[3]; a permutation puts them in order.
   const __m512i apart = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
   const __m512i first = _mm512_shuffle_epi8(_mm512_packus_epi32(a[0].v, a[1].v), apart);
   const __m512i second = _mm512_shuffle_epi8(_mm512_packus_epi32(a[2].v, a[3].v), apart);
