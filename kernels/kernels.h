@@ -161,6 +161,8 @@ inline constexpr size_t kMaxLinearRows = 16;
 // The most rows of an attention tile whose scores are in the scratch at once: they and a page of floats stay in
 // the first-level cache.
 inline constexpr size_t kAttendPassRows = 16;
+// Its rows that share a register tile, on any instruction set.
+inline constexpr size_t kMaxAttendRows = 4;
 
 // Scratch bytes that one thread needs.
 size_t linear_scratch_bytes(size_t max_n_cols);

@@ -3,6 +3,7 @@
 // Included once per instruction set.
 #pragma once
 
+#include "kernels/attention/attend_operands-inl.h"
 #include "kernels/attention/attend_softmax-inl.h"
 
 namespace ibid::IBID_ISA {
@@ -57,106 +58,168 @@ IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const u
 
 // --- weights
 
-// Halves as floats, those that are not seen as zeros.
-IBID_INLINE V16 load_seen_f16(const uint16_t* halves, M16 seen) { return select(seen, load_f16(halves), zero()); }
-
 IBID_INLINE M16 seen_lanes(size_t p, Span seen) {
   const Span lanes = intersect(seen, {p, p + 16});
   return is_empty(lanes) ? lane_range(0, 0) : lane_range(lanes.begin - p, lanes.end - p);
 }
 
-// The weights of each row, which softmax left as floats, times the scales of each group, as codes; and what the minima
-// add to all dimensions of a group. `pages`: the positions of the pages whose values will be read.
-void encode_nibble_weights(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Span pages) {
-  const size_t n_groups = block.nibble_groups();
-  for (size_t i = 0; i < tile.n_rows * n_groups; ++i) {
-    const size_t row = i / n_groups, group = i % n_groups;
-    const Span seen = s.spans[row];
-    if (is_empty(seen)) continue;
-    const float* weights = s.scores + row * kScoreStride;
-    V16 largest = zero(), floor = zero();
-    for (size_t p = pages.begin; p < pages.end; p += 16) {
-      const std::byte* head = tile.heads[p / kPagePositions];
-      const auto* scales = reinterpret_cast<const uint16_t*>(head + block.v_scale) +
-                           nibble_scale(group, p % kPagePositions);
-      const M16 mask = seen_lanes(p, seen);
-      const V16 weight = select(mask, load(weights + p), zero());
-      const V16 scaled = mul(weight, load_seen_f16(scales, mask));
-      largest = max(scaled, largest);
-      floor = fma(weight, load_seen_f16(scales + kPagePositions, mask), floor);
-      store(s.scaled + p, scaled);
+// The weights of kRows rows, each of which sees something, times the scales of a group, as codes; and what the minima
+// add to all dimensions of the group. Rows go side by side, so that a scale is converted once for them. index: of the
+// first in the register tile. pages: the positions of the pages whose values will be read.
+template <size_t kRows>
+void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, size_t index,
+                  Span pages, size_t group) {
+  const float* const weights = s.scores + rows.first * kScoreStride;
+  V16 largest[kRows], floor[kRows];
+  Span common = rows.seen;
+  for (size_t r = 0; r < kRows; ++r) {
+    largest[r] = floor[r] = zero();
+    common = intersect(common, s.spans[rows.first + r]);
+  }
+  float* const scaled = s.scaled;
+  for (size_t page = pages.begin / kPagePositions; page * kPagePositions < pages.end; ++page) {
+    const Span here = page_span(page);
+    const auto* scales = reinterpret_cast<const uint16_t*>(tile.heads[page] + block.v_scale) + nibble_scale(group, 0);
+    const bool whole = common.begin <= here.begin && here.end <= common.end;
+    for (size_t p = here.begin; p < here.end; p += 16, scales += 16) {
+      const V16 scale = load_f16(scales), minimum = load_f16(scales + kPagePositions);
+      for (size_t r = 0; r < kRows; ++r) {
+        V16 weight = load(weights + r * kScoreStride + p), own_scale = scale, own_minimum = minimum;
+        if (!whole) {   // what is not seen may have any weight, scale and minimum
+          const M16 seen = seen_lanes(p, s.spans[rows.first + r]);
+          weight = select(seen, weight, zero());
+          own_scale = select(seen, scale, zero());
+          own_minimum = select(seen, minimum, zero());
+        }
+        const V16 product = mul(weight, own_scale);
+        largest[r] = max(product, largest[r]);
+        floor[r] = fma(weight, own_minimum, floor[r]);
+        store(scaled + r * kAttentionBlock + p, product);
+      }
     }
-    s.floors[i] = reduce_add(floor);
-    s.step[i] = encode_weights(s.scaled, reduce_max(largest), seen, pages, s.codes + i * 2 * kAttentionBlock);
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    const size_t i = index + r;
+    s.floors[i] = reduce_add(floor[r]);
+    s.step[i] = encode_weights(s.scaled + r * kAttentionBlock, reduce_max(largest[r]), s.spans[rows.first + r], pages,
+                               s.codes + i * 2 * kAttentionBlock);
+  }
+}
+
+// The rows of a register tile, whose weights softmax left as floats.
+template <size_t kRows>
+void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, size_t group) {
+  const Span pages{page_span(rows.seen.begin / kPagePositions).begin,
+                   page_span((rows.seen.end - 1) / kPagePositions).end};
+  bool together = kRows <= kSoftmaxRows;
+  for (size_t r = 0; r < kRows; ++r) together &= !is_empty(s.spans[rows.first + r]);
+  if constexpr (kRows <= kSoftmaxRows) {
+    if (together) return encode_group<kRows>(block, tile, s, rows, 0, pages, group);
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    const Span seen = s.spans[rows.first + r];
+    if (!is_empty(seen)) encode_group<1>(block, tile, s, {rows.first + r, 1, seen}, r, pages, group);
   }
 }
 
 // --- values
 
-// totals[digit][r] += the sums over the groups of four positions [begin, end) of a page, for the low, the high or both
-// halves of a group's bytes. at: the group's first bytes in the page, the next four positions `stride` bytes on. codes:
-// of the first row at the page's first position; to the next row code_stride.
-template <size_t kRows, bool kLow, bool kHigh>
-IBID_INLINE void add_nibbles(const Stream& stream, size_t at, size_t stride, size_t begin, size_t end,
-                             const uint8_t* codes, size_t code_stride, int32_t* totals, size_t v_dim) {
-  I16 low[kRows], high[kRows];
-  for (size_t r = 0; r < kRows; ++r) {
-    if constexpr (kLow) low[r] = load(totals + r * v_dim);
-    if constexpr (kHigh) high[r] = load(totals + r * v_dim + 16);
+// Digits that go through the registers together, as both halves of the bytes do then.
+constexpr size_t kDigitsAtOnce = kTilePanels > 1 ? 2 : 1;
+
+// The sums of kDigits digits of the codes, from `digit` on, by a group's numbers of all positions that `rows` sees: of
+// the low, the high or both halves of its bytes. The accumulators stay in registers for the whole block, and what a
+// byte holds is taken apart once for all rows and digits.
+template <size_t kRows, size_t kDigits, bool kLow, bool kHigh>
+IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, RowTile rows, size_t group, size_t stride,
+                             size_t digit, bool fetch) {
+  I16 low[kDigits][kRows], high[kDigits][kRows];
+  const size_t ahead = operands.ahead_of_values();
+  for (size_t i = 0; i < kDigits; ++i) {
+    for (size_t r = 0; r < kRows; ++r) low[i][r] = high[i][r] = set1(int32_t{0});
   }
-#pragma GCC unroll 4
-  for (size_t g = begin; g < end; ++g) {
-    fetch_ahead(stream, at + g * stride, 64);
-    const B64 both = load_bytes(stream.at + at + g * stride);
-    // The codes are bytes up to 255, but a number is below 16, so that no sum of two products saturates.
-    for (size_t r = 0; r < kRows; ++r) {
-      const B64 code = spread4(codes + r * code_stride + g * kValueGroup);
-      if constexpr (kLow) low[r] = dot4_small(low[r], code, low_nibbles(both));
-      if constexpr (kHigh) high[r] = dot4_small(high[r], code, high_nibbles(both));
+  for (size_t page = rows.seen.begin / kPagePositions; page * kPagePositions < rows.seen.end; ++page) {
+    const Span here = intersect(rows.seen, page_span(page));
+    const size_t first = page * kPagePositions, begin = (here.begin - first) / kValueGroup;
+    const size_t end = (here.end - first + kValueGroup - 1) / kValueGroup;
+    const Stream stream = operands.values(page, fetch);
+    const uint8_t* codes = s.codes + digit * kAttentionBlock + first;
+#pragma GCC unroll 2
+    for (size_t g = begin; g < end; ++g) {
+      const size_t at = group * 64 + g * stride;
+      fetch_ahead(stream, at * ahead, ahead * 64);
+      const B64 both = load_bytes(stream.at + at);
+      const B64 lows = low_nibbles(both), highs = high_nibbles(both);
+      // The codes are bytes up to 255, but a number is below 16, so that no sum of two products saturates.
+      for (size_t i = 0; i < kDigits; ++i) {
+        for (size_t r = 0; r < kRows; ++r) {
+          const B64 code = spread4(codes + (2 * r + i) * kAttentionBlock + g * kValueGroup);
+          if constexpr (kLow) low[i][r] = dot4_small(low[i][r], code, lows);
+          if constexpr (kHigh) high[i][r] = dot4_small(high[i][r], code, highs);
+        }
+      }
     }
   }
-  for (size_t r = 0; r < kRows; ++r) {
-    if constexpr (kLow) store(totals + r * v_dim, low[r]);
-    if constexpr (kHigh) store(totals + r * v_dim + 16, high[r]);
+  for (size_t i = 0; i < kDigits; ++i) {
+    for (size_t r = 0; r < kRows; ++r) {
+      int32_t* const to = s.totals + ((digit + i) * kTileRows + r) * kNibbleGroup;
+      if constexpr (kLow) store(to, low[i][r]);
+      if constexpr (kHigh) store(to + 16, high[i][r]);
+    }
   }
 }
 
+// The results of a register tile's rows, once a group's values are summed.
+void finish_nibbles(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows,
+                    size_t group) {
+  for (size_t r = 0; r < rows.count; ++r) {
+    if (is_empty(s.spans[rows.first + r])) continue;
+    float* out = tile.result.out + (rows.first + r) * tile.result.out_stride + group * kNibbleGroup;
+    const size_t n = smaller(block.v_dim - group * kNibbleGroup, kNibbleGroup);
+    for (size_t d = 0; d < n; d += 16) {
+      const int32_t* total = s.totals + r * kNibbleGroup + d;
+      const I16 sum = add(shift_left<kWeightDigitBits>(load(total)), load(total + kTileRows * kNibbleGroup));
+      storeu(out + d, fma(to_float(sum), set1(s.step[r]), set1(s.floors[r])));
+    }
+  }
+}
+
+// A group at a time: its codes and sums are used up before the next one's, and stay in the first-level cache.
 template <size_t kRows>
-void nibble_tile(Stream stream, const KvHeadBlock& block, const TileScratch& s, RowTile rows, size_t page) {
-  const Span here = intersect(rows.seen, page_span(page));
-  if (is_empty(here)) return;
-  const size_t first = page * kPagePositions, n_groups = block.nibble_groups(), v_dim = block.v_dim;
-  const size_t begin = (here.begin - first) / kValueGroup, end = (here.end - first + kValueGroup - 1) / kValueGroup;
-  const size_t code_stride = n_groups * 2 * kAttentionBlock;
-  for (size_t digit = 0; digit < 2; ++digit) {
-    for (size_t group = 0; group < n_groups; ++group) {
-      const size_t dim = group * kNibbleGroup, at = group * 64, stride = n_groups * 64;
-      const uint8_t* codes = s.codes + rows.first * code_stride + (2 * group + digit) * kAttentionBlock + first;
-      int32_t* totals = s.totals + (digit * kAttendPassRows + rows.first) * v_dim + dim;
-      const bool two = dim + 16 < v_dim;
-      if (kTilePanels > 1 && two) {
-        add_nibbles<kRows, true, true>(stream, at, stride, begin, end, codes, code_stride, totals, v_dim);
+void nibble_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
+                 RowTile rows, bool fetch) {
+  const size_t stride = block.nibble_groups() * 64;
+  for (size_t group = 0; group < block.nibble_groups(); ++group) {
+    encode_tile<kRows>(block, tile, s, rows, group);
+    const bool two = group * kNibbleGroup + 16 < block.v_dim;
+    for (size_t digit = 0; digit < 2; digit += kDigitsAtOnce) {
+      const bool ask = fetch && digit == 0;
+      if (kDigitsAtOnce == 2 && two) {
+        sum_nibbles<kRows, kDigitsAtOnce, true, true>(operands, s, rows, group, stride, digit, ask);
         continue;
       }
-      add_nibbles<kRows, true, false>(stream, at, stride, begin, end, codes, code_stride, totals, v_dim);
-      if (two) add_nibbles<kRows, false, true>(stream, at, stride, begin, end, codes, code_stride, totals, v_dim);
+      sum_nibbles<kRows, kDigitsAtOnce, true, false>(operands, s, rows, group, stride, digit, ask);
+      if (two) sum_nibbles<kRows, kDigitsAtOnce, false, true>(operands, s, rows, group, stride, digit, false);
     }
-    stream.ahead = nullptr;
+    finish_nibbles(block, tile, s, rows, group);
   }
 }
 
-// The results of rows, once all values are summed.
-void finish_nibbles(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
-  const size_t low_digits = kAttendPassRows * block.v_dim, n_groups = block.nibble_groups();
-  for (size_t row = 0; row < tile.n_rows; ++row) {
-    if (is_empty(s.spans[row])) continue;
-    float* out = tile.result.out + row * tile.result.out_stride;
-    for (size_t d = 0; d < block.v_dim; d += 16) {
-      const int32_t* total = s.totals + row * block.v_dim + d;
-      const I16 sum = add(shift_left<kWeightDigitBits>(load(total)), load(total + low_digits));
-      const size_t i = row * n_groups + d / kNibbleGroup;
-      storeu(out + d, fma(to_float(sum), set1(s.step[i]), set1(s.floors[i])));
+// All rows, the whole block.
+void add_nibble_values(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s,
+                       const Operands& operands, NextBlock& next, bool fetch) {
+  for (size_t first = 0; first < tile.n_rows;) {
+    const RowTile rows = next_tile(s, first, tile.n_rows);
+    first += rows.count;
+    next.fetch_share();
+    if (is_empty(rows.seen)) continue;
+    switch (rows.count) {
+      case 1: nibble_tile<1>(block, tile, s, operands, rows, fetch); break;
+      case 2: nibble_tile<2>(block, tile, s, operands, rows, fetch); break;
+      case 3: nibble_tile<3>(block, tile, s, operands, rows, fetch); break;
+      default: nibble_tile<4>(block, tile, s, operands, rows, fetch); break;
     }
+    fetch = false;
   }
 }
 

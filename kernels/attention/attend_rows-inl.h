@@ -8,6 +8,7 @@ namespace ibid::IBID_ISA {
 namespace {
 
 static_assert(kTileRows == 4, "register tiles are dispatched by 1, 2, 3 or 4 rows");
+static_assert(kTileRows <= kMaxAttendRows, "sizes the scratch");
 constexpr size_t kScoreStride = kAttentionBlock;
 constexpr float kNoScore = -__builtin_inff();
 
@@ -32,12 +33,12 @@ IBID_INLINE Span page_span(size_t page) { return {page * kPagePositions, (page +
 // A thread's scratch for n_rows rows; attend_scratch_bytes() is its size.
 struct TileScratch {
   float* scores;      // [kAttendPassRows, 256] scores, then weights
-  // Weights of values that are codes; of INT4, for each group of dimensions (n_groups; INT8: 1).
-  uint8_t* codes;     // [kAttendPassRows, n_groups, 2, 256] the weights' high and low bytes
-  float* step;        // [kAttendPassRows, n_groups] what a code counts
-  float* floors;      // [kAttendPassRows, n_groups] what the minima add up to (INT4)
-  float* scaled;      // [256] the weights times the scales of a group (INT4)
-  int32_t* totals;    // [2, kAttendPassRows, v_dim] sums of values by the digits
+  // Weights of values that are codes: of a pass (INT8), or of a register tile and a group of dimensions (INT4).
+  uint8_t* codes;     // [kAttendPassRows, 2, 256] the weights' high and low bytes
+  float* step;        // [kAttendPassRows] what a code counts
+  float* floors;      // [kAttendPassRows] what the minima add up to (INT4)
+  float* scaled;      // [kTileRows, 256] the weights times the scales of a group (INT4)
+  int32_t* totals;    // [2, kAttendPassRows, v_dim] sums of values by the digits; INT4: [2, kTileRows, kNibbleGroup]
   float* keys;        // [256, head_dim] of the block as floats, in the order of F32 pages
   float* values;      // [256, v_dim]
   int8_t* q;          // [n_rows rounded up to passes, q_stride] quantised queries (INT8, INT4), 0 behind head_dim
@@ -51,10 +52,10 @@ struct TileScratch {
     scores = reinterpret_cast<float*>(memory);
     codes = reinterpret_cast<uint8_t*>(scores + kAttendPassRows * kScoreStride);
     const size_t groups = block.nibble_groups();
-    step = reinterpret_cast<float*>(codes + kAttendPassRows * groups * 2 * kAttentionBlock);
-    floors = step + kAttendPassRows * groups;
-    scaled = floors + kAttendPassRows * groups;
-    totals = reinterpret_cast<int32_t*>(scaled + kAttentionBlock);
+    step = reinterpret_cast<float*>(codes + kAttendPassRows * 2 * kAttentionBlock);
+    floors = step + kAttendPassRows;
+    scaled = floors + kAttendPassRows;
+    totals = reinterpret_cast<int32_t*>(scaled + kTileRows * kAttentionBlock);
     keys = reinterpret_cast<float*>(totals + 2 * kAttendPassRows * block.v_dim);
     values = keys + kAttentionBlock * block.v_dim;
     q = reinterpret_cast<int8_t*>(values + kAttentionBlock * block.v_dim);

@@ -73,6 +73,30 @@ float encode_weights(const float* weights, float top, Span seen, Span pages, uin
   return is_zero ? 0.0f : top / kLargestWeightCode;
 }
 
+template <size_t kCount>
+struct RowCount {
+  static constexpr size_t kRows = kCount;
+};
+
+// act(RowCount, RowTile) for the rows that see something: kSoftmaxRows side by side where all of them do, else one.
+template <typename Act>
+IBID_INLINE void each_seeing(const TileScratch& s, size_t n_rows, const Act& act) {
+  for (size_t first = 0; first < n_rows;) {
+    const RowTile rows = next_tile(s, first, n_rows);
+    bool together = rows.count == kSoftmaxRows;
+    for (size_t r = 0; r < rows.count; ++r) together &= !is_empty(s.spans[first + r]);
+    if (together) {
+      act(RowCount<kSoftmaxRows>{}, rows);
+    } else {
+      for (size_t r = 0; r < rows.count; ++r) {
+        const Span seen = s.spans[first + r];
+        if (!is_empty(seen)) act(RowCount<1>{}, RowTile{first + r, 1, seen});
+      }
+    }
+    first += rows.count;
+  }
+}
+
 // Turns the dots of kRows rows, each of which sees something, into weights exp(s - max), and returns max and sum.
 // kInt8: each weight is then multiplied by its value's scale, and they become codes. Rows go side by side to fill the
 // pipeline.
@@ -142,20 +166,9 @@ IBID_INLINE void softmax_group(const KvHeadBlock& block, const AttendTile& tile,
 
 // All rows of the tile. `pages`: the positions of the pages whose values will be read.
 void softmax(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Span pages) {
-  for (size_t first = 0; first < tile.n_rows;) {
-    RowTile rows = next_tile(s, first, tile.n_rows);
-    bool together = rows.count == kSoftmaxRows;
-    for (size_t r = 0; r < rows.count; ++r) together &= !is_empty(s.spans[first + r]);
-    if (together) {
-      softmax_group<kSoftmaxRows>(block, tile, s, rows, pages);
-    } else {
-      for (size_t r = 0; r < rows.count; ++r) {
-        const Span seen = s.spans[first + r];
-        if (!is_empty(seen)) softmax_group<1>(block, tile, s, {first + r, 1, seen}, pages);
-      }
-    }
-    first += rows.count;
-  }
+  each_seeing(s, tile.n_rows, [&](auto count, RowTile rows) __attribute__((always_inline)) {
+    softmax_group<decltype(count)::kRows>(block, tile, s, rows, pages);
+  });
 }
 
 // The results of rows whose values were summed as integers.

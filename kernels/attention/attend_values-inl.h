@@ -2,7 +2,7 @@
 // vectors, one accumulator per row and dimension. Included once per instruction set.
 #pragma once
 
-#include "kernels/attention/attend_nibbles-inl.h"
+#include "kernels/attention/attend_rows-inl.h"
 
 namespace ibid::IBID_ISA {
 namespace {
@@ -139,41 +139,29 @@ void code_tile(Stream stream, const KvHeadBlock& block, const TileScratch& s, Ro
   }
 }
 
-// kPart: kInt8 or kInt4.
-template <KvPart kPart, size_t kRows>
-IBID_INLINE void code_tile_of(Stream stream, const KvHeadBlock& block, const TileScratch& s, RowTile rows,
-                              size_t page) {
-  if constexpr (kPart == KvPart::kInt4) {
-    nibble_tile<kRows>(stream, block, s, rows, page);
-  } else {
-    code_tile<kRows>(stream, block, s, rows, page);
-  }
-}
-
 // All rows, one page.
-template <KvPart kPart>
 void code_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream, size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {
     const RowTile rows = next_tile(s, first, tile.n_rows);
     switch (rows.count) {
-      case 1: code_tile_of<kPart, 1>(stream, block, s, rows, page); break;
-      case 2: code_tile_of<kPart, 2>(stream, block, s, rows, page); break;
-      case 3: code_tile_of<kPart, 3>(stream, block, s, rows, page); break;
-      default: code_tile_of<kPart, 4>(stream, block, s, rows, page); break;
+      case 1: code_tile<1>(stream, block, s, rows, page); break;
+      case 2: code_tile<2>(stream, block, s, rows, page); break;
+      case 3: code_tile<3>(stream, block, s, rows, page); break;
+      default: code_tile<4>(stream, block, s, rows, page); break;
     }
     first += rows.count;
     stream.ahead = nullptr;
   }
 }
 
-// `type`: of the values in the stream.
+// `type`: of the values in the stream; those in INT4 are summed for a whole block (add_nibble_values).
 void value_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
                 KvPart type, size_t page) {
   switch (type) {
     case KvPart::kF32: value_rows<float>(block, tile, s, stream, page); break;
     case KvPart::kF16: value_rows<uint16_t>(block, tile, s, stream, page); break;
-    case KvPart::kInt8: code_rows<KvPart::kInt8>(block, tile, s, stream, page); break;
-    case KvPart::kInt4: code_rows<KvPart::kInt4>(block, tile, s, stream, page); break;
+    case KvPart::kInt8: code_rows(block, tile, s, stream, page); break;
+    case KvPart::kInt4: break;
   }
 }
 

@@ -221,11 +221,12 @@ class AttentionThread {
 size_t attend_scratch_bytes(size_t max_rows, size_t head_dim) {
   const size_t v_dim = rounded_up(head_dim, 16);
   const size_t n_groups = rounded_up(head_dim, kNibbleGroup) / kNibbleGroup;
-  const size_t per_pass_row = kAttentionBlock * sizeof(float) + n_groups * 2 * (kAttentionBlock + sizeof(float)) +
+  const size_t per_pass_row = kAttentionBlock * sizeof(float) + 2 * (kAttentionBlock + sizeof(float)) +
                               2 * v_dim * sizeof(int32_t);
   const size_t keys_and_values = 2 * kAttentionBlock * v_dim * sizeof(float);
   const size_t per_row = n_groups * (kNibbleGroup + sizeof(float)) + 2 * sizeof(float) + 2 * sizeof(size_t);
-  const size_t per_pass = kAttendPassRows * per_pass_row + kAttentionBlock * sizeof(float) + keys_and_values;
+  const size_t scaled = kMaxAttendRows * kAttentionBlock * sizeof(float);
+  const size_t per_pass = kAttendPassRows * per_pass_row + scaled + keys_and_values;
   return rounded_up(per_pass + rounded_up(max_rows, kAttendPassRows) * per_row, 64);
 }
 

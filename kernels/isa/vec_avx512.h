@@ -136,14 +136,15 @@ IBID_INLINE void store_i8(int8_t* p, I16 a) {  // -128..127
 
 // The 64 numbers of a, 0..65535, by their high and low bytes.
 IBID_INLINE void store_digits(uint8_t* high, uint8_t* low, const I16 (&a)[4]) {
-  // Packing works within 128-bit quarters; the permutation brings groups of four back into order.
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i first = _mm512_packus_epi32(a[0].v, a[1].v), second = _mm512_packus_epi32(a[2].v, a[3].v);
-  const __m512i digit = _mm512_set1_epi16(255);
-  const __m512i tops = _mm512_packus_epi16(_mm512_srli_epi16(first, 8), _mm512_srli_epi16(second, 8));
-  const __m512i rests = _mm512_packus_epi16(_mm512_and_si512(first, digit), _mm512_and_si512(second, digit));
-  _mm512_storeu_si512(high, _mm512_permutexvar_epi32(order, tops));
-  _mm512_storeu_si512(low, _mm512_permutexvar_epi32(order, rests));
+  // Packing works within 128-bit quarters: of a quarter's eight numbers the low bytes come first, then the high ones.
+  // Its words are then four positions of a[0] or a[2] and four of a[1] or a[3]; a permutation puts them in order.
+  const __m512i apart = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+  const __m512i first = _mm512_shuffle_epi8(_mm512_packus_epi32(a[0].v, a[1].v), apart);
+  const __m512i second = _mm512_shuffle_epi8(_mm512_packus_epi32(a[2].v, a[3].v), apart);
+  const __m512i lows = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 16, 20, 24, 28, 17, 21, 25, 29);
+  const __m512i highs = _mm512_add_epi32(lows, _mm512_set1_epi32(2));
+  _mm512_storeu_si512(high, _mm512_permutex2var_epi32(first, highs, second));
+  _mm512_storeu_si512(low, _mm512_permutex2var_epi32(first, lows, second));
 }
 
 // --- bytes
