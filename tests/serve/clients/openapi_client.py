@@ -40,15 +40,16 @@ SOUND = {
 }
 # Why a request may be refused that fits the schema: what a schema cannot say. As a regular expression of the message.
 REASONS = [
-    r"the last message is the assistant's|must have a message",
+    r"the last message is the assistant's|must have a message|no message awaits an answer",
     r"needs logprobs to be true|goes without logprobs",
     r"is a second form of the answer",
     r"tool_choice: (names a function that is none of the tools|is \"required\", and there are no tools)",
-    r"^(gbnf|schema|regex|choices?)\b|^guided_json: must be a JSON schema",  # languages of their own
+    r"^(gbnf|schema|regex|choices?)\b|^guided_(json: must be a JSON schema|choice: must be a list)",  # languages of their own
     r"token id \d+, allowed is|prompt's id \d+|beyond the model's vocabulary",
     r"max_tokens: is missing",  # of /v1/messages; count_tokens has the same fields and needs none
     r"no message of the user|no answer to give again|is more than there are|session has no message",  # of this session
     r"send fewer or shorter messages",  # the context is full
+    r"makes no embeddings",  # nor does this model
 ]
 
 
@@ -178,7 +179,10 @@ class Run:
                     for _ in range(3):
                         self.send(operation, None, True)
                 continue
+            needs_body = self.api["paths"][operation.path][operation.method]["requestBody"].get("required", False)
             for body in bodies(operation, mode, self.n_examples, self.seed):
+                if body is None and not is_valid and not needs_body:
+                    continue
                 if is_valid:
                     body = few_fields(body, operation.path, self.rng)
                 if isinstance(body, dict) and operation.path in SOUND:
