@@ -335,7 +335,9 @@ TABLES = {
     },
     "kv-types": {
         "where": "file=kv-types; machine=AMD EPYC, 2 CPUs",
+        "missing": "not measured",
         "columns": {"keys and values": "",
+                    "bytes of a token": "{what=bytes of a token}",
                     "decode behind 4,096, tokens/s": "{what=decode; at=4096; digits=3; pick=best}",
                     "44 tokens behind 4,096, ms": "{what=turn; at=4096/44; digits=3; pick=best}",
                     "decode behind 16,384": "{what=decode; at=16384; digits=3; pick=best}",
@@ -344,6 +346,16 @@ TABLES = {
                   for label, kv in (("F16", "f16"), ("INT8", "int8"), ("k8v4", "k8v4"), ("int4", "int4"))] +
                  [(f"llama.cpp {label}", f"engine=llama.cpp; kv={kv}")
                   for label, kv in (("F16", "f16"), ("Q8_0", "q8_0"), ("Q4_0", "q4_0"))],
+    },
+    "kv-types-avx512": {
+        "where": "file=kv-types; machine=AMD EPYC, 2 CPUs; what=attention",
+        "columns": {"attention": "", "INT8, ms": "{kv=int8; setting=}", "k8v4, ms": "{kv=k8v4; setting=}",
+                    "k8v4 before": "{kv=k8v4; setting=row by row}", "int4, ms": "{kv=int4; setting=}",
+                    "int4 before": "{kv=int4; setting=row by row}"},
+        "lines": [(f"{model}, {label}", f"model={model}; at={at}")
+                  for model in ("SmolLM2-135M", "32 heads, 8 KV heads of 128, 4 layers")
+                  for label, at in (("44 rows behind 4,096", "4096/44"), ("1 row behind 4,095", "4095/1"),
+                                    ("1 row behind 16,383", "16383/1"))],
     },
     "kv-types-avx2": {
         "where": "file=kv-types; machine=AMD EPYC without AVX-512, 2 CPUs; what=attention; at=4096/44; setting=",
