@@ -2,16 +2,21 @@
 """Times llama.cpp through its C API, with the work and the JSON lines of `ibid bench --json`.
 
   time_llama_cpp.py MODEL.gguf --libraries DIR [--threads 2] [--rounds 5] [--kv f16|f32|q8_0|q4_0] [--flash 0,1]
-                    [--what prefill,decode,turns] [--lengths 8,64,512] [--depths 0,1024,4096]
+                    [--what prefill,decode,turns] [--lengths 8,64,512] [--depths 0,1024,4096] [--repeat-rows]
 
 DIR holds libllama, libggml and the CPU variants; README.md says which packages bring them. Without --flash both
 settings are timed; whoever compares takes the better one.
+
+With --repeat-rows a history beyond 512 tokens is not computed: its keys and values are those of the first 512 again and
+again. What is timed behind it costs the same, since it does not depend on the numbers, and 16,384 tokens take less than
+a second where llama.cpp would read them for half an hour.
 """
 import argparse
 import ctypes
 import json
 import os
 import statistics
+import struct
 import time
 
 from llama_cpp_py_sync import _cffi_bindings
@@ -31,6 +36,49 @@ def numbers(text):
 def spread_ids(n):
     """Ids spread over the vocabulary, so that no engine profits from a repeated one."""
     return [1000 + i * 7919 % 30000 for i in range(n)]
+
+
+def repeat_rows(saved, n):
+    """The state of a sequence of m positions, as llama_state_seq_get_data writes it, as one of n: rows come again.
+
+    magic, 0, streams (1), m; m times position, 1, sequence id; values transposed?, layers; of each layer the keys:
+    type, bytes of a row (64 bits), rows; and of each the values: the same, or if transposed type, bytes of a number,
+    numbers of a row, and of each number those of all positions.
+    """
+    at = 0
+
+    def take(form):
+        nonlocal at
+        fields = struct.unpack_from("<" + form, saved, at)
+        at += struct.calcsize("<" + form)
+        return fields
+
+    def rows(size, m):
+        nonlocal at
+        block = saved[at:at + size * m]
+        at += size * m
+        return (block * -(-n // m))[:size * n]
+
+    *head, streams, m = take("4I")
+    if streams != 1:
+        raise SystemExit(f"llama.cpp's state has {streams} streams, not one")
+    out = [struct.pack("<4I", *head, streams, n)]
+    cells = [take("3I") for _ in range(m)]
+    if cells != [(j, 1, 0) for j in range(m)]:
+        raise SystemExit("llama.cpp's state is laid out in a way that this program does not know")
+    out += [struct.pack("<3I", j, 1, 0) for j in range(n)]
+    transposed, n_layers = take("2I")
+    out.append(struct.pack("<2I", transposed, n_layers))
+    for part in range(2 * n_layers):
+        if part < n_layers or not transposed:
+            kind, size = take("iQ")
+            out += [struct.pack("<iQ", kind, size), rows(size, m)]
+        else:
+            kind, size, width = take("iII")
+            out += [struct.pack("<iII", kind, size, width), *(rows(size, m) for _ in range(width))]
+    if at != len(saved):
+        raise SystemExit("llama.cpp's state has something behind its rows")
+    return b"".join(out)
 
 
 class Library:
@@ -62,8 +110,8 @@ class Library:
 class Sequence:
     """One sequence in a context of its own."""
 
-    def __init__(self, library, model, capacity, threads, flash, kv):
-        self.lib, self.ffi = library.lib, library.ffi
+    def __init__(self, library, model, capacity, threads, flash, kv, repeats_rows=False):
+        self.lib, self.ffi, self.repeats_rows = library.lib, library.ffi, repeats_rows
         params = self.lib.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = capacity, BATCH, BATCH
         params.n_threads = params.n_threads_batch = threads
@@ -98,10 +146,25 @@ class Sequence:
     def stand_at(self, n):
         """Makes the sequence hold n positions, of spread_ids(n)."""
         if self.length < n:
-            self.feed(spread_ids(n)[self.length:])
+            if self.repeats_rows and self.length < BATCH < n:
+                self.stand_at(BATCH)
+            if self.repeats_rows and BATCH <= self.length:
+                self.fill(n)
+            else:
+                self.feed(spread_ids(n)[self.length:])
         elif not self.lib.llama_memory_seq_rm(self.lib.llama_get_memory(self.context), 0, n, -1):
             raise SystemExit("llama_memory_seq_rm failed")
         self.length = n
+
+    def fill(self, n):
+        """Makes the sequence hold n positions, of rows that it has."""
+        size = self.lib.llama_state_seq_get_size(self.context, 0)
+        buffer = self.ffi.new("uint8_t[]", size)
+        if self.lib.llama_state_seq_get_data(self.context, buffer, size, 0) != size:
+            raise SystemExit("llama_state_seq_get_data failed")
+        state = repeat_rows(bytes(self.ffi.buffer(buffer, size)), n)
+        if self.lib.llama_state_seq_set_data(self.context, state, len(state), 0) != len(state):
+            raise SystemExit("llama_state_seq_set_data failed")
 
     def sample(self, depth, ids, one_by_one, rounds):
         """Seconds of feeding ids behind `depth` positions; the first time warms up."""
@@ -129,6 +192,7 @@ def main():
     parser.add_argument("--what", default="prefill,decode,turns")
     parser.add_argument("--lengths", type=numbers, default=[8, 16, 32, 63, 64, 65, 128, 512])
     parser.add_argument("--depths", type=numbers, default=[0, 1024, 4096])
+    parser.add_argument("--repeat-rows", action="store_true", help="a history is not computed but repeated")
     options = parser.parse_args()
     if not options.libraries:
         parser.error("--libraries or $LLAMA_BIN must name the folder of the shared libraries")
@@ -147,7 +211,7 @@ def main():
     for flash in options.flash:
         deepest = max(options.depths) if {"decode", "turns"} & set(what) else 0
         capacity = max(deepest + 64, max(options.lengths)) + 64
-        sequence = Sequence(library, model, capacity, options.threads, flash, options.kv)
+        sequence = Sequence(library, model, capacity, options.threads, flash, options.kv, options.repeat_rows)
         for n in options.lengths if "prefill" in what else []:
             seconds = sequence.sample(0, spread_ids(n), False, options.rounds)
             emit(flash=flash, what="prefill", n=n, tps=n / statistics.median(seconds))
