@@ -11,6 +11,7 @@
 #include "apps/serve/protocol/ollama_input.h"
 #include "apps/serve/protocol/openai_chat.h"
 #include "apps/serve/protocol/openai_completions.h"
+#include "apps/serve/protocol/openai_conversations.h"
 #include "apps/serve/protocol/openai_models.h"
 #include "apps/serve/protocol/openapi.h"
 #include "apps/serve/protocol/responses.h"
@@ -88,6 +89,11 @@ void plain(const Site& site, const http::ExchangePtr& exchange, const http::Path
 }
 
 template <auto Handle>
+void with_both_ids(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
+  Handle(site, exchange, parts.at(0), parts.at(1));
+}
+
+template <auto Handle>
 void with_id(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
   Handle(site, exchange, parts.at(0));
 }
@@ -103,6 +109,26 @@ constexpr Endpoint kEndpoints[] = {
      message_rules<response_fields>, plain<post_responses>},
     {"OpenAI", "GET", "/v1/responses/{id}", "A response that is stored.", nullptr, with_id<get_response>},
     {"OpenAI", "DELETE", "/v1/responses/{id}", "Forgets a response.", nullptr, with_id<delete_response>},
+    {"OpenAI", "GET", "/v1/responses/{id}/input_items", "What was in front of a response's output, as items.", nullptr,
+     with_id<get_input_items>},
+    {"OpenAI", "POST", "/v1/responses/{id}/cancel", "Always 400: no response is given in the background.", nullptr,
+     with_id<cancel_response>},
+    {"OpenAI", "POST", "/v1/conversations", "A list of items that responses are added to.",
+     own_rules<conversation_fields>, plain<post_conversation>},
+    {"OpenAI", "GET", "/v1/conversations/{id}", "A conversation, without its items.", nullptr,
+     with_id<get_conversation>},
+    {"OpenAI", "POST", "/v1/conversations/{id}", "Gives a conversation other metadata.",
+     own_rules<conversation_metadata_fields>, with_id<update_conversation>},
+    {"OpenAI", "DELETE", "/v1/conversations/{id}", "Forgets a conversation and its items.", nullptr,
+     with_id<delete_conversation>},
+    {"OpenAI", "GET", "/v1/conversations/{id}/items", "The items of a conversation.", nullptr,
+     with_id<get_conversation_items>},
+    {"OpenAI", "POST", "/v1/conversations/{id}/items", "Adds items to a conversation's end.",
+     own_rules<conversation_items_fields>, with_id<post_conversation_items>},
+    {"OpenAI", "GET", "/v1/conversations/{id}/items/{item_id}", "One item.", nullptr,
+     with_both_ids<get_conversation_item>},
+    {"OpenAI", "DELETE", "/v1/conversations/{id}/items/{item_id}", "Takes an item out of a conversation.", nullptr,
+     with_both_ids<delete_conversation_item>},
     {"OpenAI", "POST", "/v1/embeddings", "A vector of length 1 for each text, of a model that makes them.",
      own_rules<openai_embedding_fields>, plain<post_embeddings>},
 

@@ -79,6 +79,15 @@ def rows(api, schema, prefix=""):
         yield prefix + name, "", "no: 400", about
 
 
+def answers(api):
+    """What is always there in whole answers, by endpoint."""
+    for path, methods in api["paths"].items():
+        for method, operation in methods.items():
+            schema = resolved(api, operation["responses"]["200"]["content"].get("application/json", {"schema": {}})["schema"])
+            if "required" in schema:
+                yield f"| `{method.upper()} {path}` | {', '.join(f'`{name}`' for name in schema['required'])} |\n"
+
+
 def page(api):
     out = [HEAD]
     out.append(MANNERS)
@@ -94,6 +103,10 @@ def page(api):
                 protocol = operation["tags"][0]
                 out.append(f"\n## {protocol}\n")
             out.append(f"\n### {method.upper()} {path}\n{operation['summary']}\n")
+            query = [one for one in operation.get("parameters", []) if one["in"] == "query"]
+            if query:
+                words = ", ".join(f"`{one['name']}` ({kind(api, one['schema'])})" for one in query)
+                out.append(f"\nThe query may have {words}.\n")
             if "requestBody" not in operation:
                 continue
             table = list(rows(api, operation["requestBody"]["content"]["application/json"]["schema"]))
@@ -106,6 +119,11 @@ def page(api):
             if table:
                 out.append("\n| field | kind | supported | what it does |\n|---|---|---|---|\n")
                 out += [f"| `{name}` | {what} | {standing} | {about} |\n" for name, what, standing, about in table]
+    out.append("\n## What is always there in an answer\n\n| endpoint | fields |\n|---|---|\n")
+    out += list(answers(api))
+    out.append("\n| field | what is always in it |\n|---|---|\n")
+    for name, shown in (("usage", "usage"), ("timings", "timings"), ("ibid", "ibid_details")):
+        out.append(f"| `{name}` | {', '.join(f'`{one}`' for one in api['components']['schemas'][shown]['required'])} |\n")
     return "".join(out)
 
 

@@ -8,6 +8,7 @@
 
 #include "apps/serve/protocol/chat_messages.h"
 #include "apps/serve/protocol/endpoints.h"
+#include "apps/serve/protocol/response_schemas.h"
 #include "base/check.h"
 
 namespace ibid::serve {
@@ -111,27 +112,56 @@ Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
   return schema;
 }
 
+// Which endpoints answer with a status.
+enum class Answers {
+  kAll,
+  kNone,      // a path with another method
+  kNamed,     // those that name something: a model in the body, an id in the path
+  kHeld,      // those of what one answer at a time has
+  kComputing,
+  kComputingNotAnthropic,
+  kComputingAnthropic,
+};
 struct StatusText {
   const char* status;
+  Answers answers;
   const char* text;
 };
 constexpr StatusText kErrors[] = {
-    {"400", "The request has to change; the message names the field."},
-    {"401", "No API key, or a wrong one."},
-    {"403", "The header Host or Origin is none that may ask."},
-    {"404", "There is no model, response or session of that name."},
-    {"408", "The request did not come in time."},
-    {"409", "An answer of this session is under way."},
-    {"413", "The body is too large."},
-    {"415", "The body is compressed."},
-    {"417", "What the header Expect wants is not known."},
-    {"429", "The server takes no more now; Retry-After says when to come again."},
-    {"431", "The line and the headers of the request are too large."},
-    {"500", "The server's own mistake."},
-    {"501", "Understood, and not supported."},
-    {"503", "Memory is short; Retry-After says when to come again."},
-    {"504", "A deadline passed."},
-    {"529", "As 503, in Anthropic's words."}};
+    {"400", Answers::kAll, "The request has to change; the message names the field."},
+    {"401", Answers::kAll, "No API key, or a wrong one."},
+    {"403", Answers::kAll, "The header Host or Origin is none that may ask."},
+    {"404", Answers::kNamed, "There is no model, response, conversation, item or session of that name."},
+    {"405", Answers::kNone, "The path has other methods, which the header Allow lists."},
+    {"408", Answers::kAll, "The request did not come in time."},
+    {"409", Answers::kHeld, "An answer of this session, or of this conversation, is under way."},
+    {"413", Answers::kAll, "The body is too large."},
+    {"415", Answers::kAll, "The body is compressed."},
+    {"417", Answers::kAll, "What the header Expect wants is not known."},
+    {"429", Answers::kComputing, "The server takes no more now; Retry-After says when to come again."},
+    {"431", Answers::kAll, "The line and the headers of the request are too large."},
+    {"500", Answers::kAll, "The server's own mistake."},
+    {"501", Answers::kAll, "Understood, and not supported."},
+    {"503", Answers::kComputingNotAnthropic, "Memory is short, or the server ends; see Retry-After."},
+    {"504", Answers::kComputing, "A deadline passed."},
+    {"529", Answers::kComputingAnthropic, "As 503, in Anthropic's words."}};
+
+bool does_answer(const Endpoint& endpoint, Answers answers) {
+  const bool has_body = endpoint.fields != nullptr;
+  const bool has_id = endpoint.pattern.find('{') != std::string_view::npos;
+  const bool is_anthropic = style_of_path(endpoint.pattern) == ErrorStyle::kAnthropic;
+  switch (answers) {
+    case Answers::kAll: return true;
+    case Answers::kNone: return false;
+    case Answers::kNamed: return has_body || has_id;
+    case Answers::kHeld: return (has_body && endpoint.pattern == "/v1/responses") ||
+                                (has_id && endpoint.method != "GET" && !endpoint.pattern.starts_with("/v1/responses"));
+    case Answers::kComputing: return has_body;
+    case Answers::kComputingNotAnthropic: return has_body && !is_anthropic;
+    case Answers::kComputingAnthropic: return has_body && is_anthropic;
+  }
+  return true;
+}
 
 // What stands in front of the names of a protocol's errors: "anthropic_error", "anthropic_400".
 const char* prefix_of(ErrorStyle style) {
@@ -175,7 +205,7 @@ Json error_responses() {
   Json responses = Json::object();
   for (const ErrorStyle style : kStyles) {
     const std::string prefix = prefix_of(style);
-    for (const auto& [status, text] : kErrors) {
+    for (const auto& [status, answers, text] : kErrors) {
       Json& response = responses[prefix + status];
       response["description"] = text;
       response["content"] = content_of("application/json", reference_to("schemas", prefix + "error"));
@@ -188,7 +218,9 @@ Json error_responses() {
 Json answer_response(const Endpoint& endpoint) {
   Json response = Json::object();
   response["description"] = "The answer.";
-  response["content"] = content_of("application/json", Json{{"type", "object"}});
+  const std::string_view schema = response_schema(endpoint.method, endpoint.pattern);
+  response["content"] = content_of("application/json", schema.empty() ? Json{{"type", "object"}}
+                                                                      : written_schema(endpoint.pattern, schema));
   if (endpoint.fields == nullptr) return response;
   for (const FieldRule& rule : endpoint.fields()) {
     if (rule.name != "stream") continue;
@@ -202,8 +234,30 @@ Json responses_of(const Endpoint& endpoint) {
   Json responses = Json::object();
   responses["200"] = answer_response(endpoint);
   const std::string prefix = prefix_of(style_of_path(endpoint.pattern));
-  for (const auto& [status, text] : kErrors) responses[status] = reference_to("responses", prefix + status);
+  for (const auto& [status, answers, text] : kErrors) {
+    if (does_answer(endpoint, answers)) responses[status] = reference_to("responses", prefix + status);
+  }
   return responses;
+}
+
+// The open parts of the path; of lists of items, what the query may say.
+Json parameters_of(const Endpoint& endpoint) {
+  Json parameters = Json::array();
+  const auto add = [&](const char* name, const char* in, Json schema) {
+    Json parameter = {{"name", name}, {"in", in}, {"required", in == std::string_view("path")}};
+    parameter["schema"] = std::move(schema);
+    parameters.push_back(std::move(parameter));
+  };
+  for (const char* name : {"id", "item_id"}) {
+    if (endpoint.pattern.find("{" + std::string(name) + "}") == std::string_view::npos) continue;
+    add(name, "path", {{"type", "string"}, {"minLength", 1}});
+  }
+  const bool is_list = endpoint.method == "GET" && (endpoint.pattern.ends_with("items"));
+  if (!is_list) return parameters;
+  add("limit", "query", {{"type", "integer"}, {"minimum", 1}, {"maximum", 100}});
+  add("order", "query", written_schema("order", R"({"enum":["asc","desc"]})"));
+  add("after", "query", {{"type", "string"}});
+  return parameters;
 }
 
 Json operation_of(const Endpoint& endpoint, Components& components) {
@@ -211,11 +265,7 @@ Json operation_of(const Endpoint& endpoint, Components& components) {
   operation["tags"] = Json::array();
   operation["tags"].push_back(std::string(endpoint.protocol));
   operation["summary"] = std::string(endpoint.summary);
-  if (endpoint.pattern.find("{id}") != std::string_view::npos) {
-    Json id = {{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}, {"minLength", 1}}}};
-    operation["parameters"] = Json::array();
-    operation["parameters"].push_back(std::move(id));
-  }
+  if (Json parameters = parameters_of(endpoint); !parameters.empty()) operation["parameters"] = std::move(parameters);
   if (endpoint.fields != nullptr) {
     Json schema = body_schema(endpoint.fields(), components);
     if (endpoint.options != nullptr) schema["properties"]["options"] = body_schema(endpoint.options(), components);
@@ -238,6 +288,71 @@ std::string small_letters(std::string_view word) {
 
 }  // namespace
 
+namespace {
+
+// What whole answers have in common.
+constexpr std::pair<const char*, std::string_view> kAnswerSchemas[] = {
+    {"usage", R"({"type":"object","required":["prompt_tokens","completion_tokens","total_tokens",)"
+              R"("prompt_tokens_details"],"properties":{"prompt_tokens":{"type":"integer","minimum":0},)"
+              R"("completion_tokens":{"type":"integer","minimum":0},"total_tokens":{"type":"integer","minimum":0},)"
+              R"("prompt_tokens_details":{"type":"object","required":["cached_tokens"],"properties":{"cached_tokens":)"
+              R"({"type":"integer","minimum":0}}}}})"},
+    {"timings", R"({"type":"object","required":["cache_n","prompt_n","prompt_ms","predicted_n","predicted_ms"],)"
+                R"("properties":{"cache_n":{"type":"integer","minimum":0},"prompt_n":{"type":"integer","minimum":0},)"
+                R"("prompt_ms":{"type":"number"},"predicted_n":{"type":"integer","minimum":0},"predicted_ms":)"
+                R"({"type":"number"}}})"},
+    {"ibid_details", R"({"type":"object","required":["prefilled","cached","from_disk","read_again","ttft_ms",)"
+                     R"("total_ms","seed","finish_reason"],"properties":{"prefilled":{"type":"integer","minimum":0},)"
+                     R"("cached":{"type":"integer","minimum":0},"from_disk":{"type":"integer","minimum":0},"read_again":)"
+                     R"({"type":"integer","minimum":0},"seed":{"type":"integer"},"finish_reason":{"type":"string"},)"
+                     R"("lost_prefix":{"type":"object","required":["tokens","cause"]}}})"},
+    {"output_item", R"({"type":"object","required":["id","type","status"],"properties":{"id":{"type":"string"},)"
+                    R"("type":{"enum":["message","reasoning","function_call"]},"status":)"
+                    R"({"enum":["completed","incomplete"]}}})"},
+};
+
+// Health, readiness, version and metrics, which are no protocol's.
+struct ServerPath {
+  const char* path;
+  const char* summary;
+  const char* type;
+  bool needs_key;
+};
+constexpr ServerPath kServerPaths[] = {
+    {"/health", "The process lives. It waits for nothing that a model computes.", "application/json", false},
+    {"/v1/health", "The same.", "application/json", false},
+    {"/ready", "200, or 503 while the first model is loaded and from the first SIGTERM on.", "application/json", false},
+    {"/version", "The program's version.", "application/json", true},
+    {"/metrics", "Counters for Prometheus.", "text/plain", true},
+};
+
+void add_server_paths(Json& paths) {
+  for (const ServerPath& row : kServerPaths) {
+    Json operation = Json::object();
+    operation["tags"] = Json::array();
+    operation["tags"].push_back("Server");
+    operation["summary"] = row.summary;
+    if (!row.needs_key) operation["security"] = Json::array();
+    const bool is_json = row.type == std::string_view("application/json");
+    Json answer = {{"description", "The answer."},
+                   {"content", content_of(row.type, Json{{"type", is_json ? "object" : "string"}})}};
+    if (row.path == std::string_view("/ready")) {
+      operation["responses"]["503"] = answer;
+      operation["responses"]["503"]["description"] = "Not now.";
+    }
+    operation["responses"]["200"] = std::move(answer);
+    paths[row.path]["get"] = std::move(operation);
+  }
+}
+
+// A key, where the server has some.
+Json security_schemes() {
+  return {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
+          {"key", {{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}}}};
+}
+
+}  // namespace
+
 Json openapi_document() {
   Json document = Json::object();
   document["openapi"] = "3.1.0";
@@ -250,12 +365,18 @@ Json openapi_document() {
     const std::string name = std::string(prefix_of(style)) + "error";
     components.place(name, written_schema(name, error_schema(style)));
   }
+  for (const auto& [name, schema] : kAnswerSchemas) components.place(name, written_schema(name, schema));
   Json paths = Json::object();
   for (const Endpoint& endpoint : endpoints()) {
     paths[std::string(endpoint.pattern)][small_letters(endpoint.method)] = operation_of(endpoint, components);
   }
+  add_server_paths(paths);
   document["paths"] = std::move(paths);
-  document["components"] = {{"schemas", components.schemas()}, {"responses", error_responses()}};
+  document["security"] = Json::array();
+  document["security"].push_back(Json::object());
+  for (const char* name : {"bearer", "key"}) document["security"].push_back(Json{{name, Json::array()}});
+  document["components"] = {{"schemas", components.schemas()}, {"responses", error_responses()},
+                            {"securitySchemes", security_schemes()}};
   return document;
 }
 

@@ -15,6 +15,8 @@ void add_protocol_routes(http::Router& router, AnswerService& service, ModelHost
                              .clock = clock,
                              .responses = std::make_shared<ResponseStore>(),
                              .sessions = std::make_shared<SessionStore>(),
+                             .conversations =
+                                 std::make_shared<SessionStore>(SessionStore::kDefaultBytes, "conversation"),
                              .version = std::move(version),
                              .new_id = random_id});
 }

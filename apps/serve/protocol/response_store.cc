@@ -13,11 +13,17 @@ namespace {
 constexpr size_t kEntryBytes = 512;
 constexpr JsonLimits kStoredLimits = {.max_bytes = SIZE_MAX, .max_depth = 100, .max_values = SIZE_MAX};
 
+Json parse_stored(const std::string& items) {
+  Result<Json> json = parse_json(items, "a stored response", kStoredLimits);
+  CHECK(json.ok()) << json.status().message();
+  return std::move(*json);
+}
+
 }  // namespace
 
 struct ResponseStore::Link {
   Link(LinkPtr in_front, std::string own, size_t n_bytes, Bytes all)
-      : previous(std::move(in_front)), messages(std::move(own)), n(n_bytes), bytes(std::move(all)) {
+      : previous(std::move(in_front)), items(std::move(own)), n(n_bytes), bytes(std::move(all)) {
     *bytes += n;
   }
   // A chain is as long as a conversation: its links go one after the other, not one inside the other.
@@ -32,7 +38,7 @@ struct ResponseStore::Link {
   Link& operator=(const Link&) = delete;
 
   mutable LinkPtr previous;  // taken out of links that go
-  std::string messages;  // a JSON array
+  std::string items;  // a JSON array
   size_t n;
   Bytes bytes;
 };
@@ -48,23 +54,41 @@ std::optional<ResponseStore::Found> ResponseStore::find(const std::string& cache
     auto& order = space->second.order;
     order.splice(order.end(), order, entry->second.place);
     found.link = entry->second.link;
+    found.n_output = entry->second.n_output;
+    found.conversation_id = entry->second.conversation_id;
     found.response = entry->second.response;
   }
   std::vector<const Link*> links;
   for (const Link* link = found.link.get(); link != nullptr; link = link->previous.get()) links.push_back(link);
-  found.history = Json::array();
+  found.items = Json::array();
   for (auto link = links.rbegin(); link != links.rend(); ++link) {
-    Result<Json> messages = parse_json((*link)->messages, "a stored response", kStoredLimits);
-    CHECK(messages.ok()) << messages.status().message();
-    for (Json& message : *messages) found.history.push_back(std::move(message));
+    for (Json& item : parse_stored((*link)->items)) found.items.push_back(std::move(item));
   }
   return found;
 }
 
-void ResponseStore::put(const std::string& cache_namespace, const std::string& id, LinkPtr previous,
-                        const Json& messages, std::string response) {
-  std::string text = json_to_string(messages);
-  const size_t n = text.size() + response.size() + id.size() + kEntryBytes;
+Json ResponseStore::find_item(const std::string& cache_namespace, std::string_view item_id) const {
+  // As it stands in an item. A text that says the same is told apart below.
+  const std::string named = "\"id\":" + json_to_string(Json(std::string(item_id)));
+  std::vector<LinkPtr> links;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto space = spaces_.find(cache_namespace);
+    if (space == spaces_.end()) return {};
+    for (const auto& [id, entry] : space->second.entries) links.push_back(entry.link);
+  }
+  for (const LinkPtr& link : links) {
+    if (link->items.find(named) == std::string::npos) continue;
+    for (Json& item : parse_stored(link->items)) {
+      if (item["id"] == item_id) return std::move(item);
+    }
+  }
+  return {};
+}
+
+void ResponseStore::put(const std::string& cache_namespace, const std::string& id, Record record) {
+  std::string text = json_to_string(record.items);
+  const size_t n = text.size() + record.response.size() + id.size() + record.conversation_id.size() + kEntryBytes;
   if (n > budget_bytes_) return;
   const std::lock_guard lock(mutex_);
   Space& space = spaces_[cache_namespace];
@@ -77,8 +101,9 @@ void ResponseStore::put(const std::string& cache_namespace, const std::string& i
   // What is in front is held by this call; without room for both it is not kept.
   if (*space.bytes + n > budget_bytes_) return;
   const auto place = space.order.insert(space.order.end(), id);
-  auto link = std::make_shared<const Link>(std::move(previous), std::move(text), n, space.bytes);
-  space.entries.emplace(id, Entry{std::move(link), std::move(response), place});
+  auto link = std::make_shared<const Link>(std::move(record.previous), std::move(text), n, space.bytes);
+  space.entries.emplace(id, Entry{std::move(link), record.n_output, std::move(record.conversation_id),
+                                  std::move(record.response), place});
 }
 
 bool ResponseStore::remove(const std::string& cache_namespace, const std::string& id) {

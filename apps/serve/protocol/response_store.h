@@ -1,8 +1,8 @@
 // ResponseStore: responses that a client may go on from by their id (previous_response_id), and ask for again.
 //
-// Each has its own messages and points to the one that it went on from, so a conversation costs what was said, not its
-// square, and any response can have several that go on from it. Bounded by bytes within each namespace; the least
-// recently used goes first. Nothing is found across namespaces. Thread-safe.
+// Each has its own items, those of its input and those of its output, and points to the one that it went on from. So a
+// conversation costs what was said, not its square, and any response can have several that go on from it. Bounded by
+// bytes within each namespace; the least recently used goes first. Nothing is found across namespaces. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/json_limits.h"
@@ -24,21 +25,31 @@ class ResponseStore {
   static constexpr size_t kDefaultBytes = 64u << 20;
   explicit ResponseStore(size_t budget_bytes = kDefaultBytes) : budget_bytes_(budget_bytes) {}
 
-  // Messages and those in front of them; as text, because that is the smallest form of them.
+  // Items and those in front of them; as text, because that is the smallest form of them.
   struct Link;
   using LinkPtr = std::shared_ptr<const Link>;
 
+  struct Record {
+    LinkPtr previous = nullptr;        // of a response that was found, which this one goes on from
+    Json items = Json::array();        // its own: those of its input, then those of its output
+    size_t n_output = 0;               // of them
+    std::string conversation_id = {};  // whose items stand in front of it; empty: none
+    std::string response = {};         // its object, as it was sent
+  };
   struct Found {
-    LinkPtr link;               // for put(), of the response that goes on from it
-    Json history;               // all messages up to the response's own answer
-    std::string response;       // the response's object as it was sent
+    LinkPtr link;               // for Record::previous of the response that goes on from it
+    Json items;                 // all of them, up to the response's own output
+    size_t n_output = 0;
+    std::string conversation_id;
+    std::string response;
   };
   std::optional<Found> find(const std::string& cache_namespace, const std::string& id);
 
-  // Keeps a response. previous: nullptr, or that of a response that was found. One that is larger than the budget is
-  // not kept.
-  void put(const std::string& cache_namespace, const std::string& id, LinkPtr previous, const Json& messages,
-           std::string response);
+  // Of all responses, the item that has this id (responses_items.h); null: there is none. Costs a search of all texts.
+  Json find_item(const std::string& cache_namespace, std::string_view item_id) const;
+
+  // Keeps a response. One that is larger than the budget is not kept.
+  void put(const std::string& cache_namespace, const std::string& id, Record record);
   // False: there is none.
   bool remove(const std::string& cache_namespace, const std::string& id);
 
@@ -49,6 +60,8 @@ class ResponseStore {
   using Bytes = std::shared_ptr<std::atomic<size_t>>;  // of a namespace: links give theirs back when they go
   struct Entry {
     LinkPtr link;
+    size_t n_output = 0;
+    std::string conversation_id;
     std::string response;
     std::list<std::string>::iterator place;
   };

@@ -1,5 +1,6 @@
 #include "apps/serve/protocol/responses.h"
 
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "apps/serve/protocol/answer_fields.h"
 #include "apps/serve/protocol/answer_json.h"
 #include "apps/serve/protocol/chat_messages.h"
+#include "apps/serve/protocol/item_list.h"
 #include "apps/serve/protocol/openai_chat_stream.h"
 #include "apps/serve/protocol/responses_items.h"
 #include "apps/serve/protocol/responses_stream.h"
@@ -42,6 +44,104 @@ Fault no_such_response(std::string param) {
           .param = std::move(param), .code = "not_found"};
 }
 
+// Up to the output of a response that belongs to a conversation: its items as they are there. Null: they are gone.
+Json items_of_conversation(const Site& site, const std::string& cache_namespace, const std::string& id,
+                           const std::string& last_item) {
+  SessionState conversation;
+  if (site.conversations->find(cache_namespace, id, conversation)) return {};
+  Json items = Json::array();
+  for (Json& item : conversation.messages) {
+    items.push_back(std::move(item));
+    if (items[items.size() - 1]["id"] == last_item) return items;
+  }
+  return {};
+}
+
+// All items up to the output of a response that was found. Null: its conversation has them no more.
+Json items_of(const Site& site, const std::string& cache_namespace, const ResponseStore::Found& found) {
+  if (found.conversation_id.empty()) return found.items;
+  return items_of_conversation(site, cache_namespace, found.conversation_id, found.items[found.items.size() - 1]["id"]);
+}
+
+// What the request goes on from: a response, a conversation, or nothing.
+MaybeFault find_history(const Site& site, const std::string& cache_namespace, ResponseContext& context, Json& items) {
+  const ResponseCall& call = context.call;
+  if (!call.previous_id.empty() && !call.conversation_id.empty()) {
+    return Fault{.message = "goes without previous_response_id: one says what is in front, or the other",
+                 .param = "conversation"};
+  }
+  if (!call.conversation_id.empty()) {
+    SessionState conversation;
+    std::stop_token removed;
+    MaybeFault fault = site.conversations->take(cache_namespace, call.conversation_id, conversation, removed);
+    if (fault) {
+      fault->param = "conversation";
+      return fault;
+    }
+    context.conversation = std::make_shared<SessionHold>(site.conversations, cache_namespace, call.conversation_id);
+    context.in_front = items = std::move(conversation.messages);
+    return {};
+  }
+  if (call.previous_id.empty()) return {};
+  auto found = site.responses->find(cache_namespace, call.previous_id);
+  if (!found) return no_such_response("previous_response_id");
+  items = items_of(site, cache_namespace, *found);
+  if (items.is_null()) return no_such_response("previous_response_id");
+  if (found->conversation_id.empty()) {
+    context.previous = std::move(found->link);
+  } else {
+    context.in_front = items;
+  }
+  return {};
+}
+
+// Puts items in the place of references to them. The fault's param goes on from "input".
+MaybeFault resolve_references(const Site& site, const std::string& cache_namespace, const Json& in_front, Json& input) {
+  if (!input.is_array()) return {};
+  for (size_t i = 0; i < input.size(); ++i) {
+    const std::string* type = text_member(input[i], "type");
+    if (type == nullptr || *type != "item_reference") continue;
+    const std::string place = "[" + std::to_string(i) + "].id";
+    const std::string* id = text_member(input[i], "id");
+    if (id == nullptr) return Fault{.message = "must be a text", .param = place, .code = "invalid_type"};
+    Json found;
+    for (const Json& item : in_front) {
+      if (item["id"] == *id) found = item;
+    }
+    if (found.is_null()) found = site.responses->find_item(cache_namespace, *id);
+    if (found.is_null()) {
+      return Fault{.status = 404, .message = "there is no item of that id, or it is no longer stored", .param = place,
+                   .code = "not_found"};
+    }
+    input[i] = std::move(found);
+  }
+  return {};
+}
+
+// The conversation as messages: instructions, what is in front, the input. Leaves the input as items that are kept.
+MaybeFault read_items(const Site& site, const std::string& cache_namespace, ResponseContext& context, Json& messages) {
+  ResponseCall& call = context.call;
+  Json items = Json::array();
+  if (MaybeFault fault = find_history(site, cache_namespace, context, items)) return fault;
+  Json own = Json::array();
+  MaybeFault fault = resolve_references(site, cache_namespace, items, call.input);
+  if (!fault) fault = read_input(call.input, own);
+  if (fault) {
+    fault->param = "input" + fault->param;
+    return fault;
+  }
+  call.input = stored_items(call.input, site.new_id);
+  if (call.instructions.is_string()) {
+    messages.push_back(make_message(Role::kSystem, call.instructions.get<std::string>()));
+  }
+  // Read as one: a call and its reasoning may stand on both sides of the border.
+  for (const Json& item : call.input) items.push_back(item);
+  fault = read_input(items, messages);
+  if (!fault) fault = check_awaits_answer(messages);
+  if (fault) fault->param = "input";
+  return fault;
+}
+
 MaybeFault read_response(const Site& site, const http::Request& source, ResponseContext& context) {
   ResponseCall& call = context.call;
   Json body;
@@ -59,20 +159,7 @@ MaybeFault read_response(const Site& site, const http::Request& source, Response
     call.request.options.n_logprobs = 0;
   }
   Json messages = Json::array();
-  if (call.instructions.is_string()) {
-    messages.push_back(make_message(Role::kSystem, call.instructions.get<std::string>()));
-  }
-  if (!call.previous_id.empty()) {
-    auto found = site.responses->find(source.cache_namespace, call.previous_id);
-    if (!found) return no_such_response("previous_response_id");
-    context.previous = std::move(found->link);
-    for (Json& message : found->history) messages.push_back(std::move(message));
-  }
-  for (const Json& message : call.input) messages.push_back(message);
-  if (MaybeFault fault = check_awaits_answer(messages)) {
-    fault->param = "input";
-    return fault;
-  }
+  if (MaybeFault fault = read_items(site, source.cache_namespace, context, messages)) return fault;
   call.request.messages = std::move(messages);
   call.request.store = call.store;
   return {};
@@ -88,6 +175,10 @@ Json response_json(const ResponseContext& context, const std::string& model, con
   json["created_at"] = context.created;
   json["status"] = status;
   json["background"] = false;
+  if (context.conversation != nullptr) {
+    json["conversation"] = Json::object();
+    json["conversation"]["id"] = call.conversation_id;
+  }
   json["error"] = Json();
   json["incomplete_details"] = Json();
   json["instructions"] = call.instructions;
@@ -129,18 +220,37 @@ Json output_items(const ResponseContext& context, const Heard& heard, const Toke
     items.push_back(message_item(site.new_id("msg_"), std::move(content), "completed"));
   }
   for (const ToolCall& call : answer.tool_calls) items.push_back(call_item(site.new_id("fc_"), call, "completed"));
+  if (is_cut(answer)) items[items.size() - 1]["status"] = "incomplete";  // its last one
   return items;
+}
+
+// Keeps the response, and makes it part of its conversation. Fault: there is no room for it there.
+MaybeFault keep(const ResponseContext& context, const Json& response) {
+  Json items = context.call.input;
+  for (const Json& item : response["output"]) items.push_back(item);
+  Json all = context.in_front;
+  for (const Json& item : items) all.push_back(item);
+  const bool is_in_conversation = context.conversation != nullptr;
+  if (context.call.store) {
+    context.site.responses->put(
+        context.cache_namespace, context.id,
+        {.previous = context.previous, .items = is_in_conversation ? std::move(items) : all,
+         .n_output = response["output"].size(), .conversation_id = context.call.conversation_id,
+         .response = json_to_string(response)});
+  }
+  return is_in_conversation ? context.conversation->commit(std::move(all)) : MaybeFault();
 }
 
 }  // namespace
 
+bool is_cut(const Answer& answer) { return openai_finish_reason(answer) == "length"; }
+
 Json finished_response(const ResponseContext& context, const Heard& heard) {
   const Answer& answer = heard.answers.front();
   const auto tokenizer = tokenizer_of(context.site, heard.model);
-  const bool is_cut = openai_finish_reason(answer) == "length";
   Json items = context.items.empty() ? output_items(context, heard, tokenizer.get()) : context.items;
-  Json json = response_json(context, heard.model, is_cut ? "incomplete" : "completed", std::move(items));
-  if (is_cut) {
+  Json json = response_json(context, heard.model, is_cut(answer) ? "incomplete" : "completed", std::move(items));
+  if (is_cut(answer)) {
     Json details = Json::object();
     details["reason"] = "max_output_tokens";
     json["incomplete_details"] = std::move(details);
@@ -148,10 +258,11 @@ Json finished_response(const ResponseContext& context, const Heard& heard) {
   json["usage"] = response_usage(count_tokens(heard.answers, tokenizer.get()));
   json["timings"] = llama_timings(answer);
   json["ibid"] = ibid_details(answer);
-  if (context.call.store) {
-    Json messages = context.call.input;
-    messages.push_back(message_of_answer(answer));
-    context.site.responses->put(context.cache_namespace, context.id, context.previous, messages, json_to_string(json));
+  if (MaybeFault fault = keep(context, json)) {
+    json["status"] = "failed";
+    json["error"] = Json::object();
+    json["error"]["code"] = fault->code;
+    json["error"]["message"] = fault->text();
   }
   return json;
 }
@@ -190,6 +301,23 @@ void delete_response(const Site& site, const http::ExchangePtr& exchange, const 
   json["object"] = "response";
   json["deleted"] = true;
   respond_json(*exchange, json);
+}
+
+void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
+  const std::string& cache_namespace = exchange->request().cache_namespace;
+  auto found = site.responses->find(cache_namespace, id);
+  Json items = found ? items_of(site, cache_namespace, *found) : Json();
+  if (items.is_null()) return respond_fault(*exchange, no_such_response("response_id"), ErrorStyle::kOpenAi);
+  items.erase(items.end() - static_cast<std::ptrdiff_t>(found->n_output), items.end());
+  respond_items(*exchange, items);
+}
+
+void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
+  const bool is_there = site.responses->find(exchange->request().cache_namespace, id).has_value();
+  if (!is_there) return respond_fault(*exchange, no_such_response("response_id"), ErrorStyle::kOpenAi);
+  const Fault over{.message = "is over: an answer comes with its request, and ends with its connection",
+                   .param = "response_id", .code = "not_cancellable"};
+  respond_fault(*exchange, over, ErrorStyle::kOpenAi);
 }
 
 }  // namespace ibid::serve

@@ -1,7 +1,8 @@
 // /v1/responses (OpenAI's Responses API): answers that can be gone on with by their id, in items.
 //
-// previous_response_id is any response that is stored: each is a branch. As with OpenAI, instructions are this
-// request's alone. Only functions are tools; what a server would do by itself (search, code, files) is refused.
+// previous_response_id is any response that is stored: each is a branch. A stored conversation (openai_conversations.h)
+// gets the items of every response to it. As with OpenAI, instructions are this request's alone. Only functions are
+// tools; what a server would do by itself (search, code, files) is refused.
 #pragma once
 
 #include <span>
@@ -10,6 +11,7 @@
 #include "apps/serve/protocol/call.h"
 #include "apps/serve/protocol/reply.h"
 #include "apps/serve/protocol/response_store.h"
+#include "apps/serve/protocol/session_store.h"
 #include "apps/serve/protocol/site.h"
 
 namespace ibid::serve {
@@ -19,8 +21,9 @@ struct ResponseCall {
   bool stream = false;
   bool store = true;
   std::string previous_id = {};
+  std::string conversation_id = {};
   Json instructions = Json();
-  Json input = Json::array();       // as messages
+  Json input = Json();              // as it was sent; then as items that are kept
   bool wants_logprobs = false;
   Json echo = Json::object();       // fields that the response repeats as they were sent
 };
@@ -33,13 +36,17 @@ struct ResponseContext {
   std::string id;
   std::string cache_namespace;
   ResponseCall call;                  // without its request's messages, which the service has
-  ResponseStore::LinkPtr previous;
+  ResponseStore::LinkPtr previous;    // what it goes on from; nullptr: nothing, or
+  Json in_front = Json::array();      // items of a conversation, which no link has
+  std::shared_ptr<SessionHold> conversation;  // which the response belongs to; nullptr: none
   int64_t created = 0;
   Json items = Json::array();         // of a stream, as they were sent
 };
 
 // The object. status: "in_progress", "completed", "incomplete", "failed".
 Json response_json(const ResponseContext& context, const std::string& model, const char* status, Json output);
+// Whether the answer was ended by its length: its response is "incomplete".
+bool is_cut(const Answer& answer);
 // The same of a whole answer, with its usage; kept where the client wants that.
 Json finished_response(const ResponseContext& context, const Heard& heard);
 // Log-probabilities of tokens as events and output_text have them; a list, empty where there are none.
@@ -48,5 +55,7 @@ Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tok
 void post_responses(const Site& site, const http::ExchangePtr& exchange);
 void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
 void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
+void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
+void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
 
 }  // namespace ibid::serve

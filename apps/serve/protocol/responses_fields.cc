@@ -78,6 +78,15 @@ MaybeFault read_output_tokens(const Json& value, ResponseCall& call) {
   return set_max_tokens(value, call.request);
 }
 
+MaybeFault read_conversation(const Json& value, ResponseCall& call) {
+  const std::string* id = value.is_string() ? &value.get_ref<const std::string&>() : text_member(value, "id");
+  if (id == nullptr || id->empty()) {
+    return Fault{.message = "must be an id, or an object with one", .code = "invalid_type"};
+  }
+  call.conversation_id = *id;
+  return {};
+}
+
 constexpr std::string_view kInputSchema =
     R"({"oneOf":[{"type":"string"},{"type":"array","minItems":1,"items":{"anyOf":[{"type":"object","required":)"
     R"(["role","content"],"properties":{"type":{"const":"message"},"role":{"enum":["system","developer","user",)"
@@ -89,7 +98,8 @@ constexpr std::string_view kInputSchema =
     R"("function_call_output"},"call_id":{"type":"string"},"output":{"oneOf":[{"type":"string"},{"type":"array",)"
     R"("items":{"type":"object","required":["type","text"],"properties":{"type":{"const":"input_text"},"text":)"
     R"({"type":"string"}}}}]}}},{"type":"object","required":["type"],"properties":{"type":{"const":"reasoning"},)"
-    R"("content":{"type":"array","items":{"type":"object"}}}}]}}]})";
+    R"("content":{"type":"array","items":{"type":"object"}}}},{"type":"object","required":["type","id"],)"
+    R"("properties":{"type":{"const":"item_reference"},"id":{"type":"string"}}}]}}]})";
 constexpr std::string_view kTextSchema =
     R"({"type":"object","properties":{"format":{"anyOf":[{"type":"object","required":["type"],"properties":{"type":)"
     R"({"enum":["text","json_object"]}}},{"type":"object","required":["type","schema"],"properties":{"type":)"
@@ -102,11 +112,15 @@ constexpr Field<ResponseCall> kResponseFields[] = {
     one_answer_field<ResponseCall>(),
     {{"input", Shape::kAny, "a text, or items: messages, calls of functions, their outputs, reasoning", 0, 0,
       Standing::kRead, kInputSchema, true},
-     [](const Json& value, ResponseCall& call) { return read_input(value, call.input); }},
+     [](const Json& value, ResponseCall& call) { return call.input = value, MaybeFault(); }},
     {{"instructions", Shape::kText, "the system message of this request", 0, 64 << 20},
      [](const Json& value, ResponseCall& call) { return call.instructions = value, MaybeFault(); }},
     {{"previous_response_id", Shape::kText, "goes on from that response, which may be any that is stored", 1, 256},
      [](const Json& value, ResponseCall& call) { return call.previous_id = value.get<std::string>(), MaybeFault(); }},
+    {{"conversation", Shape::kAny, "the id of a stored conversation, or an object with it: it is gone on with", 0, 0,
+      Standing::kRead, R"({"oneOf":[{"type":"string","minLength":1},{"type":"object","required":["id"],"properties":)"
+                       R"({"id":{"type":"string","minLength":1}}}]})"},
+     read_conversation},
     {{"stream", Shape::kBoolean, "the answer comes in parts, as events"}, set_flag<&ResponseCall::stream>},
     {{"store", Shape::kBoolean, "whether others may go on from it; true where it is absent"},
      set_flag<&ResponseCall::store>},
@@ -138,7 +152,6 @@ constexpr Field<ResponseCall> kResponseFields[] = {
     {{"metadata", Shape::kObject, "comes back with the response"},
      [](const Json& value, ResponseCall& call) { return call.echo["metadata"] = value, MaybeFault(); }},
     refused_field<ResponseCall>("background", "an answer comes with its request"),
-    refused_field<ResponseCall>("conversation", "see previous_response_id"),
     refused_field<ResponseCall>("prompt", "there are no stored prompts"),
     ignored_field<ResponseCall>("max_tool_calls", "tools are the client's to call"),
 };

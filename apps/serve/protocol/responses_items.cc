@@ -129,16 +129,60 @@ MaybeFault read_input(const Json& input, Json& messages) {
   return {};
 }
 
+namespace {
+
+// What the id of an item begins with.
+const char* prefix_of_item(const std::string& type) {
+  if (type == "function_call") return "fc_";
+  if (type == "function_call_output") return "fco_";
+  return type == "reasoning" ? "rs_" : "msg_";
+}
+
+Json stored_part(const std::string& role, const std::string& text) {
+  if (role == role_name(Role::kAssistant)) return output_text(text, Json::array());
+  Json part = typed("input_text");
+  part["text"] = text;
+  return part;
+}
+
+}  // namespace
+
+Json stored_items(const Json& input, const std::function<std::string(std::string_view prefix)>& new_id) {
+  Json items = Json::array();
+  if (input.is_string()) {
+    Json item = Json::object();
+    item["role"] = std::string(role_name(Role::kUser));
+    item["content"] = input;
+    items.push_back(std::move(item));
+  } else {
+    items = input;
+  }
+  for (Json& item : items) {
+    if (member(item, "type") == nullptr) item["type"] = "message";
+    if (text_member(item, "id") == nullptr) item["id"] = new_id(prefix_of_item(item["type"]));
+    if (text_member(item, "status") == nullptr) item["status"] = "completed";
+    const std::string* text = item["type"] == "message" ? text_member(item, "content") : nullptr;
+    if (text != nullptr) {
+      Json parts = Json::array();
+      parts.push_back(stored_part(item["role"], *text));
+      item["content"] = std::move(parts);
+    }
+  }
+  return items;
+}
+
+Json reasoning_text(const std::string& text) {
+  Json part = typed("reasoning_text");
+  part["text"] = text;
+  return part;
+}
+
 Json reasoning_item(const std::string& id, const std::string& text, const char* status) {
   Json item = typed("reasoning");
   item["id"] = id;
   item["summary"] = Json::array();
   item["content"] = Json::array();
-  if (!text.empty()) {
-    Json part = typed("reasoning_text");
-    part["text"] = text;
-    item["content"].push_back(std::move(part));
-  }
+  if (!text.empty()) item["content"].push_back(reasoning_text(text));
   item["status"] = status;
   return item;
 }

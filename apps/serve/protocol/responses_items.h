@@ -1,7 +1,9 @@
 // Items of the Responses API (OpenAI) as the messages that templates know, and answers as items. Pure functions.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "apps/serve/protocol/fault.h"
 #include "apps/serve/service/answer_request.h"
@@ -13,9 +15,14 @@ namespace ibid::serve {
 // "[3].type".
 MaybeFault read_input(const Json& input, Json& messages);
 
-// Items of a response. status: "in_progress", "completed".
+// The same input as the items that are kept: each with its type, its status and an id, contents as lists of parts.
+// new_id: as of Site. REQUIRES: read_input() took it.
+Json stored_items(const Json& input, const std::function<std::string(std::string_view prefix)>& new_id);
+
+// Items of a response. status: "in_progress", "completed", "incomplete".
 Json reasoning_item(const std::string& id, const std::string& text, const char* status);
 Json message_item(const std::string& id, Json content, const char* status);
+Json reasoning_text(const std::string& text);
 Json output_text(const std::string& text, Json logprobs);
 Json call_item(const std::string& id, const ToolCall& call, const char* status);
 

@@ -56,6 +56,7 @@ void ResponseStream::thought(size_t, std::string_view text) {
   if (item_ != Item::kReasoning) {
     const std::string id = context_.site.new_id("rs_");
     open(Item::kReasoning, id, reasoning_item(id, "", "in_progress"));
+    begin_part(reasoning_text(""));
   }
   text_ += text;
   (void)take_logprobs(0);
@@ -65,15 +66,28 @@ void ResponseStream::thought(size_t, std::string_view text) {
   emit(std::move(event));
 }
 
+void ResponseStream::begin_part(Json part) {
+  Json event = item_event("response.content_part.added");
+  event["content_index"] = 0;
+  event["part"] = std::move(part);
+  emit(std::move(event));
+}
+
+void ResponseStream::end_part(Json part) {
+  Json event = item_event("response.content_part.done");
+  event["content_index"] = 0;
+  event["part"] = std::move(part);
+  emit(std::move(event));
+}
+
+void ResponseStream::open_message() {
+  const std::string id = context_.site.new_id("msg_");
+  open(Item::kMessage, id, message_item(id, Json::array(), "in_progress"));
+  begin_part(output_text("", Json::array()));
+}
+
 void ResponseStream::said(size_t, std::string_view text) {
-  if (item_ != Item::kMessage) {
-    const std::string id = context_.site.new_id("msg_");
-    open(Item::kMessage, id, message_item(id, Json::array(), "in_progress"));
-    Json event = item_event("response.content_part.added");
-    event["content_index"] = 0;
-    event["part"] = output_text("", Json::array());
-    emit(std::move(event));
-  }
+  if (item_ != Item::kMessage) open_message();
   text_ += text;
   Json event = item_event("response.output_text.delta");
   event["content_index"] = 0;
@@ -109,6 +123,7 @@ void ResponseStream::close_reasoning() {
   event["content_index"] = 0;
   event["text"] = text_;
   emit(std::move(event));
+  end_part(reasoning_text(text_));
 }
 
 void ResponseStream::close_message() {
@@ -117,10 +132,7 @@ void ResponseStream::close_message() {
   done["text"] = text_;
   done["logprobs"] = logprobs_;
   emit(std::move(done));
-  Json part = item_event("response.content_part.done");
-  part["content_index"] = 0;
-  part["part"] = output_text(text_, logprobs_);
-  emit(std::move(part));
+  end_part(output_text(text_, logprobs_));
 }
 
 void ResponseStream::close_call() {
@@ -130,24 +142,24 @@ void ResponseStream::close_call() {
   emit(std::move(event));
 }
 
-void ResponseStream::close() {
+void ResponseStream::close(const char* status) {
   Json item;
   switch (item_) {
     case Item::kNone: return;
     case Item::kReasoning:
       close_reasoning();
-      item = reasoning_item(item_id_, text_, "completed");
+      item = reasoning_item(item_id_, text_, status);
       break;
     case Item::kMessage: {
       close_message();
       Json content = Json::array();
       content.push_back(output_text(text_, logprobs_));
-      item = message_item(item_id_, std::move(content), "completed");
+      item = message_item(item_id_, std::move(content), status);
       break;
     }
     case Item::kCall:
       close_call();
-      item = call_item(item_id_, call_, "completed");
+      item = call_item(item_id_, call_, status);
       break;
   }
   Json event = event_of("response.output_item.done");
@@ -159,13 +171,15 @@ void ResponseStream::close() {
 }
 
 void ResponseStream::answered(size_t i, const Answer& answer) {
+  if (n_items_ == 0) open_message();  // an answer without a word is a message, too
   if (item_ == Item::kMessage) (void)take_output_logprobs(take_last_logprobs(i, answer));
-  close();
+  close(is_cut(answer) ? "incomplete" : "completed");
 }
 
 void ResponseStream::finished() {
   Json response = finished_response(context_, heard());
-  Json event = event_of(response["status"] == "completed" ? "response.completed" : "response.incomplete");
+  Json event = event_of("response.completed");
+  event["type"] = "response." + response["status"].get<std::string>();
   event["response"] = std::move(response);
   emit(std::move(event));
 }

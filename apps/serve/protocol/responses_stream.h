@@ -37,7 +37,11 @@ class ResponseStream final : public StreamReply {
   Json item_event(const char* type) const;
   void emit(Json event);
   void open(Item kind, std::string id, Json item);
-  void close();
+  void open_message();
+  void begin_part(Json part);
+  void end_part(Json part);
+  // status: of the item.
+  void close(const char* status = "completed");
   void close_reasoning();
   void close_message();
   void close_call();

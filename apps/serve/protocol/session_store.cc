@@ -17,16 +17,16 @@ Json parse_stored(const std::string& text) {
   return std::move(*json);
 }
 
-Fault no_such_session() {
-  return {.status = 404, .message = "there is no session of that id", .param = "id", .code = "not_found"};
-}
-
-Fault sessions_full(size_t budget) {
-  return {.status = 503, .message = "sessions may take " + std::to_string(budget) + " bytes: delete some",
-          .code = "sessions_full"};
-}
-
 }  // namespace
+
+Fault SessionStore::no_such() const {
+  return {.status = 404, .message = "there is no " + what_ + " of that id", .param = "id", .code = "not_found"};
+}
+
+Fault SessionStore::full() const {
+  return {.status = 503, .message = what_ + "s may take " + std::to_string(budget_bytes_) + " bytes: delete some",
+          .code = what_ + "s_full"};
+}
 
 size_t SessionStore::Entry::bytes() const { return kSessionBytes + id.size() + settings.size() + messages.size(); }
 
@@ -46,7 +46,7 @@ MaybeFault SessionStore::create(const std::string& cache_namespace, SessionState
               .messages = json_to_string(session.messages), .stop = {}};
   const std::lock_guard lock(mutex_);
   Space& space = spaces_[cache_namespace];
-  if (space.bytes + entry.bytes() > budget_bytes_) return sessions_full(budget_bytes_);
+  if (space.bytes + entry.bytes() > budget_bytes_) return full();
   space.bytes += entry.bytes();
   const std::string id = entry.id;
   space.entries.emplace(id, std::move(entry));
@@ -56,7 +56,7 @@ MaybeFault SessionStore::create(const std::string& cache_namespace, SessionState
 MaybeFault SessionStore::find(const std::string& cache_namespace, const std::string& id, SessionState& session) const {
   const std::lock_guard lock(mutex_);
   const Entry* entry = entry_of(cache_namespace, id);
-  if (entry == nullptr) return no_such_session();
+  if (entry == nullptr) return no_such();
   session = state_of(*entry);
   return {};
 }
@@ -74,10 +74,10 @@ MaybeFault SessionStore::take(const std::string& cache_namespace, const std::str
                               std::stop_token& stop) {
   const std::lock_guard lock(mutex_);
   Entry* entry = entry_of(cache_namespace, id);
-  if (entry == nullptr) return no_such_session();
+  if (entry == nullptr) return no_such();
   if (entry->is_taken) {
-    return Fault{.status = 409, .message = "an answer of this session is under way", .param = "id",
-                 .code = "session_busy"};
+    return Fault{.status = 409, .message = "an answer of this " + what_ + " is under way", .param = "id",
+                 .code = what_ + "_busy"};
   }
   session = state_of(*entry);
   entry->is_taken = true;
@@ -94,7 +94,7 @@ MaybeFault SessionStore::commit(const std::string& cache_namespace, const std::s
   entry->is_taken = false;
   Space& space = spaces_[cache_namespace];
   const size_t bytes = space.bytes - entry->messages.size() + text.size();
-  if (bytes > budget_bytes_) return sessions_full(budget_bytes_);
+  if (bytes > budget_bytes_) return full();
   space.bytes = bytes;
   entry->messages = std::move(text);
   return {};
@@ -105,12 +105,26 @@ void SessionStore::release(const std::string& cache_namespace, const std::string
   if (Entry* entry = entry_of(cache_namespace, id)) entry->is_taken = false;
 }
 
+MaybeFault SessionStore::set_settings(const std::string& cache_namespace, const std::string& id,
+                                      const Json& settings) {
+  std::string text = json_to_string(settings);
+  const std::lock_guard lock(mutex_);
+  Entry* entry = entry_of(cache_namespace, id);
+  if (entry == nullptr) return no_such();
+  Space& space = spaces_[cache_namespace];
+  const size_t bytes = space.bytes - entry->settings.size() + text.size();
+  if (bytes > budget_bytes_) return full();
+  space.bytes = bytes;
+  entry->settings = std::move(text);
+  return {};
+}
+
 MaybeFault SessionStore::remove(const std::string& cache_namespace, const std::string& id) {
   std::stop_source stop(std::nostopstate);
   {
     const std::lock_guard lock(mutex_);
     Entry* entry = entry_of(cache_namespace, id);
-    if (entry == nullptr) return no_such_session();
+    if (entry == nullptr) return no_such();
     stop = entry->stop;
     Space& space = spaces_[cache_namespace];
     space.bytes -= entry->bytes();

@@ -8,12 +8,8 @@ namespace ibid::serve {
 
 SessionTurn::SessionTurn(std::shared_ptr<SessionStore> sessions, std::string cache_namespace, std::string id,
                          Json messages, std::shared_ptr<AnswerListener> inner)
-    : sessions_(std::move(sessions)), cache_namespace_(std::move(cache_namespace)), id_(std::move(id)),
-      messages_(std::move(messages)), inner_(std::move(inner)) {}
-
-SessionTurn::~SessionTurn() {
-  if (messages_) sessions_->release(cache_namespace_, id_);
-}
+    : session_(std::move(sessions), std::move(cache_namespace), std::move(id)), messages_(std::move(messages)),
+      inner_(std::move(inner)) {}
 
 std::stop_token SessionTurn::stop_with(const std::stop_token& gone, const std::stop_token& removed) {
   on_gone_.emplace(gone, RequestStop{stop_});
@@ -22,8 +18,8 @@ std::stop_token SessionTurn::stop_with(const std::stop_token& gone, const std::s
 }
 
 void SessionTurn::answer(size_t i, const Answer& answer) {
-  if (i == 0 && messages_) {
-    messages_->push_back(message_of_answer(answer));
+  if (i == 0) {
+    messages_.push_back(message_of_answer(answer));
     is_answered_ = true;
   }
   inner_->answer(i, answer);
@@ -33,12 +29,11 @@ void SessionTurn::end(const Status& status) {
   Status all = status;
   if (status.ok() && is_answered_) {
     // The answer is part of the session before anybody hears that it is over: the next request may come at once.
-    const MaybeFault fault = sessions_->commit(cache_namespace_, id_, std::move(*messages_));
+    const MaybeFault fault = session_.commit(std::move(messages_));
     if (fault) all = Status(ErrorCode::kOutOfMemory, fault->message);
-  } else if (messages_) {
-    sessions_->release(cache_namespace_, id_);
+  } else {
+    session_.release();
   }
-  messages_.reset();
   inner_->end(all);
 }
 

@@ -18,7 +18,6 @@ class SessionTurn final : public AnswerListener {
   // REQUIRES: the session is taken (SessionStore::take()). messages: what it is to be, but for the answer.
   SessionTurn(std::shared_ptr<SessionStore> sessions, std::string cache_namespace, std::string id, Json messages,
               std::shared_ptr<AnswerListener> inner);
-  ~SessionTurn() override;
 
   // Requested with either of the two: the client has gone, the session is removed. Called once.
   std::stop_token stop_with(const std::stop_token& gone, const std::stop_token& removed);
@@ -38,10 +37,8 @@ class SessionTurn final : public AnswerListener {
   void end(const Status& status) override;
 
  private:
-  std::shared_ptr<SessionStore> sessions_;
-  std::string cache_namespace_;
-  std::string id_;
-  std::optional<Json> messages_;  // none: the session was committed or let go
+  SessionHold session_;
+  Json messages_;
   bool is_answered_ = false;
   std::shared_ptr<AnswerListener> inner_;
 

@@ -23,6 +23,7 @@ struct Site {
   Clock& clock = system_clock();
   std::shared_ptr<ResponseStore> responses = {};
   std::shared_ptr<SessionStore> sessions = {};
+  std::shared_ptr<SessionStore> conversations = {};  // of items (openai_conversations.h)
   std::string version = {};  // of the server, where a protocol asks
 
   // `prefix` and 32 hexadecimal digits, random.

@@ -101,7 +101,7 @@ class Run:
         self.api = self.session.get(server.url + "/openapi.json", timeout=PATIENCE_S).json()
         self.counts = collections.Counter()
         self.findings = {}
-        self.ids = ["none"]  # of sessions and responses that there are
+        self.ids = ["none"]  # of sessions, responses and conversations that there are
 
     def find(self, kind, label, request, answer):
         self.findings.setdefault((kind, label, re.sub(r"\d+", "#", answer)[:80]), (request, answer))
@@ -115,7 +115,7 @@ class Run:
 
     def send(self, operation, body, is_valid):
         path, label = operation.path, operation.label
-        url = self.url + path.replace("{id}", self.rng.choice(self.ids[-8:]))
+        url = self.url + re.sub(r"\{\w+\}", lambda _: self.rng.choice(self.ids[-8:]), path)
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         shown = repr(data)[:600]
         begin = time.monotonic()
@@ -151,6 +151,8 @@ class Run:
 
     def check_answer(self, label, shown, answer):
         kind = answer.headers.get("Content-Type", "")
+        if kind.startswith("text/plain"):
+            return
         try:
             if kind.startswith("text/event-stream"):
                 events = [line[6:] for line in answer.text.split("\n") if line.startswith("data: ")]
@@ -167,7 +169,8 @@ class Run:
             self.find("an answer without a part", label, shown, answer.text)
         for part in broken:
             self.find("an error in a stream", label, shown, json.dumps(part))
-        if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("object") in ("session", "response"):
+        if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("object") in (
+                "session", "response", "conversation"):
             self.ids.append(parts[0]["id"])
 
     def endpoint(self, operation):

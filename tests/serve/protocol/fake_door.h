@@ -183,15 +183,18 @@ class FakeDoor {
   FakeDoor() : FakeDoor(nullptr) {}
   // With a backend of the test's own.
   explicit FakeDoor(std::shared_ptr<Backend> own) {
-    Site site{.backend = own == nullptr ? backend : std::move(own), .responses = responses, .sessions = sessions, .version = "0.0.1"};
+    Site site{.backend = own == nullptr ? backend : std::move(own), .responses = responses, .sessions = sessions,
+              .conversations = conversations, .version = "0.0.1"};
     site.new_id = [this](std::string_view prefix) { return std::string(prefix) + std::to_string(++n_ids_); };
     add_endpoints(router_, site);
   }
 
   std::shared_ptr<FakeExchange> send(std::string method, std::string path, std::string body = "",
                                      std::string cache_namespace = "us") {
-    http::Request request{.method = std::move(method), .path = std::move(path), .body = std::move(body),
+    const size_t question = std::min(path.find('?'), path.size());
+    http::Request request{.method = std::move(method), .path = path.substr(0, question), .body = std::move(body),
                           .cache_namespace = std::move(cache_namespace)};
+    if (question < path.size()) request.query = path.substr(question + 1);
     auto exchange = std::make_shared<FakeExchange>(std::move(request));
     const http::Router::Match match = router_.find(exchange->request().method, exchange->request().path);
     CHECK(match.handler != nullptr) << exchange->request().path;
@@ -210,6 +213,8 @@ class FakeDoor {
   std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
   std::shared_ptr<ResponseStore> responses = std::make_shared<ResponseStore>();
   std::shared_ptr<SessionStore> sessions = std::make_shared<SessionStore>();
+  std::shared_ptr<SessionStore> conversations =
+      std::make_shared<SessionStore>(SessionStore::kDefaultBytes, "conversation");
 
  private:
   http::Router router_;

@@ -126,8 +126,8 @@ TEST(ResponsesTest, EventsComeInTheProtocolsOrder) {
   const auto exchange = door.post(kResponses, std::string(R"({"input": "hi", "stream": true})"));
   EXPECT_THAT(exchange->event_names(),
               ElementsAre("response.created", "response.in_progress", "response.output_item.added",
-                          "response.reasoning_text.delta", "response.reasoning_text.done",
-                          "response.output_item.done", "response.output_item.added", "response.content_part.added",
+                          "response.content_part.added", "response.reasoning_text.delta",
+                          "response.reasoning_text.done", "response.content_part.done", "response.output_item.done", "response.output_item.added", "response.content_part.added",
                           "response.output_text.delta", "response.output_text.delta", "response.output_text.done",
                           "response.content_part.done", "response.output_item.done", "response.output_item.added",
                           "response.function_call_arguments.delta", "response.function_call_arguments.done",
@@ -136,11 +136,11 @@ TEST(ResponsesTest, EventsComeInTheProtocolsOrder) {
   for (size_t i = 0; i < events.size(); ++i) EXPECT_EQ(events[i]["sequence_number"], i);
   const Json& response = events.back()["response"];
   ASSERT_EQ(response["output"].size(), 3u);
-  EXPECT_EQ(response["output"][0], events[5]["item"]);
-  EXPECT_EQ(response["output"][1], events[12]["item"]);
+  EXPECT_EQ(response["output"][0], events[7]["item"]);
+  EXPECT_EQ(response["output"][1], events[14]["item"]);
   EXPECT_EQ(response["output"][2]["call_id"], "c1");
-  EXPECT_EQ(events[6]["output_index"], 1);
-  EXPECT_EQ(events[8]["item_id"], response["output"][1]["id"]);
+  EXPECT_EQ(events[8]["output_index"], 1);
+  EXPECT_EQ(events[10]["item_id"], response["output"][1]["id"]);
   // What was streamed can be gone on from.
   door.post(kResponses, Json({{"input", "next"}, {"previous_response_id", response["id"]}}));
   EXPECT_EQ(door.last().messages[1]["tool_calls"][0]["id"], "c1");
@@ -192,7 +192,7 @@ TEST(ResponsesTest, LogprobsAreThoseOfTheContentStreamedAndWhole) {
       for (const Json& one : event["logprobs"]) all.push_back(one);
     } else if (event["type"] == "response.output_text.done") {
       EXPECT_EQ(event["logprobs"], expected);
-    } else if (event["type"] == "response.content_part.done") {
+    } else if (event["type"] == "response.content_part.done" && event["part"]["type"] == "output_text") {
       EXPECT_EQ(event["part"]["logprobs"], expected);
     }
   }
@@ -219,6 +219,10 @@ TEST(ResponsesTest, WhatWasCutIsIncompleteAndWhatFailedSaysSo) {
   const Json cut = door.post(kResponses, std::string(R"({"input": "hi"})"))->json();
   EXPECT_EQ(cut["status"], "incomplete");
   EXPECT_EQ(cut["incomplete_details"]["reason"], "max_output_tokens");
+  EXPECT_EQ(cut["output"][0]["status"], "incomplete");
+  const auto cut_stream = door.post(kResponses, std::string(R"({"input": "hi", "stream": true})"));
+  EXPECT_EQ(cut_stream->event_names().back(), "response.incomplete");
+  EXPECT_EQ(cut_stream->events().back()["response"]["output"][0]["status"], "incomplete");
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
     listener.begin("tiny", 3);
     listener.content(0, "He");
@@ -229,19 +233,74 @@ TEST(ResponsesTest, WhatWasCutIsIncompleteAndWhatFailedSaysSo) {
   EXPECT_EQ(failed->events().back()["response"]["error"]["message"], "no pages");
 }
 
-Json user_messages(const std::string& text) {
+TEST(ResponsesTest, AnAnswerWithoutAWordIsAMessageInAStreamToo) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    listener.begin("tiny", 3);
+    listener.answer(0, make_answer(""));
+    listener.end({});
+  };
+  const auto exchange = door.post(kResponses, std::string(R"({"input": "hi", "stream": true})"));
+  EXPECT_THAT(exchange->event_names(),
+              ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                          "response.content_part.added", "response.output_text.done", "response.content_part.done",
+                          "response.output_item.done", "response.completed"));
+  EXPECT_EQ(exchange->events().back()["response"]["output"][0], exchange->events()[6]["item"]);
+}
+
+TEST(ResponsesTest, WhatIsInFrontOfAnOutputIsAListOfItems) {
+  FakeDoor door;
+  const std::string first = door.post(kResponses, std::string(R"({"input": "one"})"))->json()["id"];
+  const Json second = door.post(kResponses, Json({{"input", "two"}, {"previous_response_id", first}}))->json();
+  const std::string path = std::string(kResponses) + "/" + second["id"].get<std::string>() + "/input_items";
+  const Json all = door.send("GET", path + "?order=asc")->json();
+  ASSERT_EQ(all["data"].size(), 3u);
+  EXPECT_EQ(all["data"][0]["content"][0]["text"], "one");
+  EXPECT_EQ(all["data"][1]["role"], "assistant");
+  EXPECT_EQ(all["data"][2]["content"][0]["text"], "two");
+  EXPECT_EQ(all["first_id"], all["data"][0]["id"]);
+  EXPECT_FALSE(all["has_more"].get<bool>());
+  // Pages: the newest first.
+  const Json page = door.send("GET", path + "?limit=2")->json();
+  EXPECT_EQ(page["data"][0], all["data"][2]);
+  EXPECT_TRUE(page["has_more"].get<bool>());
+  const Json rest = door.send("GET", path + "?after=" + page["last_id"].get<std::string>())->json();
+  ASSERT_EQ(rest["data"].size(), 1u);
+  EXPECT_EQ(rest["data"][0], all["data"][0]);
+  for (const char* query : {"?limit=0", "?limit=101", "?limit=x", "?limit=", "?order=up", "?after=nothing"}) {
+    EXPECT_EQ(door.send("GET", path + query)->status, 400) << query;
+  }
+  EXPECT_EQ(door.send("GET", path, "", "others")->status, 404);
+  EXPECT_EQ(door.post(std::string(kResponses) + "/" + first + "/cancel", std::string())->status, 400);
+  EXPECT_EQ(door.post(std::string(kResponses) + "/nothing/cancel", std::string())->status, 404);
+}
+
+TEST(ResponsesTest, AnItemIsMeantByItsId) {
+  FakeDoor door;
+  const Json first = door.post(kResponses, std::string(R"({"input": "one"})"))->json();
+  const Json said = {{"type", "item_reference"}, {"id", first["output"][0]["id"]}};
+  const Json input = Json::array({{{"role", "user"}, {"content", "one"}}, said, {{"role", "user"}, {"content", "two"}}});
+  ASSERT_EQ(door.post(kResponses, Json({{"input", input}}))->status, 200);
+  EXPECT_EQ(json_to_string(door.last().messages),
+            R"([{"role":"user","content":"one"},{"role":"assistant","content":"Hello"},{"role":"user","content":"two"}])");
+  const auto others = door.send("POST", kResponses, json_to_string(Json({{"input", input}})), "others");
+  EXPECT_EQ(others->status, 404);
+  EXPECT_EQ(others->json()["error"]["param"], "input[1].id");
+}
+
+Json user_items(const std::string& text) {
   return Json::array({{{"role", "user"}, {"content", text}}});
 }
 
 TEST(ResponseStoreTest, IsBoundedByBytesAndForgetsTheOldestFirst) {
   ResponseStore store(10'000);
   for (int i = 0; i < 100; ++i) {
-    store.put("us", "r" + std::to_string(i), nullptr, user_messages(std::string(1000, 'x')), "{}");
+    store.put("us", "r" + std::to_string(i), {.items = user_items(std::string(1000, 'x')), .response = "{}"});
     EXPECT_LE(store.bytes("us"), 10'000u);
   }
   EXPECT_FALSE(store.find("us", "r0"));
   EXPECT_TRUE(store.find("us", "r99"));
-  store.put("us", "large", nullptr, user_messages(std::string(20'000, 'x')), "{}");
+  store.put("us", "large", {.items = user_items(std::string(20'000, 'x')), .response = "{}"});
   EXPECT_FALSE(store.find("us", "large"));
 }
 
@@ -249,16 +308,17 @@ TEST(ResponseStoreTest, AChainCostsWhatWasSaidAndOutlivesItsResponses) {
   ResponseStore chain(size_t{1} << 30);
   ResponseStore::LinkPtr last;
   for (size_t i = 0; i < 300; ++i) {
-    chain.put("us", "c" + std::to_string(i), last, user_messages("m" + std::to_string(i)), "{}");
+    chain.put("us", "c" + std::to_string(i),
+              {.previous = last, .items = user_items("m" + std::to_string(i)), .response = "{}"});
     auto found = chain.find("us", "c" + std::to_string(i));
-    ASSERT_EQ(found->history.size(), i + 1);
+    ASSERT_EQ(found->items.size(), i + 1);
     last = found->link;
     if (i > 0) chain.remove("us", "c" + std::to_string(i - 1));
   }
   EXPECT_LT(chain.bytes("us"), 300u * 1000);
   const auto found = chain.find("us", "c299");
-  EXPECT_EQ(found->history[0]["content"], "m0");
-  EXPECT_EQ(found->history[299]["content"], "m299");
+  EXPECT_EQ(found->items[0]["content"], "m0");
+  EXPECT_EQ(found->items[299]["content"], "m299");
 }
 
 }  // namespace
