@@ -70,6 +70,13 @@ MaybeFault read_parallel(const Json& value, AnswerRequest& request) {
   return {};
 }
 
+// What a form is called, and whether it is strict, changes nothing: every form is held.
+MaybeFault check_format_names(const Json* format) {
+  static constexpr Field<AnswerRequest> kNames[] = {{{"name", Shape::kText}}, {{"strict", Shape::kBoolean}}};
+  AnswerRequest nothing;
+  return format == nullptr ? MaybeFault() : read_fields<AnswerRequest>(*format, kNames, nothing, ".json_schema.");
+}
+
 MaybeFault read_response_format(const Json& value, AnswerRequest& request) {
   const std::string* type = text_member(value, "type");
   const std::string kind = type == nullptr ? "" : *type;
@@ -77,6 +84,7 @@ MaybeFault read_response_format(const Json& value, AnswerRequest& request) {
   if (kind == "json_object" || kind == "json_schema") {
     // {"json_schema": {"schema"}} as OpenAI has it, {"schema"} as llama.cpp and the Responses API have it.
     const Json* wrapped = member(value, "json_schema");
+    if (MaybeFault fault = check_format_names(wrapped)) return fault;
     const Json* schema = member(wrapped == nullptr ? value : *wrapped, "schema");
     if (schema != nullptr) {
       MaybeFault fault = set_form(request, AnswerForm::Kind::kJsonSchema, *schema);
@@ -204,6 +212,7 @@ constexpr Field<AnswerRequest> kChatAnswerFields[] = {
      read_template_variables},
     refused_field<AnswerRequest>("functions", "the old form of tools"),
     refused_field<AnswerRequest>("function_call", "the old form of tool_choice"),
+    refused_field<AnswerRequest>("chat_template", "the template is the model's"),
 };
 
 constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
@@ -232,6 +241,9 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
      read_structured_outputs},
     {{"best_of", Shape::kInteger, "answers of which the best is chosen", 1, 1, Standing::kRefused}},
     refused_field<AnswerRequest>("prompt_logprobs", "log-probabilities of the prompt"),
+    refused_field<AnswerRequest>("truncate_prompt_tokens", "see truncate"),
+    refused_field<AnswerRequest>("include_stop_str_in_output", "stop strings are no part of the answer"),
+    refused_field<AnswerRequest>("t_max_predict_ms", "see max_tokens"),
     ignored_field<AnswerRequest>("user", "namespaces are those of API keys"),
     ignored_field<AnswerRequest>("metadata", ""),
     ignored_field<AnswerRequest>("service_tier", ""),

@@ -303,7 +303,8 @@ constexpr std::pair<const char*, std::string_view> kAnswerSchemas[] = {
                 R"({"type":"number"}}})"},
     {"ibid_details", R"({"type":"object","required":["prefilled","cached","from_disk","read_again","ttft_ms",)"
                      R"("total_ms","seed","finish_reason"],"properties":{"prefilled":{"type":"integer","minimum":0},)"
-                     R"("cached":{"type":"integer","minimum":0},"from_disk":{"type":"integer","minimum":0},"read_again":)"
+                     R"("cached":{"type":"integer","minimum":0},"from_disk":{"type":"integer","minimum":0},)"
+                     R"("read_again":)"
                      R"({"type":"integer","minimum":0},"seed":{"type":"integer"},"finish_reason":{"type":"string"},)"
                      R"("lost_prefix":{"type":"object","required":["tokens","cause"]}}})"},
     {"output_item", R"({"type":"object","required":["id","type","status"],"properties":{"id":{"type":"string"},)"

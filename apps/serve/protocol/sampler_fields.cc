@@ -213,6 +213,10 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
     refused_field<AnswerRequest>("top_a", "another sampler"),
     refused_field<AnswerRequest>("samplers", "the order of the samplers is fixed"),
     refused_field<AnswerRequest>("stop_token_ids", "see stop"),
+    refused_field<AnswerRequest>("bad_words", "see logit_bias"),
+    refused_field<AnswerRequest>("allowed_token_ids", "see grammar"),
+    refused_field<AnswerRequest>("top_n_sigma", "another sampler"),
+    refused_field<AnswerRequest>("post_sampling_probs", "log-probabilities are the model's, in front of the sampler"),
     refused_field<AnswerRequest>("use_beam_search", "answers are sampled"),
 };
 
