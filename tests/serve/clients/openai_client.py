@@ -1,6 +1,7 @@
 """The client of PyPI's openai against `ibid serve`: 20 turns that each send the whole history, edit, regenerate, streams,
 tools, forms, responses, errors. Prints what each turn cost."""
 import sys
+import tempfile
 
 from server import Server, expect, package
 
@@ -22,7 +23,7 @@ def cost(answer):
 def twenty_turns(client, server):
     """Each turn reads the new message alone: what is not cached is what the template adds for it."""
     messages = [{"role": "system", "content": "You are brief."}]
-    before = 0
+    before, read, read_before = 0, 0, server.metric("ibid_prefill_tokens_total")
     for turn in range(20):
         messages.append({"role": "user", "content": f"Question {turn}: what is {turn} and {turn}?"})
         answer = ask(client, messages)
@@ -31,26 +32,72 @@ def twenty_turns(client, server):
         print(f"turn {turn:2}: prompt {prompt:4}, cached {cached:4}, read {prompt - cached:3}", file=sys.stderr)
         expect(details["prefilled"] == prompt - cached, "usage and ibid differ", details)
         expect("lost_prefix" not in details, "a prefix was lost", details)
-        if turn > 0:
-            # All of the last prompt and of the answer but its last token, which no pass has read.
-            expect(cached >= before - 1, "turn", turn, "cached", cached, "of", before)
-            expect(prompt - cached <= 40, "turn", turn, "read", prompt - cached)
+        expect(turn > 0 or prompt == server.count(messages), "the first prompt has", prompt)
+        # All of the last prompt and of the answer is cached, but its last token, which no pass has read; in idle time
+        # that one and what the template puts behind it may have been read, too: "<|im_end|>" and a line's end.
+        expect(turn == 0 or before - 1 <= cached <= before + 2, "turn", turn, "cached", cached, "of", before)
+        read += prompt - cached
         before = prompt + answer.usage.completion_tokens
         messages.append({"role": "assistant", "content": answer.choices[0].message.content})
+    counted = server.metric("ibid_prefill_tokens_total") - read_before
+    expect(counted == read, "the answers say that", read, "tokens were read, the counter", counted)
     return messages
 
 
-def changed_history(client, messages):
-    """Regenerate reads almost nothing; a changed message is read from there on."""
+def changed_history(client, server, messages):
+    """Regenerate reads nothing; a changed message is read from there on."""
     again = ask(client, messages[:-1])
     prompt, cached = cost(again)
     print(f"regenerate: prompt {prompt}, cached {cached}", file=sys.stderr)
-    expect(prompt - cached <= 40, "regenerate read", prompt - cached)
+    expect(cached == prompt, "regenerate read", prompt - cached)
     changed = [dict(message) for message in messages[:-1]]
     changed[-3] = {"role": "user", "content": "Something else: name a colour."}
     prompt, cached = cost(ask(client, changed[:-2]))
     print(f"edit: prompt {prompt}, cached {cached}", file=sys.stderr)
-    expect(prompt - cached <= 60, "edit read", prompt - cached)
+    # What is new is the message, its role and the answer's: no more than a prompt of nothing else has.
+    expect(prompt - cached <= server.count(changed[-3:-2]), "edit read", prompt - cached)
+
+
+def two_keys(openai):
+    """Users of one key read a system prompt once; another key reads it for itself."""
+    with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+        keys.write("one=first-key-0123456789\ntwo=second-key-0123456789\n")
+        keys.flush()
+        with Server(options=["--api-key-file", keys.name]) as server:
+            system = {"role": "system", "content": "You know all about rivers. " * 40}
+
+            def told(key, question):
+                client = openai.OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0, timeout=300)
+                return cost(ask(client, [system, {"role": "user", "content": question}]))
+
+            first, cached = told("first-key-0123456789", "Which is the longest?")
+            expect(cached == 0, "nobody had read it, and", cached, "were cached")
+            _, cached = told("first-key-0123456789", "And where is the Rhine?")
+            expect(cached >= first - 20, "the same key found", cached, "of", first)
+            _, cached = told("second-key-0123456789", "Which is the longest?")
+            expect(cached == 0, "another key found", cached)
+            try:
+                told("no-key-at-all-0123456789", "Which?")
+                raise AssertionError("a wrong key was taken")
+            except openai.AuthenticationError:
+                pass
+
+
+def conversations(client):
+    """A stored conversation gets what was asked and said, and costs a message each time."""
+    made = client.conversations.create(metadata={"about": "colours"})
+    first = client.responses.create(model="", input="Name a colour.", conversation=made.id, max_output_tokens=8)
+    second = client.responses.create(model="", input="Another.", conversation=made.id, max_output_tokens=8)
+    cached, asked = second.usage.input_tokens_details.cached_tokens, first.usage
+    expect(cached >= asked.input_tokens + asked.output_tokens - 1, "cached", cached, "of", asked)
+    items = client.conversations.items.list(made.id, order="asc").data
+    expect([item.role for item in items] == ["user", "assistant", "user", "assistant"], items)
+    expect(items[1].content[0].text == first.output_text, items[1], first.output_text)
+    inputs = client.responses.input_items.list(second.id, order="asc").data
+    expect([item.id for item in inputs] == [item.id for item in items[:3]], inputs)
+    expect(client.conversations.update(made.id, metadata={"about": "x"}).metadata == {"about": "x"}, "metadata")
+    client.conversations.items.delete(items[0].id, conversation_id=made.id)
+    expect(client.conversations.delete(made.id).deleted, "deleted")
 
 
 def streams(client):
@@ -142,14 +189,10 @@ def forms_and_tools(client):
     import json
     schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 10}}, "required": ["city"],
               "additionalProperties": False}
-    try:
-        answer = client.chat.completions.create(
-            model="", messages=[{"role": "user", "content": "A city?"}], max_tokens=60, temperature=0,
-            response_format={"type": "json_schema", "json_schema": {"name": "c", "schema": schema, "strict": True}})
-        expect("city" in json.loads(answer.choices[0].message.content), answer.choices[0].message.content)
-        print("json_schema: held", file=sys.stderr)
-    except openai.BadRequestError as error:
-        print("json_schema: refused:", error.message, file=sys.stderr)
+    answer = client.chat.completions.create(
+        model="", messages=[{"role": "user", "content": "A city?"}], max_tokens=60, temperature=0,
+        response_format={"type": "json_schema", "json_schema": {"name": "c", "schema": schema, "strict": True}})
+    expect("city" in json.loads(answer.choices[0].message.content), answer.choices[0].message.content)
     answer = ask(client, [{"role": "user", "content": "The weather in Paris?"}], tools=[TOOL], tool_choice="auto")
     print("tools:", answer.choices[0].finish_reason, file=sys.stderr)
 
@@ -182,10 +225,12 @@ def main():
         expect(len(client.models.list().data) >= 1, "no models")
         expect(client.models.retrieve(client.models.list().data[0].id).object == "model", "retrieve")
         messages = twenty_turns(client, server)
-        changed_history(client, messages)
-        for test in (streams, samplers, responses, response_logprobs, ignored_end, forms_and_tools, errors):
+        changed_history(client, server, messages)
+        for test in (streams, samplers, responses, conversations, response_logprobs, ignored_end, forms_and_tools,
+                     errors):
             test(client)
             print(test.__name__, "ok", file=sys.stderr)
+    two_keys(openai)
 
 
 if __name__ == "__main__":

@@ -38,9 +38,10 @@ def talking_model():
 
 
 class Server:
-    def __init__(self, model=os.environ.get("IBID_SERVE_MODEL"), context=4096):
+    def __init__(self, model=os.environ.get("IBID_SERVE_MODEL"), context=4096, options=()):
         program = os.environ.get("IBID_PROGRAM") or skip("IBID_PROGRAM is not set")
-        arguments = [program, "serve", "--port", "0", "--context", str(context)] + ([model] if model else [])
+        arguments = [program, "serve", "--port", "0", "--context", str(context), *options]
+        arguments += [model] if model else []
         self.process = subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.url = self._wait_for_url()
 
@@ -70,6 +71,12 @@ class Server:
                 return response.status, json.loads(response.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
+
+    def metric(self, name):
+        """The sum of a counter over its labels."""
+        with urllib.request.urlopen(self.url + "/metrics", timeout=60) as response:
+            lines = response.read().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if re.match(rf"{name}(\{{| )", line))
 
     def count(self, messages):
         """How many tokens the prompt of these messages has."""
