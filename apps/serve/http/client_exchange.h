@@ -1,5 +1,5 @@
 // ClientExchange: the exchange that a handler holds. Its request is its own; its response goes to the reply, which the
-// connection takes it from.
+// connection takes it from. Beside it, how what was read of a client becomes a request, and a line of the log.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,18 @@
 #include <utility>
 
 #include "apps/serve/http/body_budget.h"
+#include "apps/serve/http/door.h"
 #include "apps/serve/http/exchange.h"
 #include "apps/serve/http/reply.h"
+#include "apps/serve/http/request_reader.h"
 
 namespace ibid::http {
+
+// Takes the body from the reader. REQUIRES: the request was read whole, and may pass.
+Request make_request(uint64_t id, RequestReader& reader, const Admission& admission, const std::string& client);
+// What is known before it is answered.
+ExchangeRecord make_record(uint64_t id, const RequestReader& reader, const Admission& admission,
+                           const std::string& client);
 
 class ClientExchange : public Exchange {
  public:

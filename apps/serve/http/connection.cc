@@ -16,15 +16,11 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxAhead = 64 * 1024;         // of requests that a client sends before it was answered
+constexpr milliseconds kLookTime{50};           // between two looks whether a client is there that sent more than that
 constexpr milliseconds kLingerTime{1000};       // for a client to read why it is refused
 constexpr size_t kMaxLingered = 4u << 20;       // bytes that are read meanwhile and thrown away
 constexpr size_t kBodyBytesPerSecond = 256 * 1024;
-
-// A method that a log may name; any other is a word that a client made up.
-bool is_known_method(std::string_view method) {
-  constexpr std::string_view kMethods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
-  return std::find(std::begin(kMethods), std::end(kMethods), method) != std::end(kMethods);
-}
+constexpr size_t kBodyStep = 64 * 1024;         // a body of which so much more has come is on its way
 
 }  // namespace
 
@@ -34,7 +30,11 @@ void Connection::in_turn(Act&& act) {
 }
 
 Connection::Connection(std::shared_ptr<Transport> transport, std::shared_ptr<ServerRoom> room)
-    : transport_(std::move(transport)), room_(std::move(room)) {}
+    : transport_(std::move(transport)),
+      room_(std::move(room)),
+      outbox_({.patience = room_->options.write_timeout,
+               .bytes_per_second = room_->options.write_bytes_per_second,
+               .stall = room_->options.stall_time}) {}
 
 Connection::~Connection() { room_->connections.remove(this); }
 
@@ -60,7 +60,8 @@ void Connection::start() {
 void Connection::give_way() {
   transport_->post([self = shared_from_this()] {
     self->in_turn([&] {
-      if (self->state_ != State::kAnswering) self->close();
+      if (self->state_ != State::kAnswering) return self->close();
+      if (self->is_slow_) self->lose_slow_client();
     });
   });
 }
@@ -90,23 +91,29 @@ void Connection::close_when_idle() {
 // Reading.
 
 void Connection::read_more() {
-  if (state_ == State::kClosed || input_ended_) return;
+  if (state_ == State::kClosed || input_ended_ || is_reading_) return;
+  if (is_far_ahead()) {
+    look_at_ = Clock::now() + kLookTime;
+    return schedule();
+  }
+  is_reading_ = true;
   transport_->read(bytes_read_, [self = shared_from_this()](bool ok, size_t n) {
     self->in_turn([&] { self->on_read(ok, n); });
   });
 }
 
+// What a client sends while it is answered takes memory and time from the others: more of it stays where it is.
+bool Connection::is_far_ahead() const { return state_ == State::kAnswering && ahead_.size() >= kMaxAhead; }
+
 void Connection::on_read(bool ok, size_t n) {
+  is_reading_ = false;
   if (state_ == State::kClosed) return;
   if (!ok) return close();
   if (n == 0) return on_end_of_input();
   if (state_ == State::kLingering) {
     n_lingered_ += n;
     if (n_lingered_ > kMaxLingered) return close();
-  } else if (state_ == State::kAnswering && ahead_.size() + n > kMaxAhead) {
-    close_after_ = true;  // what is thrown away here is read again by nobody
-    ahead_.clear();
-  } else if (state_ == State::kReading || !close_after_) {
+  } else {
     ahead_.append(bytes_read_.data(), n);
   }
   if (state_ == State::kReading) feed();
@@ -127,6 +134,7 @@ void Connection::await_request() {
       RequestReader::Limits{room_->options.max_header_bytes, room_->options.max_body_bytes});
   allowance_ = BodyAllowance(room_->bodies);
   request_begun_ = false;
+  n_body_seen_ = 0;
   admission_ = {};
   room_->connections.set_waiting(this, true);
   set_deadline(room_->options.idle_timeout);
@@ -152,12 +160,19 @@ void Connection::feed() {
       return refuse({503, "the server is reading as many bodies as it has memory for"}, {{"Retry-After", "1"}});
     }
     if (progress == RequestReader::Progress::kWhole) return begin_exchange();
-    if (deadline_ != TimePoint::max() && reader_->n_body_bytes() > 0) {
-      const auto more = std::chrono::seconds(reader_->n_body_bytes() / kBodyBytesPerSecond);
-      deadline_ = body_begin_ + room_->options.body_timeout + more;
-    }
-    return;
+    return mark_progress_of_body();
   }
+}
+
+// A body that comes has more time, and others give way before its client does.
+void Connection::mark_progress_of_body() {
+  const size_t n = reader_->n_body_bytes();
+  if (deadline_ != TimePoint::max() && n > 0) {
+    deadline_ = body_begin_ + room_->options.body_timeout + std::chrono::seconds(n / kBodyBytesPerSecond);
+  }
+  if (n < n_body_seen_ + kBodyStep) return;
+  n_body_seen_ = n;
+  room_->connections.wait_anew(this);
 }
 
 void Connection::pass_door() {
@@ -167,7 +182,7 @@ void Connection::pass_door() {
   body_begin_ = Clock::now();
   set_deadline(room_->options.body_timeout);
   if (head.expects_continue && ahead_.empty()) {
-    writing_ += kContinue;
+    outbox_.bytes() += kContinue;
     write_out();
   }
 }
@@ -180,11 +195,8 @@ Reply& Connection::begin_reply() {
   room_->exchanges.add();
   const RequestHead& head = reader_->head();
   exchange_id_ = ++room_->n_requests;
-  ExchangeRecord record{.id = exchange_id_, .client = transport_->client()};
-  record.method = is_known_method(head.method) ? head.method : "other";
-  record.pattern = admission_.match.pattern;
-  record.n_bytes_in = reader_->n_body_bytes();
-  reply_ = std::make_shared<Reply>(std::move(record), room_->options.max_queued_bytes, room_->report);
+  reply_ = std::make_shared<Reply>(make_record(exchange_id_, *reader_, admission_, transport_->client()),
+                                   room_->options.max_queued_bytes, room_->report);
   close_after_ = close_after_ || !head.keep_alive || room_->is_closing.load();
   deadline_ = TimePoint::max();
   last_sent_ = Clock::now();
@@ -223,16 +235,7 @@ void Connection::begin_exchange() {
   Reply& reply = begin_reply();
   await_reply();
   if (admission_.status != 0) return reply.respond({.status = admission_.status});
-  const RequestHead& head = reader_->head();
-  Request request;
-  request.id = exchange_id_;
-  request.method = head.method;
-  request.path = head.target.path;
-  request.query = head.target.query;
-  request.headers = head.headers;
-  request.body = reader_->take_body();
-  request.cache_namespace = admission_.cache_namespace;
-  request.client = transport_->client();
+  Request request = make_request(exchange_id_, *reader_, admission_, transport_->client());
   auto exchange = std::make_shared<ClientExchange>(std::move(request), reply_, std::move(allowance_));
   // The router outlives the workers, which run this.
   auto answer = [exchange = std::move(exchange), handler = admission_.match.handler,
@@ -247,9 +250,9 @@ void Connection::begin_exchange() {
 // Sending.
 
 void Connection::pump() {
-  if (state_ == State::kClosed || is_writing_) return;
-  if (writing_.empty() && reply_ != nullptr && !take_portion()) return close();
-  if (!writing_.empty()) return write_out();
+  if (state_ == State::kClosed || outbox_.is_writing()) return;
+  if (outbox_.is_empty() && reply_ != nullptr && !take_portion()) return close();
+  if (!outbox_.is_empty()) return write_out();
   if (reply_ != nullptr && response_.is_whole()) return finish_exchange();
   schedule();
 }
@@ -260,7 +263,7 @@ bool Connection::take_portion() {
     portion = {.head = Response{.status = 500, .body = room_->error_body(500, "the server gave no answer", {})},
                .is_last = true};
   }
-  const bool goes_on = response_.add(std::move(portion), writing_);
+  const bool goes_on = response_.add(std::move(portion), outbox_.bytes());
   close_after_ = close_after_ || !response_.keep_alive();
   // Of a stream that answers HEAD nobody reads more than the head.
   if (goes_on && response_.is_whole() && reader_->head().method == "HEAD") reply_->lose_client();
@@ -268,26 +271,23 @@ bool Connection::take_portion() {
 }
 
 void Connection::write_out() {
-  if (is_writing_ || state_ == State::kClosed) return;
-  is_writing_ = true;
-  write_deadline_ = Clock::now() + room_->options.write_timeout;
+  if (outbox_.is_writing() || state_ == State::kClosed) return;
+  outbox_.begin(Clock::now());
   schedule();
-  transport_->write(std::string_view(writing_).substr(n_written_), [self = shared_from_this()](bool ok, size_t n) {
+  transport_->write(outbox_.rest(), [self = shared_from_this()](bool ok, size_t n) {
     self->in_turn([&] { self->on_written(ok, n); });
   });
 }
 
 void Connection::on_written(bool ok, size_t n) {
-  is_writing_ = false;
-  write_deadline_ = TimePoint::max();
+  const size_t n_sent = outbox_.end(n);
   if (state_ == State::kClosed) return;
   if (!ok) return close();
   last_sent_ = Clock::now();
-  n_written_ += n;
-  if (n_written_ < writing_.size()) return write_out();
-  if (reply_ != nullptr) reply_->sent(n_written_);
-  writing_.clear();
-  n_written_ = 0;
+  if (!outbox_.is_empty()) return write_out();
+  if (is_slow_) room_->connections.set_waiting(this, false);
+  is_slow_ = false;
+  if (reply_ != nullptr) reply_->sent(n_sent);
   pump();
 }
 
@@ -298,6 +298,12 @@ void Connection::finish_exchange() {
   if (close_after_ || room_->is_closing.load()) return linger();
   await_request();
   feed();
+  read_more();
+}
+
+void Connection::lose_slow_client() {
+  if (reply_ != nullptr) reply_->lose_client(true);
+  close();
 }
 
 // The end.
@@ -309,6 +315,7 @@ void Connection::linger() {
   ahead_.clear();
   transport_->end_writing();
   set_deadline(kLingerTime);
+  read_more();
 }
 
 void Connection::close() {
@@ -334,7 +341,7 @@ void Connection::set_deadline(milliseconds from_now) {
 
 // When bytes are due that keep a stream alive; never, where it wants none.
 Connection::TimePoint Connection::keep_alive_time(Reply::KeepAlive& keep_alive) const {
-  if (reply_ == nullptr || is_writing_ || !response_.is_streaming()) return TimePoint::max();
+  if (reply_ == nullptr || outbox_.is_writing() || !response_.is_streaming()) return TimePoint::max();
   keep_alive = reply_->keep_alive();
   return keep_alive.bytes.empty() ? TimePoint::max() : last_sent_ + keep_alive.every;
 }
@@ -342,7 +349,8 @@ Connection::TimePoint Connection::keep_alive_time(Reply::KeepAlive& keep_alive) 
 void Connection::schedule() {
   if (state_ == State::kClosed) return;
   Reply::KeepAlive keep_alive;
-  const TimePoint next = std::min({deadline_, write_deadline_, keep_alive_time(keep_alive)});
+  const TimePoint next =
+      std::min({deadline_, outbox_.deadline(), outbox_.stall(), look_at_, keep_alive_time(keep_alive)});
   if (next >= alarm_) return;  // an alarm that is too early finds nothing to do and sets the next
   alarm_ = next;
   transport_->wake_at(next, [self = shared_from_this()] { self->in_turn([&] { self->on_time(); }); });
@@ -352,14 +360,21 @@ void Connection::on_time() {
   alarm_ = TimePoint::max();
   if (state_ == State::kClosed) return;
   const TimePoint now = Clock::now();
-  if (now >= write_deadline_) {
-    if (reply_ != nullptr) reply_->lose_client(true);
-    return close();
+  if (now >= outbox_.deadline()) return lose_slow_client();
+  if (now >= outbox_.stall()) {
+    outbox_.count_as_slow();
+    is_slow_ = state_ == State::kAnswering;
+    if (is_slow_) room_->connections.set_waiting(this, true);
+  }
+  if (now >= look_at_) {
+    look_at_ = TimePoint::max();
+    if (is_far_ahead() && transport_->client_has_ended()) return on_end_of_input();
+    read_more();
   }
   if (now >= deadline_) return on_deadline();
   Reply::KeepAlive keep_alive;
-  if (now >= keep_alive_time(keep_alive) && writing_.empty()) {
-    response_.add_to_stream(keep_alive.bytes, writing_);
+  if (now >= keep_alive_time(keep_alive) && outbox_.is_empty()) {
+    response_.add_to_stream(keep_alive.bytes, outbox_.bytes());
     return write_out();
   }
   schedule();

@@ -2,8 +2,9 @@
 // (door.h), gives the exchange to its handler, and sends what that says (reply.h), one exchange after the other.
 //
 // It reads all the time, also while it is answered: that is how it sees a client go. What it reads then is the client's
-// next request, which it keeps, up to a limit, or the client's end. A client that sends no more counts as gone: its
-// exchange is told so. A whole response is still sent to it.
+// next request, or the client's end. It reads ahead up to a limit, and behind that looks now and then whether the
+// client is still there. A client that sends no more counts as gone: its exchange is told so. A whole response is still
+// sent to it.
 //
 // Everything happens in the callbacks of its transport, one at a time; give_way(), end() and close_when_idle() are for
 // any thread. It owns its transport, whose callbacks own it; so it lives until they are over.
@@ -18,6 +19,7 @@
 
 #include "apps/serve/http/body_budget.h"
 #include "apps/serve/http/door.h"
+#include "apps/serve/http/outbox.h"
 #include "apps/serve/http/reply.h"
 #include "apps/serve/http/request_reader.h"
 #include "apps/serve/http/response_writer.h"
@@ -34,7 +36,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // REQUIRES: it is in the table of the room. Called once, by a thread of the network.
   void start();
-  // Closes, unless an exchange is under way.
+  // Closes, unless an exchange is under way whose client reads it.
   void give_way();
   // Closes, whatever is under way.
   void end();
@@ -54,6 +56,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_more();
   void on_read(bool ok, size_t n);
   void on_end_of_input();
+  bool is_far_ahead() const;
+  void mark_progress_of_body();
   void feed();
   void await_request();
   void pass_door();
@@ -66,6 +70,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write_out();
   void on_written(bool ok, size_t n);
   bool take_portion();
+  void lose_slow_client();
   void finish_exchange();
   void linger();
   void close();
@@ -82,9 +87,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::array<char, 16 * 1024> bytes_read_;
   std::string ahead_;                       // read and not taken
+  bool is_reading_ = false;                 // the transport reads for us
   std::unique_ptr<RequestReader> reader_;
   bool request_begun_ = false;              // a byte of it has come
   TimePoint body_begin_;
+  size_t n_body_seen_ = 0;                  // bytes of the body when it last counted as coming
   BodyAllowance allowance_;
   Admission admission_;
   size_t n_lingered_ = 0;
@@ -93,13 +100,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<Reply> reply_;            // of the exchange that is under way
   ResponseWriter response_;
   bool close_after_ = false;                // it
-  std::string writing_;
-  size_t n_written_ = 0;                    // of writing_
-  bool is_writing_ = false;
+  Outbox outbox_;
+  bool is_slow_ = false;                    // the client does not read what it is answered
   bool input_ended_ = false;
 
   TimePoint deadline_ = TimePoint::max();   // of the state
-  TimePoint write_deadline_ = TimePoint::max();
+  TimePoint look_at_ = TimePoint::max();    // when to see whether a client is there that is not read from
   TimePoint last_sent_;
   TimePoint alarm_ = TimePoint::max();      // when the transport wakes us
 };

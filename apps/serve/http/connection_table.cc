@@ -63,6 +63,13 @@ void ConnectionTable::set_waiting(const Connection* connection, bool waiting) {
   }
 }
 
+void ConnectionTable::wait_anew(const Connection* connection) {
+  const std::lock_guard lock(mutex_);
+  const auto place = places_.find(connection);
+  if (place == places_.end() || place->second.waiting == waiting_.end()) return;
+  waiting_.splice(waiting_.end(), waiting_, place->second.waiting);
+}
+
 void ConnectionTable::for_each(const std::function<void(Connection&)>& act) const {
   std::vector<std::shared_ptr<Connection>> all;
   {

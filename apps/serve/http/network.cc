@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -95,6 +96,11 @@ class AsioTransport final : public Transport {
     NetError ignored;
     timer_.cancel(ignored);
     bottom(stream_).close(ignored);
+  }
+
+  bool client_has_ended() const override {
+    pollfd asked{const_cast<Stream&>(stream_).lowest_layer().native_handle(), POLLRDHUP, 0};
+    return poll(&asked, 1, 0) > 0;
   }
 
   void wake_at(SteadyClock::time_point when, Task task) override {

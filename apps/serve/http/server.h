@@ -40,7 +40,9 @@ struct ServerOptions {
   size_t max_queued_bytes = 1u << 20;  // of one stream; a client further behind loses its place
   std::chrono::milliseconds header_timeout{10'000};
   std::chrono::milliseconds body_timeout{30'000};   // and a second for each 256 KiB that have come
-  std::chrono::milliseconds write_timeout{10'000};  // for some bytes to be taken
+  std::chrono::milliseconds write_timeout{10'000};  // for what is sent to be taken, and a second for each:
+  size_t write_bytes_per_second = 64 * 1024;
+  std::chrono::milliseconds stall_time{1000};       // who has not taken what was sent by then may have to give way
   std::chrono::milliseconds idle_timeout{60'000};   // between two requests of a connection
   // Hears what became of each exchange, on the thread that lets go of it last, whatever locks that thread holds.
   OnRecord on_record = {};

@@ -30,6 +30,8 @@ class Transport {
   // Nothing is written any more, and the client is told; reading goes on.
   virtual void end_writing() = 0;
   virtual void close() = 0;
+  // Whether the client has closed, or sends no more, though not all of what it sent was read. Costs a system call.
+  virtual bool client_has_ended() const = 0;
   // Calls `task` at that time; a later call replaces it.
   virtual void wake_at(std::chrono::steady_clock::time_point when, Task task) = 0;
   // Calls `task` soon. From any thread.

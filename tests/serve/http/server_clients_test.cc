@@ -103,14 +103,45 @@ TEST_F(ServerClientsTest, TheNextRequestIsNoEndOfTheClient) {
   EXPECT_EQ(body_of(one.read_response()), "{\"status\":\"ok\"}");
 }
 
-TEST_F(ServerClientsTest, WhoSendsTooMuchBeforeItsAnswerIsAnsweredAndClosed) {
+// More than is read ahead waits with the client, and is answered when its turn comes.
+TEST_F(ServerClientsTest, WhoSendsManyRequestsBeforeItsAnswerIsAnsweredEach) {
   start();
   RawClient one = holding();
-  one.send(std::string(200'000, 'x'));
+  constexpr int kRequests = 5000;
+  std::string all;
+  for (int i = 0; i < kRequests; ++i) all += get_text("/health");
+  ASSERT_GT(all.size(), 200'000u);
+  std::thread sender([&] { EXPECT_TRUE(one.send(all)); });
   std::this_thread::sleep_for(milliseconds(50));
   exchange_->respond({.body = "first"});
   EXPECT_EQ(body_of(one.read_response()), "first");
-  EXPECT_TRUE(one.is_closed_within(kSoonMs));
+  for (int i = 0; i < kRequests; ++i) ASSERT_EQ(body_of(one.read_response()), "{\"status\":\"ok\"}") << i;
+  sender.join();
+}
+
+// What a client sends while it is answered is read up to a limit, so that it takes no time from the others.
+TEST_F(ServerClientsTest, WhoSendsWithoutEndWhileItIsAnsweredIsNotReadFrom) {
+  start();
+  RawClient one = holding();
+  const timeval patience{.tv_sec = 0, .tv_usec = 200'000};
+  setsockopt(one.descriptor(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  const std::string piece(1u << 20, 'x');
+  int n_sent = 0;
+  while (n_sent < 100 && one.send(piece)) ++n_sent;
+  EXPECT_LT(n_sent, 100) << "a client that does not wait for its answer sends as much as it likes";
+  EXPECT_FALSE(exchange_->gone().stop_requested());
+  one.reset();
+  EXPECT_TRUE(is_gone_within(exchange_, kSoonMs));
+}
+
+TEST_F(ServerClientsTest, AClientThatSentTooMuchIsSeenToGo) {
+  start();
+  RawClient one = holding();
+  one.send(std::string(100'000, 'x'));
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_FALSE(exchange_->gone().stop_requested());
+  one.leave();
+  EXPECT_TRUE(is_gone_within(exchange_, kSoonMs));
 }
 
 // Case 130: who does not read loses its own place, and nobody else waits.
@@ -148,6 +179,27 @@ TEST_F(ServerClientsTest, AClientThatTakesNoByteForTooLongLosesItsPlace) {
   RawClient stuck = holding();
   exchange_->respond({.content_type = "text/plain", .body = std::string(50'000'000, 'x')});
   EXPECT_TRUE(is_gone_within(exchange_, kSoonMs));
+  exchange_.reset();
+  let_go_of_all();
+  const auto all = records(1);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all[0].client_slow);
+}
+
+// The time is for all of an answer: a byte now and then does not keep a place.
+TEST_F(ServerClientsTest, AClientThatReadsTooSlowlyLosesItsPlace) {
+  ServerOptions options = quick_options();
+  options.write_timeout = milliseconds(300);
+  options.write_bytes_per_second = 1u << 30;
+  start(options);
+  RawClient slow = holding();
+  exchange_->respond({.content_type = "text/plain", .body = std::string(200'000'000, 'x')});
+  std::string room(400'000, '\0');
+  for (int i = 0; i < 200 && !exchange_->gone().stop_requested(); ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+    recv(slow.descriptor(), room.data(), room.size(), MSG_DONTWAIT);
+  }
+  EXPECT_TRUE(exchange_->gone().stop_requested());
   exchange_.reset();
   let_go_of_all();
   const auto all = records(1);

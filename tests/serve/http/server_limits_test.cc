@@ -250,5 +250,47 @@ TEST_F(ServerLimitsTest, WhoIsAnsweredNeverGivesWay) {
   EXPECT_EQ(status_of(b.read_response()), 200);
 }
 
+// A body on its way is no silence: what waits for more of it gives way behind those that say nothing.
+TEST_F(ServerLimitsTest, AnUploadThatComesDoesNotGiveWayToSilence) {
+  ServerOptions options = quick_options();
+  options.max_connections = 16;
+  start(options);
+  RawClient upload = client();
+  const std::string part(200'000, 'u');
+  constexpr int kParts = 40;
+  upload.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(kParts * part.size()) +
+              "\r\n\r\n");
+  std::vector<RawClient> silent;
+  for (int i = 0; i < kParts; ++i) {
+    ASSERT_TRUE(upload.send(part)) << i;
+    std::this_thread::sleep_for(milliseconds(5));
+    silent.push_back(client());
+  }
+  EXPECT_EQ(body_of(upload.read_response()).size(), kParts * part.size());
+}
+
+// Who asks and does not read what comes is no better than who asks nothing.
+TEST_F(ServerLimitsTest, WhoDoesNotReadItsAnswerGivesWay) {
+  ServerOptions options = quick_options();
+  options.max_connections = 4;
+  options.stall_time = milliseconds(50);
+  start(options);
+  // More than the kernel keeps for them.
+  const std::string request = post_text("/echo", std::string(20'000'000, 'x'));
+  std::vector<RawClient> stuck;
+  for (int i = 0; i < 4; ++i) {
+    stuck.push_back(client());
+    stuck.back().send(request);
+  }
+  for (int i = 0; i < 5000 && server_->stats().n_exchanges < 4; ++i) std::this_thread::sleep_for(milliseconds(1));
+  std::this_thread::sleep_for(milliseconds(200));
+  for (int i = 0; i < 4; ++i) {
+    RawClient good = client();
+    good.send(get_text("/health"));
+    EXPECT_EQ(status_of(good.read_response()), 200);
+  }
+  EXPECT_GE(server_->stats().n_slow_clients, 1u);
+}
+
 }  // namespace
 }  // namespace ibid::http
