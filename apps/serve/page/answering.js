@@ -9,9 +9,10 @@ const SAVE_EVERY_MS = 2000;
 export class Answering {
   #running = new Map();  // id of a conversation -> {tree, node, controller, progress}
 
-  // onChange(tree, node, what): something arrived; what: "begin", "text", "reasoning", "call", "progress", "end".
-  constructor({server, settings, storage, onChange}) {
-    Object.assign(this, {server, settings, storage, onChange});
+  // save(tree): puts it into storage, and never throws. onChange(tree, node, what): something arrived; what: "begin",
+  // "text", "reasoning", "call", "progress", "end".
+  constructor({server, settings, save, onChange}) {
+    Object.assign(this, {server, settings, save, onChange});
   }
 
   running(conversation) { return this.#running.get(conversation); }
@@ -41,7 +42,7 @@ export class Answering {
     }
     node.figures.totalMs = performance.now() - run.began;
     this.#running.delete(tree.id);
-    await this.#save(tree);
+    await this.save(tree);
     this.onChange(tree, node, "end", run.status);
   }
 
@@ -58,16 +59,8 @@ export class Answering {
       this.onChange(tree, node, what);
       if (hasContent(node) && now - saved > SAVE_EVERY_MS) {
         saved = now;
-        this.#save(tree);
+        this.save(tree);
       }
-    }
-  }
-
-  async #save(tree) {
-    try {
-      await this.storage.put(tree);
-    } catch (error) {
-      console.warn("not saved:", error);
     }
   }
 }

@@ -34,7 +34,7 @@ class App {
     this.storage = await Storage.open((id) => this.#changedElsewhere(id));
     const {server, settings, storage} = this;
     this.answering = new Answering({
-      server, settings, storage, onChange: (tree, node, what, status) => this.#onAnswer(tree, node, what, status)});
+      server, settings, save: (tree) => this.#save(tree), onChange: (tree, node, what, status) => this.#onAnswer(tree, node, what, status)});
     this.#makeViews();
     this.#connectHeader();
     this.#connectDialogs();
@@ -216,6 +216,13 @@ class App {
 
   async #changedElsewhere(id) {
     this.list.show();
+    if (await this.storage.isDeleted(id)) {
+      this.answering.stop(id);
+      if (id !== this.tree.id) return;
+      this.begin();
+      this.say("This conversation was deleted in another tab.");
+      return;
+    }
     if (id !== this.tree.id || this.answering.running(id)) return;
     const record = await this.storage.get(id);
     if (record && this.tree.merge(record)) this.show();
@@ -227,11 +234,12 @@ class App {
     this.show();
   }
 
-  async #save() {
+  async #save(tree = this.tree) {
     try {
-      await this.storage.put(this.tree);
+      await this.storage.put(tree);
     } catch {
-      this.say("The browser could not keep this conversation: its storage may be full.");
+      const which = tree.id === this.tree.id ? "this conversation" : `“${tree.about.title}”`;
+      this.say(`The browser could not keep ${which}: its storage may be full. Export it, or delete others.`);
     }
     this.list.show();
   }
@@ -361,7 +369,7 @@ class App {
   async import(file) {
     try {
       const records = await readFileOfConversations(file);
-      for (const record of records) await this.storage.put(new ConversationTree(record));
+      await this.storage.putAll(records.map((record) => new ConversationTree(record)));
       if (records.length > 0) await this.open(records[0].id);
       this.announce(`${records.length} imported`);
     } catch (error) {

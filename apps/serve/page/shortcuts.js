@@ -4,6 +4,8 @@ function isTyping(target) {
   return target instanceof HTMLElement && target.matches("input, textarea, select");
 }
 
+const isSearch = (target) => target instanceof HTMLElement && target.matches("input[type=search]");
+
 export function connectShortcuts(app) {
   const field = document.getElementById("message");
   const byAlt = {
@@ -24,7 +26,7 @@ export function connectShortcuts(app) {
     const {key, code, target} = event;
     let action;
     if (event.altKey && !event.ctrlKey && !event.metaKey) action = byAlt[code];
-    else if (key === "Escape") action = () => app.stop();
+    else if (key === "Escape" && !isSearch(target)) action = () => app.stop();
     else if (key === "ArrowUp" && target === field && app.composer.isEmpty) action = () => app.editLast();
     else if (!event.ctrlKey && !event.metaKey && !isTyping(target)) action = plain[key];
     if (!action) return;

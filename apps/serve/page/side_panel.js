@@ -10,7 +10,10 @@ export class SidePanel {
     closer.addEventListener("click", () => this.close());
     shade.addEventListener("click", () => this.close());
     panel.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.close();
+      // In the search field it first takes away what was searched for, as the browser has it.
+      if (event.key !== "Escape" || !this.#isOver() || event.target.value) return;
+      event.preventDefault();  // it stops no answer then
+      this.close();
     });
     this.narrow.addEventListener("change", () => this.#apply());
     this.#apply();
@@ -29,9 +32,11 @@ export class SidePanel {
     this.opener.focus();
   }
 
+  #isOver() { return this.narrow.matches && this.isOpen; }
+
   // What cannot be seen cannot be reached either.
   #apply() {
-    const over = this.narrow.matches && this.isOpen;
+    const over = this.#isOver();
     this.panel.classList.toggle("open", over);
     this.panel.inert = this.narrow.matches && !this.isOpen;
     this.main.inert = over;
