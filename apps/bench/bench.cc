@@ -11,6 +11,7 @@
 #include "apps/command_line/command.h"
 #include "apps/command_line/option_kinds.h"
 #include "apps/models/model_catalog.h"
+#include "apps/serve/amounts.h"
 #include "base/clock.h"
 #include "bench/lab/turn_curve_report.h"
 #include "kernels/dispatch.h"
@@ -85,6 +86,7 @@ std::string command_of_serve(const BenchArguments& arguments, const BenchSetup& 
   if (arguments.serve.url.empty()) {
     command += " --threads " + std::to_string(setup.n_threads) + " --kv " + setup.kv + " --numerics " +
                setup.numerics;
+    if (arguments.serve.kv_budget != "0") command += " --kv-budget " + arguments.serve.kv_budget;
   } else {
     command += " --url URL";
   }
@@ -151,6 +153,14 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
   add_text_option(command, "--engine", serve.engine, "what the rows call it")
       ->type_name("NAME")
       ->needs(url)
+      ->group(kLoadGroup);
+  command
+      .add_option("--kv-budget", serve.kv_budget,
+                  "for keys and values, without --url; 0: two contexts, 256M at least, for which many users wait")
+      ->type_name("BYTES")
+      ->check(serve::amount_of_bytes())
+      ->excludes(url)
+      ->capture_default_str()
       ->group(kLoadGroup);
   add_count("--users", shape.users, 1, 256, "conversations at once");
   add_count("--system-words", shape.system_words, 0, 1'000'000, "of the system message, the same for all");

@@ -107,6 +107,7 @@ Result<Target> find_target(const ServeBenchArguments& arguments, const ModelArgu
     std::vector<std::string> words = {path, "--kv", model.kv, "--numerics", model.numerics};
     words.insert(words.end(), {"--threads", std::to_string(model.n_threads)});
     if (model.context > 0) words.insert(words.end(), {"--context", std::to_string(model.context)});
+    words.insert(words.end(), {"--kv-budget", arguments.kv_budget});
     TRY_ASSIGN(target.own, OwnServer::start(words));
     TRY_ASSIGN(target.address, parse_server_address(target.own->url()));
   } else {
@@ -143,6 +144,10 @@ std::vector<Figure> figures_of(const LoadResult& result, const LoadShape& shape)
   if (result.wall_seconds > 0) add("serve_rate", static_cast<double>(sums.n_said) / result.wall_seconds);
   if (sums.has_prompt) add("serve_prompt", static_cast<double>(sums.n_prompt));
   if (sums.has_cached) add("serve_cached", static_cast<double>(sums.n_cached));
+  if (sums.n_answered > 0) {
+    add("serve_said_least", static_cast<double>(sums.least_said));
+    add("serve_said_most", static_cast<double>(sums.most_said));
+  }
   add("serve_failed", static_cast<double>(result.samples.size() - sums.n_answered));
   return figures;
 }

@@ -16,6 +16,7 @@ namespace ibid {
 struct ServeBenchArguments {
   LoadShape shape;
   std::string url;  // empty: a server of its own
+  std::string kv_budget = "0";  // of a server of its own, as in `ibid serve`
   std::string api_key_file;
   std::string engine;    // what the rows call the server; empty: what it says of itself
   std::string requests;  // a file with a line for each request; empty: none

@@ -92,7 +92,7 @@ class Load {
     }
   }
 
-  // Returns the answer.
+  // Returns the answer as it is sent back with the next question.
   std::string ask(const Json& messages, LoadSample& sample) {
     Json request = {{"messages", messages}, {"temperature", 0}, {"max_tokens", shape_.answer_tokens}};
     if (!model_.name.empty()) request["model"] = model_.name;
@@ -114,7 +114,7 @@ class Load {
     if (sample.n_said > 1) {
       sample.token_ms = (reply->last_ms - reply->first_ms) / static_cast<double>(sample.n_said - 1);
     }
-    return reply->reasoning + reply->content;
+    return reply->content;  // thoughts do not come back to the server: clients leave them out
   }
 
   void no_counts() {

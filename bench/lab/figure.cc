@@ -29,6 +29,8 @@ constexpr FigureKind kKinds[] = {
     {"serve_rate", {"users", "rounds"}, "said in all", "tps", "tok/s", false},
     {"serve_prompt", {"users", "rounds"}, "prompt tokens", "tokens", "tokens", true},
     {"serve_cached", {"users", "rounds"}, "cached tokens", "tokens", "tokens", false},
+    {"serve_said_least", {"users", "rounds"}, "shortest answer", "tokens", "tokens", false},
+    {"serve_said_most", {"users", "rounds"}, "longest answer", "tokens", "tokens", false},
     {"serve_failed", {"users", "rounds"}, "failed requests", "requests", "requests", true},
 };
 

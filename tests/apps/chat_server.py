@@ -2,6 +2,7 @@
 
 chat_server.py LOG [KEY]   prints its port, serves until it is killed, and appends each body that it gets to LOG, a line
 each; "gone" stands there when a client has closed its connection in the middle of an answer. KEY: what it wants.
+The model owl thinks before each answer.
 """
 import http.server
 import json
@@ -89,7 +90,7 @@ class Chat(http.server.BaseHTTPRequestHandler):
             return self.event({"error": {"message": "out of memory"}})
         if said == "cut":
             return self.delta(content="Only the beginning")
-        if said == "think":
+        if said == "think" or request["model"] == "owl":
             self.delta(reasoning_content="Let me ")
             self.delta(reasoning_content="see.")
         if said == "slow":

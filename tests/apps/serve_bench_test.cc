@@ -96,7 +96,10 @@ TEST_F(CommandLine, BenchStartsAServerAndLoadsIt) {
   size_t n_lines = 0;
   while (std::getline(requests, line)) ++n_lines;
   EXPECT_EQ(n_lines, 7u);
-  EXPECT_THAT(read_whole_file(dir_.file("rows.csv")), HasSubstr("serve_first_p99,2/3,"));
+  const std::string rows = read_whole_file(dir_.file("rows.csv"));
+  EXPECT_THAT(rows, HasSubstr("serve_first_p99,2/3,"));
+  EXPECT_THAT(rows, HasSubstr("serve_said_least,2/3,4.00,"));
+  EXPECT_THAT(rows, HasSubstr("serve_said_most,2/3,4.00,"));
 }
 
 TEST_F(CommandLine, BenchLoadsAnotherServer) {
@@ -118,6 +121,26 @@ TEST_F(CommandLine, BenchLoadsAnotherServer) {
     }
   }
   EXPECT_EQ(seen.count("serve_rate"), 1u) << outcome.out;
+}
+
+// What a model thought is not part of what was said: sent back as that it would be read anew, and make each turn lose
+// what the server had.
+TEST_F(CommandLine, BenchSendsBackAnswersWithoutTheirThoughts) {
+  PythonServer server({IBID_CHAT_SERVER, dir_.file("log")});
+  const Outcome outcome = run("bench -m owl" + std::string(kLoad) + " --url " + server.url());
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::string sent = read_whole_file(dir_.file("log"));
+  EXPECT_THAT(sent, HasSubstr(R"("role": "assistant")"));
+  EXPECT_THAT(sent, testing::Not(HasSubstr("Let me see.")));
+}
+
+TEST_F(CommandLine, BenchGivesItsServerTheBudgetForKeysAndValues) {
+  const std::string model = dir_.file("talker.gguf");
+  write_talking_model(model);
+  const Outcome small = run("bench " + model + kLoad + " --threads 1 --kv-budget 1");
+  EXPECT_EQ(small.status, 1);
+  EXPECT_THAT(small.err, HasSubstr("the server did not start"));
+  EXPECT_EQ(run("bench --what serve --kv-budget 1G --url http://127.0.0.1:1").status, 2);
 }
 
 TEST_F(CommandLine, BenchSaysWhatIsWrongWithALoad) {
