@@ -12,15 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "apps/serve/protocol/fault.h"
-#include "apps/serve/routes.h"
-#include "apps/serve/service/answer_service.h"
-#include "apps/serve/service/model_host.h"
-#include "base/clock.h"
 #include "base/json_limits.h"
-#include "runtime/engine/engine.h"
 #include "tests/serve/http/raw_client.h"
 #include "tests/serve/served_process.h"
+#include "tests/serve/server_inside.h"
 #include "tests/serve/talking_model.h"
 #include "tests/support/temp_dir.h"
 
@@ -106,36 +101,6 @@ std::string text_of_whole(const std::string& response) {
 }
 
 // --- in this process, for the sanitizers
-
-struct ServerInside {
-  explicit ServerInside(const std::string& model) {
-    const auto load = [](const std::string& path) { return Engine::load(path, {.n_threads = 2}); };
-    auto created = ModelHost::create({model}, load, system_clock(), {});
-    EXPECT_TRUE(created.ok()) << created.status().message();
-    models = *std::move(created);
-    service = std::make_unique<AnswerService>(*models, system_clock(), AdmissionOptions{.max_running = 32});
-    http::ServerOptions options;
-    options.port = 0;
-    options.on_record = [this](const http::ExchangeRecord& record) { facts.metrics.add(record); };
-    auto listening =
-        http::Server::listen(options, make_routes(facts, *service, *models, system_clock()), error_body);
-    EXPECT_TRUE(listening.ok()) << listening.status().message();
-    server = *std::move(listening);
-    facts.server = server.get();
-    facts.readiness = Readiness::kReady;
-  }
-
-  std::string ask(const std::string& request) const {
-    RawClient one(server->port());
-    one.send(request);
-    return one.read_all();
-  }
-
-  ServerFacts facts;
-  std::unique_ptr<ModelHost> models;
-  std::unique_ptr<AnswerService> service;
-  std::unique_ptr<http::Server> server;
-};
 
 constexpr size_t kQuestions = 12, kAnswerTokens = 24;
 
