@@ -78,6 +78,48 @@ TEST_F(ServerClientsTest, AClientMayGoAtEveryByteOfItsRequest) {
   EXPECT_EQ(status_of(ask(get_text("/health"))), 200);
 }
 
+// Of a whole response the server has written all by then, of a stream the events so far: the rest it says to nobody.
+TEST_F(ServerClientsTest, AClientMayGoAtEveryByteOfItsResponse) {
+  start();
+  const std::string request = post_text("/echo", "{\"a\": 1}");
+  const size_t n_whole = ask(request).size();
+  std::string bytes(4096, '\0');
+  const auto read_exactly = [&bytes](RawClient& one, size_t n) {
+    return n == 0 || recv(one.descriptor(), bytes.data(), n, MSG_WAITALL) == static_cast<ssize_t>(n);
+  };
+  size_t n_exchanges = 1;
+  for (size_t n = 0; n <= n_whole; ++n, ++n_exchanges) {
+    RawClient one = client();
+    one.send(request);
+    ASSERT_TRUE(read_exactly(one, n));
+    n % 2 == 0 ? one.reset() : one.leave();
+  }
+  const std::string event = "data: an event\n\n";
+  size_t n_stream = 0;
+  for (size_t n = 0; n_stream == 0 || n <= n_stream; ++n, ++n_exchanges) {
+    RawClient one = holding();
+    exchange_->begin_stream(200, "text/event-stream");
+    exchange_->send(event);
+    if (n == 0) {
+      n_stream = one.read_to("event\n\n\r\n").size();
+    } else {
+      ASSERT_TRUE(read_exactly(one, n));
+    }
+    n % 2 == 0 ? one.reset() : one.leave();
+    EXPECT_TRUE(is_gone_within(exchange_, kSoonMs)) << n;
+    EXPECT_FALSE(exchange_->send(event));
+    exchange_->end_stream();
+  }
+  exchange_.reset();
+  let_go_of_all();
+  const auto all = records(n_exchanges);
+  EXPECT_EQ(all.size(), n_exchanges);
+  for (int i = 0; i < kSoonMs && server_->stats().n_open > 0; ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(server_->stats().n_open, 0u);
+  EXPECT_EQ(server_->stats().n_exchanges, 0u);
+  EXPECT_EQ(status_of(ask(get_text("/health"))), 200);
+}
+
 // A client that closes its side of the connection has gone; what was asked of the server is still answered.
 TEST_F(ServerClientsTest, AClientThatHasSentAllIsToldButNotComputedFor) {
   start();
