@@ -1,12 +1,18 @@
-// Crowds: many clients that are slow, silent or half there, beside some that want to be served.
-// IBID_CROWD says how many there are of the former; with 2000 it takes a while, and prints what it
-// cost the latter.
+// Crowds: many clients that are slow, silent or half there, beside some that want to be served. IBID_CROWD says how
+// many there are of the former, IBID_ROUNDS how often each of the latter asks; what those cost these is printed.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,63 +39,134 @@ class ServerCrowdTest : public ServerFixture {
     setrlimit(RLIMIT_NOFILE, &files);
     if (files.rlim_cur < 2 * crowd_size() + 200) GTEST_SKIP() << "not enough open files are allowed";
   }
+};
 
-  // Good clients, each with some requests on one connection; their times in milliseconds, sorted.
-  std::vector<double> serve_good_clients(const std::string& request) {
-    constexpr int kClients = 4, kRequests = 100;
-    std::vector<double> times;
+// slow_crowd as a process, from its first line to the end of the object.
+class SlowCrowd {
+ public:
+  explicit SlowCrowd(std::vector<std::string> words) {
+    words.insert(words.begin(), IBID_SLOW_CROWD);
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn(&process_, IBID_SLOW_CROWD, &actions, nullptr, pointers.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    char byte = 0;
+    while (read(ends[0], &byte, 1) == 1 && byte != '\n') said_ += byte;
+    close(ends[0]);
+  }
+  ~SlowCrowd() {
+    if (process_ <= 0) return;
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  SlowCrowd(const SlowCrowd&) = delete;
+  SlowCrowd& operator=(const SlowCrowd&) = delete;
+
+  const std::string& said() const { return said_; }
+
+ private:
+  pid_t process_ = -1;
+  std::string said_;
+};
+
+// What good clients waited, in milliseconds.
+struct Waits {
+  std::vector<double> health, echo;
+};
+
+class SlowCrowdTest : public ServerCrowdTest {
+ protected:
+  static size_t n_rounds() {
+    const char* given = std::getenv("IBID_ROUNDS");
+    return given == nullptr ? 20 : std::stoul(given);
+  }
+
+  // Four people who ask about fifty times a second each, whatever the answers before took.
+  static void serve_good_clients(uint16_t port, size_t n_requests, Waits& waits) {
+    constexpr auto kPause = milliseconds(20);
     std::mutex mutex;
     std::vector<std::thread> threads;
-    for (int i = 0; i < kClients; ++i) {
-      threads.emplace_back([&] {
-        RawClient one(server_->port());
-        for (int k = 0; k < kRequests; ++k) {
+    for (size_t i = 0; i < 4; ++i) {
+      threads.emplace_back([&, i] {
+        RawClient one(port);
+        const bool is_health = i % 2 == 0;
+        const std::string request = is_health ? get_text("/health") : post_text("/echo", "hello");
+        SteadyClock::time_point next = SteadyClock::now() + static_cast<int>(i) * kPause / 4;
+        for (size_t k = 0; k < n_requests; ++k) {
+          std::this_thread::sleep_until(next);
           const auto begin = SteadyClock::now();
           one.send(request);
           const int status = status_of(one.read_response());
           const double ms = std::chrono::duration<double, std::milli>(SteadyClock::now() - begin).count();
+          next = std::max<SteadyClock::time_point>(next + kPause, SteadyClock::now());
           const std::lock_guard lock(mutex);
           EXPECT_EQ(status, 200);
-          times.push_back(ms);
+          (is_health ? waits.health : waits.echo).push_back(ms);
         }
       });
     }
     for (std::thread& thread : threads) thread.join();
-    std::sort(times.begin(), times.end());
-    return times;
   }
 
-  void report(const char* what, const std::vector<double>& times) const {
-    std::printf("%s: p50 %.2f ms, p99 %.2f ms, with %zu others\n", what, times[times.size() / 2],
-                times[times.size() * 99 / 100], crowd_size());
+  static void print(const std::string& what, std::vector<double> times) {
+    std::sort(times.begin(), times.end());
+    std::printf("%-40s p50 %.2f ms, p99 %.2f ms, longest %.2f ms, of %zu\n", what.c_str(), times[times.size() / 2],
+                times[times.size() * 99 / 100], times.back(), times.size());
   }
 };
 
-// Cases 124 and 125, by the hundred: more connections than the server takes, in every state of being unfinished.
-TEST_F(ServerCrowdTest, SlowAndSilentClientsCostGoodOnesNothing) {
+// Cases 124 and 125, by the hundred: connections in every state of being unfinished, as many as the server takes, and
+// twice as many. What their sender costs by itself shows beside a crowd that talks to somebody else.
+TEST_F(SlowCrowdTest, SlowAndSilentClientsCostGoodOnesNothing) {
   ServerOptions options = quick_options();
-  options.max_connections = std::max<size_t>(crowd_size() / 2, 50);
+  const size_t n_crowd = crowd_size();
+  options.max_connections = n_crowd + 100;
   start(options);
-  report("alone", serve_good_clients(post_text("/echo", "hello")));
-  std::vector<RawClient> crowd;
-  const std::string beginnings[] = {"", "G", "GET /health HTTP/1.1\r\nHost: localh",
-                                    "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf",
-                                    "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"};
-  for (size_t i = 0; i < crowd_size(); ++i) {
-    crowd.push_back(client());
-    crowd.back().send(beginnings[i % std::size(beginnings)]);
-  }
-  std::atomic<bool> over = false;
-  std::thread drip([&] {
-    while (!over) {
-      for (RawClient& one : crowd) one.send("x");
-      std::this_thread::sleep_for(milliseconds(100));
+  const std::unique_ptr<Server> wide = std::move(server_);
+  options.max_connections = std::max<size_t>(n_crowd / 2, 50);
+  start(options);
+  const SlowCrowd sink({"sink"});
+  struct Arm {
+    const char* name;
+    const Server* server;
+    std::string crowd_port;  // empty: nobody
+    Waits waits = {};
+  };
+  Arm arms[] = {{"nobody else", wide.get(), ""},
+                {"a crowd elsewhere", wide.get(), sink.said()},
+                {"a crowd that has its places", wide.get(), std::to_string(wide->port())},
+                {"a crowd of twice the places", server_.get(), std::to_string(server_->port())}};
+  // In turns, so that what else the machine does befalls all of them.
+  constexpr size_t kTurns = 4;
+  for (size_t turn = 0; turn < kTurns; ++turn) {
+    for (Arm& arm : arms) {
+      std::unique_ptr<SlowCrowd> crowd;
+      if (!arm.crowd_port.empty()) {
+        crowd = std::make_unique<SlowCrowd>(
+            std::vector<std::string>{"crowd", arm.crowd_port, std::to_string(n_crowd)});
+        ASSERT_EQ(crowd->said(), "there");
+      }
+      serve_good_clients(arm.server->port(), std::max<size_t>(n_rounds() / kTurns, 1), arm.waits);
+      if (&arm == &arms[2]) {
+        EXPECT_GE(wide->stats().n_open, n_crowd) << "the crowd was not there";
+      }
+      if (&arm == &arms[3]) {
+        EXPECT_LE(server_->stats().n_open, options.max_connections + 8);
+        EXPECT_GE(server_->stats().n_open, options.max_connections / 2) << "the crowd was not there";
+      }
     }
-  });
-  report("in the crowd", serve_good_clients(post_text("/echo", "hello")));
-  over = true;
-  drip.join();
-  EXPECT_LE(server_->stats().n_open, options.max_connections + 8);
+  }
+  for (const Arm& arm : arms) {
+    print(std::string("/health, ") + arm.name, arm.waits.health);
+    print(std::string("/echo, ") + arm.name, arm.waits.echo);
+  }
 }
 
 // Case 130, by the hundred: streams that nobody reads, and others that are read to their last byte.
