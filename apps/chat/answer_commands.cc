@@ -249,8 +249,10 @@ void AnswerCommands::keep_question(const std::string& text) {
 }
 
 void AnswerCommands::fail_turn(const Status& status) {
-  if (status.code() == ErrorCode::kCancelled) return note("stopped before the first word; nothing has changed");
-  state_.fail(status);
+  if (status.code() != ErrorCode::kCancelled) return state_.fail(status);
+  std::string said = "stopped before the first word; nothing has changed";
+  for (const AttachedFile& file : state_.attached) said += ", and " + file.path + " still goes along";
+  note(said);
 }
 
 }  // namespace ibid

@@ -48,6 +48,12 @@ void print(const ConvertArguments& arguments, const Conversion& conversion) {
               types.c_str());
 }
 
+// The names of types are in capitals; who writes "q8_0" means one of them.
+std::string in_capitals(std::string& type) {
+  for (char& c : type) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return {};
+}
+
 }  // namespace
 
 void add_convert(CLI::App& root, int& exit_code) {
@@ -62,6 +68,7 @@ void add_convert(CLI::App& root, int& exit_code) {
       ->type_name("FILE")
       ->required();
   command->add_option("--type", arguments->type, "of the weights; without it they stay as they are")
+      ->transform(CLI::Validator(in_capitals, ""))
       ->check(one_of(file_type_names()))
       ->group(kCommonGroup);
   command->add_flag("--json", arguments->json, "print JSON")->group(kCommonGroup);

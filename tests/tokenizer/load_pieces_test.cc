@@ -238,6 +238,7 @@ INSTANTIATE_TEST_SUITE_P(
          [](auto& v) {
            v.model = "t5";
            v.add("[PAD269]", 5, 0);
+           v.add("behind", 1, 0);
            v.ids = {{"unknown_token_id", 269}};
          }},
         {"ATableThatIsNone", ErrorCode::kBadVocab, "precompiled_charsmap is damaged",
@@ -353,6 +354,18 @@ PieceVocabulary unigram_vocabulary(const Json& json, const Tokenizer& of_json) {
   v.ids = {{"unknown_token_id", 0}, {"eos_token_id", 0}};
   v.flags = {{"add_space_prefix", true}, {"remove_extra_whitespaces", true}, {"add_eos_token", false}};
   return v;
+}
+
+// Converters fill the list up to the rows of the embedding. What looks like it and is no padding stays a token.
+TEST(LoadPieces, PaddingBehindTheTokensIsNoVocabulary) {
+  PieceVocabulary vocabulary;
+  const size_t n_tokens = vocabulary.tokens.size();
+  for (size_t i = n_tokens; i < n_tokens + 3; ++i) vocabulary.add("[PAD" + std::to_string(i) + "]", 5, 0);
+  EXPECT_EQ((*vocabulary.load())->vocab_size(), n_tokens);
+  vocabulary.add("<unused>", 5, 0);
+  EXPECT_EQ((*vocabulary.load())->vocab_size(), n_tokens + 4) << "it is not at the end any more";
+  vocabulary.add("[PAD7]", 5, 0);
+  EXPECT_EQ((*vocabulary.load())->vocab_size(), n_tokens + 5) << "it has another id's name";
 }
 
 TEST(LoadPieces, UnigramOfGgufIsThatOfTokenizerJson) {

@@ -78,15 +78,39 @@ Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t ty
   }
 }
 
-// By id; without the key all tokens are normal ones.
-Result<std::vector<int64_t>> read_types(const ModelFile& file, size_t n_tokens) {
-  constexpr std::string_view kKey = "tokenizer.ggml.token_type";
-  TRY_ASSIGN(std::optional<std::vector<int64_t>> types, file.get_ints(kKey));
-  if (!types) return std::vector<int64_t>(n_tokens, static_cast<int64_t>(kNormal));
-  if (types->size() == n_tokens) return *std::move(types);
+// A list with a value for each token that the file lists, or none of them.
+template <typename Number>
+Status check_length(const ModelFile& file, std::string_view key, const std::optional<std::vector<Number>>& values,
+                    size_t n_tokens) {
+  if (!values || values->size() == n_tokens) return {};
   return error(file, ErrorCode::kBadVocab,
-               std::string(kKey) + " has " + std::to_string(types->size()) + " entries for " +
+               std::string(key) + " has " + std::to_string(values->size()) + " entries for " +
                    std::to_string(n_tokens) + " tokens");
+}
+
+constexpr std::string_view kTypesKey = "tokenizer.ggml.token_type";
+constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
+
+// By id; without the key all tokens are normal ones. Padding may follow them in the file.
+Result<std::vector<int64_t>> read_types(const ModelFile& file, size_t n_tokens) {
+  TRY_ASSIGN(std::optional<std::vector<int64_t>> types, file.get_ints(kTypesKey));
+  if (!types) return std::vector<int64_t>(n_tokens, static_cast<int64_t>(kNormal));
+  types->resize(n_tokens);
+  return *std::move(types);
+}
+
+// The tokens without the padding behind them: unused ones named "[PADn]" after their ids, by which llama.cpp's
+// converters make the list as long as the embedding. They are no tokens: a model that samples one would say its name.
+Result<std::vector<std::string_view>> without_padding(const ModelFile& file, std::vector<std::string_view> tokens) {
+  TRY_ASSIGN(const std::optional<std::vector<int64_t>> types, file.get_ints(kTypesKey));
+  TRY(check_length(file, kTypesKey, types, tokens.size()));
+  TRY_ASSIGN(const std::optional<std::vector<double>> scores, file.get_floats(kScoresKey));
+  TRY(check_length(file, kScoresKey, scores, tokens.size()));
+  const auto is_padding = [&](size_t i) {
+    return (*types)[i] == static_cast<int64_t>(kUnused) && tokens[i] == "[PAD" + std::to_string(i) + "]";
+  };
+  while (types && tokens.size() > 1 && is_padding(tokens.size() - 1)) tokens.pop_back();
+  return tokens;
 }
 
 template <typename Builder>
@@ -99,13 +123,10 @@ Status add_tokens(const ModelFile& file, Builder& builder, const std::vector<std
 }
 
 Result<std::vector<double>> read_scores(const ModelFile& file, size_t n_tokens) {
-  constexpr std::string_view kKey = "tokenizer.ggml.scores";
-  TRY_ASSIGN(std::optional<std::vector<double>> scores, file.get_floats(kKey));
-  if (!scores) return missing(file, kKey);
-  if (scores->size() == n_tokens) return *std::move(scores);
-  return error(file, ErrorCode::kBadVocab,
-               std::string(kKey) + " has " + std::to_string(scores->size()) + " entries for " +
-                   std::to_string(n_tokens) + " tokens");
+  TRY_ASSIGN(std::optional<std::vector<double>> scores, file.get_floats(kScoresKey));
+  if (!scores) return missing(file, kScoresKey);
+  scores->resize(n_tokens);
+  return *std::move(scores);
 }
 
 // The left side has at least so many bytes: where spaces are written as they are, one may begin with a space.
@@ -345,8 +366,7 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
                  "the tokenizer model " + in_quotes(*model) +
                      " is not supported, only 'gpt2', 'llama', 'gemma4' and 't5' are");
   }
-  TRY_ASSIGN(const std::optional<std::vector<std::string_view>> tokens,
-             file.get_strings("tokenizer.ggml.tokens"));
+  TRY_ASSIGN(std::optional<std::vector<std::string_view>> tokens, file.get_strings("tokenizer.ggml.tokens"));
   if (!tokens) return missing(file, "tokenizer.ggml.tokens");
   if (tokens->empty() || tokens->size() > VocabularyLimits::kMaxTokens) {
     return error(file, ErrorCode::kBadVocab,
@@ -354,7 +374,8 @@ Result<std::unique_ptr<Tokenizer>> load_gguf_tokenizer(const ModelFile& file) {
                      std::to_string(VocabularyLimits::kMaxTokens));
   }
   TRY(check_embedding(file, tokens->size()));
-  return found->second(file, *tokens);
+  TRY_ASSIGN(const std::vector<std::string_view> vocabulary, without_padding(file, *std::move(tokens)));
+  return found->second(file, vocabulary);
 }
 
 }  // namespace ibid
