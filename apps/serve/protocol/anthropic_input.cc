@@ -117,6 +117,11 @@ MaybeFault read_turn(const Json& message, Json& conversation) {
   const bool has_results = !blocks.results.empty();
   for (Json& result : blocks.results) conversation.push_back(std::move(result));
   if (!is_assistant && has_results && !blocks.has_text) return {};
+  // Turns of the user that follow each other are one, as Anthropic has it: many templates refuse two.
+  if (!is_assistant && !conversation.empty() && is_from(conversation.back(), Role::kUser)) {
+    conversation.back()["content"].get_ref<std::string&>() += '\n' + blocks.text;
+    return {};
+  }
   Json one = make_message(is_assistant ? Role::kAssistant : Role::kUser, std::move(blocks.text));
   if (!blocks.thinking.empty()) one["reasoning_content"] = std::move(blocks.thinking);
   if (!blocks.calls.empty()) one["tool_calls"] = std::move(blocks.calls);

@@ -120,6 +120,16 @@ TEST(AnthropicTest, StopReasonsAreTheProtocols) {
   }
 }
 
+TEST(AnthropicTest, TurnsOfTheUserThatFollowEachOtherAreOne) {
+  FakeDoor door;
+  door.post(kMessages, std::string(R"({"max_tokens": 9, "messages": [{"role": "user", "content": "one"},
+    {"role": "user", "content": [{"type": "text", "text": "two"}]}, {"role": "assistant", "content": "three"},
+    {"role": "user", "content": "four"}]})"));
+  EXPECT_EQ(json_to_string(door.last().messages),
+            R"([{"role":"user","content":"one\ntwo"},{"role":"assistant","content":"three"},)"
+            R"({"role":"user","content":"four"}])");
+}
+
 TEST(AnthropicTest, TokensAreCountedWithoutAnAnswer) {
   FakeDoor door;
   const auto exchange = door.post("/v1/messages/count_tokens",
