@@ -37,7 +37,7 @@ export class Answering {
     } catch (error) {
       const stopped = error.name === "AbortError";
       node.end = stopped ? "stopped" : "error";
-      if (!stopped) node.error = error.message;
+      if (!stopped) node.error = error.words ?? error.message;
       run.status = error.status;
     }
     node.figures.totalMs = performance.now() - run.began;

@@ -4,7 +4,7 @@ import {Answering} from "./answering.js";
 import {Composer} from "./composer.js";
 import {ConversationList} from "./conversation_list.js";
 import {ConversationTree, ROOT, hasContent} from "./conversation_tree.js";
-import {download, readFileOfConversations} from "./conversation_transfer.js";
+import {download, downloadAll, readFileOfConversations} from "./conversation_transfer.js";
 import {fillIcons} from "./elements.js";
 import {ModelChoice} from "./model_choice.js";
 import {Server} from "./server.js";
@@ -18,6 +18,8 @@ import {showTree} from "./tree_view.js";
 
 const CURRENT_PLACE = "ibid.conversation";  // of this tab: a reload shows the same one
 const SPOKEN = 2000;                        // characters of an answer that a screen reader is given
+
+const UNDER_WAY = "An answer is under way: Esc stops it.";
 
 const at = (id) => document.getElementById(id);
 
@@ -74,7 +76,7 @@ class App {
     });
     this.composer = new Composer({
       form: at("composer"), send: (message) => this.send(message), stop: () => this.stop(),
-      say: (text) => this.say(text)});
+      say: (text) => this.say(text), onChange: () => this.model.showGauge(this.tree, this.composer.pendingTokens)});
     this.list = new ConversationList({
       place: at("list"), search: at("search"), storage: this.storage,
       open: (id) => this.open(id).then(() => this.side.close()),
@@ -116,11 +118,10 @@ class App {
     at("open-tree").addEventListener("click", () => this.openTree());
     at("import").addEventListener("click", () => at("import-file").click());
     at("import-file").addEventListener("change", async ({target}) => {
-      const [file] = target.files;
-      if (file) await this.import(file);
+      if (target.files.length > 0) await this.import([...target.files]);
       target.value = "";
     });
-    at("export-all").addEventListener("click", async () => download(await this.storage.all(), "conversations"));
+    at("export-all").addEventListener("click", async () => downloadAll(await this.storage.all()));
     // A click beside a dialog closes it.
     for (const dialog of document.querySelectorAll("dialog")) {
       dialog.addEventListener("click", (event) => {
@@ -147,15 +148,14 @@ class App {
     } catch (error) {
       this.#sayError(error);
     }
-    this.model.show(this.tree);
+    this.model.show(this.tree, this.composer.pendingTokens);
   }
 
   #sayError(error) {
     if (error.status === 401) {
       this.say("The server wants an API key: enter it in the settings.");
     } else {
-      const wait = error.retryAfter ? ` Try again in ${error.retryAfter} s.` : "";
-      this.say(error.message + wait);
+      this.say(error.words ?? error.message);
     }
   }
 
@@ -171,7 +171,7 @@ class App {
     this.list.current = this.tree.id;
     this.thread.show(path);
     this.composer.setAnswering(Boolean(this.answering.running(this.tree.id)));
-    this.model.show(this.tree);
+    this.model.show(this.tree, this.composer.pendingTokens);
   }
 
   // A new conversation. It is kept once something is said in it.
@@ -247,7 +247,7 @@ class App {
   // Whether an answer can begin here now; says why not.
   #canAsk() {
     if (this.answering.running(this.tree.id)) {
-      this.announce("An answer is under way");
+      this.say(UNDER_WAY);
       return false;
     }
     if (this.model.isEmpty) this.loadModels();
@@ -309,6 +309,7 @@ class App {
 
   #onAnswer(tree, node, what, status) {
     const isShown = tree.id === this.tree.id;
+    if (what === "end" && at("notice").textContent === UNDER_WAY) this.say("");
     if (what === "begin" || what === "end") {
       if (isShown) this.show();
       this.list.show();
@@ -366,9 +367,11 @@ class App {
     setTimeout(() => button.classList.remove("done"), 1200);
   }
 
-  async import(file) {
+  // All of the files, or none.
+  async import(files) {
     try {
-      const records = await readFileOfConversations(file);
+      const records = [];
+      for (const file of files) records.push(...await readFileOfConversations(file));
       await this.storage.putAll(records.map((record) => new ConversationTree(record)));
       if (records.length > 0) await this.open(records[0].id);
       this.announce(`${records.length} imported`);

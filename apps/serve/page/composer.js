@@ -1,6 +1,8 @@
 // Where a message is written: the text field, the files that go with it, and the button that sends or stops.
 
+import {contentOf} from "./conversation_tree.js";
 import {fileChip} from "./message_view.js";
+import {estimatedTokens} from "./words.js";
 
 export const MAX_FILE_BYTES = 1 << 20;
 export const MAX_FILES = 16;
@@ -22,14 +24,14 @@ export class Composer {
   #files = [];
 
   // form with field, picker (a file input), attach and send buttons, and a place for files.
-  // send({text, files}) returns whether it was taken; stop(); say(text): for people.
-  constructor({form, send, stop, say}) {
+  // send({text, files}) returns whether it was taken; stop(); say(text): for people; onChange(): of text or files.
+  constructor({form, send, stop, say, onChange}) {
     this.form = form;
     this.field = form.querySelector("textarea");
     this.button = form.querySelector("[type=submit]");
     this.place = form.querySelector(".files");
     const picker = form.querySelector("[type=file]");
-    Object.assign(this, {send, stop, say});
+    Object.assign(this, {send, stop, say, onChange});
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       if (this.isAnswering) this.stop();
@@ -40,7 +42,10 @@ export class Composer {
       await this.addFiles([...picker.files]);
       picker.value = "";
     });
-    this.field.addEventListener("input", () => this.fit());
+    this.field.addEventListener("input", () => {
+      this.fit();
+      this.onChange();
+    });
     this.field.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
@@ -95,6 +100,7 @@ export class Composer {
       this.field.focus();
     })));
     this.place.hidden = this.#files.length === 0;
+    this.onChange();
   }
 
   submit() {
@@ -123,6 +129,7 @@ export class Composer {
   }
 
   focus() { this.field.focus(); }
+  get pendingTokens() { return estimatedTokens(contentOf({text: this.field.value, files: this.#files})); }
   get isEmpty() { return this.field.value === ""; }
 }
 

@@ -6,11 +6,14 @@ import {ROOT, newId, nextTime} from "./conversation_tree.js";
 const FORMAT = "ibid conversations";
 const VERSION = 1;
 
+// What this page writes by itself is within them: a text of JavaScript has no more than 512 M characters, and a file is
+// one text while it is read.
 export const LIMITS = {
-  fileBytes: 64 << 20,
+  fileBytes: 500 << 20,
+  partBytes: 64 << 20,  // of an export that can be several files
   conversations: 5000,
-  nodes: 20000,    // of one conversation
-  text: 4 << 20,   // characters of one message
+  nodes: 200000,   // of one conversation
+  text: 500 << 20, // characters of one message
   files: 64,       // of one message
   calls: 256,
   short: 500,      // characters of names and titles
@@ -18,6 +21,25 @@ export const LIMITS = {
 
 export function writeConversations(records) {
   return JSON.stringify({format: FORMAT, version: VERSION, conversations: records}, null, 1);
+}
+
+export const TOO_LARGE = `The file is larger than ${LIMITS.fileBytes >> 20} MB.`;
+
+// The records in lists of which each becomes a file that can be imported again.
+export function inParts(records, {partBytes, conversations} = LIMITS) {
+  const parts = [[]];
+  let size = 0;
+  for (const record of records) {
+    const length = JSON.stringify(record).length;
+    const part = parts.at(-1);
+    if (part.length > 0 && (size + length > partBytes || part.length >= conversations)) {
+      parts.push([]);
+      size = 0;
+    }
+    size += length;
+    parts.at(-1).push(record);
+  }
+  return parts;
 }
 
 class BadFile extends Error {}
@@ -128,7 +150,7 @@ function conversation(value, where) {
 
 // The records in a file. Throws an Error with a sentence for people; nothing is taken over then.
 export function readConversations(source) {
-  if (source.length > LIMITS.fileBytes) throw new BadFile("The file is larger than 64 MB.");
+  if (source.length > LIMITS.fileBytes) throw new BadFile(TOO_LARGE);
   let file;
   try {
     file = JSON.parse(source);

@@ -1,6 +1,6 @@
 // Conversations as files that come from a person or go to one. What stands in them is conversation_file.js.
 
-import {LIMITS, readConversations, writeConversations} from "./conversation_file.js";
+import {LIMITS, TOO_LARGE, inParts, readConversations, writeConversations} from "./conversation_file.js";
 import {element} from "./elements.js";
 
 const KEPT_MS = 10000;  // until a browser has certainly begun to save
@@ -13,8 +13,16 @@ export function download(records, name) {
   setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
 }
 
+// As many files as an import takes each of: one, unless there is very much.
+export function downloadAll(records) {
+  const parts = inParts(records);
+  parts.forEach((part, i) => {
+    download(part, parts.length === 1 ? "conversations" : `conversations ${i + 1} of ${parts.length}`);
+  });
+}
+
 // Throws as readConversations() does.
 export async function readFileOfConversations(file) {
-  if (file.size > LIMITS.fileBytes) throw new Error("The file is larger than 64 MB.");
+  if (file.size > LIMITS.fileBytes) throw new Error(TOO_LARGE);
   return readConversations(await file.text());
 }

@@ -4,6 +4,7 @@
 import {colorCode} from "./code_colors.js";
 import {element} from "./elements.js";
 import {parseMarkdown} from "./markdown.js";
+import {patchChildren} from "./patch.js";
 
 const TAGS = {strong: "strong", emphasis: "em", struck: "del"};
 
@@ -21,19 +22,24 @@ function inlineNodes(items) {
   });
 }
 
-async function copy(button, text) {
+// The text is that of the block as it is now: it may have grown since the button was made.
+async function copy(button) {
+  button.dataset.kept = "";
   try {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(button.closest("figure").querySelector("pre code").textContent);
     button.textContent = "Copied";
   } catch {
     button.textContent = "Not allowed";
   }
-  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  setTimeout(() => {
+    button.textContent = "Copy";
+    delete button.dataset.kept;
+  }, 1500);
 }
 
 function codeBlock(block) {
   const button = element("button", {type: "button", class: "quiet small", "aria-label": "Copy this code"}, "Copy");
-  button.addEventListener("click", () => copy(button, block.text));
+  button.addEventListener("click", () => copy(button));
   // Colours wait until the block is whole: until then they would change with every word.
   const parts = block.isOpen ? [{kind: "", text: block.text}] : colorCode(block.text, block.language);
   const code = element("code", {}, parts.map((part) => (
@@ -47,8 +53,8 @@ function listItem(item, loose) {
   const children = item.children.flatMap((block) => (
     !loose && block.type === "paragraph" ? inlineNodes(block.children) : [blockElement(block)]));
   if (item.checked === null) return element("li", {}, children);
-  const box = element("input", {type: "checkbox", disabled: "", "aria-label": item.checked ? "done" : "to do"});
-  box.checked = item.checked;
+  const box = element("input", {type: "checkbox", disabled: "", "aria-label": item.checked ? "done" : "to do",
+                                ...(item.checked ? {checked: ""} : {})});
   return element("li", {class: "task"}, box, " ", children);
 }
 
@@ -59,8 +65,8 @@ function cells(tag, row, alignments) {
 function blockElement(block) {
   switch (block.type) {
     case "heading":
-      // The page's own headings come first: those of an answer are below them.
-      return element(`h${Math.min(6, block.level + 2)}`, {}, inlineNodes(block.children));
+      // The page's own headings come first, the last of them "The answer": those of an answer are below it.
+      return element(`h${Math.min(6, block.level + 3)}`, {}, inlineNodes(block.children));
     case "code": return codeBlock(block);
     case "rule": return element("hr");
     case "quote": return element("blockquote", {}, block.children.map(blockElement));
@@ -75,8 +81,8 @@ function blockElement(block) {
   }
 }
 
-// A place where a text is shown that may grow. Blocks whose text has not changed keep their elements, and with them the
-// reader's selection.
+// A place where a text is shown that may grow. Blocks whose text has not changed keep their elements, and of the one that
+// grows what is there already stays: the reader's selection, and the focus.
 export class MarkdownView {
   #sources = [];
 
@@ -88,8 +94,7 @@ export class MarkdownView {
     const blocks = parseMarkdown(text);
     const firstOther = blocks.findIndex((block, i) => block.source !== this.#sources[i]);
     const same = firstOther < 0 ? blocks.length : firstOther;
-    while (this.place.childElementCount > same) this.place.lastElementChild.remove();
-    this.place.append(...blocks.slice(same).map(blockElement));
+    patchChildren(this.place, blocks.slice(same).map(blockElement), same);
     this.#sources = blocks.map((block) => block.source);
   }
 }

@@ -4,6 +4,7 @@ import {contentOf, hasContent} from "./conversation_tree.js";
 import {element, iconButton} from "./elements.js";
 import {figuresLine, lostLines} from "./figures_line.js";
 import {MarkdownView} from "./markdown_view.js";
+import {patchChildren} from "./patch.js";
 import {endInWords, estimatedTokens, number} from "./words.js";
 
 export function fileChip(file, onRemove) {
@@ -69,7 +70,7 @@ export class MessageView {
     }
     this.waiting.hidden = !run || hasContent(node);
     if (!this.waiting.hidden) this.waiting.textContent = this.#waitingFor(run);
-    this.calls.replaceChildren(...node.calls.map((call) => element("details", {class: "call", open: ""},
+    patchChildren(this.calls, node.calls.map((call) => element("details", {class: "call", open: ""},
       element("summary", {}, "Calls ", element("code", {}, call.name || "…")),
       element("pre", {tabindex: "0"}, element("code", {}, call.arguments)))));
     const note = run ? "" : node.error || endInWords(node.end);

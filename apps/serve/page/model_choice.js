@@ -1,6 +1,7 @@
 // Which model answers, and beside it how much of its context the active branch takes.
 
 import {element} from "./elements.js";
+import {contentOf} from "./conversation_tree.js";
 import {estimatedTokens, number} from "./words.js";
 
 export class ModelChoice {
@@ -24,7 +25,8 @@ export class ModelChoice {
   // Of the model, in tokens; null while it is not loaded, undefined where there is none.
   get context() { return this.#models.find((model) => model.name === this.name)?.context; }
 
-  show(tree) {
+  // pending: tokens of what is written and attached, and not sent yet.
+  show(tree, pending = 0) {
     const names = this.#models.map((model) => model.name);
     const shown = names.includes(tree.about.model) ? tree.about.model : names[0] ?? "";
     const same = names.length === this.select.options.length && names.every((name, i) => (
@@ -35,19 +37,20 @@ export class ModelChoice {
     }
     this.select.value = shown;
     this.select.title = shown;
-    this.#showGauge(tree);
+    this.showGauge(tree, pending);
   }
 
   // By what the server counted last, and a guess for what came since.
-  #showGauge(tree) {
+  showGauge(tree, pending) {
     const {context, gauge} = this;
     const path = tree.path();
     const last = path.findLast((node) => typeof node.figures?.prompt === "number");
-    gauge.hidden = !context || !last;
+    gauge.hidden = !context || (!last && pending === 0);
     if (gauge.hidden) return;
     const behind = path.slice(path.indexOf(last) + 1);
-    const used = last.figures.prompt + (last.figures.written ?? 0) +
-      behind.reduce((sum, node) => sum + estimatedTokens(node.text), 0);
+    const counted = last ? last.figures.prompt + (last.figures.written ?? 0) : 0;
+    const used = behind.reduce((sum, node) => (
+      sum + estimatedTokens(node.role === "user" ? contentOf(node) : node.text)), counted + pending);
     const text = `${number(used)} / ${number(context)}`;
     gauge.querySelector("#gauge-text").textContent = text;
     gauge.querySelector("#gauge-part").style.width = `${Math.min(100, (100 * used) / context)}%`;

@@ -2,6 +2,7 @@
 
 import {element} from "./elements.js";
 import {memoryParts, namespaceRows, serverFigures} from "./monitor_figures.js";
+import {patchChildren} from "./patch.js";
 import {Server} from "./server.js";
 import {Settings} from "./settings.js";
 import {sparkline} from "./sparkline.js";
@@ -83,8 +84,8 @@ function modelSection(model) {
 
 function show() {
   const now = samples.at(-1);
-  at("cards").replaceChildren(...serverFigures(samples).map(card));
-  at("models").replaceChildren(...now.models.map(modelSection));
+  patchChildren(at("cards"), serverFigures(samples).map(card));
+  patchChildren(at("models"), now.models.map(modelSection));
   at("state").textContent = `up ${duration(now.uptime_s * 1000)}${isPaused ? " · paused" : ""}`;
 }
 

@@ -9,6 +9,11 @@ export class ServerError extends Error {
     this.status = status;
     this.retryAfter = retryAfter;  // seconds
   }
+
+  // For people, with when to come again.
+  get words() {
+    return this.message + (this.retryAfter ? ` Try again in ${this.retryAfter} s.` : "");
+  }
 }
 
 async function errorOf(response) {
@@ -43,6 +48,16 @@ export class Server {
     return response;
   }
 
+  // A network that is cut is told by each browser in other words, and those of none are for people.
+  async* #events(response) {
+    try {
+      yield* serverEvents(response.body);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      throw new ServerError(0, "The connection ended before the answer did.");
+    }
+  }
+
   // [{name, context}]; context is null while a model is not loaded.
   async models() {
     const {data = []} = await (await this.#fetch("/v1/models")).json();
@@ -60,7 +75,7 @@ export class Server {
       body: JSON.stringify({...request, stream: true, stream_options: {include_usage: true}, return_progress: true}),
     });
     let whole = false;
-    for await (const data of serverEvents(response.body)) {
+    for await (const data of this.#events(response)) {
       if (data === "[DONE]") whole = true;
       else yield JSON.parse(data);
     }

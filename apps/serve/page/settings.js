@@ -18,7 +18,7 @@ export const SAMPLING = [
 export const EFFORTS = ["", "none", "minimal", "low", "medium", "high"];
 export const THEMES = ["auto", "light", "dark"];
 
-const DEFAULTS = {sampling: {}, effort: "", truncate: false, system: "", theme: "auto", model: ""};
+const DEFAULTS = {sampling: {}, effort: "", truncate: false, keys: true, system: "", theme: "auto", model: ""};
 
 function readStored(area, place) {
   try {
@@ -61,6 +61,7 @@ export class Settings {
       if (typeof stored?.[name] === "string") this.values[name] = stored[name];
     }
     this.values.truncate = stored?.truncate === true;
+    this.values.keys = stored?.keys !== false;
     this.values.sampling = {};
     for (const field of SAMPLING) {
       const value = checkedNumber(field, stored?.sampling?.[field.name]);

@@ -28,10 +28,11 @@ function samplingField(field, settings) {
 // form: the <form> in the dialog; onTheme(), onKey(): after these changed.
 export function connectSettings(form, settings, {onTheme, onKey}) {
   form.querySelector(".sampling").append(...SAMPLING.map((field) => samplingField(field, settings)));
-  const {theme, effort, truncate, system, key, keep} = form.elements;
+  const {theme, effort, truncate, keys, system, key, keep} = form.elements;
   theme.value = settings.values.theme;
   effort.value = settings.values.effort;
   truncate.checked = settings.values.truncate;
+  keys.checked = settings.values.keys;
   system.value = settings.values.system;
   key.value = settings.key;
   keep.checked = settings.isKeyKept;
@@ -43,6 +44,7 @@ export function connectSettings(form, settings, {onTheme, onKey}) {
   }
   effort.addEventListener("change", () => settings.set({effort: effort.value}));
   truncate.addEventListener("change", () => settings.set({truncate: truncate.checked}));
+  keys.addEventListener("change", () => settings.set({keys: keys.checked}));
   system.addEventListener("change", () => settings.set({system: system.value.trim()}));
   const setKey = () => {
     settings.setKey(key.value.trim(), keep.checked);

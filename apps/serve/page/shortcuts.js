@@ -28,7 +28,7 @@ export function connectShortcuts(app) {
     if (event.altKey && !event.ctrlKey && !event.metaKey) action = byAlt[code];
     else if (key === "Escape" && !isSearch(target)) action = () => app.stop();
     else if (key === "ArrowUp" && target === field && app.composer.isEmpty) action = () => app.editLast();
-    else if (!event.ctrlKey && !event.metaKey && !isTyping(target)) action = plain[key];
+    else if (!event.ctrlKey && !event.metaKey && !isTyping(target) && app.settings.values.keys) action = plain[key];
     if (!action) return;
     event.preventDefault();
     action();

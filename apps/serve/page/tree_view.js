@@ -1,7 +1,9 @@
 // All branches of a conversation in one drawing: a row for each message, lines from parent to child, and the active
-// path in colour. Arrow keys move between the rows; Enter goes to the branch of one.
+// path in colour. Up and down go from row to row, left to what a message stands behind and right to what stands behind
+// it; Enter goes to the branch of one.
 
 import {element, svgElement} from "./elements.js";
+import {number} from "./words.js";
 
 const ROW = 34, COLUMN = 16, LEFT = 12, MAX_ROWS = 2000, MAX_COLUMNS = 12;
 
@@ -22,11 +24,12 @@ function dot({node, row, column, active}) {
   });
 }
 
-function label({node, active}) {
+function label({node, active, level}) {
   const text = (node.text || node.error || node.files[0]?.name || "nothing").replace(/\s+/g, " ").slice(0, 120);
   const who = node.role === "user" ? "You" : "Answer";
   const button = element("button", {
-    type: "button", class: `tree-row ${node.role}`, tabindex: "-1", "data-id": node.id,
+    type: "button", class: `tree-row ${node.role}`, tabindex: "-1", "data-id": node.id, "data-parent": node.parent,
+    role: "treeitem", "aria-level": level, "aria-selected": String(active),
     "aria-label": `${who}: ${text}${active ? ", active" : ""}`,
   }, text);
   if (active) button.classList.add("active");
@@ -37,7 +40,11 @@ function label({node, active}) {
 export function showTree(place, tree, choose) {
   const {placed, columns} = tree.drawing();
   const shown = placed.slice(0, MAX_ROWS);
-  const byId = new Map(shown.map((each) => [each.node.id, each]));
+  const byId = new Map();
+  for (const each of shown) {
+    each.level = (byId.get(each.node.parent)?.level ?? 0) + 1;
+    byId.set(each.node.id, each);
+  }
   const width = xOf(Math.min(columns - 1, MAX_COLUMNS)) + LEFT, height = shown.length * ROW;
   const children = shown.filter((each) => byId.has(each.node.parent));
   const drawing = svgElement("svg", {width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true"},
@@ -46,8 +53,17 @@ export function showTree(place, tree, choose) {
     shown.map(dot));
   const rows = shown.map(label);
   const labels = element("div", {class: "tree-rows"}, rows);
-  place.replaceChildren(drawing, labels);
-  if (rows.length === 0) labels.append(element("p", {class: "soft"}, "Nothing has been said yet."));
+  const notes = element("p", {class: "soft tree-note"});
+  place.replaceChildren(drawing, element("div", {class: "tree-side"}, labels, notes));
+  if (rows.length > 0) {
+    labels.setAttribute("role", "tree");
+    labels.setAttribute("aria-labelledby", "tree-title");
+  } else {
+    notes.textContent = "Nothing has been said yet.";
+  }
+  if (placed.length > MAX_ROWS) {
+    notes.textContent = `${number(placed.length - MAX_ROWS)} more messages are not drawn.`;
+  }
 
   const last = rows.findLastIndex((row) => row.classList.contains("active"));
   const focusRow = (i) => {
@@ -58,8 +74,14 @@ export function showTree(place, tree, choose) {
   if (last >= 0) rows[last].tabIndex = 0;
   labels.addEventListener("keydown", (event) => {
     const at = rows.indexOf(document.activeElement);
-    const to = {ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1}[event.key];
-    if (to === undefined) return;
+    const where = {
+      ArrowDown: () => at + 1, ArrowUp: () => at - 1, Home: () => 0, End: () => rows.length - 1,
+      ArrowLeft: () => rows.findIndex((row) => row.dataset.id === rows[at]?.dataset.parent),
+      ArrowRight: () => rows.findIndex((row) => row.dataset.parent === rows[at]?.dataset.id),
+    }[event.key];
+    if (!where) return;
+    const to = where();
+    if (to < 0 && event.key !== "ArrowUp") return;
     event.preventDefault();
     focusRow(to);
   });

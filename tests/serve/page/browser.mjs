@@ -102,6 +102,10 @@ export async function accessibilityProblems(page) {
       if (node.getAttribute("aria-hidden") !== "true") problems.push("an svg that is not hidden");
     }
 
+    if ([...document.querySelectorAll(".message h1, .message h2, .prose h3")].length > 0) {
+      problems.push("a heading in a message that is not below the message's own");
+    }
+
     // Contrast of text against what is painted behind it: WCAG 2.2, 1.4.3.
     const channels = (color) => {
       const canvas = new OffscreenCanvas(1, 1).getContext("2d");
@@ -119,13 +123,23 @@ export async function accessibilityProblems(page) {
       }
       return [255, 255, 255];
     };
+    const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    // That of the edge of a field, by which one finds it: 1.4.11. A field that has none shows itself by its text.
+    for (const node of document.querySelectorAll("input, select, textarea, .composer")) {
+      const {borderTopColor, borderTopWidth} = getComputedStyle(node);
+      const edge = channels(borderTopColor);
+      if (!visible(node) || node.disabled || borderTopWidth === "0px" || edge[3] < 255) continue;
+      if (["checkbox", "radio"].includes(node.type)) continue;  // the browser draws them
+      const ratio = contrast(luminance(edge), luminance(behind(node.parentElement)));
+      if (ratio < 3) problems.push(`${node.tagName.toLowerCase()}#${node.id}: contrast of its edge ${ratio.toFixed(2)}`);
+    }
     const seen = new Set();
     for (const node of document.querySelectorAll("body *")) {
       const hasText = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim() !== "");
       if (!hasText || !visible(node) || node.closest("[disabled], .hidden, noscript, option")) continue;
       const {color} = getComputedStyle(node);
       const a = luminance(channels(color)), b = luminance(behind(node));
-      const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+      const ratio = contrast(a, b);
       const what = `${node.tagName.toLowerCase()}.${node.className}: contrast ${ratio.toFixed(2)}`;
       if (ratio < 4.5 && !seen.has(what)) {
         seen.add(what);

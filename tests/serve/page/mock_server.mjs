@@ -41,6 +41,7 @@ const words = (text) => text.split(/\s+/).filter((word) => word !== "");
 function scripted(said, n) {
   if (said.includes("hostile")) return {text: HOSTILE};
   if (said.includes("huge")) return {text: "word and *word* and `word`\n\n".repeat(4000), chunk: 4000};
+  if (said.includes("growing")) return {text: `\`\`\`text\n${"one line of many\n".repeat(200)}\`\`\`\n`, delay: 40};
   if (said.includes("code")) return {text: CODE};
   if (said.includes("think")) return {reasoning: "First I look at the **question**. Then I answer.", text: "It is 42."};
   if (said.includes("tool")) return {text: "", calls: [{name: "look_up", arguments: "{\"city\": \"Rome\"}"}]};
@@ -116,6 +117,10 @@ export class MockServer {
     if (said.includes("refuse")) {
       return this.#json(response, 400, {error: {message: "the context is full: 9000 tokens of 8192"}});
     }
+    if (said.includes("busy")) {
+      response.setHeader("retry-after", "7");
+      return this.#json(response, 429, {error: {message: "the queue is full"}});
+    }
     let gone = false;
     response.on("close", () => {
       if (response.writableEnded) return;
@@ -141,6 +146,7 @@ export class MockServer {
       if (gone) return;
       if (part !== "") delta({content: part});
       await new Promise((resolve) => setTimeout(resolve, delay));
+      if (said.includes("cut") && part.startsWith("to")) return response.destroy();
       if (said.includes("break") && part.startsWith("to")) {
         send({error: {message: "the model ran out of memory"}});
         return response.end();

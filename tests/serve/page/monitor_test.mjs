@@ -38,6 +38,23 @@ test("the figures of the server and of each model are shown", async () => {
   assert.match(await page.locator(".model").last().innerText(), /other-model.*not loaded/s);
 });
 
+test("what has the focus, or is selected, stays so when new figures come", async () => {
+  await open();
+  await page.waitForSelector(".card");
+  await page.evaluate(() => {
+    document.querySelector(".model .table").focus();
+    const text = document.querySelector(".card h2").firstChild;
+    document.getSelection().setBaseAndExtent(text, 0, text, text.length);
+  });
+  const selected = await page.evaluate(() => document.getSelection().toString());
+  const before = await card("Tokens reused");
+  await refresh();
+  await page.waitForFunction((old) => document.querySelectorAll(".card")[1].innerText !== old, before);
+  assert.equal(await page.evaluate(() => document.activeElement.className), "table");
+  assert.equal(await page.evaluate(() => document.getSelection().toString()), selected);
+  assert.notEqual(selected, "");
+});
+
 test("it is asked again and again, rates and lines follow, and it can be paused", async () => {
   await open();
   await page.waitForSelector(".card");
