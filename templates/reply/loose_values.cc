@@ -145,17 +145,27 @@ class LooseReader {
     if (const size_t i = kNames.find(c); i != kNames.npos) return value += kMeanings[i], true;
     const size_t n_digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     if (n_digits == 0) return value += '\\', value += c, true;  // Python keeps what it does not know
+    uint32_t code = 0, low = 0;
+    if (!read_hex(n_digits, code)) return false;
+    // JSON writes characters beyond the first plane as two.
+    if (c == 'u' && code >= 0xD800 && code < 0xDC00 && take("\\u")) {
+      if (!read_hex(4, low) || low < 0xDC00 || low > 0xDFFF) return false;
+      code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+    }
+    if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return false;
+    utf8_append(value, code);
+    return true;
+  }
+
+  bool read_hex(size_t n_digits, uint32_t& code) {
     const std::string_view digits = text_.substr(at_, n_digits);
-    uint32_t code = 0;
     for (const char digit : digits) {
       const size_t one = std::string_view("0123456789abcdef").find(static_cast<char>(digit | 0x20));
       if (one == std::string_view::npos) return false;
       code = code * 16 + static_cast<uint32_t>(one);
     }
-    if (digits.size() != n_digits || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return false;
     at_ += n_digits;
-    utf8_append(value, code);
-    return true;
+    return digits.size() == n_digits;
   }
 
   const std::string_view text_;

@@ -25,8 +25,26 @@ void add_type_of(AllowedTypes& types, const Json& value) {
   add(types, value.is_string() ? "string" : value.is_null() ? "null" : "other");
 }
 
+// What "#/a/b" refers to; nullptr: something that is not there, or in another document.
+const Json* referred(const Json& root, std::string_view reference) {
+  if (!reference.starts_with('#')) return nullptr;
+  const Json* at = &root;
+  for (std::string_view rest = reference.substr(1); at != nullptr && !rest.empty();) {
+    if (rest.front() != '/') return nullptr;
+    const std::string_view part = rest.substr(1, rest.find('/', 1) - 1);
+    rest.remove_prefix(1 + part.size());
+    std::string key;
+    for (size_t i = 0; i < part.size(); ++i) {  // RFC 6901
+      const bool escaped = part[i] == '~' && i + 1 < part.size();
+      key += !escaped ? part[i] : part[++i] == '0' ? '~' : '/';
+    }
+    at = object_member(*at, key.c_str());
+  }
+  return at;
+}
+
 // n_left: of the schemas that may still be looked into.
-AllowedTypes allowed_types_within(const Json& schema, size_t depth, size_t& n_left) {
+AllowedTypes allowed_types_within(const Json& schema, const Json& root, size_t depth, size_t& n_left) {
   AllowedTypes types;
   if (depth == 0 || n_left == 0) return types;
   --n_left;
@@ -45,11 +63,15 @@ AllowedTypes allowed_types_within(const Json& schema, size_t depth, size_t& n_le
     for (const Json& value : *values) add_type_of(types, value);
   }
   if (types.any()) return types;
+  if (const Json* reference = object_member(schema, "$ref"); reference != nullptr && reference->is_string()) {
+    const Json* found = referred(root, reference->get_ref<const std::string&>());
+    if (found != nullptr) return allowed_types_within(*found, root, depth - 1, n_left);
+  }
   for (const char* key : {"anyOf", "oneOf", "allOf"}) {
     const Json* schemas = object_member(schema, key);
     if (schemas == nullptr || !schemas->is_array()) continue;
     for (const Json& one : *schemas) {
-      const AllowedTypes more = allowed_types_within(one, depth - 1, n_left);
+      const AllowedTypes more = allowed_types_within(one, root, depth - 1, n_left);
       types.string |= more.string;
       types.null |= more.null;
       types.other |= more.other;
@@ -60,9 +82,9 @@ AllowedTypes allowed_types_within(const Json& schema, size_t depth, size_t& n_le
 
 }  // namespace
 
-AllowedTypes allowed_types(const Json& schema) {
+AllowedTypes allowed_types(const Json& schema, const Json& root) {
   size_t n_left = kMaxSchemas;
-  return allowed_types_within(schema, kMaxSchemaDepth, n_left);
+  return allowed_types_within(schema, root, kMaxSchemaDepth, n_left);
 }
 
 std::string_view tool_name(const Json& tool) {
@@ -82,7 +104,7 @@ OfferedTools::OfferedTools(const Json& tools) {
     const Json* schema = object_member(function != nullptr ? *function : tool, "parameters");
     const Json* properties = schema == nullptr ? nullptr : object_member(*schema, "properties");
     if (properties == nullptr || !properties->is_object()) continue;
-    for (const auto& [key, property] : properties->items()) parameters[key] = allowed_types(property);
+    for (const auto& [key, property] : properties->items()) parameters[key] = allowed_types(property, *schema);
   }
 }
 

@@ -15,8 +15,9 @@ struct AllowedTypes {
   bool string = false, null = false, other = false;
   bool any() const { return string || null || other; }
 };
-// Reads "type", "enum", "const", "anyOf", "oneOf" and "allOf". Whatever else stands there says nothing.
-AllowedTypes allowed_types(const Json& schema);
+// Reads "type", "enum", "const", "$ref" within `root`, "anyOf", "oneOf" and "allOf". Whatever else stands there says
+// nothing.
+AllowedTypes allowed_types(const Json& schema, const Json& root);
 
 // The name of a tool: of {"type": "function", "function": {"name": ...}} or of {"name": ...}. Empty: it has none.
 std::string_view tool_name(const Json& tool);

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <string_view>
 #include <utility>
@@ -61,11 +62,29 @@ void append_content(std::string& out, const Json& content) {
   append_part(out, json_to_string(content));
 }
 
+// Clients in JavaScript write 1.0 as 1. Whole numbers that a double tells from others are one number, however they are
+// written.
+void write_whole_numbers(Json& value) {
+  constexpr double kMostExact = 9007199254740992.0;  // 2^53
+  if (value.is_number_float()) {
+    const double number = value.get<double>();
+    if (number == std::trunc(number) && std::abs(number) <= kMostExact) value = static_cast<int64_t>(number);
+  } else if (value.is_structured()) {
+    for (Json& part : value) write_whole_numbers(part);
+  }
+}
+
+void append_value(std::string& out, Json value) {
+  write_whole_numbers(value);
+  append_part(out, json_to_string(value));
+}
+
 void append_arguments(std::string& out, const Json& arguments) {
-  if (!arguments.is_string()) return append_part(out, json_to_string(arguments));
+  if (!arguments.is_string()) return append_value(out, arguments);
   const std::string& text = arguments.get_ref<const std::string&>();
-  const Result<Json> parsed = parse_json(text, "arguments");
-  append_part(out, parsed.ok() ? json_to_string(*parsed) : text);
+  Result<Json> parsed = parse_json(text, "arguments");
+  if (!parsed.ok()) return append_part(out, text);
+  append_value(out, *std::move(parsed));
 }
 
 void append_calls(std::string& out, const Json& calls) {

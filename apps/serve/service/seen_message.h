@@ -2,7 +2,8 @@
 // and found again. Two messages are the same where a client may send the one for the other:
 //  - a text, and a list of one text part with that text;
 //  - fields that are null or empty, and fields that are not there;
-//  - calls of tools that differ in their ids; arguments as a text of JSON, and as the object that it says;
+//  - calls of tools that differ in their ids; arguments as a text of JSON, and as the object that it says; 1.0 and 1 in
+//    these;
 //  - an answer with its reasoning, and without it.
 // Everything else counts. Pure functions; any JSON value has an answer.
 #pragma once

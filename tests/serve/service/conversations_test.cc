@@ -43,6 +43,21 @@ TEST(SeenMessageTest, CallsAreTheirNameAndArguments) {
   }
 }
 
+// A client in JavaScript reads 1.0 and writes 1.
+TEST(SeenMessageTest, AWholeNumberIsTheSameWithAPointAndWithout) {
+  const auto call = [](const char* arguments) {
+    Json message = parsed(R"({"role":"assistant","content":"","tool_calls":[{"function":{"name":"f"}}]})");
+    message["tool_calls"][0]["function"]["arguments"] = parsed(arguments);
+    return message;
+  };
+  const Json known = call(R"("{\"a\": 1.0, \"b\": [-2.50, 1e3, {\"c\": -0.0}]}")");
+  EXPECT_TRUE(is_seen_as(known, call(R"({"a":1,"b":[-2.5,1000,{"c":0}]})")));
+  EXPECT_EQ(seen_form(known), seen_form(call(R"({"a":1,"b":[-2.5,1000,{"c":0}]})")));
+  EXPECT_FALSE(is_seen_as(known, call(R"({"a":1.5,"b":[-2.5,1000,{"c":0}]})")));
+  EXPECT_FALSE(is_seen_as(known, call(R"({"a":"1","b":[-2.5,1000,{"c":0}]})")));
+  EXPECT_FALSE(is_seen_as(call(R"({"a":9007199254740993})"), call(R"({"a":9007199254740992})")));
+}
+
 TEST(SeenMessageTest, ReasoningMayBeLeftOutAndNotBeChanged) {
   const Json known = parsed(R"({"role":"assistant","content":"x","reasoning_content":"why"})");
   EXPECT_TRUE(is_seen_as(known, parsed(R"({"role":"assistant","content":"x"})")));
