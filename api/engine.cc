@@ -1,6 +1,7 @@
 #include "ibid/engine.h"
 
 #include <new>
+#include <string>
 #include <utility>
 
 #include "api/inside.h"
@@ -62,8 +63,9 @@ Result<std::shared_ptr<const TokenConstraint>> Engine::regex_constraint(std::str
 
 Result<std::shared_ptr<const TokenConstraint>> Engine::choice_constraint(const std::vector<std::string>& choices) const
     try {
-  TRY_ASSIGN(const Grammar grammar, compile_choices(choices));
-  return parts_->engine->constraints().make(grammar);
+  std::string key = "choices";
+  for (const std::string& choice : choices) key += std::to_string(choice.size()) + ':' + choice;
+  return parts_->engine->constraints().make(key, [&] { return compile_choices(choices); });
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }

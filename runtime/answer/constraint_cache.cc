@@ -38,22 +38,34 @@ Result<Grammar> compile_text(ConstraintKind kind, std::string_view text) {
 
 Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::make(ConstraintKind kind, std::string_view text,
                                                                       const LeadIn& lead) {
+  return find_or_make({kind, std::string(text), lead, nullptr}, [&]() -> Result<Grammar> {
+    TRY_ASSIGN(Grammar grammar, compile_text(kind, text));
+    if (lead.empty()) return grammar;
+    return compile_behind(lead, grammar);
+  });
+}
+
+Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::make(const std::string& key,
+                                                                     const std::function<Result<Grammar>()>& compile) {
+  return find_or_make({std::nullopt, key, {}, nullptr}, compile);
+}
+
+Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::find_or_make(
+    Kept&& wanted, const std::function<Result<Grammar>()>& compile) {
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find_if(
-      kept_, [&](const Kept& k) { return k.kind == kind && k.text == text && k.lead == lead; });
+  const auto found = std::ranges::find_if(kept_, [&](const Kept& k) {
+    return k.kind == wanted.kind && k.text == wanted.text && k.lead == wanted.lead;
+  });
   if (found != kept_.end()) {
     kept_.splice(kept_.begin(), kept_, found);
     return found->constraint;
   }
   ++n_compiled_;
-  TRY_ASSIGN(Grammar grammar, compile_text(kind, text));
-  if (!lead.empty()) {
-    TRY_ASSIGN(grammar, compile_behind(lead, grammar));
-  }
-  auto constraint = make_constraint(grammar, vocabulary_locked(), {.max_bytes = kBytesOfEach});
-  kept_.push_front({kind, std::string(text), lead, constraint});
+  TRY_ASSIGN(const Grammar grammar, compile());
+  wanted.constraint = make_constraint(grammar, vocabulary_locked(), {.max_bytes = kBytesOfEach});
+  kept_.push_front(std::move(wanted));
   if (kept_.size() > kMostKept) kept_.pop_back();
-  return constraint;
+  return kept_.front().constraint;
 }
 
 std::shared_ptr<const TokenConstraint> ConstraintCache::make(const Grammar& grammar) {

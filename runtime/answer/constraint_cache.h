@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +39,11 @@ class ConstraintCache {
   Result<std::shared_ptr<const TokenConstraint>> make(ConstraintKind kind, std::string_view text,
                                                       const LeadIn& lead = {});
 
+  // Of the grammar that compile() makes, which is called only where nothing is kept for `key`. Whoever makes
+  // constraints in this way tells theirs from others by the key. compile() must not call the cache.
+  Result<std::shared_ptr<const TokenConstraint>> make(const std::string& key,
+                                                      const std::function<Result<Grammar>()>& compile);
+
   // Of a grammar that the caller has; such constraints are not kept.
   std::shared_ptr<const TokenConstraint> make(const Grammar& grammar);
 
@@ -48,11 +55,13 @@ class ConstraintCache {
 
  private:
   struct Kept {
-    ConstraintKind kind;
+    std::optional<ConstraintKind> kind;  // nothing: `text` is a key
     std::string text;
     LeadIn lead;
     std::shared_ptr<const TokenConstraint> constraint;
   };
+  Result<std::shared_ptr<const TokenConstraint>> find_or_make(Kept&& wanted,
+                                                              const std::function<Result<Grammar>()>& compile);
   std::shared_ptr<const TokenTexts> vocabulary_locked();
 
   const Tokenizer& tokenizer_;

@@ -43,6 +43,18 @@ std::string_view end_of_prompt(const PromptDelta& delta, const Transcript& trans
   return text.substr(text.size() - std::min(text.size(), kBytes));
 }
 
+// Whether the id of a call stands behind its arguments.
+bool has_late_ids(const ReplyFormat& format) {
+  if (!format.calls) return false;
+  if (format.calls->envelope) return !format.calls->envelope->id_key.empty();
+  bool has_arguments = false;
+  for (const CallPart& part : format.calls->parts) {
+    has_arguments |= part.kind == CallPart::Kind::kArguments;
+    if (has_arguments && (part.kind == CallPart::Kind::kId || part.kind == CallPart::Kind::kIndex)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 RunningTurn::RunningTurn(SessionBranch& branch, Setting setting, const TurnOptions& options,
@@ -147,7 +159,7 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells)
   request.constraint = options_.constraint.get();
   request.stop_repetition = options_.stop_repetition;
   request.keep_when_out_of_memory = options_.keep_when_out_of_memory;
-  if (options_.parse_reply) request.shown_tokens = engine_.marker_tokens();
+  request.shown_tokens = shown_;
   request.n_logprobs = options_.n_logprobs;
   request.priority = options_.priority;
   request.stop = options_.stop;
@@ -229,13 +241,22 @@ void RunningTurn::note(Generation& generation, const ReplyParser::Listener& on_p
   if (options_.speculate) meter_.work().tokens_indexed += usage.n_decoded;
 }
 
+const Json* RunningTurn::offered_tools() const {
+  const auto tools = setting_.variables->find("tools");
+  const bool any = options_.parse_calls && tools != setting_.variables->end() && tools->is_array() && !tools->empty();
+  return any ? &*tools : nullptr;
+}
+
 void RunningTurn::begin_reply(const PromptDelta& delta) {
   const ReplyFormat& format = engine_.reply_format();
   turn_.begins_in_reasoning = opens_reasoning(format, end_of_prompt(delta, branch_.dialogue.transcript()));
   ReplyContext context;
-  const auto tools = setting_.variables->find("tools");
-  if (options_.parse_calls && tools != setting_.variables->end()) context.tools = &*tools;
+  context.tools = offered_tools();
   context.begins_in_reasoning = turn_.begins_in_reasoning;
+  // What a constraint allows is sound, so nothing has to be taken back. An id that comes behind the arguments would be
+  // told too late.
+  context.stream_calls = options_.constraint != nullptr && !has_late_ids(format);
+  shown_ = shown_tokens(engine_, context.tools != nullptr);
   reply_.emplace(format, context, turn_.seed + turn_.usage.n_prompt);
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/session/message_checks.h"
 #include "runtime/session/session_rows.h"
 #include "runtime/session/session_state.h"
+#include "runtime/session/turn_reply.h"
 #include "tokenizer/stream_decoder.h"
 
 namespace ibid {
@@ -37,8 +38,10 @@ std::optional<SampledReply> reply_of(const SavedReply& saved, const Json& messag
   if (!knows_end || !std::all_of(saved.ids.begin(), saved.ids.end(), is_known)) return std::nullopt;
   SampledReply reply;
   reply.ids = saved.ids;
-  reply.text = text_of(saved.ids, tokenizer, engine.marker_tokens(), reply.text_ends);
-  if (!is_reply(message, reply.text)) reply.text = text_of(saved.ids, tokenizer, {}, reply.text_ends);
+  for (const Tokens& shown : {shown_tokens(engine, true), shown_tokens(engine, false), Tokens()}) {
+    reply.text = text_of(saved.ids, tokenizer, shown, reply.text_ends);
+    if (is_reply(message, reply.text)) break;
+  }
   if (saved.end_of_turn) {
     reply.end_of_turn = saved.end_of_turn;
     reply.end_of_turn_text = tokenizer.token_bytes(*saved.end_of_turn);

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "base/json_limits.h"
+#include "runtime/engine/engine.h"
 #include "templates/reply/protocol_messages.h"
+#include "templates/reply/reply_markers.h"
 
 namespace ibid {
 
@@ -11,6 +13,15 @@ Json message_of_answer(const Turn& turn) {
   ParsedReply reply{turn.reasoning, turn.content, {}};
   for (const ToolCall& call : turn.tool_calls) reply.calls.push_back({call.id, call.name, call.arguments});
   return protocol_message(reply);
+}
+
+Tokens shown_tokens(const Engine& engine, bool with_calls) {
+  const TokenSpan markers = engine.marker_tokens();
+  Tokens shown(markers.begin(), markers.end());
+  if (with_calls) return shown;
+  const ReplyFormat format = without_calls(engine.reply_format());
+  std::erase_if(shown, [&](TokenId id) { return !is_marker(format, engine.tokenizer().token_bytes(id)); });
+  return shown;
 }
 
 ReplyParser::Listener TurnReply::with_ids(const ReplyParser::Listener& on_event) {

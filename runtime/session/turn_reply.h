@@ -9,14 +9,21 @@
 #include <string_view>
 
 #include "base/json_fwd.h"
+#include "base/types.h"
 #include "ibid/turn.h"
 #include "templates/reply/reply_format.h"
 #include "templates/reply/reply_parser.h"
 
 namespace ibid {
 
+class Engine;
+
 // The answer of a turn that was parsed, as a message of OpenAI's protocol (templates/reply/protocol_messages.h).
 Json message_of_answer(const Turn& turn);
+
+// The special tokens that an answer shows which is split into its parts: markers, those of calls among them only where
+// calls are looked for.
+Tokens shown_tokens(const Engine& engine, bool with_calls);
 
 class TurnReply {
  public:

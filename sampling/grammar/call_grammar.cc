@@ -1,89 +1,124 @@
-// Calls of tools, and other parts of answers that have a form, behind reasoning: free text up to a word, as an
-// automaton over its bytes. What has to be special tokens' text stands in the first rule, where these are allowed.
-#include <array>
+// Calls of tools, and other parts of answers that have a form, behind reasoning. What has to be special tokens' text
+// stands in the first rule, where these are allowed: nothing of a call but its grammars is a rule of its own.
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "sampling/grammar/call_rules.h"
 #include "sampling/grammar/grammar_parts.h"
+#include "sampling/grammar/word_automaton.h"
 
 namespace ibid {
 namespace {
 
-constexpr size_t kMostReasoningBytes = 10'000;  // of the words around it
 // More calls in one answer than that are a model that does not find its end.
-constexpr uint32_t kMostCalls = 16;
+constexpr size_t kMostCalls = 16;
+// Each of them is written out; of large ones, fewer are.
+constexpr size_t kMostCallStates = 200'000;
+
+size_t n_states_of(const DemandedCalls::Call& call) {
+  size_t n = 0;
+  for (const DemandedCalls::Piece& piece : call) {
+    n += 1 + piece.words.size() + 4 * piece.text_up_to.size();
+    for (const DemandedCalls::Call& one : piece.one_of) n += n_states_of(one);
+  }
+  return n;
+}
+
+size_t n_states_of_any(const DemandedCalls& demanded) {
+  size_t n = 1 + demanded.separator.size();
+  for (const DemandedCalls::Call& call : demanded.calls) n += n_states_of(call);
+  return n;
+}
 
 ExprId spaces(GrammarRules& rules, uint32_t most) {
   return rules.repeat(rules.choice({rules.bytes(" "), rules.bytes("\n")}), 0, most);
 }
 
-// Any text that ends with the first `word` in it. State i: the text ends with the word's first i bytes, and with no
-// longer beginning of it (Knuth, Morris and Pratt).
-ExprId text_up_to(const std::string& word, GrammarRules& rules) {
-  ExprGraph graph;
-  const auto n = static_cast<uint32_t>(word.size());
-  graph.n_states = n + 1;
-  graph.finals.push_back(n);
-  std::array<uint32_t, 256> next{};
-  uint32_t shorter = 0;  // the state of the text without its first byte
-  std::vector<std::array<uint32_t, 256>> all;
-  for (uint32_t i = 0; i < n; ++i) {
-    const auto byte = static_cast<uint8_t>(word[i]);
-    if (i > 0) next = all[shorter];
-    if (i > 0) shorter = all[shorter][byte];
-    next[byte] = i + 1;
-    all.push_back(next);
-    for (size_t first = 0, end = 1; end <= 256; ++end) {
-      if (end < 256 && next[end] == next[first]) continue;
-      graph.add_edge(i, rules.byte_range(static_cast<uint8_t>(first), static_cast<uint8_t>(end - 1)), next[first]);
-      first = end;
-    }
-  }
-  return rules.graph(std::move(graph));
+ExprId reasoning(const LeadIn& lead, GrammarRules& rules) {
+  if (lead.end.empty()) return rules.empty();
+  const ExprId rest = rules.sequence({text_up_to(lead.end, rules), spaces(rules, 2)});
+  if (lead.is_open) return rest;
+  return lead.begin.empty() ? rules.empty() : rules.optional(rules.sequence({rules.bytes(lead.begin), rest}));
 }
 
-ExprId lead_in(const LeadIn& lead, GrammarRules& rules) {
-  std::vector<ExprId> parts;
-  if (!lead.end.empty()) {
-    const ExprId rest = rules.sequence({text_up_to(lead.end, rules), spaces(rules, 2)});
-    if (lead.is_open) {
-      parts.push_back(rest);
-    } else if (!lead.begin.empty()) {
-      parts.push_back(rules.optional(rules.sequence({rules.bytes(lead.begin), rest})));
-    }
+// One call, or several with the separator between two.
+ExprId section(const DemandedCalls& demanded, CallRules& rules) {
+  std::vector<ExprId> calls;
+  for (const DemandedCalls::Call& call : demanded.calls) calls.push_back(rules.call(call));
+  const ExprId call = rules->choice(calls);
+  if (!demanded.several) return rules->sequence({call, rules->bytes(demanded.end)});
+  const size_t n_most = std::clamp<size_t>(kMostCallStates / n_states_of_any(demanded), 1, kMostCalls);
+  ExprGraph graph;  // state i: behind i calls
+  for (uint32_t i = 0; i < n_most; ++i) {
+    const ExprId next = i == 0 ? call : rules->sequence({rules->bytes(demanded.separator), call});
+    graph.finals.push_back(graph.add_state());
+    graph.add_edge(i, next, i + 1);
   }
-  if (!lead.opening.empty()) parts.push_back(rules.bytes(lead.opening));
-  return rules.sequence(parts);
+  // Where a line break separates calls, a model that wrote one out of habit may still end.
+  return rules->sequence({rules->graph(std::move(graph)), rules->bytes(demanded.end), spaces(*rules, 2)});
 }
 
 }  // namespace
 
+ExprId text_up_to(const std::string& words, GrammarRules& rules) {
+  std::vector<std::string> all = {words};
+  const size_t solid = words.find_first_not_of(" \n");
+  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));  // the text has these nowhere
+  const WordAutomaton automaton(all);
+  ExprGraph graph;
+  graph.n_states = 0;
+  automaton.add_to(graph, rules, {true, false});
+  for (uint32_t i = 0; i < automaton.n_nodes(); ++i) {
+    if (automaton.word_at(i) == 0) graph.finals.push_back(i);
+  }
+  return rules.graph(std::move(graph));
+}
+
+ExprId CallRules::call(const DemandedCalls::Call& call) {
+  std::vector<ExprId> parts;
+  for (const DemandedCalls::Piece& piece : call) {
+    if (!piece.words.empty()) parts.push_back(rules_.bytes(piece.words));
+    if (piece.grammar) parts.push_back(rules_.call(rule_of(*piece.grammar)));
+    if (Status words = check_words({piece.text_up_to, piece.text_up_to}); !words.ok()) {
+      status_ = std::move(words);
+    } else if (!piece.text_up_to.empty()) {
+      parts.push_back(text_up_to(piece.text_up_to, rules_));
+    }
+    if (piece.one_of.empty()) continue;
+    std::vector<ExprId> ways;
+    for (const DemandedCalls::Call& one : piece.one_of) ways.push_back(this->call(one));
+    const ExprId one = rules_.choice(ways);
+    parts.push_back(piece.repeats ? rules_.repeat(one, 0, kUnbounded) : one);
+  }
+  return rules_.sequence(parts);
+}
+
+// The rules of a grammar are there once, wherever it is used.
+RuleId CallRules::rule_of(const Grammar& grammar) {
+  const auto [found, is_new] = known_.emplace(&grammar.parts(), 0);
+  if (is_new) found->second = rules_.append(grammar.parts().rules);
+  return found->second;
+}
+
+Status check_words(const std::vector<std::string>& words) {
+  size_t n_bytes = 0;
+  for (const std::string& word : words) n_bytes += word.size();
+  if (n_bytes <= WordAutomaton::kMostBytes) return {};
+  return {ErrorCode::kLimitExceeded, "markers of reasoning and calls: words of more than " +
+                                         std::to_string(WordAutomaton::kMostBytes) + " bytes"};
+}
+
 Result<Grammar> compile_calls(const DemandedCalls& demanded) {
   if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: there is none to be made"};
-  if (demanded.lead.begin.size() + demanded.lead.end.size() > kMostReasoningBytes) {
-    return {ErrorCode::kLimitExceeded,
-            "reasoning: words of more than " + std::to_string(kMostReasoningBytes) + " bytes"};
-  }
+  TRY(check_words({demanded.lead.begin, demanded.lead.end}));
   GrammarRules rules;
+  CallRules calls(rules);
   const RuleId root = rules.add_rule("calls");
-  std::vector<ExprId> calls;
-  for (const DemandedCalls::Call& call : demanded.calls) {
-    std::vector<ExprId> parts;
-    for (const DemandedCalls::Piece& piece : call) {
-      if (!piece.words.empty()) parts.push_back(rules.bytes(piece.words));
-      if (piece.grammar) parts.push_back(rules.call(rules.append(piece.grammar->parts().rules)));
-    }
-    calls.push_back(rules.sequence(parts));
-  }
-  const ExprId call = rules.choice(calls);
-  std::vector<ExprId> all = {lead_in(demanded.lead, rules), call};
-  if (demanded.several) {
-    all.push_back(rules.repeat(rules.sequence({rules.bytes(demanded.separator), call}), 0, kMostCalls - 1));
-  }
-  if (!demanded.end.empty()) all.push_back(rules.bytes(demanded.end));
-  // Where a line break separates calls, a model that wrote one out of habit may still end.
-  if (demanded.several) all.push_back(spaces(rules, 2));
-  rules.define(root, rules.sequence(all));
+  std::vector<ExprId> ways = {rules.sequence({rules.bytes(demanded.lead.opening), section(demanded, calls)})};
+  if (demanded.otherwise) ways.push_back(calls.call({*demanded.otherwise}));
+  TRY(calls.status());
+  rules.define(root, rules.sequence({reasoning(demanded.lead, rules), rules.choice(ways)}));
   return make_grammar(std::move(rules), "calls", true);
 }
 

@@ -19,8 +19,6 @@ bool has_required(const SchemaPart& part, const std::string& name) {
   return std::ranges::find(part.required, name) != part.required.end();
 }
 
-bool is_false(const SubSchema& sub) { return sub.schema.is_boolean() && !sub.schema.get<bool>(); }
-
 // A property that `a` requires, and `b` forbids or allows other values of.
 Result<bool> differ_in_property(const SchemaDocument& document, const SchemaPart& a, const SchemaPart& b,
                                 size_t depth) {

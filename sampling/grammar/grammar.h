@@ -73,18 +73,39 @@ Result<Grammar> compile_behind(const LeadIn& lead, const Grammar& grammar);
 
 // Calls of tools that an answer has to consist of.
 struct DemandedCalls {
+  // What a call consists of: its words, then a text of its grammar, then the rest, as far as they are there.
   struct Piece {
     std::string words = {};                 // as they are, in any tokens
-    std::optional<Grammar> grammar = {};    // and then a text of this
+    std::optional<Grammar> grammar = {};
+    std::string text_up_to = {};            // any text that these words end, and that has them nowhere else
+    std::vector<std::vector<Piece>> one_of = {};  // one of these; an empty one: nothing need be there
+    bool repeats = false;                   // any number of one_of, one behind the other
   };
   using Call = std::vector<Piece>;
   LeadIn lead = {};                         // its opening: what the calls begin with
   std::vector<Call> calls = {};             // each call is one of these
   bool several = false;                     // up to 16 may come, and behind them two spaces or line breaks
   std::string separator = {}, end = {};     // between two, and behind the last
+  std::optional<Piece> otherwise = {};      // in place of the opening and the calls
 };
-// Error: kInvalidArgument when there is none.
+// Errors: kInvalidArgument when there is none; kLimitExceeded.
 Result<Grammar> compile_calls(const DemandedCalls& demanded);
+
+// Calls of tools in an answer that may be any text. Reasoning in front of it may have any words. The answer may end
+// everywhere but in a call, or in a word with which one begins.
+struct CallsInText {
+  struct Begin {
+    std::string word = {};    // where the text has this word, it goes on with `rest`
+    bool in_front = false;    // only if the text begins with it; spaces may stand in front and behind brackets
+    bool ends = false;        // behind `rest` nothing comes but spaces
+    std::optional<DemandedCalls::Call> rest = {};  // nothing: the word must not come
+  };
+  LeadIn lead = {};           // its opening is not read
+  std::vector<Begin> begins = {};
+  bool several = true;        // else none of the words may come behind a rest
+};
+// Error: kInvalidArgument for an empty word; kLimitExceeded.
+Result<Grammar> compile_calls_in_text(const CallsInText& text);
 
 // Whether `text` is one of the grammar, as a whole. Error: kLimitExceeded.
 Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text);

@@ -25,8 +25,6 @@ std::string without_quotes(const std::string& name) {
   return text.substr(1, text.size() - 2);
 }
 
-bool is_false(const SubSchema& sub) { return sub.schema.is_boolean() && !sub.schema.get<bool>(); }
-
 }  // namespace
 
 ObjectCompiler::ObjectCompiler(SchemaCompiler& compiler, const SchemaPart& part)

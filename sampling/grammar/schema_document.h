@@ -16,6 +16,8 @@ struct SubSchema {
   Json schema = true;
   std::string pointer;  // "#/properties/a"
 };
+// No value satisfies it.
+inline bool is_false(const SubSchema& sub) { return sub.schema.is_boolean() && !sub.schema.get<bool>(); }
 
 class SchemaDocument {
  public:

@@ -229,6 +229,7 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
     format.calls = std::move(found->syntax);
     format.arguments_as_text = found->as_text;
     format.origin = "read off the template";
+    format.shows_tools = true;  // which there are the client may have said itself
   } else if (const auto known = known_calls(probe.source() + probe.render(nullptr, true))) {
     format.calls = known->syntax;
     format.origin = std::string(known->name) + ", which the template names";
@@ -250,6 +251,8 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
 ReplyFormat find_reply_format(const ChatTemplate& chat_template) {
   const TemplateProbe probe(chat_template);
   ReplyFormat format;
+  const std::string with_tools = probe.render(nullptr, true);
+  format.shows_tools = with_tools.empty() || with_tools != probe.render(nullptr, false);
   format.reasoning_key = find_reasoning_key(probe);
   if (const auto channels = known_channels(probe.render(answer_with(kReply), true))) {
     format.channels = channels;

@@ -103,6 +103,7 @@ struct ReplyFormat {
   // key by which it reads the reasoning of an answer.
   bool arguments_as_text = false;
   std::string reasoning_key = "reasoning_content";
+  bool shows_tools = true;  // lists them in a prompt, or shows their calls
   // Where it comes from, for people: "read off the template", or the name of a known shape.
   std::string origin = {};
   bool operator==(const ReplyFormat&) const = default;

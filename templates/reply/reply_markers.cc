@@ -37,6 +37,11 @@ ReasoningSyntax reasoning_of(const ReplyFormat& format) {
   return {"<think>", "</think>"};
 }
 
+ReplyFormat without_calls(ReplyFormat format) {
+  format.calls.reset();
+  return format;
+}
+
 bool is_marker(const ReplyFormat& format, std::string_view token) {
   const ReasoningSyntax reasoning = reasoning_of(format);
   return !token.empty() && std::ranges::any_of(markers_of(format, reasoning), [token](std::string_view text) {

@@ -205,5 +205,32 @@ TEST(ToolTurns, OnlyMarkersAmongTheSpecialTokensAreShownToWhoAsksForParts) {
   expect_replays(session);
 }
 
+// Without tools nobody looks for calls: their markers are like any other special token.
+TEST(ToolTurns, MarkersOfCallsAreShownOnlyWhereCallsAreLookedFor) {
+  for (const bool with_tools : {false, true}) {
+    for (const bool parses : {false, true}) {
+      TempDir dir;
+      EngineParts parts;
+      parts.tokenizer =
+          std::make_unique<FakeTokenizer>(std::vector<std::string>{"<tool_call>", "</tool_call>", "<think>", "</think>"});
+      ChatFixture f(kHermes, {.vocab_size = 400}, 64u << 20, std::move(parts));
+      const Tokens answer = f.ids("<think>so</think><tool_call>x</tool_call><|im_end|>");
+      f.say({answer});
+      ChatSession session = f.session({.variables = with_tools ? tools() : Json::object()});
+      TurnOptions options = parsing();
+      options.parse_calls = parses;
+      const Turn turn = must(session.send("1", options));
+      EXPECT_EQ(turn.reasoning, "so");
+      EXPECT_EQ(turn.content, with_tools && parses ? "<tool_call>x</tool_call>" : "x");
+      const std::string path = dir.path() + "/session";
+      ASSERT_TRUE(session.save(path).ok());
+      Result<ChatSession> loaded = ChatSession::load(f.engine, path);
+      ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+      EXPECT_FALSE(loaded->losses().any()) << loaded->losses().to_string();
+      EXPECT_EQ(loaded->ids(), session.ids());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ibid

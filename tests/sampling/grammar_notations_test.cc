@@ -219,5 +219,80 @@ TEST(CallGrammarTest, ReasoningMayStandInFrontAndHasToEnd) {
   EXPECT_FALSE(accepts(opening, "1"));
 }
 
+
+TEST(CallGrammarTest, APieceMayBeTextUpToItsEndOrOneOfSeveral) {
+  DemandedCalls demanded;
+  demanded.calls = {{{.words = "<p>", .text_up_to = "\n</p>", .one_of = {{{.words = "\n<q>"}}, {}}}, {.words = "!"}}};
+  const Result<Grammar> calls = compile_calls(demanded);
+  for (const char* text : {"<p>\n</p>!", "<p>a\n</p>!", "<p>a\n\n</p>\n<q>!", "<p>\n<p>\n<</p \n</p>!"}) {
+    EXPECT_TRUE(accepts(calls, text)) << text;
+  }
+  for (const char* text : {"<p></p>!", "<p>a</p>\n</p>!", "<p>\n</p>\n</p>!", "<p>a\n</p>", "<p>a\n</p>\n<q>\n<q>!"}) {
+    EXPECT_FALSE(accepts(calls, text)) << text;
+  }
+  demanded.calls = {{{.words = "f", .one_of = {{{.words = ",a"}}, {{.words = ",b"}}}, .repeats = true}}};
+  for (const char* text : {"f", "f,a", "f,b,a,b"}) EXPECT_TRUE(accepts(compile_calls(demanded), text)) << text;
+  EXPECT_FALSE(accepts(compile_calls(demanded), "f,c"));
+  demanded.otherwise = {.words = "no ", .grammar = *compile_regex("[0-9]+")};
+  demanded.lead.opening = "[";
+  for (const char* text : {"[f", "no 12"}) EXPECT_TRUE(accepts(compile_calls(demanded), text)) << text;
+  for (const char* text : {"f", "[no 12", "no "}) EXPECT_FALSE(accepts(compile_calls(demanded), text)) << text;
+}
+
+TEST(CallGrammarTest, TextIsFreeUpToAWordThatBeginsACall) {
+  CallsInText text;
+  text.begins = {{.word = "<c>", .rest = {{{.words = "f", .grammar = *compile_regex("[0-9]"), .text_up_to = "</c>"}}}},
+                 {.word = "<c2>"}};
+  for (const bool several : {true, false}) {
+    text.several = several;
+    const Result<Grammar> grammar = compile_calls_in_text(text);
+    for (const char* one : {"", "any <c text <c2 \xFF", "<c>f1</c>", "a <<c>f1</c> b", "<c>f1 <c></c> <c"}) {
+      EXPECT_TRUE(accepts(grammar, one)) << one;
+    }
+    for (const char* other : {"<c>", "<c>f", "<c> f1</c>", "<c>f1", "<c2>", "a <c2> b", "<c>f1</c><c2>"}) {
+      EXPECT_FALSE(accepts(grammar, other)) << other;
+    }
+    EXPECT_EQ(*grammar_accepts(*grammar, "<c>f1</c> <c>f2</c>"), several);
+  }
+}
+
+TEST(CallGrammarTest, ReasoningInFrontOfATextMayHaveAnyWordsAndBeCutOff) {
+  CallsInText text;
+  text.lead = {.begin = "<t>", .end = "</t>"};
+  text.begins = {{.word = "<c>", .rest = {{{.words = "f"}}}}};
+  for (const bool open : {false, true}) {
+    text.lead.is_open = open;
+    const Result<Grammar> grammar = compile_calls_in_text(text);
+    const std::string begin = open ? "" : " \n<t>";
+    for (const char* one : {"a", "a <c> b", "a <c> b</t>", "a <c>g</t> c <c>f", "</t><t>b"}) {
+      EXPECT_TRUE(accepts(grammar, begin + one)) << one;
+    }
+    for (const char* other : {"a</t><c>", "a</t><c>g", "</t><t><c>"}) {
+      EXPECT_FALSE(accepts(grammar, begin + other)) << other;
+    }
+  }
+}
+
+// Calls without a marker are told from other text by how it begins.
+TEST(CallGrammarTest, AWordInFrontBeginsACallThere) {
+  CallsInText text;
+  text.begins = {{.word = "{\"name\"", .in_front = true, .ends = true, .rest = {{{.words = ": f}"}}}},
+                 {.word = "{\"id\"", .in_front = true},
+                 {.word = "<py>", .rest = {{{.words = "!"}}}}};
+  const Result<Grammar> grammar = compile_calls_in_text(text);
+  for (const char* one : {"", "{", "{\"", "{\"na", "{\"names\": 1}", "{\"name\": f}", " {\n \"name\": f} \n", "a {\"name\"",
+                          "{ \"a\": <py>! b", "{ <py>!", "{}", "<py>! {\"name\"", "\"name\""}) {
+    EXPECT_TRUE(accepts(grammar, one)) << one;
+  }
+  for (const char* other : {"{\"name\"", "{\"name\": g}", " { \"name\"", "{\"id\"", "{\"id\": 1}", "{\"name\": f} a",
+                            "{\"na<py>", "{ <py>?"}) {
+    EXPECT_FALSE(accepts(grammar, other)) << other;
+  }
+  text.begins.push_back({});
+  EXPECT_EQ(compile_calls_in_text(text).status().code(), ErrorCode::kInvalidArgument);
+  text.begins.back().word = std::string(20'000, 'x');
+  EXPECT_EQ(compile_calls_in_text(text).status().code(), ErrorCode::kLimitExceeded);
+}
+
 }  // namespace
 }  // namespace ibid

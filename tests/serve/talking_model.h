@@ -54,6 +54,7 @@ inline void write_talking_model(const std::string& path, uint32_t seed = 1) {
   GgufWriter writer = byte_model_writer(seed);
   writer.add_u32("tokenizer.ggml.eos_token_id", 257);
   writer.add_string("tokenizer.chat_template",
+                    "{% if tools %}<|im_start|>tools\n{{ tools | tojson }}<|im_end|>\n{% endif %}"
                     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
                     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
   CHECK(writer.write(path).ok());

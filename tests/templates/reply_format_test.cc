@@ -112,6 +112,18 @@ TEST(FindReplyFormat, WithoutAnyCalls) {
   const ReplyFormat format = find_reply_format(*chat_template);
   EXPECT_EQ(format.origin, "assumed: the template shows no calls");
   EXPECT_FALSE(format.reasoning.has_value());
+  EXPECT_FALSE(format.shows_tools);
+}
+
+// Which tools there are may be said by a list of them, or by whoever writes the system message.
+TEST(FindReplyFormat, TemplatesThatKnowOfTools) {
+  for (const std::string& source :
+       {std::string("{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"),
+        with_calls("", "<call>{{ call.name }}\n{{ call.arguments | tojson }}</call>", "\n", "")}) {
+    const auto chat_template = ChatTemplate::compile(source);
+    ASSERT_TRUE(chat_template.ok());
+    EXPECT_TRUE(find_reply_format(*chat_template).shows_tools) << source;
+  }
 }
 
 TEST(FindReplyFormat, ATemplateThatRefusesEverything) {

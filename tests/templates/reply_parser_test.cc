@@ -234,10 +234,28 @@ TEST(ReplyParser, SchemasSayWhichValuesAreStrings) {
   EXPECT_EQ(arguments_of("exact", "None"), R"({"exact": null})");
   EXPECT_EQ(arguments_of("tags", "['a', \"b'c\"]"), R"({"tags": ["a", "b'c"]})");
   EXPECT_EQ(arguments_of("tags", "[\"a\",1e2]"), R"({"tags": ["a",1e2]})");
+  EXPECT_EQ(arguments_of("tags", "['\\ud83d\\ude00', '\\u00e9']"), "{\"tags\": [\"😀\", \"é\"]}");
   EXPECT_EQ(arguments_of("days", "soon"), R"({"days": "soon"})");
   EXPECT_EQ(arguments_of("unknown", "3"), R"({"unknown": 3})");
   EXPECT_EQ(arguments_of("unknown", "\"3\""), R"({"unknown": "\"3\""})");
   EXPECT_EQ(arguments_of("unknown", "Paris"), R"({"unknown": "Paris"})");
+}
+
+// As pydantic writes an enumeration.
+TEST(ReplyParser, SchemasMayReferToTheirDefinitions) {
+  Json one = tool("set", {{"level", {{"$ref", "#/$defs/Level"}}}, {"odd", {{"$ref", "#/$defs/a~1b~0"}}},
+                          {"loop", {{"$ref", "#/$defs/Loop"}}}, {"gone", {{"$ref", "#/$defs/Gone"}}}});
+  one["function"]["parameters"]["$defs"] = {{"Level", {{"enum", {"1", "2"}}, {"type", "string"}}},
+                                            {"a/b~", {{"anyOf", {{{"$ref", "#/$defs/Level"}}}}}},
+                                            {"Loop", {{"$ref", "#/$defs/Loop"}}}};
+  const Json tools = Json::array({one});
+  std::string text = "<tool_call>\n<function=set>\n";
+  for (const char* key : {"level", "odd", "loop", "gone"}) {
+    text += "<parameter=" + std::string(key) + ">\n1\n</parameter>\n";
+  }
+  const ParsedReply reply = parse(parameters(), text + "</function>\n</tool_call>", "", tools);
+  ASSERT_EQ(reply.calls.size(), 1u);
+  EXPECT_EQ(reply.calls[0].arguments, R"({"level": "1", "odd": "1", "loop": 1, "gone": 1})");
 }
 
 TEST(ReplyParser, ValuesKeepTheirLinesAndMayHoldMarkers) {

@@ -1,11 +1,12 @@
 #include "apps/serve/service/answer_form.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "apps/serve/service/call_form.h"
 #include "apps/serve/service/prompt_text.h"
 #include "base/json_limits.h"
 #include "runtime/answer/constraint_cache.h"
@@ -55,116 +56,117 @@ LeadIn lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& re
   return lead;
 }
 
-// The part of a tool that has its name and parameters.
-const Json& function_of_tool(const Json& tool) {
-  const auto function = tool.is_object() ? tool.find("function") : tool.end();
-  return tool.is_object() && function != tool.end() ? *function : tool;
+// Whether the answer may be a call in place of a form.
+bool may_call(const Engine& engine, const AnswerRequest& request) {
+  return !request.prompt && request.tool_choice.kind == ToolChoice::Kind::kAuto && engine.reply_format().calls &&
+         !callable_tools(request.tools).empty();
 }
 
-// A tool that lists its arguments takes no others, unless it says so: a model that has to call would go on inventing.
-Json schema_of_arguments(const Json& function) {
-  const bool has_parameters = function.contains("parameters") && function["parameters"].is_object();
-  Json schema = has_parameters ? function["parameters"] : Json{{"type", "object"}};
-  constexpr const char* kAboutOthers[] = {"additionalProperties", "patternProperties", "propertyNames", "$ref",
-                                          "allOf", "anyOf", "oneOf"};
-  const bool lists_all = schema.contains("properties") &&
-                         std::none_of(std::begin(kAboutOthers), std::end(kAboutOthers),
-                                      [&](const char* keyword) { return schema.contains(keyword); });
-  if (lists_all) schema["additionalProperties"] = false;
-  return schema;
+// Calls of the tools and nothing else, one or several.
+Result<DemandedCalls> section_of_calls(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
+                                       Arguments arguments) {
+  TRY_ASSIGN(DemandedCalls::Call call, call_of(syntax, tools, arguments));
+  DemandedCalls section;
+  section.calls.push_back(std::move(call));
+  section.several = syntax.several;
+  section.separator = syntax.separator;
+  section.end = syntax.section_end;
+  return section;
 }
 
-// Ids as models write them that were taught to; any nine letters and digits are one.
-constexpr const char* kCallId = "[a-zA-Z0-9]{9}";
-constexpr const char* kCallIndex = "0|[1-9][0-9]?";
-
-// A call that is one JSON object.
-Result<DemandedCalls::Call> call_in_envelope(const CallEnvelope& envelope, const std::string& name, Json arguments) {
-  Json schema = Json::object(), properties = Json::object();
-  properties[envelope.name_key]["const"] = name;
-  properties[envelope.arguments_key] = std::move(arguments);
-  schema["required"] = Json::array({envelope.name_key, envelope.arguments_key});
-  if (!envelope.id_key.empty()) {
-    properties[envelope.id_key] = {{"type", "string"}, {"pattern", "^" + std::string(kCallId) + "$"}};
-    schema["required"].push_back(envelope.id_key);
+// A key of the engine's constraints. Lengths keep two parts from being read as one.
+class Key {
+ public:
+  explicit Key(std::string_view kind) : text_(kind) {}
+  Key& add(std::string_view part) {
+    text_ += std::to_string(part.size()) + ':';
+    text_ += part;
+    return *this;
   }
-  schema["type"] = "object";
-  schema["properties"] = std::move(properties);
-  schema["additionalProperties"] = false;
-  TRY_ASSIGN(Grammar grammar, compile_parsed_json_schema(schema));
-  return DemandedCalls::Call{{.words = envelope.before, .grammar = std::move(grammar)}, {.words = envelope.after}};
-}
+  Key& add(const LeadIn& lead) { return add(lead.begin).add(lead.end).add(lead.is_open ? "1" : "").add(lead.opening); }
+  const std::string& text() const { return text_; }
 
-// Any other call whose arguments are JSON.
-Result<DemandedCalls::Call> call_in_parts(const CallSyntax& syntax, const std::string& name, const Json& arguments) {
-  DemandedCalls::Call call;
-  for (const CallPart& part : syntax.parts) {
-    if (part.kind == CallPart::Kind::kLiteral) call.push_back({.words = part.text});
-    if (part.kind == CallPart::Kind::kName) call.push_back({.words = name});
-    const char* pattern = part.kind == CallPart::Kind::kId      ? kCallId
-                          : part.kind == CallPart::Kind::kIndex ? kCallIndex
-                                                                : nullptr;
-    if (pattern != nullptr) {
-      TRY_ASSIGN(Grammar grammar, compile_regex(pattern));
-      call.push_back({.grammar = std::move(grammar)});
-    }
-    if (part.kind == CallPart::Kind::kArguments) {
-      TRY_ASSIGN(Grammar grammar, compile_parsed_json_schema(arguments));
-      call.push_back({.grammar = std::move(grammar)});
-    }
-  }
-  return call;
-}
+ private:
+  std::string text_;
+};
 
 Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
-  const ReplyFormat& format = engine->reply_format();
-  if (!format.calls || format.calls->arguments != ArgumentsForm::kJson) {
-    return {ErrorCode::kUnsupported, "tool_choice: a call cannot be demanded of " + engine->name() +
-                                         ": it writes calls in a way that no grammar is made of yet"};
-  }
-  const CallSyntax& syntax = *format.calls;
   const ToolChoice& choice = request.tool_choice;
-  DemandedCalls demanded;
-  for (const Json& tool : request.tools) {
-    const Json& function = function_of_tool(tool);
-    const std::string* name = text_member(function, "name");
-    if (name == nullptr || (choice.kind == ToolChoice::Kind::kNamed && *name != choice.name)) continue;
-    Json arguments = schema_of_arguments(function);
-    TRY_ASSIGN(DemandedCalls::Call call, syntax.envelope
-                                             ? call_in_envelope(*syntax.envelope, *name, std::move(arguments))
-                                             : call_in_parts(syntax, *name, arguments));
-    demanded.calls.push_back(std::move(call));
-  }
-  if (demanded.calls.empty()) {
-    return {ErrorCode::kInvalidArgument, "tool_choice: there is no tool \"" + choice.name + "\""};
-  }
-  demanded.lead = lead_in_of(engine, request, true);
-  demanded.lead.opening += syntax.section_begin;
-  demanded.several = syntax.several && choice.parallel && choice.kind == ToolChoice::Kind::kRequired;
-  demanded.separator = syntax.separator;
-  demanded.end = syntax.section_end;
-  TRY_ASSIGN(const Grammar grammar, compile_calls(demanded));
-  return engine->constraints().make(grammar);
+  const LeadIn lead = lead_in_of(engine, request, true);
+  const bool several = choice.parallel && choice.kind == ToolChoice::Kind::kRequired;
+  const Key key = Key("call").add(json_to_string(request.tools)).add(choice.name).add(several ? "1" : "").add(lead);
+  return engine->constraints().make(key.text(), [&]() -> Result<Grammar> {
+    const ReplyFormat& format = engine->reply_format();
+    if (!format.calls || !format.shows_tools) {
+      return {ErrorCode::kUnsupported,
+              "tool_choice: the chat template of " + engine->name() + " does not tell the model of tools"};
+    }
+    const std::vector<CallableTool> tools = callable_tools(request.tools, choice.name);
+    if (tools.empty()) return {ErrorCode::kInvalidArgument, "tool_choice: there is no tool \"" + choice.name + "\""};
+    TRY_ASSIGN(DemandedCalls demanded, section_of_calls(*format.calls, tools, Arguments::kBySchema));
+    demanded.lead = lead;
+    demanded.lead.opening += format.calls->section_begin;
+    demanded.several &= several;
+    return compile_calls(demanded);
+  });
 }
 
-ConstraintKind kind_of(AnswerForm::Kind kind) {
-  switch (kind) {
+Result<Grammar> grammar_of_form(const AnswerForm& form) {
+  switch (form.kind) {
     case AnswerForm::Kind::kText:
-    case AnswerForm::Kind::kJsonObject: return ConstraintKind::kJsonObject;
-    case AnswerForm::Kind::kJsonSchema: return ConstraintKind::kJsonSchema;
-    case AnswerForm::Kind::kGbnf: return ConstraintKind::kGbnf;
-    case AnswerForm::Kind::kRegex: return ConstraintKind::kRegex;
-    case AnswerForm::Kind::kChoices: return ConstraintKind::kChoices;
+    case AnswerForm::Kind::kJsonObject: return compile_any_json(AnyJson::kObject);
+    case AnswerForm::Kind::kJsonSchema: return compile_json_schema(form.text);
+    case AnswerForm::Kind::kGbnf: return compile_gbnf(form.text);
+    case AnswerForm::Kind::kRegex: return compile_regex(form.text);
+    case AnswerForm::Kind::kChoices: return compile_choices(form.choices);
   }
-  return ConstraintKind::kJsonObject;
+  return compile_any_json(AnyJson::kObject);
 }
 
+// The form; or, where there are tools, calls of these in its place.
 Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const AnswerForm& form = request.form;
-  if (form.kind == AnswerForm::Kind::kText) return Constraint();
-  const bool is_list = form.kind == AnswerForm::Kind::kChoices;
-  return engine->constraints().make(kind_of(form.kind), is_list ? json_to_string(Json(form.choices)) : form.text,
-                                    lead_in_of(engine, request, false));
+  const CallSyntax* calls = may_call(*engine, request) ? &*engine->reply_format().calls : nullptr;
+  const LeadIn lead = lead_in_of(engine, request, false);
+  const bool parallel = request.tool_choice.parallel;
+  Key key = Key("form").add(std::to_string(static_cast<int>(form.kind))).add(form.text).add(lead);
+  for (const std::string& choice : form.choices) key.add(choice);
+  if (calls != nullptr) key.add("tools").add(json_to_string(request.tools)).add(parallel ? "1" : "");
+  return engine->constraints().make(key.text(), [&]() -> Result<Grammar> {
+    TRY_ASSIGN(Grammar grammar, grammar_of_form(form));
+    if (calls == nullptr) return lead.empty() ? grammar : compile_behind(lead, grammar);
+    TRY_ASSIGN(DemandedCalls either,
+               section_of_calls(*calls, callable_tools(request.tools), Arguments::kAsToolsSay));
+    either.lead = lead_in_of(engine, request, true);
+    either.lead.opening += calls->section_begin;
+    either.several &= parallel;
+    either.otherwise = {.words = lead.opening, .grammar = std::move(grammar)};
+    return compile_calls(either);
+  });
+}
+
+// Any text, but for what the request says of calls: none; not more than one; arguments by a tool's schema.
+Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
+  const ToolChoice& choice = request.tool_choice;
+  const bool none = choice.kind == ToolChoice::Kind::kNone;
+  const ReplyFormat& format = engine->reply_format();
+  const std::vector<CallableTool> tools = callable_tools(request.tools);
+  const bool any_strict = std::ranges::any_of(tools, &CallableTool::strict);
+  const bool asks = none || !choice.parallel || any_strict;
+  if (request.prompt || !format.calls || tools.empty() || !asks) return Constraint();
+  const LeadIn lead = lead_in_of(engine, request, true);
+  const Key key =
+      Key("text").add(none ? "" : json_to_string(request.tools)).add(choice.parallel ? "1" : "").add(lead);
+  return engine->constraints().make(key.text(), [&]() -> Result<Grammar> {
+    CallsInText text{.lead = lead, .several = choice.parallel};
+    if (none) {
+      text.begins = begins_of_calls(*format.calls, nullptr, false);
+    } else {
+      TRY_ASSIGN(const DemandedCalls::Call one, call_of(*format.calls, tools, Arguments::kAsToolsSay));
+      text.begins = begins_of_calls(*format.calls, &one, choice.parallel);
+    }
+    return compile_calls_in_text(text);
+  });
 }
 
 }  // namespace
@@ -172,10 +174,9 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
 Result<Constraint> constraint_for(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const ToolChoice::Kind choice = request.tool_choice.kind;
   const bool demands_call = choice == ToolChoice::Kind::kRequired || choice == ToolChoice::Kind::kNamed;
-  if (!demands_call) return constraint_of_form(engine, request);
-  if (request.form.kind != AnswerForm::Kind::kText) {
-    return {ErrorCode::kUnsupported, "an answer cannot have a form and call a tool at once"};
-  }
+  const bool has_form = request.form.kind != AnswerForm::Kind::kText;
+  if (!demands_call) return has_form ? constraint_of_form(engine, request) : constraint_of_text(engine, request);
+  if (has_form) return {ErrorCode::kUnsupported, "an answer cannot have a form and call a tool at once"};
   return constraint_of_call(engine, request);
 }
 

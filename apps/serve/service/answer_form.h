@@ -11,9 +11,11 @@
 namespace ibid::serve {
 
 // A form, or a call that is demanded, begins with the answer's first token, or behind its reasoning where the model
-// thinks first. nullptr: the answer may be anything. Errors: kInvalidArgument, kUnsupported, kLimitExceeded: those of
-// sampling/grammar/grammar.h, naming what is not understood; kUnsupported also for a form together with a call that is
-// demanded, and for a demanded call where the model's way of writing calls does not have the arguments as JSON.
+// thinks first. Where the model may choose to call a tool, it may do that in place of a form. nullptr: the answer may
+// be anything. The engine keeps the last constraints, by what of a request they depend on.
+// Errors: kInvalidArgument, kUnsupported, kLimitExceeded: those of sampling/grammar/grammar.h, naming what is not
+// understood, and the tool whose schema has it; kUnsupported also for a form together with a call that is demanded, and
+// for such a call of a model whose template tells it of no tools.
 Result<std::shared_ptr<const TokenConstraint>> constraint_for(const std::shared_ptr<Engine>& engine,
                                                               const AnswerRequest& request);
 

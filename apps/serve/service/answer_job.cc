@@ -40,8 +40,8 @@ void tell_part(const ReplyEvent& part, size_t i, AnswerListener& listener) {
     case ReplyEvent::Kind::kContent: return listener.content(i, part.text);
     case ReplyEvent::Kind::kCallBegin: return listener.tool_call(i, part.call, part.id, part.name);
     case ReplyEvent::Kind::kArguments: return listener.tool_arguments(i, part.call, part.text);
-    case ReplyEvent::Kind::kCallEnd:
-    case ReplyEvent::Kind::kCallBroken: return;  // calls are told when they are complete
+    case ReplyEvent::Kind::kCallEnd: return;
+    case ReplyEvent::Kind::kCallBroken: return;  // cut off with the answer; what was written follows as content
   }
 }
 

@@ -88,15 +88,11 @@ TEST(AnswerReplyTest, ACallThatComesBackAsItWasSentIsNotReadAgain) {
   EXPECT_EQ(f.service->stats().n_continued, 1u);
 }
 
-TEST(AnswerReplyTest, WithoutToolsOrWithNoneChosenACallIsText) {
+TEST(AnswerReplyTest, WithoutToolsACallIsText) {
   ReplyFixture f;
   const std::string call = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n</tool_call>";
   f.says({call});
-  AnswerRequest request = f.request(Json::array({user("x")}));
-  EXPECT_EQ(f.answer(request).content, call);
-  request.tools = weather_tool();
-  request.tool_choice.kind = ToolChoice::Kind::kNone;
-  EXPECT_EQ(f.answer(request).content, call);
+  EXPECT_EQ(f.answer(f.request(Json::array({user("x")}))).content, call);
 }
 
 // A template that refuses a tool's result behind an answer without calls gets the answer with its calls.

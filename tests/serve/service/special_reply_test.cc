@@ -24,6 +24,7 @@ struct SpecialForm {
 void PrintTo(const SpecialForm& form, std::ostream* out) { *out << form.name; }
 
 constexpr const char* kMistral =
+    "{% if tools %}{{ '<tools>' }}{% endif %}"
     "{% for m in messages %}"
     "{% if m.role == 'user' %}{{ '[INST] ' + m.content + '[/INST]' }}"
     "{% elif m.role == 'tool' %}{{ '[TOOL_RESULTS] ' + m.content + '[/TOOL_RESULTS]' }}"
@@ -34,6 +35,7 @@ constexpr const char* kMistral =
     "{% endfor %}";
 
 constexpr const char* kLlama =
+    "{% if tools %}{{ '<tools>' }}{% endif %}"
     "{% for m in messages %}"
     "{% if m.tool_calls %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}"
     "{{ '{\"name\": \"' + m.tool_calls[0].function.name + '\", \"parameters\": ' }}"
@@ -45,6 +47,7 @@ constexpr const char* kLlama =
     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";
 
 constexpr const char* kHarmony =
+    "{% if tools %}{{ '<tools>' }}{% endif %}"
     "{% for m in messages %}"
     "{% if m.role == 'tool' %}"
     "{{ '<|start|>functions.' + m.name + ' to=assistant<|channel|>commentary<|message|>' + m.content + '<|end|>' }}"
@@ -99,7 +102,7 @@ class SpecialReplyTest : public testing::TestWithParam<SpecialForm> {};
 TEST_P(SpecialReplyTest, ACallIsHeardAndCostsNothingWhenItComesBack) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
-  const Tokens prompt = f.chat.ids(form.prompt), answer_ids = f.chat.ids(form.answer), behind = f.chat.ids(form.behind);
+  const Tokens prompt = f.chat.ids(std::string("<tools>") + form.prompt), answer_ids = f.chat.ids(form.answer), behind = f.chat.ids(form.behind);
   const Tokens end(1, f.chat.tokenizer->find_token(form.ends[0]).value());
   Tokens fine = f.chat.ids(form.reasoning[0] == 0 ? "fine" : "<|channel|>final<|message|>fine");
   fine.push_back(end[0]);
@@ -157,9 +160,12 @@ TEST_P(SpecialReplyTest, AnotherSpecialTokenIsShownNowhereAndCostsNothing) {
   EXPECT_EQ(next.usage.n_prompt - next.usage.n_prefilled, prompt.size() + said.size() - 1) << "all ids that were fed";
 }
 
-// The model's own words are noise.
+// The model's own words are noise, but that it does not think.
 TEST_P(SpecialReplyTest, ACallCanBeDemanded) {
-  SpecialFixture f(GetParam());
+  const SpecialForm& form = GetParam();
+  SpecialFixture f(form);
+  f.says({{f.chat.ids(std::string("<tools>") + form.prompt).size(),
+           f.chat.ids(form.reasoning[0] == 0 ? "" : "<|channel|>commentary")}});
   AnswerRequest request = ask(Json::array({user("x")}));
   request.options.max_tokens = 1000;
   request.tools = parse_json(R"([{"type": "function", "function": {"name": "weather", "parameters": {"type": "object",
