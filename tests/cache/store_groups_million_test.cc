@@ -322,7 +322,10 @@ class GroupStory {
   void end_or_clear() {
     if (below(24) == 0) {
       store_.clear_shared();
-      for (Resting& each : at_rest_) each.is_cleared = true;
+      if (!is_roomy_) return;
+      // A page is in one node: of what sessions of two namespaces found as shared, one of them keeps the last page.
+      at_rest_.clear();
+      sessions_.clear();
       return retained_.clear_shared();
     }
     if (below(12) == 0) {
