@@ -83,6 +83,26 @@ TEST_F(FileTierFaults, FilesOfAnotherLengthAreMisses) {
   }
 }
 
+TEST_F(FileTierFaults, PagesOfTheFormatBeforeAreMissesAndNoneIsToBlame) {
+  const Tokens ids = random_tokens(3, 200);
+  write(*open(), "", ids);
+  const std::vector<std::string> names = page_files();
+  ASSERT_EQ(names.size(), 4u);
+  for (const std::string& name : names) {
+    std::string bytes = read_whole_file(directory_ + "/" + name);
+    ASSERT_EQ(bytes[8], 2);
+    bytes[8] = 1;
+    overwrite(directory_ + "/" + name, bytes);
+  }
+  const auto tier = open();
+  EXPECT_EQ(found(*tier, "", ids), 0u);
+  EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(70)), 0u);
+  EXPECT_EQ(tier->stats().quarantined, 0u);
+  EXPECT_EQ(page_files(), names) << "to be evicted in their turn";
+  write(*tier, "", ids);
+  EXPECT_EQ(found(*tier, "", ids), 200u) << "pages of today's format take their place";
+}
+
 TEST_F(FileTierFaults, TheSoundHeadOfADamagedSequenceIsUsed) {
   const Tokens ids = random_tokens(4, 256);
   const auto tier = open();

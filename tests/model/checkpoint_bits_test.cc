@@ -1,6 +1,6 @@
 // Law 1 for every architecture: of each tiny checkpoint of Hugging Face that loads, and of those that are committed, no
-// way of feeding a sequence changes a bit of a logit or of a stored row. The sequences are longer and shorter than the
-// windows and chunks of these models.
+// way of feeding a sequence changes a bit of a logit, a stored row or a state, for every type of keys and values. The
+// sequences are longer and shorter than the windows and chunks of these models.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
 
   struct Fed {
     std::vector<Row> logits;  // one row a position
-    Row kv;
+    Row kv, states;
   };
 
   std::unique_ptr<TransformerModel> load(const ModelFile& file, int n_threads) const {
@@ -57,8 +57,16 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
       const TokenSpan part = tokens.subspan(begin, std::min(chunk, tokens.size() - begin));
       feed(model, entry, part, company ? &other : nullptr, fed);
     }
-    fed.kv = stored_rows(entry);
+    keep_bits(model, entry, fed);
     return fed;
+  }
+
+  // What is stored, and the states behind one id more: a pass ends there, whatever was cut before.
+  static void keep_bits(TransformerModel& model, KvCacheEntry& entry, Fed& fed) {
+    fed.kv = stored_rows(entry);
+    Fed unused;
+    feed(model, entry, Tokens{1}, nullptr, unused);
+    fed.states = stored_states(entry);
   }
 
   // Cut back and fed again, and gone on with from a copy.
@@ -74,7 +82,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     Result<KvCacheEntry> copy = entry.fork();
     CHECK(copy.ok()) << copy.status().to_string();
     feed(model, *copy, tokens.subspan(40), nullptr, fed);
-    fed.kv = stored_rows(*copy);
+    keep_bits(model, *copy, fed);
     return fed;
   }
 
@@ -93,7 +101,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
       entry.slice_to_length(begin + n);
       fed.logits.resize(begin + n);
     }
-    fed.kv = stored_rows(entry);
+    keep_bits(model, entry, fed);
     return fed;
   }
 
@@ -103,6 +111,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
       ASSERT_TRUE(same_bits(got.logits[i], wanted.logits[i])) << "logits at position " << i;
     }
     ASSERT_TRUE(same_bits(got.kv, wanted.kv)) << "stored rows differ";
+    ASSERT_TRUE(same_bits(got.states, wanted.states)) << "states differ";
   }
 };
 
@@ -147,8 +156,8 @@ TEST_P(CheckpointBits, AnyWayToFeedASequenceToACommittedModel) {
   EXPECT_EQ(check_all(golden_dir() + "/families"), 11u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kv, CheckpointBits, testing::Values(KvDType::kF16, KvDType::kInt8),
-                         [](const auto& kv) { return kv.param == KvDType::kF16 ? "F16" : "Int8"; });
+INSTANTIATE_TEST_SUITE_P(Kv, CheckpointBits, testing::ValuesIn(kEveryKvDType),
+                         [](const auto& kv) { return std::string(kv_dtype_name(kv.param)); });
 
 }  // namespace
 }  // namespace ibid

@@ -103,7 +103,8 @@ inline void expect_rows_replay(const ChatSession& session) {
   FakeModel cold({.max_seq_len = kv.length() + 1,
                   .max_chunk = kv.length(),
                   .n_layers = kv.layout().n_layers(),
-                  .recurrent = kv.layout().n_states() > 0});
+                  .recurrent = kv.layout().n_states() > 0,
+                  .window = kv.layout().window()});
   KvPagePool pool(cold.kv_layout(), 64u << 20);
   KvCacheEntry replayed(pool);
   Logits expected, got;

@@ -81,7 +81,7 @@ std::string pieces_of(TokenSpan ids, const FakeTokenizer& tokenizer) {
 
 void expect_engine_laws(Engine& engine) {
   EXPECT_THAT(validate_store(engine.store().snapshot()), testing::IsEmpty());
-  EXPECT_LE(engine.pool().pages_in_use(), engine.pool().budget_pages());
+  EXPECT_LE(engine.pool().bytes_in_use(), engine.pool().budget_bytes());
 }
 
 SessionFace::SessionFace(const ChatSession& session)

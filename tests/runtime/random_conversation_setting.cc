@@ -71,6 +71,13 @@ RandomSetting::RandomSetting(uint64_t seed) {
              .when_full = dice.pick<WhenFull>({WhenFull::kError, WhenFull::kDropOldestTurns, WhenFull::kDropOldestTurns,
                                                WhenFull::kCutNewestMessage}),
              .repair_when_idle = dice.chance(25)};
+  model.recurrent = dice.chance(25);
+  n_states = 6 + dice.below(dice.chance(50) ? 6 : 100);
+  if (dice.chance(25)) {
+    model.window = dice.pick<size_t>({1, 16, 50});
+    model.max_seq_len += 300;  // positions whose rows behind the window may go
+    n_pages += 5;
+  }
 }
 
 void Trap::set(size_t n_layers, std::function<Status()> action) {
@@ -93,7 +100,8 @@ RandomProcess::RandomProcess(const RandomSetting& setting, FileOps& files, std::
   model->change_logits = [inclination = setting.inclination](TokenSpan, std::span<float> row) {
     for (size_t id = 0; id < inclination.size(); ++id) row[id] += inclination[id];
   };
-  parts.kv_budget_bytes = setting.n_pages * model->kv_layout().page_bytes();
+  const KvLayout& layout = model->kv_layout();
+  parts.kv_budget_bytes = setting.n_pages * layout.page_bytes() + setting.n_states * layout.state_bytes();
   parts.model = std::move(model);
   auto tokenizer = std::make_unique<FakeTokenizer>();
   tokenizer_ = tokenizer.get();

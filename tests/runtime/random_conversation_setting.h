@@ -39,8 +39,8 @@ struct RandomSetting {
 
   const char* chat_template = nullptr;
   bool wants_alternation = false;  // the template refuses what does not alternate
-  FakeModel::Options model;
-  size_t n_pages = 0;  // of the pool
+  FakeModel::Options model;  // some have recurrent layers, some a window, some both
+  size_t n_pages = 0, n_states = 0;  // that the pool has room for
   bool tier = false;
   // What the model is inclined to say, added to its logits: control tokens, parts of characters, thinking.
   std::vector<float> inclination;

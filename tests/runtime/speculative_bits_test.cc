@@ -19,8 +19,61 @@ struct BitsOutcome {
   Generated generation;
   Row rows;
   Row next;
+  Row states;
   WorkCounters work;
 };
+
+// An answer of 80 ids, across a page border. With drafts, what was said without them is part of the prompt's
+// index, so that the guesses are good; each seventh id of it is wrong, so that tails are thrown away.
+BitsOutcome say_with_drafts(LanguageModel& model, const FakeTokenizer& tokenizer, const SamplerOptions& options,
+                            const Tokens* said, size_t n_prompt = 40) {
+  KvPagePool pool(model.kv_layout(), size_t{64} << 20);
+  KvCacheEntry entry(pool);
+  const std::unique_ptr<Scheduler> scheduler = Scheduler::create(model, system_clock()).value();
+  const Tokens prompt = random_tokens(n_prompt, tokenizer.vocab_size(), 11);
+  Drafter drafter;
+  if (said != nullptr) {
+    drafter.append(*said);
+    drafter.append(prompt);
+  }
+  GenerateRequest request;
+  request.prompt = prompt;
+  request.max_tokens = 80;
+  if (said != nullptr) request.drafter = &drafter;
+  Sampler sampler = *Sampler::create(options);
+  TokenHistory history;
+  history.append(prompt);
+  sampler.begin_answer(std::move(history));
+  BitsOutcome out;
+  Ran ran = run_answer(*scheduler, tokenizer, entry, std::move(request), std::move(sampler), StopDetector(),
+                       system_clock());
+  CHECK(ran.result.ok()) << ran.result.status().to_string();
+  out.generation = *std::move(ran.result);
+  out.work = ran.progress.work;
+  out.rows = stored_rows(entry);
+  const SequenceChunk chunk{&entry, TokenSpan(prompt).first(1), WantLogits::kLast};
+  Logits logits;
+  CHECK(model.forward({&chunk, 1}, {}, logits).ok());
+  out.next.assign(logits.row(0).begin(), logits.row(0).end());
+  out.states = stored_states(entry);
+  return out;
+}
+
+void expect_same_with_drafts(LanguageModel& model, const FakeTokenizer& tokenizer, const SamplerOptions& options,
+                             const BitsOutcome& plain, size_t n_prompt = 40) {
+  Tokens said = plain.generation.ids;
+  const auto n_ids = static_cast<TokenId>(tokenizer.vocab_size());
+  for (size_t i = 6; i < said.size(); i += 14) said[i] = (said[i] + 1) % n_ids;
+  const BitsOutcome drafted = say_with_drafts(model, tokenizer, options, &said, n_prompt);
+  EXPECT_EQ(drafted.generation.ids, plain.generation.ids);
+  EXPECT_EQ(drafted.generation.text, plain.generation.text);
+  EXPECT_TRUE(same_bits(drafted.rows, plain.rows)) << "stored rows differ";
+  EXPECT_TRUE(same_bits(drafted.next, plain.next)) << "logits differ";
+  EXPECT_TRUE(same_bits(drafted.states, plain.states)) << "states differ";
+  EXPECT_GT(drafted.generation.n_accepted, 20u);
+  EXPECT_GT(drafted.generation.n_drafted, drafted.generation.n_accepted) << "nothing was thrown away";
+  EXPECT_LT(drafted.work.n_forward, plain.work.n_forward);
+}
 
 class SpeculativeBits : public testing::TestWithParam<WeightsAndKv> {
  protected:
@@ -42,52 +95,11 @@ class SpeculativeBits : public testing::TestWithParam<WeightsAndKv> {
     return load_tiny_model(tiny, options);
   }
 
-  // An answer of 80 ids, across a page border. With drafts, what was said without them is part of the prompt's
-  // index, so that the guesses are good; each seventh id of it is wrong, so that tails are thrown away.
-  static BitsOutcome run(LanguageModel& model, const SamplerOptions& options, const Tokens* said) {
-    const FakeTokenizer tokenizer;
-    KvPagePool pool(model.kv_layout(), size_t{64} << 20);
-    KvCacheEntry entry(pool);
-    const std::unique_ptr<Scheduler> scheduler = Scheduler::create(model, system_clock()).value();
-    const Tokens prompt = random_tokens(40, kVocabSize, 11);
-    Drafter drafter;
-    if (said != nullptr) {
-      drafter.append(*said);
-      drafter.append(prompt);
-    }
-    GenerateRequest request;
-    request.prompt = prompt;
-    request.max_tokens = 80;
-    if (said != nullptr) request.drafter = &drafter;
-    Sampler sampler = *Sampler::create(options);
-    TokenHistory history;
-    history.append(prompt);
-    sampler.begin_answer(std::move(history));
-    BitsOutcome out;
-    Ran ran = run_answer(*scheduler, tokenizer, entry, std::move(request), std::move(sampler), StopDetector(),
-                         system_clock());
-    CHECK(ran.result.ok()) << ran.result.status().to_string();
-    out.generation = *std::move(ran.result);
-    out.work = ran.progress.work;
-    out.rows = stored_rows(entry);
-    const SequenceChunk chunk{&entry, TokenSpan(prompt).first(1), WantLogits::kLast};
-    Logits logits;
-    CHECK(model.forward({&chunk, 1}, {}, logits).ok());
-    out.next.assign(logits.row(0).begin(), logits.row(0).end());
-    return out;
+  static BitsOutcome run(LanguageModel& model, const SamplerOptions& options) {
+    return say_with_drafts(model, FakeTokenizer(), options, nullptr);
   }
-
   static void expect_same(LanguageModel& model, const SamplerOptions& options, const BitsOutcome& plain) {
-    Tokens said = plain.generation.ids;
-    for (size_t i = 6; i < said.size(); i += 14) said[i] = (said[i] + 1) % static_cast<TokenId>(kVocabSize);
-    const BitsOutcome drafted = run(model, options, &said);
-    EXPECT_EQ(drafted.generation.ids, plain.generation.ids);
-    EXPECT_EQ(drafted.generation.text, plain.generation.text);
-    EXPECT_TRUE(same_bits(drafted.rows, plain.rows)) << "stored rows differ";
-    EXPECT_TRUE(same_bits(drafted.next, plain.next)) << "logits differ";
-    EXPECT_GT(drafted.generation.n_accepted, 20u);
-    EXPECT_GT(drafted.generation.n_drafted, drafted.generation.n_accepted) << "nothing was thrown away";
-    EXPECT_LT(drafted.work.n_forward, plain.work.n_forward);
+    expect_same_with_drafts(model, FakeTokenizer(), options, plain);
   }
 };
 
@@ -96,7 +108,7 @@ TEST_P(SpeculativeBits, AnySampler) {
   for (const uint64_t seed : {1, 2}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const SamplerOptions sampler{.temperature = 1.0, .min_p = 0, .seed = seed};
-    expect_same(*model, sampler, run(*model, sampler, nullptr));
+    expect_same(*model, sampler, run(*model, sampler));
   }
 }
 
@@ -115,18 +127,18 @@ TEST_P(SpeculativeBits, ASamplerThatLooksBack) {
                                .dry_multiplier = 0.1,
                                .dry_allowed_length = 1,
                                .logit_bias = {{65, 1}}};
-  expect_same(*model, sampler, run(*model, sampler, nullptr));
+  expect_same(*model, sampler, run(*model, sampler));
 }
 
 TEST_P(SpeculativeBits, AnyInstructionSetAndThreadsWithDraftsAndWithout) {
   const SamplerOptions greedy{.temperature = 0};
-  const BitsOutcome wanted = run(*make(1), greedy, nullptr);
+  const BitsOutcome wanted = run(*make(1), greedy);
   for (const Isa isa : kAllIsas) {
     if (!isa_supported(isa)) continue;
     for (const int n_threads : {1, 2, 3}) {
       SCOPED_TRACE(std::string(isa_name(isa)) + ", " + std::to_string(n_threads) + " threads");
       const auto model = make(n_threads, isa);
-      const BitsOutcome plain = run(*model, greedy, nullptr);
+      const BitsOutcome plain = run(*model, greedy);
       EXPECT_EQ(plain.generation.ids, wanted.generation.ids);
       EXPECT_TRUE(same_bits(plain.rows, wanted.rows)) << "stored rows differ";
       EXPECT_TRUE(same_bits(plain.next, wanted.next)) << "logits differ";
@@ -138,6 +150,32 @@ TEST_P(SpeculativeBits, AnyInstructionSetAndThreadsWithDraftsAndWithout) {
 
 INSTANTIATE_TEST_SUITE_P(All, SpeculativeBits, testing::ValuesIn(kEveryPanelType),
                          [](const auto& test) { return test.param.name; });
+
+// Checkpoints with windows and recurrent states: a refused draft takes rows and states back. The prompt is longer than
+// windows of 16 positions and the block that attention takes.
+class SpeculativeFamilyBits : public testing::TestWithParam<const char*> {};
+
+TEST_P(SpeculativeFamilyBits, AnyTypeOfKeysAndValuesAndThreads) {
+  IBID_NEED_SHARED(shared);
+  const std::string directory = shared + "/reference/tiny/" + GetParam();
+  const FakeTokenizer tokenizer = FakeTokenizer::small();
+  const SamplerOptions sampler{.temperature = 1.0, .min_p = 0, .seed = 3};
+  constexpr size_t kPrompt = 330;
+  for (const KvDType kv_dtype : kEveryKvDType) {
+    SCOPED_TRACE(kv_dtype_name(kv_dtype));
+    const auto one = load_tiny_checkpoint(directory, {.kv_dtype = kv_dtype, .n_threads = 1});
+    const BitsOutcome plain = say_with_drafts(*one, tokenizer, sampler, nullptr, kPrompt);
+    expect_same_with_drafts(*one, tokenizer, sampler, plain, kPrompt);
+    const auto two = load_tiny_checkpoint(directory, {.kv_dtype = kv_dtype, .n_threads = 2, .max_chunk = 48});
+    expect_same_with_drafts(*two, tokenizer, sampler, plain, kPrompt);
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, SpeculativeFamilyBits,
+                         testing::Values("qwen3_5_text", "jamba", "lfm2", "kimi_linear", "mamba2", "falcon_h1",
+                                         "minimax", "gemma3_text", "gpt_oss"),
+                         [](const auto& test) { return std::string(test.param); });
 
 constexpr const char* kStory =
     "The old lighthouse at Marrow Point was built in 1871 by a company of masons from the north. It stands "

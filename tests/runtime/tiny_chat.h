@@ -13,12 +13,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "kernels/dispatch.h"
+#include "model/architecture/architectures.h"
 #include "runtime/answer/feeding.h"
 #include "runtime/session/chat_session.h"
 #include "tests/support/fake_tokenizer.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
+#include "weights/model_file.h"
 
 namespace ibid {
 
@@ -49,20 +52,37 @@ inline std::unique_ptr<TransformerModel> load_tiny_chat_model(const WeightsAndKv
   return load_tiny_model(tiny, {.kv_dtype = kind.kv_dtype, .n_threads = n_threads, .isa = isa, .max_chunk = max_chunk});
 }
 
+// A checkpoint of the reference data, in a longer context than the 256 positions that it was made for.
+inline std::unique_ptr<TransformerModel> load_tiny_checkpoint(const std::string& directory, ModelOptions options) {
+  const auto file = open_model_file(directory);
+  CHECK(file.ok()) << file.status().to_string();
+  Result<ModelConfig> config = read_config(**file);
+  CHECK(config.ok()) << config.status().to_string();
+  options.max_seq_len = kTinyContext;
+  auto model = TransformerModel::create(**file, *std::move(config), options);
+  CHECK(model.ok()) << model.status().to_string();
+  return *std::move(model);
+}
+
+// What a sequence has, and the logits and recurrent states behind one id more.
+struct SequenceBits {
+  Row rows, next_logits, next_states;
+};
+
 // What sessions are compared with: an entry of its own, one pass, one thread, the best instruction set.
 class ColdModel {
  public:
-  explicit ColdModel(const WeightsAndKv& kind)
-      : model_(load_tiny_chat_model(kind, {}, 1, kTinyContext)), pool_(model_->kv_layout(), size_t{64} << 20) {}
+  explicit ColdModel(const WeightsAndKv& kind) : ColdModel(load_tiny_chat_model(kind, {}, 1, kTinyContext)) {}
+  explicit ColdModel(std::unique_ptr<TransformerModel> model)
+      : model_(std::move(model)), pool_(model_->kv_layout(), size_t{64} << 20) {}
 
-  // Rows of all ids, and the logits of `next` behind them.
-  std::pair<Row, Row> read(TokenSpan ids, TokenId next) {
+  SequenceBits read(TokenSpan ids, TokenId next) {
     KvCacheEntry entry(pool_);
     Logits logits;
     feed(entry, ids, WantLogits::kNone, logits);
     Row rows = stored_rows(entry);
     feed(entry, {&next, 1}, WantLogits::kLast, logits);
-    return {std::move(rows), Row(logits.row(0).begin(), logits.row(0).end())};
+    return {std::move(rows), Row(logits.row(0).begin(), logits.row(0).end()), stored_states(entry)};
   }
 
  private:
@@ -77,32 +97,41 @@ class ColdModel {
   KvPagePool pool_;
 };
 
+// Of a model, with a small vocabulary unless `parts` have one.
+inline std::shared_ptr<Engine> tiny_engine(std::unique_ptr<LanguageModel> model, const char* chat_template,
+                                           EngineParts parts = {}, size_t kv_budget_bytes = size_t{256} << 20) {
+  parts.model = std::move(model);
+  if (parts.tokenizer == nullptr) parts.tokenizer = std::make_unique<FakeTokenizer>(FakeTokenizer::small());
+  parts.kv_budget_bytes = kv_budget_bytes;
+  parts.chat_template = *ChatTemplate::compile(chat_template);
+  return *Engine::create(std::move(parts));
+}
+
 inline std::shared_ptr<Engine> tiny_engine(const WeightsAndKv& kind, std::optional<Isa> isa, int n_threads,
                                            size_t max_chunk, const char* chat_template, EngineParts parts = {},
                                            std::function<void(size_t layer)> observer = {}) {
   std::unique_ptr<TransformerModel> model = load_tiny_chat_model(kind, isa, n_threads, max_chunk);
   model->set_layer_observer(std::move(observer));
-  parts.model = std::move(model);
   parts.tokenizer = std::make_unique<FakeTokenizer>();
-  parts.kv_budget_bytes = size_t{256} << 20;
-  parts.chat_template = *ChatTemplate::compile(chat_template);
-  return *Engine::create(std::move(parts));
+  return tiny_engine(std::move(model), chat_template, std::move(parts));
 }
 
 // The first law for a session: its ids are those it was fed, all but the last; its rows are those of a cold pass over
-// them, and so are the logits behind them, which its own engine computes.
+// them, and so are the logits and the states behind them, which its own engine computes.
 inline void expect_cold_bits(const ChatSession& session, ColdModel& cold, bool whole = true) {
   const KvCacheEntry& kv = session.kv();
   ASSERT_LE(kv.length(), session.ids().size());
   ASSERT_TRUE(!whole || kv.length() + 1 >= session.ids().size());
   ASSERT_TRUE(std::equal(kv.tokens().begin(), kv.tokens().end(), session.ids().begin()));
   const TokenId next = 65;
-  const auto [rows, logits] = cold.read(kv.tokens(), next);
-  ASSERT_TRUE(same_bits(stored_rows(kv), rows)) << "stored rows differ";
+  const SequenceBits wanted = cold.read(kv.tokens(), next);
+  ASSERT_TRUE(same_bits(stored_rows(kv), wanted.rows)) << "stored rows differ";
   KvCacheEntry warm = kv.fork().value();
   Logits warm_logits;
   ASSERT_TRUE(ibid::feed(session.engine()->scheduler(), warm, {&next, 1}, WantLogits::kLast, {}, warm_logits).ok());
-  ASSERT_TRUE(same_bits(Row(warm_logits.row(0).begin(), warm_logits.row(0).end()), logits)) << "logits differ";
+  ASSERT_TRUE(same_bits(Row(warm_logits.row(0).begin(), warm_logits.row(0).end()), wanted.next_logits))
+      << "logits differ";
+  ASSERT_TRUE(same_bits(stored_states(warm), wanted.next_states)) << "states differ";
 }
 
 }  // namespace ibid

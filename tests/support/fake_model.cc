@@ -36,11 +36,17 @@ Row load_row(const KvCacheEntry& entry, size_t layer, size_t position) {
   return row;
 }
 
+std::vector<KvRowShape> row_shapes(const FakeModel::Options& options) {
+  std::vector<KvRowShape> rows(options.n_layers, KvRowShape{1, kHeadDim});
+  if (options.n_layers > 1) rows.back().window = options.window;
+  return rows;
+}
+
 }  // namespace
 
 FakeModel::FakeModel(const Options& options)
     : options_(options),
-      layout_(KvLayout::make(std::vector(options.n_layers, KvRowShape{1, kHeadDim}), KvDType::kF32,
+      layout_(KvLayout::make(row_shapes(options), KvDType::kF32,
                              std::vector(options.recurrent ? 2 : 0, StateShape{kStateFloats, 1}))) {}
 
 // A state is the number of ids behind it, and a hash of them that a float holds exactly.
@@ -50,12 +56,15 @@ void FakeModel::stage_states(const SequenceChunk& chunk) const {
     state[1] = static_cast<float>(mix(static_cast<uint64_t>(state[1]), static_cast<uint64_t>(id)) & 0xfffff);
   };
   SequenceState& states = chunk.entry->state();
+  std::array<float, kStateFloats> cold{};
+  if (layout_.n_states() > 0) {
+    for (const TokenId id : chunk.entry->tokens()) advance(cold, static_cast<float>(id));
+  }
   for (size_t layer = 0; layer < layout_.n_states(); ++layer) {
-    std::array<float, kStateFloats> state{}, cold{};
+    std::array<float, kStateFloats> state{};
     if (const float* before = states.before(layer)) std::copy_n(before, kStateFloats, state.begin());
     for (size_t i = 0; i < states.n_replayed(); ++i) advance(state, *states.replayed_row(layer, i));
     if (states.n_replayed() > 0) std::copy(state.begin(), state.end(), states.replayed(layer));
-    for (const TokenId id : chunk.entry->tokens()) advance(cold, static_cast<float>(id));
     CHECK(state == cold) << "the pass begins with another text's state at " << chunk.entry->length();
     for (size_t i = 0; i < chunk.tokens.size(); ++i) {
       const auto id = static_cast<float>(chunk.tokens[i]);
@@ -107,6 +116,7 @@ void FakeModel::finish_pass(std::span<const SequenceChunk> batch, size_t n_wante
   for (const SequenceChunk& chunk : batch) {
     fed_.push_back({chunk.entry->length(), Tokens(chunk.tokens.begin(), chunk.tokens.end()), chunk.want});
     chunk.entry->commit(chunk.tokens);
+    check_window(*chunk.entry, chunk.tokens.size());
     if (chunk.want == WantLogits::kNone) continue;
     write_logits(chunk, logits, out);
     out += stride * (chunk.want == WantLogits::kAll ? chunk.tokens.size() : 1);
@@ -132,6 +142,7 @@ uint64_t FakeModel::hash_rows(const KvCacheEntry& entry, size_t begin, size_t en
   for (size_t position = begin; position < end; ++position) {
     const Row first = load_row(entry, 0, position);
     for (size_t layer = 0; layer < options_.n_layers; ++layer) {
+      if (layout_.layer(layer).part == PagePart::kWindow) continue;
       const Row row = load_row(entry, layer, position);
       hash = mix(hash, static_cast<uint64_t>(row.k[0]) << 32 | static_cast<uint64_t>(row.k[1]));
       CHECK_EQ(row.k[2], static_cast<float>(layer));
@@ -141,6 +152,19 @@ uint64_t FakeModel::hash_rows(const KvCacheEntry& entry, size_t begin, size_t en
     prefix.push_back(static_cast<TokenId>(first.k[0]));
   }
   return hash;
+}
+
+// What the last n_rows rows read of the layer with a window.
+void FakeModel::check_window(const KvCacheEntry& entry, size_t n_rows) const {
+  const size_t layer = options_.n_layers - 1;
+  if (layout_.layer(layer).part != PagePart::kWindow) return;
+  const size_t first_row = entry.length() - n_rows;
+  for (size_t p = first_row - std::min(first_row, options_.window - 1); p < entry.length(); ++p) {
+    const Row row = load_row(entry, layer, p);
+    CHECK_EQ(row.k[0], static_cast<float>(entry.tokens()[p])) << "the window has another text's row at " << p;
+    CHECK_EQ(row.k[1], static_cast<float>(p));
+    CHECK_EQ(row.k[2], static_cast<float>(layer));
+  }
 }
 
 void FakeModel::write_logits(const SequenceChunk& chunk, Logits& logits, float* out) {
@@ -172,9 +196,11 @@ Tokens FakeModel::take_fed() {
 }
 
 std::vector<float> FakeModel::rows_of(const KvCacheEntry& entry) {
+  const size_t window_begin = entry.layout().first_window_page(entry.length()) * kPagePositions;
   std::vector<float> out;
   for (size_t position = 0; position < entry.length(); ++position) {
     for (size_t layer = 0; layer < entry.layout().n_layers(); ++layer) {
+      if (entry.layout().layer(layer).part == PagePart::kWindow && position < window_begin) continue;
       const Row row = load_row(entry, layer, position);
       out.insert(out.end(), std::begin(row.k), std::end(row.k));
       out.insert(out.end(), std::begin(row.v), std::end(row.v));

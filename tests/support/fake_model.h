@@ -1,7 +1,8 @@
 // FakeModel: a LanguageModel without weights. The keys it stores are the token ids, and its logits are a
 // hash of all ids that it reads back from the cache: a wrong, missing or stale row changes them. With recurrent layers,
-// their states are hashes of all ids, too, and it checks the state that every pass begins with. It keeps
-// a record of every id it was fed, and fails or cancels on demand in any layer of any pass.
+// their states are hashes of all ids, too, and it checks the state that every pass begins with; with a window, it
+// checks the rows that a pass reads of it. It keeps a record of every id it was fed, and fails or cancels on demand in
+// any layer of any pass.
 //
 // What it says can be scripted, so that conversations are known in advance.
 #pragma once
@@ -25,6 +26,7 @@ class FakeModel : public LanguageModel {
     size_t max_chunk = 32;
     size_t n_layers = 2;
     bool recurrent = false;  // two layers with a state more
+    size_t window = 0;       // positions that the last layer reads, where it is not the only one; 0: all
   };
   struct Fed {
     size_t position;  // of the first token
@@ -53,7 +55,8 @@ class FakeModel : public LanguageModel {
   // Logits of a row, to be changed.
   std::function<void(TokenSpan prefix, std::span<float> row)> change_logits;
 
-  // The keys of all layers as floats, [length][n_layers][2 * head_dim]: what two entries are compared by.
+  // The rows of all layers as floats, [length][n_layers][2 * head_dim], of a layer with a window those that the next
+  // position may read: what two entries are compared by.
   static std::vector<float> rows_of(const KvCacheEntry& entry);
 
  private:
@@ -61,6 +64,7 @@ class FakeModel : public LanguageModel {
   void stage_states(const SequenceChunk& chunk) const;
   void finish_pass(std::span<const SequenceChunk> batch, size_t n_wanted, Logits& logits);
   uint64_t hash_rows(const KvCacheEntry& entry, size_t begin, size_t end, uint64_t hash, Tokens& prefix) const;
+  void check_window(const KvCacheEntry& entry, size_t n_rows) const;
   void write_logits(const SequenceChunk& chunk, Logits& logits, float* out);
 
   Options options_;

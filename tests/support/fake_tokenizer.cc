@@ -4,12 +4,17 @@
 
 namespace ibid {
 
-FakeTokenizer::FakeTokenizer(const std::vector<std::string>& more_special, const std::vector<std::string>& ends) {
+FakeTokenizer::FakeTokenizer(const std::vector<std::string>& more_special, const std::vector<std::string>& ends)
+    : FakeTokenizer({"ab", "abc", "abcd", "\n\n", "Hello", "lo", " wor", " world", "th", "the", "ing", ".\n",
+                     "<think>", "</think>", "user", "assistant"},
+                    more_special, ends) {}
+
+FakeTokenizer FakeTokenizer::small() { return FakeTokenizer({"ab", "Hello", "</think>", "assistant"}, {}, {}); }
+
+FakeTokenizer::FakeTokenizer(const std::vector<std::string>& pieces, const std::vector<std::string>& more_special,
+                             const std::vector<std::string>& ends) {
   for (int byte = 0; byte < 256; ++byte) pieces_.push_back(std::string(1, static_cast<char>(byte)));
-  for (const char* piece : {"ab", "abc", "abcd", "\n\n", "Hello", "lo", " wor", " world", "th", "the", "ing", ".\n",
-                            "<think>", "</think>", "user", "assistant"}) {
-    pieces_.push_back(piece);
-  }
+  pieces_.insert(pieces_.end(), pieces.begin(), pieces.end());
   first_special_ = static_cast<TokenId>(pieces_.size());
   for (const char* special : {"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|tool|>"}) pieces_.push_back(special);
   end_of_text = first_special_;

@@ -15,6 +15,8 @@ class FakeTokenizer : public Tokenizer {
  public:
   // more_special: further special tokens; those of them that end a turn are in `ends`, too.
   explicit FakeTokenizer(const std::vector<std::string>& more_special = {}, const std::vector<std::string>& ends = {});
+  // The same with 264 ids, as few as the tiny checkpoints of the reference data have.
+  static FakeTokenizer small();
 
   size_t vocab_size() const override { return pieces_.size(); }
   Tokens encode(std::string_view text, TextOrigin origin, bool add_special) const override;
@@ -34,6 +36,9 @@ class FakeTokenizer : public Tokenizer {
   TokenId im_start = 0, im_end = 0, end_of_text = 0;
 
  private:
+  FakeTokenizer(const std::vector<std::string>& pieces, const std::vector<std::string>& more_special,
+                const std::vector<std::string>& ends);
+
   std::vector<std::string> pieces_;
   TokenId first_special_ = 0;
   std::vector<TokenId> end_of_turn_;

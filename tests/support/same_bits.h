@@ -2,11 +2,14 @@
 // keep weights, keys and values.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <ostream>
 #include <vector>
 
+#include "base/check.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "kernels/dispatch.h"
 #include "tests/support/tiny_model.h"
@@ -35,12 +38,15 @@ inline bool is_worth_its_time(DType matrix_dtype) {
          matrix_dtype == DType::kQ4_1;
 }
 
-// Every stored key and value of the entry, as attention reads them.
+// Every stored key and value of the entry, as attention reads them; of layers with a window those that the next
+// position may read, because those further back may be gone.
 inline Row stored_rows(const KvCacheEntry& entry) {
   const KvLayout& layout = entry.layout();
+  const size_t window_begin = layout.first_window_page(entry.length()) * kPagePositions;
   Row rows;
   for (size_t p = 0; p < entry.length(); ++p) {
     for (const KvLayer& layer : layout.layers()) {
+      if (layer.part == PagePart::kWindow && p < window_begin) continue;
       Row k(layer.row.head_dim), v(layer.row.head_dim);
       for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
         const std::byte* block = entry.parts(p / kPagePositions).head(layer, head);
@@ -51,6 +57,27 @@ inline Row stored_rows(const KvCacheEntry& entry) {
     }
   }
   return rows;
+}
+
+// The states of all recurrent layers behind the entry's last position. REQUIRES: a pass ended there, and no cut.
+inline Row stored_states(const KvCacheEntry& entry) {
+  const KvLayout& layout = entry.layout();
+  Row states;
+  if (layout.n_states() == 0) return states;
+  const StateSnapshot now = entry.state().now(entry.length());
+  CHECK_EQ(now.position, entry.length());
+  for (size_t layer = 0; layer < layout.n_states(); ++layer) {
+    const float* floats = reinterpret_cast<const float*>(now.state.data()) + layout.state_offset(layer);
+    states.insert(states.end(), floats, floats + layout.state(layer).floats);
+  }
+  return states;
+}
+
+inline constexpr KvDType kEveryKvDType[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4,
+                                            KvDType::kInt4};
+inline const char* kv_dtype_name(KvDType kv_dtype) {
+  constexpr const char* kNames[] = {"F32", "F16", "Int8", "K8V4", "Int4"};
+  return kNames[std::find(std::begin(kEveryKvDType), std::end(kEveryKvDType), kv_dtype) - std::begin(kEveryKvDType)];
 }
 
 struct WeightsAndKv {
