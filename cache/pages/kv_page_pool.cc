@@ -1,198 +1,14 @@
 #include "cache/pages/kv_page_pool.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstdint>
 #include <cstring>
-#include <deque>
-#include <initializer_list>
-#include <mutex>
 #include <new>
-#include <string>
 #include <utility>
 
 #include "base/check.h"
-#include "cache/pages/page_slabs.h"
+#include "cache/pages/page_pool_state.h"
 
 namespace ibid {
-
-struct KvPage::Slot {
-  std::byte* data = nullptr;
-  PageSlabs::Slot* memory = nullptr;
-  PageSlabs* slabs = nullptr;  // that the memory is of
-  KvPagePool::State* pool = nullptr;
-  Slot* next_free = nullptr;
-  std::atomic<uint32_t> holders{0};
-
-  // The second part: nobody's yet; leased so many times; idle, in the list of those; or gone.
-  PageSlabs::Slot* window = nullptr;
-  uint32_t n_leases = 0;
-  bool is_idle = false;
-  Slot* older = nullptr;
-  Slot* younger = nullptr;
-};
-
-namespace {
-
-enum Slabs : size_t { kAllRows, kStates, kWindows, kNSlabs };
-
-PageSlabs slabs_of(size_t page_bytes, size_t budget) {
-  return PageSlabs(page_bytes, page_bytes == 0 ? 0 : budget / page_bytes);
-}
-
-}  // namespace
-
-struct KvPagePool::State {
-  using Slot = KvPage::Slot;
-
-  State(const KvLayout& layout, size_t budget)
-      : budget_bytes(budget),
-        slabs{slabs_of(layout.part_bytes(PagePart::kAll), budget), slabs_of(layout.state_bytes(), budget),
-              slabs_of(layout.part_bytes(PagePart::kWindow), budget)} {}
-
-  const size_t budget_bytes;
-  std::atomic<size_t> bytes_copied{0};
-
-  mutable std::mutex mutex;  // guards what follows
-  std::array<PageSlabs, kNSlabs> slabs;
-  std::deque<Slot> slots;
-  Slot* free_slots = nullptr;
-  std::array<size_t, kNSlabs> in_use{};  // pieces that somebody has
-  size_t peak_bytes = 0;
-  Slot* oldest_idle = nullptr;           // windows that nobody has leased, in the order in which they were returned
-  Slot* youngest_idle = nullptr;
-  std::vector<std::shared_ptr<const Reclaimer>> reclaimers;  // in the order in which they are asked
-
-  size_t bytes_in_use() const {
-    size_t bytes = 0;
-    for (size_t i = 0; i < kNSlabs; ++i) bytes += in_use[i] * slabs[i].page_bytes();
-    return bytes;
-  }
-  size_t free_bytes() const { return budget_bytes - bytes_in_use(); }
-  // Of a page with both parts, or of a state.
-  size_t bytes_of(Kind kind) const {
-    return kind == Kind::kState ? slabs[kStates].page_bytes()
-                                : slabs[kAllRows].page_bytes() + slabs[kWindows].page_bytes();
-  }
-
-  // --- windows
-
-  void push_idle(Slot& slot) {
-    slot.is_idle = true;
-    slot.older = std::exchange(youngest_idle, &slot);
-    slot.younger = nullptr;
-    (slot.older != nullptr ? slot.older->younger : oldest_idle) = &slot;
-  }
-  void unlink_idle(Slot& slot) {
-    slot.is_idle = false;
-    (slot.older != nullptr ? slot.older->younger : oldest_idle) = slot.younger;
-    (slot.younger != nullptr ? slot.younger->older : youngest_idle) = slot.older;
-  }
-  // Takes the memory of the window from its page, for the caller to zero and give back.
-  PageSlabs::Slot* take_window(Slot& slot) {
-    CHECK_EQ(slot.n_leases, 0u);
-    if (slot.is_idle) unlink_idle(slot);
-    return std::exchange(slot.window, nullptr);
-  }
-  void give_back_window(PageSlabs::Slot* memory) {
-    if (memory == nullptr) return;
-    slabs[kWindows].give_back(memory);
-    --in_use[kWindows];
-  }
-  void zero_window(PageSlabs::Slot* memory) const {
-    if (memory != nullptr) std::memset(memory->data, 0, slabs[kWindows].page_bytes());
-  }
-  // Gives up idle windows until so many bytes are free, or there is none. Returns whether it gave up any.
-  bool reclaim_windows(std::unique_lock<std::mutex>& lock, size_t missing) {
-    bool any = false;
-    for (size_t freed = 0; freed < missing && oldest_idle != nullptr; freed += slabs[kWindows].page_bytes()) {
-      PageSlabs::Slot* memory = take_window(*oldest_idle);
-      lock.unlock();
-      zero_window(memory);
-      lock.lock();
-      give_back_window(memory);
-      any = true;
-    }
-    return any;
-  }
-
-  // --- pages
-
-  void release(Slot* slot) {
-    std::memset(slot->data, 0, slot->slabs->page_bytes());
-    PageSlabs::Slot* window = nullptr;
-    if (slabs[kWindows].page_bytes() > 0) {
-      const std::lock_guard lock(mutex);
-      window = take_window(*slot);
-    }
-    zero_window(window);
-    const std::lock_guard lock(mutex);
-    give_back_window(window);
-    slot->slabs->give_back(std::exchange(slot->memory, nullptr));
-    --in_use[static_cast<size_t>(slot->slabs - slabs.data())];
-    slot->next_free = std::exchange(free_slots, slot);
-  }
-
-  // May throw std::bad_alloc; what was made stays, for the next call.
-  void provide_slots(size_t n) {
-    for (const Slot* slot = free_slots; n > 0 && slot != nullptr; slot = slot->next_free) --n;
-    for (; n > 0; --n) {
-      Slot& slot = slots.emplace_back();
-      slot.next_free = std::exchange(free_slots, &slot);
-    }
-  }
-
-  // Takes n pages into `taken`, or none. Returns how many bytes are missing. REQUIRES: the mutex is held, and taken has
-  // room for them.
-  size_t take(Kind kind, size_t n, std::vector<Slot*>& taken, Status& refused) {
-    PageSlabs& of = slabs[kind == Kind::kState ? kStates : kAllRows];
-    const bool windows = kind == Kind::kRows && slabs[kWindows].page_bytes() > 0;
-    const size_t bytes = n * bytes_of(kind);
-    if (bytes > free_bytes()) return bytes - free_bytes();
-    if (refused = of.provide(n); !refused.ok()) return bytes;
-    if (windows) {
-      if (refused = slabs[kWindows].provide(n); !refused.ok()) return bytes;
-    }
-    kind == Kind::kState ? return_unused(n, {kStates}) : return_unused(n, {kAllRows, kWindows});
-    provide_slots(n);
-    for (size_t i = 0; i < n; ++i) {
-      Slot* slot = std::exchange(free_slots, free_slots->next_free);
-      taken.push_back(slot);
-      slot->memory = of.take();
-      slot->data = slot->memory->data;
-      slot->slabs = &of;
-      slot->pool = this;
-      if (windows) slot->window = slabs[kWindows].take();
-    }
-    in_use[static_cast<size_t>(&of - slabs.data())] += n;
-    if (windows) in_use[kWindows] += n;
-    peak_bytes = std::max(peak_bytes, bytes_in_use());
-    return 0;
-  }
-
-  // Memory that was used, and nobody has, counts too when pieces of another size are about to touch more.
-  void return_unused(size_t n, std::initializer_list<size_t> wanted) {
-    size_t fresh = 0, touched = 0;
-    for (const PageSlabs& each : slabs) touched += each.touched_free_bytes();
-    for (const size_t i : wanted) {
-      const size_t bytes = n * slabs[i].page_bytes();
-      fresh += bytes - std::min(bytes, slabs[i].touched_free_bytes());
-    }
-    if (fresh == 0 || bytes_in_use() + touched + fresh <= budget_bytes) return;
-    for (size_t i = 0; i < kNSlabs; ++i) {
-      if (std::ranges::find(wanted, i) == wanted.end()) slabs[i].return_memory();
-    }
-  }
-
-  Status out_of_memory(Kind kind, size_t n) const {
-    return {ErrorCode::kOutOfMemory,
-            "KV cache: " + std::to_string(n) + (kind == Kind::kRows ? " pages of " : " recurrent states of ") +
-                std::to_string(bytes_of(kind)) + " bytes are wanted, " +
-                std::to_string(bytes_in_use()) + " bytes of a budget of " + std::to_string(budget_bytes) +
-                " are in use and none of them can be evicted"};
-  }
-};
 
 KvPage::KvPage(const KvPage& other) : slot_(other.slot_) {
   if (slot_ != nullptr) slot_->holders.fetch_add(1, std::memory_order_relaxed);
@@ -215,30 +31,41 @@ KvPage::~KvPage() {
 std::byte* KvPage::data() const { return slot_->data; }
 
 PageMemory KvPage::parts() const {
-  return {slot_->data, slot_->window == nullptr ? nullptr : slot_->window->data};
+  const PageSlabs::Slot* window = slot_->window.memory;
+  return {slot_->data, window == nullptr ? nullptr : window->data};
 }
 
 size_t KvPage::use_count() const {
   return slot_ == nullptr ? 0 : slot_->holders.load(std::memory_order_acquire);
 }
 
-KvWindowLease::KvWindowLease(const KvWindowLease& other) : slot_(other.slot_) {
+KvWindowLease::KvWindowLease(const KvWindowLease& other) : slot_(other.slot_), reads_(other.reads_) {
   if (slot_ == nullptr) return;
   const std::lock_guard lock(slot_->pool->mutex);
-  ++slot_->n_leases;
+  ++(reads_ ? slot_->window.n_readers : slot_->window.n_leases);
 }
 
-KvWindowLease::KvWindowLease(KvWindowLease&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+KvWindowLease::KvWindowLease(KvWindowLease&& other) noexcept
+    : slot_(std::exchange(other.slot_, nullptr)), reads_(other.reads_) {}
 
 KvWindowLease& KvWindowLease::operator=(KvWindowLease other) noexcept {
   std::swap(slot_, other.slot_);
+  std::swap(reads_, other.reads_);
   return *this;
 }
 
-KvWindowLease::~KvWindowLease() {
-  if (slot_ == nullptr) return;
-  const std::lock_guard lock(slot_->pool->mutex);
-  if (--slot_->n_leases == 0) slot_->pool->push_idle(*slot_);
+void KvWindowLease::give_back(Use use) noexcept {
+  KvPage::Slot* slot = std::exchange(slot_, nullptr);
+  if (slot == nullptr) return;
+  PageWindow& window = slot->window;
+  const std::lock_guard lock(slot->pool->mutex);
+  if (reads_) {
+    --window.n_readers;
+    return;
+  }
+  if (--window.n_leases > 0) return;
+  if (use != Use::kNone) window.is_end = use == Use::kEnd;
+  slot->pool->idle.push(window);
 }
 
 KvPagePool::KvPagePool(KvLayout layout, size_t budget_bytes) : layout_(std::move(layout)) {
@@ -268,8 +95,11 @@ Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
       Status refused;
       const size_t missing = state.take(kind, n_pages, taken, refused);
       if (missing == 0) break;
-      if (state.reclaim_windows(lock, missing)) continue;
-      if (n_asked >= state.reclaimers.size()) return refused.ok() ? state.out_of_memory(kind, n_pages) : refused;
+      if (state.reclaim_windows(lock, IdleWindows::kBehind, missing)) continue;
+      if (n_asked >= state.reclaimers.size()) {
+        if (refused.ok() && state.reclaim_windows(lock, IdleWindows::kEnds, missing)) continue;
+        return refused.ok() ? state.out_of_memory(kind, n_pages) : refused;
+      }
       const std::shared_ptr<const Reclaimer> reclaimer = state.reclaimers[n_asked];
       lock.unlock();
       n_asked = (*reclaimer)(missing) ? 0 : n_asked + 1;
@@ -323,21 +153,35 @@ void KvPagePool::copy_rows(const KvPage& from, const KvPage& to, size_t n_rows) 
 
 KvWindowLease KvPagePool::lease_window(const KvPage& page) {
   const std::lock_guard lock(state_->mutex);
-  KvPage::Slot& slot = *page.slot_;
-  if (slot.window == nullptr) return {};
-  if (slot.is_idle) state_->unlink_idle(slot);
-  ++slot.n_leases;
-  return KvWindowLease(&slot);
+  PageWindow& window = page.slot_->window;
+  if (window.memory == nullptr) return {};
+  if (window.is_idle) state_->idle.remove(window);
+  ++window.n_leases;
+  return KvWindowLease(page.slot_, false);
+}
+
+KvWindowLease KvPagePool::read_window(const KvPage& page) {
+  const std::lock_guard lock(state_->mutex);
+  PageWindow& window = page.slot_->window;
+  if (window.memory == nullptr) return {};
+  ++window.n_readers;
+  return KvWindowLease(page.slot_, true);
 }
 
 bool KvPagePool::has_window(const KvPage& page) const {
   const std::lock_guard lock(state_->mutex);
-  return page.slot_->window != nullptr;
+  return page.slot_->window.memory != nullptr;
+}
+
+void KvPagePool::want_window(const KvPage& page, bool is_wanted) {
+  const std::lock_guard lock(state_->mutex);
+  page.slot_->window.is_wanted = is_wanted;
+  state_->idle.update(page.slot_->window);
 }
 
 void KvPagePool::drop_window(const KvPage& page) {
   std::unique_lock lock(state_->mutex);
-  PageSlabs::Slot* memory = state_->take_window(*page.slot_);
+  PageSlabs::Slot* memory = state_->take_window(page.slot_->window);
   lock.unlock();
   state_->zero_window(memory);
   lock.lock();
@@ -348,9 +192,14 @@ void KvPagePool::offer_windows(std::span<const KvPage> pages) {
   if (layout_.window() == 0) return;
   const std::lock_guard lock(state_->mutex);
   for (const KvPage& page : pages) {
-    KvPage::Slot& slot = *page.slot_;
-    if (slot.window != nullptr && slot.n_leases == 0 && !slot.is_idle) state_->push_idle(slot);
+    PageWindow& window = page.slot_->window;
+    if (window.memory != nullptr && window.n_leases == 0 && !window.is_idle) state_->idle.push(window);
   }
+}
+
+size_t KvPagePool::idle_window_bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->idle.size() * layout_.part_bytes(PagePart::kWindow);
 }
 
 size_t KvPagePool::budget_bytes() const { return state_->budget_bytes; }
@@ -364,12 +213,12 @@ size_t KvPagePool::bytes_in_use() const {
 
 size_t KvPagePool::pages_in_use() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->in_use[kAllRows];
+  return state_->in_use[State::kAllRows];
 }
 
 size_t KvPagePool::state_bytes_in_use() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->in_use[kStates] * layout_.state_bytes();
+  return state_->in_use[State::kStates] * layout_.state_bytes();
 }
 
 size_t KvPagePool::peak_bytes() const {

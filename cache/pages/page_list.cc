@@ -123,7 +123,7 @@ bool PageList::lease(size_t first, size_t end) noexcept {
     leases_[i - 1] = pool_->lease_window(pages_[i - 1]);
     if (!leases_[i - 1]) {
       // Those that were leased before are the last ones; what this call leased in front of them is returned.
-      for (size_t j = i; j < std::min(first_leased_, end); ++j) leases_[j] = KvWindowLease();
+      for (size_t j = i; j < std::min(first_leased_, end); ++j) leases_[j].return_unused();
       return false;
     }
   }
@@ -136,7 +136,7 @@ bool PageList::lease(size_t first, size_t end) noexcept {
 void PageList::return_before(size_t first) noexcept {
   if (!has_windows()) return;
   for (; first_leased_ < std::min(first, size()); ++first_leased_) {
-    leases_[first_leased_] = KvWindowLease();
+    leases_[first_leased_].return_behind();
     set_data(first_leased_);
   }
 }

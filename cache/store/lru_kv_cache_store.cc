@@ -29,7 +29,7 @@ size_t budget_for(const KvPagePool& pool) {
 LruKvCacheStore::LruKvCacheStore(KvPagePool& pool, size_t budget_bytes, Eviction eviction)
     : pool_(pool),
       spaces_(page_charge(pool)),
-      tree_(spaces_, eviction),
+      tree_(spaces_, eviction, pool),
       states_(spaces_, pool.layout().state_bytes(), pool.budget_bytes() / 2),
       room_(budget_bytes, page_charge(pool), spaces_, states_, tree_) {
   reclaimer_ = pool_.add_reclaimer([this](size_t bytes) { return reclaim(bytes); });
@@ -173,15 +173,26 @@ LruKvCacheStore::Removed::~Removed() {
   store_.pages_freed_.notify_all();
 }
 
-bool LruKvCacheStore::reclaim(size_t bytes) {
+// Frees so many bytes by pages, or none; the windows that the pool still has to give count.
+bool LruKvCacheStore::reclaim_pages(size_t bytes, Removed& removed) {
   const size_t page_bytes = pool_.layout().part_bytes(PagePart::kAll);
-  const size_t n_pages = bytes / page_bytes + (bytes % page_bytes != 0 ? 1 : 0);
+  const size_t window_bytes = pool_.layout().part_bytes(PagePart::kWindow);
+  const auto n_for = [&](size_t n) { return n / page_bytes + (n % page_bytes != 0 ? 1 : 0); };
+  const size_t by_windows = window_bytes == 0 ? 0 : std::min(bytes, pool_.idle_window_bytes());
+  const size_t n_most = tree_.count_evictable(n_for(bytes));
+  if (n_most == 0 || n_most < n_for(bytes - by_windows)) return false;
+  size_t freed = 0;
+  for (size_t n = 0; n < n_most && freed < bytes; ++n) {
+    const KvPage& page = tree_.evict_first(removed.nodes).page;
+    freed += page_bytes + (window_bytes > 0 && pool_.has_window(page) ? window_bytes : 0);
+  }
+  return true;
+}
+
+bool LruKvCacheStore::reclaim(size_t bytes) {
   Removed removed(*this);
   std::unique_lock lock(mutex_);
-  if (tree_.count_evictable(n_pages) == n_pages) {
-    for (size_t i = 0; i < n_pages; ++i) tree_.evict_first(removed.nodes);
-    return true;
-  }
+  if (reclaim_pages(bytes, removed)) return true;
   // Of states as many as will do; where these do not suffice, it is asked again.
   const size_t state_bytes = std::max<size_t>(pool_.layout().state_bytes(), 1);
   size_t n_states = 0;

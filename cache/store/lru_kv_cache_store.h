@@ -154,6 +154,7 @@ class LruKvCacheStore {
   Status remember(std::string_view name_space, TokenSpan ids, std::unique_ptr<PrefixEnding> ending);
   void remove_states(SpaceId space, Removed& removed);
   bool reclaim(size_t bytes);
+  bool reclaim_pages(size_t bytes, Removed& removed);
   void unpin(uint64_t pin);
   static std::vector<KvPage> pages_of(const PrefixNode& last, size_t length);
   void unmark(PrefixMark& mark);

@@ -1,5 +1,6 @@
 #include "cache/store/prefix_holds.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -34,9 +35,38 @@ void PrefixHolds::unlink(PrefixMark& mark) {
   --n_marks_;
 }
 
+// The pages of the path down to the node that whoever goes on at its `length` needs windows of become the end of one
+// more, or of one less: `more` is 1 or -1.
+void PrefixHolds::count_end(PrefixNode* node, size_t length, size_t more) {
+  const KvLayout& layout = pool_.layout();
+  if (layout.window() == 0) return;
+  for (size_t i = KvLayout::pages_for(length); i > layout.first_window_page(length); --i, node = node->parent) {
+    size_t& n_ends = node->holds.n_ends_;
+    const bool was_end = n_ends > 0;
+    n_ends += more;
+    if (was_end != (n_ends > 0)) pool_.want_window(node->page, n_ends > 0);
+  }
+}
+
+void PrefixHolds::set_prefix_end(PrefixNode& node, size_t length) {
+  const size_t was = std::exchange(node.holds.prefix_end_, length);
+  if (length > 0) count_end(&node, length, 1);
+  if (was > 0) count_end(&node, was, size_t{0} - 1);
+}
+
+void PrefixHolds::replace_page(const KvPage& from, const PrefixNode& node) {
+  if (node.holds.n_ends_ == 0) return;
+  pool_.want_window(from, false);
+  pool_.want_window(node.page, true);
+}
+
 void PrefixHolds::set_mark(PrefixMark& mark, PrefixNode* node, size_t length) {
   CHECK((node == nullptr) == (length == 0));
   PrefixNode* was = mark.node;
+  if (was == node && mark.length == length) return;
+  // The new end first, so that what both have stays where it is in the pool's order.
+  if (node != nullptr) count_end(node, length, 1);
+  if (was != nullptr) count_end(was, mark.length, size_t{0} - 1);
   if (was != nullptr) unlink(mark);
   mark.node = node;
   mark.length = length;
@@ -57,12 +87,21 @@ void PrefixHolds::replace(PrefixNode& from, PrefixNode& to) {
   }
   to.holds.n_pins_ += std::exchange(from.holds.n_pins_, 0);
   while (PrefixMark* mark = from.holds.marks_) set_mark(*mark, &to, mark->length);
+  if (const size_t end = from.holds.prefix_end_; end > 0) {
+    set_prefix_end(to, std::max(end, to.holds.prefix_end_));
+    set_prefix_end(from, 0);
+  }
 }
 
 void PrefixHolds::lift(PrefixNode& node, PrefixNode* parent) {
   while (PrefixMark* mark = node.holds.marks_) {
     const size_t begin = (mark->length - 1) / kPagePositions * kPagePositions;
     set_mark(*mark, parent, begin);
+  }
+  if (const size_t end = node.holds.prefix_end_; end > 0) {
+    const size_t begin = (end - 1) / kPagePositions * kPagePositions;
+    if (parent != nullptr && parent->holds.prefix_end_ == 0) set_prefix_end(*parent, begin);
+    set_prefix_end(node, 0);
   }
   if (node.holds.n_pins_ > 0) std::erase_if(pins_, [&](const auto& pin) { return pin.second == &node; });
 }

@@ -18,8 +18,8 @@ void reserve_geometric(Container& items, size_t n, size_t capacity) {
 
 }  // namespace
 
-PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction)
-    : spaces_(spaces), queue_(eviction), holds_(queue_), endings_(spaces) {
+PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool)
+    : spaces_(spaces), queue_(eviction), holds_(queue_, pool), endings_(spaces) {
   root_.n_ids = kPagePositions;
 }
 
@@ -169,14 +169,18 @@ PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, Kv
   return node;
 }
 
+KvPage PrefixTree::replace_page(PrefixNode& node, KvPage page) {
+  auto owned = nodes_.extract(node.page.data());
+  owned.key() = page.data();
+  CHECK(nodes_.insert(std::move(owned)).inserted) << "a page is in one node";
+  std::swap(node.page, page);
+  holds_.replace_page(page, node);
+  return page;
+}
+
 KvPage PrefixTree::extend(PrefixNode& node, TokenSpan ids, KvPage page) {
   CHECK(node.children.empty() && ids.size() > node.n_ids && ids.size() <= kPagePositions);
-  if (!(page == node.page)) {
-    auto owned = nodes_.extract(node.page.data());
-    owned.key() = page.data();
-    CHECK(nodes_.insert(std::move(owned)).inserted) << "a page is in one node";
-    std::swap(node.page, page);
-  }
+  if (!(page == node.page)) page = replace_page(node, std::move(page));
   // No sibling stands between the old ids and the new: it would begin with the old ones.
   std::copy(ids.begin(), ids.end(), node.ids.begin());
   node.n_ids = ids.size();
@@ -213,6 +217,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
 // Drops what unlink() left of a leaf.
 void PrefixTree::discard(PrefixNode& node, RemovedNodes& removed) {
   CHECK(!node.is_live());
+  CHECK_EQ(node.holds.n_ends(), size_t{0});
   endings_.drop_all(node);
   queue_.erase(node);
   spaces_.page_removed(node.space);
@@ -252,17 +257,19 @@ void PrefixTree::remove_space(SpaceId space, RemovedNodes& removed) {
   }
 }
 
-void PrefixTree::declare_prefix(PrefixNode& node) {
+void PrefixTree::declare_prefix(PrefixNode& node, size_t length) {
+  if (length > node.holds.prefix_end()) holds_.set_prefix_end(node, length);
   // All nodes above a declared node are declared already, so the loop can stop there.
   PrefixNode* above = &node;
   for (; above != &root_ && !above->rank.is_declared(); above = above->parent) queue_.declare(*above);
 }
 
-void PrefixTree::evict_first(RemovedNodes& removed) {
+const PrefixNode& PrefixTree::evict_first(RemovedNodes& removed) {
   PrefixNode& leaf = queue_.first_idle();
   queue_.evicted(leaf);
   spaces_.count(leaf.space, &StoreStats::evicted_pages, 1);
   remove(leaf, removed);
+  return leaf;
 }
 
 }  // namespace ibid

@@ -47,8 +47,8 @@ class PrefixTree {
     size_t pages_touched = 0;
   };
 
-  // Pages and the bytes of logits are counted in `spaces`, which must outlive the tree.
-  PrefixTree(StoreSpaces& spaces, Eviction eviction);
+  // Pages and the bytes of logits are counted in `spaces`. Both must outlive the tree.
+  PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool);
 
   PrefixNode& root() { return root_; }
   const PrefixNode& root() const { return root_; }
@@ -76,6 +76,9 @@ class PrefixTree {
   // The node's ids become `ids` and its page `page`, its place, pins and logits stay. Returns the page it had.
   // REQUIRES: the node is a leaf, its ids begin `ids`, and no other node holds the page.
   KvPage extend(PrefixNode& node, TokenSpan ids, KvPage page);
+  // The node's page becomes `page`, with the rows of the same ids. Returns the one that it had. REQUIRES: no other node
+  // holds the page.
+  KvPage replace_page(PrefixNode& node, KvPage page);
 
   // Makes a private node shared; its children stay private. A shared leaf that begins its ids gives way to it
   // and leaves it its pins and logits. REQUIRES: the parent is the root or shared, and no shared sibling covers
@@ -89,13 +92,13 @@ class PrefixTree {
 
   // Notes that the node was used now. reused: by another sequence or in another turn than the one that made it.
   void touch(PrefixNode& node, bool reused) { queue_.touch(node, reused); }
-  // The path down to the node is a declared prefix.
-  void declare_prefix(PrefixNode& node);
+  // The path down to the node, up to its `length`, is a declared prefix.
+  void declare_prefix(PrefixNode& node, size_t length);
 
   // How many nodes could be removed, leaves first and idle ones only; counts no further than n.
   size_t count_evictable(size_t n) { return queue_.count_evictable(n); }
-  // Removes the idle leaf that goes first. REQUIRES: count_evictable(1) == 1.
-  void evict_first(RemovedNodes& removed);
+  // Removes the idle leaf that goes first, and returns it. REQUIRES: count_evictable(1) == 1.
+  const PrefixNode& evict_first(RemovedNodes& removed);
 
   PrefixHolds& holds() { return holds_; }
   const PrefixHolds& holds() const { return holds_; }

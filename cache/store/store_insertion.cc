@@ -38,7 +38,7 @@ Status StoreInsertion::prepare() {
   find_first_page();
   TRY(check_pages());
   const size_t n_grown = grown_leaf_ != nullptr ? 1 : 0;
-  replaced_.reserve(depth_ - own_depth_ + n_grown);
+  replaced_.reserve(depth_ - own_depth_ + n_grown + (covering_ != nullptr ? 1 : 0));
   PrefixNode& first_parent = n_grown > 0 ? *grown_leaf_ : *parent_;
   prepared_ = tree_.prepare(first_parent, entry_.pages().subspan(depth_ + n_grown, n_new()));
   return {};
@@ -107,10 +107,30 @@ Status StoreInsertion::check_pages() {
 
 void StoreInsertion::share_known_pages() {
   PrefixNode* node = parent_;
-  for (size_t i = depth_; i > own_depth_; --i, node = node->parent) {
-    if (node->page == entry_.pages()[i - 1]) continue;
-    replaced_.push_back(entry_.share_page(i - 1, node->page));
+  for (size_t i = depth_; i > own_depth_; --i, node = node->parent) share_page(*node, i - 1);
+  if (covering_ != nullptr && covering_->n_ids == page_ids(depth_).size()) regain_window(*covering_, depth_);
+}
+
+// One page for both, so that the same ids, computed twice, need memory only once.
+void StoreInsertion::share_page(PrefixNode& node, size_t index) {
+  if (node.page == entry_.pages()[index] || regain_window(node, index)) return;
+  KvPage left = entry_.share_page(index, node.page);
+  if (left == node.page) {
+    (void)regain_window(node, index);  // the node's window went just now
+  } else {
+    replaced_.push_back(std::move(left));
   }
+}
+
+// The pool took the rows behind a window from the node's page, and the entry has computed them again: its page takes
+// the place of the other. False: that is not so.
+bool StoreInsertion::regain_window(PrefixNode& node, size_t index) {
+  const KvPagePool& pool = entry_.pool();
+  const KvPage& page = entry_.pages()[index];
+  if (pool.layout().window() == 0 || pool.has_window(node.page) || !pool.has_window(page)) return false;
+  if (tree_.holder(page) != nullptr) return false;
+  replaced_.push_back(tree_.replace_page(node, page));
+  return true;
 }
 
 PrefixNode& StoreInsertion::apply(RemovedNodes& removed) {
@@ -135,7 +155,7 @@ PrefixNode& StoreInsertion::apply(RemovedNodes& removed) {
     spaces_.count(space_, &StoreStats::inserted_pages, 1);
   }
   if (covering_ != nullptr) node = covering_;
-  if (retention_ == Retention::kPrefix) tree_.declare_prefix(*node);
+  if (retention_ == Retention::kPrefix) tree_.declare_prefix(*node, n_known());
   return *node;
 }
 

@@ -59,6 +59,8 @@ class StoreInsertion {
   void find_first_page();
   Status check_pages();
   void share_known_pages();
+  void share_page(PrefixNode& node, size_t index);
+  bool regain_window(PrefixNode& node, size_t index);
   size_t n_unknown() const { return n_pages_ - depth_; }
   TokenSpan page_ids(size_t page) const;
 

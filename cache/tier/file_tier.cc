@@ -153,6 +153,8 @@ Status FileTier::read_page(Reading& reading, size_t i, std::vector<std::byte>& s
   TRY_ASSIGN(const KvPageParts parts,
              files_->read(reading.found[i], reading.identity, reading.ids, scratch, page.parts()));
   if (parts == KvPageParts::kFirst) pool_.drop_window(page);
+  // It stays as long as there is room: reading may end before, and somebody may go on further in front.
+  if (reading.is_behind(pool_.layout(), i)) pool_.offer_windows({&page, 1});
   reading.pages[i] = std::move(page);
   return {};
 }

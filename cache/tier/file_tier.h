@@ -88,6 +88,10 @@ class FileTier : public KvTier {
     // Up to where the first n pages reach.
     size_t end(size_t n) const { return n == 0 ? length : found[n - 1].n_used; }
     void cut(size_t n_ids);  // what follows the first n_ids is not needed
+    // Whether whoever goes on at the end has page i behind its window.
+    bool is_behind(const KvLayout& layout, size_t i) const {
+      return length / kPagePositions + i < layout.first_window_page(end(found.size()));
+    }
   };
 
   FileTier(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock, std::unique_ptr<PageFiles> files)

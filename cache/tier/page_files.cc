@@ -25,12 +25,24 @@ Status PageFiles::take_over() {
   TRY_ASSIGN(TierDirectory::Contents contents, directory_->scan(options_.fingerprint, namer));
   n_quarantined_ = contents.n_quarantined;
   n_failures_ = contents.n_unreadable;
-  for (StoredRecord& record : contents.records) index_.insert(std::move(record));
+  for (StoredRecord& record : contents.records) {
+    record.parts = parts_of(record);
+    index_.insert(std::move(record));
+  }
   while (index_.bytes() > options_.budget_bytes) {
     TRY(remove(*index_.oldest()));
     ++n_evicted_;
   }
   return {};
+}
+
+// Of a file that was there when the directory was opened.
+KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
+  const bool is_of_window = record.is_known && record.kind == KvRecordKind::kPage && layout_.window() > 0;
+  const size_t n_ids = record.first_position + record.ids.size();
+  return is_of_window && record.bytes == kv_page_record_bytes(layout_, n_ids, KvPageParts::kFirst)
+             ? KvPageParts::kFirst
+             : KvPageParts::kBoth;
 }
 
 // --- Reading.
@@ -93,6 +105,11 @@ void PageFiles::touch(const std::string& file_name) {
   directory_->set_mtime(file_name, use_ns);
 }
 
+void PageFiles::touch(const PageName& before, TokenSpan page_ids) {
+  const PageIndex::Match match = index_.best_match(before, page_ids);
+  if (match.n_rows > 0) touch(match.file_name);
+}
+
 void PageFiles::give_up(const std::string& file_name, const Status& why) {
   // The file is to blame neither when memory ran out, nor when it holds another text whose name happens to be the
   // same. It stays.
@@ -110,6 +127,8 @@ void PageFiles::give_up(const std::string& file_name, const Status& why) {
 // --- Changing.
 
 Status PageFiles::write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) {
+  // It was written twice, and the pool took its window in between.
+  if (parts == KvPageParts::kFirst && index_.has(page.before, page.page_ids(), parts)) return {};
   const std::vector<std::byte> header = encode_kv_page_header(layout_, page.identity, page.ids(), rows.data(), parts);
   const std::span<const std::byte> pieces[] = {header, kv_page_blocks(layout_, rows.data(), parts)};
   StoredRecord stored{.file_name = record_file_name({KvRecordKind::kPage, page.before, page.name}),
@@ -119,6 +138,7 @@ Status PageFiles::write(const WaitingPage& page, std::span<const std::byte> rows
                       .first_position = page.first_position(),
                       .ids = Tokens(page.page_ids().begin(), page.page_ids().end()),
                       .is_known = true,
+                      .parts = parts,
                       .bytes = pieces[0].size() + pieces[1].size()};
   const bool is_first = page.first_position() == 0;
   TRY(make_room(is_first ? "" : record_file_name({KvRecordKind::kPage, page.before_that, page.before}), stored.bytes));

@@ -4,8 +4,8 @@
 //
 // The least recently used page goes first, and a page goes before the one that it continues. A newer last page of a
 // sequence supersedes its beginning, which is removed when the new name is durable; so does a state with more rows
-// behind it. States take at most half of the budget: one of them is as large as many pages. Files that are not what
-// they say go to quarantine/.
+// behind it. A page with all of its parts takes the place of one without its window. States take at most half of the
+// budget: one of them is as large as many pages. Files that are not what they say go to quarantine/.
 //
 // Thread-safe. Whoever changes files has the pen (take_pen()), for a page or for one call; reading needs none. The
 // index is looked at under its own lock, with the pen or without.
@@ -81,7 +81,10 @@ class PageFiles : public PageSink {
   void give_up(const std::string& file_name, const Status& why);
 
   std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen_); }
-  bool has(const PageName& before, TokenSpan page_ids) const override { return index_.has(before, page_ids); }
+  bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const override {
+    return index_.has(before, page_ids, parts);
+  }
+  void touch(const PageName& before, TokenSpan page_ids) override;
   bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const override {
     return index_.has_state(before, page_ids, n_front);
   }
@@ -99,6 +102,7 @@ class PageFiles : public PageSink {
  private:
   PageFiles(PageFilesOptions options, KvLayout layout, std::unique_ptr<TierDirectory> directory, Clock& clock);
   Status take_over();
+  KvPageParts parts_of(const StoredRecord& record) const;
   Status make_room(const std::string& continues, uint64_t bytes);
   Status make_room_for_state(uint64_t bytes);
   Status add(StoredRecord record, TierDirectory::Pieces pieces, std::vector<std::string> superseded);

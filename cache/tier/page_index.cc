@@ -90,9 +90,11 @@ PageIndex::Match PageIndex::best_match(const PageName& before, TokenSpan ids) co
   return {page->file_name, page->first_position, page->ids.size(), n_rows};
 }
 
-bool PageIndex::has(const PageName& before, TokenSpan ids) const {
+bool PageIndex::has(const PageName& before, TokenSpan ids, KvPageParts parts) const {
   const std::lock_guard lock(mutex_);
-  return best(before, ids).second == ids.size();
+  const auto [page, n_rows] = best(before, ids);
+  if (n_rows < ids.size()) return false;
+  return parts == KvPageParts::kFirst || page->parts == KvPageParts::kBoth || page->ids.size() > ids.size();
 }
 
 bool PageIndex::has_file(const std::string& file_name) const {

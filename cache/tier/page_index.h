@@ -27,6 +27,7 @@
 
 #include "base/sha256.h"
 #include "base/types.h"
+#include "cache/tier/kv_page_file.h"
 #include "cache/tier/page_name.h"
 
 namespace ibid {
@@ -39,6 +40,7 @@ struct StoredRecord {
   size_t first_position = 0;
   Tokens ids;              // from its page's beginning to its end; none: never found, only evicted
   bool is_known = false;   // of this fingerprint and version, so that `ids` are there
+  KvPageParts parts = KvPageParts::kBoth;
   uint64_t bytes = 0;      // of the file
   int64_t last_use_ns = 0;
 
@@ -69,8 +71,8 @@ class PageIndex {
     size_t n_rows = 0;
   };
   Match best_match(const PageName& before, TokenSpan ids) const;
-  // Whether a page behind `before` begins with all of `ids`.
-  bool has(const PageName& before, TokenSpan ids) const;
+  // Whether a page behind `before` begins with all of `ids`, and has these parts or more ids.
+  bool has(const PageName& before, TokenSpan ids, KvPageParts parts = KvPageParts::kBoth) const;
   bool has_file(const std::string& file_name) const;
 
   // When something is used that is used at now_ns of a clock that may jump: later than everything else.

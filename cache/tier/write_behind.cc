@@ -69,6 +69,13 @@ class WriteBehind::HandOver {
   }
 
   void run() {
+    walk();
+    // What makes room for pages that are written anew is not what is stored of the same sequence behind them.
+    if (is_anew_) writing_.sink_.touch(last_stored_, last_stored_ids_);
+  }
+
+ private:
+  void walk() {
     const TokenSpan ids = entry_.tokens();
     if (entry_.layout().n_states() > 0) snapshots_ = snapshots_of(entry_);
     for (size_t position = 0; position < ids.size(); position += kPagePositions) {
@@ -77,8 +84,11 @@ class WriteBehind::HandOver {
       const PageName name = namer_.next(before_, page_ids);
       const size_t n_left = KvLayout::pages_for(ids.size() - position);
       if (!writing_.may_write(n_left)) return;
-      if (!writing_.sink_.has(before_, page_ids)) {
-        const KvPage& page = entry_.pages()[position / kPagePositions];
+      const KvPage& page = entry_.pages()[position / kPagePositions];
+      const bool is_stored = writing_.sink_.has(before_, page_ids, KvPageParts::kFirst);
+      if (is_stored) last_stored_ = before_, last_stored_ids_ = page_ids;
+      if (!is_stored || !writing_.sink_.has(before_, page_ids, parts_of(page))) {
+        is_anew_ |= is_stored;
         if (!add(WaitingPage{identity_, before_that_, before_, name, tokens(), position + page_ids.size(), page})) {
           return lose(n_left);
         }
@@ -88,7 +98,11 @@ class WriteBehind::HandOver {
     if (ids.size() % kPagePositions == 0) (void)add_states(ids.size());
   }
 
- private:
+  KvPageParts parts_of(const KvPage& page) const {
+    const bool is_whole = entry_.layout().window() == 0 || entry_.pool().has_window(page);
+    return is_whole ? KvPageParts::kBoth : KvPageParts::kFirst;
+  }
+
   // The ids, once for all that is handed over.
   const std::shared_ptr<const Tokens>& tokens() {
     if (tokens_ == nullptr) tokens_ = std::make_shared<const Tokens>(entry_.tokens().begin(), entry_.tokens().end());
@@ -128,6 +142,9 @@ class WriteBehind::HandOver {
   std::shared_ptr<const Tokens> tokens_;
   std::vector<StateSnapshot> snapshots_;
   size_t n_states_ = 0;  // of the snapshots that were handed over
+  bool is_anew_ = false;  // a page is written anew, because a part of it was not stored
+  PageName last_stored_;  // the last page that is stored, by what is in front of it
+  TokenSpan last_stored_ids_;
 };
 
 void WriteBehind::hand_over(const KvPageIdentity& identity, const KvCacheEntry& entry) {
@@ -268,7 +285,7 @@ KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
   const KvLayout& layout = pool_.layout();
   const size_t n_rows = waiting.n_rows();
   const std::span<std::byte> copy = std::span(copy_).first(layout.page_bytes());
-  KvWindowLease lease = pool_.lease_window(waiting.page);
+  KvWindowLease lease = pool_.read_window(waiting.page);
   const PageMemory from(waiting.page.data(), lease ? waiting.page.parts().window : nullptr);
   if (n_rows < kPagePositions) std::memset(copy.data(), 0, copy.size());
   layout.copy_rows(from, layout.parts_of(copy.data()), n_rows);

@@ -8,7 +8,8 @@
 //
 // What waits holds memory of the pool. The pool takes it back when somebody needs it, and then it is not written: the
 // object is one of the pool's reclaimers. A page or a state is copied before it is written, so none is held while the
-// sink is waited for. Of a page whose rows behind a window are gone the rest is written.
+// sink is waited for. Of a page whose rows behind a window are gone the rest is written; when another sequence has
+// computed them again, all of it is.
 //
 // When the sink fails as a device does (kIo), what waits is dropped, and nothing is written for kBackOffNs.
 //
@@ -46,12 +47,15 @@ class PageSink {
   // The pen: whoever changes what is stored has it, one at a time. A page is taken from the queue and written by one
   // who holds it, so pages are written in their order.
   virtual std::unique_lock<std::mutex> take_pen() = 0;
-  // Whether a page behind `before` that begins with all of these ids is stored. Any thread, without the pen.
-  virtual bool has(const PageName& before, TokenSpan page_ids) const = 0;
-  // The same for a state of the first n_front of these ids, with rows of the others.
+  // Whether these parts of a page behind `before` that begins with all of these ids are stored. Any thread, without the
+  // pen. Of a page of more ids the first part counts for both: it is no beginning of a shorter one's.
+  virtual bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const = 0;
+  // Such a page is about to be used, and with it all that it continues: it goes after what was used before.
+  virtual void touch(const PageName& before, TokenSpan page_ids) = 0;
+  // has() for a state of the first n_front of these ids, with rows of the others.
   virtual bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const = 0;
   // Stores a page. rows: page_bytes() long, zero behind the page's last row, of which these parts count; `page.page` is
-  // empty. Error: it is not stored. REQUIRES: the pen.
+  // empty. Where more of it is stored already, that stays. Error: it is not stored. REQUIRES: the pen.
   virtual Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) = 0;
   // Stores a state and its rows. bytes: state_bytes() long; `state.snapshot.state` is empty. Error and REQUIRES: as of
   // a page.

@@ -136,7 +136,6 @@ Status ChatSession::State::save(const std::string& path, bool with_kv, SaveRepor
   }
   const KvPageIdentity identity{*engine->fingerprint(), digest_of_namespace(options.cache_namespace)};
   TRY_ASSIGN(KvCacheEntry entry, branch.cache.find_all(branch.dialogue.transcript().ids()));
-  (void)entry.hold_windows();  // else those that the next position reads are held
   const std::array<size_t, 3> places = next_places(branch.dialogue, entry.length());
   TRY(write_session_file(engine->files(), path, to_saved(), &entry, identity, states_for(entry, places)));
   report.n_with_rows = entry.length();

@@ -19,7 +19,8 @@ namespace {
 Status write_page(File& file, const SavedRows& rows, size_t page, std::vector<std::byte>& scratch) {
   const KvLayout& layout = rows.entry.layout();
   const TokenSpan ids = rows.entry.tokens().first(std::min((page + 1) * kPagePositions, rows.entry.length()));
-  const bool is_whole = layout.window() == 0 || rows.entry.page_data(PagePart::kWindow)[page] != nullptr;
+  const KvWindowLease window = rows.entry.read_window(page);
+  const bool is_whole = layout.window() == 0 || window;
   const KvPageParts parts = is_whole ? KvPageParts::kBoth : KvPageParts::kFirst;
   scratch.assign(layout.page_bytes(), std::byte{0});
   const PageMemory from(rows.entry.parts(page).all, is_whole ? rows.entry.parts(page).window : nullptr);
@@ -124,7 +125,15 @@ class RowsReader {
     pages_.push_back(std::move(page));
     ids_ = std::move(ids);
     is_broken_ = false;
+    offer_windows();
     return {};
+  }
+
+  // What lies behind the window of whoever goes on here stays as long as there is room.
+  void offer_windows() {
+    const size_t n = std::max(n_offered_, pool_.layout().first_window_page(ids_.size()));
+    pool_.offer_windows(std::span(pages_).subspan(n_offered_, n - n_offered_));
+    n_offered_ = n;
   }
 
   Status add_state(std::span<const std::byte> record, const KvRecordHeader& header) {
@@ -155,6 +164,7 @@ class RowsReader {
   std::vector<KvPage> pages_;
   Tokens ids_;
   std::vector<StateSnapshot> states_;
+  size_t n_offered_ = 0;  // pages in front whose windows may go
   bool is_broken_ = false;
 };
 

@@ -32,7 +32,7 @@ struct SavedRows {
 // furthest up to it, and of those with the fewest rows.
 std::vector<StateSnapshot> states_for(const KvCacheEntry& entry, std::span<const size_t> positions);
 
-// Writes all records. Of pages whose rows behind a window the entry has not leased, it writes the rest.
+// Writes all records. Of pages whose rows behind a window are gone, it writes the rest.
 Status write_rows(File& file, const SavedRows& rows);
 
 // Reads the records from `offset` to the end of the file into an empty entry, as far as it can go on. Error: the first

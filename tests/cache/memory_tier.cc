@@ -10,6 +10,12 @@ namespace ibid {
 
 namespace {
 
+// How many of n pages, of which the first has position `length`, lie behind the window of whoever goes on at `end`.
+size_t n_behind(const KvLayout& layout, size_t end, size_t length, size_t n) {
+  const size_t first = layout.first_window_page(end), begin = length / kPagePositions;
+  return std::min(n, first - std::min(first, begin));
+}
+
 Status cannot_be_reached() { return {ErrorCode::kIo, "the server cannot be reached"}; }
 
 }  // namespace
@@ -78,11 +84,13 @@ bool RecordServer::has_state(const PageName& before, TokenSpan page_ids, size_t 
   });
 }
 
-bool RecordServer::has(const PageName& before, TokenSpan page_ids) const {
+bool RecordServer::has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const {
   const std::lock_guard lock(mutex_);
   const auto [begin, end] = records_.equal_range(before);
   return std::any_of(begin, end, [&](const auto& record) {
-    return common_prefix_length(record.second.page_ids, page_ids) == page_ids.size();
+    if (common_prefix_length(record.second.page_ids, page_ids) < page_ids.size()) return false;
+    return parts == KvPageParts::kFirst || record.second.parts == KvPageParts::kBoth ||
+           record.second.page_ids.size() > page_ids.size();
   });
 }
 
@@ -153,6 +161,7 @@ MemoryTier::Found MemoryTier::read_pages(const KvPageIdentity& identity, TokenSp
     if (!read.ok()) break;
     if (read->parts == KvPageParts::kFirst) pool_.drop_window(*page);
     found.pages.push_back(*std::move(page));
+    pool_.offer_windows(std::span(found.pages).first(n_behind(pool_.layout(), end, length, found.pages.size())));
     found.end = position = end;
     if (position % kPagePositions != 0) break;
     before = namer.next(before, wanted);
@@ -191,8 +200,10 @@ void MemoryTier::write_behind(std::string_view name_space, const KvCacheEntry& e
 }
 
 Status MemoryTier::write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) {
+  if (parts == KvPageParts::kFirst && server_.has(page.before, page.page_ids(), parts)) return {};
   RecordServer::Record record{page.identity.name_space, Tokens(page.page_ids().begin(), page.page_ids().end()),
-                              encode_kv_page_header(pool_.layout(), page.identity, page.ids(), rows.data(), parts)};
+                              encode_kv_page_header(pool_.layout(), page.identity, page.ids(), rows.data(), parts),
+                              0, parts};
   const auto blocks = kv_page_blocks(pool_.layout(), rows.data(), parts);
   record.bytes.insert(record.bytes.end(), blocks.begin(), blocks.end());
   TRY(server_.put(page.before, std::move(record)));

@@ -22,6 +22,7 @@ class RecordServer {
     Tokens page_ids;
     std::vector<std::byte> bytes;  // kv_record.h
     size_t position = 0;           // of a state
+    KvPageParts parts = KvPageParts::kBoth;
   };
 
   std::atomic<bool> fails{false};  // it cannot be reached: every call of a tier fails
@@ -31,7 +32,7 @@ class RecordServer {
   // Adds a record; those behind `before` that hold a beginning of its ids go.
   Status put(const PageName& before, Record record);
   Status erase(const Sha256Digest& name_space);
-  bool has(const PageName& before, TokenSpan page_ids) const;
+  bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const;
   // The same of states and their rows: all behind `before` whose state is of a beginning of the ids.
   std::vector<Record> states(const PageName& before, TokenSpan page_ids) const;
   Status put_state(const PageName& before, Record record);
@@ -60,7 +61,10 @@ class MemoryTier : public KvTier, private PageSink {
 
  private:
   std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen_); }
-  bool has(const PageName& before, TokenSpan page_ids) const override { return server_.has(before, page_ids); }
+  bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const override {
+    return server_.has(before, page_ids, parts);
+  }
+  void touch(const PageName&, TokenSpan) override {}
   bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const override {
     return server_.has_state(before, page_ids, n_front);
   }

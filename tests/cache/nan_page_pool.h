@@ -17,7 +17,11 @@ class NanPagePool : public KvPagePool {
 
   Result<std::vector<KvPage>> allocate(size_t n_pages) override {
     TRY_ASSIGN(std::vector<KvPage> pages, KvPagePool::allocate(n_pages));
-    for (const KvPage& page : pages) std::memset(page.data(), 0xff, layout().page_bytes());
+    for (const KvPage& page : pages) {
+      const PageMemory parts = page.parts();
+      std::memset(parts.all, 0xff, layout().part_bytes(PagePart::kAll));
+      if (parts.window != nullptr) std::memset(parts.window, 0xff, layout().part_bytes(PagePart::kWindow));
+    }
     return pages;
   }
 };

@@ -82,7 +82,32 @@ TEST_F(PageFilesTest, ABeginningGoesWhenItsContinuationIsSettled) {
   ASSERT_TRUE(write(*files, Tokens(ids.begin(), ids.begin() + 40)).ok());
   ASSERT_TRUE(write(*files, ids).ok());
   EXPECT_EQ(stats(*files).pages, 1u);
-  EXPECT_TRUE(files->has(PageNamer(first_half).first(identity_), ids));
+  EXPECT_TRUE(files->has(PageNamer(first_half).first(identity_), ids, KvPageParts::kBoth));
+}
+
+// It was handed over twice, and the pool took its window before it was written again.
+TEST(PageFilesOfWindows, AFirstPartTakesNoPlaceOfAWholePage) {
+  const KvLayout layout = tiny_layout(TinyKind::kWindowed);
+  const KvPageIdentity identity{FingerprintBuilder().add("test", "model").finish(), digest_of_namespace("")};
+  MemoryFileOps memory;
+  ManualClock clock{1'700'000'000'000'000'000};
+  const auto files = *PageFiles::open(
+      {.directory = "tier", .fingerprint = identity.fingerprint, .budget_bytes = 1u << 20}, layout, memory, clock);
+  const std::vector<std::byte> rows(layout.page_bytes());
+  const auto tokens = std::make_shared<const Tokens>(random_tokens(1, 64));
+  PageNamer namer(first_half);
+  WaitingPage page{identity, {}, namer.first(identity), {}, tokens, 64, {}};
+  page.name = namer.next(page.before, page.page_ids());
+  const auto pen = files->take_pen();
+  for (const KvPageParts parts : {KvPageParts::kFirst, KvPageParts::kBoth, KvPageParts::kFirst}) {
+    ASSERT_TRUE(files->write(page, rows, parts).ok());
+  }
+  EXPECT_TRUE(files->has(page.before, page.page_ids(), KvPageParts::kBoth));
+  KvTierStats stats;
+  files->add_to(stats);
+  EXPECT_EQ(stats.pages, 1u);
+  EXPECT_EQ(stats.pages_written, 2u);
+  EXPECT_EQ(stats.bytes, kv_page_record_bytes(layout, 64));
 }
 
 TEST_F(PageFilesTest, AFileIsPutAwayWhereItIsToBlame) {

@@ -1,5 +1,6 @@
 #include "tests/cache/tiny_kv.h"
 
+#include <algorithm>
 #include <random>
 
 #include "kernels/dispatch.h"
@@ -12,6 +13,14 @@ KvLayout tiny_recurrent_layout(KvDType dtype) {
   const std::vector<KvRowShape> rows(2, KvRowShape{2, 8});
   const std::vector<StateShape> states = {{5, 3}, {33, 1}};
   return KvLayout::make(rows, dtype, states);
+}
+
+KvLayout tiny_layout(TinyKind kind, KvDType dtype) {
+  if (kind == TinyKind::kPlain) return tiny_layout(dtype);
+  if (kind == TinyKind::kRecurrent) return tiny_recurrent_layout(dtype);
+  const std::vector<KvRowShape> rows = {{2, 8, kTinyWindow}, {2, 8}};
+  const std::vector<StateShape> states = {{5, 3}, {33, 1}};
+  return KvLayout::make(rows, dtype, std::span(states).first(kind == TinyKind::kWindowed ? 0 : 2));
 }
 
 const Kernels& tiny_kernels() { return kernels_for(Isa::kRef); }
@@ -91,6 +100,20 @@ Status feed(KvCacheEntry& entry, TokenSpan tokens) {
   TRY(stage(entry, tokens, entry.layout().n_layers()));
   entry.commit(tokens);
   return {};
+}
+
+Status feed_in_passes(KvCacheEntry& entry, TokenSpan tokens, size_t n_rows) {
+  for (size_t i = 0; i < tokens.size(); i += n_rows) {
+    TRY(feed(entry, tokens.subspan(i, std::min(n_rows, tokens.size() - i))));
+  }
+  return {};
+}
+
+void lose_windows(KvPagePool& pool, const KvCacheEntry& entry) {
+  if (pool.layout().window() == 0) return;
+  for (size_t i = 0; i < entry.pages().size() && entry.page_data(PagePart::kWindow)[i] == nullptr; ++i) {
+    pool.drop_window(entry.pages()[i]);
+  }
 }
 
 Status feed_without_commit(KvCacheEntry& entry, TokenSpan tokens, size_t n_layers) {

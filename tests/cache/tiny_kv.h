@@ -17,6 +17,12 @@ namespace ibid {
 KvLayout tiny_layout(KvDType dtype);
 // The same with two recurrent layers, whose state is a pure function of the ids, too.
 KvLayout tiny_recurrent_layout(KvDType dtype);
+// The same with a layer more, which has a window; and with both.
+enum class TinyKind { kPlain, kRecurrent, kWindowed, kWindowedRecurrent };
+KvLayout tiny_layout(TinyKind kind, KvDType dtype = KvDType::kF32);
+inline constexpr TinyKind kEveryTinyKind[] = {TinyKind::kPlain, TinyKind::kRecurrent, TinyKind::kWindowed,
+                                              TinyKind::kWindowedRecurrent};
+inline constexpr size_t kTinyWindow = 70;
 inline constexpr KvDType kEveryKvDType[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4,
                                             KvDType::kInt4};
 const Kernels& tiny_kernels();
@@ -29,6 +35,10 @@ TinyRows tiny_rows(const KvLayout& layout, TokenSpan history, TokenSpan tokens, 
 
 // One pass: reserve, append in every layer, commit.
 Status feed(KvCacheEntry& entry, TokenSpan tokens);
+// The same in passes of n_rows.
+Status feed_in_passes(KvCacheEntry& entry, TokenSpan tokens, size_t n_rows);
+// What the entry has not leased is gone: what lies behind its window.
+void lose_windows(KvPagePool& pool, const KvCacheEntry& entry);
 // The same without commit, in the first n_layers layers only: a pass that was cancelled.
 Status feed_without_commit(KvCacheEntry& entry, TokenSpan tokens, size_t n_layers);
 

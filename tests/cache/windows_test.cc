@@ -24,13 +24,6 @@ KvLayout windowed_layout(size_t n_windowed = 2, size_t window = kWindow) {
   return KvLayout::make(rows, KvDType::kF32);
 }
 
-Status feed_in_passes(KvCacheEntry& entry, TokenSpan tokens, size_t n_rows) {
-  for (size_t i = 0; i < tokens.size(); i += n_rows) {
-    TRY(feed(entry, tokens.subspan(i, std::min(n_rows, tokens.size() - i))));
-  }
-  return {};
-}
-
 void expect_exact(const KvCacheEntry& entry) {
   ASSERT_EQ(read_rows(entry), fresh_rows(entry.layout(), entry.tokens())) << "at " << entry.length();
 }
@@ -100,6 +93,9 @@ TEST(KvWindows, APageThatSomebodyHasLeasedKeepsItsWindow) {
   EXPECT_TRUE(pool.has_window(page));
   second = KvWindowLease();
   EXPECT_FALSE(pool.allocate(10).ok()) << "its other part is held";
+  EXPECT_TRUE(pool.has_window(page)) << "and this one alone would not have been enough";
+  pool.lease_window(page).return_behind();
+  EXPECT_FALSE(pool.allocate(10).ok());
   EXPECT_FALSE(pool.has_window(page)) << "and this one was of no use to anybody";
   EXPECT_FALSE(static_cast<bool>(pool.lease_window(page)));
 }
@@ -140,6 +136,144 @@ TEST(KvWindows, ForksAndRestsGoOnExactly) {
   ASSERT_TRUE(store.wake(rest, entry).ok());
   EXPECT_EQ(entry.length(), 2000u);
   expect_exact(entry);
+}
+
+// What a sequence of so many positions takes, with the windows that it goes on from.
+size_t bytes_at_rest(const KvLayout& layout, size_t positions) {
+  const size_t n_pages = KvLayout::pages_for(positions);
+  return n_pages * layout.part_bytes(PagePart::kAll) +
+         (n_pages - layout.first_window_page(positions)) * layout.part_bytes(PagePart::kWindow);
+}
+
+struct Chats {
+  explicit Chats(size_t budget_bytes) : pool(layout, budget_bytes), store(pool) {}
+
+  // One turn of a chat: takes it up, reads `more`, puts it to rest. Returns where it went on.
+  size_t turn(KvAtRest& rest, TokenSpan more, const char* name_space = "a") {
+    const Tokens before(rest.tokens().begin(), rest.tokens().end());
+    KvCacheEntry entry(pool);
+    EXPECT_TRUE(store.wake(rest, entry).ok());
+    const size_t n_found = entry.length();
+    const Tokens ids = concat(before, more);
+    const Status fed = feed_in_passes(entry, TokenSpan(ids).subspan(n_found), 60);
+    EXPECT_TRUE(fed.ok()) << fed.to_string();
+    expect_exact(entry);
+    EXPECT_TRUE(store.insert(name_space, entry, {.rest = &rest}).ok());
+    EXPECT_TRUE(store.put_to_rest(entry, rest));
+    EXPECT_EQ(validate_store(store.snapshot()), std::vector<std::string>());
+    return n_found;
+  }
+
+  const KvLayout layout = windowed_layout();
+  KvPagePool pool;
+  LruKvCacheStore store;
+};
+
+TEST(KvWindows, TheEndOfAChatAtRestStaysWhileAnotherReads) {
+  const KvLayout layout = windowed_layout();
+  constexpr size_t kA = 1000, kB = 5000, kTurn = 50, kTurns = 6;
+  // Room for both with their windows, and for what a pass of B needs beside the end that it came from.
+  const size_t budget = bytes_at_rest(layout, kA + kTurns * kTurn) + bytes_at_rest(layout, kB + kTurns * kTurn) +
+                        8 * layout.page_bytes();
+  Chats chats(budget);
+  KvAtRest a, b;
+  EXPECT_EQ(chats.turn(a, random_tokens(1, kA)), 0u);
+  EXPECT_EQ(chats.turn(b, random_tokens(2, kB)), 0u);
+  size_t n_a = kA, n_b = kB;
+  for (size_t i = 0; i < kTurns; ++i) {
+    EXPECT_EQ(chats.turn(a, random_tokens(10 + i, kTurn)), n_a) << "turn " << i << " of A";
+    EXPECT_EQ(chats.turn(b, random_tokens(20 + i, kTurn)), n_b) << "turn " << i << " of B";
+    n_a += kTurn, n_b += kTurn;
+  }
+  EXPECT_EQ(chats.store.stats().evicted_pages, 0u);
+}
+
+TEST(KvWindows, PagesOfDeadChatsGoBeforeTheEndOfOneAtRest) {
+  const KvLayout layout = windowed_layout();
+  Chats chats(bytes_at_rest(layout, 1000) + bytes_at_rest(layout, 3000) + 8 * layout.page_bytes());
+  KvAtRest a;
+  EXPECT_EQ(chats.turn(a, random_tokens(1, 1000)), 0u);
+  for (uint64_t seed = 2; seed < 6; ++seed) {
+    KvAtRest dead;
+    EXPECT_EQ(chats.turn(dead, random_tokens(seed, 3000)), 0u);
+  }
+  EXPECT_GT(chats.store.stats().evicted_pages, 100u);
+  EXPECT_EQ(chats.turn(a, random_tokens(9, 10)), 1000u);
+}
+
+// A's end is where C stands as well: that A went on makes it of no less use to C.
+TEST(KvWindows, AnEndThatTwoStandOnStaysWhenOneGoesOn) {
+  const KvLayout layout = windowed_layout();
+  Chats chats(bytes_at_rest(layout, 960) + bytes_at_rest(layout, 6000) + 8 * layout.page_bytes());
+  KvAtRest a;
+  EXPECT_EQ(chats.turn(a, random_tokens(1, 960)), 0u);
+  KvAtRest c = chats.store.copy(a);
+  EXPECT_EQ(chats.turn(a, random_tokens(2, 4900)), 960u);
+  EXPECT_EQ(chats.turn(c, random_tokens(3, 10)), 960u);
+  EXPECT_EQ(chats.turn(a, random_tokens(4, 100)), 5860u);
+}
+
+TEST(KvWindows, TheEndOfADeclaredPrefixStaysForWhoeverBeginsWithIt) {
+  const KvLayout layout = windowed_layout();
+  Chats chats(bytes_at_rest(layout, 640) + bytes_at_rest(layout, 5000) + 8 * layout.page_bytes());
+  const Tokens prefix = random_tokens(1, 640);
+  {
+    KvCacheEntry entry(chats.pool);
+    ASSERT_TRUE(feed_in_passes(entry, prefix, 60).ok());
+    ASSERT_TRUE(chats.store.insert("a", entry, {.retention = Retention::kPrefix}).ok());
+  }
+  for (uint64_t seed = 2; seed < 6; ++seed) {
+    PrefixHit hit = chats.store.find_longest_prefix("a", concat(prefix, random_tokens(seed, 10)));
+    EXPECT_EQ(hit.length(), prefix.size()) << "conversation " << seed;
+    ASSERT_TRUE(feed_in_passes(hit.entry, random_tokens(seed, 4000), 60).ok());
+    ASSERT_TRUE(chats.store.insert("a", hit.entry).ok());
+    ASSERT_EQ(validate_store(chats.store.snapshot()), std::vector<std::string>());
+  }
+}
+
+TEST(KvWindows, WhatIsReadToBeCopiedGoesWhenItWouldHaveGone) {
+  const KvLayout layout = windowed_layout();
+  KvPagePool pool(layout, 10 * layout.page_bytes());
+  std::vector<KvPage> pages = pool.allocate(8).value();
+  for (const KvPage& page : pages) pool.lease_window(page).return_behind();
+  {
+    const KvWindowLease reading = pool.read_window(pages[0]);
+    std::vector<KvPage> others = pool.allocate(3).value();
+    EXPECT_TRUE(pool.has_window(pages[0])) << "it is being read";
+    EXPECT_FALSE(pool.has_window(pages[1])) << "the next one went for it";
+    EXPECT_TRUE(pool.has_window(pages[3]));
+  }
+  const std::vector<KvPage> others = pool.allocate(4).value();
+  EXPECT_FALSE(pool.has_window(pages[0])) << "it is the oldest still";
+}
+
+TEST(KvWindows, AWindowThatIsComputedAgainIsThereAgain) {
+  const KvLayout layout = windowed_layout();
+  for (const size_t length : {640u, 1000u}) {
+    Chats chats(60 * layout.page_bytes());
+    KvAtRest rest, other;
+    EXPECT_EQ(chats.turn(rest, random_tokens(1, length)), 0u);
+    other = chats.store.copy(rest);
+    ASSERT_TRUE(chats.store.remember_logits("a", rest.tokens(), std::vector<float>{1}).ok());
+    const Tokens ids(rest.tokens().begin(), rest.tokens().end());
+    const Result<PrefixPin> pin = chats.store.pin("a", ids);
+    ASSERT_TRUE(pin.ok());
+    {
+      // With everything pinned the store has nothing to give: the ends go at last.
+      const size_t n_free = chats.pool.budget_pages() - KvLayout::pages_for(length);
+      const size_t n_more = KvLayout::pages_for(length) * layout.part_bytes(PagePart::kWindow) / layout.page_bytes();
+      const std::vector<KvPage> all = chats.pool.allocate(n_free + n_more).value();
+    }
+    EXPECT_LT(chats.store.look_at(rest).value().length(), 64u);
+    EXPECT_LT(chats.turn(rest, {}), 64u);
+    EXPECT_EQ(chats.turn(rest, {}), length) << "all of it was read again, once";
+    EXPECT_EQ(chats.store.look_at(other).value().length(), length) << "for everybody";
+    const PrefixHit hit = chats.store.find_longest_prefix("a", ids);
+    EXPECT_EQ(hit.length(), length);
+    EXPECT_NE(hit.logits, nullptr) << "the logits behind it stayed";
+    EXPECT_EQ(chats.pool.pages_in_use(), KvLayout::pages_for(length)) << "no page is there twice";
+    EXPECT_EQ(chats.store.snapshot().n_pins, 1u);
+  }
 }
 
 TEST(KvWindows, AnySequenceOfCallsLeavesWhatAColdPassGives) {

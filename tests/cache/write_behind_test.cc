@@ -20,7 +20,7 @@ using testing::ElementsAre;
 class FakeSink : public PageSink {
  public:
   std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen); }
-  bool has(const PageName& before, TokenSpan ids) const override {
+  bool has(const PageName& before, TokenSpan ids, KvPageParts) const override {
     const std::lock_guard lock(mutex);
     return stored.contains({before, Tokens(ids.begin(), ids.end())});
   }
@@ -35,6 +35,7 @@ class FakeSink : public PageSink {
     writers.insert(std::this_thread::get_id());
     return {};
   }
+  void touch(const PageName&, TokenSpan) override {}
   bool has_state(const PageName& before, TokenSpan ids, size_t n_front) const override {
     const std::lock_guard lock(mutex);
     return states.contains({before, Tokens(ids.begin(), ids.end()), n_front});
