@@ -30,6 +30,10 @@ struct Row {
 
 Row load_row(const KvCacheEntry& entry, size_t layer, size_t position) {
   const KvLayer& rows = entry.layout().layer(layer);
+  if (rows.part == PagePart::kWindow) {
+    CHECK(entry.page_data(PagePart::kWindow)[position / kPagePositions] != nullptr)
+        << "position " << position << " of " << entry.length() << " is read without a lease";
+  }
   Row row{};
   const std::byte* block = entry.parts(position / kPagePositions).layer(rows);
   kernels().kv_load(rows.block, block, position % kPagePositions, row.k, row.v);
@@ -37,8 +41,8 @@ Row load_row(const KvCacheEntry& entry, size_t layer, size_t position) {
 }
 
 std::vector<KvRowShape> row_shapes(const FakeModel::Options& options) {
-  std::vector<KvRowShape> rows(options.n_layers, KvRowShape{1, kHeadDim});
-  if (options.n_layers > 1) rows.back().window = options.window;
+  std::vector<KvRowShape> rows(options.n_layers, KvRowShape{1, kHeadDim, options.window});
+  rows.front().window = 0;
   return rows;
 }
 
@@ -154,16 +158,17 @@ uint64_t FakeModel::hash_rows(const KvCacheEntry& entry, size_t begin, size_t en
   return hash;
 }
 
-// What the last n_rows rows read of the layer with a window.
+// What the last n_rows rows read of the layers with a window.
 void FakeModel::check_window(const KvCacheEntry& entry, size_t n_rows) const {
-  const size_t layer = options_.n_layers - 1;
-  if (layout_.layer(layer).part != PagePart::kWindow) return;
   const size_t first_row = entry.length() - n_rows;
-  for (size_t p = first_row - std::min(first_row, options_.window - 1); p < entry.length(); ++p) {
-    const Row row = load_row(entry, layer, p);
-    CHECK_EQ(row.k[0], static_cast<float>(entry.tokens()[p])) << "the window has another text's row at " << p;
-    CHECK_EQ(row.k[1], static_cast<float>(p));
-    CHECK_EQ(row.k[2], static_cast<float>(layer));
+  for (size_t layer = 0; layer < options_.n_layers; ++layer) {
+    if (layout_.layer(layer).part != PagePart::kWindow) continue;
+    for (size_t p = first_row - std::min(first_row, options_.window - 1); p < entry.length(); ++p) {
+      const Row row = load_row(entry, layer, p);
+      CHECK_EQ(row.k[0], static_cast<float>(entry.tokens()[p])) << "the window has another text's row at " << p;
+      CHECK_EQ(row.k[1], static_cast<float>(p));
+      CHECK_EQ(row.k[2], static_cast<float>(layer));
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 // FakeModel: a LanguageModel without weights. The keys it stores are the token ids, and its logits are a
 // hash of all ids that it reads back from the cache: a wrong, missing or stale row changes them. With recurrent layers,
 // their states are hashes of all ids, too, and it checks the state that every pass begins with; with a window, it
-// checks the rows that a pass reads of it. It keeps a record of every id it was fed, and fails or cancels on demand in
+// checks the rows that a pass reads of it, and that they are leased. It keeps a record of every id it was fed, and fails or cancels on demand in
 // any layer of any pass.
 //
 // What it says can be scripted, so that conversations are known in advance.
@@ -26,7 +26,7 @@ class FakeModel : public LanguageModel {
     size_t max_chunk = 32;
     size_t n_layers = 2;
     bool recurrent = false;  // two layers with a state more
-    size_t window = 0;       // positions that the last layer reads, where it is not the only one; 0: all
+    size_t window = 0;       // positions that all layers but the first read; 0: all
   };
   struct Fed {
     size_t position;  // of the first token
