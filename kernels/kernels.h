@@ -58,6 +58,7 @@ struct AttendSums {
 struct AttendTile {
   const std::byte* const* heads;  // the head's block of each page that covers the tile, in order; the first
                                   // holds position `begin`
+  const std::byte* const* values;  // of latent rows: what latent_values() made of each; else not read
   size_t begin;                   // first absolute position of the block, a multiple of 256
   const float* q;                 // [n_rows, q_stride], not scaled; by its position turned already, and transformed
                                   // where rows are (KvHeadBlock::rotated())
@@ -129,16 +130,26 @@ struct Kernels {
   // The transform of a head's n numbers, in place (kernels/attention/hadamard.h). Its own inverse but for rounding.
   // x: alignment of float only; nothing behind n is touched. 0 < n <= kMaxHeadDim.
   void (*hadamard)(float* x, size_t n);
-  // Writes one position (0..63) of a head's block. k, v: head_dim floats, alignment of float only.
+  // Writes one position (0..63) of a head's block. k, v: head_dim floats, alignment of float only. Of a latent row k is
+  // all there is: v is not read.
   void (*kv_store)(const KvHeadBlock& block, std::byte* head, size_t position, const float* k,
                    const float* v);
-  // Reads one back as floats, rotated back where it was rotated. For tests and conversion.
+  // Reads one back as floats, rotated back where it was rotated; of a latent row v is the first latent_dim numbers of
+  // k. For tests and conversion.
   void (*kv_load)(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
+  // Puts the values of a page of latent rows, whatever is stored there, into the order that V has (KvHeadBlock):
+  // value_order() bytes, 64-byte aligned. INT8 becomes q, as values are; scales stay where they are.
+  void (*latent_values)(const KvHeadBlock& block, const std::byte* head, std::byte* values);
   // Scores, exp and weighted values of one tile, per row. What is rotated in the pages is so in q and in the result.
   //   F32, F16:  s = scale * (sum over d of q[d] k[d], increasing d, one fma each)
   //   INT8:      q is quantised as a stored row is; s = scale * (float(integer dot) * (q_scale * k_scale))
   //   INT4 keys: q likewise; t = 0, then for every 32 dimensions, increasing, t = fma(float(integer dot), k_scale, t),
   //              t = fma(float(sum of q), k_minimum, t);  s = scale * (t * q_scale)
+  //   Of latent rows both parts of q are quantised by themselves.
+  //   INT8:      t = float(dot of the first) * (q_scale * k_scale), t = fma(float(dot of the second), its q_scale * its
+  //              k_scale, t);  s = scale * t
+  //   INT4:      t as above with k_scale * q_scale for k_scale and float(sum of q) * q_scale for float(sum of q), each
+  //              with the q_scale of its part;  s = scale * t
   //   max = largest s, +0 for -0; p = exp(s - max); sum of p in 16 lanes, lane = position mod 16
   //   F32, F16:  out[d] = fma(p, v[d], out[d]) in increasing position
   //   INT8:      w = p * v_scale, top = largest w; code = round to nearest even of w * (65535 / top), 0 where

@@ -68,6 +68,7 @@ void add_layout(const KvLayout& layout, FingerprintBuilder& builder) {
   const size_t n_told = alike ? std::min<size_t>(1, layout.n_layers()) : layout.n_layers();
   for (const KvLayer& layer : layout.layers().first(n_told)) {
     for (const size_t n : {layer.row.n_kv_heads, layer.row.head_dim, layer.block.bytes}) builder.add("kv layout", n);
+    if (layer.block.is_latent()) builder.add("latent rows", layer.row.latent_dim);
   }
   for (size_t i = 0; i < layout.n_states(); ++i) {
     for (const size_t n : {layout.state(i).floats, layout.state(i).row_floats}) builder.add("state layout", n);

@@ -87,22 +87,25 @@ void add_layers_apart(const ModelConfig& config, std::string& text, Json& json) 
 Fact attention_fact(const ModelFile& file, const ModelConfig& config) {
   const std::string kind = attention_kind(config);
   const LayerConfig& first = config.layers[config.first_attending()];
-  std::string text = kind + ", " + plural(config.n_heads, "head") + " of " + std::to_string(first.head_dim);
+  const size_t of_head = config.latent.used() ? config.latent.key_dim() : first.head_dim;
+  std::string text = kind + ", " + plural(config.n_heads, "head") + " of " + std::to_string(of_head);
   Json json = {{"kind", kind},
                {"heads", config.n_heads},
                {"kv_heads", first.n_kv_heads},
-               {"head_dim", first.head_dim},
+               {"head_dim", of_head},
                {"scale", config.attention_scale}};
-  if (first.n_kv_heads != config.n_heads) text += ", " + std::to_string(first.n_kv_heads) + " of keys and values";
+  const bool grouped = first.n_kv_heads != config.n_heads && !config.latent.used();
+  if (grouped) text += ", " + std::to_string(first.n_kv_heads) + " of keys and values";
   add_layers_apart(config, text, json);
   if (config.latent.used()) {
     const LatentAttention& latent = config.latent;
     text += ", latent of keys and values " + std::to_string(latent.kv_rank) + " wide" +
             (latent.q_rank != 0 ? ", of queries " + std::to_string(latent.q_rank) : "") + "; a key is " +
             std::to_string(latent.nope_dim) + " and " + std::to_string(latent.rope_dim) + " that turn, a value " +
-            std::to_string(latent.value_dim);
+            std::to_string(latent.value_dim) + "; a position keeps one row of " + std::to_string(latent.row_dim());
     json["latent"] = {{"kv_rank", latent.kv_rank},   {"q_rank", latent.q_rank},       {"nope_dim", latent.nope_dim},
-                      {"rope_dim", latent.rope_dim}, {"value_dim", latent.value_dim}};
+                      {"rope_dim", latent.rope_dim}, {"value_dim", latent.value_dim},
+                      {"row_dim", latent.row_dim()}};
   }
   const auto key_dim = static_cast<double>(config.latent.used() ? config.latent.key_dim() : first.head_dim);
   const bool usual_scale = std::fabs(config.attention_scale * std::sqrt(key_dim) - 1) < 1e-5;

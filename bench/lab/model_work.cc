@@ -24,17 +24,18 @@ Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, c
   // Layers that write no rows read those of another.
   const size_t context = options.max_seq_len == 0 ? config.trained_context : options.max_seq_len;
   const KvLayout layout = kv_layout_of(config, options.kv_dtype, context);
-  size_t all_q_dims = 0, kv_page_bytes = 0, n_attending = 0;
+  size_t products = 0, kv_page_bytes = 0, n_attending = 0;
   for (size_t l = 0; l < config.n_layers; ++l) {
     if (!config.layers[l].attends) continue;
     ++n_attending;
-    all_q_dims += config.q_dim(l);
+    const size_t value_dim = config.latent.used() ? config.latent.row_value_dim() : config.layers[l].head_dim;
+    products += config.n_heads * (config.layers[l].head_dim + value_dim);
     kv_page_bytes += layout.layer(config.layers[l].kv_layer).bytes();
   }
   work.kv_bytes_per_position = kv_page_bytes / kPagePositions / std::max(n_attending, size_t{1});
   work.layers = config.layers;
   work.operations_of_head = 2.0 * static_cast<double>(config.vocab_size) * static_cast<double>(config.dim);
-  work.attention_operations_per_position = 4.0 * static_cast<double>(all_q_dims);
+  work.attention_operations_per_position = 2.0 * static_cast<double>(products);
   work.operations_per_token = 2.0 * static_cast<double>(plan.layer_weights);
   work.int8 = plan.quantized.h || plan.quantized.attended || plan.quantized.gated;
   return work;

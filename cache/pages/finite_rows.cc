@@ -38,10 +38,13 @@ bool part_is_finite(KvPart part, const KvPartOrder& order, const std::byte* numb
 }
 
 bool head_is_finite(const KvHeadBlock& block, const std::byte* head) {
-  return part_is_finite(block.keys(), key_order(block), head + block.k, head + block.k_scale,
-                        block.v - block.k_scale) &&
-         part_is_finite(block.values(), value_order(block), head + block.v, head + block.v_scale,
-                        block.bytes - block.v_scale);
+  const auto scale_bytes = [&](KvPart part) { return KvScales::of(block, part).all_bytes(); };
+  if (!part_is_finite(block.keys(), key_order(block), head + block.k, head + block.k_scale,
+                      scale_bytes(block.keys()))) {
+    return false;
+  }
+  return block.is_latent() || part_is_finite(block.values(), value_order(block), head + block.v, head + block.v_scale,
+                                             scale_bytes(block.values()));
 }
 
 }  // namespace

@@ -52,7 +52,8 @@ class KvCacheEntry {
   // region with the same arguments; each stores its share (heads and groups of 16 positions, so that no two
   // write one cache line of K). The caller puts a barrier before anybody reads them. Calling it again before
   // commit, as after a pass that was cancelled, stores them anew.
-  //   k, v: [n_rows, stride], a row holds n_kv_heads * head_dim floats; k is already rotated.
+  //   k, v: [n_rows, stride], a row holds n_kv_heads * head_dim floats; k is already rotated. Of latent rows v is not
+  //   read.
   //   finish(row, head), where given, is called for each row and head by the worker that stores it, just before:
   //   it may still change k and v there.
   // REQUIRES: reserve(n_rows) succeeded since the last commit, slice or fork.

@@ -30,11 +30,13 @@
 
 namespace ibid {
 
-// One position of a layer keeps n_kv_heads keys and as many values, of head_dim numbers each.
+// One position of a layer keeps n_kv_heads keys and as many values, of head_dim numbers each. Of latent rows
+// (KvHeadBlock) a key is all that is kept, and the first latent_dim numbers of it are the value.
 struct KvRowShape {
   size_t n_kv_heads = 0;
   size_t head_dim = 0;
   size_t window = 0;  // positions that are read, the own one among them; 0: all
+  size_t latent_dim = 0;
   bool operator==(const KvRowShape&) const = default;
 };
 

@@ -22,17 +22,29 @@ size_t chunk_of(size_t k_dim) {
   return chunk;
 }
 
-// Integer sums of 16 rows with the 64 positions of a page, to sums[r][0 .. 64).
-void score_sums(const KvHeadBlock& block, const std::byte* keys, const int8_t* q, size_t q_stride, size_t chunk,
-                int32_t* sums) {
+// How many dimensions of the queries one product takes: they must divide both parts of latent rows.
+size_t chunk_of(const KvHeadBlock& block) {
+  return block.is_latent() ? chunk_of(block.latent_dim | block.head_dim) : chunk_of(block.k_dim);
+}
+
+// How queries lie.
+struct TileQueries {
+  const int8_t* q;
+  size_t stride;
+  size_t chunk;
+};
+
+// Integer sums of 16 rows with the 64 positions of a page over dimensions `dims`, to sums[r][0 .. 64), row_bytes apart.
+void score_sums(const KvHeadBlock& block, const std::byte* keys, const TileQueries& queries, Span dims, int32_t* sums,
+                size_t row_bytes) {
   const size_t group = block.k_dim * kKeyGroup;
   tile_zero<4>();
   tile_zero<5>();
   tile_zero<6>();
   tile_zero<7>();
-  for (size_t d = 0; d < block.k_dim; d += chunk) {
+  for (size_t d = dims.begin; d < dims.end; d += queries.chunk) {
     const std::byte* at = keys + d * kKeyGroup;
-    tile_load<0>(q + d, q_stride);
+    tile_load<0>(queries.q + d, queries.stride);
     tile_load<1>(at, 64);
     tile_multiply_right_unsigned<4, 0, 1>();
     tile_load<1>(at + group, 64);
@@ -42,23 +54,43 @@ void score_sums(const KvHeadBlock& block, const std::byte* keys, const int8_t* q
     tile_load<1>(at + 3 * group, 64);
     tile_multiply_right_unsigned<7, 0, 1>();
   }
-  constexpr size_t kStride = kScoreStride * sizeof(int32_t);
-  tile_store<4>(sums, kStride);
-  tile_store<5>(sums + kKeyGroup, kStride);
-  tile_store<6>(sums + 2 * kKeyGroup, kStride);
-  tile_store<7>(sums + 3 * kKeyGroup, kStride);
+  tile_store<4>(sums, row_bytes);
+  tile_store<5>(sums + kKeyGroup, row_bytes);
+  tile_store<6>(sums + 2 * kKeyGroup, row_bytes);
+  tile_store<7>(sums + 3 * kKeyGroup, row_bytes);
+}
+
+// Adds the second part of latent rows to the scores of a page.
+void add_second_part(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t chunk,
+                     size_t page) {
+  alignas(64) int32_t sums[kAttendPassRows * kPagePositions];
+  const std::byte* head = tile.heads[page];
+  score_sums(block, head + block.k, {s.q, s.q_stride, chunk}, {block.latent_dim, block.k_dim}, sums,
+             kPagePositions * sizeof(int32_t));
+  const auto* k_scale = reinterpret_cast<const float*>(head + block.k_scale) + kPagePositions;
+  for (size_t row = 0; row < tile.n_rows; ++row) {
+    const I16 offset = set1(s.q_offset[1][row]);
+    const V16 q_scale = set1(s.q_scale[1][row]);
+    float* const to = s.scores + row * kScoreStride + page * kPagePositions;
+    for (size_t p = 0; p < kPagePositions; p += 16) {
+      const V16 both = mul(q_scale, load(k_scale + p));
+      store(to + p, fma(to_float(add(load(sums + row * kPagePositions + p), offset)), both, load(to + p)));
+    }
+  }
 }
 
 // Scores of a pass over its pages [first, last].
 void score_pages(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t chunk, size_t first,
                  size_t last) {
   auto* sums = reinterpret_cast<int32_t*>(s.scores);   // replaced by floats in place
+  const Span dims{0, block.is_latent() ? block.latent_dim : block.k_dim};
   for (size_t page = first; page <= last; ++page) {
-    score_sums(block, tile.heads[page] + block.k, s.q, s.q_stride, chunk, sums + page * kPagePositions);
+    score_sums(block, tile.heads[page] + block.k, {s.q, s.q_stride, chunk}, dims, sums + page * kPagePositions,
+               kScoreStride * sizeof(int32_t));
   }
   for (size_t row = 0; row < tile.n_rows; ++row) {
-    const I16 offset = set1(s.q_offset[row]);
-    const V16 q_scale = set1(s.q_scale[row]);
+    const I16 offset = set1(s.q_offset[0][row]);
+    const V16 q_scale = set1(s.q_scale[0][row]);
     for (size_t page = first; page <= last; ++page) {
       const auto* k_scale = reinterpret_cast<const float*>(tile.heads[page] + block.k_scale);
       const size_t at = row * kScoreStride + page * kPagePositions;
@@ -83,7 +115,7 @@ void value_sums(const KvHeadBlock& block, const AttendTile& tile, const TileScra
     tile_zero<7>();
     for (size_t page = first; page <= last; ++page) {
       const uint8_t* codes = s.codes + page * kPagePositions;
-      const std::byte* values = tile.heads[page] + block.v + d * kValueGroup;
+      const std::byte* values = values_of(block, tile, page) + d * kValueGroup;
       tile_load<2>(codes, 2 * kAttentionBlock);
       tile_load<3>(values, v_dim * kValueGroup);
       tile_multiply_left_unsigned<4, 2, 3>();
@@ -111,6 +143,7 @@ void attend_int8_pass(const KvHeadBlock& block, const AttendTile& tile, const Ti
   const size_t first = seen.begin / kPagePositions, last = (seen.end - 1) / kPagePositions;
   next.fetch_share();
   score_pages(block, tile, s, chunk, first, last);
+  for (size_t page = first; block.is_latent() && page <= last; ++page) add_second_part(block, tile, s, chunk, page);
   softmax(block, tile, s, {page_span(first).begin, page_span(last).end});
   next.fetch_share();
   value_sums(block, tile, s, first, last);
@@ -121,7 +154,7 @@ void attend_int8_tile(const KvHeadBlock& block, const AttendTile& tile, std::byt
   const TileScratch s(memory, tile.n_rows, block);
   if (!tile.same_rows) quantize_queries(block, tile, s);
   if (is_empty(begin_rows(block, tile, s))) return;
-  const size_t chunk = chunk_of(block.k_dim);
+  const size_t chunk = chunk_of(block);
   const TileScope tiles({{16, chunk}, {chunk / 4, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}, {16, 64}});
   NextBlock next(block, tile, 2 * ((tile.n_rows + kAttendPassRows - 1) / kAttendPassRows));
   for (size_t first = 0; first < tile.n_rows; first += kAttendPassRows) {

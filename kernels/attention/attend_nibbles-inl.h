@@ -13,8 +13,10 @@ namespace {
 
 // scores[r][16 g + lane] = the product of row r with the keys of group first_group + g. scales: of the page's keys.
 template <size_t kRows>
-IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const uint16_t* scales, size_t k_dim,
-                               const TileScratch& s, size_t row, float* scores) {
+IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const uint16_t* scales,
+                               const KvHeadBlock& block, const TileScratch& s, size_t row, float* scores) {
+  const size_t k_dim = block.k_dim;
+  const bool latent = block.is_latent();
   constexpr size_t kCellBytes = 64;   // eight dimensions of 16 positions
   const size_t n_cells = k_dim / 8;
   const std::byte* keys = stream.at + first_group * n_cells * kCellBytes;
@@ -43,12 +45,15 @@ IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const u
         float* const to = scores + r * kScoreStride + g * kKeyGroup;
         const V16 before = nibbles == 0 ? zero() : load(to);
         const V16 sum_of_q = set1(s.q_sums[(row + r) * (k_dim / kNibbleGroup) + nibbles]);
-        store(to, fma(sum_of_q, minimum, fma(to_float(acc[r][g]), scale, before)));
+        const size_t part = nibbles < block.value_groups() ? 0 : 1;
+        const V16 by = latent ? mul(scale, set1(s.q_scale[part][row + r])) : scale;
+        store(to, fma(sum_of_q, minimum, fma(to_float(acc[r][g]), by, before)));
       }
     }
   }
+  if (latent) return;
   for (size_t r = 0; r < kRows; ++r) {
-    const V16 q_scale = set1(s.q_scale[row + r]);
+    const V16 q_scale = set1(s.q_scale[0][row + r]);
     for (size_t g = 0; g < kTilePanels; ++g) {
       float* const to = scores + r * kScoreStride + g * kKeyGroup;
       store(to, mul(load(to), q_scale));
@@ -188,8 +193,8 @@ void finish_nibbles(const KvHeadBlock& block, const AttendTile& tile, const Tile
 template <size_t kRows>
 void nibble_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
                  RowTile rows, bool fetch) {
-  const size_t stride = block.nibble_groups() * 64;
-  for (size_t group = 0; group < block.nibble_groups(); ++group) {
+  const size_t stride = block.value_groups() * 64;
+  for (size_t group = 0; group < block.value_groups(); ++group) {
     encode_tile<kRows>(block, tile, s, rows, group);
     const bool two = group * kNibbleGroup + 16 < block.v_dim;
     for (size_t digit = 0; digit < 2; digit += kDigitsAtOnce) {

@@ -36,12 +36,12 @@ class Operands {
     for (size_t page = first_; page < first_ + n_pages_; ++page) {
       const Span here = intersect(seen, page_span(page));
       const size_t skipped = (here.begin - page * kPagePositions) * block_.v_dim;
-      widen<uint16_t>(tile_.heads[page] + block_.v + skipped * sizeof(uint16_t), (here.end - here.begin) * block_.v_dim,
-                      s_.values + page * n_values + skipped);
+      widen<uint16_t>(values_of(block_, tile_, page) + skipped * sizeof(uint16_t),
+                      (here.end - here.begin) * block_.v_dim, s_.values + page * n_values + skipped);
     }
   }
 
-  // `fetch`: while they are read, what comes after them is asked for.
+  // `fetch`: while they are read, what comes after them is asked for. REQUIRES: not of latent rows.
   Stream keys(size_t page, bool fetch) const {
     if (widened_) return in_scratch(s_.keys + page * kPagePositions * block_.head_dim);
     if (fetch) fetch_scales(page - first_);
@@ -49,7 +49,7 @@ class Operands {
   }
   Stream values(size_t page, bool fetch) const {
     if (widened_) return in_scratch(s_.values + page * kPagePositions * block_.v_dim);
-    return {tile_.heads[page] + block_.v, fetch ? part(n_pages_ + page - first_ + distance_) : nullptr};
+    return {values_of(block_, tile_, page), fetch ? part(n_pages_ + page - first_ + distance_) : nullptr};
   }
 
   // Bytes to ask for with each that is read of values: keys in INT8 are twice as long as values in INT4. Without them a

@@ -43,9 +43,11 @@ struct TileScratch {
   float* values;      // [256, v_dim]
   int8_t* q;          // [n_rows rounded up to passes, q_stride] quantised queries (INT8, INT4), 0 behind head_dim
   size_t q_stride;
-  float* q_scale;     // [n_rows]
-  int32_t* q_offset;  // [n_rows] -128 * sum of q
-  float* q_sums;      // [n_rows, nibble_groups()] sums of q over each group of dimensions (INT4)
+  // Of both parts of latent rows; of others of the first only.
+  float* q_scale[2];     // [n_rows]
+  int32_t* q_offset[2];  // [n_rows] -128 * sum of q
+  float* q_sums;      // [n_rows, nibble_groups()] sums of q over each group of dimensions (INT4); of latent rows times
+                      // q_scale
   Span* spans;        // [n_rows]
 
   TileScratch(std::byte* memory, size_t n_rows, const KvHeadBlock& block) {
@@ -57,13 +59,15 @@ struct TileScratch {
     scaled = floors + kAttendPassRows;
     totals = reinterpret_cast<int32_t*>(scaled + kTileRows * kAttentionBlock);
     keys = reinterpret_cast<float*>(totals + 2 * kAttendPassRows * block.v_dim);
-    values = keys + kAttentionBlock * block.v_dim;
+    values = keys + kAttentionBlock * larger(block.head_dim, block.v_dim);
     q = reinterpret_cast<int8_t*>(values + kAttentionBlock * block.v_dim);
     q_stride = larger(block.k_dim, block.v_dim);
     const size_t padded = (n_rows + kAttendPassRows - 1) / kAttendPassRows * kAttendPassRows;
-    q_scale = reinterpret_cast<float*>(q + padded * q_stride);
-    q_offset = reinterpret_cast<int32_t*>(q_scale + padded);
-    q_sums = reinterpret_cast<float*>(q_offset + padded);
+    q_scale[0] = reinterpret_cast<float*>(q + padded * q_stride);
+    q_scale[1] = q_scale[0] + padded;
+    q_offset[0] = reinterpret_cast<int32_t*>(q_scale[1] + padded);
+    q_offset[1] = q_offset[0] + padded;
+    q_sums = reinterpret_cast<float*>(q_offset[1] + padded);
     spans = reinterpret_cast<Span*>(q_sums + padded * groups);
   }
   // What belongs to the rows from `row` on.
@@ -71,8 +75,10 @@ struct TileScratch {
     TileScratch part = *this;
     part.q_sums += row * nibble_groups;
     part.q += row * q_stride;
-    part.q_scale += row;
-    part.q_offset += row;
+    for (size_t i = 0; i < 2; ++i) {
+      part.q_scale[i] += row;
+      part.q_offset[i] += row;
+    }
     part.spans += row;
     return part;
   }
@@ -113,6 +119,11 @@ constexpr size_t kFetchAhead = 12288;
 IBID_INLINE void fetch_ahead(const Stream& stream, size_t offset, size_t bytes) {
   if (stream.ahead == nullptr) return;
   for (size_t i = 0; i < bytes; i += 64) prefetch_l2(stream.ahead + offset + i);
+}
+
+// The values of a page in the order of V.
+IBID_INLINE const std::byte* values_of(const KvHeadBlock& block, const AttendTile& tile, size_t page) {
+  return (block.is_latent() ? tile.values[page] : tile.heads[page]) + block.v;
 }
 
 // Floats of n of the keys or values at `from`; n is a multiple of 16.

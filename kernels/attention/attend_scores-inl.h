@@ -32,18 +32,19 @@ IBID_INLINE void score_floats(const Stream& stream, size_t first_group, const fl
   }
 }
 
-// The same of INT8 keys: the exact integer dot times (q_scale * k_scale).
-template <size_t kRows>
-IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const float* k_scale, size_t k_dim,
+// The same of INT8 keys: the exact integer dot times (q_scale * k_scale). kPart: 1 adds the second part of latent rows.
+// dims: of k_dim.
+template <size_t kRows, size_t kPart>
+IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const float* k_scale, size_t k_dim, Span dims,
                             const TileScratch& s, size_t row, float* scores) {
   const std::byte* keys = stream.at + first_group * kKeyGroup * k_dim;
   I16 acc[kRows][kTilePanels];
   for (size_t r = 0; r < kRows; ++r) {
-    const int32_t start = kDotNeedsOffset ? s.q_offset[row + r] : 0;
+    const int32_t start = kDotNeedsOffset ? s.q_offset[kPart][row + r] : 0;
     for (size_t g = 0; g < kTilePanels; ++g) acc[r][g] = set1(start);
   }
 #pragma GCC unroll 4
-  for (size_t d = 0; d < k_dim; d += 4) {
+  for (size_t d = dims.begin; d < dims.end; d += 4) {
     constexpr size_t kStep = kTilePanels * kKeyGroup * 4;
     fetch_ahead(stream, first_group * kKeyGroup * k_dim + d / 4 * kStep, kStep);
     B64 key[kTilePanels];
@@ -56,8 +57,9 @@ IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const floa
   for (size_t g = 0; g < kTilePanels; ++g) {
     const V16 scale = load(k_scale + (first_group + g) * kKeyGroup);
     for (size_t r = 0; r < kRows; ++r) {
-      const V16 both = mul(set1(s.q_scale[row + r]), scale);
-      store(scores + r * kScoreStride + g * kKeyGroup, mul(to_float(acc[r][g]), both));
+      const V16 both = mul(set1(s.q_scale[kPart][row + r]), scale);
+      float* const to = scores + r * kScoreStride + g * kKeyGroup;
+      store(to, kPart == 0 ? mul(to_float(acc[r][g]), both) : fma(to_float(acc[r][g]), both, load(to)));
     }
   }
 }
@@ -75,12 +77,17 @@ void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScra
     const size_t group = p % kPagePositions / kKeyGroup;
     switch (type) {
       case KvPart::kInt4:
-        score_nibbles<kRows>(stream, group, reinterpret_cast<const uint16_t*>(scales), block.k_dim, s, rows.first,
-                             scores);
+        score_nibbles<kRows>(stream, group, reinterpret_cast<const uint16_t*>(scales), block, s, rows.first, scores);
         break;
-      case KvPart::kInt8:
-        score_int8<kRows>(stream, group, reinterpret_cast<const float*>(scales), block.k_dim, s, rows.first, scores);
+      case KvPart::kInt8: {
+        const auto* k_scale = reinterpret_cast<const float*>(scales);
+        const Span first{0, block.is_latent() ? block.latent_dim : block.k_dim};
+        score_int8<kRows, 0>(stream, group, k_scale, block.k_dim, first, s, rows.first, scores);
+        if (!block.is_latent()) break;
+        score_int8<kRows, 1>(stream, group, k_scale + kPagePositions, block.k_dim, {first.end, block.k_dim}, s,
+                             rows.first, scores);
         break;
+      }
       case KvPart::kF16:
         score_floats<kRows, uint16_t>(stream, group, q, tile.q_stride, block.head_dim, scores);
         break;

@@ -7,22 +7,34 @@
 namespace ibid::IBID_ISA {
 namespace {
 
+// Dimensions `of` of a row's query, which share a scale, and codes of 0 up to `padded`. part: of the row.
+IBID_INLINE void quantize_query(const KvHeadBlock& block, const float* q, Span of, size_t padded, size_t part,
+                                const TileScratch& s, size_t row) {
+  const RowQuantizer quantizer = quantizer_of(q + of.begin, of.end - of.begin);
+  const float factor = block.is_latent() ? quantizer.scale : 1.0f;
+  float* const sums = s.q_sums + row * block.nibble_groups();
+  I16 sum = set1(int32_t{0}), before = sum;
+  for (size_t d = of.begin; d < padded; d += 16) {
+    const I16 codes = d < of.end ? quantize(q + d, of.end - d, quantizer.inverse) : set1(int32_t{0});
+    store_i8(s.q + row * s.q_stride + d, codes);
+    sum = add(sum, codes);
+    if (block.keys() != KvPart::kInt4 || d % kNibbleGroup == 0) continue;
+    sums[d / kNibbleGroup] = static_cast<float>(reduce_add(sub(sum, before))) * factor;
+    before = sum;
+  }
+  s.q_scale[part][row] = quantizer.scale;
+  s.q_offset[part][row] = -128 * reduce_add(sum);
+}
+
 void quantize_queries(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
   for (size_t row = 0; row < tile.n_rows; ++row) {
     const float* q = tile.q + row * tile.q_stride;
-    const RowQuantizer quantizer = quantizer_of(q, block.head_dim);
-    float* const sums = s.q_sums + row * block.nibble_groups();
-    I16 sum = set1(int32_t{0}), before = sum;
-    for (size_t d = 0; d < s.q_stride; d += 16) {
-      const I16 codes = d < block.head_dim ? quantize(q + d, block.head_dim - d, quantizer.inverse) : set1(int32_t{0});
-      store_i8(s.q + row * s.q_stride + d, codes);
-      sum = add(sum, codes);
-      if (block.keys() != KvPart::kInt4 || d % kNibbleGroup == 0) continue;
-      sums[d / kNibbleGroup] = static_cast<float>(reduce_add(sub(sum, before)));
-      before = sum;
+    if (!block.is_latent()) {
+      quantize_query(block, q, {0, block.head_dim}, s.q_stride, 0, s, row);
+      continue;
     }
-    s.q_scale[row] = quantizer.scale;
-    s.q_offset[row] = -128 * reduce_add(sum);
+    quantize_query(block, q, {0, block.latent_dim}, block.latent_dim, 0, s, row);
+    quantize_query(block, q, {block.latent_dim, block.head_dim}, s.q_stride, 1, s, row);
   }
 }
 

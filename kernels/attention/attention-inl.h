@@ -9,6 +9,7 @@
 #include "kernels/attention/attend_scores-inl.h"
 #include "kernels/attention/attend_softmax-inl.h"
 #include "kernels/attention/attend_values-inl.h"
+#include "kernels/attention/latent_values-inl.h"
 #include "kernels/twins/ref.h"
 
 namespace ibid::IBID_ISA {
@@ -45,7 +46,8 @@ void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* me
   const Operands operands(block, tile, s, seen.begin / kPagePositions, (seen.end - 1) / kPagePositions);
   operands.widen_all(seen);
   const size_t n_passes = (tile.n_rows + kAttendPassRows - 1) / kAttendPassRows;
-  const bool few = tile.n_rows <= kWidenRows;   // they ask as they go, many for a share of the next block at a time
+  // They ask as they go, many for a share of the next block at a time. The values of latent rows lie apart from them.
+  const bool few = tile.n_rows <= kWidenRows && !block.is_latent();
   AttendTile hint = tile;
   if (few) hint.n_next = 0;
   NextBlock next(block, hint, n_passes * 2 * kAttentionBlock / kPagePositions);
@@ -88,6 +90,7 @@ void fill_attention(Kernels& table) {
   table.hadamard = hadamard;
   table.kv_store = kv_store;
   table.kv_load = ref_kv_load;
+  table.latent_values = latent_values;
   table.attend_tile = attend_tile;
   table.attend_merge = attend_merge;
 }

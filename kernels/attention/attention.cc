@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/attention/attention_tasks.h"
+#include "kernels/attention/kv_part_order.h"
 
 namespace ibid {
 namespace {
@@ -19,23 +20,27 @@ size_t rounded_up(size_t n, size_t multiple) { return (n + multiple - 1) / multi
 
 // Sizes of one thread's scratch for tiles of `rows` rows and sequences of `blocks` blocks, in bytes.
 struct ScratchLayout {
-  size_t rows, blocks, v_dim, head_dim;
+  size_t rows, blocks, q_dim, v_dim, head_dim;
+  bool latent;
 
-  size_t q_bytes() const { return rows * v_dim * sizeof(float); }
+  size_t q_bytes() const { return rows * q_dim * sizeof(float); }
   size_t places_bytes() const { return rounded_up(3 * rows * sizeof(size_t), 64); }
   size_t sums_bytes(size_t n) const { return (2 * rounded_up(n, 16) + n * v_dim) * sizeof(float); }
   // Each row of a tile has at most `blocks` blocks, however its reads are shared with others.
   size_t tail_rows() const { return rows * blocks; }
   size_t kernel_bytes() const { return attend_scratch_bytes(rows, head_dim); }
+  size_t value_bytes() const { return latent ? kAttentionBlock * v_dim * sizeof(float) : 0; }   // F32 has most
   size_t bytes() const {
-    return q_bytes() + places_bytes() + kernel_bytes() + 2 * sums_bytes(rows) + sums_bytes(tail_rows());
+    return rounded_up(q_bytes(), 64) + places_bytes() + kernel_bytes() + value_bytes() + 2 * sums_bytes(rows) +
+           sums_bytes(tail_rows());
   }
 };
 
 ScratchLayout scratch_layout(const AttentionShape& shape, size_t max_rows, size_t max_positions) {
   const size_t rows = std::min(tile_tokens(shape), max_rows) * group_size(shape);
+  const bool latent = shape.latent_dim != 0;
   return {rows, rounded_up(max_positions, kAttentionBlock) / kAttentionBlock, rounded_up(shape.head_dim, 16),
-          shape.head_dim};
+          rounded_up(latent ? shape.latent_dim : shape.head_dim, 16), shape.head_dim, latent};
 }
 
 AttendSums from_row(const AttendSums& sums, size_t row) {
@@ -44,22 +49,24 @@ AttendSums from_row(const AttendSums& sums, size_t row) {
 
 // One thread's scratch. Rows of a tile: sequence by sequence, token by token.
 struct Scratch {
-  float* q;             // [rows, v_dim] queries
+  float* q;             // [rows, q_dim] queries
   size_t* row_begin;    // [rows] positions that the row sees
   size_t* row_end;      // [rows]
   size_t* offset;       // [rows] where the row's head is in q and out of the pass
   AttendSums total;     // [rows] merged blocks of the task under way
   AttendSums part;      // [rows] one read
   AttendSums tail;      // [tail_rows] read after read of a task whose first reads another thread has
+  std::byte* values;    // of latent rows: the block's, as Kernels::latent_values puts them
   std::byte* kernel;
   ScratchLayout layout;
 
   Scratch(std::byte* memory, const ScratchLayout& l) : layout(l) {
     q = reinterpret_cast<float*>(memory);
-    row_begin = reinterpret_cast<size_t*>(memory + l.q_bytes());
+    row_begin = reinterpret_cast<size_t*>(memory + rounded_up(l.q_bytes(), 64));
     row_end = row_begin + l.rows;
     offset = row_end + l.rows;
-    kernel = memory + l.q_bytes() + l.places_bytes();
+    values = memory + rounded_up(l.q_bytes(), 64) + l.places_bytes();
+    kernel = values + l.value_bytes();
     std::byte* at = kernel + l.kernel_bytes();
     total = sums(at, l.rows);
     part = sums(at += l.sums_bytes(l.rows), l.rows);
@@ -81,7 +88,9 @@ class AttentionThread {
   AttentionThread(const Kernels& kernels, const AttentionShape& shape, const KvHeadBlock& block,
                   size_t layer_offset, const float* q, float* out, size_t stride, const Scratch& scratch)
       : kernels_(kernels), shape_(shape), block_(block), layer_offset_(layer_offset), q_(q), out_(out),
-        stride_(stride), group_(group_size(shape)), scratch_(scratch) {}
+        stride_(stride), group_(group_size(shape)), scratch_(scratch) {
+    for (size_t i = 0; i < kBlockPages; ++i) values_[i] = scratch.values + i * value_order(block).bytes();
+  }
 
   // Does the reads [begin, end) of a task. From the first of all on they are merged as they come, and finished when
   // all are there; a later part is left in the scratch, since sums are merged in increasing order only.
@@ -119,21 +128,21 @@ class AttentionThread {
         scratch_.part.max[r] = shape_.sinks[task.kv_head * group_ + r % group_];
         scratch_.part.sum[r] = 1.0f;
       }
-      kernels_.attend_merge(scratch_.total, scratch_.part, task.n_rows(), shape_.head_dim);
+      kernels_.attend_merge(scratch_.total, scratch_.part, task.n_rows(), block_.value_dim());
     }
     for (size_t r = 0; r < task.n_rows(); ++r) {
       const float inverse = 1.0f / scratch_.total.sum[r];
       const float* from = scratch_.total.out + r * scratch_.total.out_stride;
       float* to = out_ + scratch_.offset[r];
-      for (size_t d = 0; d < shape_.head_dim; ++d) to[d] = from[d] * inverse;
-      if (block_.rotated()) kernels_.hadamard(to, shape_.head_dim);
+      for (size_t d = 0; d < block_.value_dim(); ++d) to[d] = from[d] * inverse;
+      if (block_.rotated()) kernels_.hadamard(to, block_.value_dim());
     }
   }
 
  private:
   void merge(const AttentionRun& run, const AttendSums& part) {
     kernels_.attend_merge(from_row(scratch_.total, run.first_token * group_), part, run.n_tokens * group_,
-                          shape_.head_dim);
+                          block_.value_dim());
   }
 
   void clear(const AttendSums& sums, size_t n_rows) {
@@ -152,12 +161,19 @@ class AttentionThread {
           scratch_.row_end[r] = position + 1;
           scratch_.offset[r] =
               (task.row_of(i) + token) * stride_ + (task.kv_head * group_ + g) * shape_.head_dim;
-          float* query = scratch_.q + r * scratch_.layout.v_dim;
+          float* query = scratch_.q + r * scratch_.layout.q_dim;
           std::memcpy(query, q_ + scratch_.offset[r], shape_.head_dim * sizeof(float));
-          if (block_.rotated()) kernels_.hadamard(query, shape_.head_dim);
+          if (block_.rotated()) rotate_query(query);
         }
       }
     }
+  }
+
+  // Both parts of a latent row are rotated by themselves.
+  void rotate_query(float* query) const {
+    kernels_.hadamard(query, block_.value_dim());
+    const size_t rest = block_.head_dim - block_.value_dim();
+    if (rest != 0) kernels_.hadamard(query + block_.value_dim(), rest);
   }
 
   // The head's blocks of the pages of block `block` that exist, into heads[kBlockPages]; how many.
@@ -187,12 +203,14 @@ class AttentionThread {
     const size_t first_row = run.first_token * group_;
     const std::byte* heads[kBlockPages] = {};
     const std::byte* next[kBlockPages] = {};
-    heads_of(task, task.kv_head, run.sequence, block, heads);
+    const size_t n_pages = heads_of(task, task.kv_head, run.sequence, block, heads);
+    for (size_t i = 0; block_.is_latent() && i < n_pages; ++i) kernels_.latent_values(block_, heads[i], values_[i]);
     AttendTile tile{};
     tile.heads = heads;
+    tile.values = values_;
     tile.begin = block * kAttentionBlock;
-    tile.q = scratch_.q + first_row * scratch_.layout.v_dim;
-    tile.q_stride = scratch_.layout.v_dim;
+    tile.q = scratch_.q + first_row * scratch_.layout.q_dim;
+    tile.q_stride = scratch_.layout.q_dim;
     tile.n_rows = run.n_tokens * group_;
     tile.row_begin = scratch_.row_begin + first_row;
     tile.row_end = scratch_.row_end + first_row;
@@ -214,6 +232,7 @@ class AttentionThread {
   const size_t stride_;
   const size_t group_;
   const Scratch& scratch_;
+  std::byte* values_[kBlockPages];
 };
 
 }  // namespace
@@ -224,7 +243,7 @@ size_t attend_scratch_bytes(size_t max_rows, size_t head_dim) {
   const size_t per_pass_row = kAttentionBlock * sizeof(float) + 2 * (kAttentionBlock + sizeof(float)) +
                               2 * v_dim * sizeof(int32_t);
   const size_t keys_and_values = 2 * kAttentionBlock * v_dim * sizeof(float);
-  const size_t per_row = n_groups * (kNibbleGroup + sizeof(float)) + 2 * sizeof(float) + 2 * sizeof(size_t);
+  const size_t per_row = n_groups * (kNibbleGroup + sizeof(float)) + 4 * sizeof(float) + 2 * sizeof(size_t);
   const size_t scaled = kMaxAttendRows * kAttentionBlock * sizeof(float);
   const size_t per_pass = kAttendPassRows * per_pass_row + scaled + keys_and_values;
   return rounded_up(per_pass + rounded_up(max_rows, kAttendPassRows) * per_row, 64);

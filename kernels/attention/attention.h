@@ -21,6 +21,7 @@ struct AttentionShape {
   size_t n_heads = 0;
   size_t n_kv_heads = 0;
   size_t head_dim = 0;
+  size_t latent_dim = 0;         // of latent rows (KvHeadBlock): how many of these are the value as well
   float scale = 0;
   size_t window = 0;             // position i sees (i - window, i]; 0: everything before it
   float softcap = 0;
@@ -51,7 +52,8 @@ size_t attention_scratch_bytes(const AttentionShape& shape, size_t max_rows, siz
 
 // Called by every worker with the same arguments; contains barriers; out is complete for all workers when
 // it returns.
-//   q, out: [rows, stride >= n_heads * head_dim]; layer_offset: bytes from a page's start to this layer's first
+//   q, out: [rows, stride >= n_heads * head_dim], of latent rows the first latent_dim numbers of a head of out are
+//   written; layer_offset: bytes from a page's start to this layer's first
 //   head block; head h of the layer follows at + h * block.bytes.
 void attention(const Worker& worker, const Kernels& kernels, const AttentionShape& shape, const KvHeadBlock& block,
                size_t layer_offset, std::span<const AttentionSequence> sequences, const float* q, float* out,

@@ -34,15 +34,23 @@ size_t copy_scales(const KvScales& scales, size_t offset, const std::byte* from,
 
 }  // namespace
 
-KvHeadBlock KvHeadBlock::make(KvDType dtype, size_t head_dim) {
+KvHeadBlock KvHeadBlock::make(KvDType dtype, size_t head_dim, size_t latent_dim) {
   CHECK(head_dim > 0 && head_dim <= kMaxHeadDim);
+  CHECK(latent_dim == 0 ||
+        (latent_dim < head_dim && latent_dim % kLatentUnit == 0 && head_dim % kLatentUnit == 0));
   KvHeadBlock block;
   block.dtype = dtype;
   block.head_dim = head_dim;
+  block.latent_dim = latent_dim;
   block.k_dim = block.keys() == KvPart::kInt4 ? block.nibble_groups() * kNibbleGroup : (head_dim + 3) / 4 * 4;
-  block.v_dim = (head_dim + 15) / 16 * 16;
+  block.v_dim = (block.value_dim() + 15) / 16 * 16;
   block.k = 0;
   block.k_scale = block.k + key_order(block).bytes();
+  if (block.is_latent()) {
+    block.v_scale = block.k_scale;
+    block.bytes = block.k_scale + KvScales::of(block, block.keys()).all_bytes();
+    return block;
+  }
   block.v = block.k_scale + KvScales::of(block, block.keys()).all_bytes();
   block.v_scale = block.v + value_order(block).bytes();
   block.bytes = block.v_scale + KvScales::of(block, block.values()).all_bytes();
@@ -51,8 +59,10 @@ KvHeadBlock KvHeadBlock::make(KvDType dtype, size_t head_dim) {
 
 size_t copy_head_rows(const KvHeadBlock& block, const std::byte* from, std::byte* to, size_t n_rows) {
   CHECK_LE(n_rows, kPagePositions);
-  return copy_part(key_order(block), from, to, n_rows) + copy_part(value_order(block), from, to, n_rows) +
-         copy_scales(KvScales::of(block, block.keys()), block.k_scale, from, to, n_rows) +
+  const size_t keys = copy_part(key_order(block), from, to, n_rows) +
+                      copy_scales(KvScales::of(block, block.keys()), block.k_scale, from, to, n_rows);
+  if (block.is_latent()) return keys;
+  return keys + copy_part(value_order(block), from, to, n_rows) +
          copy_scales(KvScales::of(block, block.values()), block.v_scale, from, to, n_rows);
 }
 

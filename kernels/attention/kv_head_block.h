@@ -24,12 +24,18 @@ namespace ibid {
 // KvDType says which (ibid/numerics.h); keys and values may differ.
 //
 // Rows of INT8 and INT4 are rotated: what is stored of a head is its Hadamard transform (kernels/attention/hadamard.h).
+//
+// A latent row (multi-head latent attention) is key and value at once: its first latent_dim dimensions are the value,
+// and there is no V. Both parts of it, those dimensions and the ones behind them, are rotated by themselves, and have a
+// scale of their own in INT8, since they differ in size; both are whole groups of 32. As its one row is a key, k8v4
+// keeps it in INT8. Kernels::latent_values puts its values into the order of V.
 
 inline constexpr size_t kMaxHeadDim = 1024;     // dimensions of a head
 inline constexpr size_t kPagePositions = 64;    // positions of a page
 inline constexpr size_t kKeyGroup = 16;         // positions that lie side by side in K
 inline constexpr size_t kValueGroup = 4;        // and in V of INT8
 inline constexpr size_t kNibbleGroup = 32;      // dimensions that share scale and minimum in INT4
+inline constexpr size_t kLatentUnit = 32;       // both parts of a latent row are multiples of it
 inline constexpr size_t kAttentionBlock = 256;  // positions whose softmax is one unit; merged in order
 
 constexpr bool is_rotated(KvDType dtype) { return dtype >= KvDType::kInt8; }
@@ -41,17 +47,26 @@ enum class KvPart : uint8_t { kF32, kF16, kInt8, kInt4 };
 struct KvHeadBlock {
   KvDType dtype = KvDType::kF32;
   size_t head_dim = 0;
+  size_t latent_dim = 0;        // of a key, its first dimensions that are its value; 0: values are stored beside keys
   size_t k_dim = 0, v_dim = 0;  // INT8, INT4: dimensions of K with padding; of V with padding
+  // Of latent rows v is where their values begin in what latent_values() wrote, and v_scale is k_scale.
   size_t k = 0, k_scale = 0, v = 0, v_scale = 0;
   size_t bytes = 0;
   KvPart keys() const {
     return dtype == KvDType::kK8V4 ? KvPart::kInt8 : dtype == KvDType::kInt4 ? KvPart::kInt4 : KvPart(dtype);
   }
-  KvPart values() const { return dtype >= KvDType::kK8V4 ? KvPart::kInt4 : KvPart(dtype); }
+  KvPart values() const {
+    if (is_latent()) return keys();
+    return dtype >= KvDType::kK8V4 ? KvPart::kInt4 : KvPart(dtype);
+  }
   bool rotated() const { return is_rotated(dtype); }
-  size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }
-  // REQUIRES: 0 < head_dim <= kMaxHeadDim.
-  static KvHeadBlock make(KvDType dtype, size_t head_dim);  // kernels/attention/kv_head_block.cc
+  bool is_latent() const { return latent_dim != 0; }
+  size_t value_dim() const { return is_latent() ? latent_dim : head_dim; }
+  size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }       // of a key
+  size_t value_groups() const { return (value_dim() + kNibbleGroup - 1) / kNibbleGroup; }
+  // REQUIRES: 0 < head_dim <= kMaxHeadDim; latent_dim < head_dim, and both are multiples of kLatentUnit where there is
+  // one.
+  static KvHeadBlock make(KvDType dtype, size_t head_dim, size_t latent_dim = 0);  // kv_head_block.cc
 };
 
 }  // namespace ibid

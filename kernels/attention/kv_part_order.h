@@ -66,7 +66,8 @@ static_assert(kKeyGroup == 1u << kKeyGroupBits && kValueGroup == 1u << kValueGro
   return {block.k, block.k_dim / 8, kKeyGroupBits, 2, 0, 2};
 }
 
-// INT8 and INT4 values have four positions side by side, for the same reason; others lie row by row.
+// INT8 and INT4 values have four positions side by side, for the same reason; others lie row by row. Those of latent
+// rows are in this order only in what Kernels::latent_values wrote.
 [[gnu::always_inline]] inline KvPartOrder value_order(const KvHeadBlock& block) {
   switch (block.values()) {
     case KvPart::kF32: return {block.v, block.v_dim, 0, 0, 2};
@@ -74,7 +75,7 @@ static_assert(kKeyGroup == 1u << kKeyGroupBits && kValueGroup == 1u << kValueGro
     case KvPart::kInt8: return {block.v, block.v_dim, kValueGroupBits, 0, 0};
     case KvPart::kInt4: break;
   }
-  return {block.v, block.nibble_groups() * (kNibbleGroup / 2), kValueGroupBits, 0, 0, 4};
+  return {block.v, block.value_groups() * (kNibbleGroup / 2), kValueGroupBits, 0, 0, 4};
 }
 
 // The scales of a part, of 64 positions each: `arrays` of them, one behind the other, of numbers of `bytes` bytes.
@@ -83,7 +84,7 @@ struct KvScales {
   size_t bytes;
 
   static KvScales of(const KvHeadBlock& block, KvPart part) {
-    if (part == KvPart::kInt8) return {1, sizeof(float)};
+    if (part == KvPart::kInt8) return {block.is_latent() ? size_t{2} : size_t{1}, sizeof(float)};
     if (part == KvPart::kInt4) return {2 * block.nibble_groups(), sizeof(uint16_t)};
     return {0, 0};
   }

@@ -62,18 +62,21 @@ void store_value_f16(const KvHeadBlock& block, std::byte* head, size_t position,
   for (size_t d = 0; d < n; d += 16) store_f16(values + d, clamp_to_half(load_upto(v + d, n - d)));
 }
 
-// `to`: room for whole vectors.
-IBID_INLINE void rotated_copy(const float* x, size_t n, float* to) {
+// `to`: room for whole vectors. first: the dimensions that are rotated by themselves, and so are those behind them.
+IBID_INLINE void rotated_copy(const float* x, size_t n, size_t first, float* to) {
   for (size_t d = 0; d < n; d += 16) store(to + d, load_upto(x + d, n - d));
-  hadamard(to, n);
+  hadamard(to, first);
+  if (first < n) hadamard(to + first, n - first);
 }
 
-void store_key_int8(const KvHeadBlock& block, std::byte* head, size_t position, const float* k) {
-  const size_t n = block.head_dim;
-  const RowQuantizer key = quantizer_of(k, n);
-  reinterpret_cast<float*>(head + block.k_scale)[position] = key.scale;
+// Dimensions [begin, end) of a key, which share a scale; begin is a multiple of 16.
+void store_key_codes(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, Range dims,
+                     float* scale) {
+  const size_t n = dims.end;
+  const RowQuantizer key = quantizer_of(k + dims.begin, dims.size());
+  *scale = key.scale;
   std::byte* keys = head + key_order(block).at(position, 0);
-  for (size_t d = 0; d < n; d += 16) {
+  for (size_t d = dims.begin; d < n; d += 16) {
     alignas(64) int8_t codes[16];
     // Adding 128 to a byte turns its highest bit, so -128 does as well and fits.
     store_i8(codes, quantize(k + d, n - d, key.inverse));
@@ -82,6 +85,13 @@ void store_key_int8(const KvHeadBlock& block, std::byte* head, size_t position, 
       __builtin_memcpy(keys + (d + i) * kKeyGroup, codes + i, 4);
     }
   }
+}
+
+void store_key_int8(const KvHeadBlock& block, std::byte* head, size_t position, const float* k) {
+  float* scale = reinterpret_cast<float*>(head + block.k_scale) + position;
+  store_key_codes(block, head, position, k, {0, block.value_dim()}, scale);
+  if (!block.is_latent()) return;
+  store_key_codes(block, head, position, k, {block.latent_dim, block.head_dim}, scale + kPagePositions);
 }
 
 void store_value_int8(const KvHeadBlock& block, std::byte* head, size_t position, const float* v) {
@@ -164,9 +174,10 @@ void store_value(const KvHeadBlock& block, std::byte* head, size_t position, con
 [[maybe_unused]]   // by isa_amx.cc
 void kv_store(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v) {
   alignas(64) float rotated[kMaxHeadDim];
-  if (block.rotated()) rotated_copy(k, block.head_dim, rotated);
+  if (block.rotated()) rotated_copy(k, block.head_dim, block.value_dim(), rotated);
   store_key(block, head, position, k, rotated);
-  if (block.rotated()) rotated_copy(v, block.head_dim, rotated);
+  if (block.is_latent()) return;
+  if (block.rotated()) rotated_copy(v, block.head_dim, block.head_dim, rotated);
   store_value(block, head, position, v, rotated);
 }
 

@@ -12,14 +12,14 @@ namespace {
 struct Scratch {
   double* scores;   // [256]
   double* out;      // [v_dim]
-  float* k;         // [v_dim]
+  float* k;         // [head_dim]
   float* v;         // [v_dim]
 
-  Scratch(std::byte* memory, size_t v_dim)
+  Scratch(std::byte* memory, const KvHeadBlock& block)
       : scores(reinterpret_cast<double*>(memory)),
         out(scores + kAttentionBlock),
-        k(reinterpret_cast<float*>(out + v_dim)),
-        v(k + v_dim) {}
+        k(reinterpret_cast<float*>(out + block.v_dim)),
+        v(k + block.head_dim) {}
 };
 
 void load(const KvHeadBlock& block, const AttendTile& tile, size_t at, const Scratch& s) {
@@ -49,7 +49,7 @@ void attend_row(const KvHeadBlock& block, const AttendTile& tile, size_t row, co
     load(block, tile, p - tile.begin, s);
     const double weight = std::exp(s.scores[p - tile.begin] - largest);
     sum += weight;
-    for (size_t d = 0; d < block.head_dim; ++d) s.out[d] += weight * double{s.v[d]};
+    for (size_t d = 0; d < block.value_dim(); ++d) s.out[d] += weight * double{s.v[d]};
   }
   tile.result.max[row] = static_cast<float>(largest);
   tile.result.sum[row] = static_cast<float>(sum);
@@ -58,7 +58,7 @@ void attend_row(const KvHeadBlock& block, const AttendTile& tile, size_t row, co
 }
 
 void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* scratch) {
-  const Scratch s(scratch, block.v_dim);
+  const Scratch s(scratch, block);
   for (size_t row = 0; row < tile.n_rows; ++row) attend_row(block, tile, row, s);
 }
 

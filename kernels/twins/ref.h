@@ -23,6 +23,7 @@ void fill_reference_linear(Kernels& table);
 void fill_ref_elementwise(Kernels& table);
 void fill_reference_elementwise(Kernels& table);
 void fill_ref_attention(Kernels& table);
+void fill_ref_kv_rows(Kernels& table);
 void fill_reference_attention(Kernels& table);
 void fill_ref_recurrent(Kernels& table);
 void fill_reference_recurrent(Kernels& table);

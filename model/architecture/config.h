@@ -89,7 +89,7 @@ struct ModelConfig {
 
   // --- attention
   float attention_scale = 0;      // of the scores; d^-1/2 unless the architecture says otherwise
-  LatentAttention latent;         // of models that have it; heads of layers are those of the cache then
+  LatentAttention latent;         // of models that have it; layers have one head then, the row of the cache
   bool attention_gate = false;    // what attention gives is times sigmoid(W_attn_gate h)
   bool gate_beside_query = false; // the file's wq: of each head its query, its gate
   float attention_softcap = 0;    // scores s become cap tanh(s / cap); 0: none

@@ -106,9 +106,14 @@ class KeyWriter {
     return {};
   }
 
+  // The matrix that expands a latent is written whole, so it has keys for every head.
+  size_t kv_heads(const LayerConfig& layer) const {
+    return config_.latent.used() ? config_.n_heads : layer.n_kv_heads;
+  }
+
   void write_heads() {
     if (!config_.recurs() || to_.recurrent.beside_attention || to_.recurrent.alone) {
-      by_layer(keys::kNKvHeads, [](const LayerConfig& layer) { return layer.n_kv_heads; });
+      by_layer(keys::kNKvHeads, [&](const LayerConfig& layer) { return kv_heads(layer); });
     }
     if (config_.latent.used() || !config_.attends()) return;
     // Of layers without a window, where there are any.
@@ -130,7 +135,7 @@ class KeyWriter {
     if (to_.recurrent.rule != RecurrentRule::kGatedDelta) {
       std::vector<uint32_t> heads;
       for (const LayerConfig& layer : config_.layers) {
-        heads.push_back(layer.attends ? static_cast<uint32_t>(layer.n_kv_heads) : 0);
+        heads.push_back(layer.attends ? static_cast<uint32_t>(kv_heads(layer)) : 0);
       }
       out_.add_u32s(full(keys::kNKvHeads), heads);
       return {};
@@ -302,7 +307,7 @@ class KeyWriter {
     return {};
   }
 
-  // Keys and values are expanded: attn_kv_b is written, not its two parts.
+  // attn_kv_b is written, not its two parts.
   Status write_latent() {
     const LatentAttention& latent = config_.latent;
     if (latent.q_rank != 0) integer(keys::kQRank, latent.q_rank);

@@ -30,6 +30,11 @@ Status read_latent(const Hyperparameters& file, ModelConfig& config) {
   } else {
     TRY_ASSIGN(latent.nope_dim, file.integer(kNope, 1, kHeadDimLimit - static_cast<int64_t>(latent.rope_dim)));
   }
+  if (latent.row_dim() > kMaxHeadDim) {
+    return file.bad(keys::kKvRank, std::to_string(latent.kv_rank),
+                    "one that has room in a row of " + std::to_string(kMaxHeadDim) + " beside " +
+                        std::to_string(latent.rope_dim) + " dimensions that turn");
+  }
   return {};
 }
 

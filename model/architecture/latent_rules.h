@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-// Sets config.latent, and head_dim and n_kv_heads of the keys and values it is expanded to.
+// Sets config.latent.
 // REQUIRES: config.n_heads is read. Errors: kMissingKey, kBadHyperparameter, kBadType.
 Status read_latent(const Hyperparameters& file, ModelConfig& config);
 

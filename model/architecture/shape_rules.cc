@@ -181,8 +181,8 @@ Status read_shape(const Hyperparameters& file, const Architecture& row, ModelCon
 Status read_heads(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   if (row.latent) {
     for (size_t l = 0; l < config.n_layers; ++l) {
-      config.layers[l].head_dim = config.latent.head_dim();
-      config.layers[l].n_kv_heads = config.n_heads;
+      config.layers[l].head_dim = config.latent.row_dim();
+      config.layers[l].n_kv_heads = 1;
     }
     number_kv_layers(config);
     return {};

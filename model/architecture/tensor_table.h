@@ -84,6 +84,7 @@ struct TensorRow {
                              PackedMatrix LayerWeights::*, WeightVector LayerWeights::*, PackedMatrix MoeWeights::*,
                              WeightVector MoeWeights::*, PackedMatrix Expert::*, WeightVector Expert::*,
                              PackedMatrix LatentWeights::*, WeightVector LatentWeights::*,
+                             LatentExpansion LatentWeights::*,
                              PackedMatrix StreamWeights::*, WeightVector AltUpWeights::*,
                              PackedMatrix LayerInputWeights::*, WeightVector LayerInputWeights::*,
                              PackedMatrix RecurrentWeights::*, WeightVector RecurrentWeights::*,

@@ -53,7 +53,21 @@ void Activations::lay_out_recurrent(RecurrentBuffers& b, MakeRows&& rows, const 
   b.unit = rows(1, mixer.key_dim).data;
 }
 
-// For n rows. attended: of all rows, of which wo reads every column unless heads are padded.
+template <typename MakeRows, typename MakeInput>
+void Activations::lay_out_latent(LatentBuffers& b, MakeRows&& rows, MakeInput&& head_input, const ModelConfig& config,
+                                 size_t max_chunk, int n_threads) {
+  const LatentAttention& latent = config.latent;
+  b.q_a = rows(max_chunk, latent.q_rank);
+  b.kv_a = rows(max_chunk, latent.kv_rank + latent.rope_dim);
+  b.q = rows(max_chunk, config.n_heads * latent.key_dim());
+  b.values = rows(max_chunk, config.n_heads * latent.value_dim);
+  for (int i = 0; i < n_threads; ++i) {
+    b.head.push_back(head_input(max_chunk, latent.kv_rank));
+    b.head_values.push_back(rows(max_chunk, latent.value_dim + 2 * kPanelRows));
+  }
+}
+
+// For n rows. attended: of all rows, what wo reads.
 template <typename MakeRows, typename MakeInput>
 RowBuffers Activations::lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&& linear_input,
                                      const ModelConfig& config, QuantizedInputs quantized, size_t n) {
@@ -61,12 +75,10 @@ RowBuffers Activations::lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&&
   b.x = rows(n, config.dim);
   for (size_t r = 0; r < config.ropes.size(); ++r) b.cos_sin[r] = rows(n, config.ropes[r].rotary_dim);
   b.h = linear_input(n, rows(n, config.dim), config.dim, quantized.h);
-  const size_t attended_dim = config.widest(&ModelConfig::attended_dim);
-  const bool padded = config.latent.used();
-  b.attended = linear_input(n, padded ? rows(n, attended_dim) : attended, attended_dim, quantized.attended);
+  b.attended = linear_input(n, attended, config.widest(&ModelConfig::attended_dim), quantized.attended);
   const size_t q_rank = config.latent.q_rank, kv_rank = config.latent.kv_rank;
   if (q_rank != 0) b.q_latent = linear_input(n, rows(n, q_rank), q_rank, quantized.q_latent);
-  if (kv_rank != 0) b.kv_latent = linear_input(n, rows(n, kv_rank), kv_rank, quantized.kv_latent);
+  if (kv_rank != 0) b.kv_latent = rows(n, kv_rank);
   if (config.changes_residuals()) b.added = rows(n, config.dim);
   if (config.altup.used()) b.streams = rows(n, config.altup.n_streams * config.dim);
   const size_t rank = config.laurel_rank, input_dim = config.layer_inputs.dim;
@@ -115,12 +127,11 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   a.k = rows(max_chunk, kv_dim);
   a.v = rows(max_chunk, kv_dim);
   a.attended = rows(max_chunk, q_dim);
-  if (const LatentAttention& latent = config.latent; latent.used()) {
-    a.latent.q_a = rows(max_chunk, latent.q_rank);
-    a.latent.kv_a = rows(max_chunk, latent.kv_rank + latent.rope_dim);
-    a.latent.q = rows(max_chunk, config.n_heads * latent.key_dim());
-    a.latent.kv = rows(max_chunk, config.n_heads * (latent.nope_dim + latent.value_dim));
-  }
+  const bool latent = config.latent.used();
+  const auto head_input = [&](size_t n, size_t width) {   // its floats are read in place
+    return linear_input(n, Rows{}, width, quantized.kv_latent);
+  };
+  if (latent) lay_out_latent(a.latent, rows, head_input, config, max_chunk, n_threads);
   if (config.attention_gate) a.attn_gate = rows(max_chunk, q_dim);
   if (config.gated) a.gate = rows(max_chunk, ffn_dim);
   a.up = rows(max_chunk, ffn_dim);
@@ -138,7 +149,7 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   const bool plain_norms = config.value_norm || config.qk_norm == QkNorm::kUnweighted;
   if (plain_norms) a.ones = rows(1, config.widest(&ModelConfig::head_dim_of)).data;
   const auto row_buffers = [&](size_t n) {
-    return lay_out_rows(a.attended, rows, linear_input, config, quantized, n);
+    return lay_out_rows(latent ? a.latent.values : a.attended, rows, linear_input, config, quantized, n);
   };
   a.shared = row_buffers(max_chunk);
   for (int i = 0; i < n_threads; ++i) a.own.push_back(row_buffers(kOwnRows));
@@ -152,8 +163,9 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   a.attention_scratch = allocate(attention_bytes);
   const size_t widest = std::max({config.dim, q_dim, ffn_dim, config.laurel_rank, config.layer_inputs.dim,
                                   config.moe.ffn_dim, config.moe.shared_ffn_dim, config.latent.q_rank,
-                                  config.latent.kv_rank, config.recurrent.v_width(), config.recurrent.low_rank,
-                                  config.recurrent.step_rank, config.common.used() ? 2 * config.dim : 0});
+                                  config.latent.kv_rank, config.latent.nope_dim, config.recurrent.v_width(),
+                                  config.recurrent.low_rank, config.recurrent.step_rank,
+                                  config.common.used() ? 2 * config.dim : 0});
   a.linear_scratch_stride = round_up(linear_scratch_bytes(widest), kCacheLine);
   a.linear_scratch = allocate(a.linear_scratch_stride * static_cast<size_t>(n_threads));
 }

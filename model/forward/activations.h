@@ -22,7 +22,7 @@ struct QuantizedInputs {
   bool h = false;         // wq, wk, wv, w_gate, w_up, lm_head
   bool attended = false;  // wo
   bool gated = false;     // w_down
-  bool q_latent = false, kv_latent = false;         // wq_b, wkv_b
+  bool q_latent = false, kv_latent = false;         // wq_b; LatentExpansion::values
   bool expert_gated = false, shared_gated = false;  // likewise, of experts
   bool laurel = false, layer_gated = false;         // laurel_right, LayerInputWeights::out
   bool mixed = false, recurrent_low = false;        // RecurrentWeights::w_out and w_scan; those of two matrices
@@ -40,7 +40,8 @@ struct RowBuffers {
   std::array<Rows, kMaxRopes> cos_sin;  // [T, rotary_dim] of each rope
   LinearInput h;          // [T, D]             norm(x), the input of QKV, gate and up, and of the head
   LinearInput attended;   // [T, H d]           the input of wo: Activations::attended, and in int8
-  LinearInput q_latent, kv_latent;  // [T, rank] the inputs of wq_b and wkv_b
+  LinearInput q_latent;   // [T, rank]          the input of wq_b
+  Rows kv_latent;         // [T, rank]          norm(c) of latent attention
   Rows added;             // [T, D]             block_out, normed or scaled; only of models that do either
   Rows streams;           // [T, n D]           of models with AltUp: x is the active one while a layer computes
   LinearInput laurel;     // [T, R]             the input of laurel_right
@@ -54,10 +55,13 @@ struct RowBuffers {
   Rows embedded;          // [T, D]             and e
 };
 
-// What latent attention computes before it expands keys and values.
+// What latent attention computes in front of attention and behind it.
 struct LatentBuffers {
   Rows q_a, kv_a;         // [T, q_rank], [T, kv_rank + rope_dim]
-  Rows q, kv;             // [T, H key_dim], [T, H (nope_dim + value_dim)]
+  Rows q;                 // [T, H key_dim]
+  Rows values;            // [T, H value_dim]   what attention gives, times W_v: the input of wo
+  std::vector<LinearInput> head;    // [n_threads] of [T, kv_rank]: what attention gave one head, and in int8
+  std::vector<Rows> head_values;    // [n_threads] of [T, value_dim and two panels]: W_v of it
 };
 
 class Activations {
@@ -100,6 +104,9 @@ class Activations {
   template <typename MakeRows>
   static void lay_out_beside(Activations& a, MakeRows&& rows, const ModelConfig& config, size_t max_chunk,
                              int n_threads);
+  template <typename MakeRows, typename MakeInput>
+  static void lay_out_latent(LatentBuffers& b, MakeRows&& rows, MakeInput&& head_input, const ModelConfig& config,
+                             size_t max_chunk, int n_threads);
   template <typename MakeRows>
   static void lay_out_recurrent(RecurrentBuffers& b, MakeRows&& rows, const RecurrentMixer& mixer, size_t max_chunk,
                                 int n_threads);

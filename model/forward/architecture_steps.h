@@ -7,8 +7,8 @@ namespace ibid::forward {
 
 // latent_attention.cc: queries, keys and values of two short rows of each position.
 void project_latent(PassPart& p, size_t layer);
-// The input of wo has heads as wide as values are.
-void drop_padding(const PassPart& p);
+// What attention gives is a sum of latents: the input of wo is W_v of it.
+void expand_values(const PassPart& p, size_t layer);
 
 // common_block.cc: h = norm(x + what a block gives that layers have in common).
 void common_block(PassPart& p, size_t layer);

@@ -15,6 +15,7 @@ inline AttentionShape attention_shape(const ModelConfig& config, size_t layer) {
   shape.n_heads = config.n_heads;
   shape.n_kv_heads = config.layers[layer].n_kv_heads;
   shape.head_dim = config.layers[layer].head_dim;
+  shape.latent_dim = config.latent.row_value_dim();
   shape.scale = config.attention_scale;
   shape.window = config.layers[layer].window;
   shape.softcap = config.attention_softcap;
@@ -40,7 +41,8 @@ inline KvLayout kv_layout_of(const ModelConfig& config, KvDType dtype, size_t ma
   std::vector<StateShape> states;
   for (const LayerConfig& layer : config.layers) {
     if (layer.attends && layer.writes_kv) {
-      rows.push_back({layer.n_kv_heads, layer.head_dim, kv_window(config, layer.kv_layer, max_seq_len)});
+      rows.push_back({layer.n_kv_heads, layer.head_dim, kv_window(config, layer.kv_layer, max_seq_len),
+                      config.latent.row_value_dim()});
     }
     if (layer.state_layer != kNoState) {
       states.push_back({config.recurrent.state_floats_of_layer(), config.recurrent.log_floats()});

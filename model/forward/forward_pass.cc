@@ -120,7 +120,7 @@ void attend(PassPart& p, size_t layer, const LayerWeights& w) {
   attention(p.worker, m.kernels, shape, kv.block, kv.offset, p.pass.sequences_of(layer), a.q.data, a.attended.data,
             a.attended.stride, a.attention_scratch);
   if (m.config.attention_gate) gate_attended(p, layer);                  // attended *= sigmoid(gate)
-  if (m.config.latent.used()) drop_padding(p);
+  if (m.config.latent.used()) expand_values(p, layer);                   // values = W_v attended
   LinearInput attended = of_width(p.buffers.attended, m.config.attended_dim(layer));
   quantize(p, attended);                                                 // [T, H d]
   p.barrier_if_shared();

@@ -37,59 +37,78 @@ void turn_key(const PassPart& p, size_t layer, size_t row, WeightVector bias, fl
   turn_latent(p, layer, row, sum, turned);
 }
 
-// `to` = norm(from + bias) of as many columns as the norm has, and in int8.
-void norm_latent(const PassPart& p, Rows from, WeightVector bias, WeightVector weight, LinearInput& to) {
+// `to` = norm(from + bias) of as many columns as the norm has.
+void norm_latent(const PassPart& p, Rows from, WeightVector bias, WeightVector weight, Rows to) {
   const PassModel& m = p.model;
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
-    float* row = to.values + i * to.stride;
+    float* row = to.row(i);
     std::copy_n(from.row(i), weight.size(), row);
     add_bias(m, bias, 0, weight.size(), row);
     m.kernels.rms_norm(row, weight.data(), kLatentNormEps, weight.size(), row);
   }
-  quantize(p, to);
 }
 
-void expand_queries(const PassPart& p, size_t layer) {
-  const PassModel& m = p.model;
-  const LatentAttention& shape = m.config.latent;
-  const Range items = p.worker.share(p.pass.n_rows() * m.config.n_heads);
-  for (size_t item = items.begin; item < items.end; ++item) {
-    const size_t row = item / m.config.n_heads, head = item % m.config.n_heads;
-    const float* from = m.acts.latent.q.row(row) + head * shape.key_dim();
-    float* q = m.acts.q.row(row) + head * m.config.latent.head_dim();
-    std::copy_n(from, shape.nope_dim, q);
-    turn_latent(p, layer, row, from + shape.nope_dim, q + shape.nope_dim);
-    std::fill(q + shape.key_dim(), q + m.config.latent.head_dim(), 0.0f);
+// visit(head, panels) for this worker's share of all heads' panels, of which each head has `n`.
+template <typename Visit>
+void for_each_head(const PassPart& p, size_t n, Visit&& visit) {
+  const Range own = p.worker.share(p.model.config.n_heads * n);
+  for (size_t at = own.begin; at < own.end;) {
+    const size_t head = at / n, first = at % n, end = std::min(n, first + own.end - at);
+    visit(head, Range{first, end});
+    at += end - first;
   }
 }
 
-// Each head's key and value, by the worker that stores them.
-void store_expanded(const PassPart& p, size_t layer) {
+// The queries that rows of the cache are multiplied with: W_k^T q_nope | rope(q_rope), both padded.
+void make_queries(const PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LatentAttention& shape = m.config.latent;
+  const PackedMatrix& keys = m.weights.layers[layer].latent.wkv_b.keys;
+  const Rows q = m.acts.latent.q;
+  const size_t n = shape.row_value_dim() / kPanelRows;
+  for_each_head(p, n, [&](size_t head, Range panels) {
+    LinearInput nope;
+    nope.n_rows = p.pass.n_rows();
+    nope.n_cols = shape.nope_dim;
+    nope.values = q.data + head * shape.key_dim();
+    nope.stride = q.stride;
+    const Rows to{m.acts.q.data + head * shape.row_dim(), m.acts.q.stride};
+    linear_panels(p, panels_of(keys, {head * n, (head + 1) * n}), nope, panels, to);
+  });
+  const Range items = p.worker.share(p.pass.n_rows() * m.config.n_heads);
+  for (size_t item = items.begin; item < items.end; ++item) {
+    const size_t row = item / m.config.n_heads, head = item % m.config.n_heads;
+    float* to = m.acts.q.row(row) + head * shape.row_dim();
+    turn_latent(p, layer, row, q.row(row) + head * shape.key_dim() + shape.nope_dim, to + shape.row_value_dim());
+    std::fill(to + shape.row_value_dim() + shape.rope_dim, to + shape.row_dim(), 0.0f);
+  }
+}
+
+// Each position's row, by the worker that stores it.
+void store_latents(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LatentAttention& shape = m.config.latent;
   const WeightVector bias = m.weights.layers[layer].latent.bkv_a;
   size_t first_row = 0;
   for (const SequenceChunk& chunk : p.pass.batch) {
-    auto finish = [&](size_t i, size_t head) {
+    auto finish = [&](size_t i, size_t) {
       const size_t row = first_row + i;
-      const float* from = m.acts.latent.kv.row(row) + head * (shape.nope_dim + shape.value_dim);
-      float* k = m.acts.k.row(row) + head * m.config.latent.head_dim();
-      float* v = m.acts.v.row(row) + head * m.config.latent.head_dim();
-      std::copy_n(from, shape.nope_dim, k);
-      turn_key(p, layer, row, bias, k + shape.nope_dim);
-      std::fill(k + shape.key_dim(), k + m.config.latent.head_dim(), 0.0f);
-      std::copy_n(from + shape.nope_dim, shape.value_dim, v);
-      std::fill(v + shape.value_dim, v + m.config.latent.head_dim(), 0.0f);
+      float* k = m.acts.k.row(row);
+      std::copy_n(p.buffers.kv_latent.row(row), shape.kv_rank, k);
+      std::fill(k + shape.kv_rank, k + shape.row_value_dim(), 0.0f);
+      turn_key(p, layer, row, bias, k + shape.row_value_dim());
+      std::fill(k + shape.row_value_dim() + shape.rope_dim, k + shape.row_dim(), 0.0f);
     };
-    chunk.entry->append(p.worker, m.kernels, m.config.layers[layer].kv_layer, m.acts.k.row(first_row),
-                        m.acts.v.row(first_row), m.acts.k.stride, chunk.tokens.size(), finish);
+    const float* rows = m.acts.k.row(first_row);   // they are keys and values
+    chunk.entry->append(p.worker, m.kernels, m.config.layers[layer].kv_layer, rows, rows, m.acts.k.stride,
+                        chunk.tokens.size(), finish);
     first_row += chunk.tokens.size();
   }
 }
 
 }  // namespace
 
-// The queries, keys and values of a layer from h.
+// The queries of a layer from h, and its rows in the cache.
 void project_latent(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LatentWeights& w = m.weights.layers[layer].latent;
@@ -103,26 +122,51 @@ void project_latent(PassPart& p, size_t layer) {
   }
   linear(p, w.wkv_a, p.buffers.h, b.kv_a);            // [T, kv_rank + rope_dim]
   p.worker.barrier();
-  if (q_latent) norm_latent(p, b.q_a, w.bq_a, w.q_a_norm, p.buffers.q_latent);
+  if (q_latent) {
+    LinearInput& latent = p.buffers.q_latent;
+    norm_latent(p, b.q_a, w.bq_a, w.q_a_norm, {latent.values, latent.stride});
+    quantize(p, latent);
+  }
   norm_latent(p, b.kv_a, w.bkv_a, w.kv_a_norm, p.buffers.kv_latent);
   p.barrier_if_shared();
-  if (q_latent) linear(p, w.wq_b, p.buffers.q_latent, b.q);   // [T, H key_dim]
-  linear(p, w.wkv_b, p.buffers.kv_latent, b.kv);        // [T, H (nope_dim + value_dim)]
-  p.worker.barrier();
-  expand_queries(p, layer);
-  store_expanded(p, layer);
+  if (q_latent) {
+    linear(p, w.wq_b, p.buffers.q_latent, b.q);       // [T, H key_dim]
+    p.worker.barrier();
+  }
+  make_queries(p, layer);
+  store_latents(p, layer);
 }
 
-// The input of wo has heads as wide as values are.
-void drop_padding(const PassPart& p) {
+// A head's rows of W_v may begin and end within a panel: it is computed whole, and its own outputs are taken.
+void expand_values(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
-  const size_t n = m.config.latent.value_dim;
-  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
-    float* to = p.buffers.attended.values + i * p.buffers.attended.stride;
-    for (size_t head = 0; head < m.config.n_heads; ++head) {
-      std::copy_n(m.acts.attended.row(i) + head * m.config.latent.head_dim(), n, to + head * n);
+  const LatentAttention& shape = m.config.latent;
+  const LatentBuffers& b = m.acts.latent;
+  const PackedMatrix& values = m.weights.layers[layer].latent.wkv_b.values;
+  const auto worker = static_cast<size_t>(p.worker.index());
+  const size_t n_rows = p.pass.n_rows(), n = shape.value_dim;
+  const size_t most = (n + kPanelRows - 1) / kPanelRows + (n % kPanelRows == 0 ? 0 : 1);   // panels of a head
+  for_each_head(p, most, [&](size_t head, Range panels) {
+    const Range columns{head * n, (head + 1) * n};
+    const Range of_head{columns.begin / kPanelRows, (columns.end + kPanelRows - 1) / kPanelRows};
+    panels.end = std::min(panels.end, of_head.size());
+    if (panels.empty()) return;
+    LinearInput latents = b.head[worker];
+    latents.values = m.acts.attended.data + head * shape.row_dim();
+    latents.stride = m.acts.attended.stride;
+    latents.set_rows(n_rows);
+    for (size_t i = 0; latents.quantized.q != nullptr && i < n_rows; ++i) {
+      m.kernels.quantize_blocks(latents.values + i * latents.stride, i, {0, latents.quantized.blocks()},
+                                latents.quantized);
     }
-  }
+    const Rows whole = b.head_values[worker];
+    linear_panels(p, panels_of(values, of_head), latents, panels, whole);
+    const size_t first = of_head.begin * kPanelRows;
+    const size_t begin = std::max(columns.begin, first + panels.begin * kPanelRows);
+    const size_t end = std::min(columns.end, first + panels.end * kPanelRows);
+    for (size_t i = 0; i < n_rows; ++i) std::copy_n(whole.row(i) + begin - first, end - begin, b.values.row(i) + begin);
+  });
+  p.worker.barrier();
 }
 
 }  // namespace ibid::forward

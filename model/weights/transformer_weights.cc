@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/linear/pack.h"
+#include "model/weights/latent_expansion.h"
 #include "model/weights/packing_list.h"
 #include "model/weights/tensor_source.h"
 #include "weights/block_formats.h"
@@ -84,6 +85,11 @@ class Binder {
         auto& at = owner(place, row, layer, copy, weights).*place;
         if constexpr (std::is_same_v<decltype(at), PackedMatrix&>) {
           at = matrix(source);
+        } else if constexpr (std::is_same_v<decltype(at), LatentExpansion&>) {
+          LatentExpansionSources parts = split_latent_expansion(config_, source);
+          at.keys = matrix(parts.keys);
+          at.values = matrix(parts.values);
+          turned_.push_back(std::move(parts.turned));
         } else {
           TRY_ASSIGN(at, vector(row, source));
         }
@@ -139,6 +145,7 @@ class Binder {
   const ModelConfig& config_;
   const Numerics numerics_;
   Arena& arena_;
+  std::vector<std::unique_ptr<RowSource>> turned_;  // what packing_ reads from
   PackingList packing_;
 };
 
@@ -172,7 +179,12 @@ void mark_quantized(InputOf input, QuantizedInputs& inputs) {
 }
 
 bool is_packed(const TensorRow& row) {
-  return std::visit([]<typename Place>(Place) { return std::is_same_v<member_type<Place>, PackedMatrix>; }, row.place);
+  return std::visit(
+      []<typename Place>(Place) {
+        using Type = member_type<Place>;
+        return std::is_same_v<Type, PackedMatrix> || std::is_same_v<Type, LatentExpansion>;
+      },
+      row.place);
 }
 
 // Calls visit(row, layer, copy) for every tensor that a model may have: packed matrices or vectors, those of the layers
@@ -204,9 +216,21 @@ Result<TransformerWeights::Plan> TransformerWeights::plan(const ModelFile& file,
   TRY(for_each_tensor(config, true, [&](const TensorRow& row, size_t layer, size_t copy) -> Status {
     TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, copy));
     if (!source.found()) return {};
+    const auto count = [&](const TensorSource& part) {
+      const size_t bytes = Arena::padded(packed_bytes(panel_type(part, numerics), part.n_rows, part.n_cols));
+      plan.bytes += bytes;
+      return bytes;
+    };
+    if (std::holds_alternative<LatentExpansion LatentWeights::*>(row.place)) {
+      const LatentExpansionSources parts = split_latent_expansion(config, source);
+      count(parts.keys);
+      count(parts.values);
+      plan.layer_weights += parts.keys.n_rows * parts.keys.n_cols + parts.values.n_rows * parts.values.n_cols;
+      if (!panel_is_float(panel_type(parts.values, numerics))) mark_quantized(row.input, plan.quantized);
+      return {};
+    }
     const PanelType type = panel_type(source, numerics);
-    const size_t bytes = Arena::padded(packed_bytes(type, source.n_rows, source.n_cols));
-    plan.bytes += bytes;
+    const size_t bytes = count(source);
     const bool idle = row.copies == Copies::kExperts && copy >= config.moe.router.n_experts_active;
     if (row.input == InputOf::kNone || idle) plan.lookup_bytes += bytes;
     if (row.per_layer() && !idle) plan.layer_weights += source.n_rows * source.n_cols;

@@ -188,6 +188,10 @@ TEST(BadLatentAttention, NumbersOutOfRange) {
   expect_error(load_latent({}), ErrorCode::kMissingTensor, "output_norm.weight is missing");
   expect_error(load_latent({{"attention.kv_lora_rank", 0}}), ErrorCode::kBadHyperparameter, "attention.kv_lora_rank is 0");
   expect_error(load_latent({{"attention.kv_lora_rank", 1u << 30}}), ErrorCode::kBadHyperparameter, "attention.kv_lora_rank");
+  // A row has both parts, in whole groups of 32.
+  expect_error(load_latent({{"attention.kv_lora_rank", 993}}), ErrorCode::kBadHyperparameter,
+               "attention.kv_lora_rank is 993, wanted one that has room in a row of 1024 beside 8 dimensions that turn");
+  expect_error(load_latent({{"attention.kv_lora_rank", 992}}), ErrorCode::kMissingTensor, "output_norm.weight is missing");
   expect_error(load_latent({{"attention.q_lora_rank", 1u << 30}}), ErrorCode::kBadHyperparameter, "attention.q_lora_rank");
   expect_error(load_latent({{"rope.dimension_count", 7}}), ErrorCode::kBadHyperparameter, "wanted an even number");
   expect_error(load_latent({{"rope.dimension_count", 24}}), ErrorCode::kBadHyperparameter, "attention.key_length is 24, wanted 25");

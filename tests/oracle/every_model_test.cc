@@ -22,6 +22,7 @@
 #include "model/architecture/architectures.h"
 #include "model/load_model.h"
 #include "tests/oracle/transformer.h"
+#include "tests/support/latent_model.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
@@ -255,6 +256,28 @@ TEST(EveryModel, MadeModelsOfOddShapes) {
   expect_made_model("odd", odd);
   expect_made_model("one KV head", one_kv_head);
   expect_made_model("ungrouped", ungrouped);
+}
+
+// The oracle expands keys and values; the model attends over latent rows, with the parts of one matrix on either side.
+// Quantised, the part of keys is exact, and that of values has int8 inputs in exact numerics.
+TEST(EveryModel, MadeModelsWithLatents) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ5_1, DType::kQ4_K}) {
+    SCOPED_TRACE(dtype_name(dtype));
+    LatentModel latent;
+    latent.expansion = dtype;
+    if (dtype_block(dtype).values > 32) latent.kv_rank = 256;
+    for (const size_t value_dim : {24u, 32u, 5u}) {
+      latent.value_dim = value_dim;
+      const TempDir dir;
+      latent.write(dir.file("latent.gguf"));
+      const auto file = open(dir.file("latent.gguf"));
+      const auto config = read_config(*file);
+      ASSERT_TRUE(config.ok()) << config.status().to_string();
+      const Distances d = measure(*file, *config, random_tokens(70, LatentModel::kVocabulary, 3), nullptr);
+      expect_within_bounds(std::string(dtype_name(dtype)) + " latents " + std::to_string(value_dim), d);
+      EXPECT_LE(d.exact, 0.1);   // of logits of size 3
+    }
+  }
 }
 
 // A bound that a wrong model keeps too would prove nothing. These are the smallest mistakes that come to mind: each is
