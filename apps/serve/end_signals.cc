@@ -40,8 +40,9 @@ struct EndSignals::State {
   sigset_t mask_before{};
   std::mutex mutex;
   std::condition_variable heard;
-  bool is_awaited = false;  // somebody is in wait(), or was
+  bool is_expected = false;
   bool has_come = false;
+  bool is_woken = false;  // since the last wait()
   std::string file_to_remove;
 };
 
@@ -71,10 +72,22 @@ void EndSignals::set_file_to_remove(std::string path) {
   state_->file_to_remove = std::move(path);
 }
 
-void EndSignals::wait() {
+void EndSignals::expect() {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_expected = true;
+}
+
+bool EndSignals::wait() {
   std::unique_lock lock(state_->mutex);
-  state_->is_awaited = true;
-  state_->heard.wait(lock, [this] { return state_->has_come; });
+  state_->heard.wait(lock, [this] { return state_->has_come || state_->is_woken; });
+  state_->is_woken = false;
+  return state_->has_come;
+}
+
+void EndSignals::wake() {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_woken = true;
+  state_->heard.notify_all();
 }
 
 void EndSignals::watch() {
@@ -85,7 +98,7 @@ void EndSignals::watch() {
     signalfd_siginfo signal{};
     if (read(state_->signals, &signal, sizeof(signal)) != static_cast<ssize_t>(sizeof(signal))) continue;
     const std::lock_guard lock(state_->mutex);
-    if (state_->has_come || !state_->is_awaited) {
+    if (state_->has_come || !state_->is_expected) {
       if (!state_->file_to_remove.empty()) unlink(state_->file_to_remove.c_str());
       _exit(128 + static_cast<int>(signal.ssi_signo));  // as shells report a process that a signal ended
     }

@@ -21,8 +21,11 @@ class EndSignals {
 
   // Removed where the process ends at once. Called before a signal can matter to it.
   void set_file_to_remove(std::string path);
-  // Waits for the first signal; from the call on it ends nothing by itself.
-  void wait();
+  // From here on the first signal ends nothing by itself: wait() will hear of it.
+  void expect();
+  // Waits for the first signal. False: wake() was called before one came. REQUIRES: expect() was called.
+  bool wait();
+  void wake();
 
  private:
   EndSignals() = default;

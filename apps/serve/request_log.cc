@@ -1,10 +1,14 @@
 #include "apps/serve/request_log.h"
 
+#include <limits.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/json_limits.h"
@@ -17,16 +21,9 @@ constexpr size_t kMaxLines = 10'000;
 
 double rounded_ms(double ms) { return std::round(ms * 1000) / 1000; }
 
-// False: nobody reads.
-bool write_whole(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = write(descriptor, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
+// At the end, for what waits to be written to a reader that does not read.
+constexpr std::chrono::milliseconds kLastLines{1000};
+constexpr int kLookMs = 50;
 
 }  // namespace
 
@@ -99,8 +96,29 @@ void RequestLog::write_lines() {
     for (const std::string& line : lines_) text += line;
     lines_.clear();
     lock.unlock();
-    write_whole(descriptor_, text);
+    write_whole(text);
     lock.lock();
+  }
+}
+
+// A pipe that poll() calls writable takes so much at once without making anybody wait. The descriptor is shared with
+// others, so it cannot be made one that never waits.
+void RequestLog::write_whole(std::string_view text) {
+  std::optional<std::chrono::steady_clock::time_point> end;
+  while (!text.empty()) {
+    pollfd target{descriptor_, POLLOUT, 0};
+    const int n_ready = poll(&target, 1, kLookMs);
+    if (n_ready < 0 && errno != EINTR) return;
+    if (n_ready > 0) {
+      const ssize_t n = write(descriptor_, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+      if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) return;  // nobody reads
+      if (n > 0) text.remove_prefix(static_cast<size_t>(n));
+      continue;
+    }
+    if (!is_ending_) continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (!end) end = now + kLastLines;
+    if (now >= *end) return;
   }
 }
 

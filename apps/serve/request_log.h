@@ -5,11 +5,13 @@
 // Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "apps/serve/http/reply.h"
@@ -23,7 +25,7 @@ class RequestLog {
  public:
   // Writes to this descriptor, which stays the caller's.
   explicit RequestLog(int descriptor);
-  ~RequestLog();  // writes what waits
+  ~RequestLog();  // writes what waits; a reader that does not read is waited for a second
   RequestLog(const RequestLog&) = delete;
   RequestLog& operator=(const RequestLog&) = delete;
 
@@ -33,13 +35,14 @@ class RequestLog {
 
  private:
   void write_lines();
+  void write_whole(std::string_view text);
 
   const int descriptor_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::string> lines_;
   uint64_t n_dropped_ = 0;
-  bool is_ending_ = false;
+  std::atomic<bool> is_ending_{false};
   std::thread thread_;
 };
 

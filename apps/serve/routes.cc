@@ -51,7 +51,7 @@ void add_server_routes(http::Router& router, ServerFacts& facts, const AnswerSer
 http::Router make_routes(ServerFacts& facts, AnswerService& service, ModelHost& models, Clock& clock) {
   http::Router router;
   add_server_routes(router, facts, &service, &models);
-  add_protocol_routes(router, service, models, clock, facts.version);
+  add_protocol_routes(router, service, models, clock, facts.version, facts.namespace_by_user);
   add_page_routes(router);
   const auto sample = [&facts, &service, &models] {
     const http::Server* server = facts.server.load();

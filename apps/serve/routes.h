@@ -25,6 +25,7 @@ struct ServerFacts {
   std::atomic<const http::Server*> server{nullptr};  // once there is one
   ServerMetrics metrics;
   std::string version;
+  bool namespace_by_user = false;  // as Site has it
 };
 
 // GET /health, /v1/health: alive; asks nothing that could wait.

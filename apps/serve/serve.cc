@@ -2,13 +2,17 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "apps/chat/load_engine.h"
+#include "apps/chat/sampling_options.h"
 #include "apps/command_line/command.h"
+#include "apps/models/model_catalog.h"
 #include "apps/serve/amounts.h"
 #include "apps/serve/end_signals.h"
 #include "apps/serve/process_limits.h"
@@ -59,13 +63,22 @@ ModelHost::Loader make_loader(const ServeArguments& arguments) {
   };
 }
 
-Result<std::vector<std::string>> find_models(const ServeArguments& arguments) {
-  std::vector<std::string> paths;
+// A model is also asked for by what was typed for it, and by the name that it is known by.
+Result<std::vector<ModelSource>> find_models(const ServeArguments& arguments) {
+  std::vector<ModelSource> sources;
   for (const ModelArguments& model : arguments.models_to_serve()) {
     TRY_ASSIGN(std::string path, find_model(model));
-    paths.push_back(std::move(path));
+    ModelSource source(path);
+    if (!model.model.empty() && model.model.find('/') == std::string::npos) source.aliases.push_back(model.model);
+    if (const KnownModel* known = known_model_of_file(path)) {
+      source.aliases.emplace_back(known->name);
+      for (const RecommendedOption& option : known->sampling) {
+        CHECK(apply_sampling(source.recommended, option.name, option.value).ok()) << known->name << ": " << option.name;
+      }
+    }
+    sources.push_back(std::move(source));
   }
-  return paths;
+  return sources;
 }
 
 void say_what_is_served(const http::Server& server, const ServeArguments& arguments, const ModelHost& models) {
@@ -99,22 +112,48 @@ void drain(http::Server& server, AnswerService& service, milliseconds limit) {
   service.wait_until_quiet(kLastWords);
 }
 
+// Loads the first model on a thread of its own, and wakes who waits for a signal when that is over: the port answers
+// already, and the process can be told to end.
+class FirstModel {
+ public:
+  FirstModel(ModelHost& models, EndSignals& signals)
+      : thread_([this, &models, &signals] {
+          status_ = models.get("").status();
+          is_over_ = true;
+          signals.wake();
+        }) {}
+  ~FirstModel() { thread_.join(); }
+  bool is_over() const { return is_over_; }
+  // REQUIRES: is_over().
+  const Status& status() const { return status_; }
+
+ private:
+  Status status_;
+  std::atomic<bool> is_over_{false};
+  std::thread thread_;
+};
+
 Result<int> run_serve(const ServeArguments& arguments) {
   forbid_core_dumps();
   TRY(make_room_for_connections(arguments.max_connections));
   TRY_ASSIGN(http::ServerOptions options, arguments.server_options());
-  TRY_ASSIGN(const std::vector<std::string> paths, find_models(arguments));
+  TRY_ASSIGN(std::vector<ModelSource> sources, find_models(arguments));
   signal(SIGPIPE, SIG_IGN);  // a reader of the log that goes does not end the server
   TRY_ASSIGN(const std::unique_ptr<EndSignals> signals, EndSignals::take());
+  const auto say = [](const std::string& line) { remark("ibid: " + line); };
+  ModelHostOptions host = arguments.host_options();
+  host.remark = say;
   TRY_ASSIGN(const std::unique_ptr<ModelHost> models,
-             ModelHost::create(paths, make_loader(arguments), system_clock(), arguments.host_options()));
+             ModelHost::create(std::move(sources), make_loader(arguments), system_clock(), host));
   AdmissionOptions admission = arguments.admission_options();
-  admission.conversations.remark = [](const std::string& line) { remark("ibid: " + line); };
+  admission.conversations.remark = say;
   AnswerService service(*models, system_clock(), admission);
 
   const auto facts = std::make_shared<ServerFacts>();
   facts->version = IBID_VERSION;
+  facts->namespace_by_user = arguments.namespace_by_user;
   const auto log = arguments.log ? std::make_shared<RequestLog>(STDERR_FILENO) : nullptr;
+  facts->metrics.set_log(log);
   options.on_record = [facts, log](const http::ExchangeRecord& record) {
     facts->metrics.add(record);
     if (log != nullptr) log->add(record);
@@ -123,17 +162,19 @@ Result<int> run_serve(const ServeArguments& arguments) {
              http::Server::listen(options, make_routes(*facts, service, *models, system_clock()), error_body));
   facts->server = server.get();
   signals->set_file_to_remove(arguments.unix_socket);
+  signals->expect();
   say_what_is_served(*server, arguments, *models);
 
-  // The port answers already: /ready says what is still to come.
-  const Result<std::shared_ptr<Engine>> first = models->get("");
-  if (!first.ok()) return first.status();
-  facts->readiness = Readiness::kReady;
-  remark("ibid: ready");
-  signals->wait();
-
+  FirstModel first(*models, *signals);
+  if (!signals->wait()) {
+    TRY(first.status());
+    facts->readiness = Readiness::kReady;
+    remark("ibid: ready");
+    signals->wait();
+  }
   facts->readiness = Readiness::kDraining;
   drain(*server, service, *read_time(arguments.drain_timeout));
+  if (!first.is_over()) _exit(0);  // nothing interrupts the loading of a model, and nothing of it is to be kept
   flush_tiers(*models);
   return 0;
 }

@@ -1,6 +1,8 @@
 #include "apps/serve/serve_arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <cctype>
+#include <string>
 #include <utility>
 
 #include "apps/command_line/option_kinds.h"
@@ -76,6 +78,17 @@ void ServeArguments::add(CLI::App& command) {
       ->check(one_of({"mean", "last"}))
       ->group(kRunningGroup);
   running.add_fetch(command);
+  add_environment(command);
+}
+
+// "--max-body" is also IBID_SERVE_MAX_BODY.
+void ServeArguments::add_environment(CLI::App& command) {
+  for (CLI::Option* option : command.get_options([](const CLI::Option* one) { return !one->get_lnames().empty(); })) {
+    std::string name = option->get_lnames().front();
+    if (!option->get_envname().empty() || name == "help" || name == "config") continue;
+    for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    option->envname("IBID_SERVE_" + name);
+  }
 }
 
 void ServeArguments::add_door(CLI::App& command) {
@@ -84,6 +97,8 @@ void ServeArguments::add_door(CLI::App& command) {
       ->type_name("FILE")
       ->group(kDoorGroup);
   command.add_flag("--insecure", insecure, "without a key, also for other machines")->group(kDoorGroup);
+  command.add_flag("--namespace-by-user", namespace_by_user, "requests of one key with another \"user\" share nothing")
+      ->group(kDoorGroup);
   add_text_option(command, "--cert", certificate_file, "TLS with this certificate (PEM, its chain behind it)")
       ->type_name("FILE")
       ->group(kDoorGroup);

@@ -23,6 +23,7 @@ struct ServeArguments {
   std::string unix_socket;
   std::string api_key_file;
   bool insecure = false;
+  bool namespace_by_user = false;
   std::string certificate_file, key_file;
   std::vector<std::string> allowed_hosts, allowed_origins;
   std::string keep_alive = "never";
@@ -49,6 +50,7 @@ struct ServeArguments {
  private:
   void add_door(CLI::App& command);
   void add_limits(CLI::App& command);
+  static void add_environment(CLI::App& command);
 };
 
 }  // namespace ibid::serve

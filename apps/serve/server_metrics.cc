@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "apps/serve/request_log.h"
 #include "apps/serve/service/answer_service.h"
 #include "apps/serve/service/model_host.h"
 #include "cache/store/lru_kv_cache_store.h"
@@ -138,9 +139,9 @@ void ServerMetrics::add(const http::ExchangeRecord& record) {
   const http::AnswerFigures& figures = record.figures;
   if (!figures.model.empty()) {
     queue_seconds_.add(figures.queue_ms / 1000);
-    if (figures.n_decoded > 0) first_token_seconds_.add(figures.ttft_ms / 1000);
-    const double n_between = static_cast<double>(figures.n_decoded) - 1;
-    if (n_between > 0) token_seconds_.add(figures.decode_ms / 1000 / n_between);
+    // From the request's arrival, as clients and other servers count it.
+    if (figures.n_decoded > 0) first_token_seconds_.add((figures.queue_ms + figures.ttft_ms) / 1000);
+    if (figures.itl_ms > 0) token_seconds_.add(figures.itl_ms / 1000);
   }
   const std::lock_guard lock(mutex_);
   ++n_requests_[{record.pattern, record.method, record.status}];
@@ -168,6 +169,10 @@ std::string ServerMetrics::text(const http::ServerStats& server, const AnswerSer
   write_connections(text, server);
   write_exchanges(text);
   if (service != nullptr) write_answers(text, service->stats());
+  if (log_ != nullptr) {
+    text.counter("ibid_log_lines_dropped_total", "Lines of the log that nobody read in time.",
+                 as_number(log_->n_dropped()));
+  }
   if (models != nullptr) {
     const std::vector<HostedModel> all = models->list();
     write_models(text, all);
@@ -175,8 +180,8 @@ std::string ServerMetrics::text(const http::ServerStats& server, const AnswerSer
   }
   text.histogram("ibid_request_seconds", "From a request's last byte to its response's.", request_seconds_.sample());
   text.histogram("ibid_queue_seconds", "How long requests waited for their turn.", queue_seconds_.sample());
-  text.histogram("ibid_time_to_first_token_seconds", "Without the time in the queue.", first_token_seconds_.sample());
-  text.histogram("ibid_inter_token_latency_seconds", "Mean of an answer.", token_seconds_.sample());
+  text.histogram("ibid_time_to_first_token_seconds", "The queue included.", first_token_seconds_.sample());
+  text.histogram("ibid_inter_token_latency_seconds", "Mean of the answers of a request.", token_seconds_.sample());
   write_process(text);
   return text.take();
 }

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "apps/serve/http/server.h"
 #include "apps/serve/metrics_text.h"
@@ -18,10 +20,13 @@ namespace ibid::serve {
 
 class AnswerService;
 class ModelHost;
+class RequestLog;
 
 class ServerMetrics {
  public:
   void add(const http::ExchangeRecord& record);
+  // Whose dropped lines are told. Set before any other thread calls.
+  void set_log(std::shared_ptr<const RequestLog> log) { log_ = std::move(log); }
 
   // service, models: may be null.
   std::string text(const http::ServerStats& server, const AnswerService* service, const ModelHost* models) const;
@@ -34,6 +39,7 @@ class ServerMetrics {
   std::map<RouteKey, uint64_t> n_requests_;
   uint64_t n_bytes_in_ = 0, n_bytes_out_ = 0, n_clients_gone_ = 0;
 
+  std::shared_ptr<const RequestLog> log_;  // may be null
   Histogram request_seconds_, first_token_seconds_, token_seconds_, queue_seconds_;
 };
 

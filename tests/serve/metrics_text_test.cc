@@ -50,7 +50,8 @@ TEST(ServerMetricsTest, CountsExchangesByRouteAndStatus) {
   metrics.add(record);
   record.status = 0;
   record.client_gone = true;
-  record.figures = {.model = "tiny", .n_decoded = 3, .decode_ms = 20, .ttft_ms = 30};
+  record.figures = {.model = "tiny", .n_decoded = 3, .queue_ms = 15, .decode_ms = 20, .ttft_ms = 30,
+                    .itl_ms = 10};
   metrics.add(record);
   const std::string text = metrics.text({.n_connections = 7, .n_slow_clients = 1}, nullptr, nullptr);
   EXPECT_THAT(text, HasSubstr("ibid_http_requests_total{path=\"/v1/x\",method=\"POST\",status=\"200\"} 2\n"));
@@ -59,7 +60,7 @@ TEST(ServerMetricsTest, CountsExchangesByRouteAndStatus) {
   EXPECT_THAT(text, HasSubstr("ibid_http_sent_bytes_total 15\n"));
   EXPECT_THAT(text, HasSubstr("ibid_http_clients_gone_total 1\n"));
   EXPECT_THAT(text, HasSubstr("ibid_inter_token_latency_seconds_sum 0.01\n"));
-  EXPECT_THAT(text, HasSubstr("ibid_time_to_first_token_seconds_bucket{le=\"0.05\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("ibid_time_to_first_token_seconds_sum 0.045\n"));
   EXPECT_THAT(text, Not(HasSubstr("nan")));
 }
 

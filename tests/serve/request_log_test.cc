@@ -63,5 +63,17 @@ TEST(RequestLogTest, AReaderThatDoesNotReadHoldsUpNobody) {
   close(ends[1]);
 }
 
+// At the end, too: what it does not take in a second is lost.
+TEST(RequestLogTest, AReaderThatDoesNotReadHoldsUpNoEnd) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  {
+    RequestLog log(ends[1]);
+    for (int i = 0; i < 5'000; ++i) log.add({.id = static_cast<uint64_t>(i), .client = "127.0.0.1"});
+  }
+  close(ends[0]);
+  close(ends[1]);
+}
+
 }  // namespace
 }  // namespace ibid::serve

@@ -38,6 +38,12 @@ class ServeCommand : public testing::Test {
                              std::to_string(max_tokens) + fields + "}";
     return post_text("/v1/chat/completions", body, more);
   }
+  static std::string content_of(const std::string& response) {
+    const Result<Json> json = parse_json(body_of(response), "the response");
+    EXPECT_TRUE(json.ok()) << response;
+    if (!json.ok() || !json->contains("choices")) return response;
+    return (*json)["choices"][0]["message"]["content"].get<std::string>();
+  }
   // One that takes some seconds.
   static std::string long_chat_text() { return chat_text(1900, R"(,"stream":true,"n":16)"); }
 
@@ -97,6 +103,9 @@ TEST_F(ServeCommand, AfterTheDrainTimeAnswersAreToldToEnd) {
   one.send(long_chat_text());
   one.read_to("data: ");
   served.signal_it(SIGINT);
+  const std::string rest = one.read_all();
+  EXPECT_THAT(rest, HasSubstr("\"code\":\"cancelled\"")) << "the client is told";
+  EXPECT_THAT(rest, Not(HasSubstr("[DONE]")));
   EXPECT_EQ(served.wait(), 0);
   EXPECT_THAT(served.said(), HasSubstr("cut off"));
 }
@@ -112,6 +121,63 @@ TEST_F(ServeCommand, ASecondSignalEndsItAtOnce) {
   served.signal_it(SIGTERM);
   EXPECT_EQ(served.wait(), 128 + SIGTERM);
   EXPECT_FALSE(std::filesystem::exists(dir_.file("socket")));
+}
+
+TEST_F(ServeCommand, ASignalWhileTheModelIsLoadedEndsItInOrder) {
+  ServedProcess served({model_, "--port", "0"});
+  ASSERT_TRUE(served.says("ibid: on http")) << served.said();
+  served.signal_it(SIGTERM);
+  EXPECT_EQ(served.wait(), 0) << served.said();
+}
+
+TEST_F(ServeCommand, ALogThatNobodyReadsDoesNotKeepItFromEnding) {
+  ServedProcess served({model_, "--port", "0", "--log"});
+  const uint16_t port = served.port();
+  RawClient one(port);
+  for (int i = 0; i < 1000; ++i) {  // more than a pipe holds
+    one.send(get_text("/health"));
+    ASSERT_EQ(status_of(one.read_response()), 200);
+  }
+  served.signal_it(SIGTERM);
+  EXPECT_EQ(served.wait_silently(), 0);
+}
+
+TEST_F(ServeCommand, AFileThatIsReplacedServesItsAnswersAndThenTheNewOne) {
+  const std::string other = dir_.file("other.gguf"), whole = dir_.file("whole.gguf");
+  write_talking_model(other, 2);
+  std::filesystem::copy_file(model_, whole);
+  std::string expected_old, expected_new;
+  {
+    ServedProcess served({model_, other, "--port", "0"});
+    const uint16_t port = served.port();
+    expected_old = content_of(ask(port, chat_text(20, R"(,"temperature":0)")));
+    expected_new = content_of(ask(port, chat_text(20, R"(,"temperature":0,"model":"other")")));
+    ASSERT_NE(expected_old, expected_new);
+  }
+  ServedProcess served({model_, "--port", "0"});
+  const uint16_t port = served.port();
+  ASSERT_NE(port, 0) << served.said();
+  RawClient long_one(port);
+  long_one.send(chat_text(400, R"(,"stream":true,"n":4)"));
+  long_one.read_to("data: ");
+  std::filesystem::rename(other, model_);
+  RawClient next(port);
+  next.send(chat_text(20, R"(,"temperature":0)"));
+  EXPECT_THAT(long_one.read_all(), HasSubstr("data: [DONE]")) << "the old one finishes what it says";
+  EXPECT_EQ(content_of(next.read_response()), expected_new);
+  // In place, by half a file.
+  std::filesystem::resize_file(model_, std::filesystem::file_size(model_) / 2);
+  for (int i = 0; i < 2; ++i) {
+    const std::string broken = ask(port, chat_text(20));
+    EXPECT_EQ(status_of(broken), 503) << broken;
+    EXPECT_THAT(broken, HasSubstr("talker cannot be loaded"));
+    EXPECT_THAT(broken, Not(HasSubstr(dir_.file(""))));
+  }
+  EXPECT_TRUE(served.says("talker cannot be loaded: " + model_)) << served.said();
+  std::filesystem::copy_file(whole, model_, std::filesystem::copy_options::overwrite_existing);
+  EXPECT_EQ(content_of(ask(port, chat_text(20, R"(,"temperature":0)"))), expected_old);
+  served.signal_it(SIGTERM);
+  EXPECT_EQ(served.wait(), 0);
 }
 
 TEST_F(ServeCommand, AUnixSocketAlone) {
@@ -142,11 +208,13 @@ TEST_F(ServeCommand, WhatCannotBeIsSaidInOneSentence) {
 
 TEST_F(ServeCommand, OptionsComeFromTheEnvironmentAndFromAFileToo) {
   const std::string config = dir_.write("config.toml", "[serve]\nparallel = 3\nmax-body = \"1K\"\n");
-  ServedProcess served({model_, "--config", config}, {"IBID_PORT=0"});
+  ServedProcess served({model_, "--config", config}, {"IBID_PORT=0", "IBID_SERVE_UNIX=" + dir_.file("of_env"), "IBID_SERVE_LOG=true"});
   const uint16_t port = served.port();
   ASSERT_NE(port, 0) << served.said();
   EXPECT_NE(port, 8080);
+  EXPECT_TRUE(std::filesystem::exists(dir_.file("of_env")));
   EXPECT_EQ(status_of(ask(port, post_text("/v1/chat/completions", std::string(2000, ' ')))), 413);
+  EXPECT_TRUE(served.says("\"status\":413")) << "the log is on";
 }
 
 TEST_F(ServeCommand, SeveralModelsByTheirNames) {

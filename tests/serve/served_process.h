@@ -70,6 +70,13 @@ class ServedProcess {
   }
 
   void signal_it(int number) const { kill(process_, number); }
+  // The same of a process whose words nobody reads.
+  int wait_silently() {
+    int status = 0;
+    waitpid(process_, &status, 0);
+    process_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
   // Its exit status, as shells have it, once it has ended.
   int wait() {
     while (read_more()) {

@@ -21,7 +21,7 @@ struct ServerInside {
   explicit ServerInside(const std::string& model, http::ServerOptions options = {},
                         const AdmissionOptions& admission = {.max_running = 32}) {
     const auto load = [](const std::string& path) { return Engine::load(path, {.n_threads = 2}); };
-    auto created = ModelHost::create({model}, load, system_clock(), {});
+    auto created = ModelHost::create({ModelSource(model)}, load, system_clock(), {});
     EXPECT_TRUE(created.ok()) << created.status().message();
     models = *std::move(created);
     service = std::make_unique<AnswerService>(*models, system_clock(), admission);

@@ -157,7 +157,9 @@ Admission Door::admit(const RequestHead& head, bool is_local) const {
     std::optional<std::string> owner = keys_.find(head.headers);
     if (!owner) {
       admission.headers.emplace_back("WWW-Authenticate", "Bearer");
-      return refuse(401, "an API key is wanted, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"");
+      const bool has_one = !field(head, "authorization").empty() || !field(head, "x-api-key").empty();
+      return refuse(401, has_one ? "this API key is not known"
+                                 : "an API key is wanted, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"");
     }
     admission.cache_namespace = *std::move(owner);
   }

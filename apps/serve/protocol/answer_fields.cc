@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "apps/serve/service/cache_namespace.h"
 #include "runtime/session/chat_session.h"
 #include "templates/message.h"
 
@@ -134,12 +135,12 @@ MaybeFault read_truncate(const Json& value, AnswerRequest& request) {
   return {};
 }
 
-// A salt shares nothing with requests that have another one: it is a part of the namespace.
+// A salt shares nothing with requests that have another one.
 MaybeFault read_salt(const Json& value, AnswerRequest& request) {
   const std::string& salt = value.get_ref<const std::string&>();
   const bool is_plain = std::all_of(salt.begin(), salt.end(), [](char c) { return c > ' ' && c <= '~'; });
   if (!is_plain) return Fault{.message = "must consist of printable ASCII characters without spaces"};
-  request.cache_namespace += "\x1fsalt:" + salt;
+  request.cache_namespace = salted_namespace(request.cache_namespace, salt);
   return {};
 }
 
@@ -244,7 +245,7 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     refused_field<AnswerRequest>("truncate_prompt_tokens", "see truncate"),
     refused_field<AnswerRequest>("include_stop_str_in_output", "stop strings are no part of the answer"),
     refused_field<AnswerRequest>("t_max_predict_ms", "see max_tokens"),
-    ignored_field<AnswerRequest>("user", "namespaces are those of API keys"),
+    ignored_field<AnswerRequest>("user", "a namespace of its own, where the server has --namespace-by-user"),
     ignored_field<AnswerRequest>("metadata", ""),
     ignored_field<AnswerRequest>("service_tier", ""),
     ignored_field<AnswerRequest>("safety_identifier", ""),

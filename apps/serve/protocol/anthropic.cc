@@ -5,6 +5,7 @@
 
 #include "apps/serve/protocol/anthropic_input.h"
 #include "apps/serve/protocol/anthropic_stream.h"
+#include "apps/serve/protocol/prompt_fields.h"
 
 namespace ibid::serve {
 
@@ -102,15 +103,16 @@ void post_messages(const Site& site, const http::ExchangePtr& exchange) {
 
 void post_count_tokens(const Site& site, const http::ExchangePtr& exchange) {
   MessagesCall call;
-  if (MaybeFault fault = read_messages_call(site, exchange->request(), true, call)) {
-    respond_fault(*exchange, *fault, ErrorStyle::kAnthropic);
-    return;
-  }
-  const Result<size_t> n = site.backend->count_prompt(call.request);
-  if (!n.ok()) return respond_fault(*exchange, fault_of(n.status()), ErrorStyle::kAnthropic);
-  Json json = Json::object();
-  json["input_tokens"] = *n;
-  respond_json(*exchange, json);
+  MaybeFault fault = check_text_body(exchange->request());
+  if (!fault) fault = read_messages_call(site, exchange->request(), true, call);
+  if (fault) return respond_fault(*exchange, *fault, ErrorStyle::kAnthropic);
+  const auto then = [exchange](const Result<size_t>& n) {
+    if (!n.ok()) return respond_fault(*exchange, fault_of(n.status()), ErrorStyle::kAnthropic);
+    Json json = Json::object();
+    json["input_tokens"] = *n;
+    respond_json(*exchange, json);
+  };
+  site.backend->count_prompt(std::move(call.request), then, exchange->gone());
 }
 
 }  // namespace ibid::serve

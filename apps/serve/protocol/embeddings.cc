@@ -77,11 +77,6 @@ MaybeFault read_model(const Json& value, EmbeddingCall& call) {
   return {};
 }
 
-MaybeFault read_ollama_model(const Json& value, EmbeddingCall& call) {
-  call.request.model = ollama_model_name(value.get<std::string>());
-  return {};
-}
-
 constexpr const char* kAboutDimensions =
     "the first numbers of each vector alone, brought to length 1 again: for models that are trained for it "
     "(Matryoshka)";
@@ -98,12 +93,12 @@ constexpr Field<EmbeddingCall> kOpenAiFields[] = {
 };
 
 constexpr Field<EmbeddingCall> kKeepAlive = {
-    {"keep_alive", Shape::kAny, "0: the model is unloaded behind the answer", 0, 0, Standing::kRead,
+    {"keep_alive", Shape::kAny, "how long the model stays behind the answer, as in /api/chat", 0, 0, Standing::kRead,
      R"({"type":["number","string"]})"},
-    [](const Json& value, EmbeddingCall& call) { return read_keep_alive(value, call.keeps_model); }};
+    [](const Json& value, EmbeddingCall& call) { return read_keep_alive(value, call.request.keep_alive); }};
 
 constexpr Field<EmbeddingCall> kEmbedFields[] = {
-    {model_field<EmbeddingCall>().rule, read_ollama_model},
+    {model_field<EmbeddingCall>().rule, read_model},
     {{"input", Shape::kAny, "a text, or a list of texts; 2,048 at most", 0, 0, Standing::kRead, kTextsSchema, true},
      [](const Json& value, EmbeddingCall& call) { return read_inputs(value, false, call); }},
     {{"truncate", Shape::kBoolean, "the end of a text that is too long is left out; true where it is absent"},
@@ -114,7 +109,7 @@ constexpr Field<EmbeddingCall> kEmbedFields[] = {
 };
 
 constexpr Field<EmbeddingCall> kEmbeddingsFields[] = {
-    {model_field<EmbeddingCall>().rule, read_ollama_model},
+    {model_field<EmbeddingCall>().rule, read_model},
     {{"prompt", Shape::kText, "the text; the end of one that is too long is left out", 1, 1 << 30, Standing::kRead, "",
       true},
      [](const Json& value, EmbeddingCall& call) { return add_input(value, false, call); }},
@@ -159,16 +154,6 @@ void start_embedding(const Site& site, const http::ExchangePtr& exchange,
   site.backend->embed(std::move(call.request), std::move(listener), exchange->gone());
 }
 
-// The body, and behind it the unloading that keep_alive 0 asks for.
-EmbeddingWriter::Write ollama_writer(const Site& site, const EmbeddingCall& call,
-                                     std::function<std::string(const EmbeddingReply&)> write) {
-  if (call.keeps_model) return write;
-  return [backend = site.backend, write = std::move(write)](const EmbeddingReply& reply) {
-    (void)backend->unload(reply.model);
-    return write(reply);
-  };
-}
-
 }  // namespace
 
 std::span<const Field<EmbeddingCall>> openai_embedding_fields() { return kOpenAiFields; }
@@ -183,7 +168,7 @@ void post_embeddings(const Site& site, const http::ExchangePtr& exchange) {
 
 void post_ollama_embed(const Site& site, const http::ExchangePtr& exchange) {
   start_embedding(site, exchange, ollama_embed_fields(), {.request = {.cuts = true}},
-                  [&site](const EmbeddingCall& call) { return ollama_writer(site, call, ollama_body); });
+                  [](const EmbeddingCall&) { return ollama_body; });
 }
 
 void post_ollama_embeddings(const Site& site, const http::ExchangePtr& exchange) {
@@ -193,7 +178,7 @@ void post_ollama_embeddings(const Site& site, const http::ExchangePtr& exchange)
     return body + "}";
   };
   start_embedding(site, exchange, ollama_embeddings_fields(), {.request = {.cuts = true}},
-                  [&](const EmbeddingCall& call) { return ollama_writer(site, call, body_of); });
+                  [&](const EmbeddingCall&) { return body_of; });
 }
 
 }  // namespace ibid::serve

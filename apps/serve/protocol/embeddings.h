@@ -18,7 +18,6 @@ inline constexpr size_t kMaxInputs = 2048;
 struct EmbeddingCall {
   EmbeddingRequest request;
   bool as_base64 = false;
-  bool keeps_model = true;  // Ollama: false: keep_alive is 0
 };
 
 std::span<const Field<EmbeddingCall>> openai_embedding_fields();

@@ -50,10 +50,23 @@ std::string for_clients(const std::string& context_full) {
          "which cuts the newest message";
 }
 
+// Errors of options begin with the option's name, which clients want apart: "logit_bias: token id 90000 ...".
+Fault fault_of_field(const Status& status) {
+  static constexpr std::string_view kFields[] = {"logit_bias", "n", "tool_choice"};
+  Fault fault{.message = status.message()};
+  for (const std::string_view field : kFields) {
+    if (!fault.message.starts_with(std::string(field) + ": ")) continue;
+    fault.param = field;
+    fault.message.erase(0, field.size() + 2);
+    break;
+  }
+  return fault;
+}
+
 }  // namespace
 
 Fault fault_of(const Status& status) {
-  Fault fault{.message = status.message()};
+  Fault fault = fault_of_field(status);
   switch (status.code()) {
     case ErrorCode::kContextFull:
       fault.code = "context_length_exceeded";
@@ -62,6 +75,7 @@ Fault fault_of(const Status& status) {
     case ErrorCode::kNotFound: fault.status = 404, fault.code = "model_not_found"; return fault;
     case ErrorCode::kBusy: fault.status = 429, fault.code = "server_busy"; return fault;
     case ErrorCode::kOutOfMemory: fault.status = 503, fault.code = "out_of_memory"; return fault;
+    case ErrorCode::kIo: fault.status = 503, fault.code = "service_unavailable"; return fault;
     case ErrorCode::kCancelled: fault.status = 504, fault.code = "cancelled"; return fault;
     case ErrorCode::kDeadline: fault.status = 504, fault.code = "deadline_exceeded"; return fault;
     case ErrorCode::kUnsupported: fault.code = "unsupported_value"; return fault;

@@ -25,8 +25,8 @@ struct Fault {
 // None: all is well.
 using MaybeFault = std::optional<Fault>;
 
-// What the service's error means to a client: 400 where the request has to change, 404 for no such model, 429 when the
-// server takes no more now, 503 when memory is short, 504 when a deadline passed, 500 for what is ours.
+// What the service's error means: 400 where the request has to change, 404: no such model, 429: no more now, 503: short
+// memory, a model that cannot be loaded, a server about to end, 504: a deadline passed, 500 for what is ours.
 Fault fault_of(const Status& status);
 
 // How a family of protocols writes errors.

@@ -15,9 +15,10 @@ namespace ibid::serve {
 
 namespace {
 
-// Below 0 is "without end", which is what the context has room for.
+// Below 0 is "without end", which is what the context has room for; at 0 the prompt is read and nothing is said.
 MaybeFault read_n_predict(const Json& value, LlamaCall& call) {
   const int64_t n = integer_of(value);
+  call.request.n = n == 0 ? 0 : 1;
   call.request.options.max_tokens = n < 0 ? 0 : static_cast<size_t>(n);
   return {};
 }
@@ -28,7 +29,7 @@ constexpr Field<LlamaCall> kLlamaFields[] = {
     {{"prompt", Shape::kAny, "what the model goes on with: a text, or its token ids", 0, 0, Standing::kRead,
       kPromptSchema, true},
      [](const Json& value, LlamaCall& call) { return read_prompt(value, call.request); }},
-    {{"n_predict", Shape::kInteger, "the most tokens of the answer; below 0: what the context has room for", -2,
+    {{"n_predict", Shape::kInteger, "the most tokens of the answer; 0: the prompt is only read; below 0: no limit", -2,
       kMostMaxTokens},
      read_n_predict},
     {{"max_tokens", Shape::kInteger, "the same as n_predict", 1, kMostMaxTokens}, read_n_predict},
@@ -63,7 +64,7 @@ Json llama_part(const std::string& text, bool stop) {
   return json;
 }
 
-Json llama_end(const Site& site, const Heard& heard, const std::string& text) {
+Json llama_end(const Heard& heard, const std::string& text) {
   const Answer& answer = heard.answers.front();
   const Turn& turn = answer;
   Json json = llama_part(text, true);
@@ -74,10 +75,8 @@ Json llama_end(const Site& site, const Heard& heard, const std::string& text) {
   json["truncated"] = turn.left_out.any();
   json["stop_type"] = stop_type(turn.finish_reason);
   json["stopping_word"] = turn.stop_string;
-  if (!turn.logprobs.empty()) {
-    if (const auto tokenizer = tokenizer_of(site, heard.model)) {
-      json["completion_probabilities"] = logprobs_json(turn.logprobs, *tokenizer)["content"];
-    }
+  if (!turn.logprobs.empty() && heard.tokenizer != nullptr) {
+    json["completion_probabilities"] = logprobs_json(turn.logprobs, *heard.tokenizer)["content"];
   }
   json["timings"] = llama_timings(turn);
   json["ibid"] = ibid_details(turn);
@@ -86,8 +85,8 @@ Json llama_end(const Site& site, const Heard& heard, const std::string& text) {
 
 class LlamaStream final : public StreamReply {
  public:
-  LlamaStream(http::ExchangePtr exchange, Site site)
-      : StreamReply(std::move(exchange), 1, ErrorStyle::kOpenAi, StreamForm::kEvents), site_(std::move(site)) {}
+  explicit LlamaStream(http::ExchangePtr exchange)
+      : StreamReply(std::move(exchange), 1, ErrorStyle::kOpenAi, StreamForm::kEvents) {}
 
  protected:
   void opened() override {}
@@ -96,11 +95,8 @@ class LlamaStream final : public StreamReply {
   void called(size_t, size_t, std::string_view, std::string_view) override {}
   void call_part(size_t, size_t, std::string_view) override {}
   void answered(size_t, const Answer&) override {}
-  void finished() override { send(llama_end(site_, heard(), "")); }
+  void finished() override { send(llama_end(heard(), "")); }
   void failed(const Fault& fault) override { send(fault_json(fault, ErrorStyle::kOpenAi)); }
-
- private:
-  Site site_;
 };
 
 MaybeFault read_llama(const Site& site, const http::Request& source, LlamaCall& call) {
@@ -121,11 +117,11 @@ void post_llama_completion(const Site& site, const http::ExchangePtr& exchange) 
   }
   std::shared_ptr<AnswerListener> listener;
   if (call.stream) {
-    listener = std::make_shared<LlamaStream>(exchange, site);
+    listener = std::make_shared<LlamaStream>(exchange);
   } else {
-    listener = std::make_shared<WholeReply>(exchange, 1, ErrorStyle::kOpenAi, [site](const Heard& heard) {
+    listener = std::make_shared<WholeReply>(exchange, 1, ErrorStyle::kOpenAi, [](const Heard& heard) {
       const Answer& answer = heard.answers.front();
-      return llama_end(site, heard, answer.reasoning + answer.content);
+      return llama_end(heard, answer.reasoning + answer.content);
     });
   }
   site.backend->start(std::move(call.request), std::move(listener), exchange->gone());

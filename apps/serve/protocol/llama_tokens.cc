@@ -1,4 +1,6 @@
 // /tokenize, /detokenize, /apply-template and /props (llama.cpp).
+//
+// What needs a model is done by the service, as a task: a handler's thread waits for no model, and for no long text.
 #include <string>
 #include <utility>
 
@@ -35,6 +37,7 @@ constexpr Field<TokenCall> kDetokenizeFields[] = {
 };
 
 MaybeFault read_tokens_call(const http::Request& source, std::span<const Field<TokenCall>> fields, TokenCall& call) {
+  if (MaybeFault fault = check_text_body(source)) return fault;
   Json body;
   if (MaybeFault fault = parse_body(source.body, body)) return fault;
   return read_fields(body, fields, call);
@@ -58,49 +61,70 @@ Json piece_json(TokenId id, const Tokenizer& tokenizer) {
 std::span<const Field<TokenCall>> tokenize_fields() { return kTokenizeFields; }
 std::span<const Field<TokenCall>> detokenize_fields() { return kDetokenizeFields; }
 
+namespace {
+
+// Has the model's tokenizer do something with the call: a response, or a fault.
+void with_tokenizer(const Site& site, const http::ExchangePtr& exchange, TokenCall call,
+                    MaybeFault (*use)(const TokenCall& call, const Tokenizer& tokenizer, Json& json)) {
+  const http::Request& request = exchange->request();
+  ModelCall model{.model = call.model, .cache_namespace = request.cache_namespace, .n_bytes = request.body.size()};
+  const auto then = [exchange, call = std::move(call), use](const Result<std::shared_ptr<const Tokenizer>>& loaded) {
+    Json json = Json::object();
+    MaybeFault fault = loaded.ok() ? use(call, **loaded, json) : fault_of(loaded.status());
+    fault ? respond_fault(*exchange, *fault, ErrorStyle::kOpenAi) : respond_json(*exchange, json);
+  };
+  site.backend->with_tokenizer(std::move(model), then, exchange->gone());
+}
+
+MaybeFault tokenize(const TokenCall& call, const Tokenizer& tokenizer, Json& json) {
+  const TextOrigin origin = call.parse_special ? TextOrigin::kTemplate : TextOrigin::kInput;
+  Json tokens = Json::array();
+  for (const TokenId id : tokenizer.encode(call.content, origin, call.add_special)) {
+    tokens.push_back(call.with_pieces ? piece_json(id, tokenizer) : Json(id));
+  }
+  json["tokens"] = std::move(tokens);
+  return {};
+}
+
+MaybeFault detokenize(const TokenCall& call, const Tokenizer& tokenizer, Json& json) {
+  for (size_t i = 0; i < call.tokens.size(); ++i) {
+    if (static_cast<size_t>(call.tokens[i]) < tokenizer.vocab_size()) continue;
+    return Fault{.message = "is beyond the model's vocabulary", .param = "tokens[" + std::to_string(i) + "]"};
+  }
+  json["content"] = tokenizer.decode(call.tokens);
+  return {};
+}
+
+}  // namespace
+
 void post_tokenize(const Site& site, const http::ExchangePtr& exchange) {
   TokenCall call;
   if (MaybeFault fault = read_tokens_call(exchange->request(), tokenize_fields(), call)) {
     return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
   }
-  const auto tokenizer = site.backend->tokenizer(call.model);
-  if (!tokenizer.ok()) return respond_fault(*exchange, fault_of(tokenizer.status()), ErrorStyle::kOpenAi);
-  const TextOrigin origin = call.parse_special ? TextOrigin::kTemplate : TextOrigin::kInput;
-  Json tokens = Json::array();
-  for (const TokenId id : (*tokenizer)->encode(call.content, origin, call.add_special)) {
-    tokens.push_back(call.with_pieces ? piece_json(id, **tokenizer) : Json(id));
-  }
-  Json json = Json::object();
-  json["tokens"] = std::move(tokens);
-  respond_json(*exchange, json);
+  with_tokenizer(site, exchange, std::move(call), tokenize);
 }
 
 void post_detokenize(const Site& site, const http::ExchangePtr& exchange) {
   TokenCall call;
-  MaybeFault fault = read_tokens_call(exchange->request(), detokenize_fields(), call);
-  if (fault) return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
-  const auto tokenizer = site.backend->tokenizer(call.model);
-  if (!tokenizer.ok()) return respond_fault(*exchange, fault_of(tokenizer.status()), ErrorStyle::kOpenAi);
-  for (size_t i = 0; i < call.tokens.size(); ++i) {
-    if (static_cast<size_t>(call.tokens[i]) < (*tokenizer)->vocab_size()) continue;
-    return respond_fault(*exchange, {.message = "is beyond the model's vocabulary",
-                                     .param = "tokens[" + std::to_string(i) + "]"}, ErrorStyle::kOpenAi);
+  if (MaybeFault fault = read_tokens_call(exchange->request(), detokenize_fields(), call)) {
+    return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
   }
-  Json json = Json::object();
-  json["content"] = (*tokenizer)->decode(call.tokens);
-  respond_json(*exchange, json);
+  with_tokenizer(site, exchange, std::move(call), detokenize);
 }
 
 void post_apply_template(const Site& site, const http::ExchangePtr& exchange) {
   ChatCall call;
-  if (MaybeFault fault = read_chat(site, exchange->request(), call)) {
-    return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
-  }
-  const Result<std::string> prompt = site.backend->render_prompt(call.request);
-  if (!prompt.ok()) return respond_fault(*exchange, fault_of(prompt.status()), ErrorStyle::kOpenAi);
-  Json json = Json::object();
-  json["prompt"] = *prompt;
-  respond_json(*exchange, json);
+  MaybeFault fault = check_text_body(exchange->request());
+  if (!fault) fault = read_chat(site, exchange->request(), call);
+  if (fault) return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
+  const auto then = [exchange](const Result<std::string>& prompt) {
+    if (!prompt.ok()) return respond_fault(*exchange, fault_of(prompt.status()), ErrorStyle::kOpenAi);
+    Json json = Json::object();
+    json["prompt"] = *prompt;
+    respond_json(*exchange, json);
+  };
+  site.backend->render_prompt(std::move(call.request), then, exchange->gone());
 }
 
 void get_props(const Site& site, const http::ExchangePtr& exchange) {

@@ -58,12 +58,10 @@ void add_ollama_calls(Json& json, const Answer& answer) {
   json["message"]["tool_calls"] = std::move(calls);
 }
 
-void add_ollama_end(Json& json, const Answer& answer, const Site& site, const std::string& model) {
+void add_ollama_end(Json& json, const Answer& answer, const Tokenizer* tokenizer) {
   const Turn& turn = answer;
-  if (!turn.logprobs.empty()) {
-    if (const auto tokenizer = tokenizer_of(site, model)) {
-      json["logprobs"] = logprobs_json(turn.logprobs, *tokenizer)["content"];
-    }
+  if (!turn.logprobs.empty() && tokenizer != nullptr) {
+    json["logprobs"] = logprobs_json(turn.logprobs, *tokenizer)["content"];
   }
   json["done"] = true;
   json["done_reason"] = openai_finish_reason(answer) == "length" ? "length" : "stop";
@@ -79,9 +77,8 @@ void add_ollama_end(Json& json, const Answer& answer, const Site& site, const st
 
 class OllamaStream final : public StreamReply {
  public:
-  OllamaStream(http::ExchangePtr exchange, OllamaForm form, bool keeps_model)
-      : StreamReply(std::move(exchange), 1, ErrorStyle::kOllama, StreamForm::kLines),
-        form_(std::move(form)), keeps_model_(keeps_model) {}
+  OllamaStream(http::ExchangePtr exchange, OllamaForm form)
+      : StreamReply(std::move(exchange), 1, ErrorStyle::kOllama, StreamForm::kLines), form_(std::move(form)) {}
 
  protected:
   void opened() override {}
@@ -100,45 +97,53 @@ class OllamaStream final : public StreamReply {
   }
   void finished() override {
     Json json = ollama_part(form_, heard().model, "", "");
-    add_ollama_end(json, heard().answers.front(), form_.site, heard().model);
+    add_ollama_end(json, heard().answers.front(), heard().tokenizer.get());
     send(json);
-    if (!keeps_model_) (void)form_.site.backend->unload(heard().model);
   }
   void failed(const Fault& fault) override { send(fault_json(fault, ErrorStyle::kOllama)); }
 
  private:
   OllamaForm form_;
-  bool keeps_model_;
 };
 
-// A request without a question loads the model, or unloads it.
-void load_or_unload(const OllamaForm& form, const OllamaCall& call, http::Exchange& exchange) {
-  const std::string& model = call.request.model;
-  const Status status = call.keeps_model ? form.site.backend->tokenizer(model).status()
-                                         : form.site.backend->unload(model);
-  if (!status.ok()) return respond_fault(exchange, fault_of(status), ErrorStyle::kOllama);
-  const std::vector<ModelCard> cards = form.site.backend->models();
-  Json json = ollama_part(form, model.empty() && !cards.empty() ? cards.front().name : model, "", "");
+Json ollama_notice(const OllamaForm& form, const std::string& model, const char* reason) {
+  Json json = ollama_part(form, model, "", "");
   json["done"] = true;
-  json["done_reason"] = call.keeps_model ? "load" : "unload";
-  respond_json(exchange, json);
+  json["done_reason"] = reason;
+  return json;
+}
+
+// A request without a question loads the model, or unloads it.
+void load_or_unload(const OllamaForm& form, const AnswerRequest& request, const http::ExchangePtr& exchange) {
+  const Result<std::string> name = form.site.backend->resolve(request.model);
+  if (!name.ok()) return respond_fault(*exchange, fault_of(name.status()), ErrorStyle::kOllama);
+  if (request.keep_alive == std::chrono::milliseconds(0)) {
+    (void)form.site.backend->unload(*name);
+    return respond_json(*exchange, ollama_notice(form, *name, "unload"));
+  }
+  form.site.backend->with_tokenizer(
+      {.model = *name, .cache_namespace = request.cache_namespace, .keep_alive = request.keep_alive},
+      [form, name = *name, exchange](const auto& loaded) {
+        if (!loaded.ok()) return respond_fault(*exchange, fault_of(loaded.status()), ErrorStyle::kOllama);
+        respond_json(*exchange, ollama_notice(form, name, "load"));
+      },
+      exchange->gone());
 }
 
 void start_ollama(OllamaForm form, OllamaCall call, const http::ExchangePtr& exchange) {
-  if (call.request.messages.empty() && !call.request.prompt) return load_or_unload(form, call, *exchange);
+  if (call.request.messages.empty() && !call.request.prompt) return load_or_unload(form, call.request, exchange);
   std::shared_ptr<Backend> backend = form.site.backend;
   std::shared_ptr<AnswerListener> listener;
   if (call.stream) {
-    listener = std::make_shared<OllamaStream>(exchange, std::move(form), call.keeps_model);
+    listener = std::make_shared<OllamaStream>(exchange, std::move(form));
   } else {
     listener = std::make_shared<WholeReply>(
         exchange, 1, ErrorStyle::kOllama,
-        [form = std::move(form), keeps_model = call.keeps_model](const Heard& heard) {
+        [form = std::move(form)](const Heard& heard) {
           const Answer& answer = heard.answers.front();
           Json json = ollama_part(form, heard.model, answer.content, answer.reasoning);
           if (form.is_chat) add_ollama_calls(json, answer);
-          add_ollama_end(json, answer, form.site, heard.model);
-          if (!keeps_model) (void)form.site.backend->unload(heard.model);
+          add_ollama_end(json, answer, heard.tokenizer.get());
           return json;
         });
   }

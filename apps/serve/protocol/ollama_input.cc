@@ -1,5 +1,11 @@
 #include "apps/serve/protocol/ollama_input.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "apps/serve/protocol/answer_fields.h"
@@ -10,6 +16,36 @@
 namespace ibid::serve {
 
 namespace {
+
+constexpr double kMostKeepAliveMs = 1e12;  // thirty years
+
+// "1h30m", "1.5s", "300ms", "-1m"; a number alone is seconds. Nothing: it is no duration.
+std::optional<double> seconds_of_duration(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double seconds;
+  };
+  constexpr Unit kUnits[] = {{"h", 3600}, {"ms", 1e-3}, {"m", 60}, {"s", 1}, {"us", 1e-6}, {"ns", 1e-9}};
+  const bool is_negative = text.starts_with('-');
+  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
+  double seconds = 0;
+  for (bool is_first = true; is_first || !text.empty(); is_first = false) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+    if (error != std::errc() || text.starts_with('-')) return std::nullopt;
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    if (is_first && text.empty()) {
+      seconds = number;
+      break;
+    }
+    const auto unit = std::ranges::find_if(kUnits, [&](const Unit& one) { return text.starts_with(one.name); });
+    if (unit == std::end(kUnits)) return std::nullopt;
+    seconds += number * unit->seconds;
+    text.remove_prefix(unit->name.size());
+  }
+  if (!std::isfinite(seconds)) return std::nullopt;
+  return is_negative ? -seconds : seconds;
+}
 
 // Messages of Ollama are those of chat completions, but for thinking, images and the tool's name.
 MaybeFault read_ollama_messages(const Json& value, OllamaCall& call) {
@@ -93,9 +129,9 @@ constexpr Field<OllamaCall> kOllamaFields[] = {
     {{"think", Shape::kAny, "whether the model thinks first, or how much: for the template", 0, 0, Standing::kRead,
       R"({"enum":[true,false,"low","medium","high"]})"},
      read_think},
-    {{"keep_alive", Shape::kAny, "0: the model is unloaded behind the answer", 0, 0, Standing::kRead,
-      R"({"type":["number","string"]})"},
-     [](const Json& value, OllamaCall& call) { return read_keep_alive(value, call.keeps_model); }},
+    {{"keep_alive", Shape::kAny, "how long the model stays behind the answer: seconds, or \"5m\"; 0: not at all; "
+                                 "below 0: for good", 0, 0, Standing::kRead, R"({"type":["number","string"]})"},
+     [](const Json& value, OllamaCall& call) { return read_keep_alive(value, call.request.keep_alive); }},
     {{"logprobs", Shape::kBoolean, "how likely each token of the answer was"},
      [](const Json& value, OllamaCall& call) {
        if (value.get<bool>()) call.request.options.n_logprobs = 0;
@@ -135,7 +171,7 @@ constexpr Field<OllamaCall> kOllamaGenerateFields[] = {
 constexpr Field<OllamaCall> kOllamaShowFields[] = {
     {{"model", Shape::kText, "a name of /api/tags", 0, 512, Standing::kRead, "", true},
      [](const Json& value, OllamaCall& call) {
-       call.request.model = ollama_model_name(value.get<std::string>());
+       call.request.model = value.get<std::string>();
        return MaybeFault();
      }},
 };
@@ -144,8 +180,6 @@ MaybeFault read_ollama(const Site& site, const http::Request& source, std::span<
                        OllamaCall& call) {
   Json body;
   if (MaybeFault fault = begin_request(site, source, body, call.request)) return fault;
-  call.request.model = ollama_model_name(call.request.model);
-  call.request.options = site.backend->default_options(call.request.model);
   if (MaybeFault fault = read_fields(body, ollama_fields(), call)) return fault;
   if (MaybeFault fault = read_fields(body, own, call)) return fault;
   body.erase("logprobs");
@@ -156,14 +190,19 @@ MaybeFault read_ollama(const Site& site, const http::Request& source, std::span<
 
 }  // namespace
 
-MaybeFault read_keep_alive(const Json& value, bool& keeps_model) {
-  if (!value.is_number() && !value.is_string()) {
-    return Fault{.message = "must be a number of seconds or a duration", .code = "invalid_type"};
+MaybeFault read_keep_alive(const Json& value, std::optional<std::chrono::milliseconds>& keep_alive) {
+  constexpr const char* kRule = "must be a number of seconds, or a duration such as \"5m\" or \"1h30m\"";
+  if (!value.is_number() && !value.is_string()) return Fault{.message = kRule, .code = "invalid_type"};
+  const std::optional<double> seconds =
+      value.is_number() ? value.get<double>() : seconds_of_duration(value.get_ref<const std::string&>());
+  if (!seconds) return Fault{.message = kRule};
+  if (*seconds < 0) {
+    keep_alive = std::chrono::milliseconds(-1);
+  } else {
+    // What is more than zero is not "at once".
+    const double ms = std::min(std::ceil(*seconds * 1000), kMostKeepAliveMs);
+    keep_alive = std::chrono::milliseconds(static_cast<int64_t>(ms));
   }
-  const bool is_zero = value.is_number() ? value.get<double>() == 0
-                                         : value.get_ref<const std::string&>() == "0" ||
-                                               value.get_ref<const std::string&>() == "0s";
-  keeps_model = !is_zero;
   return {};
 }
 
@@ -188,11 +227,6 @@ MaybeFault read_ollama_generate(const Site& site, const http::Request& source, O
   if (!call.system.empty()) call.request.messages.push_back(make_message(Role::kSystem, call.system));
   call.request.messages.push_back(make_message(Role::kUser, call.prompt));
   return {};
-}
-
-std::string ollama_model_name(const std::string& name) {
-  constexpr std::string_view kLatest = ":latest";
-  return name.ends_with(kLatest) ? name.substr(0, name.size() - kLatest.size()) : name;
 }
 
 }  // namespace ibid::serve

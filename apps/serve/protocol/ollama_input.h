@@ -4,6 +4,7 @@
 // ...) is read over, because the server decides that once for all.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,7 +17,6 @@ struct OllamaCall {
   AnswerRequest request;
   bool stream = true;
   bool raw = false;                 // generate: the prompt is the model's whole text
-  bool keeps_model = true;          // false: keep_alive is 0
   std::string prompt = {};          // generate
   std::string system = {};          // generate
   std::optional<size_t> top_logprobs = {};
@@ -31,11 +31,7 @@ std::span<const Field<AnswerRequest>> ollama_option_fields(); // of "options", b
 MaybeFault read_ollama_chat(const Site& site, const http::Request& source, OllamaCall& call);
 MaybeFault read_ollama_generate(const Site& site, const http::Request& source, OllamaCall& call);
 
-// keep_alive, a number of seconds or a duration ("5m"): how long models stay is the server's to say, but 0 is "unload
-// now".
-MaybeFault read_keep_alive(const Json& value, bool& keeps_model);
-
-// A model as requests name it: Ollama's clients put ":latest" behind a name without a tag.
-std::string ollama_model_name(const std::string& name);
+// keep_alive: a number of seconds, or a duration as Go writes it ("5m", "1h30m"); below 0 is "for good".
+MaybeFault read_keep_alive(const Json& value, std::optional<std::chrono::milliseconds>& keep_alive);
 
 }  // namespace ibid::serve

@@ -65,9 +65,9 @@ void post_ollama_show(const Site& site, const http::ExchangePtr& exchange) {
   OllamaCall call;
   if (!fault) fault = read_fields(body, ollama_show_fields(), call);
   if (fault) return respond_fault(*exchange, *fault, ErrorStyle::kOllama);
-  const std::string& wanted = call.request.model;
+  const Result<std::string> wanted = site.backend->resolve(call.request.model);
   for (const ModelCard& card : site.backend->models()) {
-    if (card.name != wanted) continue;
+    if (!wanted.ok() || card.name != *wanted) continue;
     Json info = Json::object();
     info["general.architecture"] = "ibid";
     if (card.is_loaded) {

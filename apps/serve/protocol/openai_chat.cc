@@ -115,11 +115,6 @@ Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokeniz
   return logprobs_json(tokens, *tokenizer);
 }
 
-std::shared_ptr<const Tokenizer> tokenizer_of(const Site& site, const std::string& model) {
-  auto tokenizer = site.backend->tokenizer(model);
-  return tokenizer.ok() ? *tokenizer : nullptr;
-}
-
 namespace {
 
 Json choice_json(size_t i, const Answer& answer, const Tokenizer* tokenizer) {
@@ -144,8 +139,8 @@ Json choice_json(size_t i, const Answer& answer, const Tokenizer* tokenizer) {
 
 }  // namespace
 
-void add_costs(Json& json, const Heard& heard, const Tokenizer* tokenizer) {
-  json["usage"] = openai_usage(count_tokens(heard.answers, tokenizer));
+void add_costs(Json& json, const Heard& heard) {
+  json["usage"] = openai_usage(count_tokens(heard.answers, heard.tokenizer.get()));
   json["timings"] = llama_timings(heard.answers.front());
   json["ibid"] = ibid_details(heard.answers.front());
 }
@@ -158,11 +153,11 @@ std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http:
     return std::make_shared<ChatStream>(exchange, site, names,
                                         ChatStreamOptions{n, call.include_usage, call.return_progress});
   }
-  return std::make_shared<WholeReply>(exchange, n, ErrorStyle::kOpenAi, [site, names](const Heard& heard) {
-    const auto tokenizer = tokenizer_of(site, heard.model);
+  return std::make_shared<WholeReply>(exchange, n, ErrorStyle::kOpenAi, [names](const Heard& heard) {
+    const Tokenizer* tokenizer = heard.tokenizer.get();
     Json choices = Json::array();
     for (size_t i = 0; i < heard.answers.size(); ++i) {
-      choices.push_back(choice_json(i, heard.answers[i], tokenizer.get()));
+      choices.push_back(choice_json(i, heard.answers[i], tokenizer));
     }
     Json json = Json::object();
     json["id"] = names.id;
@@ -170,7 +165,7 @@ std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http:
     json["created"] = names.created;
     json["model"] = heard.model;
     json["choices"] = std::move(choices);
-    add_costs(json, heard, tokenizer.get());
+    add_costs(json, heard);
     return json;
   });
 }

@@ -25,8 +25,7 @@ Json ChatStream::chunk() const {
 }
 
 Json ChatStream::logprobs_json_of(const std::vector<TokenLogprobs>& tokens) {
-  if (!tokens.empty() && tokenizer_ == nullptr) tokenizer_ = tokenizer_of(site_, heard().model);
-  return logprobs_of(tokens, tokenizer_.get());
+  return logprobs_of(tokens, heard().tokenizer.get());
 }
 
 void ChatStream::send_delta(size_t i, Json delta) {
@@ -118,9 +117,8 @@ void ChatStream::answered(size_t i, const Answer& answer) {
 
 void ChatStream::finished() {
   if (options_.include_usage) {
-    const auto tokenizer = tokenizer_of(site_, heard().model);
     Json json = chunk();
-    add_costs(json, heard(), tokenizer.get());
+    add_costs(json, heard());
     send(json);
   }
   send_bytes("data: [DONE]\n\n");

@@ -47,16 +47,13 @@ class ChatStream final : public StreamReply {
   Site site_;
   CompletionNames names_;
   ChatStreamOptions options_;
-  std::shared_ptr<const Tokenizer> tokenizer_;  // once there are log-probabilities
   int64_t begin_ns_ = 0;
   std::optional<size_t> n_reused_;  // of the prompt, as the first report of progress says
 };
 
 // Null where there are none.
 Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer);
-// nullptr: there is none any more.
-std::shared_ptr<const Tokenizer> tokenizer_of(const Site& site, const std::string& model);
 // "usage", "timings" and "ibid".
-void add_costs(Json& json, const Heard& heard, const Tokenizer* tokenizer);
+void add_costs(Json& json, const Heard& heard);
 
 }  // namespace ibid::serve

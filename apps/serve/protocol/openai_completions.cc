@@ -1,6 +1,8 @@
 #include "apps/serve/protocol/openai_completions.h"
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -56,8 +58,14 @@ std::string token_name(std::string_view bytes) {
   return name;
 }
 
+// Characters that begin in these bytes, each at its first byte: those of the tokens of a text add up to the text's.
+size_t n_characters(std::string_view bytes) {
+  return static_cast<size_t>(
+      std::ranges::count_if(bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
+}
+
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null: there are none.
-// offset: of the first of them in the text; then of what follows them.
+// offset: of the first of them in the text, in characters; then of what follows them.
 Json flat_logprobs(std::span<const TokenLogprobs> all, size_t& offset, const Tokenizer* tokenizer) {
   if (all.empty() || tokenizer == nullptr) return {};
   Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(), offsets = Json::array();
@@ -66,7 +74,7 @@ Json flat_logprobs(std::span<const TokenLogprobs> all, size_t& offset, const Tok
     tokens.push_back(token_name(text));
     logprobs.push_back(token.logprob);
     offsets.push_back(offset);
-    offset += text.size();
+    offset += n_characters(text);
     Json top = Json::object();
     for (const auto& [id, logprob] : token.top) top[token_name(tokenizer->token_bytes(id))] = logprob;
     tops.push_back(std::move(top));
@@ -98,25 +106,29 @@ Json text_completion(const CompletionNames& names, const std::string& model) {
   return json;
 }
 
+using Prompt = std::variant<std::string, Tokens>;
+
 // What is in front of each answer: the prompt, where it is echoed.
-std::string echo_of(const Site& site, const CompletionCall& call) {
-  if (!call.echo) return {};
-  if (const std::string* text = std::get_if<std::string>(&*call.request.prompt)) return *text;
-  const auto tokenizer = tokenizer_of(site, call.request.model);
-  return tokenizer == nullptr ? std::string() : tokenizer->decode(std::get<Tokens>(*call.request.prompt));
+std::string text_of(const std::optional<Prompt>& echo, const Tokenizer* tokenizer) {
+  if (!echo) return {};
+  if (const std::string* text = std::get_if<std::string>(&*echo)) return *text;
+  return tokenizer == nullptr ? std::string() : tokenizer->decode(std::get<Tokens>(*echo));
 }
 
 class CompletionStream final : public StreamReply {
  public:
-  CompletionStream(http::ExchangePtr exchange, Site site, CompletionNames names, size_t n, bool include_usage,
-                   std::string echo)
+  CompletionStream(http::ExchangePtr exchange, CompletionNames names, size_t n, bool include_usage,
+                   std::optional<Prompt> echo)
       : StreamReply(std::move(exchange), n, ErrorStyle::kOpenAi, StreamForm::kEvents),
-        site_(std::move(site)), names_(std::move(names)), n_(n), include_usage_(include_usage),
-        echo_(std::move(echo)), offsets_(n, echo_.size()) {}
+        names_(std::move(names)), n_(n), include_usage_(include_usage), echo_(std::move(echo)), offsets_(n, 0) {}
 
  protected:
   void opened() override {
-    for (size_t i = 0; !echo_.empty() && i < n_; ++i) said(i, echo_);
+    const std::string text = text_of(std::exchange(echo_, std::nullopt), heard().tokenizer.get());
+    for (size_t i = 0; !text.empty() && i < n_; ++i) {
+      said(i, text);
+      offsets_[i] = n_characters(text);
+    }
   }
   void said(size_t i, std::string_view text) override {
     Json json = chunk();
@@ -137,7 +149,7 @@ class CompletionStream final : public StreamReply {
   void finished() override {
     if (include_usage_) {
       Json json = chunk();
-      add_costs(json, heard(), nullptr);
+      add_costs(json, heard());
       send(json);
     }
     send_bytes("data: [DONE]\n\n");
@@ -146,8 +158,7 @@ class CompletionStream final : public StreamReply {
 
  private:
   Json logprobs_of(size_t i, const std::vector<TokenLogprobs>& tokens) {
-    if (!tokens.empty() && tokenizer_ == nullptr) tokenizer_ = tokenizer_of(site_, heard().model);
-    return flat_logprobs(tokens, offsets_.at(i), tokenizer_.get());
+    return flat_logprobs(tokens, offsets_.at(i), heard().tokenizer.get());
   }
   Json chunk() const {
     Json json = text_completion(names_, heard().model);
@@ -155,13 +166,11 @@ class CompletionStream final : public StreamReply {
     return json;
   }
 
-  Site site_;
   CompletionNames names_;
   size_t n_;
   bool include_usage_;
-  std::string echo_;
+  std::optional<Prompt> echo_;   // until it was said
   std::vector<size_t> offsets_;  // by answer: of the next log-probabilities in its text
-  std::shared_ptr<const Tokenizer> tokenizer_;  // once there are log-probabilities
 };
 
 MaybeFault read_completion(const Site& site, const http::Request& source, CompletionCall& call) {
@@ -188,24 +197,27 @@ void post_completions(const Site& site, const http::ExchangePtr& exchange) {
   }
   const CompletionNames names{site.new_id("cmpl-"), site.now_s()};
   const size_t n = call.request.n;
-  std::string echo = echo_of(site, call);
+  std::optional<Prompt> echo;
+  if (call.echo) echo = call.request.prompt;
   std::shared_ptr<AnswerListener> listener;
   if (call.stream) {
-    listener = std::make_shared<CompletionStream>(exchange, site, names, n, call.include_usage, std::move(echo));
+    listener = std::make_shared<CompletionStream>(exchange, names, n, call.include_usage, std::move(echo));
   } else {
-    listener = std::make_shared<WholeReply>(exchange, n, ErrorStyle::kOpenAi, [site, names, echo](const Heard& heard) {
-      const auto tokenizer = tokenizer_of(site, heard.model);
+    const auto make = [names, echo](const Heard& heard) {
+      const Tokenizer* tokenizer = heard.tokenizer.get();
+      const std::string in_front = text_of(echo, tokenizer);
       Json json = text_completion(names, heard.model);
       for (size_t i = 0; i < heard.answers.size(); ++i) {
         const Answer& answer = heard.answers[i];
-        size_t offset = echo.size();
-        json["choices"].push_back(text_choice(i, echo + answer.reasoning + answer.content,
-                                              flat_logprobs(answer.logprobs, offset, tokenizer.get()),
+        size_t offset = n_characters(in_front);
+        json["choices"].push_back(text_choice(i, in_front + answer.reasoning + answer.content,
+                                              flat_logprobs(answer.logprobs, offset, tokenizer),
                                               openai_finish_reason(answer)));
       }
-      add_costs(json, heard, tokenizer.get());
+      add_costs(json, heard);
       return json;
-    });
+    };
+    listener = std::make_shared<WholeReply>(exchange, n, ErrorStyle::kOpenAi, make);
   }
   site.backend->start(std::move(call.request), std::move(listener), exchange->gone());
 }

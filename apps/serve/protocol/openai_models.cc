@@ -37,8 +37,9 @@ void get_models(const Site& site, const http::ExchangePtr& exchange) {
 }
 
 void get_model(const Site& site, const http::ExchangePtr& exchange, const std::string& name) {
+  const Result<std::string> meant = site.backend->resolve(name);
   for (const ModelCard& card : site.backend->models()) {
-    if (card.name == name) return respond_json(*exchange, openai_model_json(card));
+    if (meant.ok() && card.name == *meant) return respond_json(*exchange, openai_model_json(card));
   }
   const Fault fault{.status = 404, .message = "there is no model of that name; GET /v1/models has those there are",
                     .param = "model", .code = "model_not_found"};

@@ -7,6 +7,14 @@
 
 namespace ibid::serve {
 
+MaybeFault check_text_body(const http::Request& request) {
+  if (request.body.size() <= kMaxTextBodyBytes) return {};
+  return Fault{.status = 413,
+               .message = "the body has " + std::to_string(request.body.size()) + " bytes, at most " +
+                          std::to_string(kMaxTextBodyBytes) + " are taken here",
+               .code = "request_too_large"};
+}
+
 MaybeFault read_token_ids(const Json& list, Tokens& ids) {
   const FieldRule rule{.shape = Shape::kInteger, .least = 0, .most = 2147483647};
   if (list.size() > kMaxPromptIds) return Fault{.message = "has more ids than any context"};

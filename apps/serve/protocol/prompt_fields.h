@@ -12,6 +12,11 @@ namespace ibid::serve {
 
 inline constexpr size_t kMaxPromptIds = 4u << 20;
 
+// Of a body whose text is only encoded or rendered: more than the prompt of any context takes.
+inline constexpr size_t kMaxTextBodyBytes = 8u << 20;
+// Fault: 413, the body is larger. For in front of its parsing.
+MaybeFault check_text_body(const http::Request& request);
+
 // A text, a list of ids, or a list of one of these: a request has one prompt. The fault's param goes on from the field.
 MaybeFault read_prompt(const Json& value, AnswerRequest& request);
 

@@ -10,7 +10,7 @@
 namespace ibid::serve {
 
 void add_protocol_routes(http::Router& router, AnswerService& service, ModelHost& models, Clock& clock,
-                         std::string version) {
+                         std::string version, bool namespace_by_user) {
   add_endpoints(router, Site{.backend = make_service_backend(service, models),
                              .clock = clock,
                              .responses = std::make_shared<ResponseStore>(),
@@ -18,6 +18,7 @@ void add_protocol_routes(http::Router& router, AnswerService& service, ModelHost
                              .conversations =
                                  std::make_shared<SessionStore>(SessionStore::kDefaultBytes, "conversation"),
                              .version = std::move(version),
+                             .namespace_by_user = namespace_by_user,
                              .new_id = random_id});
 }
 

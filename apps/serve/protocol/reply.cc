@@ -20,7 +20,15 @@ Fault fault_of_end(const Status& status, const Heard& heard) {
 http::AnswerFigures figures_of(const Heard& heard) {
   http::AnswerFigures figures{.model = heard.model, .n_prompt = heard.n_prompt,
                              .queue_ms = std::chrono::duration<double, std::milli>(heard.queued).count()};
-  for (const Answer& answer : heard.answers) figures.n_decoded += answer.usage.n_decoded;
+  size_t n_gaps = 0;
+  for (const Answer& answer : heard.answers) {
+    const size_t n = answer.usage.n_decoded;
+    figures.n_decoded += n;
+    if (n < 2) continue;
+    n_gaps += n - 1;
+    figures.itl_ms += answer.timings.decode_ms;
+  }
+  if (n_gaps > 0) figures.itl_ms /= static_cast<double>(n_gaps);
   if (heard.answers.empty()) return figures;
   const Turn& first = heard.answers.front();
   figures.n_cached = first.usage.n_cached;
@@ -38,8 +46,9 @@ WholeReply::WholeReply(http::ExchangePtr exchange, size_t n, ErrorStyle style, M
   heard_.answers.resize(n);
 }
 
-void WholeReply::begin(const std::string& model, size_t n_prompt) {
+void WholeReply::begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) {
   heard_.model = model;
+  heard_.tokenizer = std::move(tokenizer);
   heard_.n_prompt = n_prompt;
 }
 
@@ -92,8 +101,9 @@ StreamReply::StreamReply(http::ExchangePtr exchange, size_t n, ErrorStyle style,
   heard_.answers.resize(n);
 }
 
-void StreamReply::begin(const std::string& model, size_t n_prompt) {
+void StreamReply::begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) {
   heard_.model = model;
+  heard_.tokenizer = std::move(tokenizer);
   heard_.n_prompt = n_prompt;
   is_open_ = true;
   const bool is_events = form_ == StreamForm::kEvents;

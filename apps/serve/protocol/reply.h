@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@ namespace ibid::serve {
 struct Heard {
   std::string model;
   size_t n_prompt = 0;
+  std::shared_ptr<const Tokenizer> tokenizer = {};  // the model's; null: there was no beginning
   std::chrono::nanoseconds queued{0};
   std::chrono::seconds retry_after{1};
   std::vector<Answer> answers;  // by number
@@ -38,7 +40,7 @@ class WholeReply final : public AnswerListener {
 
   void queued(std::chrono::nanoseconds waited) override { heard_.queued = waited; }
   void come_again(std::chrono::seconds wait) override { heard_.retry_after = wait; }
-  void begin(const std::string& model, size_t n_prompt) override;
+  void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override;
   void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override;
   void content(size_t i, std::string_view text) override;
   void reasoning(size_t i, std::string_view text) override;
@@ -66,7 +68,7 @@ class StreamReply : public AnswerListener {
 
   void queued(std::chrono::nanoseconds waited) final { heard_.queued = waited; }
   void come_again(std::chrono::seconds wait) final { heard_.retry_after = wait; }
-  void begin(const std::string& model, size_t n_prompt) final;
+  void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) final;
   void logprobs(size_t i, std::span<const TokenLogprobs> tokens) final;
   void content(size_t i, std::string_view text) final;
   void reasoning(size_t i, std::string_view text) final;

@@ -247,15 +247,15 @@ bool is_cut(const Answer& answer) { return openai_finish_reason(answer) == "leng
 
 Json finished_response(const ResponseContext& context, const Heard& heard) {
   const Answer& answer = heard.answers.front();
-  const auto tokenizer = tokenizer_of(context.site, heard.model);
-  Json items = context.items.empty() ? output_items(context, heard, tokenizer.get()) : context.items;
+  const Tokenizer* tokenizer = heard.tokenizer.get();
+  Json items = context.items.empty() ? output_items(context, heard, tokenizer) : context.items;
   Json json = response_json(context, heard.model, is_cut(answer) ? "incomplete" : "completed", std::move(items));
   if (is_cut(answer)) {
     Json details = Json::object();
     details["reason"] = "max_output_tokens";
     json["incomplete_details"] = std::move(details);
   }
-  json["usage"] = response_usage(count_tokens(heard.answers, tokenizer.get()));
+  json["usage"] = response_usage(count_tokens(heard.answers, tokenizer));
   json["timings"] = llama_timings(answer);
   json["ibid"] = ibid_details(answer);
   if (MaybeFault fault = keep(context, json)) {

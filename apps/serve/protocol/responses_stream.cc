@@ -97,8 +97,7 @@ void ResponseStream::said(size_t, std::string_view text) {
 }
 
 Json ResponseStream::take_output_logprobs(const std::vector<TokenLogprobs>& tokens) {
-  if (!tokens.empty() && tokenizer_ == nullptr) tokenizer_ = tokenizer_of(context_.site, heard().model);
-  Json all = output_logprobs(tokens, tokenizer_.get());
+  Json all = output_logprobs(tokens, heard().tokenizer.get());
   for (const Json& one : all) logprobs_.push_back(one);
   return all;
 }

@@ -56,7 +56,6 @@ class ResponseStream final : public StreamReply {
   std::string text_;        // of the open item
   ToolCall call_;           // of an open call
   Json logprobs_ = Json::array();                // of the open message
-  std::shared_ptr<const Tokenizer> tokenizer_;   // once there are log-probabilities
 };
 
 }  // namespace ibid::serve

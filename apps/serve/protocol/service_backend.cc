@@ -4,6 +4,7 @@
 
 #include "apps/serve/service/answer_service.h"
 #include "apps/serve/service/model_host.h"
+#include "apps/serve/service/model_task.h"
 #include "model/language_model.h"
 
 namespace ibid::serve {
@@ -22,8 +23,24 @@ class ServiceBackend final : public Backend {
     service_.start(std::move(request), std::move(listener), std::move(stop));
   }
 
-  Result<size_t> count_prompt(const AnswerRequest& request) override { return service_.count_prompt(request); }
-  Result<std::string> render_prompt(const AnswerRequest& request) override { return service_.render_prompt(request); }
+  void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) override {
+    service_.count_prompt(std::move(request), std::move(then), std::move(stop));
+  }
+
+  void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) override {
+    service_.render_prompt(std::move(request), std::move(then), std::move(stop));
+  }
+
+  void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) override {
+    ModelTask task{.model = std::move(call.model), .cache_namespace = std::move(call.cache_namespace),
+                   .keep_alive = call.keep_alive, .n_bytes = call.n_bytes};
+    task.run = [then](const ModelLeasePtr& lease, const std::string&) { then(tokenizer_of_lease(lease)); };
+    task.fail = [then](const Status& status) { then(status); };
+    service_.start(std::move(task), std::move(stop));
+  }
+
+  Status unload(std::string_view model) override { return service_.unload(model); }
+  Result<std::string> resolve(std::string_view model) const override { return models_.resolve(model); }
 
   std::vector<ModelCard> models() const override {
     std::vector<ModelCard> cards;
@@ -44,15 +61,10 @@ class ServiceBackend final : public Backend {
     return cards;
   }
 
-  TurnOptions default_options(std::string_view) const override { return {}; }
-
-  Result<std::shared_ptr<const Tokenizer>> tokenizer(std::string_view model) override {
-    TRY_ASSIGN(std::shared_ptr<Engine> engine, models_.get(model));
-    const Tokenizer* tokenizer = &engine->tokenizer();
-    return std::shared_ptr<const Tokenizer>(std::move(engine), tokenizer);
+  TurnOptions default_options(std::string_view model) const override {
+    const Result<TurnOptions> options = models_.recommended(model);
+    return options.ok() ? *options : TurnOptions();
   }
-
-  Status unload(std::string_view model) override { return models_.unload(model); }
 
  private:
   AnswerService& service_;

@@ -24,7 +24,9 @@ class SessionTurn final : public AnswerListener {
 
   void queued(std::chrono::nanoseconds waited) override { inner_->queued(waited); }
   void come_again(std::chrono::seconds wait) override { inner_->come_again(wait); }
-  void begin(const std::string& model, size_t n_prompt) override { inner_->begin(model, n_prompt); }
+  void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override {
+    inner_->begin(model, n_prompt, std::move(tokenizer));
+  }
   void prefill(size_t n_done, size_t n_total) override { inner_->prefill(n_done, n_total); }
   void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override { inner_->logprobs(i, tokens); }
   void content(size_t i, std::string_view text) override { inner_->content(i, text); }

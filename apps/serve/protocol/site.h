@@ -25,6 +25,7 @@ struct Site {
   std::shared_ptr<SessionStore> sessions = {};
   std::shared_ptr<SessionStore> conversations = {};  // of items (openai_conversations.h)
   std::string version = {};  // of the server, where a protocol asks
+  bool namespace_by_user = false;  // the field "user" of a request tells namespaces of one key apart
 
   // `prefix` and 32 hexadecimal digits, random.
   std::function<std::string(std::string_view prefix)> new_id;

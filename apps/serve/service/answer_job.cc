@@ -1,9 +1,11 @@
 #include "apps/serve/service/answer_job.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
 #include "apps/serve/service/answer_form.h"
+#include "apps/serve/service/cache_namespace.h"
 #include "apps/serve/service/prompt_text.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/session/chat_session.h"
@@ -11,22 +13,6 @@
 
 namespace ibid::serve {
 namespace {
-
-// What a value takes as text, about, without writing it.
-size_t bytes_of_json(const Json& value) {
-  if (value.is_string()) return value.get_ref<const std::string&>().size();
-  size_t n = 8;
-  if (value.is_structured()) {
-    for (const Json& part : value) n += bytes_of_json(part);
-  }
-  return n;
-}
-
-size_t bytes_of_prompt(const AnswerRequest& request) {
-  if (!request.prompt) return bytes_of_json(request.messages) + bytes_of_json(request.tools);
-  if (const auto* text = std::get_if<std::string>(&*request.prompt)) return text->size();
-  return std::get<Tokens>(*request.prompt).size() * sizeof(TokenId);
-}
 
 // Below 2^52, so that clients whose numbers are doubles can send it back, also that of the last of several answers.
 uint64_t random_seed() {
@@ -49,7 +35,9 @@ void tell_part(const ReplyEvent& part, size_t i, AnswerListener& listener) {
 
 AnswerJob::AnswerJob(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone,
                      std::shared_ptr<Bell> bell)
-    : Job({request.model, request.cache_namespace, request.deadline, bytes_of_prompt(request)}, std::move(bell)),
+    : Job({request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
+           bytes_of_prompt(request), request.keep_alive},
+          std::move(bell)),
       request_(std::move(request)),
       listener_(std::move(listener)),
       variables_(variables_for(request_)) {
@@ -91,37 +79,46 @@ Status AnswerJob::plan(const Place& place) {
 
 Status AnswerJob::begin(const Place& place) {
   status_ = {};
-  if (request_.n < 1 || request_.n > ChatSession::kMaxAnswers) {
+  if (request_.n > ChatSession::kMaxAnswers) {
     return {ErrorCode::kInvalidArgument, "n: " + std::to_string(request_.n) + ", allowed is 1 to " +
                                              std::to_string(ChatSession::kMaxAnswers)};
   }
-  TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine, request_));
-  TRY_ASSIGN(Conversation conversation, find_conversation(place.engine, place.conversations));
+  TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
+  TRY_ASSIGN(Conversation conversation, find_conversation(place.engine(), place.conversations));
   request_.options.stop = stop_token();
   request_.options.keep_when_out_of_memory = true;
   request_.options.parse_reply = !request_.prompt;
   request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
   if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
-  if (request_.n > 1) {
+  if (request_.n != 1) {
     asked_ = std::move(conversation);
     return begin_reading(place);
   }
   TRY(begin_turn(std::move(conversation), 0));
-  tell_begin(place.model, parts_.front()->stream->begun()->usage.n_prompt);
+  tell_begin(place, parts_.front()->stream->begun()->usage.n_prompt);
   return {};
 }
 
 Status AnswerJob::begin_reading(const Place& place) {
+  Clock& clock = place.engine()->clock();
+  read_.begin_ns = clock.steady_ns();
   reading_.emplace(asked_->session(), request_.options.priority, stop_token(), bell());
   if (const Usage* read = reading_->begun()) {
-    tell_begin(place.model, read->n_prompt);
+    tell_begin(place, read->n_prompt);
     return {};
   }
   const Status status = reading_->finish().status();
   reading_.reset();
   // Where the context is full, every turn makes the same room for itself.
   const bool makes_room = status.code() == ErrorCode::kContextFull && request_.when_full != WhenFull::kError;
-  return status.ok() || makes_room ? begin_turns(place) : status;
+  if (!status.ok() && !makes_room) return status;
+  if (request_.n > 0) return begin_turns(place);
+  TRY(status);
+  TRY_ASSIGN(const size_t n_prompt, count_prompt_ids(place.engine(), request_));
+  read_.end_ns = clock.steady_ns();
+  read_.usage = {.n_prompt = n_prompt, .n_cached = n_prompt};
+  tell_begin(place, n_prompt);
+  return {};
 }
 
 Status AnswerJob::begin_turns(const Place& place) {
@@ -132,7 +129,7 @@ Status AnswerJob::begin_turns(const Place& place) {
   }
   TRY(begin_turn(*std::exchange(asked_, std::nullopt), 0));
   for (size_t i = 0; i < others.size(); ++i) TRY(begin_turn(std::move(others[i]), i + 1));
-  tell_begin(place.model, parts_.front()->stream->begun()->usage.n_prompt);
+  tell_begin(place, parts_.front()->stream->begun()->usage.n_prompt);
   return {};
 }
 
@@ -148,9 +145,9 @@ Status AnswerJob::begin_turn(Conversation conversation, size_t i) {
   return status;
 }
 
-void AnswerJob::tell_begin(const std::string& model, size_t n_prompt) {
+void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
   n_prompt_ = n_prompt;
-  if (!std::exchange(has_begun_, true)) listener_->begin(model, n_prompt);
+  if (!std::exchange(has_begun_, true)) listener_->begin(place.model, n_prompt, tokenizer_of_lease(place.lease));
 }
 
 // --- the hearing thread
@@ -161,12 +158,19 @@ AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
     const Result<Usage> read = reading_->finish();
     reading_.reset();
     if (read.ok()) {
-      read_ = *read;
-      return Next::kPlan;
+      read_.usage = *read;
+      read_.end_ns = asked_->session().engine()->clock().steady_ns();
+      if (request_.n > 0) return Next::kPlan;
+      end_reading(conversations);
+      return Next::kOver;
     }
     put_back(*std::exchange(asked_, std::nullopt), conversations);
     status_ = read.status();
     return status_.code() == ErrorCode::kOutOfMemory ? Next::kRetry : Next::kOver;
+  }
+  if (request_.n == 0) {  // there was nothing to read
+    end_reading(conversations);
+    return Next::kOver;
   }
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i]->stream) hear(i, conversations);
@@ -176,6 +180,16 @@ AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
   parts_.clear();
   n_over_ = 0;
   return Next::kRetry;
+}
+
+// Of a request for no answer: one that is empty has the costs.
+void AnswerJob::end_reading(Conversations& conversations) {
+  put_back(*std::exchange(asked_, std::nullopt), conversations);
+  Turn turn;
+  turn.finish_reason = FinishReason::kLength;
+  turn.usage = usage_ = read_.usage;
+  turn.timings.prefill_ms = turn.timings.total_ms = read_.ms();
+  listener_->answer(0, turn);
 }
 
 void AnswerJob::hear(size_t i, Conversations& conversations) {
@@ -206,10 +220,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
     put_back(std::move(part.conversation), conversations);
     return fail(turn.status());
   }
-  if (i == 0 && parts_.size() > 1) {  // the first stands for the reading of the question, which was done once for all
-    turn->usage.n_cached -= read_.n_prefilled;
-    turn->usage.n_prefilled += read_.n_prefilled;
-  }
+  if (i == 0 && parts_.size() > 1) add_reading(*turn);
   usage_ += turn->usage;
   is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
   const bool was_cut = turn->left_out.any();
@@ -217,6 +228,22 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   part.conversation.answered(message_of_answer(*turn), was_cut ? &request_.messages : nullptr);
   put_back(std::move(part.conversation), conversations, true);  // before the client hears of it, and can go on
   listener_->answer(i, *turn);
+}
+
+// The first answer stands for the reading of the question, which was done once for all. What of it was not there any
+// more when the answer began is among what that read itself.
+void AnswerJob::add_reading(Turn& turn) const {
+  const Usage& read = read_.usage;
+  const size_t n_new = std::min(read.n_prefilled, turn.usage.n_cached);
+  turn.usage.n_cached -= n_new;
+  turn.usage.n_prefilled += n_new;
+  turn.usage.n_read_again = std::min(turn.usage.n_read_again + read.n_read_again, turn.usage.n_prefilled);
+  turn.usage.n_from_disk = std::min(turn.usage.n_from_disk + read.n_from_disk, turn.usage.n_cached);
+  turn.timings.prefill_ms += read_.ms();
+  turn.timings.ttft_ms += read_.ms();
+  turn.timings.total_ms += read_.ms();
+  const double prefill_ms = turn.timings.prefill_ms;
+  turn.timings.prefill_tps = prefill_ms > 0 ? static_cast<double>(turn.usage.n_prefilled) * 1000 / prefill_ms : 0;
 }
 
 void AnswerJob::fail(Status status) {
@@ -240,9 +267,10 @@ void AnswerJob::refuse(const Status& busy, std::chrono::seconds retry_after) {
 }
 
 void AnswerJob::end(const Status& status) {
-  if (std::exchange(has_ended_, true)) return;
+  const auto listener = std::exchange(listener_, nullptr);
+  if (listener == nullptr) return;
   const bool was_stopped = status.ok() ? is_cut_short_ : status.code() == ErrorCode::kCancelled;
-  listener_->end(was_stopped ? why_stopped() : status);
+  listener->end(was_stopped ? why_stopped() : status);
 }
 
 }  // namespace ibid::serve

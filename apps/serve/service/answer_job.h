@@ -49,22 +49,31 @@ class AnswerJob final : public Job {
   Result<Conversation> find_conversation(const std::shared_ptr<Engine>& engine, Conversations& conversations);
   Status begin(const Place& place);
   Status begin_reading(const Place& place);
+  void end_reading(Conversations& conversations);
   Status begin_turns(const Place& place);
   Status begin_turn(Conversation conversation, size_t i);
-  void tell_begin(const std::string& model, size_t n_prompt);
+  void tell_begin(const Place& place, size_t n_prompt);
   void hear(size_t i, Conversations& conversations);
   void tell_events(size_t i);
   void finish(size_t i, Conversations& conversations);
+  void add_reading(Turn& turn) const;
   void put_back(Conversation conversation, Conversations& conversations, bool is_answered = false);
   void fail(Status status);
 
   AnswerRequest request_;
-  const std::shared_ptr<AnswerListener> listener_;
+  std::shared_ptr<AnswerListener> listener_;  // until the end
   Json variables_;
 
   std::optional<Conversation> asked_;  // of several answers, while the question is read
+  // The reading of the question that several answers share, and what it cost, its planning included. Times: by the
+  // engine's clock.
+  struct Reading {
+    int64_t begin_ns = 0, end_ns = 0;
+    double ms() const { return static_cast<double>(end_ns - begin_ns) * 1e-6; }
+    Usage usage = {};
+  };
   std::optional<PrefillStream> reading_;
-  Usage read_;
+  Reading read_;
   std::vector<std::unique_ptr<Part>> parts_;
   size_t n_over_ = 0;
   Status status_;
@@ -73,7 +82,6 @@ class AnswerJob final : public Job {
   bool has_left_queue_ = false;
   bool has_begun_ = false;
   bool has_said_ = false;
-  bool has_ended_ = false;
   bool is_cut_short_ = false;
 };
 

@@ -18,6 +18,10 @@
 #include "ibid/session_options.h"
 #include "ibid/turn.h"
 
+namespace ibid {
+class Tokenizer;
+}
+
 namespace ibid::serve {
 
 // Which tools the model may call.
@@ -49,12 +53,13 @@ struct AnswerRequest {
   ToolChoice tool_choice = {};
   Json variables = Json::object();   // for the template, besides tools: {"enable_thinking": false}
   AnswerForm form = {};
-  size_t n = 1;                      // answers, 1 to ChatSession::kMaxAnswers
+  size_t n = 1;                      // answers, at most ChatSession::kMaxAnswers; 0: the prompt is read, no more
   // Sampler, stop strings, max_tokens, logprobs. Set inside: stop, constraint, and what of the answer is parsed.
   TurnOptions options = {};
   WhenFull when_full = WhenFull::kError;
   std::chrono::milliseconds deadline{0};  // in the queue and computing; 0, or more than the server's: the server's
   bool store = true;                 // the conversation may be kept for requests that go on from it
+  std::optional<std::chrono::milliseconds> keep_alive = {};  // how long the model stays behind it; < 0: for good
 };
 
 // A whole answer, with what its text says (TurnOptions::parse_reply). Of a plain prompt all is content.
@@ -69,8 +74,9 @@ class AnswerListener {
 
   // It has waited so long for its turn, its model and memory, and is planned now.
   virtual void queued(std::chrono::nanoseconds waited) { (void)waited; }
-  // The request is admitted and its prompt is planned: no client's mistake can come any more.
-  virtual void begin(const std::string& model, size_t n_prompt) = 0;
+  // The request is admitted and its prompt is planned: no client's mistake can come any more. tokenizer: the model's,
+  // for as long as it is held; whoever holds it keeps the model loaded.
+  virtual void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) = 0;
   // How far the prompt is read. n_done: positions with keys and values, reused ones included.
   virtual void prefill(size_t n_done, size_t n_total) { (void)n_done, (void)n_total; }
   // Of the next ids of answer `i`, where log-probabilities were asked for, in front of the text that they gave. The
@@ -88,7 +94,8 @@ class AnswerListener {
   virtual void come_again(std::chrono::seconds wait) { (void)wait; }
   // Nothing comes any more. An error before begin() is the request's fault or a full server; behind it, what was said
   // stays said. Errors: kInvalidArgument (and the template's own words), kNotFound: no such model; kContextFull with
-  // both numbers; kBusy: the server takes no more now; kCancelled; kDeadline, kOutOfMemory.
+  // both numbers; kBusy: the server takes no more now; kIo: its model cannot be loaded, or the server is about to end;
+  // kCancelled; kDeadline, kOutOfMemory.
   virtual void end(const Status& status) = 0;
 };
 

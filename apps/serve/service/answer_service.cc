@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/serve/service/model_host.h"
+#include "apps/serve/service/model_task.h"
 #include "apps/serve/service/prompt_text.h"
 #include "apps/serve/service/request_desk.h"
 #include "cache/store/lru_kv_cache_store.h"
@@ -22,16 +23,39 @@ void AnswerService::start(EmbeddingRequest request, std::shared_ptr<EmbeddingLis
   desk_->start(std::move(request), std::move(listener), std::move(stop));
 }
 
-Result<size_t> AnswerService::count_prompt(const AnswerRequest& request) {
-  TRY_ASSIGN(const std::shared_ptr<Engine> engine, desk_->models().get(request.model));
-  return count_prompt_ids(engine, request);
+void AnswerService::start(ModelTask task, std::stop_token stop) { desk_->start(std::move(task), std::move(stop)); }
+
+namespace {
+
+// What is asked of the engine about a request's prompt.
+template <typename Value, typename Ask>
+ModelTask task_about(AnswerRequest request, std::function<void(const Result<Value>&)> then, const Ask& ask) {
+  ModelTask task{.model = request.model, .cache_namespace = request.cache_namespace, .deadline = request.deadline,
+                 .n_bytes = bytes_of_prompt(request)};
+  task.run = [request = std::move(request), then, ask](const ModelLeasePtr& lease, const std::string&) {
+    then(ask(lease->engine(), request));
+  };
+  task.fail = [then](const Status& status) { then(status); };
+  return task;
 }
 
-Result<std::string> AnswerService::render_prompt(const AnswerRequest& request) {
-  TRY_ASSIGN(const std::shared_ptr<Engine> engine, desk_->models().get(request.model));
-  TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));
-  return text.bytes();
+}  // namespace
+
+void AnswerService::count_prompt(AnswerRequest request, std::function<void(const Result<size_t>&)> then,
+                                 std::stop_token stop) {
+  start(task_about<size_t>(std::move(request), std::move(then), count_prompt_ids), std::move(stop));
 }
+
+void AnswerService::render_prompt(AnswerRequest request, std::function<void(const Result<std::string>&)> then,
+                                  std::stop_token stop) {
+  const auto render = [](const std::shared_ptr<Engine>& engine, const AnswerRequest& asked) -> Result<std::string> {
+    TRY_ASSIGN(const MarkedText text, prompt_text(engine, asked));
+    return text.bytes();
+  };
+  start(task_about<std::string>(std::move(request), std::move(then), render), std::move(stop));
+}
+
+Status AnswerService::unload(std::string_view model) { return desk_->unload(model); }
 
 void AnswerService::forget_namespace(std::string_view cache_namespace) {
   desk_->conversations().forget_namespace(cache_namespace);

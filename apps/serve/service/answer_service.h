@@ -2,8 +2,8 @@
 // finds the conversation that it goes on from (apps/serve/service/conversations.h), and submits it to the engine. One
 // thread hears all answers that are under way and calls their listeners; an answer has no thread of its own.
 //
-// A request waits in its namespace's queue (apps/serve/service/admission.h), then perhaps for its model, then until the
-// keys and values that it will need fit beside those of the others. It is planned on a work thread. From then on the
+// A request waits in its owner's queue (apps/serve/service/admission.h), then perhaps for its model, then, with turns
+// again, until its keys and values fit beside those of the others. It is planned on a work thread. From then on the
 // engine computes, and the hearing thread passes on what comes. An answer that has begun to speak keeps what it said:
 // if memory runs out all the same, it ends with FinishReason::kLength. One that has not waits until others have
 // ended.
@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -29,6 +30,7 @@ namespace ibid::serve {
 
 class ModelHost;
 class RequestDesk;
+struct ModelTask;
 
 struct AdmissionOptions {
   size_t max_running = 64;                      // answers under way; others wait in their namespace's queue
@@ -64,16 +66,20 @@ class AnswerService {
   void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop);
   // The same for embeddings, which wait in the same queue.
   void start(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token stop);
-  // How many ids the request's prompt has; computes nothing. Loads the model if need be. Errors: as
+  // A task of a model, which has to be loaded for it and computes nothing. Its queue is its own.
+  void start(ModelTask task, std::stop_token stop);
+  // How many ids the request's prompt has, and the text that the template makes of it, as such tasks. Errors: as
   // AnswerListener::end().
-  Result<size_t> count_prompt(const AnswerRequest& request);
-  // The text that the template makes of it. Errors: likewise.
-  Result<std::string> render_prompt(const AnswerRequest& request);
+  void count_prompt(AnswerRequest request, std::function<void(const Result<size_t>&)> then, std::stop_token stop);
+  void render_prompt(AnswerRequest request, std::function<void(const Result<std::string>&)> then,
+                     std::stop_token stop);
+  // Has the model unloaded once nobody uses it. Returns at once. Error: kNotFound.
+  Status unload(std::string_view model);
 
   // Forgets the conversations of a namespace, and what the loaded models' stores have of it.
   void forget_namespace(std::string_view cache_namespace);
 
-  // New requests are refused (kBusy). wait_until_quiet() waits until none is under way; false: some are, at the end of
+  // New requests are refused (kIo). wait_until_quiet() waits until none is under way; false: some are, at the end of
   // the time.
   void stop_admitting();
   bool wait_until_quiet(std::chrono::milliseconds limit);

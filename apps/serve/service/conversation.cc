@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/serve/service/cache_namespace.h"
 #include "apps/serve/service/seen_message.h"
 #include "base/check.h"
 #include "base/sha256.h"
@@ -57,6 +58,7 @@ SavedSession Conversation::to_saved() const {
   SavedSession saved = session_.to_saved();
   saved.notes = Json::object();
   saved.notes["namespace"] = to_hex(digest_of_namespace(cache_namespace_));  // a namespace may be a key
+  saved.notes["owner"] = to_hex(digest_of_namespace(owner_of_namespace(cache_namespace_)));
   if (const auto& fingerprint = session_.engine()->fingerprint()) {
     saved.notes["model"] = to_hex(fingerprint->bytes);
   }

@@ -85,6 +85,8 @@ void ConversationFiles::scan_file(const std::string& name, uint64_t n_bytes) {
     if (!places) return refuse(name, {ErrorCode::kBadHeader, path_of(name) + ": bad field 'notes'"});
     entry.places = *std::move(places);
     entry.name_space = note_of(*saved, "namespace");
+    entry.owner = note_of(*saved, "owner");
+    if (entry.owner.empty()) entry.owner = entry.name_space;  // written before there were owners
   }
   const std::lock_guard lock(mutex_);
   add(name, std::move(entry));
@@ -122,12 +124,12 @@ std::vector<std::string> ConversationFiles::make_room() {
   std::vector<std::string> gone;
   if (stats_.n_bytes <= options_.budget_bytes) return gone;
   std::map<std::string, uint64_t> bytes_of;
-  for (const auto& [name, entry] : entries_) bytes_of[entry.name_space] += entry.n_bytes;
+  for (const auto& [name, entry] : entries_) bytes_of[entry.owner] += entry.n_bytes;
   while (stats_.n_bytes > options_.budget_bytes) {
     const auto largest = std::ranges::max_element(bytes_of, {}, [](const auto& one) { return one.second; });
     auto oldest = entries_.end();
     for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-      if (it->second.name_space != largest->first) continue;
+      if (it->second.owner != largest->first) continue;
       if (oldest == entries_.end() || it->second.used < oldest->second.used) oldest = it;
     }
     largest->second -= oldest->second.n_bytes;
@@ -191,7 +193,8 @@ void ConversationFiles::write(const std::string& name, const SavedSession& saved
     return;
   }
   ++stats_.n_written;
-  add(name, {.n_bytes = info->size, .name_space = note_of(saved, "namespace"), .places = std::move(places)});
+  add(name, {.n_bytes = info->size, .name_space = note_of(saved, "namespace"), .owner = note_of(saved, "owner"),
+             .places = std::move(places)});
   remove_files(make_room());
 }
 

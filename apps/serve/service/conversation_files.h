@@ -7,7 +7,7 @@
 // It is a lossy, verified cache, as the directory around it is (cache/tier/kv_tier.h): a file that is not, whole and
 // unharmed, a conversation of this model is not found, and is named in a remark; what cannot be written is dropped. A
 // file takes its place all at once, so a crash leaves the one before. Together the files have at most so many bytes:
-// what goes first is the oldest of the namespace that has the most. The directory around it is locked by its tier.
+// what goes first is the oldest of the owner who has the most. The directory around it is locked by its tier.
 //
 // Thread-safe. One thread at a time calls write().
 #pragma once
@@ -80,6 +80,7 @@ class ConversationFiles {
     uint64_t n_bytes = 0;
     uint64_t used = 0;       // a higher number: later
     std::string name_space;  // its digest, as digits; empty: another model's, or of another version
+    std::string owner = {};  // the digest of its namespace's owner
     ConversationPlaces places;
   };
   struct Place {

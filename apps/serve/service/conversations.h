@@ -14,8 +14,8 @@
 // (apps/serve/service/conversation_files.h), written behind by a thread of its own. A history that a file knows more of
 // than memory is gone on with from that file.
 //
-// Bounded by bytes. What goes first is what the namespace that has the most did not use for the longest time, so that
-// no namespace pushes out another's. Nothing is found across namespaces or engines. Thread-safe.
+// Bounded by bytes. What goes first is what the owner who has the most (apps/serve/service/cache_namespace.h) did not
+// use for the longest time, so that nobody pushes out another's. Nothing is found across namespaces. Thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "apps/serve/service/cache_namespace.h"
 #include "apps/serve/service/prompt_text.h"
 #include "runtime/out_of_heap.h"
 
@@ -33,7 +34,9 @@ Tokens ids_of_input(const Tokenizer& tokenizer, const std::variant<std::string, 
 
 EmbeddingJob::EmbeddingJob(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
                            std::stop_token gone, std::shared_ptr<Bell> bell, Clock& clock)
-    : Job({request.model, request.cache_namespace, request.deadline, bytes_of_inputs(request)}, std::move(bell)),
+    : Job({request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
+           bytes_of_inputs(request), request.keep_alive},
+          std::move(bell)),
       request_(std::move(request)),
       listener_(std::move(listener)),
       clock_(clock) {
@@ -54,13 +57,14 @@ Status EmbeddingJob::plan(const Place& place) try {
   start_ns_ = clock_.steady_ns();
   std::vector<Tokens> texts;
   reply_.n_prompt = longest_ = 0;
+  const size_t most = request_.cuts ? place.engine()->max_seq_len() : 0;
   for (const auto& input : request_.inputs) {
     if (is_stopped()) return why_stopped();
-    texts.push_back(ids_of_input(place.engine->tokenizer(), input, request_.cuts ? place.engine->max_seq_len() : 0));
+    texts.push_back(ids_of_input(place.engine()->tokenizer(), input, most));
     longest_ = std::max(longest_, texts.back().size());
     reply_.n_prompt += texts.back().size();
   }
-  TRY_ASSIGN(embeddings_, Embeddings::begin(place.engine, std::move(texts),
+  TRY_ASSIGN(embeddings_, Embeddings::begin(place.engine(), std::move(texts),
                                             {.n_dims = request_.n_dims, .stop = stop_token()}, bell()));
   return {};
 } catch (const std::bad_alloc&) {

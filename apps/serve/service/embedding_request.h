@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -21,7 +22,8 @@ struct EmbeddingRequest {
   std::vector<std::variant<std::string, Tokens>> inputs = {};
   size_t n_dims = 0;                 // the first numbers of each vector; 0: all
   bool cuts = false;                 // the end of an input that is too long is left out
-  std::chrono::milliseconds deadline{0};  // as in AnswerRequest
+  std::chrono::milliseconds deadline{0};  // these as in AnswerRequest
+  std::optional<std::chrono::milliseconds> keep_alive = {};
 };
 
 struct EmbeddingReply {

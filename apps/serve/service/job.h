@@ -17,6 +17,7 @@
 
 #include "apps/serve/service/conversations.h"
 #include "apps/serve/service/kv_reservations.h"
+#include "apps/serve/service/model_host.h"
 #include "base/result.h"
 #include "ibid/usage.h"
 #include "runtime/engine/bell.h"
@@ -28,9 +29,10 @@ class Job {
  public:
   struct Asked {
     std::string model;              // a name that ModelHost knows; empty: the first
-    std::string cache_namespace;
+    std::string owner;              // in whose queue it waits
     std::chrono::milliseconds deadline{0};
     size_t prompt_bytes = 0;        // of its texts, about
+    std::optional<std::chrono::milliseconds> keep_alive = {};  // of the model behind it, as ModelHost has it
   };
   virtual ~Job() = default;
   Job(const Job&) = delete;
@@ -57,10 +59,14 @@ class Job {
   virtual KvReservations::Room room(Engine& engine, size_t expected_answer) const = 0;
 
   struct Place {
-    const std::shared_ptr<Engine>& engine;
+    const ModelLeasePtr& lease;
     const std::string& model;
     Conversations& conversations;
+
+    const std::shared_ptr<Engine>& engine() const { return lease->engine(); }
   };
+  // Whether the model computes for it. If not, all that it does is plan(), which then needs no memory of the engine.
+  virtual bool computes() const { return true; }
   // Begins to compute. Errors: those that the client is to hear; call end() then.
   virtual Status plan(const Place& place) = 0;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/serve/service/cache_namespace.h"
+
 namespace ibid::serve {
 namespace {
 
@@ -38,14 +40,15 @@ std::optional<KnownConversations::Place> KnownConversations::find(const Json& me
 
 std::optional<KnownConversations::Place> KnownConversations::find_plain(const Engine& engine, const Json& prompt,
                                                                         std::string_view name) const {
-  const auto space = spaces_.find(name);
+  const auto space = spaces_.find(owner_of_namespace(name));
   if (space == spaces_.end()) return std::nullopt;
   size_t n_most = 0, n_compared = 0;
   uint64_t best = 0;
   const List& known = space->second.known;
   for (auto it = known.end(); it != known.begin() && n_compared < kMostPlain;) {
     const Conversation& candidate = (--it)->conversation;
-    if (!candidate.is_plain() || candidate.session().engine().get() != &engine) continue;
+    if (!candidate.is_plain() || candidate.cache_namespace() != name) continue;
+    if (candidate.session().engine().get() != &engine) continue;
     ++n_compared;
     const size_t n = candidate.n_begins_plain(prompt);
     if (n > n_most) n_most = n, best = it->number;
@@ -67,7 +70,7 @@ std::optional<Conversation> KnownConversations::copy_of(const Place& place) {
 }
 
 uint64_t KnownConversations::add(Known known) {
-  Space& space = spaces_[known.conversation.cache_namespace()];
+  Space& space = spaces_[std::string(owner_of_namespace(known.conversation.cache_namespace()))];
   known.number = ++n_added_;
   space.n_bytes += known.n_bytes;
   n_bytes_ += known.n_bytes;
@@ -82,7 +85,7 @@ uint64_t KnownConversations::add(Known known) {
 
 KnownConversations::Known KnownConversations::take_out(const Place& place) {
   Known known = remove(*place.space, place.known);
-  if (place.space->known.empty()) spaces_.erase(known.conversation.cache_namespace());
+  if (place.space->known.empty()) spaces_.erase(spaces_.find(owner_of_namespace(known.conversation.cache_namespace())));
   return known;
 }
 

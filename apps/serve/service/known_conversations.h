@@ -65,7 +65,7 @@ class KnownConversations {
   Known remove(Space& space, List::iterator it);
 
   const size_t budget_bytes_;
-  std::map<std::string, Space, std::less<>> spaces_;  // by namespace
+  std::map<std::string, Space, std::less<>> spaces_;  // by the owner of namespaces
   std::unordered_multimap<uint64_t, Place> by_hash_;
   std::unordered_map<uint64_t, Place> by_number_;
   std::unordered_set<std::string> files_;

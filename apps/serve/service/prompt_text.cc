@@ -8,6 +8,19 @@
 #include "templates/template_variables.h"
 
 namespace ibid::serve {
+namespace {
+
+// What a value takes as text, about, without writing it.
+size_t bytes_of_json(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().size();
+  size_t n = 8;
+  if (value.is_structured()) {
+    for (const Json& part : value) n += bytes_of_json(part);
+  }
+  return n;
+}
+
+}  // namespace
 
 Json variables_for(const AnswerRequest& request) {
   Json variables = request.variables.is_object() ? request.variables : Json::object();
@@ -40,6 +53,12 @@ Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const Ans
   }
   TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));
   return engine->tokenizer().encode_marked(text).size();
+}
+
+size_t bytes_of_prompt(const AnswerRequest& request) {
+  if (!request.prompt) return bytes_of_json(request.messages) + bytes_of_json(request.tools);
+  if (const auto* text = std::get_if<std::string>(&*request.prompt)) return text->size();
+  return std::get<Tokens>(*request.prompt).size() * sizeof(TokenId);
 }
 
 size_t expected_prompt_ids(const AnswerRequest& request, size_t prompt_bytes) {

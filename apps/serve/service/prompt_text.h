@@ -20,6 +20,9 @@ Json variables_for(const AnswerRequest& request);
 Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);
 Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);
 
+// What its texts take, about, without writing them.
+size_t bytes_of_prompt(const AnswerRequest& request);
+
 // English has four to five bytes an id; code, and other languages in many tokenizers, about three.
 inline constexpr size_t kBytesPerId = 3;
 // How many ids a prompt of so many bytes is expected to have, before anybody encoded it.

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "apps/serve/service/answer_job.h"
 #include "apps/serve/service/embedding_job.h"
 #include "apps/serve/service/model_host.h"
+#include "apps/serve/service/model_task.h"
 
 namespace ibid::serve {
 namespace {
@@ -25,31 +26,12 @@ int64_t after(int64_t start_ns, std::chrono::milliseconds limit) {
 
 }  // namespace
 
-struct RequestDesk::Request {
-  explicit Request(std::unique_ptr<Job> its) : job_(std::move(its)), job(*job_) {}
-
-  // Immutable after start().
-  int64_t start_ns = 0;
-  int64_t queue_end_ns = INT64_MAX;
-  int64_t end_ns = INT64_MAX;
-  std::string model;
-
-  std::shared_ptr<Engine> engine;  // whoever works on the job has it
-  KvReservations::Room room;
-
- private:
-  const std::unique_ptr<Job> job_;
-
- public:
-  Job& job;
-};
-
 RequestDesk::RequestDesk(ModelHost& models, Clock& clock, const AdmissionOptions& options)
     : models_(models),
       clock_(clock),
       options_(options),
       conversations_(options.conversations),
-      admission_({options.max_running, options.max_waiting, options.max_waiting_prompt_bytes}),
+      waiting_({options.max_running, options.max_waiting, options.max_waiting_prompt_bytes}),
       planners_(kPlanningThreads),
       loader_(1) {
   models_.set_on_unload([this](const Engine& engine) { conversations_.forget_engine(engine); });
@@ -73,6 +55,7 @@ RequestDesk::~RequestDesk() {
   bell_->ring();
   hearing_.join();
   planners_.end();
+  tasks_.end();
   loader_.end();  // it may be unloading
   models_.set_on_unload({});
 }
@@ -100,6 +83,10 @@ void RequestDesk::start(EmbeddingRequest request, std::shared_ptr<EmbeddingListe
   enter(std::make_unique<EmbeddingJob>(std::move(request), std::move(listener), std::move(gone), bell_, clock_));
 }
 
+void RequestDesk::start(ModelTask task, std::stop_token gone) {
+  enter(std::make_unique<ModelTaskJob>(std::move(task), std::move(gone), bell_));
+}
+
 void RequestDesk::enter(std::unique_ptr<Job> job) {
   const Job::Asked& asked = job->asked();
   Result<std::string> model = models_.resolve(asked.model);
@@ -114,8 +101,8 @@ void RequestDesk::enter(std::unique_ptr<Job> job) {
   Status status;
   {
     const std::lock_guard lock(mutex_);
-    status = admits_ ? admission_.enter(asked.cache_namespace, asked.prompt_bytes, ticket)
-                     : Status(ErrorCode::kBusy, "the server is about to end, and takes no more requests");
+    status = admits_ ? waiting_.enter(ticket)
+                     : Status(ErrorCode::kIo, "the server is about to end, and takes no more requests");
     if (status.ok()) {
       all_.push_back(ticket);
     } else {
@@ -132,7 +119,7 @@ void RequestDesk::admit() {
     std::optional<RequestPtr> next;
     {
       const std::lock_guard lock(mutex_);
-      next = admission_.next();
+      next = waiting_.admit();
     }
     if (!next) return;
     planners_.post([this, request = *std::move(next)] { find_engine(request); });
@@ -141,43 +128,49 @@ void RequestDesk::admit() {
 
 void RequestDesk::find_engine(const RequestPtr& request) {
   if (request->job.is_stopped()) return finish(request, request->job.why_stopped());
-  Result<std::shared_ptr<Engine>> engine = models_.get_loaded(request->model);
-  if (!engine.ok()) return finish(request, engine.status());
-  if (*engine == nullptr) return loader_.post([this, request] { load(request); });
-  request->engine = *std::move(engine);
+  Result<ModelLeasePtr> lease = models_.get_loaded(request->model);
+  if (!lease.ok()) return finish(request, lease.status());
+  if (*lease == nullptr) return loader_.post([this, request] { load(request); });
+  request->lease = *std::move(lease);
+  if (!request->job.computes()) return tasks_.post([this, request] { plan(request); });
   reserve(request);
 }
 
 void RequestDesk::load(const RequestPtr& request) {
   if (request->job.is_stopped()) return finish(request, request->job.why_stopped());
-  Result<std::shared_ptr<Engine>> engine = models_.get(request->model);
-  if (!engine.ok()) return finish(request, engine.status());
-  request->engine = *std::move(engine);
+  request->n_returned = models_.n_returned();
+  Result<ModelLeasePtr> lease = models_.try_get(request->model);
+  if (!lease.ok()) return finish(request, lease.status());
+  if (*lease == nullptr) {
+    const std::lock_guard lock(mutex_);
+    return waiting_.wait_for_model(request);
+  }
+  request->lease = *std::move(lease);
+  if (!request->job.computes()) return tasks_.post([this, request] { plan(request); });
   planners_.post([this, request] { reserve(request); });
 }
 
 void RequestDesk::reserve(const RequestPtr& request) {
+  const KvReservations::Room room =
+      request->job.room(*request->lease->engine(), options_.expected_answer_tokens);
+  bool has_room = false;
   {
     const std::lock_guard lock(mutex_);
-    request->room = request->job.room(*request->engine, options_.expected_answer_tokens);
-    const bool others_wait = std::ranges::any_of(
-        for_memory_, [&](const RequestPtr& other) { return other->room.engine == request->room.engine; });
-    if (others_wait || !reservations_.try_reserve(request->room)) {
-      for_memory_.push_back(request);
-      return;
-    }
+    has_room = waiting_.reserve(request, room);
   }
-  plan(request);
+  has_room ? plan(request) : admit();  // who waits for memory leaves his place to another
 }
 
 void RequestDesk::plan(const RequestPtr& request) {
   request->job.leave_queue(std::chrono::nanoseconds(clock_.steady_ns() - request->start_ns));
-  Status status = request->job.is_stopped() ? request->job.why_stopped()
-                                            : request->job.plan({request->engine, request->model, conversations_});
-  if (!status.ok()) return finish(request, status);
+  const Status status = request->job.is_stopped()
+                            ? request->job.why_stopped()
+                            : request->job.plan({request->lease, request->model, conversations_});
+  if (!status.ok() || !request->job.computes()) return finish(request, status);
+  const KvReservations::Room room = request->job.room(*request->lease->engine(), options_.expected_answer_tokens);
   {
     const std::lock_guard lock(mutex_);
-    reservations_.correct(request->room, request->job.room(*request->engine, options_.expected_answer_tokens));
+    waiting_.correct(*request, room);
     arrivals_.push_back(request);
   }
   bell_->ring();
@@ -185,17 +178,18 @@ void RequestDesk::plan(const RequestPtr& request) {
 
 // --- the end
 
-void RequestDesk::finish(const RequestPtr& request, const Status& status, bool was_admitted) {
+void RequestDesk::finish(const RequestPtr& request, const Status& status) {
+  const Job::Asked& asked = request->job.asked();
   request->job.end(status);
-  request->engine.reset();
   std::vector<RequestPtr> fit;
   {
     const std::lock_guard lock(mutex_);
-    reservations_.give_back(request->room);
-    if (was_admitted) admission_.leave();
-    fit = take_what_fits();
-    count(*request, status);
+    fit = waiting_.leave(*request);
+    if (request->job.computes()) count(*request, status);
   }
+  if (request->lease != nullptr && asked.keep_alive) (void)models_.set_keep_alive(request->model, *asked.keep_alive);
+  request->lease.reset();
+  if (asked.keep_alive == std::chrono::milliseconds(0)) unload_idle_later();
   for (RequestPtr& next : fit) planners_.post([this, next = std::move(next)] { plan(next); });
   admit();
   // Last: from here on the service may be gone.
@@ -204,22 +198,15 @@ void RequestDesk::finish(const RequestPtr& request, const Status& status, bool w
   if (all_.empty()) quiet_.notify_all();
 }
 
-// In their order: of each engine, none goes before one that came earlier.
-std::vector<RequestDesk::RequestPtr> RequestDesk::take_what_fits() {
-  std::vector<RequestPtr> fit;
-  std::set<const Engine*> full;
-  for (auto it = for_memory_.begin(); it != for_memory_.end();) {
-    const auto here = it++;
-    KvReservations::Room& room = (*here)->room;
-    if (full.contains(room.engine)) continue;
-    if (reservations_.try_reserve(room)) {
-      fit.push_back(*here);
-      for_memory_.erase(here);
-    } else {
-      full.insert(room.engine);
-    }
-  }
-  return fit;
+Status RequestDesk::unload(std::string_view model) {
+  TRY(models_.set_keep_alive(model, std::chrono::milliseconds(0)));
+  unload_idle_later();
+  return {};
+}
+
+// It waits for the disk, and nobody else has to.
+void RequestDesk::unload_idle_later() {
+  loader_.post([this] { models_.unload_idle(); });
 }
 
 void RequestDesk::count(const Request& request, const Status& status) {
@@ -236,7 +223,7 @@ void RequestDesk::count(const Request& request, const Status& status) {
 
 std::chrono::seconds RequestDesk::retry_after() const {
   const std::lock_guard lock(mutex_);
-  const double rounds = 1.0 + static_cast<double>(admission_.n_waiting()) / static_cast<double>(options_.max_running);
+  const double rounds = 1.0 + static_cast<double>(waiting_.n_waiting()) / static_cast<double>(options_.max_running);
   return std::chrono::seconds(std::clamp(static_cast<int64_t>(rounds * mean_ms_ * 1e-3 + 1), int64_t{1}, int64_t{60}));
 }
 
@@ -254,16 +241,12 @@ void RequestDesk::hear() {
       is_quiet = all_.empty();
     }
     advance(running);
+    look_for_models();
     drop_stopped();
     check_times();
     if (const int64_t now_ns = clock_.steady_ns(); now_ns - looked_ns > 1'000'000'000) {
       looked_ns = now_ns;
-      if (!unloads_.exchange(true)) {
-        loader_.post([this] {
-          models_.unload_idle();
-          unloads_.store(false);
-        });
-      }
+      unload_idle_later();
     }
     bell_->wait_for(is_quiet ? kIdleTick : kDeadlineTick);
   }
@@ -291,35 +274,37 @@ void RequestDesk::advance(std::list<RequestPtr>& running) {
 }
 
 // There was no memory, although it was reserved: what the prompt shares with nobody was more than expected. It waits
-// until another has ended; if it is alone, there will never be more.
+// until others have ended; if it was alone all the time, there will never be more.
 void RequestDesk::retry_later(const RequestPtr& request) {
+  using Retry = WaitingRooms::Retry;
+  Retry retry = Retry::kNever;
   {
     const std::lock_guard lock(mutex_);
-    if (!request->job.is_stopped() && reservations_.n_holders(request->room) > 1) {
-      reservations_.give_back_and_want_all(request->room);
-      for_memory_.push_back(request);
-      return;
-    }
+    if (!request->job.is_stopped()) retry = waiting_.wait_until_alone(request);
   }
+  if (retry == Retry::kLater) return admit();
+  if (retry == Retry::kNow) return planners_.post([this, request] { plan(request); });
   finish(request, request->job.status());
+}
+
+// Those whose model has to wait for others' leases try again when one was given back.
+void RequestDesk::look_for_models() {
+  std::vector<RequestPtr> again;
+  {
+    const std::lock_guard lock(mutex_);
+    again = waiting_.take_for_models(models_.n_returned());
+  }
+  for (const RequestPtr& request : again) loader_.post([this, request] { load(request); });
 }
 
 // Requests that wait, and that nobody wants any more.
 void RequestDesk::drop_stopped() {
-  std::vector<RequestPtr> queued, admitted;
+  std::vector<RequestPtr> stopped;
   {
     const std::lock_guard lock(mutex_);
-    const auto is_stopped = [](const RequestPtr& request) { return request->job.is_stopped(); };
-    queued = admission_.remove_if(is_stopped);
-    for (auto it = for_memory_.begin(); it != for_memory_.end();) {
-      const auto here = it++;
-      if (!is_stopped(*here)) continue;
-      admitted.push_back(*here);
-      for_memory_.erase(here);
-    }
+    stopped = waiting_.take_stopped();
   }
-  for (const RequestPtr& request : queued) finish(request, request->job.why_stopped(), false);
-  for (const RequestPtr& request : admitted) finish(request, request->job.why_stopped());
+  for (const RequestPtr& request : stopped) finish(request, request->job.why_stopped());
 }
 
 void RequestDesk::check_times() {
@@ -327,12 +312,7 @@ void RequestDesk::check_times() {
   std::vector<RequestPtr> late;  // they are stopped without the lock, because that rings the bell
   {
     const std::lock_guard lock(mutex_);
-    const auto waits_too_long = [&](const RequestPtr& request) {
-      if (now_ns >= request->queue_end_ns) late.push_back(request);
-      return false;
-    };
-    (void)admission_.remove_if(waits_too_long);  // removes none: drop_stopped() does
-    for (const RequestPtr& request : for_memory_) (void)waits_too_long(request);
+    late = waiting_.late(now_ns);
     for (const RequestPtr& request : all_) {
       if (now_ns >= request->end_ns) late.push_back(request);
     }
@@ -346,8 +326,8 @@ ServiceStats RequestDesk::stats() const {
   const ConversationStats known = conversations_.stats();
   const std::lock_guard lock(mutex_);
   ServiceStats stats = stats_;
-  stats.n_running = admission_.n_running();
-  stats.n_waiting = admission_.n_waiting();
+  stats.n_running = waiting_.n_running();
+  stats.n_waiting = waiting_.n_waiting();
   stats.n_conversations = known.n_known;
   stats.conversation_bytes = known.n_bytes;
   stats.n_continued = known.n_continued;

@@ -73,7 +73,7 @@ TEST(AnthropicTest, EventsComeInTheProtocolsOrder) {
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
     Answer answer = make_answer("Hello");
     answer.tool_calls = {{"t1", "f", "{\"x\":1}"}};
-    listener.begin("tiny", 30);
+    listener.begin("tiny", 30, fake_tokenizer());
     listener.reasoning(0, "hmm");
     listener.content(0, "He");
     listener.content(0, "llo");
@@ -171,9 +171,9 @@ TEST(AnthropicTest, ErrorsHaveTheProtocolsForm) {
   EXPECT_EQ(overloaded->status, 529);
   EXPECT_EQ(overloaded->json()["error"]["type"], "overloaded_error");
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
-    listener.begin("tiny", 3);
+    listener.begin("tiny", 3, fake_tokenizer());
     listener.content(0, "He");
-    listener.end(Status(ErrorCode::kIo, "broken"));
+    listener.end(Status(ErrorCode::kCorrupt, "broken"));
   };
   const auto broken = door.post(kMessages, messages_with(R"(, "stream": true)"));
   EXPECT_EQ(broken->event_names().back(), "error");

@@ -123,14 +123,14 @@ TEST(EmbeddingsTest, OllamasFormsAreReadAndWritten) {
   FakeDoor door;
   auto exchange = door.post("/api/embed", std::string(R"({"model": "tiny:latest", "input": ["a", "b"]})"));
   ASSERT_EQ(exchange->status, 200) << exchange->body;
-  EXPECT_EQ(last(door).model, "tiny");
+  EXPECT_EQ(last(door).model, "tiny:latest") << "the host knows the tag";
+  EXPECT_EQ(last(door).keep_alive, std::nullopt);
   EXPECT_TRUE(last(door).cuts) << "what Ollama does where nothing is said";
   EXPECT_EQ(json_to_string(exchange->json()["embeddings"]), "[[0.5,-1],[1.5,-1]]");
   EXPECT_EQ(exchange->json()["prompt_eval_count"], 9);
-  EXPECT_TRUE(door.backend->unloaded.empty());
   door.post("/api/embed", std::string(R"({"input": "a", "truncate": false, "keep_alive": 0})"));
   EXPECT_FALSE(last(door).cuts);
-  EXPECT_EQ(door.backend->unloaded, std::vector<std::string>{"tiny"});
+  EXPECT_EQ(last(door).keep_alive, std::chrono::milliseconds(0));
   exchange = door.post("/api/embeddings", std::string(R"({"model": "tiny", "prompt": "a"})"));
   EXPECT_EQ(exchange->body, R"({"embedding":[0.5,-1]})");
   for (const char* body : {R"({"input": ""})", R"({"input": []})", R"({"input": [5]})", R"({"input": [[5]]})"}) {

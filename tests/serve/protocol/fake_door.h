@@ -97,6 +97,8 @@ inline std::vector<std::string> FakeExchange::event_names() const {
   return names;
 }
 
+inline std::shared_ptr<const Tokenizer> fake_tokenizer() { return std::make_shared<FakeTokenizer>(); }
+
 // An answer with costs that tests can tell apart.
 inline Answer make_answer(std::string content) {
   Answer answer;
@@ -131,13 +133,22 @@ class FakeBackend final : public Backend {
     for (size_t i = 0; i < request.inputs.size(); ++i) reply.vectors.push_back({static_cast<float>(i) + 0.5f, -1.0f});
     listener->reply(std::move(reply));
   }
-  Result<size_t> count_prompt(const AnswerRequest& request) override {
-    requests.push_back(request);
-    return size_t{42};
+  void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token) override {
+    requests.push_back(std::move(request));
+    then(size_t{42});
   }
-  Result<std::string> render_prompt(const AnswerRequest& request) override {
-    requests.push_back(request);
-    return std::string("<rendered>");
+  void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token) override {
+    requests.push_back(std::move(request));
+    then(std::string("<rendered>"));
+  }
+  void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token) override {
+    calls.push_back(call);
+    const Result<std::string> name = resolve(call.model);
+    then(name.ok() ? Result<std::shared_ptr<const Tokenizer>>(fake_tokenizer()) : name.status());
+  }
+  Result<std::string> resolve(std::string_view model) const override {
+    if (model == "nobody") return Status(ErrorCode::kNotFound, "there is no model nobody");
+    return std::string(model.empty() ? "tiny" : model.substr(0, model.find(':')));
   }
   std::vector<ModelCard> models() const override {
     return {{.name = "tiny", .file_bytes = 1000, .created_s = 1700000000, .is_loaded = true, .max_seq_len = 2048,
@@ -145,10 +156,6 @@ class FakeBackend final : public Backend {
             {.name = "other", .file_bytes = 2000, .created_s = 1700000001}};
   }
   TurnOptions default_options(std::string_view) const override { return defaults; }
-  Result<std::shared_ptr<const Tokenizer>> tokenizer(std::string_view model) override {
-    if (model == "nobody") return Status(ErrorCode::kNotFound, "there is no model nobody");
-    return std::shared_ptr<const Tokenizer>(std::make_shared<FakeTokenizer>());
-  }
   Status unload(std::string_view model) override {
     unloaded.push_back(std::string(model));
     return {};
@@ -156,7 +163,7 @@ class FakeBackend final : public Backend {
 
   // The events of a plain answer, its content in two parts, for each of the request's n.
   static void say(const AnswerRequest& request, AnswerListener& listener, const Answer& answer) {
-    listener.begin("tiny", answer.usage.n_prompt);
+    listener.begin("tiny", answer.usage.n_prompt, fake_tokenizer());
     for (size_t i = 0; i < request.n; ++i) {
       if (!answer.reasoning.empty()) listener.reasoning(i, answer.reasoning);
       const size_t half = answer.content.size() / 2;
@@ -174,6 +181,7 @@ class FakeBackend final : public Backend {
   std::vector<std::stop_token> stops;
   std::vector<std::shared_ptr<AnswerListener>> listeners;
   std::vector<std::string> unloaded;
+  std::vector<ModelCall> calls;
   std::vector<EmbeddingRequest> embedded;
   Status embedding_status;
 };
@@ -186,6 +194,14 @@ class FakeDoor {
     Site site{.backend = own == nullptr ? backend : std::move(own), .responses = responses, .sessions = sessions,
               .conversations = conversations, .version = "0.0.1"};
     site.new_id = [this](std::string_view prefix) { return std::string(prefix) + std::to_string(++n_ids_); };
+    site_ = std::make_shared<Site>(std::move(site));
+    add_endpoints(router_, *site_);
+  }
+  // As with --namespace-by-user.
+  void tell_users_apart() {
+    Site site = *site_;
+    site.namespace_by_user = true;
+    router_ = http::Router();
     add_endpoints(router_, site);
   }
 
@@ -218,6 +234,7 @@ class FakeDoor {
 
  private:
   http::Router router_;
+  std::shared_ptr<Site> site_;
   size_t n_ids_ = 0;
 };
 

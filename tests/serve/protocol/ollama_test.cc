@@ -26,7 +26,7 @@ TEST(OllamaTest, AStreamIsLinesAndTheLastHasTheCosts) {
   EXPECT_EQ(lines[2]["prompt_eval_duration"], 100'000'000);
   EXPECT_EQ(lines[2]["eval_count"], 5);
   EXPECT_TRUE(lines[2]["created_at"].get<std::string>().ends_with("Z"));
-  EXPECT_EQ(door.last().model, "tiny");
+  EXPECT_EQ(door.last().model, "tiny:latest") << "the host knows the tag";
 }
 
 TEST(OllamaTest, OptionsAndFormatsReachTheService) {
@@ -83,6 +83,29 @@ TEST(OllamaTest, GenerateIsOneMessageOrARawText) {
   EXPECT_EQ(std::get<std::string>(*door.last().prompt), "hi");
 }
 
+TEST(OllamaTest, KeepAliveIsADuration) {
+  FakeDoor door;
+  const auto keep_alive = [&](const std::string& value) {
+    const auto exchange = door.post("/api/chat", R"({"messages": [{"role": "user", "content": "x"}], "keep_alive": )" +
+                                                     value + "}");
+    EXPECT_EQ(exchange->status, 200) << exchange->body;
+    return door.last().keep_alive.value().count();
+  };
+  const std::pair<const char*, int64_t> cases[] = {
+      {"0", 0}, {"\"0\"", 0}, {"\"0s\"", 0}, {"300", 300'000}, {"0.5", 500}, {"0.0000001", 1}, {"\"5m\"", 300'000},
+      {"\"1h30m\"", 5'400'000}, {"\"1.5s\"", 1500}, {"\"250ms\"", 250}, {"-1", -1}, {"\"-1\"", -1}, {"\"-1m\"", -1},
+      {"\"10\"", 10'000}, {"1e300", 1'000'000'000'000}};
+  for (const auto& [value, ms] : cases) EXPECT_EQ(keep_alive(value), ms) << value;
+  for (const char* value : {"\"\"", "\"soon\"", "\"5\u00e9\"", "\"5m3\"", "\"--5m\"", "\"inf\"", "true"}) {
+    const auto exchange = door.post("/api/chat", R"({"messages": [{"role": "user", "content": "x"}], "keep_alive": )" +
+                                                     std::string(value) + "}");
+    EXPECT_EQ(exchange->status, 400) << value;
+    EXPECT_NE(exchange->body.find("keep_alive: must be"), std::string::npos) << exchange->body;
+  }
+  EXPECT_EQ(door.post("/api/chat", std::string(R"({"messages": [{"role": "user", "content": "x"}]})"))->status, 200);
+  EXPECT_EQ(door.last().keep_alive, std::nullopt);
+}
+
 TEST(OllamaTest, WithoutAQuestionTheModelIsLoadedOrUnloaded) {
   FakeDoor door;
   EXPECT_EQ(door.post("/api/generate", std::string(R"({"model": "tiny"})"))->json()["done_reason"], "load");
@@ -91,6 +114,8 @@ TEST(OllamaTest, WithoutAQuestionTheModelIsLoadedOrUnloaded) {
                 ->json()["done_reason"], "unload");
   EXPECT_EQ(door.backend->unloaded.size(), 1u);
   EXPECT_EQ(door.post("/api/generate", std::string(R"({"model": "nobody"})"))->status, 404);
+  ASSERT_EQ(door.backend->calls.size(), 2u);
+  EXPECT_EQ(door.backend->calls[0].cache_namespace, "us");
   EXPECT_TRUE(door.backend->requests.empty());
 }
 
@@ -124,7 +149,7 @@ TEST(OllamaTest, ErrorsAreOneText) {
                 ->status, 400);
   EXPECT_EQ(door.post("/api/generate", std::string(R"({"prompt": "x", "images": ["a"]})"))->status, 400);
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
-    listener.begin("tiny", 3);
+    listener.begin("tiny", 3, fake_tokenizer());
     listener.content(0, "He");
     listener.end(Status(ErrorCode::kOutOfMemory, "no pages"));
   };

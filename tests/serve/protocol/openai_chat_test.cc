@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/serve/service/cache_namespace.h"
 #include "tests/serve/protocol/fake_door.h"
 
 namespace ibid::serve {
@@ -205,7 +206,7 @@ TEST(OpenAiChatTest, CallsOfToolsComeInPartsAndWhole) {
   answer.tool_calls = {{"c1", "f", "{\"x\": 1}"}, {"c2", "g", "{}"}};
   FakeDoor door;
   door.backend->script = [&](const AnswerRequest&, AnswerListener& listener) {
-    listener.begin("tiny", 30);
+    listener.begin("tiny", 30, fake_tokenizer());
     listener.tool_call(0, 0, "c1", "f");
     listener.tool_arguments(0, 0, "{\"x\"");
     listener.tool_arguments(0, 0, ": 1}");
@@ -289,7 +290,7 @@ TEST(OpenAiChatTest, AStreamHasLogprobsWithTheirText) {
   door.backend->script = [a, b](const AnswerRequest&, AnswerListener& listener) {
     Answer answer = make_answer("aab");
     for (const TokenId id : {a, b, a, b}) answer.logprobs.push_back({.id = id, .logprob = -0.5, .top = {}});
-    listener.begin("tiny", 3);
+    listener.begin("tiny", 3, fake_tokenizer());
     listener.logprobs(0, std::span(answer.logprobs).first(1));
     listener.content(0, "a");
     listener.logprobs(0, std::span(answer.logprobs).subspan(1, 1));  // of a marker
@@ -351,7 +352,8 @@ TEST(OpenAiChatTest, ErrorsBeforeTheAnswerHaveAStatusAndLaterOnesAreEvents) {
   const std::tuple<ErrorCode, int, const char*> errors[] = {
       {ErrorCode::kContextFull, 400, "context_length_exceeded"}, {ErrorCode::kNotFound, 404, "model_not_found"},
       {ErrorCode::kBusy, 429, "server_busy"},                    {ErrorCode::kOutOfMemory, 503, "out_of_memory"},
-      {ErrorCode::kTemplateRaise, 400, "template_refused"},      {ErrorCode::kIo, 500, "server_error"}};
+      {ErrorCode::kTemplateRaise, 400, "template_refused"},      {ErrorCode::kCorrupt, 500, "server_error"},
+      {ErrorCode::kIo, 503, "service_unavailable"}};
   for (const auto& [code, status, word] : errors) {
     FakeDoor door;
     door.backend->script = [code = code](const AnswerRequest&, AnswerListener& listener) {
@@ -370,7 +372,7 @@ TEST(OpenAiChatTest, ErrorsBeforeTheAnswerHaveAStatusAndLaterOnesAreEvents) {
   }
   FakeDoor door;
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
-    listener.begin("tiny", 3);
+    listener.begin("tiny", 3, fake_tokenizer());
     listener.content(0, "so far");
     listener.end(Status(ErrorCode::kOutOfMemory, "no pages"));
   };
@@ -385,7 +387,7 @@ TEST(OpenAiChatTest, ErrorsBeforeTheAnswerHaveAStatusAndLaterOnesAreEvents) {
 TEST(OpenAiChatTest, ProgressIsToldWhereItIsAskedFor) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
-    listener.begin("tiny", 100);
+    listener.begin("tiny", 100, fake_tokenizer());
     listener.prefill(20, 100);
     listener.prefill(100, 100);
     for (size_t i = 0; i < request.n; ++i) listener.answer(i, make_answer(""));
@@ -401,7 +403,7 @@ TEST(OpenAiChatTest, ProgressIsToldWhereItIsAskedFor) {
 TEST(OpenAiChatTest, WhoeverHasGoneStopsTheAnswer) {
   FakeDoor door;
   door.backend->keep_listeners = true;
-  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) { listener.begin("tiny", 3); };
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) { listener.begin("tiny", 3, fake_tokenizer()); };
   const auto exchange = door.post(kPath, with(R"({"stream": true})"));
   EXPECT_FALSE(door.backend->stops[0].stop_requested());
   exchange->gone_source.request_stop();
@@ -424,6 +426,27 @@ TEST(OpenAiModelsTest, AreListedAndFoundByName) {
   const auto missing = door.send("GET", "/v1/models/none");
   EXPECT_EQ(missing->status, 404);
   EXPECT_EQ(missing->json()["error"]["code"], "model_not_found");
+}
+
+TEST(OpenAiChatTest, UsersAreNamespacesWhereTheServerTellsThemApart) {
+  const std::string request = R"({"messages": [{"role": "user", "content": "x"}], "cache_salt": "s", "user": )";
+  FakeDoor door;
+  EXPECT_EQ(door.post("/v1/chat/completions", request + R"("one"})")->status, 200);
+  EXPECT_EQ(door.last().cache_namespace, salted_namespace("us", "s"));
+  EXPECT_EQ(owner_of_namespace(door.last().cache_namespace), "us");
+  door.tell_users_apart();
+  EXPECT_EQ(door.post("/v1/chat/completions", request + R"("one"})")->status, 200);
+  EXPECT_EQ(door.last().cache_namespace, salted_namespace(user_namespace("us", "one"), "s"));
+  EXPECT_EQ(owner_of_namespace(door.last().cache_namespace), user_namespace("us", "one"));
+  for (const char* user : {"null}", "\"\"}"}) {
+    EXPECT_EQ(door.post("/v1/chat/completions", request + user)->status, 200);
+    EXPECT_EQ(door.last().cache_namespace, salted_namespace("us", "s"));
+  }
+  for (const char* user : {"5}", R"("a\u001fsalt:b"})"}) {
+    const auto exchange = door.post("/v1/chat/completions", request + user);
+    EXPECT_EQ(exchange->status, 400);
+    EXPECT_EQ(exchange->json()["error"]["param"], "user");
+  }
 }
 
 }  // namespace

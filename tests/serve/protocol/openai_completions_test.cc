@@ -107,7 +107,7 @@ TEST(OpenAiCompletionsTest, AStreamHasLogprobsWithTheirText) {
   door.backend->script = [id](const AnswerRequest&, AnswerListener& listener) {
     Answer answer = make_answer("aa");
     for (const double logprob : {-0.5, -1.0}) answer.logprobs.push_back({.id = id, .logprob = logprob, .top = {}});
-    listener.begin("tiny", 3);
+    listener.begin("tiny", 3, fake_tokenizer());
     listener.logprobs(0, std::span(answer.logprobs).first(1));
     listener.content(0, "a");
     listener.content(0, "a");

@@ -98,7 +98,7 @@ TEST(ConversationsTest, OneResponseAtATimeAndWhatFailsChangesNothing) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string("{}"))->json();
   door.backend->keep_listeners = true;
-  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) { listener.begin("tiny", 3); };
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) { listener.begin("tiny", 3, fake_tokenizer()); };
   const Json body = {{"input", "x"}, {"conversation", conversation["id"]}};
   door.post(kResponses, body);
   EXPECT_EQ(door.post(kResponses, body)->status, 409);

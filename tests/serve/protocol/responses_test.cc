@@ -116,7 +116,7 @@ TEST(ResponsesTest, EventsComeInTheProtocolsOrder) {
     Answer answer = make_answer("Hello");
     answer.reasoning = "hmm";
     answer.tool_calls = {{"c1", "f", "{}"}};
-    listener.begin("tiny", 30);
+    listener.begin("tiny", 30, fake_tokenizer());
     listener.reasoning(0, "hmm");
     listener.content(0, "He");
     listener.content(0, "llo");
@@ -161,7 +161,7 @@ void think_and_say(const AnswerRequest&, AnswerListener& listener) {
     answer.logprobs.push_back({.id = id, .logprob = -0.5, .top = {{id, -0.5}}});
   }
   const auto some = [&answer](size_t first, size_t n) { return std::span(answer.logprobs).subspan(first, n); };
-  listener.begin("tiny", 3);
+  listener.begin("tiny", 3, fake_tokenizer());
   listener.logprobs(0, some(0, 1));
   listener.reasoning(0, "a");
   listener.logprobs(0, some(1, 1));
@@ -224,7 +224,7 @@ TEST(ResponsesTest, WhatWasCutIsIncompleteAndWhatFailedSaysSo) {
   EXPECT_EQ(cut_stream->event_names().back(), "response.incomplete");
   EXPECT_EQ(cut_stream->events().back()["response"]["output"][0]["status"], "incomplete");
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
-    listener.begin("tiny", 3);
+    listener.begin("tiny", 3, fake_tokenizer());
     listener.content(0, "He");
     listener.end(Status(ErrorCode::kOutOfMemory, "no pages"));
   };
@@ -236,7 +236,7 @@ TEST(ResponsesTest, WhatWasCutIsIncompleteAndWhatFailedSaysSo) {
 TEST(ResponsesTest, AnAnswerWithoutAWordIsAMessageInAStreamToo) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
-    listener.begin("tiny", 3);
+    listener.begin("tiny", 3, fake_tokenizer());
     listener.answer(0, make_answer(""));
     listener.end({});
   };

@@ -90,7 +90,7 @@ TEST_F(SessionsTest, WhatIsSavedCanBeRestored) {
 TEST_F(SessionsTest, OneAnswerAtATimeAndNoneOfAnotherNamespace) {
   const std::string path = create();
   door.backend->keep_listeners = true;
-  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) { listener.begin("tiny", 3); };
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) { listener.begin("tiny", 3, fake_tokenizer()); };
   const auto first = door.post(path + "/messages", std::string(R"({"content": "hi"})"));
   const auto second = door.post(path + "/messages", std::string(R"({"content": "ho"})"));
   EXPECT_EQ(second->status, 409);
@@ -108,7 +108,7 @@ TEST_F(SessionsTest, OneAnswerAtATimeAndNoneOfAnotherNamespace) {
 TEST_F(SessionsTest, WhatFailsLeavesTheSessionAsItWas) {
   const std::string path = create();
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
-    listener.begin("tiny", 3);
+    listener.begin("tiny", 3, fake_tokenizer());
     listener.content(0, "so far");
     listener.end(Status(ErrorCode::kOutOfMemory, "no pages"));
   };
@@ -121,7 +121,7 @@ TEST_F(SessionsTest, WhatFailsLeavesTheSessionAsItWas) {
 TEST_F(SessionsTest, RemovingItStopsItsAnswer) {
   const std::string path = create();
   door.backend->keep_listeners = true;
-  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) { listener.begin("tiny", 3); };
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) { listener.begin("tiny", 3, fake_tokenizer()); };
   const auto exchange = door.post(path + "/messages", std::string(R"({"content": "hi"})"));
   EXPECT_FALSE(door.backend->stops[0].stop_requested());
   EXPECT_EQ(door.send("DELETE", path)->status, 200);

@@ -7,6 +7,9 @@
 #include <random>
 #include <thread>
 
+#include "apps/serve/service/cache_namespace.h"
+#include "apps/serve/service/model_task.h"
+#include "apps/serve/service/waiting_rooms.h"
 #include "tests/serve/service/service_fixture.h"
 
 namespace ibid::serve {
@@ -129,6 +132,7 @@ TEST(AnswerLoadTest, APromptOfAClientThatIsGoneIsReadNoFurther) {
   EXPECT_EQ(heard->wait().code(), ErrorCode::kCancelled);
   EXPECT_LE(n_passes, 4u);
   f.chat.model->take_fed();
+  ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(10)));
   EXPECT_EQ(f.service->stats().n_cancelled, 1u);
 }
 
@@ -140,7 +144,7 @@ TEST(AnswerLoadTest, TheEndOfTheServiceIsHeard) {
   gate.wait_until_held();
   f.service->stop_admitting();
   const auto late = f.start(ask({user("x")}));
-  EXPECT_EQ(late->wait().code(), ErrorCode::kBusy);
+  EXPECT_EQ(late->wait().code(), ErrorCode::kIo) << "it is not the client who asks too much";
   EXPECT_FALSE(f.service->wait_until_quiet(std::chrono::milliseconds(1)));
   std::thread opens([&] { gate.open(); });
   f.service.reset();
@@ -271,27 +275,164 @@ TEST(AnswerLoadTest, WhoseMemoryIsInUseWaits) {
   }
 }
 
+void wait_for(const ServiceFixture& f, uint64_t n_running, uint64_t n_waiting) {
+  for (;;) {
+    const ServiceStats stats = f.service->stats();
+    if (stats.n_running == n_running && stats.n_waiting == n_waiting) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// Who waits for memory takes no place of those that run, and owners take turns.
+TEST(AnswerLoadTest, NamespacesTakeTurnsForMemory) {
+  AdmissionOptions options = ServiceFixture::quiet();
+  options.max_running = 2;
+  ServiceFixture f(options, kChatMl, {}, 6 * page_bytes_of_fake());
+  Gate gate(*f.chat.model);
+  std::mutex mutex;
+  std::string order;
+  std::vector<std::shared_ptr<Heard>> all;
+  const auto start = [&](const std::string& name) {
+    AnswerRequest request = ask({user("x")}, name);
+    request.options.max_tokens = 200;
+    auto heard = std::make_shared<Heard>();
+    heard->on_event = [&, name](const std::string& event) {
+      const std::lock_guard lock(mutex);
+      if (event == "begin") order += name.front();
+    };
+    f.service->start(request, heard, {});
+    all.push_back(heard);
+  };
+  start("a");
+  gate.wait_until_held();
+  for (int i = 0; i < 3; ++i) start("a");
+  wait_for(f, 1, 3);
+  start(salted_namespace("a", "other"));  // a salt is not another owner
+  wait_for(f, 1, 4);
+  start("b");
+  wait_for(f, 1, 5);
+  gate.open();
+  for (const auto& heard : all) EXPECT_TRUE(heard->wait().ok());
+  EXPECT_EQ(order, "aabaaa");
+}
+
 // The reservation is an estimate. Where it was too low, who has not begun to speak waits for the others' end.
 TEST(AnswerLoadTest, WhoFindsNoMemoryTriesAgainWhenOthersHaveEnded) {
   AdmissionOptions options = ServiceFixture::quiet();
   options.expected_answer_tokens = 1;
-  ServiceFixture f(options, kChatMl, {}, 8 * page_bytes_of_fake());
-  AnswerRequest large = ask({user(std::string(200, 'x'))});
-  large.options.max_tokens = 0;
-  std::atomic<int> n_left = 30;
-  f.chat.model->before_layer = [&](size_t call, size_t layer) {
-    // The first is in the middle of its answer when there is suddenly no memory for whoever comes.
-    if (layer == 0 && call > 20 && n_left.fetch_sub(1) > 0) return Status(ErrorCode::kOutOfMemory, "injected");
-    return Status();
+  ServiceFixture f(options, kChatMl, {}, 10 * page_bytes_of_fake());
+  Tokens reply;
+  while (reply.size() < 220) reply.push_back(f.chat.ids("q").front());
+  f.chat.say({reply});
+  Gate gate(*f.chat.model);
+  AnswerRequest request = ask({user(std::string(200, 'x'))});
+  request.options.max_tokens = 0;
+  request.options.speculate = false;
+  const auto first = f.start(request);
+  // It has seven of ten pages when the second comes, whose prompt needs four.
+  for (int i = 1; i <= 200; ++i) {
+    gate.wait_until_held(i);
+    gate.let_pass();
+  }
+  gate.wait_until_held(201);
+  request.cache_namespace = "b";
+  const auto second = std::make_shared<Heard>();
+  std::atomic<bool> spoke_first = false;
+  second->on_event = [&](const std::string& event) {
+    if (event == "content" && !first->has_ended()) spoke_first = true;
   };
-  large.options.max_tokens = 60;
-  large.options.min_tokens = 60;
-  const auto first = f.start(large);
-  large.cache_namespace = "b";
-  const auto second = f.start(large);
-  EXPECT_TRUE(first->wait().ok() || first->wait().code() == ErrorCode::kOutOfMemory);
-  EXPECT_TRUE(second->wait().ok() || second->wait().code() == ErrorCode::kOutOfMemory);
-  EXPECT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(10)));
+  f.service->start(request, second, {});
+  while (!second->has_begun()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(first->has_ended()) << "the second was given room beside it";
+  gate.open();
+  for (const auto& heard : {first, second}) {
+    ASSERT_TRUE(heard->wait().ok()) << (heard == first ? "first: " : "second: ") << heard->wait().to_string();
+    EXPECT_EQ(heard->answer_of().finish_reason, FinishReason::kStop) << "nobody was cut short";
+    EXPECT_EQ(heard->said(), std::string(220, 'q'));
+  }
+  EXPECT_FALSE(spoke_first) << "the second found none, and waited";
+}
+
+// Others may have gone between its finding none and somebody's looking at that.
+TEST(WaitingRoomsTest, WhoFoundNoMemoryTriesAgainAtOnceWhereOthersHaveLeftMeanwhile) {
+  ChatFixture chat;
+  WaitingRooms rooms({});
+  const auto enter = [&] {
+    auto request = std::make_shared<DeskRequest>(
+        std::make_unique<ModelTaskJob>(ModelTask{}, std::stop_token(), std::make_shared<Bell>()));
+    EXPECT_TRUE(rooms.enter(request).ok());
+    EXPECT_EQ(rooms.admit(), request);
+    EXPECT_TRUE(rooms.reserve(request, {.engine = chat.engine.get(), .n_bytes = 1, .budget_bytes = 10}));
+    return request;
+  };
+  const auto first = enter(), second = enter();
+  EXPECT_TRUE(rooms.leave(*first).empty());
+  EXPECT_EQ(rooms.wait_until_alone(second), WaitingRooms::Retry::kNow);
+  EXPECT_EQ(rooms.wait_until_alone(second), WaitingRooms::Retry::kNever) << "it was alone then";
+}
+
+// --- models that come and go
+
+TEST(AnswerLoadTest, WhatIsKnownStaysWhileTheModelIsUsedForLongerThanItWouldStayIdle) {
+  ServiceFixture f;
+  f.answer(ask({user("known")}));
+  ASSERT_TRUE(f.host->set_keep_alive("fake", std::chrono::seconds(30)).ok());
+  Gate gate(*f.chat.model);
+  const auto running = f.start(ask({user("x")}));
+  gate.wait_until_held();
+  f.clock.advance(60'000'000'000);
+  f.host->unload_idle();
+  f.dir.write("fake.gguf", "another file");
+  EXPECT_EQ(f.host->try_get("fake").value(), nullptr) << "the new file waits for the old one's user";
+  EXPECT_EQ(f.service->stats().n_conversations, 1u);
+  EXPECT_TRUE(f.host->list()[0].is_loaded);
+  gate.open();
+  EXPECT_TRUE(running->wait().ok());
+}
+
+TEST(AnswerLoadTest, AModelThatIsNotToStayGoesBehindTheAnswer) {
+  ServiceFixture f;
+  AnswerRequest request = ask({user("x")});
+  request.keep_alive = std::chrono::milliseconds(0);
+  f.answer(request);
+  while (f.host->list()[0].is_loaded || f.service->stats().n_conversations > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  request.keep_alive.reset();
+  f.answer(request);
+  EXPECT_TRUE(f.host->list()[0].is_loaded);
+}
+
+// A file that was replaced is loaded for the next request, also where others never stop asking.
+TEST(AnswerLoadTest, ARequestForAFileThatWasReplacedWaitsForTheAnswersOfTheOldOne) {
+  ServiceFixture f;
+  Gate gate(*f.chat.model);
+  const auto running = f.start(ask({user("x")}));
+  gate.wait_until_held();
+  f.dir.write("fake.gguf", "another file");
+  const auto next = f.start(ask({user("y")}));
+  const auto gone = f.start(ask({user("z")}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(next->has_begun());
+  std::stop_source client;
+  const auto cancelled = f.start(ask({user("w")}), client.get_token());
+  client.request_stop();
+  EXPECT_EQ(cancelled->wait().code(), ErrorCode::kCancelled) << "it need not wait for that";
+  gate.open();
+  EXPECT_TRUE(running->wait().ok());
+  EXPECT_TRUE(next->wait().ok());
+  EXPECT_TRUE(gone->wait().ok());
+  EXPECT_EQ(f.host->list()[0].file_bytes, 12u) << "the new file";
+}
+
+TEST(AnswerLoadTest, TasksDoNotWaitForAnswers) {
+  ServiceFixture f(one_at_a_time());
+  Gate gate(*f.chat.model);
+  const auto running = f.start(ask({user("x")}));
+  const auto waiting = f.start(ask({user("y")}));
+  gate.wait_until_held();
+  EXPECT_EQ(f.count_prompt(ask({user("x")})), f.chat.prompt("x").size());
+  EXPECT_FALSE(running->has_ended());
+  gate.open();
+  EXPECT_TRUE(waiting->wait().ok());
 }
 
 // --- many at once

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cache/store/lru_kv_cache_store.h"
 #include "tests/serve/service/service_fixture.h"
 
 namespace ibid::serve {
@@ -248,8 +249,8 @@ TEST(AnswerServiceTest, ToolsAndVariablesBelongToTheRequest) {
   request.tools = Json();
   const Answer again = f.answer(request);
   EXPECT_EQ(again.content, plain.content);
-  EXPECT_EQ(f.service->count_prompt(request).value(), plain.usage.n_prompt);
-  EXPECT_EQ(f.service->render_prompt(request).value(), "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(f.count_prompt(request), plain.usage.n_prompt);
+  EXPECT_EQ(f.render_prompt(request), "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
 }
 
 // --- errors
@@ -259,6 +260,65 @@ void expect_refused(ServiceFixture& f, AnswerRequest request, ErrorCode code) {
   EXPECT_EQ(heard->wait().code(), code) << heard->wait().to_string();
   EXPECT_LE(heard->events().size(), 2u);
   EXPECT_TRUE(heard->events()[0] == "end" || heard->events()[0] == "queued") << "nothing else in front of the error";
+}
+
+// The question is read once, and that is the first answer's cost.
+TEST(AnswerServiceTest, TheFirstOfSeveralAnswersHasTheTimeOfTheReading) {
+  ManualClock engine_clock;
+  EngineParts parts;
+  parts.clock = &engine_clock;
+  ServiceFixture f(ServiceFixture::quiet(), kChatMl, {}, 64u << 20, std::move(parts));
+  f.chat.model->before_layer = [&](size_t, size_t layer) {
+    if (layer == 0) engine_clock.advance(1'000'000);
+    return Status();
+  };
+  AnswerRequest request = ask({user(std::string(300, 'x'))});
+  request.n = 2;
+  const auto heard = f.start(request);
+  ASSERT_TRUE(heard->wait().ok());
+  const Turn& first = heard->answer_of(0);
+  EXPECT_EQ(first.usage.n_prefilled, first.usage.n_prompt);
+  EXPECT_GE(first.timings.prefill_ms, 1.0);
+  EXPECT_GE(first.timings.ttft_ms, first.timings.prefill_ms);
+  EXPECT_GE(first.timings.total_ms, first.timings.ttft_ms);
+  EXPECT_LT(heard->answer_of(1).timings.prefill_ms, first.timings.prefill_ms);
+}
+
+// The prefix may go between the reading and the answers.
+TEST(AnswerServiceTest, WhatWasEvictedBehindTheReadingIsCountedOnce) {
+  ServiceFixture f;
+  AnswerRequest request = ask({user(std::string(300, 'x'))});
+  request.n = 2;
+  const auto heard = std::make_shared<Heard>();
+  heard->on_event = [&](const std::string& event) {
+    // Told between the two, on the thread that goes on with the answers.
+    if (event == "begin") f.chat.engine->store().clear("a");
+  };
+  f.service->start(request, heard, {});
+  ASSERT_TRUE(heard->wait().ok());
+  for (size_t i = 0; i < 2; ++i) {
+    const Usage& usage = heard->answer_of(i).usage;
+    EXPECT_EQ(usage.n_cached + usage.n_prefilled, usage.n_prompt) << i;
+    EXPECT_LE(usage.n_cached, usage.n_prompt) << i;
+    EXPECT_LE(usage.n_read_again, usage.n_prefilled) << i;
+  }
+}
+
+TEST(AnswerServiceTest, WhoWantsNoAnswerHasThePromptRead) {
+  ServiceFixture f;
+  AnswerRequest request;
+  request.cache_namespace = "a";
+  request.prompt = std::string(300, 'x');
+  request.options = greedy();
+  request.n = 0;
+  const Answer read = f.answer(request);
+  EXPECT_EQ(read.usage.n_prompt, 300u);
+  EXPECT_EQ(read.usage.n_prefilled, 300u);
+  EXPECT_EQ(read.usage.n_decoded, 0u);
+  EXPECT_EQ(read.content, "");
+  EXPECT_EQ(f.answer(request).usage.n_prompt, 300u) << "and again";
+  request.n = 1;
+  EXPECT_GE(f.answer(request).usage.n_cached, 299u);
 }
 
 TEST(AnswerServiceTest, WhatCannotBeAnsweredIsSaidBeforeAnything) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/serve/service/cache_namespace.h"
 #include "apps/serve/service/seen_message.h"
 #include "tests/serve/service/service_fixture.h"
 
@@ -152,6 +153,23 @@ TEST(ConversationsTest, TheBudgetHoldsAndTheNamespaceWithMostGivesWay) {
   EXPECT_GT(f.known.stats().n_forgotten, 0u);
   small.push_back(user("y"));
   EXPECT_FALSE(f.take(small, "small").session().ids().empty()) << "it is still known";
+}
+
+// A client that makes up salts has no larger share than one that does not.
+TEST(ConversationsTest, NamespacesOfOneOwnerAreOneShare) {
+  ConversationsFixture f(1'000'000);
+  Json first = Json::array({user(std::string(3000, 'a'))}), second = Json::array({user(std::string(3000, 'b'))});
+  f.answer(first, "small");
+  f.answer(second, "small");
+  for (int i = 0; i < 40; ++i) {
+    Json messages = Json::array({user(std::string(3000, 'x') + std::to_string(i))});
+    f.answer(messages, salted_namespace("large", std::to_string(i)));
+  }
+  EXPECT_GT(f.known.stats().n_forgotten, 0u);
+  for (Json* messages : {&first, &second}) {
+    messages->push_back(user("y"));
+    EXPECT_FALSE(f.take(*messages, "small").session().ids().empty()) << "it is still known";
+  }
 }
 
 TEST(ConversationsTest, WhatIsForgottenIsGone) {

@@ -54,7 +54,7 @@ struct EmbeddingService {
     const auto loader = [context](const std::string& path) {
       return Engine::load(path, {.n_threads = 2, .max_seq_len = context});
     };
-    auto created = ModelHost::create({dir.file("embed.gguf"), dir.file("talk.gguf")}, loader, system_clock(), {});
+    auto created = ModelHost::create({ModelSource(dir.file("embed.gguf")), ModelSource(dir.file("talk.gguf"))}, loader, system_clock(), {});
     CHECK(created.ok()) << created.status().message();
     host = *std::move(created);
     service = std::make_unique<AnswerService>(*host, system_clock(), options);
@@ -85,7 +85,7 @@ TEST(EmbeddingJobTest, VectorsAreTheEnginesInTheOrderOfInputs) {
   const EmbeddingReply& reply = heard->reply();
   EXPECT_EQ(reply.model, "embed");
   EXPECT_EQ(reply.n_prompt, 4u + 3 + 15) << "ids are taken as they are";
-  const auto engine = *s.host->get("embed");
+  const auto engine = (*s.host->get("embed"))->engine();
   const Tokenizer& tokenizer = engine->tokenizer();
   const auto wanted = embed(engine, {ids_to_embed(tokenizer, "one"), {1, 2, 3}, ids_to_embed(tokenizer, "three and more")});
   ASSERT_TRUE(wanted.ok());
@@ -138,7 +138,7 @@ TEST(EmbeddingJobTest, EndsWhenTheClientGoesOrItsTimeIsOver) {
   late.deadline = std::chrono::milliseconds(50);
   EXPECT_EQ(s.start(late)->wait().code(), ErrorCode::kDeadline);
   EXPECT_TRUE(s.service->wait_until_quiet(std::chrono::milliseconds::max()));
-  EXPECT_EQ((*s.host->get("embed"))->pool().bytes_in_use(), 0u);
+  EXPECT_EQ((*s.host->get("embed"))->engine()->pool().bytes_in_use(), 0u);
   EXPECT_EQ(s.service->stats().n_cancelled, 2u);
 }
 

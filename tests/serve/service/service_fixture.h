@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,8 +37,9 @@ class Heard : public AnswerListener {
   void come_again(std::chrono::seconds wait) override {
     note("come_again", [&] { retry_after_ = wait; });
   }
-  void begin(const std::string& model, size_t n_prompt) override {
+  void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override {
     note("begin", [&] {
+      EXPECT_NE(tokenizer, nullptr);
       EXPECT_FALSE(has_begun_) << "begin() comes once";
       has_begun_ = true;
       model_ = model;
@@ -175,7 +177,7 @@ struct ServiceFixture {
       : chat(chat_template, model_options, kv_budget_bytes, std::move(parts)) {
     const std::string path = dir.write("fake.gguf", "x");
     auto created = ModelHost::create(
-        {path}, [this](const std::string&) -> Result<std::shared_ptr<Engine>> { return chat.engine; }, clock, {});
+        {ModelSource(path)}, [this](const std::string&) -> Result<std::shared_ptr<Engine>> { return chat.engine; }, clock, {});
     EXPECT_TRUE(created.ok()) << created.status().message();
     host = *std::move(created);
     service = std::make_unique<AnswerService>(*host, clock, options);
@@ -198,6 +200,18 @@ struct ServiceFixture {
     const auto heard = start(std::move(request));
     EXPECT_TRUE(heard->wait().ok()) << heard->wait().to_string();
     return heard->n_answers() > 0 ? heard->answer_of() : Answer{};
+  }
+
+  size_t count_prompt(AnswerRequest request) {
+    std::promise<size_t> n;
+    service->count_prompt(std::move(request), [&n](const Result<size_t>& count) { n.set_value(count.value()); }, {});
+    return n.get_future().get();
+  }
+  std::string render_prompt(AnswerRequest request) {
+    std::promise<std::string> text;
+    service->render_prompt(
+        std::move(request), [&text](const Result<std::string>& prompt) { text.set_value(prompt.value()); }, {});
+    return text.get_future().get();
   }
 
   TempDir dir;

@@ -1,0 +1,27 @@
+// Names of namespaces (SessionOptions::cache_namespace) that one API key has several of. What is read in one is not
+// found in another. Its owner is whose turn it is in a queue, and whose share of the known conversations it counts to:
+// a client that makes up salts gets no more of the server by that. Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ibid::serve {
+
+inline constexpr std::string_view kSaltMark = "\x1fsalt:";  // no name of a key has such a byte
+
+// The namespace of an owner's requests with that salt.
+inline std::string salted_namespace(std::string_view owner, std::string_view salt) {
+  return std::string(owner).append(kSaltMark).append(salt);
+}
+
+// The namespace of one user of a key, where a server tells users apart. A user is an owner of his own.
+inline std::string user_namespace(std::string_view key_namespace, std::string_view user) {
+  return std::string(key_namespace).append("\x1fuser:").append(user);
+}
+
+inline std::string_view owner_of_namespace(std::string_view cache_namespace) {
+  return cache_namespace.substr(0, cache_namespace.find(kSaltMark));
+}
+
+}  // namespace ibid::serve
