@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "apps/serve/request_log.h"
@@ -40,6 +41,11 @@ void write_answers(MetricsText& text, const ServiceStats& stats) {
   text.counter("ibid_generation_tokens_total", "Ids that the model said.", as_number(stats.n_decoded));
   text.counter("ibid_prefix_cache_queries_total", "As ibid_prompt_tokens_total.", as_number(stats.n_prompt));
   text.counter("ibid_prefix_cache_hits_total", "As ibid_reused_tokens_total.", as_number(stats.n_cached));
+  // Names that dashboards of other servers ask for.
+  text.gauge("ibid_requests_processing", "As ibid_num_requests_running.", as_number(stats.n_running));
+  text.gauge("ibid_requests_deferred", "As ibid_num_requests_waiting.", as_number(stats.n_waiting));
+  text.counter("ibid_tokens_predicted_total", "As ibid_generation_tokens_total.", as_number(stats.n_decoded));
+  text.gauge("ibid_kv_store_sessions", "As ibid_conversations.", as_number(stats.n_conversations));
   text.gauge("ibid_conversations", "Conversations that are known.", as_number(stats.n_conversations));
   text.gauge("ibid_conversation_bytes", "Their texts and ids.", as_number(stats.conversation_bytes));
   const ConversationFileStats& files = stats.conversation_files;
@@ -92,6 +98,10 @@ void write_models(MetricsText& text, const std::vector<HostedModel>& models) {
   counter("ibid_kv_store_hits_total", "Of them, those that found something.",
           [](Engine& engine) { return engine.store().stats().hits; });
   counter("ibid_kv_store_evictions_total", "Pages that were forgotten for others.",
+          [](Engine& engine) { return engine.store().stats().evicted_pages; });
+  counter("ibid_prefix_cache_lookups_total", "As ibid_kv_store_lookups_total.",
+          [](Engine& engine) { return engine.store().stats().lookups; });
+  counter("ibid_prefix_cache_evictions_total", "As ibid_kv_store_evictions_total.",
           [](Engine& engine) { return engine.store().stats().evicted_pages; });
   counter("ibid_passes_total", "Passes of the model.",
           [](Engine& engine) { return engine.scheduler().stats().n_passes; });
@@ -148,6 +158,21 @@ void ServerMetrics::add(const http::ExchangeRecord& record) {
   n_bytes_in_ += record.n_bytes_in;
   n_bytes_out_ += record.n_bytes_out;
   n_clients_gone_ += record.client_gone ? 1 : 0;
+  for (const std::string_view reason : figures.ended) ++n_ended_[reason];
+  n_tokens_max_ = std::max(n_tokens_max_, figures.n_prompt + figures.n_decoded);
+  prompt_seconds_ += figures.prefill_ms / 1000;
+  predicted_seconds_ += figures.decode_ms / 1000;
+}
+
+void ServerMetrics::write_sequences(MetricsText& text) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [reason, n] : n_ended_) {
+    text.counter("ibid_sequences_completed_total", "Answers that are whole, by why they ended.", as_number(n),
+                 {{"reason", std::string(reason)}});
+  }
+  text.counter("ibid_prompt_seconds_total", "How long requests had their prompts read.", prompt_seconds_);
+  text.counter("ibid_tokens_predicted_seconds_total", "How long they were answered.", predicted_seconds_);
+  text.gauge("ibid_n_tokens_max", "The most ids that a request had, with its answers.", as_number(n_tokens_max_));
 }
 
 void ServerMetrics::write_exchanges(MetricsText& text) const {
@@ -168,6 +193,7 @@ std::string ServerMetrics::text(const http::ServerStats& server, const AnswerSer
   MetricsText text;
   write_connections(text, server);
   write_exchanges(text);
+  write_sequences(text);
   if (service != nullptr) write_answers(text, service->stats());
   if (log_ != nullptr) {
     text.counter("ibid_log_lines_dropped_total", "Lines of the log that nobody read in time.",

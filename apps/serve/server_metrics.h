@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -33,11 +34,15 @@ class ServerMetrics {
 
  private:
   void write_exchanges(MetricsText& text) const;
+  void write_sequences(MetricsText& text) const;
 
   using RouteKey = std::tuple<std::string, std::string, int>;  // pattern, method, status: as many as the code has
   mutable std::mutex mutex_;
   std::map<RouteKey, uint64_t> n_requests_;
   uint64_t n_bytes_in_ = 0, n_bytes_out_ = 0, n_clients_gone_ = 0;
+  std::map<std::string_view, uint64_t> n_ended_;  // answers, by why they ended
+  uint64_t n_tokens_max_ = 0;
+  double prompt_seconds_ = 0, predicted_seconds_ = 0;
 
   std::shared_ptr<const RequestLog> log_;  // may be null
   Histogram request_seconds_, first_token_seconds_, token_seconds_, queue_seconds_;

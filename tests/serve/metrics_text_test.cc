@@ -50,13 +50,16 @@ TEST(ServerMetricsTest, CountsExchangesByRouteAndStatus) {
   metrics.add(record);
   record.status = 0;
   record.client_gone = true;
-  record.figures = {.model = "tiny", .n_decoded = 3, .queue_ms = 15, .decode_ms = 20, .ttft_ms = 30,
-                    .itl_ms = 10};
+  record.figures = {.model = "tiny", .n_prompt = 9, .n_decoded = 3, .queue_ms = 15, .prefill_ms = 500,
+                    .decode_ms = 20, .ttft_ms = 30, .itl_ms = 10, .ended = {"length", "stop", "stop"}};
   metrics.add(record);
   const std::string text = metrics.text({.n_connections = 7, .n_slow_clients = 1}, nullptr, nullptr);
   EXPECT_THAT(text, HasSubstr("ibid_http_requests_total{path=\"/v1/x\",method=\"POST\",status=\"200\"} 2\n"));
   EXPECT_THAT(text, HasSubstr("ibid_http_requests_total{path=\"/v1/x\",method=\"POST\",status=\"0\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("ibid_http_connections_total 7\n"));
+  EXPECT_THAT(text, HasSubstr("ibid_sequences_completed_total{reason=\"stop\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("ibid_prompt_seconds_total 0.5\n"));
+  EXPECT_THAT(text, HasSubstr("ibid_n_tokens_max 12\n"));
   EXPECT_THAT(text, HasSubstr("ibid_http_sent_bytes_total 15\n"));
   EXPECT_THAT(text, HasSubstr("ibid_http_clients_gone_total 1\n"));
   EXPECT_THAT(text, HasSubstr("ibid_inter_token_latency_seconds_sum 0.01\n"));

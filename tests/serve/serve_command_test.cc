@@ -63,6 +63,12 @@ TEST_F(ServeCommand, ServesAModelAndEndsInOrder) {
   EXPECT_EQ(status_of(answer), 200) << answer;
   const std::string metrics = ask(port, get_text("/metrics"));
   EXPECT_THAT(metrics, HasSubstr("ibid_generation_tokens_total 5\n"));
+  EXPECT_THAT(metrics, HasSubstr("ibid_sequences_completed_total{reason=\"length\"} 1\n"));
+  for (const char* name : {"ibid_prompt_seconds_total", "ibid_tokens_predicted_total", "ibid_requests_processing",
+                           "ibid_requests_deferred", "ibid_n_tokens_max", "ibid_prefix_cache_lookups_total",
+                           "ibid_prefix_cache_evictions_total", "ibid_kv_store_sessions"}) {
+    EXPECT_THAT(metrics, HasSubstr(std::string("\n# TYPE ") + name + " "));
+  }
   EXPECT_THAT(metrics, HasSubstr("ibid_kv_budget_bytes{model=\"talker\"} "));
   EXPECT_THAT(metrics, HasSubstr("path=\"/v1/chat/completions\",method=\"POST\",status=\"200\"} 1\n"));
   served.signal_it(SIGTERM);

@@ -50,6 +50,7 @@ struct AnswerFigures {
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // ids
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;  // of the first answer, but for the queue
   double itl_ms = 0;  // between two ids of one answer, the mean of all answers; 0: none has two
+  std::vector<std::string_view> ended = {};  // why each answer did, in words of this program ("stop", "length")
 };
 
 class Exchange {

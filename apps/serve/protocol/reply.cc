@@ -17,7 +17,7 @@ Fault fault_of_end(const Status& status, const Heard& heard) {
 }
 
 // What the answers cost, for the log. Several answers to one request share the reading of its prompt.
-http::AnswerFigures figures_of(const Heard& heard) {
+http::AnswerFigures figures_of(const Heard& heard, const Status& status) {
   http::AnswerFigures figures{.model = heard.model, .n_prompt = heard.n_prompt,
                              .queue_ms = std::chrono::duration<double, std::milli>(heard.queued).count()};
   size_t n_gaps = 0;
@@ -36,6 +36,8 @@ http::AnswerFigures figures_of(const Heard& heard) {
   figures.prefill_ms = first.timings.prefill_ms;
   figures.decode_ms = first.timings.decode_ms;
   figures.ttft_ms = first.timings.ttft_ms;
+  if (!status.ok()) return figures;
+  for (const Answer& answer : heard.answers) figures.ended.push_back(finish_reason_name(answer.finish_reason));
   return figures;
 }
 
@@ -86,7 +88,7 @@ void WholeReply::answer(size_t i, const Answer& answer) {
 }
 
 void WholeReply::end(const Status& status) {
-  exchange_->set_figures(figures_of(heard_));
+  exchange_->set_figures(figures_of(heard_, status));
   if (status.ok()) {
     exchange_->respond({.body = json_to_string(make_(heard_))});
   } else {
@@ -156,7 +158,7 @@ void StreamReply::answer(size_t i, const Answer& answer) {
 }
 
 void StreamReply::end(const Status& status) {
-  exchange_->set_figures(figures_of(heard_));
+  exchange_->set_figures(figures_of(heard_, status));
   if (!is_open_) {
     // A stream that never opened is a plain response; an end without a begin and without an error has no answer.
     CHECK(!status.ok());
