@@ -57,6 +57,7 @@ class PartTeller {
       emit({.kind = TurnEvent::Kind::kPrefill, .n_done = part.n_done, .n_total = part.n_total});
       return;
     }
+    if (part.kind == ChatPart::Kind::kCall) return tell_call(part);
     const bool is_reasoning = part.kind == ChatPart::Kind::kReasoning;
     if (is_reasoning && !reasons_) say("<think>\n");
     if (!is_reasoning) end_reasoning();
@@ -67,7 +68,24 @@ class PartTeller {
     if (std::exchange(reasons_, false)) say(text_.ends_with('\n') ? "</think>\n\n" : "\n</think>\n\n");
   }
 
+  void end_call() {
+    if (std::exchange(calls_, false)) say("\n");
+  }
+
  private:
+  // "look_up {"city": "Rome"}", on a line of its own.
+  void tell_call(const ChatPart& part) {
+    end_reasoning();
+    if (part.begins) {
+      end_call();
+      if (!text_.empty() && !text_.ends_with('\n')) say("\n");
+      say("calls ");
+    } else if (!text_.ends_with(' ') && part.text.starts_with('{')) {
+      say(" ");
+    }
+    calls_ = true;
+    say(part.text);
+  }
   void say(std::string_view text) {
     text_ += text;
     emit({.kind = TurnEvent::Kind::kText, .text = text});
@@ -79,12 +97,15 @@ class PartTeller {
   const TurnCallback& on_event_;
   std::string& text_;
   bool reasons_ = false;
+  bool calls_ = false;  // a tool
 };
 
 Turn turn_of(const ChatReply& reply, const TurnOptions& options) {
   Turn turn;
   turn.reasoning = reply.reasoning;
   turn.content = reply.content;
+  turn.tool_calls = reply.tool_calls;
+  turn.lost_prefix = reply.lost_prefix;
   turn.finish_reason = finish_reason(reply);
   turn.seed = reply.seed.value_or(options.sampler.seed.value_or(0));
   turn.usage.n_prompt = reply.n_prompt.value_or(0);
@@ -103,6 +124,12 @@ Turn turn_of(const ChatReply& reply, const TurnOptions& options) {
 Json message_of(const ChatReply& reply) {
   Json message = make_message(Role::kAssistant, reply.content);
   if (!reply.reasoning.empty()) message[kReasoningField] = reply.reasoning;
+  for (const ToolCall& call : reply.tool_calls) {
+    Json function = Json::object();
+    function["name"] = call.name;
+    function["arguments"] = call.arguments;
+    message["tool_calls"].push_back({{"id", call.id}, {"type", "function"}, {"function", std::move(function)}});
+  }
   return message;
 }
 
@@ -188,6 +215,7 @@ Result<Turn> RemoteTalk::answer_to(Json messages, const TurnOptions& options, co
   if (!reply.ok()) return with_ways_out(reply.status());
   if (reply->was_stopped && reply->n_parts == 0) return Status(ErrorCode::kCancelled, "stopped before the first word");
   teller.end_reasoning();
+  teller.end_call();
   Turn turn = turn_of(*reply, options);
   turn.text = std::move(text);
   messages.push_back(message_of(*reply));

@@ -79,6 +79,14 @@ Status ChatServer::no_such_model(const std::string& model, const std::string& sa
 Status ChatServer::failure(const HttpAnswer& answer, const std::string& model) const {
   const std::string said = said_in_error(answer.error_text);
   const std::string why = said.empty() ? "" : ": " + said;
+  if (answer.is_untrusted) {
+    return {ErrorCode::kIo, name() + " has a certificate that this machine does not trust, so nothing was sent; if the "
+                                     "server is yours, SSL_CERT_FILE=FILE names its certificate (PEM)"};
+  }
+  if (answer.has_no_tls) {
+    return {ErrorCode::kIo, name() + " cannot be talked to by TLS (" + answer.problem + "); if it speaks plain HTTP, " +
+                                "its URL begins with http://"};
+  }
   if (answer.status == 0) {
     return {ErrorCode::kIo, "no server answers at " + name() + " (" + answer.problem + "); `ibid serve` starts one"};
   }

@@ -19,6 +19,7 @@
 #include "apps/http_client/http.h"
 #include "base/json_limits.h"
 #include "base/result.h"
+#include "ibid/turn.h"
 
 namespace ibid {
 
@@ -30,9 +31,10 @@ struct ServedModel {
 
 // A part of an answer, as it comes.
 struct ChatPart {
-  enum class Kind { kReading, kReasoning, kText };
+  enum class Kind { kReading, kReasoning, kText, kCall };
   Kind kind = Kind::kText;
-  std::string_view text = {};  // kReasoning, kText
+  std::string_view text = {};  // kReasoning, kText; kCall: the next of a call's name, then of its arguments
+  bool begins = false;         // kCall: with its name
   size_t n_done = 0;           // kReading: tokens of the prompt that are read, and all of them
   size_t n_total = 0;
 };
@@ -40,6 +42,8 @@ struct ChatPart {
 struct ChatReply {
   std::string reasoning;
   std::string content;
+  std::vector<ToolCall> tool_calls;
+  std::optional<LostPrefix> lost_prefix;  // as an ibid says; without the texts
   std::string finish_reason;        // the server's word; empty: it was stopped
   bool was_stopped = false;         // by the stop token; what came until then is here
   // As the server says; absent: it does not.

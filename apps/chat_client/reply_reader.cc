@@ -22,6 +22,19 @@ std::string text_member_of(const Json& object, const char* name) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 
+// A cause in words that are not ours counts as the template's.
+LostPrefix lost_prefix_of(const Json& json) {
+  LostPrefix lost{.n_tokens = whole_member(json, "tokens").value_or(0),
+                  .message = whole_member(json, "message").value_or(0),
+                  .byte = whole_member(json, "byte").value_or(0),
+                  .token = whole_member(json, "token").value_or(0)};
+  const std::string cause = text_member_of(json, "cause");
+  for (int i = 0; i <= static_cast<int>(LostCause::kOtherTokens); ++i) {
+    if (lost_cause_text(static_cast<LostCause>(i)) == cause) lost.cause = static_cast<LostCause>(i);
+  }
+  return lost;
+}
+
 std::string shown(const std::string& text) { return excerpt(one_line(text), kShownCharacters); }
 
 // {"error": {"message"}}, {"error": "..."}, {"message"} or {"detail"}.
@@ -84,6 +97,7 @@ Status ReplyReader::take_chunk(const Json& chunk) {
     TRY(take_text(*delta, "reasoning", ChatPart::Kind::kReasoning, reply_.reasoning));
     TRY(take_text(*delta, "reasoning_content", ChatPart::Kind::kReasoning, reply_.reasoning));
     TRY(take_text(*delta, "content", ChatPart::Kind::kText, reply_.content));
+    if (const Json* calls = member(*delta, "tool_calls")) TRY(take_calls(*calls));
   }
   if (std::string reason = text_member_of(choice, "finish_reason"); !reason.empty()) {
     reply_.finish_reason = std::move(reason);
@@ -94,15 +108,47 @@ Status ReplyReader::take_chunk(const Json& chunk) {
 Status ReplyReader::take_text(const Json& delta, const char* name, ChatPart::Kind kind, std::string& text) {
   const std::string more = text_member_of(delta, name);
   if (more.empty()) return {};
-  if (reply_.reasoning.size() + reply_.content.size() + more.size() > kMaxReplyBytes) {
-    return {ErrorCode::kLimitExceeded, "the answer has no end"};
-  }
+  if (!has_room(more.size())) return {ErrorCode::kLimitExceeded, "the answer has no end"};
   text += more;
+  heard();
+  on_part_({.kind = kind, .text = more});
+  return {};
+}
+
+// A call comes in parts: its name first, then its arguments, each with the number of the call.
+Status ReplyReader::take_calls(const Json& deltas) {
+  if (!deltas.is_array()) return {ErrorCode::kBadHeader, "the calls of tools are no list"};
+  for (const Json& delta : deltas) {
+    const size_t number = whole_member(delta, "index").value_or(reply_.tool_calls.size());
+    if (number > reply_.tool_calls.size() || number >= kMaxCalls) {
+      return {ErrorCode::kBadHeader, "a call of a tool has a number that is not the next"};
+    }
+    const bool begins = number == reply_.tool_calls.size();
+    if (begins) reply_.tool_calls.emplace_back();
+    ToolCall& call = reply_.tool_calls[number];
+    if (call.id.empty()) call.id = text_member_of(delta, "id");
+    const Json* function = member(delta, "function");
+    if (function == nullptr) continue;
+    const std::string name = text_member_of(*function, "name"), arguments = text_member_of(*function, "arguments");
+    if (!has_room(name.size() + arguments.size())) return {ErrorCode::kLimitExceeded, "the answer has no end"};
+    call.name += name;
+    call.arguments += arguments;
+    heard();
+    if (begins || !name.empty()) on_part_({.kind = ChatPart::Kind::kCall, .text = name, .begins = begins});
+    if (!arguments.empty()) on_part_({.kind = ChatPart::Kind::kCall, .text = arguments});
+  }
+  return {};
+}
+
+bool ReplyReader::has_room(size_t n_bytes) {
+  n_bytes_ += n_bytes;
+  return n_bytes_ <= kMaxReplyBytes;
+}
+
+void ReplyReader::heard() {
   ++reply_.n_parts;
   reply_.last_ms = now_ms();
   if (reply_.n_parts == 1) reply_.first_ms = reply_.last_ms;
-  on_part_({.kind = kind, .text = more});
-  return {};
 }
 
 void ReplyReader::take_costs(const Json& chunk) {
@@ -122,6 +168,7 @@ void ReplyReader::take_costs(const Json& chunk) {
   }
   if (const Json* ours = member(chunk, "ibid")) {
     if (const std::optional<size_t> seed = whole_member(*ours, "seed")) reply_.seed = *seed;
+    if (const Json* lost = member(*ours, "lost_prefix")) reply_.lost_prefix = lost_prefix_of(*lost);
     // Other words than the protocol has.
     if (text_member_of(*ours, "finish_reason") == "repetition") reply_.finish_reason = "repetition";
   }

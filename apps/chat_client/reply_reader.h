@@ -20,6 +20,7 @@ std::string said_in_error(std::string_view body);
 class ReplyReader {
  public:
   static constexpr size_t kMaxReplyBytes = 64u << 20;
+  static constexpr size_t kMaxCalls = 256;
 
   explicit ReplyReader(const ChatServer::OnPart& on_part);
 
@@ -35,13 +36,17 @@ class ReplyReader {
  private:
   Status take_chunk(const Json& chunk);
   Status take_text(const Json& delta, const char* name, ChatPart::Kind kind, std::string& text);
+  Status take_calls(const Json& deltas);
   void take_costs(const Json& chunk);
+  void heard();  // a piece of the answer
+  bool has_room(size_t n_bytes);  // for so much more of the answer, which it counts
   double now_ms() const;
 
   const ChatServer::OnPart& on_part_;
   const int64_t begin_ns_;
   ChatReply reply_;
   size_t n_events_ = 0;
+  size_t n_bytes_ = 0;  // of the answer
   bool has_ended_ = false;
 };
 

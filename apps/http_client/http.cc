@@ -12,6 +12,8 @@ namespace {
 
 constexpr long kConnectSeconds = 20;
 constexpr int kLookAgainMs = 1000;
+constexpr long kSilenceBeforeProbe = 30;  // seconds; then the system asks the host whether it is there
+constexpr long kProbeSeconds = 10;
 constexpr size_t kMaxErrorBytes = 64u << 10;
 
 struct Transfer {
@@ -82,6 +84,8 @@ void set_url(CURL* curl, const HttpRequest& request, bool follows) {
   curl_easy_setopt(curl, CURLOPT_MAXREDIRS, kMaxRedirects);
   const std::string direct = hosts_without_proxy();
   curl_easy_setopt(curl, CURLOPT_NOPROXY, direct.c_str());
+  const char* trusted = std::getenv("SSL_CERT_FILE");
+  if (trusted != nullptr && *trusted != '\0') curl_easy_setopt(curl, CURLOPT_CAINFO, trusted);
   if (!request.unix_socket.empty()) curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, request.unix_socket.c_str());
   if (request.token.empty()) return;
   curl_easy_setopt(curl, CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BEARER));
@@ -99,6 +103,9 @@ Result<HttpAnswer> exchange(const HttpRequest& request, const std::string* json,
   const auto set = [&](CURLoption option, auto value) { curl_easy_setopt(curl.get(), option, value); };
   set_url(curl.get(), request, json == nullptr);
   set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_TCP_KEEPALIVE, 1L);
+  set(CURLOPT_TCP_KEEPIDLE, kSilenceBeforeProbe);
+  set(CURLOPT_TCP_KEEPINTVL, kProbeSeconds);
   set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   if (request.silent_seconds > 0) {
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -128,6 +135,8 @@ Result<HttpAnswer> exchange(const HttpRequest& request, const std::string* json,
   if (content_type != nullptr) answer.content_type = content_type;
   answer.error_text = std::move(transfer.error_text);
   if (code != CURLE_OK) answer.problem = curl_easy_strerror(code);
+  answer.is_untrusted = code == CURLE_PEER_FAILED_VERIFICATION;
+  answer.has_no_tls = code == CURLE_SSL_CONNECT_ERROR;
   return answer;
 }
 

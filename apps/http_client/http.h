@@ -4,7 +4,8 @@
 // A GET follows redirects, at most kMaxRedirects, and never from https to http; a POST follows none, so that nobody's
 // messages go to a host that was not named. The token goes to the host that was named and to none that it redirects
 // to. Nothing is kept and nothing is executed. Thread-safe: each call has a connection of its own, which is closed
-// when the call returns.
+// when the call returns. A host that is gone without a word is noticed within two minutes, also where an answer may be
+// silent for ever. Certificates are trusted as the system does, or as the file in SSL_CERT_FILE says.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,8 @@ struct HttpAnswer {
   std::string content_type;
   std::string error_text;                 // what an answer with a status from 300 on says; its first 64 KiB
   std::string problem;                    // why it ended before its end; empty: it is whole
+  bool is_untrusted = false;              // the problem is the host's certificate
+  bool has_no_tls = false;                // the problem is that what answers speaks no TLS
 };
 
 inline constexpr long kMaxRedirects = 5;

@@ -114,8 +114,12 @@ std::string_view lost_cause_text(LostCause cause) {
 }
 
 std::string LostPrefix::to_string() const {
-  return std::to_string(n_tokens) + " cached tokens were lost in message " + std::to_string(message) + ": " +
-         std::string(lost_cause_text(cause)) + " (byte " + std::to_string(byte) + " was \"" + was + "\", is \"" + now +
+  const std::string why = std::to_string(n_tokens) + " cached tokens were lost in message " + std::to_string(message) +
+                          ": " + std::string(lost_cause_text(cause));
+  if (was.empty() && now.empty() && was_token.empty() && now_token.empty()) {  // a server says where, not what
+    return why + " (byte " + std::to_string(byte) + ", token " + std::to_string(token) + ")";
+  }
+  return why + " (byte " + std::to_string(byte) + " was \"" + was + "\", is \"" + now +
          "\"; token " + std::to_string(token) + " was \"" + was_token + "\", is \"" + now_token + "\")";
 }
 

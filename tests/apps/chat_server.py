@@ -93,6 +93,16 @@ class Chat(http.server.BaseHTTPRequestHandler):
         if said == "think" or request["model"] == "owl":
             self.delta(reasoning_content="Let me ")
             self.delta(reasoning_content="see.")
+        if said == "tool":
+            self.delta(tool_calls=[{"index": 0, "id": "call_1", "type": "function",
+                                    "function": {"name": "look_up", "arguments": ""}}])
+            self.delta(tool_calls=[{"index": 0, "function": {"arguments": "{\"city\":"}}])
+            self.delta(tool_calls=[{"index": 0, "function": {"arguments": " \"Rome\"}"}}])
+            self.delta(reason="tool_calls")
+            return self.event(b"[DONE]")
+        if said == "lost":
+            self.event({"choices": [], "ibid": {"lost_prefix": {"tokens": 17, "message": 2, "byte": 120, "token": 30,
+                                                               "cause": "the message was changed"}}})
         if said == "slow":
             return self.talk_on()
         for word in ("You", " said", f" '{said}'", f" after {n_before}."):

@@ -1,10 +1,17 @@
 // `ibid chat --url`: the terminal screen with a server behind it, one that a test wrote and `ibid serve` itself.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
+#include <fstream>
 #include <random>
 #include <sstream>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,9 +19,11 @@
 #include "apps/chat_client/event_stream.h"
 #include "apps/chat_client/reply_reader.h"
 #include "apps/chat_client/server_address.h"
+#include "apps/http_client/http.h"
 #include "base/json_limits.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/apps/python_server.h"
+#include "tests/serve/http/tls_certificate.h"
 #include "tests/serve/served_process.h"
 #include "tests/support/pseudo_terminal.h"
 #include "tests/support/scripted_model.h"
@@ -86,6 +95,67 @@ TEST(ReplyReader, TakesAnyBytes) {
     EXPECT_EQ(heard.size(), reader.reply().content.size() + reader.reply().reasoning.size());
   }
   EXPECT_GT(n_refused, 100u);
+}
+
+TEST(ReplyReader, PutsCallsOfToolsTogetherAndReadsWhatWasLost) {
+  const ChatServer::OnPart listen = [](const ChatPart&) {};
+  ReplyReader reader(listen);
+  for (const char* data :
+       {R"({"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}}]}}]})",
+        R"({"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"x\""}}]}}]})",
+        R"({"choices":[{"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}]}}]})",
+        R"({"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}}]})",
+        R"({"choices":[{"delta":{},"finish_reason":"tool_calls"}],"ibid":{"lost_prefix":{"tokens":7,"message":1,"byte":5,)"
+        R"("token":3,"cause":"a date changed"}}})"}) {
+    ASSERT_TRUE(reader.take(data).ok()) << data;
+  }
+  const ChatReply reply = reader.reply();
+  EXPECT_THAT(reply.tool_calls, ElementsAre(ToolCall{"a", "f", "{\"x\":1}"}, ToolCall{"b", "g", "{}"}));
+  ASSERT_TRUE(reply.lost_prefix);
+  EXPECT_EQ(reply.lost_prefix->n_tokens, 7u);
+  EXPECT_EQ(reply.lost_prefix->cause, LostCause::kDateChanged);
+  EXPECT_EQ(reply.lost_prefix->to_string(), "7 cached tokens were lost in message 1: a date changed (byte 5, token 3)");
+  EXPECT_EQ(reader.take(R"({"choices":[{"delta":{"tool_calls":[{"index":9,"function":{"name":"h"}}]}}]})").code(),
+            ErrorCode::kBadHeader);
+}
+
+// The state that the system has of the only connection to a port: its timer, as /proc/net/tcp says.
+std::string timer_of_connection_to(uint16_t port) {
+  char remote[16];
+  std::snprintf(remote, sizeof remote, ":%04X", port);
+  std::ifstream table("/proc/net/tcp");
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream words(line);
+    std::string number, ours, theirs, state, queues, timer;
+    words >> number >> ours >> theirs >> state >> queues >> timer;
+    if (theirs.ends_with(remote) && state == "01") return timer.substr(0, 2);
+  }
+  return "";
+}
+
+// A host that lost its power says nothing more, and nothing tells its clients; so the system asks it now and then.
+TEST(HttpClient, AsksWhetherASilentHostIsStillThere) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  const uint16_t port = ntohs(address.sin_port);
+  std::stop_source stop;
+  std::thread asks([&] {
+    HttpRequest request{.url = "http://127.0.0.1:" + std::to_string(port) + "/", .stop = stop.get_token()};
+    request.silent_seconds = 0;
+    (void)http_post(request, "{}", [](long, std::string_view) { return true; });
+  });
+  const auto is_watched = [&] { return timer_of_connection_to(port) == "02"; };
+  for (int i = 0; i < 2000 && !is_watched(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(is_watched());
+  stop.request_stop();
+  asks.join();
+  close(listener);
 }
 
 class RemoteChat : public CommandLine {
@@ -244,6 +314,23 @@ TEST_F(RemoteChat, ScreenHasTheUsageAndTheCommands) {
   EXPECT_TRUE(terminal.is_as_found());
 }
 
+TEST_F(RemoteChat, WhatWasLostAndWhichToolsAreCalledIsShown) {
+  PseudoTerminal terminal(on_terminal());
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("lost\r");
+  ASSERT_TRUE(terminal.shows("17 cached tokens were lost in message 2: the message was changed (byte 120,"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("tool\r");
+  ASSERT_TRUE(terminal.shows("calls look_up {\"city\": \"Rome\"}"));
+  ASSERT_TRUE(terminal.prompts());
+  terminal.type("more\r");
+  ASSERT_TRUE(terminal.shows("length limit"));
+  const Json last = requests().back();
+  const Json& call = last["messages"][3]["tool_calls"][0];
+  EXPECT_EQ(call["id"], "call_1");
+  EXPECT_EQ(call["function"]["arguments"], "{\"city\": \"Rome\"}") << "as the server spelled it";
+}
+
 TEST_F(RemoteChat, ReasoningStandsBetweenItsMarksAndApartInTheMessage) {
   PseudoTerminal terminal(on_terminal());
   ASSERT_TRUE(terminal.prompts());
@@ -312,6 +399,23 @@ TEST_F(RemoteChatWithIbid, TalksOverTcpWithAKeyAndOverAUnixSocket) {
   EXPECT_THAT(run("chat --config '' --url unix:" + socket, "Hi\n").err, HasSubstr("wants an API key"));
   const Outcome other = run("chat --config '' --model gpt --url unix:" + socket, "Hi\n", "IBID_API_KEY=key-of-a-test ");
   EXPECT_THAT(other.err, HasSubstr("has no model 'gpt'; it has scripted"));
+}
+
+TEST_F(RemoteChatWithIbid, ACertificateThatIsNotTrustedIsNoAbsentServer) {
+  http::write_certificate(dir_.file("cert.pem"), dir_.file("key.pem"));
+  ServedProcess served({model_, "--port", "0", "--cert", dir_.file("cert.pem"), "--key", dir_.file("key.pem")});
+  const std::string at = "127.0.0.1:" + std::to_string(served.port());
+  const Outcome stranger = run("chat --config '' --url https://" + at, "Hi\n");
+  EXPECT_EQ(stranger.status, 1);
+  EXPECT_THAT(stranger.err, HasSubstr("a certificate that this machine does not trust"));
+  EXPECT_THAT(stranger.err, HasSubstr("SSL_CERT_FILE=FILE"));
+  const Outcome known =
+      run("chat --config '' --url https://" + at, "Hi\n", "SSL_CERT_FILE=" + dir_.file("cert.pem") + " ");
+  EXPECT_EQ(known.out, "Hello there, my friend.\n") << known.err;
+  ServedProcess plain({model_, "--port", "0"});
+  const Outcome no_tls = run("chat --config '' --url https://127.0.0.1:" + std::to_string(plain.port()), "Hi\n");
+  EXPECT_THAT(no_tls.err, HasSubstr("cannot be talked to by TLS"));
+  EXPECT_THAT(no_tls.err, HasSubstr("http://"));
 }
 
 TEST_F(RemoteChatWithIbid, AnAnswerIsStoppedAndTheChatGoesOn) {

@@ -1,14 +1,13 @@
 // TLS: who is served, who is not, and which files are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 
 #include <memory>
 #include <string>
 
 #include "tests/serve/http/server_fixture.h"
+#include "tests/serve/http/tls_certificate.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid::http {
@@ -17,33 +16,11 @@ namespace {
 using testing::HasSubstr;
 
 struct Free {
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-  void operator()(X509* certificate) const { X509_free(certificate); }
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
   void operator()(SSL* session) const { SSL_free(session); }
 };
 template <typename T>
 using Owned = std::unique_ptr<T, Free>;
-
-// A key and a certificate that it signs itself, as files.
-void write_certificate(const std::string& certificate_file, const std::string& key_file) {
-  const Owned<EVP_PKEY> key(EVP_EC_gen("P-256"));
-  const Owned<X509> certificate(X509_new());
-  ASN1_INTEGER_set(X509_get_serialNumber(certificate.get()), 1);
-  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -60);
-  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 3600);
-  X509_set_pubkey(certificate.get(), key.get());
-  X509_NAME* name = X509_get_subject_name(certificate.get());
-  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("localhost"), -1, -1, 0);
-  X509_set_issuer_name(certificate.get(), name);
-  ASSERT_NE(X509_sign(certificate.get(), key.get(), EVP_sha256()), 0);
-  FILE* file = fopen(certificate_file.c_str(), "w");
-  PEM_write_X509(file, certificate.get());
-  fclose(file);
-  file = fopen(key_file.c_str(), "w");
-  PEM_write_PrivateKey(file, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
-  fclose(file);
-}
 
 // A RawClient that speaks TLS up to a version.
 class TlsClient {
