@@ -69,6 +69,8 @@ PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, Toke
   try {
     states = states_.find_all(readable_space(name_space), ids.first(length));
     if (states_.used()) length = deepest(states);
+    hit.n_rows = match.length;
+    hit.n_states = length;
     for (size_t i = KvLayout::pages_for(match.length); i > KvLayout::pages_for(length); --i) last = last->parent;
     pages = pages_of(*last, length);
   } catch (const std::bad_alloc&) {
@@ -100,7 +102,7 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
   TRY(insertion.prepare());
   std::unique_ptr<PrefixMark> mark;
   if (options.rest != nullptr && options.rest->store_ == nullptr) mark = std::make_unique<PrefixMark>();
-  TRY(room_.make_for(insertion, removed.nodes));
+  TRY(room_.make_for(insertion, removed));
 
   // Nothing below fails.
   PrefixNode& last = insertion.apply(removed.nodes);
@@ -111,11 +113,9 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
     rest.space_ = space.id();
     tree_.holds().set_mark(*rest.mark_, insertion.n_known() > 0 ? &last : nullptr, insertion.n_known());
   }
-  const size_t n_before = removed.states.size();
   const bool is_private = options.sharing == Sharing::kPrivate;
   states_.insert_all(is_private ? space.id() : kSharedSpace, entry, insertion.n_known(),
                      options.extent == Extent::kAll, removed.states);
-  n_freeing_ += removed.states.size() - n_before;
   return {};
 }
 
@@ -144,7 +144,7 @@ Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std
     tree_.endings().touch(*match.ending);
     return {};
   }
-  TRY(room_.make_for(*ending, *match.node, removed.nodes));
+  TRY(room_.make_for(*ending, *match.node, removed));
   ending->n_ids = (ids.size() - 1) % kPagePositions + 1;
   tree_.endings().add(*match.node, std::move(ending));
   return {};
@@ -183,7 +183,7 @@ bool LruKvCacheStore::reclaim_pages(size_t bytes, Removed& removed) {
   if (n_most == 0 || n_most < n_for(bytes - by_windows)) return false;
   size_t freed = 0;
   for (size_t n = 0; n < n_most && freed < bytes; ++n) {
-    const KvPage& page = tree_.evict_first(removed.nodes).page;
+    const KvPage& page = room_.evict_first(removed).page;
     freed += page_bytes + (window_bytes > 0 && pool_.has_window(page) ? window_bytes : 0);
   }
   return true;
@@ -197,7 +197,6 @@ bool LruKvCacheStore::reclaim(size_t bytes) {
   const size_t state_bytes = std::max<size_t>(pool_.layout().state_bytes(), 1);
   size_t n_states = 0;
   while (n_states * state_bytes < bytes && states_.evict(removed.states)) ++n_states;
-  n_freeing_ += n_states;
   if (n_states > 0) return true;
   // Before it gives up, it waits for pages that another call is about to give back.
   if (n_freeing_ == 0) return false;
@@ -209,7 +208,7 @@ size_t LruKvCacheStore::evict(size_t n_pages) {
   Removed removed(*this);
   const std::lock_guard lock(mutex_);
   const size_t n_evicted = tree_.count_evictable(n_pages);
-  for (size_t i = 0; i < n_evicted; ++i) tree_.evict_first(removed.nodes);
+  for (size_t i = 0; i < n_evicted; ++i) room_.evict_first(removed);
   return n_evicted;
 }
 
@@ -218,21 +217,16 @@ void LruKvCacheStore::clear(std::string_view name_space) {
   const std::lock_guard lock(mutex_);
   const SpaceId space = spaces_.find(name_space);
   if (space == kNoSpace) return;
-  remove_states(space, removed);
-  tree_.remove_space(space, removed.nodes);
-}
-
-void LruKvCacheStore::remove_states(SpaceId space, Removed& removed) {
-  const size_t n_before = removed.states.size();
   states_.remove_space(space, removed.states);
-  n_freeing_ += removed.states.size() - n_before;
+  tree_.remove_space(space, removed.nodes);
 }
 
 void LruKvCacheStore::clear_shared() {
   Removed removed(*this);
   const std::lock_guard lock(mutex_);
-  remove_states(kSharedSpace, removed);
+  states_.remove_space(kSharedSpace, removed.states);
   tree_.remove_space(kSharedSpace, removed.nodes);
+  room_.remove_unreached(removed);
 }
 
 // --- reports

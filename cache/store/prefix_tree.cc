@@ -272,4 +272,15 @@ const PrefixNode& PrefixTree::evict_first(RemovedNodes& removed) {
   return leaf;
 }
 
+Tokens PrefixTree::ids_to(const PrefixNode& node) {
+  size_t n = 0;
+  for (const PrefixNode* at = &node; at->parent != nullptr; at = at->parent) n += at->n_ids;
+  Tokens ids(n);
+  for (const PrefixNode* at = &node; at->parent != nullptr; at = at->parent) {
+    n -= at->n_ids;
+    std::copy_n(at->ids.begin(), at->n_ids, ids.begin() + static_cast<ptrdiff_t>(n));
+  }
+  return ids;
+}
+
 }  // namespace ibid

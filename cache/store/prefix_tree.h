@@ -99,6 +99,8 @@ class PrefixTree {
   size_t count_evictable(size_t n) { return queue_.count_evictable(n); }
   // Removes the idle leaf that goes first, and returns it. REQUIRES: count_evictable(1) == 1.
   const PrefixNode& evict_first(RemovedNodes& removed);
+  // All ids from the root to the end of a node, which may have left the tree last. May throw std::bad_alloc.
+  static Tokens ids_to(const PrefixNode& node);
 
   PrefixHolds& holds() { return holds_; }
   const PrefixHolds& holds() const { return holds_; }

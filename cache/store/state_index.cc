@@ -162,7 +162,7 @@ void StateIndex::insert(SpaceId space, TokenSpan ids, const StateSnapshot& snaps
   add_tail(*kept, tail, snapshot.rows);
   use(*kept);
   while (bytes_ > budget_bytes_ && kept_.size() > 1) {
-    remove(first_to_go([kept](const Kept& other) { return &other != kept; }), removed);
+    give_up(first_to_go([kept](const Kept& other) { return &other != kept; }), removed);
   }
 }
 
@@ -176,9 +176,14 @@ StateIndex::Map::iterator StateIndex::first_to_go(Condition&& condition) {
   return kept_.end();
 }
 
+// Removes one for want of room: what is used from now on goes after it.
+void StateIndex::give_up(Map::iterator at, Removed& removed) {
+  floor_ = std::max(floor_, at->second->priority);
+  remove(at, removed);
+}
+
 void StateIndex::remove(Map::iterator at, Removed& removed) {
   Kept& gone = *at->second;
-  floor_ = std::max(floor_, gone.priority);
   // Without it, those behind it cost more.
   for (auto next = std::next(at); next != kept_.end() && next->second->space == gone.space; ++next) {
     Kept& behind = *next->second;
@@ -191,13 +196,38 @@ void StateIndex::remove(Map::iterator at, Removed& removed) {
   bytes_ -= charge(gone);
   spaces_.bytes_removed(gone.space, charge(gone));
   removed.kept_.insert(kept_.extract(at));
+  if (removed.n_total_ != nullptr) ++*removed.n_total_;
 }
 
 bool StateIndex::evict(Removed& removed) {
   const auto first = first_to_go([](const Kept& kept) { return !kept.state || kept.state.use_count() == 1; });
   if (first == kept_.end()) return false;
-  remove(first, removed);
+  give_up(first, removed);
   return true;
+}
+
+void StateIndex::remove_unreached(SpaceId space, TokenSpan ids, size_t n_last, const IsReached& is_reached,
+                                  Removed& removed) {
+  const size_t n_before = ids.size() - n_last;
+  const auto remove_of = [&](SpaceId of) {
+    for (Kept* kept = longest(of, ids); kept != nullptr && kept->ids.size() > n_before;) {
+      const Kept& state = *std::exchange(kept, kept->before);
+      if (!is_reached(of, state.ids)) remove(kept_.find(Key{of, state.ids}), removed);
+    }
+  };
+  if (space != kSharedSpace) return remove_of(space);
+  for (auto at = kept_.begin(); at != kept_.end();) {
+    const SpaceId of = at->first.space;
+    remove_of(of);
+    at = kept_.lower_bound(Key{of + 1, {}});
+  }
+}
+
+void StateIndex::remove_all_unreached(const IsReached& is_reached, Removed& removed) {
+  for (auto at = kept_.begin(); at != kept_.end();) {
+    const auto state = at++;
+    if (!is_reached(state->first.space, state->first.ids)) remove(state, removed);
+  }
 }
 
 void StateIndex::remove_space(SpaceId space, Removed& removed) {

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -81,6 +82,12 @@ class StateIndex {
   // Removes the one that goes first, of those that nobody else holds. False: there is none. Its page is in `removed`.
   bool evict(Removed& removed);
   void remove_space(SpaceId space, Removed& removed);
+  // The rows of the last n_last of these ids were evicted. Removes the states whose ids end within them, unless other
+  // pages have their rows: nobody can go on from them. is_reached(space, ids) says whether all rows are there. For
+  // kSharedSpace also those of the other namespaces, which read shared rows.
+  using IsReached = std::function<bool(SpaceId space, TokenSpan ids)>;
+  void remove_unreached(SpaceId space, TokenSpan ids, size_t n_last, const IsReached& is_reached, Removed& removed);
+  void remove_all_unreached(const IsReached& is_reached, Removed& removed);
 
   // How many states were looked at to find those that go first, since construction.
   size_t n_looked_at() const { return n_looked_at_; }
@@ -115,6 +122,7 @@ class StateIndex {
   void touch(SpaceId space, TokenSpan ids, size_t n);
   void add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows);
   void remove(Map::iterator at, Removed& removed);
+  void give_up(Map::iterator at, Removed& removed);
   template <typename Condition>
   Map::iterator first_to_go(Condition&& condition);
 
@@ -129,14 +137,17 @@ class StateIndex {
   double floor_ = 0;  // the priority of what went last
 };
 
-// What a call removed. It is gone when this is.
+// What a call removed. It is gone when this is. Each one that is added is counted in n_total as well.
 class StateIndex::Removed {
  public:
+  Removed() = default;
+  explicit Removed(size_t& n_total) : n_total_(&n_total) {}
   size_t size() const { return kept_.size(); }
   void clear() { kept_.clear(); }
 
  private:
   friend class StateIndex;
+  size_t* n_total_ = nullptr;
   std::multimap<Key, std::unique_ptr<Kept>, Less> kept_;
 };
 

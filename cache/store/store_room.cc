@@ -1,6 +1,7 @@
 #include "cache/store/store_room.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 namespace ibid {
@@ -10,7 +11,7 @@ size_t StoreRoom::excess_pages(size_t bytes) const {
   return excess / page_charge_bytes_ + (excess % page_charge_bytes_ != 0 ? 1 : 0);
 }
 
-Status StoreRoom::make_for(const StoreInsertion& insertion, RemovedNodes& removed) {
+Status StoreRoom::make_for(const StoreInsertion& insertion, Removed& removed) {
   const size_t new_bytes = insertion.n_new() * page_charge_bytes_;
   const size_t wanted = charge_bytes() + new_bytes;
   if (wanted <= budget_bytes_) return {};
@@ -23,11 +24,11 @@ Status StoreRoom::make_for(const StoreInsertion& insertion, RemovedNodes& remove
                 " are used and cannot be evicted"};
   }
   while (excess_pages(charge_bytes() + new_bytes) > n_evictable) tree_.endings().drop(*tree_.endings().oldest());
-  while (charge_bytes() + new_bytes > budget_bytes_) tree_.evict_first(removed);
+  while (charge_bytes() + new_bytes > budget_bytes_) evict_first(removed);
   return {};
 }
 
-Status StoreRoom::make_for(const PrefixEnding& ending, PrefixNode& node, RemovedNodes& removed) {
+Status StoreRoom::make_for(const PrefixEnding& ending, PrefixNode& node, Removed& removed) {
   PrefixEndings& endings = tree_.endings();
   const size_t bytes = ending.charge_bytes();
   size_t dropped = 0;
@@ -43,8 +44,25 @@ Status StoreRoom::make_for(const PrefixEnding& ending, PrefixNode& node, Removed
                                          " bytes"};
   }
   while (endings.bytes() + bytes > endings_budget_bytes()) endings.drop(*endings.oldest());
-  while (charge_bytes() + bytes > budget_bytes_) tree_.evict_first(removed);
+  while (charge_bytes() + bytes > budget_bytes_) evict_first(removed);
   return {};
 }
+
+StateIndex::IsReached StoreRoom::is_reached() const {
+  return [this](SpaceId space, TokenSpan ids) { return tree_.longest_prefix(space, ids).length >= ids.size(); };
+}
+
+const PrefixNode& StoreRoom::evict_first(Removed& removed) noexcept {
+  const PrefixNode& gone = tree_.evict_first(removed.nodes);
+  if (states_.size() == 0) return gone;
+  try {
+    states_.remove_unreached(gone.space, PrefixTree::ids_to(gone), gone.n_ids, is_reached(), removed.states);
+  } catch (const std::bad_alloc&) {
+    // They stay until they are the ones that go first.
+  }
+  return gone;
+}
+
+void StoreRoom::remove_unreached(Removed& removed) { states_.remove_all_unreached(is_reached(), removed.states); }
 
 }  // namespace ibid

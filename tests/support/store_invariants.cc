@@ -208,10 +208,27 @@ class Validator {
         if (begins(other, state)) n_before = std::max(n_before, other.ids.size());
       }
       expect(state.n_before == n_before, "a state does not know the one before it");
+      expect(is_reached(state.space, state.ids), "nobody can go on from a state: the rows in front of it are gone");
       if (i == 0) continue;
       const State& last = store_.states[i - 1];
       expect(std::pair(last.space, last.ids) < std::pair(state.space, state.ids), "states are out of order");
     }
+  }
+
+  // Whether all rows of the ids are there, in the namespace or the shared one.
+  bool is_reached(uint64_t space, TokenSpan ids) const {
+    std::vector<uint64_t> parents = {0};
+    for (size_t begin = 0; begin < ids.size(); begin += kPagePositions) {
+      const TokenSpan wanted = ids.subspan(begin, std::min(kPagePositions, ids.size() - begin));
+      std::vector<uint64_t> next;
+      for (const Node& node : store_.nodes) {
+        const bool is_below = std::ranges::find(parents, node.parent) != parents.end();
+        if (!is_below || (node.space != space && node.space != 0)) continue;
+        if (common_prefix_length(node.ids, wanted) == wanted.size()) next.push_back(node.serial);
+      }
+      parents = std::move(next);
+    }
+    return !parents.empty();
   }
 
   void check_sums() {

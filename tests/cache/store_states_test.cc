@@ -1,0 +1,81 @@
+// Recurrent states in the store: they stay as long as somebody can go on from them.
+#include "tests/cache/store_fixture.h"
+
+namespace ibid {
+namespace {
+
+class ReachedStatesTest : public testing::Test {
+ protected:
+  void TearDown() override { EXPECT_THAT(validate_store(store_.snapshot()), testing::IsEmpty()); }
+
+  // Stores ids, with the states behind n_kept of them and behind all.
+  void store(TokenSpan ids, size_t n_kept, const char* name_space = kAlice, Sharing sharing = Sharing::kPrivate) {
+    KvCacheEntry entry(pool_);
+    ASSERT_TRUE(feed(entry, ids.first(n_kept)).ok());
+    entry.state().keep_here(n_kept);
+    ASSERT_TRUE(feed(entry, ids.subspan(n_kept)).ok());
+    ASSERT_TRUE(store_.insert(name_space, entry, sharing).ok());
+  }
+  size_t find(TokenSpan ids, const char* name_space = kAlice) {
+    return store_.find_longest_prefix(name_space, ids).length();
+  }
+
+  const KvLayout layout_ = tiny_recurrent_layout(KvDType::kF32);
+  KvPagePool pool_{layout_, 40 * layout_.page_bytes() + 40 * layout_.state_bytes()};
+  LruKvCacheStore store_{pool_};
+};
+
+TEST_F(ReachedStatesTest, AStateGoesWithTheRowsInFrontOfIt) {
+  const Tokens ids = random_tokens(1, 200);
+  store(ids, 100);
+  ASSERT_EQ(store_.n_states(), 2u);
+  ASSERT_EQ(store_.evict(1), 1u);
+  EXPECT_EQ(store_.n_states(), 1u) << "nobody can go on from 200 any more";
+  ASSERT_EQ(store_.evict(1), 1u);
+  EXPECT_EQ(find(ids), 100u);
+  ASSERT_EQ(store_.evict(1), 1u);
+  EXPECT_EQ(store_.n_states(), 0u);
+  EXPECT_EQ(store_.state_bytes(), 0u);
+  EXPECT_EQ(pool_.state_bytes_in_use(), 0u);
+}
+
+TEST_F(ReachedStatesTest, AStateStaysWhereAnotherPageHasItsRows) {
+  const Tokens ids = random_tokens(1, 90);
+  const Tokens other = concat(TokenSpan(ids).first(80), random_tokens(2, 20));
+  store(ids, 75);
+  store(other, 75);
+  ASSERT_EQ(store_.n_states(), 3u);
+  ASSERT_EQ(store_.evict(1), 1u);  // the end of the first
+  EXPECT_EQ(store_.n_states(), 2u);
+  EXPECT_EQ(find(ids), 75u);
+  EXPECT_EQ(find(other), 100u);
+}
+
+TEST_F(ReachedStatesTest, AStateOnSharedRowsGoesWithThem) {
+  const Tokens ids = random_tokens(1, 64);
+  store(ids, 50, kBob, Sharing::kShared);
+  KvCacheEntry entry = std::move(store_.find_longest_prefix(kAlice, TokenSpan(ids).first(50)).entry);
+  ASSERT_EQ(entry.length(), 50u);
+  entry.state().keep_here(50);
+  ASSERT_TRUE(store_.insert(kAlice, entry).ok());
+  const size_t n_states = store_.n_states();
+  entry.slice_to_length(0);
+  ASSERT_GT(store_.evict(40), 0u);
+  EXPECT_GT(n_states, store_.n_states());
+  EXPECT_EQ(store_.n_states(), 0u);
+}
+
+TEST_F(ReachedStatesTest, WhatContinuedSharedRowsGoesWithThem) {
+  const Tokens ids = random_tokens(1, 64);
+  store(ids, 30, kBob, Sharing::kShared);
+  KvCacheEntry entry = std::move(store_.find_longest_prefix(kAlice, ids).entry);
+  ASSERT_TRUE(feed(entry, random_tokens(2, 70)).ok());
+  ASSERT_TRUE(store_.insert(kAlice, entry).ok());
+  entry.slice_to_length(0);
+  ASSERT_GT(store_.n_states(), 2u);
+  store_.clear_shared();
+  EXPECT_EQ(store_.n_states(), 0u);
+}
+
+}  // namespace
+}  // namespace ibid
