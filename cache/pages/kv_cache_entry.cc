@@ -16,33 +16,38 @@ namespace {
 // Short enough for the string to need no memory.
 Status out_of_heap() { return {ErrorCode::kOutOfMemory, "no heap memory"}; }
 
+// May throw std::bad_alloc.
+Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {
+  const std::optional<size_t> rows = checked_add(length, n_rows);
+  if (rows && pool.layout().bytes_for(*rows) <= pool.budget_bytes()) return {};
+  return {ErrorCode::kOutOfMemory, "KV cache: " + std::to_string(n_rows) + " positions after " +
+                                       std::to_string(length) + " need more than the budget of " +
+                                       std::to_string(pool.budget_bytes()) + " bytes (" +
+                                       std::to_string(pool.budget_pages()) + " pages of 64 positions)"};
+}
+
 }  // namespace
 
 Status KvCacheEntry::reserve(size_t n_rows) {
   try {
-    return reserve_or_throw(n_rows);
+    TRY(check_budget(*pool_, length(), n_rows));
+    // What was kept for later prompts is worth less than this pass.
+    Status status = reserve_or_throw(n_rows);
+    while (status.code() == ErrorCode::kOutOfMemory && state_.drop_cheapest()) status = reserve_or_throw(n_rows);
+    return status;
   } catch (const std::bad_alloc&) {
     return out_of_heap();
   }
 }
 
 Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
-  const std::optional<size_t> rows = checked_add(length(), n_rows);
-  if (!rows || layout().bytes_for(*rows) > pool_->budget_bytes()) {
-    return {ErrorCode::kOutOfMemory, "KV cache: " + std::to_string(n_rows) + " positions after " +
-                                         std::to_string(length()) + " need more than the budget of " +
-                                         std::to_string(pool_->budget_bytes()) + " bytes (" +
-                                         std::to_string(pool_->budget_pages()) + " pages of 64 positions)"};
-  }
-  const size_t n_pages = KvLayout::pages_for(*rows);
-  const size_t last_rows = length() % kPagePositions;
-  const size_t last = length() / kPagePositions;
-  const bool copies_last = n_rows > 0 && last_rows > 0 && pages_[last].use_count() > 1;
+  const size_t n_pages = KvLayout::pages_for(length() + n_rows);
+  const bool copies_last = n_rows > 0 && shares_last_page();
   const size_t n_new = n_pages - std::min(n_pages, pages_.size());
 
   // The lists are made first: what the pool evicts for us would be gone even if we failed afterwards.
   staged_.resize(layout().n_layers());
-  reserve_geometric(tokens_, *rows);
+  reserve_geometric(tokens_, length() + n_rows);
   PageList::Room room = pages_.make_room(n_pages);
   std::vector<KvPage> fresh;
   if (n_new > 0 || copies_last) {
@@ -53,14 +58,30 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   // Nothing below fails.
   pages_.use(std::move(room));
   if (copies_last) {
-    pool_->copy_rows(pages_[last], fresh.back(), last_rows);
-    CHECK(pages_.replace(last, fresh.back()));
+    replace_last_page(std::move(fresh.back()));
     fresh.pop_back();
-    ++pages_copied_;
   }
   for (KvPage& page : fresh) pages_.push_back(std::move(page));
   std::fill(staged_.begin(), staged_.end(), size_t{0});
   is_reserved_ = true;
+  return {};
+}
+
+bool KvCacheEntry::shares_last_page() const {
+  return length() % kPagePositions > 0 && pages_[length() / kPagePositions].use_count() > 1;
+}
+
+void KvCacheEntry::replace_last_page(KvPage page) {
+  const size_t last = length() / kPagePositions;
+  pool_->copy_rows(pages_[last], page, length() % kPagePositions);
+  CHECK(pages_.replace(last, page));
+  ++pages_copied_;
+}
+
+Status KvCacheEntry::own_last_page() {
+  if (!shares_last_page()) return {};
+  TRY_ASSIGN(KvPage page, pool_->allocate());
+  replace_last_page(std::move(page));
   return {};
 }
 

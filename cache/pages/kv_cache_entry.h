@@ -45,8 +45,13 @@ class KvCacheEntry {
 
   // Makes room for n_rows after length(): allocates pages, and copies the rows of the partial last page when
   // somebody else holds it too. Forgets what was staged. It is the only call of a pass that can fail for memory
-  // (kOutOfMemory). A call that fails changes nothing, and page_data() stays valid.
+  // (kOutOfMemory). A call that fails changes nothing, and page_data() stays valid; but where the pool is short, states
+  // that were kept for later prompts go before the call fails.
   Status reserve(size_t n_rows);
+
+  // Gives the entry its own page in place of a partial last one that somebody else holds too, as reserve() does. Error:
+  // kOutOfMemory, and nothing has changed.
+  Status own_last_page();
 
   // Stages n_rows rows of one layer at positions [length, length + n_rows). Called by every worker of a
   // region with the same arguments; each stores its share (heads and groups of 16 positions, so that no two
@@ -130,6 +135,8 @@ class KvCacheEntry {
 
  private:
   Status reserve_or_throw(size_t n_rows);
+  bool shares_last_page() const;
+  void replace_last_page(KvPage page);
   Status hold(std::vector<KvPage> pages, size_t n_tokens);
   size_t resumable_windows(size_t n) const;
   using FinishRow = void (*)(void* context, size_t row, size_t head);

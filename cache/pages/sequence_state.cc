@@ -69,6 +69,26 @@ void SequenceState::keep_only_here(size_t length) {
   keep_here(length);
 }
 
+bool SequenceState::drop_cheapest() noexcept {
+  if (kept_.empty()) return false;
+  // Sorted, each stands behind the one that would be gone on from without it; of the same state the fewest rows first.
+  std::ranges::sort(kept_, [](const StateSnapshot& a, const StateSnapshot& b) {
+    return a.position != b.position ? a.position < b.position : a.n_rows < b.n_rows;
+  });
+  // Of two at the same position the longer one makes the other useless.
+  size_t cheapest = 0, least = kept_.front().position + 1;
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    const bool covered = i + 1 < kept_.size() && kept_[i + 1].position == kept_[i].position;
+    const size_t before = i == 0 ? 0 : kept_[i - 1].position;
+    const size_t cost = covered ? 0 : kept_[i].position - before;
+    if (cost >= least) continue;
+    cheapest = i;
+    least = cost;
+  }
+  kept_.erase(kept_.begin() + static_cast<ptrdiff_t>(cheapest));
+  return true;
+}
+
 StateSnapshot SequenceState::now(size_t length) const {
   return head_ ? StateSnapshot{length, head_, nullptr, 0} : base_;
 }

@@ -105,6 +105,9 @@ class SequenceState {
   void keep_last_pass(size_t length) { keep(base_.n_rows > 0 ? base_ : now(length)); }
   // Of what was kept, only where the sequence is now stays. May throw std::bad_alloc.
   void keep_only_here(size_t length);
+  // Gives up what was kept and costs least to compute again: the positions between it and the one before it. False:
+  // nothing was kept.
+  bool drop_cheapest() noexcept;
   // What was kept, in no order.
   std::span<const StateSnapshot> kept() const { return kept_; }
   // Where the sequence goes on from now. position 0 and no rows: from the beginning.

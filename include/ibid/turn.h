@@ -85,6 +85,9 @@ enum class LostCause {
   kToolsChanged,     // other tools, or the same in another order
   kTemplate,         // the template writes something else there now
   kOtherTokens,      // the same text, encoded otherwise
+  // Not a guess: the ids are the same, and no differing text is told.
+  kStateGone,        // the recurrent state that the turn would have gone on from was not kept any more
+  kWindowGone,       // the rows that a sliding window needs were evicted
 };
 // "the message was changed", "its thinking was removed" ...
 IBID_EXPORT std::string_view lost_cause_text(LostCause cause);
@@ -95,7 +98,7 @@ struct IBID_EXPORT LostPrefix {
   size_t n_tokens = 0;      // ids with keys and values that were given up
   size_t message = 0;       // the first message whose rendering differs (its number in the history)
   size_t byte = 0;          // the first differing byte of the rendered text
-  size_t token = 0;         // the first differing id's position
+  size_t token = 0;         // the first differing id's position; or the first that is read again
   std::string was, now;     // up to 40 bytes of either text from there on
   std::string was_token, now_token;  // the text of the ids at that position
   LostCause cause = LostCause::kTemplate;

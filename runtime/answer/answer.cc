@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "kernels/kernels.h"
-#include "runtime/answer/state_borders.h"
+#include "runtime/answer/publish.h"
 #include "runtime/out_of_heap.h"
 #include "runtime/stopwatch.h"
 
@@ -66,7 +66,7 @@ TokenSpan Answer::unread() const {
 // The prompt up to the next border, or to its end.
 SequenceChunk Answer::next_part() const {
   const TokenSpan rest = unread();
-  const size_t n = next_border(request_.borders, entry_.length(), entry_.length() + rest.size()) - entry_.length();
+  const size_t n = request_.borders.next(entry_.length(), entry_.length() + rest.size()) - entry_.length();
   return {&entry_, rest.first(n), n == rest.size() ? WantLogits::kLast : WantLogits::kNone};
 }
 
@@ -108,11 +108,11 @@ void Answer::search() {
   now_.work.tokens_compared += hit.length();
   // Logits come with the last id only: where they are not known, it is fed.
   const size_t n_most = hit.logits != nullptr ? hit.length() : std::min(hit.length(), request_.prompt.size() - 1);
-  const size_t n = hit.entry.resumable_length(n_most);
-  if (n <= entry_.length()) return;
-  hit.entry.slice_to_length(n);
+  if (n_most <= entry_.length()) return;
+  hit.entry.slice_to_length(n_most);  // or to where it can go on
+  if (hit.entry.length() <= entry_.length()) return;
   now_.work.pages_touched += hit.entry.pages().size();
-  request_.prompt_logits = hit.logits;
+  request_.prompt_logits = hit.entry.length() == request_.prompt.size() ? hit.logits : nullptr;
   KvCacheEntry before = std::exchange(entry_, std::move(hit.entry));
   if (!replaced_) replaced_ = std::move(before);
 }
@@ -147,22 +147,13 @@ void Answer::read(size_t n_rows, const LogitsRows& rows) {
   ++now_.work.n_forward;
   now_.work.n_rows += n_rows;
   now_.length = entry_.length();
-  keep_state();
-  if (reading_ != nullptr) {
-    request_.shared->publish(entry_);
-    reading_->published(entry_.length() / kPagePositions * kPagePositions);
-  }
+  request_.borders.keep(entry_, unread().empty());
+  if (reading_ != nullptr) publish(*request_.shared, *reading_, entry_, request_.borders, unread().size());
   tell({.kind = AnswerEvent::Kind::kPrefill, .n_done = entry_.length()});
   if (!unread().empty()) return;
   const std::span<const float> row = rows.row(0);
   request_.prompt_logits = std::make_shared<const std::vector<float>>(row.begin(), row.end());
   begin_decoding();
-}
-
-// Later prompts may go on from a border, and from anywhere in the end of the prompt (runtime/answer/state_borders.h).
-void Answer::keep_state() {
-  if (unread().empty()) return entry_.state().keep_last_pass(entry_.length());
-  if (std::ranges::binary_search(request_.borders, entry_.length())) entry_.state().keep_here(entry_.length());
 }
 
 void Answer::begin_decoding() {

@@ -95,7 +95,6 @@ class Answer final : public Task {
   TokenSpan unread() const;
   SequenceChunk next_part() const;
   void read(size_t n_rows, const LogitsRows& rows);
-  void keep_state();
   void begin_decoding();
   void decode(std::span<const float> row, const LogitsRows* rows);
   // False: the id that was drawn ended the answer, or an error did.

@@ -7,12 +7,13 @@
 
 namespace ibid {
 
-Feeding::Feeding(KvCacheEntry& entry, TokenSpan ids, WantLogits want, Priority priority, std::stop_token stop,
-                 std::shared_ptr<Bell> bell, Publish publish)
+Feeding::Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell,
+                 Publish publish)
     : Task(priority, std::move(stop), std::move(bell)),
       entry_(entry),
-      rest_(ids),
-      want_(want),
+      rest_(part.ids),
+      want_(part.want),
+      borders_(std::move(part.borders)),
       publish_(std::move(publish)) {}
 
 Task::Wish Feeding::next(SequenceChunk& chunk) noexcept {
@@ -21,7 +22,8 @@ Task::Wish Feeding::next(SequenceChunk& chunk) noexcept {
     if (publish_) publish_(entry_);
     return Wish::kOver;
   }
-  chunk = {&entry_, rest_, want_};
+  const size_t n = borders_.next(entry_.length(), entry_.length() + rest_.size()) - entry_.length();
+  chunk = {&entry_, rest_.first(n), n == rest_.size() ? want_ : WantLogits::kNone};
   return Wish::kFeed;
 }
 
@@ -32,9 +34,10 @@ void Feeding::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept
     if (n_rows == rest_.size() && want_ != WantLogits::kNone) {
       logits_.copy_rows(rows.logits, rows.first, want_ == WantLogits::kLast ? 1 : n_rows);
     }
+    borders_.keep(entry_, n_rows == rest_.size());
     rest_ = rest_.subspan(n_rows);
   } catch (const std::bad_alloc&) {
-    // There is no memory for the logits of the last part, so that part counts as not read.
+    // There is no memory for what the last part left behind, so that part counts as not read.
     entry_.slice_to_length(entry_.length() - n_rows);
     status_ = out_of_heap();
   }
@@ -43,7 +46,7 @@ void Feeding::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept
 Status feed(Scheduler& scheduler, KvCacheEntry& entry, TokenSpan ids, WantLogits want, std::stop_token stop,
             Logits& logits, Priority priority) try {
   const auto bell = std::make_shared<Bell>();
-  Feeding feeding(entry, ids, want, priority, std::move(stop), bell);
+  Feeding feeding(entry, {ids, want}, priority, std::move(stop), bell);
   TRY(scheduler.submit(feeding));
   while (!feeding.is_over()) bell->wait();
   TRY(feeding.take_status());

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
+#include "runtime/answer/state_borders.h"
 #include "runtime/engine/scheduler.h"
 #include "runtime/engine/task.h"
 
@@ -20,9 +21,15 @@ class Feeding final : public Task {
   // Runs on the compute thread at the end, however the feeding ended, and must not throw.
   using Publish = std::function<void(KvCacheEntry&)>;
 
-  // Reads `ids` behind entry.length(); both must outlive it. `want`: logits of the last pass.
-  Feeding(KvCacheEntry& entry, TokenSpan ids, WantLogits want, Priority priority, std::stop_token stop,
-          std::shared_ptr<Bell> bell, Publish publish = {});
+  // What is read behind entry.length(). The ids must outlive it.
+  struct Part {
+    TokenSpan ids;
+    WantLogits want = WantLogits::kNone;  // logits of the last pass
+    StateBorders borders = {};            // of the sequence
+  };
+  // The entry must outlive it.
+  Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell,
+          Publish publish = {});
 
   // For after is_over(). Errors: kCancelled, kOutOfMemory, and those of LanguageModel::forward(); the entry then
   // holds what was read till then.
@@ -36,6 +43,7 @@ class Feeding final : public Task {
   KvCacheEntry& entry_;
   TokenSpan rest_;
   const WantLogits want_;
+  const StateBorders borders_;
   const Publish publish_;
   Status status_;
   Logits logits_;

@@ -15,6 +15,7 @@
 #include "cache/store/lru_kv_cache_store.h"
 #include "ibid/turn.h"
 #include "ibid/usage.h"
+#include "runtime/answer/state_borders.h"
 #include "runtime/engine/pass_plan.h"
 #include "runtime/engine/pending_prefixes.h"
 #include "sampling/constraint.h"
@@ -31,8 +32,11 @@ struct SharedPrompt {
   PendingPrefixes* pending = nullptr;
   std::string name_space;
   uint64_t n_changes = 0;                          // of `pending`, before the store was searched last
-  std::function<PrefixHit(TokenSpan ids)> search;  // the store again; these functions run on the compute thread,
-  std::function<void(KvCacheEntry&)> publish;      // and must not throw: what was read can be found from now on
+  // These functions run on the compute thread, and must not throw.
+  std::function<PrefixHit(TokenSpan ids)> search;  // the store again
+  // What was read can be found from now on: its full pages, or where `whole`, to the last id. Returns whether all of
+  // it can.
+  std::function<bool(KvCacheEntry& entry, bool whole)> publish;
 };
 
 struct GenerateRequest {
@@ -41,8 +45,7 @@ struct GenerateRequest {
   // The logits behind the prompt's last id, [vocab_size], where they are known and nothing is to be read.
   PromptLogits prompt_logits;
   std::optional<SharedPrompt> shared;
-  // Where recurrent states are kept, besides at the end: positions of the prompt, ascending. A pass ends there.
-  std::vector<size_t> borders;
+  StateBorders borders;     // of the prompt, for the recurrent states
   size_t max_tokens = 0;              // at least 1
   std::vector<TokenId> stop_ids;      // ids that end the turn
   size_t min_tokens = 0;              // stop ids are not chosen before so many others were

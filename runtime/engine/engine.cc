@@ -13,7 +13,6 @@
 #include "model/load_chat_template.h"
 #include "model/load_model.h"
 #include "model/model_fingerprint.h"
-#include "runtime/answer/state_borders.h"
 #include "runtime/out_of_heap.h"
 #include "templates/reply/find_reply_format.h"
 #include "templates/reply/reply_markers.h"
@@ -67,6 +66,14 @@ namespace {
 // behind drafts that were refused.
 size_t least_kv_budget_bytes(size_t page_bytes, size_t state_bytes) { return page_bytes + 3 * state_bytes; }
 
+Status check_kv_budget(size_t bytes, size_t page_bytes, size_t state_bytes, const char* or_what) {
+  const size_t least = least_kv_budget_bytes(page_bytes, state_bytes);
+  if (bytes >= least) return {};
+  const std::string what = state_bytes == 0 ? " (a page of this model)"
+                                            : " (a page and three recurrent states of this model)";
+  return out_of_range("kv_budget_bytes", std::to_string(bytes), std::to_string(least) + what + " and more" + or_what);
+}
+
 }  // namespace
 
 size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max_seq_len, size_t available_bytes) {
@@ -110,12 +117,8 @@ Result<std::shared_ptr<Engine>> Engine::load_or_throw(const std::string& path, c
     const size_t available = available_memory_bytes();
     parts.kv_budget_bytes = default_kv_budget_bytes(plan.kv_page_bytes, plan.state_bytes, plan.max_seq_len,
                                                     available - std::min(available, plan.fixed_bytes()));
-  } else if (const size_t least = least_kv_budget_bytes(plan.kv_page_bytes, plan.state_bytes);
-             parts.kv_budget_bytes < least) {
-    const std::string what = plan.state_bytes == 0 ? " (a page of this model)"
-                                                   : " (a page and three recurrent states of this model)";
-    return out_of_range("kv_budget_bytes", std::to_string(parts.kv_budget_bytes),
-                        std::to_string(least) + what + " and more, or 0");
+  } else {
+    TRY(check_kv_budget(parts.kv_budget_bytes, plan.kv_page_bytes, plan.state_bytes, ", or 0"));
   }
   TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file));
   Result<ChatTemplate> chat_template = load_chat_template(*file);
@@ -145,6 +148,8 @@ Result<std::shared_ptr<Engine>> Engine::create(EngineParts parts) try {
                                              " rows and a context of " + std::to_string(parts.model->max_seq_len()) +
                                              " positions, allowed is 1 and more"};
   }
+  const KvLayout& layout = parts.model->kv_layout();
+  TRY(check_kv_budget(parts.kv_budget_bytes, layout.page_bytes(), layout.state_bytes(), ""));
   if (parts.tokenizer->vocab_size() > parts.model->vocab_size()) {
     return {ErrorCode::kMismatch, parts.name + ": the tokenizer has " +
                                       std::to_string(parts.tokenizer->vocab_size()) + " ids, the model only " +
@@ -160,11 +165,15 @@ Result<std::shared_ptr<Engine>> Engine::create(EngineParts parts) try {
 }
 
 Engine::Engine(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
-    : parts_(std::move(parts)), constraints_(*parts_.tokenizer), scheduler_(std::move(scheduler)) {
+    : parts_(std::move(parts)),
+      // Rows are shared by pages; a state stands where it stands.
+      pending_(parts_.model->kv_layout().n_states() > 0 ? 1 : kPagePositions),
+      constraints_(*parts_.tokenizer),
+      scheduler_(std::move(scheduler)) {
   pool_ = std::make_unique<KvPagePool>(parts_.model->kv_layout(), parts_.kv_budget_bytes);
   store_ = std::make_unique<LruKvCacheStore>(*pool_);
   if (const size_t state_bytes = pool_->layout().state_bytes(); state_bytes > 0) {
-    state_spacing_ = ibid::state_spacing(state_bytes, max_seq_len(), parts_.kv_budget_bytes);
+    state_share_ = ibid::state_share(state_bytes, max_seq_len(), parts_.kv_budget_bytes);
   }
   if (parts_.files == nullptr) parts_.files = &system_file_ops();
   open_tier();

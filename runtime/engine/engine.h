@@ -26,6 +26,7 @@
 #include "ibid/engine_options.h"
 #include "model/language_model.h"
 #include "runtime/answer/constraint_cache.h"
+#include "runtime/answer/state_borders.h"
 #include "runtime/engine/pending_prefixes.h"
 #include "runtime/engine/scheduler.h"
 #include "templates/chat_template.h"
@@ -68,8 +69,8 @@ class Engine {
   // loaders, of load_language_model() and of load_tokenizer().
   static Result<std::shared_ptr<Engine>> load(const std::string& path, const EngineOptions& options = {});
   // From parts. Errors: kMismatch when the tokenizer has ids that the model has no logits for; kInvalidArgument as
-  // above, and for a model without room for a position or a pass; kOutOfMemory, also when the compute thread cannot
-  // be had.
+  // above, for a model without room for a position or a pass, and for a budget that is too small to compute with;
+  // kOutOfMemory, also when the compute thread cannot be had.
   static Result<std::shared_ptr<Engine>> create(EngineParts parts);
 
   // Writes what waits to the tier, for at most KvTier::kEndingNs. To write more, or to know what was
@@ -93,8 +94,8 @@ class Engine {
   // Special tokens that are markers of that format, ascending. Found with it.
   TokenSpan marker_tokens() const;
   size_t max_seq_len() const { return parts_.model->max_seq_len(); }
-  // Every how many ids of a prompt its recurrent states are kept (runtime/answer/state_borders.h); 0: it has none.
-  size_t state_spacing() const { return state_spacing_; }
+  // What recurrent states of a prompt may take; spacing 0: there are none.
+  const StateShare& state_share() const { return state_share_; }
 
   KvPagePool& pool() { return *pool_; }
   LruKvCacheStore& store() { return *store_; }
@@ -127,7 +128,7 @@ class Engine {
   std::unique_ptr<LruKvCacheStore> store_;
   std::unique_ptr<KvTier> tier_;
   Status tier_status_;
-  size_t state_spacing_ = 0;
+  StateShare state_share_;
   PendingPrefixes pending_;
   ConstraintCache constraints_;
   std::unique_ptr<Scheduler> scheduler_;

@@ -1,9 +1,9 @@
 #include "runtime/engine/pending_prefixes.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/token_prefix.h"
-#include "kernels/kernels.h"
 
 namespace ibid {
 
@@ -25,13 +25,19 @@ void PendingPrefixes::Reading::published(size_t n) {
   pending_.n_changes_.fetch_add(1, std::memory_order_release);
 }
 
+bool PendingPrefixes::Reading::is_awaited(size_t begin, size_t end) const {
+  const std::lock_guard lock(pending_.mutex_);
+  return std::any_of(std::next(place_), pending_.readings_.end(), [&](const Reading* later) {
+    return later->awaited_ == this && later->n_awaited_ >= begin && later->n_awaited_ < end;
+  });
+}
+
 // Chooses, among the earlier readings, the one that will hold most.
 bool PendingPrefixes::Reading::choose_awaited(size_t n_held) {
   n_awaited_ = 0;
   for (auto it = pending_.readings_.begin(); it != place_; ++it) {
     if ((*it)->name_space_ != name_space_) continue;
-    // Pages are published whole.
-    const size_t n = common_prefix_length((*it)->ids_, ids_) / kPagePositions * kPagePositions;
+    const size_t n = common_prefix_length((*it)->ids_, ids_) / pending_.unit_ * pending_.unit_;
     if (n <= n_awaited_) continue;
     awaited_ = *it;
     n_awaited_ = n;

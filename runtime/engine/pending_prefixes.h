@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/types.h"
+#include "kernels/kernels.h"
 
 namespace ibid {
 
@@ -36,11 +37,14 @@ class PendingPrefixes {
     Reading(const Reading&) = delete;
     Reading& operator=(const Reading&) = delete;
 
+    // Whether a later one waits for this one to hold more than begin - 1 and less than `end` of its ids.
+    bool is_awaited(size_t begin, size_t end) const;
+
     // Says whether an earlier reading is going to hold at least a page more of these ids than n_held. After kReads,
     // ask again until the answer is another one. After any other answer than kNothing the store may know more.
     Earlier earlier(size_t n_held);
 
-    // The first n ids can be found in the store from now on.
+    // The first n ids can be found in the store from now on, as far as anybody will be able to go on from them.
     void published(size_t n);
 
    private:
@@ -56,11 +60,15 @@ class PendingPrefixes {
     std::list<Reading*>::iterator place_;
   };
 
+  // unit: what is published is a multiple of it.
+  explicit PendingPrefixes(size_t unit = kPagePositions) : unit_(unit) {}
+
   // Changes whenever something was published or a reading ended. If the number has changed since the store was
   // searched, another search may find more.
   uint64_t n_changes() const { return n_changes_.load(std::memory_order_acquire); }
 
  private:
+  const size_t unit_;
   std::mutex mutex_;              // guards the readings, and how far they are
   std::list<Reading*> readings_;  // the earliest first
   std::atomic<uint64_t> n_changes_{0};

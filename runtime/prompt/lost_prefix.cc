@@ -109,11 +109,19 @@ std::string_view lost_cause_text(LostCause cause) {
     case LostCause::kToolsChanged: return "the tools changed, or their order";
     case LostCause::kTemplate: return "the template writes something else there now";
     case LostCause::kOtherTokens: return "the same text was encoded otherwise";
+    case LostCause::kStateGone: return "the recurrent state behind them was not kept any more";
+    case LostCause::kWindowGone: return "rows that a sliding window needs were evicted";
   }
   return "unknown";
 }
 
+bool is_missing_rows(LostCause cause) { return cause == LostCause::kStateGone || cause == LostCause::kWindowGone; }
+
 std::string LostPrefix::to_string() const {
+  if (is_missing_rows(cause)) {
+    return std::to_string(n_tokens) + " cached tokens are read again, from token " + std::to_string(token) +
+           " in message " + std::to_string(message) + " on: " + std::string(lost_cause_text(cause));
+  }
   const std::string why = std::to_string(n_tokens) + " cached tokens were lost in message " + std::to_string(message) +
                           ": " + std::string(lost_cause_text(cause));
   if (was.empty() && now.empty() && was_token.empty() && now_token.empty()) {  // a server says where, not what
@@ -149,6 +157,19 @@ LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& trans
   const Json none = Json::object();
   lost.cause = same_text ? LostCause::kOtherTokens
                          : guess_cause(difference, lost.message < messages.size() ? messages[lost.message] : none);
+  return lost;
+}
+
+LostPrefix explain_missing_rows(LostCause cause, size_t n_tokens, size_t n_found, const Transcript& transcript,
+                                const Json& messages) {
+  const std::vector<TranscriptSpan>& spans = transcript.spans();
+  const auto behind = std::ranges::upper_bound(spans, n_found, {}, &TranscriptSpan::id_begin);
+  LostPrefix lost;
+  lost.cause = cause;
+  lost.n_tokens = n_tokens;
+  lost.token = n_found;
+  lost.byte = behind == spans.begin() ? 0 : std::prev(behind)->byte_begin;
+  lost.message = message_at(transcript, messages, lost.byte);
   return lost;
 }
 

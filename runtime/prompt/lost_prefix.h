@@ -17,4 +17,10 @@ namespace ibid {
 LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& transcript, const Json& messages,
                                const Tokenizer& tokenizer, size_t n_held);
 
+// Says why n_tokens ids of the transcript are read again, from position n_found on, though they stay.
+LostPrefix explain_missing_rows(LostCause cause, size_t n_tokens, size_t n_found, const Transcript& transcript,
+                                const Json& messages);
+// Whether a cause is one of those: nothing was said otherwise.
+bool is_missing_rows(LostCause cause);
+
 }  // namespace ibid

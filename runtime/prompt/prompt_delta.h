@@ -24,6 +24,7 @@
 
 #include "base/marked_text.h"
 #include "base/types.h"
+#include "runtime/prompt/prompt_cuts.h"
 #include "runtime/prompt/transcript.h"
 #include "runtime/turn_cost.h"
 #include "tokenizer/tokenizer.h"
@@ -65,6 +66,7 @@ struct AheadPrompt {
   Tokens ids;
   size_t n_transcript = 0;  // the first ids, which are the transcript's
   bool is_whole = false;    // the whole prompt: a question waits for its answer
+  PromptCuts cuts = {};
 };
 
 // Plans the prompt `text`, of n_messages messages, whose first `begin` bytes are the transcript's. They are not part of

@@ -60,13 +60,18 @@ size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::st
   std::array<size_t, kMostOpeningSpans> places;
   size_t n_places = 0;
   size_t last = first;
-  for (const TranscriptSpan& span : std::span(spans).first(std::min(spans.size(), kMostOpeningSpans))) {
+  for (size_t i = 0; i < std::min(spans.size(), kMostOpeningSpans); ++i) {
+    const TranscriptSpan& span = spans[i];
     if (span.first_message > first) break;
     if (span.origin != SpanOrigin::kInput) continue;
     last = std::max(last, span.last_message);
-    if (trimmed(bytes.substr(span.byte_begin, span.byte_end - span.byte_begin)) == said) {
-      places[n_places++] = span.id_begin;
-    }
+    // A long text is encoded in several spans.
+    size_t end = i + 1;
+    const auto shown = [&] {
+      return trimmed(bytes.substr(span.byte_begin, spans[end - 1].byte_end - span.byte_begin));
+    };
+    while (shown().size() < said.size() && end < spans.size() && spans[end].origin == SpanOrigin::kInput) ++end;
+    if (shown() == said) places[n_places++] = span.id_begin;
   }
   if (n_places == 0) return 0;
   size_t n_before = 0, n_equal = 0;  // messages with that text: in front of the user's, and all
@@ -77,6 +82,49 @@ size_t Dialogue::n_opening_ids(const std::vector<TranscriptSpan>& spans, std::st
     ++n_equal;
   }
   return places[n_places == n_equal ? n_before : 0];
+}
+
+// A render does not say which message a span of input is of: from the end on, spans and texts of messages are matched
+// in order. A text that the template does not show, or not whole, is passed by; a border that is missing costs reading.
+PromptCuts Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
+  constexpr size_t kMostPassedBy = 4;
+  PromptCuts found{.opening = n_opening_ids(delta)};
+  const std::vector<TranscriptSpan>& fresh = delta.patch.spans;
+  const std::vector<TranscriptSpan>& known = transcript_.spans();
+  const size_t n_known = transcript_.span_at(delta.patch.keep_bytes);
+  const auto span_at = [&](size_t i) -> const TranscriptSpan& { return i < n_known ? known[i] : fresh[i - n_known]; };
+  const auto shown_by = [&](size_t i) {
+    const TranscriptSpan& span = span_at(i);
+    const size_t begin = span.byte_begin - (i < n_known ? 0 : delta.patch.keep_bytes);
+    const std::string_view bytes = i < n_known ? transcript_.bytes() : std::string_view(delta.patch.bytes);
+    return trimmed(bytes.substr(begin, span.byte_end - span.byte_begin));
+  };
+  size_t n_messages = messages_.size();  // those in front of what was matched
+  size_t end = delta.n_prompt;
+  for (size_t i = n_known + fresh.size(); i > 0 && end > n_read; --i) {
+    const TranscriptSpan& span = span_at(i - 1);
+    const size_t span_end = std::exchange(end, span.id_begin);
+    bool is_answer = span.origin == SpanOrigin::kSampled;
+    if (is_answer) {
+      n_messages = std::min(n_messages, span.first_message);
+    } else if (span.origin == SpanOrigin::kInput) {
+      const std::string_view shown = shown_by(i - 1);
+      for (size_t m = n_messages; !shown.empty() && m > 0 && m + kMostPassedBy > n_messages; --m) {
+        const std::string* text = content_of(messages_[m - 1]);
+        if (text == nullptr || !trimmed(*text).ends_with(shown)) continue;
+        is_answer = is_from(messages_[m - 1], Role::kAssistant);
+        n_messages = m - 1;
+        break;
+      }
+      // A long text is encoded in several spans, of which the last was matched.
+      for (; is_answer && i > 1 && span_at(i - 2).origin == SpanOrigin::kInput; --i) end = span_at(i - 2).id_begin;
+    }
+    if (!is_answer) continue;
+    found.answers.push_back(span_end);
+    found.answers.push_back(end);
+  }
+  std::ranges::reverse(found.answers);
+  return found;
 }
 
 size_t Dialogue::n_bytes() const {
@@ -148,10 +196,10 @@ Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy)
   return out;
 }
 
-Result<AheadPrompt> Dialogue::plan_ahead() {
+Result<AheadPrompt> Dialogue::plan_ahead(size_t n_read) {
   if (awaits_answer()) {
     TRY_ASSIGN(const PromptDelta delta, plan());
-    return AheadPrompt{PromptIds(delta, transcript_).from(0), delta.n_keep, true};
+    return AheadPrompt{PromptIds(delta, transcript_).from(0), delta.n_keep, true, cuts(delta, n_read)};
   }
   std::optional<AheadPrompt> certain;
   for (const char* text : kProbes) {
@@ -161,7 +209,7 @@ Result<AheadPrompt> Dialogue::plan_ahead() {
     if (certain) {
       certain->ids.resize(common_prefix_length(certain->ids, ids));
     } else {
-      certain = AheadPrompt{std::move(ids), delta.n_keep, false};
+      certain = AheadPrompt{std::move(ids), delta.n_keep, false, cuts(delta, n_read)};
     }
   }
   certain->n_transcript = std::min(certain->n_transcript, certain->ids.size());

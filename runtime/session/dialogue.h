@@ -69,6 +69,8 @@ class Dialogue {
   size_t n_opening_ids(const PromptDelta& delta) const {
     return delta.patch.keep_bytes == 0 ? n_opening_ids(delta.patch.spans, delta.patch.bytes) : n_opening_ids();
   }
+  // Where later prompts may part from a plan's, behind its first n_read ids. O(what lies behind them).
+  PromptCuts cuts(const PromptDelta& delta, size_t n_read) const;
   // What its messages, text and ids take of memory, and what drafts look up for each id, about.
   size_t n_bytes() const;
   const Usage& usage() const { return usage_; }
@@ -86,8 +88,9 @@ class Dialogue {
   Result<PromptDelta> plan() { return planner_.plan(messages_, transcript_); }
   // The same for a turn; when the context is full, after the policy was applied. Further error: kContextFull.
   Result<TurnPlan> plan_within(const ContextRoom& room, WhenFull policy);
-  // What can be read before the next message is known. Changes nothing. Errors: those of plan().
-  Result<AheadPrompt> plan_ahead();
+  // What can be read before the next message is known; cuts are those behind n_read ids. Changes nothing. Errors: those
+  // of plan().
+  Result<AheadPrompt> plan_ahead(size_t n_read);
   // How many ids of the transcript stay when the user says something. Nothing: the template refuses that.
   std::optional<size_t> n_ids_that_stay();
 

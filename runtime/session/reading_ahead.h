@@ -27,6 +27,7 @@ class ReadingAhead {
     AheadPrompt prompt;  // of a whole prompt the last logits are wanted, too
     Usage usage;
     Foreign foreign;     // where the rows live
+    StateShare states;   // of the engine
   };
   // bell: rings at the end. leave(entry, rest) runs on the compute thread at the end, however the reading ended, and
   // leaves the rows to the store.
@@ -37,8 +38,11 @@ class ReadingAhead {
         prompt_(std::move(start.prompt)),
         usage_(start.usage),
         foreign_(std::move(start.foreign)),
-        feeding_(entry_, TokenSpan(prompt_.ids).subspan(entry_.length()),
-                 prompt_.is_whole ? WantLogits::kLast : WantLogits::kNone, priority, std::move(stop), bell_,
+        feeding_(entry_,
+                 {.ids = TokenSpan(prompt_.ids).subspan(entry_.length()),
+                  .want = prompt_.is_whole ? WantLogits::kLast : WantLogits::kNone,
+                  .borders = StateBorders(entry_.length(), prompt_.ids.size(), prompt_.cuts, start.states)},
+                 priority, std::move(stop), bell_,
                  [this, leave = std::move(leave)](KvCacheEntry& entry) { leave(entry, rows_); }) {}
   ~ReadingAhead() {
     feeding_.cancel();

@@ -4,7 +4,6 @@
 #include <new>
 #include <utility>
 
-#include "runtime/answer/state_borders.h"
 #include "runtime/answer/turn_sampler.h"
 #include "runtime/out_of_heap.h"
 #include "runtime/prompt/lost_prefix.h"
@@ -132,6 +131,10 @@ Status RunningTurn::try_begin(Proposal proposal, const TurnCallback& on_event, b
   turn_.usage.n_prompt = prompt.size();
   turn_.usage.n_from_disk = rows_->n_from_disk();
   turn_.usage.n_read_again = rows_->n_read_again();
+  if (rows_->missing() && !turn_.lost_prefix) {
+    turn_.lost_prefix = explain_missing_rows(*rows_->missing(), rows_->n_read_again(), rows_->n_found(),
+                                             dialogue.transcript(), dialogue.messages().json());
+  }
   turn_.seed = sampler.seed();
   if (options_.parse_reply) begin_reply(delta);
   counts_ = sampler.reads_history();
@@ -148,9 +151,9 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells)
   request.shared = rows_->take_shared();
   request.prompt_begin = request.shared ? 0 : rows_->entry().length();
   request.prompt = prompt.from(request.prompt_begin);
-  if (engine_.state_spacing() != 0) {
-    request.borders = state_borders(request.prompt_begin, prompt.size(),
-                                    branch_.dialogue.n_opening_ids(plan_->delta), engine_.state_spacing());
+  if (engine_.state_share().spacing > 0) {
+    const PromptCuts cuts = branch_.dialogue.cuts(plan_->delta, request.prompt_begin);
+    request.borders = StateBorders(request.prompt_begin, prompt.size(), cuts, engine_.state_share());
   }
   request.prompt_logits = rows_->logits();
   request.max_tokens = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
@@ -231,6 +234,9 @@ void RunningTurn::note(Generation& generation, const ReplyParser::Listener& on_p
   usage.n_prefilled = usage.n_prompt - usage.n_cached;
   // What another session has read meanwhile was not read again here.
   usage.n_read_again -= std::min(usage.n_read_again, usage.n_cached - rows_->n_found());
+  if (usage.n_read_again == 0 && turn_.lost_prefix && is_missing_rows(turn_.lost_prefix->cause)) {
+    turn_.lost_prefix.reset();
+  }
   usage.n_decoded = progress.n_sampled;
   usage.n_drafted = progress.n_drafted;
   usage.n_accepted = progress.n_accepted;

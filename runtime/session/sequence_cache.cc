@@ -108,7 +108,7 @@ Result<std::unique_ptr<ReadingAhead>> SequenceCache::begin_reading(AheadPrompt p
     rows_.leave(rows, from, Extent::kAll, &rest);
     if (!rows_.engine().store().put_to_rest(rows, rest)) rows.slice_to_length(0);
   };
-  ReadingAhead::Start start{std::move(entry), std::move(prompt), read, from};
+  ReadingAhead::Start start{std::move(entry), std::move(prompt), read, from, engine.state_share()};
   auto reading = std::make_unique<ReadingAhead>(std::move(start), priority, std::move(stop), std::move(bell), leave);
   TRY(reading->submit(engine.scheduler()));
   return reading;
@@ -183,15 +183,18 @@ Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority, 
   if (may_be_elsewhere && logits_ == nullptr && n_keep < prompt.size() - 1) {
     search(prompt, priority, std::move(stop), n_keep);
   }
-  n_read_again_ = n_own - std::min(n_own, n_keep);
   if (n_keep < entry_.length()) {
     TRY_ASSIGN(before_, entry_.fork());
     work_.pages_touched += entry_.pages().size();
     entry_.slice_to_length(n_keep);
+    n_keep = entry_.length();  // rows behind a window may have gone since they were looked for
   }
+  if (n_keep < prompt.size()) logits_.reset();
+  n_read_again_ = n_own - std::min(n_own, n_keep);
+  if (n_read_again_ == 0) missing_.reset();
   // The other states are the store's again: it may let them go while the turn runs.
   entry_.state().keep_only_here(entry_.length());
-  if (before_) before_->state().keep_only_here(before_->length());
+  if (before_) before_->state().clear();
   if (n_keep == 0) foreign_.reset();
   n_found_ = n_keep;
   n_copied_before_ = entry_.pages_copied();
@@ -208,10 +211,11 @@ Result<bool> SequenceCache::Loan::take_ahead(const PromptIds& prompt, size_t& n_
   const size_t n_wanted = whole ? n_ahead : std::min(n_ahead, prompt.size() - 1);
   if (n_wanted <= n_keep) return true;
   TRY_ASSIGN(KvCacheEntry entry, cache_.rows_.engine().store().look_at(ahead.rows));
-  const size_t n = entry.resumable_length(std::min(n_wanted, entry.length()));
+  entry.slice_to_length(std::min(n_wanted, entry.length()));  // or to where it can go on
+  const size_t n = entry.length();
   if (n > n_keep) {
     if (n == prompt.size()) logits_ = ahead.logits;
-    replace(std::move(entry), n, ahead.foreign);
+    replace(std::move(entry), ahead.foreign);
     n_keep = n;
   }
   return n == n_wanted;
@@ -228,20 +232,21 @@ void SequenceCache::Loan::search(const PromptIds& prompt, Priority priority, std
   if (found.logits == nullptr && is_same_prompt(prompt) && found.length() == prompt.size()) {
     found.logits = cache_.prompt_end_.logits;
   }
-  const size_t n_most = found.logits != nullptr ? prompt.size() : std::min(found.length(), prompt.size() - 1);
-  const size_t n = found.entry.resumable_length(n_most);
+  const size_t n_most = std::min(found.length(), found.logits != nullptr ? prompt.size() : prompt.size() - 1);
+  found.entry.slice_to_length(n_most);
+  const size_t n = found.length();
+  missing_ = found.missing_behind(std::max(n, n_keep));
   // Where both have the same number of rows, those that were computed here are preferred.
   const bool replaces_foreign = n > 0 && n == n_keep && foreign_ != nullptr && found.foreign == nullptr;
   if (n <= n_keep && !replaces_foreign) return;
   logits_ = found.logits;
   n_from_disk_ = n - std::min(n, found.n_in_memory);
-  replace(std::move(found.entry), n, std::move(found.foreign));
+  replace(std::move(found.entry), std::move(found.foreign));
   n_keep = n;
 }
 
-void SequenceCache::Loan::replace(KvCacheEntry entry, size_t length, Foreign from) {
+void SequenceCache::Loan::replace(KvCacheEntry entry, Foreign from) {
   foreign_ = std::move(from);
-  entry.slice_to_length(length);
   work_.pages_touched += entry.pages().size();
   if (before_) {
     entry_ = std::move(entry);

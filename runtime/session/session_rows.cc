@@ -188,6 +188,25 @@ std::vector<StateSnapshot> states_for(const KvCacheEntry& entry, std::span<const
     std::erase_if(chosen, [&](const StateSnapshot& state) { return state.position == best->position; });
     chosen.push_back(*best);
   }
+  const KvLayout& layout = entry.layout();
+  size_t n_left = KvLayout::pages_for(entry.length()) * layout.page_bytes();
+  const auto take_share = [&](const StateSnapshot& state) {
+    const size_t bytes = layout.state_bytes() + state.n_rows * layout.state_row_floats() * sizeof(float);
+    const bool fits = bytes <= n_left;
+    n_left -= std::min(n_left, bytes);
+    return fits;
+  };
+  for (const StateSnapshot& state : chosen) take_share(state);
+  std::ranges::sort(all, [](const StateSnapshot& a, const StateSnapshot& b) {
+    return std::pair(a.position, a.end()) > std::pair(b.position, b.end());
+  });
+  for (const StateSnapshot& state : all) {
+    if (chosen.size() == kMostSavedStates) break;
+    const auto is_there = [&](const StateSnapshot& other) { return other.position == state.position; };
+    if (state.position == 0 || std::ranges::any_of(chosen, is_there)) continue;
+    if (!take_share(state)) break;
+    chosen.push_back(state);
+  }
   return chosen;
 }
 

@@ -19,7 +19,7 @@
 namespace ibid {
 
 // A file with more states than that is none of ours.
-inline constexpr size_t kMostSavedStates = 8;
+inline constexpr size_t kMostSavedStates = 64;
 
 // What is written of a sequence.
 struct SavedRows {
@@ -29,7 +29,8 @@ struct SavedRows {
 };
 
 // Of the places that the entry can go on from, those that are asked for: for each position the one that reaches
-// furthest up to it, and of those with the fewest rows.
+// furthest up to it, and of those with the fewest rows. And others, the deepest first, as long as all states take no
+// more bytes than the rows.
 std::vector<StateSnapshot> states_for(const KvCacheEntry& entry, std::span<const size_t> positions);
 
 // Writes all records. Of pages whose rows behind a window are gone, it writes the rest.

@@ -117,7 +117,7 @@ void ChatSession::State::begin_after_turn() noexcept {
 
 Result<std::unique_ptr<ReadingAhead>> ChatSession::State::begin_reading_ahead(Priority priority, std::stop_token stop,
                                                                               std::shared_ptr<Bell> bell) {
-  TRY_ASSIGN(AheadPrompt prompt, branch.dialogue.plan_ahead());
+  TRY_ASSIGN(AheadPrompt prompt, branch.dialogue.plan_ahead(branch.cache.n_read()));
   return branch.cache.begin_reading(std::move(prompt), priority, std::move(stop), std::move(bell));
 }
 

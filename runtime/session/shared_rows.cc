@@ -26,14 +26,26 @@ SharedRows::Found SharedRows::look_up(TokenSpan ids, const Foreign& own, std::st
   return Found{std::move(foreign), n_in_memory, own, found.tokens_compared};
 }
 
-// Others find whole pages of an entry that goes on growing.
+// Others find whole pages of an entry that goes on growing. To the last id they find a copy of the last page, so that
+// the entry need not make one when it grows.
+bool SharedRows::publish(KvCacheEntry& entry, bool whole) const noexcept {
+  LruKvCacheStore& store = engine_->store();
+  if (whole) {
+    Result<KvCacheEntry> copy = entry.fork();
+    const bool has_room = copy.ok() && copy->own_last_page().ok();
+    if (has_room && store.insert(name_space_, *copy, {.extent = Extent::kAll}).ok()) return true;
+  }
+  leave(entry, nullptr, Extent::kFullPages);
+  return false;
+}
+
 SharedPrompt SharedRows::announce() const {
   SharedPrompt shared;
   shared.pending = &engine_->pending();
   shared.name_space = name_space_;
   shared.n_changes = engine_->pending().n_changes();
   shared.search = [this](TokenSpan ids) { return engine_->store().find_longest_prefix(name_space_, ids); };
-  shared.publish = [this](KvCacheEntry& entry) { leave(entry, nullptr, Extent::kFullPages); };
+  shared.publish = [this](KvCacheEntry& entry, bool whole) { return publish(entry, whole); };
   return shared;
 }
 

@@ -6,12 +6,14 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
 
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/store/private_namespace.h"
+#include "ibid/turn.h"
 #include "runtime/answer/generate.h"
 #include "runtime/engine/engine.h"
 
@@ -36,6 +38,12 @@ class SharedRows {
     size_t n_in_memory = 0;  // of its length; the rest was read from disk
     Foreign foreign = {};
     size_t tokens_compared = 0;
+
+    // Why its rows behind n are of no use. Nothing: there are none.
+    std::optional<LostCause> missing_behind(size_t n) const {
+      if (n < n_states) return LostCause::kWindowGone;
+      return n < n_rows ? std::optional(LostCause::kStateGone) : std::nullopt;
+    }
   };
   Found look_up(TokenSpan ids, const Foreign& own, std::stop_token stop = {}) const;
 
@@ -56,6 +64,7 @@ class SharedRows {
                         size_t n_opening) const noexcept;
 
  private:
+  bool publish(KvCacheEntry& entry, bool whole) const noexcept;
   const std::string& namespace_of(const Foreign& from) const { return from != nullptr ? from->name() : name_space_; }
 
   std::shared_ptr<Engine> engine_;

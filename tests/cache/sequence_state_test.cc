@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "tests/cache/tiny_kv.h"
@@ -69,6 +70,30 @@ TEST_F(SequenceStateLaws, WhatWasKeptCanBeGoneBackTo) {
   ASSERT_TRUE(feed(entry, random_tokens(4, 70)).ok());
   expect_exact(entry);
   entry.slice_to_length(103);
+  expect_exact(entry);
+}
+
+// What costs least to read again goes first, and only as much as is needed.
+TEST_F(SequenceStateLaws, WhatWasKeptGivesWayToThePass) {
+  KvCacheEntry entry(pool_);
+  for (const size_t n : {100, 80, 120}) {
+    ASSERT_TRUE(feed(entry, random_tokens(n, n)).ok());
+    entry.state().keep_here(entry.length());
+  }
+  ASSERT_EQ(entry.resumable_length(299), 180u);
+  ASSERT_TRUE(entry.reserve(141).ok());  // the pages, so that states alone are short
+  std::vector<KvPage> others;
+  for (;;) {
+    Result<std::vector<KvPage>> state = pool_.allocate_states(1);
+    if (!state.ok()) break;
+    others.push_back(std::move(state->front()));
+  }
+  ASSERT_TRUE(feed(entry, random_tokens(4, 70)).ok());
+  EXPECT_EQ(entry.resumable_length(299), 180u);
+  ASSERT_TRUE(feed(entry, random_tokens(5, 1)).ok());
+  EXPECT_EQ(entry.resumable_length(299), 100u) << "180 went: it stands nearest to the one before it";
+  EXPECT_EQ(entry.resumable_length(350), 300u);
+  ASSERT_TRUE(feed(entry, random_tokens(6, 70)).ok());
   expect_exact(entry);
 }
 

@@ -216,7 +216,7 @@ TEST(DialogueTest, LookingAheadChangesNothing) {
     Talk t(source);
     t.turn(t.question("Hello"), {"<think>", "</think>", "ab"});
     const Seen before(t.dialogue);
-    const AheadPrompt ahead = t.dialogue.plan_ahead().value();
+    const AheadPrompt ahead = t.dialogue.plan_ahead(0).value();
     const std::optional<size_t> n_staying = t.dialogue.n_ids_that_stay();
     EXPECT_TRUE(Seen(t.dialogue) == before);
     EXPECT_FALSE(ahead.is_whole);

@@ -85,6 +85,26 @@ TEST(EngineTest, PartsOutOfRangeAreRefused) {
   EXPECT_EQ(create({}, std::move(large)), ErrorCode::kInvalidArgument);
 }
 
+TEST(EngineTest, ABudgetThatIsTooSmallToComputeWithIsRefusedWithBothNumbers) {
+  for (const bool recurrent : {false, true}) {
+    const auto status = [&](size_t bytes) {
+      EngineParts parts;
+      parts.model = std::make_unique<FakeModel>(FakeModel::Options{.recurrent = recurrent});
+      parts.tokenizer = std::make_unique<FakeTokenizer>();
+      parts.kv_budget_bytes = bytes;
+      return Engine::create(std::move(parts)).status();
+    };
+    const KvLayout layout = FakeModel({.recurrent = recurrent}).kv_layout();
+    const size_t least = layout.page_bytes() + 3 * layout.state_bytes();
+    EXPECT_TRUE(status(least).ok());
+    EXPECT_EQ(status(least - 1).code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(status(least - 1).message(),
+              "kv_budget_bytes: " + std::to_string(least - 1) + ", allowed is " + std::to_string(least) +
+                  (recurrent ? " (a page and three recurrent states of this model) and more"
+                             : " (a page of this model) and more"));
+  }
+}
+
 TEST(EngineTest, OptionsOfSessionsAndTurnsAreChecked) {
   ChatFixture f;
   const auto create = [&](SessionOptions options) {

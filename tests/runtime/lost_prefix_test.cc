@@ -64,6 +64,25 @@ TEST(LostPrefixTest, SomethingElseOfTheTemplate) {
   EXPECT_EQ(l.cause, LostCause::kTemplate);
 }
 
+TEST(LostPrefixTest, RowsThatWereNotKept) {
+  ChatFixture f;
+  f.say({f.tokenizer->sampled({"ab"})});
+  ChatSession chat = f.session();
+  must(chat.send("Hello", greedy()));
+  for (const LostCause cause : {LostCause::kStateGone, LostCause::kWindowGone}) {
+    const size_t n_found = f.prompt("Hello").size();  // in front of the answer
+    const LostPrefix l = explain_missing_rows(cause, 7, n_found, chat.transcript(), chat.messages());
+    EXPECT_TRUE(is_missing_rows(l.cause));
+    EXPECT_EQ(l.cause, cause);
+    EXPECT_EQ(l.n_tokens, 7u);
+    EXPECT_EQ(l.token, n_found);
+    EXPECT_EQ(l.message, 1u);
+    EXPECT_THAT(l.to_string(), HasSubstr("7 cached tokens are read again, from token " + std::to_string(n_found)));
+    EXPECT_THAT(l.to_string(), HasSubstr(std::string(lost_cause_text(cause))));
+  }
+  EXPECT_FALSE(is_missing_rows(LostCause::kMessageChanged));
+}
+
 TEST(LostPrefixTest, ThinkingThatIsShownNoLonger) {
   ChatFixture f(kStripsThinking);
   f.say({f.tokenizer->sampled({"<think>", "ing", "</think>", "Hello"}), f.tokenizer->sampled({"ab"})});

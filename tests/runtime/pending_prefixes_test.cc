@@ -66,6 +66,24 @@ TEST(PendingPrefixesTest, WhenAReadingEndsTheNextInLineIsWaitedFor) {
   EXPECT_EQ(third.earlier(0), Earlier::kReads) << "the second one";
 }
 
+// Where states are what others go on from, they wait to the id, and the reader knows for which.
+TEST(PendingPrefixesTest, WaitsToTheIdWhereThatIsTheUnit) {
+  PendingPrefixes pending(1);
+  const Tokens ids = counted(300), fewer = counted(201);
+  PendingPrefixes::Reading first(pending, "a", ids);
+  PendingPrefixes::Reading second(pending, "a", fewer);
+  EXPECT_FALSE(first.is_awaited(0, 1000));
+  EXPECT_EQ(second.earlier(0), Earlier::kReads);
+  EXPECT_TRUE(first.is_awaited(201, 202));
+  EXPECT_FALSE(first.is_awaited(202, 1000));
+  EXPECT_FALSE(first.is_awaited(0, 201));
+  first.published(200);
+  EXPECT_EQ(second.earlier(0), Earlier::kReads);
+  first.published(201);
+  EXPECT_EQ(second.earlier(0), Earlier::kPublished);
+  EXPECT_FALSE(first.is_awaited(0, 1000));
+}
+
 // Fifty sessions with one system message, eight at a time.
 TEST(PendingPrefixesTest, ASharedSystemMessageIsReadOnceAndHeldOnce) {
   ChatFixture f(kChatMl, {.max_seq_len = 8192, .max_chunk = 512});

@@ -2,11 +2,13 @@
 // was kept. What is read again is counted here; that every pass begins with the right state is checked by FakeModel.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "cache/store/lru_kv_cache_store.h"
+#include "runtime/session/turn_stream.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/store_invariants.h"
 
@@ -18,6 +20,13 @@ const std::string kLong(700, 'q');
 struct RecurrentChat : ChatFixture {
   explicit RecurrentChat(const char* chat_template = kChatMl, size_t budget = 64u << 20)
       : ChatFixture(chat_template, {.max_seq_len = 32768, .recurrent = true}, budget) {}
+
+  // As users get it: what the template rewrites is read in idle time.
+  ChatSession session_as_ever(SessionOptions options = {}) {
+    Result<ChatSession> created = ChatSession::create(engine, std::move(options));
+    EXPECT_TRUE(created.ok()) << created.status().message();
+    return *std::move(created);
+  }
 };
 
 TEST(RecurrentChatTest, AChatThatGrowsReadsNothingAgain) {
@@ -53,6 +62,74 @@ TEST(RecurrentChatTest, ThinkingThatIsTakenAwayCostsTheAnswerAndWhatFollowsIt) {
   expect_replays(chat);
 }
 
+// Reading ahead leaves the same states as a turn that reads. How far it came in idle time is not known; that nothing in
+// front of the answer is read again is.
+TEST(RecurrentChatTest, WhatIsReadInIdleTimeIsNotReadAgain) {
+  for (const char* chat_template : {kChatMl, kStripsThinking}) {
+    RecurrentChat f(chat_template);
+    std::vector<Tokens> replies(10, f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello"}));
+    f.say(replies);
+    ChatSession chat = f.session_as_ever({.system = kLong});
+    size_t n_prompt_before = 0;
+    for (size_t i = 0; i < 10; ++i) {
+      const Turn turn = must(chat.send(i == 4 ? kLong : "Hello", greedy()));
+      EXPECT_GE(turn.usage.n_cached, n_prompt_before) << i;
+      n_prompt_before = turn.usage.n_prompt;
+    }
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(must(chat.regenerate(greedy())).usage.n_prefilled, 0u);
+    const Turn edited = must(chat.edit(19, "the other", greedy()));
+    EXPECT_GE(edited.usage.n_cached + 64, n_prompt_before);
+    expect_replays(chat);
+  }
+}
+
+TEST(RecurrentChatTest, AQuestionThatWasReadAheadIsGoneBackTo) {
+  RecurrentChat f(kStripsThinking);
+  std::vector<Tokens> replies(3, f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello"}));
+  f.say(replies);
+  ChatSession chat = f.session({.system = kLong});
+  ASSERT_TRUE(chat.append({{"role", "user"}, {"content", std::string(10'000, 'q')}}).ok());
+  ASSERT_TRUE(chat.prefill().ok());
+  const Turn first = must(chat.answer(greedy()));
+  EXPECT_EQ(first.usage.n_prefilled, 0u);
+  // The template rewrites the answer: its end is not the prompt's any more.
+  const Turn second = must(chat.send("Hello", greedy()));
+  EXPECT_GE(second.usage.n_cached, first.usage.n_prompt);
+  // And the other borders were kept: in front of the question, and within it.
+  const Turn edited = must(chat.edit(1, std::string(9'000, 'q') + "the other", greedy()));
+  EXPECT_GE(edited.usage.n_cached + f.engine->state_share().spacing, 9'000u);
+  ChatSession other = f.session({.system = kLong});
+  EXPECT_GE(must(other.send("the other", greedy())).usage.n_cached, kLong.size());
+  expect_replays(chat);
+}
+
+// Whoever comes while a prompt is being read waits for its states, and whoever comes later finds them.
+TEST(RecurrentChatTest, WhatSeveralReadAtOnceIsReadOnce) {
+  for (const bool same_question : {true, false}) {
+    for (const size_t n_system : {700u, 1000u, 1023u, 1024u, 1025u}) {
+      SCOPED_TRACE(n_system);
+      RecurrentChat f;
+      f.say({f.tokenizer->sampled({"a", "b"})});
+      const std::string system(n_system, 'z');
+      std::vector<ChatSession> chats;
+      for (size_t i = 0; i < 4; ++i) chats.push_back(f.session({.system = system}));
+      size_t own = 0;
+      {
+        std::vector<std::unique_ptr<TurnStream>> turns;
+        for (size_t i = 0; i < chats.size(); ++i) {
+          const std::string question = same_question ? "Hello" : std::string(20, static_cast<char>('b' + i));
+          own += f.prompt(question).size() + 3;
+          turns.push_back(std::make_unique<TurnStream>(chats[i], question, greedy()));
+        }
+        for (auto& turn : turns) must(turn->finish());
+      }
+      const size_t head = f.ids("<|im_start|>system\n" + system + "<|im_end|>\n<|im_start|>user\n").size();
+      EXPECT_LE(f.model->take_fed().size(), head + own);
+      for (const ChatSession& chat : chats) expect_replays(chat);
+    }
+  }
+}
+
 TEST(RecurrentChatTest, RegeneratingReadsNothing) {
   RecurrentChat f;
   f.say({f.tokenizer->sampled({"a", "b"}), f.tokenizer->sampled({"lo"})});
@@ -80,6 +157,30 @@ TEST(RecurrentChatTest, AnEditReadsFromTheLastStateInFrontOfIt) {
     const Turn turn = must(chat.edit(2 * i + 1, "the other", greedy()));
     EXPECT_GE(turn.usage.n_cached, ends[i - 1]) << "message " << 2 * i + 1;
   }
+  expect_replays(chat);
+}
+
+// Within a long message there are few states: what lies between the last one and the edit is read again, and the turn
+// says why.
+TEST(RecurrentChatTest, ATurnSaysThatAStateWasNotThere) {
+  RecurrentChat f;
+  f.say(std::vector<Tokens>(4, f.tokenizer->sampled({"a", "b"})));
+  ChatSession chat = f.session({.system = "be"});
+  must(chat.send(std::string(3000, 'q'), greedy()));
+  const Turn turn = must(chat.edit(1, std::string(2000, 'q') + "the other", greedy()));
+  EXPECT_GT(turn.usage.n_read_again, 0u);
+  EXPECT_LE(turn.usage.n_read_again, f.engine->state_share().spacing);
+  ASSERT_TRUE(turn.lost_prefix.has_value());
+  EXPECT_EQ(turn.lost_prefix->cause, LostCause::kStateGone);
+  EXPECT_EQ(turn.lost_prefix->n_tokens, turn.usage.n_read_again);
+  EXPECT_EQ(turn.lost_prefix->token, turn.usage.n_cached);
+  EXPECT_EQ(turn.lost_prefix->message, 1u);
+  EXPECT_EQ(turn.lost_prefix->to_string(),
+            std::to_string(turn.usage.n_read_again) + " cached tokens are read again, from token " +
+                std::to_string(turn.usage.n_cached) +
+                " in message 1 on: the recurrent state behind them was not kept any more");
+  const Turn next = must(chat.send("Hello", greedy()));
+  EXPECT_FALSE(next.lost_prefix.has_value());
   expect_replays(chat);
 }
 
@@ -155,6 +256,57 @@ TEST(RecurrentChatTest, AStopStringOfSeveralTokensCostsNothingButThem) {
     expect_replays(chat);
     end = chat.kv().length();
     EXPECT_GT(end, turn.usage.n_prompt) << "more than the prompt is kept";
+  }
+}
+
+// A history that nobody knows yet: its answers can be edited, and said again, without reading it from the beginning.
+TEST(RecurrentChatTest, AHistoryHasStatesAtItsAnswers) {
+  RecurrentChat f;
+  f.say(std::vector<Tokens>(30, f.tokenizer->sampled({"a", "b"})));
+  Json history = Json::array({{{"role", "system"}, {"content", kLong}}});
+  for (size_t i = 0; i < 12; ++i) {
+    history.push_back({{"role", "user"}, {"content", "Question " + std::string(20, static_cast<char>('a' + i))}});
+    history.push_back({{"role", "assistant"}, {"content", std::string(150, static_cast<char>('a' + i))}});
+  }
+  history.push_back({{"role", "user"}, {"content", "x"}});
+  const auto n_ids_before = [&](size_t message) {  // up to where it differs
+    std::string text;
+    for (size_t i = 0; i < message; ++i) {
+      text += "<|im_start|>" + history[i]["role"].get<std::string>() + "\n" +
+              history[i]["content"].get<std::string>() + "<|im_end|>\n";
+    }
+    return f.ids(text).size();
+  };
+  ChatSession cold = f.session();
+  ASSERT_TRUE(cold.set_history(history).ok());
+  must(cold.answer(greedy()));
+  for (const size_t message : {23u, 22u, 21u, 15u, 12u, 11u, 5u, 4u}) {
+    ChatSession chat = f.session();
+    Json other = history;
+    other[message]["content"] = "another";
+    ASSERT_TRUE(chat.set_history(other).ok());
+    const Turn turn = must(chat.answer(greedy()));
+    // The template's words, and in front of an answer what the user said.
+    EXPECT_GE(turn.usage.n_cached + (message % 2 == 1 ? 16 : 64), n_ids_before(message)) << message;
+    expect_replays(chat);
+  }
+}
+
+// Its own snapshots, and the conversation as it was, give way to a turn that would not fit otherwise.
+TEST(RecurrentChatTest, ATurnFitsTheLeastBudgetAndItsPages) {
+  const KvLayout layout = FakeModel({.recurrent = true}).kv_layout();
+  for (const char* chat_template : {kChatMl, kStripsThinking}) {
+    RecurrentChat f(chat_template, 15 * layout.page_bytes() + 3 * layout.state_bytes());
+    std::vector<Tokens> replies(6, f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello"}));
+    f.say(replies);
+    ChatSession chat = f.session({.system = kLong.substr(0, 100)});
+    for (const size_t n : {100, 1, 300, 70, 1}) {
+      const Result<Turn> turn = chat.send(kLong.substr(0, n), greedy());
+      ASSERT_TRUE(turn.ok()) << n << ": " << turn.status().to_string();
+      expect_rows_replay(chat);
+    }
+    ASSERT_GT(chat.ids().size(), 8 * kPagePositions);
+    ASSERT_LE(KvLayout::pages_for(chat.ids().size()), 15u);
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
+#include "runtime/session/session_rows.h"
 #include "tests/cache/memory_tier.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/idle_fakes.h"
@@ -128,6 +129,18 @@ TEST_F(RecurrentResumeTest, ThinkingThatIsTakenAwayIsReadFromTheEndOfItsPrompt) 
   expect_replays(chat);
 }
 
+// The file has states further back as well, as long as they take no more than the rows.
+TEST_F(RecurrentResumeTest, AnEditOfASavedSessionGoesOnInFrontOfIt) {
+  have_a_talk(false, true);
+  for (const size_t message : {5u, 3u, 1u}) {
+    RecurrentProcess process(recurrent_parts_on(files, false));
+    ChatSession chat = *ChatSession::load(process.engine, kTalkPath);
+    const Turn turn = must(chat.edit(message, "and", greedy()));
+    EXPECT_GE(turn.usage.n_cached, message == 1 ? kLongText.size() : ends[(message - 3) / 2]) << message;
+    expect_replays(chat);
+  }
+}
+
 TEST_F(RecurrentResumeTest, AFileWithKeysAndValuesGoesOnWithoutReading) {
   have_a_talk(false, true);
   {
@@ -160,14 +173,20 @@ TEST_F(RecurrentResumeTest, AFileWithKeysAndValuesGoesOnWithoutReading) {
   }
 }
 
-TEST_F(RecurrentResumeTest, AFileHasThreeStatesAtMost) {
+TEST_F(RecurrentResumeTest, StatesOfAFileTakeNoMoreThanItsRows) {
   have_a_talk(false, true);
   const std::string file = *read_file(files, kTalkPath, 100u << 20);
   size_t n_pages = 0, n_states = 0;
-  for (const auto& [at, header] : records_of(file)) ++(header.kind == KvRecordKind::kPage ? n_pages : n_states);
+  uint64_t page_bytes = 0, state_bytes = 0;
+  for (const auto& [at, header] : records_of(file)) {
+    const bool is_page = header.kind == KvRecordKind::kPage;
+    ++(is_page ? n_pages : n_states);
+    (is_page ? page_bytes : state_bytes) += header.record_bytes;
+  }
   EXPECT_EQ(n_pages, KvLayout::pages_for(ends[2]));
-  EXPECT_GE(n_states, 1u);
-  EXPECT_LE(n_states, 3u);
+  EXPECT_GT(n_states, 3u);
+  EXPECT_LE(n_states, kMostSavedStates);
+  EXPECT_LE(state_bytes, page_bytes);
 }
 
 TEST_F(RecurrentResumeTest, DamagedRecordsAreALossThatIsNamedAndNeverWrong) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "cache/store/lru_kv_cache_store.h"
 #include "tests/serve/service/service_fixture.h"
 
@@ -39,6 +42,36 @@ TEST(AnswerServiceTest, ATurnThatSendsTheWholeHistoryCostsItsNewMessage) {
   EXPECT_EQ(stats.n_continued, 19u);
   EXPECT_EQ(stats.n_unknown, 1u);
   EXPECT_EQ(stats.n_conversations, 1u);
+}
+
+// The same with recurrent layers, which can go on from some places alone.
+TEST(AnswerServiceTest, AModelWithRecurrentLayersReadsTheNewMessageAlone) {
+  ServiceFixture f(ServiceFixture::quiet(), kChatMl, {.recurrent = true});
+  const Json system = make_message(Role::kSystem, std::string(700, 's'));
+  Json messages = Json::array({system});
+  std::vector<size_t> ends;  // positions behind each answer
+  for (size_t i = 0; i < 10; ++i) {
+    messages.push_back(user(question(i)));
+    const Answer answer = f.answer(ask(messages));
+    EXPECT_EQ(answer.usage.n_cached, ends.empty() ? 0 : ends.back()) << i;
+    EXPECT_EQ(answer.usage.n_read_again, 0u) << i;
+    EXPECT_FALSE(answer.lost_prefix.has_value()) << i;
+    ends.push_back(answer.usage.n_prompt + answer.usage.n_decoded - 1);
+    messages.push_back(make_message(Role::kAssistant, answer.content));
+  }
+  const auto first = [&](size_t n) {
+    return Json(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n)));
+  };
+  const Answer again = f.answer(ask(first(messages.size() - 1)));
+  EXPECT_EQ(again.content, messages.back()["content"]);
+  EXPECT_EQ(again.usage.n_prefilled, 0u);
+  for (size_t turn = 9; turn > 0; --turn) {
+    Json edited = first(2 * turn + 2);
+    edited[2 * turn + 1]["content"] = "something else";
+    EXPECT_GE(f.answer(ask(edited)).usage.n_cached, ends[turn - 1]) << turn;
+  }
+  // Another user of the namespace has the system message.
+  EXPECT_GE(f.answer(ask(Json::array({system, user("hello")}))).usage.n_cached, 700u);
 }
 
 TEST(AnswerServiceTest, EventsComeInOrder) {

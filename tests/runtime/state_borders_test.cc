@@ -1,0 +1,51 @@
+#include "runtime/answer/state_borders.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ibid {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(StateBordersTest, TheStatesOfAContextTakeAQuarterOfTheBudget) {
+  const StateShare share = state_share(1000, 65'536, 4 * 64 * 1000);
+  EXPECT_EQ(share.n_most, 64u);
+  EXPECT_EQ(share.spacing, 1024u);
+  EXPECT_EQ(state_share(1000, 4096, 1u << 30).spacing, 512u) << "at least";
+  EXPECT_EQ(state_share(1000, 4096, 1).spacing, 4096u) << "one, whatever the budget is";
+}
+
+TEST(StateBordersTest, StandWhereLaterPromptsPart) {
+  const StateShare share{.spacing = 512, .n_most = 100};
+  EXPECT_THAT(StateBorders(0, 1200, {.opening = 30}, share).positions(), ElementsAre(30, 512, 1024, 1184));
+  EXPECT_THAT(StateBorders(600, 1200, {.opening = 30}, share).positions(), ElementsAre(1024, 1184));
+  EXPECT_THAT(StateBorders(1150, 1200, {.opening = 30}, share).positions(), IsEmpty()) << "one short pass";
+  EXPECT_THAT(StateBorders(0, 40, {.opening = 30}, share).positions(), ElementsAre(30));
+  EXPECT_THAT(StateBorders(0, 1200, {.opening = 30}, StateShare()).positions(), IsEmpty());
+}
+
+TEST(StateBordersTest, TheLastAnswersComeFirstAndStandApart) {
+  const PromptCuts cuts{.opening = 0, .answers = {100, 150, 300, 500, 600, 610, 900, 990, 1190}};
+  EXPECT_THAT(StateBorders(0, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
+              ElementsAre(150, 300, 500, 900, 1184))
+      << "the others are less than 128 behind one, or in the prompt's end";
+  EXPECT_THAT(StateBorders(200, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
+              ElementsAre(500, 900, 1184));
+  EXPECT_THAT(StateBorders(0, 1200, cuts, {.spacing = 4096, .n_most = 3}).positions(), ElementsAre(500, 900, 1184));
+}
+
+TEST(StateBordersTest, PassesEndAtTheNextOne) {
+  const StateBorders borders(0, 1200, {.opening = 30}, {.spacing = 512, .n_most = 100});
+  EXPECT_EQ(borders.next(0, 1200), 30u);
+  EXPECT_EQ(borders.next(30, 1200), 512u);
+  EXPECT_EQ(borders.next(30, 200), 200u);
+  EXPECT_EQ(borders.next(1184, 1200), 1200u);
+  EXPECT_EQ(borders.last(29), 0u);
+  EXPECT_EQ(borders.last(30), 30u);
+  EXPECT_EQ(borders.last(1100), 1024u);
+}
+
+}  // namespace
+}  // namespace ibid
