@@ -72,7 +72,7 @@ class FamilyChatBits : public testing::TestWithParam<Family> {
     const TokenSpan prompt = TokenSpan(chat.ids()).first(turn.usage.n_prompt);
     size_t common = std::min(common_prefix_length(known, prompt), n_known);
     common = std::min(common, prompt.size() - 1);  // the last one is fed for its logits, unless these are there
-    EXPECT_GE(turn.usage.n_cached + chat.engine()->state_spacing(), common);
+    EXPECT_GE(turn.usage.n_cached + chat.engine()->state_share().spacing, common);
     EXPECT_EQ(turn.usage.n_cached + turn.usage.n_prefilled, turn.usage.n_prompt);
     expect_cold_bits(chat, *cold_);
   }
@@ -120,7 +120,7 @@ TEST_P(FamilyChatBits, ThinkingThatIsTakenAwayCostsTheAnswerAndWhatFollowsIt) {
 TEST_P(FamilyChatBits, AnEditOfAnyMessageReadsFromTheLastStateInFrontOfIt) {
   ChatSession chat = session(engine(), std::string(300, 'z'));
   for (uint64_t i = 0; i < 6; ++i) must(chat.send(std::string(60 + 40 * i, 'q') + " Hello", spoken(i + 1, 24)));
-  ASSERT_GT(chat.ids().size(), chat.engine()->state_spacing() * 2);
+  ASSERT_GT(chat.ids().size(), chat.engine()->state_share().spacing * 2);
   for (const size_t message : {11u, 5u, 1u, 7u, 3u, 9u}) {
     SCOPED_TRACE("message " + std::to_string(message));
     ChatSession fork = *chat.fork();
