@@ -51,17 +51,15 @@ class LongSequence {
   // Passes end where a state is kept.
   Status fill(bool keeps_states) {
     const size_t state_bytes = model_.kv_layout().state_bytes();
-    std::vector<size_t> borders;
+    StateBorders borders;
     if (keeps_states && state_bytes != 0) {
-      borders = state_borders(0, positions_, 0, state_spacing(state_bytes, positions_, pool_.budget_bytes()));
+      borders = StateBorders(0, positions_, {}, state_share(state_bytes, positions_, pool_.budget_bytes()));
     }
     while (entry_.length() < positions_) {
       const size_t begin = entry_.length();
-      const size_t end = next_border(borders, begin, std::min(positions_, begin + model_.max_chunk()));
+      const size_t end = borders.next(begin, std::min(positions_, begin + model_.max_chunk()));
       TRY(append(end - begin));
-      if (!keeps_states) continue;
-      if (end == positions_) entry_.state().keep_last_pass(end);
-      if (std::ranges::binary_search(borders, end)) entry_.state().keep_here(end);
+      borders.keep(entry_, end == positions_);
     }
     return keeps_states ? store_.insert("", entry_) : Status();
   }

@@ -46,7 +46,7 @@ class SecondTurn {
         history_(history_ids(history)),
         pool_(model.kv_layout(), model.kv_layout().room_for(history + 1024)),
         entry_(pool_),
-        spacing_(state_spacing(std::max<size_t>(model.kv_layout().state_bytes(), 1), history + 1024,
+        share_(state_share(std::max<size_t>(model.kv_layout().state_bytes(), 1), history + 1024,
                                pool_.budget_bytes())) {}
 
   struct Sample {
@@ -72,16 +72,12 @@ class SecondTurn {
  private:
   // Reads a prompt up to the logits of its last id, keeping states on the way.
   Status read(const Tokens& prompt) {
-    const std::vector<size_t> borders = state_borders(entry_.length(), prompt.size(), 0, spacing_);
+    const StateBorders borders(entry_.length(), prompt.size(), {}, share_);
     while (entry_.length() < prompt.size()) {
       const size_t begin = entry_.length();
-      const size_t end = next_border(borders, begin, std::min(prompt.size(), begin + model_.max_chunk()));
+      const size_t end = borders.next(begin, std::min(prompt.size(), begin + model_.max_chunk()));
       TRY(feed(TokenSpan(prompt).subspan(begin, end - begin)));
-      if (end == prompt.size()) {
-        entry_.state().keep_last_pass(end);
-      } else if (std::ranges::binary_search(borders, end)) {
-        entry_.state().keep_here(end);
-      }
+      borders.keep(entry_, end == prompt.size());
     }
     return {};
   }
@@ -94,7 +90,7 @@ class SecondTurn {
   const Tokens history_;
   KvPagePool pool_;
   KvCacheEntry entry_;
-  const size_t spacing_;
+  const StateShare share_;
   Logits logits_;
 };
 
