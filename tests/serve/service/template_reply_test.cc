@@ -231,8 +231,9 @@ TEST_P(FamilyTest, ACallCanBeDemanded) {
     const std::string prompt = rendered->bytes();
     if (format.channels) continue;  // SpecialReplyTest has a call that is demanded there
     Tokens said = opens_reasoning(format, prompt) ? f.chat.ids(reasoning_of(format).end) : Tokens();
-    const Tokens call = f.written(request, message).value_or(Tokens());
-    said.insert(said.end(), call.begin(), call.end());
+    const std::optional<Tokens> call = f.written(request, message);
+    if (!call && kOthers.contains(GetParam())) continue;  // it would think at random in front of the call, and for ever
+    if (call) said.insert(said.end(), call->begin(), call->end());
     f.says(f.prompt_of(request).size(), said);
     const Answer answer = f.answer(request);
     ASSERT_EQ(answer.tool_calls.size(), 1u) << answer.text;
