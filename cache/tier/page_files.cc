@@ -108,6 +108,7 @@ void PageFiles::touch(const std::string& file_name) {
 void PageFiles::touch(const PageName& before, TokenSpan page_ids) {
   const PageIndex::Match match = index_.best_match(before, page_ids);
   if (match.n_rows > 0) touch(match.file_name);
+  for (const PageIndex::StateMatch& state : index_.states_of(before, page_ids)) touch(state.file_name);
 }
 
 void PageFiles::give_up(const std::string& file_name, const Status& why) {

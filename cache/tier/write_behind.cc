@@ -70,8 +70,10 @@ class WriteBehind::HandOver {
 
   void run() {
     walk();
+    if (!is_anew_) return;
     // What makes room for pages that are written anew is not what is stored of the same sequence behind them.
-    if (is_anew_) writing_.sink_.touch(last_stored_, last_stored_ids_);
+    writing_.sink_.touch(last_stored_, last_stored_ids_);
+    writing_.sink_.touch(before_, {});
   }
 
  private:

@@ -50,7 +50,8 @@ class PageSink {
   // Whether these parts of a page behind `before` that begins with all of these ids are stored. Any thread, without the
   // pen. Of a page of more ids the first part counts for both: it is no beginning of a shorter one's.
   virtual bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const = 0;
-  // Such a page is about to be used, and with it all that it continues: it goes after what was used before.
+  // Such a page, and states within it, are about to be used, and with them all that they continue: they go after what
+  // was used before.
   virtual void touch(const PageName& before, TokenSpan page_ids) = 0;
   // has() for a state of the first n_front of these ids, with rows of the others.
   virtual bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const = 0;
