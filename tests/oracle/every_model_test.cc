@@ -275,7 +275,7 @@ TEST(EveryModel, MadeModelsWithLatents) {
       ASSERT_TRUE(config.ok()) << config.status().to_string();
       const Distances d = measure(*file, *config, random_tokens(70, LatentModel::kVocabulary, 3), nullptr);
       expect_within_bounds(std::string(dtype_name(dtype)) + " latents " + std::to_string(value_dim), d);
-      EXPECT_LE(d.exact, 0.1);   // of logits of size 3
+      EXPECT_LE(d.exact, 0.2) << "of logits of size 3, every input of a matrix in 8 bits";
     }
   }
 }
