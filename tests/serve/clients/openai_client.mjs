@@ -79,7 +79,18 @@ async function streams() {
   expect((await chat({ messages: [user("Still there?")] })).choices.length === 1, "an answer behind a break");
 }
 
+// A call cannot be demanded of a model whose template shows no tools, as the default one's: that is a refusal which
+// names the field.
+async function hears_of_tools() {
+  const refused = await failure(chat({ messages: [user("x")], tools: [weather], tool_choice: "required", max_tokens: 60 }));
+  if (!(refused instanceof OpenAI.BadRequestError)) return true;
+  expect(refused.param === "tool_choice" && refused.code === "unsupported_value", String(refused));
+  console.error("no call is demanded:", refused.message);
+  return false;
+}
+
 async function tools() {
+  if (!(await hears_of_tools())) return;
   const messages = [user("The weather in Paris?")];
   const choice = { tool_choice: "required", parallel_tool_calls: false };
   const fields = { tools: [weather], ...choice, max_tokens: 60, temperature: 0 };
@@ -123,6 +134,10 @@ async function responses() {
   expect(last.response.output[0].content[0].text === text && text.length > 0, last, text);
   const stored = await client.responses.retrieve(last.response.id);
   expect(stored.previous_response_id === first.id && stored.output_text === text, stored);
+  await client.responses.delete(first.id);
+  const gone = await failure(client.responses.retrieve(first.id));
+  expect(gone instanceof OpenAI.NotFoundError, String(gone));
+  if (!(await hears_of_tools())) return;
   const { name, parameters } = weather.function;
   const called = await client.responses.create({
     model, input: "The weather in Paris?", max_output_tokens: 60, temperature: 0, tool_choice: "required",
@@ -134,9 +149,6 @@ async function responses() {
   const input = [{ type: "function_call_output", call_id: call.call_id, output: "Rain." }];
   const answer = await client.responses.create({ model, input, previous_response_id: called.id, max_output_tokens: 8 });
   expect(answer.output_text.length > 0, answer);
-  await client.responses.delete(first.id);
-  const gone = await failure(client.responses.retrieve(first.id));
-  expect(gone instanceof OpenAI.NotFoundError, String(gone));
 }
 
 async function errors() {

@@ -50,6 +50,8 @@ REASONS = [
     r"no message of the user|no answer to give again|is more than there are|session has no message",  # of this session
     r"send fewer or shorter messages",  # the context is full
     r"makes no embeddings",  # nor does this model
+    r"^keep_alive: must be a number of seconds",  # a text is a duration, which the schema does not spell out
+    r"is over: an answer comes with its request",  # what /cancel always says
 ]
 
 
