@@ -35,14 +35,21 @@ Result<ByteAutomaton> AutomatonBuilder::build() {
 Status AutomatonBuilder::add_rules() {
   CHECK(grammar_.n_rules() > 0);
   for (RuleId i = 0; i < grammar_.n_rules(); ++i) {
-    rule_exprs_.push_back(grammar_.rule_expr(i));
-    const StateId start = add_state();
-    out_.rules_.push_back({.start = start, .final = add_state()});
+    outermost_ = i == 0;
+    add_rule(grammar_.rule_expr(i));
   }
   for (RuleId i = 0; i < rule_exprs_.size() && status_.ok(); ++i) {  // bodies of blocks are added meanwhile
+    outermost_ = is_outermost_rule_[i];
     add(rule_exprs_[i], out_.rules_[i].start, out_.rules_[i].final, 0);
   }
   return status_;
+}
+
+void AutomatonBuilder::add_rule(ExprId expr) {
+  rule_exprs_.push_back(expr);
+  is_outermost_rule_.push_back(outermost_);
+  const StateId start = add_state();
+  out_.rules_.push_back({.start = start, .final = add_state()});
 }
 
 StateId AutomatonBuilder::add_state() {
@@ -50,6 +57,7 @@ StateId AutomatonBuilder::add_state() {
     status_ = {ErrorCode::kLimitExceeded, "the grammar has more than " + std::to_string(limits_.max_states) +
                                               " states"};
   }
+  out_.outermost_.push_back(outermost_);
   return n_states_++;
 }
 
@@ -145,7 +153,8 @@ void AutomatonBuilder::add_repeat(const Expr& expr, StateId from, StateId to, si
 }
 
 void AutomatonBuilder::add_block(const Expr& expr, StateId from, StateId to) {
-  Block block{.base = next_block_state_, .min = expr.min, .max = expr.max, .after = to, .calls = false};
+  Block block{.base = next_block_state_, .min = expr.min, .max = expr.max, .after = to, .calls = false,
+              .outermost = outermost_};
   if (!is_one_byte(grammar_, grammar_.child(expr, 0), block.ranges)) {
     block.calls = true;
     block.rule = body_rule(grammar_.child(expr, 0));
@@ -162,11 +171,7 @@ void AutomatonBuilder::add_block(const Expr& expr, StateId from, StateId to) {
 
 RuleId AutomatonBuilder::body_rule(ExprId expr) {
   const auto [found, is_new] = bodies_.emplace(expr, static_cast<RuleId>(rule_exprs_.size()));
-  if (is_new) {
-    rule_exprs_.push_back(expr);
-    const StateId start = add_state();
-    out_.rules_.push_back({.start = start, .final = add_state()});
-  }
+  if (is_new) add_rule(expr);
   return found->second;
 }
 

@@ -23,6 +23,7 @@ class AutomatonBuilder {
   using Rule = ByteAutomaton::Rule;
 
   Status add_rules();
+  void add_rule(ExprId expr);
   // Adds paths from `from` to `to` that spell `expr`.
   void add(ExprId expr, StateId from, StateId to, size_t depth);
   void add_bytes(std::string_view text, StateId from, StateId to);
@@ -55,6 +56,8 @@ class AutomatonBuilder {
   std::vector<std::vector<RuleId>> calls_first_;    // rule -> rules that it can call before a byte
   std::map<ExprId, RuleId> bodies_;
   std::vector<ExprId> rule_exprs_;
+  std::vector<bool> is_outermost_rule_;             // the first one, and bodies of its blocks
+  bool outermost_ = false;                          // such a rule is being added
   ByteAutomaton out_;
 };
 

@@ -42,6 +42,7 @@ class ByteAutomaton {
     StateId after;
     bool calls;                     // the body is `rule`, else one byte of `ranges`
     bool dead = false;              // the body spells no text
+    bool outermost = false;         // as is_outermost() of its states
     RuleId rule = 0;
     std::vector<ByteRange> ranges;
 
@@ -71,6 +72,10 @@ class ByteAutomaton {
   bool is_final(StateId state) const { return !is_block_state(state) && final_[state]; }
   // From here the rule ends without a further byte.
   bool is_tail(StateId state) const { return !is_block_state(state) && tail_[state]; }
+  // A state of the first rule, or of a repetition in it: no other rule of the grammar was called.
+  bool is_outermost(StateId state) const {
+    return is_block_state(state) ? block_of(state).outermost : outermost_[state];
+  }
   const Block& block_of(StateId state) const;
 
  private:
@@ -78,7 +83,7 @@ class ByteAutomaton {
 
   std::vector<uint32_t> edge_begin_;  // [n_states + 1]
   std::vector<Edge> edges_;
-  std::vector<bool> final_, tail_;
+  std::vector<bool> final_, tail_, outermost_;
   std::vector<Block> blocks_;         // ascending by base
   std::vector<Rule> rules_;           // those of the grammar, then bodies of blocks
 };

@@ -12,7 +12,7 @@ namespace ibid {
 struct Grammar::Parts {
   GrammarRules rules;
   ByteAutomaton automaton;
-  bool free_text = false;  // special tokens may stand in the first rule
+  bool free_text = false;  // special tokens may stand in the first rule and its repetitions, not in rules that it calls
 };
 
 // Compiles what a compiler of a notation has written. `what` names the source in messages.

@@ -24,7 +24,7 @@ void TokenMasks::allowed(ConfigId config, bool in_front, TokenMask& mask) {
   const std::vector<StackItem> items(configs_.items(config).begin(), configs_.items(config).end());
   if (items.empty()) return;
   for (const StackItem& item : items) {
-    if (!free_text_ || item.stack != kTextStack) continue;
+    if (!free_text_ || !automaton_.is_outermost(item.state)) continue;
     add_config(vocabulary_.special_tokens(), kSpecialTrie, configs_.at(item), mask);
   }
   if (in_front && vocabulary_.first_tokens() != nullptr) {

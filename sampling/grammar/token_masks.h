@@ -26,8 +26,7 @@ namespace ibid {
 
 class TokenMasks {
  public:
-  // The parts must outlive it. free_text: items that return to the end of the text stand in the first rule, where
-  // special tokens may stand, too (LeadIn, DemandedCalls).
+  // The parts must outlive it. free_text: in the first rule, special tokens may stand, too (LeadIn, DemandedCalls).
   TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs, bool free_text);
 
   // Adds the tokens that may stand behind `config`. in_front: the first of an answer. When configs.trouble() says so

@@ -118,5 +118,51 @@ TEST(GrammarAnswersTest, SpecialTokensStandInFreeTextOnly) {
   EXPECT_FALSE(allows(*free, f.tokenizer->im_start));
 }
 
+// Where the form itself could spell them: it is called last, so nothing is left to return to.
+TEST(GrammarAnswersTest, AFormThatAllowsAnyTextHasNoSpecialTokens) {
+  ChatFixture f;
+  const TokenId start = f.tokenizer->im_start, end = f.tokenizer->find_token("<|tool|>").value();
+  const auto allows = [&](const TokenConstraint& constraint, TokenId id) {
+    TokenMask mask(f.tokenizer->vocab_size());
+    constraint.allowed(mask);
+    return mask.has(id);
+  };
+  const LeadIn lead{.begin = "<|im_start|>", .end = "<|tool|>"};
+  for (const auto& [kind, text] : {std::pair(ConstraintKind::kRegex, ".{12,40}"),
+                                   std::pair(ConstraintKind::kJsonSchema, R"({"type":"string"})")}) {
+    const auto form = took(f.engine->constraints().make(kind, text, lead))->clone();
+    form->push(start);
+    ASSERT_TRUE(allows(*form, end));
+    form->push(end);
+    EXPECT_FALSE(allows(*form, start)) << text;
+    form->push(kind == ConstraintKind::kRegex ? 'a' : '"');
+    EXPECT_TRUE(allows(*form, '<')) << "the text can be spelled";
+    EXPECT_FALSE(allows(*form, start)) << text;
+    EXPECT_FALSE(allows(*form, end)) << text;
+  }
+}
+
+// The words between two calls are words of the first rule, in a repetition of it.
+TEST(GrammarAnswersTest, WordsBetweenCallsMayBeSpecialTokens) {
+  ChatFixture f;
+  const Grammar digits = took(compile_regex("[0-9<>|a-z_]+"));
+  const DemandedCalls demanded{.calls = {{{.words = "<|im_start|>", .grammar = digits}}}, .several = true,
+                               .separator = ","};
+  const auto calls = f.engine->constraints().make(took(compile_calls(demanded)))->clone();
+  const auto allowed = [&](TokenId id) {
+    TokenMask mask(f.tokenizer->vocab_size());
+    calls->allowed(mask);
+    return mask.has(id);
+  };
+  for (int call = 0; call < 3; ++call) {
+    ASSERT_TRUE(allowed(f.tokenizer->im_start)) << call;
+    calls->push(f.tokenizer->im_start);
+    ASSERT_TRUE(allowed('7'));
+    calls->push('7');
+    EXPECT_FALSE(allowed(f.tokenizer->im_start)) << "within what the call has";
+    calls->push(',');
+  }
+}
+
 }  // namespace
 }  // namespace ibid
