@@ -65,7 +65,7 @@ Result<std::shared_ptr<const TokenConstraint>> Engine::choice_constraint(const s
     try {
   std::string key = "choices";
   for (const std::string& choice : choices) key += std::to_string(choice.size()) + ':' + choice;
-  return parts_->engine->constraints().make(key, [&] { return compile_choices(choices); });
+  return parts_->engine->constraints().make(key, [&](CompileBudget&) { return compile_choices(choices); });
 } catch (const std::bad_alloc&) {
   return out_of_heap();
 }

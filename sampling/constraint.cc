@@ -1,6 +1,7 @@
 #include "sampling/constraint.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <string>
 #include <utility>
@@ -11,10 +12,22 @@ namespace ibid {
 
 namespace {
 
+constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+
 // Logits that are no numbers stay, for the sampler to refuse: where they stand says nothing of what they spoil.
 void forbid(float& logit) {
-  if (logit <= std::numeric_limits<float>::max()) logit = -std::numeric_limits<float>::infinity();
+  if (logit <= std::numeric_limits<float>::max()) logit = kForbidden;
 }
+
+// NaN or +inf. Without a way out of the loop, for compilers to make vectors of.
+bool has_no_number(std::span<const float> logits) {
+  int32_t any = 0;
+  for (const float logit : logits) any |= !(logit <= std::numeric_limits<float>::max());
+  return any != 0;
+}
+
+// Beyond this share of the vocabulary, all logits are copied and those of others forbidden.
+constexpr size_t kFewOf = 16;
 
 }  // namespace
 
@@ -26,8 +39,8 @@ NextTokens::NextTokens(const TokenConstraint* prototype, std::vector<TokenId> st
 Result<std::span<const float>> NextTokens::restrict(std::span<const float> logits) {
   const bool too_early = n_sampled_ < min_tokens_;
   if (constraint_ == nullptr && !too_early) return logits;
-  restricted_.assign(logits.begin(), logits.end());
   if (constraint_ == nullptr) {
+    restricted_.assign(logits.begin(), logits.end());
     for (const TokenId id : stop_ids_) {
       if (static_cast<size_t>(id) < restricted_.size()) forbid(restricted_[static_cast<size_t>(id)]);
     }
@@ -39,11 +52,39 @@ Result<std::span<const float>> NextTokens::restrict(std::span<const float> logit
   TRY(constraint_->status());
   const bool may_end = constraint_->may_end() && !too_early;
   for (const TokenId id : stop_ids_) may_end ? mask_.add(id) : mask_.remove(id);
+  if (write_few(logits)) return std::span<const float>(restricted_);
+  n_copied_ += logits.size();
+  restricted_.assign(logits.begin(), logits.end());
+  others_forbidden_ = false;
   if (forbid_others()) return std::span<const float>(restricted_);
   return {ErrorCode::kInvalidArgument, "the constraint allows no token behind " + std::to_string(n_sampled_) +
                                            " of the answer" +
                                            (constraint_->may_end() ? ", and min_tokens or ignore_eos no end"
                                                                    : ", and no end")};
+}
+
+// Where few ids are allowed, the others stay forbidden from one time to the next. False: nothing was done.
+bool NextTokens::write_few(std::span<const float> logits) {
+  const std::span<const uint64_t> words = mask_.words();
+  size_t n = 0;
+  for (const uint64_t word : words) n += static_cast<size_t>(std::popcount(word));
+  if (n == 0 || n > logits.size() / kFewOf || has_no_number(logits)) return false;
+  if (!others_forbidden_ || restricted_.size() != logits.size()) {
+    restricted_.assign(logits.size(), kForbidden);
+  } else {
+    for (const TokenId id : written_) restricted_[static_cast<size_t>(id)] = kForbidden;
+  }
+  written_.clear();
+  for (size_t w = 0; w < words.size(); ++w) {
+    for (uint64_t rest = words[w]; rest != 0; rest &= rest - 1) {
+      const size_t id = 64 * w + static_cast<size_t>(std::countr_zero(rest));
+      restricted_[id] = logits[id];
+      written_.push_back(static_cast<TokenId>(id));
+    }
+  }
+  others_forbidden_ = true;
+  n_copied_ += n;
+  return true;
 }
 
 // 64 at a time, because most often none of them or all are allowed.

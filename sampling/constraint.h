@@ -30,7 +30,11 @@ class NextTokens {
   void push(TokenId id);
   bool is_stop_id(TokenId id) const;
 
+  // A counter of work: logits that restrict() has copied.
+  size_t n_copied() const { return n_copied_; }
+
  private:
+  bool write_few(std::span<const float> logits);
   // False: everything is forbidden.
   bool forbid_others();
 
@@ -40,6 +44,9 @@ class NextTokens {
   size_t n_sampled_ = 0;
   TokenMask mask_;
   std::vector<float> restricted_;
+  Tokens written_;                 // ids that restricted_ does not forbid, where others_forbidden_
+  bool others_forbidden_ = false;
+  size_t n_copied_ = 0;
 };
 
 }  // namespace ibid

@@ -1,21 +1,25 @@
 // ConstraintCache: the constraints of an engine's turns that come from grammars. It makes the vocabulary's trie when
 // the first is asked for, and keeps the last few constraints, by what they were asked for with: a client that sends
 // the same schema with each request pays for it once, and its turns share what was found out about it.
-// Thread-safe: one lock, held while a grammar is compiled.
+// Thread-safe. Nothing is compiled under the lock: those who ask for what is being made wait for it.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "ibid/constraint.h"
+#include "sampling/grammar/compile_budget.h"
 #include "sampling/grammar/grammar.h"
 #include "tokenizer/tokenizer.h"
 
@@ -35,14 +39,16 @@ class ConstraintCache {
   // `tokenizer` must outlive it.
   explicit ConstraintCache(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // lead: what may stand in front of it in an answer. Errors: those of sampling/grammar/grammar.h.
+  // lead: what may stand in front of it in an answer. Errors: those of sampling/grammar/grammar.h; kCancelled behind
+  // `stop`; kOutOfMemory.
   Result<std::shared_ptr<const TokenConstraint>> make(ConstraintKind kind, std::string_view text,
-                                                      const LeadIn& lead = {});
+                                                      const LeadIn& lead = {}, std::stop_token stop = {});
 
   // Of the grammar that compile() makes, which is called only where nothing is kept for `key`. Whoever makes
   // constraints in this way tells theirs from others by the key. compile() must not call the cache.
-  Result<std::shared_ptr<const TokenConstraint>> make(const std::string& key,
-                                                      const std::function<Result<Grammar>()>& compile);
+  using Compile = std::function<Result<Grammar>(CompileBudget&)>;
+  Result<std::shared_ptr<const TokenConstraint>> make(const std::string& key, const Compile& compile,
+                                                      std::stop_token stop = {});
 
   // Of a grammar that the caller has; such constraints are not kept.
   std::shared_ptr<const TokenConstraint> make(const Grammar& grammar);
@@ -54,21 +60,27 @@ class ConstraintCache {
   size_t n_compiled() const { return n_compiled_; }
 
  private:
-  struct Kept {
+  using Made = Result<std::shared_ptr<const TokenConstraint>>;
+  // What was asked for, and what came of it; nothing as long as it is being made.
+  struct Entry {
     std::optional<ConstraintKind> kind;  // nothing: `text` is a key
     std::string text;
     LeadIn lead;
-    std::shared_ptr<const TokenConstraint> constraint;
+    std::optional<Made> made = {};
   };
-  Result<std::shared_ptr<const TokenConstraint>> find_or_make(Kept&& wanted,
-                                                              const std::function<Result<Grammar>()>& compile);
-  std::shared_ptr<const TokenTexts> vocabulary_locked();
+  using Entries = std::list<std::shared_ptr<Entry>>;
+
+  Made find_or_make(Entry&& wanted, const Compile& compile, std::stop_token stop);
+  Made run(const Compile& compile, std::stop_token stop);
+  void finish(const std::shared_ptr<Entry>& entry, Made made);
 
   const Tokenizer& tokenizer_;
-  std::mutex mutex_;       // guards what follows
+  std::atomic<size_t> n_compiled_ = 0;
+  std::once_flag has_vocabulary_;
   std::shared_ptr<const TokenTexts> vocabulary_;
-  std::list<Kept> kept_;   // the last used first
-  size_t n_compiled_ = 0;
+  std::mutex mutex_;                   // guards what follows
+  std::condition_variable_any is_made_;
+  Entries entries_;                    // the last used first
 };
 
 // The vocabulary of a tokenizer. O(bytes of its tokens).

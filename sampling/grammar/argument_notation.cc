@@ -40,13 +40,13 @@ Call either(std::vector<Call> ways) {
 
 class ArgumentWriter {
  public:
-  ArgumentWriter(const SchemaDocument& document, const ArgumentNotation& notation)
+  ArgumentWriter(SchemaDocument& document, const ArgumentNotation& notation)
       : document_(document), notation_(notation) {}
 
   Result<Call> arguments() {
-    TRY_ASSIGN(const SchemaPart part, read_schema(document_, {document_.root(), "#"}));
+    TRY_ASSIGN(const SchemaPart part, read_schema(document_, document_.root()));
     if (!part.choices.empty()) {
-      return schema_error(ErrorCode::kUnsupported, part.choices.front().pointer, "",
+      return schema_error(ErrorCode::kUnsupported, place_of(part.choices.front()), "",
                           "choices between whole objects, where arguments are not written as JSON");
     }
     return object(part, kMostBareDepth);
@@ -59,20 +59,21 @@ class ArgumentWriter {
   };
 
   Result<Call> object(const SchemaPart& part, size_t depth) {
+    const PropertyIndex index(part);
     std::vector<Member> members;
     for (const auto& [name, schema] : part.properties) {
-      const bool required = std::ranges::find(part.required, name) != part.required.end();
-      if (is_false(schema) && !required) continue;
-      TRY_ASSIGN(Call call, member({{.words = name}}, schema, depth));
+      const bool required = index.requires_name(name);
+      if (schema == kNoSchema && !required) continue;
+      TRY_ASSIGN(Call call, member({{.words = std::string(name)}}, schema, depth));
       members.push_back({std::move(call), required});
     }
-    for (const std::string& name : part.required) {
-      if (part.property(name) != nullptr) continue;
-      TRY_ASSIGN(Call call, member({{.words = name}}, part.other_properties, depth));
+    for (const std::string_view name : part.required) {
+      if (index.find(name) != nullptr) continue;
+      TRY_ASSIGN(Call call, member({{.words = std::string(name)}}, part.other_properties, depth));
       members.push_back({std::move(call), true});
     }
     Call free;
-    if (members.empty() && !is_false(part.other_properties) && notation_.form != Form::kKeywords) {
+    if (members.empty() && part.other_properties != kNoSchema && notation_.form != Form::kKeywords) {
       TRY_ASSIGN(Grammar key, compile_regex(kAnyKey));
       TRY_ASSIGN(free, member({{.grammar = std::move(key)}}, part.other_properties, depth));
     }
@@ -117,7 +118,7 @@ class ArgumentWriter {
     return either({std::move(one), {}});
   }
 
-  Result<Call> member(Call key, const SubSchema& schema, size_t depth) {
+  Result<Call> member(Call key, SchemaId schema, size_t depth) {
     if (notation_.form == Form::kMarked) {
       TRY_ASSIGN(Call values, marked_value(schema));
       Call call = {{.words = notation_.before_key}};
@@ -139,45 +140,39 @@ class ArgumentWriter {
 
   // --- values
 
-  Result<Grammar> json(const SubSchema& schema) const {
+  // Those of the schema's values that have one of these types.
+  Result<Grammar> json(SchemaId schema, unsigned types = kAllTypes) {
     GrammarRules rules;
-    TRY(SchemaCompiler(document_, rules, {}).compile(schema));
+    TRY(SchemaCompiler(document_, rules, {}).compile(schema, types));
     return make_grammar(std::move(rules), "schema");
   }
 
-  // Those of the schema's values that have one of these types.
-  Result<Grammar> json_of(const SubSchema& schema, std::initializer_list<const char*> types) const {
-    Json of_types = Json::object();
-    of_types["type"] = Json(std::vector<std::string>(types.begin(), types.end()));
-    return json(both(schema, {std::move(of_types), schema.pointer}));
-  }
-
   // What the schema asks, one part for each way through its choices.
-  Status collect(SchemaPart part, std::vector<SchemaPart>& branches) const {
+  Status collect(SchemaPart part, std::vector<SchemaPart>& branches) {
     if (branches.size() == kMostBranches) {
-      return schema_error(ErrorCode::kLimitExceeded, part.pointer, "", "too many choices");
+      return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "", "too many choices");
     }
     if (part.choices.empty()) {
       branches.push_back(std::move(part));
       return {};
     }
     if (part.choices.size() > kMostBranches) {
-      return schema_error(ErrorCode::kLimitExceeded, part.pointer, "", "too many choices");
+      return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "", "too many choices");
     }
     const SchemaPart::Choice choice = std::move(part.choices.front());
     part.choices.erase(part.choices.begin());
-    for (const SubSchema& branch : choice.branches) {
+    for (const SchemaId branch : choice.branches) {
       if (++n_choices_ > kMostBranches * kMostBranches) {
-        return schema_error(ErrorCode::kLimitExceeded, choice.pointer, "", "choices are nested too deeply");
+        return schema_error(ErrorCode::kLimitExceeded, place_of(choice), "", "choices are nested too deeply");
       }
       TRY_ASSIGN(const SchemaPart own, read_schema(document_, branch));
-      TRY_ASSIGN(SchemaPart merged, merge_parts(part, own));
+      TRY_ASSIGN(SchemaPart merged, merge_parts(document_, part, own));
       TRY(collect(std::move(merged), branches));
     }
     return {};
   }
 
-  Result<std::vector<SchemaPart>> branches_of(const SubSchema& schema) {
+  Result<std::vector<SchemaPart>> branches_of(SchemaId schema) {
     n_choices_ = 0;
     TRY_ASSIGN(SchemaPart part, read_schema(document_, schema));
     std::vector<SchemaPart> branches;
@@ -187,11 +182,12 @@ class ArgumentWriter {
 
   static bool has_type(const SchemaPart& part, unsigned types) {
     if (!part.values) return (part.types & types) != 0;
-    return std::ranges::any_of(*part.values,
-                               [&](const Json& value) { return (type_of(value) & part.types & types) != 0; });
+    return std::ranges::any_of(*part.values, [&](const ListedValue& value) {
+      return (type_of(*value.json) & part.types & types) != 0;
+    });
   }
 
-  Result<Call> marked_value(const SubSchema& schema) {
+  Result<Call> marked_value(SchemaId schema) {
     TRY_ASSIGN(const std::vector<SchemaPart> branches, branches_of(schema));
     std::vector<Call> ways;
     bool others = false;
@@ -203,19 +199,22 @@ class ArgumentWriter {
     }
     if (others) {
       TRY_ASSIGN(Grammar grammar,
-                 json_of(schema, {"null", "boolean", "integer", "number", "array", "object"}));
+                 json(schema, kAllTypes & ~kStringType));
       ways.push_back({{.words = notation_.before_other_value, .grammar = std::move(grammar)},
                       {.words = notation_.after_value}});
     }
-    if (ways.empty()) return schema_error(ErrorCode::kInvalidArgument, schema.pointer, "", "no value satisfies it");
+    if (ways.empty()) return no_value(schema);
     return either(std::move(ways));
   }
 
   // Beside JSON. Templates print them so, and models that were taught by these do.
-  void add_python_words(const SchemaPart& part, std::vector<Call>& ways) const {
+  void add_python_words(const SchemaPart& part, std::vector<Call>& ways) {
     const auto add = [&](const Json& value, const char* word) {
-      const bool allowed = (part.types & type_of(value)) != 0 &&
-                           (!part.values || std::ranges::find(*part.values, value) != part.values->end());
+      const uint32_t number = document_.value_number(value);
+      const bool listed = !part.values || std::ranges::any_of(*part.values, [&](const ListedValue& other) {
+        return other.number == number;
+      });
+      const bool allowed = (part.types & type_of(value)) != 0 && listed;
       if (allowed) ways.push_back({{.words = notation_.before_other_value + word + notation_.after_value}});
     };
     add(Json(true), "True");
@@ -225,12 +224,13 @@ class ArgumentWriter {
 
   // Strings as they are, between two markers.
   Status add_strings(const SchemaPart& part, const std::string& begin, const std::string& end,
-                     std::vector<Call>& ways) const {
+                     std::vector<Call>& ways) {
     if (part.values) {
-      for (const Json& value : *part.values) {
-        if (!value.is_string()) continue;
-        TRY_ASSIGN(const bool allowed, string_allowed(part, value.get_ref<const std::string&>()));
-        if (allowed) ways.push_back({{.words = begin + value.get_ref<const std::string&>() + end}});
+      for (const ListedValue& value : *part.values) {
+        if (!value.json->is_string()) continue;
+        const std::string& text = value.json->get_ref<const std::string&>();
+        TRY_ASSIGN(const bool allowed, string_allowed(document_, part, text));
+        if (allowed) ways.push_back({{.words = begin + text + end}});
       }
     } else if (part.asks_of_strings()) {
       TRY_ASSIGN(Grammar grammar, raw_grammar(part));
@@ -244,7 +244,7 @@ class ArgumentWriter {
 
   Result<Grammar> raw_grammar(const SchemaPart& part) const {
     if (part.patterns.size() + part.formats.size() + (part.length.any() ? 1 : 0) != 1) {
-      return schema_error(ErrorCode::kUnsupported, part.pointer, "",
+      return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "",
                           "more than one of pattern, format and length, where strings are not written as JSON");
     }
     const std::string any = "[\\s\\S]";
@@ -255,20 +255,26 @@ class ArgumentWriter {
     if (!part.formats.empty()) {
       const char* pattern = format_pattern(part.formats[0].first);
       if (pattern != nullptr) return compile_regex(pattern);
-      return schema_error(ErrorCode::kUnsupported, part.formats[0].second, "", "the format is not supported");
+      return schema_error(ErrorCode::kUnsupported, pointer_of_text(document_, part.formats[0].second, "format"), "",
+                          "the format is not supported");
     }
     GrammarRules rules;
     const RuleId root = rules.add_rule("pattern");
     const CharWriter write = [&](const CodePointSet& set) { return rules.chars(set); };
     const Result<ExprId> expr = parse_regex(part.patterns[0].first, RegexMatch::kSearch, write, rules);
     if (!expr.ok()) {
-      return schema_error(expr.status().code(), part.patterns[0].second, "", expr.status().message());
+      return schema_error(expr.status().code(), pointer_of_text(document_, part.patterns[0].second, "pattern"), "",
+                          expr.status().message());
     }
     rules.define(root, *expr);
     return make_grammar(std::move(rules), "pattern");
   }
 
-  Result<Call> bare_value(const SubSchema& schema, size_t depth) {
+  Status no_value(SchemaId schema) const {
+    return schema_error(ErrorCode::kInvalidArgument, document_.pointer_of(schema), "", "no value satisfies it");
+  }
+
+  Result<Call> bare_value(SchemaId schema, size_t depth) {
     TRY_ASSIGN(const std::vector<SchemaPart> branches, branches_of(schema));
     std::vector<Call> ways;
     bool scalars = false;
@@ -277,13 +283,13 @@ class ArgumentWriter {
       if (has_type(branch, kStringType)) TRY(add_strings(branch, notation_.quote, notation_.quote, ways));
       if (branch.values) {
         if (!has_type(branch, kArrayType | kObjectType)) continue;
-        return schema_error(ErrorCode::kUnsupported, branch.pointer, "enum",
+        return schema_error(ErrorCode::kUnsupported, document_.pointer_of(branch.schema), "enum",
                             "arrays and objects, where arguments are not written as JSON");
       }
       const size_t below = branch.asks_nothing() ? std::min(depth - 1, kMostAnyDepth) : depth - 1;
       if (below == 0 && branch.asks_nothing()) continue;
       if (below == 0 && has_type(branch, kArrayType | kObjectType)) {
-        return schema_error(ErrorCode::kUnsupported, branch.pointer, "",
+        return schema_error(ErrorCode::kUnsupported, document_.pointer_of(branch.schema), "",
                             "values within values, where arguments are not written as JSON");
       }
       if (has_type(branch, kArrayType)) {
@@ -296,20 +302,20 @@ class ArgumentWriter {
       }
     }
     if (scalars) {
-      TRY_ASSIGN(Grammar grammar, json_of(schema, {"null", "boolean", "integer", "number"}));
+      TRY_ASSIGN(Grammar grammar, json(schema, kNullType | kBooleanType | kIntegerType | kFractionType));
       ways.push_back({{.grammar = std::move(grammar)}});
     }
-    if (ways.empty()) return schema_error(ErrorCode::kInvalidArgument, schema.pointer, "", "no value satisfies it");
+    if (ways.empty()) return no_value(schema);
     return either(std::move(ways));
   }
 
   Result<Call> bare_array(const SchemaPart& part, size_t depth) {
-    if (part.item_count.any() || !part.first_items.empty()) {
-      return schema_error(ErrorCode::kUnsupported, part.pointer, "",
+    if (part.item_count.any() || !part.first_items.empty() || part.unique || !part.contained.empty()) {
+      return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "",
                           "counts and places of items, where arguments are not written as JSON");
     }
     Call items;
-    if (!is_false(part.other_items)) {
+    if (part.other_items != kNoSchema) {
       TRY_ASSIGN(Call item, bare_value(part.other_items, depth));
       items = any_number_of(std::move(item));
     }
@@ -319,15 +325,21 @@ class ArgumentWriter {
     return all;
   }
 
-  const SchemaDocument& document_;
+  // Where a choice stands.
+  std::string place_of(const SchemaPart::Choice& choice) const {
+    return pointer_of_text(document_, choice.place, choice.exclusive ? "oneOf" : "anyOf");
+  }
+
+  SchemaDocument& document_;
   const ArgumentNotation& notation_;
-  mutable size_t n_choices_ = 0;  // that were looked into for the value at hand
+  size_t n_choices_ = 0;  // that were looked into for the value at hand
 };
 
 }  // namespace
 
-Result<Call> compile_arguments(const Json& schema, const ArgumentNotation& notation) {
-  TRY_ASSIGN(const SchemaDocument document, SchemaDocument::create(schema));
+Result<Call> compile_arguments(const Json& schema, const ArgumentNotation& notation, CompileBudget* budget) {
+  CompileBudget own;
+  TRY_ASSIGN(SchemaDocument document, SchemaDocument::create(schema, budget != nullptr ? *budget : own));
   return ArgumentWriter(document, notation).arguments();
 }
 

@@ -27,6 +27,7 @@ struct ArgumentNotation {
 // Errors: those of compile_json_schema(); kUnsupported also for what this notation cannot be held to: choices of whole
 // objects, combined demands on a string that is written as it is, counts of items and values that are nested too deeply
 // in kBare.
-Result<DemandedCalls::Call> compile_arguments(const Json& schema, const ArgumentNotation& notation);
+Result<DemandedCalls::Call> compile_arguments(const Json& schema, const ArgumentNotation& notation,
+                                              CompileBudget* budget = nullptr);
 
 }  // namespace ibid

@@ -127,16 +127,14 @@ Status AutomatonBuilder::find_ranks() {
   // Whoever is left is called by the circle; of these, one that is met twice on the way up stands in it.
   RuleId at = static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) -
                                   n_callers.begin());
-  std::vector<bool> met(out_.rules_.size());
-  while (!met[at]) {
-    met[at] = true;
-    for (RuleId i = 0; i < n_callers.size(); ++i) {
-      if (n_callers[i] > 0 && std::ranges::binary_search(calls_first_[i], at)) {
-        at = i;
-        break;
-      }
+  std::vector<RuleId> caller(out_.rules_.size());  // one of those that are left
+  for (RuleId i = 0; i < n_callers.size(); ++i) {
+    for (const RuleId callee : calls_first_[i]) {
+      if (n_callers[i] > 0) caller[callee] = i;
     }
   }
+  std::vector<bool> met(out_.rules_.size());
+  for (; !met[at]; at = caller[at]) met[at] = true;
   return {ErrorCode::kUnsupported, "rule " + rule_name(at) + " is left-recursive: it calls itself before any text"};
 }
 

@@ -63,6 +63,8 @@ class ByteAutomaton {
   const Rule& rule(RuleId id) const { return rules_[id]; }
   size_t n_rules() const { return rules_.size(); }
   size_t n_states() const { return final_.size(); }
+  size_t n_edges() const { return edges_.size(); }
+  size_t n_bytes() const { return n_states() * 5 + n_edges() * sizeof(Edge) + blocks_.size() * sizeof(Block); }
 
   static bool is_block_state(StateId state) { return state >= kFirstBlockState; }
   // For states that are none of a block.

@@ -55,8 +55,8 @@ void CodePointSet::add(const CodePointSet& other) {
 }
 
 void CodePointSet::add_range(Range range) {
-  const auto begin =
-      std::find_if(ranges_.begin(), ranges_.end(), [&](const Range& r) { return r.last + 1 >= range.first; });
+  const auto begin = std::lower_bound(ranges_.begin(), ranges_.end(), range.first,
+                                      [](const Range& r, uint32_t first) { return r.last + 1 < first; });
   auto end = begin;
   for (; end != ranges_.end() && end->first <= range.last + 1; ++end) {
     range.first = std::min(range.first, end->first);
@@ -66,8 +66,9 @@ void CodePointSet::add_range(Range range) {
 }
 
 bool CodePointSet::has(uint32_t code_point) const {
-  return std::any_of(ranges_.begin(), ranges_.end(),
-                     [&](const Range& r) { return r.first <= code_point && code_point <= r.last; });
+  const auto at = std::lower_bound(ranges_.begin(), ranges_.end(), code_point,
+                                   [](const Range& r, uint32_t c) { return r.last < c; });
+  return at != ranges_.end() && at->first <= code_point;
 }
 
 CodePointSet CodePointSet::complement() const {

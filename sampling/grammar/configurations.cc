@@ -45,6 +45,7 @@ void Configurations::clear() {
 
 bool Configurations::spend(size_t n) {
   work_ += n;
+  n_work_ += n;
   if (work_ > limits_.max_work) fail(Trouble::kWork);
   if (n_bytes_ > limits_.max_bytes) fail(Trouble::kMemory);
   return trouble_ == Trouble::kNone;

@@ -85,6 +85,8 @@ class Configurations {
   size_t n_bytes() const { return n_bytes_; }
   size_t n_configs() const { return configs_.size(); }
   size_t n_steps_computed() const { return n_steps_computed_; }
+  // Items that were looked at, since construction.
+  uint64_t n_work() const { return n_work_; }
 
  private:
   static constexpr ConfigId kUnknown = ~ConfigId{0};
@@ -118,7 +120,8 @@ class Configurations {
   Index config_index_, stack_index_;
   ConfigId start_ = kUnknown;
   size_t n_bytes_ = 0;
-  size_t work_ = 0;
+  size_t work_ = 0;      // since begin_work()
+  uint64_t n_work_ = 0;
   size_t n_steps_computed_ = 0;
   Trouble trouble_ = Trouble::kNone;
 

@@ -81,7 +81,7 @@ class MagnitudeWalk {
   MagnitudeWalk(const Bound* least, const Bound* most, const std::vector<Multiple>& multiples, bool integer)
       : limits_{least, most}, multiples_(multiples), integer_(integer) {}
 
-  Result<ExprId> walk(GrammarRules& rules) {
+  Result<ExprId> walk(GrammarRules& rules, CompileBudget& budget) {
     DigitState start;
     start.remainders.resize(multiples_.size());
     number_of(start);
@@ -89,11 +89,13 @@ class MagnitudeWalk {
       if (states_.size() > kMostStates) {
         return {ErrorCode::kLimitExceeded, "the numbers need more than " + std::to_string(kMostStates) + " states"};
       }
+      if (!budget.spend(20 + 10 * multiples_.size())) return budget.status("the numbers");
       const DigitState state = states_[at];
       if (is_final(state)) graph_.finals.push_back(at);
       add_edges(at, state, rules);
     }
     graph_.n_states = static_cast<uint32_t>(states_.size());
+    bound_loops(rules);
     return rules.graph(std::move(graph_));
   }
 
@@ -116,7 +118,28 @@ class MagnitudeWalk {
       next.phase = Phase::kPoint;
       targets[number_of(next)].add('.');
     }
-    for (const auto& [target, set] : targets) graph_.add_edge(at, rules.chars(set), target);
+    for (const auto& [target, set] : targets) {
+      if (target == at && state.phase == Phase::kWhole) {
+        loops_.emplace_back(at, rules.chars(set));
+      } else {
+        graph_.add_edge(at, rules.chars(set), target);
+      }
+    }
+  }
+
+  // A state that digits of the whole part lead back to becomes a repetition, and what is behind it.
+  void bound_loops(GrammarRules& rules) {
+    size_t n_read = 1;
+    for (const Bound* bound : limits_) n_read = std::max(n_read, bound == nullptr ? 0 : bound->value.whole.size() + 1);
+    const auto most = static_cast<uint32_t>(kMostWholeDigits - std::min<size_t>(n_read, kMostWholeDigits));
+    for (const auto& [at, digits] : loops_) {
+      const uint32_t behind = graph_.add_state();
+      for (ExprGraph::Edge& edge : graph_.edges) {
+        if (edge.from == at) edge.from = behind;
+      }
+      std::ranges::replace(graph_.finals, at, behind);
+      graph_.add_edge(at, rules.repeat(digits, 0, most), behind);
+    }
   }
 
   bool read_digit(char digit, DigitState& state) const {
@@ -174,6 +197,7 @@ class MagnitudeWalk {
   std::map<DigitState, uint32_t> numbers_;
   std::vector<DigitState> states_;
   ExprGraph graph_;
+  std::vector<std::pair<uint32_t, ExprId>> loops_;
 };
 
 Result<std::vector<Multiple>> multiples_of(const NumberBounds& bounds) {
@@ -260,7 +284,7 @@ bool NumberBounds::allows(const Decimal& value) const {
   });
 }
 
-Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules) {
+Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, CompileBudget& budget) {
   TRY_ASSIGN(const std::vector<Multiple> multiples, multiples_of(bounds));
   using Bound = MagnitudeWalk::Bound;
   const auto magnitude = [](const Decimal& value) { return Decimal{false, value.whole, value.fraction}; };
@@ -270,7 +294,7 @@ Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules) {
     if (bounds.min && !bounds.min->negative) least = Bound{*bounds.min, bounds.above_min};
     if (bounds.max) most = Bound{*bounds.max, bounds.below_max};
     TRY_ASSIGN(const ExprId part, MagnitudeWalk(least ? &*least : nullptr, most ? &*most : nullptr, multiples,
-                                                bounds.integer).walk(rules));
+                                                bounds.integer).walk(rules, budget));
     parts.push_back(part);
   }
   if (!bounds.min || bounds.min->negative) {
@@ -279,7 +303,7 @@ Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules) {
     if (bounds.max && bounds.max->negative) least = {magnitude(*bounds.max), bounds.below_max};
     if (bounds.min) most = Bound{magnitude(*bounds.min), bounds.above_min};
     TRY_ASSIGN(const ExprId part,
-               MagnitudeWalk(&least, most ? &*most : nullptr, multiples, bounds.integer).walk(rules));
+               MagnitudeWalk(&least, most ? &*most : nullptr, multiples, bounds.integer).walk(rules, budget));
     parts.push_back(rules.sequence({rules.bytes("-"), part}));
   }
   return rules.choice(parts);

@@ -3,15 +3,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json_fwd.h"
 #include "base/result.h"
+#include "sampling/grammar/compile_budget.h"
 #include "sampling/grammar/grammar_rules.h"
 
 namespace ibid {
+
+// In front of the point: a double holds every number of so many digits, and programs read numbers as doubles.
+inline constexpr uint32_t kMostWholeDigits = 308;
 
 // A decimal: digits in front of the point ("0" at least, no zeros in front) and behind it (no zeros at the end).
 struct Decimal {
@@ -41,7 +46,7 @@ struct NumberBounds {
   bool allows(const Decimal& value) const;
 };
 
-// The texts of the numbers within. Error: kLimitExceeded when it takes too many states.
-Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules);
+// The texts of the numbers within. Errors: kLimitExceeded when it takes too many states; those of the budget.
+Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, CompileBudget& budget);
 
 }  // namespace ibid

@@ -22,6 +22,7 @@
 
 namespace ibid {
 
+class CompileBudget;
 class GrammarRules;
 
 class Grammar {
@@ -42,9 +43,11 @@ struct JsonFormat {
 };
 
 // JSON texts that the schema accepts, with properties in the order in which it declares them.
-// Also errors of parse_json() for the text.
-Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& format = {});
-Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat& format = {});
+// Also errors of parse_json() for the text; kCancelled. `budget`: nullptr is one of the usual size.
+Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& format = {},
+                                    CompileBudget* budget = nullptr);
+Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat& format = {},
+                                           CompileBudget* budget = nullptr);
 
 // Any JSON object, or any JSON value.
 enum class AnyJson { kObject, kValue };

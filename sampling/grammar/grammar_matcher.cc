@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace ibid {
 namespace {
@@ -103,6 +104,7 @@ void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
   const std::lock_guard lock(mutex_);
   configs_.begin_work();
   std::string forced;
+  std::vector<bool> outermost;  // by byte: special tokens may begin there
   if (find(place)) {
     for (ConfigId at = place.config; forced.size() < kMostForcedBytes && !configs_.may_end(at);) {
       std::array<bool, 256> next{};
@@ -110,13 +112,19 @@ void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
       const auto first = std::ranges::find(next, true);
       if (first == next.end() || std::find(first + 1, next.end(), true) != next.end()) break;
       const auto byte = static_cast<uint8_t>(first - next.begin());
+      outermost.push_back(grammar_->free_text && std::ranges::any_of(configs_.items(at), [&](const StackItem& item) {
+        return grammar_->automaton.is_outermost(item.state);
+      }));
       at = configs_.step(at, byte);
       forced += static_cast<char>(byte);
     }
   }
   if (configs_.trouble() != Trouble::kNone) return forget();
   for (std::string_view rest = forced; !rest.empty() && n_most > 0; --n_most) {
-    const TokenId id = vocabulary_->longest_prefix(rest);
+    // A model writes a marker as the token that it is.
+    const TokenId special =
+        outermost[forced.size() - rest.size()] ? vocabulary_->longest_special_prefix(rest) : TokenId{-1};
+    const TokenId id = special >= 0 ? special : vocabulary_->longest_prefix(rest);
     if (id < 0) return;
     ids.push_back(id);
     rest.remove_prefix(vocabulary_->bytes(id).size());

@@ -5,6 +5,7 @@
 
 #include "base/json_limits.h"
 #include "base/utf8.h"
+#include "sampling/grammar/decimal_ranges.h"
 #include "sampling/grammar/grammar_parts.h"
 
 namespace ibid {
@@ -44,7 +45,8 @@ ExprId digits(uint32_t min, GrammarRules& rules) {
 }
 
 ExprId natural(GrammarRules& rules) {
-  return rules.choice({rules.bytes("0"), rules.sequence({rules.chars(CodePointSet::of('1', '9')), digits(0, rules)})});
+  const ExprId more = rules.repeat(rules.chars(CodePointSet::of('0', '9')), 0, kMostWholeDigits - 1);
+  return rules.choice({rules.bytes("0"), rules.sequence({rules.chars(CodePointSet::of('1', '9')), more})});
 }
 
 }  // namespace

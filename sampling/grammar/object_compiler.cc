@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "sampling/grammar/regex_parser.h"
-#include "sampling/grammar/regular_product.h"
 
 namespace ibid {
 namespace {
@@ -20,7 +19,7 @@ GrammarRules canonical_rules(const auto& make) {
   return rules;
 }
 
-std::string without_quotes(const std::string& name) {
+std::string without_quotes(std::string_view name) {
   const std::string text = json_to_string(Json(name));
   return text.substr(1, text.size() - 2);
 }
@@ -28,143 +27,197 @@ std::string without_quotes(const std::string& name) {
 }  // namespace
 
 ObjectCompiler::ObjectCompiler(SchemaCompiler& compiler, const SchemaPart& part)
-    : compiler_(compiler), part_(part), rules_(compiler.rules_), writer_(compiler.writer_) {}
+    : compiler_(compiler),
+      document_(compiler.document_),
+      part_(part),
+      rules_(compiler.rules_),
+      writer_(compiler.writer_) {}
 
 Result<ExprId> ObjectCompiler::compile() {
   if (part_.property_count.min > part_.property_count.max) return rules_.nothing();
   if (part_.pattern_properties.size() > kMostPatterns) {
-    return schema_error(ErrorCode::kLimitExceeded, part_.pointer, "patternProperties",
+    return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part_.schema), "patternProperties",
                         "more than " + std::to_string(kMostPatterns) + " patterns");
   }
+  TRY(read_property_names());
   TRY(list_properties());
   TRY_ASSIGN(const ExprId others, other_pairs());
   const CountBounds& count = part_.property_count;
   const uint64_t most = count.max == kUnbounded ? count.min : count.max;
   if (count.any() && (most + 1) * (properties_.size() + 1) > kMostCountedStates) {
-    return schema_error(ErrorCode::kLimitExceeded, part_.pointer, "minProperties", "too many properties to be counted");
+    return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part_.schema), "minProperties",
+                        "too many properties to be counted");
   }
+  TRY(document_.spend(properties_.size() * (count.any() ? most + 1 : 1) * 4, part_.schema));
   return graph(others);
 }
 
-// Declared ones, then those that are only required.
-Status ObjectCompiler::list_properties() {
-  std::vector<std::string> names;
-  for (const auto& [name, schema] : part_.properties) names.push_back(name);
-  const size_t n_declared = names.size();
-  for (const std::string& name : part_.required) {
-    if (part_.property(name) == nullptr) names.push_back(name);
-  }
-  for (size_t i = 0; i < names.size(); ++i) {
-    TRY_ASSIGN(const SubSchema schema, schema_of(names[i], i < n_declared ? &part_.properties[i].second : nullptr));
-    const bool required = std::ranges::find(part_.required, names[i]) != part_.required.end();
-    if (is_false(schema) && !required) continue;
-    properties_.push_back({names[i], schema, required});
+Status ObjectCompiler::at_place(const Status& status) const {
+  return schema_error(status.code(), document_.pointer_of(part_.schema), "", status.message());
+}
+
+Status ObjectCompiler::read_property_names() {
+  for (const SchemaId names : part_.property_names) {
+    TRY_ASSIGN(SchemaPart asked, read_schema(document_, names));
+    if (!asked.choices.empty()) {
+      return schema_error(ErrorCode::kUnsupported, document_.pointer_of(names), "",
+                          "anyOf and oneOf of names are not supported");
+    }
+    std::unordered_set<std::string_view> listed;
+    if (asked.values) {
+      for (const ListedValue& value : *asked.values) {
+        if (value.json->is_string()) listed.insert(value.json->get_ref<const std::string&>());
+      }
+    }
+    asked_of_names_.push_back({std::move(asked), std::move(listed)});
   }
   return {};
 }
 
-Result<SubSchema> ObjectCompiler::schema_of(const std::string& name, const SubSchema* own) const {
-  SubSchema out = own != nullptr ? *own : SubSchema();
+// Declared ones, then those that are only required.
+Status ObjectCompiler::list_properties() {
+  const PropertyIndex index(part_);
+  for (const auto& [name, schema] : part_.properties) names_.push_back(name);
+  for (const std::string_view name : part_.required) {
+    if (index.find(name) == nullptr) names_.push_back(name);
+  }
+  for (const std::string_view name : names_) {
+    TRY_ASSIGN(const SchemaId schema, schema_of(name, index.find(name)));
+    const bool required = index.requires_name(name);
+    if (schema == kNoSchema && !required) continue;
+    properties_.push_back({name, schema, required});
+  }
+  return {};
+}
+
+Result<SchemaId> ObjectCompiler::schema_of(std::string_view name, const SchemaId* own) {
+  SchemaId out = own != nullptr ? *own : kAnySchema;
   bool matched = own != nullptr;
   for (const auto& [pattern, schema] : part_.pattern_properties) {
-    const Result<bool> matches = pattern_finds(pattern, name);
-    if (!matches.ok()) return schema_error(matches.status().code(), schema.pointer, "", matches.status().message());
+    const Result<bool> matches = document_.patterns().finds(pattern, name);
+    if (!matches.ok()) {
+      return schema_error(matches.status().code(), document_.pointer_of(part_.schema), "patternProperties",
+                          matches.status().message());
+    }
     if (!*matches) continue;
-    out = both(out, schema);
+    out = document_.both(out, schema);
     matched = true;
   }
   if (!matched) out = part_.other_properties;
-  for (const SubSchema& names : part_.property_names) {
-    TRY_ASSIGN(const SchemaPart asked, asked_of_names(names));
-    TRY_ASSIGN(const bool allowed, compiler_.allows(asked, Json(name)));
-    const bool listed = !asked.values || std::ranges::find(*asked.values, Json(name)) != asked.values->end();
-    if (!allowed || !listed) return SubSchema{false, names.pointer};
+  for (const AskedOfNames& asked : asked_of_names_) {
+    TRY_ASSIGN(const bool allowed, is_name(asked, std::string(name)));
+    if (!allowed) return kNoSchema;
   }
   return out;
 }
 
-Result<SchemaPart> ObjectCompiler::asked_of_names(const SubSchema& names) const {
-  TRY_ASSIGN(SchemaPart asked, read_schema(compiler_.document_, names));
-  if (asked.choices.empty()) return asked;
-  return schema_error(ErrorCode::kUnsupported, names.pointer, "", "anyOf and oneOf of names are not supported");
+Result<bool> ObjectCompiler::is_name(const AskedOfNames& asked, const std::string& name) {
+  if ((asked.part.types & kStringType) == 0 || (asked.part.values && !asked.listed.contains(name))) return false;
+  return string_allowed(document_, asked.part, name);
 }
 
-Result<GrammarRules> ObjectCompiler::names_with(const std::string& pattern) const {
-  Status status;
-  GrammarRules out = canonical_rules([&](GrammarRules& rules) {
-    const CharWriter write = [&](const CodePointSet& set) { return JsonWriter::canonical_char(set, rules); };
-    Result<ExprId> expr = parse_regex(pattern, RegexMatch::kSearch, write, rules);
-    if (!expr.ok()) status = expr.status();
-    return expr.ok() ? *expr : rules.nothing();
-  });
-  if (!status.ok()) return schema_error(status.code(), part_.pointer, "patternProperties", status.message());
-  return out;
-}
-
+// As a tree of their bytes: names that begin alike share states.
 GrammarRules ObjectCompiler::declared_names() const {
   return canonical_rules([&](GrammarRules& rules) {
-    std::vector<ExprId> names;
-    for (const auto& [name, schema] : part_.properties) names.push_back(rules.bytes(without_quotes(name)));
-    for (const std::string& name : part_.required) {
-      if (part_.property(name) == nullptr) names.push_back(rules.bytes(without_quotes(name)));
+    std::vector<std::string> names;
+    for (const std::string_view name : names_) names.push_back(without_quotes(name));
+    std::ranges::sort(names);
+    ExprGraph tree;
+    std::vector<uint32_t> path = {0};  // the states of the name before, by its bytes
+    for (size_t i = 0; i < names.size(); ++i) {
+      const std::string before = i == 0 ? "" : names[i - 1];
+      size_t shared = 0;
+      while (shared < std::min(before.size(), names[i].size()) && before[shared] == names[i][shared]) ++shared;
+      path.resize(shared + 1);
+      for (size_t k = shared; k < names[i].size(); ++k) {
+        const auto byte = static_cast<uint8_t>(names[i][k]);
+        const uint32_t next = tree.add_state();
+        tree.add_edge(path.back(), rules.byte_range(byte, byte), next);
+        path.push_back(next);
+      }
+      tree.finals.push_back(path.back());
     }
-    return rules.choice(names);
+    return names.empty() ? rules.nothing() : rules.graph(std::move(tree));
   });
+}
+
+Status ObjectCompiler::compile_patterns() {
+  for (const auto& [pattern, schema] : part_.pattern_properties) {
+    TRY(document_.spend(pattern.size(), part_.schema));
+    Status status;
+    const GrammarRules names = canonical_rules([&](GrammarRules& rules) {
+      const CharWriter write = [&](const CodePointSet& set) { return JsonWriter::canonical_char(set, rules); };
+      Result<ExprId> expr = parse_regex(pattern, RegexMatch::kSearch, write, rules);
+      if (!expr.ok()) status = expr.status();
+      return expr.ok() ? *expr : rules.nothing();
+    });
+    Result<RegularLanguage> language =
+        status.ok() ? RegularLanguage::compile(names, document_.budget()) : Result<RegularLanguage>(status);
+    if (!language.ok()) {
+      return schema_error(language.status().code(), document_.pointer_of(part_.schema), "patternProperties",
+                          language.status().message());
+    }
+    patterns_.push_back(std::move(language).value());
+  }
+  return {};
 }
 
 // A name that two patterns match would have to satisfy both of their schemas.
 Status ObjectCompiler::check_patterns_apart() {
-  for (size_t i = 0; i < part_.pattern_properties.size(); ++i) {
+  for (size_t i = 0; i < patterns_.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      TRY_ASSIGN(const GrammarRules a, names_with(part_.pattern_properties[i].first));
-      TRY_ASSIGN(const GrammarRules b, names_with(part_.pattern_properties[j].first));
-      TRY_ASSIGN(const RegularProduct shared, multiply_regular({{&a}, {&b}}, kMostNameStates, rules_));
-      if (shared.empty) continue;
-      return schema_error(ErrorCode::kUnsupported, part_.pattern_properties[i].second.pointer, "",
+      const Result<bool> shared =
+          share_a_text({{&patterns_[i]}, {&patterns_[j]}}, kMostNameStates, document_.budget());
+      if (!shared.ok()) return at_place(shared.status());
+      if (!*shared) continue;
+      const std::string all = child_pointer(document_.pointer_of(part_.schema), "patternProperties");
+      return schema_error(ErrorCode::kUnsupported, child_pointer(all, part_.pattern_properties[i].first), "",
                           "the pattern matches names that another pattern matches, too");
     }
   }
   return {};
 }
 
-Result<ExprId> ObjectCompiler::other_names(const std::string* pattern) {
-  const GrammarRules any = canonical_rules([](GrammarRules& rules) {
-    return rules.repeat(JsonWriter::canonical_char(CodePointSet::all(), rules), 0, kUnbounded);
-  });
-  const GrammarRules declared = declared_names();
-  std::vector<GrammarRules> more;
-  more.reserve(part_.pattern_properties.size() + part_.property_names.size());
-  std::vector<RegularPart> parts = {{&any}, {&declared, true}};
-  for (const auto& [other, schema] : part_.pattern_properties) {
-    if (pattern != nullptr && other != *pattern) continue;
-    TRY_ASSIGN(GrammarRules names, names_with(other));
-    more.push_back(std::move(names));
-    parts.push_back({&more.back(), pattern == nullptr});
+Result<ExprId> ObjectCompiler::other_names(std::optional<size_t> pattern) {
+  if (names_.empty() && patterns_.empty() && asked_of_names_.empty()) return writer_.plain_string();
+  std::vector<RegularLanguage> more;
+  more.reserve(asked_of_names_.size());
+  std::vector<RegularPart> parts = {{&*any_name_}, {&*declared_, true}};
+  for (size_t i = 0; i < patterns_.size(); ++i) {
+    if (!pattern || *pattern == i) parts.push_back({&patterns_[i], !pattern});
   }
-  for (const SubSchema& names : part_.property_names) {
-    TRY_ASSIGN(const SchemaPart asked, asked_of_names(names));
-    if ((asked.types & kStringType) == 0) return rules_.nothing();
-    TRY_ASSIGN(GrammarRules allowed, string_rules(asked, false));
-    more.push_back(std::move(allowed));
+  for (const AskedOfNames& asked : asked_of_names_) {
+    if ((asked.part.types & kStringType) == 0) return rules_.nothing();
+    TRY_ASSIGN(const GrammarRules allowed, string_rules(document_, asked.part));
+    Result<RegularLanguage> language = RegularLanguage::compile(allowed, document_.budget());
+    if (!language.ok()) return at_place(language.status());
+    more.push_back(std::move(language).value());
     parts.push_back({&more.back()});
   }
-  if (declared.rule_expr(0) == declared.nothing() && parts.size() == 2) return writer_.plain_string();
-  Result<RegularProduct> product = multiply_regular(parts, kMostNameStates, rules_);
-  if (!product.ok()) return schema_error(product.status().code(), part_.pointer, "", product.status().message());
+  Result<RegularProduct> product = multiply_regular(parts, kMostNameStates, rules_, document_.budget());
+  if (!product.ok()) return at_place(product.status());
   if (product->empty) return rules_.nothing();
   return writer_.quoted(rules_.graph(std::move(product->graph)));
 }
 
 Result<ExprId> ObjectCompiler::other_pairs() {
+  TRY(compile_patterns());
   TRY(check_patterns_apart());
+  if (patterns_.empty() && part_.other_properties == kNoSchema) return rules_.nothing();
+  const GrammarRules any = canonical_rules([](GrammarRules& rules) {
+    return rules.repeat(JsonWriter::canonical_char(CodePointSet::all(), rules), 0, kUnbounded);
+  });
+  TRY_ASSIGN(any_name_, RegularLanguage::compile(any, document_.budget()));
+  TRY_ASSIGN(declared_, RegularLanguage::compile(declared_names(), document_.budget()));
   std::vector<ExprId> pairs;
-  for (const auto& [pattern, schema] : part_.pattern_properties) {
-    if (is_false(schema)) continue;
-    TRY_ASSIGN(const ExprId name, other_names(&pattern));
+  for (size_t i = 0; i < patterns_.size(); ++i) {
+    const SchemaId schema = part_.pattern_properties[i].second;
+    if (schema == kNoSchema) continue;
+    TRY_ASSIGN(const ExprId name, other_names(i));
     pairs.push_back(rules_.sequence({name, writer_.colon(), compiler_.call(schema)}));
   }
-  if (!is_false(part_.other_properties)) {
-    TRY_ASSIGN(const ExprId name, other_names(nullptr));
+  if (part_.other_properties != kNoSchema) {
+    TRY_ASSIGN(const ExprId name, other_names(std::nullopt));
     pairs.push_back(rules_.sequence({name, writer_.colon(), compiler_.call(part_.other_properties)}));
   }
   return rules_.choice(pairs);

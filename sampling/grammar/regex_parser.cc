@@ -318,7 +318,7 @@ CodePointSet RegexParser::property(bool negated) {
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size()), at_ += prefix.size();
   }
   const auto set = class_of_category(name);
-  if (!set) return refuse("\\p with anything but a short name of a general category"), CodePointSet();
+  if (!set) return refuse("\\p with anything but the name of a general category"), CodePointSet();
   at_ += name.size() + 1;
   return negated ? set->complement() : *set;
 }

@@ -3,16 +3,40 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "base/result.h"
+#include "sampling/grammar/compile_budget.h"
+#include "sampling/grammar/configurations.h"
 #include "sampling/grammar/grammar_rules.h"
 
 namespace ibid {
 
+// A regular grammar that may be a part of several products: it is compiled once, and keeps what was found out about it.
+// The budget must outlive it.
+class RegularLanguage {
+ public:
+  // The texts of the first rule, which has finitely many configurations.
+  // Errors: those of ByteAutomaton::compile(); kLimitExceeded, kCancelled.
+  static Result<RegularLanguage> compile(const GrammarRules& grammar, CompileBudget& budget);
+
+  Configurations& configs() { return *configs_; }
+  // Takes what it has become of the budget. False: that is used up.
+  bool account(CompileBudget& budget);
+
+ private:
+  RegularLanguage(ByteAutomaton automaton, CompileBudget& budget);
+
+  std::unique_ptr<const ByteAutomaton> automaton_;  // where it is, also when this is moved
+  std::unique_ptr<Configurations> configs_;
+  HeldBytes held_;
+  uint64_t n_accounted_ = 0;
+};
+
 struct RegularPart {
-  const GrammarRules* grammar;  // its first rule; regular: it has finitely many configurations
-  bool excluded = false;        // texts must not be of this grammar
+  RegularLanguage* language;
+  bool excluded = false;  // texts must not be of this grammar
 };
 
 struct RegularProduct {
@@ -21,7 +45,10 @@ struct RegularProduct {
 };
 
 // REQUIRES: the first part is not excluded. At most max_states states.
-// Errors: kLimitExceeded; those of ByteAutomaton::compile().
-Result<RegularProduct> multiply_regular(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules& rules);
+// Errors: kLimitExceeded, kCancelled.
+Result<RegularProduct> multiply_regular(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules& rules,
+                                        CompileBudget& budget);
+// Whether any text satisfies them.
+Result<bool> share_a_text(const std::vector<RegularPart>& parts, size_t max_states, CompileBudget& budget);
 
 }  // namespace ibid

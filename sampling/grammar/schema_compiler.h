@@ -1,11 +1,13 @@
-// SchemaCompiler: writes the rules of a JSON Schema. Each sub-schema is one rule, found again by its text, so that
+// SchemaCompiler: writes the rules of a JSON Schema. Each sub-schema is one rule, found again by its number, so that
 // references may go round in circles. Not thread-safe.
 #pragma once
 
 #include <deque>
-#include <map>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "sampling/grammar/json_writer.h"
@@ -15,46 +17,71 @@ namespace ibid {
 
 class SchemaCompiler {
  public:
-  SchemaCompiler(const SchemaDocument& document, GrammarRules& rules, const JsonFormat& format);
+  SchemaCompiler(SchemaDocument& document, GrammarRules& rules, const JsonFormat& format);
 
-  // The first rule becomes that of `sub`. Errors: as of compile_json_schema().
-  Status compile(const SubSchema& sub);
+  // The first rule becomes that of the schema's values that have one of the types. Errors: as of
+  // compile_json_schema().
+  Status compile(SchemaId schema, unsigned types = kAllTypes);
 
  private:
-  // A rule of the values of `sub`, which is written later.
-  ExprId call(const SubSchema& sub);
-  Result<ExprId> values_of(const SubSchema& sub);
+  // A rule of the values of `schema`, which is written later.
+  ExprId call(SchemaId schema);
+  Result<ExprId> values_of(SchemaId schema);
   Result<ExprId> values_of(const SchemaPart& part, size_t depth);
   Result<ExprId> chosen(SchemaPart part, size_t depth);
+  Result<ExprId> branch_of(const SchemaPart& part, SchemaId branch, size_t depth);
+  Status check_exclusive(const SchemaPart& part, const SchemaPart::Choice& choice);
   Result<ExprId> listed(const SchemaPart& part);
   Result<bool> allows(const SchemaPart& part, const Json& value) const;
   Result<ExprId> numbers(const SchemaPart& part);
+  // sampling/grammar/array_compiler.cc
   Result<ExprId> array(const SchemaPart& part);
-  Status spend(size_t n, const std::string& pointer);
+  Result<ExprId> array_of_different(const SchemaPart& part);
+  Result<ExprId> array_that_contains(const SchemaPart& part);
+  Result<std::optional<std::vector<ListedValue>>> few_values(SchemaId schema);
+  Status spend(size_t n, SchemaId where);
 
-  const SchemaDocument& document_;
+  SchemaDocument& document_;
   GrammarRules& rules_;
   const JsonFormat format_;
   JsonWriter writer_;
-  std::map<std::string, RuleId> known_;           // text of a schema -> its rule
-  std::deque<std::pair<RuleId, SubSchema>> todo_;
-  size_t n_spent_ = 0;                            // bytes of schemas, and branches of choices
+  std::unordered_map<SchemaId, RuleId> known_;
+  std::deque<std::pair<RuleId, SchemaId>> todo_;
 
   friend class ObjectCompiler;
 };
 
 // Strings: sampling/grammar/schema_strings.cc. The expression has quotes around it.
 // Errors: kUnsupported and kInvalidArgument for patterns and formats; kLimitExceeded.
-Result<ExprId> string_values(const SchemaPart& part, JsonWriter& writer);
-// The same, as rules of their own: canonical strings, with or without quotes.
-Result<GrammarRules> string_rules(const SchemaPart& part, bool quoted);
+Result<ExprId> string_values(SchemaDocument& document, const SchemaPart& part, JsonWriter& writer);
+// The same without quotes, in canonical spelling, as rules of their own.
+Result<GrammarRules> string_rules(SchemaDocument& document, const SchemaPart& part);
 // Whether a string is one of them.
-Result<bool> string_allowed(const SchemaPart& part, const std::string& value);
+Result<bool> string_allowed(SchemaDocument& document, const SchemaPart& part, const std::string& value);
 
 // The regular expression of a format; nullptr: it is not known, or not regular.
-const char* format_pattern(const std::string& name);
+const char* format_pattern(std::string_view name);
 
-// Whether no value satisfies both schemas, as far as one can tell. Errors: those of reading them.
-Result<bool> are_disjoint(const SchemaDocument& document, const SchemaPart& a, const SchemaPart& b, size_t depth = 0);
+// Schemas of which one asks whether they have a value in common.
+class DisjointSchemas {
+ public:
+  explicit DisjointSchemas(SchemaDocument& document) : document_(document) {}
+
+  struct Compared {
+    explicit Compared(SchemaPart its) : part(std::move(its)), index(part) {}
+    Compared(Compared&&) = delete;
+    const SchemaPart part;
+    const PropertyIndex index;
+  };
+  // Whether no value satisfies both, as far as one can tell. Errors: those of reading them.
+  Result<bool> are_disjoint(const Compared& a, const Compared& b, size_t depth = 0);
+
+ private:
+  Result<bool> differ_in_property(const Compared& a, const Compared& b, size_t depth);
+  Result<bool> values_differ(SchemaId a, SchemaId b, size_t depth);
+
+  SchemaDocument& document_;
+  std::unordered_map<uint64_t, bool> known_;  // by two schemas
+};
 
 }  // namespace ibid

@@ -4,15 +4,21 @@
 #include <array>
 #include <map>
 #include <string_view>
+#include <unordered_set>
 
 namespace ibid {
 namespace {
 
 // Keywords that say nothing of values, or are read elsewhere.
-constexpr std::array<std::string_view, 21> kAnnotations = {
-    "title",     "description", "default",          "examples",         "example",     "$comment",    "deprecated",
-    "readOnly",  "writeOnly",   "$schema",          "$id",              "$anchor",     "$defs",       "definitions",
-    "$vocabulary", "contentEncoding", "contentMediaType", "contentSchema", "$ref",     "allOf",       "$dynamicAnchor"};
+constexpr std::array<std::string_view, 24> kAnnotations = {
+    "title",       "description",     "default",          "examples",      "example", "$comment",     "deprecated",
+    "readOnly",    "writeOnly",       "$schema",          "$id",           "$anchor", "$defs",        "definitions",
+    "$vocabulary", "contentEncoding", "contentMediaType", "contentSchema", "$ref",    "allOf",        "$dynamicAnchor",
+    "discriminator", "externalDocs",  "xml"};
+
+// Formats that say what a string or number is for, and nothing of how it is spelled.
+constexpr std::array<std::string_view, 9> kFormatsOfAnyText = {
+    "password", "binary", "path", "file-path", "directory-path", "int32", "int64", "float", "double"};
 
 constexpr std::array<std::pair<std::string_view, unsigned>, 7> kTypeNames = {{{"null", kNullType},
                                                                               {"boolean", kBooleanType},
@@ -22,12 +28,14 @@ constexpr std::array<std::pair<std::string_view, unsigned>, 7> kTypeNames = {{{"
                                                                               {"number", kFractionType | kIntegerType},
                                                                               {"integer", kIntegerType}}};
 
-// Merging two schemas compares each property with each.
 constexpr size_t kMostProperties = 5000;
 
 class KeywordReader {
  public:
-  explicit KeywordReader(const SubSchema& sub) : sub_(sub) { part_.pointer = sub.pointer; }
+  KeywordReader(SchemaDocument& document, PlaceId place)
+      : document_(document), place_(place), json_(document.json(place)) {
+    part_.schema = document.schema_of(place);
+  }
 
   Result<SchemaPart> read() {
     static const std::map<std::string_view, void (KeywordReader::*)(const Json&)> kReaders = {
@@ -51,6 +59,12 @@ class KeywordReader {
         {"items", &KeywordReader::read_items},
         {"additionalItems", &KeywordReader::read_additional_items},
         {"uniqueItems", &KeywordReader::read_unique},
+        {"contains", &KeywordReader::read_contained},
+        {"minContains", &KeywordReader::read_least_contained},
+        {"maxContains", &KeywordReader::read_most_contained},
+        {"if", &KeywordReader::read_condition},
+        {"then", &KeywordReader::read_consequence},
+        {"else", &KeywordReader::read_consequence},
         {"properties", &KeywordReader::read_properties},
         {"patternProperties", &KeywordReader::read_properties},
         {"additionalProperties", &KeywordReader::read_sub_schema},
@@ -59,13 +73,11 @@ class KeywordReader {
         {"anyOf", &KeywordReader::read_choice},
         {"oneOf", &KeywordReader::read_choice},
     };
-    for (const auto& item : sub_.schema.items()) {
+    for (const auto& item : json_.items()) {
       keyword_ = item.key();
       const auto reader = kReaders.find(keyword_);
       if (reader != kReaders.end()) {
         (this->*reader->second)(item.value());
-      } else if (keyword_ == "$id" && sub_.pointer != "#") {
-        refuse("a part of the schema with an address of its own is not supported");
       } else if (std::ranges::find(kAnnotations, keyword_) == kAnnotations.end() && !keyword_.starts_with("x-")) {
         refuse("the keyword is not supported");
       }
@@ -78,10 +90,9 @@ class KeywordReader {
   void refuse(std::string_view what) { set(ErrorCode::kUnsupported, what); }
   void wrong(std::string_view what) { set(ErrorCode::kInvalidArgument, what); }
   void set(ErrorCode code, std::string_view what) {
-    if (status_.ok()) status_ = schema_error(code, sub_.pointer, keyword_, what);
+    if (status_.ok()) status_ = schema_error(code, document_.pointer(place_), keyword_, what);
   }
   void too_many() { set(ErrorCode::kLimitExceeded, "more than " + std::to_string(kMostProperties) + " of them"); }
-  std::string here() const { return child_pointer(sub_.pointer, keyword_); }
   bool is_schema(const Json& value) {
     if (value.is_object() || value.is_boolean()) return true;
     wrong("a schema must be an object, true or false");
@@ -103,12 +114,20 @@ class KeywordReader {
 
   void read_enum(const Json& value) {
     if (!value.is_array()) return wrong("not an array");
-    set_values(std::vector<Json>(value.begin(), value.end()));
+    std::vector<ListedValue> values;
+    std::unordered_set<uint32_t> met;
+    for (const Json& one : value) {
+      const uint32_t number = document_.value_number(one);
+      if (met.insert(number).second) values.push_back({&one, number});
+    }
+    set_values(std::move(values));
   }
-  void read_const(const Json& value) { set_values({value}); }
-  void set_values(std::vector<Json> values) {
+  void read_const(const Json& value) { set_values({{&value, document_.value_number(value)}}); }
+  void set_values(std::vector<ListedValue> values) {
     if (part_.values) {
-      std::erase_if(values, [&](const Json& v) { return std::ranges::find(*part_.values, v) == part_.values->end(); });
+      std::unordered_set<uint32_t> allowed;
+      for (const ListedValue& one : *part_.values) allowed.insert(one.number);
+      std::erase_if(values, [&](const ListedValue& one) { return !allowed.contains(one.number); });
     }
     part_.values = std::move(values);
   }
@@ -147,31 +166,62 @@ class KeywordReader {
 
   void read_text(const Json& value) {
     if (!value.is_string()) return wrong("not a string");
-    (keyword_ == "pattern" ? part_.patterns : part_.formats).emplace_back(value.get<std::string>(), here());
+    const std::string& text = value.get_ref<const std::string&>();
+    if (keyword_ == "format" && std::ranges::find(kFormatsOfAnyText, text) != kFormatsOfAnyText.end()) return;
+    (keyword_ == "pattern" ? part_.patterns : part_.formats).emplace_back(text, place_);
   }
 
   void read_first_items(const Json& value) {
     if (!value.is_array()) return wrong("not an array");
-    for (size_t i = 0; i < value.size() && is_schema(value[i]); ++i) {
-      part_.first_items.push_back({value[i], child_pointer(here(), std::to_string(i))});
+    for (const Json& item : value) {
+      if (!is_schema(item)) return;
+      part_.first_items.push_back(document_.at(item));
     }
   }
 
   // An array here is how earlier drafts wrote prefixItems.
   void read_items(const Json& value) {
     if (value.is_array()) return read_first_items(value);
-    if (is_schema(value)) part_.other_items = {value, here()};
+    if (is_schema(value)) part_.other_items = document_.at(value);
   }
 
   void read_additional_items(const Json& value) {
-    const auto items = sub_.schema.find("items");
-    if (items == sub_.schema.end() || !items->is_array()) return;  // says nothing then
-    if (is_schema(value)) part_.other_items = {value, here()};
+    const auto items = json_.find("items");
+    if (items == json_.end() || !items->is_array()) return;  // says nothing then
+    if (is_schema(value)) part_.other_items = document_.at(value);
   }
 
   void read_unique(const Json& value) {
     if (!value.is_boolean()) return wrong("not a boolean");
-    if (value.get<bool>()) refuse("that items differ cannot be said by a grammar");
+    part_.unique = value.get<bool>();
+  }
+
+  void read_contained(const Json& value) {
+    if (!is_schema(value)) return;
+    const auto least = json_.find("minContains");
+    uint32_t n = 1;
+    if (least != json_.end() && least->is_number()) {
+      const Decimal count = decimal_of(*least);
+      n = count.whole.size() < 6 ? static_cast<uint32_t>(std::stoul(count.whole)) : kMaxRepetition;
+    }
+    if (n > 0) part_.contained.push_back({document_.at(value), n});
+  }
+  // Read with `contains`; without it they say nothing.
+  void read_least_contained(const Json& value) {
+    const bool is_count = value.is_number() && !decimal_of(value).negative && decimal_of(value).fraction.empty();
+    if (!is_count) wrong("not a count");
+  }
+  void read_most_contained(const Json& value) {
+    read_least_contained(value);
+    if (json_.contains("contains")) refuse("the keyword is not supported");
+  }
+
+  // Each says nothing without the other.
+  void read_condition(const Json&) {
+    if (json_.contains("then") || json_.contains("else")) refuse("the keyword is not supported");
+  }
+  void read_consequence(const Json&) {
+    if (json_.contains("if")) refuse("the keyword is not supported");
   }
 
   void read_properties(const Json& value) {
@@ -180,41 +230,43 @@ class KeywordReader {
     SchemaPart::Named& named = keyword_ == "properties" ? part_.properties : part_.pattern_properties;
     for (const auto& item : value.items()) {
       if (!is_schema(item.value())) return;
-      named.emplace_back(item.key(), SubSchema{item.value(), child_pointer(here(), item.key())});
+      named.emplace_back(item.key(), document_.at(item.value()));
     }
   }
 
   void read_sub_schema(const Json& value) {
     if (!is_schema(value)) return;
     if (keyword_ == "propertyNames") {
-      part_.property_names.push_back({value, here()});
+      part_.property_names.push_back(document_.at(value));
     } else {
-      part_.other_properties = {value, here()};
+      part_.other_properties = document_.at(value);
     }
   }
 
   void read_required(const Json& value) {
     if (!value.is_array()) return wrong("not an array");
     if (value.size() > kMostProperties) return too_many();
+    std::unordered_set<std::string_view> met;
     for (const Json& name : value) {
       if (!name.is_string()) return wrong("not an array of strings");
-      if (std::ranges::find(part_.required, name.get_ref<const std::string&>()) == part_.required.end()) {
-        part_.required.push_back(name.get<std::string>());
-      }
+      const std::string_view text = name.get_ref<const std::string&>();
+      if (met.insert(text).second) part_.required.push_back(text);
     }
   }
 
   void read_choice(const Json& value) {
     if (!value.is_array() || value.empty()) return wrong("not an array of schemas");
-    SchemaPart::Choice choice{.branches = {}, .exclusive = keyword_ == "oneOf", .pointer = here()};
-    for (size_t i = 0; i < value.size(); ++i) {
-      if (!is_schema(value[i])) return;
-      choice.branches.push_back({value[i], child_pointer(here(), std::to_string(i))});
+    SchemaPart::Choice choice{.branches = {}, .exclusive = keyword_ == "oneOf", .place = place_};
+    for (const Json& branch : value) {
+      if (!is_schema(branch)) return;
+      choice.branches.push_back(document_.at(branch));
     }
     part_.choices.push_back(std::move(choice));
   }
 
-  const SubSchema& sub_;
+  SchemaDocument& document_;
+  const PlaceId place_;
+  const Json& json_;
   SchemaPart part_;
   std::string keyword_;
   Status status_;
@@ -222,6 +274,8 @@ class KeywordReader {
 
 }  // namespace
 
-Result<SchemaPart> read_keywords(const SubSchema& sub) { return KeywordReader(sub).read(); }
+Result<SchemaPart> read_keywords(SchemaDocument& document, PlaceId place) {
+  return KeywordReader(document, place).read();
+}
 
 }  // namespace ibid

@@ -6,6 +6,6 @@
 namespace ibid {
 
 // Errors: as of read_schema(). REQUIRES: an object.
-Result<SchemaPart> read_keywords(const SubSchema& sub);
+Result<SchemaPart> read_keywords(SchemaDocument& document, PlaceId place);
 
 }  // namespace ibid

@@ -1,126 +1,206 @@
 #include "sampling/grammar/schema_part.h"
 
 #include <algorithm>
-#include <set>
+#include <unordered_set>
 
-#include "sampling/grammar/grammar.h"
-#include "sampling/grammar/grammar_parts.h"
-#include "sampling/grammar/regex_parser.h"
 #include "sampling/grammar/schema_keywords.h"
 
 namespace ibid {
 namespace {
 
 constexpr size_t kMostMerged = 1000;  // schemas that one schema refers to, directly or by what it refers to
-constexpr size_t kMostValuePairs = 10'000'000;
 constexpr size_t kMostNesting = 100;  // of such references
+constexpr size_t kReadCost = 20;      // of the keywords of a schema, whatever they are
+constexpr size_t kMergeCost = 4;      // of a property
 
-bool is_true(const SubSchema& sub) {
-  return (sub.schema.is_boolean() && sub.schema.get<bool>()) || (sub.schema.is_object() && sub.schema.empty());
-}
-
-// Merges a schema with what it refers to.
+// Merges a schema with what it refers to. Each place is taken in once: what is asked twice is asked once.
 class SchemaReader {
  public:
-  explicit SchemaReader(const SchemaDocument& document) : document_(document) {}
+  SchemaReader(SchemaDocument& document, SchemaPart& part) : document_(document), part_(part) {}
 
-  Result<SchemaPart> read(const SubSchema& sub, size_t depth = 0) {
+  Status add(PlaceId named, size_t depth = 0) {
+    const PlaceId place = document_.first_like(named);
+    if (done_.contains(place)) return {};
     if (++n_read_ > kMostMerged || depth > kMostNesting) {
-      return schema_error(ErrorCode::kLimitExceeded, sub.pointer, "", "too many schemas are merged here");
+      return schema_error(ErrorCode::kLimitExceeded, document_.pointer(named), "", "too many schemas are merged here");
     }
-    if (sub.schema.is_boolean()) {
-      SchemaPart part;
-      part.pointer = sub.pointer;
-      if (!sub.schema.get<bool>()) part.types = 0;
-      return part;
+    const Json& json = document_.json(place);
+    if (json.is_boolean()) {
+      if (!json.get<bool>()) part_.types = 0;
+      return {};
     }
-    if (!sub.schema.is_object()) {
-      return schema_error(ErrorCode::kInvalidArgument, sub.pointer, "", "a schema must be an object, true or false");
+    if (!json.is_object()) {
+      return schema_error(ErrorCode::kInvalidArgument, document_.pointer(place), "",
+                          "a schema must be an object, true or false");
     }
-    TRY_ASSIGN(SchemaPart part, read_keywords(sub));
-    if (const auto found = sub.schema.find("$ref"); found != sub.schema.end()) {
-      if (!found->is_string()) return schema_error(ErrorCode::kInvalidArgument, sub.pointer, "$ref", "not a string");
-      TRY_ASSIGN(const SubSchema target, document_.resolve(found->get<std::string>(), sub.pointer));
-      if (!open_.insert(target.pointer).second) {
-        return schema_error(ErrorCode::kInvalidArgument, sub.pointer, "$ref", "the schema refers to itself");
+    open_.insert(place);
+    TRY_ASSIGN(SchemaPart own, read_keywords(document_, place));
+    TRY(document_.spend(own.size() + kReadCost, part_.schema));
+    TRY(take(std::move(own)));
+    TRY(add_reference(place, json, depth));
+    if (const auto found = json.find("allOf"); found != json.end()) {
+      if (!found->is_array()) {
+        return schema_error(ErrorCode::kInvalidArgument, document_.pointer(place), "allOf", "not an array");
       }
-      TRY_ASSIGN(const SchemaPart referred, read(target, depth + 1));
-      open_.erase(target.pointer);
-      TRY_ASSIGN(part, merge_parts(std::move(part), referred));
-    }
-    if (const auto found = sub.schema.find("allOf"); found != sub.schema.end()) {
-      if (!found->is_array()) return schema_error(ErrorCode::kInvalidArgument, sub.pointer, "allOf", "not an array");
-      for (size_t i = 0; i < found->size(); ++i) {
-        const std::string place = child_pointer(child_pointer(sub.pointer, "allOf"), std::to_string(i));
-        TRY_ASSIGN(const SchemaPart member, read({(*found)[i], place}, depth + 1));
-        TRY_ASSIGN(part, merge_parts(std::move(part), member));
+      for (const Json& member : *found) {
+        for (const PlaceId at : places_of(member)) TRY(add_inner(at, place, depth));
       }
     }
-    return part;
+    open_.erase(place);
+    done_.insert(place);
+    return {};
   }
 
  private:
-  const SchemaDocument& document_;
+  Status take(SchemaPart own) {
+    if (std::exchange(is_first_, false)) {
+      const SchemaId schema = part_.schema;
+      const unsigned types = part_.types;
+      part_ = std::move(own);
+      part_.schema = schema;
+      part_.types &= types;
+      return {};
+    }
+    TRY_ASSIGN(part_, merge_parts(document_, std::move(part_), own));
+    return {};
+  }
+
+  Status add_reference(PlaceId place, const Json& json, size_t depth) {
+    const auto found = json.find("$ref");
+    if (found == json.end()) return {};
+    if (!found->is_string()) {
+      return schema_error(ErrorCode::kInvalidArgument, document_.pointer(place), "$ref", "not a string");
+    }
+    TRY_ASSIGN(const PlaceId target, document_.resolve(found->get<std::string>(), place));
+    return add_inner(target, place, depth);
+  }
+
+  Status add_inner(PlaceId target, PlaceId from, size_t depth) {
+    if (!open_.contains(document_.first_like(target))) return add(target, depth + 1);
+    return schema_error(ErrorCode::kInvalidArgument, document_.pointer(from), "$ref", "the schema refers to itself");
+  }
+
+  std::vector<PlaceId> places_of(const Json& member) {
+    const SchemaId schema = document_.at(member);
+    if (schema == kNoSchema) part_.types = 0;
+    const auto places = document_.places(schema);
+    return {places.begin(), places.end()};
+  }
+
+  SchemaDocument& document_;
+  SchemaPart& part_;
+  bool is_first_ = true;
   size_t n_read_ = 0;
-  std::set<std::string> open_;  // references that are being followed
+  std::unordered_set<PlaceId> open_, done_;  // open_: references that are being followed
 };
 
 // What `part` asks of a property that it has under this name or under none.
-Result<SubSchema> asked_of_property(const SchemaPart& part, const std::string& name) {
-  SubSchema asked;
+Result<SchemaId> asked_of_property(SchemaDocument& document, const SchemaPart& part, const PropertyIndex& index,
+                                   std::string_view name) {
+  SchemaId asked = kAnySchema;
   bool named = false;
-  if (const SubSchema* own = part.property(name)) {
+  if (const SchemaId* own = index.find(name)) {
     asked = *own;
     named = true;
   }
   for (const auto& [pattern, schema] : part.pattern_properties) {
-    TRY_ASSIGN(const bool matches, pattern_finds(pattern, name));
+    TRY_ASSIGN(const bool matches, document.patterns().finds(pattern, name));
     if (!matches) continue;
-    asked = both(asked, schema);
+    asked = document.both(asked, schema);
     named = true;
   }
   return named ? asked : part.other_properties;
 }
 
-Status merge_objects(SchemaPart& a, const SchemaPart& b) {
-  const bool patterned = !a.pattern_properties.empty() || !b.pattern_properties.empty();
-  if (patterned && (!is_true(a.other_properties) || !is_true(b.other_properties)) && a.asks_of_objects() &&
-      b.asks_of_objects()) {
-    return schema_error(ErrorCode::kUnsupported, b.pointer, "patternProperties",
-                        "cannot be merged with additionalProperties of another schema");
-  }
+Status merge_properties(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) {
+  const PropertyIndex in_a(a), in_b(b);
   SchemaPart::Named merged;
+  merged.reserve(a.properties.size() + b.properties.size());
   for (const auto& [name, schema] : a.properties) {
-    TRY_ASSIGN(const SubSchema others, asked_of_property(b, name));
-    merged.emplace_back(name, both(schema, others));
+    TRY_ASSIGN(const SchemaId others, asked_of_property(document, b, in_b, name));
+    merged.emplace_back(name, document.both(schema, others));
   }
   for (const auto& [name, schema] : b.properties) {
-    if (a.property(name) != nullptr) continue;
-    TRY_ASSIGN(const SubSchema others, asked_of_property(a, name));
-    merged.emplace_back(name, both(schema, others));
+    if (in_a.find(name) != nullptr) continue;
+    TRY_ASSIGN(const SchemaId others, asked_of_property(document, a, in_a, name));
+    merged.emplace_back(name, document.both(schema, others));
+  }
+  for (const std::string_view name : b.required) {
+    if (!in_a.requires_name(name)) a.required.push_back(name);
   }
   a.properties = std::move(merged);
-  a.pattern_properties.insert(a.pattern_properties.end(), b.pattern_properties.begin(), b.pattern_properties.end());
-  a.other_properties = both(a.other_properties, b.other_properties);
-  for (const std::string& name : b.required) {
-    if (std::ranges::find(a.required, name) == a.required.end()) a.required.push_back(name);
+  return {};
+}
+
+// The same pattern stands once.
+void merge_patterns(SchemaDocument& document, SchemaPart::Named& a, const SchemaPart::Named& b) {
+  for (const auto& [pattern, schema] : b) {
+    const auto found = std::ranges::find(a, pattern, &SchemaPart::Named::value_type::first);
+    if (found == a.end()) {
+      a.emplace_back(pattern, schema);
+    } else {
+      found->second = document.both(found->second, schema);
+    }
   }
-  a.property_names.insert(a.property_names.end(), b.property_names.begin(), b.property_names.end());
+}
+
+Status merge_objects(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) {
+  if (!b.asks_of_objects()) return {};
+  const bool patterned = !a.pattern_properties.empty() || !b.pattern_properties.empty();
+  if (patterned && (a.other_properties != kAnySchema || b.other_properties != kAnySchema) && a.asks_of_objects()) {
+    return schema_error(ErrorCode::kUnsupported, document.pointer_of(b.schema), "patternProperties",
+                        "cannot be merged with additionalProperties of another schema");
+  }
+  TRY(merge_properties(document, a, b));
+  merge_patterns(document, a.pattern_properties, b.pattern_properties);
+  a.other_properties = document.both(a.other_properties, b.other_properties);
+  for (const SchemaId names : b.property_names) {
+    if (std::ranges::find(a.property_names, names) == a.property_names.end()) a.property_names.push_back(names);
+  }
   a.property_count.meet(b.property_count);
   return {};
 }
 
-void merge_arrays(SchemaPart& a, const SchemaPart& b) {
+void merge_arrays(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) {
   const auto item = [](const SchemaPart& part, size_t i) {
     return i < part.first_items.size() ? part.first_items[i] : part.other_items;
   };
-  std::vector<SubSchema> first;
+  std::vector<SchemaId> first;
   for (size_t i = 0; i < std::max(a.first_items.size(), b.first_items.size()); ++i) {
-    first.push_back(both(item(a, i), item(b, i)));
+    first.push_back(document.both(item(a, i), item(b, i)));
   }
   a.first_items = std::move(first);
-  a.other_items = both(a.other_items, b.other_items);
+  a.other_items = document.both(a.other_items, b.other_items);
   a.item_count.meet(b.item_count);
+  a.unique |= b.unique;
+  for (const SchemaPart::Contained& wanted : b.contained) {
+    if (std::ranges::find(a.contained, wanted) == a.contained.end()) a.contained.push_back(wanted);
+  }
+}
+
+void merge_numbers(NumberBounds& a, const NumberBounds& b) {
+  if (b.min) a.raise_min(*b.min, b.above_min);
+  if (b.max) a.lower_max(*b.max, b.below_max);
+  for (const Decimal& step : b.multiples) {
+    if (std::ranges::find(a.multiples, step) == a.multiples.end()) a.multiples.push_back(step);
+  }
+}
+
+void merge_texts(SchemaPart::Texts& a, const SchemaPart::Texts& b) {
+  for (const auto& text : b) {
+    if (std::ranges::find(a, text.first, &SchemaPart::Texts::value_type::first) == a.end()) a.push_back(text);
+  }
+}
+
+void merge_values(SchemaPart& a, const SchemaPart& b) {
+  if (!b.values) return;
+  if (!a.values) {
+    a.values = b.values;
+    return;
+  }
+  std::unordered_set<uint32_t> allowed;
+  for (const ListedValue& value : *b.values) allowed.insert(value.number);
+  std::erase_if(*a.values, [&](const ListedValue& value) { return !allowed.contains(value.number); });
 }
 
 }  // namespace
@@ -135,12 +215,12 @@ unsigned type_of(const Json& value) {
 }
 
 bool SchemaPart::asks_of_arrays() const {
-  return item_count.any() || !first_items.empty() || !is_true(other_items);
+  return item_count.any() || unique || !contained.empty() || !first_items.empty() || other_items != kAnySchema;
 }
 
 bool SchemaPart::asks_of_objects() const {
   return property_count.any() || !properties.empty() || !required.empty() || !pattern_properties.empty() ||
-         !is_true(other_properties) || !property_names.empty();
+         other_properties != kAnySchema || !property_names.empty();
 }
 
 bool SchemaPart::asks_nothing() const {
@@ -148,56 +228,59 @@ bool SchemaPart::asks_nothing() const {
          !asks_of_objects();
 }
 
-const SubSchema* SchemaPart::property(const std::string& name) const {
-  const auto found = std::ranges::find_if(properties, [&](const auto& named) { return named.first == name; });
-  return found == properties.end() ? nullptr : &found->second;
+size_t SchemaPart::size() const {
+  size_t n = 1 + (values ? values->size() : 0) + patterns.size() + formats.size() + first_items.size() +
+             properties.size() + required.size() + pattern_properties.size() + property_names.size() +
+             numbers.multiples.size() + contained.size();
+  for (const Choice& choice : choices) n += 1 + choice.branches.size() / 8;
+  return n;
 }
 
-SubSchema both(const SubSchema& a, const SubSchema& b) {
-  if (is_true(a)) return b;
-  if (is_true(b)) return a;
-  Json members = Json::array({a.schema, b.schema});
-  Json schema = Json::object();
-  schema["allOf"] = std::move(members);
-  return {std::move(schema), a.pointer};
+PropertyIndex::PropertyIndex(const SchemaPart& part) {
+  properties_.reserve(part.properties.size());
+  for (const auto& [name, schema] : part.properties) properties_.emplace(name, schema);
+  required_.reserve(part.required.size());
+  for (const std::string_view name : part.required) required_.emplace(name, true);
 }
 
-Result<bool> pattern_finds(const std::string& pattern, const std::string& text) {
-  GrammarRules rules;
-  const RuleId root = rules.add_rule("pattern");
-  const CharWriter write = [&](const CodePointSet& set) { return rules.chars(set); };
-  TRY_ASSIGN(const ExprId expr, parse_regex(pattern, RegexMatch::kSearch, write, rules));
-  rules.define(root, expr);
-  const Result<Grammar> grammar = make_grammar(std::move(rules), "pattern");
-  if (!grammar.ok() && grammar.status().code() == ErrorCode::kInvalidArgument) return false;  // finds nothing
-  TRY(grammar.status());
-  return grammar_accepts(*grammar, text);
-}
-
-Result<SchemaPart> merge_parts(SchemaPart a, const SchemaPart& b) {
+Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b) {
+  // A pattern or a step is looked for among those that are there.
+  const size_t n_pairs = a.patterns.size() * b.patterns.size() + a.formats.size() * b.formats.size() +
+                         a.numbers.multiples.size() * b.numbers.multiples.size() +
+                         a.pattern_properties.size() * b.pattern_properties.size() +
+                         a.choices.size() * b.choices.size() + a.contained.size() * b.contained.size() +
+                         a.property_names.size() * b.property_names.size();
+  TRY(document.spend(kMergeCost * (a.size() + b.size()) + n_pairs, a.schema));
   a.types &= b.types;
-  if (a.values && b.values && a.values->size() * b.values->size() > kMostValuePairs) {
-    return schema_error(ErrorCode::kLimitExceeded, a.pointer, "enum", "too many values to be compared with others");
-  }
-  if (a.values && b.values) {
-    std::erase_if(*a.values, [&](const Json& v) { return std::ranges::find(*b.values, v) == b.values->end(); });
-  } else if (b.values) {
-    a.values = b.values;
-  }
-  if (b.numbers.min) a.numbers.raise_min(*b.numbers.min, b.numbers.above_min);
-  if (b.numbers.max) a.numbers.lower_max(*b.numbers.max, b.numbers.below_max);
-  a.numbers.multiples.insert(a.numbers.multiples.end(), b.numbers.multiples.begin(), b.numbers.multiples.end());
+  merge_values(a, b);
+  merge_numbers(a.numbers, b.numbers);
   a.length.meet(b.length);
-  a.patterns.insert(a.patterns.end(), b.patterns.begin(), b.patterns.end());
-  a.formats.insert(a.formats.end(), b.formats.begin(), b.formats.end());
-  merge_arrays(a, b);
-  TRY(merge_objects(a, b));
-  a.choices.insert(a.choices.end(), b.choices.begin(), b.choices.end());
+  merge_texts(a.patterns, b.patterns);
+  merge_texts(a.formats, b.formats);
+  merge_arrays(document, a, b);
+  TRY(merge_objects(document, a, b));
+  for (const SchemaPart::Choice& choice : b.choices) {
+    const bool is_there = std::ranges::any_of(a.choices, [&](const SchemaPart::Choice& other) {
+      return other.exclusive == choice.exclusive && other.branches == choice.branches;
+    });
+    if (!is_there) a.choices.push_back(choice);
+  }
+  TRY(document.spend(0, a.schema));
   return a;
 }
 
-Result<SchemaPart> read_schema(const SchemaDocument& document, const SubSchema& sub) {
-  return SchemaReader(document).read(sub);
+Result<SchemaPart> read_schema(SchemaDocument& document, SchemaId schema) {
+  SchemaPart part;
+  part.schema = schema;
+  if (schema == kNoSchema) part.types = 0;
+  const auto places = document.places(schema);
+  SchemaReader reader(document, part);
+  for (const PlaceId place : std::vector<PlaceId>(places.begin(), places.end())) TRY(reader.add(place));
+  return part;
+}
+
+std::string pointer_of_text(const SchemaDocument& document, PlaceId place, std::string_view keyword) {
+  return child_pointer(document.pointer(place), keyword);
 }
 
 }  // namespace ibid

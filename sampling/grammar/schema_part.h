@@ -1,11 +1,13 @@
 // SchemaPart: what one schema asks of a value, with its $ref and allOf taken in: one list of demands for each type.
-// anyOf and oneOf are kept as they are. A value; merging two gives what both ask.
+// anyOf and oneOf are kept as they are. A value, as long as its document is there; merging two gives what both ask.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -35,32 +37,49 @@ struct CountBounds {
     max = std::min(max, other.max);
   }
   bool any() const { return min > 0 || max != kUnbounded; }
+  bool operator==(const CountBounds&) const = default;
+};
+
+// A value of enum or const. Equal ones have equal numbers.
+struct ListedValue {
+  const Json* json;
+  uint32_t number;
 };
 
 struct SchemaPart {
-  using Named = std::vector<std::pair<std::string, SubSchema>>;
+  using Named = std::vector<std::pair<std::string_view, SchemaId>>;
+  // A pattern or format, and the schema that asks for it.
+  using Texts = std::vector<std::pair<std::string_view, PlaceId>>;
   struct Choice {
-    std::vector<SubSchema> branches;
+    std::vector<SchemaId> branches;
     bool exclusive = false;  // oneOf
-    std::string pointer;
+    PlaceId place = 0;       // of the schema that has it
   };
 
-  std::string pointer;
+  // At least so many items are of the schema.
+  struct Contained {
+    SchemaId schema;
+    uint32_t least;
+    bool operator==(const Contained&) const = default;
+  };
+
+  SchemaId schema = kAnySchema;
   unsigned types = kAllTypes;
-  std::optional<std::vector<Json>> values;  // enum, const
+  std::optional<std::vector<ListedValue>> values;
   NumberBounds numbers;
   CountBounds length;
-  std::vector<std::pair<std::string, std::string>> patterns;  // (expression, pointer)
-  std::vector<std::pair<std::string, std::string>> formats;   // (name, pointer)
+  Texts patterns, formats;
   CountBounds item_count;
-  std::vector<SubSchema> first_items;
-  SubSchema other_items;
+  bool unique = false;                      // no two items are equal
+  std::vector<Contained> contained;
+  std::vector<SchemaId> first_items;
+  SchemaId other_items = kAnySchema;
   CountBounds property_count;
   Named properties;                         // in the order of the schema
-  std::vector<std::string> required;
+  std::vector<std::string_view> required;   // none twice
   Named pattern_properties;
-  SubSchema other_properties;
-  std::vector<SubSchema> property_names;
+  SchemaId other_properties = kAnySchema;
+  std::vector<SchemaId> property_names;
   std::vector<Choice> choices;
 
   bool asks_of_strings() const { return length.any() || !patterns.empty() || !formats.empty(); }
@@ -68,20 +87,34 @@ struct SchemaPart {
   bool asks_of_objects() const;
   // Any value will do, but for the choices.
   bool asks_nothing() const;
-  const SubSchema* property(const std::string& name) const;
+  // About how many things it has: what copying it costs.
+  size_t size() const;
 };
 
-// Reads `sub`, and what its $ref and allOf bring.
-// Errors: kUnsupported and kInvalidArgument with the place of the keyword; kLimitExceeded.
-Result<SchemaPart> read_schema(const SchemaDocument& document, const SubSchema& sub);
+// The properties of a part by name. The part must outlive it.
+class PropertyIndex {
+ public:
+  explicit PropertyIndex(const SchemaPart& part);
+  // nullptr: the schema says nothing of it by name.
+  const SchemaId* find(std::string_view name) const {
+    const auto found = properties_.find(name);
+    return found == properties_.end() ? nullptr : &found->second;
+  }
+  bool requires_name(std::string_view name) const { return required_.contains(name); }
 
-// What both ask. Error: kUnsupported where that cannot be said.
-Result<SchemaPart> merge_parts(SchemaPart a, const SchemaPart& b);
+ private:
+  std::unordered_map<std::string_view, SchemaId> properties_;
+  std::unordered_map<std::string_view, bool> required_;
+};
 
-// Both schemas: their allOf.
-SubSchema both(const SubSchema& a, const SubSchema& b);
+// Reads `schema`, and what its $ref and allOf bring.
+// Errors: kUnsupported and kInvalidArgument with the place of the keyword; kLimitExceeded, kCancelled.
+Result<SchemaPart> read_schema(SchemaDocument& document, SchemaId schema);
 
-// Whether a pattern matches within `text`. Errors: those of compiling it.
-Result<bool> pattern_finds(const std::string& pattern, const std::string& text);
+// What both ask. Errors: kUnsupported where that cannot be said; kLimitExceeded, kCancelled.
+Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b);
+
+// Where `patterns` or `formats` stands: "#/items/pattern".
+std::string pointer_of_text(const SchemaDocument& document, PlaceId place, std::string_view keyword);
 
 }  // namespace ibid

@@ -111,4 +111,9 @@ TokenId TokenTexts::longest_prefix(std::string_view text) const {
   return in_long >= 0 ? in_long : in_short;
 }
 
+TokenId TokenTexts::longest_special_prefix(std::string_view text) const {
+  size_t length = 0;
+  return longest_in(special_, text, length);
+}
+
 }  // namespace ibid

@@ -58,6 +58,8 @@ class TokenTexts {
 
   // The longest token that is no special one and that `text` begins with; -1: none.
   TokenId longest_prefix(std::string_view text) const;
+  // The longest special one.
+  TokenId longest_special_prefix(std::string_view text) const;
 
  private:
   const Token& token(TokenId id) const;

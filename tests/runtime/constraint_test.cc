@@ -93,6 +93,48 @@ TEST(NextTokensTest, TheEndIsTheConstraintsToAllow) {
   next.push(129);  // no push to the constraint, which would complain
 }
 
+// Allows what it is told to, one set a token.
+class Script : public TokenConstraint {
+ public:
+  explicit Script(std::vector<std::vector<TokenId>> sets) : sets_(std::move(sets)) {}
+  void allowed(TokenMask& mask) const override {
+    for (const TokenId id : sets_[at_]) mask.add(id);
+  }
+  bool may_end() const override { return false; }
+  void push(TokenId) override { ++at_; }
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Script>(*this); }
+
+ private:
+  std::vector<std::vector<TokenId>> sets_;
+  size_t at_ = 0;
+};
+
+// Few ids, then many, then few others: each time these and no others, and few cost as many copies.
+TEST(NextTokensTest, FewIdsAreCopiedAlone) {
+  constexpr TokenId kSize = 5000;
+  std::vector<TokenId> many;
+  for (TokenId id = 0; id < kSize; id += 2) many.push_back(id);
+  const std::vector<std::vector<TokenId>> sets = {{3, 64, 4999}, {5, 64}, many, {7}, {3, 8}, many, many, {0, 63}};
+  NextTokens next(std::make_unique<Script>(sets).get(), {kSize - 2}, 0);
+  size_t n_copied = 0;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    std::vector<float> logits(kSize);
+    for (size_t id = 0; id < logits.size(); ++id) logits[id] = static_cast<float>(id * (i + 1) % 97);
+    std::set<TokenId> expected(sets[i].begin(), sets[i].end());
+    expected.erase(kSize - 2);
+    EXPECT_EQ(allowed(next, logits), expected) << i;
+    n_copied += sets[i].size() > 10 ? kSize : sets[i].size();
+    EXPECT_EQ(next.n_copied(), n_copied) << i;
+    next.push(sets[i][0]);
+  }
+  std::vector<float> logits(kSize, 1.0f);
+  NextTokens other(std::make_unique<Script>(sets).get(), {}, 0);
+  logits[4000] = std::numeric_limits<float>::quiet_NaN();
+  const auto row = other.restrict(logits);
+  ASSERT_TRUE(row.ok());
+  EXPECT_NE((*row)[4000], (*row)[4000]) << "what is no number is the sampler's to refuse";
+}
+
 TEST(NextTokensTest, NothingAllowedIsAnError) {
   const std::vector<float> logits(130, 1.0f);
   const Digits none(0);

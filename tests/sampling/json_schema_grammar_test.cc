@@ -58,6 +58,16 @@ TEST(JsonSchemaGrammarTest, ReferencesMayGoRoundInCircles) {
   const auto endless = compile_json_schema(
       R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"required":["a"]}}})");
   EXPECT_EQ(endless.status().message(), "schema: no text satisfies it");
+  // What both ask of a kid is asked of its kids as well: the same schemas again, and no new ones.
+  const auto both = compile_json_schema(
+      R"({"$ref":"#/$defs/node","$defs":{
+          "base":{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/base"}}}},
+          "node":{"allOf":[{"$ref":"#/$defs/base"},
+                           {"properties":{"kids":{"items":{"$ref":"#/$defs/node"}},"v":{"type":"integer"}},
+                            "required":["v"],"additionalProperties":false}]}}})");
+  EXPECT_TRUE(accepts_json(both, R"({"kids":[{"kids":[{"v":3}],"v":2}],"v":1})"));
+  EXPECT_FALSE(accepts_json(both, R"({"kids":[{"kids":[{}],"v":2}],"v":1})"));
+  EXPECT_FALSE(accepts_json(both, R"({"kids":[{"kids":[3],"v":2}],"v":1})"));
   const auto merged = compile_json_schema(R"({"allOf":[{"properties":{"a":{"$ref":"#"}}},{"type":"object","maxProperties":1}]})");
   EXPECT_TRUE(accepts_json(merged, R"({"a":{"a":{"b":[1]}}})"));
   EXPECT_FALSE(accepts_json(merged, R"({"a":{"a":1}})"));
@@ -66,11 +76,12 @@ TEST(JsonSchemaGrammarTest, ReferencesMayGoRoundInCircles) {
 TEST(JsonSchemaGrammarTest, WhatIsNotSupportedIsNamedWithItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"properties":{"a/b":{"not":{}}}})", "Unsupported: schema: #/properties/a~1b/not: the keyword is not supported"},
-      {R"({"items":{"if":{}}})", "Unsupported: schema: #/items/if: the keyword is not supported"},
+      {R"({"items":{"if":{},"then":{}}})", "Unsupported: schema: #/items/if: the keyword is not supported"},
       {R"({"type":"string","format":"regex"})", "Unsupported: schema: #/format: the format \"regex\" is not supported"},
       {R"x({"pattern":"(?=a)"})x", "Unsupported: schema: #/pattern: a lookahead"},
       {R"({"minLenght":1})", "Unsupported: schema: #/minLenght: the keyword is not supported"},
       {R"({"uniqueItems":true})", "Unsupported: schema: #/uniqueItems: "},
+      {R"({"contains":{},"maxContains":2})", "Unsupported: schema: #/maxContains: the keyword is not supported"},
       {R"({"oneOf":[{"type":"string"},{"minLength":2}]})", "Unsupported: schema: #/oneOf: branches 0 and 1"},
       {R"({"$ref":"other.json"})", "Unsupported: schema: #/$ref: "},
       {R"({"$ref":"#/$defs/a"})", "InvalidArgument: schema: #/$ref: \"#/$defs/a\" is not in the schema"},
@@ -92,6 +103,46 @@ TEST(JsonSchemaGrammarTest, WhatIsNotSupportedIsNamedWithItsPlace) {
   }
   EXPECT_TRUE(compile_json_schema(R"({"title":"t","description":"d","default":1,"examples":[],"x-own":1,"$comment":"c",
                                       "deprecated":true,"$schema":"s","type":"null"})").ok());
+}
+
+TEST(JsonSchemaGrammarTest, ItemsOfAFewValuesMayHaveToDiffer) {
+  const auto colors = compile_json_schema(
+      R"({"type":"array","items":{"enum":["r","g","b",1,1.0]},"uniqueItems":true,"minItems":1})");
+  EXPECT_TRUE(accepts_json(colors, R"(["g"])"));
+  EXPECT_TRUE(accepts_json(colors, R"(["g","b",1,"r"])"));
+  EXPECT_FALSE(accepts_json(colors, R"(["g","g"])"));
+  EXPECT_FALSE(accepts_json(colors, R"(["g","b","g"])"));
+  EXPECT_FALSE(accepts_json(colors, R"([])"));
+  const auto flags = compile_json_schema(
+      R"({"type":"array","prefixItems":[{"type":"boolean"},{"const":true}],"items":{"type":"null"},"uniqueItems":true})");
+  EXPECT_TRUE(accepts_json(flags, R"([false,true,null])"));
+  EXPECT_TRUE(accepts_json(flags, R"([true])"));
+  EXPECT_FALSE(accepts_json(flags, R"([true,true])"));
+  EXPECT_FALSE(accepts_json(flags, R"([false,true,null,null])"));
+  EXPECT_TRUE(accepts_json(compile_json_schema(R"({"type":"array","uniqueItems":true,"maxItems":1})"), "[{}]"));
+}
+
+TEST(JsonSchemaGrammarTest, ArraysMayHaveToContain) {
+  const auto two = compile_json_schema(
+      R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":5},"minContains":2,"maxItems":4})");
+  EXPECT_TRUE(accepts_json(two, R"([1,5,2,7])"));
+  EXPECT_TRUE(accepts_json(two, R"([5,7,9])"));
+  EXPECT_FALSE(accepts_json(two, R"([5])"));
+  EXPECT_FALSE(accepts_json(two, R"([5,1,2,3])"));
+  EXPECT_FALSE(accepts_json(two, R"([5,6,7,8,9])"));
+  const auto one = compile_json_schema(R"({"type":"array","prefixItems":[{"type":"null"}],"contains":{"const":"x"}})");
+  EXPECT_TRUE(accepts_json(one, R"([null,1,"x",2])"));
+  EXPECT_FALSE(accepts_json(one, R"(["x"])"));
+  EXPECT_FALSE(accepts_json(one, R"([null,1])"));
+}
+
+TEST(JsonSchemaGrammarTest, ReferencesMayNameAddresses) {
+  const auto schema = compile_json_schema(
+      R"({"$id":"https://example.org/a/root.json","$defs":{"b":{"$id":"../b.json","$defs":{"n":{"type":"integer"}},
+          "items":{"$ref":"#/$defs/n"}}},"properties":{"x":{"$ref":"/b.json"},"y":{"$ref":"/b.json#/$defs/n"}}})");
+  EXPECT_TRUE(accepts_json(schema, R"({"x":[1],"y":2})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"x":["a"],"y":2})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"x":[1],"y":"a"})"));
 }
 
 TEST(JsonSchemaGrammarTest, StringsMayHaveSeveralDemands) {
@@ -139,13 +190,27 @@ TEST(NumberRangeTest, HoldsExactlyTheNumbersWithin) {
     if (pick(0, 3) == 0) bounds.multiples.push_back(decimal_of(*parse_json(pick(0, 1) ? "7" : "0.25", "number")));
     GrammarRules rules;
     const RuleId root = rules.add_rule("number");
-    rules.define(root, *number_range(bounds, rules));
+    CompileBudget budget;
+    rules.define(root, *number_range(bounds, rules, budget));
     const Result<Grammar> grammar = make_grammar(std::move(rules), "number");
     for (int i = 0; i < 60; ++i) {
       const Decimal value = number();
       const bool accepted = grammar.ok() && accepts_json(grammar, decimal_text(value));
       ASSERT_EQ(accepted, bounds.allows(value)) << decimal_text(value) << " in round " << round;
     }
+  }
+}
+
+// Programs read numbers as doubles: what is larger than these hold is no number to them.
+TEST(NumberRangeTest, NumbersAreThoseThatADoubleHolds) {
+  for (const char* text : {R"({"type":"integer"})", R"({"type":"number"})", R"({"type":"integer","minimum":12})",
+                           R"({"type":"number","exclusiveMinimum":-0.5})", R"({"type":"number","maximum":1e300})"}) {
+    const auto schema = compile_json_schema(text);
+    const bool is_bounded = std::string_view(text).find("maximum") != std::string_view::npos;
+    const std::string sign = is_bounded ? "-" : "";
+    EXPECT_TRUE(accepts_json(schema, sign + "1" + std::string(250, '7'))) << text;
+    EXPECT_FALSE(accepts_json(schema, sign + std::string(309, '9'))) << text;
+    EXPECT_FALSE(accepts_json(schema, sign + std::string(1000, '9'))) << text;
   }
 }
 

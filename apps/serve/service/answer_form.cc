@@ -10,6 +10,7 @@
 #include "apps/serve/service/prompt_text.h"
 #include "base/json_limits.h"
 #include "runtime/answer/constraint_cache.h"
+#include "sampling/grammar/compile_budget.h"
 #include "sampling/grammar/grammar.h"
 #include "templates/message.h"
 #include "templates/reply/marker_words.h"
@@ -64,8 +65,8 @@ bool may_call(const Engine& engine, const AnswerRequest& request) {
 
 // Calls of the tools and nothing else, one or several.
 Result<DemandedCalls> section_of_calls(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
-                                       Arguments arguments) {
-  TRY_ASSIGN(DemandedCalls::Call call, call_of(syntax, tools, arguments));
+                                       Arguments arguments, CompileBudget& budget) {
+  TRY_ASSIGN(DemandedCalls::Call call, call_of(syntax, tools, arguments, budget));
   DemandedCalls section;
   section.calls.push_back(std::move(call));
   section.several = syntax.several;
@@ -95,7 +96,7 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
   const LeadIn lead = lead_in_of(engine, request, true);
   const bool several = choice.parallel && choice.kind == ToolChoice::Kind::kRequired;
   const Key key = Key("call").add(json_to_string(request.tools)).add(choice.name).add(several ? "1" : "").add(lead);
-  return engine->constraints().make(key.text(), [&]() -> Result<Grammar> {
+  return engine->constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
     const ReplyFormat& format = engine->reply_format();
     if (!format.calls || !format.shows_tools) {
       return {ErrorCode::kUnsupported,
@@ -103,19 +104,19 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
     }
     const std::vector<CallableTool> tools = callable_tools(request.tools, choice.name);
     if (tools.empty()) return {ErrorCode::kInvalidArgument, "tool_choice: there is no tool \"" + choice.name + "\""};
-    TRY_ASSIGN(DemandedCalls demanded, section_of_calls(*format.calls, tools, Arguments::kBySchema));
+    TRY_ASSIGN(DemandedCalls demanded, section_of_calls(*format.calls, tools, Arguments::kBySchema, budget));
     demanded.lead = lead;
     demanded.lead.opening += format.calls->section_begin;
     demanded.several &= several;
     return compile_calls(demanded);
-  });
+  }, request.options.stop);
 }
 
-Result<Grammar> grammar_of_form(const AnswerForm& form) {
+Result<Grammar> grammar_of_form(const AnswerForm& form, CompileBudget& budget) {
   switch (form.kind) {
     case AnswerForm::Kind::kText:
     case AnswerForm::Kind::kJsonObject: return compile_any_json(AnyJson::kObject);
-    case AnswerForm::Kind::kJsonSchema: return compile_json_schema(form.text);
+    case AnswerForm::Kind::kJsonSchema: return compile_json_schema(form.text, {}, &budget);
     case AnswerForm::Kind::kGbnf: return compile_gbnf(form.text);
     case AnswerForm::Kind::kRegex: return compile_regex(form.text);
     case AnswerForm::Kind::kChoices: return compile_choices(form.choices);
@@ -132,17 +133,17 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
   Key key = Key("form").add(std::to_string(static_cast<int>(form.kind))).add(form.text).add(lead);
   for (const std::string& choice : form.choices) key.add(choice);
   if (calls != nullptr) key.add("tools").add(json_to_string(request.tools)).add(parallel ? "1" : "");
-  return engine->constraints().make(key.text(), [&]() -> Result<Grammar> {
-    TRY_ASSIGN(Grammar grammar, grammar_of_form(form));
+  return engine->constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
+    TRY_ASSIGN(Grammar grammar, grammar_of_form(form, budget));
     if (calls == nullptr) return lead.empty() ? grammar : compile_behind(lead, grammar);
     TRY_ASSIGN(DemandedCalls either,
-               section_of_calls(*calls, callable_tools(request.tools), Arguments::kAsToolsSay));
+               section_of_calls(*calls, callable_tools(request.tools), Arguments::kAsToolsSay, budget));
     either.lead = lead_in_of(engine, request, true);
     either.lead.opening += calls->section_begin;
     either.several &= parallel;
     either.otherwise = {.words = lead.opening, .grammar = std::move(grammar)};
     return compile_calls(either);
-  });
+  }, request.options.stop);
 }
 
 // Any text, but for what the request says of calls: none; not more than one; arguments by a tool's schema.
@@ -157,16 +158,16 @@ Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, con
   const LeadIn lead = lead_in_of(engine, request, true);
   const Key key =
       Key("text").add(none ? "" : json_to_string(request.tools)).add(choice.parallel ? "1" : "").add(lead);
-  return engine->constraints().make(key.text(), [&]() -> Result<Grammar> {
+  return engine->constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
     CallsInText text{.lead = lead, .several = choice.parallel};
     if (none) {
       text.begins = begins_of_calls(*format.calls, nullptr, false);
     } else {
-      TRY_ASSIGN(const DemandedCalls::Call one, call_of(*format.calls, tools, Arguments::kAsToolsSay));
+      TRY_ASSIGN(const DemandedCalls::Call one, call_of(*format.calls, tools, Arguments::kAsToolsSay, budget));
       text.begins = begins_of_calls(*format.calls, &one, choice.parallel);
     }
     return compile_calls_in_text(text);
-  });
+  }, request.options.stop);
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include "apps/serve/service/answer_job.h"
 
 #include <algorithm>
+#include <new>
 #include <random>
 #include <utility>
 
 #include "apps/serve/service/answer_form.h"
 #include "apps/serve/service/cache_namespace.h"
 #include "apps/serve/service/prompt_text.h"
+#include "runtime/out_of_heap.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/session/chat_session.h"
 #include "runtime/session/turn_reply.h"
@@ -66,7 +68,12 @@ Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>&
 
 Status AnswerJob::plan(const Place& place) {
   Conversations& conversations = place.conversations;
-  const Status status = asked_ ? begin_turns(place) : begin(place);  // asked_: the question was read
+  Status status;
+  try {
+    status = asked_ ? begin_turns(place) : begin(place);  // asked_: the question was read
+  } catch (const std::bad_alloc&) {
+    status = out_of_heap();
+  }
   if (status.ok()) return status;
   if (asked_) put_back(*std::exchange(asked_, std::nullopt), conversations);
   for (std::unique_ptr<Part>& part : parts_) {
@@ -83,9 +90,9 @@ Status AnswerJob::begin(const Place& place) {
     return {ErrorCode::kInvalidArgument, "n: " + std::to_string(request_.n) + ", allowed is 1 to " +
                                              std::to_string(ChatSession::kMaxAnswers)};
   }
+  request_.options.stop = stop_token();
   TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
   TRY_ASSIGN(Conversation conversation, find_conversation(place.engine(), place.conversations));
-  request_.options.stop = stop_token();
   request_.options.keep_when_out_of_memory = true;
   request_.options.parse_reply = !request_.prompt;
   request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;

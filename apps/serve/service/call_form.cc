@@ -78,28 +78,31 @@ ArgumentNotation notation_of(const CallSyntax& syntax) {
           .quote = syntax.quote};
 }
 
-Result<Call> arguments_by_schema(const CallSyntax& syntax, const Json& schema) {
+Result<Call> arguments_by_schema(const CallSyntax& syntax, const Json& schema, CompileBudget& budget) {
   if (syntax.arguments == ArgumentsForm::kJson) {
-    TRY_ASSIGN(Grammar grammar, compile_parsed_json_schema(schema));
+    TRY_ASSIGN(Grammar grammar, compile_parsed_json_schema(schema, {}, &budget));
     return Call{{.grammar = std::move(grammar)}};
   }
-  return compile_arguments(schema, notation_of(syntax));
+  return compile_arguments(schema, notation_of(syntax), &budget);
 }
 
-Result<Call> arguments_of(const CallSyntax& syntax, const CallableTool& tool, Arguments arguments) {
-  Result<Call> exact = arguments_by_schema(syntax, tool.schema);
-  if (exact.ok()) return exact;
+Result<Call> arguments_of(const CallSyntax& syntax, const CallableTool& tool, Arguments arguments,
+                          CompileBudget& budget) {
+  Result<Call> exact = arguments_by_schema(syntax, tool.schema, budget);
+  if (exact.ok() || exact.status().code() == ErrorCode::kCancelled) return exact;
   if (arguments == Arguments::kBySchema || tool.strict) {
     return {exact.status().code(), "tool \"" + tool.name + "\": " + exact.status().message()};
   }
-  return arguments_by_schema(syntax, Json{{"type", "object"}});
+  CompileBudget for_any;  // that of the request may be used up
+  return arguments_by_schema(syntax, Json{{"type", "object"}}, for_any);
 }
 
 bool has_part(const CallSyntax& syntax, CallPart::Kind kind) {
   return std::ranges::any_of(syntax.parts, [kind](const CallPart& part) { return part.kind == kind; });
 }
 
-Result<Call> call_of_one(const CallSyntax& syntax, const CallableTool& tool, Arguments arguments) {
+Result<Call> call_of_one(const CallSyntax& syntax, const CallableTool& tool, Arguments arguments,
+                         CompileBudget& budget) {
   std::string name = tool.name;
   if (syntax.envelope) {
     name = json_to_string(Json(name));
@@ -120,7 +123,7 @@ Result<Call> call_of_one(const CallSyntax& syntax, const CallableTool& tool, Arg
         }
         break;
       case CallPart::Kind::kArguments: {
-        TRY_ASSIGN(Call pieces, arguments_of(syntax, tool, arguments));
+        TRY_ASSIGN(Call pieces, arguments_of(syntax, tool, arguments, budget));
         out.pieces(std::move(pieces));
         break;
       }
@@ -210,11 +213,12 @@ std::vector<CallableTool> callable_tools(const Json& tools, const std::string& o
   return out;
 }
 
-Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& tools, Arguments arguments) {
+Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& tools, Arguments arguments,
+                     CompileBudget& budget) {
   std::vector<Call> calls;
   if (syntax.parts.empty()) return {ErrorCode::kUnsupported, "the model's way of writing calls is not known"};
   for (const CallableTool& tool : tools) {
-    TRY_ASSIGN(Call call, call_of_one(syntax, tool, arguments));
+    TRY_ASSIGN(Call call, call_of_one(syntax, tool, arguments, budget));
     calls.push_back(std::move(call));
   }
   if (calls.empty()) return {ErrorCode::kInvalidArgument, "tools: there is none that may be called"};

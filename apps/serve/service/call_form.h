@@ -6,6 +6,7 @@
 
 #include "apps/serve/service/answer_request.h"
 #include "base/result.h"
+#include "sampling/grammar/compile_budget.h"
 #include "sampling/grammar/grammar.h"
 #include "templates/reply/reply_format.h"
 
@@ -29,7 +30,7 @@ std::vector<CallableTool> callable_tools(const Json& tools, const std::string& o
 // One call of one of the tools. Errors: those of the schemas, with the tool's name; kUnsupported for a form of which no
 // grammar is made.
 Result<DemandedCalls::Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
-                                    Arguments arguments);
+                                    Arguments arguments, CompileBudget& budget);
 
 // The words with which calls begin in a text, and how the text goes on: with one call, or with all of a section.
 // one: nothing: none of the words may come. Where a form has no words of its own but begins as JSON does, an answer

@@ -1,0 +1,93 @@
+// CompileBudget: what compiling one grammar may cost. Work is counted where it is done, in units of about a table
+// lookup or a copied word, and memory where it grows with what a hostile text asks for; so a grammar that costs too
+// much ends with an error and not with the process. It also ends when nobody wants the grammar any more.
+//
+// What failed once stays failed: a loop may look at the end only. Not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+
+namespace ibid {
+
+class CompileBudget {
+ public:
+  struct Limits {
+    uint64_t max_work = 40'000'000;
+    size_t max_bytes = 256u << 20;
+  };
+  // Of an item of a configuration that is being made.
+  static constexpr uint64_t kItemCost = 12;
+
+  explicit CompileBudget(std::stop_token stop = {}) : CompileBudget(std::move(stop), Limits{}) {}
+  CompileBudget(std::stop_token stop, const Limits& limits) : stop_(std::move(stop)), limits_(limits) {}
+  CompileBudget(const CompileBudget&) = delete;
+  CompileBudget& operator=(const CompileBudget&) = delete;
+
+  // False: it is used up.
+  bool spend(uint64_t n) {
+    n_work_ += n;
+    if (n_work_ > limits_.max_work) fail(ErrorCode::kLimitExceeded, "it takes too much work to be compiled");
+    if (stop_.stop_requested()) fail(ErrorCode::kCancelled, "nobody waits for it any more");
+    return ok();
+  }
+  // Memory that is in use until it is given back. False: there is too much.
+  bool hold(size_t n) {
+    n_bytes_ += n;
+    peak_bytes_ = std::max(peak_bytes_, n_bytes_);
+    if (n_bytes_ > limits_.max_bytes) fail(ErrorCode::kLimitExceeded, "it takes too much memory to be compiled");
+    return ok();
+  }
+  void give_back(size_t n) { n_bytes_ -= n; }
+
+  bool ok() const { return code_ == ErrorCode::kOk; }
+  // Errors: kLimitExceeded, kCancelled. `what` names the grammar.
+  Status status(const std::string& what) const {
+    return ok() ? Status() : Status(code_, what + ": " + why_);
+  }
+
+  uint64_t n_work() const { return n_work_; }
+  size_t peak_bytes() const { return peak_bytes_; }
+
+ private:
+  void fail(ErrorCode code, const char* why) {
+    if (ok()) code_ = code, why_ = why;
+  }
+
+  const std::stop_token stop_;
+  const Limits limits_;
+  uint64_t n_work_ = 0;
+  size_t n_bytes_ = 0, peak_bytes_ = 0;
+  ErrorCode code_ = ErrorCode::kOk;
+  const char* why_ = "";
+};
+
+// Bytes of a budget that are given back when they go.
+class HeldBytes {
+ public:
+  explicit HeldBytes(CompileBudget& budget) : budget_(&budget) {}
+  HeldBytes(HeldBytes&& other) noexcept : budget_(other.budget_), n_(std::exchange(other.n_, 0)) {}
+  HeldBytes& operator=(HeldBytes&& other) noexcept {
+    std::swap(budget_, other.budget_);
+    std::swap(n_, other.n_);
+    return *this;
+  }
+  ~HeldBytes() { budget_->give_back(n_); }
+  // From now on it is n in all.
+  bool set(size_t n) {
+    budget_->give_back(std::exchange(n_, n));
+    return budget_->hold(n);
+  }
+
+ private:
+  CompileBudget* budget_;
+  size_t n_ = 0;
+};
+
+}  // namespace ibid
