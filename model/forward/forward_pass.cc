@@ -42,7 +42,7 @@ void run_layers(const Worker& worker, Pass& pass, Range layers) {
     look_for_stop(part, layer);
     if (config.altup.used()) predict_streams(part, layer);               // x: the active stream
     mix_tokens(part, layer);
-    if (pass.cancelled) return;  // cancellation point: one layer; behind barriers, so that all take the same decision
+    if (pass.stopped_layer <= layer) return;  // behind barriers that come after the look: all take the same decision
     mlp_block(part, layer);
     finish_layer(part, layer);
     look_for_lost_rows(part, layer);

@@ -248,7 +248,7 @@ void look_for_lost_rows(const PassPart& p, size_t layer) {
 void look_for_stop(const PassPart& p, size_t layer) {
   if (p.worker.index() != 0) return;
   if (p.pass.observer) p.pass.observer(layer);
-  if (p.pass.stop.stop_requested()) p.pass.cancelled = true;
+  if (p.pass.stop.stop_requested()) p.pass.stopped_layer = layer;
 }
 
 }  // namespace ibid::forward

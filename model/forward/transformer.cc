@@ -94,7 +94,7 @@ Status check_finite(const Logits& logits, const forward::Pass& pass) {
 }  // namespace
 
 Status TransformerModel::failure_of(const forward::Pass& pass) {
-  if (pass.cancelled) return {ErrorCode::kCancelled, "the pass was cancelled"};
+  if (pass.stopped_layer != forward::Pass::kNoLayer) return {ErrorCode::kCancelled, "the pass was cancelled"};
   if (pass.lost_router != forward::Pass::kNoLayer) {
     return {ErrorCode::kNonFinite, "the router of the experts of layer " + std::to_string(pass.lost_router) +
                                        " computed no finite number"};
@@ -117,7 +117,7 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
   // Few rows stay in the workers' own copies from end to end. Of many, a layer takes long enough for a region of its
   // own, so that a busy machine does not keep the whole pass waiting for a thread (base/crowding.h).
   const size_t step = pass.n_rows() <= Activations::kOwnRows ? config_.n_layers : 1;
-  for (size_t layer = 0; layer < config_.n_layers && !pass.cancelled; layer += step) {
+  for (size_t layer = 0; layer < config_.n_layers && pass.stopped_layer == forward::Pass::kNoLayer; layer += step) {
     team_->run([&](const Worker& worker) { forward::run_layers(worker, pass, {layer, layer + step}); });
   }
   TRY(failure_of(pass));

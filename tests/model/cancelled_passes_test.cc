@@ -1,0 +1,84 @@
+// A pass that is cancelled ends in every thread at the same layer, whatever the layer is made of. Where it does not, one
+// thread waits at a barrier for ever: then this test never ends.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "model/architecture/architectures.h"
+#include "model/forward/transformer.h"
+#include "tests/support/paths.h"
+#include "tests/support/same_bits.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+namespace {
+
+constexpr size_t kHistory = 20, kRows = 12;
+
+std::unique_ptr<TransformerModel> load(const ModelFile& file, int n_threads) {
+  Result<ModelConfig> config = read_config(file);
+  CHECK(config.ok()) << config.status().to_string();
+  auto model = TransformerModel::create(file, *std::move(config), {.kv_dtype = KvDType::kF32, .n_threads = n_threads});
+  CHECK(model.ok()) << model.status().to_string();
+  return *std::move(model);
+}
+
+// Passes of one row and of several are cancelled in each layer, over and over: threads that compute little are a layer
+// apart only now and then. Behind that the sequence goes on as if nothing had been.
+void cancel_everywhere(TransformerModel& model, TokenSpan tokens, size_t n_rounds) {
+  KvPagePool pool(model.kv_layout(), size_t{64} << 20);
+  KvCacheEntry entry(pool), undisturbed(pool);
+  Logits logits;
+  const auto feed = [&](KvCacheEntry& to, size_t n, std::stop_token stop) {
+    const SequenceChunk chunk{&to, tokens.subspan(to.length(), n), WantLogits::kLast};
+    return model.forward(std::span(&chunk, 1), std::move(stop), logits).code();
+  };
+  ASSERT_EQ(feed(entry, kHistory, {}), ErrorCode::kOk);
+  for (size_t i = 0; i < n_rounds * model.config().n_layers; ++i) {
+    std::stop_source stop;
+    model.set_layer_observer([&, layer = i % model.config().n_layers](size_t at) {
+      if (at == layer) stop.request_stop();
+    });
+    ASSERT_EQ(feed(entry, i % 2 == 0 ? 1 : kRows, stop.get_token()), ErrorCode::kCancelled);
+    ASSERT_EQ(entry.length(), kHistory);
+  }
+  model.set_layer_observer({});
+  ASSERT_EQ(feed(undisturbed, kHistory, {}), ErrorCode::kOk);
+  for (KvCacheEntry* to : {&entry, &undisturbed}) ASSERT_EQ(feed(*to, kRows, {}), ErrorCode::kOk);
+  EXPECT_TRUE(same_bits(stored_rows(entry), stored_rows(undisturbed)));
+  EXPECT_TRUE(same_bits(stored_states(entry), stored_states(undisturbed)));
+}
+
+// Returns how many models there are in `parent`.
+size_t check_all(const std::string& parent, size_t n_rounds) {
+  size_t n_models = 0;
+  std::set<std::string> directories;
+  for (const auto& directory : std::filesystem::directory_iterator(parent)) {
+    if (directory.is_directory()) directories.insert(directory.path());
+  }
+  for (const std::string& path : directories) {
+    SCOPED_TRACE(path);
+    const auto file = open_model_file(path);
+    if (!file.ok() || !read_config(**file).ok()) continue;
+    ++n_models;
+    for (const int n_threads : {2, 3}) {
+      const std::unique_ptr<TransformerModel> model = load(**file, n_threads);
+      cancel_everywhere(*model, random_tokens(kHistory + kRows, model->vocab_size(), 7), n_rounds);
+    }
+  }
+  return n_models;
+}
+
+TEST(CancelledPasses, EndInAllThreadsAtOneLayer) {
+  IBID_NEED_SHARED(shared);
+  EXPECT_GE(check_all(shared + "/reference/tiny", 100), 62u);
+}
+
+TEST(CancelledPasses, EndInAllThreadsAtOneLayerOfACommittedModel) {
+  EXPECT_EQ(check_all(golden_dir() + "/families", 100), 11u);
+}
+
+}  // namespace
+}  // namespace ibid
