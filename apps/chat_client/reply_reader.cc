@@ -29,7 +29,7 @@ LostPrefix lost_prefix_of(const Json& json) {
                   .byte = whole_member(json, "byte").value_or(0),
                   .token = whole_member(json, "token").value_or(0)};
   const std::string cause = text_member_of(json, "cause");
-  for (int i = 0; i <= static_cast<int>(LostCause::kOtherTokens); ++i) {
+  for (int i = 0; i <= static_cast<int>(kLastLostCause); ++i) {
     if (lost_cause_text(static_cast<LostCause>(i)) == cause) lost.cause = static_cast<LostCause>(i);
   }
   return lost;

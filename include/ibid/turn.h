@@ -89,6 +89,7 @@ enum class LostCause {
   kStateGone,        // the recurrent state that the turn would have gone on from was not kept any more
   kWindowGone,       // the rows that a sliding window needs were evicted
 };
+inline constexpr LostCause kLastLostCause = LostCause::kWindowGone;
 // "the message was changed", "its thinking was removed" ...
 IBID_EXPORT std::string_view lost_cause_text(LostCause cause);
 

@@ -119,6 +119,19 @@ TEST(ReplyReader, PutsCallsOfToolsTogetherAndReadsWhatWasLost) {
             ErrorCode::kBadHeader);
 }
 
+TEST(ReplyReader, KnowsEveryCauseOfALostPrefix) {
+  for (int i = 0; i <= static_cast<int>(kLastLostCause); ++i) {
+    const auto cause = static_cast<LostCause>(i);
+    const ChatServer::OnPart listen = [](const ChatPart&) {};
+    ReplyReader reader(listen);
+    ASSERT_TRUE(reader.take(R"({"choices":[],"ibid":{"lost_prefix":{"tokens":1,"cause":")" +
+                            std::string(lost_cause_text(cause)) + R"("}}})").ok());
+    ASSERT_TRUE(reader.reply().lost_prefix);
+    EXPECT_EQ(reader.reply().lost_prefix->cause, cause);
+  }
+  EXPECT_EQ(lost_cause_text(static_cast<LostCause>(static_cast<int>(kLastLostCause) + 1)), "unknown") << "the last one";
+}
+
 // The state that the system has of the only connection to a port: its timer, as /proc/net/tcp says.
 std::string timer_of_connection_to(uint16_t port) {
   char remote[16];
