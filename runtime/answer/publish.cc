@@ -4,8 +4,9 @@
 
 namespace ibid {
 
-// Others go on from full pages. Where layers are recurrent they go on from states alone, of which the last may lie
-// beyond the full pages: then somebody who waits for it gets all rows. So does whoever comes later, at the end.
+// Others go on from full pages. Where layers are recurrent they go on from states alone, of which some may lie beyond the
+// full pages: then those who wait for one of them get all rows. So does whoever comes while the answer is said, if the
+// state in front of what the user says lies there: other conversations with the same beginning go on from it.
 void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
              const StateBorders& borders, size_t n_unread) {
   const size_t n = entry.length(), n_pages = n / kPagePositions * kPagePositions;
@@ -13,12 +14,15 @@ void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCa
     shared.publish(entry, false);
     return reading.published(n_pages);
   }
-  const size_t border = n_unread == 0 ? n : borders.last(n);
-  const size_t next = n_unread == 0 ? n + 1 : borders.next(n, n + n_unread);
-  const bool whole = n_pages < border && border == n && (n_unread == 0 || reading.is_awaited(border, next));
+  const bool is_end = n_unread == 0;
+  const size_t border = is_end ? n : borders.last(n);
+  const size_t next = is_end ? n + 1 : borders.next(n, n + n_unread);
+  const size_t hidden = borders.next(n_pages, border);  // the first of those beyond the full pages
+  const bool is_wanted = is_end && borders.opening() > n_pages;
+  const bool whole = n_pages < border && border == n && (is_wanted || reading.is_awaited(hidden, next));
   const size_t n_found = shared.publish(entry, whole) ? n : n_pages;
   // Up to the next border nobody will find more than now.
-  if (border > 0) reading.published(border <= n_found ? next - 1 : border - 1);
+  if (border > 0) reading.published(border <= n_found ? next - 1 : hidden - 1);
 }
 
 }  // namespace ibid

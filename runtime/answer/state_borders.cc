@@ -20,6 +20,7 @@ StateBorders::StateBorders(size_t n_read, size_t n_prompt, const PromptCuts& cut
     if (border > n_read && border < n_prompt) positions_.push_back(border);
   };
   add(cuts.opening);
+  opening_ = positions_.empty() ? 0 : cuts.opening;
   for (size_t at = n_read / share.spacing * share.spacing + share.spacing; at < n_prompt; at += share.spacing) add(at);
   if (n_prompt - std::min(n_prompt, n_read) > kMostKeptRows) add(n_prompt - kPromptEnd);
   // Of places that stand close together the first serves them all. Most edits come late, so the last answers are the

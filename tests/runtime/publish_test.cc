@@ -1,0 +1,103 @@
+// What others find of a prompt with recurrent layers while it is being read, and who waits for what.
+#include "runtime/answer/publish.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "tests/support/fake_model.h"
+
+namespace ibid {
+namespace {
+
+using Earlier = PendingPrefixes::Earlier;
+using testing::ElementsAre;
+using testing::Pair;
+
+constexpr size_t kSpacing = 512;
+
+// A prompt that is read pass by pass, from border to border. What is told to the store is written down.
+struct Prompt {
+  Prompt(size_t n_prompt, size_t n_opening) : ids(n_prompt, 7), borders(0, n_prompt, {.opening = n_opening}, kShare) {
+    shared.pending = &pending;
+    shared.publish = [this](KvCacheEntry& read, bool whole) {
+      published.emplace_back(read.length(), whole);
+      return whole;
+    };
+  }
+
+  void read_to(size_t end) {
+    std::vector<SequenceChunk> batch{{&entry, TokenSpan(ids).subspan(entry.length(), end - entry.length())}};
+    batch.front().want = WantLogits::kNone;
+    ASSERT_TRUE(model.forward(batch, {}, logits).ok());
+    borders.keep(entry, end == ids.size());
+    publish(shared, reading, entry, borders, ids.size() - end);
+  }
+  void read_to_end() {
+    while (entry.length() < ids.size()) read_to(borders.next(entry.length(), ids.size()));
+  }
+
+  static constexpr StateShare kShare{.spacing = kSpacing, .n_most = 100};
+  FakeModel model{{.max_chunk = 4096, .recurrent = true}};
+  KvPagePool pool{model.kv_layout(), 64u << 20};
+  Logits logits;
+  Tokens ids;
+  StateBorders borders;
+  PendingPrefixes pending{1};
+  KvCacheEntry entry{pool};
+  SharedPrompt shared;
+  PendingPrefixes::Reading reading{pending, "a", ids};
+  std::vector<std::pair<size_t, bool>> published;
+};
+
+TEST(PublishTest, WithoutAnybodyFullPagesAreEnough) {
+  Prompt prompt(1300, 100);
+  prompt.read_to_end();
+  EXPECT_THAT(prompt.published, ElementsAre(Pair(100, false), Pair(512, false), Pair(1024, false), Pair(1284, false),
+                                            Pair(1300, false)));
+}
+
+TEST(PublishTest, WhoWaitsForABorderBeyondTheFullPagesGetsAllRows) {
+  Prompt prompt(1300, 100);
+  const Tokens other = [&] {
+    Tokens ids(prompt.ids.begin(), prompt.ids.begin() + 110);
+    ids.resize(400, 8);
+    return ids;
+  }();
+  PendingPrefixes::Reading later(prompt.pending, "a", other);
+  ASSERT_EQ(later.earlier(0), Earlier::kReads);
+  prompt.read_to(100);
+  EXPECT_THAT(prompt.published, ElementsAre(Pair(100, true)));
+  EXPECT_EQ(later.earlier(0), Earlier::kPublished) << "up to 512 there is no other border";
+}
+
+// Two borders in one page, which is not full at the prompt's end: whoever parts between them needs the first one.
+TEST(PublishTest, WhoPartsBetweenTwoBordersOfOnePageGetsTheFirst) {
+  Prompt prompt(630, 610);
+  ASSERT_THAT(prompt.borders.positions(), ElementsAre(512, 610, 614));
+  prompt.read_to(512);
+  prompt.read_to(610);
+  const Tokens other = [&] {
+    Tokens ids(prompt.ids.begin(), prompt.ids.begin() + 612);
+    ids.resize(900, 8);
+    return ids;
+  }();
+  PendingPrefixes::Reading later(prompt.pending, "a", other);
+  ASSERT_EQ(later.earlier(0), Earlier::kReads) << "the state at 610 stands in a page that nobody finds yet";
+  prompt.read_to(614);
+  EXPECT_EQ(prompt.published.back(), std::pair(size_t{614}, true));
+  EXPECT_EQ(later.earlier(0), Earlier::kPublished);
+}
+
+TEST(PublishTest, WhoComesWhileTheAnswerIsSaidFindsTheStateInFrontOfTheQuestion) {
+  Prompt hidden(630, 610), in_a_full_page(660, 610);
+  hidden.read_to_end();
+  EXPECT_EQ(hidden.published.back(), std::pair(size_t{630}, true));
+  in_a_full_page.read_to_end();
+  EXPECT_EQ(in_a_full_page.published.back(), std::pair(size_t{660}, false));
+}
+
+}  // namespace
+}  // namespace ibid
