@@ -62,8 +62,9 @@ struct Pass {
   std::stop_token stop;
   std::function<void(size_t layer)> observer;  // called on one worker before every layer, if there is one
 
-  // The layer in which the pass ends because it was cancelled. A layer and not a flag: one worker may have begun the next
-  // layer, and found there that the pass is cancelled, before another one looks at the end of this layer's first half.
+  // The layer in which the pass ends because it was cancelled. A layer and not a flag: one worker may have begun the
+  // next layer, and found there that the pass is cancelled, before another one looks at the end of this layer's first
+  // half.
   std::atomic<size_t> stopped_layer{kNoLayer};
   std::atomic<size_t> lost_router{kNoLayer};  // the first layer whose router gave something that is not a number
   std::atomic<size_t> lost_layer{kNoLayer};   // the first behind which a row of x has such a number

@@ -4,9 +4,9 @@
 
 namespace ibid {
 
-// Others go on from full pages. Where layers are recurrent they go on from states alone, of which some may lie beyond the
-// full pages: then those who wait for one of them get all rows. So does whoever comes while the answer is said, if the
-// state in front of what the user says lies there: other conversations with the same beginning go on from it.
+// Others go on from full pages. Where layers are recurrent they go on from states alone, of which some may lie beyond
+// the full pages: then those who wait for one of them get all rows. So does whoever comes while the answer is said, if
+// the state in front of what the user says lies there: other conversations with the same beginning go on from it.
 void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
              const StateBorders& borders, size_t n_unread) {
   const size_t n = entry.length(), n_pages = n / kPagePositions * kPagePositions;
