@@ -383,7 +383,11 @@ TABLES = {
     },
     "parts": {
         "where": "file=parts",
-        "columns": {"": "", "prefill of 512": "{at=prefill of 512} %", "decode": "{at=decode} %"},
+        "columns": {"": "",
+                    "AVX2: prefill of 512": "{machine=AMD EPYC without AVX-512, 2 CPUs; at=prefill of 512} %",
+                    "decode": "{machine=AMD EPYC without AVX-512, 2 CPUs; at=decode} %",
+                    "AVX-512: prefill of 512": "{machine=AMD EPYC, 2 CPUs; at=prefill of 512} %",
+                    "decode #2": "{machine=AMD EPYC, 2 CPUs; at=decode} %"},
         "lines": [
             ("transform, SmolLM2-135M's sizes Q4_1", "what=transform; model=SmolLM2*"),
             ("transform, Qwen3-0.6B's sizes Q4_K_M, 7 layers", "what=transform; model=Qwen3-0.6B*"),
