@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,7 +67,12 @@ void tell_what_goes_on(const KeptConversation& kept, const ChatSession& session,
   const size_t n_held = session.kv().length();
   screen.note("'" + kept.name() + "' goes on: " + std::to_string(session.messages().size()) + " messages, " +
               std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(n_held) + " read from disk");
-  if (n_held == 0 && session.ids().size() > kPagePositions && session.engine()->tier_status().ok()) {
+  // A file that has only another name finds its keys and values, up to the last page.
+  const std::string before = kept.saved_with(), now = model_file_name(session.engine()->name());
+  const bool is_held = n_held > 0 && n_held + kPagePositions > session.ids().size();
+  if (!before.empty() && before != now && !is_held) {
+    screen.note("it was saved with " + before + ": " + now + " reads all of it again, once");
+  } else if (n_held == 0 && session.ids().size() > kPagePositions && session.engine()->tier_status().ok()) {
     screen.note("all of it is read again, once: the cache has nothing of it for this model\nfile, --context, --kv and "
                 "--numerics");
   }
@@ -220,7 +224,7 @@ Result<int> run_chat(const ChatArguments& arguments) {
   Opened opened{.talk = nullptr,
                 .turn = arguments.turn.turn_options(*engine, answer_reader(arguments)),
                 .model = model_name(*engine),
-                .title = std::filesystem::path(engine->name()).filename().string(),
+                .title = model_file_name(engine->name()),
                 .context = engine->max_seq_len()};
   if (form) opened.turn.constraint = engine->constraints().make(*form);
   Screen screen(interactive ? AnswerPlace::kChat : AnswerPlace::kPipe);

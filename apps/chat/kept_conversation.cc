@@ -1,6 +1,7 @@
 #include "apps/chat/kept_conversation.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,12 @@ Result<ChatSession> KeptConversation::open(std::shared_ptr<Engine> engine, Sessi
                                          "begin anew with /system"};
   }
   return session;
+}
+
+std::string KeptConversation::saved_with() const {
+  if (is_new_) return "";
+  const Result<SavedSession> saved = read_saved_session(files_.ops(), files_.path(name_));
+  return saved.ok() ? model_file_name(saved->model_name) : "";
 }
 
 void KeptConversation::add_branches(Branches& branches) const {
@@ -73,6 +80,11 @@ Status KeptConversation::move_to(const std::string& name, Branches& branches) {
   branches.keep_elsewhere([&](size_t number) { return files_.branch_path(name, number); });
   on_disk_.clear();
   return {};
+}
+
+std::string model_file_name(const std::string& path) {
+  const std::filesystem::path whole(path);
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }
 
 std::string free_name_like(const SessionFiles& files, const std::string& name) {

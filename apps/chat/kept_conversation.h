@@ -26,6 +26,8 @@ class KeptConversation {
   // Whether there was nothing under this name when it was taken.
   bool is_new() const { return is_new_; }
   size_t n_branches() const { return on_disk_.size(); }
+  // The file name of the model that it was saved with last; empty when it is new, or cannot be read.
+  std::string saved_with() const;
 
   // The conversation as it was kept, or a new one. Errors: kInvalidArgument for a system message that is not the kept
   // one's; those of ChatSession::load() and create().
@@ -50,6 +52,9 @@ class KeptConversation {
   bool is_new_;
   std::set<size_t> on_disk_;  // branches with a file
 };
+
+// The last name of a model's path, be it a file or a directory.
+std::string model_file_name(const std::string& path);
 
 // A name that is free: `name` with a number behind it.
 std::string free_name_like(const SessionFiles& files, const std::string& name);

@@ -15,6 +15,7 @@ namespace ibid {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 class SessionsCommand : public CommandLine {
@@ -45,6 +46,27 @@ TEST_F(SessionsCommand, FromAPipeAnEmptyLineStandsBetweenAnswersAndAFailureSaysW
   EXPECT_EQ(failed.out, "Answer two.\n\nAnswer two.\n");
   EXPECT_THAT(failed.err, HasSubstr("ibid: message 2: "));
   EXPECT_THAT(failed.err, HasSubstr("--when-full drop"));
+}
+
+TEST_F(SessionsCommand, AnotherModelIsToldOfAndAnotherNameOfTheSameOneIsNot) {
+  const std::string said = "it was saved with scripted.gguf: ";
+  const std::string long_message(100, 'x');
+  ASSERT_EQ(chat("--resume talk", "first\n" + long_message + "\n").status, 0);
+  EXPECT_THAT(chat("--resume talk", "").err, Not(HasSubstr("saved with")));
+  const std::string same = dir_.file("renamed.gguf");
+  std::filesystem::copy_file(model_, same);
+  const Outcome renamed = run("chat " + same + " --resume talk");
+  EXPECT_THAT(renamed.err, HasSubstr("'talk' goes on: 4 messages"));
+  EXPECT_THAT(renamed.err, Not(HasSubstr("saved with"))) << "its keys and values are found";
+
+  const std::string other = dir_.file("other.gguf");
+  write_scripted_model(other, {{.when = "q == 'second'", .says = "Answer by another."}});
+  const Outcome resumed = run("chat " + other + " --resume talk", "second\n");
+  EXPECT_EQ(resumed.status, 0);
+  EXPECT_EQ(resumed.out, "Answer by another.\n");
+  EXPECT_THAT(resumed.err, HasSubstr(said + "other.gguf reads all of it again, once"));
+  EXPECT_THAT(resumed.err, Not(HasSubstr("the cache has nothing"))) << "one reason is enough";
+  EXPECT_THAT(run("chat " + other + " --resume talk").err, Not(HasSubstr("saved with"))) << "now it is its own";
 }
 
 TEST_F(SessionsCommand, ListsShowsExportsRenamesAndDeletes) {
