@@ -2,7 +2,7 @@
 """Runs the load of `ibid bench --what serve` on ibid and on llama-cpp-python's server with the same model file, in turn.
 
   serve_llama_cpp_python.py IBID MODEL.gguf [--pairs 3] [--threads N] [--context N] [--out FOLDER]
-                            [--csv FILE --commit NAME --model-name NAME] [-- OPTIONS OF THE LOAD]
+                            [--kv-budget BYTES] [--csv FILE --commit NAME --model-name NAME] [-- OPTIONS OF THE LOAD]
 
 The other server has its prefix cache on: its one sequence goes on from the longest prefix that it holds, and beside it
 a cache in memory (--cache) keeps the states of other conversations, as many as fit --cache-bytes. It answers one
@@ -101,6 +101,7 @@ def rows_of(runs, engine, shape, arguments, load):
                "q1": compare.short_number(q1), "q3": compare.short_number(q3), "rounds": len(values),
                "command": f"serve_llama_cpp_python.py IBID MODEL --pairs {arguments.pairs} --threads "
                           f"{arguments.threads} --context {arguments.context} --cache-bytes {arguments.cache_bytes} "
+                          f"--kv-budget {arguments.kv_budget} "
                           f"-- {' '.join(load)}".rstrip(" -")}
 
 
@@ -127,6 +128,7 @@ def read_arguments():
     parser.add_argument("--context", type=int, default=8192)
     parser.add_argument("--cache-bytes", type=int, default=2 << 30)
     parser.add_argument("--kv", default="f16", help="of ibid; the other one has f16")
+    parser.add_argument("--kv-budget", type=int, default=0, help="bytes of ibid; 0: two contexts")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--csv")
     parser.add_argument("--commit")
@@ -155,7 +157,7 @@ def main():
 
     def ours(pair):
         run("ibid", pair, [arguments.model, "--threads", str(arguments.threads), "--context", str(arguments.context),
-                           "--kv", arguments.kv])
+                           "--kv", arguments.kv, "--kv-budget", str(arguments.kv_budget)])
 
     def theirs(pair):
         with Rival(arguments) as rival:
