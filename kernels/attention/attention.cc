@@ -132,10 +132,10 @@ class AttentionThread {
     }
     for (size_t r = 0; r < task.n_rows(); ++r) {
       const float inverse = 1.0f / scratch_.total.sum[r];
-      const float* from = scratch_.total.out + r * scratch_.total.out_stride;
-      float* to = out_ + scratch_.offset[r];
-      for (size_t d = 0; d < block_.value_dim(); ++d) to[d] = from[d] * inverse;
-      if (block_.rotated()) kernels_.hadamard(to, block_.value_dim());
+      float* row = scratch_.total.out + r * scratch_.total.out_stride;  // in the cache; where it goes to is not yet
+      kernels_.scale(row, inverse, block_.value_dim());
+      if (block_.rotated()) kernels_.hadamard(row, block_.value_dim());
+      std::memcpy(out_ + scratch_.offset[r], row, block_.value_dim() * sizeof(float));
     }
   }
 

@@ -31,6 +31,11 @@ Result<size_t> expanded(const Hyperparameters& file, const ModelConfig& config) 
   return width_or(file, keys::kStateWidth, expand * config.dim);
 }
 
+Status expect_heads_of_width(const Hyperparameters& file, size_t n_heads, size_t width) {
+  if (width % n_heads == 0) return {};
+  return file.bad(keys::kStateWidth, std::to_string(width), "a multiple of " + std::to_string(n_heads) + " heads");
+}
+
 Status read_mamba2(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kHeadDim{"head_dim of recurrent layers", "", "mamba_d_head|mamba_head_dim|mamba_headdim"};
   constexpr Key kOwnHeadDim{"head_dim of recurrent layers", "", "head_dim"};
@@ -45,6 +50,7 @@ Status read_mamba2(const Hyperparameters& file, ModelConfig& config) {
   const bool attends = std::ranges::any_of(config.layers, [](const LayerConfig& layer) { return layer.attends; });
   const size_t usual = std::max(size_t{1}, width / mixer.n_heads);
   TRY_ASSIGN(mixer.value_dim, width_or(file, attends ? kHeadDim : kOwnHeadDim, usual));
+  if (mixer.value_dim == usual) TRY(expect_heads_of_width(file, mixer.n_heads, width));
   mixer.norm_parts = mixer.n_key_heads;
   TRY_ASSIGN(const bool first, file.flag(kNormFirst, false));
   if (first) mixer.gate = OutputGate::kNormThenGate;
@@ -84,10 +90,7 @@ Status read_gated_delta(const Hyperparameters& file, ModelConfig& config) {
   TRY_ASSIGN(mixer.key_dim, file.integer(keys::kStateSize, 1, kMaxWidth));
   if (file.gguf()) {
     TRY_ASSIGN(const size_t width, file.integer(keys::kStateWidth, 1, kMaxWidth));
-    if (width % mixer.n_heads != 0) {
-      return file.bad(keys::kStateWidth, std::to_string(width),
-                      "a multiple of " + std::to_string(mixer.n_heads) + " heads");
-    }
+    TRY(expect_heads_of_width(file, mixer.n_heads, width));
     mixer.value_dim = width / mixer.n_heads;
   } else {
     TRY_ASSIGN(mixer.value_dim, file.integer(kValueDim, 1, kMaxWidth));
