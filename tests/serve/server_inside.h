@@ -19,8 +19,8 @@ namespace ibid::serve {
 
 struct ServerInside {
   explicit ServerInside(const std::string& model, http::ServerOptions options = {},
-                        const AdmissionOptions& admission = {.max_running = 32}) {
-    const auto load = [](const std::string& path) { return Engine::load(path, {.n_threads = 2}); };
+                        const AdmissionOptions& admission = {.max_running = 32},
+                        const ModelHost::Loader& load = load_with_two_threads) {
     auto created = ModelHost::create({ModelSource(model)}, load, system_clock(), {});
     EXPECT_TRUE(created.ok()) << created.status().message();
     models = *std::move(created);
@@ -33,6 +33,10 @@ struct ServerInside {
     server = *std::move(listening);
     facts.server = server.get();
     facts.readiness = Readiness::kReady;
+  }
+
+  static Result<std::shared_ptr<Engine>> load_with_two_threads(const std::string& path) {
+    return Engine::load(path, {.n_threads = 2});
   }
 
   // What it answers to these bytes.

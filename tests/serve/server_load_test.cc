@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "base/json_limits.h"
+#include "tests/runtime/chat_fixture.h"
+#include "tests/runtime/tiny_chat.h"
 #include "tests/serve/http/raw_client.h"
 #include "tests/serve/served_process.h"
 #include "tests/serve/server_inside.h"
 #include "tests/serve/talking_model.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid::serve {
@@ -51,10 +54,27 @@ std::string post_once(std::string_view path, const Json& body) {
   return post_text(path, json_to_string(body), "Connection: close\r\n");
 }
 
+// What is never sampled, as logit_bias has it. Of the talking model, the token that ends an answer.
+const Json& unsaid_by_talker() {
+  static const Json unsaid = Json::parse(R"({"257":-100})");
+  return unsaid;
+}
+
+// Of FakeTokenizer, all but ASCII: of parts of characters alone a stream would say nothing.
+const Json& unsaid_by_fake() {
+  static const Json unsaid = [] {
+    Json ids = Json::object();
+    for (int id = 128; id < 264; ++id) ids[std::to_string(id)] = -100;
+    return ids;
+  }();
+  return unsaid;
+}
+
 // A conversation of one question, whose answer has this many tokens and is the same each time.
-Json question(size_t number, size_t max_tokens, bool streams) {
+Json question(size_t number, size_t max_tokens, bool streams, const Json& unsaid = unsaid_by_talker()) {
   const std::string text = "question " + std::to_string(number) + std::string(number % 7 * 20, 'q');
-  Json body = Json::parse(R"({"messages":[{"role":"system","content":"You are brief."}],"logit_bias":{"257":-100}})");
+  Json body = Json::parse(R"({"messages":[{"role":"system","content":"You are brief."}]})");
+  body["logit_bias"] = unsaid;
   Json message = Json::object();
   message["role"] = "user";
   message["content"] = text;
@@ -107,17 +127,18 @@ constexpr size_t kQuestions = 12, kAnswerTokens = 24;
 // Somebody who asks, and now and then goes before all of the answer is there.
 class Visitor {
  public:
-  Visitor(const ServerInside& inside, const std::vector<std::string>& answers, uint64_t seed)
-      : inside_(inside), answers_(answers), random_(seed) {}
+  Visitor(const ServerInside& inside, const Json& unsaid, const std::vector<std::string>& answers, uint64_t seed)
+      : inside_(inside), unsaid_(unsaid), answers_(answers), random_(seed) {}
 
   void run(size_t n_rounds) {
     for (size_t round = 0; round < n_rounds; ++round) {
-      switch (random_() % 6) {
+      switch (random_() % 7) {
         case 0: hear_stream(); break;
         case 1: hear_whole(); break;
         case 2: leave_early(); break;
-        case 3: leave_in_the_middle(); break;
-        case 4: speak_another_protocol(); break;
+        case 3: leave_while_it_is_read(); break;
+        case 4: leave_in_the_middle(); break;
+        case 5: speak_another_protocol(); break;
         default: look_around(); break;
       }
     }
@@ -136,17 +157,30 @@ class Visitor {
     EXPECT_EQ(text_of_whole(inside_.ask(chat(number, false))), answers_[number]);
     ++n_whole;
   }
-  // In the queue, while it is planned, or while the prompt is read.
+  // In the queue, while it is planned, or when the prompt begins to be read.
   void leave_early() {
     RawClient one(inside_.server->port());
-    one.send(post_once("/v1/chat/completions", question(random_(), 500, random_() % 2 == 0)));
+    one.send(post_once("/v1/chat/completions", question(random_(), 500, random_() % 2 == 0, unsaid_)));
     std::this_thread::sleep_for(std::chrono::microseconds(random_() % 5000));
+    go(one);
+  }
+  // A part of a long prompt, which is new to everybody, has been read; another one is being read.
+  void leave_while_it_is_read() {
+    Json body = question(random_(), 500, true, unsaid_);
+    body["messages"][0]["content"] = std::to_string(random_()) + std::string(1200 + random_() % 400, 'z');
+    body["return_progress"] = true;
+    RawClient one(inside_.server->port());
+    one.send(post_once("/v1/chat/completions", body));
+    EXPECT_NE(one.read_to("prompt_progress"), "");
+    std::this_thread::sleep_for(std::chrono::microseconds(random_() % 3000));
     go(one);
   }
   void leave_in_the_middle() {
     RawClient one(inside_.server->port());
-    one.send(post_once("/v1/chat/completions", question(random_() % kQuestions, 1500, true)));
-    for (size_t n = 1 + random_() % 10; n > 0; --n) EXPECT_NE(one.read_to("data: "), "");
+    one.send(post_once("/v1/chat/completions", question(random_() % kQuestions, 1500, true, unsaid_)));
+    for (size_t n = 1 + random_() % 10; n > 0; --n) {
+      if (one.read_to("data: ").empty()) return;  // it is over already
+    }
     go(one);
   }
   void go(RawClient& one) {
@@ -154,7 +188,7 @@ class Visitor {
     if (random_() % 2 == 0) one.reset();
   }
   void speak_another_protocol() {
-    Json body = question(random_() % kQuestions, 8, random_() % 2 == 0);
+    Json body = question(random_() % kQuestions, 8, random_() % 2 == 0, unsaid_);
     const char* paths[] = {"/v1/responses", "/v1/messages", "/api/chat", "/v1/completions", "/completion"};
     const std::string path = paths[random_() % std::size(paths)];
     if (path == "/v1/responses") body["input"] = body["messages"];
@@ -172,27 +206,26 @@ class Visitor {
     }
   }
 
-  static std::string chat(size_t number, bool streams) {
-    return post_once("/v1/chat/completions", question(number, kAnswerTokens, streams));
+  std::string chat(size_t number, bool streams) const {
+    return post_once("/v1/chat/completions", question(number, kAnswerTokens, streams, unsaid_));
   }
 
   const ServerInside& inside_;
+  const Json& unsaid_;
   const std::vector<std::string>& answers_;
   std::mt19937_64 random_;
 };
 
 // Every answer is the one that the same question had while nobody else was there, whoever breaks off beside it.
-TEST(ServerLoadTest, ClientsThatComeAndGoHearTheirOwnAnswers) {
-  const TempDir dir;
-  write_talking_model(dir.file("talker.gguf"));
-  const ServerInside inside(dir.file("talker.gguf"));
+void let_them_come_and_go(const ServerInside& inside, const Json& unsaid, size_t n_visitors) {
   std::vector<std::string> answers;
   for (size_t i = 0; i < kQuestions; ++i) {
-    answers.push_back(text_of_whole(inside.ask(post_once("/v1/chat/completions", question(i, kAnswerTokens, false)))));
+    const Json body = question(i, kAnswerTokens, false, unsaid);
+    answers.push_back(text_of_whole(inside.ask(post_once("/v1/chat/completions", body))));
   }
   const size_t n_rounds = number_from("IBID_ROUNDS", 3);
   std::vector<Visitor> visitors;
-  for (uint64_t i = 0; i < number_from("IBID_CROWD", 64); ++i) visitors.emplace_back(inside, answers, i);
+  for (uint64_t i = 0; i < n_visitors; ++i) visitors.emplace_back(inside, unsaid, answers, i);
   std::vector<std::thread> threads;
   for (Visitor& visitor : visitors) threads.emplace_back([&visitor, n_rounds] { visitor.run(n_rounds); });
   for (std::thread& thread : threads) thread.join();
@@ -207,6 +240,27 @@ TEST(ServerLoadTest, ClientsThatComeAndGoHearTheirOwnAnswers) {
   EXPECT_EQ(stats.n_failed, 0u);
   EXPECT_EQ(stats.n_running + stats.n_waiting, 0u);
   EXPECT_EQ(inside.server->stats().n_exchanges, 0u);
+}
+
+TEST(ServerLoadTest, ClientsThatComeAndGoHearTheirOwnAnswers) {
+  const TempDir dir;
+  write_talking_model(dir.file("talker.gguf"));
+  const ServerInside inside(dir.file("talker.gguf"));
+  let_them_come_and_go(inside, unsaid_by_talker(), number_from("IBID_CROWD", 64));
+}
+
+// The same with layers of every kind: recurrent ones without and with an MLP, beside attention, behind a block that
+// they have in common; windows, latent attention, experts.
+TEST(ServerLoadTest, ClientsOfEveryKindOfLayerHearTheirOwnAnswers) {
+  IBID_NEED_SHARED(shared);
+  const auto load = [](const std::string& path) -> Result<std::shared_ptr<Engine>> {
+    return tiny_engine(load_tiny_checkpoint(path, {.kv_dtype = KvDType::kInt8, .n_threads = 2}), kChatMl);
+  };
+  for (const char* name : {"mamba2", "jamba", "falcon_h1", "zamba2", "gemma3_text", "kimi_linear"}) {
+    SCOPED_TRACE(name);
+    const ServerInside inside(shared + "/reference/tiny/" + name, {}, {.max_running = 32}, load);
+    let_them_come_and_go(inside, unsaid_by_fake(), number_from("IBID_CROWD", 64) / 4);
+  }
 }
 
 // --- in a process of its own, for the clock
