@@ -39,6 +39,10 @@ MaybeFault read_tool(const Json& tool, AnswerRequest& request) {
     return Fault{.message = "must be a JSON schema, which is an object", .param = ".function.parameters",
                  .code = "invalid_type"};
   }
+  if (MaybeFault fault = check_strict(*function)) {
+    fault->param = ".function" + fault->param;
+    return fault;
+  }
   add_tool(request, *function);
   return {};
 }
@@ -176,7 +180,7 @@ constexpr std::string_view kToolsSchema =
     R"({"type":"array","items":{"type":"object","required":["type","function"],"properties":{"type":)"
     R"({"const":"function"},"function":{"type":"object","required":["name"],"properties":{"name":)"
     R"({"type":"string","minLength":1,"maxLength":64},"description":{"type":"string"},)"
-    R"("parameters":{"type":"object"}}}}}})";
+    R"("parameters":{"type":"object"},"strict":{"type":"boolean"}}}}}})";
 constexpr std::string_view kChoiceSchema =
     R"({"oneOf":[{"enum":["auto","none","required"]},{"type":"object","required":["type","function"],"properties":)"
     R"({"type":{"const":"function"},"function":{"type":"object","required":["name"],"properties":{"name":)"
@@ -283,6 +287,12 @@ MaybeFault read_tools(const Json& list, AnswerRequest& request) {
     }
   }
   return {};
+}
+
+MaybeFault check_strict(const Json& tool) {
+  const Json* strict = member(tool, "strict");
+  if (strict == nullptr || strict->is_boolean()) return {};
+  return Fault{.message = "must be true or false", .param = ".strict", .code = "invalid_type"};
 }
 
 void add_tool(AnswerRequest& request, Json function) {

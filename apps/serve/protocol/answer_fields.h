@@ -21,6 +21,8 @@ MaybeFault check_answer(const AnswerRequest& request);
 
 // [{"type": "function", "function": {"name", "description", "parameters"}}, ...]
 MaybeFault read_tools(const Json& list, AnswerRequest& request);
+// Whether what it says of `strict` is true, false or nothing; the fault's param is ".strict".
+MaybeFault check_strict(const Json& tool);
 // One tool in that form, added to the request's.
 void add_tool(AnswerRequest& request, Json function);
 

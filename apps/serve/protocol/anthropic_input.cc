@@ -161,10 +161,15 @@ MaybeFault read_named_tools(const Json& list, MessagesCall& call) {
       return Fault{.message = "must be a JSON schema, which is an object", .param = index_text(i) + ".input_schema",
                    .code = "invalid_type"};
     }
+    if (MaybeFault fault = check_strict(list[i])) {
+      fault->param = index_text(i) + fault->param;
+      return fault;
+    }
     Json function = Json::object();
     function["name"] = *name;
     if (const std::string* description = text_member(list[i], "description")) function["description"] = *description;
     function["parameters"] = *schema;
+    if (const Json* strict = member(list[i], "strict")) function["strict"] = *strict;
     add_tool(call.request, std::move(function));
   }
   return {};
@@ -248,7 +253,8 @@ constexpr Field<MessagesCall> kMessagesFields[] = {
      [](const Json& value, MessagesCall& call) { return read_stop(value, call.request); }},
     {{"tools", Shape::kList, "tools that the model may call", 0, 1024, Standing::kRead,
       R"({"type":"array","items":{"type":"object","required":["name","input_schema"],"properties":{"name":)"
-      R"({"type":"string","minLength":1},"description":{"type":"string"},"input_schema":{"type":"object"}}}})"},
+      R"({"type":"string","minLength":1},"description":{"type":"string"},"input_schema":{"type":"object"},)"
+      R"("strict":{"type":"boolean"}}}})"},
      read_named_tools},
     {{"tool_choice", Shape::kObject, "auto, any, tool with its name, none; disable_parallel_tool_use", 0, 0,
       Standing::kRead, kAnthropicToolChoiceSchema},

@@ -18,7 +18,7 @@ MaybeFault read_bare_tools(const Json& list, ResponseCall& call) {
     const std::string* type = text_member(list[i], "type");
     tool["type"] = type == nullptr ? Json() : Json(*type);
     Json function = Json::object();
-    for (const char* name : {"name", "description", "parameters"}) {
+    for (const char* name : {"name", "description", "parameters", "strict"}) {
       if (const Json* value = member(list[i], name)) function[name] = *value;
     }
     tool["function"] = std::move(function);
@@ -128,7 +128,7 @@ constexpr Field<ResponseCall> kResponseFields[] = {
     {{"tools", Shape::kList, "functions that the model may call", 0, 1024, Standing::kRead,
       R"({"type":"array","items":{"type":"object","required":["type","name"],"properties":{"type":)"
       R"({"const":"function"},"name":{"type":"string","minLength":1,"maxLength":64},"parameters":)"
-      R"({"type":"object"}}}})"},
+      R"({"type":"object"},"strict":{"type":"boolean"}}}})"},
      read_bare_tools},
     {{"text", Shape::kObject, "format: text, json_object, json_schema", 0, 0, Standing::kRead, kTextSchema}, read_text},
     {{"reasoning", Shape::kObject, "effort: for the template", 0, 0, Standing::kRead, kReasoningSchema},

@@ -53,6 +53,18 @@ TEST(AnthropicTest, BlocksBecomeMessages) {
             R"({"role":"tool","tool_call_id":"t2","content":"x"},{"role":"user","content":"and?"}])");
 }
 
+TEST(AnthropicTest, AStrictToolReachesTheServiceAsOpenAisDoes) {
+  FakeDoor door;
+  ASSERT_EQ(door.post(kMessages, messages_with(R"(, "tools": [
+    {"name": "f", "strict": true, "input_schema": {"type": "object"}},
+    {"type": "custom", "name": "g", "strict": null, "input_schema": {"type": "object"}}])"))->status, 200);
+  const std::string tools = json_to_string(door.last().tools);
+  ASSERT_EQ(door.post("/v1/chat/completions", std::string(R"({"messages": [{"role": "user", "content": "x"}], "tools": [
+    {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}, "strict": true}},
+    {"type": "function", "function": {"name": "g", "parameters": {"type": "object"}}}]})"))->status, 200);
+  EXPECT_EQ(json_to_string(door.last().tools), tools);
+}
+
 TEST(AnthropicTest, ToolsAndThinkingAndFormsReachTheService) {
   FakeDoor door;
   ASSERT_EQ(door.post(kMessages, messages_with(R"(, "tools": [{"name": "f", "description": "d",
@@ -149,6 +161,8 @@ TEST(AnthropicTest, ErrorsHaveTheProtocolsForm) {
        "messages[0].content[0].type"},
       {R"({"max_tokens": 1, "messages": [{"role": "user", "content": "x"}], "tools": [{"type": "bash_20250124"}]})",
        "tools[0].type"},
+      {R"({"max_tokens": 1, "messages": [{"role": "user", "content": "x"}],
+           "tools": [{"name": "f", "input_schema": {}, "strict": "yes"}]})", "tools[0].strict"},
       {R"({"max_tokens": 1, "messages": [{"role": "user", "content": "x"}], "thinking": {"type": "much"}})",
        "thinking.type"},
       {R"({"max_tokens": 1, "messages": [{"role": "user", "content": "x"}], "tool_choice": {"type": "any"}})",

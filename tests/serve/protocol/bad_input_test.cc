@@ -66,6 +66,7 @@ TEST(BadInputTest, ValuesOutOfRangeNameTheirField) {
       {R"("tools": [{"type": "function", "function": {"name": ""}}])", "tools[0].function.name"},
       {R"("tools": [{"type": "function", "function": {"name": "f", "parameters": []}}])",
        "tools[0].function.parameters"},
+      {R"("tools": [{"type": "function", "function": {"name": "f", "strict": 1}}])", "tools[0].function.strict"},
       {R"("tools": {"a": 1})", "tools"},
       {R"("tool_choice": "required")", "tool_choice"},
       {R"("tool_choice": "maybe")", "tool_choice"},

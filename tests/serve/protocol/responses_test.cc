@@ -74,6 +74,11 @@ TEST(ResponsesTest, BadItemsNameTheirPlace) {
                 ->json()["error"]["param"], "tools[0].type");
   EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "function", "name": ""}]})"))
                 ->json()["error"]["param"], "tools[0].name");
+  EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "function", "name": "f",
+      "strict": "no"}]})"))->json()["error"]["param"], "tools[0].strict");
+  EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "function", "name": "f",
+      "strict": true}]})"))->status, 200);
+  EXPECT_EQ(door.last().tools[0]["function"]["strict"], true);
   EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "background": true})"))->status, 400);
 }
 
