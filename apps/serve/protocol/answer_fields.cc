@@ -92,11 +92,12 @@ MaybeFault read_response_format(const Json& value, AnswerRequest& request) {
     if (MaybeFault fault = check_format_names(wrapped)) return fault;
     const Json* schema = member(wrapped == nullptr ? value : *wrapped, "schema");
     if (schema != nullptr) {
-      MaybeFault fault = set_form(request, AnswerForm::Kind::kJsonSchema, *schema);
-      if (fault) fault->param = (wrapped == nullptr ? ".schema" : ".json_schema.schema") + fault->param;
+      const std::string where = wrapped == nullptr ? ".schema" : ".json_schema.schema";
+      MaybeFault fault = set_form(request, AnswerForm::Kind::kJsonSchema, *schema, "response_format" + where);
+      if (fault) fault->param = where + fault->param;
       return fault;
     }
-    if (kind == "json_object") return set_form(request, AnswerForm::Kind::kJsonObject, Json());
+    if (kind == "json_object") return set_form(request, AnswerForm::Kind::kJsonObject, Json(), "response_format");
     return Fault{.message = "must be an object", .param = ".json_schema.schema", .code = "missing_required_parameter"};
   }
   return Fault{.message = "must be \"text\", \"json_object\" or \"json_schema\"", .param = ".type"};
@@ -148,30 +149,39 @@ MaybeFault read_salt(const Json& value, AnswerRequest& request) {
   return {};
 }
 
-template <AnswerForm::Kind Kind>
+// A literal as an argument of a template.
+struct FieldName {
+  char text[32] = {};
+  template <size_t N>
+  consteval FieldName(const char (&name)[N]) { std::copy_n(name, N, text); }
+};
+
+template <AnswerForm::Kind Kind, FieldName Name>
 MaybeFault read_form(const Json& value, AnswerRequest& request) {
-  return set_form(request, Kind, value);
+  return set_form(request, Kind, value, Name.text);
 }
 
+template <FieldName Name>
 MaybeFault read_json_form(const Json& value, AnswerRequest& request) {
-  if (!value.is_string()) return set_form(request, AnswerForm::Kind::kJsonSchema, value);
+  if (!value.is_string()) return set_form(request, AnswerForm::Kind::kJsonSchema, value, Name.text);
   Json schema;
   if (MaybeFault fault = parse_body(value.get_ref<const std::string&>(), schema)) {
     return Fault{.message = "must be a JSON schema, which is an object"};
   }
-  return set_form(request, AnswerForm::Kind::kJsonSchema, schema);
+  return set_form(request, AnswerForm::Kind::kJsonSchema, schema, Name.text);
 }
 
 MaybeFault read_json_object(const Json& value, AnswerRequest& request) {
-  return value.get<bool>() ? set_form(request, AnswerForm::Kind::kJsonObject, Json()) : MaybeFault();
+  if (!value.get<bool>()) return {};
+  return set_form(request, AnswerForm::Kind::kJsonObject, Json(), "structured_outputs.json_object");
 }
 
 MaybeFault read_structured_outputs(const Json& value, AnswerRequest& request) {
   static constexpr Field<AnswerRequest> kForms[] = {
-      {{"json"}, read_json_form},
-      {{"regex", Shape::kText}, read_form<AnswerForm::Kind::kRegex>},
-      {{"choice", Shape::kList}, read_form<AnswerForm::Kind::kChoices>},
-      {{"grammar", Shape::kText}, read_form<AnswerForm::Kind::kGbnf>},
+      {{"json"}, read_json_form<"structured_outputs.json">},
+      {{"regex", Shape::kText}, read_form<AnswerForm::Kind::kRegex, "structured_outputs.regex">},
+      {{"choice", Shape::kList}, read_form<AnswerForm::Kind::kChoices, "structured_outputs.choice">},
+      {{"grammar", Shape::kText}, read_form<AnswerForm::Kind::kGbnf, "structured_outputs.grammar">},
       {{"json_object", Shape::kBoolean}, read_json_object}};
   return read_fields<AnswerRequest>(value, kForms, request, ".");
 }
@@ -229,18 +239,19 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
       Standing::kRead, R"({"type":"string","pattern":"^[!-~]{1,128}$"})"},
      read_salt},
     {{"grammar", Shape::kText, "what the text must be, as GBNF", 1, kMaxFormBytes},
-     read_form<AnswerForm::Kind::kGbnf>},
+     read_form<AnswerForm::Kind::kGbnf, "grammar">},
     {{"json_schema", Shape::kObject, "what the text must be, as a JSON schema"},
-     read_form<AnswerForm::Kind::kJsonSchema>},
+     read_form<AnswerForm::Kind::kJsonSchema, "json_schema">},
     {{"guided_json", Shape::kAny, "the same as json_schema, or its text", 0, 0, Standing::kRead,
       R"({"type":["object","string"]})"},
-     read_json_form},
+     read_json_form<"guided_json">},
     {{"guided_regex", Shape::kText, "what the text must be, as a regular expression", 1, kMaxFormBytes},
-     read_form<AnswerForm::Kind::kRegex>},
+     read_form<AnswerForm::Kind::kRegex, "guided_regex">},
     {{"guided_choice", Shape::kList, "the texts that the answer may be", 1, kMaxChoices, Standing::kRead,
       R"({"type":"array","items":{"type":"string","minLength":1}})"},
-     read_form<AnswerForm::Kind::kChoices>},
-    {{"guided_grammar", Shape::kText, "the same as grammar", 1, kMaxFormBytes}, read_form<AnswerForm::Kind::kGbnf>},
+     read_form<AnswerForm::Kind::kChoices, "guided_choice">},
+    {{"guided_grammar", Shape::kText, "the same as grammar", 1, kMaxFormBytes},
+     read_form<AnswerForm::Kind::kGbnf, "guided_grammar">},
     {{"structured_outputs", Shape::kObject, "one of json, regex, choice, grammar, json_object", 0, 0, Standing::kRead,
       kStructuredSchema},
      read_structured_outputs},
@@ -319,7 +330,7 @@ MaybeFault read_effort(const Json& value, AnswerRequest& request) {
   return {};
 }
 
-MaybeFault set_form(AnswerRequest& request, AnswerForm::Kind kind, const Json& value) {
+MaybeFault set_form(AnswerRequest& request, AnswerForm::Kind kind, const Json& value, std::string field) {
   AnswerForm& form = request.form;
   if (form.kind != AnswerForm::Kind::kText) {
     return Fault{.message = "is a second form of the answer; a request has one at most"};
@@ -340,6 +351,7 @@ MaybeFault set_form(AnswerRequest& request, AnswerForm::Kind kind, const Json& v
     form.text = value.get<std::string>();
   }
   form.kind = kind;
+  form.field = std::move(field);
   return {};
 }
 

@@ -32,7 +32,8 @@ void set_thinking(AnswerRequest& request, bool thinks);
 MaybeFault read_effort(const Json& value, AnswerRequest& request);
 
 // A schema, which is any object. One form is the most that a request may have.
-MaybeFault set_form(AnswerRequest& request, AnswerForm::Kind kind, const Json& value);
+// field: where it stands in the request; fault.cc knows all of these.
+MaybeFault set_form(AnswerRequest& request, AnswerForm::Kind kind, const Json& value, std::string field);
 
 MaybeFault set_max_tokens(const Json& value, AnswerRequest& request);
 inline constexpr double kMostMaxTokens = 2147483647;

@@ -213,20 +213,27 @@ MaybeFault read_thinking(const Json& value, MessagesCall& call) {
   return {};
 }
 
-MaybeFault read_output_format(const Json& format, MessagesCall& call) {
+MaybeFault read_format_at(const Json& format, std::string field, MessagesCall& call) {
   const std::string* type = text_member(format, "type");
   if (type == nullptr || *type != "json_schema") {
     return Fault{.message = "must be \"json_schema\"", .param = ".type"};
   }
   const Json* schema = member(format, "schema");
-  MaybeFault fault = set_form(call.request, AnswerForm::Kind::kJsonSchema, schema == nullptr ? Json() : *schema);
+  MaybeFault fault = set_form(call.request, AnswerForm::Kind::kJsonSchema, schema == nullptr ? Json() : *schema,
+                              std::move(field) + ".schema");
   if (fault) fault->param = ".schema";
   return fault;
 }
 
+MaybeFault read_output_format(const Json& format, MessagesCall& call) {
+  return read_format_at(format, "output_format", call);
+}
+
 MaybeFault read_output_config(const Json& value, MessagesCall& call) {
   static constexpr Field<MessagesCall> kConfig[] = {
-      {{"format", Shape::kObject}, read_output_format},
+      {{"format", Shape::kObject}, [](const Json& format, MessagesCall& c) {
+         return read_format_at(format, "output_config.format", c);
+       }},
       {{"effort", Shape::kText, "", 1, 16}, [](const Json& effort, MessagesCall& c) {
          return effort == Json("max") ? MaybeFault() : read_effort(effort, c.request);
        }}};

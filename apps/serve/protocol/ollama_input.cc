@@ -70,10 +70,10 @@ MaybeFault read_format(const Json& value, OllamaCall& call) {
   if (value.is_string()) {
     const std::string& word = value.get_ref<const std::string&>();
     if (word.empty()) return {};
-    if (word == "json") return set_form(call.request, AnswerForm::Kind::kJsonObject, Json());
+    if (word == "json") return set_form(call.request, AnswerForm::Kind::kJsonObject, Json(), "format");
     return Fault{.message = "must be \"json\" or a JSON schema"};
   }
-  return set_form(call.request, AnswerForm::Kind::kJsonSchema, value);
+  return set_form(call.request, AnswerForm::Kind::kJsonSchema, value, "format");
 }
 
 MaybeFault read_think(const Json& value, OllamaCall& call) {

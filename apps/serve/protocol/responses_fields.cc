@@ -42,12 +42,13 @@ MaybeFault read_text(const Json& value, ResponseCall& call) {
   const std::string* type = text_member(*format, "type");
   const std::string kind = type == nullptr ? "" : *type;
   if (kind == "text") return {};
-  if (kind == "json_object") return set_form(call.request, AnswerForm::Kind::kJsonObject, Json());
+  if (kind == "json_object") return set_form(call.request, AnswerForm::Kind::kJsonObject, Json(), "text.format");
   if (kind != "json_schema") {
     return Fault{.message = "must be \"text\", \"json_object\" or \"json_schema\"", .param = ".format.type"};
   }
   const Json* schema = member(*format, "schema");
-  MaybeFault fault = set_form(call.request, AnswerForm::Kind::kJsonSchema, schema == nullptr ? Json() : *schema);
+  MaybeFault fault = set_form(call.request, AnswerForm::Kind::kJsonSchema, schema == nullptr ? Json() : *schema,
+                              "text.format.schema");
   if (fault) fault->param = ".format.schema";
   return fault;
 }

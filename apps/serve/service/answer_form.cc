@@ -112,7 +112,16 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
   }, request.options.stop);
 }
 
-Result<Grammar> grammar_of_form(const AnswerForm& form, CompileBudget& budget) {
+// What stands in front of an error of a form as long as it may be another request's, which has it in another field.
+constexpr std::string_view kOfForm = "form: ";
+
+Status in_field(const Status& status, const AnswerForm& form) {
+  const std::string& message = status.message();
+  if (status.ok() || form.field.empty() || !message.starts_with(kOfForm)) return status;
+  return {status.code(), form.field + ": " + message.substr(kOfForm.size())};
+}
+
+Result<Grammar> compile_form(const AnswerForm& form, CompileBudget& budget) {
   switch (form.kind) {
     case AnswerForm::Kind::kText:
     case AnswerForm::Kind::kJsonObject: return compile_any_json(AnyJson::kObject);
@@ -124,6 +133,12 @@ Result<Grammar> grammar_of_form(const AnswerForm& form, CompileBudget& budget) {
   return compile_any_json(AnyJson::kObject);
 }
 
+Result<Grammar> grammar_of_form(const AnswerForm& form, CompileBudget& budget) {
+  Result<Grammar> grammar = compile_form(form, budget);
+  if (grammar.ok() || grammar.status().code() == ErrorCode::kCancelled) return grammar;
+  return {grammar.status().code(), std::string(kOfForm) + grammar.status().message()};
+}
+
 // The form; or, where there are tools, calls of these in its place.
 Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const AnswerForm& form = request.form;
@@ -133,7 +148,7 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
   Key key = Key("form").add(std::to_string(static_cast<int>(form.kind))).add(form.text).add(lead);
   for (const std::string& choice : form.choices) key.add(choice);
   if (calls != nullptr) key.add("tools").add(json_to_string(request.tools)).add(parallel ? "1" : "");
-  return engine->constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
+  Result<Constraint> made = engine->constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
     TRY_ASSIGN(Grammar grammar, grammar_of_form(form, budget));
     if (calls == nullptr) return lead.empty() ? grammar : compile_behind(lead, grammar);
     TRY_ASSIGN(DemandedCalls either,
@@ -144,6 +159,8 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
     either.otherwise = {.words = lead.opening, .grammar = std::move(grammar)};
     return compile_calls(either);
   }, request.options.stop);
+  if (!made.ok()) return in_field(made.status(), form);
+  return made;
 }
 
 // Any text, but for what the request says of calls: none; not more than one; arguments by a tool's schema.

@@ -38,6 +38,7 @@ struct AnswerForm {
   Kind kind = Kind::kText;
   std::string text = {};                   // the schema as JSON text, the grammar, the expression
   std::vector<std::string> choices = {};
+  std::string field = {};                  // where the client wrote it: "guided_regex"; stands in front of its errors
 };
 
 struct AnswerRequest {

@@ -91,7 +91,7 @@ Result<Call> arguments_of(const CallSyntax& syntax, const CallableTool& tool, Ar
   Result<Call> exact = arguments_by_schema(syntax, tool.schema, budget);
   if (exact.ok() || exact.status().code() == ErrorCode::kCancelled) return exact;
   if (arguments == Arguments::kBySchema || tool.strict) {
-    return {exact.status().code(), "tool \"" + tool.name + "\": " + exact.status().message()};
+    return {exact.status().code(), "tools: \"" + tool.name + "\": " + exact.status().message()};
   }
   CompileBudget for_any;  // that of the request may be used up
   return arguments_by_schema(syntax, Json{{"type", "object"}}, for_any);

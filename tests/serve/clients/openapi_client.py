@@ -44,7 +44,7 @@ REASONS = [
     r"needs logprobs to be true|goes without logprobs",
     r"is a second form of the answer",
     r"tool_choice: (names a function that is none of the tools|is \"required\", and there are no tools)",
-    r"^(gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # languages of their own
+    r"^[\w.]+: (gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # languages of their own
     r"token id \d+, allowed is|prompt's id \d+|beyond the model's vocabulary",
     r"max_tokens: is missing",  # of /v1/messages; count_tokens has the same fields and needs none
     r"no message of the user|no answer to give again|is more than there are|session has no message",  # of this session

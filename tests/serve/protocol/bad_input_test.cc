@@ -123,6 +123,51 @@ TEST(BadInputTest, ProtocolsOfOneAnswerTakeNoSecond) {
   }
 }
 
+// What the service says of a form is said of the field that the client wrote it in.
+TEST(BadInputTest, AFormThatIsNoneIsNamedByItsField) {
+  struct BadForm {
+    const char* path;
+    const char* fields;
+    const char* param;
+  };
+  const BadForm cases[] = {
+      {"/v1/chat/completions", R"("guided_regex": "(")", "guided_regex"},
+      {"/v1/chat/completions", R"("guided_grammar": "x")", "guided_grammar"},
+      {"/v1/chat/completions", R"("guided_choice": ["a"])", "guided_choice"},
+      {"/v1/chat/completions", R"("guided_json": "{}")", "guided_json"},
+      {"/v1/chat/completions", R"("grammar": "x")", "grammar"},
+      {"/v1/chat/completions", R"("json_schema": {})", "json_schema"},
+      {"/v1/chat/completions", R"("structured_outputs": {"regex": "("})", "structured_outputs.regex"},
+      {"/v1/chat/completions", R"("structured_outputs": {"json": {}})", "structured_outputs.json"},
+      {"/v1/chat/completions", R"("structured_outputs": {"choice": ["a"]})", "structured_outputs.choice"},
+      {"/v1/chat/completions", R"("structured_outputs": {"grammar": "x"})", "structured_outputs.grammar"},
+      {"/v1/chat/completions", R"("response_format": {"type": "json_object", "schema": {}})", "response_format.schema"},
+      {"/v1/chat/completions", R"("response_format": {"type": "json_schema", "json_schema": {"schema": {}}})",
+       "response_format.json_schema.schema"},
+      {"/v1/completions", R"("prompt": "x", "grammar": "x")", "grammar"},
+      {"/completion", R"("prompt": "x", "json_schema": {})", "json_schema"},
+      {"/v1/responses", R"("input": "x", "text": {"format": {"type": "json_schema", "name": "n", "schema": {}}})",
+       "text.format.schema"},
+      {"/v1/messages", R"("max_tokens": 5, "output_config": {"format": {"type": "json_schema", "schema": {}}})",
+       "output_config.format.schema"},
+      {"/v1/messages", R"("max_tokens": 5, "output_format": {"type": "json_schema", "schema": {}})",
+       "output_format.schema"},
+      {"/api/chat", R"("format": {"type": "object"})", "format"},
+  };
+  for (const BadForm& bad : cases) {
+    FakeDoor door;
+    door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
+      listener.end(Status(ErrorCode::kInvalidArgument, request.form.field + ": is none"));
+    };
+    const auto exchange = door.post(bad.path, chat_with(bad.fields));
+    EXPECT_EQ(exchange->status, 400) << bad.fields;
+    const Json error = exchange->json()["error"];
+    const std::string text = std::string(bad.param) + ": is none";
+    EXPECT_EQ(error.is_object() ? error["message"] : error, text) << bad.fields;
+    if (error.contains("param")) EXPECT_EQ(error["param"], bad.param);
+  }
+}
+
 TEST(BadInputTest, MessagesNameTheirPlace) {
   const BadChat cases[] = {
       {R"([])", "messages"},

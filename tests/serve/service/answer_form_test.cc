@@ -179,6 +179,18 @@ TEST(AnswerFormTest, AToolWhoseSchemaIsNotUnderstoodIsNamed) {
   EXPECT_NE(status.message().find("#/properties/a/not"), std::string::npos) << status.message();
 }
 
+TEST(AnswerFormTest, AnErrorOfAFormBeginsWithItsField) {
+  FormFixture f;
+  for (const char* field : {"guided_regex", "structured_outputs.regex", ""}) {
+    AnswerRequest request = f.request();
+    request.form = {.kind = AnswerForm::Kind::kRegex, .text = "(a", .field = field};
+    const Status status = f.start(request)->wait();
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+    const std::string begin = *field == 0 ? "form: " : std::string(field) + ": ";
+    EXPECT_TRUE(status.message().starts_with(begin)) << status.message();
+  }
+}
+
 // A template that writes the id of a call, in which the name of the tool is (Kimi K2).
 TEST(AnswerFormTest, ADemandedCallHasItsNameInItsId) {
   static const char* const kIds =
