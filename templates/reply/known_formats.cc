@@ -153,6 +153,16 @@ CallSyntax calls_in_channels(const ChannelSyntax& channels) {
                   {Kind::kName, {}},
                   {Kind::kLiteral, " <|constrain|>json" + channels.body_begin},
                   {Kind::kArguments, {}}};
+  // Models also leave out what the body is, or name the recipient in front of the channel, as the template does.
+  const auto call_with = [&](const std::string& before, const std::string& behind) {
+    return std::vector<CallPart>{{Kind::kLiteral, before + channels.recipient},
+                                 {Kind::kName, {}},
+                                 {Kind::kLiteral, behind + channels.body_begin},
+                                 {Kind::kArguments, {}}};
+  };
+  const std::string channel = channels.channel + "commentary";
+  syntax.other_parts = {call_with(channel + " ", ""), call_with(" ", channel + " json"),
+                        call_with(" ", channel + " <|constrain|>json")};
   syntax.triggers = {channels.recipient};
   syntax.several = false;
   return syntax;

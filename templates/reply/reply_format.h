@@ -69,6 +69,8 @@ struct CallSyntax {
   // begins a call at the beginning of an answer alone.
   std::vector<std::string> triggers = {};
   bool several = true;  // the template shows more than one call in an answer
+  // Other parts that a call may have in their place. Each holds the trigger in its first literal.
+  std::vector<std::vector<CallPart>> other_parts = {};
   bool operator==(const CallSyntax&) const = default;
 };
 

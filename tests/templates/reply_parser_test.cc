@@ -293,6 +293,21 @@ TEST(ReplyParser, ChannelsAsModelsWriteThem) {
   EXPECT_EQ(parse(harmony(), "<|channel|>analysis<|message|>Hm"), (ParsedReply{"Hm", "", {}}));
 }
 
+// The recipient stands in front of the channel, as the template writes it, or behind it; with and without its kind.
+TEST(ReplyParser, ARecipientIsFoundWhereverTheHeaderHasIt) {
+  for (const char* header : {" to=functions.add<|channel|>commentary json", " to=functions.add<|channel|>commentary",
+                             "<|channel|>commentary to=functions.add <|constrain|>json",
+                             "<|channel|>commentary to=functions.add", "<|channel|>commentary json to=functions.add",
+                             "<|channel|>analysis to=functions.add <|constrain|>json",
+                             " to=add<|channel|>commentary json", "<|channel|>commentary to=add <|constrain|>json"}) {
+    const std::string text = std::string(header) + "<|message|>{\"a\": 1}<|call|>";
+    const ParsedReply reply = parse(harmony(), text);
+    ASSERT_EQ(reply.calls.size(), 1u) << text;
+    EXPECT_EQ(reply.calls[0], (ParsedCall{"", "add", "{\"a\": 1}"})) << text;
+    EXPECT_EQ(reply.content, "") << text;
+  }
+}
+
 TEST(ReplyParser, ChannelsThatAreNoneAreContent) {
   for (const char* text : {"Plain text.", "<|channel|>final", "<|channel|>commentary to=functions.none<|message|>{}",
                            "<|channel|>commentary to=functions.add<|message|>{\"a\": "}) {

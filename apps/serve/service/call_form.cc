@@ -97,41 +97,51 @@ Result<Call> arguments_of(const CallSyntax& syntax, const CallableTool& tool, Ar
   return arguments_by_schema(syntax, Json{{"type", "object"}}, for_any);
 }
 
-bool has_part(const CallSyntax& syntax, CallPart::Kind kind) {
-  return std::ranges::any_of(syntax.parts, [kind](const CallPart& part) { return part.kind == kind; });
+bool has_part(const std::vector<CallPart>& parts, CallPart::Kind kind) {
+  return std::ranges::any_of(parts, [kind](const CallPart& part) { return part.kind == kind; });
 }
 
-Result<Call> call_of_one(const CallSyntax& syntax, const CallableTool& tool, Arguments arguments,
-                         CompileBudget& budget) {
+// parts: those of the syntax, or others of it.
+Result<Call> call_of_parts(const CallSyntax& syntax, const std::vector<CallPart>& parts, const CallableTool& tool,
+                           const Call& arguments) {
   std::string name = tool.name;
   if (syntax.envelope) {
     name = json_to_string(Json(name));
     name = name.substr(1, name.size() - 2);
   }
   CallWriter out;
-  for (const CallPart& part : syntax.parts) {
+  for (const CallPart& part : parts) {
     switch (part.kind) {
       case CallPart::Kind::kLiteral: out.words(part.text); break;
       case CallPart::Kind::kName: out.words(name); break;
       case CallPart::Kind::kIndex: TRY(out.regex(kCallIndex)); break;
       case CallPart::Kind::kId:
-        if (has_part(syntax, CallPart::Kind::kName)) {
+        if (has_part(parts, CallPart::Kind::kName)) {
           TRY(out.regex(kCallId));
         } else {  // the id says which tool it is
           out.words(kIdOfName + name + ":");
           TRY(out.regex(kCallIndex));
         }
         break;
-      case CallPart::Kind::kArguments: {
-        TRY_ASSIGN(Call pieces, arguments_of(syntax, tool, arguments, budget));
-        out.pieces(std::move(pieces));
-        break;
-      }
+      case CallPart::Kind::kArguments: out.pieces(arguments); break;
     }
   }
   Call call = std::move(out).call();
   if (call.empty()) call.emplace_back();
   return call;
+}
+
+// Appends a call of the tool in each spelling.
+Status add_calls(const CallSyntax& syntax, const CallableTool& tool, Arguments arguments, CompileBudget& budget,
+                 std::vector<Call>& calls) {
+  TRY_ASSIGN(const Call pieces, arguments_of(syntax, tool, arguments, budget));
+  TRY_ASSIGN(Call call, call_of_parts(syntax, syntax.parts, tool, pieces));
+  calls.push_back(std::move(call));
+  for (const std::vector<CallPart>& parts : syntax.other_parts) {
+    TRY_ASSIGN(Call other, call_of_parts(syntax, parts, tool, pieces));
+    calls.push_back(std::move(other));
+  }
+  return {};
 }
 
 // What the calls begin with is there once, so that a text has one reading up to where they differ.
@@ -161,11 +171,19 @@ bool take_word(std::string& text, std::string_view word) {
   return true;
 }
 
-// What follows the word in the words of a call; all of them where it stands in front of the call.
-std::string rest_of_call(std::string words, const std::string& word) {
-  if (take_word(words, word)) return words;
-  const size_t at = words.find(word);  // "to=functions." in a header
-  return at == words.npos ? words : words.substr(at + word.size());
+// What follows the word in a call; all of it where the word stands in front of the call.
+Call rest_of_call(Call call, const std::string& word) {
+  std::string& words = call.front().words;
+  if (take_word(words, word)) return call;
+  if (const size_t at = words.find(word); at != words.npos) {  // "to=functions." in a header
+    words.erase(0, at + word.size());
+  } else if (std::vector<Call>& ways = call.front().one_of; words.empty() && !ways.empty()) {
+    for (Call& way : ways) way = rest_of_call(std::move(way), word);
+    Call rest = joined(std::move(ways));
+    rest.insert(rest.end(), std::next(call.begin()), call.end());
+    return rest;
+  }
+  return call;
 }
 
 // What a call begins with that has no marker: {"name" of {"name": "NAME".
@@ -218,8 +236,7 @@ Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& 
   std::vector<Call> calls;
   if (syntax.parts.empty()) return {ErrorCode::kUnsupported, "the model's way of writing calls is not known"};
   for (const CallableTool& tool : tools) {
-    TRY_ASSIGN(Call call, call_of_one(syntax, tool, arguments, budget));
-    calls.push_back(std::move(call));
+    TRY(add_calls(syntax, tool, arguments, budget, calls));
   }
   if (calls.empty()) return {ErrorCode::kInvalidArgument, "tools: there is none that may be called"};
   return joined(std::move(calls));
@@ -239,7 +256,7 @@ std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const 
     std::string& first = rest.front().words;
     first.insert(0, syntax.section_begin);
     const bool opens_section = take_word(first, word);
-    if (!opens_section) first = rest_of_call(one->front().words, word);
+    if (!opens_section) rest = rest_of_call(*one, word);
     if (several && syntax.several && (ends || !syntax.section_begin.empty())) {
       Call next = *one;
       next.front().words.insert(0, syntax.separator);

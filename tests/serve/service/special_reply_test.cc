@@ -179,6 +179,35 @@ TEST_P(SpecialReplyTest, ACallCanBeDemanded) {
   EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
 }
 
+// The recipient may stand in front of the channel, where the template has it, or behind it.
+TEST(HarmonyTest, ACallThatIsDemandedIsSpelledAsTheModelLikes) {
+  const SpecialForm& form = kForms[2];
+  for (const char* header : {" to=functions.weather<|channel|>commentary json<|message|>",
+                             " to=functions.weather<|channel|>commentary <|constrain|>json<|message|>",
+                             "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>",
+                             "<|channel|>commentary to=functions.weather<|message|>"}) {
+    for (const auto kind : {ToolChoice::Kind::kNamed, ToolChoice::Kind::kAuto}) {
+      SCOPED_TRACE(header);
+      SpecialFixture f(form);
+      Tokens said = f.chat.ids(header + std::string("{\"place\": \"here\"}"));
+      const Tokens end(1, f.chat.tokenizer->find_token(form.ends[0]).value());
+      said.push_back(end[0]);
+      f.says({{f.chat.ids(std::string("<tools>") + form.prompt).size(), said}});
+      AnswerRequest request = ask(Json::array({user("x")}));
+      request.options.max_tokens = 1000;
+      request.tools = parse_json(R"([{"type": "function", "function": {"name": "weather", "strict": true, "parameters":
+          {"type": "object", "properties": {"place": {"enum": ["here", "there"]}}, "required": ["place"],
+          "additionalProperties": false}}}])", "test").value();
+      request.tool_choice = {.kind = kind, .name = "weather"};
+      const Answer answer = f.answer(request);
+      ASSERT_EQ(answer.tool_calls.size(), 1u) << answer.text;
+      EXPECT_EQ(answer.usage.n_decoded, said.size()) << answer.text;
+      EXPECT_EQ(answer.tool_calls[0].arguments, "{\"place\": \"here\"}");
+      EXPECT_EQ(answer.content, "");
+    }
+  }
+}
+
 TEST_P(SpecialReplyTest, AFormIsTheContentAndNoMarker) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);

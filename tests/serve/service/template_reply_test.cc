@@ -229,7 +229,6 @@ TEST_P(FamilyTest, ACallCanBeDemanded) {
     const Result<MarkedText> rendered = prompt_text(f.chat.engine, request);
     ASSERT_TRUE(rendered.ok()) << rendered.status().message();
     const std::string prompt = rendered->bytes();
-    if (format.channels) continue;  // SpecialReplyTest has a call that is demanded there
     Tokens said = opens_reasoning(format, prompt) ? f.chat.ids(reasoning_of(format).end) : Tokens();
     const std::optional<Tokens> call = f.written(request, message);
     if (!call && kOthers.contains(GetParam())) continue;  // it would think at random in front of the call, and for ever
@@ -259,7 +258,6 @@ TEST_P(FamilyTest, AStrictToolIsCalledAsTheTemplateWritesIt) {
       const std::optional<Tokens> said = f.written(request, message);
       const ReplyFormat& format = f.chat.engine->reply_format();
       if (!said || (calls.size() > 1 && !format.calls->several)) continue;
-      if (format.channels) continue;  // the template names the tool in front of the channel, and the grammar behind it
       f.says(f.prompt_of(request).size(), *said);
       const Answer answer = f.answer(request);
       EXPECT_EQ(answer.usage.n_decoded, said->size()) << answer.text;
