@@ -33,6 +33,7 @@ void write_answers(MetricsText& text, const ServiceStats& stats) {
   const char* help = "Requests for answers, by how they ended.";
   text.counter("ibid_answers_total", help, as_number(stats.n_answers), {{"ended", "whole"}});
   text.counter("ibid_answers_total", help, as_number(stats.n_cancelled), {{"ended", "cancelled"}});
+  text.counter("ibid_answers_total", help, as_number(stats.n_bad), {{"ended", "bad_request"}});
   text.counter("ibid_answers_total", help, as_number(stats.n_failed), {{"ended", "failed"}});
   text.counter("ibid_answers_total", help, as_number(stats.n_refused), {{"ended", "refused"}});
   text.counter("ibid_prompt_tokens_total", "Ids of prompts, cached ones included.", as_number(stats.n_prompt));

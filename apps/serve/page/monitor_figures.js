@@ -58,7 +58,7 @@ export function serverFigures(samples) {
      note: `${rate(latest(decoded))} now`, line: decoded},
     {name: "Answers", value: number(answers.running), unit: "under way",
      note: `${number(answers.done)} so far · ${number(answers.cancelled)} cancelled · ` +
-       `${number(answers.failed)} failed`,
+       `${number(answers.bad)} bad requests · ${number(answers.failed)} failed`,
      line: levels(samples, (sample) => sample.answers.running)},
     {name: "Queue", value: number(answers.waiting), unit: "waiting", note: `${number(answers.refused)} refused`,
      line: levels(samples, (sample) => sample.answers.waiting)},

@@ -24,6 +24,7 @@ Json answers_json(const ServiceStats& stats) {
           {"running", stats.n_running},
           {"waiting", stats.n_waiting},
           {"cancelled", stats.n_cancelled},
+          {"bad", stats.n_bad},
           {"failed", stats.n_failed},
           {"refused", stats.n_refused}};
 }

@@ -45,7 +45,9 @@ struct AdmissionOptions {
 
 // For /metrics and /monitor. Counters since the start, but for what is "now".
 struct ServiceStats {
-  uint64_t n_answers = 0, n_cancelled = 0, n_failed = 0, n_refused = 0;  // requests, by how they ended
+  // Requests, by how they ended. n_bad: what the request asked for cannot be had (is_of_request()); n_failed: it could,
+  // and the server did not; n_refused: there was no room for it.
+  uint64_t n_answers = 0, n_cancelled = 0, n_bad = 0, n_failed = 0, n_refused = 0;
   uint64_t n_running = 0, n_waiting = 0;                     // now
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // ids
   uint64_t n_conversations = 0, conversation_bytes = 0;      // known now

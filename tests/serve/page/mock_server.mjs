@@ -179,7 +179,7 @@ export class MockServer {
     return {
       time_ms: 1_790_000_000_000 + 2000 * n, uptime_s: 2 * n + 5000,
       server: {connections: 40 + n, open: 3, requests: 300 + 4 * n, refused: 2, slow_clients: 0},
-      answers: {done: 120 + n, running: n % 3, waiting: n % 2, cancelled: 4, failed: 0, refused: 1},
+      answers: {done: 120 + n, running: n % 3, waiting: n % 2, cancelled: 4, bad: 2, failed: 0, refused: 1},
       tokens: {prompt: 90000 + 900 * n, cached: 82000 + 850 * n, prefilled: 8000 + 50 * n,
                decoded: 21000 + Math.round(90 * n + 40 * Math.sin(n))},
       conversations: {known: 31, bytes: 2_400_000, continued: 88 + n, forked: 12, unknown: 21},

@@ -17,6 +17,7 @@ MonitorSample sample_of(std::shared_ptr<Engine> engine) {
   sample.server = {.n_connections = 9, .n_open = 2, .n_requests = 30, .n_refused = 1, .n_slow_clients = 4};
   sample.answers.n_answers = 12;
   sample.answers.n_prompt = 100;
+  sample.answers.n_bad = 3;
   sample.answers.n_cached = 80;
   sample.models = {{.name = "a", .file_bytes = 77, .is_loaded = true, .engine = std::move(engine)},
                    {.name = "b", .file_bytes = 88}};
@@ -35,6 +36,8 @@ TEST(MonitorJsonTest, HasTheFiguresOfTheDoorAndOfTheAnswers) {
   EXPECT_EQ(json["server"]["requests"], 30);
   EXPECT_EQ(json["server"]["slow_clients"], 4);
   EXPECT_EQ(json["answers"]["done"], 12);
+  EXPECT_EQ(json["answers"]["bad"], 3);
+  EXPECT_EQ(json["answers"]["failed"], 0);
   EXPECT_EQ(json["tokens"]["cached"], 80);
   EXPECT_EQ(json["models"].size(), 2u);
   EXPECT_EQ(json["models"][1]["loaded"], false);

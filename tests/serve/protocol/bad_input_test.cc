@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/serve/protocol/sampler_fields.h"
+#include "apps/serve/service/whose_error.h"
 #include "sampling/sampler_options.h"
 #include "sampling/sampler.h"
 #include "tests/serve/protocol/fake_door.h"
@@ -123,6 +124,15 @@ TEST(BadInputTest, ProtocolsOfOneAnswerTakeNoSecond) {
   }
 }
 
+// What /metrics counts as the client's is what clients hear as a 400 or 404.
+TEST(BadInputTest, AnErrorIsTheRequestsWhereItsStatusSaysSo) {
+  for (int i = 1; i <= static_cast<int>(ErrorCode::kDeadline); ++i) {
+    const auto code = static_cast<ErrorCode>(i);
+    const int status = fault_of(Status(code, "x")).status;
+    EXPECT_EQ(status == 400 || status == 404, is_of_request(code)) << error_code_name(code);
+  }
+}
+
 // What the service says of a form is said of the field that the client wrote it in.
 TEST(BadInputTest, AFormThatIsNoneIsNamedByItsField) {
   struct BadForm {
@@ -164,7 +174,9 @@ TEST(BadInputTest, AFormThatIsNoneIsNamedByItsField) {
     const Json error = exchange->json()["error"];
     const std::string text = std::string(bad.param) + ": is none";
     EXPECT_EQ(error.is_object() ? error["message"] : error, text) << bad.fields;
-    if (error.contains("param")) EXPECT_EQ(error["param"], bad.param);
+    if (error.contains("param")) {
+      EXPECT_EQ(error["param"], bad.param);
+    }
   }
 }
 
