@@ -15,6 +15,7 @@
 
 #include "apps/serve/service/answer_request.h"
 #include "apps/serve/service/embedding_request.h"
+#include "apps/serve/service/model_header.h"
 #include "base/result.h"
 #include "tokenizer/tokenizer.h"
 
@@ -66,6 +67,8 @@ class Backend {
   virtual Result<std::string> resolve(std::string_view model) const = 0;
   // The models that there are, the one that an empty name means first.
   virtual std::vector<ModelCard> models() const = 0;
+  // What the file of one of them says, loaded or not. It is read when it is first asked for.
+  virtual ModelHeader header(std::string_view model) const = 0;
   // How answers of that model are sampled where a request says nothing.
   virtual TurnOptions default_options(std::string_view model) const = 0;
 };

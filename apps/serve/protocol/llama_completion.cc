@@ -1,5 +1,6 @@
 // POST /completion (llama.cpp).
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -64,7 +65,11 @@ Json llama_part(const std::string& text, bool stop) {
   return json;
 }
 
-Json llama_end(const Heard& heard, const std::string& text) {
+// llama.cpp writes -1 where there is no limit.
+int64_t or_none(std::optional<size_t> n) { return n ? static_cast<int64_t>(*n) : -1; }
+
+// settings: of the request; the seed is the answer's.
+Json llama_end(const Heard& heard, const std::string& text, Json settings) {
   const Answer& answer = heard.answers.front();
   const Turn& turn = answer;
   Json json = llama_part(text, true);
@@ -78,6 +83,8 @@ Json llama_end(const Heard& heard, const std::string& text) {
   if (!turn.logprobs.empty() && heard.tokenizer != nullptr) {
     json["completion_probabilities"] = logprobs_json(turn.logprobs, *heard.tokenizer)["content"];
   }
+  settings["seed"] = turn.seed;
+  json["generation_settings"] = std::move(settings);
   json["timings"] = llama_timings(turn);
   json["ibid"] = ibid_details(turn);
   return json;
@@ -85,8 +92,8 @@ Json llama_end(const Heard& heard, const std::string& text) {
 
 class LlamaStream final : public StreamReply {
  public:
-  explicit LlamaStream(http::ExchangePtr exchange)
-      : StreamReply(std::move(exchange), 1, ErrorStyle::kOpenAi, StreamForm::kEvents) {}
+  LlamaStream(http::ExchangePtr exchange, Json settings)
+      : StreamReply(std::move(exchange), 1, ErrorStyle::kOpenAi, StreamForm::kEvents), settings_(std::move(settings)) {}
 
  protected:
   void opened() override {}
@@ -95,8 +102,11 @@ class LlamaStream final : public StreamReply {
   void called(size_t, size_t, std::string_view, std::string_view) override {}
   void call_part(size_t, size_t, std::string_view) override {}
   void answered(size_t, const Answer&) override {}
-  void finished() override { send(llama_end(heard(), "")); }
+  void finished() override { send(llama_end(heard(), "", settings_)); }
   void failed(const Fault& fault) override { send(fault_json(fault, ErrorStyle::kOpenAi)); }
+
+ private:
+  Json settings_;
 };
 
 MaybeFault read_llama(const Site& site, const http::Request& source, LlamaCall& call) {
@@ -110,19 +120,54 @@ MaybeFault read_llama(const Site& site, const http::Request& source, LlamaCall& 
 
 std::span<const Field<LlamaCall>> llama_fields() { return kLlamaFields; }
 
+Json generation_settings(const AnswerRequest& request, bool stream) {
+  constexpr uint64_t kRandomSeed = 4294967295;  // llama.cpp's word for "a random one"
+  const TurnOptions& options = request.options;
+  const SamplerOptions& sampler = options.sampler;
+  const int64_t n_predict = request.n == 0 ? 0 : options.max_tokens == 0 ? -1 : or_none(options.max_tokens);
+  Json json = Json::object();
+  json["n_predict"] = n_predict;
+  json["max_tokens"] = n_predict;
+  json["seed"] = sampler.seed.value_or(kRandomSeed);
+  json["temperature"] = sampler.temperature;
+  json["top_k"] = sampler.top_k;
+  json["top_p"] = sampler.top_p;
+  json["min_p"] = sampler.min_p;
+  json["typical_p"] = sampler.typical_p;
+  json["xtc_probability"] = sampler.xtc_probability;
+  json["xtc_threshold"] = sampler.xtc_threshold;
+  json["repeat_last_n"] = or_none(sampler.repetition_window);
+  json["repeat_penalty"] = sampler.repetition_penalty;
+  json["presence_penalty"] = sampler.presence_penalty;
+  json["frequency_penalty"] = sampler.frequency_penalty;
+  json["dry_multiplier"] = sampler.dry_multiplier;
+  json["dry_base"] = sampler.dry_base;
+  json["dry_allowed_length"] = sampler.dry_allowed_length;
+  json["dry_penalty_last_n"] = or_none(sampler.dry_window);
+  json["mirostat"] = 0;
+  json["stop"] = options.stop_strings;
+  json["ignore_eos"] = false;
+  json["n_probs"] = options.n_logprobs.value_or(0);
+  json["grammar"] = request.form.kind == AnswerForm::Kind::kGbnf ? request.form.text : "";
+  json["stream"] = stream;
+  return json;
+}
+
 void post_llama_completion(const Site& site, const http::ExchangePtr& exchange) {
   LlamaCall call;
   if (MaybeFault fault = read_llama(site, exchange->request(), call)) {
     return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
   }
+  Json settings = generation_settings(call.request, call.stream);
   std::shared_ptr<AnswerListener> listener;
   if (call.stream) {
-    listener = std::make_shared<LlamaStream>(exchange);
+    listener = std::make_shared<LlamaStream>(exchange, std::move(settings));
   } else {
-    listener = std::make_shared<WholeReply>(exchange, 1, ErrorStyle::kOpenAi, [](const Heard& heard) {
+    const auto make = [settings = std::move(settings)](const Heard& heard) {
       const Answer& answer = heard.answers.front();
-      return llama_end(heard, answer.reasoning + answer.content);
-    });
+      return llama_end(heard, answer.reasoning + answer.content, settings);
+    };
+    listener = std::make_shared<WholeReply>(exchange, 1, ErrorStyle::kOpenAi, make);
   }
   site.backend->start(std::move(call.request), std::move(listener), exchange->gone());
 }

@@ -27,6 +27,9 @@ struct TokenCall {
 std::span<const Field<TokenCall>> tokenize_fields();
 std::span<const Field<TokenCall>> detokenize_fields();
 
+// How an answer is sampled and where it ends, by llama.cpp's names.
+Json generation_settings(const AnswerRequest& request, bool stream);
+
 void post_llama_completion(const Site& site, const http::ExchangePtr& exchange);
 void post_tokenize(const Site& site, const http::ExchangePtr& exchange);
 void post_detokenize(const Site& site, const http::ExchangePtr& exchange);

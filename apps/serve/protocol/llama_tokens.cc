@@ -130,8 +130,11 @@ void post_apply_template(const Site& site, const http::ExchangePtr& exchange) {
 void get_props(const Site& site, const http::ExchangePtr& exchange) {
   const std::vector<ModelCard> cards = site.backend->models();
   const ModelCard card = cards.empty() ? ModelCard() : cards.front();
-  Json settings = Json::object();
+  // Clients of now look for the settings in "params", older ones beside n_ctx.
+  Json settings = generation_settings({.options = site.backend->default_options(card.name)}, true);
+  Json params = settings;
   settings["n_ctx"] = card.max_seq_len;
+  settings["params"] = std::move(params);
   Json modalities = Json::object();
   modalities["vision"] = false;
   modalities["audio"] = false;

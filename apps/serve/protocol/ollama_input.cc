@@ -90,7 +90,7 @@ MaybeFault read_options(const Json& value, OllamaCall& call) {
   return read_fields(value, ollama_option_fields(), call.request, ".");
 }
 
-// Below 0 is "without end", which is what the context has room for.
+// -1 is "without end", -2 "until the context is full", and 0 no limit: there is room for what the context has.
 MaybeFault read_num_predict(const Json& value, AnswerRequest& request) {
   const int64_t n = integer_of(value);
   request.options.max_tokens = n < 0 ? 0 : static_cast<size_t>(n);
@@ -103,7 +103,7 @@ MaybeFault read_images(const Json& value, OllamaCall&) {
 }
 
 constexpr Field<AnswerRequest> kOptionFields[] = {
-    {{"num_predict", Shape::kInteger, "the most tokens of the answer; below 0: what the context has room for", -2,
+    {{"num_predict", Shape::kInteger, "the most tokens of the answer; 0, -1 and -2: what the context has room for", -2,
       kMostMaxTokens},
      read_num_predict},
     ignored_field<AnswerRequest>("num_ctx", "the context is the server's to choose"),

@@ -78,7 +78,7 @@ constexpr Field<ChatCall> kChatFields[] = {
     {{"return_progress", Shape::kBoolean, "chunks with prompt_progress while the prompt is read; with stream"},
      read_progress},
     {{"modalities", Shape::kList, "text", 1, 8, Standing::kRead,
-      R"({"type":"array","items":{"const":"text"},"minItems":1})"},
+      R"({"type":"array","items":{"const":"text"},"minItems":1,"maxItems":8})"},
      read_modalities},
     refused_field<ChatCall>("audio", "the model writes text alone"),
     {{"web_search_options", Shape::kAny, "nothing is searched", 0, 0, Standing::kRefused},

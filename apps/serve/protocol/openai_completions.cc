@@ -11,7 +11,7 @@
 #include "apps/serve/protocol/answer_fields.h"
 #include "apps/serve/protocol/answer_json.h"
 #include "apps/serve/protocol/openai_chat_stream.h"
-#include "apps/serve/protocol/prompt_fields.h"
+#include "apps/serve/protocol/prompt_list.h"
 #include "base/utf8.h"
 
 namespace ibid::serve {
@@ -20,9 +20,10 @@ namespace {
 
 constexpr Field<CompletionCall> kCompletionFields[] = {
     model_field<CompletionCall>(),
-    {{"prompt", Shape::kAny, "what the model goes on with: a text, or its token ids", 0, 0, Standing::kRead,
-      kPromptSchema, true},
-     [](const Json& value, CompletionCall& call) { return read_prompt(value, call.request); }},
+    {{"prompt", Shape::kAny, "what the model goes on with: a text, or its token ids; or a list of these, whose "
+                             "choices stand one behind the other, n of each", 0, 0, Standing::kRead,
+      kPromptsSchema, true},
+     [](const Json& value, CompletionCall& call) { return read_prompts(value, call.prompts); }},
     {{"stream", Shape::kBoolean, "the answer comes in parts, as events"},
      [](const Json& value, CompletionCall& call) { return call.stream = value.get<bool>(), MaybeFault(); }},
     {{"stream_options", Shape::kObject, "include_usage: a last chunk with the usage", 0, 0, Standing::kRead,
@@ -106,26 +107,45 @@ Json text_completion(const CompletionNames& names, const std::string& model) {
   return json;
 }
 
-using Prompt = std::variant<std::string, Tokens>;
+// Prompts that stand in front of their answers; none: they are not echoed.
+struct Echo {
+  std::vector<Prompt> prompts = {};
+  size_t n = 1;  // answers of each
 
-// What is in front of each answer: the prompt, where it is echoed.
-std::string text_of(const std::optional<Prompt>& echo, const Tokenizer* tokenizer) {
-  if (!echo) return {};
-  if (const std::string* text = std::get_if<std::string>(&*echo)) return *text;
-  return tokenizer == nullptr ? std::string() : tokenizer->decode(std::get<Tokens>(*echo));
+  std::string in_front_of(size_t answer, const Tokenizer* tokenizer) const {
+    if (prompts.empty()) return {};
+    const Prompt& prompt = prompts.at(answer / n);
+    if (const std::string* text = std::get_if<std::string>(&prompt)) return *text;
+    return tokenizer == nullptr ? std::string() : tokenizer->decode(std::get<Tokens>(prompt));
+  }
+};
+
+// As add_costs(), of several prompts with n answers each.
+void add_costs_of_prompts(Json& json, const Heard& heard, size_t n) {
+  add_costs(json, heard);
+  TokenCounts all;
+  for (size_t first = 0; first + n <= heard.answers.size(); first += n) {
+    const TokenCounts counts = count_tokens(std::span(heard.answers).subspan(first, n), heard.tokenizer.get());
+    all.n_prompt += counts.n_prompt;
+    all.n_cached += counts.n_cached;
+    all.n_completion += counts.n_completion;
+    all.n_reasoning += counts.n_reasoning;
+  }
+  json["usage"] = openai_usage(all);
 }
 
 class CompletionStream final : public StreamReply {
  public:
-  CompletionStream(http::ExchangePtr exchange, CompletionNames names, size_t n, bool include_usage,
-                   std::optional<Prompt> echo)
-      : StreamReply(std::move(exchange), n, ErrorStyle::kOpenAi, StreamForm::kEvents),
-        names_(std::move(names)), n_(n), include_usage_(include_usage), echo_(std::move(echo)), offsets_(n, 0) {}
+  // n_answers: of all prompts; echo: says how many each has.
+  CompletionStream(http::ExchangePtr exchange, CompletionNames names, size_t n_answers, bool include_usage, Echo echo)
+      : StreamReply(std::move(exchange), n_answers, ErrorStyle::kOpenAi, StreamForm::kEvents),
+        names_(std::move(names)), include_usage_(include_usage), echo_(std::move(echo)), offsets_(n_answers, 0) {}
 
  protected:
   void opened() override {
-    const std::string text = text_of(std::exchange(echo_, std::nullopt), heard().tokenizer.get());
-    for (size_t i = 0; !text.empty() && i < n_; ++i) {
+    for (size_t i = 0; i < offsets_.size(); ++i) {
+      const std::string text = echo_.in_front_of(i, heard().tokenizer.get());
+      if (text.empty()) continue;
       said(i, text);
       offsets_[i] = n_characters(text);
     }
@@ -149,7 +169,7 @@ class CompletionStream final : public StreamReply {
   void finished() override {
     if (include_usage_) {
       Json json = chunk();
-      add_costs(json, heard());
+      add_costs_of_prompts(json, heard(), echo_.n);
       send(json);
     }
     send_bytes("data: [DONE]\n\n");
@@ -167,9 +187,8 @@ class CompletionStream final : public StreamReply {
   }
 
   CompletionNames names_;
-  size_t n_;
   bool include_usage_;
-  std::optional<Prompt> echo_;   // until it was said
+  Echo echo_;
   std::vector<size_t> offsets_;  // by answer: of the next log-probabilities in its text
 };
 
@@ -196,29 +215,34 @@ void post_completions(const Site& site, const http::ExchangePtr& exchange) {
     return;
   }
   const CompletionNames names{site.new_id("cmpl-"), site.now_s()};
-  const size_t n = call.request.n;
-  std::optional<Prompt> echo;
-  if (call.echo) echo = call.request.prompt;
+  Echo echo{.n = call.request.n};
+  if (call.echo) echo.prompts = call.prompts;
+  const size_t n_answers = call.prompts.size() * echo.n;
   std::shared_ptr<AnswerListener> listener;
   if (call.stream) {
-    listener = std::make_shared<CompletionStream>(exchange, names, n, call.include_usage, std::move(echo));
+    listener = std::make_shared<CompletionStream>(exchange, names, n_answers, call.include_usage, std::move(echo));
   } else {
     const auto make = [names, echo](const Heard& heard) {
       const Tokenizer* tokenizer = heard.tokenizer.get();
-      const std::string in_front = text_of(echo, tokenizer);
       Json json = text_completion(names, heard.model);
       for (size_t i = 0; i < heard.answers.size(); ++i) {
         const Answer& answer = heard.answers[i];
+        const std::string in_front = echo.in_front_of(i, tokenizer);
         size_t offset = n_characters(in_front);
         json["choices"].push_back(text_choice(i, in_front + answer.reasoning + answer.content,
                                               flat_logprobs(answer.logprobs, offset, tokenizer),
                                               openai_finish_reason(answer)));
       }
-      add_costs(json, heard);
+      add_costs_of_prompts(json, heard, echo.n);
       return json;
     };
-    listener = std::make_shared<WholeReply>(exchange, n, ErrorStyle::kOpenAi, make);
+    listener = std::make_shared<WholeReply>(exchange, n_answers, ErrorStyle::kOpenAi, make);
   }
+  if (call.prompts.size() > 1) {
+    return start_prompts(*site.backend, std::move(call.request), std::move(call.prompts), std::move(listener),
+                         exchange->gone());
+  }
+  call.request.prompt = std::move(call.prompts.front());
   site.backend->start(std::move(call.request), std::move(listener), exchange->gone());
 }
 

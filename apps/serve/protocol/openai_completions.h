@@ -5,14 +5,17 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "apps/serve/protocol/call.h"
+#include "apps/serve/protocol/prompt_fields.h"
 #include "apps/serve/protocol/site.h"
 
 namespace ibid::serve {
 
 struct CompletionCall {
   AnswerRequest request;
+  std::vector<Prompt> prompts = {};           // each with request.n answers
   bool stream = false;
   bool include_usage = false;
   bool echo = false;                          // the prompt in front of the answer

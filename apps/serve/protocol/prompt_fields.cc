@@ -29,32 +29,47 @@ MaybeFault read_token_ids(const Json& list, Tokens& ids) {
   return {};
 }
 
-MaybeFault read_prompt(const Json& value, AnswerRequest& request) {
+namespace {
+
+MaybeFault read_one(const Json& value, Prompt& prompt) {
   if (value.is_string()) {
     if (value.get_ref<const std::string&>().empty()) return Fault{.message = "must not be empty"};
-    request.prompt = value.get<std::string>();
+    prompt = value.get<std::string>();
     return {};
   }
-  if (!value.is_array()) return Fault{.message = "must be a text or a list of token ids", .code = "invalid_type"};
+  // One level: a list in a list in a list is no prompt.
+  const bool is_list = value.is_array() && (value.empty() || !value[0].is_structured());
+  if (!is_list) return Fault{.message = "must be a text or a list of token ids", .code = "invalid_type"};
   if (value.empty()) return Fault{.message = "must not be empty"};
-  if (value[0].is_string() || value[0].is_array()) {
-    if (value.size() > 1) {
-      return Fault{.message = "must be one prompt: several in one request are not supported",
-                   .code = "unsupported_value"};
-    }
-    MaybeFault fault;
-    // One level: a list in a list in a list is no prompt.
-    if (value[0].is_array() && !value[0].empty() && value[0][0].is_structured()) {
-      fault = Fault{.message = "must be a text or a list of token ids", .code = "invalid_type"};
-    } else {
-      fault = read_prompt(value[0], request);
-    }
-    if (fault) fault->param = "[0]" + fault->param;
-    return fault;
+  return read_token_ids(value, prompt.emplace<Tokens>());
+}
+
+}  // namespace
+
+MaybeFault read_prompts(const Json& value, std::vector<Prompt>& prompts) {
+  const bool is_list = value.is_array() && !value.empty() && (value[0].is_string() || value[0].is_array());
+  if (!is_list) return read_one(value, prompts.emplace_back());
+  if (value.size() > kMaxPrompts) {
+    return Fault{.message = "has " + std::to_string(value.size()) + " prompts, at most " +
+                            std::to_string(kMaxPrompts) + " are taken in one request"};
   }
-  Tokens ids;
-  if (MaybeFault fault = read_token_ids(value, ids)) return fault;
-  request.prompt = std::move(ids);
+  for (size_t i = 0; i < value.size(); ++i) {
+    if (MaybeFault fault = read_one(value[i], prompts.emplace_back())) {
+      fault->param = "[" + std::to_string(i) + "]" + fault->param;
+      return fault;
+    }
+  }
+  return {};
+}
+
+MaybeFault read_prompt(const Json& value, AnswerRequest& request) {
+  std::vector<Prompt> prompts;
+  if (MaybeFault fault = read_prompts(value, prompts)) return fault;
+  if (prompts.size() > 1) {
+    return Fault{.message = "must be one prompt: several in one request are not supported here",
+                 .code = "unsupported_value"};
+  }
+  request.prompt = std::move(prompts.front());
   return {};
 }
 

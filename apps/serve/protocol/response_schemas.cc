@@ -85,16 +85,17 @@ constexpr std::string_view kOllamaModels =
     R"({"type":"integer"}}}}}})";
 constexpr std::string_view kOllamaShow =
     R"({"type":"object","required":["template","details","model_info","capabilities"],"properties":{"template":)"
-    R"({"type":"string"},"details":{"type":"object"},"model_info":{"type":"object"},"capabilities":{"type":"array",)"
-    R"("items":{"type":"string"}}}})";
+    R"({"type":"string"},"details":{"type":"object","required":["format","family","parameter_size",)"
+    R"("quantization_level"]},"model_info":{"type":"object","required":["general.architecture"]},"capabilities":)"
+    R"({"type":"array","items":{"type":"string"}}}})";
 constexpr std::string_view kVersion =
     R"({"type":"object","required":["version"],"properties":{"version":{"type":"string"}}})";
 constexpr std::string_view kLlamaCompletion =
     R"({"type":"object","required":["content","stop","model","tokens_predicted","tokens_evaluated","tokens_cached",)"
-    R"("stop_type","timings"],"properties":{"content":{"type":"string"},"stop":{"const":true},"model":)"
-    R"({"type":"string"},"tokens_predicted":{"type":"integer"},"tokens_evaluated":{"type":"integer"},"tokens_cached":)"
-    R"({"type":"integer","minimum":0},"stop_type":{"enum":["eos","word","limit"]},"timings":)"
-    R"({"$ref":"#/components/schemas/timings"}}})";
+    R"("stop_type","timings","generation_settings"],"properties":{"content":{"type":"string"},"stop":)"
+    R"({"const":true},"model":{"type":"string"},"tokens_predicted":{"type":"integer"},"tokens_evaluated":{"type":)"
+    R"("integer"},"tokens_cached":{"type":"integer","minimum":0},"stop_type":{"enum":["eos","word","limit"]},)"
+    R"("timings":{"$ref":"#/components/schemas/timings"},"generation_settings":{"type":"object"}}})";
 constexpr std::string_view kTokens =
     R"({"type":"object","required":["tokens"],"properties":{"tokens":{"type":"array","items":{"anyOf":[{"type":)"
     R"("integer"},{"type":"object","required":["id","piece"]}]}}}})";
@@ -104,8 +105,8 @@ constexpr std::string_view kPrompt =
     R"({"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string"}}})";
 constexpr std::string_view kProps =
     R"({"type":"object","required":["default_generation_settings","total_slots","chat_template"],"properties":)"
-    R"({"default_generation_settings":{"type":"object"},"total_slots":{"type":"integer"},"chat_template":{"type":)"
-    R"("string"}}})";
+    R"({"default_generation_settings":{"type":"object","required":["n_ctx","params"]},"total_slots":)"
+    R"({"type":"integer"},"chat_template":{"type":"string"}}})";
 constexpr std::string_view kSession =
     R"({"type":"object","required":["id","object","created","settings","messages"],"properties":{"id":{"type":)"
     R"("string"},"object":{"const":"session"},"created":{"type":"integer"},"settings":{"type":"object"},"messages":)"

@@ -61,6 +61,13 @@ class ServiceBackend final : public Backend {
     return cards;
   }
 
+  ModelHeader header(std::string_view name) const override {
+    for (const HostedModel& model : models_.list()) {
+      if (model.name == name) return headers_.of(model);
+    }
+    return {};
+  }
+
   TurnOptions default_options(std::string_view model) const override {
     const Result<TurnOptions> options = models_.recommended(model);
     return options.ok() ? *options : TurnOptions();
@@ -69,6 +76,7 @@ class ServiceBackend final : public Backend {
  private:
   AnswerService& service_;
   ModelHost& models_;
+  mutable ModelHeaders headers_;
 };
 
 }  // namespace

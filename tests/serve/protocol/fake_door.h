@@ -155,6 +155,7 @@ class FakeBackend final : public Backend {
              .vocab_size = 300, .chat_template = "{{ messages }}"},
             {.name = "other", .file_bytes = 2000, .created_s = 1700000001}};
   }
+  ModelHeader header(std::string_view model) const override { return model == "other" ? other_header : ModelHeader(); }
   TurnOptions default_options(std::string_view) const override { return defaults; }
   Status unload(std::string_view model) override {
     unloaded.push_back(std::string(model));
@@ -176,6 +177,7 @@ class FakeBackend final : public Backend {
 
   Script script;
   TurnOptions defaults;
+  ModelHeader other_header;  // of "other"
   bool keep_listeners = false;
   std::vector<AnswerRequest> requests;
   std::vector<std::stop_token> stops;

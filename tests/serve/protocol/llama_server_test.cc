@@ -21,6 +21,30 @@ TEST(LlamaServerTest, ACompletionSaysWhyItEnded) {
   EXPECT_EQ(door.last().options.max_tokens, 0u);
 }
 
+TEST(LlamaServerTest, AnAnswerSaysHowItWasSampled) {
+  FakeDoor door;
+  door.backend->defaults.sampler.top_p = 0.75;
+  const std::string body = R"({"prompt": "x", "n_predict": 4, "temperature": 0.5, "top_k": 7, "min_p": 0.25,
+      "repeat_penalty": 1.5, "stop": ["a", "b"], "grammar": "root ::= \"x\"")";
+  const Json settings = door.post("/completion", body + "}")->json()["generation_settings"];
+  EXPECT_EQ(settings["seed"], 7) << "of the answer";
+  EXPECT_EQ(settings["n_predict"], 4);
+  EXPECT_EQ(settings["temperature"], 0.5);
+  EXPECT_EQ(settings["top_k"], 7);
+  EXPECT_EQ(settings["top_p"], 0.75) << "the model's default";
+  EXPECT_EQ(settings["min_p"], 0.25);
+  EXPECT_EQ(settings["repeat_penalty"], 1.5);
+  EXPECT_EQ(settings["repeat_last_n"], -1);
+  EXPECT_EQ(settings["stop"], Json::array({"a", "b"}));
+  EXPECT_EQ(settings["grammar"], "root ::= \"x\"");
+  EXPECT_EQ(settings["stream"], false);
+  const auto events = door.post("/completion", body + R"(, "stream": true})")->events();
+  EXPECT_FALSE(events.front().contains("generation_settings"));
+  EXPECT_EQ(events.back()["generation_settings"]["temperature"], 0.5);
+  EXPECT_EQ(events.back()["generation_settings"]["stream"], true);
+  EXPECT_EQ(door.post("/completion", std::string(R"({"prompt": "x"})"))->json()["generation_settings"]["n_predict"], -1);
+}
+
 TEST(LlamaServerTest, AStreamIsPartsAndAnEnd) {
   FakeDoor door;
   const auto events = door.post("/completion", std::string(R"({"prompt": [1, 2], "stream": true})"))->events();
@@ -48,7 +72,15 @@ TEST(LlamaServerTest, TemplatesAreAppliedAndPropsTold) {
   EXPECT_EQ(door.post("/apply-template", chat)->json()["prompt"], "<rendered>");
   EXPECT_EQ(door.post("/apply-template", std::string("{}"))->status, 400);
   const Json props = door.send("GET", "/props")->json();
-  EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 2048);
+  const Json& settings = props["default_generation_settings"];
+  EXPECT_EQ(settings["n_ctx"], 2048);
+  for (const Json* there : {&settings, &settings["params"]}) {
+    EXPECT_EQ((*there)["temperature"], door.backend->defaults.sampler.temperature);
+    EXPECT_EQ((*there)["min_p"], door.backend->defaults.sampler.min_p);
+    EXPECT_EQ((*there)["top_k"], 0);
+    EXPECT_EQ((*there)["seed"], 4294967295u);
+    EXPECT_EQ((*there)["n_predict"], -1);
+  }
   EXPECT_EQ(props["chat_template"], "{{ messages }}");
 }
 

@@ -126,8 +126,45 @@ TEST(OllamaTest, ModelsAreListedAndShown) {
   EXPECT_EQ(door.send("GET", "/api/version")->json()["version"], "0.0.1");
   const Json shown = door.post("/api/show", std::string(R"({"model": "tiny"})"))->json();
   EXPECT_EQ(shown["model_info"]["ibid.context_length"], 2048);
+  EXPECT_EQ(shown["details"]["family"], "");
   EXPECT_EQ(door.post("/api/show", std::string(R"({"model": "x"})"))->status, 404);
   EXPECT_EQ(door.post("/api/show", std::string("{}"))->status, 400);
+}
+
+TEST(OllamaTest, AModelThatIsNotLoadedIsShownByItsFile) {
+  FakeDoor door;
+  door.backend->other_header = {.format = "gguf", .family = "llama", .n_params = 134'515'008,
+                                .quantization = "Q4_K_M", .trained_context = 8192, .embedding_dim = 576,
+                                .chat_template = "{{ tools }}"};
+  const Json shown = door.post("/api/show", std::string(R"({"model": "other"})"))->json();
+  EXPECT_EQ(json_to_string(shown["details"]),
+            R"({"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"134.52M",)"
+            R"("quantization_level":"Q4_K_M"})");
+  EXPECT_EQ(json_to_string(shown["model_info"]),
+            R"({"general.architecture":"llama","general.parameter_count":134515008,"llama.context_length":8192,)"
+            R"("llama.embedding_length":576})");
+  EXPECT_EQ(shown["template"], "{{ tools }}");
+  EXPECT_EQ(json_to_string(shown["capabilities"]), R"(["completion","tools"])");
+  const Json listed = door.send("GET", "/api/tags")->json()["models"];
+  EXPECT_EQ(listed[1]["details"]["quantization_level"], "Q4_K_M");
+  for (const auto& [n, text] : std::vector<std::pair<uint64_t, const char*>>{
+           {8'000'000'000, "8B"}, {7'615'616'512, "7.6B"}, {22'000'000, "22M"}, {80'432, "80.43K"}, {12, "12"}}) {
+    door.backend->other_header.n_params = n;
+    EXPECT_EQ(door.post("/api/show", std::string(R"({"model": "other"})"))->json()["details"]["parameter_size"], text);
+  }
+}
+
+// As Ollama's runner has them: none of the three is a limit.
+TEST(OllamaTest, NumPredictOfZeroOrBelowIsNoLimit) {
+  for (const char* none : {"0", "-1", "-2"}) {
+    FakeDoor door;
+    door.backend->defaults.max_tokens = 5;
+    ASSERT_EQ(door.post("/api/chat", chat_lines(std::string(R"(, "options": {"num_predict": )") + none + "}"))->status, 200);
+    EXPECT_EQ(door.last().options.max_tokens, 0u) << none;
+    EXPECT_EQ(door.last().n, 1u);
+  }
+  FakeDoor door;
+  EXPECT_EQ(door.post("/api/chat", chat_lines(R"(, "options": {"num_predict": -3})"))->status, 400);
 }
 
 TEST(OllamaTest, ErrorsAreOneText) {

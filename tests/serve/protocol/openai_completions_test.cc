@@ -22,7 +22,7 @@ TEST(OpenAiCompletionsTest, AWholeAnswerIsATextCompletion) {
   EXPECT_EQ(door.last().options.max_tokens, 3u);
 }
 
-TEST(OpenAiCompletionsTest, PromptsAreTextsOrIdsAndOneInARequest) {
+TEST(OpenAiCompletionsTest, PromptsAreTextsOrIds) {
   const std::pair<const char*, Tokens> prompts[] = {{"[1, 2, 3]", {1, 2, 3}}, {"[[4, 5]]", {4, 5}}};
   for (const auto& [prompt, ids] : prompts) {
     FakeDoor door;
@@ -33,7 +33,8 @@ TEST(OpenAiCompletionsTest, PromptsAreTextsOrIdsAndOneInARequest) {
   ASSERT_EQ(door.post(kCompletions, std::string(R"({"prompt": ["a"]})"))->status, 200);
   EXPECT_EQ(std::get<std::string>(*door.last().prompt), "a");
   const std::pair<const char*, const char*> bad[] = {
-      {R"("")", "prompt"},       {"[]", "prompt"},          {"5", "prompt"},        {R"(["a", "b"])", "prompt"},
+      {R"("")", "prompt"},       {"[]", "prompt"},          {"5", "prompt"},        {R"(["a", ""])", "prompt[1]"},
+      {R"(["a", 5])", "prompt[1]"}, {"[[1], [-1]]", "prompt[1][0]"}, {"[[]]", "prompt[0]"},
       {"[-1]", "prompt[0]"},     {"[1, 1.5]", "prompt[1]"}, {"[1, \"a\"]", "prompt[1]"}, {"[[[1]]]", "prompt[0]"},
       {"[2147483648]", "prompt[0]"}};
   for (const auto& [prompt, param] : bad) {
@@ -45,6 +46,86 @@ TEST(OpenAiCompletionsTest, PromptsAreTextsOrIdsAndOneInARequest) {
             "suffix");
   EXPECT_EQ(door.post(kCompletions, std::string(R"({"prompt": "a", "echo": true, "logprobs": 1})"))->status, 400);
   EXPECT_EQ(door.post(kCompletions, std::string("{}"))->json()["error"]["param"], "prompt");
+}
+
+// Two answers of each, as OpenAI numbers them.
+TEST(OpenAiCompletionsTest, SeveralPromptsHaveTheirChoicesOneBehindTheOther) {
+  const auto say = [](const AnswerRequest& request, AnswerListener& listener) {
+    const std::string prompt = std::get<std::string>(*request.prompt);
+    listener.begin("tiny", 30, fake_tokenizer());
+    for (size_t i = request.n; i-- > 0;) {
+      const std::string text = prompt + std::to_string(i);
+      listener.content(i, text);
+      listener.answer(i, make_answer(text));
+    }
+    listener.end({});
+  };
+  FakeDoor door;
+  door.backend->script = say;
+  const std::string body = R"({"prompt": ["a", "b", "c"], "n": 2, "echo": true, "stream_options": {"include_usage": true})";
+  const auto exchange = door.post(kCompletions, body + "}");
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  const Json json = exchange->json();
+  const std::vector<std::string> wanted = {"aa0", "aa1", "bb0", "bb1", "cc0", "cc1"};
+  ASSERT_EQ(json["choices"].size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(json["choices"][i]["index"], i);
+    EXPECT_EQ(json["choices"][i]["text"], wanted[i]);
+  }
+  EXPECT_EQ(json["usage"]["prompt_tokens"], 90);
+  EXPECT_EQ(json["usage"]["completion_tokens"], 30);
+  EXPECT_EQ(json["usage"]["prompt_tokens_details"]["cached_tokens"], 60);
+  EXPECT_EQ(door.backend->requests.size(), 3u);
+
+  std::vector<std::string> texts(wanted.size());
+  std::vector<size_t> n_ends(wanted.size());
+  Json usage;
+  for (const Json& event : door.post(kCompletions, body + R"(, "stream": true})")->events()) {
+    if (event.is_object() && event["choices"].empty()) usage = event["usage"];
+    if (!event.is_object() || event["choices"].empty()) continue;
+    const Json& choice = event["choices"][0];
+    texts.at(choice["index"].get<size_t>()) += choice["text"].get<std::string>();
+    n_ends.at(choice["index"].get<size_t>()) += choice["finish_reason"].is_null() ? 0 : 1;
+  }
+  EXPECT_EQ(texts, wanted);
+  EXPECT_EQ(n_ends, std::vector<size_t>(wanted.size(), 1));
+  EXPECT_EQ(usage["prompt_tokens"], 90);
+}
+
+TEST(OpenAiCompletionsTest, AnErrorOfOnePromptEndsTheOthersAndIsTheAnswer) {
+  FakeDoor door;
+  door.backend->script = [&](const AnswerRequest& request, AnswerListener& listener) {
+    if (std::get<std::string>(*request.prompt) == "b") {
+      return listener.end(Status(ErrorCode::kContextFull, "the prompt has 9 tokens, the context 8"));
+    }
+    EXPECT_EQ(door.backend->stops.back().stop_requested(), std::get<std::string>(*request.prompt) == "c");
+    FakeBackend::say(request, listener, make_answer("Hello"));
+  };
+  const auto exchange = door.post(kCompletions, std::string(R"({"prompt": ["a", "b", "c"]})"));
+  EXPECT_EQ(exchange->status, 400);
+  EXPECT_EQ(exchange->json()["error"]["code"], "context_length_exceeded");
+  Json body = {{"prompt", Json::array()}};
+  for (size_t i = 0; i <= 128; ++i) body["prompt"].push_back("a");
+  EXPECT_EQ(door.post(kCompletions, body)->json()["error"]["param"], "prompt");
+}
+
+// Whoever leaves leaves all prompts; the last of them ends the exchange.
+TEST(OpenAiCompletionsTest, AClientThatGoesStopsAllOfItsPrompts) {
+  FakeDoor door;
+  door.backend->keep_listeners = true;
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    listener.begin("tiny", 3, fake_tokenizer());
+  };
+  const auto exchange = door.post(kCompletions, std::string(R"({"prompt": ["a", "b"], "stream": true})"));
+  EXPECT_TRUE(exchange->streams);
+  for (const std::stop_token& stop : door.backend->stops) EXPECT_FALSE(stop.stop_requested());
+  exchange->gone_source.request_stop();
+  for (const std::stop_token& stop : door.backend->stops) EXPECT_TRUE(stop.stop_requested());
+  for (const auto& listener : door.backend->listeners) {
+    EXPECT_FALSE(exchange->ended);
+    listener->end(Status(ErrorCode::kCancelled, "gone"));
+  }
+  EXPECT_TRUE(exchange->ended);
 }
 
 TEST(OpenAiCompletionsTest, EchoPutsThePromptInFront) {
