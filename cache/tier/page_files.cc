@@ -185,9 +185,8 @@ Status PageFiles::add(StoredRecord record, TierDirectory::Pieces pieces, std::ve
   return {};
 }
 
-// Evicts until `bytes` fit: first what is superseded, which nobody needs any more. Error: kLimitExceeded when only the
-// page that the new record continues could go, or when that is not there: nobody would find the new one. continues:
-// empty when there is none.
+// Evicts until `bytes` fit. Error: kLimitExceeded when only the page that the new record continues could go, or when
+// that is not there: nobody would find the new one. continues: empty when there is none.
 Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   if (!continues.empty()) {
     if (!index_.has_file(continues)) {
@@ -196,10 +195,6 @@ Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
     index_.touch(continues, clock_.unix_ns());  // it is about to be used: the last to go
   }
   while (index_.bytes() + bytes > options_.budget_bytes) {
-    if (!superseded_.empty()) {
-      TRY(settle());
-      continue;
-    }
     const std::optional<std::string> victim = index_.oldest();
     if (!victim || *victim == continues) {
       return {ErrorCode::kLimitExceeded, "cold tier: more pages than the budget of " +

@@ -1,5 +1,6 @@
 #include "runtime/session/turn_stream.h"
 
+#include <algorithm>
 #include <deque>
 #include <new>
 #include <stop_token>
@@ -43,7 +44,9 @@ class TurnStream::Pulled {
   void cancel() { stop_.request_stop(); }
 
   std::optional<std::string> poll() {
+    if (wants_ == Wants::kUnknown) wants_ = Wants::kTexts;
     look();
+    while (!events_.empty() && events_.front().kind != Event::Kind::kText) events_.pop_front();
     if (events_.empty()) return std::nullopt;
     std::string piece = std::move(events_.front().text);
     events_.pop_front();
@@ -51,7 +54,7 @@ class TurnStream::Pulled {
   }
 
   std::optional<Event> poll_event() {
-    wants_events_ = true;
+    wants_ = Wants::kEvents;
     look();
     if (events_.empty()) return std::nullopt;
     Event event = std::move(events_.front());
@@ -63,7 +66,9 @@ class TurnStream::Pulled {
 
   bool is_over() {
     look();
-    return !call_ && events_.empty();
+    if (call_) return false;
+    if (wants_ == Wants::kEvents) return events_.empty();
+    return std::ranges::none_of(events_, [](const Event& event) { return event.kind == Event::Kind::kText; });
   }
 
   void wait() const { bell_->wait(); }
@@ -72,20 +77,20 @@ class TurnStream::Pulled {
   void look() {
     if (!call_) return;
     const bool over = call_->is_over();  // first: what was queued till then is there
-    const bool in_parts = wants_events_ && options_.parse_reply;
+    const bool in_parts = wants_ == Wants::kEvents && options_.parse_reply;
     const ReplyParser::Listener take_part = [this](const ReplyEvent& part) {
       events_.push_back({.kind = Event::Kind::kPart, .part = part});
     };
     try {
       for (AnswerEvent& event : call_->take_events()) {
-        if (wants_events_ && !event.logprobs.empty()) {
+        if (wants_ != Wants::kTexts && !event.logprobs.empty()) {
           events_.push_back({.kind = Event::Kind::kLogprobs, .logprobs = std::move(event.logprobs)});
         }
         if (event.kind == AnswerEvent::Kind::kText && in_parts) {
           call_->read_reply(event.text, take_part);
         } else if (event.kind == AnswerEvent::Kind::kText) {
           events_.push_back({.text = std::move(event.text)});
-        } else if (wants_events_) {
+        } else if (wants_ != Wants::kTexts) {
           events_.push_back({.kind = Event::Kind::kPrefill, .n_done = event.n_done});
         }
       }
@@ -109,6 +114,8 @@ class TurnStream::Pulled {
   }
 
  private:
+  // What its owner pulls. Until that is known, everything is kept.
+  enum class Wants { kUnknown, kTexts, kEvents };
   struct Stops {
     std::stop_source* source;
     void operator()() const { source->request_stop(); }
@@ -125,7 +132,7 @@ class TurnStream::Pulled {
   const std::stop_callback<Stops> callers_stop_;
   std::optional<TurnCall> call_;  // until the turn is over
   std::deque<Event> events_;
-  bool wants_events_ = false;  // not texts alone
+  Wants wants_ = Wants::kUnknown;
   std::optional<Result<Turn>> outcome_;
 };
 

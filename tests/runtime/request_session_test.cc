@@ -158,6 +158,29 @@ TEST(RequestSessionTest, ProgressIsPulledWithTheText) {
   EXPECT_EQ(must(begun.finish()).text, text);
 }
 
+TEST(RequestSessionTest, WhatHappensBeforeTheFirstPullIsKept) {
+  for (const bool wants_events : {true, false}) {
+    ChatFixture f;
+    f.say({f.tokenizer->sampled({"Hello"})});
+    ChatSession chat = f.session();
+    const auto bell = std::make_shared<Bell>();
+    TurnStream stream(chat, std::string(100, 'x'), greedy(), bell);
+    while (stream.begun() != nullptr) {
+      EXPECT_FALSE(stream.is_over()) << "there is something to pull";
+      bell->wait_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_FALSE(stream.is_over());
+    if (wants_events) {
+      EXPECT_EQ(stream.poll_event()->kind, TurnStream::Event::Kind::kPrefill);
+      while (stream.poll_event()) continue;
+    } else {
+      EXPECT_EQ(stream.poll(), "Hello");
+    }
+    EXPECT_TRUE(stream.is_over());
+    EXPECT_EQ(must(stream.finish()).text, "Hello");
+  }
+}
+
 TEST(RequestSessionTest, APrefillThatIsPulledReadsThePrompt) {
   ChatFixture f;
   ChatSession chat = f.session();

@@ -50,10 +50,11 @@ class WorkThreads {
     for (;;) {
       posted_.wait(lock, [this] { return ending_ || !queue_.empty(); });
       if (queue_.empty()) return;
-      const Work work = std::exchange(queue_.front(), {});
+      Work work = std::exchange(queue_.front(), {});
       queue_.pop_front();
       lock.unlock();
       work();
+      work = {};  // a session that ends with it may take long, or post
       lock.lock();
     }
   }
