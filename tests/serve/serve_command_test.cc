@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "base/json_limits.h"
 #include "tests/serve/http/raw_client.h"
@@ -61,7 +63,16 @@ TEST_F(ServeCommand, ServesAModelAndEndsInOrder) {
   EXPECT_THAT(ask(port, get_text("/v1/models")), HasSubstr("talker"));
   const std::string answer = ask(port, chat_text(5));
   EXPECT_EQ(status_of(answer), 200) << answer;
-  const std::string metrics = ask(port, get_text("/metrics"));
+  // An answer and its exchange are counted when they have ended, which the client may know a moment before.
+  std::string metrics;
+  for (int i = 0; i < 500; ++i) {
+    metrics = ask(port, get_text("/metrics"));
+    if (metrics.find("{ended=\"whole\"} 1\n") != std::string::npos &&
+        metrics.find("ibid_http_exchanges 1\n") != std::string::npos) {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   EXPECT_THAT(metrics, HasSubstr("ibid_generation_tokens_total 5\n"));
   EXPECT_THAT(metrics, HasSubstr("ibid_sequences_completed_total{reason=\"length\"} 1\n"));
   for (const char* name : {"ibid_prompt_seconds_total", "ibid_tokens_predicted_total", "ibid_requests_processing",
