@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <set>
 
 #include "model/architecture/architectures.h"
 #include "model/forward/transformer.h"
+#include "tests/model/checkpoint_directories.h"
 #include "tests/support/paths.h"
 #include "tests/support/same_bits.h"
 #include "weights/model_file.h"
@@ -54,11 +53,7 @@ void cancel_everywhere(TransformerModel& model, TokenSpan tokens, size_t n_round
 // Returns how many models there are in `parent`.
 size_t check_all(const std::string& parent, size_t n_rounds) {
   size_t n_models = 0;
-  std::set<std::string> directories;
-  for (const auto& directory : std::filesystem::directory_iterator(parent)) {
-    if (directory.is_directory()) directories.insert(directory.path());
-  }
-  for (const std::string& path : directories) {
+  for (const std::string& path : checkpoint_directories(parent)) {
     SCOPED_TRACE(path);
     const auto file = open_model_file(path);
     if (!file.ok() || !read_config(**file).ok()) continue;

@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <set>
 
 #include "model/architecture/architectures.h"
 #include "model/forward/transformer.h"
+#include "tests/model/checkpoint_directories.h"
 #include "tests/support/paths.h"
 #include "tests/support/same_bits.h"
 #include "weights/model_file.h"
@@ -118,11 +117,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
 // Returns how many of the directories in `parent` hold a model that loads.
 size_t CheckpointBits::check_all(const std::string& parent) const {
   size_t n_models = 0;
-  std::set<std::string> directories;
-  for (const auto& directory : std::filesystem::directory_iterator(parent)) {
-    if (directory.is_directory()) directories.insert(directory.path());
-  }
-  for (const std::string& path : directories) {
+  for (const std::string& path : checkpoint_directories(parent)) {
     SCOPED_TRACE(path);
     const auto file = open_model_file(path);
     if (!file.ok() || !read_config(**file).ok()) continue;  // reference_logits_test.cc says why
