@@ -11,11 +11,12 @@
 #include <string>
 
 #include "tests/serve/protocol/fake_door.h"
+#include "tests/support/paths.h"
 
 namespace ibid::serve {
 namespace {
 
-const std::filesystem::path kPageFolder = std::filesystem::path(__FILE__).parent_path() / "../../../apps/serve/page";
+const std::filesystem::path kPageFolder = std::filesystem::path(golden_dir()) / "../../apps/serve/page";
 
 class PageRoutesTest : public testing::Test {
  protected:
