@@ -140,6 +140,7 @@ bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) 
     search.spaces_end = end;
     if (search.growing && is_open_at(text, end)) return false;
   }
+  if (begin >= end) return true;  // white space that a token before it took is no token of its own
   if (search.covered < begin) search.out.sections.push_back({search.covered, begin});
   search.out.sections.push_back({begin, end, token.id});
   search.covered = end;

@@ -90,8 +90,19 @@ void mark_words(std::string_view in, const NormalizerStep& step, const TextPlace
   }
 }
 
+// The lower case of letters that came with Unicode 17, which the reference has and the tables have not; 0: not one.
+uint32_t lower_case_of_unicode_17(uint32_t c) {
+  if (c >= 0x16EA0 && c <= 0x16EB8) return c + 0x1B;
+  return c == 0xA7CE || c == 0xA7D2 || c == 0xA7D4 ? c + 1 : 0;
+}
+
 // The lower case of one character as UTF-8; empty: it is its own.
 std::string lower_case(uint32_t c) {
+  if (const uint32_t lower = lower_case_of_unicode_17(c); lower != 0) {
+    std::string out;
+    utf8_append(out, lower);
+    return out;
+  }
   const unicode_data::CaseTable table = unicode_data::to_lower_table();
   for (const unicode_data::CaseSpecial& special : table.specials) {
     if (special.code_point == c) return special.text;

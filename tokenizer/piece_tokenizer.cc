@@ -28,11 +28,14 @@ PieceTokenizer::PieceTokenizer(PieceSpec spec)
       whole_newline_runs_(spec.whole_newline_runs),
       first_token_(spec.first_token) {
   if (first_token_ != FirstToken::kWithoutSpaces) return;
+  const auto add = [this](TokenId id, std::string_view written) {
+    if (written.find(kSpaceMark) != written.npos) without_spaces_.emplace(id, without_marks(written));
+  };
   for (size_t i = 0; i < vocab_size(); ++i) {
     const auto id = static_cast<TokenId>(i);
-    const std::string_view written = model_->written().bytes(id);
-    if (written.find(kSpaceMark) != written.npos) without_spaces_.emplace(id, without_marks(written));
+    add(id, model_->written().bytes(id));
   }
+  for (const AddedToken& token : this->spec().added) add(token.id, token.text);
 }
 
 Piece PieceTokenizer::scan(std::string_view text, size_t begin, ScanMemory& memory) const {

@@ -368,6 +368,89 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& hostile) { return hostile.param.name; });
 
+// The byte-level golden with another list of pre-tokenizers, and without what added tokens do.
+Json with_pretokenizers(const std::string& steps) {
+  Json json = golden_json();
+  json["added_tokens"] = Json::array();
+  json["normalizer"] = json["post_processor"] = nullptr;
+  json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", *parse_json(steps, "steps")}};
+  return json;
+}
+
+TEST(LoadJson, AByteLevelThatCutsNowhereLeavesATextWhole) {
+  const std::string alone = R"([{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}])";
+  for (const bool prefix : {false, true}) {
+    Json json = with_pretokenizers(alone);
+    json["pre_tokenizer"]["pretokenizers"][0]["add_prefix_space"] = prefix;
+    const auto tokenizer = load_json(json.dump());
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+    std::mt19937_64 random(test_seed());
+    for (int i = 0; i < 200; ++i) {
+      const std::string text = random_text(random, i % 2 == 0);
+      EXPECT_EQ((*tokenizer)->decode(all_ids(**tokenizer, text)), (prefix && !text.empty() && text[0] != ' ' ? " " : "") + text);
+    }
+  }
+  Json only = with_pretokenizers(alone);
+  only["pre_tokenizer"] = Json(only["pre_tokenizer"]["pretokenizers"][0]);
+  EXPECT_TRUE(load_json(only.dump()).ok());
+}
+
+// Behind ByteLevel a step sees the byte alphabet, also where ByteLevel cuts nothing itself.
+TEST(LoadJson, AStepBehindAByteLevelThatCutsNowhereIsRefused) {
+  const Json split = golden_json()["pre_tokenizer"]["pretokenizers"][0];
+  Json json = with_pretokenizers(R"([{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}])");
+  json["pre_tokenizer"]["pretokenizers"].push_back(split);
+  const auto tokenizer = load_json(json.dump());
+  ASSERT_FALSE(tokenizer.ok());
+  EXPECT_THAT(tokenizer.status().message(), HasSubstr("behind ByteLevel"));
+}
+
+TEST(LoadJson, APatternThatIsWrittenAsTheNameOfAStepIsAPattern) {
+  for (const char* pattern : {"Digits:individual", "Whitespace", "ByteLevel"}) {
+    for (const char* kind : {"Regex", "String"}) {
+      Json json = with_pretokenizers(R"([{"type":"Split","behavior":"Isolated"},
+                                         {"type":"ByteLevel","add_prefix_space":false,"use_regex":false}])");
+      json["pre_tokenizer"]["pretokenizers"][0]["pattern"] = {{kind, pattern}};
+      const auto tokenizer = load_json(json.dump());
+      ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+      Json whole = with_pretokenizers(R"([{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}])");
+      const auto uncut = load_json(whole.dump());
+      const std::string text = "it's 12 of 3 and more";
+      EXPECT_EQ(all_ids(**tokenizer, text), all_ids(**uncut, text)) << pattern;
+    }
+  }
+}
+
+// The places of all values but most of the entries of vocabularies and merges.
+void add_places(const Json& json, const Json::json_pointer& at, std::vector<Json::json_pointer>& places) {
+  places.push_back(at);
+  if (!json.is_structured()) return;
+  size_t n = 0;
+  for (const auto& item : json.items()) {
+    if (++n > 12) break;
+    add_places(item.value(), json.is_array() ? at / (n - 1) : at / item.key(), places);
+  }
+}
+
+TEST(LoadJson, AnyPartOfTheFileMayBeOfAnyType) {
+  const std::vector<Json> others = {nullptr, true, -1, 1e300, uint64_t{1} << 63, "", "x", Json::array(),
+                                    Json::object(), Json::array({Json::array()})};
+  for (const std::string family : {"llama3", "prefix_accents", "llama2", "metaspace_words", "unigram"}) {
+    const Json json = *parse_json(read_whole_file(golden_dir() + "/tokenizer/" + family + ".json"), family);
+    std::vector<Json::json_pointer> places;
+    add_places(json, Json::json_pointer(), places);
+    EXPECT_GT(places.size(), 50u);
+    for (const Json::json_pointer& place : places) {
+      Json changed = json;
+      for (const Json& other : others) {
+        changed[place] = other;
+        const auto tokenizer = load_json(changed.dump());
+        if (tokenizer.ok()) (*tokenizer)->decode(all_ids(**tokenizer, " A text, of 2 \u00e9."));
+      }
+    }
+  }
+}
+
 TEST(LoadJson, ManglingAnyPlaceOfTheFileNeverCrashes) {
   const std::string text = golden_json().dump();
   std::mt19937_64 random(test_seed());

@@ -42,6 +42,26 @@ TEST(StagedSplit, LaterStepsCutInsideOfEarlierPieces) {
   EXPECT_EQ(pieces(make("Punctuation:isolated"), "a!?b"), (Pieces{"a", "!", "?", "b"}));
 }
 
+TEST(StagedSplit, WithoutStepsATextIsOnePiece) {
+  const StagedSplit split = make(std::vector<SplitStep>{});
+  EXPECT_EQ(pieces(split, "one text, 2 words"), (Pieces{"one text, 2 words"}));
+  ScanMemory memory;
+  EXPECT_TRUE(split.scan("text", 0, memory).touched_end) << "an append may change it";
+}
+
+TEST(StagedSplit, WhitespaceAndDigitsKnowTheCharactersThatRustKnows) {
+  const auto words = [](std::string_view text) {
+    return pieces(make({{"Whitespace", SplitBehavior::kRemoved, true}}), text);
+  };
+  EXPECT_EQ(words("\u0645\u06cc\u200c\u062e x\u200dy"), (Pieces{"\u0645\u06cc\u200c\u062e", "x\u200dy"}));
+  EXPECT_EQ(words("x\u00b2 \u00bd"), (Pieces{"x", "\u00b2", "\u00bd"}));
+  EXPECT_EQ(words("a_b, \u0300\u2160"), (Pieces{"a_b", ",", "\u0300\u2160"}));
+  for (const char* signature : {"Digits:individual", "Digits:individual\nByteLevel"}) {
+    EXPECT_EQ(pieces(make(signature), "a\U00011de0\U00016ff4b"), (Pieces{"a", "\U00011de0", "\U00016ff4", "b"}));
+  }
+  EXPECT_EQ(pieces(make("Digits:contiguous"), "a1\U00011de0\U00016ff4b"), (Pieces{"a", "1\U00011de0\U00016ff4", "b"}));
+}
+
 TEST(StagedSplit, ABehaviorSaysWhatBecomesOfMatches) {
   using enum SplitBehavior;
   const auto cut = [](SplitBehavior behavior, bool invert) {

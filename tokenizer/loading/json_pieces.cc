@@ -123,6 +123,12 @@ Status read_metaspace(const JsonSource& source, const Json& step, bool behind_wo
   return {};
 }
 
+// Whether a member is this number; 0: or is missing.
+bool is_number(const Json& object, std::string_view key, int64_t wanted) {
+  const Json* member = json_member(object, key);
+  return member == nullptr ? wanted == 0 : member->is_number_integer() && *member == wanted;
+}
+
 // A Split at spaces cuts nothing where the normalizer leaves none.
 bool leaves_no_spaces(const std::vector<NormalizerStep>& steps) {
   bool none = false;
@@ -185,8 +191,8 @@ Status read_piece_decoder(const JsonSource& source, const Json& root, JsonPipeli
       out.shown_bytes = true;
     } else if (type == "Fuse") {
       fused = true;
-    } else if (type == "Strip" && fused && content == " " && step->value("start", 0) == 1 &&
-               step->value("stop", 0) == 0) {
+    } else if (type == "Strip" && fused && content == " " && is_number(*step, "start", 1) &&
+               is_number(*step, "stop", 0)) {
       out.first_token = FirstToken::kWithoutOneSpace;
     } else if (type == "Metaspace" && json_text(*step, "replacement") == kSpaceMark && out.shown_replacements.empty()) {
       out.shown_replacements.emplace_back(std::string(kSpaceMark), " ");

@@ -24,7 +24,7 @@ std::optional<SplitBehavior> behavior_of(const Json& step) {
 }
 
 Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
-  bool seen = false, steps_behind = false;
+  bool seen = false, steps_behind = false, cuts = true;
   for (const Json* step : json_steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
     const size_t n_before = out.split.size();
     const bool behind = seen;
@@ -35,14 +35,15 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
         if (!out.split.empty() || behind) return source.unsupported("add_prefix_space of ByteLevel behind other steps");
         out.rewriter = {{.kind = NormalizerStep::Kind::kPrepend, .to = " ", .unless_there = true}};
       }
-      if (json_flag(*step, "use_regex", true)) out.split.push_back({"ByteLevel"});
+      cuts = json_flag(*step, "use_regex", true);
+      if (cuts) out.split.push_back({"ByteLevel"});
     } else {
       TRY(add_split_steps(source, *step, out.split));
     }
     steps_behind |= behind && out.split.size() > n_before;
   }
-  // Behind ByteLevel a step sees the byte alphabet; one family is known to do that.
-  if (steps_behind && find_pretokenizer_by_steps(out.split) == nullptr) {
+  // Behind ByteLevel a step sees the byte alphabet; one family, whose ByteLevel cuts, is known to do that.
+  if (steps_behind && (!cuts || find_pretokenizer_by_steps(out.split) == nullptr)) {
     return source.unsupported("the pre-tokenizer " + in_quotes(out.split.back().pattern) + " behind ByteLevel");
   }
   return {};
@@ -183,7 +184,8 @@ Status add_split_steps(const JsonSource& source, const Json& step, std::vector<S
   if (type == "Split") {
     const std::optional<std::string> text = pattern_text(step, "String"), regex = pattern_text(step, "Regex");
     if (!regex && (!text || text->empty())) return source.unsupported("a Split without a pattern");
-    const std::string pattern = regex ? canonical_pattern(*regex) : escaped_text(*text);
+    std::string pattern = regex ? canonical_pattern(*regex) : escaped_text(*text);
+    if (is_step_name(pattern)) pattern = "(?:" + pattern + ")";
     out.push_back({pattern, *behavior, json_flag(step, "invert", false)});
   } else if (type == "Digits") {
     out.push_back({json_flag(step, "individual_digits", false) ? "Digits:individual" : "Digits:contiguous"});
@@ -191,7 +193,7 @@ Status add_split_steps(const JsonSource& source, const Json& step, std::vector<S
     const bool runs = *behavior == SplitBehavior::kContiguous;
     out.push_back(runs ? SplitStep{"Punctuation:contiguous"} : SplitStep{"Punctuation:isolated", *behavior});
   } else if (type == "Whitespace") {
-    out.push_back({"\\w+|[^\\w\\s]+", SplitBehavior::kRemoved, true});
+    out.push_back({"Whitespace", SplitBehavior::kRemoved, true});
   } else if (type == "WhitespaceSplit") {
     out.push_back({"\\s", SplitBehavior::kRemoved});
   } else if (type == "BertPreTokenizer") {

@@ -162,6 +162,14 @@ const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name) 
   return nullptr;
 }
 
+bool is_step_name(std::string_view pattern) {
+  for (const std::string_view name : {"Digits:individual", "Digits:contiguous", "Punctuation:isolated",
+                                      "Punctuation:contiguous", "Whitespace", "ByteLevel"}) {
+    if (pattern == name) return true;
+  }
+  return false;
+}
+
 std::vector<SplitStep> split_steps(std::string_view signature) {
   std::vector<SplitStep> out;
   while (!signature.empty()) {

@@ -46,12 +46,14 @@ enum class SplitBehavior {
 };
 
 // One step of a pre-tokenizer: a regular expression, or a name that stands for one: "Digits:individual",
-// "Digits:contiguous", "Punctuation:isolated", "Punctuation:contiguous", "ByteLevel".
+// "Digits:contiguous", "Punctuation:isolated", "Punctuation:contiguous", "Whitespace", "ByteLevel".
 struct SplitStep {
   std::string pattern;
   SplitBehavior behavior = SplitBehavior::kIsolated;
   bool invert = false;  // what stands between matches counts as matches, and matches as what stands between
 };
+
+bool is_step_name(std::string_view pattern);
 
 // A signature joins its steps with a line feed, all of them Isolated; CR and LF in a pattern are written as escapes.
 std::vector<SplitStep> split_steps(std::string_view signature);

@@ -57,7 +57,8 @@ Piece scan_gpt2(std::string_view bytes, size_t begin) {
   const auto piece = [&text](size_t end) { return Piece{end, text.touched_end()}; };
   size_t pos = begin;
   TextChar c = text.raw(pos);
-  if ((c.kinds & Barrier::kKinds) != 0) return piece(pos + c.length);  // an individual digit
+  const bool is_digit = (c.kinds & Barrier::kKinds) != 0 || Barrier::stops_at(c.code_point);
+  if (is_digit) return piece(pos + c.length);
   if (c.code_point == '\'') {
     if (const size_t end = contraction(text, pos, Case::kExact); end != 0) return piece(end);
   }

@@ -21,7 +21,7 @@ namespace ibid {
 
 class StagedSplit {
  public:
-  // Error: kUnsupported, naming the pattern and what in it is not known. REQUIRES: there are steps.
+  // Without steps, a text is one piece. Error: kUnsupported, naming the pattern and what in it is not known.
   static Result<StagedSplit> create(const std::vector<SplitStep>& steps);
 
   // The piece that starts at text[begin]. REQUIRES: `memory` is new, or from the piece before this one.

@@ -82,7 +82,10 @@ struct NoBarrier {
 };
 struct NumberBarrier {
   static constexpr CharKinds kKinds = kNumberKind;
-  static constexpr bool stops_at(uint32_t) { return false; }
+  // Numbers of Unicode 17, which the step Digits counts.
+  static constexpr bool stops_at(uint32_t c) {
+    return (c >= 0x11DE0 && c <= 0x11DE9) || (c >= 0x16FF4 && c <= 0x16FF6);
+  }
 };
 
 template <typename Barrier>
