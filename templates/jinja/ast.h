@@ -74,6 +74,7 @@ struct Expr {
   std::unique_ptr<CallArguments> args;
   Filter filter = nullptr;  // nullptr: unknown, an error when it is reached
   Test test = nullptr;
+  bool in_constant_output = false;  // nodes.h
 };
 
 struct Stmt;

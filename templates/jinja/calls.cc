@@ -1,5 +1,6 @@
 // Calls, filters and tests of evaluator.h.
 #include "templates/jinja/collections.h"
+#include "templates/jinja/cyclers.h"
 #include "templates/jinja/evaluator.h"
 #include "templates/jinja/executor.h"
 #include "templates/jinja/failure.h"
@@ -41,9 +42,13 @@ Value Evaluator::call(const Value& callee, const Arguments& arguments) {
     case Kind::kFunction: return callee.function_object().function(*this, arguments);
     case Kind::kMethod: return callee.method_function()(*this, callee.method_self(), arguments);
     case Kind::kMacro: return call_macro(callee.macro_object(), arguments);
+    case Kind::kNamespace:
+      if (is_joiner(state_, callee)) return call_joiner(state_, callee, arguments);
+      break;
     case Kind::kLoop: return executor_.call_loop(callee.loop_object(), arguments);
-    default: fail("'" + std::string(type_name(callee)) + "' object is not callable");
+    default: break;
   }
+  fail("'" + std::string(type_name(callee)) + "' object is not callable");
 }
 
 void Evaluator::bind_parameters(const MacroNode& node, const Arguments& arguments, const FramePtr& frame) {
@@ -105,7 +110,7 @@ Value Evaluator::call_macro(const MacroObject& macro, const Arguments& arguments
 }
 
 Value Evaluator::evaluate_filter(const Expr& expr, const Value& subject, const FramePtr& frame) {
-  if (expr.filter == nullptr) fail("No filter named '" + expr.text + "'.");
+  if (expr.filter == nullptr) fail(no_filter(expr.text));
   const Arguments arguments = evaluate_arguments(*expr.args, frame);
   return expr.filter(*this, subject, arguments);
 }
@@ -119,7 +124,7 @@ Value Evaluator::evaluate_test(const Expr& expr, const FramePtr& frame) {
 Value Evaluator::apply_filter(const std::string& name, const Value& subject, const Arguments& arguments) {
   state_.meter.step();
   const Filter filter = find_filter(name);
-  if (filter == nullptr) fail("No filter named '" + name + "'.");
+  if (filter == nullptr) fail(no_filter(name));
   return filter(*this, subject, arguments);
 }
 

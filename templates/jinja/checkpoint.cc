@@ -202,6 +202,7 @@ void CheckpointRecorder::record(const LoopObject& loop, size_t output_bytes) {
     checkpoint.position = static_cast<size_t>(loop.ahead.front().json_source().message);
   }
   checkpoint.iterations = loop.started ? loop.index0 + 1 : 0;
+  checkpoint.completed = loop.completed;
   checkpoint.last_message = loop.started ? loop.current.json_source().message : -1;
   checkpoint.output_bytes = output_bytes;
   out_.push_back(std::move(checkpoint));

@@ -32,6 +32,7 @@ struct Checkpoint {
   bool generation_prompt = false;  // its value then
   size_t position = 0;             // index of the next message
   size_t iterations = 0;           // of the loop so far
+  bool completed = false;          // LoopObject::completed
   int64_t last_message = -1;       // the one iterated last, for loop.previtem
   size_t output_bytes = 0;         // printed so far
 

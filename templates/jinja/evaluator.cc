@@ -1,9 +1,13 @@
 // Expressions of evaluator.h, attributes and items, and assignments.
 #include "templates/jinja/evaluator.h"
 
+#include <optional>
+
 #include "templates/jinja/collections.h"
+#include "templates/jinja/cyclers.h"
 #include "templates/jinja/executor.h"
 #include "templates/jinja/failure.h"
+#include "templates/jinja/globals.h"
 #include "templates/jinja/loops.h"
 #include "templates/jinja/methods.h"
 #include "templates/jinja/operators.h"
@@ -11,6 +15,24 @@
 #include "templates/jinja/value_text.h"
 
 namespace ibid::jinja {
+namespace {
+
+std::optional<Value> macro_attribute(const MacroNode& macro, std::string_view name) {
+  if (name == "name") return Value::text(macro.name);
+  if (name == "catch_kwargs") return Value::boolean(macro.uses_kwargs);
+  if (name == "catch_varargs") return Value::boolean(macro.uses_varargs);
+  if (name == "caller") return Value::boolean(macro.uses_caller);
+  if (name != "arguments" && name != "explicit_caller") return std::nullopt;
+  Items names;
+  bool has_caller = false;
+  for (const auto& [parameter, symbol] : macro.parameters) {
+    names.push_back(Value::text(parameter));
+    has_caller |= parameter == "caller";
+  }
+  return name == "arguments" ? Value::tuple(std::move(names)) : Value::boolean(has_caller);
+}
+
+}  // namespace
 
 Evaluator::Evaluator(const Program& program, const RunInput& input, RenderState& state, Executor& executor)
     : state_(state), now_(input.now), variables_(program, input, state), executor_(executor) {}
@@ -67,7 +89,12 @@ Value Evaluator::evaluate_slice(const Expr& expr, const FramePtr& frame) {
   };
   const Value start = bound(1), stop = bound(2), step = bound(3);
   if (object.is_undefined()) fail(object.undefined_message());
-  return slice(state_, object, start, stop, step);
+  try {
+    return slice(state_, object, start, stop, step);
+  } catch (const Failure& failure) {
+    if (failure.code != ErrorCode::kTemplateError || !expr.in_constant_output) throw;
+    return no_attribute(object, "slice");
+  }
 }
 
 Value Evaluator::evaluate(const Expr& expr, const FramePtr& frame) {
@@ -121,6 +148,7 @@ Value Evaluator::attribute(const Value& object, const std::string& name) {
     for (const auto& [key, value] : *state_.namespaces[object.index()]) {
       if (key == name) return value;
     }
+    if (auto value = cycler_attribute(state_, object, name)) return std::move(*value);
   }
   if (const Method method = find_method(object, name); method != nullptr)
     return Value::method(object, method);
@@ -131,7 +159,12 @@ Value Evaluator::attribute(const Value& object, const std::string& name) {
   if (object.is_style(SequenceStyle::kGroup) && (name == "grouper" || name == "list")) {
     return object.sequence_object().items[name == "list" ? 1 : 0];
   }
-  if (object.is(Kind::kMacro) && name == "name") return Value::text(object.macro_object().node->name);
+  if (object.is(Kind::kMacro)) {
+    if (auto value = macro_attribute(*object.macro_object().node, name)) return std::move(*value);
+  }
+  if (object.is(Kind::kFunction) && object.function_object().name == "dict" && name == "fromkeys") {
+    return Value::function("dict.fromkeys", dict_from_keys);
+  }
   if (object.is_dict()) {
     if (auto value = dict_find(state_, object, name)) return std::move(*value);
   }
@@ -172,16 +205,11 @@ void Evaluator::assign(const Expr& target, Value value, const FramePtr& frame) {
 
 void Evaluator::assign_field(const Expr& target, Value value, const FramePtr& frame) {
   const Value object = evaluate_name(target.symbol, frame);
-  if (!object.is(Kind::kNamespace)) fail("cannot assign attribute on non-namespace object");
+  if (!object.is(Kind::kNamespace) || is_cycler(state_, object) || is_joiner(state_, object)) {
+    fail("cannot assign attribute on non-namespace object");
+  }
   if (holds_reference(value)) state_.namespace_escaped = true;
-  auto& slot = state_.namespaces[object.index()];
-  auto attributes = std::make_shared<Attributes>(*slot);
-  state_.meter.create(attributes->size() * sizeof(Value));
-  size_t i = 0;
-  while (i < attributes->size() && (*attributes)[i].first != target.text) ++i;
-  if (i == attributes->size()) attributes->emplace_back(target.text, Value());
-  (*attributes)[i].second = std::move(value);
-  slot = std::move(attributes);
+  state_.set_attribute(object.index(), target.text, std::move(value));
 }
 
 Value Evaluator::make_namespace(Attributes attributes) {

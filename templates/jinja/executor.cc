@@ -114,7 +114,11 @@ Executor::Flow Executor::execute(const Stmt& stmt, const FramePtr& frame) {
     case StmtKind::kCallBlock: execute_call_block(stmt, frame); break;
     case StmtKind::kFilterBlock: {
       MarkedText text = render(stmt.bodies[0], inner_scope(frame));
-      print(through_filters(stmt.filters, Value::string(std::move(text)), frame));
+      const Value filtered = through_filters(stmt.filters, Value::string(std::move(text)), frame);
+      if (!filtered.is_string()) {
+        fail("a filter block needs a str, its filters give " + std::string(type_name(filtered)));
+      }
+      print(filtered);
       break;
     }
     case StmtKind::kWith: execute_with(stmt, frame); break;
@@ -165,6 +169,7 @@ void Executor::execute_for(const Stmt& stmt, const FramePtr& frame, const Checkp
     loop = start_loop(state_, stmt, frame, Value::messages(resume->position));
     loop->started = resume->iterations > 0;
     loop->index0 = loop->started ? resume->iterations - 1 : 0;
+    loop->completed = resume->completed;
     if (resume->last_message >= 0) {
       loop->current = *state_.message(static_cast<size_t>(resume->last_message));
     }
@@ -188,10 +193,12 @@ void Executor::run_loop(const Stmt& stmt, const FramePtr& frame, const std::shar
     scope->variables.clear();
     evaluator_.assign(*stmt.targets[0], loop->current, scope);
     scope->set(Program::kLoopSymbol, Value::loop(loop));
-    if (execute_body(stmt.bodies[0], scope) == Flow::kBreak) break;
+    const Flow flow = execute_body(stmt.bodies[0], scope);
+    if (flow == Flow::kBreak) break;
+    loop->completed |= flow == Flow::kNext;
     if (recorder != nullptr) recorder->record(*loop, output_base_ + output_.size());
   }
-  if (!loop->started) execute_body(stmt.bodies[1], inner_scope(frame));
+  if (!loop->completed) execute_body(stmt.bodies[1], inner_scope(frame));
 }
 
 Value Executor::call_loop(LoopObject& loop, const Arguments& arguments) {

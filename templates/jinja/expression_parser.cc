@@ -149,7 +149,7 @@ ExprPtr ExpressionParser::parse_tuple(const TupleRules& rules) {
   bool is_tuple = false;
   for (;;) {
     if (!items.empty()) tokens_.expect_operator(",");
-    if (at_tuple_end(rules)) break;
+    if (at_tuple_end()) break;
     items.push_back(rules.simplified ? operands_.parse_primary(rules.with_namespace)
                                      : parse_expression(rules.with_condition));
     if (!tokens_.at_operator(",")) break;
@@ -166,15 +166,14 @@ ExprPtr ExpressionParser::parse_tuple(const TupleRules& rules) {
   return node;
 }
 
-bool ExpressionParser::at_tuple_end(const TupleRules& rules) const {
+bool ExpressionParser::at_tuple_end() const {
   return tokens_.at_type(TokenType::kOutputEnd) || tokens_.at_type(TokenType::kBlockEnd) ||
-         tokens_.at_operator(")") || (!rules.end_name.empty() && tokens_.at_name(rules.end_name));
+         tokens_.at_operator(")");
 }
 
-ExprPtr ExpressionParser::parse_target(std::string_view end_name, bool with_namespace) {
+ExprPtr ExpressionParser::parse_target(bool with_namespace) {
   TupleRules rules;
   rules.simplified = true;
-  rules.end_name = end_name;
   rules.with_namespace = with_namespace;
   ExprPtr target = parse_tuple(rules);
   check_target(*target);

@@ -22,11 +22,10 @@ class ExpressionParser {
   // Expressions with commas between them; one without a comma is itself.
   struct TupleRules {
     bool simplified = false, with_condition = true, parentheses = false, with_namespace = false;
-    std::string_view end_name;  // a name that ends it: "in", "recursive"
   };
   ExprPtr parse_tuple(const TupleRules& rules);
   // What can be assigned to: names and tuples of them; with_namespace: fields of namespaces too.
-  ExprPtr parse_target(std::string_view end_name, bool with_namespace);
+  ExprPtr parse_target(bool with_namespace);
   ExprPtr parse_single_target();
   // name(args) | name(args) ...
   std::vector<ExprPtr> parse_filter_chain();
@@ -42,7 +41,7 @@ class ExpressionParser {
   ExprPtr parse_product();
   ExprPtr parse_power();
   ExprPtr parse_unary(bool with_filter = true);
-  bool at_tuple_end(const TupleRules& rules) const;
+  bool at_tuple_end() const;
   void check_target(const Expr& target) const;
 
   ParseState& state_;

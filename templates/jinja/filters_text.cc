@@ -139,7 +139,6 @@ Value do_forceescape(Evaluator& in, const Value& subject, const Arguments& args)
 
 Value do_truncate(Evaluator& in, const Value& subject, const Arguments& args) {
   const Parameters parameters(args, "truncate", {"length", "killwords", "end", "leeway"});
-  const MarkedText text = str(in.state(), subject);
   const MarkedText end =
       parameters.has(2) ? parameters.string(2) : MarkedText("...", TextOrigin::kTemplate);
   const int64_t length = parameters.integer(0, 255), leeway = parameters.integer_or_none(3, 5);
@@ -147,7 +146,9 @@ Value do_truncate(Evaluator& in, const Value& subject, const Arguments& args) {
   if (length < end_chars)
     fail("expected length >= " + std::to_string(end_chars) + ", got " + std::to_string(length));
   if (leeway < 0) fail("expected leeway >= 0");
-  if (static_cast<int64_t>(count_chars(text.view())) - length <= leeway) return Value::string(text);
+  if (static_cast<int64_t>(jinja::length(in.state(), subject)) - length <= leeway) return subject;
+  if (!subject.is_string()) fail("truncate needs a string, not " + std::string(type_name(subject)));
+  const MarkedText& text = subject.as_string();
   MarkedText cut = text.substr(0, char_offset(text.view(), static_cast<size_t>(length - end_chars)));
   if (!parameters.flag(in.state(), 1, false)) cut = split(in.state(), cut, " ", 1, true)[0];
   cut.append(end);

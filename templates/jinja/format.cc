@@ -28,8 +28,11 @@ class PercentFormatter {
       if (position_ < text.size()) conversion();
       state_.meter.check_string(out_.size());
     }
+    // Python counts every value that can be subscripted as a mapping, and a mapping need not be used.
+    const bool is_mapping = arguments_.is_dict() || arguments_.is_list() || arguments_.is(Kind::kRange) ||
+                            arguments_.is_undefined();
     const bool left_over = arguments_.is_tuple() ? next_ < arguments_.sequence_object().items.size()
-                                                 : !arguments_.is_dict() && !used_single_;
+                                                 : !is_mapping && !used_single_;
     if (left_over) fail("not all arguments converted during string formatting");
     return std::move(out_);
   }

@@ -2,6 +2,7 @@
 
 #include "templates/jinja/arguments.h"
 #include "templates/jinja/collections.h"
+#include "templates/jinja/cyclers.h"
 #include "templates/jinja/evaluator.h"
 #include "templates/jinja/failure.h"
 #include "templates/jinja/strftime.h"
@@ -79,6 +80,10 @@ Value global_raise(Evaluator& in, const Arguments& args) {
   throw Failure{ErrorCode::kTemplateRaise, str(in.state(), parameters.at(0)).bytes()};
 }
 
+Value global_lipsum(Evaluator&, const Arguments&) {
+  fail("lipsum() is not supported: a prompt must not depend on chance");
+}
+
 Value global_strftime(Evaluator& in, const Arguments& args) {
   const Parameters parameters(args, "strftime_now", {"fmt"}, 1);
   const MarkedText& format = parameters.string(0);
@@ -87,10 +92,24 @@ Value global_strftime(Evaluator& in, const Arguments& args) {
 
 }  // namespace
 
+Value dict_from_keys(Evaluator& in, const Arguments& args) {
+  const Parameters parameters(args, "fromkeys", {"iterable", "value"}, 1);
+  const Value value = resolve_messages(in.state(), parameters.value_or(1, Value::none()));
+  DictBuilder dict(in.state());
+  for (const Value& key : iterate(in.state(), parameters.at(0))) {
+    in.state().meter.create(sizeof(Entry));
+    dict.set(key, value);
+  }
+  return dict.build();
+}
+
 Function find_global(std::string_view name) {
   if (name == "range") return global_range;
   if (name == "dict") return make_dict;
   if (name == "namespace") return global_namespace;
+  if (name == "cycler") return make_cycler;
+  if (name == "joiner") return make_joiner;
+  if (name == "lipsum") return global_lipsum;
   if (name == "raise_exception") return global_raise;
   if (name == "strftime_now") return global_strftime;
   return nullptr;

@@ -18,6 +18,7 @@ struct LoopObject : Object, std::enable_shared_from_this<LoopObject> {
   size_t size = 0;             // of sequence, unless it is the messages
   std::deque<Value> ahead;     // taken from the sequence, not yet iterated
   bool started = false;
+  bool completed = false;      // an iteration came to its end, without {% continue %} or {% break %}
   size_t index0 = 0;
   Value previous, current;  // undefined where there is none
   size_t depth0 = 0;        // of recursive loops

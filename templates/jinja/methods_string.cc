@@ -222,6 +222,19 @@ Value expandtabs(Evaluator& in, const Value& self, const Arguments& args) {
   return Value::string(std::move(out), self.is_markup());
 }
 
+Value format_map(Evaluator& in, const Value& self, const Arguments& args) {
+  const Parameters parameters(args, "format_map", {"mapping"}, 1);
+  const Value& mapping = parameters.at(0);
+  if (!mapping.is_dict()) fail("format_map() argument must be a mapping, not " + std::string(type_name(mapping)));
+  Arguments named;
+  for (size_t i = 0; i < dict_size(mapping); ++i) {
+    auto [key, value] = dict_entry(mapping, i);
+    if (key.is_string()) named.named.emplace_back(key.bytes(), std::move(value));
+  }
+  in.state().meter.create(named.named.size() * sizeof(Value));
+  return format_braces(in, self, named);
+}
+
 struct NamedMethod {
   std::string_view name;
   Method method;
@@ -250,6 +263,7 @@ constexpr NamedMethod kMethods[] = {
     {"replace", replace_method},
     {"join", join},
     {"format", format_braces},
+    {"format_map", format_map},
     {"zfill", zfill},
     {"ljust", justify<'<'>},
     {"rjust", justify<'>'>},

@@ -52,12 +52,27 @@ Value istitle(Evaluator&, const Value& self, const Arguments& args) {
   return Value::boolean(any);
 }
 
+// isidentifier: UAX 31's XID_Start and XID_Continue, as categories with what differs from them.
+Value isidentifier(Evaluator&, const Value& self, const Arguments& args) {
+  const Parameters parameters(args, "isidentifier", {});
+  const std::string_view text = self.bytes();
+  bool first = true;
+  for (size_t i = 0; i < text.size();) {
+    const DecodedChar c = utf8_decode(text, i);
+    if (!c.valid || !may_be_in_identifier(c.code_point, first)) return Value::boolean(false);
+    first = false;
+    i += c.length;
+  }
+  return Value::boolean(!first);
+}
+
 }  // namespace
 
 Method find_string_class_method(std::string_view name) {
   if (name == "isalnum") return all_of<is_alnum>;
   if (name == "isalpha") return all_of<is_alpha>;
   if (name == "isascii") return all_of<is_ascii, true>;
+  if (name == "isidentifier") return isidentifier;
   if (name == "isdecimal") return all_of<is_decimal>;
   if (name == "isdigit") return all_of<is_digit>;
   if (name == "isnumeric") return all_of<is_numeric>;

@@ -13,5 +13,8 @@ ExprPtr make_constant(Value value, int line);
 // Adds a child, which may be nullptr.
 void adopt(Expr& parent, ExprPtr child);
 void check_height(const Expr& expr);
+// Notes in the slices of a printed expression that all of it is constant. Jinja computes such an expression when it
+// compiles, where a slice that Python refuses is undefined.
+void note_constant_output(Expr& expr);
 
 }  // namespace ibid::jinja

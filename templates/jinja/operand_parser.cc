@@ -162,7 +162,7 @@ ExprPtr OperandParser::parse_filter(ExprPtr node) {
   filter->text = tokens_.expect_any_name();
   while (tokens_.skip_operator(".")) filter->text += "." + tokens_.expect_any_name();
   filter->filter = find_filter(filter->text);
-  if (filter->filter == nullptr) state_.unknown.add(filter->line, "No filter named '" + filter->text + "'.");
+  if (filter->filter == nullptr) state_.unknown.add(filter->line, no_filter(filter->text));
   filter->args = std::make_unique<CallArguments>();
   if (tokens_.at_operator("(")) parse_call_arguments(*filter);
   return filter;

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "templates/jinja/failure.h"
+#include "templates/jinja/nodes.h"
+#include "templates/jinja/program.h"
 
 namespace ibid::jinja {
 
@@ -56,6 +58,7 @@ void Parser::parse_output(Body& body) {
   stmt->line = tokens_.current().line;
   tokens_.next();
   stmt->exprs.push_back(expressions_.parse_tuple({}));
+  note_constant_output(*stmt->exprs[0]);
   tokens_.expect_type(TokenType::kOutputEnd);
   body.push_back(std::move(stmt));
 }
@@ -117,15 +120,26 @@ StmtPtr Parser::parse_if() {
   return stmt;
 }
 
+// Inside of a {% for %} nothing may be assigned to the variable `loop`.
+void Parser::check_loop_name(const Expr& target) const {
+  if (fors_ == 0) return;
+  if (target.kind == ExprKind::kName && target.symbol == Program::kLoopSymbol) {
+    fail_syntax(target.line, "Can't assign to special loop variable in for-loop target");
+  }
+  if (target.kind != ExprKind::kTuple) return;
+  for (const ExprPtr& child : target.children) check_loop_name(*child);
+}
+
 StmtPtr Parser::parse_for() {
   auto stmt = std::make_unique<Stmt>();
   stmt->kind = StmtKind::kFor;
   tokens_.next();
-  stmt->targets.push_back(expressions_.parse_target("in", false));
+  ++fors_;
+  stmt->targets.push_back(expressions_.parse_target(false));
+  check_loop_name(*stmt->targets[0]);
   tokens_.expect_name("in");
   ExpressionParser::TupleRules rules;
   rules.with_condition = false;
-  rules.end_name = "recursive";
   stmt->exprs.push_back(expressions_.parse_tuple(rules));
   stmt->exprs.push_back(tokens_.skip_name("if") ? expressions_.parse_expression() : nullptr);
   stmt->recursive = tokens_.skip_name("recursive");
@@ -139,13 +153,15 @@ StmtPtr Parser::parse_for() {
     tokens_.expect_name("endfor");
     stmt->bodies.emplace_back();
   }
+  --fors_;
   return stmt;
 }
 
 StmtPtr Parser::parse_set() {
   auto stmt = std::make_unique<Stmt>();
   tokens_.next();
-  stmt->targets.push_back(expressions_.parse_target({}, true));
+  stmt->targets.push_back(expressions_.parse_target(true));
+  check_loop_name(*stmt->targets[0]);
   if (tokens_.skip_operator("=")) {
     stmt->kind = StmtKind::kSet;
     stmt->exprs.push_back(expressions_.parse_tuple({}));

@@ -44,7 +44,10 @@ class Parser {
   ParseState state_;
   TokenStream& tokens_;
   ExpressionParser expressions_;
+  void check_loop_name(const Expr& target) const;
+
   int loops_ = 0;  // loops around us, in this macro or call block
+  int fors_ = 0;   // {% for %} that are not at their end
 };
 
 }  // namespace ibid::jinja

@@ -33,6 +33,16 @@ RenderState::~RenderState() {
   for (const FramePtr& frame : captured) frame->variables.clear();
 }
 
+void RenderState::set_attribute(size_t name_space, const std::string& name, Value value) {
+  auto attributes = std::make_shared<Attributes>(*namespaces[name_space]);
+  meter.create(attributes->size() * sizeof(Value));
+  size_t i = 0;
+  while (i < attributes->size() && (*attributes)[i].first != name) ++i;
+  if (i == attributes->size()) attributes->emplace_back(name, Value());
+  (*attributes)[i].second = std::move(value);
+  namespaces[name_space] = std::move(attributes);
+}
+
 bool RenderState::has_message(size_t index) {
   if (messages == nullptr || index >= messages->size()) {
     reads.end = true;

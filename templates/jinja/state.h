@@ -56,6 +56,7 @@ struct RenderState {
   std::vector<std::shared_ptr<const Attributes>> namespaces;
   bool namespace_escaped = false;  // an object of an iteration was stored where it outlives it
   std::vector<FramePtr> captured;  // frames that macros hold: cleared at the end, as they form cycles
+  void set_attribute(size_t name_space, const std::string& name, Value value);
   size_t message_iterations = 0;
   int line = 0;  // of the statement that runs
 

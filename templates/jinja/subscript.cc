@@ -122,10 +122,13 @@ Value indexed(RenderState& state, const Value& object, const Value& key) {
 
 Value slice(RenderState& state, const Value& object, const Value& start, const Value& stop, const Value& step) {
   if (object.is(Kind::kMessages)) return slice_messages(state, object, start, stop, step);
-  if (!object.is_string() && !is_indexable(object)) return no_attribute(object, "slice");
+  if (object.is_dict()) fail("unhashable type: 'slice'");
+  if (!object.is_string() && !is_indexable(object)) {
+    fail("'" + std::string(type_name(object)) + "' object is not subscriptable");
+  }
   const size_t size = object.is_string() ? length(state, object) : indexable_size(object);
   const auto bounds = resolve_bounds(start, stop, step, static_cast<int64_t>(size));
-  if (!bounds) return no_attribute(object, "slice");
+  if (!bounds) fail("slice indices must be integers or None or have an __index__ method");
   if (object.is_string()) return slice_text(state, object, *bounds);
   if (object.is(Kind::kRange)) {
     const RangeObject& range = object.range_object();

@@ -97,6 +97,7 @@ std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, 
   const std::string_view bytes = text.view();
   size_t begin = leading_space(bytes);
   size_t end = bytes.size() - trailing_space(bytes.substr(begin));
+  // The part that is left when `max` is reached keeps its white space.
   const auto cut = [&](size_t from, size_t to) {
     state.meter.create(sizeof(MarkedText));
     parts.push_back(text.substr(from, to));
@@ -108,7 +109,7 @@ std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, 
         while (word > begin && trailing_space(bytes.substr(begin, word - begin)) == 0)
           word = char_before(bytes, word);
       } else {
-        word = begin;
+        word = begin = 0;
       }
       cut(word, end);
       end = word - trailing_space(bytes.substr(begin, word - begin));
@@ -125,7 +126,7 @@ std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, 
         word += c.length;
       }
     } else {
-      word = end;
+      word = end = bytes.size();
     }
     cut(begin, word);
     begin = word + leading_space(bytes.substr(word, end - word));

@@ -99,6 +99,23 @@ void append_lower(MarkedText& out, std::string_view text, size_t offset, uint32_
 }  // namespace
 
 bool is_printable(uint32_t c) { return c == ' ' || !in_categories(c, kUnprintable); }
+bool may_be_in_identifier(uint32_t c, bool at_start) {
+  using enum GeneralCategory;
+  const auto in = [c](std::initializer_list<std::pair<uint32_t, uint32_t>> ranges) {
+    return std::any_of(ranges.begin(), ranges.end(), [c](const auto& r) { return c >= r.first && c <= r.second; });
+  };
+  // NFKC turns these into what no identifier holds (UAX 31, 5.1).
+  const bool presentation_form = c >= 0xFE70 && c <= 0xFE7E && c % 2 == 0;
+  if (presentation_form || in({{0x37A, 0x37A}, {0x2E2F, 0x2E2F}, {0xFC5E, 0xFC63}, {0xFDFA, 0xFDFB}})) return false;
+  if (in({{0x1885, 0x1886}, {0x2118, 0x2118}, {0x212E, 0x212E}})) return true;
+  if (at_start) {
+    return c == '_' || (in_categories(c, kLetters | category_set(Nl)) &&
+                        !in({{0xE33, 0xE33}, {0xEB3, 0xEB3}, {0xFF9E, 0xFF9F}}));
+  }
+  return in_categories(c, kLetters | category_set(Nl, Mn, Mc, Nd, Pc)) ||
+         in({{0xB7, 0xB7}, {0x387, 0x387}, {0x1369, 0x1371}, {0x19DA, 0x19DA}});
+}
+
 bool is_alpha(uint32_t c) { return is_letter(c); }
 bool is_decimal(uint32_t c) { return general_category(c) == GeneralCategory::Nd; }
 bool is_digit(uint32_t c) { return contains(digit_ranges(), c); }

@@ -20,6 +20,8 @@ bool is_space(uint32_t c);
 bool is_lower(uint32_t c);
 bool is_upper(uint32_t c);
 bool is_title(uint32_t c);
+// A character of a Python identifier.
+bool may_be_in_identifier(uint32_t c, bool at_start);
 inline bool is_alnum(uint32_t c) { return is_alpha(c) || is_numeric(c); }
 
 // Code points in `text`.

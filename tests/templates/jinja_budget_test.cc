@@ -42,6 +42,19 @@ TEST(JinjaBudget, Case93UnknownFilterNamesTheLine) {
       << status.message();
 }
 
+TEST(JinjaBudget, FiltersOfJinjaThatAreNotSupportedAreNamed) {
+  for (const char* filter : {"pprint", "striptags", "urlize", "wordwrap", "random"}) {
+    const Status status = run("{{ 'a' | " + std::string(filter) + " }}");
+    EXPECT_EQ(status.code(), ErrorCode::kTemplateSyntax);
+    EXPECT_NE(status.message().find("The filter '" + std::string(filter) + "' is not supported"), std::string::npos)
+        << status.message();
+  }
+  EXPECT_NE(run("{{ [1] | random }}").message().find("chance"), std::string::npos);
+  EXPECT_NE(run("{{ lipsum() }}").message().find("chance"), std::string::npos);
+  EXPECT_NE(run("{% block a %}{% endblock %}").message().find("'block'"), std::string::npos);
+  EXPECT_NE(run("{{ [1] | map('random') | list }}").message().find("'random' is not supported"), std::string::npos);
+}
+
 TEST(JinjaBudget, Case94SelfCallingMacro) {
   expect_budget("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "depth");
   expect_budget("{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}",

@@ -235,6 +235,17 @@ const Tricky kTricky[] = {
      true},
     {"contains", "{% for m in messages %}{{ m.content }}{{ messages[0] in messages }}{% endfor %}", false},
     {"printed", "{% for m in messages %}{{ m.role }}{% endfor %}{{ messages | tojson }}", true},
+    {"all iterations left early",
+     "{% for m in messages %}{% if m.role %}{% continue %}{% endif %}{{ m.content }}{% else %}nothing{% endfor %}",
+     true},
+    {"some iterations left early",
+     "{% for m in messages %}{{ m.content }}{% if m.role != 'user' %}{% continue %}{% endif %}{% else %}none"
+     "{% endfor %}",
+     true},
+    {"cycler and joiner",
+     "{% set c = cycler('a', 'b', 'c') %}{% set j = joiner('|') %}{% for m in messages %}{{ j() }}{{ c.next() }}"
+     "{{ m.content }}{% endfor %}{{ c.current }}",
+     true},
     {"else", "{% for m in messages %}{{ m.role }}{% else %}nothing{% endfor %}", true},
     {"variable kept",
      "{% set first = messages[0] if messages else none %}{% set calls = first.tool_calls if first else [] %}"

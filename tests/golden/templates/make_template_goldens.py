@@ -120,6 +120,27 @@ SNIPPETS = [
     "{% include 'x' %}", "{% import 'x' as y %}", "{% do n %}", "{# open", "{{ [1, 2 }}", "{% break %}",
     "{{ [[1, [2]], {'a': (1, 2)}] == [[1, [2]], {'a': (1, 2)}] }} {{ {'a': 1, 'b': 2} == {'b': 2, 'a': 1} }} {{ (1, 2) == [1, 2] }}",
     "{% for x in 'añ😀' %}[{{ x }}]{% endfor %}{% for k in d %}{{ k }}{% endfor %}{{ 'ab' in ['ab'] }}{{ dict(a=1, **{'b': 2}) }}",
+    # Where a render ends or a value stops being a text.
+    "{{ ['  a b  c \\n'.split(maxsplit=1), '  a b  c \\n'.rsplit(none, 1), ' \\n '.split(none, 0), ' a '.split(none, 0), ' a '.rsplit(none, 0)] }}",
+    "{{ [' a  b '.split(none, 1), ' a  b '.split(none, 2), ' a  b '.rsplit(none, 1), ' a  b '.rsplit(none, 2)] }}",
+    "{% for x in l %}{% continue %}{% else %}E{% endfor %}|{% for x in l %}{% break %}{% else %}E{% endfor %}|{% for x in l %}{% if x == 1 %}{% continue %}{% endif %}{% else %}E{% endfor %}",
+    "{% for x in l recursive %}{% if x == 2 %}{% continue %}{% endif %}{{ x }}{% else %}E{% endfor %}|{% for x in l if x > 9 %}{% else %}E{% endfor %}",
+    "{{ l | truncate(3, true, '') }}{{ d | truncate }}{{ range(3) | truncate }}{{ nothing | truncate }}", "{{ range(10) | list | truncate(3, true, '') }}", "{{ n | truncate }}",
+    "{% macro m(a, b=1) %}{{ kwargs }}{% endmacro %}{% macro c(x) %}{{ caller() }}{{ varargs }}{% endmacro %}{{ m.arguments }} {{ m.catch_kwargs }} {{ m.catch_varargs }} {{ m.caller }} {{ m.name }} {{ m.explicit_caller }} {{ m.nope }}|{{ c.caller }} {{ c.arguments }} {{ c.catch_varargs }}",
+    "{{ 'x' % [] }}{{ '%s' % [1] }}{{ 'x' % {} }}{{ 'x' % range(3) }}{{ 'x' % () }}{{ 'x' % nothing }}{{ '%s' % nothing }}|", "{{ 'x' % 5 }}", "{{ 'x' % 'a' }}", "{{ 'x' % none }}", "{{ 'x' % (1,) }}",
+    "{{ 5[1:2] }}{{ none[1:2] }}{{ {'a': 1}[0:1] }}{{ 'abc'['x':] }}{{ [1][1.5:] }}{{ ('abc' | length)[1:2] }}|", "{{ n[1:2] }}", "{% set x = 5[1:2] %}{{ x }}", "{{ (5[1:2] ~ 'a') | upper }}", "{{ false[:2] | map('int') | list }}", "{{ none_value[1:2] }}", "{{ d[0:1] }}", "{{ s['x':] }}", "{{ s[1.0:2] }}", "{{ nothing[1:] }}", "{{ d.items()[0:1] }}",
+    "{% for x, in [[1], [2]] %}{{ x }}{% endfor %}", "{% for x in 1, recursive %}{{ x }}{% endfor %}", "{% for loop in l %}{{ loop }}{% endfor %}", "{% for a, loop in [[1, 2]] %}{{ loop }}{% endfor %}",
+    "{% for x in l %}{% set loop = 1 %}{% endfor %}", "{% for x in l %}{% set loop %}a{% endset %}{% endfor %}", "{% for x in l %}{% macro m(loop) %}{{ loop }}{% endmacro %}{{ m(2) }}{% with loop = 3 %}{{ loop }}{% endwith %}{% endfor %}", "{% set loop = 3 %}{{ loop }}",
+    "{% filter length %}abc{% endfilter %}", "{% filter list %}ab{% endfilter %}", "{% set x | length %}abc{% endset %}{{ x }}",
+    # What came later.
+    "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.reset() }}{{ c.next() }}{{ c.pos }}{{ c.items }}{{ c.foo }}{% for x in l %}{{ c.next() }}{% endfor %}", "{{ cycler() }}", "{{ cycler(a=1) }}", "{% set c = cycler('a') %}{{ c.next(1) }}", "{% set c = cycler('a') %}{% set c.pos = 1 %}", "{{ cycler('a')() }}",
+    "{% set j = joiner('-') %}{{ j() }}a{{ j() }}b{{ j.used }}{{ j.sep }}|{% set k = joiner() %}{% for x in l %}{{ k() }}{{ x }}{% endfor %}{{ joiner(sep='x')() }}", "{% set j = joiner() %}{{ j(1) }}",
+    "{{ dict.fromkeys(['a', 'b']) }}{{ dict.fromkeys('ab', 3) }}", "{{ dict.fromkeys(5) }}", "{{ dict.fromkeys() }}",
+    "{{ '{a} {b:>4} {p[1]} {s!r}'.format_map({'a': 1, 'b': 2, 'p': l, 's': s}) }}", "{{ '{}'.format_map({}) }}", "{{ 'a'.format_map() }}", "{{ '{a}'.format_map([1]) }}", "{{ '{q}'.format_map(d) }}",
+    "{{ 'a b/é&=?~'|urlencode }} {{ {'a b': 'c d/é'}|urlencode }} {{ [('x', 1), ('y', none)]|urlencode }} {{ ['ab', 'cd']|urlencode }} {{ 5|urlencode }} {{ none|urlencode }} {{ nothing|urlencode }}", "{{ l|urlencode }}",
+    "{{ {'a': 'x<', 'b': none, 'c': 3, 'd': nothing, 'e': '<' | safe}|xmlattr }}|{{ {}|xmlattr }}|{{ {'a': 1}|xmlattr(false) }}", "{{ {'a b': 1}|xmlattr }}", "{{ {5: 1}|xmlattr }}", "{{ l|xmlattr }}",
+    "{% for v in [0, 1, 1.0, 999, 1000, 1500, 1e6, 12345678, 1e30, -5, '300', true] %}{{ v|filesizeformat }} {{ v|filesizeformat(true) }},{% endfor %}", "{{ 'x'|filesizeformat }}", "{{ none|filesizeformat }}",
+    "{{ 'a1'.isidentifier() }}{{ '1a'.isidentifier() }}{{ ''.isidentifier() }}{{ 'ünï_9'.isidentifier() }}{{ 'a b'.isidentifier() }}{{ '\u00b7'.isidentifier() }}{{ 'a\u00b7'.isidentifier() }}{{ '\u2118'.isidentifier() }}",
 ]
 
 
