@@ -81,7 +81,7 @@ Result<ExprId> SchemaCompiler::array_of_different(const SchemaPart& part) {
     }
   }
   std::vector<ExprId> texts;
-  for (const ListedValue& value : values) texts.push_back(writer_.literal(*value.json));
+  for (const ListedValue& value : values) texts.push_back(writer_.literal(*value.json, value.is_integer));
   ExprGraph graph;
   graph.n_states = (1u << values.size()) + 1;
   const uint32_t end = graph.n_states - 1;
@@ -108,7 +108,9 @@ Result<std::optional<std::vector<ListedValue>>> SchemaCompiler::few_values(Schem
   if (part.values) {
     for (const ListedValue& value : *part.values) {
       TRY_ASSIGN(const bool is_allowed, allows(part, *value.json));
-      if (is_allowed) out.push_back(value);
+      if (!is_allowed) continue;
+      out.push_back(value);
+      out.back().is_integer = (part.types & kFractionType) == 0;
     }
     return std::optional(out);
   }

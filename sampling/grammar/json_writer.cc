@@ -126,7 +126,7 @@ ExprId JsonWriter::any_array() {
 }
 
 // Depth is that of parse_json().
-ExprId JsonWriter::literal(const Json& value) {
+ExprId JsonWriter::literal(const Json& value, bool is_integer) {
   std::vector<ExprId> parts;
   if (value.is_object() || value.is_array()) {
     parts = {rules_.bytes(value.is_object() ? "{" : "["), space_};
@@ -141,10 +141,11 @@ ExprId JsonWriter::literal(const Json& value) {
     return rules_.sequence(parts);
   }
   parts = {rules_.bytes(json_to_string(value))};
-  // 1.0 is 1.
-  if (value.is_number_float() && std::abs(value.get<double>()) < 1e15 &&
-      std::trunc(value.get<double>()) == value.get<double>()) {
-    parts.push_back(rules_.bytes(std::to_string(static_cast<int64_t>(value.get<double>()))));
+  const double number = value.is_number_float() ? value.get<double>() : 0;
+  const double most = is_integer ? 9e18 : 1e15;  // of 64 bits
+  if (value.is_number_float() && std::abs(number) < most && std::trunc(number) == number) {
+    if (is_integer) parts.clear();
+    parts.push_back(rules_.bytes(std::to_string(static_cast<int64_t>(number))));  // 1.0 is 1
   }
   return rules_.choice(parts);
 }

@@ -37,8 +37,8 @@ class JsonWriter {
   ExprId any_value();
   ExprId any_object();
   ExprId any_array();
-  // The texts of one value. REQUIRES: a value of parse_json().
-  ExprId literal(const Json& value);
+  // The texts of one value. is_integer: a number is written without a fraction. REQUIRES: a value of parse_json().
+  ExprId literal(const Json& value, bool is_integer = false);
 
   // A rule that is made when it is first asked for by this name.
   template <typename Make>

@@ -154,7 +154,7 @@ Result<ExprId> SchemaCompiler::listed(const SchemaPart& part) {
   std::vector<ExprId> exprs;
   for (const ListedValue& value : *part.values) {
     TRY_ASSIGN(const bool allowed, allows(part, *value.json));
-    if (allowed) exprs.push_back(writer_.literal(*value.json));
+    if (allowed) exprs.push_back(writer_.literal(*value.json, (part.types & kFractionType) == 0));
   }
   return rules_.choice(exprs);
 }

@@ -44,6 +44,7 @@ struct CountBounds {
 struct ListedValue {
   const Json* json;
   uint32_t number;
+  bool is_integer = false;  // its schema asks for a number without a fraction
 };
 
 struct SchemaPart {

@@ -105,6 +105,23 @@ TEST(JsonSchemaGrammarTest, WhatIsNotSupportedIsNamedWithItsPlace) {
                                       "deprecated":true,"$schema":"s","type":"null"})").ok());
 }
 
+TEST(JsonSchemaGrammarTest, AnIntegerIsWrittenWithoutAFractionWhateverItsConstSays) {
+  for (const char* schema : {R"({"type":"integer","const":1000.0})", R"({"type":"integer","enum":[1000.0,1.5]})",
+                             R"({"allOf":[{"const":1e3},{"type":["integer","null"]}]})"}) {
+    const auto thousand = compile_json_schema(schema);
+    EXPECT_TRUE(accepts_json(thousand, "1000")) << schema;
+    EXPECT_FALSE(accepts_json(thousand, "1000.0")) << schema;
+  }
+  const auto large = compile_json_schema(R"({"type":"integer","const":12345678901234567168.0e-1})");
+  EXPECT_TRUE(accepts_json(large, "1234567890123456768"));
+  EXPECT_FALSE(accepts_json(large, "1.2345678901234568e+18"));
+  const auto different =
+      compile_json_schema(R"({"type":"array","items":{"type":"integer","enum":[1.0,2.0]},"uniqueItems":true})");
+  EXPECT_TRUE(accepts_json(different, "[2,1]"));
+  EXPECT_FALSE(accepts_json(different, "[2.0]"));
+  EXPECT_TRUE(accepts_json(compile_json_schema(R"({"const":1000.0})"), "1000.0")) << "a number may have a fraction";
+}
+
 TEST(JsonSchemaGrammarTest, ItemsOfAFewValuesMayHaveToDiffer) {
   const auto colors = compile_json_schema(
       R"({"type":"array","items":{"enum":["r","g","b",1,1.0]},"uniqueItems":true,"minItems":1})");
