@@ -72,7 +72,7 @@ TEST_F(RealModelCommandLine, LogprobsAreInTheJsonWithIdsAndText) {
     EXPECT_GE(token["top_logprobs"][0]["logprob"], token["logprob"]);
     EXPECT_GE(token["top_logprobs"][0]["logprob"], token["top_logprobs"][1]["logprob"]);
   }
-  EXPECT_EQ(text, choice["message"]["content"]);
+  EXPECT_EQ(choice["message"]["content"], text);
   const Outcome unknown = run("ask " + model + " hello --logit-bias 999999=1");
   EXPECT_EQ(unknown.status, 1);
   EXPECT_THAT(unknown.err, HasSubstr("token id 999999"));

@@ -152,7 +152,7 @@ TEST_P(SessionBits, AHistoryThatTheTemplateRewrites) {
       ASSERT_TRUE(all.prefill().ok());
     }
     const Turn regenerated = says(some.regenerate(sampled(3, 40)), some);
-    EXPECT_EQ(regenerated.text, none.messages().back()["content"]);
+    EXPECT_EQ(none.messages().back()["content"], regenerated.text);
   });
 }
 

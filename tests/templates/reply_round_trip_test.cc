@@ -69,9 +69,9 @@ std::string compare(const Json& message, const std::string& text, const ParsedRe
     if (n_shown > 0 && text.find(function["name"].get<std::string>()) == text.npos) continue;  // only one is shown
     if (reply.calls.size() <= n_shown) return "too few calls: " + std::to_string(reply.calls.size());
     const ParsedCall& got = reply.calls[n_shown++];
-    if (got.name != function["name"]) return "name " + got.name;
+    if (Json(got.name) != function["name"]) return "name " + got.name;
     if (!same_value(got.arguments, function["arguments"])) return "arguments " + got.arguments;
-    if (!got.id.empty() && got.id != call["id"] && got.id.find(got.name) == got.id.npos) return "id " + got.id;
+    if (!got.id.empty() && Json(got.id) != call["id"] && got.id.find(got.name) == got.id.npos) return "id " + got.id;
   }
   return reply.calls.size() == n_shown ? "" : "too many calls";
 }

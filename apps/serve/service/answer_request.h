@@ -56,7 +56,7 @@ struct AnswerRequest {
   AnswerForm form = {};
   size_t n = 1;                      // answers, at most ChatSession::kMaxAnswers; 0: the prompt is read, no more
   // Sampler, stop strings, max_tokens, logprobs. Set inside: stop, constraint, and what of the answer is parsed.
-  TurnOptions options = {};
+  TurnOptions options = TurnOptions();
   WhenFull when_full = WhenFull::kError;
   std::chrono::milliseconds deadline{0};  // in the queue and computing; 0, or more than the server's: the server's
   bool store = true;                 // the conversation may be kept for requests that go on from it

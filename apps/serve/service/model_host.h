@@ -37,8 +37,8 @@ struct ModelSource {
       : path(std::move(its_path)), aliases(std::move(its_aliases)) {}
 
   std::string path;
-  std::vector<std::string> aliases;      // other names that it is asked for by
-  TurnOptions recommended = {};          // of its answers, where a request says nothing
+  std::vector<std::string> aliases;         // other names that it is asked for by
+  TurnOptions recommended = TurnOptions();  // of its answers, where a request says nothing
 };
 
 class ModelLease;

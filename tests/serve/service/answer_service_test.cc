@@ -63,7 +63,7 @@ TEST(AnswerServiceTest, AModelWithRecurrentLayersReadsTheNewMessageAlone) {
     return Json(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n)));
   };
   const Answer again = f.answer(ask(first(messages.size() - 1)));
-  EXPECT_EQ(again.content, messages.back()["content"]);
+  EXPECT_EQ(messages.back()["content"], again.content);
   EXPECT_EQ(again.usage.n_prefilled, 0u);
   for (size_t turn = 9; turn > 0; --turn) {
     Json edited = first(2 * turn + 2);
@@ -108,7 +108,7 @@ TEST(AnswerServiceTest, RegeneratingReadsNothing) {
   ServiceFixture f;
   const Json messages = converse(f, 3);
   const Answer again = f.answer(ask(first_messages(messages, 5)));
-  EXPECT_EQ(again.content, messages[5]["content"]);
+  EXPECT_EQ(messages[5]["content"], again.content);
   EXPECT_EQ(again.usage.n_prefilled, 0u);
   EXPECT_FALSE(again.lost_prefix.has_value()) << "the client took it back";
 }

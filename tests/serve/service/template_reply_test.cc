@@ -194,7 +194,7 @@ TEST_P(FamilyTest, ACallThatComesBackCostsNothing) {
         ASSERT_EQ(answer.tool_calls.size(), calls.size()) << answer.text;
         request.messages.push_back(sent_back(answer)[way]);
         for (size_t i = 0; i < calls.size(); ++i) {
-          EXPECT_EQ(answer.tool_calls[i].name, calls[i]["function"]["name"]);
+          EXPECT_EQ(calls[i]["function"]["name"], answer.tool_calls[i].name);
           EXPECT_TRUE(same_value(answer.tool_calls[i].arguments, calls[i]["function"]["arguments"])) << answer.text;
           Json result = make_message(Role::kTool, "sun");
           result["tool_call_id"] = answer.tool_calls[i].id;
