@@ -117,33 +117,32 @@ TEST(MappingGuardTest, TheOldHandlerComesBackWithTheLastGuard) {
   EXPECT_EQ(bus_handler(), before);
 }
 
-// Another's mapping is another's business: the handler that was there is called, and the default one ends the
-// process. In processes of their own, because a handler cannot return from a fault that it does not mend.
+// A fault outside the guarded mappings is passed on to the handler that was there; the default one ends the process.
+// Each case runs in a child process, because a handler cannot return from a fault that it does not mend. The files
+// belong to the parent: a child that a signal ends removes nothing.
 TEST(MappingGuardDeathTest, OtherFaultsGoWhereTheyWent) {
-  const auto with_handler = [] {
+  Mapping guarded(1), other(1);
+  const auto with_handler = [&] {
     struct sigaction action {};
     action.sa_handler = [](int) { ::_exit(42); };
     ::sigaction(SIGBUS, &action, nullptr);
-    Mapping guarded(1), other(1);
     const MappingGuard guard = guarded.guard();
     other.cut_to(0);
-    std::exit(other.at_page(0));
+    ::_exit(other.at_page(0));
   };
   EXPECT_EXIT(with_handler(), testing::ExitedWithCode(42), "");
-  const auto by_default = [] {
+  const auto by_default = [&] {
     std::signal(SIGBUS, SIG_DFL);
-    Mapping guarded(1), other(1);
     const MappingGuard guard = guarded.guard();
     other.cut_to(0);
-    std::exit(other.at_page(0));
+    ::_exit(other.at_page(0));
   };
   EXPECT_EXIT(by_default(), testing::KilledBySignal(SIGBUS), "");
-  const auto sent = [] {
+  const auto sent = [&] {
     std::signal(SIGBUS, SIG_DFL);
-    Mapping guarded(1);
     const MappingGuard guard = guarded.guard();
     ::raise(SIGBUS);
-    std::exit(0);
+    ::_exit(0);
   };
   EXPECT_EXIT(sent(), testing::KilledBySignal(SIGBUS), "");
 }

@@ -56,7 +56,7 @@ std::string name_of(size_t number, size_t n_parts) {
 }  // namespace
 
 void gguf_split(Input input) {
-  static MemoryDirectory& directory = *new MemoryDirectory;
+  static MemoryDirectory directory;  // removed when the process ends
   directory.clear();
   Script script(input);
   const size_t n_parts = 1 + script.below(4), n_tensors = script.below(4), opened = script.below(n_parts);

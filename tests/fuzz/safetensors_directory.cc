@@ -108,7 +108,7 @@ std::string config_of(size_t method, uint64_t group, Script& script) {
 }  // namespace
 
 void safetensors_directory(Input input) {
-  static MemoryDirectory& directory = *new MemoryDirectory;
+  static MemoryDirectory directory;  // removed when the process ends
   directory.clear();
   Script script(input);
   const size_t method = script.below(std::size(kMethods));
