@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include "base/check.h"
@@ -30,6 +31,7 @@ struct Library {
   // Of the OpenMP that the library itself uses; nullptr: it uses none.
   int (*max_threads)() = nullptr;
   void (*set_max_threads)(int) = nullptr;
+  std::string why_not = {};  // empty: sgemm is there
 };
 
 // While it lives, the library stays on the calling thread. Its OpenMP variant asks on each call how many
@@ -64,17 +66,22 @@ bool is_core_for(Isa isa, std::string_view core) {
 Library load_library() {
   // As our own kernels: IBID_FORCE_ISA holds for the library, too.
   const Result<Isa> active = active_isa();
-  if (!active.ok() || *active == Isa::kRef) return {};
+  if (!active.ok()) return {.why_not = active.status().message()};
+  if (*active == Isa::kRef) return {.why_not = "the active instruction set is ref, which uses no library"};
   const Isa isa = *active >= Isa::kAvx512 ? Isa::kAvx512 : Isa::kAvx2;
   // What the user has set stays.
   setenv("OPENBLAS_CORETYPE", isa == Isa::kAvx512 ? "SkylakeX" : "Haswell", 0);
   void* handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return {};
+  if (handle == nullptr) return {.why_not = "OpenBLAS is not installed (libopenblas.so.0)"};
   const auto sgemm = reinterpret_cast<decltype(&cblas_sgemm)>(dlsym(handle, "cblas_sgemm"));
   const auto core = reinterpret_cast<char* (*)()>(dlsym(handle, "openblas_get_corename"));
   const auto set_threads = reinterpret_cast<void (*)(int)>(dlsym(handle, "openblas_set_num_threads"));
-  if (sgemm == nullptr || core == nullptr || set_threads == nullptr || !is_core_for(isa, core())) {
-    return {};  // still loaded: closed, it would leave memory behind that nobody can give back
+  // In both cases it stays loaded: closed, it would leave memory behind that nobody can give back.
+  if (sgemm == nullptr || core == nullptr || set_threads == nullptr) {
+    return {.why_not = "libopenblas.so.0 lacks functions of OpenBLAS"};
+  }
+  if (!is_core_for(isa, core())) {
+    return {.why_not = std::string("OpenBLAS runs this CPU as the slow core ") + core()};
   }
   Library library{sgemm};
   const auto max_threads = reinterpret_cast<int (*)()>(dlsym(handle, "omp_get_max_threads"));
@@ -110,6 +117,7 @@ size_t blas_scratch_bytes(size_t n_cols) {
 #ifdef IBID_CBLAS
 
 bool blas_available() { return library().sgemm != nullptr; }
+std::string blas_unavailable_reason() { return library().why_not; }
 
 void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, size_t x_stride,
                  size_t n_rows, Range panels, float* y, size_t y_stride, std::byte* scratch) {
@@ -133,6 +141,7 @@ void blas_linear(const Kernels& kernels, const PackedMatrix& w, const float* x, 
 #else
 
 bool blas_available() { return false; }
+std::string blas_unavailable_reason() { return "this was built without OpenBLAS (cblas.h)"; }
 
 void blas_linear(const Kernels&, const PackedMatrix&, const float*, size_t, size_t, Range, float*, size_t,
                  std::byte*) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "kernels/kernels.h"
 
@@ -20,6 +21,8 @@ size_t blas_rows(PanelType weights);
 
 // Loads the library at the first call, which sets environment variables: make it before other threads start.
 bool blas_available();
+// Why it is not; empty if it is.
+std::string blas_unavailable_reason();
 
 // As Kernels::linear_float, by sgemm on one thread; threads may call it at once. `kernels` unpacks the
 // weights. scratch: blas_scratch_bytes(w.n_cols), 64-byte aligned. REQUIRES: blas_available(),

@@ -110,9 +110,7 @@ TEST(Linear, FastIsExactBelowTheRowsOfBlasAndForQuantisedWeights) {
 }
 
 TEST(Blas, RunsOnACoreThatFitsOrNotAtAll) {
-  if (!blas_available()) {
-    GTEST_SKIP() << "OpenBLAS is not installed or does not know this CPU; Numerics::kFast runs our kernels";
-  }
+  if (!blas_available()) GTEST_SKIP() << blas_unavailable_reason() << "; Numerics::kFast runs our kernels";
   void* loaded = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(loaded, nullptr);
   const auto core_name = reinterpret_cast<char* (*)()>(dlsym(loaded, "openblas_get_corename"));
@@ -122,6 +120,13 @@ TEST(Blas, RunsOnACoreThatFitsOrNotAtAll) {
   dlclose(loaded);
 }
 
+TEST(Blas, IsAbsentForAReason) {
+  EXPECT_EQ(blas_unavailable_reason().empty(), blas_available());
+  if (*active_isa() == Isa::kRef) {
+    EXPECT_EQ(blas_unavailable_reason(), "the active instruction set is ref, which uses no library");
+  }
+}
+
 size_t n_threads_of_this_process() {
   const std::filesystem::directory_iterator threads("/proc/self/task");
   return static_cast<size_t>(std::distance(begin(threads), end(threads)));
@@ -129,7 +134,7 @@ size_t n_threads_of_this_process() {
 
 // The library's own threads would share the cores with ours, and run where one thread was asked for.
 TEST(Blas, StaysOnTheThreadThatCallsIt) {
-  if (!blas_available()) GTEST_SKIP() << "OpenBLAS is not installed or does not know this CPU";
+  if (!blas_available()) GTEST_SKIP() << blas_unavailable_reason() << "; Numerics::kFast runs our kernels";
   if (available_cpus() == 1) GTEST_SKIP() << "nothing would start a thread";
   const Kernels& kernels = kernels_for(*active_isa());
   const TestWeights w = random_weights(PanelType::kPF, 512, 512, 8);
