@@ -57,3 +57,15 @@ file(RELATIVE_PATH ibid_pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file(cmake/ibid.pc.in ${PROJECT_BINARY_DIR}/ibid.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ibid.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# The last rules of the install script: what it wrote, and the script that removes it.
+file(RELATIVE_PATH ibid_prefix_of_package "/${ibid_package_dir}" "/")
+configure_file(cmake/uninstall.cmake.in ${PROJECT_BINARY_DIR}/uninstall.cmake @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/uninstall.cmake DESTINATION ${ibid_package_dir})
+install(CODE "
+set(names)
+foreach(path IN LISTS CMAKE_INSTALL_MANIFEST_FILES)
+  file(RELATIVE_PATH name \"\${CMAKE_INSTALL_PREFIX}\" \"\${path}\")
+  string(APPEND names \"\${name}\\n\")
+endforeach()
+file(WRITE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${ibid_package_dir}/installed_files.txt\" \"\${names}\")")
