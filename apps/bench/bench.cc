@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "apps/bench/bench_run.h"
+#include "apps/chat/load_engine.h"
 #include "apps/command_line/command.h"
 #include "apps/command_line/option_kinds.h"
-#include "apps/models/model_catalog.h"
 #include "apps/serve/amounts.h"
 #include "base/clock.h"
 #include "bench/lab/turn_curve_report.h"
@@ -104,7 +104,7 @@ Status run_load_bench(BenchArguments arguments) {
   arguments.serve.shape.rounds = arguments.rounds;
   std::string path = arguments.model.model;
   if (is_own) {
-    TRY_ASSIGN(path, resolve_model(arguments.model.model));
+    TRY_ASSIGN(path, find_model(arguments.model));
   }
   TRY_ASSIGN(const Isa isa, active_isa());
   BenchSetup setup = setup_of(arguments, path, isa);
@@ -121,7 +121,7 @@ Status run_bench(BenchArguments arguments) {
     TRY_ASSIGN(rivals, read_rival_file(files, arguments.against));
   }
   if (arguments.model.n_threads == 0) arguments.model.n_threads = available_cpus();
-  TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
+  TRY_ASSIGN(const std::string path, find_model(arguments.model));
   TRY_ASSIGN(const Isa isa, active_isa());
   BenchRun run(arguments, setup_of(arguments, path, isa), std::move(rivals));
   TRY(run.load(path));
@@ -197,6 +197,7 @@ void add_bench(CLI::App& root, int& exit_code) {
       root.add_subcommand("bench", "rates of a model, in per cent of what the machine can do");
   arguments->model.add_model(*command, false);
   arguments->model.add_running(*command);
+  arguments->model.add_fetch(*command);
   command
       ->add_option("--what", arguments->what,
                    "all, or some of prefill, decode, turns (comma between); serve: a load of several users on a server")

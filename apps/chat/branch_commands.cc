@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apps/chat/command_words.h"
+#include "apps/command_line/own_command.h"
 #include "apps/sessions/message_text.h"
 
 namespace ibid {
@@ -212,8 +213,8 @@ BranchCommands::Next BranchCommands::keep_as(std::string_view argument) {
     state_.kept.reset();
     state_.fail(saved);
   } else {
-    note("kept from now on, after every turn: `ibid chat --resume " +
-         (name.find(' ') == std::string::npos ? name : "'" + name + "'") + "` goes on with it");
+    const std::string word = name.find(' ') == std::string::npos ? name : "'" + name + "'";
+    note("kept from now on, after every turn: " + own_command("chat --resume " + word) + " goes on with it");
   }
   return Next::kGoOn;
 }

@@ -4,6 +4,7 @@
 
 #include "apps/chat_client/event_stream.h"
 #include "apps/chat_client/reply_reader.h"
+#include "apps/command_line/own_command.h"
 #include "apps/command_line/terminal_text.h"
 #include "apps/sessions/message_text.h"
 
@@ -88,7 +89,8 @@ Status ChatServer::failure(const HttpAnswer& answer, const std::string& model) c
                                 "its URL begins with http://"};
   }
   if (answer.status == 0) {
-    return {ErrorCode::kIo, "no server answers at " + name() + " (" + answer.problem + "); `ibid serve` starts one"};
+    return {ErrorCode::kIo,
+            "no server answers at " + name() + " (" + answer.problem + "); " + own_command("serve") + " starts one"};
   }
   if (answer.status == 401 || answer.status == 403) {
     const std::string wants = address_.key.empty() ? " wants an API key: --api-key-file FILE, or IBID_API_KEY"

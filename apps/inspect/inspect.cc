@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "apps/chat/load_engine.h"
 #include "apps/command_line/command.h"
 #include "apps/command_line/option_kinds.h"
 #include "apps/inspect/explanation.h"
@@ -46,7 +47,7 @@ Status check(Explanation& explanation, int n_threads) {
 
 // 0: it runs, and nothing is wrong with its weights; 1: it does not, or something is.
 Result<int> inspect(const InspectArguments& arguments) {
-  TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
+  TRY_ASSIGN(const std::string path, find_model(arguments.model));
   TRY_ASSIGN(Inspection inspection, look_at_model(path, arguments.model.options()));
   Explanation explanation = explain(std::move(inspection), arguments.model.options());
   explanation.sampling = sampling_of(path);
@@ -71,6 +72,7 @@ void add_inspect(CLI::App& root, int& exit_code) {
   command->add_flag("--tensors", arguments->tensors, "list every tensor")->group(kCommonGroup);
   command->add_flag("--json", arguments->json, "print JSON")->group(kCommonGroup);
   arguments->model.add_running(*command);
+  arguments->model.add_fetch(*command);
   command->footer(
       "The exit status is 0 for a model that runs, and 1 for one that does not, or\n"
       "whose weights are damaged (--check).");

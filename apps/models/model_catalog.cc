@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/command_line/nearest_names.h"
+#include "apps/command_line/own_command.h"
 #include "apps/command_line/user_folders.h"
 #include "apps/models/local_models.h"
 #include "apps/models/model_directory.h"
@@ -66,7 +67,7 @@ bool looks_like_a_remote_name(const std::string& argument) {
 Status not_pulled(const std::string& name, const std::string& directory) {
   std::string what = "the model '" + name + "' is not in " + directory;
   if (!exists(directory)) what += " (there is no such directory)";
-  return {ErrorCode::kNotFound, what + ": `ibid pull " + name + "` fetches it"};
+  return {ErrorCode::kNotFound, what + ": " + own_command("pull " + name) + " fetches it"};
 }
 
 Status may_mean(const std::string& argument, const std::vector<LocalModel>& models) {
@@ -84,15 +85,15 @@ Status no_such_model(const std::string& argument, const std::vector<LocalModel>&
   const std::vector<std::string> near = nearest_names(argument, names_here(models));
   if (!near.empty()) what += "; did you mean " + near.front() + "?";
   if (looks_like_a_remote_name(argument)) {
-    what += (near.empty() ? ". " : " ") + std::string("Models of a hub are fetched before they run: `ibid pull "
-                                                      "hf:OWNER/NAME`.");
+    what += (near.empty() ? ". " : " ") + std::string("Models of a hub are fetched before they run: ") +
+            own_command("pull hf:OWNER/NAME") + ".";
   } else if (near.empty()) {
     what += ".";
   }
   std::string known;
   for (const KnownModel& model : kModels) known += (known.empty() ? "" : ", ") + std::string(model.name);
   return {ErrorCode::kNotFound, what + " MODEL is a .gguf file, a directory with safetensors and config.json, a known "
-                                       "name (" + known + "), or one that `ibid models` lists"};
+                                       "name (" + known + "), or one that " + own_command("models") + " lists"};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "apps/command_line/command.h"
 #include "apps/command_line/option_kinds.h"
+#include "apps/command_line/own_command.h"
 #include "apps/command_line/terminal_text.h"
 #include "apps/inspect/inspection.h"
 #include "apps/models/local_models.h"
@@ -131,8 +132,8 @@ Result<int> list_models(bool as_json) {
     remark("ibid: " + folder + " cannot be read by this user; what is in it is not listed");
   }
   if (models.empty() && !as_json) {
-    std::fprintf(stderr, "there are no models on this machine; `ibid pull` fetches %s,\n"
-                         "`ibid pull --help` lists others\n", default_model().name);
+    std::fprintf(stderr, "there are no models on this machine; %s fetches %s,\n%s lists others\n",
+                 own_command("pull").c_str(), default_model().name, own_command("pull --help").c_str());
   }
   return 0;
 }

