@@ -20,7 +20,7 @@ SPAN = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 COMMAND = re.compile(r"^(\./run|(?:build/release/apps/)?ibid)(?: (?:\[--\w+\] )?([a-z][\w-]*)\b(.*))?$")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*|-[a-zA-Z]\b)")
-OWN_COMMANDS_OF_RUN = {"build", "test", "fuzz", "help"}
+OWN_COMMANDS_OF_RUN = {"build", "test", "fuzz", "help", "packages"}
 
 
 def help_of(ibid):
