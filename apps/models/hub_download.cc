@@ -2,14 +2,18 @@
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -19,6 +23,7 @@
 #include "apps/models/model_catalog.h"
 #include "apps/models/part_file.h"
 #include "apps/models/pull.h"
+#include "apps/models/pulled_file.h"
 #include "apps/terminal/byte_progress.h"
 #include "model/memory_plan.h"
 
@@ -31,44 +36,53 @@ namespace fs = std::filesystem;
 constexpr const char* kDefaultEndpoint = "https://huggingface.co";
 constexpr size_t kConnections = 4;  // files at a time
 
-// A file that has to come, or the rest of it.
-struct MissingFile {
+// A file of a model, and where it is kept.
+struct ModelPart {
   HubFile file;
   std::string target, part;
+  FileState state = FileState::kMissing;
   uint64_t there = 0;  // bytes of the part
 };
 
-// The files of one pull on their way.
+// A model is what has this file: the others of it come first.
+bool makes_a_model(const HubFile& file) {
+  return file.path == "config.json" || file.path.find("-00001-of-") != std::string::npos;
+}
+
+// The files of one pull on their way. Those that take the place of older ones do so when all have come.
 class Download {
  public:
-  Download(HubAccess access, std::string repository_url, std::vector<MissingFile> files)
-      : access_(std::move(access)), url_(std::move(repository_url)), files_(std::move(files)),
-        stop_with_(access_.stop, [this] { stop_.request_stop(); }) {
+  // `model`: all files, of which those that are there are not fetched.
+  Download(HubAccess access, std::string repository_url, HubOrigin origin, std::vector<ModelPart> model)
+      : access_(std::move(access)), url_(std::move(repository_url)), origin_(std::move(origin)),
+        model_(std::move(model)), stop_with_(access_.stop, [this] { stop_.request_stop(); }) {
     access_.stop = stop_.get_token();
-    for (const MissingFile& missing : files_) {
-      done_ += missing.there;
-      total_ += missing.file.size;
+    for (const ModelPart& part : model_) {
+      if (part.state == FileState::kSame) continue;
+      files_.push_back(part);
+      done_ += part.there;
+      total_ += part.file.size;
     }
   }
+
+  const std::vector<ModelPart>& files() const { return files_; }
 
   uint64_t total() const { return total_; }
   uint64_t there() const { return done_; }
 
-  // Fetches all of them; those that make a model of the others come behind them.
+  // Fetches all of them; those that make a model of the others come after them.
   Status run() {
     ByteProgress progress(done_, total_);
     progress_ = &progress;
     const auto last = std::stable_partition(files_.begin(), files_.end(),
-                                            [](const MissingFile& missing) { return !makes_a_model(missing.file); });
+                                            [](const ModelPart& part) { return !makes_a_model(part.file); });
     fetch_until(static_cast<size_t>(last - files_.begin()));
     if (status_.ok()) fetch_until(files_.size());
-    return status_;
+    TRY(status_);
+    return replace_older();
   }
 
  private:
-  static bool makes_a_model(const HubFile& file) {
-    return file.path == "config.json" || file.path.find("-00001-of-") != std::string::npos;
-  }
 
   // Files [next_, end), on as many connections as are worth it.
   void fetch_until(size_t end) {
@@ -91,10 +105,11 @@ class Download {
     }
   }
 
-  Status fetch(const MissingFile& missing) {
+  Status fetch(const ModelPart& missing) {
     const HubFile& file = missing.file;
-    TRY_ASSIGN(const auto part, PartFile::open(missing.part));
-    if (part->size() > file.size) TRY(part->restart());
+    TRY_ASSIGN(auto part, PartFile::open(missing.part));
+    // Without a digest nobody knows whether what is there is the beginning of this file.
+    if (part->size() > file.size || file.sha256.empty()) TRY(part->restart());
     TRY(fetch_into(*part, access_, file, url_ + file.path, [this](int64_t bytes) { moved(bytes); }));
     if (!file.sha256.empty()) {
       TRY_ASSIGN(const std::string sha256, sha256_of_file(part->path()));
@@ -104,7 +119,41 @@ class Download {
                                           file.sha256 + "; nothing was kept"};
       }
     }
-    return part->finish(missing.target);
+    if (missing.state == FileState::kOlder) {
+      const std::lock_guard lock(mutex_);
+      fetched_.emplace_back(&missing, std::move(part));
+      return {};
+    }
+    TRY(part->finish(missing.target));
+    note_pulled_file(missing.target, origin_, file);
+    return {};
+  }
+
+  // At no time is there a model of which some files are new and some old: until all are new, what makes it a model is
+  // not there. A pull that is cut off here goes on with what has come.
+  Status replace_older() {
+    if (fetched_.empty()) return {};
+    for (const ModelPart& one : model_) {
+      if (model_.size() == 1 || !makes_a_model(one.file) || one.state == FileState::kMissing) continue;
+      const bool is_wanted = one.state == FileState::kSame;
+      if (is_wanted ? rename(one.target.c_str(), one.part.c_str()) != 0 : unlink(one.target.c_str()) != 0) {
+        return {ErrorCode::kIo, one.target + ": " + std::strerror(errno)};
+      }
+    }
+    for (const bool last : {false, true}) {
+      for (const auto& [missing, part] : fetched_) {
+        if (makes_a_model(missing->file) != last) continue;
+        TRY(part->finish(missing->target));
+        note_pulled_file(missing->target, origin_, missing->file);
+      }
+    }
+    for (const ModelPart& one : model_) {
+      if (model_.size() == 1 || !makes_a_model(one.file) || one.state != FileState::kSame) continue;
+      if (rename(one.part.c_str(), one.target.c_str()) != 0) {
+        return {ErrorCode::kIo, one.target + ": " + std::strerror(errno)};
+      }
+    }
+    return {};
   }
 
   void moved(int64_t bytes) {
@@ -115,13 +164,16 @@ class Download {
 
   HubAccess access_;
   std::string url_;  // of a file but for its path
-  std::vector<MissingFile> files_;
+  HubOrigin origin_;
+  std::vector<ModelPart> model_;
+  std::vector<ModelPart> files_;  // those of it that have to come
   std::atomic<size_t> next_{0};
   uint64_t total_ = 0;
   std::mutex mutex_;
   // Guarded:
   uint64_t done_ = 0;
   Status status_;  // the first that was none
+  std::vector<std::pair<const ModelPart*, std::unique_ptr<PartFile>>> fetched_;  // that take the place of older files
   ByteProgress* progress_ = nullptr;
 
   std::stop_source stop_;
@@ -137,36 +189,54 @@ Status check_room(const std::string& directory, uint64_t wanted) {
                               format_bytes(wanted) + "; IBID_MODELS names another directory"};
 }
 
-// Whether `target` is the file that the hub means; an error when it is another.
-Result<bool> is_there(const std::string& target, const HubFile& file) {
-  std::error_code error;
-  if (!fs::exists(target, error)) return false;
-  if (fs::is_regular_file(target, error) && fs::file_size(target, error) == file.size) return true;
-  return Status(ErrorCode::kDuplicate, target + " is there and is another file; move it away first");
-}
-
-Result<std::vector<MissingFile>> missing_files(const std::vector<HubFile>& files, const HubListing& listing,
-                                               const std::string& directory) {
-  std::vector<MissingFile> missing;
+// Where the files of a model are kept, and what is there of them.
+Result<std::vector<ModelPart>> look_for(const std::vector<HubFile>& files, const HubOrigin& origin,
+                                        const std::string& directory) {
+  std::vector<ModelPart> model;
   for (const HubFile& file : files) {
-    const std::string target = directory + "/" + base_name(file.path);
-    TRY_ASSIGN(const bool there, is_there(target, file));
-    if (there) continue;
-    const std::string content = file.path + "\n" + (file.sha256.empty() ? listing.revision : file.sha256);
-    MissingFile one{file, target, part_path(directory, content), 0};
+    ModelPart one{file, directory + "/" + file.path, "", FileState::kMissing, 0};
+    TRY_ASSIGN(one.state, compare_pulled_file(one.target, origin, file));
+    const std::string content =
+        file.path + "\n" + (file.sha256.empty() ? origin.repository + "\n" + origin.revision : file.sha256);
+    one.part = part_path(directory, content);
     struct stat info {};
     if (lstat(one.part.c_str(), &info) == 0 && S_ISREG(info.st_mode)) one.there = static_cast<uint64_t>(info.st_size);
-    if (one.there > file.size) one.there = 0;
-    missing.push_back(std::move(one));
+    if (one.there > file.size || file.sha256.empty()) one.there = 0;
+    model.push_back(std::move(one));
   }
-  return missing;
+  return model;
 }
 
-void say_what_comes(const std::vector<MissingFile>& missing, const Download& download) {
-  const std::string what =
-      missing.size() == 1 ? missing.front().file.path : std::to_string(missing.size()) + " files";
+// .gguf files of earlier versions lie in the models directory itself. True if all of these do.
+bool lie_in(const std::string& directory, const std::vector<HubFile>& files) {
+  return std::ranges::all_of(files, [&directory](const HubFile& file) {
+    const std::string path = directory + "/" + base_name(file.path);
+    std::error_code error;
+    const bool has_size = fs::is_regular_file(path, error) && fs::file_size(path, error) == file.size;
+    if (file.sha256.empty() || !has_size) return false;
+    const Result<std::string> sha256 = sha256_of_file(path);
+    return sha256.ok() && *sha256 == file.sha256;
+  });
+}
+
+void say_what_comes(const Download& download) {
+  const std::vector<ModelPart>& files = download.files();
+  const std::string what = files.size() == 1 ? files.front().file.path : std::to_string(files.size()) + " files";
   std::fprintf(stderr, "fetching %s (%s%s)\n", what.c_str(), format_bytes(download.total()).c_str(),
                download.there() > 0 ? (", of which " + format_bytes(download.there()) + " are there").c_str() : "");
+}
+
+Status make_directories(const std::vector<ModelPart>& model) {
+  for (const ModelPart& one : model) {
+    const fs::path directory = fs::path(one.target).parent_path();
+    std::error_code error;
+    fs::create_directories(directory, error);
+    if (error) {
+      return {ErrorCode::kIo, "cannot write to " + directory.string() +
+                                  ": set IBID_MODELS to a directory that can be written to"};
+    }
+  }
+  return {};
 }
 
 // http is for hubs on this machine: over a network anybody could read the token and write the model.
@@ -217,26 +287,21 @@ Result<std::string> pull_from_hub(const HubAccess& access, const HubName& name) 
   TRY_ASSIGN(const HubListing listing, parse_hub_listing(json));
   TRY_ASSIGN(const std::vector<HubFile> files, choose_hub_files(listing, name));
   const bool is_directory = !files.front().path.ends_with(".gguf");
-  const std::string directory = access.directory + (is_directory ? "/" + name.owner + "--" + name.name : "");
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) {
-    return Status(ErrorCode::kIo, "cannot write to " + directory +
-                                      ": set IBID_MODELS to a directory that can be written to");
-  }
-  TRY_ASSIGN(std::vector<MissingFile> missing, missing_files(files, listing, directory));
-  if (!missing.empty()) {
-    const uint64_t freed = remove_abandoned_parts(access.directory) +
-                           (is_directory ? remove_abandoned_parts(directory) : uint64_t{0});
+  if (!is_directory && lie_in(access.directory, files)) return access.directory + "/" + base_name(files.front().path);
+  const std::string directory = access.directory + "/" + repository_folder(name);
+  const HubOrigin origin{what, listing.revision};
+  TRY_ASSIGN(const std::vector<ModelPart> model, look_for(files, origin, directory));
+  TRY(make_directories(model));
+  Download download(access, access.endpoint + "/" + name.repository() + "/resolve/" + listing.revision + "/", origin,
+                    model);
+  if (!download.files().empty()) {
+    const uint64_t freed = remove_abandoned_parts(access.directory) + remove_abandoned_parts(directory);
     if (freed > 0) std::fprintf(stderr, "removed %s of abandoned downloads\n", format_bytes(freed).c_str());
-    Download download(access, access.endpoint + "/" + name.repository() + "/resolve/" + listing.revision + "/",
-                      missing);
     TRY(check_room(directory, download.total() - download.there()));
-    say_what_comes(missing, download);
+    say_what_comes(download);
     TRY(download.run());
   }
-  if (is_directory) return directory;
-  return directory + "/" + base_name(files.front().path);
+  return is_directory ? directory : directory + "/" + files.front().path;
 }
 
 }  // namespace ibid

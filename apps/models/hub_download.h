@@ -18,8 +18,9 @@ namespace ibid {
 // holds what no token has.
 Result<HubAccess> hub_access(std::stop_token stop);
 
-// Returns the path of the model: the .gguf file (the first part of a split one), or the directory. Does nothing for
-// what is there already with the size that the hub says. Progress goes to standard error.
+// Returns the path of the model: the .gguf file (the first part of a split one), or the directory. Each repository has
+// a directory of its own in the models directory. A file that is there with the SHA-256 that the hub lists is not
+// fetched again; one that an earlier revision of the repository had is replaced. Progress goes to standard error.
 // Errors: kNotFound, kUnsupported (the hub wants a token, or does not take it), kIo (the network; no room, before
 // anything is fetched), kMismatch (size or checksum), kDuplicate (another file has the name), kBusy (another process
 // fetches it), kCancelled, those of parse_hub_name(), parse_hub_listing() and choose_hub_files().

@@ -59,8 +59,11 @@ void add_folder(const fs::path& folder, const char* store, std::vector<LocalMode
       models.push_back({name, path.string(), store});
       continue;
     }
-    for (const fs::path& inner : gguf_models_in(path)) {
-      models.push_back({name + "/" + without_gguf(inner), inner.string(), store});
+    for (const fs::path& inner : directory_entries(path)) {
+      if (is_gguf_model(inner)) models.push_back({name + "/" + without_gguf(inner), inner.string(), store});
+      for (const fs::path& file : gguf_models_in(inner)) {  // repositories have folders, too
+        models.push_back({name + "/" + inner.filename().string() + "/" + without_gguf(file), file.string(), store});
+      }
     }
   }
 }

@@ -12,6 +12,7 @@
 #include "apps/command_line/user_folders.h"
 #include "apps/models/local_models.h"
 #include "apps/models/model_directory.h"
+#include "apps/models/pulled_file.h"
 
 namespace ibid {
 
@@ -149,7 +150,13 @@ Result<std::string> resolve_model(const std::string& argument) {
   if (directory.ok() && exists(*directory + "/" + argument)) return model_in_directory(*directory + "/" + argument);
   const std::vector<LocalModel> models = local_models();
   const HubModel* hub = find_hub_model(argument);
-  if (hub != nullptr && directory.ok() && exists(*directory + "/" + hub->file)) return *directory + "/" + hub->file;
+  if (hub != nullptr && directory.ok()) {
+    // Earlier versions kept it in the models directory itself.
+    for (const std::string& folder : {"/" + repository_folder(*parse_hub_name(hub->hub_name)), std::string()}) {
+      const std::string path = *directory + folder + "/" + hub->file;
+      if (exists(path)) return path;
+    }
+  }
   const std::vector<LocalModel> meant = models_named(argument, models);
   if (meant.size() == 1) return meant.front().path;
   if (meant.size() > 1) return may_mean(argument, meant);
@@ -166,7 +173,8 @@ bool names_a_model(const std::string& word) {
   const bool is_plain = word.find('/') == std::string::npos && word != "." && word != "..";
   if (is_plain && directory.ok() && exists(*directory + "/" + word)) return true;
   for (const LocalModel& model : local_models()) {
-    if (lower_case(model.name) == lower_case(word)) return true;
+    const std::string name = lower_case(model.name), wanted = lower_case(word);
+    if (name == wanted || (model.store == "ibid" && name.substr(name.find('/') + 1) == wanted)) return true;
   }
   std::error_code error;
   if (fs::is_directory(word, error)) return exists(word + "/config.json");

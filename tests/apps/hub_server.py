@@ -1,10 +1,14 @@
 """A hub for tests: speaks as much of the API as fetching a model needs, and misbehaves as the repository's name says.
 
 hub_server.py LOG   prints its port, serves until it is killed, and writes a line for each request to LOG.
+
+LOG.revision is the revision of the repositories that change: 1 (the default), 2, or cut (2, but one of its files is
+not found).
 """
 import hashlib
 import http.server
 import json
+import os
 import sys
 import threading
 import time
@@ -13,6 +17,8 @@ CONTENT = b"GGUF" + bytes(i * 7 % 251 for i in range(350_000))
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CUT = 100_000
+TWIN = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
+TWIN_SHA256 = hashlib.sha256(TWIN).hexdigest()
 asked = {}
 meeting = threading.Barrier(2)  # of requests for shards: they have to come two at a time
 
@@ -41,6 +47,40 @@ for name in ("cut", "norange", "secret", "busy", "toobusy", "broken", "downgrade
     REPOSITORIES[name] = [gguf(name + ".gguf")]
 
 
+def revision():
+    if not os.path.exists(sys.argv[1] + ".revision"):
+        return "1"
+    with open(sys.argv[1] + ".revision") as file:
+        return file.read()
+
+
+# The files of a repository whose content depends on its owner or on the revision; None for other repositories.
+def special(owner, name):
+    twin = dict(sha256=TWIN_SHA256)
+    if name in ("twin", "b--twin"):
+        return [gguf("twin.gguf", **(twin if owner in ("two", "a--b") else {}))]
+    if name == "folders":
+        return [gguf("Q4_0/model-Q4_0.gguf"), gguf("Q8_0/model-Q8_0.gguf", **twin), gguf("x/model-Q6_K.gguf"),
+                gguf("y/model-Q6_K.gguf", **twin)]
+    new = twin if revision() != "1" else {}
+    if name == "changing":
+        return [gguf("changing.gguf", **new)]
+    if name == "changingdir":
+        return [{"rfilename": "config.json", "size": 2}, gguf("model-1.safetensors", **new),
+                gguf("model-2.safetensors", **new)]
+    return None
+
+
+# The bytes of a file of such a repository.
+def special_content(owner, name, file):
+    for one in special(owner, name):
+        if one["rfilename"] == file:
+            if "lfs" not in one:
+                return b"1}" if revision() == "1" else b"2}"
+            return TWIN if one["lfs"]["sha256"] == TWIN_SHA256 else CONTENT
+    return None
+
+
 class Hub(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -60,8 +100,15 @@ class Hub(http.server.BaseHTTPRequestHandler):
         with open(sys.argv[1], "a") as log:
             log.write(f"{self.headers['Host'].split(':')[0]} {self.path} {self.headers.get('Range', '-')} {token}\n")
         path = self.path.split("?")[0].split("/")[1:]
+        if path[0] == "api" and special(path[2], path[3]):
+            sha = (revision() if revision() != "cut" else "2") * 40
+            return self.answer(200, json.dumps({"sha": sha, "siblings": special(path[2], path[3])}).encode())
         if path[0] == "api":
             return self.listing(path[3])
+        if path[0] != "cdn" and special(path[0], path[1]):
+            if revision() == "cut" and path[-1] == "model-2.safetensors":
+                return self.answer(404)
+            return self.answer(200, special_content(path[0], path[1], "/".join(path[4:])))
         if path[0] == "cdn":
             return self.content(path[1], path[2])
         if path[1] == "downgrade":

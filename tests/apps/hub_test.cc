@@ -17,6 +17,7 @@
 #include "apps/models/hub_download.h"
 #include "apps/models/part_file.h"
 #include "apps/terminal/byte_progress.h"
+#include "base/json_limits.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/apps/python_server.h"
 #include "tests/support/scoped_variable.h"
@@ -55,15 +56,18 @@ class Hub : public CommandLine {
   Result<std::string> pull(const std::string& name) { return pull_from_hub(access_, *parse_hub_name("hf:" + name)); }
   Status failure(const std::string& name) { return pull(name).status(); }
   std::string log() const { return read_whole_file(dir_.file("log")); }
-  // What is in the models directory.
+  // The files in the models directory, without notes.
   std::vector<std::string> names() const {
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(access_.directory)) {
-      if (entry.is_regular_file()) found.push_back(entry.path().filename().string());
+      const std::string name = entry.path().filename().string();
+      if (entry.is_regular_file() && !name.ends_with(".pulled")) found.push_back(name);
     }
     std::sort(found.begin(), found.end());
     return found;
   }
+  // Sets the revision of the repositories that change.
+  void hub_revision(const std::string& revision) { dir_.write("log.revision", revision); }
   static constexpr size_t kBytes = 350'004;
 
   HubAccess access_;
@@ -74,21 +78,22 @@ class Hub : public CommandLine {
 TEST_F(Hub, AModelIsFetchedWholeOrNotAtAll) {
   const Result<std::string> path = pull("o/good");
   ASSERT_TRUE(path.ok()) << path.status().message();
-  EXPECT_EQ(*path, access_.directory + "/model-Q4_K_M.gguf") << "of many the usual one";
+  EXPECT_EQ(*path, access_.directory + "/o--good/model-Q4_K_M.gguf") << "of many the usual one";
   EXPECT_EQ(read_whole_file(*path).size(), kBytes);
   EXPECT_THAT(names(), ElementsAre("model-Q4_K_M.gguf"));
   const size_t n_requests = log().size();
   EXPECT_EQ(*pull("o/good"), *path);
   EXPECT_EQ(log().find("/cdn/", n_requests), std::string::npos) << "what is there is not fetched again";
-  EXPECT_EQ(*pull("o/good:Q8_0"), access_.directory + "/model-Q8_0.gguf");
-  EXPECT_EQ(*pull("o/good:model-Q8_0.gguf"), access_.directory + "/model-Q8_0.gguf");
+  EXPECT_EQ(*pull("o/good:Q8_0"), access_.directory + "/o--good/model-Q8_0.gguf");
+  EXPECT_EQ(*pull("o/good:model-Q8_0.gguf"), access_.directory + "/o--good/model-Q8_0.gguf");
   EXPECT_THAT(failure("o/good:Q5_0").message(), HasSubstr("has no 'Q5_0'. There is:\n  hf:o/good:model-Q4_K_M.gguf"));
   EXPECT_THAT(failure("o/many").message(), HasSubstr("several models; name one"));
   EXPECT_EQ(failure("o/nothing").code(), ErrorCode::kNotFound);
   EXPECT_EQ(failure("o/empty").code(), ErrorCode::kNotFound);
-  dir_.write("models/a-Q8_0.gguf", "another");
+  std::filesystem::create_directories(access_.directory + "/o--many");
+  dir_.write("models/o--many/a-Q8_0.gguf", "another");
   EXPECT_EQ(failure("o/many:Q8_0").code(), ErrorCode::kDuplicate);
-  EXPECT_EQ(read_whole_file(dir_.file("models/a-Q8_0.gguf")), "another");
+  EXPECT_EQ(read_whole_file(dir_.file("models/o--many/a-Q8_0.gguf")), "another");
 }
 
 TEST_F(Hub, DirectoriesAndSplitFilesComeWhole) {
@@ -96,8 +101,106 @@ TEST_F(Hub, DirectoriesAndSplitFilesComeWhole) {
   ASSERT_TRUE(directory.ok()) << directory.status().message();
   EXPECT_EQ(*directory, access_.directory + "/o--directory");
   EXPECT_THAT(names(), ElementsAre("config.json", "model.safetensors", "tokenizer.json"));
-  EXPECT_EQ(*pull("o/split"), access_.directory + "/m-00001-of-00002.gguf");
-  EXPECT_TRUE(std::filesystem::exists(access_.directory + "/m-00002-of-00002.gguf"));
+  EXPECT_EQ(*pull("o/split"), access_.directory + "/o--split/m-00001-of-00002.gguf");
+  EXPECT_TRUE(std::filesystem::exists(access_.directory + "/o--split/m-00002-of-00002.gguf"));
+}
+
+TEST_F(Hub, FilesOfOneNameAndSizeInTwoRepositoriesAreTwoFiles) {
+  const Result<std::string> one = pull("one/twin"), two = pull("two/twin");
+  ASSERT_TRUE(one.ok() && two.ok()) << two.status().message();
+  EXPECT_NE(*one, *two);
+  EXPECT_EQ(read_whole_file(*one).size(), read_whole_file(*two).size());
+  EXPECT_NE(read_whole_file(*one), read_whole_file(*two));
+  EXPECT_NE(*pull("a/b--twin"), *pull("a--b/twin")) << "names whose joint spelling is the same";
+  const Result<std::string> inner = pull("one/folders:Q4_0"), other = pull("one/folders:Q8_0");
+  ASSERT_TRUE(inner.ok() && other.ok()) << other.status().message();
+  EXPECT_NE(read_whole_file(*inner), read_whole_file(*other)) << "one base name in two folders";
+}
+
+TEST_F(Hub, ARepositoryThatChangedIsFetchedAgain) {
+  const std::string path = *pull("o/changing"), before = read_whole_file(path);
+  hub_revision("2");
+  ASSERT_EQ(*pull("o/changing"), path);
+  EXPECT_NE(read_whole_file(path), before);
+  EXPECT_EQ(read_whole_file(path).size(), before.size());
+  hub_revision("1");
+  ASSERT_TRUE(pull("o/changing").ok());
+  EXPECT_EQ(read_whole_file(path), before) << "and back";
+  EXPECT_THAT(names(), ElementsAre("changing.gguf"));
+}
+
+TEST_F(Hub, ADirectoryThatChangedIsReplacedAsAWhole) {
+  const std::string path = *pull("o/changingdir");
+  const auto content = [&](const char* name) { return read_whole_file(path + "/" + name); };
+  const std::string before = content("model-1.safetensors"), config = content("config.json");
+  hub_revision("cut");  // the second file of the new revision does not come
+  EXPECT_FALSE(pull("o/changingdir").ok());
+  EXPECT_EQ(content("model-1.safetensors"), before) << "the old model is whole";
+  EXPECT_EQ(content("config.json"), config);
+  hub_revision("2");
+  ASSERT_TRUE(pull("o/changingdir").ok());
+  EXPECT_NE(content("model-1.safetensors"), before);
+  EXPECT_NE(content("config.json"), config) << "small files have no digest, the revision tells";
+  EXPECT_THAT(names(), ElementsAre("config.json", "model-1.safetensors", "model-2.safetensors"));
+}
+
+TEST_F(Hub, AFileThatSomebodyChangedIsNotTakenForThePulledOne) {
+  const std::string path = *pull("o/good:Q8_0");
+  std::string changed = read_whole_file(path);
+  const auto time = std::filesystem::last_write_time(path);
+  changed[100] ^= 1;
+  dir_.write("models/o--good/model-Q8_0.gguf", changed);
+  std::filesystem::last_write_time(path, time);
+  EXPECT_EQ(failure("o/good:Q8_0").code(), ErrorCode::kDuplicate) << "of the same size and time";
+  EXPECT_EQ(read_whole_file(path), changed) << "it may be somebody's work";
+}
+
+// Earlier versions kept .gguf files in the models directory itself, and wrote no notes.
+TEST_F(Hub, WhatEarlierVersionsPulledIsUsedIfItsDigestIsRight) {
+  const std::string good = read_whole_file(*pull("o/good:Q8_0"));
+  std::filesystem::remove_all(access_.directory);
+  std::filesystem::create_directories(access_.directory + "/o--directory");
+  const std::string flat = dir_.write("models/model-Q8_0.gguf", good);
+  EXPECT_EQ(*pull("o/good:Q8_0"), flat);
+  dir_.write("models/model-Q8_0.gguf", std::string(good.size(), 'x'));
+  const std::string fetched = *pull("o/good:Q8_0");
+  EXPECT_EQ(fetched, access_.directory + "/o--good/model-Q8_0.gguf");
+  EXPECT_EQ(read_whole_file(fetched), good);
+  EXPECT_EQ(read_whole_file(flat), std::string(good.size(), 'x'));
+  dir_.write("models/o--directory/model.safetensors", good);
+  dir_.write("models/o--directory/config.json", "{}");
+  dir_.write("models/o--directory/tokenizer.json", "{}");
+  const size_t n_requests = log().size();
+  ASSERT_TRUE(pull("o/directory").ok());
+  EXPECT_EQ(log().find("/cdn/directory/model.safetensors", n_requests), std::string::npos) << "its digest is known";
+}
+
+TEST_F(Hub, ANoteOfAnotherFormatIsSaidAndIgnored) {
+  const std::string path = *pull("o/changing"), note = access_.directory + "/o--changing/.changing.gguf.pulled";
+  const Json json = *parse_json(read_whole_file(note), "note");
+  EXPECT_EQ(json["repository"], "hf:o/changing");
+  EXPECT_EQ(json["path"], "changing.gguf");
+  EXPECT_EQ(json["format"], 1);
+  for (const char* text : {"{\"format\": 2, \"sha256\": []}", "[]", "no json", "{\"format\": 1, \"repository\": 7}"}) {
+    dir_.write("models/o--changing/.changing.gguf.pulled", text);
+    hub_revision("1");
+    EXPECT_TRUE(pull("o/changing").ok()) << "the digest is enough";
+    hub_revision("2");
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(failure("o/changing").code(), ErrorCode::kDuplicate) << text;
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.find("has the format 2, this program reads 1") != std::string::npos, text[11] == '2') << said;
+  }
+}
+
+TEST_F(Hub, APartOfAFileWithoutADigestIsNotGoneOnWith) {
+  ASSERT_TRUE(pull("o/changingdir").ok());
+  std::filesystem::remove(access_.directory + "/o--changingdir/config.json");
+  const std::string content = "config.json\nhf:o/changingdir\n" + std::string(40, '1');
+  const std::string part = part_path(access_.directory + "/o--changingdir", content);
+  dir_.write("models/o--changingdir/" + std::filesystem::path(part).filename().string(), "x");
+  ASSERT_TRUE(pull("o/changingdir").ok());
+  EXPECT_EQ(read_whole_file(access_.directory + "/o--changingdir/config.json"), "1}") << "as the hub has it";
 }
 
 TEST_F(Hub, AConnectionThatIsCutGoesOnWhereItStopped) {
@@ -105,7 +208,7 @@ TEST_F(Hub, AConnectionThatIsCutGoesOnWhereItStopped) {
   EXPECT_THAT(log(), HasSubstr("/cdn/cut/cut.gguf bytes=100000-"));
   EXPECT_THAT(log(), HasSubstr("/cdn/cut/cut.gguf bytes=300000-"));
   ASSERT_TRUE(pull("o/norange").ok()) << "a server without ranges sends all of it again";
-  EXPECT_EQ(read_whole_file(access_.directory + "/norange.gguf").size(), kBytes);
+  EXPECT_EQ(read_whole_file(access_.directory + "/o--norange/norange.gguf").size(), kBytes);
 }
 
 TEST_F(Hub, WhatCameBeforeAKillIsNotFetchedAgain) {
@@ -131,9 +234,9 @@ TEST_F(Hub, AHubThatLiesAboutAFileIsFoundOut) {
   EXPECT_EQ(failure("o/wrongsum").code(), ErrorCode::kMismatch);
   EXPECT_THAT(names(), testing::IsEmpty());
   EXPECT_EQ(failure("o/smaller").code(), ErrorCode::kMismatch);
-  EXPECT_FALSE(std::filesystem::exists(access_.directory + "/smaller.gguf"));
+  EXPECT_FALSE(std::filesystem::exists(access_.directory + "/o--smaller/smaller.gguf"));
   EXPECT_THAT(failure("o/larger").message(), HasSubstr("it ends before"));
-  EXPECT_FALSE(std::filesystem::exists(access_.directory + "/larger.gguf"));
+  EXPECT_FALSE(std::filesystem::exists(access_.directory + "/o--larger/larger.gguf"));
   EXPECT_THAT(failure("o/huge").message(), HasSubstr("has room for"));
   EXPECT_EQ(failure("o/evil").code(), ErrorCode::kNotFound) << "what is no plain path is not there";
   EXPECT_EQ(failure("o/nonsense").code(), ErrorCode::kBadHeader);
@@ -193,7 +296,7 @@ TEST_F(Hub, CtrlCKeepsWhatHasComeAndSaysSo) {
   }
   const auto has_come = [&] {
     const std::vector<std::string> found = std::filesystem::exists(access_.directory) ? names() : std::vector<std::string>();
-    return found.size() == 1 && std::filesystem::file_size(access_.directory + "/" + found[0]) == 100'000;
+    return found.size() == 1 && std::filesystem::file_size(access_.directory + "/o--slow/" + found[0]) == 100'000;
   };
   for (int i = 0; i < 3000 && !has_come(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   ASSERT_TRUE(has_come());
@@ -240,7 +343,7 @@ TEST_F(Hub, TheProgramFetchesWhatItIsAskedFor) {
   const ScopedVariable endpoint("HF_ENDPOINT", access_.endpoint), models("IBID_MODELS", dir_.file("here"));
   const Outcome pulled = run("pull hf:o/good:Q8_0");
   EXPECT_EQ(pulled.status, 0) << pulled.err;
-  EXPECT_EQ(pulled.out, dir_.file("here") + "/model-Q8_0.gguf\n");
+  EXPECT_EQ(pulled.out, dir_.file("here") + "/o--good/model-Q8_0.gguf\n");
   EXPECT_THAT(run("pull hf:o").err, HasSubstr("wanted hf:OWNER/NAME"));
   EXPECT_THAT(run("pull smolm2").err, HasSubstr("did you mean smollm2?"));
   EXPECT_THAT(run("pull --help").out, HasSubstr("not yet tried with ibid"));

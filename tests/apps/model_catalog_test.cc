@@ -11,6 +11,7 @@
 
 #include "apps/chat/sampling_options.h"
 #include "apps/models/pull.h"
+#include "base/sha256.h"
 #include "tests/support/scoped_variable.h"
 #include "tests/support/temp_dir.h"
 
@@ -61,11 +62,34 @@ TEST(ModelCatalog, ResolvesPathsNamesAndPulledFiles) {
   EXPECT_THAT(unknown.status().message(), HasSubstr("no-such-model: no such file"));
 }
 
-TEST(PullModel, FileThatIsThereIsNotFetched) {
+TEST(ModelCatalog, AModelOfTheHubIsFoundInTheFolderOfItsRepository) {
+  const TempDir dir;
+  const ScopedVariable models("IBID_MODELS", dir.path());
+  const HubModel& hub = *find_hub_model("qwen3:0.6b");
+  const std::string earlier = dir.write(hub.file, "x");
+  EXPECT_EQ(*resolve_model(hub.name), earlier) << "earlier versions kept it in the models directory itself";
+  EXPECT_EQ(*resolve_model(hub.file), earlier);
+  std::filesystem::create_directories(dir.file("Qwen--Qwen3-0.6B-GGUF"));
+  const std::string pulled = dir.write("Qwen--Qwen3-0.6B-GGUF/" + std::string(hub.file), "y");
+  EXPECT_EQ(*resolve_model(hub.name), pulled);
+  std::filesystem::remove(earlier);
+  EXPECT_EQ(*resolve_model("Qwen3-0.6B-Q8_0"), pulled) << "by the name of the file";
+  EXPECT_TRUE(names_a_model("Qwen3-0.6B-Q8_0"));
+}
+
+TEST(PullModel, AFileIsTakenForTheModelByItsDigestAlone) {
   const TempDir dir;
   const ScopedVariable models("IBID_MODELS", dir.path());
   const std::string pulled = dir.write(default_model().file, "x");
-  EXPECT_EQ(*pull_model(default_model()), pulled);
+  EXPECT_EQ(pull_model(default_model()).status().code(), ErrorCode::kDuplicate);
+  EXPECT_EQ(read_whole_file(pulled), "x");
+  Sha256 hash;
+  hash.update("x");
+  const std::string sha256 = to_hex(hash.finish());
+  KnownModel known = default_model();
+  known.file_bytes = 1;
+  known.sha256 = sha256.c_str();
+  EXPECT_EQ(*pull_model(known), pulled) << "it is not fetched";
 }
 
 TEST(PullModel, WithoutPythonSaysWhatIsMissing) {
