@@ -2,11 +2,12 @@
 # Both commands of README.md in a minimal Debian, where nothing is installed yet: as root, and as a user with sudo in a
 # folder with blanks and umlauts.
 #
-#   tests/clean_root.sh [--suite NAME] [--fast] [--keep]
+#   tests/clean_root.sh [--suite NAME] [--as root|user] [--keep] [-- ARGS]
 #
 #   --suite NAME   bookworm (the default), trixie: any suite that debootstrap knows
-#   --fast         `./run test --fast` in place of all tests
+#   --as NAME      the steps of root, or of the user, alone
 #   --keep         leaves the last root in build/clean_root, to look at
+#   -- ARGS        `./run test ARGS` as root in place of all tests: -- -R '^consumer'
 #
 # Needs root, debootstrap, 10 GB of disk and an hour on two cores. IBID_CLEAN_ROOT_CCACHE=FOLDER shares the machine's
 # ccache, which makes a trial pass short and proves less: the compilers of the system then compile little.
@@ -19,7 +20,8 @@ set -euo pipefail
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 place=$tree/build/clean_root
 suite=bookworm
-all_tests=(test)
+steps="root user"
+test_arguments=()
 keep=false
 results=()
 n_failed=0
@@ -37,9 +39,18 @@ while (($#)); do
       suite=$2
       shift
       ;;
-    --fast) all_tests=(test --fast) ;;
+    --as)
+      [[ ${2:-} == root || ${2:-} == user ]] || fail "--as needs root or user"
+      steps=$2
+      shift
+      ;;
     --keep) keep=true ;;
-    *) fail "unknown option $1: there are --suite NAME, --fast and --keep" ;;
+    --)
+      shift
+      test_arguments=("$@")
+      break
+      ;;
+    *) fail "unknown option $1: there are --suite NAME, --as root|user, --keep and -- ARGS" ;;
   esac
   shift
 done
@@ -181,7 +192,7 @@ chat_faults() {
 
 test_faults() {
   common_faults "$@"
-  grep -qE '^[1-9][0-9]* tests ran' "$2" || echo "no test ran; "
+  grep -qE '^[1-9][0-9]* tests ran|tests failed out of [1-9]' "$2" || echo "no test ran; "
   grep -q '^100% tests passed' "$2" || echo "tests failed: $(sed -n 's/^.*[0-9] - \(.*\) (\(Failed\|Timeout\|Not Run\).*/\1/p' "$2" | xargs); "
   local left
   left=$(find "$root/tmp" -mindepth 1 -maxdepth 1 ! -name 'ccache*' -printf '%f ')
@@ -194,7 +205,7 @@ as_root() {
   [[ -z $shared_ccache ]] || mkdir -p "$root/ccache"
   step root-chat chat_faults in_root root bash -c \
     'cd ~/ibid && printf "Name three rivers.\nAnd one lake?\n" | ./run chat'
-  step root-test test_faults in_root root bash -c 'cd ~/ibid && ./run "$@" <&-' run "${all_tests[@]}"
+  step root-test test_faults in_root root bash -c 'cd ~/ibid && ./run test "$@" <&-' run "${test_arguments[@]}"
 }
 
 # What root's steps compiled is there for the user, whose clone is elsewhere: that the compiler runs was seen before.
@@ -220,7 +231,6 @@ as_user() {
 shared_ccache=${IBID_CLEAN_ROOT_CCACHE:-}
 [[ -z $shared_ccache || -d $shared_ccache ]] || fail "IBID_CLEAN_ROOT_CCACHE: there is no folder $shared_ccache"
 make_pristine
-as_root
-as_user
+for who in $steps; do "as_$who"; done
 printf '%s\n' "clean root: ${suite}${IBID_CLEAN_ROOT_CCACHE:+, with the ccache of this machine}" "${results[@]}"
 ((n_failed == 0)) || fail "$n_failed of ${#results[@]} steps failed; their output is in $place"
