@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "model/architecture/architecture.h"
+#include "model/architecture/attention_rules.h"
 #include "model/architecture/hyperparameters.h"
 #include "model/architecture/keys.h"
-#include "model/architecture/latent_rules.h"
 #include "model/architecture/layer_kinds.h"
 #include "model/architecture/layer_rules.h"
 #include "model/architecture/moe_rules.h"
@@ -218,51 +218,6 @@ Status read_vocab_size(const Hyperparameters& file, const Architecture& row, Mod
   return {};
 }
 
-// Queries of the layers without rope grow (arXiv 2501.19399), unless the file says not: true, or early, a number.
-Status read_growth_without_rope(const Hyperparameters& file, ModelConfig& config) {
-  constexpr Key kGrows{"growth of queries", "", "attn_temperature_tuning"};
-  constexpr Key kGrowth{"growth of queries", "", "attn_scale"};
-  constexpr Key kStep{"step of the growth of queries", "", "floor_scale"};
-  const auto number = file.file().get_int(file.key_of(kGrows));
-  const bool is_number = number.ok() && *number;
-  const Result<bool> grows = is_number ? Result<bool>(**number != 0) : file.flag(kGrows, true);
-  TRY(grows.status());
-  if (!*grows) return {};
-  TRY_ASSIGN(config.query_growth, file.positive(kGrowth, kMaxFactor, 0.1));
-  TRY_ASSIGN(config.query_growth_step, file.integer(kStep, 1, kMaxPositions, size_t{8192}));
-  config.query_growth_shift = 1;
-  config.query_growth_without_rope = true;
-  return {};
-}
-
-// How scores are made: their scale, their cap, and how queries grow with their position.
-Status read_attention(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  constexpr Key kPerDimensions{"dimensions of the attention scale", "", "query_pre_attn_scalar"};
-  if (!config.attends()) return {};
-  const size_t key_dim = row.latent ? config.latent.key_dim() : config.layers[config.first_attending()].head_dim;
-  const bool wide = file.gguf() && config.n_layers == row.gguf_wide_scale_layers;
-  const size_t divisor = config.common.used() ? 2 : 1;  // of heads that read twice the width
-  const auto usual = static_cast<double>(wide ? config.dim / config.n_heads : key_dim / divisor);
-  TRY_ASSIGN(const double dimensions, file.positive(kPerDimensions, kMaxFactor, usual));
-  const double usual_scale = row.attention_scale != 0 ? double{row.attention_scale} : 1.0 / std::sqrt(dimensions);
-  TRY_ASSIGN(const double scale, file.positive(keys::kAttentionScale, kMaxFactor, usual_scale));
-  const Result<double> stretched = row.latent ? read_latent_scale(file, config) : Result<double>(1.0);
-  TRY(stretched.status());
-  config.attention_scale = static_cast<float>(scale * *stretched);
-  TRY_ASSIGN(const double softcap, file.number(keys::kAttentionSoftcap, kMaxFactor, double{row.attention_softcap}));
-  config.attention_softcap = static_cast<float>(softcap);
-  if (softcap < 0) {
-    return file.bad(keys::kAttentionSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
-  }
-  TRY_ASSIGN(const double growth, file.number(keys::kQueryGrowth, kMaxFactor, 0.0));
-  config.query_growth = double{static_cast<float>(growth)};  // as GGUF has it
-  if (config.query_growth < 0) return file.bad(keys::kQueryGrowth, std::to_string(config.query_growth), "0 or more");
-  if (!config.ropes.empty()) {
-    config.query_growth_step = static_cast<size_t>(std::max(1.0, config.ropes[0].original_max_positions));
-  }
-  return row.grows_without_rope ? read_growth_without_rope(file, config) : Status();
-}
-
 // GGUF does not say it: of Llama 4, the model of 128 experts has none.
 Status read_unweighted_norms(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kNorms{"norms of queries and keys", "", "use_qk_norm"};
@@ -276,7 +231,6 @@ Status read_unweighted_norms(const Hyperparameters& file, ModelConfig& config) {
 // Refuses what a model of a known architecture may have and we do not compute.
 Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kRefused[] = {{"positions by ALiBi", "", "alibi"},
-                              {"scores divided by the layer", "", "scale_attn_by_inverse_layer_idx"},
                               {"attention to later positions", "", "use_bidirectional_attention"}};
   constexpr Key kQkNorms{"norms of queries and keys", "", "use_qk_norm|qk_layernorm"};
   std::vector<Key> refused(std::begin(kRefused), std::end(kRefused));
@@ -298,12 +252,23 @@ Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& co
                                        " (a norm of queries) is not supported in a model of " + config.architecture};
 }
 
+// A head that differs from the embedding is the model's, whatever its file says: so transformers 5 reads it.
+bool has_other_head(const ModelFile& file, const ModelConfig& config) {
+  const TensorView* head = file.find_tensor(tensor_name(file, config, TensorRole::kLmHead));
+  const TensorView* embed = file.find_tensor(tensor_name(file, config, TensorRole::kEmbed));
+  if (head == nullptr || embed == nullptr) return false;
+  return head->dtype != embed->dtype || !std::ranges::equal(head->data, embed->data);
+}
+
 Status read_factors(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  const double usual = row.embed_scale_is_sqrt_dim ? std::sqrt(static_cast<double>(config.dim)) : 1.0;
+  constexpr Key kScaled{"use of the embedding scale", "", "mup_enabled"};
+  TRY_ASSIGN(const bool scaled, file.flag(kScaled, true));
+  const bool by_dim = row.embed_scale_is_sqrt_dim && scaled;
+  const double usual = by_dim ? std::sqrt(static_cast<double>(config.dim)) : 1.0;
   TRY_ASSIGN(const double embed, file.positive(keys::kEmbedScale, kMaxFactor, usual));
   TRY_ASSIGN(const double residual, file.positive(keys::kResidualScale, kMaxFactor, 1.0));
   TRY_ASSIGN(const double logit, file.positive(keys::kLogitScale, kMaxFactor, 1.0));
-  TRY_ASSIGN(const double softcap, file.number(keys::kLogitSoftcap, kMaxFactor, double{row.logit_softcap}));
+  TRY_ASSIGN(const double softcap, read_softcap(file, keys::kLogitSoftcap, row.logit_softcap));
   if (softcap < 0) return file.bad(keys::kLogitSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
   config.embed_scale = static_cast<float>(embed);
   config.residual_scale = static_cast<float>(residual);
@@ -362,8 +327,8 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   TRY_ASSIGN(config.pooling, read_pooling(model_file, match.prefix));
   take_row(row, file.gguf(), config);
   TRY(read_shape(file, row, config));
-  TRY(read_layer_kinds(file, row, config));
   TRY(read_vocab_size(file, row, config));
+  TRY(read_layer_kinds(file, row, config));
   const std::string q_norm = tensor_name(model_file, config, TensorRole::kQNorm);
   if (row.qk_norm_may_be_absent && model_file.find_tensor(q_norm) == nullptr) config.qk_norm = QkNorm::kNone;
   if (row.qk_norm == QkNorm::kUnweighted) TRY(read_unweighted_norms(file, config));
@@ -374,6 +339,7 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   TRY_ASSIGN(config.tied, file.flag(kTied, false));
   // The head is not of the section: where both say it, the model as a whole is right.
   TRY_ASSIGN(config.tied, Hyperparameters(model_file, "").flag(kTied, config.tied));
+  config.tied = config.tied && !has_other_head(model_file, config);
   TRY(read_layers(file, row, config));
   TRY(read_heads(file, row, config));
   TRY(read_ropes(file, row, config));

@@ -89,6 +89,7 @@ struct ModelConfig {
 
   // --- attention
   float attention_scale = 0;      // of the scores; d^-1/2 unless the architecture says otherwise
+  bool scale_by_depth = false;    // scores of layer l are divided by l + 1
   LatentAttention latent;         // of models that have it; layers have one head then, the row of the cache
   bool attention_gate = false;    // what attention gives is times sigmoid(W_attn_gate h)
   bool gate_beside_query = false; // the file's wq: of each head its query, its gate
@@ -124,6 +125,7 @@ struct ModelConfig {
   float embed_scale = 1;          // of embeddings
   float residual_scale = 1;       // of what attention and MLP add to x
   Residual attention_residual, recurrent_residual, mlp_residual;  // beside residual_scale
+  float attention_input_scale = 1;  // of h, within attention_scale and attention_residual; biases are divided by it
   float gate_scale = 1;           // of the gates of MLPs
   float logit_scale = 1;
   float logit_softcap = 0;        // logits l become cap tanh(l / cap); 0: none

@@ -1,6 +1,8 @@
 #include "model/architecture/gguf_recurrent.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace ibid {
 
@@ -21,7 +23,10 @@ size_t gguf_spelling(const ModelConfig& config, TensorRole role) {
   const bool is_short = mixer.rule == RecurrentRule::kShortConv;
   switch (role) {
     case kMixIn: return is_short ? 2 : mixer.is_delta() ? 1 : 0;
-    case kMixConv: return is_short ? 1 : 0;
+    case kMixConv:
+    case kMixConvBias:
+    case kBMixIn:
+    case kBMixOut: return is_short ? 1 : 0;
     case kMixOut: return is_short ? 1 : mixer.rule == RecurrentRule::kKeyedDelta ? 2 : 0;
     default: return 0;
   }
@@ -29,14 +34,17 @@ size_t gguf_spelling(const ModelConfig& config, TensorRole role) {
 
 std::optional<TensorRole> gguf_fused_role(const ModelConfig& written, const TensorRow& row) {
   if (row.role == kWq && written.gate_beside_query) return kWqGate;
+  if (row.role == kBq && written.gate_beside_query) return kBqGate;
   switch (row.part_of) {
     case kMixIn:
       if (written.recurrent.fused == FusedInputs::kQkv && row.role == kMixZ) return std::nullopt;
       return kMixIn;
     case kMixConv:
     case kMixConvBias:
+    case kBMixIn:
     case kMixNumbers: return row.part_of;
-    case kWqGate: return written.gate_beside_query ? std::optional(kWqGate) : std::nullopt;
+    case kWqGate:
+    case kBqGate: return written.gate_beside_query ? std::optional(row.part_of) : std::nullopt;
     default: return std::nullopt;
   }
 }
@@ -83,11 +91,18 @@ float folded_factor(const ModelConfig& config, TensorRole role) {
   }
 }
 
+bool is_folded_bias(TensorRole role) {
+  constexpr TensorRole kBiases[] = {kBq,    kBk,    kBv,    kBo,    kBGate,      kBDown,
+                                    kBMixQ, kBMixK, kBMixV, kBMixZ, kBMixStepIn, kBMixOut};
+  return std::ranges::find(kBiases, role) != std::end(kBiases);
+}
+
 ModelConfig without_factors(const ModelConfig& config) {
   ModelConfig without = config;
   RecurrentMixer& mixer = without.recurrent;
   without.embed_scale = without.logit_scale = without.gate_scale = 1;
   without.attention_scale = usual_scale(config);
+  without.attention_input_scale = mixer.input_scale = 1;
   without.attention_residual = without.recurrent_residual = without.mlp_residual = {};
   mixer.z_scale = mixer.v_scale = mixer.k_scale = mixer.q_scale = mixer.number_scale = 1;
   return without;

@@ -28,6 +28,8 @@ Shape gguf_float_shape(const ModelConfig& config, TensorRole role, size_t n_rows
 // What the weights of a role are multiplied by where GGUF has factors within the weights
 // (RecurrentFamily::gguf_folds_factors), and the configuration of what is left: it has none.
 float folded_factor(const ModelConfig& config, TensorRole role);
+// True if the role is a bias that these factors are applied to after it is added.
+bool is_folded_bias(TensorRole role);
 ModelConfig without_factors(const ModelConfig& config);
 
 }  // namespace ibid

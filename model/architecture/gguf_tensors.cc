@@ -127,9 +127,7 @@ class Lister {
         fused ? std::optional(order_in_fused(written_, row, layer)) : std::nullopt;
     std::vector<size_t> heads = row.is_rotated() ? heads_ : std::vector<size_t>();
     const bool folds = to_.recurrent.gguf_folds_factors;
-    const bool is_bias = row.role == kBq || row.role == kBk || row.role == kBv || row.role == kBo ||
-                         row.role == kBGate || row.role == kBDown;
-    if (folds && is_bias) return refuse_folded(source);
+    if (folds && is_folded_bias(row.role)) return refuse_folded(source);
     GgufPart part(std::move(source), std::move(heads), folds ? folded_factor(config_, row.role) : 1);
     // A matrix of one row is a vector to llama.cpp.
     const bool is_matrix = row.is_matrix() && row.role != kSharedRouter && !is_gguf_floats(row.role);

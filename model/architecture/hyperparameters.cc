@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json_limits.h"
+
 namespace ibid {
 
 namespace {
@@ -33,6 +35,22 @@ std::string Hyperparameters::present_key(const Key& key) const {
     return true;
   });
   return present;
+}
+
+bool Hyperparameters::is_null(const Key& key) const {
+  const Json* at = file_.config_json();
+  if (at == nullptr || has(key)) return false;
+  const std::string section = prefix_.substr(0, prefix_.find('.'));
+  if (!section.empty()) {
+    if (!at->contains(section)) return false;
+    at = &(*at)[section];
+  }
+  bool found = false;
+  for_each_spelling(key.hf, [&](std::string_view spelling) {
+    found = at->is_object() && at->contains(std::string(spelling)) && (*at)[std::string(spelling)].is_null();
+    return found;
+  });
+  return found;
 }
 
 std::string Hyperparameters::key_of(const Key& key) const {

@@ -36,6 +36,8 @@ class Hyperparameters {
   const ModelFile& file() const { return file_; }
   bool gguf() const { return file_.container() == Container::kGguf; }
   bool has(const Key& key) const { return !present_key(key).empty(); }
+  // True if config.json has the key and no value for it.
+  bool is_null(const Key& key) const;
   // The spelling that the file has, else the first: what an error names.
   std::string key_of(const Key& key) const;
 

@@ -23,7 +23,7 @@ inline constexpr Key kOtherValueDim{"value head_dim of the other layers", "atten
 inline constexpr Key kSharedKvLayers{"layers that read the keys and values of others", "attention.shared_kv_layers",
                                      "num_kv_shared_layers"};
 inline constexpr Key kTrainedContext{"trained_context", "context_length",
-                                     "max_position_embeddings|n_positions"};
+                                     "max_position_embeddings|n_positions|model_max_length"};
 // Of a model of embeddings; directories say it elsewhere (model/architecture/pooling.h).
 inline constexpr Key kPooling{"pooling", "pooling_type", ""};
 inline constexpr Key kCausal{"attention to earlier positions alone", "attention.causal", "is_causal"};

@@ -15,11 +15,13 @@ constexpr auto kHeadDimLimit = static_cast<int64_t>(kMaxHeadDim);
 }  // namespace
 
 Status read_latent(const Hyperparameters& file, ModelConfig& config) {
+  constexpr Key kPairs{"rope of neighbours", "", "rope_interleave"};
   constexpr Key kNope{"dimensions of a key that do not turn", "", "qk_nope_head_dim"};
   LatentAttention& latent = config.latent;
   TRY_ASSIGN(latent.q_rank, file.integer(keys::kQRank, 0, kMaxRank, size_t{0}));
   TRY_ASSIGN(latent.kv_rank, file.integer(keys::kKvRank, 1, kMaxRank));
   TRY_ASSIGN(latent.rope_dim, file.integer(keys::kLatentRopeDim, 2, static_cast<int64_t>(kMaxLatentRopeDim)));
+  TRY_ASSIGN(latent.adjacent_pairs, file.flag(kPairs, true));
   if (latent.rope_dim % 2 != 0)
     return file.bad(keys::kLatentRopeDim, std::to_string(latent.rope_dim), "an even number");
   TRY_ASSIGN(latent.value_dim, file.integer(keys::kLatentValueDim, 1, kHeadDimLimit));

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "model/architecture/keys.h"
+#include "model/weights/tensor_source.h"
+#include "weights/model_file.h"
 
 namespace ibid {
 
@@ -143,11 +145,7 @@ Status read_common_blocks(const Hyperparameters& file, ModelConfig& config) {
   CommonBlocks& common = config.common;
   TRY_ASSIGN(common.n_blocks, file.integer(kBlocks, 1, kMaxLayers, size_t{1}));
   TRY_ASSIGN(common.adapter_rank, file.integer(kRank, 1, kMaxWidth, size_t{128}));
-  TRY_ASSIGN(const bool of_attention, file.flag(kOfAttention, false));
-  if (of_attention) {
-    return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(kOfAttention) +
-                                         " is not supported in a model of " + config.architecture};
-  }
+  TRY_ASSIGN(common.adapts_attention, file.flag(kOfAttention, false));
   common.ffn_dim = config.layers.front().ffn_dim;
   std::vector<size_t> first(common.n_blocks, kNoLayer);
   for (size_t l = 0; l < config.n_layers; ++l) {
@@ -156,7 +154,9 @@ Status read_common_blocks(const Hyperparameters& file, ModelConfig& config) {
     if (!layer.attends) continue;
     size_t& of_block = first[common.n_uses % common.n_blocks];
     if (of_block == kNoLayer) of_block = l;
-    layer.common_layer = of_block;
+    // Models whose blocks are not tied have the weights of every use.
+    const std::string own = tensor_name(file.file(), config, TensorRole::kCommonNorm, l);
+    layer.common_layer = file.file().find_tensor(own) != nullptr ? l : of_block;
     layer.adapter = common.n_uses++;
   }
   if (common.n_uses == 0) common = {};

@@ -94,9 +94,10 @@ Status read_windows(const Hyperparameters& file, const Architecture& row, ModelC
                     (row.windows == Windows::kAllOfGguf && !file.gguf());
   if (none || !file.has(keys::kWindow)) return {};
   TRY_ASSIGN(const size_t window, file.integer(keys::kWindow, 0, kMaxPositions));
-  if (window == 0 && !file.gguf())
-    return file.bad(keys::kWindow, "0", "1.." + std::to_string(kMaxPositions) + ", or none");
   TRY_ASSIGN(const std::vector<bool> windowed, windowed_layers(file, row, config));
+  if (window == 0 && !file.gguf() && std::ranges::count(windowed, true) != 0) {
+    return file.bad(keys::kWindow, "0", "1.." + std::to_string(kMaxPositions) + ", or none");
+  }
   for (size_t l = 0; l < config.n_layers; ++l) config.layers[l].window = windowed[l] ? window : 0;
   return {};
 }

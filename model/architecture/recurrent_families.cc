@@ -34,6 +34,9 @@ constexpr std::array kFeedForwardNames = {
     TensorName{kWGate, "", "@layers.#.feed_forward.gate_proj.weight"},
     TensorName{kWUp, "", "@layers.#.feed_forward.up_proj.weight"},
     TensorName{kWDown, "", "@layers.#.feed_forward.down_proj.weight"},
+    TensorName{kBGate, "", "@layers.#.feed_forward.gate_proj.bias"},
+    TensorName{kBUp, "", "@layers.#.feed_forward.up_proj.bias"},
+    TensorName{kBDown, "", "@layers.#.feed_forward.down_proj.bias"},
     TensorName{kRouter, "", "@layers.#.feed_forward.router.weight"},
     TensorName{kExpertGate, "", "@layers.#.feed_forward.experts.%.gate_proj.weight"},
     TensorName{kExpertUp, "", "@layers.#.feed_forward.experts.%.up_proj.weight"},
@@ -65,13 +68,21 @@ constexpr TensorName kBackboneNames[] = {
     {kWk, "", "@layers.#.mixer.k_proj.weight"},
     {kWv, "", "@layers.#.mixer.v_proj.weight"},
     {kWo, "", "@layers.#.mixer.o_proj.weight"},
+    {kBq, "", "@layers.#.mixer.q_proj.bias"},
+    {kBk, "", "@layers.#.mixer.k_proj.bias"},
+    {kBv, "", "@layers.#.mixer.v_proj.bias"},
+    {kBo, "", "@layers.#.mixer.o_proj.bias"},
     {kFfnNorm, "blk.#.attn_norm.weight", "@layers.#.norm.weight"},
     {kWUp, "", "@layers.#.mixer.up_proj.weight"},
     {kWDown, "", "@layers.#.mixer.down_proj.weight"},
+    {kBUp, "", "@layers.#.mixer.up_proj.bias"},
+    {kBDown, "", "@layers.#.mixer.down_proj.bias"},
     {kRouter, "", "@layers.#.mixer.gate.weight"},
     {kChoiceBias, "", "@layers.#.mixer.gate.e_score_correction_bias"},
     {kSharedUp, "", "@layers.#.mixer.shared_experts.up_proj.weight"},
     {kSharedDown, "", "@layers.#.mixer.shared_experts.down_proj.weight"},
+    {kBSharedUp, "", "@layers.#.mixer.shared_experts.up_proj.bias"},
+    {kBSharedDown, "", "@layers.#.mixer.shared_experts.down_proj.bias"},
     {kExpertUp, "", "@layers.#.mixer.experts.%.up_proj.weight"},
     {kExpertDown, "", "@layers.#.mixer.experts.%.down_proj.weight"},
 };
@@ -83,7 +94,11 @@ constexpr TensorName kOlmoHybridNames[] = {
     {kFfnNorm, "", "@layers.#.feedforward_layer_norm.weight|@layers.#.post_attention_layernorm.weight"},
 };
 
+// transformers writes the MLPs of layers without experts under the name of the others' block.
 constexpr TensorName kKimiNames[] = {
+    {kWGate, "", "@layers.#.mlp.gate_proj.weight|@layers.#.block_sparse_moe.gate_proj.weight"},
+    {kWUp, "", "@layers.#.mlp.up_proj.weight|@layers.#.block_sparse_moe.up_proj.weight"},
+    {kWDown, "", "@layers.#.mlp.down_proj.weight|@layers.#.block_sparse_moe.down_proj.weight"},
     {kChoiceBias, "", "@layers.#.block_sparse_moe.gate.e_score_correction_bias"},
     {kSharedGate, "", "@layers.#.block_sparse_moe.shared_experts.gate_proj.weight"},
     {kSharedUp, "", "@layers.#.block_sparse_moe.shared_experts.up_proj.weight"},

@@ -39,7 +39,7 @@ Status expect_heads_of_width(const Hyperparameters& file, size_t n_heads, size_t
 Status read_mamba2(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kHeadDim{"head_dim of recurrent layers", "", "mamba_d_head|mamba_head_dim|mamba_headdim"};
   constexpr Key kOwnHeadDim{"head_dim of recurrent layers", "", "head_dim"};
-  constexpr Key kNormed{"norm of recurrent layers", "", "mamba_rms_norm|rms_norm"};
+  constexpr Key kNormed{"norm of recurrent layers", "", "mamba_rms_norm"};
   constexpr Key kNormFirst{"norm before the gate", "", "mamba_norm_before_gate"};
   constexpr Key kLimits{"limits of steps", "", "time_step_limit"};
   RecurrentMixer& mixer = config.recurrent;
@@ -188,6 +188,8 @@ Status read_multipliers(const Hyperparameters& file, ModelConfig& config) {
   TRY(read_factor(file, "key_multiplier", key));
   TRY(read_factor(file, "ssm_out_multiplier", config.recurrent_residual.factor));
   TRY(read_factor(file, "attention_out_multiplier", config.attention_residual.factor));
+  config.attention_input_scale = attention_in;
+  config.recurrent.input_scale = ssm_in;
   config.attention_scale *= attention_in * attention_in * key;
   config.attention_residual.factor *= attention_in;
   RecurrentMixer& mixer = config.recurrent;
@@ -209,12 +211,23 @@ Status read_normed_residual(const Hyperparameters& file, const char* block, Resi
   return read_factor(file, beta.c_str(), residual.factor);
 }
 
+// Convolutions and gates are through SiLU. In most families the activation of the configuration is theirs, too.
+Status refuse_other_activation(const Hyperparameters& file, const RecurrentFamily& family) {
+  constexpr Key kKey{"activation of recurrent layers", "", "mamba_hidden_act|hidden_act"};
+  if (family.common_blocks || family.rule == RecurrentRule::kShortConv) return {};
+  TRY_ASSIGN(const std::optional<std::string> name, file.text(kKey));
+  if (!name || *name == "silu" || *name == "swish") return {};
+  return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(kKey) + " '" + *name +
+                                       "' is not supported in recurrent layers (supported: silu, swish)"};
+}
+
 }  // namespace
 
 Status read_recurrent(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   const RecurrentFamily& family = row.recurrent;
   const auto recurs = [](const LayerConfig& layer) { return layer.state_layer != kNoState; };
   if (std::ranges::none_of(config.layers, recurs)) return {};
+  TRY(refuse_other_activation(file, family));
   RecurrentMixer& mixer = config.recurrent;
   mixer.rule = family.rule;
   mixer.gate = family.gate;

@@ -79,13 +79,29 @@ Presence norm(const Config& c, size_t l) {
   return only_if(recurs(c, l) && m.has_heads() && m.gate != OutputGate::kNoNorm);
 }
 
+// Biases of inputs and outputs. Delta rules and lightning attention have none.
+bool may_have_biases(const Config& c, size_t l) {
+  return recurs(c, l) && !c.recurrent.is_delta() && c.recurrent.rule != RecurrentRule::kLightning;
+}
+Presence bias(const Config& c, size_t l) { return only_if(may_have_biases(c, l), Presence::kMay); }
+Presence qk_bias(const Config& c, size_t l) {
+  return only_if(may_have_biases(c, l) && c.recurrent.q_width() != 0, Presence::kMay);
+}
+Presence z_bias(const Config& c, size_t l) {
+  return only_if(may_have_biases(c, l) && c.recurrent.z_width() != 0, Presence::kMay);
+}
+Presence step_in_bias(const Config& c, size_t l) { return only_if(is_mamba2(c, l), Presence::kMay); }
+
 size_t two_dims(const Config& c, size_t) { return 2 * c.dim; }
 size_t common_ffn(const Config& c, size_t) { return c.common.ffn_dim; }
 size_t two_common_ffns(const Config& c, size_t) { return 2 * c.common.ffn_dim; }
 size_t adapter_rank(const Config& c, size_t) { return c.common.adapter_rank; }
+size_t q_dim(const Config& c, size_t l) { return c.q_dim(l); }
+size_t kv_dim(const Config& c, size_t l) { return c.kv_dim(l); }
 bool has_block(const Config& c, size_t l) { return c.layers[l].common_layer == l; }
 Presence block(const Config& c, size_t l) { return only_if(has_block(c, l)); }
 Presence block_may(const Config& c, size_t l) { return only_if(has_block(c, l), Presence::kMay); }
+Presence attention_adapter(const Config& c, size_t l) { return only_if(has_block(c, l) && c.common.adapts_attention); }
 Presence uses_block(const Config& c, size_t l) { return only_if(c.layers[l].common_layer != kNoLayer); }
 
 using Weights = RecurrentWeights;
@@ -104,6 +120,13 @@ constexpr std::array kTable = {
     TensorRow{kCommonUp, "", "", common_ffn, dim, &Common::w_up, block, kH, kAsIs, kCommonGateUp},
     TensorRow{kCommonDown, "", "@layers.#.shared_transformer.feed_forward.down_proj.weight", dim, common_ffn,
               &Common::w_down, block, InputOf::kGated},
+    TensorRow{kBCommonGateUp, "", "@layers.#.shared_transformer.feed_forward.gate_up_proj.bias", two_common_ffns,
+              nullptr, {}, block_may},
+    TensorRow{kBCommonGate, "", "", common_ffn, nullptr, &Common::b_gate, block_may, kNoInput, kAsIs,
+              kBCommonGateUp},
+    TensorRow{kBCommonUp, "", "", common_ffn, nullptr, &Common::b_up, block_may, kNoInput, kAsIs, kBCommonGateUp},
+    TensorRow{kBCommonDown, "", "@layers.#.shared_transformer.feed_forward.down_proj.bias", dim, nullptr,
+              &Common::b_down, block_may},
     TensorRow{kCommonOut, "", "@layers.#.linear.weight", dim, dim, &Common::out, uses_block, kH},
     TensorRow{kAdapterLow, "", "@layers.#.shared_transformer.feed_forward.gate_up_proj_adapter_list.%.0.weight",
               adapter_rank, dim, &AdapterWeights::low, block, kH, kAsIs, kAdapterLow, Copies::kAdapters},
@@ -113,6 +136,21 @@ constexpr std::array kTable = {
               kAdapterGateUp, Copies::kAdapters},
     TensorRow{kAdapterUp, "", "", common_ffn, adapter_rank, &AdapterWeights::up, block, kLow, kAsIs, kAdapterGateUp,
               Copies::kAdapters},
+    TensorRow{kAdapterQLow, "", "@layers.#.shared_transformer.self_attn.linear_q_adapter_list.%.0.weight",
+              adapter_rank, two_dims, &AdapterWeights::q_low, attention_adapter, kH, kAsIs, kAdapterQLow,
+              Copies::kAdapters},
+    TensorRow{kAdapterQ, "", "@layers.#.shared_transformer.self_attn.linear_q_adapter_list.%.1.weight", q_dim,
+              adapter_rank, &AdapterWeights::q, attention_adapter, kLow, kAsIs, kAdapterQ, Copies::kAdapters},
+    TensorRow{kAdapterKLow, "", "@layers.#.shared_transformer.self_attn.linear_k_adapter_list.%.0.weight",
+              adapter_rank, two_dims, &AdapterWeights::k_low, attention_adapter, kH, kAsIs, kAdapterKLow,
+              Copies::kAdapters},
+    TensorRow{kAdapterK, "", "@layers.#.shared_transformer.self_attn.linear_k_adapter_list.%.1.weight", kv_dim,
+              adapter_rank, &AdapterWeights::k, attention_adapter, kLow, kAsIs, kAdapterK, Copies::kAdapters},
+    TensorRow{kAdapterVLow, "", "@layers.#.shared_transformer.self_attn.linear_v_adapter_list.%.0.weight",
+              adapter_rank, two_dims, &AdapterWeights::v_low, attention_adapter, kH, kAsIs, kAdapterVLow,
+              Copies::kAdapters},
+    TensorRow{kAdapterV, "", "@layers.#.shared_transformer.self_attn.linear_v_adapter_list.%.1.weight", kv_dim,
+              adapter_rank, &AdapterWeights::v, attention_adapter, kLow, kAsIs, kAdapterV, Copies::kAdapters},
     TensorRow{kMixIn, "blk.#.ssm_in.weight|blk.#.attn_qkv.weight|blk.#.shortconv.in_proj.weight",
               "@layers.#.mamba.in_proj.weight|@layers.#.mixer.in_proj.weight|@layers.#.linear_attn.in_proj_qkv.weight|"
               "@layers.#.linear_attn.in_proj_qkvz.weight|@layers.#.conv.in_proj.weight|"
@@ -159,8 +197,9 @@ constexpr std::array kTable = {
     TensorRow{kMixConvK, "blk.#.ssm_conv1d_k.weight",
               "@layers.#.linear_attn.k_conv1d.weight|@layers.#.self_attn.k_conv1d.weight", k_width, taps,
               &Weights::conv_k, conv_qk, kNoInput, FixUp::kByColumn, kMixConv},
-    TensorRow{kMixConvBias, "blk.#.ssm_conv1d.bias",
-              "@layers.#.mamba.conv1d.bias|@layers.#.mixer.conv1d.bias|@layers.#.mamba_decoder.mamba.conv1d.bias",
+    TensorRow{kMixConvBias, "blk.#.ssm_conv1d.bias|blk.#.shortconv.conv.bias",
+              "@layers.#.mamba.conv1d.bias|@layers.#.mixer.conv1d.bias|@layers.#.conv.conv.bias|"
+              "@layers.#.mamba_decoder.mamba.conv1d.bias",
               convolved_width, nullptr, {}, may},
     TensorRow{kMixConvVBias, "", "", v_width, nullptr, &Weights::conv_v_bias, conv_bias, kNoInput, kAsIs,
               kMixConvBias},
@@ -168,6 +207,19 @@ constexpr std::array kTable = {
               kMixConvBias},
     TensorRow{kMixConvKBias, "", "", k_width, nullptr, &Weights::conv_k_bias, conv_qk_bias, kNoInput, kAsIs,
               kMixConvBias},
+    TensorRow{kBMixIn, "blk.#.ssm_in.bias|blk.#.shortconv.in_proj.bias",
+              "@layers.#.mamba.in_proj.bias|@layers.#.mixer.in_proj.bias|@layers.#.conv.in_proj.bias|"
+              "@layers.#.mamba_decoder.mamba.in_proj.bias",
+              fused_width, nullptr, {}, bias},
+    TensorRow{kBMixQ, "", "", q_width, nullptr, &Weights::b_q, qk_bias, kNoInput, kAsIs, kBMixIn},
+    TensorRow{kBMixK, "", "", k_width, nullptr, &Weights::b_k, qk_bias, kNoInput, kAsIs, kBMixIn},
+    TensorRow{kBMixV, "", "", v_width, nullptr, &Weights::b_v, bias, kNoInput, kAsIs, kBMixIn},
+    TensorRow{kBMixZ, "", "", z_width, nullptr, &Weights::b_z, z_bias, kNoInput, kAsIs, kBMixIn},
+    TensorRow{kBMixStepIn, "", "", rate_width, nullptr, &Weights::b_rate, step_in_bias, kNoInput, kAsIs, kBMixIn},
+    TensorRow{kBMixOut, "blk.#.ssm_out.bias|blk.#.shortconv.out_proj.bias",
+              "@layers.#.mamba.out_proj.bias|@layers.#.mixer.out_proj.bias|@layers.#.conv.out_proj.bias|"
+              "@layers.#.mamba_decoder.mamba.out_proj.bias",
+              dim, nullptr, &Weights::b_out, bias},
     TensorRow{kMixRates, "blk.#.ssm_a|blk.#.ssm_a.weight",
               "@layers.#.linear_attn.A_log|@layers.#.mamba.A_log|@layers.#.mixer.A_log|@layers.#.self_attn.A_log|"
               "@layers.#.mamba_decoder.mamba.A_log",
@@ -217,6 +269,17 @@ RowOrder behind(std::initializer_list<TensorRole> order, TensorRole part, const 
   return {.first = first};
 }
 
+// The part of the inputs that a bias belongs to.
+TensorRole part_of_bias(TensorRole bias) {
+  switch (bias) {
+    case kBMixQ: return kMixQ;
+    case kBMixK: return kMixK;
+    case kBMixV: return kMixV;
+    case kBMixZ: return kMixZ;
+    default: return kMixStepIn;
+  }
+}
+
 RowOrder input_order(const Config& c, TensorRole part) {
   const RecurrentMixer& m = c.recurrent;
   const size_t n = m.key_dim, values = m.n_heads / m.n_key_heads * m.value_dim;
@@ -255,6 +318,7 @@ std::span<const TensorRow> recurrent_tensors() { return kTable; }
 std::optional<RowOrder> recurrent_part_order(const ModelConfig& config, const TensorRow& row) {
   switch (row.part_of) {
     case kMixIn: return input_order(config, row.role);
+    case kBMixIn: return input_order(config, part_of_bias(row.role));
     case kMixNumbers: return number_order(config, row.role);
     case kMixConv:
     case kMixConvBias: return channel_order(config, row.role);

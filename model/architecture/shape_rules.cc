@@ -149,10 +149,20 @@ Result<size_t> rows_of(const ModelFile& file, const std::string& name) {
                                           ", wanted a matrix of at most " + std::to_string(kMaxWidth) + " rows");
 }
 
+// A list of all layers counts them where no number does.
+Result<size_t> count_layers(const Hyperparameters& file) {
+  constexpr Key kTypes{"kinds of layers", "", "layers_block_type"};
+  if (file.has(keys::kNLayers) || !file.has(kTypes)) return file.integer(keys::kNLayers, 1, kMaxLayers);
+  TRY_ASSIGN(const auto types, file.file().get_strings(file.key_of(kTypes)));
+  const size_t n = types ? types->size() : 0;
+  if (n >= 1 && n <= static_cast<size_t>(kMaxLayers)) return n;
+  return file.bad(kTypes, "a list of " + std::to_string(n), "1.." + std::to_string(kMaxLayers) + " layers");
+}
+
 }  // namespace
 
 Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  TRY_ASSIGN(config.n_layers, file.integer(keys::kNLayers, 1, kMaxLayers));
+  TRY_ASSIGN(config.n_layers, count_layers(file));
   // GGUF counts the layers that guess further tokens, which are behind those of the model, among them.
   constexpr Key kGuessing{"layers that guess", "nextn_predict_layers", ""};
   TRY_ASSIGN(const size_t n_guessing, file.integer(kGuessing, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));

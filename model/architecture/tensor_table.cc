@@ -79,6 +79,9 @@ Presence moe_may(const Config& c, size_t l) { return only_if(has_experts(c, l), 
 Presence moe_beside(const Config& c, size_t l) { return only_if(has_experts(c, l) && is_dense(c, l)); }
 Presence shared(const Config& c, size_t l) { return only_if(has_experts(c, l) && c.moe.shared_ffn_dim != 0); }
 Presence shared_gate(const Config& c, size_t l) { return only_if(shared(c, l) == Presence::kMust && c.gated); }
+Presence shared_gate_may(const Config& c, size_t l) {
+  return only_if(shared_gate(c, l) == Presence::kMust, Presence::kMay);
+}
 Presence shared_may(const Config& c, size_t l) {
   return only_if(shared(c, l) == Presence::kMust, Presence::kMay);
 }
@@ -109,12 +112,16 @@ Presence q_latent_may(const Config& c, size_t l) {
   return only_if(attends(c, l) && c.latent.q_rank != 0, Presence::kMay);
 }
 Presence attention_gate(const Config& c, size_t l) { return only_if(attends(c, l) && c.attention_gate); }
+Presence attention_gate_may(const Config& c, size_t l) {
+  return only_if(attends(c, l) && c.attention_gate, Presence::kMay);
+}
 // Queries and their gates may be one tensor: of each head its query, its gate.
 Presence fused_gate(const Config& c, size_t l) {
   return only_if(attends(c, l) && c.attention_gate && c.gate_beside_query, Presence::kMay);
 }
 Presence positions(const Config& c, size_t) { return only_if(c.learned_positions); }
 Presence own_head(const Config& c, size_t) { return only_if(!c.tied, Presence::kMay); }
+Presence may(const Config&, size_t) { return Presence::kMay; }
 
 using enum TensorRole;
 using Layer = LayerWeights;
@@ -133,6 +140,8 @@ constexpr std::array kTable = {
               norm_bias},
     TensorRow{kLmHead, "output.weight", "lm_head.weight|language_model.lm_head.weight", vocab_size, dim,
               &Model::lm_head, own_head, kH},
+    TensorRow{kBLmHead, "output.bias", "lm_head.bias|language_model.lm_head.bias", vocab_size, nullptr,
+              &Model::lm_head_bias, may},
     TensorRow{kLayerEmbed, "per_layer_token_embd.weight", "@embed_tokens_per_layer.weight", layer_vocab,
               all_layer_inputs, &Model::layer_embed, layer_inputs},
     TensorRow{kLayerInputs, "per_layer_model_proj.weight", "@per_layer_model_projection.weight", all_layer_inputs,
@@ -158,6 +167,7 @@ constexpr std::array kTable = {
               plain_k, kH, kRotated, kWqkv},
     TensorRow{kWv, "blk.#.attn_v.weight", "@layers.#.self_attn.v_proj.weight", kv_dim, attention_input, &Layer::wv,
               plain_v, kH, kAsIs, kWqkv},
+    TensorRow{kBqGate, "blk.#.attn_q.bias", "@layers.#.self_attn.q_proj.bias", two_q_dims, nullptr, {}, fused_gate},
     TensorRow{kBqkv, "blk.#.attn_qkv.bias", "@layers.#.self_attn.qkv_proj.bias", qkv_dim, nullptr, {},
               of_attention_may},
     TensorRow{kBq, "blk.#.attn_q.bias", "@layers.#.self_attn.q_proj.bias", q_dim, nullptr, &Layer::bq, of_attention_may,
@@ -194,6 +204,8 @@ constexpr std::array kTable = {
               of_attention_may},
     TensorRow{kWAttnGate, "blk.#.attn_gate.weight", "@layers.#.self_attn.gate_proj.weight", q_dim, dim,
               &Layer::w_attn_gate, attention_gate, kH, kAsIs, kWqGate},
+    TensorRow{kBAttnGate, "blk.#.attn_gate.bias", "@layers.#.self_attn.gate_proj.bias", q_dim, nullptr,
+              &Layer::b_attn_gate, attention_gate_may, kNoInput, kAsIs, kBqGate},
     TensorRow{kLaurelLeft, "blk.#.laurel_l.weight", "@layers.#.laurel.linear_left.weight", laurel_rank, dim,
               &Layer::laurel_left, laurel, kH},
     TensorRow{kLaurelRight, "blk.#.laurel_r.weight", "@layers.#.laurel.linear_right.weight", dim, laurel_rank,
@@ -277,6 +289,12 @@ constexpr std::array kTable = {
               "@layers.#.mlp.shared_experts.down_proj.weight|@layers.#.mlp.shared_expert.down_proj.weight|"
               "@layers.#.shared_mlp.output_linear.weight",
               dim, shared_dim, &Expert::w_down, shared, InputOf::kSharedGated},
+    TensorRow{kBSharedGate, "blk.#.ffn_gate_shexp.bias", "@layers.#.mlp.shared_experts.gate_proj.bias", shared_dim,
+              nullptr, &Expert::b_gate, shared_gate_may},
+    TensorRow{kBSharedUp, "blk.#.ffn_up_shexp.bias", "@layers.#.mlp.shared_experts.up_proj.bias", shared_dim, nullptr,
+              &Expert::b_up, shared_may},
+    TensorRow{kBSharedDown, "blk.#.ffn_down_shexp.bias", "@layers.#.mlp.shared_experts.down_proj.bias", dim, nullptr,
+              &Expert::b_down, shared_may},
 
     TensorRow{kExpertGateUp, "blk.#.ffn_gate_up_exps.weight",
               "@layers.#.mlp.experts.gate_up_proj|@layers.#.mlp.experts.gate_up_proj_blocks|"

@@ -25,25 +25,28 @@
 namespace ibid {
 
 enum class TensorRole : uint8_t {
-  kEmbed, kPositions, kFinalNorm, kFinalNormBias, kLmHead,                       // once
+  kEmbed, kPositions, kFinalNorm, kFinalNormBias, kLmHead, kBLmHead,             // once
   kLayerEmbed, kLayerInputs, kLayerInputNorm,
   kSpread, kGather,                                                              // per stream but the first
   kAttnNorm, kAttnNormBias, kAttnPostNorm, kWq, kWk, kWv, kWo, kWqkv,            // per layer
-  kWqGate, kBq, kBk, kBv, kBo, kBqkv, kQNorm, kKNorm, kSinks,
+  kWqGate, kBqGate, kBq, kBk, kBv, kBo, kBqkv, kQNorm, kKNorm, kSinks,
   kLaurelLeft, kLaurelRight, kLaurelNorm, kLayerGate, kLayerOut, kLayerPostNorm, kOutScale,
   kAltUpRouter, kAltUpRouterNorm, kAltUpPredict, kAltUpCorrect, kAltUpScale,
-  kWAttnGate, kWqA, kWqB, kWkvA, kWkvB, kBqA, kBkvA, kQANorm, kKvANorm,
+  kWAttnGate, kBAttnGate, kWqA, kWqB, kWkvA, kWkvB, kBqA, kBkvA, kQANorm, kKvANorm,
   kFfnNorm, kFfnNormBias, kFfnPostNorm, kWGate, kWUp, kWDown, kWGateUp, kBGate, kBUp, kBDown,
   kRouter, kBRouter, kChoiceBias, kSharedRouter, kRouterScale, kExpertScale,     // per layer with experts
   kMoeNorm, kMoePostNorm, kMlpPostNorm,
-  kSharedGateUp, kSharedGate, kSharedUp, kSharedDown,
+  kSharedGateUp, kSharedGate, kSharedUp, kSharedDown, kBSharedGate, kBSharedUp, kBSharedDown,
   kExpertGateUp, kExpertGate, kExpertUp, kExpertDown,                            // per expert
   kBExpertGateUp, kBExpertGate, kBExpertUp, kBExpertDown,
   kCommonNorm, kCommonFfnNorm, kCommonGateUp, kCommonGate, kCommonUp, kCommonDown, kCommonOut,
+  kBCommonGateUp, kBCommonGate, kBCommonUp, kBCommonDown,
   kAdapterLow, kAdapterGateUp, kAdapterGate, kAdapterUp,                         // per use of a block in common
+  kAdapterQLow, kAdapterQ, kAdapterKLow, kAdapterK, kAdapterVLow, kAdapterV,
   kMixIn, kMixNumbers, kMixQ, kMixK, kMixV, kMixZ, kMixZOfLow, kMixRate, kMixStepIn, kMixDecay, kMixDecayOfLow,
   kMixDecayLow, kMixGateLow, kMixScan, kMixStep, kMixOut,                        // per recurrent layer
   kMixConv, kMixConvQ, kMixConvK, kMixConvV, kMixConvBias, kMixConvQBias, kMixConvKBias, kMixConvVBias,
+  kBMixIn, kBMixQ, kBMixK, kBMixV, kBMixZ, kBMixStepIn, kBMixOut,
   kMixRates, kMixScanRates, kMixStepBias, kMixSkip, kMixScanSkip, kMixNorm, kMixStepNorm, kMixBNorm, kMixCNorm,
 };
 

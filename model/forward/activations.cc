@@ -21,7 +21,8 @@ void Activations::lay_out_beside(Activations& a, MakeRows&& rows, const ModelCon
   if (config.recurrent.used()) lay_out_recurrent(a.recurrent, rows, config.recurrent, max_chunk, n_threads);
   if (config.common.used()) {
     a.recurrent.low = rows(max_chunk, config.common.adapter_rank);
-    a.adapted_gate = rows(max_chunk, config.common.ffn_dim);
+    const size_t adapted = std::max(config.common.ffn_dim, config.widest(&ModelConfig::q_dim));
+    a.adapted_gate = rows(max_chunk, adapted);
     a.adapted_up = rows(max_chunk, config.common.ffn_dim);
   }
   if (config.laurel_rank != 0) {
@@ -164,7 +165,7 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   const size_t widest = std::max({config.dim, q_dim, ffn_dim, config.laurel_rank, config.layer_inputs.dim,
                                   config.moe.ffn_dim, config.moe.shared_ffn_dim, config.latent.q_rank,
                                   config.latent.kv_rank, config.latent.nope_dim, config.recurrent.v_width(),
-                                  config.recurrent.low_rank, config.recurrent.step_rank,
+                                  config.recurrent.low_rank, config.recurrent.step_rank, config.common.adapter_rank,
                                   config.common.used() ? 2 * config.dim : 0});
   a.linear_scratch_stride = round_up(linear_scratch_bytes(widest), kCacheLine);
   a.linear_scratch = allocate(a.linear_scratch_stride * static_cast<size_t>(n_threads));

@@ -86,7 +86,7 @@ class Activations {
   Rows attn_gate;         // [T, H d]    of models that have one
   RecurrentBuffers recurrent;  // of models with recurrent layers
   Rows gate, up;          // [T, F]
-  Rows adapted_gate, adapted_up;  // [T, F] what adapters add to them
+  Rows adapted_gate, adapted_up;  // [T, F] what adapters add to them; the first also what they add to q, k and v
   LinearInput gated;      // [T, F]      silu(gate) * up, the input of w_down
   MoeBuffers moe;         // of models with experts
   Rows block_out;         // [T, D]      what wo and w_down add to x

@@ -16,7 +16,7 @@ inline AttentionShape attention_shape(const ModelConfig& config, size_t layer) {
   shape.n_kv_heads = config.layers[layer].n_kv_heads;
   shape.head_dim = config.layers[layer].head_dim;
   shape.latent_dim = config.latent.row_value_dim();
-  shape.scale = config.attention_scale;
+  shape.scale = config.attention_scale / (config.scale_by_depth ? static_cast<float>(layer + 1) : 1.0f);
   shape.window = config.layers[layer].window;
   shape.softcap = config.attention_softcap;
   return shape;

@@ -5,11 +5,22 @@
 
 #include "model/forward/architecture_steps.h"
 #include "model/forward/forward_pass.h"
+#include "model/forward/recurrent_block.h"
 #include "model/forward/row_steps.h"
 
 namespace ibid::forward {
 
 namespace {
+
+// y += A B x
+void add_adapted(PassPart& p, const PackedMatrix& low, const PackedMatrix& high, const LinearInput& x, Rows y) {
+  const PassModel& m = p.model;
+  project_low(p, low, x, p.buffers.recurrent_low);
+  linear(p, high, p.buffers.recurrent_low, m.acts.adapted_gate);
+  p.worker.barrier();
+  const Range own = p.worker.share(p.pass.n_rows());
+  for (size_t i = own.begin; i < own.end; ++i) m.kernels.add(y.row(i), m.acts.adapted_gate.row(i), high.n_rows);
+}
 
 // block_out = W_o attend(norm(x | e))
 void attend_wide(PassPart& p, size_t layer) {
@@ -28,6 +39,12 @@ void attend_wide(PassPart& p, size_t layer) {
   linear(p, w.wq, wide, m.acts.q);
   linear(p, w.wk, wide, m.acts.k);
   linear(p, w.wv, wide, m.acts.v);
+  if (m.config.common.adapts_attention) {
+    const AdapterWeights& adapter = w.common.adapters[m.config.layers[layer].adapter];
+    add_adapted(p, adapter.q_low, adapter.q, wide, m.acts.q);
+    add_adapted(p, adapter.k_low, adapter.k, wide, m.acts.k);
+    add_adapted(p, adapter.v_low, adapter.v, wide, m.acts.v);
+  }
   p.worker.barrier();
   rotate_queries(p, layer);
   store_keys_and_values(p, layer);
@@ -70,6 +87,8 @@ void mlp_with_adapter(PassPart& p, size_t layer) {
   LinearInput gated = of_width(p.pass.gated, n);
   const Range own = p.worker.share(p.pass.n_rows());
   for (size_t i = own.begin; i < own.end; ++i) {
+    add_bias(m, w.b_gate, 0, n, a.gate.row(i));
+    add_bias(m, w.b_up, 0, n, a.up.row(i));
     m.kernels.add(a.gate.row(i), a.adapted_gate.row(i), n);
     m.kernels.add(a.up.row(i), a.adapted_up.row(i), n);
     float* values = gated.values + i * gated.stride;
@@ -91,8 +110,11 @@ void common_block(PassPart& p, size_t layer) {
   LinearInput& h = p.buffers.h;
   attend_wide(p, layer);
   mlp_with_adapter(p, layer);
+  const WeightVector b_down = m.weights.layers[m.config.layers[layer].common_layer].common.b_down;
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
-    std::copy_n(m.acts.block_out.row(i), n, h.values + i * h.stride);
+    float* row = h.values + i * h.stride;
+    std::copy_n(m.acts.block_out.row(i), n, row);
+    add_bias(m, b_down, 0, n, row);
   }
   quantize(p, h);
   p.worker.barrier();  // block_out is read by now

@@ -221,7 +221,8 @@ void lm_head(PassPart& p) {
   quantize(head, head.buffers.h);                                        // [n, D]
   head.barrier_if_shared();
   linear(p, m.weights.lm_head, head.buffers.h, p.pass.logits);  // [n, V]
-  if (m.config.logit_scale != 1 || m.config.logit_softcap != 0) finish_logits(p);
+  const bool has_bias = !m.weights.lm_head_bias.empty();
+  if (has_bias || m.config.logit_scale != 1 || m.config.logit_softcap != 0) finish_logits(p);
 }
 
 }  // namespace

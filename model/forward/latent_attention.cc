@@ -22,7 +22,11 @@ void copy_pairs_as_halves(const float* pairs, size_t n, float* halves) {
 void turn_latent(const PassPart& p, size_t layer, size_t row, const float* pairs, float* turned) {
   const PassModel& m = p.model;
   const size_t rope = m.config.layers[layer].rope;
-  copy_pairs_as_halves(pairs, m.config.latent.rope_dim, turned);
+  if (m.config.latent.adjacent_pairs) {
+    copy_pairs_as_halves(pairs, m.config.latent.rope_dim, turned);
+  } else {
+    std::copy_n(pairs, m.config.latent.rope_dim, turned);
+  }
   if (rope != kNoRope) m.kernels.rope(turned, p.buffers.cos_sin[rope].row(row), m.config.latent.rope_dim);
 }
 

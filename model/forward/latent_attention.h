@@ -31,7 +31,8 @@ struct LatentAttention {
   size_t q_rank = 0;      // of the queries' latent; 0: there is none
   size_t kv_rank = 0;     // of the latent of keys and values; 0: the model has another attention
   size_t nope_dim = 0;    // of a head of queries and keys: what is not rotated,
-  size_t rope_dim = 0;    // and behind it what is, in adjacent pairs
+  size_t rope_dim = 0;    // and behind it what is
+  bool adjacent_pairs = true;  // RoPE rotates neighbours; else i and i + rope_dim / 2
   size_t value_dim = 0;
 
   bool used() const { return kv_rank != 0; }

@@ -62,6 +62,7 @@ struct RecurrentMixer {
   float norm_eps = 0;
   float rate_scale = 1;        // of beta
   float step_low = 0, step_high = std::numeric_limits<float>::infinity();  // of dt
+  float input_scale = 1;       // of h, within the factors below; biases are divided by it as they are read
   // Factors of what W h gives, by name; 1: none.
   float z_scale = 1, v_scale = 1, k_scale = 1, q_scale = 1, number_scale = 1;
   FusedInputs fused = FusedInputs::kQkv;
@@ -122,6 +123,8 @@ struct RecurrentWeights {
   PackedMatrix w_out;                      // [D, v_width]
   std::span<const float> conv_q, conv_k, conv_v;           // [K, width]
   std::span<const float> conv_q_bias, conv_k_bias, conv_v_bias;  // [width], or none
+  std::span<const float> b_q, b_k, b_v, b_z, b_rate;       // of what W h gives: [width], or none
+  std::span<const float> b_out;            // [D], or none
   std::span<const float> decay;            // A < 0: [H], of Mamba-1 [N, d]
   std::span<const float> step_bias;        // of what becomes dt, or a delta rule's decay
   std::span<const float> skip;             // D: [H], of Mamba-1 [d]

@@ -116,21 +116,34 @@ void convolve_part(const PassModel& m, size_t layer, const Part& of, Range chann
   }
 }
 
-// Factors of what W h gave, and the product that short convolutions read.
-void prepare_channels(const PassModel& m, size_t row, Range channels) {
+// Biases and factors of what W h gave, and the product that short convolutions read.
+void prepare_channels(const PassModel& m, const RecurrentWeights& w, size_t row, Range channels) {
   const RecurrentMixer& mixer = m.config.recurrent;
   float* in = m.acts.recurrent.in.row(row);
   const size_t v = mixer.v_at(), shift = mixer.first_convolved();
   if (mixer.rule == RecurrentRule::kShortConv) {
-    return m.kernels.multiply(in + v + channels.begin, in + mixer.k_at() + channels.begin, channels.size());
+    const size_t first = channels.begin, n = std::min(channels.end, mixer.v_width()) - first;
+    add_bias(m, w.b_q, first, n, in);
+    add_bias(m, w.b_k, first, n, in + mixer.k_at());
+    add_bias(m, w.b_v, first, n, in + v);
+    return m.kernels.multiply(in + v + first, in + mixer.k_at() + first, channels.size());
   }
-  const auto scale = [&](size_t at, size_t width, float factor) {
+  const auto scale = [&](size_t at, size_t width, WeightVector bias, float factor) {
     const size_t begin = std::max(channels.begin + shift, at), end = std::min(channels.end + shift, at + width);
-    if (factor != 1 && begin < end) m.kernels.scale(in + begin, factor, end - begin);
+    if (begin >= end) return;
+    add_bias(m, bias, begin - at, end - begin, in + at);
+    if (factor != 1) m.kernels.scale(in + begin, factor, end - begin);
   };
-  scale(0, mixer.q_width(), mixer.q_scale);
-  scale(mixer.k_at(), mixer.k_width(), mixer.k_scale);
-  scale(v, mixer.v_width(), mixer.v_scale);
+  scale(0, mixer.q_width(), w.b_q, mixer.q_scale);
+  scale(mixer.k_at(), mixer.k_width(), w.b_k, mixer.k_scale);
+  scale(v, mixer.v_width(), w.b_v, mixer.v_scale);
+}
+
+void prepare_gate(const PassModel& m, const RecurrentWeights& w, size_t row) {
+  const RecurrentMixer& mixer = m.config.recurrent;
+  float* z = m.acts.recurrent.z.row(row);
+  add_bias(m, w.b_z, 0, mixer.z_width(), z);
+  if (mixer.z_scale != 1) m.kernels.scale(z, mixer.z_scale, mixer.z_width());
 }
 
 // What the numbers of a row become: rates and decays of each head, or of each key.
@@ -139,8 +152,8 @@ void prepare_numbers(const PassModel& m, const RecurrentWeights& w, size_t row) 
   const RecurrentBuffers& b = m.acts.recurrent;
   float *rates = b.rates.row(row), *decays = b.decays.row(row);
   const size_t n_heads = mixer.n_heads;
-  if (mixer.z_scale != 1) m.kernels.scale(b.z.row(row), mixer.z_scale, mixer.z_width());
   if (mixer.rule == RecurrentRule::kMamba2) {
+    add_bias(m, w.b_rate, 0, n_heads, rates);
     if (mixer.number_scale != 1) m.kernels.scale(rates, mixer.number_scale, n_heads);
     m.kernels.softplus(rates, w.step_bias.data(), n_heads, rates);
     for (size_t h = 0; h < n_heads; ++h) rates[h] = std::min(std::max(rates[h], mixer.step_low), mixer.step_high);
@@ -329,8 +342,11 @@ void convolve(const PassPart& p, size_t layer) {
   const RecurrentWeights& w = m.weights.layers[layer].recurrent;
   const Range channels = p.worker.share(mixer.convolved(), kPanelRows), own_rows = p.worker.share(p.pass.n_rows());
   const bool has_numbers = mixer.rate_width() != 0;
-  for (size_t i = 0; i < p.pass.n_rows() && !channels.empty(); ++i) prepare_channels(m, i, channels);
-  for (size_t i = own_rows.begin; i < own_rows.end && has_numbers; ++i) prepare_numbers(m, w, i);
+  for (size_t i = 0; i < p.pass.n_rows() && !channels.empty(); ++i) prepare_channels(m, w, i, channels);
+  for (size_t i = own_rows.begin; i < own_rows.end; ++i) {
+    prepare_gate(m, w, i);
+    if (has_numbers) prepare_numbers(m, w, i);
+  }
   for_each_part(p, layer, [&](const Part& part) {
     if (!channels.empty()) convolve_part(m, layer, part, channels);
     for (size_t i = 0; i < part.n_rows && has_numbers; ++i) {

@@ -90,7 +90,7 @@ void rotate_queries(const PassPart& p, size_t layer) {
   }
 }
 
-// k = rope(norm(k + bk)) and v = norm(v + bv), by the worker that stores them.
+// k = rope(norm(k + bk)) and v = norm(v + bv), or norm(k + bk), by the worker that stores them.
 void store_keys_and_values(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
@@ -100,7 +100,10 @@ void store_keys_and_values(const PassPart& p, size_t layer) {
   for (const SequenceChunk& chunk : p.pass.batch) {
     auto finish = [&](size_t row, size_t head) {
       float* v = m.acts.v.row(first_row + row) + head * d;
-      if (of_layer.value_is_key) std::copy_n(m.acts.k.row(first_row + row) + head * d, d, v);
+      if (of_layer.value_is_key) {
+        std::copy_n(m.acts.k.row(first_row + row) + head * d, d, v);
+        add_bias(m, w.bk, head * d, d, m.acts.v.row(first_row + row));
+      }
       rotate_head(p, {m.acts.k, w.bk, w.k_norm}, layer, first_row + row, head);
       add_bias(m, w.bv, head * d, d, m.acts.v.row(first_row + row));
       if (m.config.value_norm) m.kernels.rms_norm(v, m.acts.ones, m.config.norm_eps, d, v);
@@ -115,9 +118,11 @@ void store_keys_and_values(const PassPart& p, size_t layer) {
 void gate_attended(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const size_t d = m.config.layers[layer].head_dim;
+  const WeightVector b_gate = m.weights.layers[layer].b_attn_gate;
   const Range items = p.worker.share(p.pass.n_rows() * m.config.n_heads);
   for (size_t item = items.begin; item < items.end; ++item) {
     const size_t row = item / m.config.n_heads, first = item % m.config.n_heads * d;
+    add_bias(m, b_gate, first, d, m.acts.attn_gate.row(row));
     float* gate = m.acts.attn_gate.row(row) + first;
     m.kernels.activate({Activation::Kind::kSigmoid}, gate, d, gate);
     m.kernels.multiply(m.acts.attended.row(row) + first, gate, d);
@@ -213,13 +218,14 @@ void scale_rows(const PassPart& p, float factor) {
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) m.kernels.scale(p.buffers.x.row(i), factor, m.config.dim);
 }
 
-// Columns are shared: few rows ask for logits.
+// Bias, scale and soft cap. Columns are shared: few rows ask for logits.
 void finish_logits(const PassPart& p) {
   const PassModel& m = p.model;
   p.worker.barrier();
   const Range columns = p.worker.share(m.config.vocab_size, kPanelRows);
   for (size_t i = 0; i < p.pass.logit_rows.size(); ++i) {
     float* logits = p.pass.logits.row(i) + columns.begin;
+    add_bias(m, m.weights.lm_head_bias, columns.begin, columns.size(), p.pass.logits.row(i));
     if (m.config.logit_scale != 1) m.kernels.scale(logits, m.config.logit_scale, columns.size());
     if (m.config.logit_softcap != 0) m.kernels.softcap(logits, m.config.logit_softcap, columns.size());
   }

@@ -40,7 +40,7 @@ void norm_whole(const PassPart& p, Rows rows, WeightVector bias, WeightVector we
 void rotate_queries(const PassPart& p, size_t layer);
 // k = rope(norm(k + bk)) and v = norm(v + bv), by the worker that stores them.
 void store_keys_and_values(const PassPart& p, size_t layer);
-// attended *= sigmoid(gate); ends with a barrier.
+// attended *= sigmoid(gate + b_gate); ends with a barrier.
 void gate_attended(const PassPart& p, size_t layer);
 
 // --- Columns.
@@ -49,7 +49,7 @@ void gate_attended(const PassPart& p, size_t layer);
 void cut_gates(const PassPart& p, size_t layer);
 // gated = f(gate + b_gate) (up + b_up), and in int8: the columns of `panels`, all rows.
 void gate(const PassPart& p, size_t layer, LinearInput& gated, Range panels);
-// The scale and the soft cap of logits.
+// The bias, the scale and the soft cap of logits.
 void finish_logits(const PassPart& p);
 
 // --- One row.

@@ -1,4 +1,4 @@
-// Checks by their bits whether floats are finite, without comparing a NaN and without arithmetic.
+// Checks whether weights are finite, by their bits: without comparing a NaN, and without decoding blocks.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@ namespace ibid {
 
 bool all_finite(std::span<const float> values);
 
-// Checks a row of a tensor as its file has it. REQUIRES: F32, F16, BF16, or floats of a byte with scales.
+// True if dequantize_row() makes finite numbers alone of a row as its file has it.
+// REQUIRES: can_dequantize(dtype); row is whole blocks.
 bool all_finite(DType dtype, std::span<const std::byte> row);
 
 }  // namespace ibid

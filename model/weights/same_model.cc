@@ -47,7 +47,7 @@ bool same_experts(const MoeRule& a, const MoeRule& b) {
 
 bool same_latent(const LatentAttention& a, const LatentAttention& b) {
   return a.q_rank == b.q_rank && a.kv_rank == b.kv_rank && a.nope_dim == b.nope_dim &&
-         a.rope_dim == b.rope_dim && a.value_dim == b.value_dim;
+         a.rope_dim == b.rope_dim && a.value_dim == b.value_dim && a.adjacent_pairs == b.adjacent_pairs;
 }
 
 // But for how each file holds it.
@@ -124,7 +124,8 @@ Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const
       {"norms of queries, keys and values", a.qk_norm == b.qk_norm && a.value_norm == b.value_norm &&
                                                 a.qk_norm_after_rope == b.qk_norm_after_rope},
       {"attention scale",
-       a.attention_scale == b.attention_scale && a.attention_softcap == b.attention_softcap},
+       a.attention_scale == b.attention_scale && a.attention_softcap == b.attention_softcap &&
+           a.scale_by_depth == b.scale_by_depth},
       {"query growth", same_growth},
       {"latent attention", same_latent(a.latent, b.latent)},
       {"attention gate", a.attention_gate == b.attention_gate},

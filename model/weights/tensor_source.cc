@@ -127,9 +127,10 @@ TensorView of_copy(const TensorView& all, const Shape& shape, size_t copy) {
 // Parts stand in the table in their order.
 RowOrder order_in_fused(const ModelConfig& config, const TensorRow& row, size_t layer) {
   if (const std::optional<RowOrder> order = recurrent_part_order(config, row)) return *order;
-  if (config.gate_beside_query && (row.role == kWq || row.part_of == kWqGate)) {
+  const bool is_query = row.role == kWq || row.role == kBq;
+  if (config.gate_beside_query && (is_query || row.part_of == kWqGate || row.part_of == kBqGate)) {
     const size_t head_dim = config.layers[layer].head_dim;
-    return {.first = row.role == kWq ? 0 : head_dim, .block = head_dim, .stride = 2 * head_dim};
+    return {.first = is_query ? 0 : head_dim, .block = head_dim, .stride = 2 * head_dim};
   }
   size_t first = 0;
   for (const TensorRow& other : tensor_table()) {
@@ -194,7 +195,9 @@ namespace {
 
 // The tensor of several that may hold this one; itself: none.
 TensorRole fused_role(const ModelConfig& config, const TensorRow& row) {
-  return row.role == kWq && config.gate_beside_query ? kWqGate : row.part_of;
+  if (row.role == kWq && config.gate_beside_query) return kWqGate;
+  if (row.role == kBq && config.gate_beside_query) return kBqGate;
+  return row.part_of == kBqGate && !config.gate_beside_query ? row.role : row.part_of;
 }
 
 // Whether an adapter is of the block whose weights a layer has.
@@ -210,7 +213,7 @@ bool is_by_part(const ModelConfig& config, const TensorRow& row, const TensorVie
 // Whether the file may have a tensor of its own for this role: others are parts of a fused one, and what has their name
 // is another's (the values of attention beside a recurrent mixer).
 bool may_stand_alone(const ModelConfig& config, const TensorRow& row) {
-  if (row.role == kWq) return !config.gate_beside_query;
+  if (row.role == kWq || row.role == kBq) return !config.gate_beside_query;
   const FusedInputs fused = config.recurrent.fused;
   const bool always_fused =
       fused == FusedInputs::kZvkq || fused == FusedInputs::kVz || fused == FusedInputs::kKqv;

@@ -1,13 +1,13 @@
 #include "model/weights/transformer_weights.h"
 
-#include <cmath>
 #include <type_traits>
 
 #include "kernels/linear/pack.h"
+#include "model/weights/each_tensor.h"
+#include "model/weights/finite_check.h"
 #include "model/weights/latent_expansion.h"
 #include "model/weights/packing_list.h"
 #include "model/weights/tensor_source.h"
-#include "weights/block_formats.h"
 
 namespace ibid {
 
@@ -103,7 +103,9 @@ class Binder {
   Status pack(ThreadTeam& team) const {
     // Else all of the file would stay resident until the end.
     const Status status = packing_.run(team, [this](const TensorView& tensor) { file_.release(tensor); });
-    return status.ok() ? status : Status(status.code(), file_.path() + ": " + status.message());
+    if (status.ok()) return status;
+    TRY(check_finite_weights(file_, config_, team));  // which names the element, too
+    return {status.code(), file_.path() + ": " + status.message()};
   }
 
  private:
@@ -120,24 +122,7 @@ class Binder {
   Result<WeightVector> vector(const TensorRow& of, const TensorSource& source) {
     const size_t n = source.n_rows * source.n_cols;
     const std::span<float> values = arena_.allocate_array<float>(padded(n)).first(n);
-    std::vector<float> in_file_order;  // of the file's tensor, which may hold more than these
-    for (const TensorView& part : source.parts.empty() ? std::vector{source.tensor} : source.parts) {
-      const size_t filled = in_file_order.size();
-      in_file_order.resize(filled + part.shape.elements());
-      dequantize_row(part.dtype, part.data, std::span(in_file_order).subspan(filled));
-    }
-    const float missing = of.is_norm() && config_.norms_minus_one ? 1.0f : 0.0f;
-    for (size_t i = 0; i < n; ++i) {
-      const size_t r = of.is_by_column() ? i % source.n_rows : i / source.n_cols;
-      const size_t c = of.is_by_column() ? i / source.n_rows : i % source.n_cols;
-      const float value = in_file_order[source.source_row(r) * source.n_cols + c];
-      const bool is_log = of.is_decay() && config_.recurrent.logs_of_decays;
-      values[i] = is_log ? static_cast<float>(-std::exp(double{value})) : value + missing;
-      if (!std::isfinite(values[i])) {
-        return Status(ErrorCode::kNonFinite, file_.path() + ": tensor " + source.name +
-                                                 " holds a value that is not finite at " + std::to_string(i));
-      }
-    }
+    TRY(read_vector(file_, config_, of, source, values));
     return WeightVector(values);
   }
 
@@ -148,18 +133,6 @@ class Binder {
   std::vector<std::unique_ptr<RowSource>> turned_;  // what packing_ reads from
   PackingList packing_;
 };
-
-// What a place points to.
-template <typename Place>
-struct MemberOf {
-  using Type = void;
-};
-template <typename T, typename Owner>
-struct MemberOf<T Owner::*> {
-  using Type = T;
-};
-template <typename Place>
-using member_type = typename MemberOf<Place>::Type;
 
 void mark_quantized(InputOf input, QuantizedInputs& inputs) {
   switch (input) {
@@ -176,30 +149,6 @@ void mark_quantized(InputOf input, QuantizedInputs& inputs) {
     case InputOf::kMixed: inputs.mixed = true; return;
     case InputOf::kRecurrentLow: inputs.recurrent_low = true; return;
   }
-}
-
-bool is_packed(const TensorRow& row) {
-  return std::visit(
-      []<typename Place>(Place) {
-        using Type = member_type<Place>;
-        return std::is_same_v<Type, PackedMatrix> || std::is_same_v<Type, LatentExpansion>;
-      },
-      row.place);
-}
-
-// Calls visit(row, layer, copy) for every tensor that a model may have: packed matrices or vectors, those of the layers
-// last.
-template <typename Visit>
-Status for_each_tensor(const ModelConfig& config, bool packed, Visit&& visit) {
-  for (size_t l = 0; l <= config.n_layers; ++l) {
-    for (const TensorRow& row : tensor_table()) {
-      const bool is_part = !std::holds_alternative<std::monostate>(row.place);
-      if (!is_part || is_packed(row) != packed || row.per_layer() != (l > 0)) continue;
-      const size_t layer = l == 0 ? 0 : l - 1;
-      for (size_t copy = 0; copy < n_copies(row, config, layer); ++copy) TRY(visit(row, layer, copy));
-    }
-  }
-  return {};
 }
 
 }  // namespace

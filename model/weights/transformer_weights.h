@@ -33,6 +33,7 @@ struct LayerWeights {
   PackedMatrix wo;                         // [D, H d]
   WeightVector bo;                         // [D]
   PackedMatrix w_attn_gate;                // [H d, D]
+  WeightVector b_attn_gate;                // [H d]
   LatentWeights latent;                    // beside or in place of wq, wk and wv
   RecurrentWeights recurrent;              // beside attention or in place of it
   CommonBlockWeights common;               // of layers that use a block in common, or have its weights
@@ -70,6 +71,7 @@ class TransformerWeights {
 
   PackedMatrix embed;              // [V, D]; rows are looked up, and it is the head of a tied model
   PackedMatrix lm_head;            // [V, D]; equal to embed when tied
+  WeightVector lm_head_bias;       // [V]
   PackedMatrix positions;          // [trained_context, D]; empty: positions are not learned
   WeightVector final_norm, final_norm_bias;  // [D]
   PackedMatrix layer_embed;        // [V', L P]; rows are looked up

@@ -18,6 +18,8 @@ using enum TensorRole;
 
 constexpr const char* kOfMask = "a mask of later positions, which attention never sees";
 constexpr const char* kOfRope = "what the rule of rope says, or is read with it";
+constexpr const char* kOfDecay = "what the rule of decays says";
+constexpr const char* kTurnedOff = "a scale that the configuration turns off";
 constexpr const char* kOfInt8 = "a scale of activations or of a cache in 8 bits, which are not kept so here";
 constexpr const char* kOfParts = "a part of a tensor that is kept in parts";
 constexpr const char* kOfActivation = "a number of the activation, which is read with it";
@@ -36,6 +38,8 @@ constexpr Ending kEndings[] = {
     {"rotary_emb.inv_freq", kOfRope}, {".input_scale", kOfInt8}, {".output_scale", kOfInt8}, {".q_scale", kOfInt8},
     {".k_scale", kOfInt8},            {".v_scale", kOfInt8},     {".kv_scale", kOfInt8},     {".prob_scale", kOfInt8},
     {".input_scale_ub", kOfInt8},     {"attn_rot_embd.weight", kOfRope},
+    {".slope_rate", kOfDecay},       {".query_decay", kOfDecay},   {".key_decay", kOfDecay},
+    {".diagonal_decay", kOfDecay},
     {".weight_shape", kOfParts},      {".g_idx", kOfParts},      {".weight_g_idx", kOfParts},
 };
 // Buffers that early checkpoints have beside the weights, by the part of their names behind the layer's number.
@@ -146,6 +150,7 @@ class Sorter {
     const LayerConfig& of_layer = config_.layers[layer];
     const bool has_xielu = of_layer.activation.kind == Activation::Kind::kXielu;
     if (has_xielu && rest.starts_with("mlp.act_fn.")) return kOfActivation;
+    if (!config_.altup.scales_active && name == tensor_name(file_, config_, kAltUpScale, layer)) return kTurnedOff;
     if (gguf_ && config_.latent.used() && (rest == "attn_k_b.weight" || rest == "attn_v_b.weight")) return kOfSplit;
     if (of_layer.writes_kv) return nullptr;
     for (const TensorRole role : {kWk, kWv, kBk, kBv, kKNorm}) {

@@ -152,7 +152,7 @@ TEST(BadConfigs, ActivationsAndPositionsNobodyKnows) {
   Json config = llama(nullptr);
   config["hidden_act"] = "snake";
   expect_error(config, ErrorCode::kUnsupported, "hidden_act 'snake' is not supported (supported: silu");
-  for (const char* key : {"alibi", "scale_attn_by_inverse_layer_idx", "use_qk_norm", "qk_layernorm"}) {
+  for (const char* key : {"alibi", "use_qk_norm", "qk_layernorm"}) {
     config = llama(nullptr);
     config[key] = true;
     expect_error(config, ErrorCode::kUnsupported, std::string(key) + " (");

@@ -101,6 +101,16 @@ TEST(BadRecurrent, NumbersOutOfTheirRange) {
   }
 }
 
+TEST(BadRecurrent, AnotherActivationThanSilu) {
+  for (Json config : {bamba(), qwen35(), jamba()}) {
+    config["hidden_act"] = "gelu";
+    expect_refused(config, ErrorCode::kUnsupported, "hidden_act 'gelu' is not supported in recurrent layers");
+  }
+  Json config = nemotron_h();
+  config["mamba_hidden_act"] = "relu2";
+  expect_refused(config, ErrorCode::kUnsupported, "mamba_hidden_act 'relu2' is not supported in recurrent layers");
+}
+
 TEST(BadRecurrent, ConvolutionsThatAreNoneOrLongerThanAny) {
   expect_refused(bamba(), "mamba_d_conv", 1);
   expect_refused(bamba(), "mamba_d_conv", 65);

@@ -72,7 +72,7 @@ TEST(CancelledPasses, EndInAllThreadsAtOneLayer) {
 }
 
 TEST(CancelledPasses, EndInAllThreadsAtOneLayerOfACommittedModel) {
-  EXPECT_EQ(check_all(golden_dir() + "/families", 100), 11u);
+  EXPECT_EQ(check_all(golden_dir() + "/families", 100), 29u);
 }
 
 }  // namespace

@@ -148,7 +148,7 @@ TEST_P(CheckpointBits, AnyWayToFeedASequence) {
 }
 
 TEST_P(CheckpointBits, AnyWayToFeedASequenceToACommittedModel) {
-  EXPECT_EQ(check_all(golden_dir() + "/families"), 11u);
+  EXPECT_EQ(check_all(golden_dir() + "/families"), 29u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kv, CheckpointBits, testing::ValuesIn(kEveryKvDType),

@@ -124,7 +124,7 @@ TEST(ReferenceLogits, CommittedFamilies) {
     ASSERT_TRUE(config.ok()) << config.status().to_string();
     expect_logits(*file, *config, *open_checkpoint(directory.path().string() + "/logits.safetensors"), 1e-4);
   }
-  EXPECT_EQ(n_models, 11u);
+  EXPECT_EQ(n_models, 29u);
 }
 
 // A model that also sees has its keys in a section, other names before those of its tensors, and tensors of its eyes

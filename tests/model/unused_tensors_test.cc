@@ -66,7 +66,7 @@ TEST_F(UnusedTensors, OfALayerAreRefusedByName) {
   expect_refused("model.layers.0.input_layernorm.bias", {{24}, 1});
   expect_refused("model.layers.0.self_attn.attn.bias", {{24}, 1});
   expect_refused("model.layers.1.self_attn.sub_norm.weight", {{24}, 1});
-  expect_refused("lm_head.bias", {{40}, 1});
+  expect_refused("lm_head.scale", {{40}, 1});
   expect_refused("model.embed_layernorm.weight", {{24}, 1});
   // A row that has experts of no bias.
   expect_refused("model.layers.0.mlp.experts.up_bias", {{8, 8}, 2}, "/families/dots1");
@@ -81,6 +81,7 @@ TEST_F(UnusedTensors, ABiasThatTheTableKnowsIsUsed) {
 
 TEST_F(UnusedTensors, KnownNamesAreQuiet) {
   expect_quiet("model.layers.0.self_attn.rotary_emb.inv_freq", {{3}, 1}, 1, "rope");
+  expect_quiet("model.layers.0.self_attn.diagonal_decay", {{1, 2, 4, 4}, 4}, 1, "rule of decays");
   expect_quiet("model.layers.1.self_attn.q_proj.input_scale", {{1}, 1}, 1, "8 bits");
   expect_quiet("model.layers.1.mlp.up_proj.input_scale_ub", {{1}, 1}, 1, "8 bits");
   expect_quiet("model.layers.1.self_attn.k_scale", {{1}, 1}, 1, "8 bits");
@@ -98,7 +99,7 @@ TEST_F(UnusedTensors, OfOtherPartsAreLeftOut) {
 }
 
 TEST_F(UnusedTensors, OfALayerOfGgufAreRefusedByName) {
-  for (const char* name : {"blk.1.attn_q.scale", "blk.0.attn_sub_norm.weight", "output.bias", "token_embd_norm.weight"}) {
+  for (const char* name : {"blk.1.attn_q.scale", "blk.0.attn_sub_norm.weight", "output.scale", "token_embd_norm.weight"}) {
     GgufWriter writer = tiny_model_writer({});
     add_tensor_of(writer, name, kF, Shape{{64}, 1}, std::vector<float>(64, 1.0f));
     ASSERT_TRUE(writer.write(dir_.file("m.gguf")).ok());

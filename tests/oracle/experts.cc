@@ -75,7 +75,7 @@ struct Expert {
 };
 
 Matrix give(const MoeRule& rule, const Expert& e, const Matrix& h) {
-  if (!rule.gated) return linear(activate(rule.activation, linear(h, e.w_up)), e.w_down);
+  if (!rule.gated) return linear(activate(rule.activation, linear(h, e.w_up, e.b_up)), e.w_down, e.b_down);
   Matrix gate = linear(h, e.w_gate, e.b_gate), up = linear(h, e.w_up, e.b_up);
   if (rule.swiglu_limit == 0) {
     gate = activate(rule.activation, gate);
@@ -117,6 +117,9 @@ Matrix experts(const Model& model, size_t layer, const Matrix& h, const Matrix& 
   shared.w_gate = w.matrix(kSharedGate, layer);
   shared.w_up = w.matrix(kSharedUp, layer);
   shared.w_down = w.matrix(kSharedDown, layer);
+  shared.b_gate = w.vector(kBSharedGate, layer);
+  shared.b_up = w.vector(kBSharedUp, layer);
+  shared.b_down = w.vector(kBSharedDown, layer);
   Matrix added = give(rule, shared, h);
   const Matrix w_shared = w.matrix(kSharedRouter, layer);
   if (w_shared.size() > 0) {

@@ -163,6 +163,10 @@ Matrix FileTensors::find_or_cut(TensorRole role, size_t layer, size_t copy) cons
   if (config_.gate_beside_query && (role == kWq || role == kWAttnGate)) {
     return query_or_gate(own(kWqGate, layer, copy), role == kWAttnGate, layer);
   }
+  if (config_.gate_beside_query && (role == kBq || role == kBAttnGate)) {
+    const Matrix biases = own(kBqGate, layer, copy);
+    return biases.size() == 0 ? biases : query_or_gate(biases, role == kBAttnGate, layer);
+  }
   const Matrix own_one = own(role, layer, copy);
   const auto fused = [&](TensorRole whole) { return own(whole, layer, copy); };
   // GGUF calls gate|up what else is up alone.

@@ -23,7 +23,8 @@ Expanded expand_latents(const Model& model, size_t layer, const Matrix& h) {
   const Index key = nope + turned;
   const auto rotate_part = [&](Eigen::Ref<Matrix, 0, Eigen::OuterStride<>> part) {
     const size_t rope = c.layers[layer].rope;
-    if (rope != kNoRope) rotate(model.ropes[rope], Pairs::kNeighbours, part);
+    const Pairs pairs = c.latent.adjacent_pairs ? Pairs::kNeighbours : Pairs::kHalves;
+    if (rope != kNoRope) rotate(model.ropes[rope], pairs, part);
   };
 
   Expanded e;

@@ -57,22 +57,23 @@ Matrix finish(const Model& model, size_t layer, const Matrix& o, const Matrix& z
   }
   if (m.gate == OutputGate::kNormThenGate) y = y.cwiseProduct(silu(z));
   if (m.gate == OutputGate::kNormThenSigmoid) y = y.cwiseProduct(sigmoid(z));
-  return linear(y, model.weights.as_stored(kMixOut, layer));
+  return linear(y, model.weights.as_stored(kMixOut, layer), model.weights.vector(kBMixOut, layer));
 }
 
 Matrix short_convolution(const Model& model, size_t layer, const Matrix& h) {
-  const Matrix all = linear(h, model.weights.as_stored(kMixIn, layer));   // B | C | x
+  const FileTensors& w = model.weights;
+  const Matrix all = linear(h, w.as_stored(kMixIn, layer), w.vector(kBMixIn, layer));   // B | C | x
   const Index d = all.cols() / 3;
   const Matrix x = all.leftCols(d).cwiseProduct(all.rightCols(d));
-  const Matrix y = convolve(x, model.weights.as_stored(kMixConv, layer), {});
-  return linear(all.middleCols(d, d).cwiseProduct(y), model.weights.as_stored(kMixOut, layer));
+  const Matrix y = convolve(x, w.as_stored(kMixConv, layer), w.vector(kMixConvBias, layer));
+  return linear(all.middleCols(d, d).cwiseProduct(y), w.as_stored(kMixOut, layer), w.vector(kBMixOut, layer));
 }
 
 Matrix mamba1(const Model& model, size_t layer, const Matrix& h) {
   const RecurrentMixer& m = model.config.recurrent;
   const FileTensors& w = model.weights;
   const Index d = index(m.value_dim), n = index(m.key_dim), rank = index(m.step_rank);
-  const Matrix xz = linear(h, w.as_stored(kMixIn, layer));
+  const Matrix xz = linear(h, w.as_stored(kMixIn, layer), w.vector(kBMixIn, layer));
   const Vector conv_bias = w.vector(kMixConvBias, layer);
   const Matrix x = silu(convolve(xz.leftCols(d), w.as_stored(kMixConv, layer), conv_bias));
   const Matrix numbers = linear(x, w.as_stored(kMixScan, layer));         // dt | B | C
@@ -102,7 +103,9 @@ Matrix mamba2(const Model& model, size_t layer, const Matrix& h) {
   const FileTensors& w = model.weights;
   const Index heads = index(m.n_heads), p = index(m.value_dim), n = index(m.key_dim), groups = index(m.n_key_heads);
   const Index d = heads * p, gn = groups * n;
-  Matrix all = linear(h, w.as_stored(kMixIn, layer));                     // z | x | B | C | dt
+  Vector in_bias = w.vector(kBMixIn, layer);
+  in_bias /= static_cast<double>(m.input_scale);                          // which is within the factors below
+  Matrix all = linear(h, w.as_stored(kMixIn, layer), in_bias);            // z | x | B | C | dt
   all.leftCols(d) *= static_cast<double>(m.z_scale);
   all.middleCols(d, d) *= static_cast<double>(m.v_scale);
   all.middleCols(2 * d, gn) *= static_cast<double>(m.k_scale);

@@ -1,6 +1,7 @@
 #include "tests/oracle/self_attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "tests/oracle/activations.h"
@@ -41,22 +42,39 @@ void norm_and_rotate(const Model& model, size_t layer, const Vector& weight, Mat
   }
 }
 
-Matrix queries_of(const Model& model, size_t layer, const Matrix& h) {
+// Factors of h are within those of scores and of what attention gives. A bias has no part in them.
+Vector bias_of(const Model& model, TensorRole role, size_t layer) {
+  const Vector bias = model.weights.vector(role, layer);
+  return bias.size() == 0 ? bias : Vector(bias / static_cast<double>(model.config.attention_input_scale));
+}
+
+// Zamba2 2024: y += A B h
+void add_adapted(const Model& model, size_t layer, size_t adapter, const Matrix& h, std::array<TensorRole, 2> roles,
+                 Matrix& y) {
+  if (!model.config.common.adapts_attention) return;
   const FileTensors& w = model.weights;
-  Matrix q = linear(h, w.matrix(kWq, layer), w.vector(kBq, layer));
+  y += linear(linear(h, w.matrix(roles[0], layer, adapter)), w.matrix(roles[1], layer, adapter));
+}
+
+Matrix queries_of(const Model& model, size_t layer, const Matrix& h, size_t adapter) {
+  const FileTensors& w = model.weights;
+  Matrix q = linear(h, w.matrix(kWq, layer), bias_of(model, kBq, layer));
+  add_adapted(model, layer, adapter, h, {kAdapterQLow, kAdapterQ}, q);
   const bool weighted = model.config.qk_norm != QkNorm::kNone && model.config.qk_norm != QkNorm::kUnweighted;
   norm_and_rotate(model, layer, weighted ? w.norm(kQNorm, layer) : Vector(), q);
   return q;
 }
 
-KeysAndValues keys_and_values_of(const Model& model, size_t layer, const Matrix& h) {
+KeysAndValues keys_and_values_of(const Model& model, size_t layer, const Matrix& h, size_t adapter) {
   const ModelConfig& c = model.config;
   const FileTensors& w = model.weights;
   const Index d = head_dim_of(model, layer);
   KeysAndValues kv;
-  kv.keys = linear(h, w.matrix(kWk, layer), w.vector(kBk, layer));
+  kv.keys = linear(h, w.matrix(kWk, layer), bias_of(model, kBk, layer));
   const bool value_is_key = c.layers[layer].value_is_key;
-  kv.values = linear(h, w.matrix(value_is_key ? kWk : kWv, layer), w.vector(kBv, layer));
+  kv.values = linear(h, w.matrix(value_is_key ? kWk : kWv, layer), bias_of(model, value_is_key ? kBk : kBv, layer));
+  add_adapted(model, layer, adapter, h, {kAdapterKLow, kAdapterK}, kv.keys);
+  add_adapted(model, layer, adapter, h, {kAdapterVLow, kAdapterV}, kv.values);
   if (c.value_norm) {
     for (Index at = 0; at < kv.values.cols(); at += d) {
       kv.values.middleCols(at, d) = rms_norm(kv.values.middleCols(at, d), {}, static_cast<double>(c.norm_eps));
@@ -95,7 +113,8 @@ Matrix attend_all(const Model& model, size_t layer, const Matrix& queries, const
   const Vector sinks = model.weights.vector(kSinks, layer);
   Matrix out(queries.rows(), n_heads * value_dim);
   for (Index head = 0; head < n_heads; ++head) {
-    Scores rule{static_cast<double>(c.attention_scale), static_cast<double>(c.attention_softcap), std::nullopt};
+    const double depth = c.scale_by_depth ? static_cast<double>(layer + 1) : 1;
+    Scores rule{static_cast<double>(c.attention_scale) / depth, static_cast<double>(c.attention_softcap), std::nullopt};
     if (sinks.size() > 0) rule.sink = sinks[head];
     const Index shared = head / (n_heads / n_kv_heads);
     const Matrix keys = kv.keys.middleCols(shared * key_dim, key_dim);
@@ -112,7 +131,8 @@ Matrix attend_all(const Model& model, size_t layer, const Matrix& queries, const
 
 }  // namespace
 
-Matrix self_attention(const Model& model, size_t layer, const Matrix& h, std::vector<KeysAndValues>& cache) {
+Matrix self_attention(const Model& model, size_t layer, const Matrix& h, std::vector<KeysAndValues>& cache,
+                      size_t adapter) {
   const ModelConfig& c = model.config;
   const FileTensors& w = model.weights;
   Matrix queries, attended;
@@ -123,16 +143,16 @@ Matrix self_attention(const Model& model, size_t layer, const Matrix& h, std::ve
     kv = std::move(expanded.kv);
     attended = attend_all(model, layer, queries, kv, static_cast<Index>(c.n_heads));
   } else {
-    queries = queries_of(model, layer, h);
+    queries = queries_of(model, layer, h, adapter);
     grow(model, layer, queries);
-    if (c.layers[layer].writes_kv) kv = keys_and_values_of(model, layer, h);
+    if (c.layers[layer].writes_kv) kv = keys_and_values_of(model, layer, h, adapter);
     attended = attend_all(model, layer, queries, kv, static_cast<Index>(c.layers[layer].n_kv_heads));
   }
   if (c.attention_gate) {
-    const Matrix gate = linear(h, w.matrix(kWAttnGate, layer));
+    const Matrix gate = linear(h, w.matrix(kWAttnGate, layer), w.vector(kBAttnGate, layer));
     attended.array() *= gate.unaryExpr([](double x) { return sigmoid(x); }).array();
   }
-  return linear(attended, w.matrix(kWo, layer), w.vector(kBo, layer));
+  return linear(attended, w.matrix(kWo, layer), bias_of(model, kBo, layer));
 }
 
 }  // namespace ibid::oracle

@@ -10,7 +10,9 @@
 namespace ibid::oracle {
 
 // W_o attend(q, k, v) of rows h at positions 0, 1, 2 ...  cache: [KV layers], of which it fills the layer's own.
-Matrix self_attention(const Model& model, size_t layer, const Matrix& h, std::vector<KeysAndValues>& cache);
+// adapter: which of the layer's adapters is used, in models whose attention has them.
+Matrix self_attention(const Model& model, size_t layer, const Matrix& h, std::vector<KeysAndValues>& cache,
+                      size_t adapter = 0);
 
 // Latent attention's queries [T, H (nope + rope)], keys likewise, and values [T, H value_dim].
 struct Expanded {

@@ -145,7 +145,7 @@ Matrix head(const Model& model, const Matrix& h) {
   const ModelConfig& c = model.config;
   Matrix w = c.tied ? Matrix() : model.weights.matrix(kLmHead);
   if (w.size() == 0) w = model.weights.matrix(kEmbed);
-  Matrix logits = static_cast<double>(c.logit_scale) * linear(h, w);
+  Matrix logits = static_cast<double>(c.logit_scale) * linear(h, w, model.weights.vector(kBLmHead));
   const auto cap = static_cast<double>(c.logit_softcap);
   if (cap != 0) logits = cap * (logits.array() / cap).tanh();
   return logits;

@@ -1,0 +1,201 @@
+#include "model/weights/finite_check.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/weights/each_tensor.h"
+#include "model/weights/finite_values.h"
+#include "weights/block_formats.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr uint64_t kJobBytes = uint64_t{1} << 20;  // of one job: enough to be worth taking
+
+uint64_t n_cols_of(const TensorView& tensor) {
+  return tensor.shape.rank == 0 ? 1 : tensor.shape[tensor.shape.rank - 1];
+}
+uint64_t n_rows_of(const TensorView& tensor) { return tensor.shape.elements() / n_cols_of(tensor); }
+size_t bytes_of_row(const TensorView& tensor) {
+  return tensor.shape.rank == 0 ? tensor.data.size() : tensor.row_bytes();
+}
+
+// A row of a tensor that lies in the file, or is made here.
+std::span<const std::byte> row_of(const TensorView& tensor, uint64_t row, std::vector<std::byte>& made) {
+  const size_t bytes = bytes_of_row(tensor);
+  if (tensor.source == nullptr) return tensor.data.subspan(row * bytes, bytes);
+  made.resize(bytes);
+  const uint64_t of_source = tensor.first_row + row;
+  tensor.source->read_rows({&of_source, 1}, made.data());
+  return made;
+}
+
+// Names the tensor as the file has it, whole: a part of it may have been looked at.
+Status not_finite(const ModelFile& file, const std::string& name) {
+  const TensorView& tensor = *file.find_tensor(name);
+  const char* what = dtype_is_quantized(tensor.dtype) ? "scale" : "value";
+  return {ErrorCode::kNonFinite, file.path() + ": tensor " + name + " holds a " + what + " that is not finite" +
+                                     first_bad_element(tensor)};
+}
+
+// Factors of h are applied to what its matrices give. A bias that is added before is divided by them.
+float input_scale_of_bias(const ModelConfig& config, TensorRole role) {
+  switch (role) {
+    case TensorRole::kBq:
+    case TensorRole::kBk:
+    case TensorRole::kBv:
+    case TensorRole::kBo: return config.attention_input_scale;
+    case TensorRole::kBMixQ:
+    case TensorRole::kBMixK:
+    case TensorRole::kBMixV:
+    case TensorRole::kBMixZ:
+    case TensorRole::kBMixStepIn: return config.recurrent.input_scale;
+    default: return 1;
+  }
+}
+
+// The name of a part of what is kept head by head.
+std::string name_of_part(const ModelFile& file, const TensorSource& source, const TensorView& part) {
+  for (const std::string& name : file.tensor_names()) {
+    if (file.find_tensor(name)->data.data() == part.data.data()) return name;
+  }
+  return source.name;
+}
+
+// The matrices of a model, cut into jobs.
+class MatrixCheck {
+ public:
+  explicit MatrixCheck(const ModelFile& file) : file_(file) {}
+
+  // Parts of a fused tensor that are not rows of their own are views of the same bytes.
+  void add(const TensorSource& source) {
+    const TensorView& tensor = source.tensor;
+    const void* from = tensor.source != nullptr ? static_cast<const void*>(tensor.source) : tensor.data.data();
+    if (!seen_.insert({from, tensor.first_row}).second) return;
+    const uint64_t n_rows = n_rows_of(tensor);
+    const uint64_t step = std::max<uint64_t>(1, kJobBytes / std::max<size_t>(1, bytes_of_row(tensor)));
+    for (uint64_t first = 0; first < n_rows; first += step) {
+      jobs_.push_back({tensors_.size(), first, std::min(step, n_rows - first)});
+    }
+    tensors_.push_back({source.name, tensor});
+  }
+
+  Status run(ThreadTeam& team, const std::function<void(uint64_t)>& progress) {
+    std::atomic<size_t> next = 0, first_bad = tensors_.size();
+    std::atomic<uint64_t> bytes = 0;
+    team.run([&](const Worker& worker) {
+      std::vector<std::byte> made;
+      for (size_t j = next++; j < jobs_.size(); j = next++) {
+        const Job& job = jobs_[j];
+        if (job.tensor > first_bad) return;
+        if (!is_finite(job, made)) {
+          for (size_t known = first_bad; job.tensor < known && !first_bad.compare_exchange_weak(known, job.tensor);) {
+          }
+        }
+        bytes += job.n_rows * bytes_of_row(tensors_[job.tensor].second);
+        if (progress && worker.index() == 0) progress(bytes);
+      }
+    });
+    return first_bad == tensors_.size() ? Status() : not_finite(file_, tensors_[first_bad].first);
+  }
+
+ private:
+  struct Job {
+    size_t tensor;
+    uint64_t first, n_rows;
+  };
+
+  bool is_finite(const Job& job, std::vector<std::byte>& made) const {
+    const TensorView& tensor = tensors_[job.tensor].second;
+    if (tensor.source == nullptr) {
+      TensorView part = tensor;
+      part.data = tensor.data.subspan(job.first * bytes_of_row(tensor), job.n_rows * bytes_of_row(tensor));
+      const bool finite = all_finite(part.dtype, part.data);
+      file_.release(part);
+      return finite;
+    }
+    for (uint64_t row = job.first; row < job.first + job.n_rows; ++row) {
+      if (!all_finite(tensor.dtype, row_of(tensor, row, made))) return false;
+    }
+    return true;
+  }
+
+  const ModelFile& file_;
+  std::vector<std::pair<std::string, TensorView>> tensors_;
+  std::set<std::pair<const void*, uint64_t>> seen_;
+  std::vector<Job> jobs_;
+};
+
+}  // namespace
+
+std::string first_bad_element(const TensorView& tensor) {
+  const uint64_t n_cols = n_cols_of(tensor);
+  std::vector<std::byte> made;
+  std::vector<float> values(n_cols);
+  for (uint64_t row = 0; row < n_rows_of(tensor); ++row) {
+    const std::span<const std::byte> bytes = row_of(tensor, row, made);
+    if (all_finite(tensor.dtype, bytes)) continue;
+    dequantize_row(tensor.dtype, bytes, values);
+    const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+    uint64_t element = row * n_cols + static_cast<uint64_t>(bad - values.begin());
+    if (tensor.shape.rank < 2) return " at " + std::to_string(element);
+    std::string place;
+    for (size_t i = tensor.shape.rank; i-- > 0; element /= tensor.shape[i]) {
+      place = std::to_string(element % tensor.shape[i]) + (place.empty() ? "" : ", ") + place;
+    }
+    return " at [" + place + "]";
+  }
+  return "";
+}
+
+Status read_vector(const ModelFile& file, const ModelConfig& config, const TensorRow& row, const TensorSource& source,
+                   std::span<float> out) {
+  std::vector<float> in_file_order;  // of the file's tensor, which may hold more than these
+  for (const TensorView& part : source.parts.empty() ? std::vector{source.tensor} : source.parts) {
+    if (!all_finite(part.dtype, part.data)) return not_finite(file, name_of_part(file, source, part));
+    const size_t filled = in_file_order.size();
+    in_file_order.resize(filled + part.shape.elements());
+    dequantize_row(part.dtype, part.data, std::span(in_file_order).subspan(filled));
+  }
+  const float missing = row.is_norm() && config.norms_minus_one ? 1.0f : 0.0f;
+  const float input_scale = input_scale_of_bias(config, row.role);
+  const bool is_log = row.is_decay() && config.recurrent.logs_of_decays;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t r = row.is_by_column() ? i % source.n_rows : i / source.n_cols;
+    const size_t c = row.is_by_column() ? i / source.n_rows : i % source.n_cols;
+    const float value = in_file_order[source.source_row(r) * source.n_cols + c];
+    out[i] = is_log ? static_cast<float>(-std::exp(double{value})) : (value + missing) / input_scale;
+    if (!std::isfinite(out[i])) {
+      return {ErrorCode::kNonFinite, file.path() + ": tensor " + source.name +
+                                         " makes a value that is not finite, number " + std::to_string(i)};
+    }
+  }
+  return {};
+}
+
+Status check_finite_weights(const ModelFile& file, const ModelConfig& config, ThreadTeam& team,
+                            const std::function<void(uint64_t)>& progress) {
+  TRY(for_each_tensor(config, false, [&](const TensorRow& row, size_t layer, size_t copy) -> Status {
+    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, copy));
+    if (!source.found()) return {};
+    std::vector<float> values(source.n_rows * source.n_cols);
+    return read_vector(file, config, row, source, values);
+  }));
+  MatrixCheck matrices(file);
+  TRY(for_each_tensor(config, true, [&](const TensorRow& row, size_t layer, size_t copy) -> Status {
+    TRY_ASSIGN(const TensorSource source, find_source(file, config, row, layer, copy));
+    if (source.found()) matrices.add(source);
+    return {};
+  }));
+  TRY(matrices.run(team, progress));
+  return file.check_unchanged();
+}
+
+}  // namespace ibid
