@@ -30,7 +30,7 @@ struct Conversion {
 
 // file_type nullptr: the weights keep their type, and those of a GGUF their bytes. What a GGUF's metadata say
 // besides the file's type stays as it is. Errors: those of open_conversion_source() and check_conversion();
-// kNonFinite (a weight that is not finite, or too large for F16, named); kCancelled; kChangedOnDisk; kIo.
+// kNonFinite (a weight of any tensor that is not finite, or too large for F16, named); kCancelled; kChangedOnDisk; kIo.
 // The file that was at `out` stays until the new one is whole, and no other file is left behind.
 Result<Conversion> convert_model(const std::string& in, const std::string& out, const FileType* file_type,
                                  const ConversionControl& control = {});

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "model/weights/finite_check.h"
+#include "model/weights/finite_values.h"
 #include "weights/block_formats.h"
 #include "weights/block_quantize.h"
 
@@ -40,6 +42,7 @@ bool TensorEncoder::encode_share(const ConversionJob& job, uint64_t first, Range
       for (size_t i = 0; i < n; ++i) indices[i] = tensor.first_row + first + r + i;
       tensor.source->read_rows(std::span(indices).first(n), same ? out : read.data());
     }
+    if (same && !all_finite(job.dtype, {out, n * out_bytes})) return false;
     if (same) continue;
     for (size_t i = 0; i < n; ++i) {
       dequantize_row(tensor.dtype, {in + i * in_bytes, in_bytes}, floats);
@@ -51,12 +54,20 @@ bool TensorEncoder::encode_share(const ConversionJob& job, uint64_t first, Range
   return true;
 }
 
+Status TensorEncoder::not_finite(const ConversionJob& job) const {
+  return {ErrorCode::kNonFinite, path_ + ": tensor " + job.name + " holds a value that is not finite" +
+                                     first_bad_element(job.tensor)};
+}
+
 Result<std::span<const std::byte>> TensorEncoder::encode(const ConversionJob& job, uint64_t first,
                                                          uint64_t n) {
   const TensorView& tensor = job.tensor;
-  if (tensor.source == nullptr && job.dtype == tensor.dtype) {
+  const bool same = job.dtype == tensor.dtype;
+  if (tensor.source == nullptr && same) {
     const size_t row_bytes = tensor.shape.rank == 0 ? tensor.data.size() : tensor.row_bytes();
-    return tensor.data.subspan(first * row_bytes, n * row_bytes);
+    const std::span<const std::byte> rows = tensor.data.subspan(first * row_bytes, n * row_bytes);
+    if (can_dequantize(job.dtype) && !all_finite(job.dtype, rows)) return not_finite(job);
+    return rows;
   }
   out_.resize(n * bytes_of_row(job.dtype, tensor.shape[tensor.shape.rank - 1]));
   std::vector<char> fits(static_cast<size_t>(team_.size()), 1);
@@ -64,6 +75,7 @@ Result<std::span<const std::byte>> TensorEncoder::encode(const ConversionJob& jo
     if (!encode_share(job, first, worker.share(n))) fits[static_cast<size_t>(worker.index())] = 0;
   });
   if (std::ranges::find(fits, 0) == fits.end()) return std::span<const std::byte>(out_);
+  if (same) return not_finite(job);
   return Status(ErrorCode::kNonFinite, path_ + ": tensor " + job.name + " holds a value that " +
                                            std::string(dtype_name(job.dtype)) +
                                            " cannot hold: not finite, or too large");

@@ -1,5 +1,5 @@
 // ibid inspect: whether a model runs, what it is, what it will cost in memory and what is in its file, before anything
-// is loaded; with --check, whether its weights are sound.
+// is loaded; with --check, whether its weights are sound. With --quick no weight is read.
 #include <cstdio>
 #include <memory>
 
@@ -19,6 +19,7 @@ struct InspectArguments {
   ModelArguments model;
   bool tensors = false;
   bool check = false;
+  bool quick = false;
   bool json = false;
 };
 
@@ -49,6 +50,10 @@ Status check(Explanation& explanation, int n_threads) {
 Result<int> inspect(const InspectArguments& arguments) {
   TRY_ASSIGN(const std::string path, find_model(arguments.model));
   TRY_ASSIGN(Inspection inspection, look_at_model(path, arguments.model.options()));
+  if (!arguments.quick) {
+    ByteProgress progress(0, inspection.file->file_bytes());
+    look_at_weights(inspection, arguments.model.n_threads, [&](uint64_t bytes) { progress.show(bytes); });
+  }
   Explanation explanation = explain(std::move(inspection), arguments.model.options());
   explanation.sampling = sampling_of(path);
   if (arguments.check) TRY(check(explanation, arguments.model.n_threads));
@@ -69,6 +74,7 @@ void add_inspect(CLI::App& root, int& exit_code) {
   CLI::App* command = root.add_subcommand("inspect", "whether a model runs, what it is and needs, what is in its file");
   arguments->model.add_model(*command, false);
   command->add_flag("--check", arguments->check, "read every weight and say what is wrong or odd")->group(kCommonGroup);
+  command->add_flag("--quick", arguments->quick, "read no weights: a NaN among them stays unseen")->group(kCommonGroup);
   command->add_flag("--tensors", arguments->tensors, "list every tensor")->group(kCommonGroup);
   command->add_flag("--json", arguments->json, "print JSON")->group(kCommonGroup);
   arguments->model.add_running(*command);

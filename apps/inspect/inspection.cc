@@ -1,6 +1,7 @@
 #include "apps/inspect/inspection.h"
 
 #include "model/architecture/architectures.h"
+#include "model/weights/finite_check.h"
 #include "model/weights/unused_tensors.h"
 
 namespace ibid {
@@ -26,6 +27,13 @@ Result<Inspection> look_at_model(const std::string& path, const ModelOptions& op
   if (!shows_something) return inspection.verdict;
   inspection.file = *std::move(file);
   return inspection;
+}
+
+void look_at_weights(Inspection& inspection, int n_threads, const std::function<void(uint64_t)>& progress) {
+  if (!inspection.runs()) return;
+  const Result<std::unique_ptr<ThreadTeam>> team = ThreadTeam::create(n_threads, WhenCrowded::kGiveWay);
+  inspection.verdict = team.ok() ? check_finite_weights(*inspection.file, *inspection.config, **team, progress)
+                                 : team.status();
 }
 
 }  // namespace ibid

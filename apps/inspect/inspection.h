@@ -1,7 +1,9 @@
-// The findings about a model file: whether this program runs it, and what it will cost. To find out, the header of
-// the file is read and none of its weights.
+// The findings about a model file: whether this program runs it, and what it will cost. The header is read, and on
+// request the weights, of which nothing is kept.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,8 +25,12 @@ struct Inspection {
   bool runs() const { return verdict.ok(); }
 };
 
-// Looks at the model at `path` without loading it. A file whose tensors cannot be used still has metadata to
-// show. Error: the file's, when there is nothing to show at all.
+// Looks at the header of the model at `path`. A file whose tensors cannot be used still has metadata to show. Error:
+// the file's, when there is nothing to show at all.
 Result<Inspection> look_at_model(const std::string& path, const ModelOptions& options);
+
+// Reads the weights of a model that runs by its header. The verdict becomes that of loading: no weight may be NaN or
+// infinite. progress(bytes read) is called now and then.
+void look_at_weights(Inspection& inspection, int n_threads, const std::function<void(uint64_t)>& progress);
 
 }  // namespace ibid

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -10,6 +12,7 @@
 #include "base/json_limits.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/support/paths.h"
+#include "tests/support/scripted_model.h"
 
 namespace ibid {
 namespace {
@@ -40,6 +43,35 @@ TEST_F(CommandLine, InspectSaysFirstWhetherItRuns) {
     EXPECT_FALSE((*parsed)["reason"].get<std::string>().empty());
   }
   EXPECT_THAT(run("inspect " + other).out, HasSubstr("'perceiver' is not supported"));
+}
+
+// Every command that runs a model refuses it, and so does inspect, unless it is asked not to read.
+TEST_F(CommandLine, AWeightThatIsNotFiniteIsNamedByEveryCommand) {
+  const std::string path = dir_.file("nan.gguf");
+  write_scripted_model(path, {{"", "one"}}, 512);
+  std::string bytes = read_whole_file(path);
+  const float bad = std::nanf("");
+  std::memcpy(&bytes[bytes.size() - sizeof bad], &bad, sizeof bad);
+  dir_.write("nan.gguf", bytes);
+  const char* what = "tensor blk.0.ffn_down.weight holds a value that is not finite at [";
+  const std::string ids = dir_.write("ids.json", R"({"sequences": [{"ids": [1, 2]}]})");
+  const std::string text = dir_.write("text.txt", "ab");
+  for (const std::string& command :
+       {"ask " + path + " a", "chat " + path, "serve --port 0 " + path, "bench " + path, "perplexity " + path + " " + text,
+        "logits " + path + " --ids " + ids + " --out " + dir_.file("out"), "convert " + path + " " + dir_.file("c.gguf")}) {
+    const Outcome outcome = run(command, "a\n");
+    EXPECT_EQ(outcome.status, 1) << command;
+    EXPECT_THAT(outcome.err, HasSubstr(what)) << command;
+    EXPECT_EQ(outcome.out, "") << command;
+  }
+  const Outcome inspected = run("inspect " + path);
+  EXPECT_EQ(inspected.status, 1);
+  EXPECT_THAT(inspected.out, StartsWith("runs: no, " + path + ": " + what)) << inspected.err;
+  const Result<Json> json = parse_json(run("inspect --json " + path).out, "inspect");
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["runs"], false);
+  EXPECT_THAT((*json)["reason"].get<std::string>(), HasSubstr(what));
+  EXPECT_THAT(run("inspect --quick " + path).out, StartsWith("runs: yes"));
 }
 
 TEST_F(RealModelCommandLine, TokenizeRefusesOtherTypesAndKeys) {

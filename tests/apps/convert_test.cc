@@ -197,6 +197,22 @@ TEST_F(Convert, AValueThatTheTypeCannotHoldIsNamed) {
   }
 }
 
+// A copy of a damaged model would be one, too.
+TEST_F(Convert, AWeightThatIsNotFiniteIsNamedThoughItKeepsItsBytes) {
+  const std::string out = dir_.write("out.gguf", "old");
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    GgufWriter writer;
+    writer.add_string("general.architecture", "llama");
+    std::vector<float> values(64, 1.0f);
+    values[40] = std::nanf("");
+    add_tensor_of(writer, "blk.0.attn_q.weight", dtype, {{2, 32}, 2}, values);
+    const Status status = convert_model(dir_.write("in.gguf", writer.bytes()), out, nullptr).status();
+    EXPECT_EQ(status.code(), ErrorCode::kNonFinite) << status.to_string();
+    EXPECT_THAT(status.message(), HasSubstr("tensor blk.0.attn_q.weight holds a value that is not finite at [1, 8]"));
+    EXPECT_EQ(read_whole_file(out), "old");
+  }
+}
+
 // What the searches are for.
 TEST(Encoders, HaveNoMoreErrorThanGgmls) {
   std::vector<float> values(256 * 64);
