@@ -61,7 +61,7 @@ struct AttendTile {
   const std::byte* const* values;  // of latent rows: what latent_values() made of each; else not read
   size_t begin;                   // first absolute position of the block, a multiple of 256
   const float* q;                 // [n_rows, q_stride], not scaled; by its position turned already, and transformed
-                                  // where rows are (KvHeadBlock::rotated())
+                                  // where keys are (KvHeadBlock)
   size_t q_stride;
   size_t n_rows;               // query rows: tokens x heads of the group
   const size_t* row_begin;     // [n_rows]

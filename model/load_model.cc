@@ -9,23 +9,29 @@ namespace ibid {
 
 namespace {
 
-Result<std::unique_ptr<LanguageModel>> load(const ModelFile& file, const ModelOptions& options,
-                                            size_t kv_budget_bytes) {
-  TRY_ASSIGN(ModelConfig config, read_config(file));
-  TRY_ASSIGN(const MemoryPlan plan, plan_memory(file, config, options));
+Result<std::unique_ptr<LanguageModel>> load(const ModelFile& file, ModelConfig config, const ModelOptions& options,
+                                            const MemoryPlan& plan, size_t kv_budget_bytes) {
   TRY(refuse_unknown_tensors(file, config));
   TRY(check_memory(plan, kv_budget_bytes));
-  TRY_ASSIGN(std::unique_ptr<LanguageModel> model, TransformerModel::create(file, std::move(config), options));
+  TRY_ASSIGN(std::unique_ptr<LanguageModel> model,
+             TransformerModel::create(file, std::move(config), options, plan.kv_layout));
   return model;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options,
+Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, ModelConfig config,
+                                                           const ModelOptions& options, const MemoryPlan& plan,
                                                            size_t kv_budget_bytes) {
-  Result<std::unique_ptr<LanguageModel>> model = load(file, options, kv_budget_bytes);
+  Result<std::unique_ptr<LanguageModel>> model = load(file, std::move(config), options, plan, kv_budget_bytes);
   TRY(file.check_unchanged());  // first: an error may come of it
   return model;
+}
+
+Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options) {
+  TRY_ASSIGN(ModelConfig config, read_config(file));
+  TRY_ASSIGN(const MemoryPlan plan, plan_memory(file, config, options));
+  return load_language_model(file, std::move(config), options, plan, 0);
 }
 
 }  // namespace ibid

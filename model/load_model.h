@@ -12,11 +12,15 @@ namespace ibid {
 
 class ModelFile;
 
-// Reads the configuration, plans the memory, and packs the weights. The file may be closed afterwards.
+// Packs the weights as `plan` of plan_memory(file, config, options) has it. The file may be closed afterwards.
 // kv_budget_bytes: what the caller will spend on keys and values, counted into the check of memory.
-// Errors: those of read_config(), plan_memory(), refuse_unknown_tensors(), check_memory() and
-// TransformerModel::create().
-Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options,
-                                                           size_t kv_budget_bytes = 0);
+// Errors: those of refuse_unknown_tensors(), check_memory() and TransformerModel::create().
+Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, ModelConfig config,
+                                                           const ModelOptions& options, const MemoryPlan& plan,
+                                                           size_t kv_budget_bytes);
+
+// Reads the configuration and plans the memory first, without a budget. Errors: those of read_config() and
+// plan_memory() as well.
+Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options);
 
 }  // namespace ibid

@@ -9,7 +9,7 @@
 #include "base/parallel.h"
 #include "cache/pages/kv_layout.h"
 #include "model/forward/activations.h"
-#include "model/forward/attention_shape.h"
+#include "model/weights/kv_precision.h"
 #include "model/weights/transformer_weights.h"
 #include "weights/model_file.h"
 
@@ -28,6 +28,13 @@ size_t read_number(const char* path, size_t fallback) {
 
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options) {
   TRY(check_model_options(options));
+  TRY_ASSIGN(KvLayout layout, kv_layout_of(file, config, options));
+  return plan_memory(file, config, options, std::move(layout));
+}
+
+Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options,
+                               KvLayout layout) {
+  TRY(check_model_options(options));
   MemoryPlan plan;
   plan.max_seq_len = options.max_seq_len == 0 ? config.trained_context : options.max_seq_len;
   if (plan.max_seq_len > kMaxContext) {
@@ -40,7 +47,6 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
                                                    " positions, but the model has learned " +
                                                    std::to_string(config.trained_context) + "; choose a shorter one");
   }
-  const KvLayout layout = kv_layout_of(config, options.kv_dtype, plan.max_seq_len);
   const int n_threads = ThreadTeam::size_of(options.n_threads);
   plan.file_bytes = file.file_bytes();
   TRY_ASSIGN(const TransformerWeights::Plan weights, TransformerWeights::plan(file, config, options.numerics));
@@ -48,10 +54,10 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
   plan.activations_bytes =
       Activations::plan_bytes(config, std::min(options.max_chunk, plan.max_seq_len), plan.max_seq_len,
                               weights.quantized, n_threads);
-  plan.kv_layout = layout;
   plan.kv_page_bytes = layout.page_bytes();
   plan.state_bytes = layout.state_bytes();
   plan.kv_bytes_per_position = layout.page_bytes() / kPagePositions;
+  plan.kv_layout = std::move(layout);
   return plan;
 }
 

@@ -28,10 +28,13 @@ struct MemoryPlan {
   size_t kv_bytes(size_t n_positions) const { return kv_layout.bytes_for(n_positions); }
 };
 
-// Errors: those of check_model_options() and of the tensor table; kBadHyperparameter when the model was trained for
+// Errors: those of check_model_options(), of the tensor table and of kv_layout_of(); kBadHyperparameter when the model was trained for
 // more than kMaxContext positions and no context was chosen; kInvalidArgument when the context is longer than the
 // positions that a model has learned.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
+// With the layout of kv_layout_of(), for callers that plan several times.
+Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options,
+                               KvLayout layout);
 
 // kOutOfMemory when `wanted_bytes` does not fit: the message holds the parts, the sum and what is available.
 Status check_memory(const MemoryPlan& plan, size_t kv_budget_bytes);

@@ -64,11 +64,15 @@ void add_layout(const KvLayout& layout, FingerprintBuilder& builder) {
   const bool alike = layout.layers_are_alike();
   builder.add("kv layout", layout.n_layers());
   // INT8 rows were once stored as they are.
-  if (is_rotated(layout.dtype())) builder.add("kv rows", "rotated");
+  if (is_coded(KvRowFormat(layout.dtype()).keys)) builder.add("kv rows", "rotated");
   const size_t n_told = alike ? std::min<size_t>(1, layout.n_layers()) : layout.n_layers();
   for (const KvLayer& layer : layout.layers().first(n_told)) {
     for (const size_t n : {layer.row.n_kv_heads, layer.row.head_dim, layer.block.bytes}) builder.add("kv layout", n);
     if (layer.block.is_latent()) builder.add("latent rows", layer.row.latent_dim);
+    if (!layout.has_exceptions()) continue;
+    for (const KvPart part : {layer.block.keys(), layer.block.values()}) {
+      builder.add("kv format", static_cast<uint64_t>(part));
+    }
   }
   for (size_t i = 0; i < layout.n_states(); ++i) {
     for (const size_t n : {layout.state(i).floats, layout.state(i).row_floats}) builder.add("state layout", n);

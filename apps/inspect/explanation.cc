@@ -5,6 +5,7 @@
 #include <map>
 
 #include "apps/command_line/terminal_text.h"
+#include "apps/inspect/kv_rows_facts.h"
 #include "apps/inspect/model_facts.h"
 #include "apps/inspect/template_probe.h"
 #include "apps/inspect/tokenizer_facts.h"
@@ -35,7 +36,8 @@ std::vector<MemoryNeed> memory_needs(const Inspection& inspection, const ModelOp
       ModelOptions with = options;
       with.max_seq_len = context;
       with.kv_dtype = kKvTypes[i].dtype;
-      const Result<MemoryPlan> plan = plan_memory(*inspection.file, *inspection.config, with);
+      const Result<MemoryPlan> plan = plan_memory(*inspection.file, *inspection.config, with,
+                                                  kv_layout_of(*inspection.config, with, inspection.kv_noise));
       if (!plan.ok()) return needs;
       need.bytes[i] = plan->fixed_bytes() + plan->kv_bytes(context);
     }
@@ -137,7 +139,10 @@ Explanation explain(Inspection inspection, const ModelOptions& options) {
     all.chat = {ErrorCode::kUnsupported, "it makes embeddings of texts and no answers"};
   }
   if (chat_template.ok()) all.chat_template = template_facts(*chat_template);
-  if (all.inspection.plan) all.needs = memory_needs(all.inspection, options);
+  if (all.inspection.plan) {
+    all.needs = memory_needs(all.inspection, options);
+    if (config->attends()) all.kv_rows = kv_rows_facts(*config, options, all.inspection.kv_noise);
+  }
   return all;
 }
 
@@ -147,6 +152,7 @@ void print_explanation(const Explanation& explanation, bool tensors) {
   std::printf("\n%s  (%s, %s)\n", one_line(file.path()).c_str(),
               file.container() == Container::kGguf ? "GGUF" : "safetensors", format_bytes(file.file_bytes()).c_str());
   print_facts("model", explanation.model);
+  print_facts("rows of keys and values", explanation.kv_rows);
   print_types(explanation.uses);
   print_needs(explanation.needs);
   print_facts("tokenizer", in_one_line(explanation.tokens));

@@ -28,7 +28,7 @@ struct Explanation {
   Status chat;                        // ok: it has a tokenizer and a chat template that work
   std::unique_ptr<Tokenizer> tokenizer;  // where it can be loaded
   std::vector<TensorUse> uses;
-  Facts model, tokens, chat_template;
+  Facts model, kv_rows, tokens, chat_template;
   std::vector<MemoryNeed> needs;      // of a few contexts, where there is a plan
   std::string sampling;               // recommended for it, as command-line words; empty: nothing
   std::optional<WeightReport> check;  // where it was asked for

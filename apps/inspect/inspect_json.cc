@@ -127,6 +127,7 @@ Json explanation_json(const Explanation& explanation) {
   json["container"] = file.container() == Container::kGguf ? "GGUF" : "safetensors";
   json["file_bytes"] = file.file_bytes();
   json["model"] = facts_json(explanation.model);
+  if (!explanation.kv_rows.empty()) json["kv_rows"] = facts_json(explanation.kv_rows);
   json["types"] = types_json(explanation.uses);
   if (inspection.plan) {
     json["memory"] = memory_json(*inspection.plan);

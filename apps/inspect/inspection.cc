@@ -11,7 +11,9 @@ namespace {
 // The plan, and whether one page of keys and values fits beside the weights.
 Status plan_of(Inspection& inspection, const ModelFile& file, const ModelOptions& options) {
   TRY_ASSIGN(inspection.config, read_config(file));
-  TRY_ASSIGN(inspection.plan, plan_memory(file, *inspection.config, options));
+  TRY_ASSIGN(inspection.kv_noise, estimate_kv_noise(file, *inspection.config, options.n_threads));
+  TRY_ASSIGN(inspection.plan, plan_memory(file, *inspection.config, options,
+                                          kv_layout_of(*inspection.config, options, inspection.kv_noise)));
   TRY(refuse_unknown_tensors(file, *inspection.config));
   return check_memory(*inspection.plan, inspection.plan->kv_page_bytes);
 }

@@ -1,5 +1,6 @@
-// The findings about a model file: whether this program runs it, and what it will cost. The header is read, and on
-// request the weights, of which nothing is kept.
+// The findings about a model file: whether this program runs it, and what it will cost. The header is read, and of the
+// weights those that make queries, keys and values (model/weights/kv_precision.h); on request all, of which nothing is
+// kept.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +8,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "model/architecture/config.h"
 #include "model/memory_plan.h"
 #include "model/model_options.h"
+#include "model/weights/kv_precision.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -20,6 +23,7 @@ struct Inspection {
   std::unique_ptr<ModelFile> file;    // of one that cannot be used: its metadata alone
   std::optional<ModelConfig> config;  // where the architecture is known and its numbers are sound
   Status verdict;                     // ok: it runs
+  std::vector<KvNoise> kv_noise;      // of each layer of the cache, with a plan
   std::optional<MemoryPlan> plan;     // where enough of it is sound
 
   bool runs() const { return verdict.ok(); }

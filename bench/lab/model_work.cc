@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/forward/attention_shape.h"
+#include "model/weights/kv_precision.h"
 #include "model/weights/transformer_weights.h"
 
 namespace ibid {
@@ -22,8 +22,7 @@ Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, c
   ModelWork work;
   work.weights_bytes = plan.bytes - plan.lookup_bytes;
   // Layers that write no rows read those of another.
-  const size_t context = options.max_seq_len == 0 ? config.trained_context : options.max_seq_len;
-  const KvLayout layout = kv_layout_of(config, options.kv_dtype, context);
+  TRY_ASSIGN(const KvLayout layout, kv_layout_of(file, config, options));
   size_t products = 0, kv_page_bytes = 0, n_attending = 0;
   for (size_t l = 0; l < config.n_layers; ++l) {
     if (!config.layers[l].attends) continue;

@@ -25,7 +25,7 @@ KvLayout KvLayout::make(std::span<const KvRowShape> rows, KvDType dtype, std::sp
     CHECK(row.n_kv_heads > 0 && row.head_dim > 0) << "a layer that keeps nothing";
     const PagePart part = row.window == 0 ? PagePart::kAll : PagePart::kWindow;
     size_t& bytes = layout.part_bytes_[static_cast<size_t>(part)];
-    layout.layers_.push_back({row, KvHeadBlock::make(dtype, row.head_dim, row.latent_dim), part, bytes});
+    layout.layers_.push_back({row, KvHeadBlock::make(row.format.value_or(dtype), row.head_dim, row.latent_dim), part, bytes});
     bytes += layout.layers_.back().bytes();
     layout.window_ = std::max(layout.window_, row.window);
   }
@@ -50,6 +50,10 @@ KvLayout KvLayout::make(size_t n_layers, size_t n_kv_heads, size_t head_dim, KvD
 bool KvLayout::layers_are_alike() const {
   return std::all_of(layers_.begin(), layers_.end(),
                      [&](const KvLayer& layer) { return layer.row == layers_.front().row; });
+}
+
+bool KvLayout::has_exceptions() const {
+  return std::any_of(layers_.begin(), layers_.end(), [](const KvLayer& layer) { return layer.row.format.has_value(); });
 }
 
 size_t KvLayout::bytes_for(size_t positions) const {

@@ -23,6 +23,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct KvRowShape {
   size_t head_dim = 0;
   size_t window = 0;  // positions that are read, the own one among them; 0: all
   size_t latent_dim = 0;
+  std::optional<KvRowFormat> format;  // other than the KV type's (model/weights/kv_precision.h)
   bool operator==(const KvRowShape&) const = default;
 };
 
@@ -84,6 +86,8 @@ class KvLayout {
   const KvLayer& layer(size_t i) const { return layers_[i]; }
   std::span<const KvLayer> layers() const { return layers_; }
   bool layers_are_alike() const;
+  // True if some layer has another format than dtype().
+  bool has_exceptions() const;
   // Both parts. A model whose layers all have windows, or keep no rows, has a cache line as the first: a page stands
   // for its 64 positions all the same.
   size_t page_bytes() const { return part_bytes_[0] + part_bytes_[1]; }

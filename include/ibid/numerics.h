@@ -14,13 +14,13 @@ enum class Numerics : uint8_t {
                // compared by tolerance, without the promise of the same bits
 };
 
-// How keys and values are stored.
+// How keys and values are stored. Layers that would lose too much in few bits keep more of them (docs/numerics.md).
 enum class KvDType : uint8_t {
   kF32,
   kF16,
   kInt8,  // 8 bits and a scale for each row, rotated first (a Hadamard transform), so that nearly nothing is lost
   kK8V4,  // keys as kInt8, values in 4 bits, 32 of them with one scale and one minimum: 0.8 of its bytes
-  kInt4,  // keys and values in 4 bits: 0.6 of its bytes. For heads of 128 and more; the loss can be seen
+  kInt4,  // keys and values in 4 bits: 0.6 of its bytes. The loss can be seen
 };
 
 }  // namespace ibid

@@ -21,19 +21,19 @@ class Operands {
         n_pages_(last + 1 - first),
         unequal_(block.keys() != block.values()),
         distance_(unequal_ ? n_pages_ : (kFetchAhead + block.k_scale - 1) / block.k_scale),
-        widened_(tile.n_rows > kWidenRows && block.dtype == KvDType::kF16) {}
+        keys_widened_(tile.n_rows > kWidenRows && block.keys() == KvPart::kF16),
+        values_widened_(tile.n_rows > kWidenRows && block.values() == KvPart::kF16) {}
 
-  KvPart key_type() const { return widened_ ? KvPart::kF32 : block_.keys(); }
-  KvPart value_type() const { return widened_ ? KvPart::kF32 : block_.values(); }
+  KvPart key_type() const { return keys_widened_ ? KvPart::kF32 : block_.keys(); }
+  KvPart value_type() const { return values_widened_ ? KvPart::kF32 : block_.values(); }
 
   // Keys whole, values of positions that some row sees, since all others may hold anything.
   void widen_all(Span seen) const {
-    if (!widened_) return;
     const size_t n_keys = kPagePositions * block_.head_dim, n_values = kPagePositions * block_.v_dim;
-    for (size_t page = first_; page < first_ + n_pages_; ++page) {
+    for (size_t page = first_; keys_widened_ && page < first_ + n_pages_; ++page) {
       widen<uint16_t>(tile_.heads[page] + block_.k, n_keys, s_.keys + page * n_keys);
     }
-    for (size_t page = first_; page < first_ + n_pages_; ++page) {
+    for (size_t page = first_; values_widened_ && page < first_ + n_pages_; ++page) {
       const Span here = intersect(seen, page_span(page));
       const size_t skipped = (here.begin - page * kPagePositions) * block_.v_dim;
       widen<uint16_t>(values_of(block_, tile_, page) + skipped * sizeof(uint16_t),
@@ -43,12 +43,12 @@ class Operands {
 
   // `fetch`: while they are read, what comes after them is asked for. REQUIRES: not of latent rows.
   Stream keys(size_t page, bool fetch) const {
-    if (widened_) return in_scratch(s_.keys + page * kPagePositions * block_.head_dim);
+    if (keys_widened_) return in_scratch(s_.keys + page * kPagePositions * block_.head_dim);
     if (fetch) fetch_scales(page - first_);
     return {tile_.heads[page] + block_.k, fetch ? part(page - first_ + distance_) : nullptr};
   }
   Stream values(size_t page, bool fetch) const {
-    if (widened_) return in_scratch(s_.values + page * kPagePositions * block_.v_dim);
+    if (values_widened_) return in_scratch(s_.values + page * kPagePositions * block_.v_dim);
     return {values_of(block_, tile_, page), fetch ? part(n_pages_ + page - first_ + distance_) : nullptr};
   }
 
@@ -85,7 +85,7 @@ class Operands {
   const size_t first_, n_pages_;
   const bool unequal_;      // keys are longer than values: then keys ask for values, and values for the next keys
   const size_t distance_;   // in pages' keys or values
-  const bool widened_;
+  const bool keys_widened_, values_widened_;
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ void attend_pass(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   const Span pages{page_span(first).begin, page_span(last).end};
   softmax(block, tile, s, pages);
   if (block.values() == KvPart::kInt4) return add_nibble_values(block, tile, s, operands, next, fetch);
-  if (block.rotated()) __builtin_memset(s.totals, 0, 2 * kAttendPassRows * block.v_dim * sizeof(int32_t));
+  if (block.values() == KvPart::kInt8) __builtin_memset(s.totals, 0, 2 * kAttendPassRows * block.v_dim * sizeof(int32_t));
   for (size_t page = first; page <= last; ++page) {
     next.fetch_share();
     value_page(block, tile, s, operands.values(page, fetch), operands.value_type(), page);
@@ -40,7 +40,7 @@ void attend_pass(const KvHeadBlock& block, const AttendTile& tile, const TileScr
 
 void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* memory) {
   const TileScratch s(memory, tile.n_rows, block);
-  if (block.rotated() && !tile.same_rows) quantize_queries(block, tile, s);
+  if (is_coded(block.keys()) && !tile.same_rows) quantize_queries(block, tile, s);
   const Span seen = begin_rows(block, tile, s);
   if (is_empty(seen)) return;
   const Operands operands(block, tile, s, seen.begin / kPagePositions, (seen.end - 1) / kPagePositions);

@@ -134,7 +134,7 @@ class AttentionThread {
       const float inverse = 1.0f / scratch_.total.sum[r];
       float* row = scratch_.total.out + r * scratch_.total.out_stride;  // in the cache; where it goes to is not yet
       kernels_.scale(row, inverse, block_.value_dim());
-      if (block_.rotated()) kernels_.hadamard(row, block_.value_dim());
+      if (is_coded(block_.values())) kernels_.hadamard(row, block_.value_dim());
       std::memcpy(out_ + scratch_.offset[r], row, block_.value_dim() * sizeof(float));
     }
   }
@@ -163,7 +163,7 @@ class AttentionThread {
               (task.row_of(i) + token) * stride_ + (task.kv_head * group_ + g) * shape_.head_dim;
           float* query = scratch_.q + r * scratch_.layout.q_dim;
           std::memcpy(query, q_ + scratch_.offset[r], shape_.head_dim * sizeof(float));
-          if (block_.rotated()) rotate_query(query);
+          if (is_coded(block_.keys())) rotate_query(query);
         }
       }
     }

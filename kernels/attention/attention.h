@@ -2,8 +2,8 @@
 // 256-position block) units among threads and merges blocks in order. Blocks that several sequences have in common,
 // as the same pages, are read once for the rows of all of them; no bit shows it.
 //
-// Where rows are rotated (KvHeadBlock::rotated()), queries and outputs are so here, and nowhere else: nobody outside
-// kernels/ knows of it.
+// Queries are rotated here where keys are, and outputs are rotated back where values are (KvHeadBlock); nothing outside
+// kernels/ depends on it.
 //
 // Keys and values are read only as stored (rounded) rows, those of the same chunk included. Cost is
 // proportional to new rows x visible positions, without a step anywhere.

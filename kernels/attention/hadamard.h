@@ -1,4 +1,4 @@
-// The Hadamard transform of a head: what rotated rows (KvHeadBlock::rotated()) are stored in, and why they lose little
+// The Hadamard transform of a head: what rotated rows (KvHeadBlock) are stored in, and why they lose little
 // in few bits. One large dimension of a key spends the whole range of the row's codes; rotated, it is spread evenly
 // over all of them. Queries are rotated as keys are, so scores stay what they were, and a sum of rotated values is
 // rotated back.

@@ -34,12 +34,12 @@ size_t copy_scales(const KvScales& scales, size_t offset, const std::byte* from,
 
 }  // namespace
 
-KvHeadBlock KvHeadBlock::make(KvDType dtype, size_t head_dim, size_t latent_dim) {
+KvHeadBlock KvHeadBlock::make(KvRowFormat format, size_t head_dim, size_t latent_dim) {
   CHECK(head_dim > 0 && head_dim <= kMaxHeadDim);
   CHECK(latent_dim == 0 ||
         (latent_dim < head_dim && latent_dim % kLatentUnit == 0 && head_dim % kLatentUnit == 0));
   KvHeadBlock block;
-  block.dtype = dtype;
+  block.format = format;
   block.head_dim = head_dim;
   block.latent_dim = latent_dim;
   block.k_dim = block.keys() == KvPart::kInt4 ? block.nibble_groups() * kNibbleGroup : (head_dim + 3) / 4 * 4;

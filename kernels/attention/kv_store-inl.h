@@ -174,10 +174,10 @@ void store_value(const KvHeadBlock& block, std::byte* head, size_t position, con
 [[maybe_unused]]   // by isa_amx.cc
 void kv_store(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v) {
   alignas(64) float rotated[kMaxHeadDim];
-  if (block.rotated()) rotated_copy(k, block.head_dim, block.value_dim(), rotated);
+  if (is_coded(block.keys())) rotated_copy(k, block.head_dim, block.value_dim(), rotated);
   store_key(block, head, position, k, rotated);
   if (block.is_latent()) return;
-  if (block.rotated()) rotated_copy(v, block.head_dim, block.head_dim, rotated);
+  if (is_coded(block.values())) rotated_copy(v, block.head_dim, block.head_dim, rotated);
   store_value(block, head, position, v, rotated);
 }
 

@@ -168,7 +168,7 @@ void attend_row(const KvHeadBlock& block, const AttendTile& tile, size_t row) {
     const float weight = portable_exp(scores[p] - largest);
     lanes[p % 16] = lanes[p % 16] + weight;
     scores[p] = weight;
-    if (!block.rotated()) {
+    if (!is_coded(block.values())) {
       add_values(block, tile.heads[p / kPagePositions], p % kPagePositions, weight, out);
     }
   }

@@ -135,11 +135,11 @@ void store_part(const Part& part, std::byte* head, size_t p, const float* x) {
 void kv_store(const KvHeadBlock& block, std::byte* head, size_t p, const float* k, const float* v) {
   float keys[kMaxHeadDim], values[kMaxHeadDim];
   std::copy_n(k, block.head_dim, keys);
-  if (block.rotated()) hadamard_of(block, keys);
+  if (is_coded(block.keys())) hadamard_of(block, keys);
   store_part(Part::keys(block), head, p, keys);
   if (block.is_latent()) return;
   std::copy_n(v, block.head_dim, values);
-  if (block.rotated()) hadamard(values, block.head_dim);
+  if (is_coded(block.values())) hadamard(values, block.head_dim);
   store_part(Part::values(block), head, p, values);
 }
 
@@ -191,10 +191,11 @@ void ref_stored_row(const KvHeadBlock& block, const std::byte* head, size_t posi
 
 void ref_kv_load(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v) {
   ref_stored_row(block, head, position, k, v);
-  if (!block.rotated()) return;
-  ref_hadamard_in_double(k, block.value_dim());
-  if (block.is_latent()) ref_hadamard_in_double(k + block.latent_dim, block.head_dim - block.latent_dim);
-  ref_hadamard_in_double(v, block.value_dim());
+  if (is_coded(block.keys())) {
+    ref_hadamard_in_double(k, block.value_dim());
+    if (block.is_latent()) ref_hadamard_in_double(k + block.latent_dim, block.head_dim - block.latent_dim);
+  }
+  if (is_coded(block.values())) ref_hadamard_in_double(v, block.value_dim());
 }
 
 void ref_hadamard_in_double(float* x, size_t n) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "cache/pages/kv_layout.h"
@@ -35,14 +36,18 @@ inline size_t kv_window(const ModelConfig& config, size_t kv_layer, size_t max_s
 }
 
 // The rows and states of the layers that keep any, in their order; LayerConfig::kv_layer and state_layer are indices
-// into them.
-inline KvLayout kv_layout_of(const ModelConfig& config, KvDType dtype, size_t max_seq_len) {
+// into them. formats: of the layers that keep rows, in their order; empty: all have that of dtype.
+inline KvLayout kv_layout_of(const ModelConfig& config, KvDType dtype, size_t max_seq_len,
+                             std::span<const KvRowFormat> formats = {}) {
   std::vector<KvRowShape> rows;
   std::vector<StateShape> states;
   for (const LayerConfig& layer : config.layers) {
     if (layer.attends && layer.writes_kv) {
       rows.push_back({layer.n_kv_heads, layer.head_dim, kv_window(config, layer.kv_layer, max_seq_len),
                       config.latent.row_value_dim()});
+      if (!formats.empty() && formats[rows.size() - 1] != KvRowFormat(dtype)) {
+        rows.back().format = formats[rows.size() - 1];
+      }
     }
     if (layer.state_layer != kNoState) {
       states.push_back({config.recurrent.state_floats_of_layer(), config.recurrent.log_floats()});

@@ -4,27 +4,34 @@
 #include <bit>
 
 #include "kernels/dispatch.h"
-#include "model/forward/attention_shape.h"
 #include "model/forward/forward_pass.h"
+#include "model/weights/kv_precision.h"
 #include "weights/model_file.h"
 
 namespace ibid {
 
-TransformerModel::TransformerModel(ModelConfig config, const ModelOptions& options, std::unique_ptr<ThreadTeam> team)
+TransformerModel::TransformerModel(ModelConfig config, const ModelOptions& options, KvLayout layout,
+                                   std::unique_ptr<ThreadTeam> team)
     : config_(std::move(config)),
       numerics_(options.numerics),
       max_seq_len_(options.max_seq_len == 0 ? config_.trained_context : options.max_seq_len),
       max_chunk_(std::min(options.max_chunk, max_seq_len_)),
-      kv_layout_(kv_layout_of(config_, options.kv_dtype, max_seq_len_)),
+      kv_layout_(std::move(layout)),
       team_(std::move(team)) {
   for (const RopeRule& rule : config_.ropes) ropes_.push_back(make_rope_table(rule, max_seq_len_));
 }
 
 Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFile& file, ModelConfig config,
                                                                    const ModelOptions& options) {
+  TRY_ASSIGN(KvLayout layout, kv_layout_of(file, config, options));
+  return create(file, std::move(config), options, std::move(layout));
+}
+
+Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFile& file, ModelConfig config,
+                                                                   const ModelOptions& options, KvLayout layout) {
   TRY_ASSIGN(const Isa isa, options.isa ? Result<Isa>(*options.isa) : active_isa());
   TRY_ASSIGN(std::unique_ptr<ThreadTeam> team, ThreadTeam::create(options.n_threads, WhenCrowded::kGiveWay));
-  std::unique_ptr<TransformerModel> model(new TransformerModel(std::move(config), options, std::move(team)));
+  std::unique_ptr<TransformerModel> model(new TransformerModel(std::move(config), options, std::move(layout), std::move(team)));
   const bool reference = options.numerics == Numerics::kReference;
   model->kernels_ = reference ? &reference_kernels() : &kernels_for(isa);
 

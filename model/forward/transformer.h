@@ -21,8 +21,11 @@ namespace ibid {
 
 class TransformerModel final : public LanguageModel {
  public:
-  // Errors: those of TransformerWeights::load() and ThreadTeam::create(); kOutOfMemory; kInvalidArgument (instruction
-  // set).
+  // layout: that of plan_memory(). Errors: those of TransformerWeights::load() and ThreadTeam::create(); kOutOfMemory;
+  // kInvalidArgument (instruction set).
+  static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
+                                                          const ModelOptions& options, KvLayout layout);
+  // With the layout that plan_memory() would give.
   static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
                                                           const ModelOptions& options);
 
@@ -46,7 +49,7 @@ class TransformerModel final : public LanguageModel {
   const TransformerWeights& weights() const { return weights_; }
 
  private:
-  TransformerModel(ModelConfig config, const ModelOptions& options, std::unique_ptr<ThreadTeam> team);
+  TransformerModel(ModelConfig config, const ModelOptions& options, KvLayout layout, std::unique_ptr<ThreadTeam> team);
 
   Status check(std::span<const SequenceChunk> batch) const;
   static Status failure_of(const forward::Pass& pass);

@@ -109,7 +109,7 @@ Result<std::shared_ptr<Engine>> Engine::load_or_throw(const std::string& path, c
   parts.name = path;
   parts.scheduling = options.scheduling;
   parts.kv_budget_bytes = options.kv_budget_bytes;
-  TRY_ASSIGN(const ModelConfig config, read_config(*file));
+  TRY_ASSIGN(ModelConfig config, read_config(*file));
   parts.pooling = options.pooling ? options.pooling : config.pooling;
   parts.is_for_embeddings = config.pooling.has_value();
   TRY_ASSIGN(const MemoryPlan plan, plan_memory(*file, config, model_options));
@@ -128,7 +128,8 @@ Result<std::shared_ptr<Engine>> Engine::load_or_throw(const std::string& path, c
     return chat_template.status();
   }
   const bool wants_fingerprint = options.fingerprint || !options.cache_directory.empty();
-  TRY_ASSIGN(parts.model, load_language_model(*file, model_options, parts.kv_budget_bytes));
+  TRY_ASSIGN(parts.model,
+             load_language_model(*file, std::move(config), model_options, plan, parts.kv_budget_bytes));
   if (wants_fingerprint) {
     TRY_ASSIGN(parts.fingerprint, fingerprint_model(*file, model_options, parts.model->max_seq_len(),
                                                     parts.model->kv_layout()));

@@ -49,6 +49,26 @@ TEST_F(Inspect, ALlama4InWords) {
   EXPECT_THAT(text.out, HasSubstr("router: sigmoids of the chosen, which weigh their inputs"));
 }
 
+// A key bias of 211 in one layer: its keys stay in 16 bits, which takes 2 heads x 32 - 2 x 4 bytes more a position.
+TEST_F(Inspect, LayersThatKeepMoreBitsAndWhatTheyCost) {
+  const TempDir dir;
+  TinyModel tiny{.head_dim = 32, .biases = true};
+  tiny.without = "blk.1.attn_k.bias";
+  GgufWriter writer = tiny_model_writer(tiny);
+  std::vector<float> bias(64, 0.1f);
+  bias[5] = bias[40] = 211;
+  add_tensor_of(writer, tiny.without, DType::kF32, Shape{{64}, 1}, bias);
+  ASSERT_TRUE(writer.write(dir.file("m.gguf")).ok());
+  const Json rows = json_of(dir.file("m.gguf"))["kv_rows"];
+  const size_t extra = 2 * (32 - sizeof(float));
+  for (const char* type : {"int8", "k8v4"}) {
+    EXPECT_EQ(rows[type]["keys_in_16_bits"], Json({1})) << type;
+    EXPECT_FALSE(rows[type].contains("values_in_16_bits")) << type;
+    EXPECT_EQ(rows[type]["extra_bytes_per_position"], extra) << type;
+  }
+  EXPECT_THAT(run("inspect " + dir.file("m.gguf")).out, HasSubstr("keys in 16 bits: layers 1 (1 of 3); 56 B more a position"));
+}
+
 // Inspecting says what loading would.
 TEST_F(Inspect, ATensorThatHasNoPlaceIsWhyItDoesNotRun) {
   const TempDir dir;

@@ -61,6 +61,12 @@ TEST(FiniteRows, OneBadNumberAnywhereIsFound) {
   for (const KvDType dtype : kEveryKvDType) expect_all_found(tiny_layout(dtype));
 }
 
+TEST(FiniteRows, InLayersWithFormatsOfTheirOwn) {
+  const KvRowShape mixed[] = {{2, 8, 0, 0, KvRowFormat(KvPart::kF16, KvPart::kInt8)},
+                              {1, 8, 0, 0, KvRowFormat(KvPart::kInt4, KvPart::kF16)}};
+  expect_all_found(KvLayout::make(mixed, KvDType::kInt8));
+}
+
 TEST(FiniteRows, InLatentRowsToo) {
   const KvRowShape latent{1, 96, 0, 64};
   for (const KvDType dtype : kEveryKvDType) expect_all_found(KvLayout::make({&latent, 1}, dtype));

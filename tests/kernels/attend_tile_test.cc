@@ -63,17 +63,17 @@ TileResult run_tile(const Kernels& kernels, const StoredPages& pages, const Tile
   return same_bits(a.out, b.out) << " (out)";
 }
 
-class AttendTileTest : public ::testing::TestWithParam<std::tuple<Isa, KvDType>> {
+class AttendTileTest : public ::testing::TestWithParam<std::tuple<Isa, KvRowFormat>> {
  protected:
   const Kernels& ref() const { return kernels_for(Isa::kRef); }
   const Kernels& kernels() const { return kernels_for(std::get<0>(GetParam())); }
-  KvDType dtype() const { return std::get<1>(GetParam()); }
+  KvRowFormat format() const { return std::get<1>(GetParam()); }
 };
 
 // Causal rows at the end of a block of every length; what lies behind the end is NaN.
 TEST_P(AttendTileTest, EveryBlockLength) {
   for (size_t length = 1; length <= 256; ++length) {
-    const StoredPages pages(ref(), dtype(), 1, 24, length, length);
+    const StoredPages pages(ref(), format(), 1, 24, length, length);
     TileCase c;
     c.head_dim = 24;
     c.seed = length;
@@ -87,7 +87,7 @@ TEST_P(AttendTileTest, EveryBlockLength) {
 
 TEST_P(AttendTileTest, EveryHeadDimAndRowCount) {
   for (size_t head_dim : {8u, 16u, 24u, 40u, 64u, 80u, 96u, 100u, 128u, 256u}) {
-    const StoredPages pages(ref(), dtype(), 1, head_dim, 133, head_dim);
+    const StoredPages pages(ref(), format(), 1, head_dim, 133, head_dim);
     TileCase c;
     c.head_dim = head_dim;
     c.q_padding = 3;
@@ -102,7 +102,7 @@ TEST_P(AttendTileTest, EveryHeadDimAndRowCount) {
 
 // Rows with ranges of their own: windows, empty ranges, ranges beyond the block on both sides.
 TEST_P(AttendTileTest, EveryRowHasItsOwnRange) {
-  const StoredPages pages(ref(), dtype(), 1, 64, 700, 5);
+  const StoredPages pages(ref(), format(), 1, 64, 700, 5);
   FloatSequence sequence(6);
   for (size_t round = 0; round < 40; ++round) {
     TileCase c;
@@ -120,7 +120,7 @@ TEST_P(AttendTileTest, EveryRowHasItsOwnRange) {
 
 // A row's result is its own: alone or with others, and whatever is stored where it does not look.
 TEST_P(AttendTileTest, RowsAreIndependentAndUnseenPositionsDoNotCount) {
-  StoredPages pages(ref(), dtype(), 1, 40, 256, 7);
+  StoredPages pages(ref(), format(), 1, 40, 256, 7);
   TileCase together;
   together.head_dim = 40;
   for (size_t row = 0; row < 13; ++row) {
@@ -131,20 +131,21 @@ TEST_P(AttendTileTest, RowsAreIndependentAndUnseenPositionsDoNotCount) {
   // NaN wherever no row looks, then only the last row's range kept.
   for (size_t page : {0u, 3u}) {
     std::vector<float> nan(40, std::numeric_limits<float>::quiet_NaN());
-    if (pages.block.rotated()) {
-      const KvHeadBlock& block = pages.block;
-      for (size_t p = page == 0 ? 0 : 22; p < 64; ++p) {
-        for (const auto& [part, at] :
-             {std::pair(block.keys(), block.k_scale), std::pair(block.values(), block.v_scale)}) {
-          const KvScales scales = KvScales::of(block, part);
-          for (size_t i = 0; i < scales.arrays; ++i) {
-            fill_with_nan(pages.head(page, 0) + at + i * scales.array_bytes() + p * scales.bytes, scales.bytes);
-          }
+    const KvHeadBlock& block = pages.block;
+    for (size_t p = page == 0 ? 0 : 22; p < 64; ++p) {
+      const AlignedBytes before(block.bytes);
+      std::memcpy(before.get(), pages.head(page, 0), block.bytes);
+      kernels_for(Isa::kRef).kv_store(block, pages.head(page, 0), p, nan.data(), nan.data());
+      // A part in codes has NaN as its scales alone.
+      for (const auto& [part, begin, scales_at, end] :
+           {std::tuple(block.keys(), block.k, block.k_scale, block.v),
+            std::tuple(block.values(), block.v, block.v_scale, block.bytes)}) {
+        if (!is_coded(part)) continue;
+        std::memcpy(pages.head(page, 0) + begin, before.get() + begin, end - begin);
+        const KvScales scales = KvScales::of(block, part);
+        for (size_t i = 0; i < scales.arrays; ++i) {
+          fill_with_nan(pages.head(page, 0) + scales_at + i * scales.array_bytes() + p * scales.bytes, scales.bytes);
         }
-      }
-    } else {
-      for (size_t p = page == 0 ? 0 : 22; p < 64; ++p) {
-        kernels_for(Isa::kRef).kv_store(pages.block, pages.head(page, 0), p, nan.data(), nan.data());
       }
     }
   }
@@ -164,10 +165,10 @@ TEST_P(AttendTileTest, RowsAreIndependentAndUnseenPositionsDoNotCount) {
 // 256 equal weights, and values of the largest magnitude: the largest integer sums there are.
 TEST_P(AttendTileTest, LargestSumsDoNotOverflow) {
   for (const float value : {3.0f, -3.0f}) {
-    StoredPages pages(ref(), dtype(), 1, 64, 256, 3);
+    StoredPages pages(ref(), format(), 1, 64, 256, 3);
     const std::vector<float> k(64, 0.0f);
     std::vector<float> v(64, value);
-    if (pages.block.rotated()) ref().hadamard(v.data(), 64);   // and back, when it is stored: exact
+    if (is_coded(format().values)) ref().hadamard(v.data(), 64);   // and back, when it is stored: exact
     for (size_t p = 0; p < 256; ++p) {
       ref().kv_store(pages.block, pages.head(p / kPagePositions, 0), p % kPagePositions, k.data(), v.data());
     }
@@ -181,7 +182,7 @@ TEST_P(AttendTileTest, LargestSumsDoNotOverflow) {
 }
 
 TEST_P(AttendTileTest, EmptyRangesSeeNothing) {
-  const StoredPages pages(ref(), dtype(), 1, 64, 64, 8);
+  const StoredPages pages(ref(), format(), 1, 64, 64, 8);
   TileCase c;
   c.row_begin = {0, 70};
   c.row_end = {0, 60};
@@ -211,12 +212,12 @@ TEST_P(AttendTileTest, MergeMatchesRef) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(IsasAndTypes, AttendTileTest,
+INSTANTIATE_TEST_SUITE_P(IsasAndFormats, AttendTileTest,
                          ::testing::Combine(::testing::ValuesIn(vector_isas()),
-                                            ::testing::ValuesIn(kKvDTypes)),
+                                            ::testing::ValuesIn(kKvFormats)),
                          [](const auto& c) {
                            return std::string(isa_name(std::get<0>(c.param))) + "_" +
-                                  kv_dtype_name(std::get<1>(c.param));
+                                  kv_format_name(std::get<1>(c.param));
                          });
 
 }  // namespace

@@ -82,7 +82,7 @@ const Kernels& best() { return kernels_for(*active_isa()); }
 // The scalar twin takes a thousand times as long; it gets shorter sequences.
 bool slow() { return *active_isa() == Isa::kRef; }
 
-class AttentionTest : public ::testing::TestWithParam<KvDType> {
+class AttentionTest : public ::testing::TestWithParam<KvRowFormat> {
  protected:
   StoredPages pages(const Layer& layer, size_t n_positions, uint64_t seed = 1) const {
     return StoredPages(best(), GetParam(), layer.plain.n_kv_heads, layer.plain.head_dim, n_positions, seed);
@@ -219,7 +219,7 @@ double largest_error(const Kernels& kernels, const Layer& layer, const StoredPag
 
 // Values are uniform in [-2, 2), scores have a standard deviation of about 1.3.
 TEST_P(AttentionTest, AccuracyOfTheArithmetic) {
-  const bool rounded = GetParam() >= KvDType::kInt8;   // whose queries are rounded as well
+  const bool rounded = is_coded(GetParam().keys) || is_coded(GetParam().values);   // queries, or weights
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 900);
     EXPECT_LT(largest_error(best(), layer, stored, true), rounded ? 2e-2 : 2e-6);
@@ -231,16 +231,18 @@ TEST_P(AttentionTest, AccuracyWithStorage) {
   // In 4 bits a step is about 0.3, the error of a value 0.09 (one standard deviation), that of a score 0.1; a window of
   // 100 positions averages over some 18 of them, so outputs are off by 0.02 for either, and the worst of a thousand by
   // five times that.
-  constexpr double kBounds[] = {2e-6, 1e-3, 3e-2, 0.1, 0.14};
-  const double bound = kBounds[static_cast<size_t>(GetParam())];
+  constexpr double kBounds[] = {2e-6, 1e-3, 3e-2, 0.1};
+  const auto [keys, values] = GetParam();
+  const bool both_int4 = keys == KvPart::kInt4 && values == KvPart::kInt4;
+  const double bound = both_int4 ? 0.14 : kBounds[static_cast<size_t>(std::max(keys, values))];
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 900);
     EXPECT_LT(largest_error(best(), layer, stored, false), bound) << layer.plain.head_dim;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, AttentionTest, ::testing::ValuesIn(kKvDTypes),
-                         [](const auto& dtype) { return std::string(kv_dtype_name(dtype.param)); });
+INSTANTIATE_TEST_SUITE_P(Formats, AttentionTest, ::testing::ValuesIn(kKvFormats),
+                         [](const auto& format) { return kv_format_name(format.param); });
 
 TEST(Attention, NeighbouringHeadsAreNotOverwritten) {
   // head_dim 8 is half a vector: out of head h must not spill into head h + 1 or the next row.

@@ -7,18 +7,18 @@
 #include <vector>
 
 #include "kernels/dispatch.h"
+#include "tests/kernels/stored_pages.h"
 
 namespace ibid {
 namespace {
 
-constexpr KvDType kTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4};
 constexpr size_t kHeadDims[] = {1, 4, 7, 16, 64, 80, 128};
 
 // Every number has bytes of its own within its part, and together they fill it.
 TEST(KvPartOrder, EveryNumberHasItsPlace) {
-  for (const KvDType dtype : kTypes) {
+  for (const KvRowFormat format : kKvFormats) {
     for (const size_t head_dim : kHeadDims) {
-      const KvHeadBlock block = KvHeadBlock::make(dtype, head_dim);
+      const KvHeadBlock block = KvHeadBlock::make(format, head_dim);
       for (const bool keys : {true, false}) {
         const KvPartOrder order = keys ? key_order(block) : value_order(block);
         const size_t n_dims = order.n_cells * order.cell_dims(), element = size_t{1} << order.element_bits;
@@ -59,9 +59,9 @@ TEST(KvPartOrder, IsTheOneThatIsDrawn) {
 // Copied rows are the rows, on whatever instruction set they are read, and nothing else of the block is touched.
 TEST(KvPartOrder, CopiesRowsAndNothingElse) {
   const Kernels& kernels = kernels_for(Isa::kRef);
-  for (const KvDType dtype : kTypes) {
+  for (const KvRowFormat format : kKvFormats) {
     for (const size_t head_dim : kHeadDims) {
-      const KvHeadBlock block = KvHeadBlock::make(dtype, head_dim);
+      const KvHeadBlock block = KvHeadBlock::make(format, head_dim);
       std::vector<std::byte> from(block.bytes);
       for (size_t position = 0; position < kPagePositions; ++position) {
         std::vector<float> k(head_dim), v(head_dim);

@@ -21,6 +21,8 @@ struct LatentShape {
 // Parts that are one group, several, no powers of two, and those of DeepSeek-V3.
 constexpr LatentShape kShapes[] = {{64, 32}, {96, 32}, {160, 96}, {288, 256}, {576, 512}};
 
+constexpr KvDType kTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4};
+
 // Random rows whose second part is far larger than the first, as rotated dimensions are beside normed ones.
 class LatentPages {
  public:
@@ -180,10 +182,10 @@ TEST_P(LatentRows, AreKeyAndValue) {
 }
 
 INSTANTIATE_TEST_SUITE_P(IsasAndTypes, LatentRows,
-                         ::testing::Combine(::testing::ValuesIn(vector_isas()), ::testing::ValuesIn(kKvDTypes)),
+                         ::testing::Combine(::testing::ValuesIn(vector_isas()), ::testing::ValuesIn(kTypes)),
                          [](const auto& c) {
                            return std::string(isa_name(std::get<0>(c.param))) + "_" +
-                                  kv_dtype_name(std::get<1>(c.param));
+                                  kv_format_name(std::get<1>(c.param));
                          });
 
 // One row of 576 in place of a key and a value; k8v4 is INT8, because the row is a key.
@@ -196,7 +198,7 @@ TEST(LatentBlock, HasOneRowOfAPosition) {
 }
 
 TEST(LatentBlock, CopiesRowsAndNothingElse) {
-  for (const KvDType dtype : kKvDTypes) {
+  for (const KvDType dtype : kTypes) {
     const LatentPages pages(kernels_for(Isa::kRef), dtype, {160, 96}, 64, 8);
     for (const size_t n_rows : {0u, 1u, 16u, 17u, 64u}) {
       AlignedBytes copy(pages.block.bytes);
@@ -206,7 +208,7 @@ TEST(LatentBlock, CopiesRowsAndNothingElse) {
       const LatentPages wanted(kernels_for(Isa::kRef), dtype, {160, 96}, std::max<size_t>(n_rows, 1), 8);
       if (n_rows == 0) continue;
       // INT4 pages that were never written have other nibbles where a byte has two dimensions of one position: none.
-      EXPECT_EQ(std::memcmp(copy.get(), wanted.page(0), pages.block.bytes), 0) << kv_dtype_name(dtype) << n_rows;
+      EXPECT_EQ(std::memcmp(copy.get(), wanted.page(0), pages.block.bytes), 0) << kv_format_name(dtype) << n_rows;
     }
   }
 }

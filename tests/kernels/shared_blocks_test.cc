@@ -47,12 +47,12 @@ struct Sequence {
 // Sequences whose pages come from a common root, and what owns the pages.
 class Family {
  public:
-  Family(const Layer& layer, KvDType dtype) : layer_(layer), dtype_(dtype) {}
+  Family(const Layer& layer, KvRowFormat format) : layer_(layer), format_(format) {}
 
   // Takes over the first n_shared pages of sequence `parent`. All that is behind them is its own.
   void add(size_t first_position, size_t n_rows, size_t parent = 0, size_t n_shared = 0) {
     const uint64_t seed = sequences_.size() + 1;
-    memory_.push_back(std::make_unique<StoredPages>(kernels_for(Isa::kRef), dtype_, layer_.n_kv_heads,
+    memory_.push_back(std::make_unique<StoredPages>(kernels_for(Isa::kRef), format_, layer_.n_kv_heads,
                                                     layer_.head_dim, first_position + std::max<size_t>(n_rows, 1), seed));
     Sequence sequence{memory_.back()->pages, first_position, n_rows, seed};
     for (size_t i = 0; i < n_shared; ++i) sequence.pages[i] = sequences_[parent].pages[i];
@@ -63,15 +63,15 @@ class Family {
 
  private:
   const Layer& layer_;
-  KvDType dtype_;
+  KvRowFormat format_;
   std::vector<std::unique_ptr<StoredPages>> memory_;
   std::vector<Sequence> sequences_;
 };
 
 // Decoded rows, drafts, a prefill and a stranger; sharing 3 blocks with one and 1 with another; a sequence that ends
 // where its pages would be shared, and one without rows.
-Family mixed_family(const Layer& layer, KvDType dtype, size_t prefill_rows) {
-  Family family(layer, dtype);
+Family mixed_family(const Layer& layer, KvRowFormat format, size_t prefill_rows) {
+  Family family(layer, format);
   family.add(900, 1);                       // 0
   family.add(830, 1);                       // 1  a stranger
   family.add(780, 1, 0, 5);                 // 2  one block and a page with 0
@@ -146,7 +146,7 @@ std::vector<float> one_by_one(const Kernels& kernels, const Layer& layer, const 
 const Kernels& best() { return kernels_for(*active_isa()); }
 size_t prefill_rows() { return *active_isa() == Isa::kRef ? 5 : 150; }   // the scalar twin takes very long
 
-class SharedBlocksTest : public ::testing::TestWithParam<KvDType> {};
+class SharedBlocksTest : public ::testing::TestWithParam<KvRowFormat> {};
 
 TEST_P(SharedBlocksTest, CompanyDoesNotChangeABit) {
   for (const Layer& layer : kLayers) {
@@ -169,8 +169,8 @@ TEST_P(SharedBlocksTest, OnEveryInstructionSet) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, SharedBlocksTest, ::testing::ValuesIn(kKvDTypes),
-                         [](const auto& dtype) { return std::string(kv_dtype_name(dtype.param)); });
+INSTANTIATE_TEST_SUITE_P(Formats, SharedBlocksTest, ::testing::ValuesIn(kKvFormats),
+                         [](const auto& format) { return kv_format_name(format.param); });
 
 // --- How often a block is read. attend_tile of the table below counts calls by the first page's block of the head.
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "tests/kernels/float_bits.h"
@@ -34,9 +35,9 @@ inline void fill_with_nan(std::byte* p, size_t n) { std::memset(p, 0xff, n); }
 // is NaN. The floats that were stored are kept.
 class StoredPages {
  public:
-  StoredPages(const Kernels& kernels, KvDType dtype, size_t n_kv_heads, size_t head_dim, size_t n_positions,
+  StoredPages(const Kernels& kernels, KvRowFormat format, size_t n_kv_heads, size_t head_dim, size_t n_positions,
               uint64_t seed, float range = 2.0f)
-      : block(KvHeadBlock::make(dtype, head_dim)), n_heads_(n_kv_heads), n_positions_(n_positions) {
+      : block(KvHeadBlock::make(format, head_dim)), n_heads_(n_kv_heads), n_positions_(n_positions) {
     FloatSequence sequence(seed);
     k_ = sequence.vector(n_positions * n_kv_heads * head_dim, -range, range);
     v_ = sequence.vector(n_positions * n_kv_heads * head_dim, -range, range);
@@ -69,11 +70,23 @@ class StoredPages {
   std::vector<AlignedBytes> memory_;
 };
 
-inline constexpr KvDType kKvDTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4};
+// Those of the KV types, and those of layers that keep a part in more bits.
+inline constexpr KvRowFormat kKvFormats[] = {KvDType::kF32,
+                                             KvDType::kF16,
+                                             KvDType::kInt8,
+                                             KvDType::kK8V4,
+                                             KvDType::kInt4,
+                                             {KvPart::kF16, KvPart::kInt8},
+                                             {KvPart::kF16, KvPart::kInt4},
+                                             {KvPart::kInt8, KvPart::kF16},
+                                             {KvPart::kInt4, KvPart::kF16},
+                                             {KvPart::kInt4, KvPart::kInt8}};
 
-inline const char* kv_dtype_name(KvDType dtype) {
-  constexpr const char* kNames[] = {"f32", "f16", "int8", "k8v4", "int4"};
-  return kNames[static_cast<size_t>(dtype)];
+// "k_f16_v_int8"
+inline std::string kv_format_name(KvRowFormat format) {
+  constexpr const char* kNames[] = {"f32", "f16", "int8", "int4"};
+  return std::string("k_") + kNames[static_cast<size_t>(format.keys)] + "_v_" +
+         kNames[static_cast<size_t>(format.values)];
 }
 
 }  // namespace ibid

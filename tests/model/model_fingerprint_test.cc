@@ -122,6 +122,30 @@ TEST_F(ModelFingerprint, TypesShapesAndHyperparametersCount) {
   all.add("wider heads", of(gguf_bytes(other)));
 }
 
+// Pages of F16 keys and INT8 values have as many bytes as pages of INT8 keys and F16 values.
+TEST_F(ModelFingerprint, TheFormatOfEachLayerCounts) {
+  const std::string path = dir_.write("model.gguf", gguf_bytes());
+  const auto file = open_model_file(path);
+  ASSERT_TRUE(file.ok());
+  const ModelConfig config = *read_config(**file);
+  const auto of_formats = [&](std::span<const KvRowFormat> formats) {
+    return *fingerprint_model(**file, {}, kContext, kv_layout_of(config, KvDType::kInt8, kContext, formats));
+  };
+  const std::vector<KvRowFormat> usual(config.n_layers, KvDType::kInt8);
+  EXPECT_EQ(of_formats(usual), fingerprint(path));
+  AllDifferent all;
+  all.add("INT8 everywhere", of_formats(usual));
+  for (const KvRowFormat other : {KvRowFormat(KvPart::kF16, KvPart::kInt8), KvRowFormat(KvPart::kInt8, KvPart::kF16)}) {
+    const std::string name = other.keys == KvPart::kF16 ? "keys" : "values";
+    for (size_t layer = 0; layer < config.n_layers; ++layer) {
+      std::vector<KvRowFormat> formats = usual;
+      formats[layer] = other;
+      all.add("F16 " + name + " in layer " + std::to_string(layer), of_formats(formats));
+    }
+    all.add("F16 " + name + " everywhere", of_formats(std::vector(config.n_layers, other)));
+  }
+}
+
 TEST_F(ModelFingerprint, EveryValueOfTheMetadataCountsToItsLastByte) {
   AllDifferent all;
   all.add("the model", of(gguf_bytes()));
