@@ -25,7 +25,7 @@ using enum TensorRole;
 const double kInt8Step = 3.0 / (127.0 * std::sqrt(12.0));
 
 // The most noise, as KvNoise counts it, with which a part may be INT8, or INT4 (docs/numerics.md).
-constexpr double kInt8ScoreLimit = 0.045, kInt4ScoreLimit = 0.025;
+constexpr double kInt8ScoreLimit = 0.045, kInt4ScoreLimit = 0.02;
 constexpr double kInt8ValueLimit = 0.05, kInt4ValueLimit = 0.02;
 
 // First and second moments of the channels of a row.
