@@ -74,7 +74,7 @@ TEST_P(RealModelQuality, ExactModeCostsWhatInt8ActivationsMust) {
 INSTANTIATE_TEST_SUITE_P(Kv, RealModelQuality,
                          testing::Values(Bound{"F32", KvDType::kF32, 0.0024}, Bound{"F16", KvDType::kF16, 0.0024},
                                          Bound{"INT8", KvDType::kInt8, 0.0024}, Bound{"K8V4", KvDType::kK8V4, 0.008},
-                                         Bound{"INT4", KvDType::kInt4, 0.05}),
+                                         Bound{"INT4", KvDType::kInt4, 0.025}),
                          [](const auto& test) { return test.param.name; });
 
 // The ids of a text of 1,786 tokens.
