@@ -185,7 +185,7 @@ void ServerMetrics::write_exchanges(MetricsText& text) const {
   }
   text.counter("ibid_http_received_bytes_total", "Bodies of requests.", as_number(n_bytes_in_));
   text.counter("ibid_http_sent_bytes_total", "Responses.", as_number(n_bytes_out_));
-  text.counter("ibid_http_clients_gone_total", "Clients that went before their response ended.",
+  text.counter("ibid_http_clients_gone_total", "Clients that went before all of their answer was delivered.",
                as_number(n_clients_gone_));
 }
 

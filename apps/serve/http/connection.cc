@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/serve/http/client_exchange.h"
+#include "apps/serve/http/delivery.h"
 #include "apps/serve/http/guarded.h"
 #include "apps/serve/http/server_room.h"
 
@@ -108,8 +109,7 @@ bool Connection::is_far_ahead() const { return state_ == State::kAnswering && ah
 void Connection::on_read(bool ok, size_t n) {
   is_reading_ = false;
   if (state_ == State::kClosed) return;
-  if (!ok) return close();
-  if (n == 0) return on_end_of_input();
+  if (!ok || n == 0) return on_end_of_input();
   if (state_ == State::kLingering) {
     n_lingered_ += n;
     if (n_lingered_ > kMaxLingered) return close();
@@ -125,7 +125,7 @@ void Connection::on_end_of_input() {
   if (state_ != State::kAnswering) return close();
   close_after_ = true;
   reply_->lose_client();
-  if (response_.is_streaming()) close();
+  if (response_.is_streaming()) pump();
 }
 
 void Connection::await_request() {
@@ -251,6 +251,7 @@ void Connection::begin_exchange() {
 
 void Connection::pump() {
   if (state_ == State::kClosed || outbox_.is_writing()) return;
+  if (input_ended_ && response_.is_streaming() && outbox_.is_empty()) return close();
   if (outbox_.is_empty() && reply_ != nullptr && !take_portion()) return close();
   if (!outbox_.is_empty()) return write_out();
   if (reply_ != nullptr && response_.is_whole()) return finish_exchange();
@@ -266,7 +267,7 @@ bool Connection::take_portion() {
   const bool goes_on = response_.add(std::move(portion), outbox_.bytes());
   close_after_ = close_after_ || !response_.keep_alive();
   // Of a stream that answers HEAD nobody reads more than the head.
-  if (goes_on && response_.is_whole() && reader_->head().method == "HEAD") reply_->lose_client();
+  if (goes_on && response_.is_whole() && reader_->head().method == "HEAD") reply_->end_early();
   return goes_on;
 }
 
@@ -293,8 +294,13 @@ void Connection::on_written(bool ok, size_t n) {
 
 void Connection::finish_exchange() {
   reply_->forget_connection();
-  reply_ = nullptr;
+  const std::shared_ptr<Reply> reply = std::exchange(reply_, nullptr);
   room_->exchanges.remove();
+  if (input_ended_) {
+    state_ = State::kLingering;
+    return watch_delivery(transport_, reply, Clock::now() + kLingerTime,
+                          [self = shared_from_this()] { self->in_turn([&] { self->close(); }); });
+  }
   if (close_after_ || room_->is_closing.load()) return linger();
   await_request();
   feed();
@@ -309,7 +315,6 @@ void Connection::lose_slow_client() {
 // The end.
 
 void Connection::linger() {
-  if (input_ended_) return close();
   state_ = State::kLingering;
   room_->connections.set_waiting(this, true);
   ahead_.clear();

@@ -3,8 +3,8 @@
 //
 // It reads all the time, also while it is answered: that is how it sees a client go. What it reads then is the client's
 // next request, or the client's end. It reads ahead up to a limit, and behind that looks now and then whether the
-// client is still there. A client that sends no more counts as gone: its exchange is told so. A whole response is still
-// sent to it.
+// client is still there. A client that sends no more may have gone: nothing more is computed for it, and its exchange
+// says so. A whole response is still sent to it; whether it had gone is seen by whether that arrives (delivery.h).
 //
 // Everything happens in the callbacks of its transport, one at a time; give_way(), end() and close_when_idle() are for
 // any thread. It owns its transport, whose callbacks own it; so it lives until they are over.

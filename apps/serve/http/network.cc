@@ -26,6 +26,7 @@
 #include <thread>
 #include <vector>
 
+#include "apps/serve/http/delivery.h"
 #include "apps/serve/http/guarded.h"
 
 namespace ibid::http {
@@ -101,6 +102,10 @@ class AsioTransport final : public Transport {
   bool client_has_ended() const override {
     pollfd asked{const_cast<Stream&>(stream_).lowest_layer().native_handle(), POLLRDHUP, 0};
     return poll(&asked, 1, 0) > 0;
+  }
+
+  Delivery delivery() const override {
+    return delivery_of(const_cast<Stream&>(stream_).lowest_layer().native_handle());
   }
 
   void wake_at(SteadyClock::time_point when, Task task) override {

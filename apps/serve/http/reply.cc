@@ -18,6 +18,7 @@ Reply::Reply(ExchangeRecord record, size_t max_queued_bytes, std::shared_ptr<con
     : max_queued_bytes_(max_queued_bytes), report_(std::move(report)), record_(std::move(record)) {}
 
 Reply::~Reply() {
+  record_.client_gone = is_lost_ && !wants_no_more_ && (has_lost_bytes_ || !is_taken());
   if (record_.total_ms == 0) record_.total_ms = ms_since(begin_);
   if (report_ != nullptr && *report_) (*report_)(record_);
 }
@@ -50,8 +51,11 @@ bool Reply::send(std::string bytes) {
   {
     const std::lock_guard lock(mutex_);
     CHECK(is_stream_ && !has_ended_) << "bytes of a stream that is not under way";
-    if (is_lost_) return false;
-    if (bytes.empty()) return true;
+    if (bytes.empty()) return !is_lost_;
+    if (is_lost_) {
+      has_lost_bytes_ = true;
+      return false;
+    }
     // One piece is taken whatever its size, so that no answer is too long for a client that keeps up.
     if (next_.bytes.size() + n_under_way_ <= max_queued_bytes_) {
       if (next_.bytes.empty()) {
@@ -103,6 +107,7 @@ Reply::Portion Reply::take() {
   const std::lock_guard lock(mutex_);
   is_woken_ = false;
   n_under_way_ += next_.bytes.size();
+  is_sending_ = is_sending_ || next_.head || !next_.bytes.empty();
   if (next_.head) record_.status = next_.head->status;
   return std::exchange(next_, Portion{});
 }
@@ -115,6 +120,7 @@ Reply::KeepAlive Reply::keep_alive() const {
 void Reply::sent(size_t n_bytes) {
   const std::lock_guard lock(mutex_);
   n_under_way_ = 0;
+  is_sending_ = false;
   if (record_.n_bytes_out == 0) record_.first_byte_ms = ms_since(begin_);
   record_.n_bytes_out += n_bytes;
   record_.total_ms = ms_since(begin_);
@@ -125,8 +131,8 @@ void Reply::lose_client(bool slow) {
     const std::lock_guard lock(mutex_);
     if (is_lost_) return;
     is_lost_ = true;
-    record_.client_gone = true;
     record_.client_slow = slow;
+    has_lost_bytes_ = has_lost_bytes_ || slow || !next_.bytes.empty();
     next_.bytes.clear();
     if (slow) {
       next_.is_last = next_.is_cut = true;
@@ -134,6 +140,19 @@ void Reply::lose_client(bool slow) {
     }
   }
   gone_.request_stop();  // without the lock: whoever hears of it may call anything
+}
+
+void Reply::lose_bytes() {
+  const std::lock_guard lock(mutex_);
+  has_lost_bytes_ = true;
+}
+
+void Reply::end_early() {
+  {
+    const std::lock_guard lock(mutex_);
+    wants_no_more_ = true;
+  }
+  lose_client();
 }
 
 void Reply::forget_connection() {

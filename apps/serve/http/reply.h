@@ -30,7 +30,7 @@ struct ExchangeRecord {
   size_t n_bytes_out = 0;          // with head and framing
   double first_byte_ms = 0;        // from the request's last byte to the first of the response
   double total_ms = 0;             // to the last
-  bool client_gone = false;
+  bool client_gone = false;        // it went before all bytes of the answer were delivered
   bool client_slow = false;        // it lost its place because it did not read
   AnswerFigures figures = {};
 };
@@ -75,15 +75,21 @@ class Reply {
   KeepAlive keep_alive() const;
   // The bytes of the last portion are sent; with those of its framing it was so many.
   void sent(size_t n_bytes);
-  // Nothing more can be sent. Streams are over for the handler; a whole response is still taken.
+  // The client sends no more, or reads no more. Streams are over for the handler; a whole response is still taken. The
+  // client counts as gone if bytes of the answer are then not sent.
   void lose_client(bool slow = false);
+  // Bytes that were sent did not reach the client.
+  void lose_bytes();
+  // The client wants no more of the stream. It is over for the handler, and nothing is lost.
+  void end_early();
   // The handler is told to end, while the client still hears what it says.
   void cancel() { gone_.request_stop(); }
   // The connection calls nothing any more, and is not woken.
   void forget_connection();
 
  private:
-  void wake_up();  // REQUIRES: the lock is held
+  void wake_up();  // REQUIRES: the lock is held, as for these
+  bool is_taken() const { return !next_.head && next_.bytes.empty() && !next_.is_cut && !is_sending_; }
 
   const size_t max_queued_bytes_;
   const std::shared_ptr<const OnRecord> report_;
@@ -98,6 +104,9 @@ class Reply {
   bool is_stream_ = false;
   bool has_ended_ = false;
   bool is_lost_ = false;
+  bool has_lost_bytes_ = false;
+  bool wants_no_more_ = false;
+  bool is_sending_ = false;  // head or bytes were taken, and sent() has not been called yet
   bool is_woken_ = false;
   size_t n_under_way_ = 0;  // bytes of the stream that were taken and not sent
   KeepAlive keep_alive_;

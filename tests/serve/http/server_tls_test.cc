@@ -40,6 +40,7 @@ class TlsClient {
     const int n = SSL_read(session_.get(), bytes, sizeof(bytes));
     return n > 0 ? std::string(bytes, static_cast<size_t>(n)) : "";
   }
+  void say_goodbye() { SSL_shutdown(session_.get()); }
   RawClient& socket() { return socket_; }
 
  private:
@@ -113,6 +114,38 @@ TEST_F(ServerTlsTest, AClientThatGoesIsSeen) {
   ASSERT_NE(exchange, nullptr);
   one.socket().reset();
   EXPECT_TRUE(is_gone_within(exchange, 5000));
+}
+
+TEST_F(ServerTlsTest, AClientThatReadsAllAndClosesHasNotGone) {
+  start(options_);
+  constexpr size_t kClients = 40;
+  for (size_t i = 0; i < kClients; ++i) {
+    TlsClient one(server_->port(), TLS1_3_VERSION);
+    one.send(get_text("/whose"));
+    if (i % 4 == 0) one.say_goodbye();  // it sends no more, and reads the answer
+    EXPECT_EQ(status_of(one.read_some()), 200);
+    if (i % 4 == 1) one.say_goodbye();
+    one.socket().leave();
+  }
+  const auto all = records(kClients);
+  ASSERT_EQ(all.size(), kClients);
+  for (const ExchangeRecord& record : all) EXPECT_FALSE(record.client_gone) << record.id;
+}
+
+TEST_F(ServerTlsTest, AClientThatClosedBeforeItsAnswerHasGone) {
+  start(options_);
+  TlsClient one(server_->port(), TLS1_3_VERSION);
+  one.send(get_text("/hold"));
+  ExchangePtr exchange = held(0);
+  ASSERT_NE(exchange, nullptr);
+  one.socket().leave();
+  ASSERT_TRUE(is_gone_within(exchange, 5000));
+  exchange->respond({.body = "to nobody"});
+  exchange.reset();
+  let_go_of_all();
+  const auto all = records(1);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all[0].client_gone);
 }
 
 TEST_F(ServerTlsTest, WhoSpeaksPlainlyOrNotAtAllIsClosed) {
