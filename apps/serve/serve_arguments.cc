@@ -97,7 +97,10 @@ void ServeArguments::add_door(CLI::App& command) {
       ->type_name("FILE")
       ->group(kDoorGroup);
   command.add_flag("--insecure", insecure, "without a key, also for other machines")->group(kDoorGroup);
-  command.add_flag("--namespace-by-user", namespace_by_user, "requests of one key with another \"user\" share nothing")
+  command
+      .add_flag("--namespace-by-user", namespace_by_user,
+                "users of one key share nothing, and find nothing of each other: \"user\" in the body or the query, or "
+                "the header x-user-id")
       ->group(kDoorGroup);
   add_text_option(command, "--cert", certificate_file, "TLS with this certificate (PEM, its chain behind it)")
       ->type_name("FILE")

@@ -25,7 +25,7 @@ Request make_request(uint64_t id, RequestReader& reader, const Admission& admiss
   request.query = head.target.query;
   request.headers = head.headers;
   request.body = reader.take_body();
-  request.cache_namespace = admission.cache_namespace;
+  request.key_namespace = admission.cache_namespace;
   request.client = client;
   return request;
 }

@@ -29,7 +29,7 @@ struct Request {
   std::string query;            // as it was sent, behind the "?"; empty: none
   Headers headers;
   std::string body;             // at most the server's limit
-  std::string cache_namespace;  // of the API key; of everybody where no key is needed
+  std::string key_namespace;    // of the API key; of everybody where no key is needed
   std::string client;           // address, for the log alone
 
   // The first header of that name, in any case of letters; empty: there is none.

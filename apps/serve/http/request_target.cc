@@ -1,5 +1,8 @@
 #include "apps/serve/http/request_target.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "apps/serve/http/header_names.h"
 #include "base/utf8.h"
 
@@ -59,6 +62,21 @@ std::optional<RequestTarget> parse_target(std::string_view target) {
   if (!decoded || decoded->find('\0') != std::string::npos || !utf8_is_valid(*decoded)) return std::nullopt;
   parsed.path = *std::move(decoded);
   return parsed;
+}
+
+std::vector<std::string> query_values(std::string_view query, std::string_view name) {
+  std::vector<std::string> values;
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    const size_t equals = std::min(pair.find('='), pair.size());
+    if (pair.substr(0, equals) != name) continue;
+    std::string value(pair.substr(std::min(pair.size(), equals + 1)));
+    std::replace(value.begin(), value.end(), '+', ' ');
+    std::optional<std::string> decoded = percent_decoded(value);
+    values.push_back(decoded ? *std::move(decoded) : std::move(value));
+  }
+  return values;
 }
 
 }  // namespace ibid::http

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ibid::http {
 
@@ -15,5 +16,8 @@ struct RequestTarget {
 
 // nullopt: a "%" without two hexadecimal digits, a NUL, text that is not UTF-8, or no target at all. Linear time.
 std::optional<RequestTarget> parse_target(std::string_view target);
+
+// The values of that name in a query ("a=1&b=c+d%20e"), decoded. A "%" without two hexadecimal digits is left as it is.
+std::vector<std::string> query_values(std::string_view query, std::string_view name);
 
 }  // namespace ibid::http

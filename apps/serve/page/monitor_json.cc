@@ -147,7 +147,7 @@ void add_monitor_route(http::Router& router, std::function<MonitorSample()> take
   const int64_t start_ns = clock.steady_ns();
   router.add("GET", "/monitor.json", [take = std::move(take), &clock, start_ns](const http::ExchangePtr& exchange,
                                                                                 const http::PathParts&) {
-    const Json json = monitor_json(take(), exchange->request().cache_namespace, clock.steady_ns(), start_ns);
+    const Json json = monitor_json(take(), exchange->request().key_namespace, clock.steady_ns(), start_ns);
     exchange->respond({.body = json_to_string(json), .headers = {{"Cache-Control", "no-store"}}});
   });
 }

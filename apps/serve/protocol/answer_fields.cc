@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "apps/serve/protocol/request_namespace.h"
 #include "apps/serve/service/cache_namespace.h"
 #include "runtime/session/chat_session.h"
 #include "templates/message.h"
@@ -260,7 +261,7 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     refused_field<AnswerRequest>("truncate_prompt_tokens", "see truncate"),
     refused_field<AnswerRequest>("include_stop_str_in_output", "stop strings are no part of the answer"),
     refused_field<AnswerRequest>("t_max_predict_ms", "see max_tokens"),
-    ignored_field<AnswerRequest>("user", "a namespace of its own, where the server has --namespace-by-user"),
+    user_field<AnswerRequest>(),
     ignored_field<AnswerRequest>("metadata", ""),
     ignored_field<AnswerRequest>("service_tier", ""),
     ignored_field<AnswerRequest>("safety_identifier", ""),

@@ -7,6 +7,7 @@
 #include "apps/serve/protocol/embedding_reply.h"
 #include "apps/serve/protocol/ollama_input.h"
 #include "apps/serve/protocol/prompt_fields.h"
+#include "apps/serve/protocol/request_namespace.h"
 
 namespace ibid::serve {
 namespace {
@@ -90,6 +91,7 @@ constexpr Field<EmbeddingCall> kOpenAiFields[] = {
       R"({"enum":["float","base64"]})"},
      read_format},
     {{"dimensions", Shape::kInteger, kAboutDimensions, 1, kMostDims}, read_dimensions},
+    user_field<EmbeddingCall>(),
 };
 
 constexpr Field<EmbeddingCall> kKeepAlive = {
@@ -105,6 +107,7 @@ constexpr Field<EmbeddingCall> kEmbedFields[] = {
      [](const Json& value, EmbeddingCall& call) { return call.request.cuts = value.get<bool>(), MaybeFault(); }},
     {{"dimensions", Shape::kInteger, kAboutDimensions, 1, kMostDims}, read_dimensions},
     kKeepAlive,
+    user_field<EmbeddingCall>(),
     ignored_field<EmbeddingCall>("options", "they are for answers"),
 };
 
@@ -114,6 +117,7 @@ constexpr Field<EmbeddingCall> kEmbeddingsFields[] = {
       true},
      [](const Json& value, EmbeddingCall& call) { return add_input(value, false, call); }},
     kKeepAlive,
+    user_field<EmbeddingCall>(),
     ignored_field<EmbeddingCall>("options", "they are for answers"),
 };
 
@@ -148,8 +152,8 @@ void start_embedding(const Site& site, const http::ExchangePtr& exchange,
   Json body;
   MaybeFault fault = parse_body(exchange->request().body, body);
   if (!fault) fault = read_fields(body, fields, call);
+  if (!fault) fault = read_namespace(site, exchange->request(), body, call.request.cache_namespace);
   if (fault) return respond_fault(*exchange, *fault, style);
-  call.request.cache_namespace = exchange->request().cache_namespace;
   auto listener = std::make_shared<EmbeddingWriter>(exchange, style, writer_of(call));
   site.backend->embed(std::move(call.request), std::move(listener), exchange->gone());
 }

@@ -1,6 +1,7 @@
 #include "apps/serve/protocol/endpoints.h"
 
 #include <algorithm>
+#include <string>
 
 #include "apps/serve/protocol/answer_fields.h"
 #include "apps/serve/protocol/anthropic.h"
@@ -14,6 +15,7 @@
 #include "apps/serve/protocol/openai_conversations.h"
 #include "apps/serve/protocol/openai_models.h"
 #include "apps/serve/protocol/openapi.h"
+#include "apps/serve/protocol/request_namespace.h"
 #include "apps/serve/protocol/responses.h"
 #include "apps/serve/protocol/sampler_fields.h"
 #include "apps/serve/protocol/sessions.h"
@@ -88,9 +90,29 @@ void plain(const Site& site, const http::ExchangePtr& exchange, const http::Path
   Handle(site, exchange);
 }
 
+// Of what is stored, where the request has no body: the handler is given the namespace as well.
+template <auto Handle, typename... Ids>
+void of_namespace(const Site& site, const http::ExchangePtr& exchange, const Ids&... ids) {
+  std::string cache_namespace;
+  if (MaybeFault fault = read_namespace(site, exchange->request(), cache_namespace)) {
+    return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
+  }
+  Handle(site, exchange, cache_namespace, ids...);
+}
+
 template <auto Handle>
-void with_both_ids(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
-  Handle(site, exchange, parts.at(0), parts.at(1));
+void stored(const Site& site, const http::ExchangePtr& exchange, const http::PathParts&) {
+  of_namespace<Handle>(site, exchange);
+}
+
+template <auto Handle>
+void stored_with_id(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
+  of_namespace<Handle>(site, exchange, parts.at(0));
+}
+
+template <auto Handle>
+void stored_with_both_ids(const Site& site, const http::ExchangePtr& exchange, const http::PathParts& parts) {
+  of_namespace<Handle>(site, exchange, parts.at(0), parts.at(1));
 }
 
 template <auto Handle>
@@ -107,28 +129,28 @@ constexpr Endpoint kEndpoints[] = {
      plain<post_completions>},
     {"OpenAI", "POST", "/v1/responses", "Answers items; later requests go on from it by its id.",
      message_rules<response_fields>, plain<post_responses>},
-    {"OpenAI", "GET", "/v1/responses/{id}", "A response that is stored.", nullptr, with_id<get_response>},
-    {"OpenAI", "DELETE", "/v1/responses/{id}", "Forgets a response.", nullptr, with_id<delete_response>},
+    {"OpenAI", "GET", "/v1/responses/{id}", "A response that is stored.", nullptr, stored_with_id<get_response>},
+    {"OpenAI", "DELETE", "/v1/responses/{id}", "Forgets a response.", nullptr, stored_with_id<delete_response>},
     {"OpenAI", "GET", "/v1/responses/{id}/input_items", "What was in front of a response's output, as items.", nullptr,
-     with_id<get_input_items>},
+     stored_with_id<get_input_items>},
     {"OpenAI", "POST", "/v1/responses/{id}/cancel", "Always 400: no response is given in the background.", nullptr,
-     with_id<cancel_response>},
+     stored_with_id<cancel_response>},
     {"OpenAI", "POST", "/v1/conversations", "A list of items that responses are added to.",
      own_rules<conversation_fields>, plain<post_conversation>},
     {"OpenAI", "GET", "/v1/conversations/{id}", "A conversation, without its items.", nullptr,
-     with_id<get_conversation>},
+     stored_with_id<get_conversation>},
     {"OpenAI", "POST", "/v1/conversations/{id}", "Gives a conversation other metadata.",
      own_rules<conversation_metadata_fields>, with_id<update_conversation>},
     {"OpenAI", "DELETE", "/v1/conversations/{id}", "Forgets a conversation and its items.", nullptr,
-     with_id<delete_conversation>},
+     stored_with_id<delete_conversation>},
     {"OpenAI", "GET", "/v1/conversations/{id}/items", "The items of a conversation.", nullptr,
-     with_id<get_conversation_items>},
+     stored_with_id<get_conversation_items>},
     {"OpenAI", "POST", "/v1/conversations/{id}/items", "Adds items to a conversation's end.",
      own_rules<conversation_items_fields>, with_id<post_conversation_items>},
     {"OpenAI", "GET", "/v1/conversations/{id}/items/{item_id}", "One item.", nullptr,
-     with_both_ids<get_conversation_item>},
+     stored_with_both_ids<get_conversation_item>},
     {"OpenAI", "DELETE", "/v1/conversations/{id}/items/{item_id}", "Takes an item out of a conversation.", nullptr,
-     with_both_ids<delete_conversation_item>},
+     stored_with_both_ids<delete_conversation_item>},
     {"OpenAI", "POST", "/v1/embeddings", "A vector of length 1 for each text, of a model that makes them.",
      own_rules<openai_embedding_fields>, plain<post_embeddings>},
 
@@ -164,9 +186,9 @@ constexpr Endpoint kEndpoints[] = {
      plain<post_session>},
     {"ibid", "POST", "/v1/sessions/restore", "The same, from what save returned.", session_rules<session_fields>,
      plain<post_session>},
-    {"ibid", "GET", "/v1/sessions", "The sessions that there are.", nullptr, plain<get_sessions>},
-    {"ibid", "GET", "/v1/sessions/{id}", "One session, with its messages.", nullptr, with_id<get_session>},
-    {"ibid", "DELETE", "/v1/sessions/{id}", "Stops its answer and forgets it.", nullptr, with_id<delete_session>},
+    {"ibid", "GET", "/v1/sessions", "The sessions that there are.", nullptr, stored<get_sessions>},
+    {"ibid", "GET", "/v1/sessions/{id}", "One session, with its messages.", nullptr, stored_with_id<get_session>},
+    {"ibid", "DELETE", "/v1/sessions/{id}", "Stops its answer and forgets it.", nullptr, stored_with_id<delete_session>},
     {"ibid", "POST", "/v1/sessions/{id}/messages", "Answers a message, as chat completions do.",
      session_rules<session_message_fields>, with_id<post_session_message>},
     {"ibid", "POST", "/v1/sessions/{id}/edit", "Replaces a message of the user and answers it again.",
@@ -178,7 +200,7 @@ constexpr Endpoint kEndpoints[] = {
     {"ibid", "POST", "/v1/sessions/{id}/fork", "Another session with the same messages, or the first of them.",
      own_rules<session_fork_fields>, with_id<post_session_fork>},
     {"ibid", "POST", "/v1/sessions/{id}/save", "The session as a document, for restore.", nullptr,
-     with_id<get_session>},
+     stored_with_id<get_session>},
     {"ibid", "GET", "/openapi.json", "This description.", nullptr, plain<get_openapi>},
 };
 

@@ -18,6 +18,7 @@ std::span<const Field<LlamaCall>> llama_fields();
 // What /tokenize and /detokenize read.
 struct TokenCall {
   std::string model = {};
+  std::string cache_namespace = {};
   std::string content = {};
   Tokens tokens = {};
   bool add_special = false;

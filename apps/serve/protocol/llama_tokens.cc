@@ -7,6 +7,7 @@
 #include "apps/serve/protocol/llama_server.h"
 #include "apps/serve/protocol/openai_chat.h"
 #include "apps/serve/protocol/prompt_fields.h"
+#include "apps/serve/protocol/request_namespace.h"
 #include "base/utf8.h"
 
 namespace ibid::serve {
@@ -19,6 +20,7 @@ constexpr Field<TokenCall> kModelOfTokens = {
 
 constexpr Field<TokenCall> kTokenizeFields[] = {
     kModelOfTokens,
+    user_field<TokenCall>(),
     {{"content", Shape::kText, "the text", 0, 1 << 30, Standing::kRead, "", true},
      [](const Json& value, TokenCall& call) { return call.content = value.get<std::string>(), MaybeFault(); }},
     {{"add_special", Shape::kBoolean, "with what the model's texts begin and end with (BOS)"},
@@ -31,15 +33,18 @@ constexpr Field<TokenCall> kTokenizeFields[] = {
 
 constexpr Field<TokenCall> kDetokenizeFields[] = {
     kModelOfTokens,
+    user_field<TokenCall>(),
     {{"tokens", Shape::kList, "token ids", 0, static_cast<double>(kMaxPromptIds), Standing::kRead,
       R"({"type":"array","items":{"type":"integer","minimum":0,"maximum":2147483647}})", true},
      [](const Json& value, TokenCall& call) { return read_token_ids(value, call.tokens); }},
 };
 
-MaybeFault read_tokens_call(const http::Request& source, std::span<const Field<TokenCall>> fields, TokenCall& call) {
+MaybeFault read_tokens_call(const Site& site, const http::Request& source, std::span<const Field<TokenCall>> fields,
+                            TokenCall& call) {
   if (MaybeFault fault = check_text_body(source)) return fault;
   Json body;
   if (MaybeFault fault = parse_body(source.body, body)) return fault;
+  if (MaybeFault fault = read_namespace(site, source, body, call.cache_namespace)) return fault;
   return read_fields(body, fields, call);
 }
 
@@ -66,8 +71,8 @@ namespace {
 // Has the model's tokenizer do something with the call: a response, or a fault.
 void with_tokenizer(const Site& site, const http::ExchangePtr& exchange, TokenCall call,
                     MaybeFault (*use)(const TokenCall& call, const Tokenizer& tokenizer, Json& json)) {
-  const http::Request& request = exchange->request();
-  ModelCall model{.model = call.model, .cache_namespace = request.cache_namespace, .n_bytes = request.body.size()};
+  ModelCall model{.model = call.model, .cache_namespace = call.cache_namespace,
+                  .n_bytes = exchange->request().body.size()};
   const auto then = [exchange, call = std::move(call), use](const Result<std::shared_ptr<const Tokenizer>>& loaded) {
     Json json = Json::object();
     MaybeFault fault = loaded.ok() ? use(call, **loaded, json) : fault_of(loaded.status());
@@ -99,7 +104,7 @@ MaybeFault detokenize(const TokenCall& call, const Tokenizer& tokenizer, Json& j
 
 void post_tokenize(const Site& site, const http::ExchangePtr& exchange) {
   TokenCall call;
-  if (MaybeFault fault = read_tokens_call(exchange->request(), tokenize_fields(), call)) {
+  if (MaybeFault fault = read_tokens_call(site, exchange->request(), tokenize_fields(), call)) {
     return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
   }
   with_tokenizer(site, exchange, std::move(call), tokenize);
@@ -107,7 +112,7 @@ void post_tokenize(const Site& site, const http::ExchangePtr& exchange) {
 
 void post_detokenize(const Site& site, const http::ExchangePtr& exchange) {
   TokenCall call;
-  if (MaybeFault fault = read_tokens_call(exchange->request(), detokenize_fields(), call)) {
+  if (MaybeFault fault = read_tokens_call(site, exchange->request(), detokenize_fields(), call)) {
     return respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
   }
   with_tokenizer(site, exchange, std::move(call), detokenize);

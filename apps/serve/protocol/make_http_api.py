@@ -15,6 +15,11 @@ MANNERS = """## What all of them have in common
 
 - The messages of a request are the whole conversation each time. What was read before is not read again, whoever sends
   it within one API key: `cached_tokens` says how much that was, `ibid.prefilled` how much was read now.
+- With `--namespace-by-user` each user of an API key has a namespace of its own: conversations, stored responses and
+  sessions of another user are neither found (404) nor listed, continued or deleted. A request names its user by `user`
+  in the body (`/v1/messages`: `metadata.user_id`) or in the query, or by the header `x-user-id`: that is how a GET or
+  DELETE, which has no body, says whose it is (`GET /v1/responses/resp_1?user=anna`). A request without a user belongs
+  to the key itself, and one that names two users is an error 400.
 - Every answer has an object `ibid`: `prefilled`, `cached`, `from_disk`, `read_again` (tokens), `ttft_ms`, `total_ms`,
   `seed` (gives the same answer again), `finish_reason` in our own words, `lost_prefix` where something had to be read
   again (`tokens`, `message`, `byte`, `token`, `cause`), `left_out` where a full context took messages away.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apps/serve/protocol/item_list.h"
+#include "apps/serve/protocol/request_namespace.h"
 #include "apps/serve/protocol/responses_items.h"
 #include "apps/serve/protocol/session_store.h"
 
@@ -30,14 +31,17 @@ MaybeFault keep_metadata(const Json& value, ConversationCall& call) {
 }
 
 constexpr Field<ConversationCall> kConversationFields[] = {
+    user_field<ConversationCall>(),
     {{"items", Shape::kList, "what it begins with, as the input of a response", 0, kMostItems, Standing::kRead,
       kItemsSchema}, keep_items},
     {{"metadata", Shape::kObject, "comes back with the conversation"}, keep_metadata},
 };
 constexpr Field<ConversationCall> kMetadataFields[] = {
+    user_field<ConversationCall>(),
     {{"metadata", Shape::kObject, "in place of what it had", 0, 0, Standing::kRead, "", true}, keep_metadata},
 };
 constexpr Field<ConversationCall> kItemsFields[] = {
+    user_field<ConversationCall>(),
     {{"items", Shape::kList, "what is added to its end, as the input of a response", 1, kMostItems, Standing::kRead,
       kAddedSchema, true}, keep_items},
 };
@@ -54,21 +58,22 @@ Json conversation_json(const SessionState& conversation) {
 void refuse(http::Exchange& exchange, const Fault& fault) { respond_fault(exchange, fault, ErrorStyle::kOpenAi); }
 
 // An empty body is an object without fields.
-MaybeFault read_call(const http::Request& request, std::span<const Field<ConversationCall>> fields,
+MaybeFault read_call(const Site& site, const http::Request& request, std::span<const Field<ConversationCall>> fields,
                      ConversationCall& call) {
   Json body = Json::object();
   if (!request.body.empty()) {
     if (MaybeFault fault = parse_body(request.body, body)) return fault;
   }
+  if (MaybeFault fault = read_namespace(site, request, body, call.cache_namespace)) return fault;
   return read_fields(body, fields, call);
 }
 
 // Takes the conversation until the hold is committed or goes.
-MaybeFault take(const Site& site, const http::Request& request, const std::string& id, SessionState& conversation,
-                std::unique_ptr<SessionHold>& hold) {
+MaybeFault take(const Site& site, const std::string& cache_namespace, const std::string& id,
+                SessionState& conversation, std::unique_ptr<SessionHold>& hold) {
   std::stop_token removed;
-  if (MaybeFault fault = site.conversations->take(request.cache_namespace, id, conversation, removed)) return fault;
-  hold = std::make_unique<SessionHold>(site.conversations, request.cache_namespace, id);
+  if (MaybeFault fault = site.conversations->take(cache_namespace, id, conversation, removed)) return fault;
+  hold = std::make_unique<SessionHold>(site.conversations, cache_namespace, id);
   return {};
 }
 
@@ -91,34 +96,37 @@ std::span<const Field<ConversationCall>> conversation_items_fields() { return kI
 
 void post_conversation(const Site& site, const http::ExchangePtr& exchange) {
   ConversationCall call;
-  if (MaybeFault fault = read_call(exchange->request(), conversation_fields(), call)) return refuse(*exchange, *fault);
+  if (MaybeFault fault = read_call(site, exchange->request(), conversation_fields(), call)) {
+    return refuse(*exchange, *fault);
+  }
   SessionState conversation{.id = site.new_id("conv_"), .created = site.now_s(), .settings = std::move(call.metadata),
                             .messages = stored_items(call.items, site.new_id)};
-  if (MaybeFault fault = site.conversations->create(exchange->request().cache_namespace, conversation)) {
+  if (MaybeFault fault = site.conversations->create(call.cache_namespace, conversation)) {
     return refuse(*exchange, *fault);
   }
   respond_json(*exchange, conversation_json(conversation));
 }
 
-void get_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
+void get_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                      const std::string& id) {
   SessionState conversation;
-  if (MaybeFault fault = site.conversations->find(exchange->request().cache_namespace, id, conversation)) {
+  if (MaybeFault fault = site.conversations->find(cache_namespace, id, conversation)) {
     return refuse(*exchange, *fault);
   }
   respond_json(*exchange, conversation_json(conversation));
 }
 
 void update_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  const http::Request& request = exchange->request();
   ConversationCall call;
-  MaybeFault fault = read_call(request, conversation_metadata_fields(), call);
-  if (!fault) fault = site.conversations->set_settings(request.cache_namespace, id, call.metadata);
+  MaybeFault fault = read_call(site, exchange->request(), conversation_metadata_fields(), call);
+  if (!fault) fault = site.conversations->set_settings(call.cache_namespace, id, call.metadata);
   if (fault) return refuse(*exchange, *fault);
-  get_conversation(site, exchange, id);
+  get_conversation(site, exchange, call.cache_namespace, id);
 }
 
-void delete_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  if (MaybeFault fault = site.conversations->remove(exchange->request().cache_namespace, id)) {
+void delete_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                         const std::string& id) {
+  if (MaybeFault fault = site.conversations->remove(cache_namespace, id)) {
     return refuse(*exchange, *fault);
   }
   Json json = Json::object();
@@ -128,9 +136,10 @@ void delete_conversation(const Site& site, const http::ExchangePtr& exchange, co
   respond_json(*exchange, json);
 }
 
-void get_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
+void get_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                            const std::string& id) {
   SessionState conversation;
-  if (MaybeFault fault = site.conversations->find(exchange->request().cache_namespace, id, conversation)) {
+  if (MaybeFault fault = site.conversations->find(cache_namespace, id, conversation)) {
     return refuse(*exchange, *fault);
   }
   respond_items(*exchange, std::move(conversation.messages));
@@ -140,8 +149,8 @@ void post_conversation_items(const Site& site, const http::ExchangePtr& exchange
   ConversationCall call;
   SessionState conversation;
   std::unique_ptr<SessionHold> hold;
-  MaybeFault fault = read_call(exchange->request(), conversation_items_fields(), call);
-  if (!fault) fault = take(site, exchange->request(), id, conversation, hold);
+  MaybeFault fault = read_call(site, exchange->request(), conversation_items_fields(), call);
+  if (!fault) fault = take(site, call.cache_namespace, id, conversation, hold);
   if (fault) return refuse(*exchange, *fault);
   Json added = stored_items(call.items, site.new_id);
   for (const Json& item : added) conversation.messages.push_back(item);
@@ -155,21 +164,21 @@ void post_conversation_items(const Site& site, const http::ExchangePtr& exchange
   respond_json(*exchange, json);
 }
 
-void get_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& id,
-                           const std::string& item_id) {
+void get_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                           const std::string& id, const std::string& item_id) {
   SessionState conversation;
-  MaybeFault fault = site.conversations->find(exchange->request().cache_namespace, id, conversation);
+  MaybeFault fault = site.conversations->find(cache_namespace, id, conversation);
   const size_t at = place_of(conversation.messages, item_id);
   if (!fault && at == conversation.messages.size()) fault = no_such_item();
   if (fault) return refuse(*exchange, *fault);
   respond_json(*exchange, conversation.messages[at]);
 }
 
-void delete_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& id,
-                              const std::string& item_id) {
+void delete_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                              const std::string& id, const std::string& item_id) {
   SessionState conversation;
   std::unique_ptr<SessionHold> hold;
-  MaybeFault fault = take(site, exchange->request(), id, conversation, hold);
+  MaybeFault fault = take(site, cache_namespace, id, conversation, hold);
   const size_t at = place_of(conversation.messages, item_id);
   if (!fault && at == conversation.messages.size()) fault = no_such_item();
   if (fault) return refuse(*exchange, *fault);

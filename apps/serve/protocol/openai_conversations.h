@@ -13,6 +13,7 @@
 namespace ibid::serve {
 
 struct ConversationCall {
+  std::string cache_namespace = {};
   Json items = Json::array();      // as they were sent
   Json metadata = Json::object();
 };
@@ -22,15 +23,18 @@ std::span<const Field<ConversationCall>> conversation_metadata_fields();
 std::span<const Field<ConversationCall>> conversation_items_fields();
 
 void post_conversation(const Site& site, const http::ExchangePtr& exchange);
-void get_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
+void get_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                      const std::string& id);
 void update_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
-void delete_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
+void delete_conversation(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                         const std::string& id);
 
-void get_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
+void get_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                            const std::string& id);
 void post_conversation_items(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
-void get_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& id,
-                           const std::string& item_id);
-void delete_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& id,
-                              const std::string& item_id);
+void get_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                           const std::string& id, const std::string& item_id);
+void delete_conversation_item(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                              const std::string& id, const std::string& item_id);
 
 }  // namespace ibid::serve

@@ -1,5 +1,7 @@
 #include "apps/serve/protocol/openapi.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <string>
@@ -240,7 +242,14 @@ Json responses_of(const Endpoint& endpoint) {
   return responses;
 }
 
-// The open parts of the path; of lists of items, what the query may say.
+// Whether it is about what is stored, and has no body that could name its user.
+bool names_user_in_query(const Endpoint& endpoint) {
+  if (endpoint.fields != nullptr) return false;
+  return std::ranges::any_of(std::array{"/v1/responses", "/v1/conversations", "/v1/sessions"},
+                             [&](const char* path) { return endpoint.pattern.starts_with(path); });
+}
+
+// The open parts of the path; the user of a request without a body; of lists of items, what the query may say.
 Json parameters_of(const Endpoint& endpoint) {
   Json parameters = Json::array();
   const auto add = [&](const char* name, const char* in, Json schema) {
@@ -252,6 +261,7 @@ Json parameters_of(const Endpoint& endpoint) {
     if (endpoint.pattern.find("{" + std::string(name) + "}") == std::string_view::npos) continue;
     add(name, "path", {{"type", "string"}, {"minLength", 1}});
   }
+  if (names_user_in_query(endpoint)) add("user", "query", {{"type", "string"}});
   const bool is_list = endpoint.method == "GET" && (endpoint.pattern.ends_with("items"));
   if (!is_list) return parameters;
   add("limit", "query", {{"type", "integer"}, {"minimum", 1}, {"maximum", 100}});

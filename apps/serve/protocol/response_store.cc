@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/serve/service/cache_namespace.h"
 #include "base/check.h"
 
 namespace ibid::serve {
@@ -47,16 +48,16 @@ std::optional<ResponseStore::Found> ResponseStore::find(const std::string& cache
   Found found;
   {
     const std::lock_guard lock(mutex_);
-    const auto space = spaces_.find(cache_namespace);
+    const auto space = spaces_.find(key_of_namespace(cache_namespace));
     if (space == spaces_.end()) return {};
-    const auto entry = space->second.entries.find(id);
-    if (entry == space->second.entries.end()) return {};
+    const Entry* entry = entry_of(space->second, cache_namespace, id);
+    if (entry == nullptr) return {};
     auto& order = space->second.order;
-    order.splice(order.end(), order, entry->second.place);
-    found.link = entry->second.link;
-    found.n_output = entry->second.n_output;
-    found.conversation_id = entry->second.conversation_id;
-    found.response = entry->second.response;
+    order.splice(order.end(), order, entry->place);
+    found.link = entry->link;
+    found.n_output = entry->n_output;
+    found.conversation_id = entry->conversation_id;
+    found.response = entry->response;
   }
   std::vector<const Link*> links;
   for (const Link* link = found.link.get(); link != nullptr; link = link->previous.get()) links.push_back(link);
@@ -73,9 +74,11 @@ Json ResponseStore::find_item(const std::string& cache_namespace, std::string_vi
   std::vector<LinkPtr> links;
   {
     const std::lock_guard lock(mutex_);
-    const auto space = spaces_.find(cache_namespace);
+    const auto space = spaces_.find(key_of_namespace(cache_namespace));
     if (space == spaces_.end()) return {};
-    for (const auto& [id, entry] : space->second.entries) links.push_back(entry.link);
+    for (const auto& [id, entry] : space->second.entries) {
+      if (entry.cache_namespace == cache_namespace) links.push_back(entry.link);
+    }
   }
   for (const LinkPtr& link : links) {
     if (link->items.find(named) == std::string::npos) continue;
@@ -88,10 +91,11 @@ Json ResponseStore::find_item(const std::string& cache_namespace, std::string_vi
 
 void ResponseStore::put(const std::string& cache_namespace, const std::string& id, Record record) {
   std::string text = json_to_string(record.items);
-  const size_t n = text.size() + record.response.size() + id.size() + record.conversation_id.size() + kEntryBytes;
+  const size_t n = text.size() + record.response.size() + id.size() + record.conversation_id.size() +
+                   cache_namespace.size() + kEntryBytes;
   if (n > budget_bytes_) return;
   const std::lock_guard lock(mutex_);
-  Space& space = spaces_[cache_namespace];
+  Space& space = spaces_[std::string(key_of_namespace(cache_namespace))];
   remove_entry(space, id);
   while (*space.bytes + n > budget_bytes_ && !space.order.empty()) {
     // An id of the list is a copy: the entry owns what it is erased by.
@@ -102,14 +106,14 @@ void ResponseStore::put(const std::string& cache_namespace, const std::string& i
   if (*space.bytes + n > budget_bytes_) return;
   const auto place = space.order.insert(space.order.end(), id);
   auto link = std::make_shared<const Link>(std::move(record.previous), std::move(text), n, space.bytes);
-  space.entries.emplace(id, Entry{std::move(link), record.n_output, std::move(record.conversation_id),
+  space.entries.emplace(id, Entry{cache_namespace, std::move(link), record.n_output, std::move(record.conversation_id),
                                   std::move(record.response), place});
 }
 
 bool ResponseStore::remove(const std::string& cache_namespace, const std::string& id) {
   const std::lock_guard lock(mutex_);
-  const auto space = spaces_.find(cache_namespace);
-  if (space == spaces_.end() || !space->second.entries.contains(id)) return false;
+  const auto space = spaces_.find(key_of_namespace(cache_namespace));
+  if (space == spaces_.end() || entry_of(space->second, cache_namespace, id) == nullptr) return false;
   remove_entry(space->second, id);
   if (space->second.entries.empty()) spaces_.erase(space);
   return true;
@@ -117,8 +121,14 @@ bool ResponseStore::remove(const std::string& cache_namespace, const std::string
 
 size_t ResponseStore::bytes(const std::string& cache_namespace) const {
   const std::lock_guard lock(mutex_);
-  const auto space = spaces_.find(cache_namespace);
+  const auto space = spaces_.find(key_of_namespace(cache_namespace));
   return space == spaces_.end() ? 0 : space->second.bytes->load();
+}
+
+ResponseStore::Entry* ResponseStore::entry_of(Space& space, const std::string& cache_namespace,
+                                              const std::string& id) {
+  const auto entry = space.entries.find(id);
+  return entry == space.entries.end() || entry->second.cache_namespace != cache_namespace ? nullptr : &entry->second;
 }
 
 void ResponseStore::remove_entry(Space& space, const std::string& id) {

@@ -2,11 +2,13 @@
 //
 // Each has its own items, those of its input and those of its output, and points to the one that it went on from. So a
 // conversation costs what was said, not its square, and any response can have several that go on from it. Bounded by
-// bytes within each namespace; the least recently used goes first. Nothing is found across namespaces. Thread-safe.
+// bytes within each API key, however many users it names; the least recently used goes first. Nothing is found across
+// namespaces. Thread-safe.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -53,12 +55,13 @@ class ResponseStore {
   // False: there is none.
   bool remove(const std::string& cache_namespace, const std::string& id);
 
-  // What a namespace's responses take now, those included that others go on from.
+  // What the responses of the key of a namespace take now, those included that others go on from.
   size_t bytes(const std::string& cache_namespace) const;
 
  private:
-  using Bytes = std::shared_ptr<std::atomic<size_t>>;  // of a namespace: links give theirs back when they go
+  using Bytes = std::shared_ptr<std::atomic<size_t>>;  // of a key: links give theirs back when they go
   struct Entry {
+    std::string cache_namespace;
     LinkPtr link;
     size_t n_output = 0;
     std::string conversation_id;
@@ -71,10 +74,12 @@ class ResponseStore {
     std::unordered_map<std::string, Entry> entries;
   };
   static void remove_entry(Space& space, const std::string& id);
+  // The entry of that id, if it belongs to the namespace; nullptr: there is none.
+  static Entry* entry_of(Space& space, const std::string& cache_namespace, const std::string& id);
 
   const size_t budget_bytes_;
   mutable std::mutex mutex_;
-  std::map<std::string, Space> spaces_;
+  std::map<std::string, Space, std::less<>> spaces_;  // by key
 };
 
 }  // namespace ibid::serve

@@ -119,8 +119,9 @@ MaybeFault resolve_references(const Site& site, const std::string& cache_namespa
 }
 
 // The conversation as messages: instructions, what is in front, the input. Leaves the input as items that are kept.
-MaybeFault read_items(const Site& site, const std::string& cache_namespace, ResponseContext& context, Json& messages) {
+MaybeFault read_items(const Site& site, ResponseContext& context, Json& messages) {
   ResponseCall& call = context.call;
+  const std::string& cache_namespace = context.cache_namespace;
   Json items = Json::array();
   if (MaybeFault fault = find_history(site, cache_namespace, context, items)) return fault;
   Json own = Json::array();
@@ -146,6 +147,7 @@ MaybeFault read_response(const Site& site, const http::Request& source, Response
   ResponseCall& call = context.call;
   Json body;
   if (MaybeFault fault = begin_request(site, source, body, call.request)) return fault;
+  context.cache_namespace = call.request.cache_namespace;  // without the salt, which may change between requests
   if (MaybeFault fault = read_fields(body, response_fields(), call)) return fault;
   // Tools are bare in this protocol and have been read; the shared row would want them wrapped.
   body.erase("tools");
@@ -159,7 +161,7 @@ MaybeFault read_response(const Site& site, const http::Request& source, Response
     call.request.options.n_logprobs = 0;
   }
   Json messages = Json::array();
-  if (MaybeFault fault = read_items(site, source.cache_namespace, context, messages)) return fault;
+  if (MaybeFault fault = read_items(site, context, messages)) return fault;
   call.request.messages = std::move(messages);
   call.request.store = call.store;
   return {};
@@ -268,8 +270,7 @@ Json finished_response(const ResponseContext& context, const Heard& heard) {
 }
 
 void post_responses(const Site& site, const http::ExchangePtr& exchange) {
-  ResponseContext context{.site = site, .id = site.new_id("resp_"),
-                          .cache_namespace = exchange->request().cache_namespace, .created = site.now_s()};
+  ResponseContext context{.site = site, .id = site.new_id("resp_"), .created = site.now_s()};
   if (MaybeFault fault = read_response(site, exchange->request(), context)) {
     respond_fault(*exchange, *fault, ErrorStyle::kOpenAi);
     return;
@@ -286,14 +287,16 @@ void post_responses(const Site& site, const http::ExchangePtr& exchange) {
   site.backend->start(std::move(request), std::move(listener), exchange->gone());
 }
 
-void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  auto found = site.responses->find(exchange->request().cache_namespace, id);
+void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                  const std::string& id) {
+  auto found = site.responses->find(cache_namespace, id);
   if (!found) return respond_fault(*exchange, no_such_response("response_id"), ErrorStyle::kOpenAi);
   exchange->respond({.body = std::move(found->response)});
 }
 
-void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  if (!site.responses->remove(exchange->request().cache_namespace, id)) {
+void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                     const std::string& id) {
+  if (!site.responses->remove(cache_namespace, id)) {
     return respond_fault(*exchange, no_such_response("response_id"), ErrorStyle::kOpenAi);
   }
   Json json = Json::object();
@@ -303,8 +306,8 @@ void delete_response(const Site& site, const http::ExchangePtr& exchange, const 
   respond_json(*exchange, json);
 }
 
-void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  const std::string& cache_namespace = exchange->request().cache_namespace;
+void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                     const std::string& id) {
   auto found = site.responses->find(cache_namespace, id);
   Json items = found ? items_of(site, cache_namespace, *found) : Json();
   if (items.is_null()) return respond_fault(*exchange, no_such_response("response_id"), ErrorStyle::kOpenAi);
@@ -312,8 +315,9 @@ void get_input_items(const Site& site, const http::ExchangePtr& exchange, const 
   respond_items(*exchange, items);
 }
 
-void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  const bool is_there = site.responses->find(exchange->request().cache_namespace, id).has_value();
+void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                     const std::string& id) {
+  const bool is_there = site.responses->find(cache_namespace, id).has_value();
   if (!is_there) return respond_fault(*exchange, no_such_response("response_id"), ErrorStyle::kOpenAi);
   const Fault over{.message = "is over: an answer comes with its request, and ends with its connection",
                    .param = "response_id", .code = "not_cancellable"};

@@ -53,9 +53,13 @@ Json finished_response(const ResponseContext& context, const Heard& heard);
 Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer);
 
 void post_responses(const Site& site, const http::ExchangePtr& exchange);
-void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
-void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
-void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
-void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
+void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                  const std::string& id);
+void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                     const std::string& id);
+void get_input_items(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                     const std::string& id);
+void cancel_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                     const std::string& id);
 
 }  // namespace ibid::serve

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "apps/serve/service/cache_namespace.h"
 #include "base/check.h"
 
 namespace ibid::serve {
@@ -28,13 +29,20 @@ Fault SessionStore::full() const {
           .code = what_ + "s_full"};
 }
 
-size_t SessionStore::Entry::bytes() const { return kSessionBytes + id.size() + settings.size() + messages.size(); }
+size_t SessionStore::Entry::bytes() const {
+  return kSessionBytes + cache_namespace.size() + id.size() + settings.size() + messages.size();
+}
+
+SessionStore::Space& SessionStore::space_of(const std::string& cache_namespace) {
+  return spaces_[std::string(key_of_namespace(cache_namespace))];
+}
 
 SessionStore::Entry* SessionStore::entry_of(const std::string& cache_namespace, const std::string& id) const {
-  const auto space = spaces_.find(cache_namespace);
+  const auto space = spaces_.find(key_of_namespace(cache_namespace));
   if (space == spaces_.end()) return nullptr;
   const auto entry = space->second.entries.find(id);
-  return entry == space->second.entries.end() ? nullptr : &entry->second;
+  return entry == space->second.entries.end() || entry->second.cache_namespace != cache_namespace ? nullptr
+                                                                                                  : &entry->second;
 }
 
 SessionState SessionStore::state_of(const Entry& entry) {
@@ -42,10 +50,10 @@ SessionState SessionStore::state_of(const Entry& entry) {
 }
 
 MaybeFault SessionStore::create(const std::string& cache_namespace, SessionState session) {
-  Entry entry{.id = std::move(session.id), .created = session.created, .settings = json_to_string(session.settings),
-              .messages = json_to_string(session.messages), .stop = {}};
+  Entry entry{.cache_namespace = cache_namespace, .id = std::move(session.id), .created = session.created,
+              .settings = json_to_string(session.settings), .messages = json_to_string(session.messages), .stop = {}};
   const std::lock_guard lock(mutex_);
-  Space& space = spaces_[cache_namespace];
+  Space& space = space_of(cache_namespace);
   if (space.bytes + entry.bytes() > budget_bytes_) return full();
   space.bytes += entry.bytes();
   const std::string id = entry.id;
@@ -64,9 +72,11 @@ MaybeFault SessionStore::find(const std::string& cache_namespace, const std::str
 std::vector<SessionState> SessionStore::list(const std::string& cache_namespace) const {
   const std::lock_guard lock(mutex_);
   std::vector<SessionState> sessions;
-  const auto space = spaces_.find(cache_namespace);
+  const auto space = spaces_.find(key_of_namespace(cache_namespace));
   if (space == spaces_.end()) return sessions;
-  for (const auto& [id, entry] : space->second.entries) sessions.push_back({.id = id, .created = entry.created});
+  for (const auto& [id, entry] : space->second.entries) {
+    if (entry.cache_namespace == cache_namespace) sessions.push_back({.id = id, .created = entry.created});
+  }
   return sessions;
 }
 
@@ -92,7 +102,7 @@ MaybeFault SessionStore::commit(const std::string& cache_namespace, const std::s
   Entry* entry = entry_of(cache_namespace, id);
   if (entry == nullptr) return {};
   entry->is_taken = false;
-  Space& space = spaces_[cache_namespace];
+  Space& space = space_of(cache_namespace);
   const size_t bytes = space.bytes - entry->messages.size() + text.size();
   if (bytes > budget_bytes_) return full();
   space.bytes = bytes;
@@ -111,7 +121,7 @@ MaybeFault SessionStore::set_settings(const std::string& cache_namespace, const 
   const std::lock_guard lock(mutex_);
   Entry* entry = entry_of(cache_namespace, id);
   if (entry == nullptr) return no_such();
-  Space& space = spaces_[cache_namespace];
+  Space& space = space_of(cache_namespace);
   const size_t bytes = space.bytes - entry->settings.size() + text.size();
   if (bytes > budget_bytes_) return full();
   space.bytes = bytes;
@@ -126,10 +136,10 @@ MaybeFault SessionStore::remove(const std::string& cache_namespace, const std::s
     Entry* entry = entry_of(cache_namespace, id);
     if (entry == nullptr) return no_such();
     stop = entry->stop;
-    Space& space = spaces_[cache_namespace];
+    Space& space = space_of(cache_namespace);
     space.bytes -= entry->bytes();
     space.entries.erase(id);
-    if (space.entries.empty()) spaces_.erase(cache_namespace);
+    if (space.entries.empty()) spaces_.erase(spaces_.find(key_of_namespace(cache_namespace)));
   }
   stop.request_stop();  // what it calls may ask for the session
   return {};

@@ -2,11 +2,12 @@
 // rest. /v1/sessions is one, /v1/conversations another. A session is messages (of /v1/conversations: items) and what a
 // request says besides them; the ids of its answers are found again as for any other request
 // (apps/serve/service/conversations.h), so a session does not keep its model loaded.
-// Bounded by bytes within each namespace: what does not fit is refused, nothing is forgotten. Nothing is found across
-// namespaces. Thread-safe.
+// Bounded by bytes within each API key, however many users it names: what does not fit is refused, nothing is forgotten.
+// Nothing is found across namespaces. Thread-safe.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,7 +38,7 @@ class SessionStore {
   explicit SessionStore(size_t budget_bytes = kDefaultBytes, std::string what = "session")
       : budget_bytes_(budget_bytes), what_(std::move(what)) {}
 
-  // Faults: 503 when the namespace is full.
+  // Faults: 503 when the key has no room left.
   MaybeFault create(const std::string& cache_namespace, SessionState session);
   // Fault: 404.
   MaybeFault find(const std::string& cache_namespace, const std::string& id, SessionState& session) const;
@@ -47,10 +48,10 @@ class SessionStore {
   // is removed meanwhile. Faults: 404; 409 while somebody else has it.
   MaybeFault take(const std::string& cache_namespace, const std::string& id, SessionState& session,
                   std::stop_token& stop);
-  // Faults: 503 when the namespace is full; the messages are then as before. Nothing when it was removed.
+  // Faults: 503 when the key has no room left; the messages are then as before. Nothing when it was removed.
   MaybeFault commit(const std::string& cache_namespace, const std::string& id, Json messages);
   void release(const std::string& cache_namespace, const std::string& id);
-  // Faults: 404; 503 when the namespace is full.
+  // Faults: 404; 503 when the key has no room left.
   MaybeFault set_settings(const std::string& cache_namespace, const std::string& id, const Json& settings);
 
   // An answer that is under way is stopped. Fault: 404.
@@ -58,6 +59,7 @@ class SessionStore {
 
  private:
   struct Entry {
+    std::string cache_namespace;
     std::string id;
     int64_t created = 0;
     std::string settings, messages;  // as text: the smallest form
@@ -65,20 +67,21 @@ class SessionStore {
     std::stop_source stop;
     size_t bytes() const;
   };
-  struct Space {
+  struct Space {  // of a key
     size_t bytes = 0;
     std::map<std::string, Entry> entries;
   };
   Fault no_such() const;
   Fault full() const;
-  // nullptr: there is none.
+  // The entry of that id, if it belongs to the namespace; nullptr: there is none.
   Entry* entry_of(const std::string& cache_namespace, const std::string& id) const;
+  Space& space_of(const std::string& cache_namespace);
   static SessionState state_of(const Entry& entry);
 
   const size_t budget_bytes_;
   const std::string what_;
   mutable std::mutex mutex_;
-  mutable std::map<std::string, Space> spaces_;
+  mutable std::map<std::string, Space, std::less<>> spaces_;  // by key
 };
 
 // A session that was taken (SessionStore::take()), until it is committed. Released where that does not come.

@@ -5,6 +5,7 @@
 
 #include "apps/serve/protocol/chat_messages.h"
 #include "apps/serve/protocol/openai_chat.h"
+#include "apps/serve/protocol/request_namespace.h"
 #include "apps/serve/protocol/session_store.h"
 #include "apps/serve/protocol/session_turn.h"
 #include "templates/message.h"
@@ -45,10 +46,12 @@ MaybeFault keep_number(const Json& value, SessionCall& call) {
   return {};
 }
 constexpr Field<SessionCall> kSessionRewindFields[] = {
+    user_field<SessionCall>(),
     {{"n_messages", Shape::kInteger, "so many messages stay, the first ones", 0, kMostSessionMessages,
       Standing::kRead, "", true}, keep_number},
 };
 constexpr Field<SessionCall> kSessionForkFields[] = {
+    user_field<SessionCall>(),
     {{"n_messages", Shape::kInteger, "so many messages it gets, the first ones; absent: all", 0, kMostSessionMessages},
      keep_number},
 };
@@ -67,10 +70,15 @@ void refuse_session(http::Exchange& exchange, const Fault& fault) {
   respond_fault(exchange, fault, ErrorStyle::kOpenAi);
 }
 
-// An empty body is an object without fields.
-MaybeFault parse_optional_body(const http::Request& request, Json& body) {
+// The body, the namespace that it belongs to, and its fields of sessions. An empty body is an object without fields.
+MaybeFault read_session_body(const Site& site, const http::Request& request,
+                             std::span<const Field<SessionCall>> fields, Json& body, SessionCall& call) {
   body = Json::object();
-  return request.body.empty() ? MaybeFault() : parse_body(request.body, body);
+  if (!request.body.empty()) {
+    if (MaybeFault fault = parse_body(request.body, body)) return fault;
+  }
+  if (MaybeFault fault = read_namespace(site, request, body, call.cache_namespace)) return fault;
+  return read_fields(body, fields, call);
 }
 
 // Leaves the first messages, as many as the call says; all, where it does not.
@@ -129,22 +137,23 @@ void answer_in_session(const Site& site, const http::ExchangePtr& exchange, cons
   const http::Request& source = exchange->request();
   Json body;
   SessionCall call;
-  if (MaybeFault fault = parse_optional_body(source, body)) return refuse_session(*exchange, *fault);
-  if (MaybeFault fault = read_fields(body, fields, call)) return refuse_session(*exchange, *fault);
+  if (MaybeFault fault = read_session_body(site, source, fields, body, call)) {
+    return refuse_session(*exchange, *fault);
+  }
   SessionState session;
   std::stop_token removed;
-  if (MaybeFault fault = site.sessions->take(source.cache_namespace, id, session, removed)) {
+  if (MaybeFault fault = site.sessions->take(call.cache_namespace, id, session, removed)) {
     return refuse_session(*exchange, *fault);
   }
   ChatCall chat;
   MaybeFault fault = change(call, session.messages);
   if (!fault) fault = read_session_chat(site, source, std::move(body), session, chat);
   if (fault) {
-    site.sessions->release(source.cache_namespace, id);
+    site.sessions->release(call.cache_namespace, id);
     return refuse_session(*exchange, *fault);
   }
   auto inner = make_chat_listener(site, exchange, chat);
-  auto turn = std::make_shared<SessionTurn>(site.sessions, source.cache_namespace, id, chat.request.messages,
+  auto turn = std::make_shared<SessionTurn>(site.sessions, call.cache_namespace, id, chat.request.messages,
                                             std::move(inner));
   const std::stop_token stop = turn->stop_with(exchange->gone(), removed);
   site.backend->start(std::move(chat.request), std::move(turn), stop);
@@ -161,13 +170,13 @@ std::span<const Field<SessionCall>> session_fork_fields() { return kSessionForkF
 void post_session(const Site& site, const http::ExchangePtr& exchange) {
   Json body;
   SessionCall call;
-  MaybeFault fault = parse_optional_body(exchange->request(), body);
-  if (!fault) fault = read_fields(body, session_fields(), call);
+  MaybeFault fault = read_session_body(site, exchange->request(), session_fields(), body, call);
   SessionState session{.id = site.new_id("session_"), .created = site.now_s()};
   // A document that was saved has its settings in an object of their own.
   for (const char* name : {"messages", "id", "object", "created", "settings"}) body.erase(name);
   if (call.settings.is_object()) session.settings = call.settings;
   for (auto& [name, value] : body.get_ref<Json::object_t&>()) session.settings[name] = std::move(value);
+  session.settings.erase("user");  // every request says whose it is
   if (!fault && call.messages.is_array() && !call.messages.empty()) {
     fault = read_chat_messages(call.messages, session.messages);
     if (fault) fault->param = "messages" + fault->param;
@@ -180,14 +189,14 @@ void post_session(const Site& site, const http::ExchangePtr& exchange) {
     ChatCall chat;
     fault = read_chat_body(site, exchange->request(), probe, chat);
   }
-  if (!fault) fault = site.sessions->create(exchange->request().cache_namespace, session);
+  if (!fault) fault = site.sessions->create(call.cache_namespace, session);
   if (fault) return refuse_session(*exchange, *fault);
   respond_json(*exchange, session_json(session));
 }
 
-void get_sessions(const Site& site, const http::ExchangePtr& exchange) {
+void get_sessions(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace) {
   Json list = Json::array();
-  for (const SessionState& session : site.sessions->list(exchange->request().cache_namespace)) {
+  for (const SessionState& session : site.sessions->list(cache_namespace)) {
     Json json = Json::object();
     json["id"] = session.id;
     json["object"] = "session";
@@ -200,16 +209,18 @@ void get_sessions(const Site& site, const http::ExchangePtr& exchange) {
   respond_json(*exchange, json);
 }
 
-void get_session(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
+void get_session(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                 const std::string& id) {
   SessionState session;
-  if (MaybeFault fault = site.sessions->find(exchange->request().cache_namespace, id, session)) {
+  if (MaybeFault fault = site.sessions->find(cache_namespace, id, session)) {
     return refuse_session(*exchange, *fault);
   }
   respond_json(*exchange, session_json(session));
 }
 
-void delete_session(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  if (MaybeFault fault = site.sessions->remove(exchange->request().cache_namespace, id)) {
+void delete_session(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                    const std::string& id) {
+  if (MaybeFault fault = site.sessions->remove(cache_namespace, id)) {
     return refuse_session(*exchange, *fault);
   }
   Json json = Json::object();
@@ -232,11 +243,12 @@ void post_session_regenerate(const Site& site, const http::ExchangePtr& exchange
 }
 
 void post_session_rewind(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  const std::string& cache_namespace = exchange->request().cache_namespace;
   Json body;
   SessionCall call;
-  if (MaybeFault fault = parse_body(exchange->request().body, body)) return refuse_session(*exchange, *fault);
-  if (MaybeFault fault = read_fields(body, session_rewind_fields(), call)) return refuse_session(*exchange, *fault);
+  if (MaybeFault fault = read_session_body(site, exchange->request(), session_rewind_fields(), body, call)) {
+    return refuse_session(*exchange, *fault);
+  }
+  const std::string& cache_namespace = call.cache_namespace;
   SessionState session;
   std::stop_token removed;
   if (MaybeFault fault = site.sessions->take(cache_namespace, id, session, removed)) {
@@ -251,18 +263,16 @@ void post_session_rewind(const Site& site, const http::ExchangePtr& exchange, co
 }
 
 void post_session_fork(const Site& site, const http::ExchangePtr& exchange, const std::string& id) {
-  const std::string& cache_namespace = exchange->request().cache_namespace;
   Json body;
   SessionCall call;
   SessionState session;
-  MaybeFault fault = parse_optional_body(exchange->request(), body);
-  if (!fault) fault = read_fields(body, session_fork_fields(), call);
-  if (!fault) fault = site.sessions->find(cache_namespace, id, session);
+  MaybeFault fault = read_session_body(site, exchange->request(), session_fork_fields(), body, call);
+  if (!fault) fault = site.sessions->find(call.cache_namespace, id, session);
   if (!fault) fault = keep_first(call, session.messages);
   if (!fault) {
     session.id = site.new_id("session_");
     session.created = site.now_s();
-    fault = site.sessions->create(cache_namespace, session);
+    fault = site.sessions->create(call.cache_namespace, session);
   }
   if (fault) return refuse_session(*exchange, *fault);
   respond_json(*exchange, session_json(session));

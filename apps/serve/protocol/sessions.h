@@ -22,6 +22,7 @@ namespace ibid::serve {
 
 // The fields that sessions have besides those of chat completions.
 struct SessionCall {
+  std::string cache_namespace = {};
   Json messages = Json();                // those of the whole session
   Json settings = Json();                // of a document that was saved
   std::optional<std::string> content = {};
@@ -35,9 +36,11 @@ std::span<const Field<SessionCall>> session_rewind_fields();
 std::span<const Field<SessionCall>> session_fork_fields();
 
 void post_session(const Site& site, const http::ExchangePtr& exchange);
-void get_sessions(const Site& site, const http::ExchangePtr& exchange);
-void get_session(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
-void delete_session(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
+void get_sessions(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace);
+void get_session(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                 const std::string& id);
+void delete_session(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
+                    const std::string& id);
 void post_session_message(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
 void post_session_edit(const Site& site, const http::ExchangePtr& exchange, const std::string& id);
 void post_session_regenerate(const Site& site, const http::ExchangePtr& exchange, const std::string& id);

@@ -3,12 +3,14 @@
 // a client that makes up salts gets no more of the server by that. Pure functions.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
 namespace ibid::serve {
 
 inline constexpr std::string_view kSaltMark = "\x1fsalt:";  // no name of a key has such a byte
+inline constexpr std::string_view kUserMark = "\x1fuser:";
 
 // The namespace of an owner's requests with that salt.
 inline std::string salted_namespace(std::string_view owner, std::string_view salt) {
@@ -17,7 +19,12 @@ inline std::string salted_namespace(std::string_view owner, std::string_view sal
 
 // The namespace of one user of a key, where a server tells users apart. A user is an owner of his own.
 inline std::string user_namespace(std::string_view key_namespace, std::string_view user) {
-  return std::string(key_namespace).append("\x1fuser:").append(user);
+  return std::string(key_namespace).append(kUserMark).append(user);
+}
+
+// The namespace of the key that a namespace lies within.
+inline std::string_view key_of_namespace(std::string_view cache_namespace) {
+  return cache_namespace.substr(0, std::min(cache_namespace.find(kUserMark), cache_namespace.find(kSaltMark)));
 }
 
 inline std::string_view owner_of_namespace(std::string_view cache_namespace) {

@@ -39,7 +39,7 @@ class ServerFixture : public testing::Test {
       exchange->respond({.body = parts[0] + "?" + exchange->request().query});
     });
     router.add("GET", "/whose", [](const ExchangePtr& exchange, const PathParts&) {
-      exchange->respond({.body = exchange->request().cache_namespace});
+      exchange->respond({.body = exchange->request().key_namespace});
     });
     router.add("GET", "/nothing", [](const ExchangePtr&, const PathParts&) {});
     router.add("GET", "/throws", [](const ExchangePtr&, const PathParts&) { throw std::bad_alloc(); });

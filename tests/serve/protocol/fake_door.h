@@ -208,10 +208,12 @@ class FakeDoor {
   }
 
   std::shared_ptr<FakeExchange> send(std::string method, std::string path, std::string body = "",
-                                     std::string cache_namespace = "us") {
+                                     std::string key_namespace = "us",
+                                     http::Headers headers = {}) {
     const size_t question = std::min(path.find('?'), path.size());
-    http::Request request{.method = std::move(method), .path = path.substr(0, question), .body = std::move(body),
-                          .cache_namespace = std::move(cache_namespace)};
+    http::Request request{.method = std::move(method), .path = path.substr(0, question), .headers = std::move(headers),
+                          .body = std::move(body),
+                          .key_namespace = std::move(key_namespace)};
     if (question < path.size()) request.query = path.substr(question + 1);
     auto exchange = std::make_shared<FakeExchange>(std::move(request));
     const http::Router::Match match = router_.find(exchange->request().method, exchange->request().path);
