@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/sha256.h"
 #include "cache/tier/kv_record.h"
-#include "runtime/prompt/plain_prompt.h"
 #include "templates/message.h"
 
 namespace ibid::serve {
@@ -43,8 +42,8 @@ std::optional<SeenMessages> seen_in(const SavedSession& saved) {
 
 }  // namespace
 
-Conversation::Conversation(std::string cache_namespace, ChatSession session, bool is_plain)
-    : cache_namespace_(std::move(cache_namespace)), is_plain_(is_plain), session_(std::move(session)) {
+Conversation::Conversation(std::string cache_namespace, ChatSession session)
+    : cache_namespace_(std::move(cache_namespace)), session_(std::move(session)) {
   for (const Json& message : session_.messages()) push(message, false);
 }
 
@@ -118,27 +117,6 @@ bool Conversation::begins(const Json& sent, size_t n) const {
   return true;
 }
 
-size_t Conversation::n_begins_plain(const Json& prompt) const {
-  const Json& messages = session_.messages();
-  if (!is_plain_ || messages.size() != 2) return 0;
-  const std::string *text = content_of(prompt), *asked = content_of(messages[0]), *said = content_of(messages[1]);
-  if (text != nullptr && asked != nullptr && said != nullptr) {
-    const bool begins = text->starts_with(*asked) && std::string_view(*text).substr(asked->size()).starts_with(*said);
-    return begins ? asked->size() + said->size() : 0;
-  }
-  const std::optional<Tokens> given = plain_ids(prompt);
-  if (!given || asked != nullptr) return 0;
-  const Tokens& known = session_.ids();
-  return given->size() >= known.size() && std::equal(known.begin(), known.end(), given->begin()) ? known.size() : 0;
-}
-
-Status Conversation::replace_plain(const Json& prompt) {
-  TRY(session_.replace_from(0, Json::array({prompt})));
-  seen_.clear();
-  push(prompt, false);
-  return {};
-}
-
 bool Conversation::has_answer(size_t n) const {
   for (size_t i = 0; i < n; ++i) {
     if (is_from(seen(i), Role::kAssistant)) return true;
@@ -155,7 +133,6 @@ Result<Conversation> Conversation::fork(size_t n) const {
 
 Conversation::Conversation(const Conversation& other, ChatSession session)
     : cache_namespace_(other.cache_namespace_),
-      is_plain_(other.is_plain_),
       session_(std::move(session)),
       seen_(other.seen_),
       is_cut_(other.is_cut_) {}

@@ -27,17 +27,12 @@ struct ConversationPlaces {
 
 class Conversation {
  public:
-  // A session without messages, or whose messages a client sees as they are. is_plain: it has no template.
-  Conversation(std::string cache_namespace, ChatSession session, bool is_plain = false);
+  // A session without messages, or whose messages a client sees as they are.
+  Conversation(std::string cache_namespace, ChatSession session);
 
   ChatSession& session() { return session_; }
   const ChatSession& session() const { return session_; }
   const std::string& cache_namespace() const { return cache_namespace_; }
-  bool is_plain() const { return is_plain_; }
-  // How much of a plain prompt this one and its answer are: bytes of a text, or ids. 0: they are not its beginning.
-  size_t n_begins_plain(const Json& prompt) const;
-  // Puts another plain prompt in its place. Errors: those of ChatSession::replace_from(), and it is as before.
-  Status replace_plain(const Json& prompt);
   // What the hash of its histories begins with: of the namespace and the engine.
   static uint64_t start_of(std::string_view cache_namespace, const Engine& engine);
 
@@ -89,7 +84,6 @@ class Conversation {
   void push(const Json& message, bool owns);
 
   std::string cache_namespace_;
-  bool is_plain_ = false;
   ChatSession session_;
   std::vector<Seen> seen_;
   uint64_t origin_ = 0;

@@ -28,7 +28,6 @@ struct Conversations::Parts {
   std::optional<std::pair<Conversation, size_t>> take_known(const Json& messages,
                                                             const std::vector<uint64_t>& hashes,
                                                             std::string_view name);
-  std::optional<Conversation> take_known_plain(const Engine& engine, const Json& prompt, std::string_view name);
   std::vector<Known> make_room();
 
   FilesPtr files_of(const Engine& engine);
@@ -67,15 +66,6 @@ std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(
   }
   ++stats.n_unknown;
   return std::nullopt;
-}
-
-std::optional<Conversation> Conversations::Parts::take_known_plain(const Engine& engine, const Json& prompt,
-                                                                   std::string_view name) {
-  const std::lock_guard lock(mutex);
-  const std::optional<Place> place = known.find_plain(engine, prompt, name);
-  std::optional<Conversation> copy = place ? known.copy_of(*place) : std::nullopt;
-  ++(copy ? stats.n_continued : stats.n_unknown);
-  return copy;
 }
 
 // With the lock; the caller destroys what goes without it.
@@ -217,24 +207,19 @@ Result<Conversation> Conversations::take(std::shared_ptr<Engine> engine, const s
 
 Result<Conversation> Conversations::take_plain(std::shared_ptr<Engine> engine, const std::string& cache_namespace,
                                                Json prompt) {
-  std::optional<Conversation> known = parts_->take_known_plain(*engine, prompt, cache_namespace);
-  if (!known) {
-    SessionOptions options;
-    options.cache_namespace = cache_namespace;
-    options.repair_when_idle = false;
-    options.plain = true;
-    TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
-    known.emplace(cache_namespace, std::move(session), true);
-  }
-  TRY(known->replace_plain(prompt));
-  return *std::move(known);
+  SessionOptions options;
+  options.cache_namespace = cache_namespace;
+  options.repair_when_idle = false;
+  options.plain = true;
+  TRY_ASSIGN(ChatSession session, ChatSession::create(std::move(engine), std::move(options)));
+  TRY(session.replace_from(0, Json::array({std::move(prompt)})));
+  return Conversation(cache_namespace, std::move(session));
 }
 
 void Conversations::put(Conversation conversation) {
   if (conversation.size() == 0) return;
   const size_t n_bytes = conversation.n_bytes();
-  Parts::FilesPtr files;
-  if (!conversation.is_plain()) files = parts_->files_of(*conversation.session().engine());
+  Parts::FilesPtr files = parts_->files_of(*conversation.session().engine());
   const bool is_answered = is_from(conversation.seen(conversation.size() - 1), Role::kAssistant);
   Parts::Known known{.conversation = std::move(conversation), .n_bytes = n_bytes};
   std::vector<Parts::Known> gone;  // destroyed without the lock
@@ -242,8 +227,7 @@ void Conversations::put(Conversation conversation) {
   const std::lock_guard lock(parts_->mutex);
   if (const auto place = parts_->known.find_number(known.conversation.origin())) {
     // What a full context took messages from can be left at its end alone: then the shorter one stays, too.
-    const bool is_covered = known.conversation.is_plain() || known.conversation.can_go_on_from(place->n);
-    if (is_covered) before = parts_->known.take_out(*place);
+    if (known.conversation.can_go_on_from(place->n)) before = parts_->known.take_out(*place);
   }
   if (before) known.file = before->file;
   if (files != nullptr && known.file.empty()) known.file = ConversationFiles::new_name();

@@ -59,9 +59,10 @@ class Conversations {
   // was known stays known.
   Result<Conversation> take(std::shared_ptr<Engine> engine, const std::string& cache_namespace, const Json& messages,
                             const Json& variables, WhenFull when_full);
-  // The same of a prompt without a template (runtime/prompt/plain_prompt.h): it goes on from a known prompt and its
-  // answer where these are its beginning.
-  Result<Conversation> take_plain(std::shared_ptr<Engine> engine, const std::string& cache_namespace, Json prompt);
+  // The same of a prompt without a template (runtime/prompt/plain_prompt.h). The ids of a text are those of the text
+  // alone, whatever was answered before; what was read of them is found in the store. Such a one is not put back.
+  static Result<Conversation> take_plain(std::shared_ptr<Engine> engine, const std::string& cache_namespace,
+                                         Json prompt);
   // Makes a conversation known, after a turn that was committed or dropped, in place of the one that it went on from,
   // if that is known still. The engine must not be forgotten yet. Waits for no disk.
   void put(Conversation conversation);

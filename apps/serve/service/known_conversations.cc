@@ -10,8 +10,6 @@ namespace {
 
 // So many candidates of one hash are compared; forks of one history share the hashes of its beginning.
 constexpr size_t kMostCandidates = 8;
-// So many prompts without a template are compared, the latest first.
-constexpr size_t kMostPlain = 64;
 
 }  // namespace
 
@@ -38,24 +36,6 @@ std::optional<KnownConversations::Place> KnownConversations::find(const Json& me
   return std::nullopt;
 }
 
-std::optional<KnownConversations::Place> KnownConversations::find_plain(const Engine& engine, const Json& prompt,
-                                                                        std::string_view name) const {
-  const auto space = spaces_.find(owner_of_namespace(name));
-  if (space == spaces_.end()) return std::nullopt;
-  size_t n_most = 0, n_compared = 0;
-  uint64_t best = 0;
-  const List& known = space->second.known;
-  for (auto it = known.end(); it != known.begin() && n_compared < kMostPlain;) {
-    const Conversation& candidate = (--it)->conversation;
-    if (!candidate.is_plain() || candidate.cache_namespace() != name) continue;
-    if (candidate.session().engine().get() != &engine) continue;
-    ++n_compared;
-    const size_t n = candidate.n_begins_plain(prompt);
-    if (n > n_most) n_most = n, best = it->number;
-  }
-  return find_number(best);
-}
-
 std::optional<KnownConversations::Place> KnownConversations::find_number(uint64_t number) const {
   const auto found = by_number_.find(number);
   return found == by_number_.end() ? std::optional<Place>() : found->second;
@@ -77,7 +57,7 @@ uint64_t KnownConversations::add(Known known) {
   if (!known.file.empty()) files_.insert(known.file);
   const auto it = space.known.insert(space.known.end(), std::move(known));
   by_number_.emplace(it->number, Place{&space, it, it->conversation.size()});
-  for (size_t n = 1; n <= it->conversation.size() && !it->conversation.is_plain(); ++n) {
+  for (size_t n = 1; n <= it->conversation.size(); ++n) {
     by_hash_.emplace(it->conversation.hash_of(n), Place{&space, it, n});
   }
   return it->number;

@@ -1,6 +1,6 @@
 // KnownConversations: the index behind Conversations (apps/serve/service/conversations.h): what is known, found by the
-// hashes of its beginnings, by its number, or as a prompt without a template; bounded by bytes. A known conversation
-// may have a file (apps/serve/service/conversation_files.h), of which only the name stands here.
+// hashes of its beginnings, or by its number; bounded by bytes. A known conversation may have a file
+// (apps/serve/service/conversation_files.h), of which only the name stands here.
 //
 // Not thread-safe. Whoever takes something out destroys it, which takes a while, without a lock.
 #pragma once
@@ -42,8 +42,6 @@ class KnownConversations {
 
   // The one that shares most messages with a history, and how many.
   std::optional<Place> find(const Json& messages, const std::vector<uint64_t>& hashes, std::string_view name) const;
-  // The prompt without a template that, with its answer, is most of this one.
-  std::optional<Place> find_plain(const Engine& engine, const Json& prompt, std::string_view name) const;
   std::optional<Place> find_number(uint64_t number) const;
   bool has_file(const std::string& name) const { return files_.contains(name); }
 

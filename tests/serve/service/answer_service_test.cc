@@ -235,7 +235,7 @@ TEST(AnswerServiceTest, APromptIsTextThatTheModelGoesOnWith) {
   EXPECT_FALSE(heard->has_begun());
 }
 
-TEST(AnswerServiceTest, APromptThatGoesOnBehindAnAnswerKeepsItsIds) {
+TEST(AnswerServiceTest, APromptHasTheIdsOfItsTextWhateverWasAnsweredBefore) {
   ServiceFixture f(ServiceFixture::quiet(), nullptr);
   const Tokens said = f.chat.tokenizer->sampled({"H", "e", "l", "lo"});  // no encoding gives these
   f.chat.model->script = [&f, said](TokenSpan prefix) -> std::optional<TokenId> {
@@ -244,11 +244,16 @@ TEST(AnswerServiceTest, APromptThatGoesOnBehindAnAnswerKeepsItsIds) {
   AnswerRequest request = ask(Json());
   request.prompt = std::string("<|im_start|>the");
   ASSERT_EQ(f.answer(request).content, "Hello");
-  request.prompt = std::string("<|im_start|>theHello and on");
-  EXPECT_EQ(f.answer(request).usage.n_prefilled, f.chat.ids(" and on").size());
-  EXPECT_EQ(f.service->stats().n_continued, 1u);
+  const std::string more = "<|im_start|>theHello and on";
+  request.prompt = more;
+  const Answer known = f.answer(request);
+  EXPECT_EQ(known.usage.n_prompt, f.chat.ids(more).size());
+  EXPECT_EQ(known.usage.n_cached, 2u) << "of the answer's ids none is the text's";
   request.cache_namespace = "b";
-  EXPECT_EQ(f.answer(request).usage.n_cached, 0u);
+  const Answer fresh = f.answer(request);
+  EXPECT_EQ(fresh.usage.n_cached, 0u);
+  EXPECT_EQ(fresh.usage.n_prompt, known.usage.n_prompt);
+  EXPECT_EQ(fresh.content, known.content);
 
   Tokens ids = f.chat.ids("<|im_start|>the");
   AnswerRequest by_ids = ask(Json(), "c");
@@ -259,7 +264,21 @@ TEST(AnswerServiceTest, APromptThatGoesOnBehindAnAnswerKeepsItsIds) {
   ids.push_back(65);
   by_ids.prompt = ids;
   EXPECT_EQ(f.answer(by_ids).usage.n_prefilled, 2u) << "the id that ended the answer, and the new one";
-  EXPECT_EQ(f.service->stats().n_continued, 2u);
+}
+
+TEST(AnswerServiceTest, APromptReusesAnAnswerWhoseIdsAreThoseOfItsText) {
+  ServiceFixture f(ServiceFixture::quiet(), nullptr);
+  const Tokens whole = f.chat.ids("<|im_start|>theHello and on");
+  f.chat.model->script = [&f, whole](TokenSpan prefix) -> std::optional<TokenId> {
+    return prefix.size() < whole.size() ? whole[prefix.size()] : f.chat.tokenizer->im_end;
+  };
+  AnswerRequest request = ask(Json());
+  request.prompt = std::string("<|im_start|>the");
+  request.options.max_tokens = whole.size() - 2;
+  ASSERT_EQ(f.answer(request).content, "Hello and on");
+  request.prompt = std::string("<|im_start|>theHello and on");
+  request.options.max_tokens = 1;
+  EXPECT_EQ(f.answer(request).usage.n_prefilled, 1u) << "the last id, which was not fed before";
 }
 
 // --- variables
