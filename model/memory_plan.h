@@ -24,8 +24,11 @@ struct MemoryPlan {
   KvLayout kv_layout;
 
   size_t fixed_bytes() const { return weights_bytes + activations_bytes; }
-  // The keys and values of one sequence of n positions, in whole pages; of layers with a window, what they read.
-  size_t kv_bytes(size_t n_positions) const { return kv_layout.bytes_for(n_positions); }
+  // The memory that one sequence of n positions computes on: keys and values in whole pages (for layers with a window,
+  // those they read), and recurrent states.
+  size_t kv_bytes(size_t n_positions) const {
+    return kv_layout.bytes_for(n_positions) + KvLayout::kStatesAtWork * state_bytes;
+  }
 };
 
 // Errors: those of check_model_options(), of the tensor table and of kv_layout_of(); kBadHyperparameter when the model was trained for

@@ -1,6 +1,7 @@
 #include "apps/chat/local_talk.h"
 
 #include <filesystem>
+#include <utility>
 
 #include "apps/chat/formatted.h"
 #include "apps/kv_types.h"
@@ -53,11 +54,13 @@ bool LocalTalk::is_room_short(size_t n_bytes) const {
 std::vector<std::string> LocalTalk::describe_model() const {
   const Engine& engine = *session_.engine();
   const KvLayout& layout = engine.model().kv_layout();
+  std::string kept = formatted("keys and values  %s, %zu layers, %s for 64 tokens", kv_type_name(layout.dtype()),
+                               layout.n_layers(), format_bytes(layout.page_bytes()).c_str());
+  if (layout.n_states() > 0) kept += ", and states of " + format_bytes(layout.state_bytes());
   return {"model            " + std::filesystem::path(engine.name()).filename().string(),
           "from             " + engine.name(),
           formatted("context          %zu tokens, vocabulary %zu", engine.max_seq_len(), engine.model().vocab_size()),
-          formatted("keys and values  %s, %zu layers, %s for 64 tokens", kv_type_name(layout.dtype()),
-                    layout.n_layers(), format_bytes(layout.page_bytes()).c_str())};
+          std::move(kept)};
 }
 
 std::vector<std::string> LocalTalk::describe_costs() {

@@ -111,8 +111,8 @@ void print_verdict(const Explanation& explanation) {
                 format_bytes(plan.kv_bytes_per_position).c_str(), format_bytes(plan.kv_bytes(plan.max_seq_len)).c_str(),
                 plan.max_seq_len);
     if (plan.state_bytes > 0) {
-      std::printf("recurrent layers: %s a state; a conversation computes on two or three, and others are kept\n",
-                  format_bytes(plan.state_bytes).c_str());
+      std::printf("recurrent layers: %s a state, of which a conversation computes on %zu (counted above); others are "
+                  "kept\n", format_bytes(plan.state_bytes).c_str(), KvLayout::kStatesAtWork);
     }
     std::printf("available: %s\n", format_bytes(available_memory_bytes()).c_str());
   }

@@ -50,6 +50,7 @@ Json memory_json(const MemoryPlan& plan) {
   return {{"weights_bytes", plan.weights_bytes},
           {"activations_bytes", plan.activations_bytes},
           {"kv_bytes_per_position", plan.kv_bytes_per_position},
+          {"state_bytes", plan.state_bytes},
           {"max_seq_len", plan.max_seq_len},
           {"kv_bytes_full_context", plan.kv_bytes(plan.max_seq_len)},
           {"available_bytes", available_memory_bytes()}};

@@ -8,14 +8,14 @@ namespace ibid {
 
 namespace {
 
-// The plan, and whether one page of keys and values fits beside the weights.
+// The plan, and whether the shortest conversation fits beside the weights.
 Status plan_of(Inspection& inspection, const ModelFile& file, const ModelOptions& options) {
   TRY_ASSIGN(inspection.config, read_config(file));
   TRY_ASSIGN(inspection.kv_noise, estimate_kv_noise(file, *inspection.config, options.n_threads));
   TRY_ASSIGN(inspection.plan, plan_memory(file, *inspection.config, options,
                                           kv_layout_of(*inspection.config, options, inspection.kv_noise)));
   TRY(refuse_unknown_tensors(file, *inspection.config));
-  return check_memory(*inspection.plan, inspection.plan->kv_page_bytes);
+  return check_memory(*inspection.plan, inspection.plan->kv_bytes(1));
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ Status run(const ModelArguments& arguments, size_t positions, const std::vector<
   TRY_ASSIGN(const std::unique_ptr<ModelFile> file, open_model_file(path));
   TRY_ASSIGN(const std::unique_ptr<LanguageModel> model, load_language_model(*file, arguments.options()));
   const KvLayout& layout = model->kv_layout();
-  const size_t least = layout.bytes_for(positions) + 3 * layout.state_bytes();
+  const size_t least = layout.bytes_for(positions) + KvLayout::kStatesAtWork * layout.state_bytes();
   const size_t engine = default_kv_budget_bytes(layout.page_bytes(), layout.state_bytes(), positions, SIZE_MAX);
   for (const std::string& way : ways) {
     const bool keeps_states = way == "engine";

@@ -101,8 +101,15 @@ class KvLayout {
   }
   // What one sequence of so many positions takes at least, without its states; no overflow for any argument.
   size_t bytes_for(size_t positions) const;
-  // What it takes with all of its windows, the states that passes need, and some that are kept.
-  size_t room_for(size_t positions) const { return pages_for(positions) * page_bytes() + 6 * state_bytes(); }
+  // The states that a sequence computes on: the one that a pass begins with, the one that it ends with, and the one
+  // behind drafts that were refused.
+  static constexpr size_t kStatesAtWork = 3;
+  // The most that a sequence of so many positions computes on: all of its windows, and these states.
+  size_t work_bytes(size_t positions) const {
+    return pages_for(positions) * page_bytes() + kStatesAtWork * state_bytes();
+  }
+  // The same with some states that are kept for later.
+  size_t room_for(size_t positions) const { return work_bytes(positions) + 3 * state_bytes(); }
 
   size_t n_states() const { return states_.size(); }
   const StateShape& state(size_t i) const { return states_[i]; }

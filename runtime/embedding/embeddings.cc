@@ -16,11 +16,6 @@ namespace {
 // because what is taken is taken from conversations that rest.
 constexpr size_t kUsualPages = 32, kPartOfBudget = 4;
 
-// While the text is read: its pages, and the states that a pass begins and ends with.
-size_t bytes_to_read(const KvLayout& layout, size_t n_ids) {
-  return KvLayout::pages_for(n_ids) * layout.page_bytes() + 3 * layout.state_bytes();
-}
-
 // How many ids the tokenizer puts in front of a text. with: the ids of the text and what stands around it.
 size_t n_in_front(TokenSpan with, TokenSpan plain) {
   for (size_t n = 0; n + plain.size() <= with.size(); ++n) {
@@ -75,10 +70,10 @@ Embeddings::~Embeddings() {
   while (!std::ranges::all_of(under_way_, is_over)) bell_->wait();
 }
 
-size_t Embeddings::most_bytes(Engine& engine, size_t longest) {
+size_t Embeddings::most_bytes(const Engine& engine, size_t longest) {
   const KvLayout& layout = engine.pool().layout();
   const size_t usual = std::min(kUsualPages * layout.page_bytes(), engine.pool().budget_bytes() / kPartOfBudget);
-  return std::max(bytes_to_read(layout, std::min(longest, engine.max_seq_len())), usual);
+  return std::max(layout.work_bytes(std::min(longest, engine.max_seq_len())), usual);
 }
 
 Result<std::unique_ptr<Embeddings>> Embeddings::begin(std::shared_ptr<Engine> engine, std::vector<Tokens> texts,
@@ -125,7 +120,7 @@ bool Embeddings::advance() noexcept {
   try {
     hear();
     while (status_.ok() && !waiting_.empty()) {
-      const size_t n_bytes = bytes_to_read(engine_->pool().layout(), texts_[waiting_.front()].size());
+      const size_t n_bytes = engine_->pool().layout().work_bytes(texts_[waiting_.front()].size());
       if (!under_way_.empty() && n_bytes_ + n_bytes > most_bytes_) break;
       if (Status status = submit_next(); !status.ok()) fail(std::move(status));
     }
@@ -138,7 +133,7 @@ bool Embeddings::advance() noexcept {
 Status Embeddings::submit_next() {
   const size_t text = waiting_.front();
   const size_t n_dims = options_.n_dims == 0 ? engine_->model().dim() : options_.n_dims;
-  const size_t n_bytes = bytes_to_read(engine_->pool().layout(), texts_[text].size());
+  const size_t n_bytes = engine_->pool().layout().work_bytes(texts_[text].size());
   under_way_.reserve(under_way_.size() + 1);
   auto task = std::make_unique<TextEmbedding>(*engine_, TextEmbedding::Text{texts_[text], n_dims}, options_.priority,
                                               options_.stop, bell_);

@@ -53,7 +53,7 @@ class Embeddings {
   Result<std::vector<std::vector<float>>> finish();
 
   // How much memory for keys and values is under way at most, by the number of ids of the longest text.
-  static size_t most_bytes(Engine& engine, size_t longest);
+  static size_t most_bytes(const Engine& engine, size_t longest);
 
  private:
   Embeddings(std::shared_ptr<Engine> engine, std::vector<Tokens> texts, EmbeddingOptions options,

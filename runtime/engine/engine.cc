@@ -62,9 +62,10 @@ Result<std::unique_ptr<KvTier>> open_file_tier(const EngineParts& parts, KvPageP
 
 namespace {
 
-// What one sequence computes on: a page, the state that a pass begins with, the one that it ends with, and the one
-// behind drafts that were refused.
-size_t least_kv_budget_bytes(size_t page_bytes, size_t state_bytes) { return page_bytes + 3 * state_bytes; }
+// KvLayout::work_bytes() of one page.
+size_t least_kv_budget_bytes(size_t page_bytes, size_t state_bytes) {
+  return page_bytes + KvLayout::kStatesAtWork * state_bytes;
+}
 
 Status check_kv_budget(size_t bytes, size_t page_bytes, size_t state_bytes, const char* or_what) {
   const size_t least = least_kv_budget_bytes(page_bytes, state_bytes);

@@ -98,6 +98,7 @@ class Engine {
   const StateShare& state_share() const { return state_share_; }
 
   KvPagePool& pool() { return *pool_; }
+  const KvPagePool& pool() const { return *pool_; }
   LruKvCacheStore& store() { return *store_; }
   Scheduler& scheduler() { return *scheduler_; }
   // kUnsupported in a child of fork().
