@@ -89,6 +89,16 @@ bool SequenceState::drop_cheapest() noexcept {
   return true;
 }
 
+bool SequenceState::drop_spare() noexcept {
+  const bool any = !kept_.empty() || log_.state || full_log_.state;
+  kept_.clear();
+  log_ = full_log_ = {};
+  log_rows_.reset();
+  next_log_rows_.reset();
+  log_continues_ = false;
+  return any;
+}
+
 StateSnapshot SequenceState::now(size_t length) const {
   return head_ ? StateSnapshot{length, head_, nullptr, 0} : base_;
 }
@@ -204,11 +214,14 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
     if (pages.ok()) {
       fresh = *std::move(pages);
     } else {
-      // Where the pool has too little, the logs give what they have for themselves.
-      const size_t n_of_logs = pages_of_logs().count();
-      if (n_of_logs == 0) return pages.status();
-      if (n_of_logs < n_missing) {
-        TRY_ASSIGN(fresh, pool_->allocate_states(n_missing - n_of_logs));
+      // Where the pool has too little, the logs give what they have for themselves, and let go of what they share, so
+      // that the store can evict it.
+      if (!log_.state && !full_log_.state) return pages.status();
+      const LogPages own = pages_of_logs();
+      if (!own.of_base && !own.of_log) log_ = {};
+      if (!own.of_full_log) full_log_ = {};
+      if (own.count() < n_missing) {
+        TRY_ASSIGN(fresh, pool_->allocate_states(n_missing - own.count()));
       }
       take_logs();
     }

@@ -108,6 +108,8 @@ class SequenceState {
   // Gives up what was kept and costs least to compute again: the positions between it and the one before it. False:
   // nothing was kept.
   bool drop_cheapest() noexcept;
+  // Drops all kept states and the log, which only a later cut or prompt would use. Returns whether there was any.
+  bool drop_spare() noexcept;
   // What was kept, in no order.
   std::span<const StateSnapshot> kept() const { return kept_; }
   // Where the sequence goes on from now. position 0 and no rows: from the beginning.
@@ -119,7 +121,7 @@ class SequenceState {
   // --- a pass
 
   // Makes room for the states behind the next n_rows rows. Whatever was written since the last commit is forgotten.
-  // Error: kOutOfMemory, and nothing has changed. May throw std::bad_alloc, likewise.
+  // Error: kOutOfMemory, and nothing has changed but that a log may be gone. May throw std::bad_alloc, likewise.
   Status reserve(size_t n_rows, size_t length);
 
   // Valid from reserve() to commit() or cut(). Every piece begins at a cache line, and none overlaps another.

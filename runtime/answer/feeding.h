@@ -39,6 +39,7 @@ class Feeding final : public Task {
  private:
   Wish next(SequenceChunk& chunk) noexcept override;
   void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override;
+  bool gives_way() const noexcept override { return true; }
 
   KvCacheEntry& entry_;
   TokenSpan rest_;

@@ -207,10 +207,35 @@ void Scheduler::run_pass() noexcept {
 void Scheduler::run_alone(Task& task) noexcept {
   const SequenceChunk chunk = first_part(task.chunk_, task.n_rows_);
   Status status = forward({&chunk, 1}, task.stop_);
+  if (status.code() == ErrorCode::kOutOfMemory && drop_spare_states()) status = forward({&chunk, 1}, task.stop_);
   Task* const member = &task;
   record_pass({&member, 1}, status.ok());
+  if (status.code() == ErrorCode::kOutOfMemory && end_idle_readings(task)) return;
   const size_t n_fed = status.ok() ? task.n_rows_ : 0;
   task.fed(n_fed, std::move(status), {logits_, 0});
+}
+
+// Drops the states that sequences keep for later: a pass of another sequence is worth more. Returns whether any was
+// dropped.
+bool Scheduler::drop_spare_states() noexcept {
+  bool any = false;
+  for (const Task* task : tasks_) {
+    if (task->chunk_.entry != nullptr) any = task->chunk_.entry->state().drop_spare() || any;
+  }
+  return any;
+}
+
+// Ends the readings of low priority that may hold the memory which the task lacks. If there were some, it returns true,
+// and the task is asked again once they are over.
+bool Scheduler::end_idle_readings(const Task& task) noexcept {
+  if (task.priority_ == Priority::kLow) return false;
+  bool any = false;
+  for (Task* other : tasks_) {
+    if (other->priority_ != Priority::kLow || !other->gives_way()) continue;
+    other->cancel();
+    any = true;
+  }
+  return any;
 }
 
 // False: nobody was fed.

@@ -64,6 +64,8 @@ class Scheduler {
   size_t prefill_rows_allowed(bool alone, size_t n_decode_rows) const;
   void run_pass() noexcept;
   void run_alone(Task& task) noexcept;
+  bool drop_spare_states() noexcept;
+  bool end_idle_readings(const Task& task) noexcept;
   bool run_shared() noexcept;
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop) noexcept;
   void record_pass(std::span<Task* const> members, bool was_whole) noexcept;

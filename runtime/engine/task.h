@@ -53,6 +53,9 @@ class Task {
   bool is_cancelled() const { return cancelled_.load(std::memory_order_relaxed) || stop_.stop_requested(); }
   Bell& bell() const { return *bell_; }
 
+  // True if nobody waits for the task: at low priority it ends when another task finds no memory.
+  virtual bool gives_way() const noexcept { return false; }
+
  private:
   friend class Scheduler;
 

@@ -1,4 +1,6 @@
 // Recurrent states in the store: they stay as long as somebody can go on from them.
+#include <random>
+
 #include "tests/cache/store_fixture.h"
 
 namespace ibid {
@@ -75,6 +77,31 @@ TEST_F(ReachedStatesTest, WhatContinuedSharedRowsGoesWithThem) {
   ASSERT_GT(store_.n_states(), 2u);
   store_.clear_shared();
   EXPECT_EQ(store_.n_states(), 0u);
+}
+
+// A sequence that is alone in a pool of KvLayout::work_bytes() never finds too little, whatever it keeps, leaves to the
+// store, forks and takes back.
+TEST(StatesAtWorkTest, WorkBytesAreEnoughForOneSequence) {
+  constexpr size_t kMost = 600;
+  // All pages together are smaller than a state, so that none has room in what they do not need yet.
+  const StateShape states[] = {{160, 3}, {330, 1}};
+  const KvLayout layout = KvLayout::make({}, KvDType::kF32, states);
+  ASSERT_LT(KvLayout::pages_for(kMost) * layout.page_bytes(), layout.state_bytes());
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    KvPagePool pool(layout, layout.work_bytes(kMost) + layout.page_bytes());  // a page that is shared is copied
+    LruKvCacheStore store(pool);
+    std::mt19937_64 random(seed);
+    KvCacheEntry entry(pool);
+    while (entry.length() + 100 < kMost) {
+      const size_t n = random() % 3 == 0 ? 1 + random() % 100 : 1 + random() % 4;
+      const Status fed = feed(entry, random_tokens(random(), n));
+      ASSERT_TRUE(fed.ok()) << "seed " << seed << " at " << entry.length() << ": " << fed.to_string();
+      if (random() % 4 == 0) entry.state().keep_here(entry.length());
+      if (random() % 4 == 0) entry.state().keep_last_pass(entry.length());
+      if (random() % 4 == 0) (void)store.insert(kAlice, entry);
+      if (random() % 8 == 0) entry.slice_to_length(entry.length() - random() % std::min<size_t>(n, 20));
+    }
+  }
 }
 
 }  // namespace
