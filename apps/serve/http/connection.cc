@@ -111,8 +111,7 @@ void Connection::on_read(bool ok, size_t n) {
   if (state_ == State::kClosed) return;
   if (!ok || n == 0) return on_end_of_input();
   if (state_ == State::kLingering) {
-    n_lingered_ += n;
-    if (n_lingered_ > kMaxLingered) return close();
+    if ((n_lingered_ += n) > kMaxLingered) return close();
   } else {
     ahead_.append(bytes_read_.data(), n);
   }
@@ -251,8 +250,8 @@ void Connection::begin_exchange() {
 
 void Connection::pump() {
   if (state_ == State::kClosed || outbox_.is_writing()) return;
-  if (input_ended_ && response_.is_streaming() && outbox_.is_empty()) return close();
-  if (outbox_.is_empty() && reply_ != nullptr && !take_portion()) return close();
+  const bool is_left = input_ended_ && response_.is_streaming();
+  if (outbox_.is_empty() && reply_ != nullptr && (is_left || !take_portion())) return close();
   if (!outbox_.is_empty()) return write_out();
   if (reply_ != nullptr && response_.is_whole()) return finish_exchange();
   schedule();
@@ -298,8 +297,7 @@ void Connection::finish_exchange() {
   room_->exchanges.remove();
   if (input_ended_) {
     state_ = State::kLingering;
-    return watch_delivery(transport_, reply, Clock::now() + kLingerTime,
-                          [self = shared_from_this()] { self->in_turn([&] { self->close(); }); });
+    return watch_delivery(transport_, reply, Clock::now() + kLingerTime, [self = shared_from_this()] { self->end(); });
   }
   if (close_after_ || room_->is_closing.load()) return linger();
   await_request();

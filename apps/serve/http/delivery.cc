@@ -32,9 +32,8 @@ void watch_delivery(std::shared_ptr<Transport> transport, std::shared_ptr<Reply>
   const Delivery delivery = transport->delivery();
   const auto now = std::chrono::steady_clock::now();
   if (delivery == Delivery::kUnderWay && now < until) {
-    return transport->wake_at(now + kDeliveryLookTime, [transport, reply = std::move(reply), until, then = std::move(then)] {
-      watch_delivery(transport, reply, until, then);
-    });
+    const auto look_again = [transport, reply, until, then] { watch_delivery(transport, reply, until, then); };
+    return transport->wake_at(now + kDeliveryLookTime, look_again);
   }
   if (delivery != Delivery::kDone) reply->lose_bytes();
   then();

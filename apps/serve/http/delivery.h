@@ -11,7 +11,7 @@
 
 namespace ibid::http {
 
-// Of a connected TCP socket, from its counters. Of other sockets kDone: what they took is where its reader is.
+// Returns the state of a TCP socket, from its counters; kDone for other sockets, whose bytes go straight to the reader.
 Delivery delivery_of(int socket);
 
 // Looks until the client's system has acknowledged every byte, or has refused them; after `until` they count as lost.

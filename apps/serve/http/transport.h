@@ -14,7 +14,7 @@
 
 namespace ibid::http {
 
-// What has become of the bytes that were written.
+// The state of bytes that were written to a client.
 enum class Delivery { kUnderWay, kDone, kLost };
 
 class Transport {
@@ -35,7 +35,7 @@ class Transport {
   virtual void close() = 0;
   // Whether the client has closed, or sends no more, though not all of what it sent was read. Costs a system call.
   virtual bool client_has_ended() const = 0;
-  // Of all bytes that write() took so far. Costs a system call.
+  // Returns the state of all bytes that write() took so far. Costs a system call.
   virtual Delivery delivery() const = 0;
   // Calls `task` at that time; a later call replaces it.
   virtual void wake_at(std::chrono::steady_clock::time_point when, Task task) = 0;

@@ -90,7 +90,7 @@ void plain(const Site& site, const http::ExchangePtr& exchange, const http::Path
   Handle(site, exchange);
 }
 
-// Of what is stored, where the request has no body: the handler is given the namespace as well.
+// Passes the namespace to a handler of stored things whose request has no body.
 template <auto Handle, typename... Ids>
 void of_namespace(const Site& site, const http::ExchangePtr& exchange, const Ids&... ids) {
   std::string cache_namespace;
@@ -188,7 +188,8 @@ constexpr Endpoint kEndpoints[] = {
      plain<post_session>},
     {"ibid", "GET", "/v1/sessions", "The sessions that there are.", nullptr, stored<get_sessions>},
     {"ibid", "GET", "/v1/sessions/{id}", "One session, with its messages.", nullptr, stored_with_id<get_session>},
-    {"ibid", "DELETE", "/v1/sessions/{id}", "Stops its answer and forgets it.", nullptr, stored_with_id<delete_session>},
+    {"ibid", "DELETE", "/v1/sessions/{id}", "Stops its answer and forgets it.", nullptr,
+     stored_with_id<delete_session>},
     {"ibid", "POST", "/v1/sessions/{id}/messages", "Answers a message, as chat completions do.",
      session_rules<session_message_fields>, with_id<post_session_message>},
     {"ibid", "POST", "/v1/sessions/{id}/edit", "Replaces a message of the user and answers it again.",

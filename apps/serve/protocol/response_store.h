@@ -55,7 +55,7 @@ class ResponseStore {
   // False: there is none.
   bool remove(const std::string& cache_namespace, const std::string& id);
 
-  // What the responses of the key of a namespace take now, those included that others go on from.
+  // Returns the bytes of all responses of the namespace's API key, those included that others go on from.
   size_t bytes(const std::string& cache_namespace) const;
 
  private:
@@ -74,7 +74,7 @@ class ResponseStore {
     std::unordered_map<std::string, Entry> entries;
   };
   static void remove_entry(Space& space, const std::string& id);
-  // The entry of that id, if it belongs to the namespace; nullptr: there is none.
+  // Returns the entry of that id, or nullptr if the namespace has no such entry.
   static Entry* entry_of(Space& space, const std::string& cache_namespace, const std::string& id);
 
   const size_t budget_bytes_;

@@ -2,8 +2,8 @@
 // rest. /v1/sessions is one, /v1/conversations another. A session is messages (of /v1/conversations: items) and what a
 // request says besides them; the ids of its answers are found again as for any other request
 // (apps/serve/service/conversations.h), so a session does not keep its model loaded.
-// Bounded by bytes within each API key, however many users it names: what does not fit is refused, nothing is forgotten.
-// Nothing is found across namespaces. Thread-safe.
+// Bounded by bytes within each API key, however many users it names: what does not fit is refused, nothing is
+// forgotten. Nothing is found across namespaces. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -73,7 +73,7 @@ class SessionStore {
   };
   Fault no_such() const;
   Fault full() const;
-  // The entry of that id, if it belongs to the namespace; nullptr: there is none.
+  // Returns the entry of that id, or nullptr if the namespace has no such entry.
   Entry* entry_of(const std::string& cache_namespace, const std::string& id) const;
   Space& space_of(const std::string& cache_namespace);
   static SessionState state_of(const Entry& entry);

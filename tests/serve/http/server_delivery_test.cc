@@ -20,7 +20,7 @@ class ServerDeliveryTest : public ServerFixture {
     EXPECT_NE(exchange_, nullptr);
     return one;
   }
-  // Of the exchange that was held last.
+  // Returns the record's client_gone for the exchange that was held last.
   bool was_gone() {
     exchange_.reset();
     let_go_of_all();

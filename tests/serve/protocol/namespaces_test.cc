@@ -8,7 +8,7 @@
 namespace ibid::serve {
 namespace {
 
-// What every endpoint that computes can answer.
+// A body that every endpoint that computes can answer, without its end.
 constexpr const char* kAnyBody =
     R"({"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "prompt": "a", "content": "a", "input": "a",
         "tokens": [1], "max_tokens": 4)";
