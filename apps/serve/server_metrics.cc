@@ -36,6 +36,8 @@ void write_answers(MetricsText& text, const ServiceStats& stats) {
   text.counter("ibid_answers_total", help, as_number(stats.n_bad), {{"ended", "bad_request"}});
   text.counter("ibid_answers_total", help, as_number(stats.n_failed), {{"ended", "failed"}});
   text.counter("ibid_answers_total", help, as_number(stats.n_refused), {{"ended", "refused"}});
+  text.counter("ibid_answers_retried_total", "Attempts that found no memory, and were begun again.",
+               as_number(stats.n_retried));
   text.counter("ibid_prompt_tokens_total", "Ids of prompts, cached ones included.", as_number(stats.n_prompt));
   text.counter("ibid_reused_tokens_total", "Of them, those with keys and values already.", as_number(stats.n_cached));
   text.counter("ibid_prefill_tokens_total", "Of them, those that the model read.", as_number(stats.n_prefilled));

@@ -12,6 +12,20 @@
 
 namespace ibid {
 
+namespace {
+
+// What is expected behind the id that was sampled last, no more than is fed as a whole. Nothing, and it is forgotten,
+// where that id was not expected.
+TokenSpan expected_behind(TokenId id, size_t n_sampled, Tokens& expected) {
+  if (n_sampled >= expected.size() || expected[n_sampled - 1] != id) {
+    expected.clear();
+    return {};
+  }
+  return TokenSpan(expected).subspan(n_sampled, std::min(expected.size() - n_sampled, kDecodeRows - 1));
+}
+
+}  // namespace
+
 Answer::Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sampler sampler, StopDetector stops,
                std::shared_ptr<Bell> bell)
     : Task(request.priority, request.stop, std::move(bell)),
@@ -114,6 +128,7 @@ void Answer::search() {
   now_.work.pages_touched += hit.entry.pages().size();
   request_.prompt_logits = hit.entry.length() == request_.prompt.size() ? hit.logits : nullptr;
   KvCacheEntry before = std::exchange(entry_, std::move(hit.entry));
+  before.state().clear();  // the store's again, which may let them go while this answer runs
   if (!replaced_) replaced_ = std::move(before);
 }
 
@@ -207,8 +222,10 @@ bool Answer::sample(std::span<const float> row, TokenId& id) {
 
 void Answer::draft_behind(TokenId id) {
   entry_.slice_to_length(now_.length);  // what stands there was drafted behind another id
-  draft_.clear();
-  if (request_.drafter != nullptr) next_tokens_.propose(*request_.drafter, n_drafts_at_most(), draft_);
+  const size_t n_most = n_drafts_at_most();
+  const TokenSpan expected = expected_behind(id, now_.n_sampled, request_.expected);
+  draft_.assign(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(std::min(expected.size(), n_most)));
+  if (draft_.empty() && request_.drafter != nullptr) next_tokens_.propose(*request_.drafter, n_most, draft_);
   fed_.assign(1, id);
   fed_.insert(fed_.end(), draft_.begin(), draft_.end());
 }

@@ -79,6 +79,7 @@ class Answer final : public Task {
   size_t n_cached() const { return n_cached_; }    // positions of the prompt that were not read
   bool broke_off() const { return broke_off_; }    // memory ran out: the drafter may be half-changed
   TokenHistory take_history() { return sampler_.take_history(); }
+  Tokens take_sampled() { return std::exchange(sampled_, {}); }
   // The entry as it was before pages that another answer had read took its place; nothing: they did not.
   std::optional<KvCacheEntry> take_replaced() { return std::exchange(replaced_, std::nullopt); }
 

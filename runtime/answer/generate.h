@@ -59,6 +59,7 @@ struct GenerateRequest {
   std::optional<size_t> n_logprobs;   // log-probabilities of each id and the n likeliest, at most kMaxTopLogprobs
   Priority priority = Priority::kNormal;
   std::stop_token stop;
+  Tokens expected;                    // what the answer is likely to begin with: verified, several ids in a pass
   Drafter* drafter = nullptr;         // holds the ids up to the end of the prompt, takes the sampled ones
   int64_t start_ns = 0;               // when the call began, on the clock: where ttft_ms counts from
   bool tells = false;                 // what happens is queued for the owner

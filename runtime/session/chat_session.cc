@@ -102,6 +102,21 @@ Result<Turn> ChatSession::edit(size_t message, std::string_view text, const Turn
   return out_of_heap();
 }
 
+Result<PromptSize> ChatSession::prompt_size(size_t max_tokens) const try {
+  const Turnstile turnstile(*state_);
+  TRY(turnstile.status());
+  Dialogue& dialogue = state_->branch.dialogue;
+  if (!dialogue.awaits_answer()) {
+    const size_t n_ids = dialogue.transcript().ids().size();
+    TRY_ASSIGN(const AheadPrompt prompt, dialogue.plan_ahead(n_ids));
+    return PromptSize{prompt.ids.size(), n_ids - prompt.n_transcript};
+  }
+  const size_t n_answer = max_tokens == 0 ? SIZE_MAX : max_tokens;
+  return dialogue.measure({engine_->max_seq_len(), n_answer}, state_->options.when_full);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
 Status ChatSession::rewind_to(size_t n_messages) try {
   const Turnstile turnstile(*state_);
   TRY(turnstile.status());

@@ -27,6 +27,7 @@
 namespace ibid {
 
 class Transcript;
+struct PromptSize;
 
 // As api::SessionOptions; and what only the tree itself uses.
 struct SessionOptions {
@@ -62,6 +63,10 @@ class ChatSession {
   Result<std::vector<Turn>> send_for_answers(std::string_view message, size_t n, const TurnOptions& options = {},
                                              const AnswersCallback& on_event = {});
   Status choose(size_t answer);
+
+  // How long the prompt of answer() is. Nothing is computed, and the turn does not plan again what was planned here.
+  // Errors: those of answer() before its first event.
+  Result<PromptSize> prompt_size(size_t max_tokens) const;
 
   Status rewind_to(size_t n_messages);
   // `messages`: a JSON array of what append() takes.

@@ -139,6 +139,7 @@ size_t Dialogue::n_bytes() const {
 DialogueChange Dialogue::propose(Proposal proposal) {
   const size_t n_kept = proposal.n_kept;
   CHECK_LE(n_kept, messages_.size());
+  if (n_kept < messages_.size() || !proposal.added.empty() || proposal.pinned || proposal.system) planned_.reset();
   DialogueChange::Before before;
   before.n_kept = n_kept;
   before.n_numbered = n_numbered_;
@@ -159,6 +160,7 @@ DialogueChange Dialogue::propose(Proposal proposal) {
 
 DialogueChange::~DialogueChange() {
   if (dialogue_ == nullptr) return;
+  dialogue_->planned_.reset();
   dialogue_->messages_.put_back(before_.n_kept, std::move(before_.tail));
   dialogue_->pinned_.swap(before_.pinned);
   if (before_.system) dialogue_->system_.swap(*before_.system);
@@ -167,6 +169,20 @@ DialogueChange::~DialogueChange() {
 }
 
 // --- plans
+
+Result<PromptDelta> Dialogue::plan() {
+  if (!planned_) return planner_.plan(messages_, transcript_);
+  PromptDelta planned = *std::move(planned_);
+  planned_.reset();
+  return planned;
+}
+
+Result<PromptSize> Dialogue::measure(const ContextRoom& room, WhenFull policy) {
+  TRY_ASSIGN(TurnPlan plan, plan_within(room, policy));
+  const PromptSize size{plan.delta.n_prompt, transcript_.ids().size() - plan.delta.n_keep};
+  if (!plan.fitted) planned_ = std::move(plan.delta);
+  return size;
+}
 
 Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy) {
   TRY_ASSIGN(PromptDelta first, plan());
@@ -245,6 +261,7 @@ std::optional<std::string> Dialogue::shown_answer(const PromptDelta& delta, cons
 }
 
 void Dialogue::append_answer(PromptDelta& delta, SampledReply reply, Json message) {
+  planned_.reset();
   if (std::optional<std::string> shown = shown_answer(delta, reply, message)) reply.show_as(*std::move(shown));
   planner_.append_reply(delta, std::move(reply), messages_.size());
   transcript_.prepare(delta.patch);

@@ -49,6 +49,11 @@ struct Proposal {
 class DialogueChange;
 struct TurnPlan;
 
+struct PromptSize {
+  size_t n_prompt = 0;
+  size_t n_dropped = 0;  // ids of the conversation that the prompt does not keep
+};
+
 class Dialogue {
  public:
   // system: empty, or the text of the system message that it begins with.
@@ -81,13 +86,17 @@ class Dialogue {
 
   // Other variables of the template, from the next plan on. std::bad_alloc: nothing has changed.
   void set_variables(const ChatTemplate& chat_template, TemplateVariables variables) {
+    planned_.reset();
     planner_.set_variables(chat_template, std::move(variables));
   }
 
   // Plans the prompt of the messages. Errors: those of PromptPlanner::plan().
-  Result<PromptDelta> plan() { return planner_.plan(messages_, transcript_); }
+  Result<PromptDelta> plan();
   // The same for a turn; when the context is full, after the policy was applied. Further error: kContextFull.
   Result<TurnPlan> plan_within(const ContextRoom& room, WhenFull policy);
+  // Plans a turn and says how long its prompt is, and how many ids of the transcript it drops. The plan is kept for the
+  // call of plan() that follows, unless something changes before. Errors: as plan_within().
+  Result<PromptSize> measure(const ContextRoom& room, WhenFull policy);
   // What can be read before the next message is known; cuts are those behind n_read ids. Changes nothing. Errors: those
   // of plan().
   Result<AheadPrompt> plan_ahead(size_t n_read);
@@ -119,6 +128,7 @@ class Dialogue {
   bool goes_back_ = false;
   std::string system_;
   PromptPlanner planner_;
+  std::optional<PromptDelta> planned_;  // by measure()
   Usage usage_;
   Timings timings_;
 };

@@ -8,7 +8,9 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 
+#include "base/types.h"
 #include "runtime/prompt/prompt_delta.h"
 #include "sampling/sampler.h"
 #include "sampling/speculation.h"
@@ -26,6 +28,9 @@ class LookBack {
   // Gives the sampler the history, with the ids of the prompt, until take_back(). Returns the steps that it took.
   size_t lend(const PromptIds& prompt, Sampler& sampler);
   void take_back(TokenHistory history) { history_ = std::move(history); }
+  // Keeps the ids that a failed answer had sampled, for the turn that follows.
+  void expect(Tokens sampled) noexcept { expected_ = std::move(sampled); }
+  Tokens take_expected() noexcept { return std::exchange(expected_, {}); }
 
   // The turn is committed: its prompt kept n_keep ids, the transcript has n_ids now. indexed: by index(), and the
   // answer's ids since; counted: by lend(), likewise.
@@ -39,6 +44,7 @@ class LookBack {
   size_t n_indexed_ = 0;
   TokenHistory history_;  // kept up only by turns with penalties
   size_t n_counted_ = 0;
+  Tokens expected_;
 };
 
 }  // namespace ibid

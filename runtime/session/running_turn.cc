@@ -166,6 +166,7 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells)
   request.n_logprobs = options_.n_logprobs;
   request.priority = options_.priority;
   request.stop = options_.stop;
+  request.expected = branch_.look_back.take_expected();
   request.drafter = options_.speculate ? &branch_.look_back.drafter() : nullptr;
   request.start_ns = meter_.start_ns();
   request.tells = tells;
@@ -207,6 +208,8 @@ Result<Turn> RunningTurn::finish(const TurnCallback& on_event, const ReplyParser
 Result<Turn> RunningTurn::try_finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part) {
   Result<Generation> generated = answer_->finish(on_event ? told_to(on_event) : Answer::Listener());
   if (counts_) branch_.look_back.take_back(answer_->take_history());
+  // With the same seed another attempt samples the same.
+  if (generated.status().code() == ErrorCode::kOutOfMemory) branch_.look_back.expect(answer_->take_sampled());
   TRY(generated.status());
   if (generated->finish_reason == FinishReason::kCancelled && options_.stop_mode == StopMode::kDiscard) {
     return {ErrorCode::kCancelled, "cancelled, and the turn was discarded"};

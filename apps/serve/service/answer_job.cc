@@ -48,15 +48,21 @@ AnswerJob::AnswerJob(AnswerRequest request, std::shared_ptr<AnswerListener> list
 
 AnswerJob::~AnswerJob() { end_watch(); }
 
-KvReservations::Room AnswerJob::room(Engine& engine, size_t expected_answer) const {
-  const size_t n_prompt = n_prompt_ == 0 ? expected_prompt_ids(request_, asked().prompt_bytes) : n_prompt_;
-  return KvReservations::room_for(engine, request_, n_prompt, expected_answer);
+KvReservations::Room AnswerJob::room(const Engine& engine, size_t expected_answer) const {
+  KvReservations::Need need{.n_prompt = prompt_size_.n_prompt, .n_dropped = prompt_size_.n_dropped,
+                            .n_answer = request_.options.max_tokens, .n_answers = request_.n};
+  if (need.n_answer == 0) {
+    // A page ahead of the longest: an event is of one id or more.
+    need.n_answer = expected_answer;
+    for (const auto& part : parts_) need.n_answer = std::max(need.n_answer, part->n_events + kPagePositions);
+  }
+  return KvReservations::room_for(engine, need);
 }
 
 // --- a work thread
 
 Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>& engine,
-                                                  Conversations& conversations) {
+                                                  Conversations& conversations) const {
   if (!request_.prompt) {
     return conversations.take(engine, request_.cache_namespace, request_.messages, variables_, request_.when_full);
   }
@@ -66,11 +72,32 @@ Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>&
                                                   : plain_message(std::get<Tokens>(*request_.prompt)));
 }
 
+Status AnswerJob::prepare(const Place& place) try {
+  return find_out(place);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status AnswerJob::find_out(const Place& place) {
+  if (request_.n > ChatSession::kMaxAnswers) {
+    return {ErrorCode::kInvalidArgument, "n: " + std::to_string(request_.n) + ", allowed is 1 to " +
+                                             std::to_string(ChatSession::kMaxAnswers)};
+  }
+  request_.options.stop = stop_token();
+  request_.options.parse_reply = !request_.prompt;
+  request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
+  if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
+  TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
+  TRY_ASSIGN(asked_, find_conversation(place.engine(), place.conversations));
+  TRY_ASSIGN(prompt_size_, asked_->session().prompt_size(request_.options.max_tokens));
+  return {};
+}
+
 Status AnswerJob::plan(const Place& place) {
   Conversations& conversations = place.conversations;
   Status status;
   try {
-    status = asked_ ? begin_turns(place) : begin(place);  // asked_: the question was read
+    status = begin(place);
   } catch (const std::bad_alloc&) {
     status = out_of_heap();
   }
@@ -78,32 +105,17 @@ Status AnswerJob::plan(const Place& place) {
   if (asked_) put_back(*std::exchange(asked_, std::nullopt), conversations);
   for (std::unique_ptr<Part>& part : parts_) {
     part->stream.reset();
-    put_back(std::move(part->conversation), conversations);
+    if (!part->is_over) put_back(std::move(part->conversation), conversations);
   }
   parts_.clear();
   return status;
 }
 
+// The question is read first where several answers share it, or nothing else is wanted.
 Status AnswerJob::begin(const Place& place) {
   status_ = {};
-  if (request_.n > ChatSession::kMaxAnswers) {
-    return {ErrorCode::kInvalidArgument, "n: " + std::to_string(request_.n) + ", allowed is 1 to " +
-                                             std::to_string(ChatSession::kMaxAnswers)};
-  }
-  request_.options.stop = stop_token();
-  TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
-  TRY_ASSIGN(Conversation conversation, find_conversation(place.engine(), place.conversations));
-  request_.options.keep_when_out_of_memory = true;
-  request_.options.parse_reply = !request_.prompt;
-  request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
-  if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
-  if (request_.n != 1) {
-    asked_ = std::move(conversation);
-    return begin_reading(place);
-  }
-  TRY(begin_turn(std::move(conversation), 0));
-  tell_begin(place, parts_.front()->stream->begun()->usage.n_prompt);
-  return {};
+  const bool reads_first = request_.n != 1 && !is_read_ && parts_.empty();
+  return reads_first ? begin_reading(place) : begin_turns(place);
 }
 
 Status AnswerJob::begin_reading(const Place& place) {
@@ -128,23 +140,32 @@ Status AnswerJob::begin_reading(const Place& place) {
   return {};
 }
 
+// All of them; or again, those that found no memory, one after the other.
 Status AnswerJob::begin_turns(const Place& place) {
-  std::vector<Conversation> others;
-  for (size_t i = 1; i < request_.n; ++i) {
-    TRY_ASSIGN(Conversation other, asked_->fork(asked_->size()));
-    others.push_back(std::move(other));
+  const bool is_first = parts_.empty();
+  if (is_first) {
+    for (size_t i = 1; i < request_.n; ++i) {
+      TRY_ASSIGN(Conversation other, asked_->fork(asked_->size()));
+      parts_.push_back(std::make_unique<Part>(std::move(other)));
+    }
+    parts_.insert(parts_.begin(), std::make_unique<Part>(*std::exchange(asked_, std::nullopt)));
   }
-  TRY(begin_turn(*std::exchange(asked_, std::nullopt), 0));
-  for (size_t i = 0; i < others.size(); ++i) TRY(begin_turn(std::move(others[i]), i + 1));
-  tell_begin(place, parts_.front()->stream->begun()->usage.n_prompt);
+  n_side_by_side_ = 0;
+  for (size_t i = 0; i < parts_.size() && (is_first || n_side_by_side_ == 0); ++i) {
+    if (parts_[i]->is_over) continue;
+    TRY(begin_turn(i));
+    ++n_side_by_side_;
+  }
+  const auto begun = std::ranges::find_if(parts_, [](const auto& part) { return part->stream.has_value(); });
+  tell_begin(place, (*begun)->stream->begun()->usage.n_prompt);
   return {};
 }
 
-Status AnswerJob::begin_turn(Conversation conversation, size_t i) {
-  parts_.push_back(std::make_unique<Part>(std::move(conversation)));
-  Part& part = *parts_.back();
+Status AnswerJob::begin_turn(size_t i) {
+  Part& part = *parts_[i];
+  part.n_events = 0;
   TurnOptions options = request_.options;
-  if (options.sampler.seed) *options.sampler.seed += i;
+  *options.sampler.seed += i;
   part.stream.emplace(TurnStream::answer(part.conversation.session(), std::move(options), bell()));
   if (part.stream->begun() != nullptr) return {};
   const Status status = part.stream->finish().status();
@@ -153,40 +174,44 @@ Status AnswerJob::begin_turn(Conversation conversation, size_t i) {
 }
 
 void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
-  n_prompt_ = n_prompt;
   if (!std::exchange(has_begun_, true)) listener_->begin(place.model, n_prompt, tokenizer_of_lease(place.lease));
 }
 
 // --- the hearing thread
 
 AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
-  if (reading_) {
-    if (!reading_->is_over()) return Next::kWait;
-    const Result<Usage> read = reading_->finish();
-    reading_.reset();
-    if (read.ok()) {
-      read_.usage = *read;
-      read_.end_ns = asked_->session().engine()->clock().steady_ns();
-      if (request_.n > 0) return Next::kPlan;
-      end_reading(conversations);
-      return Next::kOver;
-    }
-    put_back(*std::exchange(asked_, std::nullopt), conversations);
-    status_ = read.status();
-    return status_.code() == ErrorCode::kOutOfMemory ? Next::kRetry : Next::kOver;
-  }
+  if (reading_) return reading_->is_over() ? after_reading(conversations) : Next::kWait;
   if (request_.n == 0) {  // there was nothing to read
     end_reading(conversations);
     return Next::kOver;
   }
+  size_t n_running = 0, n_left = 0;
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i]->stream) hear(i, conversations);
+    n_running += parts_[i]->stream ? 1 : 0;
+    n_left += parts_[i]->is_over ? 0 : 1;
   }
-  if (n_over_ < parts_.size()) return Next::kWait;
-  if (status_.code() != ErrorCode::kOutOfMemory || has_said_ || n_over_ > 1) return Next::kOver;
-  parts_.clear();
-  n_over_ = 0;
-  return Next::kRetry;
+  if (n_running > 0) return Next::kWait;
+  // One answer after the other needs less.
+  if (status_.code() == ErrorCode::kOutOfMemory) return n_side_by_side_ > 1 ? Next::kPlan : Next::kRetry;
+  return status_.ok() && n_left > 0 ? Next::kPlan : Next::kOver;
+}
+
+AnswerJob::Next AnswerJob::after_reading(Conversations& conversations) {
+  const Result<Usage> read = reading_->finish();
+  reading_.reset();
+  status_ = read.status();
+  if (status_.code() == ErrorCode::kOutOfMemory) return Next::kRetry;
+  if (!read.ok()) {
+    put_back(*std::exchange(asked_, std::nullopt), conversations);
+    return Next::kOver;
+  }
+  is_read_ = true;
+  read_.usage = *read;
+  read_.end_ns = asked_->session().engine()->clock().steady_ns();
+  if (request_.n > 0) return Next::kPlan;
+  end_reading(conversations);
+  return Next::kOver;
 }
 
 // Of a request for no answer: one that is empty has the costs.
@@ -206,12 +231,16 @@ void AnswerJob::hear(size_t i, Conversations& conversations) {
 
 void AnswerJob::tell_events(size_t i) {
   using Kind = TurnStream::Event::Kind;
-  while (std::optional<TurnStream::Event> event = parts_[i]->stream->poll_event()) {
+  Part& part = *parts_[i];
+  while (std::optional<TurnStream::Event> event = part.stream->poll_event()) {
     if (event->kind == Kind::kPrefill) {
-      if (parts_.size() == 1) listener_->prefill(event->n_done, n_prompt_);
+      if (parts_.size() > 1 || event->n_done <= n_read_told_) continue;
+      n_read_told_ = event->n_done;
+      listener_->prefill(event->n_done, prompt_size_.n_prompt);
       continue;
     }
-    has_said_ = true;
+    if (++part.n_events <= part.n_told) continue;
+    part.n_told = part.n_events;
     if (event->kind == Kind::kLogprobs) listener_->logprobs(i, event->logprobs);
     if (event->kind == Kind::kText) listener_->content(i, event->text);
     if (event->kind == Kind::kPart) tell_part(event->part, i, *listener_);
@@ -222,7 +251,8 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   Part& part = *parts_[i];
   Result<Turn> turn = part.stream->finish();
   part.stream.reset();
-  ++n_over_;
+  if (turn.status().code() == ErrorCode::kOutOfMemory) return fail(turn.status());  // it may begin again
+  part.is_over = true;
   if (!turn.ok()) {
     put_back(std::move(part.conversation), conversations);
     return fail(turn.status());
@@ -233,7 +263,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   const bool was_cut = turn->left_out.any();
   if (request_.prompt) turn->content = turn->text;
   part.conversation.answered(message_of_answer(*turn), was_cut ? &request_.messages : nullptr);
-  put_back(std::move(part.conversation), conversations, true);  // before the client hears of it, and can go on
+  put_back(std::move(part.conversation), conversations);  // before the client hears of it, and can go on
   listener_->answer(i, *turn);
 }
 
@@ -253,15 +283,17 @@ void AnswerJob::add_reading(Turn& turn) const {
   turn.timings.prefill_tps = prefill_ms > 0 ? static_cast<double>(turn.usage.n_prefilled) * 1000 / prefill_ms : 0;
 }
 
+// Another attempt is of no use where something else fails than memory.
 void AnswerJob::fail(Status status) {
-  if (status_.ok()) status_ = std::move(status);
-  if (parts_.size() > 1) stop(ErrorCode::kCancelled);
+  const bool is_final = status.code() != ErrorCode::kOutOfMemory;
+  if (status_.ok() || (is_final && status_.code() == ErrorCode::kOutOfMemory)) status_ = std::move(status);
+  if (is_final && parts_.size() > 1) stop(ErrorCode::kCancelled);
 }
 
-// A conversation that may not be kept is dropped; what it went on from is still known.
-void AnswerJob::put_back(Conversation conversation, Conversations& conversations, bool is_answered) {
-  if (!request_.store || (request_.prompt && !is_answered)) return;
-  conversations.put(std::move(conversation));
+// A conversation that may not be kept, or is a prompt without a template, is dropped; what it went on from is still
+// known.
+void AnswerJob::put_back(Conversation conversation, Conversations& conversations) const {
+  if (request_.store && !request_.prompt) conversations.put(std::move(conversation));
 }
 
 void AnswerJob::leave_queue(std::chrono::nanoseconds waited) {

@@ -1,5 +1,8 @@
 // AnswerJob: a request for answers: the conversation that it goes on from, the turns that answer it, and what its
 // listener hears.
+//
+// A turn that finds no memory is begun again when there is some. Its prompt, options and seed are the same, so its
+// events are, too; those that the listener has heard are passed over.
 #pragma once
 
 #include <chrono>
@@ -15,6 +18,7 @@
 #include "apps/serve/service/conversations.h"
 #include "apps/serve/service/job.h"
 #include "base/result.h"
+#include "runtime/session/dialogue.h"
 #include "runtime/session/prefill_stream.h"
 #include "runtime/session/turn_stream.h"
 
@@ -27,7 +31,9 @@ class AnswerJob final : public Job {
             std::shared_ptr<Bell> bell);
   ~AnswerJob() override;  // as if the client had gone; waits for the end of its turns
 
-  KvReservations::Room room(Engine& engine, size_t expected_answer) const override;
+  KvReservations::Room room(const Engine& engine, size_t expected_answer) const override;
+  // Finds the conversation, and plans its prompt.
+  Status prepare(const Place& place) override;
   // Begins the turn; or, for several answers, the reading of the question, and their turns once that is over. The
   // listener hears of the beginning.
   Status plan(const Place& place) override;
@@ -45,26 +51,31 @@ class AnswerJob final : public Job {
     explicit Part(Conversation c) : conversation(std::move(c)) {}
     Conversation conversation;
     std::optional<TurnStream> stream;  // until it is over
+    bool is_over = false;              // for good, and the conversation is put back
+    // Events of the stream that is under way, and of all so far those that the listener has heard.
+    size_t n_events = 0, n_told = 0;
   };
-  Result<Conversation> find_conversation(const std::shared_ptr<Engine>& engine, Conversations& conversations);
+  Result<Conversation> find_conversation(const std::shared_ptr<Engine>& engine, Conversations& conversations) const;
+  Status find_out(const Place& place);
   Status begin(const Place& place);
   Status begin_reading(const Place& place);
   void end_reading(Conversations& conversations);
   Status begin_turns(const Place& place);
-  Status begin_turn(Conversation conversation, size_t i);
+  Status begin_turn(size_t i);
   void tell_begin(const Place& place, size_t n_prompt);
+  Next after_reading(Conversations& conversations);
   void hear(size_t i, Conversations& conversations);
   void tell_events(size_t i);
   void finish(size_t i, Conversations& conversations);
   void add_reading(Turn& turn) const;
-  void put_back(Conversation conversation, Conversations& conversations, bool is_answered = false);
+  void put_back(Conversation conversation, Conversations& conversations) const;
   void fail(Status status);
 
   AnswerRequest request_;
   std::shared_ptr<AnswerListener> listener_;  // until the end
   Json variables_;
 
-  std::optional<Conversation> asked_;  // of several answers, while the question is read
+  std::optional<Conversation> asked_;  // until its turns begin
   // The reading of the question that several answers share, and what it cost, its planning included. Times: by the
   // engine's clock.
   struct Reading {
@@ -74,14 +85,15 @@ class AnswerJob final : public Job {
   };
   std::optional<PrefillStream> reading_;
   Reading read_;
+  bool is_read_ = false;
   std::vector<std::unique_ptr<Part>> parts_;
-  size_t n_over_ = 0;
+  size_t n_side_by_side_ = 0;  // turns that were begun together
   Status status_;
   Usage usage_;
-  size_t n_prompt_ = 0;
+  PromptSize prompt_size_;
+  size_t n_read_told_ = 0;
   bool has_left_queue_ = false;
   bool has_begun_ = false;
-  bool has_said_ = false;
   bool is_cut_short_ = false;
 };
 

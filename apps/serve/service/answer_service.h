@@ -3,10 +3,10 @@
 // thread hears all answers that are under way and calls their listeners; an answer has no thread of its own.
 //
 // A request waits in its owner's queue (apps/serve/service/admission.h), then perhaps for its model, then, with turns
-// again, until its keys and values fit beside those of the others. It is planned on a work thread. From then on the
-// engine computes, and the hearing thread passes on what comes. An answer that has begun to speak keeps what it said:
-// if memory runs out all the same, it ends with FinishReason::kLength. One that has not waits until others have
-// ended.
+// again, until its keys, values and states fit beside those of the others. It is planned on a work thread. From then on
+// the engine computes, and the hearing thread passes on what comes. If memory runs out all the same, the request waits
+// for more and is computed again: an answer is a function of its prompt and its seed, so the listener hears the rest of
+// the same answer. A request that finds too little memory alone ends with kOutOfMemory.
 //
 // Thread-safe.
 #pragma once
@@ -38,7 +38,7 @@ struct AdmissionOptions {
   size_t max_waiting_prompt_bytes = 256u << 20;
   std::chrono::milliseconds queue_timeout{60'000};  // 0: none
   std::chrono::milliseconds total_timeout{0};   // 0: none
-  // An answer without max_tokens is expected to have so many, when room is reserved for its keys and values.
+  // An answer without max_tokens is expected to have so many when room is reserved for it.
   size_t expected_answer_tokens = 512;
   ConversationOptions conversations = {};
 };
@@ -48,6 +48,7 @@ struct ServiceStats {
   // Requests, by how they ended. n_bad: what the request asked for cannot be had (is_of_request()); n_failed: it could,
   // and the server did not; n_refused: there was no room for it.
   uint64_t n_answers = 0, n_cancelled = 0, n_bad = 0, n_failed = 0, n_refused = 0;
+  uint64_t n_retried = 0;                                    // attempts that found no memory, and were begun again
   uint64_t n_running = 0, n_waiting = 0;                     // now
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // ids
   uint64_t n_conversations = 0, conversation_bytes = 0;      // known now

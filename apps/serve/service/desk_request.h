@@ -17,7 +17,6 @@ struct DeskRequest {
 
   // Immutable once it has entered.
   int64_t start_ns = 0;
-  int64_t queue_end_ns = INT64_MAX;
   int64_t end_ns = INT64_MAX;
   std::string model;
 
@@ -27,7 +26,9 @@ struct DeskRequest {
 
   // WaitingRooms has these.
   KvReservations::Room room;
-  uint64_t n_left = 0;      // requests that had left when it was given its room
+  int64_t queue_end_ns = INT64_MAX;  // as long as it may wait where it waits now
+  uint64_t n_left = 0;      // how often room was given back when it was given its own
+  bool has_retried = false;  // it waited for room once more after it had some
   enum class Place { kQueue, kRunning, kParked };
   Place place = Place::kQueue;
 

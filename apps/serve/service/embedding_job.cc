@@ -40,32 +40,35 @@ EmbeddingJob::EmbeddingJob(EmbeddingRequest request, std::shared_ptr<EmbeddingLi
       request_(std::move(request)),
       listener_(std::move(listener)),
       clock_(clock) {
-  for (const auto& input : request_.inputs) longest_ = std::max(longest_, bytes_of(input) / kBytesPerId);
   watch(std::move(gone));
 }
 
 EmbeddingJob::~EmbeddingJob() { end_watch(); }
 
-KvReservations::Room EmbeddingJob::room(Engine& engine, size_t /*expected_answer*/) const {
+KvReservations::Room EmbeddingJob::room(const Engine& engine, size_t /*expected_answer*/) const {
   return {.engine = &engine,
           .n_bytes = Embeddings::most_bytes(engine, longest_),
           .budget_bytes = engine.pool().budget_bytes()};
 }
 
-Status EmbeddingJob::plan(const Place& place) try {
+Status EmbeddingJob::prepare(const Place& place) try {
   reply_.model = place.model;
   start_ns_ = clock_.steady_ns();
-  std::vector<Tokens> texts;
-  reply_.n_prompt = longest_ = 0;
   const size_t most = request_.cuts ? place.engine()->max_seq_len() : 0;
   for (const auto& input : request_.inputs) {
     if (is_stopped()) return why_stopped();
-    texts.push_back(ids_of_input(place.engine()->tokenizer(), input, most));
-    longest_ = std::max(longest_, texts.back().size());
-    reply_.n_prompt += texts.back().size();
+    texts_.push_back(ids_of_input(place.engine()->tokenizer(), input, most));
+    longest_ = std::max(longest_, texts_.back().size());
+    reply_.n_prompt += texts_.back().size();
   }
-  TRY_ASSIGN(embeddings_, Embeddings::begin(place.engine(), std::move(texts),
-                                            {.n_dims = request_.n_dims, .stop = stop_token()}, bell()));
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status EmbeddingJob::plan(const Place& place) try {
+  TRY_ASSIGN(embeddings_, Embeddings::begin(place.engine(), texts_, {.n_dims = request_.n_dims, .stop = stop_token()},
+                                            bell()));
   return {};
 } catch (const std::bad_alloc&) {
   return out_of_heap();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "apps/serve/service/embedding_request.h"
 #include "apps/serve/service/job.h"
@@ -18,7 +19,8 @@ class EmbeddingJob final : public Job {
                std::shared_ptr<Bell> bell, Clock& clock);
   ~EmbeddingJob() override;
 
-  KvReservations::Room room(Engine& engine, size_t expected_answer) const override;
+  KvReservations::Room room(const Engine& engine, size_t expected_answer) const override;
+  Status prepare(const Place& place) override;
   Status plan(const Place& place) override;
   Next advance(Conversations& conversations) override;
   void leave_queue(std::chrono::nanoseconds waited) override;
@@ -34,7 +36,8 @@ class EmbeddingJob final : public Job {
   std::unique_ptr<Embeddings> embeddings_;       // while the engine computes
   EmbeddingReply reply_;
   int64_t start_ns_ = 0;
-  size_t longest_ = 0;                           // in ids; of texts before they are planned by their bytes
+  std::vector<Tokens> texts_;
+  size_t longest_ = 0;                           // of the texts, in ids
   Status status_;
   Usage usage_;
 };

@@ -54,9 +54,9 @@ class Job {
     return {ErrorCode::kCancelled, "the request was cancelled"};
   }
 
-  // The memory for keys and values that it will need, as far as is known. expected_answer: ids of an answer whose
-  // length nobody said.
-  virtual KvReservations::Room room(Engine& engine, size_t expected_answer) const = 0;
+  // The memory that it needs at most, for after prepare(). expected_answer: ids of an answer whose length nobody said.
+  // It becomes more while such an answer grows.
+  virtual KvReservations::Room room(const Engine& engine, size_t expected_answer) const = 0;
 
   struct Place {
     const ModelLeasePtr& lease;
@@ -67,13 +67,16 @@ class Job {
   };
   // Whether the model computes for it. If not, all that it does is plan(), which then needs no memory of the engine.
   virtual bool computes() const { return true; }
-  // Begins to compute. Errors: those that the client is to hear; call end() then.
+  // Finds out what it needs: nothing is computed, and no memory of the engine is taken. Once, before plan(). Errors:
+  // those of the request; call end() then.
+  virtual Status prepare(const Place& place) = 0;
+  // Begins to compute. Errors: likewise.
   virtual Status plan(const Place& place) = 0;
 
   enum class Next {
     kWait,   // the bell rings when there is more
     kPlan,   // plan() is to be called again
-    kRetry,  // there was no memory, and nothing was said yet: plan() may be called again when there is
+    kRetry,  // there was no memory: plan() may be called again when there is, and goes on where it stopped
     kOver,   // end() is to be called
     kLongEnd,  // likewise, on a work thread: it writes more than others may wait for
   };

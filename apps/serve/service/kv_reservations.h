@@ -1,6 +1,7 @@
-// KvReservations: how much of each engine's memory for keys and values the answers under way are going to need. It is
-// an estimate, taken so that answers wait in front of the door instead of running out of memory in the middle: what
-// several share is counted several times. Whoever is alone on an engine may have all of it.
+// KvReservations: how much of each engine's memory for keys, values and recurrent states the answers under way need
+// at most, so that answers wait until there is room instead of running out of memory: what several share is counted
+// several times. An answer whose length nobody said has room for the expected one, and more as it grows. A request that
+// is alone on an engine may have all of it.
 //
 // A ledger: it reserves nothing in the pool itself. Not thread-safe.
 #pragma once
@@ -9,7 +10,6 @@
 #include <cstddef>
 #include <map>
 
-#include "apps/serve/service/answer_request.h"
 #include "runtime/engine/engine.h"
 
 namespace ibid::serve {
@@ -24,15 +24,25 @@ class KvReservations {
     bool is_held = false;
   };
 
-  // n_prompt ids are read once, and each answer adds its own.
-  static Room room_for(Engine& engine, const AnswerRequest& request, size_t n_prompt, size_t expected_answer) {
-    const size_t n_answer = request.options.max_tokens == 0 ? expected_answer : request.options.max_tokens;
-    const size_t n_most = engine.max_seq_len();
-    const size_t n_read = std::min(n_prompt, n_most);
-    const size_t n_pages = KvLayout::pages_for(n_read) +
-                           request.n * (KvLayout::pages_for(std::min(n_answer, n_most - n_read)) + 1);
+  // The lengths that decide how much memory the answers to one prompt need.
+  struct Need {
+    size_t n_prompt = 0;
+    size_t n_dropped = 0;  // ids of its conversation that the prompt does not keep; a turn holds their rows to its end
+    size_t n_answer = 0;   // ids of an answer
+    size_t n_answers = 1;
+  };
+  static size_t bytes_for(const KvLayout& layout, size_t max_seq_len, const Need& need) {
+    const size_t n_read = std::min(need.n_prompt, max_seq_len);
+    const size_t n_said = std::min(need.n_answer, max_seq_len - n_read);
+    // An answer writes its first rows into a copy of the prompt's last page.
+    const size_t n_pages = KvLayout::pages_for(n_read) + KvLayout::pages_for(need.n_dropped) +
+                           need.n_answers * (KvLayout::pages_for(n_said) + 1);
+    const size_t n_states = std::max<size_t>(need.n_answers, 1) * KvLayout::kStatesAtWork;
+    return n_pages * layout.page_bytes() + n_states * layout.state_bytes();
+  }
+  static Room room_for(const Engine& engine, const Need& need) {
     return {.engine = &engine,
-            .n_bytes = n_pages * engine.pool().layout().page_bytes(),
+            .n_bytes = bytes_for(engine.pool().layout(), engine.max_seq_len(), need),
             .budget_bytes = engine.pool().budget_bytes()};
   }
 
@@ -46,7 +56,7 @@ class KvReservations {
     return true;
   }
 
-  // The same request turns out to need another room. It may then be more than there is.
+  // The same request turns out to need another room. All together may then be more than there is.
   void correct(Room& room, const Room& better) {
     if (!room.is_held) return;
     held_[room.engine].n_bytes += better.n_bytes - room.n_bytes;
@@ -59,12 +69,6 @@ class KvReservations {
     const auto found = held_.find(room.engine);
     found->second.n_bytes -= room.n_bytes;
     if (--found->second.n == 0) held_.erase(found);
-  }
-
-  // For a request that found too little: it waits until it is alone.
-  void give_back_and_want_all(Room& room) {
-    give_back(room);
-    room.n_bytes = room.budget_bytes;
   }
 
   // How many have room of the same engine.

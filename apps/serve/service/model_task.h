@@ -42,7 +42,8 @@ class ModelTaskJob final : public Job {
   ~ModelTaskJob() override { end_watch(); }
 
   bool computes() const override { return false; }
-  KvReservations::Room room(Engine& engine, size_t) const override { return {.engine = &engine}; }
+  KvReservations::Room room(const Engine& engine, size_t) const override { return {.engine = &engine}; }
+  Status prepare(const Place&) override { return {}; }
   Status plan(const Place& place) override {
     const auto run = std::exchange(task_.run, nullptr);
     try {

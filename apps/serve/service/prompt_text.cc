@@ -61,9 +61,4 @@ size_t bytes_of_prompt(const AnswerRequest& request) {
   return std::get<Tokens>(*request.prompt).size() * sizeof(TokenId);
 }
 
-size_t expected_prompt_ids(const AnswerRequest& request, size_t prompt_bytes) {
-  const Tokens* ids = request.prompt ? std::get_if<Tokens>(&*request.prompt) : nullptr;
-  return ids != nullptr ? ids->size() : prompt_bytes / kBytesPerId;
-}
-
 }  // namespace ibid::serve

@@ -23,9 +23,4 @@ Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const Ans
 // What its texts take, about, without writing them.
 size_t bytes_of_prompt(const AnswerRequest& request);
 
-// English has four to five bytes an id; code, and other languages in many tokenizers, about three.
-inline constexpr size_t kBytesPerId = 3;
-// How many ids a prompt of so many bytes is expected to have, before anybody encoded it.
-size_t expected_prompt_ids(const AnswerRequest& request, size_t prompt_bytes);
-
 }  // namespace ibid::serve

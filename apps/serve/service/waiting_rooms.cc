@@ -52,11 +52,14 @@ bool WaitingRooms::reserve(const DeskRequestPtr& request, const KvReservations::
   return false;
 }
 
-WaitingRooms::Retry WaitingRooms::wait_until_alone(const DeskRequestPtr& request) {
+WaitingRooms::Retry WaitingRooms::wait_for_room(const DeskRequestPtr& request, const KvReservations::Room& room) {
   if (reservations_.n_holders(request->room) <= 1) {
     return std::exchange(request->n_left, n_left_) == n_left_ ? Retry::kNever : Retry::kNow;
   }
-  reservations_.give_back_and_want_all(request->room);
+  reservations_.give_back(request->room);
+  ++n_left_;  // another that found too little at the same time has more now
+  request->room = room;
+  if (std::exchange(request->has_retried, true)) request->room.n_bytes = room.budget_bytes;
   park(request);
   return Retry::kLater;
 }

@@ -35,12 +35,13 @@ class WaitingRooms {
   // Reserves the room that it needs. False: it waits, and does not count as running, until leave() of another returns
   // it.
   bool reserve(const DeskRequestPtr& request, const KvReservations::Room& room);
-  // It turns out to need another room.
+  // It turns out to need more room.
   void correct(DeskRequest& request, const KvReservations::Room& room) { reservations_.correct(request.room, room); }
-  // It found too little memory, and waits until it is alone with its engine. kNow: others have left since it was given
-  // its room, and it has all of the memory now. kNever: it was alone already.
+  // It found too little memory, and waits for this room, or where that was too little before, until it is alone with
+  // its engine. kNow: others have left since it was given its room, or wait themselves, and it has all of the memory
+  // now. kNever: it was alone already.
   enum class Retry { kLater, kNow, kNever };
-  Retry wait_until_alone(const DeskRequestPtr& request);
+  Retry wait_for_room(const DeskRequestPtr& request, const KvReservations::Room& room);
 
   void wait_for_model(const DeskRequestPtr& request) { for_models_.push_back(request); }
   // Those whose last attempt to get a model was in front of another number of leases that were given back.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 
 #include "apps/serve/service/kv_reservations.h"
@@ -63,22 +64,37 @@ TEST(AdmissionTest, WhatIsRemovedIsNoMoreInTheWay) {
 TEST(KvReservationsTest, WhoIsAloneMayHaveAll) {
   ChatFixture f;
   KvReservations ledger;
-  const AnswerRequest request;
+  const KvReservations::Need need{.n_prompt = 64, .n_answer = 64};
   const size_t page = f.engine->pool().layout().page_bytes();
-  KvReservations::Room one = KvReservations::room_for(*f.engine, request, 64, 64);
+  KvReservations::Room one = KvReservations::room_for(*f.engine, need);
   EXPECT_EQ(one.n_bytes, 3 * page) << "a page read, a page said, and the one that both begin on";
   one.n_bytes = 2 * one.budget_bytes;
   ASSERT_TRUE(ledger.try_reserve(one));
-  KvReservations::Room two = KvReservations::room_for(*f.engine, request, 64, 64);
+  KvReservations::Room two = KvReservations::room_for(*f.engine, need);
   EXPECT_FALSE(ledger.try_reserve(two));
-  ledger.correct(one, KvReservations::room_for(*f.engine, request, 64, 64));
+  ledger.correct(one, KvReservations::room_for(*f.engine, need));
   EXPECT_TRUE(ledger.try_reserve(two));
   EXPECT_EQ(ledger.n_holders(one), 2u);
-  ledger.give_back_and_want_all(two);
+  ledger.give_back(two);
+  two.n_bytes = two.budget_bytes;
   EXPECT_FALSE(ledger.try_reserve(two));
   ledger.give_back(one);
   ledger.give_back(one);  // it holds nothing any more
   EXPECT_TRUE(ledger.try_reserve(two));
+}
+
+TEST(KvReservationsTest, RoomIsForStatesAndForWhatATurnHolds) {
+  const StateShape state{.floats = 1024, .row_floats = 16};
+  const KvRowShape row{.n_kv_heads = 1, .head_dim = 16};
+  const KvLayout layout = KvLayout::make(std::span(&row, 1), KvDType::kF32, std::span(&state, 1));
+  const size_t page = layout.page_bytes(), of_state = layout.state_bytes();
+  ASSERT_EQ(of_state, 4096u);
+  const auto bytes = [&](const KvReservations::Need& need) { return KvReservations::bytes_for(layout, 1000, need); };
+  EXPECT_EQ(bytes({.n_prompt = 65, .n_answer = 64}), 4 * page + 3 * of_state);
+  EXPECT_EQ(bytes({.n_prompt = 65, .n_dropped = 65, .n_answer = 64}), 6 * page + 3 * of_state);
+  EXPECT_EQ(bytes({.n_prompt = 65, .n_answer = 64, .n_answers = 4}), 10 * page + 12 * of_state);
+  EXPECT_EQ(bytes({.n_prompt = 65, .n_answer = 64, .n_answers = 0}), 2 * page + 3 * of_state) << "it is read";
+  EXPECT_EQ(bytes({.n_prompt = 1'000'000, .n_answer = SIZE_MAX}), 17 * page + 3 * of_state) << "no more than a context";
 }
 
 }  // namespace

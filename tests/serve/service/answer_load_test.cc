@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "apps/serve/service/answer_job.h"
 #include "apps/serve/service/cache_namespace.h"
 #include "apps/serve/service/model_task.h"
 #include "apps/serve/service/waiting_rooms.h"
@@ -246,18 +247,6 @@ TEST(AnswerLoadTest, AFullServerRefusesAndSaysHowLongToWait) {
 
 size_t page_bytes_of_fake() { return ChatFixture().engine->pool().layout().page_bytes(); }
 
-TEST(AnswerLoadTest, AnAnswerThatRunsOutOfMemoryKeepsWhatItSaid) {
-  ServiceFixture f(ServiceFixture::quiet(), kChatMl, {}, 2 * page_bytes_of_fake());
-  AnswerRequest request = ask({user("x")});
-  request.options.max_tokens = 1000;
-  request.options.min_tokens = 1000;
-  const auto heard = f.start(request);
-  ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
-  EXPECT_EQ(heard->answer_of().finish_reason, FinishReason::kLength);
-  EXPECT_EQ(heard->answer_of().content, heard->said());
-  EXPECT_EQ(heard->n_prompt() + heard->answer_of().usage.n_decoded, 2 * kPagePositions + 1);
-}
-
 TEST(AnswerLoadTest, WhoseMemoryIsInUseWaits) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl, {}, 6 * page_bytes_of_fake());
   AnswerRequest request = ask({user("x")});
@@ -316,43 +305,6 @@ TEST(AnswerLoadTest, NamespacesTakeTurnsForMemory) {
   EXPECT_EQ(order, "aabaaa");
 }
 
-// The reservation is an estimate. Where it was too low, who has not begun to speak waits for the others' end.
-TEST(AnswerLoadTest, WhoFindsNoMemoryTriesAgainWhenOthersHaveEnded) {
-  AdmissionOptions options = ServiceFixture::quiet();
-  options.expected_answer_tokens = 1;
-  ServiceFixture f(options, kChatMl, {}, 10 * page_bytes_of_fake());
-  Tokens reply;
-  while (reply.size() < 220) reply.push_back(f.chat.ids("q").front());
-  f.chat.say({reply});
-  Gate gate(*f.chat.model);
-  AnswerRequest request = ask({user(std::string(200, 'x'))});
-  request.options.max_tokens = 0;
-  request.options.speculate = false;
-  const auto first = f.start(request);
-  // It has seven of ten pages when the second comes, whose prompt needs four.
-  for (int i = 1; i <= 200; ++i) {
-    gate.wait_until_held(i);
-    gate.let_pass();
-  }
-  gate.wait_until_held(201);
-  request.cache_namespace = "b";
-  const auto second = std::make_shared<Heard>();
-  std::atomic<bool> spoke_first = false;
-  second->on_event = [&](const std::string& event) {
-    if (event == "content" && !first->has_ended()) spoke_first = true;
-  };
-  f.service->start(request, second, {});
-  while (!second->has_begun()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_FALSE(first->has_ended()) << "the second was given room beside it";
-  gate.open();
-  for (const auto& heard : {first, second}) {
-    ASSERT_TRUE(heard->wait().ok()) << (heard == first ? "first: " : "second: ") << heard->wait().to_string();
-    EXPECT_EQ(heard->answer_of().finish_reason, FinishReason::kStop) << "nobody was cut short";
-    EXPECT_EQ(heard->said(), std::string(220, 'q'));
-  }
-  EXPECT_FALSE(spoke_first) << "the second found none, and waited";
-}
-
 // Others may have gone between its finding none and somebody's looking at that.
 TEST(WaitingRoomsTest, WhoFoundNoMemoryTriesAgainAtOnceWhereOthersHaveLeftMeanwhile) {
   ChatFixture chat;
@@ -367,8 +319,49 @@ TEST(WaitingRoomsTest, WhoFoundNoMemoryTriesAgainAtOnceWhereOthersHaveLeftMeanwh
   };
   const auto first = enter(), second = enter();
   EXPECT_TRUE(rooms.leave(*first).empty());
-  EXPECT_EQ(rooms.wait_until_alone(second), WaitingRooms::Retry::kNow);
-  EXPECT_EQ(rooms.wait_until_alone(second), WaitingRooms::Retry::kNever) << "it was alone then";
+  EXPECT_EQ(rooms.wait_for_room(second, second->room), WaitingRooms::Retry::kNow);
+  EXPECT_EQ(rooms.wait_for_room(second, second->room), WaitingRooms::Retry::kNever) << "it was alone then";
+}
+
+TEST(WaitingRoomsTest, WhoFoundTooLittleWaitsForMoreAndThenForAll) {
+  ChatFixture chat;
+  WaitingRooms rooms({});
+  const auto room = [&](size_t n_bytes) {
+    return KvReservations::Room{.engine = chat.engine.get(), .n_bytes = n_bytes, .budget_bytes = 10};
+  };
+  const auto enter = [&](size_t n_bytes) {
+    auto request = std::make_shared<DeskRequest>(std::make_unique<AnswerJob>(
+        ask({user("x")}), std::make_shared<Heard>(), std::stop_token(), std::make_shared<Bell>()));
+    EXPECT_TRUE(rooms.enter(request).ok());
+    EXPECT_EQ(rooms.admit(), request);
+    EXPECT_TRUE(rooms.reserve(request, room(n_bytes)));
+    return request;
+  };
+  const auto one = enter(1), two = enter(4), three = enter(5);
+  EXPECT_EQ(rooms.wait_for_room(one, room(3)), WaitingRooms::Retry::kLater);
+  EXPECT_EQ(rooms.leave(*two), std::vector<DeskRequestPtr>{one}) << "it fits beside the third";
+  const auto four = enter(1);
+  EXPECT_EQ(rooms.wait_for_room(one, room(3)), WaitingRooms::Retry::kLater);
+  EXPECT_TRUE(rooms.leave(*four).empty());
+  EXPECT_EQ(rooms.leave(*three), std::vector<DeskRequestPtr>{one}) << "it is alone";
+}
+
+TEST(WaitingRoomsTest, OfTwoThatFoundTooLittleTheSecondHasAllOfIt) {
+  ChatFixture chat;
+  WaitingRooms rooms({});
+  const KvReservations::Room room{.engine = chat.engine.get(), .n_bytes = 5, .budget_bytes = 10};
+  std::vector<DeskRequestPtr> both;
+  for (int i = 0; i < 2; ++i) {
+    both.push_back(std::make_shared<DeskRequest>(std::make_unique<AnswerJob>(
+        ask({user("x")}), std::make_shared<Heard>(), std::stop_token(), std::make_shared<Bell>())));
+    ASSERT_TRUE(rooms.enter(both[i]).ok());
+    ASSERT_EQ(rooms.admit(), both[i]);
+    ASSERT_TRUE(rooms.reserve(both[i], room));
+  }
+  EXPECT_EQ(rooms.wait_for_room(both[0], room), WaitingRooms::Retry::kLater);
+  EXPECT_EQ(rooms.wait_for_room(both[1], room), WaitingRooms::Retry::kNow);
+  EXPECT_EQ(rooms.wait_for_room(both[1], room), WaitingRooms::Retry::kNever);
+  EXPECT_EQ(rooms.leave(*both[1]), std::vector<DeskRequestPtr>{both[0]});
 }
 
 // --- models that come and go
