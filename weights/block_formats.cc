@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <vector>
 
 #include "base/check.h"
 #include "base/number_formats.h"
@@ -293,6 +294,17 @@ void dequantize_row(DType dtype, std::span<const std::byte> blocks, std::span<fl
   if (dtype == DType::kF16) return fill([&] { return in.f16(); });
   if (dtype == DType::kBF16) return fill([&] { return bf16_to_float(in.u16()); });
   fill([&] { return in.f64(); });
+}
+
+void dequantize_tensor(const TensorView& tensor, std::span<float> out) {
+  if (tensor.source == nullptr) return dequantize_row(tensor.dtype, tensor.data, out);
+  const size_t n_cols = tensor.shape[tensor.shape.rank - 1];
+  std::vector<std::byte> row(tensor.row_bytes());
+  uint64_t index = tensor.first_row;
+  for (size_t at = 0; at < out.size(); at += n_cols, ++index) {
+    tensor.source->read_rows({&index, 1}, row.data());
+    dequantize_row(tensor.dtype, row, out.subspan(at, n_cols));
+  }
 }
 
 }  // namespace ibid

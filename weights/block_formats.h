@@ -47,6 +47,7 @@
 #include <span>
 
 #include "base/number_formats.h"
+#include "base/tensor_view.h"
 
 namespace ibid {
 
@@ -97,5 +98,9 @@ inline float e5m2_to_float(uint8_t byte) { return fp16_to_float(static_cast<uint
 // The row as floats, equal bit for bit to ggml's dequantize_row_* (and to gguf-py's numpy); F64 is rounded to nearest.
 // REQUIRES (and CHECKed): can_dequantize(dtype); out.size() is a whole number of blocks, blocks holds exactly them.
 void dequantize_row(DType dtype, std::span<const std::byte> blocks, std::span<float> out);
+
+// All values of a tensor, whether they lie in the file or its rows are made. REQUIRES: can_dequantize(tensor.dtype);
+// out.size() == tensor.shape.elements().
+void dequantize_tensor(const TensorView& tensor, std::span<float> out);
 
 }  // namespace ibid

@@ -173,7 +173,7 @@ class Lister {
     for (const TensorView& of_head : source.parts.empty() ? std::vector{source.tensor} : source.parts) {
       const size_t filled = stored.size();
       stored.resize(filled + of_head.shape.elements());
-      dequantize_row(of_head.dtype, of_head.data, std::span(stored).subspan(filled));
+      dequantize_tensor(of_head, std::span(stored).subspan(filled));
     }
     const size_t n_cols = row.is_matrix() ? source.n_cols : 1, n = source.n_rows * n_cols;
     const size_t filled = tensor.values.size();

@@ -162,7 +162,7 @@ Status read_vector(const ModelFile& file, const ModelConfig& config, const Tenso
     if (!all_finite(part.dtype, part.data)) return not_finite(file, name_of_part(file, source, part));
     const size_t filled = in_file_order.size();
     in_file_order.resize(filled + part.shape.elements());
-    dequantize_row(part.dtype, part.data, std::span(in_file_order).subspan(filled));
+    dequantize_tensor(part, std::span(in_file_order).subspan(filled));
   }
   const float missing = row.is_norm() && config.norms_minus_one ? 1.0f : 0.0f;
   const float input_scale = input_scale_of_bias(config, row.role);

@@ -101,6 +101,16 @@ Status check(const ModelFile& file, const Found& found, const Shape& wanted) {
   return {};
 }
 
+// Rows that are made cannot be cut into rows of another width.
+Status check_made_rows(const ModelFile& file, const Found& found, const Shape& wanted) {
+  const Shape& own = found.tensor->shape;
+  if (found.tensor->source == nullptr) return {};
+  if (own.rank > 0 && own[own.rank - 1] == wanted[wanted.rank - 1]) return {};
+  return {ErrorCode::kBadShape, file.path() + ": tensor " + found.name + " of type " +
+                                    std::string(dtype_name(found.tensor->dtype)) + " is " + own.to_string() +
+                                    ", wanted " + wanted.to_string() + ": its rows cannot be cut anew"};
+}
+
 // What the file has to have: a matrix or a vector, of all copies or of one.
 Shape wanted_shape(const TensorRow& row, const TensorSource& source, size_t file_rows,
                    size_t n_copies) {
@@ -114,7 +124,10 @@ Shape wanted_shape(const TensorRow& row, const TensorSource& source, size_t file
 
 // One copy's part of the tensor of all.
 TensorView of_copy(const TensorView& all, const Shape& shape, size_t copy) {
-  if (all.source != nullptr) return all.row_range(copy * shape[1], shape[1]);
+  if (all.source != nullptr) {
+    const uint64_t n_rows = shape.rank == 2 ? 1 : shape[1];
+    return all.row_range(copy * n_rows, n_rows);
+  }
   TensorView one = all;
   one.shape = Shape{{shape[1], shape[2]}, shape.rank - 1};
   const size_t bytes = all.data.size() / shape[0];
@@ -285,6 +298,7 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
                                                std::string(dtype_name(found.tensor->dtype)) +
                                                ", wanted floats: blocks of weights cannot be turned");
   }
+  TRY(check_made_rows(file, found, wanted));
   source.name = std::move(found.name);
   source.tensor = *found.tensor;
   source.tensor.shape = wanted;
