@@ -111,7 +111,7 @@ Status check_words(const std::vector<std::string>& words) {
 
 Result<Grammar> compile_calls(const DemandedCalls& demanded) {
   if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: there is none to be made"};
-  TRY(check_words({demanded.lead.begin, demanded.lead.end}));
+  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // text_up_to() looks for two words
   GrammarRules rules;
   CallRules calls(rules);
   const RuleId root = rules.add_rule("calls");

@@ -220,6 +220,18 @@ TEST(CallGrammarTest, ReasoningMayStandInFrontAndHasToEnd) {
 }
 
 
+// Markers come from the template of a model file, and are searched for with and without the white space around them.
+TEST(CallGrammarTest, AMarkerOfReasoningOfAnyLengthIsTakenOrRefused) {
+  for (const size_t n : {1u, 4'000u, 6'000u, 9'998u, 12'000u}) {
+    for (const char* front : {"", "\n", " "}) {
+      const std::string end = front + std::string(n, 'x');
+      const Result<Grammar> calls = compile_calls({.lead = {.begin = "<", .end = end}, .calls = {{{.words = "f"}}}});
+      EXPECT_TRUE(calls.ok() || calls.status().code() == ErrorCode::kLimitExceeded) << calls.status().message();
+      EXPECT_EQ(calls.ok(), n < 5'000) << n;
+    }
+  }
+}
+
 TEST(CallGrammarTest, APieceMayBeTextUpToItsEndOrOneOfSeveral) {
   DemandedCalls demanded;
   demanded.calls = {{{.words = "<p>", .text_up_to = "\n</p>", .one_of = {{{.words = "\n<q>"}}, {}}}, {.words = "!"}}};

@@ -323,6 +323,11 @@ INSTANTIATE_TEST_SUITE_P(
          [](Json& j) {
            j["normalizer"] = Json{{"type", "BertNormalizer"}};
          }},
+        {"NormalizersThatGrowWithoutEnd", ErrorCode::kLimitExceeded, "the normalizer may make a text more than 4096",
+         [](Json& j) {
+           const Json doubles = {{"type", "Replace"}, {"pattern", Json{{"String", "a"}}}, {"content", "aa"}};
+           j["normalizer"] = Json{{"type", "Sequence"}, {"normalizers", std::vector<Json>(60, doubles)}};
+         }},
         {"UnknownPretokenizer", ErrorCode::kUnsupported, "'UnicodeScripts'",
          [](Json& j) {
            j["pre_tokenizer"]["pretokenizers"][0] = Json{{"type", "UnicodeScripts"}};

@@ -111,6 +111,28 @@ Status read_post_processor(const JsonSource& source, const Json& root, JsonPipel
   return {};
 }
 
+// Steps that each make a text longer can be so many that no memory holds what becomes of one letter.
+Status check_growth(const JsonSource& source, const JsonPipeline& pipeline) {
+  constexpr double kMost = 4096;
+  const auto check = [&source](double growth, const char* what) {
+    return growth <= kMost ? Status()
+                           : source.error(ErrorCode::kLimitExceeded, std::string(what) + " may make a text more than " +
+                                                                         std::to_string(static_cast<int>(kMost)) +
+                                                                         " times as long");
+  };
+  const auto factor = [](size_t to, size_t from) {
+    return std::max(1.0, static_cast<double>(to) / static_cast<double>(std::max<size_t>(from, 1)));
+  };
+  double growth = 1;
+  for (const auto* steps : {&pipeline.normalizer, &pipeline.rewriter}) {
+    for (const NormalizerStep& step : *steps) growth *= factor(step.to.size(), step.from.size());
+  }
+  TRY(check(growth, "the normalizer"));
+  double shown = 1;
+  for (const auto& [from, to] : pipeline.shown_replacements) shown *= factor(to.size(), from.size());
+  return check(shown, "the decoder");
+}
+
 }  // namespace
 
 const Json* json_member(const Json& object, std::string_view key) {
@@ -217,9 +239,11 @@ Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
   if (!out.byte_level) {
     TRY(read_piece_pretokenizer(source, root, out));
     TRY(read_piece_decoder(source, root, out));
+    TRY(check_growth(source, out));
     return out;
   }
   TRY(read_byte_level_pretokenizer(source, root, out));
+  TRY(check_growth(source, out));
   const std::vector<const Json*> decoders = json_steps(json_member(root, "decoder"), "decoders");
   if (decoders.size() == 1 && json_type(*decoders[0]) == "ByteLevel") return out;
   if (decoders.empty()) return source.unsupported("a missing decoder");
