@@ -3,10 +3,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <filesystem>
+#include <set>
+#include <span>
 #include <utility>
 
 namespace ibid::serve {
@@ -34,6 +37,8 @@ struct ModelHost::Model : std::enable_shared_from_this<Model> {
 };
 
 namespace {
+
+int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
 std::string name_of_path(const std::string& path) {
   std::filesystem::path file = std::filesystem::path(path).lexically_normal();
@@ -85,18 +90,30 @@ Result<ModelHost::FileState> ModelHost::look_at(const std::string& path) {
     return {code, path + ": " + std::strerror(errno)};
   }
   FileState state;
-  state.changed_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
-  state.inode = info.st_ino;
-  state.bytes = static_cast<uint64_t>(info.st_size);
-  if (!S_ISDIR(info.st_mode)) return state;
-  state.bytes = 0;
-  std::error_code error;  // a file that goes meanwhile does not count
-  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    struct stat part {};
-    if (stat(entry.path().c_str(), &part) != 0 || !S_ISREG(part.st_mode)) continue;
-    state.bytes += static_cast<uint64_t>(part.st_size);
-    state.changed_ns = std::max(state.changed_ns, part.st_mtim.tv_sec * 1'000'000'000 + part.st_mtim.tv_nsec);
+  Sha256 hash;
+  const auto add = [&](const std::string& name, const struct stat& file) {
+    const int64_t modified_ns = nanoseconds(file.st_mtim);
+    const std::array<int64_t, 5> numbers = {static_cast<int64_t>(name.size()), static_cast<int64_t>(file.st_ino),
+                                            file.st_size, modified_ns, nanoseconds(file.st_ctim)};
+    hash.update(name);
+    hash.update(std::as_bytes(std::span(numbers)));
+    state.bytes += static_cast<uint64_t>(file.st_size);
+    state.changed_ns = std::max(state.changed_ns, modified_ns);
+  };
+  if (!S_ISDIR(info.st_mode)) {
+    add("", info);
+    state.identity = hash.finish();
+    return state;
   }
+  state.changed_ns = nanoseconds(info.st_mtim);
+  std::set<std::string> names;
+  std::error_code error;  // a file that goes meanwhile does not count
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) names.insert(entry.path().string());
+  for (const std::string& name : names) {
+    struct stat part {};
+    if (stat(name.c_str(), &part) == 0 && S_ISREG(part.st_mode)) add(name, part);
+  }
+  state.identity = hash.finish();
   return state;
 }
 

@@ -26,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/sha256.h"
 #include "ibid/turn.h"
 #include "runtime/engine/engine.h"
 
@@ -106,7 +107,9 @@ class ModelHost {
   struct FileState {
     uint64_t bytes = 0;
     int64_t changed_ns = 0;
-    uint64_t inode = 0;
+    // The SHA-256 of the names, inodes, sizes and times of all files. The time of the last change of an inode is one of
+    // them: no program can set it, so that a file of equal size and modification time is another one all the same.
+    Sha256Digest identity{};
     bool operator==(const FileState&) const = default;
   };
   using Lock = std::unique_lock<std::mutex>;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "tests/serve/service/service_fixture.h"
@@ -232,6 +233,30 @@ TEST(ModelHostTest, AFileThatWasReplacedIsLoadedAnewOnceNobodyUsesTheOldOne) {
   EXPECT_EQ(f.n_loads, 2);
   EXPECT_EQ(f.host->list()[0].file_bytes, 19u);
   EXPECT_NE(f.host->get_loaded("one").value(), nullptr);
+}
+
+TEST(ModelHostTest, AFileOfEqualSizeAndTimeIsAnotherOne) {
+  HostFixture f({}, {"one.gguf"});
+  const std::string path = f.dir.file("one.gguf");
+  const auto time = std::filesystem::last_write_time(path);
+  f.dir.write("one.gguf", "9876543210");
+  std::filesystem::last_write_time(path, time);
+  EXPECT_EQ(f.host->get_loaded("one").value(), nullptr) << "written in place";
+  ASSERT_NE(f.host->get("one").value(), nullptr);
+  EXPECT_EQ(f.n_loads, 2);
+
+  const std::string directory = f.dir.file("two");
+  std::filesystem::create_directories(directory);
+  for (const char* name : {"two/config.json", "two/model.safetensors", "two/x"}) {
+    std::filesystem::last_write_time(f.dir.write(name, "0123456789"), time);
+  }
+  const auto host = ModelHost::create({ModelSource(directory)}, [&](const std::string& at) { return f.load(at); },
+                                      f.clock, {});
+  ASSERT_TRUE(host.ok()) << host.status().message();
+  ASSERT_NE((*host)->get_loaded("two").value(), nullptr);
+  ASSERT_EQ(std::rename((directory + "/x").c_str(), (directory + "/model.safetensors").c_str()), 0);
+  std::filesystem::last_write_time(f.dir.write("two/y", "0123456789"), time);
+  EXPECT_EQ((*host)->get_loaded("two").value(), nullptr) << "another file has the name of the weights";
 }
 
 TEST(ModelHostTest, AFileThatIsGoneServesOn) {
