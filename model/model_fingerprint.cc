@@ -84,7 +84,7 @@ void add_layout(const KvLayout& layout, FingerprintBuilder& builder) {
 Result<Fingerprint> fingerprint_model(const ModelFile& file, const ModelOptions& options, size_t max_seq_len,
                                       const KvLayout& layout) {
   FingerprintBuilder builder;
-  builder.add("numerics version", kNumericsVersion);
+  builder.add("numerics version", uint64_t{kNumericsVersion});
   builder.add("numerics", static_cast<uint64_t>(options.numerics));
   builder.add("context", max_seq_len);
   builder.add("kv type", static_cast<uint64_t>(layout.dtype()));
@@ -100,7 +100,7 @@ Result<Fingerprint> fingerprint_model(const ModelFile& file, const ModelOptions&
   TRY_ASSIGN(const std::vector<uint64_t> hashes, hash_weights(file, options.n_threads));
   builder.add("weights", std::as_bytes(std::span(hashes)));
   TRY(file.check_unchanged());
-  return builder.finish();
+  return builder.finish(kNumericsVersion);
 }
 
 }  // namespace ibid

@@ -13,8 +13,9 @@ namespace ibid {
 
 class ModelFile;
 
-// To be raised whenever a change of the arithmetic (docs/numerics.md) changes any bit of any key, value or logit.
-inline constexpr uint64_t kNumericsVersion = 3;
+// Raise it with every change of the arithmetic that changes a bit of a key, value or logit, and add a line that says
+// why to docs/numerics.md, "Versions". Every file that is kept names it.
+inline constexpr uint32_t kNumericsVersion = 3;
 
 // Reads all weights once, at the speed of memory if the system has them in memory. max_seq_len: the engine's
 // context, on which rules of positions may depend. Errors: those of reading the file and of ThreadTeam::create().

@@ -7,6 +7,7 @@
 
 #include "apps/sessions/message_text.h"
 #include "apps/sessions/session_name.h"
+#include "apps/terminal/remark.h"
 
 namespace ibid {
 
@@ -26,6 +27,9 @@ Result<KeptConversation> KeptConversation::take(SessionFiles files, std::string 
 Result<ChatSession> KeptConversation::open(std::shared_ptr<Engine> engine, SessionOptions options) const {
   if (is_new_) return ChatSession::create(std::move(engine), std::move(options));
   TRY_ASSIGN(ChatSession session, ChatSession::load(std::move(engine), files_.path(name_)));
+  if (session.losses().any()) {
+    remark("ibid: all messages of '" + name_ + "' are there; lost were " + session.losses().to_string());
+  }
   const Json& messages = session.messages();
   const bool has_system = !messages.empty() && is_from(messages[0], Role::kSystem);
   if (!options.system.empty() && (!has_system || text_of(messages[0]) != options.system)) {

@@ -72,9 +72,15 @@ Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const Model
 Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
                                             const EngineOptions& options) {
   if (arguments.context > 0) warn_of_long_context(path, arguments.context);
-  SignOfLife waiting(STDERR_FILENO);
-  waiting.say("loading " + one_line(std::filesystem::path(path).filename().string()));
-  return Engine::load(path, options);
+  const Result<std::shared_ptr<Engine>> engine = [&] {
+    SignOfLife waiting(STDERR_FILENO);
+    waiting.say("loading " + one_line(std::filesystem::path(path).filename().string()));
+    return Engine::load(path, options);
+  }();
+  if (!engine.ok() || (*engine)->tier() == nullptr) return engine;
+  const std::string others = (*engine)->tier()->stats().other_versions;
+  if (!others.empty()) remark("ibid: " + options.cache_directory + ": " + others);
+  return engine;
 }
 
 }  // namespace ibid

@@ -15,6 +15,8 @@ namespace ibid {
 
 struct Fingerprint {
   Sha256Digest bytes{};
+  // The version of the numerics, which the bytes cover as well, in plain: a file of another version can be named.
+  uint32_t numerics_version = 0;
   bool operator==(const Fingerprint&) const = default;
 };
 
@@ -27,7 +29,7 @@ class FingerprintBuilder {
   FingerprintBuilder& add(std::string_view name, const char* value) { return add(name, std::string_view(value)); }
   FingerprintBuilder& add(std::string_view name, uint64_t value);
   // The fingerprint; the builder is empty afterwards.
-  Fingerprint finish() { return {hash_.finish()}; }
+  Fingerprint finish(uint32_t numerics_version = 0) { return {hash_.finish(), numerics_version}; }
 
  private:
   Sha256 hash_;

@@ -23,7 +23,9 @@ namespace {
 // By kind.
 constexpr std::array<std::array<char, 8>, 2> kMagics = {{{'i', 'b', 'i', 'd', 'K', 'V', '\r', '\n'},
                                                          {'i', 'b', 'i', 'd', 'S', 'T', '\r', '\n'}}};
-constexpr std::array<uint32_t, 2> kVersions = {2, 1};  // pages, 1: layers with windows stood among the others
+// The versions before did not name the version of the numerics; in version 1 of pages, layers with windows stood among
+// the others.
+constexpr std::array<uint32_t, 2> kVersions = {3, 2};
 constexpr uint32_t kEndianMark = 0x01020304;
 
 // The beginning of a record, in the byte order of the machine that wrote it.
@@ -39,9 +41,11 @@ struct Fixed {
   uint32_t n_blocks;
   uint64_t block_bytes;
   uint64_t record_bytes;
+  uint32_t numerics_version;
+  uint32_t zero;
   uint64_t checksum;  // of the whole header, with this field zero
 };
-static_assert(sizeof(Fixed) == kKvRecordFixedBytes && offsetof(Fixed, checksum) == 120);
+static_assert(sizeof(Fixed) == kKvRecordFixedBytes && offsetof(Fixed, checksum) == 128);
 
 Status bad_header(const std::string& what) { return {ErrorCode::kBadHeader, "KV record: " + what}; }
 
@@ -121,6 +125,11 @@ Status kv_record_mismatch(const char* what) {
   return {ErrorCode::kMismatch, std::string("KV record: is of another ") + what};
 }
 
+Status kv_record_of_other_numerics(uint32_t found, uint32_t own) {
+  return {ErrorCode::kUnsupportedVersion, "KV record: computed by version " + std::to_string(found) +
+                                              " of the numerics, this program has version " + std::to_string(own)};
+}
+
 Sha256Digest digest_of_namespace(std::string_view name_space) {
   Sha256 hash;
   hash.update(name_space);
@@ -149,7 +158,7 @@ Result<KvRecordHeader> parse_kv_record_header(std::span<const std::byte> bytes) 
   }
   TRY(check_counts(kind, fixed));
   return KvRecordHeader{.kind = kind,
-                        .identity = {{fixed.fingerprint}, fixed.name_space},
+                        .identity = {{fixed.fingerprint, fixed.numerics_version}, fixed.name_space},
                         .first_position = static_cast<size_t>(fixed.first_position),
                         .n_rows = fixed.n_rows,
                         .n_blocks = fixed.n_blocks,
@@ -179,6 +188,8 @@ std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, Token
               .n_blocks = static_cast<uint32_t>(blocks.size()),
               .block_bytes = what.block_bytes,
               .record_bytes = header.size(),
+              .numerics_version = what.identity.fingerprint.numerics_version,
+              .zero = 0,
               .checksum = 0};
   for (const std::span<const std::byte> block : blocks) fixed.record_bytes += block.size();
   std::memcpy(header.data(), &fixed, sizeof fixed);
@@ -210,6 +221,9 @@ Result<KvRecordCheck> KvRecordCheck::open(std::span<const std::byte> header, KvR
     return Status(ErrorCode::kCorrupt, "KV record: the checksum of the header disagrees");
   }
   if (found.kind != kind) return kv_record_mismatch("kind");
+  const uint32_t version = found.identity.fingerprint.numerics_version;
+  const uint32_t own = identity.fingerprint.numerics_version;
+  if (version != own) return kv_record_of_other_numerics(version, own);
   if (found.identity.fingerprint != identity.fingerprint) return kv_record_mismatch("computation");
   if (found.identity.name_space != identity.name_space) return kv_record_mismatch("namespace");
   if (ids.size() > found.n_ids() ||

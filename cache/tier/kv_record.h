@@ -58,7 +58,7 @@ struct KvRecordHeader {
   uint64_t ids_offset() const;  // of the id at position 0
 };
 
-inline constexpr size_t kKvRecordFixedBytes = 128;
+inline constexpr size_t kKvRecordFixedBytes = 136;
 
 // bytes: at least the first kKvRecordFixedBytes of a record. Errors: kTruncated, kBadMagic, kUnsupportedVersion,
 // kBadHeader, kOverflow.
@@ -76,8 +76,9 @@ std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, Token
 class KvRecordCheck {
  public:
   // header: the whole header. ids: what the record's first ids must be; the record may have more.
-  // Errors: those of parse_kv_record_header; kCorrupt when the checksum disagrees; kMismatch when all is well, but it
-  // is of another kind, computation, namespace or text.
+  // Errors: those of parse_kv_record_header; kCorrupt when the checksum disagrees; kUnsupportedVersion when it was
+  // computed by another version of the numerics; kMismatch when all is well, but it is of another kind, computation,
+  // namespace or text.
   static Result<KvRecordCheck> open(std::span<const std::byte> header, KvRecordKind kind,
                                     const KvPageIdentity& identity, TokenSpan ids);
 
@@ -94,5 +95,7 @@ class KvRecordCheck {
 
 // kMismatch: the record is of another `what`.
 Status kv_record_mismatch(const char* what);
+// kUnsupportedVersion, naming both: the record was computed by another version of the numerics.
+Status kv_record_of_other_numerics(uint32_t found, uint32_t own);
 
 }  // namespace ibid

@@ -59,6 +59,9 @@ struct KvTierStats {
   size_t waiting = 0;       // to be written now
   uint64_t waiting_bytes = 0;
   std::string disabled_reason;  // why nothing is written now; empty: all is well
+  // The records that were there when the tier was made and that other versions of this program wrote, with both
+  // versions; empty: none. They are not used, and are evicted in their turn.
+  std::string other_versions;
 };
 
 class KvTier {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <new>
+#include <string>
 #include <utility>
 
 namespace ibid {
@@ -20,11 +22,29 @@ Result<std::unique_ptr<PageFiles>> PageFiles::open(PageFilesOptions options, KvL
   return opened;
 }
 
+namespace {
+
+// "3 records are not used (KV record: format version 2, this program reads version 3)"
+std::string describe(const std::map<std::string, size_t>& of_other_versions) {
+  constexpr size_t kMostTold = 4;
+  std::string text;
+  size_t n_told = 0;
+  for (const auto& [why, n] : of_other_versions) {
+    if (n_told++ == kMostTold) return text + "; ...";
+    text += (text.empty() ? "" : "; ") + std::to_string(n) + (n == 1 ? " record is" : " records are") + " not used (" +
+            why + ")";
+  }
+  return text;
+}
+
+}  // namespace
+
 Status PageFiles::take_over() {
   PageNamer namer(options_.name_rule);
   TRY_ASSIGN(TierDirectory::Contents contents, directory_->scan(options_.fingerprint, namer));
   n_quarantined_ = contents.n_quarantined;
   n_failures_ = contents.n_unreadable;
+  other_versions_ = describe(contents.of_other_versions);
   for (StoredRecord& record : contents.records) {
     record.parts = parts_of(record);
     index_.insert(std::move(record));
@@ -113,8 +133,9 @@ void PageFiles::touch(const PageName& before, TokenSpan page_ids) {
 
 void PageFiles::give_up(const std::string& file_name, const Status& why) {
   // The file is to blame neither when memory ran out, nor when it holds another text whose name happens to be the
-  // same. It stays.
-  if (why.code() == ErrorCode::kOutOfMemory || why.code() == ErrorCode::kMismatch) return;
+  // same, or another version's. It stays.
+  const bool is_sound = why.code() == ErrorCode::kMismatch || why.code() == ErrorCode::kUnsupportedVersion;
+  if (why.code() == ErrorCode::kOutOfMemory || is_sound) return;
   const std::unique_lock pen = take_pen();
   if (!index_.has_file(file_name)) return;  // evicted meanwhile, or seen by somebody else
   const bool missing = why.code() == ErrorCode::kNotFound;
@@ -254,6 +275,7 @@ void PageFiles::add_to(KvTierStats& stats) const {
   stats.evicted += n_evicted_;
   stats.quarantined += n_quarantined_;
   stats.failures += n_failures_;
+  stats.other_versions = other_versions_;
 }
 
 }  // namespace ibid

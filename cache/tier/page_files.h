@@ -114,6 +114,8 @@ class PageFiles : public PageSink {
   Clock& clock_;
   PageIndex index_;
 
+  std::string other_versions_;  // KvTierStats::other_versions
+
   std::mutex pen_;                       // of whoever changes files
   std::vector<std::string> superseded_;  // of whoever has the pen: to be removed when the new names are durable
 

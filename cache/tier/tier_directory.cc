@@ -57,7 +57,7 @@ Result<TierDirectory::Contents> TierDirectory::scan(const Fingerprint& fingerpri
   for (const std::string& name : names) {
     if (is_temporary(name)) TRY(remove_temporary(name));
     if (!parse_record_file_name(name)) continue;
-    Result<StoredRecord> record = read_stored(name, fingerprint, namer);
+    Result<StoredRecord> record = read_stored(name, fingerprint, namer, contents);
     if (record.ok()) {
       contents.records.push_back(*std::move(record));
       continue;
@@ -79,7 +79,7 @@ Status TierDirectory::remove_temporary(const std::string& name) {
 }
 
 Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, const Fingerprint& fingerprint,
-                                                PageNamer& namer) {
+                                                PageNamer& namer, Contents& contents) {
   const RecordName name = parse_record_file_name(file_name).value();
   TRY_ASSIGN(const FileInfo info, directory_->info(file_name));
   if (info.kind != FileKind::kRegular) {
@@ -91,12 +91,19 @@ Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, co
   std::array<std::byte, kKvRecordFixedBytes> fixed{};
   TRY(read_exactly(*file, 0, fixed));
   const Result<KvRecordHeader> header = parse_kv_record_header(fixed);
-  if (header.status().code() == ErrorCode::kUnsupportedVersion) return record;
+  if (header.status().code() == ErrorCode::kUnsupportedVersion) {
+    ++contents.of_other_versions[header.status().message()];
+    return record;
+  }
   if (!header.ok()) return header.status();
   if (header->kind != name.kind) return Status(ErrorCode::kBadHeader, file_name + ": is a record of another kind");
   TRY(expect_size(*file, header->record_bytes));
   record.name_space = header->identity.name_space;
   record.first_position = header->first_position;
+  const uint32_t version = header->identity.fingerprint.numerics_version;
+  if (version != fingerprint.numerics_version) {
+    ++contents.of_other_versions[kv_record_of_other_numerics(version, fingerprint.numerics_version).message()];
+  }
   if (header->identity.fingerprint != fingerprint) return record;
 
   Tokens ids(header->n_ids() - header->page_begin());  // two pages at most

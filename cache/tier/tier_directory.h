@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -47,6 +48,7 @@ class TierDirectory {
     std::vector<StoredRecord> records;
     size_t n_quarantined = 0;
     size_t n_unreadable = 0;
+    std::map<std::string, size_t> of_other_versions;  // why they cannot be read -> how many
   };
   Result<Contents> scan(const Fingerprint& fingerprint, PageNamer& namer);
 
@@ -88,7 +90,8 @@ class TierDirectory {
  private:
   TierDirectory(std::unique_ptr<Directory> directory, std::unique_ptr<FileLock> lock,
                 std::unique_ptr<Directory> quarantine);
-  Result<StoredRecord> read_stored(const std::string& file_name, const Fingerprint& fingerprint, PageNamer& namer);
+  Result<StoredRecord> read_stored(const std::string& file_name, const Fingerprint& fingerprint, PageNamer& namer,
+                                   Contents& contents);
   // Removes a file that a crash left in the middle of being written.
   Status remove_temporary(const std::string& name);
   Result<std::unique_ptr<File>> create_temporary(std::string& name);

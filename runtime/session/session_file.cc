@@ -70,9 +70,12 @@ Result<SavedSession> read_conversation(File& file, const std::string& path, uint
   if (!std::equal(kMagic.begin(), kMagic.end(), header.magic.begin())) {
     return {ErrorCode::kBadMagic, path + ": not a saved conversation"};
   }
-  if (header.version != kVersion || header.endian_mark != kEndianMark) {
-    return {ErrorCode::kUnsupportedVersion, path + ": version " + std::to_string(header.version) +
-                                                ", or saved on a machine of another byte order"};
+  if (header.endian_mark != kEndianMark) {
+    return {ErrorCode::kUnsupportedVersion, path + ": saved on a machine of another byte order"};
+  }
+  if (header.version != kVersion) {
+    return {ErrorCode::kUnsupportedVersion, path + ": format version " + std::to_string(header.version) +
+                                                ", this program reads version " + std::to_string(kVersion)};
   }
   if (header.json_bytes > kMaxSessionBytes) return {ErrorCode::kLimitExceeded, path + ": larger than any conversation"};
   if (header.json_bytes > file_bytes - sizeof(header)) return {ErrorCode::kTruncated, path + ": the file is cut"};

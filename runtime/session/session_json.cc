@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "model/model_fingerprint.h"
 #include "templates/message.h"
 
 namespace ibid {
@@ -126,6 +127,12 @@ Result<bool> repair_from(const Json& json) {
   return found->get<bool>();
 }
 
+Result<uint32_t> numerics_from(const Json& json) {
+  if (!json.contains("numerics_version")) return uint32_t{0};
+  TRY_ASSIGN(const size_t version, number_from(json, "numerics_version", UINT32_MAX));
+  return static_cast<uint32_t>(version);
+}
+
 Result<size_t> length_from(const Json& json) {
   if (!json.contains("n_ids")) return size_t{0};
   return number_from(json, "n_ids", SIZE_MAX);
@@ -214,6 +221,7 @@ Json session_to_json(const SavedSession& session) {
   Json usage = Json::object();
   for (const auto& [name, field] : kUsageFields) usage[name] = session.usage.*field;
   json["usage"] = std::move(usage);
+  json["numerics_version"] = kNumericsVersion;
   json["n_ids"] = session.n_ids;
   if (!session.notes.is_null()) json["notes"] = session.notes;
   return json;
@@ -231,6 +239,7 @@ Result<SavedSession> session_from_json(const Json& json) {
   take(variables_from(json), "variables", session.variables, losses);
   take(pins_from(json, session.messages.size()), "pinned", session.pinned, losses);
   take(usage_from(json), "usage", session.usage, losses);
+  take(numerics_from(json), "numerics_version", session.numerics_version, losses);
   take(length_from(json), "n_ids", session.n_ids, losses);
   if (const auto notes = json.find("notes"); notes != json.end()) session.notes = *notes;
   read_replies(json, session);

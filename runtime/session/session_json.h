@@ -36,6 +36,7 @@ struct SavedSession {
   std::set<size_t> pinned;
   std::vector<SavedReply> replies;  // in the order of their messages
   Usage usage;
+  uint32_t numerics_version = 0;  // of the program that saved it; 0: an older file. Writing takes this program's
   size_t n_ids = 0;  // of the whole conversation when it was saved, for people; 0: an older file
   Json notes = Json();  // of whoever keeps it; a session neither writes nor reads them. Null: none
   SessionLosses losses;  // by session_from_json(); of rows nothing is known there

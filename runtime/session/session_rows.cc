@@ -71,6 +71,9 @@ class RowsReader {
   // Before memory is taken for a record: whether it can be one of ours, and is whole. n_left: up to the end of the
   // file.
   Status check_size(const KvRecordHeader& header, uint64_t n_left) const {
+    const uint32_t version = header.identity.fingerprint.numerics_version;
+    const uint32_t own = identity_.fingerprint.numerics_version;
+    if (version != own) return kv_record_of_other_numerics(version, own);
     if (header.record_bytes > n_left) return {ErrorCode::kTruncated, path_ + ": a record is cut"};
     const KvLayout& layout = pool_.layout();
     const bool is_page = header.kind == KvRecordKind::kPage;

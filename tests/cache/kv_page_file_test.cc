@@ -182,13 +182,13 @@ TEST_P(KvPageFileLaws, CountsThatOverflowAreTyped) {
   expect_code({{kHeaderBytes, most}}, ErrorCode::kBadHeader);
   expect_code({{kRecordBytes, 0}}, ErrorCode::kBadHeader);
   // Consistent with each other, and far beyond what is there.
-  const uint64_t n_blocks = 1'000'000, header = 128 + 280 + 8 * n_blocks;
+  const uint64_t n_blocks = 1'000'000, header = kKvRecordFixedBytes + 280 + 8 * n_blocks;
   expect_code({{kBlocks, n_blocks}, {kHeaderBytes, header}, {kBlockBytes, 1}, {kRecordBytes, header + n_blocks}},
               ErrorCode::kTruncated);
   expect_code({{0, 0}}, ErrorCode::kBadMagic);
-  expect_code({{8, uint64_t{0x0102030400000001}}}, ErrorCode::kUnsupportedVersion);
-  expect_code({{8, uint64_t{0x0102030400000003}}}, ErrorCode::kUnsupportedVersion);
-  expect_code({{8, uint64_t{0x0403020100000002}}}, ErrorCode::kUnsupportedVersion);
+  expect_code({{8, uint64_t{0x0102030400000002}}}, ErrorCode::kUnsupportedVersion);
+  expect_code({{8, uint64_t{0x0102030400000004}}}, ErrorCode::kUnsupportedVersion);
+  expect_code({{8, uint64_t{0x0403020100000003}}}, ErrorCode::kUnsupportedVersion);
 }
 
 // A block that is sound but another's: of another layer, position or text.

@@ -275,5 +275,15 @@ TEST(ModelFingerprintOfADirectory, EveryPartOfPackedWeightsCounts) {
   EXPECT_GT(n_turned, 100u);
 }
 
+TEST_F(ModelFingerprint, EveryVersionHasItsLine) {
+  const std::string page = read_whole_file(golden_dir() + "/../../docs/numerics.md");
+  const auto has_line = [&](uint32_t version) {
+    return page.find("\n| " + std::to_string(version) + " | 20") != std::string::npos;
+  };
+  for (uint32_t version = 1; version <= kNumericsVersion; ++version) EXPECT_TRUE(has_line(version)) << version;
+  EXPECT_FALSE(has_line(kNumericsVersion + 1)) << "the constant was not raised";
+  EXPECT_EQ(of(gguf_bytes()).numerics_version, kNumericsVersion);
+}
+
 }  // namespace
 }  // namespace ibid

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/model_fingerprint.h"
 #include "runtime/session/session_file.h"
 #include "templates/message.h"
 
@@ -68,6 +69,7 @@ Status ConversationFiles::scan(Directory& directory) {
   }
   std::ranges::sort(found, {}, [](const OnDisk& one) { return one.info.mtime_ns; });
   for (const OnDisk& one : found) scan_file(one.name, one.info.size);
+  tell_of_other_versions();
   const std::lock_guard lock(mutex_);
   remove_files(make_room());
   return {};
@@ -87,9 +89,20 @@ void ConversationFiles::scan_file(const std::string& name, uint64_t n_bytes) {
     entry.name_space = note_of(*saved, "namespace");
     entry.owner = note_of(*saved, "owner");
     if (entry.owner.empty()) entry.owner = entry.name_space;  // written before there were owners
+  } else if (saved->numerics_version != kNumericsVersion) {
+    ++of_other_versions_[saved->numerics_version];
   }
   const std::lock_guard lock(mutex_);
   add(name, std::move(entry));
+}
+
+void ConversationFiles::tell_of_other_versions() const {
+  for (const auto& [version, n] : of_other_versions_) {
+    remark(options_.directory + ": " + std::to_string(n) + (n == 1 ? " conversation was" : " conversations were") +
+           " kept by " + (version == 0 ? "an earlier version" : "version " + std::to_string(version)) +
+           " of the numerics, this program has version " + std::to_string(kNumericsVersion) +
+           ": the text that clients send is read anew");
+  }
 }
 
 void ConversationFiles::remark(const std::string& text) const {

@@ -91,6 +91,7 @@ class ConversationFiles {
 
   ConversationFiles(Options options, FileOps& files) : options_(std::move(options)), files_(files) {}
   Status scan(Directory& directory);
+  void tell_of_other_versions() const;
   void scan_file(const std::string& name, uint64_t n_bytes);
   std::string path_of(const std::string& name) const { return options_.directory + "/" + name; }
   void remark(const std::string& text) const;
@@ -106,6 +107,7 @@ class ConversationFiles {
   std::unordered_multimap<uint64_t, Place> by_hash_;
   uint64_t n_used_ = 0;
   ConversationFileStats stats_;
+  std::map<uint32_t, size_t> of_other_versions_;  // numerics version -> files, as open() found them
 };
 
 }  // namespace ibid::serve

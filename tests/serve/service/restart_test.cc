@@ -7,8 +7,10 @@
 #include "base/file_ops.h"
 #include "base/token_prefix.h"
 #include "cache/tier/fingerprint.h"
+#include "model/model_fingerprint.h"
 #include "runtime/session/session_file.h"
 #include "tests/serve/service/service_fixture.h"
+#include "tests/support/paths.h"
 
 namespace ibid::serve {
 namespace {
@@ -313,6 +315,22 @@ TEST(RestartTest, AnAnswerThatIsEncodedOtherwiseIsReadFromThereOn) {
   const Usage usage = second_life({tokenizer.template_ids("Hello world"), tokenizer.sampled({"a", "b"}), {}}, n_common);
   EXPECT_LT(n_common, usage.n_prompt);
   EXPECT_EQ(usage.n_cached, n_common);
+}
+
+TEST(RestartTest, ConversationsOfAnEarlierVersionAreNamedAndReadAnew) {
+  const TempDir cache;
+  ASSERT_TRUE(system_file_ops().open_directory(cache.file("cache")).ok());
+  ASSERT_TRUE(system_file_ops().open_directory(cache.file("cache/conversations")).ok());
+  const std::string name = "/3851ad46632529fcefe70b707b86ee35.chat";
+  std::filesystem::copy(golden_dir() + "/kept" + name, cache.file("cache/conversations") + name);
+  std::vector<std::string> remarks;
+  Life life(cache, odd_replies(), &remarks);
+  Json messages = Json::array();
+  life.talk(messages, 0, 1);
+  EXPECT_THAT(remarks, testing::Contains(testing::HasSubstr(
+                           "1 conversation was kept by an earlier version of the numerics, this program has version " +
+                           std::to_string(kNumericsVersion))));
+  EXPECT_TRUE(std::filesystem::exists(cache.file("cache/conversations") + name)) << "it is evicted in its turn";
 }
 
 }  // namespace
