@@ -1,6 +1,7 @@
 // Overflow-checked arithmetic for every number that came from outside (file headers, requests).
 // A wrapped product that passes a later bounds check is how GGUF loaders get exploited, so raw
-// arithmetic on such numbers is not written anywhere: it goes through these three functions.
+// arithmetic on such numbers is not written anywhere: it goes through these functions. saturating_sub is for
+// differences of two counters as well, which may have been read at different times.
 #pragma once
 
 #include <concepts>
@@ -22,6 +23,12 @@ constexpr std::optional<T> checked_mul(T a, T b) {
   T out{};
   if (__builtin_mul_overflow(a, b, &out)) return std::nullopt;
   return out;
+}
+
+// a - b, or 0 where b is larger.
+template <std::unsigned_integral T>
+constexpr T saturating_sub(T a, T b) {
+  return a > b ? static_cast<T>(a - b) : T{0};
 }
 
 // `value` as a To, or nothing when it does not fit.

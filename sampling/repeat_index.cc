@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/checked.h"
 
 namespace ibid {
 
@@ -117,7 +118,7 @@ void RepeatIndex::undo_last() {
 
 void RepeatIndex::find(size_t min_length, size_t max_length, size_t window, std::vector<Repeat>& out) const {
   out.clear();
-  const size_t begin = ids_.size() - std::min(window, ids_.size());  // of the window
+  const size_t begin = saturating_sub(ids_.size(), window);  // of the window
   const size_t cap = std::min({max_length, kMaxMatch, ids_.size()});
   for (uint32_t v = end_state_; v != 0; v = states_[v].link) {
     ++n_steps_;
@@ -128,7 +129,7 @@ void RepeatIndex::find(size_t min_length, size_t max_length, size_t window, std:
     for (uint32_t e = states_[v].first_edge; e != kNone; e = edges_[e].next) {
       ++n_steps_;
       const size_t place = states_[edges_[e].to].last_end;  // of the id
-      const size_t inside = std::min(length, place - std::min(place, begin));
+      const size_t inside = std::min(length, saturating_sub(place, begin));
       if (inside >= min_length) out.push_back({edges_[e].id, inside});
     }
   }

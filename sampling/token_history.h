@@ -8,12 +8,12 @@
 // It knows nothing of logits or options of a sampler. A value: a copy continues on its own. Not thread-safe.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/types.h"
 #include "sampling/repeat_index.h"
 
@@ -44,7 +44,7 @@ class TokenHistory {
   size_t n_steps() const { return n_steps_ + repeats_.n_steps(); }
 
  private:
-  size_t window_begin() const { return ids_.size() - std::min(window_, ids_.size()); }
+  size_t window_begin() const { return saturating_sub(ids_.size(), window_); }
   void add(Counts& counts, TokenId id);
   void remove(Counts& counts, TokenId id);
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "bench/lab/bench_shapes.h"
 #include "bench/lab/chat_turns.h"
@@ -153,7 +154,7 @@ Status BenchRun::measure_step_again(RateBench& bench) {
 
 void BenchRun::emit_memory(size_t meter_bytes) {
   const size_t resident = process_memory().resident_bytes;
-  const size_t running = resident - std::min(resident, meter_bytes);
+  const size_t running = saturating_sub(resident, meter_bytes);
   const double peak_mb = static_cast<double>(std::max(load_peak_bytes_, running)) / 1e6;
   Figure figure;
   figure.kind = find_figure_kind("memory");

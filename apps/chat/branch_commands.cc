@@ -6,6 +6,7 @@
 #include "apps/chat/command_words.h"
 #include "apps/command_line/own_command.h"
 #include "apps/sessions/message_text.h"
+#include "base/checked.h"
 
 namespace ibid {
 namespace {
@@ -20,7 +21,7 @@ std::string line_of(const Branches::View& view) {
   if (view.messages == nullptr) return excerpt(line + view.problem, kLineColumns);
   line += counted(view.messages->size(), "message") + ", another from " + std::to_string(view.n_common) + " on: ";
   const std::string words = view.messages->empty() ? "" : text_of(view.messages->back());
-  return line + excerpt_of_end(words, kLineColumns - std::min(kLineColumns, line.size()));
+  return line + excerpt_of_end(words, saturating_sub(kLineColumns, line.size()));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apps/sessions/message_text.h"
+#include "base/checked.h"
 #include "runtime/session/session_file.h"
 
 namespace ibid {
@@ -208,7 +209,7 @@ void Branches::add_file(size_t number, std::string path) {
 
 size_t Branches::forget_all_but(size_t n) {
   const std::vector<View> views = others();
-  const size_t n_gone = views.size() - std::min(views.size(), n);
+  const size_t n_gone = saturating_sub(views.size(), n);
   for (size_t i = 0; i < n_gone; ++i) {
     const size_t gone = views[i].number;
     others_.erase(gone);

@@ -8,6 +8,7 @@
 #include "apps/chat/sampling_options.h"
 #include "apps/chat/when_full.h"
 #include "apps/sessions/message_text.h"
+#include "base/checked.h"
 
 namespace ibid {
 namespace {
@@ -39,7 +40,7 @@ SettingCommands::Next SettingCommands::history(std::string_view argument) {
   if (argument.empty()) {
     for (size_t i = 0; i < messages().size(); ++i) {
       const std::string start = std::to_string(i) + "  " + std::string(role_of(messages()[i])) + ": ";
-      note(start + excerpt(text_of(messages()[i]), kLineColumns - std::min(kLineColumns, start.size())));
+      note(start + excerpt(text_of(messages()[i]), saturating_sub(kLineColumns, start.size())));
     }
     note(messages().empty() ? "nothing was said yet" : "/history N shows the whole of one");
     return Next::kGoOn;

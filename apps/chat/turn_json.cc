@@ -6,6 +6,7 @@
 
 #include "apps/logprobs_json.h"
 #include "apps/models/model_catalog.h"
+#include "base/checked.h"
 #include "templates/message.h"
 
 namespace ibid {
@@ -41,7 +42,7 @@ Json usage_json(std::span<const Turn> answers) {
           {"prompt_tokens_details", {{"cached_tokens", first.n_cached}, {"prefilled_tokens", first.n_prefilled}}},
           {"completion_tokens_details",
            {{"accepted_prediction_tokens", all.n_accepted},
-            {"rejected_prediction_tokens", all.n_drafted - all.n_accepted}}}};
+            {"rejected_prediction_tokens", saturating_sub(all.n_drafted, all.n_accepted)}}}};
 }
 
 Json timings_json(const Timings& t) {

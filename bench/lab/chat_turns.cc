@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/checked.h"
 #include "bench/lab/bench_shapes.h"
 #include "bench/lab/prompts.h"
 #include "runtime/answer/feeding.h"
@@ -137,7 +138,7 @@ Status bench_chat_turns(const std::shared_ptr<Engine>& engine, size_t system_tok
 
 Status bench_conversation(const std::shared_ptr<Engine>& engine, size_t n_conversations,
                           const FigureSink& sink) {
-  const size_t room = engine->max_seq_len() - std::min(engine->max_seq_len(), kConversationStart);
+  const size_t room = saturating_sub(engine->max_seq_len(), kConversationStart);
   std::vector<Measured> turns(std::min(kConversationTurns, room / kConversationStep));
   if (turns.empty() || n_conversations == 0) return {};
   for (size_t c = 0; c < n_conversations; ++c) TRY(converse(engine, c, turns));

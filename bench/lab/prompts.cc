@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/checked.h"
 #include "templates/message.h"
 #include "templates/template_variables.h"
 #include "tokenizer/incremental_encoder.h"
@@ -52,7 +53,7 @@ Result<size_t> tokens_around_first_message(const Engine& engine) {
   messages.push_back(make_message(Role::kUser, kProbe));
   TRY_ASSIGN(const Tokens prompt, prompt_of(engine, messages));
   const size_t own = engine.tokenizer().encode(kProbe, TextOrigin::kInput).size();
-  return prompt.size() - std::min(own, prompt.size());
+  return saturating_sub(prompt.size(), own);
 }
 
 }  // namespace ibid

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/token_prefix.h"
 #include "bench/lab/figure.h"
 #include "bench/lab/prompts.h"
@@ -41,8 +42,8 @@ Status claim_of_append_only(const LoadEngine& load, const ClaimSink& sink) {
     if (turn == 1) continue;
     n_committed += n_ids;
     n_reused += done.usage.n_cached;
-    most_again = std::max(most_again, n_held - std::min(n_held, done.usage.n_cached));
-    most_unreused = std::max(most_unreused, n_ids - std::min(n_ids, done.usage.n_cached));
+    most_again = std::max(most_again, saturating_sub(n_held, done.usage.n_cached));
+    most_unreused = std::max(most_unreused, saturating_sub(n_ids, done.usage.n_cached));
   }
   const size_t history = session.ids().size();
   Claim claim;
@@ -113,7 +114,7 @@ Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink) {
     // Two prompts may be the same; the answers behind them are said, not read.
     const size_t common =
         std::min(turn.usage.n_prompt, common_prefix_length(sessions[0].ids(), sessions[i].ids()));
-    n_again += common - std::min(common, turn.usage.n_cached);
+    n_again += saturating_sub(common, turn.usage.n_cached);
     n_common = std::max(n_common, common);
   }
   Claim once;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/checked.h"
 #include "base/growth.h"
 
 namespace ibid {
@@ -75,7 +76,7 @@ void PageList::resize(size_t n) noexcept {
 }
 
 void PageList::move_tail(size_t n, PageList& to) noexcept {
-  to.first_leased_ = first_leased_ - std::min(first_leased_, n);
+  to.first_leased_ = saturating_sub(first_leased_, n);
   for (size_t i = n; i < size(); ++i) {
     to.pages_.push_back(std::move(pages_[i]));
     for (size_t part = 0; part < kPageParts; ++part) to.data_[part].push_back(data_[part][i]);

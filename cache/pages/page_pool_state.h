@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/checked.h"
 #include "cache/pages/idle_windows.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/pages/page_slabs.h"
@@ -167,7 +168,7 @@ struct KvPagePool::State {
     for (const PageSlabs& each : slabs) touched += each.touched_free_bytes();
     for (const size_t i : wanted) {
       const size_t bytes = n * slabs[i].page_bytes();
-      fresh += bytes - std::min(bytes, slabs[i].touched_free_bytes());
+      fresh += saturating_sub(bytes, slabs[i].touched_free_bytes());
     }
     if (fresh == 0 || bytes_in_use() + touched + fresh <= budget_bytes) return;
     for (size_t i = 0; i < kNSlabs; ++i) {

@@ -1,13 +1,14 @@
 #include "cache/store/store_room.h"
 
-#include <algorithm>
 #include <new>
 #include <string>
+
+#include "base/checked.h"
 
 namespace ibid {
 
 size_t StoreRoom::excess_pages(size_t bytes) const {
-  const size_t excess = bytes - std::min(bytes, budget_bytes_);
+  const size_t excess = saturating_sub(bytes, budget_bytes_);
   return excess / page_charge_bytes_ + (excess % page_charge_bytes_ != 0 ? 1 : 0);
 }
 

@@ -103,7 +103,7 @@ Status check_counts(KvRecordKind kind, const Fixed& fixed) {
   // Blocks that differ have no common size: then the record says how long they are together, and the layout of whoever
   // reads it whether that is right.
   const bool alike = fixed.block_bytes != 0;
-  const uint64_t together = fixed.record_bytes - std::min(fixed.header_bytes, fixed.record_bytes);
+  const uint64_t together = saturating_sub(fixed.record_bytes, fixed.header_bytes);
   const auto blocks = alike ? checked_mul<uint64_t>(fixed.n_blocks, fixed.block_bytes) : std::optional(together);
   if (!alike && together < fixed.n_blocks) return bad_header("blocks without bytes");
   constexpr uint64_t kTooMany = std::numeric_limits<uint64_t>::max();

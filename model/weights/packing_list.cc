@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/checked.h"
 #include "kernels/linear/pack.h"
 #include "model/weights/finite_values.h"
 #include "model/weights/pack_blocks.h"
@@ -138,7 +139,7 @@ Status PackingList::run(ThreadTeam& team, const std::function<void(const TensorV
       while (first_job < jobs_.size() && jobs_[first_job].end <= begin) ++first_job;
       for (size_t j = first_job; j < jobs_.size() && jobs_[j].begin < end; ++j) {
         const Job& job = jobs_[j];
-        const Range panels = panels_in(begin - std::min(begin, job.begin), end - job.begin, job.panel_stride,
+        const Range panels = panels_in(saturating_sub(begin, job.begin), end - job.begin, job.panel_stride,
                                        job.packed.n_panels());
         if (panels.empty()) continue;
         if (!pack(job, panels)) {

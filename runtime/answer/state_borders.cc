@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "kernels/kernels.h"
 
 namespace ibid {
@@ -22,17 +23,17 @@ StateBorders::StateBorders(size_t n_read, size_t n_prompt, const PromptCuts& cut
   add(cuts.opening);
   opening_ = positions_.empty() ? 0 : cuts.opening;
   for (size_t at = n_read / share.spacing * share.spacing + share.spacing; at < n_prompt; at += share.spacing) add(at);
-  if (n_prompt - std::min(n_prompt, n_read) > kMostKeptRows) add(n_prompt - kPromptEnd);
+  if (saturating_sub(n_prompt, n_read) > kMostKeptRows) add(n_prompt - kPromptEnd);
   // Of places that stand close together the first serves them all. Most edits come late, so the last answers are the
   // likeliest places.
-  const size_t n_left = share.n_most - std::min(share.n_most, positions_.size());
+  const size_t n_left = saturating_sub(share.n_most, positions_.size());
   std::vector<size_t> apart;
   for (size_t before = std::max(n_read, cuts.opening); const size_t cut : cuts.answers) {
     if (cut < before + kLeastApart || cut + kPromptEnd >= n_prompt) continue;
     apart.push_back(cut);
     before = cut;
   }
-  for (size_t i = apart.size() - std::min(apart.size(), n_left); i < apart.size(); ++i) add(apart[i]);
+  for (size_t i = saturating_sub(apart.size(), n_left); i < apart.size(); ++i) add(apart[i]);
   std::sort(positions_.begin(), positions_.end());
   positions_.erase(std::unique(positions_.begin(), positions_.end()), positions_.end());
 }

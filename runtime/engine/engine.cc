@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/checked.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
 #include "model/architecture/architectures.h"
@@ -117,7 +118,7 @@ Result<std::shared_ptr<Engine>> Engine::load_or_throw(const std::string& path, c
   if (parts.kv_budget_bytes == 0) {
     const size_t available = available_memory_bytes();
     parts.kv_budget_bytes = default_kv_budget_bytes(plan.kv_page_bytes, plan.state_bytes, plan.max_seq_len,
-                                                    available - std::min(available, plan.fixed_bytes()));
+                                                    saturating_sub(available, plan.fixed_bytes()));
   } else {
     TRY(check_kv_budget(parts.kv_budget_bytes, plan.kv_page_bytes, plan.state_bytes, ", or 0"));
   }

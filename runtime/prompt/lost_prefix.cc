@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/checked.h"
 #include "base/utf8.h"
 #include "templates/message.h"
 
@@ -59,7 +60,7 @@ bool mentions_date(std::string_view text) {
 // The line around `at`, no more than kNearBytes to either side.
 std::string_view line_around(std::string_view text, size_t at) {
   at = std::min(at, text.size());
-  const size_t least = at - std::min(at, kNearBytes);
+  const size_t least = saturating_sub(at, kNearBytes);
   const size_t before = at == 0 ? text.npos : text.rfind('\n', at - 1);
   const size_t begin = before == text.npos || before < least ? least : before + 1;
   const size_t end = std::min(text.find('\n', at), at + kNearBytes);
@@ -79,7 +80,7 @@ bool is_inside(const Json& message, const Difference& d) {
   const std::string* content = content_of(message);
   if (content == nullptr) return true;
   const std::string& text = *content;
-  const size_t begin = d.byte - std::min(d.byte, text.size());
+  const size_t begin = saturating_sub(d.byte, text.size());
   const std::string around = std::string(d.was.substr(begin, d.byte - begin)) +
                              std::string(d.now.substr(0, text.size() + 1));
   const size_t found = around.rfind(text);
@@ -143,14 +144,14 @@ LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& trans
   if (same_text) n_equal = delta.differs_at - delta.tail_begin;  // the same text with another origin
 
   LostPrefix lost;
-  lost.n_tokens = n_held - std::min(n_held, delta.n_keep);
+  lost.n_tokens = saturating_sub(n_held, delta.n_keep);
   lost.byte = delta.tail_begin + n_equal;
   lost.token = delta.n_keep;
   lost.message = message_at(transcript, messages, lost.byte);
   lost.was = excerpt(was.substr(n_equal));
   lost.now = excerpt(std::string_view(now).substr(n_equal));
   lost.was_token = token_text(transcript.ids(), delta.n_keep, tokenizer);
-  const size_t in_patch = delta.n_keep - std::min(delta.n_keep, delta.patch.keep_ids);
+  const size_t in_patch = saturating_sub(delta.n_keep, delta.patch.keep_ids);
   lost.now_token = token_text(delta.patch.ids, in_patch, tokenizer);
   const Difference difference{transcript.bytes(), std::min(lost.byte, transcript.n_bytes()),
                               std::string_view(now).substr(n_equal)};

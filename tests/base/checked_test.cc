@@ -48,5 +48,14 @@ TEST(Checked, AlignRoundsUpOrRefuses) {
   EXPECT_EQ(checked_align<uint64_t>(kMax - 5, 32), std::nullopt);
 }
 
+TEST(Checked, ADifferenceEndsAtZero) {
+  EXPECT_EQ(saturating_sub<uint64_t>(7, 5), 2u);
+  EXPECT_EQ(saturating_sub<uint64_t>(5, 5), 0u);
+  EXPECT_EQ(saturating_sub<uint64_t>(5, 7), 0u);
+  EXPECT_EQ(saturating_sub<uint64_t>(0, kMax), 0u);
+  EXPECT_EQ(saturating_sub<uint64_t>(kMax, 0), kMax);
+  EXPECT_EQ(saturating_sub<uint8_t>(3, 200), 0u);
+}
+
 }  // namespace
 }  // namespace ibid

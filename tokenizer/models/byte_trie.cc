@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/checked.h"
 
 namespace ibid {
 
@@ -62,7 +63,7 @@ class ByteTrie::Builder {
 
   uint32_t find_base() {
     const size_t n_blocks = free_.size();
-    for (size_t block = n_blocks - std::min(n_blocks, kOpenBlocks); block < n_blocks; ++block) {
+    for (size_t block = saturating_sub(n_blocks, kOpenBlocks); block < n_blocks; ++block) {
       for (size_t word = 0; word < 4; ++word) {
         for (uint64_t bits = free_[block].bits[word]; bits != 0; bits &= bits - 1) {
           const auto place = static_cast<uint8_t>(64 * word + static_cast<size_t>(std::countr_zero(bits)));

@@ -4,11 +4,12 @@
 // BodyBudget is thread-safe; an Allowance is its owner's.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
 #include <utility>
+
+#include "base/checked.h"
 
 namespace ibid::http {
 
@@ -42,7 +43,7 @@ class BodyAllowance {
 
   // The body has so many bytes now. False: there is no room for them, and nothing was taken.
   bool grow_to(size_t n_bytes) {
-    const size_t wanted = n_bytes - std::min(n_bytes, BodyBudget::kFree);
+    const size_t wanted = saturating_sub(n_bytes, BodyBudget::kFree);
     if (budget_ == nullptr || wanted <= n_taken_) return true;
     const size_t more = wanted - n_taken_;
     if (budget_->n_taken_.fetch_add(more) + more > budget_->n_bytes_) {

@@ -6,6 +6,7 @@
 #include "apps/serve/protocol/anthropic_input.h"
 #include "apps/serve/protocol/anthropic_stream.h"
 #include "apps/serve/protocol/prompt_fields.h"
+#include "base/checked.h"
 
 namespace ibid::serve {
 
@@ -51,7 +52,7 @@ Json content_blocks(const Answer& answer) {
 
 Json anthropic_usage(const TokenCounts& counts) {
   Json usage = Json::object();
-  usage["input_tokens"] = counts.n_prompt - counts.n_cached;
+  usage["input_tokens"] = saturating_sub(counts.n_prompt, counts.n_cached);
   usage["cache_creation_input_tokens"] = 0;
   usage["cache_read_input_tokens"] = counts.n_cached;
   usage["output_tokens"] = counts.n_completion;
