@@ -59,9 +59,9 @@ Status RateBench::feed(TokenSpan ids) {
 }
 
 Status RateBench::stand_at(size_t n) {
-  entry_.slice_to_length(std::min(n, entry_.length()));
   // Less is left where a recurrent state was not kept: it is kept now, for the next time.
-  TRY(feed(TokenSpan(spread_ids(n)).subspan(entry_.length())));
+  const size_t n_left = entry_.slice_to_at_most(n);
+  TRY(feed(TokenSpan(spread_ids(n)).subspan(n_left)));
   entry_.state().keep_only_here(n);
   return {};
 }

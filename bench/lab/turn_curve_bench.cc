@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/checked.h"
 #include "bench/lab/bench_shapes.h"
 #include "bench/lab/prompts.h"
 #include "cache/store/lru_kv_cache_store.h"
@@ -31,9 +32,9 @@ TurnOptions greedy(size_t max_tokens) {
 Result<std::vector<float>> logits_behind(const ChatSession& session) {
   TRY_ASSIGN(KvCacheEntry entry, session.kv().fork());
   const TokenSpan ids = session.ids();
-  entry.slice_to_length(std::min(entry.length(), ids.size() - 1));
+  const size_t n_left = entry.slice_to_at_most(ids.size() - 1);
   Logits logits;
-  TRY(feed(session.engine()->scheduler(), entry, ids.subspan(entry.length()), WantLogits::kLast, {}, logits));
+  TRY(feed(session.engine()->scheduler(), entry, ids.subspan(n_left), WantLogits::kLast, {}, logits));
   return std::vector<float>(logits.row(0).begin(), logits.row(0).end());
 }
 
@@ -117,10 +118,10 @@ Result<TurnCurveBench::Sample> TurnCurveBench::resumed_turn(size_t round) const 
 // As many rows as the warm turn feeds, where it feeds them: the model's part of its time.
 Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
   TRY_ASSIGN(KvCacheEntry entry, prepared.rows.fork());
-  entry.slice_to_length(std::min(entry.length(), prepared.n_cached));
+  const size_t n_left = entry.slice_to_at_most(prepared.n_cached);
   Logits logits;
   const int64_t start = engine_->clock().steady_ns();
-  const TokenSpan rest = TokenSpan(prepared.prompt).subspan(entry.length());
+  const TokenSpan rest = TokenSpan(prepared.prompt).subspan(n_left);
   TRY(feed(engine_->scheduler(), entry, rest, WantLogits::kLast, {}, logits));
   return milliseconds_since(engine_->clock(), start);
 }
@@ -135,7 +136,7 @@ Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> e
   TRY_ASSIGN(const size_t around, tokens_around_first_message(*engine));
   const size_t others = around + kFirstReplyTokens;
   const std::string text = text_of_tokens(engine->tokenizer(), "Remember these words:",
-                                          history - std::min(history, others), history);
+                                          saturating_sub(history, others), history);
   TurnOptions first = greedy(kFirstReplyTokens);
   first.min_tokens = kFirstReplyTokens;
   TRY(session.send(text, first).status());

@@ -63,8 +63,7 @@ class SecondTurn {
     for (size_t i = 0; i < kNew; ++i) prompt.push_back(static_cast<TokenId>(5000 + 31 * i));
 
     const auto start = std::chrono::steady_clock::now();
-    entry_.slice_to_length(goes_on ? history_.size() : 0);
-    const size_t n_read = prompt.size() - entry_.length();
+    const size_t n_read = prompt.size() - entry_.slice_to_at_most(goes_on ? history_.size() : 0);
     TRY(read(prompt));
     return Sample{n_read, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()};
   }

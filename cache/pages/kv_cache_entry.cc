@@ -43,7 +43,7 @@ Status KvCacheEntry::reserve(size_t n_rows) {
 Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   const size_t n_pages = KvLayout::pages_for(length() + n_rows);
   const bool copies_last = n_rows > 0 && shares_last_page();
-  const size_t n_new = n_pages - std::min(n_pages, pages_.size());
+  const size_t n_new = saturating_sub(n_pages, pages_.size());
 
   // The lists are made first: what the pool evicts for us would be gone even if we failed afterwards.
   staged_.resize(layout().n_layers());
@@ -128,7 +128,7 @@ void KvCacheEntry::commit(TokenSpan tokens) {
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   rows_appended_ += tokens.size();
   // Not what a cut of this pass, or of a short one before it, would need again.
-  pages_.return_before(layout().first_window_page(length() - std::min(length(), tokens.size() + kPagePositions)));
+  pages_.return_before(layout().first_window_page(saturating_sub(length(), tokens.size() + kPagePositions)));
 }
 
 // --- where it can go on
@@ -151,6 +151,12 @@ size_t KvCacheEntry::resumable_length(size_t n) const {
 
 void KvCacheEntry::slice_to_length(size_t n) {
   CHECK_LE(n, length());
+  const size_t kept = slice_to_at_most(n);
+  CHECK_EQ(kept, n) << "an exact cut to a position from which the entry cannot go on";
+}
+
+size_t KvCacheEntry::slice_to_at_most(size_t n) {
+  n = std::min(n, length());
   size_t first = 0;
   do {
     n = resumable_length(n);
@@ -160,6 +166,7 @@ void KvCacheEntry::slice_to_length(size_t n) {
   tokens_.resize(n);
   pages_.resize(KvLayout::pages_for(n));
   std::fill(staged_.begin(), staged_.end(), size_t{0});
+  return n;
 }
 
 Result<KvCacheEntry> KvCacheEntry::fork() const {
@@ -183,7 +190,7 @@ Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vec
   TRY(hold(std::move(pages), tokens.size()));
   tokens_.assign(tokens.begin(), tokens.end());
   state_.begin(std::move(states), length());
-  slice_to_length(length());
+  (void)slice_to_at_most(length());
   return {};
 }
 
@@ -215,7 +222,7 @@ Status KvCacheEntry::take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens&
   tokens_ = std::exchange(tokens, {});
   tokens_.resize(n_tokens);
   state_.begin(std::move(states), n_tokens);
-  slice_to_length(n_tokens);
+  (void)slice_to_at_most(n_tokens);
   return {};
 }
 
@@ -249,7 +256,7 @@ Status KvCacheEntry::adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std
     pages_.take_back(replaced);
     return {};
   }
-  slice_to_length(n_tokens);
+  (void)slice_to_at_most(n_tokens);
   pool_->offer_windows(pages_.pages().subspan(n_full));
   return {};
 }

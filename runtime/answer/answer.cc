@@ -123,8 +123,7 @@ void Answer::search() {
   // Logits come with the last id only: where they are not known, it is fed.
   const size_t n_most = hit.logits != nullptr ? hit.length() : std::min(hit.length(), request_.prompt.size() - 1);
   if (n_most <= entry_.length()) return;
-  hit.entry.slice_to_length(n_most);  // or to where it can go on
-  if (hit.entry.length() <= entry_.length()) return;
+  if (hit.entry.slice_to_at_most(n_most) <= entry_.length()) return;
   now_.work.pages_touched += hit.entry.pages().size();
   request_.prompt_logits = hit.entry.length() == request_.prompt.size() ? hit.logits : nullptr;
   KvCacheEntry before = std::exchange(entry_, std::move(hit.entry));
@@ -221,7 +220,7 @@ bool Answer::sample(std::span<const float> row, TokenId& id) {
 }
 
 void Answer::draft_behind(TokenId id) {
-  entry_.slice_to_length(now_.length);  // what stands there was drafted behind another id
+  entry_.slice_to_length(now_.length);  // the rows of the last pass after it were drafted for another id
   const size_t n_most = n_drafts_at_most();
   const TokenSpan expected = expected_behind(id, now_.n_sampled, request_.expected);
   draft_.assign(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(std::min(expected.size(), n_most)));
@@ -282,7 +281,7 @@ void Answer::end_cancelled() {
 
 void Answer::end(Status status) noexcept {
   reading_.reset();
-  entry_.slice_to_length(now_.length);  // what stands behind it was drafted
+  (void)entry_.slice_to_at_most(now_.length);  // the rows after it were drafted, or found by a search
   now_.n_draws = sampler_.n_draws();
   now_.work.history_steps = sampler_.history().n_steps() - n_steps_before_;
   status_ = std::move(status);
@@ -340,7 +339,7 @@ Status Answer::cut_back() {
   if (heard_.n_sampled == 0) return {ErrorCode::kCancelled, "cancelled before the first token of the answer"};
   status_ = Status();
   now_ = heard_;
-  entry_.slice_to_length(now_.length);
+  (void)entry_.slice_to_at_most(now_.length);  // the entry may be shorter now than the prompt
   const TokenSpan ids = TokenSpan(sampled_).first(now_.n_sampled);
   ReplyText reply(tokenizer_, stops_, request_.shown_tokens);
   for (const TokenId id : ids) reply.push(id);

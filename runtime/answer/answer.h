@@ -11,8 +11,9 @@
 //
 // Cancellation is checked before every chunk, in every layer of a pass and before every token; the answer ends
 // where it is. For an owner that hears the answer, the stop token ends it exactly behind what was heard, however
-// far the answer had run ahead: finish() cuts ids, text, counters, indexes and the entry back to there. Whatever
-// happens, the entry holds exactly the ids that were fed and committed.
+// far the answer had run ahead: finish() cuts ids, text, counters, indexes and the entry back to there; the entry
+// further back, where a model cannot go on from there. Whatever happens, the entry holds the first of the ids that were
+// fed and committed.
 #pragma once
 
 #include <cstddef>

@@ -283,9 +283,8 @@ void Dialogue::settle(const Usage& usage, const Timings& timings) noexcept {
   });
 }
 
-void Dialogue::count_as_read(size_t n) noexcept {
-  usage_.n_cached -= n;
-  usage_.n_prefilled += n;
+void Dialogue::replace_usage(const Usage& before, const Usage& now) noexcept {
+  for (const auto& each : kUsageFields) usage_.*each.field = usage_.*each.field - before.*each.field + now.*each.field;
 }
 
 void Dialogue::restore(std::set<size_t> pinned, const Usage& usage) noexcept {

@@ -109,8 +109,8 @@ class Dialogue {
   // After append_answer(), for a turn: counts what it cost, and gives replies the numbers that their messages have.
   void settle(const Usage& usage, const Timings& timings) noexcept;
 
-  // Counts n ids as read by this dialogue, not found.
-  void count_as_read(size_t n) noexcept;
+  // Counts `now` in place of `before`. REQUIRES: settle() counted `before`.
+  void replace_usage(const Usage& before, const Usage& now) noexcept;
   // For a dialogue that was made of a file: all messages are there, and their replies have their numbers.
   void restore(std::set<size_t> pinned, const Usage& usage) noexcept;
 

@@ -1,9 +1,9 @@
 #include "runtime/session/running_turn.h"
 
-#include <algorithm>
 #include <new>
 #include <utility>
 
+#include "base/checked.h"
 #include "runtime/answer/turn_sampler.h"
 #include "runtime/out_of_heap.h"
 #include "runtime/prompt/lost_prefix.h"
@@ -15,7 +15,7 @@ namespace ibid {
 namespace {
 
 size_t pages_from(size_t first_position, size_t end_position) {
-  return KvLayout::pages_for(end_position) - first_position / kPagePositions;
+  return saturating_sub(KvLayout::pages_for(end_position), first_position / kPagePositions);
 }
 
 double per_second(size_t n, double ms) { return ms > 0 ? static_cast<double>(n) * 1000.0 / ms : 0; }
@@ -39,7 +39,7 @@ std::string_view end_of_prompt(const PromptDelta& delta, const Transcript& trans
   const TranscriptPatch& patch = delta.patch;
   const std::string_view text =
       patch.bytes.empty() ? transcript.bytes().substr(0, patch.keep_bytes) : std::string_view(patch.bytes);
-  return text.substr(text.size() - std::min(text.size(), kBytes));
+  return text.substr(saturating_sub(text.size(), kBytes));
 }
 
 // Whether the id of a call stands behind its arguments.
@@ -236,7 +236,7 @@ void RunningTurn::note(Generation& generation, const ReplyParser::Listener& on_p
   usage.n_cached = answer_->n_cached();
   usage.n_prefilled = usage.n_prompt - usage.n_cached;
   // What another session has read meanwhile was not read again here.
-  usage.n_read_again -= std::min(usage.n_read_again, usage.n_cached - rows_->n_found());
+  usage.n_read_again = saturating_sub(usage.n_read_again, saturating_sub(usage.n_cached, rows_->n_found()));
   if (usage.n_read_again == 0 && turn_.lost_prefix && is_missing_rows(turn_.lost_prefix->cause)) {
     turn_.lost_prefix.reset();
   }
@@ -246,7 +246,7 @@ void RunningTurn::note(Generation& generation, const ReplyParser::Listener& on_p
   meter_.add({progress.timings, progress.work});
   KvCacheEntry& entry = rows_->entry();
   meter_.work().kv_bytes_copied += rows_->n_pages_copied() * entry.layout().page_bytes();
-  meter_.work().pages_touched += pages_from(usage.n_cached, entry.length());
+  meter_.work().pages_touched += pages_from(usage.n_cached, progress.length);
   if (options_.speculate) meter_.work().tokens_indexed += usage.n_decoded;
 }
 
@@ -294,6 +294,7 @@ void RunningTurn::commit(Generation generation) {
   SampledReply reply = reply_of(generation, engine_.tokenizer());
   dialogue.append_answer(plan_->delta, std::move(reply), message_to_keep(std::move(generation.text)));
   // Nothing below fails.
+  const size_t n_fed = answer_->progress().length;
   answer_.reset();
   if (plan_->fitted) plan_->fitted->commit();
   asked_->commit();
@@ -301,14 +302,14 @@ void RunningTurn::commit(Generation generation) {
   branch_.look_back.settle(n_keep, ids.size(), options_.speculate, counts_);
   {
     const Stopwatch watch = meter_.time(&Timings::match_ms);
-    rows_->keep({ids, n_prompt, std::move(generation.prompt_logits), dialogue.n_opening_ids()});
+    rows_->keep({ids, n_prompt, n_fed, std::move(generation.prompt_logits), dialogue.n_opening_ids()});
   }
   rows_.reset();
   turn_.work = meter_.cost().work;
   Timings& timings = turn_.timings = meter_.cost().timings;
   timings.total_ms = meter_.elapsed_ms();
   timings.prefill_tps = per_second(turn_.usage.n_prefilled, timings.prefill_ms);
-  timings.decode_tps = per_second(turn_.usage.n_decoded - 1, timings.decode_ms + timings.sample_ms);
+  timings.decode_tps = per_second(saturating_sub(turn_.usage.n_decoded, size_t{1}), timings.decode_ms + timings.sample_ms);
   dialogue.settle(turn_.usage, timings);
 }
 

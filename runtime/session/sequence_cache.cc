@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/token_prefix.h"
 #include "runtime/out_of_heap.h"
 
@@ -60,7 +61,7 @@ void SequenceCache::forget_foreign_rows() noexcept {
 
 size_t SequenceCache::adopt(std::optional<KvCacheEntry> entry, TokenSpan ids) {
   const size_t n_same = entry ? common_prefix_length(entry->tokens(), ids) : 0;
-  if (entry) entry->slice_to_length(n_same);
+  if (entry) (void)entry->slice_to_at_most(n_same);
   if (ids.empty()) return n_same;
   SharedRows::Found found = rows_.look_up(ids.first(ids.size() - 1), foreign_);
   if (entry && entry->length() > found.length()) {
@@ -93,16 +94,15 @@ Result<std::unique_ptr<ReadingAhead>> SequenceCache::begin_reading(AheadPrompt p
   Usage read;
   read.n_prompt = ids.size();
   TRY_ASSIGN(KvCacheEntry entry, held());
-  entry.slice_to_length(std::min(n_own, entry.length()));
-  Foreign from = entry.length() > 0 ? foreign_ : nullptr;
+  Foreign from = entry.slice_to_at_most(n_own) > 0 ? foreign_ : nullptr;
   if (SharedRows::Found found = rows_.look_up(ids.first(n_most), foreign_, stop); found.length() > entry.length()) {
-    read.n_from_disk = found.length() - found.n_in_memory;
+    read.n_from_disk = saturating_sub(found.length(), found.n_in_memory);
     entry = std::move(found.entry);
     from = std::move(found.foreign);
   }
   read.n_cached = entry.length();
   read.n_prefilled = ids.size() - entry.length();
-  read.n_read_again = n_own - std::min(n_own, entry.length());
+  read.n_read_again = saturating_sub(n_own, entry.length());
   // The pages are the store's as soon as they are read, whoever comes when for the rest.
   const auto leave = [this, from](KvCacheEntry& rows, KvAtRest& rest) {
     rows_.leave(rows, from, Extent::kAll, &rest);
@@ -154,7 +154,7 @@ SequenceCache::Loan::~Loan() {
     if (before_) {
       entry_ = *std::move(before_);
     } else {
-      entry_.slice_to_length(length_before_);
+      (void)entry_.slice_to_at_most(length_before_);  // the next turn reads again what is lost below it
     }
   }
   cache_.kv_ = std::move(entry_);
@@ -186,17 +186,17 @@ Status SequenceCache::Loan::arrange(const PromptIds& prompt, Priority priority, 
   if (n_keep < entry_.length()) {
     TRY_ASSIGN(before_, entry_.fork());
     work_.pages_touched += entry_.pages().size();
-    entry_.slice_to_length(n_keep);
-    n_keep = entry_.length();  // rows behind a window may have gone since they were looked for
+    n_keep = entry_.slice_to_at_most(n_keep);  // rows of a window may have gone since they were looked for
   }
   if (n_keep < prompt.size()) logits_.reset();
-  n_read_again_ = n_own - std::min(n_own, n_keep);
+  n_read_again_ = saturating_sub(n_own, n_keep);
   if (n_read_again_ == 0) missing_.reset();
   // The other states are the store's again: it may let them go while the turn runs.
   entry_.state().keep_only_here(entry_.length());
   if (before_) before_->state().clear();
   if (n_keep == 0) foreign_.reset();
   n_found_ = n_keep;
+  n_from_disk_ = std::min(n_from_disk_, n_found_);
   n_copied_before_ = entry_.pages_copied();
   return {};
 }
@@ -206,13 +206,12 @@ Result<bool> SequenceCache::Loan::take_ahead(const PromptIds& prompt, size_t& n_
   const ReadAhead& ahead = *cache_.ahead_;
   const size_t n_same = std::min(ahead.n_transcript, prompt.n_keep());
   const size_t n_ahead = prompt.n_common(ahead.rows.tokens(), n_same);
-  work_.tokens_compared += n_ahead - std::min(n_ahead, n_same);
+  work_.tokens_compared += saturating_sub(n_ahead, n_same);
   const bool whole = n_ahead == prompt.size() && ahead.logits != nullptr && ahead.rows.length() == n_ahead;
   const size_t n_wanted = whole ? n_ahead : std::min(n_ahead, prompt.size() - 1);
   if (n_wanted <= n_keep) return true;
   TRY_ASSIGN(KvCacheEntry entry, cache_.rows_.engine().store().look_at(ahead.rows));
-  entry.slice_to_length(std::min(n_wanted, entry.length()));  // or to where it can go on
-  const size_t n = entry.length();
+  const size_t n = entry.slice_to_at_most(n_wanted);
   if (n > n_keep) {
     if (n == prompt.size()) logits_ = ahead.logits;
     replace(std::move(entry), ahead.foreign);
@@ -233,14 +232,13 @@ void SequenceCache::Loan::search(const PromptIds& prompt, Priority priority, std
     found.logits = cache_.prompt_end_.logits;
   }
   const size_t n_most = std::min(found.length(), found.logits != nullptr ? prompt.size() : prompt.size() - 1);
-  found.entry.slice_to_length(n_most);
-  const size_t n = found.length();
+  const size_t n = found.entry.slice_to_at_most(n_most);
   missing_ = found.missing_behind(std::max(n, n_keep));
   // Where both have the same number of rows, those that were computed here are preferred.
   const bool replaces_foreign = n > 0 && n == n_keep && foreign_ != nullptr && found.foreign == nullptr;
   if (n <= n_keep && !replaces_foreign) return;
   logits_ = found.logits;
-  n_from_disk_ = n - std::min(n, found.n_in_memory);
+  n_from_disk_ = saturating_sub(n, found.n_in_memory);
   replace(std::move(found.entry), std::move(found.foreign));
   n_keep = n;
 }
@@ -266,11 +264,14 @@ void SequenceCache::Loan::keep(Kept kept) noexcept {
   is_kept_ = true;
   // If a stop string ended the reply, tokens beyond the cut have been fed; their rows go.
   const size_t n_prompt = std::min(kept.n_prompt, entry_.length());
-  entry_.slice_to_length(
-      n_prompt + common_prefix_length(entry_.tokens().subspan(n_prompt), kept.ids.subspan(n_prompt)));
+  const size_t n_same =
+      n_prompt + common_prefix_length(entry_.tokens().subspan(n_prompt), kept.ids.subspan(n_prompt));
+  // A stopped answer's cut may have lost rows of ids that stay. These ids were read all the same.
+  const bool lost_rows = entry_.length() < kept.n_fed;
+  cache.n_read_ = lost_rows ? std::min(kept.n_fed, kept.ids.size()) : n_same;
+  (void)entry_.slice_to_at_most(n_same);
   cache.kv_ = std::move(entry_);
   cache.foreign_ = std::move(foreign_);
-  cache.n_read_ = cache.kv_.length();
   cache.prompt_end_ = {kept.n_prompt, std::move(kept.logits)};
   cache.ahead_.reset();
   cache.may_be_elsewhere_ = false;

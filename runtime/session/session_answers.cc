@@ -6,6 +6,7 @@
 
 #include "runtime/out_of_heap.h"
 #include "runtime/session/session_state.h"
+#include "runtime/turn_cost.h"
 
 namespace ibid {
 
@@ -24,9 +25,9 @@ Result<std::vector<Turn>> ChatSession::State::run_turns(Proposal proposal, size_
   for (size_t i = 0; i < n; ++i) answers.push_back(branch);
   TRY_ASSIGN(std::vector<Turn> turns, run_side_by_side(answers, sampler.seed(), turn_options, on_event));
   // Nothing below fails. The first one stands for the reading of the question, which was done once for all.
-  turns[0].usage.n_cached -= read.n_prefilled;
-  turns[0].usage.n_prefilled += read.n_prefilled;
-  answers[0].dialogue.count_as_read(read.n_prefilled);
+  const Usage alone = turns[0].usage;
+  add_reading(turns[0].usage, read);
+  answers[0].dialogue.replace_usage(alone, turns[0].usage);
 
   asked.commit();
   branch = std::move(answers[0]);

@@ -77,7 +77,7 @@ void SharedRows::leave_for_others(const KvCacheEntry& entry, size_t n_prompt, co
   if (n_opening < kPagePositions || n_opening > entry.length()) return;
   Result<KvCacheEntry> opening = entry.fork();
   if (!opening.ok()) return;
-  opening->slice_to_length(n_opening);
+  if (opening->slice_to_at_most(n_opening) == 0) return;
   (void)store.insert(name_space_, *opening, {.extent = Extent::kFullPages, .retention = Retention::kPrefix});
 }
 

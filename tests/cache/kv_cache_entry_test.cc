@@ -327,6 +327,7 @@ TEST_F(KvCacheEntryDeathTest, SlicePastTheEnd) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
   EXPECT_DEATH(entry.slice_to_length(11), "10");
+  EXPECT_EQ(entry.slice_to_at_most(11), 10u);
 }
 
 TEST(KvCacheEntryGrowth, AdoptingMoreCopiesWhatIsNewAndNotAllThatIsThere) {

@@ -193,7 +193,7 @@ class Script {
     ASSERT_LE(entry.length(), ids.size());
     ASSERT_EQ(read_rows(entry), fresh_rows(layout_, TokenSpan(ids).first(entry.length())));
     if (below(2) == 0) {
-      entry.slice_to_length(below(entry.length() + 1));
+      (void)entry.slice_to_at_most(below(entry.length() + 1));
       ASSERT_TRUE(store_.put_to_rest(entry, resting.rest));
     } else {
       if (sessions_.size() < 6) sessions_.push_back({resting.name_space, std::move(entry)});
@@ -209,7 +209,7 @@ class Script {
       if (pins_.size() > 3) pins_.erase(pins_.begin());
     } else if (!sessions_.empty()) {
       KvCacheEntry& entry = sessions_[below(sessions_.size())].entry;
-      entry.slice_to_length(below(entry.length() + 1));
+      (void)entry.slice_to_at_most(below(entry.length() + 1));
     }
   }
 

@@ -87,13 +87,13 @@ class Talker {
   void share_system(const KvCacheEntry& entry) {
     if (below(8) != 0) return;
     KvCacheEntry system = entry.fork().value();
-    system.slice_to_length(n_system_);
+    (void)system.slice_to_at_most(n_system_);
     (void)store_.insert(name_space_, system, Sharing::kShared);
   }
 
   void branch(const KvCacheEntry& entry) {
     KvCacheEntry other = entry.fork().value();
-    other.slice_to_length(below(other.length() + 1));
+    (void)other.slice_to_at_most(below(other.length() + 1));
     const Tokens expected = concat(other.tokens(), random_tokens(below(4), 20, 3));
     if (feed(other, TokenSpan(expected).last(20)).ok() && read_rows(other) != fresh_rows(pool_.layout(), expected)) {
       ++counts_.wrong;

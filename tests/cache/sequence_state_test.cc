@@ -32,6 +32,12 @@ TEST_F(SequenceStateLaws, PiecesOfAStateDoNotOverlap) {
   EXPECT_EQ(layout_.state_row_floats(), 32u);
 }
 
+void expect_cut(KvCacheEntry& entry, size_t n) {
+  const size_t reached = entry.resumable_length(n);
+  ASSERT_EQ(entry.slice_to_at_most(n), reached);
+  ASSERT_EQ(entry.length(), reached);
+}
+
 TEST_F(SequenceStateLaws, AShortPassCanBeCutAnywhereAndALongOneNowhere) {
   KvCacheEntry entry(pool_);
   const Tokens long_part = random_tokens(1, kMostKeptRows + 1), short_part = random_tokens(2, kMostKeptRows);
@@ -48,8 +54,9 @@ TEST_F(SequenceStateLaws, AShortPassCanBeCutAnywhereAndALongOneNowhere) {
     ASSERT_TRUE(feed(*cut, random_tokens(n, 3)).ok());
     expect_exact(*cut);
   }
-  entry.slice_to_length(long_part.size() - 1);
-  EXPECT_EQ(entry.length(), 0u) << "nothing to go on from, so it begins anew";
+  EXPECT_DEATH(entry.slice_to_length(long_part.size() - 1), "0 vs 64");
+  EXPECT_EQ(entry.slice_to_at_most(long_part.size() - 1), 0u) << "nothing to go on from, so it begins anew";
+  EXPECT_EQ(entry.length(), 0u);
   ASSERT_TRUE(feed(entry, short_part).ok());
   expect_exact(entry);
 }
@@ -199,8 +206,8 @@ TEST_F(SequenceStateLaws, AnySequenceOfCallsLeavesWhatAColdPassGives) {
           break;
         }
         case 3: (void)feed_without_commit(entry, random_tokens(random(), n), layout_.n_layers()); break;
-        case 4: entry.slice_to_length(entry.length() - std::min(entry.length(), n)); break;
-        case 5: entry.slice_to_length(random() % (entry.length() + 1)); break;
+        case 4: expect_cut(entry, entry.length() - std::min(entry.length(), n)); break;
+        case 5: expect_cut(entry, random() % (entry.length() + 1)); break;
         case 6:
           random() % 2 == 0 ? entry.state().keep_here(entry.length()) : entry.state().keep_last_pass(entry.length());
           break;

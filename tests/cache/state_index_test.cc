@@ -198,7 +198,7 @@ TEST(StoreStatesTest, ASequenceAtRestWakesWhereItCanGoOn) {
   EXPECT_EQ(entry.length(), 200u);
   EXPECT_EQ(entry.resumable_length(199), 120u);
   EXPECT_EQ(read_states(entry), fresh_states(kLayout, ids));
-  entry.slice_to_length(199);
+  EXPECT_EQ(entry.slice_to_at_most(199), 120u);
   EXPECT_EQ(read_states(entry), fresh_states(kLayout, TokenSpan(ids).first(120)));
 }
 

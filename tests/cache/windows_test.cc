@@ -62,7 +62,7 @@ TEST(KvWindows, WithRoomNothingIsLost) {
   ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 3000), 100).ok());
   for (const size_t n : {2999u, 1500u, 100u, 1u}) {
     EXPECT_EQ(entry.resumable_length(n), n);
-    entry.slice_to_length(n);
+    (void)entry.slice_to_at_most(n);
     expect_exact(entry);
   }
 }
@@ -291,7 +291,7 @@ TEST(KvWindows, AnySequenceOfCallsLeavesWhatAColdPassGives) {
         while (hit.length() < ids.size()) {
           const size_t n = std::min<size_t>(ids.size() - hit.length(), 1 + random() % 200);
           if (!feed(hit.entry, TokenSpan(ids).subspan(hit.length(), n)).ok()) break;
-          if (random() % 6 == 0) hit.entry.slice_to_length(hit.length() - random() % std::min<size_t>(hit.length(), 90));
+          if (random() % 6 == 0) (void)hit.entry.slice_to_at_most(hit.length() - random() % std::min<size_t>(hit.length(), 90));
         }
         ASSERT_NO_FATAL_FAILURE(expect_exact(hit.entry)) << seed << " " << step;
         if (hit.length() > 0) (void)store.insert("a", hit.entry);

@@ -75,7 +75,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     Fed fed, unused;
     feed(model, entry, tokens.first(40), nullptr, fed);
     feed(model, entry, tokens.last(50), nullptr, unused);
-    entry.slice_to_length(33);  // or, where a layer is recurrent, to where it can go on from
+    (void)entry.slice_to_at_most(33);  // or, where a layer is recurrent, to where it can go on from
     fed.logits.resize(entry.length());
     feed(model, entry, tokens.subspan(entry.length(), 40 - entry.length()), nullptr, fed);
     Result<KvCacheEntry> copy = entry.fork();
@@ -97,7 +97,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
       if (begin + drafted.size() > model.max_seq_len()) drafted.resize(n);
       const bool company = i % 3 == 2 && other.length() < tokens.size();
       feed(model, entry, drafted, company ? &other : nullptr, fed);
-      entry.slice_to_length(begin + n);
+      (void)entry.slice_to_at_most(begin + n);
       fed.logits.resize(begin + n);
     }
     keep_bits(model, entry, fed);

@@ -62,7 +62,7 @@ class GoneWindows : public testing::TestWithParam<KvDType> {
       Tokens ids(tokens.begin() + static_cast<ptrdiff_t>(begin), tokens.begin() + static_cast<ptrdiff_t>(begin + n));
       ids.insert(ids.end(), n_refused, 5);
       ASSERT_NO_FATAL_FAILURE(feed(model, entry, ids, out));
-      entry.slice_to_length(begin + n);
+      (void)entry.slice_to_at_most(begin + n);
       ASSERT_EQ(entry.length(), begin + n) << "a refused draft costs nothing else";
       out.logits.resize(begin + n);
     }
@@ -137,7 +137,7 @@ TEST_P(GoneWindows, ACutGoesOnFromWhereTheWindowIsWhole) {
     Outcome out;
     ASSERT_NO_FATAL_FAILURE(feed_all(*model, entry, tokens_, {64}, 0, out));
     ASSERT_FALSE(pool.has_window(entry.pages()[0]));
-    entry.slice_to_length(n);
+    (void)entry.slice_to_at_most(n);
     ASSERT_LE(entry.length(), n);
     out.logits.resize(entry.length());
     ASSERT_NO_FATAL_FAILURE(feed_all(*model, entry, tokens_, {50}, 0, out));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <map>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -24,22 +26,66 @@ Result<Turn> pulled(ChatSession& session, const std::string& text, const TurnOpt
   return stream.finish();
 }
 
+// One of each checkpoint and type of keys and values.
+ColdModel* cold_model(const RandomSetting& setting) {
+  static std::map<std::pair<std::string, KvDType>, std::unique_ptr<ColdModel>> models;
+  if (setting.checkpoint.empty()) return nullptr;
+  std::unique_ptr<ColdModel>& model = models[{setting.checkpoint, setting.kv_dtype}];
+  if (model == nullptr) {
+    model = std::make_unique<ColdModel>(load_tiny_checkpoint(
+        setting.checkpoint, {.kv_dtype = setting.kv_dtype, .n_threads = 1, .max_chunk = kTinyContext}));
+  }
+  return model.get();
+}
+
+void expect_sum(const Usage& sum, const Usage& before, const Usage& turn) {
+  for (const auto& each : kUsageFields) {
+    EXPECT_EQ(sum.*each.field, before.*each.field + turn.*each.field) << each.name;
+  }
+}
+
 }  // namespace
 
 struct RandomConversation::Circumstances {
+  // In a short pool some listeners are slow, so that the answer runs ahead of them, and some turns have another
+  // session that takes pages meanwhile.
+  Circumstances(Dice& dice, const RandomProcess& process, RandomKind kind) {
+    if (kind == RandomKind::kAny) return;
+    if (dice.chance(25)) pause = std::chrono::microseconds(100 << dice.below(5));
+    if (dice.chance(85)) return;
+    other = std::jthread([&process, seed = dice.number()](const std::stop_token& end) {
+      Dice its_dice(seed);
+      ChatSession session = process.new_session({.system = random_text(its_dice)});
+      while (!end.stop_requested()) {
+        const Result<Turn> turn = session.send(random_text(its_dice), {.max_tokens = 8});
+        if (!turn.ok() && !session.reset().ok()) return;
+      }
+    });
+  }
+
   std::stop_source stop;
+  std::chrono::microseconds pause{0};
   size_t stops_at_event = 0;  // 0: at none
   size_t n_events = 0;
   std::string heard;
 
   void hear(const TurnEvent& event) {
     if (event.kind == TurnEvent::Kind::kText) heard += event.text;
+    if (pause.count() > 0) std::this_thread::sleep_for(pause);
     if (++n_events == stops_at_event) stop.request_stop();
   }
+
+  std::jthread other;
 };
 
-RandomConversation::RandomConversation(uint64_t seed, FileOps& files, std::string directory)
-    : seed_(seed), dice_(seed * 2), setting_(seed), files_(files), directory_(std::move(directory)) {
+RandomConversation::RandomConversation(uint64_t seed, FileOps& files, std::string directory, RandomKind kind)
+    : seed_(seed),
+      kind_(kind),
+      dice_(seed * 2),
+      setting_(seed, kind),
+      files_(files),
+      directory_(std::move(directory)),
+      cold_(cold_model(setting_)) {
   process_ = std::make_unique<RandomProcess>(setting_, files_, directory_);
 }
 
@@ -54,9 +100,15 @@ void RandomConversation::run(size_t n_calls) {
   begin_talk();
   for (size_t i = 0; i < n_calls && !testing::Test::HasFailure(); ++i) {
     call();
-    for (const auto& each : talks_) expect_session_laws(each->session, process_->tokenizer());
-    expect_engine_laws(process_->engine());
+    expect_laws();
   }
+}
+
+void RandomConversation::expect_laws() {
+  for (size_t i = 0; i < talks_.size(); ++i) {
+    if (cold_ == nullptr || i == current_) expect_session_laws(talks_[i]->session, process_->tokenizer(), cold_);
+  }
+  expect_engine_laws(process_->engine());
 }
 
 void RandomConversation::call() {
@@ -174,12 +226,26 @@ void RandomConversation::expect_allowed(const Status& status, Interruption inter
   }
 }
 
-void RandomConversation::turn(const std::string& what, const Ask& ask) {
-  Circumstances now;
+void RandomConversation::count(const Turn& turn) {
+  ++totals_.n_answered;
+  totals_.n_read_again += turn.usage.n_read_again;
+}
+
+TurnOptions RandomConversation::turn_options() {
   TurnOptions options = random_turn_options(dice_, process_->tokenizer());
+  // Up to the end of the context a checkpoint computes for long.
+  if (cold_ != nullptr && options.max_tokens == 0) options.max_tokens = 60 + dice_.below(100);
+  return options;
+}
+
+void RandomConversation::turn(const std::string& what, const Ask& ask) {
+  Circumstances now(dice_, *process_, kind_);
+  TurnOptions options = turn_options();
   const Interruption interruption = draw_interruption(now, options);
+  ++totals_.n_turns;
   note(what + ", interruption " + std::to_string(static_cast<int>(interruption)));
   const SessionFace before(talk().session);
+  const Usage usage_before = talk().session.usage();
   const Result<Turn> turn = ask(options, [&](const TurnEvent& event) { now.hear(event); });
   process_->trap().clear();
   if (!turn.ok()) {
@@ -189,18 +255,22 @@ void RandomConversation::turn(const std::string& what, const Ask& ask) {
   }
   note("  \"" + turn->text + "\"");
   EXPECT_EQ(now.heard, turn->text);
+  expect_sum(talk().session.usage(), usage_before, turn->usage);
+  count(*turn);
   talk().settled = true;
   expect_turn_laws(talk().session, *turn, *process_, talk().options);
 }
 
 void RandomConversation::answers() {
-  Circumstances now;
-  TurnOptions options = random_turn_options(dice_, process_->tokenizer());
+  Circumstances now(dice_, *process_, kind_);
+  TurnOptions options = turn_options();
   const Interruption interruption = draw_interruption(now, options);
   const size_t n = 1 + dice_.below(3);
+  totals_.n_turns += n;
   note("send_for_answers " + std::to_string(n) + ", interruption " + std::to_string(static_cast<int>(interruption)));
   ChatSession& session = talk().session;
   const SessionFace before(session);
+  const Usage usage_before = session.usage();
   std::vector<std::string> heard(n);
   const Result<std::vector<Turn>> turns =
       session.send_for_answers(random_text(dice_), n, options, [&](size_t answer, const TurnEvent& event) {
@@ -215,6 +285,8 @@ void RandomConversation::answers() {
   }
   talk().settled = true;
   ASSERT_EQ(turns->size(), n);
+  expect_sum(session.usage(), usage_before, turns->front().usage);
+  for (const Turn& each : *turns) count(each);
   for (const size_t answer : {size_t{0}, dice_.below(n), dice_.below(n)}) {
     ASSERT_TRUE(session.choose(answer).ok());
     EXPECT_EQ(heard[answer], (*turns)[answer].text);
@@ -306,9 +378,9 @@ void RandomConversation::save_and_load() {
   Result<ChatSession> loaded = another.load(name);
   ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
   EXPECT_EQ(loaded->messages(), talk().session.messages());
-  expect_session_laws(*loaded, another.tokenizer());
+  expect_session_laws(*loaded, another.tokenizer(), cold_);
   if (talk().settled) expect_equal_futures(talk(), *loaded);
-  expect_session_laws(*loaded, another.tokenizer());
+  expect_session_laws(*loaded, another.tokenizer(), cold_);
   expect_engine_laws(another.engine());
 }
 

@@ -17,7 +17,7 @@ namespace ibid {
 class RandomConversation {
  public:
   // Keeps its files below `directory`.
-  RandomConversation(uint64_t seed, FileOps& files, std::string directory);
+  RandomConversation(uint64_t seed, FileOps& files, std::string directory, RandomKind kind = RandomKind::kAny);
 
   // Makes calls until `n_calls` are made or a law is broken.
   void run(size_t n_calls);
@@ -29,6 +29,12 @@ class RandomConversation {
 
   // What was called, a line each.
   const std::string& calls() const { return calls_; }
+  struct Totals {
+    size_t n_turns = 0;       // that were asked for
+    size_t n_answered = 0;    // of them
+    size_t n_read_again = 0;  // ids, in answered turns
+  };
+  const Totals& totals() const { return totals_; }
 
  private:
   struct Talk {
@@ -47,6 +53,8 @@ class RandomConversation {
   void note(const std::string& what) { calls_ += "  " + what + "\n"; }
 
   using Ask = std::function<Result<Turn>(const TurnOptions&, const TurnCallback&)>;
+  void count(const Turn& turn);
+  TurnOptions turn_options();
   void turn(const std::string& what, const Ask& ask);
   void answers();
   void edit();
@@ -60,9 +68,12 @@ class RandomConversation {
   void expect_equal_futures(Talk& saved, ChatSession& loaded);
   // A failure of one of these codes is an answer, any other is a bug.
   void expect_allowed(const Status& status, Interruption interruption);
+  // All of the sessions, or of a checkpoint, whose cold passes take longer, the current one.
+  void expect_laws();
   Interruption draw_interruption(Circumstances& circumstances, TurnOptions& options);
 
   const uint64_t seed_;
+  const RandomKind kind_;
   Dice dice_;
   const RandomSetting setting_;
   FileOps& files_;
@@ -71,6 +82,8 @@ class RandomConversation {
   std::vector<std::unique_ptr<Talk>> talks_;
   size_t current_ = 0;
   size_t n_saved_ = 0;
+  Totals totals_;
+  ColdModel* cold_ = nullptr;  // of a checkpoint
   std::string calls_;
   std::optional<SessionFace> left_;
 };

@@ -19,8 +19,8 @@ std::string spelled(const ChatSession& session, const FakeTokenizer& tokenizer, 
 
 }  // namespace
 
-void expect_session_laws(const ChatSession& session, const FakeTokenizer& tokenizer) {
-  expect_rows_replay(session);
+void expect_session_laws(const ChatSession& session, const FakeTokenizer& tokenizer, ColdModel* cold) {
+  cold == nullptr ? expect_rows_replay(session) : expect_cold_bits(session, *cold, false);
   const std::string_view bytes = session.transcript().bytes();
   const std::vector<TranscriptSpan>& spans = session.transcript().spans();
   size_t byte = 0;
@@ -70,7 +70,17 @@ void expect_turn_laws(const ChatSession& session, const Turn& turn, const Random
     const std::string_view end = answer.substr(turn.text.size());
     ASSERT_TRUE(end.empty() || end == "<|im_end|>" || end == "<|endoftext|>") << end;
   }
+  expect_usage_laws(turn);
+}
+
+void expect_usage_laws(const Turn& turn) {
+  constexpr size_t kMost = size_t{1} << 40;  // far more than a test computes
+  for (const auto& each : kUsageFields) ASSERT_LT(turn.usage.*each.field, kMost) << each.name;
+  for (const auto& each : kWorkFields) ASSERT_LT(turn.work.*each.field, kMost) << each.name;
   ASSERT_EQ(turn.usage.n_prompt, turn.usage.n_cached + turn.usage.n_prefilled);
+  ASSERT_LE(turn.usage.n_from_disk, turn.usage.n_cached);
+  ASSERT_LE(turn.usage.n_read_again, turn.usage.n_prefilled);
+  ASSERT_LE(turn.usage.n_accepted, turn.usage.n_drafted);
 }
 
 std::string pieces_of(TokenSpan ids, const FakeTokenizer& tokenizer) {

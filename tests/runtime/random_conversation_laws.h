@@ -6,12 +6,16 @@
 
 #include "runtime/session/chat_session.h"
 #include "tests/runtime/random_conversation_setting.h"
+#include "tests/runtime/tiny_chat.h"
 
 namespace ibid {
 
 // Its rows are those of its ids, recomputed from nothing; its ids spell its transcript; its transcript is one row of
-// spans without gaps.
-void expect_session_laws(const ChatSession& session, const FakeTokenizer& tokenizer);
+// spans without gaps. cold: the checkpoint that computes the rows; nullptr: a FakeModel does.
+void expect_session_laws(const ChatSession& session, const FakeTokenizer& tokenizer, ColdModel* cold = nullptr);
+
+// The fields of a turn's usage agree with each other, and no counter has wrapped.
+void expect_usage_laws(const Turn& turn);
 
 // The last call was a turn that ended in `turn`: the transcript is the whole render of the messages in front of the
 // answer, and the answer; messages and transcript agree.

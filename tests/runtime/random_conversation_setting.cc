@@ -7,6 +7,8 @@
 #include "base/check.h"
 #include "templates/template_variables.h"
 #include "tests/runtime/chat_fixture.h"
+#include "tests/runtime/tiny_chat.h"
+#include "tests/support/paths.h"
 
 namespace ibid {
 namespace {
@@ -44,7 +46,7 @@ const std::vector<const char*> kTemplates = {kChatMl,         kStripsThinking, k
 
 }  // namespace
 
-RandomSetting::RandomSetting(uint64_t seed) {
+RandomSetting::RandomSetting(uint64_t seed, RandomKind kind) {
   Dice dice(seed * 2 + 1);
   chat_template = dice.pick(kTemplates);
   wants_alternation = chat_template == kAlternates;
@@ -78,6 +80,23 @@ RandomSetting::RandomSetting(uint64_t seed) {
     model.max_seq_len += 300;  // positions whose rows behind the window may go
     n_pages += 5;
   }
+  if (kind != RandomKind::kAny) shorten_pool(dice);
+  if (kind == RandomKind::kCheckpoint) take_checkpoint(dice);
+}
+
+void RandomSetting::shorten_pool(Dice& dice) {
+  const size_t which = dice.below(3);
+  model.recurrent = which != 1;
+  model.window = which == 0 ? 0 : dice.pick<size_t>({1, 16, 50});
+  n_pages = 2 + dice.below(8);
+  n_states = 3 + dice.below(4);
+}
+
+void RandomSetting::take_checkpoint(Dice& dice) {
+  static const std::vector<std::string> kNames = {"qwen3_5_text", "jamba",       "lfm2",    "kimi_linear", "mamba2",
+                                                  "falcon_h1",    "olmo_hybrid", "zamba2",  "gemma3_text", "gpt_oss"};
+  checkpoint = shared_dir().value() + "/reference/tiny/" + dice.pick(kNames);
+  kv_dtype = dice.pick<KvDType>({KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4});
 }
 
 void Trap::set(size_t n_layers, std::function<Status()> action) {
@@ -95,15 +114,12 @@ Status Trap::passed() {
 RandomProcess::RandomProcess(const RandomSetting& setting, FileOps& files, std::string directory)
     : directory_(std::move(directory)) {
   EngineParts parts;
-  auto model = std::make_unique<FakeModel>(setting.model);
-  model->before_layer = [trap = trap_](size_t, size_t) { return trap->passed(); };
-  model->change_logits = [inclination = setting.inclination](TokenSpan, std::span<float> row) {
-    for (size_t id = 0; id < inclination.size(); ++id) row[id] += inclination[id];
-  };
+  std::unique_ptr<LanguageModel> model = load_model(setting);
   const KvLayout& layout = model->kv_layout();
   parts.kv_budget_bytes = setting.n_pages * layout.page_bytes() + setting.n_states * layout.state_bytes();
   parts.model = std::move(model);
-  auto tokenizer = std::make_unique<FakeTokenizer>();
+  auto tokenizer =
+      std::make_unique<FakeTokenizer>(setting.checkpoint.empty() ? FakeTokenizer() : FakeTokenizer::small());
   tokenizer_ = tokenizer.get();
   parts.tokenizer = std::move(tokenizer);
   parts.chat_template = *ChatTemplate::compile(setting.chat_template);
@@ -115,6 +131,23 @@ RandomProcess::RandomProcess(const RandomSetting& setting, FileOps& files, std::
   }
   EXPECT_TRUE(files.make_directory(directory_).ok());
   engine_ = *Engine::create(std::move(parts));
+}
+
+std::unique_ptr<LanguageModel> RandomProcess::load_model(const RandomSetting& setting) const {
+  if (!setting.checkpoint.empty()) {
+    auto model = load_tiny_checkpoint(setting.checkpoint, {.kv_dtype = setting.kv_dtype,
+                                                           .n_threads = 1,
+                                                           .max_seq_len = setting.model.max_seq_len,
+                                                           .max_chunk = setting.model.max_chunk});
+    model->set_layer_observer([trap = trap_](size_t) { (void)trap->passed(); });
+    return model;
+  }
+  auto model = std::make_unique<FakeModel>(setting.model);
+  model->before_layer = [trap = trap_](size_t, size_t) { return trap->passed(); };
+  model->change_logits = [inclination = setting.inclination](TokenSpan, std::span<float> row) {
+    for (size_t id = 0; id < inclination.size(); ++id) row[id] += inclination[id];
+  };
+  return model;
 }
 
 ChatSession RandomProcess::new_session(SessionOptions options) const {

@@ -34,17 +34,30 @@ class Dice {
   std::mt19937_64 rng_;
 };
 
+// Which conversations are drawn.
+enum class RandomKind {
+  kAny,         // on a FakeModel and pools from too small to large
+  kShortPool,   // on a FakeModel with recurrent layers, a window or both, in a pool too small for it
+  kCheckpoint,  // the same on a checkpoint of the reference data, with real kernels
+};
+
 struct RandomSetting {
-  explicit RandomSetting(uint64_t seed);
+  explicit RandomSetting(uint64_t seed, RandomKind kind = RandomKind::kAny);
 
   const char* chat_template = nullptr;
   bool wants_alternation = false;  // the template refuses what does not alternate
   FakeModel::Options model;  // some have recurrent layers, some a window, some both
+  std::string checkpoint;    // directory of the model in place of it; empty: none
+  KvDType kv_dtype = KvDType::kF32;
   size_t n_pages = 0, n_states = 0;  // that the pool has room for
   bool tier = false;
   // What the model is inclined to say, added to its logits: control tokens, parts of characters, thinking.
   std::vector<float> inclination;
   SessionOptions session;
+
+ private:
+  void shorten_pool(Dice& dice);
+  void take_checkpoint(Dice& dice);
 };
 
 // Something that happens once in a layer of a pass, on whatever thread runs it. Thread-safe.
@@ -76,6 +89,7 @@ class RandomProcess {
   const FakeTokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
+  std::unique_ptr<LanguageModel> load_model(const RandomSetting& setting) const;
   std::string path(const std::string& name) const { return directory_ + "/" + name + ".ibid"; }
 
   std::string directory_;

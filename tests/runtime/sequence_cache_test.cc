@@ -33,7 +33,7 @@ struct Cached : ChatFixture {
     const auto loan = cache.lend(PromptIds(delta, transcript), Priority::kNormal).value();
     const size_t n_found = loan->n_found();
     feed_rest(loan->entry(), ids);
-    loan->keep({ids, ids.size(), nullptr, 0});
+    loan->keep({ids, ids.size(), ids.size(), nullptr, 0});
     return n_found;
   }
   std::vector<float> rows() const { return FakeModel::rows_of(*cache.held()); }

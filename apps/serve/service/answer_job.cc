@@ -12,6 +12,7 @@
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/session/chat_session.h"
 #include "runtime/session/turn_reply.h"
+#include "runtime/turn_cost.h"
 
 namespace ibid::serve {
 namespace {
@@ -270,12 +271,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
 // The first answer stands for the reading of the question, which was done once for all. What of it was not there any
 // more when the answer began is among what that read itself.
 void AnswerJob::add_reading(Turn& turn) const {
-  const Usage& read = read_.usage;
-  const size_t n_new = std::min(read.n_prefilled, turn.usage.n_cached);
-  turn.usage.n_cached -= n_new;
-  turn.usage.n_prefilled += n_new;
-  turn.usage.n_read_again = std::min(turn.usage.n_read_again + read.n_read_again, turn.usage.n_prefilled);
-  turn.usage.n_from_disk = std::min(turn.usage.n_from_disk + read.n_from_disk, turn.usage.n_cached);
+  ibid::add_reading(turn.usage, read_.usage);
   turn.timings.prefill_ms += read_.ms();
   turn.timings.ttft_ms += read_.ms();
   turn.timings.total_ms += read_.ms();
