@@ -268,7 +268,7 @@ void add_chat(CLI::App& root, int& exit_code) {
   arguments->resume_option = resume;
   CLI::Option* when_full = command->add_option(
       "--when-full", arguments->when_full,
-      "what a full context does: an error, drop the oldest turns, cut the middle of the newest message");
+      "what a full context does: an error, drop the oldest turns, cut the middle of long messages");
   when_full->type_name("error|drop|cut")->check(one_of({"error", "drop", "cut"}))->capture_default_str();
   when_full->group(kCommonGroup);
   arguments->when_full_option = when_full;

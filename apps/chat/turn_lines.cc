@@ -88,6 +88,9 @@ std::string failure_text(const Status& status, AnswerPlace place) {
     const std::string command = place == AnswerPlace::kChat ? "/when-full" : "--when-full";
     return numbers + "\nways out: a shorter message, " + command + " cut leaves its middle out, a larger --context";
   }
+  if (numbers.starts_with("even with nothing of the newest message")) {
+    return numbers + "\nways out: a shorter system message, fewer pins, a larger --context";
+  }
   switch (place) {
     case AnswerPlace::kChat:
       return numbers + "\nways out: /when-full drop lets old turns go, /undo takes the last turn back,\n"
@@ -118,11 +121,12 @@ std::string reading_line(const TurnEvent& event) {
 }
 
 std::string left_out_line(const LeftOut& left_out) {
-  if (left_out.n_messages > 0) {
-    return "the context is full: " + std::to_string(left_out.n_messages) + " old messages are left out from here on";
+  std::string parts;
+  if (left_out.n_messages > 0) parts = std::to_string(left_out.n_messages) + " old messages";
+  if (left_out.n_bytes > 0) {
+    parts += (parts.empty() ? "" : " and ") + std::to_string(left_out.n_bytes) + " bytes in the middle of long messages";
   }
-  return "the context is full: " + std::to_string(left_out.n_bytes) +
-         " bytes in the middle of the message are left out";
+  return "the context is full: " + parts + " are left out from here on";
 }
 
 }  // namespace ibid

@@ -13,7 +13,8 @@ namespace ibid {
 enum class WhenFull {
   kError,            // kContextFull, before anything was computed
   kDropOldestTurns,  // whole turns, the oldest first; system messages, turns with a pin and the newest turn stay
-  kCutNewestMessage, // the middle of the newest message
+  kCutNewestMessage, // the middle of the newest message, then of long older ones, then whole turns: a later short
+                     // message finds room; system messages and pinned ones stay whole
 };
 
 struct LoadOptions {

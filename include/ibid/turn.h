@@ -72,7 +72,7 @@ struct TurnOptions {
 // What a full context took from the history. All 0: nothing.
 struct LeftOut {
   size_t n_messages = 0;  // whole messages that are gone
-  size_t n_bytes = 0;     // of the newest message, cut out of its middle
+  size_t n_bytes = 0;     // of messages that stay, cut out of their middles
 
   bool any() const { return n_messages > 0 || n_bytes > 0; }
 };

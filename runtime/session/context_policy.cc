@@ -25,6 +25,10 @@ size_t free_for_answer(const ContextRoom& room, size_t n_least) {
   return std::min({share, room.n_answer, (room.max_tokens - n_least) / 2});
 }
 
+size_t filled_afterwards(const ContextRoom& room) {
+  return static_cast<size_t>(kFilledAfterwards * static_cast<double>(room.max_tokens));
+}
+
 // `messages` without the messages of its first n_turns turns, but for those of turns with a pin, and system ones. A
 // turn stays or goes as a whole: many templates refuse questions without answers.
 FittedMessages without_turns(const Json& messages, const std::set<size_t>& pinned,
@@ -53,13 +57,52 @@ FittedMessages without_turns(const Json& messages, const std::set<size_t>& pinne
 
 bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80u; }
 
-// `text` with only n_bytes of it, half from either end, and a remark in between.
-std::string without_middle(const std::string& text, size_t n_bytes) {
+struct CutText {
+  std::string text;
+  size_t n_left_out = 0;
+};
+
+// `text` with at most n_bytes of it, half from either end, and a remark in between. REQUIRES: n_bytes <= text.size().
+CutText without_middle(const std::string& text, size_t n_bytes) {
   size_t head = n_bytes / 2;
   while (head > 0 && continues_character(text[head])) --head;
   size_t tail = text.size() - (n_bytes - n_bytes / 2);
   while (tail < text.size() && continues_character(text[tail])) ++tail;
-  return text.substr(0, head) + "\n[... " + std::to_string(tail - head) + " bytes left out ...]\n" + text.substr(tail);
+  const std::string remark = "\n[... " + std::to_string(tail - head) + " bytes left out ...]\n";
+  return {text.substr(0, head) + remark + text.substr(tail), tail - head};
+}
+
+// The most bytes that texts keep.
+struct TextLimits {
+  size_t newest = 0;
+  size_t older = SIZE_MAX;
+};
+
+// `messages` with longer texts cut, but for those of system and pinned messages, and where a remark would be longer than
+// what it replaces.
+FittedMessages with_cut_texts(const Json& messages, const std::set<size_t>& pinned, TextLimits limits) {
+  FittedMessages out{messages, pinned, messages.size(), {}};
+  for (size_t i = messages.size(); i-- > 0;) {
+    const bool is_newest = i + 1 == messages.size();
+    const size_t n_most = is_newest ? limits.newest : limits.older;
+    const std::string* text = content_of(messages[i]);
+    if (text == nullptr || text->size() <= n_most) continue;
+    if (!is_newest && (pinned.contains(i) || is_from(messages[i], Role::kSystem))) continue;
+    CutText cut = without_middle(*text, n_most);
+    if (cut.text.size() >= text->size()) continue;
+    set_content(out.messages[i], std::move(cut.text));
+    out.left_out.n_bytes += cut.n_left_out;
+    out.first_changed = i;
+  }
+  return out;
+}
+
+size_t longest_text(const Json& messages) {
+  size_t longest = 0;
+  for (const Json& message : messages) {
+    if (const std::string* text = content_of(message)) longest = std::max(longest, text->size());
+  }
+  return longest;
 }
 
 // The largest n in [0, most] that fits, by bisection; 0 when none does. REQUIRES: fewer fit better.
@@ -89,7 +132,7 @@ Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& 
   if (n_least > room.max_tokens) {
     return too_long("without the turns that may go the conversation has", n_least, room.max_tokens, kShorten);
   }
-  const auto aim = static_cast<size_t>(kFilledAfterwards * static_cast<double>(room.max_tokens));
+  const size_t aim = filled_afterwards(room);
   const size_t limit = n_least <= aim ? aim : room.max_tokens - free_for_answer(room, n_least);
   // Counted from the other end: the most turns that can be kept. Keeping none fits.
   const auto fits = [&](size_t n_kept) -> Result<bool> {
@@ -102,34 +145,56 @@ Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& 
   return fewest;
 }
 
-Result<FittedMessages> cut_message(const Json& messages, const std::set<size_t>& pinned, const ContextRoom& room,
-                                   const TokenCount& count_tokens) {
-  const size_t last = messages.size() - 1;
-  const std::string* content = content_of(messages[last]);
-  if (content == nullptr) {
-    TRY_ASSIGN(const size_t n, count_tokens(messages, last));
-    return too_long("the newest message has no text that could be cut, and the conversation has", n, room.max_tokens,
-                    kShortenOrDrop);
-  }
-  const std::string& text = *content;
+// Cuts the newest message of `from`, which has been made fit as far as its other messages go.
+Result<FittedMessages> cut_newest(FittedMessages from, const ContextRoom& room, size_t n_least,
+                                  const TokenCount& count_tokens) {
+  const size_t limit = room.max_tokens - free_for_answer(room, n_least);
+  const size_t n_dropped = from.left_out.n_messages, first_changed = from.first_changed;
   const auto cut_to = [&](size_t n_bytes) {
-    FittedMessages out{messages, pinned, last, {}};
-    set_content(out.messages[last], without_middle(text, n_bytes));
-    out.left_out.n_bytes = text.size() - n_bytes;
+    FittedMessages out = with_cut_texts(from.messages, from.pinned, {.newest = n_bytes});
+    out.left_out.n_messages = n_dropped;
+    if (n_dropped > 0) out.first_changed = std::min(out.first_changed, first_changed);
     return out;
   };
-  TRY_ASSIGN(const size_t n_least, count_tokens(cut_to(0).messages, last));
-  if (text.empty() || n_least > room.max_tokens) {
-    return too_long("even with nothing of the newest message the conversation has", n_least, room.max_tokens,
-                    kShortenOrDrop);
-  }
-  const size_t limit = room.max_tokens - free_for_answer(room, n_least);
   const auto fits = [&](size_t n_bytes) -> Result<bool> {
-    TRY_ASSIGN(const size_t n, count_tokens(cut_to(n_bytes).messages, last));
+    const FittedMessages cut = cut_to(n_bytes);
+    TRY_ASSIGN(const size_t n, count_tokens(cut.messages, cut.first_changed));
     return n <= limit;
   };
-  TRY_ASSIGN(const size_t n_bytes, largest_that_fits(text.size() - 1, fits));
+  const std::string* text = content_of(from.messages[from.messages.size() - 1]);
+  TRY_ASSIGN(const size_t n_bytes, largest_that_fits(text == nullptr ? 0 : text->size(), fits));
   return cut_to(n_bytes);
+}
+
+Result<FittedMessages> cut_texts(const Json& messages, const std::set<size_t>& pinned, const ContextRoom& room,
+                                 const TokenCount& count_tokens) {
+  const auto count_cut = [&](TextLimits limits) -> Result<size_t> {
+    const FittedMessages cut = with_cut_texts(messages, pinned, limits);
+    return count_tokens(cut.messages, cut.first_changed);
+  };
+  const size_t aim = filled_afterwards(room);
+  TRY_ASSIGN(const size_t n_older, count_cut({.newest = 0}));
+  if (n_older <= aim) return cut_newest({messages, pinned, messages.size(), {}}, room, n_older, count_tokens);
+  TRY_ASSIGN(const size_t n_shortest, count_cut({.newest = 0, .older = 0}));
+  if (n_shortest <= aim) {
+    const auto fits = [&](size_t n_bytes) -> Result<bool> {
+      TRY_ASSIGN(const size_t n, count_cut({.newest = n_bytes, .older = n_bytes}));
+      return n <= aim;
+    };
+    TRY_ASSIGN(const size_t n_bytes, largest_that_fits(longest_text(messages), fits));
+    return with_cut_texts(messages, pinned, {.newest = n_bytes, .older = n_bytes});
+  }
+  // Many short messages, of which cutting takes too little.
+  const std::vector<size_t> begins = turn_begins(messages);
+  FittedMessages last = without_turns(messages, pinned, begins, begins.empty() ? 0 : begins.size() - 1);
+  TRY_ASSIGN(const size_t n_last, count_tokens(last.messages, last.first_changed));
+  if (n_last <= aim) return drop_turns(messages, pinned, room, count_tokens);
+  const FittedMessages least = with_cut_texts(last.messages, last.pinned, {.newest = 0});
+  TRY_ASSIGN(const size_t n_least, count_tokens(least.messages, 0));
+  if (n_least > room.max_tokens) {
+    return too_long("even with nothing of the newest message the conversation has", n_least, room.max_tokens, kShorten);
+  }
+  return cut_newest(std::move(last), room, n_least, count_tokens);
 }
 
 }  // namespace
@@ -144,6 +209,11 @@ Status check_when_full(WhenFull policy) {
                                            ", allowed is one of the values of WhenFull"};
 }
 
+bool leaves_an_answer(size_t n_prompt, const ContextRoom& room) {
+  const auto least = static_cast<size_t>(kLeastForAnswer * static_cast<double>(room.max_tokens));
+  return n_prompt + std::min(room.n_answer, least) <= room.max_tokens;
+}
+
 std::vector<size_t> turn_begins(const Json& messages) {
   std::vector<size_t> begins;
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -156,7 +226,7 @@ Result<FittedMessages> fit_messages(WhenFull policy, const Json& messages, const
                                     const ContextRoom& room, const TokenCount& count_tokens) {
   CHECK(policy != WhenFull::kError);
   return policy == WhenFull::kDropOldestTurns ? drop_turns(messages, pinned, room, count_tokens)
-                                              : cut_message(messages, pinned, room, count_tokens);
+                                              : cut_texts(messages, pinned, room, count_tokens);
 }
 
 Status context_full(size_t n_tokens, size_t max_tokens) {

@@ -186,7 +186,10 @@ Result<PromptSize> Dialogue::measure(const ContextRoom& room, WhenFull policy) {
 
 Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy) {
   TRY_ASSIGN(PromptDelta first, plan());
-  if (first.n_prompt <= room.max_tokens) return TurnPlan{std::move(first), {}};
+  const bool fits = first.n_prompt <= room.max_tokens;
+  if (fits && (policy == WhenFull::kError || leaves_an_answer(first.n_prompt, room))) {
+    return TurnPlan{std::move(first), {}};
+  }
   if (policy == WhenFull::kError) return context_full(first.n_prompt, room.max_tokens);
 
   TurnCost cost = first.cost;  // of what does not fit
@@ -201,12 +204,16 @@ Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy)
     return delta.n_prompt;
   };
   const Json full = messages_.json();  // which the trials change
-  TRY_ASSIGN(FittedMessages fitted, fit_messages(policy, full, pinned_, room, count_tokens));
+  Result<FittedMessages> fitted = fit_messages(policy, full, pinned_, room, count_tokens);
+  const bool is_shorter = fitted.ok() && fitted->left_out.any();
+  if (!is_shorter && !fits) return fitted.ok() ? context_full(first.n_prompt, room.max_tokens) : fitted.status();
   TurnPlan out;
-  out.left_out = fitted.left_out;
-  Proposal proposal = with(fitted.messages, fitted.first_changed);
-  proposal.pinned = std::move(fitted.pinned);
-  out.fitted.emplace(propose(std::move(proposal)));
+  if (is_shorter) {
+    out.left_out = fitted->left_out;
+    Proposal proposal = with(fitted->messages, fitted->first_changed);
+    proposal.pinned = std::move(fitted->pinned);
+    out.fitted.emplace(propose(std::move(proposal)));
+  }
   TRY_ASSIGN(out.delta, plan());
   out.delta.cost += cost;
   return out;

@@ -92,11 +92,64 @@ TEST(ContextPolicyTest, WhatCannotFitSaysBothNumbers) {
 
 TEST(ContextPolicyTest, WhatCannotBeCutSaysBothNumbers) {
   const Result<FittedMessages> fitted =
-      fit_messages(WhenFull::kCutNewestMessage, five_turns(), {}, {.max_tokens = 80}, count_bytes);
+      fit_messages(WhenFull::kCutNewestMessage, five_turns(), {}, {.max_tokens = 12}, count_bytes);
   EXPECT_EQ(fitted.status().code(), ErrorCode::kContextFull);
   EXPECT_EQ(fitted.status().message(),
-            "even with nothing of the newest message the conversation has 93 tokens, the context has room for 80; a "
-            "shorter message, rewind_to() or reset() makes room, or set_when_full() lets old turns go");
+            "even with nothing of the newest message the conversation has 13 tokens, the context has room for 12; a "
+            "shorter message, rewind_to() or reset() makes room");
+}
+
+TEST(ContextPolicyTest, WhereOldMessagesFillTheContextTheLongestTextsAreCut) {
+  Json messages = five_turns();
+  messages[3]["content"] = std::string(900, 'l');
+  messages.back()["content"] = "and now?";
+  const Result<FittedMessages> fitted =
+      fit_messages(WhenFull::kCutNewestMessage, messages, {5}, {.max_tokens = 165}, count_bytes);
+  ASSERT_TRUE(fitted.ok()) << fitted.status().to_string();
+  EXPECT_LE(*count_bytes(fitted->messages, 0), 99u) << "60 per cent";
+  EXPECT_GE(*count_bytes(fitted->messages, 0), 95u);
+  ASSERT_EQ(fitted->messages.size(), messages.size());
+  for (size_t i = 0; i < messages.size(); ++i) {
+    EXPECT_EQ(fitted->messages[i] == messages[i], i != 3) << i << ": the others are shorter than what stays of it";
+  }
+  EXPECT_EQ(fitted->first_changed, 3u);
+  EXPECT_EQ(fitted->left_out.n_messages, 0u);
+  EXPECT_GT(fitted->left_out.n_bytes, 700u);
+  EXPECT_THAT(fitted->pinned, ElementsAre(5));
+}
+
+TEST(ContextPolicyTest, WhatIsPinnedOrTheSystemsIsNotCut) {
+  Json messages = five_turns();
+  for (const size_t i : {1u, 2u}) messages[i]["content"] = std::string(400, 'l');
+  const Result<FittedMessages> fitted =
+      fit_messages(WhenFull::kCutNewestMessage, messages, {1}, {.max_tokens = 140}, count_bytes);
+  ASSERT_TRUE(fitted.ok()) << fitted.status().to_string();
+  EXPECT_EQ(fitted->messages[0], messages[0]);
+  EXPECT_EQ(fitted->messages[1], messages[1]);
+  EXPECT_NE(fitted->messages[2], messages[2]);
+}
+
+TEST(ContextPolicyTest, OfManyShortMessagesOldTurnsGo) {
+  Json messages = Json::array();
+  for (int i = 0; i < 50; ++i) {
+    messages.push_back(message("user", std::string(20, 'u')));
+    messages.push_back(message("assistant", std::string(20, 'a')));
+  }
+  messages.push_back(message("user", "short"));
+  const Result<FittedMessages> dropped =
+      fit_messages(WhenFull::kCutNewestMessage, messages, {}, {.max_tokens = 190}, count_bytes);
+  ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
+  EXPECT_GT(dropped->left_out.n_messages, 0u);
+  EXPECT_EQ(dropped->left_out.n_bytes, 0u);
+  EXPECT_LE(*count_bytes(dropped->messages, 0), 114u);
+  // And where even that leaves a text that is too long, it is cut as well.
+  messages.back()["content"] = std::string(5000, 'q');
+  const Result<FittedMessages> both =
+      fit_messages(WhenFull::kCutNewestMessage, messages, {}, {.max_tokens = 190}, count_bytes);
+  ASSERT_TRUE(both.ok()) << both.status().to_string();
+  EXPECT_EQ(both->left_out.n_messages, 100u);
+  EXPECT_GT(both->left_out.n_bytes, 3000u);
+  EXPECT_LE(*count_bytes(both->messages, 0), 190u - 47u);
 }
 
 TEST(ContextPolicyTest, TheMiddleIsCutAtCharacters) {
@@ -119,7 +172,7 @@ TEST(ContextPolicyTest, AsMuchOfALongMessageStaysAsFitsBesideTheAnswer) {
   Json messages = five_turns();
   messages.back()["content"] = std::string(3000, 'q');  // behind 90 tokens
   for (const size_t n_answer : {size_t{1}, size_t{8}, SIZE_MAX}) {
-    for (const size_t max_tokens : {95u, 100u, 120u, 200u, 380u}) {
+    for (const size_t max_tokens : {155u, 160u, 200u, 380u}) {
       const Result<FittedMessages> fitted = fit_messages(WhenFull::kCutNewestMessage, messages, {},
                                                          {.max_tokens = max_tokens, .n_answer = n_answer}, count_bytes);
       ASSERT_TRUE(fitted.ok()) << fitted.status().to_string();
@@ -196,11 +249,38 @@ TEST(ContextPolicyTest, WhatFitsAloneFitsBehindTurnsThatMayGo) {
   ChatSession cuts = f.session({.when_full = WhenFull::kCutNewestMessage});
   must(cuts.send(std::string(180, 'h'), greedy(8)));  // more than the aim, by itself
   const Turn cut = must(cuts.send(std::string(150, 'q'), greedy(8)));
-  EXPECT_GT(cut.left_out.n_bytes, 0u);
-  EXPECT_LT(cut.left_out.n_bytes, 130u);
-  EXPECT_LE(cut.usage.n_prompt, 300u);
-  EXPECT_GE(cut.usage.n_prompt, 290u);
+  EXPECT_EQ(cut.left_out.n_messages, 0u);
+  EXPECT_GT(cut.left_out.n_bytes, 150u) << "of both messages";
+  EXPECT_LE(cut.usage.n_prompt, 180u);
+  EXPECT_GE(cut.usage.n_prompt, 170u);
   expect_replays(cuts);
+}
+
+// Long messages and answers that run to the end of the context, short messages, many turns: each gets an answer.
+TEST(ContextPolicyTest, AfterACutEveryLaterMessageGetsAnAnswer) {
+  for (const size_t context : {150u, 300u, 700u}) {
+    for (const bool answers_to_the_end : {false, true}) {
+      ChatFixture f(kChatMl, {.max_seq_len = context, .max_chunk = 32});
+      f.model->script = [](TokenSpan) { return std::optional<TokenId>('a'); };
+      ChatSession chat = f.session({.system = "be the best", .when_full = WhenFull::kCutNewestMessage});
+      const TurnOptions options = greedy(answers_to_the_end ? 0 : 30);
+      size_t n_cut = 0;
+      for (int i = 0; i < 40; ++i) {
+        const std::string text = i % 7 == 0 ? std::string(2 * context, 'q') : "short " + std::to_string(i);
+        const Turn turn = must(chat.send(text, options));
+        ASSERT_FALSE(HasFailure()) << "context " << context << ", turn " << i;
+        n_cut += turn.left_out.any();
+        EXPECT_GE(turn.usage.n_decoded, std::min<size_t>(30, context / 16));
+        EXPECT_LE(turn.usage.n_prompt, context);
+        if (!answers_to_the_end && i % 7 == 3) {
+          EXPECT_FALSE(turn.left_out.any()) << "room was made for several turns";
+        }
+      }
+      EXPECT_GT(n_cut, 0u);
+      expect_replays(chat);
+      EXPECT_EQ(chat.messages()[0]["content"], "be the best");
+    }
+  }
 }
 
 TEST(ContextPolicyTest, ThePolicyChangesBetweenTurns) {
