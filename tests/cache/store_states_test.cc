@@ -99,7 +99,7 @@ TEST(StatesAtWorkTest, WorkBytesAreEnoughForOneSequence) {
       if (random() % 4 == 0) entry.state().keep_here(entry.length());
       if (random() % 4 == 0) entry.state().keep_last_pass(entry.length());
       if (random() % 4 == 0) (void)store.insert(kAlice, entry);
-      if (random() % 8 == 0) entry.slice_to_length(entry.length() - random() % std::min<size_t>(n, 20));
+      if (random() % 8 == 0) (void)entry.slice_to_at_most(entry.length() - random() % std::min<size_t>(n, 20));
     }
   }
 }
