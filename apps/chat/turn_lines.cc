@@ -124,7 +124,8 @@ std::string left_out_line(const LeftOut& left_out) {
   std::string parts;
   if (left_out.n_messages > 0) parts = std::to_string(left_out.n_messages) + " old messages";
   if (left_out.n_bytes > 0) {
-    parts += (parts.empty() ? "" : " and ") + std::to_string(left_out.n_bytes) + " bytes in the middle of long messages";
+    if (!parts.empty()) parts += " and ";
+    parts += std::to_string(left_out.n_bytes) + " bytes in the middle of long messages";
   }
   return "the context is full: " + parts + " are left out from here on";
 }

@@ -5,8 +5,8 @@
 // layer; commit() publishes them and their ids in all layers at once. It is the only place where rows that were
 // computed make the sequence longer; adopt() and adopt_more() take rows that somebody else committed. Whatever
 // happens before commit (error, cancellation) leaves the entry as if never called.
-// slice_to_at_most(), slice_to_length() and fork() move no rows: full pages are shared, a shared partial page is copied by the
-// first reserve() that wants to write into it.
+// slice_to_at_most(), slice_to_length() and fork() move no rows: full pages are shared, a shared partial page is copied
+// by the first reserve() that wants to write into it.
 //
 // Where a model has recurrent layers, the entry has their states too (cache/pages/sequence_state.h). Where layers have
 // windows, it has a lease on their rows of its last positions, and the rows further back may be gone (KvPagePool). In
@@ -85,8 +85,8 @@ class KvCacheEntry {
   // The last position up to n from which the entry can go on: n, if no layer is recurrent or has a window. REQUIRES:
   // n <= length(). Without a lease, rows may be gone a moment later.
   size_t resumable_length(size_t n) const;
-  // Keeps at most the first n positions: as many as the entry can go on from, down to none. Gives back what was reserved
-  // beyond. Returns the new length(). O(pages dropped).
+  // Keeps at most the first n positions: as many as the entry can go on from, down to none. Gives back what was
+  // reserved beyond. Returns the new length(). O(pages dropped).
   [[nodiscard]] size_t slice_to_at_most(size_t n);
   // The same for a cut that loses nothing below n. REQUIRES: n == resumable_length(n), as for a cut to 0, within the
   // last pass, and to any length where no layer is recurrent or has a window.

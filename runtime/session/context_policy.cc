@@ -78,8 +78,8 @@ struct TextLimits {
   size_t older = SIZE_MAX;
 };
 
-// `messages` with longer texts cut, but for those of system and pinned messages, and where a remark would be longer than
-// what it replaces.
+// `messages` with longer texts cut, except those of system and pinned messages, and those for which the remark would
+// be longer than what it replaces.
 FittedMessages with_cut_texts(const Json& messages, const std::set<size_t>& pinned, TextLimits limits) {
   FittedMessages out{messages, pinned, messages.size(), {}};
   for (size_t i = messages.size(); i-- > 0;) {

@@ -1,6 +1,7 @@
 // What happens to a conversation that no longer fits the context. By default the turn is an error with both
-// numbers. If the session's options say so, its oldest turns go, or the middles of its texts. What stays is read again, so that it is exact: no stored row ever changes its position. Nothing is left out silently: the turn
-// says what was.
+// numbers. If the session's options say so, its oldest turns go, or the middles of its texts. What stays is
+// read again, so that it is exact: no stored row ever changes its position. Nothing is left out silently: the turn says
+// what was.
 //
 // Pure functions on messages. The caller counts their tokens.
 #pragma once

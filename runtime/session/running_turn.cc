@@ -309,7 +309,8 @@ void RunningTurn::commit(Generation generation) {
   Timings& timings = turn_.timings = meter_.cost().timings;
   timings.total_ms = meter_.elapsed_ms();
   timings.prefill_tps = per_second(turn_.usage.n_prefilled, timings.prefill_ms);
-  timings.decode_tps = per_second(saturating_sub(turn_.usage.n_decoded, size_t{1}), timings.decode_ms + timings.sample_ms);
+  const size_t n_after_first = saturating_sub(turn_.usage.n_decoded, size_t{1});
+  timings.decode_tps = per_second(n_after_first, timings.decode_ms + timings.sample_ms);
   dialogue.settle(turn_.usage, timings);
 }
 

@@ -151,15 +151,17 @@ TEST(ShortPoolTest, AReadingCountsEachPositionOnce) {
     Usage turn, read;
     size_t n_cached, n_prefilled;
   };
+  const Usage read{.n_prompt = 100, .n_cached = 40, .n_prefilled = 60};
+  const auto found = [](size_t n) { return Usage{.n_prompt = 100, .n_cached = n, .n_prefilled = 100 - n}; };
   const std::vector<Case> cases = {
-      {{.n_prompt = 100, .n_cached = 100}, {.n_prompt = 100, .n_cached = 40, .n_prefilled = 60}, 40, 60},
-      {{.n_prompt = 100, .n_cached = 99, .n_prefilled = 1}, {.n_prompt = 100, .n_cached = 40, .n_prefilled = 60}, 40, 60},
+      {found(100), read, 40, 60},
+      {found(99), read, 40, 60},
       // All that was read is gone, or a part, or even what was there before.
-      {{.n_prompt = 100, .n_prefilled = 100}, {.n_prompt = 100, .n_cached = 40, .n_prefilled = 60}, 0, 100},
-      {{.n_prompt = 100, .n_cached = 40, .n_prefilled = 60}, {.n_prompt = 100, .n_cached = 40, .n_prefilled = 60}, 40, 60},
-      {{.n_prompt = 100, .n_cached = 64, .n_prefilled = 36}, {.n_prompt = 100, .n_cached = 40, .n_prefilled = 60}, 40, 60},
-      {{.n_prompt = 100, .n_cached = 32, .n_prefilled = 68}, {.n_prompt = 100, .n_cached = 40, .n_prefilled = 60}, 32, 68},
-      {{.n_prompt = 100, .n_cached = 90, .n_prefilled = 10}, {}, 90, 10},
+      {found(40), read, 40, 60},
+      {found(64), read, 40, 60},
+      {found(32), read, 32, 68},
+      {found(0), read, 0, 100},
+      {found(90), {}, 90, 10},
   };
   for (Case one : cases) {
     one.read.n_read_again = std::min<size_t>(one.read.n_prefilled, 20);
