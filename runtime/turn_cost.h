@@ -21,8 +21,8 @@ struct TurnCost {
 };
 
 // Adds `read`, the usage of reading a prompt ahead of several answers, to the usage of the turn that stands for it.
-// Rows that were read may be gone when the turn begins, which then reads them itself: every position of the prompt counts
-// once, as cached if it was so for both.
+// Rows that were read may be gone when the turn begins, which then reads them itself: every position of the prompt
+// counts once, as cached if it was so for both.
 inline void add_reading(Usage& turn, const Usage& read) {
   const size_t n_new = std::min(read.n_prefilled, saturating_sub(turn.n_cached, read.n_cached));
   turn.n_cached -= n_new;
