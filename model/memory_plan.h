@@ -31,9 +31,9 @@ struct MemoryPlan {
   }
 };
 
-// Errors: those of check_model_options(), of the tensor table and of kv_layout_of(); kBadHyperparameter when the model was trained for
-// more than kMaxContext positions and no context was chosen; kInvalidArgument when the context is longer than the
-// positions that a model has learned.
+// Errors: those of check_model_options(), of the tensor table and of kv_layout_of(); kBadHyperparameter when the model
+// was trained for more than kMaxContext positions and no context was chosen; kInvalidArgument when the context is
+// longer than the positions that a model has learned.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 // With the layout of kv_layout_of(), for callers that plan several times.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options,

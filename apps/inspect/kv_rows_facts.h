@@ -1,5 +1,5 @@
-// The exceptions that a model makes to each KV type of less than 16 bits: which layers keep a part in more bits, and what
-// that costs (model/weights/kv_precision.h).
+// The exceptions that a model makes to each KV type of less than 16 bits: which layers keep a part in more bits, and
+// what that costs (model/weights/kv_precision.h).
 #pragma once
 
 #include <span>

@@ -25,7 +25,8 @@ KvLayout KvLayout::make(std::span<const KvRowShape> rows, KvDType dtype, std::sp
     CHECK(row.n_kv_heads > 0 && row.head_dim > 0) << "a layer that keeps nothing";
     const PagePart part = row.window == 0 ? PagePart::kAll : PagePart::kWindow;
     size_t& bytes = layout.part_bytes_[static_cast<size_t>(part)];
-    layout.layers_.push_back({row, KvHeadBlock::make(row.format.value_or(dtype), row.head_dim, row.latent_dim), part, bytes});
+    const KvHeadBlock block = KvHeadBlock::make(row.format.value_or(dtype), row.head_dim, row.latent_dim);
+    layout.layers_.push_back({row, block, part, bytes});
     bytes += layout.layers_.back().bytes();
     layout.window_ = std::max(layout.window_, row.window);
   }

@@ -66,7 +66,8 @@ TEST_F(Inspect, LayersThatKeepMoreBitsAndWhatTheyCost) {
     EXPECT_FALSE(rows[type].contains("values_in_16_bits")) << type;
     EXPECT_EQ(rows[type]["extra_bytes_per_position"], extra) << type;
   }
-  EXPECT_THAT(run("inspect " + dir.file("m.gguf")).out, HasSubstr("keys in 16 bits: layers 1 (1 of 3); 56 B more a position"));
+  EXPECT_THAT(run("inspect " + dir.file("m.gguf")).out,
+              HasSubstr("keys in 16 bits: layers 1 (1 of 3); 56 B more a position"));
 }
 
 // Inspecting says what loading would.

@@ -40,8 +40,9 @@ class CopyRows : public testing::TestWithParam<KvDType> {};
 // A copy of n rows holds exactly these, and every other byte is as it was: what a copied page holds beyond
 // its rows must not depend on whose page it was.
 TEST_P(CopyRows, CopiesTheRowsAndNothingElse) {
-  const KvRowShape differ[] = {
-      {2, 8}, {1, 24, 0, 0, KvRowFormat(KvPart::kF16, KvPart::kInt8)}, {3, 6, 0, 0, KvRowFormat(KvPart::kInt4, KvPart::kF16)}};
+  const KvRowShape differ[] = {{2, 8},
+                               {1, 24, 0, 0, KvRowFormat(KvPart::kF16, KvPart::kInt8)},
+                               {3, 6, 0, 0, KvRowFormat(KvPart::kInt4, KvPart::kF16)}};
   const Tokens tokens = random_tokens(1, kPagePositions);
   for (const KvLayout& layout : {tiny_layout(GetParam()), KvLayout::make(differ, GetParam())}) {
     KvPagePool pool(layout, 3 * layout.page_bytes());
