@@ -11,6 +11,7 @@
 #include "apps/models/pull.h"
 #include "apps/terminal/remark.h"
 #include "apps/terminal/sign_of_life.h"
+#include "cache/tier/kv_tier.h"
 #include "model/architecture/architectures.h"
 #include "model/memory_plan.h"
 #include "weights/model_file.h"
