@@ -29,9 +29,14 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
 }
 
 Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options) {
-  TRY_ASSIGN(ModelConfig config, read_config(file));
-  TRY_ASSIGN(const MemoryPlan plan, plan_memory(file, config, options));
-  return load_language_model(file, std::move(config), options, plan, 0);
+  const auto read = [&]() -> Result<std::unique_ptr<LanguageModel>> {
+    TRY_ASSIGN(ModelConfig config, read_config(file));
+    TRY_ASSIGN(const MemoryPlan plan, plan_memory(file, config, options));
+    return load(file, std::move(config), options, plan, 0);
+  };
+  Result<std::unique_ptr<LanguageModel>> model = read();
+  TRY(file.check_unchanged());  // first, as above
+  return model;
 }
 
 }  // namespace ibid

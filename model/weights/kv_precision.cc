@@ -278,6 +278,8 @@ Result<KvNoise> noise_of(const ModelFile& file, const ModelConfig& config, size_
 }  // namespace
 
 Result<std::vector<KvNoise>> estimate_kv_noise(const ModelFile& file, const ModelConfig& config, int n_threads) {
+  // Every tensor is found before one is read, so a missing one is named in the order of the table.
+  TRY(TransformerWeights::plan(file, config, Numerics::kExact).status());
   const auto n_layers = static_cast<size_t>(std::ranges::count_if(
       config.layers, [](const LayerConfig& layer) { return layer.attends && layer.writes_kv; }));
   std::vector<Result<KvNoise>> found(n_layers, KvNoise());
