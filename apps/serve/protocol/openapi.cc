@@ -280,8 +280,9 @@ Json operation_of(const Endpoint& endpoint, Components& components) {
     Json schema = body_schema(endpoint.fields(), components);
     if (endpoint.options != nullptr) schema["properties"]["options"] = body_schema(endpoint.options(), components);
     Json body = Json::object();
-    // Sessions are asked without a body where nothing has to be said.
-    body["required"] = endpoint.protocol != "ibid" || schema.contains("required");
+    // Sessions and conversations need no body where no field is required.
+    const bool may_be_empty = endpoint.protocol == "ibid" || endpoint.pattern.starts_with("/v1/conversations");
+    body["required"] = !may_be_empty || schema.contains("required");
     body["content"]["application/json"]["schema"] = std::move(schema);
     operation["requestBody"] = std::move(body);
   }
