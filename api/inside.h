@@ -9,8 +9,8 @@
 #include "ibid/chat_session.h"
 #include "ibid/engine.h"
 #include "ibid/turn_stream.h"
-#include "runtime/engine/bell.h"
 #include "runtime/engine/engine.h"
+#include "runtime/scheduler/bell.h"
 #include "runtime/session/chat_session.h"
 
 namespace ibid::api {

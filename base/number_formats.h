@@ -1,5 +1,5 @@
 // The registry of number formats: one row for each DType, from which names, sizes, GGUF's numbers, decoding and the
-// choice of a panel (kernels/linear/panel.h) follow. A new type is a row here, a decoder (weights/block_formats.h)
+// choice of a panel (kernels/layout/panel.h) follow. A new type is a row here, a decoder (weights/block_formats.h)
 // and, where no panel holds its codes and scales as they are, a panel.
 #pragma once
 

@@ -2,8 +2,8 @@
 // multiply-add, multiply, add, divide, integer exponents. libm picks variants by CPU and by version; ours
 // does not.
 //
-// The float functions are the scalar twins of kernels/isa/math-inl.h and agree with it bit for bit. The double
-// functions make the angles of rotary embeddings (kernels/rope.h); they are cold.
+// The float functions are the scalar twins of kernels/simd/math-inl.h and agree with it bit for bit. The double
+// functions make the angles of rotary embeddings (kernels/ops/rope.h); they are cold.
 #pragma once
 
 namespace ibid {

@@ -1,11 +1,11 @@
 // THE contract of the kernels: a table of function pointers, one table per instruction set, chosen once at
-// start (kernels/dispatch.h). kernels/twins/ has the readable twin of every function.
+// start (kernels/ops/dispatch.h). kernels/reference/ has the readable twin of every function.
 //
 // Rules for every function and every table:
 //  - Row independence: the result for one row depends on that row alone, never on n_rows, on the other rows
 //    or on how work was split. Sums run in increasing k in one float accumulator per output; reductions
 //    over a row (norms, softmax sums) use 16 virtual lanes, lane i taking elements i, i + 16, ..., and the
-//    fixed tree ((l0+l8)+(l4+l12)) + ... of reduce_add16 in kernels/twins/ref.h.
+//    fixed tree ((l0+l8)+(l4+l12)) + ... of reduce_add16 in kernels/reference/ref.h.
 //  - fma means one rounding (std::fma, vfmadd). No contraction happens behind our back.
 //  - The tables of all instruction sets agree bit for bit. The table of Numerics::kReference computes the
 //    same functions with double accumulators on float weights and agrees with nobody but the mathematics.
@@ -21,10 +21,10 @@
 #include "base/parallel.h"
 #include "ibid/numerics.h"
 #include "kernels/activation.h"
-#include "kernels/attention/kv_head_block.h"
-#include "kernels/linear/panel.h"
-#include "kernels/linear/quantized_rows.h"
-#include "kernels/recurrent/recurrent.h"
+#include "kernels/layout/kv_head_block.h"
+#include "kernels/layout/panel.h"
+#include "kernels/layout/quantized_rows.h"
+#include "kernels/layout/recurrent.h"
 
 namespace ibid {
 
@@ -78,7 +78,7 @@ struct Kernels {
   const char* name;  // "ref", "avx2", "avxvnni", "avx512", "amx", "reference"
 
   // --- linear: y[i, r] = sum over k of W[r, k] x[i, k] for the rows of panels [panels.begin, panels.end).
-  // Per group of columns under one scale, 32 or 16 (kernels/linear/panel.h), in increasing order:
+  // Per group of columns under one scale, 32 or 16 (kernels/layout/panel.h), in increasing order:
   //   acc = fma(float(integer sum of code * q), s * x.scale, acc)
   //   acc = fma(m, x.scale * float(sum of q), acc)    (types with a min; x.scaled_sum for 32, for 16 from offset16)
   // over the padded columns. x.scale is that of the block of 32, for both of its groups of 16.
@@ -118,7 +118,7 @@ struct Kernels {
   // x: alignment of float only.
   void (*rope)(float* x, const float* cos_sin, size_t rotary_dim);
 
-  // --- recurrent layers (kernels/recurrent/recurrent.h has the formulas)
+  // --- recurrent layers (kernels/layout/recurrent.h has the formulas)
   void (*softplus)(const float* x, const float* bias, size_t n, float* y);  // y = log(1 + exp(x + bias)). y may be x.
   void (*decay)(const float* steps, const float* rates, size_t n, float* y);  // y = exp(steps * rates), y may be steps
   // The channels of a short convolution; channels.begin is a multiple of 16.
@@ -127,7 +127,7 @@ struct Kernels {
   void (*selective_scan)(const ScanStep& step, Range channels);       // channels.begin is a multiple of 16
 
   // --- keys and values
-  // The transform of a head's n numbers, in place (kernels/attention/hadamard.h). Its own inverse but for rounding.
+  // The transform of a head's n numbers, in place (kernels/layout/hadamard.h). Its own inverse but for rounding.
   // x: alignment of float only; nothing behind n is touched. 0 < n <= kMaxHeadDim.
   void (*hadamard)(float* x, size_t n);
   // Writes one position (0..63) of a head's block. k, v: head_dim floats, alignment of float only. Of a latent row k is

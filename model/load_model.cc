@@ -1,6 +1,6 @@
 #include "model/load_model.h"
 
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/forward/transformer.h"
 #include "model/weights/unused_tensors.h"
 #include "weights/model_file.h"

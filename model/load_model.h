@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "base/result.h"
-#include "model/language_model.h"
+#include "model/config/model_options.h"
+#include "model/forward/language_model.h"
 #include "model/memory_plan.h"
-#include "model/model_options.h"
 
 namespace ibid {
 

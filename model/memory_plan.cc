@@ -10,7 +10,7 @@
 #include "cache/pages/kv_layout.h"
 #include "model/forward/activations.h"
 #include "model/weights/kv_precision.h"
-#include "model/weights/transformer_weights.h"
+#include "model/weights/load_weights.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -49,7 +49,7 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
   }
   const int n_threads = ThreadTeam::size_of(options.n_threads);
   plan.file_bytes = file.file_bytes();
-  TRY_ASSIGN(const TransformerWeights::Plan weights, TransformerWeights::plan(file, config, options.numerics));
+  TRY_ASSIGN(const WeightPlan weights, plan_weights(file, config, options.numerics));
   plan.weights_bytes = weights.bytes;
   plan.activations_bytes =
       Activations::plan_bytes(config, std::min(options.max_chunk, plan.max_seq_len), plan.max_seq_len,

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "cache/pages/kv_layout.h"
 #include "cache/tier/fingerprint.h"
-#include "model/model_options.h"
+#include "model/config/model_options.h"
 
 namespace ibid {
 

@@ -24,7 +24,7 @@
 #include "base/json_fwd.h"
 #include "base/marked_text.h"
 #include "base/result.h"
-#include "templates/template_budget.h"
+#include "templates/jinja/template_budget.h"
 
 namespace ibid {
 

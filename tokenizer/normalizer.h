@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/unicode/nfc.h"
+#include "base/unicode/text_changes.h"
 #include "tokenizer/charsmap.h"
 #include "tokenizer/splitting/pattern.h"
-#include "base/unicode/text_changes.h"
 
 namespace ibid {
 

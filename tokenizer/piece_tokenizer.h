@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "tokenizer/piece_model.h"
+#include "tokenizer/models/piece_model.h"
 #include "tokenizer/pipeline_tokenizer.h"
 #include "tokenizer/splitting/staged_split.h"
 

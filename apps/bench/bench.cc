@@ -14,7 +14,7 @@
 #include "apps/serve/amounts.h"
 #include "base/clock.h"
 #include "bench/lab/turn_curve_report.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 
 namespace ibid {
 

@@ -13,7 +13,7 @@
 #include "bench/lab/shared_model.h"
 #include "bench/lab/turn_curve_bench.h"
 #include "bench/lab/turn_curve_report.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/load_chat_template.h"
 #include "model/load_model.h"
 #include "runtime/stopwatch.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/bench/serve_bench.h"
-#include "apps/model_arguments.h"
+#include "apps/models/model_arguments.h"
 #include "base/file_ops.h"
 #include "base/result.h"
 #include "bench/lab/figure.h"
@@ -19,7 +19,7 @@
 #include "bench/lab/report.h"
 #include "bench/lab/rival_lines.h"
 #include "bench/lab/run_estimate.h"
-#include "model/language_model.h"
+#include "model/forward/language_model.h"
 #include "model/model_fingerprint.h"
 #include "runtime/engine/engine.h"
 #include "weights/model_file.h"

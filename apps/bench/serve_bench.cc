@@ -8,8 +8,8 @@
 
 #include "apps/bench/own_server.h"
 #include "apps/chat/formatted.h"
-#include "apps/command_line/terminal_text.h"
 #include "apps/models/model_catalog.h"
+#include "apps/terminal/terminal_text.h"
 #include "base/parallel.h"
 #include "bench/lab/public_file.h"
 

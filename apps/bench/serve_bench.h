@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "apps/bench/serve_load.h"
-#include "apps/model_arguments.h"
+#include "apps/models/model_arguments.h"
 #include "base/result.h"
 #include "bench/lab/figure.h"
 #include "bench/lab/report.h"

@@ -6,9 +6,9 @@
 
 #include "apps/chat/answers_on_screen.h"
 #include "apps/chat/command_words.h"
-#include "apps/chat/interrupt.h"
 #include "apps/chat/turn_seeds.h"
 #include "apps/sessions/message_text.h"
+#include "apps/terminal/interrupt.h"
 
 namespace ibid {
 namespace {

@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "apps/chat/form_arguments.h"
-#include "apps/chat/interrupt.h"
 #include "apps/chat/load_engine.h"
 #include "apps/chat/message_arguments.h"
 #include "apps/chat/question.h"
@@ -20,6 +19,7 @@
 #include "apps/command_line/option_kinds.h"
 #include "apps/models/model_catalog.h"
 #include "apps/terminal/answer_writer.h"
+#include "apps/terminal/interrupt.h"
 #include "apps/terminal/remark.h"
 #include "apps/terminal/sign_of_life.h"
 #include "sampling/logprobs.h"

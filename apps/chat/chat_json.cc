@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "apps/chat/interrupt.h"
 #include "apps/chat/turn_json.h"
 #include "apps/chat/turn_lines.h"
 #include "apps/command_line/command.h"
 #include "apps/terminal/answer_writer.h"
+#include "apps/terminal/interrupt.h"
 #include "apps/terminal/remark.h"
 #include "templates/message.h"
 

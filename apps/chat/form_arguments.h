@@ -9,7 +9,7 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "sampling/grammar/grammar.h"
+#include "grammar/grammar.h"
 
 namespace ibid {
 
@@ -22,7 +22,7 @@ struct FormArguments {
   // Declares the options. `this` must outlive the command.
   void add(CLI::App& command);
 
-  // nullopt: the answer may be anything. Errors: those of reading a file, and of sampling/grammar/grammar.h, each with
+  // nullopt: the answer may be anything. Errors: those of reading a file, and of grammar/grammar.h, each with
   // the file or the option in front, and the place in it.
   Result<std::optional<Grammar>> grammar() const;
 

@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <iostream>
 
-#include "apps/command_line/terminal_text.h"
 #include "apps/models/model_catalog.h"
 #include "apps/models/pull.h"
 #include "apps/terminal/remark.h"
 #include "apps/terminal/sign_of_life.h"
+#include "apps/terminal/terminal_text.h"
 #include "cache/tier/kv_tier.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/memory_plan.h"
 #include "weights/model_file.h"
 

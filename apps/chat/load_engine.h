@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "apps/model_arguments.h"
+#include "apps/models/model_arguments.h"
 #include "base/result.h"
 #include "runtime/engine/engine.h"
 

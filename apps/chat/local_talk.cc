@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "apps/chat/formatted.h"
-#include "apps/kv_types.h"
+#include "apps/models/kv_types.h"
 #include "apps/sessions/message_text.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "model/memory_plan.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "apps/chat/formatted.h"
-#include "apps/command_line/terminal_text.h"
 #include "apps/sessions/message_text.h"
+#include "apps/terminal/terminal_text.h"
 #include "base/utf8.h"
 #include "templates/message.h"
 

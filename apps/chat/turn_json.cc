@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <random>
 
-#include "apps/logprobs_json.h"
 #include "apps/models/model_catalog.h"
 #include "base/checked.h"
+#include "runtime/generate/logprobs_json.h"
 #include "templates/message.h"
 
 namespace ibid {

@@ -5,8 +5,8 @@
 #include "apps/chat_client/event_stream.h"
 #include "apps/chat_client/reply_reader.h"
 #include "apps/command_line/own_command.h"
-#include "apps/command_line/terminal_text.h"
 #include "apps/sessions/message_text.h"
+#include "apps/terminal/terminal_text.h"
 
 namespace ibid {
 

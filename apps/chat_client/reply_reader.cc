@@ -1,7 +1,7 @@
 #include "apps/chat_client/reply_reader.h"
 
-#include "apps/command_line/terminal_text.h"
 #include "apps/sessions/message_text.h"
+#include "apps/terminal/terminal_text.h"
 #include "base/clock.h"
 
 namespace ibid {

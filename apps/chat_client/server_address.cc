@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/serve/api_key_file.h"
+#include "server/http/api_key_file.h"
 
 namespace ibid {
 

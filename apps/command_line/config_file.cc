@@ -8,8 +8,8 @@
 
 #include "apps/command_line/nearest_names.h"
 #include "apps/command_line/option_kinds.h"
-#include "apps/command_line/user_folders.h"
 #include "base/file_ops.h"
+#include "base/user_folders.h"
 
 namespace ibid {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
-#include "model/architecture/architectures.h"
-#include "model/architecture/gguf_keys.h"
-#include "model/architecture/gguf_recurrent.h"
+#include "model/architectures/architectures.h"
+#include "model/architectures/gguf_keys.h"
+#include "model/architectures/gguf_recurrent.h"
 #include "model/weights/same_model.h"
 #include "model/weights/unused_tensors.h"
 #include "tokenizer/loading/gguf_vocabulary.h"

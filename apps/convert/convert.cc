@@ -3,13 +3,13 @@
 #include <memory>
 #include <optional>
 
-#include "apps/chat/interrupt.h"
 #include "apps/chat/turn_json.h"
 #include "apps/command_line/command.h"
 #include "apps/command_line/option_kinds.h"
 #include "apps/convert/convert_model.h"
 #include "apps/models/model_catalog.h"
 #include "apps/terminal/byte_progress.h"
+#include "apps/terminal/interrupt.h"
 #include "model/memory_plan.h"
 
 namespace ibid {

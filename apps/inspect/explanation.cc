@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <map>
 
-#include "apps/command_line/terminal_text.h"
 #include "apps/inspect/kv_rows_facts.h"
 #include "apps/inspect/model_facts.h"
 #include "apps/inspect/template_probe.h"
 #include "apps/inspect/tokenizer_facts.h"
+#include "apps/terminal/terminal_text.h"
 #include "model/load_chat_template.h"
 #include "templates/chat_template.h"
 

@@ -11,7 +11,7 @@
 #include "apps/inspect/inspection.h"
 #include "apps/inspect/tensor_uses.h"
 #include "apps/inspect/weight_check.h"
-#include "apps/kv_types.h"
+#include "apps/models/kv_types.h"
 #include "base/json_limits.h"
 #include "tokenizer/tokenizer.h"
 

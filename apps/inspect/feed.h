@@ -8,8 +8,8 @@
 
 #include "base/result.h"
 #include "base/types.h"
-#include "model/language_model.h"
-#include "model/model_options.h"
+#include "model/config/model_options.h"
+#include "model/forward/language_model.h"
 
 namespace ibid {
 

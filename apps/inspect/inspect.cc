@@ -7,7 +7,7 @@
 #include "apps/command_line/command.h"
 #include "apps/command_line/option_kinds.h"
 #include "apps/inspect/explanation.h"
-#include "apps/model_arguments.h"
+#include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "apps/terminal/byte_progress.h"
 

@@ -1,6 +1,6 @@
 #include "apps/inspect/inspection.h"
 
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/weights/finite_check.h"
 #include "model/weights/unused_tensors.h"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/architecture/config.h"
+#include "model/config/config.h"
+#include "model/config/model_options.h"
 #include "model/memory_plan.h"
-#include "model/model_options.h"
 #include "model/weights/kv_precision.h"
 #include "weights/model_file.h"
 

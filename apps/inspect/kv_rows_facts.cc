@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/kv_types.h"
-#include "model/forward/attention_shape.h"
+#include "apps/models/kv_types.h"
+#include "model/config/attention_shape.h"
 #include "model/memory_plan.h"
 
 namespace ibid {

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "apps/inspect/fact.h"
-#include "model/architecture/config.h"
-#include "model/model_options.h"
+#include "model/config/config.h"
+#include "model/config/model_options.h"
 #include "model/weights/kv_precision.h"
 
 namespace ibid {

@@ -8,7 +8,7 @@
 #include "apps/command_line/option_kinds.h"
 #include "apps/inspect/feed.h"
 #include "apps/inspect/logits_comparison.h"
-#include "apps/model_arguments.h"
+#include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "model/memory_plan.h"
 #include "weights/model_file.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "apps/inspect/recurrent_fact.h"
-#include "model/architecture/pooling.h"
-#include "model/weights/tensor_source.h"
+#include "model/architectures/pooling.h"
+#include "model/tensors/tensor_source.h"
 
 namespace ibid {
 

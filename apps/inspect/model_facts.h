@@ -3,7 +3,7 @@
 
 #include "apps/inspect/fact.h"
 #include "apps/inspect/tensor_uses.h"
-#include "model/architecture/config.h"
+#include "model/config/config.h"
 #include "weights/model_file.h"
 
 namespace ibid {

@@ -10,9 +10,9 @@
 #include "apps/command_line/option_kinds.h"
 #include "apps/inspect/feed.h"
 #include "apps/inspect/logits_comparison.h"
-#include "apps/model_arguments.h"
+#include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "tokenizer/tokenizer.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/inspect/fact.h"
-#include "model/architecture/config.h"
+#include "model/config/config.h"
 
 namespace ibid {
 

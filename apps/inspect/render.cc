@@ -4,7 +4,7 @@
 #include "apps/command_line/command.h"
 #include "apps/command_line/option_kinds.h"
 #include "apps/inspect/json_lines.h"
-#include "apps/model_arguments.h"
+#include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "base/file_ops.h"
 #include "model/load_chat_template.h"

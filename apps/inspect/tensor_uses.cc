@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "model/weights/tensor_source.h"
+#include "model/tensors/tensor_source.h"
 
 namespace ibid {
 

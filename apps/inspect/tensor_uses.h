@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/tensor_view.h"
-#include "model/architecture/config.h"
+#include "model/config/config.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -18,7 +18,7 @@ struct TensorUse {
   TensorView tensor;
   std::string_view tensor_class;  // "attention"; kUnused for what the model does not read
   std::string_view role;          // the table's own name, the same in every layer; empty where it is not known
-  size_t layer = kNoLayer;        // model/architecture/config.h
+  size_t layer = kNoLayer;        // model/config/config.h
 };
 
 inline constexpr std::string_view kUnusedClass = "not used";

@@ -4,7 +4,7 @@
 #include "apps/command_line/command.h"
 #include "apps/command_line/option_kinds.h"
 #include "apps/inspect/json_lines.h"
-#include "apps/model_arguments.h"
+#include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "tokenizer/tokenizer.h"
 

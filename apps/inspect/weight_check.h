@@ -11,7 +11,7 @@
 
 #include "apps/inspect/tensor_uses.h"
 #include "base/result.h"
-#include "model/architecture/config.h"
+#include "model/config/config.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/model_file.h"
 

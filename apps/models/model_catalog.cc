@@ -9,10 +9,10 @@
 
 #include "apps/command_line/nearest_names.h"
 #include "apps/command_line/own_command.h"
-#include "apps/command_line/user_folders.h"
 #include "apps/models/local_models.h"
 #include "apps/models/model_directory.h"
 #include "apps/models/pulled_file.h"
+#include "base/user_folders.h"
 
 namespace ibid {
 

@@ -20,14 +20,14 @@
 #include <thread>
 #include <vector>
 
-#include "apps/chat/interrupt.h"
 #include "apps/command_line/command.h"
 #include "apps/command_line/nearest_names.h"
 #include "apps/command_line/own_command.h"
-#include "apps/command_line/terminal_text.h"
 #include "apps/models/child_process.h"
 #include "apps/models/hub_download.h"
 #include "apps/models/part_file.h"
+#include "apps/terminal/interrupt.h"
+#include "apps/terminal/terminal_text.h"
 #include "base/sha256.h"
 #include "model/memory_plan.h"
 

@@ -16,13 +16,13 @@
 #include "apps/serve/amounts.h"
 #include "apps/serve/end_signals.h"
 #include "apps/serve/process_limits.h"
-#include "apps/serve/protocol/fault.h"
-#include "apps/serve/request_log.h"
-#include "apps/serve/routes.h"
 #include "apps/serve/serve_arguments.h"
 #include "apps/sessions/session_files.h"
 #include "apps/terminal/remark.h"
 #include "cache/tier/kv_tier.h"
+#include "server/protocol/fault.h"
+#include "server/request_log.h"
+#include "server/routes.h"
 
 namespace ibid::serve {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "apps/model_arguments.h"
-#include "apps/serve/http/server.h"
-#include "apps/serve/service/answer_service.h"
-#include "apps/serve/service/model_host.h"
+#include "apps/models/model_arguments.h"
 #include "base/result.h"
+#include "server/http/server.h"
+#include "server/service/answer_service.h"
+#include "server/service/model_host.h"
 
 namespace ibid::serve {
 

@@ -9,8 +9,8 @@
 
 #include "apps/command_line/nearest_names.h"
 #include "apps/command_line/own_command.h"
-#include "apps/command_line/user_folders.h"
 #include "apps/sessions/session_name.h"
+#include "base/user_folders.h"
 
 namespace ibid {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "apps/command_line/own_command.h"
-#include "apps/command_line/terminal_text.h"
 #include "apps/sessions/message_text.h"
+#include "apps/terminal/terminal_text.h"
 #include "base/utf8.h"
 
 namespace ibid {

@@ -10,10 +10,10 @@
 
 #include "apps/command_line/command.h"
 #include "apps/command_line/option_kinds.h"
-#include "apps/command_line/terminal_text.h"
 #include "apps/sessions/message_text.h"
 #include "apps/sessions/session_name.h"
 #include "apps/sessions/session_report.h"
+#include "apps/terminal/terminal_text.h"
 #include "base/clock.h"
 
 namespace ibid {

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "apps/command_line/terminal_text.h"
+#include "apps/terminal/terminal_text.h"
 #include "apps/terminal/terminal_traits.h"
 
 namespace ibid {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "apps/command_line/terminal_text.h"
 #include "apps/terminal/graphemes.h"
+#include "apps/terminal/terminal_text.h"
 
 namespace ibid {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "apps/command_line/terminal_text.h"
+#include "apps/terminal/terminal_text.h"
 #include "base/utf8.h"
 
 namespace ibid {

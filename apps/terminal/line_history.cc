@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "apps/command_line/user_folders.h"
 #include "base/file_ops.h"
+#include "base/user_folders.h"
 
 namespace ibid {
 namespace {

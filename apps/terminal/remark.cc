@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-#include "apps/command_line/terminal_text.h"
+#include "apps/terminal/terminal_text.h"
 #include "apps/terminal/terminal_traits.h"
 #include "apps/terminal/word_wrap.h"
 

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "bench/lab/bench_shapes.h"
 #include "bench/lab/prompts.h"
-#include "runtime/answer/feeding.h"
+#include "runtime/generate/feeding.h"
 #include "runtime/session/chat_session.h"
 #include "runtime/stopwatch.h"
 #include "sampling/sampler.h"

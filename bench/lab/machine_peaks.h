@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/parallel.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 
 namespace ibid {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "model/weights/kv_precision.h"
-#include "model/weights/transformer_weights.h"
+#include "model/weights/load_weights.h"
 
 namespace ibid {
 
@@ -17,7 +17,7 @@ size_t ModelWork::kv_bytes_at(size_t position) const {
 }
 
 Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, const ModelOptions& options) {
-  TRY_ASSIGN(const TransformerWeights::Plan plan, TransformerWeights::plan(file, config, options.numerics));
+  TRY_ASSIGN(const WeightPlan plan, plan_weights(file, config, options.numerics));
 
   ModelWork work;
   work.weights_bytes = plan.bytes - plan.lookup_bytes;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/architecture/config.h"
-#include "model/model_options.h"
+#include "model/config/config.h"
+#include "model/config/model_options.h"
 #include "weights/model_file.h"
 
 namespace ibid {

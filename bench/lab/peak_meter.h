@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "base/result.h"
 #include "bench/lab/machine_peaks.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 
 namespace ibid {
 

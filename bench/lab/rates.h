@@ -18,7 +18,7 @@
 #include "bench/lab/model_work.h"
 #include "bench/lab/peak_meter.h"
 #include "cache/pages/kv_cache_entry.h"
-#include "model/language_model.h"
+#include "model/forward/language_model.h"
 
 namespace ibid {
 

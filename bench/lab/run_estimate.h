@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "bench/lab/model_work.h"
-#include "model/language_model.h"
+#include "model/forward/language_model.h"
 
 namespace ibid {
 

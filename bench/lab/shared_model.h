@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "model/language_model.h"
+#include "model/forward/language_model.h"
 
 namespace ibid {
 

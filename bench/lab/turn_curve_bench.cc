@@ -11,7 +11,7 @@
 #include "bench/lab/prompts.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
-#include "runtime/answer/feeding.h"
+#include "runtime/generate/feeding.h"
 #include "runtime/stopwatch.h"
 
 namespace ibid {

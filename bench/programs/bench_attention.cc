@@ -14,8 +14,8 @@
 
 #include "base/arena.h"
 #include "base/check.h"
-#include "kernels/attention/attention.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/attention.h"
+#include "kernels/ops/dispatch.h"
 
 namespace ibid {
 namespace {

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/answer/constraint_cache.h"
+#include "grammar/grammar_constraint.h"
+#include "runtime/generate/constraint_cache.h"
 #include "sampling/constraint.h"
-#include "sampling/grammar/grammar_constraint.h"
 #include "weights/model_file.h"
 
 namespace ibid {

@@ -18,9 +18,9 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "bench/lab/machine_peaks.h"
-#include "kernels/dispatch.h"
-#include "kernels/linear/linear.h"
-#include "kernels/linear/pack.h"
+#include "kernels/layout/pack.h"
+#include "kernels/ops/dispatch.h"
+#include "kernels/ops/linear.h"
 
 namespace ibid {
 namespace {

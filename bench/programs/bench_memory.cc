@@ -8,7 +8,7 @@
 //   least   the pool has room for what must stay: rows of all positions where a layer reads all of them, windows, and
 //           the states of the passes; whatever else was kept goes
 //   engine  the pool has the budget of an engine whose context is so long, and the store keeps the states that the
-//           engine keeps of a prompt (runtime/answer/state_borders.h)
+//           engine keeps of a prompt (runtime/generate/state_borders.h)
 //
 // `all_bytes` is computed: the rows of all positions in all layers, as if none had a window or a state.
 #include <CLI/CLI.hpp>
@@ -17,15 +17,15 @@
 #include <string>
 #include <vector>
 
-#include "apps/model_arguments.h"
+#include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "base/json_limits.h"
 #include "base/parallel.h"
 #include "cache/store/lru_kv_cache_store.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 #include "model/load_model.h"
-#include "runtime/answer/state_borders.h"
 #include "runtime/engine/engine.h"
+#include "runtime/generate/state_borders.h"
 #include "weights/model_file.h"
 
 namespace ibid {

@@ -18,7 +18,7 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "bench/lab/machine_peaks.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 #include "model/forward/activations.h"
 #include "model/forward/moe_block.h"
 

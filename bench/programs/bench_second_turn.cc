@@ -3,7 +3,7 @@
 //
 //   bench_second_turn MODEL [--histories 4096,16384] [--rounds 3] [--threads N] [--kv f16]
 //
-// The states are kept where the engine keeps them (runtime/answer/state_borders.h). Two ways to go on:
+// The states are kept where the engine keeps them (runtime/generate/state_borders.h). Two ways to go on:
 //
 //   kept     from the end of the first prompt, as a session does
 //   nothing  everything is read again
@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/model_arguments.h"
+#include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "base/json_limits.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "model/load_model.h"
-#include "runtime/answer/state_borders.h"
+#include "runtime/generate/state_borders.h"
 #include "weights/model_file.h"
 
 namespace ibid {

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "apps/chat/load_engine.h"
-#include "apps/model_arguments.h"
+#include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "base/json_limits.h"
 #include "bench/lab/other_processes.h"
 #include "bench/programs/session_claims.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 
 namespace ibid {
 namespace {

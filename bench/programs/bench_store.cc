@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "cache/store/lru_kv_cache_store.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 
 namespace ibid {
 namespace {

@@ -33,8 +33,8 @@
 #include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/pages/kv_page_pool.h"
-#include "cache/tier/kv_tier.h"
 #include "cache/tier/kv_page_file.h"
+#include "cache/tier/kv_tier.h"
 #include "cache/tier/page_name.h"
 #include "cache/tier/write_queue.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/attention/attention.h"
-#include "model/forward/attention_shape.h"
+#include "kernels/ops/attention.h"
+#include "model/config/attention_shape.h"
 
 namespace ibid {
 

@@ -4,29 +4,20 @@
 // to whole vectors and chunks, so that kernels never see a tail.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <vector>
 
 #include "base/arena.h"
 #include "base/result.h"
-#include "kernels/linear/linear.h"
-#include "model/architecture/config.h"
+#include "kernels/ops/linear.h"
+#include "model/config/config.h"
 #include "model/forward/moe_block.h"
 #include "model/forward/rows.h"
+#include "model/weights/load_weights.h"
 
 namespace ibid {
-
-// Says which inputs of linear layers meet a quantised weight, and are therefore needed in int8 as well.
-struct QuantizedInputs {
-  bool h = false;         // wq, wk, wv, w_gate, w_up, lm_head
-  bool attended = false;  // wo
-  bool gated = false;     // w_down
-  bool q_latent = false, kv_latent = false;         // wq_b; LatentExpansion::values
-  bool expert_gated = false, shared_gated = false;  // likewise, of experts
-  bool laurel = false, layer_gated = false;         // laurel_right, LayerInputWeights::out
-  bool mixed = false, recurrent_low = false;        // RecurrentWeights::w_out and w_scan; those of two matrices
-};
 
 // Returns the first n columns of an input, for a layer that is narrower than the widest one.
 inline LinearInput of_width(LinearInput input, size_t n) {
@@ -53,6 +44,35 @@ struct RowBuffers {
   Rows scan_numbers;      // [T, 2 N]           B and C of Mamba-1
   LinearInput wide;       // [T, 2 D]           norm(x | e) of models whose layers have blocks in common,
   Rows embedded;          // [T, D]             and e
+};
+
+// What a layer computes for all rows of a pass.
+struct RecurrentBuffers {
+  Rows in;                // [T, row_width]  q | k | v before the convolution,
+  Rows conv;              // [T, row_width]  and behind it
+  Rows z;                 // [T, v_width]
+  Rows rates, decays;     // [T, widest of both] numbers of each head, or key; of Mamba-1's channels dt
+  Rows low;               // [T, widest of the short rows] what a first matrix of two gave
+  Rows out;               // [T, v_width]    o
+  Rows scratch;           // [n_threads, RecurrentBuffers::scratch_floats()]
+  float* unit = nullptr;  // [N] ones: the weight of norms without one
+
+  // Rows whose keys and queries one worker prepares at a time: with a tile of S they stay in the first-level cache.
+  static constexpr size_t kBlockRows = 16;
+  static size_t block_floats(const RecurrentMixer& mixer) {  // k, q, decayed k, decays
+    return 4 * kBlockRows * RecurrentMixer::padded(mixer.key_dim);
+  }
+  // The keys and values of one head in a row that is put through again.
+  struct Window {
+    explicit Window(const RecurrentMixer& mixer)
+        : values_at(RecurrentMixer::padded(mixer.key_dim)),
+          width(values_at + RecurrentMixer::padded(mixer.value_dim)) {}
+    size_t values_at, width;
+  };
+  static size_t scratch_floats(const RecurrentMixer& mixer) {
+    const size_t of_heads = block_floats(mixer) + (mixer.n_taps + 1) * Window(mixer).width;
+    return std::max(mixer.has_heads() ? of_heads : 0, RecurrentMixer::padded(mixer.v_width()) + 64 * mixer.n_taps);
+  }
 };
 
 // What latent attention computes in front of attention and behind it.

@@ -1,6 +1,6 @@
 // AltUp in the forward pass: see altup.h. All of it but the products before the first and behind the last layer is
 // steps on rows: no barriers.
-#include "model/forward/altup.h"
+#include "model/config/altup.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The blocks that layers have in common in the forward pass: see common_block.h.
-#include "model/forward/common_block.h"
+#include "model/config/common_block.h"
 
 #include <algorithm>
 

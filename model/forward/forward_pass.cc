@@ -10,9 +10,9 @@
 
 #include <algorithm>
 
-#include "kernels/linear/pack.h"
+#include "kernels/layout/pack.h"
+#include "model/config/attention_shape.h"
 #include "model/forward/architecture_steps.h"
-#include "model/forward/attention_shape.h"
 #include "model/forward/moe_block.h"
 #include "model/forward/recurrent_block.h"
 #include "model/forward/row_steps.h"

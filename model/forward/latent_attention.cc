@@ -1,5 +1,5 @@
 // Latent attention in the forward pass: see latent_attention.h.
-#include "model/forward/latent_attention.h"
+#include "model/config/latent_attention.h"
 
 #include <algorithm>
 

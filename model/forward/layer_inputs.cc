@@ -1,11 +1,11 @@
 // Per-layer embeddings in the forward pass: see layer_inputs.h.
-#include "model/forward/layer_inputs.h"
+#include "model/config/layer_inputs.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-#include "kernels/linear/pack.h"
+#include "kernels/layout/pack.h"
 #include "model/forward/architecture_steps.h"
 #include "model/forward/row_steps.h"
 

@@ -18,32 +18,12 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "kernels/linear/linear.h"
-#include "model/architecture/moe_rule.h"
+#include "kernels/ops/linear.h"
+#include "model/config/moe.h"
+#include "model/forward/moe_router.h"
 #include "model/forward/rows.h"
 
 namespace ibid {
-
-// The weights of one expert. Biases are empty where the model has none.
-struct Expert {
-  PackedMatrix w_gate, w_up;             // [F, D]
-  PackedMatrix w_down;                   // [D, F]
-  std::span<const float> b_gate, b_up;   // [F]
-  std::span<const float> b_down;         // [D]
-};
-
-struct MoeWeights {
-  PackedMatrix router;                   // [E, D]
-  std::span<const float> router_bias;    // [E]   optional
-  std::span<const float> choice_bias;    // [E]   optional
-  std::span<const float> expert_scale;   // [E]   optional: what the weight of an expert is multiplied by in the end
-  std::vector<Expert> experts;           // [E]
-  Expert shared;                         // empty: none
-  PackedMatrix shared_gate;              // [1, D] optional
-  // For experts beside an MLP (model/weights/experts_beside.cc).
-  std::span<const float> router_scale;                   // [D]
-  std::span<const float> norm, post_norm, mlp_post_norm; // [D]
-};
 
 // The rows of a pass that go to one expert, and the place of the input of its w_down.
 struct ExpertUse {

@@ -11,28 +11,9 @@
 #include <cstdint>
 #include <span>
 
+#include "model/config/moe.h"
+
 namespace ibid {
-
-// What the logits become before experts are chosen.
-enum class RouterScores : uint8_t {
-  kSoftmax,           // the softmax of all logits
-  kSoftmaxOfChosen,   // chosen by their logits; the weights are the softmax of the chosen ones alone
-  kSigmoid,           // each logit for itself
-  kSigmoidOfChosen,   // chosen by their logits; the weights are the sigmoids of those
-};
-
-struct RouterRule {
-  RouterScores scores = RouterScores::kSoftmax;
-  size_t n_experts = 0;          // E
-  size_t n_experts_active = 0;   // k, of every token
-  // Experts may be in groups of n_experts / n_groups neighbours; then only those of the best n_groups_active groups
-  // can be chosen. A group is as good as the sum of its two best experts.
-  size_t n_groups = 1;
-  size_t n_groups_active = 1;
-  bool normalized = false;       // the weights of the chosen ones are divided by their sum
-  float smallest_sum = 1e-20f;   // which counts as at least this much
-  float weight_scale = 1.0f;     // the weights are multiplied by it in the end
-};
 
 struct ExpertChoice {
   uint32_t expert;

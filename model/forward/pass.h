@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "kernels/attention/attention.h"
 #include "kernels/kernels.h"
-#include "kernels/linear/linear.h"
-#include "kernels/rope.h"
-#include "model/architecture/config.h"
+#include "kernels/ops/attention.h"
+#include "kernels/ops/linear.h"
+#include "kernels/ops/rope.h"
+#include "model/config/config.h"
 #include "model/forward/activations.h"
-#include "model/language_model.h"
-#include "model/weights/transformer_weights.h"
+#include "model/forward/language_model.h"
+#include "model/tensors/transformer_weights.h"
 
 namespace ibid::forward {
 

@@ -1,4 +1,4 @@
-// The steps of a recurrent layer (model/forward/recurrent_mixer.h). Called by every worker with its part of the pass.
+// The steps of a recurrent layer (model/config/recurrent_mixer.h). Called by every worker with its part of the pass.
 #pragma once
 
 #include "model/forward/pass.h"

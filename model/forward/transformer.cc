@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 #include "model/forward/forward_pass.h"
 #include "model/weights/kv_precision.h"
+#include "model/weights/load_weights.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -36,9 +37,9 @@ Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFi
   const bool reference = options.numerics == Numerics::kReference;
   model->kernels_ = reference ? &reference_kernels() : &kernels_for(isa);
 
-  TRY_ASSIGN(const TransformerWeights::Plan plan,
-             TransformerWeights::plan(file, model->config_, options.numerics));
-  TRY_ASSIGN(model->weights_, TransformerWeights::load(file, model->config_, options.numerics, *model->team_));
+  TRY_ASSIGN(const WeightPlan plan,
+             plan_weights(file, model->config_, options.numerics));
+  TRY_ASSIGN(model->weights_, load_weights(file, model->config_, options.numerics, *model->team_));
   TRY_ASSIGN(model->acts_, Activations::create(model->config_, model->max_chunk_, model->max_seq_len_,
                                                plan.quantized, model->team_->size()));
   model->linear_ = {model->kernels_, options.numerics, model->acts_.linear_scratch,

@@ -1,5 +1,5 @@
 // TransformerModel: the decoder-only transformer, one class for every architecture that is a row of
-// model/architecture/architectures.cc. It loads the model, checks what is asked of it and leads passes;
+// model/architectures/architectures.cc. It loads the model, checks what is asked of it and leads passes;
 // forward_pass.cc computes them.
 //
 // It has immutable weights, one set of scratch buffers and one thread team, of which the caller of forward() is the
@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "model/config/model_options.h"
+#include "model/forward/language_model.h"
 #include "model/forward/pass.h"
-#include "model/language_model.h"
-#include "model/model_options.h"
 
 namespace ibid {
 
 class TransformerModel final : public LanguageModel {
  public:
-  // layout: that of plan_memory(). Errors: those of TransformerWeights::load() and ThreadTeam::create(); kOutOfMemory;
+  // layout: that of plan_memory(). Errors: those of load_weights() and ThreadTeam::create(); kOutOfMemory;
   // kInvalidArgument (instruction set).
   static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
                                                           const ModelOptions& options, KvLayout layout);

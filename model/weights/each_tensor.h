@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "base/result.h"
-#include "model/architecture/config.h"
-#include "model/architecture/tensor_table.h"
+#include "model/config/config.h"
+#include "model/tensors/tensor_table.h"
 
 namespace ibid {
 

@@ -9,9 +9,9 @@
 
 #include "base/parallel.h"
 #include "base/result.h"
-#include "model/architecture/config.h"
-#include "model/architecture/tensor_table.h"
-#include "model/weights/tensor_source.h"
+#include "model/config/config.h"
+#include "model/tensors/tensor_source.h"
+#include "model/tensors/tensor_table.h"
 #include "weights/model_file.h"
 
 namespace ibid {

@@ -8,9 +8,10 @@
 #include <span>
 
 #include "base/parallel.h"
-#include "model/forward/attention_shape.h"
+#include "model/config/attention_shape.h"
+#include "model/tensors/tensor_source.h"
 #include "model/weights/finite_check.h"
-#include "model/weights/tensor_source.h"
+#include "model/weights/load_weights.h"
 #include "weights/block_formats.h"
 #include "weights/model_file.h"
 
@@ -279,7 +280,7 @@ Result<KvNoise> noise_of(const ModelFile& file, const ModelConfig& config, size_
 
 Result<std::vector<KvNoise>> estimate_kv_noise(const ModelFile& file, const ModelConfig& config, int n_threads) {
   // Every tensor is found before one is read, so a missing one is named in the order of the table.
-  TRY(TransformerWeights::plan(file, config, Numerics::kExact).status());
+  TRY(plan_weights(file, config, Numerics::kExact).status());
   const auto n_layers = static_cast<size_t>(std::ranges::count_if(
       config.layers, [](const LayerConfig& layer) { return layer.attends && layer.writes_kv; }));
   std::vector<Result<KvNoise>> found(n_layers, KvNoise());

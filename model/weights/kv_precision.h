@@ -20,8 +20,8 @@
 
 #include "base/result.h"
 #include "cache/pages/kv_layout.h"
-#include "model/architecture/config.h"
-#include "model/model_options.h"
+#include "model/config/config.h"
+#include "model/config/model_options.h"
 
 namespace ibid {
 

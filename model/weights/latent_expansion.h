@@ -1,12 +1,12 @@
 // The matrix that expands the latents of keys and values, as attention over latent rows needs it: the part of values as
-// the file has it, and that of keys turned (model/forward/latent_attention.h). Blocks of numbers lie along the rows of
+// the file has it, and that of keys turned (model/config/latent_attention.h). Blocks of numbers lie along the rows of
 // the file, so that a turned part of quantised weights is decoded to F32, which is exact; floats keep their type.
 #pragma once
 
 #include <memory>
 
-#include "model/architecture/config.h"
-#include "model/weights/tensor_source.h"
+#include "model/config/config.h"
+#include "model/tensors/tensor_source.h"
 
 namespace ibid {
 

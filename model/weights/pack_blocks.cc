@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "kernels/linear/panel.h"
-#include "model/forward/lane_words.h"
+#include "kernels/layout/lane_words.h"
+#include "kernels/layout/panel.h"
 #include "model/weights/pack_decoded.h"
 #include "model/weights/pack_floats.h"
 

@@ -1,5 +1,5 @@
 // Packs rows of a file straight into a panel. The result is, byte for byte, what the decoder of the blocks
-// (weights/block_formats.h) and the packer of codes (kernels/linear/pack.h) make of the same rows; those two are the
+// (weights/block_formats.h) and the packer of codes (kernels/layout/pack.h) make of the same rows; those two are the
 // definition. This does it in one pass that keeps up with memory, because loading spends its time here.
 //
 // Types whose codes stand in a codebook are packed by the definition itself (model/weights/pack_decoded.h).

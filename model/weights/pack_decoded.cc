@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/linear/pack.h"
+#include "kernels/layout/pack.h"
 #include "weights/block_formats.h"
 
 namespace ibid {

@@ -1,5 +1,5 @@
 // Makes a panel from rows of quantised blocks in two steps: the decoder of the blocks (weights/block_formats.h), then
-// the packer of codes (kernels/linear/pack.h). model/weights/pack_blocks.h does the same faster for the types that
+// the packer of codes (kernels/layout/pack.h). model/weights/pack_blocks.h does the same faster for the types that
 // most files have. Stateless; different panels may be packed from several threads.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/dtype.h"
-#include "kernels/linear/panel.h"
+#include "kernels/layout/panel.h"
 
 namespace ibid {
 

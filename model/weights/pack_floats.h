@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-#include "kernels/linear/panel.h"
-#include "model/forward/lane_words.h"
+#include "kernels/layout/lane_words.h"
+#include "kernels/layout/panel.h"
 
 namespace ibid {
 

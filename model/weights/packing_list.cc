@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/checked.h"
-#include "kernels/linear/pack.h"
+#include "kernels/layout/pack.h"
 #include "model/weights/finite_values.h"
 #include "model/weights/pack_blocks.h"
 #include "weights/block_formats.h"

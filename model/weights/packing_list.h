@@ -15,8 +15,8 @@
 #include "base/parallel.h"
 #include "base/result.h"
 #include "base/tensor_view.h"
-#include "kernels/linear/panel.h"
-#include "model/weights/head_tiles.h"
+#include "kernels/layout/panel.h"
+#include "model/tensors/head_tiles.h"
 
 namespace ibid {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/rope.h"
+#include "kernels/ops/rope.h"
 
 namespace ibid {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "model/architecture/config.h"
+#include "model/config/config.h"
 
 namespace ibid {
 

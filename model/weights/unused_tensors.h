@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/architecture/config.h"
+#include "model/config/config.h"
 
 namespace ibid {
 
@@ -22,7 +22,7 @@ struct UnusedTensor {
   bool of_model;       // of a layer that the model has, or of what stands before and behind them
 };
 
-// In the file's order. REQUIRES: TransformerWeights::plan() has found the model's tensors in order: one of a wrong
+// In the file's order. REQUIRES: plan_weights() has found the model's tensors in order: one of a wrong
 // shape counts as not used.
 std::vector<UnusedTensor> unused_tensors(const ModelFile& file, const ModelConfig& config);
 

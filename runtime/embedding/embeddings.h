@@ -18,8 +18,8 @@
 #include "base/types.h"
 #include "ibid/turn.h"
 #include "runtime/embedding/text_embedding.h"
-#include "runtime/engine/bell.h"
 #include "runtime/engine/engine.h"
+#include "runtime/scheduler/bell.h"
 
 namespace ibid {
 

@@ -16,7 +16,7 @@
 #include "cache/pages/kv_cache_entry.h"
 #include "ibid/engine_options.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/task.h"
+#include "runtime/scheduler/task.h"
 
 namespace ibid {
 

@@ -10,7 +10,7 @@
 #include "base/checked.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/load_chat_template.h"
 #include "model/load_model.h"
 #include "model/model_fingerprint.h"

@@ -1,7 +1,7 @@
 // Engine: one loaded model and everything its conversations share: the tokenizer, the chat template, the
 // pages of keys and values and the store that finds them again.
 //
-// It has one compute thread (runtime/engine/scheduler.h), which is the first of the n_threads of the model's team.
+// It has one compute thread (runtime/scheduler/scheduler.h), which is the first of the n_threads of the model's team.
 // Whatever sessions do, create() is the last to make threads.
 //
 // Thread-safe: any number of sessions on any threads, which share the passes of the model. Sessions hold a shared
@@ -24,11 +24,11 @@
 #include "cache/pages/kv_page_pool.h"
 #include "cache/tier/fingerprint.h"
 #include "ibid/engine_options.h"
-#include "model/language_model.h"
-#include "runtime/answer/constraint_cache.h"
-#include "runtime/answer/state_borders.h"
-#include "runtime/engine/pending_prefixes.h"
-#include "runtime/engine/scheduler.h"
+#include "model/forward/language_model.h"
+#include "runtime/generate/constraint_cache.h"
+#include "runtime/generate/state_borders.h"
+#include "runtime/scheduler/pending_prefixes.h"
+#include "runtime/scheduler/scheduler.h"
 #include "templates/chat_template.h"
 #include "templates/reply/reply_format.h"
 #include "tokenizer/tokenizer.h"

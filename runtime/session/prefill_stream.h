@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "ibid/turn.h"
 #include "ibid/usage.h"
-#include "runtime/engine/bell.h"
+#include "runtime/scheduler/bell.h"
 #include "runtime/session/chat_session.h"
 
 namespace ibid {

@@ -12,10 +12,10 @@
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/store/store_handles.h"
 #include "ibid/usage.h"
-#include "runtime/answer/feeding.h"
-#include "runtime/engine/bell.h"
-#include "runtime/engine/scheduler.h"
+#include "runtime/generate/feeding.h"
 #include "runtime/prompt/prompt_delta.h"
+#include "runtime/scheduler/bell.h"
+#include "runtime/scheduler/scheduler.h"
 #include "runtime/session/shared_rows.h"
 
 namespace ibid {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "runtime/answer/turn_sampler.h"
+#include "runtime/generate/turn_sampler.h"
 #include "runtime/out_of_heap.h"
 #include "runtime/prompt/lost_prefix.h"
 #include "templates/message.h"

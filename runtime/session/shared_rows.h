@@ -14,8 +14,8 @@
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/store/private_namespace.h"
 #include "ibid/turn.h"
-#include "runtime/answer/generate.h"
 #include "runtime/engine/engine.h"
+#include "runtime/generate/generate.h"
 
 namespace ibid {
 

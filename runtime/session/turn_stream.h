@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/engine/bell.h"
+#include "runtime/scheduler/bell.h"
 #include "runtime/session/chat_session.h"
 #include "templates/reply/reply_parser.h"
 

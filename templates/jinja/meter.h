@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "base/json_fwd.h"
-#include "templates/template_budget.h"
+#include "templates/jinja/template_budget.h"
 
 namespace ibid::jinja {
 

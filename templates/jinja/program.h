@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "templates/template_budget.h"
 #include "templates/jinja/ast.h"
+#include "templates/jinja/template_budget.h"
 
 namespace ibid::jinja {
 

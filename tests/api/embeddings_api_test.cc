@@ -6,7 +6,7 @@
 
 #include "api/inside.h"
 #include "runtime/embedding/embeddings.h"
-#include "tests/serve/talking_model.h"
+#include "tests/server/talking_model.h"
 #include "tests/support/temp_dir.h"
 
 namespace ibid::api {

@@ -10,7 +10,7 @@
 #include "base/json_limits.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/apps/python_server.h"
-#include "tests/serve/talking_model.h"
+#include "tests/server/talking_model.h"
 
 namespace ibid {
 namespace {

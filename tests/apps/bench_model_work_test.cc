@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/linear/pack.h"
-#include "model/architecture/architectures.h"
-#include "model/weights/transformer_weights.h"
+#include "kernels/layout/pack.h"
+#include "model/architectures/architectures.h"
+#include "model/tensors/transformer_weights.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
 

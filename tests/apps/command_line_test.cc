@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/command_line/program.h"
+#include "apps/program.h"
 #include "base/json_limits.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/support/pseudo_terminal.h"

@@ -13,7 +13,7 @@
 #include <set>
 
 #include "apps/convert/convert_model.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "tests/support/paths.h"
 #include "tests/support/same_bits.h"

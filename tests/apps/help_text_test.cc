@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "apps/command_line/program.h"
-#include "apps/command_line/shell_files.h"
+#include "apps/program.h"
+#include "apps/shell_files.h"
 #include "tests/apps/command_line_fixture.h"
 
 namespace ibid {

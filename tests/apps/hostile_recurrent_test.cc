@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "apps/convert/convert_model.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/forward/transformer.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"

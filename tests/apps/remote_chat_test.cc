@@ -23,8 +23,8 @@
 #include "base/json_limits.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/apps/python_server.h"
-#include "tests/serve/http/tls_certificate.h"
-#include "tests/serve/served_process.h"
+#include "tests/server/http/tls_certificate.h"
+#include "tests/server/served_process.h"
 #include "tests/support/pseudo_terminal.h"
 #include "tests/support/scripted_model.h"
 

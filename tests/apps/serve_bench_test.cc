@@ -14,7 +14,7 @@
 #include "templates/message.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/apps/python_server.h"
-#include "tests/serve/talking_model.h"
+#include "tests/server/talking_model.h"
 
 namespace ibid {
 namespace {

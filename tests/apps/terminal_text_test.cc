@@ -1,4 +1,4 @@
-#include "apps/command_line/terminal_text.h"
+#include "apps/terminal/terminal_text.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "apps/inspect/row_sums.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "tests/apps/command_line_fixture.h"
 #include "tests/support/gguf_tensors.h"
 #include "tests/support/random_blocks.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 
 namespace ibid {
 

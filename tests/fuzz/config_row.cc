@@ -6,9 +6,9 @@
 
 #include "base/check.h"
 #include "base/json_limits.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/memory_plan.h"
-#include "model/weights/tensor_source.h"
+#include "model/tensors/tensor_source.h"
 #include "model/weights/unused_tensors.h"
 #include "tests/fuzz/script.h"
 #include "tests/tokenizer/memory_model_file.h"

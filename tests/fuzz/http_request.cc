@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/serve/http/door.h"
-#include "apps/serve/http/request_reader.h"
-#include "apps/serve/http/request_target.h"
-#include "apps/serve/http/response_text.h"
 #include "base/check.h"
 #include "base/utf8.h"
+#include "server/http/door.h"
+#include "server/http/request_reader.h"
+#include "server/http/request_target.h"
+#include "server/http/response_text.h"
 #include "tests/fuzz/script.h"
 
 namespace ibid::fuzz {

@@ -5,14 +5,14 @@
 #include <memory>
 #include <string>
 
-#include "apps/serve/protocol/endpoints.h"
 #include "base/check.h"
 #include "base/utf8.h"
 #include "runtime/session/chat_session.h"
 #include "sampling/sampler.h"
 #include "sampling/sampler_options.h"
+#include "server/protocol/endpoints.h"
 #include "tests/fuzz/script.h"
-#include "tests/serve/protocol/fake_door.h"
+#include "tests/server/protocol/fake_door.h"
 
 namespace ibid::fuzz {
 

@@ -1,4 +1,4 @@
-#include "kernels/attention/attention.h"
+#include "kernels/ops/attention.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 #include "tests/kernels/float_bits.h"
 
 namespace ibid {

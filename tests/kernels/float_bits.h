@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 
 namespace ibid {
 

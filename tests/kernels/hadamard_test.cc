@@ -1,4 +1,4 @@
-#include "kernels/attention/hadamard.h"
+#include "kernels/layout/hadamard.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/attention/kv_part_order.h"
+#include "kernels/layout/kv_part_order.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 #include "tests/kernels/stored_pages.h"
 
 namespace ibid {

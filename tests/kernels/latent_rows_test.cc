@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention/attention.h"
-#include "kernels/attention/kv_part_order.h"
+#include "kernels/layout/kv_part_order.h"
+#include "kernels/ops/attention.h"
 #include "tests/kernels/stored_pages.h"
 
 namespace ibid {

@@ -1,8 +1,8 @@
 // The entries of the tables: equal bits on every instruction set, for every number of rows and every split.
 #include <gtest/gtest.h>
 
-#include "kernels/linear/blas.h"
-#include "kernels/twins/ref.h"
+#include "kernels/ops/blas.h"
+#include "kernels/reference/ref.h"
 #include "tests/kernels/random_panels.h"
 
 namespace ibid {

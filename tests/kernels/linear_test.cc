@@ -1,4 +1,4 @@
-#include "kernels/linear/linear.h"
+#include "kernels/ops/linear.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <memory>
 #include <thread>
 
-#include "kernels/linear/blas.h"
+#include "kernels/ops/blas.h"
 #include "tests/kernels/random_panels.h"
 
 namespace ibid {

@@ -1,4 +1,4 @@
-#include "kernels/linear/pack.h"
+#include "kernels/layout/pack.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/linear/panel.h"
+#include "kernels/layout/panel.h"
 
 #include <gtest/gtest.h>
 

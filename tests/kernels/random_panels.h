@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/dispatch.h"
 #include "kernels/kernels.h"
-#include "kernels/linear/pack.h"
+#include "kernels/layout/pack.h"
+#include "kernels/ops/dispatch.h"
 
 namespace ibid {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/portable_math.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 #include "tests/kernels/float_bits.h"
 
 namespace ibid {

@@ -1,4 +1,4 @@
-#include "kernels/rope.h"
+#include "kernels/ops/rope.h"
 
 #include <gtest/gtest.h>
 

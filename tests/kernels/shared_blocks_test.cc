@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention/attention.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/attention.h"
+#include "kernels/ops/dispatch.h"
 #include "tests/kernels/stored_pages.h"
 
 namespace ibid {

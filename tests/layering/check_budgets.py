@@ -14,8 +14,8 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ("include", "base", "weights", "kernels", "templates", "tokenizer", "sampling", "cache", "model", "runtime", "api", "bench",
-           "apps")
+FOLDERS = ("include", "base", "weights", "kernels", "templates", "tokenizer", "grammar", "sampling", "cache", "model",
+           "runtime", "api", "bench", "server", "apps")
 HEADER_LINES, SOURCE_LINES, FUNCTION_LINES, LINE_CHARACTERS = 200, 400, 70, 120
 CLASS_LINES, PARAMETERS = 400, 6
 EXCEPTIONS = "tests/layering/budget_exceptions.txt"

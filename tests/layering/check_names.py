@@ -12,7 +12,7 @@ import re
 import sys
 
 # Headers of several instruction sets, of which a file sees one; the face of a class and what is behind it.
-ALLOWED = {("kernels/isa/vec_avx2.h", "kernels/isa/vec_avx512.h")}
+ALLOWED = {("kernels/simd/vec_avx2.h", "kernels/simd/vec_avx512.h")}
 
 
 def classes(path):

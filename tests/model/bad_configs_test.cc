@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/json_limits.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "tests/support/temp_dir.h"
 #include "weights/model_file.h"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/json_limits.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "tests/support/temp_dir.h"
 #include "weights/model_file.h"
 #include "weights/safetensors_writer.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/forward/transformer.h"
 #include "tests/model/checkpoint_directories.h"
 #include "tests/support/paths.h"

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "base/check.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "tests/support/paths.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"

@@ -13,7 +13,7 @@
 
 #include "base/json_limits.h"
 #include "base/number_formats.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "model/weights/finite_check.h"
 #include "model/weights/finite_values.h"

@@ -1,12 +1,12 @@
 // The keys that a converted model gets, where llama.cpp would compute something else without them.
-#include "model/architecture/gguf_keys.h"
+#include "model/architectures/gguf_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/weights/same_model.h"
 #include "tests/support/gguf_tensors.h"
 #include "tests/support/temp_dir.h"

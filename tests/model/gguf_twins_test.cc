@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <set>
 
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "tests/support/paths.h"
 #include "tests/support/tiny_model.h"

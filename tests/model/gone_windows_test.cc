@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/dispatch.h"
-#include "model/architecture/architectures.h"
+#include "kernels/ops/dispatch.h"
+#include "model/architectures/architectures.h"
 #include "model/memory_plan.h"
 #include "tests/support/gguf_tensors.h"
 #include "tests/support/same_bits.h"

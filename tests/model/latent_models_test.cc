@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "model/forward/attention_shape.h"
+#include "model/config/attention_shape.h"
 #include "model/load_model.h"
 #include "model/model_fingerprint.h"
 #include "tests/support/latent_model.h"

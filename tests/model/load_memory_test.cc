@@ -9,7 +9,7 @@
 #include <random>
 
 #include "base/memory_marks.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/forward/transformer.h"
 #include "model/memory_plan.h"
 #include "tests/support/heap_peak.h"

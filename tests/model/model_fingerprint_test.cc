@@ -11,8 +11,8 @@
 
 #include "base/check.h"
 #include "base/json_limits.h"
-#include "model/architecture/architectures.h"
-#include "model/forward/attention_shape.h"
+#include "model/architectures/architectures.h"
+#include "model/config/attention_shape.h"
 #include "tests/support/numerics_name.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_dir.h"

@@ -1,4 +1,4 @@
-#include "model/model_options.h"
+#include "model/config/model_options.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/linear/pack.h"
+#include "kernels/layout/pack.h"
 #include "weights/block_formats.h"
 
 namespace ibid {

@@ -14,7 +14,7 @@
 
 #include "base/arena.h"
 #include "base/number_formats.h"
-#include "kernels/linear/pack.h"
+#include "kernels/layout/pack.h"
 #include "weights/block_formats.h"
 
 namespace ibid {

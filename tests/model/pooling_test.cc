@@ -1,5 +1,5 @@
 // Which files are models of embeddings, and which of these are refused by name.
-#include "model/architecture/pooling.h"
+#include "model/architectures/pooling.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
 #include "weights/model_file.h"

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "base/json_limits.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "tests/oracle/transformer.h"
 #include "tests/support/numerics_name.h"

@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "kernels/dispatch.h"
-#include "kernels/linear/panel.h"
+#include "kernels/layout/panel.h"
+#include "kernels/ops/dispatch.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 

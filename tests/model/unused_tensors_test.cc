@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/json_limits.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "tests/support/gguf_tensors.h"
 #include "tests/support/paths.h"

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "runtime/embedding/embeddings.h"
 #include "runtime/engine/engine.h"
 #include "tests/oracle/transformer.h"
-#include "tests/serve/talking_model.h"
+#include "tests/server/talking_model.h"
 #include "tests/support/temp_dir.h"
 #include "weights/model_file.h"
 

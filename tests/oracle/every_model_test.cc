@@ -18,8 +18,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "model/architecture/architecture.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architecture.h"
+#include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "tests/oracle/transformer.h"
 #include "tests/support/latent_model.h"

@@ -2,7 +2,7 @@
 //
 // It shares two things with the product, and cannot catch their mistakes: the readers of weights/
 // (bytes to floats, which tests/weights/ holds against other implementations), and the table of
-// tensors' names (model/architecture/tensor_table.h), which the logits of Hugging Face hold. What
+// tensors' names (model/tensors/tensor_table.h), which the logits of Hugging Face hold. What
 // is done to the tensors behind that is its own: cutting fused ones, turning transposed ones,
 // stacked experts, norms stored without their 1. It puts no rows into another order: where a file
 // keeps pairs as neighbours, the oracle turns neighbours.
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "model/architecture/tensor_table.h"
+#include "model/tensors/tensor_table.h"
 #include "tests/oracle/numbers.h"
 #include "weights/model_file.h"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "model/architecture/config.h"
+#include "model/config/config.h"
 #include "tests/oracle/file_tensors.h"
 #include "tests/oracle/rope.h"
 

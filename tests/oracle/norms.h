@@ -1,7 +1,7 @@
 // RMSNorm (Zhang & Sennrich 2019) and LayerNorm (Ba et al. 2016), each row for itself.
 #pragma once
 
-#include "model/architecture/config.h"
+#include "model/config/config.h"
 #include "tests/oracle/numbers.h"
 
 namespace ibid::oracle {

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "kernels/rope.h"
+#include "kernels/ops/rope.h"
 #include "tests/oracle/numbers.h"
 #include "weights/model_file.h"
 

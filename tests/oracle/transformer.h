@@ -10,7 +10,7 @@
 #include <cstddef>
 
 #include "base/types.h"
-#include "model/architecture/config.h"
+#include "model/config/config.h"
 #include "tests/oracle/numbers.h"
 #include "weights/model_file.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/session/chat_session.h"
-#include "tests/serve/talking_model.h"
+#include "tests/server/talking_model.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,6 +1,6 @@
 // The generation loop on FakeModel: which ids are fed, what ends an answer, and what the entry holds when
 // something goes wrong in any layer of any pass.
-#include "runtime/answer/answer.h"
+#include "runtime/generate/answer.h"
 
 #include <gtest/gtest.h>
 

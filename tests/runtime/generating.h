@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/answer/answer.h"
-#include "runtime/engine/scheduler.h"
+#include "runtime/generate/answer.h"
+#include "runtime/scheduler/scheduler.h"
 
 namespace ibid {
 

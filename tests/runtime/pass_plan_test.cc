@@ -1,5 +1,5 @@
 // The rules by which requests share a pass, and what a pass is expected to cost.
-#include "runtime/engine/pass_plan.h"
+#include "runtime/scheduler/pass_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

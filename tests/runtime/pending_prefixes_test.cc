@@ -1,5 +1,5 @@
 // The same prefix, wanted by several at once, is computed once.
-#include "runtime/engine/pending_prefixes.h"
+#include "runtime/scheduler/pending_prefixes.h"
 
 #include <gtest/gtest.h>
 

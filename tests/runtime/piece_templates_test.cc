@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/answer/reply_text.h"
+#include "runtime/generate/reply_text.h"
 #include "runtime/prompt/prompt_planner.h"
 #include "templates/template_variables.h"
 #include "tests/tokenizer/golden_tokenizers.h"

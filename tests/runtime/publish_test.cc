@@ -1,5 +1,5 @@
 // What others find of a prompt with recurrent layers while it is being read, and who waits for what.
-#include "runtime/answer/publish.h"
+#include "runtime/generate/publish.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

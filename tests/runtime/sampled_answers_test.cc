@@ -10,7 +10,7 @@
 #include <random>
 
 #include "base/json_limits.h"
-#include "runtime/answer/constraint_cache.h"
+#include "runtime/generate/constraint_cache.h"
 #include "sampling/constraint.h"
 #include "sampling/sampler.h"
 #include "tests/support/paths.h"

@@ -1,6 +1,6 @@
 // Sessions that share passes: who is in a pass, what becomes of those who cancel or fail, and that nobody's rows
 // or logits show who the others were.
-#include "runtime/engine/scheduler.h"
+#include "runtime/scheduler/scheduler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/answer/feeding.h"
+#include "runtime/generate/feeding.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/manual_clock.h"

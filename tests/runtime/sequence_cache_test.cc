@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cache/store/lru_kv_cache_store.h"
-#include "runtime/answer/feeding.h"
+#include "runtime/generate/feeding.h"
 #include "tests/runtime/chat_fixture.h"
 
 namespace ibid {

@@ -3,7 +3,7 @@
 // number of threads.
 #include <gtest/gtest.h>
 
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 #include "runtime/session/chat_session.h"
 #include "tests/runtime/generating.h"
 #include "tests/runtime/tiny_chat.h"

@@ -1,6 +1,6 @@
 // Speculation changes nothing but the number of passes: the same ids, text, events, draws and rows, wherever a
 // turn ends and whatever fails.
-#include "runtime/answer/answer.h"
+#include "runtime/generate/answer.h"
 
 #include <gtest/gtest.h>
 

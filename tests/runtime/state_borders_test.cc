@@ -1,4 +1,4 @@
-#include "runtime/answer/state_borders.h"
+#include "runtime/generate/state_borders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

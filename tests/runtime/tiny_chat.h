@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/dispatch.h"
-#include "model/architecture/architectures.h"
-#include "runtime/answer/feeding.h"
+#include "kernels/ops/dispatch.h"
+#include "model/architectures/architectures.h"
+#include "runtime/generate/feeding.h"
 #include "runtime/session/chat_session.h"
 #include "tests/support/fake_tokenizer.h"
 #include "tests/support/same_bits.h"

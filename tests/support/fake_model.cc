@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 #include "tests/support/fake_tokenizer.h"
 
 namespace ibid {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/language_model.h"
+#include "model/forward/language_model.h"
 
 namespace ibid {
 

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "cache/pages/kv_cache_entry.h"
-#include "kernels/dispatch.h"
+#include "kernels/ops/dispatch.h"
 #include "tests/support/tiny_model.h"
 
 namespace ibid {

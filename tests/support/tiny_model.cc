@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "model/architecture/architectures.h"
+#include "model/architectures/architectures.h"
 #include "tests/support/gguf_tensors.h"
 #include "tests/support/random_blocks.h"
 #include "tests/support/temp_dir.h"

@@ -9,8 +9,8 @@
 
 #include "base/dtype.h"
 #include "base/types.h"
+#include "model/config/model_options.h"
 #include "model/forward/transformer.h"
-#include "model/model_options.h"
 #include "weights/gguf_writer.h"
 #include "weights/model_file.h"
 

@@ -11,7 +11,7 @@
 #include "tokenizer/loading/chat_template_text.h"
 #include "tokenizer/loading/gguf_token_types.h"
 #include "tokenizer/loading/json_tokenizer.h"
-#include "tokenizer/piece_model.h"
+#include "tokenizer/models/piece_model.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/in_quotes.h"
 

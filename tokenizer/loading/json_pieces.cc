@@ -7,7 +7,7 @@
 
 #include "base/json_limits.h"
 #include "tokenizer/loading/json_pipeline.h"
-#include "tokenizer/piece_model.h"
+#include "tokenizer/models/piece_model.h"
 #include "weights/in_quotes.h"
 
 namespace ibid {

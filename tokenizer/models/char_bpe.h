@@ -25,7 +25,7 @@
 
 #include "tokenizer/models/code_points.h"
 #include "tokenizer/models/merge_table.h"
-#include "tokenizer/piece_model.h"
+#include "tokenizer/models/piece_model.h"
 
 namespace ibid {
 

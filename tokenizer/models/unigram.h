@@ -20,7 +20,7 @@
 #include "base/utf8.h"
 #include "tokenizer/models/byte_trie.h"
 #include "tokenizer/models/code_points.h"
-#include "tokenizer/piece_model.h"
+#include "tokenizer/models/piece_model.h"
 
 namespace ibid {
 

@@ -1,2 +1,2 @@
 #include "model/page.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine.h"

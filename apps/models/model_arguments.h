@@ -1,0 +1,35 @@
+// The options that mean the same in every command: the model, and how it runs.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <string>
+
+#include "apps/models/kv_types.h"
+#include "base/result.h"
+#include "model/config/model_options.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+struct ModelArguments {
+  std::string model;                 // a path, a pulled model's name, or empty for the default model
+  std::string kv = kv_type_name(ModelOptions{}.kv_dtype);
+  std::string numerics = "exact";
+  int n_threads = 0;
+  size_t context = 0;
+  bool fetch = false;                // the default model may be fetched when it is not there
+
+  // Declares MODEL and -m (one of them has to be given if `required`).
+  void add_model(CLI::App& command, bool required);
+  // Declares -m alone, for a command whose words are something else.
+  void add_model_option(CLI::App& command);
+  void add_fetch(CLI::App& command);
+  // Declares the options that every command that runs a model has.
+  void add_running(CLI::App& command);
+
+  // The words as options. REQUIRES: they passed the command line's checks.
+  ModelOptions options() const;
+};
+
+}  // namespace ibid

@@ -1,0 +1,188 @@
+#include "apps/program.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "apps/chat/turn_json.h"
+#include "apps/command_line/command.h"
+#include "apps/command_line/config_file.h"
+#include "apps/command_line/help_text.h"
+#include "apps/command_line/nearest_names.h"
+#include "apps/command_line/option_kinds.h"
+#include "apps/shell_files.h"
+#include "apps/terminal/terminal_text.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr const char* kNoGroupYet = "Subcommands";  // CLI11's own word
+
+// The command that the command line reached.
+const CLI::App& reached(const CLI::App& root) {
+  const std::vector<CLI::App*> commands = root.get_subcommands();
+  return commands.empty() ? root : reached(*commands.front());
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options({})) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string did_you_mean(const std::string& typed, const std::vector<std::string>& names) {
+  const std::vector<std::string> near = nearest_names(typed, names);
+  return near.empty() ? "" : "; did you mean " + near.front() + "?";
+}
+
+// What was wrong with the command line, in one sentence.
+std::string what_was_wrong(const CLI::App& root, const CLI::Error& error) {
+  const CLI::App& command = reached(root);
+  std::vector<std::string> words = command.remaining();
+  // What a command of a command cannot take goes back to the command above it.
+  for (const CLI::App* app = command.get_parent(); words.empty() && app != nullptr; app = app->get_parent()) {
+    words = app->remaining();
+  }
+  if (words.empty()) return &command == &root ? "a command is missing" : error.what();
+  const std::string word = plain_text_argument(words[0]);
+  const std::vector<std::string> commands = command_names(command);
+  if (!word.starts_with('-') && commands.empty()) return "there is nothing that '" + word + "' could be";
+  const std::string kind = word.starts_with('-') ? "option" : "command";
+  const std::vector<std::string> names = word.starts_with('-') ? option_names(command) : commands;
+  return "there is no " + kind + " '" + word + "'" + did_you_mean(word.substr(0, word.find('=')), names);
+}
+
+// The same, and where to read more.
+std::string explain(const CLI::App* root, const CLI::Error& error) {
+  const CLI::App& command = reached(*root);
+  const std::string wrong = "ibid: " + without_controls(what_was_wrong(*root, error));
+  if (&command == root && root->remaining().empty()) return wrong + "\n\n" + root->help();
+  return wrong + " (see `" + full_name(command) + " --help`)\n";
+}
+
+bool wants_json(const std::vector<std::string>& arguments) {
+  return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+}
+
+// A result that could not be written is a failure, whichever command had it.
+int with_output_written(int exit_code) {
+  if (exit_code != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return exit_code;
+  return errno == EPIPE ? kReaderGone : report(cannot_write());
+}
+
+int parse_and_run(CLI::App& root, int& exit_code, std::vector<std::string> arguments) {
+  const bool json = wants_json(arguments);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  try {
+    root.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    if (root.exit(error) == 0) return with_output_written(0);
+    if (json) {
+      const Status status(ErrorCode::kInvalidArgument, what_was_wrong(root, error));
+      std::puts(json_to_string(error_json(status)).c_str());
+    }
+    return kWrongUsage;
+  }
+  return with_output_written(exit_code);
+}
+
+}  // namespace
+
+namespace {
+
+void add_help(CLI::App& root, int& exit_code) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  CLI::App* command = root.add_subcommand("help", "this help, or that of a command");
+  command->add_option("COMMAND", *words, "the command, and a command of its own")
+      ->type_name("COMMAND")
+      ->expected(0, -1);
+  command->callback([&root, words, &exit_code] {
+    const CLI::App* above = &root;
+    for (size_t n = 1; n <= words->size(); ++n) {
+      const CLI::App* found = find_command(root, {words->begin(), words->begin() + static_cast<std::ptrdiff_t>(n)});
+      if (found == nullptr) {
+        const std::string& word = (*words)[n - 1];
+        report({ErrorCode::kInvalidArgument, "there is no command '" + full_name(*above) + " " + word + "'" +
+                                                 did_you_mean(word, command_names(*above))});
+        exit_code = kWrongUsage;
+        return;
+      }
+      above = found;
+    }
+    std::fputs(above->get_formatter()->make_help(above, "", CLI::AppFormatMode::Normal).c_str(), stdout);
+  });
+}
+
+void add_version(CLI::App& root) {
+  root.add_subcommand("version", "the program's version")->callback([] { std::puts("ibid " IBID_VERSION); });
+}
+
+// Puts the commands that were declared since the last call into a group of the help.
+void group_commands(CLI::App& root, const char* group) {
+  for (CLI::App* command : root.get_subcommands([](CLI::App*) { return true; })) {
+    if (command->get_group() == kNoGroupYet) command->group(group);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<CLI::App> make_program(int& exit_code) {
+  auto root = std::make_unique<CLI::App>("runs open-weight chat models on a CPU and reads nothing twice", "ibid");
+  root->require_subcommand(1);
+  root->set_version_flag("-V,--version", "ibid " IBID_VERSION)->description("the program's version");
+  root->failure_message(explain);
+  add_chat(*root, exit_code);
+  add_ask(*root, exit_code);
+  add_sessions(*root, exit_code);
+  add_serve(*root, exit_code);
+  group_commands(*root, "Talk to a model");
+  add_models(*root, exit_code);
+  add_pull(*root, exit_code);
+  add_convert(*root, exit_code);
+  add_inspect(*root, exit_code);
+  group_commands(*root, "Models");
+  add_bench(*root, exit_code);
+  add_perplexity(*root, exit_code);
+  add_tokenize(*root, exit_code);
+  add_render(*root, exit_code);
+  add_logits(*root, exit_code);
+  group_commands(*root, "Measure and check");
+  add_help(*root, exit_code);
+  add_version(*root);
+  group_commands(*root, "Help");
+  add_shell_files(*root, exit_code);
+  root->footer("`ibid help COMMAND` explains a command's options.");
+  use_config_file(*root);
+  use_help_text(*root);
+  return root;
+}
+
+int exit_status_of(const std::function<int()>& run) {
+  // The command line is the one place where nothing is left to throw to.
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    std::fputs("ibid: there is not enough memory\n", stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ibid: a mistake of the program itself: %s\n", error.what());
+  }
+  return 1;
+}
+
+int run_program(int argc, char** argv) {
+  return exit_status_of([&] {
+    int exit_code = 0;
+    const std::unique_ptr<CLI::App> root = make_program(exit_code);
+    return parse_and_run(*root, exit_code, protect_texts(argc, argv));
+  });
+}
+
+}  // namespace ibid

@@ -1,0 +1,346 @@
+#include "grammar/argument_notation.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "grammar/grammar_parts.h"
+#include "grammar/regex_parser.h"
+#include "grammar/schema_compiler.h"
+#include "grammar/schema_part.h"
+
+namespace ibid {
+namespace {
+
+using Call = DemandedCalls::Call;
+using Form = ArgumentNotation::Form;
+
+constexpr size_t kMostBranches = 64;     // of a value's choices, one in another included
+constexpr size_t kMostBareDepth = 6;     // of values that a schema describes
+constexpr size_t kMostAnyDepth = 2;      // of values that none does
+constexpr const char* kAnyKey = "[a-zA-Z_][a-zA-Z0-9_.-]*";
+
+std::string_view without_end_spaces(std::string_view text) {
+  const size_t last = text.find_last_not_of(" \n");
+  return text.substr(0, last == text.npos ? 0 : last + 1);
+}
+
+void append(Call& call, Call more) {
+  std::move(more.begin(), more.end(), std::back_inserter(call));
+}
+
+Call either(std::vector<Call> ways) {
+  if (ways.size() == 1) return std::move(ways.front());
+  Call call(1);
+  call.front().one_of = std::move(ways);
+  return call;
+}
+
+class ArgumentWriter {
+ public:
+  ArgumentWriter(SchemaDocument& document, const ArgumentNotation& notation)
+      : document_(document), notation_(notation) {}
+
+  Result<Call> arguments() {
+    TRY_ASSIGN(const SchemaPart part, read_schema(document_, document_.root()));
+    if (!part.choices.empty()) {
+      return schema_error(ErrorCode::kUnsupported, place_of(part.choices.front()), "",
+                          "choices between whole objects, where arguments are not written as JSON");
+    }
+    return object(part, kMostBareDepth);
+  }
+
+ private:
+  struct Member {
+    Call call;
+    bool required;
+  };
+
+  Result<Call> object(const SchemaPart& part, size_t depth) {
+    const PropertyIndex index(part);
+    std::vector<Member> members;
+    for (const auto& [name, schema] : part.properties) {
+      const bool required = index.requires_name(name);
+      if (schema == kNoSchema && !required) continue;
+      TRY_ASSIGN(Call call, member({{.words = std::string(name)}}, schema, depth));
+      members.push_back({std::move(call), required});
+    }
+    for (const std::string_view name : part.required) {
+      if (index.find(name) != nullptr) continue;
+      TRY_ASSIGN(Call call, member({{.words = std::string(name)}}, part.other_properties, depth));
+      members.push_back({std::move(call), true});
+    }
+    Call free;
+    if (members.empty() && part.other_properties != kNoSchema && notation_.form != Form::kKeywords) {
+      TRY_ASSIGN(Grammar key, compile_regex(kAnyKey));
+      TRY_ASSIGN(free, member({{.grammar = std::move(key)}}, part.other_properties, depth));
+    }
+    return in_brackets(members, std::move(free));
+  }
+
+  // free: a member of which any number may come; empty: none.
+  Call in_brackets(const std::vector<Member>& members, Call free) const {
+    if (notation_.form == Form::kMarked) {
+      Call all;
+      for (const Member& one : members) append(all, one.required ? one.call : either({one.call, {}}));
+      if (!free.empty()) all.push_back({.one_of = {std::move(free)}, .repeats = true});
+      return all;
+    }
+    const bool bare = notation_.form == Form::kBare;
+    Call all = {{.words = bare ? "{" : "("}};
+    append(all, free.empty() ? separated(members, bare ? "," : ", ") : any_number_of(std::move(free)));
+    append(all, {{.words = bare ? "}" : ")"}});
+    return all;
+  }
+
+  // `first`: as the members from one on are written when none stands in front of them; `after`: when one does.
+  static Call separated(const std::vector<Member>& members, const std::string& separator) {
+    Call first, after;
+    for (size_t i = members.size(); i-- > 0;) {
+      Call here = members[i].call;
+      append(here, after);
+      first = members[i].required ? std::move(here) : either({std::move(here), std::move(first)});
+      Call next = {{.words = separator}};
+      append(next, members[i].call);
+      if (!members[i].required) next = either({std::move(next), {}});
+      append(next, std::move(after));
+      after = std::move(next);
+    }
+    return first;
+  }
+
+  static Call any_number_of(Call one) {
+    Call more = {{.words = ","}};
+    append(more, one);
+    append(one, {{.one_of = {std::move(more)}, .repeats = true}});
+    return either({std::move(one), {}});
+  }
+
+  Result<Call> member(Call key, SchemaId schema, size_t depth) {
+    if (notation_.form == Form::kMarked) {
+      TRY_ASSIGN(Call values, marked_value(schema));
+      Call call = {{.words = notation_.before_key}};
+      append(call, std::move(key));
+      append(call, std::move(values));
+      return call;
+    }
+    Call value;
+    if (notation_.form == Form::kKeywords) {
+      TRY_ASSIGN(Grammar grammar, json(schema));
+      value = {{.grammar = std::move(grammar)}};
+    } else {
+      TRY_ASSIGN(value, bare_value(schema, depth));
+    }
+    append(key, {{.words = notation_.form == Form::kKeywords ? "=" : ":"}});
+    append(key, std::move(value));
+    return key;
+  }
+
+  // --- values
+
+  // Those of the schema's values that have one of these types.
+  Result<Grammar> json(SchemaId schema, unsigned types = kAllTypes) {
+    GrammarRules rules;
+    TRY(SchemaCompiler(document_, rules, {}).compile(schema, types));
+    return make_grammar(std::move(rules), "schema");
+  }
+
+  // What the schema asks, one part for each way through its choices.
+  Status collect(SchemaPart part, std::vector<SchemaPart>& branches) {
+    if (branches.size() == kMostBranches) {
+      return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "", "too many choices");
+    }
+    if (part.choices.empty()) {
+      branches.push_back(std::move(part));
+      return {};
+    }
+    if (part.choices.size() > kMostBranches) {
+      return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "", "too many choices");
+    }
+    const SchemaPart::Choice choice = std::move(part.choices.front());
+    part.choices.erase(part.choices.begin());
+    for (const SchemaId branch : choice.branches) {
+      if (++n_choices_ > kMostBranches * kMostBranches) {
+        return schema_error(ErrorCode::kLimitExceeded, place_of(choice), "", "choices are nested too deeply");
+      }
+      TRY_ASSIGN(const SchemaPart own, read_schema(document_, branch));
+      TRY_ASSIGN(SchemaPart merged, merge_parts(document_, part, own));
+      TRY(collect(std::move(merged), branches));
+    }
+    return {};
+  }
+
+  Result<std::vector<SchemaPart>> branches_of(SchemaId schema) {
+    n_choices_ = 0;
+    TRY_ASSIGN(SchemaPart part, read_schema(document_, schema));
+    std::vector<SchemaPart> branches;
+    TRY(collect(std::move(part), branches));
+    return branches;
+  }
+
+  static bool has_type(const SchemaPart& part, unsigned types) {
+    if (!part.values) return (part.types & types) != 0;
+    return std::ranges::any_of(*part.values, [&](const ListedValue& value) {
+      return (type_of(*value.json) & part.types & types) != 0;
+    });
+  }
+
+  Result<Call> marked_value(SchemaId schema) {
+    TRY_ASSIGN(const std::vector<SchemaPart> branches, branches_of(schema));
+    std::vector<Call> ways;
+    bool others = false;
+    for (const SchemaPart& branch : branches) {
+      others |= has_type(branch, kAllTypes & ~kStringType);
+      add_python_words(branch, ways);
+      if (!has_type(branch, kStringType)) continue;
+      TRY(add_strings(branch, notation_.before_value, notation_.after_value, ways));
+    }
+    if (others) {
+      TRY_ASSIGN(Grammar grammar,
+                 json(schema, kAllTypes & ~kStringType));
+      ways.push_back({{.words = notation_.before_other_value, .grammar = std::move(grammar)},
+                      {.words = notation_.after_value}});
+    }
+    if (ways.empty()) return no_value(schema);
+    return either(std::move(ways));
+  }
+
+  // Beside JSON. Templates print them so, and models that were taught by these do.
+  void add_python_words(const SchemaPart& part, std::vector<Call>& ways) {
+    const auto add = [&](const Json& value, const char* word) {
+      const uint32_t number = document_.value_number(value);
+      const bool listed = !part.values || std::ranges::any_of(*part.values, [&](const ListedValue& other) {
+        return other.number == number;
+      });
+      const bool allowed = (part.types & type_of(value)) != 0 && listed;
+      if (allowed) ways.push_back({{.words = notation_.before_other_value + word + notation_.after_value}});
+    };
+    add(Json(true), "True");
+    add(Json(false), "False");
+    add(Json(), "None");
+  }
+
+  // Strings as they are, between two markers.
+  Status add_strings(const SchemaPart& part, const std::string& begin, const std::string& end,
+                     std::vector<Call>& ways) {
+    if (part.values) {
+      for (const ListedValue& value : *part.values) {
+        if (!value.json->is_string()) continue;
+        const std::string& text = value.json->get_ref<const std::string&>();
+        TRY_ASSIGN(const bool allowed, string_allowed(document_, part, text));
+        if (allowed) ways.push_back({{.words = begin + text + end}});
+      }
+    } else if (part.asks_of_strings()) {
+      TRY_ASSIGN(Grammar grammar, raw_grammar(part));
+      ways.push_back({{.words = begin, .grammar = std::move(grammar)}, {.words = end}});
+    } else {
+      const std::string_view solid_end = without_end_spaces(end);
+      ways.push_back({{.words = begin, .text_up_to = std::string(solid_end)}, {.words = end.substr(solid_end.size())}});
+    }
+    return {};
+  }
+
+  Result<Grammar> raw_grammar(const SchemaPart& part) const {
+    if (part.patterns.size() + part.formats.size() + (part.length.any() ? 1 : 0) != 1) {
+      return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "",
+                          "more than one of pattern, format and length, where strings are not written as JSON");
+    }
+    const std::string any = "[\\s\\S]";
+    if (part.length.any()) {
+      const std::string most = part.length.max == kUnbounded ? "" : std::to_string(part.length.max);
+      return compile_regex(any + "{" + std::to_string(part.length.min) + "," + most + "}");
+    }
+    if (!part.formats.empty()) {
+      const char* pattern = format_pattern(part.formats[0].first);
+      if (pattern != nullptr) return compile_regex(pattern);
+      return schema_error(ErrorCode::kUnsupported, pointer_of_text(document_, part.formats[0].second, "format"), "",
+                          "the format is not supported");
+    }
+    GrammarRules rules;
+    const RuleId root = rules.add_rule("pattern");
+    const CharWriter write = [&](const CodePointSet& set) { return rules.chars(set); };
+    const Result<ExprId> expr = parse_regex(part.patterns[0].first, RegexMatch::kSearch, write, rules);
+    if (!expr.ok()) {
+      return schema_error(expr.status().code(), pointer_of_text(document_, part.patterns[0].second, "pattern"), "",
+                          expr.status().message());
+    }
+    rules.define(root, *expr);
+    return make_grammar(std::move(rules), "pattern");
+  }
+
+  Status no_value(SchemaId schema) const {
+    return schema_error(ErrorCode::kInvalidArgument, document_.pointer_of(schema), "", "no value satisfies it");
+  }
+
+  Result<Call> bare_value(SchemaId schema, size_t depth) {
+    TRY_ASSIGN(const std::vector<SchemaPart> branches, branches_of(schema));
+    std::vector<Call> ways;
+    bool scalars = false;
+    for (const SchemaPart& branch : branches) {
+      scalars |= has_type(branch, kNullType | kBooleanType | kIntegerType | kFractionType);
+      if (has_type(branch, kStringType)) TRY(add_strings(branch, notation_.quote, notation_.quote, ways));
+      if (branch.values) {
+        if (!has_type(branch, kArrayType | kObjectType)) continue;
+        return schema_error(ErrorCode::kUnsupported, document_.pointer_of(branch.schema), "enum",
+                            "arrays and objects, where arguments are not written as JSON");
+      }
+      const size_t below = branch.asks_nothing() ? std::min(depth - 1, kMostAnyDepth) : depth - 1;
+      if (below == 0 && branch.asks_nothing()) continue;
+      if (below == 0 && has_type(branch, kArrayType | kObjectType)) {
+        return schema_error(ErrorCode::kUnsupported, document_.pointer_of(branch.schema), "",
+                            "values within values, where arguments are not written as JSON");
+      }
+      if (has_type(branch, kArrayType)) {
+        TRY_ASSIGN(Call array, bare_array(branch, below));
+        ways.push_back(std::move(array));
+      }
+      if (has_type(branch, kObjectType)) {
+        TRY_ASSIGN(Call object, this->object(branch, below));
+        ways.push_back(std::move(object));
+      }
+    }
+    if (scalars) {
+      TRY_ASSIGN(Grammar grammar, json(schema, kNullType | kBooleanType | kIntegerType | kFractionType));
+      ways.push_back({{.grammar = std::move(grammar)}});
+    }
+    if (ways.empty()) return no_value(schema);
+    return either(std::move(ways));
+  }
+
+  Result<Call> bare_array(const SchemaPart& part, size_t depth) {
+    if (part.item_count.any() || !part.first_items.empty() || part.unique || !part.contained.empty()) {
+      return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "",
+                          "counts and places of items, where arguments are not written as JSON");
+    }
+    Call items;
+    if (part.other_items != kNoSchema) {
+      TRY_ASSIGN(Call item, bare_value(part.other_items, depth));
+      items = any_number_of(std::move(item));
+    }
+    Call all = {{.words = "["}};
+    append(all, std::move(items));
+    append(all, {{.words = "]"}});
+    return all;
+  }
+
+  // Where a choice stands.
+  std::string place_of(const SchemaPart::Choice& choice) const {
+    return pointer_of_text(document_, choice.place, choice.exclusive ? "oneOf" : "anyOf");
+  }
+
+  SchemaDocument& document_;
+  const ArgumentNotation& notation_;
+  size_t n_choices_ = 0;  // that were looked into for the value at hand
+};
+
+}  // namespace
+
+Result<Call> compile_arguments(const Json& schema, const ArgumentNotation& notation, CompileBudget* budget) {
+  CompileBudget own;
+  TRY_ASSIGN(SchemaDocument document, SchemaDocument::create(schema, budget != nullptr ? *budget : own));
+  return ArgumentWriter(document, notation).arguments();
+}
+
+}  // namespace ibid

@@ -1,0 +1,244 @@
+#include "grammar/configurations.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ibid {
+namespace {
+
+uint64_t key_of(StackItem item) { return (uint64_t{item.stack} << 32 | item.state) + 1; }  // never 0
+
+uint64_t mix_bits(uint64_t x) {
+  x = (x ^ (x >> 31)) * 0x9E3779B97F4A7C15u;
+  return x ^ (x >> 29);
+}
+
+uint64_t hash_items(const std::vector<StackItem>& items, uint64_t seed) {
+  uint64_t hash = seed;
+  for (const StackItem& item : items) hash = mix_bits(hash * 31 + key_of(item));
+  return hash;
+}
+
+constexpr size_t kItemBytes = sizeof(StackItem);
+constexpr size_t kIndexBytes = 64;  // about what an entry of an index takes
+
+}  // namespace
+
+Configurations::Configurations(const ByteAutomaton& automaton, const Limits& limits)
+    : automaton_(automaton), limits_(limits) {
+  clear();
+}
+
+void Configurations::clear() {
+  configs_.clear();
+  configs_.emplace_back();          // kDead
+  stacks_.assign(2, {});
+  config_index_.clear();
+  stack_index_.clear();
+  start_ = kUnknown;
+  n_bytes_ = 0;
+  trouble_ = Trouble::kNone;
+  seen_.assign(64, 0);
+  n_seen_ = 0;
+}
+
+bool Configurations::spend(size_t n) {
+  work_ += n;
+  n_work_ += n;
+  if (work_ > limits_.max_work) fail(Trouble::kWork);
+  if (n_bytes_ > limits_.max_bytes) fail(Trouble::kMemory);
+  return trouble_ == Trouble::kNone;
+}
+
+ConfigId Configurations::start() {
+  if (start_ == kUnknown) {
+    seeds_.clear();
+    if (automaton_.rule(0).productive) seeds_.push_back({automaton_.rule(0).start, kTextStack});
+    start_ = close();
+  }
+  return start_;
+}
+
+ConfigId Configurations::at(StackItem item) { return intern({item}, false, false); }
+
+ConfigId Configurations::behind(StackId stack) {
+  if (stack == kTextStack || stack == kOpenStack) return intern({}, stack == kTextStack, stack == kOpenStack);
+  seeds_ = stacks_[stack];
+  return close();
+}
+
+StackId Configurations::push(StackItem return_to) { return stack_of({return_to}); }
+
+ConfigId Configurations::compute_step(ConfigId config, uint8_t byte) {
+  if (config == kDead) return kDead;
+  ++n_steps_computed_;
+  seeds_.clear();
+  if (!spend(configs_[config].items.size())) return kDead;
+  for (const StackItem item : configs_[config].items) {
+    if (ByteAutomaton::is_block_state(item.state)) {
+      const auto& block = automaton_.block_of(item.state);
+      const uint32_t k = item.state - block.base;
+      const bool taken = std::ranges::any_of(
+          block.ranges, [&](const ByteRange& range) { return range.first <= byte && byte <= range.last; });
+      if (taken) seeds_.push_back({block.base + std::min(k + 1, block.n_states() - 1), item.stack});
+      continue;
+    }
+    for (const ByteAutomaton::Edge& edge : automaton_.edges(item.state)) {
+      if (edge.kind == ByteAutomaton::Edge::Kind::kBytes && edge.first <= byte && byte <= edge.last) {
+        seeds_.push_back({edge.target, item.stack});
+      }
+    }
+  }
+  const ConfigId next = seeds_.empty() ? kDead : close();
+  if (trouble_ != Trouble::kNone) return kDead;
+  std::unique_ptr<Row>& row = configs_[config].row;
+  if (row == nullptr) {
+    row = std::make_unique<Row>();
+    row->fill(kUnknown);
+    n_bytes_ += sizeof(Row);
+  }
+  return (*row)[byte] = next;
+}
+
+// Everything that is reached from the seeds without a byte. First the rules that end here, whose stacks are old ones.
+// Then the rules that are called here, in the order of their ranks: all that call a rule are known before it gets its
+// stack. A rule that begins and ends at the same place is passed over where it is called, so no end of one counts
+// while the second part runs.
+ConfigId Configurations::close() {
+  seen_.assign(64, 0);
+  n_seen_ = 0;
+  kept_.clear();
+  todo_.clear();
+  calls_.clear();
+  may_end_ = reaches_open_ = false;
+  for (const StackItem seed : seeds_) add_item(seed);
+  for (bool fresh = false;; fresh = true) {
+    while (!todo_.empty()) {
+      const StackItem item = todo_.back();
+      todo_.pop_back();
+      if (!spend(1)) return kDead;
+      follow(item, fresh);
+    }
+    if (calls_.empty()) break;
+    auto [rule, returns] = std::move(calls_.begin()->second);
+    calls_.erase(calls_.begin());
+    if (!spend(returns.size())) return kDead;
+    add_item({automaton_.rule(rule).start, stack_of(std::move(returns))});
+  }
+  if (trouble_ != Trouble::kNone) return kDead;
+  std::ranges::sort(kept_);
+  return intern(std::move(kept_), may_end_, reaches_open_);
+}
+
+void Configurations::add_item(StackItem item) {
+  if (2 * n_seen_ >= seen_.size()) {
+    if (n_seen_ > limits_.max_items) return fail(Trouble::kItems);
+    std::vector<uint64_t> larger(seen_.size() * 4);
+    for (const uint64_t key : seen_) {
+      if (key == 0) continue;
+      size_t i = mix_bits(key) & (larger.size() - 1);
+      while (larger[i] != 0) i = (i + 1) & (larger.size() - 1);
+      larger[i] = key;
+    }
+    seen_ = std::move(larger);
+  }
+  const uint64_t key = key_of(item);
+  size_t i = mix_bits(key) & (seen_.size() - 1);
+  while (seen_[i] != 0) {
+    if (seen_[i] == key) return;
+    i = (i + 1) & (seen_.size() - 1);
+  }
+  seen_[i] = key;
+  ++n_seen_;
+  todo_.push_back(item);
+}
+
+void Configurations::follow(StackItem item, bool fresh) {
+  if (ByteAutomaton::is_block_state(item.state)) return follow_block(item);
+  if (automaton_.is_final(item.state) && !fresh) {
+    if (item.stack == kTextStack) may_end_ = true;
+    if (item.stack == kOpenStack) reaches_open_ = true;
+    for (const StackItem& returned : stacks_[item.stack]) add_item(returned);
+  }
+  bool reads = false;
+  for (const ByteAutomaton::Edge& edge : automaton_.edges(item.state)) {
+    switch (edge.kind) {
+      case ByteAutomaton::Edge::Kind::kBytes: reads = true; break;
+      case ByteAutomaton::Edge::Kind::kEmpty: add_item({edge.target, item.stack}); break;
+      case ByteAutomaton::Edge::Kind::kCall:
+        call(edge.rule, {edge.target, item.stack});
+        if (automaton_.rule(edge.rule).nullable) add_item({edge.target, item.stack});
+        break;
+    }
+  }
+  if (reads) kept_.push_back(item);
+}
+
+void Configurations::follow_block(StackItem item) {
+  const auto& block = automaton_.block_of(item.state);
+  const uint32_t k = item.state - block.base;
+  if (k >= block.min) add_item({block.after, item.stack});
+  if (block.dead || k == block.max) return;
+  if (!block.calls) {
+    kept_.push_back(item);
+    return;
+  }
+  call(block.rule, {block.base + std::min(k + 1, block.n_states() - 1), item.stack});
+}
+
+// A rule that has nothing left to do when the called one returns is not returned to.
+void Configurations::call(RuleId rule, StackItem return_to) {
+  auto& returns = calls_.try_emplace(automaton_.rule(rule).rank, rule, std::vector<StackItem>()).first->second.second;
+  if (automaton_.is_tail(return_to.state) && return_to.stack > kTextStack) {
+    const std::vector<StackItem>& past = stacks_[return_to.stack];
+    returns.insert(returns.end(), past.begin(), past.end());
+  } else {
+    returns.push_back(return_to);
+  }
+}
+
+StackId Configurations::stack_of(std::vector<StackItem> returns) {
+  std::ranges::sort(returns);
+  returns.erase(std::unique(returns.begin(), returns.end()), returns.end());
+  if (returns.size() == 1 && automaton_.is_tail(returns[0].state)) return returns[0].stack;
+  const uint64_t hash = hash_items(returns, 1);
+  for (auto [at, end] = stack_index_.equal_range(hash); at != end; ++at) {
+    if (stacks_[at->second] == returns) return at->second;
+  }
+  const auto id = static_cast<StackId>(stacks_.size());
+  n_bytes_ += sizeof(returns) + returns.size() * kItemBytes + kIndexBytes;
+  stack_index_.emplace(hash, id);
+  stacks_.push_back(std::move(returns));
+  return id;
+}
+
+ConfigId Configurations::intern(std::vector<StackItem> items, bool may_end, bool reaches_open) {
+  if (items.empty() && !may_end && !reaches_open) return kDead;
+  const uint64_t hash = hash_items(items, 2 + may_end + 2 * reaches_open);
+  for (auto [at, end] = config_index_.equal_range(hash); at != end; ++at) {
+    const Config& config = configs_[at->second];
+    if (config.items == items && config.may_end == may_end && config.reaches_open == reaches_open) return at->second;
+  }
+  const auto id = static_cast<ConfigId>(configs_.size());
+  n_bytes_ += sizeof(Config) + items.size() * kItemBytes + kIndexBytes;
+  items.shrink_to_fit();
+  configs_.push_back({.items = std::move(items), .may_end = may_end, .reaches_open = reaches_open, .row = nullptr});
+  config_index_.emplace(hash, id);
+  return id;
+}
+
+void Configurations::next_bytes(ConfigId config, std::array<bool, 256>& bytes) const {
+  const auto add = [&](uint8_t first, uint8_t last) { std::fill(&bytes[first], &bytes[last] + 1, true); };
+  for (const StackItem item : configs_[config].items) {
+    if (ByteAutomaton::is_block_state(item.state)) {
+      for (const ByteRange& range : automaton_.block_of(item.state).ranges) add(range.first, range.last);
+      continue;
+    }
+    for (const ByteAutomaton::Edge& edge : automaton_.edges(item.state)) {
+      if (edge.kind == ByteAutomaton::Edge::Kind::kBytes) add(edge.first, edge.last);
+    }
+  }
+}
+
+}  // namespace ibid

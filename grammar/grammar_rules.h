@@ -1,0 +1,120 @@
+// GrammarRules: a grammar as its compilers write it (JSON Schema, GBNF, regular expressions): expressions over bytes
+// and characters, and rules that call each other. byte_automaton.h makes of it what texts are matched with.
+//
+// Expressions are numbers of nodes in one table, so equal parts can be shared and nothing recurses when a grammar is
+// destroyed. A grammar that has become larger than its limits is full(): every further expression is nothing(), and
+// whoever compiles it fails in the end. So compilers check for it where they loop, and nowhere else.
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "grammar/code_point_set.h"
+
+namespace ibid {
+
+using ExprId = uint32_t;
+using RuleId = uint32_t;
+inline constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
+// A repetition that asks for more is refused: counts are as many states of an automaton.
+inline constexpr uint32_t kMaxRepetition = 1'000'000;
+
+// A graph of states with expressions at its edges: a path from state 0 to a final state spells a text of each edge.
+struct ExprGraph {
+  struct Edge {
+    uint32_t from, to;
+    ExprId label;
+  };
+  uint32_t n_states = 1;
+  std::vector<Edge> edges;
+  std::vector<uint32_t> finals;
+
+  uint32_t add_state() { return n_states++; }
+  void add_edge(uint32_t from, ExprId label, uint32_t to) { edges.push_back({from, to, label}); }
+};
+
+struct Expr {
+  enum class Kind : uint8_t {
+    kNothing,   // no text at all
+    kEmpty,     // the empty text
+    kBytes,     // texts()[a]
+    kChars,     // one character of sets()[a]
+    kByteRange, // one byte of [a, b], whatever character it is part of
+    kSequence,  // children()[a], b of them
+    kChoice,    // likewise
+    kRepeat,    // children()[a], min to max times
+    kRule,      // rule a
+    kGraph,     // graphs()[a]
+  };
+  Kind kind = Kind::kNothing;
+  uint32_t a = 0, b = 0;
+  uint32_t min = 0, max = 0;
+};
+
+class GrammarRules {
+ public:
+  struct Limits {
+    size_t max_exprs = 2'000'000;  // nodes, children, edges and bytes together
+    size_t max_rules = 100'000;
+  };
+  GrammarRules() : GrammarRules(Limits{}) {}
+  explicit GrammarRules(Limits limits);
+
+  ExprId nothing() const { return 0; }
+  ExprId empty() const { return 1; }
+  ExprId bytes(std::string_view text);
+  ExprId chars(const CodePointSet& set);
+  ExprId byte_range(uint8_t first, uint8_t last);
+  ExprId sequence(const std::vector<ExprId>& parts);
+  ExprId choice(const std::vector<ExprId>& parts);
+  // REQUIRES: min <= max; each at most kMaxRepetition, or max is kUnbounded.
+  ExprId repeat(ExprId part, uint32_t min, uint32_t max);
+  ExprId optional(ExprId part) { return repeat(part, 0, 1); }
+  ExprId graph(ExprGraph graph);
+  ExprId call(RuleId rule);
+
+  // A rule that is nothing() until it is defined. The first rule is where a text begins.
+  RuleId add_rule(std::string name);
+  void define(RuleId rule, ExprId expr);
+  // Takes over all rules of another grammar; returns what its first rule is here.
+  RuleId append(const GrammarRules& other);
+
+  bool full() const { return full_; }
+
+  const Expr& expr(ExprId id) const { return exprs_[id]; }
+  ExprId child(const Expr& expr, size_t i) const { return children_[expr.a + i]; }
+  const std::string& text(const Expr& expr) const { return texts_[expr.a]; }
+  const CodePointSet& set(const Expr& expr) const { return sets_[expr.a]; }
+  const ExprGraph& graph(const Expr& expr) const { return graphs_[expr.a]; }
+  size_t n_rules() const { return rules_.size(); }
+  const std::string& rule_name(RuleId rule) const { return rules_[rule].name; }
+  ExprId rule_expr(RuleId rule) const { return rules_[rule].expr; }
+
+ private:
+  struct Rule {
+    std::string name;
+    ExprId expr;
+  };
+  bool take(size_t n);
+  ExprId add(Expr expr, size_t n);
+  ExprId add_list(Expr::Kind kind, const std::vector<ExprId>& parts);
+
+  const Limits limits_;
+  size_t n_used_ = 0;
+  bool full_ = false;
+  std::vector<Expr> exprs_;
+  std::vector<ExprId> children_;
+  std::vector<std::string> texts_;
+  std::vector<CodePointSet> sets_;
+  std::vector<ExprGraph> graphs_;
+  std::vector<Rule> rules_;
+};
+
+}  // namespace ibid

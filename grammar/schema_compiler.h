@@ -1,0 +1,87 @@
+// SchemaCompiler: writes the rules of a JSON Schema. Each sub-schema is one rule, found again by its number, so that
+// references may go round in circles. Not thread-safe.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "grammar/json_writer.h"
+#include "grammar/schema_part.h"
+
+namespace ibid {
+
+class SchemaCompiler {
+ public:
+  SchemaCompiler(SchemaDocument& document, GrammarRules& rules, const JsonFormat& format);
+
+  // The first rule becomes that of the schema's values that have one of the types. Errors: as of
+  // compile_json_schema().
+  Status compile(SchemaId schema, unsigned types = kAllTypes);
+
+ private:
+  // A rule of the values of `schema`, which is written later.
+  ExprId call(SchemaId schema);
+  Result<ExprId> values_of(SchemaId schema);
+  Result<ExprId> values_of(const SchemaPart& part, size_t depth);
+  Result<ExprId> chosen(SchemaPart part, size_t depth);
+  Result<ExprId> branch_of(const SchemaPart& part, SchemaId branch, size_t depth);
+  Status check_exclusive(const SchemaPart& part, const SchemaPart::Choice& choice);
+  Result<ExprId> listed(const SchemaPart& part);
+  Result<bool> allows(const SchemaPart& part, const Json& value) const;
+  Result<ExprId> numbers(const SchemaPart& part);
+  // grammar/array_compiler.cc
+  Result<ExprId> array(const SchemaPart& part);
+  Result<ExprId> array_of_different(const SchemaPart& part);
+  Result<ExprId> array_that_contains(const SchemaPart& part);
+  Result<std::optional<std::vector<ListedValue>>> few_values(SchemaId schema);
+  Status spend(size_t n, SchemaId where);
+
+  SchemaDocument& document_;
+  GrammarRules& rules_;
+  const JsonFormat format_;
+  JsonWriter writer_;
+  std::unordered_map<SchemaId, RuleId> known_;
+  std::deque<std::pair<RuleId, SchemaId>> todo_;
+
+  friend class ObjectCompiler;
+};
+
+// Strings: grammar/schema_strings.cc. The expression has quotes around it.
+// Errors: kUnsupported and kInvalidArgument for patterns and formats; kLimitExceeded.
+Result<ExprId> string_values(SchemaDocument& document, const SchemaPart& part, JsonWriter& writer);
+// The same without quotes, in canonical spelling, as rules of their own.
+Result<GrammarRules> string_rules(SchemaDocument& document, const SchemaPart& part);
+// Whether a string is one of them.
+Result<bool> string_allowed(SchemaDocument& document, const SchemaPart& part, const std::string& value);
+
+// The regular expression of a format; nullptr: it is not known, or not regular.
+const char* format_pattern(std::string_view name);
+
+// Schemas of which one asks whether they have a value in common.
+class DisjointSchemas {
+ public:
+  explicit DisjointSchemas(SchemaDocument& document) : document_(document) {}
+
+  struct Compared {
+    explicit Compared(SchemaPart its) : part(std::move(its)), index(part) {}
+    Compared(Compared&&) = delete;
+    const SchemaPart part;
+    const PropertyIndex index;
+  };
+  // Whether no value satisfies both, as far as one can tell. Errors: those of reading them.
+  Result<bool> are_disjoint(const Compared& a, const Compared& b, size_t depth = 0);
+
+ private:
+  Result<bool> differ_in_property(const Compared& a, const Compared& b, size_t depth);
+  Result<bool> values_differ(SchemaId a, SchemaId b, size_t depth);
+
+  SchemaDocument& document_;
+  std::unordered_map<uint64_t, bool> known_;  // by two schemas
+};
+
+}  // namespace ibid

@@ -1,0 +1,287 @@
+#include "grammar/schema_document.h"
+
+#include <algorithm>
+#include <array>
+
+#include "grammar/decimal_ranges.h"
+#include "grammar/uri_reference.h"
+
+namespace ibid {
+namespace {
+
+constexpr size_t kMostDepth = 500;
+constexpr size_t kBytesOfPlace = 250;  // about, with what finds it
+
+// Keywords whose value is a schema, or several.
+constexpr std::array<std::string_view, 12> kOfSchema = {
+    "items", "additionalItems", "additionalProperties", "propertyNames",    "not",           "if",
+    "then",  "else",            "contains",             "unevaluatedItems", "contentSchema", "unevaluatedProperties"};
+constexpr std::array<std::string_view, 9> kOfSchemas = {
+    "allOf", "anyOf", "oneOf", "prefixItems", "properties", "patternProperties", "$defs", "definitions",
+    "dependentSchemas"};
+
+// A value's text, the same for all values that are equal.
+void append_value(const Json& value, std::string& out) {
+  if (value.is_number()) {
+    const Decimal number = decimal_of(value);
+    out += (number.negative ? "-" : "") + number.whole + '.' + number.fraction;
+  } else if (value.is_array()) {
+    out += '[';
+    for (const Json& item : value) append_value(item, out), out += ',';
+    out += ']';
+  } else if (value.is_object()) {
+    std::vector<std::pair<std::string_view, const Json*>> items;
+    for (const auto& item : value.items()) items.emplace_back(item.key(), &item.value());
+    std::ranges::sort(items);
+    out += '{';
+    for (const auto& [key, part] : items) {
+      out += std::to_string(key.size()) + ':';
+      out += key;
+      append_value(*part, out);
+    }
+    out += '}';
+  } else {
+    out += json_to_string(value);
+  }
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto digit = [&](size_t at) -> int {
+      const char c = at < text.size() ? text[at] : '\0';
+      if (c >= '0' && c <= '9') return c - '0';
+      const char lower = static_cast<char>(c | 0x20);
+      return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+    };
+    if (text[i] == '%' && digit(i + 1) >= 0 && digit(i + 2) >= 0) {
+      out += static_cast<char>(digit(i + 1) * 16 + digit(i + 2));
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+// A part of a JSON pointer (RFC 6901).
+std::string unescaped_name(std::string_view part) {
+  std::string out;
+  for (size_t i = 0; i < part.size(); ++i) {
+    if (part[i] == '~' && i + 1 < part.size() && (part[i + 1] == '0' || part[i + 1] == '1')) {
+      out += part[++i] == '0' ? '~' : '/';
+    } else {
+      out += part[i];
+    }
+  }
+  return out;
+}
+
+const Json* child_of(const Json& value, const std::string& name) {
+  if (value.is_object()) {
+    const auto found = value.find(name);
+    return found == value.end() ? nullptr : &found.value();
+  }
+  if (!value.is_array() || name.empty() || name.size() > 9 || name.find_first_not_of("0123456789") != name.npos) {
+    return nullptr;
+  }
+  const size_t i = std::stoul(name);
+  return i < value.size() ? &value[i] : nullptr;
+}
+
+}  // namespace
+
+std::string child_pointer(const std::string& pointer, std::string_view name) {
+  std::string out = pointer + '/';
+  for (const char c : name) {
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+Status schema_error(ErrorCode code, const std::string& pointer, std::string_view keyword, std::string_view what) {
+  const std::string place = keyword.empty() ? pointer : child_pointer(pointer, keyword);
+  return {code, "schema: " + place + ": " + std::string(what)};
+}
+
+SchemaDocument::Role SchemaDocument::role_of(const std::string& keyword, const Json& value) {
+  if (std::ranges::find(kOfSchemas, keyword) != kOfSchemas.end()) return Role::kSchemas;
+  if (std::ranges::find(kOfSchema, keyword) == kOfSchema.end()) return Role::kValue;
+  return value.is_array() ? Role::kSchemas : Role::kSchema;
+}
+
+Result<SchemaDocument> SchemaDocument::create(const Json& root, CompileBudget& budget) {
+  SchemaDocument out(budget);
+  out.resources_.push_back({"", 0});
+  out.add_place(root, {.json = &root, .parent = 0, .index = 0, .key = nullptr, .resource = 0, .first_like = 0},
+                Role::kSchema, 0);
+  TRY(out.status_);
+  TRY(budget.status("schema"));
+  return out;
+}
+
+void SchemaDocument::refuse(PlaceId place, std::string_view keyword, std::string_view what) {
+  if (status_.ok()) status_ = schema_error(ErrorCode::kInvalidArgument, pointer(place), keyword, what);
+}
+
+// Places that have the same content have the same first_like: what an object or array has is told by those of its
+// parts.
+PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size_t depth) {
+  if (depth > kMostDepth) status_ = {ErrorCode::kLimitExceeded, "schema: it is nested too deeply"};
+  if (!status_.ok() || !budget_->spend(1) || !budget_->hold(kBytesOfPlace)) return 0;
+  const auto id = static_cast<PlaceId>(places_.size());
+  place.json = &json;
+  places_.push_back(place);
+  place_of_.emplace(&json, id);
+  if (role == Role::kSchema && json.is_object()) name_place(id);
+  const uint32_t resource = places_[id].resource;
+  std::string content = json.is_object() ? "{" + std::to_string(resource) : json.is_array() ? "[" : "";
+  const auto add_child = [&](const Json& value, uint32_t index, const std::string* key) {
+    const Role its = role == Role::kSchemas ? Role::kSchema
+                     : role == Role::kSchema && key != nullptr ? role_of(*key, value)
+                                                               : Role::kValue;
+    const PlaceId child = add_place(value, {.json = &value, .parent = id, .index = index, .key = key,
+                                            .resource = resource, .first_like = 0}, its, depth + 1);
+    if (status_.ok() && budget_->ok()) content += ',' + std::to_string(places_[child].first_like);
+  };
+  if (json.is_object()) {
+    for (const auto& item : json.items()) {
+      content += ',' + std::to_string(item.key().size()) + ':' + item.key();
+      add_child(item.value(), 0, &item.key());
+    }
+  } else if (json.is_array()) {
+    for (uint32_t i = 0; i < json.size(); ++i) add_child(json[i], i, nullptr);
+  } else {
+    content = json_to_string(json);
+  }
+  budget_->spend(content.size() / 8);
+  places_[id].first_like = contents_.emplace(std::move(content), id).first->second;
+  return id;
+}
+
+void SchemaDocument::name_place(PlaceId place) {
+  const Json& json = *places_[place].json;
+  const auto text_of = [&](const char* keyword) -> const std::string* {
+    const auto found = json.find(keyword);
+    return found == json.end() || !found->is_string() ? nullptr : &found->get_ref<const std::string&>();
+  };
+  const std::string* id = text_of("$id");
+  if (id != nullptr && id->starts_with('#')) {  // as early drafts write an anchor
+    add_anchor(place, id->substr(1));
+  } else if (id != nullptr) {
+    std::string uri = resolve_uri(resources_[places_[place].resource].uri, *id);
+    uri.resize(std::min(uri.find('#'), uri.size()));
+    const auto number = static_cast<uint32_t>(place == 0 ? 0 : resources_.size());
+    if (!resource_of_.emplace(uri, number).second) refuse(place, "$id", "an address that is there twice");
+    if (place == 0) {
+      resources_[0].uri = std::move(uri);
+    } else {
+      resources_.push_back({std::move(uri), place});
+    }
+    places_[place].resource = number;
+  }
+  for (const char* keyword : {"$anchor", "$dynamicAnchor"}) {
+    if (const std::string* name = text_of(keyword)) add_anchor(place, *name);
+  }
+}
+
+void SchemaDocument::add_anchor(PlaceId place, const std::string& name) {
+  if (anchors_.emplace(std::pair(places_[place].resource, name), place).second) return;
+  refuse(place, "$anchor", "a name that is there twice");
+}
+
+std::string SchemaDocument::pointer(PlaceId place) const {
+  std::vector<PlaceId> path;
+  for (PlaceId at = place; at != 0; at = places_[at].parent) path.push_back(at);
+  std::string out = "#";
+  for (size_t i = path.size(); i-- > 0;) {
+    const Place& step = places_[path[i]];
+    out = child_pointer(out, step.key != nullptr ? *step.key : std::to_string(step.index));
+  }
+  return out;
+}
+
+std::string SchemaDocument::pointer_of(SchemaId schema) const {
+  return sets_[schema].empty() ? "#" : pointer(sets_[schema][0]);
+}
+
+SchemaId SchemaDocument::at(const Json& place) { return schema_of(place_of_.at(&place)); }
+
+SchemaId SchemaDocument::schema_of(PlaceId place) {
+  const Json& json = *places_[place].json;
+  if (json.is_boolean()) return json.get<bool>() ? kAnySchema : kNoSchema;
+  if (json.is_object() && json.empty()) return kAnySchema;
+  const auto [found, is_new] =
+      set_numbers_.emplace(std::vector<PlaceId>{places_[place].first_like}, static_cast<SchemaId>(sets_.size()));
+  if (is_new) sets_.push_back(found->first);
+  return found->second;
+}
+
+SchemaId SchemaDocument::both(SchemaId a, SchemaId b) {
+  if (a == b || b == kAnySchema) return a;
+  if (a == kAnySchema) return b;
+  if (a == kNoSchema || b == kNoSchema) return kNoSchema;
+  if (a > b) std::swap(a, b);
+  const auto [known, is_new] = unions_.emplace(uint64_t{a} << 32 | b, 0);
+  if (!is_new) return known->second;
+  std::vector<PlaceId> all;
+  std::ranges::set_union(sets_[a], sets_[b], std::back_inserter(all));
+  budget_->spend(all.size() + 20);
+  budget_->hold(2 * all.size() * sizeof(PlaceId) + kBytesOfPlace);
+  const auto [found, is_new_set] = set_numbers_.emplace(std::move(all), static_cast<SchemaId>(sets_.size()));
+  if (is_new_set) sets_.push_back(found->first);
+  return known->second = found->second;
+}
+
+uint32_t SchemaDocument::value_number(const Json& value) {
+  std::string text;
+  append_value(value, text);
+  budget_->spend(text.size() / 8 + 4);
+  return value_numbers_.emplace(std::move(text), static_cast<uint32_t>(value_numbers_.size())).first->second;
+}
+
+Status SchemaDocument::spend(uint64_t n, SchemaId where) const {
+  return budget_->spend(n) ? Status() : budget_->status("schema: " + pointer_of(where));
+}
+
+Result<PlaceId> SchemaDocument::resolve(const std::string& reference, PlaceId from) const {
+  const size_t hash = std::min(reference.find('#'), reference.size());
+  uint32_t resource = places_[from].resource;
+  if (hash > 0) {
+    const auto found = resource_of_.find(resolve_uri(resources_[resource].uri, reference.substr(0, hash)));
+    if (found == resource_of_.end()) {
+      return schema_error(ErrorCode::kUnsupported, pointer(from), "$ref",
+                          "\"" + reference + "\" is in another document");
+    }
+    resource = found->second;
+  }
+  const PlaceId root = resources_[resource].root;
+  const std::string fragment = percent_decoded(
+      std::string_view(reference).substr(std::min(hash + 1, reference.size())));
+  if (fragment.empty()) return root;
+  const auto missing = [&] {
+    return schema_error(ErrorCode::kInvalidArgument, pointer(from), "$ref",
+                        "\"" + reference + "\" is not in the schema");
+  };
+  if (!fragment.starts_with('/')) {
+    const auto found = anchors_.find(std::pair(resource, fragment));
+    return found == anchors_.end() ? Result<PlaceId>(missing()) : found->second;
+  }
+  const Json* at = places_[root].json;
+  for (size_t begin = 1;;) {
+    const size_t end = std::min(fragment.find('/', begin), fragment.size());
+    at = child_of(*at, unescaped_name(std::string_view(fragment).substr(begin, end - begin)));
+    if (at == nullptr) return missing();
+    if (end == fragment.size()) break;
+    begin = end + 1;
+  }
+  return place_of_.at(at);
+}
+
+}  // namespace ibid

@@ -1,0 +1,286 @@
+#include "grammar/schema_part.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "grammar/schema_keywords.h"
+
+namespace ibid {
+namespace {
+
+constexpr size_t kMostMerged = 1000;  // schemas that one schema refers to, directly or by what it refers to
+constexpr size_t kMostNesting = 100;  // of such references
+constexpr size_t kReadCost = 20;      // of the keywords of a schema, whatever they are
+constexpr size_t kMergeCost = 4;      // of a property
+
+// Merges a schema with what it refers to. Each place is taken in once: what is asked twice is asked once.
+class SchemaReader {
+ public:
+  SchemaReader(SchemaDocument& document, SchemaPart& part) : document_(document), part_(part) {}
+
+  Status add(PlaceId named, size_t depth = 0) {
+    const PlaceId place = document_.first_like(named);
+    if (done_.contains(place)) return {};
+    if (++n_read_ > kMostMerged || depth > kMostNesting) {
+      return schema_error(ErrorCode::kLimitExceeded, document_.pointer(named), "", "too many schemas are merged here");
+    }
+    const Json& json = document_.json(place);
+    if (json.is_boolean()) {
+      if (!json.get<bool>()) part_.types = 0;
+      return {};
+    }
+    if (!json.is_object()) {
+      return schema_error(ErrorCode::kInvalidArgument, document_.pointer(place), "",
+                          "a schema must be an object, true or false");
+    }
+    open_.insert(place);
+    TRY_ASSIGN(SchemaPart own, read_keywords(document_, place));
+    TRY(document_.spend(own.size() + kReadCost, part_.schema));
+    TRY(take(std::move(own)));
+    TRY(add_reference(place, json, depth));
+    if (const auto found = json.find("allOf"); found != json.end()) {
+      if (!found->is_array()) {
+        return schema_error(ErrorCode::kInvalidArgument, document_.pointer(place), "allOf", "not an array");
+      }
+      for (const Json& member : *found) {
+        for (const PlaceId at : places_of(member)) TRY(add_inner(at, place, depth));
+      }
+    }
+    open_.erase(place);
+    done_.insert(place);
+    return {};
+  }
+
+ private:
+  Status take(SchemaPart own) {
+    if (std::exchange(is_first_, false)) {
+      const SchemaId schema = part_.schema;
+      const unsigned types = part_.types;
+      part_ = std::move(own);
+      part_.schema = schema;
+      part_.types &= types;
+      return {};
+    }
+    TRY_ASSIGN(part_, merge_parts(document_, std::move(part_), own));
+    return {};
+  }
+
+  Status add_reference(PlaceId place, const Json& json, size_t depth) {
+    const auto found = json.find("$ref");
+    if (found == json.end()) return {};
+    if (!found->is_string()) {
+      return schema_error(ErrorCode::kInvalidArgument, document_.pointer(place), "$ref", "not a string");
+    }
+    TRY_ASSIGN(const PlaceId target, document_.resolve(found->get<std::string>(), place));
+    return add_inner(target, place, depth);
+  }
+
+  Status add_inner(PlaceId target, PlaceId from, size_t depth) {
+    if (!open_.contains(document_.first_like(target))) return add(target, depth + 1);
+    return schema_error(ErrorCode::kInvalidArgument, document_.pointer(from), "$ref", "the schema refers to itself");
+  }
+
+  std::vector<PlaceId> places_of(const Json& member) {
+    const SchemaId schema = document_.at(member);
+    if (schema == kNoSchema) part_.types = 0;
+    const auto places = document_.places(schema);
+    return {places.begin(), places.end()};
+  }
+
+  SchemaDocument& document_;
+  SchemaPart& part_;
+  bool is_first_ = true;
+  size_t n_read_ = 0;
+  std::unordered_set<PlaceId> open_, done_;  // open_: references that are being followed
+};
+
+// What `part` asks of a property that it has under this name or under none.
+Result<SchemaId> asked_of_property(SchemaDocument& document, const SchemaPart& part, const PropertyIndex& index,
+                                   std::string_view name) {
+  SchemaId asked = kAnySchema;
+  bool named = false;
+  if (const SchemaId* own = index.find(name)) {
+    asked = *own;
+    named = true;
+  }
+  for (const auto& [pattern, schema] : part.pattern_properties) {
+    TRY_ASSIGN(const bool matches, document.patterns().finds(pattern, name));
+    if (!matches) continue;
+    asked = document.both(asked, schema);
+    named = true;
+  }
+  return named ? asked : part.other_properties;
+}
+
+Status merge_properties(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) {
+  const PropertyIndex in_a(a), in_b(b);
+  SchemaPart::Named merged;
+  merged.reserve(a.properties.size() + b.properties.size());
+  for (const auto& [name, schema] : a.properties) {
+    TRY_ASSIGN(const SchemaId others, asked_of_property(document, b, in_b, name));
+    merged.emplace_back(name, document.both(schema, others));
+  }
+  for (const auto& [name, schema] : b.properties) {
+    if (in_a.find(name) != nullptr) continue;
+    TRY_ASSIGN(const SchemaId others, asked_of_property(document, a, in_a, name));
+    merged.emplace_back(name, document.both(schema, others));
+  }
+  for (const std::string_view name : b.required) {
+    if (!in_a.requires_name(name)) a.required.push_back(name);
+  }
+  a.properties = std::move(merged);
+  return {};
+}
+
+// The same pattern stands once.
+void merge_patterns(SchemaDocument& document, SchemaPart::Named& a, const SchemaPart::Named& b) {
+  for (const auto& [pattern, schema] : b) {
+    const auto found = std::ranges::find(a, pattern, &SchemaPart::Named::value_type::first);
+    if (found == a.end()) {
+      a.emplace_back(pattern, schema);
+    } else {
+      found->second = document.both(found->second, schema);
+    }
+  }
+}
+
+Status merge_objects(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) {
+  if (!b.asks_of_objects()) return {};
+  const bool patterned = !a.pattern_properties.empty() || !b.pattern_properties.empty();
+  if (patterned && (a.other_properties != kAnySchema || b.other_properties != kAnySchema) && a.asks_of_objects()) {
+    return schema_error(ErrorCode::kUnsupported, document.pointer_of(b.schema), "patternProperties",
+                        "cannot be merged with additionalProperties of another schema");
+  }
+  TRY(merge_properties(document, a, b));
+  merge_patterns(document, a.pattern_properties, b.pattern_properties);
+  a.other_properties = document.both(a.other_properties, b.other_properties);
+  for (const SchemaId names : b.property_names) {
+    if (std::ranges::find(a.property_names, names) == a.property_names.end()) a.property_names.push_back(names);
+  }
+  a.property_count.meet(b.property_count);
+  return {};
+}
+
+void merge_arrays(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) {
+  const auto item = [](const SchemaPart& part, size_t i) {
+    return i < part.first_items.size() ? part.first_items[i] : part.other_items;
+  };
+  std::vector<SchemaId> first;
+  for (size_t i = 0; i < std::max(a.first_items.size(), b.first_items.size()); ++i) {
+    first.push_back(document.both(item(a, i), item(b, i)));
+  }
+  a.first_items = std::move(first);
+  a.other_items = document.both(a.other_items, b.other_items);
+  a.item_count.meet(b.item_count);
+  a.unique |= b.unique;
+  for (const SchemaPart::Contained& wanted : b.contained) {
+    if (std::ranges::find(a.contained, wanted) == a.contained.end()) a.contained.push_back(wanted);
+  }
+}
+
+void merge_numbers(NumberBounds& a, const NumberBounds& b) {
+  if (b.min) a.raise_min(*b.min, b.above_min);
+  if (b.max) a.lower_max(*b.max, b.below_max);
+  for (const Decimal& step : b.multiples) {
+    if (std::ranges::find(a.multiples, step) == a.multiples.end()) a.multiples.push_back(step);
+  }
+}
+
+void merge_texts(SchemaPart::Texts& a, const SchemaPart::Texts& b) {
+  for (const auto& text : b) {
+    if (std::ranges::find(a, text.first, &SchemaPart::Texts::value_type::first) == a.end()) a.push_back(text);
+  }
+}
+
+void merge_values(SchemaPart& a, const SchemaPart& b) {
+  if (!b.values) return;
+  if (!a.values) {
+    a.values = b.values;
+    return;
+  }
+  std::unordered_set<uint32_t> allowed;
+  for (const ListedValue& value : *b.values) allowed.insert(value.number);
+  std::erase_if(*a.values, [&](const ListedValue& value) { return !allowed.contains(value.number); });
+}
+
+}  // namespace
+
+unsigned type_of(const Json& value) {
+  if (value.is_null()) return kNullType;
+  if (value.is_boolean()) return kBooleanType;
+  if (value.is_object()) return kObjectType;
+  if (value.is_array()) return kArrayType;
+  if (value.is_string()) return kStringType;
+  return decimal_of(value).fraction.empty() ? kIntegerType : kFractionType;
+}
+
+bool SchemaPart::asks_of_arrays() const {
+  return item_count.any() || unique || !contained.empty() || !first_items.empty() || other_items != kAnySchema;
+}
+
+bool SchemaPart::asks_of_objects() const {
+  return property_count.any() || !properties.empty() || !required.empty() || !pattern_properties.empty() ||
+         other_properties != kAnySchema || !property_names.empty();
+}
+
+bool SchemaPart::asks_nothing() const {
+  return types == kAllTypes && !values && !numbers.any() && !asks_of_strings() && !asks_of_arrays() &&
+         !asks_of_objects();
+}
+
+size_t SchemaPart::size() const {
+  size_t n = 1 + (values ? values->size() : 0) + patterns.size() + formats.size() + first_items.size() +
+             properties.size() + required.size() + pattern_properties.size() + property_names.size() +
+             numbers.multiples.size() + contained.size();
+  for (const Choice& choice : choices) n += 1 + choice.branches.size() / 8;
+  return n;
+}
+
+PropertyIndex::PropertyIndex(const SchemaPart& part) {
+  properties_.reserve(part.properties.size());
+  for (const auto& [name, schema] : part.properties) properties_.emplace(name, schema);
+  required_.reserve(part.required.size());
+  for (const std::string_view name : part.required) required_.emplace(name, true);
+}
+
+Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b) {
+  // A pattern or a step is looked for among those that are there.
+  const size_t n_pairs = a.patterns.size() * b.patterns.size() + a.formats.size() * b.formats.size() +
+                         a.numbers.multiples.size() * b.numbers.multiples.size() +
+                         a.pattern_properties.size() * b.pattern_properties.size() +
+                         a.choices.size() * b.choices.size() + a.contained.size() * b.contained.size() +
+                         a.property_names.size() * b.property_names.size();
+  TRY(document.spend(kMergeCost * (a.size() + b.size()) + n_pairs, a.schema));
+  a.types &= b.types;
+  merge_values(a, b);
+  merge_numbers(a.numbers, b.numbers);
+  a.length.meet(b.length);
+  merge_texts(a.patterns, b.patterns);
+  merge_texts(a.formats, b.formats);
+  merge_arrays(document, a, b);
+  TRY(merge_objects(document, a, b));
+  for (const SchemaPart::Choice& choice : b.choices) {
+    const bool is_there = std::ranges::any_of(a.choices, [&](const SchemaPart::Choice& other) {
+      return other.exclusive == choice.exclusive && other.branches == choice.branches;
+    });
+    if (!is_there) a.choices.push_back(choice);
+  }
+  TRY(document.spend(0, a.schema));
+  return a;
+}
+
+Result<SchemaPart> read_schema(SchemaDocument& document, SchemaId schema) {
+  SchemaPart part;
+  part.schema = schema;
+  if (schema == kNoSchema) part.types = 0;
+  const auto places = document.places(schema);
+  SchemaReader reader(document, part);
+  for (const PlaceId place : std::vector<PlaceId>(places.begin(), places.end())) TRY(reader.add(place));
+  return part;
+}
+
+std::string pointer_of_text(const SchemaDocument& document, PlaceId place, std::string_view keyword) {
+  return child_pointer(document.pointer(place), keyword);
+}
+
+}  // namespace ibid

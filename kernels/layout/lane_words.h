@@ -1,0 +1,77 @@
+// The same four bytes of 16 rows side by side, as a panel has them. Packing (model/weights/pack_blocks.cc) begins and
+// ends with these; everything between is arithmetic in 16 lanes, which compilers turn into vectors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/layout/panel.h"
+
+namespace ibid::lanes {
+
+inline constexpr size_t kLanes = kPanelRows;
+
+// 32-bit words of 16 rows: lane r of a word is row r's. In memory as a panel has its codes.
+using Word = uint32_t[kLanes];
+// Where the blocks begin, one address per lane.
+using Blocks = const std::byte* [kLanes];
+
+inline uint32_t load_word(const std::byte* at) {
+  uint32_t word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+using FourWords [[gnu::vector_size(16)]] = uint32_t;
+
+inline FourWords load_four(const std::byte* at) {
+  FourWords four;
+  std::memcpy(&four, at, sizeof four);
+  return four;
+}
+
+// Four words of four rows, written out because the compiler would move them one by one.
+[[gnu::always_inline]] inline void gather_4x4(const Blocks& blocks, size_t first_row, size_t offset,
+                                              Word* __restrict words) {
+  const FourWords a = load_four(blocks[first_row] + offset), b = load_four(blocks[first_row + 1] + offset);
+  const FourWords c = load_four(blocks[first_row + 2] + offset), d = load_four(blocks[first_row + 3] + offset);
+  const FourWords ab01 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab23 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const FourWords cd01 = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd23 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const FourWords columns[] = {
+      __builtin_shufflevector(ab01, cd01, 0, 1, 4, 5), __builtin_shufflevector(ab01, cd01, 2, 3, 6, 7),
+      __builtin_shufflevector(ab23, cd23, 0, 1, 4, 5), __builtin_shufflevector(ab23, cd23, 2, 3, 6, 7)};
+  for (size_t w = 0; w < 4; ++w) std::memcpy(&words[w][first_row], &columns[w], sizeof(FourWords));
+}
+
+// The words at byte `offset` of each block.
+template <size_t kWords>
+void gather(const Blocks& blocks, size_t offset, Word* __restrict words) {
+  constexpr size_t kFours = kWords / 4 * 4;
+  for (size_t r = 0; r < kLanes; r += 4) {
+    for (size_t w = 0; w < kFours; w += 4) gather_4x4(blocks, r, offset + 4 * w, words + w);
+  }
+  for (size_t w = kFours; w < kWords; ++w) {
+    for (size_t r = 0; r < kLanes; ++r) words[w][r] = load_word(blocks[r] + offset + 4 * w);
+  }
+}
+
+inline void store_halves(const Word& halves, unsigned shift, std::byte* __restrict out) {
+  uint16_t stored[kLanes];
+  for (size_t r = 0; r < kLanes; ++r) stored[r] = static_cast<uint16_t>(halves[r] >> shift);
+  std::memcpy(out, stored, sizeof stored);
+}
+
+// The byte of each word that begins at bit `shift`.
+inline void store_bytes(const Word& bytes, unsigned shift, std::byte* __restrict out) {
+  uint8_t stored[kLanes];
+  for (size_t r = 0; r < kLanes; ++r) stored[r] = static_cast<uint8_t>(bytes[r] >> shift);
+  std::memcpy(out, stored, sizeof stored);
+}
+
+// Zeros in the lanes of rows that do not exist, in [begin, end), of elements of `bytes` bytes.
+inline void clear_lanes(size_t n_rows, std::byte* begin, const std::byte* end, size_t bytes) {
+  for (; begin < end; begin += kLanes * bytes) std::memset(begin + n_rows * bytes, 0, (kLanes - n_rows) * bytes);
+}
+
+}  // namespace ibid::lanes

@@ -1,0 +1,232 @@
+// INT4: scores of keys, and weights and values of values, all in integers, for every 32 dimensions by themselves, which
+// share their scales and minima. A byte has two numbers, and one load of 64 bytes gives two operands of a byte product.
+// Included once per instruction set.
+#pragma once
+
+#include "kernels/simd/attend_operands-inl.h"
+#include "kernels/simd/attend_softmax-inl.h"
+
+namespace ibid::IBID_ISA {
+namespace {
+
+// --- scores
+
+// scores[r][16 g + lane] = the product of row r with the keys of group first_group + g. scales: of the page's keys.
+template <size_t kRows>
+IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const uint16_t* scales,
+                               const KvHeadBlock& block, const TileScratch& s, size_t row, float* scores) {
+  const size_t k_dim = block.k_dim;
+  const bool latent = block.is_latent();
+  constexpr size_t kCellBytes = 64;   // eight dimensions of 16 positions
+  const size_t n_cells = k_dim / 8;
+  const std::byte* keys = stream.at + first_group * n_cells * kCellBytes;
+  for (size_t nibbles = 0; nibbles < k_dim / kNibbleGroup; ++nibbles) {
+    I16 acc[kRows][kTilePanels];
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t g = 0; g < kTilePanels; ++g) acc[r][g] = set1(int32_t{0});
+    }
+#pragma GCC unroll 4
+    for (size_t cell = nibbles * 4; cell < nibbles * 4 + 4; ++cell) {
+      constexpr size_t kStep = kTilePanels * kCellBytes;
+      fetch_ahead(stream, first_group * n_cells * kCellBytes + cell * kStep, kStep);
+      for (size_t g = 0; g < kTilePanels; ++g) {
+        const B64 both = load_bytes(keys + (g * n_cells + cell) * kCellBytes);
+        const B64 low = low_nibbles(both), high = high_nibbles(both);
+        for (size_t r = 0; r < kRows; ++r) {
+          const int8_t* q = s.q + (row + r) * s.q_stride + cell * 8;
+          acc[r][g] = dot4_small(dot4_small(acc[r][g], low, spread4(q)), high, spread4(q + 4));
+        }
+      }
+    }
+    for (size_t g = 0; g < kTilePanels; ++g) {
+      const uint16_t* at = scales + nibble_scale(nibbles, (first_group + g) * kKeyGroup);
+      const V16 scale = load_f16(at), minimum = load_f16(at + kPagePositions);
+      for (size_t r = 0; r < kRows; ++r) {
+        float* const to = scores + r * kScoreStride + g * kKeyGroup;
+        const V16 before = nibbles == 0 ? zero() : load(to);
+        const V16 sum_of_q = set1(s.q_sums[(row + r) * (k_dim / kNibbleGroup) + nibbles]);
+        const size_t part = nibbles < block.value_groups() ? 0 : 1;
+        const V16 by = latent ? mul(scale, set1(s.q_scale[part][row + r])) : scale;
+        store(to, fma(sum_of_q, minimum, fma(to_float(acc[r][g]), by, before)));
+      }
+    }
+  }
+  if (latent) return;
+  for (size_t r = 0; r < kRows; ++r) {
+    const V16 q_scale = set1(s.q_scale[0][row + r]);
+    for (size_t g = 0; g < kTilePanels; ++g) {
+      float* const to = scores + r * kScoreStride + g * kKeyGroup;
+      store(to, mul(load(to), q_scale));
+    }
+  }
+}
+
+// --- weights
+
+IBID_INLINE M16 seen_lanes(size_t p, Span seen) {
+  const Span lanes = intersect(seen, {p, p + 16});
+  return is_empty(lanes) ? lane_range(0, 0) : lane_range(lanes.begin - p, lanes.end - p);
+}
+
+// The weights of kRows rows, each of which sees something, times the scales of a group, as codes; and what the minima
+// add to all dimensions of the group. Rows go side by side, so that a scale is converted once for them. index: of the
+// first in the register tile. pages: the positions of the pages whose values will be read.
+template <size_t kRows>
+void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, size_t index,
+                  Span pages, size_t group) {
+  const float* const weights = s.scores + rows.first * kScoreStride;
+  V16 largest[kRows], floor[kRows];
+  Span common = rows.seen;
+  for (size_t r = 0; r < kRows; ++r) {
+    largest[r] = floor[r] = zero();
+    common = intersect(common, s.spans[rows.first + r]);
+  }
+  float* const scaled = s.scaled;
+  for (size_t page = pages.begin / kPagePositions; page * kPagePositions < pages.end; ++page) {
+    const Span here = page_span(page);
+    const auto* scales = reinterpret_cast<const uint16_t*>(tile.heads[page] + block.v_scale) + nibble_scale(group, 0);
+    const bool whole = common.begin <= here.begin && here.end <= common.end;
+    for (size_t p = here.begin; p < here.end; p += 16, scales += 16) {
+      const V16 scale = load_f16(scales), minimum = load_f16(scales + kPagePositions);
+      for (size_t r = 0; r < kRows; ++r) {
+        V16 weight = load(weights + r * kScoreStride + p), own_scale = scale, own_minimum = minimum;
+        if (!whole) {   // what is not seen may have any weight, scale and minimum
+          const M16 seen = seen_lanes(p, s.spans[rows.first + r]);
+          weight = select(seen, weight, zero());
+          own_scale = select(seen, scale, zero());
+          own_minimum = select(seen, minimum, zero());
+        }
+        const V16 product = mul(weight, own_scale);
+        largest[r] = max(product, largest[r]);
+        floor[r] = fma(weight, own_minimum, floor[r]);
+        store(scaled + r * kAttentionBlock + p, product);
+      }
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    const size_t i = index + r;
+    s.floors[i] = reduce_add(floor[r]);
+    s.step[i] = encode_weights(s.scaled + r * kAttentionBlock, reduce_max(largest[r]), s.spans[rows.first + r], pages,
+                               s.codes + i * 2 * kAttentionBlock);
+  }
+}
+
+// The rows of a register tile, whose weights softmax left as floats.
+template <size_t kRows>
+void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, size_t group) {
+  const Span pages{page_span(rows.seen.begin / kPagePositions).begin,
+                   page_span((rows.seen.end - 1) / kPagePositions).end};
+  bool together = kRows <= kSoftmaxRows;
+  for (size_t r = 0; r < kRows; ++r) together &= !is_empty(s.spans[rows.first + r]);
+  if constexpr (kRows <= kSoftmaxRows) {
+    if (together) return encode_group<kRows>(block, tile, s, rows, 0, pages, group);
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    const Span seen = s.spans[rows.first + r];
+    if (!is_empty(seen)) encode_group<1>(block, tile, s, {rows.first + r, 1, seen}, r, pages, group);
+  }
+}
+
+// --- values
+
+// Digits that go through the registers together, as both halves of the bytes do then.
+constexpr size_t kDigitsAtOnce = kTilePanels > 1 ? 2 : 1;
+
+// The sums of kDigits digits of the codes, from `digit` on, by a group's numbers of all positions that `rows` sees: of
+// the low, the high or both halves of its bytes. The accumulators stay in registers for the whole block, and what a
+// byte holds is taken apart once for all rows and digits.
+template <size_t kRows, size_t kDigits, bool kLow, bool kHigh>
+IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, RowTile rows, size_t group, size_t stride,
+                             size_t digit, bool fetch) {
+  I16 low[kDigits][kRows], high[kDigits][kRows];
+  const size_t ahead = operands.ahead_of_values();
+  for (size_t i = 0; i < kDigits; ++i) {
+    for (size_t r = 0; r < kRows; ++r) low[i][r] = high[i][r] = set1(int32_t{0});
+  }
+  for (size_t page = rows.seen.begin / kPagePositions; page * kPagePositions < rows.seen.end; ++page) {
+    const Span here = intersect(rows.seen, page_span(page));
+    const size_t first = page * kPagePositions, begin = (here.begin - first) / kValueGroup;
+    const size_t end = (here.end - first + kValueGroup - 1) / kValueGroup;
+    const Stream stream = operands.values(page, fetch);
+    const uint8_t* codes = s.codes + digit * kAttentionBlock + first;
+#pragma GCC unroll 2
+    for (size_t g = begin; g < end; ++g) {
+      const size_t at = group * 64 + g * stride;
+      fetch_ahead(stream, at * ahead, ahead * 64);
+      const B64 both = load_bytes(stream.at + at);
+      const B64 lows = low_nibbles(both), highs = high_nibbles(both);
+      // The codes are bytes up to 255, but a number is below 16, so that no sum of two products saturates.
+      for (size_t i = 0; i < kDigits; ++i) {
+        for (size_t r = 0; r < kRows; ++r) {
+          const B64 code = spread4(codes + (2 * r + i) * kAttentionBlock + g * kValueGroup);
+          if constexpr (kLow) low[i][r] = dot4_small(low[i][r], code, lows);
+          if constexpr (kHigh) high[i][r] = dot4_small(high[i][r], code, highs);
+        }
+      }
+    }
+  }
+  for (size_t i = 0; i < kDigits; ++i) {
+    for (size_t r = 0; r < kRows; ++r) {
+      int32_t* const to = s.totals + ((digit + i) * kTileRows + r) * kNibbleGroup;
+      if constexpr (kLow) store(to, low[i][r]);
+      if constexpr (kHigh) store(to + 16, high[i][r]);
+    }
+  }
+}
+
+// The results of a register tile's rows, once a group's values are summed.
+void finish_nibbles(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows,
+                    size_t group) {
+  for (size_t r = 0; r < rows.count; ++r) {
+    if (is_empty(s.spans[rows.first + r])) continue;
+    float* out = tile.result.out + (rows.first + r) * tile.result.out_stride + group * kNibbleGroup;
+    const size_t n = smaller(block.v_dim - group * kNibbleGroup, kNibbleGroup);
+    for (size_t d = 0; d < n; d += 16) {
+      const int32_t* total = s.totals + r * kNibbleGroup + d;
+      const I16 sum = add(shift_left<kWeightDigitBits>(load(total)), load(total + kTileRows * kNibbleGroup));
+      storeu(out + d, fma(to_float(sum), set1(s.step[r]), set1(s.floors[r])));
+    }
+  }
+}
+
+// A group at a time: its codes and sums are used up before the next one's, and stay in the first-level cache.
+template <size_t kRows>
+void nibble_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
+                 RowTile rows, bool fetch) {
+  const size_t stride = block.value_groups() * 64;
+  for (size_t group = 0; group < block.value_groups(); ++group) {
+    encode_tile<kRows>(block, tile, s, rows, group);
+    const bool two = group * kNibbleGroup + 16 < block.v_dim;
+    for (size_t digit = 0; digit < 2; digit += kDigitsAtOnce) {
+      const bool ask = fetch && digit == 0;
+      if (kDigitsAtOnce == 2 && two) {
+        sum_nibbles<kRows, kDigitsAtOnce, true, true>(operands, s, rows, group, stride, digit, ask);
+        continue;
+      }
+      sum_nibbles<kRows, kDigitsAtOnce, true, false>(operands, s, rows, group, stride, digit, ask);
+      if (two) sum_nibbles<kRows, kDigitsAtOnce, false, true>(operands, s, rows, group, stride, digit, false);
+    }
+    finish_nibbles(block, tile, s, rows, group);
+  }
+}
+
+// All rows, the whole block.
+void add_nibble_values(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s,
+                       const Operands& operands, NextBlock& next, bool fetch) {
+  for (size_t first = 0; first < tile.n_rows;) {
+    const RowTile rows = next_tile(s, first, tile.n_rows);
+    first += rows.count;
+    next.fetch_share();
+    if (is_empty(rows.seen)) continue;
+    switch (rows.count) {
+      case 1: nibble_tile<1>(block, tile, s, operands, rows, fetch); break;
+      case 2: nibble_tile<2>(block, tile, s, operands, rows, fetch); break;
+      case 3: nibble_tile<3>(block, tile, s, operands, rows, fetch); break;
+      default: nibble_tile<4>(block, tile, s, operands, rows, fetch); break;
+    }
+    fetch = false;
+  }
+}
+
+}  // namespace
+}  // namespace ibid::IBID_ISA

@@ -1,0 +1,185 @@
+// Writing and reading one position of a head's keys and values over 16 lanes. Included after vec_<isa>.h,
+// once per instruction set; the scalar twin is in ref_attention.cc.
+#pragma once
+
+#include "kernels/simd/hadamard-inl.h"
+#include "kernels/layout/kv_part_order.h"
+#include "kernels/kernels.h"
+
+namespace ibid::IBID_ISA {
+namespace {
+
+constexpr float kLargestHalf = 65504.0f;
+
+// x ~ scale * q for a row of n floats: the scale, and what x is multiplied by to give q.
+struct RowQuantizer {
+  float scale;
+  float inverse;
+};
+
+IBID_INLINE RowQuantizer quantizer_of(const float* x, size_t n) {
+  V16 largest = zero();
+  for (size_t i = 0; i < n; i += 16) largest = max(abs(load_upto(x + i, n - i)), largest);
+  const float top = reduce_max(largest);
+  if (!(top >= kTinyBlock)) return {0.0f, 0.0f};
+  return {top / 127.0f, 127.0f / top};
+}
+
+IBID_INLINE I16 quantize(const float* x, size_t n, float inverse) {
+  return to_int(mul(load_upto(x, n), set1(inverse)));
+}
+
+IBID_INLINE V16 clamp_to_half(V16 x) {
+  return min(set1(kLargestHalf), max(set1(-kLargestHalf), x));
+}
+
+void store_key_f32(const KvHeadBlock& block, std::byte* head, size_t position, const float* k) {
+  auto* keys = reinterpret_cast<float*>(head + key_order(block).at(position, 0));
+  for (size_t d = 0; d < block.head_dim; ++d) keys[d * kKeyGroup] = k[d];
+}
+
+void store_value_f32(const KvHeadBlock& block, std::byte* head, size_t position, const float* v) {
+  const size_t n = block.head_dim;
+  auto* values = reinterpret_cast<float*>(head + value_order(block).at(position, 0));
+  for (size_t d = 0; d < n; d += 16) store(values + d, load_upto(v + d, n - d));
+}
+
+void store_key_f16(const KvHeadBlock& block, std::byte* head, size_t position, const float* k) {
+  const size_t n = block.head_dim;
+  auto* keys = reinterpret_cast<uint16_t*>(head + key_order(block).at(position, 0));
+  for (size_t d = 0; d < n; d += 16) {
+    alignas(64) uint16_t halves[16];
+    store_f16(halves, clamp_to_half(load_upto(k + d, n - d)));
+    for (size_t i = 0; i < 16 && d + i < n; ++i) {
+      keys[(d + i) * kKeyGroup] = halves[i];
+    }
+  }
+}
+
+void store_value_f16(const KvHeadBlock& block, std::byte* head, size_t position, const float* v) {
+  const size_t n = block.head_dim;
+  auto* values = reinterpret_cast<uint16_t*>(head + value_order(block).at(position, 0));
+  for (size_t d = 0; d < n; d += 16) store_f16(values + d, clamp_to_half(load_upto(v + d, n - d)));
+}
+
+// `to`: room for whole vectors. first: the dimensions that are rotated by themselves, and so are those behind them.
+IBID_INLINE void rotated_copy(const float* x, size_t n, size_t first, float* to) {
+  for (size_t d = 0; d < n; d += 16) store(to + d, load_upto(x + d, n - d));
+  hadamard(to, first);
+  if (first < n) hadamard(to + first, n - first);
+}
+
+// Dimensions [begin, end) of a key, which share a scale; begin is a multiple of 16.
+void store_key_codes(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, Range dims,
+                     float* scale) {
+  const size_t n = dims.end;
+  const RowQuantizer key = quantizer_of(k + dims.begin, dims.size());
+  *scale = key.scale;
+  std::byte* keys = head + key_order(block).at(position, 0);
+  for (size_t d = dims.begin; d < n; d += 16) {
+    alignas(64) int8_t codes[16];
+    // Adding 128 to a byte turns its highest bit, so -128 does as well and fits.
+    store_i8(codes, quantize(k + d, n - d, key.inverse));
+    for (size_t i = 0; i < 16; ++i) codes[i] = static_cast<int8_t>(codes[i] ^ -128);
+    for (size_t i = 0; i < 16 && d + i < block.k_dim; i += 4) {
+      __builtin_memcpy(keys + (d + i) * kKeyGroup, codes + i, 4);
+    }
+  }
+}
+
+void store_key_int8(const KvHeadBlock& block, std::byte* head, size_t position, const float* k) {
+  float* scale = reinterpret_cast<float*>(head + block.k_scale) + position;
+  store_key_codes(block, head, position, k, {0, block.value_dim()}, scale);
+  if (!block.is_latent()) return;
+  store_key_codes(block, head, position, k, {block.latent_dim, block.head_dim}, scale + kPagePositions);
+}
+
+void store_value_int8(const KvHeadBlock& block, std::byte* head, size_t position, const float* v) {
+  const size_t n = block.head_dim;
+  const RowQuantizer value = quantizer_of(v, n);
+  reinterpret_cast<float*>(head + block.v_scale)[position] = value.scale;
+  auto* values = reinterpret_cast<int8_t*>(head + value_order(block).at(position, 0));
+  for (size_t d = 0; d < n; d += 16) {
+    alignas(64) int8_t codes[16];
+    store_i8(codes, quantize(v + d, n - d, value.inverse));
+    for (size_t i = 0; i < 16; ++i) values[(d + i) * kValueGroup] = codes[i];
+  }
+}
+
+// A float as a half, and that as a float again.
+struct Half {
+  uint16_t bits;
+  float value;
+};
+
+IBID_INLINE Half to_half(float x) {
+  alignas(64) uint16_t halves[16];
+  alignas(64) float floats[16];
+  store_f16(halves, clamp_to_half(set1(x)));
+  store(floats, load_f16(halves));
+  return {halves[0], floats[0]};
+}
+
+// Cut to what a half holds, and no -0, which equals 0.
+IBID_INLINE float extreme(float x) {
+  return (x < -kLargestHalf ? -kLargestHalf : x > kLargestHalf ? kLargestHalf : x) + 0.0f;
+}
+
+// A row of keys, or of values, in 4 bits. x: has room for whole groups, and what lies behind head_dim is overwritten.
+void store_int4(const KvHeadBlock& block, const KvPartOrder& order, std::byte* head, size_t scales_at, size_t position,
+                float* x) {
+  auto* scales = reinterpret_cast<uint16_t*>(head + scales_at);
+  const size_t n = block.head_dim, partner = size_t{1} << order.pair_bit;
+  for (size_t d = n; d < block.nibble_groups() * kNibbleGroup; ++d) x[d] = x[n - 1];   // changes no extreme
+  for (size_t group = 0; group < block.nibble_groups(); ++group) {
+    const size_t first = group * kNibbleGroup;
+    const V16 a = load(x + first), b = load(x + first + 16);
+    const V16 lows = max(neg(a), neg(b)), highs = max(a, b);
+    const float lowest = extreme(-reduce_max(lows)), highest = extreme(reduce_max(highs));
+    const Half minimum = to_half(lowest), scale = to_half((highest - lowest) / 15.0f);
+    scales[nibble_scale(group, position)] = scale.bits;
+    scales[nibble_scale(group, position) + kPagePositions] = minimum.bits;
+    const V16 inverse = set1(scale.value > 0 ? 1.0f / scale.value : 0.0f);
+    alignas(64) int8_t codes[kNibbleGroup];
+    for (size_t i = 0; i < kNibbleGroup; i += 16) {
+      const V16 code = mul(sub(load(x + first + i), set1(minimum.value)), inverse);
+      store_i8(codes + i, to_int(min(set1(15.0f), max(zero(), code))));
+    }
+    for (size_t d = 0; d < kNibbleGroup; ++d) {
+      if ((d & partner) != 0) continue;
+      const int low = first + d < n ? codes[d] : 0, high = first + d + partner < n ? codes[d + partner] : 0;
+      head[order.at(position, first + d)] = static_cast<std::byte>(low | high << 4);
+    }
+  }
+}
+
+void store_key(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, float* rotated) {
+  switch (block.keys()) {
+    case KvPart::kF32: return store_key_f32(block, head, position, k);
+    case KvPart::kF16: return store_key_f16(block, head, position, k);
+    case KvPart::kInt8: return store_key_int8(block, head, position, rotated);
+    case KvPart::kInt4: return store_int4(block, key_order(block), head, block.k_scale, position, rotated);
+  }
+}
+
+void store_value(const KvHeadBlock& block, std::byte* head, size_t position, const float* v, float* rotated) {
+  switch (block.values()) {
+    case KvPart::kF32: return store_value_f32(block, head, position, v);
+    case KvPart::kF16: return store_value_f16(block, head, position, v);
+    case KvPart::kInt8: return store_value_int8(block, head, position, rotated);
+    case KvPart::kInt4: return store_int4(block, value_order(block), head, block.v_scale, position, rotated);
+  }
+}
+
+[[maybe_unused]]   // by isa_amx.cc
+void kv_store(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v) {
+  alignas(64) float rotated[kMaxHeadDim];
+  if (is_coded(block.keys())) rotated_copy(k, block.head_dim, block.value_dim(), rotated);
+  store_key(block, head, position, k, rotated);
+  if (block.is_latent()) return;
+  if (is_coded(block.values())) rotated_copy(v, block.head_dim, block.head_dim, rotated);
+  store_value(block, head, position, v, rotated);
+}
+
+}  // namespace
+}  // namespace ibid::IBID_ISA

@@ -1,0 +1,83 @@
+// The values of latent rows in the order that V has. What is stored is a key, 16 positions side by side; a sum of
+// values wants dimensions side by side. Turned once, a block serves all query heads, for they all read the same row.
+// Included once per instruction set; the scalar twin is in ref_kv_rows.cc.
+#pragma once
+
+#include "kernels/layout/kv_part_order.h"
+#include "kernels/simd/turns-inl.h"
+#include "kernels/kernels.h"
+
+namespace ibid::IBID_ISA {
+namespace {
+
+constexpr size_t kPageGroups = kPagePositions / kKeyGroup;
+constexpr size_t kCellsAbreast = kKeyGroup / kValueGroup;   // groups of four positions in one of sixteen
+
+void turn_floats(const KvHeadBlock& block, const float* keys, float* values) {
+  for (size_t group = 0; group < kPageGroups; ++group, keys += block.head_dim * kKeyGroup) {
+    for (size_t p = 0; p < kKeyGroup; p += 4) {
+      float* to = values + (group * kKeyGroup + p) * block.v_dim;
+      for (size_t d = 0; d < block.v_dim; d += 4) turn4x4(keys + d * kKeyGroup + p, kKeyGroup, to + d, block.v_dim);
+    }
+  }
+}
+
+void turn_halves(const KvHeadBlock& block, const uint16_t* keys, uint16_t* values) {
+  for (size_t group = 0; group < kPageGroups; ++group, keys += block.head_dim * kKeyGroup) {
+    for (size_t p = 0; p < kKeyGroup; p += 8) {
+      uint16_t* to = values + (group * kKeyGroup + p) * block.v_dim;
+      for (size_t d = 0; d < block.v_dim; d += 8) turn8x8(keys + d * kKeyGroup + p, kKeyGroup, to + d, block.v_dim);
+    }
+  }
+}
+
+// Four dimensions of four positions are 16 bytes on both sides. A stored key has its highest bit turned.
+void turn_codes(const KvHeadBlock& block, const std::byte* keys, std::byte* values) {
+  const __m128i highest = _mm_set1_epi8(-128);
+  for (size_t group = 0; group < kPageGroups; ++group, keys += block.k_dim * kKeyGroup) {
+    for (size_t d = 0; d < block.v_dim; d += 4) {
+      for (size_t j = 0; j < kCellsAbreast; ++j) {
+        const __m128i code = turn_bytes(load16(keys + d * kKeyGroup + 16 * j));
+        store16(values + ((group * kCellsAbreast + j) * block.v_dim + d) * kValueGroup, _mm_xor_si128(code, highest));
+      }
+    }
+  }
+}
+
+// A byte of keys has dimensions d and d + 4, one of values d and d + 16: bytes of keys that are 16 dimensions apart
+// have what two bytes of values need.
+void turn_nibbles(const KvHeadBlock& block, const std::byte* keys, std::byte* values) {
+  const __m128i low = _mm_set1_epi8(15), high = _mm_set1_epi8(-16);
+  const size_t key_group = block.k_dim / 2 * kKeyGroup, value_group = block.value_groups() * 64;
+  for (size_t group = 0; group < kPageGroups; ++group, keys += key_group) {
+    for (size_t d = 0; d < block.v_dim; d += 8) {
+      if (d % kNibbleGroup >= 16) continue;
+      const std::byte* from = keys + d / 2 * kKeyGroup;
+      const size_t to = d / kNibbleGroup * 64 + d % kNibbleGroup * kValueGroup;
+      for (size_t j = 0; j < kCellsAbreast; ++j) {
+        const __m128i a = load16(from + 16 * j), b = load16(from + 8 * kKeyGroup + 16 * j);
+        const __m128i first = _mm_or_si128(_mm_and_si128(a, low), _mm_slli_epi16(_mm_and_si128(b, low), 4));
+        const __m128i second = _mm_or_si128(_mm_and_si128(_mm_srli_epi16(a, 4), low), _mm_and_si128(b, high));
+        std::byte* out = values + (group * kCellsAbreast + j) * value_group + to;
+        store16(out, turn_bytes(first));
+        store16(out + 16, turn_bytes(second));
+      }
+    }
+  }
+}
+
+[[maybe_unused]]   // by isa_amx.cc
+void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* values) {
+  const std::byte* keys = head + block.k;
+  switch (block.keys()) {
+    case KvPart::kF32:
+      return turn_floats(block, reinterpret_cast<const float*>(keys), reinterpret_cast<float*>(values));
+    case KvPart::kF16:
+      return turn_halves(block, reinterpret_cast<const uint16_t*>(keys), reinterpret_cast<uint16_t*>(values));
+    case KvPart::kInt8: return turn_codes(block, keys, values);
+    case KvPart::kInt4: return turn_nibbles(block, keys, values);
+  }
+}
+
+}  // namespace
+}  // namespace ibid::IBID_ISA

@@ -1,0 +1,241 @@
+#include "model/architectures/gguf_tensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "model/architectures/gguf_recurrent.h"
+#include "model/architectures/gguf_rows.h"
+#include "model/architectures/rope_rules.h"
+#include "model/tensors/tensor_source.h"
+#include "weights/block_formats.h"
+#include "weights/gguf_format.h"
+
+namespace ibid {
+
+namespace {
+
+using enum TensorRole;
+
+// Row i of a tensor whose heads are in adjacent pairs is row order[i % order.size()] of its head here, where
+// they are halves. Empty: rows stand as they are here.
+std::vector<size_t> rows_of_pairs(const ModelConfig& config) {
+  std::vector<size_t> order(config.layers.front().head_dim);
+  const size_t rotary_dim = config.ropes.empty() ? order.size() : config.ropes.front().rotary_dim;
+  const RowOrder halves = RowOrder::halves_of_pairs(config.layers.front().head_dim, rotary_dim);
+  for (size_t i = 0; i < order.size(); ++i) order[halves.source_row(i)] = i;
+  return order;
+}
+
+class Lister {
+ public:
+  Lister(const ModelFile& file, const ModelConfig& config, const Architecture& to)
+      : file_(file), config_(config), unread_(config), written_(config), to_(to) {
+    if (is_in(to.adjacent_pairs, true) && config.attends()) heads_ = rows_of_pairs(config);
+    written_.recurrent.fused = to.recurrent.gguf_fused;
+    for (LayerConfig& layer : unread_.layers) layer.writes_kv = true;
+  }
+
+  Result<std::vector<GgufTensor>> list() {
+    TRY(add_roles(false, 0));
+    TRY(add_folded_head());
+    add_rope_factors();
+    for (size_t l = 0; l < config_.n_layers; ++l) TRY(add_roles(true, l));
+    return std::move(tensors_);
+  }
+
+ private:
+  Status add_roles(bool per_layer, size_t layer) {
+    first_of_layer_ = tensors_.size();
+    for (const TensorRow& row : tensor_table()) {
+      const bool is_part = !std::holds_alternative<std::monostate>(row.place);
+      if (!is_part || row.per_layer() != per_layer || (row.role == kLmHead && config_.tied)) continue;
+      for (size_t copy = 0; copy < n_copies(row, config_, layer); ++copy) {
+        const ModelConfig& config = is_unread(row, layer) ? unread_ : config_;
+        TRY_ASSIGN(TensorSource source, find_source(file_, config, row, layer, copy));
+        if (source.found()) TRY(add(row, layer, std::move(source)));
+      }
+    }
+    return {};
+  }
+
+  // The embedding as the head, where factors within the weights make two tensors of them.
+  Status add_folded_head() {
+    const auto is_head = [](const GgufTensor& tensor) { return tensor.name == "output.weight"; };
+    if (!to_.recurrent.gguf_folds_factors || std::ranges::any_of(tensors_, is_head)) return {};
+    if (folded_factor(config_, kEmbed) == folded_factor(config_, kLmHead)) return {};
+    TRY_ASSIGN(TensorSource source, find_source(file_, config_, tensor_row(kEmbed)));
+    return add(tensor_row(kLmHead), 0, std::move(source));
+  }
+
+  // A layer that reads the keys and values of another may have matrices for its own all the same: llama.cpp wants
+  // those of Gemma 3n to be there.
+  bool is_unread(const TensorRow& row, size_t layer) const {
+    const bool of_kv = row.role == kWk || row.role == kWv || row.role == kKNorm;
+    return of_kv && !config_.layers[layer].writes_kv &&
+           file_.find_tensor(tensor_name(file_, config_, row.role, layer)) != nullptr;
+  }
+
+  // The tensors that llama.cpp's converters keep fused.
+  bool stays_fused(const TensorRow& row, const TensorSource& source) const {
+    if (!source.of_fused) return false;
+    return row.part_of == kWqkv || row.part_of == kBqkv ||
+           (row.part_of == kWGateUp && !to_.gguf_cuts_gate_up);
+  }
+
+  // The first spelling, but one that another role of the table has where the model lacks that role: Falcon's
+  // one norm is not called the second.
+  Result<std::string> name_of(TensorRole role, size_t layer) const {
+    const std::vector<std::string> names = gguf_names(to_.names, role, layer);
+    for (const TensorName& other : to_.names) {
+      if (names.size() < 2 || other.role == role || *other.gguf == '\0') continue;
+      const std::string name = gguf_names(to_.names, other.role, layer).front();
+      if (std::ranges::find(names, name) == names.end()) continue;
+      TRY_ASSIGN(const TensorSource source, find_source(file_, config_, tensor_row(other.role), layer));
+      if (!source.found()) return name;
+    }
+    return names[std::min(gguf_spelling(config_, role), names.size() - 1)];
+  }
+
+  // The tensor of this name among those of the layer, made where there is none.
+  GgufTensor& tensor_of(const std::string& name) {
+    for (size_t i = first_of_layer_; i < tensors_.size(); ++i) {
+      if (tensors_[i].name == name) return tensors_[i];
+    }
+    tensors_.emplace_back();
+    tensors_.back().name = name;
+    return tensors_.back();
+  }
+
+  // Which tensor of several a part goes to, at places of its own.
+  std::optional<TensorRole> fused_role(const TensorRow& row, const TensorSource& source) const {
+    return source.of_fused ? gguf_fused_role(written_, row) : std::nullopt;
+  }
+
+  Status refuse_folded(const TensorSource& source) const {
+    return {ErrorCode::kUnsupported, file_.path() + ": tensor " + source.name +
+                                         " is a bias, and GGUF has this model's factors within the weights: use the "
+                                         "model as it is"};
+  }
+
+  Status add(const TensorRow& row, size_t layer, TensorSource source) {
+    const std::optional<TensorRole> fused = fused_role(row, source);
+    const TensorRole role = fused ? *fused : stays_fused(row, source) ? row.part_of : row.role;
+    TRY_ASSIGN(const std::string name, name_of(role, layer));
+    GgufTensor& tensor = tensor_of(name);
+    const std::optional<RowOrder> places =
+        fused ? std::optional(order_in_fused(written_, row, layer)) : std::nullopt;
+    std::vector<size_t> heads = row.is_rotated() ? heads_ : std::vector<size_t>();
+    const bool folds = to_.recurrent.gguf_folds_factors;
+    if (folds && is_folded_bias(row.role)) return refuse_folded(source);
+    GgufPart part(std::move(source), std::move(heads), folds ? folded_factor(config_, row.role) : 1);
+    // A matrix of one row is a vector to llama.cpp.
+    const bool is_matrix = row.is_matrix() && row.role != kSharedRouter && !is_gguf_floats(row.role);
+    return is_matrix ? add_matrix(row, std::move(part), places, tensor) : add_floats(row, layer, part, places, tensor);
+  }
+
+  Status add_matrix(const TensorRow& row, GgufPart part, const std::optional<RowOrder>& places, GgufTensor& tensor) {
+    const TensorSource source = part.source();
+    if (tensor.rows == nullptr) tensor.rows = std::make_unique<GgufRows>();
+    auto& rows = static_cast<GgufRows&>(*tensor.rows);
+    if (rows.n_rows() != 0 && rows.stored_type() != source.tensor.dtype) {
+      return {ErrorCode::kUnsupported, file_.path() + ": tensor " + source.name + " has type " +
+                                           std::string(dtype_name(source.tensor.dtype)) + ", others of " +
+                                           tensor.name + " have " + std::string(dtype_name(rows.stored_type()))};
+    }
+    if (places) {
+      rows.add(std::move(part), *places);
+    } else {
+      rows.add(std::move(part));
+    }
+    // Ids behind the rows of layer inputs count as 0 (model/config/layer_inputs.h); llama.cpp wants a row for each.
+    if (row.role == kLayerEmbed && rows.n_rows() < config_.vocab_size) {
+      rows.add(GgufPart::repeated(source, config_.vocab_size - source.n_rows));
+    }
+    tensor.view.dtype = rows.as_floats() ? DType::kF32 : source.tensor.dtype;
+    tensor.view.source = tensor.rows.get();
+    tensor.view.shape = Shape{{rows.n_rows(), source.n_cols}, 2};
+    if (row.copies != Copies::kOne) {
+      tensor.view.shape = Shape{{rows.n_rows() / source.n_rows, source.n_rows, source.n_cols}, 3};
+    }
+    const bool is_float = row.role == kRouter || row.role == kPositions || row.role == kAltUpPredict ||
+                          row.role == kAltUpCorrect;
+    const bool has_type = gguf_tensor_type_number(tensor.view.dtype).has_value();
+    tensor.dtype = is_float || !has_type ? DType::kF32 : tensor.view.dtype;
+    return {};
+  }
+
+  // Vectors, and matrices of few numbers.
+  Status add_floats(const TensorRow& row, size_t layer, const GgufPart& part, const std::optional<RowOrder>& places,
+                    GgufTensor& tensor) {
+    const TensorSource& source = part.source();
+    std::vector<float> stored;
+    for (const TensorView& of_head : source.parts.empty() ? std::vector{source.tensor} : source.parts) {
+      const size_t filled = stored.size();
+      stored.resize(filled + of_head.shape.elements());
+      dequantize_tensor(of_head, std::span(stored).subspan(filled));
+    }
+    const size_t n_cols = row.is_matrix() ? source.n_cols : 1, n = source.n_rows * n_cols;
+    const size_t filled = tensor.values.size();
+    const float missing = row.is_norm() && config_.norms_minus_one ? 1.0f : 0.0f;
+    const bool is_log = row.is_decay() && config_.recurrent.logs_of_decays;
+    for (size_t i = 0; i < n; ++i) {
+      const float number = stored[part.source_row(i / n_cols) * n_cols + i % n_cols];
+      const float value = is_log ? static_cast<float>(-std::exp(double{number})) : number + missing;
+      if (!std::isfinite(value)) {
+        return {ErrorCode::kNonFinite, file_.path() + ": tensor " + source.name +
+                                           " holds a value that is not finite at " + std::to_string(i)};
+      }
+      const size_t place = places ? places->source_row(i / n_cols) * n_cols + i % n_cols : filled + i;
+      if (place >= tensor.values.size()) tensor.values.resize(place + 1);
+      tensor.values[place] = value;
+    }
+    const bool by_head = config_.qk_norm == QkNorm::kEachHead && (row.role == kQNorm || row.role == kKNorm);
+    const size_t width = by_head ? config_.layers[layer].head_dim : n;
+    const bool is_list = row.copies != Copies::kOne || by_head;
+    set_values(tensor, is_list ? Shape{{tensor.values.size() / width, width}, 2}
+                               : gguf_float_shape(config_, row.role, tensor.values.size() / n_cols, n_cols));
+    return {};
+  }
+
+  static void set_values(GgufTensor& tensor, const Shape& shape) {
+    tensor.view.shape = shape;
+    tensor.view.data = std::as_bytes(std::span(tensor.values));
+  }
+
+  void add_rope_factors() {
+    if (config_.ropes.empty()) return;
+    const RopeRule& rule = config_.ropes.front();
+    const bool longrope = rule.kind == RopeRule::Kind::kLongrope;
+    const auto add_factors = [&](const char* name, const std::vector<float>& factors) {
+      if (factors.empty()) return;
+      GgufTensor& tensor = tensors_.emplace_back();
+      tensor.name = name;
+      tensor.values = factors;
+      set_values(tensor, Shape{{factors.size()}, 1});
+    };
+    std::vector<float> turning(rule.n_turning, 1.0f);
+    if (rule.n_turning != 0) turning.resize(rule.rotary_dim / 2, kUnturned);
+    add_factors(longrope ? kLongRopeFactors : kRopeFactors,
+                rule.n_turning != 0 ? turning : rule.frequency_factors);
+    add_factors(kShortRopeFactors, rule.short_factors);
+  }
+
+  const ModelFile& file_;
+  const ModelConfig& config_;
+  ModelConfig unread_;  // with keys and values of all layers
+  ModelConfig written_;  // with the tensors of several that GGUF has
+  const Architecture& to_;
+  std::vector<size_t> heads_;
+  size_t first_of_layer_ = 0;
+  std::vector<GgufTensor> tensors_;  // moving one moves neither its rows nor its values
+};
+
+}  // namespace
+
+Result<std::vector<GgufTensor>> gguf_tensors(const ModelFile& file, const ModelConfig& config,
+                                             const Architecture& to) {
+  return Lister(file, config, to).list();
+}
+
+}  // namespace ibid

@@ -1,0 +1,93 @@
+#include "model/architectures/other_files.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "weights/model_file.h"
+
+namespace ibid {
+
+namespace {
+
+struct Other {
+  std::string_view name;
+  const char* what;
+};
+
+constexpr const char* kAdapter =
+    "an adapter (LoRA), which changes another model: name a model that it was merged into";
+constexpr const char* kProjector = "a projector of images for another model: name that model's own file";
+constexpr const char* kMatrix = "an importance matrix, which helps to quantise a model: name the model itself";
+constexpr const char* kVocabulary = "a vocabulary without weights: name the model itself";
+constexpr const char* kControl = "a control vector, which changes another model: name that model";
+constexpr const char* kEmbedding =
+    "an embedding model whose attention sees later positions, and only decoders are read: name one of these";
+constexpr const char* kReranker = "a reranker, which scores texts and makes none: name a chat model";
+constexpr const char* kTwoParts = "a model of an encoder and a decoder, and only decoders are read: name a chat model";
+
+// general.type of GGUF.
+constexpr Other kTypes[] = {
+    {"adapter", kAdapter}, {"mmproj", kProjector}, {"imatrix", kMatrix}, {"vocab", kVocabulary}};
+
+// general.architecture of GGUF, model_type of config.json.
+constexpr Other kArchitectures[] = {
+    {"clip", kProjector},           {"controlvector", kControl},     {"bert", kEmbedding},
+    {"nomic-bert", kEmbedding},     {"nomic-bert-moe", kEmbedding},  {"nomic_bert", kEmbedding},
+    {"jina-bert-v2", kEmbedding},   {"jina-bert-v3", kEmbedding},    {"modern-bert", kEmbedding},
+    {"modernbert", kEmbedding},     {"neo-bert", kEmbedding},        {"eurobert", kEmbedding},
+    {"gemma-embedding", kEmbedding}, {"roberta", kEmbedding},        {"xlm-roberta", kEmbedding},
+    {"distilbert", kEmbedding},     {"mpnet", kEmbedding},           {"t5", kTwoParts},
+    {"t5encoder", kEmbedding},      {"bart", kTwoParts},             {"whisper", kTwoParts},
+};
+
+constexpr int64_t kPoolingOfRerankers = 4;  // enum llama_pooling_type
+
+template <size_t n>
+const char* find(const Other (&rows)[n], const std::string& name) {
+  for (const Other& row : rows) {
+    if (row.name == name) return row.what;
+  }
+  return nullptr;
+}
+
+std::string text_at(const ModelFile& file, std::string_view key) {
+  const auto text = file.get_string(key);
+  return text.ok() && *text ? std::string(**text) : std::string();
+}
+
+const char* gguf_kind(const ModelFile& file) {
+  if (const char* what = find(kTypes, text_at(file, "general.type"))) return what;
+  if (file.has("imatrix.datasets") || file.has("imatrix.chunk_count")) return kMatrix;
+  const std::string architecture = text_at(file, "general.architecture");
+  if (const char* what = find(kArchitectures, architecture)) return what;
+  const auto pooling = file.get_int(architecture + ".pooling_type");
+  if (pooling.ok() && pooling->value_or(0) == kPoolingOfRerankers) return kReranker;
+  return file.tensor_names().empty() && file.has("tokenizer.ggml.tokens") ? kVocabulary : nullptr;
+}
+
+const char* hf_kind(const ModelFile& file) {
+  if (const char* what = find(kArchitectures, text_at(file, "model_type"))) return what;
+  const auto two_parts = file.get_bool("is_encoder_decoder");
+  return two_parts.ok() && two_parts->value_or(false) ? kTwoParts : nullptr;
+}
+
+bool is_of_an_adapter(const std::string& tensor) {
+  return tensor.find(".lora_A.") != std::string::npos || tensor.ends_with(".lora_a");
+}
+
+}  // namespace
+
+Status refuse_other_files(const ModelFile& file) {
+  const bool gguf = file.container() == Container::kGguf;
+  const char* what = gguf ? gguf_kind(file) : hf_kind(file);
+  if (what == nullptr && std::ranges::any_of(file.tensor_names(), is_of_an_adapter)) what = kAdapter;
+  if (what != nullptr) return {ErrorCode::kUnsupported, file.path() + ": is " + what};
+  if (!gguf && file.config_json() == nullptr) {
+    return {ErrorCode::kMissingKey, file.path() + ": has no config.json beside it, which says what the weights are; "
+                                                  "name the model's whole directory"};
+  }
+  return {};
+}
+
+}  // namespace ibid

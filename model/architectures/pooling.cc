@@ -1,0 +1,130 @@
+#include "model/architectures/pooling.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "model/architectures/hyperparameters.h"
+#include "model/architectures/keys.h"
+#include "weights/in_quotes.h"
+#include "weights/model_file.h"
+#include "weights/model_json.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr const char* kModulesName = "modules.json";
+
+// By their numbers in GGUF (enum llama_pooling_type).
+constexpr std::array<std::string_view, 5> kGgufPoolings = {"none", "mean", "cls", "last", "rank"};
+
+Status unsupported_pooling(const ModelFile& file, const std::string& what) {
+  return {ErrorCode::kUnsupported,
+          file.path() + ": " + what + "; embeddings are the mean of a text's positions, or the last one"};
+}
+
+std::optional<Pooling> pooling_named(std::string_view name) {
+  for (const Pooling pooling : {Pooling::kMean, Pooling::kLast}) {
+    if (pooling_name(pooling) == name) return pooling;
+  }
+  return {};
+}
+
+Status refuse_later_positions(const Hyperparameters& file) {
+  TRY_ASSIGN(const bool causal, file.flag(keys::kCausal, true));
+  if (causal) return {};
+  return {ErrorCode::kUnsupported, file.file().path() + ": " + file.key_of(keys::kCausal) +
+                                       " is false (attention to later positions), and only decoders are read"};
+}
+
+Result<std::optional<Pooling>> gguf_pooling(const Hyperparameters& file) {
+  TRY_ASSIGN(const size_t number, file.integer(keys::kPooling, 0, kGgufPoolings.size() - 1, size_t{0}));
+  const std::optional<Pooling> pooling = pooling_named(kGgufPoolings[number]);
+  if (number == 0 || pooling) return pooling;
+  return unsupported_pooling(file.file(), file.key_of(keys::kPooling) + " is " + std::to_string(number) + " (" +
+                                      std::string(kGgufPoolings[number]) + ")");
+}
+
+// A text of an object; empty: it has none.
+std::string text_of(const Json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// "mean_tokens" and "lasttoken" are names of flags, "mean" and "lasttoken" names of modes.
+std::string plain_mode(std::string mode) {
+  if (mode == "mean_tokens") return "mean";
+  return mode == "lasttoken" ? "last" : mode;
+}
+
+// The modes that a pooling's config.json asks for: flags pooling_mode_..., or, newer, "pooling_mode".
+std::vector<std::string> modes_of(const Json& config) {
+  constexpr std::string_view kMode = "pooling_mode";
+  std::vector<std::string> modes;
+  const auto add = [&](const std::string& mode) {
+    if (std::ranges::find(modes, plain_mode(mode)) == modes.end()) modes.push_back(plain_mode(mode));
+  };
+  for (const auto& [key, value] : config.items()) {
+    if (key == kMode && value.is_string()) add(value.get<std::string>());
+    if (key == kMode && value.is_array()) {
+      for (const Json& one : value) add(one.is_string() ? one.get<std::string>() : json_to_string(one));
+    }
+    const bool is_flag = key.starts_with("pooling_mode_") && value.is_boolean();
+    if (is_flag && value.get<bool>()) add(key.substr(kMode.size() + 1));
+  }
+  return modes;
+}
+
+Result<std::optional<Pooling>> pooling_of_module(const ModelFile& file, const std::string& folder) {
+  const std::string name = folder + "/config.json";
+  TRY_ASSIGN(const std::optional<std::string> text, file.companion(name));
+  if (!text) {
+    return {ErrorCode::kMissingKey, file.path() + ": " + kModulesName + " names " + in_quotes(folder) +
+                                        " as the pooling, and " + in_quotes(name) + " is not there"};
+  }
+  TRY_ASSIGN(const Json config, parse_model_json(*text, file.path() + "/" + name));
+  if (!config.is_object()) return {ErrorCode::kBadHeader, file.path() + "/" + name + ": is not a JSON object"};
+  const std::vector<std::string> modes = modes_of(config);
+  const std::optional<Pooling> pooling = modes.size() == 1 ? pooling_named(modes.front()) : std::nullopt;
+  if (pooling) return pooling;
+  std::string all;
+  for (const std::string& mode : modes) all += (all.empty() ? "" : " and ") + in_quotes(mode);
+  return unsupported_pooling(file, name + " asks for the pooling " + (all.empty() ? "of no mode" : all));
+}
+
+Result<std::optional<Pooling>> pooling_of_modules(const ModelFile& file) {
+  TRY_ASSIGN(const std::optional<std::string> text, file.companion(kModulesName));
+  if (!text) return std::optional<Pooling>();
+  TRY_ASSIGN(const Json modules, parse_model_json(*text, file.path() + "/" + kModulesName));
+  if (!modules.is_array()) return {ErrorCode::kBadHeader, file.path() + "/" + kModulesName + ": is not a JSON array"};
+  constexpr std::string_view kOwner = "sentence_transformers.";
+  std::optional<Pooling> pooling;
+  for (const Json& module : modules) {
+    const std::string type = text_of(module, "type");
+    const std::string last = type.substr(type.rfind('.') + 1);
+    const bool known = type.starts_with(kOwner) && (last == "Transformer" || last == "Normalize" || last == "Pooling");
+    if (!known || (last == "Pooling" && pooling)) {
+      return unsupported_pooling(file, std::string(kModulesName) + " has the module " + in_quotes(type));
+    }
+    if (last != "Pooling") continue;
+    TRY_ASSIGN(pooling, pooling_of_module(file, text_of(module, "path")));
+  }
+  return pooling;
+}
+
+}  // namespace
+
+Result<std::optional<Pooling>> read_pooling(const ModelFile& model_file, const std::string& prefix) {
+  const Hyperparameters file(model_file, prefix);
+  TRY(refuse_later_positions(file));
+  return file.gguf() ? gguf_pooling(file) : pooling_of_modules(model_file);
+}
+
+std::string_view pooling_name(Pooling pooling) { return pooling == Pooling::kMean ? "mean" : "last"; }
+
+uint32_t gguf_number_of(Pooling pooling) { return pooling == Pooling::kMean ? 1 : 3; }
+
+}  // namespace ibid

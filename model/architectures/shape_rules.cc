@@ -1,0 +1,230 @@
+#include "model/architectures/shape_rules.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "kernels/kernels.h"
+#include "model/architectures/keys.h"
+#include "model/architectures/latent_rules.h"
+#include "model/tensors/tensor_source.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+namespace {
+
+constexpr auto kHeadDimLimit = static_cast<int64_t>(kMaxHeadDim);
+constexpr size_t kUnboundedContext = size_t{1} << 20;  // of models that have no positions
+
+// One key and value for all heads, where a file says so without a number.
+Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig& config) {
+  constexpr Key kMultiQuery{"multi-query attention", "", "multi_query"};
+  constexpr Key kNewDecoder{"new decoder", "", "new_decoder_architecture"};
+  TRY_ASSIGN(const bool single, file.flag(kMultiQuery, false));
+  TRY_ASSIGN(const bool counted, file.flag(kNewDecoder, false));
+  return single && !counted ? 1 : config.n_heads;
+}
+
+// A number of layer l that config.json may list by layer, as transformers 5 writes what layers do not have in common.
+Result<size_t> of_layer(const Hyperparameters& file, size_t l, const char* name, int64_t high, size_t usual) {
+  const std::string key = "per_layer_config." + std::to_string(l) + "." + name;
+  return file.integer({name, "", key.c_str()}, 1, high, usual);
+}
+
+// Heads of the layers without a window, where they differ from the others: GGUF has the ones as the usual ones,
+// config.json the others.
+Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
+  const bool may_be_absent = file.has(keys::kHeadDim);
+  if (!may_be_absent && config.dim % config.n_heads != 0) {
+    return file.bad(keys::kNHeads, std::to_string(config.n_heads), "a divisor of dim, " + std::to_string(config.dim));
+  }
+  const size_t read_dim = config.common.used() ? 2 * config.dim : config.dim;
+  TRY_ASSIGN(const size_t usual, file.integer(keys::kHeadDim, 1, kHeadDimLimit, read_dim / config.n_heads));
+  TRY_ASSIGN(const size_t other, file.integer(keys::kOtherHeadDim, 1, kHeadDimLimit, usual));
+  TRY_ASSIGN(const size_t value, file.integer(keys::kValueDim, 1, kHeadDimLimit, usual));
+  TRY_ASSIGN(const size_t other_value, file.integer(keys::kOtherValueDim, 1, kHeadDimLimit, other));
+  if (value != usual) return file.bad(keys::kValueDim, std::to_string(value), std::to_string(usual) + " as for keys");
+  if (other_value != other) {
+    return file.bad(keys::kOtherValueDim, std::to_string(other_value), std::to_string(other) + " as for keys");
+  }
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    LayerConfig& layer = config.layers[l];
+    const bool is_usual = (layer.window == 0) == file.gguf();
+    TRY_ASSIGN(layer.head_dim, of_layer(file, l, "head_dim", kHeadDimLimit, is_usual ? usual : other));
+    if (layer.head_dim > kMaxHeadDim) {   // made of dim and n_heads
+      return file.bad(keys::kHeadDim, std::to_string(layer.head_dim), "1.." + std::to_string(kMaxHeadDim));
+    }
+    if (layer.rope != kNoRope && layer.head_dim % 2 != 0) {
+      return file.bad(keys::kHeadDim, std::to_string(layer.head_dim), "an even number");
+    }
+  }
+  return {};
+}
+
+// Layers without a window that make values of their keys may have fewer of both.
+Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
+  constexpr Key kValueIsKey{"values that are keys", "", "attention_k_eq_v"};
+  constexpr Key kGlobal{"n_kv_heads of layers without a window", "", "num_global_key_value_heads"};
+  TRY_ASSIGN(const size_t usual, fallback_kv_heads(file, config));
+  const int64_t fewest = config.recurs() ? 0 : 1;  // layers without attention have none
+  TRY_ASSIGN(const auto listed, file.per_layer(keys::kNKvHeads, fewest, kMaxWidth, config.n_layers));
+  TRY_ASSIGN(const bool value_is_key, file.flag(kValueIsKey, false));
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    LayerConfig& layer = config.layers[l];
+    if (!layer.attends) continue;
+    layer.n_kv_heads = listed ? (*listed)[l] : usual;
+    if (value_is_key && layer.window == 0) {
+      layer.value_is_key = true;
+      TRY_ASSIGN(layer.n_kv_heads, file.integer(kGlobal, 1, kMaxWidth, layer.n_kv_heads));
+    }
+    TRY_ASSIGN(layer.n_kv_heads, of_layer(file, l, "num_key_value_heads", kMaxWidth, layer.n_kv_heads));
+    if (layer.n_kv_heads == 0 || config.n_heads % layer.n_kv_heads != 0) {
+      return file.bad(keys::kNKvHeads, std::to_string(layer.n_kv_heads),
+                      "a divisor of n_heads, " + std::to_string(config.n_heads));
+    }
+  }
+  return {};
+}
+
+// The last layers attend over what the last layer before them kept that has a window as they have, or none.
+Status read_shared_kv(const Hyperparameters& file, ModelConfig& config) {
+  constexpr Key kDoubleWide{"MLPs of these layers that are twice as wide", "", "use_double_wide_mlp"};
+  const auto n_layers = static_cast<int64_t>(config.n_layers);
+  TRY_ASSIGN(const size_t n_shared, file.integer(keys::kSharedKvLayers, 0, n_layers - 1, size_t{0}));
+  TRY_ASSIGN(const bool double_wide, file.flag(kDoubleWide, false));
+  const size_t n_writing = config.n_layers - n_shared;
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    LayerConfig& layer = config.layers[l];
+    layer.kv_layer = l;
+    if (l < n_writing) continue;
+    layer.writes_kv = layer.value_is_key = false;
+    if (double_wide) layer.ffn_dim *= 2;
+    size_t source = n_writing;
+    while (source > 0 && (config.layers[source - 1].window == 0) != (layer.window == 0)) --source;
+    if (source == 0) {
+      return file.bad(keys::kSharedKvLayers, std::to_string(n_shared),
+                      "a number that leaves a layer with the window of layer " + std::to_string(l) + " to read from");
+    }
+    layer.kv_layer = source - 1;
+    const LayerConfig& read = config.layers[source - 1];
+    if (layer.head_dim != read.head_dim || layer.n_kv_heads != read.n_kv_heads) {
+      return file.bad(keys::kSharedKvLayers, std::to_string(n_shared),
+                      "layers with the heads of those that they read from");
+    }
+  }
+  return {};
+}
+
+// Layers that attend number what they keep in the cache by themselves.
+void number_kv_layers(ModelConfig& config) {
+  size_t n_before = 0;
+  for (LayerConfig& layer : config.layers) {
+    layer.kv_layer = n_before;
+    n_before += layer.attends ? 1 : 0;
+  }
+}
+
+// LFM2 counts its MLP's width before a part of it is taken, in whole multiples.
+Status adjust_width(const Hyperparameters& file, size_t& width) {
+  constexpr Key kAdjusts{"adjustment of the MLP", "", "block_auto_adjust_ff_dim"};
+  constexpr Key kFactor{"factor of the MLP", "", "block_ffn_dim_multiplier"};
+  constexpr Key kMultiple{"multiple of the MLP", "", "block_multiple_of"};
+  TRY_ASSIGN(const bool adjusts, file.flag(kAdjusts, false));
+  if (!adjusts) return {};
+  TRY_ASSIGN(const double factor, file.positive(kFactor, 1e3, 1.0));
+  TRY_ASSIGN(const size_t multiple, file.integer(kMultiple, 1, kMaxWidth, size_t{1}));
+  const auto scaled = static_cast<size_t>(factor * static_cast<double>(2 * width / 3));
+  width = (scaled + multiple - 1) / multiple * multiple;
+  return {};
+}
+
+// Rows of a matrix of the file, which nothing but its shape tells.
+Result<size_t> rows_of(const ModelFile& file, const std::string& name) {
+  const TensorView* tensor = file.find_tensor(name);
+  if (tensor == nullptr) return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + name + " is missing");
+  if (tensor->shape.rank == 2 && tensor->shape[0] > 0 && tensor->shape[0] <= static_cast<uint64_t>(kMaxWidth)) {
+    return static_cast<size_t>(tensor->shape[0]);
+  }
+  return Status(ErrorCode::kBadShape, file.path() + ": tensor " + name + " is " + tensor->shape.to_string() +
+                                          ", wanted a matrix of at most " + std::to_string(kMaxWidth) + " rows");
+}
+
+// A list of all layers counts them where no number does.
+Result<size_t> count_layers(const Hyperparameters& file) {
+  constexpr Key kTypes{"kinds of layers", "", "layers_block_type"};
+  if (file.has(keys::kNLayers) || !file.has(kTypes)) return file.integer(keys::kNLayers, 1, kMaxLayers);
+  TRY_ASSIGN(const auto types, file.file().get_strings(file.key_of(kTypes)));
+  const size_t n = types ? types->size() : 0;
+  if (n >= 1 && n <= static_cast<size_t>(kMaxLayers)) return n;
+  return file.bad(kTypes, "a list of " + std::to_string(n), "1.." + std::to_string(kMaxLayers) + " layers");
+}
+
+}  // namespace
+
+Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
+  TRY_ASSIGN(config.n_layers, count_layers(file));
+  // GGUF counts the layers that guess further tokens, which are behind those of the model, among them.
+  constexpr Key kGuessing{"layers that guess", "nextn_predict_layers", ""};
+  TRY_ASSIGN(const size_t n_guessing, file.integer(kGuessing, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));
+  config.n_layers -= n_guessing;
+  TRY_ASSIGN(config.dim, file.integer(keys::kDim, 1, kMaxWidth));
+  const bool alone = row.recurrent.alone;  // no layer attends: files have no heads, and often no context
+  TRY_ASSIGN(config.n_heads, file.integer(keys::kNHeads, alone ? 0 : 1, kMaxWidth,
+                                          alone ? std::optional<size_t>(0) : std::nullopt));
+  TRY_ASSIGN(config.trained_context,
+             file.integer(keys::kTrainedContext, 1, kMaxPositions,
+                          alone ? std::optional<size_t>(kUnboundedContext) : std::nullopt));
+  // GPT-2 and Falcon leave it out where it is this.
+  const bool may_be_absent = alone || file.has({"", "", "n_embd|multi_query"});
+  const int64_t narrowest = alone || row.recurrent.one_block ? 0 : 1;
+  TRY_ASSIGN(const auto listed, file.per_layer(keys::kFfnDim, narrowest, kMaxWidth, config.n_layers));
+  if (!listed && !may_be_absent) return file.integer(keys::kFfnDim, 1, kMaxWidth).status();
+  config.layers.resize(config.n_layers);
+  for (size_t l = 0; l < config.n_layers; ++l) {
+    config.layers[l].ffn_dim = listed ? (*listed)[l] : 4 * config.dim;
+    TRY(adjust_width(file, config.layers[l].ffn_dim));
+  }
+  if (row.latent) return read_latent(file, config);
+  return {};
+}
+
+Status read_heads(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
+  if (row.latent) {
+    for (size_t l = 0; l < config.n_layers; ++l) {
+      config.layers[l].head_dim = config.latent.row_dim();
+      config.layers[l].n_kv_heads = 1;
+    }
+    number_kv_layers(config);
+    return {};
+  }
+  if (!config.attends()) return {};
+  TRY(read_two_head_dims(file, config));
+  TRY(read_kv_heads(file, config));
+  if (file.gguf() && row.value_may_be_key) {  // a layer without the one makes values of its keys
+    for (size_t l = 0; l < config.n_layers; ++l) {
+      const std::string name = tensor_name(file.file(), config, TensorRole::kWv, l);
+      config.layers[l].value_is_key = file.file().find_tensor(name) == nullptr;
+    }
+  }
+  if (!config.recurs()) return read_shared_kv(file, config);
+  number_kv_layers(config);
+  return {};
+}
+
+Status read_beside_layers(const Hyperparameters& file, ModelConfig& config) {
+  constexpr Key kScales{"scale of the active stream", "", "altup_correct_scale"};
+  const ModelFile& model = file.file();
+  TRY_ASSIGN(config.layer_inputs.dim, file.integer(keys::kLayerInputs, 0, kMaxWidth, size_t{0}));
+  if (config.layer_inputs.used()) {
+    TRY_ASSIGN(config.layer_inputs.vocab_size, rows_of(model, tensor_name(model, config, TensorRole::kLayerEmbed)));
+  }
+  if (!file.has(keys::kStreams)) return {};
+  TRY_ASSIGN(config.altup.n_streams, file.integer(keys::kStreams, 2, kMaxStreams));
+  const auto last = static_cast<int64_t>(config.altup.n_streams) - 1;
+  TRY_ASSIGN(config.altup.active, file.integer(keys::kActiveStream, 0, last, size_t{0}));
+  TRY_ASSIGN(config.altup.scales_active, file.flag(kScales, true));
+  TRY_ASSIGN(config.laurel_rank, rows_of(model, tensor_name(model, config, TensorRole::kLaurelLeft, 0)));
+  return {};
+}
+
+}  // namespace ibid

@@ -1,0 +1,318 @@
+#include "model/tensors/tensor_source.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "model/tensors/recurrent_tensors.h"
+#include "weights/block_formats.h"
+
+namespace ibid {
+
+namespace {
+
+using enum TensorRole;
+
+// Every spelling of a role in files of one container, in order.
+std::string_view spellings(bool gguf, std::span<const TensorName> names, TensorRole role) {
+  for (const TensorName& name : names) {
+    const char* own = gguf ? name.gguf : name.hf;
+    if (name.role == role && *own != '\0') return own;
+  }
+  return gguf ? tensor_row(role).gguf : tensor_row(role).hf;
+}
+
+std::string_view spellings(const ModelFile& file, const ModelConfig& config, TensorRole role) {
+  return spellings(file.container() == Container::kGguf, config.names, role);
+}
+
+std::string fill_in(std::string_view spelling, std::string_view prefix, size_t layer, size_t copy) {
+  std::string name;
+  for (const char c : spelling) {
+    if (c == '#') {
+      name += std::to_string(layer);
+    } else if (c == '%') {
+      name += std::to_string(copy);
+    } else if (c == '@') {
+      name += prefix;
+    } else {
+      name += c;
+    }
+  }
+  return name;
+}
+
+struct Found {
+  std::string name;
+  std::string spelling;  // of a tensor that is one head's part
+  const TensorView* tensor = nullptr;
+  bool all_copies = false;
+};
+
+// Calls visit(spelling) for each until one returns true.
+template <typename Visit>
+void for_each_spelling(std::string_view all, Visit&& visit) {
+  for (size_t begin = 0; begin <= all.size();) {
+    const size_t end = std::min(all.find('|', begin), all.size());
+    if (visit(all.substr(begin, end - begin))) return;
+    begin = end + 1;
+  }
+}
+
+// Without a tensor: the first spelling.
+Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer, size_t copy) {
+  Found found;
+  for_each_spelling(spellings(file, config, role), [&](std::string_view spelling) {
+    std::string name = fill_in(spelling, config.name_prefix, layer, copy);
+    found.tensor = file.find_tensor(name);
+    const bool several = tensor_row(role).copies != Copies::kOne;
+    const bool numbered = spelling.find('%') != std::string_view::npos;
+    found.all_copies = several && !numbered;
+    found.spelling = !several && numbered ? std::string(spelling) : "";
+    if (found.tensor != nullptr || found.name.empty()) found.name = std::move(name);
+    return found.tensor != nullptr;
+  });
+  return found;
+}
+
+// The same but for dimensions of 1, which some files have and others leave out.
+bool same_but_for_ones(const Shape& a, const Shape& b) {
+  const auto without_ones = [](const Shape& shape) {
+    Shape rest;
+    for (size_t i = 0; i < shape.rank; ++i) {
+      if (shape[i] != 1) rest.dims[rest.rank++] = shape[i];
+    }
+    return rest;
+  };
+  return without_ones(a) == without_ones(b);
+}
+
+Status check(const ModelFile& file, const Found& found, const Shape& wanted) {
+  const TensorView& tensor = *found.tensor;
+  if (!same_but_for_ones(tensor.shape, wanted)) {
+    return {ErrorCode::kBadShape, file.path() + ": tensor " + found.name + " is " + tensor.shape.to_string() +
+                                      ", wanted " + wanted.to_string()};
+  }
+  if (!can_dequantize(tensor.dtype)) {
+    return {ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " has type " +
+                                         std::string(dtype_name(tensor.dtype)) +
+                                         ", which is not supported for weights"};
+  }
+  return {};
+}
+
+// Rows that are made cannot be cut into rows of another width.
+Status check_made_rows(const ModelFile& file, const Found& found, const Shape& wanted) {
+  const Shape& own = found.tensor->shape;
+  if (found.tensor->source == nullptr) return {};
+  if (own.rank > 0 && own[own.rank - 1] == wanted[wanted.rank - 1]) return {};
+  return {ErrorCode::kBadShape, file.path() + ": tensor " + found.name + " of type " +
+                                    std::string(dtype_name(found.tensor->dtype)) + " is " + own.to_string() +
+                                    ", wanted " + wanted.to_string() + ": its rows cannot be cut anew"};
+}
+
+// What the file has to have: a matrix or a vector, of all copies or of one.
+Shape wanted_shape(const TensorRow& row, const TensorSource& source, size_t file_rows,
+                   size_t n_copies) {
+  Shape shape;
+  if (n_copies > 0) shape.dims[shape.rank++] = n_copies;
+  const bool turned = source.transposed;
+  shape.dims[shape.rank++] = turned ? source.n_cols : file_rows;
+  if (row.is_matrix()) shape.dims[shape.rank++] = turned ? file_rows : source.n_cols;
+  return shape;
+}
+
+// One copy's part of the tensor of all.
+TensorView of_copy(const TensorView& all, const Shape& shape, size_t copy) {
+  if (all.source != nullptr) {
+    const uint64_t n_rows = shape.rank == 2 ? 1 : shape[1];
+    return all.row_range(copy * n_rows, n_rows);
+  }
+  TensorView one = all;
+  one.shape = Shape{{shape[1], shape[2]}, shape.rank - 1};
+  const size_t bytes = all.data.size() / shape[0];
+  one.data = all.data.subspan(copy * bytes, bytes);
+  return one;
+}
+
+}  // namespace
+
+// Parts stand in the table in their order.
+RowOrder order_in_fused(const ModelConfig& config, const TensorRow& row, size_t layer) {
+  if (const std::optional<RowOrder> order = recurrent_part_order(config, row)) return *order;
+  const bool is_query = row.role == kWq || row.role == kBq;
+  if (config.gate_beside_query && (is_query || row.part_of == kWqGate || row.part_of == kBqGate)) {
+    const size_t head_dim = config.layers[layer].head_dim;
+    return {.first = is_query ? 0 : head_dim, .block = head_dim, .stride = 2 * head_dim};
+  }
+  size_t first = 0;
+  for (const TensorRow& other : tensor_table()) {
+    if (other.role == row.role) break;
+    if (other.part_of == row.part_of && other.role != row.part_of) first += other.rows(config, layer);
+  }
+  const bool of_expert = row.part_of == kExpertGateUp || row.part_of == kBExpertGateUp;
+  if (of_expert && config.experts_interleaved) return {.first = first == 0 ? size_t{0} : 1, .block = 1, .stride = 2};
+  const bool heads_are_grouped = row.part_of == kWqkv || row.part_of == kBqkv;
+  if (!heads_are_grouped || !config.qkv_by_group) return {.first = first};
+  const size_t n_groups = config.layers[layer].n_kv_heads;
+  return {.first = first / n_groups,
+          .block = row.rows(config, layer) / n_groups,
+          .stride = tensor_row(row.part_of).rows(config, layer) / n_groups};
+}
+
+namespace {
+
+// A vector's parts, one of each head.
+Status find_parts(const ModelFile& file, const ModelConfig& config, const Found& found, size_t layer,
+                  TensorSource& source) {
+  const size_t head_dim = config.layers[layer].head_dim;
+  for (size_t head = 0; head < source.n_rows / head_dim; ++head) {
+    Found part{fill_in(found.spelling, config.name_prefix, layer, head), "", nullptr, false};
+    part.tensor = file.find_tensor(part.name);
+    if (part.tensor == nullptr) {
+      return {ErrorCode::kMissingTensor, file.path() + ": tensor " + part.name + " is missing"};
+    }
+    TRY(check(file, part, Shape{{head_dim}, 1}));
+    source.parts.push_back(*part.tensor);
+  }
+  source.name = found.name;
+  source.tensor = source.parts.front();
+  return {};
+}
+
+// A part that is consecutive rows of a matrix is a view of those.
+void cut(TensorSource& source) {
+  if (source.transposed || source.order.block != 0 || source.tensor.shape.rank != 2) return;
+  source.tensor = source.tensor.row_range(source.order.first, source.n_rows);
+  source.order.first = 0;
+}
+
+}  // namespace
+
+std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer,
+                        size_t copy) {
+  const std::string_view all = spellings(file, config, role);
+  return fill_in(all.substr(0, all.find('|')), config.name_prefix, layer, copy);
+}
+
+std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRole role, size_t layer) {
+  std::vector<std::string> all;
+  for_each_spelling(spellings(true, names, role), [&](std::string_view spelling) {
+    all.push_back(fill_in(spelling, "", layer, 0));
+    return false;
+  });
+  return all;
+}
+
+namespace {
+
+// The tensor of several that may hold this one; itself: none.
+TensorRole fused_role(const ModelConfig& config, const TensorRow& row) {
+  if (row.role == kWq && config.gate_beside_query) return kWqGate;
+  if (row.role == kBq && config.gate_beside_query) return kBqGate;
+  return row.part_of == kBqGate && !config.gate_beside_query ? row.role : row.part_of;
+}
+
+// Whether an adapter is of the block whose weights a layer has.
+bool is_of_block(const ModelConfig& config, size_t layer, size_t adapter) {
+  return adapter % config.common.n_blocks == config.layers[layer].adapter % config.common.n_blocks;
+}
+
+// A norm's weight that has a row for each part of what it norms.
+bool is_by_part(const ModelConfig& config, const TensorRow& row, const TensorView& tensor) {
+  return row.role == kMixNorm && !config.recurrent.norm_is_shared && tensor.shape.rank == 2;
+}
+
+// Whether the file may have a tensor of its own for this role: others are parts of a fused one, and what has their name
+// is another's (the values of attention beside a recurrent mixer).
+bool may_stand_alone(const ModelConfig& config, const TensorRow& row) {
+  if (row.role == kWq || row.role == kBq) return !config.gate_beside_query;
+  const FusedInputs fused = config.recurrent.fused;
+  const bool always_fused =
+      fused == FusedInputs::kZvkq || fused == FusedInputs::kVz || fused == FusedInputs::kKqv;
+  return row.part_of != kMixIn || !always_fused;
+}
+
+// Whether the file has the tensor as [in, out]. Hubs have experts so, what transformers 5 writes itself need not: the
+// shape tells, unless it is the same both ways.
+bool is_transposed(const ModelConfig& config, const TensorRow& row, const TensorView& tensor, size_t n_rows,
+                   size_t n_cols) {
+  if (!row.is_matrix() || !row.per_layer()) return false;
+  if (row.copies != Copies::kExperts) return config.transposed;
+  if (!config.experts_transposed || !dtype_is_float(tensor.dtype)) return false;
+  const bool is_upright = tensor.shape.rank == 3 && tensor.shape[1] == n_rows && tensor.shape[2] == n_cols;
+  return !is_upright || n_rows == n_cols;
+}
+
+}  // namespace
+
+Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& config, const TensorRow& row,
+                                 size_t layer, size_t copy) {
+  const Presence presence = row.presence(config, layer);
+  if (presence == Presence::kNo) return TensorSource();
+  if (row.copies == Copies::kAdapters && !is_of_block(config, layer, copy)) return TensorSource();
+  TensorSource source;
+  source.n_rows = row.rows(config, layer);
+  source.n_cols = row.is_matrix() ? row.cols(config, layer) : 1;
+
+  Found found = may_stand_alone(config, row) ? find(file, config, row.role, layer, copy) : Found();
+  size_t file_rows = source.n_rows;
+  // GGUF calls gate|up what else is up alone: it is fused where there is no gate.
+  const bool own = found.tensor != nullptr &&
+                   (row.role != kWUp || !config.gated || find(file, config, kWGate, layer, 0).tensor != nullptr);
+  const TensorRole part_of = fused_role(config, row);
+  if (!own && part_of != row.role) {
+    Found fused = find(file, config, part_of, layer, copy);
+    if (fused.tensor != nullptr) {
+      const size_t fused_rows = tensor_row(part_of).rows(config, layer);
+      const RowOrder order = order_in_fused(config, row, layer);
+      // Not every tensor of several holds every part: that of queries, keys and values has no gates.
+      if (source.n_rows == 0 || order.source_row(source.n_rows - 1) < fused_rows) {
+        found = std::move(fused);
+        file_rows = fused_rows;
+        source.order = order;
+        source.of_fused = true;
+      }
+    }
+  }
+  if (found.tensor == nullptr) {
+    if (found.name.empty()) found.name = tensor_name(file, config, row.part_of, layer, copy);
+    if (presence == Presence::kMay) return TensorSource();
+    return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + found.name + " is missing");
+  }
+  source.transposed = is_transposed(config, row, *found.tensor, file_rows, source.n_cols);
+  if (!found.spelling.empty()) {
+    TRY(find_parts(file, config, found, layer, source));
+    return source;
+  }
+  const Shape wanted = wanted_shape(row, source, file_rows, found.all_copies ? n_copies(row, config, layer) : 0);
+  // One weight for each head may be a row for each.
+  const bool by_head = config.qk_norm == QkNorm::kEachHead && (row.role == kQNorm || row.role == kKNorm);
+  const size_t head_dim = config.layers[layer].head_dim;
+  const size_t n_parts = config.recurrent.norm_parts;
+  const Shape by_part{{n_parts, source.n_rows / n_parts}, 2};
+  const Shape usual = by_head ? Shape{{source.n_rows / head_dim, head_dim}, 2} : wanted;
+  TRY(check(file, found, is_by_part(config, row, *found.tensor) ? by_part : usual));
+  if (source.transposed && (!dtype_is_float(found.tensor->dtype) || found.tensor->source != nullptr)) {
+    return Status(ErrorCode::kUnsupported, file.path() + ": tensor " + found.name + " is [in, out] and of type " +
+                                               std::string(dtype_name(found.tensor->dtype)) +
+                                               ", wanted floats: blocks of weights cannot be turned");
+  }
+  TRY(check_made_rows(file, found, wanted));
+  source.name = std::move(found.name);
+  source.tensor = *found.tensor;
+  source.tensor.shape = wanted;
+  if (found.all_copies) source.tensor = of_copy(source.tensor, wanted, copy);
+  cut(source);
+  if (row.is_rotated() && config.adjacent_pairs) {
+    const LayerConfig& of_layer = config.layers[layer];
+    source.order.head_dim = of_layer.head_dim;
+    const size_t rope = of_layer.rope == kNoRope ? 0 : of_layer.rope;
+    // Converters turn whole heads where no rope says what share of them.
+    source.order.rotary_dim = config.ropes.empty() ? of_layer.head_dim : config.ropes[rope].rotary_dim;
+  }
+  if (config.recurrent.tiled_heads && !config.recurrent.tiled_in_file) source.tiles = tiled_heads(config, row.role);
+  return source;
+}
+
+}  // namespace ibid

@@ -1,0 +1,64 @@
+// TransformerWeights: every weight of a model as the forward pass reads it, packed into panels. Plain data that
+// load_weights() fills (model/weights/load_weights.h); the tensor table names its members.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/arena.h"
+#include "kernels/layout/panel.h"
+#include "model/config/config.h"
+
+namespace ibid {
+
+// A vector of a layer (norm weight, bias), widened to float; empty when the model does not have it.
+// Room for whole vectors of 16.
+using WeightVector = std::span<const float>;
+
+struct LayerWeights {
+  WeightVector attn_norm, attn_norm_bias;  // [D]
+  PackedMatrix wq, wk, wv;                 // [H d, D], [G d, D], [G d, D]
+  WeightVector bq, bk, bv;                 // [H d], [G d], [G d]
+  WeightVector q_norm, k_norm;             // [d] per head, or [H d], [G d]
+  WeightVector sinks;                      // [H]
+  PackedMatrix wo;                         // [D, H d]
+  WeightVector bo;                         // [D]
+  PackedMatrix w_attn_gate;                // [H d, D]
+  WeightVector b_attn_gate;                // [H d]
+  LatentWeights latent;                    // beside or in place of wq, wk and wv
+  RecurrentWeights recurrent;              // beside attention or in place of it
+  CommonBlockWeights common;               // of layers that use a block in common, or have its weights
+  PackedMatrix laurel_left, laurel_right;  // [R, D], [D, R]
+  WeightVector laurel_norm;                // [D]
+  WeightVector attn_post_norm;             // [D]
+  WeightVector ffn_norm, ffn_norm_bias;    // [D]
+  PackedMatrix w_gate, w_up;               // [F, D]
+  WeightVector b_gate, b_up;               // [F]
+  PackedMatrix w_down;                     // [D, F]
+  WeightVector b_down;                     // [D]
+  MoeWeights moe;                          // in place of these or beside them, of layers with experts
+  WeightVector ffn_post_norm;              // [D]
+  LayerInputWeights input;
+  WeightVector out_scale;                  // [1]
+  AltUpWeights altup;
+};
+
+// Owns the packed weights: the arena. Move-only.
+struct TransformerWeights {
+  PackedMatrix embed;              // [V, D]; rows are looked up, and it is the head of a tied model
+  PackedMatrix lm_head;            // [V, D]; equal to embed when tied
+  WeightVector lm_head_bias;       // [V]
+  PackedMatrix positions;          // [trained_context, D]; empty: positions are not learned
+  WeightVector final_norm, final_norm_bias;  // [D]
+  PackedMatrix layer_embed;        // [V', L P]; rows are looked up
+  PackedMatrix layer_inputs;       // [L P, D]
+  WeightVector layer_input_norm;   // [P]
+  std::vector<StreamWeights> streams;  // [n - 1] of the streams behind stream 0
+  std::vector<LayerWeights> layers;
+
+  Arena arena;                     // that the others point into
+
+  size_t bytes() const { return arena.used(); }
+};
+
+}  // namespace ibid

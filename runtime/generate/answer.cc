@@ -1,0 +1,358 @@
+#include "runtime/generate/answer.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+#include "base/check.h"
+#include "kernels/kernels.h"
+#include "runtime/generate/publish.h"
+#include "runtime/out_of_heap.h"
+#include "runtime/stopwatch.h"
+
+namespace ibid {
+
+namespace {
+
+// What is expected behind the id that was sampled last, no more than is fed as a whole. Nothing, and it is forgotten,
+// where that id was not expected.
+TokenSpan expected_behind(TokenId id, size_t n_sampled, Tokens& expected) {
+  if (n_sampled >= expected.size() || expected[n_sampled - 1] != id) {
+    expected.clear();
+    return {};
+  }
+  return TokenSpan(expected).subspan(n_sampled, std::min(expected.size() - n_sampled, kDecodeRows - 1));
+}
+
+}  // namespace
+
+Answer::Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sampler sampler, StopDetector stops,
+               std::shared_ptr<Bell> bell)
+    : Task(request.priority, request.stop, std::move(bell)),
+      tokenizer_(setting.tokenizer),
+      model_(setting.model),
+      clock_(setting.clock),
+      entry_(entry),
+      request_(std::move(request)),
+      sampler_(std::move(sampler)),
+      stops_(std::move(stops)),
+      n_before_answer_(sampler_.history().size()),
+      n_drafter_(request_.drafter == nullptr ? 0 : request_.drafter->size()),
+      policy_before_(request_.drafter == nullptr ? DraftPolicy() : request_.drafter->policy()),
+      next_tokens_(request_.constraint, request_.stop_ids, request_.min_tokens),
+      reply_(tokenizer_, stops_, request_.shown_tokens),
+      n_steps_before_(sampler_.history().n_steps()),
+      mark_ns_(clock_.steady_ns()) {
+  CHECK(request_.max_tokens > 0);
+  CHECK(request_.prompt_begin <= entry_.length());
+  CHECK(!unread().empty() || request_.prompt_logits != nullptr);
+  now_.length = entry_.length();
+}
+
+// --- the compute thread: what to feed next
+
+Task::Wish Answer::next(SequenceChunk& chunk) noexcept {
+  try {
+    if (stage_ != Stage::kOver && is_cancelled()) end_cancelled();
+    if (stage_ == Stage::kNew) start();
+    if (stage_ == Stage::kWaiting) wait_for_others();
+  } catch (const std::bad_alloc&) {
+    break_off();
+  }
+  switch (stage_) {
+    case Stage::kReading:
+      chunk = next_part();
+      return Wish::kFeed;
+    case Stage::kDecoding:
+      chunk = {&entry_, fed_, draft_.empty() ? WantLogits::kLast : WantLogits::kAll};
+      return Wish::kFeed;
+    case Stage::kOver: return Wish::kOver;
+    case Stage::kNew:
+    case Stage::kWaiting: break;
+  }
+  return Wish::kWait;
+}
+
+TokenSpan Answer::unread() const {
+  return TokenSpan(request_.prompt).subspan(entry_.length() - request_.prompt_begin);
+}
+
+// The prompt up to the next border, or to its end.
+SequenceChunk Answer::next_part() const {
+  const TokenSpan rest = unread();
+  const size_t n = request_.borders.next(entry_.length(), entry_.length() + rest.size()) - entry_.length();
+  return {&entry_, rest.first(n), n == rest.size() ? WantLogits::kLast : WantLogits::kNone};
+}
+
+void Answer::start() {
+  const size_t n_prompt = request_.prompt_begin + request_.prompt.size();
+  if (n_prompt > model_.max_seq_len()) {
+    return end({ErrorCode::kContextFull, "the prompt has " + std::to_string(n_prompt) +
+                                             " tokens, the context has room for " +
+                                             std::to_string(model_.max_seq_len())});
+  }
+  if (!request_.shared) return begin_reading();
+  const SharedPrompt& shared = *request_.shared;
+  reading_ = std::make_unique<PendingPrefixes::Reading>(*shared.pending, shared.name_space, request_.prompt);
+  stage_ = Stage::kWaiting;
+}
+
+void Answer::wait_for_others() {
+  using Earlier = PendingPrefixes::Earlier;
+  for (;;) {
+    const size_t n_held = entry_.length();
+    const Earlier earlier = reading_->earlier(n_held);
+    if (earlier == Earlier::kReads) return;
+    const bool knows_more =
+        earlier != Earlier::kNothing || request_.shared->pending->n_changes() != request_.shared->n_changes;
+    if (knows_more) search();
+    // If a prefix was published and is not there, the store had no room for it: this answer reads it itself. If its
+    // reader gave up, the next reader in line may still bring more: ask again.
+    if (earlier == Earlier::kNothing || (earlier == Earlier::kPublished && entry_.length() <= n_held)) break;
+  }
+  take_time(now_.timings.match_ms);
+  begin_reading();
+}
+
+// Takes what the store has, where that is more.
+void Answer::search() {
+  SharedPrompt& shared = *request_.shared;
+  shared.n_changes = shared.pending->n_changes();
+  PrefixHit hit = shared.search(request_.prompt);
+  now_.work.tokens_compared += hit.length();
+  // Logits come with the last id only: where they are not known, it is fed.
+  const size_t n_most = hit.logits != nullptr ? hit.length() : std::min(hit.length(), request_.prompt.size() - 1);
+  if (n_most <= entry_.length()) return;
+  if (hit.entry.slice_to_at_most(n_most) <= entry_.length()) return;
+  now_.work.pages_touched += hit.entry.pages().size();
+  request_.prompt_logits = hit.entry.length() == request_.prompt.size() ? hit.logits : nullptr;
+  KvCacheEntry before = std::exchange(entry_, std::move(hit.entry));
+  before.state().clear();  // the store's again, which may let them go while this answer runs
+  if (!replaced_) replaced_ = std::move(before);
+}
+
+void Answer::begin_reading() {
+  n_cached_ = now_.length = entry_.length();
+  stage_ = Stage::kReading;
+  if (unread().empty()) begin_decoding();
+}
+
+// --- the compute thread: what came of it
+
+void Answer::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept try {
+  if (stage_ == Stage::kReading) {
+    take_time(now_.timings.prefill_ms);
+    if (status.ok()) return read(n_rows, rows);
+    return status.code() == ErrorCode::kCancelled ? end_cancelled() : end(std::move(status));
+  }
+  take_time(now_.timings.decode_ms);
+  if (!status.ok()) return pass_failed(std::move(status));
+  CHECK_EQ(n_rows, fed_.size()) << "a draft is fed as a whole";
+  ++now_.work.n_forward;
+  now_.work.n_rows += n_rows;
+  ++now_.length;
+  now_.n_drafted += draft_.size();
+  decode(rows.row(0), &rows);
+} catch (const std::bad_alloc&) {
+  break_off();
+}
+
+void Answer::read(size_t n_rows, const LogitsRows& rows) {
+  ++now_.work.n_forward;
+  now_.work.n_rows += n_rows;
+  now_.length = entry_.length();
+  request_.borders.keep(entry_, unread().empty());
+  if (reading_ != nullptr) publish(*request_.shared, *reading_, entry_, request_.borders, unread().size());
+  tell({.kind = AnswerEvent::Kind::kPrefill, .n_done = entry_.length()});
+  if (!unread().empty()) return;
+  const std::span<const float> row = rows.row(0);
+  request_.prompt_logits = std::make_shared<const std::vector<float>>(row.begin(), row.end());
+  begin_decoding();
+}
+
+void Answer::begin_decoding() {
+  reading_.reset();
+  stage_ = Stage::kDecoding;
+  out_.prompt_logits = request_.prompt_logits;
+  decode(*out_.prompt_logits, nullptr);
+}
+
+// Samples from `row`, and from the rows behind it as long as what is drawn is what was drafted.
+void Answer::decode(std::span<const float> row, const LogitsRows* rows) {
+  for (size_t i = 0;;) {
+    if (is_cancelled()) return end_cancelled();
+    TokenId id = 0;
+    if (!sample(row, id)) return;
+    if (now_.n_sampled == request_.max_tokens || now_.length == model_.max_seq_len()) return end(FinishReason::kLength);
+    if (i == draft_.size() || draft_[i] != id) return draft_behind(id);
+    ++now_.length;
+    ++now_.n_accepted;
+    row = rows->row(++i);
+  }
+}
+
+// Draws an id and makes it text.
+bool Answer::sample(std::span<const float> row, TokenId& id) {
+  // Rows beyond the vocabulary are padding of the weights.
+  row = row.first(std::min(row.size(), tokenizer_.vocab_size()));
+  Result<std::span<const float>> allowed = next_tokens_.restrict(row);
+  if (!allowed.ok()) return end(allowed.status()), false;
+  Result<TokenId> drawn = sampler_.sample(*allowed);
+  if (!drawn.ok()) return end(drawn.status()), false;
+  id = *drawn;
+  sampler_.push(id);
+  next_tokens_.push(id);
+  sampled_.push_back(id);
+  if (++now_.n_sampled == 1) now_.timings.ttft_ms = milliseconds_since(clock_, request_.start_ns);
+  if (request_.drafter != nullptr) request_.drafter->push(id);
+  const bool ends_turn = next_tokens_.is_stop_id(id);
+  if (ends_turn) {
+    out_.end_of_turn = id;
+  } else if (request_.n_logprobs) {
+    logprobs_.add(token_logprobs(row, id, *request_.n_logprobs));
+  }
+  const bool repeats = !ends_turn && request_.stop_repetition && repetition_.push(id);
+  const bool ends = ends_turn || reply_.push(id) || repeats;
+  take_time(now_.timings.sample_ms);
+  tell_text(reply_.text());
+  if (ends) end(repeats ? FinishReason::kRepetition : FinishReason::kStop);
+  return !ends;
+}
+
+void Answer::draft_behind(TokenId id) {
+  entry_.slice_to_length(now_.length);  // the rows of the last pass after it were drafted for another id
+  const size_t n_most = n_drafts_at_most();
+  const TokenSpan expected = expected_behind(id, now_.n_sampled, request_.expected);
+  draft_.assign(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(std::min(expected.size(), n_most)));
+  if (draft_.empty() && request_.drafter != nullptr) next_tokens_.propose(*request_.drafter, n_most, draft_);
+  fed_.assign(1, id);
+  fed_.insert(fed_.end(), draft_.begin(), draft_.end());
+}
+
+// A draft may be as long as the ids that could still be fed one by one before the turn has to end. It also has to
+// fit into one pass, and into the page that the id in front of it needs anyway.
+size_t Answer::n_drafts_at_most() const {
+  const size_t n_rows = std::min({request_.max_tokens - now_.n_sampled, model_.max_seq_len() - now_.length,
+                                  kPagePositions - now_.length % kPagePositions, model_.max_chunk()});
+  return n_rows - 1;
+}
+
+void Answer::pass_failed(Status status) {
+  if (status.code() == ErrorCode::kCancelled) return end_cancelled();
+  if (draft_.empty()) return request_.keeps(status) ? end(FinishReason::kLength) : end(std::move(status));
+  // A pass with a draft failed. The id without the draft may still be fed, so it is tried alone.
+  draft_.clear();
+  fed_.resize(1);
+}
+
+// --- the compute thread: events, and the end
+
+void Answer::tell_text(std::string_view text) {
+  const std::string_view fresh = text.substr(now_.n_text);
+  now_.n_text = text.size();
+  if (fresh.empty()) return;
+  tell({.kind = AnswerEvent::Kind::kText, .text = std::string(fresh), .logprobs = logprobs_.tell(reply_)});
+}
+
+void Answer::tell(AnswerEvent event) {
+  if (!request_.tells) return;
+  now_.n_draws = sampler_.n_draws();
+  now_.work.history_steps = sampler_.history().n_steps() - n_steps_before_;
+  event.progress = now_;
+  const bool more_text = event.kind == AnswerEvent::Kind::kText && event.text.size() < now_.n_text;
+  {
+    const std::lock_guard lock(mutex_);
+    queued_.push_back(std::move(event));
+  }
+  more_text ? bell().ring_softly() : bell().ring();
+}
+
+void Answer::end(FinishReason reason) {
+  out_.finish_reason = reason;
+  reply_.finish(out_);
+  tell_text(out_.text);
+  end(Status());
+}
+
+void Answer::end_cancelled() {
+  if (now_.n_sampled > 0) return end(FinishReason::kCancelled);
+  end({ErrorCode::kCancelled, "cancelled before the first token of the answer"});
+}
+
+void Answer::end(Status status) noexcept {
+  reading_.reset();
+  (void)entry_.slice_to_at_most(now_.length);  // the rows after it were drafted, or found by a search
+  now_.n_draws = sampler_.n_draws();
+  now_.work.history_steps = sampler_.history().n_steps() - n_steps_before_;
+  status_ = std::move(status);
+  stage_ = Stage::kOver;
+}
+
+void Answer::break_off() noexcept {
+  broke_off_ = true;
+  end(out_of_heap());
+}
+
+void Answer::take_time(double& sum_ms) {
+  const int64_t now_ns = clock_.steady_ns();
+  sum_ms += static_cast<double>(now_ns - mark_ns_) * 1e-6;
+  mark_ns_ = now_ns;
+}
+
+// --- the owner's thread
+
+std::vector<AnswerEvent> Answer::take_events() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(queued_, {});
+}
+
+bool Answer::hear(const Listener& listener, bool even_stopped) {
+  hears_ = true;
+  const bool over = is_over();  // first: what was queued till then is there
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(taken_, queued_);
+  }
+  for (const AnswerEvent& event : taken_) {
+    if (request_.stop.stop_requested() && !(even_stopped && heard_.n_sampled == 0)) break;
+    listener(event);
+    heard_ = event.progress;
+  }
+  taken_.clear();
+  return over;
+}
+
+Result<Generation> Answer::finish(const Listener& listener) {
+  CHECK(is_over());
+  const bool went_on = now_.n_sampled > heard_.n_sampled || now_.length > heard_.length || !status_.ok();
+  if (hears_ && went_on && request_.stop.stop_requested()) TRY(cut_back());
+  TRY(std::exchange(status_, Status()));
+  if (hears_ && out_.text.size() > heard_.n_text && listener) {
+    listener({.kind = AnswerEvent::Kind::kText, .text = out_.text.substr(heard_.n_text)});
+  }
+  out_.logprobs = logprobs_.take(out_.ids.size());
+  return std::move(out_);
+}
+
+// Makes the answer what it would be if it had been cancelled where its owner stopped hearing it.
+Status Answer::cut_back() {
+  if (heard_.n_sampled == 0) return {ErrorCode::kCancelled, "cancelled before the first token of the answer"};
+  status_ = Status();
+  now_ = heard_;
+  (void)entry_.slice_to_at_most(now_.length);  // the entry may be shorter now than the prompt
+  const TokenSpan ids = TokenSpan(sampled_).first(now_.n_sampled);
+  ReplyText reply(tokenizer_, stops_, request_.shown_tokens);
+  for (const TokenId id : ids) reply.push(id);
+  out_.end_of_turn.reset();
+  out_.finish_reason = FinishReason::kCancelled;
+  reply.finish(out_);
+  if (sampler_.reads_history()) {
+    TokenHistory history = sampler_.take_history();
+    history.truncate(n_before_answer_ + ids.size());
+    sampler_.begin_answer(std::move(history));
+  }
+  if (request_.drafter != nullptr) request_.drafter->restore(n_drafter_, policy_before_, ids);
+  return {};
+}
+
+}  // namespace ibid

@@ -1,0 +1,60 @@
+#include "runtime/generate/feeding.h"
+
+#include <new>
+#include <utility>
+
+#include "runtime/out_of_heap.h"
+
+namespace ibid {
+
+Feeding::Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell,
+                 Publish publish)
+    : Task(priority, std::move(stop), std::move(bell)),
+      entry_(entry),
+      rest_(part.ids),
+      want_(part.want),
+      borders_(std::move(part.borders)),
+      publish_(std::move(publish)) {}
+
+Task::Wish Feeding::next(SequenceChunk& chunk) noexcept {
+  if (!rest_.empty() && status_.ok() && is_cancelled()) status_ = {ErrorCode::kCancelled, "cancelled"};
+  if (rest_.empty() || !status_.ok()) {
+    if (publish_) publish_(entry_);
+    return Wish::kOver;
+  }
+  const size_t n = borders_.next(entry_.length(), entry_.length() + rest_.size()) - entry_.length();
+  chunk = {&entry_, rest_.first(n), n == rest_.size() ? want_ : WantLogits::kNone};
+  return Wish::kFeed;
+}
+
+void Feeding::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept {
+  status_ = std::move(status);
+  if (!status_.ok()) return;
+  try {
+    if (n_rows == rest_.size() && want_ != WantLogits::kNone) {
+      logits_.copy_rows(rows.logits, rows.first, want_ == WantLogits::kLast ? 1 : n_rows);
+    }
+    borders_.keep(entry_, n_rows == rest_.size());
+    rest_ = rest_.subspan(n_rows);
+  } catch (const std::bad_alloc&) {
+    // There is no memory for what the last part left behind, so that part counts as not read. A cut of the last
+    // pass loses nothing else.
+    entry_.slice_to_length(entry_.length() - n_rows);
+    status_ = out_of_heap();
+  }
+}
+
+Status feed(Scheduler& scheduler, KvCacheEntry& entry, TokenSpan ids, WantLogits want, std::stop_token stop,
+            Logits& logits, Priority priority) try {
+  const auto bell = std::make_shared<Bell>();
+  Feeding feeding(entry, {ids, want}, priority, std::move(stop), bell);
+  TRY(scheduler.submit(feeding));
+  while (!feeding.is_over()) bell->wait();
+  TRY(feeding.take_status());
+  if (want != WantLogits::kNone) logits = feeding.take_logits();
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+}  // namespace ibid

@@ -1,0 +1,58 @@
+// Feeding: a task that reads ids into an entry and gives no answer: a prompt that is read ahead of its turn, or a
+// measurement.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <utility>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/pages/kv_cache_entry.h"
+#include "runtime/generate/state_borders.h"
+#include "runtime/scheduler/scheduler.h"
+#include "runtime/scheduler/task.h"
+
+namespace ibid {
+
+class Feeding final : public Task {
+ public:
+  // Runs on the compute thread at the end, however the feeding ended, and must not throw.
+  using Publish = std::function<void(KvCacheEntry&)>;
+
+  // What is read behind entry.length(). The ids must outlive it.
+  struct Part {
+    TokenSpan ids;
+    WantLogits want = WantLogits::kNone;  // logits of the last pass
+    StateBorders borders = {};            // of the sequence
+  };
+  // The entry must outlive it.
+  Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Bell> bell,
+          Publish publish = {});
+
+  // For after is_over(). Errors: kCancelled, kOutOfMemory, and those of LanguageModel::forward(); the entry then
+  // holds what was read till then.
+  Status take_status() { return std::move(status_); }
+  Logits take_logits() { return std::move(logits_); }
+
+ private:
+  Wish next(SequenceChunk& chunk) noexcept override;
+  void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override;
+  bool gives_way() const noexcept override { return true; }
+
+  KvCacheEntry& entry_;
+  TokenSpan rest_;
+  const WantLogits want_;
+  const StateBorders borders_;
+  const Publish publish_;
+  Status status_;
+  Logits logits_;
+};
+
+// Reads `ids` and waits for it. `logits`: as `want` says, where all were read. Errors: as Scheduler::submit() and
+// Feeding.
+Status feed(Scheduler& scheduler, KvCacheEntry& entry, TokenSpan ids, WantLogits want, std::stop_token stop,
+            Logits& logits, Priority priority = Priority::kNormal);
+
+}  // namespace ibid

@@ -1,0 +1,60 @@
+#include "runtime/generate/state_borders.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "kernels/kernels.h"
+
+namespace ibid {
+
+StateShare state_share(size_t state_bytes, size_t max_seq_len, size_t budget_bytes) {
+  constexpr size_t kLeast = 512;
+  const size_t n_states = std::max<size_t>(budget_bytes / 4 / state_bytes, 1);
+  const size_t spacing = (max_seq_len + n_states - 1) / n_states;
+  return {std::max(kLeast, (spacing + kPagePositions - 1) / kPagePositions * kPagePositions), n_states};
+}
+
+StateBorders::StateBorders(size_t n_read, size_t n_prompt, const PromptCuts& cuts, const StateShare& share)
+    : keeps_(share.spacing > 0) {
+  if (!keeps_) return;
+  const auto add = [&](size_t border) {
+    if (border > n_read && border < n_prompt) positions_.push_back(border);
+  };
+  add(cuts.opening);
+  opening_ = positions_.empty() ? 0 : cuts.opening;
+  for (size_t at = n_read / share.spacing * share.spacing + share.spacing; at < n_prompt; at += share.spacing) add(at);
+  if (saturating_sub(n_prompt, n_read) > kMostKeptRows) add(n_prompt - kPromptEnd);
+  // Of places that stand close together the first serves them all. Most edits come late, so the last answers are the
+  // likeliest places.
+  const size_t n_left = saturating_sub(share.n_most, positions_.size());
+  std::vector<size_t> apart;
+  for (size_t before = std::max(n_read, cuts.opening); const size_t cut : cuts.answers) {
+    if (cut < before + kLeastApart || cut + kPromptEnd >= n_prompt) continue;
+    apart.push_back(cut);
+    before = cut;
+  }
+  for (size_t i = saturating_sub(apart.size(), n_left); i < apart.size(); ++i) add(apart[i]);
+  std::sort(positions_.begin(), positions_.end());
+  positions_.erase(std::unique(positions_.begin(), positions_.end()), positions_.end());
+}
+
+size_t StateBorders::next(size_t begin, size_t end) const {
+  const auto next = std::upper_bound(positions_.begin(), positions_.end(), begin);
+  return next == positions_.end() ? end : std::min(*next, end);
+}
+
+size_t StateBorders::last(size_t n) const {
+  const auto behind = std::upper_bound(positions_.begin(), positions_.end(), n);
+  return behind == positions_.begin() ? 0 : *std::prev(behind);
+}
+
+void StateBorders::keep(KvCacheEntry& entry, bool is_end) const {
+  if (!keeps_) return;
+  if (is_end) {
+    entry.state().keep_last_pass(entry.length());
+  } else if (std::ranges::binary_search(positions_, entry.length())) {
+    entry.state().keep_here(entry.length());
+  }
+}
+
+}  // namespace ibid

@@ -1,0 +1,94 @@
+#include "runtime/scheduler/pass_plan.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+
+namespace ibid {
+namespace {
+
+// The weight of the newest measurement. With a half, the average follows a history that grows by a chunk a pass
+// within a few passes.
+constexpr double kNewest = 0.5;
+
+// The part of the allowed time that a pass aims at. Rows get dearer from pass to pass as the history grows, and
+// somebody notices a pass that is too long.
+constexpr double kAim = 0.875;
+
+void average_in(double& average, double value) {
+  average = average == 0 ? value : average + kNewest * (value - average);
+}
+
+size_t rounded_down(size_t n, size_t multiple) { return n / multiple * multiple; }
+
+// Returns as many of the `wanted` rows as fit into `room`: all, or a multiple of what the kernels take at once.
+size_t chunk(size_t wanted, size_t room) {
+  return wanted <= room ? wanted : std::max(rounded_down(room, kPrefillRows), std::min(room, kPrefillRows));
+}
+
+// Gives `left` rows to the requests numbered in `prefill`, not empty.
+void share_prefill(std::span<const PassRequest> requests, std::vector<size_t> prefill, size_t left,
+                   std::vector<size_t>& rows) {
+  const auto order = [&](size_t i) { return std::tuple(requests[i].priority, requests[i].n_rows, requests[i].age); };
+  std::sort(prefill.begin(), prefill.end(), [&](size_t a, size_t b) { return order(a) < order(b); });
+  const size_t oldest = *std::min_element(prefill.begin(), prefill.end(), [&](size_t a, size_t b) {
+    return requests[a].age < requests[b].age;
+  });
+  rows[oldest] = chunk(requests[oldest].n_rows, prefill.size() == 1 ? left : (left + 1) / 2);
+  left -= rows[oldest];
+  for (const size_t i : prefill) {
+    if (i == oldest || left < std::min(kPrefillRows, requests[i].n_rows)) continue;
+    rows[i] = chunk(requests[i].n_rows, left);
+    left -= rows[i];
+  }
+  rows[oldest] = chunk(requests[oldest].n_rows, rows[oldest] + left);
+}
+
+}  // namespace
+
+std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassLimits& limits) {
+  CHECK(!requests.empty() && limits.max_rows > 0);
+  const bool only_low = std::all_of(requests.begin(), requests.end(),
+                                    [](const PassRequest& r) { return r.priority == Priority::kLow; });
+  std::vector<size_t> decoding, prefill;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (!only_low && requests[i].priority == Priority::kLow) continue;
+    (limits.decodes(requests[i].n_rows) ? decoding : prefill).push_back(i);
+  }
+  std::vector<size_t> rows(requests.size(), 0);
+  size_t n_taken = 0;
+  const size_t reserve = prefill.empty() ? 0 : std::min(kPrefillRows, limits.max_rows / 2);
+  for (const size_t i : decoding) {
+    if (n_taken > 0 && n_taken + requests[i].n_rows > limits.max_rows - reserve) break;
+    rows[i] = requests[i].n_rows;
+    n_taken += rows[i];
+  }
+  if (!prefill.empty() && n_taken < limits.max_rows) {
+    const size_t wanted = std::max(limits.prefill_rows, kPrefillRows);
+    share_prefill(requests, std::move(prefill), std::min(limits.max_rows - n_taken, wanted), rows);
+  }
+  return rows;
+}
+
+void PassCost::record(size_t n_decode_rows, size_t n_prefill_rows, int64_t duration_ns) {
+  const auto ns = static_cast<double>(duration_ns);
+  if (n_prefill_rows == 0) {
+    average_in(decode_pass_ns_, ns);
+    return;
+  }
+  // Fewer rows say more about the weights that every pass reads than about a row.
+  if (n_prefill_rows < kPrefillRows) return;
+  const double prefill_ns = n_decode_rows == 0 ? ns : ns - decode_pass_ns_;
+  average_in(row_ns_, std::max(prefill_ns, 0.0) / static_cast<double>(n_prefill_rows));
+}
+
+size_t PassCost::prefill_rows(size_t n_decode_rows, int64_t budget_ns) const {
+  if (row_ns_ == 0) return SIZE_MAX;
+  const double left_ns = kAim * static_cast<double>(budget_ns) - (n_decode_rows == 0 ? 0 : decode_pass_ns_);
+  const double rows = std::max(left_ns, 0.0) / row_ns_;
+  return rows < 1e9 ? static_cast<size_t>(rows) : SIZE_MAX;
+}
+
+}  // namespace ibid

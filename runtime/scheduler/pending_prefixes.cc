@@ -1,0 +1,58 @@
+#include "runtime/scheduler/pending_prefixes.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/token_prefix.h"
+
+namespace ibid {
+
+PendingPrefixes::Reading::Reading(PendingPrefixes& pending, std::string_view name_space, TokenSpan ids)
+    : pending_(pending), name_space_(name_space), ids_(ids) {
+  const std::lock_guard lock(pending_.mutex_);
+  place_ = pending_.readings_.insert(pending_.readings_.end(), this);
+}
+
+PendingPrefixes::Reading::~Reading() {
+  const std::lock_guard lock(pending_.mutex_);
+  pending_.readings_.erase(place_);
+  pending_.n_changes_.fetch_add(1, std::memory_order_release);
+}
+
+void PendingPrefixes::Reading::published(size_t n) {
+  const std::lock_guard lock(pending_.mutex_);
+  n_published_ = std::max(n_published_, n);
+  pending_.n_changes_.fetch_add(1, std::memory_order_release);
+}
+
+bool PendingPrefixes::Reading::is_awaited(size_t begin, size_t end) const {
+  const std::lock_guard lock(pending_.mutex_);
+  return std::any_of(std::next(place_), pending_.readings_.end(), [&](const Reading* later) {
+    return later->awaited_ == this && later->n_awaited_ >= begin && later->n_awaited_ < end;
+  });
+}
+
+// Chooses, among the earlier readings, the one that will hold most.
+bool PendingPrefixes::Reading::choose_awaited(size_t n_held) {
+  n_awaited_ = 0;
+  for (auto it = pending_.readings_.begin(); it != place_; ++it) {
+    if ((*it)->name_space_ != name_space_) continue;
+    const size_t n = common_prefix_length((*it)->ids_, ids_) / pending_.unit_ * pending_.unit_;
+    if (n <= n_awaited_) continue;
+    awaited_ = *it;
+    n_awaited_ = n;
+  }
+  if (n_awaited_ < n_held + kPagePositions) awaited_ = nullptr;
+  return awaited_ != nullptr;
+}
+
+PendingPrefixes::Earlier PendingPrefixes::Reading::earlier(size_t n_held) {
+  const std::lock_guard lock(pending_.mutex_);
+  if (awaited_ == nullptr && !choose_awaited(n_held)) return Earlier::kNothing;
+  const bool is_over = std::find(pending_.readings_.begin(), place_, awaited_) == place_;
+  if (!is_over && awaited_->n_published_ < n_awaited_) return Earlier::kReads;
+  awaited_ = nullptr;
+  return is_over ? Earlier::kOver : Earlier::kPublished;
+}
+
+}  // namespace ibid

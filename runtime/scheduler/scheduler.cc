@@ -1,0 +1,288 @@
+#include "runtime/scheduler/scheduler.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "base/check.h"
+#include "runtime/out_of_heap.h"
+
+namespace ibid {
+namespace {
+
+// A prompt that is alone is read in passes of up to 25 latency targets, a second by default. Longer passes gain
+// nothing, and this is how long somebody who comes meanwhile has to wait.
+constexpr int64_t kAloneTargets = 25;
+// How many rows of prefill run beside others while the model's speed is not known yet.
+constexpr size_t kFirstRows = 2 * kPrefillRows;
+// After waiting this long, low priority counts as normal.
+constexpr int64_t kPatienceNs = 1'000'000'000;
+
+size_t n_logit_rows(const SequenceChunk& chunk) {
+  if (chunk.hidden != nullptr) return 0;
+  switch (chunk.want) {
+    case WantLogits::kNone: return 0;
+    case WantLogits::kLast: return 1;
+    case WantLogits::kAll: return chunk.tokens.size();
+  }
+  return 0;
+}
+
+// Returns the part of a wish that is fed when a pass takes n_rows of it. The first part of a prompt wants no
+// logits; of hidden states, where all are wanted, it has its own.
+SequenceChunk first_part(const SequenceChunk& wish, size_t n_rows) {
+  SequenceChunk part = wish;
+  part.tokens = wish.tokens.first(n_rows);
+  const bool wants_all_hidden = wish.hidden != nullptr && wish.want == WantLogits::kAll;
+  if (n_rows < wish.tokens.size() && !wants_all_hidden) part.want = WantLogits::kNone;
+  return part;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(LanguageModel& model, Clock& clock, const SchedulerOptions& options)
+    : model_(model),
+      clock_(clock),
+      target_ns_(static_cast<int64_t>(options.latency_target_ms * 1e6)),
+      process_(getpid()) {}
+
+Result<std::unique_ptr<Scheduler>> Scheduler::create(LanguageModel& model, Clock& clock,
+                                                     const SchedulerOptions& options) try {
+  std::unique_ptr<Scheduler> scheduler(new Scheduler(model, clock, options));
+  scheduler->thread_ = std::make_unique<std::thread>([s = scheduler.get()] { s->compute(); });
+  return scheduler;
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+} catch (const std::system_error& error) {
+  return {ErrorCode::kOutOfMemory, "the compute thread cannot be had: " + error.code().message()};
+}
+
+Scheduler::~Scheduler() {
+  if (thread_ == nullptr) return;
+  if (!check_process().ok()) {
+    (void)thread_.release();  // the handle of a thread that is not there cannot be given back
+    return;
+  }
+  CHECK(thread_->get_id() != std::this_thread::get_id()) << "the compute thread cannot end itself";
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  work_.ring();
+  thread_->join();
+}
+
+Status Scheduler::check_process() const {
+  if (getpid() == process_) return {};
+  return {ErrorCode::kUnsupported,
+          "this process is a child of the one that loaded the model, whose threads it does not have: load the model "
+          "behind fork()"};
+}
+
+SchedulerStats Scheduler::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+Status Scheduler::submit(Task& task) try {
+  TRY(check_process());
+  task.since_ns_ = clock_.steady_ns();
+  {
+    const std::lock_guard lock(mutex_);
+    arrived_.push_back(&task);
+    task.age_ = ++last_age_;
+  }
+  work_.ring();
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+// --- the compute thread
+
+void Scheduler::compute() noexcept {
+  for (;;) {
+    if (!take_arrivals()) return;
+    if (tasks_.empty()) {
+      work_.wait();
+    } else {
+      run_next_pass();
+    }
+  }
+}
+
+// False: the end.
+bool Scheduler::take_arrivals() {
+  const std::lock_guard lock(mutex_);
+  tasks_.splice(tasks_.end(), arrived_);
+  CHECK(!ending_ || tasks_.empty()) << "tasks outlive their scheduler";
+  return !ending_;
+}
+
+void Scheduler::run_next_pass() noexcept {
+  if (ask_tasks() == 0) {
+    CHECK(tasks_.empty()) << "they all wait for each other";
+    return;
+  }
+  choose_members(clock_.steady_ns());
+  run_pass();
+}
+
+// Lets go of those that are over. Returns how many want to be fed: n_rows_ of them is 1, of the others 0.
+size_t Scheduler::ask_tasks() noexcept {
+  size_t n_candidates = 0;
+  for (auto it = tasks_.begin(); it != tasks_.end();) {
+    Task& task = **it;
+    const Task::Wish wish = task.next(task.chunk_);
+    task.n_rows_ = wish == Task::Wish::kFeed ? 1 : 0;
+    n_candidates += task.n_rows_;
+    if (wish != Task::Wish::kOver) {
+      ++it;
+      continue;
+    }
+    it = tasks_.erase(it);
+    retire(task);
+  }
+  return n_candidates;
+}
+
+// The owner may destroy the task as soon as it is over.
+void Scheduler::retire(Task& task) noexcept {
+  const std::shared_ptr<Bell> bell = std::move(task.bell_);
+  task.over_.store(true, std::memory_order_release);
+  bell->ring();
+}
+
+// If there is no memory for a plan, one task is fed alone: the first of the highest priority.
+void Scheduler::choose_members(int64_t now_ns) noexcept try {
+  only_member_ = nullptr;
+  plan_members(now_ns);
+} catch (const std::bad_alloc&) {
+  for (Task* task : tasks_) {
+    if (task->n_rows_ == 0) continue;
+    if (only_member_ == nullptr || task->priority_ < only_member_->priority_) only_member_ = task;
+  }
+  only_member_->n_rows_ = std::min(only_member_->chunk_.tokens.size(), model_.max_chunk());
+}
+
+void Scheduler::plan_members(int64_t now_ns) {
+  members_.clear();
+  std::vector<PassRequest> wishes;
+  PassLimits limits{.max_rows = model_.max_chunk()};
+  size_t n_decode_rows = 0;
+  for (Task* task : tasks_) {
+    if (task->n_rows_ == 0) continue;
+    Priority priority = task->priority_;
+    if (priority == Priority::kLow && now_ns - task->since_ns_ > kPatienceNs) priority = Priority::kNormal;
+    members_.push_back(task);
+    wishes.push_back({task->chunk_.tokens.size(), priority, task->age_});
+    if (limits.decodes(wishes.back().n_rows)) n_decode_rows += wishes.back().n_rows;
+  }
+  const bool alone = members_.size() == 1 && members_.front()->priority_ != Priority::kLow;
+  limits.prefill_rows = prefill_rows_allowed(alone, n_decode_rows);
+  const std::vector<size_t> rows = plan_pass(wishes, limits);
+  for (size_t i = 0; i < rows.size(); ++i) members_[i]->n_rows_ = rows[i];
+  std::erase_if(members_, [](const Task* task) { return task->n_rows_ == 0; });
+}
+
+size_t Scheduler::prefill_rows_allowed(bool alone, size_t n_decode_rows) const {
+  const size_t rows = cost_.prefill_rows(n_decode_rows, alone ? kAloneTargets * target_ns_ : target_ns_);
+  return rows == SIZE_MAX && !alone ? kFirstRows : rows;
+}
+
+void Scheduler::run_pass() noexcept {
+  if (only_member_ != nullptr) {
+    run_alone(*only_member_);
+  } else if (members_.size() == 1) {
+    run_alone(*members_.front());
+  } else if (!run_shared()) {
+    // One of them made the pass fail. Fed alone, each gets its own result.
+    for (Task* member : members_) run_alone(*member);
+  }
+}
+
+void Scheduler::run_alone(Task& task) noexcept {
+  const SequenceChunk chunk = first_part(task.chunk_, task.n_rows_);
+  Status status = forward({&chunk, 1}, task.stop_);
+  if (status.code() == ErrorCode::kOutOfMemory && drop_spare_states()) status = forward({&chunk, 1}, task.stop_);
+  Task* const member = &task;
+  record_pass({&member, 1}, status.ok());
+  if (status.code() == ErrorCode::kOutOfMemory && end_idle_readings(task)) return;
+  const size_t n_fed = status.ok() ? task.n_rows_ : 0;
+  task.fed(n_fed, std::move(status), {logits_, 0});
+}
+
+// Drops the states that sequences keep for later: a pass of another sequence is worth more. Returns whether any was
+// dropped.
+bool Scheduler::drop_spare_states() noexcept {
+  bool any = false;
+  for (const Task* task : tasks_) {
+    if (task->chunk_.entry != nullptr) any = task->chunk_.entry->state().drop_spare() || any;
+  }
+  return any;
+}
+
+// Ends the readings of low priority that may hold the memory which the task lacks. If there were some, it returns true,
+// and the task is asked again once they are over.
+bool Scheduler::end_idle_readings(const Task& task) noexcept {
+  if (task.priority_ == Priority::kLow) return false;
+  bool any = false;
+  for (Task* other : tasks_) {
+    if (other->priority_ != Priority::kLow || !other->gives_way()) continue;
+    other->cancel();
+    any = true;
+  }
+  return any;
+}
+
+// False: nobody was fed.
+bool Scheduler::run_shared() noexcept {
+  try {
+    batch_.clear();
+    first_rows_.clear();
+    size_t n_rows = 0;
+    for (const Task* member : members_) {
+      batch_.push_back(first_part(member->chunk_, member->n_rows_));
+      first_rows_.push_back(n_rows);
+      n_rows += n_logit_rows(batch_.back());
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  if (!forward(batch_, {}).ok()) return false;
+  record_pass(members_, true);
+  model_.for_each(members_.size(), [this](size_t i) {
+    members_[i]->fed(members_[i]->n_rows_, Status(), {logits_, first_rows_[i]});
+  });
+  return true;
+}
+
+Status Scheduler::forward(std::span<const SequenceChunk> batch, std::stop_token stop) noexcept {
+  start_ns_ = clock_.steady_ns();
+  try {
+    return model_.forward(batch, std::move(stop), logits_);
+  } catch (const std::bad_alloc&) {
+    return out_of_heap();
+  }
+}
+
+// Called before the tasks are told, so that a caller who has its answer finds its passes counted.
+void Scheduler::record_pass(std::span<Task* const> members, bool was_whole) noexcept {
+  const int64_t now_ns = clock_.steady_ns();
+  size_t n_decode = 0, n_prefill = 0;
+  for (Task* member : members) {
+    (member->chunk_.tokens.size() <= kDecodeRows ? n_decode : n_prefill) += member->n_rows_;
+    member->since_ns_ = now_ns;
+  }
+  if (was_whole) cost_.record(n_decode, n_prefill, now_ns - start_ns_);
+  const std::lock_guard lock(mutex_);
+  ++stats_.n_passes;
+  stats_.n_shared_passes += members.size() > 1 ? 1 : 0;
+  stats_.n_rows += n_decode + n_prefill;
+  stats_.most_sequences = std::max(stats_.most_sequences, members.size());
+}
+
+}  // namespace ibid

@@ -1,0 +1,23 @@
+// The API keys of a server: from a file, and from the environment. Never from the command line, which everybody on the
+// machine can read.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "server/http/key_ring.h"
+
+namespace ibid::serve {
+
+// A line is a key, or NAME=KEY: keys of one name share conversations and keys and values; a key without a name is alone
+// with what it reads. Blank lines and lines that begin with # do not count. A key has 8 to 512 visible characters of
+// ASCII, a name [A-Za-z0-9_-]{1,64}.
+// Errors: kInvalidArgument with `what` and the line's number, and never a word of a key; kDuplicate.
+Result<std::vector<http::ApiKey>> parse_api_keys(std::string_view text, const std::string& what);
+
+// Those of the file (empty path: none) and that of IBID_API_KEY. Errors: those of reading the file, and of parsing.
+Result<std::vector<http::ApiKey>> read_api_keys(const std::string& path);
+
+}  // namespace ibid::serve

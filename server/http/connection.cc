@@ -1,0 +1,392 @@
+#include "server/http/connection.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "server/http/client_exchange.h"
+#include "server/http/delivery.h"
+#include "server/http/guarded.h"
+#include "server/http/server_room.h"
+
+namespace ibid::http {
+
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMaxAhead = 64 * 1024;         // of requests that a client sends before it was answered
+constexpr milliseconds kLookTime{50};           // between two looks whether a client is there that sent more than that
+constexpr milliseconds kLingerTime{1000};       // for a client to read why it is refused
+constexpr size_t kMaxLingered = 4u << 20;       // bytes that are read meanwhile and thrown away
+constexpr size_t kBodyBytesPerSecond = 256 * 1024;
+constexpr size_t kBodyStep = 64 * 1024;         // a body of which so much more has come is on its way
+
+}  // namespace
+
+template <typename Act>
+void Connection::in_turn(Act&& act) {
+  if (!guarded(act)) guarded([this] { close(); });
+}
+
+Connection::Connection(std::shared_ptr<Transport> transport, std::shared_ptr<ServerRoom> room)
+    : transport_(std::move(transport)),
+      room_(std::move(room)),
+      outbox_({.patience = room_->options.write_timeout,
+               .bytes_per_second = room_->options.write_bytes_per_second,
+               .stall = room_->options.stall_time}) {}
+
+Connection::~Connection() { room_->connections.remove(this); }
+
+void Connection::start() {
+  const auto self = shared_from_this();
+  transport_->post([self] {
+    self->in_turn([&] {
+      if (self->state_ == State::kClosed) return;
+      self->set_deadline(self->room_->options.header_timeout);
+      self->transport_->handshake([self](bool ok, size_t) {
+        self->in_turn([&] {
+          if (self->state_ == State::kClosed) return;
+          if (!ok) return self->close();
+          self->await_request();
+          self->set_deadline(self->room_->options.header_timeout);
+          self->read_more();
+        });
+      });
+    });
+  });
+}
+
+void Connection::give_way() {
+  transport_->post([self = shared_from_this()] {
+    self->in_turn([&] {
+      if (self->state_ != State::kAnswering) return self->close();
+      if (self->is_slow_) self->lose_slow_client();
+    });
+  });
+}
+
+void Connection::end() {
+  transport_->post([self = shared_from_this()] { self->in_turn([&] { self->close(); }); });
+}
+
+void Connection::cancel_exchange() {
+  transport_->post([self = shared_from_this()] {
+    self->in_turn([&] {
+      if (self->reply_ != nullptr) self->reply_->cancel();
+    });
+  });
+}
+
+void Connection::close_when_idle() {
+  transport_->post([self = shared_from_this()] {
+    self->in_turn([&] {
+      self->close_after_ = true;
+      const bool idle = self->state_ == State::kReading && !self->request_begun_;
+      if (idle || self->state_ == State::kHandshake) self->close();
+    });
+  });
+}
+
+// Reading.
+
+void Connection::read_more() {
+  if (state_ == State::kClosed || input_ended_ || is_reading_) return;
+  if (is_far_ahead()) {
+    look_at_ = Clock::now() + kLookTime;
+    return schedule();
+  }
+  is_reading_ = true;
+  transport_->read(bytes_read_, [self = shared_from_this()](bool ok, size_t n) {
+    self->in_turn([&] { self->on_read(ok, n); });
+  });
+}
+
+// What a client sends while it is answered takes memory and time from the others: more of it stays where it is.
+bool Connection::is_far_ahead() const { return state_ == State::kAnswering && ahead_.size() >= kMaxAhead; }
+
+void Connection::on_read(bool ok, size_t n) {
+  is_reading_ = false;
+  if (state_ == State::kClosed) return;
+  if (!ok || n == 0) return on_end_of_input();
+  if (state_ == State::kLingering) {
+    if ((n_lingered_ += n) > kMaxLingered) return close();
+  } else {
+    ahead_.append(bytes_read_.data(), n);
+  }
+  if (state_ == State::kReading) feed();
+  read_more();
+}
+
+void Connection::on_end_of_input() {
+  input_ended_ = true;
+  if (state_ != State::kAnswering) return close();
+  close_after_ = true;
+  reply_->lose_client();
+  if (response_.is_streaming()) pump();
+}
+
+void Connection::await_request() {
+  state_ = State::kReading;
+  reader_ = std::make_unique<RequestReader>(
+      RequestReader::Limits{room_->options.max_header_bytes, room_->options.max_body_bytes});
+  allowance_ = BodyAllowance(room_->bodies);
+  request_begun_ = false;
+  n_body_seen_ = 0;
+  admission_ = {};
+  room_->connections.set_waiting(this, true);
+  set_deadline(room_->options.idle_timeout);
+}
+
+void Connection::feed() {
+  while (state_ == State::kReading && !ahead_.empty()) {
+    if (!request_begun_) {
+      request_begun_ = true;
+      set_deadline(room_->options.header_timeout);
+    }
+    size_t n_taken = 0;
+    const RequestReader::Progress progress = reader_->read(ahead_, n_taken);
+    ahead_.erase(0, n_taken);
+    if (progress == RequestReader::Progress::kRefused) return refuse(reader_->refusal());
+    if (progress == RequestReader::Progress::kHead) {
+      pass_door();
+      if (state_ != State::kReading) return;
+      if (!reader_->head().has_body) return begin_exchange();
+      continue;
+    }
+    if (!allowance_.grow_to(reader_->n_body_bytes())) {
+      return refuse({503, "the server is reading as many bodies as it has memory for"}, {{"Retry-After", "1"}});
+    }
+    if (progress == RequestReader::Progress::kWhole) return begin_exchange();
+    return mark_progress_of_body();
+  }
+}
+
+// A body that comes has more time, and others give way before its client does.
+void Connection::mark_progress_of_body() {
+  const size_t n = reader_->n_body_bytes();
+  if (deadline_ != TimePoint::max() && n > 0) {
+    deadline_ = body_begin_ + room_->options.body_timeout + std::chrono::seconds(n / kBodyBytesPerSecond);
+  }
+  if (n < n_body_seen_ + kBodyStep) return;
+  n_body_seen_ = n;
+  room_->connections.wait_anew(this);
+}
+
+void Connection::pass_door() {
+  const RequestHead& head = reader_->head();
+  admission_ = room_->door.admit(head, transport_->is_local());
+  if (admission_.refusal) return refuse(admission_.refusal, std::move(admission_.headers));
+  body_begin_ = Clock::now();
+  set_deadline(room_->options.body_timeout);
+  if (head.expects_continue && ahead_.empty()) {
+    outbox_.bytes() += kContinue;
+    write_out();
+  }
+}
+
+// Answering.
+
+Reply& Connection::begin_reply() {
+  state_ = State::kAnswering;
+  room_->connections.set_waiting(this, false);
+  room_->exchanges.add();
+  const RequestHead& head = reader_->head();
+  exchange_id_ = ++room_->n_requests;
+  reply_ = std::make_shared<Reply>(make_record(exchange_id_, *reader_, admission_, transport_->client()),
+                                   room_->options.max_queued_bytes, room_->report);
+  close_after_ = close_after_ || !head.keep_alive || room_->is_closing.load();
+  deadline_ = TimePoint::max();
+  last_sent_ = Clock::now();
+  return *reply_;
+}
+
+// What the response begins with follows from all that is known of the request by now.
+void Connection::await_reply() {
+  const RequestHead& head = reader_->head();
+  admission_.headers.emplace_back("x-request-id", std::to_string(exchange_id_));
+  response_ = ResponseWriter({.is_old = head.is_old,
+                              .head_only = head.method == "HEAD",
+                              .keep_alive = !close_after_,
+                              .headers = std::move(admission_.headers)});
+  reply_->set_wake([self = shared_from_this()] {
+    self->transport_->post([self] { self->in_turn([&] { self->pump(); }); });
+  });
+  schedule();
+}
+
+void Connection::refuse(const Refusal& refusal, Headers headers) {
+  ++room_->n_refused;
+  Reply& reply = begin_reply();
+  // What was not read of a body would be taken for the next request.
+  const RequestHead& head = reader_->head();
+  close_after_ = close_after_ || reader_->refusal() || head.has_body || head.method.empty();
+  reader_->take_body();
+  allowance_ = BodyAllowance();
+  await_reply();
+  reply.respond({.status = refusal.status,
+                 .body = room_->error_body(refusal.status, refusal.message, head.target.path),
+                 .headers = std::move(headers)});
+}
+
+void Connection::begin_exchange() {
+  Reply& reply = begin_reply();
+  await_reply();
+  if (admission_.status != 0) return reply.respond({.status = admission_.status});
+  Request request = make_request(exchange_id_, *reader_, admission_, transport_->client());
+  auto exchange = std::make_shared<ClientExchange>(std::move(request), reply_, std::move(allowance_));
+  // The router outlives the workers, which run this.
+  auto answer = [exchange = std::move(exchange), handler = admission_.match.handler,
+                 parts = std::move(admission_.match.parts)]() mutable { (*handler)(std::move(exchange), parts); };
+  if (admission_.match.access == Access::kEverybody) {
+    guarded(answer);
+  } else {
+    room_->workers.run(std::move(answer));
+  }
+}
+
+// Sending.
+
+void Connection::pump() {
+  if (state_ == State::kClosed || outbox_.is_writing()) return;
+  const bool is_left = input_ended_ && response_.is_streaming();
+  if (outbox_.is_empty() && reply_ != nullptr && (is_left || !take_portion())) return close();
+  if (!outbox_.is_empty()) return write_out();
+  if (reply_ != nullptr && response_.is_whole()) return finish_exchange();
+  schedule();
+}
+
+bool Connection::take_portion() {
+  Reply::Portion portion = reply_->take();
+  if (portion.is_cut && !portion.head && !response_.has_head()) {
+    portion = {.head = Response{.status = 500, .body = room_->error_body(500, "the server gave no answer", {})},
+               .is_last = true};
+  }
+  const bool goes_on = response_.add(std::move(portion), outbox_.bytes());
+  close_after_ = close_after_ || !response_.keep_alive();
+  // Of a stream that answers HEAD nobody reads more than the head.
+  if (goes_on && response_.is_whole() && reader_->head().method == "HEAD") reply_->end_early();
+  return goes_on;
+}
+
+void Connection::write_out() {
+  if (outbox_.is_writing() || state_ == State::kClosed) return;
+  outbox_.begin(Clock::now());
+  schedule();
+  transport_->write(outbox_.rest(), [self = shared_from_this()](bool ok, size_t n) {
+    self->in_turn([&] { self->on_written(ok, n); });
+  });
+}
+
+void Connection::on_written(bool ok, size_t n) {
+  const size_t n_sent = outbox_.end(n);
+  if (state_ == State::kClosed) return;
+  if (!ok) return close();
+  last_sent_ = Clock::now();
+  if (!outbox_.is_empty()) return write_out();
+  if (is_slow_) room_->connections.set_waiting(this, false);
+  is_slow_ = false;
+  if (reply_ != nullptr) reply_->sent(n_sent);
+  pump();
+}
+
+void Connection::finish_exchange() {
+  reply_->forget_connection();
+  const std::shared_ptr<Reply> reply = std::exchange(reply_, nullptr);
+  room_->exchanges.remove();
+  if (input_ended_) {
+    state_ = State::kLingering;
+    return watch_delivery(transport_, reply, Clock::now() + kLingerTime, [self = shared_from_this()] { self->end(); });
+  }
+  if (close_after_ || room_->is_closing.load()) return linger();
+  await_request();
+  feed();
+  read_more();
+}
+
+void Connection::lose_slow_client() {
+  if (reply_ != nullptr) reply_->lose_client(true);
+  close();
+}
+
+// The end.
+
+void Connection::linger() {
+  state_ = State::kLingering;
+  room_->connections.set_waiting(this, true);
+  ahead_.clear();
+  transport_->end_writing();
+  set_deadline(kLingerTime);
+  read_more();
+}
+
+void Connection::close() {
+  if (state_ == State::kClosed) return;
+  const bool was_answering = state_ == State::kAnswering;
+  state_ = State::kClosed;
+  transport_->close();
+  if (was_answering && reply_ != nullptr) {
+    const std::shared_ptr<Reply> reply = std::move(reply_);
+    reply->forget_connection();
+    reply->lose_client();
+    room_->exchanges.remove();
+  }
+  room_->connections.remove(this);
+}
+
+// Time.
+
+void Connection::set_deadline(milliseconds from_now) {
+  deadline_ = Clock::now() + from_now;
+  schedule();
+}
+
+// When bytes are due that keep a stream alive; never, where it wants none.
+Connection::TimePoint Connection::keep_alive_time(Reply::KeepAlive& keep_alive) const {
+  if (reply_ == nullptr || outbox_.is_writing() || !response_.is_streaming()) return TimePoint::max();
+  keep_alive = reply_->keep_alive();
+  return keep_alive.bytes.empty() ? TimePoint::max() : last_sent_ + keep_alive.every;
+}
+
+void Connection::schedule() {
+  if (state_ == State::kClosed) return;
+  Reply::KeepAlive keep_alive;
+  const TimePoint next =
+      std::min({deadline_, outbox_.deadline(), outbox_.stall(), look_at_, keep_alive_time(keep_alive)});
+  if (next >= alarm_) return;  // an alarm that is too early finds nothing to do and sets the next
+  alarm_ = next;
+  transport_->wake_at(next, [self = shared_from_this()] { self->in_turn([&] { self->on_time(); }); });
+}
+
+void Connection::on_time() {
+  alarm_ = TimePoint::max();
+  if (state_ == State::kClosed) return;
+  const TimePoint now = Clock::now();
+  if (now >= outbox_.deadline()) return lose_slow_client();
+  if (now >= outbox_.stall()) {
+    outbox_.count_as_slow();
+    is_slow_ = state_ == State::kAnswering;
+    if (is_slow_) room_->connections.set_waiting(this, true);
+  }
+  if (now >= look_at_) {
+    look_at_ = TimePoint::max();
+    if (is_far_ahead() && transport_->client_has_ended()) return on_end_of_input();
+    read_more();
+  }
+  if (now >= deadline_) return on_deadline();
+  Reply::KeepAlive keep_alive;
+  if (now >= keep_alive_time(keep_alive) && outbox_.is_empty()) {
+    response_.add_to_stream(keep_alive.bytes, outbox_.bytes());
+    return write_out();
+  }
+  schedule();
+}
+
+void Connection::on_deadline() {
+  deadline_ = TimePoint::max();
+  if (state_ != State::kReading || !request_begun_) return close();
+  refuse({408, "the request did not come in time"});
+}
+
+}  // namespace ibid::http

@@ -1,0 +1,175 @@
+#include "server/http/door.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "server/http/header_names.h"
+
+namespace ibid::http {
+
+namespace {
+
+constexpr size_t kMaxEchoed = 2048;  // bytes of the list of headers that a browser asks for
+
+// "host:80", "[::1]:80", "host" to its parts, in small letters.
+struct HostAndPort {
+  std::string host;  // "::1" without its brackets
+  int port = 0;      // 0: none is said
+  bool is_address = false;
+};
+
+bool is_address_v4(const std::string& host) {
+  in_addr address{};
+  return inet_pton(AF_INET, host.c_str(), &address) == 1;
+}
+
+bool is_address_v6(const std::string& host) {
+  in6_addr address{};
+  return inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+
+// The port behind ":"; -1: no number of a port.
+int read_port(std::string_view text) {
+  int port = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && port > 0 && port <= 65535 ? port : -1;
+}
+
+// nullopt: it is no host.
+std::optional<HostAndPort> read_host(std::string_view text) {
+  HostAndPort read;
+  size_t end = std::min(text.find(':'), text.size());
+  if (text.starts_with('[')) {
+    end = text.find(']');
+    if (end == std::string_view::npos) return std::nullopt;
+    read.host = in_small_letters(text.substr(1, end - 1));
+    if (!is_address_v6(read.host)) return std::nullopt;
+    read.is_address = true;
+    ++end;
+  } else {
+    read.host = in_small_letters(text.substr(0, end));
+    read.is_address = is_address_v4(read.host);
+    if (read.host.ends_with('.')) read.host.pop_back();  // "localhost." is the same name
+  }
+  if (end < text.size()) {
+    if (text[end] != ':') return std::nullopt;
+    read.port = read_port(text.substr(end + 1));
+    if (read.port < 0) return std::nullopt;
+  }
+  if (read.host.empty()) return std::nullopt;
+  return read;
+}
+
+bool is_localhost(const HostAndPort& place) {
+  return place.host == "localhost" || place.host.ends_with(".localhost") || place.host == "127.0.0.1" ||
+         place.host == "::1";
+}
+
+bool is_listed(const std::vector<std::string>& list, std::string_view text) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](const std::string& entry) { return entry == "*" || same_name(entry, text); });
+}
+
+// What a browser may be told back: names of headers and commas.
+bool is_list_of_names(std::string_view text) {
+  return text.size() <= kMaxEchoed && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+                  c == ',' || c == ' ';
+         });
+}
+
+std::string_view field(const RequestHead& head, std::string_view name) {
+  for (const auto& [key, value] : head.headers) {
+    if (same_name(key, name)) return trimmed(value);
+  }
+  return {};
+}
+
+}  // namespace
+
+Door::Door(DoorRules rules, std::vector<ApiKey> keys, Router router)
+    : rules_(std::move(rules)), keys_(keys), router_(std::move(router)) {}
+
+bool Door::may_be_called(std::string_view host) const {
+  const std::optional<HostAndPort> place = read_host(host);
+  if (!place) return false;
+  return place->is_address || is_localhost(*place) || is_listed(rules_.allowed_hosts, place->host);
+}
+
+bool Door::may_ask(std::string_view origin, std::string_view host) const {
+  if (is_listed(rules_.allowed_origins, origin)) return true;
+  const int default_port = origin.starts_with("http://") ? 80 : origin.starts_with("https://") ? 443 : 0;
+  if (default_port == 0) return false;  // "null", and pages of programs
+  const std::optional<HostAndPort> from = read_host(origin.substr(origin.find("//") + 2));
+  if (!from) return false;
+  const int from_port = from->port == 0 ? default_port : from->port;
+  if (rules_.port != 0 && is_localhost(*from) && from_port == rules_.port) return true;
+  const std::optional<HostAndPort> to = read_host(host);
+  if (!to || to->host != from->host) return false;
+  return (to->port == 0 ? default_port : to->port) == from_port;
+}
+
+void Door::add_cors(const RequestHead& head, std::string_view origin, Admission& admission) const {
+  admission.headers.emplace_back("Access-Control-Allow-Origin", origin);
+  admission.headers.emplace_back("Vary", "Origin");
+  admission.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, retry-after");
+  if (head.method != "OPTIONS") return;
+  const std::string_view wanted = field(head, "access-control-request-headers");
+  if (!wanted.empty() && is_list_of_names(wanted)) {
+    admission.headers.emplace_back("Access-Control-Allow-Headers", wanted);
+  }
+  if (field(head, "access-control-request-private-network") == "true") {
+    admission.headers.emplace_back("Access-Control-Allow-Private-Network", "true");
+  }
+  admission.headers.emplace_back("Access-Control-Max-Age", "600");
+}
+
+Admission Door::admit(const RequestHead& head, bool is_local) const {
+  Admission admission;
+  const auto refuse = [&](int status, std::string_view message) {
+    admission.refusal = {status, message};
+    return std::move(admission);
+  };
+  if (!is_local && !head.host.empty() && !may_be_called(head.host)) {
+    return refuse(403, "this server is not called by the name in the Host header; --allow-host NAME allows a name");
+  }
+  const std::string_view origin = field(head, "origin");
+  if (!origin.empty()) {
+    if (!may_ask(origin, head.host)) {
+      return refuse(403, "pages of this origin may not ask this server; --allow-origin ORIGIN allows one");
+    }
+    add_cors(head, origin, admission);
+  }
+  Router::Match match = router_.find(head.method, head.target.path);
+  std::string allowed = match.allowed.empty() ? "" : match.allowed + ", OPTIONS";
+  if (head.method == "OPTIONS" && (!allowed.empty() || head.target.path == "*")) {
+    if (!allowed.empty()) admission.headers.emplace_back("Allow", allowed);
+    if (!origin.empty()) admission.headers.emplace_back("Access-Control-Allow-Methods", allowed);
+    admission.status = 204;
+    return admission;
+  }
+  if (!keys_.empty() && (match.handler == nullptr || match.access == Access::kKey)) {
+    std::optional<std::string> owner = keys_.find(head.headers);
+    if (!owner) {
+      admission.headers.emplace_back("WWW-Authenticate", "Bearer");
+      const bool has_one = !field(head, "authorization").empty() || !field(head, "x-api-key").empty();
+      return refuse(401, has_one ? "this API key is not known"
+                                 : "an API key is wanted, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"");
+    }
+    admission.cache_namespace = *std::move(owner);
+  }
+  if (match.handler != nullptr) {
+    admission.match = std::move(match);
+    return admission;
+  }
+  if (allowed.empty()) return refuse(404, "there is nothing at this path");
+  admission.headers.emplace_back("Allow", std::move(allowed));
+  return refuse(405, "this path has other methods, which the header Allow lists");
+}
+
+}  // namespace ibid::http

@@ -1,0 +1,170 @@
+#include "server/http/listening_socket.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace ibid::http {
+
+namespace {
+
+// The kernel takes at most net.core.somaxconn of them.
+constexpr int kBacklog = 4096;
+
+bool is_loopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return (ntohl(v4.sin_addr.s_addr) >> 24) == 127;
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+}
+
+uint16_t port_of(const sockaddr_storage& address) {
+  return ntohs(address.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in&>(address).sin_port
+                                            : reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+}
+
+void set_port(sockaddr_storage& address, uint16_t port) {
+  if (address.ss_family == AF_INET) {
+    reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(port);
+  }
+}
+
+Status cannot_listen(const std::string& address, uint16_t port, int error) {
+  const std::string where = "port " + std::to_string(port) + " of " + address;
+  if (error == EADDRINUSE) {
+    return {ErrorCode::kIo, where + " is in use by another program; --port N takes another one, --port 0 any free one"};
+  }
+  if (error == EACCES) {
+    return {ErrorCode::kIo, where + " is not for this user: ports below 1024 are root's; --port N takes another one"};
+  }
+  if (error == EADDRNOTAVAIL) return {ErrorCode::kIo, address + " is no address of this machine; --host takes another"};
+  return {ErrorCode::kIo, where + " cannot be listened on: " + std::strerror(error)};
+}
+
+Result<sockaddr_un> unix_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return {ErrorCode::kInvalidArgument, "the path of a Unix socket has at most " +
+                                             std::to_string(sizeof(address.sun_path) - 1) + " bytes: " + path};
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+// Removes what a process that is gone left at this path.
+Status remove_stale(const std::string& path, const sockaddr_un& address) {
+  struct stat found {};
+  if (lstat(path.c_str(), &found) != 0) return {};
+  if (!S_ISSOCK(found.st_mode)) {
+    return {ErrorCode::kIo, path + " is there and is no socket; --unix takes another path"};
+  }
+  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (probe < 0) return {ErrorCode::kIo, std::string("a Unix socket cannot be made: ") + std::strerror(errno)};
+  const int connected = connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  const int error = errno;
+  close(probe);
+  if (connected == 0 || error != ECONNREFUSED) {
+    return {ErrorCode::kIo, path + " is in use by another program; --unix takes another path"};
+  }
+  unlink(path.c_str());
+  return {};
+}
+
+}  // namespace
+
+ListeningSocket::ListeningSocket(ListeningSocket&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      port_(other.port_),
+      is_public_(other.is_public_),
+      path_(std::exchange(other.path_, std::string())),
+      device_(other.device_),
+      inode_(other.inode_) {}
+
+ListeningSocket::~ListeningSocket() {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (path_.empty()) return;
+  struct stat found {};
+  const bool ours = lstat(path_.c_str(), &found) == 0 && found.st_dev == device_ && found.st_ino == inode_;
+  if (ours) unlink(path_.c_str());
+}
+
+int ListeningSocket::release_descriptor() { return std::exchange(descriptor_, -1); }
+
+Result<std::vector<ListeningSocket>> ListeningSocket::open_tcp(const std::string& address, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* list = nullptr;
+  if (const int error = getaddrinfo(address.c_str(), nullptr, &hints, &list); error != 0) {
+    return {ErrorCode::kInvalidArgument, "'" + address + "' is no address: " + gai_strerror(error)};
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
+  std::vector<ListeningSocket> sockets;
+  int last_error = 0;
+  for (const addrinfo* info = list; info != nullptr; info = info->ai_next) {
+    sockaddr_storage bound{};
+    std::memcpy(&bound, info->ai_addr, std::min<size_t>(info->ai_addrlen, sizeof(bound)));
+    set_port(bound, port);
+    ListeningSocket opened(socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (opened.descriptor_ < 0) {
+      last_error = errno;
+      continue;  // a machine without IPv6, say
+    }
+    const int on = 1;
+    const int off = 0;
+    setsockopt(opened.descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    // "::" is for IPv4 as well.
+    if (info->ai_family == AF_INET6) setsockopt(opened.descriptor_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    socklen_t length = info->ai_addrlen;
+    if (bind(opened.descriptor_, reinterpret_cast<const sockaddr*>(&bound), length) != 0 ||
+        ::listen(opened.descriptor_, kBacklog) != 0) {
+      last_error = errno;
+      const bool missing = last_error == EADDRNOTAVAIL && info->ai_next != nullptr;
+      if (missing || (last_error == EADDRNOTAVAIL && !sockets.empty())) continue;
+      return cannot_listen(address, port, last_error);
+    }
+    length = sizeof(bound);
+    getsockname(opened.descriptor_, reinterpret_cast<sockaddr*>(&bound), &length);
+    opened.port_ = port = port_of(bound);
+    opened.is_public_ = !is_loopback(*info->ai_addr);
+    sockets.push_back(std::move(opened));
+  }
+  if (sockets.empty()) return cannot_listen(address, port, last_error);
+  return sockets;
+}
+
+Result<ListeningSocket> ListeningSocket::open_unix(const std::string& path) {
+  TRY_ASSIGN(const sockaddr_un address, unix_address(path));
+  TRY(remove_stale(path, address));
+  ListeningSocket opened(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto failed = [&] {
+    return Status(ErrorCode::kIo, "the Unix socket " + path + " cannot be listened on: " + std::strerror(errno));
+  };
+  if (opened.descriptor_ < 0) return failed();
+  // Linux gives the file these rights when it is made, so there is no moment in which others could connect.
+  if (fchmod(opened.descriptor_, 0600) != 0) return failed();
+  if (bind(opened.descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return failed();
+  struct stat made {};
+  if (lstat(path.c_str(), &made) != 0) return failed();
+  opened.path_ = path;
+  opened.device_ = made.st_dev;
+  opened.inode_ = made.st_ino;
+  if (chmod(path.c_str(), 0600) != 0 || ::listen(opened.descriptor_, kBacklog) != 0) return failed();
+  return opened;
+}
+
+}  // namespace ibid::http

@@ -1,0 +1,197 @@
+#include "server/http/request_reader.h"
+
+// One of the two files that include Boost.
+#include <boost/beast/http/parser.hpp>
+#include <limits>
+#include <utility>
+
+#include "server/http/header_names.h"
+
+namespace ibid::http {
+
+namespace {
+
+namespace beast = boost::beast::http;
+using BoostError = boost::system::error_code;
+
+constexpr size_t kMaxFields = 128;
+constexpr size_t kMaxMethod = 16;
+constexpr size_t kLastChunkBytes = 5;  // "0\r\n\r\n"
+
+// A text that grows with what has come. Beast's own reserves what the client says will come.
+struct GrowingBody {
+  using value_type = std::string;
+  class reader {
+   public:
+    template <bool isRequest, typename Fields>
+    reader(beast::header<isRequest, Fields>&, std::string& text) : text_(text) {}
+    void init(const boost::optional<uint64_t>&, BoostError& error) { error = {}; }
+    template <typename Buffers>
+    size_t put(const Buffers& buffers, BoostError& error) {
+      error = {};
+      size_t n = 0;
+      for (auto part = boost::asio::buffer_sequence_begin(buffers); part != boost::asio::buffer_sequence_end(buffers);
+           ++part) {
+        const boost::asio::const_buffer bytes(*part);
+        text_.append(static_cast<const char*>(bytes.data()), bytes.size());
+        n += bytes.size();
+      }
+      return n;
+    }
+    void finish(BoostError& error) { error = {}; }
+
+   private:
+    std::string& text_;
+  };
+};
+
+std::string_view view_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+// What is wrong with how a client begins, before its first line is whole: somebody who speaks another protocol may
+// wait for us for ever.
+Refusal check_beginning(std::string_view bytes) {
+  if (bytes.starts_with('\x16')) return {400, "this port speaks http, and the client speaks TLS: use http://"};
+  for (size_t i = 0; i < std::min(bytes.size(), kMaxMethod + 1); ++i) {
+    const char c = bytes[i];
+    if (c == ' ' && i > 0) return {};
+    if ((c < 'A' || c > 'Z') && c != '-' && c != '_') return {400, "the request does not begin with a method of HTTP"};
+  }
+  if (bytes.size() > kMaxMethod) return {400, "the request does not begin with a method of HTTP"};
+  return {};
+}
+
+Refusal refusal_of(const BoostError& error) {
+  if (error == beast::error::header_limit || error == beast::error::buffer_overflow) {
+    return {431, "the request's head is too long"};
+  }
+  if (error == beast::error::body_limit) return {413, "the request's body is too long"};
+  if (error == beast::error::bad_chunk || error == beast::error::bad_chunk_extension) {
+    return {400, "the request's body is not in chunks as HTTP wants them"};
+  }
+  return {400, "the request is not HTTP/1.1"};
+}
+
+// The only header of that name. false: there are several, which two readers may read in two ways.
+bool find_only(const Headers& headers, std::string_view name, std::string_view& value) {
+  bool found = false;
+  for (const auto& [key, text] : headers) {
+    if (!same_name(key, name)) continue;
+    if (found) return false;
+    found = true;
+    value = trimmed(text);
+  }
+  return true;
+}
+
+}  // namespace
+
+struct RequestReader::Parser {
+  beast::request_parser<GrowingBody> parser;
+};
+
+RequestReader::RequestReader(const Limits& limits) : limits_(limits), parser_(std::make_unique<Parser>()) {
+  const size_t most = std::numeric_limits<uint32_t>::max();
+  parser_->parser.header_limit(static_cast<uint32_t>(std::min(limits.max_header_bytes, most)));
+  parser_->parser.body_limit(limits.max_body_bytes);
+  parser_->parser.eager(false);
+}
+
+RequestReader::~RequestReader() = default;
+
+size_t RequestReader::n_body_bytes() const { return parser_->parser.get().body().size(); }
+
+std::string RequestReader::take_body() { return std::move(parser_->parser.get().body()); }
+
+RequestReader::Progress RequestReader::refuse(int status, std::string_view message) {
+  refusal_ = {status, message};
+  return Progress::kRefused;
+}
+
+RequestReader::Progress RequestReader::read(std::string_view bytes, size_t& n_taken) {
+  n_taken = 0;
+  auto& parser = parser_->parser;
+  if (!has_begun_) {
+    // RFC 9112, section 2.2: empty lines in front of a request, which some clients send behind a body, are no error.
+    while (bytes.substr(n_taken).starts_with("\r\n")) n_taken += 2;
+    if (bytes.substr(n_taken) == "\r") return Progress::kMore;
+    const Refusal refusal = check_beginning(bytes.substr(n_taken));
+    if (refusal) return refuse(refusal.status, refusal.message);
+  }
+  if (has_head_ && parser.is_done()) return Progress::kWhole;
+  while (n_taken < bytes.size()) {
+    BoostError error;
+    const std::string_view rest = bytes.substr(n_taken);
+    // Beast asserts that it sees so much of a last chunk, and what is left of a body in chunks is never less.
+    if (has_head_ && parser.chunked() && rest.size() < kLastChunkBytes) return Progress::kMore;
+    const size_t n = parser.put(boost::asio::buffer(rest.data(), rest.size()), error);
+    n_taken += n;
+    has_begun_ = has_begun_ || n > 0;
+    if (!has_head_) {
+      // Beast's own limit is of each line that comes alone.
+      n_head_bytes_ += n;
+      if (n_head_bytes_ > limits_.max_header_bytes) return refuse(431, "the request's head is too long");
+    }
+    if (error == beast::error::need_more) {
+      // A line that is longer than all of a head may be: the extension of a chunk.
+      const bool too_long = bytes.size() - n_taken > limits_.max_header_bytes;
+      return too_long ? refuse(431, "a line of the request is too long") : Progress::kMore;
+    }
+    if (error) {
+      const Refusal refusal = refusal_of(error);
+      return refuse(refusal.status, refusal.message);
+    }
+    if (!has_head_ && parser.is_header_done()) return take_head();
+    if (parser.is_done()) return Progress::kWhole;
+  }
+  return Progress::kMore;
+}
+
+RequestReader::Progress RequestReader::take_head() {
+  has_head_ = true;
+  auto& parser = parser_->parser;
+  const auto& message = parser.get();
+  head_.method = view_of(message.method_string());
+  head_.is_old = message.version() < 11;
+  head_.keep_alive = message.keep_alive();
+  head_.has_body = !parser.is_done();
+  size_t n_fields = 0;
+  for (const auto& field : message) {
+    if (++n_fields > kMaxFields) return refuse(431, "the request has too many headers");
+    head_.headers.emplace_back(view_of(field.name_string()), view_of(field.value()));
+  }
+  std::optional<RequestTarget> target = parse_target(view_of(message.target()));
+  if (!target) return refuse(400, "the request's target is not a path that is UTF-8 and percent-encoded");
+  head_.target = *std::move(target);
+  if (const Refusal refusal = check_framing()) return refuse(refusal.status, refusal.message);
+  parser.eager(true);
+  return Progress::kHead;
+}
+
+Refusal RequestReader::check_framing() {
+  std::string_view host, length, encoding, content, expect;
+  if (!find_only(head_.headers, "host", host)) return {400, "the request has more than one Host"};
+  if (host.empty() && !head_.is_old) return {400, "the request has no Host"};
+  head_.host = head_.target.authority.empty() ? host : head_.target.authority;
+  if (!find_only(head_.headers, "content-length", length) || !find_only(head_.headers, "transfer-encoding", encoding)) {
+    return {400, "the request says more than once how long its body is"};
+  }
+  if (length.find_first_not_of("0123456789") != std::string_view::npos) {
+    return {400, "the length of the request's body is no number"};
+  }
+  if (!encoding.empty()) {
+    if (!length.empty()) return {400, "the request's body has a length and is in chunks"};
+    if (head_.is_old) return {400, "chunks are not of HTTP/1.0"};
+    if (!same_name(encoding, "chunked")) return {415, "the only Transfer-Encoding that is read is chunked"};
+  }
+  if (!find_only(head_.headers, "content-encoding", content) || (!content.empty() && !same_name(content, "identity"))) {
+    return {415, "compressed bodies are not read"};
+  }
+  if (!find_only(head_.headers, "expect", expect)) return {417, "the request expects what this server does not do"};
+  if (!expect.empty() && !head_.is_old) {
+    if (!same_name(expect, "100-continue")) return {417, "the request expects what this server does not do"};
+    head_.expects_continue = head_.has_body;
+  }
+  return {};
+}
+
+}  // namespace ibid::http

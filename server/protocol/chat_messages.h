@@ -1,0 +1,44 @@
+// Messages of chat completions (OpenAI) as the messages that templates know, which is what AnswerRequest has. They are
+// nearly the same: "developer" is the system, parts of text are one text, and what templates do not know is left out.
+// Messages of other protocols are made of the same pieces. Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json_limits.h"
+#include "server/protocol/fault.h"
+
+namespace ibid::serve {
+
+inline constexpr size_t kMaxMessages = 65536;
+
+// Appends the messages of `list` to `messages`. Faults name the place: "[3].content[0].type". `list`: any JSON.
+MaybeFault read_chat_messages(const Json& list, Json& messages);
+
+// A content: a text, or a list of parts {"type": "text", "text"} (also "input_text", "output_text"), which are joined
+// by line ends. Images, sound, videos and files are refused by name. The fault's param goes on from the content.
+MaybeFault read_content(const Json& content, std::string& text);
+
+// {"id", "type": "function", "function": {"name", "arguments": a text}}
+Json tool_call_json(std::string_view id, std::string_view name, std::string_view arguments);
+// {"role": "tool", "tool_call_id", "content"}
+Json tool_message(std::string_view call_id, std::string content);
+
+// The last message has to be one that somebody answers; not the assistant's own.
+MaybeFault check_awaits_answer(const Json& messages);
+
+// A message as a JSON schema, in the description of the endpoints as #/components/schemas/chat_message.
+inline constexpr std::string_view kChatMessageSchema =
+    R"({"type":"object","required":["role"],"properties":{"role":{"enum":["system","developer","user","assistant",)"
+    R"("tool"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":["type",)"
+    R"("text"],"properties":{"type":{"const":"text"},"text":{"type":"string"}}}},{"type":"null"}]},)"
+    R"("name":{"type":"string"},"reasoning_content":{"type":"string"},"tool_call_id":{"type":"string"},)"
+    R"("tool_calls":{"type":"array","items":{"type":"object","required":["function"],"properties":{"id":)"
+    R"({"type":"string"},"type":{"const":"function"},"function":{"type":"object","required":["name","arguments"],)"
+    R"("properties":{"name":{"type":"string","minLength":1,"maxLength":64},"arguments":{"type":"string"}}}}}}},)"
+    R"("anyOf":[{"required":["content"],"properties":{"content":{"type":["string","array"]}}},)"
+    R"({"required":["tool_calls"],"properties":{"role":{"const":"assistant"},"tool_calls":{"type":"array",)"
+    R"("minItems":1}}}]})";
+
+}  // namespace ibid::serve

@@ -1,0 +1,140 @@
+#include "server/protocol/fault.h"
+
+#include <utility>
+
+namespace ibid::serve {
+
+namespace {
+
+// Words of Anthropic for "the server takes no more now"; HTTP has no such number.
+constexpr int kAnthropicOverloaded = 529;
+
+const char* openai_type(int status) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 429: return "rate_limit_error";
+    default: return status >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
+const char* anthropic_type(int status) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 413: return "request_too_large";
+    case 429: return "rate_limit_error";
+    case 503: return "overloaded_error";
+    case 504: return "timeout_error";
+    default: return status >= 500 ? "api_error" : "invalid_request_error";
+  }
+}
+
+std::string code_of_status(int status) {
+  switch (status) {
+    case 401: return "invalid_api_key";
+    case 404: return "not_found";
+    case 405: return "method_not_allowed";
+    case 413: return "request_too_large";
+    case 429: return "server_busy";
+    default: return status >= 500 ? "server_error" : "invalid_request";
+  }
+}
+
+// Behind the numbers, the runtime says what a program can do; a client of HTTP can do this.
+std::string for_clients(const std::string& context_full) {
+  return context_full.substr(0, context_full.find("; ")) +
+         "; send fewer or shorter messages, or \"truncate\": \"oldest\", which leaves old turns out, or \"middle\", "
+         "which cuts the newest message";
+}
+
+// Errors of options begin with the option's name, which clients want apart: "logit_bias: token id 90000 ...". So do
+// those of forms, by AnswerForm::field.
+Fault fault_of_field(const Status& status) {
+  static constexpr std::string_view kFields[] = {
+      "logit_bias", "n", "tool_choice", "tools", "grammar", "json_schema", "guided_json", "guided_regex",
+      "guided_choice", "guided_grammar", "structured_outputs.json", "structured_outputs.regex",
+      "structured_outputs.choice", "structured_outputs.grammar", "response_format.schema",
+      "response_format.json_schema.schema", "text.format.schema", "output_config.format.schema",
+      "output_format.schema", "format"};
+  Fault fault{.message = status.message()};
+  for (const std::string_view field : kFields) {
+    if (!fault.message.starts_with(std::string(field) + ": ")) continue;
+    fault.param = field;
+    fault.message.erase(0, field.size() + 2);
+    break;
+  }
+  return fault;
+}
+
+}  // namespace
+
+Fault fault_of(const Status& status) {
+  Fault fault = fault_of_field(status);
+  switch (status.code()) {
+    case ErrorCode::kContextFull:
+      fault.code = "context_length_exceeded";
+      fault.message = for_clients(fault.message);
+      return fault;
+    case ErrorCode::kNotFound: fault.status = 404, fault.code = "model_not_found"; return fault;
+    case ErrorCode::kBusy: fault.status = 429, fault.code = "server_busy"; return fault;
+    case ErrorCode::kOutOfMemory: fault.status = 503, fault.code = "out_of_memory"; return fault;
+    case ErrorCode::kIo: fault.status = 503, fault.code = "service_unavailable"; return fault;
+    case ErrorCode::kCancelled: fault.status = 504, fault.code = "cancelled"; return fault;
+    case ErrorCode::kDeadline: fault.status = 504, fault.code = "deadline_exceeded"; return fault;
+    case ErrorCode::kUnsupported: fault.code = "unsupported_value"; return fault;
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kLimitExceeded:
+    case ErrorCode::kDuplicate:
+    case ErrorCode::kBadNumber:
+    case ErrorCode::kTooLong: return fault;
+    case ErrorCode::kTemplateError:
+    case ErrorCode::kTemplateRaise:
+    case ErrorCode::kTemplateBudget: fault.code = "template_refused"; return fault;
+    default: fault.status = 500, fault.code = "server_error"; return fault;
+  }
+}
+
+Json fault_json(const Fault& fault, ErrorStyle style) {
+  Json json = Json::object();
+  if (style == ErrorStyle::kOllama) {
+    json["error"] = fault.text();
+    return json;
+  }
+  Json error = Json::object();
+  if (style == ErrorStyle::kAnthropic) {
+    error["type"] = anthropic_type(fault.status);
+    error["message"] = fault.text();
+    json["type"] = "error";
+  } else {
+    error["message"] = fault.text();
+    error["type"] = openai_type(fault.status);
+    error["param"] = fault.param.empty() ? Json() : Json(fault.param);
+    error["code"] = fault.code;
+  }
+  json["error"] = std::move(error);
+  return json;
+}
+
+http::Response fault_response(const Fault& fault, ErrorStyle style) {
+  http::Response response{.status = fault.status, .body = json_to_string(fault_json(fault, style))};
+  if (fault.status == 429 || fault.status == 503) {
+    response.headers.emplace_back("Retry-After", std::to_string(fault.retry_after.count()));
+  }
+  if (style == ErrorStyle::kAnthropic && fault.status == 503) response.status = kAnthropicOverloaded;
+  return response;
+}
+
+ErrorStyle style_of_path(std::string_view path) {
+  if (path.starts_with("/v1/messages")) return ErrorStyle::kAnthropic;
+  return path.starts_with("/api/") ? ErrorStyle::kOllama : ErrorStyle::kOpenAi;
+}
+
+std::string error_body(int status, std::string_view message, std::string_view path) {
+  const Fault fault{.status = status, .message = std::string(message), .code = code_of_status(status)};
+  return json_to_string(fault_json(fault, style_of_path(path)));
+}
+
+}  // namespace ibid::serve

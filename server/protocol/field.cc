@@ -1,0 +1,133 @@
+#include "server/protocol/field.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace ibid::serve {
+
+namespace {
+
+constexpr JsonLimits kBodyLimits = {.max_bytes = 1u << 30, .max_depth = 64, .max_values = 2'000'000};
+// Beyond it not every double is a whole number of its own.
+constexpr double kExactIntegers = 9007199254740992.0;
+
+std::string number_text(double value) {
+  if (value == 0x1p64) return "18446744073709551615";  // the most of 64 bits, which no double is
+  std::array<char, 32> buffer;
+  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return {buffer.data(), end};
+}
+
+// "0 to 2", "at least 1", "at most 2"; empty where there is no border.
+std::string range_text(const FieldRule& rule) {
+  const bool has_least = std::isfinite(rule.least), has_most = std::isfinite(rule.most);
+  if (has_least && has_most) return number_text(rule.least) + " to " + number_text(rule.most);
+  if (has_least) return "at least " + number_text(rule.least);
+  return has_most ? "at most " + number_text(rule.most) : std::string();
+}
+
+std::string wanted_number(const FieldRule& rule) {
+  const std::string kind = rule.shape == Shape::kInteger ? "must be a whole number" : "must be a number";
+  const std::string range = range_text(rule);
+  return range.empty() ? kind : kind + ", " + range;
+}
+
+bool is_inside(const FieldRule& rule, double value) { return value >= rule.least && value <= rule.most; }
+
+bool is_whole(const Json& value) {
+  if (value.is_number_integer()) return true;
+  if (!value.is_number_float()) return false;
+  const double number = value.get<double>();
+  return std::abs(number) <= kExactIntegers && number == std::floor(number);
+}
+
+const char* kind_text(const Json& value) {
+  switch (value.type()) {
+    case Json::value_t::null: return "null";
+    case Json::value_t::boolean: return "a boolean";
+    case Json::value_t::string: return "a text";
+    case Json::value_t::array: return "a list";
+    case Json::value_t::object: return "an object";
+    default: return "a number";
+  }
+}
+
+Fault wrong_kind(const std::string& wanted, const Json& value) {
+  return {.message = wanted + ", not " + kind_text(value), .code = "invalid_type"};
+}
+
+MaybeFault check_number(const FieldRule& rule, const Json& value) {
+  if (!value.is_number()) return wrong_kind(wanted_number(rule), value);
+  const double number = value.get<double>();
+  if ((rule.shape != Shape::kInteger || is_whole(value)) && is_inside(rule, number)) return {};
+  return Fault{.message = wanted_number(rule) + ", not " + json_to_string(value)};
+}
+
+// Bytes of a text, entries of a list.
+MaybeFault check_size(const FieldRule& rule, size_t size, const char* wanted, const char* unit) {
+  if (is_inside(rule, static_cast<double>(size))) return {};
+  return Fault{.message = std::string("must be ") + wanted + " of " + range_text(rule) + " " + unit + ", not of " +
+                          std::to_string(size)};
+}
+
+}  // namespace
+
+const Json* member(const Json& object, std::string_view name) {
+  if (!object.is_object()) return nullptr;
+  for (const auto& [key, value] : object.get_ref<const Json::object_t&>()) {
+    if (key == name) return value.is_null() ? nullptr : &value;
+  }
+  return nullptr;
+}
+
+MaybeFault check_shape(const FieldRule& rule, const Json& value) {
+  switch (rule.shape) {
+    case Shape::kAny: return {};
+    case Shape::kBoolean:
+      if (value.is_boolean()) return {};
+      return wrong_kind("must be true or false", value);
+    case Shape::kInteger:
+    case Shape::kNumber: return check_number(rule, value);
+    case Shape::kText:
+      if (!value.is_string()) return wrong_kind("must be a text", value);
+      return check_size(rule, value.get_ref<const std::string&>().size(), "a text", "bytes");
+    case Shape::kList:
+      if (!value.is_array()) return wrong_kind("must be a list", value);
+      return check_size(rule, value.size(), "a list", "entries");
+    case Shape::kObject:
+      if (value.is_object()) return {};
+      return wrong_kind("must be an object", value);
+  }
+  return {};
+}
+
+int64_t integer_of(const Json& value) {
+  if (value.is_number_float()) return static_cast<int64_t>(value.get<double>());
+  return value.get<int64_t>();
+}
+
+MaybeFault parse_body(std::string_view text, Json& body) {
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    return Fault{.message = "the body begins with a byte order mark; JSON has none", .code = "invalid_json"};
+  }
+  Result<Json> parsed = parse_json(text, "the body", kBodyLimits);
+  if (!parsed.ok()) return Fault{.message = parsed.status().message(), .code = "invalid_json"};
+  if (!parsed->is_object()) return Fault{.message = "the body must be a JSON object", .code = "invalid_json"};
+  if (parsed->size() > kMaxBodyKeys) {
+    return Fault{.message = "the body has more than " + std::to_string(kMaxBodyKeys) + " keys", .code = "invalid_json"};
+  }
+  body = std::move(*parsed);
+  return {};
+}
+
+MaybeFault refuse(const Json& value) {
+  const bool is_nothing = (value.is_boolean() && !value.get<bool>()) ||
+                          (value.is_number() && value.get<double>() == 0) ||
+                          (value.is_string() && value.get_ref<const std::string&>().empty()) ||
+                          (value.is_structured() && value.empty());
+  if (is_nothing) return {};
+  return Fault{.message = "is not supported", .code = "unsupported_parameter"};
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,397 @@
+#include "server/protocol/openapi.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "server/protocol/chat_messages.h"
+#include "server/protocol/endpoints.h"
+#include "server/protocol/response_schemas.h"
+
+namespace ibid::serve {
+
+namespace {
+
+Json number_json(double value) {
+  const bool is_whole = value == std::floor(value) && std::abs(value) < 9e15;
+  return is_whole ? Json(static_cast<int64_t>(value)) : Json(value);
+}
+
+void add_limits(Json& schema, const FieldRule& rule, const char* least, const char* most) {
+  if (std::isfinite(rule.least)) schema[least] = number_json(rule.least);
+  if (std::isfinite(rule.most)) schema[most] = number_json(rule.most);
+}
+
+Json written_schema(std::string_view name, std::string_view text) {
+  Result<Json> schema = parse_json(text, name);
+  CHECK(schema.ok()) << schema.status().message();
+  return std::move(*schema);
+}
+
+Json schema_of(const FieldRule& rule) {
+  if (!rule.schema.empty()) return written_schema(rule.name, rule.schema);
+  Json schema = Json::object();
+  switch (rule.shape) {
+    case Shape::kAny: break;
+    case Shape::kBoolean: schema["type"] = "boolean"; break;
+    case Shape::kInteger:
+      schema["type"] = "integer";
+      add_limits(schema, rule, "minimum", "maximum");
+      break;
+    case Shape::kNumber:
+      schema["type"] = "number";
+      add_limits(schema, rule, "minimum", "maximum");
+      break;
+    case Shape::kText:
+      schema["type"] = "string";
+      // Ours are bytes, theirs are characters: the least is the same, and the most is a borderline nobody meets.
+      if (rule.least > 0) schema["minLength"] = number_json(rule.least);
+      break;
+    case Shape::kList:
+      schema["type"] = "array";
+      add_limits(schema, rule, "minItems", "maxItems");
+      break;
+    case Shape::kObject: schema["type"] = "object"; break;
+  }
+  return schema;
+}
+
+Json property_of(const FieldRule& rule) {
+  Json schema = schema_of(rule);
+  if (!rule.required && !schema.empty()) {
+    Json either = Json::array();
+    either.push_back(std::move(schema));
+    either.push_back(Json{{"type", "null"}});
+    schema = Json::object();
+    schema["anyOf"] = std::move(either);
+  }
+  if (!rule.about.empty()) schema["description"] = std::string(rule.about);
+  if (rule.standing == Standing::kIgnored) schema["x-ignored"] = true;
+  return schema;
+}
+
+// The schemas of fields that several endpoints have: each is written once, and pointed to.
+class Components {
+ public:
+  // The schema, or where it stands. Of two fields of one name the first has the name.
+  Json place(const std::string& name, Json schema) {
+    const auto [entry, is_new] = schemas_.emplace(name, schema);
+    if (!is_new && entry->second != schema) return schema;
+    return Json{{"$ref", "#/components/schemas/" + name}};
+  }
+  Json schemas() const {
+    Json all = Json::object();
+    for (const auto& [name, schema] : schemas_) all[name] = schema;
+    return all;
+  }
+
+ private:
+  std::map<std::string, Json> schemas_;
+};
+
+// What is refused with any value that matters; the value that changes nothing is no use to anybody.
+Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
+  Json properties = Json::object(), required = Json::array(), refused = Json::object();
+  for (const FieldRule& rule : rules) {
+    const std::string name(rule.name);
+    if (rule.standing == Standing::kRefused) {
+      refused[name] = std::string(rule.about);
+      continue;
+    }
+    properties[name] = components.place(name, property_of(rule));
+    if (rule.required) required.push_back(name);
+  }
+  Json schema = Json::object();
+  schema["type"] = "object";
+  schema["properties"] = std::move(properties);
+  if (!required.empty()) schema["required"] = std::move(required);
+  if (!refused.empty()) schema["x-refused"] = std::move(refused);
+  return schema;
+}
+
+// Which endpoints answer with a status.
+enum class Answers {
+  kAll,
+  kNone,      // a path with another method
+  kNamed,     // those that name something: a model in the body, an id in the path
+  kHeld,      // those of what one answer at a time has
+  kComputing,
+  kComputingNotAnthropic,
+  kComputingAnthropic,
+};
+struct StatusText {
+  const char* status;
+  Answers answers;
+  const char* text;
+};
+constexpr StatusText kErrors[] = {
+    {"400", Answers::kAll, "The request has to change; the message names the field."},
+    {"401", Answers::kAll, "No API key, or a wrong one."},
+    {"403", Answers::kAll, "The header Host or Origin is none that may ask."},
+    {"404", Answers::kNamed, "There is no model, response, conversation, item or session of that name."},
+    {"405", Answers::kNone, "The path has other methods, which the header Allow lists."},
+    {"408", Answers::kAll, "The request did not come in time."},
+    {"409", Answers::kHeld, "An answer of this session, or of this conversation, is under way."},
+    {"413", Answers::kAll, "The body is too large."},
+    {"415", Answers::kAll, "The body is compressed."},
+    {"417", Answers::kAll, "What the header Expect wants is not known."},
+    {"429", Answers::kComputing, "The server takes no more now; Retry-After says when to come again."},
+    {"431", Answers::kAll, "The line and the headers of the request are too large."},
+    {"500", Answers::kAll, "The server's own mistake."},
+    {"501", Answers::kAll, "Understood, and not supported."},
+    {"503", Answers::kComputingNotAnthropic, "Memory is short, or the server ends; see Retry-After."},
+    {"504", Answers::kComputing, "A deadline passed."},
+    {"529", Answers::kComputingAnthropic, "As 503, in Anthropic's words."}};
+
+bool does_answer(const Endpoint& endpoint, Answers answers) {
+  const bool has_body = endpoint.fields != nullptr;
+  const bool has_id = endpoint.pattern.find('{') != std::string_view::npos;
+  const bool is_anthropic = style_of_path(endpoint.pattern) == ErrorStyle::kAnthropic;
+  switch (answers) {
+    case Answers::kAll: return true;
+    case Answers::kNone: return false;
+    case Answers::kNamed: return has_body || has_id;
+    case Answers::kHeld: return (has_body && endpoint.pattern == "/v1/responses") ||
+                                (has_id && endpoint.method != "GET" && !endpoint.pattern.starts_with("/v1/responses"));
+    case Answers::kComputing: return has_body;
+    case Answers::kComputingNotAnthropic: return has_body && !is_anthropic;
+    case Answers::kComputingAnthropic: return has_body && is_anthropic;
+  }
+  return true;
+}
+
+// What stands in front of the names of a protocol's errors: "anthropic_error", "anthropic_400".
+const char* prefix_of(ErrorStyle style) {
+  switch (style) {
+    case ErrorStyle::kOpenAi: return "";
+    case ErrorStyle::kAnthropic: return "anthropic_";
+    case ErrorStyle::kOllama: return "ollama_";
+  }
+  return "";
+}
+
+std::string_view error_schema(ErrorStyle style) {
+  switch (style) {
+    case ErrorStyle::kOpenAi: break;
+    case ErrorStyle::kAnthropic:
+      return R"({"type":"object","required":["type","error"],"properties":{"type":{"const":"error"},"error":)"
+             R"({"type":"object","required":["type","message"],"properties":{"type":{"type":"string"},"message":)"
+             R"({"type":"string"}}}}})";
+    case ErrorStyle::kOllama:
+      return R"({"type":"object","required":["error"],"properties":{"error":{"type":"string"}}})";
+  }
+  return R"({"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["message",)"
+         R"("type","param","code"],"properties":{"message":{"type":"string"},"type":{"type":"string"},"param":)"
+         R"({"type":["string","null"]},"code":{"type":"string"}}}}})";
+}
+
+Json reference_to(const std::string& kind, const std::string& name) {
+  return Json{{"$ref", "#/components/" + kind + "/" + name}};
+}
+
+Json content_of(const char* type, Json schema) {
+  Json content = Json::object();
+  content[type]["schema"] = std::move(schema);
+  return content;
+}
+
+constexpr ErrorStyle kStyles[] = {ErrorStyle::kOpenAi, ErrorStyle::kAnthropic, ErrorStyle::kOllama};
+
+// Of every protocol, which operations point to.
+Json error_responses() {
+  Json responses = Json::object();
+  for (const ErrorStyle style : kStyles) {
+    const std::string prefix = prefix_of(style);
+    for (const auto& [status, answers, text] : kErrors) {
+      Json& response = responses[prefix + status];
+      response["description"] = text;
+      response["content"] = content_of("application/json", reference_to("schemas", prefix + "error"));
+    }
+  }
+  return responses;
+}
+
+// Whole, or in parts where the request may ask for a stream.
+Json answer_response(const Endpoint& endpoint) {
+  Json response = Json::object();
+  response["description"] = "The answer.";
+  const std::string_view schema = response_schema(endpoint.method, endpoint.pattern);
+  response["content"] = content_of("application/json", schema.empty() ? Json{{"type", "object"}}
+                                                                      : written_schema(endpoint.pattern, schema));
+  if (endpoint.fields == nullptr) return response;
+  for (const FieldRule& rule : endpoint.fields()) {
+    if (rule.name != "stream") continue;
+    const bool is_lines = style_of_path(endpoint.pattern) == ErrorStyle::kOllama;
+    response["content"][is_lines ? "application/x-ndjson" : "text/event-stream"] = Json::object();
+  }
+  return response;
+}
+
+Json responses_of(const Endpoint& endpoint) {
+  Json responses = Json::object();
+  responses["200"] = answer_response(endpoint);
+  const std::string prefix = prefix_of(style_of_path(endpoint.pattern));
+  for (const auto& [status, answers, text] : kErrors) {
+    if (does_answer(endpoint, answers)) responses[status] = reference_to("responses", prefix + status);
+  }
+  return responses;
+}
+
+// Whether it is about what is stored, and has no body that could name its user.
+bool names_user_in_query(const Endpoint& endpoint) {
+  if (endpoint.fields != nullptr) return false;
+  return std::ranges::any_of(std::array{"/v1/responses", "/v1/conversations", "/v1/sessions"},
+                             [&](const char* path) { return endpoint.pattern.starts_with(path); });
+}
+
+// The open parts of the path; the user of a request without a body; of lists of items, what the query may say.
+Json parameters_of(const Endpoint& endpoint) {
+  Json parameters = Json::array();
+  const auto add = [&](const char* name, const char* in, Json schema) {
+    Json parameter = {{"name", name}, {"in", in}, {"required", in == std::string_view("path")}};
+    parameter["schema"] = std::move(schema);
+    parameters.push_back(std::move(parameter));
+  };
+  for (const char* name : {"id", "item_id"}) {
+    if (endpoint.pattern.find("{" + std::string(name) + "}") == std::string_view::npos) continue;
+    add(name, "path", {{"type", "string"}, {"minLength", 1}});
+  }
+  if (names_user_in_query(endpoint)) add("user", "query", {{"type", "string"}});
+  const bool is_list = endpoint.method == "GET" && (endpoint.pattern.ends_with("items"));
+  if (!is_list) return parameters;
+  add("limit", "query", {{"type", "integer"}, {"minimum", 1}, {"maximum", 100}});
+  add("order", "query", written_schema("order", R"({"enum":["asc","desc"]})"));
+  add("after", "query", {{"type", "string"}});
+  return parameters;
+}
+
+Json operation_of(const Endpoint& endpoint, Components& components) {
+  Json operation = Json::object();
+  operation["tags"] = Json::array();
+  operation["tags"].push_back(std::string(endpoint.protocol));
+  operation["summary"] = std::string(endpoint.summary);
+  if (Json parameters = parameters_of(endpoint); !parameters.empty()) operation["parameters"] = std::move(parameters);
+  if (endpoint.fields != nullptr) {
+    Json schema = body_schema(endpoint.fields(), components);
+    if (endpoint.options != nullptr) schema["properties"]["options"] = body_schema(endpoint.options(), components);
+    Json body = Json::object();
+    // Sessions and conversations need no body where no field is required.
+    const bool may_be_empty = endpoint.protocol == "ibid" || endpoint.pattern.starts_with("/v1/conversations");
+    body["required"] = !may_be_empty || schema.contains("required");
+    body["content"]["application/json"]["schema"] = std::move(schema);
+    operation["requestBody"] = std::move(body);
+  }
+  operation["responses"] = responses_of(endpoint);
+  return operation;
+}
+
+// "POST" as "post".
+std::string small_letters(std::string_view word) {
+  std::string small;
+  for (const char c : word) small += static_cast<char>(c - 'A' + 'a');
+  return small;
+}
+
+}  // namespace
+
+namespace {
+
+// What whole answers have in common.
+constexpr std::pair<const char*, std::string_view> kAnswerSchemas[] = {
+    {"usage", R"({"type":"object","required":["prompt_tokens","completion_tokens","total_tokens",)"
+              R"("prompt_tokens_details"],"properties":{"prompt_tokens":{"type":"integer","minimum":0},)"
+              R"("completion_tokens":{"type":"integer","minimum":0},"total_tokens":{"type":"integer","minimum":0},)"
+              R"("prompt_tokens_details":{"type":"object","required":["cached_tokens"],"properties":{"cached_tokens":)"
+              R"({"type":"integer","minimum":0}}}}})"},
+    {"timings", R"({"type":"object","required":["cache_n","prompt_n","prompt_ms","predicted_n","predicted_ms"],)"
+                R"("properties":{"cache_n":{"type":"integer","minimum":0},"prompt_n":{"type":"integer","minimum":0},)"
+                R"("prompt_ms":{"type":"number"},"predicted_n":{"type":"integer","minimum":0},"predicted_ms":)"
+                R"({"type":"number"}}})"},
+    {"ibid_details", R"({"type":"object","required":["prefilled","cached","from_disk","read_again","ttft_ms",)"
+                     R"("total_ms","seed","finish_reason"],"properties":{"prefilled":{"type":"integer","minimum":0},)"
+                     R"("cached":{"type":"integer","minimum":0},"from_disk":{"type":"integer","minimum":0},)"
+                     R"("read_again":)"
+                     R"({"type":"integer","minimum":0},"seed":{"type":"integer"},"finish_reason":{"type":"string"},)"
+                     R"("lost_prefix":{"type":"object","required":["tokens","cause"]}}})"},
+    {"output_item", R"({"type":"object","required":["id","type","status"],"properties":{"id":{"type":"string"},)"
+                    R"("type":{"enum":["message","reasoning","function_call"]},"status":)"
+                    R"({"enum":["completed","incomplete"]}}})"},
+};
+
+// Health, readiness, version and metrics, which are no protocol's.
+struct ServerPath {
+  const char* path;
+  const char* summary;
+  const char* type;
+  bool needs_key;
+};
+constexpr ServerPath kServerPaths[] = {
+    {"/health", "The process lives. It waits for nothing that a model computes.", "application/json", false},
+    {"/v1/health", "The same.", "application/json", false},
+    {"/ready", "200, or 503 while the first model is loaded and from the first SIGTERM on.", "application/json", false},
+    {"/version", "The program's version.", "application/json", true},
+    {"/metrics", "Counters for Prometheus.", "text/plain", true},
+};
+
+void add_server_paths(Json& paths) {
+  for (const ServerPath& row : kServerPaths) {
+    Json operation = Json::object();
+    operation["tags"] = Json::array();
+    operation["tags"].push_back("Server");
+    operation["summary"] = row.summary;
+    if (!row.needs_key) operation["security"] = Json::array();
+    const bool is_json = row.type == std::string_view("application/json");
+    Json answer = {{"description", "The answer."},
+                   {"content", content_of(row.type, Json{{"type", is_json ? "object" : "string"}})}};
+    if (row.path == std::string_view("/ready")) {
+      operation["responses"]["503"] = answer;
+      operation["responses"]["503"]["description"] = "Not now.";
+    }
+    operation["responses"]["200"] = std::move(answer);
+    paths[row.path]["get"] = std::move(operation);
+  }
+}
+
+// A key, where the server has some.
+Json security_schemes() {
+  return {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
+          {"key", {{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}}}};
+}
+
+}  // namespace
+
+Json openapi_document() {
+  Json document = Json::object();
+  document["openapi"] = "3.1.0";
+  document["info"] = {{"title", "ibid serve"},
+                      {"version", "1"},
+                      {"description", "The HTTP endpoints of ibid. Fields that are not named are ignored."}};
+  Components components;
+  components.place("chat_message", written_schema("chat_message", kChatMessageSchema));
+  for (const ErrorStyle style : kStyles) {
+    const std::string name = std::string(prefix_of(style)) + "error";
+    components.place(name, written_schema(name, error_schema(style)));
+  }
+  for (const auto& [name, schema] : kAnswerSchemas) components.place(name, written_schema(name, schema));
+  Json paths = Json::object();
+  for (const Endpoint& endpoint : endpoints()) {
+    paths[std::string(endpoint.pattern)][small_letters(endpoint.method)] = operation_of(endpoint, components);
+  }
+  add_server_paths(paths);
+  document["paths"] = std::move(paths);
+  document["security"] = Json::array();
+  document["security"].push_back(Json::object());
+  for (const char* name : {"bearer", "key"}) document["security"].push_back(Json{{name, Json::array()}});
+  document["components"] = {{"schemas", components.schemas()}, {"responses", error_responses()},
+                            {"securitySchemes", security_schemes()}};
+  return document;
+}
+
+void get_openapi(const Site&, const http::ExchangePtr& exchange) { respond_json(*exchange, openapi_document()); }
+
+}  // namespace ibid::serve

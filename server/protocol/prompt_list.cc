@@ -1,0 +1,109 @@
+#include "server/protocol/prompt_list.h"
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace ibid::serve {
+
+namespace {
+
+// What the listeners of the prompts share. The service may call these at once.
+class PromptList {
+ public:
+  PromptList(std::shared_ptr<AnswerListener> reply, size_t n_prompts, std::stop_token gone)
+      : reply_(std::move(reply)), n_open_(n_prompts), gone_(std::move(gone), [stop = stop_]() mutable {
+          stop.request_stop();
+        }) {}
+
+  std::stop_token stop_token() const { return stop_.get_token(); }
+
+  template <typename Tell>
+  void tell(const Tell& what) {
+    const std::lock_guard lock(mutex_);
+    what(*reply_);
+  }
+  template <typename Tell>
+  void tell_once(bool PromptList::*was_told, const Tell& what) {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(this->*was_told, true)) what(*reply_);
+  }
+
+  // Stopping ends others within the call, and the last of them is told to the reply: neither under the lock.
+  void end(const Status& status) {
+    bool is_first_error = false, is_last = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_first_error = error_.ok() && !status.ok();
+      if (is_first_error) error_ = status;
+      is_last = --n_open_ == 0;
+    }
+    if (is_last) return reply_->end(error_);
+    if (is_first_error) stop_.request_stop();
+  }
+
+  bool has_begun = false, was_queued = false;
+
+ private:
+  std::mutex mutex_;  // guards the calls of the reply but its end, and the next two
+  std::shared_ptr<AnswerListener> reply_;
+  size_t n_open_;
+  Status error_;
+  std::stop_source stop_;
+  std::stop_callback<std::function<void()>> gone_;
+};
+
+class PromptListener final : public AnswerListener {
+ public:
+  PromptListener(std::shared_ptr<PromptList> list, size_t first) : list_(std::move(list)), first_(first) {}
+
+  void queued(std::chrono::nanoseconds waited) override {
+    list_->tell_once(&PromptList::was_queued, [&](AnswerListener& reply) { reply.queued(waited); });
+  }
+  void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override {
+    list_->tell_once(&PromptList::has_begun, [&](AnswerListener& reply) {
+      reply.begin(model, n_prompt, std::move(tokenizer));
+    });
+  }
+  void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override {
+    list_->tell([&](AnswerListener& reply) { reply.logprobs(first_ + i, tokens); });
+  }
+  void content(size_t i, std::string_view text) override {
+    list_->tell([&](AnswerListener& reply) { reply.content(first_ + i, text); });
+  }
+  void reasoning(size_t i, std::string_view text) override {
+    list_->tell([&](AnswerListener& reply) { reply.reasoning(first_ + i, text); });
+  }
+  void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) override {
+    list_->tell([&](AnswerListener& reply) { reply.tool_call(first_ + i, call, id, name); });
+  }
+  void tool_arguments(size_t i, size_t call, std::string_view part) override {
+    list_->tell([&](AnswerListener& reply) { reply.tool_arguments(first_ + i, call, part); });
+  }
+  void answer(size_t i, const Answer& answer) override {
+    list_->tell([&](AnswerListener& reply) { reply.answer(first_ + i, answer); });
+  }
+  void come_again(std::chrono::seconds wait) override {
+    list_->tell([&](AnswerListener& reply) { reply.come_again(wait); });
+  }
+  void end(const Status& status) override { list_->end(status); }
+
+ private:
+  std::shared_ptr<PromptList> list_;
+  size_t first_;
+};
+
+}  // namespace
+
+void start_prompts(Backend& backend, AnswerRequest request, std::vector<Prompt> prompts,
+                   std::shared_ptr<AnswerListener> reply, std::stop_token gone) {
+  const auto list = std::make_shared<PromptList>(std::move(reply), prompts.size(), std::move(gone));
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    AnswerRequest one = request;
+    one.prompt = std::move(prompts[p]);
+    backend.start(std::move(one), std::make_shared<PromptListener>(list, p * request.n), list->stop_token());
+  }
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,49 @@
+// RequestLog: a line of JSON for each exchange. It says sizes, counts and times, and nothing that a client or a model
+// said: no prompt, no answer, no key, no path but that of a route. A thread of its own writes, so that a reader of the
+// log who is slow holds up no client; lines for which there is no room are counted and dropped.
+//
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "server/http/reply.h"
+
+namespace ibid::serve {
+
+// The line of a record, without its newline. unix_ms: when it was written.
+std::string log_line(const http::ExchangeRecord& record, int64_t unix_ms);
+
+class RequestLog {
+ public:
+  // Writes to this descriptor, which stays the caller's.
+  explicit RequestLog(int descriptor);
+  ~RequestLog();  // writes what waits; a reader that does not read is waited for a second
+  RequestLog(const RequestLog&) = delete;
+  RequestLog& operator=(const RequestLog&) = delete;
+
+  // Returns at once.
+  void add(const http::ExchangeRecord& record);
+  uint64_t n_dropped() const;
+
+ private:
+  void write_lines();
+  void write_whole(std::string_view text);
+
+  const int descriptor_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> lines_;
+  uint64_t n_dropped_ = 0;
+  std::atomic<bool> is_ending_{false};
+  std::thread thread_;
+};
+
+}  // namespace ibid::serve

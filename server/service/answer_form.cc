@@ -1,0 +1,201 @@
+#include "server/service/answer_form.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "grammar/compile_budget.h"
+#include "grammar/grammar.h"
+#include "runtime/generate/constraint_cache.h"
+#include "server/service/call_form.h"
+#include "server/service/prompt_text.h"
+#include "templates/message.h"
+#include "templates/reply/marker_words.h"
+#include "templates/reply/reply_parser.h"
+
+namespace ibid::serve {
+namespace {
+
+using Constraint = std::shared_ptr<const TokenConstraint>;
+
+constexpr const char* kProbe = "Kestrelquestion";
+
+std::string solid(std::string_view marker) { return std::string(trim_marker_spaces(marker)); }
+
+// The channel of an answer that has an answer's form, and how reasoning in front of it ends (templates of gpt-oss).
+LeadIn lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
+  LeadIn lead;
+  if (!channels.reasoning_channels.empty() && !channels.ends.empty()) {
+    lead.begin = channels.channel + channels.reasoning_channels.front() + channels.body_begin;
+    lead.end = channels.ends.front() + channels.begin + std::string(role_name(Role::kAssistant));
+  }
+  if (!to_a_call) lead.opening = channels.channel + "final" + channels.body_begin;
+  return lead;
+}
+
+// What the model may write in front of a call or a form. Whether the prompt has opened the reasoning already, or closed
+// it, depends on the template's variables, so a short prompt is looked at.
+LeadIn lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& request, bool to_a_call) {
+  if (request.prompt) return {};
+  const ReplyFormat& format = engine->reply_format();
+  if (format.channels) return lead_in_channels(*format.channels, to_a_call);
+  if (!format.reasoning) return {};
+  LeadIn lead{.begin = solid(format.reasoning->begin), .end = solid(format.reasoning->end)};
+  if (lead.begin.empty() || lead.end.empty()) return {};
+  AnswerRequest probe{.messages = Json::array({make_message(Role::kUser, kProbe)}), .tools = request.tools,
+                      .variables = request.variables};
+  const Result<MarkedText> prompt = prompt_text(engine, probe);
+  if (!prompt.ok()) return lead;  // the turn says what is wrong
+  const std::string_view text = prompt->bytes();
+  const size_t asked = text.rfind(kProbe);
+  const std::string_view behind = asked == text.npos ? std::string_view() : text.substr(asked);
+  if (behind.find(lead.end) != behind.npos) return {};
+  lead.is_open = opens_reasoning(format, behind);
+  return lead;
+}
+
+// Whether the answer may be a call in place of a form.
+bool may_call(const Engine& engine, const AnswerRequest& request) {
+  return !request.prompt && request.tool_choice.kind == ToolChoice::Kind::kAuto && engine.reply_format().calls &&
+         !callable_tools(request.tools).empty();
+}
+
+// Calls of the tools and nothing else, one or several.
+Result<DemandedCalls> section_of_calls(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
+                                       Arguments arguments, CompileBudget& budget) {
+  TRY_ASSIGN(DemandedCalls::Call call, call_of(syntax, tools, arguments, budget));
+  DemandedCalls section;
+  section.calls.push_back(std::move(call));
+  section.several = syntax.several;
+  section.separator = syntax.separator;
+  section.end = syntax.section_end;
+  return section;
+}
+
+// A key of the engine's constraints. Lengths keep two parts from being read as one.
+class Key {
+ public:
+  explicit Key(std::string_view kind) : text_(kind) {}
+  Key& add(std::string_view part) {
+    text_ += std::to_string(part.size()) + ':';
+    text_ += part;
+    return *this;
+  }
+  Key& add(const LeadIn& lead) { return add(lead.begin).add(lead.end).add(lead.is_open ? "1" : "").add(lead.opening); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
+  const ToolChoice& choice = request.tool_choice;
+  const LeadIn lead = lead_in_of(engine, request, true);
+  const bool several = choice.parallel && choice.kind == ToolChoice::Kind::kRequired;
+  const Key key = Key("call").add(json_to_string(request.tools)).add(choice.name).add(several ? "1" : "").add(lead);
+  return engine->constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
+    const ReplyFormat& format = engine->reply_format();
+    if (!format.calls || !format.shows_tools) {
+      return {ErrorCode::kUnsupported,
+              "tool_choice: the chat template of " + engine->name() + " does not tell the model of tools"};
+    }
+    const std::vector<CallableTool> tools = callable_tools(request.tools, choice.name);
+    if (tools.empty()) return {ErrorCode::kInvalidArgument, "tool_choice: there is no tool \"" + choice.name + "\""};
+    TRY_ASSIGN(DemandedCalls demanded, section_of_calls(*format.calls, tools, Arguments::kBySchema, budget));
+    demanded.lead = lead;
+    demanded.lead.opening += format.calls->section_begin;
+    demanded.several &= several;
+    return compile_calls(demanded);
+  }, request.options.stop);
+}
+
+// What stands in front of an error of a form as long as it may be another request's, which has it in another field.
+constexpr std::string_view kOfForm = "form: ";
+
+Status in_field(const Status& status, const AnswerForm& form) {
+  const std::string& message = status.message();
+  if (status.ok() || form.field.empty() || !message.starts_with(kOfForm)) return status;
+  return {status.code(), form.field + ": " + message.substr(kOfForm.size())};
+}
+
+Result<Grammar> compile_form(const AnswerForm& form, CompileBudget& budget) {
+  switch (form.kind) {
+    case AnswerForm::Kind::kText:
+    case AnswerForm::Kind::kJsonObject: return compile_any_json(AnyJson::kObject);
+    case AnswerForm::Kind::kJsonSchema: return compile_json_schema(form.text, {}, &budget);
+    case AnswerForm::Kind::kGbnf: return compile_gbnf(form.text);
+    case AnswerForm::Kind::kRegex: return compile_regex(form.text);
+    case AnswerForm::Kind::kChoices: return compile_choices(form.choices);
+  }
+  return compile_any_json(AnyJson::kObject);
+}
+
+Result<Grammar> grammar_of_form(const AnswerForm& form, CompileBudget& budget) {
+  Result<Grammar> grammar = compile_form(form, budget);
+  if (grammar.ok() || grammar.status().code() == ErrorCode::kCancelled) return grammar;
+  return {grammar.status().code(), std::string(kOfForm) + grammar.status().message()};
+}
+
+// The form; or, where there are tools, calls of these in its place.
+Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
+  const AnswerForm& form = request.form;
+  const CallSyntax* calls = may_call(*engine, request) ? &*engine->reply_format().calls : nullptr;
+  const LeadIn lead = lead_in_of(engine, request, false);
+  const bool parallel = request.tool_choice.parallel;
+  Key key = Key("form").add(std::to_string(static_cast<int>(form.kind))).add(form.text).add(lead);
+  for (const std::string& choice : form.choices) key.add(choice);
+  if (calls != nullptr) key.add("tools").add(json_to_string(request.tools)).add(parallel ? "1" : "");
+  Result<Constraint> made = engine->constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
+    TRY_ASSIGN(Grammar grammar, grammar_of_form(form, budget));
+    if (calls == nullptr) return lead.empty() ? grammar : compile_behind(lead, grammar);
+    TRY_ASSIGN(DemandedCalls either,
+               section_of_calls(*calls, callable_tools(request.tools), Arguments::kAsToolsSay, budget));
+    either.lead = lead_in_of(engine, request, true);
+    either.lead.opening += calls->section_begin;
+    either.several &= parallel;
+    either.otherwise = {.words = lead.opening, .grammar = std::move(grammar)};
+    return compile_calls(either);
+  }, request.options.stop);
+  if (!made.ok()) return in_field(made.status(), form);
+  return made;
+}
+
+// Any text, but for what the request says of calls: none; not more than one; arguments by a tool's schema.
+Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
+  const ToolChoice& choice = request.tool_choice;
+  const bool none = choice.kind == ToolChoice::Kind::kNone;
+  const ReplyFormat& format = engine->reply_format();
+  const std::vector<CallableTool> tools = callable_tools(request.tools);
+  const bool any_strict = std::ranges::any_of(tools, &CallableTool::strict);
+  const bool asks = none || !choice.parallel || any_strict;
+  if (request.prompt || !format.calls || tools.empty() || !asks) return Constraint();
+  const LeadIn lead = lead_in_of(engine, request, true);
+  const Key key =
+      Key("text").add(none ? "" : json_to_string(request.tools)).add(choice.parallel ? "1" : "").add(lead);
+  return engine->constraints().make(key.text(), [&](CompileBudget& budget) -> Result<Grammar> {
+    CallsInText text{.lead = lead, .several = choice.parallel};
+    if (none) {
+      text.begins = begins_of_calls(*format.calls, nullptr, false);
+    } else {
+      TRY_ASSIGN(const DemandedCalls::Call one, call_of(*format.calls, tools, Arguments::kAsToolsSay, budget));
+      text.begins = begins_of_calls(*format.calls, &one, choice.parallel);
+    }
+    return compile_calls_in_text(text);
+  }, request.options.stop);
+}
+
+}  // namespace
+
+Result<Constraint> constraint_for(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
+  const ToolChoice::Kind choice = request.tool_choice.kind;
+  const bool demands_call = choice == ToolChoice::Kind::kRequired || choice == ToolChoice::Kind::kNamed;
+  const bool has_form = request.form.kind != AnswerForm::Kind::kText;
+  if (!demands_call) return has_form ? constraint_of_form(engine, request) : constraint_of_text(engine, request);
+  if (has_form) return {ErrorCode::kUnsupported, "an answer cannot have a form and call a tool at once"};
+  return constraint_of_call(engine, request);
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,311 @@
+#include "server/service/answer_job.h"
+
+#include <algorithm>
+#include <new>
+#include <random>
+#include <utility>
+
+#include "runtime/out_of_heap.h"
+#include "runtime/prompt/plain_prompt.h"
+#include "runtime/session/chat_session.h"
+#include "runtime/session/turn_reply.h"
+#include "runtime/turn_cost.h"
+#include "server/service/answer_form.h"
+#include "server/service/cache_namespace.h"
+#include "server/service/prompt_text.h"
+
+namespace ibid::serve {
+namespace {
+
+// Below 2^52, so that clients whose numbers are doubles can send it back, also that of the last of several answers.
+uint64_t random_seed() {
+  std::random_device random;
+  return (static_cast<uint64_t>(random()) << 32 | random()) >> 12;
+}
+
+void tell_part(const ReplyEvent& part, size_t i, AnswerListener& listener) {
+  switch (part.kind) {
+    case ReplyEvent::Kind::kReasoning: return listener.reasoning(i, part.text);
+    case ReplyEvent::Kind::kContent: return listener.content(i, part.text);
+    case ReplyEvent::Kind::kCallBegin: return listener.tool_call(i, part.call, part.id, part.name);
+    case ReplyEvent::Kind::kArguments: return listener.tool_arguments(i, part.call, part.text);
+    case ReplyEvent::Kind::kCallEnd: return;
+    case ReplyEvent::Kind::kCallBroken: return;  // cut off with the answer; what was written follows as content
+  }
+}
+
+}  // namespace
+
+AnswerJob::AnswerJob(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone,
+                     std::shared_ptr<Bell> bell)
+    : Job({request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
+           bytes_of_prompt(request), request.keep_alive},
+          std::move(bell)),
+      request_(std::move(request)),
+      listener_(std::move(listener)),
+      variables_(variables_for(request_)) {
+  watch(std::move(gone));
+}
+
+AnswerJob::~AnswerJob() { end_watch(); }
+
+KvReservations::Room AnswerJob::room(const Engine& engine, size_t expected_answer) const {
+  KvReservations::Need need{.n_prompt = prompt_size_.n_prompt, .n_dropped = prompt_size_.n_dropped,
+                            .n_answer = request_.options.max_tokens, .n_answers = request_.n};
+  if (need.n_answer == 0) {
+    // A page ahead of the longest: an event is of one id or more.
+    need.n_answer = expected_answer;
+    for (const auto& part : parts_) need.n_answer = std::max(need.n_answer, part->n_events + kPagePositions);
+  }
+  return KvReservations::room_for(engine, need);
+}
+
+// --- a work thread
+
+Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>& engine,
+                                                  Conversations& conversations) const {
+  if (!request_.prompt) {
+    return conversations.take(engine, request_.cache_namespace, request_.messages, variables_, request_.when_full);
+  }
+  const auto* text = std::get_if<std::string>(&*request_.prompt);
+  return conversations.take_plain(engine, request_.cache_namespace,
+                                  text != nullptr ? plain_message(*text)
+                                                  : plain_message(std::get<Tokens>(*request_.prompt)));
+}
+
+Status AnswerJob::prepare(const Place& place) try {
+  return find_out(place);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
+}
+
+Status AnswerJob::find_out(const Place& place) {
+  if (request_.n > ChatSession::kMaxAnswers) {
+    return {ErrorCode::kInvalidArgument, "n: " + std::to_string(request_.n) + ", allowed is 1 to " +
+                                             std::to_string(ChatSession::kMaxAnswers)};
+  }
+  request_.options.stop = stop_token();
+  request_.options.parse_reply = !request_.prompt;
+  request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
+  if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
+  TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
+  TRY_ASSIGN(asked_, find_conversation(place.engine(), place.conversations));
+  TRY_ASSIGN(prompt_size_, asked_->session().prompt_size(request_.options.max_tokens));
+  return {};
+}
+
+Status AnswerJob::plan(const Place& place) {
+  Conversations& conversations = place.conversations;
+  Status status;
+  try {
+    status = begin(place);
+  } catch (const std::bad_alloc&) {
+    status = out_of_heap();
+  }
+  if (status.ok()) return status;
+  if (asked_) put_back(*std::exchange(asked_, std::nullopt), conversations);
+  for (std::unique_ptr<Part>& part : parts_) {
+    part->stream.reset();
+    if (!part->is_over) put_back(std::move(part->conversation), conversations);
+  }
+  parts_.clear();
+  return status;
+}
+
+// The question is read first where several answers share it, or nothing else is wanted.
+Status AnswerJob::begin(const Place& place) {
+  status_ = {};
+  const bool reads_first = request_.n != 1 && !is_read_ && parts_.empty();
+  return reads_first ? begin_reading(place) : begin_turns(place);
+}
+
+Status AnswerJob::begin_reading(const Place& place) {
+  Clock& clock = place.engine()->clock();
+  read_.begin_ns = clock.steady_ns();
+  reading_.emplace(asked_->session(), request_.options.priority, stop_token(), bell());
+  if (const Usage* read = reading_->begun()) {
+    tell_begin(place, read->n_prompt);
+    return {};
+  }
+  const Status status = reading_->finish().status();
+  reading_.reset();
+  // Where the context is full, every turn makes the same room for itself.
+  const bool makes_room = status.code() == ErrorCode::kContextFull && request_.when_full != WhenFull::kError;
+  if (!status.ok() && !makes_room) return status;
+  if (request_.n > 0) return begin_turns(place);
+  TRY(status);
+  TRY_ASSIGN(const size_t n_prompt, count_prompt_ids(place.engine(), request_));
+  read_.end_ns = clock.steady_ns();
+  read_.usage = {.n_prompt = n_prompt, .n_cached = n_prompt};
+  tell_begin(place, n_prompt);
+  return {};
+}
+
+// All of them; or again, those that found no memory, one after the other.
+Status AnswerJob::begin_turns(const Place& place) {
+  const bool is_first = parts_.empty();
+  if (is_first) {
+    for (size_t i = 1; i < request_.n; ++i) {
+      TRY_ASSIGN(Conversation other, asked_->fork(asked_->size()));
+      parts_.push_back(std::make_unique<Part>(std::move(other)));
+    }
+    parts_.insert(parts_.begin(), std::make_unique<Part>(*std::exchange(asked_, std::nullopt)));
+  }
+  n_side_by_side_ = 0;
+  for (size_t i = 0; i < parts_.size() && (is_first || n_side_by_side_ == 0); ++i) {
+    if (parts_[i]->is_over) continue;
+    TRY(begin_turn(i));
+    ++n_side_by_side_;
+  }
+  const auto begun = std::ranges::find_if(parts_, [](const auto& part) { return part->stream.has_value(); });
+  tell_begin(place, (*begun)->stream->begun()->usage.n_prompt);
+  return {};
+}
+
+Status AnswerJob::begin_turn(size_t i) {
+  Part& part = *parts_[i];
+  part.n_events = 0;
+  TurnOptions options = request_.options;
+  *options.sampler.seed += i;
+  part.stream.emplace(TurnStream::answer(part.conversation.session(), std::move(options), bell()));
+  if (part.stream->begun() != nullptr) return {};
+  const Status status = part.stream->finish().status();
+  part.stream.reset();
+  return status;
+}
+
+void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
+  if (!std::exchange(has_begun_, true)) listener_->begin(place.model, n_prompt, tokenizer_of_lease(place.lease));
+}
+
+// --- the hearing thread
+
+AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
+  if (reading_) return reading_->is_over() ? after_reading(conversations) : Next::kWait;
+  if (request_.n == 0) {  // there was nothing to read
+    end_reading(conversations);
+    return Next::kOver;
+  }
+  size_t n_running = 0, n_left = 0;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (parts_[i]->stream) hear(i, conversations);
+    n_running += parts_[i]->stream ? 1 : 0;
+    n_left += parts_[i]->is_over ? 0 : 1;
+  }
+  if (n_running > 0) return Next::kWait;
+  // One answer after the other needs less.
+  if (status_.code() == ErrorCode::kOutOfMemory) return n_side_by_side_ > 1 ? Next::kPlan : Next::kRetry;
+  return status_.ok() && n_left > 0 ? Next::kPlan : Next::kOver;
+}
+
+AnswerJob::Next AnswerJob::after_reading(Conversations& conversations) {
+  const Result<Usage> read = reading_->finish();
+  reading_.reset();
+  status_ = read.status();
+  if (status_.code() == ErrorCode::kOutOfMemory) return Next::kRetry;
+  if (!read.ok()) {
+    put_back(*std::exchange(asked_, std::nullopt), conversations);
+    return Next::kOver;
+  }
+  is_read_ = true;
+  read_.usage = *read;
+  read_.end_ns = asked_->session().engine()->clock().steady_ns();
+  if (request_.n > 0) return Next::kPlan;
+  end_reading(conversations);
+  return Next::kOver;
+}
+
+// Of a request for no answer: one that is empty has the costs.
+void AnswerJob::end_reading(Conversations& conversations) {
+  put_back(*std::exchange(asked_, std::nullopt), conversations);
+  Turn turn;
+  turn.finish_reason = FinishReason::kLength;
+  turn.usage = usage_ = read_.usage;
+  turn.timings.prefill_ms = turn.timings.total_ms = read_.ms();
+  listener_->answer(0, turn);
+}
+
+void AnswerJob::hear(size_t i, Conversations& conversations) {
+  tell_events(i);
+  if (parts_[i]->stream->is_over()) finish(i, conversations);
+}
+
+void AnswerJob::tell_events(size_t i) {
+  using Kind = TurnStream::Event::Kind;
+  Part& part = *parts_[i];
+  while (std::optional<TurnStream::Event> event = part.stream->poll_event()) {
+    if (event->kind == Kind::kPrefill) {
+      if (parts_.size() > 1 || event->n_done <= n_read_told_) continue;
+      n_read_told_ = event->n_done;
+      listener_->prefill(event->n_done, prompt_size_.n_prompt);
+      continue;
+    }
+    if (++part.n_events <= part.n_told) continue;
+    part.n_told = part.n_events;
+    if (event->kind == Kind::kLogprobs) listener_->logprobs(i, event->logprobs);
+    if (event->kind == Kind::kText) listener_->content(i, event->text);
+    if (event->kind == Kind::kPart) tell_part(event->part, i, *listener_);
+  }
+}
+
+void AnswerJob::finish(size_t i, Conversations& conversations) {
+  Part& part = *parts_[i];
+  Result<Turn> turn = part.stream->finish();
+  part.stream.reset();
+  if (turn.status().code() == ErrorCode::kOutOfMemory) return fail(turn.status());  // it may begin again
+  part.is_over = true;
+  if (!turn.ok()) {
+    put_back(std::move(part.conversation), conversations);
+    return fail(turn.status());
+  }
+  if (i == 0 && parts_.size() > 1) add_reading(*turn);
+  usage_ += turn->usage;
+  is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
+  const bool was_cut = turn->left_out.any();
+  if (request_.prompt) turn->content = turn->text;
+  part.conversation.answered(message_of_answer(*turn), was_cut ? &request_.messages : nullptr);
+  put_back(std::move(part.conversation), conversations);  // before the client hears of it, and can go on
+  listener_->answer(i, *turn);
+}
+
+// The first answer stands for the reading of the question, which was done once for all. What of it was not there any
+// more when the answer began is among what that read itself.
+void AnswerJob::add_reading(Turn& turn) const {
+  ibid::add_reading(turn.usage, read_.usage);
+  turn.timings.prefill_ms += read_.ms();
+  turn.timings.ttft_ms += read_.ms();
+  turn.timings.total_ms += read_.ms();
+  const double prefill_ms = turn.timings.prefill_ms;
+  turn.timings.prefill_tps = prefill_ms > 0 ? static_cast<double>(turn.usage.n_prefilled) * 1000 / prefill_ms : 0;
+}
+
+// Another attempt is of no use where something else fails than memory.
+void AnswerJob::fail(Status status) {
+  const bool is_final = status.code() != ErrorCode::kOutOfMemory;
+  if (status_.ok() || (is_final && status_.code() == ErrorCode::kOutOfMemory)) status_ = std::move(status);
+  if (is_final && parts_.size() > 1) stop(ErrorCode::kCancelled);
+}
+
+// A conversation that may not be kept, or is a prompt without a template, is dropped; what it went on from is still
+// known.
+void AnswerJob::put_back(Conversation conversation, Conversations& conversations) const {
+  if (request_.store && !request_.prompt) conversations.put(std::move(conversation));
+}
+
+void AnswerJob::leave_queue(std::chrono::nanoseconds waited) {
+  if (!std::exchange(has_left_queue_, true)) listener_->queued(waited);
+}
+
+void AnswerJob::refuse(const Status& busy, std::chrono::seconds retry_after) {
+  listener_->come_again(retry_after);
+  end(busy);
+}
+
+void AnswerJob::end(const Status& status) {
+  const auto listener = std::exchange(listener_, nullptr);
+  if (listener == nullptr) return;
+  const bool was_stopped = status.ok() ? is_cut_short_ : status.code() == ErrorCode::kCancelled;
+  listener->end(was_stopped ? why_stopped() : status);
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,272 @@
+#include "server/service/call_form.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/json_limits.h"
+#include "grammar/argument_notation.h"
+#include "templates/reply/marker_words.h"
+#include "templates/reply/offered_tools.h"
+
+namespace ibid::serve {
+namespace {
+
+using Call = DemandedCalls::Call;
+using Piece = DemandedCalls::Piece;
+
+// Ids as models write them that were taught to; any nine letters and digits are one.
+constexpr const char* kCallId = "[a-zA-Z0-9]{9}";
+constexpr const char* kCallIndex = "0|[1-9][0-9]?";
+// What an id begins with that holds the name of its tool.
+constexpr const char* kIdOfName = "functions.";
+
+// The part of a tool that has its name and parameters.
+const Json& function_of_tool(const Json& tool) {
+  const auto function = tool.is_object() ? tool.find("function") : tool.end();
+  return tool.is_object() && function != tool.end() ? *function : tool;
+}
+
+// A tool that lists its arguments takes no others, unless it says so: a model that has to call would go on inventing.
+Json schema_of_arguments(const Json& function) {
+  const bool has_parameters = function.contains("parameters") && function["parameters"].is_object();
+  Json schema = has_parameters ? function["parameters"] : Json{{"type", "object"}};
+  constexpr const char* kAboutOthers[] = {"additionalProperties", "patternProperties", "propertyNames", "$ref",
+                                          "allOf", "anyOf", "oneOf"};
+  const bool lists_all = schema.contains("properties") &&
+                         std::none_of(std::begin(kAboutOthers), std::end(kAboutOthers),
+                                      [&](const char* keyword) { return schema.contains(keyword); });
+  if (lists_all) schema["additionalProperties"] = false;
+  return schema;
+}
+
+// Appends words, or what stands behind them, to a call.
+class CallWriter {
+ public:
+  void words(std::string_view text) {
+    const bool goes_on = !call_.empty() && !call_.back().grammar && call_.back().text_up_to.empty() &&
+                         call_.back().one_of.empty();
+    if (!goes_on) call_.emplace_back();
+    call_.back().words += text;
+  }
+  void grammar(Grammar grammar) { call_.push_back({.grammar = std::move(grammar)}); }
+  void pieces(Call pieces) { std::move(pieces.begin(), pieces.end(), std::back_inserter(call_)); }
+  Status regex(const char* pattern) {
+    TRY_ASSIGN(Grammar compiled, compile_regex(pattern));
+    grammar(std::move(compiled));
+    return {};
+  }
+  Call call() && { return std::move(call_); }
+
+ private:
+  Call call_;
+};
+
+// How arguments are written where they are no JSON object.
+ArgumentNotation notation_of(const CallSyntax& syntax) {
+  using Form = ArgumentNotation::Form;
+  const ParameterSyntax& marked = syntax.parameter;
+  return {.form = syntax.arguments == ArgumentsForm::kBareObject ? Form::kBare
+                  : syntax.arguments == ArgumentsForm::kKeywords ? Form::kKeywords
+                                                                 : Form::kMarked,
+          .before_key = marked.before_key,
+          .after_value = marked.after_value,
+          .before_value = marked.before_value,
+          .before_other_value = marked.before_other_value,
+          .quote = syntax.quote};
+}
+
+Result<Call> arguments_by_schema(const CallSyntax& syntax, const Json& schema, CompileBudget& budget) {
+  if (syntax.arguments == ArgumentsForm::kJson) {
+    TRY_ASSIGN(Grammar grammar, compile_parsed_json_schema(schema, {}, &budget));
+    return Call{{.grammar = std::move(grammar)}};
+  }
+  return compile_arguments(schema, notation_of(syntax), &budget);
+}
+
+Result<Call> arguments_of(const CallSyntax& syntax, const CallableTool& tool, Arguments arguments,
+                          CompileBudget& budget) {
+  Result<Call> exact = arguments_by_schema(syntax, tool.schema, budget);
+  if (exact.ok() || exact.status().code() == ErrorCode::kCancelled) return exact;
+  if (arguments == Arguments::kBySchema || tool.strict) {
+    return {exact.status().code(), "tools: \"" + tool.name + "\": " + exact.status().message()};
+  }
+  CompileBudget for_any;  // that of the request may be used up
+  return arguments_by_schema(syntax, Json{{"type", "object"}}, for_any);
+}
+
+bool has_part(const std::vector<CallPart>& parts, CallPart::Kind kind) {
+  return std::ranges::any_of(parts, [kind](const CallPart& part) { return part.kind == kind; });
+}
+
+// parts: those of the syntax, or others of it.
+Result<Call> call_of_parts(const CallSyntax& syntax, const std::vector<CallPart>& parts, const CallableTool& tool,
+                           const Call& arguments) {
+  std::string name = tool.name;
+  if (syntax.envelope) {
+    name = json_to_string(Json(name));
+    name = name.substr(1, name.size() - 2);
+  }
+  CallWriter out;
+  for (const CallPart& part : parts) {
+    switch (part.kind) {
+      case CallPart::Kind::kLiteral: out.words(part.text); break;
+      case CallPart::Kind::kName: out.words(name); break;
+      case CallPart::Kind::kIndex: TRY(out.regex(kCallIndex)); break;
+      case CallPart::Kind::kId:
+        if (has_part(parts, CallPart::Kind::kName)) {
+          TRY(out.regex(kCallId));
+        } else {  // the id says which tool it is
+          out.words(kIdOfName + name + ":");
+          TRY(out.regex(kCallIndex));
+        }
+        break;
+      case CallPart::Kind::kArguments: out.pieces(arguments); break;
+    }
+  }
+  Call call = std::move(out).call();
+  if (call.empty()) call.emplace_back();
+  return call;
+}
+
+// Appends a call of the tool in each spelling.
+Status add_calls(const CallSyntax& syntax, const CallableTool& tool, Arguments arguments, CompileBudget& budget,
+                 std::vector<Call>& calls) {
+  TRY_ASSIGN(const Call pieces, arguments_of(syntax, tool, arguments, budget));
+  TRY_ASSIGN(Call call, call_of_parts(syntax, syntax.parts, tool, pieces));
+  calls.push_back(std::move(call));
+  for (const std::vector<CallPart>& parts : syntax.other_parts) {
+    TRY_ASSIGN(Call other, call_of_parts(syntax, parts, tool, pieces));
+    calls.push_back(std::move(other));
+  }
+  return {};
+}
+
+// What the calls begin with is there once, so that a text has one reading up to where they differ.
+Call joined(std::vector<Call> calls) {
+  if (calls.size() == 1) return std::move(calls.front());
+  std::string_view common = calls.front().front().words;
+  for (const Call& call : calls) {
+    const std::string_view words = call.front().words;
+    const auto differs = std::mismatch(common.begin(), common.end(), words.begin(), words.end()).first;
+    common = common.substr(0, static_cast<size_t>(differs - common.begin()));
+  }
+  Piece all{.words = std::string(common)};
+  for (Call& call : calls) call.front().words.erase(0, all.words.size());
+  all.one_of = std::move(calls);
+  return {std::move(all)};
+}
+
+// Takes a word from the beginning of a text, spaces in which need not be the word's; false: the text begins otherwise.
+bool take_word(std::string& text, std::string_view word) {
+  size_t at = 0;
+  for (const char c : word) {
+    while (at < text.size() && is_marker_space(text[at]) && text[at] != c) ++at;
+    if (at == text.size() || text[at] != c) return false;
+    ++at;
+  }
+  text.erase(0, at);
+  return true;
+}
+
+// What follows the word in a call; all of it where the word stands in front of the call.
+Call rest_of_call(Call call, const std::string& word) {
+  std::string& words = call.front().words;
+  if (take_word(words, word)) return call;
+  if (const size_t at = words.find(word); at != words.npos) {  // "to=functions." in a header
+    words.erase(0, at + word.size());
+  } else if (std::vector<Call>& ways = call.front().one_of; words.empty() && !ways.empty()) {
+    for (Call& way : ways) way = rest_of_call(std::move(way), word);
+    Call rest = joined(std::move(ways));
+    rest.insert(rest.end(), std::next(call.begin()), call.end());
+    return rest;
+  }
+  return call;
+}
+
+// What a call begins with that has no marker: {"name" of {"name": "NAME".
+std::string plain_beginning(std::string_view text) {
+  text = trim_marker_spaces(text);
+  if (text.ends_with('"')) text = trim_marker_spaces(text.substr(0, text.size() - 1));
+  if (text.ends_with(':')) text = trim_marker_spaces(text.substr(0, text.size() - 1));
+  std::string solid;
+  for (const char c : text) {
+    if (!is_marker_space(c)) solid += c;
+  }
+  return solid;
+}
+
+std::string words_before_name(const CallSyntax& syntax) {
+  const CallPart& first = syntax.parts.front();
+  return syntax.section_begin + (first.kind == CallPart::Kind::kLiteral ? first.text : std::string());
+}
+
+bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
+
+// A call whose name comes behind other members would be one, too: nothing begins with these.
+void add_other_beginnings(const CallSyntax& syntax, std::vector<CallsInText::Begin>& begins) {
+  const std::string before = plain_beginning(words_before_name(syntax));
+  const std::string name = json_to_string(Json(syntax.envelope->name_key));
+  if (!before.ends_with(name)) return;
+  for (const char* key : {"arguments", "parameters", "id", "type", "index"}) {
+    const std::string other = before.substr(0, before.size() - name.size()) + json_to_string(Json(key));
+    if (other != before) begins.push_back({.word = other, .in_front = true});
+  }
+}
+
+}  // namespace
+
+std::vector<CallableTool> callable_tools(const Json& tools, const std::string& only) {
+  std::vector<CallableTool> out;
+  if (!tools.is_array()) return out;
+  for (const Json& tool : tools) {
+    const std::string name(tool_name(tool));
+    if (name.empty() || (!only.empty() && name != only)) continue;
+    const Json& function = function_of_tool(tool);
+    const auto strict = function.find("strict");
+    out.push_back({name, schema_of_arguments(function), strict != function.end() && *strict == Json(true)});
+  }
+  return out;
+}
+
+Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& tools, Arguments arguments,
+                     CompileBudget& budget) {
+  std::vector<Call> calls;
+  if (syntax.parts.empty()) return {ErrorCode::kUnsupported, "the model's way of writing calls is not known"};
+  for (const CallableTool& tool : tools) {
+    TRY(add_calls(syntax, tool, arguments, budget, calls));
+  }
+  if (calls.empty()) return {ErrorCode::kInvalidArgument, "tools: there is none that may be called"};
+  return joined(std::move(calls));
+}
+
+std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const Call* one, bool several) {
+  // Behind a call that begins as JSON does, another one would begin so, too.
+  const bool ends = std::ranges::any_of(syntax.triggers, is_plain);
+  std::vector<CallsInText::Begin> begins;
+  for (const std::string& trigger : syntax.triggers) {
+    const bool in_front = is_plain(trigger);
+    const std::string word = in_front ? plain_beginning(words_before_name(syntax)) : trigger;
+    if (word.empty()) continue;
+    begins.push_back({.word = word, .in_front = in_front, .ends = ends});
+    if (one == nullptr) continue;
+    Call rest = *one;
+    std::string& first = rest.front().words;
+    first.insert(0, syntax.section_begin);
+    const bool opens_section = take_word(first, word);
+    if (!opens_section) rest = rest_of_call(*one, word);
+    if (several && syntax.several && (ends || !syntax.section_begin.empty())) {
+      Call next = *one;
+      next.front().words.insert(0, syntax.separator);
+      rest.push_back({.one_of = {std::move(next)}, .repeats = true});
+    }
+    if (opens_section) rest.push_back({.words = syntax.section_end});
+    begins.back().rest = std::move(rest);
+  }
+  if (ends && syntax.envelope) add_other_beginnings(syntax, begins);
+  return begins;
+}
+
+}  // namespace ibid::serve

@@ -1,0 +1,112 @@
+#include "server/service/known_conversations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/service/cache_namespace.h"
+
+namespace ibid::serve {
+namespace {
+
+// So many candidates of one hash are compared; forks of one history share the hashes of its beginning.
+constexpr size_t kMostCandidates = 8;
+
+}  // namespace
+
+KnownConversations::KnownConversations(size_t budget_bytes) : budget_bytes_(budget_bytes) {}
+KnownConversations::~KnownConversations() = default;
+
+std::optional<KnownConversations::Place> KnownConversations::find(const Json& messages,
+                                                                  const std::vector<uint64_t>& hashes,
+                                                                  std::string_view name) const {
+  for (size_t n = hashes.size(); n > 0; --n) {
+    const auto [first, last] = by_hash_.equal_range(hashes[n - 1]);
+    std::optional<Place> best;
+    size_t n_compared = 0;
+    for (auto it = first; it != last && n_compared < kMostCandidates; ++it, ++n_compared) {
+      const Conversation& candidate = it->second.known->conversation;
+      const bool at_end = candidate.size() == n;
+      if (it->second.n != n || candidate.cache_namespace() != name || (best && !at_end)) continue;
+      if (!candidate.can_go_on_from(n) || !candidate.begins(messages, n)) continue;
+      best = it->second;
+      if (at_end) break;
+    }
+    if (best) return best;
+  }
+  return std::nullopt;
+}
+
+std::optional<KnownConversations::Place> KnownConversations::find_number(uint64_t number) const {
+  const auto found = by_number_.find(number);
+  return found == by_number_.end() ? std::optional<Place>() : found->second;
+}
+
+std::optional<Conversation> KnownConversations::copy_of(const Place& place) {
+  Result<Conversation> copy = place.known->conversation.fork(place.n);
+  if (!copy.ok()) return std::nullopt;
+  if (place.n == place.known->conversation.size()) copy->goes_on_from(place.known->number);
+  place.space->known.splice(place.space->known.end(), place.space->known, place.known);
+  return *std::move(copy);
+}
+
+uint64_t KnownConversations::add(Known known) {
+  Space& space = spaces_[std::string(owner_of_namespace(known.conversation.cache_namespace()))];
+  known.number = ++n_added_;
+  space.n_bytes += known.n_bytes;
+  n_bytes_ += known.n_bytes;
+  if (!known.file.empty()) files_.insert(known.file);
+  const auto it = space.known.insert(space.known.end(), std::move(known));
+  by_number_.emplace(it->number, Place{&space, it, it->conversation.size()});
+  for (size_t n = 1; n <= it->conversation.size(); ++n) {
+    by_hash_.emplace(it->conversation.hash_of(n), Place{&space, it, n});
+  }
+  return it->number;
+}
+
+KnownConversations::Known KnownConversations::take_out(const Place& place) {
+  Known known = remove(*place.space, place.known);
+  if (place.space->known.empty()) spaces_.erase(spaces_.find(owner_of_namespace(known.conversation.cache_namespace())));
+  return known;
+}
+
+KnownConversations::Known KnownConversations::remove(Space& space, List::iterator it) {
+  for (size_t n = 1; n <= it->conversation.size(); ++n) {
+    const auto [first, last] = by_hash_.equal_range(it->conversation.hash_of(n));
+    const auto entry = std::find_if(first, last, [&](const auto& one) { return one.second.known == it; });
+    if (entry != last) by_hash_.erase(entry);
+  }
+  Known known = std::move(*it);
+  by_number_.erase(known.number);
+  files_.erase(known.file);
+  space.known.erase(it);
+  space.n_bytes -= known.n_bytes;
+  n_bytes_ -= known.n_bytes;
+  return known;
+}
+
+std::vector<KnownConversations::Known> KnownConversations::make_room() {
+  std::vector<Known> gone;
+  while (n_bytes_ > budget_bytes_) {
+    const auto largest = std::max_element(spaces_.begin(), spaces_.end(), [](const auto& a, const auto& b) {
+      return a.second.n_bytes < b.second.n_bytes;
+    });
+    gone.push_back(remove(largest->second, largest->second.known.begin()));
+    if (largest->second.known.empty()) spaces_.erase(largest);
+  }
+  return gone;
+}
+
+std::vector<KnownConversations::Known> KnownConversations::take_out_if(
+    const std::function<bool(const Conversation&)>& goes) {
+  std::vector<Known> gone;
+  for (auto& [name, space] : spaces_) {
+    for (auto it = space.known.begin(); it != space.known.end();) {
+      const auto here = it++;
+      if (goes(here->conversation)) gone.push_back(remove(space, here));
+    }
+  }
+  std::erase_if(spaces_, [](const auto& one) { return one.second.known.empty(); });
+  return gone;
+}
+
+}  // namespace ibid::serve

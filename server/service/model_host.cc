@@ -1,0 +1,334 @@
+#include "server/service/model_host.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <span>
+#include <utility>
+
+namespace ibid::serve {
+
+struct ModelHost::Board {
+  mutable std::mutex mutex;  // guards what follows, and each Model
+  std::condition_variable changed;
+  uint64_t n_returned = 0;
+};
+
+struct ModelHost::Model : std::enable_shared_from_this<Model> {
+  std::string name;
+  std::string path;
+  std::vector<std::string> aliases;
+  TurnOptions recommended;
+  FileState file;                  // of what is loaded, or of the first look at it
+  std::shared_ptr<Engine> engine;
+  bool is_loading = false;         // or unloading
+  size_t n_leases = 0;
+  int64_t used_ns = 0;             // last asked for, or given back
+  uint64_t n_bytes = 0;            // of what is loaded
+  uint64_t n_kv_bytes = 0;         // of its keys and values when it was loaded last
+  std::optional<std::chrono::milliseconds> keep_alive;
+  Status load_failure;             // of the last attempt
+};
+
+namespace {
+
+int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
+
+std::string name_of_path(const std::string& path) {
+  std::filesystem::path file = std::filesystem::path(path).lexically_normal();
+  if (!file.has_filename()) file = file.parent_path();
+  return file.extension() == ".gguf" ? file.stem().string() : file.filename().string();
+}
+
+// Names that differ in the case of ASCII letters alone are one.
+bool is_same_name(std::string_view a, std::string_view b) {
+  const auto small = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(a, b, {}, small, small);
+}
+
+constexpr std::string_view kLatestTag = ":latest";
+
+}  // namespace
+
+// --- leases
+
+ModelLease::ModelLease(std::shared_ptr<ModelHost::Board> board, std::shared_ptr<ModelHost::Model> model, Clock* clock)
+    : board_(std::move(board)), model_(std::move(model)), clock_(clock), engine_(model_->engine) {
+  ++model_->n_leases;
+}
+
+ModelLease::~ModelLease() {
+  const std::lock_guard lock(board_->mutex);
+  engine_.reset();  // never the last pointer: the model has one as long as there are leases
+  --model_->n_leases;
+  if (clock_ != nullptr) model_->used_ns = clock_->steady_ns();
+  ++board_->n_returned;
+  board_->changed.notify_all();
+}
+
+std::shared_ptr<const Tokenizer> tokenizer_of_lease(ModelLeasePtr lease) {
+  const Tokenizer* tokenizer = &lease->engine()->tokenizer();
+  return std::shared_ptr<const Tokenizer>(std::move(lease), tokenizer);
+}
+
+// --- models
+
+ModelHost::ModelHost(Loader loader, Clock& clock, const ModelHostOptions& options)
+    : loader_(std::move(loader)), clock_(clock), options_(options), board_(std::make_shared<Board>()) {}
+ModelHost::~ModelHost() = default;
+
+Result<ModelHost::FileState> ModelHost::look_at(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) {
+    const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
+    return {code, path + ": " + std::strerror(errno)};
+  }
+  FileState state;
+  Sha256 hash;
+  const auto add = [&](const std::string& name, const struct stat& file) {
+    const int64_t modified_ns = nanoseconds(file.st_mtim);
+    const std::array<int64_t, 5> numbers = {static_cast<int64_t>(name.size()), static_cast<int64_t>(file.st_ino),
+                                            file.st_size, modified_ns, nanoseconds(file.st_ctim)};
+    hash.update(name);
+    hash.update(std::as_bytes(std::span(numbers)));
+    state.bytes += static_cast<uint64_t>(file.st_size);
+    state.changed_ns = std::max(state.changed_ns, modified_ns);
+  };
+  if (!S_ISDIR(info.st_mode)) {
+    add("", info);
+    state.identity = hash.finish();
+    return state;
+  }
+  state.changed_ns = nanoseconds(info.st_mtim);
+  std::set<std::string> names;
+  std::error_code error;  // a file that goes meanwhile does not count
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) names.insert(entry.path().string());
+  for (const std::string& name : names) {
+    struct stat part {};
+    if (stat(name.c_str(), &part) == 0 && S_ISREG(part.st_mode)) add(name, part);
+  }
+  state.identity = hash.finish();
+  return state;
+}
+
+Result<std::unique_ptr<ModelHost>> ModelHost::create(std::vector<ModelSource> sources, Loader loader, Clock& clock,
+                                                     const ModelHostOptions& options) {
+  if (sources.empty()) return {ErrorCode::kInvalidArgument, "a server has at least one model"};
+  std::unique_ptr<ModelHost> host(new ModelHost(std::move(loader), clock, options));
+  for (ModelSource& source : sources) {
+    auto model = std::make_shared<Model>();
+    model->name = name_of_path(source.path);
+    model->path = std::move(source.path);
+    model->aliases = std::move(source.aliases);
+    model->recommended = source.recommended;
+    if (const Result<FileState> file = look_at(model->path); file.ok()) model->file = *file;
+    for (const std::shared_ptr<Model>& other : host->models_) {
+      if (!is_same_name(other->name, model->name)) continue;
+      return {ErrorCode::kInvalidArgument,
+              "two models are called " + model->name + ": " + other->path + " and " + model->path};
+    }
+    host->models_.push_back(std::move(model));
+  }
+  if (options.load_at_once) TRY(host->get({}).status());
+  return host;
+}
+
+// Names and aliases never change. A name goes before an alias, and an alias before another's tag.
+Result<ModelHost::Model*> ModelHost::find(std::string_view name) const {
+  if (name.empty()) return models_.front().get();
+  std::vector<std::string_view> wanted = {name};
+  if (name.ends_with(kLatestTag)) wanted.push_back(name.substr(0, name.size() - kLatestTag.size()));
+  for (const std::string_view one : wanted) {
+    for (const std::shared_ptr<Model>& model : models_) {
+      if (is_same_name(model->name, one)) return model.get();
+    }
+    for (const std::shared_ptr<Model>& model : models_) {
+      const auto is_it = [&](const std::string& alias) { return is_same_name(alias, one); };
+      if (std::ranges::any_of(model->aliases, is_it)) return model.get();
+    }
+  }
+  std::string names;
+  for (const std::shared_ptr<Model>& model : models_) names += (names.empty() ? "" : ", ") + model->name;
+  return {ErrorCode::kNotFound, "there is no model \"" + std::string(name) + "\"; there is " + names};
+}
+
+Result<std::string> ModelHost::resolve(std::string_view name) const {
+  TRY_ASSIGN(const Model* model, find(name));
+  return model->name;
+}
+
+Result<TurnOptions> ModelHost::recommended(std::string_view name) const {
+  TRY_ASSIGN(const Model* model, find(name));
+  return model->recommended;
+}
+
+// Whether the file is another one than what was loaded of it. One that is gone for a moment is being replaced: what is
+// loaded goes on.
+bool ModelHost::is_stale(const Model& model) const {
+  const Result<FileState> now = look_at(model.path);
+  return now.ok() && !(*now == model.file);
+}
+
+ModelLeasePtr ModelHost::lend(Model& model) const {
+  return std::make_shared<const ModelLease>(board_, model.shared_from_this(), &clock_);
+}
+
+Result<ModelLeasePtr> ModelHost::get_loaded(std::string_view name) {
+  const std::lock_guard lock(board_->mutex);
+  TRY_ASSIGN(Model * model, find(name));
+  model->used_ns = clock_.steady_ns();
+  if (model->is_loading || model->engine == nullptr || is_stale(*model)) return ModelLeasePtr();
+  return lend(*model);
+}
+
+Result<ModelLeasePtr> ModelHost::get(std::string_view name) {
+  Lock lock(board_->mutex);
+  TRY_ASSIGN(Model * model, find(name));
+  for (;;) {
+    const uint64_t n_returned = board_->n_returned;
+    Result<ModelLeasePtr> lease = get_if_free(*model, lock);
+    if (!lease.ok() || *lease != nullptr) return lease;
+    board_->changed.wait(lock, [&] { return board_->n_returned != n_returned; });
+  }
+}
+
+Result<ModelLeasePtr> ModelHost::try_get(std::string_view name) {
+  Status failure;
+  Lock lock(board_->mutex);
+  TRY_ASSIGN(Model * model, find(name));
+  Result<ModelLeasePtr> lease = get_if_free(*model, lock);
+  if (lease.ok() || model->load_failure.ok()) return lease;
+  failure = std::exchange(model->load_failure, Status());
+  lock.unlock();
+  if (options_.remark) options_.remark(model->name + " cannot be loaded: " + failure.message());
+  return {ErrorCode::kIo, model->name + " cannot be loaded"};
+}
+
+uint64_t ModelHost::n_returned() const {
+  const std::lock_guard lock(board_->mutex);
+  return board_->n_returned;
+}
+
+// null: others use what has to go before.
+Result<ModelLeasePtr> ModelHost::get_if_free(Model& model, Lock& lock) {
+  board_->changed.wait(lock, [&] { return !model.is_loading; });
+  model.used_ns = clock_.steady_ns();
+  model.load_failure = {};
+  if (model.engine != nullptr && is_stale(model)) {
+    if (model.n_leases > 0) return ModelLeasePtr();
+    let_go(model, lock);
+  }
+  if (model.engine != nullptr) return lend(model);
+  return load(model, lock);
+}
+
+Result<ModelLeasePtr> ModelHost::load(Model& model, Lock& lock) {
+  const Result<FileState> file = look_at(model.path);
+  if (!file.ok()) return model.load_failure = file.status();
+  model.is_loading = true;
+  const auto is_over = [&](Result<ModelLeasePtr> result) {
+    model.is_loading = false;
+    board_->changed.notify_all();
+    return result;
+  };
+  // What its keys and values take is known once it was loaded; then it is not loaded again to no purpose.
+  const Result<bool> fits = make_room(model, file->bytes + model.n_kv_bytes, lock);
+  if (!fits.ok()) return is_over(fits.status());
+  if (!*fits) return is_over(ModelLeasePtr());
+  lock.unlock();
+  Result<std::shared_ptr<Engine>> engine = loader_(model.path);
+  lock.lock();
+  if (!engine.ok()) return is_over(model.load_failure = engine.status());
+  model.n_kv_bytes = (*engine)->pool().budget_bytes();
+  const uint64_t n_bytes = file->bytes + model.n_kv_bytes;
+  const Result<bool> all_fits = make_room(model, n_bytes, lock);
+  if (!all_fits.ok() || !*all_fits) {
+    lock.unlock();
+    *engine = nullptr;  // without the lock, as in let_go()
+    lock.lock();
+    return is_over(all_fits.ok() ? Result<ModelLeasePtr>(ModelLeasePtr()) : all_fits.status());
+  }
+  model.engine = *std::move(engine);
+  model.n_bytes = n_bytes;
+  model.file = *file;
+  model.used_ns = clock_.steady_ns();
+  return is_over(lend(model));
+}
+
+uint64_t ModelHost::n_bytes_loaded() const {
+  uint64_t n = 0;
+  for (const std::shared_ptr<Model>& model : models_) n += model->engine == nullptr ? 0 : model->n_bytes;
+  return n;
+}
+
+Result<bool> ModelHost::make_room(const Model& wants, uint64_t bytes, Lock& lock) {
+  const uint64_t budget = options_.memory_budget_bytes;
+  if (budget == 0) return true;
+  if (bytes > budget) {
+    return {ErrorCode::kOutOfMemory, wants.name + " takes " + std::to_string(bytes) + " bytes, and the budget is " +
+                                         std::to_string(budget) + " bytes"};
+  }
+  std::vector<Model*> by_age;
+  for (const std::shared_ptr<Model>& model : models_) by_age.push_back(model.get());
+  std::ranges::sort(by_age, {}, [](const Model* model) { return model->used_ns; });
+  for (Model* model : by_age) {
+    if (n_bytes_loaded() + bytes <= budget) return true;
+    if (model->engine != nullptr && model->n_leases == 0 && !model->is_loading) let_go(*model, lock);
+  }
+  return n_bytes_loaded() + bytes <= budget;
+}
+
+// Without the lock, because whoever drops the last pointer waits for the compute thread, and for what the tier writes.
+// REQUIRES: it has no leases.
+void ModelHost::let_go(Model& model, Lock& lock) {
+  std::shared_ptr<Engine> engine = std::exchange(model.engine, nullptr);
+  model.keep_alive.reset();
+  model.is_loading = true;  // nobody else loads or unloads it meanwhile
+  lock.unlock();
+  if (on_unload_) on_unload_(*engine);
+  engine.reset();
+  lock.lock();
+  model.is_loading = false;
+  ++board_->n_returned;  // its memory
+  board_->changed.notify_all();
+}
+
+std::vector<HostedModel> ModelHost::list() const {
+  const std::lock_guard lock(board_->mutex);
+  std::vector<HostedModel> out;
+  for (const std::shared_ptr<Model>& model : models_) {
+    std::shared_ptr<Engine> engine;
+    if (model->engine != nullptr) {
+      auto lease = std::make_shared<const ModelLease>(board_, model, nullptr);
+      engine = std::shared_ptr<Engine>(lease, lease->engine().get());
+    }
+    const bool is_loaded = engine != nullptr;
+    out.push_back({model->name, model->path, model->file.bytes, model->file.changed_ns / 1'000'000'000, is_loaded,
+                   std::move(engine)});
+  }
+  return out;
+}
+
+Status ModelHost::set_keep_alive(std::string_view name, std::chrono::milliseconds keep_alive) {
+  const std::lock_guard lock(board_->mutex);
+  TRY_ASSIGN(Model * model, find(name));
+  if (model->engine != nullptr) model->keep_alive = keep_alive;
+  return {};
+}
+
+void ModelHost::unload_idle() {
+  Lock lock(board_->mutex);
+  for (const std::shared_ptr<Model>& model : models_) {
+    const std::chrono::milliseconds limit = model->keep_alive.value_or(options_.keep_alive);
+    if (limit.count() < 0 || model->engine == nullptr || model->is_loading || model->n_leases > 0) continue;
+    if (clock_.steady_ns() - model->used_ns >= limit.count() * 1'000'000) let_go(*model, lock);
+  }
+}
+
+}  // namespace ibid::serve

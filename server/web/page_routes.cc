@@ -1,0 +1,50 @@
+#include "server/web/page_routes.h"
+
+#include <string>
+#include <utility>
+
+namespace ibid::serve {
+
+namespace {
+
+// Answers of models are hostile text. The page makes no HTML of them; if it ever did, this would be the second wall.
+// Trusted Types turn every way from text to HTML or script into an error.
+constexpr char kPagePolicy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+http::Headers page_headers(const PageFile& file) {
+  return {{"Content-Security-Policy", kPagePolicy},
+          {"Referrer-Policy", "no-referrer"},
+          {"Cross-Origin-Opener-Policy", "same-origin"},
+          {"Cross-Origin-Resource-Policy", "same-origin"},
+          {"Permissions-Policy", "camera=(), microphone=(), geolocation=()"},
+          // Asked again each time, answered by 304: a new program never meets a page of the old one.
+          {"Cache-Control", "no-cache"},
+          {"ETag", std::string(file.etag)}};
+}
+
+// Whether a list of tags such as `"a", W/"b"` or `*` holds the tag.
+bool names_etag(std::string_view list, std::string_view etag) { return list == "*" || list.find(etag) != list.npos; }
+
+void respond_file(http::Exchange& exchange, const PageFile& file) {
+  http::Response response{.content_type = std::string(file.content_type), .headers = page_headers(file)};
+  if (names_etag(exchange.request().header("if-none-match"), file.etag)) {
+    response.status = 304;
+  } else {
+    response.body = std::string(file.content);
+  }
+  exchange.respond(std::move(response));
+}
+
+}  // namespace
+
+void add_page_routes(http::Router& router) {
+  for (const PageFile& file : page_files()) {
+    router.add("GET", file.path,
+               [&file](http::ExchangePtr exchange, const http::PathParts&) { respond_file(*exchange, file); },
+               http::Access::kEverybody);
+  }
+}
+
+}  // namespace ibid::serve

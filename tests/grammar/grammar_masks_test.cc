@@ -1,0 +1,182 @@
+// What a grammar allows: masks found by walking the trie of the vocabulary are those of the twin, which reads every
+// token byte by byte; and nothing depends on what was asked before.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+
+#include "grammar/grammar_constraint.h"
+#include "grammar/grammar_parts.h"
+#include "tests/grammar/grammar_twin.h"
+#include "tests/grammar/random_grammar.h"
+
+namespace ibid {
+namespace {
+
+std::vector<TokenId> ids_of(const TokenMask& mask) {
+  std::vector<TokenId> out;
+  for (size_t i = 0; i < mask.vocab_size(); ++i) {
+    if (mask.has(static_cast<TokenId>(i))) out.push_back(static_cast<TokenId>(i));
+  }
+  return out;
+}
+
+std::vector<TokenId> allowed_by(const TokenConstraint& constraint, size_t vocab_size) {
+  TokenMask mask(vocab_size);
+  constraint.allowed(mask);
+  EXPECT_TRUE(constraint.status().ok()) << constraint.status().to_string();
+  return ids_of(mask);
+}
+
+std::vector<TokenId> allowed_by_twin(const GrammarTwin& twin, const TokenTexts& vocabulary, bool in_front) {
+  std::vector<TokenId> out;
+  for (size_t i = 0; i < vocabulary.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const std::string_view bytes = in_front ? vocabulary.first_bytes(id) : vocabulary.bytes(id);
+    if (bytes.empty() || vocabulary.special_tokens().tokens.end() !=
+                             std::ranges::find(vocabulary.special_tokens().tokens, id)) {
+      continue;
+    }
+    GrammarTwin one = twin;
+    if (one.read(bytes)) out.push_back(id);
+  }
+  return out;
+}
+
+// Grammar without the check that a text satisfies it, as the twin has no such check.
+std::optional<Grammar> compiled(const GrammarRules& rules) {
+  Result<Grammar> grammar = make_grammar(rules, "random");
+  if (!grammar.ok()) return std::nullopt;
+  return *grammar;
+}
+
+TEST(GrammarMasksTest, MasksAreThoseOfTheTwin) {
+  size_t n_compared = 0, n_grammars = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGrammar random(seed);
+    const std::optional<Grammar> grammar = compiled(random.rules());
+    if (!grammar) continue;  // left-recursive behind something that may be empty
+    ++n_grammars;
+    const auto vocabulary = std::make_shared<const TokenTexts>(random.vocabulary());
+    const auto prototype = make_constraint(*grammar, vocabulary);
+    for (int run = 0; run < 3; ++run) {
+      const auto constraint = prototype->clone();
+      GrammarTwin twin(random.rules());
+      for (int length = 0; length < 10 && twin.n_stacks() < 300; ++length) {
+        const auto allowed = allowed_by(*constraint, vocabulary->size());
+        ASSERT_EQ(allowed, allowed_by_twin(twin, *vocabulary, length == 0));
+        ASSERT_EQ(constraint->may_end(), twin.may_end());
+        ++n_compared;
+        if (allowed.empty()) break;
+        const TokenId id = allowed[random.pick(allowed.size())];
+        constraint->push(id);
+        ASSERT_TRUE(twin.read(length == 0 ? vocabulary->first_bytes(id) : vocabulary->bytes(id)));
+      }
+    }
+  }
+  EXPECT_GT(n_grammars, 60u);
+  EXPECT_GT(n_compared, 900u);
+}
+
+TEST(GrammarMasksTest, NoStateIsADeadEnd) {
+  for (uint64_t seed = 1000; seed < 1200; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGrammar random(seed);
+    const std::optional<Grammar> grammar = compiled(random.rules());
+    if (!grammar) continue;
+    const auto vocabulary = std::make_shared<const TokenTexts>(random.vocabulary());
+    const auto constraint = make_constraint(*grammar, vocabulary)->clone();
+    for (int length = 0; length < 20; ++length) {
+      const auto allowed = allowed_by(*constraint, vocabulary->size());
+      ASSERT_TRUE(!allowed.empty() || constraint->may_end());
+      if (allowed.empty()) break;
+      constraint->push(allowed[random.pick(allowed.size())]);
+    }
+  }
+}
+
+// The numbers of configurations are forgotten again and again, and nobody notices.
+TEST(GrammarMasksTest, LittleMemoryChangesNothing) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGrammar random(seed);
+    const std::optional<Grammar> grammar = compiled(random.rules());
+    if (!grammar) continue;
+    const auto vocabulary = std::make_shared<const TokenTexts>(random.vocabulary());
+    const auto roomy = make_constraint(*grammar, vocabulary)->clone();
+    const auto tight = make_constraint(*grammar, vocabulary, {.max_bytes = 400'000})->clone();
+    auto fork = tight->clone();
+    for (int length = 0; length < 30; ++length) {
+      const auto allowed = allowed_by(*roomy, vocabulary->size());
+      ASSERT_EQ(allowed, allowed_by(*tight, vocabulary->size()));
+      ASSERT_EQ(roomy->may_end(), tight->may_end());
+      if (length % 3 == 0) fork = tight->clone();
+      if (allowed.empty()) break;
+      const TokenId id = allowed[random.pick(allowed.size())];
+      for (TokenConstraint* constraint : {roomy.get(), tight.get()}) constraint->push(id);
+      if (length % 3 == 0) {
+        fork->push(id);
+        ASSERT_EQ(allowed_by(*fork, vocabulary->size()), allowed_by(*roomy, vocabulary->size()));
+      }
+    }
+  }
+}
+
+std::shared_ptr<const TokenTexts> bytes_and(const std::vector<std::string>& words,
+                                            const std::vector<std::string>& special = {}) {
+  std::vector<TokenTexts::Token> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.push_back({std::string(1, static_cast<char>(byte)), "", false});
+  for (const std::string& word : words) tokens.push_back({word, "", false});
+  for (const std::string& word : special) tokens.push_back({word, "", true});
+  return std::make_shared<const TokenTexts>(std::move(tokens));
+}
+
+TEST(GrammarMasksTest, DeepNestingEndsInAnErrorAndNotInACrash) {
+  const Grammar json = *compile_any_json(AnyJson::kValue);
+  const auto constraint = make_constraint(json, bytes_and({}), {.max_bytes = 1'000'000})->clone();
+  Status status;
+  for (int depth = 0; depth < 100'000 && status.ok(); ++depth) {
+    constraint->push('[');
+    if (depth % 1000 != 0) continue;
+    TokenMask mask(256);
+    constraint->allowed(mask);
+    status = constraint->status();
+    EXPECT_EQ(status.ok(), mask.has(']'));
+  }
+  EXPECT_EQ(status.code(), ErrorCode::kLimitExceeded);
+}
+
+TEST(GrammarMasksTest, AnIdThatWasNotAllowedLeavesNothing) {
+  const auto constraint = make_constraint(*compile_choices({"yes", "no"}), bytes_and({}))->clone();
+  constraint->push('x');
+  EXPECT_TRUE(allowed_by(*constraint, 256).empty());
+  EXPECT_FALSE(constraint->may_end());
+}
+
+// A rule's part of a mask is kept, whoever calls it: a second string costs what lies behind its end.
+TEST(GrammarMasksTest, TheInsideOfStringsIsWalkedOnce) {
+  std::vector<std::string> words;
+  for (char a = 'a'; a <= 'z'; ++a) {
+    for (char b = 'a'; b <= 'z'; ++b) {
+      words.push_back({a, b});
+      words.push_back({a, b, 'x', 'y', 'z'});
+    }
+  }
+  const Grammar json = *compile_any_json(AnyJson::kValue);
+  const auto constraint = make_constraint(json, bytes_and(words))->clone();
+  const auto& matcher = static_cast<const GrammarConstraint&>(*constraint).matcher();
+  const auto cost_behind = [&](const std::string& text) {
+    for (const char c : text) constraint->push(static_cast<TokenId>(static_cast<uint8_t>(c)));
+    const size_t before = matcher->counters().n_nodes_walked;
+    allowed_by(*constraint, 256 + words.size());
+    return matcher->counters().n_nodes_walked - before;
+  };
+  const size_t first = cost_behind("{\"a\":\"");
+  EXPECT_GT(first, 3 * words.size() / 2);
+  EXPECT_LT(cost_behind("b"), first / 4);
+  EXPECT_LT(cost_behind("b\",\"c\":[{\"d\":[\""), first / 4) << "another stack below";
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,51 @@
+// The readable twin of ByteAutomaton, Configurations and TokenMasks: a set of stacks of expressions that are still to
+// be matched, none of them shared, and a token is allowed if its bytes can be read one by one. It takes memory as it
+// likes, and knows no left recursion.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "grammar/grammar_rules.h"
+
+namespace ibid {
+
+class GrammarTwin {
+ public:
+  explicit GrammarTwin(const GrammarRules& rules);
+
+  // Reads a byte. False: no text goes on like that.
+  bool read(uint8_t byte);
+  bool read(std::string_view bytes);
+  // What was read is a text of the grammar.
+  bool may_end() const { return may_end_; }
+  size_t n_stacks() const { return stacks_.size(); }
+
+ private:
+  // An expression, and how much of it was matched: bytes of a text, parts of a sequence, repetitions, the state of a
+  // graph; of a character, its first bytes (0: none; else 1 and the bytes).
+  struct Frame {
+    ExprId expr;
+    uint32_t matched;
+    auto operator<=>(const Frame&) const = default;
+  };
+  using Stack = std::vector<Frame>;
+
+  // Everything that `stack` may mean in front of a byte.
+  void open(const Stack& stack);
+  void open_part(const Stack& rest, ExprId part);
+  std::vector<Frame> after(Frame frame, uint8_t byte, bool& done) const;
+  const std::vector<std::string>& spellings(const Expr& expr) const;
+
+  const GrammarRules& rules_;
+  std::set<Stack> stacks_;  // the last frame reads a byte
+  std::set<Stack> met_;
+  bool may_end_ = false;
+  mutable std::vector<std::vector<std::string>> spellings_;  // by set
+};
+
+}  // namespace ibid

@@ -1,0 +1,274 @@
+// JSON Schemas as grammars, beyond what the suite of JSON Schema has: the order of properties, white space, errors
+// with their places, references that go round in circles, numbers to the last digit, limits.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/json_limits.h"
+#include "grammar/decimal_ranges.h"
+#include "grammar/grammar.h"
+#include "grammar/grammar_parts.h"
+
+namespace ibid {
+namespace {
+
+bool accepts_json(const Result<Grammar>& grammar, std::string_view text) {
+  EXPECT_TRUE(grammar.ok()) << grammar.status().to_string();
+  if (!grammar.ok()) return false;
+  const Result<bool> accepted = grammar_accepts(*grammar, text);
+  EXPECT_TRUE(accepted.ok()) << accepted.status().to_string();
+  return accepted.ok() && *accepted;
+}
+
+TEST(JsonSchemaGrammarTest, PropertiesStandInTheirOrder) {
+  const auto schema = compile_json_schema(
+      R"({"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"null"}},
+          "required":["b","z"],"additionalProperties":{"type":"boolean"}})");
+  EXPECT_TRUE(accepts_json(schema, R"({"b":1,"a":null,"z":true})"));
+  EXPECT_TRUE(accepts_json(schema, R"({"b":1,"z":true,"q":false,"p":true})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"a":null,"b":1,"z":true})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"b":1,"q":true,"z":true})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"b":1})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"b":1,"z":true,"b":true})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"b":1,"z":true,"\u0062":true})")) << "the same name, spelled otherwise";
+}
+
+TEST(JsonSchemaGrammarTest, WhiteSpaceIsWhereItIsUsual) {
+  const std::string text = R"({"properties":{"a":{"items":{"type":"integer"}}},"required":["a"],"type":"object"})";
+  const auto schema = compile_json_schema(text);
+  EXPECT_TRUE(accepts_json(schema, R"({"a":[1,2]})"));
+  EXPECT_TRUE(accepts_json(schema, "{\n  \"a\": [\n    1,\n    2\n  ]\n}"));
+  EXPECT_TRUE(accepts_json(schema, R"({ "a": [1, 2] })"));
+  EXPECT_FALSE(accepts_json(schema, R"( {"a":[1]})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"a" :[1]})"));
+  EXPECT_FALSE(accepts_json(schema, "{\n\n\"a\":[1]}"));
+  EXPECT_FALSE(accepts_json(schema, "{\n" + std::string(33, ' ') + "\"a\":[1]}"));
+  const auto compact = compile_json_schema(text, {.compact = true});
+  EXPECT_TRUE(accepts_json(compact, R"({"a":[1,2]})"));
+  EXPECT_FALSE(accepts_json(compact, R"({"a": [1,2]})"));
+}
+
+TEST(JsonSchemaGrammarTest, ReferencesMayGoRoundInCircles) {
+  const auto tree = compile_json_schema(
+      R"({"$ref":"#/$defs/node","$defs":{"node":{"type":"object","additionalProperties":false,
+          "properties":{"v":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/node"}}},
+          "required":["v"]}}})");
+  EXPECT_TRUE(accepts_json(tree, R"({"v":1,"kids":[{"v":2},{"v":3,"kids":[{"v":4,"kids":[]}]}]})"));
+  EXPECT_FALSE(accepts_json(tree, R"({"v":1,"kids":[{"v":2},{"kids":[]}]})"));
+  const auto endless = compile_json_schema(
+      R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"required":["a"]}}})");
+  EXPECT_EQ(endless.status().message(), "schema: no text satisfies it");
+  // What both ask of a kid is asked of its kids as well: the same schemas again, and no new ones.
+  const auto both = compile_json_schema(
+      R"({"$ref":"#/$defs/node","$defs":{
+          "base":{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/base"}}}},
+          "node":{"allOf":[{"$ref":"#/$defs/base"},
+                           {"properties":{"kids":{"items":{"$ref":"#/$defs/node"}},"v":{"type":"integer"}},
+                            "required":["v"],"additionalProperties":false}]}}})");
+  EXPECT_TRUE(accepts_json(both, R"({"kids":[{"kids":[{"v":3}],"v":2}],"v":1})"));
+  EXPECT_FALSE(accepts_json(both, R"({"kids":[{"kids":[{}],"v":2}],"v":1})"));
+  EXPECT_FALSE(accepts_json(both, R"({"kids":[{"kids":[3],"v":2}],"v":1})"));
+  const auto merged = compile_json_schema(R"({"allOf":[{"properties":{"a":{"$ref":"#"}}},{"type":"object","maxProperties":1}]})");
+  EXPECT_TRUE(accepts_json(merged, R"({"a":{"a":{"b":[1]}}})"));
+  EXPECT_FALSE(accepts_json(merged, R"({"a":{"a":1}})"));
+}
+
+TEST(JsonSchemaGrammarTest, WhatIsNotSupportedIsNamedWithItsPlace) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"properties":{"a/b":{"not":{}}}})", "Unsupported: schema: #/properties/a~1b/not: the keyword is not supported"},
+      {R"({"items":{"if":{},"then":{}}})", "Unsupported: schema: #/items/if: the keyword is not supported"},
+      {R"({"type":"string","format":"regex"})", "Unsupported: schema: #/format: the format \"regex\" is not supported"},
+      {R"x({"pattern":"(?=a)"})x", "Unsupported: schema: #/pattern: a lookahead"},
+      {R"({"minLenght":1})", "Unsupported: schema: #/minLenght: the keyword is not supported"},
+      {R"({"uniqueItems":true})", "Unsupported: schema: #/uniqueItems: "},
+      {R"({"contains":{},"maxContains":2})", "Unsupported: schema: #/maxContains: the keyword is not supported"},
+      {R"({"oneOf":[{"type":"string"},{"minLength":2}]})", "Unsupported: schema: #/oneOf: branches 0 and 1"},
+      {R"({"$ref":"other.json"})", "Unsupported: schema: #/$ref: "},
+      {R"({"$ref":"#/$defs/a"})", "InvalidArgument: schema: #/$ref: \"#/$defs/a\" is not in the schema"},
+      {R"({"$ref":"#"})", "InvalidArgument: schema: #/$ref: the schema refers to itself"},
+      {R"({"type":"text"})", "InvalidArgument: schema: #/type: not the name of a type"},
+      {R"({"minLength":-1})", "InvalidArgument: schema: #/minLength: not a count"},
+      {R"({"multipleOf":0})", "InvalidArgument: schema: #/multipleOf: not above 0"},
+      {R"({"anyOf":[]})", "InvalidArgument: schema: #/anyOf: "},
+      {R"({"properties":[]})", "InvalidArgument: schema: #/properties: not an object"},
+      {R"({"exclusiveMinimum":true})", "InvalidArgument: schema: #/exclusiveMinimum: not a number"},
+      {R"([1])", "InvalidArgument: schema: #: a schema must be an object, true or false"},
+      {R"({"type":"string","minLength":3,"maxLength":2})", "InvalidArgument: schema: no text satisfies it"},
+      {R"({"a":)", "BadHeader: schema: "},
+      {R"({"minItems":5000000})", "LimitExceeded: schema: #/minItems: above 1000000"},
+  };
+  for (const auto& [schema, error] : cases) {
+    const std::string found = compile_json_schema(schema).status().to_string();
+    EXPECT_TRUE(found.starts_with(error)) << schema << "\n" << found;
+  }
+  EXPECT_TRUE(compile_json_schema(R"({"title":"t","description":"d","default":1,"examples":[],"x-own":1,"$comment":"c",
+                                      "deprecated":true,"$schema":"s","type":"null"})").ok());
+}
+
+TEST(JsonSchemaGrammarTest, AnIntegerIsWrittenWithoutAFractionWhateverItsConstSays) {
+  for (const char* schema : {R"({"type":"integer","const":1000.0})", R"({"type":"integer","enum":[1000.0,1.5]})",
+                             R"({"allOf":[{"const":1e3},{"type":["integer","null"]}]})"}) {
+    const auto thousand = compile_json_schema(schema);
+    EXPECT_TRUE(accepts_json(thousand, "1000")) << schema;
+    EXPECT_FALSE(accepts_json(thousand, "1000.0")) << schema;
+  }
+  const auto large = compile_json_schema(R"({"type":"integer","const":12345678901234567168.0e-1})");
+  EXPECT_TRUE(accepts_json(large, "1234567890123456768"));
+  EXPECT_FALSE(accepts_json(large, "1.2345678901234568e+18"));
+  const auto different =
+      compile_json_schema(R"({"type":"array","items":{"type":"integer","enum":[1.0,2.0]},"uniqueItems":true})");
+  EXPECT_TRUE(accepts_json(different, "[2,1]"));
+  EXPECT_FALSE(accepts_json(different, "[2.0]"));
+  EXPECT_TRUE(accepts_json(compile_json_schema(R"({"const":1000.0})"), "1000.0")) << "a number may have a fraction";
+}
+
+TEST(JsonSchemaGrammarTest, ItemsOfAFewValuesMayHaveToDiffer) {
+  const auto colors = compile_json_schema(
+      R"({"type":"array","items":{"enum":["r","g","b",1,1.0]},"uniqueItems":true,"minItems":1})");
+  EXPECT_TRUE(accepts_json(colors, R"(["g"])"));
+  EXPECT_TRUE(accepts_json(colors, R"(["g","b",1,"r"])"));
+  EXPECT_FALSE(accepts_json(colors, R"(["g","g"])"));
+  EXPECT_FALSE(accepts_json(colors, R"(["g","b","g"])"));
+  EXPECT_FALSE(accepts_json(colors, R"([])"));
+  const auto flags = compile_json_schema(
+      R"({"type":"array","prefixItems":[{"type":"boolean"},{"const":true}],"items":{"type":"null"},"uniqueItems":true})");
+  EXPECT_TRUE(accepts_json(flags, R"([false,true,null])"));
+  EXPECT_TRUE(accepts_json(flags, R"([true])"));
+  EXPECT_FALSE(accepts_json(flags, R"([true,true])"));
+  EXPECT_FALSE(accepts_json(flags, R"([false,true,null,null])"));
+  EXPECT_TRUE(accepts_json(compile_json_schema(R"({"type":"array","uniqueItems":true,"maxItems":1})"), "[{}]"));
+}
+
+TEST(JsonSchemaGrammarTest, ArraysMayHaveToContain) {
+  const auto two = compile_json_schema(
+      R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":5},"minContains":2,"maxItems":4})");
+  EXPECT_TRUE(accepts_json(two, R"([1,5,2,7])"));
+  EXPECT_TRUE(accepts_json(two, R"([5,7,9])"));
+  EXPECT_FALSE(accepts_json(two, R"([5])"));
+  EXPECT_FALSE(accepts_json(two, R"([5,1,2,3])"));
+  EXPECT_FALSE(accepts_json(two, R"([5,6,7,8,9])"));
+  const auto one = compile_json_schema(R"({"type":"array","prefixItems":[{"type":"null"}],"contains":{"const":"x"}})");
+  EXPECT_TRUE(accepts_json(one, R"([null,1,"x",2])"));
+  EXPECT_FALSE(accepts_json(one, R"(["x"])"));
+  EXPECT_FALSE(accepts_json(one, R"([null,1])"));
+}
+
+TEST(JsonSchemaGrammarTest, ReferencesMayNameAddresses) {
+  const auto schema = compile_json_schema(
+      R"({"$id":"https://example.org/a/root.json","$defs":{"b":{"$id":"../b.json","$defs":{"n":{"type":"integer"}},
+          "items":{"$ref":"#/$defs/n"}}},"properties":{"x":{"$ref":"/b.json"},"y":{"$ref":"/b.json#/$defs/n"}}})");
+  EXPECT_TRUE(accepts_json(schema, R"({"x":[1],"y":2})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"x":["a"],"y":2})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"x":[1],"y":"a"})"));
+}
+
+TEST(JsonSchemaGrammarTest, StringsMayHaveSeveralDemands) {
+  const auto code = compile_json_schema(R"({"type":"string","pattern":"^[a-c]+$","minLength":2,"maxLength":3})");
+  EXPECT_TRUE(accepts_json(code, R"("abc")"));
+  EXPECT_FALSE(accepts_json(code, R"("a")"));
+  EXPECT_FALSE(accepts_json(code, R"("abca")"));
+  EXPECT_FALSE(accepts_json(code, R"("abd")"));
+  const auto found = compile_json_schema(R"({"type":"string","allOf":[{"pattern":"a"},{"pattern":"\"$"}]})");
+  EXPECT_TRUE(accepts_json(found, R"("xa\\\n\"")"));
+  EXPECT_FALSE(accepts_json(found, R"("x\"")"));
+  const auto plain = compile_json_schema(R"({"type":"string","minLength":2,"maxLength":2})");
+  EXPECT_TRUE(accepts_json(plain, R"("\u00e9😀")"));
+  EXPECT_TRUE(accepts_json(plain, R"("\ud83d\ude00\\")")) << "two escapes, one character";
+  EXPECT_FALSE(accepts_json(plain, R"("\ud83dxx")")) << "a lone surrogate";
+}
+
+TEST(JsonSchemaGrammarTest, ChoicesAreMergedWithWhatStandsBeside) {
+  const auto schema = compile_json_schema(
+      R"({"type":"object","properties":{"kind":{"enum":["a","b"]}},"required":["kind"],"oneOf":[
+          {"properties":{"kind":{"const":"a"},"n":{"type":"integer"}},"required":["n"]},
+          {"properties":{"kind":{"const":"b"},"s":{"type":"string"}},"required":["s"]}]})");
+  EXPECT_TRUE(accepts_json(schema, R"({"kind":"a","n":1})"));
+  EXPECT_TRUE(accepts_json(schema, R"({"kind":"b","s":"x"})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"kind":"a","s":"x"})"));
+}
+
+std::string decimal_text(const Decimal& value) {
+  return (value.negative ? "-" : "") + value.whole + (value.fraction.empty() ? "" : "." + value.fraction);
+}
+
+// Numbers of few digits around random bounds, by grammar and by comparison.
+TEST(NumberRangeTest, HoldsExactlyTheNumbersWithin) {
+  std::mt19937 random(5);
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
+  const auto number = [&] {
+    const std::string text = std::to_string(pick(-150, 150)) + (pick(0, 1) ? "." + std::to_string(pick(0, 99)) : "");
+    return decimal_of(*parse_json(text, "number"));
+  };
+  for (int round = 0; round < 100; ++round) {
+    NumberBounds bounds;
+    bounds.integer = pick(0, 2) == 0;
+    if (pick(0, 3) > 0) bounds.raise_min(number(), pick(0, 1) == 0);
+    if (pick(0, 3) > 0) bounds.lower_max(number(), pick(0, 1) == 0);
+    if (pick(0, 3) == 0) bounds.multiples.push_back(decimal_of(*parse_json(pick(0, 1) ? "7" : "0.25", "number")));
+    GrammarRules rules;
+    const RuleId root = rules.add_rule("number");
+    CompileBudget budget;
+    rules.define(root, *number_range(bounds, rules, budget));
+    const Result<Grammar> grammar = make_grammar(std::move(rules), "number");
+    for (int i = 0; i < 60; ++i) {
+      const Decimal value = number();
+      const bool accepted = grammar.ok() && accepts_json(grammar, decimal_text(value));
+      ASSERT_EQ(accepted, bounds.allows(value)) << decimal_text(value) << " in round " << round;
+    }
+  }
+}
+
+// Programs read numbers as doubles: what is larger than these hold is no number to them.
+TEST(NumberRangeTest, NumbersAreThoseThatADoubleHolds) {
+  for (const char* text : {R"({"type":"integer"})", R"({"type":"number"})", R"({"type":"integer","minimum":12})",
+                           R"({"type":"number","exclusiveMinimum":-0.5})", R"({"type":"number","maximum":1e300})"}) {
+    const auto schema = compile_json_schema(text);
+    const bool is_bounded = std::string_view(text).find("maximum") != std::string_view::npos;
+    const std::string sign = is_bounded ? "-" : "";
+    EXPECT_TRUE(accepts_json(schema, sign + "1" + std::string(250, '7'))) << text;
+    EXPECT_FALSE(accepts_json(schema, sign + std::string(309, '9'))) << text;
+    EXPECT_FALSE(accepts_json(schema, sign + std::string(1000, '9'))) << text;
+  }
+}
+
+TEST(NumberRangeTest, NothingIsRounded) {
+  const auto wide = compile_json_schema(R"({"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807})");
+  EXPECT_TRUE(accepts_json(wide, "9223372036854775807"));
+  EXPECT_FALSE(accepts_json(wide, "9223372036854775808"));
+  EXPECT_TRUE(accepts_json(wide, "-9223372036854775808"));
+  EXPECT_FALSE(accepts_json(wide, "-9223372036854775809"));
+  const auto tenths = compile_json_schema(R"({"type":"number","exclusiveMinimum":0.1,"maximum":0.3,"multipleOf":0.1})");
+  EXPECT_FALSE(accepts_json(tenths, "0.1"));
+  EXPECT_TRUE(accepts_json(tenths, "0.2"));
+  EXPECT_TRUE(accepts_json(tenths, "0.30"));
+  EXPECT_FALSE(accepts_json(tenths, "0.25"));
+  EXPECT_FALSE(accepts_json(tenths, "0.31"));
+}
+
+// Each would take more than there is if it were written out.
+TEST(JsonSchemaGrammarTest, HostileSchemasAreRefusedOrCheap) {
+  Json doubled = Json::object();  // 2^100 readings, if they were counted
+  doubled["$ref"] = "#/$defs/d0";
+  for (int i = 0; i < 100; ++i) {
+    const std::string next = "#/$defs/d" + std::to_string(i + 1);
+    Json one = {{"anyOf", Json::array({{{"$ref", next}}, {{"$ref", next}, {"title", "x"}}})}};
+    doubled["$defs"]["d" + std::to_string(i)] = one;
+  }
+  doubled["$defs"]["d100"] = {{"type", "null"}};
+  const auto shared = compile_parsed_json_schema(doubled);
+  EXPECT_TRUE(accepts_json(shared, "null"));
+  Json merged = Json::object();  // 2^30 branches, if they were multiplied
+  for (int i = 0; i < 30; ++i) {
+    Json part = {{"anyOf", Json::array({{{"minLength", i}}, {{"maxLength", 100 - i}}})}};
+    merged["allOf"].push_back(part);
+  }
+  EXPECT_EQ(compile_parsed_json_schema(merged).status().code(), ErrorCode::kLimitExceeded);
+  const auto exponential = compile_json_schema(R"x({"type":"string","pattern":"(a|b)*a(a|b){40}$","maxLength":100})x");
+  EXPECT_EQ(exponential.status().code(), ErrorCode::kLimitExceeded);
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) deep += R"({"items":)";
+  EXPECT_EQ(compile_json_schema(deep).status().code(), ErrorCode::kLimitExceeded);
+}
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,223 @@
+"""schemathesis of PyPI against `ibid serve`: requests that docs/openapi.json calls valid, and requests that it does not.
+
+    IBID_PROGRAM=build/release/apps/ibid IBID_SERVE_MODEL=tiny.gguf python3 tests/server/clients/openapi_client.py
+
+Each endpoint gets --examples of each kind. A finding is a 500, an answer that takes longer than PATIENCE_S, a status or
+a body that the file does not have, a valid request that is refused for no reason of REASONS, and an invalid one that is
+taken. Bodies are made of the file alone, at random (--seed), so what a model would say does not matter: a tiny one
+does. The exit status is 1 if there was a finding; each kind of finding is printed once, with the request.
+"""
+import argparse
+import collections
+import json
+import random
+import re
+import sys
+import time
+
+from server import Server, package, talking_model
+
+schemathesis = package("schemathesis")
+hypothesis = package("hypothesis")
+jsonschema = package("jsonschema_rs")  # these three come with it
+requests = package("requests")
+
+PATIENCE_S = 20
+MAX_TOKENS = 4  # of answers whose request does not say how many
+
+# A body that each endpoint takes; fields that the file calls valid are put beside these.
+USER = [{"role": "user", "content": "hi"}]
+SOUND = {
+    "/v1/chat/completions": {"messages": USER, "max_tokens": MAX_TOKENS},
+    "/v1/completions": {"prompt": "once", "max_tokens": MAX_TOKENS},
+    "/v1/responses": {"input": "hi", "max_output_tokens": MAX_TOKENS},
+    "/v1/messages": {"messages": USER, "max_tokens": MAX_TOKENS},
+    "/v1/messages/count_tokens": {"messages": USER},
+    "/api/chat": {"messages": USER, "options": {"num_predict": MAX_TOKENS}},
+    "/api/generate": {"prompt": "hi", "options": {"num_predict": MAX_TOKENS}},
+    "/completion": {"prompt": "once", "n_predict": MAX_TOKENS},
+    "/apply-template": {"messages": USER},
+}
+# Why a request may be refused that fits the schema: what a schema cannot say. As a regular expression of the message.
+REASONS = [
+    r"the last message is the assistant's|must have a message|no message awaits an answer",
+    r"needs logprobs to be true|goes without logprobs",
+    r"is a second form of the answer",
+    r"tool_choice: (names a function that is none of the tools|is \"required\", and there are no tools)",
+    r"^[\w.]+: (gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # languages of their own
+    r"token id \d+, allowed is|prompt's id \d+|beyond the model's vocabulary",
+    r"max_tokens: is missing",  # of /v1/messages; count_tokens has the same fields and needs none
+    r"no message of the user|no answer to give again|is more than there are|session has no message",  # of this session
+    r"send fewer or shorter messages",  # the context is full
+    r"makes no embeddings",  # nor does this model
+    r"^keep_alive: must be a number of seconds",  # a text is a duration, which the schema does not spell out
+    r"is over: an answer comes with its request",  # what /cancel always says
+]
+
+
+def without_nulls(value):
+    """null is the same as absent, which the schemas of the file say of whole fields alone."""
+    if isinstance(value, dict):
+        return {name: without_nulls(each) for name, each in value.items() if each is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def bodies(operation, mode, n, seed):
+    """n bodies that the file calls valid, or does not (`mode`); None stands for no body."""
+    made = []
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(max_examples=n, deadline=None, database=None, phases=[hypothesis.Phase.generate],
+                         suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+    def collect(case):
+        made.append(case.body if isinstance(case.body, (dict, list, str, int, float, bool, bytes)) else None)
+
+    collect()
+    return made
+
+
+def few_fields(body, path, rng):
+    """Some of the fields of a valid body beside those of a sound one: whole bodies have so many that one of them
+    decides, always the same."""
+    sound = dict(SOUND.get(path, {}))
+    if not isinstance(body, dict) or not sound:
+        return body
+    names = rng.sample(sorted(body), min(len(body), rng.randint(1, 4)))
+    return {**sound, **{name: body[name] for name in names}}
+
+
+def message_of(text):
+    try:
+        error = json.loads(text)["error"]
+        return error if isinstance(error, str) else error["message"]
+    except (ValueError, KeyError, TypeError):
+        return text
+
+
+class Run:
+    def __init__(self, server, n_examples, seed):
+        self.url, self.n_examples, self.rng = server.url, n_examples, random.Random(seed)
+        self.seed = seed
+        self.session = requests.Session()
+        self.api = self.session.get(server.url + "/openapi.json", timeout=PATIENCE_S).json()
+        self.counts = collections.Counter()
+        self.findings = {}
+        self.ids = ["none"]  # of sessions, responses and conversations that there are
+
+    def find(self, kind, label, request, answer):
+        self.findings.setdefault((kind, label, re.sub(r"\d+", "#", answer)[:80]), (request, answer))
+
+    def schema_of(self, operation):
+        """The schema of the body; None: there is none."""
+        described = self.api["paths"][operation.path][operation.method].get("requestBody")
+        if described is None:
+            return None
+        return {**described["content"]["application/json"]["schema"], "components": self.api["components"]}
+
+    def send(self, operation, body, is_valid):
+        path, label = operation.path, operation.label
+        url = self.url + re.sub(r"\{\w+\}", lambda _: self.rng.choice(self.ids[-8:]), path)
+        data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        shown = repr(data)[:600]
+        begin = time.monotonic()
+        try:
+            answer = self.session.request(operation.method.upper(), url, data=data, timeout=PATIENCE_S,
+                                          headers={"Content-Type": "application/json"})
+        except requests.RequestException as error:
+            return self.find("no answer", label, shown, repr(error))
+        took, status, text = time.monotonic() - begin, answer.status_code, answer.text
+        self.counts[status] += 1
+        if took > PATIENCE_S:  # a stream that goes on has no timeout
+            self.find("slow", label, shown, f"{took:.1f} s")
+        response = self.api["paths"][operation.path][operation.method]["responses"].get(str(status))
+        if response is None:
+            return self.find("a status that is not in the file", label, shown, f"{status} {text}")
+        if "$ref" in response:
+            response = self.api["components"]["responses"][response["$ref"].rpartition("/")[2]]
+        kind = answer.headers.get("Content-Type", "").partition(";")[0]
+        if kind not in response["content"]:
+            return self.find("a type that is not in the file", label, shown, f"{status} {kind} {text}")
+        if status >= 500 and not (status == 501 and "embed" in path):
+            self.find("server error", label, shown, f"{status} {text}")
+        if kind == "application/json":
+            schema = {**response["content"][kind]["schema"], "components": self.api["components"]}
+            if not jsonschema.is_valid(schema, json.loads(text)):
+                self.find("an answer that the file does not describe", label, shown, f"{status} {text}")
+        if status == 400 and is_valid and not any(re.search(reason, message_of(text)) for reason in REASONS):
+            self.find("valid, and refused", label, shown, message_of(text))
+        if status < 400 and not is_valid:
+            self.find("invalid, and taken", label, shown, text[:200])
+        if status == 200:
+            self.check_answer(label, shown, answer)
+
+    def check_answer(self, label, shown, answer):
+        kind = answer.headers.get("Content-Type", "")
+        if kind.startswith("text/plain"):
+            return
+        try:
+            if kind.startswith("text/event-stream"):
+                events = [line[6:] for line in answer.text.split("\n") if line.startswith("data: ")]
+                parts = [json.loads(event) for event in events if event != "[DONE]"]
+                broken = [part for part in parts if "error" in part and part["error"]]
+            elif kind.startswith("application/x-ndjson"):
+                parts = [json.loads(line) for line in answer.text.splitlines()]
+                broken = [part for part in parts if "error" in part]
+            else:
+                parts, broken = [json.loads(answer.text)], []
+        except ValueError as error:
+            return self.find("an answer that is no JSON", label, shown, f"{error}: {answer.text[:300]}")
+        if not parts:
+            self.find("an answer without a part", label, shown, answer.text)
+        for part in broken:
+            self.find("an error in a stream", label, shown, json.dumps(part))
+        if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("object") in (
+                "session", "response", "conversation"):
+            self.ids.append(parts[0]["id"])
+
+    def endpoint(self, operation):
+        schema = self.schema_of(operation)
+        for mode in schemathesis.GenerationMode:
+            is_valid = mode is schemathesis.GenerationMode.POSITIVE
+            if schema is None:
+                if is_valid:
+                    for _ in range(3):
+                        self.send(operation, None, True)
+                continue
+            needs_body = self.api["paths"][operation.path][operation.method]["requestBody"].get("required", False)
+            for body in bodies(operation, mode, self.n_examples, self.seed):
+                if body is None and not is_valid and not needs_body:
+                    continue
+                if is_valid:
+                    body = few_fields(body, operation.path, self.rng)
+                if isinstance(body, dict) and operation.path in SOUND:
+                    for name in ("max_tokens", "max_output_tokens", "n_predict", "options"):
+                        if name in SOUND[operation.path]:
+                            body.setdefault(name, SOUND[operation.path][name])
+                if not is_valid and not isinstance(body, bytes) and jsonschema.is_valid(schema, without_nulls(body)):
+                    continue
+                self.send(operation, body, is_valid)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--examples", type=int, default=20, help="bodies of each kind for each endpoint")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="a part of the endpoints' names")
+    arguments = parser.parse_args()
+    with talking_model() as model, Server(model, context=2048) as server:
+        run = Run(server, arguments.examples, arguments.seed)
+        for found in schemathesis.openapi.from_url(server.url + "/openapi.json").get_all_operations():
+            operation = found.ok()
+            if arguments.only in operation.label:
+                run.endpoint(operation)
+        if server.process.poll() is not None:
+            sys.exit("the server has ended")
+    print(f"{sum(run.counts.values())} requests:", dict(sorted(run.counts.items())), file=sys.stderr)
+    for (kind, label, _), (request, answer) in sorted(run.findings.items()):
+        print(f"\n{kind}: {label}\n  {request}\n  {answer[:400]}", file=sys.stderr)
+    sys.exit(1 if run.findings else 0)
+
+
+if __name__ == "__main__":
+    main()

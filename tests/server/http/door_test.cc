@@ -1,0 +1,147 @@
+#include "server/http/door.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "server/http/header_names.h"
+
+namespace ibid::http {
+namespace {
+
+void answers_nothing(const ExchangePtr&, const PathParts&) {}
+
+class DoorTest : public testing::Test {
+ protected:
+  static Door door(std::vector<ApiKey> keys = {}) {
+    Router router;
+    router.add("GET", "/open", answers_nothing, Access::kEverybody);
+    router.add("POST", "/locked", answers_nothing);
+    return Door({.allowed_hosts = {"llm.example"}, .allowed_origins = {"https://page.example"}, .port = 8080},
+                std::move(keys), std::move(router));
+  }
+
+  static RequestHead head(std::string method, std::string path, std::string host, Headers headers = {}) {
+    RequestHead made;
+    made.method = std::move(method);
+    made.target.path = std::move(path);
+    made.host = std::move(host);
+    made.headers = std::move(headers);
+    return made;
+  }
+
+  static int status_for_host(const std::string& host) {
+    return door().admit(head("GET", "/open", host), false).refusal.status;
+  }
+  static int status_for_origin(const std::string& origin, const std::string& host = "127.0.0.1:8080") {
+    return door().admit(head("POST", "/locked", host, {{"Origin", origin}}), false).refusal.status;
+  }
+  static std::string header(const Admission& admission, std::string_view name) {
+    for (const auto& [key, value] : admission.headers) {
+      if (same_name(key, name)) return value;
+    }
+    return "";
+  }
+};
+
+// A page of another site may give its own name this machine's address: "DNS rebinding".
+TEST_F(DoorTest, NamesThatAreNotTheServersAreRefused) {
+  for (const char* host : {"localhost", "localhost:8080", "LOCALHOST:1", "localhost.", "x.localhost", "127.0.0.1:8080",
+                           "[::1]:8080", "[::1]", "192.168.1.7:8080", "llm.example", "LLM.example:443"}) {
+    EXPECT_EQ(status_for_host(host), 0) << host;
+  }
+  for (const char* host : {"evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example",
+                           "notlocalhost", "[::1", "[evil]", "localhost:", "localhost:99999", "localhost:80x",
+                           "127.0.0.1:8080@evil.example", "", ":80", "0x7f.1"}) {
+    EXPECT_EQ(status_for_host(host), *host == '\0' ? 0 : 403) << host;  // HTTP/1.0 may be without one
+  }
+}
+
+TEST_F(DoorTest, OverAUnixSocketTheNameIsNotAsked) {
+  EXPECT_EQ(door().admit(head("GET", "/open", "anything"), true).refusal.status, 0);
+}
+
+TEST_F(DoorTest, PagesOfOtherOriginsAreRefused) {
+  for (const char* origin : {"http://127.0.0.1:8080", "http://localhost:8080", "https://localhost:8080",
+                             "http://[::1]:8080", "https://page.example"}) {
+    EXPECT_EQ(status_for_origin(origin), 0) << origin;
+  }
+  for (const char* origin : {"http://evil.example", "null", "http://localhost:3000", "http://page.example",
+                             "https://page.example.evil", "file://", "http://", "chrome-extension://abc",
+                             "http://127.0.0.1:8081"}) {
+    EXPECT_EQ(status_for_origin(origin), 403) << origin;
+  }
+  EXPECT_EQ(status_for_origin("https://llm.example", "llm.example"), 0);  // behind a proxy that speaks TLS
+  EXPECT_EQ(status_for_origin("https://llm.example:444", "llm.example"), 403);
+}
+
+TEST_F(DoorTest, AnAllowedOriginIsTold) {
+  const Admission allowed = door().admit(head("POST", "/locked", "localhost", {{"Origin", "https://page.example"}}), false);
+  EXPECT_EQ(header(allowed, "Access-Control-Allow-Origin"), "https://page.example");
+  EXPECT_EQ(header(allowed, "Vary"), "Origin");
+  const Admission refused = door().admit(head("POST", "/locked", "localhost", {{"Origin", "https://evil.example"}}), false);
+  EXPECT_EQ(header(refused, "Access-Control-Allow-Origin"), "");
+}
+
+TEST_F(DoorTest, APreflightIsAnsweredWithoutAKey) {
+  const Headers headers = {{"Origin", "https://page.example"},
+                           {"Access-Control-Request-Method", "POST"},
+                           {"Access-Control-Request-Headers", "authorization, content-type"},
+                           {"Access-Control-Request-Private-Network", "true"}};
+  const Admission admission = door({{"secret-key", "me"}}).admit(head("OPTIONS", "/locked", "localhost", headers), false);
+  EXPECT_EQ(admission.status, 204);
+  EXPECT_EQ(header(admission, "Access-Control-Allow-Methods"), "POST, OPTIONS");
+  EXPECT_EQ(header(admission, "Access-Control-Allow-Headers"), "authorization, content-type");
+  EXPECT_EQ(header(admission, "Access-Control-Allow-Private-Network"), "true");
+  EXPECT_EQ(header(admission, "Allow"), "POST, OPTIONS");
+}
+
+TEST_F(DoorTest, APreflightGivesBackNothingButNamesOfHeaders) {
+  for (const std::string& wanted : {std::string("x\r\nSet-Cookie: a"), std::string("<script>"), std::string(3000, 'a')}) {
+    const Headers headers = {{"Origin", "https://page.example"}, {"Access-Control-Request-Headers", wanted}};
+    EXPECT_EQ(header(door().admit(head("OPTIONS", "/locked", "localhost", headers), false),
+                     "Access-Control-Allow-Headers"), "");
+  }
+}
+
+// Case 133.
+TEST_F(DoorTest, WithoutTheKeyNothingIsToldOfWhatThereIs) {
+  const Door locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
+  const auto status = [&](const char* path, Headers headers) {
+    return locked.admit(head("POST", path, "localhost", std::move(headers)), false).refusal.status;
+  };
+  EXPECT_EQ(status("/locked", {}), 401);
+  EXPECT_EQ(status("/nowhere", {}), 401);
+  EXPECT_EQ(status("/locked", {{"Authorization", "Bearer secret-kez"}}), 401);
+  EXPECT_EQ(status("/locked", {{"Authorization", "Bearer secret-key2"}}), 401);
+  EXPECT_EQ(status("/locked", {{"Authorization", "Bearer "}}), 401);
+  EXPECT_EQ(status("/locked", {{"Authorization", "Basic secret-key"}}), 401);
+  EXPECT_EQ(status("/locked", {{"Authorization", "secret-key"}}), 401);
+  EXPECT_EQ(status("/locked", {{"x-api-key", std::string(100'000, 'a')}}), 401);
+  EXPECT_EQ(status("/locked", {{"authorization", "bearer  secret-key"}}), 0);
+  EXPECT_EQ(status("/locked", {{"X-Api-Key", "other-key"}}), 0);
+  EXPECT_EQ(status("/nowhere", {{"x-api-key", "other-key"}}), 404);
+  EXPECT_EQ(locked.admit(head("GET", "/open", "localhost"), false).refusal.status, 0);
+}
+
+TEST_F(DoorTest, AKeyHasItsNamespace) {
+  const Door locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
+  const auto whose = [&](const char* key) {
+    return locked.admit(head("POST", "/locked", "localhost", {{"x-api-key", key}}), false).cache_namespace;
+  };
+  EXPECT_EQ(whose("secret-key"), "mine");
+  EXPECT_EQ(whose("other-key"), "theirs");
+}
+
+TEST_F(DoorTest, OtherMethodsAndPaths) {
+  const Admission other = door().admit(head("DELETE", "/locked", "localhost"), false);
+  EXPECT_EQ(other.refusal.status, 405);
+  EXPECT_EQ(header(other, "Allow"), "POST, OPTIONS");
+  EXPECT_EQ(door().admit(head("GET", "/nowhere", "localhost"), false).refusal.status, 404);
+  EXPECT_EQ(door().admit(head("OPTIONS", "*", "localhost"), false).status, 204);
+  EXPECT_EQ(door().admit(head("OPTIONS", "/nowhere", "localhost"), false).refusal.status, 404);
+}
+
+}  // namespace
+}  // namespace ibid::http

@@ -1,0 +1,245 @@
+// What protocols stand between, as fakes: an exchange that keeps what it is told, and a backend whose answers are a
+// script. FakeDoor sends requests through the routes of all protocols.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "server/http/router.h"
+#include "server/protocol/backend.h"
+#include "server/protocol/endpoints.h"
+#include "server/protocol/response_store.h"
+#include "server/protocol/session_store.h"
+#include "server/protocol/site.h"
+#include "tests/support/fake_tokenizer.h"
+
+namespace ibid::serve {
+
+class FakeExchange final : public http::Exchange {
+ public:
+  explicit FakeExchange(http::Request request) : request_(std::move(request)) {}
+
+  const http::Request& request() const override { return request_; }
+  void respond(http::Response response) override {
+    CHECK(!ended && !streams);
+    status = response.status;
+    content_type = response.content_type;
+    body = std::move(response.body);
+    headers = std::move(response.headers);
+    ended = true;
+  }
+  void begin_stream(int stream_status, std::string_view type, http::Headers stream_headers) override {
+    CHECK(!ended && !streams);
+    status = stream_status;
+    content_type = type;
+    headers = std::move(stream_headers);
+    streams = true;
+  }
+  bool send(std::string bytes) override {
+    CHECK(streams && !ended);
+    body += bytes;
+    return !gone_source.stop_requested();
+  }
+  void end_stream() override {
+    CHECK(streams && !ended);
+    ended = true;
+  }
+  void set_keep_alive(std::string bytes, std::chrono::milliseconds) override { keep_alive = std::move(bytes); }
+  std::stop_token gone() const override { return gone_source.get_token(); }
+
+  Json json() const {
+    Result<Json> parsed = parse_json(body, "the response");
+    CHECK(parsed.ok()) << body;
+    return *parsed;
+  }
+  // The data of each event, or each line, as JSON; "[DONE]" as a text.
+  std::vector<Json> events() const;
+  // The names of the events, where they have some.
+  std::vector<std::string> event_names() const;
+
+  int status = 0;
+  std::string content_type, body, keep_alive;
+  http::Headers headers;
+  bool ended = false, streams = false;
+  std::stop_source gone_source;
+
+ private:
+  http::Request request_;
+};
+
+inline std::vector<Json> FakeExchange::events() const {
+  std::vector<Json> events;
+  for (size_t at = 0; at < body.size();) {
+    const size_t end = std::min(body.find('\n', at), body.size());
+    std::string line = body.substr(at, end - at);
+    at = end + 1;
+    if (line.starts_with("data: ")) line.erase(0, 6);
+    if (line == "[DONE]") events.push_back(Json(line));
+    if (!line.starts_with("{")) continue;
+    Result<Json> parsed = parse_json(line, "an event");
+    CHECK(parsed.ok()) << line;
+    events.push_back(*parsed);
+  }
+  return events;
+}
+
+inline std::vector<std::string> FakeExchange::event_names() const {
+  std::vector<std::string> names;
+  for (size_t at = body.find("event: "); at != std::string::npos; at = body.find("event: ", at + 1)) {
+    names.push_back(body.substr(at + 7, body.find('\n', at) - at - 7));
+  }
+  return names;
+}
+
+inline std::shared_ptr<const Tokenizer> fake_tokenizer() { return std::make_shared<FakeTokenizer>(); }
+
+// An answer with costs that tests can tell apart.
+inline Answer make_answer(std::string content) {
+  Answer answer;
+  answer.content = std::move(content);
+  answer.text = answer.content;
+  answer.seed = 7;
+  answer.usage = {.n_prompt = 30, .n_cached = 20, .n_prefilled = 10, .n_decoded = 5};
+  answer.timings.prefill_ms = 100;
+  answer.timings.decode_ms = 50;
+  return answer;
+}
+
+class FakeBackend final : public Backend {
+ public:
+  using Script = std::function<void(const AnswerRequest& request, AnswerListener& listener)>;
+
+  void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) override {
+    requests.push_back(request);
+    stops.push_back(std::move(stop));
+    if (script) {
+      script(request, *listener);
+    } else {
+      say(request, *listener, make_answer("Hello"));
+    }
+    if (keep_listeners) listeners.push_back(std::move(listener));
+  }
+  // Vectors that tests can tell apart: of input i, i + 0.5 and -1.
+  void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token) override {
+    embedded.push_back(request);
+    if (!embedding_status.ok()) return listener->fail(embedding_status, std::chrono::seconds(7));
+    EmbeddingReply reply{.model = "tiny", .n_prompt = 9};
+    for (size_t i = 0; i < request.inputs.size(); ++i) reply.vectors.push_back({static_cast<float>(i) + 0.5f, -1.0f});
+    listener->reply(std::move(reply));
+  }
+  void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token) override {
+    requests.push_back(std::move(request));
+    then(size_t{42});
+  }
+  void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token) override {
+    requests.push_back(std::move(request));
+    then(std::string("<rendered>"));
+  }
+  void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token) override {
+    calls.push_back(call);
+    const Result<std::string> name = resolve(call.model);
+    then(name.ok() ? Result<std::shared_ptr<const Tokenizer>>(fake_tokenizer()) : name.status());
+  }
+  Result<std::string> resolve(std::string_view model) const override {
+    if (model == "nobody") return Status(ErrorCode::kNotFound, "there is no model nobody");
+    return std::string(model.empty() ? "tiny" : model.substr(0, model.find(':')));
+  }
+  std::vector<ModelCard> models() const override {
+    return {{.name = "tiny", .file_bytes = 1000, .created_s = 1700000000, .is_loaded = true, .max_seq_len = 2048,
+             .vocab_size = 300, .chat_template = "{{ messages }}"},
+            {.name = "other", .file_bytes = 2000, .created_s = 1700000001}};
+  }
+  ModelHeader header(std::string_view model) const override { return model == "other" ? other_header : ModelHeader(); }
+  TurnOptions default_options(std::string_view) const override { return defaults; }
+  Status unload(std::string_view model) override {
+    unloaded.push_back(std::string(model));
+    return {};
+  }
+
+  // The events of a plain answer, its content in two parts, for each of the request's n.
+  static void say(const AnswerRequest& request, AnswerListener& listener, const Answer& answer) {
+    listener.begin("tiny", answer.usage.n_prompt, fake_tokenizer());
+    for (size_t i = 0; i < request.n; ++i) {
+      if (!answer.reasoning.empty()) listener.reasoning(i, answer.reasoning);
+      const size_t half = answer.content.size() / 2;
+      listener.content(i, answer.content.substr(0, half));
+      listener.content(i, answer.content.substr(half));
+      listener.answer(i, answer);
+    }
+    listener.end({});
+  }
+
+  Script script;
+  TurnOptions defaults;
+  ModelHeader other_header;  // of "other"
+  bool keep_listeners = false;
+  std::vector<AnswerRequest> requests;
+  std::vector<std::stop_token> stops;
+  std::vector<std::shared_ptr<AnswerListener>> listeners;
+  std::vector<std::string> unloaded;
+  std::vector<ModelCall> calls;
+  std::vector<EmbeddingRequest> embedded;
+  Status embedding_status;
+};
+
+class FakeDoor {
+ public:
+  FakeDoor() : FakeDoor(nullptr) {}
+  // With a backend of the test's own.
+  explicit FakeDoor(std::shared_ptr<Backend> own) {
+    Site site{.backend = own == nullptr ? backend : std::move(own), .responses = responses, .sessions = sessions,
+              .conversations = conversations, .version = "0.0.1"};
+    site.new_id = [this](std::string_view prefix) { return std::string(prefix) + std::to_string(++n_ids_); };
+    site_ = std::make_shared<Site>(std::move(site));
+    add_endpoints(router_, *site_);
+  }
+  // As with --namespace-by-user.
+  void tell_users_apart() {
+    Site site = *site_;
+    site.namespace_by_user = true;
+    router_ = http::Router();
+    add_endpoints(router_, site);
+  }
+
+  std::shared_ptr<FakeExchange> send(std::string method, std::string path, std::string body = "",
+                                     std::string key_namespace = "us",
+                                     http::Headers headers = {}) {
+    const size_t question = std::min(path.find('?'), path.size());
+    http::Request request{.method = std::move(method), .path = path.substr(0, question), .headers = std::move(headers),
+                          .body = std::move(body),
+                          .key_namespace = std::move(key_namespace)};
+    if (question < path.size()) request.query = path.substr(question + 1);
+    auto exchange = std::make_shared<FakeExchange>(std::move(request));
+    const http::Router::Match match = router_.find(exchange->request().method, exchange->request().path);
+    CHECK(match.handler != nullptr) << exchange->request().path;
+    (*match.handler)(exchange, match.parts);
+    return exchange;
+  }
+  std::shared_ptr<FakeExchange> post(std::string path, std::string body) {
+    return send("POST", std::move(path), std::move(body));
+  }
+  std::shared_ptr<FakeExchange> post(std::string path, const Json& body) {
+    return send("POST", std::move(path), json_to_string(body));
+  }
+
+  const AnswerRequest& last() const { return backend->requests.back(); }
+
+  std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
+  std::shared_ptr<ResponseStore> responses = std::make_shared<ResponseStore>();
+  std::shared_ptr<SessionStore> sessions = std::make_shared<SessionStore>();
+  std::shared_ptr<SessionStore> conversations =
+      std::make_shared<SessionStore>(SessionStore::kDefaultBytes, "conversation");
+
+ private:
+  http::Router router_;
+  std::shared_ptr<Site> site_;
+  size_t n_ids_ = 0;
+};
+
+}  // namespace ibid::serve

@@ -1,0 +1,170 @@
+// With --namespace-by-user every endpoint keeps the users of a key apart, however a request names its user.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/service/cache_namespace.h"
+#include "tests/server/protocol/fake_door.h"
+
+namespace ibid::serve {
+namespace {
+
+// A body that every endpoint that computes can answer, without its end.
+constexpr const char* kAnyBody =
+    R"({"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "prompt": "a", "content": "a", "input": "a",
+        "tokens": [1], "max_tokens": 4)";
+
+class NamespacesTest : public testing::Test {
+ protected:
+  NamespacesTest() { door.tell_users_apart(); }
+
+  std::string id_of(const std::string& path, const std::string& body) {
+    const auto exchange = door.post(path, body);
+    EXPECT_EQ(exchange->status, 200) << exchange->body;
+    return exchange->json()["id"].get<std::string>();
+  }
+  int status(const std::string& method, const std::string& path, const std::string& body = "",
+             http::Headers headers = {}) {
+    return door.send(method, path, body, "us", std::move(headers))->status;
+  }
+  size_t n_sessions(const std::string& query) { return door.send("GET", "/v1/sessions" + query)->json()["data"].size(); }
+
+  FakeDoor door;
+};
+
+TEST_F(NamespacesTest, EveryEndpointThatComputesGoesByTheUser) {
+  const std::string wanted = user_namespace("us", "anna");
+  size_t n_seen = 0;
+  for (const Endpoint& endpoint : endpoints()) {
+    const std::string pattern(endpoint.pattern);
+    if (endpoint.fields == nullptr || pattern.find('{') != std::string::npos || pattern == "/v1/sessions/restore") {
+      continue;
+    }
+    FakeBackend& backend = *door.backend;
+    backend.requests.clear(), backend.calls.clear(), backend.embedded.clear();
+    const std::string body = pattern == "/v1/responses" ? R"({"input": "a")" : kAnyBody;
+    ASSERT_EQ(status("POST", pattern, body + R"(, "user": "anna"})"), 200) << pattern;
+    ASSERT_EQ(status("POST", pattern + "?user=anna", body + "}"), 200) << pattern;
+    ASSERT_EQ(status("POST", pattern, body + "}", {{"X-User-Id", "anna"}}), 200) << pattern;
+    for (const AnswerRequest& request : backend.requests) EXPECT_EQ(request.cache_namespace, wanted) << pattern;
+    for (const ModelCall& call : backend.calls) EXPECT_EQ(call.cache_namespace, wanted) << pattern;
+    for (const EmbeddingRequest& request : backend.embedded) EXPECT_EQ(request.cache_namespace, wanted) << pattern;
+    const size_t n = backend.requests.size() + backend.calls.size() + backend.embedded.size();
+    n_seen += n == 3 ? 1 : 0;
+  }
+  EXPECT_EQ(n_seen, 14u) << "of answers, prompts, tokens and embeddings";
+}
+
+TEST_F(NamespacesTest, AStoredResponseIsItsUsersAlone) {
+  const std::string id = id_of("/v1/responses", R"({"input": "a", "user": "anna"})");
+  const std::string path = "/v1/responses/" + id;
+  for (const char* other : {"", "?user=ben", "?user="}) {
+    EXPECT_EQ(status("GET", path + other), 404) << other;
+    EXPECT_EQ(status("GET", path + "/input_items" + other), 404) << other;
+    EXPECT_EQ(status("POST", path + "/cancel" + other), 404) << other;
+    EXPECT_EQ(status("DELETE", path + other), 404) << other;
+  }
+  const std::string next = R"({"input": "b", "previous_response_id": ")" + id + "\"";
+  EXPECT_EQ(status("POST", "/v1/responses", next + R"(, "user": "ben"})"), 404);
+  EXPECT_EQ(status("POST", "/v1/responses", next + "}"), 404);
+  EXPECT_EQ(status("POST", "/v1/responses", next + R"(, "user": "anna"})"), 200);
+  const std::string item = door.send("GET", path + "/input_items?user=anna")->json()["data"][0]["id"];
+  const std::string reference = R"({"input": [{"type": "item_reference", "id": ")" + item + R"("}], "user": )";
+  EXPECT_EQ(status("POST", "/v1/responses", reference + R"("ben"})"), 404);
+  EXPECT_EQ(status("POST", "/v1/responses", reference + R"("anna"})"), 200);
+  EXPECT_EQ(status("GET", path, "", {{"x-user-id", "anna"}}), 200);
+  EXPECT_EQ(status("POST", path + "/cancel?user=anna"), 400) << "it is there, and over";
+  EXPECT_EQ(status("DELETE", path + "?user=anna"), 200);
+}
+
+TEST_F(NamespacesTest, AConversationAndItsItemsAreItsUsersAlone) {
+  const std::string item = R"({"type": "message", "role": "user", "content": "a"})";
+  const std::string id = id_of("/v1/conversations", R"({"items": [)" + item + R"(], "user": "anna"})");
+  const std::string path = "/v1/conversations/" + id;
+  const Json items = door.send("GET", path + "/items?user=anna")->json();
+  const std::string first = path + "/items/" + items["data"][0]["id"].get<std::string>();
+  for (const std::string other : {"", R"("user": "ben", )"}) {
+    const std::string query = other.empty() ? "" : "?user=ben";
+    for (const std::string& place : {path, path + "/items", first}) {
+      EXPECT_EQ(status("GET", place + query), 404) << place << query;
+    }
+    EXPECT_EQ(status("DELETE", first + query), 404);
+    EXPECT_EQ(status("DELETE", path + query), 404);
+    EXPECT_EQ(status("POST", path, "{" + other + R"("metadata": {}})"), 404);
+    EXPECT_EQ(status("POST", path + "/items", "{" + other + R"("items": [)" + item + "]}"), 404);
+    EXPECT_EQ(status("POST", "/v1/responses", "{" + other + R"("input": "b", "conversation": ")" + id + "\"}"), 404);
+  }
+  EXPECT_EQ(status("POST", "/v1/responses", R"({"user": "anna", "input": "b", "conversation": ")" + id + "\"}"), 200);
+  EXPECT_EQ(door.send("GET", path + "/items?user=anna")->json()["data"].size(), 3u);
+  EXPECT_EQ(status("DELETE", first, "", {{"x-user-id", "anna"}}), 200);
+  EXPECT_EQ(status("DELETE", path + "?user=anna"), 200);
+}
+
+TEST_F(NamespacesTest, ASessionIsItsUsersAlone) {
+  const std::string id =
+      id_of("/v1/sessions", R"({"messages": [{"role": "user", "content": "a"}], "user": "anna", "temperature": 0})");
+  const std::string path = "/v1/sessions/" + id;
+  struct {
+    const char *method, *end, *body;
+  } constexpr kCalls[] = {{"GET", "", ""},
+                          {"POST", "/messages", R"({"content": "b"})"},
+                          {"POST", "/edit", R"({"message": 0, "content": "c"})"},
+                          {"POST", "/regenerate", ""},
+                          {"POST", "/rewind", R"({"n_messages": 1})"},
+                          {"POST", "/fork", ""},
+                          {"POST", "/save", ""},
+                          {"DELETE", "", ""}};
+  for (const auto& [method, end, body] : kCalls) {
+    EXPECT_EQ(status(method, path + end, body), 404) << end;
+    EXPECT_EQ(status(method, path + end + "?user=ben", body), 404) << end;
+  }
+  EXPECT_EQ(n_sessions(""), 0u);
+  EXPECT_EQ(n_sessions("?user=ben"), 0u);
+  EXPECT_EQ(n_sessions("?user=anna"), 1u);
+  for (const auto& [method, end, body] : kCalls) EXPECT_EQ(status(method, path + end + "?user=anna", body), 200) << end;
+  EXPECT_EQ(door.last().cache_namespace, user_namespace("us", "anna"));
+  EXPECT_EQ(n_sessions("?user=anna"), 1u) << "the fork";
+}
+
+TEST_F(NamespacesTest, ARequestNamesOneUser) {
+  const std::string body = std::string(kAnyBody) + R"(, "user": "anna"})";
+  const std::string path = "/v1/chat/completions";
+  EXPECT_EQ(status("POST", path + "?user=anna", body, {{"x-user-id", " anna "}}), 200);
+  for (const char* query : {"?user=ben", "?user=anna&user=ben"}) EXPECT_EQ(status("POST", path + query, body), 400);
+  EXPECT_EQ(status("POST", path, body, {{"x-user-id", "ben"}}), 400);
+  EXPECT_EQ(status("GET", "/v1/sessions?user=a%1fb"), 400);
+  EXPECT_EQ(status("GET", "/v1/sessions?user=%ff"), 400);
+  EXPECT_EQ(status("GET", "/v1/sessions?user=" + std::string(257, 'a')), 400);
+  EXPECT_EQ(status("POST", path + "?x=1&user=Anna+M%C3%BCller%26", std::string(kAnyBody) + "}"), 200);
+  EXPECT_EQ(door.last().cache_namespace, user_namespace("us", "Anna Müller&"));
+  EXPECT_EQ(status("POST", "/v1/messages", std::string(kAnyBody) + R"(, "metadata": {"user_id": "anna"}})"), 200);
+  EXPECT_EQ(door.last().cache_namespace, user_namespace("us", "anna"));
+  EXPECT_EQ(status("POST", path, std::string(kAnyBody) + R"(, "metadata": {"user_id": "anna"}})"), 200);
+  EXPECT_EQ(door.last().cache_namespace, "us") << "metadata of OpenAI says nothing to the server";
+}
+
+TEST_F(NamespacesTest, WithoutTheOptionUsersShareWhatTheirKeyHas) {
+  FakeDoor shared;
+  const std::string body = R"({"input": "a", "user": "anna"})";
+  const std::string id = shared.post("/v1/responses", body)->json()["id"].get<std::string>();
+  EXPECT_EQ(shared.send("GET", "/v1/responses/" + id + "?user=ben")->status, 200);
+  EXPECT_EQ(shared.last().cache_namespace, "us");
+}
+
+// A client that makes up users gets no more room by that.
+TEST(NamespaceBudgetTest, IsThatOfTheKey) {
+  SessionStore sessions(4000);
+  EXPECT_FALSE(sessions.create(user_namespace("us", "anna"), {.id = "1", .settings = Json(std::string(2500, 'x'))}));
+  EXPECT_TRUE(sessions.create(user_namespace("us", "ben"), {.id = "2", .settings = Json(std::string(2500, 'x'))}));
+  EXPECT_FALSE(sessions.create(user_namespace("them", "ben"), {.id = "3", .settings = Json(std::string(2500, 'x'))}));
+
+  ResponseStore responses(4000);
+  const ResponseStore::Record record{.response = std::string(2500, 'x')};
+  responses.put(user_namespace("us", "anna"), "1", record);
+  EXPECT_TRUE(responses.find(user_namespace("us", "anna"), "1").has_value());
+  responses.put(user_namespace("us", "ben"), "2", record);
+  EXPECT_FALSE(responses.find(user_namespace("us", "anna"), "1").has_value()) << "the older one gave way";
+  EXPECT_TRUE(responses.find(user_namespace("us", "ben"), "2").has_value());
+}
+
+}  // namespace
+}  // namespace ibid::serve

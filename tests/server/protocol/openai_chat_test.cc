@@ -1,0 +1,453 @@
+// POST /v1/chat/completions: what of a request reaches the service, and what of an answer reaches the client.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/service/cache_namespace.h"
+#include "tests/server/protocol/fake_door.h"
+
+namespace ibid::serve {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kPath = "/v1/chat/completions";
+
+Json chat_body() {
+  return Json::parse(R"({"model": "tiny", "messages": [{"role": "user", "content": "hi"}]})");
+}
+
+Json with(const char* fields) {
+  Json body = chat_body();
+  body.update(Json::parse(fields));
+  return body;
+}
+
+TEST(OpenAiChatTest, AWholeAnswerHasTheProtocolsFields) {
+  FakeDoor door;
+  const auto exchange = door.post(kPath, chat_body());
+  ASSERT_EQ(exchange->status, 200);
+  const Json json = exchange->json();
+  EXPECT_EQ(json["id"], "chatcmpl-1");
+  EXPECT_EQ(json["object"], "chat.completion");
+  EXPECT_EQ(json["model"], "tiny");
+  const Json& choice = json["choices"][0];
+  EXPECT_EQ(choice["message"]["role"], "assistant");
+  EXPECT_EQ(choice["message"]["content"], "Hello");
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  EXPECT_TRUE(choice["logprobs"].is_null());
+  EXPECT_EQ(json["usage"]["prompt_tokens"], 30);
+  EXPECT_EQ(json["usage"]["completion_tokens"], 5);
+  EXPECT_EQ(json["usage"]["total_tokens"], 35);
+  EXPECT_EQ(json["usage"]["prompt_tokens_details"]["cached_tokens"], 20);
+  EXPECT_EQ(json["timings"]["prompt_n"], 10);
+  EXPECT_EQ(json["timings"]["cache_n"], 20);
+  EXPECT_EQ(json["timings"]["prompt_per_second"], 100.0);
+  EXPECT_EQ(json["ibid"]["prefilled"], 10);
+  EXPECT_EQ(json["ibid"]["seed"], 7);
+  EXPECT_EQ(door.last().model, "tiny");
+  EXPECT_EQ(door.last().cache_namespace, "us");
+}
+
+TEST(OpenAiChatTest, MessagesBecomeThoseOfTemplates) {
+  FakeDoor door;
+  const auto exchange = door.post(kPath, std::string(R"({"messages": [
+    {"role": "developer", "content": "be brief"},
+    {"role": "user", "name": "ann", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+    {"role": "assistant", "content": null, "refusal": null, "tool_calls": [
+      {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"b\": 1,  \"a\": 2}"}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "3"}]})"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  EXPECT_EQ(json_to_string(door.last().messages),
+            R"([{"role":"system","content":"be brief"},{"role":"user","name":"ann","content":"a\nb"},)"
+            R"({"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":)"
+            R"({"name":"f","arguments":"{\"b\": 1,  \"a\": 2}"}}]},)"
+            R"({"role":"tool","content":"3","tool_call_id":"c1"}])");
+}
+
+TEST(OpenAiChatTest, SamplersAreReadUnderTheirUsualNames) {
+  FakeDoor door;
+  const auto exchange = door.post(kPath, with(R"({"temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.1,
+    "typical": 0.8, "repeat_penalty": 1.1, "repeat_last_n": 64, "frequency_penalty": 0.5, "presence_penalty": -0.5,
+    "dry_multiplier": 0.8, "dry_base": 2, "dry_allowed_length": 3, "dry_penalty_last_n": -1,
+    "dry_sequence_breakers": ["x"], "xtc_probability": 0.5, "xtc_threshold": 0.2, "seed": 18446744073709551615,
+    "logit_bias": {"5": 2.5, "6": -100}, "stop": ["END", "STOP"], "max_tokens": 5, "max_completion_tokens": 6, "n": 2,
+    "min_tokens": 1})"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  const SamplerOptions& sampler = door.last().options.sampler;
+  EXPECT_EQ(sampler.temperature, 0.5);
+  EXPECT_EQ(sampler.top_p, 0.9);
+  EXPECT_EQ(sampler.top_k, 40u);
+  EXPECT_EQ(sampler.min_p, 0.1);
+  EXPECT_EQ(sampler.typical_p, 0.8);
+  EXPECT_EQ(sampler.repetition_penalty, 1.1);
+  EXPECT_EQ(sampler.repetition_window, 64u);
+  EXPECT_EQ(sampler.frequency_penalty, 0.5);
+  EXPECT_EQ(sampler.presence_penalty, -0.5);
+  EXPECT_EQ(sampler.dry_multiplier, 0.8);
+  EXPECT_EQ(sampler.dry_base, 2);
+  EXPECT_EQ(sampler.dry_allowed_length, 3u);
+  EXPECT_EQ(sampler.dry_window, std::nullopt);
+  EXPECT_EQ(sampler.xtc_probability, 0.5);
+  EXPECT_EQ(sampler.xtc_threshold, 0.2);
+  EXPECT_EQ(sampler.seed, 18446744073709551615u);
+  EXPECT_EQ(sampler.logit_bias.at(5), 2.5);
+  EXPECT_EQ(sampler.logit_bias.at(6), -std::numeric_limits<double>::infinity());
+  const TurnOptions& options = door.last().options;
+  EXPECT_THAT(options.stop_strings, ElementsAre("END", "STOP"));
+  EXPECT_THAT(options.dry_sequence_breakers, ElementsAre("x"));
+  EXPECT_EQ(options.max_tokens, 6u);
+  EXPECT_EQ(options.min_tokens, 1u);
+  EXPECT_EQ(door.last().n, 2u);
+  EXPECT_EQ(exchange->json()["choices"].size(), 2u);
+}
+
+TEST(OpenAiChatTest, AnEndThatIsIgnoredNeverComesByItself) {
+  FakeDoor door;
+  EXPECT_EQ(door.post(kPath, with(R"({"ignore_eos": true, "min_tokens": 2})"))->status, 200);
+  EXPECT_EQ(door.last().options.min_tokens, std::numeric_limits<size_t>::max());
+  door.post(kPath, with(R"({"ignore_eos": false, "min_tokens": 2})"));
+  EXPECT_EQ(door.last().options.min_tokens, 2u);
+  door.post("/completion", std::string(R"({"prompt": "x", "ignore_eos": true})"));
+  EXPECT_EQ(door.last().options.min_tokens, std::numeric_limits<size_t>::max());
+  door.post("/v1/completions", std::string(R"({"prompt": "x", "ignore_eos": true})"));
+  EXPECT_EQ(door.last().options.min_tokens, std::numeric_limits<size_t>::max());
+  door.post("/api/chat", std::string(R"({"messages": [{"role": "user", "content": "x"}], "stream": false,
+    "options": {"ignore_eos": true}})"));
+  EXPECT_EQ(door.last().options.min_tokens, std::numeric_limits<size_t>::max());
+}
+
+TEST(OpenAiChatTest, WhatARequestDoesNotSayIsAsTheModelRecommends) {
+  FakeDoor door;
+  door.backend->defaults.sampler.temperature = 0.3;
+  door.backend->defaults.sampler.top_k = 9;
+  door.post(kPath, with(R"({"top_k": null, "temperature": 1})"));
+  EXPECT_EQ(door.last().options.sampler.temperature, 1.0);
+  EXPECT_EQ(door.last().options.sampler.top_k, 9u);
+}
+
+TEST(OpenAiChatTest, FormsAndToolsAndReasoningReachTheService) {
+  FakeDoor door;
+  ASSERT_EQ(door.post(kPath, with(R"({"response_format": {"type": "json_schema", "json_schema": {"name": "x",
+    "schema": {"type": "object", "b": 1, "a": 2}}}, "reasoning_effort": "low", "chat_template_kwargs": {"x": [1]},
+    "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+    "tool_choice": {"type": "function", "function": {"name": "f"}}, "parallel_tool_calls": false,
+    "truncate": "oldest", "cache_salt": "s1"})"))->status, 200);
+  const AnswerRequest& request = door.last();
+  EXPECT_EQ(request.form.kind, AnswerForm::Kind::kJsonSchema);
+  EXPECT_EQ(request.form.text, R"({"type":"object","b":1,"a":2})");
+  EXPECT_EQ(json_to_string(request.variables),
+            R"({"enable_thinking":true,"thinking":true,"reasoning_effort":"low","x":[1]})");
+  EXPECT_EQ(json_to_string(request.tools),
+            R"([{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}])");
+  EXPECT_EQ(request.tool_choice.kind, ToolChoice::Kind::kNamed);
+  EXPECT_EQ(request.tool_choice.name, "f");
+  EXPECT_FALSE(request.tool_choice.parallel);
+  EXPECT_EQ(request.when_full, WhenFull::kDropOldestTurns);
+  EXPECT_NE(request.cache_namespace, "us");
+}
+
+TEST(OpenAiChatTest, TheFormsOfOtherServersAreKnown) {
+  using Kind = AnswerForm::Kind;
+  const std::pair<const char*, Kind> forms[] = {
+      {R"({"grammar": "root ::= \"a\""})", Kind::kGbnf},
+      {R"({"json_schema": {"type": "object"}})", Kind::kJsonSchema},
+      {R"({"response_format": {"type": "json_object"}})", Kind::kJsonObject},
+      {R"({"response_format": {"type": "json_object", "schema": {}}})", Kind::kJsonSchema},
+      {R"({"response_format": {"type": "text"}})", Kind::kText},
+      {R"({"guided_json": "{\"type\": \"object\"}"})", Kind::kJsonSchema},
+      {R"({"guided_regex": "a+"})", Kind::kRegex},
+      {R"({"guided_choice": ["a", "b"]})", Kind::kChoices},
+      {R"({"structured_outputs": {"regex": "a+"}})", Kind::kRegex}};
+  for (const auto& [fields, kind] : forms) {
+    FakeDoor door;
+    ASSERT_EQ(door.post(kPath, with(fields))->status, 200) << fields;
+    EXPECT_EQ(door.last().form.kind, kind) << fields;
+  }
+}
+
+TEST(OpenAiChatTest, AStreamIsRoleTextReasonUsageDone) {
+  FakeDoor door;
+  const auto exchange = door.post(kPath, with(R"({"stream": true, "stream_options": {"include_usage": true}})"));
+  EXPECT_EQ(exchange->status, 200);
+  EXPECT_EQ(exchange->content_type, "text/event-stream");
+  EXPECT_FALSE(exchange->keep_alive.empty());
+  EXPECT_TRUE(exchange->ended);
+  const std::vector<Json> events = exchange->events();
+  ASSERT_EQ(events.size(), 6u);
+  EXPECT_EQ(json_to_string(events[0]["choices"][0]["delta"]), R"({"role":"assistant","content":""})");
+  EXPECT_EQ(json_to_string(events[1]["choices"][0]["delta"]), R"({"content":"He"})");
+  EXPECT_EQ(json_to_string(events[2]["choices"][0]["delta"]), R"({"content":"llo"})");
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(events[i]["object"], "chat.completion.chunk");
+    EXPECT_EQ(events[i]["id"], events[0]["id"]);
+    EXPECT_TRUE(events[i]["usage"].is_null());
+    EXPECT_TRUE(events[i].contains("usage"));
+    EXPECT_TRUE(events[i]["choices"][0]["finish_reason"].is_null());
+  }
+  EXPECT_EQ(json_to_string(events[3]["choices"][0]["delta"]), "{}");
+  EXPECT_EQ(events[3]["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(events[3]["timings"]["predicted_n"], 5);
+  EXPECT_TRUE(events[4]["choices"].empty());
+  EXPECT_EQ(events[4]["usage"]["prompt_tokens"], 30);
+  EXPECT_EQ(events[5], "[DONE]");
+}
+
+TEST(OpenAiChatTest, WithoutIncludeUsageNoChunkHasIt) {
+  FakeDoor door;
+  const auto exchange = door.post(kPath, with(R"({"stream": true})"));
+  for (const Json& event : exchange->events()) {
+    EXPECT_FALSE(event.is_object() && event.contains("usage")) << event.dump();
+  }
+}
+
+TEST(OpenAiChatTest, CallsOfToolsComeInPartsAndWhole) {
+  Answer answer = make_answer("");
+  answer.tool_calls = {{"c1", "f", "{\"x\": 1}"}, {"c2", "g", "{}"}};
+  FakeDoor door;
+  door.backend->script = [&](const AnswerRequest&, AnswerListener& listener) {
+    listener.begin("tiny", 30, fake_tokenizer());
+    listener.tool_call(0, 0, "c1", "f");
+    listener.tool_arguments(0, 0, "{\"x\"");
+    listener.tool_arguments(0, 0, ": 1}");
+    listener.answer(0, answer);  // the second call was not announced in parts
+    listener.end({});
+  };
+  const auto whole = door.post(kPath, chat_body());
+  const Json message = whole->json()["choices"][0]["message"];
+  EXPECT_TRUE(message["content"].is_null());
+  EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"], "{\"x\": 1}");
+  EXPECT_EQ(whole->json()["choices"][0]["finish_reason"], "tool_calls");
+
+  const auto streamed = door.post(kPath, with(R"({"stream": true})"));
+  std::string arguments[2], names[2];
+  for (const Json& event : streamed->events()) {
+    if (!event.is_object() || !event["choices"][0]["delta"].contains("tool_calls")) continue;
+    const Json& call = event["choices"][0]["delta"]["tool_calls"][0];
+    const size_t index = call["index"].get<size_t>();
+    arguments[index] += call["function"]["arguments"].get<std::string>();
+    if (call.contains("id")) names[index] += call["id"].get<std::string>() + call["function"]["name"].get<std::string>();
+  }
+  EXPECT_EQ(names[0], "c1f");
+  EXPECT_EQ(names[1], "c2g");
+  EXPECT_EQ(arguments[0], "{\"x\": 1}");
+  EXPECT_EQ(arguments[1], "{}");
+}
+
+TEST(OpenAiChatTest, ReasoningStandsBesideTheContent) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("yes");
+    answer.reasoning = "hmm";
+    FakeBackend::say(request, listener, answer);
+  };
+  const Json json = door.post(kPath, chat_body())->json();
+  EXPECT_EQ(json["choices"][0]["message"]["reasoning_content"], "hmm");
+  EXPECT_GT(json["usage"]["completion_tokens_details"]["reasoning_tokens"], 0);
+  const auto events = door.post(kPath, with(R"({"stream": true})"))->events();
+  EXPECT_EQ(json_to_string(events[1]["choices"][0]["delta"]), R"({"reasoning_content":"hmm"})");
+}
+
+TEST(OpenAiChatTest, FinishReasonsAreTheProtocols) {
+  const std::pair<FinishReason, const char*> reasons[] = {{FinishReason::kStop, "stop"},
+                                                          {FinishReason::kStopString, "stop"},
+                                                          {FinishReason::kLength, "length"},
+                                                          {FinishReason::kRepetition, "length"},
+                                                          {FinishReason::kCancelled, "length"}};
+  for (const auto& [reason, word] : reasons) {
+    FakeDoor door;
+    door.backend->script = [reason = reason](const AnswerRequest& request, AnswerListener& listener) {
+      Answer answer = make_answer("x");
+      answer.finish_reason = reason;
+      FakeBackend::say(request, listener, answer);
+    };
+    const Json json = door.post(kPath, chat_body())->json();
+    EXPECT_EQ(json["choices"][0]["finish_reason"], word);
+    EXPECT_EQ(json["ibid"]["finish_reason"], std::string(finish_reason_name(reason)));
+  }
+}
+
+TEST(OpenAiChatTest, LogprobsHaveTokenTextBytesAndTheOthers) {
+  FakeDoor door;
+  const TokenId id = FakeTokenizer().template_ids("a")[0];
+  door.backend->script = [id](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("a");
+    answer.logprobs = {{.id = id, .logprob = -0.5, .top = {{id, -0.5}}}};
+    FakeBackend::say(request, listener, answer);
+  };
+  const Json json = door.post(kPath, with(R"({"logprobs": true, "top_logprobs": 1})"))->json();
+  EXPECT_EQ(door.last().options.n_logprobs, 1u);
+  const Json& token = json["choices"][0]["logprobs"]["content"][0];
+  EXPECT_EQ(token["token"], "a");
+  EXPECT_EQ(token["logprob"], -0.5);
+  EXPECT_EQ(token["bytes"][0], 97);
+  EXPECT_EQ(token["top_logprobs"].size(), 1u);
+}
+
+TEST(OpenAiChatTest, AStreamHasLogprobsWithTheirText) {
+  FakeDoor door;
+  const TokenId a = FakeTokenizer().template_ids("a")[0], b = FakeTokenizer().template_ids("b")[0];
+  door.backend->script = [a, b](const AnswerRequest&, AnswerListener& listener) {
+    Answer answer = make_answer("aab");
+    for (const TokenId id : {a, b, a, b}) answer.logprobs.push_back({.id = id, .logprob = -0.5, .top = {}});
+    listener.begin("tiny", 3, fake_tokenizer());
+    listener.logprobs(0, std::span(answer.logprobs).first(1));
+    listener.content(0, "a");
+    listener.logprobs(0, std::span(answer.logprobs).subspan(1, 1));  // of a marker
+    listener.logprobs(0, std::span(answer.logprobs).subspan(2, 1));
+    listener.content(0, "ab");
+    listener.answer(0, answer);
+    listener.end({});
+  };
+  std::string all;
+  for (const Json& event : door.post(kPath, with(R"({"logprobs": true, "stream": true})"))->events()) {
+    if (!event.is_object() || event["choices"].empty()) continue;
+    const Json& choice = event["choices"][0];
+    all += choice["delta"].contains("content") ? choice["delta"]["content"].get<std::string>() + ":" : ":";
+    for (size_t i = 0; !choice["logprobs"].is_null() && i < choice["logprobs"]["content"].size(); ++i) {
+      all += choice["logprobs"]["content"][i]["token"].get<std::string>();
+    }
+    all += "|";
+  }
+  EXPECT_EQ(all, ":|a:a|ab:ba|:b|");
+}
+
+TEST(OpenAiChatTest, ALostPrefixIsExplainedWithoutAnyText) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("x");
+    answer.lost_prefix = LostPrefix{.n_tokens = 9, .message = 2, .byte = 17, .token = 5, .was = "somebody's secret",
+                                         .now = "other", .cause = LostCause::kMessageChanged};
+    FakeBackend::say(request, listener, answer);
+  };
+  const auto exchange = door.post(kPath, chat_body());
+  const Json lost = exchange->json()["ibid"]["lost_prefix"];
+  EXPECT_EQ(lost["message"], 2);
+  EXPECT_EQ(lost["byte"], 17);
+  EXPECT_EQ(lost["cause"], "the message was changed");
+  EXPECT_THAT(exchange->body, testing::Not(HasSubstr("secret")));
+}
+
+TEST(OpenAiChatTest, AClientIsToldWhatAClientCanDo) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    listener.end(Status(ErrorCode::kContextFull, "the prompt has 9 tokens, the context has room for 8; rewind_to()"));
+  };
+  const std::string full = door.post(kPath, chat_body())->json()["error"]["message"];
+  EXPECT_THAT(full, HasSubstr("the prompt has 9 tokens, the context has room for 8; send fewer"));
+  EXPECT_THAT(full, testing::Not(HasSubstr("rewind_to")));
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    listener.come_again(std::chrono::seconds(7));
+    listener.end(Status(ErrorCode::kBusy, "full"));
+  };
+  const auto busy = door.post(kPath, chat_body());
+  EXPECT_THAT(busy->headers, testing::Contains(testing::Pair("Retry-After", "7")));
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    listener.end(Status(ErrorCode::kDeadline, "late"));
+  };
+  EXPECT_EQ(door.post(kPath, chat_body())->status, 504);
+}
+
+TEST(OpenAiChatTest, ErrorsBeforeTheAnswerHaveAStatusAndLaterOnesAreEvents) {
+  const std::tuple<ErrorCode, int, const char*> errors[] = {
+      {ErrorCode::kContextFull, 400, "context_length_exceeded"}, {ErrorCode::kNotFound, 404, "model_not_found"},
+      {ErrorCode::kBusy, 429, "server_busy"},                    {ErrorCode::kOutOfMemory, 503, "out_of_memory"},
+      {ErrorCode::kTemplateRaise, 400, "template_refused"},      {ErrorCode::kCorrupt, 500, "server_error"},
+      {ErrorCode::kIo, 503, "service_unavailable"}};
+  for (const auto& [code, status, word] : errors) {
+    FakeDoor door;
+    door.backend->script = [code = code](const AnswerRequest&, AnswerListener& listener) {
+      listener.end(Status(code, "its own words, 5000 and 2048"));
+    };
+    for (const char* fields : {R"({"stream": true})", "{}"}) {
+      const auto exchange = door.post(kPath, with(fields));
+      EXPECT_EQ(exchange->status, status);
+      EXPECT_FALSE(exchange->streams);
+      const Json error = exchange->json()["error"];
+      EXPECT_TRUE(error["message"].get<std::string>().starts_with("its own words, 5000 and 2048"));
+      EXPECT_EQ(error["code"], word);
+      EXPECT_TRUE(error.contains("type"));
+      EXPECT_TRUE(error.contains("param"));
+    }
+  }
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    listener.begin("tiny", 3, fake_tokenizer());
+    listener.content(0, "so far");
+    listener.end(Status(ErrorCode::kOutOfMemory, "no pages"));
+  };
+  const auto exchange = door.post(kPath, with(R"({"stream": true})"));
+  EXPECT_EQ(exchange->status, 200);
+  EXPECT_TRUE(exchange->ended);
+  const auto events = exchange->events();
+  EXPECT_EQ(events.back()["error"]["message"], "no pages");
+  EXPECT_EQ(events[1]["choices"][0]["delta"]["content"], "so far");
+}
+
+TEST(OpenAiChatTest, ProgressIsToldWhereItIsAskedFor) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
+    listener.begin("tiny", 100, fake_tokenizer());
+    listener.prefill(20, 100);
+    listener.prefill(100, 100);
+    for (size_t i = 0; i < request.n; ++i) listener.answer(i, make_answer(""));
+    listener.end({});
+  };
+  const auto events = door.post(kPath, with(R"({"stream": true, "return_progress": true})"))->events();
+  EXPECT_EQ(events[2]["prompt_progress"]["processed"], 100);
+  EXPECT_EQ(events[2]["prompt_progress"]["cache"], 20);
+  const auto plain = door.post(kPath, with(R"({"stream": true})"));
+  EXPECT_THAT(plain->body, testing::Not(HasSubstr("prompt_progress")));
+}
+
+TEST(OpenAiChatTest, WhoeverHasGoneStopsTheAnswer) {
+  FakeDoor door;
+  door.backend->keep_listeners = true;
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) { listener.begin("tiny", 3, fake_tokenizer()); };
+  const auto exchange = door.post(kPath, with(R"({"stream": true})"));
+  EXPECT_FALSE(door.backend->stops[0].stop_requested());
+  exchange->gone_source.request_stop();
+  EXPECT_TRUE(door.backend->stops[0].stop_requested());
+  door.backend->listeners[0]->end(Status(ErrorCode::kCancelled, "gone"));
+  EXPECT_TRUE(exchange->ended);
+}
+
+TEST(OpenAiModelsTest, AreListedAndFoundByName) {
+  FakeDoor door;
+  const Json list = door.send("GET", "/v1/models")->json();
+  EXPECT_EQ(list["object"], "list");
+  ASSERT_EQ(list["data"].size(), 2u);
+  EXPECT_EQ(list["data"][0]["id"], "tiny");
+  EXPECT_EQ(list["data"][0]["object"], "model");
+  EXPECT_EQ(list["data"][0]["created"], 1700000000);
+  EXPECT_EQ(list["data"][0]["meta"]["n_ctx"], 2048);
+  EXPECT_FALSE(list["data"][1].contains("meta"));
+  EXPECT_EQ(door.send("GET", "/v1/models/other")->json()["id"], "other");
+  const auto missing = door.send("GET", "/v1/models/none");
+  EXPECT_EQ(missing->status, 404);
+  EXPECT_EQ(missing->json()["error"]["code"], "model_not_found");
+}
+
+TEST(OpenAiChatTest, UsersAreNamespacesWhereTheServerTellsThemApart) {
+  const std::string request = R"({"messages": [{"role": "user", "content": "x"}], "cache_salt": "s", "user": )";
+  FakeDoor door;
+  EXPECT_EQ(door.post("/v1/chat/completions", request + R"("one"})")->status, 200);
+  EXPECT_EQ(door.last().cache_namespace, salted_namespace("us", "s"));
+  EXPECT_EQ(owner_of_namespace(door.last().cache_namespace), "us");
+  door.tell_users_apart();
+  EXPECT_EQ(door.post("/v1/chat/completions", request + R"("one"})")->status, 200);
+  EXPECT_EQ(door.last().cache_namespace, salted_namespace(user_namespace("us", "one"), "s"));
+  EXPECT_EQ(owner_of_namespace(door.last().cache_namespace), user_namespace("us", "one"));
+  for (const char* user : {"null}", "\"\"}"}) {
+    EXPECT_EQ(door.post("/v1/chat/completions", request + user)->status, 200);
+    EXPECT_EQ(door.last().cache_namespace, salted_namespace("us", "s"));
+  }
+  for (const char* user : {"5}", R"("a\u001fsalt:b"})"}) {
+    const auto exchange = door.post("/v1/chat/completions", request + user);
+    EXPECT_EQ(exchange->status, 400);
+    EXPECT_EQ(exchange->json()["error"]["param"], "user");
+  }
+}
+
+}  // namespace
+}  // namespace ibid::serve

@@ -1,0 +1,209 @@
+// POST /v1/completions: prompts as texts and ids, echo, log-probabilities, streams.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server/protocol/fake_door.h"
+
+namespace ibid::serve {
+namespace {
+
+constexpr const char* kCompletions = "/v1/completions";
+
+TEST(OpenAiCompletionsTest, AWholeAnswerIsATextCompletion) {
+  FakeDoor door;
+  const auto exchange = door.post(kCompletions, std::string(R"({"prompt": "once", "max_tokens": 3})"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  const Json json = exchange->json();
+  EXPECT_EQ(json["object"], "text_completion");
+  EXPECT_EQ(json["choices"][0]["text"], "Hello");
+  EXPECT_EQ(json["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(json["usage"]["prompt_tokens"], 30);
+  EXPECT_EQ(std::get<std::string>(*door.last().prompt), "once");
+  EXPECT_EQ(door.last().options.max_tokens, 3u);
+}
+
+TEST(OpenAiCompletionsTest, PromptsAreTextsOrIds) {
+  const std::pair<const char*, Tokens> prompts[] = {{"[1, 2, 3]", {1, 2, 3}}, {"[[4, 5]]", {4, 5}}};
+  for (const auto& [prompt, ids] : prompts) {
+    FakeDoor door;
+    ASSERT_EQ(door.post(kCompletions, std::string(R"({"prompt": )") + prompt + "}")->status, 200);
+    EXPECT_EQ(std::get<Tokens>(*door.last().prompt), ids);
+  }
+  FakeDoor door;
+  ASSERT_EQ(door.post(kCompletions, std::string(R"({"prompt": ["a"]})"))->status, 200);
+  EXPECT_EQ(std::get<std::string>(*door.last().prompt), "a");
+  const std::pair<const char*, const char*> bad[] = {
+      {R"("")", "prompt"},       {"[]", "prompt"},          {"5", "prompt"},        {R"(["a", ""])", "prompt[1]"},
+      {R"(["a", 5])", "prompt[1]"}, {"[[1], [-1]]", "prompt[1][0]"}, {"[[]]", "prompt[0]"},
+      {"[-1]", "prompt[0]"},     {"[1, 1.5]", "prompt[1]"}, {"[1, \"a\"]", "prompt[1]"}, {"[[[1]]]", "prompt[0]"},
+      {"[2147483648]", "prompt[0]"}};
+  for (const auto& [prompt, param] : bad) {
+    const auto exchange = door.post(kCompletions, std::string(R"({"prompt": )") + prompt + "}");
+    EXPECT_EQ(exchange->status, 400) << prompt;
+    EXPECT_EQ(exchange->json()["error"]["param"], param) << prompt;
+  }
+  EXPECT_EQ(door.post(kCompletions, std::string(R"({"prompt": "a", "suffix": "b"})"))->json()["error"]["param"],
+            "suffix");
+  EXPECT_EQ(door.post(kCompletions, std::string(R"({"prompt": "a", "echo": true, "logprobs": 1})"))->status, 400);
+  EXPECT_EQ(door.post(kCompletions, std::string("{}"))->json()["error"]["param"], "prompt");
+}
+
+// Two answers of each, as OpenAI numbers them.
+TEST(OpenAiCompletionsTest, SeveralPromptsHaveTheirChoicesOneBehindTheOther) {
+  const auto say = [](const AnswerRequest& request, AnswerListener& listener) {
+    const std::string prompt = std::get<std::string>(*request.prompt);
+    listener.begin("tiny", 30, fake_tokenizer());
+    for (size_t i = request.n; i-- > 0;) {
+      const std::string text = prompt + std::to_string(i);
+      listener.content(i, text);
+      listener.answer(i, make_answer(text));
+    }
+    listener.end({});
+  };
+  FakeDoor door;
+  door.backend->script = say;
+  const std::string body = R"({"prompt": ["a", "b", "c"], "n": 2, "echo": true, "stream_options": {"include_usage": true})";
+  const auto exchange = door.post(kCompletions, body + "}");
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  const Json json = exchange->json();
+  const std::vector<std::string> wanted = {"aa0", "aa1", "bb0", "bb1", "cc0", "cc1"};
+  ASSERT_EQ(json["choices"].size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(json["choices"][i]["index"], i);
+    EXPECT_EQ(json["choices"][i]["text"], wanted[i]);
+  }
+  EXPECT_EQ(json["usage"]["prompt_tokens"], 90);
+  EXPECT_EQ(json["usage"]["completion_tokens"], 30);
+  EXPECT_EQ(json["usage"]["prompt_tokens_details"]["cached_tokens"], 60);
+  EXPECT_EQ(door.backend->requests.size(), 3u);
+
+  std::vector<std::string> texts(wanted.size());
+  std::vector<size_t> n_ends(wanted.size());
+  Json usage;
+  for (const Json& event : door.post(kCompletions, body + R"(, "stream": true})")->events()) {
+    if (event.is_object() && event["choices"].empty()) usage = event["usage"];
+    if (!event.is_object() || event["choices"].empty()) continue;
+    const Json& choice = event["choices"][0];
+    texts.at(choice["index"].get<size_t>()) += choice["text"].get<std::string>();
+    n_ends.at(choice["index"].get<size_t>()) += choice["finish_reason"].is_null() ? 0 : 1;
+  }
+  EXPECT_EQ(texts, wanted);
+  EXPECT_EQ(n_ends, std::vector<size_t>(wanted.size(), 1));
+  EXPECT_EQ(usage["prompt_tokens"], 90);
+}
+
+TEST(OpenAiCompletionsTest, AnErrorOfOnePromptEndsTheOthersAndIsTheAnswer) {
+  FakeDoor door;
+  door.backend->script = [&](const AnswerRequest& request, AnswerListener& listener) {
+    if (std::get<std::string>(*request.prompt) == "b") {
+      return listener.end(Status(ErrorCode::kContextFull, "the prompt has 9 tokens, the context 8"));
+    }
+    EXPECT_EQ(door.backend->stops.back().stop_requested(), std::get<std::string>(*request.prompt) == "c");
+    FakeBackend::say(request, listener, make_answer("Hello"));
+  };
+  const auto exchange = door.post(kCompletions, std::string(R"({"prompt": ["a", "b", "c"]})"));
+  EXPECT_EQ(exchange->status, 400);
+  EXPECT_EQ(exchange->json()["error"]["code"], "context_length_exceeded");
+  Json body = {{"prompt", Json::array()}};
+  for (size_t i = 0; i <= 128; ++i) body["prompt"].push_back("a");
+  EXPECT_EQ(door.post(kCompletions, body)->json()["error"]["param"], "prompt");
+}
+
+// Whoever leaves leaves all prompts; the last of them ends the exchange.
+TEST(OpenAiCompletionsTest, AClientThatGoesStopsAllOfItsPrompts) {
+  FakeDoor door;
+  door.backend->keep_listeners = true;
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    listener.begin("tiny", 3, fake_tokenizer());
+  };
+  const auto exchange = door.post(kCompletions, std::string(R"({"prompt": ["a", "b"], "stream": true})"));
+  EXPECT_TRUE(exchange->streams);
+  for (const std::stop_token& stop : door.backend->stops) EXPECT_FALSE(stop.stop_requested());
+  exchange->gone_source.request_stop();
+  for (const std::stop_token& stop : door.backend->stops) EXPECT_TRUE(stop.stop_requested());
+  for (const auto& listener : door.backend->listeners) {
+    EXPECT_FALSE(exchange->ended);
+    listener->end(Status(ErrorCode::kCancelled, "gone"));
+  }
+  EXPECT_TRUE(exchange->ended);
+}
+
+TEST(OpenAiCompletionsTest, EchoPutsThePromptInFront) {
+  FakeDoor door;
+  EXPECT_EQ(door.post(kCompletions, std::string(R"({"prompt": "Oh: ", "echo": true})"))->json()["choices"][0]["text"],
+            "Oh: Hello");
+  std::string text;
+  for (const Json& event :
+       door.post(kCompletions, std::string(R"({"prompt": "Oh: ", "echo": true, "stream": true})"))->events()) {
+    if (event.is_object()) text += event["choices"][0]["text"].get<std::string>();
+  }
+  EXPECT_EQ(text, "Oh: Hello");
+}
+
+TEST(OpenAiCompletionsTest, AStreamEndsWithReasonUsageDone) {
+  FakeDoor door;
+  const auto events = door.post(kCompletions, std::string(R"({"prompt": "x", "stream": true,
+    "stream_options": {"include_usage": true}})"))->events();
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events[0]["choices"][0]["text"], "He");
+  EXPECT_TRUE(events[0]["usage"].is_null());
+  EXPECT_EQ(events[2]["choices"][0]["finish_reason"], "stop");
+  EXPECT_TRUE(events[3]["choices"].empty());
+  EXPECT_EQ(events[3]["usage"]["total_tokens"], 35);
+  EXPECT_EQ(events[4], "[DONE]");
+}
+
+TEST(OpenAiCompletionsTest, LogprobsAreFlatLists) {
+  FakeDoor door;
+  const TokenId id = FakeTokenizer().template_ids("a")[0];
+  door.backend->script = [id](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("aa");
+    answer.logprobs = {{.id = id, .logprob = -0.5, .top = {{id, -0.5}}}, {.id = id, .logprob = -1, .top = {}}};
+    FakeBackend::say(request, listener, answer);
+  };
+  const Json logprobs =
+      door.post(kCompletions, std::string(R"({"prompt": "x", "logprobs": 1})"))->json()["choices"][0]["logprobs"];
+  EXPECT_EQ(json_to_string(logprobs), R"({"tokens":["a","a"],"token_logprobs":[-0.5,-1.0],"top_logprobs":)"
+                                      R"([{"a":-0.5},{}],"text_offset":[0,1]})");
+}
+
+// As texts they would be the same key twice.
+TEST(OpenAiCompletionsTest, TokensThatAreNoTextAreNamedByTheirBytes) {
+  FakeDoor door;
+  const Tokens ids = FakeTokenizer().sampled({"\xC3", "\xE2"});
+  door.backend->script = [&ids](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("\xC3");
+    answer.logprobs = {{.id = ids[0], .logprob = -0.5, .top = {{ids[0], -0.5}, {ids[1], -2}}}};
+    FakeBackend::say(request, listener, answer);
+  };
+  const Json logprobs =
+      door.post(kCompletions, std::string(R"({"prompt": "x", "logprobs": 2})"))->json()["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"][0], "bytes:\\xc3");
+  EXPECT_EQ(logprobs["top_logprobs"][0].dump(), R"({"bytes:\\xc3":-0.5,"bytes:\\xe2":-2.0})");
+}
+
+TEST(OpenAiCompletionsTest, AStreamHasLogprobsWithTheirText) {
+  FakeDoor door;
+  const TokenId id = FakeTokenizer().template_ids("a")[0];
+  door.backend->script = [id](const AnswerRequest&, AnswerListener& listener) {
+    Answer answer = make_answer("aa");
+    for (const double logprob : {-0.5, -1.0}) answer.logprobs.push_back({.id = id, .logprob = logprob, .top = {}});
+    listener.begin("tiny", 3, fake_tokenizer());
+    listener.logprobs(0, std::span(answer.logprobs).first(1));
+    listener.content(0, "a");
+    listener.content(0, "a");
+    listener.answer(0, answer);
+    listener.end({});
+  };
+  const auto events =
+      door.post(kCompletions, std::string(R"({"prompt": "x", "logprobs": 0, "stream": true, "echo": false})"))->events();
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(json_to_string(events[0]["choices"][0]["logprobs"]),
+            R"({"tokens":["a"],"token_logprobs":[-0.5],"top_logprobs":[{}],"text_offset":[0]})");
+  EXPECT_TRUE(events[1]["choices"][0]["logprobs"].is_null());
+  EXPECT_EQ(json_to_string(events[2]["choices"][0]["logprobs"]),
+            R"({"tokens":["a"],"token_logprobs":[-1.0],"top_logprobs":[{}],"text_offset":[1]})");
+}
+
+}  // namespace
+}  // namespace ibid::serve

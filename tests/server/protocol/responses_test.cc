@@ -1,0 +1,330 @@
+// /v1/responses: items in and out, branches by previous_response_id, the order of events, what is stored and forgotten.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/protocol/responses_items.h"
+#include "tests/server/protocol/fake_door.h"
+
+namespace ibid::serve {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr const char* kResponses = "/v1/responses";
+
+TEST(ResponsesTest, AWholeResponseHasItemsAndUsage) {
+  FakeDoor door;
+  const auto exchange = door.post(kResponses, std::string(R"({"model": "tiny", "input": "hi", "instructions": "be brief",
+    "metadata": {"a": "b"}, "max_output_tokens": 9})"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  const Json json = exchange->json();
+  EXPECT_EQ(json["object"], "response");
+  EXPECT_EQ(json["status"], "completed");
+  EXPECT_EQ(json["output"][0]["type"], "message");
+  EXPECT_EQ(json["output"][0]["content"][0]["type"], "output_text");
+  EXPECT_EQ(json["output"][0]["content"][0]["text"], "Hello");
+  EXPECT_EQ(json["usage"]["input_tokens"], 30);
+  EXPECT_EQ(json["usage"]["input_tokens_details"]["cached_tokens"], 20);
+  EXPECT_EQ(json["metadata"]["a"], "b");
+  EXPECT_EQ(json["max_output_tokens"], 9);
+  EXPECT_EQ(json_to_string(door.last().messages),
+            R"([{"role":"system","content":"be brief"},{"role":"user","content":"hi"}])");
+  EXPECT_EQ(door.last().options.max_tokens, 9u);
+}
+
+TEST(ResponsesTest, ItemsOfOneAnswerAreOneMessage) {
+  Json messages = Json::array();
+  const Json input = Json::parse(R"([
+    {"role": "user", "content": [{"type": "input_text", "text": "weather?"}]},
+    {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hmm"}]},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "wait", "annotations": []}]},
+    {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+    {"type": "function_call", "call_id": "c2", "name": "g", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c1", "output": "sun"},
+    {"type": "function_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "rain"}]}])");
+  ASSERT_FALSE(read_input(input, messages));
+  ASSERT_EQ(messages.size(), 4u) << messages.dump();
+  EXPECT_EQ(messages[1]["content"], "wait");
+  EXPECT_EQ(messages[1]["reasoning_content"], "hmm");
+  EXPECT_EQ(messages[1]["tool_calls"].size(), 2u);
+  EXPECT_EQ(messages[2]["role"], "tool");
+  EXPECT_EQ(messages[2]["content"], "sun");
+  EXPECT_EQ(messages[3]["tool_call_id"], "c2");
+}
+
+TEST(ResponsesTest, BadItemsNameTheirPlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"([5])", "input[0]"},
+      {R"([{"type": "web_search_call"}])", "input[0].type"},
+      {R"([{"role": "king", "content": "x"}])", "input[0].role"},
+      {R"([{"role": "user", "content": [{"type": "input_image"}]}])", "input[0].content[0].type"},
+      {R"([{"type": "function_call", "call_id": "c", "name": "f"}])", "input[0].arguments"},
+      {R"([{"type": "function_call_output", "output": "x"}])", "input[0].call_id"},
+      {R"([{"role": "assistant", "content": "x"}])", "input"},
+      {R"([])", "input"},
+      {R"(5)", "input"}};
+  for (const auto& [input, param] : cases) {
+    FakeDoor door;
+    const auto exchange = door.post(kResponses, std::string(R"({"input": )") + input + "}");
+    EXPECT_EQ(exchange->status, 400) << input;
+    EXPECT_EQ(exchange->json()["error"]["param"], param) << input;
+  }
+  FakeDoor door;
+  EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "web_search"}]})"))
+                ->json()["error"]["param"], "tools[0].type");
+  EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "function", "name": ""}]})"))
+                ->json()["error"]["param"], "tools[0].name");
+  EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "function", "name": "f",
+      "strict": "no"}]})"))->json()["error"]["param"], "tools[0].strict");
+  EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "function", "name": "f",
+      "strict": true}]})"))->status, 200);
+  EXPECT_EQ(door.last().tools[0]["function"]["strict"], true);
+  EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "background": true})"))->status, 400);
+}
+
+TEST(ResponsesTest, AnyResponseCanBeGoneOnFrom) {
+  FakeDoor door;
+  const std::string first = door.post(kResponses, std::string(R"({"input": "one", "instructions": "a"})"))->json()["id"];
+  const Json next = {{"input", "two"}, {"previous_response_id", first}};
+  const std::string second = door.post(kResponses, next)->json()["id"];
+  EXPECT_EQ(json_to_string(door.last().messages),
+            R"([{"role":"user","content":"one"},{"role":"assistant","content":"Hello"},{"role":"user","content":"two"}])");
+  // Both go on: one from the second, one from the first again.
+  door.post(kResponses, Json({{"input", "three"}, {"previous_response_id", second}}));
+  EXPECT_EQ(door.last().messages.size(), 5u);
+  door.post(kResponses, Json({{"input", "other"}, {"previous_response_id", first}, {"instructions", "b"}}));
+  ASSERT_EQ(door.last().messages.size(), 4u);
+  EXPECT_EQ(door.last().messages[0]["content"], "b");
+  EXPECT_EQ(door.last().messages[3]["content"], "other");
+}
+
+TEST(ResponsesTest, AreFoundAndForgottenWithinTheirNamespace) {
+  FakeDoor door;
+  const Json made = door.post(kResponses, std::string(R"({"input": "one"})"))->json();
+  const std::string path = std::string(kResponses) + "/" + made["id"].get<std::string>();
+  EXPECT_EQ(door.send("GET", path)->json(), made);
+  EXPECT_EQ(door.send("GET", path, "", "others")->status, 404);
+  EXPECT_EQ(door.send("DELETE", path, "", "others")->status, 404);
+  const Json body = {{"input", "x"}, {"previous_response_id", made["id"]}};
+  EXPECT_EQ(door.send("POST", kResponses, json_to_string(body), "others")->status, 404);
+  EXPECT_TRUE(door.send("DELETE", path)->json()["deleted"].get<bool>());
+  EXPECT_EQ(door.send("GET", path)->status, 404);
+  EXPECT_EQ(door.post(kResponses, body)->json()["error"]["param"], "previous_response_id");
+
+  const Json secret = door.post(kResponses, std::string(R"({"input": "one", "store": false})"))->json();
+  EXPECT_EQ(door.send("GET", std::string(kResponses) + "/" + secret["id"].get<std::string>())->status, 404);
+}
+
+TEST(ResponsesTest, EventsComeInTheProtocolsOrder) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    Answer answer = make_answer("Hello");
+    answer.reasoning = "hmm";
+    answer.tool_calls = {{"c1", "f", "{}"}};
+    listener.begin("tiny", 30, fake_tokenizer());
+    listener.reasoning(0, "hmm");
+    listener.content(0, "He");
+    listener.content(0, "llo");
+    listener.answer(0, answer);
+    listener.end({});
+  };
+  const auto exchange = door.post(kResponses, std::string(R"({"input": "hi", "stream": true})"));
+  EXPECT_THAT(exchange->event_names(),
+              ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                          "response.content_part.added", "response.reasoning_text.delta",
+                          "response.reasoning_text.done", "response.content_part.done", "response.output_item.done", "response.output_item.added", "response.content_part.added",
+                          "response.output_text.delta", "response.output_text.delta", "response.output_text.done",
+                          "response.content_part.done", "response.output_item.done", "response.output_item.added",
+                          "response.function_call_arguments.delta", "response.function_call_arguments.done",
+                          "response.output_item.done", "response.completed"));
+  const auto events = exchange->events();
+  for (size_t i = 0; i < events.size(); ++i) EXPECT_EQ(events[i]["sequence_number"], i);
+  const Json& response = events.back()["response"];
+  ASSERT_EQ(response["output"].size(), 3u);
+  EXPECT_EQ(response["output"][0], events[7]["item"]);
+  EXPECT_EQ(response["output"][1], events[14]["item"]);
+  EXPECT_EQ(response["output"][2]["call_id"], "c1");
+  EXPECT_EQ(events[8]["output_index"], 1);
+  EXPECT_EQ(events[10]["item_id"], response["output"][1]["id"]);
+  // What was streamed can be gone on from.
+  door.post(kResponses, Json({{"input", "next"}, {"previous_response_id", response["id"]}}));
+  EXPECT_EQ(door.last().messages[1]["tool_calls"][0]["id"], "c1");
+}
+
+std::string tokens_of(const Json& logprobs) {
+  std::string all;
+  for (const Json& one : logprobs) all += one["token"].get<std::string>();
+  return all;
+}
+
+// An answer that thinks first: a, a marker, the content "ab" in two parts, and one id that comes with the answer alone.
+void think_and_say(const AnswerRequest&, AnswerListener& listener) {
+  const FakeTokenizer tokenizer;
+  Answer answer = make_answer("ab");
+  answer.reasoning = "a";
+  for (const TokenId id : tokenizer.sampled({"a", "</think>", "a", "b", "lo"})) {
+    answer.logprobs.push_back({.id = id, .logprob = -0.5, .top = {{id, -0.5}}});
+  }
+  const auto some = [&answer](size_t first, size_t n) { return std::span(answer.logprobs).subspan(first, n); };
+  listener.begin("tiny", 3, fake_tokenizer());
+  listener.logprobs(0, some(0, 1));
+  listener.reasoning(0, "a");
+  listener.logprobs(0, some(1, 1));
+  listener.logprobs(0, some(2, 1));
+  listener.content(0, "a");
+  listener.logprobs(0, some(3, 1));
+  listener.content(0, "b");
+  listener.answer(0, answer);
+  listener.end({});
+}
+
+TEST(ResponsesTest, LogprobsAreThoseOfTheContentStreamedAndWhole) {
+  FakeDoor door;
+  door.backend->script = think_and_say;
+  const std::string asked = R"("input": "hi", "include": ["message.output_text.logprobs"], "top_logprobs": 1)";
+  const Json whole = door.post(kResponses, "{" + asked + "}")->json();
+  EXPECT_EQ(door.last().options.n_logprobs, 1u);
+  const Json& expected = whole["output"][1]["content"][0]["logprobs"];
+  EXPECT_EQ(tokens_of(expected), "</think>ablo");
+  EXPECT_EQ(expected[1]["top_logprobs"][0]["token"], "a");
+
+  const auto streamed = door.post(kResponses, "{" + asked + R"(, "stream": true})");
+  std::string deltas;
+  Json all = Json::array();
+  for (const Json& event : streamed->events()) {
+    if (event["type"] == "response.output_text.delta") {
+      deltas += event["delta"].get<std::string>() + ":" + tokens_of(event["logprobs"]) + "|";
+      for (const Json& one : event["logprobs"]) all.push_back(one);
+    } else if (event["type"] == "response.output_text.done") {
+      EXPECT_EQ(event["logprobs"], expected);
+    } else if (event["type"] == "response.content_part.done" && event["part"]["type"] == "output_text") {
+      EXPECT_EQ(event["part"]["logprobs"], expected);
+    }
+  }
+  EXPECT_EQ(deltas, "a:</think>a|b:b|");
+  EXPECT_EQ(streamed->events().back()["response"]["output"][1]["content"][0]["logprobs"], expected);
+  EXPECT_EQ(all.size() + 1, expected.size()) << "the last one's text was in no delta";
+}
+
+TEST(ResponsesTest, NobodyGetsLogprobsWhoDidNotAsk) {
+  FakeDoor door;
+  for (const char* fields : {R"("top_logprobs": 3)", R"("include": [])"}) {
+    door.post(kResponses, std::string(R"({"input": "hi", )") + fields + "}");
+    EXPECT_EQ(door.last().options.n_logprobs, std::nullopt) << fields;
+  }
+}
+
+TEST(ResponsesTest, WhatWasCutIsIncompleteAndWhatFailedSaysSo) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("He");
+    answer.finish_reason = FinishReason::kLength;
+    FakeBackend::say(request, listener, answer);
+  };
+  const Json cut = door.post(kResponses, std::string(R"({"input": "hi"})"))->json();
+  EXPECT_EQ(cut["status"], "incomplete");
+  EXPECT_EQ(cut["incomplete_details"]["reason"], "max_output_tokens");
+  EXPECT_EQ(cut["output"][0]["status"], "incomplete");
+  const auto cut_stream = door.post(kResponses, std::string(R"({"input": "hi", "stream": true})"));
+  EXPECT_EQ(cut_stream->event_names().back(), "response.incomplete");
+  EXPECT_EQ(cut_stream->events().back()["response"]["output"][0]["status"], "incomplete");
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    listener.begin("tiny", 3, fake_tokenizer());
+    listener.content(0, "He");
+    listener.end(Status(ErrorCode::kOutOfMemory, "no pages"));
+  };
+  const auto failed = door.post(kResponses, std::string(R"({"input": "hi", "stream": true})"));
+  EXPECT_EQ(failed->event_names().back(), "response.failed");
+  EXPECT_EQ(failed->events().back()["response"]["error"]["message"], "no pages");
+}
+
+TEST(ResponsesTest, AnAnswerWithoutAWordIsAMessageInAStreamToo) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
+    listener.begin("tiny", 3, fake_tokenizer());
+    listener.answer(0, make_answer(""));
+    listener.end({});
+  };
+  const auto exchange = door.post(kResponses, std::string(R"({"input": "hi", "stream": true})"));
+  EXPECT_THAT(exchange->event_names(),
+              ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                          "response.content_part.added", "response.output_text.done", "response.content_part.done",
+                          "response.output_item.done", "response.completed"));
+  EXPECT_EQ(exchange->events().back()["response"]["output"][0], exchange->events()[6]["item"]);
+}
+
+TEST(ResponsesTest, WhatIsInFrontOfAnOutputIsAListOfItems) {
+  FakeDoor door;
+  const std::string first = door.post(kResponses, std::string(R"({"input": "one"})"))->json()["id"];
+  const Json second = door.post(kResponses, Json({{"input", "two"}, {"previous_response_id", first}}))->json();
+  const std::string path = std::string(kResponses) + "/" + second["id"].get<std::string>() + "/input_items";
+  const Json all = door.send("GET", path + "?order=asc")->json();
+  ASSERT_EQ(all["data"].size(), 3u);
+  EXPECT_EQ(all["data"][0]["content"][0]["text"], "one");
+  EXPECT_EQ(all["data"][1]["role"], "assistant");
+  EXPECT_EQ(all["data"][2]["content"][0]["text"], "two");
+  EXPECT_EQ(all["first_id"], all["data"][0]["id"]);
+  EXPECT_FALSE(all["has_more"].get<bool>());
+  // Pages: the newest first.
+  const Json page = door.send("GET", path + "?limit=2")->json();
+  EXPECT_EQ(page["data"][0], all["data"][2]);
+  EXPECT_TRUE(page["has_more"].get<bool>());
+  const Json rest = door.send("GET", path + "?after=" + page["last_id"].get<std::string>())->json();
+  ASSERT_EQ(rest["data"].size(), 1u);
+  EXPECT_EQ(rest["data"][0], all["data"][0]);
+  for (const char* query : {"?limit=0", "?limit=101", "?limit=x", "?limit=", "?order=up", "?after=nothing"}) {
+    EXPECT_EQ(door.send("GET", path + query)->status, 400) << query;
+  }
+  EXPECT_EQ(door.send("GET", path, "", "others")->status, 404);
+  EXPECT_EQ(door.post(std::string(kResponses) + "/" + first + "/cancel", std::string())->status, 400);
+  EXPECT_EQ(door.post(std::string(kResponses) + "/nothing/cancel", std::string())->status, 404);
+}
+
+TEST(ResponsesTest, AnItemIsMeantByItsId) {
+  FakeDoor door;
+  const Json first = door.post(kResponses, std::string(R"({"input": "one"})"))->json();
+  const Json said = {{"type", "item_reference"}, {"id", first["output"][0]["id"]}};
+  const Json input = Json::array({{{"role", "user"}, {"content", "one"}}, said, {{"role", "user"}, {"content", "two"}}});
+  ASSERT_EQ(door.post(kResponses, Json({{"input", input}}))->status, 200);
+  EXPECT_EQ(json_to_string(door.last().messages),
+            R"([{"role":"user","content":"one"},{"role":"assistant","content":"Hello"},{"role":"user","content":"two"}])");
+  const auto others = door.send("POST", kResponses, json_to_string(Json({{"input", input}})), "others");
+  EXPECT_EQ(others->status, 404);
+  EXPECT_EQ(others->json()["error"]["param"], "input[1].id");
+}
+
+Json user_items(const std::string& text) {
+  return Json::array({{{"role", "user"}, {"content", text}}});
+}
+
+TEST(ResponseStoreTest, IsBoundedByBytesAndForgetsTheOldestFirst) {
+  ResponseStore store(10'000);
+  for (int i = 0; i < 100; ++i) {
+    store.put("us", "r" + std::to_string(i), {.items = user_items(std::string(1000, 'x')), .response = "{}"});
+    EXPECT_LE(store.bytes("us"), 10'000u);
+  }
+  EXPECT_FALSE(store.find("us", "r0"));
+  EXPECT_TRUE(store.find("us", "r99"));
+  store.put("us", "large", {.items = user_items(std::string(20'000, 'x')), .response = "{}"});
+  EXPECT_FALSE(store.find("us", "large"));
+}
+
+TEST(ResponseStoreTest, AChainCostsWhatWasSaidAndOutlivesItsResponses) {
+  ResponseStore chain(size_t{1} << 30);
+  ResponseStore::LinkPtr last;
+  for (size_t i = 0; i < 300; ++i) {
+    chain.put("us", "c" + std::to_string(i),
+              {.previous = last, .items = user_items("m" + std::to_string(i)), .response = "{}"});
+    auto found = chain.find("us", "c" + std::to_string(i));
+    ASSERT_EQ(found->items.size(), i + 1);
+    last = found->link;
+    if (i > 0) chain.remove("us", "c" + std::to_string(i - 1));
+  }
+  EXPECT_LT(chain.bytes("us"), 300u * 1000);
+  const auto found = chain.find("us", "c299");
+  EXPECT_EQ(found->items[0]["content"], "m0");
+  EXPECT_EQ(found->items[299]["content"], "m299");
+}
+
+}  // namespace
+}  // namespace ibid::serve

@@ -1,0 +1,93 @@
+// `ibid serve --cache-dir` that ends, in order or by SIGKILL, and is started again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "base/json_limits.h"
+#include "templates/message.h"
+#include "tests/server/http/raw_client.h"
+#include "tests/server/served_process.h"
+#include "tests/server/talking_model.h"
+#include "tests/support/temp_dir.h"
+
+namespace ibid {
+namespace {
+
+using http::body_of;
+using http::get_text;
+using http::post_text;
+using http::RawClient;
+
+class ServeRestart : public testing::Test {
+ protected:
+  ServeRestart() : model_(dir_.file("talker.gguf")) { write_talking_model(model_); }
+
+  std::vector<std::string> arguments(const std::string& cache) {
+    return {model_, "--port", "0", "--cache-dir", dir_.file(cache)};
+  }
+  static std::string ask(uint16_t port, const std::string& request) {
+    RawClient one(port);
+    one.send(request);
+    return one.read_response();
+  }
+  // The next turn of a conversation; returns the whole response.
+  static Json talk(uint16_t port, Json& messages, size_t number) {
+    messages.push_back(make_message(Role::kUser, "question " + std::to_string(number) + std::string(80, 'x')));
+    Json body = {{"messages", messages}, {"temperature", 0}, {"max_tokens", 20}, {"logit_bias", {{"257", -100}}}};
+    const Result<Json> json = parse_json(body_of(ask(port, post_text("/v1/chat/completions", json_to_string(body)))), "answer");
+    EXPECT_TRUE(json.ok() && json->contains("choices")) << (json.ok() ? json_to_string(*json) : "");
+    if (!json.ok() || !json->contains("choices")) return {};
+    messages.push_back((*json)["choices"][0]["message"]);
+    return *json;
+  }
+  static std::string metric(uint16_t port, const std::string& name) {
+    const std::string text = ask(port, get_text("/metrics"));
+    const size_t at = text.find("\n" + name);
+    if (at == std::string::npos) return "";
+    const size_t end = text.find('\n', at + 1), space = text.rfind(' ', end);
+    return text.substr(space + 1, end - space - 1);
+  }
+
+  // Five turns, an end, and the sixth: as one that never ended answers it, and reading the new message alone.
+  void expect_it_goes_on(int end_signal) {
+    Json expected, messages = Json::array();
+    {
+      ServedProcess served(arguments("other"));
+      const uint16_t port = served.port();
+      for (size_t i = 0; i < 6; ++i) expected = talk(port, messages, i);
+    }
+    messages = Json::array();
+    ServedProcess first(arguments("cache"));
+    const uint16_t port = first.port();
+    ASSERT_NE(port, 0) << first.said();
+    for (size_t i = 0; i < 5; ++i) talk(port, messages, i);
+    if (end_signal == SIGKILL) {
+      while (metric(port, "ibid_conversation_files_waiting") != "0" || metric(port, "ibid_tier_waiting_bytes") != "0") {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
+    }
+    first.signal_it(end_signal);
+    EXPECT_EQ(first.wait(), end_signal == SIGKILL ? 128 + SIGKILL : 0) << first.said();
+    ServedProcess second(arguments("cache"));
+    const uint16_t again = second.port();
+    ASSERT_NE(again, 0) << second.said();
+    const Json answer = talk(again, messages, 5);
+    EXPECT_EQ(answer["choices"][0]["message"], expected["choices"][0]["message"]);
+    EXPECT_EQ(answer["usage"], expected["usage"]) << "cached_tokens among them";
+    EXPECT_GT(answer["usage"]["prompt_tokens_details"]["cached_tokens"].get<size_t>(), 500u);
+    EXPECT_EQ(metric(again, "ibid_conversation_files_restored_total"), "1");
+    EXPECT_EQ(metric(again, "ibid_conversation_files_refused_total"), "0");
+  }
+
+  TempDir dir_;
+  const std::string model_;
+};
+
+TEST_F(ServeRestart, AfterSigtermTheNextTurnReadsItsMessageAlone) { expect_it_goes_on(SIGTERM); }
+TEST_F(ServeRestart, AfterSigkillTheNextTurnReadsItsMessageAlone) { expect_it_goes_on(SIGKILL); }
+
+}  // namespace
+}  // namespace ibid

@@ -1,0 +1,341 @@
+// Answers that have a form, or have to call a tool: where the form begins, in front of it reasoning and nothing else.
+#include <gtest/gtest.h>
+
+#include "tests/server/service/service_fixture.h"
+
+namespace ibid::serve {
+namespace {
+
+// Thinks first, unless it is told not to; "open": the prompt begins the reasoning.
+constexpr const char* kThinks =
+    "{% if tools %}{{ '<tools>' }}{% endif %}"
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% if message.reasoning_content %}{{ '<think>\n' + message.reasoning_content + '\n</think>\n\n' }}{% endif %}"
+    "{{ message['content'] }}"
+    "{% for call in message.tool_calls %}"
+    "{{ '<tool_call>\n{\"name\": \"' + call.function.name + '\", \"arguments\": ' }}"
+    "{{ call.function.arguments | tojson }}{{ '}\n</tool_call>' }}"
+    "{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
+    "{% if thinking == 'open' %}{{ '<think>\n' }}{% endif %}"
+    "{% if thinking == 'none' %}{{ '<think>\n\n</think>\n\n' }}{% endif %}{% endif %}";
+
+constexpr const char* kSchema = R"({"type": "object", "properties": {"place": {"enum": ["here", "there"]}},
+                                    "required": ["place"], "additionalProperties": false})";
+
+struct FormFixture : ServiceFixture {
+  FormFixture() : ServiceFixture(quiet(), kThinks) {}
+  // `text` as the model says it; what comes then is its own.
+  void begins_with(const std::string& text, const std::string& prompt, bool ends = false) {
+    Tokens ids = chat.tokenizer->encode(text, TextOrigin::kInput, false);
+    if (ends) ids.push_back(chat.tokenizer->im_end);
+    chat.model->script = [ids, begin = chat.ids(prompt).size()](TokenSpan prefix) -> std::optional<TokenId> {
+      if (prefix.size() < begin || prefix.size() >= begin + ids.size()) return std::nullopt;
+      return ids[prefix.size() - begin];
+    };
+  }
+  AnswerRequest request(const char* thinking = "") {
+    AnswerRequest out = ask(Json::array({user("x")}));
+    out.options.max_tokens = 1000;
+    out.variables["thinking"] = thinking;
+    return out;
+  }
+  AnswerRequest with_schema(const char* thinking = "") {
+    AnswerRequest out = request(thinking);
+    out.form = {.kind = AnswerForm::Kind::kJsonSchema, .text = kSchema};
+    return out;
+  }
+  AnswerRequest with_call(const char* thinking = "") {
+    AnswerRequest out = request(thinking);
+    out.tools = Json::array();
+    for (const char* name : {"weather", "time"}) {
+      Json tool = {{"type", "function"}, {"function", {{"name", name}}}};
+      tool["function"]["parameters"] = parse_json(kSchema, "test").value();
+      out.tools.push_back(tool);
+    }
+    out.tool_choice.kind = ToolChoice::Kind::kRequired;
+    return out;
+  }
+};
+
+constexpr const char* kPrompt = "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n";
+const std::string kToolsPrompt = std::string("<tools>") + kPrompt;
+
+void expect_place(const std::string& text) {
+  const Result<Json> json = parse_json(text, "the answer");
+  ASSERT_TRUE(json.ok()) << text;
+  EXPECT_TRUE((*json)["place"] == "here" || (*json)["place"] == "there") << text;
+}
+
+TEST(AnswerFormTest, AFormBeginsBehindReasoningThatTheModelBegins) {
+  FormFixture f;
+  f.begins_with("<think>\nA place, \"{\" or so.\n</think>\n\nHello", kPrompt);
+  const Answer answer = f.answer(f.with_schema());
+  EXPECT_EQ(answer.reasoning, "A place, \"{\" or so.");
+  expect_place(answer.content);
+}
+
+TEST(AnswerFormTest, AFormBeginsBehindReasoningThatThePromptBegins) {
+  FormFixture f;
+  f.begins_with("A place.\n</think>\n\nHello", std::string(kPrompt) + "<think>\n");
+  const Answer answer = f.answer(f.with_schema("open"));
+  EXPECT_EQ(answer.reasoning, "A place.");
+  expect_place(answer.content);
+}
+
+TEST(AnswerFormTest, WithoutReasoningAFormBeginsAtOnce) {
+  for (const char* thinking : {"", "none"}) {
+    FormFixture f;
+    f.begins_with("{ a place", std::string(kPrompt) + (thinking[0] == 0 ? "" : "<think>\n\n</think>\n\n"));
+    const Answer answer = f.answer(f.with_schema(thinking));
+    EXPECT_EQ(answer.reasoning, "") << thinking;
+    expect_place(answer.content);
+  }
+  FormFixture f;
+  f.begins_with("<think>\n", std::string(kPrompt) + "<think>\n\n</think>\n\n");
+  EXPECT_FALSE(f.answer(f.with_schema("none")).text.starts_with("<think>")) << "the prompt has closed it";
+}
+
+TEST(AnswerFormTest, ADemandedCallBeginsAtOnce) {
+  FormFixture f;
+  f.begins_with("I am a model that would rather talk.", kToolsPrompt + "<think>\n\n</think>\n\n");
+  const Answer answer = f.answer(f.with_call("none"));
+  EXPECT_EQ(answer.content, "");
+  ASSERT_GE(answer.tool_calls.size(), 1u) << answer.text;
+  EXPECT_TRUE(answer.text.starts_with("<tool_call>")) << answer.text;
+  for (const ToolCall& call : answer.tool_calls) expect_place(call.arguments);
+}
+
+TEST(AnswerFormTest, ADemandedCallBeginsBehindReasoning) {
+  FormFixture f;
+  f.begins_with("<think>\nWhich one?\n</think>\n\nI would rather talk.", kToolsPrompt);
+  const Answer answer = f.answer(f.with_call());
+  EXPECT_EQ(answer.reasoning, "Which one?");
+  EXPECT_EQ(answer.content, "");
+  EXPECT_GE(answer.tool_calls.size(), 1u) << answer.text;
+}
+
+TEST(AnswerFormTest, ACallHasTheArgumentsThatAreListed) {
+  FormFixture f;
+  AnswerRequest request = f.with_call("none");
+  for (Json& tool : request.tools) tool["function"]["parameters"].erase("additionalProperties");
+  const Answer answer = f.answer(request);
+  ASSERT_GE(answer.tool_calls.size(), 1u) << answer.text;
+  for (const ToolCall& call : answer.tool_calls) EXPECT_EQ(parse_json(call.arguments, "test")->size(), 1u);
+}
+
+TEST(AnswerFormTest, ANamedFunctionIsCalledOnce) {
+  FormFixture f;
+  f.begins_with("No.", kToolsPrompt);
+  AnswerRequest request = f.with_call();
+  request.tool_choice = {.kind = ToolChoice::Kind::kNamed, .name = "time"};
+  const Answer answer = f.answer(request);
+  ASSERT_EQ(answer.tool_calls.size(), 1u) << answer.text;
+  EXPECT_EQ(answer.tool_calls[0].name, "time");
+  EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
+}
+
+
+Json tool_with(const char* name, const char* parameters) {
+  Json tool = {{"type", "function"}, {"function", {{"name", name}}}};
+  tool["function"]["parameters"] = parse_json(parameters, "test").value();
+  return tool;
+}
+
+// As pydantic writes models within models, and a model that has itself within it.
+TEST(AnswerFormTest, ADemandedCallMayHaveArgumentsThatReferToEachOther) {
+  FormFixture f;
+  AnswerRequest request = f.with_call("none");
+  request.tools = Json::array(
+      {tool_with("weather", R"({"$id": "https://example.com/weather", "$defs": {"Place": {"type": "object",
+          "properties": {"name": {"enum": ["here", "there"]}}, "required": ["name"], "additionalProperties": false}},
+          "type": "object", "properties": {"place": {"$ref": "#/$defs/Place"}}, "required": ["place"]})"),
+       tool_with("climate", R"({"type": "object", "properties": {"n": {"enum": [1, 2]}, "next": {"$ref": "#"}},
+          "required": ["n"], "additionalProperties": false})")});
+  for (const char* name : {"weather", "climate"}) {
+    request.tool_choice = {.kind = ToolChoice::Kind::kNamed, .name = name};
+    const Answer answer = f.answer(request);
+    ASSERT_EQ(answer.tool_calls.size(), 1u) << answer.text;
+    const Json arguments = parse_json(answer.tool_calls[0].arguments, "test").value();
+    if (name[0] == 'w') {
+      EXPECT_TRUE(arguments["place"]["name"].is_string()) << answer.text;
+      continue;
+    }
+    for (const Json* n = &arguments; n != nullptr; n = n->contains("next") ? &(*n)["next"] : nullptr) {
+      EXPECT_TRUE((*n)["n"] == 1 || (*n)["n"] == 2) << answer.text;
+      EXPECT_FALSE(n->contains("name"));
+    }
+  }
+}
+
+TEST(AnswerFormTest, AToolWhoseSchemaIsNotUnderstoodIsNamed) {
+  FormFixture f;
+  AnswerRequest request = f.with_call("none");
+  request.tools.push_back(tool_with("odd", R"({"type": "object", "properties": {"a": {"not": {"type": "null"}}}})"));
+  const auto heard = f.start(request);
+  const Status& status = heard->wait();
+  EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
+  EXPECT_NE(status.message().find("\"odd\""), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("#/properties/a/not"), std::string::npos) << status.message();
+}
+
+TEST(AnswerFormTest, AnErrorOfAFormBeginsWithItsField) {
+  FormFixture f;
+  for (const char* field : {"guided_regex", "structured_outputs.regex", ""}) {
+    AnswerRequest request = f.request();
+    request.form = {.kind = AnswerForm::Kind::kRegex, .text = "(a", .field = field};
+    const Status status = f.start(request)->wait();
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+    const std::string begin = *field == 0 ? "form: " : std::string(field) + ": ";
+    EXPECT_TRUE(status.message().starts_with(begin)) << status.message();
+  }
+}
+
+// A template that writes the id of a call, in which the name of the tool is (Kimi K2).
+TEST(AnswerFormTest, ADemandedCallHasItsNameInItsId) {
+  static const char* const kIds =
+      "{% if tools %}{{ '<tools>' }}{% endif %}"
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content }}{% if m.tool_calls %}"
+      "{{ '<|calls|>' }}{% for call in m.tool_calls %}{{ '<|call|>' + call.id + '<|arguments|>' }}"
+      "{{ call.function.arguments | tojson }}{{ '<|end|>' }}{% endfor %}{{ '<|calls_end|>' }}{% endif %}"
+      "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+  ServiceFixture f(ServiceFixture::quiet(), kIds);
+  AnswerRequest request = ask(Json::array({user("x")}));
+  request.options.max_tokens = 1000;
+  request.tools = Json::array({tool_with("weather", kSchema)});
+  request.tool_choice = {.kind = ToolChoice::Kind::kNamed, .name = "weather"};
+  const Answer answer = f.answer(request);
+  ASSERT_EQ(answer.tool_calls.size(), 1u) << answer.text;
+  EXPECT_EQ(answer.tool_calls[0].name, "weather");
+  EXPECT_TRUE(answer.tool_calls[0].id.starts_with("functions.weather:")) << answer.tool_calls[0].id;
+  EXPECT_EQ(answer.content, "");
+}
+
+TEST(AnswerFormTest, WhatOnlyAnotherRequestAskedForIsNotCompiledAgain) {
+  FormFixture f;
+  const auto n_compiled = [&] { return f.chat.engine->constraints().n_compiled(); };
+  AnswerRequest request = f.with_call("none");
+  (void)f.answer(request);
+  EXPECT_EQ(n_compiled(), 1u);
+  request.messages = Json::array({user("y")});
+  (void)f.answer(request);
+  EXPECT_EQ(n_compiled(), 1u);
+  request.tool_choice = {.kind = ToolChoice::Kind::kNamed, .name = "time"};
+  (void)f.answer(request);
+  EXPECT_EQ(n_compiled(), 2u);
+  request.tools[0]["function"]["name"] = "climate";
+  (void)f.answer(request);
+  EXPECT_EQ(n_compiled(), 3u) << "other tools";
+  (void)f.answer(f.with_call(""));
+  EXPECT_EQ(n_compiled(), 4u) << "and reasoning";
+}
+
+constexpr const char* kClosed = "<think>\n\n</think>\n\n";
+const std::string kCall = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"place\": \"here\"}}\n</tool_call>";
+
+TEST(AnswerFormTest, AToolMayBeCalledInPlaceOfAForm) {
+  for (const bool calls : {true, false}) {
+    FormFixture f;
+    f.begins_with(calls ? kCall : "{\"place\": \"here\"}", kToolsPrompt + kClosed);
+    AnswerRequest request = f.with_call("none");
+    request.tool_choice = {};
+    request.form = f.with_schema().form;
+    const Answer answer = f.answer(request);
+    EXPECT_EQ(answer.tool_calls.empty(), !calls) << answer.text;
+    if (calls) {
+      EXPECT_EQ(answer.tool_calls[0].name, "weather");
+      EXPECT_EQ(answer.content, "");
+    } else {
+      expect_place(answer.content);
+    }
+  }
+  FormFixture f;
+  f.begins_with("I would rather talk.", kToolsPrompt + kClosed);
+  AnswerRequest request = f.with_call("none");
+  request.tool_choice = {};
+  request.form = f.with_schema().form;
+  const Answer answer = f.answer(request);
+  EXPECT_FALSE(answer.text.starts_with("I"));
+  if (answer.tool_calls.empty()) expect_place(answer.content);
+}
+
+struct InTextFixture : FormFixture {
+  explicit InTextFixture(const std::string& text) {
+    begins_with(text, kToolsPrompt + kClosed, true);
+  }
+  AnswerRequest with_tools(bool strict, bool parallel = true) {
+    AnswerRequest out = with_call("none");
+    out.tool_choice = {.parallel = parallel};
+    for (Json& tool : out.tools) tool["function"]["strict"] = strict;
+    return out;
+  }
+};
+
+size_t n_times(const std::string& text, const std::string& word) {
+  size_t n = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++n;
+  return n;
+}
+
+TEST(AnswerFormTest, AStrictToolIsCalledAsItsSchemaSaysAndTextIsFree) {
+  InTextFixture plain("A <tool> or {\"place\": 1}, <tool_cal >.");
+  EXPECT_EQ(plain.answer(plain.with_tools(true)).content, "A <tool> or {\"place\": 1}, <tool_cal >.");
+
+  const std::string wrong = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"where\": \"nowhere\"}}\n</tool_call>";
+  InTextFixture loose("Let me see.\n" + wrong);
+  EXPECT_EQ(loose.answer(loose.with_tools(false)).tool_calls.at(0).arguments, "{\"where\": \"nowhere\"}");
+  InTextFixture strict("Let me see.\n" + wrong);
+  const Answer answer = strict.answer(strict.with_tools(true));
+  EXPECT_TRUE(answer.content.starts_with("Let me see.")) << answer.text;
+  ASSERT_GE(answer.tool_calls.size(), 1u) << answer.text;
+  for (const ToolCall& call : answer.tool_calls) expect_place(call.arguments);
+}
+
+TEST(AnswerFormTest, BehindTheOnlyCallNoOtherOneComes) {
+  for (const bool parallel : {true, false}) {
+    InTextFixture f("Both:\n" + kCall + "\n" + kCall);
+    AnswerRequest request = f.with_tools(true, parallel);
+    const Answer answer = f.answer(request);
+    EXPECT_EQ(answer.tool_calls.size(), parallel ? 2u : 1u) << answer.text;
+    EXPECT_EQ(n_times(answer.text, "<tool_call>"), parallel ? 2u : 1u) << answer.text;
+  }
+}
+
+TEST(AnswerFormTest, WhereNoToolIsChosenNoneIsCalled) {
+  InTextFixture f("As you wish: " + kCall);
+  AnswerRequest request = f.with_tools(false);
+  request.tool_choice.kind = ToolChoice::Kind::kNone;
+  const Answer answer = f.answer(request);
+  EXPECT_TRUE(answer.tool_calls.empty());
+  EXPECT_TRUE(answer.text.starts_with("As you wish: <tool_call")) << answer.text;
+  EXPECT_EQ(n_times(answer.text, "<tool_call>"), 0u) << answer.text;
+}
+
+// A grammar makes sure that nothing has to be taken back.
+TEST(AnswerFormTest, ArgumentsAreToldWhileTheyComeWhereAGrammarHoldsThem) {
+  for (const bool strict : {true, false}) {
+    InTextFixture f("Let me see.\n" + kCall);
+    AnswerRequest request = f.with_tools(strict);
+    const auto heard = f.start(request);
+    ASSERT_TRUE(heard->wait().ok());
+    EXPECT_EQ(heard->called(), "weather({\"place\": \"here\"}");
+    EXPECT_EQ(heard->call_id(), heard->answer_of().tool_calls.at(0).id);
+    const auto n = std::count(heard->events().begin(), heard->events().end(), "tool_arguments");
+    EXPECT_EQ(n > 1, strict) << n;
+  }
+}
+
+// Its calls would be made up.
+TEST(AnswerFormTest, ACallCannotBeDemandedOfAModelThatHearsOfNoTools) {
+  ServiceFixture f(ServiceFixture::quiet(), kChatMl);
+  AnswerRequest request = ask(Json::array({user("x")}));
+  request.tools = Json::array({tool_with("weather", kSchema)});
+  request.tool_choice.kind = ToolChoice::Kind::kRequired;
+  const auto heard = f.start(request);
+  const Status& status = heard->wait();
+  EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
+  EXPECT_NE(status.message().find("tool_choice: the chat template of"), std::string::npos) << status.message();
+}
+
+}  // namespace
+}  // namespace ibid::serve

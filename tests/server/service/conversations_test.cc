@@ -1,0 +1,243 @@
+// Histories that clients send, and the conversations that they go on from.
+#include "server/service/conversations.h"
+
+#include <gtest/gtest.h>
+
+#include "server/service/cache_namespace.h"
+#include "server/service/seen_message.h"
+#include "tests/server/service/service_fixture.h"
+
+namespace ibid::serve {
+namespace {
+
+Json parsed(const std::string& text) { return parse_json(text, "test").value(); }
+
+Json bot(const std::string& text) { return make_message(Role::kAssistant, text); }
+
+TEST(SeenMessageTest, WhatAClientMaySendForTheOther) {
+  const Json text = parsed(R"({"role":"user","content":"x"})");
+  EXPECT_TRUE(is_seen_as(text, parsed(R"({"content":[{"type":"text","text":"x"}],"role":"user","name":null})")));
+  EXPECT_TRUE(is_seen_as(parsed(R"({"role":"assistant","content":"x"})"),
+                         parsed(R"({"role":"assistant","content":"x","refusal":null,"annotations":[],"audio":null,
+                                    "function_call":null,"tool_calls":[]})")));
+  for (const char* other :
+       {R"({"role":"user","content":"x "})", R"({"role":"system","content":"x"})", R"({"role":"user","content":""})",
+        R"({"role":"user","content":[{"type":"text","text":"x"},{"type":"text","text":""}]})",
+        R"({"role":"user","content":[{"type":"image_url","text":"x"}]})",
+        R"({"role":"user","content":"x","name":"me"})", R"({"role":"user","content":"x","reasoning":"y"})"}) {
+    EXPECT_FALSE(is_seen_as(text, parsed(other))) << other;
+    EXPECT_FALSE(is_seen_as(parsed(other), text)) << other;
+  }
+}
+
+TEST(SeenMessageTest, CallsAreTheirNameAndArguments) {
+  const Json known = parsed(R"({"role":"assistant","content":"","tool_calls":[
+      {"id":"1","type":"function","function":{"name":"f","arguments":"{\"b\": 1, \"a\": \"x\"}"}}]})");
+  EXPECT_TRUE(is_seen_as(known, parsed(R"({"role":"assistant","content":null,"tool_calls":[
+      {"id":"other","function":{"name":"f","arguments":{"b":1,"a":"x"}}}]})")));
+  for (const char* calls : {R"([{"function":{"name":"g","arguments":"{\"b\": 1, \"a\": \"x\"}"}}])",
+                            R"([{"function":{"name":"f","arguments":"{\"a\": \"x\", \"b\": 1}"}}])",
+                            R"([{"function":{"name":"f","arguments":"{}"}}])", R"([])", R"([1])", R"("f")"}) {
+    Json other = parsed(R"({"role":"assistant","content":""})");
+    other["tool_calls"] = parsed(calls);
+    EXPECT_FALSE(is_seen_as(known, other)) << calls;
+  }
+}
+
+// A client in JavaScript reads 1.0 and writes 1.
+TEST(SeenMessageTest, AWholeNumberIsTheSameWithAPointAndWithout) {
+  const auto call = [](const char* arguments) {
+    Json message = parsed(R"({"role":"assistant","content":"","tool_calls":[{"function":{"name":"f"}}]})");
+    message["tool_calls"][0]["function"]["arguments"] = parsed(arguments);
+    return message;
+  };
+  const Json known = call(R"("{\"a\": 1.0, \"b\": [-2.50, 1e3, {\"c\": -0.0}]}")");
+  EXPECT_TRUE(is_seen_as(known, call(R"({"a":1,"b":[-2.5,1000,{"c":0}]})")));
+  EXPECT_EQ(seen_form(known), seen_form(call(R"({"a":1,"b":[-2.5,1000,{"c":0}]})")));
+  EXPECT_FALSE(is_seen_as(known, call(R"({"a":1.5,"b":[-2.5,1000,{"c":0}]})")));
+  EXPECT_FALSE(is_seen_as(known, call(R"({"a":"1","b":[-2.5,1000,{"c":0}]})")));
+  EXPECT_FALSE(is_seen_as(call(R"({"a":9007199254740993})"), call(R"({"a":9007199254740992})")));
+}
+
+TEST(SeenMessageTest, ReasoningMayBeLeftOutAndNotBeChanged) {
+  const Json known = parsed(R"({"role":"assistant","content":"x","reasoning_content":"why"})");
+  EXPECT_TRUE(is_seen_as(known, parsed(R"({"role":"assistant","content":"x"})")));
+  EXPECT_TRUE(is_seen_as(known, parsed(R"({"role":"assistant","content":"x","thinking":"why"})")));
+  EXPECT_FALSE(is_seen_as(known, parsed(R"({"role":"assistant","content":"x","reasoning":"other"})")));
+  EXPECT_FALSE(is_seen_as(parsed(R"({"role":"assistant","content":"x"})"), known));
+}
+
+TEST(SeenMessageTest, WhateverAClientSendsHasAForm) {
+  for (const char* text : {"null", "1", "[]", "{}", R"({"role":1})", R"({"role":"user","content":{"a":[1]}})",
+                           R"({"role":"assistant","tool_calls":[{"function":{"name":1}},{"function":[]},null]})"}) {
+    const Json value = parsed(text);
+    EXPECT_TRUE(is_seen_as(value, value)) << text;
+  }
+}
+
+struct ConversationsFixture {
+  explicit ConversationsFixture(size_t budget = 64u << 20)
+      : known({.budget_bytes = budget, .repair_when_idle = false}) {}
+
+  Conversation take(const Json& messages, const std::string& name = "a") {
+    Result<Conversation> taken = known.take(chat.engine, name, messages, Json::object(), WhenFull::kError);
+    EXPECT_TRUE(taken.ok()) << taken.status().message();
+    return *std::move(taken);
+  }
+  // Answers the history, and makes it known. Returns what the answer cost; `messages` get it.
+  Turn answer(Json& messages, const std::string& name = "a") {
+    Conversation conversation = take(messages, name);
+    const Turn turn = must(conversation.session().answer(greedy(6)));
+    messages.push_back(bot(turn.text));
+    conversation.answered(messages.back(), nullptr);
+    known.put(std::move(conversation));
+    return turn;
+  }
+
+  ChatFixture chat;
+  Conversations known;
+};
+
+TEST(ConversationsTest, AHistoryThatGoesOnTakesWhatIsKnown) {
+  ConversationsFixture f;
+  Json messages = Json::array({user("x")});
+  f.answer(messages);
+  messages.push_back(user("y"));
+  const Conversation taken = f.take(messages);
+  EXPECT_EQ(f.known.stats().n_known, 1u) << "others find it, too";
+  EXPECT_EQ(f.known.stats().n_continued, 1u);
+  EXPECT_EQ(taken.session().messages(), messages);
+  EXPECT_FALSE(taken.session().ids().empty());
+}
+
+TEST(ConversationsTest, AHistoryThatLeavesEarlierTakesAFork) {
+  ConversationsFixture f;
+  Json messages = Json::array({user("x")});
+  f.answer(messages);
+  Json edited = messages;
+  messages.push_back(user("y"));
+  f.answer(messages);
+  edited.push_back(user("other"));
+  f.chat.model->take_fed();
+  EXPECT_EQ(f.known.stats().n_known, 1u) << "the longer one has taken the shorter one's place";
+  Json again = messages;
+  again.push_back(user("z"));
+  f.answer(again);
+  f.chat.model->take_fed();
+  const Turn turn = f.answer(edited);
+  EXPECT_EQ(f.known.stats().n_forked, 1u);
+  EXPECT_EQ(f.known.stats().n_known, 2u) << "both branches are known";
+  EXPECT_EQ(turn.usage.n_prefilled, f.chat.ids("other<|im_end|>\n<|im_start|>assistant\n").size());
+}
+
+TEST(ConversationsTest, NothingIsFoundAcrossNamespaces) {
+  ConversationsFixture f;
+  Json messages = Json::array({user("x")});
+  f.answer(messages, "a");
+  messages.push_back(user("y"));
+  const Conversation other = f.take(messages, "b");
+  EXPECT_TRUE(other.session().ids().empty());
+  EXPECT_EQ(f.known.stats().n_continued, 0u);
+  EXPECT_EQ(f.known.stats().n_known, 1u);
+}
+
+TEST(ConversationsTest, TheBudgetHoldsAndTheNamespaceWithMostGivesWay) {
+  ConversationsFixture f(100'000);
+  Json small = Json::array({user("small")});
+  f.answer(small, "small");
+  for (int i = 0; i < 20; ++i) {
+    Json messages = Json::array({user(std::string(3000, 'x') + std::to_string(i))});
+    f.answer(messages, "large");
+    EXPECT_LE(f.known.stats().n_bytes, 100'000u);
+  }
+  EXPECT_GT(f.known.stats().n_forgotten, 0u);
+  small.push_back(user("y"));
+  EXPECT_FALSE(f.take(small, "small").session().ids().empty()) << "it is still known";
+}
+
+// A client that makes up salts has no larger share than one that does not.
+TEST(ConversationsTest, NamespacesOfOneOwnerAreOneShare) {
+  ConversationsFixture f(1'000'000);
+  Json first = Json::array({user(std::string(3000, 'a'))}), second = Json::array({user(std::string(3000, 'b'))});
+  f.answer(first, "small");
+  f.answer(second, "small");
+  for (int i = 0; i < 40; ++i) {
+    Json messages = Json::array({user(std::string(3000, 'x') + std::to_string(i))});
+    f.answer(messages, salted_namespace("large", std::to_string(i)));
+  }
+  EXPECT_GT(f.known.stats().n_forgotten, 0u);
+  for (Json* messages : {&first, &second}) {
+    messages->push_back(user("y"));
+    EXPECT_FALSE(f.take(*messages, "small").session().ids().empty()) << "it is still known";
+  }
+}
+
+TEST(ConversationsTest, WhatIsForgottenIsGone) {
+  ConversationsFixture f;
+  Json a = Json::array({user("x")}), b = a;
+  f.answer(a, "a");
+  f.answer(b, "b");
+  f.known.forget_namespace("a");
+  EXPECT_EQ(f.known.stats().n_known, 1u);
+  f.known.forget_engine(*f.chat.engine);
+  EXPECT_EQ(f.known.stats().n_known, 0u);
+  EXPECT_EQ(f.known.stats().n_bytes, 0u);
+  EXPECT_EQ(f.chat.engine.use_count(), 1) << "nobody keeps it loaded";
+}
+
+TEST(ConversationsTest, ARequestThatKeepsNothingLeavesWhatWasKnown) {
+  ConversationsFixture f;
+  Json messages = Json::array({user("x")});
+  f.answer(messages);
+  Json more = messages;
+  more.push_back(user("y"));
+  {
+    Conversation taken = f.take(more);
+    must(taken.session().answer(greedy(6)));
+  }
+  EXPECT_EQ(f.take(more).session().messages(), more);
+  EXPECT_EQ(f.known.stats().n_continued, 2u);
+}
+
+// The answer's ids are such as no encoding of its text gives.
+TEST(ConversationsTest, TwoThatGoOnAtOnceReadTheirOwnMessagesAlone) {
+  ConversationsFixture f;
+  const Tokens said = f.chat.tokenizer->sampled({"a", "b", "H", "e", "l", "l", "o"});
+  f.chat.say({said});
+  Json messages = Json::array({user("x")});
+  {
+    Conversation first = f.take(messages);
+    messages.push_back(bot(must(first.session().answer(greedy(12))).text));
+    first.answered(messages.back(), nullptr);
+    f.known.put(std::move(first));
+  }
+  f.chat.model->script = nullptr;
+  Json one = messages, other = messages;
+  one.push_back(user("one"));
+  other.push_back(user("another one"));
+  Conversation a = f.take(one), b = f.take(other), same = f.take(one);
+  // What the first of them has read is in the store for the others.
+  const size_t n_one = f.chat.next_prompt("one").size() + 1;
+  const size_t n_other = f.chat.ids("another one<|im_end|>\n<|im_start|>assistant\n").size();
+  for (const auto& [taken, n_new] : {std::pair(&a, n_one), {&b, n_other}, {&same, size_t{0}}}) {
+    const Turn turn = must(taken->session().answer(greedy(6)));
+    EXPECT_EQ(turn.usage.n_prefilled, n_new);
+    taken->answered(bot(turn.text), nullptr);
+  }
+  EXPECT_EQ(f.known.stats().n_continued, 3u);
+  for (Conversation* taken : {&a, &b, &same}) f.known.put(std::move(*taken));
+  EXPECT_EQ(f.known.stats().n_known, 3u) << "the one that they went on from is in all of them";
+}
+
+TEST(ConversationsTest, AHistoryWithoutMessagesIsRefused) {
+  ConversationsFixture f;
+  for (const Json& messages : {Json::array(), Json::object(), Json()}) {
+    EXPECT_EQ(f.known.take(f.chat.engine, "a", messages, Json::object(), WhenFull::kError).status().code(),
+              ErrorCode::kInvalidArgument);
+  }
+  EXPECT_EQ(f.known.take(f.chat.engine, "a", Json::array({1}), Json::object(), WhenFull::kError).status().code(),
+            ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ibid::serve

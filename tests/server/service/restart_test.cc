@@ -1,0 +1,337 @@
+// A server that begins again with the cache directory of the one before.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file_ops.h"
+#include "base/token_prefix.h"
+#include "cache/tier/fingerprint.h"
+#include "model/model_fingerprint.h"
+#include "runtime/session/session_file.h"
+#include "tests/server/service/service_fixture.h"
+#include "tests/support/paths.h"
+
+namespace ibid::serve {
+namespace {
+
+EngineParts with_directory(const TempDir& dir) {
+  EngineParts parts;
+  parts.fingerprint = FingerprintBuilder().add("model", "one").finish();
+  parts.cache_directory = dir.file("cache");
+  parts.cache_directory_bytes = 64u << 20;
+  return parts;
+}
+
+struct Life : ServiceFixture {
+  Life(const TempDir& cache, std::vector<Tokens> replies, std::vector<std::string>* remarks = nullptr,
+       uint64_t file_budget_bytes = 256u << 20, const char* chat_template = kChatMl)
+      : ServiceFixture(options(remarks, file_budget_bytes), chat_template, {}, 64u << 20, with_directory(cache)) {
+    chat.say(std::move(replies));
+  }
+  static AdmissionOptions options(std::vector<std::string>* remarks, uint64_t file_budget_bytes) {
+    AdmissionOptions all = quiet();
+    all.conversations.file_budget_bytes = file_budget_bytes;
+    if (remarks != nullptr) {
+      all.conversations.remark = [remarks](const std::string& line) { remarks->push_back(line); };
+    }
+    return all;
+  }
+  // Has the questions answered that come from `first` on; `messages` are the history up to there.
+  void talk(Json& messages, size_t first, size_t n, const std::string& name_space = "a") {
+    for (size_t i = first; i < first + n; ++i) {
+      messages.push_back(user(question(i)));
+      last = answer(ask(messages, name_space));
+      messages.push_back(make_message(Role::kAssistant, last.content));
+    }
+  }
+  static std::string question(size_t i) { return "question " + std::to_string(i) + std::string(100, 'x'); }
+  // What is read of a message behind an answer: the template's text around it, and the id that ended the answer.
+  size_t n_new(const std::string& text) const { return chat.next_prompt(text).size() + 1; }
+
+  Answer last;
+};
+
+std::vector<std::string> chat_files(const TempDir& cache) {
+  std::vector<std::string> names = system_file_ops().list(cache.file("cache/conversations")).value();
+  std::erase_if(names, [](const std::string& name) { return !name.ends_with(".chat"); });
+  return names;
+}
+
+// Answers of which some are not what encoding their text gives.
+std::vector<Tokens> odd_replies() {
+  const FakeTokenizer tokenizer;
+  return {tokenizer.template_ids("Hello world"), tokenizer.sampled({"a", "b"}), tokenizer.sampled({"th", "e", "l", "o"}),
+          joined({tokenizer.sampled({"a"}), {tokenizer.im_start}, tokenizer.sampled({"b", "c"})}),
+          tokenizer.sampled({"H", "e", "l", "lo"}), tokenizer.template_ids("the"), tokenizer.sampled({"a", "b"})};
+}
+
+TEST(RestartTest, TheSixthTurnReadsItsMessageAlone) {
+  const TempDir cache;
+  Json messages = Json::array();
+  {
+    Life before(cache, odd_replies());
+    before.talk(messages, 0, 5);
+  }
+  EXPECT_EQ(messages[3]["content"], "ab");
+  EXPECT_EQ(messages[7]["content"], "abc") << "without the special token";
+  EXPECT_EQ(chat_files(cache).size(), 1u) << "each turn takes the place of the one before";
+  std::vector<std::string> remarks;
+  Life after(cache, odd_replies(), &remarks);
+  after.talk(messages, 5, 1);
+  EXPECT_EQ(after.last.content, "the");
+  EXPECT_EQ(after.last.usage.n_prefilled, after.n_new(Life::question(5)));
+  EXPECT_GT(after.last.usage.n_from_disk, 500u);
+  const ServiceStats stats = after.service->stats();
+  EXPECT_EQ(stats.n_restored, 1u);
+  EXPECT_EQ(stats.n_continued, 1u);
+  EXPECT_THAT(remarks, testing::IsEmpty());
+  after.talk(messages, 6, 1);
+  EXPECT_EQ(after.last.usage.n_prefilled, after.n_new(Life::question(6)));
+  EXPECT_EQ(after.service->stats().n_restored, 1u) << "memory knows it now";
+}
+
+TEST(RestartTest, AnotherAnswerAndAChangedMessageAreFoundAsWell) {
+  const TempDir cache;
+  Json messages = Json::array();
+  {
+    Life before(cache, odd_replies());
+    before.talk(messages, 0, 4);
+  }
+  Life after(cache, odd_replies());
+  Json again = messages;
+  again.erase(7);
+  const Usage regenerated = after.answer(ask(again)).usage;
+  EXPECT_EQ(regenerated.n_prefilled, 1u) << "the last id, for its logits";
+  Json changed = messages;
+  changed.erase(7);
+  changed[6] = user("else");
+  EXPECT_EQ(after.answer(ask(changed)).usage.n_prefilled, after.chat.ids("else<|im_end|>\n<|im_start|>assistant\n").size());
+  EXPECT_EQ(after.service->stats().n_forked, 2u);
+  EXPECT_EQ(after.service->stats().n_restored, 1u);
+}
+
+TEST(RestartTest, NamespacesAndModelsAreKeptApart) {
+  const TempDir cache;
+  Json messages = Json::array();
+  {
+    Life before(cache, odd_replies());
+    before.talk(messages, 0, 2);
+  }
+  const std::string file = read_whole_file(cache.file("cache/conversations/" + chat_files(cache)[0]));
+  EXPECT_EQ(file.find("\"a\":"), std::string::npos);
+  messages.push_back(user("x"));
+  {
+    Life after(cache, odd_replies());
+    const Usage usage = after.answer(ask(messages, "b")).usage;
+    EXPECT_EQ(usage.n_cached, 0u);
+    EXPECT_EQ(after.service->stats().n_restored, 0u);
+  }
+  EngineParts other = with_directory(cache);
+  other.fingerprint = FingerprintBuilder().add("model", "two").finish();
+  ServiceFixture after(ServiceFixture::quiet(), kChatMl, {}, 64u << 20, std::move(other));
+  after.answer(ask(messages));
+  EXPECT_EQ(after.service->stats().n_restored, 0u);
+  EXPECT_TRUE(after.service->stats().conversation_files.n_refused == 0) << "it is sound, and another's";
+}
+
+TEST(RestartTest, AForgottenNamespaceIsForgottenOnDisk) {
+  const TempDir cache;
+  Json messages = Json::array(), others = Json::array();
+  {
+    Life before(cache, odd_replies());
+    before.talk(messages, 0, 2);
+    before.talk(others, 0, 1, "b");
+    before.service->forget_namespace("a");
+    EXPECT_EQ(chat_files(cache).size(), 1u);
+  }
+  Life after(cache, odd_replies());
+  after.talk(messages, 2, 1);
+  EXPECT_EQ(after.service->stats().n_restored, 0u);
+  after.talk(others, 1, 1, "b");
+  EXPECT_EQ(after.service->stats().n_restored, 1u);
+}
+
+TEST(RestartTest, FilesAreBoundedAndTheOldestOfTheLargestNamespaceGoes) {
+  const TempDir cache;
+  Json rare = Json::array();
+  constexpr uint64_t kBudget = 20'000;
+  {
+    Life before(cache, odd_replies(), nullptr, kBudget);
+    before.talk(rare, 0, 1, "rare");
+    for (size_t i = 0; i < 40; ++i) {
+      Json one = Json::array({make_message(Role::kSystem, "number " + std::to_string(i))});
+      before.talk(one, i, 1, "busy");
+    }
+  }
+  uint64_t n_bytes = 0;
+  for (const std::string& name : chat_files(cache)) {
+    n_bytes += system_file_ops().info(cache.file("cache/conversations/" + name))->size;
+  }
+  EXPECT_LE(n_bytes, kBudget);
+  EXPECT_GT(n_bytes, kBudget / 2);
+  Life after(cache, odd_replies(), nullptr, kBudget / 2);
+  after.talk(rare, 1, 1, "rare");
+  EXPECT_EQ(after.service->stats().n_restored, 1u);
+  EXPECT_LE(after.service->stats().conversation_files.n_bytes, kBudget / 2);
+}
+
+// Whatever a file says, the answer is the one of a server that knows of no file.
+TEST(RestartTest, AHostileFileIsAMissAndIsNamed) {
+  const TempDir cache;
+  Json messages = Json::array();
+  {
+    Life before(cache, odd_replies());
+    before.talk(messages, 0, 3);
+  }
+  const std::string name = chat_files(cache)[0];
+  const std::string path = cache.file("cache/conversations/" + name);
+  const std::string sound = read_whole_file(path);
+  const auto with_notes = [&](const std::function<void(SavedSession&)>& change) {
+    EXPECT_TRUE(write_file_atomically(system_file_ops(), path, std::as_bytes(std::span(sound))).ok());
+    SavedSession saved = read_saved_session(system_file_ops(), path).value();
+    change(saved);
+    EXPECT_TRUE(write_session_file(system_file_ops(), path, saved, nullptr, {}).ok());
+    return read_whole_file(path);
+  };
+  std::string flipped = sound;
+  flipped[sound.size() / 2] ^= 1;
+  const std::string cases[] = {
+      "", "IBIDCHAT", sound.substr(0, 60), sound.substr(0, sound.size() - 1), flipped, std::string(1000, '\xFF'),
+      with_notes([](SavedSession& saved) { saved.notes.erase("seen"); }),
+      with_notes([](SavedSession& saved) { saved.notes["seen"] = Json::array({1, 2, 3}); }),
+      with_notes([](SavedSession& saved) { saved.notes["seen"].erase(0); }),
+      with_notes([](SavedSession& saved) { saved.notes["cut"] = true; }),
+      with_notes([](SavedSession& saved) { saved.notes["namespace"] = 5; })};
+  for (const std::string& bytes : cases) {
+    for (const std::string& other : chat_files(cache)) {
+      ASSERT_TRUE(system_file_ops().remove(cache.file("cache/conversations/" + other)).ok());
+    }
+    ASSERT_TRUE(write_file_atomically(system_file_ops(), path, std::as_bytes(std::span(bytes))).ok());
+    std::vector<std::string> remarks;
+    Life after(cache, odd_replies(), &remarks);
+    Json now = messages;
+    after.talk(now, 3, 1);
+    EXPECT_EQ(after.last.content, "abc");
+    EXPECT_EQ(after.service->stats().n_restored, 0u);
+    EXPECT_EQ(after.service->stats().conversation_files.n_refused, 1u);
+    ASSERT_EQ(remarks.size(), 1u);
+    EXPECT_THAT(remarks[0], testing::HasSubstr(name));
+    EXPECT_FALSE(system_file_ops().info(path).ok()) << "it is gone";
+  }
+  // Ids that the model does not have: the text is used, and the answers behind it are encoded.
+  with_notes([](SavedSession& saved) { saved.replies[1].ids[0] = 1'000'000; });
+  Life after(cache, odd_replies());
+  Json now = messages;
+  after.talk(now, 3, 1);
+  EXPECT_EQ(after.last.content, "abc");
+}
+
+TEST(RestartTest, WhatACrashLeftIsRemovedAndWhatIsNotOursStays) {
+  const TempDir cache;
+  Json messages = Json::array();
+  {
+    Life before(cache, odd_replies());
+    before.talk(messages, 0, 1);
+  }
+  const std::string name = chat_files(cache)[0];
+  cache.write("cache/conversations/" + name + ".1a2b.tmp", "half");
+  cache.write("cache/conversations/mine.chat", "a file of somebody");
+  std::string twin = name;
+  twin[0] = twin[0] == '0' ? '1' : '0';
+  std::filesystem::create_symlink("/etc/passwd", cache.file("cache/conversations/" + twin));
+  std::vector<std::string> remarks;
+  Life after(cache, odd_replies(), &remarks);
+  after.talk(messages, 1, 1);
+  EXPECT_EQ(after.service->stats().n_restored, 1u);
+  const auto exists = [&](const std::string& file) {
+    return std::filesystem::is_symlink(cache.file("cache/conversations/" + file)) ||
+           std::filesystem::exists(cache.file("cache/conversations/" + file));
+  };
+  EXPECT_FALSE(exists(name + ".1a2b.tmp"));
+  EXPECT_TRUE(exists("mine.chat"));
+  EXPECT_TRUE(exists(twin));
+  ASSERT_EQ(remarks.size(), 1u);
+  EXPECT_THAT(remarks[0], testing::HasSubstr(twin));
+}
+
+TEST(RestartTest, WhatCannotBeWrittenFailsNoAnswer) {
+  const TempDir cache;
+  std::filesystem::create_directories(cache.file("cache"));
+  std::filesystem::permissions(cache.file("cache"), std::filesystem::perms::owner_all);
+  cache.write("cache/conversations", "a file where the directory should be");
+  std::vector<std::string> remarks;
+  Life life(cache, odd_replies(), &remarks);
+  Json messages = Json::array();
+  life.talk(messages, 0, 2);
+  EXPECT_EQ(life.last.content, "ab");
+  ASSERT_EQ(remarks.size(), 1u);
+  EXPECT_THAT(remarks[0], testing::HasSubstr("conversations are not kept on disk"));
+}
+
+// Without the files a history is rendered and encoded. What its ids have in common with those that were read comes from
+// the directory.
+Usage second_life(const std::vector<Tokens>& replies, size_t& n_common) {
+  const TempDir cache;
+  Json messages = Json::array();
+  Tokens ids;
+  {
+    Life before(cache, replies);
+    for (size_t i = 0; i + 1 < replies.size(); ++i) {
+      messages.push_back(user("question " + std::to_string(i) + std::string(100, 'x')));
+      const Answer answer = before.answer(ask(messages));
+      messages.push_back(make_message(Role::kAssistant, answer.content));
+    }
+    messages.push_back(user("and on"));
+    before.chat.model->take_fed();
+    const Answer last = before.answer(ask(messages));
+    EXPECT_GT(last.usage.n_cached, 0u);
+    for (const FakeModel::Fed& fed : before.chat.model->fed()) {
+      ids.resize(fed.position);
+      ids.insert(ids.end(), fed.tokens.begin(), fed.tokens.end());
+    }
+    EXPECT_TRUE(before.service->wait_until_quiet(std::chrono::seconds(10)));
+  }
+  std::filesystem::remove_all(cache.file("cache/conversations"));
+  Life after(cache, replies);
+  const Tokens encoded =
+      after.chat.engine->tokenizer().encode(after.render_prompt(ask(messages)), TextOrigin::kTemplate);
+  n_common = common_prefix_length(encoded, ids);
+  return after.answer(ask(messages)).usage;
+}
+
+TEST(RestartTest, AHistoryThatIsEncodedAsItWasSaidIsNotReadAgain) {
+  const FakeTokenizer tokenizer;
+  size_t n_common = 0;
+  const Usage usage = second_life({tokenizer.template_ids("Hello world"), tokenizer.template_ids("the"), {}}, n_common);
+  EXPECT_GE(n_common, usage.n_prompt);
+  EXPECT_EQ(usage.n_prefilled, 1u) << "the last id, for its logits";
+  EXPECT_EQ(usage.n_from_disk, usage.n_prompt - 1);
+}
+
+TEST(RestartTest, AnAnswerThatIsEncodedOtherwiseIsReadFromThereOn) {
+  const FakeTokenizer tokenizer;
+  size_t n_common = 0;
+  const Usage usage = second_life({tokenizer.template_ids("Hello world"), tokenizer.sampled({"a", "b"}), {}}, n_common);
+  EXPECT_LT(n_common, usage.n_prompt);
+  EXPECT_EQ(usage.n_cached, n_common);
+}
+
+TEST(RestartTest, ConversationsOfAnEarlierVersionAreNamedAndReadAnew) {
+  const TempDir cache;
+  ASSERT_TRUE(system_file_ops().open_directory(cache.file("cache")).ok());
+  ASSERT_TRUE(system_file_ops().open_directory(cache.file("cache/conversations")).ok());
+  const std::string name = "/3851ad46632529fcefe70b707b86ee35.chat";
+  std::filesystem::copy(golden_dir() + "/kept" + name, cache.file("cache/conversations") + name);
+  std::vector<std::string> remarks;
+  Life life(cache, odd_replies(), &remarks);
+  Json messages = Json::array();
+  life.talk(messages, 0, 1);
+  EXPECT_THAT(remarks, testing::Contains(testing::HasSubstr(
+                           "1 conversation was kept by an earlier version of the numerics, this program has version " +
+                           std::to_string(kNumericsVersion))));
+  EXPECT_TRUE(std::filesystem::exists(cache.file("cache/conversations") + name)) << "it is evicted in its turn";
+}
+
+}  // namespace
+}  // namespace ibid::serve

@@ -1,0 +1,192 @@
+// Answers where keys, values and states have little room: an answer that was admitted is given whole.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/server/service/service_fixture.h"
+#include "tests/support/fake_model.h"
+
+namespace ibid::serve {
+namespace {
+
+// Holds the model in its passes until it is opened.
+class Held {
+ public:
+  explicit Held(FakeModel& model) {
+    model.before_layer = [this](size_t, size_t) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return is_open_; });
+      return Status();
+    };
+  }
+  ~Held() { open(); }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = false;
+};
+
+struct Kind {
+  const char* name;
+  FakeModel::Options options;
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+class ShortMemoryTest : public testing::TestWithParam<Kind> {
+ protected:
+  // What n sequences of so many positions compute on, at most.
+  size_t budget(size_t n, size_t positions) const {
+    return n * FakeModel(GetParam().options).kv_layout().work_bytes(positions);
+  }
+  // What they compute on at least.
+  size_t least(size_t n, size_t positions) const {
+    const KvLayout layout = FakeModel(GetParam().options).kv_layout();
+    return n * (layout.bytes_for(positions) + KvLayout::kStatesAtWork * layout.state_bytes());
+  }
+  // Lets the model compute once n of them were let in.
+  static void open_with(Held& held, const std::vector<std::shared_ptr<Heard>>& all, size_t n) {
+    const auto n_begun = [&] { return std::ranges::count_if(all, [](const auto& heard) { return heard->has_begun(); }); };
+    while (static_cast<size_t>(n_begun()) < n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    held.open();
+  }
+  // So many letters, none of which is like the next.
+  static Tokens letters(const ServiceFixture& f, size_t n) {
+    Tokens reply;
+    for (size_t i = 0; i < n; ++i) reply.push_back(f.chat.ids(std::string(1, static_cast<char>('a' + i % 26))).front());
+    return reply;
+  }
+  static std::string text_of_letters(size_t n) {
+    std::string text;
+    for (size_t i = 0; i < n; ++i) text += static_cast<char>('a' + i % 26);
+    return text;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ShortMemoryTest,
+                         testing::Values(Kind{"attention", {.max_seq_len = 2048}},
+                                         Kind{"windows", {.max_seq_len = 2048, .window = 100}},
+                                         Kind{"states", {.max_seq_len = 2048, .recurrent = true}},
+                                         Kind{"both", {.max_seq_len = 2048, .recurrent = true, .window = 100}}),
+                         [](const auto& info) { return info.param.name; });
+
+// Prompts of all lengths, with and without a beginning in common, in a pool for three of them.
+TEST_P(ShortMemoryTest, AnAnswerThatWasAdmittedNeverRunsOut) {
+  ServiceFixture f(ServiceFixture::quiet(), kChatMl, GetParam().options, budget(3, 700));
+  Held held(*f.chat.model);
+  constexpr size_t kRequests = 24;
+  std::vector<std::shared_ptr<Heard>> all;
+  for (size_t i = 0; i < kRequests; ++i) {
+    AnswerRequest request = ask({user(std::string(11 * i + i % 3, 'x'))}, i % 2 == 0 ? "a" : "b");
+    request.options.max_tokens = request.options.min_tokens = 30 + 7 * (i % 5);
+    request.n = i % 6 == 5 ? 3 : 1;
+    all.push_back(f.start(request));
+  }
+  held.open();
+  for (size_t i = 0; i < kRequests; ++i) {
+    ASSERT_TRUE(all[i]->wait().ok()) << i << ' ' << all[i]->wait().to_string();
+    for (size_t answer = 0; answer < all[i]->n_answers(); ++answer) {
+      EXPECT_EQ(all[i]->answer_of(answer).usage.n_decoded, 30 + 7 * (i % 5)) << i;
+    }
+  }
+  EXPECT_EQ(f.service->stats().n_retried, 0u) << "each had the room that it needed";
+}
+
+// Nobody said how long these answers would be, so both are let in; then there is room for one.
+TEST_P(ShortMemoryTest, AnAnswerThatRunsOutOfMemoryGoesOnWhenOthersHaveEnded) {
+  AdmissionOptions options = ServiceFixture::quiet();
+  options.expected_answer_tokens = 1;
+  constexpr size_t kSaid = 500;
+  for (const size_t n : {1u, 2u}) {
+    // What lies behind a window is given up, so such answers find more.
+    ServiceFixture f(options, kChatMl, GetParam().options, least(2 * n, GetParam().options.window > 0 ? 260 : 400));
+    f.chat.say({letters(f, kSaid)});
+    Held held(*f.chat.model);
+    AnswerRequest request = ask({user("x")});
+    request.options.max_tokens = 0;
+    request.options.speculate = false;
+    request.options.n_logprobs = 1;
+    request.n = n;
+    std::vector<std::shared_ptr<Heard>> all;
+    for (const char* name : {"a", "b"}) {
+      request.cache_namespace = name;
+      all.push_back(f.start(request));
+    }
+    open_with(held, all, 2);
+    size_t fewest_passes = SIZE_MAX;
+    for (const auto& heard : all) {
+      ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
+      for (size_t i = 0; i < n; ++i) {
+        fewest_passes = std::min(fewest_passes, heard->answer_of(i).work.n_forward);
+        EXPECT_EQ(heard->said(i), text_of_letters(kSaid)) << "nothing is told twice, and nothing is missing";
+        EXPECT_EQ(heard->answer_of(i).finish_reason, FinishReason::kStop);
+        EXPECT_EQ(heard->answer_of(i).usage.n_decoded, kSaid + 1);
+      }
+    }
+    if (n == 1) EXPECT_GE(f.service->stats().n_retried, 1u);
+    EXPECT_LT(fewest_passes, kSaid * 2 / 3) << "what was sampled before is verified, many ids in a pass";
+  }
+}
+
+// Another attempt draws the same random numbers.
+TEST_P(ShortMemoryTest, ASampledAnswerIsThatOfAQuietServer) {
+  AdmissionOptions options = ServiceFixture::quiet();
+  options.expected_answer_tokens = 1;
+  AnswerRequest request = ask({user("x")});
+  request.options = {.sampler = {.temperature = 1.5, .seed = 7}, .max_tokens = 0, .min_tokens = 300};
+  request.options.sampler.logit_bias[FakeTokenizer().im_end] = 100;
+  ServiceFixture quiet(options, kChatMl, GetParam().options);
+  const Answer wanted = quiet.answer(request);
+  ASSERT_EQ(wanted.usage.n_decoded, 301u);
+  ServiceFixture f(options, kChatMl, GetParam().options, least(2, 250));
+  Held held(*f.chat.model);
+  std::vector<std::shared_ptr<Heard>> all;
+  for (const char* name : {"a", "b", "c"}) {
+    request.cache_namespace = name;
+    all.push_back(f.start(request));
+  }
+  open_with(held, all, 2);
+  for (const auto& heard : all) {
+    ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
+    EXPECT_EQ(heard->answer_of().text, wanted.text);
+    EXPECT_EQ(heard->answer_of().finish_reason, wanted.finish_reason);
+  }
+  EXPECT_GE(f.service->stats().n_retried, 1u);
+}
+
+TEST_P(ShortMemoryTest, AnswersThatHaveNoRoomBesideEachOtherComeOneAfterTheOther) {
+  ServiceFixture f(ServiceFixture::quiet(), kChatMl, GetParam().options, budget(1, 230));
+  f.chat.say({letters(f, 150)});
+  AnswerRequest request = ask({user("x")});
+  request.options.max_tokens = 160;
+  request.n = 5;
+  const auto heard = f.start(request);
+  ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
+  for (size_t i = 0; i < request.n; ++i) EXPECT_EQ(heard->said(i), text_of_letters(150)) << i;
+}
+
+TEST_P(ShortMemoryTest, AnAnswerThatFindsTooLittleMemoryAloneIsAnError) {
+  const size_t page = FakeModel(GetParam().options).kv_layout().page_bytes();
+  ServiceFixture f(ServiceFixture::quiet(), kChatMl, GetParam().options, budget(1, 64) + page);
+  AnswerRequest request = ask({user("x")});
+  request.options.max_tokens = request.options.min_tokens = 1000;
+  const auto heard = f.start(request);
+  EXPECT_EQ(heard->wait().code(), ErrorCode::kOutOfMemory) << heard->wait().to_string();
+  EXPECT_EQ(heard->n_answers(), 0u) << "what was said is no answer";
+  ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(20)));
+  EXPECT_EQ(f.service->stats().n_failed, 1u);
+}
+
+}  // namespace
+}  // namespace ibid::serve

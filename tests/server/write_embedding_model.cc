@@ -1,0 +1,13 @@
+// write_embedding_model PATH: a tiny model that makes embeddings, for tests of the server that are no C++.
+#include <cstdio>
+
+#include "tests/server/talking_model.h"
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: write_embedding_model PATH.gguf\n", stderr);
+    return 2;
+  }
+  ibid::write_embedding_model(argv[1]);
+  return 0;
+}
