@@ -96,7 +96,7 @@ void flush_tiers(const ModelHost& models) {
 }
 
 // The answers that are under way end, and no other begins.
-void drain(http::Server& server, AnswerService& service, milliseconds limit) {
+void drain(http::Server& server, Service& service, milliseconds limit) {
   server.stop_listening();
   service.stop_admitting();
   const size_t n_under_way = server.stats().n_exchanges;
@@ -147,7 +147,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
              ModelHost::create(std::move(sources), make_loader(arguments), system_clock(), host));
   AdmissionOptions admission = arguments.admission_options();
   admission.conversations.remark = say;
-  AnswerService service(*models, system_clock(), admission);
+  Service service(*models, system_clock(), admission);
 
   const auto facts = std::make_shared<ServerFacts>();
   facts->version = IBID_VERSION;

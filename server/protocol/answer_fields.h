@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "server/protocol/field.h"
-#include "server/service/answer_request.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 

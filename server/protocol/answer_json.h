@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/json_limits.h"
-#include "server/service/answer_request.h"
+#include "server/service/request.h"
 
 namespace ibid {
 class Tokenizer;

@@ -4,7 +4,7 @@
 
 #include "server/protocol/field.h"
 #include "server/protocol/site.h"
-#include "server/service/answer_request.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 

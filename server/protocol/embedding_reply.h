@@ -9,7 +9,7 @@
 
 #include "server/http/exchange.h"
 #include "server/protocol/fault.h"
-#include "server/service/embedding_request.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 

@@ -8,7 +8,7 @@
 
 #include "server/protocol/field.h"
 #include "server/protocol/site.h"
-#include "server/service/embedding_request.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 

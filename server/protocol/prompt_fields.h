@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "server/protocol/fault.h"
-#include "server/service/answer_request.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 

@@ -5,8 +5,8 @@
 #include <stop_token>
 #include <vector>
 
-#include "server/protocol/backend.h"
 #include "server/protocol/prompt_fields.h"
+#include "server/service/backend.h"
 
 namespace ibid::serve {
 

@@ -15,7 +15,7 @@
 
 #include "server/http/exchange.h"
 #include "server/protocol/fault.h"
-#include "server/service/answer_request.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 

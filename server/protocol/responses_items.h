@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "server/protocol/fault.h"
-#include "server/service/answer_request.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "server/protocol/field.h"
-#include "server/service/answer_request.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "server/protocol/session_store.h"
-#include "server/service/answer_request.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 

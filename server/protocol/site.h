@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "server/http/exchange.h"
 #include "server/http/router.h"
-#include "server/protocol/backend.h"
 #include "server/protocol/fault.h"
+#include "server/service/backend.h"
 
 namespace ibid::serve {
 

@@ -1,7 +1,7 @@
 // Sessions over a real service: what a message, an edit and a fork cost, and that a failure leaves all as it was.
 #include <gtest/gtest.h>
 
-#include "server/service_backend.h"
+#include "server/service/service.h"
 #include "tests/server/protocol/fake_door.h"
 #include "tests/server/service/service_fixture.h"
 
@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kBehindCut = 2;
 
 struct ServedSessions : ServiceFixture {
-  ServedSessions() : door(make_service_backend(*service, *host)) {}
+  ServedSessions() : door(service) {}
 
   std::string create() {
     const auto exchange = door.post("/v1/sessions", std::string(R"({"temperature": 0, "max_tokens": 12})"));

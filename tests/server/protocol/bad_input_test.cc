@@ -5,7 +5,7 @@
 #include "sampling/sampler.h"
 #include "sampling/sampler_options.h"
 #include "server/protocol/sampler_fields.h"
-#include "server/service/whose_error.h"
+#include "server/service/request.h"
 #include "tests/server/protocol/fake_door.h"
 
 namespace ibid::serve {

@@ -12,11 +12,11 @@
 
 #include "base/check.h"
 #include "server/http/router.h"
-#include "server/protocol/backend.h"
 #include "server/protocol/endpoints.h"
 #include "server/protocol/response_store.h"
 #include "server/protocol/session_store.h"
 #include "server/protocol/site.h"
+#include "server/service/backend.h"
 #include "tests/support/fake_tokenizer.h"
 
 namespace ibid::serve {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "runtime/session/turn_reply.h"
-#include "server/service/prompt_text.h"
+#include "server/service/jobs.h"
 #include "templates/reply/find_reply_format.h"
 #include "templates/reply/marker_words.h"
 #include "templates/reply/protocol_messages.h"

@@ -1,5 +1,5 @@
 // Answers of the service: what they cost, what they say, and how they end.
-#include "server/service/answer_service.h"
+#include "server/service/service.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ constexpr size_t kBehindCut = 2;
 std::string question(size_t i) { return "question " + std::to_string(i) + " about the abcd"; }
 
 // Every turn sends the whole history, as clients do, and costs what it costs a session that remembers.
-TEST(AnswerServiceTest, ATurnThatSendsTheWholeHistoryCostsItsNewMessage) {
+TEST(ServiceTest, ATurnThatSendsTheWholeHistoryCostsItsNewMessage) {
   ServiceFixture f;
   ChatFixture lone;
   ChatSession session = lone.session();
@@ -45,7 +45,7 @@ TEST(AnswerServiceTest, ATurnThatSendsTheWholeHistoryCostsItsNewMessage) {
 }
 
 // The same with recurrent layers, which can go on from some places alone.
-TEST(AnswerServiceTest, AModelWithRecurrentLayersReadsTheNewMessageAlone) {
+TEST(ServiceTest, AModelWithRecurrentLayersReadsTheNewMessageAlone) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl, {.recurrent = true});
   const Json system = make_message(Role::kSystem, std::string(700, 's'));
   Json messages = Json::array({system});
@@ -74,7 +74,7 @@ TEST(AnswerServiceTest, AModelWithRecurrentLayersReadsTheNewMessageAlone) {
   EXPECT_GE(f.answer(ask(Json::array({system, user("hello")}))).usage.n_cached, 700u);
 }
 
-TEST(AnswerServiceTest, EventsComeInOrder) {
+TEST(ServiceTest, EventsComeInOrder) {
   ServiceFixture f;
   f.chat.say({f.chat.tokenizer->sampled({"Hello", " wor", "lo"})});
   const auto heard = f.start(ask({user("x")}));
@@ -104,7 +104,7 @@ Json first_messages(const Json& messages, size_t n) {
   return Json(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n)));
 }
 
-TEST(AnswerServiceTest, RegeneratingReadsNothing) {
+TEST(ServiceTest, RegeneratingReadsNothing) {
   ServiceFixture f;
   const Json messages = converse(f, 3);
   const Answer again = f.answer(ask(first_messages(messages, 5)));
@@ -113,7 +113,7 @@ TEST(AnswerServiceTest, RegeneratingReadsNothing) {
   EXPECT_FALSE(again.lost_prefix.has_value()) << "the client took it back";
 }
 
-TEST(AnswerServiceTest, AnEditReadsTheEditedMessage) {
+TEST(ServiceTest, AnEditReadsTheEditedMessage) {
   ServiceFixture f;
   Json messages = converse(f, 4);
   Json edited = first_messages(messages, 5);
@@ -127,7 +127,7 @@ TEST(AnswerServiceTest, AnEditReadsTheEditedMessage) {
   EXPECT_EQ(f.service->stats().n_forked, 1u);
 }
 
-TEST(AnswerServiceTest, AShorterHistoryReadsItsNewMessage) {
+TEST(ServiceTest, AShorterHistoryReadsItsNewMessage) {
   ServiceFixture f;
   Json messages = first_messages(converse(f, 4), 2);
   messages.push_back(user("shorter"));
@@ -135,7 +135,7 @@ TEST(AnswerServiceTest, AShorterHistoryReadsItsNewMessage) {
             f.chat.ids("shorter<|im_end|>\n<|im_start|>assistant\n").size());
 }
 
-TEST(AnswerServiceTest, UsersOfANamespaceShareASystemPromptAndOthersDoNot) {
+TEST(ServiceTest, UsersOfANamespaceShareASystemPromptAndOthersDoNot) {
   ServiceFixture f;
   const Json system = make_message(Role::kSystem, std::string(300, 's'));
   const auto first = [&](const char* text, const char* name) {
@@ -147,7 +147,7 @@ TEST(AnswerServiceTest, UsersOfANamespaceShareASystemPromptAndOthersDoNot) {
   EXPECT_EQ(f.service->stats().n_unknown, 3u);
 }
 
-TEST(AnswerServiceTest, WhatAClientCannotSendBackIsKept) {
+TEST(ServiceTest, WhatAClientCannotSendBackIsKept) {
   // These ids are not those that the text would be encoded to.
   ServiceFixture f;
   f.chat.say({f.chat.tokenizer->sampled({"a", "b", "c", "H", "e"})});
@@ -159,7 +159,7 @@ TEST(AnswerServiceTest, WhatAClientCannotSendBackIsKept) {
 }
 
 // What was told so far is a beginning of the answer's, whatever a stop string takes away (Heard::answer()).
-TEST(AnswerServiceTest, LogProbabilitiesComeWithTheirText) {
+TEST(ServiceTest, LogProbabilitiesComeWithTheirText) {
   for (const char* stop : {"", "lo", "wor"}) {
     ServiceFixture f;
     f.chat.say({f.chat.tokenizer->sampled({"H", "e", "l", "lo", " wor", "\xc3", "\xa4", "lo"})});
@@ -177,7 +177,7 @@ TEST(AnswerServiceTest, LogProbabilitiesComeWithTheirText) {
 }
 
 // Clients whose numbers are doubles send it back as it was.
-TEST(AnswerServiceTest, ASeedThatIsDrawnIsADoubleExactly) {
+TEST(ServiceTest, ASeedThatIsDrawnIsADoubleExactly) {
   ServiceFixture f;
   for (int i = 0; i < 10; ++i) {
     AnswerRequest request = ask({user("x")});
@@ -191,7 +191,7 @@ TEST(AnswerServiceTest, ASeedThatIsDrawnIsADoubleExactly) {
 
 // --- several answers
 
-TEST(AnswerServiceTest, SeveralAnswersReadTheQuestionOnce) {
+TEST(ServiceTest, SeveralAnswersReadTheQuestionOnce) {
   ServiceFixture f;
   ChatFixture lone;
   ChatSession session = lone.session();
@@ -214,7 +214,7 @@ TEST(AnswerServiceTest, SeveralAnswersReadTheQuestionOnce) {
 
 // --- prompts without a template
 
-TEST(AnswerServiceTest, APromptIsTextThatTheModelGoesOnWith) {
+TEST(ServiceTest, APromptIsTextThatTheModelGoesOnWith) {
   ServiceFixture f(ServiceFixture::quiet(), nullptr);
   AnswerRequest request = ask(Json());
   request.prompt = std::string("<|im_start|>Hello");
@@ -235,7 +235,7 @@ TEST(AnswerServiceTest, APromptIsTextThatTheModelGoesOnWith) {
   EXPECT_FALSE(heard->has_begun());
 }
 
-TEST(AnswerServiceTest, APromptHasTheIdsOfItsTextWhateverWasAnsweredBefore) {
+TEST(ServiceTest, APromptHasTheIdsOfItsTextWhateverWasAnsweredBefore) {
   ServiceFixture f(ServiceFixture::quiet(), nullptr);
   const Tokens said = f.chat.tokenizer->sampled({"H", "e", "l", "lo"});  // no encoding gives these
   f.chat.model->script = [&f, said](TokenSpan prefix) -> std::optional<TokenId> {
@@ -266,7 +266,7 @@ TEST(AnswerServiceTest, APromptHasTheIdsOfItsTextWhateverWasAnsweredBefore) {
   EXPECT_EQ(f.answer(by_ids).usage.n_prefilled, 2u) << "the id that ended the answer, and the new one";
 }
 
-TEST(AnswerServiceTest, APromptReusesAnAnswerWhoseIdsAreThoseOfItsText) {
+TEST(ServiceTest, APromptReusesAnAnswerWhoseIdsAreThoseOfItsText) {
   ServiceFixture f(ServiceFixture::quiet(), nullptr);
   const Tokens whole = f.chat.ids("<|im_start|>theHello and on");
   f.chat.model->script = [&f, whole](TokenSpan prefix) -> std::optional<TokenId> {
@@ -283,7 +283,7 @@ TEST(AnswerServiceTest, APromptReusesAnAnswerWhoseIdsAreThoseOfItsText) {
 
 // --- variables
 
-TEST(AnswerServiceTest, ToolsAndVariablesBelongToTheRequest) {
+TEST(ServiceTest, ToolsAndVariablesBelongToTheRequest) {
   constexpr const char* kWithTools =
       "{% if tools %}{{ '<|im_start|>tools\n' + tools[0]['name'] + '<|im_end|>\n' }}{% endif %}"
       "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
@@ -315,7 +315,7 @@ void expect_refused(ServiceFixture& f, AnswerRequest request, ErrorCode code) {
 }
 
 // The question is read once, and that is the first answer's cost.
-TEST(AnswerServiceTest, TheFirstOfSeveralAnswersHasTheTimeOfTheReading) {
+TEST(ServiceTest, TheFirstOfSeveralAnswersHasTheTimeOfTheReading) {
   ManualClock engine_clock;
   EngineParts parts;
   parts.clock = &engine_clock;
@@ -337,7 +337,7 @@ TEST(AnswerServiceTest, TheFirstOfSeveralAnswersHasTheTimeOfTheReading) {
 }
 
 // The prefix may go between the reading and the answers.
-TEST(AnswerServiceTest, WhatWasEvictedBehindTheReadingIsCountedOnce) {
+TEST(ServiceTest, WhatWasEvictedBehindTheReadingIsCountedOnce) {
   ServiceFixture f;
   AnswerRequest request = ask({user(std::string(300, 'x'))});
   request.n = 2;
@@ -356,7 +356,7 @@ TEST(AnswerServiceTest, WhatWasEvictedBehindTheReadingIsCountedOnce) {
   }
 }
 
-TEST(AnswerServiceTest, WhoWantsNoAnswerHasThePromptRead) {
+TEST(ServiceTest, WhoWantsNoAnswerHasThePromptRead) {
   ServiceFixture f;
   AnswerRequest request;
   request.cache_namespace = "a";
@@ -373,7 +373,7 @@ TEST(AnswerServiceTest, WhoWantsNoAnswerHasThePromptRead) {
   EXPECT_GE(f.answer(request).usage.n_cached, 299u);
 }
 
-TEST(AnswerServiceTest, WhatCannotBeAnsweredIsSaidBeforeAnything) {
+TEST(ServiceTest, WhatCannotBeAnsweredIsSaidBeforeAnything) {
   constexpr const char* kRefuses = "{% for message in messages %}{% if message['role'] == 'bad' %}"
                                    "{{ raise_exception('no such role') }}{% endif %}{{ message['content'] }}{% endfor %}";
   ServiceFixture f(ServiceFixture::quiet(), kRefuses, {.max_seq_len = 64});

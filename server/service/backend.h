@@ -1,5 +1,5 @@
-// Backend: what protocols ask of the service, and all that they know of it. ServiceBackend (service_backend.h) is the
-// one of a server; tests give their own. Thread-safe.
+// Backend: the calls that protocols make to the service. Service (server/service/service.h) implements it; tests of
+// protocols have a fake. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "server/service/answer_request.h"
-#include "server/service/embedding_request.h"
-#include "server/service/model_header.h"
-#include "tokenizer/tokenizer.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 
@@ -27,15 +24,26 @@ struct ModelCard {
   uint64_t file_bytes = 0;
   int64_t created_s = 0;        // of its file, seconds since 1970
   bool is_loaded = false;
-  // Of a loaded model:
+  // Set for a loaded model:
   size_t max_seq_len = 0;       // positions of its context
   size_t vocab_size = 0;
   std::string chat_template = {};  // its source; empty: it has none
   size_t embedding_dim = 0;     // numbers of an embedding; 0: it makes none
-  bool answers = true;          // false: it is made for embeddings alone
+  bool answers = true;          // false: it makes embeddings alone
 };
 
-// What a request that is not answered by a model has of one: which it means, whose it is, and how much text it brings.
+// A model's own description in its file.
+struct ModelHeader {
+  std::string format = {};        // "gguf", "safetensors"; empty: the file cannot be read
+  std::string family = {};        // its architecture: "llama"
+  uint64_t n_params = 0;
+  std::string quantization = {};  // "Q4_K_M": the type in the file's header; or the type of most of its numbers
+  size_t trained_context = 0;     // 0: not given
+  size_t embedding_dim = 0;       // of a token within the model; 0: not given
+  std::string chat_template = {};
+};
+
+// A request that needs a model's tokenizer and no computation: which model, for which namespace, and how much text.
 struct ModelCall {
   std::string model = {};
   std::string cache_namespace = {};
@@ -47,29 +55,31 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Is called once, perhaps within the call, on some thread of the service; must not throw. Errors: as
-  // AnswerListener::end() has them.
+  // Called once, perhaps within the call that it is given to, on some thread of the service; must not throw. Errors:
+  // those of AnswerListener::end().
   template <typename Value>
   using Then = std::function<void(const Result<Value>&)>;
 
-  // As AnswerService has them (server/service/answer_service.h).
+  // These return soon. All results, errors included, go to the listener or to `then`. stop: the client has left; its
+  // computation ends within a layer.
   virtual void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) = 0;
   virtual void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
                      std::stop_token stop) = 0;
+  // How many tokens the request's prompt has; the text that the template makes of it.
   virtual void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) = 0;
   virtual void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) = 0;
-  // Loads the model if need be, and then has `then` do something short with its tokenizer.
+  // Loads the model if need be, and passes its tokenizer, to be used for something short.
   virtual void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) = 0;
-  // Has the model unloaded once nobody uses it. Error: kNotFound.
+  // Has the model unloaded once it has no users. Returns at once. Error: kNotFound.
   virtual Status unload(std::string_view model) = 0;
 
-  // The name of the model that a request means, as models() has it. Error: kNotFound, naming those that there are.
+  // The name in models() of the model that a request means. Error: kNotFound, listing all names.
   virtual Result<std::string> resolve(std::string_view model) const = 0;
-  // The models that there are, the one that an empty name means first.
+  // All models; the first is the one that an empty name means.
   virtual std::vector<ModelCard> models() const = 0;
-  // What the file of one of them says, loaded or not. It is read when it is first asked for.
+  // The header of a model's file, loaded or not. The file is read at the first call.
   virtual ModelHeader header(std::string_view model) const = 0;
-  // How answers of that model are sampled where a request says nothing.
+  // The sampling options of that model for requests that set none.
   virtual TurnOptions default_options(std::string_view model) const = 0;
 };
 

@@ -1,17 +1,95 @@
-#include "server/server_metrics.h"
+#include "server/metrics.h"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/kv_tier.h"
 #include "server/request_log.h"
-#include "server/service/answer_service.h"
 #include "server/service/model_host.h"
+#include "server/service/service.h"
 
 namespace ibid::serve {
+
+namespace {
+
+std::string number_text(double value) {
+  char text[64];
+  const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
+  return error == std::errc() ? std::string(text, end) : "0";
+}
+
+// Backslash, quote and newline are written with a backslash.
+std::string escaped_label(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') escaped += '\\';
+    escaped += c == '\n' ? "\\n" : std::string(1, c);
+  }
+  return escaped;
+}
+
+}  // namespace
+
+void Histogram::add(double seconds) {
+  if (!(seconds >= 0)) return;
+  for (size_t i = 0; i < kBounds.size(); ++i) {
+    if (seconds > kBounds[i]) continue;
+    ++buckets_[i];
+    break;
+  }
+  ++n_;
+  sum_us_ += static_cast<uint64_t>(seconds * 1e6);
+}
+
+Histogram::Sample Histogram::sample() const {
+  Sample sample;
+  uint64_t n_below = 0;
+  for (size_t i = 0; i < kBounds.size(); ++i) sample.at_most[i] = n_below += buckets_[i];
+  // Other threads may add meanwhile; the last bucket holds all.
+  sample.n = std::max<uint64_t>(n_, n_below);
+  sample.sum = static_cast<double>(sum_us_) / 1e6;
+  return sample;
+}
+
+void MetricsText::begin(std::string_view name, std::string_view help, std::string_view type) {
+  if (last_name_ == name) return;
+  last_name_ = name;
+  text_ += "# HELP " + last_name_ + " " + std::string(help) + "\n# TYPE " + last_name_ + " " + std::string(type) + "\n";
+}
+
+void MetricsText::value(std::string_view name, double value, const Labels& labels) {
+  text_ += name;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    text_ += i == 0 ? "{" : ",";
+    text_ += std::string(labels[i].first) + "=\"" + escaped_label(labels[i].second) + "\"";
+  }
+  text_ += (labels.empty() ? " " : "} ") + number_text(value) + "\n";
+}
+
+void MetricsText::counter(std::string_view name, std::string_view help, double number, const Labels& labels) {
+  begin(name, help, "counter");
+  value(name, number, labels);
+}
+
+void MetricsText::gauge(std::string_view name, std::string_view help, double number, const Labels& labels) {
+  begin(name, help, "gauge");
+  value(name, number, labels);
+}
+
+void MetricsText::histogram(std::string_view name, std::string_view help, const Histogram::Sample& sample) {
+  begin(name, help, "histogram");
+  const std::string bucket = std::string(name) + "_bucket";
+  for (size_t i = 0; i < Histogram::kBounds.size(); ++i) {
+    value(bucket, static_cast<double>(sample.at_most[i]), {{"le", number_text(Histogram::kBounds[i])}});
+  }
+  value(bucket, static_cast<double>(sample.n), {{"le", "+Inf"}});
+  value(std::string(name) + "_sum", sample.sum, {});
+  value(std::string(name) + "_count", static_cast<double>(sample.n), {});
+}
 
 namespace {
 
@@ -65,7 +143,7 @@ void write_answers(MetricsText& text, const ServiceStats& stats) {
   text.counter("ibid_histories_total", found, as_number(stats.n_unknown), {{"found", "unknown"}});
 }
 
-// One figure of all models: the values of a name stand together.
+// One figure of all models: the values of a name are written together.
 template <typename Write>
 void for_each_loaded(const std::vector<HostedModel>& models, const Write& write) {
   for (const HostedModel& model : models) {
@@ -191,7 +269,7 @@ void ServerMetrics::write_exchanges(MetricsText& text) const {
                as_number(n_clients_gone_));
 }
 
-std::string ServerMetrics::text(const http::ServerStats& server, const AnswerService* service,
+std::string ServerMetrics::text(const http::ServerStats& server, const Service* service,
                                 const ModelHost* models) const {
   MetricsText text;
   write_connections(text, server);
