@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/check.h"
+
 namespace ibid::serve {
 namespace {
 
@@ -93,7 +95,18 @@ ScheduledPtr Queue::admit() {
   return nullptr;
 }
 
+void Queue::run(Scheduled& request) {
+  CHECK(request.state_ == State::kPlanning && request.holds_room_);
+  move(request, State::kRunning);
+}
+
+void Queue::plan_again(Scheduled& request) {
+  CHECK(request.state_ == State::kRunning);
+  move(request, State::kPlanning);
+}
+
 void Queue::wait_for_model(Scheduled& request, uint64_t n_returned) {
+  CHECK(request.state_ == State::kPlanning && !request.holds_room_);
   request.n_returned_ = n_returned;
   move(request, State::kForModel);
 }
@@ -169,6 +182,7 @@ void Queue::give_back(Scheduled& request) {
 }
 
 bool Queue::reserve(const ScheduledPtr& request, const KvRoom& room) {
+  CHECK(request->state_ == State::kPlanning && !request->holds_room_);
   request->room_ = room;
   if (memory_[room.engine].turns.empty() && try_hold(*request)) return true;
   park(request, room);

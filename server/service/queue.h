@@ -82,14 +82,14 @@ class Queue {
   // Reserves room for it, and it stays kPlanning. False: it is kForMemory now, until leave() of another returns it.
   bool reserve(const ScheduledPtr& request, const KvRoom& room);
   // kPlanning -> kRunning.
-  void run(Scheduled& request) { move(request, Scheduled::State::kRunning); }
+  void run(Scheduled& request);
   // kRunning -> kPlanning.
-  void plan_again(Scheduled& request) { move(request, Scheduled::State::kPlanning); }
+  void plan_again(Scheduled& request);
   // It turns out to need another room than it holds. All rooms together may then be more than there is.
   void correct(Scheduled& request, const KvRoom& room);
-  // A kRunning request found too little memory. kLater: it is kForMemory, for this room, or where that was too little
-  // before, for all of the memory. kNow: others have left since it was given its room, or wait themselves; it has all
-  // of the memory now and is kPlanning. kNever: it was alone already.
+  // A request found too little memory while it held room. kLater: it is kForMemory, for this room, or where that was
+  // too little before, for all of the memory. kNow: others have left since it was given its room, or wait themselves;
+  // it has all of the memory now and is kPlanning. kNever: it was alone already.
   enum class Retry { kLater, kNow, kNever };
   Retry wait_for_memory(const ScheduledPtr& request, const KvRoom& room);
   // -> kOutside. Returns those that waited for its memory and fit now, kPlanning. It stays in is_empty() until
