@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "cache/pages/finite_rows.h"
+#include "cache/pages/kv_layout.h"
 #include "cache/tier/kv_page_file.h"
 #include "cache/tier/kv_state_file.h"
 
