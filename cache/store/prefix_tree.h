@@ -23,7 +23,6 @@
 
 #include "base/types.h"
 #include "cache/store/eviction_queue.h"
-#include "cache/store/node_list.h"
 #include "cache/store/prefix_endings.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/prefix_node.h"

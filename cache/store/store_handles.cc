@@ -1,9 +1,12 @@
 // Pins and sequences at rest: what LruKvCacheStore gives to others to hold.
 #include "cache/store/store_handles.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <new>
 
+#include "base/check.h"
 #include "cache/store/lru_kv_cache_store.h"
 
 namespace ibid {
@@ -106,5 +109,20 @@ KvAtRest LruKvCacheStore::copy(const KvAtRest& rest) {
   tree_.holds().set_mark(*copy.mark_, rest.mark_->node, rest.mark_->length);
   return copy;
 }
+
+namespace {
+
+std::string random_name() {
+  std::string name(32, '\0');
+  // So few bytes come at once; the call cannot be interrupted.
+  CHECK(getentropy(name.data(), name.size()) == 0) << "the system has no random numbers";
+  return name;
+}
+
+}  // namespace
+
+PrivateNamespace::PrivateNamespace(LruKvCacheStore& store) : store_(store), name_(random_name()) {}
+
+PrivateNamespace::~PrivateNamespace() { store_.clear(name_); }
 
 }  // namespace ibid

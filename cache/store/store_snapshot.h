@@ -12,11 +12,6 @@
 
 namespace ibid {
 
-class KvPagePool;
-class PrefixTree;
-class StateIndex;
-class StoreSpaces;
-
 struct StoreSnapshot {
   struct Ending {
     size_t n_ids = 0;
@@ -68,10 +63,5 @@ struct StoreSnapshot {
   size_t pool_pages_in_use = 0;
   size_t pool_budget_pages = 0;
 };
-
-// What tree, states and namespaces hold; the budgets and the pool's figures are not filled in. May throw
-// std::bad_alloc.
-StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces,
-                          const KvPagePool& pool);
 
 }  // namespace ibid

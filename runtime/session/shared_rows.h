@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "cache/store/lru_kv_cache_store.h"
-#include "cache/store/private_namespace.h"
+#include "cache/store/store_handles.h"
 #include "ibid/turn.h"
 #include "runtime/engine/engine.h"
 #include "runtime/generate/generate.h"
