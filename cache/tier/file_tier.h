@@ -16,11 +16,16 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -30,14 +35,46 @@
 #include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/pages/kv_page_pool.h"
-#include "cache/tier/fingerprint.h"
+#include "cache/tier/kv_record.h"
 #include "cache/tier/kv_tier.h"
 #include "cache/tier/page_files.h"
 #include "cache/tier/page_name.h"
-#include "cache/tier/second_reader.h"
 #include "cache/tier/write_behind.h"
 
 namespace ibid {
+
+// SecondReader: a thread that helps whoever reads many pages. Neither disk nor memory is busy with one reader. The
+// thread is made once, so that reading makes none; it sleeps while nobody reads.
+//
+// Thread-safe. It helps one caller at a time: another one reads alone.
+
+class SecondReader {
+ public:
+  // Throws std::system_error when there is no thread, std::bad_alloc.
+  SecondReader();
+  SecondReader(const SecondReader&) = delete;
+  SecondReader& operator=(const SecondReader&) = delete;
+
+  // Calls `read` on the calling thread, and at the same time on the second one if that is free and awake in time.
+  // Returns when neither calls it any more.
+  // REQUIRES: read() throws nothing, and two calls at once share the work between them.
+  void share(const std::function<void()>& read);
+
+ private:
+  void run(const std::stop_token& stop);
+
+  // kFree -> kOffered, by a caller -> kReading, by the thread -> kDone -> kFree, by the same caller. A caller who has
+  // read everything before the thread woke takes the offer back.
+  enum class State { kFree, kOffered, kReading, kDone };
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable_any offered_;
+  std::condition_variable done_;
+  State state_ = State::kFree;
+  const std::function<void()>* read_ = nullptr;  // of the caller that is helped
+
+  std::jthread thread_;  // last: it uses all of the above
+};
 
 struct FileTierOptions {
   std::string directory;
