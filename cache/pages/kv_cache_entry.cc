@@ -121,15 +121,8 @@ bool PageList::have_windows(size_t first, size_t end, size_t& missing) const {
 
 bool PageList::lease(size_t first, size_t end) noexcept {
   if (!has_windows()) return true;
-  for (size_t i = end; i > first; --i) {
-    if (leases_[i - 1]) continue;
-    leases_[i - 1] = pool_->lease_window(pages_[i - 1]);
-    if (!leases_[i - 1]) {
-      // Those that were leased before are the last ones; what this call leased in front of them is returned.
-      for (size_t j = i; j < std::min(first_leased_, end); ++j) leases_[j].return_unused();
-      return false;
-    }
-  }
+  const size_t n = end - first;
+  if (!pool_->lease_windows(pages().subspan(first, n), std::span(leases_).subspan(first, n))) return false;
   for (size_t i = first; i < end; ++i) set_data(i);
   first_leased_ = std::min(first_leased_, first);
   return_before(first);
@@ -139,7 +132,7 @@ bool PageList::lease(size_t first, size_t end) noexcept {
 void PageList::return_before(size_t first) noexcept {
   if (!has_windows()) return;
   for (; first_leased_ < std::min(first, size()); ++first_leased_) {
-    leases_[first_leased_].return_behind();
+    leases_[first_leased_].end_as(WindowClass::kPassed);
     set_data(first_leased_);
   }
 }

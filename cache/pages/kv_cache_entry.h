@@ -168,7 +168,7 @@ class KvCacheEntry {
   // Where the parts of a page are. REQUIRES: its window, if layers have one, is leased, or nobody else uses the pool.
   PageMemory parts(size_t page) const { return pages_.parts(page); }
   // Keeps the window of a page while it is copied. Nothing: it is gone.
-  KvWindowLease read_window(size_t page) const { return pool_->read_window(pages_[page]); }
+  KvWindowReader read_window(size_t page) const { return pool_->read_window(pages_[page]); }
 
   // Adopts pages that the store found: rows [0, tokens.size()), and what the recurrent layers go on from. It keeps as
   // many positions as it can go on from. Error: kOutOfMemory; the entry is still empty. REQUIRES: the entry is empty,

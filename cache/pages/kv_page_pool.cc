@@ -21,90 +21,104 @@
 
 namespace ibid {
 
-// IdleWindows: the second parts of pages that nobody has leased, in the order in which the pool gives them up.
-//
-// Two lists. The parts behind a sequence are of no use to it any more, and go before anything else. The ends are what a
-// sequence that rests, or one that begins with the same prompt, goes on from: without them all of it is read again, so
-// they go after everything else. Within a list the part that was returned first is the first to go.
-//
-// Not thread-safe: the pool locks. Nothing allocates.
-
-// The second part of a page: nobody's yet; leased so many times; idle; or gone.
-struct PageWindow {
-  PageSlabs::Slot* memory = nullptr;  // null: gone
-  uint32_t n_leases = 0;
-  uint32_t n_readers = 0;             // it keeps its place in the order, and stays until they have done
-  bool is_idle = false;
-  bool is_end = false;                // as whoever had it last returned it,
-  bool is_wanted = false;             // or as the store says
+// Window part of one page. PageWindows alone changes it.
+class PageWindow {
+ public:
+  bool is_evicted() const { return memory_ == nullptr; }
+  std::byte* data() const { return is_evicted() ? nullptr : memory_->data; }
 
  private:
-  friend class IdleWindows;
-  size_t list_ = 0;
+  friend class PageWindows;
+  WindowClass window_class() const { return is_resume_point_ ? WindowClass::kEnd : ended_as_; }
+
+  PageSlabs::Slot* memory_ = nullptr;  // null: evicted, or not allocated
+  uint32_t n_leases_ = 0;
+  uint32_t n_readers_ = 0;
+  WindowClass ended_as_ = WindowClass::kPassed;  // by its last lease
+  bool is_resume_point_ = false;                 // marked by the store
+
+  bool is_idle_ = false;  // in the list of this class:
+  WindowClass listed_as_ = WindowClass::kPassed;
   PageWindow* older_ = nullptr;
   PageWindow* younger_ = nullptr;
 };
 
-class IdleWindows {
+// State changes of all window parts, and the idle ones in eviction order: a list for each class, from the part that
+// became idle first. A part with readers keeps its place, but is skipped. Never allocates. The pool locks.
+class PageWindows {
  public:
-  enum List : size_t { kBehind, kEnds };
+  // Gives a new page its part. It is evictable after its first lease, or after offer().
+  void allocate(PageWindow& window, PageSlabs::Slot* memory) { window.memory_ = memory; }
+  // Takes the memory of a part, for the caller to zero and free. REQUIRES: no lease and no reader.
+  PageSlabs::Slot* take_memory(PageWindow& window) {
+    CHECK(window.n_leases_ == 0 && window.n_readers_ == 0);
+    if (window.is_idle_) remove(window);
+    return std::exchange(window.memory_, nullptr);
+  }
+  // Makes the part of a freed page that of a new one.
+  static void reset(PageWindow& window) { window = PageWindow(); }
 
-  // As the youngest of its list. REQUIRES: it is not idle.
-  void push(PageWindow& window);
-  void remove(PageWindow& window);
-  // To be called when is_end or is_wanted of a window has changed.
-  void update(PageWindow& window);
+  void lease(PageWindow& window) {
+    if (window.is_idle_) remove(window);
+    ++window.n_leases_;
+  }
+  void end_lease(PageWindow& window, WindowClass window_class) {
+    if (--window.n_leases_ > 0) return;
+    window.ended_as_ = window_class;
+    push(window);
+  }
+  void begin_reading(PageWindow& window) { ++window.n_readers_; }
+  void end_reading(PageWindow& window) { --window.n_readers_; }
+  void offer(PageWindow& window) {
+    if (!window.is_evicted() && window.n_leases_ == 0 && !window.is_idle_) push(window);
+  }
+  // An idle part whose class changes becomes the youngest of its new class.
+  void mark_resume_point(PageWindow& window, bool is_resume_point) {
+    window.is_resume_point_ = is_resume_point;
+    if (!window.is_idle_ || window.listed_as_ == window.window_class()) return;
+    remove(window);
+    push(window);
+  }
 
-  // The one of a list that goes first; null: there is none, or all are being read.
-  PageWindow* first(List list) const;
-  size_t size(List list) const { return ends_[list].size; }
-  size_t size() const { return size(kBehind) + size(kEnds); }
+  // Returns the part of a class that is evicted first; null if there is none without readers.
+  PageWindow* first(WindowClass window_class) const {
+    PageWindow* window = list(window_class).oldest;
+    while (window != nullptr && window->n_readers_ > 0) window = window->younger_;
+    return window;
+  }
+  size_t n_idle(WindowClass window_class) const { return list(window_class).size; }
+  size_t n_idle() const { return n_idle(WindowClass::kPassed) + n_idle(WindowClass::kEnd); }
 
  private:
-  struct Ends {
+  struct List {
     PageWindow* oldest = nullptr;
     PageWindow* youngest = nullptr;
     size_t size = 0;
   };
-  static List list_of(const PageWindow& window) { return window.is_end || window.is_wanted ? kEnds : kBehind; }
+  List& list(WindowClass window_class) { return lists_[static_cast<size_t>(window_class)]; }
+  const List& list(WindowClass window_class) const { return lists_[static_cast<size_t>(window_class)]; }
 
-  std::array<Ends, 2> ends_;
+  void push(PageWindow& window) {
+    CHECK(!window.is_idle_ && window.n_leases_ == 0 && !window.is_evicted());
+    window.is_idle_ = true;
+    window.listed_as_ = window.window_class();
+    List& of = list(window.listed_as_);
+    window.older_ = std::exchange(of.youngest, &window);
+    window.younger_ = nullptr;
+    (window.older_ != nullptr ? window.older_->younger_ : of.oldest) = &window;
+    ++of.size;
+  }
+  void remove(PageWindow& window) {
+    CHECK(window.is_idle_);
+    window.is_idle_ = false;
+    List& of = list(window.listed_as_);
+    (window.older_ != nullptr ? window.older_->younger_ : of.oldest) = window.younger_;
+    (window.younger_ != nullptr ? window.younger_->older_ : of.youngest) = window.older_;
+    --of.size;
+  }
+
+  std::array<List, 2> lists_;  // by class
 };
-
-void IdleWindows::push(PageWindow& window) {
-  CHECK(!window.is_idle && window.n_leases == 0 && window.memory != nullptr);
-  window.is_idle = true;
-  window.list_ = list_of(window);
-  Ends& list = ends_[window.list_];
-  window.older_ = std::exchange(list.youngest, &window);
-  window.younger_ = nullptr;
-  (window.older_ != nullptr ? window.older_->younger_ : list.oldest) = &window;
-  ++list.size;
-}
-
-void IdleWindows::remove(PageWindow& window) {
-  CHECK(window.is_idle);
-  window.is_idle = false;
-  Ends& list = ends_[window.list_];
-  (window.older_ != nullptr ? window.older_->younger_ : list.oldest) = window.younger_;
-  (window.younger_ != nullptr ? window.younger_->older_ : list.youngest) = window.older_;
-  --list.size;
-}
-
-void IdleWindows::update(PageWindow& window) {
-  if (!window.is_idle || window.list_ == list_of(window)) return;
-  remove(window);
-  push(window);
-}
-
-PageWindow* IdleWindows::first(List list) const {
-  PageWindow* window = ends_[list].oldest;
-  while (window != nullptr && window->n_readers > 0) window = window->younger_;
-  return window;
-}
-
-// What a KvPagePool has behind its interface: its slots, and what happens to them under its lock. For kv_page_pool.cc
-// alone.
 
 struct KvPage::Slot {
   std::byte* data = nullptr;
@@ -139,7 +153,7 @@ struct KvPagePool::State {
   Slot* free_slots = nullptr;
   std::array<size_t, kNSlabs> in_use{};  // pieces that somebody has
   size_t peak_bytes = 0;
-  IdleWindows idle;
+  PageWindows windows;
   std::vector<std::shared_ptr<const Reclaimer>> reclaimers;  // in the order in which they are asked
 
   size_t bytes_in_use() const {
@@ -154,14 +168,8 @@ struct KvPagePool::State {
                                 : slabs[kAllRows].page_bytes() + slabs[kWindows].page_bytes();
   }
 
-  // --- windows
+  // --- window parts
 
-  // Takes the memory of the window from its page, for the caller to zero and give back.
-  PageSlabs::Slot* take_window(PageWindow& window) {
-    CHECK(window.n_leases == 0 && window.n_readers == 0);
-    if (window.is_idle) idle.remove(window);
-    return std::exchange(window.memory, nullptr);
-  }
   void give_back_window(PageSlabs::Slot* memory) {
     if (memory == nullptr) return;
     slabs[kWindows].give_back(memory);
@@ -170,16 +178,16 @@ struct KvPagePool::State {
   void zero_window(PageSlabs::Slot* memory) const {
     if (memory != nullptr) std::memset(memory->data, 0, slabs[kWindows].page_bytes());
   }
-  // Gives up idle windows until so many bytes are free, or there is none; ends only if these suffice. Returns whether
-  // it gave up any.
-  bool reclaim_windows(std::unique_lock<std::mutex>& lock, IdleWindows::List list, size_t missing) {
+  // Evicts idle parts of a class until `missing` bytes are free or none is left; those of kEnd only if all of them are
+  // enough. Returns true if it evicted any.
+  bool reclaim_windows(std::unique_lock<std::mutex>& lock, WindowClass window_class, size_t missing) {
     const size_t bytes = slabs[kWindows].page_bytes();
-    if (list == IdleWindows::kEnds && idle.size(list) * bytes < missing) return false;
+    if (window_class == WindowClass::kEnd && windows.n_idle(window_class) * bytes < missing) return false;
     bool any = false;
     for (size_t freed = 0; freed < missing; freed += bytes) {
-      PageWindow* window = idle.first(list);
+      PageWindow* window = windows.first(window_class);
       if (window == nullptr) break;
-      PageSlabs::Slot* memory = take_window(*window);
+      PageSlabs::Slot* memory = windows.take_memory(*window);
       lock.unlock();
       zero_window(memory);
       lock.lock();
@@ -196,8 +204,8 @@ struct KvPagePool::State {
     PageSlabs::Slot* window = nullptr;
     if (slabs[kWindows].page_bytes() > 0) {
       const std::lock_guard lock(mutex);
-      window = take_window(slot->window);
-      slot->window = PageWindow();
+      window = windows.take_memory(slot->window);
+      PageWindows::reset(slot->window);
     }
     zero_window(window);
     const std::lock_guard lock(mutex);
@@ -220,11 +228,11 @@ struct KvPagePool::State {
   // room for them.
   size_t take(Kind kind, size_t n, std::vector<Slot*>& taken, Status& refused) {
     PageSlabs& of = slabs[kind == Kind::kState ? kStates : kAllRows];
-    const bool windows = kind == Kind::kRows && slabs[kWindows].page_bytes() > 0;
+    const bool has_windows = kind == Kind::kRows && slabs[kWindows].page_bytes() > 0;
     const size_t bytes = n * bytes_of(kind);
     if (bytes > free_bytes()) return bytes - free_bytes();
     if (refused = of.provide(n); !refused.ok()) return bytes;
-    if (windows) {
+    if (has_windows) {
       if (refused = slabs[kWindows].provide(n); !refused.ok()) return bytes;
     }
     kind == Kind::kState ? return_unused(n, {kStates}) : return_unused(n, {kAllRows, kWindows});
@@ -236,10 +244,10 @@ struct KvPagePool::State {
       slot->data = slot->memory->data;
       slot->slabs = &of;
       slot->pool = this;
-      if (windows) slot->window.memory = slabs[kWindows].take();
+      if (has_windows) windows.allocate(slot->window, slabs[kWindows].take());
     }
     in_use[static_cast<size_t>(&of - slabs.data())] += n;
-    if (windows) in_use[kWindows] += n;
+    if (has_windows) in_use[kWindows] += n;
     peak_bytes = std::max(peak_bytes, bytes_in_use());
     return 0;
   }
@@ -287,42 +295,36 @@ KvPage::~KvPage() {
 
 std::byte* KvPage::data() const { return slot_->data; }
 
-PageMemory KvPage::parts() const {
-  const PageSlabs::Slot* window = slot_->window.memory;
-  return {slot_->data, window == nullptr ? nullptr : window->data};
-}
+PageMemory KvPage::parts() const { return {slot_->data, slot_->window.data()}; }
 
 size_t KvPage::use_count() const {
   return slot_ == nullptr ? 0 : slot_->holders.load(std::memory_order_acquire);
 }
 
-KvWindowLease::KvWindowLease(const KvWindowLease& other) : slot_(other.slot_), reads_(other.reads_) {
+KvWindowLease::KvWindowLease(const KvWindowLease& other) : slot_(other.slot_) {
   if (slot_ == nullptr) return;
   const std::lock_guard lock(slot_->pool->mutex);
-  ++(reads_ ? slot_->window.n_readers : slot_->window.n_leases);
+  slot_->pool->windows.lease(slot_->window);
 }
 
-KvWindowLease::KvWindowLease(KvWindowLease&& other) noexcept
-    : slot_(std::exchange(other.slot_, nullptr)), reads_(other.reads_) {}
+KvWindowLease::KvWindowLease(KvWindowLease&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
 
 KvWindowLease& KvWindowLease::operator=(KvWindowLease other) noexcept {
   std::swap(slot_, other.slot_);
-  std::swap(reads_, other.reads_);
   return *this;
 }
 
-void KvWindowLease::give_back(Use use) noexcept {
+void KvWindowLease::end_as(WindowClass window_class) noexcept {
   KvPage::Slot* slot = std::exchange(slot_, nullptr);
   if (slot == nullptr) return;
-  PageWindow& window = slot->window;
   const std::lock_guard lock(slot->pool->mutex);
-  if (reads_) {
-    --window.n_readers;
-    return;
-  }
-  if (--window.n_leases > 0) return;
-  if (use != Use::kNone) window.is_end = use == Use::kEnd;
-  slot->pool->idle.push(window);
+  slot->pool->windows.end_lease(slot->window, window_class);
+}
+
+KvWindowReader::~KvWindowReader() {
+  if (slot_ == nullptr) return;
+  const std::lock_guard lock(slot_->pool->mutex);
+  slot_->pool->windows.end_reading(slot_->window);
 }
 
 KvPagePool::KvPagePool(KvLayout layout, size_t budget_bytes) : layout_(std::move(layout)) {
@@ -352,9 +354,9 @@ Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
       Status refused;
       const size_t missing = state.take(kind, n_pages, taken, refused);
       if (missing == 0) break;
-      if (state.reclaim_windows(lock, IdleWindows::kBehind, missing)) continue;
+      if (state.reclaim_windows(lock, WindowClass::kPassed, missing)) continue;
       if (n_asked >= state.reclaimers.size()) {
-        if (refused.ok() && state.reclaim_windows(lock, IdleWindows::kEnds, missing)) continue;
+        if (refused.ok() && state.reclaim_windows(lock, WindowClass::kEnd, missing)) continue;
         return refused.ok() ? state.out_of_memory(kind, n_pages) : refused;
       }
       const std::shared_ptr<const Reclaimer> reclaimer = state.reclaimers[n_asked];
@@ -410,35 +412,45 @@ void KvPagePool::copy_rows(const KvPage& from, const KvPage& to, size_t n_rows) 
 
 KvWindowLease KvPagePool::lease_window(const KvPage& page) {
   const std::lock_guard lock(state_->mutex);
-  PageWindow& window = page.slot_->window;
-  if (window.memory == nullptr) return {};
-  if (window.is_idle) state_->idle.remove(window);
-  ++window.n_leases;
-  return KvWindowLease(page.slot_, false);
+  if (page.slot_->window.is_evicted()) return {};
+  state_->windows.lease(page.slot_->window);
+  return KvWindowLease(page.slot_);
 }
 
-KvWindowLease KvPagePool::read_window(const KvPage& page) {
+bool KvPagePool::lease_windows(std::span<const KvPage> pages, std::span<KvWindowLease> leases) {
+  CHECK_EQ(pages.size(), leases.size());
   const std::lock_guard lock(state_->mutex);
-  PageWindow& window = page.slot_->window;
-  if (window.memory == nullptr) return {};
-  ++window.n_readers;
-  return KvWindowLease(page.slot_, true);
+  for (size_t i = 0; i < pages.size(); ++i) {
+    if (!leases[i] && pages[i].slot_->window.is_evicted()) return false;
+  }
+  for (size_t i = 0; i < pages.size(); ++i) {
+    if (leases[i]) continue;
+    state_->windows.lease(pages[i].slot_->window);
+    leases[i].slot_ = pages[i].slot_;
+  }
+  return true;
+}
+
+KvWindowReader KvPagePool::read_window(const KvPage& page) {
+  const std::lock_guard lock(state_->mutex);
+  if (page.slot_->window.is_evicted()) return KvWindowReader(nullptr);
+  state_->windows.begin_reading(page.slot_->window);
+  return KvWindowReader(page.slot_);
 }
 
 bool KvPagePool::has_window(const KvPage& page) const {
   const std::lock_guard lock(state_->mutex);
-  return page.slot_->window.memory != nullptr;
+  return !page.slot_->window.is_evicted();
 }
 
-void KvPagePool::want_window(const KvPage& page, bool is_wanted) {
+void KvPagePool::mark_resume_point(const KvPage& page, bool is_resume_point) {
   const std::lock_guard lock(state_->mutex);
-  page.slot_->window.is_wanted = is_wanted;
-  state_->idle.update(page.slot_->window);
+  state_->windows.mark_resume_point(page.slot_->window, is_resume_point);
 }
 
 void KvPagePool::drop_window(const KvPage& page) {
   std::unique_lock lock(state_->mutex);
-  PageSlabs::Slot* memory = state_->take_window(page.slot_->window);
+  PageSlabs::Slot* memory = state_->windows.take_memory(page.slot_->window);
   lock.unlock();
   state_->zero_window(memory);
   lock.lock();
@@ -448,15 +460,12 @@ void KvPagePool::drop_window(const KvPage& page) {
 void KvPagePool::offer_windows(std::span<const KvPage> pages) {
   if (layout_.window() == 0) return;
   const std::lock_guard lock(state_->mutex);
-  for (const KvPage& page : pages) {
-    PageWindow& window = page.slot_->window;
-    if (window.memory != nullptr && window.n_leases == 0 && !window.is_idle) state_->idle.push(window);
-  }
+  for (const KvPage& page : pages) state_->windows.offer(page.slot_->window);
 }
 
 size_t KvPagePool::idle_window_bytes() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->idle.size() * layout_.part_bytes(PagePart::kWindow);
+  return state_->windows.n_idle() * layout_.part_bytes(PagePart::kWindow);
 }
 
 size_t KvPagePool::budget_bytes() const { return state_->budget_bytes; }

@@ -44,7 +44,7 @@ void PrefixHolds::count_end(PrefixNode* node, size_t length, size_t more) {
     size_t& n_ends = node->holds.n_ends_;
     const bool was_end = n_ends > 0;
     n_ends += more;
-    if (was_end != (n_ends > 0)) pool_.want_window(node->page, n_ends > 0);
+    if (was_end != (n_ends > 0)) pool_.mark_resume_point(node->page, n_ends > 0);
   }
 }
 
@@ -56,8 +56,8 @@ void PrefixHolds::set_prefix_end(PrefixNode& node, size_t length) {
 
 void PrefixHolds::replace_page(const KvPage& from, const PrefixNode& node) {
   if (node.holds.n_ends_ == 0) return;
-  pool_.want_window(from, false);
-  pool_.want_window(node.page, true);
+  pool_.mark_resume_point(from, false);
+  pool_.mark_resume_point(node.page, true);
 }
 
 void PrefixHolds::set_mark(PrefixMark& mark, PrefixNode* node, size_t length) {

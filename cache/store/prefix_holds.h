@@ -2,7 +2,7 @@
 // at rest. A pinned node is never evicted; a node with a mark goes after all nodes without one.
 //
 // Where layers have windows, a sequence at rest goes on from the rows of its last pages, and so does everybody who
-// begins with a declared prefix. These are their ends, and the pool is told of them (KvPagePool::want_window).
+// begins with a declared prefix. These are their ends, and the pool is told of them (KvPagePool::mark_resume_point).
 //
 // Only pin() allocates. Not thread-safe: the store locks.
 #pragma once

@@ -359,14 +359,11 @@ KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
   const KvLayout& layout = pool_.layout();
   const size_t n_rows = waiting.n_rows();
   const std::span<std::byte> copy = std::span(copy_).first(layout.page_bytes());
-  KvWindowLease lease = pool_.read_window(waiting.page);
-  const PageMemory from(waiting.page.data(), lease ? waiting.page.parts().window : nullptr);
   if (n_rows < kPagePositions) std::memset(copy.data(), 0, copy.size());
-  layout.copy_rows(from, layout.parts_of(copy.data()), n_rows);
-  const bool is_whole = layout.window() == 0 || lease;
-  lease = KvWindowLease();
-  waiting.page = KvPage();
-  return is_whole ? KvPageParts::kBoth : KvPageParts::kFirst;
+  const KvPage page = std::move(waiting.page);  // given back after the reader of its window
+  const KvWindowReader window = pool_.read_window(page);
+  layout.copy_rows({page.data(), window ? page.parts().window : nullptr}, layout.parts_of(copy.data()), n_rows);
+  return layout.window() == 0 || window ? KvPageParts::kBoth : KvPageParts::kFirst;
 }
 
 // REQUIRES: the sink's pen.
