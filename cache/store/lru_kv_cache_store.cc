@@ -111,8 +111,7 @@ PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, Toke
   try {
     states = states_.find_all(readable_space(name_space), ids.first(length));
     if (states_.used()) length = deepest(states);
-    hit.n_rows = match.length;
-    hit.n_states = length;
+    hit.misses = {match.length, length};
     for (size_t i = KvLayout::pages_for(match.length); i > KvLayout::pages_for(length); --i) last = last->parent;
     pages = pages_of(*last, length);
   } catch (const std::bad_alloc&) {

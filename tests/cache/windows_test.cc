@@ -296,6 +296,11 @@ TEST(KvWindows, AWindowThatIsComputedAgainIsThereAgain) {
       const std::vector<KvPage> all = chats.pool.allocate(n_free + n_more).value();
     }
     EXPECT_LT(chats.store.look_at(rest).value().length(), 64u);
+    {
+      const PrefixHit cut = chats.store.find_longest_prefix("a", ids);
+      EXPECT_EQ(cut.misses.at(cut.length()), PrefixMiss::kWindowEvicted);
+      EXPECT_EQ(cut.misses.at(length), PrefixMiss::kNotStored);
+    }
     EXPECT_LT(chats.turn(rest, {}), 64u);
     EXPECT_EQ(chats.turn(rest, {}), length) << "all of it was read again, once";
     EXPECT_EQ(chats.store.look_at(other).value().length(), length) << "for everybody";
