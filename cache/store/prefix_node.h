@@ -1,5 +1,5 @@
-// PrefixNode: one page in the index of LruKvCacheStore, and the tokens of its positions. PrefixTree writes the node's own
-// fields. The other members are classes, each written by one part of the store and readable by all.
+// PrefixNode: one page in the index of LruKvCacheStore, and the tokens of its positions. PrefixTree writes the node's
+// own fields. The other members are classes, each written by one part of the store and readable by all.
 //
 // NodeList and RemovedNodes collect nodes during a call of the store. Guarded by the lock of the store.
 #pragma once
@@ -50,8 +50,8 @@ struct PrefixNode {
   bool is_idle() const { return holds.n_pins() == 0 && page.use_count() == 1; }
 };
 
-// Last-in, first-out list of nodes, linked through the nodes: it allocates nothing and cannot fail. Owns nothing. A node
-// is in at most one list.
+// Last-in, first-out list of nodes, linked through the nodes: it allocates nothing and cannot fail. Owns nothing. A
+// node is in at most one list.
 class NodeList {
  public:
   bool empty() const { return first_ == nullptr; }
@@ -68,8 +68,8 @@ class NodeList {
   PrefixNode* first_ = nullptr;
 };
 
-// Owner of the nodes that a call removed from the tree. Freeing a node zeroes its page, which takes long, so this object
-// is destroyed after the lock of the store is released.
+// Owner of the nodes that a call removed from the tree. Freeing a node zeroes its page, which takes long, so this
+// object is destroyed after the lock of the store is released.
 class RemovedNodes {
  public:
   // add() also increments n_total.
