@@ -157,7 +157,7 @@ Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {
 Status KvCacheEntry::reserve(size_t n_rows) {
   try {
     TRY(check_budget(*pool_, length(), n_rows));
-    // What was kept for later prompts is worth less than this pass.
+    // A snapshot for later prompts is worth less than this pass.
     Status status = reserve_or_throw(n_rows);
     while (status.code() == ErrorCode::kOutOfMemory && state_.drop_cheapest()) status = reserve_or_throw(n_rows);
     return status;
@@ -171,7 +171,7 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   const bool copies_last = n_rows > 0 && shares_last_page();
   const size_t n_new = saturating_sub(n_pages, pages_.size());
 
-  // The lists are made first: what the pool evicts for us would be gone even if we failed afterwards.
+  // Allocate the lists first: pages that the pool evicts for this call would be lost even if it failed afterwards.
   staged_.resize(layout().n_layers());
   reserve_geometric(tokens_, length() + n_rows);
   PageList::Room room = pages_.make_room(n_pages);
@@ -253,13 +253,13 @@ void KvCacheEntry::commit(TokenSpan tokens) {
   state_.commit(tokens.size(), length());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   rows_appended_ += tokens.size();
-  // Not what a cut of this pass, or of a short one before it, would need again.
+  // Window parts that a slice of this pass, or of a short one before it, reads stay leased.
   pages_.return_before(layout().first_window_page(saturating_sub(length(), tokens.size() + kPagePositions)));
 }
 
-// --- where it can go on
+// --- resuming
 
-// As far as windows are concerned.
+// As resumable_length(), by the window parts alone.
 size_t KvCacheEntry::resumable_windows(size_t n) const {
   for (size_t missing = 0; n > 0; n = missing * kPagePositions) {
     if (pages_.have_windows(layout().first_window_page(n), KvLayout::pages_for(n), missing)) break;
@@ -287,7 +287,7 @@ size_t KvCacheEntry::slice_to_at_most(size_t n) {
   do {
     n = resumable_length(n);
     first = layout().first_window_page(n);
-  } while (!pages_.lease(first, KvLayout::pages_for(n)));  // gone just now: it goes on from further back
+  } while (!pages_.lease(first, KvLayout::pages_for(n)));  // evicted meanwhile: resume earlier
   state_.cut(n, length());
   tokens_.resize(n);
   pages_.resize(KvLayout::pages_for(n));
@@ -320,7 +320,7 @@ Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vec
   return {};
 }
 
-// The pages of n_tokens positions, whose ids the caller sets.
+// Takes the pages of n_tokens positions; the caller sets the tokens.
 Status KvCacheEntry::hold(std::vector<KvPage> pages, size_t n_tokens) {
   CHECK_EQ(pages_.size(), size_t{0}) << "adopt into an entry of length " << length();
   CHECK_EQ(pages.size(), KvLayout::pages_for(n_tokens));

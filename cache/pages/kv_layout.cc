@@ -12,7 +12,7 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kLineFloats = 16;  // of a cache line
+constexpr size_t kLineFloats = 16;  // floats in a cache line
 
 size_t whole_lines(size_t floats) { return (floats + kLineFloats - 1) / kLineFloats * kLineFloats; }
 
@@ -90,7 +90,7 @@ size_t KvLayout::copy_rows(const PageMemory& from, const PageMemory& to, size_t 
 
 namespace {
 
-// All exponent bits set: NaN or infinity. Without a branch, so that it is done in vectors.
+// True if no word has all exponent bits set (NaN or infinity). Branchless, so that it vectorises.
 template <typename Word>
 bool are_finite(const std::byte* bytes, size_t n_bytes, Word exponent) {
   Word bad = 0;
@@ -107,7 +107,7 @@ bool floats_are_finite(const std::byte* bytes, size_t n_bytes) {
 }
 bool halves_are_finite(const std::byte* bytes, size_t n_bytes) { return are_finite<uint16_t>(bytes, n_bytes, 0x7c00); }
 
-// numbers, scales: where they begin. Of a part in codes, the scales are all that may be anything else than a number.
+// numbers, scales: start of each. In quantised parts only the scales can be non-finite.
 bool part_is_finite(KvPart part, const KvPartOrder& order, const std::byte* numbers, const std::byte* scales,
                     size_t scale_bytes) {
   switch (part) {

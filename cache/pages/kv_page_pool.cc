@@ -21,7 +21,7 @@
 
 namespace ibid {
 
-// Window part of one page. PageWindows alone changes it.
+// Window part of one page. Written by PageWindows only.
 class PageWindow {
  public:
   bool is_evicted() const { return memory_ == nullptr; }
@@ -43,8 +43,9 @@ class PageWindow {
   PageWindow* younger_ = nullptr;
 };
 
-// State changes of all window parts, and the idle ones in eviction order: a list for each class, from the part that
-// became idle first. A part with readers keeps its place, but is skipped. Never allocates. The pool locks.
+// All state changes of window parts, and the idle ones in eviction order: one list for each class, starting with the
+// part that entered it first. A part with readers keeps its place, but first() skips it. Never allocates. The pool
+// locks.
 class PageWindows {
  public:
   // Gives a new page its part. It is evictable after its first lease, or after offer().
@@ -55,7 +56,7 @@ class PageWindows {
     if (window.is_idle_) remove(window);
     return std::exchange(window.memory_, nullptr);
   }
-  // Makes the part of a freed page that of a new one.
+  // Resets the part of a freed page.
   static void reset(PageWindow& window) { window = PageWindow(); }
 
   void lease(PageWindow& window) {
@@ -80,7 +81,7 @@ class PageWindows {
     push(window);
   }
 
-  // Returns the part of a class that is evicted first; null if there is none without readers.
+  // Returns the part of a class that is evicted first; null if each of them has readers.
   PageWindow* first(WindowClass window_class) const {
     PageWindow* window = list(window_class).oldest;
     while (window != nullptr && window->n_readers_ > 0) window = window->younger_;
@@ -123,12 +124,12 @@ class PageWindows {
 struct KvPage::Slot {
   std::byte* data = nullptr;
   PageSlabs::Slot* memory = nullptr;
-  PageSlabs* slabs = nullptr;  // that the memory is of
+  PageSlabs* slabs = nullptr;  // owner of the memory
   KvPagePool::State* pool = nullptr;
   Slot* next_free = nullptr;
   std::atomic<uint32_t> holders{0};
 
-  PageWindow window;  // the second part
+  PageWindow window;  // window part
 };
 
 struct KvPagePool::State {
@@ -151,10 +152,10 @@ struct KvPagePool::State {
   std::array<PageSlabs, kNSlabs> slabs;
   std::deque<Slot> slots;
   Slot* free_slots = nullptr;
-  std::array<size_t, kNSlabs> in_use{};  // pieces that somebody has
+  std::array<size_t, kNSlabs> in_use{};  // allocated pieces
   size_t peak_bytes = 0;
   PageWindows windows;
-  std::vector<std::shared_ptr<const Reclaimer>> reclaimers;  // in the order in which they are asked
+  std::vector<std::shared_ptr<const Reclaimer>> reclaimers;  // in the order of the calls
 
   size_t bytes_in_use() const {
     size_t bytes = 0;
@@ -162,7 +163,7 @@ struct KvPagePool::State {
     return bytes;
   }
   size_t free_bytes() const { return budget_bytes - bytes_in_use(); }
-  // Of a page with both parts, or of a state.
+  // Bytes of a page with both parts, or of a state.
   size_t bytes_of(Kind kind) const {
     return kind == Kind::kState ? slabs[kStates].page_bytes()
                                 : slabs[kAllRows].page_bytes() + slabs[kWindows].page_bytes();
@@ -215,7 +216,7 @@ struct KvPagePool::State {
     slot->next_free = std::exchange(free_slots, slot);
   }
 
-  // May throw std::bad_alloc; what was made stays, for the next call.
+  // May throw std::bad_alloc; slots made so far are kept for the next call.
   void provide_slots(size_t n) {
     for (const Slot* slot = free_slots; n > 0 && slot != nullptr; slot = slot->next_free) --n;
     for (; n > 0; --n) {
@@ -224,8 +225,8 @@ struct KvPagePool::State {
     }
   }
 
-  // Takes n pages into `taken`, or none. Returns how many bytes are missing. REQUIRES: the mutex is held, and taken has
-  // room for them.
+  // Takes n pages into `taken`, or none. Returns the number of missing bytes.
+  // REQUIRES: the mutex is held, and `taken` has room.
   size_t take(Kind kind, size_t n, std::vector<Slot*>& taken, Status& refused) {
     PageSlabs& of = slabs[kind == Kind::kState ? kStates : kAllRows];
     const bool has_windows = kind == Kind::kRows && slabs[kWindows].page_bytes() > 0;
@@ -252,7 +253,8 @@ struct KvPagePool::State {
     return 0;
   }
 
-  // Memory that was used, and nobody has, counts too when pieces of another size are about to touch more.
+  // Free memory that was used before is resident too: if new memory of other sizes would exceed the budget with it,
+  // returns it to the system.
   void return_unused(size_t n, std::initializer_list<size_t> wanted) {
     size_t fresh = 0, touched = 0;
     for (const PageSlabs& each : slabs) touched += each.touched_free_bytes();
@@ -287,7 +289,7 @@ KvPage& KvPage::operator=(KvPage other) noexcept {
 }
 
 KvPage::~KvPage() {
-  // Release: what this holder read comes before the next writer's rows; acquire: so do the others' reads.
+  // Release: this holder's reads happen before the next writer's writes; acquire: so do those of the other holders.
   if (slot_ != nullptr && slot_->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     slot_->pool->release(slot_);
   }
@@ -340,7 +342,7 @@ Result<std::vector<KvPage>> KvPagePool::allocate_states(size_t n_pages) { return
 Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
   try {
     State& state = *state_;
-    // More than the budget could ever hold is refused before anything is evicted for it.
+    // Refuse a request beyond the whole budget before evicting anything for it.
     if (n_pages > state.budget_bytes / state.bytes_of(kind)) {
       const std::lock_guard lock(state.mutex);
       return state.out_of_memory(kind, n_pages);
@@ -397,7 +399,7 @@ KvPagePool::Registration& KvPagePool::Registration::operator=(Registration other
 
 KvPagePool::Registration::~Registration() {
   if (pool_ == nullptr) return;
-  std::shared_ptr<const Reclaimer> gone;  // what it holds is destroyed after the lock is free
+  std::shared_ptr<const Reclaimer> gone;  // destroyed after unlocking
   const std::lock_guard lock(pool_->mutex);
   const auto place = std::find_if(pool_->reclaimers.begin(), pool_->reclaimers.end(),
                                   [this](const auto& reclaimer) { return reclaimer.get() == reclaimer_; });

@@ -43,7 +43,7 @@ inline constexpr size_t kMostKeptRows = 64;
 // Rows that can be rolled back, if that many were decoded.
 inline constexpr size_t kLogOverlap = 16;
 
-// What rows add to all recurrent layers: [capacity, KvLayout::state_row_floats()], each row aligned to a cache line.
+// Contributions of rows to all recurrent layers: [capacity, KvLayout::state_row_floats()], rows at cache lines.
 // Immutable once shared. Zeroed on destruction, since it reveals the text.
 class StateRows {
  public:
@@ -106,9 +106,9 @@ class SequenceState {
   // Drops all snapshots but one of the current position. May throw std::bad_alloc.
   void keep_only_here(size_t length);
   // Drops the snapshot that is cheapest to recompute: the one with the fewest positions after the one before it.
-  // Returns false if there is none.
+  // Returns false if there are no snapshots.
   bool drop_cheapest() noexcept;
-  // Drops all snapshots and the logs, which only later slices or prompts would use. Returns false if there were none.
+  // Drops all snapshots and the logs, which only later slices or prompts use. Returns false if nothing was dropped.
   bool drop_spare() noexcept;
   // Snapshots, in no order.
   std::span<const StateSnapshot> kept() const { return kept_; }
@@ -176,7 +176,7 @@ class SequenceState {
   StateSnapshot log_, full_log_;
   std::shared_ptr<StateRows> log_rows_;
 
-  // Of the pass in progress: destinations of the states after its last row and after the replayed rows.
+  // Destinations, in the pass in progress, of the states after its last row and after the replayed rows.
   std::vector<KvPage> staged_;
   std::shared_ptr<StateRows> new_rows_;
   std::shared_ptr<StateRows> next_log_rows_;  // replaces log_rows_; null: that has room

@@ -60,7 +60,7 @@ void EvictionQueue::put(size_t place, PrefixNode* node) {
   node->rank.place_ = place;
 }
 
-// Up or down, to where it belongs.
+// Moves a node up or down to its place.
 void EvictionQueue::sift(size_t place) {
   PrefixNode* node = heap_[place];
   while (place > 0 && goes_before(*node, *heap_[(place - 1) / 2])) {
@@ -144,7 +144,7 @@ PrefixNode& EvictionQueue::first_idle() {
 }
 
 void EvictionQueue::evicted(const PrefixNode& node) {
-  // A live one did not go for its rank.
+  // Live nodes are not evicted by rank.
   if (!node.is_live()) last_rank_ = std::max(last_rank_, node.rank.rank_);
 }
 

@@ -20,7 +20,7 @@ constexpr const char* kLock = "lock";
 constexpr const char* kQuarantine = "quarantine";
 constexpr std::string_view kTemporary = ".tmp";
 
-// Reads all of `out`. Error: kTruncated when the file ends before.
+// Reads all of `out`. Error: kTruncated if the file is shorter.
 Status read_exactly(File& file, uint64_t offset, std::span<std::byte> out) {
   TRY_ASSIGN(const size_t n, file.read_at(offset, out));
   if (n == out.size()) return {};
@@ -133,11 +133,11 @@ Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLa
   scratch.resize(kv_page_header_bytes(layout, n_ids, parts));
   TRY(read_exactly(*file, 0, scratch));
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
-  TRY(expect_size(*file, check.header().record_bytes));  // it may have the size of a page with other parts
+  TRY(expect_size(*file, check.header().record_bytes));  // its size may equal that of a page with other parts
   if (check.header().n_ids() != n_ids) {
     return Status(ErrorCode::kMismatch, file_name + ": holds other ids than it did");
   }
-  // A layer at a time: it is still in the processor's cache when it is summed.
+  // One layer at a time, so that it is still in the processor's cache for the checksum.
   TRY(check.read_blocks(layout, page, [&](uint64_t offset, std::span<std::byte> block) {
     return read_exactly(*file, offset, block);
   }));
@@ -169,7 +169,7 @@ Result<StateSnapshot> TierDirectory::read_state(const StateFile& wanted, KvPageP
 Status TierDirectory::write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable) {
   std::string temporary;
   TRY_ASSIGN(const std::unique_ptr<File> file, create_temporary(temporary));
-  // Whether or not this works, the error to report is the first one; scan() removes what stays.
+  // Whether or not this succeeds, report the first error; scan() removes leftovers.
   const auto clean_up = [&] {
     try {
       static_cast<void>(directory_->remove(temporary));
@@ -189,7 +189,7 @@ Status TierDirectory::write(const std::string& file_name, Pieces pieces, int64_t
   }
 }
 
-// Under the first number that is free: one that is not may be anybody's.
+// Uses the first free number: an existing file may be foreign.
 Result<std::unique_ptr<File>> TierDirectory::create_temporary(std::string& name) {
   for (;;) {
     name = std::to_string(n_written_++) + std::string(kTemporary);
@@ -290,7 +290,7 @@ Status PageFiles::take_over() {
   return {};
 }
 
-// Of a file that was there when the directory was opened.
+// Parts of a file that existed when the directory was opened.
 KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
   const bool is_of_window = record.is_known && record.kind == KvRecordKind::kPage && layout_.window() > 0;
   const size_t n_ids = record.first_position + record.ids.size();
@@ -299,7 +299,7 @@ KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
              : KvPageParts::kBoth;
 }
 
-// --- Reading.
+// --- Reading
 
 std::vector<PageFiles::Found> PageFiles::find(const KvPageIdentity& identity, TokenSpan ids, size_t length) const {
   PageNamer namer(options_.name_rule);
@@ -327,7 +327,7 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
   PageNamer namer(options_.name_rule);
   PageName before = namer.first(identity);
   for (size_t begin = 0;; begin += kPagePositions) {
-    // The state lies within the page, its rows may reach into the next one.
+    // The state is in this page; its rows may extend into the next one.
     const TokenSpan wanted = ids.subspan(begin, std::min(2 * kPagePositions, ids.size() - begin));
     for (PageIndex::StateMatch& match : index_.states_of(before, wanted)) {
       const size_t n_used = match.first_position + match.n_used;
@@ -337,7 +337,7 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
     if (ids.size() - begin < kPagePositions) break;
     before = namer.next(before, ids.subspan(begin, kPagePositions));
   }
-  // Of two that reach as far the one with fewer rows, which are computed again.
+  // If two reach equally far, prefer the one with fewer rows to recompute.
   std::ranges::stable_sort(found, std::ranges::greater(), [](const FoundState& state) {
     return std::pair(state.n_used, state.file.position);
   });
@@ -366,24 +366,24 @@ void PageFiles::touch(const PageName& before, TokenSpan page_ids) {
 }
 
 void PageFiles::give_up(const std::string& file_name, const Status& why) {
-  // The file is to blame neither when memory ran out, nor when it holds another text whose name happens to be the
-  // same, or another version's. It stays.
+  // The file is not the cause if memory ran out, or if it holds another text with the same name or is of another
+  // version. It stays.
   const bool is_sound = why.code() == ErrorCode::kMismatch || why.code() == ErrorCode::kUnsupportedVersion;
   if (why.code() == ErrorCode::kOutOfMemory || is_sound) return;
   const std::unique_lock pen = take_pen();
-  if (!index_.has_file(file_name)) return;  // evicted meanwhile, or seen by somebody else
+  if (!index_.has_file(file_name)) return;  // evicted meanwhile, or quarantined by another thread
   const bool missing = why.code() == ErrorCode::kNotFound;
-  if (missing && directory_->has(file_name)) return;  // removed and written anew meanwhile
+  if (missing && directory_->has(file_name)) return;  // removed and rewritten meanwhile
   index_.erase(file_name);
   if (missing || why.code() == ErrorCode::kIo) ++n_failures_;
   if (missing) return;
   ++(directory_->quarantine(file_name).ok() ? n_quarantined_ : n_failures_);
 }
 
-// --- Changing.
+// --- Writing
 
 Status PageFiles::write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) {
-  // It was written twice, and the pool took its window in between.
+  // Queued twice, and its window part was evicted in between.
   if (parts == KvPageParts::kFirst && index_.has(page.before, page.page_ids(), parts)) return {};
   const std::vector<std::byte> header = encode_kv_page_header(layout_, page.identity, page.ids(), rows.data(), parts);
   const std::span<const std::byte> pieces[] = {header, kv_page_blocks(layout_, rows.data(), parts)};
@@ -426,7 +426,7 @@ Status PageFiles::write(const WaitingState& state, std::span<const std::byte> by
   return {};
 }
 
-// Writes the file. `superseded` go when the names that were written till then are durable.
+// Writes the file. `superseded` are deleted after the names written so far are durable.
 Status PageFiles::add(StoredRecord record, TierDirectory::Pieces pieces, std::vector<std::string> superseded) {
   const std::string file_name = record.file_name;
   const int64_t use_ns = record.last_use_ns = index_.next_use_ns(clock_.unix_ns());
@@ -434,20 +434,20 @@ Status PageFiles::add(StoredRecord record, TierDirectory::Pieces pieces, std::ve
   PageIndex::Prepared prepared = PageIndex::prepare(std::move(record));
 
   TRY(directory_->write(file_name, pieces, use_ns, options_.durable));
-  // Nothing below fails: what has a name is in the index.
+  // Nothing below fails: each file is in the index.
   index_.insert(std::move(prepared));
   std::move(superseded.begin(), superseded.end(), std::back_inserter(superseded_));
   return {};
 }
 
-// Evicts until `bytes` fit. Error: kLimitExceeded when only the page that the new record continues could go, or when
-// that is not there: nobody would find the new one. continues: empty when there is none.
+// Evicts until `bytes` fit. Error: kLimitExceeded if only the page that the new record continues could be evicted, or
+// if that page is missing, so that no lookup would find the new record. continues: empty if there is no such page.
 Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   if (!continues.empty()) {
     if (!index_.has_file(continues)) {
       return {ErrorCode::kLimitExceeded, "cold tier: the page before is not on disk"};
     }
-    index_.touch(continues, clock_.unix_ns());  // it is about to be used: the last to go
+    index_.touch(continues, clock_.unix_ns());  // marked as used: evicted last
   }
   while (index_.bytes() + bytes > options_.budget_bytes) {
     const std::optional<std::string> victim = index_.oldest();
@@ -461,7 +461,7 @@ Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   return {};
 }
 
-// States give way to states, so that they leave pages their half.
+// States evict states only, so that pages keep their half of the budget.
 Status PageFiles::make_room_for_state(uint64_t bytes) {
   const uint64_t most = options_.budget_bytes / 2;
   if (bytes > most) {
@@ -475,14 +475,14 @@ Status PageFiles::make_room_for_state(uint64_t bytes) {
   return {};
 }
 
-// Removes a file and forgets it; when that fails it is still there.
+// Deletes a file and forgets it, or keeps both on an error.
 Status PageFiles::remove(const std::string& file_name) {
   TRY(directory_->remove(file_name));
   index_.erase(file_name);
   return {};
 }
 
-// The new names are made durable, and then what they supersede goes. In the other order a power loss could take both.
+// Makes the new names durable, then deletes what they supersede: in the other order a power loss could lose both.
 Status PageFiles::settle() {
   const std::vector<std::string> superseded = std::exchange(superseded_, {});
   if (options_.durable) TRY(directory_->sync());

@@ -60,8 +60,8 @@ class PageIndex {
   void insert(StoredRecord page);
   void erase(const std::string& file_name);
 
-  // Returns the page after `before` with the most tokens in common with `ids`. n_rows: their number; 0 if there is
-  // none.
+  // Returns the page after `before` with the most tokens in common with `ids`. n_rows: their number; 0 if no
+  // page matches.
   struct Match {
     std::string file_name;
     size_t first_position = 0;
