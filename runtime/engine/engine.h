@@ -22,7 +22,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "cache/pages/kv_page_pool.h"
-#include "cache/tier/fingerprint.h"
+#include "cache/tier/kv_record.h"
 #include "ibid/engine_options.h"
 #include "model/forward/language_model.h"
 #include "runtime/generate/constraint_cache.h"

@@ -27,7 +27,7 @@
 #include "base/file_ops.h"
 #include "base/result.h"
 #include "base/sha256.h"
-#include "cache/tier/fingerprint.h"
+#include "cache/tier/kv_record.h"
 #include "runtime/session/session_json.h"
 #include "server/service/conversation.h"
 
