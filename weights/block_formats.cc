@@ -10,10 +10,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/number_formats.h"
-#include "weights/block_cursor.h"
-#include "weights/codebook_formats.h"
-#include "weights/k_formats.h"
+#include "base/dtype.h"
+#include "weights/super_blocks.h"
 
 namespace ibid {
 

@@ -1,4 +1,4 @@
-#include "weights/codebooks.h"
+#include "weights/super_blocks.h"
 
 #include <array>
 #include <cstdint>

@@ -2,16 +2,149 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/json_limits.h"
-#include "weights/fp8_rows.h"
+#include "weights/block_formats.h"
 #include "weights/in_quotes.h"
-#include "weights/packed_int4_rows.h"
 
 namespace ibid {
 
 namespace {
+
+// --- Floats of a byte (safetensors F8_E4M3, F8_E5M2) with one scale for all, for each row, or for each block.
+
+constexpr size_t kScaledGroup = 32;  // of the formats with scales
+
+// One scale for each tile of rows and columns.
+struct Scales {
+  std::vector<float> values;
+  uint64_t tile_rows = 1, tile_cols = 1, tiles_per_row = 1;
+
+  float at(uint64_t row, uint64_t col) const { return values[row / tile_rows * tiles_per_row + col / tile_cols]; }
+};
+
+class Fp8Rows : public RowSource {
+ public:
+  Fp8Rows(const TensorView& codes, std::span<const std::byte> scale_bytes, Scales scales, DType presented)
+      : codes_(codes), scale_bytes_(scale_bytes), scales_(std::move(scales)), presented_(presented) {}
+
+  void read_rows(std::span<const uint64_t> rows, std::byte* out) const override {
+    const uint64_t n_cols = codes_.shape[1];
+    for (const uint64_t row : rows) {
+      const std::byte* codes = codes_.data.data() + row * n_cols;
+      for (uint64_t col = 0; col < n_cols; col += kScaledGroup) {
+        out = read_group(row, col, codes + col, std::min<uint64_t>(kScaledGroup, n_cols - col), out);
+      }
+    }
+  }
+
+  std::vector<std::span<const std::byte>> parts() const override { return {codes_.data, scale_bytes_}; }
+
+ private:
+  // n values from column `col` on, where `codes` are; returns the end of what it wrote.
+  std::byte* read_group(uint64_t row, uint64_t col, const std::byte* codes, size_t n, std::byte* out) const {
+    if (presented_ == DType::kF8E4M3Scaled || presented_ == DType::kF8E5M2Scaled) {
+      const float scale = scales_.at(row, col);
+      std::memcpy(out, &scale, sizeof scale);
+      std::memcpy(out + sizeof scale, codes, n);
+      return out + sizeof scale + n;
+    }
+    for (size_t i = 0; i < n; ++i) {
+      const auto byte = std::to_integer<uint8_t>(codes[i]);
+      const float value = codes_.dtype == DType::kF8E4M3 ? e4m3_to_float(byte) : e5m2_to_float(byte);
+      if (presented_ == DType::kF16) {
+        const uint16_t half = float_to_fp16(value);
+        std::memcpy(out, &half, sizeof half);
+        out += sizeof half;
+      } else {
+        const float scaled = scales_.at(row, col + i) * value;
+        std::memcpy(out, &scaled, sizeof scaled);
+        out += sizeof scaled;
+      }
+    }
+    return out;
+  }
+
+  TensorView codes_;
+  std::span<const std::byte> scale_bytes_;
+  Scales scales_;
+  DType presented_;
+};
+
+uint64_t quotient_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+std::string shapes(const TensorView& scale, const Shape& wanted) {
+  return " has scales " + scale.shape.to_string() + ", wanted " + wanted.to_string();
+}
+
+// Which tiles the scales are of, by their shape.
+Result<Scales> tile(const TensorView& codes, const TensorView& scale, const QuantizationConfig& config,
+                    const std::string& field) {
+  const uint64_t rows = codes.shape[0], cols = codes.shape[1];
+  Scales tiles;
+  const uint64_t n = scale.shape.elements();
+  const bool column = scale.shape.rank == 1 || (scale.shape.rank == 2 && scale.shape[1] == 1);
+  if (n == 1) {
+    tiles.tile_rows = std::max<uint64_t>(rows, 1), tiles.tile_cols = std::max<uint64_t>(cols, 1);
+    return tiles;
+  }
+  if (column && n == rows) {
+    tiles.tile_cols = std::max<uint64_t>(cols, 1);
+    return tiles;
+  }
+  const Shape blocks{{quotient_up(rows, config.block_rows), quotient_up(cols, config.block_cols)}, 2};
+  if (scale.shape != blocks) return Status(ErrorCode::kBadShape, field + shapes(scale, blocks));
+  tiles.tile_rows = config.block_rows, tiles.tile_cols = config.block_cols, tiles.tiles_per_row = blocks[1];
+  return tiles;
+}
+
+Result<Scales> read_scales(const TensorView& codes, const TensorView& scale, const QuantizationConfig& config,
+                           const std::string& field) {
+  if (!dtype_is_float(scale.dtype)) {
+    return Status(ErrorCode::kBadType, field + " has scales of type " + std::string(dtype_name(scale.dtype)) +
+                                           ", wanted F32, F16 or BF16");
+  }
+  TRY_ASSIGN(Scales scales, tile(codes, scale, config, field));
+  scales.values.resize(scale.shape.elements());
+  dequantize_row(scale.dtype, scale.data, scales.values);
+  for (size_t i = 0; i < scales.values.size(); ++i) {
+    if (std::isfinite(scales.values[i])) continue;
+    return Status(ErrorCode::kNonFinite, field + " has a scale that is not finite at " + std::to_string(i));
+  }
+  return scales;
+}
+
+// `codes` is a matrix, `scale` its scales or nullptr. Errors: kBadShape, kBadType, kNonFinite.
+Result<MadeTensor> make_fp8(const std::string& name, const TensorView& codes, const TensorView* scale,
+                            const QuantizationConfig& config, std::string_view path) {
+  const std::string field = std::string(path) + ": tensor " + in_quotes(name);
+  if (codes.shape.rank != 2) {
+    return Status(ErrorCode::kBadShape, field + " of type " + std::string(dtype_name(codes.dtype)) + " is " +
+                                            codes.shape.to_string() + ", wanted a matrix");
+  }
+  Scales scales;
+  DType presented = DType::kF16;
+  if (scale != nullptr) {
+    TRY_ASSIGN(scales, read_scales(codes, *scale, config, field));
+    const bool whole =
+        codes.shape[1] % kScaledGroup == 0 && (scales.tile_cols % kScaledGroup == 0 || scales.tiles_per_row == 1);
+    const bool e4m3 = codes.dtype == DType::kF8E4M3;
+    presented = !whole ? DType::kF32 : e4m3 ? DType::kF8E4M3Scaled : DType::kF8E5M2Scaled;
+  }
+  MadeTensor made;
+  made.name = name;
+  made.source = std::make_unique<Fp8Rows>(codes, scale == nullptr ? std::span<const std::byte>() : scale->data,
+                                          std::move(scales), presented);
+  made.view.dtype = presented;
+  made.view.shape = codes.shape;
+  made.view.source = made.source.get();
+  return made;
+}
+
+// --- Blocks of four-bit floats.
 
 constexpr uint64_t kMxBlockBytes = 16;
 
@@ -195,6 +328,127 @@ Result<QuantizationConfig> read_quantization_config(const JsonValues& config, st
 
 Result<std::vector<MadeTensor>> make_tensors(const StoredTensors& stored, const QuantizationConfig& config) {
   return Maker(stored, config).make();
+}
+
+namespace {
+
+// Columns of keys that are decoded together where they have no blocks: a cache line of halves.
+constexpr uint64_t kColumnsAtOnce = 32;
+
+class ExpandingRows : public RowSource {
+ public:
+  // Shapes are [heads, kv_rank, nope_dim] and [heads, value_dim, kv_rank].
+  ExpandingRows(const TensorView& keys, const TensorView& values, DType dtype)
+      : keys_(keys), values_(values), dtype_(dtype) {}
+
+  void read_rows(std::span<const uint64_t> rows, std::byte* out) const override {
+    const uint64_t nope_dim = keys_.shape[2], of_head = nope_dim + values_.shape[1];
+    const size_t row_bytes = keys_.shape[1] * dtype_block(dtype_).bytes;
+    const uint64_t at_once = std::max<uint64_t>(dtype_block(keys_.dtype).values, kColumnsAtOnce);
+    for (size_t i = 0; i < rows.size();) {
+      const uint64_t head = rows[i] / of_head, row = rows[i] % of_head;
+      if (row >= nope_dim) {
+        read_value(head * values_.shape[1] + row - nope_dim, out + i++ * row_bytes);
+        continue;
+      }
+      // As many rows as lie in the same columns of the file.
+      const uint64_t first = row / at_once * at_once, n = std::min(at_once, nope_dim - first);
+      const size_t begin = i;
+      const auto is_near = [&](uint64_t other) {
+        return other / of_head == head && other % of_head >= first && other % of_head < first + n;
+      };
+      while (i < rows.size() && is_near(rows[i])) ++i;
+      read_keys(head, {first, first + n}, rows.subspan(begin, i - begin), out + begin * row_bytes);
+    }
+  }
+
+  std::vector<std::span<const std::byte>> parts() const override { return {keys_.data, values_.data}; }
+
+ private:
+  struct Columns {
+    uint64_t begin, end;
+  };
+
+  void read_value(uint64_t row, std::byte* out) const {
+    const std::span<const std::byte> bytes = values_.data.subspan(row * values_.row_bytes(), values_.row_bytes());
+    if (values_.dtype == dtype_) {
+      std::memcpy(out, bytes.data(), bytes.size());
+      return;
+    }
+    std::vector<float> decoded(values_.shape[2]);
+    dequantize_row(values_.dtype, bytes, decoded);
+    std::memcpy(out, decoded.data(), decoded.size() * sizeof(float));
+  }
+
+  // Rows of a head that stand as columns [begin, end) in the file.
+  void read_keys(uint64_t head, Columns columns, std::span<const uint64_t> rows, std::byte* out) const {
+    const uint64_t kv_rank = keys_.shape[1], of_head = keys_.shape[2] + values_.shape[1];
+    const BlockSize block = dtype_block(keys_.dtype);
+    const size_t skipped = columns.begin / block.values * block.bytes;
+    const size_t n_bytes = (columns.end - columns.begin) / block.values * block.bytes;
+    const size_t size = dtype_block(dtype_).bytes;
+    std::vector<float> decoded(keys_.dtype == dtype_ ? 0 : columns.end - columns.begin);
+    for (uint64_t j = 0; j < kv_rank; ++j) {
+      const std::span<const std::byte> bytes =
+          keys_.data.subspan((head * kv_rank + j) * keys_.row_bytes() + skipped, n_bytes);
+      const std::byte* from = bytes.data();
+      if (!decoded.empty()) {
+        dequantize_row(keys_.dtype, bytes, decoded);
+        from = reinterpret_cast<const std::byte*>(decoded.data());
+      }
+      for (size_t r = 0; r < rows.size(); ++r) {
+        std::memcpy(out + (r * kv_rank + j) * size, from + (rows[r] % of_head - columns.begin) * size, size);
+      }
+    }
+  }
+
+  TensorView keys_, values_;
+  DType dtype_;
+};
+
+// Files leave a dimension of one head out.
+TensorView of_heads(TensorView view) {
+  if (view.shape.rank == 2) view.shape = Shape{{1, view.shape[0], view.shape[1]}, 3};
+  return view;
+}
+
+Status check(const TensorView& keys, const TensorView& values, const std::string& name, std::string_view path) {
+  const std::string field = std::string(path) + ": tensor " + in_quotes(name);
+  for (const TensorView* tensor : {&keys, &values}) {
+    if (!can_dequantize(tensor->dtype)) {
+      return {ErrorCode::kUnsupported, field + " or its attn_v_b has type " + std::string(dtype_name(tensor->dtype)) +
+                                           ", which is not supported for weights"};
+    }
+  }
+  const Shape &k = keys.shape, &v = values.shape;
+  if (k.rank == 3 && v.rank == 3 && k.elements() > 0 && v.elements() > 0 && k[0] == v[0] && k[1] == v[2]) return {};
+  return {ErrorCode::kBadShape, field + " is " + k.to_string() + " and its attn_v_b " + v.to_string() +
+                                    ", wanted [heads, kv_rank, nope_dim] and [heads, value_dim, kv_rank]"};
+}
+
+}  // namespace
+
+Result<std::vector<MadeTensor>> make_expanding_tensors(const StoredTensors& stored) {
+  constexpr std::string_view kKeys = ".attn_k_b.weight";
+  constexpr std::array kAlike = {DType::kF32, DType::kF16, DType::kBF16};
+  std::vector<MadeTensor> all;
+  for (const std::string& name : *stored.names) {
+    if (!name.starts_with("blk.") || !name.ends_with(kKeys)) continue;
+    const std::string stem = name.substr(0, name.size() - kKeys.size());
+    const TensorView* stored_values = stored.find(stem + ".attn_v_b.weight");
+    if (stored_values == nullptr || stored.find(stem + ".attn_kv_b.weight") != nullptr) continue;
+    const TensorView keys = of_heads(*stored.find(name)), values = of_heads(*stored_values);
+    TRY(check(keys, values, name, stored.path));
+    const bool alike = keys.dtype == values.dtype && std::ranges::find(kAlike, keys.dtype) != kAlike.end();
+    MadeTensor made;
+    made.name = stem + ".attn_kv_b.weight";
+    made.view.dtype = alike ? keys.dtype : DType::kF32;
+    made.view.shape = Shape{{keys.shape[0] * (keys.shape[2] + values.shape[1]), keys.shape[1]}, 2};
+    made.source = std::make_unique<ExpandingRows>(keys, values, made.view.dtype);
+    made.view.source = made.source.get();
+    all.push_back(std::move(made));
+  }
+  return all;
 }
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-#include "weights/packed_int4_rows.h"
+#include "weights/made_tensors.h"
 
 #include <algorithm>
 #include <array>

@@ -22,10 +22,10 @@
 
 #include "base/parallel.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/pages/page_list.h"
 #include "cache/pages/sequence_state.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -9,9 +9,9 @@
 #include <memory>
 #include <utility>
 
-#include "base/types.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/store_spaces.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

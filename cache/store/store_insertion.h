@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/store/prefix_tree.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/tier/fingerprint.h"
+#include "ibid/token.h"
 #include "kernels/kernels.h"
 
 namespace ibid {

@@ -24,11 +24,11 @@
 #include "base/clock.h"
 #include "base/file_ops.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_layout.h"
 #include "cache/tier/page_index.h"
 #include "cache/tier/tier_directory.h"
 #include "cache/tier/write_behind.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -10,10 +10,10 @@
 #include <memory>
 #include <optional>
 
-#include "base/types.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/pages/sequence_state.h"
 #include "cache/tier/page_name.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "base/number_formats.h"
+#include "base/dtype.h"
 
 namespace ibid {
 

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "base/number_formats.h"
+#include "base/dtype.h"
 #include "weights/block_formats.h"
 
 namespace ibid {

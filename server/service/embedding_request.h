@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
+#include "ibid/token.h"
 
 namespace ibid::serve {
 

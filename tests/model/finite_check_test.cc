@@ -11,8 +11,8 @@
 #include <tuple>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/json_limits.h"
-#include "base/number_formats.h"
 #include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "model/weights/finite_check.h"
