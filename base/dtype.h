@@ -1,7 +1,7 @@
 // DType: how the numbers of a tensor are stored on disk or in a cache row. Here are also the two 16-bit float
 // formats that C++20 lacks, and the registry of number formats: one row for each DType, from which names, sizes,
-// GGUF's numbers, decoding and the choice of a panel (kernels/layout/panel.h) follow. A new type is a row of the registry,
-// a decoder (weights/block_formats.h) and, where no panel holds its codes and scales as they are, a panel.
+// GGUF's numbers, decoding and the choice of a panel (kernels/layout/panel.h) follow. A new type is a row of the
+// registry, a decoder (weights/block_formats.h) and, where no panel holds its codes and scales as they are, a panel.
 #pragma once
 
 #include <bit>

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/layout/kv_part_order.h"
+#include "kernels/layout/kv_head_block.h"
 
 namespace ibid {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ibid/engine_options.h"
-#include "kernels/activation.h"
+#include "kernels/kernels.h"
 #include "kernels/ops/rope.h"
 #include "model/config/altup.h"
 #include "model/config/common_block.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/activation.h"
+#include "kernels/kernels.h"
 #include "kernels/layout/panel.h"
 
 namespace ibid {
