@@ -1,13 +1,11 @@
-// The one thread team. A forward pass is one parallel region in which every thread runs the same code on
-// its own share; between steps they meet at a barrier.
+// The one thread team. A forward pass is one parallel region in which every thread runs the same code on its own share;
+// between steps they meet at a barrier. Threads split outputs, heads or rows, never a sum, so results do not depend on
+// the number of threads.
 //
-// Threads split outputs, heads or rows, never a sum, so results do not depend on the number of threads.
-//
-// The team makes its threads when it is made itself, where failing is a Status, and keeps them until it goes,
-// whatever its regions are like (docs/decisions/0014). A thread that waits (for a region, for a peer, or for the
-// others to leave) spins for a bounded time and then sleeps on a futex. So a peer that lost its core to another
-// process costs its time slice, not a live-lock. A team may also give way: it does without the threads that keep
-// losing their core (Crowding), and those sleep on.
+// The team makes its threads when it is made itself, where failing is a Status, and keeps them until it goes, whatever
+// its regions are like (docs/decisions/0014). A thread that waits (for a region, a peer, or the others to leave) spins
+// for a bounded time and then sleeps on a futex. So a peer that lost its core to another process costs its time slice,
+// not a live-lock. A team may also do without the threads that keep losing their core (Crowding); those sleep on.
 #pragma once
 
 #include <sys/types.h>
@@ -25,16 +23,6 @@
 
 namespace ibid {
 
-// Crowding says how many threads a region gets while other programs want the cores too.
-//
-// A thread that loses its core gets it back after a slice of the system's scheduler or more, 4 to 30 ms, and all
-// others wait for it at the next barrier. Steps take microseconds, so one busy neighbour on one core costs most of
-// the rate of all cores. Fewer threads, each with a core to itself, cost only what the lost core is worth. So when
-// some threads are waited for all the time, regions do without that many, and now and then try again with all of
-// them. A single wait, however long, changes nothing, because virtual machines have many.
-//
-// It computes a number from numbers: it has no clock and no threads, and is not thread-safe.
-
 // How long a region waited for its threads, beyond the time in which a thread that has a core arrives.
 struct Lateness {
   int64_t ns = 0;
@@ -46,6 +34,12 @@ struct Lateness {
   }
 };
 
+// Crowding: how many threads a region gets while other programs want the cores too. A thread that loses its core gets
+// it back after 4 to 30 ms, and all others wait for it at the next barrier. Steps take microseconds, so one busy
+// neighbour on one core costs most of the rate of all cores; fewer threads, each with a core to itself, cost only what
+// the lost core is worth. When some threads are waited for all the time, regions do without that many, and now and then
+// try again with all of them. A single wait, however long, changes nothing: virtual machines have many. It computes a
+// number from numbers: it has no clock and no threads, and is not thread-safe.
 class Crowding {
  public:
   // The time that may be lost to waiting before regions get fewer threads; time without waiting pays it back.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/dtype.h"
+#include "base/number_formats.h"
 #include "weights/super_blocks.h"
 
 namespace ibid {

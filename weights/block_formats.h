@@ -46,7 +46,7 @@
 #include <limits>
 #include <span>
 
-#include "base/dtype.h"
+#include "base/number_formats.h"
 #include "base/tensor_view.h"
 
 namespace ibid {
@@ -55,7 +55,7 @@ inline constexpr size_t kMaxGroupsPerBlock = 16;
 inline constexpr size_t kMaxValuesPerBlock = 256;
 
 // Codes, scales and mins of a row such that, in float arithmetic,
-// (base/dtype.h has the group_size of each type)
+// (base/number_formats.h has the group_size of each type)
 //   value[i] = scales[i / group_size] * codes[i]                          without mins
 //   value[i] = scales[i / group_size] * codes[i] + mins[i / group_size]   with mins
 // is what ggml computes, bit for bit. Scales may be negative, subnormal, infinite or NaN: they are the

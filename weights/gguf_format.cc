@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/dtype.h"
+#include "base/number_formats.h"
 
 namespace ibid {
 
@@ -26,7 +26,7 @@ struct OtherType {
   Type type;
 };
 
-// Numbers of enum ggml_type in ggml.h that are no row of base/dtype.h. Q8_1 and Q8_K are the inputs of its
+// Numbers of enum ggml_type in ggml.h that are no row of base/number_formats.h. Q8_1 and Q8_K are the inputs of its
 // products and in no file; 31 to 33 and 36 to 38 were repacked layouts of single machines.
 constexpr OtherType kOtherTypes[] = {
     {4, {Type::kRemoved, "Q4_2"}},        {5, {Type::kRemoved, "Q4_3"}},        {9, {Type::kKnown, "Q8_1"}},

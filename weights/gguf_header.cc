@@ -11,7 +11,6 @@
 #include "weights/in_quotes.h"
 
 namespace ibid {
-
 namespace {
 
 // As the header says: bytes from the start of the tensor data, and the size that dtype and shape need.
@@ -20,8 +19,7 @@ struct GgufExtent {
   uint64_t bytes;
 };
 
-// Each tensor begins where its predecessor ends, padded. `order` is by offset.
-// Returns where the last one ends.
+// Each tensor begins where its predecessor ends, padded. `order` is by offset. Returns where the last one ends.
 Result<uint64_t> check_layout(std::span<const size_t> order, std::span<const GgufExtent> extents,
                               uint64_t data_bytes, std::string_view what, const GgufHeader& header) {
   uint64_t wanted = 0;
@@ -56,8 +54,7 @@ Status place_tensors(std::span<const std::byte> file, uint64_t header_end, std::
                      std::span<const GgufExtent> extents, GgufHeader& header) {
   CHECK_EQ(extents.size(), header.tensors.size());
   if (extents.empty()) return {};
-  const uint64_t start =
-      *checked_align(header_end, header.alignment);  // cannot wrap: header_end is inside the file
+  const uint64_t start = *checked_align(header_end, header.alignment);  // cannot wrap: it is inside the file
   const std::span<const std::byte> data = file.subspan(std::min<uint64_t>(start, file.size()));
   std::vector<size_t> order(extents.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -396,8 +393,7 @@ const GgufEntry* GgufHeader::find(std::string_view key) const {
   return at != by_key.end() && entries[*at].key == key ? &entries[*at] : nullptr;
 }
 
-Result<GgufHeader> parse_gguf_header(std::span<const std::byte> file, std::string_view what,
-                                     bool with_tensors) {
+Result<GgufHeader> parse_gguf_header(std::span<const std::byte> file, std::string_view what, bool with_tensors) {
   return GgufParser(file, what).parse(with_tensors);
 }
 

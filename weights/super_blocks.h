@@ -58,7 +58,7 @@ SuperBlock split_q4_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q5_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q6_k(BlockCursor in, int8_t* codes);
 
-// IQ1 to IQ3. Each writes 256 codes, as values of the type's table (base/dtype.h).
+// IQ1 to IQ3. Each writes 256 codes, as values of the type's table (base/number_formats.h).
 SuperBlock split_iq1_s(BlockCursor in, int8_t* codes);
 SuperBlock split_iq1_m(BlockCursor in, int8_t* codes);
 SuperBlock split_iq2_xxs(BlockCursor in, int8_t* codes);

@@ -85,8 +85,8 @@ struct KvHeadBlock {
 //   group:  cells
 //   cell:   the positions of the group, side by side, each with the same `cell_dims` dimensions
 //
-// Always inlined, because it is compiled for several instruction sets. The numbers of positions, dimensions and bytes are powers of two, and are kept as their exponents: a place is found
-// without a division.
+// Always inlined, because it is compiled for several instruction sets. The numbers of positions, dimensions and bytes
+// are powers of two, and are kept as their exponents: a place is found without a division.
 struct KvPartOrder {
   size_t offset;          // of the part, in the block
   size_t n_cells;         // of a group

@@ -43,7 +43,7 @@
 // | kPE4, kPE5 | F8_E4M3, F8_E5M2 with scales | float per 32 | s h(byte), rounded to float |
 // | kPF  | F32 (and anything that has no exact panel) | none | [k][16] floats |
 //
-// t[c] is the value of code c in a table of 16 (base/dtype.h): a codebook's entries have no more values than
+// t[c] is the value of code c in a table of 16 (base/number_formats.h): a codebook's entries have no more values than
 // that, so what a file says with one index for four or eight numbers is stored as four bits for each, exactly.
 //
 // Float panels have no chunks: k runs to n_cols, the panel is padded to 64 bytes; but kPE4 and kPE5 have one for 32
@@ -54,7 +54,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/dtype.h"
+#include "base/number_formats.h"
 #include "kernels/layout/panel_formats.h"
 
 namespace ibid {

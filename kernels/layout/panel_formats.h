@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "base/dtype.h"
+#include "base/number_formats.h"
 
 namespace ibid {
 

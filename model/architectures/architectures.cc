@@ -6,18 +6,9 @@
 #include <string_view>
 
 #include "model/architectures/architecture.h"
-#include "model/architectures/attention_rules.h"
 #include "model/architectures/hyperparameters.h"
 #include "model/architectures/keys.h"
-#include "model/architectures/layer_kinds.h"
-#include "model/architectures/layer_rules.h"
-#include "model/architectures/moe_rules.h"
-#include "model/architectures/other_files.h"
-#include "model/architectures/pooling.h"
-#include "model/architectures/recurrent_families.h"
-#include "model/architectures/recurrent_rules.h"
-#include "model/architectures/rope_rules.h"
-#include "model/architectures/shape_rules.h"
+#include "model/architectures/rules.h"
 #include "model/tensors/tensor_names.h"
 #include "model/tensors/tensor_source.h"
 #include "weights/model_file.h"
@@ -154,7 +145,6 @@ const std::array kArchitectures = {
                  .router_scores = RouterScores::kSigmoidOfChosen, .shared_experts = 1, .weighs_inputs = true,
                  .experts_transposed = In::kHf},
 };
-
 
 std::array<std::span<const Architecture>, 2> all_rows() { return {kArchitectures, recurrent_families()}; }
 

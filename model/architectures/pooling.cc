@@ -1,4 +1,4 @@
-#include "model/architectures/pooling.h"
+#include "model/architectures/architectures.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "model/architectures/recurrent_families.h"
+#include "model/architectures/architecture.h"
 
 #include <array>
 

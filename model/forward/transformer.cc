@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "kernels/ops/dispatch.h"
-#include "model/forward/forward_pass.h"
+#include "model/forward/pass.h"
 #include "model/weights/kv_precision.h"
 #include "model/weights/load_weights.h"
 #include "weights/model_file.h"

@@ -1,4 +1,4 @@
-#include "model/tensors/recurrent_tensors.h"
+#include "model/tensors/tensor_table.h"
 
 #include <array>
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "model/tensors/recurrent_tensors.h"
+#include "model/tensors/tensor_table.h"
 #include "weights/block_formats.h"
 
 namespace ibid {

@@ -7,7 +7,6 @@
 #include "kernels/layout/lane_words.h"
 #include "kernels/layout/panel.h"
 #include "model/weights/pack_decoded.h"
-#include "model/weights/pack_floats.h"
 
 namespace ibid {
 

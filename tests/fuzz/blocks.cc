@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/dtype.h"
+#include "base/number_formats.h"
 #include "tests/fuzz/script.h"
 #include "weights/block_formats.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/arena.h"
-#include "base/dtype.h"
+#include "base/number_formats.h"
 #include "kernels/layout/pack.h"
 #include "weights/block_formats.h"
 
