@@ -8,8 +8,6 @@
 // not a live-lock. A team may also do without the threads that keep losing their core (Crowding); those sleep on.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +16,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "base/result.h"
 
@@ -165,8 +165,7 @@ class ThreadTeam {
  private:
   using Region = void (*)(void* context, Worker& worker);
 
-  // What one of the team's own threads waits at. Each has a cache line to itself; a region wakes the threads that
-  // it uses and nobody else.
+  // What one of the team's own threads waits at, on a cache line of its own; a region wakes the threads it uses alone.
   struct alignas(64) Seat {
     std::atomic<uint32_t> n_calls{0};
     std::atomic<bool> asleep{false};

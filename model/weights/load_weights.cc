@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -125,51 +126,23 @@ PanelType panel_type(const TensorSource& source, Numerics numerics) {
   return numerics == Numerics::kReference || !fits ? PanelType::kPF : panel_type_for(dtype);
 }
 
-// Whose member a place is.
-template <typename T>
-TransformerWeights& owner(T TransformerWeights::*, const TensorRow&, size_t, size_t, TransformerWeights& all) {
-  return all;
-}
-template <typename T>
-LayerWeights& owner(T LayerWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer];
-}
-template <typename T>
-LatentWeights& owner(T LatentWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].latent;
-}
-template <typename T>
-RecurrentWeights& owner(T RecurrentWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].recurrent;
-}
-template <typename T>
-CommonBlockWeights& owner(T CommonBlockWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].common;
-}
-template <typename T>
-AdapterWeights& owner(T AdapterWeights::*, const TensorRow&, size_t layer, size_t copy, TransformerWeights& all) {
-  return all.layers[layer].common.adapters[copy];
-}
-template <typename T>
-AltUpWeights& owner(T AltUpWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].altup;
-}
-template <typename T>
-LayerInputWeights& owner(T LayerInputWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].input;
-}
-template <typename T>
-MoeWeights& owner(T MoeWeights::*, const TensorRow&, size_t layer, size_t, TransformerWeights& all) {
-  return all.layers[layer].moe;
-}
-template <typename T>
-Expert& owner(T Expert::*, const TensorRow& row, size_t layer, size_t copy, TransformerWeights& all) {
-  MoeWeights& moe = all.layers[layer].moe;
-  return row.copies == Copies::kExperts ? moe.experts[copy] : moe.shared;
-}
-template <typename T>
-StreamWeights& owner(T StreamWeights::*, const TensorRow&, size_t, size_t copy, TransformerWeights& all) {
-  return all.streams[copy];
+// What a place is a member of.
+template <typename T, typename Owner>
+Owner& owner(T Owner::*, const TensorRow& row, size_t layer, size_t copy, TransformerWeights& all) {
+  if constexpr (std::is_same_v<Owner, TransformerWeights>) {
+    return all;
+  } else if constexpr (std::is_same_v<Owner, StreamWeights>) {
+    return all.streams[copy];
+  } else {
+    LayerWeights& of = all.layers[layer];
+    if constexpr (std::is_same_v<Owner, Expert>) {
+      return row.copies == Copies::kExperts ? of.moe.experts[copy] : of.moe.shared;
+    } else if constexpr (std::is_same_v<Owner, AdapterWeights>) {
+      return of.common.adapters[copy];
+    } else {
+      return std::get<Owner&>(std::tie(of, of.latent, of.recurrent, of.common, of.altup, of.input, of.moe));
+    }
+  }
 }
 
 // Finds the tensors of one file and gives them their place in one arena. Vectors are read at once, matrices listed.
