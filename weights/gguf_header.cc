@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "base/text.h"
 #include "base/utf8.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {

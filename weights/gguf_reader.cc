@@ -1,7 +1,6 @@
 #include "weights/gguf_reader.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -9,7 +8,7 @@
 #include "base/check.h"
 #include "base/checked.h"
 #include "base/json_limits.h"
-#include "weights/in_quotes.h"
+#include "base/text.h"
 #include "weights/made_tensors.h"
 
 namespace ibid {
@@ -342,10 +341,7 @@ Result<std::optional<uint64_t>> number_at(const GgufHeader& header, std::string_
 
 // "-00001-of-00003.gguf"; numbers in names count from 1.
 std::string suffix(uint64_t number, uint64_t count) {
-  char text[48];
-  std::snprintf(text, sizeof text, "-%05llu-of-%05llu.gguf", static_cast<unsigned long long>(number + 1),
-                static_cast<unsigned long long>(count));
-  return text;
+  return "-" + padded_number(number + 1, 5) + "-of-" + padded_number(count, 5) + ".gguf";
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/json_limits.h"
+#include "base/text.h"
 #include "weights/block_formats.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 

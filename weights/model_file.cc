@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/mapped_file.h"
+#include "base/text.h"
 #include "weights/gguf_format.h"
 #include "weights/gguf_reader.h"
-#include "weights/in_quotes.h"
 #include "weights/safetensors_header.h"
 #include "weights/safetensors_reader.h"
 
@@ -59,12 +59,6 @@ constexpr Signature kSignatures[] = {
     {"{"sv, "JSON text: name the directory it is in"},
 };
 
-bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
-  return text.size() >= lower.size() &&
-         std::equal(lower.begin(), lower.end(), text.begin(),
-                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + ('a' - 'A') : b); });
-}
-
 // llama.cpp's first format of importance matrices: a count, then the length of a tensor's name, and the name.
 bool looks_like_importances(std::string_view text) {
   constexpr uint32_t kMostEntries = 1u << 20;
@@ -90,10 +84,9 @@ Sniffed sniff(std::span<const std::byte> file) {
   for (const Signature& signature : kSignatures) {
     if (text.starts_with(signature.prefix)) return {Content::kOther, signature.what};
   }
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  const std::string_view trimmed = first == std::string_view::npos ? std::string_view() : text.substr(first);
+  const std::string_view words = trimmed(text);
   for (const std::string_view tag : {"<!doctype"sv, "<html"sv, "<?xml"sv, "<head"sv}) {
-    if (starts_with_ignoring_case(trimmed, tag)) {
+    if (starts_ignoring_case(words, tag)) {
       return {Content::kOther,
               "a web page, probably an error or login page saved as a model: download it again"};
     }

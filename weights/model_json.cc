@@ -9,7 +9,7 @@
 
 #include "base/checked.h"
 #include "base/json_limits.h"
-#include "weights/in_quotes.h"
+#include "base/text.h"
 
 namespace ibid {
 
@@ -32,7 +32,7 @@ struct Found {
   std::string_view word;
 };
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_blank(char c) { return kBlanks.find(c) != kBlanks.npos; }
 
 // Whether what follows a word ends it: the end of a value, or blanks.
 bool ends_word(std::string_view rest) {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/text.h"
 #include "weights/block_formats.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 

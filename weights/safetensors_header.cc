@@ -8,7 +8,7 @@
 
 #include "base/checked.h"
 #include "base/json_limits.h"
-#include "weights/in_quotes.h"
+#include "base/text.h"
 
 namespace ibid {
 

@@ -6,7 +6,7 @@
 
 #include "base/file_ops.h"
 #include "base/mapped_file.h"
-#include "weights/in_quotes.h"
+#include "base/text.h"
 #include "weights/model_file.h"
 #include "weights/model_json.h"
 #include "weights/safetensors_header.h"

@@ -14,8 +14,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/text.h"
 #include "weights/block_formats.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {

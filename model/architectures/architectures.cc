@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/text.h"
 #include "model/architectures/architecture.h"
 #include "model/architectures/hyperparameters.h"
 #include "model/architectures/keys.h"
@@ -147,12 +148,6 @@ const std::array kArchitectures = {
 };
 
 std::array<std::span<const Architecture>, 2> all_rows() { return {kArchitectures, recurrent_families()}; }
-
-std::string supported_list() {
-  std::string list;
-  for (const std::string& name : supported_architectures()) list += (list.empty() ? "" : ", ") + name;
-  return list;
-}
 
 const Architecture* find_row(bool gguf, std::string_view name) {
   for (const std::span<const Architecture> rows : all_rows()) {
@@ -297,7 +292,8 @@ Result<ArchitectureMatch> find_architecture(const ModelFile& file) {
     return ArchitectureMatch{row, gguf ? std::string(row->gguf_name) + "." : ""};
   }
   return Status(ErrorCode::kUnsupported, file.path() + ": architecture '" + std::string(*name) +
-                                             "' is not supported (supported: " + supported_list() + ")");
+                                             "' is not supported (supported: " +
+                                             joined(supported_architectures(), ", ") + ")");
 }
 
 const Architecture* written_architecture(const Architecture& row, const ModelConfig& config) {

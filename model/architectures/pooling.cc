@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/json_limits.h"
+#include "base/text.h"
 #include "model/architectures/hyperparameters.h"
 #include "model/architectures/keys.h"
-#include "weights/in_quotes.h"
 #include "weights/model_file.h"
 #include "weights/model_json.h"
 
