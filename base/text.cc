@@ -35,6 +35,11 @@ std::string counted(uint64_t n, std::string_view what) {
   return std::to_string(n).append(" ").append(what).append(n == 1 ? "" : "s");
 }
 
+void append_part(std::string& list, std::string_view part, std::string_view separator) {
+  if (!list.empty()) list += separator;
+  list += part;
+}
+
 std::string in_quotes(std::string_view text) {
   std::string shown = utf8_sanitize(text.substr(0, kMaxQuoted));
   for (char& c : shown) {

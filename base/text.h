@@ -72,6 +72,9 @@ std::string joined(const Items& items, std::string_view separator) {
   return text;
 }
 
+// Adds a part to a list, with the separator before it if it is not the first.
+void append_part(std::string& list, std::string_view part, std::string_view separator = ", ");
+
 // Calls visit(piece) for each text between separators, in order, until one returns true.
 template <typename Visit>
 void for_each_piece(std::string_view text, char separator, Visit&& visit) {

@@ -91,7 +91,7 @@ Result<std::optional<Pooling>> pooling_of_module(const ModelFile& file, const st
   const std::optional<Pooling> pooling = modes.size() == 1 ? pooling_named(modes.front()) : std::nullopt;
   if (pooling) return pooling;
   std::string all;
-  for (const std::string& mode : modes) all += (all.empty() ? "" : " and ") + in_quotes(mode);
+  for (const std::string& mode : modes) append_part(all, in_quotes(mode), " and ");
   return unsupported_pooling(file, name + " asks for the pooling " + (all.empty() ? "of no mode" : all));
 }
 

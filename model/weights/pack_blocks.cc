@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "kernels/layout/lane_words.h"
 #include "kernels/layout/panel.h"
-#include "model/weights/pack_decoded.h"
 
 namespace ibid {
 

@@ -1,4 +1,4 @@
-#include "model/weights/pack_decoded.h"
+#include "model/weights/pack_blocks.h"
 
 #include <cstring>
 #include <vector>

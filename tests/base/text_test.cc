@@ -57,6 +57,11 @@ TEST(Text, JoinsAndVisitsPieces) {
     pieces.emplace_back(piece);
     return piece == "stop";
   };
+  std::string list;
+  append_part(list, "a");
+  append_part(list, "b");
+  append_part(list, "c", " and ");
+  EXPECT_EQ(list, "a, b and c");
   for_each_piece("a||stop|b", '|', keep);
   EXPECT_EQ(pieces, (std::vector<std::string>{"a", "", "stop"}));
   pieces.clear();
