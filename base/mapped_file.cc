@@ -178,7 +178,7 @@ struct MappingGuard::Registry {
   static void uninstall() {
     struct sigaction current {};
     CHECK(::sigaction(SIGBUS, nullptr, &current) == 0);
-    // Somebody who came later passes on to us: then we stay, and without guards let everything through.
+    // A handler that was installed later passes on to us: then we stay, and without guards let everything through.
     if ((current.sa_flags & SA_SIGINFO) == 0 || current.sa_sigaction != handle) return;
     CHECK(::sigaction(SIGBUS, &previous, nullptr) == 0);
     installed = false;

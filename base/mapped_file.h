@@ -1,9 +1,9 @@
 // A file mapped for reading. The path is opened without blocking, must be a regular file, and its size
 // and modification time are remembered.
 //
-// Somebody may truncate or overwrite the file at any time. Reading what is gone gives zeros (MappingGuard),
-// and reading what was overwritten gives the new bytes. So whoever reads the mapping must keep within it whatever
-// the bytes say, and must ask check_unchanged() after the last read, before it trusts the result.
+// The file may be truncated or overwritten at any time. Reading what is gone gives zeros (MappingGuard),
+// and reading what was overwritten gives the new bytes. So a reader must keep within the mapping whatever the
+// bytes say, and must call check_unchanged() after the last read, before it trusts the result.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace ibid {
 
-// MappingGuard: keeps the process alive when a mapped file loses pages while it is being read, because somebody
-// truncates it or the disk fails. The kernel answers such a read with SIGBUS, which would end the process.
+// MappingGuard: keeps the process alive when a mapped file loses pages while it is being read, because it is
+// truncated or the disk fails. The kernel answers such a read with SIGBUS, which would end the process.
 //
 // While guards live, a handler of SIGBUS puts zeros in place of the lost pages of guarded mappings. So the read
 // goes on, and its owner can say what happened (lost()). Every other SIGBUS goes to the handler that was installed

@@ -165,7 +165,7 @@ class ThreadTeam {
  private:
   using Region = void (*)(void* context, Worker& worker);
 
-  // What one of the team's own threads waits at, on a cache line of its own; a region wakes the threads it uses alone.
+  // Where one of the team's own threads waits, on a cache line of its own; a region wakes only the threads it uses.
   struct alignas(64) Seat {
     std::atomic<uint32_t> n_calls{0};
     std::atomic<bool> asleep{false};

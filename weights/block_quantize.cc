@@ -58,7 +58,7 @@ struct Moments {
     ll += weight * code * code;
     xl += weight * value * code;
   }
-  // The scale and min of least squares for these codes; false where there is none.
+  // The scale and min of least squares for these codes; false where they have none.
   bool solve(Range32& out) const {
     const float determinant = w * ll - l * l;
     if (!(determinant > 0)) return false;

@@ -24,7 +24,7 @@ namespace ibid {
 // has all of the metadata, every one its own tensors. Pure functions of a header and a path.
 inline constexpr uint64_t kMaxGgufParts = 4096;  // each is an open file and a mapping
 
-// What a part's keys split.no, split.count and split.tensors.count say.
+// The keys split.no, split.count and split.tensors.count of a part.
 struct GgufSplit {
   uint64_t number = 0;                      // from 0
   uint64_t count = 1;

@@ -39,7 +39,7 @@ struct Signature {
 
 using namespace std::literals;
 
-// What people download or name by mistake, with what to do about it.
+// Files that people download or name by mistake, with what to do about them.
 constexpr Signature kSignatures[] = {
     {"version https://git-lfs"sv, "a Git LFS pointer, not the file itself: fetch it with git lfs pull"},
     {"PK\x03\x04"sv, "a zip archive, such as PyTorch's .bin and .pt: convert it to safetensors"},

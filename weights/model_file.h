@@ -102,7 +102,7 @@ struct Sniffed {
 
 Sniffed sniff(std::span<const std::byte> file);
 
-// The error for a file that is none of the containers, or not the wanted one: kTruncated when it is too short
+// The error for a file of another kind than the wanted one: kTruncated when it is too short
 // to be anything, else kBadMagic that says what it looks like.
 Status foreign_content_error(std::span<const std::byte> file, const std::string& path,
                              std::string_view wanted);

@@ -1,5 +1,5 @@
-// What the two halves of attention share: which positions the rows of a tile see, the scratch, register tiles of
-// rows, and the streams of keys and values. Included once per instruction set, by attention-inl.h.
+// The parts that the two halves of attention share: which positions the rows of a tile see, the scratch, register tiles
+// of rows, and the streams of keys and values. Included once per instruction set, by attention-inl.h.
 #pragma once
 
 #include "kernels/simd/kv_store-inl.h"

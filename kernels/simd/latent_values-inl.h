@@ -1,4 +1,4 @@
-// The values of latent rows in the order that V has. What is stored is a key, 16 positions side by side; a sum of
+// The values of latent rows in the order that V has. The stored row is a key, 16 positions side by side; a sum of
 // values wants dimensions side by side. Turned once, a block serves all query heads, for they all read the same row.
 // Included once per instruction set; the scalar twin is in kernels/reference/ref_kv_rows.cc.
 #pragma once

@@ -64,7 +64,7 @@ bool is_gguf_floats(TensorRole role);
 // The shape of such a matrix, or of a vector, of n_rows by n_cols numbers.
 Shape gguf_float_shape(const ModelConfig& config, TensorRole role, size_t n_rows, size_t n_cols);
 
-// What the weights of a role are multiplied by where GGUF has factors within the weights
+// The factor that the weights of a role are multiplied by where GGUF has factors within the weights
 // (RecurrentFamily::gguf_folds_factors), and the configuration of what is left: it has none.
 float folded_factor(const ModelConfig& config, TensorRole role);
 // True if the role is a bias that these factors are applied to after it is added.

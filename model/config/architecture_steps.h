@@ -1,5 +1,5 @@
-// What only some architectures have, as data: AltUp, LayerInputs, CommonBlocks. model/forward/architecture_steps.h
-// computes them.
+// The parts that only some architectures have, as data: AltUp, LayerInputs, CommonBlocks.
+// model/forward/architecture_steps.h computes them.
 #pragma once
 
 #include <cstddef>

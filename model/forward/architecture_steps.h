@@ -8,7 +8,7 @@ namespace ibid::forward {
 
 // latent_attention.cc: queries, keys and values of two short rows of each position.
 void project_latent(PassPart& p, size_t layer);
-// What attention gives is a sum of latents: the input of wo is W_v of it.
+// Attention gives a sum of latents: the input of wo is W_v of it.
 void expand_values(const PassPart& p, size_t layer);
 
 // common_block.cc: h = norm(x + what a block gives that layers have in common).

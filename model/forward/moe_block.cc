@@ -118,7 +118,7 @@ bool route(const RouterRule& rule, std::span<const float> logits, std::span<cons
 
 namespace {
 
-// Two panels are a block of the input of w_down, which is quantised by whoever computes it.
+// Two panels are a block of the input of w_down, which is quantised by the worker that computes it.
 constexpr size_t kPairPanels = kQuantBlock / kPanelRows;
 // Reading a panel costs about as much as multiplying so many rows by it.
 constexpr size_t kReadRows = 8;
@@ -263,7 +263,7 @@ class Mixture {
       linear_panels(s_.worker, s_.linear, panels_of(e.w_gate, panels), x, all, gated.values + first, gated.stride);
     }
     linear_panels(s_.worker, s_.linear, w_up, x, all, own_.tile.data, own_.tile.stride);
-    // The padding belongs to whoever has the last columns.
+    // The padding belongs to the worker with the last columns.
     const bool last = panels.end == e.w_up.n_panels();
     const Range blocks{first / kQuantBlock, last ? gated.quantized.blocks() : (first + n) / kQuantBlock};
     for (size_t i = 0; i < rows.size(); ++i) {

@@ -63,7 +63,7 @@ struct ExpertUse {
 
 // Scratch of the block. It owns no memory: allocate() does.
 struct MoeBuffers {
-  // What the largest pass looks like, and which inputs some layer needs in int8.
+  // The size of the largest pass, and which inputs some layer needs in int8.
   struct Sizes {
     size_t dim = 0;
     size_t max_rows = 0;

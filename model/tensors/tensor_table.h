@@ -43,7 +43,7 @@ struct HeadTiles {
   void take_heads(const std::byte* in, size_t head_bytes, std::byte* out) const;
 };
 
-// Of a matrix.
+// The heads of a matrix that change places.
 struct TiledHeads {
   HeadTiles rows, columns;
 };

@@ -126,7 +126,7 @@ PanelType panel_type(const TensorSource& source, Numerics numerics) {
   return numerics == Numerics::kReference || !fits ? PanelType::kPF : panel_type_for(dtype);
 }
 
-// What a place is a member of.
+// The object that a place is a member of.
 template <typename T, typename Owner>
 Owner& owner(T Owner::*, const TensorRow& row, size_t layer, size_t copy, TransformerWeights& all) {
   if constexpr (std::is_same_v<Owner, TransformerWeights>) {

@@ -12,7 +12,7 @@ namespace {
 
 static_assert(kSuperChunkCols == kMaxValuesPerBlock);  // one super scale for each chunk
 
-// What the decoder makes of up to 16 rows. The panel's groups may be smaller than the blocks'.
+// The decoded codes and scales of up to 16 rows. The panel's groups may be smaller than the blocks'.
 struct Decoded {
   Decoded(DType dtype, PanelFormat panel, size_t n_rows, size_t n_cols)
       : format(panel), layout(quant_layout(dtype)), codes(n_rows * n_cols) {
