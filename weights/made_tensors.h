@@ -55,12 +55,12 @@ Result<QuantizationConfig> read_quantization_config(const JsonValues& config, st
 // kUnsupported.
 Result<std::vector<MadeTensor>> make_tensors(const StoredTensors& stored, const QuantizationConfig& config);
 
-// Makes the tensor of every layer that has both. Errors, naming the tensor: kBadShape (they do not fit together),
-// kUnsupported (a type that is not decoded).
+// split_kv_rows.cc: makes one matrix of the two that GGUF keeps for latent attention, in every layer that has both.
+// Errors, naming the tensor: kBadShape (they do not fit together), kUnsupported (a type that is not decoded).
 Result<std::vector<MadeTensor>> make_expanding_tensors(const StoredTensors& stored);
 
-// Matrices of integers of four bits, eight in a word, with a scale and a zero point for each group of a row: GPTQ, AWQ
-// and compressed-tensors.
+// --- packed_int4_rows.cc: matrices of integers of four bits, eight in a word, with a scale and a zero point for each
+// group of a row: GPTQ, AWQ and compressed-tensors.
 
 // How eight integers lie in a word of 32 bits. The shapes of words, zero points and scales:
 //   kGptq        [in / 8, out]   [groups, out / 8]   [groups, out]
