@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "base/types.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

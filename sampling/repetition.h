@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

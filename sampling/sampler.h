@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "sampling/sampler_options.h"
 #include "sampling/token_history.h"
 

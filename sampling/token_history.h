@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "sampling/repeat_index.h"
 
 namespace ibid {

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "base/marked_text.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

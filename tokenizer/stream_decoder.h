@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

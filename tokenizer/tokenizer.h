@@ -14,7 +14,7 @@
 
 #include "base/marked_text.h"
 #include "base/result.h"
-#include "base/types.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -14,7 +14,6 @@
 #include "bench/lab/turn_curve_bench.h"
 #include "bench/lab/turn_curve_report.h"
 #include "model/architectures/architectures.h"
-#include "model/load_chat_template.h"
 #include "model/load_model.h"
 #include "runtime/stopwatch.h"
 

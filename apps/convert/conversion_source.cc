@@ -7,9 +7,7 @@
 #include <utility>
 
 #include "model/architectures/architectures.h"
-#include "model/architectures/gguf_keys.h"
-#include "model/architectures/gguf_recurrent.h"
-#include "model/weights/same_model.h"
+#include "model/architectures/gguf_conversion.h"
 #include "model/weights/unused_tensors.h"
 #include "tokenizer/loading/gguf_vocabulary.h"
 #include "weights/gguf_reader.h"

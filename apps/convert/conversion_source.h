@@ -7,7 +7,7 @@
 
 #include "apps/convert/conversion_types.h"
 #include "base/result.h"
-#include "model/architectures/gguf_tensors.h"
+#include "model/architectures/gguf_conversion.h"
 #include "model/config/config.h"
 #include "weights/gguf_writer.h"
 #include "weights/model_file.h"

@@ -9,7 +9,7 @@
 #include "base/file_ops.h"
 #include "base/parallel.h"
 #include "bench/lab/public_file.h"
-#include "weights/gguf_stream.h"
+#include "weights/gguf_writer.h"
 
 namespace ibid {
 

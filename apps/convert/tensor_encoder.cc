@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "model/weights/finite_check.h"
-#include "model/weights/finite_values.h"
 #include "weights/block_formats.h"
 #include "weights/block_quantize.h"
 

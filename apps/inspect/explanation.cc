@@ -9,7 +9,7 @@
 #include "apps/inspect/template_probe.h"
 #include "apps/inspect/tokenizer_facts.h"
 #include "apps/terminal/terminal_text.h"
-#include "model/load_chat_template.h"
+#include "model/load_model.h"
 #include "templates/chat_template.h"
 
 namespace ibid {

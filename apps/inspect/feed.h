@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "model/config/model_options.h"
 #include "model/forward/language_model.h"
 

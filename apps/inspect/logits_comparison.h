@@ -13,7 +13,7 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "weights/model_file.h"
 
 namespace ibid {

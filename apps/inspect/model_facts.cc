@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "apps/inspect/recurrent_fact.h"
-#include "model/architectures/pooling.h"
+#include "model/architectures/architectures.h"
 #include "model/tensors/tensor_source.h"
 
 namespace ibid {

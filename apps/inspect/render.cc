@@ -7,7 +7,7 @@
 #include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "base/file_ops.h"
-#include "model/load_chat_template.h"
+#include "model/load_model.h"
 #include "templates/chat_template.h"
 #include "templates/template_variables.h"
 

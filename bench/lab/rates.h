@@ -13,11 +13,11 @@
 #include <span>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "bench/lab/figure.h"
 #include "bench/lab/model_work.h"
 #include "bench/lab/peak_meter.h"
 #include "cache/pages/kv_cache_entry.h"
+#include "ibid/token.h"
 #include "model/forward/language_model.h"
 
 namespace ibid {

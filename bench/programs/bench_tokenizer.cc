@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "apps/models/model_catalog.h"
-#include "model/load_chat_template.h"
+#include "model/load_model.h"
 #include "templates/chat_template.h"
 #include "templates/message.h"
 #include "templates/template_variables.h"

@@ -21,9 +21,9 @@
 
 #include "base/parallel.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/pages/sequence_state.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/checked.h"
-#include "kernels/layout/kv_part_order.h"
+#include "kernels/layout/kv_head_block.h"
 
 namespace ibid {
 

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/types.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/store/eviction_queue.h"
 #include "cache/store/prefix_endings.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/store_spaces.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -21,12 +21,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/types.h"
 #include "cache/store/eviction_queue.h"
 #include "cache/store/prefix_endings.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/prefix_node.h"
 #include "cache/store/store_spaces.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -21,9 +21,9 @@
 #include <span>
 #include <vector>
 
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/store/store_spaces.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "base/types.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/store_spaces.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/store/prefix_tree.h"
 #include "cache/store/state_index.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

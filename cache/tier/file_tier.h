@@ -31,7 +31,6 @@
 #include "base/file_ops.h"
 #include "base/idle_time.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/tier/kv_record.h"
@@ -39,6 +38,7 @@
 #include "cache/tier/page_files.h"
 #include "cache/tier/page_name.h"
 #include "cache/tier/write_behind.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_layout.h"
 #include "cache/tier/kv_record.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

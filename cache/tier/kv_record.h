@@ -20,7 +20,7 @@
 
 #include "base/result.h"
 #include "base/sha256.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "kernels/kernels.h"
 
 namespace ibid {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_layout.h"
 #include "cache/pages/sequence_state.h"
 #include "cache/tier/kv_record.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

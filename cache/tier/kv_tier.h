@@ -23,8 +23,8 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -25,12 +25,12 @@
 #include "base/clock.h"
 #include "base/file_ops.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_layout.h"
 #include "cache/tier/kv_page_file.h"
 #include "cache/tier/kv_state_file.h"
 #include "cache/tier/page_index.h"
 #include "cache/tier/write_behind.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -23,9 +23,9 @@
 #include <vector>
 
 #include "base/sha256.h"
-#include "base/types.h"
 #include "cache/tier/kv_page_file.h"
 #include "cache/tier/page_name.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/sha256.h"
-#include "base/types.h"
 #include "cache/tier/kv_record.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -30,13 +30,13 @@
 #include "base/clock.h"
 #include "base/idle_time.h"
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/pages/kv_cache_entry.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/pages/sequence_state.h"
 #include "cache/tier/kv_page_file.h"
 #include "cache/tier/kv_tier.h"
 #include "cache/tier/page_name.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/types.h"
 #include "cache/store/lru_kv_cache_store.h"
+#include "ibid/token.h"
 #include "ibid/turn.h"
 #include "ibid/usage.h"
 #include "runtime/generate/state_borders.h"

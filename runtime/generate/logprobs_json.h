@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/json_limits.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

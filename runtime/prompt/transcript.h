@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/marked_text.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/incremental_encoder.h"
 
 namespace ibid {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.h"
 #include "tokenizer/byte_alphabet.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "tokenizer/loading/byte_level_builder.h"
 #include "tokenizer/loading/gguf_token_types.h"
 #include "tokenizer/loading/piece_builder.h"
 #include "tokenizer/loading/tokenizer_loaders.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {

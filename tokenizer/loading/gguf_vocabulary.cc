@@ -8,12 +8,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/text.h"
 #include "tokenizer/loading/chat_template_text.h"
 #include "tokenizer/loading/gguf_token_types.h"
 #include "tokenizer/loading/json_tokenizer.h"
 #include "tokenizer/models/piece_model.h"
 #include "tokenizer/tokenizer.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 

@@ -14,7 +14,7 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/models/merge_table.h"
 
 namespace ibid {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/json_limits.h"
+#include "base/text.h"
 #include "tokenizer/loading/json_pipeline.h"
 #include "tokenizer/models/piece_model.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 namespace {

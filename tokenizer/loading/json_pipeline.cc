@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/json_limits.h"
-#include "weights/in_quotes.h"
+#include "base/text.h"
 
 namespace ibid {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "tokenizer/models/unigram.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "tokenizer/loading/gguf_vocabulary.h"
 #include "tokenizer/tokenizer.h"
-#include "weights/in_quotes.h"
 
 namespace ibid {
 

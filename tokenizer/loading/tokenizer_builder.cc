@@ -5,7 +5,7 @@
 #include <charconv>
 #include <system_error>
 
-#include "weights/in_quotes.h"
+#include "base/text.h"
 
 namespace ibid {
 namespace {

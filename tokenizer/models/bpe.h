@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/models/merge_table.h"
 #include "tokenizer/models/vocabulary.h"
 

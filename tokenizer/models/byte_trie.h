@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 
 namespace ibid {
 

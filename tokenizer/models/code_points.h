@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/models/seeded_hash.h"
 #include "tokenizer/models/vocabulary.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/models/vocabulary.h"
 #include "tokenizer/splitting/pretokenizer.h"
 

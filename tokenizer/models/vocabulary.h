@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/types.h"
+#include "ibid/token.h"
 #include "tokenizer/models/seeded_hash.h"
 
 namespace ibid {

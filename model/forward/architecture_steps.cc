@@ -1,14 +1,16 @@
-// AltUp in the forward pass: see altup.h. All of it but the products before the first and behind the last layer is
-// steps on rows: no barriers.
-#include "model/config/altup.h"
+#include "model/forward/architecture_steps.h"
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
-#include "model/forward/architecture_steps.h"
+#include "kernels/layout/pack.h"
+#include "model/config/architecture_steps.h"
 #include "model/forward/row_steps.h"
 
 namespace ibid::forward {
+
+// --- AltUp. All of it but the products before the first and after the last layer is steps on rows: no barriers.
 
 namespace {
 
@@ -151,6 +153,128 @@ void gather_streams(PassPart& p) {
     p.worker.barrier();
   }
   scale_rows(p, 1.0f / static_cast<float>(n_streams));
+}
+
+// --- LAuReL, learned augmented residual layer, in the forward pass: a low-rank way around attention.
+//
+//   x = (x + attention + h + norm(W_right (W_left h))) / sqrt(2),   h: what attention reads
+//
+// Source: Menghani et al. 2024.
+
+// Beside attention; h is complete. The caller puts a barrier behind it.
+void project_laurel(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  linear(p, w.laurel_left, p.buffers.h, m.acts.laurel_low);       // [T, R]
+  p.worker.barrier();
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    std::copy_n(m.acts.laurel_low.row(i), m.config.laurel_rank, p.buffers.laurel.values + i * p.buffers.laurel.stride);
+  }
+  quantize(p, p.buffers.laurel);
+  p.barrier_if_shared();
+  linear(p, w.laurel_right, p.buffers.laurel, m.acts.laurel);         // [T, D]
+}
+
+void add_laurel(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const size_t n = m.config.dim;
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    float* added = p.buffers.added.row(i);
+    norm_row(m, m.acts.laurel.row(i), m.weights.layers[layer].laurel_norm, {}, n, added);
+    m.kernels.add(added, p.buffers.h.values + i * p.buffers.h.stride, n);
+    m.kernels.add(p.buffers.x.row(i), added, n);
+  }
+  scale_rows(p, static_cast<float>(1.0 / std::numbers::sqrt2));
+}
+
+// --- LayerInputs: per-layer embeddings.
+
+// i = (E_layers[token] sqrt(P) + norm(W_layers x / sqrt(D))) / sqrt(2), of all layers.
+void make_layer_inputs(PassPart& p) {
+  const PassModel& m = p.model;
+  const size_t n = m.config.layer_inputs.dim, all = m.config.n_layers * n;
+  norm(p, {}, {});                                                       // h = x                  [T, D]
+  p.barrier_if_shared();
+  linear(p, m.weights.layer_inputs, p.buffers.h, m.acts.layer_inputs);
+  p.worker.barrier();
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(m.config.dim)));
+  const auto embed_scale = static_cast<float>(std::sqrt(static_cast<double>(n)));
+  const Range own = p.worker.share(p.pass.n_rows());
+  float* embedding = m.acts.scratch.row(static_cast<size_t>(p.worker.index()));  // [L P]
+  for (size_t i = own.begin; i < own.end; ++i) {
+    const auto id = static_cast<size_t>(p.pass.tokens[i]);
+    unpack_row(m.weights.layer_embed, id < m.config.layer_inputs.vocab_size ? id : 0, embedding);
+    m.kernels.scale(embedding, embed_scale, all);
+    float* inputs = m.acts.layer_inputs.row(i);
+    m.kernels.scale(inputs, scale, all);
+    for (size_t l = 0; l < m.config.n_layers; ++l) {
+      norm_row(m, inputs + l * n, m.weights.layer_input_norm, {}, n, inputs + l * n);
+    }
+    m.kernels.add(inputs, embedding, all);
+    m.kernels.scale(inputs, static_cast<float>(1.0 / std::numbers::sqrt2), all);
+  }
+  p.worker.barrier();
+}
+
+// x += norm(W_out (f(W_gate x) * i_layer)); where there are streams, all but the first get it.
+void add_layer_input(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerInputWeights& w = m.weights.layers[layer].input;
+  const size_t n = m.config.layer_inputs.dim, dim = m.config.dim;
+  norm(p, {}, {});                                                       // h = x                  [T, D]
+  p.barrier_if_shared();
+  linear(p, w.gate, p.buffers.h, m.acts.layer_gate);      // [T, P]
+  p.worker.barrier();
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    float* gated = p.buffers.layer_gated.values + i * p.buffers.layer_gated.stride;
+    activate_and_multiply(m, m.config.layers[layer].activation, m.acts.layer_gate.row(i),
+                          m.acts.layer_inputs.row(i) + layer * n, n, gated);
+  }
+  quantize(p, p.buffers.layer_gated);
+  p.barrier_if_shared();
+  linear(p, w.out, p.buffers.layer_gated, m.acts.block_out);
+  p.worker.barrier();
+  if (!m.config.altup.used()) return add_residual(p, m.acts.block_out, {}, w.post_norm);
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    float* added = p.buffers.added.row(i);
+    norm_row(m, m.acts.block_out.row(i), w.post_norm, {}, dim, added);
+    for (size_t s = 1; s < m.config.altup.n_streams; ++s) m.kernels.add(p.buffers.streams.row(i) + s * dim, added, dim);
+  }
+}
+
+// --- Experts beside an MLP: both read x, each through a norm of its own, and so does the router.
+//
+//   x += norm(norm_1(mlp(norm(x))) + norm_2(experts(norm_3(x)))),   router: x / rms(x) * scale / sqrt(D)
+//
+// Source: Gemma 4 model overview 2026.
+
+// block_out is what the MLP gave.
+void mix_experts_beside(PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  const size_t n = m.config.dim;
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(n)));
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    float* out = p.buffers.mlp_out.row(i);
+    std::copy_n(m.acts.block_out.row(i), n, out);
+    add_bias(m, w.b_down, 0, n, out);
+    norm_row(m, out, w.moe.mlp_post_norm, {}, n, out);
+    float* routed = p.buffers.router_h.values + i * p.buffers.router_h.stride;
+    norm_row(m, p.buffers.x.row(i), w.moe.router_scale, {}, n, routed);
+    m.kernels.scale(routed, scale, n);
+  }
+  quantize(p, p.buffers.router_h);
+  norm(p, w.moe.norm, {});                                               // h = norm_3(x)          [T, D]
+  p.barrier_if_shared();
+  const MoeStep step{p.worker, m.linear, p.buffers.h, p.buffers.router_h, p.computes_all, p.rows, m.acts.block_out};
+  if (!moe_block(step, m.config.moe, w.moe, m.acts.moe)) note_lost_router(p, layer);
+  p.worker.barrier();
+  for (size_t i = p.rows.begin; i < p.rows.end; ++i) {
+    float* added = p.buffers.added.row(i);
+    norm_row(m, m.acts.block_out.row(i), w.moe.post_norm, {}, n, added);
+    m.kernels.add(p.buffers.mlp_out.row(i), added, n);
+  }
+  add_residual(p, p.buffers.mlp_out, {}, w.ffn_post_norm);
 }
 
 }  // namespace ibid::forward

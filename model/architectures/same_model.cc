@@ -1,4 +1,4 @@
-#include "model/weights/same_model.h"
+#include "model/architectures/gguf_conversion.h"
 
 #include <algorithm>
 
