@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kPasteInBrackets = "\x1b[?2004h";
 constexpr std::string_view kPasteAsTyped = "\x1b[?2004l";
-// SIGBUS is the mapping guard's (base/mapping_guard.h).
+// SIGBUS is the mapping guard's (base/mapped_file.h).
 constexpr int kEnding[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGILL, SIGABRT, SIGFPE, SIGSEGV};
 constexpr size_t kNEnding = sizeof(kEnding) / sizeof(kEnding[0]);
 

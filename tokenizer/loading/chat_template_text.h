@@ -1,5 +1,5 @@
 // The text of a model's chat template, as its files have it, and the special tokens that the template may ask for.
-// Compiling it is model/load_chat_template.h's.
+// Compiling it is model/load_model.h's.
 #pragma once
 
 #include <optional>
