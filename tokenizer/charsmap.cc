@@ -1,6 +1,5 @@
 #include "tokenizer/charsmap.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/unicode/unicode.h"
@@ -9,21 +8,9 @@
 namespace ibid {
 namespace {
 
-bool in_ranges(const uint32_t* ranges, size_t n, uint32_t c) {
-  const uint32_t* behind = std::upper_bound(ranges, ranges + n, c);
-  const auto at = static_cast<size_t>(behind - ranges);
-  return at % 2 == 1 || (at > 0 && ranges[at - 1] == c);  // first, last, first, last, ...
-}
-
-bool is_control(uint32_t c) {
-  return in_ranges(unicode_data::kGraphemeControl, unicode_data::kGraphemeControlSize, c);
-}
-bool joins_before(uint32_t c) {
-  return c >= 0x300 && in_ranges(unicode_data::kGraphemeExtend, unicode_data::kGraphemeExtendSize, c);
-}
-bool joins_behind(uint32_t c) {
-  return c >= 0x600 && in_ranges(unicode_data::kGraphemePrepend, unicode_data::kGraphemePrependSize, c);
-}
+bool is_control(uint32_t c) { return in_classes(c, kJoinsNothingClass); }
+bool joins_previous(uint32_t c) { return in_classes(c, kJoinsPreviousClass); }
+bool joins_next(uint32_t c) { return in_classes(c, kJoinsNextClass); }
 
 // Where the grapheme cluster at `begin` ends, exact for those of fewer than six bytes: no syllable, flag or sequence of
 // emoji is shorter.
@@ -36,7 +23,7 @@ size_t cluster_end(std::string_view text, size_t begin) {
     if (text[end] == ' ' || (static_cast<unsigned char>(text[end]) < 0x80 && last.code_point < 0x600)) break;
     const DecodedChar next = utf8_decode(text, end);
     if (!next.valid || !last.valid || is_control(next.code_point)) break;
-    if (!joins_before(next.code_point) && !joins_behind(last.code_point)) break;
+    if (!joins_previous(next.code_point) && !joins_next(last.code_point)) break;
     end += next.length;
     last = next;
   }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/unicode/case_tables.h"
-#include "base/unicode/spaces.h"
 #include "base/unicode/unicode.h"
 #include "base/utf8.h"
 
@@ -98,22 +96,12 @@ uint32_t lower_case_of_unicode_17(uint32_t c) {
 
 // The lower case of one character as UTF-8; empty: it is its own.
 std::string lower_case(uint32_t c) {
+  std::string out;
   if (const uint32_t lower = lower_case_of_unicode_17(c); lower != 0) {
-    std::string out;
     utf8_append(out, lower);
     return out;
   }
-  const unicode_data::CaseTable table = unicode_data::to_lower_table();
-  for (const unicode_data::CaseSpecial& special : table.specials) {
-    if (special.code_point == c) return special.text;
-  }
-  const auto behind = std::upper_bound(table.ranges.begin(), table.ranges.end(), c,
-                                       [](uint32_t x, const auto& range) { return x < range.first; });
-  if (behind == table.ranges.begin()) return {};
-  const unicode_data::CaseRange& range = *(behind - 1);
-  if (c > range.last || (c - range.first) % range.stride != 0) return {};
-  std::string out;
-  utf8_append(out, c + static_cast<uint32_t>(range.delta));
+  append_case_mapping(out, unicode_data::to_lower_table(), c);
   return out;
 }
 

@@ -59,8 +59,7 @@ void decompose(uint32_t c, NormalForm form, CodePoints& out) {
     return;
   }
   const size_t i = static_cast<size_t>(found - kDecomposed);
-  out.insert(out.end(), kDecomposition + kDecompositionOffset[i],
-             kDecomposition + kDecompositionOffset[i + 1]);
+  out.insert(out.end(), kDecomposedText + kDecomposedOffset[i], kDecomposedText + kDecomposedOffset[i + 1]);
 }
 
 // The primary composite of two characters, or 0.

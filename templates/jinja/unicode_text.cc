@@ -1,9 +1,7 @@
 #include "templates/jinja/unicode_text.h"
 
 #include <algorithm>
-#include <span>
 
-#include "base/unicode/case_tables.h"
 #include "base/unicode/unicode.h"
 #include "base/utf8.h"
 
@@ -11,12 +9,6 @@ namespace ibid::jinja {
 
 using namespace unicode_data;  // the tables
 namespace {
-
-bool contains(std::span<const CodeRange> ranges, uint32_t c) {
-  const auto it = std::upper_bound(ranges.begin(), ranges.end(), c,
-                                   [](uint32_t x, const CodeRange& range) { return x < range.first; });
-  return it != ranges.begin() && c <= std::prev(it)->last;
-}
 
 void append_code_point(MarkedText& out, uint32_t c, TextOrigin origin) {
   std::string bytes;
@@ -36,27 +28,10 @@ char change_ascii(char c, CaseChange change, bool starts_word, bool starts_text)
 }
 
 void append_mapped(MarkedText& out, const CaseTable& table, uint32_t c, TextOrigin origin) {
-  const auto special =
-      std::lower_bound(table.specials.begin(), table.specials.end(), c,
-                       [](const CaseSpecial& entry, uint32_t x) { return entry.code_point < x; });
-  if (special != table.specials.end() && special->code_point == c) {
-    out.append(special->text, origin);
-    return;
-  }
-  const auto it = std::upper_bound(table.ranges.begin(), table.ranges.end(), c,
-                                   [](uint32_t x, const CaseRange& range) { return x < range.first; });
-  if (it != table.ranges.begin()) {
-    const CaseRange& range = *std::prev(it);
-    if (c <= range.last && (c - range.first) % range.stride == 0) {
-      append_code_point(out, static_cast<uint32_t>(static_cast<int32_t>(c) + range.delta), origin);
-      return;
-    }
-  }
-  append_code_point(out, c, origin);
+  std::string bytes;
+  if (!append_case_mapping(bytes, table, c)) utf8_append(bytes, c);
+  out.append(bytes, origin);
 }
-
-bool is_cased(uint32_t c) { return contains(cased_ranges(), c); }
-bool is_case_ignorable(uint32_t c) { return contains(case_ignorable_ranges(), c); }
 
 constexpr CategorySet kUnprintable =
     category_set(GeneralCategory::Cc, GeneralCategory::Cf, GeneralCategory::Cn, GeneralCategory::Co,
@@ -75,15 +50,15 @@ bool sigma_is_final(std::string_view text, size_t offset) {
       --before;
     } while (before > 0 && (static_cast<unsigned char>(text[before]) & 0xC0) == 0x80);
     const uint32_t c = utf8_decode(text, before).code_point;
-    if (is_case_ignorable(c)) continue;
-    cased_before = is_cased(c);
+    if (in_classes(c, kCaseIgnorableClass)) continue;
+    cased_before = in_classes(c, kCasedClass);
     break;
   }
   if (!cased_before) return false;
   for (size_t after = offset + 2; after < text.size();) {
     const DecodedChar c = utf8_decode(text, after);
     after += c.length;
-    if (!is_case_ignorable(c.code_point)) return !is_cased(c.code_point);
+    if (!in_classes(c.code_point, kCaseIgnorableClass)) return !in_classes(c.code_point, kCasedClass);
   }
   return true;
 }
@@ -118,11 +93,11 @@ bool may_be_in_identifier(uint32_t c, bool at_start) {
 
 bool is_alpha(uint32_t c) { return is_letter(c); }
 bool is_decimal(uint32_t c) { return general_category(c) == GeneralCategory::Nd; }
-bool is_digit(uint32_t c) { return contains(digit_ranges(), c); }
-bool is_numeric(uint32_t c) { return contains(numeric_ranges(), c); }
+bool is_digit(uint32_t c) { return in_classes(c, kDigitClass); }
+bool is_numeric(uint32_t c) { return in_classes(c, kNumericClass); }
 bool is_space(uint32_t c) { return ibid::is_space(c) || (c >= 0x1C && c <= 0x1F); }  // with the ASCII separators
-bool is_lower(uint32_t c) { return contains(lower_ranges(), c); }
-bool is_upper(uint32_t c) { return contains(upper_ranges(), c); }
+bool is_lower(uint32_t c) { return in_classes(c, kLowerClass); }
+bool is_upper(uint32_t c) { return in_classes(c, kUpperClass); }
 bool is_title(uint32_t c) { return general_category(c) == GeneralCategory::Lt; }
 
 size_t char_length(std::string_view text, size_t offset) {
