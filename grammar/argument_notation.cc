@@ -1,4 +1,4 @@
-#include "grammar/argument_notation.h"
+#include "grammar/grammar.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "grammar/grammar_parts.h"
+#include "grammar/byte_automaton.h"
 #include "grammar/regex_parser.h"
 #include "grammar/schema_compiler.h"
 #include "grammar/schema_part.h"

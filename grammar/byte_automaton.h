@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/grammar.h"
 #include "grammar/grammar_rules.h"
 
 namespace ibid {
@@ -89,5 +91,15 @@ class ByteAutomaton {
   std::vector<Block> blocks_;         // ascending by base
   std::vector<Rule> rules_;           // those of the grammar, then bodies of blocks
 };
+
+struct Grammar::Parts {
+  GrammarRules rules;
+  ByteAutomaton automaton;
+  bool free_text = false;  // special tokens may stand in the first rule and its repetitions, not in rules that it calls
+};
+
+// Compiles what a compiler of a notation has written. `what` names the source in messages.
+// Errors: kLimitExceeded, kUnsupported (left recursion), kInvalidArgument when no text is one of the grammar.
+Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool free_text = false);
 
 }  // namespace ibid

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "grammar/grammar_parts.h"
+#include "grammar/byte_automaton.h"
 
 namespace ibid {
 namespace {

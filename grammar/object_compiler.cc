@@ -1,4 +1,4 @@
-#include "grammar/object_compiler.h"
+#include "grammar/schema_compiler.h"
 
 #include <algorithm>
 

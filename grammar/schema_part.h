@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "grammar/decimal_ranges.h"
+#include "grammar/json_writer.h"
 #include "grammar/schema_document.h"
 
 namespace ibid {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/json_limits.h"
-#include "grammar/argument_notation.h"
+#include "grammar/grammar.h"
 #include "templates/reply/marker_words.h"
 #include "templates/reply/offered_tools.h"
 
