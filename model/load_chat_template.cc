@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tokenizer/loading/chat_template_text.h"
+#include "tokenizer/loading/gguf_vocabulary.h"
 #include "weights/model_file.h"
 
 namespace ibid {

@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "templates/message.h"
 #include "templates/template_variables.h"
-#include "tokenizer/incremental_encoder.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid {
 

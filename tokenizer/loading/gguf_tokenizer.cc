@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/loading/byte_level_builder.h"
-#include "tokenizer/loading/gguf_token_types.h"
-#include "tokenizer/loading/piece_builder.h"
+#include "tokenizer/loading/gguf_vocabulary.h"
+#include "tokenizer/loading/tokenizer_builder.h"
 #include "tokenizer/loading/tokenizer_loaders.h"
 #include "weights/in_quotes.h"
 

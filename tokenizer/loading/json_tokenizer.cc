@@ -6,10 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/loading/byte_level_builder.h"
 #include "tokenizer/loading/json_tokenizer.h"
-#include "tokenizer/loading/piece_builder.h"
-#include "tokenizer/loading/tokenizer_kind.h"
+#include "tokenizer/loading/tokenizer_builder.h"
 #include "tokenizer/loading/tokenizer_loaders.h"
 #include "weights/in_quotes.h"
 #include "weights/model_json.h"

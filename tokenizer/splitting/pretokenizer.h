@@ -68,4 +68,8 @@ const PretokenizerFamily* find_gguf_pretokenizer(const std::vector<SplitStep>& s
 // The first of its GGUF names. REQUIRES: it has one.
 std::string_view gguf_name_of(const PretokenizerFamily& family);
 
+// Runs of digits and what stands between them, where a file puts Digits after ByteLevel: there it sees the letters of
+// the byte alphabet, of which some are numbers, so that it cuts characters.
+Piece scan_alphabet_digits(std::string_view text, size_t begin);
+
 }  // namespace ibid

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "tokenizer/splitting/pretokenizer_scanners.h"
 #include "weights/in_quotes.h"
 
 namespace ibid {
