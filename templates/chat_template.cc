@@ -5,9 +5,7 @@
 
 #include "base/json_limits.h"
 #include "templates/jinja/interpreter.h"
-#include "templates/jinja/program.h"
-#include "templates/jinja/unicode_text.h"
-#include "templates/template_variables.h"
+#include "templates/jinja/python_text.h"
 
 namespace ibid {
 

@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "base/checked.h"
+#include "templates/chat_template.h"
 #include "templates/message.h"
-#include "templates/template_variables.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {

@@ -19,7 +19,6 @@
 #include "model/load_chat_template.h"
 #include "templates/chat_template.h"
 #include "templates/message.h"
-#include "templates/template_variables.h"
 #include "tokenizer/tokenizer.h"
 #include "weights/model_file.h"
 

@@ -13,7 +13,7 @@
 #include "server/service/call_form.h"
 #include "server/service/prompt_text.h"
 #include "templates/message.h"
-#include "templates/reply/marker_words.h"
+#include "templates/reply/reply_format.h"
 #include "templates/reply/reply_parser.h"
 
 namespace ibid::serve {

@@ -8,8 +8,8 @@
 
 #include "base/json_limits.h"
 #include "grammar/grammar.h"
-#include "templates/reply/marker_words.h"
-#include "templates/reply/offered_tools.h"
+#include "templates/reply/protocol_messages.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid::serve {
 namespace {

@@ -5,7 +5,6 @@
 #include "runtime/prompt/plain_prompt.h"
 #include "templates/chat_template.h"
 #include "templates/reply/protocol_messages.h"
-#include "templates/template_variables.h"
 
 namespace ibid::serve {
 namespace {

@@ -1,4 +1,4 @@
-#include "templates/jinja/checkpoint.h"
+#include "templates/jinja/interpreter.h"
 
 #include "base/json_limits.h"
 #include "templates/jinja/collections.h"

@@ -2,19 +2,39 @@
 // given to work with. It knows no statements: where an expression runs some, in a call of a macro or of a
 // recursive loop, it asks the Executor.
 //
-// Throws Failure. evaluator.cc has expressions, attributes and assignments, calls.cc calls, filters and
-// tests.
+// Throws Failure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "templates/jinja/ast.h"
-#include "templates/jinja/context_variables.h"
 #include "templates/jinja/state.h"
 
 namespace ibid::jinja {
+
+// --- ContextVariables: the variables that a template did not set itself. The messages, what the caller passed, what
+// the model's files define, and the functions that every template has. Each is made when it is first looked up.
+
+class Program;
+struct RunInput;
+
+class ContextVariables {
+ public:
+  // All three must outlive it.
+  ContextVariables(const Program& program, const RunInput& input, RenderState& state);
+
+  // Undefined where there is none of this name.
+  Value find(Symbol symbol);
+
+ private:
+  const Program& program_;
+  const RunInput& input_;
+  RenderState& state_;
+  std::vector<std::optional<Value>> known_;  // those that were looked up, by symbol
+};
 
 class Executor;
 

@@ -1,11 +1,13 @@
 #include "templates/jinja/executor.h"
 
+#include <new>
 #include <utility>
 
 #include "templates/jinja/collections.h"
-#include "templates/jinja/failure.h"
+#include "templates/jinja/interpreter.h"
 #include "templates/jinja/loops.h"
 #include "templates/jinja/operators.h"
+#include "templates/jinja/value.h"
 #include "templates/jinja/value_text.h"
 
 namespace ibid::jinja {
@@ -224,6 +226,16 @@ void Executor::restore(const Checkpoint& checkpoint) {
   }
   state_.reads = checkpoint.reads;
   output_base_ = checkpoint.output_bytes;
+}
+
+Result<RunOutput> run(const Program& program, const RunInput& input) {
+  try {
+    return Executor(program, input).run();
+  } catch (const Failure& failure) {
+    return Status(failure.code, failure.message);
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorCode::kOutOfMemory, "no memory left to render the template");
+  }
 }
 
 }  // namespace ibid::jinja

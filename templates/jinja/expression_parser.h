@@ -2,14 +2,120 @@
 // may be: tuples, targets of assignments, chains of filters. Operands are OperandParser's.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "templates/jinja/ast.h"
-#include "templates/jinja/operand_parser.h"
-#include "templates/jinja/parse_state.h"
+#include "templates/jinja/lexer.h"
+#include "templates/jinja/value.h"
 
 namespace ibid::jinja {
+
+// --- ParseState: what the parsers of one template share. Lives as long as they do; for one thread.
+
+// The names of a template, each with its number.
+class SymbolTable {
+ public:
+  SymbolTable() {
+    for (const char* name : {"loop", "caller", "varargs", "kwargs"}) intern(name);  // Program::kLoopSymbol ...
+  }
+  Symbol intern(const std::string& name) {
+    const auto [it, is_new] = symbols_.emplace(name, static_cast<Symbol>(names_.size()));
+    if (is_new) names_.push_back(name);
+    return it->second;
+  }
+  std::vector<std::string> take_names() { return std::move(names_); }
+
+ private:
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, Symbol> symbols_;
+};
+
+// Filters and tests that there are not. As in Jinja they end the parsing, except where a condition decides
+// whether they are reached: those are errors of the render that reaches them.
+class UnknownNames {
+ public:
+  void add(int line, std::string message) {
+    if (n_branches_ == 0) found_.emplace_back(line, std::move(message));
+  }
+  // {% if %} begins and ends: nothing is noted between.
+  void enter_branches() { ++n_branches_; }
+  void leave_branches() { --n_branches_; }
+  // That `a if b else c` is one is known only behind a: what was noted since it began is forgotten.
+  size_t size() const { return found_.size(); }
+  void forget_from(size_t size) { found_.resize(size); }
+
+  void fail_at_first() const {
+    if (!found_.empty()) fail_syntax(found_[0].first, found_[0].second);
+  }
+
+ private:
+  int n_branches_ = 0;
+  std::vector<std::pair<int, std::string>> found_;  // line, message
+};
+
+struct ParseState {
+  ParseState(std::vector<Token> all_tokens, uint32_t max_depth) : tokens(std::move(all_tokens), max_depth) {}
+
+  TokenStream tokens;
+  SymbolTable symbols;
+  UnknownNames unknown;
+  MacroNode* macro = nullptr;  // around what is read: it learns whether its body uses caller, varargs and kwargs
+};
+
+// --- How the parsers make the nodes of expressions (ast.h). Each function keeps the height of a tree up to date and
+// fails where it becomes higher than kMaxTreeHeight.
+
+ExprPtr make_node(ExprKind kind, int line);
+ExprPtr make_node(ExprKind kind, int line, ExprPtr child);
+ExprPtr make_binary(ExprKind kind, int line, ExprPtr left, ExprPtr right);
+ExprPtr make_constant(Value value, int line);
+// Adds a child, which may be nullptr.
+void adopt(Expr& parent, ExprPtr child);
+void check_height(const Expr& expr);
+// Notes in the slices of a printed expression that all of it is constant. Jinja computes such an expression when it
+// compiles, where a slice that Python refuses is undefined.
+void note_constant_output(Expr& expr);
+
+// --- OperandParser: what stands between the operators of an expression. Literals, names, lists and dicts, brackets,
+// and what follows an operand: subscripts, calls, filters and tests. What stands in brackets is an expression again;
+// for that it asks its ExpressionParser.
+
+class ExpressionParser;
+
+class OperandParser {
+ public:
+  // Both must outlive it.
+  OperandParser(ParseState& state, ExpressionParser& expressions)
+      : state_(state), tokens_(state.tokens), expressions_(expressions) {}
+
+  // with_namespace: a name with a field is the target of an assignment, not an attribute.
+  ExprPtr parse_primary(bool with_namespace = false);
+  // The subscripts and calls behind `node`, and the filters, tests and calls behind those.
+  ExprPtr parse_postfix(ExprPtr node);
+  ExprPtr parse_filters(ExprPtr node);
+  // One filter, the bar in front of it read. `node` is nullptr in a filter block.
+  ExprPtr parse_filter(ExprPtr node);
+
+ private:
+  ExprPtr parse_name(bool with_namespace);
+  ExprPtr parse_list();
+  ExprPtr parse_dict();
+  ExprPtr parse_subscript(ExprPtr node);
+  ExprPtr parse_subscribed(ExprPtr node);
+  ExprPtr parse_test(ExprPtr node);
+  ExprPtr parse_call(ExprPtr node);
+  void parse_call_arguments(Expr& call);
+
+  ParseState& state_;
+  TokenStream& tokens_;
+  ExpressionParser& expressions_;
+};
 
 class ExpressionParser {
  public:

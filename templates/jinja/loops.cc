@@ -3,29 +3,32 @@
 #include <algorithm>
 #include <optional>
 
+#include "templates/jinja/builtins.h"
 #include "templates/jinja/collections.h"
-#include "templates/jinja/evaluator.h"
-#include "templates/jinja/failure.h"
 #include "templates/jinja/operators.h"
+#include "templates/jinja/value.h"
 
 namespace ibid::jinja {
 namespace {
 
-Value cycle(Evaluator&, const Value& self, const Arguments& arguments) {
-  if (arguments.positional.empty()) fail("no items for cycling given");
-  return arguments.positional[self.loop_object().index0 % arguments.positional.size()];
-}
-
-Value changed(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
-  LoopObject& loop = self.loop_object();
-  bool same = loop.has_changed && loop.changed.size() == arguments.positional.size();
-  for (size_t i = 0; same && i < loop.changed.size(); ++i) {
-    same = equals(evaluator.state(), loop.changed[i], arguments.positional[i]);
-  }
-  loop.has_changed = true;
-  loop.changed = arguments.positional;
-  return Value::boolean(!same);
-}
+constexpr Builtin<Value> kLoopMethods[] = {
+    {"cycle(*)",
+     [](const Call& c) {
+       const Items& items = c.arguments.positional;
+       if (items.empty()) fail("no items for cycling given");
+       return items[c.subject.loop_object().index0 % items.size()];
+     }},
+    {"changed(*)",
+     [](const Call& c) {
+       LoopObject& loop = c.subject.loop_object();
+       const Items& now = c.arguments.positional;
+       bool same = loop.has_changed && loop.changed.size() == now.size();
+       for (size_t i = 0; same && i < now.size(); ++i) same = equals(c.state, loop.changed[i], now[i]);
+       loop.has_changed = true;
+       loop.changed = now;
+       return Value::boolean(!same);
+     }},
+};
 
 // The next element that passes the loop's filter.
 std::optional<Value> fetch(Evaluator& evaluator, LoopObject& loop) {
@@ -122,8 +125,7 @@ Value loop_attribute(Evaluator& evaluator, LoopObject& loop, std::string_view na
     return loop.ahead.empty() ? Value::undefined("there is no next item") : loop.ahead.front();
   }
   const Value self = Value::loop(loop.shared_from_this());
-  if (name == "cycle") return Value::method(self, cycle);
-  if (name == "changed") return Value::method(self, changed);
+  if (const Method method = find_builtin<Value>(kLoopMethods, name)) return Value::method(self, method);
   return Value::undefined("'jinja2.runtime.LoopContext object' has no attribute '" + std::string(name) + "'");
 }
 

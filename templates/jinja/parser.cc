@@ -2,9 +2,10 @@
 
 #include <utility>
 
-#include "templates/jinja/failure.h"
-#include "templates/jinja/nodes.h"
-#include "templates/jinja/program.h"
+#include "templates/jinja/expression_parser.h"
+#include "templates/jinja/interpreter.h"
+#include "templates/jinja/lexer.h"
+#include "templates/jinja/value.h"
 
 namespace ibid::jinja {
 
@@ -270,6 +271,23 @@ StmtPtr Parser::parse_unsupported() {
   stmt->text = tokens_.current().text;
   while (!tokens_.at_type(TokenType::kBlockEnd) && !tokens_.at_type(TokenType::kEnd)) tokens_.next();
   return stmt;
+}
+
+Result<Program> Program::compile(std::string_view source, const TemplateBudget& budget) {
+  if (source.size() > kMaxSourceBytes) {
+    return Status(ErrorCode::kTemplateBudget, "the template has " + std::to_string(source.size()) +
+                                                  " bytes; at most " + std::to_string(kMaxSourceBytes) +
+                                                  " are read");
+  }
+  try {
+    Parser parser(tokenize(source), budget.max_depth);
+    Program program;
+    program.body_ = parser.parse();
+    program.names_ = parser.take_names();
+    return program;
+  } catch (const Failure& failure) {
+    return Status(failure.code, failure.message);
+  }
 }
 
 }  // namespace ibid::jinja

@@ -12,7 +12,6 @@
 
 #include "templates/jinja/ast.h"
 #include "templates/jinja/expression_parser.h"
-#include "templates/jinja/parse_state.h"
 
 namespace ibid::jinja {
 

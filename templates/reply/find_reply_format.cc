@@ -8,12 +8,10 @@
 #include <vector>
 
 #include "base/json_limits.h"
+#include "templates/chat_template.h"
 #include "templates/message.h"
-#include "templates/reply/call_steps.h"
-#include "templates/reply/known_formats.h"
-#include "templates/reply/marker_words.h"
-#include "templates/reply/read_off_calls.h"
-#include "templates/template_variables.h"
+#include "templates/reply/call_reader.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid {
 namespace {

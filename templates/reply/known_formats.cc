@@ -1,8 +1,8 @@
-#include "templates/reply/known_formats.h"
+#include "templates/reply/find_reply_format.h"
 
 #include <string>
 
-#include "templates/reply/call_steps.h"
+#include "templates/reply/call_reader.h"
 
 namespace ibid {
 namespace {

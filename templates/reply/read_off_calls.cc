@@ -1,4 +1,4 @@
-#include "templates/reply/read_off_calls.h"
+#include "templates/reply/find_reply_format.h"
 
 #include <algorithm>
 #include <array>
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/json_limits.h"
-#include "templates/reply/call_steps.h"
+#include "templates/reply/call_reader.h"
 #include "templates/reply/json_scanner.h"
-#include "templates/reply/marker_words.h"
+#include "templates/reply/reply_format.h"
 
 namespace ibid {
 namespace {

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ibid {
@@ -115,5 +116,35 @@ struct ReplyFormat {
 std::string describe_calls(const ReplyFormat& format);
 // "<think> ... </think>"; empty: none.
 std::string describe_reasoning(const ReplyFormat& format);
+
+// --- The markers of a format: texts that a model writes around the parts of an answer. Pure functions.
+
+// The format's markers of reasoning. A model that was taught to reason may do so whatever its template says, so
+// without any they are <think> and </think>.
+ReasoningSyntax reasoning_of(const ReplyFormat& format);
+
+// The same format where an answer is not looked through for calls: their markers are none.
+ReplyFormat without_calls(ReplyFormat format);
+
+// Whether a special token of this text is a marker, or a part of one. An answer that is split into its parts shows
+// such tokens, and no other special ones: those say nothing to whoever reads it.
+bool is_marker(const ReplyFormat& format, std::string_view token);
+
+// --- Markers as words: what templates write around names and arguments ("</parameter>\n<parameter="),
+// cut where models may space it otherwise. Pure functions.
+
+bool is_marker_space(char c);
+
+// The words of a text, in order; together they are the text. A word is a run of spaces, a tag (<...>, which ends at
+// '>', or in front of a space or another '<'), a name in brackets ("[TOOL_CALLS]"), a run of letters, digits and what
+// joins them, or any other character alone.
+std::vector<std::string_view> marker_words(std::string_view text);
+// The same without the runs of spaces.
+std::vector<std::string> solid_marker_words(std::string_view text);
+
+// How many bytes of whole words two texts have in common at their beginnings.
+size_t common_words_at_begin(std::string_view a, std::string_view b);
+
+std::string_view trim_marker_spaces(std::string_view text);
 
 }  // namespace ibid

@@ -10,7 +10,7 @@
 // line breaks next to markers belong to the markers.
 //
 // The text of an answer is what the model wrote with the text of the special tokens that are markers: "[TOOL_CALLS]" is
-// one (is_marker() in templates/reply/reply_markers.h). It is whole characters; any text is taken.
+// one (is_marker() in templates/reply/reply_format.h). It is whole characters; any text is taken.
 //
 // Time and memory are linear in the text. Not thread-safe. It owns a copy of what it needs of format and tools.
 #pragma once
