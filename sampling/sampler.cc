@@ -381,7 +381,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
 
 namespace {
 
-// What lies further below the largest adds less than a double beside it holds, whatever the vocabulary.
+// A logit further below the largest adds less than a double beside it holds, with any vocabulary.
 constexpr double kNothing = -100;
 
 double log_sum_exp(std::span<const float> logits) {

@@ -46,10 +46,12 @@ void apply_penalties(const SamplerOptions& options, const TokenHistory& history,
 
 inline constexpr size_t kMaxTopLogprobs = 20;
 
-// Of `id` and the n_top likeliest (fewer when fewer are possible). O(vocab). The same bits on every machine: our
-// own exp and log, summed in order of id in double (relative error of the sum below vocab * 2^-52).
-// REQUIRES: no NaN and no +infinity among the logits, a finite one of `id`, n_top <= kMaxTopLogprobs.
+// Log-probabilities of `id` and of the n_top likeliest ids (fewer when fewer are possible). O(vocab). The same bits
+// on every machine: our own exp and log, summed in order of id in double (relative error of the sum below vocab *
+// 2^-52). REQUIRES: no NaN and no +infinity among the logits, a finite one of `id`, n_top <= kMaxTopLogprobs.
 TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n_top);
+
+// --- Sampler.
 
 class Sampler {
  public:
@@ -74,7 +76,7 @@ class Sampler {
   // history was kept for the same options before.
   void begin_answer(TokenHistory prompt);
   const TokenHistory& history() const { return history_; }
-  // The history with the answer, for whoever keeps it; the sampler's own is empty afterwards.
+  // Moves the history with the answer out; the sampler's own is empty afterwards.
   TokenHistory take_history() { return std::exchange(history_, TokenHistory()); }
 
   uint64_t seed() const { return seed_; }

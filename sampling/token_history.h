@@ -65,7 +65,7 @@ class RepeatIndex {
     uint32_t to = 0;
     uint32_t next = kNone;  // of the same state
   };
-  // What an append did, so that it can be undone.
+  // The changes of one append, so that it can be undone.
   struct Record {
     uint32_t state;         // of the whole sequence up to here
     uint32_t end_state;     // end_state_ and end_length_ before
@@ -104,6 +104,8 @@ class RepeatIndex {
   uint32_t end_length_ = 0;  // kMaxMatch + 1, or all there are
   mutable size_t n_steps_ = 0;
 };
+
+// --- TokenHistory.
 
 class TokenHistory {
  public:

@@ -249,7 +249,7 @@ size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
     case Kind::kLowercase: return whole;
     case Kind::kStrip: return step.right ? spaces_begin(in, whole) : whole;
     case Kind::kWords: {
-      // What ends in white space may be followed by a word that begins with the mark.
+      // After white space at the end a word that begins with the mark may follow.
       const size_t end = spaces_begin(in, whole);
       return end == whole && begun(in, step.to) > 0 ? in.size() - begun(in, step.to) : end;
     }

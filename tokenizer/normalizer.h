@@ -31,7 +31,7 @@ class Charsmap {
  public:
   // Nothing when `bytes` are no such table.
   static std::optional<Charsmap> parse(std::string_view bytes);
-  // What parse() read.
+  // The bytes that parse() read.
   std::string bytes() const;
 
   // Calls replace(begin, end, by) for what the table rewrites, from left to right.
@@ -55,6 +55,8 @@ class Charsmap {
   std::string texts_;
   std::array<bool, 0x80> ascii_stays_{};  // by character; CR may be half of a cluster
 };
+
+// --- Normalizer.
 
 struct NormalizerStep {
   enum class Kind {

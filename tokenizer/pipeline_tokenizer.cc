@@ -39,7 +39,7 @@ struct Stretch {
   std::vector<OriginEnd> origins;
   size_t begin;  // in the text it is a part of
 
-  // What a chain of steps made of it. `normalized` must outlive the result.
+  // The stretch as a chain of steps rewrote it. `normalized` must outlive the result.
   Stretch rewritten(const NormalizedText& normalized) const {
     Stretch out{normalized.text(), origins, begin};
     for (OriginEnd& run : out.origins) {
@@ -141,7 +141,7 @@ class PipelineTokenizer::Walk {
     }
   }
 
-  // What stands between added tokens of both stages: [begin, end) of `section`.
+  // The text between added tokens of both stages: [begin, end) of `section`.
   void stretch_of(const Stretch& section, size_t begin, size_t end, HiddenMatches& hidden, const TextPlace& place) {
     const Stretch plain{section.text.substr(begin, end - begin), origins_between(section.origins, begin, end), begin};
     if (tokenizer_.spec_.rewriter.empty()) {

@@ -20,11 +20,11 @@ namespace ibid {
 
 class ModelFile;
 
-// What stands before a text, as far as the text's encoding depends on it.
+// The text before a text, as far as the encoding depends on it.
 struct TextContext {
   bool at_start = true;     // nothing stands before it
   bool after_word = false;  // the character before it is a word character (\w)
-  bool after_normalized_word = false;  // likewise of the text as normalized: "²" is none, the "2" made of it is one
+  bool after_normalized_word = false;  // likewise of the text as normalized: "²" is not one, the "2" made of it is
   bool after_text = false;  // ordinary text, not an added token, stands before it
 };
 
@@ -46,10 +46,10 @@ class Tokenizer {
   // Total: every byte string has an encoding (bytes that the vocabulary lacks vanish, as in the reference).
   virtual Tokens encode(std::string_view text, TextOrigin origin, bool add_special = false) const = 0;
 
-  // The ids of a text whose parts have different origins: pre-tokens run across the borders, a match of an added token
-  // does not. Matches that a border hides are the only difference from encode() of the bytes. What a post-processor
-  // would add is not included. The default knows no final boundary and joins nothing: enough for tokenizers without
-  // merges.
+  // The ids of a text whose parts have different origins: pre-tokens run across the borders, a match of an added
+  // token does not. Matches that a border hides are the only difference from encode() of the bytes. Additions of a
+  // post-processor are not included. The default knows no final boundary and joins nothing: enough for tokenizers
+  // without merges.
   virtual GrowingEncoding encode_growing(const MarkedText& text, TextContext before) const;
   Tokens encode_marked(const MarkedText& text) const { return encode_growing(text, {}).tokens; }
 
@@ -126,7 +126,7 @@ class StreamDecoder {
   std::string push(TokenId id);
   // Whether the last ids hold the beginning of a character that is not whole yet.
   bool is_open() const { return !pending_.empty(); }
-  // What is still open at the end of the stream, as U+FFFD.
+  // The bytes that are still open at the end of the stream, as U+FFFD.
   std::string finish();
 
  private:

@@ -30,7 +30,7 @@ Character character_at(std::string_view text, size_t offset) {
 
 bool is_mark(Break kind) { return kind == Break::kExtend || kind == Break::kLinker || kind == Break::kZwj; }
 
-// What the characters of a cluster so far say of the next one.
+// The state of a cluster that decides whether it takes the next character.
 struct Cluster {
   Break last = Break::kOther;
   bool open_pictograph = false;  // a pictograph, then nothing but marks

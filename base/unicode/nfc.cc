@@ -23,7 +23,7 @@ uint8_t combining_class(uint32_t c) {
   return normalization == 255 ? 0 : normalization;
 }
 
-// The place of a character among those that compatibility alone decomposes; kCompatibleSize: it is none.
+// The place of a character among those that compatibility alone decomposes; kCompatibleSize: it is not among them.
 size_t find_compatible(uint32_t c) {
   using namespace unicode_data;
   if (c < 0x80) return kCompatibleSize;

@@ -43,8 +43,6 @@ Status check_same_tokenizer(const ModelFile& wanted, const ModelFile& got);
 // --- The text of a model's chat template, as its files have it, and the special tokens that the template may ask
 // for. Compiling it is model/load_chat_template.h's.
 
-class ModelFile;
-
 struct ChatTemplateText {
   std::string source;
   Json variables = Json::object();  // bos_token, eos_token ...: the texts of the file's special tokens

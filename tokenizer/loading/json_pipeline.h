@@ -58,7 +58,7 @@ std::optional<std::string> pattern_text(const Json& step, std::string_view key);
 std::string escaped_text(std::string_view text);
 std::string canonical_pattern(std::string_view pattern);
 
-// Adds what a step does that is none of ByteLevel and Metaspace.
+// Adds the effect of a step other than ByteLevel and Metaspace.
 Status add_split_steps(const JsonSource& source, const Json& step, std::vector<SplitStep>& out);
 
 // Its parts about text that is not in the byte alphabet.

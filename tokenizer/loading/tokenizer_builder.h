@@ -41,7 +41,7 @@ class TokenizerBuilder {
   Result<TokenId> checked_id(int64_t id, std::string_view key) const;
   std::optional<TokenId> find_text(std::string_view text) const;
 
-  // What is not listed above is set directly. end_of_turn is completed by finish().
+  // Other members are set directly. end_of_turn is completed by finish().
   PipelineSpec& pipeline() { return *pipeline_; }
   virtual std::unique_ptr<Tokenizer> finish() = 0;
 
@@ -150,7 +150,7 @@ class PieceBuilder final : public TokenizerBuilder {
   void use_byte_tokens();
   bool lacks_bytes() const;
 
-  // What is not listed above is set directly.
+  // Other members are set directly.
   CharBpeModel& bpe() { return bpe_; }
   PieceSpec& spec() { return spec_; }
   std::unique_ptr<Tokenizer> finish() override;

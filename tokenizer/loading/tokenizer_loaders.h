@@ -24,7 +24,7 @@ struct TokenizerKind {
 // parsed.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file, std::optional<TokenizerKind>& kind);
 
-// Of tokenizer.ggml.*, and of a tokenizer.json.
+// The kinds that tokenizer.ggml.* and a tokenizer.json name.
 std::optional<TokenizerKind> gguf_tokenizer_kind(const ModelFile& file);
 TokenizerKind json_tokenizer_kind(const Json& root);
 

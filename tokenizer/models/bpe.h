@@ -81,9 +81,9 @@ struct CharBpeModel {
   // Numbers from written.size() on stand for single characters that are no token, but part of one.
   std::vector<std::pair<uint32_t, TokenId>> loose_characters;
   std::vector<RankedMerge> merges;
-  std::array<TokenId, 256> byte_ids;  // <0x00> to <0xFF>; kNoToken where there is none
+  std::array<TokenId, 256> byte_ids;  // <0x00> to <0xFF>; kNoToken for a byte without one
   bool byte_fallback = false;         // a character that is no token becomes the tokens of its bytes, if all are there
-  TokenId unknown = kNoToken;         // what else it becomes; kNoToken: nothing
+  TokenId unknown = kNoToken;         // otherwise it becomes this one; kNoToken: nothing
   bool fuse_unknown = false;          // neighbours that are unknown become one
   bool ignore_merges = false;         // a whole text that is a token is that token
 };
@@ -124,7 +124,7 @@ class CharBpe final : public PieceModel {
   std::vector<std::string> loose_;  // by number - vocabulary size
   TokenId unknown_;
   bool byte_fallback_, fuse_unknown_, ignore_merges_;
-  bool unknown_joins_;  // a character that is no token has no border beside it
+  bool unknown_joins_;  // characters without a token join their neighbours
   enum Reachable : uint8_t { kUnknown, kYes, kNo };
   std::unique_ptr<std::atomic<uint8_t>[]> reachable_;  // by id: whether merges make its text this token
 };

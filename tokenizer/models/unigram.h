@@ -67,6 +67,8 @@ class ByteTrie {
   std::vector<Unit> units_;
 };
 
+// --- Unigram.
+
 struct UnigramModel {
   explicit UnigramModel(size_t vocab_size) : written(vocab_size), scores(vocab_size), is_piece(vocab_size) {
     byte_ids.fill(kNoToken);

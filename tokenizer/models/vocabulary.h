@@ -55,6 +55,8 @@ inline uint64_t hash_bytes(std::string_view bytes, const HashSeed& seed) {
   return hash_mix(hash_mix(first ^ seed.b, last ^ state), seed.a);
 }
 
+// --- Vocabulary.
+
 inline constexpr TokenId kNoToken = -1;
 
 class Vocabulary {

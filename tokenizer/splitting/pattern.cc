@@ -8,7 +8,7 @@ namespace ibid {
 
 namespace {
 
-// What became of a choice at a place, in Pattern::Memory::outcomes.
+// The outcome of a choice at a place, in Pattern::Memory::outcomes.
 enum Outcome : uint8_t { kUndecided, kFails, kMatches };
 
 }  // namespace
@@ -99,8 +99,8 @@ class Pattern::Run {
     return split.choice * (window_.end - window_.begin + 1) + (position - window_.begin);
   }
 
-  // What is known of going on at `pc`. A way that did not end in a match never does; one that did is remembered where
-  // the place of the end does not count.
+  // The known outcome of going on at `pc`. A way that did not end in a match never does; one that did is remembered
+  // where the place of the end does not count.
   Outcome outcome(size_t pc, size_t position, bool looking) {
     const Instruction& x = pattern_.program_[pc];
     uint8_t known = kUndecided;
@@ -121,8 +121,8 @@ class Pattern::Run {
     if (memory_.remembers) memory_.choices.push_back({pc, position, retreats_.size(), taken, run_end});
   }
 
-  // Notes what became of the choices from `first` on that lie above `height`. What was chosen in a run of characters of
-  // one set holds for every place in it: from each the same places to go on are within reach.
+  // Notes the outcome of the choices from `first` on that lie above `height`. A choice in a run of characters of one
+  // set holds for every place in it: from each the same places to go on are within reach.
   void settle(size_t first, size_t height, Outcome became) {
     std::vector<Choice>& choices = memory_.choices;
     if (touched_) memory_.touched = true;

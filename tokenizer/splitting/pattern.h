@@ -1,7 +1,6 @@
 // Pattern: a regular expression by which a tokenizer file cuts texts, matched as Oniguruma matches it: leftmost
-// alternative first, greedy, with possessive quantifiers, lookahead, (?i:), \b and $. What it does not know (lazy
-// quantifiers, lookbehind, back references, scripts other than Han ...) is an error, never taken for something
-// else.
+// alternative first, greedy, with possessive quantifiers, lookahead, (?i:), \b and $. Other syntax (lazy
+// quantifiers, lookbehind, back references, scripts other than Han ...) is an error.
 //
 // A pattern from a file may be hostile. A match that takes many steps for the text it has covered remembers which
 // choices were made in vain, and from where. Then no choice is made twice, so the cost is linear in the text
@@ -88,6 +87,8 @@ class CharSet {
   bool negated_ = false;
 };
 
+// --- Pattern.
+
 // The part of a text that a match may see: text[begin, end). A look at `safe_end` or behind it counts as a look at
 // the end.
 struct PatternWindow {
@@ -155,7 +156,7 @@ class Pattern {
 
   enum class Op : uint8_t {
     kSet,           // one character of sets_[a]
-    kRepeat,        // min to max characters of sets_[a], as many as there are; gives back unless possessive
+    kRepeat,        // min to max characters of sets_[a], as many as possible; gives back unless possessive
     kSplit,         // goes on at a, and at b when that fails
     kJump,          // goes on at a
     kLook,          // goes on at b when what follows up to a kMatch matches (wanted) or does not
@@ -179,8 +180,8 @@ class Pattern {
   bool looks_behind_ = false, may_match_nothing_ = false;
 };
 
-// --- ScanMemory: what the search for a piece may remember from the search before it, when pieces are found inside of
-// larger ones. It is made anew for every stretch of text, and belongs to whoever walks that.
+// --- ScanMemory: the memory of the search for a piece from the search before it, when pieces are found inside of
+// larger ones. The walker of a stretch of text owns it, and makes it anew for every stretch.
 
 struct ScanMemory {
   static constexpr size_t kCertain = SIZE_MAX;

@@ -299,7 +299,7 @@ void PatternCompiler::insert(size_t at, Pattern::Instruction instruction) {
     if (jumps && x.a > at) ++x.a;
     if ((x.op == Op::kSplit || x.op == Op::kLook) && x.b > at) ++x.b;
   }
-  // What jumped to `at` from inside still means the instruction that was there.
+  // Jumps to `at` from inside still mean the instruction that was there.
   for (size_t i = at; i < out_.program_.size(); ++i) {
     Pattern::Instruction& x = out_.program_[i];
     if ((x.op == Op::kSplit || x.op == Op::kJump) && x.a == at) ++x.a;

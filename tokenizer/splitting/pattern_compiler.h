@@ -27,7 +27,7 @@ class PatternText {
   void skip(size_t n) { rest_.remove_prefix(n); }
   // Goes on behind `text` if it comes next, and says whether it did.
   bool take(std::string_view text);
-  // What follows a backslash; the end of the expression is an error.
+  // The letter after a backslash; the end of the expression is an error.
   char take_letter();
   // One character of a set; the end of the expression is an error.
   uint32_t character();
@@ -47,8 +47,8 @@ class PatternText {
   std::optional<std::string> failure_;
 };
 
-// --- CharSetReader: reads what an expression writes for one character of a text. Itself, an escape, a class, or a
-// set in brackets. What it does not know is a failure of the PatternText.
+// --- CharSetReader: reads the part of an expression that stands for one character of a text: the character itself, an
+// escape, a class, or a set in brackets. Unknown syntax is a failure of the PatternText.
 
 class CharSetReader {
  public:
@@ -60,7 +60,7 @@ class CharSetReader {
   // Behind (?i: letters stand for both cases.
   bool ignores_case() const { return ignores_case_; }
   void set_ignores_case(bool ignores_case) { ignores_case_ = ignores_case; }
-  // What is read next does not follow directly on the character before: the two are no pair of letters.
+  // The next character does not follow directly on the one before: the two are no pair of letters.
   void forget_last() { last_folded_ = 0; }
 
  private:
@@ -77,6 +77,8 @@ class CharSetReader {
   bool ignores_case_ = false;
   uint32_t last_folded_ = 0;  // the character before, where letter case does not count
 };
+
+// --- PatternCompiler.
 
 class PatternCompiler {
  public:

@@ -30,13 +30,13 @@ struct PretokenizerFamily {
   // How tokenizer.json spells it: the steps before ByteLevel, one a line.
   std::string_view signature;
   std::string_view gguf_names;  // values of tokenizer.ggml.pre, separated by spaces
-  // What a GGUF with such a name means without saying so.
+  // The meaning of such a name in a GGUF beyond the splitting.
   bool nfc;            // the text is brought to NFC first
   bool ignore_merges;  // a piece that is a token needs no merges
   bool add_bos;
 };
 
-// What becomes of the matches of a step's pattern and of what stands between them.
+// The treatment of the matches of a step's pattern and of the text between them.
 enum class SplitBehavior {
   kIsolated,            // each is a piece
   kRemoved,             // matches are dropped
