@@ -391,7 +391,7 @@ Status AutomatonBuilder::find_ranks() {
     }
   }
   if (rank == out_.rules_.size()) return {};
-  // Whoever is left is called by the circle; of these, one that is met twice on the way up stands in it.
+  // The rules that are left are called by the circle; of these, one that is met twice on the way up stands in it.
   RuleId at = static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) -
                                   n_callers.begin());
   std::vector<RuleId> caller(out_.rules_.size());  // one of those that are left

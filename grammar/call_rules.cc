@@ -141,8 +141,8 @@ uint32_t WordAutomaton::add_to(ExprGraph& graph, GrammarRules& rules, const std:
   return base;
 }
 
-// --- Calls of tools, and other parts of answers that have a form, behind reasoning. What has to be special tokens'
-// text stands in the first rule, where these are allowed: nothing of a call but its grammars is a rule of its own.
+// --- Calls of tools, and other parts of answers that have a form, after reasoning. Text of special tokens stands in
+// the first rule, where these are allowed: of a call, only its grammars are rules of their own.
 
 namespace {
 
@@ -386,7 +386,7 @@ class TextGraph {
     return base;
   }
 
-  // What the model thinks may have any words, and may be cut off.
+  // Reasoning may have any words, and may be cut off.
   void add_lead(uint32_t content) {
     const LeadIn& lead = text_.lead;
     if (!lead.is_open || lead.end.empty()) graph_.add_edge(0, rules_.empty(), content);

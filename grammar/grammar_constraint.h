@@ -22,13 +22,13 @@
 namespace ibid {
 
 // --- TokenMasks: which tokens may stand next in a configuration of a grammar. A token may, if the grammar has a text
-// that goes on with its bytes; they are found by walking the trie of the vocabulary and the grammar together.
-// What was walked is kept, in two ways. An item in a rule has a part of its answer that depends on the rule alone,
-// not on who called it; so it is kept by the item's state (and those of a few rules that it returns to). What is left
-// are the tokens that reach beyond: these are walked on from where the rule ends. So the inside of a string is walked
+// that goes on with its bytes; they are found by walking the trie of the vocabulary and the grammar together. The
+// results of walks are kept, in two ways. An item in a rule has a part of its answer that depends on the rule alone,
+// not on who called it; so it is kept by the item's state (and those of a few rules that it returns to). The other
+// tokens reach beyond the rule: these are walked on from where the rule ends. So the inside of a string is walked
 // once for all strings of a schema. Configurations with many items (names of properties, choices) allow few tokens
-// and are kept as they are.
-// Counts of repetitions that are too far from their end to matter to a token are taken as equal. Not thread-safe.
+// and are kept as they are. Counts of repetitions that are too far from their end to matter to a token are taken as
+// equal. Not thread-safe.
 
 class TokenMasks {
  public:
@@ -53,7 +53,7 @@ class TokenMasks {
     std::vector<TokenId> ids;
     std::vector<uint64_t> words;
   };
-  // What is known of a state, and those that it returns to.
+  // The known answers of a state and of those that it returns to.
   struct Local {
     TokenList tokens;             // that end within these rules
     std::vector<uint32_t> exits;  // nodes of the trie at which all of these rules may have ended
@@ -97,7 +97,7 @@ class TokenMasks {
 struct GrammarPlace {
   Tokens ids;
   ConfigId config = Configurations::kDead;
-  uint64_t generation = 0;  // of the number; 0: there is none
+  uint64_t generation = 0;  // of the number; 0: no number is known
 };
 
 class GrammarMatcher {
@@ -106,7 +106,7 @@ class GrammarMatcher {
                  size_t max_bytes);
 
   // Errors of these, as far as they have one: kLimitExceeded when the text has too many readings, or takes too much
-  // memory. What was asked for is empty then.
+  // memory. The result is empty then.
   Status allowed(GrammarPlace& place, TokenMask& mask);
   bool may_end(GrammarPlace& place);
   void push(GrammarPlace& place, TokenId id);
@@ -137,6 +137,8 @@ class GrammarMatcher {
   TokenMasks masks_;
   uint64_t generation_ = 1;
 };
+
+// --- GrammarConstraint.
 
 class GrammarConstraint final : public TokenConstraint {
  public:

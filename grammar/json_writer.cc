@@ -336,7 +336,7 @@ ExprId unicode_escapes(GrammarRules& rules) {
   return rules.sequence({u, rules.choice({not_d, below, rules.sequence({high, u, low})})});
 }
 
-// What stands in a JSON string as it is.
+// The characters that stand in a JSON string unescaped.
 CodePointSet unescaped() {
   CodePointSet set = CodePointSet::of(0x20, kLastCodePoint);
   CodePointSet escaped = CodePointSet::of('"');

@@ -2,8 +2,8 @@
 // It writes into the rules of a grammar that is being compiled, each thing once.
 //
 // There are two spellings of strings. A plain one may have every escape of JSON but lone surrogates. A canonical one
-// escapes only what has to be escaped, in one way: so that what is said of its characters (a pattern, that it is none
-// of some names) can be said of its bytes.
+// escapes only the characters that must be escaped, in one way: so a demand on its characters (a pattern, a list of
+// names that it must differ from) is a demand on its bytes.
 #pragma once
 
 #include <cstddef>
@@ -58,6 +58,8 @@ struct NumberBounds {
 
 // The texts of the numbers within. Errors: kLimitExceeded when it takes too many states; those of the budget.
 Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, CompileBudget& budget);
+
+// --- JsonWriter.
 
 class JsonWriter {
  public:

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "grammar/regex_parser.h"
+#include "grammar/grammar_rules.h"
 
 namespace ibid {
 namespace {

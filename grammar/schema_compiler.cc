@@ -360,7 +360,7 @@ Result<ExprId> SchemaCompiler::array_that_contains(const SchemaPart& part) {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// --- Whether two schemas have no value in common, for oneOf. What cannot be told is taken as "they may".
+// --- Whether two schemas have no value in common, for oneOf. Where that is unknown, they may.
 
 namespace {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/configurations.h"
 #include "grammar/json_writer.h"
-#include "grammar/regular_product.h"
-#include "grammar/schema_part.h"
+#include "grammar/schema_document.h"
 
 namespace ibid {
 
@@ -102,7 +102,7 @@ class ObjectCompiler {
     SchemaId schema;
     bool required;
   };
-  // What a schema of propertyNames asks.
+  // The demands of a schema of propertyNames.
   struct AskedOfNames {
     SchemaPart part;
     std::unordered_set<std::string_view> listed;  // the strings of its enum
@@ -113,8 +113,7 @@ class ObjectCompiler {
   Result<bool> is_name(const AskedOfNames& asked, const std::string& name);
   // `"name": value` of names that are not declared.
   Result<ExprId> other_pairs();
-  // Names that match a pattern, or none of them (no pattern), and are none of those declared; nothing() where there is
-  // none.
+  // Undeclared names that match a pattern, or match no pattern at all (nullopt); nothing() where no name does.
   Result<ExprId> other_names(std::optional<size_t> pattern);
   Status compile_patterns();
   Status check_patterns_apart();

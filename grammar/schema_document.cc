@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "grammar/configurations.h"
+#include "grammar/grammar_rules.h"
 #include "grammar/json_writer.h"
-#include "grammar/regex_parser.h"
 
 namespace ibid {
 namespace {

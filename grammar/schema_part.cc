@@ -1,11 +1,10 @@
-#include "grammar/schema_part.h"
+#include "grammar/schema_document.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <string_view>
 #include <unordered_set>
-
 
 namespace ibid {
 namespace {

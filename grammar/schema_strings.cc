@@ -1,4 +1,4 @@
-// What a schema asks of strings: length, patterns, formats.
+// The demands of a schema on strings: length, patterns, formats.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -6,8 +6,8 @@
 
 #include "base/utf8.h"
 #include "grammar/byte_automaton.h"
-#include "grammar/regex_parser.h"
-#include "grammar/regular_product.h"
+#include "grammar/configurations.h"
+#include "grammar/grammar_rules.h"
 #include "grammar/schema_compiler.h"
 
 namespace ibid {

@@ -6,8 +6,8 @@
 
 #include "base/json_limits.h"
 #include "grammar/compile_budget.h"
+#include "grammar/configurations.h"
 #include "grammar/grammar.h"
-#include "grammar/regular_product.h"
 #include "grammar/schema_document.h"
 
 namespace ibid {
